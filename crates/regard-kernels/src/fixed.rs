@@ -1,0 +1,148 @@
+//! The door for people who know their shapes: the same loops, over plain arrays whose shapes the compiler checks.
+//!
+//! ```
+//! use regard_kernels::fixed;
+//! static K: [[f32; 2]; 3] = [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]; // in flash
+//! let scores = fixed::matmul_transposed(&[[2.0, 1.0]], &K);
+//! assert_eq!(scores, [[2.0, 1.0, 3.0]]);
+//! ```
+//!
+//! Another number of columns does not compile:
+//! ```compile_fail
+//! # use regard_kernels::fixed;
+//! let scores = fixed::matmul_transposed(&[[2.0, 1.0]], &[[1.0, 0.0, 0.0]]);
+//! ```
+
+use crate::dot::{cosine_equal, dot_equal};
+use crate::{Attention, Error, Mat, MatMut, Stage, Temperature, attention_scratch_len};
+
+/// The dot product a·b, as [`crate::dot`].
+///
+/// ```
+/// assert_eq!(regard_kernels::fixed::dot(&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0]), 32.0);
+/// ```
+#[must_use]
+pub fn dot<const N: usize>(a: &[f32; N], b: &[f32; N]) -> f32 {
+    dot_equal(a, b)
+}
+
+/// The Euclidean norm ‖x‖, as [`crate::norm`].
+///
+/// ```
+/// assert_eq!(regard_kernels::fixed::norm(&[3.0, 4.0]), 5.0);
+/// ```
+#[must_use]
+pub fn norm<const N: usize>(x: &[f32; N]) -> f32 {
+    crate::norm(x)
+}
+
+/// The cosine of the angle between a and b, as [`crate::cosine_similarity`].
+///
+/// ```
+/// assert_eq!(regard_kernels::fixed::cosine_similarity(&[1.0, 0.0], &[0.0, 2.0]), 0.0);
+/// ```
+#[must_use]
+pub fn cosine_similarity<const N: usize>(a: &[f32; N], b: &[f32; N]) -> f32 {
+    cosine_equal(a, b)
+}
+
+/// The matrix product A·B, as [`crate::matmul`].
+///
+/// ```
+/// let ab = regard_kernels::fixed::matmul(&[[1.0, 2.0], [3.0, 4.0]], &[[2.0, 0.0], [1.0, 2.0]]);
+/// assert_eq!(ab, [[4.0, 4.0], [10.0, 8.0]]);
+/// ```
+#[must_use]
+pub fn matmul<const M: usize, const K: usize, const N: usize>(a: &[[f32; K]; M], b: &[[f32; N]; K]) -> [[f32; N]; M] {
+    let mut out = [[0.0; N]; M];
+    let done = crate::matmul(a.into(), b.into(), (&mut out).into());
+    debug_assert!(done.is_ok(), "the compiler checked the shapes: {done:?}");
+    out
+}
+
+/// The matrix product A·Bᵀ, as [`crate::matmul_transposed`].
+///
+/// ```
+/// let scores = regard_kernels::fixed::matmul_transposed(&[[1.0, 1.0]], &[[2.0, 1.0], [0.0, 5.0]]);
+/// assert_eq!(scores, [[3.0, 5.0]]);
+/// ```
+#[must_use]
+pub fn matmul_transposed<const M: usize, const K: usize, const N: usize>(
+    a: &[[f32; K]; M],
+    b: &[[f32; K]; N],
+) -> [[f32; N]; M] {
+    let mut out = [[0.0; N]; M];
+    let done = crate::matmul_transposed(a.into(), b.into(), (&mut out).into());
+    debug_assert!(done.is_ok(), "the compiler checked the shapes: {done:?}");
+    out
+}
+
+/// Softmax of one row, as [`crate::softmax`].
+///
+/// ```
+/// use regard_kernels::{Temperature, fixed};
+/// assert_eq!(fixed::softmax(&[7.0, 7.0, 1.0], Temperature::ZERO), [0.5, 0.5, 0.0]);
+/// ```
+#[must_use]
+pub fn softmax<const N: usize>(x: &[f32; N], temperature: Temperature) -> [f32; N] {
+    let mut out = *x;
+    crate::softmax(&mut out, temperature);
+    out
+}
+
+/// Fused scaled dot-product attention, as [`Attention::forward`]: into `out`, with the caller's `scratch`.
+///
+/// A scratch that is too small does not compile. Size it with [`attention_scratch_len`].
+///
+/// # Errors
+/// Only for what the compiler cannot see: a mask's matrix of another shape, or a soft cap or scale that is no number to
+/// compute with. `out` is then as it was.
+///
+/// ```
+/// use regard_kernels::{Attention, attention_scratch_len, fixed};
+/// let x = [[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0], [1.0, 1.0, 0.0, 0.0]];
+/// let mut out = [[0.0; 4]; 3];
+/// let mut scratch = [0.0; attention_scratch_len(3, 3, 4)];
+/// fixed::attention(&Attention::new(), &x, &x, &x, &mut out, &mut scratch)?;
+/// assert!((out[0][0] - 0.7837).abs() < 1e-4);
+/// # Ok::<(), regard_kernels::Error>(())
+/// ```
+pub fn attention<const N_Q: usize, const N_K: usize, const D_K: usize, const D_V: usize, const SCRATCH: usize>(
+    attention: &Attention<'_>,
+    q: &[[f32; D_K]; N_Q],
+    k: &[[f32; D_K]; N_K],
+    v: &[[f32; D_V]; N_K],
+    out: &mut [[f32; D_V]; N_Q],
+    scratch: &mut [f32; SCRATCH],
+) -> Result<(), Error> {
+    const {
+        assert!(SCRATCH >= attention_scratch_len(N_Q, N_K, D_K), "size the scratch with attention_scratch_len(N_Q, N_K, D_K)");
+    }
+    attention.forward(Mat::from(q), Mat::from(k), Mat::from(v), MatMut::from(out), scratch)
+}
+
+/// The attention weights \[N_Q, N_K\], as [`Attention::scores`] at [`Stage::Weights`].
+///
+/// # Errors
+/// As [`attention`].
+///
+/// ```
+/// use regard_kernels::{Attention, attention_scratch_len, fixed};
+/// let mut weights = [[0.0; 2]; 1];
+/// let mut scratch = [0.0; attention_scratch_len(1, 2, 1)];
+/// fixed::attention_weights(&Attention::new(), &[[1.0]], &[[3.0], [3.0]], &mut weights, &mut scratch)?;
+/// assert_eq!(weights, [[0.5, 0.5]]);
+/// # Ok::<(), regard_kernels::Error>(())
+/// ```
+pub fn attention_weights<const N_Q: usize, const N_K: usize, const D_K: usize, const SCRATCH: usize>(
+    attention: &Attention<'_>,
+    q: &[[f32; D_K]; N_Q],
+    k: &[[f32; D_K]; N_K],
+    out: &mut [[f32; N_K]; N_Q],
+    scratch: &mut [f32; SCRATCH],
+) -> Result<(), Error> {
+    const {
+        assert!(SCRATCH >= attention_scratch_len(N_Q, N_K, D_K), "size the scratch with attention_scratch_len(N_Q, N_K, D_K)");
+    }
+    attention.scores(Stage::Weights, Mat::from(q), Mat::from(k), MatMut::from(out), scratch)
+}

@@ -1,0 +1,28 @@
+#![doc = include_str!("../README.md")]
+#![no_std]
+#![deny(unsafe_code)] // `simd` alone allows it, block by block
+
+#[cfg(test)]
+extern crate std;
+
+mod attention;
+mod dot;
+mod error;
+pub mod fixed;
+mod mask;
+mod matmul;
+pub mod naive;
+mod simd;
+mod softmax;
+mod temperature;
+mod view;
+
+pub use self::attention::{Attention, Stage, attention_scratch_len};
+pub use self::dot::{cosine_similarity, dot, norm};
+pub use self::error::Error;
+pub use self::mask::{Mask, Position, Window};
+pub use self::matmul::{matmul, matmul_transposed};
+pub use self::simd::{Tier, multiply_add_rounds};
+pub use self::softmax::softmax;
+pub use self::temperature::Temperature;
+pub use self::view::{Mat, MatMut};

@@ -1,0 +1,216 @@
+use core::ops::Range;
+
+use crate::Mat;
+use crate::error::{Error, check_shape};
+
+/// Where query 0 stands among the keys; query i stands i places further on. Causal and window masks go by it.
+///
+/// For as many queries as keys, `TopLeft` and `BottomRight` agree. For other numbers they do not, and every library has
+/// another default: here one says which is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Position {
+    /// Query i stands at key i.
+    TopLeft,
+    /// The last query stands at the last key (at the last of the [key length](Mask::key_len), where one is given).
+    BottomRight,
+    /// Query i stands at key `offset + i`: after a cache, the number of keys that it holds. May be negative.
+    Offset(isize),
+}
+
+/// How far a query sees from where it stands, itself not counted. `None` is without limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Window {
+    /// Keys to the left.
+    pub left: Option<usize>,
+    /// Keys to the right.
+    pub right: Option<usize>,
+}
+
+/// Which keys each query may see: a value, composed from parts. A key is seen if every part allows it.
+///
+/// ```
+/// use regard_kernels::{Mask, Position, Window};
+/// // Causal, at most 128 keys back, 10 keys cached:
+/// let position = Position::Offset(10);
+/// let mask = Mask::NONE.causal(position).window(position, Window { left: Some(128), right: None });
+/// assert!(mask.sees(0, 10, 1, 11) && !mask.sees(0, 11, 1, 12));
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Mask<'a> {
+    causal: Option<Position>,
+    window: Option<(Position, Window)>,
+    key_len: Option<usize>,
+    allowed: Option<Mat<'a, bool>>,
+    bias: Option<Mat<'a>>,
+}
+
+impl<'a> Mask<'a> {
+    /// Every query sees every key.
+    pub const NONE: Self = Self { causal: None, window: None, key_len: None, allowed: None, bias: None };
+
+    /// A query sees no key to the right of where it stands.
+    #[must_use]
+    pub const fn causal(mut self, position: Position) -> Self {
+        self.causal = Some(position);
+        self
+    }
+
+    /// A query sees the keys within a window around where it stands.
+    #[must_use]
+    pub const fn window(mut self, position: Position, window: Window) -> Self {
+        self.window = Some((position, window));
+        self
+    }
+
+    /// Only the first `len` keys may be seen: the rest is padding.
+    #[must_use]
+    pub const fn key_len(mut self, len: usize) -> Self {
+        self.key_len = Some(len);
+        self
+    }
+
+    /// \[n_q, n_k\]: where `true`, the key may be seen.
+    #[must_use]
+    pub const fn allowed(mut self, allowed: Mat<'a, bool>) -> Self {
+        self.allowed = Some(allowed);
+        self
+    }
+
+    /// \[n_q, n_k\]: added to the scores. Where it is −∞ the key may not be seen, whatever the score (NaN included).
+    #[must_use]
+    pub const fn bias(mut self, bias: Mat<'a>) -> Self {
+        self.bias = Some(bias);
+        self
+    }
+
+    /// Whether `query` of `n_q` may see `key` of `n_k`.
+    #[must_use]
+    pub fn sees(&self, query: usize, key: usize, n_q: usize, n_k: usize) -> bool {
+        Bounds::new(self, n_q, n_k).sees(query, key)
+    }
+
+    /// The mask of `rows` queries from `first` on, of `n_q` queries and `n_k` keys in all: for computing them apart.
+    ///
+    /// ```
+    /// use regard_kernels::{Mask, Position};
+    /// let whole = Mask::NONE.causal(Position::BottomRight);
+    /// let part = whole.rows(2, 1, 4, 6);
+    /// assert_eq!(part.sees(0, 4, 1, 6), whole.sees(2, 4, 4, 6));
+    /// ```
+    #[must_use]
+    pub fn rows(&self, first: usize, rows: usize, n_q: usize, n_k: usize) -> Self {
+        let len = self.key_len.unwrap_or(n_k);
+        let moved = |p: Position| Position::Offset(start(p, n_q, len).saturating_add_unsigned(first));
+        Self {
+            causal: self.causal.map(moved),
+            window: self.window.map(|(p, w)| (moved(p), w)),
+            key_len: self.key_len,
+            allowed: self.allowed.map(|m| m.rows_from(first, rows)),
+            bias: self.bias.map(|m| m.rows_from(first, rows)),
+        }
+    }
+
+    pub(crate) fn check(&self, n_q: usize, n_k: usize) -> Result<(), Error> {
+        const WHY: &str = "queries × keys";
+        if let Some(m) = self.allowed {
+            check_shape("the boolean mask", m.shape(), (n_q, n_k), WHY)?;
+        }
+        if let Some(m) = self.bias {
+            check_shape("the additive mask", m.shape(), (n_q, n_k), WHY)?;
+        }
+        match self.key_len {
+            Some(len) if len > n_k => Err(Error::Length { tensor: "key", found: n_k, expected: len }),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The place of query 0 among the keys.
+fn start(position: Position, n_q: usize, key_len: usize) -> isize {
+    match position {
+        Position::TopLeft => 0,
+        Position::BottomRight => key_len as isize - n_q as isize,
+        Position::Offset(offset) => offset,
+    }
+}
+
+/// A mask with its positions worked out for given numbers of queries and keys.
+#[derive(Clone, Copy)]
+pub(crate) struct Bounds<'a> {
+    /// Query i sees no key before `first + i`.
+    first: Option<isize>,
+    /// Query i sees no key from `end + i` on.
+    end: Option<isize>,
+    key_len: usize,
+    allowed: Option<Mat<'a, bool>>,
+    bias: Option<Mat<'a>>,
+}
+
+impl<'a> Bounds<'a> {
+    pub(crate) fn new(mask: &Mask<'a>, n_q: usize, n_k: usize) -> Self {
+        let key_len = mask.key_len.unwrap_or(n_k).min(n_k);
+        let causal_end = mask.causal.map(|p| start(p, n_q, key_len).saturating_add(1));
+        let (mut first, mut end) = (None, causal_end);
+        if let Some((position, window)) = mask.window {
+            let at = start(position, n_q, key_len);
+            first = window.left.map(|left| at.saturating_sub_unsigned(left));
+            let window_end = window.right.map(|right| at.saturating_add_unsigned(right).saturating_add(1));
+            end = match (causal_end, window_end) {
+                (Some(a), Some(b)) => Some(a.min(b)),
+                (a, b) => a.or(b),
+            };
+        }
+        Self { first, end, key_len, allowed: mask.allowed, bias: mask.bias }
+    }
+
+    /// The keys that query `i` may see by its place alone. Both ends never fall as `i` grows.
+    #[inline]
+    pub(crate) fn range(&self, i: usize) -> Range<usize> {
+        let clamp = |x: isize| (x.saturating_add_unsigned(i).max(0) as usize).min(self.key_len);
+        let start = self.first.map_or(0, clamp);
+        let end = self.end.map_or(self.key_len, clamp);
+        start..end.max(start)
+    }
+
+    /// The keys that some of `rows` queries from `i` on may see by their place.
+    #[inline]
+    pub(crate) fn range_of_rows(&self, i: usize, rows: usize) -> Range<usize> {
+        let start = self.range(i).start;
+        start..self.range(i + rows.saturating_sub(1)).end.max(start)
+    }
+
+    /// Whether some of `rows` queries from `i` on may be kept from some of `keys`: `false` is certain, `true` is not.
+    pub(crate) fn may_hide(&self, i: usize, rows: usize, keys: &Range<usize>) -> bool {
+        self.allowed.is_some()
+            || self.bias.is_some()
+            || self.range(i + rows.saturating_sub(1)).start > keys.start
+            || self.range(i).end < keys.end
+    }
+
+    pub(crate) fn sees(&self, i: usize, key: usize) -> bool {
+        self.range(i).contains(&key)
+            && self.allowed.is_none_or(|m| m.row(i).get(key).copied().unwrap_or(true))
+            && self.bias.is_none_or(|m| m.row(i).get(key).copied() != Some(f32::NEG_INFINITY))
+    }
+
+    /// Adds the bias and hides what query `i` may not see, for the scores of the keys from `key` on.
+    #[inline(always)]
+    pub(crate) fn apply(&self, i: usize, key: usize, scores: &mut [f32]) {
+        if let Some(bias) = self.bias {
+            for (score, bias) in scores.iter_mut().zip(bias.row(i).get(key..).unwrap_or_default()) {
+                // By selection: −∞ hides NaN too.
+                *score = if *bias == f32::NEG_INFINITY { f32::NEG_INFINITY } else { *score + *bias };
+            }
+        }
+        if let Some(allowed) = self.allowed {
+            for (score, allowed) in scores.iter_mut().zip(allowed.row(i).get(key..).unwrap_or_default()) {
+                *score = if *allowed { *score } else { f32::NEG_INFINITY };
+            }
+        }
+        let range = self.range(i);
+        let before = range.start.saturating_sub(key).min(scores.len());
+        let behind = range.end.saturating_sub(key).min(scores.len());
+        scores.get_mut(..before).unwrap_or_default().fill(f32::NEG_INFINITY);
+        scores.get_mut(behind..).unwrap_or_default().fill(f32::NEG_INFINITY);
+    }
+}

@@ -1,0 +1,92 @@
+//! Textbook loops, one scalar at a time: what to measure the kernels against, and to read first.
+//!
+//! They compute the same things in the plainest way, with the same arguments. Unlike the kernels they keep a whole row of
+//! scores, know no mask but the causal one, and are free to panic on wrong shapes.
+
+use crate::{Mat, MatMut};
+
+/// Σ aᵢbᵢ over the shorter length.
+///
+/// ```
+/// assert_eq!(regard_kernels::naive::dot(&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0]), 32.0);
+/// ```
+#[must_use]
+pub fn dot(a: &[f32], b: &[f32]) -> f32 {
+    let mut sum = 0.0;
+    for (a, b) in a.iter().zip(b) {
+        sum += a * b;
+    }
+    sum
+}
+
+/// A·B, three nested loops.
+///
+/// # Panics
+/// If the shapes do not fit.
+///
+/// ```
+/// let (a, b) = ([[1.0, 2.0], [3.0, 4.0]], [[2.0, 0.0], [1.0, 2.0]]);
+/// let mut out = [[0.0; 2]; 2];
+/// regard_kernels::naive::matmul((&a).into(), (&b).into(), (&mut out).into());
+/// assert_eq!(out, [[4.0, 4.0], [10.0, 8.0]]);
+/// ```
+pub fn matmul(a: Mat<'_>, b: Mat<'_>, mut out: MatMut<'_>) {
+    for i in 0..a.rows() {
+        for j in 0..b.cols() {
+            let mut sum = 0.0;
+            for t in 0..a.cols() {
+                sum += a.row(i)[t] * b.row(t)[j];
+            }
+            out.row_mut(i)[j] = sum;
+        }
+    }
+}
+
+/// Softmax in place, the maximum subtracted first.
+///
+/// ```
+/// let mut x = [1.0, 1.0];
+/// regard_kernels::naive::softmax(&mut x);
+/// assert_eq!(x, [0.5, 0.5]);
+/// ```
+pub fn softmax(x: &mut [f32]) {
+    let max = x.iter().fold(f32::NEG_INFINITY, |max, x| max.max(*x));
+    let mut sum = 0.0;
+    for x in x.iter_mut() {
+        *x = libm::expf(*x - max);
+        sum += *x;
+    }
+    for x in x.iter_mut() {
+        *x /= sum;
+    }
+}
+
+/// softmax(QKᵀ/√d_k)·V, row by row; with `causal`, query i sees keys 0 to i. `scores` holds one row of n_k elements.
+///
+/// # Panics
+/// If the shapes do not fit.
+///
+/// ```
+/// let mut out = [[0.0; 1]; 1];
+/// let (q, k, v) = ([[1.0]], [[3.0], [3.0]], [[0.0], [1.0]]);
+/// regard_kernels::naive::attention((&q).into(), (&k).into(), (&v).into(), (&mut out).into(), false, &mut [0.0; 2]);
+/// assert_eq!(out, [[0.5]]);
+/// ```
+pub fn attention(q: Mat<'_>, k: Mat<'_>, v: Mat<'_>, mut out: MatMut<'_>, causal: bool, scores: &mut [f32]) {
+    let scale = 1.0 / libm::sqrtf(q.cols() as f32);
+    for i in 0..q.rows() {
+        let keys = if causal { k.rows().min(i + 1) } else { k.rows() };
+        let scores = &mut scores[..keys];
+        for (j, score) in scores.iter_mut().enumerate() {
+            *score = dot(q.row(i), k.row(j)) * scale;
+        }
+        softmax(scores);
+        let out = out.row_mut(i);
+        out.fill(0.0);
+        for (j, weight) in scores.iter().enumerate() {
+            for (out, v) in out.iter_mut().zip(v.row(j)) {
+                *out += weight * v;
+            }
+        }
+    }
+}

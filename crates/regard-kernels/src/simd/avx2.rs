@@ -1,0 +1,151 @@
+//! x86-64 with AVX2 and FMA, found at run time. A block of 16 lanes is two registers.
+
+use core::arch::x86_64::*;
+
+use super::{Kernel, LANES, Simd};
+
+cpufeatures::new!(detect, "avx2", "fma");
+
+/// Proof that this CPU has AVX2 and FMA: it can only be had from [`Avx2::new`].
+#[derive(Clone, Copy)]
+pub(crate) struct Avx2(());
+
+impl Avx2 {
+    /// The proof, if the CPU has both. The first call asks the CPU, later ones read the answer.
+    #[inline]
+    pub(crate) fn new() -> Option<Self> {
+        detect::get().then_some(Self(()))
+    }
+
+    /// Runs `kernel`, compiled for AVX2 and FMA.
+    #[inline]
+    pub(crate) fn run<K: Kernel>(self, kernel: K) -> K::Output {
+        #[target_feature(enable = "avx2,fma")]
+        fn inner<K: Kernel>(kernel: K, simd: Avx2) -> K::Output {
+            kernel.run(simd)
+        }
+        // SAFETY: `self` proves that the CPU has AVX2 and FMA.
+        unsafe { inner(kernel, self) }
+    }
+}
+
+/// Calls an intrinsic on both halves of its operands.
+macro_rules! halves {
+    ($intrinsic:ident($($operand:expr),+)) => {
+        // SAFETY: a value of `Avx2` exists, so the CPU has AVX2 and FMA; the intrinsic works on registers alone.
+        unsafe { [$intrinsic($($operand[0]),+), $intrinsic($($operand[1]),+)] }
+    };
+}
+
+impl Simd for Avx2 {
+    type V = [__m256; 2];
+    type M = [__m256; 2];
+
+    #[inline(always)]
+    fn splat(self, x: f32) -> Self::V {
+        // SAFETY: `self` proves AVX2.
+        unsafe { [_mm256_set1_ps(x); 2] }
+    }
+
+    #[inline(always)]
+    fn load(self, x: &[f32; LANES]) -> Self::V {
+        // SAFETY: `self` proves AVX2; both loads lie within the array, and need no alignment.
+        unsafe { [_mm256_loadu_ps(x.as_ptr()), _mm256_loadu_ps(x.as_ptr().add(8))] }
+    }
+
+    #[inline(always)]
+    fn store(self, v: Self::V, out: &mut [f32; LANES]) {
+        // SAFETY: `self` proves AVX2; both stores lie within the array, and need no alignment.
+        unsafe {
+            _mm256_storeu_ps(out.as_mut_ptr(), v[0]);
+            _mm256_storeu_ps(out.as_mut_ptr().add(8), v[1]);
+        }
+    }
+
+    #[inline(always)]
+    fn add(self, a: Self::V, b: Self::V) -> Self::V {
+        halves!(_mm256_add_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn sub(self, a: Self::V, b: Self::V) -> Self::V {
+        halves!(_mm256_sub_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn mul(self, a: Self::V, b: Self::V) -> Self::V {
+        halves!(_mm256_mul_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn div(self, a: Self::V, b: Self::V) -> Self::V {
+        halves!(_mm256_div_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn mul_add(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V {
+        halves!(_mm256_fmadd_ps(a, b, c))
+    }
+
+    #[inline(always)]
+    fn max(self, a: Self::V, b: Self::V) -> Self::V {
+        // MAXPS gives its second operand for NaN and for equal zeros: what the trait asks for.
+        halves!(_mm256_max_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn gt(self, a: Self::V, b: Self::V) -> Self::M {
+        // SAFETY: `self` proves AVX2.
+        unsafe { [_mm256_cmp_ps::<_CMP_GT_OQ>(a[0], b[0]), _mm256_cmp_ps::<_CMP_GT_OQ>(a[1], b[1])] }
+    }
+
+    #[inline(always)]
+    fn eq(self, a: Self::V, b: Self::V) -> Self::M {
+        // SAFETY: `self` proves AVX2.
+        unsafe { [_mm256_cmp_ps::<_CMP_EQ_OQ>(a[0], b[0]), _mm256_cmp_ps::<_CMP_EQ_OQ>(a[1], b[1])] }
+    }
+
+    #[inline(always)]
+    fn select(self, mask: Self::M, yes: Self::V, no: Self::V) -> Self::V {
+        halves!(_mm256_blendv_ps(no, yes, mask))
+    }
+
+    #[inline(always)]
+    fn scale_exp2(self, v: Self::V, n: Self::V) -> Self::V {
+        // In two halves, so that neither factor leaves the range of normal numbers and only the last product rounds.
+        [0, 1].map(|h| {
+            // SAFETY: `self` proves AVX2; registers alone.
+            unsafe {
+                let n = _mm256_cvtps_epi32(n[h]);
+                let half = _mm256_srai_epi32::<1>(n);
+                let bias = _mm256_set1_epi32(127);
+                let low = _mm256_slli_epi32::<23>(_mm256_add_epi32(half, bias));
+                let high = _mm256_slli_epi32::<23>(_mm256_add_epi32(_mm256_sub_epi32(n, half), bias));
+                let v = _mm256_mul_ps(v[h], _mm256_castsi256_ps(low));
+                _mm256_mul_ps(v, _mm256_castsi256_ps(high))
+            }
+        })
+    }
+
+    #[inline(always)]
+    fn reduce_add(self, v: Self::V) -> f32 {
+        // SAFETY: `self` proves AVX2; registers alone.
+        unsafe {
+            let x = _mm256_add_ps(v[0], v[1]);
+            let x = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps::<1>(x));
+            let x = _mm_add_ps(x, _mm_movehl_ps(x, x));
+            _mm_cvtss_f32(_mm_add_ss(x, _mm_movehdup_ps(x)))
+        }
+    }
+
+    #[inline(always)]
+    fn reduce_max(self, v: Self::V) -> f32 {
+        // SAFETY: `self` proves AVX2; registers alone.
+        unsafe {
+            let x = _mm256_max_ps(v[0], v[1]);
+            let x = _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps::<1>(x));
+            let x = _mm_max_ps(x, _mm_movehl_ps(x, x));
+            _mm_cvtss_f32(_mm_max_ss(x, _mm_movehdup_ps(x)))
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Every intrinsic and every `unsafe` of the workspace.
+//!
+//! A kernel is written once, generic over [`Simd`], and reaches the vectors of the machine through [`dispatch`].
+//! The unit is a block of [`LANES`] = 16 `f32` on every tier, whatever the registers' width: where the order of a sum
+//! shows in its bits, it is the order of these 16 lanes, so that tiers with fused multiply-add agree to the last bit.
+
+#![expect(unsafe_code, reason = "the one place where it is allowed: intrinsics and the innermost tile loop")]
+
+#[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
+mod avx2;
+mod exp;
+mod portable;
+mod tile;
+
+pub(crate) use self::exp::exp;
+pub(crate) use self::tile::{Panel, multiply_tile, pack_panel};
+
+/// The number of lanes of a block.
+pub(crate) const LANES: usize = 16;
+
+/// What a kernel may ask of a vector: 16 lanes of `f32`. A value that implements it proves that the CPU can do it.
+pub(crate) trait Simd: Copy {
+    /// 16 lanes.
+    type V: Copy;
+    /// The outcome of a comparison, lane by lane.
+    type M: Copy;
+
+    fn splat(self, x: f32) -> Self::V;
+    fn load(self, x: &[f32; LANES]) -> Self::V;
+    fn store(self, v: Self::V, out: &mut [f32; LANES]);
+    fn add(self, a: Self::V, b: Self::V) -> Self::V;
+    fn sub(self, a: Self::V, b: Self::V) -> Self::V;
+    fn mul(self, a: Self::V, b: Self::V) -> Self::V;
+    fn div(self, a: Self::V, b: Self::V) -> Self::V;
+    /// a·b + c, rounded once where the tier has fused multiply-add.
+    fn mul_add(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
+    /// a where a > b, else b; so b where either is NaN.
+    fn max(self, a: Self::V, b: Self::V) -> Self::V;
+    fn gt(self, a: Self::V, b: Self::V) -> Self::M;
+    fn eq(self, a: Self::V, b: Self::V) -> Self::M;
+    fn select(self, mask: Self::M, yes: Self::V, no: Self::V) -> Self::V;
+    /// v·2ⁿ for integral −252 ≤ n ≤ 254, rounded once. NaN in `v` stays NaN, whatever `n`.
+    fn scale_exp2(self, v: Self::V, n: Self::V) -> Self::V;
+    /// The sum, as a tree: lane i + lane i+8, then i+4, i+2, i+1.
+    fn reduce_add(self, v: Self::V) -> f32;
+    /// The largest lane that is no NaN (NaN in some lanes gives any of the lanes).
+    fn reduce_max(self, v: Self::V) -> f32;
+
+    /// The first 16 elements of `x`, and `fill` in the lanes that it has not.
+    #[inline(always)]
+    fn load_or(self, x: &[f32], fill: f32) -> Self::V {
+        if let Some(full) = x.first_chunk() {
+            self.load(full)
+        } else {
+            let mut lanes = [fill; LANES];
+            for (lane, x) in lanes.iter_mut().zip(x) {
+                *lane = *x;
+            }
+            self.load(&lanes)
+        }
+    }
+
+    /// The first lanes into `out`, as many as it has, at most 16.
+    #[inline(always)]
+    fn store_first(self, v: Self::V, out: &mut [f32]) {
+        if let Some(full) = out.first_chunk_mut() {
+            self.store(v, full);
+        } else {
+            let mut lanes = [0.0; LANES];
+            self.store(v, &mut lanes);
+            for (out, lane) in out.iter_mut().zip(lanes) {
+                *out = lane;
+            }
+        }
+    }
+}
+
+/// A computation that is generic over the vectors it runs on. Mark `run`, and all it calls, `#[inline(always)]`:
+/// only what is inlined is compiled with the tier's instructions.
+pub(crate) trait Kernel {
+    type Output;
+    fn run<S: Simd>(self, simd: S) -> Self::Output;
+}
+
+/// Runs `kernel` on the best vectors of this CPU. Ask once for a whole head or matrix, never for a row.
+#[inline]
+pub(crate) fn dispatch<K: Kernel>(kernel: K) -> K::Output {
+    #[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
+    if let Some(avx2) = avx2::Avx2::new() {
+        return avx2.run(kernel);
+    }
+    kernel.run(portable::Portable)
+}
+
+/// Which vectors the kernels run on.
+///
+/// ```
+/// println!("attention runs on {}", regard_kernels::Tier::active().name());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Tier {
+    /// What was fixed at compile time, through the `wide` crate: SSE2, NEON, wasm simd128, scalar, or more with
+    /// `-C target-cpu=native`.
+    Portable,
+    /// x86-64 with AVX2 and FMA, found at run time.
+    Avx2,
+}
+
+impl Tier {
+    /// The tier that every kernel of this process uses.
+    #[must_use]
+    pub fn active() -> Self {
+        #[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
+        if avx2::Avx2::new().is_some() {
+            return Self::Avx2;
+        }
+        Self::Portable
+    }
+
+    /// A short name for tables and logs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Portable => "portable",
+            Self::Avx2 => "AVX2 + FMA",
+        }
+    }
+}
+
+/// Independent chains of multiply-adds in [`multiply_add_rounds`]: enough to hide the latency of a fused multiply-add on
+/// two pipes (2 × 4 or 2 × 5 cycles), few enough to stay in registers.
+const CHAINS: usize = 6;
+
+/// Runs `rounds` × 6 × 16 multiply-adds in registers and returns (their number, a value that depends on all of them).
+///
+/// The fastest that this tier can multiply and add: what a benchmark divides by for a share of the peak.
+///
+/// ```
+/// let (multiply_adds, _) = regard_kernels::multiply_add_rounds(1000);
+/// assert_eq!(multiply_adds, 96_000);
+/// ```
+#[must_use]
+pub fn multiply_add_rounds(rounds: u32) -> (u64, f32) {
+    struct Rounds(u32);
+    impl Kernel for Rounds {
+        type Output = f32;
+        #[inline(always)]
+        fn run<S: Simd>(self, simd: S) -> f32 {
+            let factor = simd.splat(0.999_999);
+            let term = simd.splat(1e-6);
+            let mut chains: [S::V; CHAINS] = core::array::from_fn(|i| simd.splat(i as f32));
+            for _ in 0..self.0 {
+                for chain in &mut chains {
+                    *chain = simd.mul_add(*chain, factor, term);
+                }
+            }
+            chains.into_iter().map(|c| simd.reduce_add(c)).sum()
+        }
+    }
+    (u64::from(rounds) * (CHAINS * LANES) as u64, dispatch(Rounds(rounds)))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,103 @@
+use wide::{f32x16, i32x16};
+
+use super::{LANES, Simd};
+
+/// The vectors that were fixed at compile time, through `wide`.
+#[derive(Clone, Copy)]
+pub(crate) struct Portable;
+
+impl Simd for Portable {
+    type V = f32x16;
+    type M = f32x16;
+
+    #[inline(always)]
+    fn splat(self, x: f32) -> f32x16 {
+        f32x16::splat(x)
+    }
+
+    #[inline(always)]
+    fn load(self, x: &[f32; LANES]) -> f32x16 {
+        f32x16::new(*x)
+    }
+
+    #[inline(always)]
+    fn store(self, v: f32x16, out: &mut [f32; LANES]) {
+        *out = v.to_array();
+    }
+
+    #[inline(always)]
+    fn add(self, a: f32x16, b: f32x16) -> f32x16 {
+        a + b
+    }
+
+    #[inline(always)]
+    fn sub(self, a: f32x16, b: f32x16) -> f32x16 {
+        a - b
+    }
+
+    #[inline(always)]
+    fn mul(self, a: f32x16, b: f32x16) -> f32x16 {
+        a * b
+    }
+
+    #[inline(always)]
+    fn div(self, a: f32x16, b: f32x16) -> f32x16 {
+        a / b
+    }
+
+    #[inline(always)]
+    fn mul_add(self, a: f32x16, b: f32x16, c: f32x16) -> f32x16 {
+        a.mul_add(b, c)
+    }
+
+    #[inline(always)]
+    fn max(self, a: f32x16, b: f32x16) -> f32x16 {
+        a.simd_gt(b).bitselect(a, b)
+    }
+
+    #[inline(always)]
+    fn gt(self, a: f32x16, b: f32x16) -> f32x16 {
+        a.simd_gt(b)
+    }
+
+    #[inline(always)]
+    fn eq(self, a: f32x16, b: f32x16) -> f32x16 {
+        a.simd_eq(b)
+    }
+
+    #[inline(always)]
+    fn select(self, mask: f32x16, yes: f32x16, no: f32x16) -> f32x16 {
+        mask.bitselect(yes, no)
+    }
+
+    #[inline(always)]
+    fn scale_exp2(self, v: f32x16, n: f32x16) -> f32x16 {
+        // In two halves, so that neither factor leaves the range of normal numbers and only the last product rounds.
+        let n = n.fast_trunc_int();
+        let half: i32x16 = n >> 1_i32;
+        let power = |n: i32x16| {
+            let bits: i32x16 = (n + i32x16::splat(127)) << 23_i32;
+            f32x16::from_bits(bits.cast_unsigned())
+        };
+        v * power(half) * power(n - half)
+    }
+
+    #[inline(always)]
+    fn reduce_add(self, v: f32x16) -> f32 {
+        fold(v.to_array(), |a, b| a + b)
+    }
+
+    #[inline(always)]
+    fn reduce_max(self, v: f32x16) -> f32 {
+        fold(v.to_array(), |a, b| if a > b { a } else { b })
+    }
+}
+
+/// Halves the lanes four times: i with i+8, then i+4, i+2, i+1.
+#[inline(always)]
+fn fold(x: [f32; LANES], f: impl Fn(f32, f32) -> f32) -> f32 {
+    let x: [f32; 8] = core::array::from_fn(|i| f(x[i], x[i + 8]));
+    let x: [f32; 4] = core::array::from_fn(|i| f(x[i], x[i + 4]));
+    let x: [f32; 2] = core::array::from_fn(|i| f(x[i], x[i + 2]));
+    f(x[0], x[1])
+}

@@ -1,0 +1,64 @@
+use crate::Error;
+
+/// The temperature that divides the scores before softmax: `softmax(s / T)`.
+///
+/// Low is sharp, high is flat. Both ends are limits, and computed as such: at [`ZERO`](Self::ZERO) all weight goes to the
+/// largest score, shared evenly by ties; at [`INFINITE`](Self::INFINITE) the weights are uniform over what may be seen.
+///
+/// A subnormal temperature (below 1.18e-38) counts as zero, because its reciprocal is no finite `f32`.
+///
+/// ```
+/// use regard_kernels::Temperature;
+/// assert!(Temperature::new(2.0).is_ok());
+/// assert!(Temperature::new(-1.0).is_err());
+/// assert_eq!(Temperature::default(), Temperature::ONE);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+pub struct Temperature(f32);
+
+impl Temperature {
+    /// The limit T → 0: arg max.
+    pub const ZERO: Self = Self(0.0);
+    /// Scores as they are.
+    pub const ONE: Self = Self(1.0);
+    /// The limit T → ∞: uniform.
+    pub const INFINITE: Self = Self(f32::INFINITY);
+
+    /// A temperature from 0 to ∞, both included.
+    ///
+    /// # Errors
+    /// [`Error::Range`] for a negative number or NaN.
+    pub const fn new(t: f32) -> Result<Self, Error> {
+        if t >= 0.0 {
+            // `+ 0.0` turns −0 into 0, so that equal temperatures have equal bits.
+            Ok(Self(t + 0.0))
+        } else {
+            Err(Error::Range { name: "temperature", value: t, range: "0 or greater" })
+        }
+    }
+
+    /// The number T.
+    #[must_use]
+    pub const fn get(self) -> f32 {
+        self.0
+    }
+
+    pub(crate) fn is_zero(self) -> bool {
+        self.0 < f32::MIN_POSITIVE
+    }
+
+    pub(crate) fn is_infinite(self) -> bool {
+        self.0 == f32::INFINITY
+    }
+
+    /// What a score difference is multiplied by: 1/T, and 1 at the limits, which transform the scores instead.
+    pub(crate) fn factor(self) -> f32 {
+        if self.is_zero() || self.is_infinite() { 1.0 } else { 1.0 / self.0 }
+    }
+}
+
+impl Default for Temperature {
+    fn default() -> Self {
+        Self::ONE
+    }
+}

@@ -1,0 +1,228 @@
+//! Borrowed, strided, row-major matrices. Nothing here can panic: a part that does not exist is empty.
+
+use crate::Error;
+
+/// A borrowed row-major matrix: row `i` is `data[i·stride ..][..cols]`.
+///
+/// `f32` for numbers, `bool` for visibility masks. A plain array is a matrix too:
+///
+/// ```
+/// use regard_kernels::Mat;
+/// let x = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]];
+/// let m = Mat::from(&x);
+/// assert_eq!(m.shape(), (2, 3));
+/// assert_eq!(m.row(1), &[4.0, 5.0, 6.0]);
+/// // The second of two heads of one column each, in a [2, 2] activation:
+/// let head = Mat::strided(&[1.0, 2.0, 3.0, 4.0][1..], 2, 1, 2)?;
+/// assert_eq!(head.row(1), &[4.0]);
+/// # Ok::<(), regard_kernels::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Mat<'a, T = f32> {
+    data: &'a [T],
+    rows: usize,
+    cols: usize,
+    stride: usize,
+}
+
+impl<T> Clone for Mat<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Mat<'_, T> {}
+
+/// Whether `rows` × `cols` at `stride` fit in `len` elements: the invariant of every view.
+const fn fits(rows: usize, cols: usize, stride: usize, len: usize) -> bool {
+    if rows == 0 || cols == 0 {
+        return true;
+    }
+    match (rows - 1).checked_mul(stride) {
+        Some(start) => match start.checked_add(cols) {
+            Some(end) => end <= len,
+            None => false,
+        },
+        None => false,
+    }
+}
+
+impl<'a, T> Mat<'a, T> {
+    /// A dense `rows` × `cols` matrix over `data`.
+    ///
+    /// # Errors
+    /// [`Error::Slice`] if `data` has fewer than `rows · cols` elements.
+    pub const fn new(data: &'a [T], rows: usize, cols: usize) -> Result<Self, Error> {
+        Self::strided(data, rows, cols, cols)
+    }
+
+    /// A `rows` × `cols` matrix whose rows start `stride` elements apart. A stride of 0 repeats one row.
+    ///
+    /// # Errors
+    /// [`Error::Slice`] if the last row ends behind `data`.
+    pub const fn strided(data: &'a [T], rows: usize, cols: usize, stride: usize) -> Result<Self, Error> {
+        if fits(rows, cols, stride, data.len()) {
+            Ok(Self { data, rows, cols, stride })
+        } else {
+            Err(Error::Slice { rows, cols, stride, len: data.len() })
+        }
+    }
+
+    /// (rows, columns).
+    #[must_use]
+    pub const fn shape(&self) -> (usize, usize) {
+        (self.rows, self.cols)
+    }
+
+    /// The number of rows.
+    #[must_use]
+    pub const fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The number of columns.
+    #[must_use]
+    pub const fn cols(&self) -> usize {
+        self.cols
+    }
+
+    /// Elements from the start of one row to the start of the next.
+    #[must_use]
+    pub const fn stride(&self) -> usize {
+        self.stride
+    }
+
+    pub(crate) const fn as_ptr(&self) -> *const T {
+        self.data.as_ptr()
+    }
+
+    /// Row `i`, or an empty slice where there is none.
+    #[must_use]
+    pub fn row(&self, i: usize) -> &'a [T] {
+        if i >= self.rows {
+            return &[];
+        }
+        self.data.get(i * self.stride..).and_then(|d| d.get(..self.cols)).unwrap_or_default()
+    }
+
+    /// Up to `rows` rows from `row` on and up to `cols` columns from `col` on: what of that block exists.
+    #[must_use]
+    pub fn block(&self, row: usize, rows: usize, col: usize, cols: usize) -> Self {
+        let rows = rows.min(self.rows.saturating_sub(row));
+        let cols = cols.min(self.cols.saturating_sub(col));
+        if rows == 0 || cols == 0 {
+            return Self { data: &[], rows, cols, stride: self.stride };
+        }
+        let data = self.data.get(row * self.stride + col..).unwrap_or_default();
+        Self { data, rows, cols, stride: self.stride }
+    }
+
+    /// Up to `rows` rows from `row` on.
+    #[must_use]
+    pub fn rows_from(&self, row: usize, rows: usize) -> Self {
+        self.block(row, rows, 0, self.cols)
+    }
+}
+
+impl<'a, T, const R: usize, const C: usize> From<&'a [[T; C]; R]> for Mat<'a, T> {
+    fn from(rows: &'a [[T; C]; R]) -> Self {
+        Self { data: rows.as_flattened(), rows: R, cols: C, stride: C }
+    }
+}
+
+/// A mutable row-major matrix of `f32`: row `i` is `data[i·stride ..][..cols]`.
+///
+/// ```
+/// use regard_kernels::MatMut;
+/// let mut data = [0.0; 6];
+/// let mut m = MatMut::new(&mut data, 2, 3)?;
+/// m.row_mut(1).fill(1.0);
+/// assert_eq!(data, [0.0, 0.0, 0.0, 1.0, 1.0, 1.0]);
+/// # Ok::<(), regard_kernels::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct MatMut<'a> {
+    data: &'a mut [f32],
+    rows: usize,
+    cols: usize,
+    stride: usize,
+}
+
+impl<'a> MatMut<'a> {
+    /// A dense `rows` × `cols` matrix over `data`.
+    ///
+    /// # Errors
+    /// [`Error::Slice`] if `data` has fewer than `rows · cols` elements.
+    pub const fn new(data: &'a mut [f32], rows: usize, cols: usize) -> Result<Self, Error> {
+        Self::strided(data, rows, cols, cols)
+    }
+
+    /// A `rows` × `cols` matrix whose rows start `stride` elements apart.
+    ///
+    /// # Errors
+    /// [`Error::Slice`] if the last row ends behind `data`, or if rows would overlap.
+    pub const fn strided(data: &'a mut [f32], rows: usize, cols: usize, stride: usize) -> Result<Self, Error> {
+        if fits(rows, cols, stride, data.len()) && (stride >= cols || rows <= 1) {
+            Ok(Self { data, rows, cols, stride })
+        } else {
+            Err(Error::Slice { rows, cols, stride, len: data.len() })
+        }
+    }
+
+    /// (rows, columns).
+    #[must_use]
+    pub const fn shape(&self) -> (usize, usize) {
+        (self.rows, self.cols)
+    }
+
+    /// The number of rows.
+    #[must_use]
+    pub const fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The number of columns.
+    #[must_use]
+    pub const fn cols(&self) -> usize {
+        self.cols
+    }
+
+    /// Row `i`, or an empty slice where there is none.
+    pub fn row_mut(&mut self, i: usize) -> &mut [f32] {
+        if i >= self.rows {
+            return &mut [];
+        }
+        self.data.get_mut(i * self.stride..).and_then(|d| d.get_mut(..self.cols)).unwrap_or_default()
+    }
+}
+
+impl<'a, const R: usize, const C: usize> From<&'a mut [[f32; C]; R]> for MatMut<'a> {
+    fn from(rows: &'a mut [[f32; C]; R]) -> Self {
+        Self { data: rows.as_flattened_mut(), rows: R, cols: C, stride: C }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_view_that_does_not_fit_is_refused_even_where_the_size_overflows() {
+        let data = [0.0; 6];
+        assert!(Mat::new(&data, 2, 3).is_ok());
+        assert_eq!(Mat::new(&data, 2, 4).unwrap_err(), Error::Slice { rows: 2, cols: 4, stride: 4, len: 6 });
+        assert!(Mat::strided(&data, usize::MAX, 2, usize::MAX).is_err());
+        assert!(Mat::strided(&data, 3, usize::MAX, 1).is_err());
+        assert!(MatMut::strided(&mut [0.0; 6], 2, 3, 1).is_err(), "overlapping rows");
+    }
+
+    #[test]
+    fn blocks_are_clamped_to_what_exists() {
+        let data: [f32; 12] = core::array::from_fn(|i| i as f32);
+        let m = Mat::new(&data, 3, 4).unwrap();
+        assert_eq!(m.block(1, 9, 2, 9).shape(), (2, 2));
+        assert_eq!(m.block(1, 9, 2, 9).row(1), &[10.0, 11.0]);
+        assert_eq!(m.block(3, 1, 0, 4).shape(), (0, 4));
+        assert_eq!(m.row(3), &[] as &[f32]);
+    }
+}
