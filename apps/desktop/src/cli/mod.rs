@@ -1,0 +1,81 @@
+//! The command line: `regard`, `regard walk`, `regard attend`, `regard bench`.
+
+mod attend;
+mod bench;
+mod failure;
+mod tensors;
+mod terminal;
+mod walk;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use regard_kernels::Temperature;
+use regard_walkthrough::{Example, Settings};
+
+use self::failure::Failure;
+
+/// Attention you can trust, and see.
+///
+/// Without a subcommand, opens the window; where there is no display, shows the first walkthrough in the terminal.
+#[derive(Debug, Parser)]
+#[command(name = "regard", version)]
+struct Cli {
+    /// The example to open the window with
+    #[arg(long, value_name = "NAME")]
+    example: Option<Example>,
+
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Walk(walk::Args),
+    Attend(attend::Args),
+    Bench(bench::Args),
+}
+
+/// Runs the command line of this process. 0 for success, 2 for wrong usage or bad input, 1 for any other failure.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let outcome = match cli.command {
+        None => window(cli.example),
+        Some(Command::Walk(args)) => walk::run(&args),
+        Some(Command::Attend(args)) => attend::run(&args),
+        Some(Command::Bench(args)) => bench::run(&args),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            anstream::eprintln!("error: {:#}", failure.error);
+            ExitCode::from(failure.exit_code)
+        }
+    }
+}
+
+fn window(example: Option<Example>) -> Result<(), Failure> {
+    let why = if has_display() {
+        match crate::ui::run(example) {
+            Ok(()) => return Ok(()),
+            Err(e) => format!("the window could not be opened ({e})"),
+        }
+    } else {
+        "there is no display".to_owned()
+    };
+    anstream::eprintln!("regard: {why}; here is the walkthrough in the terminal, and `regard --help` says what else there is");
+    walk::show(example.unwrap_or(Example::ALL[0]), &Settings::default())
+}
+
+/// Whether a window can be expected to open. Only where the environment says so can it be known beforehand.
+fn has_display() -> bool {
+    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value: OsString| !value.is_empty());
+    let by_environment = cfg!(all(unix, not(target_vendor = "apple"), not(target_os = "android")));
+    !by_environment || ["DISPLAY", "WAYLAND_DISPLAY", "WAYLAND_SOCKET"].into_iter().any(is_set)
+}
+
+fn parse_temperature(text: &str) -> Result<Temperature, String> {
+    let t: f32 = text.parse().map_err(|e| format!("{e}"))?;
+    Temperature::new(t).map_err(|e| e.to_string())
+}

@@ -1,0 +1,103 @@
+//! Tensors in and out of safetensors files.
+
+use std::collections::HashMap;
+use std::io::Write as _;
+use std::path::Path;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use half::{bf16, f16};
+use safetensors::tensor::{TensorView, serialize};
+use safetensors::{Dtype, SafeTensors};
+
+/// A tensor of numbers, widened to `f32`.
+#[derive(Clone, Debug)]
+pub(crate) struct Tensor {
+    pub(crate) data: Vec<f32>,
+    pub(crate) shape: Vec<usize>,
+    /// How it stood in the file.
+    pub(crate) dtype: Dtype,
+}
+
+/// The float tensor `name`, if the file has it.
+pub(crate) fn floats(file: &SafeTensors<'_>, name: &str) -> Result<Option<Tensor>> {
+    let Ok(view) = file.tensor(name) else { return Ok(None) };
+    let bytes = view.data();
+    let data = match view.dtype() {
+        Dtype::F32 => bytes.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect(),
+        Dtype::F16 => bytes.as_chunks().0.iter().map(|b| f16::from_le_bytes(*b).to_f32()).collect(),
+        Dtype::BF16 => bytes.as_chunks().0.iter().map(|b| bf16::from_le_bytes(*b).to_f32()).collect(),
+        other => bail!("tensor `{name}` is {other:?}, but F32, F16 or BF16 is needed"),
+    };
+    Ok(Some(Tensor { data, shape: view.shape().to_vec(), dtype: view.dtype() }))
+}
+
+/// The float tensor `name`, which the file must have.
+pub(crate) fn required(file: &SafeTensors<'_>, name: &str) -> Result<Tensor> {
+    floats(file, name)?.with_context(|| {
+        let mut names = file.names();
+        names.sort_unstable();
+        format!("tensor `{name}` is missing; the file has {}", names.join(", "))
+    })
+}
+
+/// The boolean tensor `name` (BOOL or U8, nonzero is true) with its shape, if the file has it in one of these types.
+pub(crate) fn booleans(file: &SafeTensors<'_>, name: &str) -> Option<(Vec<bool>, Vec<usize>)> {
+    let view = file.tensor(name).ok()?;
+    matches!(view.dtype(), Dtype::BOOL | Dtype::U8)
+        .then(|| (view.data().iter().map(|b| *b != 0).collect(), view.shape().to_vec()))
+}
+
+/// The lengths (I64) in tensor `name`, if the file has it.
+pub(crate) fn lengths(file: &SafeTensors<'_>, name: &str) -> Result<Option<Vec<usize>>> {
+    let Ok(view) = file.tensor(name) else { return Ok(None) };
+    ensure!(view.dtype() == Dtype::I64, "tensor `{name}` is {:?}, but I64 is needed", view.dtype());
+    ensure!(view.shape().len() <= 1, "tensor `{name}` has the shape {:?}, but [batch] is needed", view.shape());
+    let numbers = view.data().as_chunks().0.iter().map(|b| i64::from_le_bytes(*b));
+    let lengths = numbers.map(|n| usize::try_from(n).with_context(|| format!("tensor `{name}` holds {n}")));
+    lengths.collect::<Result<_>>().map(Some)
+}
+
+/// Writes `tensors` to `path`, whole or not at all.
+pub(crate) fn write(path: &Path, tensors: &[(&str, Tensor)]) -> Result<()> {
+    let bytes: Vec<Vec<u8>> = tensors.iter().map(|(_, tensor)| to_bytes(tensor)).collect();
+    let mut views = HashMap::new();
+    for ((name, tensor), bytes) in tensors.iter().zip(&bytes) {
+        let view = TensorView::new(tensor.dtype, tensor.shape.clone(), bytes)
+            .with_context(|| format!("laying out tensor `{name}`"))?;
+        views.insert(*name, view);
+    }
+    let file = serialize(views, None).context("laying out the output file")?;
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
+    let mut temporary = tempfile::Builder::new()
+        .prefix(".regard-")
+        .tempfile_in(folder)
+        .with_context(|| format!("making a file in {}", folder.display()))?;
+    let written = temporary.write_all(&file).and_then(|()| temporary.as_file().sync_all());
+    written.with_context(|| format!("writing {}", path.display()))?;
+    make_readable(temporary.as_file()).with_context(|| format!("writing {}", path.display()))?;
+    temporary.persist(path).with_context(|| format!("writing {}", path.display()))?;
+    Ok(())
+}
+
+/// A temporary file is its owner's alone; a result has the rights of other new files.
+fn make_readable(file: &std::fs::File) -> std::io::Result<()> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        file.set_permissions(std::fs::Permissions::from_mode(0o644))
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = file;
+        Ok(())
+    }
+}
+
+fn to_bytes(tensor: &Tensor) -> Vec<u8> {
+    let numbers = tensor.data.iter();
+    match tensor.dtype {
+        Dtype::F16 => numbers.flat_map(|x| f16::from_f32(*x).to_le_bytes()).collect(),
+        Dtype::BF16 => numbers.flat_map(|x| bf16::from_f32(*x).to_le_bytes()).collect(),
+        _ => numbers.flat_map(|x| x.to_le_bytes()).collect(),
+    }
+}

@@ -1,0 +1,91 @@
+//! A walkthrough as text: every matrix a heatmap of coloured cells, with its numbers.
+//!
+//! The text holds colour codes; printing through `anstream` drops them where the terminal has no colours.
+
+use std::fmt::Write as _;
+
+use anstyle::{Color, RgbColor, Style};
+use regard_walkthrough::{Example, Kind, Step, Walkthrough};
+
+use crate::ui::colors::{Palette, ink_on};
+use crate::ui::numbers;
+
+const BOLD: Style = Style::new().bold();
+const DIM: Style = Style::new().dimmed();
+
+/// All examples, a line each.
+pub(crate) fn list_of_examples() -> String {
+    let mut out = String::new();
+    for example in Example::ALL {
+        let _ = writeln!(out, "{BOLD}{:<18}{BOLD:#} {}", example.name(), example.summary());
+    }
+    out + "\nregard walk EXAMPLE shows one.\n"
+}
+
+/// The steps of a walkthrough in the order in which they are computed.
+pub(crate) fn walkthrough(walkthrough: &Walkthrough) -> String {
+    let mut out = String::new();
+    let example = walkthrough.example;
+    let _ = writeln!(out, "{BOLD}{}{BOLD:#}\n{}", example.title(), example.summary());
+    if let Some(broken) = &walkthrough.broken {
+        let _ = writeln!(out, "\n{BOLD}What breaks{BOLD:#}: {broken}");
+    }
+    for step in &walkthrough.steps {
+        push_step(&mut out, step);
+    }
+    if !walkthrough.checks.is_empty() {
+        let _ = writeln!(out, "\n{BOLD}Checks{BOLD:#}");
+    }
+    for check in &walkthrough.checks {
+        let verdict = if check.value <= check.limit { "ok" } else { "FAILED" };
+        let (value, limit) = (numbers::error(check.value), numbers::error(check.limit));
+        let _ = writeln!(out, "{verdict:<6} {}: {value}, at most {limit} allowed", check.name);
+    }
+    out
+}
+
+fn push_step(out: &mut String, step: &Step) {
+    let (rows, cols) = step.matrix.shape();
+    let _ = write!(out, "\n{BOLD}{}{BOLD:#}", step.name);
+    if !step.formula.is_empty() {
+        let _ = write!(out, "   {}", step.formula);
+    }
+    let _ = writeln!(out, "   {DIM}{rows} × {cols}{DIM:#}\n{}", step.meaning);
+    push_matrix(out, step);
+    let _ = writeln!(out, "{DIM}largest distance from f64: {}{DIM:#}", numbers::error(step.max_error));
+    if let Some(correction) = &step.correction {
+        let _ = writeln!(out, "{BOLD}Note{BOLD:#}: {correction}");
+    }
+}
+
+fn push_matrix(out: &mut String, step: &Step) {
+    let whole = numbers::all_whole(step.matrix.as_slice());
+    let text = |x: f32| numbers::cell(x, whole);
+    let count = |label: &String| label.chars().count();
+    let numbers = step.matrix.as_slice();
+    let widest_number = numbers.iter().map(|x| text(*x).chars().count()).max().unwrap_or(0);
+    let width = 2 + widest_number.max(step.col_labels.iter().map(count).max().unwrap_or(0));
+    let labels = step.row_labels.iter().map(count).max().unwrap_or(0);
+    let palette = Palette::new(step.kind, numbers);
+
+    let _ = write!(out, "{:labels$} ", "");
+    for label in &step.col_labels {
+        let _ = write!(out, "{DIM}{label:>width$}{DIM:#}");
+    }
+    out.push('\n');
+    for i in 0..step.matrix.rows() {
+        let label = step.row_labels.get(i).map_or("", String::as_str);
+        let _ = write!(out, "{DIM}{label:>labels$}{DIM:#} ");
+        for &x in step.matrix.row(i) {
+            let style = if step.kind == Kind::Table { Style::new() } else { cell_style(palette, x) };
+            let _ = write!(out, "{style}{:>1$}{style:#}", text(x) + " ", width);
+        }
+        out.push('\n');
+    }
+}
+
+fn cell_style(palette: Palette, x: f32) -> Style {
+    let rgb = |c: egui::Color32| Color::Rgb(RgbColor(c.r(), c.g(), c.b()));
+    let background = palette.color(x);
+    Style::new().bg_color(Some(rgb(background))).fg_color(Some(rgb(ink_on(background))))
+}

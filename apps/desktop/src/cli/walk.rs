@@ -1,0 +1,89 @@
+use std::io::Write as _;
+
+use anyhow::Context as _;
+use clap::ValueEnum;
+use regard_kernels::Temperature;
+use regard_walkthrough::{Example, Settings, Walkthrough, Without};
+
+use super::failure::{BadInput as _, Failure};
+use super::{parse_temperature, terminal};
+
+/// Walk through an example, step by step, in the terminal
+///
+/// Without a name, lists the examples.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The example's name
+    example: Option<Example>,
+
+    /// How to print it
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+
+    /// What the scores are divided by before softmax: 0 for the largest score alone, inf for uniform
+    #[arg(long, value_name = "T", default_value = "1", value_parser = parse_temperature)]
+    temperature: Temperature,
+
+    /// Hide what comes after each token
+    #[arg(long)]
+    causal: bool,
+
+    /// Leave a step out, to see what breaks
+    #[arg(long, value_enum, value_name = "STEP")]
+    without: Option<Step>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Text,
+    Json,
+}
+
+/// A step that may be left out.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Step {
+    Projections,
+    Scaling,
+    Softmax,
+}
+
+impl From<Step> for Without {
+    fn from(step: Step) -> Self {
+        match step {
+            Step::Projections => Self::Projections,
+            Step::Scaling => Self::Scaling,
+            Step::Softmax => Self::Softmax,
+        }
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let Some(example) = args.example else {
+        return print(&terminal::list_of_examples());
+    };
+    let settings =
+        Settings { temperature: args.temperature, causal: args.causal, without: args.without.map(Without::from) };
+    match args.format {
+        Format::Text => show(example, &settings),
+        Format::Json => {
+            let walkthrough = Walkthrough::run(example, &settings).bad_input()?;
+            let json = serde_json::to_string_pretty(&walkthrough.to_json()).context("writing JSON")?;
+            print(&(json + "\n"))
+        }
+    }
+}
+
+/// The walkthrough as coloured heatmaps.
+pub(crate) fn show(example: Example, settings: &Settings) -> Result<(), Failure> {
+    let walkthrough = Walkthrough::run(example, settings).bad_input()?;
+    print(&terminal::walkthrough(&walkthrough))
+}
+
+/// Prints with colours where the terminal has them. A reader that stops early (`| head`) is no error.
+fn print(text: &str) -> Result<(), Failure> {
+    let mut out = anstream::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(e).context("writing to the terminal")?,
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,275 @@
+use core::fmt;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use regard_kernels::{
+    Attention as Kernel, Mask, MatMut, Position, Stage, Temperature, Window, attention_scratch_len,
+};
+
+use crate::error::{Error, check_shape};
+use crate::mask::Broadcast;
+use crate::{Heads, MaskTensor, Threads};
+
+/// Scaled dot-product attention over \[batch, heads, tokens, head_dim\], described once and run on any tensors that fit.
+///
+/// What it means, step by step, is [`regard_kernels::Attention`]'s contract. Fewer key/value heads than query heads mean
+/// grouped queries (GQA, Ainslie et al. 2023): query head h uses key/value head h / (heads / kv_heads).
+///
+/// An output row has the same bits for any number of threads, and whatever is computed beside it.
+///
+/// ```
+/// use regard::{Attention, Heads, Position};
+/// let (q, k, v) = ([0.0; 2 * 3 * 4], [0.0; 5 * 4], [1.0; 5 * 2]);
+/// let q = Heads::new("query", &q, [1, 2, 3, 4])?; // two query heads share
+/// let k = Heads::new("key", &k, [1, 1, 5, 4])?; // one key head
+/// let v = Heads::new("value", &v, [1, 1, 5, 2])?;
+/// let out = Attention::new().causal(Position::BottomRight).forward(q, k, v)?;
+/// assert_eq!(out, [1.0; 2 * 3 * 2]);
+/// # Ok::<(), regard::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Attention<'a> {
+    scale: Option<f32>,
+    softcap: Option<f32>,
+    temperature: Temperature,
+    causal: Option<Position>,
+    window: Option<(Position, Window)>,
+    key_lengths: Option<&'a [usize]>,
+    mask: Option<MaskTensor<'a>>,
+    threads: Threads,
+    progress: Option<Progress<'a>>,
+}
+
+/// Called with (parts done, parts in all).
+#[derive(Clone, Copy)]
+struct Progress<'a>(&'a (dyn Fn(usize, usize) + Sync));
+
+impl fmt::Debug for Progress<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Progress")
+    }
+}
+
+impl<'a> Attention<'a> {
+    /// Scale 1/√head_dim, no mask, temperature 1, the caller's threads.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What the dot products are multiplied by, instead of 1/√head_dim.
+    #[must_use]
+    pub fn scale(mut self, scale: f32) -> Self {
+        self.scale = Some(scale);
+        self
+    }
+
+    /// Caps the scores softly at ±`cap`.
+    #[must_use]
+    pub fn softcap(mut self, cap: f32) -> Self {
+        self.softcap = Some(cap);
+        self
+    }
+
+    /// What the scores are divided by before softmax.
+    #[must_use]
+    pub fn temperature(mut self, temperature: Temperature) -> Self {
+        self.temperature = temperature;
+        self
+    }
+
+    /// A query sees no key to the right of where it stands.
+    #[must_use]
+    pub fn causal(mut self, position: Position) -> Self {
+        self.causal = Some(position);
+        self
+    }
+
+    /// A query sees the keys within a window around where it stands.
+    #[must_use]
+    pub fn window(mut self, position: Position, window: Window) -> Self {
+        self.window = Some((position, window));
+        self
+    }
+
+    /// \[batch\]: the keys of each batch entry, the rest being padding.
+    #[must_use]
+    pub fn key_lengths(mut self, lengths: &'a [usize]) -> Self {
+        self.key_lengths = Some(lengths);
+        self
+    }
+
+    /// A boolean or additive mask, broadcast to \[batch, heads, queries, keys\].
+    #[must_use]
+    pub fn mask(mut self, mask: MaskTensor<'a>) -> Self {
+        self.mask = Some(mask);
+        self
+    }
+
+    /// The threads to use.
+    #[must_use]
+    pub fn threads(mut self, threads: Threads) -> Self {
+        self.threads = threads;
+        self
+    }
+
+    /// Calls `progress` with (parts done, parts in all) from the threads at work, whenever a part is done.
+    #[must_use]
+    pub fn progress(mut self, progress: &'a (dyn Fn(usize, usize) + Sync)) -> Self {
+        self.progress = Some(Progress(progress));
+        self
+    }
+
+    pub(crate) fn thread_setting(&self) -> &Threads {
+        &self.threads
+    }
+
+    /// The output \[batch, heads, n_q, d_v\] for `q` \[batch, heads, n_q, d_k\], `k` \[batch, kv_heads, n_k, d_k\] and
+    /// `v` \[batch, kv_heads, n_k, d_v\].
+    ///
+    /// # Errors
+    /// Names the tensor that does not fit the others.
+    pub fn forward(&self, q: Heads<'_>, k: Heads<'_>, v: Heads<'_>) -> Result<Vec<f32>, Error> {
+        let plan = self.plan(q, k)?;
+        let [batch, kv_heads, n_k, _] = k.shape();
+        let [_, _, _, d_v] = v.shape();
+        check_shape("value", &v.shape(), &[batch, kv_heads, n_k, d_v], "the batch, heads and tokens of key")?;
+        plan.run(d_v, |kernel, job, scratch| {
+            let kv_head = plan.kv_head(job.head);
+            let out = MatMut::new(job.out, job.rows, d_v)?;
+            let q = q.head(job.entry, job.head)?.rows_from(job.first, job.rows);
+            kernel.forward(q, k.head(job.entry, kv_head)?, v.head(job.entry, kv_head)?, out, scratch)?;
+            Ok(())
+        })
+    }
+
+    /// The scores \[batch, heads, n_q, n_k\] at a `stage`.
+    ///
+    /// # Errors
+    /// Names the tensor that does not fit the others.
+    pub fn scores(&self, stage: Stage, q: Heads<'_>, k: Heads<'_>) -> Result<Vec<f32>, Error> {
+        let plan = self.plan(q, k)?;
+        let [_, _, n_k, _] = k.shape();
+        plan.run(n_k, |kernel, job, scratch| {
+            let out = MatMut::new(job.out, job.rows, n_k)?;
+            let q = q.head(job.entry, job.head)?.rows_from(job.first, job.rows);
+            kernel.scores(stage, q, k.head(job.entry, plan.kv_head(job.head))?, out, scratch)?;
+            Ok(())
+        })
+    }
+
+    /// Checks all but the values against each other.
+    fn plan(&self, q: Heads<'_>, k: Heads<'_>) -> Result<Plan<'_>, Error> {
+        let [batch, heads, n_q, d_k] = q.shape();
+        let [_, kv_heads, n_k, _] = k.shape();
+        check_shape("key", &k.shape(), &[batch, kv_heads, n_k, d_k], "the batch and head_dim of query")?;
+        if heads != 0 && (kv_heads == 0 || !heads.is_multiple_of(kv_heads)) {
+            return Err(Error::Heads { heads: kv_heads, of: "key/value", what: "query heads", into: heads });
+        }
+        if let Some(lengths) = self.key_lengths {
+            check_shape("the key lengths", &[lengths.len()], &[batch], "one a batch entry")?;
+            if let Some((entry, found)) = lengths.iter().copied().enumerate().find(|(_, n)| *n > n_k) {
+                return Err(Error::KeyLength { entry, found, keys: n_k });
+            }
+        }
+        let mask = self.mask.map(|m| m.broadcast([batch, heads, n_q, n_k])).transpose()?;
+        Ok(Plan { attention: self, mask, batch, heads, kv_heads, n_q, n_k, d_k })
+    }
+}
+
+/// An attention that fits its tensors.
+struct Plan<'a> {
+    attention: &'a Attention<'a>,
+    mask: Option<Broadcast<'a>>,
+    batch: usize,
+    heads: usize,
+    kv_heads: usize,
+    n_q: usize,
+    n_k: usize,
+    d_k: usize,
+}
+
+/// Some queries of one head, and their rows of the result.
+struct Job<'o> {
+    entry: usize,
+    head: usize,
+    first: usize,
+    rows: usize,
+    out: &'o mut [f32],
+}
+
+impl Plan<'_> {
+    fn kv_head(&self, head: usize) -> usize {
+        head / (self.heads / self.kv_heads)
+    }
+
+    /// Runs `each` over blocks of queries, in parallel, and returns the result \[batch, heads, n_q, cols\].
+    fn run(
+        &self,
+        cols: usize,
+        each: impl Fn(&Kernel<'_>, Job<'_>, &mut [f32]) -> Result<(), Error> + Sync + Send,
+    ) -> Result<Vec<f32>, Error> {
+        let mut out = vec![0.0; self.batch * self.heads * self.n_q * cols];
+        let block = self.block();
+        let mut jobs = Vec::new();
+        if !out.is_empty() {
+            for (i, head) in out.chunks_exact_mut(self.n_q * cols).enumerate() {
+                for (b, out) in head.chunks_mut(block * cols).enumerate() {
+                    let (entry, head) = (i / self.heads, i % self.heads);
+                    jobs.push(Job { entry, head, first: b * block, rows: out.len() / cols, out });
+                }
+            }
+        }
+        let multiply_adds = self.batch * self.heads * self.n_q * self.n_k * (self.d_k + cols);
+        let scratch = || vec![0.0; attention_scratch_len(block, self.n_k, self.d_k)];
+        let (done, all) = (AtomicUsize::new(0), jobs.len());
+        self.attention.threads.for_each(jobs, multiply_adds, scratch, |scratch, job| {
+            let kernel = self.kernel(&job)?;
+            each(&kernel, job, scratch)?;
+            if let Some(Progress(progress)) = self.attention.progress {
+                progress(done.fetch_add(1, Ordering::Relaxed) + 1, all);
+            }
+            Ok(())
+        })?;
+        Ok(out)
+    }
+
+    /// Queries a block: whole heads where they alone give each thread a few jobs to balance, else parts of them. Each
+    /// block transposes the keys anew, so it is not small.
+    fn block(&self) -> usize {
+        const SMALLEST: usize = 96;
+        let jobs = 4 * self.attention.threads.count();
+        let heads = (self.batch * self.heads).max(1);
+        if self.attention.threads.count() == 1 || heads >= jobs {
+            return self.n_q.max(1);
+        }
+        self.n_q.div_ceil(jobs.div_ceil(heads)).next_multiple_of(SMALLEST / 2).max(SMALLEST)
+    }
+
+    /// The kernel's description for one job.
+    fn kernel(&self, job: &Job<'_>) -> Result<Kernel<'_>, Error> {
+        let attention = self.attention;
+        let mut mask = Mask::NONE;
+        if let Some(position) = attention.causal {
+            mask = mask.causal(position);
+        }
+        if let Some((position, window)) = attention.window {
+            mask = mask.window(position, window);
+        }
+        if let Some(len) = attention.key_lengths.and_then(|lengths| lengths.get(job.entry)) {
+            mask = mask.key_len(*len);
+        }
+        if let Some(tensor) = &self.mask {
+            mask = tensor.add_to(mask, job.entry, job.head, self.n_q)?;
+        }
+        let mut kernel = Kernel::new()
+            .temperature(attention.temperature)
+            .mask(mask.rows(job.first, job.rows, self.n_q, self.n_k));
+        if let Some(scale) = attention.scale {
+            kernel = kernel.scale(scale);
+        }
+        if let Some(cap) = attention.softcap {
+            kernel = kernel.softcap(cap);
+        }
+        Ok(kernel)
+    }
+}

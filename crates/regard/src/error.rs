@@ -1,0 +1,81 @@
+use regard_kernels::Error as KernelError;
+
+/// Why an attention was refused. Every variant names the tensor at fault, and both shapes.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A tensor has another shape than the others ask for.
+    #[error("{tensor} has the shape {found:?}, but {expected:?} is needed ({why})")]
+    Shape {
+        /// The tensor's name, such as `key`.
+        tensor: &'static str,
+        /// The shape as given.
+        found: Vec<usize>,
+        /// The shape as needed.
+        expected: Vec<usize>,
+        /// Where the need comes from.
+        why: &'static str,
+    },
+
+    /// A slice has not as many elements as its shape says.
+    #[error("{tensor} has {found} elements, but the shape {shape:?} is {} elements", .shape.iter().map(|n| *n as u128).product::<u128>())]
+    Elements {
+        /// The tensor's name.
+        tensor: &'static str,
+        /// Elements as given.
+        found: usize,
+        /// The shape as given.
+        shape: Vec<usize>,
+    },
+
+    /// A number of heads that does not divide what it should.
+    #[error("{heads} {of} heads do not divide {what} = {into} evenly")]
+    Heads {
+        /// The number of heads.
+        heads: usize,
+        /// Which heads: `query`, `key/value`.
+        of: &'static str,
+        /// What is divided.
+        what: &'static str,
+        /// Its size.
+        into: usize,
+    },
+
+    /// A key length behind the end of the keys.
+    #[error("the key length of batch entry {entry} is {found}, but there are {keys} keys")]
+    KeyLength {
+        /// The batch entry.
+        entry: usize,
+        /// The key length as given.
+        found: usize,
+        /// The number of keys.
+        keys: usize,
+    },
+
+    /// A thread pool could not be made.
+    #[error("no pool of {count} threads: {reason}")]
+    Threads {
+        /// Threads asked for.
+        count: usize,
+        /// What stood in the way.
+        reason: String,
+    },
+
+    /// A kernel refused its input.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+}
+
+/// `Ok` if `found` is `expected`, else an error that names the tensor.
+pub(crate) fn check_shape(
+    tensor: &'static str,
+    found: &[usize],
+    expected: &[usize],
+    why: &'static str,
+) -> Result<(), Error> {
+    if found == expected {
+        Ok(())
+    } else {
+        Err(Error::Shape { tensor, found: found.to_vec(), expected: expected.to_vec(), why })
+    }
+}

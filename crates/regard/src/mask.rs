@@ -1,0 +1,116 @@
+use std::borrow::Cow;
+
+use regard_kernels::{Mask, Mat};
+
+use crate::error::{Error, check_shape};
+use crate::view::check_elements;
+
+/// The numbers of a [`MaskTensor`].
+#[derive(Clone, Copy, Debug)]
+pub enum MaskValues<'a> {
+    /// `true` where a key may be seen.
+    Allowed(&'a [bool]),
+    /// Added to the scores; −∞ hides the key.
+    Bias(&'a [f32]),
+}
+
+/// A mask of up to four dimensions, broadcast from the right to \[batch, heads, queries, keys\] as in NumPy.
+///
+/// ```
+/// use regard::{MaskTensor, MaskValues};
+/// // The second of two keys is hidden, for every query of every head:
+/// let mask = MaskTensor::new(MaskValues::Allowed(&[true, false]), &[2])?;
+/// # Ok::<(), regard::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct MaskTensor<'a> {
+    values: MaskValues<'a>,
+    shape: [usize; 4],
+}
+
+impl<'a> MaskTensor<'a> {
+    /// A dense mask of the given shape.
+    ///
+    /// # Errors
+    /// [`Error::Elements`] if the values do not fill the shape, [`Error::Shape`] if it has more than four dimensions.
+    pub fn new(values: MaskValues<'a>, shape: &[usize]) -> Result<Self, Error> {
+        let found = match values {
+            MaskValues::Allowed(x) => x.len(),
+            MaskValues::Bias(x) => x.len(),
+        };
+        let mut padded = [1; 4];
+        let Some(missing) = padded.len().checked_sub(shape.len()) else {
+            let why = "[batch, heads, queries, keys], fewer, or 1 where it repeats";
+            return Err(Error::Shape { tensor: "the mask", found: shape.to_vec(), expected: vec![1; 4], why });
+        };
+        padded[missing..].copy_from_slice(shape);
+        check_elements("the mask", found, shape)?;
+        Ok(Self { values, shape: padded })
+    }
+
+    /// The mask made ready for \[batch, heads, queries, keys\].
+    pub(crate) fn broadcast(&self, full: [usize; 4]) -> Result<Broadcast<'a>, Error> {
+        // A dimension fits if it is the full one, or 1 and repeats.
+        let fitting: Vec<usize> = self.shape.iter().zip(full).map(|(n, full)| if *n == 1 { 1 } else { full }).collect();
+        check_shape("the mask", &self.shape, &fitting, "broadcast to [batch, heads, queries, keys]")?;
+        let keys = full[3];
+        let one_key = self.shape[3] == 1 && keys != 1;
+        let mut shape = self.shape;
+        shape[3] = keys;
+        Ok(Broadcast {
+            shape,
+            allowed: match self.values {
+                MaskValues::Allowed(x) => Some(repeat_keys(x, one_key.then_some(keys))),
+                MaskValues::Bias(_) => None,
+            },
+            bias: match self.values {
+                MaskValues::Bias(x) => Some(repeat_keys(x, one_key.then_some(keys))),
+                MaskValues::Allowed(_) => None,
+            },
+        })
+    }
+}
+
+/// Each value `keys` times over: a view's rows may repeat, its columns may not.
+fn repeat_keys<T: Copy>(values: &[T], keys: Option<usize>) -> Cow<'_, [T]> {
+    match keys {
+        None => Cow::Borrowed(values),
+        Some(keys) => values.iter().flat_map(|x| core::iter::repeat_n(*x, keys)).collect(),
+    }
+}
+
+/// A mask whose last dimension is the number of keys; the others are full, or 1 and repeat.
+pub(crate) struct Broadcast<'a> {
+    shape: [usize; 4],
+    allowed: Option<Cow<'a, [bool]>>,
+    bias: Option<Cow<'a, [f32]>>,
+}
+
+impl Broadcast<'_> {
+    /// `mask` with this one's matrix \[n_q, keys\] for one head.
+    pub(crate) fn add_to<'m>(
+        &'m self,
+        mask: Mask<'m>,
+        entry: usize,
+        head: usize,
+        n_q: usize,
+    ) -> Result<Mask<'m>, Error> {
+        let mut mask = mask;
+        if let Some(values) = &self.allowed {
+            mask = mask.allowed(self.matrix(values, entry, head, n_q)?);
+        }
+        if let Some(values) = &self.bias {
+            mask = mask.bias(self.matrix(values, entry, head, n_q)?);
+        }
+        Ok(mask)
+    }
+
+    fn matrix<'m, T>(&self, values: &'m [T], entry: usize, head: usize, n_q: usize) -> Result<Mat<'m, T>, Error> {
+        let [batch, heads, rows, keys] = self.shape;
+        let entry = if batch == 1 { 0 } else { entry };
+        let head = if heads == 1 { 0 } else { head };
+        let start = (entry * heads + head) * rows * keys;
+        let stride = if rows == 1 { 0 } else { keys };
+        Ok(Mat::strided(values.get(start..).unwrap_or_default(), n_q, keys, stride)?)
+    }
+}

@@ -1,0 +1,98 @@
+use regard_kernels::Mat;
+
+use crate::Error;
+
+/// `Ok` if `shape` has `found` elements in all.
+pub(crate) fn check_elements(tensor: &'static str, found: usize, shape: &[usize]) -> Result<(), Error> {
+    // Checked, because a shape from a file may be anything.
+    let needed = shape.iter().try_fold(1_usize, |product, n| product.checked_mul(*n));
+    if needed == Some(found) { Ok(()) } else { Err(Error::Elements { tensor, found, shape: shape.to_vec() }) }
+}
+
+/// Borrowed heads: \[batch, heads, tokens, head_dim\], each head a strided matrix.
+///
+/// ```
+/// use regard::Heads;
+/// let data = [0.0; 24];
+/// let q = Heads::new("query", &data, [1, 2, 3, 4])?;
+/// assert_eq!(q.shape(), [1, 2, 3, 4]);
+/// # Ok::<(), regard::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Heads<'a> {
+    data: &'a [f32],
+    shape: [usize; 4],
+    /// Elements from one batch entry, head and token to the next.
+    strides: [usize; 3],
+}
+
+impl<'a> Heads<'a> {
+    /// Dense heads, \[batch, heads, tokens, head_dim\] in memory. `name` is what errors call the tensor.
+    ///
+    /// # Errors
+    /// [`Error::Elements`] if `data` has another number of elements.
+    pub fn new(name: &'static str, data: &'a [f32], shape: [usize; 4]) -> Result<Self, Error> {
+        check_elements(name, data.len(), &shape)?;
+        let [_, heads, n, d] = shape;
+        Ok(Self { data, shape, strides: [heads * n * d, n * d, d] })
+    }
+
+    /// The heads of activations, \[batch, tokens, heads · head_dim\] in memory: split without a copy.
+    ///
+    /// # Errors
+    /// [`Error::Elements`] if `data` has another number of elements than `shape` \[batch, heads, tokens, head_dim\].
+    pub fn split(name: &'static str, data: &'a [f32], shape: [usize; 4]) -> Result<Self, Error> {
+        check_elements(name, data.len(), &shape)?;
+        let [_, heads, n, d] = shape;
+        Ok(Self { data, shape, strides: [n * heads * d, d, heads * d] })
+    }
+
+    /// \[batch, heads, tokens, head_dim\].
+    pub fn shape(&self) -> [usize; 4] {
+        self.shape
+    }
+
+    /// The matrix \[tokens, head_dim\] of one head.
+    pub(crate) fn head(&self, entry: usize, head: usize) -> Result<Mat<'a>, Error> {
+        let [_, _, n, d] = self.shape;
+        let [entry_stride, head_stride, stride] = self.strides;
+        let data = self.data.get(entry * entry_stride + head * head_stride..).unwrap_or_default();
+        Ok(Mat::strided(data, n, d, stride)?)
+    }
+}
+
+/// Borrowed sequences of equal length: \[batch, tokens, features\].
+///
+/// ```
+/// use regard::Sequences;
+/// let x = [0.0; 12];
+/// assert_eq!(Sequences::new(&x, [1, 3, 4])?.shape(), [1, 3, 4]);
+/// # Ok::<(), regard::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Sequences<'a> {
+    data: &'a [f32],
+    shape: [usize; 3],
+}
+
+impl<'a> Sequences<'a> {
+    /// Dense sequences.
+    ///
+    /// # Errors
+    /// [`Error::Elements`] if `data` has another number of elements.
+    pub fn new(data: &'a [f32], shape: [usize; 3]) -> Result<Self, Error> {
+        check_elements("the input", data.len(), &shape)?;
+        Ok(Self { data, shape })
+    }
+
+    /// \[batch, tokens, features\].
+    pub fn shape(&self) -> [usize; 3] {
+        self.shape
+    }
+
+    /// All tokens of all sequences as the rows of one matrix.
+    pub(crate) fn rows(&self) -> Result<Mat<'a>, Error> {
+        let [batch, n, d] = self.shape;
+        Ok(Mat::new(self.data, batch * n, d)?)
+    }
+}

@@ -1,0 +1,276 @@
+//! The multi-head layer against a plain f64 computation, and the promises about threads, heads and errors.
+
+use proptest::prelude::*;
+use regard::{Attention, Error, Heads, Linear, MaskTensor, MaskValues, MultiHeadAttention, Position, Sequences, Threads};
+
+/// Numbers between −1 and 1 that look random and are the same everywhere.
+fn numbers(len: usize, seed: u64) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 40) as f32 / (1 << 23) as f32 - 1.0
+    };
+    (0..len).map(|_| next()).collect()
+}
+
+struct Layer {
+    heads: usize,
+    /// (weight, bias, inputs, outputs) of query, key, value and output.
+    projections: [(Vec<f32>, Vec<f32>, usize, usize); 4],
+}
+
+impl Layer {
+    fn new(heads: usize, kv_heads: usize, d_model: usize, d_k: usize, d_v: usize) -> Self {
+        let projection = |i: u64, inputs: usize, outputs: usize| {
+            (numbers(inputs * outputs, 10 + i), numbers(outputs, 20 + i), inputs, outputs)
+        };
+        let projections = [
+            projection(0, d_model, heads * d_k),
+            projection(1, d_model, kv_heads * d_k),
+            projection(2, d_model, kv_heads * d_v),
+            projection(3, heads * d_v, d_model),
+        ];
+        Self { heads, projections }
+    }
+
+    fn build(&self) -> MultiHeadAttention {
+        let [q, k, v, o] = self.projections.clone().map(|(weight, bias, inputs, outputs)| {
+            Linear::new(weight, inputs, outputs).unwrap().with_bias(bias).unwrap()
+        });
+        MultiHeadAttention::new(self.heads, q, k, v, o).unwrap()
+    }
+
+    /// The layer's output for one sequence, in f64, by the formula.
+    fn reference(&self, query: &[f32], key: &[f32], causal: bool) -> Vec<f64> {
+        let wide = |x: &[f32]| x.iter().map(|x| f64::from(*x)).collect::<Vec<f64>>();
+        let project = |x: &[f64], i: usize| {
+            let (weight, bias, inputs, outputs) = &self.projections[i];
+            let rows = x.len() / inputs;
+            let element = |row: usize, col: usize| -> f64 {
+                let sum: f64 =
+                    (0..*inputs).map(|t| x[row * inputs + t] * f64::from(weight[t * outputs + col])).sum();
+                sum + f64::from(bias[col])
+            };
+            (0..rows * outputs).map(|e| element(e / outputs, e % outputs)).collect::<Vec<f64>>()
+        };
+        let (q, k, v) = (project(&wide(query), 0), project(&wide(key), 1), project(&wide(key), 2));
+        let (q_cols, k_cols, v_cols) = (self.projections[0].3, self.projections[1].3, self.projections[2].3);
+        let d_k = q_cols / self.heads;
+        let kv_heads = k_cols / d_k;
+        let d_v = v_cols / kv_heads;
+        let (n_q, n_k) = (q.len() / q_cols, k.len() / k_cols);
+        let mut joined = vec![0.0; n_q * self.heads * d_v];
+        for h in 0..self.heads {
+            let kv = h / (self.heads / kv_heads);
+            for i in 0..n_q {
+                let keys = if causal { i + 1 } else { n_k };
+                let score = |j: usize| -> f64 {
+                    let dot: f64 = (0..d_k).map(|t| q[i * q_cols + h * d_k + t] * k[j * k_cols + kv * d_k + t]).sum();
+                    dot / (d_k as f64).sqrt()
+                };
+                let weights: Vec<f64> = (0..keys).map(|j| score(j).exp()).collect();
+                let sum: f64 = weights.iter().sum();
+                for c in 0..d_v {
+                    let blend: f64 = (0..keys).map(|j| weights[j] / sum * v[j * v_cols + kv * d_v + c]).sum();
+                    joined[(i * self.heads + h) * d_v + c] = blend;
+                }
+            }
+        }
+        project(&joined, 3)
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn the_layer_is_the_formula(
+        kv_heads in 1_usize..4,
+        group in 1_usize..4,
+        d_model in 1_usize..20,
+        d_k in 1_usize..10,
+        d_v in 1_usize..10,
+        n in 1_usize..20,
+        causal: bool,
+    ) {
+        let layer = Layer::new(kv_heads * group, kv_heads, d_model, d_k, d_v);
+        let x = numbers(n * d_model, 1);
+        let input = Sequences::new(&x, [1, n, d_model]).unwrap();
+        let mut attention = Attention::new();
+        if causal {
+            attention = attention.causal(Position::TopLeft);
+        }
+        let found = layer.build().forward(input, input, input, &attention).unwrap();
+        let expected = layer.reference(&x, &x, causal);
+        // Four chained sums of at most 30 terms of size ≤ 30: well below 1e-5 of the largest element.
+        let largest = expected.iter().fold(1.0_f64, |m, x| m.max(x.abs()));
+        for (f, e) in found.iter().zip(&expected) {
+            prop_assert!((f64::from(*f) - e).abs() <= 1e-5 * largest, "{f} is not {e}");
+        }
+    }
+}
+
+#[test]
+fn cross_attention_takes_other_keys_than_queries() {
+    let layer = Layer::new(2, 2, 6, 3, 4);
+    let (x, memory) = (numbers(3 * 6, 1), numbers(7 * 6, 2));
+    let query = Sequences::new(&x, [1, 3, 6]).unwrap();
+    let memory_view = Sequences::new(&memory, [1, 7, 6]).unwrap();
+    let found = layer.build().forward(query, memory_view, memory_view, &Attention::new()).unwrap();
+    for (f, e) in found.iter().zip(layer.reference(&x, &memory, false)) {
+        assert!((f64::from(*f) - e).abs() < 1e-5, "{f} is not {e}");
+    }
+}
+
+#[test]
+fn weights_are_distributions_and_give_the_output() {
+    let layer = Layer::new(4, 2, 8, 4, 4).build();
+    let x = numbers(5 * 8, 3);
+    let input = Sequences::new(&x, [1, 5, 8]).unwrap();
+    let weights = layer.weights(input, input, &Attention::new()).unwrap();
+    assert_eq!(weights.len(), 4 * 5 * 5);
+    for row in weights.chunks(5) {
+        assert!((row.iter().sum::<f32>() - 1.0).abs() < 1e-6);
+    }
+}
+
+/// Large enough that all threads take part.
+fn long_attention(attention: &Attention<'_>, n: usize) -> Vec<f32> {
+    let data = numbers(2 * 3 * n * 20, 5);
+    let heads = Heads::new("x", &data, [2, 3, n, 20]).unwrap();
+    attention.forward(heads, heads, heads).unwrap()
+}
+
+#[test]
+fn the_number_of_threads_does_not_show_in_the_bits() {
+    for causal in [false, true] {
+        let describe = |threads| {
+            let attention = Attention::new().threads(threads);
+            if causal { attention.causal(Position::TopLeft) } else { attention }
+        };
+        let one = long_attention(&describe(Threads::ONE), 301);
+        for threads in [2, 3, 8] {
+            let many = long_attention(&describe(Threads::new(threads).unwrap()), 301);
+            assert!(one.iter().zip(&many).all(|(a, b)| a.to_bits() == b.to_bits()), "{threads} threads");
+        }
+    }
+}
+
+#[test]
+fn the_callers_pool_is_used() {
+    use std::collections::HashSet;
+    use std::sync::Mutex;
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(3).thread_name(|i| format!("mine-{i}")).build().unwrap();
+    let names = Mutex::new(HashSet::new());
+    let note = |_done: usize, _all: usize| {
+        names.lock().unwrap().insert(std::thread::current().name().unwrap_or_default().to_owned());
+    };
+    pool.install(|| long_attention(&Attention::new().progress(&note), 301));
+    let names = names.into_inner().unwrap();
+    assert!(!names.is_empty() && names.iter().all(|name| name.starts_with("mine-")), "{names:?}");
+}
+
+#[test]
+fn progress_ends_with_all_done() {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    let most = AtomicUsize::new(0);
+    let all_parts = AtomicUsize::new(0);
+    let note = |done: usize, all: usize| {
+        most.fetch_max(done, Ordering::Relaxed);
+        all_parts.store(all, Ordering::Relaxed);
+    };
+    long_attention(&Attention::new().progress(&note), 301);
+    assert_eq!(most.into_inner(), all_parts.into_inner());
+}
+
+#[test]
+fn a_batch_entry_and_a_head_do_not_depend_on_the_others() {
+    let data = numbers(2 * 3 * 70 * 20, 5);
+    let whole = Heads::new("x", &data, [2, 3, 70, 20]).unwrap();
+    let together = Attention::new().forward(whole, whole, whole).unwrap();
+    for (alone, together) in data.chunks(70 * 20).zip(together.chunks(70 * 20)) {
+        let head = Heads::new("x", alone, [1, 1, 70, 20]).unwrap();
+        assert_eq!(Attention::new().forward(head, head, head).unwrap(), together);
+    }
+}
+
+#[test]
+fn a_mask_repeats_over_the_dimensions_it_has_not() {
+    let data = numbers(2 * 3 * 4 * 5, 6);
+    let x = Heads::new("x", &data, [2, 3, 4, 5]).unwrap();
+    let weights = |mask: MaskTensor<'_>| {
+        Attention::new().mask(mask).scores(regard::Stage::Weights, x, x).unwrap()
+    };
+    let keys = [true, false, true, true];
+    let by_keys = weights(MaskTensor::new(MaskValues::Allowed(&keys), &[4]).unwrap());
+    let full: Vec<bool> = keys.iter().copied().cycle().take(2 * 3 * 4 * 4).collect();
+    assert_eq!(by_keys, weights(MaskTensor::new(MaskValues::Allowed(&full), &[2, 3, 4, 4]).unwrap()));
+    // One value a query, repeated over the keys: a query that may see nothing.
+    let queries = [true, false, true, true];
+    let by_queries = weights(MaskTensor::new(MaskValues::Allowed(&queries), &[4, 1]).unwrap());
+    for (i, row) in by_queries.chunks(4).enumerate() {
+        assert_eq!(row.iter().all(|w| *w == 0.0), !queries[i % 4]);
+    }
+}
+
+#[test]
+fn errors_name_the_tensor_and_both_shapes() {
+    let data = [0.0; 24];
+    let q = Heads::new("query", &data, [1, 2, 3, 4]).unwrap();
+    let message = |result: Result<Vec<f32>, Error>| result.unwrap_err().to_string();
+    let k = Heads::new("key", &data, [1, 2, 4, 3]).unwrap();
+    assert_eq!(
+        message(Attention::new().forward(q, k, k)),
+        "key has the shape [1, 2, 4, 3], but [1, 2, 4, 4] is needed (the batch and head_dim of query)"
+    );
+    let v = Heads::new("value", &data, [1, 2, 4, 3]).unwrap();
+    assert_eq!(
+        message(Attention::new().forward(q, q, v)),
+        "value has the shape [1, 2, 4, 3], but [1, 2, 3, 3] is needed (the batch, heads and tokens of key)"
+    );
+    let three = Heads::new("key", &data[..12 * 2 / 2], [1, 3, 1, 4]).unwrap();
+    assert_eq!(message(Attention::new().forward(q, three, three)), "3 key/value heads do not divide query heads = 2 evenly");
+    assert_eq!(
+        message(Attention::new().key_lengths(&[4]).forward(q, q, q)),
+        "the key length of batch entry 0 is 4, but there are 3 keys"
+    );
+    let mask = MaskTensor::new(MaskValues::Bias(&data[..6]), &[2, 3]).unwrap();
+    assert_eq!(
+        message(Attention::new().mask(mask).forward(q, q, q)),
+        "the mask has the shape [1, 1, 2, 3], but [1, 1, 3, 3] is needed (broadcast to [batch, heads, queries, keys])"
+    );
+    assert_eq!(
+        Heads::new("query", &data, [1, 2, 3, 5]).unwrap_err().to_string(),
+        "query has 24 elements, but the shape [1, 2, 3, 5] is 30 elements"
+    );
+    assert_eq!(
+        Heads::new("query", &data, [usize::MAX, 2, 3, 5]).unwrap_err().to_string(),
+        format!("query has 24 elements, but the shape [{}, 2, 3, 5] is {} elements", usize::MAX, usize::MAX as u128 * 30)
+    );
+    let linear = |inputs, outputs| Linear::new(vec![0.0; inputs * outputs], inputs, outputs).unwrap();
+    let layer = |heads, k, v, o| MultiHeadAttention::new(heads, linear(4, 8), linear(4, k), linear(4, v), o);
+    assert_eq!(
+        layer(3, 8, 8, linear(8, 4)).unwrap_err().to_string(),
+        "3 query heads do not divide the query projection's outputs = 8 evenly"
+    );
+    assert_eq!(
+        layer(4, 8, 8, linear(7, 4)).unwrap_err().to_string(),
+        "the output projection's inputs has the shape [7], but [8] is needed (heads × value head_dim)"
+    );
+    assert!(layer(4, 6, 6, linear(12, 4)).is_err(), "3 key/value heads for 4 query heads");
+}
+
+#[test]
+fn nothing_to_do_is_no_error() {
+    let empty: [f32; 0] = [];
+    for shape in [[0, 2, 3, 4], [1, 0, 3, 4], [1, 2, 0, 4], [1, 2, 3, 0]] {
+        let heads = Heads::new("x", &empty, shape).unwrap();
+        assert_eq!(Attention::new().forward(heads, heads, heads).unwrap(), empty);
+    }
+    // Queries without keys may see nothing.
+    let q = Heads::new("q", &[1.0; 6], [1, 1, 3, 2]).unwrap();
+    let none = Heads::new("k", &empty, [1, 1, 0, 2]).unwrap();
+    assert_eq!(Attention::new().forward(q, none, none).unwrap(), [0.0; 6]);
+}

@@ -1,0 +1,5 @@
+//! Golden data for the tests of several crates.
+
+#![forbid(unsafe_code)]
+
+pub mod onnx;

@@ -1,0 +1,159 @@
+//! A sample of ONNX's own conformance tests of its `Attention` operator (Apache-2.0), as attentions of `regard`.
+//!
+//! The operator takes \[batch, tokens, heads · dim\] or \[batch, heads, tokens, dim\]; here it is always the latter.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context as _, Result};
+use regard::{Position, Stage, Window};
+use safetensors::{Dtype, SafeTensors};
+use serde_json::Value;
+
+/// A tensor of a case. Booleans are 0 and 1, lengths are whole numbers.
+#[derive(Clone, Debug)]
+pub struct Tensor {
+    /// Its shape.
+    pub shape: Vec<usize>,
+    /// Its numbers.
+    pub data: Vec<f32>,
+    /// How the case stores it.
+    pub dtype: Dtype,
+}
+
+impl Tensor {
+    /// The shape, of a tensor of four dimensions.
+    ///
+    /// # Panics
+    /// If it has other than four dimensions.
+    pub fn shape4(&self) -> [usize; 4] {
+        self.shape.as_slice().try_into().expect("four dimensions")
+    }
+
+    /// \[batch, tokens, heads · dim\] to \[batch, heads, tokens, dim\]; four dimensions stay.
+    fn split_heads(self, heads: usize) -> Self {
+        let &[batch, tokens, features] = self.shape.as_slice() else { return self };
+        let dim = features / heads;
+        let mut data = Vec::with_capacity(self.data.len());
+        for entry in 0..batch {
+            for head in 0..heads {
+                for token in 0..tokens {
+                    data.extend_from_slice(&self.data[(entry * tokens + token) * features + head * dim..][..dim]);
+                }
+            }
+        }
+        Self { shape: vec![batch, heads, tokens, dim], data, dtype: self.dtype }
+    }
+}
+
+/// One conformance test.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// The test's name in ONNX.
+    pub name: String,
+    /// The inputs by the names of `regard attend`: `q`, `k`, `v`, `attn_mask`, `past_key`, `past_value`, `kv_lengths`.
+    pub inputs: BTreeMap<&'static str, Tensor>,
+    /// What is expected: `output`, `present_key`, `present_value`, `scores`.
+    pub expected: BTreeMap<&'static str, Tensor>,
+    /// The scale, unless 1/√d.
+    pub scale: Option<f32>,
+    /// The soft cap.
+    pub softcap: Option<f32>,
+    /// The causal mask.
+    pub causal: Option<Position>,
+    /// The window.
+    pub window: Option<Window>,
+    /// Where the queries stand among the keys.
+    pub position: Position,
+    /// What `scores` are.
+    pub stage: Option<Stage>,
+}
+
+/// All cases of the sample.
+///
+/// # Errors
+/// If the golden files cannot be read.
+pub fn cases() -> Result<Vec<Case>> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/golden/onnx_attention_sample");
+    let json: Value = serde_json::from_slice(&std::fs::read(format!("{folder}.json"))?)?;
+    let bytes = std::fs::read(format!("{folder}.safetensors"))?;
+    let file = SafeTensors::deserialize(&bytes)?;
+    let cases = json.as_object().context("an object of cases")?;
+    cases.iter().map(|(name, case)| read(name, case, &file).with_context(|| name.clone())).collect()
+}
+
+fn read(name: &str, json: &Value, file: &SafeTensors<'_>) -> Result<Case> {
+    let attribute = |key: &str| json["attrs"].get(key);
+    let whole = |key: &str| attribute(key).and_then(Value::as_i64);
+    let number = |key: &str| attribute(key).and_then(Value::as_f64).map(|x| x as f32).filter(|x| *x != 0.0);
+    let query_heads = whole("q_num_heads").unwrap_or(0) as usize;
+    let kv_heads = whole("kv_num_heads").unwrap_or(0) as usize;
+
+    let mut inputs = BTreeMap::new();
+    let names = [("q", "Q"), ("k", "K"), ("v", "V"), ("attn_mask", "attn_mask"), ("past_key", "past_key")];
+    for (ours, theirs) in names.into_iter().chain([("past_value", "past_value"), ("kv_lengths", "nonpad_kv_seqlen")]) {
+        if let Some(tensor) = tensor(file, name, theirs)? {
+            let tensor = match ours {
+                "q" => tensor.split_heads(query_heads),
+                "k" | "v" => tensor.split_heads(kv_heads),
+                _ => tensor,
+            };
+            inputs.insert(ours, tensor);
+        }
+    }
+    let mut expected = BTreeMap::new();
+    for (ours, theirs) in [
+        ("output", "out_Y"),
+        ("present_key", "out_present_key"),
+        ("present_value", "out_present_value"),
+        ("scores", "out_qk_matmul_output"),
+    ] {
+        if let Some(tensor) = tensor(file, name, theirs)? {
+            expected.insert(ours, if ours == "output" { tensor.split_heads(query_heads) } else { tensor });
+        }
+    }
+
+    // ONNX: after a cache inside the operator queries come behind it; with key lengths the last query is the last key.
+    let past = inputs.get("past_key").map_or(0, |past| past.shape[2]);
+    let position =
+        if inputs.contains_key("kv_lengths") { Position::BottomRight } else { Position::Offset(past as isize) };
+    let side = |key: &str| whole(key).and_then(|n| usize::try_from(n).ok());
+    let window = Window { left: side("left_window_size"), right: side("right_window_size") };
+    let stages = [Stage::Raw, Stage::Softcapped, Stage::Masked, Stage::Weights];
+    Ok(Case {
+        name: name.to_owned(),
+        stage: expected.contains_key("scores").then(|| stages[whole("qk_matmul_output_mode").unwrap_or(0) as usize]),
+        inputs,
+        expected,
+        scale: number("scale"),
+        softcap: number("softcap"),
+        causal: (whole("is_causal") == Some(1)).then_some(position),
+        window: (window != Window::default()).then_some(window),
+        position,
+    })
+}
+
+fn tensor(file: &SafeTensors<'_>, case: &str, name: &str) -> Result<Option<Tensor>> {
+    let Ok(view) = file.tensor(&format!("{case}/{name}")) else { return Ok(None) };
+    let bytes = view.data();
+    let data = match view.dtype() {
+        Dtype::F32 => bytes.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect(),
+        Dtype::I64 => bytes.as_chunks().0.iter().map(|b| i64::from_le_bytes(*b) as f32).collect(),
+        Dtype::BOOL | Dtype::U8 => bytes.iter().map(|b| f32::from(*b)).collect(),
+        other => anyhow::bail!("{name} is {other:?}"),
+    };
+    Ok(Some(Tensor { shape: view.shape().to_vec(), data, dtype: view.dtype() }))
+}
+
+/// Whether `found` is `expected` to 1e-6 of max(1, |expected|): the operator's reference is itself f32. −∞ and NaN must
+/// be met exactly.
+///
+/// # Errors
+/// Names the first element that is not.
+pub fn compare(what: &str, found: &[f32], expected: &[f32]) -> Result<()> {
+    anyhow::ensure!(found.len() == expected.len(), "{what}: {} elements, not {}", found.len(), expected.len());
+    for (i, (f, e)) in found.iter().zip(expected).enumerate() {
+        let close = f == e || (f.is_nan() && e.is_nan()) || (f - e).abs() <= 1e-6 * e.abs().max(1.0);
+        anyhow::ensure!(close, "{what}[{i}] is {f}, not {e}");
+    }
+    Ok(())
+}
