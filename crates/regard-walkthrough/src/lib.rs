@@ -1,8 +1,42 @@
 #![forbid(unsafe_code)]
-//! Attention, step by step, as data.
+//! Attention, step by step, as data: every matrix on the way, with its name, its formula, what it means in one plain
+//! sentence, and how far its numbers are from the same computation in double precision.
+//!
+//! The numbers are those of the kernels in [`regard_kernels`]; beside each of them runs a reference in `f64`, in plain
+//! loops. What a window, a terminal or a test shows of it is up to them.
+//!
+//! ```
+//! use regard_walkthrough::{Example, Settings, Walkthrough};
+//! let walk = Walkthrough::run(Example::ILoveRobotics, &Settings::default())?;
+//! let scores = walk.step("raw_scores").expect("this example has scores");
+//! // The query of "love" and the key of "I":
+//! assert_eq!(scores.explain(1, 0).as_deref(), Some("1·2 + 1·1 + 1·1 = 4"));
+//! # Ok::<(), regard_walkthrough::Error>(())
+//! ```
 
+mod attend;
+mod broken;
+mod curve;
+mod error;
+mod example;
+mod examples;
+mod explain;
+mod json;
 mod matrix;
+mod number;
+mod pair;
+pub mod random;
+mod reference;
+mod settings;
 mod step;
+mod trace;
+mod walkthrough;
 
+pub use self::curve::softmax_curve;
+pub use self::error::Error;
+pub use self::example::Example;
+pub use self::examples::why_scale::{WhyScale, why_scale};
 pub use self::matrix::Matrix;
+pub use self::settings::{Settings, Without};
 pub use self::step::{Kind, Step};
+pub use self::walkthrough::{Check, Walkthrough};

@@ -5,7 +5,7 @@
 /// let m = Matrix::from_rows(&[[1.0_f32, 2.0], [3.0, 4.0]]);
 /// assert_eq!((m.shape(), m.get(1, 0)), ((2, 2), 3.0));
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Matrix<T = f32> {
     rows: usize,
     cols: usize,
@@ -22,6 +22,12 @@ impl<T: Copy> Matrix<T> {
     /// A matrix with the given rows.
     pub fn from_rows<const C: usize>(rows: &[[T; C]]) -> Self {
         Self { rows: rows.len(), cols: C, data: rows.as_flattened().to_vec() }
+    }
+
+    /// All rows of some matrices of one width, one below the other.
+    pub(crate) fn stacked(parts: &[&Self]) -> Self {
+        let data = parts.iter().flat_map(|p| &p.data).copied().collect();
+        Self { rows: parts.iter().map(|p| p.rows).sum(), cols: parts.first().map_or(0, |p| p.cols), data }
     }
 
     /// (rows, columns).
@@ -53,6 +59,23 @@ impl<T: Copy> Matrix<T> {
     /// If there is no such row.
     pub fn row(&self, i: usize) -> &[T] {
         &self.data[i * self.cols..][..self.cols]
+    }
+
+    /// Row `i`, to change it.
+    ///
+    /// # Panics
+    /// If there is no such row.
+    pub fn row_mut(&mut self, i: usize) -> &mut [T] {
+        &mut self.data[i * self.cols..][..self.cols]
+    }
+
+    /// `rows` rows from `row` on.
+    ///
+    /// # Panics
+    /// If there are fewer.
+    pub fn rows_from(&self, row: usize, rows: usize) -> Self {
+        let data = self.data[row * self.cols..][..rows * self.cols].to_vec();
+        Self { rows, cols: self.cols, data }
     }
 
     /// All elements, row by row.

@@ -41,16 +41,26 @@ pub struct Step {
 /// How a step's numbers come from earlier ones.
 #[derive(Clone, Debug)]
 pub(crate) enum Origin {
-    /// Typed in or drawn from a generator.
+    /// Typed in.
     Given,
+    /// Drawn by a generator, described as in "PyTorch, seed 42".
+    Drawn(String),
     /// left · right: element (i, j) = Σₜ left\[i\]\[t\]·right\[t\]\[j\].
     Product { left: Matrix, right: Matrix },
     /// left · rightᵀ: element (i, j) = Σₜ left\[i\]\[t\]·right\[j\]\[t\].
     ProductTransposed { left: Matrix, right: Matrix },
-    /// from × factor, `factor` spelled as in "√4 = 2".
-    Scaled { from: Matrix, divisor: f32, spelled: String },
+    /// from / divisor, which is spelled as in "√3".
+    Scaled { from: Matrix, divisor: String },
+    /// −∞ where a token may not be seen, elsewhere as it was.
+    Masked,
     /// Softmax of each row of `from` at a temperature; −∞ is hidden.
     Softmax { from: Matrix, temperature: f32 },
-    /// Something else, explained by its formula alone.
-    Formula,
+    /// The scores stand in for the weights; −∞ is hidden.
+    Unweighed { from: Matrix },
+    /// Another matrix as it is, named as in "X".
+    Copied(&'static str),
+    /// Spelled out already: for steps of one number.
+    Spelled(String),
+    /// What each column holds: a measure, or a column of another matrix.
+    Columns(Vec<String>),
 }

@@ -1,0 +1,202 @@
+use std::sync::LazyLock;
+
+use regard_kernels::{Position, Temperature};
+
+use super::torch_randn;
+use crate::attend::Head;
+use crate::pair::Pair;
+use crate::random::TorchRng;
+use crate::step::{Kind, Origin};
+use crate::trace::{Labels, Text, Trace, labels};
+use crate::{Error, Matrix};
+
+const DIMENSIONS: [usize; 5] = [4, 16, 64, 256, 1024];
+/// Of each dimension, 256 queries against 10 keys: in groups, each with its own keys, for statistics that hold still.
+const GROUPS: usize = 16;
+const QUERIES: usize = 16;
+const KEYS: usize = 10;
+/// The dimension of which some rows are shown, and how many.
+const SHOWN: (usize, usize) = (256, 4);
+
+/// What random queries and keys of one dimension make of softmax, with and without 1/√d.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WhyScale {
+    /// The number of elements of a query or key, each normal with mean 0 and variance 1.
+    pub d: usize,
+    /// Standard deviation of the scores q·k.
+    pub std_raw: f64,
+    /// Standard deviation of the scores q·k/√d.
+    pub std_scaled: f64,
+    /// Mean of the largest of 10 weights.
+    pub largest_raw: f64,
+    /// The same, with scaled scores.
+    pub largest_scaled: f64,
+    /// Mean entropy of 10 weights, in nats: ln 10 = 2.303 where all are equal, 0 where one has all.
+    pub entropy_raw: f64,
+    /// The same, with scaled scores.
+    pub entropy_scaled: f64,
+    /// Mean Frobenius norm of softmax's Jacobian, diag(w) − wwᵀ: how much of a gradient comes through.
+    pub gradient_raw: f64,
+    /// The same, with scaled scores.
+    pub gradient_scaled: f64,
+}
+
+/// The statistics at d = 4, 16, 64, 256 and 1024, as the kernels' scores and weights give them, at a temperature.
+///
+/// The scores are drawn once (seed 42) and kept: only softmax is computed again for another temperature.
+///
+/// # Errors
+/// None that is known: what the kernels might say is passed on.
+///
+/// ```
+/// use regard_kernels::Temperature;
+/// let rows = regard_walkthrough::why_scale(Temperature::ONE)?;
+/// let d1024 = rows.last().expect("there are five");
+/// assert!(d1024.std_raw > 30.0 && d1024.std_scaled < 1.1);
+/// assert!(d1024.largest_raw > 0.9 && d1024.largest_scaled < 0.5);
+/// # Ok::<(), regard_walkthrough::Error>(())
+/// ```
+pub fn why_scale(temperature: Temperature) -> Result<Vec<WhyScale>, Error> {
+    let row = |sample: &Sample| {
+        let [raw, scaled] = sample.statistics(temperature).map(|s| s.ours);
+        WhyScale {
+            d: sample.d,
+            std_raw: raw.std,
+            std_scaled: scaled.std,
+            largest_raw: raw.largest,
+            largest_scaled: scaled.largest,
+            entropy_raw: raw.entropy,
+            entropy_scaled: scaled.entropy,
+            gradient_raw: raw.gradient,
+            gradient_scaled: scaled.gradient,
+        }
+    };
+    Ok(samples()?.iter().map(row).collect())
+}
+
+/// The table over d, then four queries of d = 256 with all their steps.
+pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
+    let samples = samples()?;
+    push_table(trace, samples);
+    if let Some(sample) = samples.iter().find(|s| s.d == SHOWN.0) {
+        let (queries, keys) = (labels("q", SHOWN.1), labels("k", KEYS));
+        let head =
+            Head { prefix: "", of: "", subscript: "", queries: &queries, keys: &keys, position: Position::TopLeft };
+        head.attend(trace, &sample.q, &sample.k, None)?;
+    }
+    Ok(())
+}
+
+/// Random scores of one dimension, and the queries and keys of the rows that are shown.
+struct Sample {
+    d: usize,
+    raw: Pair,
+    scaled: Pair,
+    q: Pair,
+    k: Pair,
+}
+
+fn samples() -> Result<&'static [Sample], Error> {
+    static SAMPLES: LazyLock<Result<Vec<Sample>, Error>> = LazyLock::new(|| {
+        let mut rng = TorchRng::seed(42);
+        DIMENSIONS.into_iter().map(|d| Sample::draw(&mut rng, d)).collect()
+    });
+    SAMPLES.as_deref().map_err(Clone::clone)
+}
+
+impl Sample {
+    fn draw(rng: &mut TorchRng, d: usize) -> Result<Self, Error> {
+        let (mut raw, mut scaled, mut first) = (Vec::new(), Vec::new(), None);
+        for _ in 0..GROUPS {
+            let q = Pair::single(torch_randn(rng, QUERIES, d));
+            let k = Pair::single(torch_randn(rng, KEYS, d));
+            raw.push(q.times_transposed(&k)?);
+            scaled.push(Pair::scores(&q, &k, true, None)?);
+            first.get_or_insert((q, k));
+        }
+        let (q, k) = first.unwrap_or_else(|| (Pair::stacked(&[]), Pair::stacked(&[])));
+        Ok(Self { d, raw: Pair::stacked(&raw), scaled: Pair::stacked(&scaled), q: q.rows(0, SHOWN.1), k })
+    }
+
+    /// Of the raw and of the scaled scores.
+    fn statistics(&self, temperature: Temperature) -> [Both; 2] {
+        [&self.raw, &self.scaled].map(|scores| {
+            let weights = scores.softmax(temperature);
+            Both {
+                ours: Statistics::new(&scores.ours.map(f64::from), &weights.ours.map(f64::from)),
+                exact: Statistics::new(&scores.exact, &weights.exact),
+            }
+        })
+    }
+}
+
+struct Both {
+    ours: Statistics,
+    exact: Statistics,
+}
+
+struct Statistics {
+    std: f64,
+    largest: f64,
+    entropy: f64,
+    gradient: f64,
+}
+
+impl Statistics {
+    fn new(scores: &Matrix<f64>, weights: &Matrix<f64>) -> Self {
+        let all = scores.as_slice();
+        let n = all.len() as f64;
+        let mean = all.iter().sum::<f64>() / n;
+        let variance = all.iter().map(|s| (s - mean).powi(2)).sum::<f64>() / n;
+        let mean_of =
+            |f: fn(&[f64]) -> f64| (0..weights.rows()).map(|i| f(weights.row(i))).sum::<f64>() / weights.rows() as f64;
+        Self {
+            std: variance.sqrt(),
+            largest: mean_of(|w| w.iter().copied().fold(0.0, f64::max)),
+            entropy: mean_of(entropy),
+            gradient: mean_of(jacobian_norm),
+        }
+    }
+
+    fn as_row(&self) -> [f64; 4] {
+        [self.std, self.largest, self.entropy, self.gradient]
+    }
+}
+
+/// −Σ w·ln w, in nats.
+pub(crate) fn entropy(weights: &[f64]) -> f64 {
+    -weights.iter().filter(|w| **w > 0.0).map(|w| w * w.ln()).sum::<f64>()
+}
+
+/// The Frobenius norm of softmax's Jacobian, ∂wᵢ/∂sⱼ = wᵢ(δᵢⱼ − wⱼ).
+pub(crate) fn jacobian_norm(weights: &[f64]) -> f64 {
+    let element = |i: usize, j: usize| weights[i] * (f64::from(u8::from(i == j)) - weights[j]);
+    let n = weights.len();
+    (0..n * n).map(|k| element(k / n, k % n).powi(2)).sum::<f64>().sqrt()
+}
+
+fn push_table(trace: &mut Trace<'_>, samples: &[Sample]) {
+    let temperature = trace.settings.temperature;
+    let statistics: Vec<[Both; 2]> = samples.iter().map(|s| s.statistics(temperature)).collect();
+    let columns = [
+        ("spread", "standard deviation of the scores"),
+        ("largest", "mean of the largest of 10 weights"),
+        ("entropy", "mean entropy of 10 weights (2.303 if all are equal)"),
+        ("gradient", "mean norm of the gradient through softmax"),
+    ];
+    let cols: Vec<String> = columns.iter().flat_map(|(c, _)| [(*c).to_owned(), format!("{c}, /√d")]).collect();
+    let meanings =
+        columns.iter().flat_map(|(_, m)| [format!("{m}, unscaled"), format!("{m}, scores over √d")]).collect();
+    let rows: Vec<String> = samples.iter().map(|s| format!("d = {}", s.d)).collect();
+    let pair = Pair {
+        ours: Matrix::from_fn(rows.len(), cols.len(), |i, j| statistics[i][j % 2].ours.as_row()[j / 2] as f32),
+        exact: Matrix::from_fn(rows.len(), cols.len(), |i, j| statistics[i][j % 2].exact.as_row()[j / 2]),
+    };
+    let text = Text {
+        key: "by_dimension",
+        name: "With and without 1/√d",
+        formula: "q·k = Σ qᵢkᵢ has variance d",
+        meaning: "Unscaled, scores spread as √d, one weight takes all and the gradient vanishes; over √d, nothing depends on d.",
+    };
+    trace.push(&text, &pair, Kind::Table, Labels { rows: &rows, cols: &cols }, Origin::Columns(meanings));
+}

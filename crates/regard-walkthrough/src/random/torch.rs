@@ -1,0 +1,89 @@
+use core::f64::consts::TAU;
+
+use rand_mt::Mt;
+
+use super::cephes;
+
+/// What `torch.manual_seed(seed)` and `torch.randn` on the CPU give.
+///
+/// Tensors of 16 and more elements are filled 16 at a time by the Box-Muller transform of `f32` uniforms; smaller ones number
+/// by number from `f64` uniforms. Sizes that are a multiple of 16 are tested bit by bit against PyTorch (on a CPU with AVX2;
+/// on others its logarithm and cosine differ in the last bit), small ones against the four decimals that it prints. What
+/// comes after the last whole 16 follows its source and is not tested against it.
+///
+/// ```
+/// use regard_walkthrough::random::TorchRng;
+/// let mut rng = TorchRng::seed(42);
+/// let x = rng.randn(32); // torch.manual_seed(42); torch.randn(4, 8)
+/// assert_eq!(x[..3], [1.9269153, 1.4872841, 0.9007172]);
+/// ```
+#[derive(Clone, Debug)]
+pub struct TorchRng {
+    twister: Mt,
+    /// The sine's half of a pair, kept for the next number of a small tensor.
+    kept: Option<f64>,
+}
+
+impl TorchRng {
+    /// As `torch.manual_seed`.
+    pub fn seed(seed: u32) -> Self {
+        Self { twister: Mt::new(seed), kept: None }
+    }
+
+    /// As `torch.randn(n)`, for a tensor of `n` elements of type `float32`, whatever its shape.
+    pub fn randn(&mut self, n: usize) -> Vec<f32> {
+        if n < BLOCK {
+            return (0..n).map(|_| self.one() as f32).collect();
+        }
+        let mut data: Vec<f32> = (0..n).map(|_| self.uniform()).collect();
+        let (blocks, tail) = data.as_chunks_mut::<BLOCK>();
+        for block in blocks {
+            box_muller(block);
+        }
+        if !tail.is_empty()
+            && let Some(last) = data.last_chunk_mut::<BLOCK>()
+        {
+            // The tail alone is no block: the last 16 are drawn afresh, over what some of them already were.
+            *last = core::array::from_fn(|_| self.uniform());
+            box_muller(last);
+        }
+        data
+    }
+
+    /// 24 random bits as a fraction.
+    fn uniform(&mut self) -> f32 {
+        (self.twister.next_u32() & 0xff_ffff) as f32 / 16_777_216.0
+    }
+
+    /// One number of a small tensor.
+    fn one(&mut self) -> f64 {
+        if let Some(kept) = self.kept.take() {
+            return kept;
+        }
+        let (u1, u2) = (self.uniform_f64(), self.uniform_f64());
+        let radius = (-2.0 * (-u2).ln_1p()).sqrt();
+        let (sin, cos) = (TAU * u1).sin_cos();
+        self.kept = Some(radius * sin);
+        radius * cos
+    }
+
+    /// 53 random bits as a fraction.
+    fn uniform_f64(&mut self) -> f64 {
+        let (high, low) = (self.twister.next_u32(), self.twister.next_u32());
+        let bits = ((u64::from(high) << 32) | u64::from(low)) & ((1 << 53) - 1);
+        bits as f64 / 9_007_199_254_740_992.0
+    }
+}
+
+/// Elements that PyTorch transforms together.
+const BLOCK: usize = 16;
+
+/// 16 uniforms become 16 normals: the first 8 give radii, the last 8 angles. In single precision as in PyTorch.
+fn box_muller(block: &mut [f32; BLOCK]) {
+    let (first, second) = block.split_at_mut(BLOCK / 2);
+    for (a, b) in first.iter_mut().zip(second) {
+        let radius = (-2.0 * cephes::ln(1.0 - *a)).sqrt();
+        let (sin, cos) = cephes::sin_cos(TAU as f32 * *b);
+        (*a, *b) = (radius * cos, radius * sin);
+    }
+}

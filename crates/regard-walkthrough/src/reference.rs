@@ -1,0 +1,45 @@
+//! The same mathematics in double precision and plain loops: what the kernels' numbers are measured against.
+
+use crate::Matrix;
+
+/// A·B.
+pub(crate) fn matmul(a: &Matrix<f64>, b: &Matrix<f64>) -> Matrix<f64> {
+    Matrix::from_fn(a.rows(), b.cols(), |i, j| (0..a.cols()).map(|t| a.get(i, t) * b.get(t, j)).sum())
+}
+
+/// A·Bᵀ.
+pub(crate) fn matmul_transposed(a: &Matrix<f64>, b: &Matrix<f64>) -> Matrix<f64> {
+    Matrix::from_fn(a.rows(), b.rows(), |i, j| dot(a.row(i), b.row(j)))
+}
+
+/// a·b.
+pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+/// ‖x‖.
+pub(crate) fn norm(x: &[f64]) -> f64 {
+    dot(x, x).sqrt()
+}
+
+/// Softmax of one row at temperature `t`, 0 and ∞ as the limits that they are.
+pub(crate) fn softmax(row: &mut [f64], t: f64) {
+    let max = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    for x in row.iter_mut() {
+        *x = if *x == f64::NEG_INFINITY {
+            0.0
+        } else if t == 0.0 {
+            f64::from(u8::from(*x == max))
+        } else if t == f64::INFINITY {
+            1.0
+        } else {
+            ((*x - max) / t).exp()
+        };
+    }
+    let sum: f64 = row.iter().sum();
+    if sum > 0.0 {
+        for x in row {
+            *x /= sum;
+        }
+    }
+}

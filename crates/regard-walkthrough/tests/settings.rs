@@ -1,0 +1,236 @@
+//! What the settings change, in every example.
+
+use proptest::prelude::*;
+use regard_kernels::Temperature;
+use regard_walkthrough::{Example, Kind, Settings, Step, Walkthrough, Without, softmax_curve, why_scale};
+
+const COLD: Settings = Settings { temperature: Temperature::ZERO, causal: false, without: None };
+const CAUSAL: Settings = Settings { temperature: Temperature::ONE, causal: true, without: None };
+
+fn run(example: Example, settings: &Settings) -> Walkthrough {
+    Walkthrough::run(example, settings).expect("examples run")
+}
+
+fn step<'a>(walk: &'a Walkthrough, key: &str) -> &'a Step {
+    walk.step(key).unwrap_or_else(|| panic!("{} has no {key}", walk.example.name()))
+}
+
+fn without(without: Without) -> Settings {
+    Settings { without: Some(without), ..Settings::default() }
+}
+
+fn keys(walk: &Walkthrough) -> Vec<&str> {
+    walk.steps.iter().map(|s| s.key.as_str()).collect()
+}
+
+/// Every cell, label, text and check of a walkthrough is as it should be.
+fn assert_sound(walk: &Walkthrough) {
+    let name = walk.example.name();
+    for (i, step) in walk.steps.iter().enumerate() {
+        let (key, (rows, cols)) = (&step.key, step.matrix.shape());
+        assert!(walk.steps[..i].iter().all(|s| s.key != *key && s.name != step.name), "{name}: {key} is there twice");
+        assert_eq!((step.row_labels.len(), step.col_labels.len()), (rows, cols), "{name} {key}");
+        assert!(!step.name.is_empty() && step.meaning.ends_with('.'), "{name} {key}");
+        for (row, col) in (0..rows).flat_map(|i| (0..cols).map(move |j| (i, j))) {
+            assert!(!step.matrix.get(row, col).is_nan(), "{name} {key}");
+            assert!(step.explain(row, col).is_some_and(|text| !text.is_empty()), "{name} {key}");
+        }
+        assert_eq!((step.explain(rows, 0), step.explain(0, cols)), (None, None));
+    }
+    for check in &walk.checks {
+        let exempt = walk.settings.without == Some(Without::Softmax) && check.name == "rows sum to 1";
+        assert_eq!(check.holds(), !exempt, "{name}, {:?}: {check:?}", walk.settings);
+    }
+}
+
+#[test]
+fn every_example_is_sound_with_every_setting() {
+    for example in Example::ALL {
+        for t in [0.0, 1e-40, 0.25, 1.0, 3.0, 1e30, f32::INFINITY] {
+            let temperature = Temperature::new(t).unwrap();
+            for causal in [false, true] {
+                for without in core::iter::once(None).chain(Without::ALL.map(Some)) {
+                    assert_sound(&run(example, &Settings { temperature, causal, without }));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_steps_come_in_the_order_of_computation() {
+    let all = ["x", "w_q", "w_k", "w_v", "q", "k", "v", "raw_scores", "scaled_scores", "weights", "output"];
+    let walk = run(Example::MathOfAttention, &Settings::default());
+    assert_eq!(keys(&walk), all);
+    assert_eq!(run(Example::MathOfAttention, &CAUSAL).steps[9].key, "masked_scores");
+    let json = walk.to_json();
+    let json: Vec<_> = json.as_object().unwrap().keys().collect();
+    assert_eq!(json[4..15], all);
+    for (i, step) in walk.steps.iter().enumerate() {
+        assert!(walk.to_json()["max_error"][&step.key].is_f64(), "{i}");
+        assert!(step.max_error <= 1e-5, "{}: {:e}", step.key, step.max_error);
+    }
+}
+
+#[test]
+fn at_zero_the_largest_score_takes_all_and_ties_share() {
+    let walk = run(Example::ILoveRobotics, &COLD);
+    let weights = &step(&walk, "weights").matrix;
+    assert_eq!(weights.row(0), [1.0, 0.0, 0.0]);
+    assert_eq!(weights.row(1), [1.0 / 3.0; 3]);
+    assert_eq!(weights.row(2), [0.5, 0.5, 0.0]);
+}
+
+#[test]
+fn at_infinity_all_that_may_be_seen_share() {
+    let hot = Settings { temperature: Temperature::INFINITE, ..CAUSAL };
+    let walk = run(Example::MathOfAttention, &hot);
+    let weights = &step(&walk, "weights").matrix;
+    for i in 0..4 {
+        for j in 0..4 {
+            let expected = if j <= i { 1.0 / (i + 1) as f32 } else { 0.0 };
+            assert_eq!(weights.get(i, j), expected);
+        }
+    }
+    assert!(walk.to_json()["settings"]["temperature"].is_null());
+}
+
+#[test]
+fn the_mask_hides_what_comes_after() {
+    let walk = run(Example::MathOfAttention, &CAUSAL);
+    let (masked, scaled) = (&step(&walk, "masked_scores").matrix, &step(&walk, "scaled_scores").matrix);
+    for i in 0..4 {
+        for j in 0..4 {
+            let expected = if j <= i { scaled.get(i, j) } else { f32::NEG_INFINITY };
+            assert_eq!(masked.get(i, j), expected);
+        }
+    }
+    // The first token sees itself alone: its output is its value.
+    assert_eq!(step(&walk, "output").matrix.row(0), step(&walk, "v").matrix.row(0));
+    assert!(walk.checks.iter().any(|c| c.name == "nothing hidden is seen" && c.value == 0.0));
+}
+
+#[test]
+fn by_hand_and_by_matrices_agree_with_every_mask() {
+    for settings in [Settings::default(), CAUSAL, COLD] {
+        let walk = run(Example::ILoveRobotics, &settings);
+        for key in ["q", "raw_scores", "weights", "output"] {
+            let by_hand = &step(&walk, &format!("love.{key}")).matrix;
+            assert_eq!(by_hand.row(0), step(&walk, key).matrix.row(1), "{key}");
+        }
+    }
+}
+
+#[test]
+fn without_projections_a_token_is_its_own_query_key_and_value() {
+    let walk = run(Example::TheCatSat, &without(Without::Projections));
+    assert!(walk.steps.iter().all(|s| !s.key.starts_with("w_")));
+    for key in ["q", "k", "v"] {
+        assert_eq!(step(&walk, key).matrix, step(&walk, "x").matrix);
+    }
+    let scores = &step(&walk, "raw_scores").matrix;
+    assert_eq!(scores.as_slice(), [2.0, 0.0, 1.0, 0.0, 2.0, 1.0, 1.0, 1.0, 2.0]);
+    let broken = walk.broken.unwrap();
+    assert!(broken.contains("differ by 0 at most"), "{broken}");
+}
+
+#[test]
+fn without_scaling_softmax_sees_the_raw_scores() {
+    let walk = run(Example::AttentionScores, &without(Without::Scaling));
+    assert_eq!(walk.step("scaled_scores").map(|s| &s.key), None);
+    let expected = softmax_curve(&[2.0, 0.0, 1.0], &[Temperature::ONE]);
+    assert_eq!(step(&walk, "weights").matrix.row(0), expected.row(0));
+    assert!(walk.broken.unwrap().contains("The largest score is 2 instead of 1"));
+}
+
+#[test]
+fn without_softmax_the_scores_are_the_weights_and_hidden_ones_are_0() {
+    let walk = run(Example::ILoveRobotics, &Settings { causal: true, ..without(Without::Softmax) });
+    let weights = step(&walk, "weights");
+    assert_eq!(weights.kind, Kind::Signed);
+    let third = 1.0 / 3.0_f32.sqrt();
+    for (ours, expected) in weights.matrix.row(0).iter().zip([5.0 * third, 0.0, 0.0]) {
+        assert!((ours - expected).abs() < 1e-6);
+    }
+    assert!(walk.broken.unwrap().contains("Rows should sum to 1"));
+}
+
+#[test]
+fn what_breaks_is_told_for_every_example_and_nothing_if_nothing_is_left_out() {
+    for example in Example::ALL {
+        assert_eq!(run(example, &Settings::default()).broken, None);
+        for w in Without::ALL {
+            let walk = run(example, &without(w));
+            let text = walk.broken.clone().unwrap();
+            assert!(!text.contains("NaN") && text.ends_with('.'), "{text}");
+            assert_eq!(walk.to_json()["broken"], *text);
+            assert!(walk.steps.iter().all(|s| s.correction.is_none()), "other numbers, nothing to correct");
+        }
+    }
+}
+
+#[test]
+fn two_heads_stand_side_by_side() {
+    let walk = run(Example::TwoHeads, &Settings::default());
+    let all = &step(&walk, "concatenated").matrix;
+    for i in 0..3 {
+        assert_eq!(all.row(i)[..2], *step(&walk, "head_1.output").matrix.row(i));
+        assert_eq!(all.row(i)[2..], *step(&walk, "head_2.output").matrix.row(i));
+    }
+    let json = walk.to_json();
+    assert_eq!(json["heads"].as_array().unwrap().len(), 2);
+    for key in ["raw_scores", "scaled_scores", "weights", "output"] {
+        assert_eq!(json["heads"][1][key].as_array().unwrap().len(), 3, "{key}");
+        assert!(json["max_error"][format!("head_2.{key}")].is_f64());
+    }
+    assert!(walk.checks.iter().any(|c| c.name == "two heads equal the layer"));
+}
+
+#[test]
+fn scaling_keeps_softmax_the_same_for_every_dimension() {
+    let rows = why_scale(Temperature::ONE).unwrap();
+    assert_eq!(rows.iter().map(|r| r.d).collect::<Vec<_>>(), [4, 16, 64, 256, 1024]);
+    for pair in rows.windows(2) {
+        assert!(pair[0].largest_raw < pair[1].largest_raw);
+        assert!(pair[0].entropy_raw > pair[1].entropy_raw && pair[0].gradient_raw > pair[1].gradient_raw);
+    }
+    for row in &rows {
+        let root = (row.d as f64).sqrt();
+        assert!((row.std_raw / root - 1.0).abs() < 0.1 && (row.std_scaled - 1.0).abs() < 0.1, "{row:?}");
+        assert!((0.3..0.4).contains(&row.largest_scaled) && (1.8..2.0).contains(&row.entropy_scaled), "{row:?}");
+    }
+    let walk = run(Example::WhyScale, &Settings::default());
+    let table = step(&walk, "by_dimension");
+    assert_eq!((table.kind, table.matrix.shape()), (Kind::Table, (5, 8)));
+    assert_eq!(f64::from(table.matrix.get(3, 2)), f64::from(rows[3].largest_raw as f32));
+    assert!(table.max_error < 1e-5);
+    let json = walk.to_json();
+    assert_eq!(json["labels"]["by_dimension"]["rows"][4], "d = 1024");
+}
+
+#[test]
+fn names_read_back_and_others_are_told_what_there_is() {
+    for example in Example::ALL {
+        assert_eq!(example.name().parse(), Ok(example));
+    }
+    for w in Without::ALL {
+        assert_eq!(w.name().parse(), Ok(w));
+    }
+    let error = "x".parse::<Example>().unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "there is no example \"x\"; there are math-of-attention, the-cat-sat, foundations, i-love-robotics, \
+         attention-scores, why-scale, two-heads"
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// The checks allow for what rounding does at low temperatures, and for nothing else.
+    #[test]
+    fn checks_hold_at_every_temperature(exponent in -6.0_f32..8.0, causal: bool, which in 0..Example::ALL.len()) {
+        let temperature = Temperature::new(10_f32.powf(exponent)).unwrap();
+        assert_sound(&run(Example::ALL[which], &Settings { temperature, causal, without: None }));
+    }
+}
