@@ -1,6 +1,7 @@
-#![forbid(unsafe_code)]
-//! The program `regard`.
+//! The program `regard`: the window, and the subcommands.
 
-fn main() -> Result<(), eframe::Error> {
-    regard_desktop::ui::run(None)
+#![forbid(unsafe_code)]
+
+fn main() -> std::process::ExitCode {
+    regard_desktop::cli::main()
 }

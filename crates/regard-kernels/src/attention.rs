@@ -111,7 +111,14 @@ impl<'a> Attention<'a> {
     /// # Errors
     /// [`Error::Shape`] and [`Error::Length`] name the tensor that does not fit, [`Error::Scratch`] says how much is
     /// needed, [`Error::Range`] a soft cap or scale that is no number to compute with. `out` is then as it was.
-    pub fn forward(&self, q: Mat<'_>, k: Mat<'_>, v: Mat<'_>, out: MatMut<'_>, scratch: &mut [f32]) -> Result<(), Error> {
+    pub fn forward(
+        &self,
+        q: Mat<'_>,
+        k: Mat<'_>,
+        v: Mat<'_>,
+        out: MatMut<'_>,
+        scratch: &mut [f32],
+    ) -> Result<(), Error> {
         self.forward_into(q, k, v, out, scratch, None)
     }
 

@@ -67,18 +67,10 @@ pub(crate) fn check_shape(
     expected: (usize, usize),
     why: &'static str,
 ) -> Result<(), Error> {
-    if found == expected {
-        Ok(())
-    } else {
-        Err(Error::Shape { tensor, found, expected, why })
-    }
+    if found == expected { Ok(()) } else { Err(Error::Shape { tensor, found, expected, why }) }
 }
 
 /// `Ok` if `found` is `expected`, else an error that names the vector.
 pub(crate) fn check_len(tensor: &'static str, found: usize, expected: usize) -> Result<(), Error> {
-    if found == expected {
-        Ok(())
-    } else {
-        Err(Error::Length { tensor, found, expected })
-    }
+    if found == expected { Ok(()) } else { Err(Error::Length { tensor, found, expected }) }
 }

@@ -104,7 +104,7 @@ pub fn softmax<const N: usize>(x: &[f32; N], temperature: Temperature) -> [f32; 
 /// let mut out = [[0.0; 4]; 3];
 /// let mut scratch = [0.0; attention_scratch_len(3, 3, 4)];
 /// fixed::attention(&Attention::new(), &x, &x, &x, &mut out, &mut scratch)?;
-/// assert!((out[0][0] - 0.7837).abs() < 1e-4);
+/// assert!((out[0][0] - 0.8137).abs() < 1e-4);
 /// # Ok::<(), regard_kernels::Error>(())
 /// ```
 pub fn attention<const N_Q: usize, const N_K: usize, const D_K: usize, const D_V: usize, const SCRATCH: usize>(
@@ -116,7 +116,10 @@ pub fn attention<const N_Q: usize, const N_K: usize, const D_K: usize, const D_V
     scratch: &mut [f32; SCRATCH],
 ) -> Result<(), Error> {
     const {
-        assert!(SCRATCH >= attention_scratch_len(N_Q, N_K, D_K), "size the scratch with attention_scratch_len(N_Q, N_K, D_K)");
+        assert!(
+            SCRATCH >= attention_scratch_len(N_Q, N_K, D_K),
+            "size the scratch with attention_scratch_len(N_Q, N_K, D_K)"
+        );
     }
     attention.forward(Mat::from(q), Mat::from(k), Mat::from(v), MatMut::from(out), scratch)
 }
@@ -142,7 +145,10 @@ pub fn attention_weights<const N_Q: usize, const N_K: usize, const D_K: usize, c
     scratch: &mut [f32; SCRATCH],
 ) -> Result<(), Error> {
     const {
-        assert!(SCRATCH >= attention_scratch_len(N_Q, N_K, D_K), "size the scratch with attention_scratch_len(N_Q, N_K, D_K)");
+        assert!(
+            SCRATCH >= attention_scratch_len(N_Q, N_K, D_K),
+            "size the scratch with attention_scratch_len(N_Q, N_K, D_K)"
+        );
     }
     attention.scores(Stage::Weights, Mat::from(q), Mat::from(k), MatMut::from(out), scratch)
 }

@@ -129,13 +129,12 @@ impl Kernel for ProductTransposed<'_> {
 
 /// Up to 16 columns from `col` on of `R` rows from `row` on.
 #[inline(always)]
-pub(crate) fn load_rows<S: Simd, const R: usize>(
-    simd: S,
-    out: &mut MatMut<'_>,
-    row: usize,
-    col: usize,
-) -> [S::V; R] {
-    core::array::from_fn(|r| simd.load_or(out.row_mut(row + r).get(col..).unwrap_or_default(), 0.0))
+pub(crate) fn load_rows<S: Simd, const R: usize>(simd: S, out: &mut MatMut<'_>, row: usize, col: usize) -> [S::V; R] {
+    let mut acc = [simd.splat(0.0); R];
+    for (r, acc) in acc.iter_mut().enumerate() {
+        *acc = simd.load_or(out.row_mut(row + r).get(col..).unwrap_or_default(), 0.0);
+    }
+    acc
 }
 
 /// The inverse of [`load_rows`].

@@ -89,7 +89,10 @@ pub(crate) fn rescale<S: Simd>(simd: S, old_max: f32, max: f32, temperature: Tem
 #[derive(Clone, Copy)]
 struct Weigher<S: Simd> {
     max: S::V,
-    factor: S::V,
+    /// −max/2. Halves, because the difference of two scores may be no finite `f32` although (s − max)/T is.
+    minus_half_max: S::V,
+    /// 2/T.
+    double_factor: S::V,
     /// Only the largest score counts, because T = 0 or because it is ∞.
     limit: bool,
 }
@@ -99,9 +102,11 @@ impl<S: Simd> Weigher<S> {
     fn new(simd: S, max: f32, temperature: Temperature) -> Self {
         // With nothing to see yet, −∞ − (−∞) would be NaN: any finite number does.
         let nothing = max == f32::NEG_INFINITY;
+        let finite_max = if nothing { 0.0 } else { max };
         Self {
-            max: simd.splat(if nothing { 0.0 } else { max }),
-            factor: simd.splat(temperature.factor()),
+            max: simd.splat(finite_max),
+            minus_half_max: simd.splat(-0.5 * finite_max),
+            double_factor: simd.splat(2.0 * temperature.factor()),
             limit: !nothing && (temperature.is_zero() || max == f32::INFINITY),
         }
     }
@@ -113,7 +118,8 @@ impl<S: Simd> Weigher<S> {
             // NaN is unequal to itself, and stays NaN.
             simd.select(simd.eq(score, score), weight, score)
         } else {
-            exp(simd, simd.mul(simd.sub(score, self.max), self.factor))
+            let half = simd.mul_add(score, simd.splat(0.5), self.minus_half_max);
+            exp(simd, simd.mul(half, self.double_factor))
         }
     }
 }
@@ -138,10 +144,7 @@ pub(crate) fn log_sum_exp(max: f32, sum: f32, temperature: Temperature) -> f32 {
     if sum == 0.0 {
         return f32::NEG_INFINITY;
     }
-    let shift = if temperature.is_zero() && max != 0.0 {
-        f32::INFINITY.copysign(max)
-    } else {
-        max * temperature.factor()
-    };
+    let shift =
+        if temperature.is_zero() && max != 0.0 { f32::INFINITY.copysign(max) } else { max * temperature.factor() };
     shift + libm::logf(sum)
 }

@@ -113,7 +113,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             anstream::eprintln!("note: tensor `{name}` is not used");
         }
     }
-    let results = Inputs::read(&file).and_then(|inputs| inputs.attend(args)).with_context(|| args.input.display().to_string());
+    let results =
+        Inputs::read(&file).and_then(|inputs| inputs.attend(args)).with_context(|| args.input.display().to_string());
     tensors::write(&args.output, &results.bad_input()?)?;
     Ok(())
 }
@@ -154,8 +155,8 @@ impl Inputs {
         let has_past = past.0.is_some();
         match past {
             (Some(past_key), Some(past_value)) => {
-                k = concatenate("past_key", like_q("past_key", past_key)?, "k", k)?;
-                v = concatenate("past_value", like_q("past_value", past_value)?, "v", v)?;
+                k = concatenate("past_key", &like_q("past_key", past_key)?, "k", &k)?;
+                v = concatenate("past_value", &like_q("past_value", past_value)?, "v", &v)?;
             }
             (None, None) => {}
             (Some(_), None) => bail!("tensor `past_key` comes without `past_value`"),
@@ -223,7 +224,10 @@ impl Inputs {
             return Ok(position);
         }
         let (n_q, n_k) = (self.q.shape[2], self.k.shape[2]);
-        ensure!(n_q == n_k, "--window over {n_q} queries and {n_k} keys needs --position: top-left, bottom-right or an offset");
+        ensure!(
+            n_q == n_k,
+            "--window over {n_q} queries and {n_k} keys needs --position: top-left, bottom-right or an offset"
+        );
         Ok(Position::TopLeft)
     }
 
@@ -247,7 +251,7 @@ fn to_four_dimensions(mut tensor: Tensor) -> Tensor {
 }
 
 /// `past` and then `new`, head by head, along the tokens.
-fn concatenate(past_name: &str, past: Tensor, new_name: &str, new: Tensor) -> Result<Tensor> {
+fn concatenate(past_name: &str, past: &Tensor, new_name: &str, new: &Tensor) -> Result<Tensor> {
     let (p, n) = (&past.shape, &new.shape);
     ensure!(
         p[..2] == n[..2] && p[3] == n[3],
@@ -257,7 +261,7 @@ fn concatenate(past_name: &str, past: Tensor, new_name: &str, new: Tensor) -> Re
     let shape = vec![n[0], n[1], p[2] + n[2], n[3]];
     let mut data = Vec::with_capacity(past.data.len() + new.data.len());
     for head in 0..n[0] * n[1] {
-        for (tensor, len) in [(&past, p[2] * p[3]), (&new, n[2] * n[3])] {
+        for (tensor, len) in [(past, p[2] * p[3]), (new, n[2] * n[3])] {
             data.extend_from_slice(&tensor.data[head * len..][..len]);
         }
     }

@@ -8,8 +8,10 @@ mod terminal;
 mod walk;
 
 use std::ffi::OsString;
+use std::io::Write as _;
 use std::process::ExitCode;
 
+use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use regard_kernels::Temperature;
 use regard_walkthrough::{Example, Settings};
@@ -64,7 +66,9 @@ fn window(example: Option<Example>) -> Result<(), Failure> {
     } else {
         "there is no display".to_owned()
     };
-    anstream::eprintln!("regard: {why}; here is the walkthrough in the terminal, and `regard --help` says what else there is");
+    anstream::eprintln!(
+        "regard: {why}; here is the walkthrough in the terminal, and `regard --help` says what else there is"
+    );
     walk::show(example.unwrap_or(Example::ALL[0]), &Settings::default())
 }
 
@@ -78,4 +82,13 @@ fn has_display() -> bool {
 fn parse_temperature(text: &str) -> Result<Temperature, String> {
     let t: f32 = text.parse().map_err(|e| format!("{e}"))?;
     Temperature::new(t).map_err(|e| e.to_string())
+}
+
+/// Prints with colours where the terminal has them. A reader that stops early (`| head`) is no error.
+fn print(text: &str) -> Result<(), Failure> {
+    let mut out = anstream::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(e).context("writing to the terminal")?,
+        _ => Ok(()),
+    }
 }

@@ -2,7 +2,7 @@
 //!
 //! The text holds colour codes; printing through `anstream` drops them where the terminal has no colours.
 
-use std::fmt::Write as _;
+use core::fmt::Write as _;
 
 use anstyle::{Color, RgbColor, Style};
 use regard_walkthrough::{Example, Kind, Step, Walkthrough};
@@ -19,7 +19,8 @@ pub(crate) fn list_of_examples() -> String {
     for example in Example::ALL {
         let _ = writeln!(out, "{BOLD}{:<18}{BOLD:#} {}", example.name(), example.summary());
     }
-    out + "\nregard walk EXAMPLE shows one.\n"
+    out.push_str("\nregard walk EXAMPLE shows one.\n");
+    out
 }
 
 /// The steps of a walkthrough in the order in which they are computed.
@@ -78,7 +79,7 @@ fn push_matrix(out: &mut String, step: &Step) {
         let _ = write!(out, "{DIM}{label:>labels$}{DIM:#} ");
         for &x in step.matrix.row(i) {
             let style = if step.kind == Kind::Table { Style::new() } else { cell_style(palette, x) };
-            let _ = write!(out, "{style}{:>1$}{style:#}", text(x) + " ", width);
+            let _ = write!(out, "{style}{:>1$} {style:#}", text(x), width - 1);
         }
         out.push('\n');
     }

@@ -1,12 +1,10 @@
-use std::io::Write as _;
-
 use anyhow::Context as _;
 use clap::ValueEnum;
 use regard_kernels::Temperature;
 use regard_walkthrough::{Example, Settings, Walkthrough, Without};
 
 use super::failure::{BadInput as _, Failure};
-use super::{parse_temperature, terminal};
+use super::{parse_temperature, print, terminal};
 
 /// Walk through an example, step by step, in the terminal
 ///
@@ -68,7 +66,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         Format::Json => {
             let walkthrough = Walkthrough::run(example, &settings).bad_input()?;
             let json = serde_json::to_string_pretty(&walkthrough.to_json()).context("writing JSON")?;
-            print(&(json + "\n"))
+            print(&format!("{json}\n"))
         }
     }
 }
@@ -77,13 +75,4 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 pub(crate) fn show(example: Example, settings: &Settings) -> Result<(), Failure> {
     let walkthrough = Walkthrough::run(example, settings).bad_input()?;
     print(&terminal::walkthrough(&walkthrough))
-}
-
-/// Prints with colours where the terminal has them. A reader that stops early (`| head`) is no error.
-fn print(text: &str) -> Result<(), Failure> {
-    let mut out = anstream::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(e).context("writing to the terminal")?,
-        _ => Ok(()),
-    }
 }

@@ -37,6 +37,18 @@ macro_rules! halves {
     };
 }
 
+/// v·2ⁿ: as two factors, so that neither leaves the range of normal numbers and only the last product rounds.
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+fn scale_half(v: __m256, n: __m256) -> __m256 {
+    let n = _mm256_cvtps_epi32(n);
+    let half = _mm256_srai_epi32::<1>(n);
+    let bias = _mm256_set1_epi32(127);
+    let low = _mm256_slli_epi32::<23>(_mm256_add_epi32(half, bias));
+    let high = _mm256_slli_epi32::<23>(_mm256_add_epi32(_mm256_sub_epi32(n, half), bias));
+    _mm256_mul_ps(_mm256_mul_ps(v, _mm256_castsi256_ps(low)), _mm256_castsi256_ps(high))
+}
+
 impl Simd for Avx2 {
     type V = [__m256; 2];
     type M = [__m256; 2];
@@ -112,19 +124,8 @@ impl Simd for Avx2 {
 
     #[inline(always)]
     fn scale_exp2(self, v: Self::V, n: Self::V) -> Self::V {
-        // In two halves, so that neither factor leaves the range of normal numbers and only the last product rounds.
-        [0, 1].map(|h| {
-            // SAFETY: `self` proves AVX2; registers alone.
-            unsafe {
-                let n = _mm256_cvtps_epi32(n[h]);
-                let half = _mm256_srai_epi32::<1>(n);
-                let bias = _mm256_set1_epi32(127);
-                let low = _mm256_slli_epi32::<23>(_mm256_add_epi32(half, bias));
-                let high = _mm256_slli_epi32::<23>(_mm256_add_epi32(_mm256_sub_epi32(n, half), bias));
-                let v = _mm256_mul_ps(v[h], _mm256_castsi256_ps(low));
-                _mm256_mul_ps(v, _mm256_castsi256_ps(high))
-            }
-        })
+        // SAFETY: `self` proves AVX2.
+        unsafe { [scale_half(v[0], n[0]), scale_half(v[1], n[1])] }
     }
 
     #[inline(always)]

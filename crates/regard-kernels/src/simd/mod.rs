@@ -39,7 +39,7 @@ pub(crate) trait Simd: Copy {
     fn gt(self, a: Self::V, b: Self::V) -> Self::M;
     fn eq(self, a: Self::V, b: Self::V) -> Self::M;
     fn select(self, mask: Self::M, yes: Self::V, no: Self::V) -> Self::V;
-    /// v·2ⁿ for integral −252 ≤ n ≤ 254, rounded once. NaN in `v` stays NaN, whatever `n`.
+    /// v·2ⁿ for integral −252 ≤ n ≤ 254, rounded once where ½ ≤ |v| ≤ 2. NaN in `v` stays NaN, whatever `n`.
     fn scale_exp2(self, v: Self::V, n: Self::V) -> Self::V;
     /// The sum, as a tree: lane i + lane i+8, then i+4, i+2, i+1.
     fn reduce_add(self, v: Self::V) -> f32;
@@ -76,7 +76,8 @@ pub(crate) trait Simd: Copy {
 }
 
 /// A computation that is generic over the vectors it runs on. Mark `run`, and all it calls, `#[inline(always)]`:
-/// only what is inlined is compiled with the tier's instructions.
+/// only what is inlined is compiled with the tier's instructions. For the same reason no closure may hold vector code:
+/// `array::map` and its like are compiled apart, without them.
 pub(crate) trait Kernel {
     type Output;
     fn run<S: Simd>(self, simd: S) -> Self::Output;
@@ -149,13 +150,20 @@ pub fn multiply_add_rounds(rounds: u32) -> (u64, f32) {
         fn run<S: Simd>(self, simd: S) -> f32 {
             let factor = simd.splat(0.999_999);
             let term = simd.splat(1e-6);
-            let mut chains: [S::V; CHAINS] = core::array::from_fn(|i| simd.splat(i as f32));
+            let mut chains = [term; CHAINS];
+            for (i, chain) in chains.iter_mut().enumerate() {
+                *chain = simd.splat(i as f32);
+            }
             for _ in 0..self.0 {
                 for chain in &mut chains {
                     *chain = simd.mul_add(*chain, factor, term);
                 }
             }
-            chains.into_iter().map(|c| simd.reduce_add(c)).sum()
+            let mut sum = 0.0;
+            for chain in chains {
+                sum += simd.reduce_add(chain);
+            }
+            sum
         }
     }
     (u64::from(rounds) * (CHAINS * LANES) as u64, dispatch(Rounds(rounds)))

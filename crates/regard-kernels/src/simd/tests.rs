@@ -1,0 +1,408 @@
+//! Every tier does what the trait says, lane by lane, against scalar `f32`; and `exp` is as exact as it claims.
+
+use std::prelude::rust_2024::*;
+use std::println;
+
+use super::portable::Portable;
+use super::{Kernel, LANES, Simd, exp};
+
+type Block = [f32; LANES];
+
+/// Whether the portable tier rounds a multiply-add once: what `wide` was compiled for.
+const PORTABLE_IS_FUSED: bool =
+    cfg!(any(target_feature = "fma", all(target_arch = "aarch64", target_feature = "neon")));
+
+/// Runs a kernel on a tier, if this CPU has it.
+trait RunTier {
+    /// Whether a multiply-add rounds once.
+    const FUSED: bool;
+    fn run<K: Kernel>(kernel: K) -> Option<K::Output>;
+}
+
+struct OnPortable;
+
+impl RunTier for OnPortable {
+    const FUSED: bool = PORTABLE_IS_FUSED;
+
+    fn run<K: Kernel>(kernel: K) -> Option<K::Output> {
+        Some(kernel.run(Portable))
+    }
+}
+
+#[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
+struct OnAvx2;
+
+#[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
+impl RunTier for OnAvx2 {
+    const FUSED: bool = true;
+
+    fn run<K: Kernel>(kernel: K) -> Option<K::Output> {
+        super::avx2::Avx2::new().map(|avx2| avx2.run(kernel))
+    }
+}
+
+/// Applies an operation to blocks on a tier, `on!(T, |s, a, b| s.add(a, b))`: a name is that of a block outside the kernel, and
+/// of its vector inside.
+macro_rules! on {
+    ($tier:ty, |$simd:ident, $($v:ident),+| $op:expr) => {{
+        struct Op<'a>([&'a Block; on!(@count $($v)+)]);
+        impl Kernel for Op<'_> {
+            type Output = Block;
+            #[inline(always)]
+            fn run<S: Simd>(self, $simd: S) -> Block {
+                let Self([$($v),+]) = self;
+                $(let $v = $simd.load($v);)+
+                let mut out = [0.0; LANES];
+                $simd.store($op, &mut out);
+                out
+            }
+        }
+        let blocks: [&Block; _] = [$($v),+];
+        <$tier>::run(Op(blocks))
+    }};
+    (@count $($v:ident)+) => { <[&str]>::len(&[$(stringify!($v)),+]) };
+}
+
+/// The numbers at which lanes go wrong, if they do.
+const SPECIAL: [f32; 22] = [
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.5,
+    -2.0,
+    3.25,
+    f32::INFINITY,
+    f32::NEG_INFINITY,
+    f32::NAN,
+    f32::MAX,
+    f32::MIN,
+    f32::MIN_POSITIVE,
+    -f32::MIN_POSITIVE,
+    1e-45,
+    -1e-45,
+    1e-40,
+    16_777_217.0,
+    1.000_000_1,
+    0.999_999_94,
+    1e30,
+    -1e-30,
+];
+
+/// Blocks in which every pair of special numbers meets, in every lane or nearly so, and then numbers of all magnitudes.
+fn triples() -> impl Iterator<Item = (Block, Block, Block)> {
+    let n = SPECIAL.len();
+    let rounds = if cfg!(miri) { 1 } else { LANES };
+    let special = (0..n * n * rounds).step_by(if cfg!(miri) { 5 } else { 1 }).map(move |i| {
+        let at = |k: usize| SPECIAL[k % n];
+        let lane = |step: usize, of: usize| core::array::from_fn(|l| at(of + l * step));
+        (lane(1, i), lane(3, i / n), lane(5, i + i / n))
+    });
+    let mut bits = Bits(1);
+    let random = (0..if cfg!(miri) { 20 } else { 5000 }).map(move |_| {
+        let mut block = || core::array::from_fn(|_| bits.float());
+        (block(), block(), block())
+    });
+    special.chain(random)
+}
+
+/// A generator of numbers of all magnitudes: Marsaglia's xorshift.
+struct Bits(u32);
+
+impl Bits {
+    fn next(&mut self) -> u32 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 17;
+        self.0 ^= self.0 << 5;
+        self.0
+    }
+
+    fn float(&mut self) -> f32 {
+        f32::from_bits(self.next())
+    }
+}
+
+/// The same bits, where all NaN count as one: which payload comes out is no part of the contract.
+fn same(a: f32, b: f32) -> bool {
+    a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan())
+}
+
+#[track_caller]
+fn assert_lanes(found: Option<Block>, what: &str, expected: impl Fn(usize) -> f32) {
+    let Some(found) = found else { return };
+    for (l, x) in found.into_iter().enumerate() {
+        let y = expected(l);
+        assert!(same(x, y), "{what}, lane {l}: {x:e} ({:#x}) instead of {y:e} ({:#x})", x.to_bits(), y.to_bits());
+    }
+}
+
+fn arithmetic<T: RunTier>() {
+    for (a, b, c) in triples() {
+        let (a, b, c) = (&a, &b, &c);
+        assert_lanes(on!(T, |s, a, b| s.add(a, b)), "add", |l| a[l] + b[l]);
+        assert_lanes(on!(T, |s, a, b| s.sub(a, b)), "sub", |l| a[l] - b[l]);
+        assert_lanes(on!(T, |s, a, b| s.mul(a, b)), "mul", |l| a[l] * b[l]);
+        assert_lanes(on!(T, |s, a, b| s.div(a, b)), "div", |l| a[l] / b[l]);
+        let mul_add = |l: usize| if T::FUSED { a[l].mul_add(b[l], c[l]) } else { a[l] * b[l] + c[l] };
+        assert_lanes(on!(T, |s, a, b, c| s.mul_add(a, b, c)), "mul_add", mul_add);
+        // Written out, because `f32::max` is free about signed zeros and drops NaN.
+        let max = |l: usize| if a[l] > b[l] { a[l] } else { b[l] };
+        assert_lanes(on!(T, |s, a, b| s.max(a, b)), "max", max);
+        let gt = |l: usize| if a[l] > b[l] { c[l] } else { b[l] };
+        assert_lanes(on!(T, |s, a, b, c| s.select(s.gt(a, b), c, b)), "gt", gt);
+        let eq = |l: usize| if a[l] == b[l] { c[l] } else { a[l] };
+        assert_lanes(on!(T, |s, a, b, c| s.select(s.eq(a, b), c, a)), "eq", eq);
+    }
+}
+
+fn splat_load_store<T: RunTier>() {
+    struct Splat(f32);
+    impl Kernel for Splat {
+        type Output = Block;
+        #[inline(always)]
+        fn run<S: Simd>(self, simd: S) -> Block {
+            let mut out = [9.0; LANES];
+            simd.store(simd.splat(self.0), &mut out);
+            out
+        }
+    }
+    for x in SPECIAL {
+        assert_lanes(T::run(Splat(x)), "splat", |_| x);
+    }
+
+    struct LoadOr<'a>(&'a [f32]);
+    impl Kernel for LoadOr<'_> {
+        type Output = Block;
+        #[inline(always)]
+        fn run<S: Simd>(self, simd: S) -> Block {
+            let mut out = [9.0; LANES];
+            simd.store(simd.load_or(self.0, -7.0), &mut out);
+            out
+        }
+    }
+    struct StoreFirst<'a>(&'a Block, &'a mut [f32]);
+    impl Kernel for StoreFirst<'_> {
+        type Output = ();
+        #[inline(always)]
+        fn run<S: Simd>(self, simd: S) {
+            simd.store_first(simd.load(self.0), self.1);
+        }
+    }
+    let numbers: [f32; 40] = core::array::from_fn(|i| i as f32 + 1.0);
+    for len in 0..40 {
+        let expected = |l: usize| if l < len { numbers[l] } else { -7.0 };
+        assert_lanes(T::run(LoadOr(&numbers[..len])), "load_or", expected);
+
+        let block: Block = core::array::from_fn(|l| numbers[l]);
+        let mut out = [-7.0; 41];
+        if T::run(StoreFirst(&block, &mut out[..len])).is_some() {
+            for (i, x) in out.iter().enumerate() {
+                let expected = if i < len.min(LANES) { numbers[i] } else { -7.0 };
+                assert_eq!(*x, expected, "store_first into {len} elements, element {i}");
+            }
+        }
+    }
+}
+
+fn powers_of_two<T: RunTier>() {
+    let step = if cfg!(miri) { 50 } else { 1 };
+    for n in (-252_i32..=254).step_by(step) {
+        let mut mantissas = Bits(n.unsigned_abs() + 1);
+        for round in 0..if cfg!(miri) { 1 } else { 20 } {
+            // From ½ to 2 of either sign; then what must pass unchanged.
+            let mut v: Block = core::array::from_fn(|_| {
+                let sign_and_mantissa = mantissas.next() & 0x807f_ffff;
+                f32::from_bits(sign_and_mantissa | [0x3f00_0000, 0x3f80_0000][(mantissas.next() & 1) as usize])
+            });
+            if round == 0 {
+                v[..8].copy_from_slice(&[0.0, -0.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, 1.0, -0.5, 2.0]);
+            }
+            let (v, n) = (&v, &[n as f32; LANES]);
+            // Exact in `f64`, so rounded once.
+            let expected = |l: usize| (f64::from(v[l]) * 2_f64.powi(n[l] as i32)) as f32;
+            assert_lanes(on!(T, |s, v, n| s.scale_exp2(v, n)), "scale_exp2", expected);
+        }
+    }
+    let v = &[f32::NAN; LANES];
+    let n = v;
+    assert_lanes(on!(T, |s, v, n| s.scale_exp2(v, n)), "scale_exp2 of NaN by NaN", |_| f32::NAN);
+}
+
+fn reductions<T: RunTier>() {
+    struct Reduce<'a>(&'a Block);
+    impl Kernel for Reduce<'_> {
+        type Output = (f32, f32);
+        #[inline(always)]
+        fn run<S: Simd>(self, simd: S) -> (f32, f32) {
+            let v = simd.load(self.0);
+            (simd.reduce_add(v), simd.reduce_max(v))
+        }
+    }
+    for (a, ..) in triples() {
+        let Some((sum, max)) = T::run(Reduce(&a)) else { return };
+        let mut tree = a;
+        for half in [8, 4, 2, 1] {
+            for l in 0..half {
+                tree[l] += tree[l + half];
+            }
+        }
+        assert!(same(sum, tree[0]), "reduce_add of {a:?}: {sum:e} instead of {:e}", tree[0]);
+        if a.iter().any(|x| x.is_nan()) {
+            assert!(a.iter().any(|x| same(*x, max)), "reduce_max of {a:?} is none of its lanes: {max:e}");
+        } else {
+            let largest = a.iter().fold(f32::NEG_INFINITY, |m, x| if *x > m { *x } else { m });
+            assert_eq!(max, largest, "reduce_max of {a:?}");
+        }
+    }
+}
+
+/// eˣ of whole blocks.
+fn exp_of<T: RunTier>(x: &Block) -> Option<Block> {
+    on!(T, |s, x| exp(s, x))
+}
+
+/// The distance from the true value, in units of the last place there.
+fn exp_error(x: f32, found: f32) -> f64 {
+    let exact = f64::from(x).exp();
+    let limit = 2_f64.powi(128);
+    if x.is_nan() || exact >= limit {
+        let expected = if x.is_nan() { f32::NAN } else { f32::INFINITY };
+        return if same(found, expected) { 0.0 } else { f64::INFINITY };
+    }
+    if found.is_nan() || found.is_sign_negative() {
+        return f64::INFINITY;
+    }
+    // ∞ stands where 2¹²⁸ would, if there were one.
+    let found = if found == f32::INFINITY { limit } else { f64::from(found) };
+    let exponent = ((exact.to_bits() >> 52) as i32 - 1023).clamp(-126, 127);
+    let ulp = f64::from_bits(((exponent - 23 + 1023) as u64) << 52);
+    (found - exact).abs() / ulp
+}
+
+/// The largest error over the floats whose bits are multiples of `stride`, and where it is.
+fn largest_exp_error<T: RunTier>(stride: u64) -> Option<(f64, f32)> {
+    let mut worst = (0.0, 0.0);
+    let mut bits = 0;
+    while u32::try_from(bits).is_ok() {
+        let x: Block =
+            core::array::from_fn(|l| f32::from_bits((bits + l as u64 * stride).min(u64::from(u32::MAX)) as u32));
+        for (x, found) in x.into_iter().zip(exp_of::<T>(&x)?) {
+            let error = exp_error(x, found);
+            if error > worst.0 {
+                worst = (error, x);
+            }
+        }
+        bits += LANES as u64 * stride;
+    }
+    Some(worst)
+}
+
+/// "Within 1 ULP".
+fn exp_is_accurate<T: RunTier>() {
+    let stride = if cfg!(miri) { 19_999_999 } else { 997 };
+    if let Some((error, x)) = largest_exp_error::<T>(stride) {
+        assert!(error < 1.0, "exp({x:e}) is {error} ULP off");
+    }
+    // Around the ends: the last subnormal result, the last finite one; and where a rounded remainder once cost 1.0095 ULP.
+    for centre in [-59.921_88, -104.0_f32, -103.972_08, -103.278_93, -87.336_55, 0.0, 88.722_84, 89.0] {
+        let steps = if cfg!(miri) { 16 } else { 4096 };
+        for start in (-steps..steps).step_by(LANES) {
+            let x: Block = core::array::from_fn(|l| {
+                let offset = start + l as i32;
+                f32::from_bits(centre.to_bits().saturating_add_signed(offset))
+            });
+            let Some(found) = exp_of::<T>(&x) else { return };
+            for (x, found) in x.into_iter().zip(found) {
+                let error = exp_error(x, found);
+                assert!(error < 1.0, "exp({x:e}) = {found:e} is {error} ULP off");
+            }
+        }
+    }
+}
+
+fn exp_of_special_values<T: RunTier>() {
+    let inf = f32::INFINITY;
+    let x = [
+        inf,
+        -inf,
+        f32::NAN,
+        0.0,
+        -0.0,
+        -1e30,
+        1e30,
+        -104.0,
+        89.0,
+        f32::MAX,
+        f32::MIN,
+        1e-45,
+        -1e-45,
+        1e-10,
+        1.0,
+        -200.0,
+    ];
+    let expected =
+        [inf, 0.0, f32::NAN, 1.0, 1.0, 0.0, inf, 0.0, inf, inf, 0.0, 1.0, 1.0, 1.0, core::f32::consts::E, 0.0];
+    assert_lanes(exp_of::<T>(&x), "exp of special values", |l| expected[l]);
+}
+
+macro_rules! for_tier {
+    ($name:ident, $tier:ty) => {
+        mod $name {
+            #[test]
+            fn arithmetic_and_comparisons() {
+                super::arithmetic::<$tier>();
+            }
+
+            #[test]
+            fn splat_load_store() {
+                super::splat_load_store::<$tier>();
+            }
+
+            #[test]
+            fn powers_of_two() {
+                super::powers_of_two::<$tier>();
+            }
+
+            #[test]
+            fn reductions() {
+                super::reductions::<$tier>();
+            }
+
+            #[test]
+            fn exp_is_within_one_ulp_on_a_sample() {
+                super::exp_is_accurate::<$tier>();
+            }
+
+            #[test]
+            fn exp_of_special_values() {
+                super::exp_of_special_values::<$tier>();
+            }
+
+            #[test]
+            #[ignore = "all 2³² floats: a minute or two in release"]
+            fn exp_is_within_one_ulp_everywhere() {
+                let Some((error, x)) = super::largest_exp_error::<$tier>(1) else { return };
+                super::println!("{}: largest error of exp {error:.4} ULP, at {x:e}", stringify!($tier));
+                assert!(error < 1.0, "exp({x:e}) is {error} ULP off");
+            }
+        }
+    };
+}
+
+for_tier!(portable, super::OnPortable);
+#[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
+for_tier!(avx2, super::OnAvx2);
+
+#[test]
+#[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
+fn tiers_with_fused_multiply_add_agree_on_exp_to_the_last_bit() {
+    if !PORTABLE_IS_FUSED {
+        return; // compiled without FMA, the portable tier has its own last bits
+    }
+    let mut bits = Bits(7);
+    for _ in 0..100_000 {
+        let x: Block = core::array::from_fn(|_| bits.float() % 128.0);
+        let (Some(a), Some(b)) = (exp_of::<OnPortable>(&x), exp_of::<OnAvx2>(&x)) else { return };
+        assert_lanes(Some(a), "exp, portable and AVX2", |l| b[l]);
+    }
+}

@@ -13,12 +13,7 @@ pub(crate) type Panel = [f32; LANES];
 ///
 /// Each lane is one chain of multiply-adds, so a result's bits do not depend on the rows or columns computed beside it.
 #[inline(always)]
-pub(crate) fn multiply_tile<S: Simd, const R: usize>(
-    simd: S,
-    a: Mat<'_>,
-    b: Mat<'_>,
-    mut acc: [S::V; R],
-) -> [S::V; R] {
+pub(crate) fn multiply_tile<S: Simd, const R: usize>(simd: S, a: Mat<'_>, b: Mat<'_>, mut acc: [S::V; R]) -> [S::V; R] {
     let depth = a.cols();
     if R == 0 || a.rows() < R || b.rows() < depth || b.cols() == 0 {
         debug_assert!(depth == 0 || b.cols() == 0, "a tile of {R} rows from {:?} times {:?}", a.shape(), b.shape());

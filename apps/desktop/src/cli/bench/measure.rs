@@ -1,7 +1,8 @@
 //! Timing: implementations take turns, so that what else the machine does meets them all.
 
-use std::hint::black_box;
-use std::time::{Duration, Instant};
+use core::hint::black_box;
+use core::time::Duration;
+use std::time::Instant;
 
 use anyhow::Result;
 use regard_kernels::multiply_add_rounds;

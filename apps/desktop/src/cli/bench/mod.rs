@@ -3,9 +3,6 @@
 mod measure;
 mod subjects;
 
-use std::io::Write as _;
-
-use anyhow::Context as _;
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
@@ -13,6 +10,7 @@ use serde_json::json;
 use self::measure::{Timing, fma_peak};
 use self::subjects::{Subject, attention, dot, matmul, softmax};
 use super::failure::{BadInput as _, Failure};
+use super::print;
 
 /// Measure the kernels against naive loops, on this machine
 #[derive(Debug, clap::Args)]
@@ -129,7 +127,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         let timings = measure::alternate(&mut implementations, || bar.inc(1)).bad_input()?;
         bar.finish_and_clear();
         for (subject, timing) in implementations.iter().zip(&timings) {
-            let result = Result {
+            let line = Line {
                 operation: subjects.operation,
                 shape: &subjects.shape,
                 flops: subjects.flops,
@@ -139,18 +137,19 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
                 peak,
             };
             print(&match args.format {
-                Format::Text => result.row(),
-                Format::Json => result.json(),
+                Format::Text => line.row(),
+                Format::Json => line.json(),
             })?;
         }
     }
     Ok(())
 }
 
-const HEADER: &str = "operation  shape                                impl        threads     median   spread  GFLOP/s  of peak  ratio";
+const HEADER: &str =
+    "operation  shape                                impl        threads     median   spread  GFLOP/s  of peak  ratio";
 
 /// One line of the results.
-struct Result<'a> {
+struct Line<'a> {
     operation: &'static str,
     shape: &'a serde_json::Value,
     /// Floating-point operations of useful work.
@@ -161,7 +160,7 @@ struct Result<'a> {
     peak: f64,
 }
 
-impl Result<'_> {
+impl Line<'_> {
     fn gflops(&self) -> f64 {
         self.flops / self.timing.median / 1e9
     }
@@ -171,7 +170,8 @@ impl Result<'_> {
     }
 
     fn row(&self) -> String {
-        let shape: Vec<String> = self.shape.as_object().into_iter().flatten().map(|(k, v)| format!("{k} {v}")).collect();
+        let shape: Vec<String> =
+            self.shape.as_object().into_iter().flatten().map(|(k, v)| format!("{k} {v}")).collect();
         format!(
             "{:<10} {:<36} {:<11} {:>7} {:>10} {:>7.1}% {:>8.2} {:>7.1}% {:>5.1}×\n",
             self.operation,
@@ -208,9 +208,4 @@ fn duration(seconds: f64) -> String {
         s if s < 1.0 => format!("{:.2} ms", s * 1e3),
         s => format!("{s:.2} s"),
     }
-}
-
-fn print(text: &str) -> std::result::Result<(), Failure> {
-    let mut out = anstream::stdout().lock();
-    Ok(out.write_all(text.as_bytes()).context("writing the results")?)
 }

@@ -1,6 +1,6 @@
 //! What is measured: for each operation, its implementations on the same numbers.
 
-use std::hint::black_box;
+use core::hint::black_box;
 
 use anyhow::{Result, ensure};
 use regard::{Attention, Heads, Position, Threads};

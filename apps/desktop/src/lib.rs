@@ -1,0 +1,5 @@
+#![forbid(unsafe_code)]
+//! The program `regard`: attention computed before your eyes, in a window.
+
+pub mod cli;
+pub mod ui;

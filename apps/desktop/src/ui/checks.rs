@@ -1,0 +1,33 @@
+//! What was checked after the last step.
+
+use egui::{Label, RichText, TextStyle, Ui};
+use regard_walkthrough::Check;
+
+use super::{numbers, style};
+
+/// Shows each check with what was measured.
+pub fn show(ui: &mut Ui, checks: &[Check]) {
+    if checks.is_empty() {
+        return;
+    }
+    style::card(ui.visuals()).show(ui, |ui| {
+        ui.set_width(ui.available_width());
+        ui.label(RichText::new("Checks").text_style(style::subheading()).strong());
+        for check in checks {
+            let holds = check.holds();
+            let measured = format!(
+                "{} {} {}",
+                numbers::error(check.value),
+                if holds { "≤" } else { ">" },
+                numbers::error(check.limit)
+            );
+            ui.horizontal_wrapped(|ui| {
+                let color = if holds { ui.visuals().text_color() } else { ui.visuals().warn_fg_color };
+                ui.label(RichText::new(if holds { "✓" } else { "✗" }).color(color));
+                ui.label(RichText::new(&check.name).color(color));
+                ui.label(RichText::new(measured).monospace());
+            });
+            ui.add(Label::new(RichText::new(&check.meaning).text_style(TextStyle::Small).weak()).wrap());
+        }
+    });
+}

@@ -1,0 +1,75 @@
+//! Numbers as a person reads them.
+
+/// The most decimals that a cell shows.
+const MOST: usize = 3;
+
+/// How many decimals a matrix needs: none if all numbers are whole, at most three, and more only where all are tiny.
+pub fn decimals(numbers: &[f32]) -> usize {
+    let exact = |n: usize| {
+        let unit = 10_f32.powi(n as i32);
+        numbers.iter().all(|x| !x.is_finite() || (x * unit - (x * unit).round()).abs() < 1e-4)
+    };
+    let largest = numbers.iter().map(|x| x.abs()).filter(|x| x.is_finite()).fold(0.0, f32::max);
+    let tiny = largest > 0.0 && largest < 0.01;
+    let most = if tiny { (2 - largest.log10().floor() as i32).clamp(3, 9) as usize } else { MOST };
+    (0..most).find(|n| !tiny && exact(*n)).unwrap_or(most)
+}
+
+/// Whether all numbers that are finite are whole.
+pub fn all_whole(numbers: &[f32]) -> bool {
+    decimals(numbers) == 0
+}
+
+/// A number for a cell: without decimals, or with three.
+pub fn cell(x: f32, whole: bool) -> String {
+    fixed(x, if whole { 0 } else { MOST })
+}
+
+/// A number for a cell, with fewer decimals where there are many digits before them.
+pub fn fixed(x: f32, decimals: usize) -> String {
+    let decimals = match x.abs() {
+        size if size >= 1000.0 => 0,
+        size if size >= 100.0 => decimals.min(1),
+        _ => decimals,
+    };
+    let text = if x.is_infinite() { x.to_string().replace("inf", "∞") } else { format!("{x:.decimals$}") };
+    // A rounded −0 is 0.
+    let text = if text.trim_matches(['-', '0', '.']).is_empty() { text.replace('-', "") } else { text };
+    text.replace('-', "−")
+}
+
+/// An error: "0" or "1.2e−7".
+pub fn error(x: f64) -> String {
+    if x == 0.0 { "0".to_owned() } else { format!("{x:.1e}").replace('-', "−") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_are_short() {
+        let cases = [
+            (0.3333, 3, "0.333"),
+            (-0.0001, 3, "0.000"),
+            (-1.5, 1, "−1.5"),
+            (4.0, 0, "4"),
+            (-123.456, 3, "−123.5"),
+            (12345.6, 3, "12346"),
+            (f32::NEG_INFINITY, 3, "−∞"),
+            (f32::NAN, 0, "NaN"),
+        ];
+        for (x, decimals, text) in cases {
+            assert_eq!(fixed(x, decimals), text);
+        }
+    }
+
+    #[test]
+    fn a_matrix_has_as_many_decimals_as_it_needs() {
+        assert_eq!(decimals(&[1.0, -2.0, f32::NEG_INFINITY]), 0);
+        assert_eq!(decimals(&[1.0, 0.5, 0.1]), 1);
+        assert_eq!(decimals(&[0.25]), 2);
+        assert_eq!(decimals(&[1.0 / 3.0]), 3);
+        assert_eq!(decimals(&[0.001, 0.0]), 5);
+    }
+}

@@ -1,0 +1,408 @@
+//! The program as a user calls it: what it prints, writes, and says of bad input.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use anyhow::{Context as _, Result};
+use regard::{Position, Stage, Window};
+use regard_tests::onnx::{Case, cases, compare};
+use safetensors::tensor::{TensorView, serialize};
+use safetensors::{Dtype, SafeTensors};
+use serde_json::Value;
+
+/// Runs the program without a display.
+fn regard(args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_regard"));
+    for display in ["DISPLAY", "WAYLAND_DISPLAY", "WAYLAND_SOCKET"] {
+        command.env_remove(display);
+    }
+    command.args(args).output().unwrap()
+}
+
+fn stdout(args: &[&str]) -> String {
+    let output = regard(args);
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+mod walk {
+    use super::*;
+
+    #[test]
+    fn without_a_display_one_line_says_so_and_the_first_walkthrough_is_shown() {
+        let output = regard(&[]);
+        let (out, note) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert_eq!(output.status.code(), Some(0), "{note}");
+        assert_eq!(note.lines().count(), 1, "{note}");
+        assert!(note.contains("no display"), "{note}");
+        assert!(out.contains("Tokens X") && out.contains("0.989"), "{out}");
+    }
+
+    #[test]
+    fn colours_are_for_terminals_that_have_them() {
+        assert!(!stdout(&["walk", "the-cat-sat"]).contains('\u{1b}'));
+        let forced = Command::new(env!("CARGO_BIN_EXE_regard"))
+            .args(["walk", "the-cat-sat"])
+            .env("CLICOLOR_FORCE", "1")
+            .output()
+            .unwrap();
+        assert!(String::from_utf8(forced.stdout).unwrap().contains("\u{1b}[48;2;"), "no 24-bit background");
+    }
+
+    #[test]
+    fn without_a_name_the_examples_are_listed() {
+        let list = stdout(&["walk"]);
+        for name in [
+            "math-of-attention",
+            "the-cat-sat",
+            "foundations",
+            "i-love-robotics",
+            "attention-scores",
+            "why-scale",
+            "two-heads",
+        ] {
+            assert!(list.lines().any(|line| line.starts_with(name)), "{name}");
+        }
+    }
+
+    /// Every number of the golden file, in the JSON that the program prints.
+    #[test]
+    fn json_has_every_golden_number() {
+        let golden = include_str!("../../../crates/regard-walkthrough/tests/golden/seed_examples.json");
+        let golden: Value = serde_json::from_str(golden).unwrap();
+        for (key, name) in [
+            ("000_math_of_attention", "math-of-attention"),
+            ("001_self_attention_step_by_step", "the-cat-sat"),
+            ("002_mathematical_foundations", "foundations"),
+            ("003_full_walkthrough", "i-love-robotics"),
+            ("004_calculating_attention_scores", "attention-scores"),
+        ] {
+            let json: Value = serde_json::from_str(&stdout(&["walk", name, "--format", "json"])).unwrap();
+            for (step, expected) in golden[key].as_object().unwrap() {
+                if !matches!(step.as_str(), "source" | "note" | "document_says" | "tokens") {
+                    let found = json.get(step).or_else(|| json.get(step.to_lowercase()));
+                    let found = found.unwrap_or_else(|| panic!("{name} has no {step}"));
+                    near(found, expected, largest(expected)).with_context(|| format!("{name}.{step}")).unwrap();
+                }
+            }
+            assert!(json["max_error"].as_object().is_some_and(|errors| !errors.is_empty()), "{name}");
+        }
+    }
+
+    fn largest(json: &Value) -> f64 {
+        match json {
+            Value::Array(items) => items.iter().map(largest).fold(1.0, f64::max),
+            Value::Object(items) => items.values().map(largest).fold(1.0, f64::max),
+            number => number.as_f64().unwrap_or(0.0).abs(),
+        }
+    }
+
+    /// Equal to 1e-6 of the step's largest number: a raw score of 48 is itself rounded by 2e-6 in f32.
+    fn near(found: &Value, expected: &Value, scale: f64) -> Result<()> {
+        match expected {
+            Value::Array(items) => {
+                let found = found.as_array().context("a list")?;
+                anyhow::ensure!(found.len() == items.len(), "{} items, not {}", found.len(), items.len());
+                found.iter().zip(items).try_for_each(|(f, e)| near(f, e, scale))
+            }
+            Value::Object(items) => items.iter().try_for_each(|(key, e)| {
+                near(found.get(key).with_context(|| key.clone())?, e, scale).with_context(|| key.clone())
+            }),
+            number => {
+                let (f, e) = (found.as_f64().context("a number")?, number.as_f64().context("a number")?);
+                anyhow::ensure!((f - e).abs() <= 1e-6 * scale, "{f} is not {e}");
+                Ok(())
+            }
+        }
+    }
+
+    #[test]
+    fn temperature_causal_and_without_change_the_numbers() {
+        let weights = |args: &[&str]| {
+            let args = [&["walk", "the-cat-sat", "--format", "json"], args].concat();
+            serde_json::from_str::<Value>(&stdout(&args)).unwrap()["weights"].clone()
+        };
+        assert_eq!(weights(&["--temperature", "0"])[0], serde_json::json!([1.0, 0.0, 0.0]));
+        assert_eq!(weights(&["--causal"])[0], serde_json::json!([1.0, 0.0, 0.0]));
+        assert_ne!(weights(&["--without", "projections"]), weights(&[]));
+        let uniform = weights(&["--temperature", "inf"]);
+        assert!((uniform[2][1].as_f64().unwrap() - 1.0 / 3.0).abs() < 1e-7, "{uniform}");
+    }
+
+    #[test]
+    fn wrong_usage_is_exit_2() {
+        for args in [
+            &["walk", "no-such-example"][..],
+            &["walk", "the-cat-sat", "--temperature", "-1"],
+            &["walk", "the-cat-sat", "--without", "tokens"],
+            &["fly"],
+            &["attend", "--input", "x"],
+        ] {
+            let output = regard(args);
+            assert_eq!(output.status.code(), Some(2), "{args:?}");
+            assert!(!output.stderr.is_empty() && output.stdout.is_empty(), "{args:?}");
+        }
+    }
+}
+
+mod attend {
+    use super::*;
+
+    type Tensors<'a> = Vec<(&'a str, Dtype, Vec<usize>, Vec<u8>)>;
+
+    fn floats(x: &[f32]) -> Vec<u8> {
+        x.iter().flat_map(|x| x.to_le_bytes()).collect()
+    }
+
+    fn file(tensors: &Tensors<'_>) -> Vec<u8> {
+        let view = |(name, dtype, shape, bytes)| {
+            let (name, dtype, shape, bytes): (&&str, &Dtype, &Vec<usize>, &Vec<u8>) = (name, dtype, shape, bytes);
+            (*name, TensorView::new(*dtype, shape.clone(), bytes).unwrap())
+        };
+        let views: HashMap<_, _> = tensors.iter().map(|(n, d, s, b)| view((n, d, s, b))).collect();
+        serialize(views, None).unwrap()
+    }
+
+    struct Folder(tempfile::TempDir);
+
+    impl Folder {
+        fn new() -> Self {
+            Self(tempfile::tempdir().unwrap())
+        }
+
+        fn output(&self) -> PathBuf {
+            self.0.path().join("out.safetensors")
+        }
+
+        /// Runs `regard attend` on the bytes of an input file.
+        fn attend(&self, input: &[u8], args: &[&str]) -> Output {
+            let path = self.0.path().join("in.safetensors");
+            std::fs::write(&path, input).unwrap();
+            let (path, output) = (path.to_str().unwrap().to_owned(), self.output());
+            let paths = ["attend", "--input", &path, "--output", output.to_str().unwrap()];
+            regard(&[&paths, args].concat())
+        }
+
+        /// The error line of a run that must fail with exit 2 and without an output file.
+        fn refusal(&self, input: &[u8], args: &[&str]) -> String {
+            let output = self.attend(input, args);
+            let message = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(2), "{message}");
+            assert_eq!(message.lines().count(), 1, "{message}");
+            let files: Vec<_> = std::fs::read_dir(self.0.path()).unwrap().map(|f| f.unwrap().file_name()).collect();
+            assert_eq!(files, ["in.safetensors"], "{message}");
+            message
+        }
+    }
+
+    fn read(path: &Path, name: &str) -> Result<(Vec<f32>, Vec<usize>)> {
+        let bytes = std::fs::read(path)?;
+        let file = SafeTensors::deserialize(&bytes)?;
+        let view = file.tensor(name)?;
+        anyhow::ensure!(view.dtype() == Dtype::F32, "{:?}", view.dtype());
+        let data = view.data().as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
+        Ok((data, view.shape().to_vec()))
+    }
+
+    #[test]
+    fn every_onnx_case_is_met() {
+        let folder = Folder::new();
+        for case in cases().unwrap() {
+            check(&folder, &case).with_context(|| case.name.clone()).unwrap();
+        }
+    }
+
+    fn check(folder: &Folder, case: &Case) -> Result<()> {
+        let tensors: Tensors<'_> = case
+            .inputs
+            .iter()
+            .map(|(name, tensor)| {
+                let bytes = match tensor.dtype {
+                    Dtype::I64 => tensor.data.iter().flat_map(|x| (*x as i64).to_le_bytes()).collect(),
+                    Dtype::U8 => tensor.data.iter().map(|x| *x as u8).collect(),
+                    _ => floats(&tensor.data),
+                };
+                (*name, tensor.dtype, tensor.shape.clone(), bytes)
+            })
+            .collect();
+        let position = match case.position {
+            Position::TopLeft => "top-left".to_owned(),
+            Position::BottomRight => "bottom-right".to_owned(),
+            Position::Offset(offset) => offset.to_string(),
+        };
+        let mut args = Vec::new();
+        if case.causal.is_some() {
+            args.push(format!("--causal={position}"));
+        }
+        if let Some(Window { left, right }) = case.window {
+            let side = |n: Option<usize>| n.map_or("inf".to_owned(), |n| n.to_string());
+            args.push(format!("--window={},{}", side(left), side(right)));
+            args.push(format!("--position={position}"));
+        }
+        if let Some(scale) = case.scale {
+            args.push(format!("--scale={scale}"));
+        }
+        if let Some(cap) = case.softcap {
+            args.push(format!("--softcap={cap}"));
+        }
+        if let Some(stage) = case.stage {
+            let name = match stage {
+                Stage::Raw => "raw",
+                Stage::Softcapped => "softcapped",
+                Stage::Masked => "masked",
+                Stage::Weights => "weights",
+            };
+            args.push(format!("--scores={name}"));
+        }
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        let output = folder.attend(&file(&tensors), &args);
+        anyhow::ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        for (name, expected) in &case.expected {
+            let (found, shape) = read(&folder.output(), name)?;
+            anyhow::ensure!(shape == expected.shape, "{name} has the shape {shape:?}, not {:?}", expected.shape);
+            compare(name, &found, &expected.data)?;
+        }
+        Ok(())
+    }
+
+    fn qkv<'a>(q: &[usize], k: &[usize], v: &[usize]) -> Tensors<'a> {
+        let tensor = |name, shape: &[usize]| {
+            let n = shape.iter().product::<usize>();
+            let numbers: Vec<f32> = (0..n).map(|i| (i % 7) as f32 / 7.0).collect();
+            (name, Dtype::F32, shape.to_vec(), floats(&numbers))
+        };
+        vec![tensor("q", q), tensor("k", k), tensor("v", v)]
+    }
+
+    #[test]
+    fn two_and_three_dimensions_come_back_as_they_went() {
+        let folder = Folder::new();
+        for (q, k, v, expected) in [
+            (&[3, 4][..], &[5, 4][..], &[5, 2][..], &[3, 2][..]),
+            (&[2, 3, 4], &[2, 5, 4], &[2, 5, 2], &[2, 3, 2]),
+            (&[4, 3, 4], &[2, 5, 4], &[2, 5, 2], &[4, 3, 2]),
+        ] {
+            let output = folder.attend(&file(&qkv(q, k, v)), &["--scores", "weights"]);
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            assert_eq!(read(&folder.output(), "output").unwrap().1, expected);
+            let (weights, shape) = read(&folder.output(), "scores").unwrap();
+            assert_eq!((shape.len(), shape.last()), (q.len(), Some(&5)));
+            assert!(weights.chunks(5).all(|row| (row.iter().sum::<f32>() - 1.0).abs() < 1e-6), "{weights:?}");
+        }
+    }
+
+    #[test]
+    fn half_precision_goes_in_and_comes_out() {
+        let folder = Folder::new();
+        // 1.0, −2.0 in both types.
+        for (dtype, one, minus_two) in [(Dtype::F16, 0x3C00_u16, 0xC000_u16), (Dtype::BF16, 0x3F80, 0xC000)] {
+            let bytes = |x: [u16; 2]| x.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
+            let tensors = vec![
+                ("q", dtype, vec![1, 2], bytes([one, one])),
+                ("k", dtype, vec![1, 2], bytes([one, minus_two])),
+                ("v", dtype, vec![1, 2], bytes([one, minus_two])),
+            ];
+            let output = folder.attend(&file(&tensors), &[]);
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            let written = std::fs::read(folder.output()).unwrap();
+            let file = SafeTensors::deserialize(&written).unwrap();
+            let view = file.tensor("output").unwrap();
+            assert_eq!((view.dtype(), view.data()), (dtype, bytes([one, minus_two]).as_slice()), "one key: its value");
+        }
+    }
+
+    #[test]
+    fn bad_input_is_one_clear_line_exit_2_and_no_output() {
+        let folder = Folder::new();
+        let good = file(&qkv(&[3, 4], &[5, 4], &[5, 2]));
+
+        let shapes = folder.refusal(&file(&qkv(&[3, 4], &[5, 3], &[5, 2])), &[]);
+        assert!(shapes.contains('k') && shapes.contains("[1, 1, 5, 3]") && shapes.contains("[1, 1, 5, 4]"), "{shapes}");
+        let rank = folder.refusal(&file(&qkv(&[3, 4], &[1, 5, 4], &[5, 2])), &[]);
+        assert!(rank.contains("`k`") && rank.contains("[1, 5, 4]"), "{rank}");
+        let missing = folder.refusal(&file(&qkv(&[3, 4], &[5, 4], &[5, 2])[..2].to_vec()), &[]);
+        assert!(missing.contains("`v` is missing") && missing.contains("k, q"), "{missing}");
+        let truncated = folder.refusal(&good[..good.len() - 5], &[]);
+        assert!(truncated.contains("in.safetensors"), "{truncated}");
+        folder.refusal(b"no safetensors at all", &[]);
+        folder.refusal(b"", &[]);
+
+        let window = folder.refusal(&good, &["--window", "1,0"]);
+        assert!(window.contains("--position"), "{window}");
+        folder.refusal(&good, &["--softcap", "0"]);
+        folder.refusal(&good, &["--scale", "nan"]);
+
+        let mut tensors = qkv(&[3, 4], &[5, 4], &[5, 2]);
+        tensors.push(("attn_mask", Dtype::BOOL, vec![4, 5], vec![1; 20]));
+        let mask = folder.refusal(&file(&tensors), &[]);
+        assert!(mask.contains("mask") && mask.contains("4, 5") && mask.contains("3, 5"), "{mask}");
+
+        let mut tensors = qkv(&[3, 4], &[5, 4], &[5, 2]);
+        tensors[0].1 = Dtype::I32;
+        let dtype = folder.refusal(&file(&tensors), &[]);
+        assert!(dtype.contains("`q` is I32"), "{dtype}");
+
+        let mut tensors = qkv(&[3, 4], &[5, 4], &[5, 2]);
+        tensors.push(("past_key", Dtype::F32, vec![2, 4], floats(&[0.0; 8])));
+        let past = folder.refusal(&file(&tensors), &[]);
+        assert!(past.contains("past_value"), "{past}");
+
+        let mut tensors = qkv(&[3, 4], &[5, 4], &[5, 2]);
+        tensors.push(("kv_lengths", Dtype::I64, vec![1], (-1_i64).to_le_bytes().to_vec()));
+        let lengths = folder.refusal(&file(&tensors), &[]);
+        assert!(lengths.contains("kv_lengths") && lengths.contains("-1"), "{lengths}");
+    }
+
+    #[test]
+    fn an_unreadable_path_is_bad_input_and_an_unwritable_one_is_not() {
+        let folder = Folder::new();
+        let missing = regard(&["attend", "--input", "/no/such/file", "--output", "/tmp/x"]);
+        assert_eq!(missing.status.code(), Some(2));
+        let good = file(&qkv(&[3, 4], &[5, 4], &[5, 2]));
+        let input = folder.0.path().join("in.safetensors");
+        std::fs::write(&input, good).unwrap();
+        let unwritable = regard(&["attend", "--input", input.to_str().unwrap(), "--output", "/no/such/folder/out"]);
+        assert_eq!(unwritable.status.code(), Some(1), "{}", String::from_utf8_lossy(&unwritable.stderr));
+    }
+
+    #[test]
+    fn a_tensor_that_is_not_used_is_said() {
+        let folder = Folder::new();
+        let mut tensors = qkv(&[3, 4], &[5, 4], &[5, 2]);
+        tensors.push(("mask", Dtype::F32, vec![5], floats(&[0.0; 5])));
+        let output = folder.attend(&file(&tensors), &[]);
+        assert!(output.status.success(), "a note, no error");
+        assert!(String::from_utf8_lossy(&output.stderr).contains("`mask` is not used"), "{:?}", output.stderr);
+    }
+}
+
+mod bench {
+    use super::*;
+
+    #[test]
+    fn json_has_a_line_for_each_implementation() {
+        let args = ["bench", "attention", "--queries", "16", "--dim", "8", "--heads", "2", "--threads", "2"];
+        let lines = stdout(&[&args[..], &["--format", "json"]].concat());
+        let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let names: Vec<&str> = lines.iter().map(|line| line["impl"].as_str().unwrap()).collect();
+        assert_eq!(names, ["naive", "kernel", "multi-head", "multi-head"]);
+        for line in &lines {
+            assert_eq!(line["op"], "attention");
+            assert_eq!(line["shape"]["keys"], 16);
+            for key in ["threads", "median_s", "gflops", "fraction_of_peak"] {
+                assert!(line[key].as_f64().is_some_and(|x| x > 0.0), "{key} in {line}");
+            }
+        }
+    }
+
+    #[test]
+    fn sizes_that_cannot_be_measured_are_refused() {
+        for args in [&["bench", "dot", "--dim", "0"][..], &["bench", "matmul", "--queries", "99999999999"]] {
+            let output = regard(args);
+            assert_eq!(output.status.code(), Some(2), "{args:?}");
+        }
+        let uneven = regard(&["bench", "attention", "--causal", "--queries", "8", "--keys", "9"]);
+        assert_eq!(uneven.status.code(), Some(2));
+    }
+}

@@ -1,0 +1,736 @@
+//! Fused attention against the contract in `f64`, over random shapes and masks.
+
+mod common;
+
+use common::{Case, Matrix, Outcome, Random, assert_close, bits, gamma};
+use proptest::prelude::*;
+use regard_kernels::{
+    Attention, Error, Mask, Mat, MatMut, Position, Stage, Temperature, Window, attention_scratch_len, fixed, naive,
+};
+
+const INF: f32 = f32::INFINITY;
+
+fn any_position(random: &mut Random) -> Position {
+    match random.below(4) {
+        0 => Position::TopLeft,
+        1 => Position::BottomRight,
+        _ => Position::Offset(random.below(180) as isize - 60),
+    }
+}
+
+/// Masks of all kinds, composed.
+fn add_masks(case: &mut Case, random: &mut Random) {
+    let (n_q, n_k) = (case.q.rows, case.k.rows);
+    if random.chance(35) {
+        case.causal = Some(any_position(random));
+    }
+    if random.chance(25) {
+        let side = |random: &mut Random| random.chance(70).then(|| random.below(100));
+        let window = Window { left: side(random), right: side(random) };
+        case.window = Some((any_position(random), window));
+    }
+    if random.chance(25) {
+        case.key_len = Some(random.below(n_k + 1));
+    }
+    if random.chance(25) {
+        let hidden = random.below(100);
+        case.allowed = Some(Matrix::from_fn(n_q, n_k, |_, _| !random.chance(hidden)));
+    }
+    if random.chance(25) {
+        let hidden = random.below(50);
+        case.bias =
+            Some(Matrix::from_fn(n_q, n_k, |_, _| if random.chance(hidden) { -INF } else { random.within(4.0) }));
+    }
+}
+
+/// Shapes from nothing to several tiles, masks, scale, soft cap and a temperature that is no limit.
+fn any_case(seed: u64) -> Case {
+    let random = &mut Random(seed);
+    let rows = |random: &mut Random| {
+        let most = if cfg!(miri) { [4, 8, 20, 70][random.below(4)] } else { [4, 20, 70, 150][random.below(4)] };
+        random.below(most)
+    };
+    let (n_q, n_k) = (rows(random), rows(random));
+    let wide = if cfg!(miri) { 18 } else { 81 };
+    let (d_k, d_v) = (random.below(wide), random.below(wide));
+    let mut case = Case::random(n_q, n_k, d_k, d_v, random);
+    add_masks(&mut case, random);
+    if random.chance(40) {
+        case.scale = Some([0.0, -0.0, -0.3, 0.05, 1.0, random.within(1.5)][random.below(6)]);
+    }
+    if random.chance(25) {
+        case.softcap = Some(random.within(10.0).abs() + 0.01);
+    }
+    if random.chance(40) {
+        case.temperature = [0.05, 0.3, 2.0, 50.0, 1e6][random.below(5)];
+    }
+    case
+}
+
+/// Whole numbers and a scale of 1: every score is exact, so that ties are ties.
+fn whole_numbers(seed: u64) -> Case {
+    let random = &mut Random(seed);
+    let (n_q, n_k, d) = (random.below(20), random.below(150), random.below(5));
+    let mut number = |_: usize, _: usize| random.below(5) as f32 - 2.0;
+    let (q, k) = (Matrix::from_fn(n_q, d, &mut number), Matrix::from_fn(n_k, d, &mut number));
+    let mut case = Case::new(q, k, Matrix::random(n_k, 9, 1.0, random));
+    case.scale = Some(1.0);
+    add_masks(&mut case, random);
+    case.bias = case.bias.map(|m| Matrix::from_fn(n_q, n_k, |i, j| m.at(i, j).round()));
+    case
+}
+
+/// Row `i` of `outcome`, as bits.
+fn row_bits(outcome: &Outcome, i: usize) -> (Vec<u32>, Vec<u32>) {
+    (bits(outcome.out.row(i)), bits(&outcome.log_sum_exp[i..=i]))
+}
+
+fn same_bits(a: &Outcome, b: &Outcome) -> bool {
+    bits(&a.out.data) == bits(&b.out.data) && bits(&a.log_sum_exp) == bits(&b.log_sum_exp)
+}
+
+#[test]
+fn love_looks_at_all_three_words_alike() {
+    let q = [[1.0, 1.0, 1.0]];
+    let k = [[2.0, 1.0, 1.0], [1.0, 2.0, 1.0], [1.0, 1.0, 2.0]];
+    let v = [[2.0, 0.0, 1.0], [1.0, 1.0, 0.0], [1.0, 1.0, 1.0]];
+    let (mut out, mut scratch) = ([[0.0; 3]], [0.0; attention_scratch_len(1, 3, 3)]);
+    fixed::attention(&Attention::new(), &q, &k, &v, &mut out, &mut scratch).unwrap();
+    for (x, exact) in out[0].iter().zip([4.0 / 3.0, 2.0 / 3.0, 2.0 / 3.0]) {
+        assert!((x - exact).abs() < 2e-7);
+    }
+}
+
+#[test]
+fn every_number_of_rows_around_the_tile_sizes() {
+    let random = &mut Random(1);
+    for n_q in [0, 1, 2, 3, 5, 6, 7, 11, 13] {
+        for n_k in [0, 1, 15, 16, 17, 63, 64, 65, 80, 127, 128, 129, 150] {
+            for (d_k, d_v) in [(0, 0), (0, 5), (1, 1), (3, 17), (16, 16), (33, 0)] {
+                if !cfg!(miri) || (n_q == 7 && n_k == 65) {
+                    Case::random(n_q, n_k, d_k, d_v, random).assert_matches_reference();
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn scores_so_large_that_one_key_takes_all() {
+    let mut case = Case::random(5, 140, 8, 6, &mut Random(2));
+    for scale in [1e3, -1e3, 1e10, 1e30, -1e37] {
+        case.scale = Some(scale);
+        let (out, reference) = (case.run(), case.reference());
+        for i in 0..5 {
+            // With scores this far apart the weight is one key's alone, or two of them are too close to tell.
+            let mut weights = reference.weights.row(i).to_vec();
+            weights.sort_by(f64::total_cmp);
+            if weights[139] > 1.0 - 1e-9 {
+                for c in 0..6 {
+                    assert_close(out.out.at(i, c), reference.out.at(i, c), 1e-6, "output");
+                }
+            }
+        }
+    }
+    case.scale = Some(f32::MIN_POSITIVE);
+    case.assert_matches_reference();
+}
+
+#[test]
+fn a_softcap_bounds_scores_that_overflowed() {
+    let mut case = Case::random(4, 40, 8, 6, &mut Random(3));
+    case.scale = Some(3e38);
+    case.softcap = Some(2.0);
+    // Each score is ±2 by its sign, however far it went.
+    case.assert_matches_reference();
+}
+
+#[test]
+fn infinite_scores_follow_the_limit() {
+    let mut k = Matrix::filled(100, 1, 1.0);
+    k.set(3, 0, INF);
+    k.set(90, 0, INF);
+    k.set(50, 0, -INF);
+    let v = Matrix::from_fn(100, 2, |i, c| (i + 100 * c) as f32);
+    let q = Matrix { rows: 2, cols: 1, data: vec![1.0, -1.0] };
+    let case = Case::new(q, k, v);
+    // +∞ twice: shared evenly. For the other query they are −∞, and the one −∞ takes all.
+    assert_eq!(
+        case.run(),
+        Outcome { out: Matrix { rows: 2, cols: 2, data: vec![46.5, 146.5, 50.0, 150.0] }, log_sum_exp: vec![INF; 2] }
+    );
+    assert_eq!(case.scores(Stage::Weights).row(0)[90], 0.5);
+
+    let mut hidden = case.clone();
+    hidden.allowed = Some(Matrix::from_fn(2, 100, |_, j| ![3, 50, 90].contains(&j)));
+    hidden.assert_matches_reference();
+
+    // Where every visible score is −∞ there is nothing to see.
+    let case = Case::new(Matrix::filled(1, 1, -1.0), Matrix::filled(70, 1, INF), Matrix::filled(70, 3, 1.0));
+    assert_eq!(case.run(), Outcome { out: Matrix::filled(1, 3, 0.0), log_sum_exp: vec![-INF] });
+}
+
+#[test]
+fn a_row_that_sees_nothing_is_zero() {
+    let random = &mut Random(4);
+    let mut case = Case::random(10, 90, 7, 20, random);
+    let zero = |case: &Case, rows: &[usize]| {
+        let (outcome, weights) = (case.run(), case.scores(Stage::Weights));
+        for i in 0..10 {
+            let nothing = rows.contains(&i);
+            assert_eq!(row_bits(&outcome, i).0.iter().all(|b| *b == 0), nothing, "output row {i}");
+            assert_eq!(outcome.log_sum_exp[i] == -INF, nothing, "log-sum-exp {i}");
+            assert_eq!(bits(weights.row(i)).iter().all(|b| *b == 0), nothing, "weights of row {i}");
+        }
+        case.assert_matches_reference();
+    };
+    for temperature in [1.0, 0.25] {
+        case.temperature = temperature;
+        zero(&case, &[]);
+        zero(&Case { causal: Some(Position::Offset(-3)), ..case.clone() }, &[0, 1, 2]);
+        zero(&Case { key_len: Some(0), ..case.clone() }, &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+        zero(&Case { allowed: Some(Matrix::from_fn(10, 90, |i, _| i != 4)), ..case.clone() }, &[4]);
+        let bias = Matrix::from_fn(10, 90, |i, _| if i > 7 { -INF } else { 1.0 });
+        zero(&Case { bias: Some(bias), ..case.clone() }, &[8, 9]);
+        let window = Window { left: Some(2), right: Some(0) };
+        zero(&Case { window: Some((Position::Offset(85), window)), ..case.clone() }, &[7, 8, 9]);
+    }
+    // More queries than keys: bottom-right leaves the first ones without a key.
+    let mut case = Case::random(10, 6, 7, 20, random);
+    case.causal = Some(Position::BottomRight);
+    zero(&case, &[0, 1, 2, 3]);
+}
+
+#[test]
+fn a_query_sees_only_itself_in_a_window_of_nothing() {
+    let mut case = Case::random(30, 30, 4, 8, &mut Random(5));
+    case.window = Some((Position::TopLeft, Window { left: Some(0), right: Some(0) }));
+    assert_eq!(case.run().out.data, case.v.data);
+}
+
+#[test]
+fn positions_differ_where_numbers_of_queries_and_keys_do() {
+    // V numbers the keys and all scores are equal, so an output is the mean of what is seen.
+    let case = |causal| Case {
+        causal: Some(causal),
+        ..Case::new(Matrix::filled(2, 1, 0.0), Matrix::filled(5, 1, 0.0), Matrix::from_fn(5, 1, |i, _| i as f32))
+    };
+    assert_eq!(case(Position::TopLeft).run().out.data, [0.0, 0.5]);
+    assert_eq!(case(Position::BottomRight).run().out.data, [1.5, 2.0]);
+    assert_eq!(case(Position::Offset(1)).run().out.data, [0.5, 1.0]);
+    let padded = Case { key_len: Some(3), ..case(Position::BottomRight) };
+    assert_eq!(padded.run().out.data, [0.5, 1.0], "the last query stands at the last key that is no padding");
+}
+
+/// One case for every kind of mask, of which `hidden` is a place that may not be seen from row 5 and is from row 9.
+fn one_of_each_mask() -> (Vec<(&'static str, Case)>, usize) {
+    let case = Case::random(12, 100, 9, 20, &mut Random(6));
+    let hidden = 70;
+    let only_nine = |i: usize, j: usize| j != hidden || i == 9;
+    let cases = vec![
+        ("causal", Case { causal: Some(Position::Offset(61)), ..case.clone() }),
+        (
+            "window",
+            Case { window: Some((Position::Offset(56), Window { left: None, right: Some(5) })), ..case.clone() },
+        ),
+        ("boolean", Case { allowed: Some(Matrix::from_fn(12, 100, only_nine)), ..case.clone() }),
+        (
+            "additive",
+            Case { bias: Some(Matrix::from_fn(12, 100, |i, j| if only_nine(i, j) { 0.5 } else { -INF })), ..case },
+        ),
+    ];
+    for (name, case) in &cases {
+        assert!(!case.sees(5, hidden) && case.sees(9, hidden), "{name}");
+    }
+    (cases, hidden)
+}
+
+#[test]
+fn nan_at_a_hidden_place_does_not_leak_and_at_a_visible_one_shows_in_that_row_only() {
+    let (cases, j) = one_of_each_mask();
+    for (name, case) in cases {
+        for temperature in [1.0, 0.0, INF] {
+            let clean = Case { temperature, ..case.clone() };
+            let expected = clean.run();
+            for bad in [f32::NAN, INF, -INF] {
+                // In a value: the columns beside it are untouched, whatever the weight.
+                let mut broken = clean.clone();
+                broken.v.set(j, 17, bad);
+                let found = broken.run();
+                for i in 0..12 {
+                    for c in 0..20 {
+                        let x = found.out.at(i, c);
+                        if clean.sees(i, j) && c == 17 {
+                            assert!(!x.is_finite(), "{name}: value {bad} at [{i}, {c}] gave {x}");
+                        } else {
+                            assert_eq!(
+                                x.to_bits(),
+                                expected.out.at(i, c).to_bits(),
+                                "{name}: value {bad} at [{i}, {c}]"
+                            );
+                        }
+                    }
+                }
+                assert_eq!(bits(&found.log_sum_exp), bits(&expected.log_sum_exp));
+            }
+            // In a key: the whole row is NaN.
+            let mut broken = clean.clone();
+            broken.k.set(j, 8, f32::NAN);
+            let (found, weights) = (broken.run(), broken.scores(Stage::Weights));
+            for i in 0..12 {
+                if clean.sees(i, j) {
+                    assert!(found.out.row(i).iter().all(|x| x.is_nan()), "{name}: key, row {i}");
+                    assert!(found.log_sum_exp[i].is_nan() && weights.row(i).iter().all(|x| x.is_nan()));
+                } else {
+                    assert_eq!(row_bits(&found, i), row_bits(&expected, i), "{name}: key, row {i}");
+                    assert!(weights.row(i).iter().all(|x| x.is_finite()) && weights.at(i, j) == 0.0);
+                }
+            }
+            // In a query: that row alone.
+            let mut broken = clean.clone();
+            broken.q.set(5, 0, f32::NAN);
+            let found = broken.run();
+            for i in 0..12 {
+                if i == 5 {
+                    assert!(found.out.row(i).iter().all(|x| x.is_nan()), "{name}: query");
+                } else {
+                    assert_eq!(row_bits(&found, i), row_bits(&expected, i), "{name}: query, row {i}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn nan_in_an_additive_mask_is_hidden_by_the_other_masks() {
+    let mut case = Case::random(8, 80, 5, 18, &mut Random(7));
+    case.bias = Some(Matrix::random(8, 80, 1.0, &mut Random(8)));
+    case.causal = Some(Position::Offset(66));
+    case.key_len = Some(72);
+    case.allowed = Some(Matrix::from_fn(8, 80, |i, j| (i + j) % 3 != 0));
+    let expected = case.run();
+    let mut broken = case.clone();
+    let seen = Matrix::from_fn(8, 80, |i, j| case.sees(i, j));
+    let bias = case.bias.as_ref().unwrap();
+    broken.bias = Some(Matrix::from_fn(8, 80, |i, j| if seen.at(i, j) { bias.at(i, j) } else { f32::NAN }));
+    assert!(same_bits(&broken.run(), &expected));
+    let at = (0..80).find(|j| seen.at(3, *j)).unwrap();
+    broken.bias.as_mut().unwrap().set(3, at, f32::NAN);
+    let found = broken.run();
+    for i in 0..8 {
+        if i == 3 {
+            assert!(found.out.row(i).iter().all(|x| x.is_nan()));
+        } else {
+            assert_eq!(row_bits(&found, i), row_bits(&expected, i));
+        }
+    }
+}
+
+#[test]
+fn an_output_is_never_minus_zero() {
+    // A product that underflows from below leaves −0, and a hidden tile that is added or skipped must not show in it.
+    let k = Matrix { rows: 2, cols: 1, data: vec![0.0, 20.0] };
+    let v = Matrix { rows: 2, cols: 1, data: vec![-1e-45, -0.0] };
+    assert_eq!(Case::new(Matrix::filled(1, 1, 1.0), k, v).run().out.bits(), [0]);
+}
+
+#[test]
+fn temperature_one_and_no_softcap_are_the_defaults() {
+    let case = Case::random(3, 20, 16, 4, &mut Random(9));
+    let explicit = Case { scale: Some(0.25), ..case.clone() };
+    assert!(same_bits(&case.run(), &explicit.run()), "1/√16");
+}
+
+#[test]
+fn forward_with_and_without_log_sum_exp_are_one() {
+    let case = Case::random(9, 100, 20, 20, &mut Random(10));
+    let mut out = Matrix::filled(9, 20, f32::NAN);
+    case.attention().forward(case.q.view(), case.k.view(), case.v.view(), out.view_mut(), &mut case.scratch()).unwrap();
+    assert_eq!(out.bits(), case.run().out.bits());
+}
+
+#[test]
+fn heads_side_by_side_in_one_activation() {
+    // [n, heads · d], as a projection leaves it: each head is a strided view.
+    let (n, heads, d) = (21, 3, 10);
+    let random = &mut Random(11);
+    let [q, k, v] = core::array::from_fn(|_| Matrix::random(n, heads * d, 1.0, random));
+    let mut out = Matrix::filled(n, heads * d, f32::NAN);
+    let mut scratch = vec![f32::NAN; attention_scratch_len(n, n, d)];
+    let causal = Attention::new().mask(Mask::NONE.causal(Position::TopLeft));
+    for head in 0..heads {
+        let view = |m: &'_ Matrix| Matrix::from_fn(n, d, |i, j| m.at(i, head * d + j));
+        let [qh, kh, vh] = [&q, &k, &v].map(|m| Mat::strided(&m.data[head * d..], n, d, heads * d).unwrap());
+        let oh = MatMut::strided(&mut out.data[head * d..], n, d, heads * d).unwrap();
+        causal.forward(qh, kh, vh, oh, &mut scratch).unwrap();
+        let dense = Case { causal: Some(Position::TopLeft), ..Case::new(view(&q), view(&k), view(&v)) };
+        assert_eq!(view(&out).bits(), dense.run().out.bits(), "head {head}");
+    }
+}
+
+#[test]
+fn what_is_in_the_scratch_memory_does_not_matter() {
+    for seed in 0..if cfg!(miri) { 2 } else { 30 } {
+        let case = any_case(seed);
+        let expected = case.run();
+        for garbage in [0.0, 1.0, -INF, INF] {
+            let mut out = Matrix::filled(case.q.rows, case.v.cols, garbage);
+            let mut log_sum_exp = vec![garbage; case.q.rows];
+            let needed = attention_scratch_len(case.q.rows, case.k.rows, case.q.cols);
+            let mut scratch = vec![garbage; needed + 10];
+            let (q, k, v) = (case.q.view(), case.k.view(), case.v.view());
+            let attention = case.attention();
+            attention.forward_with_log_sum_exp(q, k, v, out.view_mut(), &mut log_sum_exp, &mut scratch).unwrap();
+            assert!(same_bits(&Outcome { out, log_sum_exp }, &expected), "seed {seed}, {garbage}");
+            assert!(scratch[needed..].iter().all(|x| *x == garbage), "writes behind what it asked for");
+        }
+    }
+}
+
+#[test]
+fn the_fixed_door_gives_the_same_bits() {
+    fn check<const N_Q: usize, const N_K: usize, const D_K: usize, const D_V: usize, const SCRATCH: usize>() {
+        let mut case = Case::random(N_Q, N_K, D_K, D_V, &mut Random(12));
+        case.causal = Some(Position::BottomRight);
+        case.softcap = Some(5.0);
+        fn array<const R: usize, const C: usize>(m: &Matrix) -> [[f32; C]; R] {
+            core::array::from_fn(|i| m.row(i).try_into().unwrap())
+        }
+        let (q, k, v) = (array::<N_Q, D_K>(&case.q), array::<N_K, D_K>(&case.k), array::<N_K, D_V>(&case.v));
+        let (mut out, mut weights) = ([[f32::NAN; D_V]; N_Q], [[f32::NAN; N_K]; N_Q]);
+        let mut scratch = [f32::NAN; SCRATCH];
+        fixed::attention(&case.attention(), &q, &k, &v, &mut out, &mut scratch).unwrap();
+        fixed::attention_weights(&case.attention(), &q, &k, &mut weights, &mut scratch).unwrap();
+        assert_eq!(bits(out.as_flattened()), case.run().out.bits());
+        assert_eq!(bits(weights.as_flattened()), case.scores(Stage::Weights).bits());
+    }
+    check::<1, 1, 1, 1, { attention_scratch_len(1, 1, 1) }>();
+    check::<3, 3, 4, 3, { attention_scratch_len(3, 3, 4) }>();
+    check::<7, 70, 12, 20, { attention_scratch_len(7, 70, 12) }>();
+    check::<0, 5, 2, 2, { attention_scratch_len(0, 5, 2) }>();
+    check::<5, 0, 2, 2, { attention_scratch_len(5, 0, 2) }>();
+}
+
+#[test]
+fn the_naive_loops_agree() {
+    let mut case = Case::random(40, 40, 24, 12, &mut Random(13));
+    for causal in [false, true] {
+        case.causal = causal.then_some(Position::TopLeft);
+        let mut out = Matrix::filled(40, 12, f32::NAN);
+        naive::attention(case.q.view(), case.k.view(), case.v.view(), out.view_mut(), causal, &mut [0.0; 40]);
+        for (a, b) in out.data.iter().zip(case.run().out.data) {
+            assert!((a - b).abs() < 1e-5);
+        }
+    }
+}
+
+#[test]
+fn the_scratch_length_is_what_its_formula_says() {
+    assert_eq!(attention_scratch_len(3, 3, 4), 16 * 4 + 6 * 64 + 6);
+    assert_eq!(attention_scratch_len(10, 1000, 64), 64 * 64 + 6 * 64 + 20);
+    assert_eq!(attention_scratch_len(0, 0, 0), 6 * 64);
+    assert_eq!(attention_scratch_len(usize::MAX, 1, 1), usize::MAX, "saturates instead of wrapping");
+}
+
+#[test]
+fn every_wrong_input_is_an_error_that_names_it_and_writes_nothing() {
+    let m = |rows, cols| Matrix::filled(rows, cols, 1.0);
+    let (q, k, v) = (m(2, 3), m(4, 3), m(4, 5));
+    let shape = |tensor, found, expected, why| Error::Shape { tensor, found, expected, why };
+    let needed = attention_scratch_len(2, 4, 3);
+
+    let check =
+        |attention: Attention<'_>, [q, k, v]: [&Matrix; 3], out_shape, lse: usize, scratch: usize, expected: Error| {
+            let (rows, cols) = out_shape;
+            let mut out = Matrix::filled(rows, cols, 9.0);
+            let mut log_sum_exp = vec![9.0; lse];
+            let error = attention
+                .forward_with_log_sum_exp(
+                    q.view(),
+                    k.view(),
+                    v.view(),
+                    out.view_mut(),
+                    &mut log_sum_exp,
+                    &mut vec![0.0; scratch],
+                )
+                .unwrap_err();
+            // Compared in words, because a range error may hold NaN.
+            assert_eq!(error.to_string(), expected.to_string());
+            assert!(out.data.iter().chain(&log_sum_exp).all(|x| *x == 9.0), "{error}: something was written");
+        };
+    let good = Attention::new();
+    let qkv = [&q, &k, &v];
+    check(good, [&q, &m(4, 2), &v], (2, 5), 2, needed, shape("key", (4, 2), (4, 3), "as many columns as query"));
+    check(good, [&q, &k, &m(3, 5)], (2, 5), 2, needed, shape("value", (3, 5), (4, 5), "a row for each key"));
+    for out in [(2, 4), (3, 5), (0, 0)] {
+        check(good, qkv, out, 2, needed, shape("the output", out, (2, 5), "queries × columns of value"));
+    }
+    check(good, qkv, (2, 5), 3, needed, Error::Length { tensor: "the log-sum-exp", found: 3, expected: 2 });
+    for found in [0, needed - 1] {
+        check(good, qkv, (2, 5), 2, found, Error::Scratch { found, needed });
+    }
+
+    let allowed = Matrix::from_fn(2, 3, |_, _| true);
+    let wrong = good.mask(Mask::NONE.allowed(allowed.view()));
+    check(wrong, qkv, (2, 5), 2, needed, shape("the boolean mask", (2, 3), (2, 4), "queries × keys"));
+    let bias = m(1, 4);
+    let wrong = good.mask(Mask::NONE.bias(bias.view()));
+    check(wrong, qkv, (2, 5), 2, needed, shape("the additive mask", (1, 4), (2, 4), "queries × keys"));
+    let wrong = good.mask(Mask::NONE.key_len(5));
+    check(wrong, qkv, (2, 5), 2, needed, Error::Length { tensor: "key", found: 4, expected: 5 });
+    for value in [f32::NAN, INF, -INF] {
+        check(good.scale(value), qkv, (2, 5), 2, needed, Error::Range { name: "scale", value, range: "finite" });
+    }
+    for value in [f32::NAN, INF, 0.0, -0.0, -1.0] {
+        let range = "finite and greater than 0";
+        check(good.softcap(value), qkv, (2, 5), 2, needed, Error::Range { name: "soft cap", value, range });
+    }
+
+    let mut scores = Matrix::filled(2, 5, 9.0);
+    let mut scratch = vec![0.0; needed];
+    for stage in [Stage::Raw, Stage::Softcapped, Stage::Masked, Stage::Weights] {
+        let error = good.scores(stage, q.view(), k.view(), scores.view_mut(), &mut scratch).unwrap_err();
+        assert_eq!(error, shape("the scores", (2, 5), (2, 4), "queries × keys"));
+        let out = MatMut::strided(&mut scores.data, 2, 4, 5).unwrap();
+        let error = good.scores(stage, q.view(), k.view(), out, &mut scratch[1..]).unwrap_err();
+        assert_eq!(error, Error::Scratch { found: needed - 1, needed });
+        let out = MatMut::strided(&mut scores.data, 2, 4, 5).unwrap();
+        assert!(good.scale(f32::NAN).scores(stage, q.view(), k.view(), out, &mut scratch).is_err());
+    }
+    assert!(scores.data.iter().all(|x| *x == 9.0));
+
+    let mut out = [[9.0]; 2];
+    let wrong = Attention::new().mask(Mask::NONE.key_len(2));
+    let error = fixed::attention(&wrong, &[[1.0]; 2], &[[1.0]], &[[1.0]], &mut out, &mut [0.0; 500]).unwrap_err();
+    assert_eq!((error, out), (Error::Length { tensor: "key", found: 1, expected: 2 }, [[9.0]; 2]));
+}
+
+#[test]
+fn the_limits_of_temperature() {
+    for seed in 0..if cfg!(miri) { 2 } else { 100 } {
+        for t in [0.0, 1e-45, INF] {
+            let case = Case { temperature: t, ..whole_numbers(seed) };
+            let (found, reference) = (case.run(), case.reference());
+            for i in 0..case.q.rows {
+                // Weights of 1 and 0 before the division, so only the sums of values round.
+                let tolerance = gamma(case.k.rows + 3) * case.largest_value(i) * 1.5;
+                for c in 0..9 {
+                    assert_close(
+                        found.out.at(i, c),
+                        reference.out.at(i, c),
+                        tolerance,
+                        &format!("seed {seed}, T = {t}"),
+                    );
+                }
+                assert_close(found.log_sum_exp[i], reference.log_sum_exp[i], 1e-6, &format!("seed {seed}, T = {t}"));
+            }
+            let weights = case.scores(Stage::Weights);
+            for (found, exact) in weights.data.iter().zip(reference.weights.data) {
+                assert_close(*found, exact, 1e-7, "weight");
+            }
+        }
+    }
+}
+
+/// What the merge of partial results is: by each part's share of the whole sum.
+fn merged(parts: &[Outcome]) -> (Matrix<f64>, Vec<f64>) {
+    let Outcome { out, log_sum_exp } = &parts[0];
+    let lse: Vec<f64> = (0..log_sum_exp.len())
+        .map(|i| {
+            let of_parts = || parts.iter().map(|p| f64::from(p.log_sum_exp[i]));
+            let max = of_parts().fold(f64::NEG_INFINITY, f64::max);
+            if max == f64::NEG_INFINITY { max } else { max + of_parts().map(|l| (l - max).exp()).sum::<f64>().ln() }
+        })
+        .collect();
+    let share = |l: f32, whole: f64| if whole == f64::NEG_INFINITY { 0.0 } else { (f64::from(l) - whole).exp() };
+    let out = Matrix::from_fn(out.rows, out.cols, |i, c| {
+        parts.iter().map(|p| share(p.log_sum_exp[i], lse[i]) * f64::from(p.out.at(i, c))).sum()
+    });
+    (out, lse)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 300 }, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn any_attention_is_the_references(seed: u64) {
+        any_case(seed).assert_matches_reference();
+    }
+
+    #[test]
+    fn every_stage_of_the_scores_is_the_references(seed: u64) {
+        let case = any_case(seed);
+        let reference = case.reference();
+        let stages = [
+            (Stage::Raw, &reference.raw),
+            (Stage::Softcapped, &reference.softcapped),
+            (Stage::Masked, &reference.masked),
+            (Stage::Weights, &reference.weights),
+        ];
+        for (stage, expected) in stages {
+            let found = case.scores(stage);
+            for i in 0..case.q.rows {
+                let scale = case.scale.map_or(1.0, f64::from).abs();
+                for j in 0..case.k.rows {
+                    // As in `Reference::score_error`, for this score; 1e-44 for a step of the subnormal numbers.
+                    let size = common::dot(case.q.row(i), case.k.row(j)).1 * scale;
+                    let score_error = gamma(case.q.cols + 12) * size + gamma(3) * expected.at(i, j).abs() + 1e-44;
+                    let tolerance = match stage {
+                        Stage::Weights => {
+                            let t = f64::from(case.temperature);
+                            let max = reference.masked.row(i).iter().copied().fold(f64::NEG_INFINITY, f64::max);
+                            let spread = ((max - reference.masked.at(i, j)) / t).min(104.0);
+                            let own = if spread.is_finite() { 4.0 * common::U * spread } else { 0.0 };
+                            expected.at(i, j) * (case.weight_error(&reference, i) * 2.0 + own) + 1e-44
+                        }
+                        _ => score_error,
+                    };
+                    assert_close(found.at(i, j), expected.at(i, j), tolerance, &format!("{stage:?} [{i}, {j}]"));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn weights_are_distributions(seed: u64) {
+        let case = any_case(seed);
+        let weights = case.scores(Stage::Weights);
+        for i in 0..case.q.rows {
+            let sum: f64 = weights.row(i).iter().map(|x| f64::from(*x)).sum();
+            let sees = (0..case.k.rows).any(|j| case.sees(i, j));
+            let expected = f64::from(u8::from(sees));
+            prop_assert!((sum - expected).abs() <= gamma(case.k.rows + 1), "row {} sums to {}", i, sum);
+            for j in 0..case.k.rows {
+                prop_assert!(case.sees(i, j) || weights.at(i, j).to_bits() == 0);
+            }
+        }
+    }
+
+    #[test]
+    fn a_row_has_the_same_bits_alone_as_among_others(seed: u64) {
+        let case = any_case(seed);
+        let (n_q, n_k) = (case.q.rows, case.k.rows);
+        if n_q > 0 {
+            let whole = case.run();
+            let random = &mut Random(seed);
+            let first = random.below(n_q);
+            for rows in [1, 1 + random.below(n_q - first)] {
+                let numbers: Vec<usize> = (first..first + rows).collect();
+                let q = case.q.pick(&numbers);
+                let mut out = Matrix::filled(rows, case.v.cols, f32::NAN);
+                let mut log_sum_exp = vec![f32::NAN; rows];
+                let part = case.attention().mask(case.mask().rows(first, rows, n_q, n_k));
+                let scratch = &mut case.scratch();
+                part.forward_with_log_sum_exp(q.view(), case.k.view(), case.v.view(), out.view_mut(), &mut log_sum_exp, scratch)
+                    .unwrap();
+                let part = Outcome { out, log_sum_exp };
+                for i in 0..rows {
+                    prop_assert_eq!(row_bits(&part, i), row_bits(&whole, first + i));
+                }
+            }
+        }
+    }
+
+    /// The same with NaN and infinities strewn in, where the kernels leave their fast path.
+    #[test]
+    fn a_row_with_bad_numbers_has_the_same_bits_alone_as_among_others(seed: u64) {
+        let mut case = any_case(seed);
+        let random = &mut Random(seed);
+        for _ in 0..random.below(4) {
+            let bad = [f32::NAN, INF, -INF][random.below(3)];
+            let matrix = if random.chance(70) { &mut case.v } else { &mut case.k };
+            if !matrix.data.is_empty() {
+                let at = random.below(matrix.data.len());
+                matrix.data[at] = bad;
+            }
+        }
+        let whole = case.run();
+        for i in 0..case.q.rows {
+            let mut out = Matrix::filled(1, case.v.cols, 7.0);
+            let mut log_sum_exp = [7.0];
+            let part = case.attention().mask(case.mask().rows(i, 1, case.q.rows, case.k.rows));
+            let q = case.q.pick(&[i]);
+            part.forward_with_log_sum_exp(q.view(), case.k.view(), case.v.view(), out.view_mut(), &mut log_sum_exp, &mut case.scratch())
+                .unwrap();
+            prop_assert_eq!(row_bits(&Outcome { out, log_sum_exp: log_sum_exp.to_vec() }, 0), row_bits(&whole, i));
+            for c in 0..case.v.cols {
+                let visible = |j: &usize| case.sees(i, *j);
+                let bad_key = (0..case.k.rows).filter(visible).any(|j| case.k.row(j).iter().any(|x| !x.is_finite()));
+                let bad_value = (0..case.k.rows).filter(visible).any(|j| !case.v.at(j, c).is_finite());
+                prop_assert!(bad_key || bad_value || whole.out.at(i, c).is_finite(), "[{}, {}] is {}", i, c, whole.out.at(i, c));
+                // A row all of whose scores are −∞ has no weight to give, not even to NaN.
+                let bad_value = (0..case.k.rows).filter(visible).any(|j| case.v.at(j, c).is_nan());
+                prop_assert!(!bad_value || whole.log_sum_exp[i] == -INF || whole.out.at(i, c).is_nan());
+            }
+        }
+    }
+
+    #[test]
+    fn keys_in_another_order_change_nothing_but_roundings(seed: u64) {
+        let mut case = any_case(seed);
+        // Places mean nothing once the keys are shuffled: the masks become a matrix that is shuffled along.
+        case.allowed = Some(Matrix::from_fn(case.q.rows, case.k.rows, |i, j| case.sees(i, j)));
+        (case.causal, case.window, case.key_len) = (None, None, None);
+        let mut order: Vec<usize> = (0..case.k.rows).collect();
+        Random(!seed).shuffle(&mut order);
+        let shuffled = Case {
+            k: case.k.pick(&order),
+            v: case.v.pick(&order),
+            allowed: case.allowed.as_ref().map(|m| m.pick_cols(&order)),
+            bias: case.bias.as_ref().map(|m| m.pick_cols(&order)),
+            ..case.clone()
+        };
+        let (a, b, reference) = (case.run(), shuffled.run(), case.reference());
+        for i in 0..case.q.rows {
+            // Both are within their own bound of the same truth.
+            let error = case.weight_error(&reference, i);
+            for c in 0..case.v.cols {
+                assert_close(a.out.at(i, c), f64::from(b.out.at(i, c)), 5.0 * error * case.largest_value(i), "output");
+            }
+            let tolerance = 3.0 * error + 1e-6 * f64::from(a.log_sum_exp[i].abs());
+            assert_close(a.log_sum_exp[i], f64::from(b.log_sum_exp[i]), tolerance, "log-sum-exp");
+        }
+    }
+
+    #[test]
+    fn partial_results_over_disjoint_keys_merge_to_the_whole(seed: u64, parts in 2_usize..5) {
+        let mut case = any_case(seed);
+        case.allowed = Some(Matrix::from_fn(case.q.rows, case.k.rows, |i, j| case.sees(i, j)));
+        (case.causal, case.window, case.key_len) = (None, None, None);
+        let random = &mut Random(!seed);
+        let part_of: Vec<usize> = (0..case.k.rows).map(|_| random.below(parts)).collect();
+        let results: Vec<Outcome> = (0..parts)
+            .map(|part| {
+                let keys: Vec<usize> = (0..case.k.rows).filter(|j| part_of[*j] == part).collect();
+                let case = Case {
+                    k: case.k.pick(&keys),
+                    v: case.v.pick(&keys),
+                    allowed: case.allowed.as_ref().map(|m| m.pick_cols(&keys)),
+                    bias: case.bias.as_ref().map(|m| m.pick_cols(&keys)),
+                    ..case.clone()
+                };
+                case.run()
+            })
+            .collect();
+        let (out, log_sum_exp) = merged(&results);
+        let (whole, reference) = (case.run(), case.reference());
+        for (i, log_sum_exp) in log_sum_exp.into_iter().enumerate() {
+            // A part's log-sum-exp, as an f32, is half a step off: relative to its size, and that times e.
+            let largest = results.iter().map(|r| f64::from(r.log_sum_exp[i].abs())).filter(|l| l.is_finite()).fold(0.0, f64::max);
+            let error = 2.0 * case.weight_error(&reference, i) + 8.0 * common::U * (1.0 + largest);
+            for c in 0..case.v.cols {
+                assert_close(whole.out.at(i, c), out.at(i, c), 5.0 * error * case.largest_value(i) + 1e-44, "output");
+            }
+            assert_close(whole.log_sum_exp[i], log_sum_exp, 3.0 * error, "log-sum-exp");
+        }
+    }
+}
+
+#[test]
+fn temperature_scales_like_the_scale_itself() {
+    // A power of two changes no mantissa, so halving the scale and the temperature is the same to the last bit.
+    let case = Case::random(6, 90, 16, 8, &mut Random(14));
+    let halved = Case { scale: Some(0.125), temperature: 0.5, ..case.clone() };
+    assert!(same_bits(&case.run(), &halved.run()));
+    assert_eq!(Temperature::default().get(), 1.0);
+}

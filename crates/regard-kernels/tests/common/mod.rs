@@ -1,0 +1,395 @@
+//! The contract of attention, once more, in plain `f64` loops that share nothing with the kernels; and what the tests
+//! need to make inputs and to compare.
+
+#![allow(dead_code, clippy::allow_attributes, reason = "each test binary uses its own part of this")]
+#![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
+
+use regard_kernels::{Attention, Mask, Mat, MatMut, Position, Stage, Temperature, Window, attention_scratch_len};
+
+/// Half an ULP of `f32`, relative: what one rounding costs.
+pub const U: f64 = 5.960_464_477_539_063e-8;
+
+/// A dense matrix that owns its elements.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Matrix<T = f32> {
+    pub rows: usize,
+    pub cols: usize,
+    pub data: Vec<T>,
+}
+
+impl<T: Copy> Matrix<T> {
+    pub fn from_fn(rows: usize, cols: usize, mut f: impl FnMut(usize, usize) -> T) -> Self {
+        let data = (0..rows * cols).map(|i| f(i / cols, i % cols)).collect();
+        Self { rows, cols, data }
+    }
+
+    pub fn view(&self) -> Mat<'_, T> {
+        Mat::new(&self.data, self.rows, self.cols).unwrap()
+    }
+
+    pub fn row(&self, i: usize) -> &[T] {
+        &self.data[i * self.cols..][..self.cols]
+    }
+
+    pub fn at(&self, i: usize, j: usize) -> T {
+        self.row(i)[j]
+    }
+
+    pub fn set(&mut self, i: usize, j: usize, x: T) {
+        self.data[i * self.cols + j] = x;
+    }
+
+    pub fn transposed(&self) -> Self {
+        Self::from_fn(self.cols, self.rows, |i, j| self.at(j, i))
+    }
+
+    /// The rows with the given numbers, in that order.
+    pub fn pick(&self, rows: &[usize]) -> Self {
+        Self::from_fn(rows.len(), self.cols, |i, j| self.at(rows[i], j))
+    }
+
+    pub fn pick_cols(&self, cols: &[usize]) -> Self {
+        Self::from_fn(self.rows, cols.len(), |i, j| self.at(i, cols[j]))
+    }
+}
+
+impl Matrix {
+    pub fn filled(rows: usize, cols: usize, x: f32) -> Self {
+        Self::from_fn(rows, cols, |_, _| x)
+    }
+
+    pub fn view_mut(&mut self) -> MatMut<'_> {
+        MatMut::new(&mut self.data, self.rows, self.cols).unwrap()
+    }
+
+    pub fn bits(&self) -> Vec<u32> {
+        self.data.iter().map(|x| x.to_bits()).collect()
+    }
+
+    /// Uniform in [−size, size].
+    pub fn random(rows: usize, cols: usize, size: f32, random: &mut Random) -> Self {
+        Self::from_fn(rows, cols, |_, _| random.within(size))
+    }
+}
+
+/// A small generator, the same on every machine: `SplitMix64`.
+#[derive(Clone, Debug)]
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// In 0..n.
+    pub fn below(&mut self, n: usize) -> usize {
+        (self.next() % n.max(1) as u64) as usize
+    }
+
+    pub fn chance(&mut self, percent: usize) -> bool {
+        self.below(100) < percent
+    }
+
+    /// Uniform in [−size, size], with 24 random bits.
+    pub fn within(&mut self, size: f32) -> f32 {
+        ((self.next() >> 40) as f32 / 8_388_608.0 - 1.0) * size
+    }
+
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for i in (1..items.len()).rev() {
+            items.swap(i, self.below(i + 1));
+        }
+    }
+}
+
+/// Σ aᵢbᵢ and Σ |aᵢbᵢ|, the measure of what rounding can do to it.
+pub fn dot(a: &[f32], b: &[f32]) -> (f64, f64) {
+    let products = || a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b));
+    (products().sum(), products().map(f64::abs).sum())
+}
+
+/// γₙ = n·u / (1 − n·u): n roundings after one another change a sum of products by at most γₙ·Σ |aᵢbᵢ|, in whatever order
+/// they are added (Higham, Accuracy and Stability of Numerical Algorithms, 3.1).
+pub fn gamma(n: usize) -> f64 {
+    let nu = n as f64 * U;
+    nu / (1.0 - nu)
+}
+
+/// Softmax of the contract and the log-sum-exp, one row.
+pub fn softmax(scores: &[f64], t: f64) -> (Vec<f64>, f64) {
+    // Below the smallest normal number the kernels read a temperature as 0, as documented.
+    let zero = t < f64::from(f32::MIN_POSITIVE);
+    if scores.iter().any(|s| s.is_nan()) {
+        return (vec![f64::NAN; scores.len()], f64::NAN);
+    }
+    let seen = |s: f64| s > f64::NEG_INFINITY;
+    let count = |f: &dyn Fn(f64) -> bool| scores.iter().filter(|s| f(**s)).count() as f64;
+    let max = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    if !seen(max) {
+        return (vec![0.0; scores.len()], f64::NEG_INFINITY);
+    }
+    if t == f64::INFINITY {
+        let n = count(&seen);
+        return (scores.iter().map(|s| if seen(*s) { 1.0 / n } else { 0.0 }).collect(), n.ln());
+    }
+    if zero || max == f64::INFINITY {
+        let ties = count(&|s| s == max);
+        let weights = scores.iter().map(|s| if *s == max { 1.0 / ties } else { 0.0 }).collect();
+        let shift = if max == 0.0 { 0.0 } else { f64::INFINITY.copysign(max) };
+        return (weights, shift + ties.ln());
+    }
+    let weights: Vec<f64> = scores.iter().map(|s| ((s - max) / t).exp()).collect();
+    let sum: f64 = weights.iter().sum();
+    (weights.iter().map(|w| w / sum).collect(), max / t + sum.ln())
+}
+
+/// Everything that describes one attention.
+#[derive(Clone, Debug)]
+pub struct Case {
+    pub q: Matrix,
+    pub k: Matrix,
+    pub v: Matrix,
+    pub scale: Option<f32>,
+    pub softcap: Option<f32>,
+    pub temperature: f32,
+    pub causal: Option<Position>,
+    pub window: Option<(Position, Window)>,
+    pub key_len: Option<usize>,
+    pub allowed: Option<Matrix<bool>>,
+    pub bias: Option<Matrix>,
+}
+
+/// What the contract says comes out of a [`Case`].
+#[derive(Clone, Debug)]
+pub struct Reference {
+    pub raw: Matrix<f64>,
+    pub softcapped: Matrix<f64>,
+    pub masked: Matrix<f64>,
+    pub weights: Matrix<f64>,
+    pub out: Matrix<f64>,
+    pub log_sum_exp: Vec<f64>,
+    /// How far rounding may have moved the largest of the row's masked scores, an upper bound.
+    pub score_error: Vec<f64>,
+}
+
+/// What a call gave.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    pub out: Matrix,
+    pub log_sum_exp: Vec<f32>,
+}
+
+impl Case {
+    pub fn new(q: Matrix, k: Matrix, v: Matrix) -> Self {
+        Self {
+            q,
+            k,
+            v,
+            scale: None,
+            softcap: None,
+            temperature: 1.0,
+            causal: None,
+            window: None,
+            key_len: None,
+            allowed: None,
+            bias: None,
+        }
+    }
+
+    pub fn random(n_q: usize, n_k: usize, d_k: usize, d_v: usize, random: &mut Random) -> Self {
+        Self::new(
+            Matrix::random(n_q, d_k, 2.0, random),
+            Matrix::random(n_k, d_k, 2.0, random),
+            Matrix::random(n_k, d_v, 3.0, random),
+        )
+    }
+
+    pub fn mask(&self) -> Mask<'_> {
+        let mut mask = Mask::NONE;
+        if let Some(position) = self.causal {
+            mask = mask.causal(position);
+        }
+        if let Some((position, window)) = self.window {
+            mask = mask.window(position, window);
+        }
+        if let Some(len) = self.key_len {
+            mask = mask.key_len(len);
+        }
+        if let Some(allowed) = &self.allowed {
+            mask = mask.allowed(allowed.view());
+        }
+        if let Some(bias) = &self.bias {
+            mask = mask.bias(bias.view());
+        }
+        mask
+    }
+
+    pub fn attention(&self) -> Attention<'_> {
+        let mut attention = Attention::new().mask(self.mask()).temperature(Temperature::new(self.temperature).unwrap());
+        if let Some(scale) = self.scale {
+            attention = attention.scale(scale);
+        }
+        if let Some(cap) = self.softcap {
+            attention = attention.softcap(cap);
+        }
+        attention
+    }
+
+    /// Scratch memory full of NaN: what is in it must not matter.
+    pub fn scratch(&self) -> Vec<f32> {
+        vec![f32::NAN; attention_scratch_len(self.q.rows, self.k.rows, self.q.cols)]
+    }
+
+    pub fn run(&self) -> Outcome {
+        let mut out = Matrix::filled(self.q.rows, self.v.cols, f32::NAN);
+        let mut log_sum_exp = vec![f32::NAN; self.q.rows];
+        self.attention()
+            .forward_with_log_sum_exp(
+                self.q.view(),
+                self.k.view(),
+                self.v.view(),
+                out.view_mut(),
+                &mut log_sum_exp,
+                &mut self.scratch(),
+            )
+            .unwrap();
+        Outcome { out, log_sum_exp }
+    }
+
+    pub fn scores(&self, stage: Stage) -> Matrix {
+        let mut out = Matrix::filled(self.q.rows, self.k.rows, f32::NAN);
+        self.attention().scores(stage, self.q.view(), self.k.view(), out.view_mut(), &mut self.scratch()).unwrap();
+        out
+    }
+
+    /// Whether query i may see key j, from the words of the contract.
+    pub fn sees(&self, i: usize, j: usize) -> bool {
+        let n_k = self.key_len.unwrap_or(self.k.rows) as i128;
+        let stands_at = |p: Position| match p {
+            Position::TopLeft => i as i128,
+            Position::BottomRight => n_k - self.q.rows as i128 + i as i128,
+            Position::Offset(o) => o as i128 + i as i128,
+        };
+        let key = j as i128;
+        let causal = self.causal.is_none_or(|p| key <= stands_at(p));
+        let window = self.window.is_none_or(|(p, w)| {
+            w.left.is_none_or(|left| key >= stands_at(p) - left as i128)
+                && w.right.is_none_or(|right| key <= stands_at(p) + right as i128)
+        });
+        let allowed = self.allowed.as_ref().is_none_or(|m| m.at(i, j));
+        let bias = self.bias.as_ref().is_none_or(|m| m.at(i, j) != f32::NEG_INFINITY);
+        causal && window && allowed && bias && key < n_k
+    }
+
+    pub fn reference(&self) -> Reference {
+        let (n_q, n_k, d_k) = (self.q.rows, self.k.rows, self.q.cols);
+        let default_scale = if d_k == 0 { 1.0 } else { 1.0 / (d_k as f64).sqrt() };
+        let scale = self.scale.map_or(default_scale, f64::from);
+        let raw = Matrix::from_fn(n_q, n_k, |i, j| dot(self.q.row(i), self.k.row(j)).0 * scale);
+        let softcapped = Matrix::from_fn(n_q, n_k, |i, j| match self.softcap.map(f64::from) {
+            Some(c) => c * (raw.at(i, j) / c).tanh(),
+            None => raw.at(i, j),
+        });
+        let masked = Matrix::from_fn(n_q, n_k, |i, j| {
+            if !self.sees(i, j) {
+                return f64::NEG_INFINITY;
+            }
+            softcapped.at(i, j) + self.bias.as_ref().map_or(0.0, |m| f64::from(m.at(i, j)))
+        });
+        let t = f64::from(self.temperature);
+        let rows: Vec<_> = (0..n_q).map(|i| softmax(masked.row(i), t)).collect();
+        let weights = Matrix::from_fn(n_q, n_k, |i, j| rows[i].0[j]);
+        let out = Matrix::from_fn(n_q, self.v.cols, |i, c| {
+            (0..n_k).filter(|j| self.sees(i, *j)).map(|j| weights.at(i, j) * f64::from(self.v.at(j, c))).sum()
+        });
+        let score_error = (0..n_q)
+            .map(|i| {
+                (0..n_k)
+                    .filter(|j| self.sees(i, *j))
+                    .map(|j| {
+                        // The sum over d_k and the product with the scale (itself rounded twice); then tanh with its
+                        // two divisions and products, which never stretches; then the addition of the bias.
+                        let product = gamma(d_k + 4) * dot(self.q.row(i), self.k.row(j)).1 * scale.abs();
+                        let cap = if self.softcap.is_some() { 6.0 * U * softcapped.at(i, j).abs() } else { 0.0 };
+                        product + cap + U * masked.at(i, j).abs()
+                    })
+                    .fold(0.0, f64::max)
+            })
+            .collect();
+        Reference {
+            raw,
+            softcapped,
+            masked,
+            weights,
+            out,
+            log_sum_exp: rows.into_iter().map(|r| r.1).collect(),
+            score_error,
+        }
+    }
+
+    /// The largest |value| of a column that query i may see.
+    pub fn largest_value(&self, i: usize) -> f64 {
+        (0..self.k.rows)
+            .filter(|j| self.sees(i, *j))
+            .flat_map(|j| self.v.row(j))
+            .fold(0.0, |m, v| f64::max(m, f64::from(v.abs())))
+    }
+
+    /// By how much, relatively, the weights of row i may be off, in the mean over the row.
+    ///
+    /// An error of e in each of two scores changes e^((s − max)/T) by a factor of e^(2e/T). The exponent (s − max)/T itself
+    /// is rounded three times (difference, reciprocal, product), relative to its size; `exp` adds 2u, the rescaling of
+    /// each further tile of 64 keys 4u, and the sums over keys γₙ.
+    pub fn weight_error(&self, reference: &Reference, i: usize) -> f64 {
+        let t = f64::from(self.temperature);
+        let scores = reference.masked.row(i);
+        let max = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let spread = |s: f64| if s < max { ((max - s) / t).min(104.0) } else { 0.0 };
+        let mean: f64 = scores.iter().zip(reference.weights.row(i)).map(|(s, w)| w * spread(*s)).sum();
+        let exponent = 2.0 * reference.score_error[i] / t + 4.0 * U * mean;
+        exponent.exp_m1() + gamma(self.k.rows + 8 + 4 * self.k.rows.div_ceil(64))
+    }
+
+    /// Asserts that the fused result is the reference's, as exactly as `f32` allows. For temperatures that are no limit.
+    pub fn assert_matches_reference(&self) {
+        let (found, reference) = (self.run(), self.reference());
+        for i in 0..self.q.rows {
+            let error = self.weight_error(&reference, i);
+            // Weights off by a share of ε, above and below the line, move a mean of values by 2ε of the largest one.
+            let tolerance = 2.5 * error * self.largest_value(i) + 1e-44;
+            for c in 0..self.v.cols {
+                assert_close(found.out.at(i, c), reference.out.at(i, c), tolerance, &format!("output [{i}, {c}]"));
+            }
+            // Its logarithm moves by the weights' relative error; its own roundings are relative to its size.
+            let lse = reference.log_sum_exp[i];
+            let max = reference.masked.row(i).iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let size = if max.is_finite() { (max / f64::from(self.temperature)).abs() + lse.abs() } else { 0.0 };
+            let tolerance = 1.5 * error + 4.0 * U * size;
+            assert_close(found.log_sum_exp[i], lse, tolerance, &format!("log-sum-exp [{i}]"));
+        }
+    }
+}
+
+/// Equal infinities and NaN are close, other than that the difference counts.
+#[track_caller]
+pub fn assert_close(found: f32, expected: f64, tolerance: f64, what: &str) {
+    let found = f64::from(found);
+    let close = if expected.is_nan() {
+        found.is_nan()
+    } else if expected.is_infinite() || found.is_infinite() {
+        // What is within rounding of the largest `f32` may round to either.
+        found == expected || (found.is_infinite() && expected.abs() >= f64::from(f32::MAX) && found * expected > 0.0)
+    } else {
+        (found - expected).abs() <= tolerance
+    };
+    assert!(close, "{what} is {found:e}, not {expected:e} ± {tolerance:e} (off by {:e})", (found - expected).abs());
+}
+
+/// The bits, with all NaN as one: which payload comes out is no part of the contract.
+pub fn bits(x: &[f32]) -> Vec<u32> {
+    x.iter().map(|x| if x.is_nan() { f32::NAN.to_bits() } else { x.to_bits() }).collect()
+}

@@ -1,0 +1,179 @@
+//! A·B and A·Bᵀ against `f64`, over every small shape.
+
+#![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
+
+mod common;
+
+use common::{Matrix, Random, assert_close, gamma};
+use proptest::prelude::*;
+use regard_kernels::{Error, Mat, MatMut, fixed, matmul, matmul_transposed, naive};
+
+fn product(a: &Matrix, b: &Matrix) -> Matrix {
+    let mut out = Matrix::filled(a.rows, b.cols, f32::NAN);
+    matmul(a.view(), b.view(), out.view_mut()).unwrap();
+    out
+}
+
+fn product_transposed(a: &Matrix, b: &Matrix) -> Matrix {
+    let mut out = Matrix::filled(a.rows, b.rows, f32::NAN);
+    matmul_transposed(a.view(), b.view(), out.view_mut()).unwrap();
+    out
+}
+
+#[track_caller]
+fn check(m: usize, k: usize, n: usize, seed: u64) {
+    let random = &mut Random(seed);
+    let (a, b) = (Matrix::random(m, k, 1.0, random), Matrix::random(k, n, 1.0, random));
+    let (out, columns) = (product(&a, &b), b.transposed());
+    for i in 0..m {
+        for j in 0..n {
+            let (exact, size) = common::dot(a.row(i), columns.row(j));
+            // One chain of k products and k sums.
+            assert_close(out.at(i, j), exact, gamma(k + 1) * size, &format!("{m} × {k} × {n} at [{i}, {j}]"));
+        }
+    }
+    assert_eq!(product_transposed(&a, &columns).bits(), out.bits(), "{m} × {k} × {n}, transposed");
+}
+
+#[test]
+fn every_small_shape() {
+    let rows = if cfg!(miri) { vec![0, 1, 7] } else { (0..=13).collect() };
+    let depths = if cfg!(miri) { vec![0, 33] } else { vec![0, 1, 2, 3, 5, 16, 31, 32, 33, 64, 65] };
+    let cols = if cfg!(miri) { vec![0, 17] } else { (0..=34).collect() };
+    for &m in &rows {
+        for &k in &depths {
+            for &n in &cols {
+                check(m, k, n, 1);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_product_over_nothing_is_zero() {
+    assert_eq!(product(&Matrix::filled(7, 0, 1.0), &Matrix::filled(0, 20, 1.0)).bits(), vec![0; 140]);
+    assert_eq!(product_transposed(&Matrix::filled(7, 0, 1.0), &Matrix::filled(20, 0, 1.0)).bits(), vec![0; 140]);
+}
+
+#[test]
+fn strided_views_read_and_write_their_own_columns_alone() {
+    let random = &mut Random(3);
+    // Columns 3..3 + k of A, 1..1 + n of B, 2..2 + n of the product; all the rest is NaN.
+    for (m, k, n) in [(1, 1, 1), (5, 7, 3), (7, 33, 17), (6, 16, 16), (13, 20, 35)] {
+        let (a, b) = (Matrix::random(m, k, 1.0, random), Matrix::random(k, n, 1.0, random));
+        let embed = |x: &Matrix, left: usize, cols: usize| {
+            let inside = |j: usize| j >= left && j < left + x.cols;
+            Matrix::from_fn(x.rows, cols, |i, j| if inside(j) { x.at(i, j - left) } else { f32::NAN })
+        };
+        let (wide_a, wide_b) = (embed(&a, 3, k + 5), embed(&b, 1, n + 4));
+        let wide_bt = embed(&b.transposed(), 2, k + 3);
+        let view_a = Mat::strided(&wide_a.data[3..], m, k, k + 5).unwrap();
+        let view_b = Mat::strided(&wide_b.data[1..], k, n, n + 4).unwrap();
+        let view_bt = Mat::strided(&wide_bt.data[2..], n, k, k + 3).unwrap();
+        let expected = embed(&product(&a, &b), 2, n + 3);
+
+        let mut out = Matrix::filled(m, n + 3, f32::NAN);
+        matmul(view_a, view_b, MatMut::strided(&mut out.data[2..], m, n, n + 3).unwrap()).unwrap();
+        assert_eq!(out.bits(), expected.bits(), "{m} × {k} × {n}");
+
+        let mut out = Matrix::filled(m, n + 3, f32::NAN);
+        matmul_transposed(view_a, view_bt, MatMut::strided(&mut out.data[2..], m, n, n + 3).unwrap()).unwrap();
+        assert_eq!(out.bits(), expected.bits(), "{m} × {k} × {n}, transposed");
+    }
+}
+
+#[test]
+fn a_stride_of_zero_repeats_a_row() {
+    let row = [1.0, 2.0, 3.0];
+    let a = Mat::strided(&row, 8, 3, 0).unwrap();
+    let mut out = Matrix::filled(8, 3, f32::NAN);
+    matmul(a, Mat::from(&[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]), out.view_mut()).unwrap();
+    assert_eq!(out.data, row.repeat(8));
+}
+
+#[test]
+fn wrong_shapes_are_errors_and_write_nothing() {
+    let (a, b) = (Matrix::filled(2, 3, 1.0), Matrix::filled(4, 5, 1.0));
+    let mut out = Matrix::filled(2, 5, 9.0);
+    let shape = |tensor, found, expected, why| Error::Shape { tensor, found, expected, why };
+    assert_eq!(
+        matmul(a.view(), b.view(), out.view_mut()).unwrap_err(),
+        shape("B", (4, 5), (3, 5), "a row for each column of A")
+    );
+    assert_eq!(
+        matmul_transposed(a.view(), b.view(), out.view_mut()).unwrap_err(),
+        shape("B", (4, 5), (4, 3), "as many columns as A")
+    );
+    let fits = Matrix::filled(3, 4, 1.0);
+    let error = matmul(a.view(), fits.view(), out.view_mut()).unwrap_err();
+    assert_eq!(error, shape("the product", (2, 5), (2, 4), "rows of A × columns of B"));
+    assert_eq!(error.to_string(), "the product is 2 × 5, but 2 × 4 is needed (rows of A × columns of B)");
+    let fits = fits.transposed();
+    assert_eq!(
+        matmul_transposed(a.view(), fits.view(), out.view_mut()).unwrap_err(),
+        shape("the product", (2, 5), (2, 4), "rows of A × rows of B")
+    );
+    assert!(out.data.iter().all(|x| *x == 9.0));
+}
+
+#[test]
+fn the_fixed_door_gives_the_same_bits() {
+    let random = &mut Random(5);
+    let (a, b) = (Matrix::random(7, 19, 1.0, random), Matrix::random(19, 23, 1.0, random));
+    let a_array: [[f32; 19]; 7] = core::array::from_fn(|i| a.row(i).try_into().unwrap());
+    let b_array: [[f32; 23]; 19] = core::array::from_fn(|i| b.row(i).try_into().unwrap());
+    let bt = b.transposed();
+    let bt_array: [[f32; 19]; 23] = core::array::from_fn(|i| bt.row(i).try_into().unwrap());
+    let expected = product(&a, &b).data;
+    assert_eq!(fixed::matmul(&a_array, &b_array).as_flattened(), expected);
+    assert_eq!(fixed::matmul_transposed(&a_array, &bt_array).as_flattened(), expected);
+}
+
+#[test]
+fn nan_stays_in_its_row_of_a_and_its_column_of_b() {
+    let random = &mut Random(6);
+    let (clean_a, clean_b) = (Matrix::random(9, 40, 1.0, random), Matrix::random(40, 21, 1.0, random));
+    let clean = product(&clean_a, &clean_b);
+    let (mut a, mut b) = (clean_a, clean_b);
+    a.set(4, 33, f32::NAN);
+    b.set(7, 18, f32::NAN);
+    let out = product(&a, &b);
+    for i in 0..9 {
+        for j in 0..21 {
+            let hit = i == 4 || j == 18;
+            assert!(if hit { out.at(i, j).is_nan() } else { out.at(i, j) == clean.at(i, j) }, "[{i}, {j}]");
+        }
+    }
+    assert_eq!(common::bits(&product_transposed(&a, &b.transposed()).data), common::bits(&out.data));
+}
+
+#[test]
+fn the_naive_loops_agree() {
+    let random = &mut Random(8);
+    let (a, b) = (Matrix::random(5, 30, 1.0, random), Matrix::random(30, 9, 1.0, random));
+    let mut out = Matrix::filled(5, 9, f32::NAN);
+    naive::matmul(a.view(), b.view(), out.view_mut());
+    for (x, y) in out.data.iter().zip(product(&a, &b).data) {
+        assert!((x - y).abs() < 1e-5);
+    }
+    assert!((naive::dot(a.row(0), a.row(1)) - regard_kernels::dot(a.row(0), a.row(1)).unwrap()).abs() < 1e-5);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 200 }, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn any_shape(m in 0_usize..40, k in 0_usize..140, n in 0_usize..70, seed: u64) {
+        check(m, k, n, seed);
+    }
+
+    #[test]
+    fn an_element_depends_on_its_row_and_column_alone(m in 1_usize..20, k in 0_usize..70, n in 1_usize..40, seed: u64) {
+        let random = &mut Random(seed);
+        let (a, b) = (Matrix::random(m, k, 1.0, random), Matrix::random(k, n, 1.0, random));
+        let whole = product(&a, &b);
+        let (i, j) = (random.below(m), random.below(n));
+        let alone = product(&a.pick(&[i]), &b.pick_cols(&[j]));
+        prop_assert_eq!(alone.at(0, 0).to_bits(), whole.at(i, j).to_bits());
+    }
+}
