@@ -83,8 +83,8 @@ pub fn cases() -> Result<Vec<Case>> {
 
 fn read(name: &str, json: &Value, file: &SafeTensors<'_>) -> Result<Case> {
     let attribute = |key: &str| json["attrs"].get(key);
-    let whole = |key: &str| attribute(key).and_then(Value::as_i64);
-    let number = |key: &str| attribute(key).and_then(Value::as_f64).map(|x| x as f32).filter(|x| *x != 0.0);
+    let whole = |key: &str| attribute(key)?.as_i64();
+    let number = |key: &str| attribute(key)?.as_f64().map(|x| x as f32).filter(|x| *x != 0.0);
     let query_heads = whole("q_num_heads").unwrap_or(0) as usize;
     let kv_heads = whole("kv_num_heads").unwrap_or(0) as usize;
 
@@ -116,7 +116,7 @@ fn read(name: &str, json: &Value, file: &SafeTensors<'_>) -> Result<Case> {
     let past = inputs.get("past_key").map_or(0, |past| past.shape[2]);
     let position =
         if inputs.contains_key("kv_lengths") { Position::BottomRight } else { Position::Offset(past as isize) };
-    let side = |key: &str| whole(key).and_then(|n| usize::try_from(n).ok());
+    let side = |key: &str| usize::try_from(whole(key)?).ok();
     let window = Window { left: side("left_window_size"), right: side("right_window_size") };
     let stages = [Stage::Raw, Stage::Softcapped, Stage::Masked, Stage::Weights];
     Ok(Case {

@@ -44,8 +44,7 @@ fn check(case: &Case) -> Result<()> {
     let mask = case.inputs.get("attn_mask");
     let allowed: Vec<bool> = mask.map_or(vec![], |m| m.data.iter().map(|x| *x != 0.0).collect());
     if let Some(mask) = mask {
-        let values =
-            if mask.dtype == Dtype::U8 { MaskValues::Allowed(&allowed) } else { MaskValues::Bias(&mask.data) };
+        let values = if mask.dtype == Dtype::U8 { MaskValues::Allowed(&allowed) } else { MaskValues::Bias(&mask.data) };
         attention = attention.mask(MaskTensor::new(values, &mask.shape)?);
     }
 

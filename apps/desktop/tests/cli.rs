@@ -1,5 +1,7 @@
 //! The program as a user calls it: what it prints, writes, and says of bad input.
 
+#![expect(clippy::unwrap_used, reason = "a test that fails is what unwrap is for")]
+
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -236,7 +238,7 @@ mod attend {
             args.push(format!("--causal={position}"));
         }
         if let Some(Window { left, right }) = case.window {
-            let side = |n: Option<usize>| n.map_or("inf".to_owned(), |n| n.to_string());
+            let side = |n: Option<usize>| n.map_or_else(|| "inf".to_owned(), |n| n.to_string());
             args.push(format!("--window={},{}", side(left), side(right)));
             args.push(format!("--position={position}"));
         }

@@ -1,9 +1,7 @@
 use core::fmt;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use regard_kernels::{
-    Attention as Kernel, Mask, MatMut, Position, Stage, Temperature, Window, attention_scratch_len,
-};
+use regard_kernels::{Attention as Kernel, Mask, MatMut, Position, Stage, Temperature, Window, attention_scratch_len};
 
 use crate::error::{Error, check_shape};
 use crate::mask::Broadcast;
@@ -261,9 +259,8 @@ impl Plan<'_> {
         if let Some(tensor) = &self.mask {
             mask = tensor.add_to(mask, job.entry, job.head, self.n_q)?;
         }
-        let mut kernel = Kernel::new()
-            .temperature(attention.temperature)
-            .mask(mask.rows(job.first, job.rows, self.n_q, self.n_k));
+        let mut kernel =
+            Kernel::new().temperature(attention.temperature).mask(mask.rows(job.first, job.rows, self.n_q, self.n_k));
         if let Some(scale) = attention.scale {
             kernel = kernel.scale(scale);
         }

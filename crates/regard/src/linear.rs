@@ -64,18 +64,23 @@ impl Linear {
         let weight = Mat::new(&self.weight, self.inputs, self.outputs)?;
         let mut out = vec![0.0; rows.rows() * self.outputs];
         let blocks = out.chunks_mut((BLOCK * self.outputs).max(1)).enumerate().collect();
-        threads.for_each(blocks, rows.rows() * self.inputs * self.outputs, || (), |(), (b, out)| {
-            let x = rows.rows_from(b * BLOCK, BLOCK);
-            matmul(x, weight, MatMut::new(out, x.rows(), self.outputs)?)?;
-            if let Some(bias) = &self.bias {
-                for row in out.chunks_exact_mut(self.outputs) {
-                    for (y, b) in row.iter_mut().zip(bias) {
-                        *y += b;
+        threads.for_each(
+            blocks,
+            rows.rows() * self.inputs * self.outputs,
+            || (),
+            |(), (b, out)| {
+                let x = rows.rows_from(b * BLOCK, BLOCK);
+                matmul(x, weight, MatMut::new(out, x.rows(), self.outputs)?)?;
+                if let Some(bias) = &self.bias {
+                    for row in out.chunks_exact_mut(self.outputs) {
+                        for (y, b) in row.iter_mut().zip(bias) {
+                            *y += b;
+                        }
                     }
                 }
-            }
-            Ok(())
-        })?;
+                Ok(())
+            },
+        )?;
         Ok(out)
     }
 }

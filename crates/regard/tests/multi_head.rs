@@ -1,7 +1,9 @@
 //! The multi-head layer against a plain f64 computation, and the promises about threads, heads and errors.
 
 use proptest::prelude::*;
-use regard::{Attention, Error, Heads, Linear, MaskTensor, MaskValues, MultiHeadAttention, Position, Sequences, Threads};
+use regard::{
+    Attention, Error, Heads, Linear, MaskTensor, MaskValues, MultiHeadAttention, Position, Sequences, Threads,
+};
 
 /// Numbers between −1 and 1 that look random and are the same everywhere.
 fn numbers(len: usize, seed: u64) -> Vec<f32> {
@@ -49,8 +51,7 @@ impl Layer {
             let (weight, bias, inputs, outputs) = &self.projections[i];
             let rows = x.len() / inputs;
             let element = |row: usize, col: usize| -> f64 {
-                let sum: f64 =
-                    (0..*inputs).map(|t| x[row * inputs + t] * f64::from(weight[t * outputs + col])).sum();
+                let sum: f64 = (0..*inputs).map(|t| x[row * inputs + t] * f64::from(weight[t * outputs + col])).sum();
                 sum + f64::from(bias[col])
             };
             (0..rows * outputs).map(|e| element(e / outputs, e % outputs)).collect::<Vec<f64>>()
@@ -200,9 +201,7 @@ fn a_batch_entry_and_a_head_do_not_depend_on_the_others() {
 fn a_mask_repeats_over_the_dimensions_it_has_not() {
     let data = numbers(2 * 3 * 4 * 5, 6);
     let x = Heads::new("x", &data, [2, 3, 4, 5]).unwrap();
-    let weights = |mask: MaskTensor<'_>| {
-        Attention::new().mask(mask).scores(regard::Stage::Weights, x, x).unwrap()
-    };
+    let weights = |mask: MaskTensor<'_>| Attention::new().mask(mask).scores(regard::Stage::Weights, x, x).unwrap();
     let keys = [true, false, true, true];
     let by_keys = weights(MaskTensor::new(MaskValues::Allowed(&keys), &[4]).unwrap());
     let full: Vec<bool> = keys.iter().copied().cycle().take(2 * 3 * 4 * 4).collect();
@@ -231,7 +230,10 @@ fn errors_name_the_tensor_and_both_shapes() {
         "value has the shape [1, 2, 4, 3], but [1, 2, 3, 3] is needed (the batch, heads and tokens of key)"
     );
     let three = Heads::new("key", &data[..12 * 2 / 2], [1, 3, 1, 4]).unwrap();
-    assert_eq!(message(Attention::new().forward(q, three, three)), "3 key/value heads do not divide query heads = 2 evenly");
+    assert_eq!(
+        message(Attention::new().forward(q, three, three)),
+        "3 key/value heads do not divide query heads = 2 evenly"
+    );
     assert_eq!(
         message(Attention::new().key_lengths(&[4]).forward(q, q, q)),
         "the key length of batch entry 0 is 4, but there are 3 keys"
@@ -247,7 +249,11 @@ fn errors_name_the_tensor_and_both_shapes() {
     );
     assert_eq!(
         Heads::new("query", &data, [usize::MAX, 2, 3, 5]).unwrap_err().to_string(),
-        format!("query has 24 elements, but the shape [{}, 2, 3, 5] is {} elements", usize::MAX, usize::MAX as u128 * 30)
+        format!(
+            "query has 24 elements, but the shape [{}, 2, 3, 5] is {} elements",
+            usize::MAX,
+            usize::MAX as u128 * 30
+        )
     );
     let linear = |inputs, outputs| Linear::new(vec![0.0; inputs * outputs], inputs, outputs).unwrap();
     let layer = |heads, k, v, o| MultiHeadAttention::new(heads, linear(4, 8), linear(4, k), linear(4, v), o);

@@ -60,10 +60,10 @@ fn push_step(out: &mut String, step: &Step) {
 }
 
 fn push_matrix(out: &mut String, step: &Step) {
-    let whole = numbers::all_whole(step.matrix.as_slice());
-    let text = |x: f32| numbers::cell(x, whole);
-    let count = |label: &String| label.chars().count();
     let numbers = step.matrix.as_slice();
+    let decimals = numbers::decimals(numbers);
+    let text = |x: f32| numbers::fixed(x, decimals);
+    let count = |label: &String| label.chars().count();
     let widest_number = numbers.iter().map(|x| text(*x).chars().count()).max().unwrap_or(0);
     let width = 2 + widest_number.max(step.col_labels.iter().map(count).max().unwrap_or(0));
     let labels = step.row_labels.iter().map(count).max().unwrap_or(0);

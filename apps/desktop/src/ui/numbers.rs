@@ -15,16 +15,6 @@ pub fn decimals(numbers: &[f32]) -> usize {
     (0..most).find(|n| !tiny && exact(*n)).unwrap_or(most)
 }
 
-/// Whether all numbers that are finite are whole.
-pub fn all_whole(numbers: &[f32]) -> bool {
-    decimals(numbers) == 0
-}
-
-/// A number for a cell: without decimals, or with three.
-pub fn cell(x: f32, whole: bool) -> String {
-    fixed(x, if whole { 0 } else { MOST })
-}
-
 /// A number for a cell, with fewer decimals where there are many digits before them.
 pub fn fixed(x: f32, decimals: usize) -> String {
     let decimals = match x.abs() {

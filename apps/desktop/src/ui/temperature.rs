@@ -148,7 +148,7 @@ fn legend(ui: &mut Ui, weights: &Step, row: usize) {
     ui.horizontal_wrapped(|ui| {
         ui.spacing_mut().item_spacing = egui::vec2(12.0, 4.0);
         for (j, token) in weights.col_labels.iter().enumerate() {
-            let weight = numbers::cell(weights.matrix.get(row, j), false);
+            let weight = numbers::fixed(weights.matrix.get(row, j), 3);
             let mut job = egui::text::LayoutJob::default();
             let style = ui.style();
             RichText::new("■ ").text_style(TextStyle::Small).color(colors::curve(j)).append_to(
