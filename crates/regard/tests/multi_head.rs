@@ -1,5 +1,7 @@
 //! The multi-head layer against a plain f64 computation, and the promises about threads, heads and errors.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use proptest::prelude::*;
 use regard::{
     Attention, Error, Heads, Linear, MaskTensor, MaskValues, MultiHeadAttention, Position, Sequences, Threads,
@@ -175,7 +177,7 @@ fn the_callers_pool_is_used() {
 
 #[test]
 fn progress_ends_with_all_done() {
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use core::sync::atomic::{AtomicUsize, Ordering};
     let most = AtomicUsize::new(0);
     let all_parts = AtomicUsize::new(0);
     let note = |done: usize, all: usize| {
