@@ -332,6 +332,19 @@ mod attend {
 
         let window = folder.refusal(&good, &["--window", "1,0"]);
         assert!(window.contains("--position"), "{window}");
+        let mut tensors = qkv(&[5, 4], &[5, 4], &[5, 2]);
+        tensors.push(("kv_lengths", Dtype::I64, vec![1], 3_i64.to_le_bytes().to_vec()));
+        let padded = folder.refusal(&file(&tensors), &["--window", "1,0"]);
+        assert!(padded.contains("--position"), "with padding top-left and bottom-right differ: {padded}");
+
+        // A header of rows without elements may claim any number of them.
+        for many in [1 << 40, 1 << 61, 1 << 62] {
+            let mut tensors = qkv(&[3, 0], &[4, 0], &[4, 8]);
+            tensors[0].2 = vec![many, 0];
+            let huge = folder.refusal(&file(&tensors), &[]);
+            assert!(huge.contains("does not fit in memory"), "{huge}");
+        }
+
         folder.refusal(&good, &["--softcap", "0"]);
         folder.refusal(&good, &["--scale", "nan"]);
 
@@ -366,6 +379,16 @@ mod attend {
         std::fs::write(&input, good).unwrap();
         let unwritable = regard(&["attend", "--input", input.to_str().unwrap(), "--output", "/no/such/folder/out"]);
         assert_eq!(unwritable.status.code(), Some(1), "{}", String::from_utf8_lossy(&unwritable.stderr));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn the_output_has_the_rights_of_any_new_file() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = Folder::new();
+        assert!(folder.attend(&file(&qkv(&[3, 4], &[5, 4], &[5, 2])), &[]).status.success(), "a good file");
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode();
+        assert_eq!(mode(&folder.output()), mode(&folder.0.path().join("in.safetensors")));
     }
 
     #[test]

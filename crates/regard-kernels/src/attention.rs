@@ -123,7 +123,8 @@ impl<'a> Attention<'a> {
     }
 
     /// As [`forward`](Self::forward), with the log-sum-exp of each row's scores (after temperature) in `log_sum_exp`
-    /// \[n_q\]: what partial results over disjoint keys are merged by.
+    /// \[n_q\]: what partial results over disjoint keys are merged by,
+    /// where it is finite (at T = 0 it is the limit, mostly ±∞).
     ///
     /// # Errors
     /// As [`forward`](Self::forward), and [`Error::Length`] if `log_sum_exp` is not n_q long.
@@ -148,7 +149,7 @@ impl<'a> Attention<'a> {
         scratch: &mut [f32],
         log_sum_exp: Option<&mut [f32]>,
     ) -> Result<(), Error> {
-        self.check(q, k)?;
+        self.check_shapes(q, k)?;
         check_shape("value", v.shape(), (k.rows(), v.cols()), "a row for each key")?;
         check_shape("the output", out.shape(), (q.rows(), v.cols()), "queries × columns of value")?;
         if let Some(l) = &log_sum_exp {
@@ -172,16 +173,24 @@ impl<'a> Attention<'a> {
         out: MatMut<'_>,
         scratch: &mut [f32],
     ) -> Result<(), Error> {
-        self.check(q, k)?;
+        self.check_shapes(q, k)?;
         check_shape("the scores", out.shape(), (q.rows(), k.rows()), "queries × keys")?;
         let (scores, _) = self.scores_into(q, k, stage, scratch)?;
         dispatch(Whole { scores, out, stage });
         Ok(())
     }
 
-    fn check(&self, q: Mat<'_>, k: Mat<'_>) -> Result<(), Error> {
+    fn check_shapes(&self, q: Mat<'_>, k: Mat<'_>) -> Result<(), Error> {
         check_shape("key", k.shape(), (k.rows(), q.cols()), "as many columns as query")?;
         self.mask.check(q.rows(), k.rows())?;
+        self.check()
+    }
+
+    /// Whether scale and soft cap are numbers to compute with: what every call checks, along with the shapes.
+    ///
+    /// # Errors
+    /// [`Error::Range`] names the one that is not.
+    pub fn check(&self) -> Result<(), Error> {
         if let Some(scale) = self.scale
             && !scale.is_finite()
         {
@@ -389,6 +398,8 @@ struct Accumulate<'o, 'a> {
     max: &'o mut [f32],
     sum: &'o mut [f32],
     temperature: Temperature,
+    /// Whether the values of the tile that starts at this key are finite, once it has been asked.
+    finite: Option<(usize, bool)>,
 }
 
 impl Kernel for Fused<'_> {
@@ -403,7 +414,7 @@ impl Kernel for Fused<'_> {
             self.out.row_mut(i).fill(0.0);
         }
         let Self { scores, v, out, max, sum, .. } = &mut self;
-        scores.run(simd, &mut Accumulate { v: *v, out, max, sum, temperature });
+        scores.run(simd, &mut Accumulate { v: *v, out, max, sum, temperature, finite: None });
         for (i, sum) in self.sum.iter().enumerate() {
             divide(simd, self.out.row_mut(i), *sum);
         }
@@ -443,7 +454,7 @@ impl Sink for Accumulate<'_, '_> {
         }
         let Ok(weights) = Mat::strided(tile.as_flattened(), R, keys.len(), TILE) else { return };
         let v = self.v.rows_from(keys.start, keys.len());
-        if bounds.may_hide(row, R, &keys) && !is_finite(v) {
+        if bounds.may_hide(row, R, &keys) && !self.is_tile_finite(keys.start) {
             // 0 · NaN is NaN: a hidden value must not take part at all.
             for r in 0..R {
                 for (t, key) in keys.clone().enumerate().filter(|(_, key)| bounds.sees(row + r, *key)) {
@@ -457,6 +468,19 @@ impl Sink for Accumulate<'_, '_> {
 }
 
 impl Accumulate<'_, '_> {
+    /// Whether all values of the tile that `key` lies in are finite.
+    fn is_tile_finite(&mut self, key: usize) -> bool {
+        let start = key / TILE * TILE;
+        match self.finite {
+            Some((known, finite)) if known == start => finite,
+            _ => {
+                let finite = is_finite(self.v.rows_from(start, TILE));
+                self.finite = Some((start, finite));
+                finite
+            }
+        }
+    }
+
     /// out\[row..row + R\] += weights · v.
     #[inline(always)]
     fn add<S: Simd, const R: usize>(&mut self, simd: S, row: usize, weights: Mat<'_>, v: Mat<'_>) {

@@ -90,6 +90,11 @@ pub fn softmax<const N: usize>(x: &[f32; N], temperature: Temperature) -> [f32; 
     out
 }
 
+/// Stops the compiler where a scratch is too small.
+const fn assert_scratch(len: usize, n_q: usize, n_k: usize, d_k: usize) {
+    assert!(len >= attention_scratch_len(n_q, n_k, d_k), "size the scratch with attention_scratch_len(N_Q, N_K, D_K)");
+}
+
 /// Fused scaled dot-product attention, as [`Attention::forward`]: into `out`, with the caller's `scratch`.
 ///
 /// A scratch that is too small does not compile. Size it with [`attention_scratch_len`].
@@ -115,13 +120,41 @@ pub fn attention<const N_Q: usize, const N_K: usize, const D_K: usize, const D_V
     out: &mut [[f32; D_V]; N_Q],
     scratch: &mut [f32; SCRATCH],
 ) -> Result<(), Error> {
-    const {
-        assert!(
-            SCRATCH >= attention_scratch_len(N_Q, N_K, D_K),
-            "size the scratch with attention_scratch_len(N_Q, N_K, D_K)"
-        );
-    }
+    const { assert_scratch(SCRATCH, N_Q, N_K, D_K) }
     attention.forward(Mat::from(q), Mat::from(k), Mat::from(v), MatMut::from(out), scratch)
+}
+
+/// As [`attention`], with the log-sum-exp of each row's scores, as [`Attention::forward_with_log_sum_exp`].
+///
+/// # Errors
+/// As [`attention`].
+///
+/// ```
+/// use regard_kernels::{Attention, attention_scratch_len, fixed};
+/// let (mut out, mut log_sum_exp) = ([[0.0]; 1], [0.0; 1]);
+/// let mut scratch = [0.0; attention_scratch_len(1, 2, 1)];
+/// let (q, k, v) = ([[0.0]], [[3.0], [3.0]], [[1.0], [2.0]]);
+/// fixed::attention_with_log_sum_exp(&Attention::new(), &q, &k, &v, &mut out, &mut log_sum_exp, &mut scratch)?;
+/// assert_eq!((out, log_sum_exp), ([[1.5]], [2.0_f32.ln()]));
+/// # Ok::<(), regard_kernels::Error>(())
+/// ```
+pub fn attention_with_log_sum_exp<
+    const N_Q: usize,
+    const N_K: usize,
+    const D_K: usize,
+    const D_V: usize,
+    const SCRATCH: usize,
+>(
+    attention: &Attention<'_>,
+    q: &[[f32; D_K]; N_Q],
+    k: &[[f32; D_K]; N_K],
+    v: &[[f32; D_V]; N_K],
+    out: &mut [[f32; D_V]; N_Q],
+    log_sum_exp: &mut [f32; N_Q],
+    scratch: &mut [f32; SCRATCH],
+) -> Result<(), Error> {
+    const { assert_scratch(SCRATCH, N_Q, N_K, D_K) }
+    attention.forward_with_log_sum_exp(q.into(), k.into(), v.into(), out.into(), log_sum_exp, scratch)
 }
 
 /// The attention weights \[N_Q, N_K\], as [`Attention::scores`] at [`Stage::Weights`].
@@ -144,11 +177,6 @@ pub fn attention_weights<const N_Q: usize, const N_K: usize, const D_K: usize, c
     out: &mut [[f32; N_K]; N_Q],
     scratch: &mut [f32; SCRATCH],
 ) -> Result<(), Error> {
-    const {
-        assert!(
-            SCRATCH >= attention_scratch_len(N_Q, N_K, D_K),
-            "size the scratch with attention_scratch_len(N_Q, N_K, D_K)"
-        );
-    }
+    const { assert_scratch(SCRATCH, N_Q, N_K, D_K) }
     attention.scores(Stage::Weights, Mat::from(q), Mat::from(k), MatMut::from(out), scratch)
 }

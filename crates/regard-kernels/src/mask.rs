@@ -5,7 +5,7 @@ use crate::error::{Error, check_shape};
 
 /// Where query 0 stands among the keys; query i stands i places further on. Causal and window masks go by it.
 ///
-/// For as many queries as keys, `TopLeft` and `BottomRight` agree. For other numbers they do not, and every library has
+/// For as many queries as keys and no key length, `TopLeft` and `BottomRight` agree. Else they do not, and every library has
 /// another default: here one says which is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Position {
@@ -125,11 +125,16 @@ impl<'a> Mask<'a> {
     }
 }
 
+/// No slice is longer than `isize::MAX`, but numbers of queries and keys can be asked about without one.
+fn clamp_to_isize(n: usize) -> isize {
+    isize::try_from(n).unwrap_or(isize::MAX)
+}
+
 /// The place of query 0 among the keys.
 fn start(position: Position, n_q: usize, key_len: usize) -> isize {
     match position {
         Position::TopLeft => 0,
-        Position::BottomRight => key_len as isize - n_q as isize,
+        Position::BottomRight => clamp_to_isize(key_len).saturating_sub(clamp_to_isize(n_q)),
         Position::Offset(offset) => offset,
     }
 }

@@ -99,7 +99,7 @@ impl<'a, T> Mat<'a, T> {
     /// Row `i`, or an empty slice where there is none.
     #[must_use]
     pub fn row(&self, i: usize) -> &'a [T] {
-        if i >= self.rows {
+        if i >= self.rows || self.cols == 0 {
             return &[];
         }
         self.data.get(i * self.stride..).and_then(|d| d.get(..self.cols)).unwrap_or_default()
@@ -189,7 +189,7 @@ impl<'a> MatMut<'a> {
 
     /// Row `i`, or an empty slice where there is none.
     pub fn row_mut(&mut self, i: usize) -> &mut [f32] {
-        if i >= self.rows {
+        if i >= self.rows || self.cols == 0 {
             return &mut [];
         }
         self.data.get_mut(i * self.stride..).and_then(|d| d.get_mut(..self.cols)).unwrap_or_default()
@@ -224,5 +224,9 @@ mod tests {
         assert_eq!(m.block(1, 9, 2, 9).row(1), &[10.0, 11.0]);
         assert_eq!(m.block(3, 1, 0, 4).shape(), (0, 4));
         assert_eq!(m.row(3), &[] as &[f32]);
+        let no_columns = Mat::<f32>::strided(&[], 3, 0, usize::MAX).unwrap();
+        assert_eq!(no_columns.row(2), &[] as &[f32], "its start would overflow");
+        let mut none = [];
+        assert!(MatMut::strided(&mut none, 3, 0, usize::MAX).unwrap().row_mut(2).is_empty());
     }
 }

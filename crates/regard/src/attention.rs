@@ -5,6 +5,7 @@ use regard_kernels::{Attention as Kernel, Mask, MatMut, Position, Stage, Tempera
 
 use crate::error::{Error, check_shape};
 use crate::mask::Broadcast;
+use crate::view::zeros;
 use crate::{Heads, MaskTensor, Threads};
 
 /// Scaled dot-product attention over \[batch, heads, tokens, head_dim\], described once and run on any tensors that fit.
@@ -127,15 +128,30 @@ impl<'a> Attention<'a> {
     /// # Errors
     /// Names the tensor that does not fit the others.
     pub fn forward(&self, q: Heads<'_>, k: Heads<'_>, v: Heads<'_>) -> Result<Vec<f32>, Error> {
+        Ok(self.forward_with_log_sum_exp(q, k, v)?.0)
+    }
+
+    /// The output as [`forward`](Self::forward) gives it, and the log-sum-exp \[batch, heads, n_q\] of each row's scores
+    /// (after temperature).
+    ///
+    /// # Errors
+    /// As [`forward`](Self::forward).
+    pub fn forward_with_log_sum_exp(
+        &self,
+        q: Heads<'_>,
+        k: Heads<'_>,
+        v: Heads<'_>,
+    ) -> Result<(Vec<f32>, Vec<f32>), Error> {
         let plan = self.plan(q, k)?;
         let [batch, kv_heads, n_k, _] = k.shape();
         let [_, _, _, d_v] = v.shape();
         check_shape("value", &v.shape(), &[batch, kv_heads, n_k, d_v], "the batch, heads and tokens of key")?;
-        plan.run(d_v, |kernel, job, scratch| {
+        plan.run("the output", d_v, |kernel, job, scratch| {
             let kv_head = plan.kv_head(job.head);
             let out = MatMut::new(job.out, job.rows, d_v)?;
             let q = q.head(job.entry, job.head)?.rows_from(job.first, job.rows);
-            kernel.forward(q, k.head(job.entry, kv_head)?, v.head(job.entry, kv_head)?, out, scratch)?;
+            let (k, v) = (k.head(job.entry, kv_head)?, v.head(job.entry, kv_head)?);
+            kernel.forward_with_log_sum_exp(q, k, v, out, job.log_sum_exp, scratch)?;
             Ok(())
         })
     }
@@ -147,12 +163,25 @@ impl<'a> Attention<'a> {
     pub fn scores(&self, stage: Stage, q: Heads<'_>, k: Heads<'_>) -> Result<Vec<f32>, Error> {
         let plan = self.plan(q, k)?;
         let [_, _, n_k, _] = k.shape();
-        plan.run(n_k, |kernel, job, scratch| {
+        let (scores, _) = plan.run("the scores", n_k, |kernel, job, scratch| {
             let out = MatMut::new(job.out, job.rows, n_k)?;
             let q = q.head(job.entry, job.head)?.rows_from(job.first, job.rows);
             kernel.scores(stage, q, k.head(job.entry, plan.kv_head(job.head))?, out, scratch)?;
             Ok(())
-        })
+        })?;
+        Ok(scores)
+    }
+
+    /// The kernel's description, with a mask for its queries.
+    fn describe<'m>(&self, mask: Mask<'m>) -> Kernel<'m> {
+        let mut kernel = Kernel::new().temperature(self.temperature).mask(mask);
+        if let Some(scale) = self.scale {
+            kernel = kernel.scale(scale);
+        }
+        if let Some(cap) = self.softcap {
+            kernel = kernel.softcap(cap);
+        }
+        kernel
     }
 
     /// Checks all but the values against each other.
@@ -169,6 +198,7 @@ impl<'a> Attention<'a> {
                 return Err(Error::KeyLength { entry, found, keys: n_k });
             }
         }
+        self.describe(Mask::NONE).check()?;
         let mask = self.mask.map(|m| m.broadcast([batch, heads, n_q, n_k])).transpose()?;
         Ok(Plan { attention: self, mask, batch, heads, kv_heads, n_q, n_k, d_k })
     }
@@ -193,6 +223,7 @@ struct Job<'o> {
     first: usize,
     rows: usize,
     out: &'o mut [f32],
+    log_sum_exp: &'o mut [f32],
 }
 
 impl Plan<'_> {
@@ -200,24 +231,32 @@ impl Plan<'_> {
         head / (self.heads / self.kv_heads)
     }
 
-    /// Runs `each` over blocks of queries, in parallel, and returns the result \[batch, heads, n_q, cols\].
+    /// Runs `each` over blocks of queries, in parallel, and returns the result \[batch, heads, n_q, cols\] and the
+    /// log-sum-exp \[batch, heads, n_q\].
     fn run(
         &self,
+        result: &'static str,
         cols: usize,
         each: impl Fn(&Kernel<'_>, Job<'_>, &mut [f32]) -> Result<(), Error> + Sync + Send,
-    ) -> Result<Vec<f32>, Error> {
-        let mut out = vec![0.0; self.batch * self.heads * self.n_q * cols];
+    ) -> Result<(Vec<f32>, Vec<f32>), Error> {
+        let mut out = zeros(result, &[self.batch, self.heads, self.n_q, cols])?;
+        let mut log_sum_exp = zeros("the log-sum-exp", &[self.batch, self.heads, self.n_q])?;
         let block = self.block();
         let mut jobs = Vec::new();
-        if !out.is_empty() {
-            for (i, head) in out.chunks_exact_mut(self.n_q * cols).enumerate() {
-                for (b, out) in head.chunks_mut(block * cols).enumerate() {
-                    let (entry, head) = (i / self.heads, i % self.heads);
-                    jobs.push(Job { entry, head, first: b * block, rows: out.len() / cols, out });
+        if self.n_q > 0 {
+            // Without columns every job's part of `out` is empty, and yet each row has its log-sum-exp.
+            let mut rest = out.as_mut_slice();
+            for (i, head) in log_sum_exp.chunks_exact_mut(self.n_q).enumerate() {
+                for (b, log_sum_exp) in head.chunks_mut(block).enumerate() {
+                    let (entry, head, rows) = (i / self.heads, i % self.heads, log_sum_exp.len());
+                    let (out, behind) = rest.split_at_mut(rows * cols);
+                    rest = behind;
+                    jobs.push(Job { entry, head, first: b * block, rows, out, log_sum_exp });
                 }
             }
         }
-        let multiply_adds = self.batch * self.heads * self.n_q * self.n_k * (self.d_k + cols);
+        let size = [self.heads, self.n_q, self.n_k, self.d_k.saturating_add(cols)];
+        let multiply_adds = size.iter().fold(self.batch, |product, n| product.saturating_mul(*n));
         let scratch = || vec![0.0; attention_scratch_len(block, self.n_k, self.d_k)];
         let (done, all) = (AtomicUsize::new(0), jobs.len());
         self.attention.threads.for_each(jobs, multiply_adds, scratch, |scratch, job| {
@@ -228,7 +267,7 @@ impl Plan<'_> {
             }
             Ok(())
         })?;
-        Ok(out)
+        Ok((out, log_sum_exp))
     }
 
     /// Queries a block: whole heads where they alone give each thread a few jobs to balance, else parts of them. Each
@@ -236,7 +275,7 @@ impl Plan<'_> {
     fn block(&self) -> usize {
         const SMALLEST: usize = 96;
         let jobs = 4 * self.attention.threads.count();
-        let heads = (self.batch * self.heads).max(1);
+        let heads = self.batch.saturating_mul(self.heads).max(1);
         if self.attention.threads.count() == 1 || heads >= jobs {
             return self.n_q.max(1);
         }
@@ -259,14 +298,6 @@ impl Plan<'_> {
         if let Some(tensor) = &self.mask {
             mask = tensor.add_to(mask, job.entry, job.head, self.n_q)?;
         }
-        let mut kernel =
-            Kernel::new().temperature(attention.temperature).mask(mask.rows(job.first, job.rows, self.n_q, self.n_k));
-        if let Some(scale) = attention.scale {
-            kernel = kernel.scale(scale);
-        }
-        if let Some(cap) = attention.softcap {
-            kernel = kernel.softcap(cap);
-        }
-        Ok(kernel)
+        Ok(attention.describe(mask.rows(job.first, job.rows, self.n_q, self.n_k)))
     }
 }

@@ -18,13 +18,33 @@ pub enum Error {
     },
 
     /// A slice has not as many elements as its shape says.
-    #[error("{tensor} has {found} elements, but the shape {shape:?} is {} elements", .shape.iter().map(|n| *n as u128).product::<u128>())]
+    #[error("{tensor} has {found} elements, which do not fill the shape {shape:?}")]
     Elements {
         /// The tensor's name.
         tensor: &'static str,
         /// Elements as given.
         found: usize,
         /// The shape as given.
+        shape: Vec<usize>,
+    },
+
+    /// A tensor has too many dimensions.
+    #[error("{tensor} has the shape {found:?}, but at most {most} dimensions are possible")]
+    Rank {
+        /// The tensor's name.
+        tensor: &'static str,
+        /// The shape as given.
+        found: Vec<usize>,
+        /// The most dimensions.
+        most: usize,
+    },
+
+    /// A result does not fit in memory.
+    #[error("{tensor} of the shape {shape:?} does not fit in memory")]
+    Memory {
+        /// The result's name.
+        tensor: &'static str,
+        /// Its shape.
         shape: Vec<usize>,
     },
 

@@ -32,7 +32,7 @@ impl<'a> MaskTensor<'a> {
     /// A dense mask of the given shape.
     ///
     /// # Errors
-    /// [`Error::Elements`] if the values do not fill the shape, [`Error::Shape`] if it has more than four dimensions.
+    /// [`Error::Elements`] if the values do not fill the shape, [`Error::Rank`] if it has more than four dimensions.
     pub fn new(values: MaskValues<'a>, shape: &[usize]) -> Result<Self, Error> {
         let found = match values {
             MaskValues::Allowed(x) => x.len(),
@@ -40,8 +40,7 @@ impl<'a> MaskTensor<'a> {
         };
         let mut padded = [1; 4];
         let Some(missing) = padded.len().checked_sub(shape.len()) else {
-            let why = "[batch, heads, queries, keys], fewer, or 1 where it repeats";
-            return Err(Error::Shape { tensor: "the mask", found: shape.to_vec(), expected: vec![1; 4], why });
+            return Err(Error::Rank { tensor: "the mask", found: shape.to_vec(), most: padded.len() });
         };
         padded[missing..].copy_from_slice(shape);
         check_elements("the mask", found, shape)?;

@@ -80,12 +80,12 @@ impl MultiHeadAttention {
         let k = self.key.forward(key, threads)?;
         let v = self.value.forward(value, threads)?;
         let out = attention.forward(
-            split("query", &q, query, self.heads)?,
-            split("key", &k, key, self.kv_heads)?,
-            split("value", &v, value, self.kv_heads)?,
+            split("query", &q, query, self.heads, &self.query)?,
+            split("key", &k, key, self.kv_heads, &self.key)?,
+            split("value", &v, value, self.kv_heads, &self.value)?,
         )?;
         let [batch, n_q, _] = query.shape();
-        let joined = join_heads(&out, batch, self.heads, n_q);
+        let joined = join_heads(&out, batch, self.heads, n_q, self.output.inputs() / self.heads);
         self.output.forward(Sequences::new(&joined, [batch, n_q, self.output.inputs()])?, threads)
     }
 
@@ -102,22 +102,26 @@ impl MultiHeadAttention {
         let threads = attention.thread_setting();
         let q = self.query.forward(query, threads)?;
         let k = self.key.forward(key, threads)?;
-        let q = split("query", &q, query, self.heads)?;
-        attention.scores(Stage::Weights, q, split("key", &k, key, self.kv_heads)?)
+        let q = split("query", &q, query, self.heads, &self.query)?;
+        attention.scores(Stage::Weights, q, split("key", &k, key, self.kv_heads, &self.key)?)
     }
 }
 
-/// The heads of a projection of `of`, without a copy.
-fn split<'a>(name: &'static str, projected: &'a [f32], of: Sequences<'_>, heads: usize) -> Result<Heads<'a>, Error> {
-    let [batch, n, _] = of.shape();
-    let head_dim = projected.len().checked_div(batch * n * heads).unwrap_or(0);
-    Heads::split(name, projected, [batch, heads, n, head_dim])
+/// The heads of what `projection` made of `x`, without a copy.
+fn split<'a>(
+    name: &'static str,
+    projected: &'a [f32],
+    x: Sequences<'_>,
+    heads: usize,
+    projection: &Linear,
+) -> Result<Heads<'a>, Error> {
+    let [batch, n, _] = x.shape();
+    Heads::split(name, projected, [batch, heads, n, projection.outputs() / heads])
 }
 
 /// \[batch, heads, n, d\] to \[batch, n, heads · d\].
-fn join_heads(x: &[f32], batch: usize, heads: usize, n: usize) -> Vec<f32> {
+fn join_heads(x: &[f32], batch: usize, heads: usize, n: usize, d: usize) -> Vec<f32> {
     let mut joined = Vec::with_capacity(x.len());
-    let d = x.len().checked_div(batch * heads * n).unwrap_or(0);
     for entry in 0..batch {
         for token in 0..n {
             for head in 0..heads {

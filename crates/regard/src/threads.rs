@@ -66,6 +66,9 @@ impl Threads {
 
         // Waking a thread costs some 10 µs; a core does about 10⁴ multiply-adds a µs.
         const WORTH_WAKING: usize = 500_000;
+        if jobs.is_empty() {
+            return Ok(());
+        }
         if multiply_adds < WORTH_WAKING || jobs.len() < 2 || self.count() == 1 {
             let mut scratch = scratch();
             return jobs.into_iter().try_for_each(|job| each(&mut scratch, job));

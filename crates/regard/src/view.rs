@@ -9,6 +9,21 @@ pub(crate) fn check_elements(tensor: &'static str, found: usize, shape: &[usize]
     if needed == Some(found) { Ok(()) } else { Err(Error::Elements { tensor, found, shape: shape.to_vec() }) }
 }
 
+/// Zeros for a result of this shape. A shape can be larger than memory, where an input has rows without elements.
+pub(crate) fn zeros(tensor: &'static str, shape: &[usize]) -> Result<Vec<f32>, Error> {
+    let too_large = || Error::Memory { tensor, shape: shape.to_vec() };
+    let len = shape.iter().try_fold(1_usize, |product, n| product.checked_mul(*n)).ok_or_else(too_large)?;
+    let mut zeros = Vec::new();
+    zeros.try_reserve_exact(len).map_err(|_e| too_large())?;
+    zeros.resize(len, 0.0);
+    Ok(zeros)
+}
+
+/// A stride. Where it overflows the tensor is empty, and the stride never used.
+fn stride(dimensions: &[usize]) -> usize {
+    dimensions.iter().fold(1, |product, n| product.saturating_mul(*n))
+}
+
 /// Borrowed heads: \[batch, heads, tokens, head_dim\], each head a strided matrix.
 ///
 /// ```
@@ -34,7 +49,7 @@ impl<'a> Heads<'a> {
     pub fn new(name: &'static str, data: &'a [f32], shape: [usize; 4]) -> Result<Self, Error> {
         check_elements(name, data.len(), &shape)?;
         let [_, heads, n, d] = shape;
-        Ok(Self { data, shape, strides: [heads * n * d, n * d, d] })
+        Ok(Self { data, shape, strides: [stride(&[heads, n, d]), stride(&[n, d]), d] })
     }
 
     /// The heads of activations, \[batch, tokens, heads · head_dim\] in memory: split without a copy.
@@ -44,7 +59,7 @@ impl<'a> Heads<'a> {
     pub fn split(name: &'static str, data: &'a [f32], shape: [usize; 4]) -> Result<Self, Error> {
         check_elements(name, data.len(), &shape)?;
         let [_, heads, n, d] = shape;
-        Ok(Self { data, shape, strides: [n * heads * d, d, heads * d] })
+        Ok(Self { data, shape, strides: [stride(&[n, heads, d]), d, stride(&[heads, d])] })
     }
 
     /// \[batch, heads, tokens, head_dim\].
@@ -55,9 +70,12 @@ impl<'a> Heads<'a> {
     /// The matrix \[tokens, head_dim\] of one head.
     pub(crate) fn head(&self, entry: usize, head: usize) -> Result<Mat<'a>, Error> {
         let [_, _, n, d] = self.shape;
-        let [entry_stride, head_stride, stride] = self.strides;
-        let data = self.data.get(entry * entry_stride + head * head_stride..).unwrap_or_default();
-        Ok(Mat::strided(data, n, d, stride)?)
+        let [entry_stride, head_stride, row_stride] = self.strides;
+        let data = self
+            .data
+            .get(stride(&[entry, entry_stride]).saturating_add(stride(&[head, head_stride]))..)
+            .unwrap_or_default();
+        Ok(Mat::strided(data, n, d, row_stride)?)
     }
 }
 
@@ -93,6 +111,6 @@ impl<'a> Sequences<'a> {
     /// All tokens of all sequences as the rows of one matrix.
     pub(crate) fn rows(&self) -> Result<Mat<'a>, Error> {
         let [batch, n, d] = self.shape;
-        Ok(Mat::new(self.data, batch * n, d)?)
+        Ok(Mat::new(self.data, stride(&[batch, n]), d)?)
     }
 }

@@ -247,15 +247,7 @@ fn errors_name_the_tensor_and_both_shapes() {
     );
     assert_eq!(
         Heads::new("query", &data, [1, 2, 3, 5]).unwrap_err().to_string(),
-        "query has 24 elements, but the shape [1, 2, 3, 5] is 30 elements"
-    );
-    assert_eq!(
-        Heads::new("query", &data, [usize::MAX, 2, 3, 5]).unwrap_err().to_string(),
-        format!(
-            "query has 24 elements, but the shape [{}, 2, 3, 5] is {} elements",
-            usize::MAX,
-            usize::MAX as u128 * 30
-        )
+        "query has 24 elements, which do not fill the shape [1, 2, 3, 5]"
     );
     let linear = |inputs, outputs| Linear::new(vec![0.0; inputs * outputs], inputs, outputs).unwrap();
     let layer = |heads, k, v, o| MultiHeadAttention::new(heads, linear(4, 8), linear(4, k), linear(4, v), o);
@@ -268,6 +260,65 @@ fn errors_name_the_tensor_and_both_shapes() {
         "the output projection's inputs has the shape [7], but [8] is needed (heads × value head_dim)"
     );
     assert!(layer(4, 6, 6, linear(12, 4)).is_err(), "3 key/value heads for 4 query heads");
+}
+
+#[test]
+fn the_layer_takes_empty_sequences() {
+    let layer = Layer::new(2, 1, 4, 3, 2).build();
+    let (x, none) = (numbers(3 * 4, 1), []);
+    let three = Sequences::new(&x, [1, 3, 4]).unwrap();
+    let empty = Sequences::new(&none, [1, 0, 4]).unwrap();
+    assert_eq!(layer.forward(empty, three, three, &Attention::new()).unwrap(), none, "no query");
+    assert_eq!(layer.weights(empty, three, &Attention::new()).unwrap(), none);
+    // No key to see: zeros, and so the output projection's bias alone.
+    let bias = numbers(4, 23);
+    let out = layer.forward(three, empty, empty, &Attention::new()).unwrap();
+    assert!(out.chunks(4).all(|row| row == bias), "{out:?}");
+    let no_batch = Sequences::new(&none, [0, 3, 4]).unwrap();
+    assert_eq!(layer.forward(no_batch, no_batch, no_batch, &Attention::new()).unwrap(), none);
+}
+
+#[test]
+fn shapes_larger_than_memory_are_errors() {
+    let empty: [f32; 0] = [];
+    let values = [0.0; 4 * 8];
+    for many in [1 << 40, 1 << 61, 1 << 62, usize::MAX] {
+        let q = Heads::new("q", &empty, [1, 1, many, 0]).unwrap();
+        let k = Heads::new("k", &empty, [1, 1, 4, 0]).unwrap();
+        let v = Heads::new("v", &values, [1, 1, 4, 8]).unwrap();
+        assert!(matches!(Attention::new().forward(q, k, v), Err(Error::Memory { .. })), "{many} queries");
+        let wide = Heads::split("x", &empty, [0, many, many, 1]).unwrap();
+        assert_eq!(Attention::new().forward(wide, wide, wide).unwrap(), empty);
+        assert!(Heads::new("q", &empty, [many; 4]).unwrap_err().to_string().contains("do not fill"));
+        let weightless = Linear::new(vec![], 0, many).unwrap();
+        let x = Sequences::new(&empty, [1, 2, 0]).unwrap();
+        assert!(matches!(weightless.forward(x, &Threads::ONE), Err(Error::Memory { .. })), "{many} outputs");
+    }
+}
+
+#[test]
+fn the_log_sum_exp_is_that_of_the_masked_scores() {
+    let data = numbers(2 * 3 * 70 * 20, 5);
+    let x = Heads::new("x", &data, [2, 3, 70, 20]).unwrap();
+    let attention = Attention::new().causal(Position::TopLeft).threads(Threads::new(2).unwrap());
+    let (out, log_sum_exp) = attention.forward_with_log_sum_exp(x, x, x).unwrap();
+    assert_eq!(out, attention.forward(x, x, x).unwrap());
+    let scores = attention.scores(regard::Stage::Masked, x, x).unwrap();
+    for (row, found) in scores.chunks(70).zip(log_sum_exp) {
+        let expected = row.iter().map(|s| f64::from(*s).exp()).sum::<f64>().ln();
+        // Scores below 5 in size, rounded a few times.
+        assert!((f64::from(found) - expected).abs() < 5e-6, "{found} is not {expected}");
+    }
+}
+
+#[test]
+fn a_parameter_is_refused_even_where_there_is_nothing_to_do() {
+    let empty: [f32; 0] = [];
+    let x = Heads::new("x", &empty, [0, 1, 2, 3]).unwrap();
+    assert!(Attention::new().softcap(-1.0).forward(x, x, x).is_err());
+    assert!(Attention::new().scale(f32::NAN).forward(x, x, x).is_err());
+    let five = MaskTensor::new(MaskValues::Bias(&[0.0]), &[1; 5]).unwrap_err().to_string();
+    assert_eq!(five, "the mask has the shape [1, 1, 1, 1, 1], but at most 4 dimensions are possible");
 }
 
 #[test]

@@ -218,14 +218,14 @@ impl Inputs {
         Ok(attention)
     }
 
-    /// Where the queries stand for a window. Only for as many queries as keys is there nothing to say.
+    /// Where the queries stand for a window. Only for as many queries as keys, all of them there, is there nothing to say.
     fn window_position(&self, args: &Args) -> Result<Position> {
         if let Some(position) = args.position.or(args.causal) {
             return Ok(position);
         }
         let (n_q, n_k) = (self.q.shape[2], self.k.shape[2]);
         ensure!(
-            n_q == n_k,
+            n_q == n_k && self.lengths.is_none(),
             "--window over {n_q} queries and {n_k} keys needs --position: top-left, bottom-right or an offset"
         );
         Ok(Position::TopLeft)
@@ -258,7 +258,8 @@ fn concatenate(past_name: &str, past: &Tensor, new_name: &str, new: &Tensor) -> 
         "tensor `{past_name}` has the shape {p:?}, which does not go before `{new_name}` {n:?}: \
          only the number of tokens, the last but one, may differ"
     );
-    let shape = vec![n[0], n[1], p[2] + n[2], n[3]];
+    let tokens = p[2].checked_add(n[2]).context("too many tokens")?;
+    let shape = vec![n[0], n[1], tokens, n[3]];
     let mut data = Vec::with_capacity(past.data.len() + new.data.len());
     for head in 0..n[0] * n[1] {
         for (tensor, len) in [(past, p[2] * p[3]), (new, n[2] * n[3])] {

@@ -68,29 +68,19 @@ pub(crate) fn write(path: &Path, tensors: &[(&str, Tensor)]) -> Result<()> {
     }
     let file = serialize(views, None).context("laying out the output file")?;
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
-    let mut temporary = tempfile::Builder::new()
-        .prefix(".regard-")
-        .tempfile_in(folder)
-        .with_context(|| format!("making a file in {}", folder.display()))?;
-    let written = temporary.write_all(&file).and_then(|()| temporary.as_file().sync_all());
-    written.with_context(|| format!("writing {}", path.display()))?;
-    make_readable(temporary.as_file()).with_context(|| format!("writing {}", path.display()))?;
-    temporary.persist(path).with_context(|| format!("writing {}", path.display()))?;
-    Ok(())
-}
-
-/// A temporary file is its owner's alone; a result has the rights of other new files.
-fn make_readable(file: &std::fs::File) -> std::io::Result<()> {
+    let mut builder = tempfile::Builder::new();
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt as _;
-        file.set_permissions(std::fs::Permissions::from_mode(0o644))
+        // A temporary file is its owner's alone; a result has the rights of other new files, by the umask.
+        builder.permissions(std::fs::Permissions::from_mode(0o666));
     }
-    #[cfg(not(unix))]
-    {
-        let _ = file;
-        Ok(())
-    }
+    let temporary = builder.prefix(".regard-").tempfile_in(folder);
+    let mut temporary = temporary.with_context(|| format!("making a file in {}", folder.display()))?;
+    let written = temporary.write_all(&file).and_then(|()| temporary.as_file().sync_all());
+    written.with_context(|| format!("writing {}", path.display()))?;
+    temporary.persist(path).with_context(|| format!("writing {}", path.display()))?;
+    Ok(())
 }
 
 fn to_bytes(tensor: &Tensor) -> Vec<u8> {

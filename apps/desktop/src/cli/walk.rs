@@ -2,6 +2,7 @@ use anyhow::Context as _;
 use clap::ValueEnum;
 use regard_kernels::Temperature;
 use regard_walkthrough::{Example, Settings, Walkthrough, Without};
+use serde_json::{Value, json};
 
 use super::failure::{BadInput as _, Failure};
 use super::{parse_temperature, print, terminal};
@@ -57,7 +58,10 @@ impl From<Step> for Without {
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let Some(example) = args.example else {
-        return print(&terminal::list_of_examples());
+        return print(&match args.format {
+            Format::Text => terminal::list_of_examples(),
+            Format::Json => list_of_examples(),
+        });
     };
     let settings =
         Settings { temperature: args.temperature, causal: args.causal, without: args.without.map(Without::from) };
@@ -69,6 +73,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             print(&format!("{json}\n"))
         }
     }
+}
+
+/// All examples, as a list of objects.
+fn list_of_examples() -> String {
+    let list = Example::ALL.map(|e| json!({ "name": e.name(), "title": e.title(), "summary": e.summary() }));
+    format!("{:#}\n", Value::from(list.as_slice()))
 }
 
 /// The walkthrough as coloured heatmaps.

@@ -38,7 +38,7 @@ fn numbers(len: usize, seed: f32) -> Vec<f32> {
 
 /// The product of the dimensions, if the tensor is no larger than a benchmark has use for.
 fn elements(what: &str, dimensions: &[usize]) -> Result<usize> {
-    const MOST: usize = 1 << 32;
+    const MOST: usize = 1 << 28;
     let product = dimensions.iter().try_fold(1_usize, |product, n| product.checked_mul(*n)).unwrap_or(usize::MAX);
     ensure!((1..=MOST).contains(&product), "{what} of {dimensions:?} elements: from 1 to {MOST} can be measured");
     Ok(product)
