@@ -145,8 +145,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-const HEADER: &str =
-    "operation  shape                                impl        threads     median   spread  GFLOP/s  of peak  ratio";
+const HEADER: &str = "operation  shape                                                   impl        threads     median  \
+    spread   GFLOP/s  of peak   ratio";
 
 /// One line of the results.
 struct Line<'a> {
@@ -173,7 +173,7 @@ impl Line<'_> {
         let shape: Vec<String> =
             self.shape.as_object().into_iter().flatten().map(|(k, v)| format!("{k} {v}")).collect();
         format!(
-            "{:<10} {:<36} {:<11} {:>7} {:>10} {:>7.1}% {:>8.2} {:>7.1}% {:>5.1}×\n",
+            "{:<10} {:<55} {:<11} {:>7} {:>10} {:>7.1}% {:>9.2} {:>7.1}% {:>6.1}×\n",
             self.operation,
             shape.join(" ").replace("causal false", "").replace("causal true", "causal"),
             self.subject.name,
