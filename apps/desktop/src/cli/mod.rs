@@ -61,7 +61,11 @@ fn window(example: Option<Example>) -> Result<(), Failure> {
     let why = if has_display() {
         match crate::ui::run(example) {
             Ok(()) => return Ok(()),
-            Err(e) => format!("the window could not be opened ({e})"),
+            Err(e) => {
+                // What stands before the last colon is where in the window library it was found.
+                let reason = e.to_string();
+                format!("the window could not be opened ({})", reason.rsplit(": ").next().unwrap_or_default())
+            }
         }
     } else {
         "there is no display".to_owned()
