@@ -135,7 +135,7 @@ fn softmax(trace: &mut Trace<'_>) {
         let weights = scores.softmax(t(temperature));
         let text = Text { key, name, formula: "e^(sᵢ/T) / Σⱼ e^(sⱼ/T)", meaning };
         let origin = Origin::Softmax { from: scores.ours.clone(), temperature };
-        let labels = Labels { rows: &["shares".to_owned()], cols: &cols };
+        let labels = Labels { rows: &["the row".to_owned()], cols: &cols };
         trace.push(&text, &weights, Kind::Weights, labels, origin);
     }
 }
