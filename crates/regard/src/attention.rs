@@ -5,7 +5,7 @@ use regard_kernels::{Attention as Kernel, Mask, MatMut, Position, Stage, Tempera
 
 use crate::error::{Error, check_shape};
 use crate::mask::Broadcast;
-use crate::view::zeros;
+use crate::view::{saturating_product, zeros};
 use crate::{Heads, MaskTensor, Threads};
 
 /// Scaled dot-product attention over \[batch, heads, tokens, head_dim\], described once and run on any tensors that fit.
@@ -255,8 +255,8 @@ impl Plan<'_> {
                 }
             }
         }
-        let size = [self.heads, self.n_q, self.n_k, self.d_k.saturating_add(cols)];
-        let multiply_adds = size.iter().fold(self.batch, |product, n| product.saturating_mul(*n));
+        let elements = self.d_k.saturating_add(cols);
+        let multiply_adds = saturating_product(&[self.batch, self.heads, self.n_q, self.n_k, elements]);
         let scratch = || vec![0.0; attention_scratch_len(block, self.n_k, self.d_k)];
         let (done, all) = (AtomicUsize::new(0), jobs.len());
         self.attention.threads.for_each(jobs, multiply_adds, scratch, |scratch, job| {
@@ -275,7 +275,7 @@ impl Plan<'_> {
     fn block(&self) -> usize {
         const SMALLEST: usize = 96;
         let jobs = 4 * self.attention.threads.count();
-        let heads = self.batch.saturating_mul(self.heads).max(1);
+        let heads = saturating_product(&[self.batch, self.heads]).max(1);
         if self.attention.threads.count() == 1 || heads >= jobs {
             return self.n_q.max(1);
         }

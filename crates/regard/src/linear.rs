@@ -1,7 +1,7 @@
 use regard_kernels::{Mat, MatMut, matmul};
 
 use crate::error::{Error, check_shape};
-use crate::view::{check_elements, zeros};
+use crate::view::{check_elements, saturating_product, zeros};
 use crate::{Sequences, Threads};
 
 /// A linear layer y = xW + b, with W \[inputs, outputs\] (the transpose of what PyTorch stores).
@@ -63,10 +63,10 @@ impl Linear {
         let rows = x.rows()?;
         let weight = Mat::new(&self.weight, self.inputs, self.outputs)?;
         let mut out = zeros("the output of the linear layer", &[rows.rows(), self.outputs])?;
-        let blocks = out.chunks_mut(BLOCK.saturating_mul(self.outputs).max(1)).enumerate().collect();
+        let blocks = out.chunks_mut(saturating_product(&[BLOCK, self.outputs]).max(1)).enumerate().collect();
         threads.for_each(
             blocks,
-            rows.rows().saturating_mul(self.inputs).saturating_mul(self.outputs),
+            saturating_product(&[rows.rows(), self.inputs, self.outputs]),
             || (),
             |(), (b, out)| {
                 let x = rows.rows_from(b * BLOCK, BLOCK);

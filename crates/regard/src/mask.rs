@@ -53,20 +53,14 @@ impl<'a> MaskTensor<'a> {
         let fitting: Vec<usize> = self.shape.iter().zip(full).map(|(n, full)| if *n == 1 { 1 } else { full }).collect();
         check_shape("the mask", &self.shape, &fitting, "broadcast to [batch, heads, queries, keys]")?;
         let keys = full[3];
-        let one_key = self.shape[3] == 1 && keys != 1;
+        let repeat = (self.shape[3] == 1 && keys != 1).then_some(keys);
         let mut shape = self.shape;
         shape[3] = keys;
-        Ok(Broadcast {
-            shape,
-            allowed: match self.values {
-                MaskValues::Allowed(x) => Some(repeat_keys(x, one_key.then_some(keys))),
-                MaskValues::Bias(_) => None,
-            },
-            bias: match self.values {
-                MaskValues::Bias(x) => Some(repeat_keys(x, one_key.then_some(keys))),
-                MaskValues::Allowed(_) => None,
-            },
-        })
+        let values = match self.values {
+            MaskValues::Allowed(x) => Repeated::Allowed(repeat_keys(x, repeat)),
+            MaskValues::Bias(x) => Repeated::Bias(repeat_keys(x, repeat)),
+        };
+        Ok(Broadcast { shape, values })
     }
 }
 
@@ -81,8 +75,13 @@ fn repeat_keys<T: Copy>(values: &[T], keys: Option<usize>) -> Cow<'_, [T]> {
 /// A mask whose last dimension is the number of keys; the others are full, or 1 and repeat.
 pub(crate) struct Broadcast<'a> {
     shape: [usize; 4],
-    allowed: Option<Cow<'a, [bool]>>,
-    bias: Option<Cow<'a, [f32]>>,
+    values: Repeated<'a>,
+}
+
+/// [`MaskValues`] with a value for each key.
+enum Repeated<'a> {
+    Allowed(Cow<'a, [bool]>),
+    Bias(Cow<'a, [f32]>),
 }
 
 impl Broadcast<'_> {
@@ -94,14 +93,10 @@ impl Broadcast<'_> {
         head: usize,
         n_q: usize,
     ) -> Result<Mask<'m>, Error> {
-        let mut mask = mask;
-        if let Some(values) = &self.allowed {
-            mask = mask.allowed(self.matrix(values, entry, head, n_q)?);
-        }
-        if let Some(values) = &self.bias {
-            mask = mask.bias(self.matrix(values, entry, head, n_q)?);
-        }
-        Ok(mask)
+        Ok(match &self.values {
+            Repeated::Allowed(values) => mask.allowed(self.matrix(values, entry, head, n_q)?),
+            Repeated::Bias(values) => mask.bias(self.matrix(values, entry, head, n_q)?),
+        })
     }
 
     fn matrix<'m, T>(&self, values: &'m [T], entry: usize, head: usize, n_q: usize) -> Result<Mat<'m, T>, Error> {

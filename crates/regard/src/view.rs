@@ -4,24 +4,27 @@ use crate::Error;
 
 /// `Ok` if `shape` has `found` elements in all.
 pub(crate) fn check_elements(tensor: &'static str, found: usize, shape: &[usize]) -> Result<(), Error> {
-    // Checked, because a shape from a file may be anything.
-    let needed = shape.iter().try_fold(1_usize, |product, n| product.checked_mul(*n));
-    if needed == Some(found) { Ok(()) } else { Err(Error::Elements { tensor, found, shape: shape.to_vec() }) }
+    if elements(shape) == Some(found) { Ok(()) } else { Err(Error::Elements { tensor, found, shape: shape.to_vec() }) }
 }
 
 /// Zeros for a result of this shape. A shape can be larger than memory, where an input has rows without elements.
 pub(crate) fn zeros(tensor: &'static str, shape: &[usize]) -> Result<Vec<f32>, Error> {
     let too_large = || Error::Memory { tensor, shape: shape.to_vec() };
-    let len = shape.iter().try_fold(1_usize, |product, n| product.checked_mul(*n)).ok_or_else(too_large)?;
+    let len = elements(shape).ok_or_else(too_large)?;
     let mut zeros = Vec::new();
     zeros.try_reserve_exact(len).map_err(|_e| too_large())?;
     zeros.resize(len, 0.0);
     Ok(zeros)
 }
 
-/// A stride. Where it overflows the tensor is empty, and the stride never used.
-fn stride(dimensions: &[usize]) -> usize {
-    dimensions.iter().fold(1, |product, n| product.saturating_mul(*n))
+/// How many elements a shape has, if that is a number: a shape from a file may be anything.
+fn elements(shape: &[usize]) -> Option<usize> {
+    shape.iter().try_fold(1_usize, |product, n| product.checked_mul(*n))
+}
+
+/// A product that may be too large where nothing depends on it: a stride of an empty tensor, an amount of work.
+pub(crate) fn saturating_product(factors: &[usize]) -> usize {
+    factors.iter().fold(1, |product, n| product.saturating_mul(*n))
 }
 
 /// Borrowed heads: \[batch, heads, tokens, head_dim\], each head a strided matrix.
@@ -49,7 +52,7 @@ impl<'a> Heads<'a> {
     pub fn new(name: &'static str, data: &'a [f32], shape: [usize; 4]) -> Result<Self, Error> {
         check_elements(name, data.len(), &shape)?;
         let [_, heads, n, d] = shape;
-        Ok(Self { data, shape, strides: [stride(&[heads, n, d]), stride(&[n, d]), d] })
+        Ok(Self { data, shape, strides: [saturating_product(&[heads, n, d]), saturating_product(&[n, d]), d] })
     }
 
     /// The heads of activations, \[batch, tokens, heads · head_dim\] in memory: split without a copy.
@@ -59,7 +62,7 @@ impl<'a> Heads<'a> {
     pub fn split(name: &'static str, data: &'a [f32], shape: [usize; 4]) -> Result<Self, Error> {
         check_elements(name, data.len(), &shape)?;
         let [_, heads, n, d] = shape;
-        Ok(Self { data, shape, strides: [stride(&[n, heads, d]), d, stride(&[heads, d])] })
+        Ok(Self { data, shape, strides: [saturating_product(&[n, heads, d]), d, saturating_product(&[heads, d])] })
     }
 
     /// \[batch, heads, tokens, head_dim\].
@@ -73,7 +76,7 @@ impl<'a> Heads<'a> {
         let [entry_stride, head_stride, row_stride] = self.strides;
         let data = self
             .data
-            .get(stride(&[entry, entry_stride]).saturating_add(stride(&[head, head_stride]))..)
+            .get(saturating_product(&[entry, entry_stride]).saturating_add(saturating_product(&[head, head_stride]))..)
             .unwrap_or_default();
         Ok(Mat::strided(data, n, d, row_stride)?)
     }
@@ -111,6 +114,6 @@ impl<'a> Sequences<'a> {
     /// All tokens of all sequences as the rows of one matrix.
     pub(crate) fn rows(&self) -> Result<Mat<'a>, Error> {
         let [batch, n, d] = self.shape;
-        Ok(Mat::new(self.data, stride(&[batch, n]), d)?)
+        Ok(Mat::new(self.data, saturating_product(&[batch, n]), d)?)
     }
 }

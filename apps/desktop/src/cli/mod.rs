@@ -12,7 +12,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, ValueEnum};
 use regard_kernels::Temperature;
 use regard_walkthrough::{Example, Settings};
 
@@ -37,6 +37,13 @@ enum Command {
     Walk(walk::Args),
     Attend(attend::Args),
     Bench(bench::Args),
+}
+
+/// How results are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Text,
+    Json,
 }
 
 /// Runs the command line of this process. 0 for success, 2 for wrong usage or bad input, 1 for any other failure.

@@ -38,7 +38,7 @@ pub(crate) fn walkthrough(walkthrough: &Walkthrough) -> String {
         let _ = writeln!(out, "\n{BOLD}Checks{BOLD:#}");
     }
     for check in &walkthrough.checks {
-        let verdict = if check.value <= check.limit { "ok" } else { "FAILED" };
+        let verdict = if check.holds() { "ok" } else { "FAILED" };
         let (value, limit) = (numbers::error(check.value), numbers::error(check.limit));
         let _ = writeln!(out, "{verdict:<6} {}: {value}, at most {limit} allowed", check.name);
     }

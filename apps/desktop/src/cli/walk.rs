@@ -1,11 +1,11 @@
 use anyhow::Context as _;
-use clap::ValueEnum;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use regard_kernels::Temperature;
 use regard_walkthrough::{Example, Settings, Walkthrough, Without};
 use serde_json::{Value, json};
 
 use super::failure::{BadInput as _, Failure};
-use super::{parse_temperature, print, terminal};
+use super::{Format, parse_temperature, print, terminal};
 
 /// Walk through an example, step by step, in the terminal
 ///
@@ -28,32 +28,13 @@ pub(crate) struct Args {
     causal: bool,
 
     /// Leave a step out, to see what breaks
-    #[arg(long, value_enum, value_name = "STEP")]
-    without: Option<Step>,
+    #[arg(long, value_name = "STEP", value_parser = step_parser())]
+    without: Option<Without>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
-    Text,
-    Json,
-}
-
-/// A step that may be left out.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Step {
-    Projections,
-    Scaling,
-    Softmax,
-}
-
-impl From<Step> for Without {
-    fn from(step: Step) -> Self {
-        match step {
-            Step::Projections => Self::Projections,
-            Step::Scaling => Self::Scaling,
-            Step::Softmax => Self::Softmax,
-        }
-    }
+/// Reads a step's name, and lists the names in the help.
+fn step_parser() -> impl TypedValueParser<Value = Without> {
+    PossibleValuesParser::new(Without::ALL.map(Without::name)).try_map(|name| name.parse::<Without>())
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
@@ -63,8 +44,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             Format::Json => list_of_examples(),
         });
     };
-    let settings =
-        Settings { temperature: args.temperature, causal: args.causal, without: args.without.map(Without::from) };
+    let settings = Settings { temperature: args.temperature, causal: args.causal, without: args.without };
     match args.format {
         Format::Text => show(example, &settings),
         Format::Json => {

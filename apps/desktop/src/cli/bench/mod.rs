@@ -10,7 +10,7 @@ use serde_json::json;
 use self::measure::{Timing, fma_peak};
 use self::subjects::{Subject, attention, dot, matmul, softmax};
 use super::failure::{BadInput as _, Failure};
-use super::print;
+use super::{Format, print};
 
 /// Measure the kernels against naive loops, on this machine
 #[derive(Debug, clap::Args)]
@@ -59,12 +59,6 @@ enum Operation {
     Softmax,
     Attention,
     All,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
-    Text,
-    Json,
 }
 
 /// The sizes of one measurement.
