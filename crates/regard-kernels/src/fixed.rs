@@ -91,8 +91,11 @@ pub fn softmax<const N: usize>(x: &[f32; N], temperature: Temperature) -> [f32; 
 }
 
 /// Stops the compiler where a scratch is too small.
-const fn assert_scratch(len: usize, n_q: usize, n_k: usize, d_k: usize) {
-    assert!(len >= attention_scratch_len(n_q, n_k, d_k), "size the scratch with attention_scratch_len(N_Q, N_K, D_K)");
+const fn assert_scratch(len: usize, n_q: usize, n_k: usize, d_k: usize, d_v: usize) {
+    assert!(
+        len >= attention_scratch_len(n_q, n_k, d_k, d_v),
+        "size the scratch with attention_scratch_len(N_Q, N_K, D_K, D_V)"
+    );
 }
 
 /// Fused scaled dot-product attention, as [`Attention::forward`]: into `out`, with the caller's `scratch`.
@@ -107,7 +110,7 @@ const fn assert_scratch(len: usize, n_q: usize, n_k: usize, d_k: usize) {
 /// use regard_kernels::{Attention, attention_scratch_len, fixed};
 /// let x = [[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0], [1.0, 1.0, 0.0, 0.0]];
 /// let mut out = [[0.0; 4]; 3];
-/// let mut scratch = [0.0; attention_scratch_len(3, 3, 4)];
+/// let mut scratch = [0.0; attention_scratch_len(3, 3, 4, 4)];
 /// fixed::attention(&Attention::new(), &x, &x, &x, &mut out, &mut scratch)?;
 /// assert!((out[0][0] - 0.8137).abs() < 1e-4);
 /// # Ok::<(), regard_kernels::Error>(())
@@ -120,7 +123,7 @@ pub fn attention<const N_Q: usize, const N_K: usize, const D_K: usize, const D_V
     out: &mut [[f32; D_V]; N_Q],
     scratch: &mut [f32; SCRATCH],
 ) -> Result<(), Error> {
-    const { assert_scratch(SCRATCH, N_Q, N_K, D_K) }
+    const { assert_scratch(SCRATCH, N_Q, N_K, D_K, D_V) }
     attention.forward(Mat::from(q), Mat::from(k), Mat::from(v), MatMut::from(out), scratch)
 }
 
@@ -132,7 +135,7 @@ pub fn attention<const N_Q: usize, const N_K: usize, const D_K: usize, const D_V
 /// ```
 /// use regard_kernels::{Attention, attention_scratch_len, fixed};
 /// let (mut out, mut log_sum_exp) = ([[0.0]; 1], [0.0; 1]);
-/// let mut scratch = [0.0; attention_scratch_len(1, 2, 1)];
+/// let mut scratch = [0.0; attention_scratch_len(1, 2, 1, 1)];
 /// let (q, k, v) = ([[0.0]], [[3.0], [3.0]], [[1.0], [2.0]]);
 /// fixed::attention_with_log_sum_exp(&Attention::new(), &q, &k, &v, &mut out, &mut log_sum_exp, &mut scratch)?;
 /// assert_eq!((out, log_sum_exp), ([[1.5]], [2.0_f32.ln()]));
@@ -153,7 +156,7 @@ pub fn attention_with_log_sum_exp<
     log_sum_exp: &mut [f32; N_Q],
     scratch: &mut [f32; SCRATCH],
 ) -> Result<(), Error> {
-    const { assert_scratch(SCRATCH, N_Q, N_K, D_K) }
+    const { assert_scratch(SCRATCH, N_Q, N_K, D_K, D_V) }
     attention.forward_with_log_sum_exp(q.into(), k.into(), v.into(), out.into(), log_sum_exp, scratch)
 }
 
@@ -165,7 +168,7 @@ pub fn attention_with_log_sum_exp<
 /// ```
 /// use regard_kernels::{Attention, attention_scratch_len, fixed};
 /// let mut weights = [[0.0; 2]; 1];
-/// let mut scratch = [0.0; attention_scratch_len(1, 2, 1)];
+/// let mut scratch = [0.0; attention_scratch_len(1, 2, 1, 1)];
 /// fixed::attention_weights(&Attention::new(), &[[1.0]], &[[3.0], [3.0]], &mut weights, &mut scratch)?;
 /// assert_eq!(weights, [[0.5, 0.5]]);
 /// # Ok::<(), regard_kernels::Error>(())
@@ -177,6 +180,6 @@ pub fn attention_weights<const N_Q: usize, const N_K: usize, const D_K: usize, c
     out: &mut [[f32; N_K]; N_Q],
     scratch: &mut [f32; SCRATCH],
 ) -> Result<(), Error> {
-    const { assert_scratch(SCRATCH, N_Q, N_K, D_K) }
+    const { assert_scratch(SCRATCH, N_Q, N_K, D_K, 0) }
     attention.scores(Stage::Weights, Mat::from(q), Mat::from(k), MatMut::from(out), scratch)
 }

@@ -110,6 +110,10 @@ impl<'a> Mask<'a> {
         }
     }
 
+    pub(crate) const fn has_bias(&self) -> bool {
+        self.bias.is_some()
+    }
+
     pub(crate) fn check(&self, n_q: usize, n_k: usize) -> Result<(), Error> {
         const WHY: &str = "queries × keys";
         if let Some(m) = self.allowed {

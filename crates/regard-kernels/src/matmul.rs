@@ -1,5 +1,9 @@
+use core::ops::Range;
+
 use crate::error::{Error, check_shape};
-use crate::simd::{Kernel, LANES, Panel, Simd, dispatch, multiply_tile, pack_panel};
+use crate::simd::{
+    Continue, Finish, Kernel, LANES, Panel, Panels, Set, Simd, dispatch, multiply, pack_columns, pack_transposed,
+};
 use crate::{Mat, MatMut};
 
 /// The matrix product A·B into `out`: \[m, k\] · \[k, n\] = \[m, n\].
@@ -20,13 +24,13 @@ use crate::{Mat, MatMut};
 pub fn matmul(a: Mat<'_>, b: Mat<'_>, out: MatMut<'_>) -> Result<(), Error> {
     check_shape("B", b.shape(), (a.cols(), b.cols()), "a row for each column of A")?;
     check_shape("the product", out.shape(), (a.rows(), b.cols()), "rows of A × columns of B")?;
-    dispatch(Product { a, b, out });
+    dispatch(Product { a, b, columns: b.cols(), transposed: false, out });
     Ok(())
 }
 
 /// The matrix product A·Bᵀ into `out`: \[m, k\] · \[n, k\]ᵀ = \[m, n\]. Queries times keys, as they lie in memory.
 ///
-/// The same bits as [`matmul`] with B transposed. Uses 2 KiB of stack.
+/// The same bits as [`matmul`] with B transposed.
 ///
 /// # Errors
 /// [`Error::Shape`] if the shapes do not fit; `out` is then as it was.
@@ -42,42 +46,71 @@ pub fn matmul(a: Mat<'_>, b: Mat<'_>, out: MatMut<'_>) -> Result<(), Error> {
 pub fn matmul_transposed(a: Mat<'_>, b: Mat<'_>, out: MatMut<'_>) -> Result<(), Error> {
     check_shape("B", b.shape(), (b.rows(), a.cols()), "as many columns as A")?;
     check_shape("the product", out.shape(), (a.rows(), b.rows()), "rows of A × rows of B")?;
-    dispatch(ProductTransposed { a, b, out });
+    dispatch(Product { a, b, columns: b.rows(), transposed: true, out });
     Ok(())
 }
 
-/// Calls `$body` for consecutive groups of 6, 4, 2 and 1 rows, with `R` as a constant in scope:
-/// 6 × 16 is what the registers hold, and the smaller groups leave no row over.
-macro_rules! for_row_groups {
-    ($rows:expr, |$start:ident, $group:ident| $body:expr) => {{
-        let rows: usize = $rows;
-        let mut $start = 0;
-        while rows - $start >= 6 {
-            const $group: usize = 6;
-            $body;
-            $start += $group;
-        }
-        if rows - $start >= 4 {
-            const $group: usize = 4;
-            $body;
-            $start += $group;
-        }
-        if rows - $start >= 2 {
-            const $group: usize = 2;
-            $body;
-            $start += $group;
-        }
-        if rows - $start >= 1 {
-            const $group: usize = 1;
-            $body;
+/// The most rows of A in a tile: 6 × 16 accumulators are what 16 registers of 8 lanes hold.
+pub(crate) const GROUP: usize = 6;
+
+/// Calls `$body` with `R` as a constant in scope, for a number of rows from 1 to [`GROUP`].
+macro_rules! with_rows {
+    ($rows:expr, $group:ident => $body:expr) => {{
+        match $rows {
+            1 => {
+                const $group: usize = 1;
+                $body
+            }
+            2 => {
+                const $group: usize = 2;
+                $body
+            }
+            3 => {
+                const $group: usize = 3;
+                $body
+            }
+            4 => {
+                const $group: usize = 4;
+                $body
+            }
+            5 => {
+                const $group: usize = 5;
+                $body
+            }
+            _ => {
+                const $group: usize = 6;
+                $body
+            }
         }
     }};
 }
-pub(crate) use for_row_groups;
+pub(crate) use with_rows;
+
+/// The size of the next groups of `rows` and how many of that size there are: as few groups as possible, of as equal
+/// sizes as possible, because a tile of few rows waits for its own chains of multiply-adds.
+#[inline(always)]
+pub(crate) fn next_groups(rows: usize) -> (usize, usize) {
+    let groups = rows.div_ceil(GROUP).max(1);
+    let (size, larger) = (rows / groups, rows % groups);
+    if larger == 0 { (size, groups) } else { (size + 1, larger) }
+}
+
+/// Steps of the sum that are packed at a time, and panels of columns: 256 × 16 elements stay in a first-level cache of
+/// 32 KiB beside the rows of A, and neighbouring panels lie in the same pages. Without a cache, only the stack counts.
+const DEPTH: usize = if cfg!(target_os = "none") { 32 } else { 256 };
+const WIDTH: usize = if cfg!(target_os = "none") { 1 } else { 4 };
+/// Rows of A that stay in a second-level cache, DEPTH columns of them, while all columns of B pass.
+const HEIGHT: usize = 192;
+/// B is used where it lies if its rows are this close together.
+const NEAR: usize = 64;
 
 struct Product<'a> {
     a: Mat<'a>,
     b: Mat<'a>,
+    /// Of the product.
+    columns: usize,
+    /// The columns of the product go by the rows of B.
+    transposed: bool,
     out: MatMut<'a>,
 }
 
@@ -86,67 +119,70 @@ impl Kernel for Product<'_> {
 
     #[inline(always)]
     fn run<S: Simd>(mut self, simd: S) {
-        let (a, depth) = (self.a, self.a.cols());
-        for col in (0..self.b.cols()).step_by(LANES) {
-            let panel = self.b.block(0, depth, col, LANES);
-            for_row_groups!(a.rows(), |row, R| {
-                let acc = multiply_tile::<S, R>(simd, a.rows_from(row, R), panel, [simd.splat(0.0); R]);
-                store_rows(simd, acc, &mut self.out, row, col);
-            });
+        let (rows, depth) = self.a.shape();
+        let mut first = 0;
+        if !self.transposed && self.b.stride() <= NEAR {
+            let panels = Panels::in_place(self.b);
+            while first + LANES <= self.columns {
+                self.panel(simd, panels.from(first / LANES), 0..rows, 0, first);
+                first += LANES;
+            }
         }
-    }
-}
-
-struct ProductTransposed<'a> {
-    a: Mat<'a>,
-    b: Mat<'a>,
-    out: MatMut<'a>,
-}
-
-impl Kernel for ProductTransposed<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<S: Simd>(mut self, simd: S) {
-        // B is transposed 16 rows × 32 columns at a time, and each piece is used for all rows of A.
-        const DEPTH: usize = 32;
-        let mut packed: [Panel; DEPTH] = [[0.0; LANES]; DEPTH];
-        let (a, depth) = (self.a, self.a.cols());
-        for col in (0..self.b.rows()).step_by(LANES) {
-            // At least once, so that a product over no column at all is written as zeros.
-            for t in (0..depth.max(1)).step_by(DEPTH) {
-                pack_panel(self.b.block(col, LANES, t, DEPTH), &mut packed);
-                let panel = Mat::from(&packed).rows_from(0, depth - t);
-                for_row_groups!(a.rows(), |row, R| {
-                    let acc = if t == 0 { [simd.splat(0.0); R] } else { load_rows(simd, &mut self.out, row, col) };
-                    let acc = multiply_tile::<S, R>(simd, a.block(row, R, t, DEPTH), panel, acc);
-                    store_rows(simd, acc, &mut self.out, row, col);
-                });
+        if first == self.columns {
+            return;
+        }
+        let mut packed = Packed([[[0.0; LANES]; DEPTH]; WIDTH]);
+        // At least once, so that a product over no column at all is written as zeros.
+        for t in (0..depth.max(1)).step_by(DEPTH) {
+            let steps = DEPTH.min(depth - t);
+            for row in (0..rows).step_by(HEIGHT) {
+                let rows = row..rows.min(row + HEIGHT);
+                for start in (first..self.columns).step_by(WIDTH * LANES) {
+                    let columns = (start..self.columns).step_by(LANES).zip(&mut packed.0);
+                    for (col, panel) in columns {
+                        let panel = panel.get_mut(..steps).unwrap_or_default();
+                        if self.transposed {
+                            pack_transposed(simd, self.b.block(col, LANES, t, steps), panel);
+                        } else {
+                            pack_columns(simd, self.b.block(t, steps, col, LANES), 0, panel, steps);
+                        }
+                    }
+                    for (col, panel) in (start..self.columns).step_by(LANES).zip(&packed.0) {
+                        let panel = panel.get(..steps).unwrap_or_default();
+                        self.panel(simd, Panels::packed(panel, steps), rows.clone(), t, col);
+                    }
+                }
             }
         }
     }
 }
 
-/// Up to 16 columns from `col` on of `R` rows from `row` on.
-#[inline(always)]
-pub(crate) fn load_rows<S: Simd, const R: usize>(simd: S, out: &mut MatMut<'_>, row: usize, col: usize) -> [S::V; R] {
-    let mut acc = [simd.splat(0.0); R];
-    for (r, acc) in acc.iter_mut().enumerate() {
-        *acc = simd.load_or(out.row_mut(row + r).get(col..).unwrap_or_default(), 0.0);
+/// In whole cache lines.
+#[repr(align(64))]
+struct Packed([[Panel; DEPTH]; WIDTH]);
+
+impl Product<'_> {
+    /// The product of `rows` of A, from their column `t` on, with one panel, added to what came of the columns before.
+    #[inline(always)]
+    fn panel<S: Simd>(&mut self, simd: S, panel: Panels<'_>, rows: Range<usize>, t: usize, col: usize) {
+        let a = self.a.block(rows.start, rows.len(), t, self.a.cols());
+        let mut out = self.out.rows_from(rows.start);
+        if t == 0 {
+            multiply_all::<S, Set>(simd, a, panel, &mut out, col);
+        } else {
+            multiply_all::<S, Continue>(simd, a, panel, &mut out, col);
+        }
     }
-    acc
 }
 
-/// The inverse of [`load_rows`].
+/// [`multiply`] for any number of rows, in as few groups as possible.
 #[inline(always)]
-pub(crate) fn store_rows<S: Simd, const R: usize>(
-    simd: S,
-    acc: [S::V; R],
-    out: &mut MatMut<'_>,
-    row: usize,
-    col: usize,
-) {
-    for (r, acc) in acc.into_iter().enumerate() {
-        simd.store_first(acc, out.row_mut(row + r).get_mut(col..).unwrap_or_default());
+fn multiply_all<S: Simd, F: Finish>(simd: S, a: Mat<'_>, panel: Panels<'_>, out: &mut MatMut<'_>, col: usize) {
+    let mut row = 0;
+    while row < a.rows() {
+        let (group, count) = next_groups(a.rows() - row);
+        let a = a.rows_from(row, group * count);
+        with_rows!(group, R => multiply::<S, F, R, 1>(simd, a, panel, &mut out.rows_from(row), col));
+        row += group * count;
     }
 }

@@ -1,5 +1,5 @@
 use crate::Temperature;
-use crate::simd::{Kernel, LANES, Simd, dispatch, exp};
+use crate::simd::{Kernel, LANES, Panel, Simd, dispatch, exp, exp2_to_zero};
 
 /// Softmax in place, xᵢ ← e^((xᵢ − max)/T) / Σⱼ e^((xⱼ − max)/T), and the row's log-sum-exp ln Σⱼ e^(xⱼ/T).
 ///
@@ -33,95 +33,147 @@ pub fn softmax(x: &mut [f32], temperature: Temperature) -> f32 {
 /// [`softmax`] within a kernel.
 #[inline(always)]
 pub(crate) fn softmax_row<S: Simd>(simd: S, row: &mut [f32], temperature: Temperature) -> f32 {
-    flatten_if_infinite(row, temperature);
-    let max = max(simd, row);
-    let sum = weigh(simd, row, max, temperature);
+    temperature.prepare(row);
+    let factor = temperature.factor();
+    let (blocks, rest) = row.as_chunks_mut();
+    let mut tail = [[f32::NEG_INFINITY; LANES]];
+    let tail = if rest.is_empty() { &mut tail[..0] } else { &mut tail[..] };
+    for lanes in tail.iter_mut() {
+        simd.store(simd.load_or(rest, f32::NEG_INFINITY), lanes);
+    }
+    let max = simd.reduce_max(max_of(simd, tail, max_of(simd, blocks, simd.splat(f32::NEG_INFINITY))));
+    let weigher = Weigher::new(simd, max, factor, temperature);
+    let sum = weigher.weigh(simd, blocks, simd.splat(0.0));
+    let sum = simd.reduce_add(weigher.weigh(simd, tail, sum));
+    for lanes in tail.iter() {
+        simd.store_first(simd.load(lanes), rest);
+    }
     divide(simd, row, sum);
-    log_sum_exp(max, sum, temperature)
+    log_sum_exp(max, sum, factor, temperature)
 }
 
-/// At T = ∞, what may be seen gets one and the same score; −∞ and NaN stay.
+/// The larger of `max` and each block, lane by lane. NaN does not count.
 #[inline(always)]
-pub(crate) fn flatten_if_infinite(row: &mut [f32], temperature: Temperature) {
-    if temperature.is_infinite() {
-        for x in row {
-            if *x > f32::NEG_INFINITY {
-                *x = 0.0;
-            }
-        }
+pub(crate) fn max_of<S: Simd>(simd: S, row: &[Panel], mut max: S::V) -> S::V {
+    for lanes in row {
+        max = simd.max(simd.load(lanes), max);
     }
+    max
 }
 
-/// The largest score, −∞ for none. With NaN among the scores, any value.
-#[inline(always)]
-pub(crate) fn max<S: Simd>(simd: S, row: &[f32]) -> f32 {
-    let mut max = simd.splat(f32::NEG_INFINITY);
-    for chunk in row.chunks(LANES) {
-        max = simd.max(max, simd.load_or(chunk, f32::NEG_INFINITY));
-    }
-    simd.reduce_max(max)
-}
-
-/// Scores to weights that are not yet divided, e^((s − max)/T), and their sum. `max` must be at least the row's maximum.
-#[inline(always)]
-pub(crate) fn weigh<S: Simd>(simd: S, row: &mut [f32], max: f32, temperature: Temperature) -> f32 {
-    let mut sum = simd.splat(0.0);
-    let weigher = Weigher::new(simd, max, temperature);
-    for chunk in row.chunks_mut(LANES) {
-        let weight = weigher.weight(simd, simd.load_or(chunk, f32::NEG_INFINITY));
-        simd.store_first(weight, chunk);
-        sum = simd.add(sum, weight);
-    }
-    simd.reduce_add(sum)
-}
-
-/// e^((score − max)/T) of one score, in the bits that [`weigh`] gives: what earlier sums are multiplied by when the
-/// maximum rises.
-#[inline(always)]
-pub(crate) fn rescale<S: Simd>(simd: S, old_max: f32, max: f32, temperature: Temperature) -> f32 {
-    let mut lanes = [0.0; LANES];
-    simd.store(Weigher::new(simd, max, temperature).weight(simd, simd.splat(old_max)), &mut lanes);
-    let [rescale, ..] = lanes;
-    rescale
-}
-
-/// How the scores of one row become weights.
+/// How the scores of one row become weights that are not yet divided.
 #[derive(Clone, Copy)]
-struct Weigher<S: Simd> {
+pub(crate) struct Weigher<S: Simd> {
     max: S::V,
-    /// −max/2. Halves, because the difference of two scores may be no finite `f32` although (s − max)/T is.
-    minus_half_max: S::V,
-    /// 2/T.
-    double_factor: S::V,
+    factor: S::V,
+    /// max · factor, rounded.
+    shift: f32,
     /// Only the largest score counts, because T = 0 or because it is ∞.
     limit: bool,
 }
 
 impl<S: Simd> Weigher<S> {
+    /// Weights by the distance from `max`, times `factor`.
     #[inline(always)]
-    fn new(simd: S, max: f32, temperature: Temperature) -> Self {
+    pub(crate) fn new(simd: S, max: f32, factor: f32, temperature: Temperature) -> Self {
         // With nothing to see yet, −∞ − (−∞) would be NaN: any finite number does.
-        let nothing = max == f32::NEG_INFINITY;
-        let finite_max = if nothing { 0.0 } else { max };
+        let finite = if max == f32::NEG_INFINITY { 0.0 } else { max };
         Self {
-            max: simd.splat(finite_max),
-            minus_half_max: simd.splat(-0.5 * finite_max),
-            double_factor: simd.splat(2.0 * temperature.factor()),
-            limit: !nothing && (temperature.is_zero() || max == f32::INFINITY),
+            max: simd.splat(finite),
+            factor: simd.splat(factor),
+            shift: finite * factor,
+            limit: finite == max && (temperature.is_zero() || max == f32::INFINITY),
         }
     }
 
+    /// Whether distances may be computed as score · factor − shift, in one step: the weights of the whole row are then
+    /// off by one common factor, that of rounding the shift, which the division by their sum removes.
     #[inline(always)]
-    fn weight(&self, simd: S, score: S::V) -> S::V {
-        if self.limit {
-            let weight = simd.select(simd.eq(score, self.max), simd.splat(1.0), simd.splat(0.0));
-            // NaN is unequal to itself, and stays NaN.
-            simd.select(simd.eq(score, score), weight, score)
+    fn is_near(&self) -> bool {
+        const FAR: f32 = 16_777_216.0; // much further, and the products overflow
+        !self.limit && self.shift.abs() < FAR
+    }
+
+    #[inline(always)]
+    fn distance(&self, simd: S, score: S::V) -> S::V {
+        simd.mul(simd.sub(score, self.max), self.factor)
+    }
+
+    /// The limit: 1 for the largest score, 0 for the others. NaN is unequal to itself, and stays NaN.
+    #[inline(always)]
+    fn limit(&self, simd: S, score: S::V) -> S::V {
+        let weight = simd.select(simd.eq(score, self.max), simd.splat(1.0), simd.splat(0.0));
+        simd.select(simd.eq(score, score), weight, score)
+    }
+
+    /// Scores ← e^distance, which are added to `sum`, lane by lane. Within 1 ULP of e to the power of the distance.
+    #[inline(always)]
+    fn weigh(&self, simd: S, row: &mut [Panel], mut sum: S::V) -> S::V {
+        for lanes in row {
+            let score = simd.load(lanes);
+            let weight = if self.limit { self.limit(simd, score) } else { exp(simd, self.distance(simd, score)) };
+            simd.store(weight, lanes);
+            sum = simd.add(sum, weight);
+        }
+        sum
+    }
+
+    /// Scores ← 2^distance, and their sum.
+    #[inline(always)]
+    pub(crate) fn weigh_by_2(&self, simd: S, row: &mut [Panel]) -> f32 {
+        let mut sum = simd.splat(0.0);
+        if self.is_near() {
+            let shift = simd.splat(-self.shift);
+            for lanes in row {
+                let weight = exp2_to_zero(simd, simd.mul_add(simd.load(lanes), self.factor, shift));
+                simd.store(weight, lanes);
+                sum = simd.add(sum, weight);
+            }
         } else {
-            let half = simd.mul_add(score, simd.splat(0.5), self.minus_half_max);
-            exp(simd, simd.mul(half, self.double_factor))
+            for lanes in row {
+                let weight = self.weight_by_2(simd, simd.load(lanes));
+                simd.store(weight, lanes);
+                sum = simd.add(sum, weight);
+            }
+        }
+        simd.reduce_add(sum)
+    }
+
+    #[inline(always)]
+    fn weight_by_2(&self, simd: S, score: S::V) -> S::V {
+        if self.is_near() {
+            exp2_to_zero(simd, simd.mul_add(score, self.factor, simd.splat(-self.shift)))
+        } else if self.limit {
+            self.limit(simd, score)
+        } else {
+            exp2_to_zero(simd, self.distance(simd, score))
         }
     }
+
+    /// What sums of weights by 2 are multiplied by that referred to an `earlier`, lower maximum.
+    #[inline(always)]
+    pub(crate) fn rescale_by_2(&self, simd: S, earlier: &Self) -> f32 {
+        let weight = if self.is_near() && earlier.is_near() {
+            exp2_to_zero(simd, simd.splat(earlier.shift - self.shift))
+        } else {
+            self.weight_by_2(simd, earlier.max)
+        };
+        let mut lanes = [0.0; LANES];
+        simd.store(weight, &mut lanes);
+        let [rescale, ..] = lanes;
+        rescale
+    }
+}
+
+/// row ← row · factor.
+#[inline(always)]
+pub(crate) fn multiply<S: Simd>(simd: S, row: &mut [f32], factor: f32) {
+    let factor = simd.splat(factor);
+    let (blocks, rest) = row.as_chunks_mut();
+    for lanes in blocks {
+        simd.store(simd.mul(simd.load(lanes), factor), lanes);
+    }
+    simd.store_first(simd.mul(simd.load_or(rest, 0.0), factor), rest);
 }
 
 /// row ← row / sum, and zeros where the sum is 0 (nothing to see).
@@ -131,20 +183,21 @@ pub(crate) fn divide<S: Simd>(simd: S, row: &mut [f32], sum: f32) {
         row.fill(0.0);
         return;
     }
-    let (sum, zero) = (simd.splat(sum), simd.splat(0.0));
-    for chunk in row.chunks_mut(LANES) {
+    let (factor, zero) = (simd.splat(1.0 / sum), simd.splat(0.0));
+    let (blocks, rest) = row.as_chunks_mut();
+    for lanes in blocks {
         // + 0 turns −0 into 0: whether a tile without weight was skipped or added must not show.
-        let quotient = simd.add(simd.div(simd.load_or(chunk, 0.0), sum), zero);
-        simd.store_first(quotient, chunk);
+        simd.store(simd.add(simd.mul(simd.load(lanes), factor), zero), lanes);
     }
+    simd.store_first(simd.add(simd.mul(simd.load_or(rest, 0.0), factor), zero), rest);
 }
 
-/// ln Σ e^(s/T) from the largest score and the sum of e^((s − max)/T).
-pub(crate) fn log_sum_exp(max: f32, sum: f32, temperature: Temperature) -> f32 {
+/// ln Σ e^(s/T) from a reference score and the sum of e^((s − reference)·factor).
+pub(crate) fn log_sum_exp(reference: f32, sum: f32, factor: f32, temperature: Temperature) -> f32 {
     if sum == 0.0 {
         return f32::NEG_INFINITY;
     }
     let shift =
-        if temperature.is_zero() && max != 0.0 { f32::INFINITY.copysign(max) } else { max * temperature.factor() };
+        if temperature.is_zero() && reference != 0.0 { f32::INFINITY.copysign(reference) } else { reference * factor };
     shift + libm::logf(sum)
 }

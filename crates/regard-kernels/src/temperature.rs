@@ -51,11 +51,36 @@ impl Temperature {
         self.0 == f32::INFINITY
     }
 
-    /// What a score difference is multiplied by: 1/T, and 1 at the limits, which transform the scores instead.
+    /// Whether scores are divided by it, and differences of scores may be instead.
+    pub(crate) fn is_moderate(self) -> bool {
+        !self.is_zero() && self.0 <= HIGH
+    }
+
+    /// What a score difference is multiplied by, once the scores are [prepared](Self::prepare): 1/T, and 1 where the
+    /// scores themselves have been changed.
     pub(crate) fn factor(self) -> f32 {
-        if self.is_zero() || self.is_infinite() { 1.0 } else { 1.0 / self.0 }
+        if self.is_zero() || self.0 > HIGH { 1.0 } else { 1.0 / self.0 }
+    }
+
+    /// Scores for temperatures so high that not their differences are divided: at T = ∞, what may be seen gets one and the
+    /// same score (−∞ and NaN stay); at high ones the scores are divided first, because two of them may be further apart
+    /// than any finite `f32`.
+    #[inline(always)]
+    pub(crate) fn prepare(self, scores: &mut [f32]) {
+        if self.is_infinite() {
+            for x in scores.iter_mut().filter(|x| **x > f32::NEG_INFINITY) {
+                *x = 0.0;
+            }
+        } else if self.0 > HIGH {
+            for x in scores {
+                *x /= self.0;
+            }
+        }
     }
 }
+
+/// Scores that differ by more than any finite `f32` are worth no weight at this temperature or below.
+const HIGH: f32 = 18_446_744_073_709_551_616.0; // 2⁶⁴
 
 impl Default for Temperature {
     fn default() -> Self {

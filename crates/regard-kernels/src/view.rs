@@ -92,8 +92,8 @@ impl<'a, T> Mat<'a, T> {
         self.stride
     }
 
-    pub(crate) const fn as_ptr(&self) -> *const T {
-        self.data.as_ptr()
+    pub(crate) const fn data(&self) -> &'a [T] {
+        self.data
     }
 
     /// Row `i`, or an empty slice where there is none.
@@ -185,6 +185,26 @@ impl<'a> MatMut<'a> {
     #[must_use]
     pub const fn cols(&self) -> usize {
         self.cols
+    }
+
+    /// The same matrix, to be read.
+    pub(crate) const fn view(&self) -> Mat<'_> {
+        Mat { data: self.data, rows: self.rows, cols: self.cols, stride: self.stride }
+    }
+
+    /// The rows from `row` on.
+    pub(crate) fn rows_from(&mut self, row: usize) -> MatMut<'_> {
+        let rows = self.rows.saturating_sub(row);
+        let data = if rows == 0 { &mut [] } else { self.data.get_mut(row * self.stride..).unwrap_or_default() };
+        MatMut { data, rows, cols: self.cols, stride: self.stride }
+    }
+
+    pub(crate) const fn stride(&self) -> usize {
+        self.stride
+    }
+
+    pub(crate) const fn data_mut(&mut self) -> &mut [f32] {
+        self.data
     }
 
     /// Row `i`, or an empty slice where there is none.

@@ -257,7 +257,7 @@ impl Plan<'_> {
         }
         let elements = self.d_k.saturating_add(cols);
         let multiply_adds = saturating_product(&[self.batch, self.heads, self.n_q, self.n_k, elements]);
-        let scratch = || vec![0.0; attention_scratch_len(block, self.n_k, self.d_k)];
+        let scratch = || vec![0.0; attention_scratch_len(block, self.n_k, self.d_k, cols)];
         let (done, all) = (AtomicUsize::new(0), jobs.len());
         self.attention.threads.for_each(jobs, multiply_adds, scratch, |scratch, job| {
             let kernel = self.kernel(&job)?;

@@ -20,6 +20,7 @@ impl Avx2 {
     /// Runs `kernel`, compiled for AVX2 and FMA.
     #[inline]
     pub(crate) fn run<K: Kernel>(self, kernel: K) -> K::Output {
+        #[inline(never)]
         #[target_feature(enable = "avx2,fma")]
         fn inner<K: Kernel>(kernel: K, simd: Avx2) -> K::Output {
             kernel.run(simd)
@@ -49,9 +50,48 @@ fn scale_half(v: __m256, n: __m256) -> __m256 {
     _mm256_mul_ps(_mm256_mul_ps(v, _mm256_castsi256_ps(low)), _mm256_castsi256_ps(high))
 }
 
+/// The lower and the upper halves of two rows come together as they are loaded, so that what is left to shuffle stays
+/// within the halves of a register.
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+fn transpose(rows: [&[f32; 8]; 8]) -> [[f32; 8]; 8] {
+    let zero = _mm256_setzero_ps();
+    let (mut low, mut high) = ([zero; 4], [zero; 4]);
+    for i in 0..4 {
+        let (upper, lower) = (rows[i].as_ptr(), rows[i + 4].as_ptr());
+        // SAFETY: each load of 4 elements, at 0 or at 4, lies within the 8 of its row.
+        unsafe {
+            low[i] = _mm256_insertf128_ps::<1>(_mm256_castps128_ps256(_mm_loadu_ps(upper)), _mm_loadu_ps(lower));
+            high[i] =
+                _mm256_insertf128_ps::<1>(_mm256_castps128_ps256(_mm_loadu_ps(upper.add(4))), _mm_loadu_ps(lower.add(4)));
+        }
+    }
+    let mut out = [[0.0; 8]; 8];
+    for (half, [a, b, c, d]) in [low, high].into_iter().enumerate() {
+        let (ab_low, ab_high) = (_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
+        let (cd_low, cd_high) = (_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d));
+        let columns = [
+            _mm256_shuffle_ps::<0b01_00_01_00>(ab_low, cd_low),
+            _mm256_shuffle_ps::<0b11_10_11_10>(ab_low, cd_low),
+            _mm256_shuffle_ps::<0b01_00_01_00>(ab_high, cd_high),
+            _mm256_shuffle_ps::<0b11_10_11_10>(ab_high, cd_high),
+        ];
+        for (i, column) in columns.into_iter().enumerate() {
+            // SAFETY: the store fills one row of 8.
+            unsafe { _mm256_storeu_ps(out[4 * half + i].as_mut_ptr(), column) };
+        }
+    }
+    out
+}
+
 impl Simd for Avx2 {
     type V = [__m256; 2];
     type M = [__m256; 2];
+
+    #[inline(always)]
+    fn call<K: Kernel>(self, kernel: K) -> K::Output {
+        self.run(kernel)
+    }
 
     #[inline(always)]
     fn splat(self, x: f32) -> Self::V {
@@ -126,6 +166,23 @@ impl Simd for Avx2 {
     fn scale_exp2(self, v: Self::V, n: Self::V) -> Self::V {
         // SAFETY: `self` proves AVX2.
         unsafe { [scale_half(v[0], n[0]), scale_half(v[1], n[1])] }
+    }
+
+    #[inline(always)]
+    fn exponent(self, v: Self::V) -> Self::V {
+        // SAFETY: `self` proves AVX2; registers alone.
+        unsafe {
+            [
+                _mm256_castsi256_ps(_mm256_slli_epi32::<23>(_mm256_castps_si256(v[0]))),
+                _mm256_castsi256_ps(_mm256_slli_epi32::<23>(_mm256_castps_si256(v[1]))),
+            ]
+        }
+    }
+
+    #[inline(always)]
+    fn transpose(self, rows: [&[f32; 8]; 8]) -> [[f32; 8]; 8] {
+        // SAFETY: `self` proves AVX2.
+        unsafe { transpose(rows) }
     }
 
     #[inline(always)]

@@ -35,3 +35,25 @@ pub(crate) fn exp<S: Simd>(simd: S, x: S::V) -> S::V {
     let p = simd.add(simd.add(high, tail), simd.splat(1.0));
     simd.scale_exp2(p, n)
 }
+
+/// 2ᵗ for t ≤ 126, lane by lane, for weights: exactly 1 at 0, and 0 below 2⁻¹²⁶·⁵ (so at −∞). NaN gives NaN.
+///
+/// t = n + f with |f| ≤ ½, 2ᶠ by a minimax polynomial of degree 6 (largest relative error 2.6e-9), times 2ⁿ by its
+/// exponent's bits. A multiply-subtract in base 2 stands for the two steps of Cody and Waite's reduction: the error of
+/// the weight e^x is that of rounding x·log₂e, |t|·2⁻²⁴ of it, which no sum of weights up to 1 can tell.
+#[inline(always)]
+pub(crate) fn exp2_to_zero<S: Simd>(simd: S, t: S::V) -> S::V {
+    // 1.5·2²³ rounds to an integer when it is added; 127 more leaves n + 127 in the sum's low bits.
+    const ROUND: f32 = 12_582_912.0 + 127.0;
+    const LOWEST: f32 = -127.0; // where n + 127 = 0 stands for the factor 0
+
+    let t = simd.max(simd.splat(LOWEST), t); // NaN passes
+    let biased = simd.add(t, simd.splat(ROUND));
+    let f = simd.sub(t, simd.sub(biased, simd.splat(ROUND)));
+    let power = simd.exponent(biased);
+    let mut q = simd.splat(1.559_467_8e-4);
+    for c in [0.001_340_664_3, 0.009_617_693, 0.055_503_104, 0.240_226_52, 0.693_147_24] {
+        q = simd.mul_add(q, f, simd.splat(c));
+    }
+    simd.mul_add(q, simd.mul(power, f), power)
+}

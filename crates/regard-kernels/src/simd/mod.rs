@@ -12,14 +12,17 @@ mod exp;
 mod portable;
 mod tile;
 
-pub(crate) use self::exp::exp;
-pub(crate) use self::tile::{Panel, multiply_tile, pack_panel};
+pub(crate) use self::exp::{exp, exp2_to_zero};
+pub(crate) use self::tile::{Add, Continue, Finish, Panel, Panels, Set, multiply, pack_columns, pack_transposed};
 
 /// The number of lanes of a block.
 pub(crate) const LANES: usize = 16;
 
 /// What a kernel may ask of a vector: 16 lanes of `f32`. A value that implements it proves that the CPU can do it.
 pub(crate) trait Simd: Copy {
+    /// Runs `kernel` as a function of its own, whose loops have all registers to themselves.
+    fn call<K: Kernel>(self, kernel: K) -> K::Output;
+
     /// 16 lanes.
     type V: Copy;
     /// The outcome of a comparison, lane by lane.
@@ -41,6 +44,10 @@ pub(crate) trait Simd: Copy {
     fn select(self, mask: Self::M, yes: Self::V, no: Self::V) -> Self::V;
     /// v·2ⁿ for integral −252 ≤ n ≤ 254, rounded once where ½ ≤ |v| ≤ 2. NaN in `v` stays NaN, whatever `n`.
     fn scale_exp2(self, v: Self::V, n: Self::V) -> Self::V;
+    /// 2ⁿ where the low eight bits of a lane's bits hold n + 127, the exponent field of a float; the rest is shifted out.
+    fn exponent(self, v: Self::V) -> Self::V;
+    /// Row `i` of the result is column `i` of the eight rows.
+    fn transpose(self, rows: [&[f32; 8]; 8]) -> [[f32; 8]; 8];
     /// The sum, as a tree: lane i + lane i+8, then i+4, i+2, i+1.
     fn reduce_add(self, v: Self::V) -> f32;
     /// The largest lane that is no NaN (NaN in some lanes gives any of the lanes).
@@ -150,9 +157,15 @@ pub fn multiply_add_rounds(rounds: u32) -> (u64, f32) {
         fn run<S: Simd>(self, simd: S) -> f32 {
             let factor = simd.splat(0.999_999);
             let term = simd.splat(1e-6);
+            // Numbers that only the run knows, another in each lane: a chain whose value the compiler could foresee
+            // would be left out.
+            let mut start = [self.0 as f32; LANES];
             let mut chains = [term; CHAINS];
-            for (i, chain) in chains.iter_mut().enumerate() {
-                *chain = simd.splat(i as f32);
+            for chain in &mut chains {
+                for (i, x) in start.iter_mut().enumerate() {
+                    *x += 1.0 + i as f32;
+                }
+                *chain = simd.load(&start);
             }
             for _ in 0..self.0 {
                 for chain in &mut chains {

@@ -1,6 +1,6 @@
-use wide::{f32x16, i32x16};
+use wide::{f32x8, f32x16, i32x16, u32x16};
 
-use super::{LANES, Simd};
+use super::{Kernel, LANES, Simd};
 
 /// The vectors that were fixed at compile time, through `wide`.
 #[derive(Clone, Copy)]
@@ -9,6 +9,11 @@ pub(crate) struct Portable;
 impl Simd for Portable {
     type V = f32x16;
     type M = f32x16;
+
+    #[inline(never)]
+    fn call<K: Kernel>(self, kernel: K) -> K::Output {
+        kernel.run(self)
+    }
 
     #[inline(always)]
     fn splat(self, x: f32) -> f32x16 {
@@ -80,6 +85,25 @@ impl Simd for Portable {
             f32x16::from_bits(bits.cast_unsigned())
         };
         v * power(half) * power(n - half)
+    }
+
+    #[inline(always)]
+    fn exponent(self, v: f32x16) -> f32x16 {
+        let bits: u32x16 = v.to_bits() << 23_u32;
+        f32x16::from_bits(bits)
+    }
+
+    #[inline(always)]
+    fn transpose(self, rows: [&[f32; 8]; 8]) -> [[f32; 8]; 8] {
+        let mut lanes = [f32x8::ZERO; 8];
+        for (lanes, row) in lanes.iter_mut().zip(rows) {
+            *lanes = f32x8::new(*row);
+        }
+        let mut out = [[0.0; 8]; 8];
+        for (out, lanes) in out.iter_mut().zip(f32x8::transpose(lanes)) {
+            *out = lanes.to_array();
+        }
+        out
     }
 
     #[inline(always)]

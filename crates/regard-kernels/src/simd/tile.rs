@@ -1,62 +1,244 @@
-//! The innermost loop: a few rows of A times a panel of 16 columns of B.
+//! The innermost loop: a few rows of A times panels of 16 columns of B.
 
-use super::{LANES, Simd};
-use crate::Mat;
+use core::marker::PhantomData;
 
-/// A panel: 16 columns of B, a row of them for each step of the sum.
+use super::{Kernel, LANES, Simd};
+use crate::{Mat, MatMut};
+
+/// A row of a panel: 16 columns of B at one step of the sum.
 pub(crate) type Panel = [f32; LANES];
 
-/// acc\[r\] + Σₜ a\[r\]\[t\] · b\[t\], for the first `R` rows of `a` and up to 16 columns of `b`, t in ascending order.
-///
-/// `a` must have `R` rows and `b` a row for each column of `a`, else `acc` comes back as it was.
-/// Lanes behind the columns of `b` are unspecified.
-///
-/// Each lane is one chain of multiply-adds, so a result's bits do not depend on the rows or columns computed beside it.
-#[inline(always)]
-pub(crate) fn multiply_tile<S: Simd, const R: usize>(simd: S, a: Mat<'_>, b: Mat<'_>, mut acc: [S::V; R]) -> [S::V; R] {
-    let depth = a.cols();
-    if R == 0 || a.rows() < R || b.rows() < depth || b.cols() == 0 {
-        debug_assert!(depth == 0 || b.cols() == 0, "a tile of {R} rows from {:?} times {:?}", a.shape(), b.shape());
-        return acc;
+/// B as panels of 16 columns, `depth` rows each: packed one behind the other, or where they lie in a matrix.
+#[derive(Clone, Copy)]
+pub(crate) struct Panels<'a> {
+    data: &'a [f32],
+    depth: usize,
+    row_stride: usize,
+    panel_stride: usize,
+}
+
+impl<'a> Panels<'a> {
+    /// Panels of `depth` rows, one behind the other.
+    pub(crate) fn packed(panels: &'a [Panel], depth: usize) -> Self {
+        Self { data: panels.as_flattened(), depth, row_stride: LANES, panel_stride: depth * LANES }
     }
-    let (a_start, a_stride) = (a.as_ptr(), a.stride());
-    if b.cols() >= LANES {
-        let (b_start, b_stride) = (b.as_ptr(), b.stride());
-        for t in 0..depth {
-            // SAFETY: t < depth ≤ b.rows() and 16 ≤ b.cols(), and a view holds all of its rows: the 16 elements
-            // from b_start + t·b_stride on lie within its slice.
-            let row = simd.load(unsafe { &*b_start.add(t * b_stride).cast::<Panel>() });
-            for (r, acc) in acc.iter_mut().enumerate() {
-                // SAFETY: r < R ≤ a.rows() and t < depth = a.cols(): within the view's slice.
-                let x = unsafe { *a_start.add(r * a_stride + t) };
-                *acc = simd.mul_add(simd.splat(x), row, *acc);
+
+    /// The columns of `b` where they are. Only whole panels may be asked for.
+    pub(crate) fn in_place(b: Mat<'a>) -> Self {
+        Self { data: b.data(), depth: b.rows(), row_stride: b.stride(), panel_stride: LANES }
+    }
+
+    /// The panels from number `first` on.
+    pub(crate) fn from(self, first: usize) -> Self {
+        Self { data: self.data.get(first * self.panel_stride..).unwrap_or_default(), ..self }
+    }
+
+    /// Rows `start..start + len` of each panel.
+    pub(crate) fn rows(self, start: usize, len: usize) -> Self {
+        let data = self.data.get(start * self.row_stride..).unwrap_or_default();
+        Self { data, depth: len.min(self.depth.saturating_sub(start)), ..self }
+    }
+
+    /// Whether all rows of the first `count` panels lie within the data.
+    fn has(&self, count: usize) -> bool {
+        let last = (count.saturating_sub(1)).saturating_mul(self.panel_stride);
+        let last = last.saturating_add(self.depth.saturating_sub(1).saturating_mul(self.row_stride));
+        self.depth == 0 || last.saturating_add(LANES) <= self.data.len()
+    }
+}
+
+/// What the sums of a tile do to the elements of the product.
+pub(crate) trait Finish {
+    /// The sums start from what is there, instead of 0.
+    const CONTINUE: bool = false;
+    /// The sums are added to what is there, instead of replacing it.
+    const ADD: bool = false;
+}
+
+/// Replace what is there.
+pub(crate) struct Set;
+/// Go on with the chain of multiply-adds that ended in what is there.
+pub(crate) struct Continue;
+/// Add to what is there. The multiply-adds need not wait for it, and a long sum is rounded less often than by one chain.
+pub(crate) struct Add;
+
+impl Finish for Set {}
+impl Finish for Continue {
+    const CONTINUE: bool = true;
+}
+impl Finish for Add {
+    const ADD: bool = true;
+}
+
+/// `out`\[r\]\[`col` + c\] ← Σₜ a\[r\]\[t\] · b\[t\]\[c\] for the columns c of `P` panels, t in ascending order, `R` rows at a time.
+///
+/// All rows of `a`, a multiple of `R`, go to the first rows of `out`. What of the panels lies behind the columns of `out`
+/// is left out. `a` must have a column for each row of `b`; else nothing is done.
+///
+/// Each element is one chain of multiply-adds, so its bits do not depend on the rows or columns computed beside it.
+#[inline(always)]
+pub(crate) fn multiply<S: Simd, F: Finish, const R: usize, const P: usize>(
+    simd: S,
+    a: Mat<'_>,
+    b: Panels<'_>,
+    out: &mut MatMut<'_>,
+    col: usize,
+) {
+    let (rows, depth) = (a.rows(), b.depth);
+    if rows.is_multiple_of(R) && a.cols() >= depth && b.has(P) && out.rows() >= rows {
+        simd.call(Tiles::<F, R, P> { a, b, out, col, finish: PhantomData });
+    } else {
+        debug_assert!(false, "{:?} times {P} panels of {depth} rows into {:?}", a.shape(), out.shape());
+    }
+}
+
+/// [`multiply`], whose conditions hold.
+struct Tiles<'t, 'o, F, const R: usize, const P: usize> {
+    a: Mat<'t>,
+    b: Panels<'t>,
+    out: &'t mut MatMut<'o>,
+    col: usize,
+    finish: PhantomData<F>,
+}
+
+impl<F: Finish, const R: usize, const P: usize> Kernel for Tiles<'_, '_, F, R, P> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let Self { a, b, out, col, .. } = self;
+        let whole = col + P * LANES <= out.cols();
+        let (a_stride, b_stride) = (a.stride(), b.row_stride);
+        for row in (0..a.rows()).step_by(R) {
+            let mut sums =
+                if F::CONTINUE { load::<S, R, P>(simd, out, row, col, whole) } else { [[simd.splat(0.0); P]; R] };
+            let a_start = a.data().as_ptr().wrapping_add(row * a_stride);
+            for t in 0..b.depth {
+                let mut lanes = [simd.splat(0.0); P];
+                for (p, lanes) in lanes.iter_mut().enumerate() {
+                    let start = b.data.as_ptr().wrapping_add(p * b.panel_stride + t * b_stride);
+                    // SAFETY: t < depth and p < P, and `b.has(P)`: the 16 elements from there on lie within its data.
+                    *lanes = simd.load(unsafe { &*start.cast::<Panel>() });
+                }
+                for (r, sums) in sums.iter_mut().enumerate() {
+                    // SAFETY: row + r < a.rows() and t < depth ≤ a.cols(), and a view holds all of its rows.
+                    let x = simd.splat(unsafe { *a_start.add(r * a_stride + t) });
+                    for (sum, lanes) in sums.iter_mut().zip(lanes) {
+                        *sum = simd.mul_add(x, lanes, *sum);
+                    }
+                }
+            }
+            store::<S, F, R, P>(simd, sums, out, row, col, whole);
+        }
+    }
+}
+
+/// `R` rows from `row` on, which there are, and `P` times 16 columns from `col` on; `whole` if there are so many.
+#[inline(always)]
+fn load<S: Simd, const R: usize, const P: usize>(
+    simd: S,
+    m: &mut MatMut<'_>,
+    row: usize,
+    col: usize,
+    whole: bool,
+) -> [[S::V; P]; R] {
+    let mut rows = [[simd.splat(0.0); P]; R];
+    if whole {
+        let start = m.data_mut().as_mut_ptr().wrapping_add(row * m.stride() + col);
+        for (r, row) in rows.iter_mut().enumerate() {
+            for (p, lanes) in row.iter_mut().enumerate() {
+                // SAFETY: the matrix has the rows and the columns, and a view holds all of its rows.
+                *lanes = simd.load(unsafe { &*start.add(r * m.stride() + p * LANES).cast::<Panel>() });
             }
         }
     } else {
-        for t in 0..depth {
-            let row = simd.load_or(b.row(t), 0.0);
-            for (r, acc) in acc.iter_mut().enumerate() {
-                // SAFETY: as above.
-                let x = unsafe { *a_start.add(r * a_stride + t) };
-                *acc = simd.mul_add(simd.splat(x), row, *acc);
+        for (r, lanes) in rows.iter_mut().enumerate() {
+            for (p, lanes) in lanes.iter_mut().enumerate() {
+                *lanes = simd.load_or(m.row_mut(row + r).get(col + p * LANES..).unwrap_or_default(), 0.0);
             }
         }
     }
-    acc
+    rows
+}
+
+/// The sums to where [`load`] would read, replacing what is there or added to it.
+#[inline(always)]
+fn store<S: Simd, F: Finish, const R: usize, const P: usize>(
+    simd: S,
+    sums: [[S::V; P]; R],
+    m: &mut MatMut<'_>,
+    row: usize,
+    col: usize,
+    whole: bool,
+) {
+    if whole {
+        let stride = m.stride();
+        let start = m.data_mut().as_mut_ptr().wrapping_add(row * stride + col);
+        for (r, sums) in sums.into_iter().enumerate() {
+            for (p, sum) in sums.into_iter().enumerate() {
+                // SAFETY: as in `load`; the matrix is borrowed mutably.
+                let lanes = unsafe { &mut *start.add(r * stride + p * LANES).cast::<Panel>() };
+                simd.store(if F::ADD { simd.add(simd.load(lanes), sum) } else { sum }, lanes);
+            }
+        }
+    } else {
+        for (r, sums) in sums.into_iter().enumerate() {
+            for (p, sum) in sums.into_iter().enumerate() {
+                let lanes = m.row_mut(row + r).get_mut(col + p * LANES..).unwrap_or_default();
+                simd.store_first(if F::ADD { simd.add(simd.load_or(lanes, 0.0), sum) } else { sum }, lanes);
+            }
+        }
+    }
 }
 
 /// Transposes up to 16 rows of `b` into `panel`: element (t, l) becomes b\[l\]\[t\], and 0 where `b` has no row l.
 #[inline(always)]
-pub(crate) fn pack_panel(b: Mat<'_>, panel: &mut [Panel]) {
-    for l in 0..LANES {
-        if l < b.rows() {
-            for (lanes, x) in panel.iter_mut().zip(b.row(l)) {
-                lanes[l] = *x;
+pub(crate) fn pack_transposed<S: Simd>(simd: S, b: Mat<'_>, panel: &mut [Panel]) {
+    const SIDE: usize = 8;
+    for half in 0..LANES / SIDE {
+        let mut rows: [&[f32]; SIDE] = [&[]; SIDE];
+        for (l, row) in rows.iter_mut().enumerate() {
+            *row = b.row(half * SIDE + l);
+        }
+        let mut done = 0;
+        if rows.iter().all(|row| row.len() >= panel.len()) {
+            for (t, lanes) in panel.as_chunks_mut::<SIDE>().0.iter_mut().enumerate() {
+                let mut square = [&[0.0; SIDE]; SIDE];
+                for (square, row) in square.iter_mut().zip(rows) {
+                    // SAFETY: the panel has at least (t + 1) · 8 rows, and each row as many elements or more.
+                    *square = unsafe { &*row.as_ptr().add(t * SIDE).cast() };
+                }
+                for (lanes, column) in lanes.iter_mut().zip(simd.transpose(square)) {
+                    if let Some(lanes) = lanes.as_chunks_mut().0.get_mut(half) {
+                        *lanes = column;
+                    }
+                }
+                done += SIDE;
             }
-        } else {
-            for lanes in panel.iter_mut() {
-                lanes[l] = 0.0;
+        }
+        for (t, lanes) in panel.iter_mut().enumerate().skip(done) {
+            for (l, row) in rows.iter().enumerate() {
+                if let Some(lane) = lanes.get_mut(half * SIDE + l) {
+                    *lane = row.get(t).copied().unwrap_or(0.0);
+                }
             }
+        }
+    }
+}
+
+/// Copies the columns of `b` from `col` on into panels of `depth` rows, with 0 behind the last column.
+#[inline(always)]
+pub(crate) fn pack_columns<S: Simd>(simd: S, b: Mat<'_>, col: usize, panels: &mut [Panel], depth: usize) {
+    for t in 0..b.rows().min(depth) {
+        let row = b.row(t).get(col..).unwrap_or_default();
+        // Panel p has this row at p · depth + t.
+        let mut column = panels.get_mut(t..).unwrap_or_default().iter_mut().step_by(depth);
+        let (whole, rest) = row.as_chunks();
+        for (lanes, chunk) in column.by_ref().zip(whole) {
+            simd.store(simd.load(chunk), lanes);
+        }
+        if let (false, Some(lanes)) = (rest.is_empty(), column.next()) {
+            simd.store(simd.load_or(rest, 0.0), lanes);
         }
     }
 }

@@ -1,0 +1,256 @@
+//! The fused attention: the scores of a tile become weights and meet the values at once, by the online softmax of Milakov
+//! and Gimelshein 2018.
+
+use core::ops::Range;
+
+use crate::mask::Bounds;
+use crate::matmul::with_rows;
+use crate::scores::{Block, Group, Scores, Sink, TILE, for_runs};
+use crate::simd::{Add, Continue, Kernel, LANES, Panel, Panels, Set, Simd, multiply, pack_columns};
+use crate::softmax::{Weigher, divide, log_sum_exp, max_of, multiply as multiply_row};
+use crate::{Mat, MatMut, Temperature};
+
+/// Queries from which on it pays to copy the values of a tile into panels of 16 columns: a row of V may be a whole page
+/// away from the next, and then few of its columns find room in the nearest cache. Without a cache it never pays.
+const PACK_FROM: usize = if cfg!(target_os = "none") { usize::MAX } else { 12 };
+
+/// Panels of values that are copied: all of them, or only the last one if it is not whole.
+pub(crate) const fn packed_values(n_q: usize, d_v: usize) -> usize {
+    if n_q >= PACK_FROM { d_v.div_ceil(LANES) } else { (!d_v.is_multiple_of(LANES)) as usize }
+}
+
+/// The largest score that a row's weights refer to stays until one is larger by this power of two: no sum of so much
+/// larger weights overflows sooner in any way that counts, and the sums are hardly ever multiplied.
+const SLACK: f32 = 8.0;
+
+pub(crate) struct Fused<'a> {
+    pub(crate) scores: Scores<'a>,
+    pub(crate) values: Values<'a>,
+    pub(crate) out: MatMut<'a>,
+    pub(crate) softmax: Softmax<'a>,
+    pub(crate) log_sum_exp: Option<&'a mut [f32]>,
+}
+
+/// What the weights are made by, and what has come of it so far.
+pub(crate) struct Softmax<'a> {
+    pub(crate) temperature: Temperature,
+    /// What score differences are multiplied by before e is raised to them.
+    pub(crate) factor: f32,
+    /// Each query's reference: its largest score so far, or up to [`SLACK`] below.
+    pub(crate) max: &'a mut [f32],
+    /// Each query's sum of weights so far.
+    pub(crate) sum: &'a mut [f32],
+}
+
+/// The values.
+pub(crate) struct Values<'a> {
+    pub(crate) v: Mat<'a>,
+    /// Of the present tile: all columns, or the last ones if they are no whole panel.
+    pub(crate) packed: &'a mut [Panel],
+    /// The present tile.
+    pub(crate) keys: Range<usize>,
+    /// Whether the values of the tile are finite, once it has been asked.
+    pub(crate) finite: Option<bool>,
+}
+
+struct Online<'o, 'a> {
+    values: &'o mut Values<'a>,
+    out: &'o mut MatMut<'a>,
+    softmax: &'o mut Softmax<'a>,
+}
+
+impl Kernel for Fused<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(mut self, simd: S) {
+        self.softmax.max.fill(f32::NEG_INFINITY);
+        self.softmax.sum.fill(0.0);
+        let Self { scores, values, out, softmax, log_sum_exp: _ } = &mut self;
+        scores.run(simd, &mut Online { values, out, softmax });
+        for (i, sum) in self.softmax.sum.iter().enumerate() {
+            divide(simd, self.out.row_mut(i), *sum);
+        }
+        if let Some(l) = self.log_sum_exp {
+            let Softmax { max, sum, factor, temperature } = self.softmax;
+            for ((l, max), sum) in l.iter_mut().zip(max).zip(sum) {
+                *l = log_sum_exp(*max, *sum, factor, temperature);
+            }
+        }
+    }
+}
+
+impl Sink for Online<'_, '_> {
+    #[inline(always)]
+    fn begin<S: Simd>(&mut self, simd: S, keys: Range<usize>) {
+        self.values.begin(simd, keys);
+    }
+
+    #[inline(always)]
+    fn take<S: Simd>(&mut self, simd: S, bounds: &Bounds<'_>, block: Block<'_>) {
+        let Block { groups, row: start, mut scores, .. } = block;
+        simd.call(Weigh { groups, start, scores: &mut scores, softmax: self.softmax, out: self.out });
+        let weights = scores.view();
+        let columns = self.values.v.cols();
+        match groups {
+            [group] if group.rows == 1 => self.add_wide::<S, 1, 4>(simd, weights, group, bounds),
+            [group] if group.rows == 2 => self.add_wide::<S, 2, 2>(simd, weights, group, bounds),
+            _ => {
+                for col in (0..columns).step_by(LANES) {
+                    for_runs!(groups, |group| (group.first, group.end, group.hides, group.begins), |first, count| {
+                        let weights = weights.rows_from(first.row - start, first.rows * count);
+                        with_rows!(first.rows, R => self.add::<S, R, 1>(simd, weights, first, bounds, col));
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// The scores of a block become weights; where one rose above the reference of its row, the sums so far are brought to the
+/// new one.
+struct Weigh<'w, 's, 'a> {
+    groups: &'w [Group],
+    start: usize,
+    scores: &'w mut MatMut<'s>,
+    softmax: &'w mut Softmax<'a>,
+    out: &'w mut MatMut<'a>,
+}
+
+impl Kernel for Weigh<'_, '_, '_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let Self { groups, start, scores, softmax, out } = self;
+        let Softmax { temperature, factor, max, sum } = softmax;
+        let factor = *factor * core::f32::consts::LOG2_E;
+        let slack = if temperature.is_zero() { 0.0 } else { SLACK };
+        for group in groups {
+            for row in group.row..group.row + group.rows {
+                let scores = scores.row_mut(row - start).get_mut(group.lanes()).unwrap_or_default();
+                let (Some(reference), Some(sum)) = (max.get_mut(row), sum.get_mut(row)) else { return };
+                temperature.prepare(scores);
+                let scores = scores.as_chunks_mut().0;
+                let max = simd.reduce_max(max_of(simd, scores, simd.splat(f32::NEG_INFINITY)));
+                if (max - *reference) * factor > slack {
+                    if *sum != 0.0 {
+                        let earlier = Weigher::new(simd, *reference, factor, *temperature);
+                        let rescale = Weigher::new(simd, max, factor, *temperature).rescale_by_2(simd, &earlier);
+                        *sum *= rescale;
+                        multiply_row(simd, out.row_mut(row), rescale);
+                    }
+                    *reference = max;
+                }
+                *sum += Weigher::new(simd, *reference, factor, *temperature).weigh_by_2(simd, scores);
+            }
+        }
+    }
+}
+
+impl Online<'_, '_> {
+    #[inline(always)]
+    fn add_wide<S: Simd, const R: usize, const P: usize>(
+        &mut self,
+        simd: S,
+        weights: Mat<'_>,
+        group: &Group,
+        bounds: &Bounds<'_>,
+    ) {
+        let columns = self.values.v.cols();
+        let mut col = 0;
+        while col + P * LANES <= columns {
+            self.add::<S, R, P>(simd, weights, group, bounds, col);
+            col += P * LANES;
+        }
+        for col in (col..columns).step_by(LANES) {
+            self.add::<S, R, 1>(simd, weights, group, bounds, col);
+        }
+    }
+
+    /// out += weights · v, for the rows of `weights`, the first of which is the group's, `R` at a time, and `P` times 16
+    /// columns from `col` on.
+    #[inline(always)]
+    fn add<S: Simd, const R: usize, const P: usize>(
+        &mut self,
+        simd: S,
+        weights: Mat<'_>,
+        group: &Group,
+        bounds: &Bounds<'_>,
+        col: usize,
+    ) {
+        let keys = group.end - group.first;
+        let weights = weights.block(0, weights.rows(), group.first, keys);
+        let mut out = self.out.rows_from(group.row);
+        if !group.hides || self.values.is_finite(simd) {
+            let values = self.values.panels(col, group.first, keys);
+            if group.begins {
+                multiply::<S, Set, R, P>(simd, weights, values, &mut out, col);
+            } else {
+                multiply::<S, Add, R, P>(simd, weights, values, &mut out, col);
+            }
+            return;
+        }
+        // 0 · NaN is NaN: a hidden value must not take part at all.
+        for r in 0..weights.rows() {
+            let mut sums = [[0.0; LANES]; P];
+            let Ok(mut sums) = MatMut::new(sums.as_flattened_mut(), 1, P * LANES) else { return };
+            for t in (0..keys).filter(|t| bounds.sees(group.row + r, self.values.keys.start + group.first + t)) {
+                let value = self.values.panels(col, group.first + t, 1);
+                multiply::<S, Continue, 1, P>(simd, weights.block(r, 1, t, 1), value, &mut sums, 0);
+            }
+            let out = out.row_mut(r).get_mut(col..).unwrap_or_default();
+            for (out, sum) in out.iter_mut().zip(sums.row_mut(0)) {
+                *out = if group.begins { *sum } else { *out + *sum };
+            }
+        }
+    }
+}
+
+impl Values<'_> {
+    #[inline(always)]
+    fn begin<S: Simd>(&mut self, simd: S, keys: Range<usize>) {
+        let v = self.v.rows_from(keys.start, keys.len());
+        let depth = self.depth();
+        let in_place = v.cols().div_ceil(LANES) - self.packed.len() / depth;
+        pack_columns(simd, v, in_place * LANES, self.packed, depth);
+        self.keys = keys;
+        self.finite = None;
+    }
+
+    /// Rows of a packed panel.
+    #[inline(always)]
+    fn depth(&self) -> usize {
+        TILE.min(self.v.rows()).max(1)
+    }
+
+    /// Of the panels that column `col` begins: `keys` rows from key `first` of the tile on.
+    #[inline(always)]
+    fn panels(&self, col: usize, first: usize, keys: usize) -> Panels<'_> {
+        let depth = self.depth();
+        let in_place = self.v.cols().div_ceil(LANES) - self.packed.len() / depth;
+        if col / LANES < in_place {
+            Panels::in_place(self.v.block(self.keys.start + first, keys, col, self.v.cols()))
+        } else {
+            Panels::packed(self.packed, depth).from(col / LANES - in_place).rows(first, keys)
+        }
+    }
+
+    /// Whether all values of the tile are finite.
+    #[inline(always)]
+    fn is_finite<S: Simd>(&mut self, simd: S) -> bool {
+        if let Some(known) = self.finite {
+            return known;
+        }
+        let mut sum = simd.splat(0.0);
+        for i in self.keys.clone() {
+            for chunk in self.v.row(i).chunks(LANES) {
+                // 0 · x is 0 for finite x, and NaN else.
+                sum = simd.mul_add(simd.load_or(chunk, 0.0), simd.splat(0.0), sum);
+            }
+        }
+        let finite = simd.reduce_add(sum) == 0.0;
+        self.finite = Some(finite);
+        finite
+    }
+}

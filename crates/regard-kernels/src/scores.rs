@@ -1,0 +1,219 @@
+//! The scores of attention, tile by tile: steps 1 to 3 of [`Attention`](crate::Attention).
+
+use core::ops::Range;
+
+use crate::mask::Bounds;
+use crate::matmul::{GROUP, next_groups, with_rows};
+use crate::simd::{LANES, Panel, Panels, Set, Simd, multiply, pack_transposed};
+use crate::softmax::multiply as multiply_row;
+use crate::{Mat, MatMut};
+
+/// Keys a tile: the maximum and the sums of a row are brought up to date once a tile, in this fixed grid of keys.
+pub(crate) const TILE: usize = 256;
+/// Queries that meet a panel of keys or values while it is in the nearest cache. Without a cache, only memory counts.
+pub(crate) const BLOCK: usize = if cfg!(target_os = "none") { GROUP } else { 18 };
+
+/// Computes the scores tile by tile.
+pub(crate) struct Scores<'a> {
+    pub(crate) q: Mat<'a>,
+    pub(crate) k: Mat<'a>,
+    pub(crate) steps: Steps,
+    pub(crate) bounds: Bounds<'a>,
+    /// The tile's keys, transposed: a panel of d_k rows for every 16 keys.
+    pub(crate) panels: &'a mut [Panel],
+    /// The scores of a block of queries, in whole panels.
+    pub(crate) tile: MatMut<'a>,
+}
+
+/// What is done to the dot products before the mask.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Steps {
+    /// `None` where who takes the scores multiplies by it in a step of its own.
+    pub(crate) scale: Option<f32>,
+    pub(crate) softcap: Option<f32>,
+}
+
+/// Neighbouring queries that are computed together, and what of a tile they may see.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Group {
+    /// The first query.
+    pub(crate) row: usize,
+    /// From 1 to 6 queries.
+    pub(crate) rows: usize,
+    /// The first key that one of them may see, counted from the tile's start, and the one behind the last.
+    pub(crate) first: usize,
+    pub(crate) end: usize,
+    /// Whether some of them may be kept from some of these keys.
+    pub(crate) hides: bool,
+    /// Whether this is the first tile of which one of them sees something.
+    pub(crate) begins: bool,
+}
+
+/// Calls `$body` for each run of neighbouring groups of one size that agree in what `$key` says of them, with the first
+/// group and the number of them.
+macro_rules! for_runs {
+    ($groups:expr, |$group:ident| $key:expr, |$first:ident, $count:ident| $body:expr) => {{
+        let mut rest: &[Group] = $groups;
+        while let [$first, ..] = rest {
+            let key = |$group: &Group| ($group.rows, $key);
+            let $count = rest.iter().take_while(|group| key(group) == key($first)).count();
+            $body;
+            rest = rest.get($count..).unwrap_or_default();
+        }
+    }};
+}
+pub(crate) use for_runs;
+
+impl Group {
+    /// Their keys in whole panels.
+    #[inline(always)]
+    pub(crate) fn lanes(&self) -> Range<usize> {
+        self.first / LANES * LANES..self.end.next_multiple_of(LANES)
+    }
+}
+
+/// The groups of a block, and their scores for the keys of a tile.
+pub(crate) struct Block<'a> {
+    /// The tile's first key.
+    pub(crate) start: usize,
+    /// The block's first query, whose scores are the first row.
+    pub(crate) row: usize,
+    pub(crate) groups: &'a [Group],
+    pub(crate) scores: MatMut<'a>,
+}
+
+/// What becomes of the scores.
+pub(crate) trait Sink {
+    /// A tile of these keys begins.
+    fn begin<S: Simd>(&mut self, simd: S, keys: Range<usize>);
+    /// The scores of a block, in whole panels: −∞ where a query of a group may not see a key of the group's panels.
+    fn take<S: Simd>(&mut self, simd: S, bounds: &Bounds<'_>, block: Block<'_>);
+}
+
+impl Scores<'_> {
+    #[inline(always)]
+    pub(crate) fn run<S: Simd>(&mut self, simd: S, sink: &mut impl Sink) {
+        let (n_q, n_k) = (self.q.rows(), self.k.rows());
+        let seen = if n_q == 0 { 0..0 } else { self.bounds.range_of_rows(0, n_q) };
+        for start in (seen.start / TILE * TILE..seen.end).step_by(TILE) {
+            let keys = start..(start + TILE).min(n_k);
+            self.pack(simd, start, &intersect(&keys, &seen));
+            sink.begin(simd, keys.clone());
+            for row in (0..n_q).step_by(BLOCK) {
+                self.block(simd, row, BLOCK.min(n_q - row), &keys, sink);
+            }
+        }
+    }
+
+    /// Transposes those panels of the tile that some query sees.
+    #[inline(always)]
+    fn pack<S: Simd>(&mut self, simd: S, start: usize, seen: &Range<usize>) {
+        let d_k = self.q.cols();
+        let first = (seen.start - start) / LANES;
+        let panels = first..(seen.end - start).div_ceil(LANES);
+        // For d_k = 0 there is nothing to transpose.
+        for (p, panel) in self.panels.chunks_exact_mut(d_k.max(1)).enumerate().take(panels.end).skip(panels.start) {
+            pack_transposed(simd, self.k.rows_from(start + p * LANES, LANES), panel);
+        }
+    }
+
+    #[inline(always)]
+    fn block<S: Simd>(&mut self, simd: S, row: usize, rows: usize, keys: &Range<usize>, sink: &mut impl Sink) {
+        let mut groups = [Group::default(); BLOCK / GROUP];
+        let mut seen = 0..0;
+        let (mut next, end) = (row, row + rows);
+        let mut count = 0;
+        while next < end {
+            let (size, many) = next_groups(end - next);
+            for group in groups.iter_mut().skip(count).take(many) {
+                let range = self.bounds.range_of_rows(next, size);
+                let keys_seen = intersect(keys, &range);
+                *group = Group { row: next, rows: size, ..Group::default() };
+                if !keys_seen.is_empty() {
+                    group.begins = range.start >= keys.start;
+                    group.hides = self.bounds.may_hide(next, size, &keys_seen);
+                    (group.first, group.end) = (keys_seen.start - keys.start, keys_seen.end - keys.start);
+                    seen = if seen.is_empty() { group.lanes() } else { seen.start..seen.end.max(group.end) };
+                }
+                next += size;
+            }
+            count += many;
+        }
+        if seen.is_empty() {
+            return;
+        }
+        let groups = groups.get(..count).unwrap_or_default();
+        match groups {
+            // Few queries: several panels at once, so that there are chains enough to keep the multipliers busy.
+            [group] if group.rows == 1 => self.multiply_wide::<S, 1, 4>(simd, group),
+            [group] if group.rows == 2 => self.multiply_wide::<S, 2, 2>(simd, group),
+            _ => {
+                for lane in seen.step_by(LANES) {
+                    for_runs!(groups, |group| group.lanes().contains(&lane), |first, count| {
+                        if first.lanes().contains(&lane) {
+                            with_rows!(first.rows, R => self.multiply::<S, R, 1>(simd, row, first.row, count, lane));
+                        }
+                    });
+                }
+            }
+        }
+        for group in groups {
+            self.mask(simd, row, keys.start, group);
+        }
+        let scores = self.tile.rows_from(0);
+        sink.take(simd, &self.bounds, Block { start: keys.start, row, groups, scores });
+    }
+
+    #[inline(always)]
+    fn multiply_wide<S: Simd, const R: usize, const P: usize>(&mut self, simd: S, group: &Group) {
+        let mut lanes = group.lanes();
+        while lanes.len() >= P * LANES {
+            self.multiply::<S, R, P>(simd, group.row, group.row, 1, lanes.start);
+            lanes.start += P * LANES;
+        }
+        for lane in lanes.step_by(LANES) {
+            self.multiply::<S, R, 1>(simd, group.row, group.row, 1, lane);
+        }
+    }
+
+    /// The dot products of `groups` × `R` queries with `P` panels of keys, from key `lane` of the tile on.
+    #[inline(always)]
+    fn multiply<S: Simd, const R: usize, const P: usize>(
+        &mut self,
+        simd: S,
+        block: usize,
+        row: usize,
+        groups: usize,
+        lane: usize,
+    ) {
+        let panels = Panels::packed(self.panels, self.q.cols()).from(lane / LANES);
+        let q = self.q.rows_from(row, groups * R);
+        multiply::<S, Set, R, P>(simd, q, panels, &mut self.tile.rows_from(row - block), lane);
+    }
+
+    /// Scale, soft cap, additive mask, and −∞ for what a query of the group may not see.
+    #[inline(always)]
+    fn mask<S: Simd>(&mut self, simd: S, block: usize, start: usize, group: &Group) {
+        let lanes = group.lanes();
+        let Steps { scale, softcap } = self.steps;
+        if lanes == (group.first..group.end) && !group.hides && scale.is_none() && softcap.is_none() {
+            return;
+        }
+        for row in group.row..group.row + group.rows {
+            let scores = self.tile.row_mut(row - block).get_mut(lanes.clone()).unwrap_or_default();
+            if let Some(scale) = scale {
+                multiply_row(simd, scores, scale);
+            }
+            if let Some(cap) = softcap {
+                for score in scores.iter_mut() {
+                    *score = cap * libm::tanhf(*score / cap);
+                }
+            }
+            self.bounds.apply(row, start + lanes.start, scores);
+        }
+    }
+}
+
+fn intersect(a: &Range<usize>, b: &Range<usize>) -> Range<usize> {
+    a.start.max(b.start)..a.end.min(b.end)
+}
