@@ -1,6 +1,9 @@
-//! The same bits, whichever way one comes to the kernels.
+//! The same bits, whichever way one comes to the kernels, and whatever is computed beside them.
 
-use regard::{Attention, Heads, Position, Threads};
+#![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
+
+use proptest::prelude::*;
+use regard::{Attention, Heads, Linear, MultiHeadAttention, Position, Sequences, Threads};
 use regard_firmware::Robotics;
 use regard_kernels::{Mask, Mat, MatMut, attention_scratch_len};
 use regard_walkthrough::{Example, Settings, Walkthrough};
@@ -18,19 +21,133 @@ fn the_firmware_computes_what_the_window_shows() {
     assert_eq!(bits(firmware.output.as_flattened()), step("output"));
 }
 
+/// Numbers between −1 and 1 that look random and are the same everywhere.
+fn numbers(len: usize, seed: u64) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 40) as f32 / (1 << 23) as f32 - 1.0
+    };
+    (0..len).map(|_| next()).collect()
+}
+
+/// The sizes of an attention: a key/value head for every `group` query heads.
+#[derive(Clone, Copy, Debug)]
+struct Sizes {
+    batch: usize,
+    kv_heads: usize,
+    group: usize,
+    n_q: usize,
+    n_k: usize,
+    d_k: usize,
+    d_v: usize,
+}
+
+/// The layer's rows, for each number of threads, are those that the kernel gives for each query alone. Looks at every
+/// `step`th row.
+fn check(sizes: Sizes, causal: Option<Position>, threads: &[Threads], step: usize) {
+    let Sizes { batch, kv_heads, group, n_q, n_k, d_k, d_v } = sizes;
+    let heads = kv_heads * group;
+    let (q, k) = (numbers(batch * heads * n_q * d_k, 1), numbers(batch * kv_heads * n_k * d_k, 2));
+    let v = numbers(batch * kv_heads * n_k * d_v, 3);
+    let layer = |threads: &Threads| {
+        let mut attention = Attention::new().threads(threads.clone());
+        if let Some(position) = causal {
+            attention = attention.causal(position);
+        }
+        let (q, k) = (Heads::new("q", &q, [batch, heads, n_q, d_k]), Heads::new("k", &k, [batch, kv_heads, n_k, d_k]));
+        let v = Heads::new("v", &v, [batch, kv_heads, n_k, d_v]);
+        let (out, log_sum_exp) = attention.forward_with_log_sum_exp(q.unwrap(), k.unwrap(), v.unwrap()).unwrap();
+        (bits(&out), bits(&log_sum_exp))
+    };
+    let (out, log_sum_exp) = layer(&Threads::ONE);
+    for threads in threads {
+        assert!(
+            layer(threads) == (out.clone(), log_sum_exp.clone()),
+            "{} threads: {sizes:?}, {causal:?}",
+            threads.count()
+        );
+    }
+
+    let mask = causal.map_or(Mask::NONE, |position| Mask::NONE.causal(position));
+    let mut scratch = vec![f32::NAN; attention_scratch_len(1, n_k, d_k)];
+    for row in (0..batch * heads * n_q).step_by(step) {
+        let (head, i) = (row / n_q, row % n_q);
+        let kv = head / group; // heads of all batch entries, one after another
+        let k = Mat::new(&k[kv * n_k * d_k..], n_k, d_k).unwrap();
+        let v = Mat::new(&v[kv * n_k * d_v..], n_k, d_v).unwrap();
+        let (mut alone, mut alone_lse) = (vec![f32::NAN; d_v], [f32::NAN]);
+        let q = Mat::new(&q[row * d_k..], 1, d_k).unwrap();
+        regard_kernels::Attention::new()
+            .mask(mask.rows(i, 1, n_q, n_k))
+            .forward_with_log_sum_exp(q, k, v, MatMut::new(&mut alone, 1, d_v).unwrap(), &mut alone_lse, &mut scratch)
+            .unwrap();
+        assert_eq!(bits(&alone), out[row * d_v..][..d_v], "head {head}, query {i}: {sizes:?}, {causal:?}");
+        assert_eq!(bits(&alone_lse), log_sum_exp[row..=row], "head {head}, query {i}: {sizes:?}, {causal:?}");
+    }
+}
+
+fn threads() -> Vec<Threads> {
+    [2, 3, 8].map(|n| Threads::new(n).unwrap()).into()
+}
+
 #[test]
-fn the_parallel_layer_gives_the_kernels_bits() {
-    let (heads, n, d) = (3, 200, 24);
-    let data: Vec<f32> = (0..heads * n * d).map(|i| ((i * 7919) % 1013) as f32 / 506.5 - 1.0).collect();
-    let x = Heads::new("x", &data, [1, heads, n, d]).unwrap();
+fn a_row_of_the_parallel_layer_is_that_of_its_query_alone() {
+    let sizes = |batch, kv_heads, group, n_q, n_k, d_k, d_v| Sizes { batch, kv_heads, group, n_q, n_k, d_k, d_v };
+    // Enough work that all threads take part.
+    for sizes in [
+        sizes(1, 1, 1, 500, 500, 64, 64),
+        sizes(2, 2, 3, 130, 200, 24, 40),
+        sizes(1, 3, 1, 301, 301, 20, 20),
+        sizes(3, 8, 1, 65, 65, 64, 64),
+        sizes(1, 3, 3, 1, 2048, 64, 64), // one token after another
+        sizes(5, 1, 8, 7, 300, 33, 17),
+    ] {
+        for causal in [None, Some(Position::TopLeft), Some(Position::BottomRight)] {
+            check(sizes, causal, &threads(), 13);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn a_row_is_the_same_in_any_batch_among_any_heads_and_rows(
+        (batch, kv_heads, group) in (1_usize..4, 1_usize..4, 1_usize..4),
+        (n_q, n_k, d_k, d_v) in (1_usize..71, 0_usize..140, 0_usize..70, 0_usize..70),
+        causal in prop_oneof![
+            Just(None),
+            Just(Some(Position::TopLeft)),
+            Just(Some(Position::BottomRight)),
+            (-20_isize..140).prop_map(|offset| Some(Position::Offset(offset))),
+        ],
+    ) {
+        check(Sizes { batch, kv_heads, group, n_q, n_k, d_k, d_v }, causal, &[Threads::default()], 1);
+    }
+}
+
+#[test]
+fn the_number_of_threads_does_not_show_in_a_layer_with_projections() {
+    let (heads, kv_heads, d_model, n) = (6, 2, 48, 260);
+    let linear = |outputs: usize, seed| {
+        let layer = Linear::new(numbers(d_model * outputs, seed), d_model, outputs).unwrap();
+        layer.with_bias(numbers(outputs, seed + 1)).unwrap()
+    };
+    let kv = d_model / heads * kv_heads;
     let layer =
-        Attention::new().causal(Position::BottomRight).threads(Threads::new(3).unwrap()).forward(x, x, x).unwrap();
-    for (head, layer) in data.chunks(n * d).zip(layer.chunks(n * d)) {
-        let x = Mat::new(head, n, d).unwrap();
-        let mut out = vec![0.0; n * d];
-        let mut scratch = vec![0.0; attention_scratch_len(n, n, d)];
-        let kernel = regard_kernels::Attention::new().mask(Mask::NONE.causal(Position::BottomRight));
-        kernel.forward(x, x, x, MatMut::new(&mut out, n, d).unwrap(), &mut scratch).unwrap();
-        assert_eq!(bits(&out), bits(layer));
+        MultiHeadAttention::new(heads, linear(d_model, 1), linear(kv, 3), linear(kv, 5), linear(d_model, 7)).unwrap();
+    let x = numbers(2 * n * d_model, 9);
+    let x = Sequences::new(&x, [2, n, d_model]).unwrap();
+    let run = |threads: Threads| {
+        let attention = Attention::new().causal(Position::TopLeft).threads(threads);
+        bits(&layer.forward(x, x, x, &attention).unwrap())
+    };
+    let one = run(Threads::ONE);
+    for threads in threads() {
+        let count = threads.count();
+        assert!(run(threads) == one, "{count} threads");
     }
 }

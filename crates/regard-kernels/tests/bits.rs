@@ -1,4 +1,5 @@
-//! The same bits on every machine: recorded once, compared everywhere. Tiers with fused multiply-add (AVX2, NEON, `wide`
+//! The same bits, whatever is computed beside a row and through whichever door; and on every machine: recorded once,
+//! compared everywhere. Tiers with fused multiply-add (AVX2, NEON, `wide`
 //! compiled for FMA) share one record, tiers without it (SSE2, wasm, scalar) the other.
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
@@ -6,7 +7,10 @@
 mod common;
 
 use common::{Case, Matrix, Random};
-use regard_kernels::{Position, Stage, Tier, cosine_similarity, dot, matmul, matmul_transposed, norm};
+use regard_kernels::{
+    Position, Stage, Temperature, Tier, attention_scratch_len, cosine_similarity, dot, fixed, matmul,
+    matmul_transposed, norm, softmax,
+};
 
 /// Fowler, Noll and Vo's hash (1a, 64 bits) of the numbers' bits.
 fn hash(numbers: &[f32]) -> u64 {
@@ -22,6 +26,12 @@ fn is_fused() -> bool {
     let mut out = [[0.0]];
     matmul((&[[1.0, x]]).into(), (&[[-(1.0 + 2_f32.powi(-12))], [x]]).into(), (&mut out).into()).unwrap();
     out[0][0] != 0.0
+}
+
+#[test]
+fn a_multiply_add_rounds_once_where_the_tier_has_it_fused() {
+    let portable = cfg!(any(target_feature = "fma", all(target_arch = "aarch64", target_feature = "neon")));
+    assert_eq!(is_fused(), Tier::active() == Tier::Avx2 || portable, "{}", Tier::active().name());
 }
 
 #[test]
@@ -77,4 +87,111 @@ fn results_have_the_recorded_bits() {
     };
     let tier = Tier::active().name();
     assert_eq!(found, expected, "{tier}, fused: {}; found {found:#018x?}", is_fused());
+}
+
+#[test]
+fn a_row_is_the_same_among_any_number_of_rows() {
+    const MOST: usize = 70;
+    let random = &mut Random(3);
+    for (n_k, d_k, d_v) in [(130, 24, 40), (70, 64, 64), (65, 3, 17)] {
+        let mut case = Case::random(MOST, n_k, d_k, d_v, random);
+        for causal in [None, Some(Position::TopLeft), Some(Position::Offset(30))] {
+            case.causal = causal;
+            let whole = case.run();
+            for rows in 1..=MOST {
+                let first: Vec<usize> = (0..rows).collect();
+                let found = Case { q: case.q.pick(&first), ..case.clone() }.run();
+                assert_eq!(found.out.bits(), whole.out.pick(&first).bits(), "{rows} rows, d {d_k}, {causal:?}");
+                assert_eq!(common::bits(&found.log_sum_exp), common::bits(&whole.log_sum_exp[..rows]), "{rows} rows");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_element_of_a_large_product_is_that_of_its_row_and_column() {
+    let random = &mut Random(4);
+    for (m, k, n) in [(150, 600, 140), (13, 1100, 300), (400, 70, 65)] {
+        let (a, b) = (Matrix::random(m, k, 1.0, random), Matrix::random(k, n, 1.0, random));
+        let product = |a: &Matrix, b: &Matrix| {
+            let (mut out, mut transposed) = (Matrix::filled(a.rows, b.cols, 7.0), Matrix::filled(a.rows, b.cols, 7.0));
+            matmul(a.view(), b.view(), out.view_mut()).unwrap();
+            matmul_transposed(a.view(), b.transposed().view(), transposed.view_mut()).unwrap();
+            assert_eq!(out.bits(), transposed.bits(), "{} × {} × {}, transposed", a.rows, a.cols, b.cols);
+            out
+        };
+        let whole = product(&a, &b);
+        for i in (0..m).step_by(7) {
+            assert_eq!(product(&a.pick(&[i]), &b).bits(), whole.pick(&[i]).bits(), "row {i} of {m} × {k} × {n}");
+        }
+        for j in (0..n).step_by(11) {
+            let column = product(&a, &b.pick_cols(&[j]));
+            assert_eq!(column.bits(), whole.pick_cols(&[j]).bits(), "column {j} of {m} × {k} × {n}");
+        }
+    }
+}
+
+fn array<const R: usize, const C: usize>(m: &Matrix) -> [[f32; C]; R] {
+    core::array::from_fn(|i| m.row(i).try_into().unwrap())
+}
+
+/// The door for shapes known at compile time against the one for all.
+fn check_fixed_attention<const N_Q: usize, const N_K: usize, const D: usize, const SCRATCH: usize>() {
+    let mut case = Case::random(N_Q, N_K, D, D, &mut Random(5));
+    for causal in [None, Some(Position::BottomRight)] {
+        case.causal = causal;
+        let (q, k, v) = (array::<N_Q, D>(&case.q), array::<N_K, D>(&case.k), array::<N_K, D>(&case.v));
+        let (mut out, mut log_sum_exp) = ([[7.0; D]; N_Q], [7.0; N_Q]);
+        let (mut scratch, attention, expected) = ([f32::NAN; SCRATCH], case.attention(), case.run());
+        fixed::attention(&attention, &q, &k, &v, &mut out, &mut scratch).unwrap();
+        assert_eq!(common::bits(out.as_flattened()), expected.out.bits(), "{N_Q} × {N_K} × {D}, {causal:?}");
+        fixed::attention_with_log_sum_exp(&attention, &q, &k, &v, &mut out, &mut log_sum_exp, &mut scratch).unwrap();
+        assert_eq!(common::bits(out.as_flattened()), expected.out.bits(), "{N_Q} × {N_K} × {D}, {causal:?}");
+        assert_eq!(common::bits(&log_sum_exp), common::bits(&expected.log_sum_exp), "{N_Q} × {N_K} × {D}, {causal:?}");
+        let mut weights = [[7.0; N_K]; N_Q];
+        fixed::attention_weights(&attention, &q, &k, &mut weights, &mut scratch).unwrap();
+        assert_eq!(common::bits(weights.as_flattened()), case.scores(Stage::Weights).bits(), "{N_Q} × {N_K} × {D}");
+    }
+}
+
+fn check_fixed_product<const M: usize, const K: usize, const N: usize>() {
+    let random = &mut Random(6);
+    let (a, b) = (Matrix::random(M, K, 1.0, random), Matrix::random(K, N, 1.0, random));
+    let mut expected = Matrix::filled(M, N, 7.0);
+    matmul(a.view(), b.view(), expected.view_mut()).unwrap();
+    let (a, b, bt) = (array::<M, K>(&a), array::<K, N>(&b), array::<N, K>(&b.transposed()));
+    assert_eq!(common::bits(fixed::matmul(&a, &b).as_flattened()), expected.bits(), "{M} × {K} × {N}");
+    let transposed = fixed::matmul_transposed(&a, &bt);
+    assert_eq!(common::bits(transposed.as_flattened()), expected.bits(), "{M} × {K} × {N}, transposed");
+}
+
+fn check_fixed_vectors<const N: usize>() {
+    let random = &mut Random(7);
+    let [x, y]: [[f32; N]; 2] = core::array::from_fn(|_| core::array::from_fn(|_| random.within(3.0)));
+    let found = [fixed::dot(&x, &y), fixed::norm(&x), fixed::cosine_similarity(&x, &y)];
+    let expected = [dot(&x, &y).unwrap(), norm(&x), cosine_similarity(&x, &y).unwrap()];
+    assert_eq!(common::bits(&found), common::bits(&expected), "{N} elements");
+    for temperature in [Temperature::ONE, Temperature::ZERO, Temperature::INFINITE] {
+        let mut expected = x;
+        softmax(&mut expected, temperature);
+        assert_eq!(common::bits(&fixed::softmax(&x, temperature)), common::bits(&expected), "softmax of {N} elements");
+    }
+}
+
+#[test]
+fn both_doors_give_the_same_bits() {
+    macro_rules! attention {
+        ($([$n_q:literal, $n_k:literal, $d:literal])+) => {
+            $(check_fixed_attention::<$n_q, $n_k, $d, { attention_scratch_len($n_q, $n_k, $d) }>();)+
+        };
+    }
+    attention!([1, 1, 1] [1, 5, 4] [3, 3, 4] [4, 4, 8] [5, 17, 3] [6, 64, 16] [7, 65, 24] [16, 16, 16] [33, 40, 64] [1, 200, 64]);
+    macro_rules! product {
+        ($([$m:literal, $k:literal, $n:literal])+) => { $(check_fixed_product::<$m, $k, $n>();)+ };
+    }
+    product!([1, 1, 1] [2, 3, 5] [4, 4, 4] [7, 1, 9] [8, 8, 8] [13, 33, 17] [16, 16, 16] [5, 100, 15] [32, 32, 32] [64, 64, 64]);
+    macro_rules! vectors {
+        ($($n:literal)+) => { $(check_fixed_vectors::<$n>();)+ };
+    }
+    vectors!(0 1 3 7 8 15 16 17 31 33 63 64 65 100 129 300);
 }
