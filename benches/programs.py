@@ -1,5 +1,6 @@
 """Runs the programs that measure, and gives their lines."""
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -24,12 +25,22 @@ def regard(args):
     return lines([regard_program(), "bench", *args])
 
 
+def rust_peers_program():
+    return os.environ.get("REGARD_PEERS", BENCHES / "peers/target/release/regard-peers")
+
+
+def installed(name):
+    if name in RUST_PEERS:
+        return os.path.exists(rust_peers_program())
+    return importlib.util.find_spec("torch" if name == "torch" else "onnxruntime") is not None
+
+
 def peer(name, args, peak):
     """The line of a peer; None if it has nothing of the kind."""
     if name in PYTHON_PEERS:
         command = [sys.executable, BENCHES / "peers/peers.py", *args, "--peak", str(peak)]
     else:
-        command = [os.environ.get("REGARD_PEERS", BENCHES / "peers/target/release/regard-peers"), *args]
+        command = [rust_peers_program(), *args]
     found = lines([*command, "--impl", name])
     return found[0] if found else None
 

@@ -21,6 +21,7 @@ import programs
 ROOT = programs.BENCHES.parent
 MATMUL = ["gemm", "nano-gemm", "matrixmultiply", "nalgebra", "faer", "torch", "onnxruntime"]
 ATTENTION = ["torch", "ort-mha", "ort-gqa", "ort-attention", "candle-nn", "burn-flex"]
+SOFTMAX = ["rten-vecmath", "candle-nn", "torch", "onnxruntime"]
 FIXED = ["nalgebra-static", "nano-gemm", "gemm", "matrixmultiply", "faer"]
 
 # (what it is called, the flags of `regard bench`, the name of ours, its peers)
@@ -46,8 +47,8 @@ ROWS = [
     ),
     *((f"dot, {n}", f"dot --dim {n}", "kernel", ["numkong", "nalgebra"]) for n in (256, 1024, 4096)),
     *(
-        (f"softmax, {n}", f"softmax --queries 1 --keys {n}", "kernel", ["rten-vecmath", "onnxruntime", "torch", "candle-nn"])
-        for n in (64, 512, 4096)
+        (f"softmax, {rows} rows of {n}", f"softmax --queries {rows} --keys {n}", "kernel", SOFTMAX)
+        for rows, n in ((1024, 64), (128, 512), (16, 4096))
     ),
 ]
 NAMES = ["naive", "kernel", "multi-head", "fixed"]
@@ -69,6 +70,9 @@ def main():
 
 
 def measure(rows, passes, folder):
+    missing = [name for name in programs.PEERS if not programs.installed(name)]
+    if missing:
+        print(f"not installed: {', '.join(missing)}", file=sys.stderr)
     header = {
         "date": datetime.date.today().isoformat(),
         "cpu": cpu(),
@@ -82,7 +86,8 @@ def measure(rows, passes, folder):
         for count, (row, flags, ours, peers) in enumerate(rows, 1):
             print(f"{count:>3}/{len(rows)} {row}", file=sys.stderr)
             for turn in range(passes):
-                for line in turn_of(flags.split(), ours, peers, naive=turn == 0):
+                present = [peer for peer in peers if peer not in missing]
+                for line in turn_of(flags.split(), ours, present, naive=turn == 0):
                     print(json.dumps({"row": row, "pass": turn} | line), file=file, flush=True)
 
 
