@@ -129,7 +129,7 @@ def medians(lines):
     rows = {}
     for line in lines:
         rows.setdefault(line["row"], {}).setdefault(line["impl"], []).append(line)
-    middle = lambda turns: sorted(turns, key=lambda line: line["median_s"])[len(turns) // 2]
+    middle = lambda turns: sorted(turns, key=lambda line: line["median_s"])[(len(turns) - 1) // 2]
     return {row: {name: middle(turns) for name, turns in found.items()} for row, found in rows.items()}
 
 

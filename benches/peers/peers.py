@@ -9,7 +9,10 @@ import argparse
 import json
 import os
 import statistics
+import sys
 import time
+
+import numpy
 
 ROUNDS, SAMPLE, BUDGET = 21, 0.005, 4.0
 
@@ -209,7 +212,10 @@ def line(args, name, seconds):
 def main():
     args = arguments()
     calls = {}
-    for library in [pytorch, onnx_runtime]:
+    libraries = [pytorch, onnx_runtime]
+    if args.impl:  # to import both takes seconds
+        libraries = [pytorch] * ("torch" in args.impl) + [onnx_runtime] * (args.impl != ["torch"])
+    for library in libraries:
         try:
             calls |= library(args)
         except ImportError as missing:
@@ -233,8 +239,4 @@ def main():
 
 
 if __name__ == "__main__":
-    import sys
-
-    import numpy
-
     main()
