@@ -37,7 +37,7 @@ def main():
 
 
 def describe(line):
-    return f"{line['median_s'] * 1e6:.2f} µs {line['fraction_of_peak']:4.0%}"
+    return f"{programs.duration(line)} {line['fraction_of_peak']:4.0%}"
 
 
 if __name__ == "__main__":

@@ -57,3 +57,11 @@ def lines(command):
             return []
         sys.exit(f"{' '.join(command)}: {reason}")
     return [json.loads(line) for line in run.stdout.splitlines()]
+
+
+def duration(line):
+    seconds = line["median_s"]
+    for unit, size in [("s", 1), ("ms", 1e-3), ("µs", 1e-6)]:
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds * 1e9:.3g} ns"

@@ -157,24 +157,16 @@ def table(header, lines, path):
         share = f"{ours['fraction_of_peak']:.0%}"
         if ours["op"] == "softmax":
             share = f"{ours['ns_per_element']:.2f} ns an element"
-        best = f"{duration(others[0])}, {others[0]['impl']}" if others else ""
+        best = f"{programs.duration(others[0])}, {others[0]['impl']}" if others else ""
         ratio = f"{others[0]['median_s'] / ours['median_s']:.1f}×" if others else ""
         gflops = f"{ours['gflops']:.0f}"
-        text.append(f"| {row} | {duration(naive) if naive else ''} | {duration(ours)} | {gflops} | {share} | {best} | {ratio} |")
+        text.append(f"| {row} | {programs.duration(naive) if naive else ''} | {programs.duration(ours)} | {gflops} | {share} | {best} | {ratio} |")
     text += ["", f"Measured beside them: {versions}."]
     readme = (ROOT / "README.md").read_text()
     begin, end = "<!-- benchmarks:begin -->\n", "<!-- benchmarks:end -->"
     before, rest = readme.split(begin)
     after = rest.split(end)[1]
     (ROOT / "README.md").write_text(before + begin + "\n".join(text) + "\n" + end + after)
-
-
-def duration(line):
-    seconds = line["median_s"]
-    for unit, size in [("s", 1), ("ms", 1e-3), ("µs", 1e-6)]:
-        if seconds >= size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds * 1e9:.3g} ns"
 
 
 def plot(header, lines):
