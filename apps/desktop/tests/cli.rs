@@ -405,29 +405,79 @@ mod attend {
 mod bench {
     use super::*;
 
-    #[test]
-    fn json_has_a_line_for_each_implementation() {
-        let args = ["bench", "attention", "--queries", "16", "--dim", "8", "--heads", "2", "--threads", "2"];
-        let lines = stdout(&[&args[..], &["--format", "json"]].concat());
+    /// The lines of `regard bench` with these arguments, all numbers of which are there and greater than 0.
+    fn lines(args: &str) -> Vec<Value> {
+        let args: Vec<&str> = args.split(' ').collect();
+        let lines = stdout(&[&["bench"], &args[..], &["--format", "json"]].concat());
         let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-        let names: Vec<&str> = lines.iter().map(|line| line["impl"].as_str().unwrap()).collect();
-        assert_eq!(names, ["naive", "kernel", "multi-head", "multi-head"]);
         for line in &lines {
-            assert_eq!(line["op"], "attention");
-            assert_eq!(line["shape"]["keys"], 16);
+            assert_eq!(line["op"], args[0]);
             for key in ["threads", "median_s", "gflops", "fraction_of_peak"] {
                 assert!(line[key].as_f64().is_some_and(|x| x > 0.0), "{key} in {line}");
             }
         }
+        lines
+    }
+
+    fn names(lines: &[Value]) -> Vec<&str> {
+        lines.iter().map(|line| line["impl"].as_str().unwrap()).collect()
     }
 
     #[test]
-    fn sizes_that_cannot_be_measured_are_refused() {
-        for args in [&["bench", "dot", "--dim", "0"][..], &["bench", "matmul", "--queries", "99999999999"]] {
-            let output = regard(args);
-            assert_eq!(output.status.code(), Some(2), "{args:?}");
+    fn json_has_a_line_for_each_implementation() {
+        let lines = lines("attention --queries 16 --dim 8 --heads 2 --threads 2");
+        assert_eq!(names(&lines), ["naive", "kernel", "multi-head", "multi-head"]);
+        for (line, threads) in lines.iter().zip([1, 1, 1, 2]) {
+            assert_eq!(line["shape"]["keys"], 16);
+            assert_eq!(line["threads"], threads);
         }
-        let uneven = regard(&["bench", "attention", "--causal", "--queries", "8", "--keys", "9"]);
-        assert_eq!(uneven.status.code(), Some(2));
+    }
+
+    #[test]
+    fn one_implementation_can_be_measured_alone() {
+        let lines = lines("softmax --queries 2 --keys 16 --impl kernel");
+        assert_eq!(names(&lines), ["kernel"]);
+        let (ns, seconds) = (lines[0]["ns_per_element"].as_f64().unwrap(), lines[0]["median_s"].as_f64().unwrap());
+        assert!((ns - seconds / 32.0 * 1e9).abs() < 1e-6);
+    }
+
+    #[test]
+    fn decoding_with_grouped_queries_sees_all_keys() {
+        let lines = lines("attention --queries 1 --keys 32 --dim 8 --heads 4 --kv-heads 2 --causal --threads 1");
+        assert_eq!(names(&lines), ["naive", "kernel", "multi-head"]);
+        let flops = lines[0]["gflops"].as_f64().unwrap() * lines[0]["median_s"].as_f64().unwrap() * 1e9;
+        assert!((flops - 4.0 * 4.0 * 31.5 * 8.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn sizes_known_at_compile_time_are_beside_the_others() {
+        let shapes = [
+            "matmul --fixed --queries 4",
+            "matmul --fixed",
+            "attention --fixed --queries 4 --dim 8",
+            "attention --fixed --causal",
+        ];
+        for args in shapes {
+            assert_eq!(names(&lines(args)), ["naive", "kernel", "fixed"], "{args}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_measured_is_refused() {
+        let refused = [
+            ("dot --dim 0", "from 1 to"),
+            ("matmul --queries 99999999999", "from 1 to"),
+            ("attention --heads 4 --kv-heads 3", "do not divide"),
+            ("attention --impl fixed", "there is: naive, kernel, multi-head"),
+            ("matmul --fixed --queries 5", "4, 8, 16, 32 and 64"),
+            ("attention --fixed --queries 5", "16 × 16"),
+            ("dot --fixed", "matmul and attention"),
+        ];
+        for (args, reason) in refused {
+            let output = regard(&[&["bench"], &args.split(' ').collect::<Vec<_>>()[..]].concat());
+            assert_eq!(output.status.code(), Some(2), "{args}");
+            let error = String::from_utf8(output.stderr).unwrap();
+            assert!(error.contains(reason), "{args}: {error}");
+        }
     }
 }

@@ -1,0 +1,71 @@
+"""The largest absolute error of ours and of PyTorch against f64, on the same unit-normal inputs.
+
+    python benches/accuracy.py [--format json]
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import tempfile
+
+import numpy
+import torch
+from safetensors.numpy import load_file, save_file
+
+import programs
+
+HEADS, DIM = 2, 64
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--keys", type=int, nargs="+", default=[64, 512, 1024, 2048, 4096])
+    parser.add_argument("--format", choices=["text", "json"], default="text")
+    args = parser.parse_args()
+    if args.format == "text":
+        print(f"{'keys':>5} {'causal':>6} {'regard':>10} {'torch':>10}")
+    for keys in args.keys:
+        for causal in [False, True]:
+            random = numpy.random.default_rng(keys)
+            q, k, v = (random.standard_normal((1, HEADS, keys, DIM), dtype="float32") for _ in "qkv")
+            expected = reference(q, k, v, causal)
+            errors = {
+                name: float(numpy.abs(attention(q, k, v, causal) - expected).max())
+                for name, attention in [("regard", regard), ("torch", pytorch)]
+            }
+            if args.format == "json":
+                print(json.dumps({"keys": keys, "dim": DIM, "causal": causal, "max_error": errors}))
+            else:
+                print(f"{keys:>5} {str(causal):>6} {errors['regard']:>10.2e} {errors['torch']:>10.2e}", flush=True)
+
+
+def reference(q, k, v, causal):
+    """In f64, a head at a time."""
+    out = numpy.empty(q.shape)
+    for head in range(HEADS):
+        q_head, k_head, v_head = (x[0, head].astype(float) for x in (q, k, v))
+        scores = q_head @ k_head.T / DIM**0.5
+        if causal:
+            scores[numpy.triu_indices(len(scores), 1)] = -numpy.inf
+        weights = numpy.exp(scores - scores.max(axis=1, keepdims=True))
+        out[0, head] = weights @ v_head / weights.sum(axis=1, keepdims=True)
+    return out
+
+
+def regard(q, k, v, causal):
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = os.path.join(folder, "in.safetensors"), os.path.join(folder, "out.safetensors")
+        save_file({"q": q, "k": k, "v": v}, source)
+        command = [programs.regard_program(), "attend", "--input", source, "--output", target]
+        subprocess.run(command + (["--causal", "top-left"] if causal else []), check=True, capture_output=True)
+        return load_file(target)["output"]
+
+
+def pytorch(q, k, v, causal):
+    q, k, v = map(torch.from_numpy, (q, k, v))
+    return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal).numpy()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""Runs the programs that measure, and gives their lines."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+BENCHES = Path(__file__).resolve().parent
+RUST_PEERS = [
+    "gemm", "nano-gemm", "matrixmultiply", "nalgebra", "nalgebra-static", "faer", "numkong", "rten-vecmath",
+    "candle-nn", "burn-flex",
+]  # fmt: skip
+PYTHON_PEERS = ["torch", "onnxruntime", "ort-mha", "ort-gqa", "ort-attention"]
+PEERS = RUST_PEERS + PYTHON_PEERS
+
+
+def regard_program():
+    return os.environ.get("REGARD", BENCHES.parent / "target/release/regard")
+
+
+def regard(args):
+    """Lines of `regard bench`."""
+    return lines([regard_program(), "bench", *args])
+
+
+def rust_peers_program():
+    return os.environ.get("REGARD_PEERS", BENCHES / "peers/target/release/regard-peers")
+
+
+def installed(name):
+    if name in RUST_PEERS:
+        return os.path.exists(rust_peers_program())
+    return importlib.util.find_spec("torch" if name == "torch" else "onnxruntime") is not None
+
+
+def peer(name, args, peak):
+    """The line of a peer; None if it has nothing of the kind."""
+    if name in PYTHON_PEERS:
+        command = [sys.executable, BENCHES / "peers/peers.py", *args, "--peak", str(peak)]
+    else:
+        command = [rust_peers_program(), *args]
+    found = lines([*command, "--impl", name])
+    return found[0] if found else None
+
+
+def lines(command):
+    command = [str(part) for part in [*command, "--format", "json"]]
+    try:
+        run = subprocess.run(command, check=True, capture_output=True, text=True)
+    except FileNotFoundError:
+        sys.exit(f"{command[0]} is not there: benches/README.md says how to build it")
+    except subprocess.CalledProcessError as failure:
+        reason = failure.stderr.strip()
+        if "there is: " in reason or "nobody has this" in reason:
+            return []
+        sys.exit(f"{' '.join(command)}: {reason}")
+    return [json.loads(line) for line in run.stdout.splitlines()]
+
+
+def duration(line):
+    seconds = line["median_s"]
+    for unit, size in [("s", 1), ("ms", 1e-3), ("µs", 1e-6)]:
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds * 1e9:.3g} ns"

@@ -1,0 +1,222 @@
+"""Measures ours and every peer that is installed, keeps the results, and makes the README's table and plot of them.
+
+    python benches/report.py                    # all rows: results/DATE-CPU.jsonl, the table, the plot
+    python benches/report.py --rows "^dot"      # some rows
+    python benches/report.py --table-only       # the table and the plot, from the newest results
+"""
+
+import argparse
+import datetime
+import importlib.metadata
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tomllib
+
+import programs
+
+ROOT = programs.BENCHES.parent
+MATMUL = ["gemm", "nano-gemm", "matrixmultiply", "nalgebra", "faer", "torch", "onnxruntime"]
+ATTENTION = ["torch", "ort-mha", "ort-gqa", "ort-attention", "candle-nn", "burn-flex"]
+SOFTMAX = ["rten-vecmath", "candle-nn", "torch", "onnxruntime"]
+FIXED = ["nalgebra-static", "nano-gemm", "gemm", "matrixmultiply", "faer"]
+
+# (what it is called, the flags of `regard bench`, the name of ours, its peers)
+ROWS = [
+    ("attention, 512 × 64", "attention --queries 512", "kernel", ATTENTION),
+    ("attention, 512 × 64, causal", "attention --queries 512 --causal", "kernel", ATTENTION),
+    ("attention, 2048 × 64", "attention --queries 2048", "kernel", ATTENTION),
+    ("attention, 2048 × 64, causal", "attention --queries 2048 --causal", "kernel", ATTENTION),
+    ("attention, 1024 × 128", "attention --queries 1024 --dim 128", "kernel", ATTENTION),
+    ("attention, 1024 × 128, causal", "attention --queries 1024 --dim 128 --causal", "kernel", ATTENTION),
+    ("attention, 128 × 64", "attention --queries 128", "kernel", ATTENTION),
+    ("attention, 128 × 64, causal", "attention --queries 128 --causal", "kernel", ATTENTION),
+    ("attention, 12 heads, 128 × 32", "attention --queries 128 --dim 32 --heads 12", "kernel", ATTENTION),
+    ("attention, 512 × 64, 2 threads", "attention --queries 512 --threads 2", "multi-head", ATTENTION),
+    ("attention, 2048 × 64, causal, 2 threads", "attention --queries 2048 --causal --threads 2", "multi-head", ATTENTION),
+    ("decoding, 9 heads, 1 on 2048 × 64", "attention --queries 1 --keys 2048 --heads 9", "kernel", ATTENTION),
+    ("attention, 1 head, 16 × 16", "attention --fixed --queries 16 --dim 16", "fixed", ATTENTION),
+    ("attention, 1 head, 4 × 8", "attention --fixed --queries 4 --dim 8", "fixed", ATTENTION),
+    *((f"matmul, {n}³, fixed", f"matmul --fixed --queries {n}", "fixed", FIXED) for n in (4, 8, 16, 32, 64)),
+    *(
+        (f"matmul, {n}³", f"matmul --queries {n} --dim {n} --keys {n}", "kernel", MATMUL)
+        for n in (128, 256, 512, 1024)
+    ),
+    *((f"dot, {n}", f"dot --dim {n}", "kernel", ["numkong", "nalgebra"]) for n in (256, 1024, 4096)),
+    *(
+        (f"softmax, {rows} rows of {n}", f"softmax --queries {rows} --keys {n}", "kernel", SOFTMAX)
+        for rows, n in ((1024, 64), (128, 512), (16, 4096))
+    ),
+]
+NAMES = ["naive", "kernel", "multi-head", "fixed"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", default="", help="measure rows whose name has this pattern alone")
+    parser.add_argument("--passes", type=int, default=3, help="how often each program has its turn [default: 3]")
+    parser.add_argument("--results", type=str, default=programs.BENCHES / "results", help="where results are kept")
+    parser.add_argument("--table-only", action="store_true", help="measure nothing")
+    args = parser.parse_args()
+    if not args.table_only:
+        measure([row for row in ROWS if re.search(args.rows, row[0])], args.passes, args.results)
+    path = max(entry.path for entry in os.scandir(args.results) if entry.name.endswith(".jsonl"))
+    header, *lines = (json.loads(line) for line in open(path))
+    table(header, lines, os.path.relpath(path, ROOT))
+    plot(header, lines)
+
+
+def measure(rows, passes, folder):
+    missing = [name for name in programs.PEERS if not programs.installed(name)]
+    if missing:
+        print(f"not installed: {', '.join(missing)}", file=sys.stderr)
+    header = {
+        "date": datetime.date.today().isoformat(),
+        "cpu": cpu(),
+        "cores": os.cpu_count(),
+        "versions": versions(),
+    }
+    os.makedirs(folder, exist_ok=True)
+    name = re.sub(r"[^a-z0-9]+", "-", header["cpu"].lower()).strip("-")
+    with open(os.path.join(folder, f"{header['date']}-{name}.jsonl"), "w") as file:
+        print(json.dumps(header), file=file)
+        for count, (row, flags, ours, peers) in enumerate(rows, 1):
+            print(f"{count:>3}/{len(rows)} {row}", file=sys.stderr)
+            for turn in range(passes):
+                present = [peer for peer in peers if peer not in missing]
+                for line in turn_of(flags.split(), ours, present, naive=turn == 0):
+                    print(json.dumps({"row": row, "pass": turn} | line), file=file, flush=True)
+
+
+def turn_of(flags, ours, peers, naive):
+    """Every program once."""
+    if "--threads" not in flags:
+        flags = [*flags, "--threads", "1"]
+    lines = [programs.regard([*flags, "--impl", ours])[-1]]  # the last is that with all threads
+    if naive:
+        lines += programs.regard([*flags, "--impl", "naive"])
+    return lines + [line for peer in peers if (line := programs.peer(peer, flags, lines[0]["peak_gflops"]))]
+
+
+def cpu():
+    try:
+        return re.search(r"model name\s*: (.*)", open("/proc/cpuinfo").read())[1]
+    except (OSError, TypeError):
+        import platform
+
+        return platform.processor() or platform.machine()
+
+
+def versions():
+    commit = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True)
+    found = {"regard": commit.stdout.strip()}
+    with open(programs.BENCHES / "peers/Cargo.lock", "rb") as lock:
+        packages = {package["name"]: package["version"] for package in tomllib.load(lock)["package"]}
+    found |= {name: packages[name] for name in programs.RUST_PEERS if name in packages}
+    for name in ["torch", "onnxruntime"]:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            pass
+    return found
+
+
+def medians(lines):
+    """By row, then by implementation: the line with the median time of all passes."""
+    rows = {}
+    for line in lines:
+        rows.setdefault(line["row"], {}).setdefault(line["impl"], []).append(line)
+    middle = lambda turns: sorted(turns, key=lambda line: line["median_s"])[(len(turns) - 1) // 2]
+    return {row: {name: middle(turns) for name, turns in found.items()} for row, found in rows.items()}
+
+
+def split(found):
+    """The naive line, ours, and those of the others, the fastest first."""
+    ours = next(line for name, line in found.items() if name in NAMES[1:])
+    others = [line for name, line in found.items() if name not in NAMES]
+    return found.get("naive"), ours, sorted(others, key=lambda line: line["median_s"])
+
+
+def table(header, lines, path):
+    peak = statistics.median(line["peak_gflops"] for line in lines if line["peak_gflops"])
+    versions = ", ".join(f"{name} {version}" for name, version in header["versions"].items() if name != "regard")
+    text = [
+        "![Share of the FMA peak that ours and others reach](docs/benchmarks.svg)",
+        "",
+        f"{header['cpu']}, {header['date']}. The FMA peak of one thread, measured in between, was {peak:.0f} GFLOP/s.",
+        f"One thread and 8 heads where nothing else is said. [All numbers]({path}); [how to repeat them](benches/README.md).",
+        "",
+        "| | naive | ours | GFLOP/s | of peak | best of the others | ratio |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row, found in medians(lines).items():
+        naive, ours, others = split(found)
+        share = f"{ours['fraction_of_peak']:.0%}"
+        if ours["op"] == "softmax":
+            share = f"{ours['ns_per_element']:.2f} ns an element"
+        best = f"{programs.duration(others[0])}, {others[0]['impl']}" if others else ""
+        ratio = f"{others[0]['median_s'] / ours['median_s']:.1f}×" if others else ""
+        gflops = f"{ours['gflops']:.0f}"
+        text.append(f"| {row} | {programs.duration(naive) if naive else ''} | {programs.duration(ours)} | {gflops} | {share} | {best} | {ratio} |")
+    text += ["", f"Measured beside them: {versions}."]
+    readme = (ROOT / "README.md").read_text()
+    begin, end = "<!-- benchmarks:begin -->\n", "<!-- benchmarks:end -->"
+    before, rest = readme.split(begin)
+    after = rest.split(end)[1]
+    (ROOT / "README.md").write_text(before + begin + "\n".join(text) + "\n" + end + after)
+
+
+def plot(header, lines):
+    """A dot for each: how much of the peak it reaches. Grey text on nothing reads on light and on dark pages."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    import matplotlib.pyplot as plt
+
+    grey = "#7d8590"
+    colors = {
+        "torch": "#e8743b",
+        "ort": "#3fa66a",
+        "burn-flex": "#b07cd8",
+        "candle-nn": "#d9a514",
+        "other crates": grey,
+    }
+    legend = {"torch": "PyTorch", "ort": "ONNX Runtime"}
+    rows = {row: found for row, found in medians(lines).items() if not row.startswith("softmax")}
+    plt.rcParams |= {"text.color": grey, "axes.labelcolor": grey, "xtick.color": grey, "ytick.color": grey}
+    plt.rcParams |= {"font.size": 9, "svg.hashsalt": "regard"}
+    figure, axes = plt.subplots(figsize=(8, 0.8 + 0.27 * len(rows)))
+    for y, found in enumerate(rows.values()):
+        _, ours, others = split(found)
+        best = others[0]["fraction_of_peak"] if others else 0
+        axes.plot([best, ours["fraction_of_peak"]], [y, y], color="#2f81f7", alpha=0.45, linewidth=2, zorder=1)
+        for line in others:
+            family = "ort" if line["impl"] in ("onnxruntime", "ort-mha", "ort-gqa", "ort-attention") else line["impl"]
+            family = family if family in colors else "other crates"
+            axes.scatter(
+                line["fraction_of_peak"], y, s=22, color=colors[family], label=legend.get(family, family), zorder=2
+            )
+        axes.scatter(ours["fraction_of_peak"], y, s=52, color="#2f81f7", label="Regard", zorder=3)
+    axes.set_yticks(range(len(rows)), list(rows))
+    axes.invert_yaxis()
+    axes.set_xlim(0, 1)
+    axes.xaxis.set_major_formatter(matplotlib.ticker.PercentFormatter(1))
+    axes.set_xlabel(f"of the FMA peak, {header['cpu']}, {header['date']}")
+    axes.grid(axis="x", color=grey, alpha=0.25)
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    handles, labels = axes.get_legend_handles_labels()
+    unique = dict(zip(labels, handles))
+    order = ["Regard", "PyTorch", "ONNX Runtime", "burn-flex", "candle-nn", "other crates"]
+    order = [name for name in order if name in unique]
+    axes.legend(
+        [unique[name] for name in order], order, loc="lower center", bbox_to_anchor=(0.4, 1), ncols=6, frameon=False
+    )
+    figure.savefig(ROOT / "docs/benchmarks.svg", transparent=True, bbox_inches="tight", metadata={"Date": None})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+use serde_json::json;
+
+use crate::measure::Timing;
+use crate::{Operation, Shape};
+
+/// Stands above the rows.
+pub const HEADER: &str = "operation  shape                                impl             threads     median  spread   \
+    GFLOP/s  of FMA peak     ratio";
+
+/// One line of the results.
+#[derive(Clone, Debug)]
+pub struct Line {
+    pub(crate) operation: Operation,
+    pub(crate) shape: Shape,
+    pub(crate) name: &'static str,
+    pub(crate) threads: usize,
+    pub(crate) timing: Timing,
+    /// Of the first implementation.
+    pub(crate) first: Timing,
+    /// Floating-point operations a second of one thread, the median of the run.
+    pub(crate) peak: f64,
+}
+
+impl Line {
+    fn gflops(&self) -> f64 {
+        self.shape.flops(self.operation) / self.timing.median / 1e9
+    }
+
+    fn fraction_of_peak(&self) -> f64 {
+        self.gflops() * 1e9 / (self.peak * self.threads as f64)
+    }
+
+    fn ns_per_element(&self) -> f64 {
+        self.timing.median * 1e9 / (self.shape.queries * self.shape.keys) as f64
+    }
+
+    /// A row of the table.
+    pub fn row(&self) -> String {
+        let ns = match self.operation {
+            Operation::Softmax => format!("  {:.3} ns an element", self.ns_per_element()),
+            _ => String::new(),
+        };
+        format!(
+            "{:<10} {:<36} {:<16} {:>7} {:>10} {:>6.1}% {:>9.2} {:>6.1}% of {:>5.1} {:>6.1}×{ns}\n",
+            self.operation.name(),
+            self.shape.text(self.operation),
+            self.name,
+            self.threads,
+            duration(self.timing.median),
+            100.0 * self.timing.spread,
+            self.gflops(),
+            100.0 * self.fraction_of_peak(),
+            self.peak * self.threads as f64 / 1e9,
+            self.first.median / self.timing.median,
+        )
+    }
+
+    /// A JSON object, on one line.
+    pub fn json(&self) -> String {
+        let mut line = json!({
+            "op": self.operation.name(),
+            "impl": self.name,
+            "shape": self.shape.json(self.operation),
+            "threads": self.threads,
+            "median_s": self.timing.median,
+            "spread": self.timing.spread,
+            "gflops": self.gflops(),
+            "fraction_of_peak": self.fraction_of_peak(),
+            "peak_gflops": self.peak / 1e9,
+        });
+        if self.operation == Operation::Softmax {
+            line["ns_per_element"] = self.ns_per_element().into();
+        }
+        format!("{line}\n")
+    }
+}
+
+fn duration(seconds: f64) -> String {
+    match seconds {
+        s if s < 1e-6 => format!("{:.1} ns", s * 1e9),
+        s if s < 1e-3 => format!("{:.2} µs", s * 1e6),
+        s if s < 1.0 => format!("{:.2} ms", s * 1e3),
+        s => format!("{s:.2} s"),
+    }
+}

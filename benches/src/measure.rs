@@ -1,0 +1,190 @@
+//! Timing: implementations take turns, so that what else the machine does meets them all.
+
+use core::hint::black_box;
+use core::time::Duration;
+use std::time::Instant;
+
+use anyhow::{Result, ensure};
+use indicatif::{ProgressBar, ProgressStyle};
+use regard_kernels::multiply_add_rounds;
+
+use crate::line::Line;
+use crate::{Operation, Shape};
+
+/// Samples of each implementation, unless that takes longer than [`BUDGET`].
+const ROUNDS: usize = 21;
+
+/// How long a sample lasts at the least: a thousand ticks of a coarse clock.
+const SAMPLE: Duration = Duration::from_millis(5);
+
+/// No further sample of an implementation that has taken so long.
+const BUDGET: Duration = Duration::from_secs(4);
+
+/// Naive loops do some 10⁹ operations a second.
+const MOST_NAIVE_FLOPS: f64 = 1e10;
+
+/// One implementation.
+pub struct Subject {
+    /// What it is called.
+    pub name: &'static str,
+    /// How many threads it uses.
+    pub threads: usize,
+    calls: Box<dyn FnMut(u64) -> Result<()>>,
+}
+
+impl Subject {
+    /// An implementation on one thread. `call` is inlined into the loop that is timed; what it reads and writes should
+    /// pass through [`black_box`].
+    pub fn new(name: &'static str, mut call: impl FnMut() -> Result<()> + 'static) -> Self {
+        let calls = move |n| (0..n).try_for_each(|_| call());
+        Self { name, threads: 1, calls: Box::new(calls) }
+    }
+
+    /// The same on more threads.
+    #[must_use]
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = threads;
+        self
+    }
+
+    /// How long `calls` calls take.
+    ///
+    /// # Errors
+    /// Those of the call.
+    pub fn time(&mut self, calls: u64) -> Result<Duration> {
+        let start = Instant::now();
+        (self.calls)(calls)?;
+        Ok(start.elapsed())
+    }
+}
+
+/// The implementations of one operation in one size.
+pub struct Subjects {
+    /// Which operation.
+    pub operation: Operation,
+    /// Its sizes.
+    pub shape: Shape,
+    /// The first is what the others are compared with.
+    pub implementations: Vec<Subject>,
+}
+
+impl Subjects {
+    /// Keeps those of these `names`. For no names, all; but naive loops that would take too long are left out.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn keep(&mut self, names: &[String]) -> Result<()> {
+        if names.is_empty() {
+            let too_long = self.shape.flops(self.operation) > MOST_NAIVE_FLOPS;
+            self.implementations.retain(|subject| !(too_long && subject.name == "naive"));
+            return Ok(());
+        }
+        let known: Vec<&str> = self.implementations.iter().map(|subject| subject.name).collect();
+        let known = known.join(", ");
+        self.implementations.retain(|subject| names.iter().any(|name| name == subject.name));
+        ensure!(
+            !self.implementations.is_empty(),
+            "no implementation {} of {} here; there is: {known}",
+            names.join(", "),
+            self.operation.name()
+        );
+        Ok(())
+    }
+}
+
+/// Seconds a call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timing {
+    pub(crate) median: f64,
+    /// The distance between the quartiles, as a share of the median.
+    pub(crate) spread: f64,
+}
+
+impl Timing {
+    fn of(mut seconds: Vec<f64>) -> Self {
+        seconds.sort_by(f64::total_cmp);
+        let at = |share: f64| seconds[((seconds.len() - 1) as f64 * share).round() as usize];
+        Self { median: at(0.5), spread: (at(0.75) - at(0.25)) / at(0.5) }
+    }
+}
+
+/// The samples of one subject.
+struct Samples {
+    calls: u64,
+    spent: Duration,
+    seconds: Vec<f64>,
+}
+
+impl Samples {
+    /// Finds out how many calls fill a sample, which warms the caches up.
+    fn warm_up(subject: &mut Subject) -> Result<Self> {
+        let mut samples = Self { calls: 1, spent: Duration::ZERO, seconds: Vec::new() };
+        loop {
+            let elapsed = subject.time(samples.calls)?;
+            samples.spent += elapsed;
+            if elapsed >= SAMPLE {
+                if samples.spent >= BUDGET {
+                    samples.seconds.push(elapsed.as_secs_f64() / samples.calls as f64);
+                }
+                return Ok(samples);
+            }
+            samples.calls *= 2;
+        }
+    }
+
+    fn take(&mut self, subject: &mut Subject) -> Result<()> {
+        if self.spent < BUDGET {
+            let elapsed = subject.time(self.calls)?;
+            self.spent += elapsed;
+            self.seconds.push(elapsed.as_secs_f64() / self.calls as f64);
+        }
+        Ok(())
+    }
+}
+
+/// Times each implementation in turn, with the peak in between, under a progress bar.
+///
+/// # Errors
+/// Those of the implementations.
+pub fn measure(mut subjects: Subjects) -> Result<Vec<Line>> {
+    let Subjects { operation, shape, implementations } = &mut subjects;
+    let bar = ProgressBar::new(ROUNDS as u64).with_prefix(shape.text(*operation));
+    if let Ok(style) = ProgressStyle::with_template("{prefix} {wide_bar} {pos}/{len} rounds") {
+        bar.set_style(style);
+    }
+    bar.tick();
+    let mut samples = implementations.iter_mut().map(Samples::warm_up).collect::<Result<Vec<_>>>()?;
+    let mut peaks = Vec::new();
+    for _ in 0..ROUNDS {
+        peaks.push(fma_peak());
+        for (subject, samples) in implementations.iter_mut().zip(&mut samples) {
+            samples.take(subject)?;
+        }
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    let peak = Timing::of(peaks).median;
+    let timings: Vec<Timing> = samples.into_iter().map(|samples| Timing::of(samples.seconds)).collect();
+    let line = |(subject, timing): (&Subject, &Timing)| Line {
+        operation: *operation,
+        shape: *shape,
+        name: subject.name,
+        threads: subject.threads,
+        timing: *timing,
+        first: timings[0],
+        peak,
+    };
+    Ok(implementations.iter().zip(&timings).map(line).collect())
+}
+
+/// The most floating-point operations a second that one thread does here and now, with multiply-adds in registers.
+fn fma_peak() -> f64 {
+    const ROUNDS_A_SAMPLE: u32 = 200_000;
+    let sample = || {
+        let start = Instant::now();
+        let (multiply_adds, value) = multiply_add_rounds(black_box(ROUNDS_A_SAMPLE));
+        black_box(value);
+        2.0 * multiply_adds as f64 / start.elapsed().as_secs_f64()
+    };
+    (0..10).map(|_| sample()).fold(0.0, f64::max)
+}

@@ -1,0 +1,238 @@
+//! What this project has: for each operation, its implementations on the same numbers, the naive one first.
+
+use core::hint::black_box;
+
+use anyhow::{Result, bail, ensure};
+use regard::{Attention, Heads, Position, Threads};
+use regard_kernels::{Mask, Mat, MatMut, Temperature, attention_scratch_len, fixed, naive};
+
+use crate::{Operation, Shape, Subject, Subjects, numbers};
+
+/// The naive loops, the kernels, and for attention the multi-head layer, on one thread and on those of the shape.
+///
+/// # Errors
+/// For sizes that cannot be measured.
+pub fn subjects(operation: Operation, shape: Shape) -> Result<Subjects> {
+    shape.check(operation)?;
+    let implementations = match operation {
+        Operation::Dot => dot(shape),
+        Operation::Matmul => matmul(shape)?,
+        Operation::Softmax => softmax(shape),
+        Operation::Attention | Operation::All => attention(shape)?,
+    };
+    Ok(Subjects { operation, shape, implementations })
+}
+
+fn dot(shape: Shape) -> Vec<Subject> {
+    let (a, b) = (numbers(shape.dim, 0.1), numbers(shape.dim, 0.2));
+    let (a2, b2) = (a.clone(), b.clone());
+    let naive = Subject::new("naive", move || {
+        black_box(naive::dot(black_box(&a), black_box(&b)));
+        Ok(())
+    });
+    let kernel = Subject::new("kernel", move || {
+        black_box(regard_kernels::dot(black_box(&a2), black_box(&b2))?);
+        Ok(())
+    });
+    vec![naive, kernel]
+}
+
+fn matmul(shape: Shape) -> Result<Vec<Subject>> {
+    let Shape { queries: m, keys: n, dim: k, .. } = shape;
+    let (a, b, mut out) = (numbers(m * k, 0.1), numbers(k * n, 0.2), vec![0.0; m * n]);
+    let (a2, b2, mut out2) = (a.clone(), b.clone(), out.clone());
+    let naive = Subject::new("naive", move || {
+        let (a, b) = (Mat::new(black_box(&a), m, k)?, Mat::new(black_box(&b), k, n)?);
+        naive::matmul(a, b, MatMut::new(&mut out, m, n)?);
+        black_box(&out);
+        Ok(())
+    });
+    let kernel = Subject::new("kernel", move || {
+        let (a, b) = (Mat::new(black_box(&a2), m, k)?, Mat::new(black_box(&b2), k, n)?);
+        regard_kernels::matmul(a, b, MatMut::new(&mut out2, m, n)?)?;
+        black_box(&out2);
+        Ok(())
+    });
+    let mut subjects = vec![naive, kernel];
+    if shape.fixed {
+        ensure!(m == n && n == k, "--fixed has products of N × N × N, not {m} × {k} × {n}");
+        subjects.push(match n {
+            4 => fixed_matmul::<4>(),
+            8 => fixed_matmul::<8>(),
+            16 => fixed_matmul::<16>(),
+            32 => fixed_matmul::<32>(),
+            64 => fixed_matmul::<64>(),
+            _ => bail!("--fixed has products of N × N × N for N = 4, 8, 16, 32 and 64, not {n}"),
+        });
+    }
+    Ok(subjects)
+}
+
+fn array<const ROWS: usize, const COLS: usize>(seed: f64) -> [[f32; COLS]; ROWS] {
+    let numbers = numbers(ROWS * COLS, seed);
+    core::array::from_fn(|i| core::array::from_fn(|j| numbers[i * COLS + j]))
+}
+
+fn fixed_matmul<const N: usize>() -> Subject {
+    let (a, b) = (array::<N, N>(0.1), array::<N, N>(0.2));
+    Subject::new("fixed", move || {
+        let out = fixed::matmul(black_box(&a), black_box(&b));
+        black_box(&out);
+        Ok(())
+    })
+}
+
+/// The kernel works in place, on what it gave the call before: no step of it depends on the values. The naive loop's exp
+/// is quick at 0, so it gets its scores anew.
+fn softmax(shape: Shape) -> Vec<Subject> {
+    let Shape { queries: rows, keys: cols, .. } = shape;
+    let scores = numbers(rows * cols, 0.1);
+    let (mut weights, mut weights2) = (scores.clone(), scores.clone());
+    let naive = Subject::new("naive", move || {
+        weights.copy_from_slice(&scores);
+        weights.chunks_exact_mut(cols).for_each(naive::softmax);
+        black_box(&weights);
+        Ok(())
+    });
+    let kernel = Subject::new("kernel", move || {
+        for row in black_box(&mut weights2).chunks_exact_mut(cols) {
+            regard_kernels::softmax(row, Temperature::ONE);
+        }
+        Ok(())
+    });
+    vec![naive, kernel]
+}
+
+/// What attention reads: heads one after the other.
+#[derive(Clone)]
+struct Tensors {
+    shape: Shape,
+    q: Vec<f32>,
+    k: Vec<f32>,
+    v: Vec<f32>,
+}
+
+impl Tensors {
+    fn new(shape: Shape) -> Self {
+        let Shape { batch, heads, kv_heads, queries, keys, dim, .. } = shape;
+        let [k, v] = [0.2, 0.3].map(|seed| numbers(batch * kv_heads * keys * dim, seed));
+        Self { shape, q: numbers(batch * heads * queries * dim, 0.1), k, v }
+    }
+
+    /// Queries, keys and values of each head of the batch, and its part of `out`.
+    fn heads<'a>(
+        &'a self,
+        out: &'a mut [f32],
+    ) -> impl Iterator<Item = Result<(Mat<'a>, Mat<'a>, Mat<'a>, MatMut<'a>)>> {
+        let Shape { heads, kv_heads, queries, keys, dim, .. } = self.shape;
+        let (q_len, k_len) = (queries * dim, keys * dim);
+        let parts = self.q.chunks_exact(q_len).zip(out.chunks_exact_mut(q_len)).enumerate();
+        parts.map(move |(i, (q, out))| {
+            let start = i / (heads / kv_heads) * k_len;
+            let (k, v) = (&self.k[start..][..k_len], &self.v[start..][..k_len]);
+            let (k, v) = (Mat::new(k, keys, dim)?, Mat::new(v, keys, dim)?);
+            Ok((Mat::new(q, queries, dim)?, k, v, MatMut::new(out, queries, dim)?))
+        })
+    }
+}
+
+fn attention(shape: Shape) -> Result<Vec<Subject>> {
+    let tensors = Tensors::new(shape);
+    let mut subjects = vec![naive_attention(tensors.clone()), attention_kernel(tensors.clone())];
+    if shape.fixed {
+        let Shape { batch, heads, queries, keys, dim, causal, .. } = shape;
+        subjects.push(match (batch * heads, queries, keys, dim) {
+            (1, 4, 4, 8) => fixed_attention::<4, 8, { attention_scratch_len(4, 4, 8) }>(causal),
+            (1, 16, 16, 16) => fixed_attention::<16, 16, { attention_scratch_len(16, 16, 16) }>(causal),
+            _ => bail!(
+                "--fixed has attention of one head with 4 queries and keys × 8 or 16 × 16, not {}",
+                shape.text(Operation::Attention)
+            ),
+        });
+        return Ok(subjects);
+    }
+    let threads = Threads::new(shape.threads)?;
+    if threads.count() > 1 {
+        subjects.push(multi_head(tensors.clone(), Threads::ONE));
+    }
+    subjects.push(multi_head(tensors, threads));
+    Ok(subjects)
+}
+
+fn naive_attention(tensors: Tensors) -> Subject {
+    let Shape { queries, keys, causal, .. } = tensors.shape;
+    let (mut out, mut scores) = (vec![0.0; tensors.q.len()], vec![0.0; keys]);
+    Subject::new("naive", move || {
+        for head in black_box(&tensors).heads(&mut out) {
+            let (q, k, v, mut out) = head?;
+            if !causal {
+                naive::attention(q, k, v, out, false, &mut scores);
+                continue;
+            }
+            // The naive loops stand top-left, so each query gets the keys that it sees.
+            for i in 0..queries {
+                let seen = (keys + i + 1).saturating_sub(queries);
+                let row = MatMut::new(out.row_mut(i), 1, q.cols())?;
+                naive::attention(
+                    q.rows_from(i, 1),
+                    k.rows_from(0, seen),
+                    v.rows_from(0, seen),
+                    row,
+                    false,
+                    &mut scores,
+                );
+            }
+        }
+        black_box(&out);
+        Ok(())
+    })
+}
+
+fn mask(causal: bool) -> Mask<'static> {
+    if causal { Mask::NONE.causal(Position::BottomRight) } else { Mask::NONE }
+}
+
+fn attention_kernel(tensors: Tensors) -> Subject {
+    let Shape { queries, keys, dim, causal, .. } = tensors.shape;
+    let mut scratch = vec![0.0; attention_scratch_len(queries, keys, dim)];
+    let mut out = vec![0.0; tensors.q.len()];
+    let attention = regard_kernels::Attention::new().mask(mask(causal));
+    Subject::new("kernel", move || {
+        for head in black_box(&tensors).heads(&mut out) {
+            let (q, k, v, out) = head?;
+            attention.forward(q, k, v, out, &mut scratch)?;
+        }
+        black_box(&out);
+        Ok(())
+    })
+}
+
+fn fixed_attention<const N: usize, const D: usize, const SCRATCH: usize>(causal: bool) -> Subject {
+    let [q, k, v] = [0.1, 0.2, 0.3].map(array::<N, D>);
+    let (mut out, mut scratch) = ([[0.0; D]; N], [0.0; SCRATCH]);
+    let attention = regard_kernels::Attention::new().mask(mask(causal));
+    Subject::new("fixed", move || {
+        let [q, k, v] = [&q, &k, &v].map(black_box);
+        fixed::attention(&attention, q, k, v, &mut out, &mut scratch)?;
+        black_box(&out);
+        Ok(())
+    })
+}
+
+fn multi_head(tensors: Tensors, threads: Threads) -> Subject {
+    let Shape { batch, heads, kv_heads, queries, keys, dim, causal, .. } = tensors.shape;
+    let count = threads.count();
+    let mut attention = Attention::new().threads(threads);
+    if causal {
+        attention = attention.causal(Position::BottomRight);
+    }
+    let call = move || {
+        let Tensors { q, k, v, .. } = black_box(&tensors);
+        let q = Heads::new("q", q, [batch, heads, queries, dim])?;
+        let k = Heads::new("k", k, [batch, kv_heads, keys, dim])?;
+        let v = Heads::new("v", v, [batch, kv_heads, keys, dim])?;
+        black_box(attention.forward(q, k, v)?);
+        Ok(())
+    };
+    Subject::new("multi-head", call).threads(count)
+}
