@@ -142,8 +142,8 @@ fn attention(shape: Shape) -> Result<Vec<Subject>> {
     if shape.fixed {
         let Shape { batch, heads, queries, keys, dim, causal, .. } = shape;
         subjects.push(match (batch * heads, queries, keys, dim) {
-            (1, 4, 4, 8) => fixed_attention::<4, 8, { attention_scratch_len(4, 4, 8) }>(causal),
-            (1, 16, 16, 16) => fixed_attention::<16, 16, { attention_scratch_len(16, 16, 16) }>(causal),
+            (1, 4, 4, 8) => fixed_attention::<4, 8, { attention_scratch_len(4, 4, 8, 8) }>(causal),
+            (1, 16, 16, 16) => fixed_attention::<16, 16, { attention_scratch_len(16, 16, 16, 16) }>(causal),
             _ => bail!(
                 "--fixed has attention of one head with 4 queries and keys × 8 or 16 × 16, not {}",
                 shape.text(Operation::Attention)
@@ -194,7 +194,7 @@ fn mask(causal: bool) -> Mask<'static> {
 
 fn attention_kernel(tensors: Tensors) -> Subject {
     let Shape { queries, keys, dim, causal, .. } = tensors.shape;
-    let mut scratch = vec![0.0; attention_scratch_len(queries, keys, dim)];
+    let mut scratch = vec![0.0; attention_scratch_len(queries, keys, dim, dim)];
     let mut out = vec![0.0; tensors.q.len()];
     let attention = regard_kernels::Attention::new().mask(mask(causal));
     Subject::new("kernel", move || {

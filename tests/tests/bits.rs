@@ -72,7 +72,7 @@ fn check(sizes: Sizes, causal: Option<Position>, threads: &[Threads], step: usiz
     }
 
     let mask = causal.map_or(Mask::NONE, |position| Mask::NONE.causal(position));
-    let mut scratch = vec![f32::NAN; attention_scratch_len(1, n_k, d_k)];
+    let mut scratch = vec![f32::NAN; attention_scratch_len(1, n_k, d_k, d_v)];
     for row in (0..batch * heads * n_q).step_by(step) {
         let (head, i) = (row / n_q, row % n_q);
         let kv = head / group; // heads of all batch entries, one after another

@@ -43,7 +43,7 @@ impl Robotics {
     pub fn compute() -> Result<Self, Error> {
         let (q, k, v) = (fixed::matmul(&X, &W_Q), fixed::matmul(&X, &W_K), fixed::matmul(&X, &W_V));
         let attention = Attention::new();
-        let mut scratch = [0.0; attention_scratch_len(3, 3, 3)];
+        let mut scratch = [0.0; attention_scratch_len(3, 3, 3, 3)];
         let (mut weights, mut output) = ([[0.0; 3]; 3], [[0.0; 3]; 3]);
         fixed::attention_weights(&attention, &q, &k, &mut weights, &mut scratch)?;
         fixed::attention(&attention, &q, &k, &v, &mut output, &mut scratch)?;

@@ -90,15 +90,14 @@ impl Sink for Online<'_, '_> {
     fn take<S: Simd>(&mut self, simd: S, bounds: &Bounds<'_>, block: Block<'_>) {
         let Block { groups, row: start, mut scores, .. } = block;
         simd.call(Weigh { groups, start, scores: &mut scores, softmax: self.softmax, out: self.out });
-        let weights = scores.view();
-        let columns = self.values.v.cols();
+        let weights = |group: &Group, count: usize| scores.view().rows_from(group.row - start, group.rows * count);
         match groups {
-            [group] if group.rows == 1 => self.add_wide::<S, 1, 4>(simd, weights, group, bounds),
-            [group] if group.rows == 2 => self.add_wide::<S, 2, 2>(simd, weights, group, bounds),
+            [group] if group.rows == 1 => self.add_wide::<S, 1, 4>(simd, weights(group, 1), group, bounds),
+            [group] if group.rows == 2 => self.add_wide::<S, 2, 2>(simd, weights(group, 1), group, bounds),
             _ => {
-                for col in (0..columns).step_by(LANES) {
+                for col in (0..self.values.v.cols()).step_by(LANES) {
                     for_runs!(groups, |group| (group.first, group.end, group.hides, group.begins), |first, count| {
-                        let weights = weights.rows_from(first.row - start, first.rows * count);
+                        let weights = weights(first, count);
                         with_rows!(first.rows, R => self.add::<S, R, 1>(simd, weights, first, bounds, col));
                     });
                 }
@@ -135,8 +134,7 @@ impl Kernel for Weigh<'_, '_, '_> {
                 let max = simd.reduce_max(max_of(simd, scores, simd.splat(f32::NEG_INFINITY)));
                 if (max - *reference) * factor > slack {
                     if *sum != 0.0 {
-                        let earlier = Weigher::new(simd, *reference, factor, *temperature);
-                        let rescale = Weigher::new(simd, max, factor, *temperature).rescale_by_2(simd, &earlier);
+                        let rescale = Weigher::new(simd, max, factor, *temperature).weight_by_2(simd, *reference);
                         *sum *= rescale;
                         multiply_row(simd, out.row_mut(row), rescale);
                     }

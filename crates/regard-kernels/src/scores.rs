@@ -11,7 +11,7 @@ use crate::{Mat, MatMut};
 /// Keys a tile: the maximum and the sums of a row are brought up to date once a tile, in this fixed grid of keys.
 pub(crate) const TILE: usize = 256;
 /// Queries that meet a panel of keys or values while it is in the nearest cache. Without a cache, only memory counts.
-pub(crate) const BLOCK: usize = if cfg!(target_os = "none") { GROUP } else { 18 };
+pub(crate) const BLOCK: usize = if cfg!(target_os = "none") { GROUP } else { 24 };
 
 /// Computes the scores tile by tile.
 pub(crate) struct Scores<'a> {

@@ -66,8 +66,6 @@ pub(crate) fn max_of<S: Simd>(simd: S, row: &[Panel], mut max: S::V) -> S::V {
 pub(crate) struct Weigher<S: Simd> {
     max: S::V,
     factor: S::V,
-    /// max · factor, rounded.
-    shift: f32,
     /// Only the largest score counts, because T = 0 or because it is ∞.
     limit: bool,
 }
@@ -81,19 +79,11 @@ impl<S: Simd> Weigher<S> {
         Self {
             max: simd.splat(finite),
             factor: simd.splat(factor),
-            shift: finite * factor,
             limit: finite == max && (temperature.is_zero() || max == f32::INFINITY),
         }
     }
 
-    /// Whether distances may be computed as score · factor − shift, in one step: the weights of the whole row are then
-    /// off by one common factor, that of rounding the shift, which the division by their sum removes.
-    #[inline(always)]
-    fn is_near(&self) -> bool {
-        const FAR: f32 = 16_777_216.0; // much further, and the products overflow
-        !self.limit && self.shift.abs() < FAR
-    }
-
+    /// Subtracted first, so that the largest score's weight is exactly 1, and a query with one key to see gets its value.
     #[inline(always)]
     fn distance(&self, simd: S, score: S::V) -> S::V {
         simd.mul(simd.sub(score, self.max), self.factor)
@@ -122,46 +112,25 @@ impl<S: Simd> Weigher<S> {
     #[inline(always)]
     pub(crate) fn weigh_by_2(&self, simd: S, row: &mut [Panel]) -> f32 {
         let mut sum = simd.splat(0.0);
-        if self.is_near() {
-            let shift = simd.splat(-self.shift);
-            for lanes in row {
-                let weight = exp2_to_zero(simd, simd.mul_add(simd.load(lanes), self.factor, shift));
-                simd.store(weight, lanes);
-                sum = simd.add(sum, weight);
-            }
-        } else {
-            for lanes in row {
-                let weight = self.weight_by_2(simd, simd.load(lanes));
-                simd.store(weight, lanes);
-                sum = simd.add(sum, weight);
-            }
+        if self.limit {
+            return simd.reduce_add(self.weigh(simd, row, sum));
+        }
+        for lanes in row {
+            let weight = exp2_to_zero(simd, self.distance(simd, simd.load(lanes)));
+            simd.store(weight, lanes);
+            sum = simd.add(sum, weight);
         }
         simd.reduce_add(sum)
     }
 
+    /// The weight of one score, in the bits of [`weigh_by_2`](Self::weigh_by_2): what sums that referred to a lower
+    /// maximum are multiplied by.
     #[inline(always)]
-    fn weight_by_2(&self, simd: S, score: S::V) -> S::V {
-        if self.is_near() {
-            exp2_to_zero(simd, simd.mul_add(score, self.factor, simd.splat(-self.shift)))
-        } else if self.limit {
-            self.limit(simd, score)
-        } else {
-            exp2_to_zero(simd, self.distance(simd, score))
-        }
-    }
-
-    /// What sums of weights by 2 are multiplied by that referred to an `earlier`, lower maximum.
-    #[inline(always)]
-    pub(crate) fn rescale_by_2(&self, simd: S, earlier: &Self) -> f32 {
-        let weight = if self.is_near() && earlier.is_near() {
-            exp2_to_zero(simd, simd.splat(earlier.shift - self.shift))
-        } else {
-            self.weight_by_2(simd, earlier.max)
-        };
-        let mut lanes = [0.0; LANES];
-        simd.store(weight, &mut lanes);
-        let [rescale, ..] = lanes;
-        rescale
+    pub(crate) fn weight_by_2(&self, simd: S, score: f32) -> f32 {
+        let mut lanes = [[score; LANES]];
+        self.weigh_by_2(simd, &mut lanes);
+        let [[weight, ..]] = lanes;
+        weight
     }
 }
 

@@ -94,7 +94,7 @@ fn love_looks_at_all_three_words_alike() {
     let q = [[1.0, 1.0, 1.0]];
     let k = [[2.0, 1.0, 1.0], [1.0, 2.0, 1.0], [1.0, 1.0, 2.0]];
     let v = [[2.0, 0.0, 1.0], [1.0, 1.0, 0.0], [1.0, 1.0, 1.0]];
-    let (mut out, mut scratch) = ([[0.0; 3]], [0.0; attention_scratch_len(1, 3, 3)]);
+    let (mut out, mut scratch) = ([[0.0; 3]], [0.0; attention_scratch_len(1, 3, 3, 3)]);
     fixed::attention(&Attention::new(), &q, &k, &v, &mut out, &mut scratch).unwrap();
     for (x, exact) in out[0].iter().zip([4.0 / 3.0, 2.0 / 3.0, 2.0 / 3.0]) {
         assert!((x - exact).abs() < 2e-7);
@@ -356,7 +356,7 @@ fn heads_side_by_side_in_one_activation() {
     let random = &mut Random(11);
     let [q, k, v] = core::array::from_fn(|_| Matrix::random(n, heads * d, 1.0, random));
     let mut out = Matrix::filled(n, heads * d, f32::NAN);
-    let mut scratch = vec![f32::NAN; attention_scratch_len(n, n, d)];
+    let mut scratch = vec![f32::NAN; attention_scratch_len(n, n, d, d)];
     let causal = Attention::new().mask(Mask::NONE.causal(Position::TopLeft));
     for head in 0..heads {
         let view = |m: &'_ Matrix| Matrix::from_fn(n, d, |i, j| m.at(i, head * d + j));
@@ -376,7 +376,7 @@ fn what_is_in_the_scratch_memory_does_not_matter() {
         for garbage in [0.0, 1.0, -INF, INF] {
             let mut out = Matrix::filled(case.q.rows, case.v.cols, garbage);
             let mut log_sum_exp = vec![garbage; case.q.rows];
-            let needed = attention_scratch_len(case.q.rows, case.k.rows, case.q.cols);
+            let needed = attention_scratch_len(case.q.rows, case.k.rows, case.q.cols, case.v.cols);
             let mut scratch = vec![garbage; needed + 10];
             let (q, k, v) = (case.q.view(), case.k.view(), case.v.view());
             let attention = case.attention();
@@ -404,11 +404,11 @@ fn the_fixed_door_gives_the_same_bits() {
         assert_eq!(bits(out.as_flattened()), case.run().out.bits());
         assert_eq!(bits(weights.as_flattened()), case.scores(Stage::Weights).bits());
     }
-    check::<1, 1, 1, 1, { attention_scratch_len(1, 1, 1) }>();
-    check::<3, 3, 4, 3, { attention_scratch_len(3, 3, 4) }>();
-    check::<7, 70, 12, 20, { attention_scratch_len(7, 70, 12) }>();
-    check::<0, 5, 2, 2, { attention_scratch_len(0, 5, 2) }>();
-    check::<5, 0, 2, 2, { attention_scratch_len(5, 0, 2) }>();
+    check::<1, 1, 1, 1, { attention_scratch_len(1, 1, 1, 1) }>();
+    check::<3, 3, 4, 3, { attention_scratch_len(3, 3, 4, 3) }>();
+    check::<7, 70, 12, 20, { attention_scratch_len(7, 70, 12, 20) }>();
+    check::<0, 5, 2, 2, { attention_scratch_len(0, 5, 2, 2) }>();
+    check::<5, 0, 2, 2, { attention_scratch_len(5, 0, 2, 2) }>();
 }
 
 #[test]
@@ -426,10 +426,11 @@ fn the_naive_loops_agree() {
 
 #[test]
 fn the_scratch_length_is_what_its_formula_says() {
-    assert_eq!(attention_scratch_len(3, 3, 4), 16 * 4 + 6 * 64 + 6);
-    assert_eq!(attention_scratch_len(10, 1000, 64), 64 * 64 + 6 * 64 + 20);
-    assert_eq!(attention_scratch_len(0, 0, 0), 6 * 64);
-    assert_eq!(attention_scratch_len(usize::MAX, 1, 1), usize::MAX, "saturates instead of wrapping");
+    assert_eq!(attention_scratch_len(3, 3, 4, 4), 3 * 32 + 16 * 4 + 3 * 16 + 6 + 15);
+    assert_eq!(attention_scratch_len(10, 1000, 64, 64), 10 * 272 + 256 * 64 + 20 + 15);
+    assert_eq!(attention_scratch_len(100, 1000, 64, 65), 24 * 272 + 256 * 64 + 256 * 80 + 200 + 15);
+    assert_eq!(attention_scratch_len(0, 0, 0, 0), 15);
+    assert_eq!(attention_scratch_len(usize::MAX, 1, 1, 1), usize::MAX, "saturates instead of wrapping");
 }
 
 #[test]
@@ -437,7 +438,7 @@ fn every_wrong_input_is_an_error_that_names_it_and_writes_nothing() {
     let m = |rows, cols| Matrix::filled(rows, cols, 1.0);
     let (q, k, v) = (m(2, 3), m(4, 3), m(4, 5));
     let shape = |tensor, found, expected, why| Error::Shape { tensor, found, expected, why };
-    let needed = attention_scratch_len(2, 4, 3);
+    let needed = attention_scratch_len(2, 4, 3, 5);
 
     let check =
         |attention: Attention<'_>, [q, k, v]: [&Matrix; 3], out_shape, lse: usize, scratch: usize, expected: Error| {
@@ -487,12 +488,14 @@ fn every_wrong_input_is_an_error_that_names_it_and_writes_nothing() {
     }
 
     let mut scores = Matrix::filled(2, 5, 9.0);
-    let mut scratch = vec![0.0; needed];
+    // Without values to copy.
+    let mut scratch = vec![0.0; attention_scratch_len(2, 4, 3, 0)];
     for stage in [Stage::Raw, Stage::Softcapped, Stage::Masked, Stage::Weights] {
         let error = good.scores(stage, q.view(), k.view(), scores.view_mut(), &mut scratch).unwrap_err();
         assert_eq!(error, shape("the scores", (2, 5), (2, 4), "queries × keys"));
         let out = MatMut::strided(&mut scores.data, 2, 4, 5).unwrap();
         let error = good.scores(stage, q.view(), k.view(), out, &mut scratch[1..]).unwrap_err();
+        let needed = attention_scratch_len(2, 4, 3, 0);
         assert_eq!(error, Error::Scratch { found: needed - 1, needed });
         let out = MatMut::strided(&mut scores.data, 2, 4, 5).unwrap();
         assert!(good.scale(f32::NAN).scores(stage, q.view(), k.view(), out, &mut scratch).is_err());

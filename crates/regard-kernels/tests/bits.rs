@@ -182,7 +182,7 @@ fn check_fixed_vectors<const N: usize>() {
 fn both_doors_give_the_same_bits() {
     macro_rules! attention {
         ($([$n_q:literal, $n_k:literal, $d:literal])+) => {
-            $(check_fixed_attention::<$n_q, $n_k, $d, { attention_scratch_len($n_q, $n_k, $d) }>();)+
+            $(check_fixed_attention::<$n_q, $n_k, $d, { attention_scratch_len($n_q, $n_k, $d, $d) }>();)+
         };
     }
     attention!([1, 1, 1] [1, 5, 4] [3, 3, 4] [4, 4, 8] [5, 17, 3] [6, 64, 16] [7, 65, 24] [16, 16, 16] [33, 40, 64] [1, 200, 64]);

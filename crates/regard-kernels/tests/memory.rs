@@ -82,7 +82,7 @@ fn products() {
 /// All that an attention can give, over strided views: what comes over dense ones, and that is the reference's.
 fn check_attention(case: &Case) {
     let (q, k, v) = (Strided::new(&case.q), Strided::new(&case.k), Strided::new(&case.v));
-    let scratch = || vec![f32::NAN; attention_scratch_len(q.rows, k.rows, q.cols)].into_boxed_slice();
+    let scratch = || vec![f32::NAN; attention_scratch_len(q.rows, k.rows, q.cols, v.cols)].into_boxed_slice();
     let mut out = Strided::filled(q.rows, v.cols, 7.0);
     let mut log_sum_exp = vec![7.0; q.rows].into_boxed_slice();
     case.attention()
@@ -208,10 +208,10 @@ fn the_fixed_door() {
             }
         }
     }
-    check::<1, 1, { attention_scratch_len(1, 1, 1) }>();
-    check::<4, 8, { attention_scratch_len(4, 4, 8) }>();
-    check::<7, 17, { attention_scratch_len(7, 7, 17) }>();
-    check::<16, 16, { attention_scratch_len(16, 16, 16) }>();
+    check::<1, 1, { attention_scratch_len(1, 1, 1, 1) }>();
+    check::<4, 8, { attention_scratch_len(4, 4, 8, 8) }>();
+    check::<7, 17, { attention_scratch_len(7, 7, 17, 17) }>();
+    check::<16, 16, { attention_scratch_len(16, 16, 16, 16) }>();
 }
 
 #[test]

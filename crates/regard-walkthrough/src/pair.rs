@@ -52,7 +52,7 @@ impl Pair {
         let ((n_q, d_k), n_k) = (q.ours.shape(), k.ours.rows());
         let mask = causal.map_or(Mask::NONE, |p| Mask::NONE.causal(p));
         let mut ours = zeros(n_q, n_k);
-        let mut scratch = vec![0.0; attention_scratch_len(n_q, n_k, d_k)];
+        let mut scratch = vec![0.0; attention_scratch_len(n_q, n_k, d_k, 0)];
         let attention = attention(scaled, mask);
         attention.scores(Stage::Masked, q.ours.view()?, k.ours.view()?, ours.view_mut()?, &mut scratch)?;
 
@@ -114,7 +114,7 @@ pub(crate) fn attention(scaled: bool, mask: Mask<'_>) -> Attention<'_> {
 /// softmax(QKᵀ/√d_k)·V in one call of the fused kernel.
 pub(crate) fn fused(attention: &Attention<'_>, q: &Matrix, k: &Matrix, v: &Matrix) -> Result<Matrix, Error> {
     let mut out = zeros(q.rows(), v.cols());
-    let mut scratch = vec![0.0; attention_scratch_len(q.rows(), k.rows(), q.cols())];
+    let mut scratch = vec![0.0; attention_scratch_len(q.rows(), k.rows(), q.cols(), v.cols())];
     attention.forward(q.view()?, k.view()?, v.view()?, out.view_mut()?, &mut scratch)?;
     Ok(out)
 }

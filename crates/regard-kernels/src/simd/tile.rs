@@ -234,7 +234,8 @@ pub(crate) fn pack_columns<S: Simd>(simd: S, b: Mat<'_>, col: usize, panels: &mu
         // Panel p has this row at p · depth + t.
         let mut column = panels.get_mut(t..).unwrap_or_default().iter_mut().step_by(depth);
         let (whole, rest) = row.as_chunks();
-        for (lanes, chunk) in column.by_ref().zip(whole) {
+        // In this order, so that what is behind the last chunk is not taken from the column.
+        for (chunk, lanes) in whole.iter().zip(column.by_ref()) {
             simd.store(simd.load(chunk), lanes);
         }
         if let (false, Some(lanes)) = (rest.is_empty(), column.next()) {

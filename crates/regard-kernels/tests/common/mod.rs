@@ -241,7 +241,7 @@ impl Case {
 
     /// Scratch memory full of NaN: what is in it must not matter.
     pub fn scratch(&self) -> Vec<f32> {
-        vec![f32::NAN; attention_scratch_len(self.q.rows, self.k.rows, self.q.cols)]
+        vec![f32::NAN; attention_scratch_len(self.q.rows, self.k.rows, self.q.cols, self.v.cols)]
     }
 
     pub fn run(&self) -> Outcome {
