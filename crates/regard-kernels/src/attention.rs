@@ -60,7 +60,7 @@ pub enum Stage {
 ///
 /// With t = min(n_k, 256) keys a tile, b queries a block and ⌈ ⌉₁₆ for rounding up to a multiple of 16:
 /// - ⌈t⌉₁₆ × min(n_q, b) for the scores of a tile,
-/// - ⌈t⌉₁₆ × d_k for its keys, transposed,
+/// - ⌈t⌉₁₆ × d_k for its keys, transposed (for one query 16 × d_k are enough),
 /// - t × ⌈d_v⌉₁₆ for a copy of its values from b′ queries on; below, t × 16 if d_v is no multiple of 16, else nothing,
 /// - 2·n_q, and 15 to start at a multiple of 64 bytes.
 ///
@@ -81,7 +81,7 @@ const fn scratch_parts(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> [usize
     let block = if n_q < BLOCK { n_q } else { BLOCK };
     [
         block * (tile.next_multiple_of(LANES) + LANES),
-        tile.next_multiple_of(LANES).saturating_mul(d_k),
+        (if n_q == 1 && tile > LANES { LANES } else { tile.next_multiple_of(LANES) }).saturating_mul(d_k),
         packed_values(n_q, d_v).saturating_mul(tile * LANES),
     ]
 }

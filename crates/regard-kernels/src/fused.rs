@@ -7,7 +7,7 @@ use crate::mask::Bounds;
 use crate::matmul::with_rows;
 use crate::scores::{Block, Group, Scores, Sink, TILE, for_runs};
 use crate::simd::{Add, Continue, Kernel, LANES, Panel, Panels, Set, Simd, multiply, pack_columns};
-use crate::softmax::{Weigher, divide, log_sum_exp, max_of, multiply as multiply_row};
+use crate::softmax::{Weigher, divide, log_sum_exp, max_of, scale_row};
 use crate::{Mat, MatMut, Temperature};
 
 /// Queries from which on it pays to copy the values of a tile into panels of 16 columns: a row of V may be a whole page
@@ -136,7 +136,7 @@ impl Kernel for Weigh<'_, '_, '_> {
                     if *sum != 0.0 {
                         let rescale = Weigher::new(simd, max, factor, *temperature).weight_by_2(simd, *reference);
                         *sum *= rescale;
-                        multiply_row(simd, out.row_mut(row), rescale);
+                        scale_row(simd, out.row_mut(row), rescale);
                     }
                     *reference = max;
                 }
@@ -208,10 +208,12 @@ impl Online<'_, '_> {
 impl Values<'_> {
     #[inline(always)]
     fn begin<S: Simd>(&mut self, simd: S, keys: Range<usize>) {
-        let v = self.v.rows_from(keys.start, keys.len());
-        let depth = self.depth();
-        let in_place = v.cols().div_ceil(LANES) - self.packed.len() / depth;
-        pack_columns(simd, v, in_place * LANES, self.packed, depth);
+        if !self.packed.is_empty() {
+            let v = self.v.rows_from(keys.start, keys.len());
+            let depth = self.depth();
+            let in_place = v.cols().div_ceil(LANES) - self.packed.len() / depth;
+            pack_columns(simd, v, in_place * LANES, self.packed, depth);
+        }
         self.keys = keys;
         self.finite = None;
     }

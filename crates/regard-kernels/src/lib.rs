@@ -25,6 +25,6 @@ pub use self::error::Error;
 pub use self::mask::{Mask, Position, Window};
 pub use self::matmul::{matmul, matmul_transposed};
 pub use self::simd::{Tier, multiply_add_rounds};
-pub use self::softmax::softmax;
+pub use self::softmax::{softmax, softmax_with_log_sum_exp};
 pub use self::temperature::Temperature;
 pub use self::view::{Mat, MatMut};

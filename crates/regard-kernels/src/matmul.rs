@@ -131,25 +131,22 @@ impl Kernel for Product<'_> {
         if first == self.columns {
             return;
         }
-        let mut packed = Packed([[[0.0; LANES]; DEPTH]; WIDTH]);
+        let mut packed = Packed([[0.0; LANES]; DEPTH * WIDTH]);
         // At least once, so that a product over no column at all is written as zeros.
         for t in (0..depth.max(1)).step_by(DEPTH) {
             let steps = DEPTH.min(depth - t);
             for row in (0..rows).step_by(HEIGHT) {
                 let rows = row..rows.min(row + HEIGHT);
                 for start in (first..self.columns).step_by(WIDTH * LANES) {
-                    let columns = (start..self.columns).step_by(LANES).zip(&mut packed.0);
-                    for (col, panel) in columns {
-                        let panel = panel.get_mut(..steps).unwrap_or_default();
-                        if self.transposed {
-                            pack_transposed(simd, self.b.block(col, LANES, t, steps), panel);
-                        } else {
-                            pack_columns(simd, self.b.block(t, steps, col, LANES), 0, panel, steps);
-                        }
+                    let memory = packed.0.get_mut(..WIDTH * steps).unwrap_or_default();
+                    if self.transposed {
+                        pack_transposed(simd, self.b.block(start, WIDTH * LANES, t, steps), memory);
+                    } else {
+                        pack_columns(simd, self.b.block(t, steps, start, WIDTH * LANES), 0, memory, steps);
                     }
-                    for (col, panel) in (start..self.columns).step_by(LANES).zip(&packed.0) {
-                        let panel = panel.get(..steps).unwrap_or_default();
-                        self.panel(simd, Panels::packed(panel, steps), rows.clone(), t, col);
+                    for (p, col) in (start..self.columns).step_by(LANES).enumerate().take(WIDTH) {
+                        let panels = Panels::packed(&packed.0, steps).from(p);
+                        self.panel(simd, panels, rows.clone(), t, col);
                     }
                 }
             }
@@ -159,7 +156,7 @@ impl Kernel for Product<'_> {
 
 /// In whole cache lines.
 #[repr(align(64))]
-struct Packed([[Panel; DEPTH]; WIDTH]);
+struct Packed([Panel; DEPTH * WIDTH]);
 
 impl Product<'_> {
     /// The product of `rows` of A, from their column `t` on, with one panel, added to what came of the columns before.

@@ -4,8 +4,8 @@ use core::ops::Range;
 
 use crate::mask::Bounds;
 use crate::matmul::{GROUP, next_groups, with_rows};
-use crate::simd::{LANES, Panel, Panels, Set, Simd, multiply, pack_transposed};
-use crate::softmax::multiply as multiply_row;
+use crate::simd::{LANES, Panel, Panels, Set, Simd, multiply, multiply_row, pack_transposed};
+use crate::softmax::scale_row;
 use crate::{Mat, MatMut};
 
 /// Keys a tile: the maximum and the sums of a row are brought up to date once a tile, in this fixed grid of keys.
@@ -97,7 +97,9 @@ impl Scores<'_> {
         let seen = if n_q == 0 { 0..0 } else { self.bounds.range_of_rows(0, n_q) };
         for start in (seen.start / TILE * TILE..seen.end).step_by(TILE) {
             let keys = start..(start + TILE).min(n_k);
-            self.pack(simd, start, &intersect(&keys, &seen));
+            if n_q > 1 {
+                self.pack(simd, start, &intersect(&keys, &seen));
+            }
             sink.begin(simd, keys.clone());
             for row in (0..n_q).step_by(BLOCK) {
                 self.block(simd, row, BLOCK.min(n_q - row), &keys, sink);
@@ -108,13 +110,11 @@ impl Scores<'_> {
     /// Transposes those panels of the tile that some query sees.
     #[inline(always)]
     fn pack<S: Simd>(&mut self, simd: S, start: usize, seen: &Range<usize>) {
-        let d_k = self.q.cols();
         let first = (seen.start - start) / LANES;
         let panels = first..(seen.end - start).div_ceil(LANES);
-        // For d_k = 0 there is nothing to transpose.
-        for (p, panel) in self.panels.chunks_exact_mut(d_k.max(1)).enumerate().take(panels.end).skip(panels.start) {
-            pack_transposed(simd, self.k.rows_from(start + p * LANES, LANES), panel);
-        }
+        let d_k = self.q.cols();
+        let memory = self.panels.get_mut(panels.start * d_k..panels.end * d_k).unwrap_or_default();
+        pack_transposed(simd, self.k.rows_from(start + first * LANES, panels.len() * LANES), memory);
     }
 
     #[inline(always)]
@@ -145,6 +145,7 @@ impl Scores<'_> {
         let groups = groups.get(..count).unwrap_or_default();
         match groups {
             // Few queries: several panels at once, so that there are chains enough to keep the multipliers busy.
+            [group] if self.q.rows() == 1 => self.multiply_one(simd, keys.start, group),
             [group] if group.rows == 1 => self.multiply_wide::<S, 1, 4>(simd, group),
             [group] if group.rows == 2 => self.multiply_wide::<S, 2, 2>(simd, group),
             _ => {
@@ -162,6 +163,21 @@ impl Scores<'_> {
         }
         let scores = self.tile.rows_from(0);
         sink.take(simd, &self.bounds, Block { start: keys.start, row, groups, scores });
+    }
+
+    /// The dot products of the only query, whose keys are not transposed but for the last ones.
+    #[inline(always)]
+    fn multiply_one<S: Simd>(&mut self, simd: S, start: usize, group: &Group) {
+        let lanes = group.lanes();
+        let keys = self.k.rows_from(start + lanes.start, lanes.len());
+        let whole = keys.rows() / LANES * LANES;
+        let scores = self.tile.row_mut(0).get_mut(lanes.clone()).unwrap_or_default();
+        multiply_row(simd, self.q.row(0), keys.rows_from(0, whole), scores);
+        if whole < keys.rows() {
+            pack_transposed(simd, keys.rows_from(whole, LANES), self.panels);
+            let panels = Panels::packed(self.panels, self.q.cols());
+            multiply::<S, Set, 1, 1>(simd, self.q, panels, &mut self.tile, lanes.start + whole);
+        }
     }
 
     #[inline(always)]
@@ -202,7 +218,7 @@ impl Scores<'_> {
         for row in group.row..group.row + group.rows {
             let scores = self.tile.row_mut(row - block).get_mut(lanes.clone()).unwrap_or_default();
             if let Some(scale) = scale {
-                multiply_row(simd, scores, scale);
+                scale_row(simd, scores, scale);
             }
             if let Some(cap) = softcap {
                 for score in scores.iter_mut() {

@@ -6,13 +6,13 @@ mod common;
 
 use common::{Random, U, assert_close, gamma};
 use proptest::prelude::*;
-use regard_kernels::{Error, Temperature, fixed, naive, softmax};
+use regard_kernels::{Error, Temperature, fixed, naive, softmax_with_log_sum_exp};
 
 const INF: f32 = f32::INFINITY;
 
 fn run(x: &[f32], t: f32) -> (Vec<f32>, f32) {
     let mut x = x.to_vec();
-    let log_sum_exp = softmax(&mut x, Temperature::new(t).unwrap());
+    let log_sum_exp = softmax_with_log_sum_exp(&mut x, Temperature::new(t).unwrap());
     (x, log_sum_exp)
 }
 

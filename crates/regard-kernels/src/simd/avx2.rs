@@ -2,7 +2,7 @@
 
 use core::arch::x86_64::*;
 
-use super::{Kernel, LANES, Simd};
+use super::{Kernel, LANES, Panel, Simd};
 
 cpufeatures::new!(detect, "avx2", "fma");
 
@@ -54,7 +54,7 @@ fn scale_half(v: __m256, n: __m256) -> __m256 {
 /// within the halves of a register.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
-fn transpose(rows: [&[f32; 8]; 8]) -> [[f32; 8]; 8] {
+fn transpose(rows: [&[f32; 8]; 8], panel: &mut [Panel; 8], second: bool) {
     let zero = _mm256_setzero_ps();
     let (mut low, mut high) = ([zero; 4], [zero; 4]);
     for i in 0..4 {
@@ -66,7 +66,6 @@ fn transpose(rows: [&[f32; 8]; 8]) -> [[f32; 8]; 8] {
                 _mm256_insertf128_ps::<1>(_mm256_castps128_ps256(_mm_loadu_ps(upper.add(4))), _mm_loadu_ps(lower.add(4)));
         }
     }
-    let mut out = [[0.0; 8]; 8];
     for (half, [a, b, c, d]) in [low, high].into_iter().enumerate() {
         let (ab_low, ab_high) = (_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
         let (cd_low, cd_high) = (_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d));
@@ -77,11 +76,10 @@ fn transpose(rows: [&[f32; 8]; 8]) -> [[f32; 8]; 8] {
             _mm256_shuffle_ps::<0b11_10_11_10>(ab_high, cd_high),
         ];
         for (i, column) in columns.into_iter().enumerate() {
-            // SAFETY: the store fills one row of 8.
-            unsafe { _mm256_storeu_ps(out[4 * half + i].as_mut_ptr(), column) };
+            // SAFETY: the store fills one half of a row of 16.
+            unsafe { _mm256_storeu_ps(panel[4 * half + i].as_mut_ptr().add(8 * usize::from(second)), column) };
         }
     }
-    out
 }
 
 impl Simd for Avx2 {
@@ -91,6 +89,15 @@ impl Simd for Avx2 {
     #[inline(always)]
     fn call<K: Kernel>(self, kernel: K) -> K::Output {
         self.run(kernel)
+    }
+
+    #[inline(always)]
+    fn prefetch(self, address: *const f32) {
+        // SAFETY: a prefetch does nothing where there is no memory. (Miri does not know it.)
+        #[cfg(not(miri))]
+        unsafe {
+            _mm_prefetch::<_MM_HINT_T0>(address.cast());
+        }
     }
 
     #[inline(always)]
@@ -180,9 +187,9 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
-    fn transpose(self, rows: [&[f32; 8]; 8]) -> [[f32; 8]; 8] {
+    fn transpose(self, rows: [&[f32; 8]; 8], panel: &mut [Panel; 8], second: bool) {
         // SAFETY: `self` proves AVX2.
-        unsafe { transpose(rows) }
+        unsafe { transpose(rows, panel, second) }
     }
 
     #[inline(always)]

@@ -12,8 +12,10 @@ mod exp;
 mod portable;
 mod tile;
 
-pub(crate) use self::exp::{exp, exp2_to_zero};
-pub(crate) use self::tile::{Add, Continue, Finish, Panel, Panels, Set, multiply, pack_columns, pack_transposed};
+pub(crate) use self::exp::{exp, exp_to_zero, exp2_to_zero};
+pub(crate) use self::tile::{
+    Add, Continue, Finish, Panel, Panels, Set, multiply, multiply_row, pack_columns, pack_transposed,
+};
 
 /// The number of lanes of a block.
 pub(crate) const LANES: usize = 16;
@@ -27,6 +29,12 @@ pub(crate) trait Simd: Copy {
     type V: Copy;
     /// The outcome of a comparison, lane by lane.
     type M: Copy;
+
+    /// Asks for the cache line of `address`, which need not exist, before it is needed.
+    #[inline(always)]
+    fn prefetch(self, address: *const f32) {
+        let _ = address;
+    }
 
     fn splat(self, x: f32) -> Self::V;
     fn load(self, x: &[f32; LANES]) -> Self::V;
@@ -46,8 +54,8 @@ pub(crate) trait Simd: Copy {
     fn scale_exp2(self, v: Self::V, n: Self::V) -> Self::V;
     /// 2ⁿ where the low eight bits of a lane's bits hold n + 127, the exponent field of a float; the rest is shifted out.
     fn exponent(self, v: Self::V) -> Self::V;
-    /// Row `i` of the result is column `i` of the eight rows.
-    fn transpose(self, rows: [&[f32; 8]; 8]) -> [[f32; 8]; 8];
+    /// Column `i` of the eight rows goes to row `i` of the panel: to its first half, or to the `second`.
+    fn transpose(self, rows: [&[f32; LANES / 2]; LANES / 2], panel: &mut [Panel; LANES / 2], second: bool);
     /// The sum, as a tree: lane i + lane i+8, then i+4, i+2, i+1.
     fn reduce_add(self, v: Self::V) -> f32;
     /// The largest lane that is no NaN (NaN in some lanes gives any of the lanes).

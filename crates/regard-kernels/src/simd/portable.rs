@@ -1,6 +1,6 @@
 use wide::{f32x8, f32x16, i32x16, u32x16};
 
-use super::{Kernel, LANES, Simd};
+use super::{Kernel, LANES, Panel, Simd};
 
 /// The vectors that were fixed at compile time, through `wide`.
 #[derive(Clone, Copy)]
@@ -94,16 +94,15 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
-    fn transpose(self, rows: [&[f32; 8]; 8]) -> [[f32; 8]; 8] {
+    fn transpose(self, rows: [&[f32; 8]; 8], panel: &mut [Panel; 8], second: bool) {
         let mut lanes = [f32x8::ZERO; 8];
         for (lanes, row) in lanes.iter_mut().zip(rows) {
             *lanes = f32x8::new(*row);
         }
-        let mut out = [[0.0; 8]; 8];
-        for (out, lanes) in out.iter_mut().zip(f32x8::transpose(lanes)) {
-            *out = lanes.to_array();
+        for (row, column) in panel.iter_mut().zip(f32x8::transpose(lanes)) {
+            let (first_half, second_half) = row.split_at_mut(8);
+            (if second { second_half } else { first_half }).copy_from_slice(&column.to_array());
         }
-        out
     }
 
     #[inline(always)]
