@@ -5,6 +5,7 @@ use crate::fused::{Fused, Softmax, Values, packed_values};
 use crate::mask::Bounds;
 use crate::scores::{BLOCK, Block, Scores, Sink, Steps, TILE};
 use crate::simd::{Kernel, LANES, Panel, Simd, dispatch};
+use crate::small::Small;
 use crate::softmax::softmax_row;
 use crate::{Mask, Mat, MatMut, Temperature};
 
@@ -186,9 +187,13 @@ impl<'a> Attention<'a> {
             (Steps { scale: Some(scale), softcap: self.softcap }, self.temperature.factor())
         };
         let bounds = Bounds::new(&self.mask, q.rows(), k.rows());
+        let softmax = Softmax { temperature: self.temperature, factor, max, sum };
+        if folds && Small::fits(k.rows(), v.cols()) && !bounds.may_hide(0, q.rows(), &(0..k.rows())) {
+            dispatch(Small { q, k, v, out, softmax, panel: panels, log_sum_exp });
+            return Ok(());
+        }
         let scores = Scores { q, k, steps, bounds, panels, tile };
         let values = Values { v, packed: values, keys: 0..0, finite: None };
-        let softmax = Softmax { temperature: self.temperature, factor, max, sum };
         dispatch(Fused { scores, values, out, softmax, log_sum_exp });
         Ok(())
     }

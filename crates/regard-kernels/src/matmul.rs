@@ -2,7 +2,8 @@ use core::ops::Range;
 
 use crate::error::{Error, check_shape};
 use crate::simd::{
-    Continue, Finish, Kernel, LANES, Panel, Panels, Set, Simd, dispatch, multiply, pack_columns, pack_transposed,
+    Continue, Finish, Kernel, LANES, Panel, Panels, Set, Simd, dispatch, multiply, multiply_by_4, multiply_by_8,
+    multiply_here, pack_columns, pack_transposed,
 };
 use crate::{Mat, MatMut};
 
@@ -52,6 +53,59 @@ pub fn matmul_transposed(a: Mat<'_>, b: Mat<'_>, out: MatMut<'_>) -> Result<(), 
 
 /// The most rows of A in a tile: 6 × 16 accumulators are what 16 registers of 8 lanes hold.
 pub(crate) const GROUP: usize = 6;
+
+/// A·B of sizes that the compiler knows, without the cost of finding out at run time.
+#[inline]
+pub(crate) fn matmul_fixed<const M: usize, const K: usize, const N: usize>(
+    a: &[[f32; K]; M],
+    b: &[[f32; N]; K],
+    out: &mut [[f32; N]; M],
+) {
+    // The compiler knows N, and keeps one of these.
+    if let (4, Some(b), Some(out)) = (N, as_rows(b), as_rows_mut(out)) {
+        multiply_by_4(a, b, out);
+    } else if let (8, Some(b), Some(out)) = (N, as_rows(b), as_rows_mut(out)) {
+        multiply_by_8(a, b, out);
+    } else if N.is_multiple_of(LANES) && N <= NEAR {
+        dispatch(FixedProduct { a, b, out });
+    } else {
+        dispatch(Product { a: a.into(), b: b.into(), columns: N, transposed: false, out: out.into() });
+    }
+}
+
+/// The same rows, if they have `N` columns.
+fn as_rows<const N: usize, const C: usize, const R: usize>(m: &[[f32; C]; R]) -> Option<&[[f32; N]; R]> {
+    m.as_flattened().as_chunks().0.try_into().ok()
+}
+
+fn as_rows_mut<const N: usize, const C: usize, const R: usize>(m: &mut [[f32; C]; R]) -> Option<&mut [[f32; N]; R]> {
+    m.as_flattened_mut().as_chunks_mut().0.try_into().ok()
+}
+
+struct FixedProduct<'a, const M: usize, const K: usize, const N: usize> {
+    a: &'a [[f32; K]; M],
+    b: &'a [[f32; N]; K],
+    out: &'a mut [[f32; N]; M],
+}
+
+impl<const M: usize, const K: usize, const N: usize> Kernel for FixedProduct<'_, M, K, N> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let (a, panels) = (Mat::from(self.a), Panels::in_place(Mat::from(self.b)));
+        let mut out = MatMut::from(self.out);
+        for col in (0..N).step_by(LANES) {
+            let mut row = 0;
+            while row < M {
+                let (size, count) = next_groups(M - row);
+                let (a, out) = (a.rows_from(row, size * count), &mut out.rows_from(row));
+                with_rows!(size, R => multiply_here::<S, Set, R, 1>(simd, a, panels.from(col / LANES), out, col));
+                row += size * count;
+            }
+        }
+    }
+}
 
 /// Calls `$body` with `R` as a constant in scope, for a number of rows from 1 to [`GROUP`].
 macro_rules! with_rows {
@@ -119,7 +173,7 @@ impl Kernel for Product<'_> {
 
     #[inline(always)]
     fn run<S: Simd>(mut self, simd: S) {
-        let (rows, depth) = self.a.shape();
+        let rows = self.a.rows();
         let mut first = 0;
         if !self.transposed && self.b.stride() <= NEAR {
             let panels = Panels::in_place(self.b);
@@ -128,25 +182,42 @@ impl Kernel for Product<'_> {
                 first += LANES;
             }
         }
-        if first == self.columns {
-            return;
+        if first < self.columns {
+            simd.call(PackedProduct { product: self, first });
         }
+    }
+}
+
+/// The columns of the product from `first` on, by panels that are packed on the stack. A function of its own, so that
+/// products that need no such memory do not pay for it.
+struct PackedProduct<'a> {
+    product: Product<'a>,
+    first: usize,
+}
+
+impl Kernel for PackedProduct<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let Self { mut product, first } = self;
+        let (rows, depth) = product.a.shape();
         let mut packed = Packed([[0.0; LANES]; DEPTH * WIDTH]);
         // At least once, so that a product over no column at all is written as zeros.
         for t in (0..depth.max(1)).step_by(DEPTH) {
             let steps = DEPTH.min(depth - t);
             for row in (0..rows).step_by(HEIGHT) {
                 let rows = row..rows.min(row + HEIGHT);
-                for start in (first..self.columns).step_by(WIDTH * LANES) {
+                for start in (first..product.columns).step_by(WIDTH * LANES) {
                     let memory = packed.0.get_mut(..WIDTH * steps).unwrap_or_default();
-                    if self.transposed {
-                        pack_transposed(simd, self.b.block(start, WIDTH * LANES, t, steps), memory);
+                    if product.transposed {
+                        pack_transposed(simd, product.b.block(start, WIDTH * LANES, t, steps), memory);
                     } else {
-                        pack_columns(simd, self.b.block(t, steps, start, WIDTH * LANES), 0, memory, steps);
+                        pack_columns(simd, product.b.block(t, steps, start, WIDTH * LANES), 0, memory, steps);
                     }
-                    for (p, col) in (start..self.columns).step_by(LANES).enumerate().take(WIDTH) {
+                    for (p, col) in (start..product.columns).step_by(LANES).enumerate().take(WIDTH) {
                         let panels = Panels::packed(&packed.0, steps).from(p);
-                        self.panel(simd, panels, rows.clone(), t, col);
+                        product.panel(simd, panels, rows.clone(), t, col);
                     }
                 }
             }

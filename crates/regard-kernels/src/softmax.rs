@@ -145,6 +145,12 @@ impl<S: Simd> Weigher<S> {
         simd.reduce_add(sum)
     }
 
+    /// 2^distance of one block.
+    #[inline(always)]
+    pub(crate) fn by_2(&self, simd: S, scores: S::V) -> S::V {
+        if self.limit { self.limit(simd, scores) } else { exp2_to_zero(simd, self.distance(simd, scores)) }
+    }
+
     /// The weight of one score, in the bits of [`weigh_by_2`](Self::weigh_by_2): what sums that referred to a lower
     /// maximum are multiplied by.
     #[inline(always)]

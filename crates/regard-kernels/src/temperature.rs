@@ -59,12 +59,18 @@ impl Temperature {
     /// What a score difference is multiplied by, once the scores are [prepared](Self::prepare): 1/T, and 1 where the
     /// scores themselves have been changed.
     pub(crate) fn factor(self) -> f32 {
-        if self.is_zero() || self.0 > HIGH { 1.0 } else { 1.0 / self.0 }
+        if self.is_zero() || self.is_infinite() {
+            1.0
+        } else if self.0 > HIGH {
+            1.0 / (self.0 * REDUCTION)
+        } else {
+            1.0 / self.0
+        }
     }
 
     /// Scores for temperatures so high that not their differences are divided: at T = ∞, what may be seen gets one and the
-    /// same score (−∞ and NaN stay); at high ones the scores are divided first, because two of them may be further apart
-    /// than any finite `f32`.
+    /// same score (−∞ and NaN stay); at high ones the scores are reduced first, because two of them may be further apart
+    /// than any finite `f32` and yet both count.
     #[inline(always)]
     pub(crate) fn prepare(self, scores: &mut [f32]) {
         if self.is_infinite() {
@@ -73,14 +79,17 @@ impl Temperature {
             }
         } else if self.0 > HIGH {
             for x in scores {
-                *x /= self.0;
+                *x *= REDUCTION;
             }
         }
     }
 }
 
-/// Scores that differ by more than any finite `f32` are worth no weight at this temperature or below.
-const HIGH: f32 = 18_446_744_073_709_551_616.0; // 2⁶⁴
+/// At this temperature or below, scores that differ by more than any finite `f32` differ by more than 128·T, and the
+/// lower one has no weight.
+const HIGH: f32 = f32::MAX / 128.0;
+/// A power of two, so that nothing is rounded.
+const REDUCTION: f32 = 1.0 / 256.0;
 
 impl Default for Temperature {
     fn default() -> Self {

@@ -50,7 +50,9 @@ fn any_case(seed: u64) -> Case {
         let most = if cfg!(miri) { [4, 8, 20, 70][random.below(4)] } else { [4, 20, 70, 150][random.below(4)] };
         random.below(most)
     };
-    let (n_q, n_k) = (rows(random), rows(random));
+    // Some with several tiles of 256 keys.
+    let n_k = if !cfg!(miri) && random.chance(25) { 200 + random.below(500) } else { rows(random) };
+    let n_q = rows(random);
     let wide = if cfg!(miri) { 18 } else { 81 };
     let (d_k, d_v) = (random.below(wide), random.below(wide));
     let mut case = Case::random(n_q, n_k, d_k, d_v, random);
@@ -70,7 +72,7 @@ fn any_case(seed: u64) -> Case {
 /// Whole numbers and a scale of 1: every score is exact, so that ties are ties.
 fn whole_numbers(seed: u64) -> Case {
     let random = &mut Random(seed);
-    let (n_q, n_k, d) = (random.below(20), random.below(150), random.below(5));
+    let (n_q, n_k, d) = (random.below(20), random.below(400), random.below(5));
     let mut number = |_: usize, _: usize| random.below(5) as f32 - 2.0;
     let (q, k) = (Matrix::from_fn(n_q, d, &mut number), Matrix::from_fn(n_k, d, &mut number));
     let mut case = Case::new(q, k, Matrix::random(n_k, 9, 1.0, random));
@@ -105,7 +107,7 @@ fn love_looks_at_all_three_words_alike() {
 fn every_number_of_rows_around_the_tile_sizes() {
     let random = &mut Random(1);
     for n_q in [0, 1, 2, 3, 5, 6, 7, 11, 13] {
-        for n_k in [0, 1, 15, 16, 17, 63, 64, 65, 80, 127, 128, 129, 150] {
+        for n_k in [0, 1, 15, 16, 17, 63, 64, 65, 80, 129, 255, 256, 257, 272, 513] {
             for (d_k, d_v) in [(0, 0), (0, 5), (1, 1), (3, 17), (16, 16), (33, 0)] {
                 if !cfg!(miri) || (n_q == 7 && n_k == 65) {
                     Case::random(n_q, n_k, d_k, d_v, random).assert_matches_reference();
@@ -117,7 +119,7 @@ fn every_number_of_rows_around_the_tile_sizes() {
 
 #[test]
 fn scores_so_large_that_one_key_takes_all() {
-    let mut case = Case::random(5, 140, 8, 6, &mut Random(2));
+    let mut case = Case::random(5, 340, 8, 6, &mut Random(2));
     for scale in [1e3, -1e3, 1e10, 1e30, -1e37] {
         case.scale = Some(scale);
         let (out, reference) = (case.run(), case.reference());
@@ -125,7 +127,7 @@ fn scores_so_large_that_one_key_takes_all() {
             // With scores this far apart the weight is one key's alone, or two of them are too close to tell.
             let mut weights = reference.weights.row(i).to_vec();
             weights.sort_by(f64::total_cmp);
-            if weights[139] > 1.0 - 1e-9 {
+            if weights[339] > 1.0 - 1e-9 {
                 for c in 0..6 {
                     assert_close(out.out.at(i, c), reference.out.at(i, c), 1e-6, "output");
                 }

@@ -47,9 +47,9 @@ fn results_have_the_recorded_bits() {
     let (x, y) = (&b.data[..1000], &b.data[1000..2000]);
     let vectors = [dot(x, y).unwrap(), norm(x), cosine_similarity(x, y).unwrap()];
 
-    let mut case = Case::random(23, 150, 40, 33, random);
+    let mut case = Case::random(23, 350, 40, 33, random);
     let plain = case.run();
-    case.causal = Some(Position::Offset(100));
+    case.causal = Some(Position::Offset(300));
     case.softcap = Some(3.0);
     case.temperature = 0.7;
     let masked = case.run();
@@ -93,7 +93,7 @@ fn results_have_the_recorded_bits() {
 fn a_row_is_the_same_among_any_number_of_rows() {
     const MOST: usize = 70;
     let random = &mut Random(3);
-    for (n_k, d_k, d_v) in [(130, 24, 40), (70, 64, 64), (65, 3, 17)] {
+    for (n_k, d_k, d_v) in [(330, 24, 40), (270, 64, 64), (65, 3, 17)] {
         let mut case = Case::random(MOST, n_k, d_k, d_v, random);
         for causal in [None, Some(Position::TopLeft), Some(Position::Offset(30))] {
             case.causal = causal;

@@ -128,7 +128,7 @@ impl<'a> Attention<'a> {
     /// # Errors
     /// Names the tensor that does not fit the others.
     pub fn forward(&self, q: Heads<'_>, k: Heads<'_>, v: Heads<'_>) -> Result<Vec<f32>, Error> {
-        Ok(self.forward_with_log_sum_exp(q, k, v)?.0)
+        Ok(self.attend(q, k, v, false)?.0)
     }
 
     /// The output as [`forward`](Self::forward) gives it, and the log-sum-exp \[batch, heads, n_q\] of each row's scores
@@ -142,16 +142,30 @@ impl<'a> Attention<'a> {
         k: Heads<'_>,
         v: Heads<'_>,
     ) -> Result<(Vec<f32>, Vec<f32>), Error> {
+        self.attend(q, k, v, true)
+    }
+
+    /// The log-sum-exp is empty where it is not `wanted`.
+    fn attend(
+        &self,
+        q: Heads<'_>,
+        k: Heads<'_>,
+        v: Heads<'_>,
+        log_sum_exp: bool,
+    ) -> Result<(Vec<f32>, Vec<f32>), Error> {
         let plan = self.plan(q, k)?;
         let [batch, kv_heads, n_k, _] = k.shape();
         let [_, _, _, d_v] = v.shape();
         check_shape("value", &v.shape(), &[batch, kv_heads, n_k, d_v], "the batch, heads and tokens of key")?;
-        plan.run("the output", d_v, |kernel, job, scratch| {
+        plan.run("the output", d_v, d_v, log_sum_exp, |kernel, job, scratch| {
             let kv_head = plan.kv_head(job.head);
             let out = MatMut::new(job.out, job.rows, d_v)?;
             let q = q.head(job.entry, job.head)?.rows_from(job.first, job.rows);
             let (k, v) = (k.head(job.entry, kv_head)?, v.head(job.entry, kv_head)?);
-            kernel.forward_with_log_sum_exp(q, k, v, out, job.log_sum_exp, scratch)?;
+            match job.log_sum_exp {
+                Some(log_sum_exp) => kernel.forward_with_log_sum_exp(q, k, v, out, log_sum_exp, scratch)?,
+                None => kernel.forward(q, k, v, out, scratch)?,
+            }
             Ok(())
         })
     }
@@ -163,7 +177,7 @@ impl<'a> Attention<'a> {
     pub fn scores(&self, stage: Stage, q: Heads<'_>, k: Heads<'_>) -> Result<Vec<f32>, Error> {
         let plan = self.plan(q, k)?;
         let [_, _, n_k, _] = k.shape();
-        let (scores, _) = plan.run("the scores", n_k, |kernel, job, scratch| {
+        let (scores, _) = plan.run("the scores", n_k, 0, false, |kernel, job, scratch| {
             let out = MatMut::new(job.out, job.rows, n_k)?;
             let q = q.head(job.entry, job.head)?.rows_from(job.first, job.rows);
             kernel.scores(stage, q, k.head(job.entry, plan.kv_head(job.head))?, out, scratch)?;
@@ -223,7 +237,7 @@ struct Job<'o> {
     first: usize,
     rows: usize,
     out: &'o mut [f32],
-    log_sum_exp: &'o mut [f32],
+    log_sum_exp: Option<&'o mut [f32]>,
 }
 
 impl Plan<'_> {
@@ -232,32 +246,35 @@ impl Plan<'_> {
     }
 
     /// Runs `each` over blocks of queries, in parallel, and returns the result \[batch, heads, n_q, cols\] and the
-    /// log-sum-exp \[batch, heads, n_q\].
+    /// log-sum-exp \[batch, heads, n_q\], or nothing if that is not wanted.
     fn run(
         &self,
         result: &'static str,
         cols: usize,
-        each: impl Fn(&Kernel<'_>, Job<'_>, &mut [f32]) -> Result<(), Error> + Sync + Send,
+        d_v: usize,
+        log_sum_exp: bool,
+        each: impl Fn(&Kernel<'_>, Job<'_>, &mut [f32]) -> Result<(), Error> + Sync,
     ) -> Result<(Vec<f32>, Vec<f32>), Error> {
-        let mut out = zeros(result, &[self.batch, self.heads, self.n_q, cols])?;
-        let mut log_sum_exp = zeros("the log-sum-exp", &[self.batch, self.heads, self.n_q])?;
+        let (batch, heads, n_q) = (self.batch, self.heads, self.n_q);
+        let mut out = zeros(result, &[batch, heads, n_q, cols])?;
+        let mut sums = if log_sum_exp { zeros("the log-sum-exp", &[batch, heads, n_q])? } else { Vec::new() };
+        if out.is_empty() && sums.is_empty() {
+            return Ok((out, sums)); // however many rows of nothing there are
+        }
         let block = self.block();
         let mut jobs = Vec::new();
-        if self.n_q > 0 {
-            // Without columns every job's part of `out` is empty, and yet each row has its log-sum-exp.
-            let mut rest = out.as_mut_slice();
-            for (i, head) in log_sum_exp.chunks_exact_mut(self.n_q).enumerate() {
-                for (b, log_sum_exp) in head.chunks_mut(block).enumerate() {
-                    let (entry, head, rows) = (i / self.heads, i % self.heads, log_sum_exp.len());
-                    let (out, behind) = rest.split_at_mut(rows * cols);
-                    rest = behind;
-                    jobs.push(Job { entry, head, first: b * block, rows, out, log_sum_exp });
-                }
+        let (mut out_rest, mut sums_rest) = (out.as_mut_slice(), sums.as_mut_slice());
+        for (entry, head) in (0..batch).flat_map(|entry| (0..heads).map(move |head| (entry, head))) {
+            for first in (0..n_q).step_by(block) {
+                let rows = block.min(n_q - first);
+                let out = out_rest.split_off_mut(..rows * cols).unwrap_or_default();
+                let log_sum_exp = if log_sum_exp { sums_rest.split_off_mut(..rows) } else { None };
+                jobs.push(Job { entry, head, first, rows, out, log_sum_exp });
             }
         }
         let elements = self.d_k.saturating_add(cols);
-        let multiply_adds = saturating_product(&[self.batch, self.heads, self.n_q, self.n_k, elements]);
-        let scratch = || vec![0.0; attention_scratch_len(block, self.n_k, self.d_k, cols)];
+        let multiply_adds = saturating_product(&[batch, heads, n_q, self.n_k, elements]);
+        let scratch = attention_scratch_len(block.min(n_q), self.n_k, self.d_k, d_v);
         let (done, all) = (AtomicUsize::new(0), jobs.len());
         self.attention.threads.for_each(jobs, multiply_adds, scratch, |scratch, job| {
             let kernel = self.kernel(&job)?;
@@ -267,19 +284,19 @@ impl Plan<'_> {
             }
             Ok(())
         })?;
-        Ok((out, log_sum_exp))
+        Ok((out, sums))
     }
 
-    /// Queries a block: whole heads where they alone give each thread a few jobs to balance, else parts of them. Each
-    /// block transposes the keys anew, so it is not small.
+    /// Queries a block: whole heads on one thread; else parts of them, so many that no thread waits long for the last one.
+    /// Each block transposes the keys anew, so it is not small.
     fn block(&self) -> usize {
         const SMALLEST: usize = 96;
-        let jobs = 4 * self.attention.threads.count();
-        let heads = saturating_product(&[self.batch, self.heads]).max(1);
-        if self.attention.threads.count() == 1 || heads >= jobs {
+        let threads = self.attention.threads.count();
+        if threads == 1 {
             return self.n_q.max(1);
         }
-        self.n_q.div_ceil(jobs.div_ceil(heads)).next_multiple_of(SMALLEST / 2).max(SMALLEST)
+        let heads = saturating_product(&[self.batch, self.heads]).max(1);
+        self.n_q.div_ceil((8 * threads).div_ceil(heads)).next_multiple_of(24).max(SMALLEST)
     }
 
     /// The kernel's description for one job.

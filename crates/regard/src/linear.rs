@@ -57,7 +57,7 @@ impl Linear {
     /// [`Error::Shape`] if x has another number of features.
     pub fn forward(&self, x: Sequences<'_>, threads: &Threads) -> Result<Vec<f32>, Error> {
         // Enough rows that the weights are read from memory only a few times.
-        const BLOCK: usize = 48;
+        const BLOCK: usize = 96;
         let [batch, n, features] = x.shape();
         check_shape("the input", &[batch, n, features], &[batch, n, self.inputs], "the layer's inputs")?;
         let rows = x.rows()?;
@@ -67,8 +67,8 @@ impl Linear {
         threads.for_each(
             blocks,
             saturating_product(&[rows.rows(), self.inputs, self.outputs]),
-            || (),
-            |(), (b, out)| {
+            0,
+            |_, (b, out)| {
                 let x = rows.rows_from(b * BLOCK, BLOCK);
                 matmul(x, weight, MatMut::new(out, x.rows(), self.outputs)?)?;
                 if let Some(bias) = &self.bias {

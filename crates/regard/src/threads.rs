@@ -1,6 +1,9 @@
-use std::sync::Arc;
+use core::cell::RefCell;
+use core::num::NonZero;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread::available_parallelism;
 
-use rayon::ThreadPool;
+use rayon::{Scope, ThreadPool};
 
 use crate::Error;
 
@@ -29,54 +32,91 @@ impl Threads {
     /// The caller's own thread and no other.
     pub const ONE: Self = Self(Kind::One);
 
-    /// A pool of `count` threads, started once and kept as long as this value or a clone of it lives. 0 means one for
-    /// each core.
+    /// `count` threads: the caller's own, and a pool of the others that is started once and kept as long as this value or
+    /// a clone of it lives. 0 means one for each core.
     ///
     /// # Errors
     /// [`Error::Threads`] if the threads cannot be started.
     pub fn new(count: usize) -> Result<Self, Error> {
-        if count == 1 {
+        let all = if count == 0 { available_parallelism().map_or(1, NonZero::get) } else { count };
+        if all == 1 {
             return Ok(Self::ONE);
         }
-        match rayon::ThreadPoolBuilder::new().num_threads(count).build() {
+        match rayon::ThreadPoolBuilder::new().num_threads(all - 1).build() {
             Ok(pool) => Ok(Self(Kind::Pool(Arc::new(pool)))),
             Err(e) => Err(Error::Threads { count, reason: e.to_string() }),
         }
     }
 
-    /// How many threads there are.
+    /// How many threads there are, the caller's own counted.
     pub fn count(&self) -> usize {
         match &self.0 {
             Kind::Caller => rayon::current_num_threads(),
             Kind::One => 1,
-            Kind::Pool(pool) => pool.current_num_threads(),
+            Kind::Pool(pool) => pool.current_num_threads() + 1,
         }
     }
 
     /// Calls `each` for every one of `jobs`, in parallel if there is more than one thread and `multiply_adds` in all are
-    /// worth waking them. Each thread makes itself a `scratch` once.
-    pub(crate) fn for_each<J: Send, S>(
+    /// worth waking them. `each` gets `scratch` elements of memory with anything in them.
+    ///
+    /// The caller works too, and every thread takes the next job when it has done one: if the others wake late, they find
+    /// less to do. From the last job to the first, because under a causal mask the last queries are the most work.
+    pub(crate) fn for_each<J: Send>(
         &self,
         jobs: Vec<J>,
         multiply_adds: usize,
-        scratch: impl Fn() -> S + Sync + Send,
-        each: impl Fn(&mut S, J) -> Result<(), Error> + Sync + Send,
+        scratch: usize,
+        each: impl Fn(&mut [f32], J) -> Result<(), Error> + Sync,
     ) -> Result<(), Error> {
-        use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
-
-        // Waking a thread costs some 10 µs; a core does about 10⁴ multiply-adds a µs.
-        const WORTH_WAKING: usize = 500_000;
-        if jobs.is_empty() {
-            return Ok(());
+        // Waking a thread and waiting for its end costs some 10 µs; a core does 5·10⁴ multiply-adds a µs.
+        const WORTH_WAKING: usize = 2_000_000;
+        let helpers = if multiply_adds < WORTH_WAKING { 0 } else { (self.count() - 1).min(jobs.len().saturating_sub(1)) };
+        if helpers == 0 {
+            return with_scratch(scratch, |scratch| jobs.into_iter().try_for_each(|job| each(scratch, job)));
         }
-        if multiply_adds < WORTH_WAKING || jobs.len() < 2 || self.count() == 1 {
-            let mut scratch = scratch();
-            return jobs.into_iter().try_for_each(|job| each(&mut scratch, job));
-        }
-        let run = || jobs.into_par_iter().try_for_each_init(&scratch, each);
+        let jobs = Mutex::new(jobs.into_iter());
+        let failure = OnceLock::new();
+        let work = || {
+            with_scratch(scratch, |scratch| {
+                // A poisoned lock means that another thread has panicked: that panic is what the caller will see.
+                while failure.get().is_none()
+                    && let Some(job) = jobs.lock().ok().and_then(|mut jobs| jobs.next_back())
+                {
+                    if let Err(e) = each(scratch, job) {
+                        failure.get_or_init(|| e);
+                    }
+                }
+            });
+        };
         match &self.0 {
-            Kind::Pool(pool) => pool.install(run),
-            Kind::Caller | Kind::One => run(),
+            Kind::Pool(pool) => pool.in_place_scope(|scope| with_helpers(scope, helpers, &work)),
+            Kind::Caller | Kind::One => rayon::in_place_scope(|scope| with_helpers(scope, helpers, &work)),
         }
+        failure.into_inner().map_or(Ok(()), Err)
     }
+}
+
+/// `work` on `helpers` threads of the pool and on this one.
+fn with_helpers<'s>(scope: &Scope<'s>, helpers: usize, work: &'s (impl Fn() + Sync)) {
+    for _ in 0..helpers {
+        scope.spawn(|_| work());
+    }
+    work();
+}
+
+/// Calls `use_it` with `len` elements that this thread keeps for the next time: fresh memory would cost more than the
+/// smaller attentions.
+fn with_scratch<T>(len: usize, use_it: impl FnOnce(&mut [f32]) -> T) -> T {
+    thread_local! {
+        static SCRATCH: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
+    }
+    // Taken out, so that a job that itself attends (in a callback, say) finds another and not a borrowed one.
+    let mut scratch = SCRATCH.take();
+    if scratch.len() < len {
+        scratch.resize(len, 0.0);
+    }
+    let result = use_it(scratch.get_mut(..len).unwrap_or_default());
+    SCRATCH.set(scratch);
+    result
 }

@@ -85,6 +85,8 @@ fn transpose(rows: [&[f32; 8]; 8], panel: &mut [Panel; 8], second: bool) {
 impl Simd for Avx2 {
     type V = [__m256; 2];
     type M = [__m256; 2];
+    type Half = __m256;
+    type Quarter = __m128;
 
     #[inline(always)]
     fn call<K: Kernel>(self, kernel: K) -> K::Output {
@@ -134,11 +136,6 @@ impl Simd for Avx2 {
     #[inline(always)]
     fn mul(self, a: Self::V, b: Self::V) -> Self::V {
         halves!(_mm256_mul_ps(a, b))
-    }
-
-    #[inline(always)]
-    fn div(self, a: Self::V, b: Self::V) -> Self::V {
-        halves!(_mm256_div_ps(a, b))
     }
 
     #[inline(always)]
@@ -212,5 +209,41 @@ impl Simd for Avx2 {
             let x = _mm_max_ps(x, _mm_movehl_ps(x, x));
             _mm_cvtss_f32(_mm_max_ss(x, _mm_movehdup_ps(x)))
         }
+    }
+
+    #[inline(always)]
+    fn load_half(self, x: &[f32; 8]) -> __m256 {
+        // SAFETY: `self` proves AVX2; the load is that of the array.
+        unsafe { _mm256_loadu_ps(x.as_ptr()) }
+    }
+
+    #[inline(always)]
+    fn store_half(self, v: __m256, out: &mut [f32; 8]) {
+        // SAFETY: `self` proves AVX2; the store is that of the array.
+        unsafe { _mm256_storeu_ps(out.as_mut_ptr(), v) }
+    }
+
+    #[inline(always)]
+    fn mul_add_half(self, a: f32, b: __m256, c: __m256) -> __m256 {
+        // SAFETY: `self` proves AVX2 and FMA; registers alone.
+        unsafe { _mm256_fmadd_ps(_mm256_set1_ps(a), b, c) }
+    }
+
+    #[inline(always)]
+    fn load_quarter(self, x: &[f32; 4]) -> __m128 {
+        // SAFETY: `self` proves AVX2; the load is that of the array.
+        unsafe { _mm_loadu_ps(x.as_ptr()) }
+    }
+
+    #[inline(always)]
+    fn store_quarter(self, v: __m128, out: &mut [f32; 4]) {
+        // SAFETY: `self` proves AVX2; the store is that of the array.
+        unsafe { _mm_storeu_ps(out.as_mut_ptr(), v) }
+    }
+
+    #[inline(always)]
+    fn mul_add_quarter(self, a: f32, b: __m128, c: __m128) -> __m128 {
+        // SAFETY: `self` proves AVX2 and FMA; registers alone.
+        unsafe { _mm_fmadd_ps(_mm_set1_ps(a), b, c) }
     }
 }

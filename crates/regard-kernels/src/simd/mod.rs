@@ -10,11 +10,14 @@
 mod avx2;
 mod exp;
 mod portable;
+mod small;
 mod tile;
 
 pub(crate) use self::exp::{exp, exp_to_zero, exp2_to_zero};
+pub(crate) use self::small::{multiply_by_4, multiply_by_8};
 pub(crate) use self::tile::{
-    Add, Continue, Finish, Panel, Panels, Set, multiply, multiply_row, pack_columns, pack_transposed,
+    Add, Continue, Finish, Panel, Panels, Set, multiply, multiply_here, multiply_row, pack_columns, pack_transposed,
+    pack_transposed_here,
 };
 
 /// The number of lanes of a block.
@@ -27,6 +30,9 @@ pub(crate) trait Simd: Copy {
 
     /// 16 lanes.
     type V: Copy;
+    /// 8 lanes and 4 lanes, for products of as few columns.
+    type Half: Copy;
+    type Quarter: Copy;
     /// The outcome of a comparison, lane by lane.
     type M: Copy;
 
@@ -42,7 +48,6 @@ pub(crate) trait Simd: Copy {
     fn add(self, a: Self::V, b: Self::V) -> Self::V;
     fn sub(self, a: Self::V, b: Self::V) -> Self::V;
     fn mul(self, a: Self::V, b: Self::V) -> Self::V;
-    fn div(self, a: Self::V, b: Self::V) -> Self::V;
     /// a·b + c, rounded once where the tier has fused multiply-add.
     fn mul_add(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
     /// a where a > b, else b; so b where either is NaN.
@@ -61,6 +66,15 @@ pub(crate) trait Simd: Copy {
     /// The largest lane that is no NaN (NaN in some lanes gives any of the lanes).
     fn reduce_max(self, v: Self::V) -> f32;
 
+    fn load_half(self, x: &[f32; LANES / 2]) -> Self::Half;
+    fn store_half(self, v: Self::Half, out: &mut [f32; LANES / 2]);
+    /// a·b + c with one a for all lanes.
+    fn mul_add_half(self, a: f32, b: Self::Half, c: Self::Half) -> Self::Half;
+    fn load_quarter(self, x: &[f32; LANES / 4]) -> Self::Quarter;
+    fn store_quarter(self, v: Self::Quarter, out: &mut [f32; LANES / 4]);
+    /// a·b + c with one a for all lanes.
+    fn mul_add_quarter(self, a: f32, b: Self::Quarter, c: Self::Quarter) -> Self::Quarter;
+
     /// The first 16 elements of `x`, and `fill` in the lanes that it has not.
     #[inline(always)]
     fn load_or(self, x: &[f32], fill: f32) -> Self::V {
@@ -68,9 +82,7 @@ pub(crate) trait Simd: Copy {
             self.load(full)
         } else {
             let mut lanes = [fill; LANES];
-            for (lane, x) in lanes.iter_mut().zip(x) {
-                *lane = *x;
-            }
+            copy_first(x, &mut lanes);
             self.load(&lanes)
         }
     }
@@ -83,10 +95,24 @@ pub(crate) trait Simd: Copy {
         } else {
             let mut lanes = [0.0; LANES];
             self.store(v, &mut lanes);
-            for (out, lane) in out.iter_mut().zip(lanes) {
-                *out = lane;
-            }
+            copy_first(&lanes, out);
         }
+    }
+}
+
+/// As many elements as both have, below 16: first 8, then 4, which are moves of whole registers.
+#[inline(always)]
+fn copy_first(mut from: &[f32], mut to: &mut [f32]) {
+    if let (Some((from_8, from_rest)), Some((to_8, _))) = (from.split_first_chunk::<8>(), to.split_first_chunk_mut::<8>()) {
+        *to_8 = *from_8;
+        (from, to) = (from_rest, &mut to[8..]);
+    }
+    if let (Some((from_4, from_rest)), Some((to_4, _))) = (from.split_first_chunk::<4>(), to.split_first_chunk_mut::<4>()) {
+        *to_4 = *from_4;
+        (from, to) = (from_rest, &mut to[4..]);
+    }
+    for (from, to) in from.iter().zip(to) {
+        *to = *from;
     }
 }
 

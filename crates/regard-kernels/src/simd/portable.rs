@@ -1,4 +1,4 @@
-use wide::{f32x8, f32x16, i32x16, u32x16};
+use wide::{f32x4, f32x8, f32x16, i32x16, u32x16};
 
 use super::{Kernel, LANES, Panel, Simd};
 
@@ -9,6 +9,8 @@ pub(crate) struct Portable;
 impl Simd for Portable {
     type V = f32x16;
     type M = f32x16;
+    type Half = f32x8;
+    type Quarter = f32x4;
 
     #[inline(never)]
     fn call<K: Kernel>(self, kernel: K) -> K::Output {
@@ -43,11 +45,6 @@ impl Simd for Portable {
     #[inline(always)]
     fn mul(self, a: f32x16, b: f32x16) -> f32x16 {
         a * b
-    }
-
-    #[inline(always)]
-    fn div(self, a: f32x16, b: f32x16) -> f32x16 {
-        a / b
     }
 
     #[inline(always)]
@@ -113,6 +110,36 @@ impl Simd for Portable {
     #[inline(always)]
     fn reduce_max(self, v: f32x16) -> f32 {
         fold(v.to_array(), |a, b| if a > b { a } else { b })
+    }
+
+    #[inline(always)]
+    fn load_half(self, x: &[f32; 8]) -> f32x8 {
+        f32x8::new(*x)
+    }
+
+    #[inline(always)]
+    fn store_half(self, v: f32x8, out: &mut [f32; 8]) {
+        *out = v.to_array();
+    }
+
+    #[inline(always)]
+    fn mul_add_half(self, a: f32, b: f32x8, c: f32x8) -> f32x8 {
+        f32x8::splat(a).mul_add(b, c)
+    }
+
+    #[inline(always)]
+    fn load_quarter(self, x: &[f32; 4]) -> f32x4 {
+        f32x4::new(*x)
+    }
+
+    #[inline(always)]
+    fn store_quarter(self, v: f32x4, out: &mut [f32; 4]) {
+        *out = v.to_array();
+    }
+
+    #[inline(always)]
+    fn mul_add_quarter(self, a: f32, b: f32x4, c: f32x4) -> f32x4 {
+        f32x4::splat(a).mul_add(b, c)
     }
 }
 

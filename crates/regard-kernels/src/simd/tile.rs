@@ -92,6 +92,20 @@ pub(crate) fn multiply<S: Simd, F: Finish, const R: usize, const P: usize>(
     }
 }
 
+/// [`multiply`] within the function that calls it: for few tiles, to which a call would be long.
+#[inline(always)]
+pub(crate) fn multiply_here<S: Simd, F: Finish, const R: usize, const P: usize>(
+    simd: S,
+    a: Mat<'_>,
+    b: Panels<'_>,
+    out: &mut MatMut<'_>,
+    col: usize,
+) {
+    if a.rows().is_multiple_of(R) && a.cols() >= b.depth && b.has(P) && out.rows() >= a.rows() {
+        Tiles::<F, R, P> { a, b, out, col, finish: PhantomData }.run(simd);
+    }
+}
+
 /// [`multiply`], whose conditions hold.
 struct Tiles<'t, 'o, F, const R: usize, const P: usize> {
     a: Mat<'t>,
@@ -194,21 +208,28 @@ fn store<S: Simd, F: Finish, const R: usize, const P: usize>(
 /// The side of the squares that are transposed.
 const SIDE: usize = LANES / 2;
 
-/// Elements `t` · 8 to `t` · 8 + 7 of 8 rows.
+/// Elements `t` · 8 to `t` · 8 + 7 of 8 rows, zeros for rows that there are not.
 ///
 /// # Safety
-/// `rows` must have 8 rows of at least (`t` + 1) · 8 elements.
+/// `rows` must have at least (`t` + 1) · 8 columns.
 #[inline(always)]
 unsafe fn square<S: Simd>(simd: S, rows: Mat<'_>, t: usize) -> [&[f32; SIDE]; SIDE] {
-    let start = rows.data().as_ptr();
+    let start = rows.data().as_ptr().wrapping_add(t * SIDE);
     let mut square = [&[0.0; SIDE]; SIDE];
-    for (l, square) in square.iter_mut().enumerate() {
-        // Eight rows at a time are no pattern that the processor would foresee.
-        if t % 2 == 0 {
-            simd.prefetch(start.wrapping_add((l + LANES) * rows.stride() + t * SIDE));
+    if rows.rows() >= SIDE {
+        for (l, square) in square.iter_mut().enumerate() {
+            // Eight rows at a time are no pattern that the processor would foresee.
+            if t % 2 == 0 {
+                simd.prefetch(start.wrapping_add((l + LANES) * rows.stride()));
+            }
+            // SAFETY: row l exists, the caller answers for the columns, and a view holds all of its rows.
+            *square = unsafe { &*start.add(l * rows.stride()).cast() };
         }
-        // SAFETY: the caller's, and a view holds all of its rows.
-        *square = unsafe { &*start.add(l * rows.stride() + t * SIDE).cast() };
+    } else {
+        for (l, square) in square.iter_mut().enumerate().take(rows.rows()) {
+            // SAFETY: as above.
+            *square = unsafe { &*start.add(l * rows.stride()).cast() };
+        }
     }
     square
 }
@@ -241,7 +262,7 @@ impl Kernel for Dots<'_> {
             let mut sum = simd.splat(0.0);
             for (t, q) in whole.iter().enumerate() {
                 let mut panel = [[0.0; LANES]; SIDE];
-                // SAFETY: both have 8 rows, because k has (p + 1) · 16, of as many elements as q.
+                // SAFETY: k has as many columns as q.
                 unsafe {
                     simd.transpose(square(simd, low, t), &mut panel, false);
                     simd.transpose(square(simd, high, t), &mut panel, true);
@@ -269,6 +290,12 @@ pub(crate) fn pack_transposed<S: Simd>(simd: S, b: Mat<'_>, panels: &mut [Panel]
     simd.call(Transpose { b, panels });
 }
 
+/// [`pack_transposed`] within the function that calls it.
+#[inline(always)]
+pub(crate) fn pack_transposed_here<S: Simd>(simd: S, b: Mat<'_>, panels: &mut [Panel]) {
+    Transpose { b, panels }.run(simd);
+}
+
 struct Transpose<'a> {
     b: Mat<'a>,
     panels: &'a mut [Panel],
@@ -285,14 +312,10 @@ impl Kernel for Transpose<'_> {
             for second in [false, true] {
                 let lane = SIDE * usize::from(second);
                 let rows = b.rows_from(p * LANES + lane, SIDE);
-                let mut done = 0;
-                if rows.rows() == SIDE {
-                    for (t, lanes) in panel.as_chunks_mut::<SIDE>().0.iter_mut().enumerate() {
-                        // SAFETY: there are `SIDE` rows, of as many elements as the panel has rows, which are
-                        // (t + 1) · `SIDE` or more.
-                        simd.transpose(unsafe { square(simd, rows, t) }, lanes, second);
-                    }
-                    done = panel.len() / SIDE * SIDE;
+                let done = panel.len() / SIDE * SIDE;
+                for (t, lanes) in panel.as_chunks_mut::<SIDE>().0.iter_mut().enumerate() {
+                    // SAFETY: `b` has as many columns as the panel has rows, which are (t + 1) · `SIDE` or more.
+                    simd.transpose(unsafe { square(simd, rows, t) }, lanes, second);
                 }
                 for (t, lanes) in panel.iter_mut().enumerate().skip(done) {
                     for (l, lane) in lanes.iter_mut().skip(lane).take(SIDE).enumerate() {

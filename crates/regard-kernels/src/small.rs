@@ -1,0 +1,94 @@
+//! Attention over at most 16 keys, of at most 16 columns of values, nothing hidden: a query's scores, weights and output
+//! are one block of lanes each, and nothing is kept but the transposed keys. The bits are those of [`crate::fused`].
+
+use crate::fused::Softmax;
+use crate::simd::{Kernel, LANES, Panel, Simd, pack_transposed_here};
+use crate::softmax::{Weigher, log_sum_exp};
+use crate::{Mat, MatMut};
+
+pub(crate) struct Small<'a> {
+    pub(crate) q: Mat<'a>,
+    pub(crate) k: Mat<'a>,
+    pub(crate) v: Mat<'a>,
+    pub(crate) out: MatMut<'a>,
+    pub(crate) softmax: Softmax<'a>,
+    /// For the transposed keys.
+    pub(crate) panel: &'a mut [Panel],
+    pub(crate) log_sum_exp: Option<&'a mut [f32]>,
+}
+
+impl Small<'_> {
+    /// Whether `n_k` keys and values of `d_v` columns are few enough.
+    pub(crate) fn fits(n_k: usize, d_v: usize) -> bool {
+        (1..=LANES).contains(&n_k) && d_v <= LANES
+    }
+}
+
+impl Kernel for Small<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(mut self, simd: S) {
+        let panel = self.panel.get_mut(..self.k.cols()).unwrap_or_default();
+        pack_transposed_here(simd, self.k, panel);
+        // Four at a time, because one query's chain of steps leaves the processor waiting.
+        let rows = self.q.rows();
+        let mut row = 0;
+        while row + 4 <= rows {
+            self.rows::<S, 4>(simd, row);
+            row += 4;
+        }
+        while row < rows {
+            self.rows::<S, 1>(simd, row);
+            row += 1;
+        }
+    }
+}
+
+impl Small<'_> {
+    #[inline(always)]
+    fn rows<S: Simd, const R: usize>(&mut self, simd: S, row: usize) {
+        let mut numbers = [0.0; LANES];
+        for (i, number) in numbers.iter_mut().enumerate() {
+            *number = i as f32;
+        }
+        let is_key = simd.gt(simd.splat(self.k.rows() as f32), simd.load(&numbers));
+        let Softmax { factor, temperature, .. } = self.softmax;
+        let mut q: [&[f32]; R] = [&[]; R];
+        for (r, q) in q.iter_mut().enumerate() {
+            *q = self.q.row(row + r);
+        }
+        let mut scores = [simd.splat(0.0); R];
+        for (t, k) in self.panel.iter().enumerate().take(self.k.cols()) {
+            for (scores, q) in scores.iter_mut().zip(q) {
+                let Some(q) = q.get(t) else { return };
+                *scores = simd.mul_add(simd.splat(*q), simd.load(k), *scores);
+            }
+        }
+        let (mut weights, mut largest, mut sums) = ([[0.0; LANES]; R], [0.0; R], [0.0; R]);
+        for (r, scores) in scores.into_iter().enumerate() {
+            let scores = simd.select(is_key, scores, simd.splat(f32::NEG_INFINITY));
+            largest[r] = simd.reduce_max(simd.max(scores, simd.splat(f32::NEG_INFINITY)));
+            let weigher = Weigher::new(simd, largest[r], factor * core::f32::consts::LOG2_E, temperature);
+            let weight = weigher.by_2(simd, scores);
+            simd.store(weight, &mut weights[r]);
+            sums[r] = simd.reduce_add(weight);
+        }
+        let mut values = [simd.splat(0.0); R];
+        for t in 0..self.k.rows().min(LANES) {
+            let v = simd.load_or(self.v.row(t), 0.0);
+            for (values, weights) in values.iter_mut().zip(&weights) {
+                *values = simd.mul_add(simd.splat(weights[t]), v, *values);
+            }
+        }
+        for (r, values) in values.into_iter().enumerate() {
+            // As `divide` does it.
+            let scale = if sums[r] == 0.0 { 0.0 } else { 1.0 / sums[r] };
+            let out = simd.add(simd.mul(values, simd.splat(scale)), simd.splat(0.0));
+            simd.store_first(out, self.out.row_mut(row + r));
+            if let Some(l) = self.log_sum_exp.as_deref_mut().and_then(|l| l.get_mut(row + r)) {
+                *l = log_sum_exp(largest[r], sums[r], factor, temperature);
+            }
+        }
+    }
+}
