@@ -70,7 +70,11 @@ pub enum Stage {
 #[must_use]
 pub const fn attention_scratch_len(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> usize {
     let [scores, keys, values] = scratch_parts(n_q, n_k, d_k, d_v);
-    scores.saturating_add(keys).saturating_add(values).saturating_add(n_q.saturating_mul(2)).saturating_add(ALIGNMENT - 1)
+    scores
+        .saturating_add(keys)
+        .saturating_add(values)
+        .saturating_add(n_q.saturating_mul(2))
+        .saturating_add(ALIGNMENT - 1)
 }
 
 /// The elements of a cache line.

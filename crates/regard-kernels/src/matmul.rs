@@ -31,7 +31,7 @@ pub fn matmul(a: Mat<'_>, b: Mat<'_>, out: MatMut<'_>) -> Result<(), Error> {
 
 /// The matrix product A·Bᵀ into `out`: \[m, k\] · \[n, k\]ᵀ = \[m, n\]. Queries times keys, as they lie in memory.
 ///
-/// The same bits as [`matmul`] with B transposed.
+/// The same bits as [`matmul`] with B transposed. Uses 64 KiB of stack (2 KiB on bare metal), as [`matmul`] does for wide B.
 ///
 /// # Errors
 /// [`Error::Shape`] if the shapes do not fit; `out` is then as it was.
@@ -202,6 +202,7 @@ impl Kernel for PackedProduct<'_> {
     fn run<S: Simd>(self, simd: S) {
         let Self { mut product, first } = self;
         let (rows, depth) = product.a.shape();
+        #[expect(clippy::large_stack_arrays, reason = "64 KiB where there is an operating system, 2 KiB where not")]
         let mut packed = Packed([[0.0; LANES]; DEPTH * WIDTH]);
         // At least once, so that a product over no column at all is written as zeros.
         for t in (0..depth.max(1)).step_by(DEPTH) {

@@ -68,21 +68,21 @@ fn results_have_the_recorded_bits() {
         [
             0xe4b2d78f77275f93,
             0xdb055272ab7ca1cc,
-            0x749b28d07046e25e,
-            0x2135c84877999971,
-            0x61bc8412b8030196,
-            0x68ac9f752f558c42,
-            0x27eae391e79c19df,
+            0x618e097514afb6ac,
+            0x2426baea3987a9ea,
+            0x82684679240c3042,
+            0x25055c9c8b868a0d,
+            0xa1619d0f27fd2e45,
         ]
     } else {
         [
             0xea6938078d83da9d,
             0x3265bc0c7f5d95dd,
-            0x705935cf64220f73,
-            0x2305b17a20086db0,
-            0x3c6f64f5e5f5f702,
-            0x7ea6c3a1111d0226,
-            0xae0d6b15dc76c936,
+            0x763383259c904e1a,
+            0x80022c8263e67a71,
+            0xb999ce57571a422b,
+            0x49018fae9a94445e,
+            0xc2e8328b539b2fd0,
         ]
     };
     let tier = Tier::active().name();

@@ -64,23 +64,18 @@ impl Linear {
         let weight = Mat::new(&self.weight, self.inputs, self.outputs)?;
         let mut out = zeros("the output of the linear layer", &[rows.rows(), self.outputs])?;
         let blocks = out.chunks_mut(saturating_product(&[BLOCK, self.outputs]).max(1)).enumerate().collect();
-        threads.for_each(
-            blocks,
-            saturating_product(&[rows.rows(), self.inputs, self.outputs]),
-            0,
-            |_, (b, out)| {
-                let x = rows.rows_from(b * BLOCK, BLOCK);
-                matmul(x, weight, MatMut::new(out, x.rows(), self.outputs)?)?;
-                if let Some(bias) = &self.bias {
-                    for row in out.chunks_exact_mut(self.outputs) {
-                        for (y, b) in row.iter_mut().zip(bias) {
-                            *y += b;
-                        }
+        threads.for_each(blocks, saturating_product(&[rows.rows(), self.inputs, self.outputs]), 0, |_, (b, out)| {
+            let x = rows.rows_from(b * BLOCK, BLOCK);
+            matmul(x, weight, MatMut::new(out, x.rows(), self.outputs)?)?;
+            if let Some(bias) = &self.bias {
+                for row in out.chunks_exact_mut(self.outputs) {
+                    for (y, b) in row.iter_mut().zip(bias) {
+                        *y += b;
                     }
                 }
-                Ok(())
-            },
-        )?;
+            }
+            Ok(())
+        })?;
         Ok(out)
     }
 }

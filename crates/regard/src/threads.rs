@@ -71,7 +71,8 @@ impl Threads {
     ) -> Result<(), Error> {
         // Waking a thread and waiting for its end costs some 10 µs; a core does 5·10⁴ multiply-adds a µs.
         const WORTH_WAKING: usize = 2_000_000;
-        let helpers = if multiply_adds < WORTH_WAKING { 0 } else { (self.count() - 1).min(jobs.len().saturating_sub(1)) };
+        let helpers =
+            if multiply_adds < WORTH_WAKING { 0 } else { (self.count() - 1).min(jobs.len().saturating_sub(1)) };
         if helpers == 0 {
             return with_scratch(scratch, |scratch| jobs.into_iter().try_for_each(|job| each(scratch, job)));
         }

@@ -62,8 +62,10 @@ fn transpose(rows: [&[f32; 8]; 8], panel: &mut [Panel; 8], second: bool) {
         // SAFETY: each load of 4 elements, at 0 or at 4, lies within the 8 of its row.
         unsafe {
             low[i] = _mm256_insertf128_ps::<1>(_mm256_castps128_ps256(_mm_loadu_ps(upper)), _mm_loadu_ps(lower));
-            high[i] =
-                _mm256_insertf128_ps::<1>(_mm256_castps128_ps256(_mm_loadu_ps(upper.add(4))), _mm_loadu_ps(lower.add(4)));
+            high[i] = _mm256_insertf128_ps::<1>(
+                _mm256_castps128_ps256(_mm_loadu_ps(upper.add(4))),
+                _mm_loadu_ps(lower.add(4)),
+            );
         }
     }
     for (half, [a, b, c, d]) in [low, high].into_iter().enumerate() {

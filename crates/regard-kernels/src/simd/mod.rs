@@ -102,17 +102,26 @@ pub(crate) trait Simd: Copy {
 
 /// As many elements as both have, below 16: first 8, then 4, which are moves of whole registers.
 #[inline(always)]
-fn copy_first(mut from: &[f32], mut to: &mut [f32]) {
-    if let (Some((from_8, from_rest)), Some((to_8, _))) = (from.split_first_chunk::<8>(), to.split_first_chunk_mut::<8>()) {
-        *to_8 = *from_8;
-        (from, to) = (from_rest, &mut to[8..]);
-    }
-    if let (Some((from_4, from_rest)), Some((to_4, _))) = (from.split_first_chunk::<4>(), to.split_first_chunk_mut::<4>()) {
-        *to_4 = *from_4;
-        (from, to) = (from_rest, &mut to[4..]);
-    }
+fn copy_first(from: &[f32], to: &mut [f32]) {
+    let (from, to) = copy_chunk::<8>(from, to);
+    let (from, to) = copy_chunk::<4>(from, to);
     for (from, to) in from.iter().zip(to) {
         *to = *from;
+    }
+}
+
+/// Copies `N` elements, if both have so many, and returns what is left of both.
+#[inline(always)]
+fn copy_chunk<'f, 't, const N: usize>(from: &'f [f32], to: &'t mut [f32]) -> (&'f [f32], &'t mut [f32]) {
+    if from.len() < N || to.len() < N {
+        return (from, to);
+    }
+    match (from.split_first_chunk::<N>(), to.split_first_chunk_mut::<N>()) {
+        (Some((chunk, from)), Some((place, to))) => {
+            *place = *chunk;
+            (from, to)
+        }
+        _ => (&[], &mut []),
     }
 }
 

@@ -219,7 +219,7 @@ unsafe fn square<S: Simd>(simd: S, rows: Mat<'_>, t: usize) -> [&[f32; SIDE]; SI
     if rows.rows() >= SIDE {
         for (l, square) in square.iter_mut().enumerate() {
             // Eight rows at a time are no pattern that the processor would foresee.
-            if t % 2 == 0 {
+            if t.is_multiple_of(2) {
                 simd.prefetch(start.wrapping_add((l + LANES) * rows.stride()));
             }
             // SAFETY: row l exists, the caller answers for the columns, and a view holds all of its rows.
