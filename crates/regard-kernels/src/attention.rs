@@ -21,7 +21,7 @@ use crate::{Mask, Mat, MatMut, Temperature};
 /// A row that may see nothing has zero weights, a zero output and a log-sum-exp of −∞. NaN where the mask hides it does
 /// not leak; NaN at a visible place shows in that row's output.
 ///
-/// [`forward`](Self::forward) is fused: it never holds more than 48 × 64 scores (the online softmax of Milakov and
+/// [`forward`](Self::forward) is fused: it never holds more than 24 × 256 scores (the online softmax of Milakov and
 /// Gimelshein 2018, tiled as in FlashAttention, Dao et al. 2022). An output row's bits depend on that query, the keys, the
 /// values and its mask alone: not on the rows beside it.
 ///
@@ -60,13 +60,13 @@ pub enum Stage {
 /// Elements of `f32` scratch memory that [`Attention::forward`] and [`Attention::scores`] need (the latter with d_v = 0).
 ///
 /// With t = min(n_k, 256) keys a tile, b queries a block and ⌈ ⌉₁₆ for rounding up to a multiple of 16:
-/// - ⌈t⌉₁₆ × min(n_q, b) for the scores of a tile,
+/// - (⌈t⌉₁₆ + 16) × min(n_q, b) for the scores of a tile,
 /// - ⌈t⌉₁₆ × d_k for its keys, transposed (for one query 16 × d_k are enough),
 /// - t × ⌈d_v⌉₁₆ for a copy of its values from b′ queries on; below, t × 16 if d_v is no multiple of 16, else nothing,
 /// - 2·n_q, and 15 to start at a multiple of 64 bytes.
 ///
-/// b = 48 and b′ = 12 where there is an operating system, because there are caches then; on bare metal b = 6, and values
-/// are never copied.
+/// b = 24 and b′ = 12 where there is an operating system, because there are caches then; on bare metal b = 6, and whole
+/// panels of values are never copied.
 #[must_use]
 pub const fn attention_scratch_len(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> usize {
     let [scores, keys, values] = scratch_parts(n_q, n_k, d_k, d_v);
@@ -85,6 +85,7 @@ const fn scratch_parts(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> [usize
     let tile = if n_k < TILE { n_k } else { TILE };
     let block = if n_q < BLOCK { n_q } else { BLOCK };
     [
+        // Rows that are no power of two apart, which would compete for the same places of a cache.
         block * (tile.next_multiple_of(LANES) + LANES),
         (if n_q == 1 && tile > LANES { LANES } else { tile.next_multiple_of(LANES) }).saturating_mul(d_k),
         packed_values(n_q, d_v).saturating_mul(tile * LANES),
@@ -256,7 +257,7 @@ impl<'a> Attention<'a> {
 }
 
 /// What the softmax can multiply by in place of scale and temperature: positive, so that the largest dot product has the
-/// largest score; and where two dot products are further apart than any finite `f32`, one of them has no weight.
+/// largest score (two that overflow only when multiplied are told apart); and where two dot products are further apart than any finite `f32`, one of them has no weight.
 const FOLDED: Range<f32> = 1.0 / 18_446_744_073_709_551_616.0..18_446_744_073_709_551_616.0; // 2⁻⁶⁴..2⁶⁴
 
 /// The caller's scratch memory.

@@ -19,9 +19,9 @@ pub(crate) const fn packed_values(n_q: usize, d_v: usize) -> usize {
     if n_q >= PACK_FROM { d_v.div_ceil(LANES) } else { (!d_v.is_multiple_of(LANES)) as usize }
 }
 
-/// The largest score that a row's weights refer to stays until one is larger by this power of two: no sum of so much
-/// larger weights overflows sooner in any way that counts, and the sums are hardly ever multiplied.
-const SLACK: f32 = 8.0;
+/// The largest score that a row's weights refer to stays until a weight would be more than 2 to this power: so the sums
+/// are hardly ever multiplied. Values from 2¹²⁴ on may overflow for it where weights up to 1 would just do.
+const SLACK: f32 = 4.0;
 
 pub(crate) struct Fused<'a> {
     pub(crate) scores: Scores<'a>,
@@ -97,8 +97,11 @@ impl Sink for Online<'_, '_> {
             _ => {
                 for col in (0..self.values.v.cols()).step_by(LANES) {
                     for_runs!(groups, |group| (group.first, group.end, group.hides, group.begins), |first, count| {
-                        let weights = weights(first, count);
-                        with_rows!(first.rows, R => self.add::<S, R, 1>(simd, weights, first, bounds, col));
+                        // Not for those that see nothing here.
+                        if first.first < first.end {
+                            let weights = weights(first, count);
+                            with_rows!(first.rows, R => self.add::<S, R, 1>(simd, weights, first, bounds, col));
+                        }
                     });
                 }
             }
@@ -210,8 +213,7 @@ impl Values<'_> {
     fn begin<S: Simd>(&mut self, simd: S, keys: Range<usize>) {
         if !self.packed.is_empty() {
             let v = self.v.rows_from(keys.start, keys.len());
-            let depth = self.depth();
-            let in_place = v.cols().div_ceil(LANES) - self.packed.len() / depth;
+            let (in_place, depth) = (self.in_place(), self.depth());
             pack_columns(simd, v, in_place * LANES, self.packed, depth);
         }
         self.keys = keys;
@@ -224,11 +226,16 @@ impl Values<'_> {
         TILE.min(self.v.rows()).max(1)
     }
 
+    /// The panels that are read where they lie.
+    #[inline(always)]
+    fn in_place(&self) -> usize {
+        self.v.cols().div_ceil(LANES) - self.packed.len() / self.depth()
+    }
+
     /// Of the panels that column `col` begins: `keys` rows from key `first` of the tile on.
     #[inline(always)]
     fn panels(&self, col: usize, first: usize, keys: usize) -> Panels<'_> {
-        let depth = self.depth();
-        let in_place = self.v.cols().div_ceil(LANES) - self.packed.len() / depth;
+        let (in_place, depth) = (self.in_place(), self.depth());
         if col / LANES < in_place {
             Panels::in_place(self.v.block(self.keys.start + first, keys, col, self.v.cols()))
         } else {

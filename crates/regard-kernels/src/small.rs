@@ -3,7 +3,7 @@
 
 use crate::fused::Softmax;
 use crate::simd::{Kernel, LANES, Panel, Simd, pack_transposed_here};
-use crate::softmax::{Weigher, log_sum_exp};
+use crate::softmax::{Weigher, log_sum_exp, normalize};
 use crate::{Mat, MatMut};
 
 pub(crate) struct Small<'a> {
@@ -82,10 +82,7 @@ impl Small<'_> {
             }
         }
         for (r, values) in values.into_iter().enumerate() {
-            // As `divide` does it.
-            let scale = if sums[r] == 0.0 { 0.0 } else { 1.0 / sums[r] };
-            let out = simd.add(simd.mul(values, simd.splat(scale)), simd.splat(0.0));
-            simd.store_first(out, self.out.row_mut(row + r));
+            simd.store_first(normalize(simd, values, sums[r]), self.out.row_mut(row + r));
             if let Some(l) = self.log_sum_exp.as_deref_mut().and_then(|l| l.get_mut(row + r)) {
                 *l = log_sum_exp(largest[r], sums[r], factor, temperature);
             }

@@ -111,21 +111,15 @@ impl<S: Simd> Weigher<S> {
         simd.select(simd.eq(score, score), weight, score)
     }
 
-    /// Scores ← e^distance, which are added to `sum`, lane by lane. Within 1 ULP of e to the power of the distance.
+    /// Scores ← e^distance, within 1 ULP, which are added to `sum`, lane by lane.
     #[inline(always)]
     fn weigh(&self, simd: S, row: &mut [Panel], mut sum: S::V) -> S::V {
-        if self.limit {
-            for lanes in row {
-                let weight = self.limit(simd, simd.load(lanes));
-                simd.store(weight, lanes);
-                sum = simd.add(sum, weight);
-            }
-        } else {
-            for lanes in row {
-                let weight = exp_to_zero(simd, self.distance(simd, simd.load(lanes)));
-                simd.store(weight, lanes);
-                sum = simd.add(sum, weight);
-            }
+        for lanes in row {
+            let score = simd.load(lanes);
+            let weight =
+                if self.limit { self.limit(simd, score) } else { exp_to_zero(simd, self.distance(simd, score)) };
+            simd.store(weight, lanes);
+            sum = simd.add(sum, weight);
         }
         sum
     }
@@ -134,11 +128,8 @@ impl<S: Simd> Weigher<S> {
     #[inline(always)]
     pub(crate) fn weigh_by_2(&self, simd: S, row: &mut [Panel]) -> f32 {
         let mut sum = simd.splat(0.0);
-        if self.limit {
-            return simd.reduce_add(self.weigh(simd, row, sum));
-        }
         for lanes in row {
-            let weight = exp2_to_zero(simd, self.distance(simd, simd.load(lanes)));
+            let weight = self.by_2(simd, simd.load(lanes));
             simd.store(weight, lanes);
             sum = simd.add(sum, weight);
         }
@@ -151,13 +142,12 @@ impl<S: Simd> Weigher<S> {
         if self.limit { self.limit(simd, scores) } else { exp2_to_zero(simd, self.distance(simd, scores)) }
     }
 
-    /// The weight of one score, in the bits of [`weigh_by_2`](Self::weigh_by_2): what sums that referred to a lower
-    /// maximum are multiplied by.
+    /// The weight of one score: what sums that referred to a lower maximum are multiplied by.
     #[inline(always)]
     pub(crate) fn weight_by_2(&self, simd: S, score: f32) -> f32 {
-        let mut lanes = [[score; LANES]];
-        self.weigh_by_2(simd, &mut lanes);
-        let [[weight, ..]] = lanes;
+        let mut lanes = [0.0; LANES];
+        simd.store(self.by_2(simd, simd.splat(score)), &mut lanes);
+        let [weight, ..] = lanes;
         weight
     }
 }
@@ -173,20 +163,24 @@ pub(crate) fn scale_row<S: Simd>(simd: S, row: &mut [f32], factor: f32) {
     simd.store_first(simd.mul(simd.load_or(rest, 0.0), factor), rest);
 }
 
-/// row ← row / sum, and zeros where the sum is 0 (nothing to see).
+/// row ← row / sum, as [`normalize`].
 #[inline(always)]
 pub(crate) fn divide<S: Simd>(simd: S, row: &mut [f32], sum: f32) {
-    if sum == 0.0 {
-        row.fill(0.0);
-        return;
-    }
-    let (factor, zero) = (simd.splat(1.0 / sum), simd.splat(0.0));
     let (blocks, rest) = row.as_chunks_mut();
     for lanes in blocks {
-        // + 0 turns −0 into 0: whether a tile without weight was skipped or added must not show.
-        simd.store(simd.add(simd.mul(simd.load(lanes), factor), zero), lanes);
+        simd.store(normalize(simd, simd.load(lanes), sum), lanes);
     }
-    simd.store_first(simd.add(simd.mul(simd.load_or(rest, 0.0), factor), zero), rest);
+    if !rest.is_empty() {
+        simd.store_first(normalize(simd, simd.load_or(rest, 0.0), sum), rest);
+    }
+}
+
+/// x / sum, and zeros where the sum is 0 (nothing to see, whatever `x` holds).
+#[inline(always)]
+pub(crate) fn normalize<S: Simd>(simd: S, x: S::V, sum: f32) -> S::V {
+    let zero = simd.splat(0.0);
+    // + 0 turns −0 into 0: whether a tile without weight was skipped or added must not show.
+    if sum == 0.0 { zero } else { simd.add(simd.mul(x, simd.splat(1.0 / sum)), zero) }
 }
 
 /// ln Σ e^(s/T) from a reference score and the sum of e^((s − reference)·factor).

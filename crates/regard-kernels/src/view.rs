@@ -111,7 +111,8 @@ impl<'a, T> Mat<'a, T> {
         let rows = rows.min(self.rows.saturating_sub(row));
         let cols = cols.min(self.cols.saturating_sub(col));
         if rows == 0 || cols == 0 {
-            return Self { data: &[], rows, cols, stride: self.stride };
+            // A stride of 0, because that of a matrix without columns may be anything.
+            return Self { data: &[], rows, cols, stride: 0 };
         }
         let data = self.data.get(row * self.stride + col..).unwrap_or_default();
         Self { data, rows, cols, stride: self.stride }
@@ -195,7 +196,11 @@ impl<'a> MatMut<'a> {
     /// The rows from `row` on.
     pub(crate) fn rows_from(&mut self, row: usize) -> MatMut<'_> {
         let rows = self.rows.saturating_sub(row);
-        let data = if rows == 0 { &mut [] } else { self.data.get_mut(row * self.stride..).unwrap_or_default() };
+        let data = if rows == 0 || self.cols == 0 {
+            &mut []
+        } else {
+            self.data.get_mut(row * self.stride..).unwrap_or_default()
+        };
         MatMut { data, rows, cols: self.cols, stride: self.stride }
     }
 

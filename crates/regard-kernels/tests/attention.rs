@@ -329,6 +329,21 @@ fn nan_in_an_additive_mask_is_hidden_by_the_other_masks() {
 }
 
 #[test]
+fn nothing_but_minus_infinity_to_see_is_zero_whatever_the_values_and_the_company() {
+    // The few keys of the small path, alone, and with a query beside it that must not see one of them.
+    let one = |rows: usize, x: f32| Matrix::filled(rows, 1, x);
+    for columns in [1, 16, 17] {
+        let v = Matrix::filled(2, columns, INF);
+        for rows in [1, 2] {
+            let mut case = Case::new(one(rows, 1.0), one(2, -INF), v.clone());
+            case.causal = (rows == 2).then_some(Position::TopLeft);
+            let last = case.run().out.row(rows - 1).to_vec();
+            assert_eq!(last, vec![0.0; columns], "{rows} queries, {columns} columns");
+        }
+    }
+}
+
+#[test]
 fn an_output_is_never_minus_zero() {
     // A product that underflows from below leaves −0, and a hidden tile that is added or skipped must not show in it.
     let k = Matrix { rows: 2, cols: 1, data: vec![0.0, 20.0] };

@@ -68,7 +68,7 @@ fn results_have_the_recorded_bits() {
         [
             0xe4b2d78f77275f93,
             0xdb055272ab7ca1cc,
-            0x618e097514afb6ac,
+            0xdfd93727b8451e30,
             0x2426baea3987a9ea,
             0x82684679240c3042,
             0x25055c9c8b868a0d,
@@ -78,7 +78,7 @@ fn results_have_the_recorded_bits() {
         [
             0xea6938078d83da9d,
             0x3265bc0c7f5d95dd,
-            0x763383259c904e1a,
+            0x27f11d77ff668f5d,
             0x80022c8263e67a71,
             0xb999ce57571a422b,
             0x49018fae9a94445e,

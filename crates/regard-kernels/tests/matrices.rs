@@ -177,3 +177,11 @@ proptest! {
         prop_assert_eq!(alone.at(0, 0).to_bits(), whole.at(i, j).to_bits());
     }
 }
+
+#[test]
+fn a_product_over_no_column_is_zero_whatever_the_stride() {
+    let a = Mat::strided(&[], 13, 0, usize::MAX).unwrap();
+    let mut out = [[7.0; 3]; 13];
+    matmul(a, Mat::strided(&[], 0, 3, usize::MAX).unwrap(), MatMut::from(&mut out)).unwrap();
+    assert_eq!(out, [[0.0; 3]; 13]);
+}

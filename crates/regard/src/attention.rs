@@ -145,7 +145,7 @@ impl<'a> Attention<'a> {
         self.attend(q, k, v, true)
     }
 
-    /// The log-sum-exp is empty where it is not `wanted`.
+    /// The output, and the log-sum-exp: empty if that is not wanted.
     fn attend(
         &self,
         q: Heads<'_>,
@@ -261,7 +261,8 @@ impl Plan<'_> {
         if out.is_empty() && sums.is_empty() {
             return Ok((out, sums)); // however many rows of nothing there are
         }
-        let block = self.block();
+        let multiply_adds = saturating_product(&[batch, heads, n_q, self.n_k, self.d_k.saturating_add(d_v)]);
+        let block = self.block(self.attention.threads.helpers(multiply_adds));
         let mut jobs = Vec::new();
         let (mut out_rest, mut sums_rest) = (out.as_mut_slice(), sums.as_mut_slice());
         for (entry, head) in (0..batch).flat_map(|entry| (0..heads).map(move |head| (entry, head))) {
@@ -272,8 +273,6 @@ impl Plan<'_> {
                 jobs.push(Job { entry, head, first, rows, out, log_sum_exp });
             }
         }
-        let elements = self.d_k.saturating_add(cols);
-        let multiply_adds = saturating_product(&[batch, heads, n_q, self.n_k, elements]);
         let scratch = attention_scratch_len(block.min(n_q), self.n_k, self.d_k, d_v);
         let (done, all) = (AtomicUsize::new(0), jobs.len());
         self.attention.threads.for_each(jobs, multiply_adds, scratch, |scratch, job| {
@@ -289,14 +288,13 @@ impl Plan<'_> {
 
     /// Queries a block: whole heads on one thread; else parts of them, so many that no thread waits long for the last one.
     /// Each block transposes the keys anew, so it is not small.
-    fn block(&self) -> usize {
+    fn block(&self, helpers: usize) -> usize {
         const SMALLEST: usize = 96;
-        let threads = self.attention.threads.count();
-        if threads == 1 {
+        if helpers == 0 {
             return self.n_q.max(1);
         }
         let heads = saturating_product(&[self.batch, self.heads]).max(1);
-        self.n_q.div_ceil((8 * threads).div_ceil(heads)).next_multiple_of(24).max(SMALLEST)
+        self.n_q.div_ceil((8 * (helpers + 1)).div_ceil(heads)).next_multiple_of(SMALLEST / 4).max(SMALLEST)
     }
 
     /// The kernel's description for one job.

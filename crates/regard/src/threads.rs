@@ -11,6 +11,9 @@ use crate::Error;
 ///
 /// The default is the rayon pool that the caller is in: the global one, or the one whose `install` is running.
 ///
+/// The caller works along with the others, and returns when each of them has looked for work: a pool that is busy with
+/// something else is waited for. Each thread keeps the scratch memory of the largest attention that it has computed.
+///
 /// ```
 /// use regard::Threads;
 /// let two = Threads::new(2)?;
@@ -57,11 +60,18 @@ impl Threads {
         }
     }
 
+    /// The threads besides the caller's that are worth waking for so many multiply-adds.
+    pub(crate) fn helpers(&self, multiply_adds: usize) -> usize {
+        // Waking a thread and waiting for its end costs some 10 µs; a core does 5·10⁴ multiply-adds a µs.
+        const WORTH_WAKING: usize = 2_000_000;
+        if multiply_adds < WORTH_WAKING { 0 } else { self.count() - 1 }
+    }
+
     /// Calls `each` for every one of `jobs`, in parallel if there is more than one thread and `multiply_adds` in all are
     /// worth waking them. `each` gets `scratch` elements of memory with anything in them.
     ///
     /// The caller works too, and every thread takes the next job when it has done one: if the others wake late, they find
-    /// less to do. From the last job to the first, because under a causal mask the last queries are the most work.
+    /// less to do. In parallel from the last job to the first, because under a causal mask the last queries are the most work.
     pub(crate) fn for_each<J: Send>(
         &self,
         jobs: Vec<J>,
@@ -69,10 +79,7 @@ impl Threads {
         scratch: usize,
         each: impl Fn(&mut [f32], J) -> Result<(), Error> + Sync,
     ) -> Result<(), Error> {
-        // Waking a thread and waiting for its end costs some 10 µs; a core does 5·10⁴ multiply-adds a µs.
-        const WORTH_WAKING: usize = 2_000_000;
-        let helpers =
-            if multiply_adds < WORTH_WAKING { 0 } else { (self.count() - 1).min(jobs.len().saturating_sub(1)) };
+        let helpers = self.helpers(multiply_adds).min(jobs.len().saturating_sub(1));
         if helpers == 0 {
             return with_scratch(scratch, |scratch| jobs.into_iter().try_for_each(|job| each(scratch, job)));
         }
@@ -80,7 +87,7 @@ impl Threads {
         let failure = OnceLock::new();
         let work = || {
             with_scratch(scratch, |scratch| {
-                // A poisoned lock means that another thread has panicked: that panic is what the caller will see.
+                // The lock is held only to take a job, so nothing poisons it.
                 while failure.get().is_none()
                     && let Some(job) = jobs.lock().ok().and_then(|mut jobs| jobs.next_back())
                 {
@@ -115,6 +122,7 @@ fn with_scratch<T>(len: usize, use_it: impl FnOnce(&mut [f32]) -> T) -> T {
     // Taken out, so that a job that itself attends (in a callback, say) finds another and not a borrowed one.
     let mut scratch = SCRATCH.take();
     if scratch.len() < len {
+        scratch.clear(); // so that nothing is copied
         scratch.resize(len, 0.0);
     }
     let result = use_it(scratch.get_mut(..len).unwrap_or_default());

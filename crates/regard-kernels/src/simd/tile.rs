@@ -84,11 +84,8 @@ pub(crate) fn multiply<S: Simd, F: Finish, const R: usize, const P: usize>(
     out: &mut MatMut<'_>,
     col: usize,
 ) {
-    let (rows, depth) = (a.rows(), b.depth);
-    if rows.is_multiple_of(R) && a.cols() >= depth && b.has(P) && out.rows() >= rows {
-        simd.call(Tiles::<F, R, P> { a, b, out, col, finish: PhantomData });
-    } else {
-        debug_assert!(false, "{:?} times {P} panels of {depth} rows into {:?}", a.shape(), out.shape());
+    if let Some(tiles) = Tiles::<F, R, P>::new(a, b, out, col) {
+        simd.call(tiles);
     }
 }
 
@@ -101,8 +98,8 @@ pub(crate) fn multiply_here<S: Simd, F: Finish, const R: usize, const P: usize>(
     out: &mut MatMut<'_>,
     col: usize,
 ) {
-    if a.rows().is_multiple_of(R) && a.cols() >= b.depth && b.has(P) && out.rows() >= a.rows() {
-        Tiles::<F, R, P> { a, b, out, col, finish: PhantomData }.run(simd);
+    if let Some(tiles) = Tiles::<F, R, P>::new(a, b, out, col) {
+        tiles.run(simd);
     }
 }
 
@@ -113,6 +110,16 @@ struct Tiles<'t, 'o, F, const R: usize, const P: usize> {
     out: &'t mut MatMut<'o>,
     col: usize,
     finish: PhantomData<F>,
+}
+
+impl<'t, 'o, F, const R: usize, const P: usize> Tiles<'t, 'o, F, R, P> {
+    /// What the unsafe code below relies on is found out here.
+    #[inline(always)]
+    fn new(a: Mat<'t>, b: Panels<'t>, out: &'t mut MatMut<'o>, col: usize) -> Option<Self> {
+        let holds = a.rows().is_multiple_of(R) && a.cols() >= b.depth && b.has(P) && out.rows() >= a.rows();
+        debug_assert!(holds, "{:?} times {P} panels of {} rows into {:?}", a.shape(), b.depth, out.shape());
+        holds.then_some(Self { a, b, out, col, finish: PhantomData })
+    }
 }
 
 impl<F: Finish, const R: usize, const P: usize> Kernel for Tiles<'_, '_, F, R, P> {
@@ -208,28 +215,31 @@ fn store<S: Simd, F: Finish, const R: usize, const P: usize>(
 /// The side of the squares that are transposed.
 const SIDE: usize = LANES / 2;
 
-/// Elements `t` · 8 to `t` · 8 + 7 of 8 rows, zeros for rows that there are not.
+/// Elements `t` · 8 to `t` · 8 + 7 of 8 rows.
 ///
 /// # Safety
-/// `rows` must have at least (`t` + 1) · 8 columns.
+/// `rows` must have 8 rows of at least (`t` + 1) · 8 columns.
 #[inline(always)]
 unsafe fn square<S: Simd>(simd: S, rows: Mat<'_>, t: usize) -> [&[f32; SIDE]; SIDE] {
     let start = rows.data().as_ptr().wrapping_add(t * SIDE);
     let mut square = [&[0.0; SIDE]; SIDE];
-    if rows.rows() >= SIDE {
-        for (l, square) in square.iter_mut().enumerate() {
-            // Eight rows at a time are no pattern that the processor would foresee.
-            if t.is_multiple_of(2) {
-                simd.prefetch(start.wrapping_add((l + LANES) * rows.stride()));
-            }
-            // SAFETY: row l exists, the caller answers for the columns, and a view holds all of its rows.
-            *square = unsafe { &*start.add(l * rows.stride()).cast() };
+    for (l, square) in square.iter_mut().enumerate() {
+        // Eight rows at a time are no pattern that the processor would foresee.
+        if t.is_multiple_of(2) {
+            simd.prefetch(start.wrapping_add((l + LANES) * rows.stride()));
         }
-    } else {
-        for (l, square) in square.iter_mut().enumerate().take(rows.rows()) {
-            // SAFETY: as above.
-            *square = unsafe { &*start.add(l * rows.stride()).cast() };
-        }
+        // SAFETY: the caller answers for the rows and the columns, and a view holds all of its rows.
+        *square = unsafe { &*start.add(l * rows.stride()).cast() };
+    }
+    square
+}
+
+/// As [`square`], with zeros for rows that there are not.
+#[inline(always)]
+fn padded_square(rows: Mat<'_>, t: usize) -> [&[f32; SIDE]; SIDE] {
+    let mut square = [&[0.0; SIDE]; SIDE];
+    for (l, square) in square.iter_mut().enumerate().take(rows.rows()) {
+        *square = rows.row(l).get(t * SIDE..).and_then(|row| row.first_chunk()).unwrap_or(square);
     }
     square
 }
@@ -262,7 +272,7 @@ impl Kernel for Dots<'_> {
             let mut sum = simd.splat(0.0);
             for (t, q) in whole.iter().enumerate() {
                 let mut panel = [[0.0; LANES]; SIDE];
-                // SAFETY: k has as many columns as q.
+                // SAFETY: k has (p + 1) · 16 rows, and as many columns as q has elements.
                 unsafe {
                     simd.transpose(square(simd, low, t), &mut panel, false);
                     simd.transpose(square(simd, high, t), &mut panel, true);
@@ -314,8 +324,13 @@ impl Kernel for Transpose<'_> {
                 let rows = b.rows_from(p * LANES + lane, SIDE);
                 let done = panel.len() / SIDE * SIDE;
                 for (t, lanes) in panel.as_chunks_mut::<SIDE>().0.iter_mut().enumerate() {
-                    // SAFETY: `b` has as many columns as the panel has rows, which are (t + 1) · `SIDE` or more.
-                    simd.transpose(unsafe { square(simd, rows, t) }, lanes, second);
+                    let square = if rows.rows() == SIDE {
+                        // SAFETY: there are as many columns as the panel has rows, which are (t + 1) · `SIDE` or more.
+                        unsafe { square(simd, rows, t) }
+                    } else {
+                        padded_square(rows, t)
+                    };
+                    simd.transpose(square, lanes, second);
                 }
                 for (t, lanes) in panel.iter_mut().enumerate().skip(done) {
                     for (l, lane) in lanes.iter_mut().skip(lane).take(SIDE).enumerate() {
