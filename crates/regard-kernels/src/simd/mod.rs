@@ -9,16 +9,15 @@
 #[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
 mod avx2;
 mod exp;
+mod pack;
 mod portable;
 mod small;
 mod tile;
 
 pub(crate) use self::exp::{exp, exp_to_zero, exp2_to_zero};
+pub(crate) use self::pack::{multiply_row, pack_columns, pack_transposed, pack_transposed_here};
 pub(crate) use self::small::{multiply_by_4, multiply_by_8};
-pub(crate) use self::tile::{
-    Add, Continue, Finish, Panel, Panels, Set, multiply, multiply_here, multiply_row, pack_columns, pack_transposed,
-    pack_transposed_here,
-};
+pub(crate) use self::tile::{Add, Continue, Finish, Panel, Panels, Set, multiply, multiply_here};
 
 /// The number of lanes of a block.
 pub(crate) const LANES: usize = 16;

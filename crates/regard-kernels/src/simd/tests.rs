@@ -257,6 +257,63 @@ fn reductions<T: RunTier>() {
     }
 }
 
+fn narrow_lanes<T: RunTier>() {
+    struct Narrow<'a>(&'a Block, &'a Block, &'a Block);
+    impl Kernel for Narrow<'_> {
+        type Output = ([f32; 8], [f32; 4]);
+        #[inline(always)]
+        fn run<S: Simd>(self, simd: S) -> ([f32; 8], [f32; 4]) {
+            let (a, b, c) = (self.0[0], self.1, self.2);
+            let (mut half, mut quarter) = ([9.0; 8], [9.0; 4]);
+            let (b_half, c_half) = (b.first_chunk().unwrap(), c.first_chunk().unwrap());
+            simd.store_half(simd.mul_add_half(a, simd.load_half(b_half), simd.load_half(c_half)), &mut half);
+            let (b, c) = (b.first_chunk().unwrap(), c.first_chunk().unwrap());
+            simd.store_quarter(simd.mul_add_quarter(a, simd.load_quarter(b), simd.load_quarter(c)), &mut quarter);
+            (half, quarter)
+        }
+    }
+    for (a, b, c) in triples() {
+        let Some((half, quarter)) = T::run(Narrow(&a, &b, &c)) else { return };
+        for (l, found) in half.into_iter().enumerate().chain(quarter.into_iter().enumerate()) {
+            let expected = if T::FUSED { a[0].mul_add(b[l], c[l]) } else { a[0] * b[l] + c[l] };
+            assert!(same(found, expected), "lane {l}: {found:e} instead of {expected:e}");
+        }
+    }
+}
+
+fn transposition<T: RunTier>() {
+    struct Transpose<'a>([&'a [f32; 8]; 8], bool);
+    impl Kernel for Transpose<'_> {
+        type Output = [Block; 8];
+        #[inline(always)]
+        fn run<S: Simd>(self, simd: S) -> [Block; 8] {
+            let mut panel = [[-1.0; LANES]; 8];
+            simd.transpose(self.0, &mut panel, self.1);
+            panel
+        }
+    }
+    let rows: [[f32; 8]; 8] = core::array::from_fn(|r| core::array::from_fn(|c| (8 * r + c) as f32));
+    for second in [false, true] {
+        let Some(panel) = T::run(Transpose(rows.each_ref(), second)) else { return };
+        for (c, found) in panel.iter().enumerate() {
+            for (l, x) in found.iter().enumerate() {
+                let row = if second { l.wrapping_sub(8) } else { l };
+                assert_eq!(*x, rows.get(row).map_or(-1.0, |row| row[c]), "column {c}, lane {l}");
+            }
+        }
+    }
+}
+
+fn exponents<T: RunTier>() {
+    for n in (0..=254_u32).step_by(LANES) {
+        // What stands above the low eight bits does not matter.
+        let x: Block = core::array::from_fn(|l| f32::from_bits(0x4B40_0000 + n + l as u32));
+        let x = &x;
+        let expected = |l: usize| f32::from_bits((n + l as u32) << 23);
+        assert_lanes(on!(T, |s, x| s.exponent(x)), "exponent", expected);
+    }
+}
+
 /// eˣ of whole blocks.
 fn exp_of<T: RunTier>(x: &Block) -> Option<Block> {
     on!(T, |s, x| exp(s, x))
@@ -434,6 +491,21 @@ macro_rules! for_tier {
             #[test]
             fn reductions() {
                 super::reductions::<$tier>();
+            }
+
+            #[test]
+            fn narrow_lanes() {
+                super::narrow_lanes::<$tier>();
+            }
+
+            #[test]
+            fn transposition() {
+                super::transposition::<$tier>();
+            }
+
+            #[test]
+            fn exponents() {
+                super::exponents::<$tier>();
             }
 
             #[test]

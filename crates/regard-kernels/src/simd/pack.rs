@@ -1,0 +1,169 @@
+//! B laid out in panels for the innermost loop: transposed, or copied.
+
+use super::{Kernel, LANES, Panel, Simd};
+use crate::Mat;
+
+/// The side of the squares that are transposed.
+const SIDE: usize = LANES / 2;
+
+/// Elements `t` · 8 to `t` · 8 + 7 of 8 rows.
+///
+/// # Safety
+/// `rows` must have 8 rows of at least (`t` + 1) · 8 columns.
+#[inline(always)]
+unsafe fn square<S: Simd>(simd: S, rows: Mat<'_>, t: usize) -> [&[f32; SIDE]; SIDE] {
+    let start = rows.data().as_ptr().wrapping_add(t * SIDE);
+    let mut square = [&[0.0; SIDE]; SIDE];
+    for (l, square) in square.iter_mut().enumerate() {
+        // Eight rows at a time are no pattern that the processor would foresee.
+        if t.is_multiple_of(2) {
+            simd.prefetch(start.wrapping_add((l + LANES) * rows.stride()));
+        }
+        // SAFETY: the caller answers for the rows and the columns, and a view holds all of its rows.
+        *square = unsafe { &*start.add(l * rows.stride()).cast() };
+    }
+    square
+}
+
+/// As [`square`], with zeros for rows that there are not.
+#[inline(always)]
+fn padded_square(rows: Mat<'_>, t: usize) -> [&[f32; SIDE]; SIDE] {
+    let mut square = [&[0.0; SIDE]; SIDE];
+    for (l, square) in square.iter_mut().enumerate().take(rows.rows()) {
+        *square = rows.row(l).get(t * SIDE..).and_then(|row| row.first_chunk()).unwrap_or(square);
+    }
+    square
+}
+
+/// `out`\[i\] ← `q` · row i of `k`, for rows in whole panels: what [`multiply`](super::multiply) gives for transposed panels, bit by bit,
+/// without a place to keep them. For one query the place would be used but once.
+#[inline(always)]
+pub(crate) fn multiply_row<S: Simd>(simd: S, q: &[f32], k: Mat<'_>, out: &mut [f32]) {
+    debug_assert!(k.rows().is_multiple_of(LANES) && q.len() == k.cols(), "{} times {:?}", q.len(), k.shape());
+    if q.len() == k.cols() {
+        simd.call(Dots { q, k, out: out.as_chunks_mut().0 });
+    }
+}
+
+struct Dots<'a> {
+    q: &'a [f32],
+    k: Mat<'a>,
+    out: &'a mut [Panel],
+}
+
+impl Kernel for Dots<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let Self { q, k, out } = self;
+        let (whole, rest) = q.as_chunks::<SIDE>();
+        for (p, out) in out.iter_mut().enumerate().take(k.rows() / LANES) {
+            let (low, high) = (k.rows_from(p * LANES, SIDE), k.rows_from(p * LANES + SIDE, SIDE));
+            let mut sum = simd.splat(0.0);
+            for (t, q) in whole.iter().enumerate() {
+                let mut panel = [[0.0; LANES]; SIDE];
+                // SAFETY: k has (p + 1) · 16 rows, and as many columns as q has elements.
+                unsafe {
+                    simd.transpose(square(simd, low, t), &mut panel, false);
+                    simd.transpose(square(simd, high, t), &mut panel, true);
+                }
+                for (q, lanes) in q.iter().zip(&panel) {
+                    sum = simd.mul_add(simd.splat(*q), simd.load(lanes), sum);
+                }
+            }
+            for (t, q) in rest.iter().enumerate() {
+                let mut lanes = [0.0; LANES];
+                for (l, lane) in lanes.iter_mut().enumerate() {
+                    *lane = k.row(p * LANES + l).get(whole.len() * SIDE + t).copied().unwrap_or_default();
+                }
+                sum = simd.mul_add(simd.splat(*q), simd.load(&lanes), sum);
+            }
+            simd.store(sum, out);
+        }
+    }
+}
+
+/// Transposes `b` into panels of `b.cols()` rows for every 16 rows of it: element (t, l) of panel p becomes
+/// b\[16·p + l\]\[t\], and 0 where `b` has no such row.
+#[inline(always)]
+pub(crate) fn pack_transposed<S: Simd>(simd: S, b: Mat<'_>, panels: &mut [Panel]) {
+    simd.call(Transpose { b, panels });
+}
+
+/// [`pack_transposed`] within the function that calls it.
+#[inline(always)]
+pub(crate) fn pack_transposed_here<S: Simd>(simd: S, b: Mat<'_>, panels: &mut [Panel]) {
+    Transpose { b, panels }.run(simd);
+}
+
+struct Transpose<'a> {
+    b: Mat<'a>,
+    panels: &'a mut [Panel],
+}
+
+impl Kernel for Transpose<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let Self { b, panels } = self;
+        // For matrices without columns there is nothing to transpose.
+        for (p, panel) in panels.chunks_exact_mut(b.cols().max(1)).enumerate() {
+            for second in [false, true] {
+                let lane = SIDE * usize::from(second);
+                let rows = b.rows_from(p * LANES + lane, SIDE);
+                let done = panel.len() / SIDE * SIDE;
+                for (t, lanes) in panel.as_chunks_mut::<SIDE>().0.iter_mut().enumerate() {
+                    let square = if rows.rows() == SIDE {
+                        // SAFETY: there are as many columns as the panel has rows, which are (t + 1) · `SIDE` or more.
+                        unsafe { square(simd, rows, t) }
+                    } else {
+                        padded_square(rows, t)
+                    };
+                    simd.transpose(square, lanes, second);
+                }
+                for (t, lanes) in panel.iter_mut().enumerate().skip(done) {
+                    for (l, lane) in lanes.iter_mut().skip(lane).take(SIDE).enumerate() {
+                        *lane = rows.row(l).get(t).copied().unwrap_or(0.0);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Copies the columns of `b` from `col` on into panels of `depth` rows, with 0 behind the last column.
+#[inline(always)]
+pub(crate) fn pack_columns<S: Simd>(simd: S, b: Mat<'_>, col: usize, panels: &mut [Panel], depth: usize) {
+    simd.call(CopyColumns { b, col, panels, depth });
+}
+
+struct CopyColumns<'a> {
+    b: Mat<'a>,
+    col: usize,
+    panels: &'a mut [Panel],
+    depth: usize,
+}
+
+impl Kernel for CopyColumns<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let Self { b, col, panels, depth } = self;
+        for t in 0..b.rows().min(depth) {
+            let row = b.row(t).get(col..).unwrap_or_default();
+            // Panel p has this row at p · depth + t.
+            let mut column = panels.get_mut(t..).unwrap_or_default().iter_mut().step_by(depth);
+            let (whole, rest) = row.as_chunks();
+            // In this order, so that what is behind the last chunk is not taken from the column.
+            for (chunk, lanes) in whole.iter().zip(column.by_ref()) {
+                simd.store(simd.load(chunk), lanes);
+            }
+            if let (false, Some(lanes)) = (rest.is_empty(), column.next()) {
+                simd.store(simd.load_or(rest, 0.0), lanes);
+            }
+        }
+    }
+}
