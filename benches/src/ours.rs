@@ -6,7 +6,7 @@ use anyhow::{Result, bail, ensure};
 use regard::{Attention, Heads, Position, Threads};
 use regard_kernels::{Mask, Mat, MatMut, Temperature, attention_scratch_len, fixed, naive};
 
-use crate::{Operation, Shape, Subject, Subjects, numbers};
+use crate::{Operation, Shape, Subject, Subjects, aligned_numbers, numbers};
 
 /// The naive loops, the kernels, and for attention the multi-head layer, on one thread and on those of the shape.
 ///
@@ -24,8 +24,7 @@ pub fn subjects(operation: Operation, shape: Shape) -> Result<Subjects> {
 }
 
 fn dot(shape: Shape) -> Vec<Subject> {
-    let (a, b) = (numbers(shape.dim, 0.1), numbers(shape.dim, 0.2));
-    let (a2, b2) = (a.clone(), b.clone());
+    let [a, b, a2, b2] = [0.1, 0.2, 0.1, 0.2].map(|seed| aligned_numbers(shape.dim, seed));
     let naive = Subject::new("naive", move || {
         black_box(naive::dot(black_box(&a), black_box(&b)));
         Ok(())

@@ -6,11 +6,11 @@ use anyhow::{Result, anyhow};
 use candle_core::{Device, Tensor};
 use nalgebra::DVector;
 use numkong::Dot as _;
-use regard_benches::{Shape, Subject, numbers};
+use regard_benches::{Shape, Subject, aligned_numbers, numbers};
 use rten_simd::SimdOp as _;
 
 pub fn dot(shape: Shape) -> Vec<Subject> {
-    let [a, b] = [0.1, 0.2].map(|seed| numbers(shape.dim, seed));
+    let [a, b] = [0.1, 0.2].map(|seed| aligned_numbers(shape.dim, seed));
     let [x, y] = [&a, &b].map(|x| DVector::from_column_slice(x));
     vec![
         // Adds up in f64.
