@@ -257,7 +257,8 @@ impl<'a> Attention<'a> {
 }
 
 /// What the softmax can multiply by in place of scale and temperature: positive, so that the largest dot product has the
-/// largest score (two that overflow only when multiplied are told apart); and where two dot products are further apart than any finite `f32`, one of them has no weight.
+/// largest score (two that overflow only when multiplied are told apart); and where two dot products are further apart
+/// than any finite `f32`, one of them has no weight.
 const FOLDED: Range<f32> = 1.0 / 18_446_744_073_709_551_616.0..18_446_744_073_709_551_616.0; // 2⁻⁶⁴..2⁶⁴
 
 /// The caller's scratch memory.

@@ -153,6 +153,8 @@ pub(crate) fn next_groups(rows: usize) -> (usize, usize) {
 /// 32 KiB beside the rows of A, and neighbouring panels lie in the same pages. Without a cache, only the stack counts.
 const DEPTH: usize = if cfg!(target_os = "none") { 32 } else { 256 };
 const WIDTH: usize = if cfg!(target_os = "none") { 1 } else { 4 };
+/// Sums of so few steps need no more memory than this many steps of a panel.
+const SHORT: usize = if cfg!(target_os = "none") { DEPTH * WIDTH } else { 64 };
 /// Rows of A that stay in a second-level cache, DEPTH columns of them, while all columns of B pass.
 const HEIGHT: usize = 192;
 /// B is used where it lies if its rows are this close together.
@@ -182,20 +184,23 @@ impl Kernel for Product<'_> {
                 first += LANES;
             }
         }
-        if first < self.columns {
-            simd.call(PackedProduct { product: self, first });
+        if first < self.columns && self.a.cols() <= SHORT {
+            simd.call(PackedProduct::<SHORT> { product: self, first });
+        } else if first < self.columns {
+            simd.call(PackedProduct::<{ DEPTH * WIDTH }> { product: self, first });
         }
     }
 }
 
 /// The columns of the product from `first` on, by panels that are packed on the stack. A function of its own, so that
-/// products that need no such memory do not pay for it.
-struct PackedProduct<'a> {
+/// products that need no such memory do not pay for it; and with room for `ROOM` steps of a panel, because the memory is
+/// cleared in every call.
+struct PackedProduct<'a, const ROOM: usize> {
     product: Product<'a>,
     first: usize,
 }
 
-impl Kernel for PackedProduct<'_> {
+impl<const ROOM: usize> Kernel for PackedProduct<'_, ROOM> {
     type Output = ();
 
     #[inline(always)]
@@ -203,20 +208,21 @@ impl Kernel for PackedProduct<'_> {
         let Self { mut product, first } = self;
         let (rows, depth) = product.a.shape();
         #[expect(clippy::large_stack_arrays, reason = "64 KiB where there is an operating system, 2 KiB where not")]
-        let mut packed = Packed([[0.0; LANES]; DEPTH * WIDTH]);
+        let mut packed = Packed([[0.0; LANES]; ROOM]);
         // At least once, so that a product over no column at all is written as zeros.
         for t in (0..depth.max(1)).step_by(DEPTH) {
             let steps = DEPTH.min(depth - t);
+            let width = (ROOM / steps.max(1)).clamp(1, WIDTH);
             for row in (0..rows).step_by(HEIGHT) {
                 let rows = row..rows.min(row + HEIGHT);
-                for start in (first..product.columns).step_by(WIDTH * LANES) {
-                    let memory = packed.0.get_mut(..WIDTH * steps).unwrap_or_default();
+                for start in (first..product.columns).step_by(width * LANES) {
+                    let memory = packed.0.get_mut(..width * steps).unwrap_or_default();
                     if product.transposed {
-                        pack_transposed(simd, product.b.block(start, WIDTH * LANES, t, steps), memory);
+                        pack_transposed(simd, product.b.block(start, width * LANES, t, steps), memory);
                     } else {
-                        pack_columns(simd, product.b.block(t, steps, start, WIDTH * LANES), 0, memory, steps);
+                        pack_columns(simd, product.b.block(t, steps, start, width * LANES), 0, memory, steps);
                     }
-                    for (p, col) in (start..product.columns).step_by(LANES).enumerate().take(WIDTH) {
+                    for (p, col) in (start..product.columns).step_by(LANES).enumerate().take(width) {
                         let panels = Panels::packed(&packed.0, steps).from(p);
                         product.panel(simd, panels, rows.clone(), t, col);
                     }
@@ -228,7 +234,7 @@ impl Kernel for PackedProduct<'_> {
 
 /// In whole cache lines.
 #[repr(align(64))]
-struct Packed([Panel; DEPTH * WIDTH]);
+struct Packed<const ROOM: usize>([Panel; ROOM]);
 
 impl Product<'_> {
     /// The product of `rows` of A, from their column `t` on, with one panel, added to what came of the columns before.
