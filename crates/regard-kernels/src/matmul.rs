@@ -96,13 +96,7 @@ impl<const M: usize, const K: usize, const N: usize> Kernel for FixedProduct<'_,
         let (a, panels) = (Mat::from(self.a), Panels::in_place(Mat::from(self.b)));
         let mut out = MatMut::from(self.out);
         for col in (0..N).step_by(LANES) {
-            let mut row = 0;
-            while row < M {
-                let (size, count) = next_groups(M - row);
-                let (a, out) = (a.rows_from(row, size * count), &mut out.rows_from(row));
-                with_rows!(size, R => multiply_here::<S, Set, R, 1>(simd, a, panels.from(col / LANES), out, col));
-                row += size * count;
-            }
+            multiply_all::<S, Set, true>(simd, a, panels.from(col / LANES), &mut out, col);
         }
     }
 }
@@ -207,7 +201,6 @@ impl<const ROOM: usize> Kernel for PackedProduct<'_, ROOM> {
     fn run<S: Simd>(self, simd: S) {
         let Self { mut product, first } = self;
         let (rows, depth) = product.a.shape();
-        #[expect(clippy::large_stack_arrays, reason = "64 KiB where there is an operating system, 2 KiB where not")]
         let mut packed = Packed([[0.0; LANES]; ROOM]);
         // At least once, so that a product over no column at all is written as zeros.
         for t in (0..depth.max(1)).step_by(DEPTH) {
@@ -243,21 +236,33 @@ impl Product<'_> {
         let a = self.a.block(rows.start, rows.len(), t, self.a.cols());
         let mut out = self.out.rows_from(rows.start);
         if t == 0 {
-            multiply_all::<S, Set>(simd, a, panel, &mut out, col);
+            multiply_all::<S, Set, false>(simd, a, panel, &mut out, col);
         } else {
-            multiply_all::<S, Continue>(simd, a, panel, &mut out, col);
+            multiply_all::<S, Continue, false>(simd, a, panel, &mut out, col);
         }
     }
 }
 
-/// [`multiply`] for any number of rows, in as few groups as possible.
+/// [`multiply`], or [`multiply_here`], for any number of rows, in as few groups as possible.
 #[inline(always)]
-fn multiply_all<S: Simd, F: Finish>(simd: S, a: Mat<'_>, panel: Panels<'_>, out: &mut MatMut<'_>, col: usize) {
+fn multiply_all<S: Simd, F: Finish, const HERE: bool>(
+    simd: S,
+    a: Mat<'_>,
+    panel: Panels<'_>,
+    out: &mut MatMut<'_>,
+    col: usize,
+) {
     let mut row = 0;
     while row < a.rows() {
         let (group, count) = next_groups(a.rows() - row);
-        let a = a.rows_from(row, group * count);
-        with_rows!(group, R => multiply::<S, F, R, 1>(simd, a, panel, &mut out.rows_from(row), col));
+        let (a, out) = (a.rows_from(row, group * count), &mut out.rows_from(row));
+        with_rows!(group, R => {
+            if HERE {
+                multiply_here::<S, F, R, 1>(simd, a, panel, out, col);
+            } else {
+                multiply::<S, F, R, 1>(simd, a, panel, out, col);
+            }
+        });
         row += group * count;
     }
 }
