@@ -56,9 +56,7 @@ pub fn cosine_similarity<const N: usize>(a: &[f32; N], b: &[f32; N]) -> f32 {
 #[must_use]
 #[inline]
 pub fn matmul<const M: usize, const K: usize, const N: usize>(a: &[[f32; K]; M], b: &[[f32; N]; K]) -> [[f32; N]; M] {
-    let mut out = [[0.0; N]; M];
-    matmul_fixed(a, b, &mut out);
-    out
+    matmul_fixed(a, b)
 }
 
 /// The matrix product A·Bᵀ, as [`crate::matmul_transposed`].

@@ -4,9 +4,9 @@
 use core::ops::Range;
 
 use crate::mask::Bounds;
-use crate::matmul::with_rows;
+
 use crate::scores::{Block, Group, Scores, Sink, TILE, for_runs};
-use crate::simd::{Add, Continue, Kernel, LANES, Panel, Panels, Set, Simd, multiply, pack_columns};
+use crate::simd::{Add, Continue, Kernel, LANES, Panel, Panels, Set, Simd, multiply, pack_columns, with_rows};
 use crate::softmax::{Weigher, divide, log_sum_exp, max_of, scale_row};
 use crate::{Mat, MatMut, Temperature};
 

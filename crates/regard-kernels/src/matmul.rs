@@ -3,7 +3,7 @@ use core::ops::Range;
 use crate::error::{Error, check_shape};
 use crate::simd::{
     Continue, Finish, Kernel, LANES, Panel, Panels, Set, Simd, dispatch, multiply, multiply_by_4, multiply_by_8,
-    multiply_here, pack_columns, pack_transposed,
+    multiply_by_16, next_groups, pack_columns, pack_transposed, with_rows,
 };
 use crate::{Mat, MatMut};
 
@@ -51,96 +51,23 @@ pub fn matmul_transposed(a: Mat<'_>, b: Mat<'_>, out: MatMut<'_>) -> Result<(), 
     Ok(())
 }
 
-/// The most rows of A in a tile: 6 × 16 accumulators are what 16 registers of 8 lanes hold.
-pub(crate) const GROUP: usize = 6;
-
 /// A·B of sizes that the compiler knows, without the cost of finding out at run time.
 #[inline]
 pub(crate) fn matmul_fixed<const M: usize, const K: usize, const N: usize>(
     a: &[[f32; K]; M],
     b: &[[f32; N]; K],
-    out: &mut [[f32; N]; M],
-) {
+) -> [[f32; N]; M] {
     // The compiler knows N, and keeps one of these.
-    if let (4, Some(b), Some(out)) = (N, as_rows(b), as_rows_mut(out)) {
-        multiply_by_4(a, b, out);
-    } else if let (8, Some(b), Some(out)) = (N, as_rows(b), as_rows_mut(out)) {
-        multiply_by_8(a, b, out);
-    } else if N.is_multiple_of(LANES) && N <= NEAR {
-        dispatch(FixedProduct { a, b, out });
-    } else {
-        dispatch(Product { a: a.into(), b: b.into(), columns: N, transposed: false, out: out.into() });
-    }
-}
-
-/// The same rows, if they have `N` columns.
-fn as_rows<const N: usize, const C: usize, const R: usize>(m: &[[f32; C]; R]) -> Option<&[[f32; N]; R]> {
-    m.as_flattened().as_chunks().0.try_into().ok()
-}
-
-fn as_rows_mut<const N: usize, const C: usize, const R: usize>(m: &mut [[f32; C]; R]) -> Option<&mut [[f32; N]; R]> {
-    m.as_flattened_mut().as_chunks_mut().0.try_into().ok()
-}
-
-struct FixedProduct<'a, const M: usize, const K: usize, const N: usize> {
-    a: &'a [[f32; K]; M],
-    b: &'a [[f32; N]; K],
-    out: &'a mut [[f32; N]; M],
-}
-
-impl<const M: usize, const K: usize, const N: usize> Kernel for FixedProduct<'_, M, K, N> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<S: Simd>(self, simd: S) {
-        let (a, panels) = (Mat::from(self.a), Panels::in_place(Mat::from(self.b)));
-        let mut out = MatMut::from(self.out);
-        for col in (0..N).step_by(LANES) {
-            multiply_all::<S, Set, true>(simd, a, panels.from(col / LANES), &mut out, col);
+    match N {
+        4 => multiply_by_4(a, b),
+        8 => multiply_by_8(a, b),
+        _ if N.is_multiple_of(LANES) && N <= NEAR => multiply_by_16(a, b),
+        _ => {
+            let mut out = [[0.0; N]; M];
+            dispatch(Product { a: a.into(), b: b.into(), columns: N, transposed: false, out: (&mut out).into() });
+            out
         }
     }
-}
-
-/// Calls `$body` with `R` as a constant in scope, for a number of rows from 1 to [`GROUP`].
-macro_rules! with_rows {
-    ($rows:expr, $group:ident => $body:expr) => {{
-        match $rows {
-            1 => {
-                const $group: usize = 1;
-                $body
-            }
-            2 => {
-                const $group: usize = 2;
-                $body
-            }
-            3 => {
-                const $group: usize = 3;
-                $body
-            }
-            4 => {
-                const $group: usize = 4;
-                $body
-            }
-            5 => {
-                const $group: usize = 5;
-                $body
-            }
-            _ => {
-                const $group: usize = 6;
-                $body
-            }
-        }
-    }};
-}
-pub(crate) use with_rows;
-
-/// The size of the next groups of `rows` and how many of that size there are: as few groups as possible, of as equal
-/// sizes as possible, because a tile of few rows waits for its own chains of multiply-adds.
-#[inline(always)]
-pub(crate) fn next_groups(rows: usize) -> (usize, usize) {
-    let groups = rows.div_ceil(GROUP).max(1);
-    let (size, larger) = (rows / groups, rows % groups);
-    if larger == 0 { (size, groups) } else { (size + 1, larger) }
 }
 
 /// Steps of the sum that are packed at a time, and panels of columns: 256 × 16 elements stay in a first-level cache of
@@ -236,33 +163,21 @@ impl Product<'_> {
         let a = self.a.block(rows.start, rows.len(), t, self.a.cols());
         let mut out = self.out.rows_from(rows.start);
         if t == 0 {
-            multiply_all::<S, Set, false>(simd, a, panel, &mut out, col);
+            multiply_all::<S, Set>(simd, a, panel, &mut out, col);
         } else {
-            multiply_all::<S, Continue, false>(simd, a, panel, &mut out, col);
+            multiply_all::<S, Continue>(simd, a, panel, &mut out, col);
         }
     }
 }
 
-/// [`multiply`], or [`multiply_here`], for any number of rows, in as few groups as possible.
+/// [`multiply`] for any number of rows, in as few groups as possible.
 #[inline(always)]
-fn multiply_all<S: Simd, F: Finish, const HERE: bool>(
-    simd: S,
-    a: Mat<'_>,
-    panel: Panels<'_>,
-    out: &mut MatMut<'_>,
-    col: usize,
-) {
+fn multiply_all<S: Simd, F: Finish>(simd: S, a: Mat<'_>, panel: Panels<'_>, out: &mut MatMut<'_>, col: usize) {
     let mut row = 0;
     while row < a.rows() {
         let (group, count) = next_groups(a.rows() - row);
         let (a, out) = (a.rows_from(row, group * count), &mut out.rows_from(row));
-        with_rows!(group, R => {
-            if HERE {
-                multiply_here::<S, F, R, 1>(simd, a, panel, out, col);
-            } else {
-                multiply::<S, F, R, 1>(simd, a, panel, out, col);
-            }
-        });
+        with_rows!(group, R => multiply::<S, F, R, 1>(simd, a, panel, out, col));
         row += group * count;
     }
 }

@@ -3,8 +3,9 @@
 use core::ops::Range;
 
 use crate::mask::Bounds;
-use crate::matmul::{GROUP, next_groups, with_rows};
-use crate::simd::{LANES, Panel, Panels, Set, Simd, multiply, multiply_row, pack_transposed};
+use crate::simd::{
+    GROUP, LANES, Panel, Panels, Set, Simd, multiply, multiply_row, next_groups, pack_transposed, with_rows,
+};
 use crate::softmax::scale_row;
 use crate::{Mat, MatMut};
 

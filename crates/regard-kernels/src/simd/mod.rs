@@ -16,8 +16,8 @@ mod tile;
 
 pub(crate) use self::exp::{exp, exp_to_zero, exp2_to_zero};
 pub(crate) use self::pack::{multiply_row, pack_columns, pack_transposed, pack_transposed_here};
-pub(crate) use self::small::{multiply_by_4, multiply_by_8};
-pub(crate) use self::tile::{Add, Continue, Finish, Panel, Panels, Set, multiply, multiply_here};
+pub(crate) use self::small::{multiply_by_4, multiply_by_8, multiply_by_16};
+pub(crate) use self::tile::{Add, Continue, Finish, GROUP, Panel, Panels, Set, multiply, next_groups, with_rows};
 
 /// The number of lanes of a block.
 pub(crate) const LANES: usize = 16;
@@ -49,6 +49,11 @@ pub(crate) trait Simd: Copy {
     fn mul(self, a: Self::V, b: Self::V) -> Self::V;
     /// a·b + c, rounded once where the tier has fused multiply-add.
     fn mul_add(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
+    /// a·b + c with one a for all lanes.
+    #[inline(always)]
+    fn mul_add_block(self, a: f32, b: Self::V, c: Self::V) -> Self::V {
+        self.mul_add(self.splat(a), b, c)
+    }
     /// a where a > b, else b; so b where either is NaN.
     fn max(self, a: Self::V, b: Self::V) -> Self::V;
     fn gt(self, a: Self::V, b: Self::V) -> Self::M;

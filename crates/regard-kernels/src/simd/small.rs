@@ -1,39 +1,80 @@
-//! Products of 4 and 8 columns, of sizes that the compiler knows: too few columns for a whole block of lanes.
+//! Products of sizes that the compiler knows, of 4, 8 or whole blocks of columns: every stride and every loop's end is
+//! part of the code.
 
+use core::mem::MaybeUninit;
+
+use super::tile::{GROUP, with_rows};
 use super::{Kernel, LANES, Simd, dispatch};
 
-macro_rules! small_product {
+macro_rules! fixed_product {
     ($name:ident, $lanes:expr, $load:ident, $store:ident, $mul_add:ident) => {
-        /// A·B into `out`, each element one chain of multiply-adds as in every product.
+        /// A·B for a multiple of the lanes as columns, each element one chain of multiply-adds as in every product.
         #[inline]
-        pub(crate) fn $name<const M: usize, const K: usize>(
+        pub(crate) fn $name<const M: usize, const K: usize, const N: usize>(
             a: &[[f32; K]; M],
-            b: &[[f32; $lanes]; K],
-            out: &mut [[f32; $lanes]; M],
-        ) {
-            struct Product<'a, const M: usize, const K: usize> {
+            b: &[[f32; N]; K],
+        ) -> [[f32; N]; M] {
+            struct Product<'a, const M: usize, const K: usize, const N: usize> {
                 a: &'a [[f32; K]; M],
-                b: &'a [[f32; $lanes]; K],
-                out: &'a mut [[f32; $lanes]; M],
+                b: &'a [[f32; N]; K],
             }
-            impl<const M: usize, const K: usize> Kernel for Product<'_, M, K> {
-                type Output = ();
+            impl<const M: usize, const K: usize, const N: usize> Kernel for Product<'_, M, K, N> {
+                type Output = [[f32; N]; M];
 
                 #[inline(always)]
-                fn run<S: Simd>(self, simd: S) {
-                    for (a, out) in self.a.iter().zip(self.out) {
-                        let mut sum = simd.$load(&[0.0; $lanes]);
-                        for (a, b) in a.iter().zip(self.b) {
-                            sum = simd.$mul_add(*a, simd.$load(b), sum);
+                fn run<S: Simd>(self, simd: S) -> [[f32; N]; M] {
+                    assert!(N.is_multiple_of($lanes));
+                    let mut product = MaybeUninit::<[[f32; N]; M]>::uninit();
+                    let (size, larger) = const { (M / M.div_ceil(GROUP), M % M.div_ceil(GROUP)) };
+                    let (more, fewer) = self.a.split_at(larger * (size + 1));
+                    let rows = product.as_mut_ptr().cast();
+                    for col in (0..N).step_by($lanes) {
+                        // SAFETY: `product` has all of these rows, and the lanes from `col` on.
+                        unsafe {
+                            with_rows!(size + 1, R => multiply_rows::<S, R, K, N>(simd, more, self.b, col, rows));
+                            let rows = rows.add(more.len());
+                            with_rows!(size, R => multiply_rows::<S, R, K, N>(simd, fewer, self.b, col, rows));
                         }
-                        simd.$store(sum, out);
+                    }
+                    // SAFETY: the groups make up all rows, the lanes all columns: every element has been written.
+                    unsafe { product.assume_init() }
+                }
+            }
+
+            /// Whole groups of `R` rows of `a`, times the columns of `b` from `col` on, to the first rows of `out`.
+            ///
+            /// # Safety
+            /// `out` must have the rows of `a`, and `N` the lanes from `col` on.
+            #[inline(always)]
+            unsafe fn multiply_rows<S: Simd, const R: usize, const K: usize, const N: usize>(
+                simd: S,
+                a: &[[f32; K]],
+                b: &[[f32; N]; K],
+                col: usize,
+                out: *mut [f32; N],
+            ) {
+                for (group, a) in a.as_chunks::<R>().0.iter().enumerate() {
+                    let mut sums = [simd.$load(&[0.0; $lanes]); R];
+                    for (t, b) in b.iter().enumerate() {
+                        let Some(lanes) = b.get(col..).and_then(|b| b.first_chunk()) else { continue };
+                        let lanes = simd.$load(lanes);
+                        for (sum, a) in sums.iter_mut().zip(a) {
+                            *sum = simd.$mul_add(a[t], lanes, *sum);
+                        }
+                    }
+                    for (r, sum) in sums.into_iter().enumerate() {
+                        let mut lanes = [0.0; $lanes];
+                        simd.$store(sum, &mut lanes);
+                        // SAFETY: the caller answers for row and columns. Rows of floats lie anywhere.
+                        unsafe { out.add(group * R + r).cast::<f32>().add(col).cast::<[f32; $lanes]>().write(lanes) };
                     }
                 }
             }
-            dispatch(Product { a, b, out });
+            dispatch(Product { a, b })
         }
     };
 }
 
-small_product!(multiply_by_8, LANES / 2, load_half, store_half, mul_add_half);
-small_product!(multiply_by_4, LANES / 4, load_quarter, store_quarter, mul_add_quarter);
+fixed_product!(multiply_by_16, LANES, load, store, mul_add_block);
+fixed_product!(multiply_by_8, LANES / 2, load_half, store_half, mul_add_half);
+fixed_product!(multiply_by_4, LANES / 4, load_quarter, store_quarter, mul_add_quarter);

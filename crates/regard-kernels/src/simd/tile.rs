@@ -5,6 +5,51 @@ use core::marker::PhantomData;
 use super::{Kernel, LANES, Simd};
 use crate::{Mat, MatMut};
 
+/// The most rows of A in a tile: 6 × 16 accumulators are what 16 registers of 8 lanes hold.
+pub(crate) const GROUP: usize = 6;
+
+/// Calls `$body` with `R` as a constant in scope, for a number of rows from 1 to [`GROUP`].
+macro_rules! with_rows {
+    ($rows:expr, $group:ident => $body:expr) => {{
+        match $rows {
+            1 => {
+                const $group: usize = 1;
+                $body
+            }
+            2 => {
+                const $group: usize = 2;
+                $body
+            }
+            3 => {
+                const $group: usize = 3;
+                $body
+            }
+            4 => {
+                const $group: usize = 4;
+                $body
+            }
+            5 => {
+                const $group: usize = 5;
+                $body
+            }
+            _ => {
+                const $group: usize = 6;
+                $body
+            }
+        }
+    }};
+}
+pub(crate) use with_rows;
+
+/// The size of the next groups of `rows` and how many of that size there are: as few groups as possible, of as equal
+/// sizes as possible, because a tile of few rows waits for its own chains of multiply-adds.
+#[inline(always)]
+pub(crate) fn next_groups(rows: usize) -> (usize, usize) {
+    let groups = rows.div_ceil(GROUP).max(1);
+    let (size, larger) = (rows / groups, rows % groups);
+    if larger == 0 { (size, groups) } else { (size + 1, larger) }
+}
+
 /// A row of a panel: 16 columns of B at one step of the sum.
 pub(crate) type Panel = [f32; LANES];
 
@@ -86,20 +131,6 @@ pub(crate) fn multiply<S: Simd, F: Finish, const R: usize, const P: usize>(
 ) {
     if let Some(tiles) = Tiles::<F, R, P>::new(a, b, out, col) {
         simd.call(tiles);
-    }
-}
-
-/// [`multiply`] within the function that calls it: for few tiles, to which a call would be long.
-#[inline(always)]
-pub(crate) fn multiply_here<S: Simd, F: Finish, const R: usize, const P: usize>(
-    simd: S,
-    a: Mat<'_>,
-    b: Panels<'_>,
-    out: &mut MatMut<'_>,
-    col: usize,
-) {
-    if let Some(tiles) = Tiles::<F, R, P>::new(a, b, out, col) {
-        tiles.run(simd);
     }
 }
 
