@@ -5,7 +5,7 @@ use crate::fused::{Fused, Softmax, Values, packed_values};
 use crate::mask::Bounds;
 use crate::scores::{BLOCK, Block, Scores, Sink, Steps, TILE};
 use crate::simd::{Kernel, LANES, Panel, Simd, dispatch};
-use crate::small::Small;
+use crate::small::{FixedSmall, Small};
 use crate::softmax::softmax_row;
 use crate::{Mask, Mat, MatMut, Temperature};
 
@@ -178,29 +178,44 @@ impl<'a> Attention<'a> {
             check_len("the log-sum-exp", l.len(), q.rows())?;
         }
         let Parts { tile, panels, values, stats } = Parts::of(scratch, q.rows(), k.shape(), v.cols())?;
-        let (max, sum) = stats.split_at_mut_checked(q.rows()).unwrap_or_default();
-        // A step that only multiplies is left to the softmax, which multiplies anyway.
-        let scale = self.scale_for(q.cols());
-        let folded = scale * self.temperature.factor();
-        let folds = self.softcap.is_none()
-            && !self.mask.has_bias()
-            && self.temperature.is_moderate()
-            && FOLDED.contains(&folded);
-        let (steps, factor) = if folds {
-            (Steps::default(), folded)
-        } else {
-            (Steps { scale: Some(scale), softcap: self.softcap }, self.temperature.factor())
+        let folded = self.folded(q.cols());
+        let (steps, factor) = match folded {
+            Some(factor) => (Steps::default(), factor),
+            None => (Steps { scale: Some(self.scale_for(q.cols())), softcap: self.softcap }, self.temperature.factor()),
         };
         let bounds = Bounds::new(&self.mask, q.rows(), k.rows());
-        let softmax = Softmax { temperature: self.temperature, factor, max, sum };
-        if folds && Small::fits(k.rows(), v.cols()) && !bounds.may_hide(0, q.rows(), &(0..k.rows())) {
-            dispatch(Small { q, k, v, out, softmax, panel: panels, log_sum_exp });
+        if folded.is_some() && Small::fits(k.rows(), v.cols()) && !bounds.may_hide(0, q.rows(), &(0..k.rows())) {
+            dispatch(Small { q, k, v, out, factor, temperature: self.temperature, panel: panels, log_sum_exp });
             return Ok(());
         }
+        let (max, sum) = stats.split_at_mut_checked(q.rows()).unwrap_or_default();
+        let softmax = Softmax { temperature: self.temperature, factor, max, sum };
         let scores = Scores { q, k, steps, bounds, panels, tile };
         let values = Values { v, packed: values, keys: 0..0, finite: None };
         dispatch(Fused { scores, values, out, softmax, log_sum_exp });
         Ok(())
+    }
+
+    /// [`forward`](Self::forward) where the compiler knows the shapes.
+    #[inline]
+    pub(crate) fn forward_fixed<const N_Q: usize, const N_K: usize, const D_K: usize, const D_V: usize>(
+        &self,
+        q: &[[f32; D_K]; N_Q],
+        k: &[[f32; D_K]; N_K],
+        v: &[[f32; D_V]; N_K],
+        out: &mut [[f32; D_V]; N_Q],
+        scratch: &mut [f32],
+    ) -> Result<(), Error> {
+        // Code of its own for each shape is worth it where code is cheap.
+        if !cfg!(target_os = "none")
+            && Small::fits(N_K, D_V)
+            && self.mask.is_none()
+            && let Some(factor) = self.folded(D_K)
+        {
+            dispatch(FixedSmall { q, k, v, out, factor, temperature: self.temperature });
+            return Ok(());
+        }
+        self.forward(q.into(), k.into(), v.into(), out.into(), scratch)
     }
 
     /// The scores \[n_q, n_k\] at a `stage` into `out`: what the fused computation never holds whole.
@@ -227,6 +242,19 @@ impl<'a> Attention<'a> {
         Ok(())
     }
 
+    /// What the softmax multiplies by in place of scale and temperature, where nothing stands between them: it multiplies
+    /// anyway.
+    #[inline]
+    fn folded(&self, d_k: usize) -> Option<f32> {
+        let factor = self.scale_for(d_k) * self.temperature.factor();
+        let folds = self.softcap.is_none()
+            && !self.mask.has_bias()
+            && self.temperature.is_moderate()
+            && FOLDED.contains(&factor);
+        folds.then_some(factor)
+    }
+
+    #[inline]
     fn scale_for(&self, d_k: usize) -> f32 {
         self.scale.unwrap_or_else(|| default_scale(d_k))
     }
@@ -297,6 +325,7 @@ impl<'t> Parts<'t> {
 type Result<T, E = Error> = core::result::Result<T, E>;
 
 /// 1/√d_k; 1 for vectors without elements, whose dot products are all 0.
+#[inline]
 fn default_scale(d_k: usize) -> f32 {
     if d_k == 0 { 1.0 } else { 1.0 / libm::sqrtf(d_k as f32) }
 }

@@ -123,7 +123,7 @@ pub fn attention<const N_Q: usize, const N_K: usize, const D_K: usize, const D_V
     scratch: &mut [f32; SCRATCH],
 ) -> Result<(), Error> {
     const { assert_scratch(SCRATCH, N_Q, N_K, D_K, D_V) }
-    attention.forward(Mat::from(q), Mat::from(k), Mat::from(v), MatMut::from(out), scratch)
+    attention.forward_fixed(q, k, v, out, scratch)
 }
 
 /// As [`attention`], with the log-sum-exp of each row's scores, as [`Attention::forward_with_log_sum_exp`].

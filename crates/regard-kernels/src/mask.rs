@@ -110,6 +110,12 @@ impl<'a> Mask<'a> {
         }
     }
 
+    /// Whether it is [`NONE`](Self::NONE).
+    #[inline]
+    pub(crate) const fn is_none(&self) -> bool {
+        matches!(self, Self { causal: None, window: None, key_len: None, allowed: None, bias: None })
+    }
+
     pub(crate) const fn has_bias(&self) -> bool {
         self.bias.is_some()
     }

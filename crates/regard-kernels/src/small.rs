@@ -1,17 +1,18 @@
 //! Attention over at most 16 keys, of at most 16 columns of values, nothing hidden: a query's scores, weights and output
 //! are one block of lanes each, and nothing is kept but the transposed keys. The bits are those of [`crate::fused`].
 
-use crate::fused::Softmax;
 use crate::simd::{Kernel, LANES, Panel, Simd, pack_transposed_here};
 use crate::softmax::{Weigher, log_sum_exp, normalize};
-use crate::{Mat, MatMut};
+use crate::{Mat, MatMut, Temperature};
 
 pub(crate) struct Small<'a> {
     pub(crate) q: Mat<'a>,
     pub(crate) k: Mat<'a>,
     pub(crate) v: Mat<'a>,
     pub(crate) out: MatMut<'a>,
-    pub(crate) softmax: Softmax<'a>,
+    /// What score differences are multiplied by, scale included.
+    pub(crate) factor: f32,
+    pub(crate) temperature: Temperature,
     /// For the transposed keys.
     pub(crate) panel: &'a mut [Panel],
     pub(crate) log_sum_exp: Option<&'a mut [f32]>,
@@ -31,7 +32,6 @@ impl Kernel for Small<'_> {
     fn run<S: Simd>(mut self, simd: S) {
         let panel = self.panel.get_mut(..self.k.cols()).unwrap_or_default();
         pack_transposed_here(simd, self.k, panel);
-        // Four at a time, because one query's chain of steps leaves the processor waiting.
         let rows = self.q.rows();
         let mut row = 0;
         while row + 4 <= rows {
@@ -45,6 +45,30 @@ impl Kernel for Small<'_> {
     }
 }
 
+/// [`Small`] of shapes that the compiler knows: what depends on them alone is decided before the program runs.
+pub(crate) struct FixedSmall<'a, const N_Q: usize, const N_K: usize, const D_K: usize, const D_V: usize> {
+    pub(crate) q: &'a [[f32; D_K]; N_Q],
+    pub(crate) k: &'a [[f32; D_K]; N_K],
+    pub(crate) v: &'a [[f32; D_V]; N_K],
+    pub(crate) out: &'a mut [[f32; D_V]; N_Q],
+    pub(crate) factor: f32,
+    pub(crate) temperature: Temperature,
+}
+
+impl<const N_Q: usize, const N_K: usize, const D_K: usize, const D_V: usize> Kernel
+    for FixedSmall<'_, N_Q, N_K, D_K, D_V>
+{
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let Self { q, k, v, out, factor, temperature } = self;
+        let panel = &mut [[0.0; LANES]; D_K];
+        let (q, k, v, out) = (q.into(), k.into(), v.into(), out.into());
+        Small { q, k, v, out, factor, temperature, panel, log_sum_exp: None }.run(simd);
+    }
+}
+
 impl Small<'_> {
     #[inline(always)]
     fn rows<S: Simd, const R: usize>(&mut self, simd: S, row: usize) {
@@ -53,7 +77,7 @@ impl Small<'_> {
             *number = i as f32;
         }
         let is_key = simd.gt(simd.splat(self.k.rows() as f32), simd.load(&numbers));
-        let Softmax { factor, temperature, .. } = self.softmax;
+        let (factor, temperature) = (self.factor, self.temperature);
         let mut q: [&[f32]; R] = [&[]; R];
         for (r, q) in q.iter_mut().enumerate() {
             *q = self.q.row(row + r);
@@ -65,14 +89,19 @@ impl Small<'_> {
                 *scores = simd.mul_add(simd.splat(*q), simd.load(k), *scores);
             }
         }
+        // One step for all queries, then the next: a query's own chain of steps would leave the processor waiting.
         let (mut weights, mut largest, mut sums) = ([[0.0; LANES]; R], [0.0; R], [0.0; R]);
-        for (r, scores) in scores.into_iter().enumerate() {
-            let scores = simd.select(is_key, scores, simd.splat(f32::NEG_INFINITY));
-            largest[r] = simd.reduce_max(simd.max(scores, simd.splat(f32::NEG_INFINITY)));
-            let weigher = Weigher::new(simd, largest[r], factor * core::f32::consts::LOG2_E, temperature);
-            let weight = weigher.by_2(simd, scores);
-            simd.store(weight, &mut weights[r]);
-            sums[r] = simd.reduce_add(weight);
+        for (scores, largest) in scores.iter_mut().zip(&mut largest) {
+            *scores = simd.select(is_key, *scores, simd.splat(f32::NEG_INFINITY));
+            *largest = simd.reduce_max(simd.max(*scores, simd.splat(f32::NEG_INFINITY)));
+        }
+        for (scores, largest) in scores.iter_mut().zip(largest) {
+            let weigher = Weigher::new(simd, largest, factor * core::f32::consts::LOG2_E, temperature);
+            *scores = weigher.by_2(simd, *scores);
+        }
+        for ((scores, weights), sum) in scores.into_iter().zip(&mut weights).zip(&mut sums) {
+            simd.store(scores, weights);
+            *sum = simd.reduce_add(scores);
         }
         let mut values = [simd.splat(0.0); R];
         for t in 0..self.k.rows().min(LANES) {

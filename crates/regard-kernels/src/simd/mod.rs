@@ -104,14 +104,13 @@ pub(crate) trait Simd: Copy {
     }
 }
 
-/// As many elements as both have, below 16: first 8, then 4, which are moves of whole registers.
+/// As many elements as both have, below 16, in moves whose size is known: a loop over them would become a call.
 #[inline(always)]
 fn copy_first(from: &[f32], to: &mut [f32]) {
     let (from, to) = copy_chunk::<8>(from, to);
     let (from, to) = copy_chunk::<4>(from, to);
-    for (from, to) in from.iter().zip(to) {
-        *to = *from;
-    }
+    let (from, to) = copy_chunk::<2>(from, to);
+    copy_chunk::<1>(from, to);
 }
 
 /// Copies `N` elements, if both have so many, and returns what is left of both.
@@ -138,12 +137,14 @@ pub(crate) trait Kernel {
 }
 
 /// Runs `kernel` on the best vectors of this CPU. Ask once for a whole head or matrix, never for a row.
-#[inline]
+#[inline(always)]
 pub(crate) fn dispatch<K: Kernel>(kernel: K) -> K::Output {
     #[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
-    if let Some(avx2) = avx2::Avx2::new() {
-        return avx2.run(kernel);
-    }
+    return match avx2::Avx2::new() {
+        Some(avx2) => avx2.call(kernel),
+        None => portable::Portable.call(kernel),
+    };
+    #[cfg(not(all(target_arch = "x86_64", not(feature = "portable"))))]
     kernel.run(portable::Portable)
 }
 

@@ -6,31 +6,24 @@ use crate::Mat;
 /// The side of the squares that are transposed.
 const SIDE: usize = LANES / 2;
 
-/// Elements `t` · 8 to `t` · 8 + 7 of 8 rows.
+/// Elements `t` · 8 to `t` · 8 + 7 of 8 rows, with zeros for rows that there are not.
 ///
 /// # Safety
-/// `rows` must have 8 rows of at least (`t` + 1) · 8 columns.
+/// `rows` must have at least (`t` + 1) · 8 columns.
 #[inline(always)]
 unsafe fn square<S: Simd>(simd: S, rows: Mat<'_>, t: usize) -> [&[f32; SIDE]; SIDE] {
     let start = rows.data().as_ptr().wrapping_add(t * SIDE);
     let mut square = [&[0.0; SIDE]; SIDE];
     for (l, square) in square.iter_mut().enumerate() {
+        if l >= rows.rows() {
+            break;
+        }
         // Eight rows at a time are no pattern that the processor would foresee.
         if t.is_multiple_of(2) {
             simd.prefetch(start.wrapping_add((l + LANES) * rows.stride()));
         }
-        // SAFETY: the caller answers for the rows and the columns, and a view holds all of its rows.
+        // SAFETY: the row is there, the caller answers for the columns, and a view holds all of its rows.
         *square = unsafe { &*start.add(l * rows.stride()).cast() };
-    }
-    square
-}
-
-/// As [`square`], with zeros for rows that there are not.
-#[inline(always)]
-fn padded_square(rows: Mat<'_>, t: usize) -> [&[f32; SIDE]; SIDE] {
-    let mut square = [&[0.0; SIDE]; SIDE];
-    for (l, square) in square.iter_mut().enumerate().take(rows.rows()) {
-        *square = rows.row(l).get(t * SIDE..).and_then(|row| row.first_chunk()).unwrap_or(square);
     }
     square
 }
@@ -63,7 +56,7 @@ impl Kernel for Dots<'_> {
             let mut sum = simd.splat(0.0);
             for (t, q) in whole.iter().enumerate() {
                 let mut panel = [[0.0; LANES]; SIDE];
-                // SAFETY: k has (p + 1) · 16 rows, and as many columns as q has elements.
+                // SAFETY: k has as many columns as q has elements.
                 unsafe {
                     simd.transpose(square(simd, low, t), &mut panel, false);
                     simd.transpose(square(simd, high, t), &mut panel, true);
@@ -107,21 +100,18 @@ impl Kernel for Transpose<'_> {
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        let Self { b, panels } = self;
-        // For matrices without columns there is nothing to transpose.
-        for (p, panel) in panels.chunks_exact_mut(b.cols().max(1)).enumerate() {
+        let Self { b, mut panels } = self;
+        let depth = b.cols();
+        for p in 0..b.rows().div_ceil(LANES) {
+            let Some((panel, rest)) = panels.split_at_mut_checked(depth) else { return };
+            panels = rest;
             for second in [false, true] {
                 let lane = SIDE * usize::from(second);
                 let rows = b.rows_from(p * LANES + lane, SIDE);
-                let done = panel.len() / SIDE * SIDE;
+                let done = depth / SIDE * SIDE;
                 for (t, lanes) in panel.as_chunks_mut::<SIDE>().0.iter_mut().enumerate() {
-                    let square = if rows.rows() == SIDE {
-                        // SAFETY: there are as many columns as the panel has rows, which are (t + 1) · `SIDE` or more.
-                        unsafe { square(simd, rows, t) }
-                    } else {
-                        padded_square(rows, t)
-                    };
-                    simd.transpose(square, lanes, second);
+                    // SAFETY: there are as many columns as the panel has rows, which are (t + 1) · `SIDE` or more.
+                    simd.transpose(unsafe { square(simd, rows, t) }, lanes, second);
                 }
                 for (t, lanes) in panel.iter_mut().enumerate().skip(done) {
                     for (l, lane) in lanes.iter_mut().skip(lane).take(SIDE).enumerate() {

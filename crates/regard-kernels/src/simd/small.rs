@@ -25,7 +25,8 @@ macro_rules! fixed_product {
                 fn run<S: Simd>(self, simd: S) -> [[f32; N]; M] {
                     assert!(N.is_multiple_of($lanes));
                     let mut product = MaybeUninit::<[[f32; N]; M]>::uninit();
-                    let (size, larger) = const { (M / M.div_ceil(GROUP), M % M.div_ceil(GROUP)) };
+                    let groups = M.div_ceil(GROUP).max(1);
+                    let (size, larger) = (M / groups, M % groups);
                     let (more, fewer) = self.a.split_at(larger * (size + 1));
                     let rows = product.as_mut_ptr().cast();
                     for col in (0..N).step_by($lanes) {
