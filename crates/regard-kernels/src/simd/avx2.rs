@@ -50,34 +50,35 @@ fn scale_half(v: __m256, n: __m256) -> __m256 {
     _mm256_mul_ps(_mm256_mul_ps(v, _mm256_castsi256_ps(low)), _mm256_castsi256_ps(high))
 }
 
-/// The lower and the upper halves of two rows come together as they are loaded, so that what is left to shuffle stays
-/// within the halves of a register.
+/// Pairs and fours of elements change places within the halves of a register, then the halves.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
 fn transpose(rows: [&[f32; 8]; 8], panel: &mut [Panel; 8], second: bool) {
-    let zero = _mm256_setzero_ps();
-    let (mut low, mut high) = ([zero; 4], [zero; 4]);
-    for i in 0..4 {
-        let (upper, lower) = (rows[i].as_ptr(), rows[i + 4].as_ptr());
-        // SAFETY: each load of 4 elements, at 0 or at 4, lies within the 8 of its row.
-        unsafe {
-            low[i] = _mm256_insertf128_ps::<1>(_mm256_castps128_ps256(_mm_loadu_ps(upper)), _mm_loadu_ps(lower));
-            high[i] = _mm256_insertf128_ps::<1>(
-                _mm256_castps128_ps256(_mm_loadu_ps(upper.add(4))),
-                _mm_loadu_ps(lower.add(4)),
-            );
-        }
-    }
-    for (half, [a, b, c, d]) in [low, high].into_iter().enumerate() {
+    let mut fours = [_mm256_setzero_ps(); 8];
+    for (fours, rows) in fours.as_chunks_mut::<4>().0.iter_mut().zip(rows.as_chunks::<4>().0) {
+        // SAFETY: each load is that of an array.
+        let [a, b, c, d] = unsafe {
+            let [a, b, c, d] = rows;
+            [
+                _mm256_loadu_ps(a.as_ptr()),
+                _mm256_loadu_ps(b.as_ptr()),
+                _mm256_loadu_ps(c.as_ptr()),
+                _mm256_loadu_ps(d.as_ptr()),
+            ]
+        };
         let (ab_low, ab_high) = (_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
         let (cd_low, cd_high) = (_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d));
-        let columns = [
+        *fours = [
             _mm256_shuffle_ps::<0b01_00_01_00>(ab_low, cd_low),
             _mm256_shuffle_ps::<0b11_10_11_10>(ab_low, cd_low),
             _mm256_shuffle_ps::<0b01_00_01_00>(ab_high, cd_high),
             _mm256_shuffle_ps::<0b11_10_11_10>(ab_high, cd_high),
         ];
-        for (i, column) in columns.into_iter().enumerate() {
+    }
+    for i in 0..4 {
+        let (upper, lower) = (fours[i], fours[i + 4]);
+        let columns = [_mm256_permute2f128_ps::<0x20>(upper, lower), _mm256_permute2f128_ps::<0x31>(upper, lower)];
+        for (half, column) in columns.into_iter().enumerate() {
             // SAFETY: the store fills one half of a row of 16.
             unsafe { _mm256_storeu_ps(panel[4 * half + i].as_mut_ptr().add(8 * usize::from(second)), column) };
         }

@@ -6,24 +6,32 @@ use crate::Mat;
 /// The side of the squares that are transposed.
 const SIDE: usize = LANES / 2;
 
-/// Elements `t` · 8 to `t` · 8 + 7 of 8 rows, with zeros for rows that there are not.
+/// 8 elements of each of 8 rows, from `start` in the first on; and the request for those of rows still to come, where they
+/// `begin` in a line of the cache.
 ///
 /// # Safety
-/// `rows` must have at least (`t` + 1) · 8 columns.
+/// There must be so many, `stride` elements from row to row.
 #[inline(always)]
-unsafe fn square<S: Simd>(simd: S, rows: Mat<'_>, t: usize) -> [&[f32; SIDE]; SIDE] {
-    let start = rows.data().as_ptr().wrapping_add(t * SIDE);
+unsafe fn square<'a, S: Simd>(simd: S, start: *const f32, stride: usize, begin: bool) -> [&'a [f32; SIDE]; SIDE] {
     let mut square = [&[0.0; SIDE]; SIDE];
+    let later = start.wrapping_add(LANES * stride);
     for (l, square) in square.iter_mut().enumerate() {
-        if l >= rows.rows() {
-            break;
-        }
         // Eight rows at a time are no pattern that the processor would foresee.
-        if t.is_multiple_of(2) {
-            simd.prefetch(start.wrapping_add((l + LANES) * rows.stride()));
+        if begin {
+            simd.prefetch(later.wrapping_add(l * stride));
         }
-        // SAFETY: the row is there, the caller answers for the columns, and a view holds all of its rows.
-        *square = unsafe { &*start.add(l * rows.stride()).cast() };
+        // SAFETY: the caller answers for it.
+        *square = unsafe { &*start.add(l * stride).cast() };
+    }
+    square
+}
+
+/// Elements `t` · 8 to `t` · 8 + 7 of up to 8 rows, with zeros for rows that there are not.
+#[inline(always)]
+fn padded_square(rows: Mat<'_>, t: usize) -> [&[f32; SIDE]; SIDE] {
+    let mut square = [&[0.0; SIDE]; SIDE];
+    for (l, square) in square.iter_mut().enumerate().take(rows.rows()) {
+        *square = rows.row(l).get(t * SIDE..).and_then(|row| row.first_chunk()).unwrap_or(square);
     }
     square
 }
@@ -51,15 +59,18 @@ impl Kernel for Dots<'_> {
     fn run<S: Simd>(self, simd: S) {
         let Self { q, k, out } = self;
         let (whole, rest) = q.as_chunks::<SIDE>();
+        let stride = k.stride();
         for (p, out) in out.iter_mut().enumerate().take(k.rows() / LANES) {
-            let (low, high) = (k.rows_from(p * LANES, SIDE), k.rows_from(p * LANES + SIDE, SIDE));
+            let start = k.data().as_ptr().wrapping_add(p * LANES * stride);
             let mut sum = simd.splat(0.0);
             for (t, q) in whole.iter().enumerate() {
+                let low = start.wrapping_add(t * SIDE);
+                let high = low.wrapping_add(SIDE * stride);
                 let mut panel = [[0.0; LANES]; SIDE];
-                // SAFETY: k has as many columns as q has elements.
+                // SAFETY: k has (p + 1) · 16 rows, and as many columns as q has elements; a view holds all of its rows.
                 unsafe {
-                    simd.transpose(square(simd, low, t), &mut panel, false);
-                    simd.transpose(square(simd, high, t), &mut panel, true);
+                    simd.transpose(square(simd, low, stride, t.is_multiple_of(2)), &mut panel, false);
+                    simd.transpose(square(simd, high, stride, t.is_multiple_of(2)), &mut panel, true);
                 }
                 for (q, lanes) in q.iter().zip(&panel) {
                     sum = simd.mul_add(simd.splat(*q), simd.load(lanes), sum);
@@ -110,8 +121,15 @@ impl Kernel for Transpose<'_> {
                 let rows = b.rows_from(p * LANES + lane, SIDE);
                 let done = depth / SIDE * SIDE;
                 for (t, lanes) in panel.as_chunks_mut::<SIDE>().0.iter_mut().enumerate() {
-                    // SAFETY: there are as many columns as the panel has rows, which are (t + 1) · `SIDE` or more.
-                    simd.transpose(unsafe { square(simd, rows, t) }, lanes, second);
+                    let square = if rows.rows() == SIDE {
+                        let start = rows.data().as_ptr().wrapping_add(t * SIDE);
+                        // SAFETY: there are as many columns as the panel has rows, which are (t + 1) · `SIDE` or more;
+                        // a view holds all of its rows.
+                        unsafe { square(simd, start, rows.stride(), t.is_multiple_of(2)) }
+                    } else {
+                        padded_square(rows, t)
+                    };
+                    simd.transpose(square, lanes, second);
                 }
                 for (t, lanes) in panel.iter_mut().enumerate().skip(done) {
                     for (l, lane) in lanes.iter_mut().skip(lane).take(SIDE).enumerate() {
