@@ -1,7 +1,7 @@
 """Measures ours and every peer that is installed, keeps the results, and makes the README's table and plot of them.
 
     python benches/report.py                    # all rows: results/DATE-CPU.jsonl, the table, the plot
-    python benches/report.py --rows "^dot"      # some rows
+    python benches/report.py --rows "^dot"      # some rows; those of the same day remain
     python benches/report.py --table-only       # the table and the plot, from the newest results
 """
 
@@ -70,6 +70,7 @@ def main():
 
 
 def measure(rows, passes, folder):
+    programs.build()
     missing = [name for name in programs.PEERS if not programs.installed(name)]
     if missing:
         print(f"not installed: {', '.join(missing)}", file=sys.stderr)
@@ -81,8 +82,12 @@ def measure(rows, passes, folder):
     }
     os.makedirs(folder, exist_ok=True)
     name = re.sub(r"[^a-z0-9]+", "-", header["cpu"].lower()).strip("-")
-    with open(os.path.join(folder, f"{header['date']}-{name}.jsonl"), "w") as file:
+    path = os.path.join(folder, f"{header['date']}-{name}.jsonl")
+    measured = {row for row, *_ in rows}
+    kept = [line for line in open(path).readlines()[1:] if json.loads(line)["row"] not in measured] if os.path.exists(path) else []
+    with open(path, "w") as file:
         print(json.dumps(header), file=file)
+        file.writelines(kept)
         for count, (row, flags, ours, peers) in enumerate(rows, 1):
             print(f"{count:>3}/{len(rows)} {row}", file=sys.stderr)
             for turn in range(passes):
@@ -152,7 +157,8 @@ def table(header, lines, path):
         "| | naive | ours | GFLOP/s | of peak | best of the others | ratio |",
         "|---|---|---|---|---|---|---|",
     ]
-    for row, found in medians(lines).items():
+    found_of = medians(lines)
+    for row, found in ((row, found_of[row]) for row, *_ in ROWS if row in found_of):
         naive, ours, others = split(found)
         share = f"{ours['fraction_of_peak']:.0%}"
         if ours["op"] == "softmax":
