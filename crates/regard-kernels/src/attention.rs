@@ -3,8 +3,8 @@ use core::ops::Range;
 use crate::error::{Error, check_len, check_shape};
 use crate::fused::{Fused, Softmax, Values, packed_values};
 use crate::mask::Bounds;
-use crate::scores::{BLOCK, Block, Scores, Sink, Steps, TILE};
-use crate::simd::{Kernel, LANES, Panel, Simd, dispatch};
+use crate::scores::{BLOCK, Block, Scores, Sink, Softcap, Steps, TILE};
+use crate::simd::{Kernel, LANES, NARROW, Panel, Simd, dispatch};
 use crate::small::{FixedSmall, Small};
 use crate::softmax::softmax_row;
 use crate::{Mask, Mat, MatMut, Temperature};
@@ -39,7 +39,7 @@ use crate::{Mask, Mat, MatMut, Temperature};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Attention<'a> {
     scale: Option<f32>,
-    softcap: Option<f32>,
+    softcap: Option<Softcap>,
     mask: Mask<'a>,
     temperature: Temperature,
 }
@@ -66,7 +66,8 @@ pub enum Stage {
 /// - 2·n_q, and 15 to start at a multiple of 64 bytes.
 ///
 /// b = 24 and b′ = 12 where there is an operating system, because there are caches then; on bare metal b = 6, and whole
-/// panels of values are never copied.
+/// panels of values are never copied. Cortex-M and RISC-V (b = 6) read keys and values where they lie: only the first and
+/// the last line count there.
 #[must_use]
 pub const fn attention_scratch_len(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> usize {
     let [scores, keys, values] = scratch_parts(n_q, n_k, d_k, d_v);
@@ -87,7 +88,11 @@ const fn scratch_parts(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> [usize
     [
         // Rows that are no power of two apart, which would compete for the same places of a cache.
         block * (tile.next_multiple_of(LANES) + LANES),
-        (if n_q == 1 && tile > LANES { LANES } else { tile.next_multiple_of(LANES) }).saturating_mul(d_k),
+        match (NARROW, n_q) {
+            (true, _) => 0,
+            (false, 1) if tile > LANES => LANES.saturating_mul(d_k),
+            (false, _) => tile.next_multiple_of(LANES).saturating_mul(d_k),
+        },
         packed_values(n_q, d_v).saturating_mul(tile * LANES),
     ]
 }
@@ -109,7 +114,7 @@ impl<'a> Attention<'a> {
     /// Caps the scores softly at ±`cap`: cap·tanh(score / cap).
     #[must_use]
     pub const fn softcap(mut self, cap: f32) -> Self {
-        self.softcap = Some(cap);
+        self.softcap = Some(Softcap::new(cap));
         self
     }
 
@@ -275,7 +280,7 @@ impl<'a> Attention<'a> {
         {
             return Err(Error::Range { name: "scale", value: scale, range: "finite" });
         }
-        match self.softcap {
+        match self.softcap.map(Softcap::get) {
             Some(c) if !(c > 0.0 && c.is_finite()) => {
                 Err(Error::Range { name: "soft cap", value: c, range: "finite and greater than 0" })
             }

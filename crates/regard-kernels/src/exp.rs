@@ -1,4 +1,4 @@
-use crate::simd::{Kernel, Simd, dispatch, exp as exp_of_lanes};
+use crate::simd::{Kernel, Lanes, Map, Simd, dispatch, exp as exp_of_lanes};
 
 /// eˣ of every element, in place: within 1 ULP for every `f32`, subnormal results included.
 ///
@@ -16,13 +16,14 @@ pub fn exp(x: &mut [f32]) {
 
         #[inline(always)]
         fn run<S: Simd>(self, simd: S) {
-            let (blocks, rest) = self.0.as_chunks_mut();
-            for lanes in blocks {
-                simd.store(exp_of_lanes(simd, simd.load(lanes)), lanes);
-            }
-            if !rest.is_empty() {
-                simd.store_first(exp_of_lanes(simd, simd.load_or(rest, 0.0)), rest);
-            }
+            simd.map(self.0, &EToThe);
+        }
+    }
+    struct EToThe;
+    impl Map for EToThe {
+        #[inline(always)]
+        fn of<L: Lanes>(&self, lanes: L, x: L::V) -> L::V {
+            exp_of_lanes(lanes, x)
         }
     }
     dispatch(Exp(x));

@@ -6,17 +6,23 @@ use core::ops::Range;
 use crate::mask::Bounds;
 
 use crate::scores::{Block, Group, Scores, Sink, TILE, for_runs};
-use crate::simd::{Add, Continue, Kernel, LANES, Panel, Panels, Set, Simd, multiply, pack_columns, with_rows};
-use crate::softmax::{Weigher, divide, log_sum_exp, max_of, scale_row};
+use crate::simd::{Add, Continue, Kernel, LANES, NARROW, Panel, Panels, Set, Simd, multiply, pack_columns, with_rows};
+use crate::softmax::{Weigher, divide, log_sum_exp, scale_row};
 use crate::{Mat, MatMut, Temperature};
 
 /// Queries from which on it pays to copy the values of a tile into panels of 16 columns: a row of V may be a whole page
 /// away from the next, and then few of its columns find room in the nearest cache. Without a cache it never pays.
-const PACK_FROM: usize = if cfg!(target_os = "none") { usize::MAX } else { 12 };
+const PACK_FROM: usize = if cfg!(target_os = "none") { isize::MAX as usize } else { 12 };
 
 /// Panels of values that are copied: all of them, or only the last one if it is not whole.
 pub(crate) const fn packed_values(n_q: usize, d_v: usize) -> usize {
-    if n_q >= PACK_FROM { d_v.div_ceil(LANES) } else { (!d_v.is_multiple_of(LANES)) as usize }
+    if NARROW {
+        0
+    } else if n_q >= PACK_FROM {
+        d_v.div_ceil(LANES)
+    } else {
+        (!d_v.is_multiple_of(LANES)) as usize
+    }
 }
 
 /// The largest score that a row's weights refer to stays until a weight would be more than 2 to this power: so the sums
@@ -92,6 +98,11 @@ impl Sink for Online<'_, '_> {
         simd.call(Weigh { groups, start, scores: &mut scores, softmax: self.softmax, out: self.out });
         let weights = |group: &Group, count: usize| scores.view().rows_from(group.row - start, group.rows * count);
         match groups {
+            _ if S::NARROW => {
+                for group in groups.iter().filter(|group| group.first < group.end) {
+                    self.add::<S, 1, 1>(simd, weights(group, 1), group, bounds, 0);
+                }
+            }
             [group] if group.rows == 1 => self.add_wide::<S, 1, 4>(simd, weights(group, 1), group, bounds),
             [group] if group.rows == 2 => self.add_wide::<S, 2, 2>(simd, weights(group, 1), group, bounds),
             _ => {
@@ -134,16 +145,16 @@ impl Kernel for Weigh<'_, '_, '_> {
                 let (Some(reference), Some(sum)) = (max.get_mut(row), sum.get_mut(row)) else { return };
                 temperature.prepare(scores);
                 let scores = scores.as_chunks_mut().0;
-                let max = simd.reduce_max(max_of(simd, scores, simd.splat(f32::NEG_INFINITY)));
+                let max = simd.max_of(scores);
                 if (max - *reference) * factor > slack {
                     if *sum != 0.0 {
-                        let rescale = Weigher::new(simd, max, factor, *temperature).weight_by_2(simd, *reference);
+                        let rescale = Weigher::new(max, factor, *temperature).weight_by_2(simd, *reference);
                         *sum *= rescale;
                         scale_row(simd, out.row_mut(row), rescale);
                     }
                     *reference = max;
                 }
-                *sum += Weigher::new(simd, *reference, factor, *temperature).weigh_by_2(simd, scores);
+                *sum += Weigher::new(*reference, factor, *temperature).weigh_by_2(simd, scores);
             }
         }
     }
@@ -170,7 +181,7 @@ impl Online<'_, '_> {
     }
 
     /// out += weights · v, for the rows of `weights`, the first of which is the group's, `R` at a time, and `P` times 16
-    /// columns from `col` on.
+    /// columns from `col` on (by a narrow tier, all columns).
     #[inline(always)]
     fn add<S: Simd, const R: usize, const P: usize>(
         &mut self,
@@ -192,11 +203,29 @@ impl Online<'_, '_> {
             }
             return;
         }
-        // 0 · NaN is NaN: a hidden value must not take part at all.
+        let columns = if S::NARROW { self.values.v.cols() } else { col + P * LANES };
+        for col in (col..columns).step_by(P * LANES) {
+            self.add_seen::<S, P>(simd, weights, group, bounds, col);
+        }
+    }
+
+    /// As [`add`](Self::add), key by key, without the hidden ones: 0 · NaN is NaN, so a hidden value must not take part at all.
+    #[inline(always)]
+    fn add_seen<S: Simd, const P: usize>(
+        &mut self,
+        simd: S,
+        weights: Mat<'_>,
+        group: &Group,
+        bounds: &Bounds<'_>,
+        col: usize,
+    ) {
+        let mut out = self.out.rows_from(group.row);
         for r in 0..weights.rows() {
             let mut sums = [[0.0; LANES]; P];
             let Ok(mut sums) = MatMut::new(sums.as_flattened_mut(), 1, P * LANES) else { return };
-            for t in (0..keys).filter(|t| bounds.sees(group.row + r, self.values.keys.start + group.first + t)) {
+            for t in
+                (0..weights.cols()).filter(|t| bounds.sees(group.row + r, self.values.keys.start + group.first + t))
+            {
                 let value = self.values.panels(col, group.first + t, 1);
                 multiply::<S, Continue, 1, P>(simd, weights.block(r, 1, t, 1), value, &mut sums, 0);
             }
@@ -248,6 +277,11 @@ impl Values<'_> {
     fn is_finite<S: Simd>(&mut self, simd: S) -> bool {
         if let Some(known) = self.finite {
             return known;
+        }
+        if S::NARROW {
+            let finite = self.keys.clone().all(|i| self.v.row(i).iter().all(|x| x.is_finite()));
+            self.finite = Some(finite);
+            return finite;
         }
         let mut sum = simd.splat(0.0);
         for i in self.keys.clone() {

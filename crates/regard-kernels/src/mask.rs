@@ -181,10 +181,7 @@ impl<'a> Bounds<'a> {
     /// The keys that query `i` may see by its place alone. Both ends never fall as `i` grows.
     #[inline]
     pub(crate) fn range(&self, i: usize) -> Range<usize> {
-        let clamp = |x: isize| (x.saturating_add_unsigned(i).max(0) as usize).min(self.key_len);
-        let start = self.first.map_or(0, clamp);
-        let end = self.end.map_or(self.key_len, clamp);
-        start..end.max(start)
+        range(self.first, self.end, self.key_len, i)
     }
 
     /// The keys that some of `rows` queries from `i` on may see by their place.
@@ -228,4 +225,14 @@ impl<'a> Bounds<'a> {
         scores.get_mut(..before).unwrap_or_default().fill(f32::NEG_INFINITY);
         scores.get_mut(behind..).unwrap_or_default().fill(f32::NEG_INFINITY);
     }
+}
+
+/// [`Bounds::range`]. On bare metal a function of its own, as the code of each call would add up.
+#[cfg_attr(target_os = "none", inline(never))]
+#[cfg_attr(not(target_os = "none"), inline)]
+fn range(first: Option<isize>, end: Option<isize>, key_len: usize, i: usize) -> Range<usize> {
+    let clamp = |x: isize| (x.saturating_add_unsigned(i).max(0) as usize).min(key_len);
+    let start = first.map_or(0, clamp);
+    let end = end.map_or(key_len, clamp);
+    start..end.max(start)
 }

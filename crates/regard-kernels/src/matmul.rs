@@ -2,8 +2,8 @@ use core::ops::Range;
 
 use crate::error::{Error, check_shape};
 use crate::simd::{
-    Continue, Finish, Kernel, LANES, Panel, Panels, Set, Simd, dispatch, multiply, multiply_by_4, multiply_by_8,
-    multiply_by_16, next_groups, pack_columns, pack_transposed, with_rows,
+    Continue, Finish, Kernel, LANES, NARROW, Panel, Panels, Set, Simd, dispatch, multiply, multiply_by_4,
+    multiply_by_8, multiply_by_16, next_groups, pack_columns, pack_transposed, with_rows,
 };
 use crate::{Mat, MatMut};
 
@@ -59,9 +59,9 @@ pub(crate) fn matmul_fixed<const M: usize, const K: usize, const N: usize>(
 ) -> [[f32; N]; M] {
     // The compiler knows N, and keeps one of these.
     match N {
-        4 => multiply_by_4(a, b),
-        8 => multiply_by_8(a, b),
-        _ if N.is_multiple_of(LANES) && N <= NEAR => multiply_by_16(a, b),
+        4 if !NARROW => multiply_by_4(a, b),
+        8 if !NARROW => multiply_by_8(a, b),
+        _ if N.is_multiple_of(LANES) && N <= NEAR && !NARROW => multiply_by_16(a, b),
         _ => {
             let mut out = [[0.0; N]; M];
             dispatch(Product { a: a.into(), b: b.into(), columns: N, transposed: false, out: (&mut out).into() });
@@ -98,6 +98,11 @@ impl Kernel for Product<'_> {
     fn run<S: Simd>(mut self, simd: S) {
         let rows = self.a.rows();
         let mut first = 0;
+        if S::NARROW {
+            let panels = if self.transposed { Panels::transposed(self.b) } else { Panels::in_place(self.b) };
+            self.panel(simd, panels, 0..rows, 0, 0);
+            return;
+        }
         if !self.transposed && self.b.stride() <= NEAR {
             let panels = Panels::in_place(self.b);
             while first + LANES <= self.columns {

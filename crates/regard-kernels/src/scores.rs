@@ -4,7 +4,7 @@ use core::ops::Range;
 
 use crate::mask::Bounds;
 use crate::simd::{
-    GROUP, LANES, Panel, Panels, Set, Simd, multiply, multiply_row, next_groups, pack_transposed, with_rows,
+    GROUP, LANES, NARROW, Panel, Panels, Set, Simd, multiply, multiply_row, next_groups, pack_transposed, with_rows,
 };
 use crate::softmax::scale_row;
 use crate::{Mat, MatMut};
@@ -12,7 +12,7 @@ use crate::{Mat, MatMut};
 /// Keys a tile: the maximum and the sums of a row are brought up to date once a tile, in this fixed grid of keys.
 pub(crate) const TILE: usize = 256;
 /// Queries that meet a panel of keys or values while it is in the nearest cache. Without a cache, only memory counts.
-pub(crate) const BLOCK: usize = if cfg!(target_os = "none") { GROUP } else { 24 };
+pub(crate) const BLOCK: usize = if NARROW || cfg!(target_os = "none") { GROUP } else { 24 };
 
 /// Computes the scores tile by tile.
 pub(crate) struct Scores<'a> {
@@ -31,7 +31,25 @@ pub(crate) struct Scores<'a> {
 pub(crate) struct Steps {
     /// `None` where who takes the scores multiplies by it in a step of its own.
     pub(crate) scale: Option<f32>,
-    pub(crate) softcap: Option<f32>,
+    pub(crate) softcap: Option<Softcap>,
+}
+
+/// A soft cap, and the function that applies it: a program that never caps need not link the hyperbolic tangent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Softcap(f32, fn(f32, &mut [f32]));
+
+impl Softcap {
+    pub(crate) const fn new(cap: f32) -> Self {
+        Self(cap, |cap, scores| {
+            for score in scores {
+                *score = cap * libm::tanhf(*score / cap);
+            }
+        })
+    }
+
+    pub(crate) const fn get(self) -> f32 {
+        self.0
+    }
 }
 
 /// Neighbouring queries that are computed together, and what of a tile they may see.
@@ -98,7 +116,7 @@ impl Scores<'_> {
         let seen = if n_q == 0 { 0..0 } else { self.bounds.range_of_rows(0, n_q) };
         for start in (seen.start / TILE * TILE..seen.end).step_by(TILE) {
             let keys = start..(start + TILE).min(n_k);
-            if n_q > 1 {
+            if n_q > 1 && !S::NARROW {
                 self.pack(simd, start, &intersect(&keys, &seen));
             }
             sink.begin(simd, keys.clone());
@@ -145,6 +163,11 @@ impl Scores<'_> {
         }
         let groups = groups.get(..count).unwrap_or_default();
         match groups {
+            _ if S::NARROW => {
+                for group in groups {
+                    self.multiply_in_place(simd, row, keys.start, group);
+                }
+            }
             // Few queries: several panels at once, so that there are chains enough to keep the multipliers busy.
             [group] if self.q.rows() == 1 => self.multiply_one(simd, keys.start, group),
             [group] if group.rows == 1 => self.multiply_wide::<S, 1, 4>(simd, group),
@@ -179,6 +202,14 @@ impl Scores<'_> {
             let panels = Panels::packed(self.panels, self.q.cols());
             multiply::<S, Set, 1, 1>(simd, self.q, panels, &mut self.tile, lanes.start + whole);
         }
+    }
+
+    /// The dot products of a group's queries with the keys that they see, where these lie.
+    #[inline(always)]
+    fn multiply_in_place<S: Simd>(&mut self, simd: S, block: usize, start: usize, group: &Group) {
+        let (q, lanes) = (self.q.rows_from(group.row, group.rows), group.lanes());
+        let keys = Panels::transposed(self.k.rows_from(start + lanes.start, lanes.len()));
+        multiply::<S, Set, 1, 1>(simd, q, keys, &mut self.tile.rows_from(group.row - block), lanes.start);
     }
 
     #[inline(always)]
@@ -221,10 +252,8 @@ impl Scores<'_> {
             if let Some(scale) = scale {
                 scale_row(simd, scores, scale);
             }
-            if let Some(cap) = softcap {
-                for score in scores.iter_mut() {
-                    *score = cap * libm::tanhf(*score / cap);
-                }
+            if let Some(Softcap(cap, apply)) = softcap {
+                apply(cap, scores);
             }
             self.bounds.apply(row, start + lanes.start, scores);
         }

@@ -1,7 +1,7 @@
 //! Attention over at most 16 keys, of at most 16 columns of values, nothing hidden: a query's scores, weights and output
 //! are one block of lanes each, and nothing is kept but the transposed keys. The bits are those of [`crate::fused`].
 
-use crate::simd::{Kernel, LANES, Panel, Simd, pack_transposed_here};
+use crate::simd::{Kernel, LANES, NARROW, Panel, Simd, pack_transposed_here};
 use crate::softmax::{Weigher, log_sum_exp, normalize};
 use crate::{Mat, MatMut, Temperature};
 
@@ -19,9 +19,9 @@ pub(crate) struct Small<'a> {
 }
 
 impl Small<'_> {
-    /// Whether `n_k` keys and values of `d_v` columns are few enough.
+    /// Whether `n_k` keys and values of `d_v` columns are few enough for the registers.
     pub(crate) fn fits(n_k: usize, d_v: usize) -> bool {
-        (1..=LANES).contains(&n_k) && d_v <= LANES
+        !NARROW && (1..=LANES).contains(&n_k) && d_v <= LANES
     }
 }
 
@@ -96,7 +96,7 @@ impl Small<'_> {
             *largest = simd.reduce_max(simd.max(*scores, simd.splat(f32::NEG_INFINITY)));
         }
         for (scores, largest) in scores.iter_mut().zip(largest) {
-            let weigher = Weigher::new(simd, largest, factor * core::f32::consts::LOG2_E, temperature);
+            let weigher = Weigher::new(largest, factor * core::f32::consts::LOG2_E, temperature);
             *scores = weigher.by_2(simd, *scores);
         }
         for ((scores, weights), sum) in scores.into_iter().zip(&mut weights).zip(&mut sums) {

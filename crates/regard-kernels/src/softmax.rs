@@ -1,5 +1,5 @@
 use crate::Temperature;
-use crate::simd::{Kernel, LANES, Panel, Simd, dispatch, exp_to_zero, exp2_to_zero};
+use crate::simd::{Kernel, LANES, Lanes, Map, Panel, Simd, dispatch, exp_to_zero, exp2_to_zero};
 
 /// Softmax in place, xᵢ ← e^((xᵢ − max)/T) / Σⱼ e^((xⱼ − max)/T).
 ///
@@ -56,8 +56,9 @@ pub(crate) fn softmax_row<S: Simd>(simd: S, row: &mut [f32], temperature: Temper
     for lanes in tail.iter_mut() {
         simd.store(simd.load_or(rest, f32::NEG_INFINITY), lanes);
     }
-    let max = simd.reduce_max(max_of(simd, tail, max_of(simd, blocks, simd.splat(f32::NEG_INFINITY))));
-    let weigher = Weigher::new(simd, max, temperature.factor(), temperature);
+    let (max, max_of_tail) = (simd.max_of(blocks), simd.max_of(tail));
+    let max = if max_of_tail > max { max_of_tail } else { max };
+    let weigher = Weigher::new(max, temperature.factor(), temperature);
     let sum = weigher.weigh(simd, blocks, simd.splat(0.0));
     let sum = simd.reduce_add(weigher.weigh(simd, tail, sum));
     for lanes in tail.iter() {
@@ -67,120 +68,132 @@ pub(crate) fn softmax_row<S: Simd>(simd: S, row: &mut [f32], temperature: Temper
     (max, sum)
 }
 
-/// The larger of `max` and each block, lane by lane. NaN does not count.
-#[inline(always)]
-pub(crate) fn max_of<S: Simd>(simd: S, row: &[Panel], mut max: S::V) -> S::V {
-    for lanes in row {
-        max = simd.max(simd.load(lanes), max);
-    }
-    max
-}
-
 /// How the scores of one row become weights that are not yet divided.
 #[derive(Clone, Copy)]
-pub(crate) struct Weigher<S: Simd> {
-    max: S::V,
-    factor: S::V,
+pub(crate) struct Weigher {
+    max: f32,
+    factor: f32,
     /// Only the largest score counts, because T = 0 or because it is ∞.
     limit: bool,
 }
 
-impl<S: Simd> Weigher<S> {
+impl Weigher {
     /// Weights by the distance from `max`, times `factor`.
     #[inline(always)]
-    pub(crate) fn new(simd: S, max: f32, factor: f32, temperature: Temperature) -> Self {
+    pub(crate) fn new(max: f32, factor: f32, temperature: Temperature) -> Self {
         // With nothing to see yet, −∞ − (−∞) would be NaN: any finite number does.
         let finite = if max == f32::NEG_INFINITY { 0.0 } else { max };
-        Self {
-            max: simd.splat(finite),
-            factor: simd.splat(factor),
-            limit: finite == max && (temperature.is_zero() || max == f32::INFINITY),
-        }
+        let limit = finite == max && (temperature.is_zero() || max == f32::INFINITY);
+        Self { max: finite, factor, limit }
     }
 
     /// Subtracted first, so that the largest score's weight is exactly 1, and a query with one key to see gets its value.
     #[inline(always)]
-    fn distance(&self, simd: S, score: S::V) -> S::V {
-        simd.mul(simd.sub(score, self.max), self.factor)
-    }
-
-    /// The limit: 1 for the largest score, 0 for the others. NaN is unequal to itself, and stays NaN.
-    #[inline(always)]
-    fn limit(&self, simd: S, score: S::V) -> S::V {
-        let weight = simd.select(simd.eq(score, self.max), simd.splat(1.0), simd.splat(0.0));
-        simd.select(simd.eq(score, score), weight, score)
+    fn distance<L: Lanes>(&self, lanes: L, score: L::V) -> L::V {
+        lanes.mul(lanes.sub(score, lanes.splat(self.max)), lanes.splat(self.factor))
     }
 
     /// Scores ← e^distance, within 1 ULP, which are added to `sum`, lane by lane.
     #[inline(always)]
-    fn weigh(&self, simd: S, row: &mut [Panel], mut sum: S::V) -> S::V {
-        for lanes in row {
-            let score = simd.load(lanes);
-            let weight =
-                if self.limit { self.limit(simd, score) } else { exp_to_zero(simd, self.distance(simd, score)) };
-            simd.store(weight, lanes);
-            sum = simd.add(sum, weight);
-        }
-        sum
+    fn weigh<S: Simd>(&self, simd: S, row: &mut [Panel], sum: S::V) -> S::V {
+        if self.limit { simd.map_sum(row, &Limit(self.max), sum) } else { simd.map_sum(row, &ByE(self), sum) }
     }
 
     /// Scores ← 2^distance, and their sum.
     #[inline(always)]
-    pub(crate) fn weigh_by_2(&self, simd: S, row: &mut [Panel]) -> f32 {
-        let mut sum = simd.splat(0.0);
-        for lanes in row {
-            let weight = self.by_2(simd, simd.load(lanes));
-            simd.store(weight, lanes);
-            sum = simd.add(sum, weight);
-        }
-        simd.reduce_add(sum)
+    pub(crate) fn weigh_by_2<S: Simd>(&self, simd: S, row: &mut [Panel]) -> f32 {
+        let zero = simd.splat(0.0);
+        simd.reduce_add(if self.limit {
+            simd.map_sum(row, &Limit(self.max), zero)
+        } else {
+            simd.map_sum(row, &By2(self), zero)
+        })
     }
 
     /// 2^distance of one block.
     #[inline(always)]
-    pub(crate) fn by_2(&self, simd: S, scores: S::V) -> S::V {
-        if self.limit { self.limit(simd, scores) } else { exp2_to_zero(simd, self.distance(simd, scores)) }
+    pub(crate) fn by_2<S: Simd>(&self, simd: S, scores: S::V) -> S::V {
+        if self.limit { Limit(self.max).of(simd, scores) } else { By2(self).of(simd, scores) }
     }
 
     /// The weight of one score: what sums that referred to a lower maximum are multiplied by.
     #[inline(always)]
-    pub(crate) fn weight_by_2(&self, simd: S, score: f32) -> f32 {
-        let mut lanes = [0.0; LANES];
-        simd.store(self.by_2(simd, simd.splat(score)), &mut lanes);
-        let [weight, ..] = lanes;
+    pub(crate) fn weight_by_2<S: Simd>(&self, simd: S, score: f32) -> f32 {
+        let mut weight = [score];
+        if self.limit {
+            simd.map(&mut weight, &Limit(self.max));
+        } else {
+            simd.map(&mut weight, &By2(self));
+        }
+        let [weight] = weight;
         weight
+    }
+}
+
+/// e^distance.
+struct ByE<'a>(&'a Weigher);
+
+impl Map for ByE<'_> {
+    #[inline(always)]
+    fn of<L: Lanes>(&self, lanes: L, score: L::V) -> L::V {
+        exp_to_zero(lanes, self.0.distance(lanes, score))
+    }
+}
+
+/// 2^distance.
+struct By2<'a>(&'a Weigher);
+
+impl Map for By2<'_> {
+    #[inline(always)]
+    fn of<L: Lanes>(&self, lanes: L, score: L::V) -> L::V {
+        exp2_to_zero(lanes, self.0.distance(lanes, score))
+    }
+}
+
+/// The limit: 1 for the largest score, 0 for the others. NaN is unequal to itself, and stays NaN.
+struct Limit(f32);
+
+impl Map for Limit {
+    #[inline(always)]
+    fn of<L: Lanes>(&self, lanes: L, score: L::V) -> L::V {
+        let is_largest = lanes.eq(score, lanes.splat(self.0));
+        let weight = lanes.select(is_largest, lanes.splat(1.0), lanes.splat(0.0));
+        lanes.select(lanes.eq(score, score), weight, score)
     }
 }
 
 /// row ← row · factor.
 #[inline(always)]
 pub(crate) fn scale_row<S: Simd>(simd: S, row: &mut [f32], factor: f32) {
-    let factor = simd.splat(factor);
-    let (blocks, rest) = row.as_chunks_mut();
-    for lanes in blocks {
-        simd.store(simd.mul(simd.load(lanes), factor), lanes);
+    struct Scale(f32);
+    impl Map for Scale {
+        #[inline(always)]
+        fn of<L: Lanes>(&self, lanes: L, x: L::V) -> L::V {
+            lanes.mul(x, lanes.splat(self.0))
+        }
     }
-    simd.store_first(simd.mul(simd.load_or(rest, 0.0), factor), rest);
+    simd.map(row, &Scale(factor));
 }
 
 /// row ← row / sum, as [`normalize`].
 #[inline(always)]
 pub(crate) fn divide<S: Simd>(simd: S, row: &mut [f32], sum: f32) {
-    let (blocks, rest) = row.as_chunks_mut();
-    for lanes in blocks {
-        simd.store(normalize(simd, simd.load(lanes), sum), lanes);
+    struct Divide(f32);
+    impl Map for Divide {
+        #[inline(always)]
+        fn of<L: Lanes>(&self, lanes: L, x: L::V) -> L::V {
+            normalize(lanes, x, self.0)
+        }
     }
-    if !rest.is_empty() {
-        simd.store_first(normalize(simd, simd.load_or(rest, 0.0), sum), rest);
-    }
+    simd.map(row, &Divide(sum));
 }
 
 /// x / sum, and zeros where the sum is 0 (nothing to see, whatever `x` holds).
 #[inline(always)]
-pub(crate) fn normalize<S: Simd>(simd: S, x: S::V, sum: f32) -> S::V {
-    let zero = simd.splat(0.0);
+pub(crate) fn normalize<L: Lanes>(lanes: L, x: L::V, sum: f32) -> L::V {
+    let zero = lanes.splat(0.0);
     // + 0 turns −0 into 0: whether a tile without weight was skipped or added must not show.
-    if sum == 0.0 { zero } else { simd.add(simd.mul(x, simd.splat(1.0 / sum)), zero) }
+    if sum == 0.0 { zero } else { lanes.add(lanes.mul(x, lanes.splat(1.0 / sum)), zero) }
 }
 
 /// ln Σ e^(s/T) from a reference score and the sum of e^((s − reference)·factor).

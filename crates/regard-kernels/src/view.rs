@@ -98,24 +98,16 @@ impl<'a, T> Mat<'a, T> {
 
     /// Row `i`, or an empty slice where there is none.
     #[must_use]
+    #[inline]
     pub fn row(&self, i: usize) -> &'a [T] {
-        if i >= self.rows || self.cols == 0 {
-            return &[];
-        }
-        self.data.get(i * self.stride..).and_then(|d| d.get(..self.cols)).unwrap_or_default()
+        row_of(*self, i)
     }
 
     /// Up to `rows` rows from `row` on and up to `cols` columns from `col` on: what of that block exists.
     #[must_use]
+    #[inline]
     pub fn block(&self, row: usize, rows: usize, col: usize, cols: usize) -> Self {
-        let rows = rows.min(self.rows.saturating_sub(row));
-        let cols = cols.min(self.cols.saturating_sub(col));
-        if rows == 0 || cols == 0 {
-            // A stride of 0, because that of a matrix without columns may be anything.
-            return Self { data: &[], rows, cols, stride: 0 };
-        }
-        let data = self.data.get(row * self.stride + col..).unwrap_or_default();
-        Self { data, rows, cols, stride: self.stride }
+        block_of(*self, row, rows, col, cols)
     }
 
     /// Up to `rows` rows from `row` on.
@@ -123,6 +115,31 @@ impl<'a, T> Mat<'a, T> {
     pub fn rows_from(&self, row: usize, rows: usize) -> Self {
         self.block(row, rows, 0, self.cols)
     }
+}
+
+/// [`Mat::row`]. On bare metal a function of its own, as the code of each call would add up; and by value, so that views whose
+/// address nobody takes can stay in registers, and what the compiler knows of them is not forgotten.
+#[cfg_attr(target_os = "none", inline(never))]
+#[cfg_attr(not(target_os = "none"), inline)]
+fn row_of<T>(m: Mat<'_, T>, i: usize) -> &[T] {
+    if i >= m.rows || m.cols == 0 {
+        return &[];
+    }
+    m.data.get(i * m.stride..).and_then(|d| d.get(..m.cols)).unwrap_or_default()
+}
+
+/// [`Mat::block`], as [`row_of`].
+#[cfg_attr(target_os = "none", inline(never))]
+#[cfg_attr(not(target_os = "none"), inline)]
+fn block_of<T>(m: Mat<'_, T>, row: usize, rows: usize, col: usize, cols: usize) -> Mat<'_, T> {
+    let rows = rows.min(m.rows.saturating_sub(row));
+    let cols = cols.min(m.cols.saturating_sub(col));
+    if rows == 0 || cols == 0 {
+        // A stride of 0, because that of a matrix without columns may be anything.
+        return Mat { data: &[], rows, cols, stride: 0 };
+    }
+    let data = m.data.get(row * m.stride + col..).unwrap_or_default();
+    Mat { data, rows, cols, stride: m.stride }
 }
 
 impl<'a, T, const R: usize, const C: usize> From<&'a [[T; C]; R]> for Mat<'a, T> {
@@ -194,6 +211,7 @@ impl<'a> MatMut<'a> {
     }
 
     /// The rows from `row` on.
+    #[inline]
     pub(crate) fn rows_from(&mut self, row: usize) -> MatMut<'_> {
         let rows = self.rows.saturating_sub(row);
         let data = if rows == 0 || self.cols == 0 {
@@ -213,12 +231,20 @@ impl<'a> MatMut<'a> {
     }
 
     /// Row `i`, or an empty slice where there is none.
+    #[inline]
     pub fn row_mut(&mut self, i: usize) -> &mut [f32] {
-        if i >= self.rows || self.cols == 0 {
-            return &mut [];
-        }
-        self.data.get_mut(i * self.stride..).and_then(|d| d.get_mut(..self.cols)).unwrap_or_default()
+        row_of_mut(self.data, (self.rows, self.cols), self.stride, i)
     }
+}
+
+/// [`MatMut::row_mut`], as [`row_of`].
+#[cfg_attr(target_os = "none", inline(never))]
+#[cfg_attr(not(target_os = "none"), inline)]
+fn row_of_mut(data: &mut [f32], (rows, cols): (usize, usize), stride: usize, i: usize) -> &mut [f32] {
+    if i >= rows || cols == 0 {
+        return &mut [];
+    }
+    data.get_mut(i * stride..).and_then(|d| d.get_mut(..cols)).unwrap_or_default()
 }
 
 impl<'a, const R: usize, const C: usize> From<&'a mut [[f32; C]; R]> for MatMut<'a> {

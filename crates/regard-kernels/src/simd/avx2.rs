@@ -2,7 +2,7 @@
 
 use core::arch::x86_64::*;
 
-use super::{Kernel, LANES, Panel, Simd};
+use super::{Kernel, LANES, Lanes, Panel, Simd};
 
 cpufeatures::new!(detect, "avx2", "fma");
 
@@ -85,45 +85,14 @@ fn transpose(rows: [&[f32; 8]; 8], panel: &mut [Panel; 8], second: bool) {
     }
 }
 
-impl Simd for Avx2 {
+impl Lanes for Avx2 {
     type V = [__m256; 2];
     type M = [__m256; 2];
-    type Half = __m256;
-    type Quarter = __m128;
-
-    #[inline(always)]
-    fn call<K: Kernel>(self, kernel: K) -> K::Output {
-        self.run(kernel)
-    }
-
-    #[inline(always)]
-    fn prefetch(self, address: *const f32) {
-        // SAFETY: a prefetch does nothing where there is no memory. (Miri does not know it.)
-        #[cfg(not(miri))]
-        unsafe {
-            _mm_prefetch::<_MM_HINT_T0>(address.cast());
-        }
-    }
 
     #[inline(always)]
     fn splat(self, x: f32) -> Self::V {
         // SAFETY: `self` proves AVX2.
         unsafe { [_mm256_set1_ps(x); 2] }
-    }
-
-    #[inline(always)]
-    fn load(self, x: &[f32; LANES]) -> Self::V {
-        // SAFETY: `self` proves AVX2; both loads lie within the array, and need no alignment.
-        unsafe { [_mm256_loadu_ps(x.as_ptr()), _mm256_loadu_ps(x.as_ptr().add(8))] }
-    }
-
-    #[inline(always)]
-    fn store(self, v: Self::V, out: &mut [f32; LANES]) {
-        // SAFETY: `self` proves AVX2; both stores lie within the array, and need no alignment.
-        unsafe {
-            _mm256_storeu_ps(out.as_mut_ptr(), v[0]);
-            _mm256_storeu_ps(out.as_mut_ptr().add(8), v[1]);
-        }
     }
 
     #[inline(always)]
@@ -183,6 +152,40 @@ impl Simd for Avx2 {
                 _mm256_castsi256_ps(_mm256_slli_epi32::<23>(_mm256_castps_si256(v[0]))),
                 _mm256_castsi256_ps(_mm256_slli_epi32::<23>(_mm256_castps_si256(v[1]))),
             ]
+        }
+    }
+}
+
+impl Simd for Avx2 {
+    type Half = __m256;
+    type Quarter = __m128;
+
+    #[inline(always)]
+    fn call<K: Kernel>(self, kernel: K) -> K::Output {
+        self.run(kernel)
+    }
+
+    #[inline(always)]
+    fn prefetch(self, address: *const f32) {
+        // SAFETY: a prefetch does nothing where there is no memory. (Miri does not know it.)
+        #[cfg(not(miri))]
+        unsafe {
+            _mm_prefetch::<_MM_HINT_T0>(address.cast());
+        }
+    }
+
+    #[inline(always)]
+    fn load(self, x: &[f32; LANES]) -> Self::V {
+        // SAFETY: `self` proves AVX2; both loads lie within the array, and need no alignment.
+        unsafe { [_mm256_loadu_ps(x.as_ptr()), _mm256_loadu_ps(x.as_ptr().add(8))] }
+    }
+
+    #[inline(always)]
+    fn store(self, v: Self::V, out: &mut [f32; LANES]) {
+        // SAFETY: `self` proves AVX2; both stores lie within the array, and need no alignment.
+        unsafe {
+            _mm256_storeu_ps(out.as_mut_ptr(), v[0]);
+            _mm256_storeu_ps(out.as_mut_ptr().add(8), v[1]);
         }
     }
 

@@ -10,9 +10,18 @@
 mod avx2;
 mod exp;
 mod pack;
+#[cfg(not(scalar))]
 mod portable;
+#[cfg(any(scalar, test))]
+mod scalar;
 mod small;
 mod tile;
+
+#[cfg(not(scalar))]
+use self::portable::Portable as Fixed;
+#[cfg(scalar)]
+use self::scalar::Scalar as Fixed;
+use self::tile::Tiles;
 
 pub(crate) use self::exp::{exp, exp_to_zero, exp2_to_zero};
 pub(crate) use self::pack::{multiply_row, pack_columns, pack_transposed, pack_transposed_here};
@@ -22,37 +31,30 @@ pub(crate) use self::tile::{Add, Continue, Finish, GROUP, Panel, Panels, Set, mu
 /// The number of lanes of a block.
 pub(crate) const LANES: usize = 16;
 
-/// What a kernel may ask of a vector: 16 lanes of `f32`. A value that implements it proves that the CPU can do it.
-pub(crate) trait Simd: Copy {
-    /// Runs `kernel` as a function of its own, whose loops have all registers to themselves.
-    fn call<K: Kernel>(self, kernel: K) -> K::Output;
+/// Whether [`dispatch`] is sure to find a [narrow](Simd::NARROW) tier.
+pub(crate) const NARROW: bool = cfg!(scalar);
 
-    /// 16 lanes.
+/// What is computed lane by lane, for any number of lanes.
+pub(crate) trait Lanes: Copy {
     type V: Copy;
-    /// 8 lanes and 4 lanes, for products of as few columns.
-    type Half: Copy;
-    type Quarter: Copy;
     /// The outcome of a comparison, lane by lane.
     type M: Copy;
 
-    /// Asks for the cache line of `address`, which need not exist, before it is needed.
-    #[inline(always)]
-    fn prefetch(self, address: *const f32) {
-        let _ = address;
-    }
-
     fn splat(self, x: f32) -> Self::V;
-    fn load(self, x: &[f32; LANES]) -> Self::V;
-    fn store(self, v: Self::V, out: &mut [f32; LANES]);
     fn add(self, a: Self::V, b: Self::V) -> Self::V;
     fn sub(self, a: Self::V, b: Self::V) -> Self::V;
     fn mul(self, a: Self::V, b: Self::V) -> Self::V;
     /// a·b + c, rounded once where the tier has fused multiply-add.
     fn mul_add(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
-    /// a·b + c with one a for all lanes.
+    /// (c₀·xⁿ + … + cₙ)·factor + term, by Horner's rule: n + 1 multiply-adds.
     #[inline(always)]
-    fn mul_add_block(self, a: f32, b: Self::V, c: Self::V) -> Self::V {
-        self.mul_add(self.splat(a), b, c)
+    fn polynomial<const N: usize>(self, c: &[f32; N], x: Self::V, factor: Self::V, term: Self::V) -> Self::V {
+        let [first, rest @ ..] = c.as_slice() else { return term };
+        let mut sum = self.splat(*first);
+        for c in rest {
+            sum = self.mul_add(sum, x, self.splat(*c));
+        }
+        self.mul_add(sum, factor, term)
     }
     /// a where a > b, else b; so b where either is NaN.
     fn max(self, a: Self::V, b: Self::V) -> Self::V;
@@ -63,6 +65,40 @@ pub(crate) trait Simd: Copy {
     fn scale_exp2(self, v: Self::V, n: Self::V) -> Self::V;
     /// 2ⁿ where the low eight bits of a lane's bits hold n + 127, the exponent field of a float; the rest is shifted out.
     fn exponent(self, v: Self::V) -> Self::V;
+}
+
+/// A function of a number, for as many lanes at once as the tier has registers for.
+pub(crate) trait Map {
+    fn of<L: Lanes>(&self, lanes: L, x: L::V) -> L::V;
+}
+
+/// What a kernel may ask of a vector: 16 lanes of `f32`. A value that implements it proves that the CPU can do it.
+pub(crate) trait Simd: Lanes {
+    /// A block of lanes is more than the registers hold: the tier has tiles of its own, for any number of rows and for all
+    /// columns at once, that read B where it lies, by rows or by columns.
+    const NARROW: bool = false;
+
+    /// Runs `kernel` as a function of its own, whose loops have all registers to themselves.
+    fn call<K: Kernel>(self, kernel: K) -> K::Output;
+
+    /// 8 lanes and 4 lanes, for products of as few columns.
+    type Half: Copy;
+    type Quarter: Copy;
+
+    /// Asks for the cache line of `address`, which need not exist, before it is needed.
+    #[inline(always)]
+    fn prefetch(self, address: *const f32) {
+        let _ = address;
+    }
+
+    /// a·b + c with one a for all lanes.
+    #[inline(always)]
+    fn mul_add_block(self, a: f32, b: Self::V, c: Self::V) -> Self::V {
+        self.mul_add(self.splat(a), b, c)
+    }
+
+    fn load(self, x: &[f32; LANES]) -> Self::V;
+    fn store(self, v: Self::V, out: &mut [f32; LANES]);
     /// Column `i` of the eight rows goes to row `i` of the panel: to its first half, or to the `second`.
     fn transpose(self, rows: [&[f32; LANES / 2]; LANES / 2], panel: &mut [Panel; LANES / 2], second: bool);
     /// The sum, as a tree: lane i + lane i+8, then i+4, i+2, i+1.
@@ -78,6 +114,45 @@ pub(crate) trait Simd: Copy {
     fn store_quarter(self, v: Self::Quarter, out: &mut [f32; LANES / 4]);
     /// a·b + c with one a for all lanes.
     fn mul_add_quarter(self, a: f32, b: Self::Quarter, c: Self::Quarter) -> Self::Quarter;
+
+    /// x ← f(x) for all elements, and f(x) is added to `sum`, lane by lane.
+    #[inline(always)]
+    fn map_sum(self, row: &mut [Panel], f: &impl Map, mut sum: Self::V) -> Self::V {
+        for lanes in row {
+            let y = f.of(self, self.load(lanes));
+            self.store(y, lanes);
+            sum = self.add(sum, y);
+        }
+        sum
+    }
+
+    /// x ← f(x) for all elements.
+    #[inline(always)]
+    fn map(self, row: &mut [f32], f: &impl Map) {
+        let (blocks, rest) = row.as_chunks_mut();
+        for lanes in blocks {
+            self.store(f.of(self, self.load(lanes)), lanes);
+        }
+        if !rest.is_empty() {
+            self.store_first(f.of(self, self.load_or(rest, 0.0)), rest);
+        }
+    }
+
+    /// The largest element that is no NaN; −∞ if there is none.
+    #[inline(always)]
+    fn max_of(self, row: &[Panel]) -> f32 {
+        let mut max = self.splat(f32::NEG_INFINITY);
+        for lanes in row {
+            max = self.max(self.load(lanes), max);
+        }
+        self.reduce_max(max)
+    }
+
+    /// The tiles of a product.
+    #[inline(always)]
+    fn multiply<F: Finish, const R: usize, const P: usize>(self, tiles: Tiles<'_, '_, F, R, P>) {
+        tiles.multiply(self);
+    }
 
     /// The first 16 elements of `x`, and `fill` in the lanes that it has not.
     #[inline(always)]
@@ -142,10 +217,10 @@ pub(crate) fn dispatch<K: Kernel>(kernel: K) -> K::Output {
     #[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
     return match avx2::Avx2::new() {
         Some(avx2) => avx2.call(kernel),
-        None => portable::Portable.call(kernel),
+        None => Fixed.call(kernel),
     };
     #[cfg(not(all(target_arch = "x86_64", not(feature = "portable"))))]
-    kernel.run(portable::Portable)
+    kernel.run(Fixed)
 }
 
 /// Which vectors the kernels run on.
@@ -156,8 +231,8 @@ pub(crate) fn dispatch<K: Kernel>(kernel: K) -> K::Output {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Tier {
-    /// What was fixed at compile time, through the `wide` crate: SSE2, NEON, wasm simd128, scalar, or more with
-    /// `-C target-cpu=native`.
+    /// What was fixed at compile time: SSE2, NEON, wasm simd128, or more with `-C target-cpu=native`, through the `wide`
+    /// crate; on Cortex-M and RISC-V, which have no vectors, a number at a time.
     Portable,
     /// x86-64 with AVX2 and FMA, found at run time.
     Avx2,

@@ -1,35 +1,18 @@
 use wide::{f32x4, f32x8, f32x16, i32x16, u32x16};
 
-use super::{Kernel, LANES, Panel, Simd};
+use super::{Kernel, LANES, Lanes, Panel, Simd};
 
 /// The vectors that were fixed at compile time, through `wide`.
 #[derive(Clone, Copy)]
 pub(crate) struct Portable;
 
-impl Simd for Portable {
+impl Lanes for Portable {
     type V = f32x16;
     type M = f32x16;
-    type Half = f32x8;
-    type Quarter = f32x4;
-
-    #[inline(never)]
-    fn call<K: Kernel>(self, kernel: K) -> K::Output {
-        kernel.run(self)
-    }
 
     #[inline(always)]
     fn splat(self, x: f32) -> f32x16 {
         f32x16::splat(x)
-    }
-
-    #[inline(always)]
-    fn load(self, x: &[f32; LANES]) -> f32x16 {
-        f32x16::new(*x)
-    }
-
-    #[inline(always)]
-    fn store(self, v: f32x16, out: &mut [f32; LANES]) {
-        *out = v.to_array();
     }
 
     #[inline(always)]
@@ -88,6 +71,26 @@ impl Simd for Portable {
     fn exponent(self, v: f32x16) -> f32x16 {
         let bits: u32x16 = v.to_bits() << 23_u32;
         f32x16::from_bits(bits)
+    }
+}
+
+impl Simd for Portable {
+    type Half = f32x8;
+    type Quarter = f32x4;
+
+    #[inline(never)]
+    fn call<K: Kernel>(self, kernel: K) -> K::Output {
+        kernel.run(self)
+    }
+
+    #[inline(always)]
+    fn load(self, x: &[f32; LANES]) -> f32x16 {
+        f32x16::new(*x)
+    }
+
+    #[inline(always)]
+    fn store(self, v: f32x16, out: &mut [f32; LANES]) {
+        *out = v.to_array();
     }
 
     #[inline(always)]

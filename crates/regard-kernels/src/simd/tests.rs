@@ -6,6 +6,7 @@ use std::prelude::rust_2024::*;
 use std::{println, thread, vec};
 
 use super::portable::Portable;
+use super::scalar::Scalar;
 use super::{Kernel, LANES, Simd, exp, exp_to_zero};
 
 type Block = [f32; LANES];
@@ -28,6 +29,16 @@ impl RunTier for OnPortable {
 
     fn run<K: Kernel>(kernel: K) -> Option<K::Output> {
         Some(kernel.run(Portable))
+    }
+}
+
+struct OnScalar;
+
+impl RunTier for OnScalar {
+    const FUSED: bool = cfg!(fused);
+
+    fn run<K: Kernel>(kernel: K) -> Option<K::Output> {
+        Some(kernel.run(Scalar))
     }
 }
 
@@ -517,6 +528,7 @@ macro_rules! for_tier {
 }
 
 for_tier!(portable, super::OnPortable);
+for_tier!(scalar, super::OnScalar);
 #[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
 for_tier!(avx2, super::OnAvx2);
 

@@ -8,10 +8,11 @@ use crate::{Mat, MatMut};
 /// The most rows of A in a tile: 6 × 16 accumulators are what 16 registers of 8 lanes hold.
 pub(crate) const GROUP: usize = 6;
 
-/// Calls `$body` with `R` as a constant in scope, for a number of rows from 1 to [`GROUP`].
+/// Calls `$body` with `R` as a constant in scope, for a number of rows from 1 to [`GROUP`]: the rows of a tile. (A narrow tier
+/// finds tiles for any number of rows itself.)
 macro_rules! with_rows {
     ($rows:expr, $group:ident => $body:expr) => {{
-        match $rows {
+        match if S::NARROW { 1 } else { $rows } {
             1 => {
                 const $group: usize = 1;
                 $body
@@ -56,26 +57,40 @@ pub(crate) type Panel = [f32; LANES];
 /// B as panels of 16 columns, `depth` rows each: packed one behind the other, or where they lie in a matrix.
 #[derive(Clone, Copy)]
 pub(crate) struct Panels<'a> {
-    data: &'a [f32],
-    depth: usize,
-    row_stride: usize,
+    pub(super) data: &'a [f32],
+    pub(super) depth: usize,
+    /// The columns that there are.
+    pub(super) cols: usize,
+    pub(super) row_stride: usize,
+    /// From one column to the next within a panel: 1, but for [narrow](Simd::NARROW) tiers.
+    pub(super) col_stride: usize,
     panel_stride: usize,
 }
 
 impl<'a> Panels<'a> {
     /// Panels of `depth` rows, one behind the other.
     pub(crate) fn packed(panels: &'a [Panel], depth: usize) -> Self {
-        Self { data: panels.as_flattened(), depth, row_stride: LANES, panel_stride: depth * LANES }
+        let cols = panels.len().checked_div(depth).unwrap_or(usize::MAX / LANES) * LANES;
+        Self { data: panels.as_flattened(), depth, cols, row_stride: LANES, col_stride: 1, panel_stride: depth * LANES }
     }
 
-    /// The columns of `b` where they are. Only whole panels may be asked for.
+    /// The columns of `b` where they are. Only whole panels may be asked for, but by [narrow](Simd::NARROW) tiers.
     pub(crate) fn in_place(b: Mat<'a>) -> Self {
-        Self { data: b.data(), depth: b.rows(), row_stride: b.stride(), panel_stride: LANES }
+        let (depth, cols) = b.shape();
+        Self { data: b.data(), depth, cols, row_stride: b.stride(), col_stride: 1, panel_stride: LANES }
+    }
+
+    /// The rows of `b` as columns, where they are: for [narrow](Simd::NARROW) tiers.
+    pub(crate) fn transposed(b: Mat<'a>) -> Self {
+        let (cols, depth) = b.shape();
+        let panel_stride = b.stride().saturating_mul(LANES);
+        Self { data: b.data(), depth, cols, row_stride: 1, col_stride: b.stride(), panel_stride }
     }
 
     /// The panels from number `first` on.
     pub(crate) fn from(self, first: usize) -> Self {
-        Self { data: self.data.get(first * self.panel_stride..).unwrap_or_default(), ..self }
+        let data = self.data.get(first * self.panel_stride..).unwrap_or_default();
+        Self { data, cols: self.cols.saturating_sub(first * LANES), ..self }
     }
 
     /// Rows `start..start + len` of each panel.
@@ -89,6 +104,13 @@ impl<'a> Panels<'a> {
         let last = (count.saturating_sub(1)).saturating_mul(self.panel_stride);
         let last = last.saturating_add(self.depth.saturating_sub(1).saturating_mul(self.row_stride));
         self.depth == 0 || last.saturating_add(LANES) <= self.data.len()
+    }
+
+    /// Whether all rows of the first `count` columns lie within the data.
+    pub(super) fn has_columns(&self, count: usize) -> bool {
+        let last = (count.saturating_sub(1)).saturating_mul(self.col_stride);
+        let last = last.saturating_add(self.depth.saturating_sub(1).saturating_mul(self.row_stride));
+        self.depth == 0 || count == 0 || last < self.data.len()
     }
 }
 
@@ -129,25 +151,26 @@ pub(crate) fn multiply<S: Simd, F: Finish, const R: usize, const P: usize>(
     out: &mut MatMut<'_>,
     col: usize,
 ) {
-    if let Some(tiles) = Tiles::<F, R, P>::new(a, b, out, col) {
+    if let Some(tiles) = Tiles::<F, R, P>::new::<S>(a, b, out, col) {
         simd.call(tiles);
     }
 }
 
 /// [`multiply`], whose conditions hold.
-struct Tiles<'t, 'o, F, const R: usize, const P: usize> {
-    a: Mat<'t>,
-    b: Panels<'t>,
-    out: &'t mut MatMut<'o>,
-    col: usize,
+pub(crate) struct Tiles<'t, 'o, F, const R: usize, const P: usize> {
+    pub(super) a: Mat<'t>,
+    pub(super) b: Panels<'t>,
+    pub(super) out: &'t mut MatMut<'o>,
+    pub(super) col: usize,
     finish: PhantomData<F>,
 }
 
 impl<'t, 'o, F, const R: usize, const P: usize> Tiles<'t, 'o, F, R, P> {
     /// What the unsafe code below relies on is found out here.
     #[inline(always)]
-    fn new(a: Mat<'t>, b: Panels<'t>, out: &'t mut MatMut<'o>, col: usize) -> Option<Self> {
-        let holds = a.rows().is_multiple_of(R) && a.cols() >= b.depth && b.has(P) && out.rows() >= a.rows();
+    fn new<S: Simd>(a: Mat<'t>, b: Panels<'t>, out: &'t mut MatMut<'o>, col: usize) -> Option<Self> {
+        let has_panels = if S::NARROW { b.has_columns(b.cols.min(out.cols().saturating_sub(col))) } else { b.has(P) };
+        let holds = a.rows().is_multiple_of(R) && a.cols() >= b.depth && has_panels && out.rows() >= a.rows();
         debug_assert!(holds, "{:?} times {P} panels of {} rows into {:?}", a.shape(), b.depth, out.shape());
         holds.then_some(Self { a, b, out, col, finish: PhantomData })
     }
@@ -158,6 +181,14 @@ impl<F: Finish, const R: usize, const P: usize> Kernel for Tiles<'_, '_, F, R, P
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
+        simd.multiply(self);
+    }
+}
+
+impl<F: Finish, const R: usize, const P: usize> Tiles<'_, '_, F, R, P> {
+    /// The tiles of all tiers that have registers for them.
+    #[inline(always)]
+    pub(super) fn multiply<S: Simd>(self, simd: S) {
         let Self { a, b, out, col, .. } = self;
         let whole = col + P * LANES <= out.cols();
         let (a_stride, b_stride) = (a.stride(), b.row_stride);

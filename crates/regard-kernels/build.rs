@@ -1,0 +1,25 @@
+//! Says which targets are cores without vectors (`cfg(scalar)`), and whether these have fused multiply-add (`cfg(fused)`): on
+//! stable Rust no `cfg` of their own tells.
+
+use std::env;
+use std::io::{self, Write as _};
+
+fn main() -> io::Result<()> {
+    // The target's name is where the instruction set is spelled out.
+    let target = env::var("TARGET").unwrap_or_default();
+    let architecture = target.split('-').next().unwrap_or_default();
+    let fused = match architecture.strip_prefix("riscv32").or_else(|| architecture.strip_prefix("riscv64")) {
+        Some(extensions) => extensions.contains(['f', 'g']),
+        // FPv4-SP and FPv5, which the hard-float ABI promises. (Cortex-R and -A with it may have VFPv3, which lacks VFMA.)
+        None => matches!(architecture, "thumbv7em" | "thumbv8m.main") && target.ends_with("eabihf"),
+    };
+    let scalar = ["arm", "thumb", "riscv"].iter().any(|family| architecture.starts_with(family));
+    let mut cargo = io::stdout();
+    for (name, holds) in [("scalar", scalar), ("fused", scalar && fused)] {
+        writeln!(cargo, "cargo::rustc-check-cfg=cfg({name})")?;
+        if holds {
+            writeln!(cargo, "cargo::rustc-cfg={name}")?;
+        }
+    }
+    writeln!(cargo, "cargo::rerun-if-changed=build.rs")
+}

@@ -1,0 +1,120 @@
+//! The innermost loops as the compiler makes them: RISC-V, and cores without fused multiply-add.
+
+use core::mem::MaybeUninit;
+
+use super::{COLS, ROWS, Sums};
+
+/// a·b + c, rounded once where the core has an instruction for it: stable Rust has no function for that in `core`.
+#[inline(always)]
+pub(super) fn multiply_add(a: f32, b: f32, c: f32) -> f32 {
+    #[cfg(fused)]
+    {
+        let sum;
+        // SAFETY: `cfg(fused)` says that the core has the instruction; it works on registers alone.
+        unsafe {
+            core::arch::asm!("fmadd.s {}, {}, {}, {}", lateout(freg) sum, in(freg) a, in(freg) b, in(freg) c,
+                options(pure, nomem, nostack, preserves_flags));
+        }
+        sum
+    }
+    #[cfg(not(fused))]
+    {
+        a * b + c
+    }
+}
+
+/// As [`Lanes::polynomial`](crate::simd::Lanes::polynomial).
+#[inline(always)]
+pub(super) fn polynomial<const N: usize>(c: &[f32; N], x: f32, factor: f32, term: f32) -> f32 {
+    let [first, rest @ ..] = c.as_slice() else { return term };
+    let sum = rest.iter().fold(*first, |sum, c| multiply_add(sum, x, *c));
+    multiply_add(sum, factor, term)
+}
+
+/// Sums that begin.
+#[inline(always)]
+pub(super) fn clear(sums: &mut MaybeUninit<Sums>) -> &mut Sums {
+    sums.write([[0.0; COLS]; ROWS])
+}
+
+/// Adds the products of the next elements of A with a row of B, written out for compilers that are told to save bytes.
+macro_rules! add_products {
+    ($sums:ident, $y:ident, $($a:ident: $r:literal),+) => {
+        let [y0, y1, y2, y3] = $y;
+        $(
+            // SAFETY: the caller answers for the elements.
+            let x = unsafe { *$a };
+            $a = $a.wrapping_add(1);
+            $sums[$r][0] = multiply_add(x, y0, $sums[$r][0]);
+            $sums[$r][1] = multiply_add(x, y1, $sums[$r][1]);
+            $sums[$r][2] = multiply_add(x, y2, $sums[$r][2]);
+            $sums[$r][3] = multiply_add(x, y3, $sums[$r][3]);
+        )+
+    };
+}
+
+/// A loop of `$depth` rounds, each with a row of B by `$next`, for all rows or only the first.
+macro_rules! rounds {
+    ($sums:expr, $one:expr, $a:expr, $depth:expr, $next:expr) => {{
+        let [mut a0, mut a1, mut a2, mut a3, mut a4, mut a5] = $a;
+        let mut sums = *$sums; // in registers
+        if $one {
+            for _ in 0..$depth {
+                let y = $next;
+                add_products!(sums, y, a0: 0);
+            }
+        } else {
+            for _ in 0..$depth {
+                let y = $next;
+                add_products!(sums, y, a0: 0, a1: 1, a2: 2, a3: 3, a4: 4, a5: 5);
+            }
+        }
+        *$sums = sums;
+    }};
+}
+
+/// `sums`\[r\]\[c\] += Σₜ a\[r\]\[t\]·b\[t·step + c\], t < depth, for all rows or only the first.
+///
+/// # Safety
+/// These elements must exist.
+#[inline(always)]
+pub(super) unsafe fn by_rows(
+    sums: &mut Sums,
+    one: bool,
+    a: [*const f32; ROWS],
+    mut b: *const f32,
+    step: usize,
+    depth: usize,
+) {
+    rounds!(sums, one, a, depth, {
+        let row = b.cast::<[f32; COLS]>();
+        b = b.wrapping_add(step);
+        // SAFETY: the caller answers for the elements.
+        unsafe { *row }
+    });
+}
+
+/// `sums`\[r\]\[c\] += Σₜ a\[r\]\[t\]·b\[c\]\[t·step\], t < depth, for all rows or only the first.
+///
+/// # Safety
+/// These elements must exist.
+#[inline(always)]
+pub(super) unsafe fn by_columns(
+    sums: &mut Sums,
+    one: bool,
+    a: [*const f32; ROWS],
+    b: [*const f32; COLS],
+    step: usize,
+    depth: usize,
+) {
+    let [mut b0, mut b1, mut b2, mut b3] = b;
+    rounds!(sums, one, a, depth, {
+        // SAFETY: as above.
+        let row = unsafe { [*b0, *b1, *b2, *b3] };
+        b0 = b0.wrapping_add(step);
+        b1 = b1.wrapping_add(step);
+        b2 = b2.wrapping_add(step);
+        b3 = b3.wrapping_add(step);
+        row
+    });
+}

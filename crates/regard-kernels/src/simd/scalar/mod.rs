@@ -1,0 +1,408 @@
+//! Cores without vectors: Cortex-M and RISC-V. A lane is a register; a block of 16 lies in memory.
+
+#[cfg(all(fused, target_arch = "arm"))]
+#[path = "cortex_m.rs"]
+mod core_loops;
+#[cfg(not(all(fused, target_arch = "arm")))]
+#[path = "generic.rs"]
+mod core_loops;
+
+use core::mem::MaybeUninit;
+
+use super::tile::{Finish, Panels, Tiles};
+use super::{Kernel, LANES, Lanes, Map, Panel, Simd};
+use crate::{Mat, MatMut};
+
+/// A block of 16 lanes, one at a time.
+#[derive(Clone, Copy)]
+pub(crate) struct Scalar;
+
+/// One lane.
+#[derive(Clone, Copy)]
+struct Lane;
+
+impl Lanes for Lane {
+    type V = f32;
+    type M = bool;
+
+    #[inline(always)]
+    fn splat(self, x: f32) -> f32 {
+        x
+    }
+
+    #[inline(always)]
+    fn add(self, a: f32, b: f32) -> f32 {
+        a + b
+    }
+
+    #[inline(always)]
+    fn sub(self, a: f32, b: f32) -> f32 {
+        a - b
+    }
+
+    #[inline(always)]
+    fn mul(self, a: f32, b: f32) -> f32 {
+        a * b
+    }
+
+    #[inline(always)]
+    fn mul_add(self, a: f32, b: f32, c: f32) -> f32 {
+        core_loops::multiply_add(a, b, c)
+    }
+
+    #[inline(always)]
+    fn polynomial<const N: usize>(self, c: &[f32; N], x: f32, factor: f32, term: f32) -> f32 {
+        core_loops::polynomial(c, x, factor, term)
+    }
+
+    #[inline(always)]
+    fn max(self, a: f32, b: f32) -> f32 {
+        if a > b { a } else { b }
+    }
+
+    #[inline(always)]
+    fn gt(self, a: f32, b: f32) -> bool {
+        a > b
+    }
+
+    #[inline(always)]
+    fn eq(self, a: f32, b: f32) -> bool {
+        a == b
+    }
+
+    #[inline(always)]
+    fn select(self, mask: bool, yes: f32, no: f32) -> f32 {
+        if mask { yes } else { no }
+    }
+
+    #[inline(always)]
+    fn scale_exp2(self, v: f32, n: f32) -> f32 {
+        // In two halves, so that neither factor leaves the range of normal numbers and only the last product rounds.
+        let n = n as i32;
+        let half = n >> 1;
+        let power = |n: i32| f32::from_bits(((n + 127) << 23).cast_unsigned());
+        v * power(half) * power(n - half)
+    }
+
+    #[inline(always)]
+    fn exponent(self, v: f32) -> f32 {
+        f32::from_bits(v.to_bits() << 23)
+    }
+}
+
+/// f of two blocks, lane by lane. No indices: nothing for a compiler that saves bytes to check.
+#[inline(always)]
+fn each(a: [f32; LANES], b: [f32; LANES], f: impl Fn(f32, f32) -> f32) -> [f32; LANES] {
+    let mut out = a;
+    for (x, y) in out.iter_mut().zip(b) {
+        *x = f(*x, y);
+    }
+    out
+}
+
+/// A comparison of two blocks, lane by lane.
+#[inline(always)]
+fn compare(a: [f32; LANES], b: [f32; LANES], f: impl Fn(f32, f32) -> bool) -> [bool; LANES] {
+    let mut out = [false; LANES];
+    for ((x, a), b) in out.iter_mut().zip(a).zip(b) {
+        *x = f(a, b);
+    }
+    out
+}
+
+/// b ← a·b + c with one a for all lanes.
+#[inline(always)]
+fn multiply_add_all<const N: usize>(a: f32, b: [f32; N], c: [f32; N]) -> [f32; N] {
+    let mut out = c;
+    for (x, b) in out.iter_mut().zip(b) {
+        *x = Lane.mul_add(a, b, *x);
+    }
+    out
+}
+
+/// Halves the lanes four times: i with i+8, then i+4, i+2, i+1.
+#[inline(always)]
+fn fold(mut x: [f32; LANES], f: impl Fn(f32, f32) -> f32) -> f32 {
+    for half in [8, 4, 2, 1] {
+        let (low, high) = x.split_at_mut_checked(half).unwrap_or_default();
+        for (a, b) in low.iter_mut().zip(high) {
+            *a = f(*a, *b);
+        }
+    }
+    let [sum, ..] = x;
+    sum
+}
+
+impl Lanes for Scalar {
+    type V = [f32; LANES];
+    type M = [bool; LANES];
+
+    #[inline(always)]
+    fn splat(self, x: f32) -> Self::V {
+        [x; LANES]
+    }
+
+    #[inline(always)]
+    fn add(self, a: Self::V, b: Self::V) -> Self::V {
+        each(a, b, |a, b| Lane.add(a, b))
+    }
+
+    #[inline(always)]
+    fn sub(self, a: Self::V, b: Self::V) -> Self::V {
+        each(a, b, |a, b| Lane.sub(a, b))
+    }
+
+    #[inline(always)]
+    fn mul(self, a: Self::V, b: Self::V) -> Self::V {
+        each(a, b, |a, b| Lane.mul(a, b))
+    }
+
+    #[inline(always)]
+    fn mul_add(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V {
+        let mut out = c;
+        for ((x, a), b) in out.iter_mut().zip(a).zip(b) {
+            *x = Lane.mul_add(a, b, *x);
+        }
+        out
+    }
+
+    #[inline(always)]
+    fn max(self, a: Self::V, b: Self::V) -> Self::V {
+        each(a, b, |a, b| Lane.max(a, b))
+    }
+
+    #[inline(always)]
+    fn gt(self, a: Self::V, b: Self::V) -> Self::M {
+        compare(a, b, |a, b| a > b)
+    }
+
+    #[inline(always)]
+    fn eq(self, a: Self::V, b: Self::V) -> Self::M {
+        compare(a, b, |a, b| a == b)
+    }
+
+    #[inline(always)]
+    fn select(self, mask: Self::M, yes: Self::V, no: Self::V) -> Self::V {
+        let mut out = no;
+        for ((x, yes), mask) in out.iter_mut().zip(yes).zip(mask) {
+            *x = Lane.select(mask, yes, *x);
+        }
+        out
+    }
+
+    #[inline(always)]
+    fn scale_exp2(self, v: Self::V, n: Self::V) -> Self::V {
+        each(v, n, |v, n| Lane.scale_exp2(v, n))
+    }
+
+    #[inline(always)]
+    fn exponent(self, v: Self::V) -> Self::V {
+        v.map(|v| Lane.exponent(v))
+    }
+}
+
+impl Simd for Scalar {
+    const NARROW: bool = true;
+
+    type Half = [f32; LANES / 2];
+    type Quarter = [f32; LANES / 4];
+
+    #[inline(always)]
+    fn call<K: Kernel>(self, kernel: K) -> K::Output {
+        kernel.run(self) // the tiles are a function of their own
+    }
+
+    #[inline(always)]
+    fn load(self, x: &[f32; LANES]) -> Self::V {
+        *x
+    }
+
+    #[inline(always)]
+    fn store(self, v: Self::V, out: &mut [f32; LANES]) {
+        *out = v;
+    }
+
+    #[inline(always)]
+    fn transpose(self, rows: [&[f32; LANES / 2]; LANES / 2], panel: &mut [Panel; LANES / 2], second: bool) {
+        for (l, row) in rows.iter().enumerate() {
+            for (panel, x) in panel.iter_mut().zip(*row) {
+                let (low, high) = panel.split_at_mut(LANES / 2);
+                if let Some(lane) = (if second { high } else { low }).get_mut(l) {
+                    *lane = *x;
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn reduce_add(self, v: Self::V) -> f32 {
+        fold(v, |a, b| a + b)
+    }
+
+    #[inline(always)]
+    fn reduce_max(self, v: Self::V) -> f32 {
+        fold(v, |a, b| Lane.max(a, b))
+    }
+
+    #[inline(always)]
+    fn load_half(self, x: &[f32; LANES / 2]) -> Self::Half {
+        *x
+    }
+
+    #[inline(always)]
+    fn store_half(self, v: Self::Half, out: &mut [f32; LANES / 2]) {
+        *out = v;
+    }
+
+    #[inline(always)]
+    fn mul_add_half(self, a: f32, b: Self::Half, c: Self::Half) -> Self::Half {
+        multiply_add_all(a, b, c)
+    }
+
+    #[inline(always)]
+    fn load_quarter(self, x: &[f32; LANES / 4]) -> Self::Quarter {
+        *x
+    }
+
+    #[inline(always)]
+    fn store_quarter(self, v: Self::Quarter, out: &mut [f32; LANES / 4]) {
+        *out = v;
+    }
+
+    #[inline(always)]
+    fn mul_add_quarter(self, a: f32, b: Self::Quarter, c: Self::Quarter) -> Self::Quarter {
+        multiply_add_all(a, b, c)
+    }
+
+    #[inline(always)]
+    fn map_sum(self, row: &mut [Panel], f: &impl Map, mut sum: Self::V) -> Self::V {
+        for lanes in row {
+            for (x, sum) in lanes.iter_mut().zip(&mut sum) {
+                *x = f.of(Lane, *x);
+                *sum += *x;
+            }
+        }
+        sum
+    }
+
+    #[inline(always)]
+    fn map(self, row: &mut [f32], f: &impl Map) {
+        for x in row {
+            *x = f.of(Lane, *x);
+        }
+    }
+
+    #[inline(always)]
+    fn max_of(self, row: &[Panel]) -> f32 {
+        row.as_flattened().iter().fold(f32::NEG_INFINITY, |max, x| Lane.max(*x, max))
+    }
+
+    #[inline(always)]
+    fn multiply<F: Finish, const R: usize, const P: usize>(self, tiles: Tiles<'_, '_, F, R, P>) {
+        let Tiles { a, b, out, col, .. } = tiles;
+        let cols = b.cols.min(out.cols().saturating_sub(col));
+        product(&mut Product { a, b, out, col, cols, from_there: F::CONTINUE, add: F::ADD });
+    }
+}
+
+/// Rows and columns of a tile: its sums, a row of B and an element of A fill 29 of 32 registers.
+const ROWS: usize = 6;
+const COLS: usize = 4;
+type Sums = [[f32; COLS]; ROWS];
+
+/// A product of any number of rows and columns.
+struct Product<'t, 'o> {
+    a: Mat<'t>,
+    b: Panels<'t>,
+    out: &'t mut MatMut<'o>,
+    /// The first of the columns in `out`.
+    col: usize,
+    /// The number of them: there are as many in `b` and in `out`.
+    cols: usize,
+    /// As in [`Finish`], not known to the compiler: the code is there but once.
+    from_there: bool,
+    add: bool,
+}
+
+/// A function of its own, and not one for each number of rows.
+#[inline(never)]
+fn product(p: &mut Product<'_, '_>) {
+    for col in (0..p.cols).step_by(COLS) {
+        let mut row = 0;
+        while row < p.a.rows() {
+            // From 4 rows on, a whole tile some of whose rows are computed in vain is less work than single rows.
+            let left = p.a.rows() - row;
+            let rows = if left < 4 { 1 } else { left.min(ROWS) };
+            p.tile(row, rows, col);
+            row += rows;
+        }
+    }
+}
+
+impl Product<'_, '_> {
+    /// 1 row or from 4 to 6 rows from `row` on, and up to [`COLS`] columns from `col` on, of those that there are. For what a
+    /// tile has in excess, the last row or column is computed again.
+    #[inline(always)]
+    fn tile(&mut self, row: usize, rows: usize, col: usize) {
+        let Self { a, b, ref mut out, from_there, add, .. } = *self;
+        let cols = COLS.min(self.cols - col);
+        let stride = out.stride();
+        let start = out.data_mut().as_mut_ptr().wrapping_add(row * stride + self.col + col);
+        let mut sums = MaybeUninit::uninit();
+        let sums = core_loops::clear(&mut sums);
+        if from_there {
+            // SAFETY: `out` has the rows of A, and `cols` columns from `self.col` + `col` on.
+            unsafe { load(sums, start, stride, (rows, cols)) };
+        }
+        // Said one by one, so that no compiler makes loops of them.
+        let next = |pointer: *const f32, step: usize, exists: bool| pointer.wrapping_add(if exists { step } else { 0 });
+        let a0 = a.data().as_ptr().wrapping_add(row * a.stride());
+        let a1 = a0.wrapping_add(a.stride());
+        let a2 = a1.wrapping_add(a.stride());
+        let a3 = a2.wrapping_add(a.stride());
+        let a4 = next(a3, a.stride(), rows > 4);
+        let rows_of_a = [a0, a1, a2, a3, a4, next(a4, a.stride(), rows > 5)];
+        let b0 = b.data.as_ptr().wrapping_add(col * b.col_stride);
+        let b1 = next(b0, b.col_stride, cols > 1);
+        let b2 = next(b1, b.col_stride, cols > 2);
+        let columns = [b0, b1, b2, next(b2, b.col_stride, cols > 3)];
+        // SAFETY: `Tiles::new` has found that rows of A and columns of B lie within their data, `depth` elements of each.
+        unsafe {
+            if b.col_stride == 1 && cols == COLS {
+                core_loops::by_rows(sums, rows == 1, rows_of_a, columns[0], b.row_stride, b.depth);
+            } else {
+                core_loops::by_columns(sums, rows == 1, rows_of_a, columns, b.row_stride, b.depth);
+            }
+        }
+        let mut out = start;
+        for sums in sums.get(..rows).unwrap_or_default() {
+            if cols == COLS {
+                // SAFETY: as above.
+                let out = unsafe { &mut *out.cast::<[f32; COLS]>() };
+                *out =
+                    if add { [out[0] + sums[0], out[1] + sums[1], out[2] + sums[2], out[3] + sums[3]] } else { *sums };
+            } else {
+                for (c, sum) in sums.iter().enumerate().take(cols) {
+                    // SAFETY: as above.
+                    let out = unsafe { &mut *out.add(c) };
+                    *out = if add { *out + *sum } else { *sum };
+                }
+            }
+            out = out.wrapping_add(stride);
+        }
+    }
+}
+
+/// The elements from `from` on, `stride` apart from row to row, as the first `rows` × `cols` sums. Seldom needed.
+///
+/// # Safety
+/// They must exist.
+#[inline(never)]
+unsafe fn load(sums: &mut Sums, from: *const f32, stride: usize, (rows, cols): (usize, usize)) {
+    for (r, sums) in sums.iter_mut().enumerate().take(rows) {
+        for (c, sum) in sums.iter_mut().enumerate().take(cols) {
+            // SAFETY: the caller answers for it. Volatile, or else a call of `memcpy` is made of it.
+            *sum = unsafe { from.add(r * stride + c).read_volatile() };
+        }
+    }
+}
