@@ -1,20 +1,43 @@
 //! Hands the linker the board's memory and the start-up code's layout, when an image is built.
 
 use core::error::Error;
+use core::fmt::Write as _;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::{env, fs, io};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let target_os = env::var("CARGO_CFG_TARGET_OS")?;
-    if target_os == "none" {
-        let out = PathBuf::from(env::var("OUT_DIR")?);
-        // link.x of cortex-m-rt includes memory.x from the search path.
-        fs::copy("memory.x", out.join("memory.x"))?;
-        let mut cargo = io::stdout();
-        writeln!(cargo, "cargo::rustc-link-search={}", out.display())?;
-        writeln!(cargo, "cargo::rustc-link-arg-bins=-Tlink.x")?;
-        writeln!(cargo, "cargo::rerun-if-changed=memory.x")?;
+    let mut cargo = io::stdout();
+    writeln!(cargo, "cargo::rerun-if-env-changed=REGARD_BOARD")?;
+    writeln!(cargo, "cargo::rerun-if-changed=boards")?;
+    if env::var("CARGO_CFG_TARGET_OS")? != "none" {
+        return Ok(());
     }
+    let board = env::var("REGARD_BOARD").ok().ok_or("set REGARD_BOARD to the name of a file in boards/")?;
+    let facts = fs::read_to_string(format!("boards/{board}.board"))?;
+    let fact = |name: &str| {
+        let line = facts.lines().filter_map(|line| line.split_once('=')).find(|(key, _)| key.trim() == name);
+        line.map(|(_, value)| value.trim()).ok_or_else(|| format!("boards/{board}.board has no `{name}`"))
+    };
+    let region = |name| {
+        let (origin, length) = fact(name)?.split_once(' ').ok_or_else(|| format!("`{name}` is not `origin length`"))?;
+        Ok::<_, String>(format!("ORIGIN = {origin}, LENGTH = {length}"))
+    };
+
+    let mut layout = format!("MEMORY\n{{\n  FLASH : {}\n  RAM : {}\n}}\n", region("flash")?, region("ram")?);
+    if env::var("CARGO_CFG_TARGET_ARCH")? == "riscv32" {
+        for (section, memory) in
+            [("TEXT", "FLASH"), ("RODATA", "FLASH"), ("DATA", "RAM"), ("BSS", "RAM"), ("HEAP", "RAM"), ("STACK", "RAM")]
+        {
+            writeln!(layout, "REGION_ALIAS(\"REGION_{section}\", {memory});")?;
+        }
+        writeln!(cargo, "cargo::rustc-link-arg-bins=-Tmemory.x")?;
+    }
+    let out = PathBuf::from(env::var("OUT_DIR")?);
+    fs::write(out.join("memory.x"), layout)?;
+    writeln!(cargo, "cargo::rustc-link-search={}", out.display())?;
+    writeln!(cargo, "cargo::rustc-link-arg-bins=-Tlink.x")?;
+    writeln!(cargo, "cargo::rustc-env=REGARD_CORE={}", fact("core")?)?;
+    writeln!(cargo, "cargo::rustc-env=REGARD_CLOCK={}", fact("clock")?)?;
     Ok(())
 }

@@ -1,86 +1,20 @@
-//! "I love robotics", small enough to work by hand, as an embedded program would compute it: shapes known to the compiler,
-//! weights in flash, no allocator. The same code runs on the microcontroller and on the desktop.
+//! What the images compute, on microcontrollers and on the desktop alike: worked examples and pseudo-random attentions whose
+//! bits are compared, and what the kernels cost.
 
 #![no_std]
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)] // `stack` alone allows it, to look at memory that belongs to no variable
 
-use core::fmt;
+pub mod cases;
+pub mod costs;
+#[cfg(target_os = "none")]
+pub mod image;
+#[cfg(target_os = "none")]
+mod memory;
+mod numbers;
+mod robotics;
+#[cfg(target_os = "none")]
+pub mod stack;
 
-use regard_kernels::{Attention, Error, attention_scratch_len, fixed};
-
-/// The three words.
-pub const TOKENS: [&str; 3] = ["I", "love", "robotics"];
-
-/// The place of "love" among them.
-pub const LOVE: usize = 1;
-
-/// What "love" must come to: the mean of all three values, because its three scores are equal.
-pub const OUTPUT_OF_LOVE: [f32; 3] = [4.0 / 3.0, 2.0 / 3.0, 2.0 / 3.0];
-
-/// The words' embeddings, \[3, 4\].
-static X: [[f32; 4]; 3] = [[1.0, 0.0, 1.0, 0.0], [1.0, 1.0, 0.0, 0.0], [0.0, 1.0, 1.0, 0.0]];
-
-static W_Q: [[f32; 3]; 4] = [[1.0, 0.0, 1.0], [0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]];
-
-static W_K: [[f32; 3]; 4] = [[1.0, 1.0, 0.0], [0.0, 1.0, 1.0], [1.0, 0.0, 1.0], [0.0, 1.0, 0.0]];
-
-static W_V: [[f32; 3]; 4] = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.0, 0.0, 1.0]];
-
-/// The attention that the three words pay to each other.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Robotics {
-    /// How much each word (row) looks at each word (column).
-    pub weights: [[f32; 3]; 3],
-    /// What each word takes away from it.
-    pub output: [[f32; 3]; 3],
-}
-
-impl Robotics {
-    /// Projects X to Q, K and V, and attends.
-    ///
-    /// # Errors
-    /// None with these shapes; the kernels' [`Error`] is passed on.
-    pub fn compute() -> Result<Self, Error> {
-        let (q, k, v) = (fixed::matmul(&X, &W_Q), fixed::matmul(&X, &W_K), fixed::matmul(&X, &W_V));
-        let attention = Attention::new();
-        let mut scratch = [0.0; attention_scratch_len(3, 3, 3, 3)];
-        let (mut weights, mut output) = ([[0.0; 3]; 3], [[0.0; 3]; 3]);
-        fixed::attention_weights(&attention, &q, &k, &mut weights, &mut scratch)?;
-        fixed::attention(&attention, &q, &k, &v, &mut output, &mut scratch)?;
-        Ok(Self { weights, output })
-    }
-
-    /// Whether the row of "love" is what it comes to by hand, within 1e-6.
-    #[must_use]
-    pub fn is_right(&self) -> bool {
-        self.output[LOVE].iter().zip(OUTPUT_OF_LOVE).all(|(found, expected)| (found - expected).abs() <= 1e-6)
-    }
-}
-
-/// Numbers as decimals and as bits, so that two machines can be compared to the last one.
-struct Row<'a>(&'a [f32; 3]);
-
-impl fmt::Display for Row<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for x in self.0 {
-            write!(f, "  {x:.7} {:08x}", x.to_bits())?;
-        }
-        Ok(())
-    }
-}
-
-/// The report that both machines print.
-impl fmt::Display for Robotics {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "weights")?;
-        for (token, row) in TOKENS.iter().zip(&self.weights) {
-            writeln!(f, "{token:>8}{}", Row(row))?;
-        }
-        writeln!(f, "output")?;
-        for (token, row) in TOKENS.iter().zip(&self.output) {
-            writeln!(f, "{token:>8}{}", Row(row))?;
-        }
-        let verdict = if self.is_right() { "as worked by hand" } else { "NOT as worked by hand" };
-        write!(f, "love ={}: {verdict}", Row(&self.output[LOVE]))
-    }
-}
+#[cfg(target_os = "none")]
+pub use self::memory::Memory;
+pub use self::robotics::{LOVE, OUTPUT_OF_LOVE, Robotics, TOKENS};

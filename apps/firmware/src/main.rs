@@ -1,52 +1,45 @@
-//! The image: computes, prints by semihosting and exits, with failure if a number is wrong. On the host, the same by std.
+//! The image: computes the cases and prints the bits of every number by semihosting. On the host, the same by std.
 
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
 #[cfg(target_os = "none")]
 mod image {
-    use core::panic::PanicInfo;
+    use regard_firmware::image::{print, println};
+    use regard_firmware::{Memory, cases};
 
-    use cortex_m as _; // brings the critical section that semihosting locks its output with
-    use cortex_m_rt::entry;
-    use cortex_m_semihosting::debug::{EXIT_FAILURE, EXIT_SUCCESS, ExitStatus, exit};
-    use cortex_m_semihosting::hprintln;
-    use regard_firmware::Robotics;
+    regard_firmware::image!(run);
 
-    #[entry]
-    fn main() -> ! {
-        match Robotics::compute() {
-            Ok(robotics) => {
-                hprintln!("{robotics}");
-                stop(if robotics.is_right() { EXIT_SUCCESS } else { EXIT_FAILURE })
-            }
-            Err(error) => {
-                hprintln!("{error}");
-                stop(EXIT_FAILURE)
-            }
+    fn run() -> i32 {
+        let done = Memory::with(|memory| {
+            cases::run(memory, &mut |name, numbers| {
+                print!("{name}:");
+                for x in numbers {
+                    print!(" {:08x}", x.to_bits());
+                }
+                println!();
+            })
+        });
+        if let Err(error) = done {
+            println!("{error}");
         }
-    }
-
-    #[panic_handler]
-    fn panic(info: &PanicInfo<'_>) -> ! {
-        hprintln!("{info}");
-        stop(EXIT_FAILURE)
-    }
-
-    /// Ends the emulator, or halts a board's debugger.
-    fn stop(status: ExitStatus) -> ! {
-        loop {
-            exit(status);
-        }
+        i32::from(done.is_err())
     }
 }
 
 #[cfg(not(target_os = "none"))]
-fn main() -> std::io::Result<std::process::ExitCode> {
+fn main() -> std::io::Result<()> {
     use std::io::Write as _;
-    use std::process::ExitCode;
 
-    let robotics = regard_firmware::Robotics::compute().map_err(std::io::Error::other)?;
-    writeln!(std::io::stdout(), "{robotics}")?;
-    Ok(if robotics.is_right() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let mut memory = vec![0.0; 4 * regard_firmware::cases::MEMORY];
+    let mut out = std::io::stdout().lock();
+    let mut written = Ok(());
+    let mut line = |name: &str, numbers: &[f32]| {
+        let bits: Vec<_> = numbers.iter().map(|x| format!("{:08x}", x.to_bits())).collect();
+        if written.is_ok() {
+            written = writeln!(out, "{name}: {}", bits.join(" "));
+        }
+    };
+    regard_firmware::cases::run(&mut memory, &mut line).map_err(std::io::Error::other)?;
+    written
 }

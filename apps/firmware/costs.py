@@ -1,0 +1,178 @@
+#!/usr/bin/env python3
+"""Writes COSTS.md: what the kernels cost on each emulated core. No argument is needed; `--check` fails if it would change.
+
+Needs QEMU and the targets, as .ci/run does; for the column CMSIS-DSP also arm-none-eabi-gcc with newlib, and the directory of
+CMSIS-DSP's sources in CMSIS_DSP, such as `pip download --no-deps --no-binary cmsisdsp cmsisdsp` brings them.
+"""
+
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).parent
+BOARDS = HERE / "boards"
+
+# Alias, board, and for CMSIS-DSP the compiler's flags. The board says the core.
+CORES = {
+    "m0": ("microbit", "thumbv6m-none-eabi", None),
+    "m4f": ("mps2-an386", "thumbv7em-none-eabihf", "-mcpu=cortex-m4 -mfpu=fpv4-sp-d16"),
+    "m7": ("mps2-an500", "thumbv7em-none-eabihf", "-mcpu=cortex-m7 -mfpu=fpv5-sp-d16"),
+    "m33": ("mps2-an505", "thumbv8m.main-none-eabihf", "-mcpu=cortex-m33 -mfpu=fpv5-sp-d16"),
+    "m55": ("mps3-an547", "thumbv8m.main-none-eabihf", "-mcpu=cortex-m55"),
+    "rv32imac": ("virt", "riscv32imac-unknown-none-elf", None),
+    "rv32imafc": ("virt", "riscv32imafc-unknown-none-elf", None),
+}
+NAMES = {"rv32imac": "RV32IMAC", "rv32imafc": "RV32IMAFC"}
+
+# What the image `size` can be made of.
+OPERATIONS = [
+    "attention", "causal attention", "any attention", "attention at 3 shapes", "decode step", "matmul", "softmax", "exp",
+]
+
+
+def facts(board):
+    lines = (BOARDS / f"{board}.board").read_text().splitlines()
+    return {key.strip(): value.strip() for key, value in (line.split("=", 1) for line in lines)}
+
+
+def output(command, **kwargs):
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=HERE, **kwargs).stdout
+
+
+def measured(text):
+    """The lines of an image: {(operation, shape): {by: (instructions, stack, scratch)}}, the fastest of several."""
+    costs = {}
+    for line in text.splitlines():
+        name, shape, by, *numbers = line.split(";")
+        numbers = tuple(int(n) if n else None for n in numbers)
+        ways = costs.setdefault((name, shape), {})
+        ways[by] = min(ways.get(by, numbers), numbers)
+    return costs
+
+
+def cmsis(board, flags, sources, directory):
+    """The same of the composition of CMSIS-DSP."""
+    board, image = facts(board), directory / "composition.elf"
+    region = lambda name: "ORIGIN = {}, LENGTH = {}".format(*board[name].split())
+    memory = f"MEMORY {{ FLASH : {region('flash')} RAM : {region('ram')} }}\nINCLUDE {HERE}/cmsis/link.x\n"
+    (directory / "memory.x").write_text(memory)
+    functions = ["MatrixFunctions/arm_mat_mult_f32", "MatrixFunctions/arm_mat_trans_f32", "BasicMathFunctions/arm_dot_prod_f32"]
+    output([
+        "arm-none-eabi-gcc", "-O3", "-mthumb", "-mfloat-abi=hard", *flags.split(), "-ffunction-sections",
+        # Without the headers of a vendor's device; with the library's own unrolled loops.
+        "-D__GNUC_PYTHON__", "-DARM_MATH_LOOPUNROLL", f"-DCLOCK={board['clock']}",
+        f"-I{sources}/Include", f"-I{sources}/PrivateInclude", "cmsis/composition.c",
+        *(f"{sources}/Source/{f}.c" for f in functions),
+        "-nostartfiles", "-Wl,--gc-sections", f"-T{directory}/memory.x", "-lm", "-o", str(image),
+    ])
+    return measured(output([
+        *board["qemu"].split(), "-nographic", "-icount", "shift=0",
+        "-semihosting-config", "enable=on,target=native", "-kernel", str(image),
+    ], stderr=subprocess.STDOUT))
+
+
+def sections(image):
+    """(bytes in flash, bytes of RAM) of an image's sections."""
+    elf = Path(image).read_bytes()
+    (start,) = struct.unpack_from("<I", elf, 0x20)
+    size, count = struct.unpack_from("<HH", elf, 0x2E)
+    flash = ram = 0
+    for i in range(count):
+        _, kind, flags, _, _, length = struct.unpack_from("<6I", elf, start + i * size)
+        if flags & 2:  # occupies memory
+            flash += length if kind == 1 else 0
+            ram += length if flags & 1 else 0
+    return flash, ram
+
+
+def sizes(target, board):
+    """{operation: (bytes in flash, bytes of RAM)} beyond the same image without the call."""
+    def built(operation, call):
+        environment = {**os.environ, "REGARD_BOARD": board, "REGARD_OPERATION": operation, "REGARD_CALL": call}
+        build = ["cargo", "build", "--quiet", "--profile", "firmware", "--bin", "size", "--target", target]
+        output(build, env=environment)
+        root = Path(os.environ.get("CARGO_TARGET_DIR", HERE / "../../target"))
+        return sections(root / target / "firmware" / "size")
+    return {op: tuple(a - b for a, b in zip(built(op, "yes"), built(op, "no"))) for op in OPERATIONS}
+
+
+def table(costs):
+    """Rows of operations; instructions of the kernels and of the others as multiples of them, then the kernels' memory."""
+    ways = list(dict.fromkeys(by for ways in costs.values() for by in ways))
+    own = [by for by in ways if by not in ("naive", "cmsis")]
+    titles = {"kernel": "kernels", "naive": "naive loops", "cmsis": "CMSIS-DSP"}
+    head = ["operation", "shape", *(titles.get(by, by) for by in ways)]
+    head += [f"{titles.get(by, by)}: {what}" for by in own for what in ("scratch", "stack")]
+    rows = []
+    for (name, shape), found in costs.items():
+        (reference, _, _) = found.get("kernel", (None, None, None))
+        cell = lambda by: found[by][0] if by in found else None
+        row = [name, shape.replace("x", " × ")]
+        for by in ways:
+            n = cell(by)
+            factor = f" ({n / reference:.2f} ×)" if n and reference and by != "kernel" else ""
+            row.append(f"{n:,}{factor}" if n else "")
+        for by in own:
+            _, stack, scratch = found.get(by, (None, None, None))
+            row += [f"{scratch:,}" if scratch is not None else "", f"{stack:,}" if stack is not None else ""]
+        rows.append(row)
+    return markdown(head, rows, 2)
+
+
+def markdown(head, rows, left):
+    lines = [head, ["---"] * left + ["---:"] * (len(head) - left), *rows]
+    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
+
+
+INTRODUCTION = """\
+# Costs
+
+Made by [costs.py](costs.py); each image measures itself under QEMU. The instructions of a call, where CMSIS-DSP and the
+naive loops are followed by the multiple of the kernels'; scratch memory (given by the caller) and the peak of the stack in
+bytes. What has no room in a board's memory is left out.
+
+- *attention* n × d: n queries, n keys, n values of d columns each. *causal*: query i sees keys 0 to i.
+- *matmul* n × d: an n × n matrix by an n × d one. *softmax*, *exp*: of a row of n numbers. *decode step* n × d: one query
+  against n keys.
+- *naive loops*: [`regard_kernels::naive`](../../crates/regard-kernels/src/naive.rs), built with the kernels, for size.
+- *CMSIS-DSP*: [composition.c](cmsis/composition.c), `arm-none-eabi-gcc -O3`; the faster of scores by `arm_dot_prod_f32` and
+  by `arm_mat_mult_f32`, softmax over newlib's `expf`, values by `arm_mat_mult_f32`.
+- An instruction is no cycle: a multiply-add takes 3 cycles on an M4F, where a load takes 1 or 2.
+"""
+
+
+def main():
+    sources = os.environ.get("CMSIS_DSP")
+    columns = {}
+    for alias, (board, _, flags) in CORES.items():
+        print(alias, file=sys.stderr)
+        costs = measured(output(["cargo", alias, "--quiet", "--bin", "costs"]))
+        if flags and sources:
+            with tempfile.TemporaryDirectory() as directory:
+                for key, ways in cmsis(board, flags, Path(sources).resolve(), Path(directory)).items():
+                    costs.setdefault(key, {}).update(ways)
+        columns.setdefault(table(costs), []).append(NAMES.get(alias, facts(board)["core"]))
+    text = INTRODUCTION
+    for body, names in columns.items():
+        text += f"\n## {', '.join(names)}\n\n{body}"
+
+    print("sizes", file=sys.stderr)
+    targets = {target: board for board, target, _ in CORES.values()}
+    of_target = {target: sizes(target, board) for target, board in targets.items()}
+    rows = [[op, *(f"{of_target[t][op][0]:,}" for t in targets)] for op in OPERATIONS]
+    text += "\n## Flash\n\nBytes that the call of an operation adds to an image: code, constants, and what it needs of `libm` and "
+    text += "of soft floating point. *any attention* is "
+    text += "described at run time, the others by what the compiler knows. "
+    ram = max(ram for of in of_target.values() for _, ram in of.values())
+    text += f"Static RAM: {ram or 'none'}.\n\n" + markdown(["operation", *(f"`{t}`" for t in targets)], rows, 1)
+
+    path = HERE / "COSTS.md"
+    if "--check" in sys.argv and path.read_text() != text:
+        sys.exit("COSTS.md is not what the images measure: run apps/firmware/costs.py")
+    path.write_text(text)
+
+
+main()

@@ -1,0 +1,27 @@
+//! The image that measures itself: instructions, stack and scratch memory of each operation, a line each.
+
+#![cfg_attr(target_os = "none", no_std, no_main)]
+#![forbid(unsafe_code)]
+
+#[cfg(target_os = "none")]
+mod image {
+    use regard_firmware::image::{Counter, println};
+    use regard_firmware::{Memory, costs, stack};
+
+    regard_firmware::image!(run);
+
+    fn run() -> i32 {
+        let Some(mut counter) = Counter::take() else { return 1 };
+        let done = Memory::with(|memory| {
+            costs::run(memory, |cost, f| {
+                let (stack, instructions) = (stack::peak(&mut *f), counter.count(&mut *f));
+                let costs::Cost { name, shape: (n, d), by, scratch } = cost;
+                println!("{name};{n}x{d};{by};{instructions};{stack};{}", scratch * size_of::<f32>());
+            })
+        });
+        i32::from(done.is_err())
+    }
+}
+
+#[cfg(not(target_os = "none"))]
+fn main() {}

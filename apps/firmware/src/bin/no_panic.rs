@@ -1,0 +1,132 @@
+//! The proof that no kernel can panic: the panic handler calls a function that does not exist, so that the image links only
+//! where no panic can be reached. Every public kernel is called, with numbers that the compiler does not know.
+
+#![cfg_attr(target_os = "none", no_std, no_main)]
+#![deny(unsafe_code)]
+
+#[cfg(target_os = "none")]
+mod image {
+    use core::hint::black_box;
+    use core::panic::PanicInfo;
+
+    use regard_firmware::image::{entry, exit};
+    use regard_kernels::{
+        Attention, Error, Mask, Mat, MatMut, Position, Stage, Temperature, Tier, Window, attention_scratch_len,
+        cosine_similarity, dot, exp, fixed, matmul, matmul_transposed, multiply_add_rounds, norm, softmax,
+        softmax_with_log_sum_exp,
+    };
+
+    #[expect(unsafe_code, reason = "a declaration that nothing defines")]
+    mod unresolved {
+        unsafe extern "C" {
+            /// What the linker names if a panic can be reached.
+            pub(super) safe fn a_panic_can_be_reached() -> !;
+        }
+    }
+
+    #[panic_handler]
+    fn panic(_: &PanicInfo<'_>) -> ! {
+        unresolved::a_panic_can_be_reached()
+    }
+
+    #[entry]
+    fn main() -> ! {
+        let done = black_box([vectors, matrices, views, attention, fixed_shapes]).map(|kernels| kernels().is_ok());
+        exit(i32::from(!done.iter().all(|done| *done)))
+    }
+
+    fn vectors() -> Result<(), Error> {
+        let (a, mut b) = black_box(([1.0_f32; 20], [2.0_f32; 20]));
+        let (a, b) = (some(&a), some_mut(&mut b));
+        black_box((dot(a, b)?, norm(a), cosine_similarity(a, b)?));
+        exp(b);
+        softmax(b, Temperature::new(black_box(2.0))?);
+        black_box(softmax_with_log_sum_exp(b, Temperature::default()));
+        black_box((multiply_add_rounds(black_box(1)), Tier::active().name()));
+        Ok(())
+    }
+
+    fn matrices() -> Result<(), Error> {
+        let (a, b, mut out) = black_box(([1.0; 24], [1.0; 24], [0.0; 24]));
+        let [m, k, n] = black_box([3, 4, 5]);
+        matmul(Mat::new(&a, m, k)?, Mat::new(&b, k, n)?, MatMut::new(&mut out, m, n)?)?;
+        matmul_transposed(Mat::new(&a, m, k)?, Mat::new(&b, n, k)?, MatMut::new(&mut out, m, n)?)?;
+        black_box(out);
+        Ok(())
+    }
+
+    fn views() -> Result<(), Error> {
+        let mut data = black_box([0.0; 12]);
+        let [rows, cols, stride, i] = black_box([3, 4, 4, 2]);
+        let m = Mat::strided(&data, rows, cols, stride)?;
+        black_box((
+            m.shape(),
+            m.rows(),
+            m.cols(),
+            m.stride(),
+            m.row(i),
+            m.block(i, rows, i, cols),
+            m.rows_from(i, rows),
+        ));
+        let mut m = MatMut::strided(&mut data, rows, cols, stride)?;
+        black_box((m.shape(), m.rows(), m.cols()));
+        black_box(m.row_mut(i));
+        Ok(())
+    }
+
+    fn attention() -> Result<(), Error> {
+        let (q, k, v, seen, bias) = black_box(([1.0; 8], [1.0; 12], [1.0; 18], [true; 12], [0.5; 12]));
+        let (mut out, mut log_sum_exp, mut scratch) = black_box(([0.0; 12], [0.0; 2], [0.0; SCRATCH]));
+        let [n_q, n_k, d_k, d_v] = black_box([2, 6, 2, 3]);
+        let (q, k, v) = (Mat::new(&q, n_q, d_k)?, Mat::new(&k, n_k, d_k)?, Mat::new(&v, n_k, d_v)?);
+        let at = Position::Offset(black_box(4));
+        let window = Window { left: black_box(Some(3)), right: black_box(Some(1)) };
+        let mask = Mask::NONE.causal(black_box(at)).window(black_box(Position::BottomRight), window).key_len(n_k);
+        let mask = mask.allowed(Mat::new(&seen, n_q, n_k)?).bias(Mat::new(&bias, n_q, n_k)?);
+        black_box((mask.sees(n_q, n_k, n_q, n_k), mask.rows(black_box(0), n_q, n_q, n_k)));
+        let temperature = Temperature::new(black_box(1.5))?;
+        black_box(temperature.get());
+        let attention = black_box(Attention::new().scale(1.0).softcap(2.0).mask(mask).temperature(temperature));
+        attention.check()?;
+        black_box(attention_scratch_len(n_q, n_k, d_k, d_v));
+        attention.forward(q, k, v, MatMut::new(&mut out, n_q, d_v)?, &mut scratch)?;
+        let out_view = MatMut::new(&mut out, n_q, d_v)?;
+        attention.forward_with_log_sum_exp(q, k, v, out_view, some_mut(&mut log_sum_exp), &mut scratch)?;
+        for stage in black_box([Stage::Raw, Stage::Softcapped, Stage::Masked, Stage::Weights]) {
+            attention.scores(stage, q, k, MatMut::new(&mut out, n_q, n_k)?, &mut scratch)?;
+        }
+        black_box((out, log_sum_exp));
+        Ok(())
+    }
+
+    const SCRATCH: usize = attention_scratch_len(6, 6, 6, 6);
+
+    fn fixed_shapes() -> Result<(), Error> {
+        let (a, b, t) = black_box(([[1.0; 6]; 6], [[1.0; 6]; 6], Temperature::ONE));
+        let (mut out, mut log_sum_exp, mut scratch) = black_box(([[0.0; 6]; 6], [0.0; 6], [0.0; SCRATCH]));
+        let (x, y) = black_box(([1.0; 19], [2.0; 19]));
+        black_box((fixed::dot(&x, &y), fixed::norm(&x), fixed::cosine_similarity(&x, &y), fixed::softmax(&x, t)));
+        black_box((fixed::matmul(&a, &b), fixed::matmul_transposed(&a, &b)));
+        black_box((fixed::matmul(&[[1.0; 2]; 3], &[[x[0]; 8]; 2]), fixed::matmul(&[[1.0; 2]; 3], &[[x[0]; 4]; 2])));
+        black_box(fixed::matmul(&[[1.0; 2]; 3], &[[x[0]; 16]; 2]));
+        let attention = black_box(Attention::new());
+        fixed::attention(&attention, &a, &b, &a, &mut out, &mut scratch)?;
+        fixed::attention_with_log_sum_exp(&attention, &a, &b, &a, &mut out, &mut log_sum_exp, &mut scratch)?;
+        fixed::attention_weights(&attention, &a, &b, &mut out, &mut scratch)?;
+        black_box((out, log_sum_exp));
+        Ok(())
+    }
+
+    /// A part whose length the compiler does not know.
+    fn some(x: &[f32]) -> &[f32] {
+        x.get(..black_box(x.len())).unwrap_or_default()
+    }
+
+    fn some_mut(x: &mut [f32]) -> &mut [f32] {
+        let len = black_box(x.len());
+        x.get_mut(..len).unwrap_or_default()
+    }
+}
+
+#[cfg(not(target_os = "none"))]
+fn main() {}

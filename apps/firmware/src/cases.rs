@@ -1,0 +1,190 @@
+//! Attentions, and what else the kernels compute, whose bits are compared across machines.
+
+use regard_kernels::{
+    Attention, Error, Mask, Mat, MatMut, Position, Stage, Temperature, Window, attention_scratch_len,
+    cosine_similarity, dot, exp, matmul, matmul_transposed, norm, softmax,
+};
+
+use crate::numbers::{NUMBERS, numbers};
+use crate::robotics::Robotics;
+
+/// Elements of memory that the cases need where keys and values are read where they lie; elsewhere, four times as many.
+pub const MEMORY: usize = 2704;
+
+/// A pseudo-random attention: \[n_q, d_k\], \[n_k, d_k\], \[n_k, d_v\].
+struct Case {
+    name: &'static str,
+    shape: [usize; 4],
+    attention: Attention<'static>,
+}
+
+const PLAIN: Attention<'static> = Attention::new().scale(2.0);
+
+const fn case(name: &'static str, shape: [usize; 4], attention: Attention<'static>) -> Case {
+    Case { name, shape, attention }
+}
+
+const fn masked(name: &'static str, shape: [usize; 4], mask: Mask<'static>) -> Case {
+    Case { name, shape, attention: PLAIN.mask(mask) }
+}
+
+fn cases() -> Result<[Case; 18], Error> {
+    let at = Position::Offset;
+    let window = |left, right| Window { left: Some(left), right };
+    let cold = Temperature::new(0.05)?;
+    Ok([
+        case("plain", [13, 40, 16, 24], Attention::new()),
+        case("small", [5, 7, 4, 3], Attention::new()),
+        case("one query", [1, 100, 32, 20], PLAIN),
+        case("two queries", [2, 100, 32, 33], PLAIN),
+        case("two tiles", [3, 300, 8, 5], PLAIN),
+        case("wide", [4, 20, 64, 64], PLAIN),
+        masked("causal, top-left", [20, 20, 8, 8], Mask::NONE.causal(Position::TopLeft)),
+        masked("causal, bottom-right", [5, 37, 7, 5], Mask::NONE.causal(Position::BottomRight)),
+        masked("causal, after a cache", [7, 300, 4, 16], Mask::NONE.causal(at(250))),
+        masked("window", [19, 31, 12, 9], Mask::NONE.window(at(3), window(6, Some(2)))),
+        masked("window, rows that see nothing", [8, 12, 8, 8], Mask::NONE.window(at(8), window(2, None))),
+        masked("key length", [4, 50, 8, 8], Mask::NONE.key_len(33)),
+        masked("boolean mask", [9, 21, 8, 6], Mask::NONE.allowed(Mat::strided(&SEEN, 9, 21, 1)?)),
+        masked("additive mask", [10, 24, 16, 16], Mask::NONE.bias(numbers(77, 10, 24)?).causal(at(9))),
+        case("soft cap", [6, 25, 8, 12], PLAIN.softcap(1.5)),
+        case("cold", [6, 25, 8, 12], PLAIN.temperature(cold)),
+        case("T = 0", [6, 25, 8, 12], PLAIN.temperature(Temperature::ZERO)),
+        case("T = ∞", [6, 25, 8, 12], PLAIN.temperature(Temperature::INFINITE).mask(Mask::NONE.causal(at(4)))),
+    ])
+}
+
+static SEEN: [bool; 29] = {
+    let mut seen = [false; 29];
+    let mut i = 0;
+    while i < seen.len() {
+        seen[i] = i * i % 7 < 3;
+        i += 1;
+    }
+    seen
+};
+
+/// Computes every case in `memory`, and calls `line` with its name and its numbers.
+///
+/// # Errors
+/// [`Error::Scratch`] or [`Error::Slice`] if there are fewer than [`MEMORY`] elements.
+pub fn run(memory: &mut [f32], line: &mut impl FnMut(&str, &[f32])) -> Result<(), Error> {
+    let robotics = Robotics::compute()?;
+    line("I love robotics, weights", robotics.weights.as_flattened());
+    line("I love robotics, output", robotics.output.as_flattened());
+    attention_scores(line)?;
+    vectors(memory, line)?;
+    products(memory, line)?;
+    for case in cases()? {
+        case.run(memory, line)?;
+    }
+    grouped_queries(memory, line)?;
+    decoding(memory, line)
+}
+
+/// The worked example whose queries and keys are given.
+fn attention_scores(line: &mut impl FnMut(&str, &[f32])) -> Result<(), Error> {
+    let q = [[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0], [1.0, 1.0, 0.0, 0.0]];
+    let k = [[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0], [0.5, 0.5, 0.5, 0.5]];
+    let (mut weights, mut scratch) = ([[0.0; 3]; 3], [0.0; attention_scratch_len(3, 3, 4, 0)]);
+    Attention::new().scores(Stage::Weights, (&q).into(), (&k).into(), (&mut weights).into(), &mut scratch)?;
+    line("attention scores, weights", weights.as_flattened());
+    Ok(())
+}
+
+fn vectors(memory: &mut [f32], line: &mut impl FnMut(&str, &[f32])) -> Result<(), Error> {
+    let (a, b) = (&NUMBERS[..301], &NUMBERS[301..602]);
+    line("dot, norm, cosine", &[dot(a, b)?, norm(a), cosine_similarity(a, b)?, dot(&a[..9], &b[..9])?]);
+    for (name, temperature) in [("softmax", 0.5), ("softmax, flat", 30.0), ("softmax, T = 0", 0.0)] {
+        let row = memory.get_mut(..39).unwrap_or_default();
+        row.copy_from_slice(&NUMBERS[5..44]);
+        softmax(row, Temperature::new(temperature)?);
+        line(name, row);
+    }
+    let row = memory.get_mut(..39).unwrap_or_default();
+    for (x, number) in row.iter_mut().zip(&NUMBERS[5..]) {
+        *x = number * 110.0; // from 0 by way of subnormal numbers to ∞
+    }
+    exp(row);
+    line("exp", row);
+    Ok(())
+}
+
+fn products(memory: &mut [f32], line: &mut impl FnMut(&str, &[f32])) -> Result<(), Error> {
+    for (name, [m, k, n]) in [("product", [13, 77, 19]), ("small product", [3, 5, 2]), ("outer product", [9, 1, 9])] {
+        let out = memory.get_mut(..m * n).unwrap_or_default();
+        matmul(numbers(1, m, k)?, numbers(2, k, n)?, MatMut::new(out, m, n)?)?;
+        line(name, out);
+        matmul_transposed(numbers(1, m, k)?, numbers(2, n, k)?, MatMut::new(out, m, n)?)?;
+        line(name, out);
+    }
+    Ok(())
+}
+
+impl Case {
+    fn run(&self, memory: &mut [f32], line: &mut impl FnMut(&str, &[f32])) -> Result<(), Error> {
+        let [n_q, n_k, d_k, d_v] = self.shape;
+        let (q, k, v) = (numbers(3, n_q, d_k)?, numbers(900, n_k, d_k)?, numbers(1700, n_k, d_v)?);
+        let (out, rest) = memory.split_at_mut_checked(n_q * d_v).unwrap_or_default();
+        let (log_sum_exp, scratch) = rest.split_at_mut_checked(n_q).unwrap_or_default();
+        let view = MatMut::new(out, n_q, d_v)?;
+        self.attention.forward_with_log_sum_exp(q, k, v, view, log_sum_exp, scratch)?;
+        line(self.name, out);
+        line(self.name, log_sum_exp);
+        Ok(())
+    }
+}
+
+/// Four heads of queries, two of keys and values, side by side.
+fn grouped_queries(memory: &mut [f32], line: &mut impl FnMut(&str, &[f32])) -> Result<(), Error> {
+    const N_Q: usize = 6;
+    const N_K: usize = 18;
+    const D: usize = 8;
+    let attention = Attention::new().mask(Mask::NONE.causal(Position::BottomRight));
+    let (out, scratch) = memory.split_at_mut_checked(N_Q * 4 * D).unwrap_or_default();
+    for head in 0..4 {
+        let column = head * D;
+        let q = numbers(8, N_Q, 4 * D)?.block(0, N_Q, column, D);
+        let kv = column / 2 / D * D;
+        let (k, v) = (numbers(9, N_K, 2 * D)?.block(0, N_K, kv, D), numbers(10, N_K, 2 * D)?.block(0, N_K, kv, D));
+        let view = MatMut::strided(out.get_mut(column..).unwrap_or_default(), N_Q, D, 4 * D)?;
+        attention.forward(q, k, v, view, scratch)?;
+    }
+    line("grouped queries", out);
+    Ok(())
+}
+
+/// Steps of decoding against a cache in `memory`, which grows beyond a tile of 256 keys: two heads of queries share it.
+fn decoding(memory: &mut [f32], line: &mut impl FnMut(&str, &[f32])) -> Result<(), Error> {
+    const CACHED: usize = 250;
+    const STEPS: usize = 10;
+    const D_K: usize = 4;
+    const D_V: usize = 3;
+    const ROOM: usize = CACHED + STEPS;
+    let (keys, rest) = memory.split_at_mut_checked(ROOM * D_K).unwrap_or_default();
+    let (values, rest) = rest.split_at_mut_checked(ROOM * D_V).unwrap_or_default();
+    let (out, scratch) = rest.split_at_mut_checked(2 * D_V).unwrap_or_default();
+    let prompt = |len| NUMBERS.get(7..7 + len).unwrap_or_default();
+    for (cached, number) in keys.iter_mut().zip(prompt(CACHED * D_K)) {
+        *cached = *number;
+    }
+    for (cached, number) in values.iter_mut().zip(prompt(CACHED * D_V)) {
+        *cached = *number;
+    }
+    for step in 0..STEPS {
+        let len = CACHED + step;
+        for (cached, number) in keys.iter_mut().skip(len * D_K).take(D_K).zip(prompt(4000).iter().skip(3 * step)) {
+            *cached = *number;
+        }
+        for (cached, number) in values.iter_mut().skip(len * D_V).take(D_V).zip(prompt(4000).iter().skip(5 * step)) {
+            *cached = *number;
+        }
+        let (k, v) = (Mat::new(keys, len + 1, D_K)?, Mat::new(values, len + 1, D_V)?);
+        for (head, out) in out.chunks_exact_mut(D_V).enumerate() {
+            let q = numbers(100 + 2 * step + head, 1, D_K)?;
+            PLAIN.forward(q, k, v, MatMut::new(out, 1, D_V)?, scratch)?;
+        }
+        line("decoding", out);
+    }
+    Ok(())
+}

@@ -1,0 +1,106 @@
+//! What is measured: the kernels' operations, and the naive loops beside them, at the shapes of the table.
+
+use core::hint::black_box;
+
+use regard_kernels::{
+    Attention, Error, Mask, MatMut, Position, Temperature, attention_scratch_len, exp, matmul, naive, softmax,
+};
+
+use crate::numbers::{NUMBERS, numbers};
+
+/// (queries and keys, columns).
+pub const SHAPES: [(usize, usize); 5] = [(8, 8), (16, 16), (32, 32), (64, 32), (64, 64)];
+/// Keys of a decode step, of [`DECODE_COLUMNS`] each.
+pub const DECODE: [usize; 3] = [64, 256, 1024];
+/// Columns of a key and of a value in a decode step.
+pub const DECODE_COLUMNS: usize = 32;
+
+/// An operation at a shape, by the kernels or by the naive loops.
+pub struct Cost {
+    /// The operation's name.
+    pub name: &'static str,
+    /// Its sizes.
+    pub shape: (usize, usize),
+    /// `kernel`, `naive`, or another way to compute the same.
+    pub by: &'static str,
+    /// Elements of the caller's scratch memory.
+    pub scratch: usize,
+}
+
+/// Calls `measure` for each operation with what it is and a function that runs it once, in `memory`. What has no room there is
+/// left out.
+///
+/// # Errors
+/// None with these shapes; the kernels' [`Error`] is passed on.
+pub fn run(memory: &mut [f32], mut measure: impl FnMut(Cost, &mut dyn FnMut())) -> Result<(), Error> {
+    for shape @ (n, d) in SHAPES {
+        let causal = Attention::new().mask(Mask::NONE.causal(Position::TopLeft));
+        attention("attention", shape, (n, n, d), &Attention::new(), memory, &mut measure)?;
+        attention("causal attention", shape, (n, n, d), &causal, memory, &mut measure)?;
+        let (a, b) = (numbers(0, n, n)?, numbers(n, n, d)?);
+        if let Some((out, _)) = memory.split_at_mut_checked(n * d) {
+            let cost = |by| Cost { name: "matmul", shape, by, scratch: 0 };
+            measure(cost("kernel"), &mut || {
+                let _ = black_box(MatMut::new(out, n, d).and_then(|out| matmul(black_box(a), black_box(b), out)));
+            });
+            measure(cost("naive"), &mut || {
+                if let Ok(out) = MatMut::new(out, n, d) {
+                    naive::matmul(black_box(a), black_box(b), out);
+                }
+            });
+        }
+        if let Some((row, _)) = memory.split_at_mut_checked(n) {
+            let source = &NUMBERS[..n];
+            let cost = |name, by| Cost { name, shape: (1, n), by, scratch: 0 };
+            if d != 64 {
+                measure(cost("softmax", "kernel"), &mut || {
+                    row.copy_from_slice(source);
+                    softmax(black_box(row), Temperature::ONE);
+                });
+                measure(cost("softmax", "naive"), &mut || {
+                    row.copy_from_slice(source);
+                    naive::softmax(black_box(row));
+                });
+                measure(cost("exp", "kernel"), &mut || {
+                    row.copy_from_slice(source);
+                    exp(black_box(row));
+                });
+            }
+        }
+    }
+    for n in DECODE {
+        let shape = (n, DECODE_COLUMNS);
+        attention("decode step", shape, (1, n, DECODE_COLUMNS), &Attention::new(), memory, &mut measure)?;
+    }
+    Ok(())
+}
+
+fn attention(
+    name: &'static str,
+    shape: (usize, usize),
+    (n_q, n_k, d): (usize, usize, usize),
+    attention: &Attention<'_>,
+    memory: &mut [f32],
+    measure: &mut impl FnMut(Cost, &mut dyn FnMut()),
+) -> Result<(), Error> {
+    let (q, k, v) = (numbers(0, n_q, d)?, numbers(5, n_k, d)?, numbers(9, n_k, d)?);
+    let scratch_len = attention_scratch_len(n_q, n_k, d, d);
+    let Some((out, scratch)) = memory.split_at_mut_checked(n_q * d) else { return Ok(()) };
+    if let Some(scratch) = scratch.get_mut(..scratch_len) {
+        measure(Cost { name, shape, by: "kernel", scratch: scratch_len }, &mut || {
+            let (q, k, v) = black_box((q, k, v));
+            let _ = black_box(
+                MatMut::new(out, n_q, d).and_then(|out| black_box(attention).forward(q, k, v, out, black_box(scratch))),
+            );
+        });
+    }
+    if let Some(scores) = scratch.get_mut(..n_k) {
+        measure(Cost { name, shape, by: "naive", scratch: n_k }, &mut || {
+            let (q, k, v) = black_box((q, k, v));
+            if let Ok(out) = MatMut::new(out, n_q, d) {
+                naive::attention(q, k, v, out, name.starts_with("causal"), black_box(scores));
+            }
+        });
+    }
+    Ok(())
+}

@@ -1,0 +1,93 @@
+//! What an image needs beside its computation: where it begins, where it prints, what it costs.
+
+#[cfg(target_arch = "arm")]
+use cortex_m as _; // brings the critical section
+#[cfg(target_arch = "arm")]
+pub use cortex_m_rt::entry;
+#[cfg(target_arch = "riscv32")]
+use riscv as _; // brings the critical section
+#[cfg(target_arch = "riscv32")]
+pub use riscv_rt::entry;
+pub use semihosting::{print, println, process::exit};
+
+/// Begins an image with a function that returns its exit code, and prints a panic.
+#[macro_export]
+macro_rules! image {
+    ($run:path) => {
+        #[$crate::image::entry]
+        fn main() -> ! {
+            $crate::image::exit($run())
+        }
+
+        #[panic_handler]
+        fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
+            $crate::image::println!("{info}");
+            $crate::image::exit(1)
+        }
+    };
+}
+
+/// The core, as the board's file names it.
+pub const CORE: &str = env!("REGARD_CORE");
+
+/// Counts instructions, where a nanosecond of the emulator is one (`-icount shift=0`).
+pub struct Counter(#[cfg(target_arch = "arm")] cortex_m::peripheral::SYST);
+
+#[cfg(target_arch = "arm")]
+impl Counter {
+    /// The core's timer, which is there once.
+    #[must_use]
+    pub fn take() -> Option<Self> {
+        let mut timer = cortex_m::Peripherals::take()?.SYST;
+        timer.set_clock_source(cortex_m::peripheral::syst::SystClkSource::Core);
+        timer.set_reload(0xff_ffff);
+        timer.clear_current();
+        timer.enable_counter();
+        Some(Self(timer))
+    }
+
+    /// The instructions that `f` takes, to within the hundredth part of a tick of the timer or a thousandth of them all; at
+    /// most 500 million at a time.
+    pub fn count(&mut self, mut f: impl FnMut()) -> u64 {
+        /// Of one tick.
+        const NANOSECONDS: f64 = 1e9 / parse(env!("REGARD_CLOCK")) as f64;
+        let mut rounds = 1;
+        loop {
+            let start = cortex_m::peripheral::SYST::get_current();
+            for _ in 0..rounds {
+                f();
+            }
+            let ticks = start.wrapping_sub(cortex_m::peripheral::SYST::get_current()) & 0xff_ffff;
+            if ticks >= 1000 || rounds >= 100 {
+                return (f64::from(ticks) * NANOSECONDS / f64::from(rounds)) as u64;
+            }
+            rounds = 100;
+        }
+    }
+}
+
+#[cfg(target_arch = "arm")]
+const fn parse(digits: &str) -> u32 {
+    let (mut n, mut rest) = (0, digits.as_bytes());
+    while let [digit, behind @ ..] = rest {
+        n = 10 * n + (*digit - b'0') as u32;
+        rest = behind;
+    }
+    n
+}
+
+#[cfg(target_arch = "riscv32")]
+impl Counter {
+    /// The core's counter of retired instructions.
+    #[must_use]
+    pub fn take() -> Option<Self> {
+        Some(Self())
+    }
+
+    /// The instructions that `f` takes.
+    pub fn count(&mut self, mut f: impl FnMut()) -> u64 {
+        let start = riscv::register::minstret::read64();
+        f();
+        riscv::register::minstret::read64() - start
+    }
+}
