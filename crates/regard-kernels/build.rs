@@ -1,5 +1,5 @@
-//! Says which targets are cores without vectors (`cfg(scalar)`), and whether these have fused multiply-add (`cfg(fused)`): on
-//! stable Rust no `cfg` of their own tells.
+//! Says which targets are cores without vectors (`cfg(scalar)`), and which of these have fused multiply-add (`cfg(fused)`) and
+//! the DSP extension of Cortex-M (`cfg(dsp)`): on stable Rust no `cfg` of their own tells.
 
 use std::env;
 use std::io::{self, Write as _};
@@ -8,14 +8,16 @@ fn main() -> io::Result<()> {
     // The target's name is where the instruction set is spelled out.
     let target = env::var("TARGET").unwrap_or_default();
     let architecture = target.split('-').next().unwrap_or_default();
+    let scalar = ["arm", "thumb", "riscv"].iter().any(|family| architecture.starts_with(family));
     let fused = match architecture.strip_prefix("riscv32").or_else(|| architecture.strip_prefix("riscv64")) {
         Some(extensions) => extensions.contains(['f', 'g']),
         // FPv4-SP and FPv5, which the hard-float ABI promises. (Cortex-R and -A with it may have VFPv3, which lacks VFMA.)
         None => matches!(architecture, "thumbv7em" | "thumbv8m.main") && target.ends_with("eabihf"),
     };
-    let scalar = ["arm", "thumb", "riscv"].iter().any(|family| architecture.starts_with(family));
+    // ARMv7E-M is ARMv7-M with the extension; in ARMv8-M it is each core's choice, which the name does not tell.
+    let dsp = architecture == "thumbv7em";
     let mut cargo = io::stdout();
-    for (name, holds) in [("scalar", scalar), ("fused", scalar && fused)] {
+    for (name, holds) in [("scalar", scalar), ("fused", scalar && fused), ("dsp", dsp)] {
         writeln!(cargo, "cargo::rustc-check-cfg=cfg({name})")?;
         if holds {
             writeln!(cargo, "cargo::rustc-cfg={name}")?;

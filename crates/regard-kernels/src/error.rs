@@ -58,6 +58,15 @@ pub enum Error {
         /// The values that are allowed, in words.
         range: &'static str,
     },
+
+    /// What was asked for is not computed on this kind of number.
+    #[error("{what} is not computed on {numbers}")]
+    Unsupported {
+        /// What was asked for.
+        what: &'static str,
+        /// The kind of number.
+        numbers: &'static str,
+    },
 }
 
 /// `Ok` if `found` is `expected`, else an error that names the tensor.

@@ -15,7 +15,7 @@
 
 use crate::dot::{cosine_equal, dot_equal};
 use crate::matmul::matmul_fixed;
-use crate::{Attention, Error, Mat, MatMut, Stage, Temperature, attention_scratch_len};
+use crate::{Attention, Error, Mat, MatMut, Stage, Temperature, attention_scratch_len, int8};
 
 /// The dot product a·b, as [`crate::dot`].
 ///
@@ -181,4 +181,46 @@ pub fn attention_weights<const N_Q: usize, const N_K: usize, const D_K: usize, c
 ) -> Result<(), Error> {
     const { assert_scratch(SCRATCH, N_Q, N_K, D_K, 0) }
     attention.scores(Stage::Weights, Mat::from(q), Mat::from(k), MatMut::from(out), scratch)
+}
+
+/// Attention on 8-bit integers, as [`int8::Attention::forward`].
+///
+/// A scratch that is too small does not compile. Size it with [`int8::attention_scratch_len`].
+///
+/// # Errors
+/// Only for what the compiler cannot see: a boolean mask of another shape, or an additive one; and for more than 2¹⁵ columns
+/// or 2¹⁷ keys. `out` is then as it was.
+///
+/// ```
+/// use regard_kernels::{Temperature, fixed, int8};
+/// let scales = int8::Scales { query: 0.1, key: 0.1, value: 0.1, output: 0.1 };
+/// let attention = int8::Attention::new(scales, int8::default_scale(2), Temperature::ONE)?;
+/// let mut out = [[0]; 1];
+/// let mut scratch = [0; int8::attention_scratch_len(1, 2, 2, 1)];
+/// fixed::int8_attention(&attention, &[[5, 5]], &[[9, 1], [1, 9]], &[[10], [20]], &mut out, &mut scratch)?;
+/// assert_eq!(out, [[15]]);
+/// # Ok::<(), regard_kernels::Error>(())
+/// ```
+///
+/// ```compile_fail
+/// # use regard_kernels::{Temperature, fixed, int8};
+/// # let scales = int8::Scales { query: 0.1, key: 0.1, value: 0.1, output: 0.1 };
+/// # let attention = int8::Attention::new(scales, int8::default_scale(2), Temperature::ONE).unwrap();
+/// fixed::int8_attention(&attention, &[[5, 5]], &[[9, 1], [1, 9]], &[[10], [20]], &mut [[0]], &mut [0; 3]);
+/// ```
+pub fn int8_attention<const N_Q: usize, const N_K: usize, const D_K: usize, const D_V: usize, const SCRATCH: usize>(
+    attention: &int8::Attention<'_>,
+    q: &[[i8; D_K]; N_Q],
+    k: &[[i8; D_K]; N_K],
+    v: &[[i8; D_V]; N_K],
+    out: &mut [[i8; D_V]; N_Q],
+    scratch: &mut [i32; SCRATCH],
+) -> Result<(), Error> {
+    const {
+        assert!(
+            SCRATCH >= int8::attention_scratch_len(N_Q, N_K, D_K, D_V),
+            "size the scratch with int8::attention_scratch_len(N_Q, N_K, D_K, D_V)"
+        );
+    }
+    attention.forward(Mat::from(q), Mat::from(k), Mat::from(v), MatMut::from(out), scratch)
 }

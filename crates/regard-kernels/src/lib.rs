@@ -11,6 +11,7 @@ mod error;
 mod exp;
 pub mod fixed;
 mod fused;
+pub mod int8;
 mod mask;
 mod matmul;
 pub mod naive;

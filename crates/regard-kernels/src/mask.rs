@@ -199,6 +199,11 @@ impl<'a> Bounds<'a> {
             || self.range(i).end < keys.end
     }
 
+    /// Which keys the boolean mask shows to query `i`.
+    pub(crate) fn allowed(&self, i: usize) -> Option<&'a [bool]> {
+        self.allowed.map(|m| m.row(i))
+    }
+
     pub(crate) fn sees(&self, i: usize, key: usize) -> bool {
         self.range(i).contains(&key)
             && self.allowed.is_none_or(|m| m.row(i).get(key).copied().unwrap_or(true))

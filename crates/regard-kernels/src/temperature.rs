@@ -43,7 +43,7 @@ impl Temperature {
         self.0
     }
 
-    pub(crate) fn is_zero(self) -> bool {
+    pub(crate) const fn is_zero(self) -> bool {
         self.0 < f32::MIN_POSITIVE
     }
 

@@ -4,7 +4,7 @@ use crate::Error;
 
 /// A borrowed row-major matrix: row `i` is `data[i·stride ..][..cols]`.
 ///
-/// `f32` for numbers, `bool` for visibility masks. A plain array is a matrix too:
+/// `f32` for numbers, `i8` for quantized ones, `bool` for visibility masks. A plain array is a matrix too:
 ///
 /// ```
 /// use regard_kernels::Mat;
@@ -148,7 +148,7 @@ impl<'a, T, const R: usize, const C: usize> From<&'a [[T; C]; R]> for Mat<'a, T>
     }
 }
 
-/// A mutable row-major matrix of `f32`: row `i` is `data[i·stride ..][..cols]`.
+/// A mutable row-major matrix, of `f32` or `i8`: row `i` is `data[i·stride ..][..cols]`.
 ///
 /// ```
 /// use regard_kernels::MatMut;
@@ -159,19 +159,19 @@ impl<'a, T, const R: usize, const C: usize> From<&'a [[T; C]; R]> for Mat<'a, T>
 /// # Ok::<(), regard_kernels::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct MatMut<'a> {
-    data: &'a mut [f32],
+pub struct MatMut<'a, T = f32> {
+    data: &'a mut [T],
     rows: usize,
     cols: usize,
     stride: usize,
 }
 
-impl<'a> MatMut<'a> {
+impl<'a, T> MatMut<'a, T> {
     /// A dense `rows` × `cols` matrix over `data`.
     ///
     /// # Errors
     /// [`Error::Slice`] if `data` has fewer than `rows · cols` elements.
-    pub const fn new(data: &'a mut [f32], rows: usize, cols: usize) -> Result<Self, Error> {
+    pub const fn new(data: &'a mut [T], rows: usize, cols: usize) -> Result<Self, Error> {
         Self::strided(data, rows, cols, cols)
     }
 
@@ -179,7 +179,7 @@ impl<'a> MatMut<'a> {
     ///
     /// # Errors
     /// [`Error::Slice`] if the last row ends behind `data`, or if rows would overlap.
-    pub const fn strided(data: &'a mut [f32], rows: usize, cols: usize, stride: usize) -> Result<Self, Error> {
+    pub const fn strided(data: &'a mut [T], rows: usize, cols: usize, stride: usize) -> Result<Self, Error> {
         if fits(rows, cols, stride, data.len()) && (stride >= cols || rows <= 1) {
             Ok(Self { data, rows, cols, stride })
         } else {
@@ -206,13 +206,13 @@ impl<'a> MatMut<'a> {
     }
 
     /// The same matrix, to be read.
-    pub(crate) const fn view(&self) -> Mat<'_> {
+    pub(crate) const fn view(&self) -> Mat<'_, T> {
         Mat { data: self.data, rows: self.rows, cols: self.cols, stride: self.stride }
     }
 
     /// The rows from `row` on.
     #[inline]
-    pub(crate) fn rows_from(&mut self, row: usize) -> MatMut<'_> {
+    pub(crate) fn rows_from(&mut self, row: usize) -> MatMut<'_, T> {
         let rows = self.rows.saturating_sub(row);
         let data = if rows == 0 || self.cols == 0 {
             &mut []
@@ -226,13 +226,13 @@ impl<'a> MatMut<'a> {
         self.stride
     }
 
-    pub(crate) const fn data_mut(&mut self) -> &mut [f32] {
+    pub(crate) const fn data_mut(&mut self) -> &mut [T] {
         self.data
     }
 
     /// Row `i`, or an empty slice where there is none.
     #[inline]
-    pub fn row_mut(&mut self, i: usize) -> &mut [f32] {
+    pub fn row_mut(&mut self, i: usize) -> &mut [T] {
         row_of_mut(self.data, (self.rows, self.cols), self.stride, i)
     }
 }
@@ -240,15 +240,15 @@ impl<'a> MatMut<'a> {
 /// [`MatMut::row_mut`], as [`row_of`].
 #[cfg_attr(target_os = "none", inline(never))]
 #[cfg_attr(not(target_os = "none"), inline)]
-fn row_of_mut(data: &mut [f32], (rows, cols): (usize, usize), stride: usize, i: usize) -> &mut [f32] {
+fn row_of_mut<T>(data: &mut [T], (rows, cols): (usize, usize), stride: usize, i: usize) -> &mut [T] {
     if i >= rows || cols == 0 {
         return &mut [];
     }
     data.get_mut(i * stride..).and_then(|d| d.get_mut(..cols)).unwrap_or_default()
 }
 
-impl<'a, const R: usize, const C: usize> From<&'a mut [[f32; C]; R]> for MatMut<'a> {
-    fn from(rows: &'a mut [[f32; C]; R]) -> Self {
+impl<'a, T, const R: usize, const C: usize> From<&'a mut [[T; C]; R]> for MatMut<'a, T> {
+    fn from(rows: &'a mut [[T; C]; R]) -> Self {
         Self { data: rows.as_flattened_mut(), rows: R, cols: C, stride: C }
     }
 }
@@ -277,7 +277,7 @@ mod tests {
         assert_eq!(m.row(3), &[] as &[f32]);
         let no_columns = Mat::<f32>::strided(&[], 3, 0, usize::MAX).unwrap();
         assert_eq!(no_columns.row(2), &[] as &[f32], "its start would overflow");
-        let mut none = [];
+        let mut none = [0.0; 0];
         assert!(MatMut::strided(&mut none, 3, 0, usize::MAX).unwrap().row_mut(2).is_empty());
     }
 }

@@ -9,6 +9,7 @@
 #[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
 mod avx2;
 mod exp;
+pub(crate) mod int8;
 mod pack;
 #[cfg(not(scalar))]
 mod portable;

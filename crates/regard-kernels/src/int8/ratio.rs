@@ -1,0 +1,65 @@
+//! From a weighted sum of values to an output of 8 bits.
+
+use core::num::NonZeroU32;
+
+use crate::Error;
+
+/// The largest sum of a row's weights: then no sum of 8-bit values, weighted, leaves 32 bits.
+pub(crate) const MOST: u32 = 1 << 24;
+
+/// What one unit of the values is in units of the output: `mantissa` · 2^`exponent`, the mantissa from 2²⁹ to 2³⁰.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ratio {
+    mantissa: u32,
+    exponent: i32,
+}
+
+impl Ratio {
+    pub(crate) const fn new(ratio: f64) -> Result<Self, Error> {
+        // Beyond, all outputs would be 0, or all that are not 0 at the ends of their range.
+        if !(ratio >= 1.0 / 256.0 && ratio < 4096.0) {
+            let range = "at least 1/256 and less than 4096";
+            return Err(Error::Range { name: "the scale of value / that of the output", value: ratio as f32, range });
+        }
+        let (mut mantissa, mut exponent) = (ratio, 0);
+        while mantissa < 536_870_912.0 {
+            mantissa *= 2.0;
+            exponent -= 1;
+        }
+        Ok(Self { mantissa: mantissa as u32, exponent })
+    }
+
+    /// What turns a weighted sum into an output, where the weights' `total` is at most [`MOST`]; 0 turns all into 0.
+    #[inline]
+    pub(crate) fn divided_by(self, total: u32) -> Factor {
+        let zeros = total.leading_zeros();
+        let Some(divisor) = NonZeroU32::new(total << (zeros - 8)) else { return Factor::ZERO };
+        // Long division, in steps of 8 bits: many cores have no instruction for 64.
+        let (mut quotient, mut rest) = (0, self.mantissa);
+        for _ in 0..4 {
+            quotient = (quotient << 8) | (rest / divisor);
+            rest = (rest % divisor) << 8;
+        }
+        // ratio / total = quotient · 2^(exponent − 24 + zeros − 8).
+        Factor { multiplier: quotient as i32, shift: (-self.exponent) as u32 - zeros }
+    }
+}
+
+/// A number to multiply by: `multiplier` · 2^−(32 + `shift`).
+#[derive(Clone, Copy)]
+pub(crate) struct Factor {
+    multiplier: i32,
+    shift: u32,
+}
+
+impl Factor {
+    pub(crate) const ZERO: Self = Self { multiplier: 0, shift: 1 };
+
+    /// The product, rounded to the nearest integer (halves up) of 8 bits.
+    #[inline(always)]
+    pub(crate) fn times(self, sum: i32) -> i8 {
+        let product = ((i64::from(sum) * i64::from(self.multiplier)) >> 32) as i32;
+        let rounded = ((product >> (self.shift - 1)) + 1) >> 1;
+        rounded.clamp(i32::from(i8::MIN), i32::from(i8::MAX)) as i8
+    }
+}

@@ -1,0 +1,212 @@
+//! The rows of an attention on 8-bit integers, in groups: scores, weights, weighted values.
+
+use core::cell::Cell;
+
+use super::exponent::{Exponent, HIDDEN};
+use super::ratio::{Factor, MOST, Ratio};
+use crate::mask::Bounds;
+use crate::simd::int8::{COLUMNS, Fours, GROUP, Queries, Values, query_words, value_words};
+use crate::simd::{Kernel, Simd};
+use crate::{Mat, MatMut};
+
+/// Words for the scores of a group, for its queries and for the values.
+const fn scratch_parts(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> [usize; 3] {
+    let rows = if n_q < GROUP { 1 } else { GROUP };
+    [n_k.next_multiple_of(4).saturating_mul(rows), query_words(rows, d_k), value_words(n_q, n_k, d_v)]
+}
+
+pub(crate) const fn scratch_len(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> usize {
+    let [scores, queries, values] = scratch_parts(n_q, n_k, d_k, d_v);
+    scores.saturating_add(queries).saturating_add(values)
+}
+
+/// All rows. The shapes fit, and `scratch` has [`scratch_len`] words.
+pub(crate) struct Rows<'a> {
+    pub(crate) q: Mat<'a, i8>,
+    pub(crate) k: Mat<'a, i8>,
+    pub(crate) v: Mat<'a, i8>,
+    pub(crate) out: MatMut<'a, i8>,
+    pub(crate) bounds: Bounds<'a>,
+    pub(crate) exponent: Exponent,
+    pub(crate) ratio: Ratio,
+    pub(crate) scratch: &'a mut [i32],
+}
+
+impl Kernel for Rows<'_> {
+    type Output = ();
+
+    /// Compiled for the best vectors of this CPU; the loops are plain ones.
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let Self { q, k, v, out, bounds, exponent, ratio, scratch } = self;
+        let [scores, queries, values] = scratch_parts(q.rows(), k.rows(), k.cols(), v.cols());
+        let (scores, rest) = scratch.split_at_mut_checked(scores).unwrap_or_default();
+        let (queries, rest) = rest.split_at_mut_checked(queries).unwrap_or_default();
+        let values = Values::new(v, rest.get_mut(..values).unwrap_or_default());
+        let mut groups = Groups { q, k, v: values, out, bounds, exponent, ratio, scores, queries };
+        let whole = q.rows() - q.rows() % GROUP;
+        for first in (0..whole).step_by(GROUP) {
+            groups.compute::<S, GROUP>(simd, first);
+        }
+        for row in whole..q.rows() {
+            groups.compute::<S, 1>(simd, row);
+        }
+    }
+}
+
+struct Groups<'a> {
+    q: Mat<'a, i8>,
+    k: Mat<'a, i8>,
+    v: Values<'a>,
+    out: MatMut<'a, i8>,
+    bounds: Bounds<'a>,
+    exponent: Exponent,
+    ratio: Ratio,
+    scores: &'a mut [i32],
+    queries: &'a mut [i32],
+}
+
+impl Groups<'_> {
+    /// The `R` rows from `first` on. The loops are functions of their own, which have all registers to themselves.
+    #[inline(always)]
+    fn compute<S: Simd, const R: usize>(&mut self, simd: S, first: usize) {
+        let keys = self.bounds.range_of_rows(first, R);
+        // Whole words of bytes are read where values are transposed.
+        let start = keys.start & !3;
+        let scores = self.scores.as_chunks_mut::<R>().0;
+        let scores = scores.get_mut(..(keys.end - start).next_multiple_of(4)).unwrap_or_default();
+
+        let queries = Queries::new(core::array::from_fn(|r| self.q.row(first + r)), self.queries);
+        simd.call(Score { queries, k: self.k, start, scores });
+
+        let mut factors = [Factor::ZERO; R];
+        for (r, factor) in factors.iter_mut().enumerate() {
+            hide(&self.bounds, first + r, start, scores, r);
+            *factor = self.ratio.divided_by(simd.call(Weigh { exponent: self.exponent, scores, r }));
+        }
+
+        let weights = scores.as_chunks::<2>().0;
+        let weights = weights.get(..weights.len() / 2).unwrap_or_default();
+        simd.call(Add { values: self.v, weights, start, factors, out: self.out.rows_from(first) });
+    }
+}
+
+/// The scores of `R` queries with the keys from `start` on.
+struct Score<'a, const R: usize> {
+    queries: Queries<'a, R>,
+    k: Mat<'a, i8>,
+    start: usize,
+    scores: &'a mut [[i32; R]],
+}
+
+impl<const R: usize> Kernel for Score<'_, R> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _simd: S) {
+        // What lies behind the last key is hidden, whatever it is.
+        let mut rest = self.k.rows_from(self.start, usize::MAX).data();
+        for scores in self.scores {
+            self.queries.dots(rest.get(..self.k.cols()).unwrap_or_default(), scores);
+            rest = rest.get(self.k.stride()..).unwrap_or_default();
+        }
+    }
+}
+
+/// The outputs of `R` rows, the first of `out`.
+struct Add<'a, const R: usize> {
+    values: Values<'a>,
+    weights: &'a [Fours<R>],
+    start: usize,
+    factors: [Factor; R],
+    out: MatMut<'a, i8>,
+}
+
+impl<const R: usize> Kernel for Add<'_, R> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(mut self, _simd: S) {
+        let mut sums = [[0; COLUMNS]; R];
+        for col in (0..self.out.cols()).step_by(COLUMNS) {
+            self.values.weigh(self.weights, self.start, col, &mut sums);
+            for (r, (sums, factor)) in sums.iter().zip(self.factors).enumerate() {
+                let out = self.out.row_mut(r).get_mut(col..).unwrap_or_default();
+                for (out, sum) in out.iter_mut().zip(sums) {
+                    *out = factor.times(*sum);
+                }
+            }
+        }
+    }
+}
+
+/// Hides what query `row` may not see of the keys from `first` on, whose scores are those numbered `r`.
+#[inline(always)]
+fn hide<const R: usize>(bounds: &Bounds<'_>, row: usize, first: usize, scores: &mut [[i32; R]], r: usize) {
+    let range = bounds.range(row);
+    let (before, behind) = (range.start.saturating_sub(first), range.end.saturating_sub(first));
+    for scores in scores.get_mut(..before).unwrap_or_default() {
+        scores[r] = HIDDEN;
+    }
+    for scores in scores.get_mut(behind..).unwrap_or_default() {
+        scores[r] = HIDDEN;
+    }
+    if let Some(allowed) = bounds.allowed(row) {
+        for (scores, allowed) in scores.iter_mut().zip(allowed.get(first..).unwrap_or_default()) {
+            if !allowed {
+                scores[r] = HIDDEN;
+            }
+        }
+    }
+}
+
+/// Turns the scores numbered `r` into weights, two in a word, and returns their total, at most [`MOST`].
+struct Weigh<'a, const R: usize> {
+    exponent: Exponent,
+    scores: &'a mut [[i32; R]],
+    r: usize,
+}
+
+impl<const R: usize> Kernel for Weigh<'_, R> {
+    type Output = u32;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _simd: S) -> u32 {
+        let Self { exponent, scores, r } = self;
+        let r = r.min(R - 1); // tells the compiler that it is one of them
+        let mut max = HIDDEN;
+        for scores in &*scores {
+            max = max.max(scores[r]);
+        }
+        // Where nothing is seen, any number keeps HIDDEN far away: no weight.
+        let max = if max == HIDDEN { 0 } else { max };
+
+        // Weights take half of the scores' room: what is written lies before what is still to be read.
+        let cells = Cell::from_mut(scores.as_flattened_mut()).as_slice_of_cells().as_chunks::<R>().0;
+        let (scores, weights) = (cells.as_chunks::<4>().0, cells.as_chunks::<2>().0);
+        let mut total = 0;
+        for (scores, fours) in scores.iter().zip(weights) {
+            // Each pair is written before the next is read, which leaves registers for the constants.
+            for (i, pair) in fours.iter().enumerate() {
+                let low = exponent.weight(max.wrapping_sub(scores[i][r].get()) as u32);
+                let high = exponent.weight(max.wrapping_sub(scores[i + 2][r].get()) as u32);
+                total += low + high;
+                pair[r].set((low | (high << 16)) as i32);
+            }
+        }
+
+        // At most half a weight is rounded up, so half of MOST is safe for as many keys.
+        let excess = (MOST / 2).leading_zeros().saturating_sub(total.leading_zeros());
+        if excess > 0 {
+            total = 0;
+            for pair in weights.iter().take(scores.len()).flatten() {
+                let both = pair[r].get() as u32;
+                let (low, high) = (((both & 0xffff) >> (excess - 1)) + 1, (both >> 16 >> (excess - 1)) + 1);
+                let (low, high) = (low >> 1, high >> 1);
+                total += low + high;
+                pair[r].set((low | (high << 16)) as i32);
+            }
+        }
+        total
+    }
+}

@@ -1,0 +1,22 @@
+//! The inner loops of attention on 8-bit integers. Sums of integers are exact, so every tier gives the same bits in
+//! whatever order it adds.
+
+#[cfg(dsp)]
+mod dsp;
+#[cfg(not(dsp))]
+mod plain;
+
+#[cfg(dsp)]
+pub(crate) use self::dsp::{Queries, Values, query_words, value_words};
+#[cfg(not(dsp))]
+pub(crate) use self::plain::{Queries, Values, query_words, value_words};
+
+/// Queries that share what is read of keys and values.
+pub(crate) const GROUP: usize = 4;
+
+/// Columns of values that are weighed at once.
+pub(crate) const COLUMNS: usize = 16;
+
+/// Four 16-bit numbers for each of `R` rows, two a word: the even ones, then the odd ones, the earlier in the lower half.
+/// In this order SXTB16 takes four bytes of a word apart.
+pub(crate) type Fours<const R: usize> = [[i32; R]; 2];
