@@ -31,13 +31,19 @@ fn main() -> Result<(), Box<dyn Error>> {
         {
             writeln!(layout, "REGION_ALIAS(\"REGION_{section}\", {memory});")?;
         }
-        writeln!(cargo, "cargo::rustc-link-arg-bins=-Tmemory.x")?;
+        link_with(&mut cargo, "memory.x")?;
     }
     let out = PathBuf::from(env::var("OUT_DIR")?);
     fs::write(out.join("memory.x"), layout)?;
     writeln!(cargo, "cargo::rustc-link-search={}", out.display())?;
-    writeln!(cargo, "cargo::rustc-link-arg-bins=-Tlink.x")?;
+    link_with(&mut cargo, "link.x")?;
     writeln!(cargo, "cargo::rustc-env=REGARD_CORE={}", fact("core")?)?;
     writeln!(cargo, "cargo::rustc-env=REGARD_CLOCK={}", fact("clock")?)?;
     Ok(())
+}
+
+/// Images are built of `src/bin` and of `examples`.
+fn link_with(cargo: &mut io::Stdout, script: &str) -> io::Result<()> {
+    writeln!(cargo, "cargo::rustc-link-arg-bins=-T{script}")?;
+    writeln!(cargo, "cargo::rustc-link-arg-examples=-T{script}")
 }

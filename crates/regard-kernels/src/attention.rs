@@ -78,6 +78,24 @@ pub const fn attention_scratch_len(n_q: usize, n_k: usize, d_k: usize, d_v: usiz
         .saturating_add(ALIGNMENT - 1)
 }
 
+/// Bytes of RAM of one attention in `f32`: query \[n_q, d_k\], key \[n_k, d_k\], value \[n_k, d_v\], output \[n_q, d_v\] and
+/// the [scratch memory](attention_scratch_len). 4·(n_q·d_k + n_k·d_k + n_k·d_v + n_q·d_v) and what the scratch takes.
+///
+/// ```
+/// // That these shapes fit into 64 KiB is said where they are chosen, and checked by the compiler.
+/// const _: () = assert!(regard_kernels::attention_bytes(64, 64, 32, 32) <= 64 * 1024);
+/// ```
+#[must_use]
+pub const fn attention_bytes(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> usize {
+    let scratch = attention_scratch_len(n_q, n_k, d_k, d_v);
+    tensor_elements(n_q, n_k, d_k, d_v).saturating_add(scratch).saturating_mul(size_of::<f32>())
+}
+
+/// Elements of query, key, value and output together.
+pub(crate) const fn tensor_elements(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> usize {
+    n_q.saturating_add(n_k).saturating_mul(d_k.saturating_add(d_v))
+}
+
 /// The elements of a cache line.
 const ALIGNMENT: usize = 16;
 

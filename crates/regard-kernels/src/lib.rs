@@ -11,6 +11,7 @@ mod error;
 mod exp;
 pub mod fixed;
 mod fused;
+pub mod guide;
 pub mod int8;
 mod mask;
 mod matmul;
@@ -22,7 +23,7 @@ mod softmax;
 mod temperature;
 mod view;
 
-pub use self::attention::{Attention, Stage, attention_scratch_len};
+pub use self::attention::{Attention, Stage, attention_bytes, attention_scratch_len};
 pub use self::dot::{cosine_similarity, dot, norm};
 pub use self::error::Error;
 pub use self::exp::exp;

@@ -53,6 +53,7 @@ use self::exponent::Exponent;
 use self::quantize::check_scale;
 use self::ratio::Ratio;
 use self::rows::{Rows, scratch_len};
+use crate::attention::tensor_elements;
 use crate::error::{Error, check_shape};
 use crate::mask::Bounds;
 use crate::simd::dispatch;
@@ -189,6 +190,18 @@ fn check_most(name: &'static str, found: usize, most: usize, range: &'static str
 #[must_use]
 pub const fn attention_scratch_len(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> usize {
     scratch_len(n_q, n_k, d_k, d_v)
+}
+
+/// Bytes of RAM of one attention on 8-bit integers: query \[n_q, d_k\], key \[n_k, d_k\], value \[n_k, d_v\], output
+/// \[n_q, d_v\], a byte an element, and 4 for each of the [scratch memory](attention_scratch_len).
+///
+/// ```
+/// const _: () = assert!(regard_kernels::int8::attention_bytes(64, 64, 32, 32) <= 20 * 1024);
+/// ```
+#[must_use]
+pub const fn attention_bytes(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> usize {
+    let scratch = attention_scratch_len(n_q, n_k, d_k, d_v).saturating_mul(size_of::<i32>());
+    tensor_elements(n_q, n_k, d_k, d_v).saturating_add(scratch)
 }
 
 /// 1/√d_k; 1 for vectors without elements, whose dot products are all 0.
