@@ -78,8 +78,10 @@ pub const fn attention_scratch_len(n_q: usize, n_k: usize, d_k: usize, d_v: usiz
         .saturating_add(ALIGNMENT - 1)
 }
 
-/// Bytes of RAM of one attention in `f32`: query \[n_q, d_k\], key \[n_k, d_k\], value \[n_k, d_v\], output \[n_q, d_v\] and
-/// the [scratch memory](attention_scratch_len). 4·(n_q·d_k + n_k·d_k + n_k·d_v + n_q·d_v) and what the scratch takes.
+/// Bytes of RAM of one attention in `f32`.
+///
+/// Query \[n_q, d_k\], key \[n_k, d_k\], value \[n_k, d_v\], output \[n_q, d_v\] and the
+/// [scratch memory](attention_scratch_len): 4·(n_q + n_k)·(d_k + d_v) and what the scratch takes.
 ///
 /// ```
 /// // That these shapes fit into 64 KiB is said where they are chosen, and checked by the compiler.

@@ -192,8 +192,10 @@ pub const fn attention_scratch_len(n_q: usize, n_k: usize, d_k: usize, d_v: usiz
     scratch_len(n_q, n_k, d_k, d_v)
 }
 
-/// Bytes of RAM of one attention on 8-bit integers: query \[n_q, d_k\], key \[n_k, d_k\], value \[n_k, d_v\], output
-/// \[n_q, d_v\], a byte an element, and 4 for each of the [scratch memory](attention_scratch_len).
+/// Bytes of RAM of one attention on 8-bit integers.
+///
+/// Query \[n_q, d_k\], key \[n_k, d_k\], value \[n_k, d_v\] and output \[n_q, d_v\], a byte an element, and 4 bytes for each of
+/// the [scratch memory](attention_scratch_len).
 ///
 /// ```
 /// const _: () = assert!(regard_kernels::int8::attention_bytes(64, 64, 32, 32) <= 20 * 1024);
