@@ -9,5 +9,5 @@ fn the_guide_shows_the_example() {
     let [_, snippet, _] = snippet[..] else { panic!("two marks are expected") };
     let snippet: String =
         snippet.lines().map(|line| line.strip_prefix("    ").unwrap_or(line).to_owned() + "\n").collect();
-    assert!(GUIDE.contains(&format!("```ignore\n{snippet}```")), "copy it into guide.md:\n{snippet}");
+    assert!(GUIDE.contains(&format!("```ignore\n{snippet}\n```")), "copy it into guide.md:\n{snippet}");
 }
