@@ -5,9 +5,9 @@ const EXAMPLE: &str = include_str!("../examples/embassy.rs");
 
 #[test]
 fn the_guide_shows_the_example() {
-    let snippet: Vec<_> = EXAMPLE.split("    // [guide]\n").collect();
-    let [_, snippet, _] = snippet[..] else { panic!("two marks are expected") };
-    let snippet: String =
-        snippet.lines().map(|line| line.strip_prefix("    ").unwrap_or(line).to_owned() + "\n").collect();
+    let parts: Vec<_> = EXAMPLE.split("    // [guide]\n").collect();
+    let [_, snippet, _] = parts[..] else { panic!("two marks are expected") };
+    let lines: Vec<_> = snippet.lines().map(|line| line.strip_prefix("    ").unwrap_or(line)).collect();
+    let snippet = lines.join("\n");
     assert!(GUIDE.contains(&format!("```ignore\n{snippet}\n```")), "copy it into guide.md:\n{snippet}");
 }
