@@ -75,11 +75,19 @@ pub fn run(memory: &mut [f32], line: &mut impl FnMut(&str, &[f32])) -> Result<()
     attention_scores(line)?;
     vectors(memory, line)?;
     products(memory, line)?;
+    attentions(memory, line)?;
+    hidden_values(memory, line)?;
+    grouped_queries(memory, line)?;
+    decoding(memory, line)
+}
+
+/// Apart, because the smallest board has no room on its stack for the cases beside others.
+#[inline(never)]
+fn attentions(memory: &mut [f32], line: &mut impl FnMut(&str, &[f32])) -> Result<(), Error> {
     for case in cases()? {
         case.run(memory, line)?;
     }
-    grouped_queries(memory, line)?;
-    decoding(memory, line)
+    Ok(())
 }
 
 /// The worked example whose queries and keys are given.
@@ -107,7 +115,29 @@ fn vectors(memory: &mut [f32], line: &mut impl FnMut(&str, &[f32])) -> Result<()
     }
     exp(row);
     line("exp", row);
+    limits(line);
     Ok(())
+}
+
+/// Where exponentials leave the range of numbers. What is NaN there has other bits from processor to processor.
+#[inline(never)]
+fn limits(line: &mut impl FnMut(&str, &[f32])) {
+    const INF: f32 = f32::INFINITY;
+    let ends =
+        [INF, -INF, 0.0, -0.0, 86.99, 87.01, 88.72, 88.73, -86.99, -87.01, -87.34, -103.9, -104.1, 1e30, -1e30, 1e-40];
+    let mut x = ends;
+    exp(&mut x);
+    line("exp at its ends", &x);
+    let mut x = [-INF, 1.0, -1e30, -86.0, -87.0, f32::MAX, -INF, 3.0];
+    for (name, row) in [("softmax of ∞", &mut [1.0, INF, -INF, INF][..]), ("softmax at its ends", &mut x[..])] {
+        softmax(row, Temperature::ONE);
+        line(name, row);
+    }
+    let (mut x, mut y) = ([1.0, f32::NAN, -200.0], [1.0, f32::NAN, -200.0]);
+    exp(&mut x);
+    softmax(&mut y, Temperature::ONE);
+    let nan = [x, y].map(|x| x.map(|x| f32::from(u8::from(x.is_nan()))));
+    line("exp and softmax of NaN", nan.as_flattened());
 }
 
 fn products(memory: &mut [f32], line: &mut impl FnMut(&str, &[f32])) -> Result<(), Error> {
@@ -133,6 +163,31 @@ impl Case {
         line(self.name, log_sum_exp);
         Ok(())
     }
+}
+
+/// Values of hidden keys that are no numbers, in both tiles of keys.
+#[inline(never)]
+fn hidden_values(memory: &mut [f32], line: &mut impl FnMut(&str, &[f32])) -> Result<(), Error> {
+    const N_Q: usize = 7;
+    const N_K: usize = 300;
+    const D_K: usize = 4;
+    const D_V: usize = 3;
+    static SEEN: [bool; N_K] = {
+        let mut seen = [true; N_K];
+        seen[100] = false;
+        seen
+    };
+    let (v, rest) = memory.split_at_mut_checked(N_K * D_V).unwrap_or_default();
+    let (out, scratch) = rest.split_at_mut_checked(N_Q * D_V).unwrap_or_default();
+    v.copy_from_slice(&NUMBERS[1700..1700 + N_K * D_V]);
+    for (key, value) in [(100, f32::INFINITY), (270, f32::NAN)] {
+        v[key * D_V + 1] = value;
+    }
+    let mask = Mask::NONE.allowed(Mat::strided(&SEEN, N_Q, N_K, 0)?).causal(Position::Offset(260));
+    let (q, k) = (numbers(3, N_Q, D_K)?, numbers(900, N_K, D_K)?);
+    PLAIN.mask(mask).forward(q, k, Mat::new(v, N_K, D_V)?, MatMut::new(out, N_Q, D_V)?, scratch)?;
+    line("hidden values", out);
+    Ok(())
 }
 
 /// Four heads of queries, two of keys and values, side by side.

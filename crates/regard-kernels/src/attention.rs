@@ -4,7 +4,7 @@ use crate::error::{Error, check_len, check_shape};
 use crate::fused::{Fused, Softmax, Values, packed_values};
 use crate::mask::Bounds;
 use crate::scores::{BLOCK, Block, Scores, Sink, Softcap, Steps, TILE};
-use crate::simd::{Kernel, LANES, NARROW, Panel, Simd, dispatch};
+use crate::simd::{Kernel, LANES, NARROW, Panel, Simd, dispatch, sqrt};
 use crate::small::{FixedSmall, Small};
 use crate::softmax::softmax_row;
 use crate::{Mask, Mat, MatMut, Temperature};
@@ -206,7 +206,7 @@ impl<'a> Attention<'a> {
         let folded = self.folded(q.cols());
         let (steps, factor) = match folded {
             Some(factor) => (Steps::default(), factor),
-            None => (Steps { scale: Some(self.scale_for(q.cols())), softcap: self.softcap }, self.temperature.factor()),
+            None => (Steps::new(self.scale_for(q.cols()), self.softcap), self.temperature.factor()),
         };
         let bounds = Bounds::new(&self.mask, q.rows(), k.rows());
         if folded.is_some() && Small::fits(k.rows(), v.cols()) && !bounds.may_hide(0, q.rows(), &(0..k.rows())) {
@@ -214,10 +214,15 @@ impl<'a> Attention<'a> {
             return Ok(());
         }
         let (max, sum) = stats.split_at_mut_checked(q.rows()).unwrap_or_default();
-        let softmax = Softmax { temperature: self.temperature, factor, max, sum };
+        let prepare = self.temperature.preparation();
+        let softmax = Softmax { temperature: self.temperature, factor, prepare, max, sum };
         let scores = Scores { q, k, steps, bounds, panels, tile };
         let values = Values { v, packed: values, keys: 0..0, finite: None };
-        dispatch(Fused { scores, values, out, softmax, log_sum_exp });
+        let mut fused = Fused { scores, values, out, softmax };
+        fuse(&mut fused);
+        if let Some(out) = log_sum_exp {
+            fused.softmax.log_sum_exp(out);
+        }
         Ok(())
     }
 
@@ -259,7 +264,7 @@ impl<'a> Attention<'a> {
         check_shape("the scores", out.shape(), (q.rows(), k.rows()), "queries × keys")?;
         let Parts { tile, panels, .. } = Parts::of(scratch, q.rows(), k.shape(), 0)?;
         let softcap = self.softcap.filter(|_| stage != Stage::Raw);
-        let steps = Steps { scale: Some(self.scale_for(q.cols())), softcap };
+        let steps = Steps::new(self.scale_for(q.cols()), softcap);
         let mask = if matches!(stage, Stage::Raw | Stage::Softcapped) { Mask::NONE } else { self.mask };
         let bounds = Bounds::new(&mask, q.rows(), k.rows());
         let softmax = (stage == Stage::Weights).then_some(self.temperature);
@@ -275,7 +280,8 @@ impl<'a> Attention<'a> {
         let folds = self.softcap.is_none()
             && !self.mask.has_bias()
             && self.temperature.is_moderate()
-            && FOLDED.contains(&factor);
+            // 1/√d_k always is; said so, it is known before the program runs.
+            && (self.scale.is_none() && self.temperature == Temperature::ONE || FOLDED.contains(&factor));
         folds.then_some(factor)
     }
 
@@ -307,6 +313,13 @@ impl<'a> Attention<'a> {
             _ => Ok(()),
         }
     }
+}
+
+/// On bare metal a function of its own, which all shapes share.
+#[cfg_attr(target_os = "none", inline(never))]
+#[cfg_attr(not(target_os = "none"), inline(always))]
+fn fuse(fused: &mut Fused<'_>) {
+    dispatch(fused);
 }
 
 /// What the softmax can multiply by in place of scale and temperature: positive, so that the largest dot product has the
@@ -352,7 +365,7 @@ type Result<T, E = Error> = core::result::Result<T, E>;
 /// 1/√d_k; 1 for vectors without elements, whose dot products are all 0.
 #[inline]
 fn default_scale(d_k: usize) -> f32 {
-    if d_k == 0 { 1.0 } else { 1.0 / libm::sqrtf(d_k as f32) }
+    if d_k == 0 { 1.0 } else { 1.0 / sqrt(d_k as f32) }
 }
 
 /// The scores, whole.

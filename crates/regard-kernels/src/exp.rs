@@ -1,4 +1,4 @@
-use crate::simd::{Kernel, Lanes, Map, Simd, dispatch, exp as exp_of_lanes};
+use crate::simd::{Exp, Kernel, Simd, dispatch};
 
 /// eˣ of every element, in place: within 1 ULP for every `f32`, subnormal results included.
 ///
@@ -10,21 +10,14 @@ use crate::simd::{Kernel, Lanes, Map, Simd, dispatch, exp as exp_of_lanes};
 /// assert_eq!(x, [1.0, core::f32::consts::E, 0.0, f32::INFINITY]);
 /// ```
 pub fn exp(x: &mut [f32]) {
-    struct Exp<'a>(&'a mut [f32]);
-    impl Kernel for Exp<'_> {
+    struct Exponentials<'a>(&'a mut [f32]);
+    impl Kernel for Exponentials<'_> {
         type Output = ();
 
         #[inline(always)]
         fn run<S: Simd>(self, simd: S) {
-            simd.map(self.0, &EToThe);
+            simd.map(self.0, &Exp);
         }
     }
-    struct EToThe;
-    impl Map for EToThe {
-        #[inline(always)]
-        fn of<L: Lanes>(&self, lanes: L, x: L::V) -> L::V {
-            exp_of_lanes(lanes, x)
-        }
-    }
-    dispatch(Exp(x));
+    dispatch(Exponentials(x));
 }

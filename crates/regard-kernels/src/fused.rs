@@ -6,8 +6,10 @@ use core::ops::Range;
 use crate::mask::Bounds;
 
 use crate::scores::{Block, Group, Scores, Sink, TILE, for_runs};
-use crate::simd::{Add, Continue, Kernel, LANES, NARROW, Panel, Panels, Set, Simd, multiply, pack_columns, with_rows};
-use crate::softmax::{Weigher, divide, log_sum_exp, scale_row};
+use crate::simd::{
+    Continue, Kernel, LANES, NARROW, Panel, Panels, Simd, dispatch, multiply, multiply_or_add, pack_columns, with_rows,
+};
+use crate::softmax::{divide, log_sum_exp, scale_row, weigh_by_2, weight_by_2};
 use crate::{Mat, MatMut, Temperature};
 
 /// Queries from which on it pays to copy the values of a tile into panels of 16 columns: a row of V may be a whole page
@@ -34,7 +36,6 @@ pub(crate) struct Fused<'a> {
     pub(crate) values: Values<'a>,
     pub(crate) out: MatMut<'a>,
     pub(crate) softmax: Softmax<'a>,
-    pub(crate) log_sum_exp: Option<&'a mut [f32]>,
 }
 
 /// What the weights are made by, and what has come of it so far.
@@ -42,10 +43,21 @@ pub(crate) struct Softmax<'a> {
     pub(crate) temperature: Temperature,
     /// What score differences are multiplied by before e is raised to them.
     pub(crate) factor: f32,
+    /// [`Temperature::prepare`], if it does anything.
+    pub(crate) prepare: Option<fn(Temperature, &mut [f32])>,
     /// Each query's reference: its largest score so far, or up to [`SLACK`] below.
     pub(crate) max: &'a mut [f32],
     /// Each query's sum of weights so far.
     pub(crate) sum: &'a mut [f32],
+}
+
+impl Softmax<'_> {
+    /// Of each query, once all keys have been seen.
+    pub(crate) fn log_sum_exp(&self, out: &mut [f32]) {
+        for ((out, max), sum) in out.iter_mut().zip(self.max.iter()).zip(self.sum.iter()) {
+            *out = log_sum_exp(*max, *sum, self.factor, self.temperature);
+        }
+    }
 }
 
 /// The values.
@@ -59,29 +71,24 @@ pub(crate) struct Values<'a> {
     pub(crate) finite: Option<bool>,
 }
 
-struct Online<'o, 'a> {
+pub(crate) struct Online<'o, 'a> {
     values: &'o mut Values<'a>,
     out: &'o mut MatMut<'a>,
     softmax: &'o mut Softmax<'a>,
 }
 
-impl Kernel for Fused<'_> {
+/// By reference: moving it would be a call of memcpy.
+impl Kernel for &mut Fused<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn run<S: Simd>(mut self, simd: S) {
+    fn run<S: Simd>(self, simd: S) {
         self.softmax.max.fill(f32::NEG_INFINITY);
-        self.softmax.sum.fill(0.0);
-        let Self { scores, values, out, softmax, log_sum_exp: _ } = &mut self;
+        self.softmax.sum.fill(-0.0); // what adding does not change; and no call of memset is made of it
+        let Fused { scores, values, out, softmax } = self;
         scores.run(simd, &mut Online { values, out, softmax });
-        for (i, sum) in self.softmax.sum.iter().enumerate() {
-            divide(simd, self.out.row_mut(i), *sum);
-        }
-        if let Some(l) = self.log_sum_exp {
-            let Softmax { max, sum, factor, temperature } = self.softmax;
-            for ((l, max), sum) in l.iter_mut().zip(max).zip(sum) {
-                *l = log_sum_exp(*max, *sum, factor, temperature);
-            }
+        for (i, sum) in softmax.sum.iter().enumerate() {
+            divide(simd, out.row_mut(i), *sum);
         }
     }
 }
@@ -136,25 +143,29 @@ impl Kernel for Weigh<'_, '_, '_> {
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
         let Self { groups, start, scores, softmax, out } = self;
-        let Softmax { temperature, factor, max, sum } = softmax;
+        let Softmax { temperature, factor, prepare, max, sum } = softmax;
         let factor = *factor * core::f32::consts::LOG2_E;
         let slack = if temperature.is_zero() { 0.0 } else { SLACK };
         for group in groups {
             for row in group.row..group.row + group.rows {
                 let scores = scores.row_mut(row - start).get_mut(group.lanes()).unwrap_or_default();
                 let (Some(reference), Some(sum)) = (max.get_mut(row), sum.get_mut(row)) else { return };
-                temperature.prepare(scores);
+                if !S::NARROW {
+                    temperature.prepare(scores);
+                } else if let Some(prepare) = prepare {
+                    prepare(*temperature, scores);
+                }
                 let scores = scores.as_chunks_mut().0;
                 let max = simd.max_of(scores);
                 if (max - *reference) * factor > slack {
                     if *sum != 0.0 {
-                        let rescale = Weigher::new(max, factor, *temperature).weight_by_2(simd, *reference);
+                        let rescale = weight_by_2(simd, *reference, max, factor, *temperature);
                         *sum *= rescale;
                         scale_row(simd, out.row_mut(row), rescale);
                     }
                     *reference = max;
                 }
-                *sum += Weigher::new(*reference, factor, *temperature).weigh_by_2(simd, scores);
+                *sum += weigh_by_2(simd, scores, *reference, factor, *temperature);
             }
         }
     }
@@ -193,19 +204,55 @@ impl Online<'_, '_> {
     ) {
         let keys = group.end - group.first;
         let weights = weights.block(0, weights.rows(), group.first, keys);
-        let mut out = self.out.rows_from(group.row);
-        if !group.hides || self.values.is_finite(simd) {
+        let is_plain = if S::NARROW {
+            !group.hides || !bounds.add_seen(self, weights, group)
+        } else {
+            !group.hides || self.values.is_finite(simd)
+        };
+        if is_plain {
+            let mut out = self.out.rows_from(group.row);
             let values = self.values.panels(col, group.first, keys);
-            if group.begins {
-                multiply::<S, Set, R, P>(simd, weights, values, &mut out, col);
-            } else {
-                multiply::<S, Add, R, P>(simd, weights, values, &mut out, col);
-            }
+            multiply_or_add::<S, R, P>(simd, weights, values, &mut out, col, group.begins);
             return;
         }
-        let columns = if S::NARROW { self.values.v.cols() } else { col + P * LANES };
-        for col in (col..columns).step_by(P * LANES) {
+        if !S::NARROW {
             self.add_seen::<S, P>(simd, weights, group, bounds, col);
+        }
+    }
+
+    /// As [`add_seen`](Self::add_seen), for all columns, where the values are not all finite: whether they are not.
+    pub(crate) fn add_seen_unless_finite(&mut self, weights: Mat<'_>, group: &Group, bounds: &Bounds<'_>) -> bool {
+        struct OneByOne<'w, 'o, 'a>(&'w mut Online<'o, 'a>, Mat<'w>, &'w Group, &'w Bounds<'w>);
+        impl Kernel for OneByOne<'_, '_, '_> {
+            type Output = bool;
+
+            #[inline(always)]
+            fn run<S: Simd>(self, simd: S) -> bool {
+                let Self(online, weights, group, bounds) = self;
+                let finite = online.values.is_finite(simd);
+                if !finite {
+                    online.add_seen_one_by_one(simd, weights, group, bounds);
+                }
+                !finite
+            }
+        }
+        dispatch(OneByOne(self, weights, group, bounds))
+    }
+
+    /// In little code: no number is beside others here.
+    #[inline(always)]
+    fn add_seen_one_by_one<S: Simd>(&mut self, simd: S, weights: Mat<'_>, group: &Group, bounds: &Bounds<'_>) {
+        for r in 0..weights.rows() {
+            for (col, out) in self.out.row_mut(group.row + r).iter_mut().enumerate() {
+                let mut sum = 0.0;
+                for (key, weight) in (self.values.keys.start + group.first..).zip(weights.row(r)) {
+                    if bounds.sees(group.row + r, key) {
+                        let value = self.values.v.row(key).get(col).copied().unwrap_or_default();
+                        sum = simd.mul_add_one(*weight, value, sum);
+                    }
+                }
+                *out = if group.begins { sum } else { *out + sum };
+            }
         }
     }
 
@@ -240,7 +287,7 @@ impl Online<'_, '_> {
 impl Values<'_> {
     #[inline(always)]
     fn begin<S: Simd>(&mut self, simd: S, keys: Range<usize>) {
-        if !self.packed.is_empty() {
+        if !S::NARROW && !self.packed.is_empty() {
             let v = self.v.rows_from(keys.start, keys.len());
             let (in_place, depth) = (self.in_place(), self.depth());
             pack_columns(simd, v, in_place * LANES, self.packed, depth);
@@ -264,7 +311,7 @@ impl Values<'_> {
     /// Of the panels that column `col` begins: `keys` rows from key `first` of the tile on.
     #[inline(always)]
     fn panels(&self, col: usize, first: usize, keys: usize) -> Panels<'_> {
-        let (in_place, depth) = (self.in_place(), self.depth());
+        let (in_place, depth) = if NARROW { (usize::MAX, 0) } else { (self.in_place(), self.depth()) };
         if col / LANES < in_place {
             Panels::in_place(self.v.block(self.keys.start + first, keys, col, self.v.cols()))
         } else {

@@ -2,6 +2,9 @@ use core::ops::Range;
 
 use crate::Mat;
 use crate::error::{Error, check_shape};
+use crate::fused::Online;
+use crate::scores::Group;
+use crate::simd::NARROW;
 
 /// Where query 0 stands among the keys; query i stands i places further on. Causal and window masks go by it.
 ///
@@ -42,16 +45,54 @@ pub struct Mask<'a> {
     key_len: Option<usize>,
     allowed: Option<Mat<'a, bool>>,
     bias: Option<Mat<'a>>,
+    hiding: Option<&'static Hiding>,
+}
+
+/// What every mask needs, and [`Mask::NONE`] does not: where code is counted, it is called from this table alone, so that a
+/// program that never masks need not link it.
+#[derive(Debug)]
+struct Hiding {
+    check: fn(&Mask<'_>, usize, usize) -> Result<(), Error>,
+    bounds: for<'a> fn(&Mask<'a>, usize, usize) -> Bounds<'a>,
+    range: fn(&Bounds<'_>, usize) -> Range<usize>,
+    sees: fn(&Bounds<'_>, usize, usize) -> bool,
+    apply: fn(&Bounds<'_>, usize, usize, &mut [f32]),
+    may_hide: fn(&Bounds<'_>, usize, usize, &Range<usize>) -> bool,
+    add_seen: fn(&mut Online<'_, '_>, Mat<'_>, &Group, &Bounds<'_>) -> bool,
+}
+
+static HIDING: Hiding = Hiding {
+    check: |mask, n_q, n_k| mask.check_parts(n_q, n_k),
+    bounds: |mask, n_q, n_k| Bounds::of(mask, n_q, n_k),
+    range: |bounds, i| bounds.range_of(i),
+    sees: |bounds, i, key| bounds.sees_by_parts(i, key),
+    apply: |bounds, i, key, scores| bounds.apply_parts(i, key, scores),
+    may_hide: |bounds, i, rows, keys| bounds.may_hide_by_parts(i, rows, keys),
+    add_seen: |online, weights, group, bounds| online.add_seen_unless_finite(weights, group, bounds),
+};
+
+/// The functions that a mask is applied by. Where code is not counted, they are known to the compiler.
+macro_rules! hiding {
+    ($self:expr, $field:ident, $function:path, ($($argument:expr),*), none: $none:expr) => {
+        if !NARROW {
+            $function($($argument),*)
+        } else if let Some(hiding) = $self.hiding {
+            (hiding.$field)($($argument),*)
+        } else {
+            $none
+        }
+    };
 }
 
 impl<'a> Mask<'a> {
     /// Every query sees every key.
-    pub const NONE: Self = Self { causal: None, window: None, key_len: None, allowed: None, bias: None };
+    pub const NONE: Self = Self { causal: None, window: None, key_len: None, allowed: None, bias: None, hiding: None };
 
     /// A query sees no key to the right of where it stands.
     #[must_use]
     pub const fn causal(mut self, position: Position) -> Self {
         self.causal = Some(position);
+        self.hiding = Some(&HIDING);
         self
     }
 
@@ -59,6 +100,7 @@ impl<'a> Mask<'a> {
     #[must_use]
     pub const fn window(mut self, position: Position, window: Window) -> Self {
         self.window = Some((position, window));
+        self.hiding = Some(&HIDING);
         self
     }
 
@@ -66,6 +108,7 @@ impl<'a> Mask<'a> {
     #[must_use]
     pub const fn key_len(mut self, len: usize) -> Self {
         self.key_len = Some(len);
+        self.hiding = Some(&HIDING);
         self
     }
 
@@ -73,6 +116,7 @@ impl<'a> Mask<'a> {
     #[must_use]
     pub const fn allowed(mut self, allowed: Mat<'a, bool>) -> Self {
         self.allowed = Some(allowed);
+        self.hiding = Some(&HIDING);
         self
     }
 
@@ -80,6 +124,7 @@ impl<'a> Mask<'a> {
     #[must_use]
     pub const fn bias(mut self, bias: Mat<'a>) -> Self {
         self.bias = Some(bias);
+        self.hiding = Some(&HIDING);
         self
     }
 
@@ -107,13 +152,14 @@ impl<'a> Mask<'a> {
             key_len: self.key_len,
             allowed: self.allowed.map(|m| m.rows_from(first, rows)),
             bias: self.bias.map(|m| m.rows_from(first, rows)),
+            hiding: self.hiding,
         }
     }
 
     /// Whether it is [`NONE`](Self::NONE).
     #[inline]
     pub(crate) const fn is_none(&self) -> bool {
-        matches!(self, Self { causal: None, window: None, key_len: None, allowed: None, bias: None })
+        self.hiding.is_none()
     }
 
     pub(crate) const fn has_bias(&self) -> bool {
@@ -121,6 +167,10 @@ impl<'a> Mask<'a> {
     }
 
     pub(crate) fn check(&self, n_q: usize, n_k: usize) -> Result<(), Error> {
+        hiding!(self, check, Self::check_parts, (self, n_q, n_k), none: Ok(()))
+    }
+
+    fn check_parts(&self, n_q: usize, n_k: usize) -> Result<(), Error> {
         const WHY: &str = "queries × keys";
         if let Some(m) = self.allowed {
             check_shape("the boolean mask", m.shape(), (n_q, n_k), WHY)?;
@@ -159,10 +209,17 @@ pub(crate) struct Bounds<'a> {
     key_len: usize,
     allowed: Option<Mat<'a, bool>>,
     bias: Option<Mat<'a>>,
+    hiding: Option<&'static Hiding>,
 }
 
 impl<'a> Bounds<'a> {
+    #[inline]
     pub(crate) fn new(mask: &Mask<'a>, n_q: usize, n_k: usize) -> Self {
+        hiding!(mask, bounds, Self::of, (mask, n_q, n_k),
+            none: Self { first: None, end: None, key_len: n_k, allowed: None, bias: None, hiding: None })
+    }
+
+    fn of(mask: &Mask<'a>, n_q: usize, n_k: usize) -> Self {
         let key_len = mask.key_len.unwrap_or(n_k).min(n_k);
         let causal_end = mask.causal.map(|p| start(p, n_q, key_len).saturating_add(1));
         let (mut first, mut end) = (None, causal_end);
@@ -175,13 +232,21 @@ impl<'a> Bounds<'a> {
                 (a, b) => a.or(b),
             };
         }
-        Self { first, end, key_len, allowed: mask.allowed, bias: mask.bias }
+        Self { first, end, key_len, allowed: mask.allowed, bias: mask.bias, hiding: mask.hiding }
     }
 
     /// The keys that query `i` may see by its place alone. Both ends never fall as `i` grows.
     #[inline]
     pub(crate) fn range(&self, i: usize) -> Range<usize> {
-        range(self.first, self.end, self.key_len, i)
+        hiding!(self, range, Self::range_of, (self, i), none: 0..self.key_len)
+    }
+
+    #[inline]
+    fn range_of(&self, i: usize) -> Range<usize> {
+        let clamp = |x: isize| (x.saturating_add_unsigned(i).max(0) as usize).min(self.key_len);
+        let start = self.first.map_or(0, clamp);
+        let end = self.end.map_or(self.key_len, clamp);
+        start..end.max(start)
     }
 
     /// The keys that some of `rows` queries from `i` on may see by their place.
@@ -193,10 +258,21 @@ impl<'a> Bounds<'a> {
 
     /// Whether some of `rows` queries from `i` on may be kept from some of `keys`: `false` is certain, `true` is not.
     pub(crate) fn may_hide(&self, i: usize, rows: usize, keys: &Range<usize>) -> bool {
+        hiding!(self, may_hide, Self::may_hide_by_parts, (self, i, rows, keys), none: false)
+    }
+
+    #[cfg_attr(not(scalar), inline)]
+    fn may_hide_by_parts(&self, i: usize, rows: usize, keys: &Range<usize>) -> bool {
         self.allowed.is_some()
             || self.bias.is_some()
             || self.range(i + rows.saturating_sub(1)).start > keys.start
             || self.range(i).end < keys.end
+    }
+
+    /// [`Online::add_seen_unless_finite`], where code is counted.
+    #[inline(always)]
+    pub(crate) fn add_seen(&self, online: &mut Online<'_, '_>, weights: Mat<'_>, group: &Group) -> bool {
+        self.hiding.is_some_and(|hiding| (hiding.add_seen)(online, weights, group, self))
     }
 
     /// Which keys the boolean mask shows to query `i`.
@@ -205,6 +281,10 @@ impl<'a> Bounds<'a> {
     }
 
     pub(crate) fn sees(&self, i: usize, key: usize) -> bool {
+        hiding!(self, sees, Self::sees_by_parts, (self, i, key), none: true)
+    }
+
+    fn sees_by_parts(&self, i: usize, key: usize) -> bool {
         self.range(i).contains(&key)
             && self.allowed.is_none_or(|m| m.row(i).get(key).copied().unwrap_or(true))
             && self.bias.is_none_or(|m| m.row(i).get(key).copied() != Some(f32::NEG_INFINITY))
@@ -213,6 +293,13 @@ impl<'a> Bounds<'a> {
     /// Adds the bias and hides what query `i` may not see, for the scores of the keys from `key` on.
     #[inline(always)]
     pub(crate) fn apply(&self, i: usize, key: usize, scores: &mut [f32]) {
+        hiding!(self, apply, Self::apply_parts, (self, i, key, scores), none: {
+            scores.get_mut(self.key_len.saturating_sub(key)..).unwrap_or_default().fill(f32::NEG_INFINITY);
+        });
+    }
+
+    #[cfg_attr(not(scalar), inline(always))]
+    fn apply_parts(&self, i: usize, key: usize, scores: &mut [f32]) {
         if let Some(bias) = self.bias {
             for (score, bias) in scores.iter_mut().zip(bias.row(i).get(key..).unwrap_or_default()) {
                 // By selection: −∞ hides NaN too.
@@ -230,14 +317,4 @@ impl<'a> Bounds<'a> {
         scores.get_mut(..before).unwrap_or_default().fill(f32::NEG_INFINITY);
         scores.get_mut(behind..).unwrap_or_default().fill(f32::NEG_INFINITY);
     }
-}
-
-/// [`Bounds::range`]. On bare metal a function of its own, as the code of each call would add up.
-#[cfg_attr(target_os = "none", inline(never))]
-#[cfg_attr(not(target_os = "none"), inline)]
-fn range(first: Option<isize>, end: Option<isize>, key_len: usize, i: usize) -> Range<usize> {
-    let clamp = |x: isize| (x.saturating_add_unsigned(i).max(0) as usize).min(key_len);
-    let start = first.map_or(0, clamp);
-    let end = end.map_or(key_len, clamp);
-    start..end.max(start)
 }

@@ -167,7 +167,7 @@ impl Product<'_> {
     fn panel<S: Simd>(&mut self, simd: S, panel: Panels<'_>, rows: Range<usize>, t: usize, col: usize) {
         let a = self.a.block(rows.start, rows.len(), t, self.a.cols());
         let mut out = self.out.rows_from(rows.start);
-        if t == 0 {
+        if S::NARROW || t == 0 {
             multiply_all::<S, Set>(simd, a, panel, &mut out, col);
         } else {
             multiply_all::<S, Continue>(simd, a, panel, &mut out, col);

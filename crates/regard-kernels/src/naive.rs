@@ -19,7 +19,7 @@ pub fn dot(a: &[f32], b: &[f32]) -> f32 {
     sum
 }
 
-/// A·B, three nested loops.
+/// A·B, three nested loops over plain slices.
 ///
 /// # Panics
 /// If the shapes do not fit.
@@ -31,13 +31,17 @@ pub fn dot(a: &[f32], b: &[f32]) -> f32 {
 /// assert_eq!(out, [[4.0, 4.0], [10.0, 8.0]]);
 /// ```
 pub fn matmul(a: Mat<'_>, b: Mat<'_>, mut out: MatMut<'_>) {
-    for i in 0..a.rows() {
-        for j in 0..b.cols() {
+    let ((m, k), n) = (a.shape(), b.cols());
+    assert_eq!((b.rows(), out.shape()), (k, (m, n)), "the shapes do not fit");
+    let (a_stride, b_stride, out_stride) = (a.stride(), b.stride(), out.stride());
+    let (a, b, out) = (a.data(), b.data(), out.data_mut());
+    for i in 0..m {
+        for j in 0..n {
             let mut sum = 0.0;
-            for t in 0..a.cols() {
-                sum += a.row(i)[t] * b.row(t)[j];
+            for t in 0..k {
+                sum += a[i * a_stride + t] * b[t * b_stride + j];
             }
-            out.row_mut(i)[j] = sum;
+            out[i * out_stride + j] = sum;
         }
     }
 }

@@ -4,7 +4,8 @@ use core::ops::Range;
 
 use crate::mask::Bounds;
 use crate::simd::{
-    GROUP, LANES, NARROW, Panel, Panels, Set, Simd, multiply, multiply_row, next_groups, pack_transposed, with_rows,
+    GROUP, Kernel, LANES, NARROW, Panel, Panels, Set, Simd, dispatch, multiply, multiply_row, next_groups,
+    pack_transposed, with_rows,
 };
 use crate::softmax::scale_row;
 use crate::{Mat, MatMut};
@@ -30,8 +31,35 @@ pub(crate) struct Scores<'a> {
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Steps {
     /// `None` where who takes the scores multiplies by it in a step of its own.
-    pub(crate) scale: Option<f32>,
-    pub(crate) softcap: Option<Softcap>,
+    scale: Option<f32>,
+    softcap: Option<Softcap>,
+    /// What applies them where code is counted: a program that never needs it need not link it.
+    apply: Option<fn(Self, &mut [f32])>,
+}
+
+impl Steps {
+    pub(crate) fn new(scale: f32, softcap: Option<Softcap>) -> Self {
+        struct Apply<'a>(Steps, &'a mut [f32]);
+        impl Kernel for Apply<'_> {
+            type Output = ();
+
+            #[inline(always)]
+            fn run<S: Simd>(self, simd: S) {
+                self.0.run(simd, self.1);
+            }
+        }
+        Self { scale: Some(scale), softcap, apply: Some(|steps, scores| dispatch(Apply(steps, scores))) }
+    }
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S, scores: &mut [f32]) {
+        if let Some(scale) = self.scale {
+            scale_row(simd, scores, scale);
+        }
+        if let Some(Softcap(cap, apply)) = self.softcap {
+            apply(cap, scores);
+        }
+    }
 }
 
 /// A soft cap, and the function that applies it: a program that never caps need not link the hyperbolic tangent.
@@ -114,15 +142,19 @@ impl Scores<'_> {
     pub(crate) fn run<S: Simd>(&mut self, simd: S, sink: &mut impl Sink) {
         let (n_q, n_k) = (self.q.rows(), self.k.rows());
         let seen = if n_q == 0 { 0..0 } else { self.bounds.range_of_rows(0, n_q) };
-        for start in (seen.start / TILE * TILE..seen.end).step_by(TILE) {
+        let mut start = seen.start / TILE * TILE;
+        while start < seen.end {
             let keys = start..(start + TILE).min(n_k);
             if n_q > 1 && !S::NARROW {
                 self.pack(simd, start, &intersect(&keys, &seen));
             }
             sink.begin(simd, keys.clone());
-            for row in (0..n_q).step_by(BLOCK) {
+            let mut row = 0;
+            while row < n_q {
                 self.block(simd, row, BLOCK.min(n_q - row), &keys, sink);
+                row += BLOCK;
             }
+            start += TILE;
         }
     }
 
@@ -143,7 +175,7 @@ impl Scores<'_> {
         let (mut next, end) = (row, row + rows);
         let mut count = 0;
         while next < end {
-            let (size, many) = next_groups(end - next);
+            let (size, many) = if BLOCK == GROUP { (end - next, 1) } else { next_groups(end - next) };
             for group in groups.iter_mut().skip(count).take(many) {
                 let range = self.bounds.range_of_rows(next, size);
                 let keys_seen = intersect(keys, &range);
@@ -161,7 +193,7 @@ impl Scores<'_> {
         if seen.is_empty() {
             return;
         }
-        let groups = groups.get(..count).unwrap_or_default();
+        let groups = if BLOCK == GROUP { groups.as_slice() } else { groups.get(..count).unwrap_or_default() };
         match groups {
             _ if S::NARROW => {
                 for group in groups {
@@ -243,17 +275,15 @@ impl Scores<'_> {
     #[inline(always)]
     fn mask<S: Simd>(&mut self, simd: S, block: usize, start: usize, group: &Group) {
         let lanes = group.lanes();
-        let Steps { scale, softcap } = self.steps;
-        if lanes == (group.first..group.end) && !group.hides && scale.is_none() && softcap.is_none() {
+        if lanes == (group.first..group.end) && !group.hides && self.steps.apply.is_none() {
             return;
         }
         for row in group.row..group.row + group.rows {
             let scores = self.tile.row_mut(row - block).get_mut(lanes.clone()).unwrap_or_default();
-            if let Some(scale) = scale {
-                scale_row(simd, scores, scale);
-            }
-            if let Some(Softcap(cap, apply)) = softcap {
-                apply(cap, scores);
+            if !S::NARROW {
+                self.steps.run(simd, scores);
+            } else if let Some(apply) = self.steps.apply {
+                apply(self.steps, scores);
             }
             self.bounds.apply(row, start + lanes.start, scores);
         }

@@ -1,8 +1,8 @@
 //! Attention over at most 16 keys, of at most 16 columns of values, nothing hidden: a query's scores, weights and output
 //! are one block of lanes each, and nothing is kept but the transposed keys. The bits are those of [`crate::fused`].
 
-use crate::simd::{Kernel, LANES, NARROW, Panel, Simd, pack_transposed_here};
-use crate::softmax::{Weigher, log_sum_exp, normalize};
+use crate::simd::{Kernel, LANES, Map as _, NARROW, Panel, Simd, pack_transposed_here};
+use crate::softmax::{Divide, Weigher, log_sum_exp};
 use crate::{Mat, MatMut, Temperature};
 
 pub(crate) struct Small<'a> {
@@ -111,7 +111,7 @@ impl Small<'_> {
             }
         }
         for (r, values) in values.into_iter().enumerate() {
-            simd.store_first(normalize(simd, values, sums[r]), self.out.row_mut(row + r));
+            simd.store_first(Divide::by(sums[r]).of(simd, values), self.out.row_mut(row + r));
             if let Some(l) = self.log_sum_exp.as_deref_mut().and_then(|l| l.get_mut(row + r)) {
                 *l = log_sum_exp(largest[r], sums[r], factor, temperature);
             }

@@ -1,5 +1,5 @@
 use crate::Temperature;
-use crate::simd::{Kernel, LANES, Lanes, Map, Panel, Simd, dispatch, exp_to_zero, exp2_to_zero};
+use crate::simd::{Distance, Exp2ToZero, ExpToZero, Kernel, LANES, Lanes, Map, Panel, Simd, dispatch};
 
 /// Softmax in place, xᵢ ← e^((xᵢ − max)/T) / Σⱼ e^((xⱼ − max)/T).
 ///
@@ -59,8 +59,7 @@ pub(crate) fn softmax_row<S: Simd>(simd: S, row: &mut [f32], temperature: Temper
     let (max, max_of_tail) = (simd.max_of(blocks), simd.max_of(tail));
     let max = if max_of_tail > max { max_of_tail } else { max };
     let weigher = Weigher::new(max, temperature.factor(), temperature);
-    let sum = weigher.weigh(simd, blocks, simd.splat(0.0));
-    let sum = simd.reduce_add(weigher.weigh(simd, tail, sum));
+    let sum = weigher.weigh(simd, blocks, tail);
     for lanes in tail.iter() {
         simd.store_first(simd.load(lanes), rest);
     }
@@ -71,8 +70,7 @@ pub(crate) fn softmax_row<S: Simd>(simd: S, row: &mut [f32], temperature: Temper
 /// How the scores of one row become weights that are not yet divided.
 #[derive(Clone, Copy)]
 pub(crate) struct Weigher {
-    max: f32,
-    factor: f32,
+    distance: Distance,
     /// Only the largest score counts, because T = 0 or because it is ∞.
     limit: bool,
 }
@@ -84,70 +82,75 @@ impl Weigher {
         // With nothing to see yet, −∞ − (−∞) would be NaN: any finite number does.
         let finite = if max == f32::NEG_INFINITY { 0.0 } else { max };
         let limit = finite == max && (temperature.is_zero() || max == f32::INFINITY);
-        Self { max: finite, factor, limit }
+        Self { distance: Distance { max: finite, factor }, limit }
     }
 
-    /// Subtracted first, so that the largest score's weight is exactly 1, and a query with one key to see gets its value.
-    #[inline(always)]
-    fn distance<L: Lanes>(&self, lanes: L, score: L::V) -> L::V {
-        lanes.mul(lanes.sub(score, lanes.splat(self.max)), lanes.splat(self.factor))
+    fn limit(&self) -> Limit {
+        Limit(self.distance.max)
     }
 
-    /// Scores ← e^distance, within 1 ULP, which are added to `sum`, lane by lane.
+    /// Scores ← e^distance, within 1 ULP, and their sum.
     #[inline(always)]
-    fn weigh<S: Simd>(&self, simd: S, row: &mut [Panel], sum: S::V) -> S::V {
-        if self.limit { simd.map_sum(row, &Limit(self.max), sum) } else { simd.map_sum(row, &ByE(self), sum) }
+    fn weigh<S: Simd>(&self, simd: S, row: &mut [Panel], tail: &mut [Panel]) -> f32 {
+        if self.limit {
+            simd.map_sum(row, tail, &self.limit())
+        } else {
+            simd.map_sum(row, tail, &ExpToZero(self.distance))
+        }
     }
 
     /// Scores ← 2^distance, and their sum.
     #[inline(always)]
-    pub(crate) fn weigh_by_2<S: Simd>(&self, simd: S, row: &mut [Panel]) -> f32 {
-        let zero = simd.splat(0.0);
-        simd.reduce_add(if self.limit {
-            simd.map_sum(row, &Limit(self.max), zero)
+    fn weigh_by_2<S: Simd>(&self, simd: S, row: &mut [Panel]) -> f32 {
+        if self.limit {
+            simd.map_sum(row, &mut [], &self.limit())
         } else {
-            simd.map_sum(row, &By2(self), zero)
-        })
+            simd.map_sum(row, &mut [], &Exp2ToZero(self.distance))
+        }
+    }
+
+    /// Scores ← 2^distance.
+    #[inline(always)]
+    fn weights_by_2<S: Simd>(&self, simd: S, row: &mut [f32]) {
+        if self.limit {
+            simd.map(row, &self.limit());
+        } else {
+            simd.map(row, &Exp2ToZero(self.distance));
+        }
     }
 
     /// 2^distance of one block.
     #[inline(always)]
     pub(crate) fn by_2<S: Simd>(&self, simd: S, scores: S::V) -> S::V {
-        if self.limit { Limit(self.max).of(simd, scores) } else { By2(self).of(simd, scores) }
-    }
-
-    /// The weight of one score: what sums that referred to a lower maximum are multiplied by.
-    #[inline(always)]
-    pub(crate) fn weight_by_2<S: Simd>(&self, simd: S, score: f32) -> f32 {
-        let mut weight = [score];
-        if self.limit {
-            simd.map(&mut weight, &Limit(self.max));
-        } else {
-            simd.map(&mut weight, &By2(self));
-        }
-        let [weight] = weight;
-        weight
+        if self.limit { self.limit().of(simd, scores) } else { Exp2ToZero(self.distance).of(simd, scores) }
     }
 }
 
-/// e^distance.
-struct ByE<'a>(&'a Weigher);
-
-impl Map for ByE<'_> {
-    #[inline(always)]
-    fn of<L: Lanes>(&self, lanes: L, score: L::V) -> L::V {
-        exp_to_zero(lanes, self.0.distance(lanes, score))
+/// 2^distance of the scores of a row from `max`, in their place, and the sum of these weights.
+#[inline(always)]
+pub(crate) fn weigh_by_2<S: Simd>(simd: S, row: &mut [Panel], max: f32, factor: f32, temperature: Temperature) -> f32 {
+    if S::NARROW {
+        weights_by_2(simd, row.as_flattened_mut(), max, factor, temperature);
+        simd.sum(row)
+    } else {
+        Weigher::new(max, factor, temperature).weigh_by_2(simd, row)
     }
 }
 
-/// 2^distance.
-struct By2<'a>(&'a Weigher);
+/// [`weigh_by_2`] of one score: what sums that referred to a lower maximum are multiplied by.
+#[inline(always)]
+pub(crate) fn weight_by_2<S: Simd>(simd: S, score: f32, max: f32, factor: f32, temperature: Temperature) -> f32 {
+    let mut weight = [score];
+    weights_by_2(simd, &mut weight, max, factor, temperature);
+    let [weight] = weight;
+    weight
+}
 
-impl Map for By2<'_> {
-    #[inline(always)]
-    fn of<L: Lanes>(&self, lanes: L, score: L::V) -> L::V {
-        exp2_to_zero(lanes, self.0.distance(lanes, score))
-    }
+/// On bare metal a function of its own, as the code of each call would add up.
+#[cfg_attr(target_os = "none", inline(never))]
+#[cfg_attr(not(target_os = "none"), inline(always))]
+fn weights_by_2<S: Simd>(simd: S, row: &mut [f32], max: f32, factor: f32, temperature: Temperature) {
+    Weigher::new(max, factor, temperature).weights_by_2(simd, row);
 }
 
 /// The limit: 1 for the largest score, 0 for the others. NaN is unequal to itself, and stays NaN.
@@ -175,25 +178,32 @@ pub(crate) fn scale_row<S: Simd>(simd: S, row: &mut [f32], factor: f32) {
     simd.map(row, &Scale(factor));
 }
 
-/// row ← row / sum, as [`normalize`].
+/// row ← row / sum, as [`Divide`].
 #[inline(always)]
 pub(crate) fn divide<S: Simd>(simd: S, row: &mut [f32], sum: f32) {
-    struct Divide(f32);
-    impl Map for Divide {
-        #[inline(always)]
-        fn of<L: Lanes>(&self, lanes: L, x: L::V) -> L::V {
-            normalize(lanes, x, self.0)
-        }
-    }
-    simd.map(row, &Divide(sum));
+    simd.map(row, &Divide::by(sum));
 }
 
 /// x / sum, and zeros where the sum is 0 (nothing to see, whatever `x` holds).
-#[inline(always)]
-pub(crate) fn normalize<L: Lanes>(lanes: L, x: L::V, sum: f32) -> L::V {
-    let zero = lanes.splat(0.0);
-    // + 0 turns −0 into 0: whether a tile without weight was skipped or added must not show.
-    if sum == 0.0 { zero } else { lanes.add(lanes.mul(x, lanes.splat(1.0 / sum)), zero) }
+pub(crate) struct Divide {
+    reciprocal: f32,
+    none: bool,
+}
+
+impl Divide {
+    #[inline(always)]
+    pub(crate) fn by(sum: f32) -> Self {
+        Self { reciprocal: 1.0 / sum, none: sum == 0.0 }
+    }
+}
+
+impl Map for Divide {
+    #[inline(always)]
+    fn of<L: Lanes>(&self, lanes: L, x: L::V) -> L::V {
+        let zero = lanes.splat(0.0);
+        // + 0 turns −0 into 0: whether a tile without weight was skipped or added must not show.
+        if self.none { zero } else { lanes.add(lanes.mul(x, lanes.splat(self.reciprocal)), zero) }
+    }
 }
 
 /// ln Σ e^(s/T) from a reference score and the sum of e^((s − reference)·factor).

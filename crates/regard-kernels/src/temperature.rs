@@ -68,6 +68,11 @@ impl Temperature {
         }
     }
 
+    /// [`prepare`](Self::prepare), if it does anything at this temperature.
+    pub(crate) fn preparation(self) -> Option<fn(Self, &mut [f32])> {
+        (self.0 > HIGH).then_some(|temperature, scores| temperature.prepare(scores))
+    }
+
     /// Scores for temperatures so high that not their differences are divided: at T = ∞, what may be seen gets one and the
     /// same score (−∞ and NaN stay); at high ones the scores are reduced first, because two of them may be further apart
     /// than any finite `f32` and yet both count.

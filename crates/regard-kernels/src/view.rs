@@ -213,13 +213,8 @@ impl<'a, T> MatMut<'a, T> {
     /// The rows from `row` on.
     #[inline]
     pub(crate) fn rows_from(&mut self, row: usize) -> MatMut<'_, T> {
-        let rows = self.rows.saturating_sub(row);
-        let data = if rows == 0 || self.cols == 0 {
-            &mut []
-        } else {
-            self.data.get_mut(row * self.stride..).unwrap_or_default()
-        };
-        MatMut { data, rows, cols: self.cols, stride: self.stride }
+        let (rows, cols, stride) = (self.rows.saturating_sub(row), self.cols, self.stride);
+        MatMut { data: data_from(self.data, (rows, cols), stride, row), rows, cols, stride }
     }
 
     pub(crate) const fn stride(&self) -> usize {
@@ -245,6 +240,16 @@ fn row_of_mut<T>(data: &mut [T], (rows, cols): (usize, usize), stride: usize, i:
         return &mut [];
     }
     data.get_mut(i * stride..).and_then(|d| d.get_mut(..cols)).unwrap_or_default()
+}
+
+/// Of [`MatMut::rows_from`], as [`row_of`].
+#[cfg_attr(target_os = "none", inline(never))]
+#[cfg_attr(not(target_os = "none"), inline)]
+fn data_from<T>(data: &mut [T], (rows, cols): (usize, usize), stride: usize, row: usize) -> &mut [T] {
+    if rows == 0 || cols == 0 {
+        return &mut [];
+    }
+    data.get_mut(row * stride..).unwrap_or_default()
 }
 
 impl<'a, T, const R: usize, const C: usize> From<&'a mut [[T; C]; R]> for MatMut<'a, T> {

@@ -1,6 +1,69 @@
 //! Exponentials, lane by lane.
 
-use super::Lanes;
+use super::{Lanes, Map};
+
+/// eˣ, as [`exp`].
+pub(crate) struct Exp;
+
+/// e to a distance, as [`exp_to_zero`].
+pub(crate) struct ExpToZero(pub(crate) Distance);
+
+/// 2 to a distance, as [`exp2_to_zero`].
+pub(crate) struct Exp2ToZero(pub(crate) Distance);
+
+/// The distance of a score from `max`, times `factor`.
+#[derive(Clone, Copy)]
+pub(crate) struct Distance {
+    pub(crate) max: f32,
+    pub(crate) factor: f32,
+}
+
+impl Distance {
+    /// Subtracted first, so that the largest score's weight is exactly 1, and a query with one key to see gets its value.
+    #[inline(always)]
+    fn of<L: Lanes>(&self, lanes: L, score: L::V) -> L::V {
+        lanes.mul(lanes.sub(score, lanes.splat(self.max)), lanes.splat(self.factor))
+    }
+}
+
+impl Map for Exp {
+    #[inline(always)]
+    fn of<L: Lanes>(&self, lanes: L, x: L::V) -> L::V {
+        exp(lanes, x)
+    }
+
+    #[cfg(all(fused, target_arch = "arm"))]
+    #[inline(always)]
+    fn each<L: Lanes<V = f32>>(&self, _: L, row: &mut [f32]) {
+        super::scalar::exp(row);
+    }
+}
+
+impl Map for ExpToZero {
+    #[inline(always)]
+    fn of<L: Lanes>(&self, lanes: L, score: L::V) -> L::V {
+        exp_to_zero(lanes, self.0.of(lanes, score))
+    }
+
+    #[cfg(all(fused, target_arch = "arm"))]
+    #[inline(always)]
+    fn each<L: Lanes<V = f32>>(&self, _: L, row: &mut [f32]) {
+        super::scalar::exp_to_zero(row, self.0);
+    }
+}
+
+impl Map for Exp2ToZero {
+    #[inline(always)]
+    fn of<L: Lanes>(&self, lanes: L, score: L::V) -> L::V {
+        exp2_to_zero(lanes, self.0.of(lanes, score))
+    }
+
+    #[cfg(all(fused, target_arch = "arm"))]
+    #[inline(always)]
+    fn each<L: Lanes<V = f32>>(&self, _: L, row: &mut [f32]) {
+        super::scalar::exp2_to_zero(row, self.0);
+    }
+}
 
 /// 1.5·2²³ rounds to an integer, ties to even, when it is added; 127 more leaves n + 127, the exponent field of 2ⁿ, in the
 /// low bits of the sum.
@@ -8,15 +71,17 @@ const ROUND: f32 = 12_582_912.0 + 127.0;
 /// Where 0 in the exponent field stands for the factor 0.
 const LOWEST_POWER: f32 = -127.0;
 
+/// Behind these eˣ is 0 and ∞ all the same; within them n stays in the range of `scale_exp2`.
+const LOWEST: f32 = -104.0;
+const HIGHEST: f32 = 89.0;
+/// Where 0 in the exponent field stands for the factor 0: of e.
+const LOWEST_OF_E: f32 = LOWEST_POWER * core::f32::consts::LN_2;
+
 /// eˣ within 1 ULP for every `x`, subnormal results included. NaN gives NaN, −∞ gives 0, ∞ gives ∞.
 ///
 /// Over all floats the largest error is 0.875 ULP with fused multiply-add, 0.894 without.
 #[inline(always)]
 pub(crate) fn exp<S: Lanes>(simd: S, x: S::V) -> S::V {
-    // Behind these the result is 0 and ∞ all the same; within them n stays in the range of `scale_exp2`.
-    const LOWEST: f32 = -104.0;
-    const HIGHEST: f32 = 89.0;
-
     let x = simd.max(simd.splat(LOWEST), x); // NaN passes: `max` gives its second operand
     let highest = simd.splat(HIGHEST);
     let x = simd.select(simd.gt(x, highest), highest, x);
@@ -32,9 +97,7 @@ pub(crate) fn exp<S: Lanes>(simd: S, x: S::V) -> S::V {
 /// Over all such floats the largest error is 0.89 ULP with fused multiply-add, 1.18 without.
 #[inline(always)]
 pub(crate) fn exp_to_zero<S: Lanes>(simd: S, x: S::V) -> S::V {
-    const LOWEST: f32 = LOWEST_POWER * core::f32::consts::LN_2;
-
-    let Reduced { biased, r, .. } = reduce(simd, simd.max(simd.splat(LOWEST), x));
+    let Reduced { biased, r, .. } = reduce(simd, simd.max(simd.splat(LOWEST_OF_E), x));
     let power = simd.exponent(biased);
     simd.polynomial(&[C6, C5, C4, C3, C2, 1.0], r, simd.mul(power, r), power)
 }
@@ -45,6 +108,10 @@ const C3: f32 = 0.166_665_21;
 const C4: f32 = 0.041_668_39;
 const C5: f32 = 0.008_368_745;
 const C6: f32 = 0.001_381_453_9;
+
+/// ln 2 in two parts, the first of nine bits.
+const LN2_HI: f32 = 355.0 / 512.0;
+const LN2_LO: f32 = -2.121_944_4e-4;
 
 /// x = n·ln 2 + r with |r| ≤ ln 2 / 2.
 struct Reduced<V> {
@@ -59,9 +126,6 @@ struct Reduced<V> {
 /// By Cody and Waite's two-part reduction: n·`LN2_HI` is exact without fused multiply-add too.
 #[inline(always)]
 fn reduce<S: Lanes>(simd: S, x: S::V) -> Reduced<S::V> {
-    const LN2_HI: f32 = 355.0 / 512.0; // nine bits
-    const LN2_LO: f32 = -2.121_944_4e-4;
-
     let biased = simd.mul_add(x, simd.splat(core::f32::consts::LOG2_E), simd.splat(ROUND));
     let n = simd.sub(biased, simd.splat(ROUND));
     let high = simd.mul_add(n, simd.splat(-LN2_HI), x); // exact
@@ -81,6 +145,24 @@ pub(crate) fn exp2_to_zero<S: Lanes>(simd: S, t: S::V) -> S::V {
     let biased = simd.add(t, simd.splat(ROUND));
     let f = simd.sub(t, simd.sub(biased, simd.splat(ROUND)));
     let power = simd.exponent(biased);
-    const C: [f32; 6] = [1.559_467_8e-4, 0.001_340_664_3, 0.009_617_693, 0.055_503_104, 0.240_226_52, 0.693_147_24];
-    simd.polynomial(&C, f, simd.mul(power, f), power)
+    simd.polynomial(&POWERS_OF_2, f, simd.mul(power, f), power)
+}
+
+const POWERS_OF_2: [f32; 6] =
+    [1.559_467_8e-4, 0.001_340_664_3, 0.009_617_693, 0.055_503_104, 0.240_226_52, 0.693_147_24];
+
+/// What the loops in assembly load once, and then in each round, in the order in which they use it.
+#[cfg(all(fused, target_arch = "arm"))]
+pub(super) mod tables {
+    use super::{C2, C3, C4, C5, C6, HIGHEST, LN2_HI, LN2_LO, LOWEST, LOWEST_OF_E, LOWEST_POWER, POWERS_OF_2, ROUND};
+    use core::f32::consts::LOG2_E;
+
+    /// What is left of [`ROUND`] when n + 127 is taken away.
+    const UNBIASED: f32 = ROUND - 127.0;
+
+    pub(in super::super) static EXP: [f32; 14] =
+        [ROUND, UNBIASED, LOG2_E, -LN2_HI, -LN2_LO, 1.0, ROUND, C6, C5, C4, C3, C2, LOWEST, HIGHEST];
+    pub(in super::super) static EXP_TO_ZERO: [f32; 13] =
+        [ROUND, UNBIASED, LOG2_E, -LN2_HI, -LN2_LO, LOWEST_OF_E, ROUND, C6, C5, C4, C3, C2, 1.0];
+    pub(in super::super) static EXP2_TO_ZERO: ([f32; 3], [f32; 6]) = ([ROUND, UNBIASED, LOWEST_POWER], POWERS_OF_2);
 }

@@ -24,10 +24,12 @@ use self::portable::Portable as Fixed;
 use self::scalar::Scalar as Fixed;
 use self::tile::Tiles;
 
-pub(crate) use self::exp::{exp, exp_to_zero, exp2_to_zero};
+pub(crate) use self::exp::{Distance, Exp, Exp2ToZero, ExpToZero};
 pub(crate) use self::pack::{multiply_row, pack_columns, pack_transposed, pack_transposed_here};
 pub(crate) use self::small::{multiply_by_4, multiply_by_8, multiply_by_16};
-pub(crate) use self::tile::{Add, Continue, Finish, GROUP, Panel, Panels, Set, multiply, next_groups, with_rows};
+pub(crate) use self::tile::{
+    Continue, Finish, GROUP, Panel, Panels, Set, multiply, multiply_or_add, next_groups, with_rows,
+};
 
 /// The number of lanes of a block.
 pub(crate) const LANES: usize = 16;
@@ -71,6 +73,15 @@ pub(crate) trait Lanes: Copy {
 /// A function of a number, for as many lanes at once as the tier has registers for.
 pub(crate) trait Map {
     fn of<L: Lanes>(&self, lanes: L, x: L::V) -> L::V;
+
+    /// x ← f(x) for all elements, on a tier that takes them one at a time.
+    #[cfg(any(scalar, test))]
+    #[cfg_attr(target_os = "none", inline(never))]
+    fn each<L: Lanes<V = f32>>(&self, lane: L, row: &mut [f32]) {
+        for x in row {
+            *x = self.of(lane, *x);
+        }
+    }
 }
 
 /// What a kernel may ask of a vector: 16 lanes of `f32`. A value that implements it proves that the CPU can do it.
@@ -98,6 +109,15 @@ pub(crate) trait Simd: Lanes {
         self.mul_add(self.splat(a), b, c)
     }
 
+    /// a·b + c of single numbers.
+    #[inline(always)]
+    fn mul_add_one(self, a: f32, b: f32, c: f32) -> f32 {
+        let mut out = [0.0; LANES];
+        self.store(self.mul_add(self.splat(a), self.splat(b), self.splat(c)), &mut out);
+        let [out, ..] = out;
+        out
+    }
+
     fn load(self, x: &[f32; LANES]) -> Self::V;
     fn store(self, v: Self::V, out: &mut [f32; LANES]);
     /// Column `i` of the eight rows goes to row `i` of the panel: to its first half, or to the `second`.
@@ -116,9 +136,26 @@ pub(crate) trait Simd: Lanes {
     /// a·b + c with one a for all lanes.
     fn mul_add_quarter(self, a: f32, b: Self::Quarter, c: Self::Quarter) -> Self::Quarter;
 
+    /// The sum of all elements: lane by lane, then folded.
+    #[inline(always)]
+    fn sum(self, row: &[Panel]) -> f32 {
+        let mut sum = self.splat(0.0);
+        for lanes in row {
+            sum = self.add(sum, self.load(lanes));
+        }
+        self.reduce_add(sum)
+    }
+
+    /// x ← f(x) for all elements of `row`, then of `tail`, and their sum: lane by lane, then folded.
+    #[inline(always)]
+    fn map_sum(self, row: &mut [Panel], tail: &mut [Panel], f: &impl Map) -> f32 {
+        let sum = self.map_add(row, f, self.splat(0.0));
+        self.reduce_add(self.map_add(tail, f, sum))
+    }
+
     /// x ← f(x) for all elements, and f(x) is added to `sum`, lane by lane.
     #[inline(always)]
-    fn map_sum(self, row: &mut [Panel], f: &impl Map, mut sum: Self::V) -> Self::V {
+    fn map_add(self, row: &mut [Panel], f: &impl Map, mut sum: Self::V) -> Self::V {
         for lanes in row {
             let y = f.of(self, self.load(lanes));
             self.store(y, lanes);
@@ -222,6 +259,15 @@ pub(crate) fn dispatch<K: Kernel>(kernel: K) -> K::Output {
     };
     #[cfg(not(all(target_arch = "x86_64", not(feature = "portable"))))]
     kernel.run(Fixed)
+}
+
+/// √x, rounded correctly.
+#[inline(always)]
+pub(crate) fn sqrt(x: f32) -> f32 {
+    #[cfg(fused)]
+    return scalar::sqrt(x);
+    #[cfg(not(fused))]
+    libm::sqrtf(x)
 }
 
 /// Which vectors the kernels run on.

@@ -5,9 +5,10 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use std::prelude::rust_2024::*;
 use std::{println, thread, vec};
 
+use super::exp::{exp, exp_to_zero};
 use super::portable::Portable;
 use super::scalar::Scalar;
-use super::{Kernel, LANES, Simd, exp, exp_to_zero};
+use super::{Kernel, LANES, Simd};
 
 type Block = [f32; LANES];
 

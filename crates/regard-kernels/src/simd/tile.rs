@@ -54,7 +54,8 @@ pub(crate) fn next_groups(rows: usize) -> (usize, usize) {
 /// A row of a panel: 16 columns of B at one step of the sum.
 pub(crate) type Panel = [f32; LANES];
 
-/// B as panels of 16 columns, `depth` rows each: packed one behind the other, or where they lie in a matrix.
+/// B as panels of 16 columns, `depth` rows each: packed one behind the other, or where they lie in a matrix. Whatever made
+/// them, `depth` elements of each of `cols` columns lie within the data, by the strides of [narrow](Simd::NARROW) tiers.
 #[derive(Clone, Copy)]
 pub(crate) struct Panels<'a> {
     pub(super) data: &'a [f32],
@@ -83,7 +84,8 @@ impl<'a> Panels<'a> {
     /// The rows of `b` as columns, where they are: for [narrow](Simd::NARROW) tiers.
     pub(crate) fn transposed(b: Mat<'a>) -> Self {
         let (cols, depth) = b.shape();
-        let panel_stride = b.stride().saturating_mul(LANES);
+        // Wraps for no more than one row, behind which there is no panel.
+        let panel_stride = b.stride().wrapping_mul(LANES);
         Self { data: b.data(), depth, cols, row_stride: 1, col_stride: b.stride(), panel_stride }
     }
 
@@ -156,23 +158,53 @@ pub(crate) fn multiply<S: Simd, F: Finish, const R: usize, const P: usize>(
     }
 }
 
+/// [`multiply`] that begins with the elements ([`Set`]), or else adds to them ([`Add`]).
+#[inline(always)]
+pub(crate) fn multiply_or_add<S: Simd, const R: usize, const P: usize>(
+    simd: S,
+    a: Mat<'_>,
+    b: Panels<'_>,
+    out: &mut MatMut<'_>,
+    col: usize,
+    begins: bool,
+) {
+    if S::NARROW {
+        // One call, because code is counted.
+        if let Some(tiles) = Tiles::<Add, R, P>::new::<S>(a, b, out, col) {
+            simd.call(Tiles { add: !begins, ..tiles });
+        }
+    } else if begins {
+        multiply::<S, Set, R, P>(simd, a, b, out, col);
+    } else {
+        multiply::<S, Add, R, P>(simd, a, b, out, col);
+    }
+}
+
 /// [`multiply`], whose conditions hold.
 pub(crate) struct Tiles<'t, 'o, F, const R: usize, const P: usize> {
     pub(super) a: Mat<'t>,
     pub(super) b: Panels<'t>,
     pub(super) out: &'t mut MatMut<'o>,
     pub(super) col: usize,
+    /// [`Finish::ADD`], which a narrow tier need not know before the program runs.
+    #[cfg_attr(not(any(scalar, test)), expect(dead_code, reason = "for narrow tiers"))]
+    pub(super) add: bool,
     finish: PhantomData<F>,
 }
 
-impl<'t, 'o, F, const R: usize, const P: usize> Tiles<'t, 'o, F, R, P> {
+impl<'t, 'o, F: Finish, const R: usize, const P: usize> Tiles<'t, 'o, F, R, P> {
     /// What the unsafe code below relies on is found out here.
     #[inline(always)]
     fn new<S: Simd>(a: Mat<'t>, b: Panels<'t>, out: &'t mut MatMut<'o>, col: usize) -> Option<Self> {
-        let has_panels = if S::NARROW { b.has_columns(b.cols.min(out.cols().saturating_sub(col))) } else { b.has(P) };
-        let holds = a.rows().is_multiple_of(R) && a.cols() >= b.depth && has_panels && out.rows() >= a.rows();
+        let holds = if S::NARROW {
+            // It finds out the rest where it relies on it, once for all calls; and it has no tiles that go on.
+            debug_assert!(b.has_columns(b.cols.min(out.cols().saturating_sub(col))), "columns of {} rows", b.depth);
+            !F::CONTINUE
+        } else {
+            a.rows().is_multiple_of(R) && a.cols() >= b.depth && b.has(P) && out.rows() >= a.rows()
+        };
         debug_assert!(holds, "{:?} times {P} panels of {} rows into {:?}", a.shape(), b.depth, out.shape());
-        holds.then_some(Self { a, b, out, col, finish: PhantomData })
+        holds.then_some(Self { a, b, out, col, add: F::ADD, finish: PhantomData })
     }
 }
 

@@ -4,7 +4,8 @@
 use core::arch::asm;
 use core::mem::MaybeUninit;
 
-use super::{COLS, ROWS, Sums};
+use super::{COLS, Lane, Map, Panel, ROWS, Sums};
+use crate::simd::exp::{Distance, tables};
 
 /// a·b + c, rounded once.
 #[inline(always)]
@@ -24,48 +25,271 @@ pub(super) fn multiply_add(a: f32, b: f32, c: f32) -> f32 {
     sum
 }
 
-/// As [`Lanes::polynomial`](crate::simd::Lanes::polynomial), for the lengths that there are.
+/// √x, rounded correctly.
 #[inline(always)]
-pub(super) fn polynomial<const N: usize>(c: &[f32; N], x: f32, factor: f32, term: f32) -> f32 {
-    const { assert!(N == 5 || N == 6) }
-    let sum;
-    macro_rules! horner {
-        ($first:literal, $($step:literal),+) => {
-            // SAFETY: reads the N coefficients; else as above.
+pub(crate) fn sqrt(x: f32) -> f32 {
+    let root;
+    // SAFETY: as above.
+    unsafe {
+        asm!(
+            "vmov s0, {x}",
+            "vsqrt.f32 s0, s0",
+            "vmov {root}, s0",
+            x = in(reg) x, root = lateout(reg) root, out("s0") _,
+            options(pure, nomem, nostack, preserves_flags),
+        );
+    }
+    root
+}
+
+/// x ← f(x) for all elements: `$constants` are loaded, then `$steps` go from s0 to s1 for each. `c` is left behind the
+/// constants, where the coefficients are, which Horner's rule writes over.
+macro_rules! each {
+    ($row:expr, $table:expr, [$($constants:literal),+], [$($step:literal),+], [$($rare:literal),*], ($($scratch:ident),*)
+        $(, $name:ident: $operand:expr)*) => {
+        if !$row.is_empty() {
+            // SAFETY: reads and writes the row's elements and reads the table's; the registers are declared.
             unsafe {
                 asm!(
-                    concat!("vldmia {c}, {{", $first, "-s7}}"),
-                    "vmov s8, {x}",
+                    $($constants,)+
+                    "2:",
+                    "vldmia {x}, {{s0}}",
                     $($step,)+
-                    "vmov s8, s9, {factor}, {term}",
-                    "vfma.f32 s9, s7, s8",
-                    "vmov {sum}, s9",
-                    c = in(reg) c, x = in(reg) x, factor = in(reg) factor, term = in(reg) term, sum = lateout(reg) sum,
-                    out("s2") _, out("s3") _, out("s4") _, out("s5") _, out("s6") _, out("s7") _, out("s8") _, out("s9") _,
-                    options(pure, readonly, nostack, preserves_flags),
+                    "vstmia {x}!, {{s1}}",
+                    "subs {n}, {n}, #1",
+                    "bne 2b",
+                    $($rare,)*
+                    x = inout(reg) $row.as_mut_ptr() => _, n = inout(reg) $row.len() => _,
+                    c = inout(reg) &raw const $table => _, $($scratch = out(reg) _,)* $($name = in(reg) $operand,)*
+                    out("s0") _, out("s1") _, out("s2") _, out("s3") _, out("s4") _, out("s5") _, out("s6") _, out("s7") _,
+                    out("s8") _, out("s9") _, out("s10") _, out("s11") _, out("s12") _, out("s13") _, out("s14") _,
+                    out("s15") _, out("s16") _,
+                    options(nostack),
                 );
             }
-        };
-    }
-    if N == 6 {
-        horner!(
-            "s2",
-            "vfma.f32 s3, s2, s8",
+        }
+    };
+}
+
+/// As [`Exp2ToZero`](crate::simd::Exp2ToZero).
+#[inline(never)]
+pub(crate) fn exp2_to_zero(row: &mut [f32], distance: Distance) {
+    each!(
+        row,
+        tables::EXP2_TO_ZERO,
+        ["vmov s8, s9, {max}, {factor}", "vldmia {c}!, {{s10-s12}}"],
+        [
+            "vsub.f32 s0, s0, s8",
+            "vmul.f32 s0, s0, s9",
+            "vcmp.f32 s0, s12",
+            "vmrs APSR_nzcv, fpscr",
+            "it mi", // less, and no NaN
+            "vmovmi.f32 s0, s12",
+            "vldmia {c}, {{s2-s7}}",
+            "vadd.f32 s1, s0, s10",
+            "vsub.f32 s13, s1, s10",
+            "vsub.f32 s0, s0, s13",
+            "vsub.f32 s1, s1, s11",
+            "vcvt.u32.f32 s1, s1, #23", // n + 127 in the exponent field
+            "vfma.f32 s3, s2, s0",
+            "vfma.f32 s4, s3, s0",
+            "vfma.f32 s5, s4, s0",
+            "vfma.f32 s6, s5, s0",
+            "vfma.f32 s7, s6, s0",
+            "vmul.f32 s0, s1, s0",
+            "vfma.f32 s1, s7, s0"
+        ],
+        [],
+        (),
+        max: distance.max,
+        factor: distance.factor
+    );
+}
+
+/// As [`ExpToZero`](crate::simd::ExpToZero).
+#[inline(never)]
+pub(crate) fn exp_to_zero(row: &mut [f32], distance: Distance) {
+    each!(
+        row,
+        tables::EXP_TO_ZERO,
+        ["vmov s8, s9, {max}, {factor}", "vldmia {c}!, {{s10-s15}}"],
+        [
+            "vsub.f32 s0, s0, s8",
+            "vmul.f32 s0, s0, s9",
+            "vcmp.f32 s0, s15",
+            "vmrs APSR_nzcv, fpscr",
+            "it mi",
+            "vmovmi.f32 s0, s15",
+            "vldmia {c}, {{s1-s7}}",
+            "vfma.f32 s1, s0, s12",
+            "vsub.f32 s16, s1, s10",
+            "vfma.f32 s0, s16, s13",
+            "vfma.f32 s0, s16, s14",
+            "vsub.f32 s1, s1, s11",
+            "vcvt.u32.f32 s1, s1, #23",
+            "vfma.f32 s3, s2, s0",
+            "vfma.f32 s4, s3, s0",
+            "vfma.f32 s5, s4, s0",
+            "vfma.f32 s6, s5, s0",
+            "vfma.f32 s7, s6, s0",
+            "vmul.f32 s0, s1, s0",
+            "vfma.f32 s1, s7, s0"
+        ],
+        [],
+        (),
+        max: distance.max,
+        factor: distance.factor
+    );
+}
+
+/// As [`Exp`](crate::simd::Exp).
+#[inline(never)]
+pub(crate) fn exp(row: &mut [f32]) {
+    /// Up to here, of either sign, 2ⁿ is a normal number, and one multiplication by it is enough.
+    const MODERATE: f32 = 87.0;
+    each!(
+        row,
+        tables::EXP,
+        ["vldmia {c}!, {{s10-s15}}"],
+        [
+            "vmov {bits}, s0",
+            "cmp {moderate}, {bits}, lsl #1", // without the sign; NaN is larger
+            "blo 3f",
+            "4:",
+            "vldmia {c}, {{s2-s7}}",
+            "vfma.f32 s2, s0, s12",
+            "vsub.f32 s1, s2, s10",
+            "vfma.f32 s0, s1, s13",
+            "vmul.f32 s9, s1, s14",
+            "vmov.f32 s8, s0",
+            "vfma.f32 s8, s1, s14",
             "vfma.f32 s4, s3, s8",
             "vfma.f32 s5, s4, s8",
             "vfma.f32 s6, s5, s8",
-            "vfma.f32 s7, s6, s8"
+            "vfma.f32 s7, s6, s8",
+            "vmul.f32 s1, s8, s8",
+            "vfma.f32 s9, s7, s1",
+            "vadd.f32 s1, s0, s9",
+            "vadd.f32 s1, s1, s15",
+            "vsub.f32 s2, s2, s11",
+            "blo 5f",
+            "vcvt.u32.f32 s2, s2, #23",
+            "vmul.f32 s1, s1, s2",
+            "6:"
+        ],
+        [
+            "b 7f",
+            "3:", // to the range that ends in 0 and ∞; NaN stays
+            "vldr s1, [{c}, #24]",
+            "vcmp.f32 s0, s1",
+            "vmrs APSR_nzcv, fpscr",
+            "it mi",
+            "vmovmi.f32 s0, s1",
+            "vldr s1, [{c}, #28]",
+            "vcmp.f32 s0, s1",
+            "vmrs APSR_nzcv, fpscr",
+            "it gt",
+            "vmovgt.f32 s0, s1",
+            "cmp {moderate}, {bits}, lsl #1", // as before
+            "b 4b",
+            "5:", // 2ⁿ in two halves, as `Lanes::scale_exp2`
+            "vcvt.s32.f32 s2, s2",
+            "vmov {bits}, s2",
+            "add {bits}, {bits}, #127",
+            "lsr {half}, {bits}, #1",
+            "sub {bits}, {bits}, {half}",
+            "lsl {half}, {half}, #23",
+            "lsl {bits}, {bits}, #23",
+            "vmov s2, s3, {half}, {bits}",
+            "vmul.f32 s1, s1, s2",
+            "vmul.f32 s1, s1, s3",
+            "b 6b",
+            "7:"
+        ],
+        (bits, half),
+        moderate: MODERATE.to_bits() << 1
+    );
+}
+
+/// As [`Simd::map_sum`](crate::simd::Simd::map_sum).
+#[inline(always)]
+pub(super) fn map_sum(row: &mut [Panel], tail: &mut [Panel], f: &impl Map) -> f32 {
+    f.each(Lane, row.as_flattened_mut());
+    f.each(Lane, tail.as_flattened_mut());
+    sum(row, tail)
+}
+
+/// The sum of all elements: lane by lane, then folded.
+#[inline(never)]
+pub(super) fn sum(row: &[Panel], tail: &[Panel]) -> f32 {
+    let sum;
+    // SAFETY: reads the panels that there are; the registers are declared.
+    unsafe {
+        asm!(
+            "vldmia {zeros}, {{s0-s15}}",
+            "cmp {n}, #0",
+            "beq 3f",
+            "2:",
+            "vldmia {row}!, {{s16-s31}}",
+            "vadd.f32 s0, s0, s16",
+            "vadd.f32 s1, s1, s17",
+            "vadd.f32 s2, s2, s18",
+            "vadd.f32 s3, s3, s19",
+            "vadd.f32 s4, s4, s20",
+            "vadd.f32 s5, s5, s21",
+            "vadd.f32 s6, s6, s22",
+            "vadd.f32 s7, s7, s23",
+            "vadd.f32 s8, s8, s24",
+            "vadd.f32 s9, s9, s25",
+            "vadd.f32 s10, s10, s26",
+            "vadd.f32 s11, s11, s27",
+            "vadd.f32 s12, s12, s28",
+            "vadd.f32 s13, s13, s29",
+            "vadd.f32 s14, s14, s30",
+            "vadd.f32 s15, s15, s31",
+            "subs {n}, {n}, #1",
+            "bne 2b",
+            "3:", // then the tail, if there is one
+            "mov {row}, {tail}",
+            "movs {n}, {more}",
+            "mov {more}, #0",
+            "bne 2b",
+            "vadd.f32 s0, s0, s8",
+            "vadd.f32 s1, s1, s9",
+            "vadd.f32 s2, s2, s10",
+            "vadd.f32 s3, s3, s11",
+            "vadd.f32 s4, s4, s12",
+            "vadd.f32 s5, s5, s13",
+            "vadd.f32 s6, s6, s14",
+            "vadd.f32 s7, s7, s15",
+            "vadd.f32 s0, s0, s4",
+            "vadd.f32 s1, s1, s5",
+            "vadd.f32 s2, s2, s6",
+            "vadd.f32 s3, s3, s7",
+            "vadd.f32 s0, s0, s2",
+            "vadd.f32 s1, s1, s3",
+            "vadd.f32 s0, s0, s1",
+            "vmov {sum}, s0",
+            row = inout(reg) row.as_ptr() => _, n = inout(reg) row.len() => _,
+            tail = in(reg) tail.as_ptr(), more = inout(reg) tail.len() => _,
+            zeros = in(reg) &raw const ZEROS, sum = lateout(reg) sum,
+            out("s0") _, out("s1") _, out("s2") _, out("s3") _, out("s4") _, out("s5") _, out("s6") _, out("s7") _,
+            out("s8") _, out("s9") _, out("s10") _, out("s11") _, out("s12") _, out("s13") _, out("s14") _, out("s15") _,
+            out("s16") _, out("s17") _, out("s18") _, out("s19") _, out("s20") _, out("s21") _, out("s22") _,
+            out("s23") _, out("s24") _, out("s25") _, out("s26") _, out("s27") _, out("s28") _, out("s29") _,
+            out("s30") _, out("s31") _,
+            options(readonly, nostack),
         );
-    } else {
-        horner!("s3", "vfma.f32 s4, s3, s8", "vfma.f32 s5, s4, s8", "vfma.f32 s6, s5, s8", "vfma.f32 s7, s6, s8");
     }
     sum
 }
 
+/// Sums of nothing yet.
+static ZEROS: Sums = [[0.0; COLS]; ROWS];
+
 /// Sums that begin, in two instructions.
 #[inline(always)]
 pub(super) fn clear(sums: &mut MaybeUninit<Sums>) -> &mut Sums {
-    static ZEROS: Sums = [[0.0; COLS]; ROWS];
     // SAFETY: all 24 numbers are read, and written.
     unsafe {
         asm!(
@@ -82,80 +306,95 @@ pub(super) fn clear(sums: &mut MaybeUninit<Sums>) -> &mut Sums {
     }
 }
 
-/// A loop of `$depth` rounds: each loads a row of B into s24 to s27, and for each row of A its next element, whose products
-/// are added to the sums, s0 to s23.
+/// Two loops of `$depth` rounds: each loads a row of B into s24 to s27, and for each row of A its next element, whose products
+/// are added to the sums, s0 to s23. The first is for six rows of A; the other for one, where the address of the second is 0.
 macro_rules! rounds {
-    ($sums:expr, $depth:expr, $registers:literal, [$($load:literal),+], [$(($a:ident, $s0:literal, $s1:literal, $s2:literal, $s3:literal)),+],
-        $($operands:tt)+) => {
+    ($sums:expr, $depth:expr, $a:expr, [$($load:literal),+], $($operands:tt)+) => {{
+        let [a0, a1, a2, a3, a4, a5] = $a;
         asm!(
-            concat!("vldmia {sums}, {{", $registers, "}}"),
+            "cmp {a1}, #0",
+            "beq 3f",
+            "vldmia {sums}, {{s0-s23}}",
             "2:",
             $($load,)+
-            $(
-                concat!("vldmia {", stringify!($a), "}!, {{s28}}"),
-                concat!("vfma.f32 ", $s0, ", s24, s28"),
-                concat!("vfma.f32 ", $s1, ", s25, s28"),
-                concat!("vfma.f32 ", $s2, ", s26, s28"),
-                concat!("vfma.f32 ", $s3, ", s27, s28"),
-            )+
+            row!("a0", "s0", "s1", "s2", "s3"),
+            row!("a1", "s4", "s5", "s6", "s7"),
+            row!("a2", "s8", "s9", "s10", "s11"),
+            row!("a3", "s12", "s13", "s14", "s15"),
+            row!("a4", "s16", "s17", "s18", "s19"),
+            row!("a5", "s20", "s21", "s22", "s23"),
             "subs {depth}, {depth}, #1",
             "bne 2b",
-            concat!("vstmia {sums}, {{", $registers, "}}"),
-            sums = in(reg) $sums.as_mut_ptr(), depth = inout(reg) $depth => _, $($a = inout(reg) $a => _,)+ $($operands)+,
+            "vstmia {sums}, {{s0-s23}}",
+            "b 5f",
+            "3:",
+            "vldmia {sums}, {{s0-s3}}",
+            "4:",
+            $($load,)+
+            row!("a0", "s0", "s1", "s2", "s3"),
+            "subs {depth}, {depth}, #1",
+            "bne 4b",
+            "vstmia {sums}, {{s0-s3}}",
+            "5:",
+            sums = in(reg) $sums.as_mut_ptr(), depth = inout(reg) $depth => _,
+            a0 = inout(reg) a0 => _, a1 = inout(reg) a1 => _, a2 = inout(reg) a2 => _, a3 = inout(reg) a3 => _,
+            a4 = inout(reg) a4 => _, a5 = inout(reg) a5 => _, $($operands)+,
             out("s0") _, out("s1") _, out("s2") _, out("s3") _, out("s4") _, out("s5") _, out("s6") _, out("s7") _,
             out("s8") _, out("s9") _, out("s10") _, out("s11") _, out("s12") _, out("s13") _, out("s14") _, out("s15") _,
             out("s16") _, out("s17") _, out("s18") _, out("s19") _, out("s20") _, out("s21") _, out("s22") _,
             out("s23") _, out("s24") _, out("s25") _, out("s26") _, out("s27") _, out("s28") _,
             options(nostack),
         )
-    };
-}
-
-/// The loop for all rows of A, or only the first.
-macro_rules! rows {
-    ($sums:expr, $one:expr, $a:expr, $depth:expr, $load:tt, $($operands:tt)+) => {{
-        let [a0, a1, a2, a3, a4, a5] = $a;
-        if $one {
-            rounds!($sums, $depth, "s0-s3", $load, [(a0, "s0", "s1", "s2", "s3")], $($operands)+);
-        } else {
-            rounds!($sums, $depth, "s0-s23", $load,
-                [(a0, "s0", "s1", "s2", "s3"), (a1, "s4", "s5", "s6", "s7"), (a2, "s8", "s9", "s10", "s11"),
-                    (a3, "s12", "s13", "s14", "s15"), (a4, "s16", "s17", "s18", "s19"), (a5, "s20", "s21", "s22", "s23")],
-                $($operands)+);
-        }
     }};
 }
 
-/// `sums`\[r\]\[c\] += Σₜ a\[r\]\[t\]·b\[t·step + c\], t < depth, for all rows or only the first.
+/// The next element of a row of A, times the row of B.
+macro_rules! row {
+    ($a:literal, $s0:literal, $s1:literal, $s2:literal, $s3:literal) => {
+        concat!(
+            "vldmia {",
+            $a,
+            "}!, {{s28}}\n",
+            "vfma.f32 ",
+            $s0,
+            ", s24, s28\n",
+            "vfma.f32 ",
+            $s1,
+            ", s25, s28\n",
+            "vfma.f32 ",
+            $s2,
+            ", s26, s28\n",
+            "vfma.f32 ",
+            $s3,
+            ", s27, s28",
+        )
+    };
+}
+
+/// `sums`\[r\]\[c\] += Σₜ a\[r\]\[t\]·b\[t·step + c\], t < depth, for all rows, or only the first where the second's
+/// address is 0.
 ///
 /// # Safety
 /// These elements must exist.
 #[inline(always)]
-pub(super) unsafe fn by_rows(
-    sums: &mut Sums,
-    one: bool,
-    a: [*const f32; ROWS],
-    b: *const f32,
-    step: usize,
-    depth: usize,
-) {
+pub(super) unsafe fn by_rows(sums: &mut Sums, a: [*const f32; ROWS], b: *const f32, step: usize, depth: usize) {
     if depth > 0 {
         // SAFETY: the caller answers for the elements that are read; the sums are written, and registers that are declared.
         unsafe {
-            rows!(sums, one, a, depth, ["vldmia {b}, {{s24-s27}}", "add {b}, {b}, {step}"],
+            rounds!(sums, depth, a, ["vldmia {b}, {{s24-s27}}", "add {b}, {b}, {step}"],
                 b = inout(reg) b => _, step = in(reg) step * size_of::<f32>());
         }
     }
 }
 
-/// `sums`\[r\]\[c\] += Σₜ a\[r\]\[t\]·b\[c\]\[t·step\], t < depth, for all rows or only the first.
+/// `sums`\[r\]\[c\] += Σₜ a\[r\]\[t\]·b\[c\]\[t·step\], t < depth, for all rows, or only the first where the second's
+/// address is 0.
 ///
 /// # Safety
 /// These elements must exist.
 #[inline(always)]
 pub(super) unsafe fn by_columns(
     sums: &mut Sums,
-    one: bool,
     a: [*const f32; ROWS],
     b: [*const f32; COLS],
     step: usize,
@@ -165,15 +404,15 @@ pub(super) unsafe fn by_columns(
         let [b0, b1, b2, b3] = b;
         // SAFETY: as above.
         unsafe {
-            rows!(sums, one, a, depth,
+            rounds!(sums, depth, a,
                 ["vldmia {b0}!, {{s24}}", "vldmia {b1}!, {{s25}}", "vldmia {b2}!, {{s26}}", "vldmia {b3}!, {{s27}}"],
                 b0 = inout(reg) b0 => _, b1 = inout(reg) b1 => _, b2 = inout(reg) b2 => _, b3 = inout(reg) b3 => _);
         }
     } else {
         // The last columns of a matrix, where they are fewer than a row of a tile.
-        for t in 0..depth {
-            for (a, sums) in a.iter().zip(sums.iter_mut()) {
-                for (b, sum) in b.iter().zip(sums) {
+        for (a, sums) in a.iter().take_while(|a| !a.is_null()).zip(sums.iter_mut()) {
+            for (b, sum) in b.iter().zip(sums) {
+                for t in 0..depth {
                     // SAFETY: as above.
                     *sum = unsafe { multiply_add(*a.add(t), *b.add(t * step), *sum) };
                 }

@@ -2,7 +2,7 @@
 
 use core::mem::MaybeUninit;
 
-use super::{COLS, ROWS, Sums};
+use super::{COLS, LANES, Lane, Map, Panel, ROWS, Sums, fold};
 
 /// a·b + c, rounded once where the core has an instruction for it: stable Rust has no function for that in `core`.
 #[inline(always)]
@@ -23,12 +23,31 @@ pub(super) fn multiply_add(a: f32, b: f32, c: f32) -> f32 {
     }
 }
 
-/// As [`Lanes::polynomial`](crate::simd::Lanes::polynomial).
+/// √x, rounded correctly.
+#[cfg(fused)]
 #[inline(always)]
-pub(super) fn polynomial<const N: usize>(c: &[f32; N], x: f32, factor: f32, term: f32) -> f32 {
-    let [first, rest @ ..] = c.as_slice() else { return term };
-    let sum = rest.iter().fold(*first, |sum, c| multiply_add(sum, x, *c));
-    multiply_add(sum, factor, term)
+pub(crate) fn sqrt(x: f32) -> f32 {
+    let root;
+    // SAFETY: `cfg(fused)` says that the core has an FPU; the instruction works on registers alone.
+    unsafe {
+        core::arch::asm!("fsqrt.s {}, {}", lateout(freg) root, in(freg) x, options(pure, nomem, nostack, preserves_flags));
+    }
+    root
+}
+
+/// As [`Simd::map_sum`](crate::simd::Simd::map_sum).
+#[inline(always)]
+pub(super) fn map_sum(row: &mut [Panel], tail: &mut [Panel], f: &impl Map) -> f32 {
+    let mut sum = [0.0; LANES];
+    for row in [row, tail] {
+        for lanes in row {
+            for (x, sum) in lanes.iter_mut().zip(&mut sum) {
+                *x = f.of(Lane, *x);
+                *sum += *x;
+            }
+        }
+    }
+    fold(sum, |a, b| a + b)
 }
 
 /// Sums that begin.
@@ -55,10 +74,10 @@ macro_rules! add_products {
 
 /// A loop of `$depth` rounds, each with a row of B by `$next`, for all rows or only the first.
 macro_rules! rounds {
-    ($sums:expr, $one:expr, $a:expr, $depth:expr, $next:expr) => {{
+    ($sums:expr, $a:expr, $depth:expr, $next:expr) => {{
         let [mut a0, mut a1, mut a2, mut a3, mut a4, mut a5] = $a;
         let mut sums = *$sums; // in registers
-        if $one {
+        if a1.is_null() {
             for _ in 0..$depth {
                 let y = $next;
                 add_products!(sums, y, a0: 0);
@@ -73,20 +92,14 @@ macro_rules! rounds {
     }};
 }
 
-/// `sums`\[r\]\[c\] += Σₜ a\[r\]\[t\]·b\[t·step + c\], t < depth, for all rows or only the first.
+/// `sums`\[r\]\[c\] += Σₜ a\[r\]\[t\]·b\[t·step + c\], t < depth, for all rows, or only the first where the second's
+/// address is 0.
 ///
 /// # Safety
 /// These elements must exist.
 #[inline(always)]
-pub(super) unsafe fn by_rows(
-    sums: &mut Sums,
-    one: bool,
-    a: [*const f32; ROWS],
-    mut b: *const f32,
-    step: usize,
-    depth: usize,
-) {
-    rounds!(sums, one, a, depth, {
+pub(super) unsafe fn by_rows(sums: &mut Sums, a: [*const f32; ROWS], mut b: *const f32, step: usize, depth: usize) {
+    rounds!(sums, a, depth, {
         let row = b.cast::<[f32; COLS]>();
         b = b.wrapping_add(step);
         // SAFETY: the caller answers for the elements.
@@ -94,21 +107,21 @@ pub(super) unsafe fn by_rows(
     });
 }
 
-/// `sums`\[r\]\[c\] += Σₜ a\[r\]\[t\]·b\[c\]\[t·step\], t < depth, for all rows or only the first.
+/// `sums`\[r\]\[c\] += Σₜ a\[r\]\[t\]·b\[c\]\[t·step\], t < depth, for all rows, or only the first where the second's
+/// address is 0.
 ///
 /// # Safety
 /// These elements must exist.
 #[inline(always)]
 pub(super) unsafe fn by_columns(
     sums: &mut Sums,
-    one: bool,
     a: [*const f32; ROWS],
     b: [*const f32; COLS],
     step: usize,
     depth: usize,
 ) {
     let [mut b0, mut b1, mut b2, mut b3] = b;
-    rounds!(sums, one, a, depth, {
+    rounds!(sums, a, depth, {
         // SAFETY: as above.
         let row = unsafe { [*b0, *b1, *b2, *b3] };
         b0 = b0.wrapping_add(step);

@@ -8,6 +8,12 @@ mod core_loops;
 mod core_loops;
 
 use core::mem::MaybeUninit;
+use core::ptr;
+
+#[cfg(fused)]
+pub(super) use self::core_loops::sqrt;
+#[cfg(all(fused, target_arch = "arm"))]
+pub(super) use self::core_loops::{exp, exp_to_zero, exp2_to_zero};
 
 use super::tile::{Finish, Panels, Tiles};
 use super::{Kernel, LANES, Lanes, Map, Panel, Simd};
@@ -48,11 +54,6 @@ impl Lanes for Lane {
     #[inline(always)]
     fn mul_add(self, a: f32, b: f32, c: f32) -> f32 {
         core_loops::multiply_add(a, b, c)
-    }
-
-    #[inline(always)]
-    fn polynomial<const N: usize>(self, c: &[f32; N], x: f32, factor: f32, term: f32) -> f32 {
-        core_loops::polynomial(c, x, factor, term)
     }
 
     #[inline(always)]
@@ -274,22 +275,20 @@ impl Simd for Scalar {
         multiply_add_all(a, b, c)
     }
 
+    #[cfg(all(fused, target_arch = "arm"))]
     #[inline(always)]
-    fn map_sum(self, row: &mut [Panel], f: &impl Map, mut sum: Self::V) -> Self::V {
-        for lanes in row {
-            for (x, sum) in lanes.iter_mut().zip(&mut sum) {
-                *x = f.of(Lane, *x);
-                *sum += *x;
-            }
-        }
-        sum
+    fn sum(self, row: &[Panel]) -> f32 {
+        core_loops::sum(row, &[])
+    }
+
+    #[inline(always)]
+    fn map_sum(self, row: &mut [Panel], tail: &mut [Panel], f: &impl Map) -> f32 {
+        core_loops::map_sum(row, tail, f)
     }
 
     #[inline(always)]
     fn map(self, row: &mut [f32], f: &impl Map) {
-        for x in row {
-            *x = f.of(Lane, *x);
-        }
+        f.each(Lane, row);
     }
 
     #[inline(always)]
@@ -298,10 +297,14 @@ impl Simd for Scalar {
     }
 
     #[inline(always)]
+    fn mul_add_one(self, a: f32, b: f32, c: f32) -> f32 {
+        Lane.mul_add(a, b, c)
+    }
+
+    #[inline(always)]
     fn multiply<F: Finish, const R: usize, const P: usize>(self, tiles: Tiles<'_, '_, F, R, P>) {
-        let Tiles { a, b, out, col, .. } = tiles;
-        let cols = b.cols.min(out.cols().saturating_sub(col));
-        product(&mut Product { a, b, out, col, cols, from_there: F::CONTINUE, add: F::ADD });
+        let Tiles { a, b, out, col, add, .. } = tiles;
+        product(&mut Product { a: &a, b: &b, out, col, add });
     }
 }
 
@@ -312,52 +315,53 @@ type Sums = [[f32; COLS]; ROWS];
 
 /// A product of any number of rows and columns.
 struct Product<'t, 'o> {
-    a: Mat<'t>,
-    b: Panels<'t>,
+    a: &'t Mat<'t>,
+    b: &'t Panels<'t>,
     out: &'t mut MatMut<'o>,
     /// The first of the columns in `out`.
     col: usize,
-    /// The number of them: there are as many in `b` and in `out`.
-    cols: usize,
     /// As in [`Finish`], not known to the compiler: the code is there but once.
-    from_there: bool,
     add: bool,
 }
 
 /// A function of its own, and not one for each number of rows.
 #[inline(never)]
 fn product(p: &mut Product<'_, '_>) {
-    for col in (0..p.cols).step_by(COLS) {
+    let cols = p.b.cols.min(p.out.cols().saturating_sub(p.col));
+    // What the unsafe code below relies on.
+    let holds = p.a.cols() >= p.b.depth && p.out.rows() >= p.a.rows();
+    debug_assert!(holds, "{:?} times {} rows into {:?}", p.a.shape(), p.b.depth, p.out.shape());
+    if !holds {
+        return;
+    }
+    let mut col = 0;
+    while col < cols {
         let mut row = 0;
         while row < p.a.rows() {
             // From 4 rows on, a whole tile some of whose rows are computed in vain is less work than single rows.
             let left = p.a.rows() - row;
             let rows = if left < 4 { 1 } else { left.min(ROWS) };
-            p.tile(row, rows, col);
+            p.tile(row, rows, col, COLS.min(cols - col));
             row += rows;
         }
+        col += COLS;
     }
 }
 
 impl Product<'_, '_> {
-    /// 1 row or from 4 to 6 rows from `row` on, and up to [`COLS`] columns from `col` on, of those that there are. For what a
+    /// 1 row or from 4 to 6 rows from `row` on, and `cols` columns, up to [`COLS`], from `col` on. For what a
     /// tile has in excess, the last row or column is computed again.
     #[inline(always)]
-    fn tile(&mut self, row: usize, rows: usize, col: usize) {
-        let Self { a, b, ref mut out, from_there, add, .. } = *self;
-        let cols = COLS.min(self.cols - col);
+    fn tile(&mut self, row: usize, rows: usize, col: usize, cols: usize) {
+        let Self { a, b, ref mut out, add, .. } = *self;
         let stride = out.stride();
         let start = out.data_mut().as_mut_ptr().wrapping_add(row * stride + self.col + col);
         let mut sums = MaybeUninit::uninit();
         let sums = core_loops::clear(&mut sums);
-        if from_there {
-            // SAFETY: `out` has the rows of A, and `cols` columns from `self.col` + `col` on.
-            unsafe { load(sums, start, stride, (rows, cols)) };
-        }
         // Said one by one, so that no compiler makes loops of them.
         let next = |pointer: *const f32, step: usize, exists: bool| pointer.wrapping_add(if exists { step } else { 0 });
         let a0 = a.data().as_ptr().wrapping_add(row * a.stride());
-        let a1 = a0.wrapping_add(a.stride());
+        let a1 = if rows == 1 { ptr::null() } else { a0.wrapping_add(a.stride()) };
         let a2 = a1.wrapping_add(a.stride());
         let a3 = a2.wrapping_add(a.stride());
         let a4 = next(a3, a.stride(), rows > 4);
@@ -366,21 +370,25 @@ impl Product<'_, '_> {
         let b1 = next(b0, b.col_stride, cols > 1);
         let b2 = next(b1, b.col_stride, cols > 2);
         let columns = [b0, b1, b2, next(b2, b.col_stride, cols > 3)];
-        // SAFETY: `Tiles::new` has found that rows of A and columns of B lie within their data, `depth` elements of each.
+        // SAFETY: a view holds all of its rows, of A `depth` elements at least, as `product` has found; and so do panels.
         unsafe {
             if b.col_stride == 1 && cols == COLS {
-                core_loops::by_rows(sums, rows == 1, rows_of_a, columns[0], b.row_stride, b.depth);
+                core_loops::by_rows(sums, rows_of_a, columns[0], b.row_stride, b.depth);
             } else {
-                core_loops::by_columns(sums, rows == 1, rows_of_a, columns, b.row_stride, b.depth);
+                core_loops::by_columns(sums, rows_of_a, columns, b.row_stride, b.depth);
             }
         }
         let mut out = start;
         for sums in sums.get(..rows).unwrap_or_default() {
-            if cols == COLS {
-                // SAFETY: as above.
-                let out = unsafe { &mut *out.cast::<[f32; COLS]>() };
-                *out =
-                    if add { [out[0] + sums[0], out[1] + sums[1], out[2] + sums[2], out[3] + sums[3]] } else { *sums };
+            if cols == COLS && !add {
+                let [s0, s1, s2, s3] = *sums;
+                // SAFETY: as above. Said one by one, because of a copy a call of memmove would be made.
+                unsafe {
+                    out.write(s0);
+                    out.add(1).write(s1);
+                    out.add(2).write(s2);
+                    out.add(3).write(s3);
+                }
             } else {
                 for (c, sum) in sums.iter().enumerate().take(cols) {
                     // SAFETY: as above.
@@ -389,20 +397,6 @@ impl Product<'_, '_> {
                 }
             }
             out = out.wrapping_add(stride);
-        }
-    }
-}
-
-/// The elements from `from` on, `stride` apart from row to row, as the first `rows` × `cols` sums. Seldom needed.
-///
-/// # Safety
-/// They must exist.
-#[inline(never)]
-unsafe fn load(sums: &mut Sums, from: *const f32, stride: usize, (rows, cols): (usize, usize)) {
-    for (r, sums) in sums.iter_mut().enumerate().take(rows) {
-        for (c, sum) in sums.iter_mut().enumerate().take(cols) {
-            // SAFETY: the caller answers for it. Volatile, or else a call of `memcpy` is made of it.
-            *sum = unsafe { from.add(r * stride + c).read_volatile() };
         }
     }
 }
