@@ -29,7 +29,8 @@ NAMES = {"rv32imac": "RV32IMAC", "rv32imafc": "RV32IMAFC"}
 
 # What the image `size` can be made of.
 OPERATIONS = [
-    "attention", "causal attention", "any attention", "attention at 3 shapes", "decode step", "matmul", "softmax", "exp",
+    "attention", "causal attention", "any attention", "attention at 3 shapes", "decode step",
+    "int8 attention", "any int8 attention", "int8 decode step", "matmul", "softmax", "exp",
 ]
 
 
@@ -43,11 +44,11 @@ def output(command, **kwargs):
 
 
 def measured(text):
-    """The lines of an image: {(operation, shape): {by: (instructions, stack, scratch)}}, the fastest of several."""
+    """The lines of an image: {(operation, shape): {by: (instructions, stack, scratch, memory)}}, the fastest of several."""
     costs = {}
     for line in text.splitlines():
         name, shape, by, *numbers = line.split(";")
-        numbers = tuple(int(n) if n else None for n in numbers)
+        numbers = tuple(int(n) if n else None for n in [*numbers, ""][:4])
         ways = costs.setdefault((name, shape), {})
         ways[by] = min(ways.get(by, numbers), numbers)
     return costs
@@ -102,13 +103,14 @@ def sizes(target, board):
 def table(costs):
     """Rows of operations; instructions of the kernels and of the others as multiples of them, then the kernels' memory."""
     ways = list(dict.fromkeys(by for ways in costs.values() for by in ways))
+    titles = {"kernel": "kernels", "int8": "int8", "naive": "naive loops", "cmsis": "CMSIS-DSP"}
+    ways = [by for by in titles if by in ways] + [by for by in ways if by not in titles]
     own = [by for by in ways if by not in ("naive", "cmsis")]
-    titles = {"kernel": "kernels", "naive": "naive loops", "cmsis": "CMSIS-DSP"}
     head = ["operation", "shape", *(titles.get(by, by) for by in ways)]
-    head += [f"{titles.get(by, by)}: {what}" for by in own for what in ("scratch", "stack")]
+    head += [f"{titles.get(by, by)}: {what}" for by in own for what in ("scratch", "stack", "memory")]
     rows = []
     for (name, shape), found in costs.items():
-        (reference, _, _) = found.get("kernel", (None, None, None))
+        (reference, *_) = found.get("kernel", (None,))
         cell = lambda by: found[by][0] if by in found else None
         row = [name, shape.replace("x", " × ")]
         for by in ways:
@@ -116,8 +118,8 @@ def table(costs):
             factor = f" ({n / reference:.2f} ×)" if n and reference and by != "kernel" else ""
             row.append(f"{n:,}{factor}" if n else "")
         for by in own:
-            _, stack, scratch = found.get(by, (None, None, None))
-            row += [f"{scratch:,}" if scratch is not None else "", f"{stack:,}" if stack is not None else ""]
+            _, stack, scratch, memory = found.get(by, (None,) * 4)
+            row += [f"{n:,}" if n is not None else "" for n in (scratch, stack, memory)]
         rows.append(row)
     return markdown(head, rows, 2)
 
@@ -131,12 +133,13 @@ INTRODUCTION = """\
 # Costs
 
 Made by [costs.py](costs.py); each image measures itself under QEMU. The instructions of a call, where CMSIS-DSP and the
-naive loops are followed by the multiple of the kernels'; scratch memory (given by the caller) and the peak of the stack in
-bytes. What has no room in a board's memory is left out.
+naive loops and *int8* are followed by the multiple of the kernels'; in bytes, scratch memory (given by the caller), the peak
+of the stack, and *memory*: all that the caller gives, inputs, output and scratch. What has no room in a board's memory is left out.
 
 - *attention* n × d: n queries, n keys, n values of d columns each. *causal*: query i sees keys 0 to i.
 - *matmul* n × d: an n × n matrix by an n × d one. *softmax*, *exp*: of a row of n numbers. *decode step* n × d: one query
   against n keys.
+- *int8*: the same on 8-bit integers, [`regard_kernels::int8`](../../crates/regard-kernels/src/int8/mod.rs).
 - *naive loops*: [`regard_kernels::naive`](../../crates/regard-kernels/src/naive.rs), built for speed (`opt-level = 3`), as
   CMSIS-DSP is; the kernels are built for size (`opt-level = "s"`).
 - *CMSIS-DSP*: [composition.c](cmsis/composition.c), `arm-none-eabi-gcc -O3`; the faster of scores by `arm_dot_prod_f32` and

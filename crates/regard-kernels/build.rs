@@ -14,7 +14,8 @@ fn main() -> io::Result<()> {
         // FPv4-SP and FPv5, which the hard-float ABI promises. (Cortex-R and -A with it may have VFPv3, which lacks VFMA.)
         None => matches!(architecture, "thumbv7em" | "thumbv8m.main") && target.ends_with("eabihf"),
     };
-    // ARMv7E-M is ARMv7-M with the extension; in ARMv8-M it is each core's choice, which the name does not tell.
+    // ARMv7E-M is ARMv7-M with the extension; in ARMv8-M it is each core's choice, which the name does not tell. (With
+    // `-C target-cpu` it could be known, but the assembler of naked functions goes by the target's name alone.)
     let dsp = architecture == "thumbv7em";
     let mut cargo = io::stdout();
     for (name, holds) in [("scalar", scalar), ("fused", scalar && fused), ("dsp", dsp)] {

@@ -1,15 +1,37 @@
 //! Attentions, and what else the kernels compute, whose bits are compared across machines.
 
+use core::fmt;
+
 use regard_kernels::{
     Attention, Error, Mask, Mat, MatMut, Position, Stage, Temperature, Window, attention_scratch_len,
     cosine_similarity, dot, exp, matmul, matmul_transposed, norm, softmax,
 };
 
+use self::Numbers::Floats;
+use crate::int8_cases;
 use crate::numbers::{NUMBERS, numbers};
 use crate::robotics::Robotics;
 
 /// Elements of memory that the cases need where keys and values are read where they lie; elsewhere, four times as many.
 pub const MEMORY: usize = 2704;
+
+/// The numbers of a line, written as their bits.
+#[derive(Clone, Copy, Debug)]
+pub enum Numbers<'a> {
+    /// Of which cores with fused multiply-add and those without have other last bits.
+    Floats(&'a [f32]),
+    /// Which are the same everywhere.
+    Integers(&'a [i8]),
+}
+
+impl fmt::Display for Numbers<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Floats(numbers) => numbers.iter().try_for_each(|x| write!(f, " {:08x}", x.to_bits())),
+            Self::Integers(numbers) => numbers.iter().try_for_each(|x| write!(f, " {x:02x}")),
+        }
+    }
+}
 
 /// A pseudo-random attention: \[n_q, d_k\], \[n_k, d_k\], \[n_k, d_v\].
 struct Case {
@@ -68,22 +90,23 @@ static SEEN: [bool; 29] = {
 ///
 /// # Errors
 /// [`Error::Scratch`] or [`Error::Slice`] if there are fewer than [`MEMORY`] elements.
-pub fn run(memory: &mut [f32], line: &mut impl FnMut(&str, &[f32])) -> Result<(), Error> {
+pub fn run(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> Result<(), Error> {
     let robotics = Robotics::compute()?;
-    line("I love robotics, weights", robotics.weights.as_flattened());
-    line("I love robotics, output", robotics.output.as_flattened());
+    line("I love robotics, weights", Floats(robotics.weights.as_flattened()));
+    line("I love robotics, output", Floats(robotics.output.as_flattened()));
     attention_scores(line)?;
     vectors(memory, line)?;
     products(memory, line)?;
     attentions(memory, line)?;
     hidden_values(memory, line)?;
     grouped_queries(memory, line)?;
-    decoding(memory, line)
+    decoding(memory, line)?;
+    int8_cases::run(memory, line)
 }
 
-/// Apart, because the smallest board has no room on its stack for the cases beside others.
+/// Every case. Apart, because the table would stay on the stack, where the smallest board has no room for it.
 #[inline(never)]
-fn attentions(memory: &mut [f32], line: &mut impl FnMut(&str, &[f32])) -> Result<(), Error> {
+fn attentions(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> Result<(), Error> {
     for case in cases()? {
         case.run(memory, line)?;
     }
@@ -91,83 +114,83 @@ fn attentions(memory: &mut [f32], line: &mut impl FnMut(&str, &[f32])) -> Result
 }
 
 /// The worked example whose queries and keys are given.
-fn attention_scores(line: &mut impl FnMut(&str, &[f32])) -> Result<(), Error> {
+fn attention_scores(line: &mut impl FnMut(&str, Numbers<'_>)) -> Result<(), Error> {
     let q = [[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0], [1.0, 1.0, 0.0, 0.0]];
     let k = [[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0], [0.5, 0.5, 0.5, 0.5]];
     let (mut weights, mut scratch) = ([[0.0; 3]; 3], [0.0; attention_scratch_len(3, 3, 4, 0)]);
     Attention::new().scores(Stage::Weights, (&q).into(), (&k).into(), (&mut weights).into(), &mut scratch)?;
-    line("attention scores, weights", weights.as_flattened());
+    line("attention scores, weights", Floats(weights.as_flattened()));
     Ok(())
 }
 
-fn vectors(memory: &mut [f32], line: &mut impl FnMut(&str, &[f32])) -> Result<(), Error> {
+fn vectors(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> Result<(), Error> {
     let (a, b) = (&NUMBERS[..301], &NUMBERS[301..602]);
-    line("dot, norm, cosine", &[dot(a, b)?, norm(a), cosine_similarity(a, b)?, dot(&a[..9], &b[..9])?]);
+    line("dot, norm, cosine", Floats(&[dot(a, b)?, norm(a), cosine_similarity(a, b)?, dot(&a[..9], &b[..9])?]));
     for (name, temperature) in [("softmax", 0.5), ("softmax, flat", 30.0), ("softmax, T = 0", 0.0)] {
         let row = memory.get_mut(..39).unwrap_or_default();
         row.copy_from_slice(&NUMBERS[5..44]);
         softmax(row, Temperature::new(temperature)?);
-        line(name, row);
+        line(name, Floats(row));
     }
     let row = memory.get_mut(..39).unwrap_or_default();
     for (x, number) in row.iter_mut().zip(&NUMBERS[5..]) {
         *x = number * 110.0; // from 0 by way of subnormal numbers to ∞
     }
     exp(row);
-    line("exp", row);
+    line("exp", Floats(row));
     limits(line);
     Ok(())
 }
 
 /// Where exponentials leave the range of numbers. What is NaN there has other bits from processor to processor.
 #[inline(never)]
-fn limits(line: &mut impl FnMut(&str, &[f32])) {
+fn limits(line: &mut impl FnMut(&str, Numbers<'_>)) {
     const INF: f32 = f32::INFINITY;
     let ends =
         [INF, -INF, 0.0, -0.0, 86.99, 87.01, 88.72, 88.73, -86.99, -87.01, -87.34, -103.9, -104.1, 1e30, -1e30, 1e-40];
     let mut x = ends;
     exp(&mut x);
-    line("exp at its ends", &x);
+    line("exp at its ends", Floats(&x));
     let mut x = [-INF, 1.0, -1e30, -86.0, -87.0, f32::MAX, -INF, 3.0];
     for (name, row) in [("softmax of ∞", &mut [1.0, INF, -INF, INF][..]), ("softmax at its ends", &mut x[..])] {
         softmax(row, Temperature::ONE);
-        line(name, row);
+        line(name, Floats(row));
     }
     let (mut x, mut y) = ([1.0, f32::NAN, -200.0], [1.0, f32::NAN, -200.0]);
     exp(&mut x);
     softmax(&mut y, Temperature::ONE);
     let nan = [x, y].map(|x| x.map(|x| f32::from(u8::from(x.is_nan()))));
-    line("exp and softmax of NaN", nan.as_flattened());
+    line("exp and softmax of NaN", Floats(nan.as_flattened()));
 }
 
-fn products(memory: &mut [f32], line: &mut impl FnMut(&str, &[f32])) -> Result<(), Error> {
+fn products(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> Result<(), Error> {
     for (name, [m, k, n]) in [("product", [13, 77, 19]), ("small product", [3, 5, 2]), ("outer product", [9, 1, 9])] {
         let out = memory.get_mut(..m * n).unwrap_or_default();
         matmul(numbers(1, m, k)?, numbers(2, k, n)?, MatMut::new(out, m, n)?)?;
-        line(name, out);
+        line(name, Floats(out));
         matmul_transposed(numbers(1, m, k)?, numbers(2, n, k)?, MatMut::new(out, m, n)?)?;
-        line(name, out);
+        line(name, Floats(out));
     }
     Ok(())
 }
 
 impl Case {
-    fn run(&self, memory: &mut [f32], line: &mut impl FnMut(&str, &[f32])) -> Result<(), Error> {
+    fn run(&self, memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> Result<(), Error> {
         let [n_q, n_k, d_k, d_v] = self.shape;
         let (q, k, v) = (numbers(3, n_q, d_k)?, numbers(900, n_k, d_k)?, numbers(1700, n_k, d_v)?);
         let (out, rest) = memory.split_at_mut_checked(n_q * d_v).unwrap_or_default();
         let (log_sum_exp, scratch) = rest.split_at_mut_checked(n_q).unwrap_or_default();
         let view = MatMut::new(out, n_q, d_v)?;
         self.attention.forward_with_log_sum_exp(q, k, v, view, log_sum_exp, scratch)?;
-        line(self.name, out);
-        line(self.name, log_sum_exp);
+        line(self.name, Floats(out));
+        line(self.name, Floats(log_sum_exp));
         Ok(())
     }
 }
 
 /// Values of hidden keys that are no numbers, in both tiles of keys.
 #[inline(never)]
-fn hidden_values(memory: &mut [f32], line: &mut impl FnMut(&str, &[f32])) -> Result<(), Error> {
+fn hidden_values(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> Result<(), Error> {
     const N_Q: usize = 7;
     const N_K: usize = 300;
     const D_K: usize = 4;
@@ -186,12 +209,12 @@ fn hidden_values(memory: &mut [f32], line: &mut impl FnMut(&str, &[f32])) -> Res
     let mask = Mask::NONE.allowed(Mat::strided(&SEEN, N_Q, N_K, 0)?).causal(Position::Offset(260));
     let (q, k) = (numbers(3, N_Q, D_K)?, numbers(900, N_K, D_K)?);
     PLAIN.mask(mask).forward(q, k, Mat::new(v, N_K, D_V)?, MatMut::new(out, N_Q, D_V)?, scratch)?;
-    line("hidden values", out);
+    line("hidden values", Floats(out));
     Ok(())
 }
 
 /// Four heads of queries, two of keys and values, side by side.
-fn grouped_queries(memory: &mut [f32], line: &mut impl FnMut(&str, &[f32])) -> Result<(), Error> {
+fn grouped_queries(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> Result<(), Error> {
     const N_Q: usize = 6;
     const N_K: usize = 18;
     const D: usize = 8;
@@ -205,12 +228,12 @@ fn grouped_queries(memory: &mut [f32], line: &mut impl FnMut(&str, &[f32])) -> R
         let view = MatMut::strided(out.get_mut(column..).unwrap_or_default(), N_Q, D, 4 * D)?;
         attention.forward(q, k, v, view, scratch)?;
     }
-    line("grouped queries", out);
+    line("grouped queries", Floats(out));
     Ok(())
 }
 
 /// Steps of decoding against a cache in `memory`, which grows beyond a tile of 256 keys: two heads of queries share it.
-fn decoding(memory: &mut [f32], line: &mut impl FnMut(&str, &[f32])) -> Result<(), Error> {
+fn decoding(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> Result<(), Error> {
     const CACHED: usize = 250;
     const STEPS: usize = 10;
     const D_K: usize = 4;
@@ -239,7 +262,7 @@ fn decoding(memory: &mut [f32], line: &mut impl FnMut(&str, &[f32])) -> Result<(
             let q = numbers(100 + 2 * step + head, 1, D_K)?;
             PLAIN.forward(q, k, v, MatMut::new(out, 1, D_V)?, scratch)?;
         }
-        line("decoding", out);
+        line("decoding", Floats(out));
     }
     Ok(())
 }

@@ -3,10 +3,11 @@
 use core::hint::black_box;
 
 use regard_kernels::{
-    Attention, Error, Mask, MatMut, Position, Temperature, attention_scratch_len, exp, matmul, naive, softmax,
+    Attention, Error, Mask, MatMut, Position, Temperature, attention_scratch_len, exp, int8, matmul, naive, softmax,
 };
 
-use crate::numbers::{NUMBERS, numbers};
+use crate::memory::split;
+use crate::numbers::{NUMBERS, SCALES, integers, numbers};
 
 /// (queries and keys, columns).
 pub const SHAPES: [(usize, usize); 5] = [(8, 8), (16, 16), (32, 32), (64, 32), (64, 64)];
@@ -21,11 +22,15 @@ pub struct Cost {
     pub name: &'static str,
     /// Its sizes.
     pub shape: (usize, usize),
-    /// `kernel`, `naive`, or another way to compute the same.
+    /// `kernel`, `int8`, `naive`, or another way to compute the same.
     pub by: &'static str,
-    /// Elements of the caller's scratch memory.
+    /// Bytes of the caller's scratch memory.
     pub scratch: usize,
+    /// Bytes of what is read and written beside it.
+    pub tensors: usize,
 }
+
+const FLOAT: usize = size_of::<f32>();
 
 /// Calls `measure` for each operation with what it is and a function that runs it once, in `memory`. What has no room there is
 /// left out.
@@ -34,12 +39,12 @@ pub struct Cost {
 /// None with these shapes; the kernels' [`Error`] is passed on.
 pub fn run(memory: &mut [f32], mut measure: impl FnMut(Cost, &mut dyn FnMut())) -> Result<(), Error> {
     for shape @ (n, d) in SHAPES {
-        let causal = Attention::new().mask(Mask::NONE.causal(Position::TopLeft));
-        attention("attention", shape, (n, n, d), &Attention::new(), memory, &mut measure)?;
-        attention("causal attention", shape, (n, n, d), &causal, memory, &mut measure)?;
+        let causal = Mask::NONE.causal(Position::TopLeft);
+        attention("attention", shape, (n, n, d), Mask::NONE, memory, &mut measure)?;
+        attention("causal attention", shape, (n, n, d), causal, memory, &mut measure)?;
         let (a, b) = (numbers(0, n, n)?, numbers(n, n, d)?);
         if let Some((out, _)) = memory.split_at_mut_checked(n * d) {
-            let cost = |by| Cost { name: "matmul", shape, by, scratch: 0 };
+            let cost = |by| Cost { name: "matmul", shape, by, scratch: 0, tensors: FLOAT * (n * n + 2 * n * d) };
             measure(cost("kernel"), &mut || {
                 let _ = black_box(MatMut::new(out, n, d).and_then(|out| matmul(black_box(a), black_box(b), out)));
             });
@@ -51,7 +56,7 @@ pub fn run(memory: &mut [f32], mut measure: impl FnMut(Cost, &mut dyn FnMut())) 
         }
         if let Some((row, _)) = memory.split_at_mut_checked(n) {
             let source = &NUMBERS[..n];
-            let cost = |name, by| Cost { name, shape: (1, n), by, scratch: 0 };
+            let cost = |name, by| Cost { name, shape: (1, n), by, scratch: 0, tensors: FLOAT * n };
             if d != 64 {
                 measure(cost("softmax", "kernel"), &mut || {
                     row.copy_from_slice(source);
@@ -70,7 +75,7 @@ pub fn run(memory: &mut [f32], mut measure: impl FnMut(Cost, &mut dyn FnMut())) 
     }
     for n in DECODE {
         let shape = (n, DECODE_COLUMNS);
-        attention("decode step", shape, (1, n, DECODE_COLUMNS), &Attention::new(), memory, &mut measure)?;
+        attention("decode step", shape, (1, n, DECODE_COLUMNS), Mask::NONE, memory, &mut measure)?;
     }
     Ok(())
 }
@@ -79,27 +84,59 @@ fn attention(
     name: &'static str,
     shape: (usize, usize),
     (n_q, n_k, d): (usize, usize, usize),
-    attention: &Attention<'_>,
+    mask: Mask<'_>,
     memory: &mut [f32],
     measure: &mut impl FnMut(Cost, &mut dyn FnMut()),
 ) -> Result<(), Error> {
+    let elements = 2 * (n_q + n_k) * d;
+    int8_attention(name, shape, (n_q, n_k, d), mask, memory, measure)?;
+
     let (q, k, v) = (numbers(0, n_q, d)?, numbers(5, n_k, d)?, numbers(9, n_k, d)?);
-    let scratch_len = attention_scratch_len(n_q, n_k, d, d);
+    let (attention, scratch_len) = (Attention::new().mask(mask), attention_scratch_len(n_q, n_k, d, d));
+    let cost = |by, scratch| Cost { name, shape, by, scratch: FLOAT * scratch, tensors: FLOAT * elements };
     let Some((out, scratch)) = memory.split_at_mut_checked(n_q * d) else { return Ok(()) };
     if let Some(scratch) = scratch.get_mut(..scratch_len) {
-        measure(Cost { name, shape, by: "kernel", scratch: scratch_len }, &mut || {
+        measure(cost("kernel", scratch_len), &mut || {
             let (q, k, v) = black_box((q, k, v));
             let _ = black_box(
-                MatMut::new(out, n_q, d).and_then(|out| black_box(attention).forward(q, k, v, out, black_box(scratch))),
+                MatMut::new(out, n_q, d)
+                    .and_then(|out| black_box(&attention).forward(q, k, v, out, black_box(scratch))),
             );
         });
     }
     if let Some(scores) = scratch.get_mut(..n_k) {
-        measure(Cost { name, shape, by: "naive", scratch: n_k }, &mut || {
+        measure(cost("naive", n_k), &mut || {
             let (q, k, v) = black_box((q, k, v));
             if let Ok(out) = MatMut::new(out, n_q, d) {
                 naive::attention(q, k, v, out, name.starts_with("causal"), black_box(scores));
             }
+        });
+    }
+    Ok(())
+}
+
+/// The same on 8-bit integers.
+fn int8_attention(
+    name: &'static str,
+    shape: (usize, usize),
+    (n_q, n_k, d): (usize, usize, usize),
+    mask: Mask<'_>,
+    memory: &mut [f32],
+    measure: &mut impl FnMut(Cost, &mut dyn FnMut()),
+) -> Result<(), Error> {
+    let (q, k, v) = (integers(0, n_q, d)?, integers(5, n_k, d)?, integers(9, n_k, d)?);
+    let attention = int8::Attention::new(SCALES, int8::default_scale(d), Temperature::ONE)?.mask(mask);
+    let scratch_len = int8::attention_scratch_len(n_q, n_k, d, d);
+    let (out, scratch) = split(memory, n_q * d);
+    if let (Some(out), Some(scratch)) = (out.get_mut(..n_q * d), scratch.get_mut(..scratch_len)) {
+        let cost =
+            Cost { name, shape, by: "int8", scratch: size_of::<i32>() * scratch_len, tensors: 2 * (n_q + n_k) * d };
+        measure(cost, &mut || {
+            let (q, k, v) = black_box((q, k, v));
+            let _ = black_box(
+                MatMut::new(out, n_q, d)
+                    .and_then(|out| black_box(&attention).forward(q, k, v, out, black_box(scratch))),
+            );
         });
     }
     Ok(())

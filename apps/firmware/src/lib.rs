@@ -8,7 +8,7 @@ pub mod cases;
 pub mod costs;
 #[cfg(target_os = "none")]
 pub mod image;
-#[cfg(target_os = "none")]
+mod int8_cases;
 mod memory;
 mod numbers;
 mod robotics;
@@ -16,5 +16,5 @@ mod robotics;
 pub mod stack;
 
 #[cfg(target_os = "none")]
-pub use self::memory::Memory;
+pub use self::memory::statics::Memory;
 pub use self::robotics::{LOVE, OUTPUT_OF_LOVE, Robotics, TOKENS};

@@ -5,21 +5,13 @@
 
 #[cfg(target_os = "none")]
 mod image {
-    use regard_firmware::image::{print, println};
+    use regard_firmware::image::println;
     use regard_firmware::{Memory, cases};
 
     regard_firmware::image!(run);
 
     fn run() -> i32 {
-        let done = Memory::with(|memory| {
-            cases::run(memory, &mut |name, numbers| {
-                print!("{name}:");
-                for x in numbers {
-                    print!(" {:08x}", x.to_bits());
-                }
-                println!();
-            })
-        });
+        let done = Memory::with(|memory| cases::run(memory, &mut |name, numbers| println!("{name}:{numbers}")));
         if let Err(error) = done {
             println!("{error}");
         }
@@ -34,10 +26,9 @@ fn main() -> std::io::Result<()> {
     let mut memory = vec![0.0; 4 * regard_firmware::cases::MEMORY];
     let mut out = std::io::stdout().lock();
     let mut written = Ok(());
-    let mut line = |name: &str, numbers: &[f32]| {
-        let bits: Vec<_> = numbers.iter().map(|x| format!("{:08x}", x.to_bits())).collect();
+    let mut line = |name: &str, numbers: regard_firmware::cases::Numbers<'_>| {
         if written.is_ok() {
-            written = writeln!(out, "{name}: {}", bits.join(" "));
+            written = writeln!(out, "{name}:{numbers}");
         }
     };
     regard_firmware::cases::run(&mut memory, &mut line).map_err(std::io::Error::other)?;

@@ -1,26 +1,58 @@
 //! Inputs, in flash.
 
+use regard_kernels::int8::Scales;
 use regard_kernels::{Error, Mat};
 
 /// Pseudo-random numbers from −1 to 1, by Marsaglia's xorshift.
 pub(crate) static NUMBERS: [f32; 64 * 64] = {
     let mut numbers = [0.0; 64 * 64];
-    let mut state = 1_u32;
+    let mut state = 1;
     let mut i = 0;
     while i < numbers.len() {
-        state ^= state << 13;
-        state ^= state >> 17;
-        state ^= state << 5;
+        state = next(state);
         numbers[i] = (state >> 8) as f32 / (1 << 23) as f32 - 1.0;
         i += 1;
     }
     numbers
 };
 
+/// As many 8-bit integers as the largest shapes need, from −128 to 127.
+pub(crate) static INTEGERS: [i8; 64 * 64 + 16] = {
+    let mut integers = [0; 64 * 64 + 16];
+    let mut state = 1;
+    let mut i = 0;
+    while i < integers.len() {
+        state = next(state);
+        integers[i] = (state >> 24) as i8;
+        i += 1;
+    }
+    integers
+};
+
+/// Of all tensors of integers: queries and keys then have a variance of 1.
+pub(crate) const SCALES: Scales =
+    Scales { query: 1.0 / 74.0, key: 1.0 / 74.0, value: 1.0 / 128.0, output: 1.0 / 300.0 };
+
+/// A step of the generator.
+pub(crate) const fn next(mut state: u32) -> u32 {
+    state ^= state << 13;
+    state ^= state >> 17;
+    state ^ (state << 5)
+}
+
 /// A matrix of them, from number `start` on. Rows of a large one overlap: a cache of a thousand keys costs no memory here, and
 /// as many instructions as ever.
 pub(crate) fn numbers(start: usize, rows: usize, cols: usize) -> Result<Mat<'static>, Error> {
-    let data = NUMBERS.get(start..).unwrap_or_default();
+    matrix(&NUMBERS, start, rows, cols)
+}
+
+/// The same of integers.
+pub(crate) fn integers(start: usize, rows: usize, cols: usize) -> Result<Mat<'static, i8>, Error> {
+    matrix(&INTEGERS, start, rows, cols)
+}
+
+fn matrix<T>(data: &[T], start: usize, rows: usize, cols: usize) -> Result<Mat<'_, T>, Error> {
+    let data = data.get(start..).unwrap_or_default();
     let room = data.len().saturating_sub(cols).checked_div(rows).unwrap_or_default();
     Mat::strided(data, rows, cols, cols.min(room))
 }

@@ -1,4 +1,5 @@
-//! The image that measures itself: instructions, stack and scratch memory of each operation, a line each.
+//! The image that measures itself: instructions, stack, scratch memory and all of the caller's memory of each operation, a
+//! line each.
 
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
@@ -15,8 +16,8 @@ mod image {
         let done = Memory::with(|memory| {
             costs::run(memory, |cost, f| {
                 let (stack, instructions) = (stack::peak(&mut *f), counter.count(&mut *f));
-                let costs::Cost { name, shape: (n, d), by, scratch } = cost;
-                println!("{name};{n}x{d};{by};{instructions};{stack};{}", scratch * size_of::<f32>());
+                let costs::Cost { name, shape: (n, d), by, scratch, tensors } = cost;
+                println!("{name};{n}x{d};{by};{instructions};{stack};{scratch};{}", scratch + tensors);
             })
         });
         i32::from(done.is_err())

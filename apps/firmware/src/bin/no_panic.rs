@@ -12,7 +12,7 @@ mod image {
     use regard_firmware::image::{entry, exit};
     use regard_kernels::{
         Attention, Error, Mask, Mat, MatMut, Position, Stage, Temperature, Tier, Window, attention_scratch_len,
-        cosine_similarity, dot, exp, fixed, matmul, matmul_transposed, multiply_add_rounds, norm, softmax,
+        cosine_similarity, dot, exp, fixed, int8, matmul, matmul_transposed, multiply_add_rounds, norm, softmax,
         softmax_with_log_sum_exp,
     };
 
@@ -31,7 +31,8 @@ mod image {
 
     #[entry]
     fn main() -> ! {
-        let done = black_box([vectors, matrices, views, attention, fixed_shapes]).map(|kernels| kernels().is_ok());
+        let done = black_box([vectors, matrices, views, attention, fixed_shapes, int8_attention])
+            .map(|kernels| kernels().is_ok());
         exit(i32::from(!done.iter().all(|done| *done)))
     }
 
@@ -117,12 +118,38 @@ mod image {
         Ok(())
     }
 
+    fn int8_attention() -> Result<(), Error> {
+        let (x, mut integers, mut back) = black_box(([1.0; 20], [0; 20], [0.0; 20]));
+        int8::quantize(some(&x), int8::scale_for(some(&x)), some_mut(&mut integers))?;
+        int8::dequantize(some(&integers), black_box(0.5), some_mut(&mut back))?;
+        let scales = black_box(int8::Scales { query: 0.1, key: 0.1, value: 0.1, output: 0.1 });
+        let [n_q, n_k, d_k, d_v] = black_box([9, 10, 6, 5]);
+        let attention = int8::Attention::new(scales, int8::default_scale(d_k), Temperature::new(black_box(1.5))?)?;
+
+        let (q, k, v, seen) = black_box(([1; 54], [2; 60], [3; 50], [true; 90]));
+        let (mut out, mut scratch) = black_box(([0; 45], [0; INT8_SCRATCH]));
+        let (q, k, v) = (Mat::new(&q, n_q, d_k)?, Mat::new(&k, n_k, d_k)?, Mat::new(&v, n_k, d_v)?);
+        let window = Window { left: black_box(Some(3)), right: black_box(Some(1)) };
+        let mask = Mask::NONE.causal(Position::Offset(black_box(4))).window(black_box(Position::BottomRight), window);
+        let mask = mask.key_len(n_k).allowed(Mat::new(&seen, n_q, n_k)?);
+        black_box(int8::attention_scratch_len(n_q, n_k, d_k, d_v));
+        let view = MatMut::new(&mut out, n_q, d_v)?;
+        black_box(attention.mask(mask)).forward(q, k, v, view, some_mut(&mut scratch))?;
+
+        let (a, mut out) = black_box(([[1; 6]; 10], [[0; 6]; 10]));
+        fixed::int8_attention(&black_box(attention), &a, &a, &a, &mut out, &mut scratch)?;
+        black_box((back, out));
+        Ok(())
+    }
+
+    const INT8_SCRATCH: usize = int8::attention_scratch_len(10, 10, 6, 6);
+
     /// A part whose length the compiler does not know.
-    fn some(x: &[f32]) -> &[f32] {
+    fn some<T>(x: &[T]) -> &[T] {
         x.get(..black_box(x.len())).unwrap_or_default()
     }
 
-    fn some_mut(x: &mut [f32]) -> &mut [f32] {
+    fn some_mut<T>(x: &mut [T]) -> &mut [T] {
         let len = black_box(x.len());
         x.get_mut(..len).unwrap_or_default()
     }

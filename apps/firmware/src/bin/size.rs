@@ -10,7 +10,7 @@ mod image {
 
     use regard_firmware::image::{entry, exit};
     use regard_kernels::{
-        Attention, Mask, Mat, MatMut, Position, Temperature, attention_scratch_len, exp, fixed, matmul, softmax,
+        Attention, Mask, Mat, MatMut, Position, Temperature, attention_scratch_len, exp, fixed, int8, matmul, softmax,
     };
 
     /// Whether the operation is called, or only everything around it is there.
@@ -53,6 +53,13 @@ mod image {
             attention::<64, 64, 32, SCRATCH>(Attention::new);
         } else if const { is("decode step") } {
             attention::<1, 64, 32, { attention_scratch_len(1, 64, 32, 32) }>(Attention::new);
+        } else if const { is("int8 attention") } {
+            int8_attention::<64, 64, 32, { int8::attention_scratch_len(64, 64, 32, 32) }>(const { &int8_known() });
+        } else if const { is("any int8 attention") } {
+            let attention = const { &int8_known().mask(Mask::NONE.causal(Position::TopLeft)) };
+            int8_attention::<64, 64, 32, { int8::attention_scratch_len(64, 64, 32, 32) }>(black_box(attention));
+        } else if const { is("int8 decode step") } {
+            int8_attention::<1, 64, 32, { int8::attention_scratch_len(1, 64, 32, 32) }>(const { &int8_known() });
         } else if const { is("matmul") } {
             let (a, b, mut out) = black_box(([0.0; 8], [0.0; 8], [0.0; 8]));
             if let (Ok(a), Ok(b), Ok(out)) = (Mat::new(&a, 4, 2), Mat::new(&b, 2, 2), MatMut::new(&mut out, 4, 2)) {
@@ -110,6 +117,30 @@ mod image {
         scratch: &mut [f32; SCRATCH],
     ) {
         black_box(fixed::attention(&describe(), q, kv, kv, out, scratch).is_ok());
+    }
+
+    const fn int8_known() -> int8::Attention<'static> {
+        let scales = int8::Scales { query: 0.03, key: 0.03, value: 0.02, output: 0.02 };
+        match int8::Attention::new(scales, int8::default_scale(32), Temperature::ONE) {
+            Ok(attention) => attention,
+            Err(_) => panic!("scales are finite and positive"),
+        }
+    }
+
+    /// As [`attention`].
+    #[inline(always)]
+    fn int8_attention<const N_Q: usize, const N_K: usize, const D: usize, const SCRATCH: usize>(
+        attention: &int8::Attention<'_>,
+    ) {
+        let q = black_box(&[[0; D]; N_Q]);
+        let kv = black_box(&[[0; D]; N_K]);
+        let mut out = [[0; D]; N_Q];
+        let mut scratch = [0; SCRATCH];
+        let (out, scratch) = black_box((&mut out, &mut scratch));
+        if CALL {
+            black_box(fixed::int8_attention(attention, q, kv, black_box(kv), out, scratch).is_ok());
+        }
+        black_box((out, scratch));
     }
 
     #[panic_handler]

@@ -1,6 +1,7 @@
 //! From the distance of a score to its row's largest, to a weight: 2^−y in fixed point.
 
 /// A weight of 1. Weights are 16-bit numbers with a sign, because multiply-adds of pairs of those are what cores have.
+#[cfg(any(not(dsp), test))] // there in assembly
 pub(crate) const ONE: u32 = 1 << 14;
 
 /// What a score is where a key may not be seen: further below any score than two scores can be apart.
@@ -13,10 +14,10 @@ const FARTHEST: u32 = 1 << 30;
 /// with 28 bits behind the point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Exponent {
-    shift: u32,
-    multiplier: u32,
+    pub(crate) shift: u32,
+    pub(crate) multiplier: u32,
     /// From this distance on y is 16 or more, and the weight 0.
-    limit: u32,
+    pub(crate) limit: u32,
 }
 
 impl Exponent {
@@ -46,6 +47,7 @@ impl Exponent {
     ///
     /// 2^−y = 2^−n · 2^−x with n whole and 0 ≤ x < 1, as in I-BERT (Kim et al. 2021, arXiv 2101.01321), in base 2 and with
     /// a polynomial of degree 3: 1 at 0, ½ at 1, within 1.1e-4 between, and never rising.
+    #[cfg(any(not(dsp), test))]
     #[inline(always)]
     pub(crate) fn weight(&self, distance: u32) -> u32 {
         let y = (distance >> self.shift).wrapping_mul(self.multiplier);

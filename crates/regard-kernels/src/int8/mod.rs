@@ -49,8 +49,9 @@ use core::f64::consts::LOG2_E;
 
 pub use self::quantize::{dequantize, quantize, scale_for};
 
-use self::exponent::Exponent;
+pub(crate) use self::exponent::{Exponent, HIDDEN};
 use self::quantize::check_scale;
+pub(crate) use self::ratio::Factor;
 use self::ratio::Ratio;
 use self::rows::{Rows, scratch_len};
 use crate::attention::tensor_elements;

@@ -1,11 +1,9 @@
 //! The rows of an attention on 8-bit integers, in groups: scores, weights, weighted values.
 
-use core::cell::Cell;
-
 use super::exponent::{Exponent, HIDDEN};
 use super::ratio::{Factor, MOST, Ratio};
 use crate::mask::Bounds;
-use crate::simd::int8::{COLUMNS, Fours, GROUP, Queries, Values, query_words, value_words};
+use crate::simd::int8::{Fours, GROUP, Queries, Values, query_words, value_words, weigh};
 use crate::simd::{Kernel, Simd};
 use crate::{Mat, MatMut};
 
@@ -105,11 +103,7 @@ impl<const R: usize> Kernel for Score<'_, R> {
     #[inline(always)]
     fn run<S: Simd>(self, _simd: S) {
         // What lies behind the last key is hidden, whatever it is.
-        let mut rest = self.k.rows_from(self.start, usize::MAX).data();
-        for scores in self.scores {
-            self.queries.dots(rest.get(..self.k.cols()).unwrap_or_default(), scores);
-            rest = rest.get(self.k.stride()..).unwrap_or_default();
-        }
+        self.queries.dots(self.k, self.start, self.scores);
     }
 }
 
@@ -126,17 +120,8 @@ impl<const R: usize> Kernel for Add<'_, R> {
     type Output = ();
 
     #[inline(always)]
-    fn run<S: Simd>(mut self, _simd: S) {
-        let mut sums = [[0; COLUMNS]; R];
-        for col in (0..self.out.cols()).step_by(COLUMNS) {
-            self.values.weigh(self.weights, self.start, col, &mut sums);
-            for (r, (sums, factor)) in sums.iter().zip(self.factors).enumerate() {
-                let out = self.out.row_mut(r).get_mut(col..).unwrap_or_default();
-                for (out, sum) in out.iter_mut().zip(sums) {
-                    *out = factor.times(*sum);
-                }
-            }
-        }
+    fn run<S: Simd>(self, _simd: S) {
+        self.values.weigh(self.weights, self.start, &self.factors, self.out);
     }
 }
 
@@ -174,37 +159,19 @@ impl<const R: usize> Kernel for Weigh<'_, R> {
     fn run<S: Simd>(self, _simd: S) -> u32 {
         let Self { exponent, scores, r } = self;
         let r = r.min(R - 1); // tells the compiler that it is one of them
-        let mut max = HIDDEN;
-        for scores in &*scores {
-            max = max.max(scores[r]);
-        }
-        // Where nothing is seen, any number keeps HIDDEN far away: no weight.
-        let max = if max == HIDDEN { 0 } else { max };
-
-        // Weights take half of the scores' room: what is written lies before what is still to be read.
-        let cells = Cell::from_mut(scores.as_flattened_mut()).as_slice_of_cells().as_chunks::<R>().0;
-        let (scores, weights) = (cells.as_chunks::<4>().0, cells.as_chunks::<2>().0);
-        let mut total = 0;
-        for (scores, fours) in scores.iter().zip(weights) {
-            // Each pair is written before the next is read, which leaves registers for the constants.
-            for (i, pair) in fours.iter().enumerate() {
-                let low = exponent.weight(max.wrapping_sub(scores[i][r].get()) as u32);
-                let high = exponent.weight(max.wrapping_sub(scores[i + 2][r].get()) as u32);
-                total += low + high;
-                pair[r].set((low | (high << 16)) as i32);
-            }
-        }
+        let mut total = weigh(&exponent, scores, r);
 
         // At most half a weight is rounded up, so half of MOST is safe for as many keys.
         let excess = (MOST / 2).leading_zeros().saturating_sub(total.leading_zeros());
         if excess > 0 {
             total = 0;
-            for pair in weights.iter().take(scores.len()).flatten() {
-                let both = pair[r].get() as u32;
+            let weights = scores.len() / 2;
+            for pair in scores.iter_mut().take(weights) {
+                let both = pair[r] as u32;
                 let (low, high) = (((both & 0xffff) >> (excess - 1)) + 1, (both >> 16 >> (excess - 1)) + 1);
                 let (low, high) = (low >> 1, high >> 1);
                 total += low + high;
-                pair[r].set((low | (high << 16)) as i32);
+                pair[r] = (low | (high << 16)) as i32;
             }
         }
         total

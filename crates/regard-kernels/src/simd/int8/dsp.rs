@@ -4,7 +4,8 @@
 use core::arch::{asm, naked_asm};
 
 use super::{COLUMNS, Fours, GROUP};
-use crate::Mat;
+use crate::int8::{Exponent, Factor, HIDDEN};
+use crate::{Mat, MatMut};
 
 /// Words of memory that [`Queries`] need.
 pub(crate) const fn query_words(rows: usize, d_k: usize) -> usize {
@@ -24,25 +25,28 @@ impl<'a, const R: usize> Queries<'a, R> {
     pub(crate) fn new(rows: [&'a [i8]; R], words: &'a mut [i32]) -> Self {
         let fours = words.as_chunks_mut::<R>().0.as_chunks_mut::<2>().0;
         for (r, row) in rows.into_iter().enumerate() {
-            let (bytes, rest) = row.as_chunks::<4>();
-            let (whole, last) = fours.split_at_mut_checked(bytes.len()).unwrap_or_default();
-            for ([even, odd], bytes) in whole.iter_mut().zip(bytes) {
-                (even[r], odd[r]) = widen(*bytes);
+            let (whole, rest) = row.as_chunks::<4>();
+            for ([even, odd], bytes) in fours.iter_mut().zip(whole) {
+                (even[r], odd[r]) = widen(word(bytes));
             }
-            if let Some([even, odd]) = last.first_mut() {
-                (even[r], odd[r]) = widen(padded(rest));
+            if let Some([even, odd]) = fours.get_mut(whole.len()) {
+                (even[r], odd[r]) = widen(word(rest));
             }
         }
         Self(fours)
     }
 
-    /// Each query's dot product with `key`.
+    /// Each query's dot products with the keys from `first` on, as many as there are and `scores` has room for.
     #[inline(always)]
-    pub(crate) fn dots(&self, key: &[i8], out: &mut [i32; R]) {
-        let (bytes, rest) = key.as_chunks::<4>();
-        dots::<R, 1>(self.0, bytes, out);
-        if let (Some(last), false) = (self.0.get(bytes.len()), rest.is_empty()) {
-            add_products(out, last, padded(rest));
+    pub(crate) fn dots(&self, k: Mat<'_, i8>, first: usize, scores: &mut [[i32; R]]) {
+        let keys = scores.len().min(k.rows().saturating_sub(first));
+        let scores = scores.get_mut(..keys).unwrap_or_default();
+        let (whole, last) = self.0.split_at_checked(k.cols() / 4).unwrap_or_default();
+        // SAFETY: each of these keys has so many whole words.
+        unsafe { dots(whole, k.rows_from(first, keys).data().as_ptr(), k.stride(), scores) };
+        let (Some(last), false) = (last.first(), k.cols().is_multiple_of(4)) else { return };
+        for (j, scores) in scores.iter_mut().enumerate() {
+            add_products(scores, last, word_at(k.row(first + j), 4 * whole.len()));
         }
     }
 }
@@ -51,46 +55,67 @@ impl<'a, const R: usize> Queries<'a, R> {
 #[derive(Clone, Copy)]
 pub(crate) struct Values<'a> {
     v: Mat<'a, i8>,
-    /// Each column's bytes, one behind the other, those of four keys a word; or nothing.
-    transposed: &'a [[i8; 4]],
+    /// Each column's bytes, those of four keys a word, ⌈rows⌉₄ / 4 words a column; or nothing.
+    transposed: &'a [i32],
 }
 
 impl<'a> Values<'a> {
     #[inline(always)]
     pub(crate) fn new(v: Mat<'a, i8>, words: &'a mut [i32]) -> Self {
         let height = v.rows().div_ceil(4);
+        let words = if words.len() == height.saturating_mul(v.cols()) { words } else { &mut [] };
         if !words.is_empty() {
             for i in 0..height {
-                let rows = [0, 1, 2, 3].map(|row| v.row(4 * i + row));
-                for (c, word) in words.iter_mut().skip(i).step_by(height).enumerate() {
-                    *word = word_of(rows.map(|row| row.get(c).copied().unwrap_or_default()));
+                let row = |n| v.row(4 * i + n);
+                let (a, b, c, d) = (row(0), row(1), row(2), row(3));
+                for col in (0..v.cols()).step_by(4) {
+                    let columns = transposed(word_at(a, col), word_at(b, col), word_at(c, col), word_at(d, col));
+                    let mut place = col * height + i;
+                    for column in columns {
+                        let Some(word) = words.get_mut(place) else { break };
+                        *word = column;
+                        place += height;
+                    }
                 }
             }
         }
-        Self { v, transposed: bytes_of(words) }
+        Self { v, transposed: words }
     }
 
-    /// Σ weight · value over the keys from `first`, a multiple of 4, on, for up to [`COLUMNS`] columns from `col` on.
+    /// Into `out`, each row's Σ weight · value over the keys from `first`, a multiple of 4, on, times its factor.
     #[inline(always)]
     pub(crate) fn weigh<const R: usize>(
         &self,
         weights: &[Fours<R>],
         first: usize,
-        col: usize,
-        sums: &mut [[i32; COLUMNS]; R],
+        factors: &[Factor; R],
+        mut out: MatMut<'_, i8>,
     ) {
+        let columns = self.v.cols();
         if R == GROUP && !self.transposed.is_empty() {
             let height = self.v.rows().div_ceil(4);
-            let mut column = self.transposed.get(col * height + first / 4..).unwrap_or_default();
-            for c in 0..COLUMNS {
-                let out = sums.as_flattened_mut().get_mut(c..).unwrap_or_default();
-                dots::<R, COLUMNS>(weights, column, out);
-                column = column.get(height..).unwrap_or_default();
+            let skipped = (first / 4).min(height);
+            let weights = weights.get(..height - skipped).unwrap_or(weights);
+            let mut sums = [[0; R]; COLUMNS];
+            for col in (0..columns).step_by(COLUMNS) {
+                let words = self.transposed.as_ptr().wrapping_add(col * height + skipped);
+                let sums = sums.get_mut(..COLUMNS.min(columns - col)).unwrap_or_default();
+                // SAFETY: these columns have `height` words each, of which so many are skipped.
+                unsafe { dots(weights, words.cast(), 4 * height, sums) };
+                for (r, factor) in factors.iter().enumerate() {
+                    let out = out.row_mut(r).get_mut(col..).unwrap_or_default();
+                    for (out, sums) in out.iter_mut().zip(&*sums) {
+                        *out = factor.times(sums[r]);
+                    }
+                }
             }
         } else {
-            for (r, sums) in sums.iter_mut().enumerate() {
-                for (i, sums) in sums.as_chunks_mut::<4>().0.iter_mut().enumerate() {
-                    *sums = self.weigh_four(weights, r, first, col + 4 * i);
+            for (r, factor) in factors.iter().enumerate() {
+                for (i, out) in out.row_mut(r).chunks_mut(4).enumerate() {
+                    let sums = self.weigh_four(weights, r, first, 4 * i);
+                    for (out, sum) in out.iter_mut().zip(sums) {
+                        *out = factor.times(sum);
+                    }
                 }
             }
         }
@@ -102,54 +127,103 @@ impl<'a> Values<'a> {
         let mut sums = [0; 4];
         let keys = if col + 4 <= self.v.cols() { self.v.rows().saturating_sub(first) } else { 0 };
         let (whole, rest) = weights.split_at_checked(keys / 4).unwrap_or((weights, &[]));
+        let stride = self.v.stride();
         let mut row = self.v.rows_from(first, keys).data().as_ptr().wrapping_add(col);
         for weights in whole {
             let mut next = || {
                 // SAFETY: of the keys from `first` on there is this one, and it has four columns from `col` on.
-                let bytes = unsafe { row.cast::<[i8; 4]>().read() };
-                row = row.wrapping_add(self.v.stride());
-                bytes
+                let word = unsafe { load(row) };
+                row = row.wrapping_add(stride);
+                word
             };
-            add_values(&mut sums, weights, r, [next(), next(), next(), next()]);
+            sums = with_values(sums, weights, r, [next(), next(), next(), next()]);
         }
         for (i, weights) in rest.iter().enumerate() {
-            let first = first + 4 * (whole.len() + i);
-            let bytes = [0, 1, 2, 3].map(|key| padded(self.v.row(first + key).get(col..).unwrap_or_default()));
-            add_values(&mut sums, weights, r, bytes);
+            let row = |n| word_at(self.v.row(first + 4 * (whole.len() + i) + n), col);
+            sums = with_values(sums, weights, r, [row(0), row(1), row(2), row(3)]);
         }
         sums
     }
 }
 
-/// Adds four columns of four keys, weighed for row `r`.
+/// Adds four columns of four keys, weighed for row `r`. Written out, because loops so short stay loops where code is to be
+/// small.
 #[inline(always)]
-fn add_values<const R: usize>(sums: &mut [i32; 4], [even, odd]: &Fours<R>, r: usize, [a, b, c, d]: [[i8; 4]; 4]) {
-    for (weights, low, high) in [(even[r], word_of(a), word_of(c)), (odd[r], word_of(b), word_of(d))] {
-        let left = (low & 0xffff) | (high << 16); // PKHBT
-        let right = (low as u32 >> 16) as i32 | (high & !0xffff); // PKHTB
-        for ([even, odd], both) in sums.as_chunks_mut::<2>().0.iter_mut().zip([left, right]) {
-            *even = smlad(weights, bytes_0_and_2(both), *even);
-            *odd = smlad(weights, bytes_1_and_3(both), *odd);
-        }
-    }
+fn with_values<const R: usize>(
+    [mut first, mut second, mut third, mut fourth]: [i32; 4],
+    [even, odd]: &Fours<R>,
+    r: usize,
+    [a, b, c, d]: [i32; 4],
+) -> [i32; 4] {
+    let mut add = |weights, upper, lower| {
+        let (left, right) = (lower_halves(upper, lower), upper_halves(upper, lower));
+        first = smlad(weights, bytes_0_and_2(left), first);
+        second = smlad(weights, bytes_1_and_3(left), second);
+        third = smlad(weights, bytes_0_and_2(right), third);
+        fourth = smlad(weights, bytes_1_and_3(right), fourth);
+    };
+    add(even[r], a, c);
+    add(odd[r], b, d);
+    [first, second, third, fourth]
 }
 
-/// The dot products of `R` rows with one row of bytes, as far as both go: to `out`, `STEP` apart.
+/// The columns of four rows of four bytes.
 #[inline(always)]
-fn dots<const R: usize, const STEP: usize>(fours: &[Fours<R>], bytes: &[[i8; 4]], out: &mut [i32]) {
-    let len = fours.len().min(bytes.len());
-    if R == GROUP && len > 0 && out.len() > 3 * STEP {
-        // SAFETY: `R` is 4, both slices have `len` elements, and `out` has those up to 3 · STEP.
-        unsafe {
-            dots_of_four::<STEP>(fours.as_ptr().cast(), bytes.as_ptr(), bytes.as_ptr().add(len), out.as_mut_ptr())
-        };
+fn transposed(a: i32, b: i32, c: i32, d: i32) -> [i32; 4] {
+    const EVEN: i32 = 0x00ff_00ff;
+    let evens = |upper: i32, lower: i32| (upper & EVEN) | ((lower & EVEN) << 8);
+    let odds = |upper: i32, lower: i32| ((upper >> 8) & EVEN) | (lower & !EVEN);
+    let (e, f, g, h) = (evens(a, b), odds(a, b), evens(c, d), odds(c, d));
+    [lower_halves(e, g), lower_halves(f, h), upper_halves(e, g), upper_halves(f, h)]
+}
+
+/// PKHBT: one number's lower half, and above it the other's.
+#[inline(always)]
+fn lower_halves(a: i32, b: i32) -> i32 {
+    (a & 0xffff) | (b << 16)
+}
+
+/// PKHTB.
+#[inline(always)]
+fn upper_halves(a: i32, b: i32) -> i32 {
+    (a as u32 >> 16) as i32 | (b & !0xffff)
+}
+
+/// The dot products of `R` rows of 16-bit numbers with each of `out.len()` rows of bytes, `stride` apart.
+///
+/// # Safety
+/// Each of the rows must have 4 · `fours.len()` bytes.
+#[inline(always)]
+unsafe fn dots<const R: usize>(fours: &[Fours<R>], bytes: *const i8, stride: usize, out: &mut [[i32; R]]) {
+    let row = |n: usize| bytes.wrapping_add(n * stride);
+    // SAFETY: the caller answers for the bytes.
+    let word = |row: *const i8, i| unsafe { load(row.add(4 * i)) };
+    if fours.is_empty() {
+        out.fill([0; R]);
+    } else if R == GROUP && !out.is_empty() {
+        let (len, out) = (4 * fours.len(), out.as_mut_ptr_range());
+        // SAFETY: `R` is 4; neither `fours` nor `out` is empty; the caller answers for the bytes.
+        unsafe { dots_of_four(fours.as_ptr().cast(), bytes, out.start.cast(), out.end.cast(), len, stride) };
     } else {
-        let mut dots = [0; R];
-        for (rows, bytes) in fours.iter().zip(bytes) {
-            add_products(&mut dots, rows, *bytes);
+        // Four rows of bytes at a time, and those that are left.
+        let (whole, rest) = out.as_chunks_mut::<4>();
+        for (i, rest) in rest.iter_mut().enumerate() {
+            let row = row(4 * whole.len() + i);
+            *rest = [0; R];
+            for (i, fours) in fours.iter().enumerate() {
+                add_products(rest, fours, word(row, i));
+            }
         }
-        for (out, dot) in out.iter_mut().step_by(STEP).zip(dots) {
-            *out = dot;
+        for (i, out) in whole.iter_mut().enumerate() {
+            let (first, second, third, fourth) = (row(4 * i), row(4 * i + 1), row(4 * i + 2), row(4 * i + 3));
+            let (mut a, mut b, mut c, mut d) = ([0; R], [0; R], [0; R], [0; R]);
+            for (i, fours) in fours.iter().enumerate() {
+                add_products(&mut a, fours, word(first, i));
+                add_products(&mut b, fours, word(second, i));
+                add_products(&mut c, fours, word(third, i));
+                add_products(&mut d, fours, word(fourth, i));
+            }
+            *out = [a, b, c, d];
         }
     }
 }
@@ -157,25 +231,40 @@ fn dots<const R: usize, const STEP: usize>(fours: &[Fours<R>], bytes: &[[i8; 4]]
 /// [`dots`] of four rows: 13 instructions for 16 multiply-adds, which the compiler's choice of registers does not reach.
 ///
 /// # Safety
-/// From `bytes` to `end` there must be at least one element, and as many from `fours` on; `out` must have one at 3 · `STEP`.
+/// `len` is 4 for each element of `fours`, of which there is one at least, as from `out` to `end`. All rows of bytes must have
+/// `len`.
 #[unsafe(naked)]
-unsafe extern "C" fn dots_of_four<const STEP: usize>(
+unsafe extern "C" fn dots_of_four(
     fours: *const Fours<4>,
-    bytes: *const [i8; 4],
-    end: *const [i8; 4],
-    out: *mut i32,
+    bytes: *const i8,
+    out: *mut [i32; 4],
+    end: *const [i32; 4],
+    len: usize,
+    stride: usize,
 ) {
-    // Two elements a turn, and one before the first where their number is odd. A load of one word may be unaligned, as
-    // bytes are; the words that LDM loads are aligned as i32.
+    // Four elements a turn; the first turn begins where the rest will be done after whole turns. A load of one word may be
+    // unaligned, as bytes are; the words that LDM loads are aligned as i32.
     naked_asm!(
-        "push {{r4-r11, lr}}",
+        "push {{r0, r3-r11, lr}}",
+        "sub sp, #4",
+        // On the stack: which element comes first, fours, end, 9 registers, len, stride − len.
+        "ldrd r4, r5, [sp, #48]",
+        "subs r5, r5, r4",
+        "str r5, [sp, #52]",
+        "rsb r4, r4, #0",
+        "ubfx r4, r4, #2, #2",
+        "str r4, [sp]",
+        "2:",
+        "ldr r3, [sp, #48]",
+        "add r3, r1, r3",
         "mov r4, #0",
         "mov r5, #0",
         "mov r6, #0",
         "mov r7, #0",
-        "sub r12, r2, r1",
-        "tst r12, #4",
-        "bne 3f",
+        "ldr r12, [sp]",
+        "tbb [pc, r12]",
+        "3:",
+        ".byte (4f - 3b) / 2, (5f - 3b) / 2, (6f - 3b) / 2, (7f - 3b) / 2",
         ".macro regard_dots_of_four",
         "ldr r12, [r1], #4",
         "ldmia r0!, {{r8-r11}}",
@@ -191,57 +280,170 @@ unsafe extern "C" fn dots_of_four<const STEP: usize>(
         "smlad r6, r10, lr, r6",
         "smlad r7, r11, lr, r7",
         ".endm",
-        "2:",
+        "4:",
         "regard_dots_of_four",
-        "3:",
+        "5:",
+        "regard_dots_of_four",
+        "6:",
+        "regard_dots_of_four",
+        "7:",
         "regard_dots_of_four",
         ".purgem regard_dots_of_four",
-        "cmp r1, r2",
+        "cmp r1, r3",
+        "bne 4b",
+        "stmia r2!, {{r4-r7}}",
+        "ldrd r0, r3, [sp, #4]",
+        "ldr r4, [sp, #52]",
+        "add r1, r1, r4",
+        "cmp r2, r3",
         "bne 2b",
-        "str r4, [r3]",
-        "str r5, [r3, #{step}]",
-        "str r6, [r3, #2 * {step}]",
-        "str r7, [r3, #3 * {step}]",
+        "add sp, #12",
         "pop {{r4-r11, pc}}",
-        step = const STEP * size_of::<i32>(),
+    )
+}
+
+/// Turns the scores numbered `r` into weights, two in a word, in their first half, and returns the total.
+#[inline(always)]
+pub(crate) fn weigh<const R: usize>(exponent: &Exponent, scores: &mut [[i32; R]], r: usize) -> u32 {
+    let Exponent { shift, multiplier, limit } = *exponent;
+    let (whole, r) = (scores.as_chunks_mut::<4>().0.as_flattened_mut(), r.min(R - 1));
+    if whole.is_empty() {
+        return 0;
+    }
+    let range = whole.as_mut_ptr_range();
+    // SAFETY: from `start` to `end` there are fours of rows, one at least, each with an element `r`.
+    unsafe { weigh_row::<R>(range.start.cast::<i32>().add(r), range.end.cast(), &[shift, multiplier, limit]) }
+}
+
+/// [`weigh`]: 25 instructions a weight, where the compiler takes 38.
+///
+/// # Safety
+/// From `scores` on there must be elements `R` apart, a multiple of 4 and more than none; `end` lies behind the last, by
+/// `R` elements at most.
+#[unsafe(naked)]
+unsafe extern "C" fn weigh_row<const R: usize>(scores: *mut i32, end: *const i32, exponent: &[u32; 3]) -> u32 {
+    // As Exponent::weight, with two differences that do not show. Beyond the limit 16 is added to the whole part of y, which
+    // shifts all bits out. Both weights of a word are rounded at once, by the halving addition.
+    naked_asm!(
+        "push {{r1, r4-r11, lr}}",
+        // The largest.
+        "mov r3, #{hidden}",
+        "mov r12, r0",
+        "2:",
+        "ldr r4, [r12], #{step}",
+        "ldr r5, [r12], #{step}",
+        "ldr r6, [r12], #{step}",
+        "ldr r7, [r12], #{step}",
+        "cmp r3, r4",
+        "it lt",
+        "movlt r3, r4",
+        "cmp r3, r5",
+        "it lt",
+        "movlt r3, r5",
+        "cmp r3, r6",
+        "it lt",
+        "movlt r3, r6",
+        "cmp r3, r7",
+        "it lt",
+        "movlt r3, r7",
+        "cmp r12, r1",
+        "blo 2b",
+        // Where nothing is seen, any number keeps HIDDEN far away: no weight.
+        "cmp r3, #{hidden}",
+        "it eq",
+        "moveq r3, #0",
+        "ldm r2, {{r4-r6}}",
+        "mov r1, r0",
+        "movw r7, #15107",
+        "movw r8, #45311",
+        "mov r9, #0x00010001",
+        "mov r10, #0",
+        "mov r2, r3",
+        ".macro regard_weight to, row",
+        "ldr r12, [r0, #(\\row) * {step}]",
+        "sub r12, r2, r12",
+        "lsr lr, r12, r4",
+        "cmp r12, r6", // the carry: beyond the limit
+        "mul lr, lr, r5",
+        "rrx r12, lr",
+        "ubfx lr, lr, #13, #15",
+        "movw r11, #2565",
+        "mul r11, r11, lr",
+        "sub r11, r7, r11, lsr #15",
+        "mul r11, r11, lr",
+        "sub r11, r8, r11, lsr #15",
+        "mul r11, r11, lr",
+        "lsr r11, r11, #16",
+        "rsb r11, r11, #0x8000",
+        "lsr r12, r12, #27",
+        "lsr \\to, r11, r12",
+        ".endm",
+        ".macro regard_pair row",
+        "regard_weight r3, \\row",
+        "regard_weight r11, \\row + 2",
+        "pkhbt r3, r3, r11, lsl #16",
+        "uhadd16 r3, r3, r9",
+        "smlad r10, r3, r9, r10",
+        "str r3, [r1], #{step}",
+        ".endm",
+        "3:",
+        "regard_pair 0",
+        "regard_pair 1",
+        "ldr r12, [sp]",
+        "add r0, #4 * {step}",
+        "cmp r0, r12",
+        "blo 3b",
+        ".purgem regard_pair",
+        ".purgem regard_weight",
+        "mov r0, r10",
+        "pop {{r1, r4-r11, pc}}",
+        step = const R * size_of::<i32>(),
+        hidden = const HIDDEN,
     )
 }
 
 #[inline(always)]
-fn add_products<const R: usize>(dots: &mut [i32; R], rows: &Fours<R>, bytes: [i8; 4]) {
+fn add_products<const R: usize>(sums: &mut [i32; R], [evens, odds]: &Fours<R>, bytes: i32) {
     let (even, odd) = widen(bytes);
-    for (row, half) in rows.iter().zip([even, odd]) {
-        for (dot, row) in dots.iter_mut().zip(row) {
-            *dot = smlad(*row, half, *dot);
-        }
+    for ((sum, evens), odds) in sums.iter_mut().zip(evens).zip(odds) {
+        *sum = smlad(*odds, odd, smlad(*evens, even, *sum));
     }
 }
 
-/// Up to four bytes, and 0 for those that are not there.
+/// # Safety
+/// There must be four bytes from `bytes` on.
 #[inline(always)]
-fn padded(bytes: &[i8]) -> [i8; 4] {
+unsafe fn load(bytes: *const i8) -> i32 {
+    // SAFETY: the caller answers for the bytes, and the core for words that are not aligned.
+    i32::from_le_bytes(unsafe { bytes.cast::<[u8; 4]>().read() })
+}
+
+/// The four bytes from `i` on, and 0 for those that are not there.
+#[inline(always)]
+fn word_at(bytes: &[i8], i: usize) -> i32 {
+    word(bytes.get(i..).unwrap_or_default())
+}
+
+/// The first four bytes, and 0 for those that are not there.
+#[inline(always)]
+fn word(bytes: &[i8]) -> i32 {
     if let Some(whole) = bytes.first_chunk() {
-        return *whole;
+        i32::from_le_bytes(whole.map(|b: i8| b as u8))
+    } else {
+        short_word(bytes)
     }
-    let byte = |i| bytes.get(i).copied().unwrap_or_default();
-    [byte(0), byte(1), byte(2), 0]
 }
 
-#[inline(always)]
-fn word_of(bytes: [i8; 4]) -> i32 {
-    i32::from_le_bytes(bytes.map(|b| b as u8))
-}
-
-#[inline(always)]
-fn bytes_of(words: &[i32]) -> &[[i8; 4]] {
-    // SAFETY: four bytes for each word of the same memory; bytes need no alignment, and all are valid.
-    unsafe { core::slice::from_raw_parts(words.as_ptr().cast(), words.len()) }
+/// Apart, so that four bytes are one load.
+#[cold]
+#[inline(never)]
+fn short_word(bytes: &[i8]) -> i32 {
+    bytes.iter().take(3).rev().fold(0, |word, byte| (word << 8) | i32::from(*byte as u8))
 }
 
 /// The even bytes and the odd ones, two in a word.
 #[inline(always)]
-fn widen(bytes: [i8; 4]) -> (i32, i32) {
-    let word = word_of(bytes);
+fn widen(word: i32) -> (i32, i32) {
     (bytes_0_and_2(word), bytes_1_and_3(word))
 }
 

@@ -7,9 +7,9 @@ mod dsp;
 mod plain;
 
 #[cfg(dsp)]
-pub(crate) use self::dsp::{Queries, Values, query_words, value_words};
+pub(crate) use self::dsp::{Queries, Values, query_words, value_words, weigh};
 #[cfg(not(dsp))]
-pub(crate) use self::plain::{Queries, Values, query_words, value_words};
+pub(crate) use self::plain::{Queries, Values, query_words, value_words, weigh};
 
 /// Queries that share what is read of keys and values.
 pub(crate) const GROUP: usize = 4;
