@@ -119,7 +119,9 @@ def table(costs):
             row.append(f"{n:,}{factor}" if n else "")
         for by in own:
             _, stack, scratch, memory = found.get(by, (None,) * 4)
-            row += [f"{n:,}" if n is not None else "" for n in (scratch, stack, memory)]
+            cell = lambda n: f"{n:,}" if n is not None else ""
+            # The painter's own frames hide what is less.
+            row += [cell(scratch), "≤ 256" if stack == 256 else cell(stack), cell(memory)]
         rows.append(row)
     return markdown(head, rows, 2)
 

@@ -5,10 +5,10 @@ use std::env;
 use std::io::{self, Write as _};
 
 fn main() -> io::Result<()> {
-    // The target's name is where the instruction set is spelled out.
+    let scalar = matches!(env::var("CARGO_CFG_TARGET_ARCH").as_deref(), Ok("arm" | "riscv32" | "riscv64"));
+    // The target's name is where extensions are spelled out.
     let target = env::var("TARGET").unwrap_or_default();
     let architecture = target.split('-').next().unwrap_or_default();
-    let scalar = ["arm", "thumb", "riscv"].iter().any(|family| architecture.starts_with(family));
     let fused = match architecture.strip_prefix("riscv32").or_else(|| architecture.strip_prefix("riscv64")) {
         Some(extensions) => extensions.contains(['f', 'g']),
         // FPv4-SP and FPv5, which the hard-float ABI promises. (Cortex-R and -A with it may have VFPv3, which lacks VFMA.)

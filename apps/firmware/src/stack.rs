@@ -10,7 +10,7 @@ const DEPTH: usize = 2560;
 /// Left alone below the caller: the frames of the functions that paint and look.
 const OWN: usize = 256;
 
-/// The bytes of stack that `f` takes, to within 4; [`DEPTH`] or more show as that.
+/// The bytes of stack that `f` takes, to within 4; [`OWN`] or less, and [`DEPTH`] or more, show as that.
 pub fn peak(f: impl FnOnce()) -> usize {
     let top = here();
     paint(top);

@@ -184,6 +184,22 @@ fn the_farthest_numbers_do_not_overflow() {
     }
 }
 
+/// Weights whose sum is just below a power of two: each is rounded up when it is halved.
+#[test]
+#[cfg_attr(miri, ignore = "minutes")]
+fn as_many_keys_as_there_may_be_keep_their_sum_in_range() {
+    for n in [511, 512, 513, 2048, 4096, 1 << 17] {
+        let scales = Scales { query: 1.0, key: 1.0, value: 1.0, output: 1.0 };
+        let attention = Attention::new(scales, 9.3e-5, Temperature::ONE).unwrap();
+        let (mut k, v, mut out) = (vec![0; n], vec![100; n], [[0]]);
+        k[0] = 1;
+        let mut scratch = vec![0; attention_scratch_len(1, n, 1, 1)];
+        let (k, v) = (Mat::new(&k, n, 1).unwrap(), Mat::new(&v, n, 1).unwrap());
+        attention.forward(Mat::from(&[[1]]), k, v, MatMut::from(&mut out), &mut scratch).unwrap();
+        assert_eq!(out, [[100]], "{n} keys");
+    }
+}
+
 #[test]
 fn temperatures_at_their_limits() {
     let random = &mut Random(9);

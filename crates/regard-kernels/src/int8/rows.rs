@@ -161,8 +161,8 @@ impl<const R: usize> Kernel for Weigh<'_, R> {
         let r = r.min(R - 1); // tells the compiler that it is one of them
         let mut total = weigh(&exponent, scores, r);
 
-        // At most half a weight is rounded up, so half of MOST is safe for as many keys.
-        let excess = (MOST / 2).leading_zeros().saturating_sub(total.leading_zeros());
+        // Below half of MOST: then rounding up, by at most half a weight of 2¹⁷ keys, stays below MOST.
+        let excess = (MOST / 2 - 1).leading_zeros().saturating_sub(total.leading_zeros());
         if excess > 0 {
             total = 0;
             let weights = scores.len() / 2;
@@ -174,6 +174,7 @@ impl<const R: usize> Kernel for Weigh<'_, R> {
                 pair[r] = (low | (high << 16)) as i32;
             }
         }
+        debug_assert!(total < MOST, "{total}");
         total
     }
 }

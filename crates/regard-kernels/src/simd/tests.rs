@@ -6,6 +6,7 @@ use std::prelude::rust_2024::*;
 use std::{println, thread, vec};
 
 use super::exp::{exp, exp_to_zero};
+#[cfg(not(scalar))]
 use super::portable::Portable;
 use super::scalar::Scalar;
 use super::{Kernel, LANES, Simd};
@@ -23,8 +24,10 @@ trait RunTier {
     fn run<K: Kernel>(kernel: K) -> Option<K::Output>;
 }
 
+#[cfg(not(scalar))]
 struct OnPortable;
 
+#[cfg(not(scalar))]
 impl RunTier for OnPortable {
     const FUSED: bool = PORTABLE_IS_FUSED;
 
@@ -377,7 +380,10 @@ const fn exponentials<T: RunTier>(name: &'static str) -> [Exp; 2] {
 
 /// Of all tiers.
 const EXPS: &[[Exp; 2]] = &[
+    #[cfg(not(scalar))]
     exponentials::<OnPortable>("portable"),
+    #[cfg(scalar)]
+    exponentials::<OnScalar>("scalar"),
     #[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
     exponentials::<OnAvx2>("AVX2"),
 ];
@@ -528,6 +534,7 @@ macro_rules! for_tier {
     };
 }
 
+#[cfg(not(scalar))]
 for_tier!(portable, super::OnPortable);
 for_tier!(scalar, super::OnScalar);
 #[cfg(all(target_arch = "x86_64", not(feature = "portable")))]

@@ -19,7 +19,7 @@ pub(super) fn multiply_add(a: f32, b: f32, c: f32) -> f32 {
             "vfma.f32 s2, s0, s1",
             "vmov {sum}, s2",
             a = in(reg) a, b = in(reg) b, sum = inout(reg) sum, out("s0") _, out("s1") _, out("s2") _,
-            options(pure, nomem, nostack, preserves_flags),
+            options(pure, nomem, nostack),
         );
     }
     sum
@@ -36,7 +36,7 @@ pub(crate) fn sqrt(x: f32) -> f32 {
             "vsqrt.f32 s0, s0",
             "vmov {root}, s0",
             x = in(reg) x, root = lateout(reg) root, out("s0") _,
-            options(pure, nomem, nostack, preserves_flags),
+            options(pure, nomem, nostack),
         );
     }
     root
@@ -382,7 +382,7 @@ pub(super) unsafe fn by_rows(sums: &mut Sums, a: [*const f32; ROWS], b: *const f
         // SAFETY: the caller answers for the elements that are read; the sums are written, and registers that are declared.
         unsafe {
             rounds!(sums, depth, a, ["vldmia {b}, {{s24-s27}}", "add {b}, {b}, {step}"],
-                b = inout(reg) b => _, step = in(reg) step * size_of::<f32>());
+                b = inout(reg) b => _, step = in(reg) step.wrapping_mul(size_of::<f32>()));
         }
     }
 }

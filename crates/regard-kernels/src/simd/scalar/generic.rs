@@ -10,10 +10,10 @@ pub(super) fn multiply_add(a: f32, b: f32, c: f32) -> f32 {
     #[cfg(fused)]
     {
         let sum;
-        // SAFETY: `cfg(fused)` says that the core has the instruction; it works on registers alone.
+        // SAFETY: `cfg(fused)` says that the core has the instruction; it works on registers alone, and on the exception flags.
         unsafe {
             core::arch::asm!("fmadd.s {}, {}, {}, {}", lateout(freg) sum, in(freg) a, in(freg) b, in(freg) c,
-                options(pure, nomem, nostack, preserves_flags));
+                options(pure, nomem, nostack));
         }
         sum
     }
@@ -28,9 +28,9 @@ pub(super) fn multiply_add(a: f32, b: f32, c: f32) -> f32 {
 #[inline(always)]
 pub(crate) fn sqrt(x: f32) -> f32 {
     let root;
-    // SAFETY: `cfg(fused)` says that the core has an FPU; the instruction works on registers alone.
+    // SAFETY: `cfg(fused)` says that the core has an FPU; the instruction works on registers alone, and on the exception flags.
     unsafe {
-        core::arch::asm!("fsqrt.s {}, {}", lateout(freg) root, in(freg) x, options(pure, nomem, nostack, preserves_flags));
+        core::arch::asm!("fsqrt.s {}, {}", lateout(freg) root, in(freg) x, options(pure, nomem, nostack));
     }
     root
 }

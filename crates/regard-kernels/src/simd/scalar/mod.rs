@@ -366,7 +366,7 @@ impl Product<'_, '_> {
         let a3 = a2.wrapping_add(a.stride());
         let a4 = next(a3, a.stride(), rows > 4);
         let rows_of_a = [a0, a1, a2, a3, a4, next(a4, a.stride(), rows > 5)];
-        let b0 = b.data.as_ptr().wrapping_add(col * b.col_stride);
+        let b0 = b.data.as_ptr().wrapping_add(col.wrapping_mul(b.col_stride));
         let b1 = next(b0, b.col_stride, cols > 1);
         let b2 = next(b1, b.col_stride, cols > 2);
         let columns = [b0, b1, b2, next(b2, b.col_stride, cols > 3)];
