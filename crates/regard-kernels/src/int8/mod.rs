@@ -1,5 +1,7 @@
-//! Attention on 8-bit integers: a quarter of the memory; on cores without an FPU a tenth of the instructions or less, and with
-//! SMLAD (Cortex-M4, M7) two thirds. An FPU without SMLAD is three to five times as fast at `f32`: there it saves memory alone.
+//! Attention on 8-bit integers: a quarter of the memory, and on many small cores less work.
+//!
+//! On cores without an FPU it takes a tenth of the instructions or less, and with SMLAD (Cortex-M4, M7) two thirds. An FPU
+//! without SMLAD is three to five times as fast at `f32`: there it saves memory alone.
 //!
 //! Q, K, V and the output are symmetric `i8` with one scale a tensor: x = scale · integer. Everything between them is
 //! integers of 32 bits, so the result has the same bits on every target, without exception. Scales, temperature and 1/√d
