@@ -111,10 +111,9 @@ def table(costs):
     rows = []
     for (name, shape), found in costs.items():
         (reference, *_) = found.get("kernel", (None,))
-        cell = lambda by: found[by][0] if by in found else None
         row = [name, shape.replace("x", " × ")]
         for by in ways:
-            n = cell(by)
+            n = found[by][0] if by in found else None
             factor = f" ({n / reference:.2f} ×)" if n and reference and by != "kernel" else ""
             row.append(f"{n:,}{factor}" if n else "")
         for by in own:

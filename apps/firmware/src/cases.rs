@@ -9,7 +9,7 @@ use regard_kernels::{
 
 use self::Numbers::Floats;
 use crate::int8_cases;
-use crate::numbers::{NUMBERS, numbers};
+use crate::numbers::{NUMBERS, fill, numbers};
 use crate::robotics::Robotics;
 
 /// Elements of memory that the cases need where keys and values are read where they lie; elsewhere, four times as many.
@@ -242,21 +242,12 @@ fn decoding(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> Res
     let (keys, rest) = memory.split_at_mut_checked(ROOM * D_K).unwrap_or_default();
     let (values, rest) = rest.split_at_mut_checked(ROOM * D_V).unwrap_or_default();
     let (out, scratch) = rest.split_at_mut_checked(2 * D_V).unwrap_or_default();
-    let prompt = |len| NUMBERS.get(7..7 + len).unwrap_or_default();
-    for (cached, number) in keys.iter_mut().zip(prompt(CACHED * D_K)) {
-        *cached = *number;
-    }
-    for (cached, number) in values.iter_mut().zip(prompt(CACHED * D_V)) {
-        *cached = *number;
-    }
+    fill(keys, 0, CACHED * D_K, &NUMBERS, 7);
+    fill(values, 0, CACHED * D_V, &NUMBERS, 7);
     for step in 0..STEPS {
         let len = CACHED + step;
-        for (cached, number) in keys.iter_mut().skip(len * D_K).take(D_K).zip(prompt(4000).iter().skip(3 * step)) {
-            *cached = *number;
-        }
-        for (cached, number) in values.iter_mut().skip(len * D_V).take(D_V).zip(prompt(4000).iter().skip(5 * step)) {
-            *cached = *number;
-        }
+        fill(keys, len * D_K, D_K, &NUMBERS, 7 + 3 * step);
+        fill(values, len * D_V, D_V, &NUMBERS, 7 + 5 * step);
         let (k, v) = (Mat::new(keys, len + 1, D_K)?, Mat::new(values, len + 1, D_V)?);
         for (head, out) in out.chunks_exact_mut(D_V).enumerate() {
             let q = numbers(100 + 2 * step + head, 1, D_K)?;

@@ -6,7 +6,7 @@ use regard_kernels::{Error, Mask, Mat, MatMut, Position, Temperature, Window, fi
 use crate::cases::Numbers;
 use crate::cases::Numbers::Integers;
 use crate::memory::split;
-use crate::numbers::{INTEGERS, SCALES, integers, next};
+use crate::numbers::{INTEGERS, SCALES, fill, integers, next};
 
 /// A pseudo-random attention: \[n_q, d_k\], \[n_k, d_k\], \[n_k, d_v\].
 struct Case {
@@ -205,20 +205,12 @@ fn decoding(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> Res
     let (bytes, scratch) = split(memory, ROOM * (D_K + D_V) + 2 * D_V);
     let (keys, bytes) = bytes.split_at_mut_checked(ROOM * D_K).unwrap_or_default();
     let (values, out) = bytes.split_at_mut_checked(ROOM * D_V).unwrap_or_default();
-    for (cached, number) in keys.iter_mut().take(CACHED * D_K).zip(INTEGERS.iter().skip(7)) {
-        *cached = *number;
-    }
-    for (cached, number) in values.iter_mut().take(CACHED * D_V).zip(INTEGERS.iter().skip(7)) {
-        *cached = *number;
-    }
+    fill(keys, 0, CACHED * D_K, &INTEGERS, 7);
+    fill(values, 0, CACHED * D_V, &INTEGERS, 7);
     for step in 0..STEPS {
         let len = CACHED + step;
-        for (cached, number) in keys.iter_mut().skip(len * D_K).take(D_K).zip(INTEGERS.iter().skip(3 * step)) {
-            *cached = *number;
-        }
-        for (cached, number) in values.iter_mut().skip(len * D_V).take(D_V).zip(INTEGERS.iter().skip(5 * step)) {
-            *cached = *number;
-        }
+        fill(keys, len * D_K, D_K, &INTEGERS, 3 * step);
+        fill(values, len * D_V, D_V, &INTEGERS, 5 * step);
         let (k, v) = (Mat::new(keys, len + 1, D_K)?, Mat::new(values, len + 1, D_V)?);
         for (head, out) in out.chunks_exact_mut(D_V).take(2).enumerate() {
             let q = integers(100 + 2 * step + head, 1, D_K)?;

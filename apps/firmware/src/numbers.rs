@@ -51,6 +51,13 @@ pub(crate) fn integers(start: usize, rows: usize, cols: usize) -> Result<Mat<'st
     matrix(&INTEGERS, start, rows, cols)
 }
 
+/// Writes `len` numbers of `source`, from number `from` on, into a cache, from place `at` on.
+pub(crate) fn fill<T: Copy>(cache: &mut [T], at: usize, len: usize, source: &[T], from: usize) {
+    for (cached, number) in cache.iter_mut().skip(at).take(len).zip(source.iter().skip(from)) {
+        *cached = *number;
+    }
+}
+
 fn matrix<T>(data: &[T], start: usize, rows: usize, cols: usize) -> Result<Mat<'_, T>, Error> {
     let data = data.get(start..).unwrap_or_default();
     let room = data.len().saturating_sub(cols).checked_div(rows).unwrap_or_default();
