@@ -1,12 +1,14 @@
+use core::mem::take;
 use core::ops::Range;
 
 use crate::error::{Error, check_len, check_shape};
 use crate::fused::{Fused, Softmax, Values, packed_values};
 use crate::mask::Bounds;
+use crate::partial::{CHUNK_KEYS, Partial};
 use crate::scores::{BLOCK, Block, Scores, Sink, Softcap, Steps, TILE};
 use crate::simd::{Kernel, LANES, NARROW, Panel, Simd, dispatch, sqrt};
 use crate::small::{FixedSmall, Small};
-use crate::softmax::softmax_row;
+use crate::softmax::{scale_row, share_beside_sink, softmax_row};
 use crate::{Mask, Mat, MatMut, Temperature};
 
 /// One scaled dot-product attention, described: scale, soft cap, mask and temperature.
@@ -42,6 +44,7 @@ pub struct Attention<'a> {
     softcap: Option<Softcap>,
     mask: Mask<'a>,
     temperature: Temperature,
+    sink: Option<f32>,
 }
 
 /// How far the scores have come: what [`Attention::scores`] gives.
@@ -63,7 +66,8 @@ pub enum Stage {
 /// - (⌈t⌉₁₆ + 16) × min(n_q, b) for the scores of a tile,
 /// - ⌈t⌉₁₆ × d_k for its keys, transposed (for one query 16 × d_k are enough),
 /// - t × ⌈d_v⌉₁₆ for a copy of its values from b′ queries on; below, t × 16 if d_v is no multiple of 16, else nothing,
-/// - 2·n_q, and 15 to start at a multiple of 64 bytes.
+/// - 2·n_q, and 15 to start at a multiple of 64 bytes,
+/// - for more than [`CHUNK_KEYS`] keys n_q × (d_v + 2) for what the next chunk of them comes to.
 ///
 /// b = 24 and b′ = 12 where there is an operating system, because there are caches then; on bare metal b = 6, and whole
 /// panels of values are never copied. Cortex-M and RISC-V (b = 6) read keys and values where they lie: only the first and
@@ -75,6 +79,7 @@ pub const fn attention_scratch_len(n_q: usize, n_k: usize, d_k: usize, d_v: usiz
         .saturating_add(keys)
         .saturating_add(values)
         .saturating_add(n_q.saturating_mul(2))
+        .saturating_add(chunk_len(n_q, n_k, d_v))
         .saturating_add(ALIGNMENT - 1)
 }
 
@@ -96,6 +101,11 @@ pub const fn attention_bytes(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> 
 /// Elements of query, key, value and output together.
 pub(crate) const fn tensor_elements(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> usize {
     n_q.saturating_add(n_k).saturating_mul(d_k.saturating_add(d_v))
+}
+
+/// Elements for what a chunk of keys comes to.
+const fn chunk_len(n_q: usize, n_k: usize, d_v: usize) -> usize {
+    if n_k > CHUNK_KEYS { n_q.saturating_mul(d_v.saturating_add(2)) } else { 0 }
 }
 
 /// The elements of a cache line.
@@ -121,7 +131,7 @@ impl<'a> Attention<'a> {
     /// Scale 1/√d_k, no soft cap, no mask, temperature 1.
     #[must_use]
     pub const fn new() -> Self {
-        Self { scale: None, softcap: None, mask: Mask::NONE, temperature: Temperature::ONE }
+        Self { scale: None, softcap: None, mask: Mask::NONE, temperature: Temperature::ONE, sink: None }
     }
 
     /// What the dot products are multiplied by, instead of 1/√d_k.
@@ -149,6 +159,25 @@ impl<'a> Attention<'a> {
     #[must_use]
     pub const fn temperature(mut self, temperature: Temperature) -> Self {
         self.temperature = temperature;
+        self
+    }
+
+    /// An attention sink: a score, the same for each query, that takes part in the softmax and gives no value, as if there
+    /// were one more key, always seen, whose value is 0 (Agarwal et al. 2025, gpt-oss; Xiao et al. 2023, arXiv 2309.17453).
+    /// Neither scale nor soft cap nor mask concern it, the temperature does; the log-sum-exp counts it.
+    ///
+    /// ```
+    /// use regard_kernels::{Attention, Mat, MatMut, attention_scratch_len};
+    /// let (q, k, v, mut out) = ([[1.0]], [[0.0]], [[4.0]], [[0.0]]);
+    /// let mut scratch = [0.0; attention_scratch_len(1, 1, 1, 1)];
+    /// let (q, k, v) = (Mat::from(&q), Mat::from(&k), Mat::from(&v));
+    /// Attention::new().sink(0.0).forward(q, k, v, MatMut::from(&mut out), &mut scratch)?;
+    /// assert_eq!(out, [[2.0]]); // the sink, whose score is that of the key, took one half
+    /// # Ok::<(), regard_kernels::Error>(())
+    /// ```
+    #[must_use]
+    pub const fn sink(mut self, score: f32) -> Self {
+        self.sink = Some(score);
         self
     }
 
@@ -196,34 +225,106 @@ impl<'a> Attention<'a> {
         scratch: &mut [f32],
         log_sum_exp: Option<&mut [f32]>,
     ) -> Result<(), Error> {
-        self.check_shapes(q, k)?;
-        check_shape("value", v.shape(), (k.rows(), v.cols()), "a row for each key")?;
-        check_shape("the output", out.shape(), (q.rows(), v.cols()), "queries × columns of value")?;
+        self.check_all(q, k, v, &out)?;
         if let Some(l) = &log_sum_exp {
             check_len("the log-sum-exp", l.len(), q.rows())?;
         }
-        let Parts { tile, panels, values, stats } = Parts::of(scratch, q.rows(), k.shape(), v.cols())?;
-        let folded = self.folded(q.cols());
-        let (steps, factor) = match folded {
-            Some(factor) => (Steps::default(), factor),
-            None => (Steps::new(self.scale_for(q.cols()), self.softcap), self.temperature.factor()),
-        };
-        let bounds = Bounds::new(&self.mask, q.rows(), k.rows());
-        if folded.is_some() && Small::fits(k.rows(), v.cols()) && !bounds.may_hide(0, q.rows(), &(0..k.rows())) {
-            dispatch(Small { q, k, v, out, factor, temperature: self.temperature, panel: panels, log_sum_exp });
+        let mut parts = Parts::of(scratch, q.rows(), k.shape(), v.cols())?;
+        if let Some(factor) = self.folded(q.cols())
+            && Small::fits(k.rows(), v.cols())
+            && !Bounds::new(&self.mask, q.rows(), k.rows()).may_hide(0, q.rows(), &(0..k.rows()))
+        {
+            let (temperature, panel) = (self.temperature, parts.panels);
+            dispatch(Small { q, k, v, out, factor, temperature, panel, log_sum_exp });
             return Ok(());
         }
-        let (max, sum) = stats.split_at_mut_checked(q.rows()).unwrap_or_default();
-        let prepare = self.temperature.preparation();
-        let softmax = Softmax { temperature: self.temperature, factor, prepare, max, sum };
-        let scores = Scores { q, k, steps, bounds, panels, tile };
-        let values = Values { v, packed: values, keys: 0..0, finite: None };
-        let mut fused = Fused { scores, values, out, softmax };
-        fuse(&mut fused);
+        let (max, sum) = take(&mut parts.stats).split_at_mut_checked(q.rows()).unwrap_or_default();
+        let (softmax, sink) = (self.softmax(q.cols(), max, sum), self.sink);
+        let mut all = Partial { out, softmax, sink };
+        let whole = k.rows() <= CHUNK_KEYS && sink.is_none();
+        self.chunk(q, k, v, 0, whole, &mut parts, &mut all);
+        if !whole {
+            self.add_chunks(q, k, v, &mut parts, &mut all);
+            return all.finish(log_sum_exp);
+        }
         if let Some(out) = log_sum_exp {
-            fused.softmax.log_sum_exp(out);
+            all.softmax.log_sum_exp(out);
         }
         Ok(())
+    }
+
+    /// As [`forward`](Self::forward), for the keys that the mask shows alone: see [`Partial`]. `part` holds nothing before, and
+    /// then what has come of these keys.
+    ///
+    /// # Errors
+    /// As [`forward`](Self::forward).
+    pub fn forward_partial(
+        &self,
+        q: Mat<'_>,
+        k: Mat<'_>,
+        v: Mat<'_>,
+        part: &mut Partial<'_>,
+        scratch: &mut [f32],
+    ) -> Result<(), Error> {
+        self.check_all(q, k, v, &part.out)?;
+        let mut parts = Parts::of(scratch, q.rows(), k.shape(), v.cols())?;
+        let Softmax { max, sum, .. } = &mut part.softmax;
+        part.softmax = self.softmax(q.cols(), take(max), take(sum));
+        part.sink = self.sink;
+        self.chunk(q, k, v, 0, false, &mut parts, part);
+        self.add_chunks(q, k, v, &mut parts, part);
+        Ok(())
+    }
+
+    /// What [`CHUNK_KEYS`] keys from `start` on come to, of those that the mask shows; if they are the `whole`, the output.
+    #[inline]
+    #[expect(clippy::too_many_arguments, reason = "three tensors")]
+    fn chunk(
+        &self,
+        q: Mat<'_>,
+        k: Mat<'_>,
+        v: Mat<'_>,
+        start: usize,
+        whole: bool,
+        parts: &mut Parts<'_>,
+        part: &mut Partial<'_>,
+    ) {
+        let steps = match self.folded(q.cols()) {
+            Some(_) => Steps::default(),
+            None => Steps::new(self.scale_for(q.cols()), self.softcap),
+        };
+        let mut bounds = Bounds::new(&self.mask, q.rows(), k.rows());
+        if k.rows() > CHUNK_KEYS {
+            bounds = bounds.within(start, start + CHUNK_KEYS);
+        }
+        let scores = Scores { q, k, steps, bounds, panels: parts.panels, tile: parts.tile.rows_from(0) };
+        let values = Values { v, packed: parts.values, keys: 0..0, finite: None };
+        fuse(&mut Fused { scores, values, out: &mut part.out, softmax: &mut part.softmax, whole });
+    }
+
+    /// Adds all chunks but the first.
+    fn add_chunks(&self, q: Mat<'_>, k: Mat<'_>, v: Mat<'_>, parts: &mut Parts<'_>, part: &mut Partial<'_>) {
+        let memory = take(&mut parts.chunk);
+        let (stats, out) = memory.split_at_mut_checked(2 * q.rows()).unwrap_or_default();
+        for start in (0..k.rows()).step_by(CHUNK_KEYS).skip(1) {
+            let (max, sum) = stats.split_at_mut_checked(q.rows()).unwrap_or_default();
+            let Ok(out) = MatMut::new(out, q.rows(), v.cols()) else { return };
+            let mut next = Partial { out, softmax: self.softmax(q.cols(), max, sum), sink: None };
+            self.chunk(q, k, v, start, false, parts, &mut next);
+            part.add(&next);
+        }
+    }
+
+    /// How scores become weights.
+    fn softmax<'s>(&self, d_k: usize, max: &'s mut [f32], sum: &'s mut [f32]) -> Softmax<'s> {
+        let factor = self.folded(d_k).unwrap_or_else(|| self.temperature.factor());
+        Softmax { temperature: self.temperature, factor, prepare: self.temperature.preparation(), max, sum }
+    }
+
+    fn check_all(&self, q: Mat<'_>, k: Mat<'_>, v: Mat<'_>, out: &MatMut<'_>) -> Result<(), Error> {
+        self.check_shapes(q, k)?;
+        check_shape("value", v.shape(), (k.rows(), v.cols()), "a row for each key")?;
+        check_shape("the output", out.shape(), (q.rows(), v.cols()), "queries × columns of value")
     }
 
     /// [`forward`](Self::forward) where the compiler knows the shapes.
@@ -267,7 +368,7 @@ impl<'a> Attention<'a> {
         let steps = Steps::new(self.scale_for(q.cols()), softcap);
         let mask = if matches!(stage, Stage::Raw | Stage::Softcapped) { Mask::NONE } else { self.mask };
         let bounds = Bounds::new(&mask, q.rows(), k.rows());
-        let softmax = (stage == Stage::Weights).then_some(self.temperature);
+        let softmax = (stage == Stage::Weights).then_some((self.temperature, self.sink));
         dispatch(Whole { scores: Scores { q, k, steps, bounds, panels, tile }, out, softmax });
         Ok(())
     }
@@ -278,6 +379,7 @@ impl<'a> Attention<'a> {
     fn folded(&self, d_k: usize) -> Option<f32> {
         let factor = self.scale_for(d_k) * self.temperature.factor();
         let folds = self.softcap.is_none()
+            && self.sink.is_none()
             && !self.mask.has_bias()
             && self.temperature.is_moderate()
             // 1/√d_k always is; said so, it is known before the program runs.
@@ -306,6 +408,11 @@ impl<'a> Attention<'a> {
         {
             return Err(Error::Range { name: "scale", value: scale, range: "finite" });
         }
+        if let Some(sink) = self.sink
+            && !(sink < f32::INFINITY)
+        {
+            return Err(Error::Range { name: "the sink's score", value: sink, range: "less than ∞" });
+        }
         match self.softcap.map(Softcap::get) {
             Some(c) if !(c > 0.0 && c.is_finite()) => {
                 Err(Error::Range { name: "soft cap", value: c, range: "finite and greater than 0" })
@@ -318,7 +425,7 @@ impl<'a> Attention<'a> {
 /// On bare metal a function of its own, which all shapes share.
 #[cfg_attr(target_os = "none", inline(never))]
 #[cfg_attr(not(target_os = "none"), inline(always))]
-fn fuse(fused: &mut Fused<'_>) {
+fn fuse(fused: &mut Fused<'_, '_>) {
     dispatch(fused);
 }
 
@@ -334,6 +441,8 @@ struct Parts<'t> {
     values: &'t mut [Panel],
     /// Two numbers a query.
     stats: &'t mut [f32],
+    /// Where there is more than one chunk of keys: two numbers a query, and an output.
+    chunk: &'t mut [f32],
 }
 
 impl<'t> Parts<'t> {
@@ -350,12 +459,14 @@ impl<'t> Parts<'t> {
         let (tile, rest) = aligned.split_at_mut_checked(tile).unwrap_or_default();
         let (panels, rest) = rest.split_at_mut_checked(panels).unwrap_or_default();
         let (values, rest) = rest.split_at_mut_checked(values).unwrap_or_default();
-        let stats = rest.get_mut(..2 * n_q).unwrap_or_default();
+        let (stats, chunk) = rest.split_at_mut_checked(2 * n_q).unwrap_or_default();
+        let chunk = chunk.get_mut(..chunk_len(n_q, n_k, d_v)).unwrap_or_default();
         Ok(Self {
             tile: MatMut::new(tile, block, width)?,
             panels: panels.as_chunks_mut().0,
             values: values.as_chunks_mut().0,
             stats,
+            chunk,
         })
     }
 }
@@ -372,8 +483,8 @@ fn default_scale(d_k: usize) -> f32 {
 struct Whole<'a> {
     scores: Scores<'a>,
     out: MatMut<'a>,
-    /// Whether they become weights, and by which temperature.
-    softmax: Option<Temperature>,
+    /// Whether they become weights, by which temperature, and beside which sink.
+    softmax: Option<(Temperature, Option<f32>)>,
 }
 
 struct CopyRows<'o, 'a>(&'o mut MatMut<'a>);
@@ -406,9 +517,13 @@ impl Kernel for Whole<'_> {
             self.out.row_mut(i).fill(f32::NEG_INFINITY); // what no tile reaches is hidden
         }
         self.scores.run(simd, &mut CopyRows(&mut self.out));
-        if let Some(temperature) = self.softmax {
+        if let Some((temperature, sink)) = self.softmax {
             for i in 0..rows {
-                softmax_row(simd, self.out.row_mut(i), temperature);
+                let row = self.out.row_mut(i);
+                let (max, sum) = softmax_row(simd, row, temperature);
+                if let Some(sink) = sink {
+                    scale_row(simd, row, share_beside_sink(simd, max, sum, sink, temperature));
+                }
             }
         }
     }

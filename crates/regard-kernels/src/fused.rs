@@ -31,14 +31,17 @@ pub(crate) const fn packed_values(n_q: usize, d_v: usize) -> usize {
 /// are hardly ever multiplied. Values from 2¹²⁴ on may overflow for it where weights up to 1 would just do.
 const SLACK: f32 = 4.0;
 
-pub(crate) struct Fused<'a> {
-    pub(crate) scores: Scores<'a>,
-    pub(crate) values: Values<'a>,
-    pub(crate) out: MatMut<'a>,
-    pub(crate) softmax: Softmax<'a>,
+pub(crate) struct Fused<'f, 'a> {
+    pub(crate) scores: Scores<'f>,
+    pub(crate) values: Values<'f>,
+    pub(crate) out: &'f mut MatMut<'a>,
+    pub(crate) softmax: &'f mut Softmax<'a>,
+    /// Whether these are all keys, so that the output can be divided by the sums of weights.
+    pub(crate) whole: bool,
 }
 
 /// What the weights are made by, and what has come of it so far.
+#[derive(Debug)]
 pub(crate) struct Softmax<'a> {
     pub(crate) temperature: Temperature,
     /// What score differences are multiplied by before e is raised to them.
@@ -51,7 +54,12 @@ pub(crate) struct Softmax<'a> {
     pub(crate) sum: &'a mut [f32],
 }
 
-impl Softmax<'_> {
+impl<'a> Softmax<'a> {
+    /// Of results that are divided already: their log-sum-exp is the reference, and the sum of weights 1.
+    pub(crate) fn of_finished(max: &'a mut [f32], sum: &'a mut [f32]) -> Self {
+        Self { temperature: Temperature::ONE, factor: 1.0, prepare: None, max, sum }
+    }
+
     /// Of each query, once all keys have been seen.
     pub(crate) fn log_sum_exp(&self, out: &mut [f32]) {
         for ((out, max), sum) in out.iter_mut().zip(self.max.iter()).zip(self.sum.iter()) {
@@ -71,29 +79,31 @@ pub(crate) struct Values<'a> {
     pub(crate) finite: Option<bool>,
 }
 
-pub(crate) struct Online<'o, 'a> {
-    values: &'o mut Values<'a>,
+pub(crate) struct Online<'o, 'v, 'a> {
+    values: &'o mut Values<'v>,
     out: &'o mut MatMut<'a>,
     softmax: &'o mut Softmax<'a>,
 }
 
 /// By reference: moving it would be a call of memcpy.
-impl Kernel for &mut Fused<'_> {
+impl Kernel for &mut Fused<'_, '_> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
         self.softmax.max.fill(f32::NEG_INFINITY);
         self.softmax.sum.fill(-0.0); // what adding does not change; and no call of memset is made of it
-        let Fused { scores, values, out, softmax } = self;
+        let Fused { scores, values, out, softmax, whole } = self;
         scores.run(simd, &mut Online { values, out, softmax });
-        for (i, sum) in softmax.sum.iter().enumerate() {
-            divide(simd, out.row_mut(i), *sum);
+        if *whole {
+            for (i, sum) in softmax.sum.iter().enumerate() {
+                divide(simd, out.row_mut(i), *sum);
+            }
         }
     }
 }
 
-impl Sink for Online<'_, '_> {
+impl Sink for Online<'_, '_, '_> {
     #[inline(always)]
     fn begin<S: Simd>(&mut self, simd: S, keys: Range<usize>) {
         self.values.begin(simd, keys);
@@ -171,7 +181,7 @@ impl Kernel for Weigh<'_, '_, '_> {
     }
 }
 
-impl Online<'_, '_> {
+impl Online<'_, '_, '_> {
     #[inline(always)]
     fn add_wide<S: Simd, const R: usize, const P: usize>(
         &mut self,
@@ -222,8 +232,8 @@ impl Online<'_, '_> {
 
     /// As [`add_seen`](Self::add_seen), for all columns, where the values are not all finite: whether they are not.
     pub(crate) fn add_seen_unless_finite(&mut self, weights: Mat<'_>, group: &Group, bounds: &Bounds<'_>) -> bool {
-        struct OneByOne<'w, 'o, 'a>(&'w mut Online<'o, 'a>, Mat<'w>, &'w Group, &'w Bounds<'w>);
-        impl Kernel for OneByOne<'_, '_, '_> {
+        struct OneByOne<'w, 'o, 'v, 'a>(&'w mut Online<'o, 'v, 'a>, Mat<'w>, &'w Group, &'w Bounds<'w>);
+        impl Kernel for OneByOne<'_, '_, '_, '_> {
             type Output = bool;
 
             #[inline(always)]

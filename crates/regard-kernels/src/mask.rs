@@ -43,8 +43,11 @@ pub struct Mask<'a> {
     causal: Option<Position>,
     window: Option<(Position, Window)>,
     key_len: Option<usize>,
+    /// The first, and the one behind the last.
+    keys: Option<(usize, usize)>,
     allowed: Option<Mat<'a, bool>>,
     bias: Option<Mat<'a>>,
+    alibi: Option<(Position, f32)>,
     hiding: Option<&'static Hiding>,
 }
 
@@ -58,7 +61,7 @@ struct Hiding {
     sees: fn(&Bounds<'_>, usize, usize) -> bool,
     apply: fn(&Bounds<'_>, usize, usize, &mut [f32]),
     may_hide: fn(&Bounds<'_>, usize, usize, &Range<usize>) -> bool,
-    add_seen: fn(&mut Online<'_, '_>, Mat<'_>, &Group, &Bounds<'_>) -> bool,
+    add_seen: fn(&mut Online<'_, '_, '_>, Mat<'_>, &Group, &Bounds<'_>) -> bool,
 }
 
 static HIDING: Hiding = Hiding {
@@ -86,7 +89,16 @@ macro_rules! hiding {
 
 impl<'a> Mask<'a> {
     /// Every query sees every key.
-    pub const NONE: Self = Self { causal: None, window: None, key_len: None, allowed: None, bias: None, hiding: None };
+    pub const NONE: Self = Self {
+        causal: None,
+        window: None,
+        key_len: None,
+        keys: None,
+        allowed: None,
+        bias: None,
+        alibi: None,
+        hiding: None,
+    };
 
     /// A query sees no key to the right of where it stands.
     #[must_use]
@@ -128,6 +140,34 @@ impl<'a> Mask<'a> {
         self
     }
 
+    /// Only keys `start..end` may be seen: a part of them, to be computed apart (see [`Partial`](crate::Partial)). Where a
+    /// query stands does not depend on it.
+    #[must_use]
+    pub const fn keys(mut self, start: usize, end: usize) -> Self {
+        self.keys = Some((start, end));
+        self.hiding = Some(&HIDING);
+        self
+    }
+
+    /// Attention with linear biases (Press et al. 2022): −`slope` · (how far the key is from where the query stands) is
+    /// added to a score, to the left and to the right alike.
+    ///
+    /// ```
+    /// use regard_kernels::{Attention, Mask, Mat, MatMut, Position, Stage, attention_scratch_len};
+    /// let (q, k, mut scores) = ([[0.0]], [[0.0]; 3], [[0.0; 3]]);
+    /// let attention = Attention::new().mask(Mask::NONE.alibi(Position::BottomRight, 0.5));
+    /// let mut scratch = [0.0; attention_scratch_len(1, 3, 1, 0)];
+    /// attention.scores(Stage::Masked, Mat::from(&q), Mat::from(&k), MatMut::from(&mut scores), &mut scratch)?;
+    /// assert_eq!(scores, [[-1.0, -0.5, 0.0]]);
+    /// # Ok::<(), regard_kernels::Error>(())
+    /// ```
+    #[must_use]
+    pub const fn alibi(mut self, position: Position, slope: f32) -> Self {
+        self.alibi = Some((position, slope));
+        self.hiding = Some(&HIDING);
+        self
+    }
+
     /// Whether `query` of `n_q` may see `key` of `n_k`.
     #[must_use]
     pub fn sees(&self, query: usize, key: usize, n_q: usize, n_k: usize) -> bool {
@@ -150,6 +190,8 @@ impl<'a> Mask<'a> {
             causal: self.causal.map(moved),
             window: self.window.map(|(p, w)| (moved(p), w)),
             key_len: self.key_len,
+            keys: self.keys,
+            alibi: self.alibi.map(|(p, slope)| (moved(p), slope)),
             allowed: self.allowed.map(|m| m.rows_from(first, rows)),
             bias: self.bias.map(|m| m.rows_from(first, rows)),
             hiding: self.hiding,
@@ -162,8 +204,9 @@ impl<'a> Mask<'a> {
         self.hiding.is_none()
     }
 
+    /// Whether it adds something to the scores.
     pub(crate) const fn has_bias(&self) -> bool {
-        self.bias.is_some()
+        self.bias.is_some() || self.alibi.is_some()
     }
 
     pub(crate) fn check(&self, n_q: usize, n_k: usize) -> Result<(), Error> {
@@ -177,6 +220,11 @@ impl<'a> Mask<'a> {
         }
         if let Some(m) = self.bias {
             check_shape("the additive mask", m.shape(), (n_q, n_k), WHY)?;
+        }
+        if let Some((_, slope)) = self.alibi
+            && !slope.is_finite()
+        {
+            return Err(Error::Range { name: "the slope of ALiBi", value: slope, range: "finite" });
         }
         match self.key_len {
             Some(len) if len > n_k => Err(Error::Length { tensor: "key", found: n_k, expected: len }),
@@ -206,9 +254,12 @@ pub(crate) struct Bounds<'a> {
     first: Option<isize>,
     /// Query i sees no key from `end + i` on.
     end: Option<isize>,
-    key_len: usize,
+    /// Nobody sees a key outside of these.
+    keys: (usize, usize),
     allowed: Option<Mat<'a, bool>>,
     bias: Option<Mat<'a>>,
+    /// The place of query 0, and what a key's distance is multiplied by.
+    alibi: Option<(isize, f32)>,
     hiding: Option<&'static Hiding>,
 }
 
@@ -216,7 +267,7 @@ impl<'a> Bounds<'a> {
     #[inline]
     pub(crate) fn new(mask: &Mask<'a>, n_q: usize, n_k: usize) -> Self {
         hiding!(mask, bounds, Self::of, (mask, n_q, n_k),
-            none: Self { first: None, end: None, key_len: n_k, allowed: None, bias: None, hiding: None })
+            none: Self { first: None, end: None, keys: (0, n_k), allowed: None, bias: None, alibi: None, hiding: None })
     }
 
     fn of(mask: &Mask<'a>, n_q: usize, n_k: usize) -> Self {
@@ -232,20 +283,32 @@ impl<'a> Bounds<'a> {
                 (a, b) => a.or(b),
             };
         }
-        Self { first, end, key_len, allowed: mask.allowed, bias: mask.bias, hiding: mask.hiding }
+        let (from, to) = mask.keys.unwrap_or((0, key_len));
+        let keys = (from.min(key_len), to.min(key_len));
+        let alibi = mask.alibi.map(|(position, slope)| (start(position, n_q, key_len), slope));
+        Self { first, end, keys, allowed: mask.allowed, bias: mask.bias, alibi, hiding: mask.hiding }
+    }
+
+    /// The same, for those of the keys that are in `from..to`.
+    pub(crate) fn within(mut self, from: usize, to: usize) -> Self {
+        let (start, end) = self.keys;
+        self.keys = (start.max(from).min(to), end.min(to));
+        self.hiding = Some(&HIDING);
+        self
     }
 
     /// The keys that query `i` may see by its place alone. Both ends never fall as `i` grows.
     #[inline]
     pub(crate) fn range(&self, i: usize) -> Range<usize> {
-        hiding!(self, range, Self::range_of, (self, i), none: 0..self.key_len)
+        hiding!(self, range, Self::range_of, (self, i), none: 0..self.keys.1)
     }
 
     #[inline]
     fn range_of(&self, i: usize) -> Range<usize> {
-        let clamp = |x: isize| (x.saturating_add_unsigned(i).max(0) as usize).min(self.key_len);
-        let start = self.first.map_or(0, clamp);
-        let end = self.end.map_or(self.key_len, clamp);
+        let (from, to) = self.keys;
+        let clamp = |x: isize| (x.saturating_add_unsigned(i).max(0) as usize).max(from).min(to);
+        let start = self.first.map_or(from, clamp);
+        let end = self.end.map_or(to, clamp);
         start..end.max(start)
     }
 
@@ -271,7 +334,7 @@ impl<'a> Bounds<'a> {
 
     /// [`Online::add_seen_unless_finite`], where code is counted.
     #[inline(always)]
-    pub(crate) fn add_seen(&self, online: &mut Online<'_, '_>, weights: Mat<'_>, group: &Group) -> bool {
+    pub(crate) fn add_seen(&self, online: &mut Online<'_, '_, '_>, weights: Mat<'_>, group: &Group) -> bool {
         self.hiding.is_some_and(|hiding| (hiding.add_seen)(online, weights, group, self))
     }
 
@@ -294,7 +357,7 @@ impl<'a> Bounds<'a> {
     #[inline(always)]
     pub(crate) fn apply(&self, i: usize, key: usize, scores: &mut [f32]) {
         hiding!(self, apply, Self::apply_parts, (self, i, key, scores), none: {
-            scores.get_mut(self.key_len.saturating_sub(key)..).unwrap_or_default().fill(f32::NEG_INFINITY);
+            scores.get_mut(self.keys.1.saturating_sub(key)..).unwrap_or_default().fill(f32::NEG_INFINITY);
         });
     }
 
@@ -304,6 +367,13 @@ impl<'a> Bounds<'a> {
             for (score, bias) in scores.iter_mut().zip(bias.row(i).get(key..).unwrap_or_default()) {
                 // By selection: −∞ hides NaN too.
                 *score = if *bias == f32::NEG_INFINITY { f32::NEG_INFINITY } else { *score + *bias };
+            }
+        }
+        if let Some((at, slope)) = self.alibi {
+            // Distances below 2²⁴ are exact.
+            let distance = at.saturating_add_unsigned(i).saturating_sub_unsigned(key) as f32;
+            for (j, score) in (0_u16..).zip(scores.iter_mut()) {
+                *score -= slope * (distance - f32::from(j)).abs();
             }
         }
         if let Some(allowed) = self.allowed {

@@ -1,3 +1,5 @@
+use core::f32::consts::LOG2_E;
+
 use crate::Temperature;
 use crate::simd::{Distance, Exp2ToZero, ExpToZero, Kernel, LANES, Lanes, Map, Panel, Simd, dispatch};
 
@@ -151,6 +153,18 @@ pub(crate) fn weight_by_2<S: Simd>(simd: S, score: f32, max: f32, factor: f32, t
 #[cfg_attr(not(target_os = "none"), inline(always))]
 fn weights_by_2<S: Simd>(simd: S, row: &mut [f32], max: f32, factor: f32, temperature: Temperature) {
     Weigher::new(max, factor, temperature).weights_by_2(simd, row);
+}
+
+/// The share of all weight that the keys have beside a sink, where `sum` is that of their weights from `max` on.
+#[inline(always)]
+pub(crate) fn share_beside_sink<S: Simd>(simd: S, max: f32, sum: f32, sink: f32, temperature: Temperature) -> f32 {
+    let mut score = [sink];
+    temperature.prepare(&mut score);
+    let [score] = score;
+    let largest = if score > max { score } else { max };
+    let weight = |x: f32| weight_by_2(simd, x, largest, temperature.factor() * LOG2_E, temperature);
+    let keys = sum * weight(max);
+    if keys == 0.0 { 0.0 } else { keys / (keys + weight(score)) }
 }
 
 /// The limit: 1 for the largest score, 0 for the others. NaN is unequal to itself, and stays NaN.

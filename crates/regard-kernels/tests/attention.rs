@@ -41,6 +41,9 @@ fn add_masks(case: &mut Case, random: &mut Random) {
         case.bias =
             Some(Matrix::from_fn(n_q, n_k, |_, _| if random.chance(hidden) { -INF } else { random.within(4.0) }));
     }
+    if random.chance(25) {
+        case.alibi = Some((any_position(random), [0.0, 0.5, 1.0 / 256.0, -0.125, 0.01][random.below(5)]));
+    }
 }
 
 /// Shapes from nothing to several tiles, masks, scale, soft cap and a temperature that is no limit.
@@ -62,6 +65,9 @@ fn any_case(seed: u64) -> Case {
     }
     if random.chance(25) {
         case.softcap = Some(random.within(10.0).abs() + 0.01);
+    }
+    if random.chance(25) {
+        case.sink = Some([-INF, 0.0, 3.0, -2.5, random.within(9.0)][random.below(5)]);
     }
     if random.chance(40) {
         case.temperature = [0.05, 0.3, 2.0, 50.0, 1e6][random.below(5)];
@@ -594,11 +600,13 @@ proptest! {
                 for j in 0..case.k.rows {
                     // As in `Reference::score_error`, for this score; 1e-44 for a step of the subnormal numbers.
                     let size = common::dot(case.q.row(i), case.k.row(j)).1 * scale;
-                    let score_error = gamma(case.q.cols + 12) * size + gamma(3) * expected.at(i, j).abs() + 1e-44;
+                    let linear = gamma(3) * case.linear_bias(i, j).abs();
+                    let score_error =
+                        gamma(case.q.cols + 12) * size + linear + gamma(3) * expected.at(i, j).abs() + 1e-44;
                     let tolerance = match stage {
                         Stage::Weights => {
                             let t = f64::from(case.temperature);
-                            let max = reference.masked.row(i).iter().copied().fold(f64::NEG_INFINITY, f64::max);
+                            let max = case.largest_score(&reference, i);
                             let spread = ((max - reference.masked.at(i, j)) / t).min(104.0);
                             let own = if spread.is_finite() { 4.0 * common::U * spread } else { 0.0 };
                             // What is below the normal numbers may be 0.
@@ -616,12 +624,14 @@ proptest! {
     #[test]
     fn weights_are_distributions(seed: u64) {
         let case = any_case(seed);
-        let weights = case.scores(Stage::Weights);
+        let (weights, reference) = (case.scores(Stage::Weights), case.reference());
         for i in 0..case.q.rows {
             let sum: f64 = weights.row(i).iter().map(|x| f64::from(*x)).sum();
-            let sees = (0..case.k.rows).any(|j| case.sees(i, j));
-            let expected = f64::from(u8::from(sees));
-            prop_assert!((sum - expected).abs() <= gamma(case.k.rows + 1), "row {} sums to {}", i, sum);
+            // A sink leaves less than all.
+            let expected: f64 = reference.weights.row(i).iter().sum();
+            let tolerance = gamma(case.k.rows + 1)
+                + if case.sink.is_some() { 3.0 * case.weight_error(&reference, i) } else { 0.0 };
+            prop_assert!((sum - expected).abs() <= tolerance, "row {} sums to {}", i, sum);
             for j in 0..case.k.rows {
                 prop_assert!(case.sees(i, j) || weights.at(i, j).to_bits() == 0);
             }
@@ -692,7 +702,7 @@ proptest! {
         let mut case = any_case(seed);
         // Places mean nothing once the keys are shuffled: the masks become a matrix that is shuffled along.
         case.allowed = Some(Matrix::from_fn(case.q.rows, case.k.rows, |i, j| case.sees(i, j)));
-        (case.causal, case.window, case.key_len) = (None, None, None);
+        (case.causal, case.window, case.key_len, case.alibi) = (None, None, None, None);
         let mut order: Vec<usize> = (0..case.k.rows).collect();
         Random(!seed).shuffle(&mut order);
         let shuffled = Case {
@@ -718,7 +728,7 @@ proptest! {
     fn partial_results_over_disjoint_keys_merge_to_the_whole(seed: u64, parts in 2_usize..5) {
         let mut case = any_case(seed);
         case.allowed = Some(Matrix::from_fn(case.q.rows, case.k.rows, |i, j| case.sees(i, j)));
-        (case.causal, case.window, case.key_len) = (None, None, None);
+        (case.causal, case.window, case.key_len, case.alibi) = (None, None, None, None);
         let random = &mut Random(!seed);
         let part_of: Vec<usize> = (0..case.k.rows).map(|_| random.below(parts)).collect();
         let results: Vec<Outcome> = (0..parts)
@@ -729,6 +739,7 @@ proptest! {
                     v: case.v.pick(&keys),
                     allowed: case.allowed.as_ref().map(|m| m.pick_cols(&keys)),
                     bias: case.bias.as_ref().map(|m| m.pick_cols(&keys)),
+                    sink: case.sink.filter(|_| part == 0), // it is there but once
                     ..case.clone()
                 };
                 case.run()

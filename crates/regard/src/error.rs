@@ -72,6 +72,24 @@ pub enum Error {
         keys: usize,
     },
 
+    /// A cache of keys and values without room.
+    #[error("{tokens} tokens do not fit behind the {len} of a cache for {capacity}")]
+    CacheFull {
+        /// The tokens to append.
+        tokens: usize,
+        /// The tokens there are.
+        len: usize,
+        /// The most tokens.
+        capacity: usize,
+    },
+
+    /// What packed sequences cannot have, because it speaks of a batch whose sequences are equally long.
+    #[error("packed sequences have no {what}")]
+    Packed {
+        /// What was asked for.
+        what: &'static str,
+    },
+
     /// A thread pool could not be made.
     #[error("no pool of {count} threads: {reason}")]
     Threads {

@@ -2,19 +2,29 @@
 #![forbid(unsafe_code)]
 
 mod attention;
+mod element;
 mod error;
+mod gradient;
+mod kv_cache;
+mod layer_gradient;
 mod linear;
 mod mask;
 mod multi_head;
+mod plan;
 mod threads;
 mod view;
 
 pub use regard_kernels::{Mask, Position, Stage, Temperature, Window};
 
 pub use self::attention::Attention;
+pub use self::element::Element;
 pub use self::error::Error;
+pub use self::gradient::{Gradients, softmax_backward, softmax_jacobian};
+pub use self::kv_cache::KvCache;
+pub use self::layer_gradient::{LinearGradients, MultiHeadGradients};
 pub use self::linear::Linear;
 pub use self::mask::{MaskTensor, MaskValues};
 pub use self::multi_head::MultiHeadAttention;
+pub use self::plan::Workspace;
 pub use self::threads::Threads;
-pub use self::view::{Heads, Sequences};
+pub use self::view::{Heads, Packed, Sequences};

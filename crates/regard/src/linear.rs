@@ -51,6 +51,15 @@ impl Linear {
         self.outputs
     }
 
+    pub(crate) fn weight(&self) -> Result<Mat<'_>, Error> {
+        Ok(Mat::new(&self.weight, self.inputs, self.outputs)?)
+    }
+
+    pub(crate) fn check_input(&self, x: Sequences<'_>) -> Result<(), Error> {
+        let [batch, n, features] = x.shape();
+        check_shape("the input", &[batch, n, features], &[batch, n, self.inputs], "the layer's inputs")
+    }
+
     /// y \[batch, tokens, outputs\] for x \[batch, tokens, inputs\], in parallel over blocks of tokens.
     ///
     /// # Errors
@@ -58,12 +67,10 @@ impl Linear {
     pub fn forward(&self, x: Sequences<'_>, threads: &Threads) -> Result<Vec<f32>, Error> {
         // Enough rows that the weights are read from memory only a few times.
         const BLOCK: usize = 96;
-        let [batch, n, features] = x.shape();
-        check_shape("the input", &[batch, n, features], &[batch, n, self.inputs], "the layer's inputs")?;
-        let rows = x.rows()?;
-        let weight = Mat::new(&self.weight, self.inputs, self.outputs)?;
+        self.check_input(x)?;
+        let (rows, weight) = (x.rows()?, self.weight()?);
         let mut out = zeros("the output of the linear layer", &[rows.rows(), self.outputs])?;
-        let blocks = out.chunks_mut(saturating_product(&[BLOCK, self.outputs]).max(1)).enumerate().collect();
+        let blocks = out.chunks_mut(saturating_product(&[BLOCK, self.outputs]).max(1)).enumerate();
         threads.for_each(blocks, saturating_product(&[rows.rows(), self.inputs, self.outputs]), 0, |_, (b, out)| {
             let x = rows.rows_from(b * BLOCK, BLOCK);
             matmul(x, weight, MatMut::new(out, x.rows(), self.outputs)?)?;

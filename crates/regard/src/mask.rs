@@ -50,7 +50,10 @@ impl<'a> MaskTensor<'a> {
     /// The mask made ready for \[batch, heads, queries, keys\].
     pub(crate) fn broadcast(&self, full: [usize; 4]) -> Result<Broadcast<'a>, Error> {
         // A dimension fits if it is the full one, or 1 and repeats.
-        let fitting: Vec<usize> = self.shape.iter().zip(full).map(|(n, full)| if *n == 1 { 1 } else { full }).collect();
+        let mut fitting = full;
+        for (fitting, n) in fitting.iter_mut().zip(self.shape) {
+            *fitting = if n == 1 { 1 } else { *fitting };
+        }
         check_shape("the mask", &self.shape, &fitting, "broadcast to [batch, heads, queries, keys]")?;
         let keys = full[3];
         let repeat = (self.shape[3] == 1 && keys != 1).then_some(keys);
@@ -60,7 +63,7 @@ impl<'a> MaskTensor<'a> {
             MaskValues::Allowed(x) => Repeated::Allowed(repeat_keys(x, repeat)),
             MaskValues::Bias(x) => Repeated::Bias(repeat_keys(x, repeat)),
         };
-        Ok(Broadcast { shape, values })
+        Ok(Broadcast { shape, given_keys: self.shape[3], values })
     }
 }
 
@@ -75,6 +78,8 @@ fn repeat_keys<T: Copy>(values: &[T], keys: Option<usize>) -> Cow<'_, [T]> {
 /// A mask whose last dimension is the number of keys; the others are full, or 1 and repeat.
 pub(crate) struct Broadcast<'a> {
     shape: [usize; 4],
+    /// The last dimension as it was given: 1 if it repeats.
+    given_keys: usize,
     values: Repeated<'a>,
 }
 
@@ -97,6 +102,31 @@ impl Broadcast<'_> {
             Repeated::Allowed(values) => mask.allowed(self.matrix(values, entry, head, n_q)?),
             Repeated::Bias(values) => mask.bias(self.matrix(values, entry, head, n_q)?),
         })
+    }
+
+    /// The shape that an additive mask was given in, padded to four dimensions.
+    pub(crate) fn bias_shape(&self) -> Option<[usize; 4]> {
+        let [batch, heads, rows, _] = self.shape;
+        match &self.values {
+            Repeated::Allowed(_) => None,
+            Repeated::Bias(_) => Some([batch, heads, rows, self.given_keys]),
+        }
+    }
+
+    /// Adds the gradient \[rows, keys\] of one head's scores, from query `first` on, to that of the mask.
+    pub(crate) fn add_to_gradient(&self, sum: &mut [f32], entry: usize, head: usize, first: usize, d_scores: &[f32]) {
+        let [batch, heads, rows, keys] = self.shape;
+        let (entry, head) = (if batch == 1 { 0 } else { entry }, if heads == 1 { 0 } else { head });
+        for (i, d_scores) in d_scores.chunks_exact(keys.max(1)).enumerate() {
+            let row = if rows == 1 { 0 } else { first + i };
+            let start = ((entry * heads + head) * rows + row) * self.given_keys;
+            let sum = sum.get_mut(start..start + self.given_keys).unwrap_or_default();
+            if self.given_keys == keys {
+                sum.iter_mut().zip(d_scores).for_each(|(sum, d)| *sum += d);
+            } else if let [sum] = sum {
+                *sum += d_scores.iter().sum::<f32>();
+            }
+        }
     }
 
     fn matrix<'m, T>(&self, values: &'m [T], entry: usize, head: usize, n_q: usize) -> Result<Mat<'m, T>, Error> {

@@ -61,6 +61,11 @@ impl MultiHeadAttention {
         self.kv_heads
     }
 
+    /// Of query, key, value and output.
+    pub(crate) fn projections(&self) -> [&Linear; 4] {
+        [&self.query, &self.key, &self.value, &self.output]
+    }
+
     /// The output \[batch, n_q, outputs\] for `query` \[batch, n_q, …\], `key` and `value` \[batch, n_k, …\]. The same
     /// sequences three times are self-attention; other ones for `key` and `value`, cross-attention.
     ///
@@ -108,7 +113,7 @@ impl MultiHeadAttention {
 }
 
 /// The heads of what `projection` made of `x`, without a copy.
-fn split<'a>(
+pub(crate) fn split<'a>(
     name: &'static str,
     projected: &'a [f32],
     x: Sequences<'_>,
@@ -120,7 +125,7 @@ fn split<'a>(
 }
 
 /// \[batch, heads, n, d\] to \[batch, n, heads · d\].
-fn join_heads(x: &[f32], batch: usize, heads: usize, n: usize, d: usize) -> Vec<f32> {
+pub(crate) fn join_heads(x: &[f32], batch: usize, heads: usize, n: usize, d: usize) -> Vec<f32> {
     let mut joined = Vec::with_capacity(x.len());
     for entry in 0..batch {
         for token in 0..n {

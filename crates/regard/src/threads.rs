@@ -71,25 +71,26 @@ impl Threads {
     /// worth waking them. `each` gets `scratch` elements of memory with anything in them.
     ///
     /// The caller works too, and every thread takes the next job when it has done one: if the others wake late, they find
-    /// less to do. In parallel from the last job to the first, because under a causal mask the last queries are the most work.
+    /// less to do.
     pub(crate) fn for_each<J: Send>(
         &self,
-        jobs: Vec<J>,
+        jobs: impl IntoIterator<Item = J, IntoIter: ExactSizeIterator + Send>,
         multiply_adds: usize,
         scratch: usize,
         each: impl Fn(&mut [f32], J) -> Result<(), Error> + Sync,
     ) -> Result<(), Error> {
+        let mut jobs = jobs.into_iter();
         let helpers = self.helpers(multiply_adds).min(jobs.len().saturating_sub(1));
         if helpers == 0 {
-            return with_scratch(scratch, |scratch| jobs.into_iter().try_for_each(|job| each(scratch, job)));
+            return with_scratch(scratch, |scratch| jobs.try_for_each(|job| each(scratch, job)));
         }
-        let jobs = Mutex::new(jobs.into_iter());
+        let jobs = Mutex::new(jobs);
         let failure = OnceLock::new();
         let work = || {
             with_scratch(scratch, |scratch| {
                 // The lock is held only to take a job, so nothing poisons it.
                 while failure.get().is_none()
-                    && let Some(job) = jobs.lock().ok().and_then(|mut jobs| jobs.next_back())
+                    && let Some(job) = jobs.lock().ok().and_then(|mut jobs| jobs.next())
                 {
                     if let Err(e) = each(scratch, job) {
                         failure.get_or_init(|| e);

@@ -1,6 +1,6 @@
 use regard_kernels::Mat;
 
-use crate::Error;
+use crate::{Element, Error};
 
 /// `Ok` if `shape` has `found` elements in all.
 pub(crate) fn check_elements(tensor: &'static str, found: usize, shape: &[usize]) -> Result<(), Error> {
@@ -36,20 +36,22 @@ pub(crate) fn saturating_product(factors: &[usize]) -> usize {
 /// assert_eq!(q.shape(), [1, 2, 3, 4]);
 /// # Ok::<(), regard::Error>(())
 /// ```
+///
+/// The elements are `f32`, `f16` or `bf16` (see [`Element`]).
 #[derive(Clone, Copy, Debug)]
-pub struct Heads<'a> {
-    data: &'a [f32],
+pub struct Heads<'a, T = f32> {
+    data: &'a [T],
     shape: [usize; 4],
     /// Elements from one batch entry, head and token to the next.
     strides: [usize; 3],
 }
 
-impl<'a> Heads<'a> {
+impl<'a, T: Element> Heads<'a, T> {
     /// Dense heads, \[batch, heads, tokens, head_dim\] in memory. `name` is what errors call the tensor.
     ///
     /// # Errors
     /// [`Error::Elements`] if `data` has another number of elements.
-    pub fn new(name: &'static str, data: &'a [f32], shape: [usize; 4]) -> Result<Self, Error> {
+    pub fn new(name: &'static str, data: &'a [T], shape: [usize; 4]) -> Result<Self, Error> {
         check_elements(name, data.len(), &shape)?;
         let [_, heads, n, d] = shape;
         Ok(Self { data, shape, strides: [saturating_product(&[heads, n, d]), saturating_product(&[n, d]), d] })
@@ -59,10 +61,16 @@ impl<'a> Heads<'a> {
     ///
     /// # Errors
     /// [`Error::Elements`] if `data` has another number of elements than `shape` \[batch, heads, tokens, head_dim\].
-    pub fn split(name: &'static str, data: &'a [f32], shape: [usize; 4]) -> Result<Self, Error> {
+    pub fn split(name: &'static str, data: &'a [T], shape: [usize; 4]) -> Result<Self, Error> {
         check_elements(name, data.len(), &shape)?;
         let [_, heads, n, d] = shape;
         Ok(Self { data, shape, strides: [saturating_product(&[n, heads, d]), d, saturating_product(&[heads, d])] })
+    }
+
+    /// The first `tokens` of each head's `capacity`: \[batch, heads, capacity, head_dim\] in memory.
+    pub(crate) fn first(data: &'a [T], [batch, heads, capacity, d]: [usize; 4], tokens: usize) -> Self {
+        let strides = [saturating_product(&[heads, capacity, d]), saturating_product(&[capacity, d]), d];
+        Self { data, shape: [batch, heads, tokens, d], strides }
     }
 
     /// \[batch, heads, tokens, head_dim\].
@@ -71,7 +79,7 @@ impl<'a> Heads<'a> {
     }
 
     /// The matrix \[tokens, head_dim\] of one head.
-    pub(crate) fn head(&self, entry: usize, head: usize) -> Result<Mat<'a>, Error> {
+    pub(crate) fn head(&self, entry: usize, head: usize) -> Result<Mat<'a, T>, Error> {
         let [_, _, n, d] = self.shape;
         let [entry_stride, head_stride, row_stride] = self.strides;
         let data = self
@@ -79,6 +87,57 @@ impl<'a> Heads<'a> {
             .get(saturating_product(&[entry, entry_stride]).saturating_add(saturating_product(&[head, head_stride]))..)
             .unwrap_or_default();
         Ok(Mat::strided(data, n, d, row_stride)?)
+    }
+}
+
+/// Borrowed sequences of different lengths, packed end to end without padding: \[all tokens, heads, head_dim\].
+///
+/// ```
+/// use regard::Packed;
+/// let data = [0.0; (3 + 5) * 2 * 4];
+/// let q = Packed::new("query", &data, &[3, 5], [2, 4])?; // 2 heads of 4 numbers
+/// assert_eq!((q.lengths(), q.shape()), (&[3, 5][..], [8, 2, 4]));
+/// # Ok::<(), regard::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Packed<'a, T = f32> {
+    data: &'a [T],
+    lengths: &'a [usize],
+    shape: [usize; 3],
+}
+
+impl<'a, T: Element> Packed<'a, T> {
+    /// Sequences of these `lengths`, of `heads` and `head_dim`. `name` is what errors call the tensor.
+    ///
+    /// # Errors
+    /// [`Error::Elements`] if `data` has another number of elements.
+    pub fn new(
+        name: &'static str,
+        data: &'a [T],
+        lengths: &'a [usize],
+        [heads, head_dim]: [usize; 2],
+    ) -> Result<Self, Error> {
+        let tokens = lengths.iter().fold(0_usize, |sum, n| sum.saturating_add(*n));
+        let shape = [tokens, heads, head_dim];
+        check_elements(name, data.len(), &shape)?;
+        Ok(Self { data, lengths, shape })
+    }
+
+    /// The tokens of each sequence.
+    pub fn lengths(&self) -> &'a [usize] {
+        self.lengths
+    }
+
+    /// \[all tokens, heads, head_dim\].
+    pub fn shape(&self) -> [usize; 3] {
+        self.shape
+    }
+
+    /// The matrix \[tokens, head_dim\] of one head of the sequence of `n` tokens that begins at token `start`.
+    pub(crate) fn head(&self, start: usize, n: usize, head: usize) -> Result<Mat<'a, T>, Error> {
+        let [_, heads, d] = self.shape;
+        let start = start * heads * d + head * d;
+        Ok(Mat::strided(self.data.get(start..).unwrap_or_default(), n, d, saturating_product(&[heads, d]))?)
     }
 }
 
@@ -109,6 +168,10 @@ impl<'a> Sequences<'a> {
     /// \[batch, tokens, features\].
     pub fn shape(&self) -> [usize; 3] {
         self.shape
+    }
+
+    pub(crate) fn data(&self) -> &'a [f32] {
+        self.data
     }
 
     /// All tokens of all sequences as the rows of one matrix.

@@ -161,6 +161,8 @@ pub struct Case {
     pub key_len: Option<usize>,
     pub allowed: Option<Matrix<bool>>,
     pub bias: Option<Matrix>,
+    pub alibi: Option<(Position, f32)>,
+    pub sink: Option<f32>,
 }
 
 /// What the contract says comes out of a [`Case`].
@@ -197,6 +199,8 @@ impl Case {
             key_len: None,
             allowed: None,
             bias: None,
+            alibi: None,
+            sink: None,
         }
     }
 
@@ -225,6 +229,9 @@ impl Case {
         if let Some(bias) = &self.bias {
             mask = mask.bias(bias.view());
         }
+        if let Some((position, slope)) = self.alibi {
+            mask = mask.alibi(position, slope);
+        }
         mask
     }
 
@@ -235,6 +242,9 @@ impl Case {
         }
         if let Some(cap) = self.softcap {
             attention = attention.softcap(cap);
+        }
+        if let Some(sink) = self.sink {
+            attention = attention.sink(sink);
         }
         attention
     }
@@ -266,14 +276,26 @@ impl Case {
         out
     }
 
-    /// Whether query i may see key j, from the words of the contract.
-    pub fn sees(&self, i: usize, j: usize) -> bool {
+    /// Where query i stands among the keys.
+    fn stands_at(&self, position: Position, i: usize) -> i128 {
         let n_k = self.key_len.unwrap_or(self.k.rows) as i128;
-        let stands_at = |p: Position| match p {
+        match position {
             Position::TopLeft => i as i128,
             Position::BottomRight => n_k - self.q.rows as i128 + i as i128,
             Position::Offset(o) => o as i128 + i as i128,
-        };
+        }
+    }
+
+    /// What ALiBi adds to a score.
+    pub fn linear_bias(&self, i: usize, j: usize) -> f64 {
+        self.alibi
+            .map_or(0.0, |(p, slope)| -f64::from(slope) * (self.stands_at(p, i) - j as i128).unsigned_abs() as f64)
+    }
+
+    /// Whether query i may see key j, from the words of the contract.
+    pub fn sees(&self, i: usize, j: usize) -> bool {
+        let n_k = self.key_len.unwrap_or(self.k.rows) as i128;
+        let stands_at = |p: Position| self.stands_at(p, i);
         let key = j as i128;
         let causal = self.causal.is_none_or(|p| key <= stands_at(p));
         let window = self.window.is_none_or(|(p, w)| {
@@ -298,10 +320,12 @@ impl Case {
             if !self.sees(i, j) {
                 return f64::NEG_INFINITY;
             }
-            softcapped.at(i, j) + self.bias.as_ref().map_or(0.0, |m| f64::from(m.at(i, j)))
+            softcapped.at(i, j) + self.bias.as_ref().map_or(0.0, |m| f64::from(m.at(i, j))) + self.linear_bias(i, j)
         });
         let t = f64::from(self.temperature);
-        let rows: Vec<_> = (0..n_q).map(|i| softmax(masked.row(i), t)).collect();
+        let with_sink =
+            |i: usize| -> Vec<f64> { masked.row(i).iter().copied().chain(self.sink.map(f64::from)).collect() };
+        let rows: Vec<_> = (0..n_q).map(|i| softmax(&with_sink(i), t)).collect();
         let weights = Matrix::from_fn(n_q, n_k, |i, j| rows[i].0[j]);
         let out = Matrix::from_fn(n_q, self.v.cols, |i, c| {
             (0..n_k).filter(|j| self.sees(i, *j)).map(|j| weights.at(i, j) * f64::from(self.v.at(j, c))).sum()
@@ -315,7 +339,9 @@ impl Case {
                         // two divisions and products, which never stretches; then the addition of the bias.
                         let product = gamma(d_k + 4) * dot(self.q.row(i), self.k.row(j)).1 * scale.abs();
                         let cap = if self.softcap.is_some() { 6.0 * U * softcapped.at(i, j).abs() } else { 0.0 };
-                        product + cap + U * masked.at(i, j).abs()
+                        // Before ALiBi is added, the score may be larger than after.
+                        let linear = 3.0 * U * self.linear_bias(i, j).abs();
+                        product + cap + linear + U * masked.at(i, j).abs()
                     })
                     .fold(0.0, f64::max)
             })
@@ -329,6 +355,12 @@ impl Case {
             log_sum_exp: rows.into_iter().map(|r| r.1).collect(),
             score_error,
         }
+    }
+
+    /// The largest score of row i, the sink's among them.
+    pub fn largest_score(&self, reference: &Reference, i: usize) -> f64 {
+        let sink = self.sink.map_or(f64::NEG_INFINITY, f64::from);
+        reference.masked.row(i).iter().copied().fold(sink, f64::max)
     }
 
     /// The largest |value| of a column that query i may see.
@@ -347,7 +379,7 @@ impl Case {
     pub fn weight_error(&self, reference: &Reference, i: usize) -> f64 {
         let t = f64::from(self.temperature);
         let scores = reference.masked.row(i);
-        let max = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let max = self.largest_score(reference, i);
         let spread = |s: f64| if s < max { ((max - s) / t).min(104.0) } else { 0.0 };
         let mean: f64 = scores.iter().zip(reference.weights.row(i)).map(|(s, w)| w * spread(*s)).sum();
         let exponent = 2.0 * reference.score_error[i] / t + 4.0 * U * mean;
@@ -356,7 +388,11 @@ impl Case {
 
     /// Asserts that the fused result is the reference's, as exactly as `f32` allows. For temperatures that are no limit.
     pub fn assert_matches_reference(&self) {
-        let (found, reference) = (self.run(), self.reference());
+        self.assert_outcome_matches_reference(&self.run());
+    }
+
+    pub fn assert_outcome_matches_reference(&self, found: &Outcome) {
+        let reference = self.reference();
         for i in 0..self.q.rows {
             let error = self.weight_error(&reference, i);
             // Weights off by a share of ε, above and below the line, move a mean of values by 2ε of the largest one.
@@ -366,7 +402,7 @@ impl Case {
             }
             // Its logarithm moves by the weights' relative error; its own roundings are relative to its size.
             let lse = reference.log_sum_exp[i];
-            let max = reference.masked.row(i).iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let max = self.largest_score(&reference, i);
             let size = if max.is_finite() { (max / f64::from(self.temperature)).abs() + lse.abs() } else { 0.0 };
             let tolerance = 1.5 * error + 4.0 * U * size;
             assert_close(found.log_sum_exp[i], lse, tolerance, &format!("log-sum-exp [{i}]"));

@@ -1,0 +1,218 @@
+use core::f32::consts::LOG2_E;
+
+use crate::error::{Error, check_len, check_shape};
+use crate::fused::Softmax;
+use crate::simd::{Kernel, Simd, dispatch};
+use crate::softmax::{divide, scale_row, weight_by_2};
+use crate::{Mat, MatMut};
+
+/// What an attention over some of the keys has come to: not yet divided by the sum of its weights.
+///
+/// For whoever divides the keys: among threads, among machines, or because they do not all fit. The parts may be of any
+/// size; those that [`Attention::forward`](crate::Attention::forward) itself computes, one after the other, are of
+/// [`CHUNK_KEYS`] each, so that merging the same parts in the same order gives its very bits.
+///
+/// ```
+/// use regard_kernels::{Attention, Mask, Mat, MatMut, Partial, attention_scratch_len};
+/// let (q, k, v) = ([[1.0, 2.0]], [[0.5, 1.0], [2.0, 0.0], [1.0, 1.0]], [[1.0], [2.0], [4.0]]);
+/// let (q, k, v) = (Mat::from(&q), Mat::from(&k), Mat::from(&v));
+/// let mut scratch = [0.0; attention_scratch_len(1, 3, 2, 1)];
+/// let (mut out, mut other, mut states) = ([[0.0]], [[0.0]], [[0.0; 2]; 2]);
+/// let [state, state_of_other] = &mut states;
+///
+/// let mut first = Partial::new(MatMut::from(&mut out), state)?;
+/// Attention::new().mask(Mask::NONE.keys(0, 2)).forward_partial(q, k, v, &mut first, &mut scratch)?;
+/// let mut second = Partial::new(MatMut::from(&mut other), state_of_other)?;
+/// Attention::new().mask(Mask::NONE.keys(2, 3)).forward_partial(q, k, v, &mut second, &mut scratch)?;
+/// first.merge(&second)?;
+/// first.finish(None)?;
+///
+/// let mut whole = [[0.0]];
+/// Attention::new().forward(q, k, v, MatMut::from(&mut whole), &mut scratch)?;
+/// assert!((out[0][0] - whole[0][0]).abs() < 1e-6);
+/// # Ok::<(), regard_kernels::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Partial<'a> {
+    pub(crate) out: MatMut<'a>,
+    pub(crate) softmax: Softmax<'a>,
+    /// The score of the attention sink, which is no key of any part.
+    pub(crate) sink: Option<f32>,
+}
+
+/// Keys that [`Attention::forward`](crate::Attention::forward) computes as one [`Partial`].
+pub const CHUNK_KEYS: usize = 4096;
+
+impl<'a> Partial<'a> {
+    /// A part whose output \[n_q, d_v\] is computed in `out`; `state` holds two numbers a query, 2·n_q.
+    ///
+    /// # Errors
+    /// [`Error::Length`] if `state` has another length.
+    pub fn new(out: MatMut<'a>, state: &'a mut [f32]) -> Result<Self, Error> {
+        check_len("the state", state.len(), out.rows().saturating_mul(2))?;
+        let (max, sum) = state.split_at_mut_checked(out.rows()).unwrap_or_default();
+        max.fill(f32::NEG_INFINITY);
+        sum.fill(0.0);
+        Ok(Self { out, softmax: Softmax::of_finished(max, sum), sink: None })
+    }
+
+    /// Adds the keys of `other`, which is of the same queries and of none of these keys.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if their outputs differ in shape.
+    pub fn merge(&mut self, other: &Partial<'_>) -> Result<(), Error> {
+        check_shape("the other part's output", other.out.shape(), self.out.shape(), "as that of this part")?;
+        self.add(other);
+        Ok(())
+    }
+
+    /// [`merge`](Self::merge) of parts that fit.
+    pub(crate) fn add(&mut self, other: &Partial<'_>) {
+        dispatch(Merge(self, other));
+    }
+
+    /// Divides by the sums of weights: then the output is one, and `log_sum_exp` \[n_q\], where given, that of each query's
+    /// scores after temperature.
+    ///
+    /// # Errors
+    /// [`Error::Length`] if `log_sum_exp` is not n_q long.
+    pub fn finish(self, log_sum_exp: Option<&mut [f32]>) -> Result<(), Error> {
+        if let Some(l) = &log_sum_exp {
+            check_len("the log-sum-exp", l.len(), self.out.rows())?;
+        }
+        dispatch(Finish(self, log_sum_exp));
+        Ok(())
+    }
+}
+
+/// Merges the finished results of two attentions of the same queries over keys that are in but one of them.
+///
+/// `out` \[n_q, d_v\] becomes their sum, weighted by e^(log-sum-exp), and `log_sum_exp` \[n_q\] that of all keys (Dao et al.
+/// 2023, FlashAttention-2; Flash-Decoding). A result that saw nothing, whose log-sum-exp is −∞, changes no bit. Where both
+/// are +∞ (at T = 0, or with scores that are) each counts one half: [`Partial`] is exact there too.
+///
+/// # Errors
+/// [`Error::Shape`] and [`Error::Length`] if the results are not of one shape.
+///
+/// ```
+/// use regard_kernels::{Mat, MatMut, merge};
+/// let (mut out, mut log_sum_exp) = ([[1.0]], [0.0]);
+/// merge(MatMut::from(&mut out), &mut log_sum_exp, Mat::from(&[[4.0]]), &[2.0_f32.ln()])?;
+/// assert!((out[0][0] - 3.0).abs() < 1e-6 && (log_sum_exp[0] - 3.0_f32.ln()).abs() < 1e-6);
+/// # Ok::<(), regard_kernels::Error>(())
+/// ```
+pub fn merge(out: MatMut<'_>, log_sum_exp: &mut [f32], other: Mat<'_>, other_log_sum_exp: &[f32]) -> Result<(), Error> {
+    check_shape("the other output", other.shape(), out.shape(), "as that of this one")?;
+    check_len("the log-sum-exp", log_sum_exp.len(), out.rows())?;
+    check_len("the other log-sum-exp", other_log_sum_exp.len(), out.rows())?;
+    dispatch(MergeFinished { out, log_sum_exp, other, other_log_sum_exp });
+    Ok(())
+}
+
+struct Merge<'m, 'a, 'b>(&'m mut Partial<'a>, &'m Partial<'b>);
+
+impl Kernel for Merge<'_, '_, '_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let Self(Partial { out, softmax, .. }, other) = self;
+        let Softmax { max, sum, .. } = &other.softmax;
+        for (i, (max, sum)) in max.iter().zip(sum.iter()).enumerate() {
+            merge_row(simd, (out.row_mut(i), softmax, i), (other.out.view().row(i), *max, *sum));
+        }
+    }
+}
+
+/// Row i of a part, and of another its output, reference and sum.
+#[inline(always)]
+fn merge_row<S: Simd>(
+    simd: S,
+    (out, softmax, i): (&mut [f32], &mut Softmax<'_>, usize),
+    (other, other_max, other_sum): (&[f32], f32, f32),
+) {
+    let Softmax { temperature, factor, max, sum, .. } = softmax;
+    let (Some(max), Some(sum)) = (max.get_mut(i), sum.get_mut(i)) else { return };
+    // Nothing seen: what the output holds is no result, and no bit of it may take part.
+    if other_sum == 0.0 {
+        return;
+    }
+    if *sum == 0.0 {
+        out.copy_from_slice(other);
+        (*max, *sum) = (other_max, other_sum);
+        return;
+    }
+    let largest = if other_max > *max { other_max } else { *max };
+    let weight = |reference: f32| weight_by_2(simd, reference, largest, *factor * LOG2_E, *temperature);
+    let (own, others) = (weight(*max), weight(other_max));
+    for (x, y) in out.iter_mut().zip(other) {
+        *x = *x * own + *y * others;
+    }
+    *sum = *sum * own + other_sum * others;
+    *max = largest;
+}
+
+struct Finish<'a, 'l>(Partial<'a>, Option<&'l mut [f32]>);
+
+impl Kernel for Finish<'_, '_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let Self(Partial { mut out, softmax, sink }, log_sum_exp) = self;
+        if let Some(sink) = sink {
+            // One more key, whose value is 0.
+            let mut score = [sink];
+            softmax.temperature.prepare(&mut score);
+            let [score] = score;
+            for (i, (max, sum)) in softmax.max.iter_mut().zip(softmax.sum.iter_mut()).enumerate() {
+                let largest = if score > *max { score } else { *max };
+                let weight = |s: f32| weight_by_2(simd, s, largest, softmax.factor * LOG2_E, softmax.temperature);
+                let out = out.row_mut(i);
+                if *sum == 0.0 {
+                    out.fill(0.0);
+                } else if largest != *max {
+                    let rescale = weight(*max);
+                    *sum *= rescale;
+                    scale_row(simd, out, rescale);
+                }
+                *sum += weight(score);
+                *max = largest;
+            }
+        }
+        for (i, sum) in softmax.sum.iter().enumerate() {
+            divide(simd, out.row_mut(i), *sum);
+        }
+        if let Some(log_sum_exp) = log_sum_exp {
+            softmax.log_sum_exp(log_sum_exp);
+        }
+    }
+}
+
+struct MergeFinished<'m> {
+    out: MatMut<'m>,
+    log_sum_exp: &'m mut [f32],
+    other: Mat<'m>,
+    other_log_sum_exp: &'m [f32],
+}
+
+impl Kernel for MergeFinished<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let Self { mut out, log_sum_exp, other, other_log_sum_exp } = self;
+        let seen = |log_sum_exp: f32| if log_sum_exp == f32::NEG_INFINITY { 0.0 } else { 1.0 };
+        for (i, (l, other_l)) in log_sum_exp.iter_mut().zip(other_log_sum_exp).enumerate() {
+            if seen(*other_l) == 0.0 {
+                continue;
+            }
+            let (mut max, mut sum) = ([*l], [seen(*l)]);
+            let mut softmax = Softmax::of_finished(&mut max, &mut sum);
+            merge_row(simd, (out.row_mut(i), &mut softmax, 0), (other.row(i), *other_l, 1.0));
+            softmax.log_sum_exp(core::slice::from_mut(l));
+            let [sum] = sum;
+            divide(simd, out.row_mut(i), sum);
+        }
+    }
+}

@@ -1,0 +1,65 @@
+use half::slice::HalfFloatSliceExt as _;
+use half::{bf16, f16};
+use regard_kernels::Mat;
+
+use crate::Error;
+
+/// What tensors may be stored in: `f32`, [`f16`](half::f16) or [`bf16`](half::bf16).
+///
+/// Half precision halves the memory that a cache of keys and values takes. Computation is in `f32`: the numbers of a head are
+/// widened (by F16C where the CPU has it) before they are multiplied, so that the result is that of the same numbers in `f32`,
+/// to the bit.
+///
+/// ```
+/// use half::f16;
+/// use regard::{Attention, Heads};
+/// let [q, k, v] = [0.0, 1.0, 2.0].map(|x| [f16::from_f32(x); 6]);
+/// let q = Heads::new("query", &q, [1, 1, 3, 2])?;
+/// let k = Heads::new("key", &k, [1, 1, 3, 2])?;
+/// let v = Heads::new("value", &v, [1, 1, 3, 2])?;
+/// assert_eq!(Attention::new().forward(q, k, v)?, [2.0; 6]);
+/// # Ok::<(), regard::Error>(())
+/// ```
+pub trait Element: Copy + Send + Sync + sealed::Element {}
+
+impl<T: Copy + Send + Sync + sealed::Element> Element for T {}
+
+pub(crate) mod sealed {
+    use regard_kernels::Mat;
+
+    use crate::Error;
+
+    pub trait Element: Sized {
+        /// Elements of `f32` memory that [`widened`](Self::widened) takes of each.
+        const MEMORY: usize;
+
+        /// The same matrix in `f32`, and what is left of `memory`, the first part of which may be taken for it.
+        fn widened<'s>(m: Mat<'s, Self>, memory: &'s mut [f32]) -> Result<(Mat<'s>, &'s mut [f32]), Error>;
+    }
+}
+
+impl sealed::Element for f32 {
+    const MEMORY: usize = 0;
+
+    fn widened<'s>(m: Mat<'s, Self>, memory: &'s mut [f32]) -> Result<(Mat<'s>, &'s mut [f32]), Error> {
+        Ok((m, memory))
+    }
+}
+
+macro_rules! half_precision {
+    ($($number:ty),+) => {$(
+        impl sealed::Element for $number {
+            const MEMORY: usize = 1;
+
+            fn widened<'s>(m: Mat<'s, Self>, memory: &'s mut [f32]) -> Result<(Mat<'s>, &'s mut [f32]), Error> {
+                let (rows, cols) = m.shape();
+                let (wide, rest) = memory.split_at_mut_checked(rows * cols).unwrap_or_default();
+                for (i, row) in wide.chunks_exact_mut(cols.max(1)).enumerate() {
+                    m.row(i).convert_to_f32_slice(row);
+                }
+                Ok((Mat::new(wide, rows, cols)?, rest))
+            }
+        }
+    )+};
+}
+half_precision!(f16, bf16);

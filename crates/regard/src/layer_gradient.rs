@@ -1,0 +1,144 @@
+//! Gradients of the layers around attention.
+
+use regard_kernels::{Mat, MatMut, matmul, matmul_transposed};
+
+use crate::error::Error;
+use crate::gradient::transpose;
+use crate::multi_head::{join_heads, split};
+use crate::view::{check_elements, saturating_product, zeros};
+use crate::{Attention, Linear, MultiHeadAttention, Sequences, Threads};
+
+/// The gradients of a loss with respect to a [`Linear`] layer and what it was given.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LinearGradients {
+    /// \[batch, tokens, inputs\].
+    pub input: Vec<f32>,
+    /// \[inputs, outputs\].
+    pub weight: Vec<f32>,
+    /// \[outputs\], whether the layer has a bias or not.
+    pub bias: Vec<f32>,
+}
+
+impl Linear {
+    /// The gradients of a loss of which `d_out` \[batch, tokens, outputs\] is the gradient with respect to the layer's output
+    /// for `x`: dX = dY·Wᵀ, dW = Xᵀ·dY, and for the bias the sum of dY over the tokens.
+    ///
+    /// # Errors
+    /// Names the tensor that does not fit the layer.
+    ///
+    /// ```
+    /// use regard::{Linear, Sequences, Threads};
+    /// let layer = Linear::new(vec![2.0, 3.0], 2, 1)?;
+    /// let x = [4.0, 5.0];
+    /// let gradients = layer.backward(Sequences::new(&x, [1, 1, 2])?, &[1.0], &Threads::ONE)?;
+    /// assert_eq!((gradients.input, gradients.weight, gradients.bias), (vec![2.0, 3.0], vec![4.0, 5.0], vec![1.0]));
+    /// # Ok::<(), regard::Error>(())
+    /// ```
+    pub fn backward(&self, x: Sequences<'_>, d_out: &[f32], threads: &Threads) -> Result<LinearGradients, Error> {
+        let ([batch, n, _], inputs, outputs) = (x.shape(), self.inputs(), self.outputs());
+        self.check_input(x)?;
+        check_elements("the gradient of the output", d_out.len(), &[batch, n, outputs])?;
+        let (rows, weight) = (saturating_product(&[batch, n]), self.weight()?);
+        let d_rows = Mat::new(d_out, rows, outputs)?;
+
+        let mut input = zeros("the gradient of the input", &[batch, n, inputs])?;
+        let blocks = input.chunks_mut(saturating_product(&[BLOCK, inputs]).max(1)).enumerate();
+        threads.for_each(blocks, saturating_product(&[rows, inputs, outputs]), 0, |_, (block, out)| {
+            let d_rows = d_rows.rows_from(block * BLOCK, BLOCK);
+            Ok(matmul_transposed(d_rows, weight, MatMut::new(out, d_rows.rows(), inputs)?)?)
+        })?;
+
+        let mut transposed = zeros("the input, transposed", &[inputs, rows])?;
+        transpose(x.data(), inputs, 1.0, &mut transposed);
+        let x = Mat::new(&transposed, inputs, rows)?;
+        let mut d_weight = zeros("the gradient of the weight", &[inputs, outputs])?;
+        let blocks = d_weight.chunks_mut(saturating_product(&[BLOCK, outputs]).max(1)).enumerate();
+        threads.for_each(blocks, saturating_product(&[rows, inputs, outputs]), 0, |_, (block, out)| {
+            let x = x.rows_from(block * BLOCK, BLOCK);
+            Ok(matmul(x, d_rows, MatMut::new(out, x.rows(), outputs)?)?)
+        })?;
+
+        let mut bias = zeros("the gradient of the bias", &[outputs])?;
+        for row in d_out.chunks_exact(outputs.max(1)) {
+            for (sum, d) in bias.iter_mut().zip(row) {
+                *sum += d;
+            }
+        }
+        Ok(LinearGradients { input, weight: d_weight, bias })
+    }
+}
+
+/// Rows of a result that are computed together.
+const BLOCK: usize = 96;
+
+/// The gradients of a loss with respect to a [`MultiHeadAttention`] layer: those of each projection hold the gradient of what
+/// it was given as `input`. In self-attention, that of x is the sum of three.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MultiHeadGradients {
+    /// Of the query projection; its `input` \[batch, n_q, …\] is that of `query`.
+    pub query: LinearGradients,
+    /// Of the key projection; its `input` \[batch, n_k, …\] is that of `key`.
+    pub key: LinearGradients,
+    /// Of the value projection; its `input` \[batch, n_k, …\] is that of `value`.
+    pub value: LinearGradients,
+    /// Of the output projection; its `input` is that of the heads' outputs, side by side.
+    pub output: LinearGradients,
+    /// Of the number that dot products are multiplied by.
+    pub scale: f32,
+    /// Of the additive mask, where there is one.
+    pub bias: Option<Vec<f32>>,
+}
+
+impl MultiHeadAttention {
+    /// The gradients of a loss of which `d_out` \[batch, n_q, outputs\] is the gradient with respect to the layer's output for
+    /// the same sequences and attention. What the layer computed on the way is computed again.
+    ///
+    /// # Errors
+    /// As [`forward`](Self::forward), and as [`Attention::backward`].
+    ///
+    /// ```
+    /// use regard::{Attention, Linear, MultiHeadAttention, Sequences};
+    /// let linear = |w| Linear::new(vec![w], 1, 1);
+    /// let layer = MultiHeadAttention::new(1, linear(1.0)?, linear(1.0)?, linear(2.0)?, linear(3.0)?)?;
+    /// let x = Sequences::new(&[5.0], [1, 1, 1])?; // one token: it sees itself alone, and y = 2·3·x
+    /// let gradients = layer.backward(x, x, x, &Attention::new(), &[1.0])?;
+    /// assert_eq!((gradients.value.input, gradients.output.weight), (vec![6.0], vec![10.0]));
+    /// assert_eq!((gradients.query.input, gradients.key.input), (vec![0.0], vec![0.0]));
+    /// # Ok::<(), regard::Error>(())
+    /// ```
+    pub fn backward(
+        &self,
+        query: Sequences<'_>,
+        key: Sequences<'_>,
+        value: Sequences<'_>,
+        attention: &Attention<'_>,
+        d_out: &[f32],
+    ) -> Result<MultiHeadGradients, Error> {
+        let threads = attention.thread_setting();
+        let [to_query, to_key, to_value, to_output] = self.projections();
+        let (q, k) = (to_query.forward(query, threads)?, to_key.forward(key, threads)?);
+        let v = to_value.forward(value, threads)?;
+        let q = split("query", &q, query, self.heads(), to_query)?;
+        let k = split("key", &k, key, self.kv_heads(), to_key)?;
+        let v = split("value", &v, value, self.kv_heads(), to_value)?;
+        let (out, log_sum_exp) = attention.forward_with_log_sum_exp(q, k, v)?;
+
+        let ([batch, heads, n_q, d_k], [_, kv_heads, n_k, d_v]) = (q.shape(), v.shape());
+        let joined = join_heads(&out, batch, heads, n_q, d_v);
+        let joined = Sequences::new(&joined, [batch, n_q, heads * d_v])?;
+        let output = to_output.backward(joined, d_out, threads)?;
+
+        // [batch, tokens, heads · d] is [batch, heads, tokens, d] with heads and tokens exchanged, and back.
+        let d_heads = join_heads(&output.input, batch, n_q, heads, d_v);
+        let gradients = attention.backward(q, k, v, &out, &log_sum_exp, &d_heads)?;
+        let joined = |d: &[f32], heads: usize, n: usize, width: usize| join_heads(d, batch, heads, n, width);
+        Ok(MultiHeadGradients {
+            query: to_query.backward(query, &joined(&gradients.query, heads, n_q, d_k), threads)?,
+            key: to_key.backward(key, &joined(&gradients.key, kv_heads, n_k, d_k), threads)?,
+            value: to_value.backward(value, &joined(&gradients.value, kv_heads, n_k, d_v), threads)?,
+            output,
+            scale: gradients.scale,
+            bias: gradients.bias,
+        })
+    }
+}

@@ -1,0 +1,242 @@
+//! How an attention is divided into jobs.
+
+use core::mem::take;
+use core::slice;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use regard_kernels::{Attention as Kernel, MatMut, attention_scratch_len};
+
+use crate::Attention;
+use crate::error::Error;
+use crate::mask::Broadcast;
+use crate::view::saturating_product;
+
+/// Memory that calls of one shape after another use again, so that they allocate nothing: see
+/// [`Attention::forward_into`](crate::Attention::forward_into).
+#[derive(Clone, Debug, Default)]
+pub struct Workspace {
+    parts: Vec<Part>,
+}
+
+impl Workspace {
+    /// Without memory yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+/// An attention that fits its tensors.
+pub(crate) struct Plan<'a> {
+    pub(crate) attention: &'a Attention<'a>,
+    pub(crate) mask: Option<Broadcast<'a>>,
+    pub(crate) shapes: Shapes<'a>,
+    pub(crate) heads: usize,
+    pub(crate) kv_heads: usize,
+    pub(crate) d_k: usize,
+}
+
+/// The numbers of queries and of keys.
+#[derive(Clone, Copy)]
+pub(crate) enum Shapes<'a> {
+    /// The same for each entry of a batch. The result is \[batch, heads, n_q, …\].
+    Batch { batch: usize, n_q: usize, n_k: usize },
+    /// Of each sequence. The result is \[all queries, heads, …\].
+    Packed { n_q: &'a [usize], n_k: &'a [usize] },
+}
+
+/// Some queries of one entry: of one head, or of all where a token's heads lie side by side.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    entry: usize,
+    /// The head, or the first of all.
+    head: usize,
+    first: usize,
+    rows: usize,
+    /// Queries and keys of the entry.
+    n_q: usize,
+    n_k: usize,
+    /// Of all the packed ones, the first that is the entry's.
+    first_query: usize,
+    first_key: usize,
+}
+
+/// Some queries of one head, and their rows of the result.
+pub(crate) struct Job<'o> {
+    pub(crate) entry: usize,
+    pub(crate) head: usize,
+    pub(crate) first: usize,
+    pub(crate) rows: usize,
+    pub(crate) n_k: usize,
+    pub(crate) first_query: usize,
+    pub(crate) first_key: usize,
+    pub(crate) out: MatMut<'o>,
+    pub(crate) log_sum_exp: Option<&'o mut [f32]>,
+}
+
+/// What a result is made of, and the memory for it.
+pub(crate) struct Output<'o> {
+    /// As [`Shapes`] says, with `cols` numbers a query and head.
+    pub(crate) out: &'o mut [f32],
+    pub(crate) cols: usize,
+    /// \[batch, heads, n_q\], where it is wanted.
+    pub(crate) log_sum_exp: Option<&'o mut [f32]>,
+    /// What each job needs besides the kernel's scratch memory: so many elements a query, and a key.
+    pub(crate) widened: [usize; 2],
+    /// Columns of the values; 0 if there are none.
+    pub(crate) d_v: usize,
+}
+
+impl Plan<'_> {
+    pub(crate) fn kv_head(&self, head: usize) -> usize {
+        head / (self.heads / self.kv_heads)
+    }
+
+    /// Runs `each` over all jobs, in parallel.
+    pub(crate) fn run(
+        &self,
+        output: Output<'_>,
+        workspace: &mut Workspace,
+        each: impl Fn(&Kernel<'_>, Job<'_>, &mut [f32]) -> Result<(), Error> + Sync,
+    ) -> Result<(), Error> {
+        let Output { out, cols, log_sum_exp, widened: [of_query, of_key], d_v } = output;
+        if out.is_empty() && log_sum_exp.as_ref().is_none_or(|l| l.is_empty()) {
+            return Ok(()); // however many rows of nothing there are
+        }
+        let pairs = self.shapes.entries().fold(0_usize, |sum, e| sum.saturating_add(e.n_q.saturating_mul(e.n_k)));
+        let multiply_adds = saturating_product(&[pairs, self.heads, self.d_k.saturating_add(d_v)]);
+        let block = self.block(self.attention.thread_setting().helpers(multiply_adds));
+        self.divide(block, &mut workspace.parts);
+
+        let most = |f: fn(&Part) -> usize| workspace.parts.iter().map(f).max().unwrap_or_default();
+        let (rows, n_k) = (most(|part| part.rows), most(|part| part.n_k));
+        let scratch = attention_scratch_len(rows, n_k, self.d_k, d_v)
+            .saturating_add(rows.saturating_mul(of_query))
+            .saturating_add(n_k.saturating_mul(of_key));
+        // All heads of a token lie side by side, or those of all tokens.
+        let (together, stride) = match self.shapes {
+            Shapes::Batch { .. } => (1, cols),
+            Shapes::Packed { .. } => (self.heads, self.heads * cols),
+        };
+        let (done, all) = (AtomicUsize::new(0), workspace.parts.len());
+        let jobs = Jobs { parts: workspace.parts.iter(), out, stride, log_sum_exp };
+        self.attention.thread_setting().for_each(jobs, multiply_adds, scratch, |scratch, (part, out, mut sums)| {
+            let Part { entry, head: first_head, first, rows, n_q, n_k, first_query, first_key } = part;
+            for head in first_head..first_head + together {
+                let columns = out.get_mut((head - first_head) * cols..).unwrap_or_default();
+                let out = MatMut::strided(columns, rows, cols, stride)?;
+                let log_sum_exp = sums.as_deref_mut();
+                let job = Job { entry, head, first, rows, n_k, first_query, first_key, out, log_sum_exp };
+                let kernel = self.kernel((entry, head), (first, rows), (n_q, n_k))?;
+                each(&kernel, job, scratch)?;
+            }
+            self.attention.report(done.fetch_add(1, Ordering::Relaxed) + 1, all);
+            Ok(())
+        })
+    }
+
+    /// Queries a block: whole heads on one thread; else parts of them, so many that no thread waits long for the last one.
+    /// Each block transposes the keys anew, so it is not small.
+    fn block(&self, helpers: usize) -> usize {
+        const SMALLEST: usize = 96;
+        if helpers == 0 {
+            return usize::MAX;
+        }
+        let (entries, queries) = self.shapes.entries().fold((0, 0), |(count, sum), e| (count + 1, e.n_q.max(sum)));
+        let heads = match self.shapes {
+            Shapes::Batch { .. } => saturating_product(&[entries, self.heads]),
+            Shapes::Packed { .. } => entries,
+        };
+        let blocks_of_each = (8 * (helpers + 1)).div_ceil(heads.max(1));
+        queries.div_ceil(blocks_of_each).next_multiple_of(SMALLEST / 4).max(SMALLEST)
+    }
+
+    /// All parts, in the order of the result.
+    fn divide(&self, block: usize, parts: &mut Vec<Part>) {
+        parts.clear();
+        for entry in self.shapes.entries() {
+            let heads = if matches!(self.shapes, Shapes::Packed { .. }) { 1 } else { self.heads };
+            for head in 0..heads {
+                let mut first = 0;
+                while first < entry.n_q {
+                    let rows = block.min(entry.n_q - first);
+                    parts.push(Part { head, first, rows, ..entry });
+                    first += rows;
+                }
+            }
+        }
+    }
+
+    /// The kernel's description for `rows` queries of a head, from the `first` on, of an entry with n_q queries and n_k keys.
+    pub(crate) fn kernel(
+        &self,
+        (entry, head): (usize, usize),
+        (first, rows): (usize, usize),
+        (n_q, n_k): (usize, usize),
+    ) -> Result<Kernel<'_>, Error> {
+        let mut mask = self.attention.mask_of(entry);
+        if let Some(tensor) = &self.mask {
+            mask = tensor.add_to(mask, entry, head, n_q)?;
+        }
+        Ok(self.attention.describe(mask.rows(first, rows, n_q, n_k)))
+    }
+}
+
+impl Shapes<'_> {
+    /// Each entry of a batch, or sequence, as a part with all its queries.
+    fn entries(&self) -> impl Iterator<Item = Part> {
+        let (mut first_query, mut first_key) = (0, 0);
+        let count = match self {
+            Shapes::Batch { batch, .. } => *batch,
+            Shapes::Packed { n_q, .. } => n_q.len(),
+        };
+        (0..count).map(move |entry| {
+            let (n_q, n_k) = match self {
+                Shapes::Batch { n_q, n_k, .. } => (*n_q, *n_k),
+                Shapes::Packed { n_q, n_k } => {
+                    (n_q.get(entry).copied().unwrap_or_default(), n_k.get(entry).copied().unwrap_or_default())
+                }
+            };
+            let part = Part { entry, head: 0, first: 0, rows: n_q, n_q, n_k, first_query, first_key };
+            first_query += n_q;
+            first_key += n_k;
+            part
+        })
+    }
+}
+
+/// Hands out the parts and their rows of the result, from the last to the first, because under a causal mask the last
+/// queries are the most work.
+struct Jobs<'w, 'o> {
+    parts: slice::Iter<'w, Part>,
+    out: &'o mut [f32],
+    /// Numbers of the result from one query to the next.
+    stride: usize,
+    log_sum_exp: Option<&'o mut [f32]>,
+}
+
+impl<'o> Iterator for Jobs<'_, 'o> {
+    type Item = (Part, &'o mut [f32], Option<&'o mut [f32]>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let part = *self.parts.next_back()?;
+        let out = take(&mut self.out);
+        let (rest, out) = out.split_at_mut_checked(out.len().saturating_sub(part.rows * self.stride))?;
+        self.out = rest;
+        let log_sum_exp = match self.log_sum_exp.take() {
+            None => None,
+            Some(sums) => {
+                let (rest, sums) = sums.split_at_mut_checked(sums.len().saturating_sub(part.rows))?;
+                self.log_sum_exp = Some(rest);
+                Some(sums)
+            }
+        };
+        Some((part, out, log_sum_exp))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.parts.size_hint()
+    }
+}
+
+impl ExactSizeIterator for Jobs<'_, '_> {}

@@ -1,0 +1,61 @@
+//! A call that uses the workspace of the one before allocates nothing.
+
+#![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
+
+use std::alloc::System;
+
+use regard::{Attention, Heads, Position, Threads, Workspace};
+use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
+
+#[global_allocator]
+static COUNTING: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+/// One test, because tests run side by side and the count is of all.
+#[test]
+fn memory_is_used_again_and_gradients_take_little() {
+    second_calls_allocate_nothing();
+    gradients_take_memory_in_proportion_to_the_tokens();
+}
+
+fn second_calls_allocate_nothing() {
+    let (heads, n, d) = (8, 512, 64);
+    let x = vec![0.5; heads * n * d];
+    let x = Heads::new("x", &x, [1, heads, n, d]).unwrap();
+    let (mut out, mut workspace) = (vec![0.0; heads * n * d], Workspace::new());
+    let mut count = |attention: &Attention<'_>| {
+        let before = COUNTING.stats().allocations;
+        attention.forward_into(x, x, x, &mut out, &mut workspace).unwrap();
+        COUNTING.stats().allocations - before
+    };
+    let one = Attention::new().causal(Position::TopLeft).threads(Threads::ONE);
+    assert!(count(&one) > 0, "the first call takes memory");
+    assert_eq!(count(&one), 0);
+
+    let threads = 2;
+    let two = one.clone().threads(Threads::new(threads).unwrap());
+    for _ in 0..10 {
+        count(&two); // each thread finds its scratch memory when it first has work
+    }
+    // Rayon keeps a box for each thread that it wakes, and now and then takes a block for its queue.
+    assert!((0..20).map(|_| count(&two)).max() <= Some(threads));
+}
+
+/// The weights of 8192 tokens would be 256 MiB.
+fn gradients_take_memory_in_proportion_to_the_tokens() {
+    let bytes = |n: usize| {
+        let x = vec![0.5; n * 4];
+        let x = Heads::new("x", &x, [1, 1, n, 4]).unwrap();
+        // A thread of its own begins without scratch memory.
+        let attend = || {
+            let attention = Attention::new().threads(Threads::ONE);
+            let (out, log_sum_exp) = attention.forward_with_log_sum_exp(x, x, x).unwrap();
+            attention.backward(x, x, x, &out, &log_sum_exp, &out).unwrap();
+        };
+        let before = COUNTING.stats().bytes_allocated;
+        std::thread::scope(|scope| scope.spawn(attend).join()).unwrap();
+        COUNTING.stats().bytes_allocated - before
+    };
+    let (half, whole) = (bytes(4096), bytes(8192));
+    assert!(whole < 10 << 20, "{whole} bytes");
+    assert!(whole < half * 21 / 10, "{half} bytes for half the tokens, {whole} for all");
+}

@@ -1,0 +1,318 @@
+//! Gradients against central differences of the formula in f64, and against closed forms.
+
+#![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
+
+use proptest::prelude::*;
+use regard::{
+    Attention, Gradients, Heads, Linear, MaskTensor, MaskValues, MultiHeadAttention, Position, Sequences, Temperature,
+    Threads, softmax_backward, softmax_jacobian,
+};
+
+/// Numbers from −1 to 1, others for each `seed`.
+fn numbers(seed: u32, len: usize) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        (state >> 8) as f32 / (1 << 23) as f32 - 1.0
+    };
+    (0..len).map(|_| next()).collect()
+}
+
+fn wide(x: &[f32]) -> Vec<f64> {
+    x.iter().map(|x| f64::from(*x)).collect()
+}
+
+#[derive(Clone, Debug)]
+struct Case {
+    batch: usize,
+    kv_heads: usize,
+    group: usize,
+    n_q: usize,
+    n_k: usize,
+    d_k: usize,
+    d_v: usize,
+    causal: bool,
+    scale: Option<f32>,
+    softcap: Option<f32>,
+    temperature: f32,
+    /// Of the additive mask.
+    bias: Option<[usize; 4]>,
+    threads: usize,
+}
+
+/// Everything that has a gradient.
+#[derive(Clone)]
+struct Inputs {
+    q: Vec<f64>,
+    k: Vec<f64>,
+    v: Vec<f64>,
+    scale: f64,
+    bias: Vec<f64>,
+}
+
+impl Case {
+    fn heads(&self) -> usize {
+        self.kv_heads * self.group
+    }
+
+    /// Σ d_out ∘ out, by the formula.
+    fn loss(&self, x: &Inputs, d_out: &[f64]) -> f64 {
+        let Self { kv_heads, n_q, n_k, d_k, d_v, .. } = *self;
+        let mut loss = 0.0;
+        for entry in 0..self.batch {
+            for head in 0..self.heads() {
+                let kv = entry * kv_heads + head / self.group;
+                for i in 0..n_q {
+                    let row = (entry * self.heads() + head) * n_q + i;
+                    let score = |j: usize| {
+                        let dot: f64 = (0..d_k).map(|t| x.q[row * d_k + t] * x.k[(kv * n_k + j) * d_k + t]).sum();
+                        let mut score = dot * x.scale;
+                        if let Some(cap) = self.softcap.map(f64::from) {
+                            score = cap * (score / cap).tanh();
+                        }
+                        if let Some([b, h, rows, keys]) = self.bias {
+                            let at = |n: usize, i: usize| if n == 1 { 0 } else { i };
+                            score +=
+                                x.bias[((at(b, entry) * h + at(h, head)) * rows + at(rows, i)) * keys + at(keys, j)];
+                        }
+                        score / f64::from(self.temperature)
+                    };
+                    let seen = |j: &usize| !self.causal || j + n_q <= i + n_k;
+                    let weights: Vec<_> = (0..n_k).filter(seen).map(|j| (j, score(j).exp())).collect();
+                    let sum: f64 = weights.iter().map(|(_, w)| w).sum();
+                    for (j, w) in weights {
+                        let value: f64 = (0..d_v).map(|c| d_out[row * d_v + c] * x.v[(kv * n_k + j) * d_v + c]).sum();
+                        loss += w / sum * value;
+                    }
+                }
+            }
+        }
+        loss
+    }
+
+    fn check(&self) {
+        let Self { batch, kv_heads, n_q, n_k, d_k, d_v, .. } = *self;
+        let heads = self.heads();
+        let (q, k) = (numbers(1, batch * heads * n_q * d_k), numbers(2, batch * kv_heads * n_k * d_k));
+        let (v, d_out) = (numbers(3, batch * kv_heads * n_k * d_v), numbers(4, batch * heads * n_q * d_v));
+        let bias = numbers(5, self.bias.map_or(0, |shape| shape.iter().product()));
+        let mut attention = Attention::new()
+            .temperature(Temperature::new(self.temperature).unwrap())
+            .threads(Threads::new(self.threads).unwrap());
+        if self.causal {
+            attention = attention.causal(Position::BottomRight);
+        }
+        if let Some(scale) = self.scale {
+            attention = attention.scale(scale);
+        }
+        if let Some(cap) = self.softcap {
+            attention = attention.softcap(cap);
+        }
+        if let Some(shape) = self.bias {
+            attention = attention.mask(MaskTensor::new(MaskValues::Bias(&bias), &shape).unwrap());
+        }
+        let query = Heads::new("query", &q, [batch, heads, n_q, d_k]).unwrap();
+        let key = Heads::new("key", &k, [batch, kv_heads, n_k, d_k]).unwrap();
+        let value = Heads::new("value", &v, [batch, kv_heads, n_k, d_v]).unwrap();
+        let (out, log_sum_exp) = attention.forward_with_log_sum_exp(query, key, value).unwrap();
+        let Gradients { query, key, value, scale, bias: d_bias } =
+            attention.backward(query, key, value, &out, &log_sum_exp, &d_out).unwrap();
+
+        let inputs = Inputs {
+            q: wide(&q),
+            k: wide(&k),
+            v: wide(&v),
+            scale: self.scale.map_or(1.0 / (d_k as f64).sqrt(), f64::from),
+            bias: wide(&bias),
+        };
+        let d_out = wide(&d_out);
+        self.compare(&inputs, &d_out, &query, |x| &mut x.q);
+        self.compare(&inputs, &d_out, &key, |x| &mut x.k);
+        self.compare(&inputs, &d_out, &value, |x| &mut x.v);
+        self.compare(&inputs, &d_out, &[scale], |x| std::slice::from_mut(&mut x.scale));
+        assert_eq!(d_bias.is_some(), self.bias.is_some());
+        self.compare(&inputs, &d_out, &d_bias.unwrap_or_default(), |x| &mut x.bias);
+    }
+
+    fn compare(&self, inputs: &Inputs, d_out: &[f64], found: &[f32], of: impl Fn(&mut Inputs) -> &mut [f64]) {
+        // Central differences are off by h² · f‴ / 6, some 1e-9 here; the gradient sums some hundred products of numbers
+        // near 1 in f32.
+        const H: f64 = 1e-5;
+        let expected: Vec<f64> = (0..of(&mut inputs.clone()).len())
+            .map(|i| {
+                let at = |h: f64| {
+                    let mut x = inputs.clone();
+                    of(&mut x)[i] += h;
+                    self.loss(&x, d_out)
+                };
+                (at(H) - at(-H)) / (2.0 * H)
+            })
+            .collect();
+        let largest = expected.iter().fold(1.0, |max: f64, x| max.max(x.abs()));
+        assert_eq!(found.len(), expected.len());
+        for (found, expected) in found.iter().zip(expected) {
+            let error = (f64::from(*found) - expected).abs();
+            assert!(error <= 4e-6 * largest, "{found} is not {expected}, in {self:?}");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn gradients_are_those_of_central_differences(
+        (batch, kv_heads, group) in (1..3_usize, 1..3_usize, 1..3_usize),
+        (n_q, n_k, d_k, d_v) in (1..6_usize, 1..6_usize, 1..5_usize, 1..5_usize),
+        causal in any::<bool>(),
+        scale in prop::option::of(0.1..2.0_f32),
+        softcap in prop::option::of(0.5..3.0_f32),
+        temperature in 0.3..3.0_f32,
+        bias in prop::option::of(any::<[bool; 4]>()),
+        threads in 1..3_usize,
+    ) {
+        // A causal query before all keys sees nothing: that its gradient is 0 is another test.
+        let n_k = if causal { n_k.max(n_q) } else { n_k };
+        let full = [batch, kv_heads * group, n_q, n_k];
+        let bias = bias.map(|given| [0, 1, 2, 3].map(|i| if given[i] { full[i] } else { 1 }));
+        let case =
+            Case { batch, kv_heads, group, n_q, n_k, d_k, d_v, causal, scale, softcap, temperature, bias, threads };
+        case.check();
+    }
+}
+
+#[test]
+fn more_queries_than_a_block() {
+    for softcap in [None, Some(1.0)] {
+        Case {
+            batch: 1,
+            kv_heads: 1,
+            group: 2,
+            n_q: 37,
+            n_k: 41,
+            d_k: 3,
+            d_v: 2,
+            causal: true,
+            scale: None,
+            softcap,
+            temperature: 0.7,
+            bias: None,
+            threads: 2,
+        }
+        .check();
+    }
+}
+
+#[test]
+fn what_no_query_sees_has_gradient_zero_even_if_it_is_nan() {
+    let (q, d_out) = (numbers(1, 4), numbers(2, 4));
+    let (mut k, mut v) = (numbers(3, 6), numbers(4, 6));
+    k[4..].fill(f32::NAN);
+    v[4..].fill(f32::NAN);
+    let q = Heads::new("query", &q, [1, 1, 2, 2]).unwrap();
+    let (k, v) = (Heads::new("key", &k, [1, 1, 3, 2]).unwrap(), Heads::new("value", &v, [1, 1, 3, 2]).unwrap());
+    // The first query sees nothing at all, the second the keys 0 and 1.
+    let hidden = [false, false, false, true, true, false];
+    let mask = MaskTensor::new(MaskValues::Allowed(&hidden), &[2, 3]).unwrap();
+    let attention = Attention::new().mask(mask);
+    let (out, log_sum_exp) = attention.forward_with_log_sum_exp(q, k, v).unwrap();
+    let gradients = attention.backward(q, k, v, &out, &log_sum_exp, &d_out).unwrap();
+    assert_eq!(gradients.query[..2], [0.0; 2]);
+    assert_eq!((&gradients.key[4..], &gradients.value[4..]), (&[0.0; 2][..], &[0.0; 2][..]));
+    assert!([gradients.query, gradients.key, gradients.value].concat().iter().all(|x| x.is_finite()));
+}
+
+#[test]
+fn a_temperature_of_zero_has_no_gradient() {
+    let x = Heads::new("x", &[1.0], [1, 1, 1, 1]).unwrap();
+    let attention = Attention::new().temperature(Temperature::new(0.0).unwrap());
+    let error = attention.backward(x, x, x, &[1.0], &[0.0], &[1.0]).unwrap_err();
+    assert_eq!(error.to_string(), "temperature is 0, but must be greater than 0 for gradients");
+    let hot = Attention::new().temperature(Temperature::new(f32::INFINITY).unwrap());
+    let (out, log_sum_exp) = hot.forward_with_log_sum_exp(x, x, x).unwrap();
+    let gradients = hot.backward(x, x, x, &out, &log_sum_exp, &[3.0]).unwrap();
+    assert_eq!((gradients.query, gradients.value), (vec![0.0], vec![3.0]));
+}
+
+#[test]
+fn softmax_has_its_jacobian() {
+    let weights = [0.2, 0.3, 0.5];
+    let jacobian = softmax_jacobian(&weights, 2.0).unwrap();
+    for (i, p) in weights.iter().enumerate() {
+        for (j, other) in weights.iter().enumerate() {
+            let expected = if i == j { p * (1.0 - p) } else { -p * other } / 2.0;
+            assert!((jacobian[i * 3 + j] - expected).abs() < 1e-7);
+        }
+    }
+    let d_weights = [1.0, -2.0, 0.5];
+    let product = softmax_backward(&weights, &d_weights, 2.0).unwrap();
+    for (row, found) in jacobian.chunks_exact(3).zip(product) {
+        let expected: f32 = row.iter().zip(d_weights).map(|(x, d)| x * d).sum();
+        assert!((found - expected).abs() < 1e-6);
+    }
+    assert!(softmax_backward(&weights, &[1.0], 1.0).is_err());
+}
+
+/// The layer's own forward pass is tested elsewhere: here its slope is, by central differences of it in f32, which are good to
+/// some 1e-3.
+#[test]
+fn the_whole_multi_head_layer_has_a_backward_pass() {
+    let (batch, n_q, n_k, d, heads, kv_heads, d_k, d_v) = (2, 3, 4, 5, 4, 2, 3, 2);
+    let sizes = [(d, heads * d_k), (d, kv_heads * d_k), (d, kv_heads * d_v), (heads * d_v, d)];
+    // Weights and biases of the four projections, then query, key and value.
+    let mut parameters: Vec<Vec<f32>> = sizes
+        .iter()
+        .zip(1..)
+        .flat_map(|((inputs, outputs), i)| [numbers(i, inputs * outputs), numbers(10 + i, *outputs)])
+        .collect();
+    parameters.extend([numbers(21, batch * n_q * d), numbers(22, batch * n_k * d), numbers(23, batch * n_k * d)]);
+    let d_out = numbers(24, batch * n_q * d);
+    let attention = Attention::new().causal(Position::BottomRight).threads(Threads::ONE);
+
+    let layer = |p: &[Vec<f32>]| {
+        let linear = |i: usize| {
+            let (inputs, outputs) = sizes[i];
+            Linear::new(p[2 * i].clone(), inputs, outputs).unwrap().with_bias(p[2 * i + 1].clone()).unwrap()
+        };
+        MultiHeadAttention::new(heads, linear(0), linear(1), linear(2), linear(3)).unwrap()
+    };
+    let sequences = |x: &[f32]| x.len() / (batch * d);
+    let loss = |p: &[Vec<f32>]| -> f64 {
+        let [q, k, v] = [&p[8], &p[9], &p[10]].map(|x| Sequences::new(x, [batch, sequences(x), d]).unwrap());
+        let out = layer(p).forward(q, k, v, &attention).unwrap();
+        out.iter().zip(&d_out).map(|(y, d)| f64::from(*y) * f64::from(*d)).sum()
+    };
+    let [q, k, v] = [8, 9, 10].map(|i: usize| {
+        let x: &Vec<f32> = &parameters[i];
+        Sequences::new(x, [batch, sequences(x), d]).unwrap()
+    });
+    let g = layer(&parameters).backward(q, k, v, &attention, &d_out).unwrap();
+    let found = [
+        g.query.weight,
+        g.query.bias,
+        g.key.weight,
+        g.key.bias,
+        g.value.weight,
+        g.value.bias,
+        g.output.weight,
+        g.output.bias,
+        g.query.input,
+        g.key.input,
+        g.value.input,
+    ];
+    for (i, found) in found.iter().enumerate() {
+        assert_eq!(found.len(), parameters[i].len());
+        for (j, found) in found.iter().enumerate() {
+            let at = |h: f32| {
+                let mut p = parameters.clone();
+                p[i][j] += h;
+                (f64::from(p[i][j]), loss(&p))
+            };
+            let ((x, y), (x_before, y_before)) = (at(1e-2), at(-1e-2));
+            let expected = (y - y_before) / (x - x_before);
+            assert!((f64::from(*found) - expected).abs() < 2e-3, "{found} is not {expected}: parameter {i}, {j}");
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Packed sequences, caches and half precision: the same bits as the same numbers, dense and in `f32`.
+
+#![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
+
+use half::{bf16, f16};
+use proptest::prelude::*;
+use regard::{Attention, Element, Error, Heads, KvCache, Packed, Position, Threads, Window};
+
+/// Numbers from −1 to 1, others for each `seed`.
+fn numbers(seed: u32, len: usize) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        (state >> 8) as f32 / (1 << 23) as f32 - 1.0
+    };
+    (0..len).map(|_| next()).collect()
+}
+
+fn bits(x: &[f32]) -> Vec<u32> {
+    x.iter().map(|x| x.to_bits()).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn a_packed_sequence_has_the_bits_that_it_has_alone(
+        lengths in prop::collection::vec((0..40_usize, 0..50_usize), 1..6),
+        (kv_heads, group) in (1..3_usize, 1..3_usize),
+        (d_k, d_v) in (1..20_usize, 1..20_usize),
+        causal in any::<bool>(),
+        threads in 1..3_usize,
+    ) {
+        let heads = kv_heads * group;
+        let (n_q, n_k): (Vec<_>, Vec<_>) = lengths.into_iter().unzip();
+        let all = |n: &[usize]| n.iter().sum::<usize>();
+        let q = numbers(1, all(&n_q) * heads * d_k);
+        let (k, v) = (numbers(2, all(&n_k) * kv_heads * d_k), numbers(3, all(&n_k) * kv_heads * d_v));
+        let mut attention = Attention::new().threads(Threads::new(threads).unwrap());
+        if causal {
+            attention = attention.causal(Position::BottomRight);
+        }
+        let packed = attention.forward_packed(
+            Packed::new("query", &q, &n_q, [heads, d_k]).unwrap(),
+            Packed::new("key", &k, &n_k, [kv_heads, d_k]).unwrap(),
+            Packed::new("value", &v, &n_k, [kv_heads, d_v]).unwrap(),
+        ).unwrap();
+        let (mut query, mut key) = (0, 0);
+        for (n_q, n_k) in n_q.into_iter().zip(n_k) {
+            let part = |x: &'_ [f32], first: usize, n: usize, width: usize| x[first * width..][..n * width].to_vec();
+            let (q, k) = (part(&q, query, n_q, heads * d_k), part(&k, key, n_k, kv_heads * d_k));
+            let v = part(&v, key, n_k, kv_heads * d_v);
+            let alone = attention.forward(
+                Heads::split("query", &q, [1, heads, n_q, d_k]).unwrap(),
+                Heads::split("key", &k, [1, kv_heads, n_k, d_k]).unwrap(),
+                Heads::split("value", &v, [1, kv_heads, n_k, d_v]).unwrap(),
+            ).unwrap();
+            for (head, alone) in alone.chunks_exact((n_q * d_v).max(1)).enumerate() {
+                for (i, alone) in alone.chunks_exact(d_v).enumerate() {
+                    let packed = &packed[((query + i) * heads + head) * d_v..][..d_v];
+                    prop_assert_eq!(bits(packed), bits(alone));
+                }
+            }
+            query += n_q;
+            key += n_k;
+        }
+    }
+
+    #[test]
+    fn decoding_and_continued_prefill_against_a_cache_have_the_bits_of_the_whole(
+        steps in prop::collection::vec(1..9_usize, 1..6),
+        (batch, kv_heads, group) in (1..3_usize, 1..3_usize, 1..3_usize),
+        (d_k, d_v) in (1..12_usize, 1..12_usize),
+        window in prop::option::of(0..9_usize),
+    ) {
+        let (n, heads) = (steps.iter().sum::<usize>(), kv_heads * group);
+        let q = numbers(4, batch * heads * n * d_k);
+        let (k, v) = (numbers(5, batch * kv_heads * n * d_k), numbers(6, batch * kv_heads * n * d_v));
+        let attention = |position| {
+            let attention = Attention::new().causal(position);
+            match window {
+                Some(left) => attention.window(position, Window { left: Some(left), right: None }),
+                None => attention,
+            }
+        };
+        let whole = attention(Position::TopLeft).forward(
+            Heads::new("query", &q, [batch, heads, n, d_k]).unwrap(),
+            Heads::new("key", &k, [batch, kv_heads, n, d_k]).unwrap(),
+            Heads::new("value", &v, [batch, kv_heads, n, d_v]).unwrap(),
+        ).unwrap();
+        let mut cache = KvCache::new([batch, kv_heads, n, d_k], d_v).unwrap();
+        for step in steps {
+            let first = cache.len();
+            let part = |x: &[f32], d: usize| -> Vec<f32> {
+                x.chunks_exact(n * d).flat_map(|head| head[first * d..][..step * d].to_vec()).collect()
+            };
+            let (q, k, v) = (part(&q, d_k), part(&k, d_k), part(&v, d_v));
+            let key = Heads::new("key", &k, [batch, kv_heads, step, d_k]).unwrap();
+            cache.append(key, Heads::new("value", &v, [batch, kv_heads, step, d_v]).unwrap()).unwrap();
+            let q = Heads::new("query", &q, [batch, heads, step, d_k]).unwrap();
+            let offset = Position::Offset(first.cast_signed());
+            let out = attention(offset).forward(q, cache.keys(), cache.values()).unwrap();
+            prop_assert_eq!(bits(&out), bits(&part(&whole, d_v)));
+        }
+    }
+}
+
+fn half_precision<T: Element>(from: fn(f32) -> T, to: fn(T) -> f32) {
+    let shape = |heads, d| [2, heads, 70, d];
+    let stored =
+        |seed, shape: [usize; 4]| -> Vec<T> { numbers(seed, shape.iter().product()).into_iter().map(from).collect() };
+    let (q, k, v) = (stored(7, shape(4, 24)), stored(8, shape(2, 24)), stored(9, shape(2, 10)));
+    let wide = |x: &[T]| -> Vec<f32> { x.iter().map(|x| to(*x)).collect() };
+    let (q32, k32, v32) = (wide(&q), wide(&k), wide(&v));
+    let attention = Attention::new().causal(Position::TopLeft);
+    let out = attention.forward(
+        Heads::new("query", &q, shape(4, 24)).unwrap(),
+        Heads::new("key", &k, shape(2, 24)).unwrap(),
+        Heads::new("value", &v, shape(2, 10)).unwrap(),
+    );
+    let expected = attention.forward(
+        Heads::new("query", &q32, shape(4, 24)).unwrap(),
+        Heads::new("key", &k32, shape(2, 24)).unwrap(),
+        Heads::new("value", &v32, shape(2, 10)).unwrap(),
+    );
+    assert_eq!(bits(&out.unwrap()), bits(&expected.unwrap()));
+}
+
+#[test]
+fn half_precision_has_the_bits_of_the_same_numbers_in_f32() {
+    half_precision(f16::from_f32, f16::to_f32);
+    half_precision(bf16::from_f32, bf16::to_f32);
+}
+
+#[test]
+fn a_full_cache_says_so_and_stays_as_it_was() {
+    let mut cache = KvCache::new([1, 1, 2, 1], 1).unwrap();
+    let three = [1.0, 2.0, 3.0];
+    let three = Heads::new("key", &three, [1, 1, 3, 1]).unwrap();
+    let error = cache.append(three, three).unwrap_err();
+    assert_eq!(error.to_string(), "3 tokens do not fit behind the 0 of a cache for 2");
+    assert_eq!((cache.len(), cache.capacity(), cache.is_empty()), (0, 2, true));
+    let other = Heads::new("value", &[1.0, 2.0], [1, 1, 1, 2]).unwrap();
+    let one = Heads::new("key", &[1.0], [1, 1, 1, 1]).unwrap();
+    assert!(matches!(cache.append(one, other), Err(Error::Shape { tensor: "value", .. })));
+    cache.append(one, one).unwrap();
+    cache.truncate(0);
+    assert!(cache.is_empty());
+}
+
+#[test]
+fn packed_sequences_refuse_what_speaks_of_a_batch() {
+    let x = Packed::new("x", &[1.0, 2.0], &[1, 1], [1, 1]).unwrap();
+    let error = Attention::new().key_lengths(&[1, 1]).forward_packed(x, x, x).unwrap_err();
+    assert_eq!(error.to_string(), "packed sequences have no key lengths");
+    let other = Packed::new("x", &[1.0, 2.0], &[2], [1, 1]).unwrap();
+    assert!(matches!(Attention::new().forward_packed(x, other, other), Err(Error::Shape { .. })));
+    assert!(matches!(Packed::new("x", &[1.0], &[2], [1, 1]), Err(Error::Elements { tensor: "x", .. })));
+}
