@@ -253,8 +253,18 @@ impl<'a> Attention<'a> {
         Ok(())
     }
 
-    /// As [`forward`](Self::forward), for the keys that the mask shows alone: see [`Partial`]. `part` holds nothing before, and
-    /// then what has come of these keys.
+    /// A [`Partial`] of queries with `d_k` elements, whose output \[n_q, d_v\] is in `out`, and two numbers a query in `state`
+    /// \[2·n_q\]: to be computed there by [`forward_partial`](Self::forward_partial), or what that has left there.
+    ///
+    /// # Errors
+    /// [`Error::Length`] if `state` has another length.
+    pub fn partial<'p>(&self, d_k: usize, out: MatMut<'p>, state: &'p mut [f32]) -> Result<Partial<'p>, Error> {
+        check_len("the state", state.len(), out.rows().saturating_mul(2))?;
+        let (max, sum) = state.split_at_mut_checked(out.rows()).unwrap_or_default();
+        Ok(Partial { out, softmax: self.softmax(d_k, max, sum), sink: self.sink })
+    }
+
+    /// As [`forward`](Self::forward), for the keys that the mask shows alone. What `part` held before does not matter.
     ///
     /// # Errors
     /// As [`forward`](Self::forward).

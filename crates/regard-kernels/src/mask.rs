@@ -198,6 +198,30 @@ impl<'a> Mask<'a> {
         }
     }
 
+    /// The mask of `keys` keys from `first` on, of `n_q` queries and `n_k` keys in all: for computing with these keys alone.
+    ///
+    /// ```
+    /// use regard_kernels::{Mask, Position};
+    /// let whole = Mask::NONE.causal(Position::BottomRight);
+    /// let part = whole.columns(3, 2, 4, 6);
+    /// assert_eq!(part.sees(0, 0, 4, 2), whole.sees(0, 3, 4, 6));
+    /// ```
+    #[must_use]
+    pub fn columns(&self, first: usize, keys: usize, n_q: usize, n_k: usize) -> Self {
+        let len = self.key_len.unwrap_or(n_k);
+        let moved = |p: Position| Position::Offset(start(p, n_q, len).saturating_sub_unsigned(first));
+        Self {
+            causal: self.causal.map(moved),
+            window: self.window.map(|(p, w)| (moved(p), w)),
+            key_len: self.key_len.map(|len| len.saturating_sub(first).min(keys)),
+            keys: self.keys.map(|(from, to)| (from.saturating_sub(first), to.saturating_sub(first))),
+            alibi: self.alibi.map(|(p, slope)| (moved(p), slope)),
+            allowed: self.allowed.map(|m| m.block(0, n_q, first, keys)),
+            bias: self.bias.map(|m| m.block(0, n_q, first, keys)),
+            hiding: self.hiding,
+        }
+    }
+
     /// Whether it is [`NONE`](Self::NONE).
     #[inline]
     pub(crate) const fn is_none(&self) -> bool {

@@ -13,17 +13,19 @@ use crate::{Mat, MatMut};
 /// [`CHUNK_KEYS`] each, so that merging the same parts in the same order gives its very bits.
 ///
 /// ```
-/// use regard_kernels::{Attention, Mask, Mat, MatMut, Partial, attention_scratch_len};
+/// use regard_kernels::{Attention, Mask, Mat, MatMut, attention_scratch_len};
 /// let (q, k, v) = ([[1.0, 2.0]], [[0.5, 1.0], [2.0, 0.0], [1.0, 1.0]], [[1.0], [2.0], [4.0]]);
 /// let (q, k, v) = (Mat::from(&q), Mat::from(&k), Mat::from(&v));
 /// let mut scratch = [0.0; attention_scratch_len(1, 3, 2, 1)];
 /// let (mut out, mut other, mut states) = ([[0.0]], [[0.0]], [[0.0; 2]; 2]);
 /// let [state, state_of_other] = &mut states;
 ///
-/// let mut first = Partial::new(MatMut::from(&mut out), state)?;
-/// Attention::new().mask(Mask::NONE.keys(0, 2)).forward_partial(q, k, v, &mut first, &mut scratch)?;
-/// let mut second = Partial::new(MatMut::from(&mut other), state_of_other)?;
-/// Attention::new().mask(Mask::NONE.keys(2, 3)).forward_partial(q, k, v, &mut second, &mut scratch)?;
+/// let attention = Attention::new().mask(Mask::NONE.keys(0, 2));
+/// let mut first = attention.partial(2, MatMut::from(&mut out), state)?;
+/// attention.forward_partial(q, k, v, &mut first, &mut scratch)?;
+/// let attention = Attention::new().mask(Mask::NONE.keys(2, 3));
+/// let mut second = attention.partial(2, MatMut::from(&mut other), state_of_other)?;
+/// attention.forward_partial(q, k, v, &mut second, &mut scratch)?;
 /// first.merge(&second)?;
 /// first.finish(None)?;
 ///
@@ -44,18 +46,6 @@ pub struct Partial<'a> {
 pub const CHUNK_KEYS: usize = 4096;
 
 impl<'a> Partial<'a> {
-    /// A part whose output \[n_q, d_v\] is computed in `out`; `state` holds two numbers a query, 2·n_q.
-    ///
-    /// # Errors
-    /// [`Error::Length`] if `state` has another length.
-    pub fn new(out: MatMut<'a>, state: &'a mut [f32]) -> Result<Self, Error> {
-        check_len("the state", state.len(), out.rows().saturating_mul(2))?;
-        let (max, sum) = state.split_at_mut_checked(out.rows()).unwrap_or_default();
-        max.fill(f32::NEG_INFINITY);
-        sum.fill(0.0);
-        Ok(Self { out, softmax: Softmax::of_finished(max, sum), sink: None })
-    }
-
     /// Adds the keys of `other`, which is of the same queries and of none of these keys.
     ///
     /// # Errors

@@ -19,11 +19,11 @@ fn by_parts(case: &Case, starts: &[usize]) -> Outcome {
     };
     let (mut out, mut state) = (Matrix::filled(n_q, d_v, f32::NAN), vec![f32::NAN; 2 * n_q]);
     let mut log_sum_exp = vec![f32::NAN; n_q];
-    let mut sum = Partial::new(out.view_mut(), &mut state).unwrap();
+    let mut sum = case.attention().partial(case.q.cols, out.view_mut(), &mut state).unwrap();
     compute(&mut sum, 0, ends[0]);
     for ends in ends.windows(2) {
         let (mut out, mut state) = (Matrix::filled(n_q, d_v, f32::NAN), vec![f32::NAN; 2 * n_q]);
-        let mut part = Partial::new(out.view_mut(), &mut state).unwrap();
+        let mut part = case.attention().partial(case.q.cols, out.view_mut(), &mut state).unwrap();
         compute(&mut part, ends[0], ends[1]);
         sum.merge(&part).unwrap();
     }
@@ -156,7 +156,8 @@ fn a_slope_that_is_no_number_and_a_state_of_another_length_are_refused() {
     let error = case.attention().forward(q, k, v, out.view_mut(), &mut scratch).unwrap_err();
     assert_eq!(error.to_string(), "the slope of ALiBi is NaN, but must be finite");
     assert_eq!(out.data, [7.0; 4]);
-    assert!(matches!(Partial::new(out.view_mut(), &mut [0.0; 3]), Err(Error::Length { tensor: "the state", .. })));
+    let error = Attention::new().partial(2, out.view_mut(), &mut [0.0; 3]).unwrap_err();
+    assert!(matches!(error, Error::Length { tensor: "the state", .. }));
 
     let scales = int8::Scales { query: 1.0, key: 1.0, value: 1.0, output: 1.0 };
     let attention = int8::Attention::new(scales, 1.0, Temperature::ONE).unwrap();

@@ -32,6 +32,8 @@ pub struct Attention<'a> {
     causal: Option<Position>,
     window: Option<(Position, Window)>,
     key_lengths: Option<&'a [usize]>,
+    alibi: Option<(Position, &'a [f32])>,
+    sinks: Option<&'a [f32]>,
     mask: Option<MaskTensor<'a>>,
     threads: Threads,
     progress: Option<Progress<'a>>,
@@ -93,6 +95,22 @@ impl<'a> Attention<'a> {
     #[must_use]
     pub fn key_lengths(mut self, lengths: &'a [usize]) -> Self {
         self.key_lengths = Some(lengths);
+        self
+    }
+
+    /// Attention with linear biases (Press et al. 2022): −slope · (how far the key is from where the query stands) is added to
+    /// each score, with a slope for each head, \[heads\]: see [`alibi_slopes`](crate::alibi_slopes).
+    #[must_use]
+    pub fn alibi(mut self, position: Position, slopes: &'a [f32]) -> Self {
+        self.alibi = Some((position, slopes));
+        self
+    }
+
+    /// Attention sinks (Agarwal et al. 2025, gpt-oss): a learned score for each head, \[heads\], that takes part in the softmax
+    /// and gives no value.
+    #[must_use]
+    pub fn sinks(mut self, scores: &'a [f32]) -> Self {
+        self.sinks = Some(scores);
         self
     }
 
@@ -192,6 +210,9 @@ impl<'a> Attention<'a> {
         let [batch, kv_heads, n_k, d_k] = k.shape();
         let [_, _, _, d_v] = v.shape();
         check_shape("value", &v.shape(), &[batch, kv_heads, n_k, d_v], "the batch, heads and tokens of key")?;
+        if plan.is_worth_splitting(n_k) {
+            return plan.run_split((q, k, v), out, log_sum_exp, workspace);
+        }
         let widened = [d_k, d_k.saturating_add(d_v)].map(|n| n.saturating_mul(T::MEMORY));
         plan.run(Output { out, cols: d_v, log_sum_exp, widened, d_v }, workspace, |kernel, job, scratch| {
             let kv_head = plan.kv_head(job.head);
@@ -227,12 +248,12 @@ impl<'a> Attention<'a> {
         check_shape("the lengths of value", v.lengths(), k.lengths(), "those of key")?;
         check_shape("value", &v.shape(), &[keys, kv_heads, d_v], "the tokens and heads of key")?;
         check_heads(heads, kv_heads)?;
+        self.check_of_heads(heads)?;
         for (what, given) in [("key lengths", self.key_lengths.is_some()), ("mask tensor", self.mask.is_some())] {
             if given {
                 return Err(Error::Packed { what });
             }
         }
-        self.describe(Mask::NONE).check()?;
         let shapes = Shapes::Packed { n_q: q.lengths(), n_k: k.lengths() };
         let plan = Plan { attention: self, mask: None, shapes, heads, kv_heads, d_k };
         let mut out = zeros(OUTPUT, &[tokens, heads, d_v])?;
@@ -268,7 +289,7 @@ impl<'a> Attention<'a> {
     }
 
     /// The kernel's description, with a mask for its queries.
-    pub(crate) fn describe<'m>(&self, mask: Mask<'m>) -> Kernel<'m> {
+    pub(crate) fn describe<'m>(&self, mask: Mask<'m>, head: usize) -> Kernel<'m> {
         let mut kernel = Kernel::new().temperature(self.temperature).mask(mask);
         if let Some(scale) = self.scale {
             kernel = kernel.scale(scale);
@@ -276,12 +297,36 @@ impl<'a> Attention<'a> {
         if let Some(cap) = self.softcap {
             kernel = kernel.softcap(cap);
         }
+        if let Some(sink) = self.sinks.and_then(|sinks| sinks.get(head)) {
+            kernel = kernel.sink(*sink);
+        }
         kernel
     }
 
-    /// What of the mask is no tensor, for an entry of the batch.
-    pub(crate) fn mask_of(&self, entry: usize) -> Mask<'a> {
+    /// Whether what is given for each head is there for each.
+    fn check_of_heads(&self, heads: usize) -> Result<(), Error> {
+        const WHY: &str = "one a head of query";
+        if let Some((_, slopes)) = self.alibi {
+            check_shape("the slopes of ALiBi", &[slopes.len()], &[heads], WHY)?;
+        }
+        if let Some(sinks) = self.sinks {
+            check_shape("the sinks", &[sinks.len()], &[heads], WHY)?;
+        }
+        // What else may be wrong with a number does not depend on the shapes, which may have any number of empty heads.
+        for head in 0..self.sinks.map_or(1, <[f32]>::len).max(1) {
+            self.describe(Mask::NONE, head).check()?;
+        }
+        Ok(())
+    }
+
+    /// What of the mask is no tensor, for a head of an entry of the batch.
+    pub(crate) fn mask_of(&self, entry: usize, head: usize) -> Mask<'a> {
         let mut mask = Mask::NONE;
+        if let Some((position, slopes)) = self.alibi
+            && let Some(slope) = slopes.get(head)
+        {
+            mask = mask.alibi(position, *slope);
+        }
         if let Some(position) = self.causal {
             mask = mask.causal(position);
         }
@@ -312,13 +357,13 @@ impl<'a> Attention<'a> {
         let [_, kv_heads, n_k, _] = k.shape();
         check_shape("key", &k.shape(), &[batch, kv_heads, n_k, d_k], "the batch and head_dim of query")?;
         check_heads(heads, kv_heads)?;
+        self.check_of_heads(heads)?;
         if let Some(lengths) = self.key_lengths {
             check_shape("the key lengths", &[lengths.len()], &[batch], "one a batch entry")?;
             if let Some((entry, found)) = lengths.iter().copied().enumerate().find(|(_, n)| *n > n_k) {
                 return Err(Error::KeyLength { entry, found, keys: n_k });
             }
         }
-        self.describe(Mask::NONE).check()?;
         let mask = self.mask.map(|m| m.broadcast([batch, heads, n_q, n_k])).transpose()?;
         Ok(Plan { attention: self, mask, shapes: Shapes::Batch { batch, n_q, n_k }, heads, kv_heads, d_k })
     }
@@ -354,4 +399,18 @@ fn run<T: Element>(
         None => kernel.forward(q, k, v, job.out, scratch)?,
     }
     Ok(())
+}
+
+/// The slopes of ALiBi for so many heads: 2^(−8h/n) for h = 1 … n where n is a power of two; else those of the power of two
+/// below n, and every other one of that above for the rest (Press et al. 2022, and the code that came with it).
+///
+/// ```
+/// assert_eq!(regard::alibi_slopes(2), [0.0625, 0.00390625]);
+/// assert_eq!(regard::alibi_slopes(3), [0.0625, 0.00390625, 0.25]);
+/// ```
+#[must_use]
+pub fn alibi_slopes(heads: usize) -> Vec<f32> {
+    let power = if heads == 0 { 0 } else { 1 << heads.ilog2() };
+    let slope = |h: usize, n: usize| (-8.0 * h as f32 / n as f32).exp2();
+    (1..=power).map(|h| slope(h, power)).chain((0..heads - power).map(|i| slope(2 * i + 1, 2 * power))).collect()
 }

@@ -11,12 +11,13 @@ mod linear;
 mod mask;
 mod multi_head;
 mod plan;
+mod split;
 mod threads;
 mod view;
 
 pub use regard_kernels::{Mask, Position, Stage, Temperature, Window};
 
-pub use self::attention::Attention;
+pub use self::attention::{Attention, alibi_slopes};
 pub use self::element::Element;
 pub use self::error::Error;
 pub use self::gradient::{Gradients, softmax_backward, softmax_jacobian};

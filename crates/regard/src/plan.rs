@@ -4,7 +4,7 @@ use core::mem::take;
 use core::slice;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use regard_kernels::{Attention as Kernel, MatMut, attention_scratch_len};
+use regard_kernels::{Attention as Kernel, Mask, MatMut, attention_scratch_len};
 
 use crate::Attention;
 use crate::error::Error;
@@ -16,6 +16,8 @@ use crate::view::saturating_product;
 #[derive(Clone, Debug, Default)]
 pub struct Workspace {
     parts: Vec<Part>,
+    /// What the chunks of a split attention come to.
+    pub(crate) partial: Vec<f32>,
 }
 
 impl Workspace {
@@ -174,11 +176,29 @@ impl Plan<'_> {
         (first, rows): (usize, usize),
         (n_q, n_k): (usize, usize),
     ) -> Result<Kernel<'_>, Error> {
-        let mut mask = self.attention.mask_of(entry);
-        if let Some(tensor) = &self.mask {
-            mask = tensor.add_to(mask, entry, head, n_q)?;
+        let mask = self.mask_of(entry, head, n_q)?;
+        Ok(self.attention.describe(mask.rows(first, rows, n_q, n_k), head))
+    }
+
+    /// The kernel's description for `keys` keys from the `first` on.
+    pub(crate) fn kernel_of_keys(
+        &self,
+        (entry, head): (usize, usize),
+        n_q: usize,
+        (first, keys): (usize, usize),
+        n_k: usize,
+    ) -> Result<Kernel<'_>, Error> {
+        let mask = self.mask_of(entry, head, n_q)?;
+        Ok(self.attention.describe(mask.columns(first, keys, n_q, n_k), head))
+    }
+
+    /// The whole mask of a head.
+    fn mask_of(&self, entry: usize, head: usize, n_q: usize) -> Result<Mask<'_>, Error> {
+        let mask = self.attention.mask_of(entry, head);
+        match &self.mask {
+            Some(tensor) => tensor.add_to(mask, entry, head, n_q),
+            None => Ok(mask),
         }
-        Ok(self.attention.describe(mask.rows(first, rows, n_q, n_k)))
     }
 }
 

@@ -1,0 +1,72 @@
+//! Few queries on many keys: the keys are divided among the threads.
+
+use regard_kernels::{CHUNK_KEYS, MatMut, attention_scratch_len};
+
+use crate::error::Error;
+use crate::plan::{Plan, Shapes, Workspace};
+use crate::view::saturating_product;
+use crate::{Element, Heads};
+
+impl Plan<'_> {
+    /// Whether there are keys to divide, and fewer heads than would keep the threads busy. The bits are the same either way:
+    /// the kernel computes the same chunks, one after the other.
+    pub(crate) fn is_worth_splitting(&self, n_k: usize) -> bool {
+        /// More would be whole blocks of queries, which are divided instead.
+        const MOST_QUERIES: usize = 32;
+        let Shapes::Batch { batch, n_q, .. } = self.shapes else { return false };
+        let threads = self.attention.thread_setting().count();
+        threads > 1 && n_k > CHUNK_KEYS && n_q <= MOST_QUERIES && batch * self.heads < 4 * threads
+    }
+
+    /// Computes chunks of keys in parallel, then merges those of each head in their order (Flash-Decoding, Dao et al. 2023).
+    pub(crate) fn run_split<T: Element>(
+        &self,
+        (q, k, v): (Heads<'_, T>, Heads<'_, T>, Heads<'_, T>),
+        out: &mut [f32],
+        mut log_sum_exp: Option<&mut [f32]>,
+        workspace: &mut Workspace,
+    ) -> Result<(), Error> {
+        let ([batch, heads, n_q, d_k], [_, _, n_k, d_v]) = (q.shape(), v.shape());
+        let chunks = n_k.div_ceil(CHUNK_KEYS);
+        // The output of each chunk, and two numbers a query.
+        let size = n_q * (d_v + 2);
+        let memory = &mut workspace.partial;
+        memory.resize(batch * heads * chunks * size, 0.0);
+
+        let scratch = attention_scratch_len(n_q, CHUNK_KEYS, d_k, d_v)
+            .saturating_add((n_q * d_k + CHUNK_KEYS * (d_k + d_v)).saturating_mul(T::MEMORY));
+        let multiply_adds = saturating_product(&[batch, heads, n_q, n_k, d_k + d_v]);
+        let jobs = memory.chunks_exact_mut(size.max(1)).enumerate();
+        self.attention.thread_setting().for_each(jobs, multiply_adds, scratch, |scratch, (index, memory)| {
+            let (row, chunk) = (index / chunks, index % chunks);
+            let (entry, head, first) = (row / heads, row % heads, chunk * CHUNK_KEYS);
+            let kv_head = self.kv_head(head);
+            let keys = CHUNK_KEYS.min(n_k - first);
+            let kernel = self.kernel_of_keys((entry, head), n_q, (first, keys), n_k)?;
+            let (out, state) = memory.split_at_mut_checked(n_q * d_v).unwrap_or_default();
+            let mut part = kernel.partial(d_k, MatMut::new(out, n_q, d_v)?, state)?;
+            let (q, scratch) = T::widened(q.head(entry, head)?, scratch)?;
+            let (k, scratch) = T::widened(k.head(entry, kv_head)?.rows_from(first, keys), scratch)?;
+            let (v, scratch) = T::widened(v.head(entry, kv_head)?.rows_from(first, keys), scratch)?;
+            Ok(kernel.forward_partial(q, k, v, &mut part, scratch)?)
+        })?;
+
+        for row in 0..batch * heads {
+            let memory = memory.get_mut(row * chunks * size..(row + 1) * chunks * size).unwrap_or_default();
+            let (first, rest) = memory.split_at_mut_checked(size).unwrap_or_default();
+            let kernel = self.kernel((row / heads, row % heads), (0, n_q), (n_q, n_k))?;
+            let (sums, state) = first.split_at_mut_checked(n_q * d_v).unwrap_or_default();
+            let mut whole = kernel.partial(d_k, MatMut::new(sums, n_q, d_v)?, state)?;
+            for other in rest.chunks_exact_mut(size.max(1)) {
+                let (other, state) = other.split_at_mut_checked(n_q * d_v).unwrap_or_default();
+                whole.merge(&kernel.partial(d_k, MatMut::new(other, n_q, d_v)?, state)?)?;
+            }
+            let range = |width: usize| row * n_q * width..(row + 1) * n_q * width;
+            whole.finish(log_sum_exp.as_deref_mut().and_then(|l| l.get_mut(range(1))))?;
+            if let Some(out) = out.get_mut(range(d_v)) {
+                out.copy_from_slice(sums);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,123 @@
+//! What is given for each head, and few queries on so many keys that these are divided among the threads.
+
+#![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
+
+use half::bf16;
+use regard::{
+    Attention, Element, Error, Heads, MaskTensor, MaskValues, Position, Stage, Temperature, Threads, Window,
+    alibi_slopes,
+};
+
+/// Numbers from −1 to 1, others for each `seed`.
+fn numbers(seed: u32, len: usize) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        (state >> 8) as f32 / (1 << 23) as f32 - 1.0
+    };
+    (0..len).map(|_| next()).collect()
+}
+
+fn bits(x: &[f32]) -> Vec<u32> {
+    x.iter().map(|x| x.to_bits()).collect()
+}
+
+fn assert_close(a: &[f32], b: &[f32], tolerance: f32) {
+    assert_eq!(a.len(), b.len());
+    for (a, b) in a.iter().zip(b) {
+        assert!((a - b).abs() <= tolerance, "{a} is not {b}");
+    }
+}
+
+const KEYS: usize = 9_000;
+
+/// Output and log-sum-exp of 3 queries of 4 heads on 9000 keys of 2 heads.
+fn decode<T: Element>(attention: &Attention<'_>, from: fn(f32) -> T) -> (Vec<u32>, Vec<u32>) {
+    let stored = |seed, len| -> Vec<T> { numbers(seed, len).into_iter().map(from).collect() };
+    let (q, k, v) = (stored(1, 4 * 3 * 8), stored(2, 2 * KEYS * 8), stored(3, 2 * KEYS * 5));
+    let q = Heads::new("query", &q, [1, 4, 3, 8]).unwrap();
+    let k = Heads::new("key", &k, [1, 2, KEYS, 8]).unwrap();
+    let v = Heads::new("value", &v, [1, 2, KEYS, 5]).unwrap();
+    let (out, log_sum_exp) = attention.forward_with_log_sum_exp(q, k, v).unwrap();
+    (bits(&out), bits(&log_sum_exp))
+}
+
+#[test]
+fn divided_keys_give_the_same_bits_for_any_number_of_threads() {
+    let allowed: Vec<bool> = numbers(4, 3 * KEYS).iter().map(|x| *x > -0.5).collect();
+    let bias = numbers(5, 4 * KEYS);
+    let (slopes, sinks, end) = (alibi_slopes(4), [0.5, f32::NEG_INFINITY, 3.0, -1.0], Position::BottomRight);
+    let described = [
+        Attention::new(),
+        Attention::new().causal(Position::Offset(5_000)).temperature(Temperature::new(0.0).unwrap()),
+        Attention::new().alibi(end, &slopes).sinks(&sinks).softcap(2.0),
+        Attention::new().window(end, Window { left: Some(4_500), right: Some(0) }).key_lengths(&[8_900]),
+        Attention::new().mask(MaskTensor::new(MaskValues::Allowed(&allowed), &[3, KEYS]).unwrap()),
+        Attention::new().mask(MaskTensor::new(MaskValues::Bias(&bias), &[4, 1, KEYS]).unwrap()).scale(0.1),
+    ];
+    for attention in described {
+        let one = attention.clone().threads(Threads::ONE);
+        let (expected, expected_half) = (decode(&one, |x| x), decode(&one, bf16::from_f32));
+        for threads in [2, 3, 8] {
+            let many = attention.clone().threads(Threads::new(threads).unwrap());
+            assert!(decode(&many, |x| x) == expected, "{threads} threads, {attention:?}");
+            assert!(decode(&many, bf16::from_f32) == expected_half, "{threads} threads, {attention:?}");
+        }
+    }
+}
+
+#[test]
+fn linear_biases_are_those_of_the_paper() {
+    let (heads, n) = (3, 20);
+    let x = numbers(6, heads * n * 4);
+    let x = Heads::new("x", &x, [1, heads, n, 4]).unwrap();
+    let slopes = alibi_slopes(heads);
+    let bias: Vec<f32> =
+        slopes.iter().flat_map(|slope| (0..n * n).map(move |e| -slope * (e / n).abs_diff(e % n) as f32)).collect();
+    let mask = MaskTensor::new(MaskValues::Bias(&bias), &[heads, n, n]).unwrap();
+    let causal = Attention::new().causal(Position::TopLeft);
+    let by_slope = causal.clone().alibi(Position::TopLeft, &slopes).forward(x, x, x).unwrap();
+    let by_matrix = causal.mask(mask).forward(x, x, x).unwrap();
+    assert_eq!(bits(&by_slope), bits(&by_matrix));
+
+    assert_eq!(alibi_slopes(0), [0.0; 0]);
+    assert_eq!(alibi_slopes(8), [1, 2, 3, 4, 5, 6, 7, 8].map(|h| 0.5_f32.powi(h)));
+    assert_close(&alibi_slopes(12)[8..], &[0.5, 1.5, 2.5, 3.5].map(|h: f32| (-h).exp2()), 1e-7);
+    let error = Attention::new().alibi(Position::TopLeft, &slopes[..2]).forward(x, x, x).unwrap_err();
+    assert!(matches!(error, Error::Shape { tensor: "the slopes of ALiBi", .. }));
+    let error = Attention::new().alibi(Position::TopLeft, &[0.5, f32::NAN, 0.5]).forward(x, x, x).unwrap_err();
+    assert_eq!(error.to_string(), "the slope of ALiBi is NaN, but must be finite");
+}
+
+#[test]
+fn a_sink_is_a_key_whose_value_is_zero() {
+    let (heads, n, d) = (2, 9, 4);
+    let (q, k, v) = (numbers(7, heads * n * d), numbers(8, heads * n * d), numbers(9, heads * n * d));
+    let sinks = [0.7, -0.3];
+    // Another key and value before the others, zeros, and the sink as its score by way of the additive mask.
+    let behind_one = |x: &[f32]| -> Vec<f32> {
+        x.chunks_exact(n * d).flat_map(|head| [vec![0.0; d], head.to_vec()].concat()).collect()
+    };
+    let (longer_k, longer_v) = (behind_one(&k), behind_one(&v));
+    let bias: Vec<f32> = sinks.iter().flat_map(|sink| [vec![*sink], vec![0.0; n]].concat()).collect();
+    let mask = MaskTensor::new(MaskValues::Bias(&bias), &[heads, 1, n + 1]).unwrap();
+    let query = Heads::new("query", &q, [1, heads, n, d]).unwrap();
+    let tensor = |x, n| Heads::new("key", x, [1, heads, n, d]).unwrap();
+    let with_sinks = Attention::new().sinks(&sinks);
+    let found = with_sinks.forward_with_log_sum_exp(query, tensor(&k, n), tensor(&v, n)).unwrap();
+    let expected =
+        Attention::new().mask(mask).forward_with_log_sum_exp(query, tensor(&longer_k, n + 1), tensor(&longer_v, n + 1));
+    let expected = expected.unwrap();
+    assert_close(&found.0, &expected.0, 1e-6);
+    assert_close(&found.1, &expected.1, 1e-6);
+
+    let weights = with_sinks.scores(Stage::Weights, query, tensor(&k, n)).unwrap();
+    let all = Attention::new().mask(mask).scores(Stage::Weights, query, tensor(&longer_k, n + 1)).unwrap();
+    for (row, all) in weights.chunks_exact(n).zip(all.chunks_exact(n + 1)) {
+        assert_close(row, &all[1..], 1e-6);
+    }
+    let error = Attention::new().sinks(&[0.0]).forward(query, tensor(&k, n), tensor(&v, n)).unwrap_err();
+    assert!(matches!(error, Error::Shape { tensor: "the sinks", .. }));
+}
