@@ -3,8 +3,9 @@
 use core::fmt;
 
 use regard_kernels::{
-    Attention, Error, Mask, Mat, MatMut, Position, Stage, Temperature, Window, attention_scratch_len,
-    cosine_similarity, dot, exp, matmul, matmul_transposed, norm, softmax,
+    Attention, Error, Mask, Mat, MatMut, Packed, Pairing, Position, Stage, Temperature, Window, add_row,
+    attention_scratch_len, cosine_similarity, dot, exp, gelu, gelu_tanh, layer_norm, matmul, matmul_packed,
+    matmul_packed_add, matmul_transposed, norm, packed_len, rms_norm, rotate, silu, softmax,
 };
 
 use self::Numbers::Floats;
@@ -97,11 +98,55 @@ pub fn run(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> Resu
     attention_scores(line)?;
     vectors(memory, line)?;
     products(memory, line)?;
+    block(memory, line)?;
     attentions(memory, line)?;
     hidden_values(memory, line)?;
     grouped_queries(memory, line)?;
     decoding(memory, line)?;
     int8_cases::run(memory, line)
+}
+
+/// What a transformer block needs besides attention.
+fn block(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> Result<(), Error> {
+    const ROWS: usize = 3;
+    const COLS: usize = 26;
+    let rows = memory.get_mut(..ROWS * COLS).unwrap_or_default();
+    let mut change = |name: &str, by: &mut dyn FnMut(&mut [f32]) -> Result<(), Error>| {
+        for (x, number) in rows.iter_mut().zip(&NUMBERS[11..]) {
+            *x = number * 4.0;
+        }
+        by(rows)?;
+        line(name, Floats(rows));
+        Ok::<(), Error>(())
+    };
+    let (gamma, beta) = (&NUMBERS[200..200 + COLS], &NUMBERS[300..300 + COLS]);
+    change("layer norm", &mut |x| layer_norm(MatMut::new(x, ROWS, COLS)?, gamma, beta, 1e-5))?;
+    change("RMS norm", &mut |x| rms_norm(MatMut::new(x, ROWS, COLS)?, gamma, 1e-6))?;
+    for (name, activation) in [("GELU", gelu as fn(&mut [f32])), ("GELU by tanh", gelu_tanh), ("SiLU", silu)] {
+        change(name, &mut |x| {
+            activation(x);
+            Ok(())
+        })?;
+    }
+    let angles = numbers(400, ROWS, COLS / 2)?;
+    for (name, pairing) in [("rotary, pairs", Pairing::Interleaved), ("rotary, halves", Pairing::HalfSplit)] {
+        change(name, &mut |x| rotate(MatMut::new(x, ROWS, COLS)?, angles, angles, pairing))?;
+    }
+    packed_products(memory, line)
+}
+
+/// Products with weights that are laid out beforehand.
+fn packed_products(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> Result<(), Error> {
+    const STEPS: usize = 40;
+    let (weights, out) = memory.split_at_mut_checked(packed_len(STEPS, 9)).unwrap_or_default();
+    let out = out.get_mut(..5 * 9).unwrap_or_default();
+    let b = Packed::pack(numbers(120, STEPS, 9)?, weights)?;
+    matmul_packed(numbers(31, 5, STEPS)?, b, MatMut::new(out, 5, 9)?)?;
+    line("product, packed", Floats(out));
+    add_row(MatMut::new(out, 5, 9)?, &NUMBERS[..9])?;
+    matmul_packed_add(numbers(77, 5, STEPS)?, b, MatMut::new(out, 5, 9)?)?;
+    line("product, packed, added", Floats(out));
+    Ok(())
 }
 
 /// Every case. Apart, because the table would stay on the stack, where the smallest board has no room for it.

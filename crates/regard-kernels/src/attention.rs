@@ -419,7 +419,7 @@ impl<'a> Attention<'a> {
             return Err(Error::Range { name: "scale", value: scale, range: "finite" });
         }
         if let Some(sink) = self.sink
-            && !(sink < f32::INFINITY)
+            && (sink.is_nan() || sink == f32::INFINITY)
         {
             return Err(Error::Range { name: "the sink's score", value: sink, range: "less than ∞" });
         }

@@ -89,6 +89,35 @@ pub fn softmax<const N: usize>(x: &[f32; N], temperature: Temperature) -> [f32; 
     out
 }
 
+/// Layer normalization of each row, in place, as [`crate::layer_norm`].
+///
+/// ```
+/// let mut x = [[1.0, 3.0]];
+/// regard_kernels::fixed::layer_norm(&mut x, &[1.0, 2.0], &[0.5, 0.0], 0.0);
+/// assert_eq!(x, [[-0.5, 2.0]]);
+/// ```
+pub fn layer_norm<const N: usize, const D: usize>(
+    x: &mut [[f32; D]; N],
+    gamma: &[f32; D],
+    beta: &[f32; D],
+    epsilon: f32,
+) {
+    let done = crate::layer_norm(x.into(), gamma, beta, epsilon);
+    debug_assert!(done.is_ok(), "the compiler checked the shapes: {done:?}");
+}
+
+/// Root-mean-square normalization of each row, in place, as [`crate::rms_norm`].
+///
+/// ```
+/// let mut x = [[7.0, 1.0]];
+/// regard_kernels::fixed::rms_norm(&mut x, &[1.0, 5.0], 0.0);
+/// assert_eq!(x, [[1.4, 1.0]]);
+/// ```
+pub fn rms_norm<const N: usize, const D: usize>(x: &mut [[f32; D]; N], gamma: &[f32; D], epsilon: f32) {
+    let done = crate::rms_norm(x.into(), gamma, epsilon);
+    debug_assert!(done.is_ok(), "the compiler checked the shapes: {done:?}");
+}
+
 /// Stops the compiler where a scratch is too small.
 const fn assert_scratch(len: usize, n_q: usize, n_k: usize, d_k: usize, d_v: usize) {
     assert!(

@@ -5,18 +5,23 @@
 #[cfg(test)]
 extern crate std;
 
+mod activation;
 mod attention;
 mod dot;
+mod elementwise;
 mod error;
 mod exp;
 pub mod fixed;
 mod fused;
 pub mod guide;
 pub mod int8;
+mod layer_norm;
 mod mask;
 mod matmul;
 pub mod naive;
+mod packed;
 mod partial;
+mod rotary;
 mod scores;
 mod simd;
 mod small;
@@ -24,13 +29,18 @@ mod softmax;
 mod temperature;
 mod view;
 
+pub use self::activation::{gelu, gelu_tanh, relu, silu};
 pub use self::attention::{Attention, Stage, attention_bytes, attention_scratch_len};
 pub use self::dot::{cosine_similarity, dot, norm};
+pub use self::elementwise::{add, add_row, multiply};
 pub use self::error::Error;
 pub use self::exp::exp;
+pub use self::layer_norm::{layer_norm, rms_norm};
 pub use self::mask::{Mask, Position, Window};
 pub use self::matmul::{matmul, matmul_transposed};
+pub use self::packed::{Packed, matmul_packed, matmul_packed_add, packed_len};
 pub use self::partial::{CHUNK_KEYS, Partial, merge};
+pub use self::rotary::{Pairing, rotate};
 pub use self::simd::{Tier, multiply_add_rounds};
 pub use self::softmax::{softmax, softmax_with_log_sum_exp};
 pub use self::temperature::Temperature;

@@ -77,7 +77,7 @@ const WIDTH: usize = if cfg!(target_os = "none") { 1 } else { 4 };
 /// Sums of so few steps need no more memory than this many steps of a panel.
 const SHORT: usize = if cfg!(target_os = "none") { DEPTH * WIDTH } else { 64 };
 /// Rows of A that stay in a second-level cache, DEPTH columns of them, while all columns of B pass.
-const HEIGHT: usize = 256;
+pub(crate) const HEIGHT: usize = 256;
 /// B is used where it lies if its rows are this close together.
 const NEAR: usize = 64;
 
@@ -177,7 +177,13 @@ impl Product<'_> {
 
 /// [`multiply`] for any number of rows, in as few groups as possible.
 #[inline(always)]
-fn multiply_all<S: Simd, F: Finish>(simd: S, a: Mat<'_>, panel: Panels<'_>, out: &mut MatMut<'_>, col: usize) {
+pub(crate) fn multiply_all<S: Simd, F: Finish>(
+    simd: S,
+    a: Mat<'_>,
+    panel: Panels<'_>,
+    out: &mut MatMut<'_>,
+    col: usize,
+) {
     let mut row = 0;
     while row < a.rows() {
         let (group, count) = next_groups(a.rows() - row);

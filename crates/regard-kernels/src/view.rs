@@ -92,6 +92,11 @@ impl<'a, T> Mat<'a, T> {
         self.stride
     }
 
+    /// A slice as a matrix of one row.
+    pub(crate) const fn of_row(data: &'a [T]) -> Self {
+        Self { data, rows: 1, cols: data.len(), stride: data.len() }
+    }
+
     pub(crate) const fn data(&self) -> &'a [T] {
         self.data
     }
@@ -187,6 +192,12 @@ impl<'a, T> MatMut<'a, T> {
         }
     }
 
+    /// A slice as a matrix of one row.
+    pub(crate) const fn of_row(data: &'a mut [T]) -> Self {
+        let cols = data.len();
+        Self { data, rows: 1, cols, stride: cols }
+    }
+
     /// (rows, columns).
     #[must_use]
     pub const fn shape(&self) -> (usize, usize) {
@@ -203,6 +214,11 @@ impl<'a, T> MatMut<'a, T> {
     #[must_use]
     pub const fn cols(&self) -> usize {
         self.cols
+    }
+
+    /// The number of rows that have columns: what a loop over rows has to do.
+    pub(crate) const fn filled_rows(&self) -> usize {
+        if self.cols == 0 { 0 } else { self.rows }
     }
 
     /// The same matrix, to be read.

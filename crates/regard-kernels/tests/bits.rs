@@ -8,8 +8,8 @@ mod common;
 
 use common::{Case, Matrix, Random};
 use regard_kernels::{
-    Position, Stage, Temperature, Tier, attention_scratch_len, cosine_similarity, dot, fixed, matmul,
-    matmul_transposed, norm, softmax,
+    Pairing, Position, Stage, Temperature, Tier, attention_scratch_len, cosine_similarity, dot, fixed, gelu, gelu_tanh,
+    layer_norm, matmul, matmul_transposed, norm, rms_norm, rotate, silu, softmax,
 };
 
 /// Fowler, Noll and Vo's hash (1a, 64 bits) of the numbers' bits.
@@ -87,6 +87,41 @@ fn results_have_the_recorded_bits() {
     };
     let tier = Tier::active().name();
     assert_eq!(found, expected, "{tier}, fused: {}; found {found:#018x?}", is_fused());
+}
+
+#[test]
+fn kernels_of_a_block_have_the_recorded_bits() {
+    let random = &mut Random(2027);
+    let (x, row) = (Matrix::random(5, 77, 6.0, random), Matrix::random(2, 77, 1.0, random));
+    let changed = |change: &dyn Fn(&mut Matrix)| {
+        let mut x = x.clone();
+        change(&mut x);
+        hash(&x.data)
+    };
+    let (angles, turned) = (Matrix::random(5, 38, 1.0, random), Matrix::random(5, 76, 1.0, random));
+    let rotated = |pairing| {
+        let mut x = turned.clone();
+        rotate(x.view_mut(), angles.view(), angles.view(), pairing).unwrap();
+        hash(&x.data)
+    };
+    let found = [
+        changed(&|x| gelu(&mut x.data)),
+        changed(&|x| gelu_tanh(&mut x.data)),
+        changed(&|x| silu(&mut x.data)),
+        changed(&|x| layer_norm(x.view_mut(), row.row(0), row.row(1), 1e-5).unwrap()),
+        changed(&|x| rms_norm(x.view_mut(), row.row(0), 1e-5).unwrap()),
+    ];
+    // As above.
+    let expected = if is_fused() {
+        [0xee5d73ce30115483, 0xd29f5fe27766bced, 0xc44dae9eff8e1a55, 0x70ac0053e078931d, 0xe8fdf79e60cad599]
+    } else {
+        [0x15fbce1e1de74ba7, 0x48411f4d8f98d2c2, 0x6fc30d424d285751, 0xef11df12000e5d47, 0xe8fdf79e60cad599]
+    };
+    let tier = Tier::active().name();
+    assert_eq!(found, expected, "{tier}, fused: {}; found {found:#018x?}", is_fused());
+    // Multiplied and added apart everywhere.
+    let found = [rotated(Pairing::Interleaved), rotated(Pairing::HalfSplit)];
+    assert_eq!(found, [0xdb43709d1a223735, 0xb8530124166825c6], "{tier}; found {found:#018x?}");
 }
 
 #[test]

@@ -6,7 +6,9 @@ mod common;
 
 use common::{Matrix, Random, assert_close, gamma};
 use proptest::prelude::*;
-use regard_kernels::{Error, Mat, MatMut, fixed, matmul, matmul_transposed, naive};
+use regard_kernels::{
+    Error, Mat, MatMut, Packed, fixed, matmul, matmul_packed, matmul_packed_add, matmul_transposed, naive, packed_len,
+};
 
 fn product(a: &Matrix, b: &Matrix) -> Matrix {
     let mut out = Matrix::filled(a.rows, b.cols, f32::NAN);
@@ -33,6 +35,32 @@ fn check(m: usize, k: usize, n: usize, seed: u64) {
         }
     }
     assert_eq!(product_transposed(&a, &columns).bits(), out.bits(), "{m} × {k} × {n}, transposed");
+    check_packed(&a, &b, &out, random);
+}
+
+/// Products with B laid out beforehand, from either of its layouts: the same bits; and on top of what is there.
+#[track_caller]
+fn check_packed(a: &Matrix, b: &Matrix, expected: &Matrix, random: &mut Random) {
+    let what = &format!("{} × {} × {}, packed", a.rows, a.cols, b.cols);
+    let mut memory = vec![f32::NAN; packed_len(b.rows, b.cols)];
+    let packed = Packed::pack(b.view(), &mut memory).unwrap();
+    let mut out = Matrix::filled(a.rows, b.cols, f32::NAN);
+    matmul_packed(a.view(), packed, out.view_mut()).unwrap();
+    assert_eq!(out.bits(), expected.bits(), "{what}");
+
+    let mut again = vec![f32::NAN; memory.len()];
+    let packed = Packed::pack_transposed(b.transposed().view(), &mut again).unwrap();
+    let there = Matrix::random(a.rows, b.cols, 5.0, random);
+    let mut out = there.clone();
+    matmul_packed_add(a.view(), packed, out.view_mut()).unwrap();
+    assert_eq!(memory, again, "{what}");
+    let columns = b.transposed();
+    for i in 0..a.rows {
+        for j in 0..b.cols {
+            let ((exact, size), start) = (common::dot(a.row(i), columns.row(j)), f64::from(there.at(i, j)));
+            assert_close(out.at(i, j), exact + start, gamma(a.cols + 1) * (size + start.abs()), what);
+        }
+    }
 }
 
 #[test]
@@ -47,6 +75,32 @@ fn every_small_shape() {
             }
         }
     }
+}
+
+#[test]
+fn packed_products_of_more_rows_columns_and_steps_than_fit_a_cache() {
+    for (m, k, n) in [(300, 600, 70), (13, 256, 300), (257, 257, 17), (5, 1100, 33)] {
+        if !cfg!(miri) {
+            check(m, k, n, 8);
+        }
+    }
+}
+
+#[test]
+fn what_does_not_fit_a_packed_matrix_is_refused() {
+    let b = Matrix::filled(3, 17, 1.0);
+    let length = Error::Length { tensor: "the packed matrix", found: 95, expected: 96 };
+    assert_eq!(Packed::pack(b.view(), &mut [0.0; 95]).unwrap_err(), length);
+    assert_eq!(Packed::new(&[0.0; 95], 3, 17).unwrap_err(), length);
+    assert!(Packed::new(&[0.0; 95], usize::MAX, usize::MAX).is_err());
+    let memory = [1.0; packed_len(3, 17)];
+    let packed = Packed::new(&memory, 3, 17).unwrap();
+    let (a, mut out) = (Matrix::filled(2, 4, 1.0), Matrix::filled(2, 17, 1.0));
+    let message = matmul_packed(a.view(), packed, out.view_mut()).unwrap_err().to_string();
+    assert_eq!(message, "B is 3 × 17, but 4 × 17 is needed (a row for each column of A)");
+    let a = Matrix::filled(3, 3, 1.0);
+    let message = matmul_packed_add(a.view(), packed, out.view_mut()).unwrap_err().to_string();
+    assert_eq!(message, "the product is 2 × 17, but 3 × 17 is needed (rows of A × columns of B)");
 }
 
 #[test]

@@ -72,6 +72,15 @@ pub enum Error {
         keys: usize,
     },
 
+    /// Tokens behind the last position.
+    #[error("{needed} positions are needed, but there are {table}")]
+    Positions {
+        /// Positions up to the last token.
+        needed: usize,
+        /// Positions that there are.
+        table: usize,
+    },
+
     /// A cache of keys and values without room.
     #[error("{tokens} tokens do not fit behind the {len} of a cache for {capacity}")]
     CacheFull {

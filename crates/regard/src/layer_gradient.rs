@@ -4,9 +4,9 @@ use regard_kernels::{Mat, MatMut, matmul, matmul_transposed};
 
 use crate::error::Error;
 use crate::gradient::transpose;
-use crate::multi_head::{join_heads, split};
+use crate::multi_head::{self, split};
 use crate::view::{check_elements, saturating_product, zeros};
-use crate::{Attention, Linear, MultiHeadAttention, Sequences, Threads};
+use crate::{Attention, Linear, MultiHeadAttention, Rotary, Sequences, Threads};
 
 /// The gradients of a loss with respect to a [`Linear`] layer and what it was given.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,9 +36,10 @@ impl Linear {
     /// ```
     pub fn backward(&self, x: Sequences<'_>, d_out: &[f32], threads: &Threads) -> Result<LinearGradients, Error> {
         let ([batch, n, _], inputs, outputs) = (x.shape(), self.inputs(), self.outputs());
-        self.check_input(x)?;
+        self.check(x)?;
         check_elements("the gradient of the output", d_out.len(), &[batch, n, outputs])?;
-        let (rows, weight) = (saturating_product(&[batch, n]), self.weight()?);
+        let (rows, weight) = (saturating_product(&[batch, n]), self.unpacked()?);
+        let weight = Mat::new(&weight, inputs, outputs)?;
         let d_rows = Mat::new(d_out, rows, outputs)?;
 
         let mut input = zeros("the gradient of the input", &[batch, n, inputs])?;
@@ -116,7 +117,10 @@ impl MultiHeadAttention {
     ) -> Result<MultiHeadGradients, Error> {
         let threads = attention.thread_setting();
         let [to_query, to_key, to_value, to_output] = self.projections();
-        let (q, k) = (to_query.forward(query, threads)?, to_key.forward(key, threads)?);
+        let mut q = zeros("the queries", &to_query.check(query)?)?;
+        let mut k = zeros("the keys", &to_key.check(key)?)?;
+        self.turned(to_query, query, &mut q, threads)?;
+        self.turned(to_key, key, &mut k, threads)?;
         let v = to_value.forward(value, threads)?;
         let q = split("query", &q, query, self.heads(), to_query)?;
         let k = split("key", &k, key, self.kv_heads(), to_key)?;
@@ -132,13 +136,26 @@ impl MultiHeadAttention {
         let d_heads = join_heads(&output.input, batch, n_q, heads, d_v);
         let gradients = attention.backward(q, k, v, &out, &log_sum_exp, &d_heads)?;
         let joined = |d: &[f32], heads: usize, n: usize, width: usize| join_heads(d, batch, heads, n, width);
+        let mut d_q = joined(&gradients.query, heads, n_q, d_k);
+        let mut d_k_rows = joined(&gradients.key, kv_heads, n_k, d_k);
+        if let Some(back) = self.rotary().map(Rotary::inverse) {
+            back.rotate(&mut d_q, [batch, n_q, heads, d_k], 0)?;
+            back.rotate(&mut d_k_rows, [batch, n_k, kv_heads, d_k], 0)?;
+        }
         Ok(MultiHeadGradients {
-            query: to_query.backward(query, &joined(&gradients.query, heads, n_q, d_k), threads)?,
-            key: to_key.backward(key, &joined(&gradients.key, kv_heads, n_k, d_k), threads)?,
+            query: to_query.backward(query, &d_q, threads)?,
+            key: to_key.backward(key, &d_k_rows, threads)?,
             value: to_value.backward(value, &joined(&gradients.value, kv_heads, n_k, d_v), threads)?,
             output,
             scale: gradients.scale,
             bias: gradients.bias,
         })
     }
+}
+
+/// \[batch, heads, n, d\] to \[batch, n, heads · d\].
+fn join_heads(x: &[f32], batch: usize, heads: usize, n: usize, d: usize) -> Vec<f32> {
+    let mut joined = vec![0.0; batch * n * heads * d];
+    multi_head::join_heads(x, [heads, n, d], 0, &mut joined);
+    joined
 }

@@ -1,31 +1,41 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+mod activation;
 mod attention;
+mod block;
 mod element;
 mod error;
+mod feed_forward;
 mod gradient;
 mod kv_cache;
 mod layer_gradient;
 mod linear;
 mod mask;
 mod multi_head;
+mod norm;
 mod plan;
+mod position;
 mod split;
 mod threads;
 mod view;
 
-pub use regard_kernels::{Mask, Position, Stage, Temperature, Window};
+pub use regard_kernels::{Mask, Pairing, Position, Stage, Temperature, Window};
 
+pub use self::activation::Activation;
 pub use self::attention::{Attention, alibi_slopes};
+pub use self::block::{Decoder, DecoderBlock, Encoder, EncoderBlock};
 pub use self::element::Element;
 pub use self::error::Error;
+pub use self::feed_forward::FeedForward;
 pub use self::gradient::{Gradients, softmax_backward, softmax_jacobian};
 pub use self::kv_cache::KvCache;
 pub use self::layer_gradient::{LinearGradients, MultiHeadGradients};
 pub use self::linear::Linear;
 pub use self::mask::{MaskTensor, MaskValues};
 pub use self::multi_head::MultiHeadAttention;
+pub use self::norm::Norm;
 pub use self::plan::Workspace;
+pub use self::position::{PositionTable, Rotary};
 pub use self::threads::Threads;
 pub use self::view::{Heads, Packed, Sequences};

@@ -1,10 +1,12 @@
-use regard_kernels::{Mat, MatMut, matmul};
+use regard_kernels::{Mat, MatMut, Packed, add_row, matmul_packed, matmul_packed_add, packed_len};
 
 use crate::error::{Error, check_shape};
 use crate::view::{check_elements, saturating_product, zeros};
 use crate::{Sequences, Threads};
 
-/// A linear layer y = xW + b, with W \[inputs, outputs\] (the transpose of what PyTorch stores).
+/// A linear layer y = xW + b.
+///
+/// W is laid out for the matrix product when the layer is made, and kept in that layout alone.
 ///
 /// ```
 /// use regard::{Linear, Sequences, Threads};
@@ -15,19 +17,48 @@ use crate::{Sequences, Threads};
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Linear {
-    weight: Vec<f32>,
+    weight: Aligned,
     bias: Option<Vec<f32>>,
     inputs: usize,
     outputs: usize,
 }
 
 impl Linear {
-    /// A layer without bias. `weight` is \[inputs, outputs\], row-major.
+    /// A layer without bias. `weight` is \[inputs, outputs\], row-major: the transpose of what PyTorch stores.
     ///
     /// # Errors
     /// [`Error::Elements`] if `weight` has another number of elements.
-    pub fn new(weight: Vec<f32>, inputs: usize, outputs: usize) -> Result<Self, Error> {
+    pub fn new(weight: impl AsRef<[f32]>, inputs: usize, outputs: usize) -> Result<Self, Error> {
+        let weight = weight.as_ref();
         check_elements("the weight", weight.len(), &[inputs, outputs])?;
+        Self::packed(inputs, outputs, |memory| Packed::pack(Mat::new(weight, inputs, outputs)?, memory))
+    }
+
+    /// A layer without bias, from `weight` \[outputs, inputs\], row-major: as PyTorch stores it.
+    ///
+    /// # Errors
+    /// [`Error::Elements`] if `weight` has another number of elements.
+    ///
+    /// ```
+    /// use regard::{Linear, Sequences, Threads};
+    /// let layer = Linear::from_transposed([1.0, 2.0, 3.0, 4.0], 2, 2)?;
+    /// let y = layer.forward(Sequences::new(&[1.0, 10.0], [1, 1, 2])?, &Threads::ONE)?;
+    /// assert_eq!(y, [21.0, 43.0]);
+    /// # Ok::<(), regard::Error>(())
+    /// ```
+    pub fn from_transposed(weight: impl AsRef<[f32]>, inputs: usize, outputs: usize) -> Result<Self, Error> {
+        let weight = weight.as_ref();
+        check_elements("the weight", weight.len(), &[outputs, inputs])?;
+        Self::packed(inputs, outputs, |memory| Packed::pack_transposed(Mat::new(weight, outputs, inputs)?, memory))
+    }
+
+    fn packed(
+        inputs: usize,
+        outputs: usize,
+        pack: impl FnOnce(&mut [f32]) -> Result<Packed<'_>, regard_kernels::Error>,
+    ) -> Result<Self, Error> {
+        let mut weight = Aligned::zeros(packed_len(inputs, outputs))?;
+        pack(weight.as_mut_slice())?;
         Ok(Self { weight, bias: None, inputs, outputs })
     }
 
@@ -51,38 +82,121 @@ impl Linear {
         self.outputs
     }
 
-    pub(crate) fn weight(&self) -> Result<Mat<'_>, Error> {
-        Ok(Mat::new(&self.weight, self.inputs, self.outputs)?)
-    }
-
-    pub(crate) fn check_input(&self, x: Sequences<'_>) -> Result<(), Error> {
-        let [batch, n, features] = x.shape();
-        check_shape("the input", &[batch, n, features], &[batch, n, self.inputs], "the layer's inputs")
-    }
-
     /// y \[batch, tokens, outputs\] for x \[batch, tokens, inputs\], in parallel over blocks of tokens.
     ///
     /// # Errors
     /// [`Error::Shape`] if x has another number of features.
     pub fn forward(&self, x: Sequences<'_>, threads: &Threads) -> Result<Vec<f32>, Error> {
-        // Enough rows that the weights are read from memory only a few times.
-        const BLOCK: usize = 96;
-        self.check_input(x)?;
-        let (rows, weight) = (x.rows()?, self.weight()?);
-        let mut out = zeros("the output of the linear layer", &[rows.rows(), self.outputs])?;
-        let blocks = out.chunks_mut(saturating_product(&[BLOCK, self.outputs]).max(1)).enumerate();
-        threads.for_each(blocks, saturating_product(&[rows.rows(), self.inputs, self.outputs]), 0, |_, (b, out)| {
-            let x = rows.rows_from(b * BLOCK, BLOCK);
-            matmul(x, weight, MatMut::new(out, x.rows(), self.outputs)?)?;
-            if let Some(bias) = &self.bias {
-                for row in out.chunks_exact_mut(self.outputs) {
-                    for (y, b) in row.iter_mut().zip(bias) {
-                        *y += b;
-                    }
-                }
-            }
-            Ok(())
-        })?;
+        let mut out = zeros("the output of the linear layer", &self.check(x)?)?;
+        self.forward_into(x, &mut out, threads, |_, _| Ok(()))?;
         Ok(out)
+    }
+
+    /// [`forward`](Self::forward) into `out`, and `then` for each block of rows of it, with the number of its first row.
+    pub(crate) fn forward_into(
+        &self,
+        x: Sequences<'_>,
+        out: &mut [f32],
+        threads: &Threads,
+        then: impl Fn(usize, &mut [f32]) -> Result<(), Error> + Sync,
+    ) -> Result<(), Error> {
+        let rows = x.rows()?;
+        let work = self.multiply_adds(rows.rows());
+        threads.for_each_rows(
+            out,
+            self.outputs,
+            Threads::ROWS,
+            work,
+            |_| 0,
+            |_, first, out| {
+                self.rows(rows.rows_from(first, out.len() / self.outputs), out)?;
+                then(first, out)
+            },
+        )
+    }
+
+    /// The shape of the output for x, if that fits.
+    pub(crate) fn check(&self, x: Sequences<'_>) -> Result<[usize; 3], Error> {
+        let [batch, n, features] = x.shape();
+        check_shape("the input", &[batch, n, features], &[batch, n, self.inputs], "the layer's inputs")?;
+        Ok([batch, n, self.outputs])
+    }
+
+    /// `out` ← xW + b, for rows that fit.
+    pub(crate) fn rows(&self, x: Mat<'_>, out: &mut [f32]) -> Result<(), Error> {
+        if let Some(bias) = &self.bias {
+            for row in out.chunks_exact_mut(self.outputs.max(1)) {
+                row.copy_from_slice(bias);
+            }
+            return Ok(matmul_packed_add(x, self.weight()?, MatMut::new(out, x.rows(), self.outputs)?)?);
+        }
+        Ok(matmul_packed(x, self.weight()?, MatMut::new(out, x.rows(), self.outputs)?)?)
+    }
+
+    /// `out` ← `out` + xW + b, for rows that fit.
+    pub(crate) fn add_rows(&self, x: Mat<'_>, out: &mut [f32]) -> Result<(), Error> {
+        if let Some(bias) = &self.bias {
+            add_row(MatMut::new(out, x.rows(), self.outputs)?, bias)?;
+        }
+        Ok(matmul_packed_add(x, self.weight()?, MatMut::new(out, x.rows(), self.outputs)?)?)
+    }
+
+    /// The weight \[inputs, outputs\] as it was given.
+    pub(crate) fn unpacked(&self) -> Result<Vec<f32>, Error> {
+        let mut weight = zeros("the weight", &[self.inputs, self.outputs])?;
+        self.weight()?.unpack(MatMut::new(&mut weight, self.inputs, self.outputs)?)?;
+        Ok(weight)
+    }
+
+    fn weight(&self) -> Result<Packed<'_>, Error> {
+        Ok(Packed::new(self.weight.as_slice(), self.inputs, self.outputs)?)
+    }
+
+    /// The work of so many rows.
+    pub(crate) fn multiply_adds(&self, rows: usize) -> usize {
+        saturating_product(&[rows, self.inputs, self.outputs])
+    }
+}
+
+/// Numbers that begin with a line of the cache: products read them in whole lines.
+#[derive(Debug)]
+struct Aligned {
+    memory: Vec<f32>,
+    start: usize,
+    len: usize,
+}
+
+impl Aligned {
+    const LINE: usize = 64;
+
+    fn zeros(len: usize) -> Result<Self, Error> {
+        let memory = zeros("the packed weight", &[len.saturating_add(Self::LINE / size_of::<f32>())])?;
+        let start = memory.as_ptr().align_offset(Self::LINE).min(memory.len() - len);
+        Ok(Self { memory, start, len })
+    }
+
+    fn as_slice(&self) -> &[f32] {
+        self.memory.get(self.start..).and_then(|x| x.get(..self.len)).unwrap_or_default()
+    }
+
+    fn as_mut_slice(&mut self) -> &mut [f32] {
+        self.memory.get_mut(self.start..).and_then(|x| x.get_mut(..self.len)).unwrap_or_default()
+    }
+}
+
+impl Clone for Aligned {
+    /// The copy lies elsewhere, and so its line begins elsewhere; no memory for one is no memory for anything.
+    fn clone(&self) -> Self {
+        let memory = vec![0.0; self.memory.len()];
+        let start = memory.as_ptr().align_offset(Self::LINE).min(memory.len() - self.len);
+        let mut copy = Self { memory, start, len: self.len };
+        copy.as_mut_slice().copy_from_slice(self.as_slice());
+        copy
+    }
+}
+
+impl PartialEq for Aligned {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_slice() == other.as_slice()
     }
 }

@@ -1,7 +1,9 @@
-use regard_kernels::Stage;
+use regard_kernels::{Mat, Stage};
 
 use crate::error::{Error, check_shape};
-use crate::{Attention, Heads, Linear, Sequences};
+use crate::threads::with_scratch;
+use crate::view::{len_of, saturating_product, zeros};
+use crate::{Attention, Heads, Linear, Rotary, Sequences, Threads};
 
 /// Multi-head attention (Vaswani et al. 2017, section 3.2.2): project to queries, keys and values, split into heads,
 /// attend in each, concatenate, project.
@@ -18,6 +20,7 @@ pub struct MultiHeadAttention {
     key: Linear,
     value: Linear,
     output: Linear,
+    rotary: Option<Rotary>,
 }
 
 impl MultiHeadAttention {
@@ -48,7 +51,53 @@ impl MultiHeadAttention {
         }
         let joined = heads * (value.outputs() / kv_heads);
         check_shape("the output projection's inputs", &[output.inputs()], &[joined], "heads × value head_dim")?;
-        Ok(Self { heads, kv_heads, query, key, value, output })
+        Ok(Self { heads, kv_heads, query, key, value, output, rotary: None })
+    }
+
+    /// The same layer with queries and keys turned by their positions, from 0 on, before they meet.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if more features would turn than a head has.
+    ///
+    /// ```
+    /// use regard::{Attention, Linear, MultiHeadAttention, Pairing, Rotary, Sequences};
+    /// let identity = || Linear::new(vec![1.0, 0.0, 0.0, 1.0], 2, 2);
+    /// let layer = MultiHeadAttention::new(1, identity()?, identity()?, identity()?, identity()?)?;
+    /// let layer = layer.with_rotary(Rotary::new(2, 8, 10_000.0, Pairing::HalfSplit)?)?;
+    /// let x = [1.0, 0.0, 1.0, 0.0];
+    /// let x = Sequences::new(&x, [1, 2, 2])?; // the same token twice, at two places
+    /// let weights = layer.weights(x, x, &Attention::new())?;
+    /// assert!(weights[0] > weights[1]); // nearer is more alike
+    /// # Ok::<(), regard::Error>(())
+    /// ```
+    pub fn with_rotary(mut self, rotary: Rotary) -> Result<Self, Error> {
+        rotary.check(0, self.query.outputs() / self.heads, 0)?;
+        self.rotary = Some(rotary);
+        Ok(self)
+    }
+
+    /// Of query, key, value and output.
+    pub(crate) fn projections(&self) -> [&Linear; 4] {
+        [&self.query, &self.key, &self.value, &self.output]
+    }
+
+    pub(crate) fn rotary(&self) -> Option<&Rotary> {
+        self.rotary.as_ref()
+    }
+
+    /// The features of queries.
+    pub(crate) fn query_features(&self) -> usize {
+        self.query.inputs()
+    }
+
+    /// The features of keys and of values.
+    pub(crate) fn key_value_features(&self) -> [usize; 2] {
+        [self.key.inputs(), self.value.inputs()]
+    }
+
+    /// The features of the output.
+    pub(crate) fn outputs(&self) -> usize {
+        self.output.outputs()
     }
 
     /// The number of query heads.
@@ -59,11 +108,6 @@ impl MultiHeadAttention {
     /// The number of key/value heads.
     pub fn kv_heads(&self) -> usize {
         self.kv_heads
-    }
-
-    /// Of query, key, value and output.
-    pub(crate) fn projections(&self) -> [&Linear; 4] {
-        [&self.query, &self.key, &self.value, &self.output]
     }
 
     /// The output \[batch, n_q, outputs\] for `query` \[batch, n_q, …\], `key` and `value` \[batch, n_k, …\]. The same
@@ -80,18 +124,78 @@ impl MultiHeadAttention {
         value: Sequences<'_>,
         attention: &Attention<'_>,
     ) -> Result<Vec<f32>, Error> {
-        let threads = attention.thread_setting();
-        let q = self.query.forward(query, threads)?;
-        let k = self.key.forward(key, threads)?;
-        let v = self.value.forward(value, threads)?;
-        let out = attention.forward(
-            split("query", &q, query, self.heads, &self.query)?,
-            split("key", &k, key, self.kv_heads, &self.key)?,
-            split("value", &v, value, self.kv_heads, &self.value)?,
-        )?;
+        let joined = self.attend(query, key, value, attention)?;
         let [batch, n_q, _] = query.shape();
-        let joined = join_heads(&out, batch, self.heads, n_q, self.output.inputs() / self.heads);
-        self.output.forward(Sequences::new(&joined, [batch, n_q, self.output.inputs()])?, threads)
+        let mut out = zeros("the output", &[batch, n_q, self.output.outputs()])?;
+        self.join(&joined, n_q, &mut out, false, attention.thread_setting())?;
+        Ok(out)
+    }
+
+    /// What the heads give, \[batch, heads, n_q, value head_dim\].
+    pub(crate) fn attend(
+        &self,
+        query: Sequences<'_>,
+        key: Sequences<'_>,
+        value: Sequences<'_>,
+        attention: &Attention<'_>,
+    ) -> Result<Vec<f32>, Error> {
+        let q_len = len_of("the queries", &self.query.check(query)?)?;
+        let k_len = len_of("the keys", &self.key.check(key)?)?;
+        let v_len = len_of("the values", &self.value.check(value)?)?;
+        with_scratch(q_len.saturating_add(k_len).saturating_add(v_len), |scratch| {
+            let (q, rest) = scratch.split_at_mut_checked(q_len).unwrap_or_default();
+            let (k, v) = rest.split_at_mut_checked(k_len).unwrap_or_default();
+            let threads = attention.thread_setting();
+            self.turned(&self.query, query, q, threads)?;
+            self.turned(&self.key, key, k, threads)?;
+            self.value.forward_into(value, v, threads, |_, _| Ok(()))?;
+            attention.forward(
+                split("query", q, query, self.heads, &self.query)?,
+                split("key", k, key, self.kv_heads, &self.key)?,
+                split("value", v, value, self.kv_heads, &self.value)?,
+            )
+        })
+    }
+
+    /// The output projection of what the heads gave for `n_q` queries an entry, into `out` or `onto` what is there.
+    pub(crate) fn join(
+        &self,
+        attended: &[f32],
+        n_q: usize,
+        out: &mut [f32],
+        onto: bool,
+        threads: &Threads,
+    ) -> Result<(), Error> {
+        let (inputs, outputs) = (self.output.inputs(), self.output.outputs());
+        let rows = out.len().checked_div(outputs).unwrap_or(0);
+        let scratch = |rows| saturating_product(&[rows, inputs]);
+        let work = self.output.multiply_adds(rows);
+        threads.for_each_rows(out, outputs, Threads::ROWS, work, scratch, |scratch, first, out| {
+            let count = out.len() / outputs;
+            let joined = scratch.get_mut(..count * inputs).unwrap_or_default();
+            join_heads(attended, [self.heads, n_q, inputs / self.heads], first, joined);
+            let joined = Mat::new(joined, count, inputs)?;
+            if onto { self.output.add_rows(joined, out) } else { self.output.rows(joined, out) }
+        })
+    }
+
+    /// What `projection`, that of queries or keys, makes of x, turned by the positions.
+    pub(crate) fn turned(
+        &self,
+        projection: &Linear,
+        x: Sequences<'_>,
+        out: &mut [f32],
+        threads: &Threads,
+    ) -> Result<(), Error> {
+        let [_, n, _] = x.shape();
+        let head_dim = self.query.outputs() / self.heads;
+        if let Some(rotary) = &self.rotary {
+            rotary.check(n, head_dim, 0)?;
+        }
+        projection.forward_into(x, out, threads, |first, rows| {
+            let Some(rotary) = &self.rotary else { return Ok(()) };
+            rotary.rotate_rows(rows, projection.outputs() / head_dim, head_dim, |row| (first + row) % n.max(1))
+        })
     }
 
     /// The attention weights \[batch, heads, n_q, n_k\] of the same call.
@@ -105,8 +209,10 @@ impl MultiHeadAttention {
         attention: &Attention<'_>,
     ) -> Result<Vec<f32>, Error> {
         let threads = attention.thread_setting();
-        let q = self.query.forward(query, threads)?;
-        let k = self.key.forward(key, threads)?;
+        let mut q = zeros("the queries", &self.query.check(query)?)?;
+        let mut k = zeros("the keys", &self.key.check(key)?)?;
+        self.turned(&self.query, query, &mut q, threads)?;
+        self.turned(&self.key, key, &mut k, threads)?;
         let q = split("query", &q, query, self.heads, &self.query)?;
         attention.scores(Stage::Weights, q, split("key", &k, key, self.kv_heads, &self.key)?)
     }
@@ -124,16 +230,15 @@ pub(crate) fn split<'a>(
     Heads::split(name, projected, [batch, heads, n, projection.outputs() / heads])
 }
 
-/// \[batch, heads, n, d\] to \[batch, n, heads · d\].
-pub(crate) fn join_heads(x: &[f32], batch: usize, heads: usize, n: usize, d: usize) -> Vec<f32> {
-    let mut joined = Vec::with_capacity(x.len());
-    for entry in 0..batch {
-        for token in 0..n {
-            for head in 0..heads {
-                let start = ((entry * heads + head) * n + token) * d;
-                joined.extend_from_slice(x.get(start..start + d).unwrap_or_default());
+/// Rows \[heads · d\] of as many tokens from the `first` of all on as `joined` has room for, out of \[batch, heads, n, d\].
+pub(crate) fn join_heads(x: &[f32], [heads, n, d]: [usize; 3], first: usize, joined: &mut [f32]) {
+    for (row, joined) in joined.chunks_exact_mut((heads * d).max(1)).enumerate() {
+        let (entry, token) = ((first + row) / n.max(1), (first + row) % n.max(1));
+        for (head, joined) in joined.chunks_exact_mut(d.max(1)).enumerate() {
+            let start = ((entry * heads + head) * n + token) * d;
+            if let Some(head) = x.get(start..start + d) {
+                joined.copy_from_slice(head);
             }
         }
     }
-    joined
 }

@@ -67,6 +67,34 @@ impl Threads {
         if multiply_adds < WORTH_WAKING { 0 } else { self.count() - 1 }
     }
 
+    /// The most rows that a product takes at a time: so many that weights are read from memory only a few times.
+    pub(crate) const ROWS: usize = 96;
+
+    /// Calls `each` for blocks of at most `most` rows of `out`, `cols` columns each, with the number of the block's first row,
+    /// in parallel as [`for_each`](Self::for_each); `scratch` says how much of it a number of rows needs.
+    pub(crate) fn for_each_rows(
+        &self,
+        out: &mut [f32],
+        cols: usize,
+        most: usize,
+        multiply_adds: usize,
+        scratch: impl Fn(usize) -> usize,
+        each: impl Fn(&mut [f32], usize, &mut [f32]) -> Result<(), Error> + Sync,
+    ) -> Result<(), Error> {
+        /// The rows of a tile of the matrix product.
+        const GROUP: usize = 6;
+        if out.is_empty() {
+            return Ok(());
+        }
+        let rows = out.len() / cols;
+        // As many blocks for one thread as for another.
+        let threads = self.helpers(multiply_adds) + 1;
+        let blocks = rows.div_ceil(most).next_multiple_of(threads);
+        let block = rows.div_ceil(blocks).next_multiple_of(GROUP);
+        let jobs = out.chunks_mut(block.saturating_mul(cols)).enumerate();
+        self.for_each(jobs, multiply_adds, scratch(block), |scratch, (i, out)| each(scratch, i * block, out))
+    }
+
     /// Calls `each` for every one of `jobs`, in parallel if there is more than one thread and `multiply_adds` in all are
     /// worth waking them. `each` gets `scratch` elements of memory with anything in them.
     ///
@@ -87,16 +115,18 @@ impl Threads {
         let jobs = Mutex::new(jobs);
         let failure = OnceLock::new();
         let work = || {
-            with_scratch(scratch, |scratch| {
+            let done = with_scratch(scratch, |scratch| {
                 // The lock is held only to take a job, so nothing poisons it.
                 while failure.get().is_none()
                     && let Some(job) = jobs.lock().ok().and_then(|mut jobs| jobs.next())
                 {
-                    if let Err(e) = each(scratch, job) {
-                        failure.get_or_init(|| e);
-                    }
+                    each(scratch, job)?;
                 }
+                Ok(())
             });
+            if let Err(e) = done {
+                failure.get_or_init(|| e);
+            }
         };
         match &self.0 {
             Kind::Pool(pool) => pool.in_place_scope(|scope| with_helpers(scope, helpers, &work)),
@@ -115,18 +145,20 @@ fn with_helpers<'s>(scope: &Scope<'s>, helpers: usize, work: &'s (impl Fn() + Sy
 }
 
 /// Calls `use_it` with `len` elements that this thread keeps for the next time: fresh memory would cost more than the
-/// smaller attentions.
-fn with_scratch<T>(len: usize, use_it: impl FnOnce(&mut [f32]) -> T) -> T {
+/// smaller attentions. They may hold anything.
+pub(crate) fn with_scratch<T>(len: usize, use_it: impl FnOnce(&mut [f32]) -> Result<T, Error>) -> Result<T, Error> {
     thread_local! {
-        static SCRATCH: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
+        /// The last one given back is the first one taken: a call within another finds its own again.
+        static SCRATCH: RefCell<Vec<Vec<f32>>> = const { RefCell::new(Vec::new()) };
     }
-    // Taken out, so that a job that itself attends (in a callback, say) finds another and not a borrowed one.
-    let mut scratch = SCRATCH.take();
+    let mut scratch = SCRATCH.with_borrow_mut(Vec::pop).unwrap_or_default();
     if scratch.len() < len {
         scratch.clear(); // so that nothing is copied
+        let too_large = |_e| Error::Memory { tensor: "scratch memory", shape: vec![len] };
+        scratch.try_reserve_exact(len).map_err(too_large)?;
         scratch.resize(len, 0.0);
     }
     let result = use_it(scratch.get_mut(..len).unwrap_or_default());
-    SCRATCH.set(scratch);
+    SCRATCH.with_borrow_mut(|kept| kept.push(scratch));
     result
 }

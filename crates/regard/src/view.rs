@@ -9,12 +9,16 @@ pub(crate) fn check_elements(tensor: &'static str, found: usize, shape: &[usize]
 
 /// Zeros for a result of this shape. A shape can be larger than memory, where an input has rows without elements.
 pub(crate) fn zeros(tensor: &'static str, shape: &[usize]) -> Result<Vec<f32>, Error> {
-    let too_large = || Error::Memory { tensor, shape: shape.to_vec() };
-    let len = elements(shape).ok_or_else(too_large)?;
+    let len = len_of(tensor, shape)?;
     let mut zeros = Vec::new();
-    zeros.try_reserve_exact(len).map_err(|_e| too_large())?;
+    zeros.try_reserve_exact(len).map_err(|_e| Error::Memory { tensor, shape: shape.to_vec() })?;
     zeros.resize(len, 0.0);
     Ok(zeros)
+}
+
+/// How many elements a result of this shape has.
+pub(crate) fn len_of(tensor: &'static str, shape: &[usize]) -> Result<usize, Error> {
+    elements(shape).ok_or_else(|| Error::Memory { tensor, shape: shape.to_vec() })
 }
 
 /// How many elements a shape has, if that is a number: a shape from a file may be anything.

@@ -4,8 +4,8 @@
 
 use proptest::prelude::*;
 use regard::{
-    Attention, Gradients, Heads, Linear, MaskTensor, MaskValues, MultiHeadAttention, Position, Sequences, Temperature,
-    Threads, softmax_backward, softmax_jacobian,
+    Attention, Gradients, Heads, Linear, MaskTensor, MaskValues, MultiHeadAttention, Pairing, Position, Rotary,
+    Sequences, Temperature, Threads, softmax_backward, softmax_jacobian,
 };
 
 /// Numbers from −1 to 1, others for each `seed`.
@@ -124,7 +124,7 @@ impl Case {
             q: wide(&q),
             k: wide(&k),
             v: wide(&v),
-            scale: self.scale.map_or(1.0 / (d_k as f64).sqrt(), f64::from),
+            scale: self.scale.map_or_else(|| 1.0 / (d_k as f64).sqrt(), f64::from),
             bias: wide(&bias),
         };
         let d_out = wide(&d_out);
@@ -257,8 +257,7 @@ fn softmax_has_its_jacobian() {
 
 /// The layer's own forward pass is tested elsewhere: here its slope is, by central differences of it in f32, which are good to
 /// some 1e-3.
-#[test]
-fn the_whole_multi_head_layer_has_a_backward_pass() {
+fn check_layer(rotary: Option<&Rotary>) {
     let (batch, n_q, n_k, d, heads, kv_heads, d_k, d_v) = (2, 3, 4, 5, 4, 2, 3, 2);
     let sizes = [(d, heads * d_k), (d, kv_heads * d_k), (d, kv_heads * d_v), (heads * d_v, d)];
     // Weights and biases of the four projections, then query, key and value.
@@ -276,7 +275,11 @@ fn the_whole_multi_head_layer_has_a_backward_pass() {
             let (inputs, outputs) = sizes[i];
             Linear::new(p[2 * i].clone(), inputs, outputs).unwrap().with_bias(p[2 * i + 1].clone()).unwrap()
         };
-        MultiHeadAttention::new(heads, linear(0), linear(1), linear(2), linear(3)).unwrap()
+        let layer = MultiHeadAttention::new(heads, linear(0), linear(1), linear(2), linear(3)).unwrap();
+        match rotary {
+            Some(rotary) => layer.with_rotary(rotary.clone()).unwrap(),
+            None => layer,
+        }
     };
     let sequences = |x: &[f32]| x.len() / (batch * d);
     let loss = |p: &[Vec<f32>]| -> f64 {
@@ -314,5 +317,17 @@ fn the_whole_multi_head_layer_has_a_backward_pass() {
             let expected = (y - y_before) / (x - x_before);
             assert!((f64::from(*found) - expected).abs() < 2e-3, "{found} is not {expected}: parameter {i}, {j}");
         }
+    }
+}
+
+#[test]
+fn the_whole_multi_head_layer_has_a_backward_pass() {
+    check_layer(None);
+}
+
+#[test]
+fn rotary_positions_have_a_backward_pass() {
+    for pairing in [Pairing::Interleaved, Pairing::HalfSplit] {
+        check_layer(Some(&Rotary::new(2, 8, 10.0, pairing).unwrap()));
     }
 }

@@ -11,9 +11,10 @@ mod image {
 
     use regard_firmware::image::{entry, exit};
     use regard_kernels::{
-        Attention, Error, Mask, Mat, MatMut, Position, Stage, Temperature, Tier, Window, attention_scratch_len,
-        cosine_similarity, dot, exp, fixed, int8, matmul, matmul_transposed, multiply_add_rounds, norm, softmax,
-        softmax_with_log_sum_exp,
+        Attention, Error, Mask, Mat, MatMut, Packed, Pairing, Position, Stage, Temperature, Tier, Window, add, add_row,
+        attention_scratch_len, cosine_similarity, dot, exp, fixed, gelu, gelu_tanh, int8, layer_norm, matmul,
+        matmul_packed, matmul_packed_add, matmul_transposed, multiply, multiply_add_rounds, norm, packed_len, relu,
+        rms_norm, rotate, silu, softmax, softmax_with_log_sum_exp,
     };
 
     #[expect(unsafe_code, reason = "a declaration that nothing defines")]
@@ -31,7 +32,7 @@ mod image {
 
     #[entry]
     fn main() -> ! {
-        let done = black_box([vectors, matrices, views, attention, fixed_shapes, int8_attention])
+        let done = black_box([vectors, matrices, packed, block, views, attention, fixed_shapes, int8_attention])
             .map(|kernels| kernels().is_ok());
         exit(i32::from(!done.iter().all(|done| *done)))
     }
@@ -53,6 +54,42 @@ mod image {
         matmul(Mat::new(&a, m, k)?, Mat::new(&b, k, n)?, MatMut::new(&mut out, m, n)?)?;
         matmul_transposed(Mat::new(&a, m, k)?, Mat::new(&b, n, k)?, MatMut::new(&mut out, m, n)?)?;
         black_box(out);
+        Ok(())
+    }
+
+    fn packed() -> Result<(), Error> {
+        let (a, b, mut out, mut memory) = black_box(([1.0; 24], [1.0; 24], [0.0; 24], [0.0; packed_len(4, 5)]));
+        let [m, k, n] = black_box([3, 4, 5]);
+        Packed::pack(Mat::new(&b, k, n)?, some_mut(&mut memory))?;
+        Packed::pack_transposed(Mat::new(&b, n, k)?, some_mut(&mut memory))?;
+        let b = Packed::new(some(&memory), k, n)?;
+        b.unpack(MatMut::new(&mut out, k, n)?)?;
+        black_box((b.shape(), packed_len(k, n)));
+        matmul_packed(Mat::new(&a, m, k)?, b, MatMut::new(&mut out, m, n)?)?;
+        matmul_packed_add(Mat::new(&a, m, k)?, b, MatMut::new(&mut out, m, n)?)?;
+        black_box(out);
+        Ok(())
+    }
+
+    fn block() -> Result<(), Error> {
+        let (mut x, y, [n, d]) = black_box(([1.0; 40], [2.0; 40], [2, 20]));
+        let rows = |x: &mut [f32]| {
+            layer_norm(MatMut::new(x, n, d)?, y.get(..d).unwrap_or_default(), y.get(..d).unwrap_or_default(), 1e-5)?;
+            rms_norm(MatMut::new(x, n, d)?, y.get(..d).unwrap_or_default(), 1e-5)?;
+            add_row(MatMut::new(x, n, d)?, y.get(..d).unwrap_or_default())?;
+            for pairing in black_box([Pairing::Interleaved, Pairing::HalfSplit]) {
+                rotate(MatMut::new(x, n, d)?, Mat::new(&y, n, d / 2)?, Mat::new(&y, n, d / 2)?, pairing)?;
+            }
+            Ok::<(), Error>(())
+        };
+        rows(&mut x)?;
+        let x = some_mut(&mut x);
+        add(x, some(&y))?;
+        multiply(x, some(&y))?;
+        for activation in black_box([gelu, gelu_tanh, silu, relu]) {
+            activation(x);
+        }
+        black_box(x);
         Ok(())
     }
 
@@ -110,6 +147,10 @@ mod image {
         black_box((fixed::matmul(&a, &b), fixed::matmul_transposed(&a, &b)));
         black_box((fixed::matmul(&[[1.0; 2]; 3], &[[x[0]; 8]; 2]), fixed::matmul(&[[1.0; 2]; 3], &[[x[0]; 4]; 2])));
         black_box(fixed::matmul(&[[1.0; 2]; 3], &[[x[0]; 16]; 2]));
+        let mut rows = a;
+        fixed::layer_norm(&mut rows, &log_sum_exp, &log_sum_exp, 1e-5);
+        fixed::rms_norm(&mut rows, &log_sum_exp, 1e-5);
+        black_box(rows);
         let attention = black_box(Attention::new());
         fixed::attention(&attention, &a, &b, &a, &mut out, &mut scratch)?;
         fixed::attention_with_log_sum_exp(&attention, &a, &b, &a, &mut out, &mut log_sum_exp, &mut scratch)?;

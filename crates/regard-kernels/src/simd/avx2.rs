@@ -111,6 +111,11 @@ impl Lanes for Avx2 {
     }
 
     #[inline(always)]
+    fn div(self, a: Self::V, b: Self::V) -> Self::V {
+        halves!(_mm256_div_ps(a, b))
+    }
+
+    #[inline(always)]
     fn mul_add(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V {
         halves!(_mm256_fmadd_ps(a, b, c))
     }

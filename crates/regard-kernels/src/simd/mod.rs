@@ -24,11 +24,11 @@ use self::portable::Portable as Fixed;
 use self::scalar::Scalar as Fixed;
 use self::tile::Tiles;
 
-pub(crate) use self::exp::{Distance, Exp, Exp2ToZero, ExpToZero};
+pub(crate) use self::exp::{Distance, Exp, Exp2ToZero, ExpToZero, exp_to_zero};
 pub(crate) use self::pack::{multiply_row, pack_columns, pack_transposed, pack_transposed_here};
 pub(crate) use self::small::{multiply_by_4, multiply_by_8, multiply_by_16};
 pub(crate) use self::tile::{
-    Continue, Finish, GROUP, Panel, Panels, Set, multiply, multiply_or_add, next_groups, with_rows,
+    Add, Continue, Finish, GROUP, Panel, Panels, Set, multiply, multiply_or_add, next_groups, with_rows,
 };
 
 /// The number of lanes of a block.
@@ -47,6 +47,7 @@ pub(crate) trait Lanes: Copy {
     fn add(self, a: Self::V, b: Self::V) -> Self::V;
     fn sub(self, a: Self::V, b: Self::V) -> Self::V;
     fn mul(self, a: Self::V, b: Self::V) -> Self::V;
+    fn div(self, a: Self::V, b: Self::V) -> Self::V;
     /// a·b + c, rounded once where the tier has fused multiply-add.
     fn mul_add(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
     /// (c₀·xⁿ + … + cₙ)·factor + term, by Horner's rule: n + 1 multiply-adds.

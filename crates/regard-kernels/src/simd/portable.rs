@@ -31,6 +31,11 @@ impl Lanes for Portable {
     }
 
     #[inline(always)]
+    fn div(self, a: f32x16, b: f32x16) -> f32x16 {
+        a / b
+    }
+
+    #[inline(always)]
     fn mul_add(self, a: f32x16, b: f32x16, c: f32x16) -> f32x16 {
         a.mul_add(b, c)
     }

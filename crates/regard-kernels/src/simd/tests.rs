@@ -159,6 +159,7 @@ fn arithmetic<T: RunTier>() {
         assert_lanes(on!(T, |s, a, b| s.add(a, b)), "add", |l| a[l] + b[l]);
         assert_lanes(on!(T, |s, a, b| s.sub(a, b)), "sub", |l| a[l] - b[l]);
         assert_lanes(on!(T, |s, a, b| s.mul(a, b)), "mul", |l| a[l] * b[l]);
+        assert_lanes(on!(T, |s, a, b| s.div(a, b)), "div", |l| a[l] / b[l]);
         let mul_add = |l: usize| if T::FUSED { a[l].mul_add(b[l], c[l]) } else { a[l] * b[l] + c[l] };
         assert_lanes(on!(T, |s, a, b, c| s.mul_add(a, b, c)), "mul_add", mul_add);
         // Written out, because `f32::max` is free about signed zeros and drops NaN.

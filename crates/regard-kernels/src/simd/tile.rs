@@ -227,6 +227,13 @@ impl<F: Finish, const R: usize, const P: usize> Tiles<'_, '_, F, R, P> {
         for row in (0..a.rows()).step_by(R) {
             let mut sums =
                 if F::CONTINUE { load::<S, R, P>(simd, out, row, col, whole) } else { [[simd.splat(0.0); P]; R] };
+            if F::ADD {
+                // What is there is needed when the sums are done, and may be far away.
+                let start = out.data_mut().as_ptr().wrapping_add(row * out.stride() + col);
+                for r in 0..R {
+                    simd.prefetch(start.wrapping_add(r * out.stride()));
+                }
+            }
             let a_start = a.data().as_ptr().wrapping_add(row * a_stride);
             for t in 0..b.depth {
                 let mut lanes = [simd.splat(0.0); P];

@@ -65,7 +65,7 @@ pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
 
 /// The same from the multi-head layer of [`regard`].
 fn layer(settings: &Settings, x: &Matrix, weights: [&Matrix; 4]) -> Result<Matrix, Error> {
-    let linear = |w: &Matrix| Linear::new(w.as_slice().to_vec(), w.rows(), w.cols());
+    let linear = |w: &Matrix| Linear::new(w.as_slice(), w.rows(), w.cols());
     let [w_q, w_k, w_v, w_o] = weights;
     let layer = MultiHeadAttention::new(HEADS.len(), linear(w_q)?, linear(w_k)?, linear(w_v)?, linear(w_o)?)?;
 

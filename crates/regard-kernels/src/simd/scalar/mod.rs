@@ -52,6 +52,11 @@ impl Lanes for Lane {
     }
 
     #[inline(always)]
+    fn div(self, a: f32, b: f32) -> f32 {
+        a / b
+    }
+
+    #[inline(always)]
     fn mul_add(self, a: f32, b: f32, c: f32) -> f32 {
         core_loops::multiply_add(a, b, c)
     }
@@ -156,6 +161,11 @@ impl Lanes for Scalar {
     #[inline(always)]
     fn mul(self, a: Self::V, b: Self::V) -> Self::V {
         each(a, b, |a, b| Lane.mul(a, b))
+    }
+
+    #[inline(always)]
+    fn div(self, a: Self::V, b: Self::V) -> Self::V {
+        each(a, b, |a, b| Lane.div(a, b))
     }
 
     #[inline(always)]

@@ -1,0 +1,128 @@
+//! Normalization of rows: layer norm and RMS norm.
+
+use crate::MatMut;
+use crate::elementwise::{Zip, zip};
+use crate::error::{Error, check_len};
+use crate::simd::{Kernel, LANES, Simd, dispatch, sqrt};
+
+/// Layer normalization (Ba, Kiros and Hinton 2016) of each row of `x` \[n, d\], in place:
+/// y = (x − mean)/√(variance + ε) · γ + β, with γ and β \[d\].
+///
+/// The variance is Σ(x − mean)²/d, in a second pass over the row, and what rounding left of Σ(x − mean) is taken from mean and
+/// variance (Chan, Golub and LeVeque 1983): numbers far from 0 cost no accuracy. A row's bits depend on no other row.
+///
+/// A row of one number repeated gives β; with ε = 0, NaN. Squares that overflow (|x| > 10¹⁹) give β.
+///
+/// # Errors
+/// [`Error::Length`] if γ or β has another length than the rows; `x` is then as it was.
+///
+/// ```
+/// use regard_kernels::{MatMut, layer_norm};
+/// let mut x = [[1.0, 3.0], [101.0, 103.0]];
+/// layer_norm(MatMut::from(&mut x), &[1.0, 2.0], &[0.5, 0.0], 0.0)?;
+/// assert_eq!(x, [[-0.5, 2.0], [-0.5, 2.0]]);
+/// # Ok::<(), regard_kernels::Error>(())
+/// ```
+pub fn layer_norm(x: MatMut<'_>, gamma: &[f32], beta: &[f32], epsilon: f32) -> Result<(), Error> {
+    check_len("gamma", gamma.len(), x.cols())?;
+    check_len("beta", beta.len(), x.cols())?;
+    dispatch(Normalize { x, gamma, beta: Some(beta), epsilon });
+    Ok(())
+}
+
+/// Root-mean-square normalization (Zhang and Sennrich 2019) of each row of `x` \[n, d\], in place:
+/// y = x/√(Σx²/d + ε) · γ, with γ \[d\].
+///
+/// A row's bits depend on no other row. A row of zeros stays, or is NaN where ε = 0.
+///
+/// # Errors
+/// [`Error::Length`] if γ has another length than the rows; `x` is then as it was.
+///
+/// ```
+/// use regard_kernels::{MatMut, rms_norm};
+/// let mut x = [[7.0, 1.0]];
+/// rms_norm(MatMut::from(&mut x), &[1.0, 5.0], 0.0)?;
+/// assert_eq!(x, [[1.4, 1.0]]);
+/// # Ok::<(), regard_kernels::Error>(())
+/// ```
+pub fn rms_norm(x: MatMut<'_>, gamma: &[f32], epsilon: f32) -> Result<(), Error> {
+    check_len("gamma", gamma.len(), x.cols())?;
+    dispatch(Normalize { x, gamma, beta: None, epsilon });
+    Ok(())
+}
+
+struct Normalize<'a> {
+    x: MatMut<'a>,
+    gamma: &'a [f32],
+    /// Layer norm has it, RMS norm has not.
+    beta: Option<&'a [f32]>,
+    epsilon: f32,
+}
+
+impl Kernel for Normalize<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(mut self, simd: S) {
+        for i in 0..self.x.filled_rows() {
+            let row = self.x.row_mut(i);
+            let count = row.len() as f32;
+            if let Some(beta) = self.beta {
+                let mean = sums(simd, row, 0.0).0 / count;
+                let (rest, squares) = sums(simd, row, mean);
+                let rest = rest / count;
+                let factor = 1.0 / sqrt(squares / count - rest * rest + self.epsilon);
+                zip(simd, row, [self.gamma, beta], &Standard { mean, rest, factor });
+            } else {
+                let squares = sums(simd, row, 0.0).1;
+                let factor = 1.0 / sqrt(squares / count + self.epsilon);
+                zip(simd, row, [self.gamma], &Scaled(factor));
+            }
+        }
+    }
+}
+
+/// Σ(x − mean) and Σ(x − mean)²: element i goes to lane i mod 16, the lanes are folded as a tree.
+#[inline(always)]
+fn sums<S: Simd>(simd: S, row: &[f32], mean: f32) -> (f32, f32) {
+    let mean_lanes = simd.splat(mean);
+    let (mut sum, mut squares) = (simd.splat(0.0), simd.splat(0.0));
+    let (blocks, rest) = row.as_chunks::<LANES>();
+    for block in blocks {
+        let distance = simd.sub(simd.load(block), mean_lanes);
+        sum = simd.add(sum, distance);
+        squares = simd.mul_add(distance, distance, squares);
+    }
+    if !rest.is_empty() {
+        let distance = simd.sub(simd.load_or(rest, mean), mean_lanes);
+        sum = simd.add(sum, distance);
+        squares = simd.mul_add(distance, distance, squares);
+    }
+    (simd.reduce_add(sum), simd.reduce_add(squares))
+}
+
+/// (x − mean − rest)·factor·γ + β.
+struct Standard {
+    mean: f32,
+    /// What rounding left of the mean.
+    rest: f32,
+    factor: f32,
+}
+
+impl Zip<2> for Standard {
+    #[inline(always)]
+    fn of<S: Simd>(&self, simd: S, x: S::V, [gamma, beta]: [S::V; 2]) -> S::V {
+        let distance = simd.sub(simd.sub(x, simd.splat(self.mean)), simd.splat(self.rest));
+        simd.mul_add(simd.mul(distance, simd.splat(self.factor)), gamma, beta)
+    }
+}
+
+/// x·factor·γ.
+struct Scaled(f32);
+
+impl Zip<1> for Scaled {
+    #[inline(always)]
+    fn of<S: Simd>(&self, simd: S, x: S::V, [gamma]: [S::V; 1]) -> S::V {
+        simd.mul(simd.mul(x, simd.splat(self.0)), gamma)
+    }
+}

@@ -1,0 +1,81 @@
+//! Rotary position embedding.
+
+use crate::error::{Error, check_shape};
+use crate::simd::{Kernel, LANES, Simd, dispatch};
+use crate::{Mat, MatMut};
+
+/// Which two elements of a query or key rotary position embedding turns together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Pairing {
+    /// Neighbours, 2i and 2i + 1: as in the paper (Su et al. 2021), GPT-J, and Llama's own code.
+    Interleaved,
+    /// i and i + d/2: as in GPT-NeoX, and Llama's weights in the Hugging Face format.
+    HalfSplit,
+}
+
+/// Turns each row of `x` \[n, d\] by its position, in place: rotary position embedding (Su et al. 2021, equation 34).
+///
+/// Pair i of row t, (a, b), becomes (a·cos − b·sin, b·cos + a·sin) with `cos` and `sin` \[n, d/2\] at \[t, i\]. Each is
+/// rounded the same way on every tier, fused multiply-add or not.
+///
+/// # Errors
+/// [`Error::Shape`] if d is odd, or if `cos` or `sin` has another shape; `x` is then as it was.
+///
+/// ```
+/// use regard_kernels::{Mat, MatMut, Pairing, rotate};
+/// let (cos, sin) = ([[0.0, 1.0]], [[1.0, 0.0]]); // a quarter turn of the first pair, none of the second
+/// let mut x = [[1.0, 2.0, 3.0, 4.0]];
+/// rotate(MatMut::from(&mut x), Mat::from(&cos), Mat::from(&sin), Pairing::Interleaved)?;
+/// assert_eq!(x, [[-2.0, 1.0, 3.0, 4.0]]);
+/// # Ok::<(), regard_kernels::Error>(())
+/// ```
+pub fn rotate(x: MatMut<'_>, cos: Mat<'_>, sin: Mat<'_>, pairing: Pairing) -> Result<(), Error> {
+    let (rows, cols) = x.shape();
+    check_shape("x", x.shape(), (rows, cols / 2 * 2), "pairs of columns")?;
+    check_shape("cos", cos.shape(), (rows, cols / 2), "an angle a pair of columns of x")?;
+    check_shape("sin", sin.shape(), (rows, cols / 2), "an angle a pair of columns of x")?;
+    dispatch(Rotate { x, cos, sin, pairing });
+    Ok(())
+}
+
+struct Rotate<'a> {
+    x: MatMut<'a>,
+    cos: Mat<'a>,
+    sin: Mat<'a>,
+    pairing: Pairing,
+}
+
+impl Kernel for Rotate<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(mut self, simd: S) {
+        for t in 0..self.x.filled_rows() {
+            let (x, cos, sin) = (self.x.row_mut(t), self.cos.row(t), self.sin.row(t));
+            match self.pairing {
+                // Plain numbers: the compiler finds the shuffles that each tier has for pairs.
+                Pairing::Interleaved => {
+                    for (([a, b], cos), sin) in x.as_chunks_mut().0.iter_mut().zip(cos).zip(sin) {
+                        (*a, *b) = (*a * cos - *b * sin, *b * cos + *a * sin);
+                    }
+                }
+                Pairing::HalfSplit => {
+                    let Some((a, b)) = x.split_at_mut_checked(cos.len()) else { return };
+                    let angles = cos.chunks(LANES).zip(sin.chunks(LANES));
+                    for ((a, b), (cos, sin)) in a.chunks_mut(LANES).zip(b.chunks_mut(LANES)).zip(angles) {
+                        turn(simd, a, b, cos, sin);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Up to 16 pairs.
+#[inline(always)]
+fn turn<S: Simd>(simd: S, a: &mut [f32], b: &mut [f32], cos: &[f32], sin: &[f32]) {
+    let (cos, sin) = (simd.load_or(cos, 0.0), simd.load_or(sin, 0.0));
+    let (from_a, from_b) = (simd.load_or(a, 0.0), simd.load_or(b, 0.0));
+    simd.store_first(simd.sub(simd.mul(from_a, cos), simd.mul(from_b, sin)), a);
+    simd.store_first(simd.add(simd.mul(from_b, cos), simd.mul(from_a, sin)), b);
+}

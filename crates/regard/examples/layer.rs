@@ -1,0 +1,93 @@
+//! How long a layer of a small BERT takes, beside its matrix products at this machine's peak.
+//!
+//! 128 tokens of 384 features, 12 heads, 1536 hidden features: `cargo run --release -p regard --example layer -- 1` (threads).
+
+#![expect(clippy::print_stdout, reason = "what it is for")]
+
+use core::hint::black_box;
+use std::env;
+use std::time::Instant;
+
+use regard::{
+    Activation, Attention, EncoderBlock, Error, FeedForward, Linear, MultiHeadAttention, Norm, Sequences, Threads,
+};
+use regard_kernels::multiply_add_rounds;
+
+const TOKENS: usize = 128;
+const FEATURES: usize = 384;
+const HEADS: usize = 12;
+const HIDDEN: usize = 1536;
+
+/// Numbers between −0.05 and 0.05 that look random.
+fn numbers(len: usize, seed: u64) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        ((state >> 40) as f32 / (1 << 23) as f32 - 1.0) * 0.05
+    };
+    (0..len).map(|_| next()).collect()
+}
+
+fn linear(inputs: usize, outputs: usize, seed: u64) -> Result<Linear, Error> {
+    Linear::new(numbers(inputs * outputs, seed), inputs, outputs)?.with_bias(numbers(outputs, seed + 1))
+}
+
+/// The shortest of many runs, in ms.
+fn shortest(mut run: impl FnMut() -> Result<Vec<f32>, Error>) -> Result<f64, Error> {
+    let mut shortest = f64::MAX;
+    for _ in 0..300 {
+        let start = Instant::now();
+        black_box(run()?);
+        shortest = shortest.min(start.elapsed().as_secs_f64());
+    }
+    Ok(shortest * 1e3)
+}
+
+fn main() -> Result<(), Error> {
+    let count = env::args().nth(1).and_then(|count| count.parse().ok()).unwrap_or(1);
+    let threads = Threads::new(count)?;
+    let square = |seed| linear(FEATURES, FEATURES, seed);
+    let heads = MultiHeadAttention::new(HEADS, square(1)?, square(3)?, square(5)?, square(7)?)?;
+    let (up, down) = (linear(FEATURES, HIDDEN, 9)?, linear(HIDDEN, FEATURES, 11)?);
+    let feed_forward = FeedForward::new(up.clone(), Activation::Gelu, down)?;
+    let norm = || Norm::layer(vec![1.0; FEATURES], vec![0.0; FEATURES], 1e-12);
+    let block = EncoderBlock::post_norm(heads.clone(), norm()?, feed_forward.clone(), norm()?)?;
+    let x = numbers(TOKENS * FEATURES, 99);
+    let x = Sequences::new(&x, [1, TOKENS, FEATURES])?;
+    let attention = Attention::new().threads(threads.clone());
+
+    let mut peak = 0.0_f64; // multiply-adds a ms, of one thread
+    for _ in 0..50 {
+        let start = Instant::now();
+        let (multiply_adds, sum) = multiply_add_rounds(100_000);
+        black_box(sum);
+        peak = peak.max(multiply_adds as f64 / start.elapsed().as_secs_f64() / 1e3);
+    }
+    peak *= threads.count() as f64;
+    println!("{count} thread(s), at most {:.1} GFLOP/s", 2e-6 * peak);
+    let report = |name: &str, multiply_adds: usize, ms: f64| {
+        let ideal = multiply_adds as f64 / peak;
+        println!("{name:24} {ms:7.3} ms, {:.2} × the {ideal:.3} ms of its products at peak", ms / ideal);
+    };
+    let projection = TOKENS * FEATURES * FEATURES;
+    let (attend, feed) = (2 * TOKENS * TOKENS * FEATURES, 2 * TOKENS * FEATURES * HIDDEN);
+    report("the block", 4 * projection + attend + feed, shortest(|| block.forward(x, &attention))?);
+    report("multi-head attention", 4 * projection + attend, shortest(|| heads.forward(x, x, x, &attention))?);
+    report("feed-forward layer", feed, shortest(|| feed_forward.forward(x, &threads))?);
+    report("its first projection", feed / 2, shortest(|| up.forward(x, &threads))?);
+    let norm = norm()?;
+    println!("{:24} {:7.3} ms", "layer norm", shortest(|| norm.forward(x, &threads))?);
+    let hidden = numbers(TOKENS * HIDDEN, 5).iter().map(|x| 50.0 * x).collect::<Vec<f32>>();
+    for activation in [Activation::Gelu, Activation::GeluTanh, Activation::Silu, Activation::Relu] {
+        let apply = || {
+            let mut x = hidden.clone();
+            activation.apply(&mut x);
+            Ok(x)
+        };
+        let element = shortest(apply)? * 1e6 / hidden.len() as f64;
+        println!("{:24} {element:7.2} ns an element", format!("{activation:?}"));
+    }
+    Ok(())
+}

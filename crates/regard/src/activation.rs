@@ -1,0 +1,34 @@
+use regard_kernels::{gelu, gelu_tanh, relu, silu};
+
+/// What a feed-forward layer does to its hidden features, element by element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Activation {
+    /// max(x, 0): Vaswani et al. 2017, equation 2.
+    Relu,
+    /// x·Φ(x), with the normal distribution Φ (Hendrycks and Gimpel 2016): BERT.
+    Gelu,
+    /// GELU's tanh form: GPT-2, where it is called `gelu_new`.
+    GeluTanh,
+    /// x·σ(x), also called swish (Elfwing et al. 2017): Llama, in a gated layer (SwiGLU, Shazeer 2020).
+    Silu,
+}
+
+impl Activation {
+    /// x ← f(x) for all elements.
+    ///
+    /// ```
+    /// use regard::Activation;
+    /// let mut x = [-1.0, 0.0, 1.0];
+    /// Activation::Gelu.apply(&mut x);
+    /// assert!((x[0] + 0.1587).abs() < 1e-4 && x[1] == 0.0 && (x[2] - 0.8413).abs() < 1e-4);
+    /// ```
+    pub fn apply(self, x: &mut [f32]) {
+        match self {
+            Self::Relu => relu(x),
+            Self::Gelu => gelu(x),
+            Self::GeluTanh => gelu_tanh(x),
+            Self::Silu => silu(x),
+        }
+    }
+}

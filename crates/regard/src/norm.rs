@@ -1,0 +1,86 @@
+use regard_kernels::{Error as KernelError, MatMut, layer_norm, rms_norm};
+
+use crate::error::{Error, check_shape};
+use crate::view::zeros;
+use crate::{Sequences, Threads};
+
+/// Normalization of each token's features: layer norm or RMS norm.
+///
+/// ```
+/// use regard::{Norm, Sequences, Threads};
+/// let norm = Norm::layer(vec![1.0; 2], vec![0.5; 2], 0.0)?;
+/// let y = norm.forward(Sequences::new(&[1.0, 3.0, 12.0, 10.0], [1, 2, 2])?, &Threads::ONE)?;
+/// assert_eq!(y, [-0.5, 1.5, 1.5, -0.5]);
+/// # Ok::<(), regard::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Norm {
+    gamma: Vec<f32>,
+    /// Layer norm has it, RMS norm has not.
+    beta: Option<Vec<f32>>,
+    epsilon: f32,
+}
+
+impl Norm {
+    /// Layer norm (Ba, Kiros and Hinton 2016): (x − mean)/√(variance + ε) · γ + β, with γ and β \[features\].
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if γ and β differ in length, [`KernelError::Range`] if ε is negative or no number.
+    pub fn layer(gamma: Vec<f32>, beta: Vec<f32>, epsilon: f32) -> Result<Self, Error> {
+        check_shape("beta", &[beta.len()], &[gamma.len()], "as many as gamma")?;
+        Self::rms(gamma, epsilon).map(|norm| Self { beta: Some(beta), ..norm })
+    }
+
+    /// RMS norm (Zhang and Sennrich 2019): x/√(mean of x² + ε) · γ, with γ \[features\].
+    ///
+    /// # Errors
+    /// [`KernelError::Range`] if ε is negative or no number.
+    ///
+    /// ```
+    /// use regard::{Norm, Sequences, Threads};
+    /// let norm = Norm::rms(vec![1.0; 2], 0.0)?;
+    /// assert_eq!(norm.forward(Sequences::new(&[7.0, 1.0], [1, 1, 2])?, &Threads::ONE)?, [1.4, 0.2]);
+    /// # Ok::<(), regard::Error>(())
+    /// ```
+    pub fn rms(gamma: Vec<f32>, epsilon: f32) -> Result<Self, Error> {
+        if !(epsilon >= 0.0 && epsilon.is_finite()) {
+            return Err(KernelError::Range { name: "epsilon", value: epsilon, range: "0 or above" }.into());
+        }
+        Ok(Self { gamma, beta: None, epsilon })
+    }
+
+    /// The number of features.
+    pub fn features(&self) -> usize {
+        self.gamma.len()
+    }
+
+    /// y \[batch, tokens, features\] for x of the same shape, in parallel over blocks of tokens.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if x has another number of features.
+    pub fn forward(&self, x: Sequences<'_>, threads: &Threads) -> Result<Vec<f32>, Error> {
+        let [batch, n, features] = x.shape();
+        check_shape("the input", &[batch, n, features], &[batch, n, self.features()], "the norm's features")?;
+        let mut out = zeros("the output of the norm", &[batch, n, features])?;
+        out.copy_from_slice(x.data());
+        self.forward_in_place(&mut out, threads)?;
+        Ok(out)
+    }
+
+    /// [`forward`](Self::forward), in place.
+    pub(crate) fn forward_in_place(&self, x: &mut [f32], threads: &Threads) -> Result<(), Error> {
+        // Three passes over numbers in a cache: as long as some ten multiply-adds.
+        let work = x.len().saturating_mul(10);
+        threads.for_each_rows(x, self.features(), Threads::ROWS, work, |_| 0, |_, _, x| self.rows(x))
+    }
+
+    /// Whole rows, in place.
+    pub(crate) fn rows(&self, x: &mut [f32]) -> Result<(), Error> {
+        let x = MatMut::new(x, x.len().checked_div(self.features()).unwrap_or(0), self.features())?;
+        match &self.beta {
+            Some(beta) => layer_norm(x, &self.gamma, beta, self.epsilon)?,
+            None => rms_norm(x, &self.gamma, self.epsilon)?,
+        }
+        Ok(())
+    }
+}

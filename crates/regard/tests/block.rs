@@ -1,0 +1,531 @@
+//! Transformer blocks and their parts against plain `f64` loops, and the promises about threads, rows and errors.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use proptest::prelude::*;
+use regard::{
+    Activation, Attention, Decoder, DecoderBlock, Encoder, EncoderBlock, Error, FeedForward, Linear,
+    MultiHeadAttention, Norm, Pairing, Position, PositionTable, Rotary, Sequences, Threads,
+};
+
+/// Numbers between −1 and 1 that look random and are the same everywhere.
+fn numbers(len: usize, seed: u64) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 40) as f32 / (1 << 23) as f32 - 1.0
+    };
+    (0..len).map(|_| next()).collect()
+}
+
+/// Rows of `f64`.
+type Rows = Vec<Vec<f64>>;
+
+fn wide(x: &[f32], cols: usize) -> Rows {
+    x.chunks(cols).map(|row| row.iter().map(|x| f64::from(*x)).collect()).collect()
+}
+
+fn plus(x: &Rows, y: &Rows) -> Rows {
+    x.iter().zip(y).map(|(x, y)| x.iter().zip(y).map(|(x, y)| x + y).collect()).collect()
+}
+
+/// A linear layer's weights, small enough that sums stay around 1.
+#[derive(Clone)]
+struct Dense {
+    weight: Vec<f32>,
+    bias: Vec<f32>,
+    inputs: usize,
+    outputs: usize,
+}
+
+impl Dense {
+    fn new(inputs: usize, outputs: usize, seed: u64) -> Self {
+        let size = 1.5 / (inputs as f32).sqrt();
+        let weight = numbers(inputs * outputs, seed).iter().map(|w| w * size).collect();
+        Self { weight, bias: numbers(outputs, seed + 1000), inputs, outputs }
+    }
+
+    fn build(&self) -> Linear {
+        Linear::new(self.weight.clone(), self.inputs, self.outputs).unwrap().with_bias(self.bias.clone()).unwrap()
+    }
+
+    fn of(&self, x: &Rows) -> Rows {
+        let element = |row: &[f64], c: usize| {
+            let sum: f64 = row.iter().enumerate().map(|(t, x)| x * f64::from(self.weight[t * self.outputs + c])).sum();
+            sum + f64::from(self.bias[c])
+        };
+        x.iter().map(|row| (0..self.outputs).map(|c| element(row, c)).collect()).collect()
+    }
+}
+
+#[derive(Clone)]
+struct Normed {
+    gamma: Vec<f32>,
+    beta: Option<Vec<f32>>,
+}
+
+impl Normed {
+    const EPSILON: f32 = 1e-5;
+
+    fn new(d: usize, rms: bool, seed: u64) -> Self {
+        Self { gamma: numbers(d, seed), beta: (!rms).then(|| numbers(d, seed + 1)) }
+    }
+
+    fn build(&self) -> Norm {
+        match &self.beta {
+            Some(beta) => Norm::layer(self.gamma.clone(), beta.clone(), Self::EPSILON).unwrap(),
+            None => Norm::rms(self.gamma.clone(), Self::EPSILON).unwrap(),
+        }
+    }
+
+    fn of(&self, x: &Rows) -> Rows {
+        let row = |x: &Vec<f64>| {
+            let d = x.len() as f64;
+            let mean = if self.beta.is_some() { x.iter().sum::<f64>() / d } else { 0.0 };
+            let variance = x.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / d;
+            let factor = 1.0 / (variance + f64::from(Self::EPSILON)).sqrt();
+            let beta = |c: usize| self.beta.as_ref().map_or(0.0, |beta| f64::from(beta[c]));
+            x.iter().enumerate().map(|(c, x)| (x - mean) * factor * f64::from(self.gamma[c]) + beta(c)).collect()
+        };
+        x.iter().map(row).collect()
+    }
+}
+
+/// Attention with its projections; rotary where it has a pairing.
+struct Heads {
+    heads: usize,
+    kv_heads: usize,
+    head_dim: usize,
+    projections: [Dense; 4],
+    pairing: Option<Pairing>,
+}
+
+impl Heads {
+    fn new(d: usize, memory: usize, [heads, kv_heads, head_dim]: [usize; 3], seed: u64) -> Self {
+        let (q, kv) = (heads * head_dim, kv_heads * head_dim);
+        let shapes = [(d, q), (memory, kv), (memory, kv), (q, d)];
+        let mut seed = seed;
+        let projections = shapes.map(|(inputs, outputs)| {
+            seed += 1;
+            Dense::new(inputs, outputs, seed)
+        });
+        Self { heads, kv_heads, head_dim, projections, pairing: None }
+    }
+
+    fn build(&self) -> MultiHeadAttention {
+        let [q, k, v, o] = self.projections.each_ref().map(Dense::build);
+        let layer = MultiHeadAttention::new(self.heads, q, k, v, o).unwrap();
+        match self.pairing {
+            Some(pairing) => layer.with_rotary(Rotary::new(self.head_dim, 64, 100.0, pairing).unwrap()).unwrap(),
+            None => layer,
+        }
+    }
+
+    /// Each head's part of the rows of one sequence, turned by the row's number.
+    fn turned(&self, x: Rows) -> Rows {
+        let Some(pairing) = self.pairing else { return x };
+        let (d, mut turned) = (self.head_dim, x.clone());
+        for (t, (from, to)) in x.iter().zip(&mut turned).enumerate() {
+            for (from, to) in from.chunks(d).zip(to.chunks_mut(d)) {
+                for i in 0..d / 2 {
+                    let (a, b) = if pairing == Pairing::HalfSplit { (i, i + d / 2) } else { (2 * i, 2 * i + 1) };
+                    let (sin, cos) = (t as f64 / 100_f64.powf(2.0 * i as f64 / d as f64)).sin_cos();
+                    (to[a], to[b]) = (from[a] * cos - from[b] * sin, from[b] * cos + from[a] * sin);
+                }
+            }
+        }
+        turned
+    }
+
+    fn of(&self, query: &Rows, key: &Rows, causal: bool) -> Rows {
+        let [q, k, v] = [(0, query), (1, key), (2, key)].map(|(i, x)| self.projections[i].of(x));
+        let (q, k, d) = (self.turned(q), self.turned(k), self.head_dim);
+        let part = |x: &[f64], head: usize| x[head * d..][..d].to_vec();
+        let row = |i: usize| -> Vec<f64> {
+            let head = |h: usize| -> Vec<f64> {
+                let kv = h / (self.heads / self.kv_heads);
+                let seen = if causal { i + 1 } else { key.len() };
+                let score = |j: usize| -> f64 {
+                    let dot: f64 = part(&q[i], h).iter().zip(part(&k[j], kv)).map(|(q, k)| q * k).sum();
+                    (dot / (d as f64).sqrt()).exp()
+                };
+                let sum: f64 = (0..seen).map(score).sum();
+                (0..d).map(|c| (0..seen).map(|j| score(j) / sum * part(&v[j], kv)[c]).sum()).collect()
+            };
+            (0..self.heads).flat_map(head).collect()
+        };
+        self.projections[3].of(&(0..query.len()).map(row).collect())
+    }
+}
+
+fn activation_of(activation: Activation, x: f64) -> f64 {
+    match activation {
+        Activation::Relu => x.max(0.0),
+        Activation::GeluTanh => {
+            0.5 * x * (1.0 + ((2.0 / core::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x)).tanh())
+        }
+        Activation::Silu => x / (1.0 + (-x).exp()),
+        _ => 0.5 * x * (1.0 + erf(x * core::f64::consts::FRAC_1_SQRT_2)),
+    }
+}
+
+/// By its power series, which converges fast for what is small.
+fn erf(x: f64) -> f64 {
+    let (mut term, mut sum) = (x, x);
+    for n in 1..200 {
+        term *= -x * x / f64::from(n);
+        sum += term / f64::from(2 * n + 1);
+    }
+    sum * core::f64::consts::FRAC_2_SQRT_PI
+}
+
+struct Feed {
+    gate: Option<Dense>,
+    up: Dense,
+    down: Dense,
+    activation: Activation,
+}
+
+impl Feed {
+    fn new(d: usize, hidden: usize, activation: Activation, gated: bool, seed: u64) -> Self {
+        let gate = gated.then(|| Dense::new(d, hidden, seed + 2));
+        Self { gate, up: Dense::new(d, hidden, seed), down: Dense::new(hidden, d, seed + 1), activation }
+    }
+
+    fn build(&self) -> FeedForward {
+        let (up, down) = (self.up.build(), self.down.build());
+        match &self.gate {
+            Some(gate) => FeedForward::gated(gate.build(), self.activation, up, down).unwrap(),
+            None => FeedForward::new(up, self.activation, down).unwrap(),
+        }
+    }
+
+    fn of(&self, x: &Rows) -> Rows {
+        let activate = |x: Rows| -> Rows {
+            x.into_iter().map(|x| x.into_iter().map(|x| activation_of(self.activation, x)).collect()).collect()
+        };
+        let up = self.up.of(x);
+        let Some(gate) = &self.gate else { return self.down.of(&activate(up)) };
+        let gate = activate(gate.of(x));
+        let hidden = gate.iter().zip(&up).map(|(g, u)| g.iter().zip(u).map(|(g, u)| g * u).collect()).collect();
+        self.down.of(&hidden)
+    }
+}
+
+/// x + f(norm(x)) or norm(x + f(x)).
+fn sublayer(x: &Rows, norm: &Normed, after: bool, f: impl Fn(&Rows) -> Rows) -> Rows {
+    if after { norm.of(&plus(x, &f(x))) } else { plus(x, &f(&norm.of(x))) }
+}
+
+/// Sums of at most some hundred terms around 1, a few of them one behind the other: within 1e-5 of the largest element.
+#[track_caller]
+fn assert_close(found: &[f32], expected: &Rows) {
+    let expected = expected.concat();
+    assert_eq!(found.len(), expected.len());
+    let largest = expected.iter().fold(1.0_f64, |m, x| m.max(x.abs()));
+    for (i, (f, e)) in found.iter().zip(&expected).enumerate() {
+        assert!((f64::from(*f) - e).abs() <= 1e-5 * largest, "element {i} is {f}, not {e}");
+    }
+}
+
+fn activation() -> impl Strategy<Value = Activation> {
+    prop::sample::select(vec![Activation::Relu, Activation::Gelu, Activation::GeluTanh, Activation::Silu])
+}
+
+fn pairing() -> impl Strategy<Value = Option<Pairing>> {
+    prop::sample::select(vec![None, Some(Pairing::HalfSplit), Some(Pairing::Interleaved)])
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn an_encoder_block_is_its_formula(
+        (kv_heads, group, pairs, d) in (1_usize..3, 1_usize..3, 1_usize..5, 1_usize..24),
+        (n, hidden) in (1_usize..12, 1_usize..40),
+        (after, gated, rms, causal) in any::<(bool, bool, bool, bool)>(),
+        activation in activation(),
+        pairing in pairing(),
+    ) {
+        let mut heads = Heads::new(d, d, [kv_heads * group, kv_heads, 2 * pairs], 10);
+        heads.pairing = pairing;
+        let feed = Feed::new(d, hidden, activation, gated, 20);
+        let norms = [Normed::new(d, rms, 30), Normed::new(d, rms, 40)];
+        let [first, second] = norms.each_ref().map(Normed::build);
+        let block = if after {
+            EncoderBlock::post_norm(heads.build(), first, feed.build(), second).unwrap()
+        } else {
+            EncoderBlock::pre_norm(first, heads.build(), second, feed.build()).unwrap()
+        };
+        let x = numbers(2 * n * d, 1);
+        let attention = if causal { Attention::new().causal(Position::TopLeft) } else { Attention::new() };
+        let (found, weights) = block.forward_with_weights(Sequences::new(&x, [2, n, d]).unwrap(), &attention).unwrap();
+        prop_assert_eq!(weights.len(), 2 * kv_heads * group * n * n);
+        prop_assert!(weights.chunks(n).all(|row| (row.iter().sum::<f32>() - 1.0).abs() < 1e-5));
+        for (x, found) in x.chunks(n * d).zip(found.chunks(n * d)) {
+            let h = sublayer(&wide(x, d), &norms[0], after, |x| heads.of(x, x, causal));
+            assert_close(found, &sublayer(&h, &norms[1], after, |x| feed.of(x)));
+        }
+    }
+
+    #[test]
+    fn a_decoder_block_is_its_formula(
+        (kv_heads, group, head_dim, d, memory) in (1_usize..3, 1_usize..3, 1_usize..6, 1_usize..24, 1_usize..20),
+        (n, n_k, hidden) in (1_usize..9, 1_usize..9, 1_usize..30),
+        (after, rms) in any::<(bool, bool)>(),
+    ) {
+        let sizes = [kv_heads * group, kv_heads, head_dim];
+        let (own, cross) = (Heads::new(d, d, sizes, 10), Heads::new(d, memory, sizes, 50));
+        let feed = Feed::new(d, hidden, Activation::Relu, false, 20);
+        let norms = [Normed::new(d, rms, 30), Normed::new(d, rms, 40), Normed::new(d, rms, 60)];
+        let [first, second, third] = norms.each_ref().map(Normed::build);
+        let block = if after {
+            DecoderBlock::post_norm(own.build(), first, cross.build(), second, feed.build(), third).unwrap()
+        } else {
+            DecoderBlock::pre_norm(first, own.build(), second, cross.build(), third, feed.build()).unwrap()
+        };
+        let (x, keys) = (numbers(n * d, 1), numbers(n_k * memory, 2));
+        let (x_view, keys_view) = (Sequences::new(&x, [1, n, d]).unwrap(), Sequences::new(&keys, [1, n_k, memory]).unwrap());
+        let causal = Attention::new().causal(Position::TopLeft);
+        let found = block.forward(x_view, keys_view, &causal, &Attention::new()).unwrap();
+        let h = sublayer(&wide(&x, d), &norms[0], after, |x| own.of(x, x, true));
+        let h = sublayer(&h, &norms[1], after, |x| cross.of(x, &wide(&keys, memory), false));
+        assert_close(&found, &sublayer(&h, &norms[2], after, |x| feed.of(x)));
+
+        let norm = Normed::new(d, rms, 70);
+        let stack = Decoder::new(vec![block.clone()], Some(norm.build())).unwrap();
+        let stacked = stack.forward(x_view, keys_view, &causal, &Attention::new()).unwrap();
+        let found = Sequences::new(&found, [1, n, d]).unwrap();
+        prop_assert_eq!(stacked, norm.build().forward(found, &Threads::ONE).unwrap());
+    }
+
+    #[test]
+    fn feed_forward_layers_are_their_formulas(
+        (n, d, hidden) in (0_usize..30, 1_usize..40, 0_usize..60),
+        activation in activation(),
+        gated: bool,
+    ) {
+        let feed = Feed::new(d, hidden, activation, gated, 7);
+        let x = numbers(n * d, 3);
+        let found = feed.build().forward(Sequences::new(&x, [1, n, d]).unwrap(), &Threads::ONE).unwrap();
+        assert_close(&found, &feed.of(&wide(&x, d)));
+    }
+}
+
+/// Pre-norm blocks of a size that all threads take part in.
+fn large_encoder(d: usize) -> Encoder {
+    let block = |seed: u64| {
+        let mut heads = Heads::new(d, d, [4, 2, d / 4], seed);
+        heads.pairing = Some(Pairing::HalfSplit);
+        let feed = Feed::new(d, 3 * d, Activation::Silu, true, seed + 10);
+        let norm = |seed| Normed::new(d, true, seed).build();
+        EncoderBlock::pre_norm(norm(seed + 20), heads.build(), norm(seed + 21), feed.build()).unwrap()
+    };
+    Encoder::new(vec![block(100), block(200)], Some(Normed::new(d, true, 300).build())).unwrap()
+}
+
+fn bits(x: &[f32]) -> Vec<u32> {
+    x.iter().map(|x| x.to_bits()).collect()
+}
+
+#[test]
+fn neither_threads_nor_other_entries_nor_later_tokens_show_in_the_bits() {
+    let (d, n) = (96, 61);
+    let encoder = large_encoder(d);
+    let x = numbers(3 * n * d, 5);
+    let run = |x: &[f32], shape: [usize; 3], threads: Threads| {
+        let attention = Attention::new().causal(Position::TopLeft).threads(threads);
+        bits(&encoder.forward(Sequences::new(x, shape).unwrap(), &attention).unwrap())
+    };
+    let all = run(&x, [3, n, d], Threads::ONE);
+    for threads in [2, 3, 8] {
+        assert!(run(&x, [3, n, d], Threads::new(threads).unwrap()) == all, "{threads} threads");
+    }
+    for (x, all) in x.chunks(n * d).zip(all.chunks(n * d)) {
+        assert!(run(x, [1, n, d], Threads::ONE) == all, "one entry alone");
+        for first in [1, 7, 40] {
+            assert!(run(&x[..first * d], [1, first, d], Threads::ONE) == all[..first * d], "the first {first} tokens");
+        }
+    }
+}
+
+#[test]
+fn positions_are_added_by_place() {
+    let table = PositionTable::sinusoidal(20, 6).unwrap();
+    let mut x = vec![0.0; 2 * 3 * 6];
+    table.add(&mut x, [2, 3, 6], 4).unwrap();
+    for (row, x) in x.chunks(6).enumerate() {
+        let t = (4 + row % 3) as f64;
+        for (i, x) in x.iter().enumerate() {
+            let angle = t / 10_000_f64.powf((i / 2 * 2) as f64 / 6.0);
+            let expected = if i % 2 == 0 { angle.sin() } else { angle.cos() };
+            assert!((f64::from(*x) - expected).abs() < 6e-8, "feature {i} of position {t}");
+        }
+    }
+    let learned = PositionTable::learned(numbers(20 * 6, 8), 20, 6).unwrap();
+    let mut x = vec![0.0; 20 * 6];
+    learned.add(&mut x, [1, 20, 6], 0).unwrap();
+    assert_eq!(x, numbers(20 * 6, 8));
+    learned.add(&mut [], [5, 0, 6], 20).unwrap();
+}
+
+#[test]
+fn rotated_dot_products_depend_on_the_distance_alone() {
+    let (heads, d) = (3, 10);
+    for pairing in [Pairing::Interleaved, Pairing::HalfSplit] {
+        let rotary = Rotary::new(8, 64, 10_000.0, pairing).unwrap(); // two features of each head stay
+        let (q, k) = (numbers(heads * d, 1), numbers(heads * d, 2));
+        let dots = |at_q: usize, at_k: usize| -> Vec<f64> {
+            let (mut q, mut k) = (q.clone(), k.clone());
+            rotary.rotate(&mut q, [1, 1, heads, d], at_q).unwrap();
+            rotary.rotate(&mut k, [1, 1, heads, d], at_k).unwrap();
+            let dot = |(q, k): (&[f32], &[f32])| q.iter().zip(k).map(|(q, k)| f64::from(*q) * f64::from(*k)).sum();
+            q.chunks(d).zip(k.chunks(d)).map(dot).collect()
+        };
+        for (a, b) in dots(7, 3).iter().zip(dots(60, 56)) {
+            assert!((a - b).abs() < 1e-5, "{a} is not {b}");
+        }
+        assert!(dots(7, 3).iter().zip(dots(7, 4)).any(|(a, b)| (a - b).abs() > 1e-2));
+        // Several tokens at once, in two entries, are turned as each alone.
+        let x = numbers(2 * 4 * heads * d, 9);
+        let mut together = x.clone();
+        rotary.rotate(&mut together, [2, 4, heads, d], 5).unwrap();
+        for (row, (alone, together)) in x.chunks(heads * d).zip(together.chunks(heads * d)).enumerate() {
+            let mut alone = alone.to_vec();
+            rotary.rotate(&mut alone, [1, 1, heads, d], 5 + row % 4).unwrap();
+            assert_eq!(bits(&alone), bits(together));
+            assert_eq!(alone[8..10], x[row * heads * d..][8..10]);
+        }
+    }
+}
+
+#[test]
+fn errors_name_the_part_and_both_shapes() {
+    let message = |result: Result<EncoderBlock, Error>| result.unwrap_err().to_string();
+    let (d, norm) = (4, |d| Normed::new(d, false, 1).build());
+    let heads = |d, memory| Heads::new(d, memory, [2, 1, 2], 1).build();
+    let feed = |d| Feed::new(d, 8, Activation::Gelu, false, 1).build();
+    assert_eq!(
+        message(EncoderBlock::pre_norm(norm(d), heads(5, 5), norm(d), feed(d))),
+        "the self-attention's query inputs and outputs has the shape [5, 5], but [4, 4] is needed (the block's features)"
+    );
+    assert_eq!(
+        message(EncoderBlock::post_norm(heads(d, 6), norm(d), feed(d), norm(d))),
+        "the self-attention's key and value inputs has the shape [6, 6], but [4, 4] is needed (the block's features)"
+    );
+    assert_eq!(
+        message(EncoderBlock::post_norm(heads(d, d), norm(d), feed(3), norm(d))),
+        "the feed-forward layer's inputs and outputs has the shape [3, 3], but [4, 4] is needed (the block's features)"
+    );
+    assert_eq!(
+        message(EncoderBlock::post_norm(heads(d, d), norm(d), feed(d), norm(3))),
+        "the feed-forward norm has the shape [3], but [4] is needed (the block's features)"
+    );
+    let block = EncoderBlock::post_norm(heads(d, d), norm(d), feed(d), norm(d)).unwrap();
+    assert_eq!(
+        Encoder::new(vec![block.clone()], Some(norm(3))).unwrap_err().to_string(),
+        "a block's features has the shape [4], but [3] is needed (the same in the whole stack)"
+    );
+    let x = [0.0; 10];
+    assert_eq!(
+        block.forward(Sequences::new(&x, [1, 2, 5]).unwrap(), &Attention::new()).unwrap_err().to_string(),
+        "the input has the shape [1, 2, 5], but [1, 2, 4] is needed (the block's features)"
+    );
+    let own = |norms: [usize; 3]| {
+        let [a, b, c] = norms.map(norm);
+        DecoderBlock::pre_norm(a, heads(d, d), b, heads(d, 7), c, feed(d))
+    };
+    assert_eq!(
+        own([4, 5, 4]).unwrap_err().to_string(),
+        "the cross-attention's norm has the shape [5], but [4] is needed (the block's features)"
+    );
+    let (x, memory) = ([0.0; 8], [0.0; 6]);
+    let (x, memory) = (Sequences::new(&x, [1, 2, 4]).unwrap(), Sequences::new(&memory, [1, 1, 6]).unwrap());
+    let (block, all) = (own([4; 3]).unwrap(), Attention::new());
+    assert_eq!(
+        block.forward(x, memory, &all, &all).unwrap_err().to_string(),
+        "the input has the shape [1, 1, 6], but [1, 1, 7] is needed (the layer's inputs)"
+    );
+}
+
+#[test]
+fn parts_refuse_what_does_not_fit() {
+    let linear = |inputs, outputs| Linear::new(vec![0.0; inputs * outputs], inputs, outputs).unwrap();
+    assert_eq!(
+        FeedForward::new(linear(4, 8), Activation::Relu, linear(7, 4)).unwrap_err().to_string(),
+        "the down projection's inputs has the shape [7], but [8] is needed (the up projection's outputs)"
+    );
+    assert_eq!(
+        FeedForward::gated(linear(4, 7), Activation::Relu, linear(4, 8), linear(8, 4)).unwrap_err().to_string(),
+        "the gate projection has the shape [4, 7], but [4, 8] is needed (that of the up projection)"
+    );
+    assert_eq!(
+        Norm::layer(vec![1.0; 3], vec![1.0; 2], 0.0).unwrap_err().to_string(),
+        "beta has the shape [2], but [3] is needed (as many as gamma)"
+    );
+    for epsilon in [-1e-6, f32::NAN, f32::INFINITY] {
+        assert!(Norm::rms(vec![1.0; 3], epsilon).unwrap_err().to_string().starts_with("epsilon is "));
+    }
+    let x = [0.0; 8];
+    let x = Sequences::new(&x, [1, 2, 4]).unwrap();
+    let norm = Norm::rms(vec![1.0; 3], 0.0).unwrap();
+    assert_eq!(
+        norm.forward(x, &Threads::ONE).unwrap_err().to_string(),
+        "the input has the shape [1, 2, 4], but [1, 2, 3] is needed (the norm's features)"
+    );
+    assert_eq!(
+        Linear::from_transposed([0.0; 5], 2, 3).unwrap_err().to_string(),
+        "the weight has 5 elements, which do not fill the shape [3, 2]"
+    );
+
+    let table = PositionTable::sinusoidal(4, 2).unwrap();
+    let mut x = [1.0; 6];
+    assert_eq!(table.add(&mut x, [1, 3, 2], 2).unwrap_err().to_string(), "5 positions are needed, but there are 4");
+    assert!(matches!(table.add(&mut x, [1, 3, 2], usize::MAX), Err(Error::Positions { .. })));
+    assert!(matches!(table.add(&mut x, [1, 2, 3], 0), Err(Error::Shape { .. })));
+    assert!(matches!(table.add(&mut x, [1, 1, 2], 0), Err(Error::Elements { .. })));
+    assert!(matches!(PositionTable::sinusoidal(usize::MAX, 2), Err(Error::Memory { .. })));
+
+    assert!(matches!(Rotary::new(3, 4, 1e4, Pairing::HalfSplit), Err(Error::Shape { .. })));
+    assert!(matches!(Rotary::new(2, usize::MAX, 1e4, Pairing::HalfSplit), Err(Error::Memory { .. })));
+    let rotary = Rotary::new(4, 4, 1e4, Pairing::HalfSplit).unwrap();
+    assert_eq!(
+        rotary.rotate(&mut x, [1, 3, 1, 2], 0).unwrap_err().to_string(),
+        "rotary features has the shape [4], but [2] is needed (at most head_dim)"
+    );
+    let mut x8 = [1.0; 8];
+    assert!(matches!(rotary.rotate(&mut x8, [1, 2, 1, 4], 3), Err(Error::Positions { needed: 5, table: 4 })));
+    assert_eq!((x, x8), ([1.0; 6], [1.0; 8]), "left as they were");
+    // A layer whose sequence is longer than its angles.
+    let layer = Heads::new(4, 4, [1, 1, 4], 1).build().with_rotary(rotary.clone()).unwrap();
+    let long = numbers(5 * 4, 1);
+    let long = Sequences::new(&long, [1, 5, 4]).unwrap();
+    assert!(matches!(layer.forward(long, long, long, &Attention::new()), Err(Error::Positions { .. })));
+    assert!(Heads::new(4, 4, [2, 2, 2], 1).build().with_rotary(rotary).is_err(), "more features than a head has");
+}
+
+#[test]
+fn empty_sequences_and_sizes_larger_than_memory_are_no_panics() {
+    let d = 4;
+    let encoder = large_encoder(8);
+    let none: [f32; 0] = [];
+    for shape in [[0, 3, 8], [2, 0, 8], [0, 0, 8]] {
+        let x = Sequences::new(&none, shape).unwrap();
+        assert_eq!(encoder.forward(x, &Attention::new()).unwrap(), none);
+        assert_eq!(encoder.blocks()[0].forward_with_weights(x, &Attention::new()).unwrap(), (vec![], vec![]));
+    }
+    // Rows of nothing, as many as a number can say.
+    for many in [1 << 40, usize::MAX] {
+        let x = Sequences::new(&none, [1, many, 0]).unwrap();
+        assert_eq!(Norm::rms(vec![], 0.0).unwrap().forward(x, &Threads::ONE).unwrap(), none);
+        let weightless = |outputs| Linear::new(vec![], 0, outputs).unwrap();
+        let layer =
+            FeedForward::new(weightless(d), Activation::Relu, Linear::new(vec![0.0; 4], d, 1).unwrap()).unwrap();
+        assert!(matches!(layer.forward(x, &Threads::ONE), Err(Error::Memory { .. })));
+        let output = Linear::new(vec![0.0; 8], d, 2).unwrap();
+        let heads = MultiHeadAttention::new(2, weightless(d), weightless(d), weightless(d), output).unwrap();
+        assert!(matches!(heads.forward(x, x, x, &Attention::new()), Err(Error::Memory { .. })));
+    }
+}
