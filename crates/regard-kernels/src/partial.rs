@@ -45,7 +45,7 @@ pub struct Partial<'a> {
 /// Keys that [`Attention::forward`](crate::Attention::forward) computes as one [`Partial`].
 pub const CHUNK_KEYS: usize = 4096;
 
-impl<'a> Partial<'a> {
+impl Partial<'_> {
     /// Adds the keys of `other`, which is of the same queries and of none of these keys.
     ///
     /// # Errors
@@ -128,7 +128,9 @@ fn merge_row<S: Simd>(
         return;
     }
     if *sum == 0.0 {
-        out.copy_from_slice(other);
+        for (x, y) in out.iter_mut().zip(other) {
+            *x = *y;
+        }
         (*max, *sum) = (other_max, other_sum);
         return;
     }

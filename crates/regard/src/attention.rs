@@ -401,8 +401,10 @@ fn run<T: Element>(
     Ok(())
 }
 
-/// The slopes of ALiBi for so many heads: 2^(−8h/n) for h = 1 … n where n is a power of two; else those of the power of two
-/// below n, and every other one of that above for the rest (Press et al. 2022, and the code that came with it).
+/// The slopes of ALiBi for so many heads (Press et al. 2022, and the code that came with it).
+///
+/// 2^(−8h/n) for h = 1 … n where n is a power of two; else those of the power of two below n, and every other one of that above
+/// for the rest.
 ///
 /// ```
 /// assert_eq!(regard::alibi_slopes(2), [0.0625, 0.00390625]);

@@ -131,7 +131,7 @@ impl Case {
         self.compare(&inputs, &d_out, &query, |x| &mut x.q);
         self.compare(&inputs, &d_out, &key, |x| &mut x.k);
         self.compare(&inputs, &d_out, &value, |x| &mut x.v);
-        self.compare(&inputs, &d_out, &[scale], |x| std::slice::from_mut(&mut x.scale));
+        self.compare(&inputs, &d_out, &[scale], |x| core::slice::from_mut(&mut x.scale));
         assert_eq!(d_bias.is_some(), self.bias.is_some());
         self.compare(&inputs, &d_out, &d_bias.unwrap_or_default(), |x| &mut x.bias);
     }

@@ -13,8 +13,8 @@ mod image {
     use regard_kernels::{
         Attention, Error, Mask, Mat, MatMut, Packed, Pairing, Position, Stage, Temperature, Tier, Window, add, add_row,
         attention_scratch_len, cosine_similarity, dot, exp, fixed, gelu, gelu_tanh, int8, layer_norm, matmul,
-        matmul_packed, matmul_packed_add, matmul_transposed, multiply, multiply_add_rounds, norm, packed_len, relu,
-        rms_norm, rotate, silu, softmax, softmax_with_log_sum_exp,
+        matmul_packed, matmul_packed_add, matmul_transposed, merge, multiply, multiply_add_rounds, norm, packed_len,
+        relu, rms_norm, rotate, silu, softmax, softmax_with_log_sum_exp,
     };
 
     #[expect(unsafe_code, reason = "a declaration that nothing defines")]
@@ -32,7 +32,7 @@ mod image {
 
     #[entry]
     fn main() -> ! {
-        let done = black_box([vectors, matrices, packed, block, views, attention, fixed_shapes, int8_attention])
+        let done = black_box([vectors, matrices, packed, block, views, attention, fixed_shapes, int8_attention, parts])
             .map(|kernels| kernels().is_ok());
         exit(i32::from(!done.iter().all(|done| *done)))
     }
@@ -134,6 +134,30 @@ mod image {
             attention.scores(stage, q, k, MatMut::new(&mut out, n_q, n_k)?, &mut scratch)?;
         }
         black_box((out, log_sum_exp));
+        Ok(())
+    }
+
+    fn parts() -> Result<(), Error> {
+        let (q, k, v) = black_box(([1.0; 8], [1.0; 12], [1.0; 18]));
+        let (mut out, mut other, mut scratch) = black_box(([0.0; 6], [0.0; 6], [0.0; SCRATCH]));
+        let (mut state, mut other_state) = black_box(([0.0; 4], [0.0; 4]));
+        let [n_q, n_k, d_k, d_v, split] = black_box([2, 6, 2, 3, 4]);
+        let (q, k, v) = (Mat::new(&q, n_q, d_k)?, Mat::new(&k, n_k, d_k)?, Mat::new(&v, n_k, d_v)?);
+        let attention = black_box(Attention::new().sink(0.5));
+        let alibi = Mask::NONE.alibi(black_box(Position::BottomRight), black_box(0.5));
+        let first = attention.mask(alibi.keys(0, split));
+        let mut part = first.partial(d_k, MatMut::new(&mut out, n_q, d_v)?, some_mut(&mut state))?;
+        first.forward_partial(q, k, v, &mut part, &mut scratch)?;
+        let second = attention.mask(alibi.columns(split, n_k - split, n_q, n_k));
+        let mut rest = second.partial(d_k, MatMut::new(&mut other, n_q, d_v)?, some_mut(&mut other_state))?;
+        let (k, v) = (k.rows_from(split, n_k), v.rows_from(split, n_k));
+        second.forward_partial(q, k, v, &mut rest, &mut scratch)?;
+        part.merge(&rest)?;
+        let mut log_sum_exp = black_box([0.0; 2]);
+        part.finish(Some(some_mut(&mut log_sum_exp)))?;
+        let (out, other) = (MatMut::new(&mut out, n_q, d_v)?, Mat::new(&other, n_q, d_v)?);
+        merge(out, some_mut(&mut log_sum_exp), other, some(&other_state[..2]))?;
+        black_box(log_sum_exp);
         Ok(())
     }
 
