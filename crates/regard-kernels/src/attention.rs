@@ -229,28 +229,48 @@ impl<'a> Attention<'a> {
         if let Some(l) = &log_sum_exp {
             check_len("the log-sum-exp", l.len(), q.rows())?;
         }
-        let mut parts = Parts::of(scratch, q.rows(), k.shape(), v.cols())?;
-        if let Some(factor) = self.folded(q.cols())
-            && Small::fits(k.rows(), v.cols())
-            && !Bounds::new(&self.mask, q.rows(), k.rows()).may_hide(0, q.rows(), &(0..k.rows()))
-        {
-            let (temperature, panel) = (self.temperature, parts.panels);
-            dispatch(Small { q, k, v, out, factor, temperature, panel, log_sum_exp });
+        let parts = Parts::of(scratch, q.rows(), k.shape(), v.cols())?;
+        if k.rows() > CHUNK_KEYS || self.sink.is_some() {
+            return self.forward_chunks(q, k, v, out, parts, log_sum_exp);
+        }
+        let Parts { tile, panels, values, stats, .. } = parts;
+        let folded = self.folded(q.cols());
+        let (steps, factor) = match folded {
+            Some(factor) => (Steps::default(), factor),
+            None => (Steps::new(self.scale_for(q.cols()), self.softcap), self.temperature.factor()),
+        };
+        let bounds = Bounds::new(&self.mask, q.rows(), k.rows());
+        if folded.is_some() && Small::fits(k.rows(), v.cols()) && !bounds.may_hide(0, q.rows(), &(0..k.rows())) {
+            dispatch(Small { q, k, v, out, factor, temperature: self.temperature, panel: panels, log_sum_exp });
             return Ok(());
         }
-        let (max, sum) = take(&mut parts.stats).split_at_mut_checked(q.rows()).unwrap_or_default();
-        let (softmax, sink) = (self.softmax(q.cols(), max, sum), self.sink);
-        let mut all = Partial { out, softmax, sink };
-        let whole = k.rows() <= CHUNK_KEYS && sink.is_none();
-        self.chunk(q, k, v, 0, whole, &mut parts, &mut all);
-        if !whole {
-            self.add_chunks(q, k, v, &mut parts, &mut all);
-            return all.finish(log_sum_exp);
-        }
+        let (max, sum) = stats.split_at_mut_checked(q.rows()).unwrap_or_default();
+        let prepare = self.temperature.preparation();
+        let softmax = Softmax { temperature: self.temperature, factor, prepare, max, sum };
+        let scores = Scores { q, k, steps, bounds, panels, tile };
+        let values = Values { v, packed: values, keys: 0..0, finite: None };
+        let mut fused = Fused { scores, values, out, softmax, whole: true };
+        fuse(&mut fused);
         if let Some(out) = log_sum_exp {
-            all.softmax.log_sum_exp(out);
+            fused.softmax.log_sum_exp(out);
         }
         Ok(())
+    }
+
+    /// [`forward`](Self::forward) by parts: where there are many keys, or a sink, which is no key of any part.
+    #[inline(never)]
+    fn forward_chunks(
+        &self,
+        q: Mat<'_>,
+        k: Mat<'_>,
+        v: Mat<'_>,
+        out: MatMut<'_>,
+        mut parts: Parts<'_>,
+        log_sum_exp: Option<&mut [f32]>,
+    ) -> Result<(), Error> {
+        let mut all = self.partial(q.cols(), out, take(&mut parts.stats))?;
+        self.add_chunks(q, k, v, &mut parts, &mut all);
+        all.finish(log_sum_exp)
     }
 
     /// A [`Partial`] of queries with `d_k` elements, whose output \[n_q, d_v\] is in `out`, and two numbers a query in `state`
@@ -281,48 +301,37 @@ impl<'a> Attention<'a> {
         let Softmax { max, sum, .. } = &mut part.softmax;
         part.softmax = self.softmax(q.cols(), take(max), take(sum));
         part.sink = self.sink;
-        self.chunk(q, k, v, 0, false, &mut parts, part);
         self.add_chunks(q, k, v, &mut parts, part);
         Ok(())
     }
 
-    /// What [`CHUNK_KEYS`] keys from `start` on come to, of those that the mask shows; if they are the `whole`, the output.
-    #[inline]
-    #[expect(clippy::too_many_arguments, reason = "three tensors")]
-    fn chunk(
-        &self,
-        q: Mat<'_>,
-        k: Mat<'_>,
-        v: Mat<'_>,
-        start: usize,
-        whole: bool,
-        parts: &mut Parts<'_>,
-        part: &mut Partial<'_>,
-    ) {
+    /// What all keys that the mask shows come to, [`CHUNK_KEYS`] at a time, merged in their order.
+    fn add_chunks(&self, q: Mat<'_>, k: Mat<'_>, v: Mat<'_>, parts: &mut Parts<'_>, part: &mut Partial<'_>) {
+        self.chunk(q, k, v, 0, parts, part);
+        let (stats, out) = take(&mut parts.chunk).split_at_mut_checked(2 * q.rows()).unwrap_or_default();
+        let mut start = CHUNK_KEYS;
+        while start < k.rows() {
+            let (max, sum) = stats.split_at_mut_checked(q.rows()).unwrap_or_default();
+            let Ok(out) = MatMut::new(out, q.rows(), v.cols()) else { return };
+            let mut next = Partial { out, softmax: self.softmax(q.cols(), max, sum), sink: None };
+            self.chunk(q, k, v, start, parts, &mut next);
+            part.add(&next);
+            start += CHUNK_KEYS;
+        }
+    }
+
+    /// What the chunk of keys from `start` on comes to.
+    fn chunk(&self, q: Mat<'_>, k: Mat<'_>, v: Mat<'_>, start: usize, parts: &mut Parts<'_>, part: &mut Partial<'_>) {
         let steps = match self.folded(q.cols()) {
             Some(_) => Steps::default(),
             None => Steps::new(self.scale_for(q.cols()), self.softcap),
         };
-        let mut bounds = Bounds::new(&self.mask, q.rows(), k.rows());
-        if k.rows() > CHUNK_KEYS {
-            bounds = bounds.within(start, start + CHUNK_KEYS);
-        }
+        let bounds = Bounds::new(&self.mask, q.rows(), k.rows()).within(start, start + CHUNK_KEYS);
         let scores = Scores { q, k, steps, bounds, panels: parts.panels, tile: parts.tile.rows_from(0) };
         let values = Values { v, packed: parts.values, keys: 0..0, finite: None };
-        fuse(&mut Fused { scores, values, out: &mut part.out, softmax: &mut part.softmax, whole });
-    }
-
-    /// Adds all chunks but the first.
-    fn add_chunks(&self, q: Mat<'_>, k: Mat<'_>, v: Mat<'_>, parts: &mut Parts<'_>, part: &mut Partial<'_>) {
-        let memory = take(&mut parts.chunk);
-        let (stats, out) = memory.split_at_mut_checked(2 * q.rows()).unwrap_or_default();
-        for start in (0..k.rows()).step_by(CHUNK_KEYS).skip(1) {
-            let (max, sum) = stats.split_at_mut_checked(q.rows()).unwrap_or_default();
-            let Ok(out) = MatMut::new(out, q.rows(), v.cols()) else { return };
-            let mut next = Partial { out, softmax: self.softmax(q.cols(), max, sum), sink: None };
-            self.chunk(q, k, v, start, false, parts, &mut next);
-            part.add(&next);
-        }
+        let Softmax { temperature, factor, prepare, ref mut max, ref mut sum } = part.softmax;
+        let softmax = Softmax { temperature, factor, prepare, max, sum };
+        fuse(&mut Fused { scores, values, out: part.out.rows_from(0), softmax, whole: false });
     }
 
     /// How scores become weights.
@@ -331,6 +340,7 @@ impl<'a> Attention<'a> {
         Softmax { temperature: self.temperature, factor, prepare: self.temperature.preparation(), max, sum }
     }
 
+    #[inline(always)]
     fn check_all(&self, q: Mat<'_>, k: Mat<'_>, v: Mat<'_>, out: &MatMut<'_>) -> Result<(), Error> {
         self.check_shapes(q, k)?;
         check_shape("value", v.shape(), (k.rows(), v.cols()), "a row for each key")?;
@@ -435,7 +445,7 @@ impl<'a> Attention<'a> {
 /// On bare metal a function of its own, which all shapes share.
 #[cfg_attr(target_os = "none", inline(never))]
 #[cfg_attr(not(target_os = "none"), inline(always))]
-fn fuse(fused: &mut Fused<'_, '_>) {
+fn fuse(fused: &mut Fused<'_>) {
     dispatch(fused);
 }
 

@@ -31,11 +31,11 @@ pub(crate) const fn packed_values(n_q: usize, d_v: usize) -> usize {
 /// are hardly ever multiplied. Values from 2¹²⁴ on may overflow for it where weights up to 1 would just do.
 const SLACK: f32 = 4.0;
 
-pub(crate) struct Fused<'f, 'a> {
-    pub(crate) scores: Scores<'f>,
-    pub(crate) values: Values<'f>,
-    pub(crate) out: &'f mut MatMut<'a>,
-    pub(crate) softmax: &'f mut Softmax<'a>,
+pub(crate) struct Fused<'a> {
+    pub(crate) scores: Scores<'a>,
+    pub(crate) values: Values<'a>,
+    pub(crate) out: MatMut<'a>,
+    pub(crate) softmax: Softmax<'a>,
     /// Whether these are all keys, so that the output can be divided by the sums of weights.
     pub(crate) whole: bool,
 }
@@ -79,14 +79,14 @@ pub(crate) struct Values<'a> {
     pub(crate) finite: Option<bool>,
 }
 
-pub(crate) struct Online<'o, 'v, 'a> {
-    values: &'o mut Values<'v>,
+pub(crate) struct Online<'o, 'a> {
+    values: &'o mut Values<'a>,
     out: &'o mut MatMut<'a>,
     softmax: &'o mut Softmax<'a>,
 }
 
 /// By reference: moving it would be a call of memcpy.
-impl Kernel for &mut Fused<'_, '_> {
+impl Kernel for &mut Fused<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -103,7 +103,7 @@ impl Kernel for &mut Fused<'_, '_> {
     }
 }
 
-impl Sink for Online<'_, '_, '_> {
+impl Sink for Online<'_, '_> {
     #[inline(always)]
     fn begin<S: Simd>(&mut self, simd: S, keys: Range<usize>) {
         self.values.begin(simd, keys);
@@ -181,7 +181,7 @@ impl Kernel for Weigh<'_, '_, '_> {
     }
 }
 
-impl Online<'_, '_, '_> {
+impl Online<'_, '_> {
     #[inline(always)]
     fn add_wide<S: Simd, const R: usize, const P: usize>(
         &mut self,
@@ -232,8 +232,8 @@ impl Online<'_, '_, '_> {
 
     /// As [`add_seen`](Self::add_seen), for all columns, where the values are not all finite: whether they are not.
     pub(crate) fn add_seen_unless_finite(&mut self, weights: Mat<'_>, group: &Group, bounds: &Bounds<'_>) -> bool {
-        struct OneByOne<'w, 'o, 'v, 'a>(&'w mut Online<'o, 'v, 'a>, Mat<'w>, &'w Group, &'w Bounds<'w>);
-        impl Kernel for OneByOne<'_, '_, '_, '_> {
+        struct OneByOne<'w, 'o, 'a>(&'w mut Online<'o, 'a>, Mat<'w>, &'w Group, &'w Bounds<'w>);
+        impl Kernel for OneByOne<'_, '_, '_> {
             type Output = bool;
 
             #[inline(always)]

@@ -61,7 +61,7 @@ struct Hiding {
     sees: fn(&Bounds<'_>, usize, usize) -> bool,
     apply: fn(&Bounds<'_>, usize, usize, &mut [f32]),
     may_hide: fn(&Bounds<'_>, usize, usize, &Range<usize>) -> bool,
-    add_seen: fn(&mut Online<'_, '_, '_>, Mat<'_>, &Group, &Bounds<'_>) -> bool,
+    add_seen: fn(&mut Online<'_, '_>, Mat<'_>, &Group, &Bounds<'_>) -> bool,
 }
 
 static HIDING: Hiding = Hiding {
@@ -358,7 +358,7 @@ impl<'a> Bounds<'a> {
 
     /// [`Online::add_seen_unless_finite`], where code is counted.
     #[inline(always)]
-    pub(crate) fn add_seen(&self, online: &mut Online<'_, '_, '_>, weights: Mat<'_>, group: &Group) -> bool {
+    pub(crate) fn add_seen(&self, online: &mut Online<'_, '_>, weights: Mat<'_>, group: &Group) -> bool {
         self.hiding.is_some_and(|hiding| (hiding.add_seen)(online, weights, group, self))
     }
 
