@@ -225,14 +225,27 @@ impl<'a> Attention<'a> {
         scratch: &mut [f32],
         log_sum_exp: Option<&mut [f32]>,
     ) -> Result<(), Error> {
+        if k.rows() > CHUNK_KEYS || self.sink.is_some() {
+            return self.forward_chunks(q, k, v, out, scratch, log_sum_exp);
+        }
+        self.forward_whole(q, k, v, out, scratch, log_sum_exp)
+    }
+
+    /// [`forward`](Self::forward) of few keys and without a sink: a program whose shapes the compiler knows need not link more.
+    fn forward_whole(
+        &self,
+        q: Mat<'_>,
+        k: Mat<'_>,
+        v: Mat<'_>,
+        out: MatMut<'_>,
+        scratch: &mut [f32],
+        log_sum_exp: Option<&mut [f32]>,
+    ) -> Result<(), Error> {
         self.check_all(q, k, v, &out)?;
         if let Some(l) = &log_sum_exp {
             check_len("the log-sum-exp", l.len(), q.rows())?;
         }
         let parts = Parts::of(scratch, q.rows(), k.shape(), v.cols())?;
-        if k.rows() > CHUNK_KEYS || self.sink.is_some() {
-            return self.forward_chunks(q, k, v, out, parts, log_sum_exp);
-        }
         let Parts { tile, panels, values, stats, .. } = parts;
         let folded = self.folded(q.cols());
         let (steps, factor) = match folded {
@@ -247,7 +260,7 @@ impl<'a> Attention<'a> {
         let (max, sum) = stats.split_at_mut_checked(q.rows()).unwrap_or_default();
         let prepare = self.temperature.preparation();
         let softmax = Softmax { temperature: self.temperature, factor, prepare, max, sum };
-        let scores = Scores { q, k, steps, bounds, panels, tile };
+        let scores = Scores { q, k, steps, bounds: &bounds, panels, tile };
         let values = Values { v, packed: values, keys: 0..0, finite: None };
         let mut fused = Fused { scores, values, out, softmax, whole: true };
         fuse(&mut fused);
@@ -265,9 +278,14 @@ impl<'a> Attention<'a> {
         k: Mat<'_>,
         v: Mat<'_>,
         out: MatMut<'_>,
-        mut parts: Parts<'_>,
+        scratch: &mut [f32],
         log_sum_exp: Option<&mut [f32]>,
     ) -> Result<(), Error> {
+        self.check_all(q, k, v, &out)?;
+        if let Some(l) = &log_sum_exp {
+            check_len("the log-sum-exp", l.len(), q.rows())?;
+        }
+        let mut parts = Parts::of(scratch, q.rows(), k.shape(), v.cols())?;
         let mut all = self.partial(q.cols(), out, take(&mut parts.stats))?;
         self.add_chunks(q, k, v, &mut parts, &mut all);
         all.finish(log_sum_exp)
@@ -327,7 +345,7 @@ impl<'a> Attention<'a> {
             None => Steps::new(self.scale_for(q.cols()), self.softcap),
         };
         let bounds = Bounds::new(&self.mask, q.rows(), k.rows()).within(start, start + CHUNK_KEYS);
-        let scores = Scores { q, k, steps, bounds, panels: parts.panels, tile: parts.tile.rows_from(0) };
+        let scores = Scores { q, k, steps, bounds: &bounds, panels: parts.panels, tile: parts.tile.rows_from(0) };
         let values = Values { v, packed: parts.values, keys: 0..0, finite: None };
         let Softmax { temperature, factor, prepare, ref mut max, ref mut sum } = part.softmax;
         let softmax = Softmax { temperature, factor, prepare, max, sum };
@@ -366,7 +384,11 @@ impl<'a> Attention<'a> {
             dispatch(FixedSmall { q, k, v, out, factor, temperature: self.temperature });
             return Ok(());
         }
-        self.forward(q.into(), k.into(), v.into(), out.into(), scratch)
+        let (q, k, v, out) = (q.into(), k.into(), v.into(), out.into());
+        if N_K <= CHUNK_KEYS && self.sink.is_none() {
+            return self.forward_whole(q, k, v, out, scratch, None);
+        }
+        self.forward(q, k, v, out, scratch)
     }
 
     /// The scores \[n_q, n_k\] at a `stage` into `out`: what the fused computation never holds whole.
@@ -389,7 +411,7 @@ impl<'a> Attention<'a> {
         let mask = if matches!(stage, Stage::Raw | Stage::Softcapped) { Mask::NONE } else { self.mask };
         let bounds = Bounds::new(&mask, q.rows(), k.rows());
         let softmax = (stage == Stage::Weights).then_some((self.temperature, self.sink));
-        dispatch(Whole { scores: Scores { q, k, steps, bounds, panels, tile }, out, softmax });
+        dispatch(Whole { scores: Scores { q, k, steps, bounds: &bounds, panels, tile }, out, softmax });
         Ok(())
     }
 

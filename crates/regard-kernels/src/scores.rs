@@ -20,7 +20,7 @@ pub(crate) struct Scores<'a> {
     pub(crate) q: Mat<'a>,
     pub(crate) k: Mat<'a>,
     pub(crate) steps: Steps,
-    pub(crate) bounds: Bounds<'a>,
+    pub(crate) bounds: &'a Bounds<'a>,
     /// The tile's keys, transposed: a panel of d_k rows for every 16 keys.
     pub(crate) panels: &'a mut [Panel],
     /// The scores of a block of queries, in whole panels.
@@ -218,7 +218,7 @@ impl Scores<'_> {
             self.mask(simd, row, keys.start, group);
         }
         let scores = self.tile.rows_from(0);
-        sink.take(simd, &self.bounds, Block { start: keys.start, row, groups, scores });
+        sink.take(simd, self.bounds, Block { start: keys.start, row, groups, scores });
     }
 
     /// The dot products of the only query, whose keys are not transposed but for the last ones.
