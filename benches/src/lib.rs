@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod line;
+mod masks;
 mod measure;
 pub mod ours;
 mod shape;

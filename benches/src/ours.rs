@@ -6,7 +6,7 @@ use anyhow::{Result, bail, ensure};
 use regard::{Attention, Heads, Position, Threads};
 use regard_kernels::{Mask, Mat, MatMut, Temperature, attention_scratch_len, fixed, naive};
 
-use crate::{Operation, Shape, Subject, Subjects, aligned_numbers, numbers};
+use crate::{Operation, Shape, Subject, Subjects, aligned_numbers, masks, numbers};
 
 /// The naive loops, the kernels, and for attention the multi-head layer, on one thread and on those of the shape.
 ///
@@ -18,6 +18,7 @@ pub fn subjects(operation: Operation, shape: Shape) -> Result<Subjects> {
         Operation::Dot => dot(shape),
         Operation::Matmul => matmul(shape)?,
         Operation::Softmax => softmax(shape),
+        Operation::Masks => masks::subjects(shape)?,
         Operation::Attention | Operation::All => attention(shape)?,
     };
     Ok(Subjects { operation, shape, implementations })
@@ -104,7 +105,7 @@ fn softmax(shape: Shape) -> Vec<Subject> {
 
 /// What attention reads: heads one after the other.
 #[derive(Clone)]
-struct Tensors {
+pub(crate) struct Tensors {
     shape: Shape,
     q: Vec<f32>,
     k: Vec<f32>,
@@ -112,10 +113,18 @@ struct Tensors {
 }
 
 impl Tensors {
-    fn new(shape: Shape) -> Self {
+    pub(crate) fn new(shape: Shape) -> Self {
         let Shape { batch, heads, kv_heads, queries, keys, dim, .. } = shape;
         let [k, v] = [0.2, 0.3].map(|seed| numbers(batch * kv_heads * keys * dim, seed));
         Self { shape, q: numbers(batch * heads * queries * dim, 0.1), k, v }
+    }
+
+    /// All queries, keys and values.
+    pub(crate) fn views(&self) -> Result<[Heads<'_>; 3]> {
+        let Shape { batch, heads, kv_heads, queries, keys, dim, .. } = self.shape;
+        let q = Heads::new("q", &self.q, [batch, heads, queries, dim])?;
+        let k = Heads::new("k", &self.k, [batch, kv_heads, keys, dim])?;
+        Ok([q, k, Heads::new("v", &self.v, [batch, kv_heads, keys, dim])?])
     }
 
     /// Queries, keys and values of each head of the batch, and its part of `out`.
@@ -219,17 +228,13 @@ fn fixed_attention<const N: usize, const D: usize, const SCRATCH: usize>(causal:
 }
 
 fn multi_head(tensors: Tensors, threads: Threads) -> Subject {
-    let Shape { batch, heads, kv_heads, queries, keys, dim, causal, .. } = tensors.shape;
     let count = threads.count();
     let mut attention = Attention::new().threads(threads);
-    if causal {
+    if tensors.shape.causal {
         attention = attention.causal(Position::BottomRight);
     }
     let call = move || {
-        let Tensors { q, k, v, .. } = black_box(&tensors);
-        let q = Heads::new("q", q, [batch, heads, queries, dim])?;
-        let k = Heads::new("k", k, [batch, kv_heads, keys, dim])?;
-        let v = Heads::new("v", v, [batch, kv_heads, keys, dim])?;
+        let [q, k, v] = black_box(&tensors).views()?;
         black_box(attention.forward(q, k, v)?);
         Ok(())
     };

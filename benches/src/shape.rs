@@ -65,7 +65,9 @@ pub enum Operation {
     Softmax,
     /// Scaled dot-product attention
     Attention,
-    /// Each of these
+    /// Scaled dot-product attention under each kind of mask, beside none (GFLOP/s as if nothing were hidden)
+    Masks,
+    /// Each of these but the masks
     All,
 }
 
@@ -110,7 +112,7 @@ impl Args {
             Operation::Matmul => (256, 256, 256),
             Operation::Softmax => (64, 1024, 1),
             _ if self.fixed => (16, self.queries.unwrap_or(16), 16),
-            Operation::Attention | Operation::All => (512, self.queries.unwrap_or(512), 64),
+            Operation::Attention | Operation::Masks | Operation::All => (512, self.queries.unwrap_or(512), 64),
         };
         let heads = self.heads.unwrap_or(if self.fixed { 1 } else { 8 });
         Shape {
@@ -153,7 +155,7 @@ impl Shape {
                 check_elements("B", &[dim, keys])?;
                 check_elements("the product", &[queries, keys])
             }
-            Operation::Attention | Operation::All => {
+            Operation::Attention | Operation::Masks | Operation::All => {
                 ensure!(
                     heads.checked_rem(kv_heads) == Some(0),
                     "{kv_heads} heads of keys and values do not divide {heads} heads"
@@ -173,7 +175,7 @@ impl Shape {
             Operation::Matmul => 2.0 * n_q * dim * n_k,
             // Compare, subtract, exponentiate, add, divide.
             Operation::Softmax => 5.0 * n_q * n_k,
-            Operation::Attention | Operation::All => {
+            Operation::Attention | Operation::Masks | Operation::All => {
                 // Half of a square, and what is to the left of it.
                 let seen = match self.causal {
                     false => n_q * n_k,
@@ -192,7 +194,7 @@ impl Shape {
             Operation::Dot => json!({ "dim": dim }),
             Operation::Matmul => json!({ "queries": queries, "dim": dim, "keys": keys }),
             Operation::Softmax => json!({ "queries": queries, "keys": keys }),
-            Operation::Attention | Operation::All => json!({
+            Operation::Attention | Operation::Masks | Operation::All => json!({
                 "batch": batch, "heads": heads, "kv_heads": kv_heads, "queries": queries, "keys": keys, "dim": dim,
                 "causal": causal,
             }),
@@ -206,7 +208,7 @@ impl Shape {
             Operation::Dot => format!("{dim}"),
             Operation::Matmul => format!("{queries} × {dim} × {keys}"),
             Operation::Softmax => format!("{queries} × {keys}"),
-            Operation::Attention | Operation::All => {
+            Operation::Attention | Operation::Masks | Operation::All => {
                 let batch = if batch == 1 { String::new() } else { format!("batch {batch}, ") };
                 let grouped = if kv_heads == heads { String::new() } else { format!("/{kv_heads}") };
                 let keys = if keys == queries { String::new() } else { format!(" on {keys}") };

@@ -29,7 +29,7 @@ mod softmax;
 mod temperature;
 mod view;
 
-pub use self::activation::{gelu, gelu_tanh, relu, silu};
+pub use self::activation::{gelu, gelu_tanh, relu, silu, tanh};
 pub use self::attention::{Attention, Stage, attention_bytes, attention_scratch_len};
 pub use self::dot::{cosine_similarity, dot, norm};
 pub use self::elementwise::{add, add_row, multiply};

@@ -4,7 +4,7 @@ use crate::Mat;
 use crate::error::{Error, check_shape};
 use crate::fused::Online;
 use crate::scores::Group;
-use crate::simd::NARROW;
+use crate::simd::{NARROW, Simd};
 
 /// Where query 0 stands among the keys; query i stands i places further on. Causal and window masks go by it.
 ///
@@ -377,6 +377,21 @@ impl<'a> Bounds<'a> {
             && self.bias.is_none_or(|m| m.row(i).get(key).copied() != Some(f32::NEG_INFINITY))
     }
 
+    /// Asks for what [`apply`](Self::apply) will read: a mask's rows may be a page apart, and then no hardware sees them coming.
+    #[inline(always)]
+    pub(crate) fn prefetch<S: Simd>(&self, simd: S, i: usize, key: usize, keys: usize) {
+        if let Some(row) = self.allowed.and_then(|m| m.row(i).get(key..key + keys)) {
+            for line in row.as_chunks::<64>().0 {
+                simd.prefetch(line.as_ptr().cast());
+            }
+        }
+        if let Some(row) = self.bias.and_then(|m| m.row(i).get(key..key + keys)) {
+            for line in row.as_chunks::<16>().0 {
+                simd.prefetch(line.as_ptr());
+            }
+        }
+    }
+
     /// Adds the bias and hides what query `i` may not see, for the scores of the keys from `key` on.
     #[inline(always)]
     pub(crate) fn apply(&self, i: usize, key: usize, scores: &mut [f32]) {
@@ -402,7 +417,8 @@ impl<'a> Bounds<'a> {
         }
         if let Some(allowed) = self.allowed {
             for (score, allowed) in scores.iter_mut().zip(allowed.row(i).get(key..).unwrap_or_default()) {
-                *score = if *allowed { *score } else { f32::NEG_INFINITY };
+                // Plus 0, so that no compiler makes stores of it that write some lanes and not others: those are slow.
+                *score = if *allowed { *score + 0.0 } else { f32::NEG_INFINITY };
             }
         }
         let range = self.range(i);

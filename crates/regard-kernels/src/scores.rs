@@ -2,6 +2,7 @@
 
 use core::ops::Range;
 
+use crate::activation::{Capped, map};
 use crate::mask::Bounds;
 use crate::simd::{
     GROUP, Kernel, LANES, NARROW, Panel, Panels, Set, Simd, dispatch, multiply, multiply_row, next_groups,
@@ -57,22 +58,23 @@ impl Steps {
             scale_row(simd, scores, scale);
         }
         if let Some(Softcap(cap, apply)) = self.softcap {
-            apply(cap, scores);
+            if S::NARROW {
+                apply(cap, scores);
+            } else {
+                simd.map(scores, &Capped(cap));
+            }
         }
     }
 }
 
-/// A soft cap, and the function that applies it: a program that never caps need not link the hyperbolic tangent.
+/// A soft cap, and the function that applies it where code is counted: a program that never caps need not link the
+/// hyperbolic tangent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Softcap(f32, fn(f32, &mut [f32]));
 
 impl Softcap {
     pub(crate) const fn new(cap: f32) -> Self {
-        Self(cap, |cap, scores| {
-            for score in scores {
-                *score = cap * libm::tanhf(*score / cap);
-            }
-        })
+        Self(cap, |cap, scores| map(scores, Capped(cap)))
     }
 
     pub(crate) const fn get(self) -> f32 {
@@ -281,6 +283,7 @@ impl Scores<'_> {
         for row in group.row..group.row + group.rows {
             let scores = self.tile.row_mut(row - block).get_mut(lanes.clone()).unwrap_or_default();
             if !S::NARROW {
+                self.bounds.prefetch(simd, row + GROUP, start + lanes.start, lanes.len());
                 self.steps.run(simd, scores);
             } else if let Some(apply) = self.steps.apply {
                 apply(self.steps, scores);

@@ -5,7 +5,7 @@
 mod common;
 
 use common::{Random, bits};
-use regard_kernels::{Tier, gelu, gelu_tanh, matmul, relu, silu};
+use regard_kernels::{Tier, gelu, gelu_tanh, matmul, relu, silu, tanh};
 
 const INF: f32 = f32::INFINITY;
 /// One ULP, relative, at its largest.
@@ -113,6 +113,16 @@ fn the_tanh_form_of_gelu_is_as_exact_as_its_argument() {
 }
 
 #[test]
+fn tanh_is_within_2_ulp() {
+    check("tanh", tanh, |x| if x == 0.0 { 1.0 } else { x.tanh() / x }, |_| 2.0);
+    let mut x = [0.0, -0.0, INF, -INF, f32::NAN, f32::MAX, f32::MIN, 1e-40];
+    tanh(&mut x);
+    assert_eq!(x[..4], [0.0, 0.0, 1.0, -1.0]);
+    assert!(x[1].is_sign_negative() && x[4].is_nan());
+    assert_eq!(x[5..], [1.0, -1.0, 1e-40]);
+}
+
+#[test]
 fn special_values() {
     type Function = fn(&mut [f32]);
     for f in [gelu as Function, gelu_tanh, silu, relu] {
@@ -132,7 +142,7 @@ fn special_values() {
 fn an_element_is_the_same_among_any_number_of_elements() {
     let random = &mut Random(12);
     let x: Vec<f32> = (0..50).map(|_| random.within(8.0)).collect();
-    for f in [gelu, gelu_tanh, silu, relu] {
+    for f in [gelu, gelu_tanh, silu, relu, tanh] {
         let mut whole = x.clone();
         f(&mut whole);
         for len in 0..x.len() {

@@ -141,8 +141,10 @@ impl Plan<'_> {
     /// Each block transposes the keys anew, so it is not small.
     fn block(&self, helpers: usize) -> usize {
         const SMALLEST: usize = 96;
+        /// The rows of a mask may each be in a page of their own, and a processor remembers where some 1000 pages are.
+        const ROWS_OF_MASK: usize = 512;
         if helpers == 0 {
-            return usize::MAX;
+            return if self.mask.is_some() { ROWS_OF_MASK } else { usize::MAX };
         }
         let (entries, queries) = self.shapes.entries().fold((0, 0), |(count, sum), e| (count + 1, e.n_q.max(sum)));
         let heads = match self.shapes {

@@ -1,0 +1,79 @@
+//! Attention under each kind of mask, on the same numbers: first without, so that ratios say what a mask costs or saves.
+
+use core::hint::black_box;
+use std::rc::Rc;
+
+use anyhow::Result;
+use regard::{Attention, MaskTensor, MaskValues, Position, Threads, Window, alibi_slopes};
+
+use crate::ours::Tensors;
+use crate::{Shape, Subject, numbers};
+
+/// What masks are made of.
+struct Parts {
+    /// \[queries, keys\].
+    shape: [usize; 2],
+    /// \[queries, keys\]: one in four is hidden.
+    allowed: Vec<bool>,
+    /// \[queries, keys\].
+    bias: Vec<f32>,
+    /// \[batch\]: three quarters of the keys.
+    lengths: Vec<usize>,
+    /// \[heads\].
+    slopes: Vec<f32>,
+    /// \[heads\].
+    sinks: Vec<f32>,
+}
+
+type Describe = for<'a> fn(Attention<'a>, &'a Parts) -> Result<Attention<'a>>;
+
+const KINDS: [(&str, Describe); 9] = [
+    ("none", |attention, _| Ok(attention)),
+    ("causal", |attention, _| Ok(attention.causal(END))),
+    ("window-128", |attention, _| Ok(attention.causal(END).window(END, Window { left: Some(127), right: None }))),
+    ("key-length", |attention, parts| Ok(attention.key_lengths(&parts.lengths))),
+    ("boolean", |attention, parts| parts.mask(attention, MaskValues::Allowed(&parts.allowed))),
+    ("additive", |attention, parts| parts.mask(attention, MaskValues::Bias(&parts.bias))),
+    ("alibi", |attention, parts| Ok(attention.alibi(END, &parts.slopes))),
+    ("sink", |attention, parts| Ok(attention.sinks(&parts.sinks))),
+    ("soft-cap", |attention, _| Ok(attention.softcap(30.0))),
+];
+
+/// The last query stands at the last key.
+const END: Position = Position::BottomRight;
+
+impl Parts {
+    fn mask<'a>(&self, attention: Attention<'a>, values: MaskValues<'a>) -> Result<Attention<'a>> {
+        Ok(attention.mask(MaskTensor::new(values, &self.shape)?))
+    }
+}
+
+/// The multi-head layer under each kind of mask. Operations are counted as if nothing were hidden.
+///
+/// # Errors
+/// If the threads cannot be started.
+pub(crate) fn subjects(shape: Shape) -> Result<Vec<Subject>> {
+    let Shape { batch, heads, queries, keys, .. } = shape;
+    let bias = numbers(queries * keys, 0.4);
+    let parts = Rc::new(Parts {
+        shape: [queries, keys],
+        allowed: bias.iter().map(|x| *x > -0.5).collect(),
+        bias,
+        lengths: vec![keys - keys / 4; batch],
+        slopes: alibi_slopes(heads),
+        sinks: vec![0.5; heads],
+    });
+    let (tensors, threads) = (Rc::new(Tensors::new(shape)), Threads::new(shape.threads)?);
+    let subject = |(name, describe): (_, Describe)| {
+        let (parts, tensors, threads) = (Rc::clone(&parts), Rc::clone(&tensors), threads.clone());
+        let count = threads.count();
+        let call = move || {
+            let attention = describe(Attention::new().threads(threads.clone()), black_box(&parts))?;
+            let [q, k, v] = black_box(&tensors).views()?;
+            black_box(attention.forward(q, k, v)?);
+            Ok(())
+        };
+        Subject::new(name, call).threads(count)
+    };
+    Ok(KINDS.into_iter().map(subject).collect())
+}
