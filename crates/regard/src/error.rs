@@ -39,6 +39,20 @@ pub enum Error {
         most: usize,
     },
 
+    /// An array whose numbers do not lie in memory as they must.
+    #[cfg(feature = "ndarray")]
+    #[error("{tensor} of the shape {shape:?} has the strides {strides:?}, but {needed}")]
+    Layout {
+        /// The tensor's name.
+        tensor: &'static str,
+        /// The shape as given.
+        shape: Vec<usize>,
+        /// Elements from each index of an axis to the next, as given.
+        strides: Vec<isize>,
+        /// What they must be, in words.
+        needed: &'static str,
+    },
+
     /// A result does not fit in memory.
     #[error("{tensor} of the shape {shape:?} does not fit in memory")]
     Memory {

@@ -13,6 +13,8 @@ mod layer_gradient;
 mod linear;
 mod mask;
 mod multi_head;
+#[cfg(feature = "ndarray")]
+mod ndarray;
 mod norm;
 mod plan;
 mod position;

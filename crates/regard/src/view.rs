@@ -71,6 +71,12 @@ impl<'a, T: Element> Heads<'a, T> {
         Ok(Self { data, shape, strides: [saturating_product(&[n, heads, d]), d, saturating_product(&[heads, d])] })
     }
 
+    /// Heads whose entries, heads and tokens lie `strides` elements apart.
+    #[cfg(feature = "ndarray")]
+    pub(crate) fn strided(data: &'a [T], shape: [usize; 4], strides: [usize; 3]) -> Self {
+        Self { data, shape, strides }
+    }
+
     /// The first `tokens` of each head's `capacity`: \[batch, heads, capacity, head_dim\] in memory.
     pub(crate) fn first(data: &'a [T], [batch, heads, capacity, d]: [usize; 4], tokens: usize) -> Self {
         let strides = [saturating_product(&[heads, capacity, d]), saturating_product(&[capacity, d]), d];
