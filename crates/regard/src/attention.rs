@@ -297,10 +297,15 @@ impl<'a> Attention<'a> {
         if let Some(cap) = self.softcap {
             kernel = kernel.softcap(cap);
         }
-        if let Some(sink) = self.sinks.and_then(|sinks| sinks.get(head)) {
-            kernel = kernel.sink(*sink);
+        if let Some(sink) = self.sink(head) {
+            kernel = kernel.sink(sink);
         }
         kernel
+    }
+
+    /// The score of a head's sink.
+    pub(crate) fn sink(&self, head: usize) -> Option<f32> {
+        self.sinks?.get(head).copied()
     }
 
     /// Whether what is given for each head is there for each.

@@ -88,6 +88,8 @@ pub struct MultiHeadGradients {
     pub scale: f32,
     /// Of the additive mask, where there is one.
     pub bias: Option<Vec<f32>>,
+    /// \[heads\], of the [sinks](Attention::sinks), where there are any.
+    pub sinks: Option<Vec<f32>>,
 }
 
 impl MultiHeadAttention {
@@ -149,6 +151,7 @@ impl MultiHeadAttention {
             output,
             scale: gradients.scale,
             bias: gradients.bias,
+            sinks: gradients.sinks,
         })
     }
 }
