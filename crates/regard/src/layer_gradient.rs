@@ -121,8 +121,8 @@ impl MultiHeadAttention {
         let [to_query, to_key, to_value, to_output] = self.projections();
         let mut q = zeros("the queries", &to_query.check(query)?)?;
         let mut k = zeros("the keys", &to_key.check(key)?)?;
-        self.turned(to_query, query, &mut q, threads)?;
-        self.turned(to_key, key, &mut k, threads)?;
+        self.turned(to_query, query, 0, &mut q, threads)?;
+        self.turned(to_key, key, 0, &mut k, threads)?;
         let v = to_value.forward(value, threads)?;
         let q = split("query", &q, query, self.heads(), to_query)?;
         let k = split("key", &k, key, self.kv_heads(), to_key)?;

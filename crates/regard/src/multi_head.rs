@@ -124,10 +124,19 @@ impl MultiHeadAttention {
         value: Sequences<'_>,
         attention: &Attention<'_>,
     ) -> Result<Vec<f32>, Error> {
-        let joined = self.attend(query, key, value, attention)?;
+        self.output_of(&self.attend(query, key, value, attention)?, query, attention.thread_setting())
+    }
+
+    /// The output for `query`, of which the heads gave `attended`.
+    pub(crate) fn output_of(
+        &self,
+        attended: &[f32],
+        query: Sequences<'_>,
+        threads: &Threads,
+    ) -> Result<Vec<f32>, Error> {
         let [batch, n_q, _] = query.shape();
         let mut out = zeros("the output", &[batch, n_q, self.output.outputs()])?;
-        self.join(&joined, n_q, &mut out, false, attention.thread_setting())?;
+        self.join(attended, n_q, &mut out, false, threads)?;
         Ok(out)
     }
 
@@ -139,21 +148,31 @@ impl MultiHeadAttention {
         value: Sequences<'_>,
         attention: &Attention<'_>,
     ) -> Result<Vec<f32>, Error> {
+        self.project([query, key, value], 0, attention.thread_setting(), |[q, k, v]| attention.forward(q, k, v))
+    }
+
+    /// Calls `then` with the heads of queries, keys and values of tokens that stand at `first` and behind it.
+    pub(crate) fn project<R>(
+        &self,
+        [query, key, value]: [Sequences<'_>; 3],
+        first: usize,
+        threads: &Threads,
+        then: impl FnOnce([Heads<'_>; 3]) -> Result<R, Error>,
+    ) -> Result<R, Error> {
         let q_len = len_of("the queries", &self.query.check(query)?)?;
         let k_len = len_of("the keys", &self.key.check(key)?)?;
         let v_len = len_of("the values", &self.value.check(value)?)?;
         with_scratch(q_len.saturating_add(k_len).saturating_add(v_len), |scratch| {
             let (q, rest) = scratch.split_at_mut_checked(q_len).unwrap_or_default();
             let (k, v) = rest.split_at_mut_checked(k_len).unwrap_or_default();
-            let threads = attention.thread_setting();
-            self.turned(&self.query, query, q, threads)?;
-            self.turned(&self.key, key, k, threads)?;
+            self.turned(&self.query, query, first, q, threads)?;
+            self.turned(&self.key, key, first, k, threads)?;
             self.value.forward_into(value, v, threads, |_, _| Ok(()))?;
-            attention.forward(
+            then([
                 split("query", q, query, self.heads, &self.query)?,
                 split("key", k, key, self.kv_heads, &self.key)?,
                 split("value", v, value, self.kv_heads, &self.value)?,
-            )
+            ])
         })
     }
 
@@ -179,22 +198,23 @@ impl MultiHeadAttention {
         })
     }
 
-    /// What `projection`, that of queries or keys, makes of x, turned by the positions.
+    /// What `projection`, that of queries or keys, makes of x, turned by the positions from `start` on.
     pub(crate) fn turned(
         &self,
         projection: &Linear,
         x: Sequences<'_>,
+        start: usize,
         out: &mut [f32],
         threads: &Threads,
     ) -> Result<(), Error> {
         let [_, n, _] = x.shape();
         let head_dim = self.query.outputs() / self.heads;
         if let Some(rotary) = &self.rotary {
-            rotary.check(n, head_dim, 0)?;
+            rotary.check(n, head_dim, start)?;
         }
         projection.forward_into(x, out, threads, |first, rows| {
             let Some(rotary) = &self.rotary else { return Ok(()) };
-            rotary.rotate_rows(rows, projection.outputs() / head_dim, head_dim, |row| (first + row) % n.max(1))
+            rotary.rotate_rows(rows, projection.outputs() / head_dim, head_dim, |row| start + (first + row) % n.max(1))
         })
     }
 
@@ -211,8 +231,8 @@ impl MultiHeadAttention {
         let threads = attention.thread_setting();
         let mut q = zeros("the queries", &self.query.check(query)?)?;
         let mut k = zeros("the keys", &self.key.check(key)?)?;
-        self.turned(&self.query, query, &mut q, threads)?;
-        self.turned(&self.key, key, &mut k, threads)?;
+        self.turned(&self.query, query, 0, &mut q, threads)?;
+        self.turned(&self.key, key, 0, &mut k, threads)?;
         let q = split("query", &q, query, self.heads, &self.query)?;
         attention.scores(Stage::Weights, q, split("key", &k, key, self.kv_heads, &self.key)?)
     }
