@@ -39,7 +39,12 @@ impl Attending {
         let attended = match keys {
             Keys::Own => self.attention.attend(query, query, query, attention)?,
             Keys::Cached(cache) => self.attention.attend_cached(query, cache, attention)?,
-            Keys::Memory(memory) => self.attention.attend(query, memory, memory, attention)?,
+            Keys::Memory(memory) => {
+                let ([batch, n_k, found], [features, _]) = (memory.shape(), self.attention.key_value_features());
+                let why = "the cross-attention's key and value inputs";
+                check_shape("the memory", &[batch, n_k, found], &[batch, n_k, features], why)?;
+                self.attention.attend(query, memory, memory, attention)?
+            }
         };
         let [_, n, _] = shape;
         self.attention.join(&attended, n, x, true, threads)?;
@@ -167,6 +172,19 @@ impl EncoderBlock {
     ///
     /// # Errors
     /// As [`forward`](Self::forward).
+    ///
+    /// ```
+    /// use regard::{Activation, Attention, EncoderBlock, FeedForward, Linear, MultiHeadAttention, Norm, Position, Sequences};
+    /// let zero = || Linear::new([0.0], 1, 1);
+    /// let attention = MultiHeadAttention::new(1, zero()?, zero()?, zero()?, zero()?)?;
+    /// let feed_forward = FeedForward::new(zero()?, Activation::Silu, zero()?)?;
+    /// let norm = || Norm::rms(vec![1.0], 1e-6);
+    /// let block = EncoderBlock::pre_norm(norm()?, attention, norm()?, feed_forward)?;
+    /// let x = Sequences::new(&[3.0, 5.0], [1, 2, 1])?;
+    /// let (y, weights) = block.forward_with_weights(x, &Attention::new().causal(Position::TopLeft))?;
+    /// assert_eq!((y, weights), (vec![3.0, 5.0], vec![1.0, 0.0, 0.5, 0.5]));
+    /// # Ok::<(), regard::Error>(())
+    /// ```
     pub fn forward_with_weights(
         &self,
         x: Sequences<'_>,

@@ -11,7 +11,18 @@ use crate::error::{Error, check_shape};
 use crate::view::{check_elements, saturating_product, zeros};
 use crate::{Attention, Heads, Threads};
 
-/// The gradients of a loss with respect to what an attention computed from.
+/// The gradients of a loss with respect to what an attention computed from: see [`Attention::backward`].
+///
+/// ```
+/// use regard::{Attention, Heads};
+/// let (x, v) = (Heads::new("x", &[0.0], [1, 1, 1, 1])?, Heads::new("value", &[6.0], [1, 1, 1, 1])?);
+/// let attention = Attention::new().sinks(&[0.0]); // the sink has half the weight, and the output is 3
+/// let (out, log_sum_exp) = attention.forward_with_log_sum_exp(x, x, v)?;
+/// let gradients = attention.backward(x, x, v, &out, &log_sum_exp, &[1.0])?;
+/// assert_eq!(gradients.value, [0.5]);
+/// assert_eq!(gradients.sinks, Some(vec![-1.5])); // P·(0 − out)
+/// # Ok::<(), regard::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gradients {
     /// \[batch, heads, n_q, d_k\].

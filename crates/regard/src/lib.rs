@@ -8,6 +8,7 @@ mod decoding;
 mod element;
 mod error;
 mod feed_forward;
+mod forward;
 mod gradient;
 mod kv_cache;
 mod layer_gradient;
