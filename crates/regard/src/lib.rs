@@ -47,3 +47,8 @@ pub use self::softmax_gradient::{softmax_backward, softmax_jacobian};
 pub use self::stack::{Decoder, Encoder};
 pub use self::threads::Threads;
 pub use self::view::{Heads, Packed, Sequences};
+
+/// The examples of the repository's page.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

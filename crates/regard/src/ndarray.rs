@@ -5,8 +5,8 @@ use ndarray::{ArrayView3, ArrayView4};
 use crate::{Element, Error, Heads, Sequences};
 
 impl<'a, T: Element> Heads<'a, T> {
-    /// The heads of an array \[batch, heads, tokens, head_dim\], or of one whose axes were permuted to that. `name` is what
-    /// errors call the tensor. Needs the feature `ndarray`.
+    /// The heads of an array \[batch, heads, tokens, head_dim\], by reference, or of a view, whose axes may have been permuted to
+    /// that. `name` is what errors call the tensor. Needs the feature `ndarray`.
     ///
     /// The numbers are borrowed as they lie in memory: rows must be contiguous, strides positive, and a slice may not have left
     /// gaps. What does not lie so, `as_standard_layout` copies.
@@ -25,7 +25,8 @@ impl<'a, T: Element> Heads<'a, T> {
     /// assert_eq!(out, array![[[[1.0], [2.0], [3.0]], [[10.0], [20.0], [30.0]]]]); // the mean of each token and those before
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
-    pub fn from_ndarray(name: &'static str, view: ArrayView4<'a, T>) -> Result<Self, Error> {
+    pub fn from_ndarray(name: &'static str, array: impl Into<ArrayView4<'a, T>>) -> Result<Self, Error> {
+        let view = array.into();
         let shape = <[usize; 4]>::from(view.dim());
         if view.is_empty() {
             return Self::new(name, &[], shape);
@@ -50,7 +51,8 @@ impl<'a, T: Element> Heads<'a, T> {
 }
 
 impl<'a> Sequences<'a> {
-    /// The sequences of an array \[batch, tokens, features\] in standard layout. Needs the feature `ndarray`.
+    /// The sequences of an array \[batch, tokens, features\] in standard layout, by reference, or of a view. Needs the feature
+    /// `ndarray`.
     ///
     /// # Errors
     /// [`Error::Layout`] if the numbers do not lie so; `as_standard_layout` copies them.
@@ -60,11 +62,12 @@ impl<'a> Sequences<'a> {
     /// use regard::{Linear, Sequences, Threads};
     /// let x = array![[[1.0, 2.0], [3.0, 4.0]]];
     /// let sum = Linear::new([1.0, 1.0], 2, 1)?;
-    /// let y = sum.forward(Sequences::from_ndarray(x.view())?, &Threads::ONE)?;
+    /// let y = sum.forward(Sequences::from_ndarray(&x)?, &Threads::ONE)?;
     /// assert_eq!(Array3::from_shape_vec([1, 2, 1], y)?, array![[[3.0], [7.0]]]);
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
-    pub fn from_ndarray(view: ArrayView3<'a, f32>) -> Result<Self, Error> {
+    pub fn from_ndarray(array: impl Into<ArrayView3<'a, f32>>) -> Result<Self, Error> {
+        let view = array.into();
         let shape = <[usize; 3]>::from(view.dim());
         match view.to_slice() {
             Some(data) => Self::new(data, shape),

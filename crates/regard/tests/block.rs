@@ -403,7 +403,6 @@ fn rotated_dot_products_depend_on_the_distance_alone() {
 
 #[test]
 fn parts_refuse_what_does_not_fit() {
-    let linear = |inputs, outputs| Linear::new(vec![0.0; inputs * outputs], inputs, outputs).unwrap();
     for epsilon in [-1e-6, f32::NAN, f32::INFINITY] {
         assert!(Norm::rms(vec![1.0; 3], epsilon).unwrap_err().to_string().starts_with("epsilon is "));
     }

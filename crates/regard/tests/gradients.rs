@@ -263,7 +263,7 @@ fn nothing_that_is_asked_for_lacks_its_gradient() {
     Case { temperature: 0.4, ..PLAIN }.check();
     for mask in 0..16 {
         let full = [2, 4, 4, 6];
-        let bias = [0, 1, 2, 3].map(|axis: usize| if mask >> axis & 1 == 1 { full[axis] } else { 1 });
+        let bias = [0, 1, 2, 3].map(|axis: usize| if (mask >> axis) & 1 == 1 { full[axis] } else { 1 });
         Case { bias: Some(bias), ..PLAIN }.check();
     }
 }

@@ -247,6 +247,10 @@ fn shapes_larger_than_memory_are_errors() {
         let weightless = Linear::new(vec![], 0, many).unwrap();
         let x = Sequences::new(&empty, [1, 2, 0]).unwrap();
         assert!(matches!(weightless.forward(x, &Threads::ONE), Err(Error::Memory { .. })), "{many} outputs");
+        // Two query heads on one key/value head, whose values side by side are more than a number can say.
+        let linear = |outputs| Linear::new(vec![], 0, outputs).unwrap();
+        let layer = MultiHeadAttention::new(2, linear(2), linear(1), linear(many), linear(1));
+        assert!(matches!(layer, Err(Error::Shape { tensor: "the output projection's inputs", .. })), "{many} outputs");
     }
 }
 

@@ -50,7 +50,7 @@ fn half_precision_is_a_view_too() {
     let (shape, transposed) = ([1, 2, 3, 4], [0, 2, 1, 3]);
     let x = numbers(shape).mapv(f16::from_f32);
     let y = x.view().permuted_axes(transposed).as_standard_layout().into_owned();
-    let dense = Heads::new("x", x.as_slice().unwrap(), shape).unwrap();
+    let dense = Heads::from_ndarray("x", &x).unwrap();
     let view = Heads::from_ndarray("x", y.view().permuted_axes(transposed)).unwrap();
     let attention = Attention::new();
     assert_eq!(attention.forward(view, view, view).unwrap(), attention.forward(dense, dense, dense).unwrap());
@@ -82,7 +82,7 @@ fn what_lies_otherwise_is_refused_with_its_strides() {
     );
 
     let x = Array3::<f32>::zeros([2, 3, 4]);
-    assert_eq!(Sequences::from_ndarray(x.view()).unwrap().shape(), [2, 3, 4]);
+    assert_eq!(Sequences::from_ndarray(&x).unwrap().shape(), [2, 3, 4]);
     assert_eq!(
         Sequences::from_ndarray(x.view().permuted_axes([1, 0, 2])).unwrap_err().to_string(),
         "the input of the shape [3, 2, 4] has the strides [4, 12, 1], but those of the standard layout are needed"
