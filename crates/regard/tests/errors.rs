@@ -18,7 +18,7 @@ fn sequences(shape: [usize; 3]) -> Sequences<'static> {
     Sequences::new(&ZEROS[..shape.iter().product()], shape).unwrap()
 }
 
-fn packed<'a>(lengths: &'a [usize], [heads, d]: [usize; 2]) -> Packed<'a> {
+fn packed(lengths: &[usize], [heads, d]: [usize; 2]) -> Packed<'_> {
     Packed::new("x", &ZEROS[..lengths.iter().sum::<usize>() * heads * d], lengths, [heads, d]).unwrap()
 }
 
