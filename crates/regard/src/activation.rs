@@ -1,6 +1,17 @@
 use regard_kernels::{gelu, gelu_tanh, relu, silu};
 
 /// What a feed-forward layer does to its hidden features, element by element.
+///
+/// ```
+/// use regard::Activation;
+/// let of_minus_one = |activation: Activation| {
+///     let mut x = [-1.0];
+///     activation.apply(&mut x);
+///     (x[0] * 1000.0_f32).round() / 1000.0
+/// };
+/// let all = [Activation::Relu, Activation::Gelu, Activation::GeluTanh, Activation::Silu];
+/// assert_eq!(all.map(of_minus_one), [0.0, -0.159, -0.159, -0.269]);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Activation {

@@ -1,11 +1,10 @@
 use core::fmt;
 
-use regard_kernels::{Attention as Kernel, Mask, Mat, Position, Stage, Temperature, Window};
+use regard_kernels::{Attention as Kernel, Mask, Position, Temperature, Window};
 
 use crate::error::{Error, check_shape};
-use crate::plan::{Job, Output, Plan, Shapes};
-use crate::view::{check_elements, zeros};
-use crate::{Element, Heads, MaskTensor, Packed, Threads, Workspace};
+use crate::plan::{Plan, Shapes};
+use crate::{Element, Heads, MaskTensor, Packed, Threads};
 
 /// Scaled dot-product attention over \[batch, heads, tokens, head_dim\], described once and run on any tensors that fit.
 ///
@@ -57,20 +56,43 @@ impl<'a> Attention<'a> {
     }
 
     /// What the dot products are multiplied by, instead of 1/√head_dim.
+    ///
+    /// ```
+    /// use regard::{Attention, Heads};
+    /// let x = Heads::new("x", &[2.0, 4.0], [1, 1, 2, 1])?; // two tokens of one number
+    /// assert_eq!(Attention::new().scale(0.0).forward(x, x, x)?, [3.0, 3.0]); // every key counts the same: the mean
+    /// # Ok::<(), regard::Error>(())
+    /// ```
     #[must_use]
     pub fn scale(mut self, scale: f32) -> Self {
         self.scale = Some(scale);
         self
     }
 
-    /// Caps the scores softly at ±`cap`.
+    /// Caps the scores softly at ±`cap`: cap·tanh(score / cap) (Gemma Team 2024, Gemma 2).
+    ///
+    /// ```
+    /// use regard::{Attention, Heads, Stage};
+    /// let (q, k) = ([1.0], [0.0, 1000.0]);
+    /// let (q, k) = (Heads::new("query", &q, [1, 1, 1, 1])?, Heads::new("key", &k, [1, 1, 2, 1])?);
+    /// assert_eq!(Attention::new().softcap(50.0).scores(Stage::Softcapped, q, k)?, [0.0, 50.0]);
+    /// # Ok::<(), regard::Error>(())
+    /// ```
     #[must_use]
     pub fn softcap(mut self, cap: f32) -> Self {
         self.softcap = Some(cap);
         self
     }
 
-    /// What the scores are divided by before softmax.
+    /// What the scores are divided by before softmax. 0 and ∞ are exact limits: the largest score alone, and all alike.
+    ///
+    /// ```
+    /// use regard::{Attention, Heads, Temperature};
+    /// let x = Heads::new("x", &[2.0, 4.0], [1, 1, 2, 1])?;
+    /// let out = |t| Attention::new().temperature(Temperature::new(t)?).forward(x, x, x);
+    /// assert_eq!((out(0.0)?, out(f32::INFINITY)?), (vec![4.0, 4.0], vec![3.0, 3.0]));
+    /// # Ok::<(), regard::Error>(())
+    /// ```
     #[must_use]
     pub fn temperature(mut self, temperature: Temperature) -> Self {
         self.temperature = temperature;
@@ -78,13 +100,30 @@ impl<'a> Attention<'a> {
     }
 
     /// A query sees no key to the right of where it stands.
+    ///
+    /// ```
+    /// use regard::{Attention, Heads, Position};
+    /// let x = Heads::new("x", &[1.0, 3.0, 8.0], [1, 1, 3, 1])?;
+    /// let out = Attention::new().scale(0.0).causal(Position::TopLeft).forward(x, x, x)?;
+    /// assert_eq!(out, [1.0, 2.0, 4.0]); // the mean of each token and those before it
+    /// # Ok::<(), regard::Error>(())
+    /// ```
     #[must_use]
     pub fn causal(mut self, position: Position) -> Self {
         self.causal = Some(position);
         self
     }
 
-    /// A query sees the keys within a window around where it stands.
+    /// A query sees the keys within a window around where it stands (Beltagy et al. 2020, Longformer).
+    ///
+    /// ```
+    /// use regard::{Attention, Heads, Position, Window};
+    /// let x = Heads::new("x", &[1.0, 3.0, 8.0], [1, 1, 3, 1])?;
+    /// let window = Window { left: Some(1), right: Some(0) };
+    /// let out = Attention::new().scale(0.0).window(Position::TopLeft, window).forward(x, x, x)?;
+    /// assert_eq!(out, [1.0, 2.0, 5.5]); // the mean of each token and the one before it
+    /// # Ok::<(), regard::Error>(())
+    /// ```
     #[must_use]
     pub fn window(mut self, position: Position, window: Window) -> Self {
         self.window = Some((position, window));
@@ -92,6 +131,14 @@ impl<'a> Attention<'a> {
     }
 
     /// \[batch\]: the keys of each batch entry, the rest being padding.
+    ///
+    /// ```
+    /// use regard::{Attention, Heads};
+    /// let x = Heads::new("x", &[1.0, 3.0, 5.0, f32::NAN], [2, 1, 2, 1])?;
+    /// let out = Attention::new().scale(0.0).key_lengths(&[2, 1]).forward(x, x, x)?;
+    /// assert_eq!(out[..3], [2.0, 2.0, 5.0]); // the second entry has one key; its second query is padding too
+    /// # Ok::<(), regard::Error>(())
+    /// ```
     #[must_use]
     pub fn key_lengths(mut self, lengths: &'a [usize]) -> Self {
         self.key_lengths = Some(lengths);
@@ -100,6 +147,14 @@ impl<'a> Attention<'a> {
 
     /// Attention with linear biases (Press et al. 2022): −slope · (how far the key is from where the query stands) is added to
     /// each score, with a slope for each head, \[heads\]: see [`alibi_slopes`](crate::alibi_slopes).
+    ///
+    /// ```
+    /// use regard::{Attention, Heads, Position, Stage};
+    /// let (q, k) = (Heads::new("query", &[0.0], [1, 1, 1, 1])?, Heads::new("key", &[0.0; 3], [1, 1, 3, 1])?);
+    /// let attention = Attention::new().alibi(Position::BottomRight, &[0.5]); // the query stands at the last key
+    /// assert_eq!(attention.scores(Stage::Masked, q, k)?, [-1.0, -0.5, 0.0]);
+    /// # Ok::<(), regard::Error>(())
+    /// ```
     #[must_use]
     pub fn alibi(mut self, position: Position, slopes: &'a [f32]) -> Self {
         self.alibi = Some((position, slopes));
@@ -108,6 +163,13 @@ impl<'a> Attention<'a> {
 
     /// Attention sinks (Agarwal et al. 2025, gpt-oss): a learned score for each head, \[heads\], that takes part in the softmax
     /// and gives no value.
+    ///
+    /// ```
+    /// use regard::{Attention, Heads};
+    /// let (x, v) = (Heads::new("x", &[0.0], [1, 1, 1, 1])?, Heads::new("value", &[6.0], [1, 1, 1, 1])?);
+    /// assert_eq!(Attention::new().sinks(&[0.0]).forward(x, x, v)?, [3.0]); // the score of the only key: half the weight
+    /// # Ok::<(), regard::Error>(())
+    /// ```
     #[must_use]
     pub fn sinks(mut self, scores: &'a [f32]) -> Self {
         self.sinks = Some(scores);
@@ -115,13 +177,30 @@ impl<'a> Attention<'a> {
     }
 
     /// A boolean or additive mask, broadcast to \[batch, heads, queries, keys\].
+    ///
+    /// ```
+    /// use regard::{Attention, Heads, MaskTensor, MaskValues};
+    /// let x = Heads::new("x", &[2.0, 4.0], [1, 1, 2, 1])?;
+    /// let first = MaskTensor::new(MaskValues::Allowed(&[true, false]), &[2])?; // for every query
+    /// assert_eq!(Attention::new().mask(first).forward(x, x, x)?, [2.0, 2.0]);
+    /// # Ok::<(), regard::Error>(())
+    /// ```
     #[must_use]
     pub fn mask(mut self, mask: MaskTensor<'a>) -> Self {
         self.mask = Some(mask);
         self
     }
 
-    /// The threads to use.
+    /// The threads to use. How many there are does not show in the result.
+    ///
+    /// ```
+    /// use regard::{Attention, Heads, Threads};
+    /// let x: Vec<f32> = (0..8 * 200 * 16).map(|i| (i as f32).sin()).collect();
+    /// let x = Heads::new("x", &x, [1, 8, 200, 16])?;
+    /// let out = |threads| Attention::new().threads(threads).forward(x, x, x);
+    /// assert_eq!(out(Threads::ONE)?, out(Threads::new(2)?)?);
+    /// # Ok::<(), regard::Error>(())
+    /// ```
     #[must_use]
     pub fn threads(mut self, threads: Threads) -> Self {
         self.threads = threads;
@@ -129,6 +208,17 @@ impl<'a> Attention<'a> {
     }
 
     /// Calls `progress` with (parts done, parts in all) from the threads at work, whenever a part is done.
+    ///
+    /// ```
+    /// use core::sync::atomic::{AtomicUsize, Ordering};
+    /// use regard::{Attention, Heads, Threads};
+    /// let most = AtomicUsize::new(0);
+    /// let note = |done, _all| _ = most.fetch_max(done, Ordering::Relaxed);
+    /// let x = Heads::new("x", &[1.0; 6], [1, 3, 2, 1])?;
+    /// Attention::new().threads(Threads::ONE).progress(&note).forward(x, x, x)?;
+    /// assert_eq!(most.into_inner(), 3); // on one thread, a part is a head
+    /// # Ok::<(), regard::Error>(())
+    /// ```
     #[must_use]
     pub fn progress(mut self, progress: &'a (dyn Fn(usize, usize) + Sync)) -> Self {
         self.progress = Some(Progress(progress));
@@ -137,155 +227,6 @@ impl<'a> Attention<'a> {
 
     pub(crate) fn thread_setting(&self) -> &Threads {
         &self.threads
-    }
-
-    /// The output \[batch, heads, n_q, d_v\] for `q` \[batch, heads, n_q, d_k\], `k` \[batch, kv_heads, n_k, d_k\] and
-    /// `v` \[batch, kv_heads, n_k, d_v\].
-    ///
-    /// # Errors
-    /// Names the tensor that does not fit the others.
-    pub fn forward<T: Element>(&self, q: Heads<'_, T>, k: Heads<'_, T>, v: Heads<'_, T>) -> Result<Vec<f32>, Error> {
-        let mut out = zeros(OUTPUT, &output_shape(q.shape(), v.shape()))?;
-        self.attend(q, k, v, &mut out, None, &mut Workspace::new())?;
-        Ok(out)
-    }
-
-    /// The output as [`forward`](Self::forward) gives it, and the log-sum-exp \[batch, heads, n_q\] of each row's scores
-    /// (after temperature).
-    ///
-    /// # Errors
-    /// As [`forward`](Self::forward).
-    pub fn forward_with_log_sum_exp<T: Element>(
-        &self,
-        q: Heads<'_, T>,
-        k: Heads<'_, T>,
-        v: Heads<'_, T>,
-    ) -> Result<(Vec<f32>, Vec<f32>), Error> {
-        let [batch, heads, n_q, _] = q.shape();
-        let mut out = zeros(OUTPUT, &output_shape(q.shape(), v.shape()))?;
-        let mut log_sum_exp = zeros("the log-sum-exp", &[batch, heads, n_q])?;
-        self.attend(q, k, v, &mut out, Some(&mut log_sum_exp), &mut Workspace::new())?;
-        Ok((out, log_sum_exp))
-    }
-
-    /// As [`forward`](Self::forward), into `out` \[batch, heads, n_q, d_v\]. With the `workspace` of an earlier call of the
-    /// same shapes nothing is allocated, but for what rayon keeps a list of where there is more than one thread, and for a mask
-    /// tensor that repeats over the keys.
-    ///
-    /// # Errors
-    /// As [`forward`](Self::forward), and [`Error::Elements`] if `out` has another number of elements.
-    ///
-    /// ```
-    /// use regard::{Attention, Heads, Workspace};
-    /// let (x, mut out, mut workspace) = ([1.0; 6], [0.0; 6], Workspace::new());
-    /// for _ in 0..2 {
-    ///     let x = Heads::new("x", &x, [1, 1, 3, 2])?;
-    ///     Attention::new().forward_into(x, x, x, &mut out, &mut workspace)?;
-    /// }
-    /// assert_eq!(out, [1.0; 6]);
-    /// # Ok::<(), regard::Error>(())
-    /// ```
-    pub fn forward_into<T: Element>(
-        &self,
-        q: Heads<'_, T>,
-        k: Heads<'_, T>,
-        v: Heads<'_, T>,
-        out: &mut [f32],
-        workspace: &mut Workspace,
-    ) -> Result<(), Error> {
-        check_elements(OUTPUT, out.len(), &output_shape(q.shape(), v.shape()))?;
-        self.attend(q, k, v, out, None, workspace)
-    }
-
-    fn attend<T: Element>(
-        &self,
-        q: Heads<'_, T>,
-        k: Heads<'_, T>,
-        v: Heads<'_, T>,
-        out: &mut [f32],
-        log_sum_exp: Option<&mut [f32]>,
-        workspace: &mut Workspace,
-    ) -> Result<(), Error> {
-        let plan = self.plan(q, k)?;
-        let [batch, kv_heads, n_k, d_k] = k.shape();
-        let [_, _, _, d_v] = v.shape();
-        check_shape("value", &v.shape(), &[batch, kv_heads, n_k, d_v], "the batch, heads and tokens of key")?;
-        if plan.is_worth_splitting(n_k) {
-            return plan.run_split((q, k, v), out, log_sum_exp, workspace);
-        }
-        let widened = [d_k, d_k.saturating_add(d_v)].map(|n| n.saturating_mul(T::MEMORY));
-        plan.run(Output { out, cols: d_v, log_sum_exp, widened, d_v }, workspace, |kernel, job, scratch| {
-            let kv_head = plan.kv_head(job.head);
-            let q = q.head(job.entry, job.head)?.rows_from(job.first, job.rows);
-            let (k, v) = (k.head(job.entry, kv_head)?, v.head(job.entry, kv_head)?);
-            run(kernel, (q, k, v), job, scratch)
-        })
-    }
-
-    /// The output \[all queries, heads, d_v\] of sequences that are packed end to end, each of which attends to itself (or,
-    /// with keys and values of other lengths, to its own of those). Nothing is padded, and nothing is computed for padding.
-    ///
-    /// # Errors
-    /// Names the tensor that does not fit the others; [`Error::Packed`] if there are key lengths or a mask tensor.
-    ///
-    /// ```
-    /// use regard::{Attention, Packed, Position};
-    /// let (x, lengths) = ([1.0, 2.0, 3.0, 4.0, 5.0], [2, 3]);
-    /// let x = Packed::new("x", &x, &lengths, [1, 1])?;
-    /// let out = Attention::new().scale(0.0).causal(Position::TopLeft).forward_packed(x, x, x)?;
-    /// assert_eq!(out, [1.0, 1.5, 3.0, 3.5, 4.0]); // the mean of each token and those before it in its sequence
-    /// # Ok::<(), regard::Error>(())
-    /// ```
-    pub fn forward_packed<T: Element>(
-        &self,
-        q: Packed<'_, T>,
-        k: Packed<'_, T>,
-        v: Packed<'_, T>,
-    ) -> Result<Vec<f32>, Error> {
-        let ([tokens, heads, d_k], [keys, kv_heads, _], [_, _, d_v]) = (q.shape(), k.shape(), v.shape());
-        check_shape("key", &k.shape(), &[keys, kv_heads, d_k], "the head_dim of query")?;
-        check_shape("the lengths of key", &[k.lengths().len()], &[q.lengths().len()], "as many as of query")?;
-        check_shape("the lengths of value", v.lengths(), k.lengths(), "those of key")?;
-        check_shape("value", &v.shape(), &[keys, kv_heads, d_v], "the tokens and heads of key")?;
-        check_heads(heads, kv_heads)?;
-        self.check_of_heads(heads)?;
-        for (what, given) in [("key lengths", self.key_lengths.is_some()), ("mask tensor", self.mask.is_some())] {
-            if given {
-                return Err(Error::Packed { what });
-            }
-        }
-        let shapes = Shapes::Packed { n_q: q.lengths(), n_k: k.lengths() };
-        let plan = Plan { attention: self, mask: None, shapes, heads, kv_heads, d_k };
-        let mut out = zeros(OUTPUT, &[tokens, heads, d_v])?;
-        let widened = [d_k, d_k.saturating_add(d_v)].map(|n| n.saturating_mul(T::MEMORY));
-        let output = Output { out: &mut out, cols: d_v, log_sum_exp: None, widened, d_v };
-        plan.run(output, &mut Workspace::new(), |kernel, job, scratch| {
-            let kv_head = plan.kv_head(job.head);
-            let q = q.head(job.first_query + job.first, job.rows, job.head)?;
-            let k = k.head(job.first_key, job.n_k, kv_head)?;
-            let v = v.head(job.first_key, job.n_k, kv_head)?;
-            run(kernel, (q, k, v), job, scratch)
-        })?;
-        Ok(out)
-    }
-
-    /// The scores \[batch, heads, n_q, n_k\] at a `stage`.
-    ///
-    /// # Errors
-    /// Names the tensor that does not fit the others.
-    pub fn scores<T: Element>(&self, stage: Stage, q: Heads<'_, T>, k: Heads<'_, T>) -> Result<Vec<f32>, Error> {
-        let plan = self.plan(q, k)?;
-        let ([batch, heads, n_q, d_k], [_, _, n_k, _]) = (q.shape(), k.shape());
-        let mut out = zeros("the scores", &[batch, heads, n_q, n_k])?;
-        let widened = [d_k * T::MEMORY; 2];
-        let output = Output { out: &mut out, cols: n_k, log_sum_exp: None, widened, d_v: 0 };
-        plan.run(output, &mut Workspace::new(), |kernel, job, scratch| {
-            let q = q.head(job.entry, job.head)?.rows_from(job.first, job.rows);
-            let (q, scratch) = T::widened(q, scratch)?;
-            let (k, scratch) = T::widened(k.head(job.entry, plan.kv_head(job.head))?, scratch)?;
-            Ok(kernel.scores(stage, q, k, job.out, scratch)?)
-        })?;
-        Ok(out)
     }
 
     /// The kernel's description, with a mask for its queries.
@@ -297,10 +238,15 @@ impl<'a> Attention<'a> {
         if let Some(cap) = self.softcap {
             kernel = kernel.softcap(cap);
         }
-        if let Some(sink) = self.sinks.and_then(|sinks| sinks.get(head)) {
-            kernel = kernel.sink(*sink);
+        if let Some(sink) = self.sink(head) {
+            kernel = kernel.sink(sink);
         }
         kernel
+    }
+
+    /// The score of a head's sink.
+    pub(crate) fn sink(&self, head: usize) -> Option<f32> {
+        self.sinks?.get(head).copied()
     }
 
     /// Whether what is given for each head is there for each.
@@ -367,36 +313,37 @@ impl<'a> Attention<'a> {
         let mask = self.mask.map(|m| m.broadcast([batch, heads, n_q, n_k])).transpose()?;
         Ok(Plan { attention: self, mask, shapes: Shapes::Batch { batch, n_q, n_k }, heads, kv_heads, d_k })
     }
-}
 
-const OUTPUT: &str = "the output";
-
-/// \[batch, heads, n_q, d_v\].
-fn output_shape([batch, heads, n_q, _]: [usize; 4], [_, _, _, d_v]: [usize; 4]) -> [usize; 4] {
-    [batch, heads, n_q, d_v]
+    /// As [`plan`](Self::plan), for packed sequences.
+    pub(crate) fn plan_packed<'p, T: Element>(
+        &'p self,
+        q: Packed<'p, T>,
+        k: Packed<'p, T>,
+        v: Packed<'_, T>,
+    ) -> Result<Plan<'p>, Error> {
+        let ([_, heads, d_k], [keys, kv_heads, _], [_, _, d_v]) = (q.shape(), k.shape(), v.shape());
+        check_shape("key", &k.shape(), &[keys, kv_heads, d_k], "the head_dim of query")?;
+        check_shape("the lengths of key", &[k.lengths().len()], &[q.lengths().len()], "as many as of query")?;
+        if v.lengths() != k.lengths() {
+            return Err(Error::Lengths { found: v.lengths().to_vec(), expected: k.lengths().to_vec() });
+        }
+        check_shape("value", &v.shape(), &[keys, kv_heads, d_v], "the tokens and heads of key")?;
+        check_heads(heads, kv_heads)?;
+        self.check_of_heads(heads)?;
+        for (what, given) in [("key lengths", self.key_lengths.is_some()), ("mask tensor", self.mask.is_some())] {
+            if given {
+                return Err(Error::Packed { what });
+            }
+        }
+        let shapes = Shapes::Packed { n_q: q.lengths(), n_k: k.lengths() };
+        Ok(Plan { attention: self, mask: None, shapes, heads, kv_heads, d_k })
+    }
 }
 
 /// `Ok` if so many key/value heads can be shared evenly.
 fn check_heads(heads: usize, kv_heads: usize) -> Result<(), Error> {
     if heads != 0 && (kv_heads == 0 || !heads.is_multiple_of(kv_heads)) {
         return Err(Error::Heads { heads: kv_heads, of: "key/value", what: "query heads", into: heads });
-    }
-    Ok(())
-}
-
-/// One job, whose tensors are widened first where they are not in `f32`.
-fn run<T: Element>(
-    kernel: &Kernel<'_>,
-    (q, k, v): (Mat<'_, T>, Mat<'_, T>, Mat<'_, T>),
-    job: Job<'_>,
-    scratch: &mut [f32],
-) -> Result<(), Error> {
-    let (q, scratch) = T::widened(q, scratch)?;
-    let (k, scratch) = T::widened(k, scratch)?;
-    let (v, scratch) = T::widened(v, scratch)?;
-    match job.log_sum_exp {
-        Some(log_sum_exp) => kernel.forward_with_log_sum_exp(q, k, v, job.out, log_sum_exp, scratch)?,
-        None => kernel.forward(q, k, v, job.out, scratch)?,
     }
     Ok(())
 }

@@ -1,8 +1,8 @@
-//! Transformer blocks and stacks of them.
+//! Transformer blocks.
 
 use crate::error::{Error, check_shape};
 use crate::view::zeros;
-use crate::{Attention, FeedForward, MultiHeadAttention, Norm, Sequences};
+use crate::{Attention, FeedForward, KvCache, MultiHeadAttention, Norm, Sequences};
 
 /// Attention with its norm and its residual connection.
 #[derive(Clone, Debug)]
@@ -12,16 +12,17 @@ struct Attending {
 }
 
 /// What keys and values are made of.
-#[derive(Clone, Copy)]
-enum Keys<'a> {
+pub(crate) enum Keys<'a> {
     /// The same tokens as the queries.
     Own,
+    /// Those, behind the tokens of a cache.
+    Cached(&'a mut KvCache),
     Memory(Sequences<'a>),
 }
 
 impl Attending {
     /// x ← x + f(norm(x)), or norm(x + f(x)) if the norm comes `after`; for x of `shape` \[batch, tokens, features\]. Returns
-    /// the weights, or nothing if they are not wanted.
+    /// the weights of self-attention, or nothing if they are not wanted.
     fn run(
         &self,
         x: &mut [f32],
@@ -34,9 +35,17 @@ impl Attending {
         let threads = attention.thread_setting();
         let normed = if after { None } else { Some(self.norm.forward(Sequences::new(x, shape)?, threads)?) };
         let query = Sequences::new(normed.as_deref().unwrap_or(x), shape)?;
-        let keys = if let Keys::Memory(memory) = keys { memory } else { query };
-        let weights = if weights { self.attention.weights(query, keys, attention)? } else { Vec::new() };
-        let attended = self.attention.attend(query, keys, keys, attention)?;
+        let weights = if weights { self.attention.weights(query, query, attention)? } else { Vec::new() };
+        let attended = match keys {
+            Keys::Own => self.attention.attend(query, query, query, attention)?,
+            Keys::Cached(cache) => self.attention.attend_cached(query, cache, attention)?,
+            Keys::Memory(memory) => {
+                let ([batch, n_k, found], [features, _]) = (memory.shape(), self.attention.key_value_features());
+                let why = "the cross-attention's key and value inputs";
+                check_shape("the memory", &[batch, n_k, found], &[batch, n_k, features], why)?;
+                self.attention.attend(query, memory, memory, attention)?
+            }
+        };
         let [_, n, _] = shape;
         self.attention.join(&attended, n, x, true, threads)?;
         if after {
@@ -144,13 +153,18 @@ impl EncoderBlock {
         self.attending.norm.features()
     }
 
+    /// The attention between its tokens.
+    pub(crate) fn attention(&self) -> &MultiHeadAttention {
+        &self.attending.attention
+    }
+
     /// y \[batch, tokens, features\] for x of the same shape. `attention` says how the heads attend: masks, threads.
     ///
     /// # Errors
     /// [`Error::Shape`] if x has other features than the block, and what `attention` refuses.
     pub fn forward(&self, x: Sequences<'_>, attention: &Attention<'_>) -> Result<Vec<f32>, Error> {
         let mut y = copy(x, self.features())?;
-        self.run(&mut y, x.shape(), attention, false)?;
+        self.run(&mut y, x.shape(), Keys::Own, attention, false)?;
         Ok(y)
     }
 
@@ -158,24 +172,38 @@ impl EncoderBlock {
     ///
     /// # Errors
     /// As [`forward`](Self::forward).
+    ///
+    /// ```
+    /// use regard::{Activation, Attention, EncoderBlock, FeedForward, Linear, MultiHeadAttention, Norm, Position, Sequences};
+    /// let zero = || Linear::new([0.0], 1, 1);
+    /// let attention = MultiHeadAttention::new(1, zero()?, zero()?, zero()?, zero()?)?;
+    /// let feed_forward = FeedForward::new(zero()?, Activation::Silu, zero()?)?;
+    /// let norm = || Norm::rms(vec![1.0], 1e-6);
+    /// let block = EncoderBlock::pre_norm(norm()?, attention, norm()?, feed_forward)?;
+    /// let x = Sequences::new(&[3.0, 5.0], [1, 2, 1])?;
+    /// let (y, weights) = block.forward_with_weights(x, &Attention::new().causal(Position::TopLeft))?;
+    /// assert_eq!((y, weights), (vec![3.0, 5.0], vec![1.0, 0.0, 0.5, 0.5]));
+    /// # Ok::<(), regard::Error>(())
+    /// ```
     pub fn forward_with_weights(
         &self,
         x: Sequences<'_>,
         attention: &Attention<'_>,
     ) -> Result<(Vec<f32>, Vec<f32>), Error> {
         let mut y = copy(x, self.features())?;
-        let weights = self.run(&mut y, x.shape(), attention, true)?;
+        let weights = self.run(&mut y, x.shape(), Keys::Own, attention, true)?;
         Ok((y, weights))
     }
 
-    fn run(
+    pub(crate) fn run(
         &self,
         x: &mut [f32],
         shape: [usize; 3],
+        keys: Keys<'_>,
         attention: &Attention<'_>,
         weights: bool,
     ) -> Result<Vec<f32>, Error> {
-        let weights = self.attending.run(x, shape, Keys::Own, attention, self.after, weights)?;
+        let weights = self.attending.run(x, shape, keys, attention, self.after, weights)?;
         let Feeding { layer, norm } = &self.feeding;
         layer.add_in_place(x, norm, self.after, attention.thread_setting())?;
         Ok(weights)
@@ -278,7 +306,7 @@ impl DecoderBlock {
         Ok(y)
     }
 
-    fn run(
+    pub(crate) fn run(
         &self,
         x: &mut [f32],
         shape: [usize; 3],
@@ -290,106 +318,6 @@ impl DecoderBlock {
         self.cross.run(x, shape, Keys::Memory(memory), cross_attention, self.after, false)?;
         let Feeding { layer, norm } = &self.feeding;
         layer.add_in_place(x, norm, self.after, self_attention.thread_setting())
-    }
-}
-
-/// A stack of [`EncoderBlock`]s, and a norm behind the last where there is one: after pre-norm blocks there should be.
-///
-/// Under a causal mask, this is a decoder-only model without its embeddings.
-///
-/// ```
-/// use regard::{Attention, Encoder, Norm, Sequences};
-/// let encoder = Encoder::new(vec![], Some(Norm::rms(vec![1.0; 2], 0.0)?))?;
-/// let y = encoder.forward(Sequences::new(&[7.0, 1.0], [1, 1, 2])?, &Attention::new())?;
-/// assert_eq!(y, [1.4, 0.2]);
-/// # Ok::<(), regard::Error>(())
-/// ```
-#[derive(Clone, Debug)]
-pub struct Encoder {
-    blocks: Vec<EncoderBlock>,
-    norm: Option<Norm>,
-}
-
-impl Encoder {
-    /// A stack of `blocks`, the first one first.
-    ///
-    /// # Errors
-    /// [`Error::Shape`] if the blocks and the norm differ in their features.
-    pub fn new(blocks: Vec<EncoderBlock>, norm: Option<Norm>) -> Result<Self, Error> {
-        check_stack(blocks.iter().map(EncoderBlock::features), norm.as_ref())?;
-        Ok(Self { blocks, norm })
-    }
-
-    /// The blocks, the first one first.
-    pub fn blocks(&self) -> &[EncoderBlock] {
-        &self.blocks
-    }
-
-    /// The norm behind the last block.
-    pub fn norm(&self) -> Option<&Norm> {
-        self.norm.as_ref()
-    }
-
-    /// y \[batch, tokens, features\] for x of the same shape. `attention` says how the heads of every block attend.
-    ///
-    /// # Errors
-    /// As [`EncoderBlock::forward`].
-    pub fn forward(&self, x: Sequences<'_>, attention: &Attention<'_>) -> Result<Vec<f32>, Error> {
-        let mut y = copy(x, features_of(self.blocks.first().map(EncoderBlock::features), self.norm.as_ref(), x))?;
-        for block in &self.blocks {
-            block.run(&mut y, x.shape(), attention, false)?;
-        }
-        finish(y, self.norm.as_ref(), attention)
-    }
-}
-
-/// A stack of [`DecoderBlock`]s, and a norm behind the last where there is one: after pre-norm blocks there should be.
-///
-/// ```
-/// use regard::{Attention, Decoder, Sequences};
-/// let (x, memory) = ([1.0, 2.0], [3.0]);
-/// let (x_view, memory) = (Sequences::new(&x, [1, 1, 2])?, Sequences::new(&memory, [1, 1, 1])?);
-/// let y = Decoder::new(vec![], None)?.forward(x_view, memory, &Attention::new(), &Attention::new())?;
-/// assert_eq!(y, x);
-/// # Ok::<(), regard::Error>(())
-/// ```
-#[derive(Clone, Debug)]
-pub struct Decoder {
-    blocks: Vec<DecoderBlock>,
-    norm: Option<Norm>,
-}
-
-impl Decoder {
-    /// A stack of `blocks`, the first one first.
-    ///
-    /// # Errors
-    /// [`Error::Shape`] if the blocks and the norm differ in their features.
-    pub fn new(blocks: Vec<DecoderBlock>, norm: Option<Norm>) -> Result<Self, Error> {
-        check_stack(blocks.iter().map(DecoderBlock::features), norm.as_ref())?;
-        Ok(Self { blocks, norm })
-    }
-
-    /// The blocks, the first one first.
-    pub fn blocks(&self) -> &[DecoderBlock] {
-        &self.blocks
-    }
-
-    /// y \[batch, n_q, features\] for x of the same shape and the encoder's `memory` \[batch, n_k, memory features\].
-    ///
-    /// # Errors
-    /// As [`DecoderBlock::forward`].
-    pub fn forward(
-        &self,
-        x: Sequences<'_>,
-        memory: Sequences<'_>,
-        self_attention: &Attention<'_>,
-        cross_attention: &Attention<'_>,
-    ) -> Result<Vec<f32>, Error> {
-        let mut y = copy(x, features_of(self.blocks.first().map(DecoderBlock::features), self.norm.as_ref(), x))?;
-        for block in &self.blocks {
-            block.run(&mut y, x.shape(), memory, self_attention, cross_attention)?;
-        }
-        finish(y, self.norm.as_ref(), self_attention)
     }
 }
 
@@ -406,31 +334,10 @@ const CROSS_ATTENTION: [&str; 3] = [
 ];
 
 /// A copy of x, if it has the block's features.
-fn copy(x: Sequences<'_>, features: usize) -> Result<Vec<f32>, Error> {
+pub(crate) fn copy(x: Sequences<'_>, features: usize) -> Result<Vec<f32>, Error> {
     let [batch, n, found] = x.shape();
     check_shape("the input", &[batch, n, found], &[batch, n, features], "the block's features")?;
     let mut copy = zeros("the output of the block", &[batch, n, features])?;
     copy.copy_from_slice(x.data());
     Ok(copy)
-}
-
-/// The features of a stack; an empty one takes any.
-fn features_of(first: Option<usize>, norm: Option<&Norm>, x: Sequences<'_>) -> usize {
-    let [_, _, features] = x.shape();
-    first.or_else(|| norm.map(Norm::features)).unwrap_or(features)
-}
-
-fn check_stack(blocks: impl Iterator<Item = usize>, norm: Option<&Norm>) -> Result<(), Error> {
-    let mut features = norm.map(Norm::features);
-    for found in blocks {
-        check_shape("a block's features", &[found], &[*features.get_or_insert(found)], "the same in the whole stack")?;
-    }
-    Ok(())
-}
-
-fn finish(mut y: Vec<f32>, norm: Option<&Norm>, attention: &Attention<'_>) -> Result<Vec<f32>, Error> {
-    if let Some(norm) = norm {
-        norm.forward_in_place(&mut y, attention.thread_setting())?;
-    }
-    Ok(y)
 }

@@ -1,11 +1,20 @@
 use regard_kernels::Error as KernelError;
 
 /// Why an attention was refused. Every variant names the tensor at fault, and both shapes.
+///
+/// ```
+/// use regard::{Attention, Heads};
+/// let (q, k) = (Heads::new("query", &[0.0; 8], [1, 1, 2, 4])?, Heads::new("key", &[0.0; 9], [1, 1, 3, 3])?);
+/// let error = Attention::new().forward(q, k, k).unwrap_err();
+/// let said = "key must have the shape [1, 1, 3, 4] (the batch and head_dim of query), not [1, 1, 3, 3]";
+/// assert_eq!(error.to_string(), said);
+/// # Ok::<(), regard::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A tensor has another shape than the others ask for.
-    #[error("{tensor} has the shape {found:?}, but {expected:?} is needed ({why})")]
+    #[error("{tensor} must have the shape {expected:?} ({why}), not {found:?}")]
     Shape {
         /// The tensor's name, such as `key`.
         tensor: &'static str,
@@ -29,7 +38,7 @@ pub enum Error {
     },
 
     /// A tensor has too many dimensions.
-    #[error("{tensor} has the shape {found:?}, but at most {most} dimensions are possible")]
+    #[error("{tensor} has {} dimensions, {found:?}, but at most {most} are possible", found.len())]
     Rank {
         /// The tensor's name.
         tensor: &'static str,
@@ -37,6 +46,20 @@ pub enum Error {
         found: Vec<usize>,
         /// The most dimensions.
         most: usize,
+    },
+
+    /// An array whose numbers do not lie in memory as they must.
+    #[cfg(feature = "ndarray")]
+    #[error("{tensor} of the shape {shape:?} has the strides {strides:?}, but {needed}")]
+    Layout {
+        /// The tensor's name.
+        tensor: &'static str,
+        /// The shape as given.
+        shape: Vec<usize>,
+        /// Elements from each index of an axis to the next, as given.
+        strides: Vec<isize>,
+        /// What they must be, in words.
+        needed: &'static str,
     },
 
     /// A result does not fit in memory.
@@ -48,16 +71,16 @@ pub enum Error {
         shape: Vec<usize>,
     },
 
-    /// A number of heads that does not divide what it should.
-    #[error("{heads} {of} heads do not divide {what} = {into} evenly")]
+    /// A number of heads that does not divide what it should evenly.
+    #[error("{into} {what} cannot be divided evenly among {heads} {of} heads")]
     Heads {
         /// The number of heads.
         heads: usize,
         /// Which heads: `query`, `key/value`.
         of: &'static str,
-        /// What is divided.
+        /// What is divided, in the plural.
         what: &'static str,
-        /// Its size.
+        /// How many there are of it.
         into: usize,
     },
 
@@ -90,6 +113,15 @@ pub enum Error {
         len: usize,
         /// The most tokens.
         capacity: usize,
+    },
+
+    /// Packed values of other sequences than the keys.
+    #[error("the lengths of value are {found:?}, but those of key are {expected:?}")]
+    Lengths {
+        /// The lengths of value.
+        found: Vec<usize>,
+        /// The lengths of key.
+        expected: Vec<usize>,
     },
 
     /// What packed sequences cannot have, because it speaks of a batch whose sequences are equally long.

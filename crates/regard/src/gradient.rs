@@ -11,7 +11,18 @@ use crate::error::{Error, check_shape};
 use crate::view::{check_elements, saturating_product, zeros};
 use crate::{Attention, Heads, Threads};
 
-/// The gradients of a loss with respect to what an attention computed from.
+/// The gradients of a loss with respect to what an attention computed from: see [`Attention::backward`].
+///
+/// ```
+/// use regard::{Attention, Heads};
+/// let (x, v) = (Heads::new("x", &[0.0], [1, 1, 1, 1])?, Heads::new("value", &[6.0], [1, 1, 1, 1])?);
+/// let attention = Attention::new().sinks(&[0.0]); // the sink has half the weight, and the output is 3
+/// let (out, log_sum_exp) = attention.forward_with_log_sum_exp(x, x, v)?;
+/// let gradients = attention.backward(x, x, v, &out, &log_sum_exp, &[1.0])?;
+/// assert_eq!(gradients.value, [0.5]);
+/// assert_eq!(gradients.sinks, Some(vec![-1.5])); // P·(0 − out)
+/// # Ok::<(), regard::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gradients {
     /// \[batch, heads, n_q, d_k\].
@@ -24,6 +35,8 @@ pub struct Gradients {
     pub scale: f32,
     /// In the shape of the additive mask, where there is one: summed over what it was broadcast to.
     pub bias: Option<Vec<f32>>,
+    /// \[heads\], of the [sinks](Attention::sinks), where there are any.
+    pub sinks: Option<Vec<f32>>,
 }
 
 /// Queries whose weights are computed anew at a time: so memory grows with the number of keys, and not with its square.
@@ -35,7 +48,8 @@ impl Attention<'_> {
     ///
     /// The weights, which nobody kept, are computed anew from the log-sum-exp, a few queries at a time (Dao et al. 2022,
     /// FlashAttention, algorithm 4): with P the weights and S the scores, dV = PᵀdO, dS = P ∘ (dO·Vᵀ − rowsum(dO ∘ O)) / T,
-    /// dQ = dS·K·scale and dK = dSᵀ·Q·scale. Key/value heads are computed in parallel (with an additive mask, in turn).
+    /// dQ = dS·K·scale and dK = dSᵀ·Q·scale. A sink is a score whose value is 0. Key/value heads are computed in parallel (with
+    /// an additive mask, in turn).
     ///
     /// # Errors
     /// Names the tensor that does not fit the others; a temperature of 0, at which softmax has no slope, is refused.
@@ -78,6 +92,7 @@ impl Attention<'_> {
         let mut key = zeros("the gradient of key", &[batch, kv_heads, n_k, d_k])?;
         let mut value = zeros("the gradient of value", &[batch, kv_heads, n_k, d_v])?;
         let mut scales = zeros("the gradient of scale", &[batch, kv_heads])?;
+        let mut sinks = zeros("the gradient of the sinks", &[batch, heads])?;
         let bias = plan.mask.as_ref().and_then(|mask| mask.bias_shape());
         let bias = bias.map(|shape| zeros("the gradient of the mask", &shape)).transpose()?.map(Mutex::new);
 
@@ -85,11 +100,12 @@ impl Attention<'_> {
         let group = heads.checked_div(kv_heads).unwrap_or_default();
         let (mut queries, mut keys, mut values) = (query.as_mut_slice(), key.as_mut_slice(), value.as_mut_slice());
         let mut jobs = Vec::new();
-        for (index, scale) in scales.iter_mut().enumerate() {
+        let of_sinks = sinks.chunks_mut(group.max(1));
+        for (index, (scale, sinks)) in scales.iter_mut().zip(of_sinks).enumerate() {
             let query = queries.split_off_mut(..group * n_q * d_k).unwrap_or_default();
             let key = keys.split_off_mut(..n_k * d_k).unwrap_or_default();
             let value = values.split_off_mut(..n_k * d_v).unwrap_or_default();
-            jobs.push((index / kv_heads, index % kv_heads, query, Sums { scale, key, value }));
+            jobs.push((index / kv_heads, index % kv_heads, query, Sums { scale, key, value, sinks }));
         }
         let multiply_adds = saturating_product(&[batch, heads, n_q, n_k, 2 * d_k + 3 * d_v]);
         // Heads may share an additive mask, and sums must not depend on who comes first.
@@ -117,6 +133,9 @@ impl Attention<'_> {
                         d_out: Mat::new(d_out.get(of(d_v)).unwrap_or_default(), rows, d_v)?,
                     };
                     let d_query = d_query.get_mut(first * d_k..(first + rows) * d_k).unwrap_or_default();
+                    if let (Some(score), Some(sum)) = (self.sink(head), sums.sinks.get_mut(member)) {
+                        *sum += block.of_sink(score)?;
+                    }
                     let d_scores = block.backward(d_query, &mut sums, &mut memory)?;
                     if let (Some(mask), Some(Ok(mut bias))) = (&plan.mask, bias.as_ref().map(Mutex::lock)) {
                         mask.add_to_gradient(&mut bias, entry, head, first, d_scores);
@@ -126,7 +145,9 @@ impl Attention<'_> {
             Ok(())
         })?;
         let bias = bias.and_then(|bias| bias.into_inner().ok());
-        Ok(Gradients { query, key, value, scale: scales.iter().sum(), bias })
+        let of_head = |head: usize| sinks.iter().skip(head).step_by(heads).sum();
+        let sinks = self.sink(0).is_some().then(|| (0..heads).map(of_head).collect());
+        Ok(Gradients { query, key, value, scale: scales.iter().sum(), bias, sinks })
     }
 }
 
@@ -135,6 +156,8 @@ struct Sums<'a> {
     scale: &'a mut f32,
     key: &'a mut [f32],
     value: &'a mut [f32],
+    /// One for each query head that shares the key/value head.
+    sinks: &'a mut [f32],
 }
 
 /// Some queries of a head, and what is known of them.
@@ -170,8 +193,7 @@ impl Block<'_> {
         self.kernel.scores(Stage::Masked, self.q, self.k, MatMut::new(weights, rows, n_k)?, kernel)?;
         for (row, log_sum_exp) in weights.chunks_exact_mut(n_k.max(1)).zip(self.log_sum_exp) {
             for x in row.iter_mut() {
-                // Hidden by selection: −∞ · 0 and −∞ − (−∞) are no numbers.
-                *x = if *x == f32::NEG_INFINITY { *x } else { *x * self.factor - log_sum_exp };
+                *x = self.exponent(*x, *log_sum_exp);
             }
             exp(row);
         }
@@ -181,7 +203,7 @@ impl Block<'_> {
         for (i, (d_scores, weights)) in
             d_scores.chunks_exact_mut(n_k.max(1)).zip(weights.chunks_exact(n_k.max(1))).enumerate()
         {
-            let mean = dot(self.d_out.row(i), self.out.row(i))?;
+            let mean = self.mean(i)?;
             for (d, p) in d_scores.iter_mut().zip(weights) {
                 *d = if *p == 0.0 { 0.0 } else { p * (*d - mean) * self.factor };
             }
@@ -209,6 +231,28 @@ impl Block<'_> {
         transpose(weights, n_k, 1.0, transposed);
         add_product(Mat::new(transposed, n_k, rows)?, self.d_out, product, sums.value)?;
         Ok(d_scores)
+    }
+
+    /// What the queries add to the gradient of their head's sink, of this score: p·(0 − rowsum(dO ∘ O)) / T each.
+    fn of_sink(&self, score: f32) -> Result<f32, Error> {
+        let mut sum = 0.0;
+        for (i, log_sum_exp) in self.log_sum_exp.iter().enumerate() {
+            let mut weight = [self.exponent(score, *log_sum_exp)];
+            exp(&mut weight);
+            let [p] = weight;
+            sum -= if p == 0.0 { 0.0 } else { p * self.mean(i)? * self.factor };
+        }
+        Ok(sum)
+    }
+
+    /// What e is raised to for a score's weight. −∞ stays by selection: −∞ · 0 and −∞ − (−∞) are no numbers.
+    fn exponent(&self, score: f32, log_sum_exp: f32) -> f32 {
+        if score == f32::NEG_INFINITY { score } else { score * self.factor - log_sum_exp }
+    }
+
+    /// rowsum(dO ∘ O): the mean of a row's weights' gradients, by the weights.
+    fn mean(&self, row: usize) -> Result<f32, Error> {
+        Ok(dot(self.d_out.row(row), self.out.row(row))?)
     }
 }
 
@@ -284,43 +328,4 @@ fn add_product(a: Mat<'_>, b: Mat<'_>, product: &mut [f32], sum: &mut [f32]) -> 
         *sum += *x;
     }
     Ok(())
-}
-
-/// The gradient of a loss with respect to scores \[n\], from that with respect to their softmax.
-///
-/// With p the weights that softmax made of the scores at temperature t, dsᵢ = pᵢ·(dpᵢ − Σⱼ pⱼ·dpⱼ) / t: the product of dp with
-/// the [Jacobian](softmax_jacobian).
-///
-/// # Errors
-/// [`Error::Shape`] if the two differ in length.
-///
-/// ```
-/// let d_scores = regard::softmax_backward(&[0.5, 0.5], &[1.0, 0.0], 1.0)?;
-/// assert_eq!(d_scores, [0.25, -0.25]);
-/// # Ok::<(), regard::Error>(())
-/// ```
-pub fn softmax_backward(weights: &[f32], d_weights: &[f32], t: f32) -> Result<Vec<f32>, Error> {
-    check_shape("the gradient of the weights", &[d_weights.len()], &[weights.len()], "as many as weights")?;
-    let mean = dot(weights, d_weights)?;
-    Ok(weights.iter().zip(d_weights).map(|(p, d)| p * (d - mean) / t).collect())
-}
-
-/// The Jacobian \[n, n\] of softmax at temperature t, from its weights \[n\]: ∂pᵢ/∂sⱼ = pᵢ·(δᵢⱼ − pⱼ) / t. Symmetric, and
-/// each row sums to 0.
-///
-/// # Errors
-/// [`Error::Memory`] if n² numbers do not fit.
-///
-/// ```
-/// assert_eq!(regard::softmax_jacobian(&[0.5, 0.5], 1.0)?, [0.25, -0.25, -0.25, 0.25]);
-/// # Ok::<(), regard::Error>(())
-/// ```
-pub fn softmax_jacobian(weights: &[f32], t: f32) -> Result<Vec<f32>, Error> {
-    let mut jacobian = zeros("the Jacobian", &[weights.len(), weights.len()])?;
-    for (i, (row, p)) in jacobian.chunks_exact_mut(weights.len().max(1)).zip(weights).enumerate() {
-        for (j, (x, other)) in row.iter_mut().zip(weights).enumerate() {
-            *x = p * (if i == j { 1.0 } else { 0.0 } - other) / t;
-        }
-    }
-    Ok(jacobian)
 }

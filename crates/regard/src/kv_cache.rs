@@ -89,6 +89,16 @@ impl<T: Element + Default> KvCache<T> {
     }
 
     /// Forgets all but the first `len` tokens: to take another turn, or to begin anew.
+    ///
+    /// ```
+    /// use regard::{Heads, KvCache};
+    /// let mut cache = KvCache::new([1, 1, 8, 1], 1)?;
+    /// let three = Heads::new("the tokens", &[1.0, 2.0, 3.0], [1, 1, 3, 1])?;
+    /// cache.append(three, three)?;
+    /// cache.truncate(2);
+    /// assert_eq!((cache.keys().shape(), cache.capacity()), ([1, 1, 2, 1], 8));
+    /// # Ok::<(), regard::Error>(())
+    /// ```
     pub fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
     }

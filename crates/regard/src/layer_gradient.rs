@@ -8,7 +8,7 @@ use crate::multi_head::{self, split};
 use crate::view::{check_elements, saturating_product, zeros};
 use crate::{Attention, Linear, MultiHeadAttention, Rotary, Sequences, Threads};
 
-/// The gradients of a loss with respect to a [`Linear`] layer and what it was given.
+/// The gradients of a loss with respect to a [`Linear`] layer and what it was given: see [`Linear::backward`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinearGradients {
     /// \[batch, tokens, inputs\].
@@ -36,7 +36,7 @@ impl Linear {
     /// ```
     pub fn backward(&self, x: Sequences<'_>, d_out: &[f32], threads: &Threads) -> Result<LinearGradients, Error> {
         let ([batch, n, _], inputs, outputs) = (x.shape(), self.inputs(), self.outputs());
-        self.check(x)?;
+        self.check("the input", x)?;
         check_elements("the gradient of the output", d_out.len(), &[batch, n, outputs])?;
         let (rows, weight) = (saturating_product(&[batch, n]), self.unpacked()?);
         let weight = Mat::new(&weight, inputs, outputs)?;
@@ -72,8 +72,9 @@ impl Linear {
 /// Rows of a result that are computed together.
 const BLOCK: usize = 96;
 
-/// The gradients of a loss with respect to a [`MultiHeadAttention`] layer: those of each projection hold the gradient of what
-/// it was given as `input`. In self-attention, that of x is the sum of three.
+/// The gradients of a loss with respect to a [`MultiHeadAttention`] layer: see [`MultiHeadAttention::backward`].
+///
+/// Those of each projection hold the gradient of what it was given as `input`. In self-attention, that of x is the sum of three.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MultiHeadGradients {
     /// Of the query projection; its `input` \[batch, n_q, …\] is that of `query`.
@@ -88,6 +89,8 @@ pub struct MultiHeadGradients {
     pub scale: f32,
     /// Of the additive mask, where there is one.
     pub bias: Option<Vec<f32>>,
+    /// \[heads\], of the [sinks](Attention::sinks), where there are any.
+    pub sinks: Option<Vec<f32>>,
 }
 
 impl MultiHeadAttention {
@@ -117,10 +120,10 @@ impl MultiHeadAttention {
     ) -> Result<MultiHeadGradients, Error> {
         let threads = attention.thread_setting();
         let [to_query, to_key, to_value, to_output] = self.projections();
-        let mut q = zeros("the queries", &to_query.check(query)?)?;
-        let mut k = zeros("the keys", &to_key.check(key)?)?;
-        self.turned(to_query, query, &mut q, threads)?;
-        self.turned(to_key, key, &mut k, threads)?;
+        let mut q = zeros("the queries", &to_query.check("query", query)?)?;
+        let mut k = zeros("the keys", &to_key.check("key", key)?)?;
+        self.turned(to_query, query, 0, &mut q, threads)?;
+        self.turned(to_key, key, 0, &mut k, threads)?;
         let v = to_value.forward(value, threads)?;
         let q = split("query", &q, query, self.heads(), to_query)?;
         let k = split("key", &k, key, self.kv_heads(), to_key)?;
@@ -149,6 +152,7 @@ impl MultiHeadAttention {
             output,
             scale: gradients.scale,
             bias: gradients.bias,
+            sinks: gradients.sinks,
         })
     }
 }

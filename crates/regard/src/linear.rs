@@ -87,7 +87,7 @@ impl Linear {
     /// # Errors
     /// [`Error::Shape`] if x has another number of features.
     pub fn forward(&self, x: Sequences<'_>, threads: &Threads) -> Result<Vec<f32>, Error> {
-        let mut out = zeros("the output of the linear layer", &self.check(x)?)?;
+        let mut out = zeros("the output of the linear layer", &self.check("the input", x)?)?;
         self.forward_into(x, &mut out, threads, |_, _| Ok(()))?;
         Ok(out)
     }
@@ -115,10 +115,10 @@ impl Linear {
         )
     }
 
-    /// The shape of the output for x, if that fits.
-    pub(crate) fn check(&self, x: Sequences<'_>) -> Result<[usize; 3], Error> {
+    /// The shape of the output for x, if that fits. `name` is what errors call x.
+    pub(crate) fn check(&self, name: &'static str, x: Sequences<'_>) -> Result<[usize; 3], Error> {
         let [batch, n, features] = x.shape();
-        check_shape("the input", &[batch, n, features], &[batch, n, self.inputs], "the layer's inputs")?;
+        check_shape(name, &[batch, n, features], &[batch, n, self.inputs], "the layer's inputs")?;
         Ok([batch, n, self.outputs])
     }
 

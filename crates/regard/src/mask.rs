@@ -5,7 +5,7 @@ use regard_kernels::{Mask, Mat};
 use crate::error::{Error, check_shape};
 use crate::view::check_elements;
 
-/// The numbers of a [`MaskTensor`].
+/// The numbers of a [`MaskTensor`], where an example is.
 #[derive(Clone, Copy, Debug)]
 pub enum MaskValues<'a> {
     /// `true` where a key may be seen.
@@ -18,8 +18,15 @@ pub enum MaskValues<'a> {
 ///
 /// ```
 /// use regard::{MaskTensor, MaskValues};
-/// // The second of two keys is hidden, for every query of every head:
+/// use regard::{Attention, Heads, Stage};
+/// let x = Heads::new("x", &[0.0; 4], [1, 2, 2, 1])?; // two heads, two tokens
+/// let weights = |mask| Attention::new().mask(mask).scores(Stage::Weights, x, x);
+/// // The second key is hidden, for every query of every head:
 /// let mask = MaskTensor::new(MaskValues::Allowed(&[true, false]), &[2])?;
+/// assert_eq!(weights(mask)?, [1.0, 0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 0.0]);
+/// // Nothing is, but for the second key of the second head: [heads, queries, keys], of which the queries repeat.
+/// let mask = MaskTensor::new(MaskValues::Bias(&[0.0, 0.0, 0.0, f32::NEG_INFINITY]), &[2, 1, 2])?;
+/// assert_eq!(weights(mask)?, [0.5, 0.5, 0.5, 0.5, 1.0, 0.0, 1.0, 0.0]);
 /// # Ok::<(), regard::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]

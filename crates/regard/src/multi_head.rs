@@ -29,27 +29,36 @@ impl MultiHeadAttention {
     /// # Errors
     /// [`Error::Heads`] if the heads do not divide the projections evenly, [`Error::Shape`] if the output projection does
     /// not take what the heads give.
+    ///
+    /// ```
+    /// use regard::{Linear, MultiHeadAttention};
+    /// let linear = |outputs| Linear::new(vec![0.0; 8 * outputs], 8, outputs);
+    /// // Four query heads of two features; keys and values of two heads, each for two query heads.
+    /// let layer = MultiHeadAttention::new(4, linear(8)?, linear(4)?, linear(4)?, linear(8)?)?;
+    /// assert_eq!((layer.heads(), layer.kv_heads()), (4, 2));
+    /// # Ok::<(), regard::Error>(())
+    /// ```
     pub fn new(heads: usize, query: Linear, key: Linear, value: Linear, output: Linear) -> Result<Self, Error> {
         let divides = |heads: usize, into: usize| heads != 0 && into.is_multiple_of(heads);
         let uneven = |heads, of, what, into| Err(Error::Heads { heads, of, what, into });
         if !divides(heads, query.outputs()) || query.outputs() == 0 {
-            return uneven(heads, "query", "the query projection's outputs", query.outputs());
+            return uneven(heads, "query", "outputs of the query projection", query.outputs());
         }
         let head_dim = query.outputs() / heads;
         check_shape(
             "the key projection's outputs",
-            &[key.outputs() % head_dim],
-            &[0],
-            "what is left after whole heads of the query projection's head_dim",
+            &[key.outputs()],
+            &[head_dim * (key.outputs() / head_dim).max(1)],
+            "whole heads of the query projection's head_dim",
         )?;
         let kv_heads = key.outputs() / head_dim;
         if !divides(kv_heads, heads) {
             return uneven(kv_heads, "key/value", "query heads", heads);
         }
         if !divides(kv_heads, value.outputs()) {
-            return uneven(kv_heads, "key/value", "the value projection's outputs", value.outputs());
+            return uneven(kv_heads, "key/value", "outputs of the value projection", value.outputs());
         }
-        let joined = heads * (value.outputs() / kv_heads);
+        let joined = heads.saturating_mul(value.outputs() / kv_heads);
         check_shape("the output projection's inputs", &[output.inputs()], &[joined], "heads × value head_dim")?;
         Ok(Self { heads, kv_heads, query, key, value, output, rotary: None })
     }
@@ -117,6 +126,16 @@ impl MultiHeadAttention {
     ///
     /// # Errors
     /// Names the tensor that does not fit the layer or the others.
+    ///
+    /// ```
+    /// use regard::{Attention, Linear, MultiHeadAttention, Sequences};
+    /// let one = || Linear::new([1.0], 1, 1);
+    /// let layer = MultiHeadAttention::new(1, one()?, one()?, one()?, Linear::new([10.0], 1, 1)?)?;
+    /// // Cross-attention: one token attends to three others.
+    /// let (x, memory) = (Sequences::new(&[0.0], [1, 1, 1])?, Sequences::new(&[1.0, 3.0, 8.0], [1, 3, 1])?);
+    /// assert_eq!(layer.forward(x, memory, memory, &Attention::new())?, [40.0]); // ten times their mean
+    /// # Ok::<(), regard::Error>(())
+    /// ```
     pub fn forward(
         &self,
         query: Sequences<'_>,
@@ -124,10 +143,19 @@ impl MultiHeadAttention {
         value: Sequences<'_>,
         attention: &Attention<'_>,
     ) -> Result<Vec<f32>, Error> {
-        let joined = self.attend(query, key, value, attention)?;
+        self.output_of(&self.attend(query, key, value, attention)?, query, attention.thread_setting())
+    }
+
+    /// The output for `query`, of which the heads gave `attended`.
+    pub(crate) fn output_of(
+        &self,
+        attended: &[f32],
+        query: Sequences<'_>,
+        threads: &Threads,
+    ) -> Result<Vec<f32>, Error> {
         let [batch, n_q, _] = query.shape();
         let mut out = zeros("the output", &[batch, n_q, self.output.outputs()])?;
-        self.join(&joined, n_q, &mut out, false, attention.thread_setting())?;
+        self.join(attended, n_q, &mut out, false, threads)?;
         Ok(out)
     }
 
@@ -139,21 +167,31 @@ impl MultiHeadAttention {
         value: Sequences<'_>,
         attention: &Attention<'_>,
     ) -> Result<Vec<f32>, Error> {
-        let q_len = len_of("the queries", &self.query.check(query)?)?;
-        let k_len = len_of("the keys", &self.key.check(key)?)?;
-        let v_len = len_of("the values", &self.value.check(value)?)?;
+        self.project([query, key, value], 0, attention.thread_setting(), |[q, k, v]| attention.forward(q, k, v))
+    }
+
+    /// Calls `then` with the heads of queries, keys and values of tokens that stand at `first` and behind it.
+    pub(crate) fn project<R>(
+        &self,
+        [query, key, value]: [Sequences<'_>; 3],
+        first: usize,
+        threads: &Threads,
+        then: impl FnOnce([Heads<'_>; 3]) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        let q_len = len_of("the queries", &self.query.check("query", query)?)?;
+        let k_len = len_of("the keys", &self.key.check("key", key)?)?;
+        let v_len = len_of("the values", &self.value.check("value", value)?)?;
         with_scratch(q_len.saturating_add(k_len).saturating_add(v_len), |scratch| {
             let (q, rest) = scratch.split_at_mut_checked(q_len).unwrap_or_default();
             let (k, v) = rest.split_at_mut_checked(k_len).unwrap_or_default();
-            let threads = attention.thread_setting();
-            self.turned(&self.query, query, q, threads)?;
-            self.turned(&self.key, key, k, threads)?;
+            self.turned(&self.query, query, first, q, threads)?;
+            self.turned(&self.key, key, first, k, threads)?;
             self.value.forward_into(value, v, threads, |_, _| Ok(()))?;
-            attention.forward(
+            then([
                 split("query", q, query, self.heads, &self.query)?,
                 split("key", k, key, self.kv_heads, &self.key)?,
                 split("value", v, value, self.kv_heads, &self.value)?,
-            )
+            ])
         })
     }
 
@@ -179,22 +217,23 @@ impl MultiHeadAttention {
         })
     }
 
-    /// What `projection`, that of queries or keys, makes of x, turned by the positions.
+    /// What `projection`, that of queries or keys, makes of x, turned by the positions from `start` on.
     pub(crate) fn turned(
         &self,
         projection: &Linear,
         x: Sequences<'_>,
+        start: usize,
         out: &mut [f32],
         threads: &Threads,
     ) -> Result<(), Error> {
         let [_, n, _] = x.shape();
         let head_dim = self.query.outputs() / self.heads;
         if let Some(rotary) = &self.rotary {
-            rotary.check(n, head_dim, 0)?;
+            rotary.check(n, head_dim, start)?;
         }
         projection.forward_into(x, out, threads, |first, rows| {
             let Some(rotary) = &self.rotary else { return Ok(()) };
-            rotary.rotate_rows(rows, projection.outputs() / head_dim, head_dim, |row| (first + row) % n.max(1))
+            rotary.rotate_rows(rows, projection.outputs() / head_dim, head_dim, |row| start + (first + row) % n.max(1))
         })
     }
 
@@ -202,6 +241,16 @@ impl MultiHeadAttention {
     ///
     /// # Errors
     /// As [`forward`](Self::forward).
+    ///
+    /// ```
+    /// use regard::{Attention, Linear, MultiHeadAttention, Position, Sequences};
+    /// let one = || Linear::new([1.0], 1, 1);
+    /// let layer = MultiHeadAttention::new(1, one()?, one()?, one()?, one()?)?;
+    /// let x = Sequences::new(&[7.0, 7.0], [1, 2, 1])?; // the same token twice
+    /// let weights = layer.weights(x, x, &Attention::new().causal(Position::TopLeft))?;
+    /// assert_eq!(weights, [1.0, 0.0, 0.5, 0.5]);
+    /// # Ok::<(), regard::Error>(())
+    /// ```
     pub fn weights(
         &self,
         query: Sequences<'_>,
@@ -209,10 +258,10 @@ impl MultiHeadAttention {
         attention: &Attention<'_>,
     ) -> Result<Vec<f32>, Error> {
         let threads = attention.thread_setting();
-        let mut q = zeros("the queries", &self.query.check(query)?)?;
-        let mut k = zeros("the keys", &self.key.check(key)?)?;
-        self.turned(&self.query, query, &mut q, threads)?;
-        self.turned(&self.key, key, &mut k, threads)?;
+        let mut q = zeros("the queries", &self.query.check("query", query)?)?;
+        let mut k = zeros("the keys", &self.key.check("key", key)?)?;
+        self.turned(&self.query, query, 0, &mut q, threads)?;
+        self.turned(&self.key, key, 0, &mut k, threads)?;
         let q = split("query", &q, query, self.heads, &self.query)?;
         attention.scores(Stage::Weights, q, split("key", &k, key, self.kv_heads, &self.key)?)
     }

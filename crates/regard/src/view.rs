@@ -65,10 +65,25 @@ impl<'a, T: Element> Heads<'a, T> {
     ///
     /// # Errors
     /// [`Error::Elements`] if `data` has another number of elements than `shape` \[batch, heads, tokens, head_dim\].
+    ///
+    /// ```
+    /// use regard::{Attention, Heads, Position};
+    /// let x = [1.0, 10.0, 3.0, 30.0]; // two tokens, of two heads of one number
+    /// let x = Heads::split("x", &x, [1, 2, 2, 1])?;
+    /// let out = Attention::new().scale(0.0).causal(Position::TopLeft).forward(x, x, x)?;
+    /// assert_eq!(out, [1.0, 2.0, 10.0, 20.0]); // head by head
+    /// # Ok::<(), regard::Error>(())
+    /// ```
     pub fn split(name: &'static str, data: &'a [T], shape: [usize; 4]) -> Result<Self, Error> {
         check_elements(name, data.len(), &shape)?;
         let [_, heads, n, d] = shape;
         Ok(Self { data, shape, strides: [saturating_product(&[n, heads, d]), d, saturating_product(&[heads, d])] })
+    }
+
+    /// Heads whose entries, heads and tokens lie `strides` elements apart.
+    #[cfg(feature = "ndarray")]
+    pub(crate) fn strided(data: &'a [T], shape: [usize; 4], strides: [usize; 3]) -> Self {
+        Self { data, shape, strides }
     }
 
     /// The first `tokens` of each head's `capacity`: \[batch, heads, capacity, head_dim\] in memory.

@@ -5,7 +5,7 @@
 use proptest::prelude::*;
 use regard::{
     Attention, Gradients, Heads, Linear, MaskTensor, MaskValues, MultiHeadAttention, Pairing, Position, Rotary,
-    Sequences, Temperature, Threads, softmax_backward, softmax_jacobian,
+    Sequences, Temperature, Threads, Window, alibi_slopes, softmax_backward, softmax_jacobian,
 };
 
 /// Numbers from −1 to 1, others for each `seed`.
@@ -24,6 +24,7 @@ fn wide(x: &[f32]) -> Vec<f64> {
     x.iter().map(|x| f64::from(*x)).collect()
 }
 
+/// What is attended to, and how. Queries stand at the end of their entry's keys.
 #[derive(Clone, Debug)]
 struct Case {
     batch: usize,
@@ -34,6 +35,12 @@ struct Case {
     d_k: usize,
     d_v: usize,
     causal: bool,
+    window: Option<Window>,
+    /// Of the batch entries; none if it is empty.
+    key_lengths: Vec<usize>,
+    /// A slope for each head; none if it is empty.
+    slopes: Vec<f32>,
+    sinks: bool,
     scale: Option<f32>,
     softcap: Option<f32>,
     temperature: f32,
@@ -41,6 +48,27 @@ struct Case {
     bias: Option<[usize; 4]>,
     threads: usize,
 }
+
+/// Two query heads on each of two key/value heads, in two entries, and nothing that masks.
+const PLAIN: Case = Case {
+    batch: 2,
+    kv_heads: 2,
+    group: 2,
+    n_q: 4,
+    n_k: 6,
+    d_k: 3,
+    d_v: 2,
+    causal: false,
+    window: None,
+    key_lengths: vec![],
+    slopes: vec![],
+    sinks: false,
+    scale: None,
+    softcap: None,
+    temperature: 1.0,
+    bias: None,
+    threads: 1,
+};
 
 /// Everything that has a gradient.
 #[derive(Clone)]
@@ -50,6 +78,7 @@ struct Inputs {
     v: Vec<f64>,
     scale: f64,
     bias: Vec<f64>,
+    sinks: Vec<f64>,
 }
 
 impl Case {
@@ -64,7 +93,9 @@ impl Case {
         for entry in 0..self.batch {
             for head in 0..self.heads() {
                 let kv = entry * kv_heads + head / self.group;
+                let len = self.key_lengths.get(entry).copied().unwrap_or(n_k);
                 for i in 0..n_q {
+                    let place = (i + len) as f64 - n_q as f64;
                     let row = (entry * self.heads() + head) * n_q + i;
                     let score = |j: usize| {
                         let dot: f64 = (0..d_k).map(|t| x.q[row * d_k + t] * x.k[(kv * n_k + j) * d_k + t]).sum();
@@ -77,11 +108,20 @@ impl Case {
                             score +=
                                 x.bias[((at(b, entry) * h + at(h, head)) * rows + at(rows, i)) * keys + at(keys, j)];
                         }
+                        score -=
+                            self.slopes.get(head).map_or(0.0, |slope| f64::from(*slope) * (j as f64 - place).abs());
                         score / f64::from(self.temperature)
                     };
-                    let seen = |j: &usize| !self.causal || j + n_q <= i + n_k;
+                    let seen = |j: &usize| {
+                        let Window { left, right } = self.window.unwrap_or_default();
+                        let (to_right, far) = (*j as f64 - place, |n: Option<usize>| n.map_or(f64::MAX, |n| n as f64));
+                        *j < len
+                            && (!self.causal || to_right <= 0.0)
+                            && (-to_right <= far(left) && to_right <= far(right))
+                    };
                     let weights: Vec<_> = (0..n_k).filter(seen).map(|j| (j, score(j).exp())).collect();
-                    let sum: f64 = weights.iter().map(|(_, w)| w).sum();
+                    let sink = x.sinks.get(head).map_or(0.0, |sink| (sink / f64::from(self.temperature)).exp());
+                    let sum: f64 = weights.iter().map(|(_, w)| w).sum::<f64>() + sink;
                     for (j, w) in weights {
                         let value: f64 = (0..d_v).map(|c| d_out[row * d_v + c] * x.v[(kv * n_k + j) * d_v + c]).sum();
                         loss += w / sum * value;
@@ -101,8 +141,22 @@ impl Case {
         let mut attention = Attention::new()
             .temperature(Temperature::new(self.temperature).unwrap())
             .threads(Threads::new(self.threads).unwrap());
+        let end = Position::BottomRight;
         if self.causal {
-            attention = attention.causal(Position::BottomRight);
+            attention = attention.causal(end);
+        }
+        if let Some(window) = self.window {
+            attention = attention.window(end, window);
+        }
+        if !self.key_lengths.is_empty() {
+            attention = attention.key_lengths(&self.key_lengths);
+        }
+        if !self.slopes.is_empty() {
+            attention = attention.alibi(end, &self.slopes);
+        }
+        let sinks = numbers(6, if self.sinks { heads } else { 0 });
+        if self.sinks {
+            attention = attention.sinks(&sinks);
         }
         if let Some(scale) = self.scale {
             attention = attention.scale(scale);
@@ -117,7 +171,7 @@ impl Case {
         let key = Heads::new("key", &k, [batch, kv_heads, n_k, d_k]).unwrap();
         let value = Heads::new("value", &v, [batch, kv_heads, n_k, d_v]).unwrap();
         let (out, log_sum_exp) = attention.forward_with_log_sum_exp(query, key, value).unwrap();
-        let Gradients { query, key, value, scale, bias: d_bias } =
+        let Gradients { query, key, value, scale, bias: d_bias, sinks: d_sinks } =
             attention.backward(query, key, value, &out, &log_sum_exp, &d_out).unwrap();
 
         let inputs = Inputs {
@@ -126,6 +180,7 @@ impl Case {
             v: wide(&v),
             scale: self.scale.map_or_else(|| 1.0 / (d_k as f64).sqrt(), f64::from),
             bias: wide(&bias),
+            sinks: wide(&sinks),
         };
         let d_out = wide(&d_out);
         self.compare(&inputs, &d_out, &query, |x| &mut x.q);
@@ -134,6 +189,8 @@ impl Case {
         self.compare(&inputs, &d_out, &[scale], |x| core::slice::from_mut(&mut x.scale));
         assert_eq!(d_bias.is_some(), self.bias.is_some());
         self.compare(&inputs, &d_out, &d_bias.unwrap_or_default(), |x| &mut x.bias);
+        assert_eq!(d_sinks.is_some(), self.sinks);
+        self.compare(&inputs, &d_out, &d_sinks.unwrap_or_default(), |x| &mut x.sinks);
     }
 
     fn compare(&self, inputs: &Inputs, d_out: &[f64], found: &[f32], of: impl Fn(&mut Inputs) -> &mut [f64]) {
@@ -166,43 +223,70 @@ proptest! {
     fn gradients_are_those_of_central_differences(
         (batch, kv_heads, group) in (1..3_usize, 1..3_usize, 1..3_usize),
         (n_q, n_k, d_k, d_v) in (1..6_usize, 1..6_usize, 1..5_usize, 1..5_usize),
-        causal in any::<bool>(),
+        (causal, sinks) in any::<(bool, bool)>(),
+        window in prop::option::of((prop::option::of(0..4_usize), prop::option::of(0..4_usize))),
+        lengths in prop::option::of((0..6_usize, 0..6_usize)),
+        slope in prop::option::of(0.1..1.0_f32),
         scale in prop::option::of(0.1..2.0_f32),
         softcap in prop::option::of(0.5..3.0_f32),
         temperature in 0.3..3.0_f32,
         bias in prop::option::of(any::<[bool; 4]>()),
         threads in 1..3_usize,
     ) {
-        // A causal query before all keys sees nothing: that its gradient is 0 is another test.
-        let n_k = if causal { n_k.max(n_q) } else { n_k };
-        let full = [batch, kv_heads * group, n_q, n_k];
+        let heads = kv_heads * group;
+        let full = [batch, heads, n_q, n_k];
         let bias = bias.map(|given| [0, 1, 2, 3].map(|i| if given[i] { full[i] } else { 1 }));
-        let case =
-            Case { batch, kv_heads, group, n_q, n_k, d_k, d_v, causal, scale, softcap, temperature, bias, threads };
-        case.check();
+        let window = window.map(|(left, right)| Window { left, right });
+        let key_lengths = lengths.map(|(a, b)| [a.min(n_k), b.min(n_k)][..batch].to_vec()).unwrap_or_default();
+        let slopes = slope.map(|slope| (1..=heads).map(|h| slope / h as f32).collect()).unwrap_or_default();
+        Case {
+            batch, kv_heads, group, n_q, n_k, d_k, d_v,
+            causal, window, key_lengths, slopes, sinks, scale, softcap, temperature, bias, threads,
+        }.check();
+    }
+}
+
+/// Each of what an attention can be asked for, alone, on grouped queries.
+#[test]
+fn nothing_that_is_asked_for_lacks_its_gradient() {
+    PLAIN.check();
+    Case { causal: true, ..PLAIN }.check();
+    Case { causal: true, n_q: 6, n_k: 4, ..PLAIN }.check(); // two queries before all keys see nothing
+    Case { window: Some(Window { left: Some(1), right: Some(1) }), ..PLAIN }.check();
+    Case { key_lengths: vec![2, 5], ..PLAIN }.check();
+    Case { key_lengths: vec![0, 6], causal: true, ..PLAIN }.check();
+    Case { slopes: alibi_slopes(4), ..PLAIN }.check();
+    Case { sinks: true, ..PLAIN }.check();
+    Case { sinks: true, temperature: 0.4, softcap: Some(1.5), causal: true, n_q: 6, n_k: 4, ..PLAIN }.check();
+    Case { scale: Some(-0.8), ..PLAIN }.check();
+    Case { softcap: Some(0.7), ..PLAIN }.check();
+    Case { temperature: 0.4, ..PLAIN }.check();
+    for mask in 0..16 {
+        let full = [2, 4, 4, 6];
+        let bias = [0, 1, 2, 3].map(|axis: usize| if (mask >> axis) & 1 == 1 { full[axis] } else { 1 });
+        Case { bias: Some(bias), ..PLAIN }.check();
     }
 }
 
 #[test]
 fn more_queries_than_a_block() {
     for softcap in [None, Some(1.0)] {
-        Case {
-            batch: 1,
-            kv_heads: 1,
-            group: 2,
-            n_q: 37,
-            n_k: 41,
-            d_k: 3,
-            d_v: 2,
-            causal: true,
-            scale: None,
-            softcap,
-            temperature: 0.7,
-            bias: None,
-            threads: 2,
-        }
-        .check();
+        let (n_q, n_k) = (37, 41);
+        let case = Case { batch: 1, kv_heads: 1, n_q, n_k, causal: true, sinks: true, ..PLAIN };
+        Case { softcap, temperature: 0.7, threads: 2, ..case }.check();
     }
+}
+
+#[test]
+fn a_sink_without_weight_has_no_gradient() {
+    let x = Heads::new("x", &[1.0, 2.0], [1, 1, 2, 1]).unwrap();
+    // The first query sees nothing, neither a key nor the sink.
+    let mask = MaskTensor::new(MaskValues::Allowed(&[false, true]), &[2, 1]).unwrap();
+    let attention = Attention::new().mask(mask).sinks(&[f32::NEG_INFINITY]);
+    let (out, log_sum_exp) = attention.forward_with_log_sum_exp(x, x, x).unwrap();
+    assert_eq!(log_sum_exp[0], f32::NEG_INFINITY);
+    let gradients = attention.backward(x, x, x, &out, &log_sum_exp, &[1.0, 1.0]).unwrap();
+    assert_eq!(gradients.sinks, Some(vec![0.0]));
 }
 
 #[test]

@@ -1,0 +1,199 @@
+//! Running an attention: outputs, log-sum-exp, scores.
+
+use regard_kernels::{Attention as Kernel, Mat, Stage};
+
+use crate::error::{Error, check_shape};
+use crate::plan::{Job, Output};
+use crate::view::{check_elements, zeros};
+use crate::{Attention, Element, Heads, Packed, Workspace};
+
+impl Attention<'_> {
+    /// The output \[batch, heads, n_q, d_v\] for `q` \[batch, heads, n_q, d_k\], `k` \[batch, kv_heads, n_k, d_k\] and
+    /// `v` \[batch, kv_heads, n_k, d_v\].
+    ///
+    /// # Errors
+    /// Names the tensor that does not fit the others.
+    ///
+    /// ```
+    /// use regard::{Attention, Heads};
+    /// let (q, k, v) = ([1.0], [0.0, 3_f32.ln()], [4.0, 8.0]); // the weights are 1/4 and 3/4
+    /// let [k, v] = [Heads::new("key", &k, [1, 1, 2, 1])?, Heads::new("value", &v, [1, 1, 2, 1])?];
+    /// let out = Attention::new().forward(Heads::new("query", &q, [1, 1, 1, 1])?, k, v)?;
+    /// assert!((out[0] - 7.0).abs() < 1e-5);
+    /// # Ok::<(), regard::Error>(())
+    /// ```
+    pub fn forward<T: Element>(&self, q: Heads<'_, T>, k: Heads<'_, T>, v: Heads<'_, T>) -> Result<Vec<f32>, Error> {
+        let mut out = zeros(OUTPUT, &output_shape(q.shape(), v.shape()))?;
+        self.attend(q, k, v, &mut out, None, &mut Workspace::new())?;
+        Ok(out)
+    }
+
+    /// The output as [`forward`](Self::forward) gives it, and the log-sum-exp \[batch, heads, n_q\] of each row's scores
+    /// (after temperature).
+    ///
+    /// # Errors
+    /// As [`forward`](Self::forward).
+    ///
+    /// ```
+    /// use regard::{Attention, Heads};
+    /// let (q, k) = (Heads::new("query", &[0.0], [1, 1, 1, 1])?, Heads::new("key", &[1.0; 4], [1, 1, 4, 1])?);
+    /// let (out, log_sum_exp) = Attention::new().forward_with_log_sum_exp(q, k, k)?; // four scores of 0
+    /// assert_eq!((out, log_sum_exp), (vec![1.0], vec![4_f32.ln()]));
+    /// # Ok::<(), regard::Error>(())
+    /// ```
+    pub fn forward_with_log_sum_exp<T: Element>(
+        &self,
+        q: Heads<'_, T>,
+        k: Heads<'_, T>,
+        v: Heads<'_, T>,
+    ) -> Result<(Vec<f32>, Vec<f32>), Error> {
+        let [batch, heads, n_q, _] = q.shape();
+        let mut out = zeros(OUTPUT, &output_shape(q.shape(), v.shape()))?;
+        let mut log_sum_exp = zeros("the log-sum-exp", &[batch, heads, n_q])?;
+        self.attend(q, k, v, &mut out, Some(&mut log_sum_exp), &mut Workspace::new())?;
+        Ok((out, log_sum_exp))
+    }
+
+    /// As [`forward`](Self::forward), into `out` \[batch, heads, n_q, d_v\]. With the `workspace` of an earlier call of the
+    /// same shapes nothing is allocated, but for what rayon keeps a list of where there is more than one thread, and for a mask
+    /// tensor that repeats over the keys.
+    ///
+    /// # Errors
+    /// As [`forward`](Self::forward), and [`Error::Elements`] if `out` has another number of elements.
+    ///
+    /// ```
+    /// use regard::{Attention, Heads, Workspace};
+    /// let (x, mut out, mut workspace) = ([1.0; 6], [0.0; 6], Workspace::new());
+    /// for _ in 0..2 {
+    ///     let x = Heads::new("x", &x, [1, 1, 3, 2])?;
+    ///     Attention::new().forward_into(x, x, x, &mut out, &mut workspace)?;
+    /// }
+    /// assert_eq!(out, [1.0; 6]);
+    /// # Ok::<(), regard::Error>(())
+    /// ```
+    pub fn forward_into<T: Element>(
+        &self,
+        q: Heads<'_, T>,
+        k: Heads<'_, T>,
+        v: Heads<'_, T>,
+        out: &mut [f32],
+        workspace: &mut Workspace,
+    ) -> Result<(), Error> {
+        check_elements(OUTPUT, out.len(), &output_shape(q.shape(), v.shape()))?;
+        self.attend(q, k, v, out, None, workspace)
+    }
+
+    fn attend<T: Element>(
+        &self,
+        q: Heads<'_, T>,
+        k: Heads<'_, T>,
+        v: Heads<'_, T>,
+        out: &mut [f32],
+        log_sum_exp: Option<&mut [f32]>,
+        workspace: &mut Workspace,
+    ) -> Result<(), Error> {
+        let plan = self.plan(q, k)?;
+        let [batch, kv_heads, n_k, d_k] = k.shape();
+        let [_, _, _, d_v] = v.shape();
+        check_shape("value", &v.shape(), &[batch, kv_heads, n_k, d_v], "the batch, heads and tokens of key")?;
+        if plan.is_worth_splitting(n_k) {
+            return plan.run_split((q, k, v), out, log_sum_exp, workspace);
+        }
+        let widened = [d_k, d_k.saturating_add(d_v)].map(|n| n.saturating_mul(T::MEMORY));
+        plan.run(Output { out, cols: d_v, log_sum_exp, widened, d_v }, workspace, |kernel, job, scratch| {
+            let kv_head = plan.kv_head(job.head);
+            let q = q.head(job.entry, job.head)?.rows_from(job.first, job.rows);
+            let (k, v) = (k.head(job.entry, kv_head)?, v.head(job.entry, kv_head)?);
+            run(kernel, (q, k, v), job, scratch)
+        })
+    }
+
+    /// The output \[all queries, heads, d_v\] of sequences that are packed end to end, each of which attends to itself (or,
+    /// with keys and values of other lengths, to its own of those). Nothing is padded, and nothing is computed for padding.
+    ///
+    /// # Errors
+    /// Names the tensor that does not fit the others; [`Error::Packed`] if there are key lengths or a mask tensor.
+    ///
+    /// ```
+    /// use regard::{Attention, Packed, Position};
+    /// let (x, lengths) = ([1.0, 2.0, 3.0, 4.0, 5.0], [2, 3]);
+    /// let x = Packed::new("x", &x, &lengths, [1, 1])?;
+    /// let out = Attention::new().scale(0.0).causal(Position::TopLeft).forward_packed(x, x, x)?;
+    /// assert_eq!(out, [1.0, 1.5, 3.0, 3.5, 4.0]); // the mean of each token and those before it in its sequence
+    /// # Ok::<(), regard::Error>(())
+    /// ```
+    pub fn forward_packed<T: Element>(
+        &self,
+        q: Packed<'_, T>,
+        k: Packed<'_, T>,
+        v: Packed<'_, T>,
+    ) -> Result<Vec<f32>, Error> {
+        let plan = self.plan_packed(q, k, v)?;
+        let ([tokens, heads, d_k], [_, _, d_v]) = (q.shape(), v.shape());
+        let mut out = zeros(OUTPUT, &[tokens, heads, d_v])?;
+        let widened = [d_k, d_k.saturating_add(d_v)].map(|n| n.saturating_mul(T::MEMORY));
+        let output = Output { out: &mut out, cols: d_v, log_sum_exp: None, widened, d_v };
+        plan.run(output, &mut Workspace::new(), |kernel, job, scratch| {
+            let kv_head = plan.kv_head(job.head);
+            let q = q.head(job.first_query + job.first, job.rows, job.head)?;
+            let k = k.head(job.first_key, job.n_k, kv_head)?;
+            let v = v.head(job.first_key, job.n_k, kv_head)?;
+            run(kernel, (q, k, v), job, scratch)
+        })?;
+        Ok(out)
+    }
+
+    /// The scores \[batch, heads, n_q, n_k\] at a `stage`.
+    ///
+    /// # Errors
+    /// Names the tensor that does not fit the others.
+    ///
+    /// ```
+    /// use regard::{Attention, Heads, Position, Stage};
+    /// let (q, k) = ([3.0], [2.0, 4.0]);
+    /// let (q, k) = (Heads::new("query", &q, [1, 1, 1, 1])?, Heads::new("key", &k, [1, 1, 2, 1])?);
+    /// let scores = |stage| Attention::new().scale(0.5).causal(Position::TopLeft).scores(stage, q, k);
+    /// assert_eq!(scores(Stage::Raw)?, [3.0, 6.0]); // after the scale
+    /// assert_eq!(scores(Stage::Masked)?, [3.0, f32::NEG_INFINITY]);
+    /// assert_eq!(scores(Stage::Weights)?, [1.0, 0.0]);
+    /// # Ok::<(), regard::Error>(())
+    /// ```
+    pub fn scores<T: Element>(&self, stage: Stage, q: Heads<'_, T>, k: Heads<'_, T>) -> Result<Vec<f32>, Error> {
+        let plan = self.plan(q, k)?;
+        let ([batch, heads, n_q, d_k], [_, _, n_k, _]) = (q.shape(), k.shape());
+        let mut out = zeros("the scores", &[batch, heads, n_q, n_k])?;
+        let widened = [d_k * T::MEMORY; 2];
+        let output = Output { out: &mut out, cols: n_k, log_sum_exp: None, widened, d_v: 0 };
+        plan.run(output, &mut Workspace::new(), |kernel, job, scratch| {
+            let q = q.head(job.entry, job.head)?.rows_from(job.first, job.rows);
+            let (q, scratch) = T::widened(q, scratch)?;
+            let (k, scratch) = T::widened(k.head(job.entry, plan.kv_head(job.head))?, scratch)?;
+            Ok(kernel.scores(stage, q, k, job.out, scratch)?)
+        })?;
+        Ok(out)
+    }
+}
+
+const OUTPUT: &str = "the output";
+
+/// \[batch, heads, n_q, d_v\].
+fn output_shape([batch, heads, n_q, _]: [usize; 4], [_, _, _, d_v]: [usize; 4]) -> [usize; 4] {
+    [batch, heads, n_q, d_v]
+}
+
+/// One job, whose tensors are widened first where they are not in `f32`.
+fn run<T: Element>(
+    kernel: &Kernel<'_>,
+    (q, k, v): (Mat<'_, T>, Mat<'_, T>, Mat<'_, T>),
+    job: Job<'_>,
+    scratch: &mut [f32],
+) -> Result<(), Error> {
+    let (q, scratch) = T::widened(q, scratch)?;
+    let (k, scratch) = T::widened(k, scratch)?;
+    let (v, scratch) = T::widened(v, scratch)?;
+    match job.log_sum_exp {
+        Some(log_sum_exp) => kernel.forward_with_log_sum_exp(q, k, v, job.out, log_sum_exp, scratch)?,
+        None => kernel.forward(q, k, v, job.out, scratch)?,
+    }
+    Ok(())
+}

@@ -1,0 +1,171 @@
+//! A prefill in parts and then token by token, behind caches, has the bits of all tokens at once.
+
+#![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
+
+use regard::{
+    Activation, Attention, Encoder, EncoderBlock, Error, FeedForward, Heads, KvCache, Linear, MultiHeadAttention, Norm,
+    Pairing, Position, Rotary, Sequences, Stage, Threads, Window, alibi_slopes,
+};
+
+/// Numbers from −1 to 1, others for each `seed`.
+fn numbers(seed: u32, len: usize) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        (state >> 8) as f32 / (1 << 23) as f32 - 1.0
+    };
+    (0..len).map(|_| next()).collect()
+}
+
+fn bits(x: &[f32]) -> Vec<u32> {
+    x.iter().map(|x| x.to_bits()).collect()
+}
+
+/// A prefill, another, then tokens one by one.
+const STEPS: [usize; 7] = [5, 3, 1, 1, 1, 1, 1];
+const TOKENS: usize = 13;
+const BATCH: usize = 2;
+const FEATURES: usize = 24;
+
+/// Four query heads of six features on two key/value heads.
+fn layer(seed: u32, pairing: Option<Pairing>) -> MultiHeadAttention {
+    let linear = |i, outputs| {
+        let weight = numbers(seed + i, FEATURES * outputs);
+        Linear::new(weight, FEATURES, outputs).unwrap().with_bias(numbers(seed + 10 + i, outputs)).unwrap()
+    };
+    let layer = MultiHeadAttention::new(4, linear(0, 24), linear(1, 12), linear(2, 12), linear(3, 24)).unwrap();
+    match pairing {
+        Some(pairing) => layer.with_rotary(Rotary::new(6, TOKENS, 100.0, pairing).unwrap()).unwrap(),
+        None => layer,
+    }
+}
+
+fn block(seed: u32) -> EncoderBlock {
+    let linear = |i, inputs, outputs| Linear::new(numbers(seed + i, inputs * outputs), inputs, outputs).unwrap();
+    let feed_forward =
+        FeedForward::gated(linear(0, 24, 40), Activation::Silu, linear(1, 24, 40), linear(2, 40, 24)).unwrap();
+    let norm = |i| Norm::rms(numbers(seed + i, FEATURES), 1e-6).unwrap();
+    EncoderBlock::pre_norm(norm(3), layer(seed + 20, Some(Pairing::HalfSplit)), norm(4), feed_forward).unwrap()
+}
+
+/// `step` for the tokens of each of `STEPS`, side by side as all tokens at once.
+fn in_steps(x: &[f32], mut step: impl FnMut(Sequences<'_>) -> Vec<f32>) -> Vec<f32> {
+    let (mut first, mut out) = (0, vec![0.0; x.len()]);
+    for n in STEPS {
+        let of = |entry: usize| (entry * TOKENS + first) * FEATURES..(entry * TOKENS + first + n) * FEATURES;
+        let part: Vec<f32> = (0..BATCH).flat_map(|entry| x[of(entry)].to_vec()).collect();
+        let y = step(Sequences::new(&part, [BATCH, n, FEATURES]).unwrap());
+        for (entry, y) in y.chunks(n * FEATURES).enumerate() {
+            out[of(entry)].copy_from_slice(y);
+        }
+        first += n;
+    }
+    assert_eq!(first, TOKENS);
+    out
+}
+
+fn described(slopes: &[f32]) -> [Attention<'_>; 3] {
+    let end = Position::BottomRight;
+    let causal = Attention::new().causal(end);
+    let window = Window { left: Some(4), right: None };
+    [
+        causal.clone(),
+        causal.clone().window(end, window).threads(Threads::new(2).unwrap()),
+        causal.alibi(end, slopes).softcap(3.0),
+    ]
+}
+
+#[test]
+fn a_layer_continues_its_cache() {
+    let x = numbers(1, BATCH * TOKENS * FEATURES);
+    let all = Sequences::new(&x, [BATCH, TOKENS, FEATURES]).unwrap();
+    let slopes = alibi_slopes(4);
+    for pairing in [None, Some(Pairing::Interleaved), Some(Pairing::HalfSplit)] {
+        let layer = layer(2, pairing);
+        for attention in described(&slopes) {
+            let mut cache = layer.cache(BATCH, TOKENS).unwrap();
+            let found = in_steps(&x, |x| layer.forward_cached(x, &mut cache, &attention).unwrap());
+            assert_eq!(cache.len(), TOKENS);
+            let whole = layer.forward(all, all, all, &attention).unwrap();
+            assert_eq!(bits(&found), bits(&whole), "{pairing:?}, {attention:?}");
+        }
+    }
+}
+
+#[test]
+fn a_stack_decodes_token_by_token() {
+    let x = numbers(1, BATCH * TOKENS * FEATURES);
+    let all = Sequences::new(&x, [BATCH, TOKENS, FEATURES]).unwrap();
+    let model =
+        Encoder::new(vec![block(100), block(200)], Some(Norm::rms(vec![1.0; FEATURES], 1e-6).unwrap())).unwrap();
+    let slopes = alibi_slopes(4);
+    for attention in described(&slopes) {
+        let mut caches = model.caches(BATCH, TOKENS).unwrap();
+        let found = in_steps(&x, |x| model.forward_cached(x, &mut caches, &attention).unwrap());
+        assert_eq!(bits(&found), bits(&model.forward(all, &attention).unwrap()), "{attention:?}");
+
+        let block = &model.blocks()[0];
+        let mut cache = block.cache(BATCH, TOKENS).unwrap();
+        let found = in_steps(&x, |x| block.forward_cached(x, &mut cache, &attention).unwrap());
+        assert_eq!(bits(&found), bits(&block.forward(all, &attention).unwrap()), "{attention:?}");
+    }
+}
+
+/// The keys that a layer leaves in its cache are turned by where their tokens stand.
+#[test]
+fn the_cache_holds_turned_keys() {
+    let (x, rotary) = (numbers(1, TOKENS * FEATURES), Rotary::new(6, TOKENS, 100.0, Pairing::HalfSplit).unwrap());
+    let layer = layer(2, Some(Pairing::HalfSplit));
+    let mut cache = layer.cache(1, TOKENS).unwrap();
+    let (before, after) = x.split_at(5 * FEATURES);
+    for (x, n) in [(before, 5), (after, 8)] {
+        layer.forward_cached(Sequences::new(x, [1, n, FEATURES]).unwrap(), &mut cache, &Attention::new()).unwrap();
+    }
+    let to_key = Linear::new(numbers(3, FEATURES * 12), FEATURES, 12).unwrap().with_bias(numbers(13, 12)).unwrap();
+    let mut keys = to_key.forward(Sequences::new(&x, [1, TOKENS, FEATURES]).unwrap(), &Threads::ONE).unwrap();
+    rotary.rotate(&mut keys, [1, TOKENS, 2, 6], 0).unwrap();
+    let keys = Heads::split("key", &keys, [1, 2, TOKENS, 6]).unwrap();
+    // The scores of the unit vectors are the keys' numbers.
+    let unit: Vec<f32> = (0..2 * 36).map(|i| if i % 36 % 7 == 0 { 1.0 } else { 0.0 }).collect();
+    let unit = Heads::new("query", &unit, [1, 2, 6, 6]).unwrap();
+    let numbers = |keys| Attention::new().scores(Stage::Raw, unit, keys).unwrap();
+    assert_eq!(bits(&numbers(cache.keys())), bits(&numbers(keys)));
+}
+
+#[test]
+fn after_an_error_the_caches_are_as_they_were() {
+    let x = numbers(1, TOKENS * FEATURES);
+    let tokens = |n: usize| Sequences::new(&x[..n * FEATURES], [1, n, FEATURES]).unwrap();
+    let (causal, layer) = (Attention::new().causal(Position::BottomRight), layer(2, Some(Pairing::HalfSplit)));
+    let mut cache = layer.cache(1, 20).unwrap();
+    layer.forward_cached(tokens(12), &mut cache, &causal).unwrap();
+    let message = |result: Result<Vec<f32>, Error>| result.unwrap_err().to_string();
+    assert_eq!(
+        message(layer.forward_cached(tokens(2), &mut cache, &causal)),
+        "14 positions are needed, but there are 13"
+    );
+    // Found out behind the place where keys and values were appended.
+    assert_eq!(
+        message(layer.forward_cached(tokens(1), &mut cache, &causal.clone().key_lengths(&[14]))),
+        "the key length of batch entry 0 is 14, but there are 13 keys"
+    );
+    assert_eq!(cache.len(), 12);
+
+    let model = Encoder::new(vec![block(100), block(200)], None).unwrap();
+    let mut caches = model.caches(1, 8).unwrap();
+    model.forward_cached(tokens(6), &mut caches, &causal).unwrap();
+    let mut smaller = KvCache::new([1, 2, 7, 6], 6).unwrap();
+    smaller.append(caches[1].keys(), caches[1].values()).unwrap();
+    caches[1] = smaller;
+    assert_eq!(
+        message(model.forward_cached(tokens(2), &mut caches, &causal)),
+        "2 tokens do not fit behind the 6 of a cache for 7"
+    );
+    assert_eq!(caches.iter().map(KvCache::len).collect::<Vec<_>>(), [6, 6]);
+    assert!(matches!(
+        model.forward_cached(tokens(1), &mut caches[..1], &causal),
+        Err(Error::Shape { tensor: "the caches", .. })
+    ));
+}

@@ -1,0 +1,291 @@
+//! What is said of every shape that does not fit: the tensor, the shape that is needed and why, and the one that was given.
+
+#![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
+
+use regard::{
+    Activation, Attention, DecoderBlock, Encoder, EncoderBlock, Error, FeedForward, Heads, KvCache, Linear, MaskTensor,
+    MaskValues, MultiHeadAttention, Norm, Packed, Pairing, Position, PositionTable, Rotary, Sequences, Temperature,
+    Threads, softmax_backward,
+};
+
+const ZEROS: [f32; 240] = [0.0; 240];
+
+fn heads(shape: [usize; 4]) -> Heads<'static> {
+    Heads::new("x", &ZEROS[..shape.iter().product()], shape).unwrap()
+}
+
+fn sequences(shape: [usize; 3]) -> Sequences<'static> {
+    Sequences::new(&ZEROS[..shape.iter().product()], shape).unwrap()
+}
+
+fn packed(lengths: &[usize], [heads, d]: [usize; 2]) -> Packed<'_> {
+    Packed::new("x", &ZEROS[..lengths.iter().sum::<usize>() * heads * d], lengths, [heads, d]).unwrap()
+}
+
+fn linear(inputs: usize, outputs: usize) -> Linear {
+    Linear::new(vec![0.0; inputs * outputs], inputs, outputs).unwrap()
+}
+
+/// The message of what must fail.
+#[track_caller]
+fn said<T>(result: Result<T, Error>) -> String {
+    result.err().unwrap().to_string()
+}
+
+#[track_caller]
+fn assert_said<const N: usize>(table: [(String, &str); N]) {
+    for (found, expected) in table {
+        assert_eq!(found, expected);
+    }
+}
+
+#[test]
+fn of_tensors() {
+    let x = &ZEROS[..24];
+    let bias = |shape: &[usize]| MaskTensor::new(MaskValues::Bias(&ZEROS[..6]), shape);
+    assert_said([
+        (said(Heads::new("query", x, [1, 2, 3, 5])), "query has 24 elements, which do not fill the shape [1, 2, 3, 5]"),
+        (said(Heads::split("key", x, [1, 2, 3, 5])), "key has 24 elements, which do not fill the shape [1, 2, 3, 5]"),
+        (
+            said(Packed::new("value", x, &[2, 3], [1, 4])),
+            "value has 24 elements, which do not fill the shape [5, 1, 4]",
+        ),
+        (said(Sequences::new(x, [1, 5, 5])), "the input has 24 elements, which do not fill the shape [1, 5, 5]"),
+        (said(bias(&[2, 4])), "the mask has 6 elements, which do not fill the shape [2, 4]"),
+        (said(bias(&[1; 5])), "the mask has 5 dimensions, [1, 1, 1, 1, 1], but at most 4 are possible"),
+        (
+            said(KvCache::<f32>::new([usize::MAX, 1, 1, 1], 1)),
+            "the cache of keys of the shape [18446744073709551615, 1, 1, 1] does not fit in memory",
+        ),
+    ]);
+}
+
+#[test]
+fn of_attention() {
+    let (all, q) = (Attention::new(), heads([1, 2, 3, 4]));
+    let mask = MaskTensor::new(MaskValues::Bias(&ZEROS[..6]), &[2, 3]).unwrap();
+    let (one, two) = ([1.0], [1.0; 2]);
+    assert_said([
+        (
+            said(all.forward(q, heads([1, 2, 4, 3]), heads([1, 2, 4, 3]))),
+            "key must have the shape [1, 2, 4, 4] (the batch and head_dim of query), not [1, 2, 4, 3]",
+        ),
+        (
+            said(all.forward(q, heads([2, 2, 3, 4]), heads([2, 2, 3, 4]))),
+            "key must have the shape [1, 2, 3, 4] (the batch and head_dim of query), not [2, 2, 3, 4]",
+        ),
+        (
+            said(all.forward(q, q, heads([1, 2, 4, 3]))),
+            "value must have the shape [1, 2, 3, 3] (the batch, heads and tokens of key), not [1, 2, 4, 3]",
+        ),
+        (
+            said(all.forward(q, heads([1, 3, 1, 4]), heads([1, 3, 1, 4]))),
+            "2 query heads cannot be divided evenly among 3 key/value heads",
+        ),
+        (
+            said(all.forward(q, heads([1, 0, 3, 4]), heads([1, 0, 3, 4]))),
+            "2 query heads cannot be divided evenly among 0 key/value heads",
+        ),
+        (said(all.forward_into(q, q, q, &mut [0.0; 5], &mut regard::Workspace::new())), OUTPUT),
+        (
+            said(all.clone().key_lengths(&[3, 3]).forward(q, q, q)),
+            "the key lengths must have the shape [1] (one a batch entry), not [2]",
+        ),
+        (
+            said(all.clone().key_lengths(&[4]).forward(q, q, q)),
+            "the key length of batch entry 0 is 4, but there are 3 keys",
+        ),
+        (
+            said(all.clone().mask(mask).forward(q, q, q)),
+            "the mask must have the shape [1, 1, 3, 3] (broadcast to [batch, heads, queries, keys]), not [1, 1, 2, 3]",
+        ),
+        (
+            said(all.clone().alibi(Position::TopLeft, &one).forward(q, q, q)),
+            "the slopes of ALiBi must have the shape [2] (one a head of query), not [1]",
+        ),
+        (
+            said(all.clone().sinks(&[0.0; 3]).forward(q, q, q)),
+            "the sinks must have the shape [2] (one a head of query), not [3]",
+        ),
+        (said(all.clone().scale(f32::NAN).forward(q, q, q)), "scale is NaN, but must be finite"),
+        (said(all.clone().softcap(0.0).forward(q, q, q)), "soft cap is 0, but must be finite and greater than 0"),
+        (
+            said(all.clone().sinks(&[0.0, f32::NAN]).forward(q, q, q)),
+            "the sink's score is NaN, but must be less than ∞",
+        ),
+        (said(Temperature::new(-1.0).map_err(Error::from)), "temperature is -1, but must be 0 or greater"),
+        (
+            said(all.backward(q, q, q, &ZEROS[..24], &ZEROS[..6], &ZEROS[..7])),
+            "the gradient of the output has 7 elements, which do not fill the shape [1, 2, 3, 4]",
+        ),
+        (
+            said(all.backward(q, q, q, &ZEROS[..24], &ZEROS[..5], &ZEROS[..24])),
+            "the log-sum-exp has 5 elements, which do not fill the shape [1, 2, 3]",
+        ),
+        (
+            said(softmax_backward(&two, &one, 1.0)),
+            "the gradient of the weights must have the shape [2] (as many as weights), not [1]",
+        ),
+    ]);
+}
+
+const OUTPUT: &str = "the output has 5 elements, which do not fill the shape [1, 2, 3, 4]";
+
+#[test]
+fn of_packed_sequences_and_caches() {
+    let (all, q) = (Attention::new(), packed(&[2, 3], [2, 4]));
+    let mut cache = KvCache::new([1, 2, 3, 4], 4).unwrap();
+    let mask = MaskTensor::new(MaskValues::Bias(&[0.0]), &[1]).unwrap();
+    assert_said([
+        (
+            said(all.forward_packed(q, packed(&[2, 3], [2, 3]), q)),
+            "key must have the shape [5, 2, 4] (the head_dim of query), not [5, 2, 3]",
+        ),
+        (
+            said(all.forward_packed(q, packed(&[5], [2, 4]), q)),
+            "the lengths of key must have the shape [2] (as many as of query), not [1]",
+        ),
+        (
+            said(all.forward_packed(q, q, packed(&[3, 2], [2, 4]))),
+            "the lengths of value are [3, 2], but those of key are [2, 3]",
+        ),
+        (
+            said(all.forward_packed(q, q, packed(&[2, 3], [1, 4]))),
+            "value must have the shape [5, 2, 4] (the tokens and heads of key), not [5, 1, 4]",
+        ),
+        (said(all.clone().key_lengths(&[2, 3]).forward_packed(q, q, q)), "packed sequences have no key lengths"),
+        (said(all.mask(mask).forward_packed(q, q, q)), "packed sequences have no mask tensor"),
+        (
+            said(cache.append(heads([1, 1, 2, 4]), heads([1, 2, 2, 4]))),
+            "key must have the shape [1, 2, 2, 4] (as the cache), not [1, 1, 2, 4]",
+        ),
+        (
+            said(cache.append(heads([1, 2, 2, 4]), heads([1, 2, 1, 4]))),
+            "value must have the shape [1, 2, 2, 4] (as the cache and key), not [1, 2, 1, 4]",
+        ),
+        (
+            said(cache.append(heads([1, 2, 4, 4]), heads([1, 2, 4, 4]))),
+            "4 tokens do not fit behind the 0 of a cache for 3",
+        ),
+    ]);
+}
+
+#[test]
+fn of_layers() {
+    let mha = |heads, [k, v]: [usize; 2], output| {
+        MultiHeadAttention::new(heads, linear(4, 8), linear(4, k), linear(5, v), output)
+    };
+    let layer = mha(4, [8, 8], linear(8, 4)).unwrap();
+    let (all, rotary) = (Attention::new(), |features| Rotary::new(features, 8, 1e4, Pairing::HalfSplit));
+    let (x, y) = (sequences([1, 3, 4]), sequences([1, 3, 5]));
+    let table = PositionTable::sinusoidal(4, 2).unwrap();
+    assert_said([
+        (
+            said(linear(2, 3).with_bias(vec![0.0; 2])),
+            "the bias must have the shape [3] (a number for each output), not [2]",
+        ),
+        (said(Linear::new([0.0; 5], 2, 3)), "the weight has 5 elements, which do not fill the shape [2, 3]"),
+        (
+            said(linear(3, 2).forward(x, &Threads::ONE)),
+            "the input must have the shape [1, 3, 3] (the layer's inputs), not [1, 3, 4]",
+        ),
+        (
+            said(mha(3, [8, 8], linear(8, 4))),
+            "8 outputs of the query projection cannot be divided evenly among 3 query heads",
+        ),
+        (
+            said(mha(2, [6, 8], linear(8, 4))),
+            "the key projection's outputs must have the shape [4] (whole heads of the query projection's head_dim), not [6]",
+        ),
+        (said(mha(4, [6, 6], linear(12, 4))), "4 query heads cannot be divided evenly among 3 key/value heads"),
+        (
+            said(mha(4, [8, 6], linear(8, 4))),
+            "6 outputs of the value projection cannot be divided evenly among 4 key/value heads",
+        ),
+        (
+            said(mha(4, [8, 8], linear(7, 4))),
+            "the output projection's inputs must have the shape [8] (heads × value head_dim), not [7]",
+        ),
+        (said(layer.forward(y, x, y, &all)), "query must have the shape [1, 3, 4] (the layer's inputs), not [1, 3, 5]"),
+        (said(layer.forward(x, y, y, &all)), "key must have the shape [1, 3, 4] (the layer's inputs), not [1, 3, 5]"),
+        (said(layer.forward(x, x, x, &all)), "value must have the shape [1, 3, 5] (the layer's inputs), not [1, 3, 4]"),
+        (said(layer.weights(x, y, &all)), "key must have the shape [1, 3, 4] (the layer's inputs), not [1, 3, 5]"),
+        (
+            said(layer.forward(x, x, sequences([1, 2, 5]), &all)),
+            "value must have the shape [1, 4, 3, 2] (the batch, heads and tokens of key), not [1, 4, 2, 2]",
+        ),
+        (said(rotary(3)), "rotary features must have the shape [2] (pairs of features), not [3]"),
+        (
+            said(layer.clone().with_rotary(rotary(4).unwrap())),
+            "rotary features must have the shape [2] (at most head_dim), not [4]",
+        ),
+        (
+            said(table.add(&mut [0.0; 6], [1, 2, 3], 0)),
+            "the input must have the shape [1, 2, 2] (the position table's features), not [1, 2, 3]",
+        ),
+        (said(table.add(&mut [0.0; 6], [1, 3, 2], 2)), "5 positions are needed, but there are 4"),
+        (
+            said(Norm::layer(vec![1.0; 3], vec![1.0; 2], 0.0)),
+            "beta must have the shape [3] (as many as gamma), not [2]",
+        ),
+    ]);
+}
+
+#[test]
+fn of_blocks() {
+    let norm = |d| Norm::layer(vec![1.0; d], vec![0.0; d], 1e-5).unwrap();
+    // Two heads of two on one, for tokens and keys of so many features.
+    let mha =
+        |d, keys| MultiHeadAttention::new(2, linear(d, 4), linear(keys, 2), linear(keys, 2), linear(4, d)).unwrap();
+    let feed = |d| FeedForward::new(linear(d, 8), Activation::Gelu, linear(8, d)).unwrap();
+    let encoder = |a, b, c, d| EncoderBlock::pre_norm(norm(a), b, norm(c), d);
+    let decoder = |d, keys| DecoderBlock::pre_norm(norm(4), mha(4, 4), norm(d), mha(d, keys), norm(4), feed(4));
+    let block = encoder(4, mha(4, 4), 4, feed(4)).unwrap();
+    let all = Attention::new();
+    assert_said([
+        (
+            said(encoder(4, mha(5, 5), 4, feed(4))),
+            "the self-attention's query inputs and outputs must have the shape [4, 4] (the block's features), not [5, 5]",
+        ),
+        (
+            said(encoder(4, mha(4, 6), 4, feed(4))),
+            "the self-attention's key and value inputs must have the shape [4, 4] (the block's features), not [6, 6]",
+        ),
+        (
+            said(encoder(4, mha(4, 4), 4, feed(3))),
+            "the feed-forward layer's inputs and outputs must have the shape [4, 4] (the block's features), not [3, 3]",
+        ),
+        (
+            said(encoder(4, mha(4, 4), 3, feed(4))),
+            "the feed-forward norm must have the shape [4] (the block's features), not [3]",
+        ),
+        (
+            said(decoder(5, 7)),
+            "the cross-attention's query inputs and outputs must have the shape [4, 4] (the block's features), not [5, 5]",
+        ),
+        (
+            said(Encoder::new(vec![block.clone()], Some(norm(3)))),
+            "a block's features must have the shape [3] (the same in the whole stack), not [4]",
+        ),
+        (
+            said(block.forward(sequences([1, 2, 5]), &all)),
+            "the input must have the shape [1, 2, 4] (the block's features), not [1, 2, 5]",
+        ),
+        (
+            said(decoder(4, 7).unwrap().forward(sequences([1, 2, 4]), sequences([1, 3, 6]), &all, &all)),
+            "the memory must have the shape [1, 3, 7] (the cross-attention's key and value inputs), not [1, 3, 6]",
+        ),
+        (
+            said(Encoder::new(vec![block], None).unwrap().forward_cached(sequences([1, 2, 4]), &mut [], &all)),
+            "the caches must have the shape [1] (one a block), not [0]",
+        ),
+        (
+            said(FeedForward::new(linear(4, 8), Activation::Relu, linear(7, 4))),
+            "the down projection's inputs must have the shape [8] (the up projection's outputs), not [7]",
+        ),
+        (
+            said(FeedForward::gated(linear(4, 7), Activation::Relu, linear(4, 8), linear(8, 4))),
+            "the gate projection must have the shape [4, 8] (that of the up projection), not [4, 7]",
+        ),
+    ]);
+}
