@@ -170,7 +170,7 @@ impl<'a> Attention<'a> {
 
     /// As [`forward`](Self::forward), into `out` \[batch, heads, n_q, d_v\]. With the `workspace` of an earlier call of the
     /// same shapes nothing is allocated, but for what rayon keeps a list of where there is more than one thread, and for a mask
-    /// tensor that repeats over the keys.
+    /// tensor that repeats over the keys or ends before them.
     ///
     /// # Errors
     /// As [`forward`](Self::forward), and [`Error::Elements`] if `out` has another number of elements.
@@ -364,7 +364,8 @@ impl<'a> Attention<'a> {
                 return Err(Error::KeyLength { entry, found, keys: n_k });
             }
         }
-        let mask = self.mask.map(|m| m.broadcast([batch, heads, n_q, n_k])).transpose()?;
+        let longest = self.key_lengths.map_or(n_k, |lengths| lengths.iter().copied().max().unwrap_or_default());
+        let mask = self.mask.map(|m| m.broadcast([batch, heads, n_q, n_k], longest)).transpose()?;
         Ok(Plan { attention: self, mask, shapes: Shapes::Batch { batch, n_q, n_k }, heads, kv_heads, d_k })
     }
 }
