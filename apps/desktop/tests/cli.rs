@@ -324,6 +324,7 @@ mod attend {
         assert_eq!(read(&folder.output(), "output").unwrap().data, [1.0, -2.0]);
 
         (q.1, q.3) = (Dtype::F16, halves.clone());
+        let folder = Folder::new();
         let keys = folder.refusal(&file(&vec![q.clone(), k.clone(), v.clone()]), &[]);
         assert!(keys.contains("`k` is F32, but `q` is F16"), "{keys}");
         (k.1, k.3) = (Dtype::F16, halves);
@@ -361,7 +362,7 @@ mod attend {
         }
 
         tensors.last_mut().unwrap().2 = vec![2, 1];
-        let sinks = folder.refusal(&file(&tensors), &["--position", "0"]);
+        let sinks = Folder::new().refusal(&file(&tensors), &["--position", "0"]);
         assert!(sinks.contains("`sinks` has the shape [2, 1], but [2] is needed"), "{sinks}");
     }
 
@@ -394,6 +395,7 @@ mod attend {
 
         let mut tensors = qkv(&[3, 4], &[5, 4], &[5, 2]);
         tensors.push(("attn_mask", Dtype::BOOL, vec![4], vec![1; 4]));
+        let folder = Folder::new();
         let short = folder.refusal(&file(&tensors), &[]);
         assert!(short.contains("mask") && short.contains("1, 4]") && short.contains("1, 5]"), "{short}");
         tensors[3] = ("attn_mask", Dtype::I32, vec![5], floats(&[0.0; 5]));

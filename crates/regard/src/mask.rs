@@ -75,19 +75,14 @@ impl<'a> MaskTensor<'a> {
 /// Rows of all keys: a row of one value repeats it, because a view's rows may repeat and its columns may not; a row that is too
 /// short has `hidden` at its end.
 fn extend_rows<T: Copy>(values: &[T], given: usize, shape: [usize; 4], hidden: T) -> Result<Cow<'_, [T]>, Error> {
-    let [batch, heads, rows, keys] = shape;
+    let [_, _, _, keys] = shape;
     if given == keys {
         return Ok(Cow::Borrowed(values));
     }
     let mut extended = Vec::new();
     let len = len_of("the mask", &shape)?;
     extended.try_reserve_exact(len).map_err(|_e| Error::Memory { tensor: "the mask", shape: shape.to_vec() })?;
-    if given == 0 || keys == 0 {
-        extended.resize(len, hidden);
-        return Ok(Cow::Owned(extended));
-    }
-    for row in 0..batch * heads * rows {
-        let row = values.get(row * given..(row + 1) * given).unwrap_or_default();
+    for row in values.chunks_exact(given.max(1)) {
         match row {
             [x] => extended.resize(extended.len() + keys, *x),
             _ => {
@@ -96,6 +91,7 @@ fn extend_rows<T: Copy>(values: &[T], given: usize, shape: [usize; 4], hidden: T
             }
         }
     }
+    extended.resize(len, hidden); // rows of which nothing is given
     Ok(Cow::Owned(extended))
 }
 
