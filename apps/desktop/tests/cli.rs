@@ -309,8 +309,7 @@ mod attend {
     fn values_may_be_of_a_type_of_their_own() {
         let folder = Folder::new();
         let [mut q, mut k, mut v]: [_; 3] = qkv(&[1, 2], &[1, 2], &[1, 2]).try_into().unwrap();
-        let (one, minus_two) = (0x3C00_u16.to_le_bytes(), 0xC000_u16.to_le_bytes());
-        let halves = [one, minus_two].concat();
+        let halves: Vec<u8> = [0x3C00_u16, 0xC000].iter().flat_map(|x| x.to_le_bytes()).collect(); // 1.0, −2.0
         (v.1, v.3) = (Dtype::F16, halves.clone());
         let past = vec![
             ("past_key", Dtype::F32, vec![1, 2], k.3.clone()),

@@ -83,12 +83,11 @@ fn extend_rows<T: Copy>(values: &[T], given: usize, shape: [usize; 4], hidden: T
     let len = len_of("the mask", &shape)?;
     extended.try_reserve_exact(len).map_err(|_e| Error::Memory { tensor: "the mask", shape: shape.to_vec() })?;
     for row in values.chunks_exact(given.max(1)) {
-        match row {
-            [x] => extended.resize(extended.len() + keys, *x),
-            _ => {
-                extended.extend_from_slice(row);
-                extended.resize(extended.len() + keys - given, hidden);
-            }
+        if let [x] = row {
+            extended.resize(extended.len() + keys, *x);
+        } else {
+            extended.extend_from_slice(row);
+            extended.resize(extended.len() + keys - given, hidden);
         }
     }
     extended.resize(len, hidden); // rows of which nothing is given
@@ -141,9 +140,10 @@ impl Broadcast<'_> {
             let row = if rows == 1 { 0 } else { first + i };
             let start = ((entry * heads + head) * rows + row) * self.given_keys;
             let sum = sum.get_mut(start..start + self.given_keys).unwrap_or_default();
-            match sum {
-                [sum] => *sum += d_scores.iter().sum::<f32>(),
-                _ => sum.iter_mut().zip(d_scores).for_each(|(sum, d)| *sum += d),
+            if let [sum] = sum {
+                *sum += d_scores.iter().sum::<f32>();
+            } else {
+                sum.iter_mut().zip(d_scores).for_each(|(sum, d)| *sum += d);
             }
         }
     }
