@@ -1,10 +1,13 @@
-//! A sample of ONNX's own conformance tests of its `Attention` operator (Apache-2.0), as attentions of `regard`.
+//! ONNX's own conformance tests of its `Attention` operator, all of opsets 23 to 25, as attentions of `regard`.
 //!
-//! The operator takes \[batch, tokens, heads · dim\] or \[batch, heads, tokens, dim\]; here it is always the latter.
+//! They are `golden/onnx_attention.*`, Copyright (c) ONNX Project Contributors, Apache-2.0, written by
+//! `golden/onnx_attention.py`. The operator takes \[batch, tokens, heads · dim\] or \[batch, heads, tokens, dim\]; here it is
+//! always the latter.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result};
+use half::{bf16, f16};
 use regard::{Position, Stage, Window};
 use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
@@ -21,6 +24,36 @@ pub struct Tensor {
 }
 
 impl Tensor {
+    /// Reads the tensor `name`, if the file has it.
+    ///
+    /// # Errors
+    /// If it is of a type that no tensor of the operator or of `regard attend` has.
+    pub fn read(file: &SafeTensors<'_>, name: &str) -> Result<Option<Self>> {
+        let Ok(view) = file.tensor(name) else { return Ok(None) };
+        let bytes = view.data();
+        let data = match view.dtype() {
+            Dtype::F32 => bytes.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect(),
+            Dtype::F16 => bytes.as_chunks().0.iter().map(|b| f16::from_le_bytes(*b).to_f32()).collect(),
+            Dtype::BF16 => bytes.as_chunks().0.iter().map(|b| bf16::from_le_bytes(*b).to_f32()).collect(),
+            Dtype::I64 => bytes.as_chunks().0.iter().map(|b| i64::from_le_bytes(*b) as f32).collect(),
+            Dtype::BOOL => bytes.iter().map(|b| f32::from(*b)).collect(),
+            other => anyhow::bail!("{name} is {other:?}"),
+        };
+        Ok(Some(Self { shape: view.shape().to_vec(), data, dtype: view.dtype() }))
+    }
+
+    /// The numbers as a file holds them.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let numbers = self.data.iter();
+        match self.dtype {
+            Dtype::F16 => numbers.flat_map(|x| f16::from_f32(*x).to_le_bytes()).collect(),
+            Dtype::BF16 => numbers.flat_map(|x| bf16::from_f32(*x).to_le_bytes()).collect(),
+            Dtype::I64 => numbers.flat_map(|x| (*x as i64).to_le_bytes()).collect(),
+            Dtype::BOOL => numbers.map(|x| *x as u8).collect(),
+            _ => numbers.flat_map(|x| x.to_le_bytes()).collect(),
+        }
+    }
+
     /// The shape, of a tensor of four dimensions.
     ///
     /// # Panics
@@ -68,12 +101,12 @@ pub struct Case {
     pub stage: Option<Stage>,
 }
 
-/// All cases of the sample.
+/// All cases.
 ///
 /// # Errors
 /// If the golden files cannot be read.
 pub fn cases() -> Result<Vec<Case>> {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/golden/onnx_attention_sample");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/golden/onnx_attention");
     let json: Value = serde_json::from_slice(&std::fs::read(format!("{folder}.json"))?)?;
     let bytes = std::fs::read(format!("{folder}.safetensors"))?;
     let file = SafeTensors::deserialize(&bytes)?;
@@ -84,14 +117,15 @@ pub fn cases() -> Result<Vec<Case>> {
 fn read(name: &str, json: &Value, file: &SafeTensors<'_>) -> Result<Case> {
     let attribute = |key: &str| json["attrs"].get(key);
     let whole = |key: &str| attribute(key)?.as_i64();
-    let number = |key: &str| attribute(key)?.as_f64().map(|x| x as f32).filter(|x| *x != 0.0);
+    let number = |key: &str| attribute(key)?.as_f64().map(|x| x as f32);
     let query_heads = whole("q_num_heads").unwrap_or(0) as usize;
     let kv_heads = whole("kv_num_heads").unwrap_or(0) as usize;
 
+    let tensor = |theirs: &str| Tensor::read(file, &format!("{name}/{theirs}"));
     let mut inputs = BTreeMap::new();
     let names = [("q", "Q"), ("k", "K"), ("v", "V"), ("attn_mask", "attn_mask"), ("past_key", "past_key")];
     for (ours, theirs) in names.into_iter().chain([("past_value", "past_value"), ("kv_lengths", "nonpad_kv_seqlen")]) {
-        if let Some(tensor) = tensor(file, name, theirs)? {
+        if let Some(tensor) = tensor(theirs)? {
             let tensor = match ours {
                 "q" => tensor.split_heads(query_heads),
                 "k" | "v" => tensor.split_heads(kv_heads),
@@ -107,7 +141,7 @@ fn read(name: &str, json: &Value, file: &SafeTensors<'_>) -> Result<Case> {
         ("present_value", "out_present_value"),
         ("scores", "out_qk_matmul_output"),
     ] {
-        if let Some(tensor) = tensor(file, name, theirs)? {
+        if let Some(tensor) = tensor(theirs)? {
             expected.insert(ours, if ours == "output" { tensor.split_heads(query_heads) } else { tensor });
         }
     }
@@ -125,34 +159,32 @@ fn read(name: &str, json: &Value, file: &SafeTensors<'_>) -> Result<Case> {
         inputs,
         expected,
         scale: number("scale"),
-        softcap: number("softcap"),
+        softcap: number("softcap").filter(|cap| *cap > 0.0), // 0 is none
         causal: (whole("is_causal") == Some(1)).then_some(position),
         window: (window != Window::default()).then_some(window),
         position,
     })
 }
 
-fn tensor(file: &SafeTensors<'_>, case: &str, name: &str) -> Result<Option<Tensor>> {
-    let Ok(view) = file.tensor(&format!("{case}/{name}")) else { return Ok(None) };
-    let bytes = view.data();
-    let data = match view.dtype() {
-        Dtype::F32 => bytes.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect(),
-        Dtype::I64 => bytes.as_chunks().0.iter().map(|b| i64::from_le_bytes(*b) as f32).collect(),
-        Dtype::BOOL | Dtype::U8 => bytes.iter().map(|b| f32::from(*b)).collect(),
-        other => anyhow::bail!("{name} is {other:?}"),
-    };
-    Ok(Some(Tensor { shape: view.shape().to_vec(), data, dtype: view.dtype() }))
-}
-
-/// Whether `found` is `expected` to 1e-6 of max(1, |expected|): the operator's reference is itself f32. −∞ and NaN must
-/// be met exactly.
+/// Whether `found` is `expected`, to within max(1, |expected|) times
+/// - 1e-6 in `f32`, which the operator's reference itself computes in;
+/// - 2⁻¹⁰ in F16 and 2⁻⁷ in BF16: the distance of two numbers at 1. The reference rounds the weights to this type, half of
+///   that at most, and the output, another half; and the scores before them, whose error is no more than these leave room for.
+///
+/// −∞ and NaN must be met exactly.
 ///
 /// # Errors
 /// Names the first element that is not.
-pub fn compare(what: &str, found: &[f32], expected: &[f32]) -> Result<()> {
+pub fn compare(what: &str, found: &[f32], expected: &Tensor) -> Result<()> {
+    let (dtype, expected) = (expected.dtype, &expected.data);
+    let tolerance = match dtype {
+        Dtype::F16 => f16::EPSILON.to_f32(),
+        Dtype::BF16 => bf16::EPSILON.to_f32(),
+        _ => 1e-6,
+    };
     anyhow::ensure!(found.len() == expected.len(), "{what}: {} elements, not {}", found.len(), expected.len());
     for (i, (f, e)) in found.iter().zip(expected).enumerate() {
-        let close = f == e || (f.is_nan() && e.is_nan()) || (f - e).abs() <= 1e-6 * e.abs().max(1.0);
+        let close = f == e || (f.is_nan() && e.is_nan()) || (f - e).abs() <= tolerance * e.abs().max(1.0);
         anyhow::ensure!(close, "{what}[{i}] is {f}, not {e}");
     }
     Ok(())

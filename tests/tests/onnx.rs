@@ -1,27 +1,44 @@
 //! ONNX's conformance tests of `Attention`, through the library.
 
-use anyhow::{Context as _, Result};
-use regard::{Attention, Heads, MaskTensor, MaskValues};
-use regard_tests::onnx::{Case, cases, compare};
+use anyhow::{Context as _, Result, ensure};
+use half::{bf16, f16};
+use regard::{Attention, Element, Heads, KvCache, MaskTensor, MaskValues};
+use regard_tests::onnx::{Case, Tensor, cases, compare};
 use safetensors::Dtype;
 
 #[test]
-fn every_case_of_the_sample_is_met() {
+fn every_case_is_met() {
     let cases = cases().unwrap();
-    assert_eq!(cases.len(), 27);
+    assert_eq!(cases.len(), 93);
     for case in cases {
         check(&case).with_context(|| case.name.clone()).unwrap();
     }
 }
 
+/// The output, and the scores where the case has them.
+type Results = (Vec<f32>, Option<Vec<f32>>);
+
 fn check(case: &Case) -> Result<()> {
+    let single = run(case, |x| x)?;
+    let stored = match case.inputs["q"].dtype {
+        Dtype::F16 => run(case, f16::from_f32)?,
+        Dtype::BF16 => run(case, bf16::from_f32)?,
+        _ => single.clone(),
+    };
+    ensure!(stored == single, "numbers stored in half precision are the same numbers");
+    compare("output", &stored.0, &case.expected["output"])?;
+    ensure!(stored.1.is_some() == case.expected.contains_key("scores"), "scores are there, or not");
+    stored.1.map_or(Ok(()), |scores| compare("scores", &scores, &case.expected["scores"]))
+}
+
+/// Runs the case on tensors of `T`.
+fn run<T: Element + Default>(case: &Case, of: fn(f32) -> T) -> Result<Results> {
+    let stored = |tensor: &Tensor| -> Vec<T> { tensor.data.iter().map(|x| of(*x)).collect() };
+    let [q, k, v] = ["q", "k", "v"].map(|name| stored(&case.inputs[name]));
     let shape_of = |name: &str| case.inputs[name].shape4();
-    let (k, v) = (with_past(case, "past_key", "k"), with_past(case, "past_value", "v"));
-    let past = case.inputs.get("past_key").map_or(0, |past| past.shape[2]);
-    let grown = |[b, h, n, d]: [usize; 4]| [b, h, n + past, d];
-    let q = Heads::new("q", &case.inputs["q"].data, shape_of("q"))?;
-    let k = Heads::new("k", &k, grown(shape_of("k")))?;
-    let v = Heads::new("v", &v, grown(shape_of("v")))?;
+    let q = Heads::new("q", &q, shape_of("q"))?;
+    let k = Heads::new("k", &k, shape_of("k"))?;
+    let v = Heads::new("v", &v, shape_of("v"))?;
 
     let mut attention = Attention::new();
     if let Some(scale) = case.scale {
@@ -36,40 +53,33 @@ fn check(case: &Case) -> Result<()> {
     if let Some(window) = case.window {
         attention = attention.window(case.position, window);
     }
-    let lengths: Vec<usize> =
-        case.inputs.get("kv_lengths").map_or(vec![], |t| t.data.iter().map(|n| *n as usize).collect());
-    if !lengths.is_empty() {
-        attention = attention.key_lengths(&lengths);
+    let lengths: Option<Vec<usize>> =
+        case.inputs.get("kv_lengths").map(|t| t.data.iter().map(|n| *n as usize).collect());
+    if let Some(lengths) = &lengths {
+        attention = attention.key_lengths(lengths);
     }
     let mask = case.inputs.get("attn_mask");
     let allowed: Vec<bool> = mask.map_or(vec![], |m| m.data.iter().map(|x| *x != 0.0).collect());
     if let Some(mask) = mask {
-        let values = if mask.dtype == Dtype::U8 { MaskValues::Allowed(&allowed) } else { MaskValues::Bias(&mask.data) };
+        let values =
+            if mask.dtype == Dtype::BOOL { MaskValues::Allowed(&allowed) } else { MaskValues::Bias(&mask.data) };
         attention = attention.mask(MaskTensor::new(values, &mask.shape)?);
     }
+    let results = |k, v| -> Result<Results> {
+        let scores = case.stage.map(|stage| attention.scores(stage, q, k)).transpose()?;
+        Ok((attention.forward(q, k, v)?, scores))
+    };
 
-    compare("output", &attention.forward(q, k, v)?, &case.expected["output"].data)?;
-    if let Some(stage) = case.stage {
-        compare("scores", &attention.scores(stage, q, k)?, &case.expected["scores"].data)?;
-    }
-    Ok(())
-}
-
-/// The cached heads and then the new ones, token by token: written apart from the program's own way.
-fn with_past(case: &Case, past: &str, new: &str) -> Vec<f32> {
-    let new = &case.inputs[new];
-    let Some(past) = case.inputs.get(past) else { return new.data.clone() };
-    let [batch, heads, _, d] = new.shape4();
-    let tokens = past.shape[2] + new.shape[2];
-    let mut data = Vec::new();
-    for head in 0..batch * heads {
-        for token in 0..tokens {
-            let (from, t) = match token.checked_sub(past.shape[2]) {
-                Some(t) => (new, t),
-                None => (past, token),
-            };
-            data.extend_from_slice(&from.data[(head * from.shape[2] + t) * d..][..d]);
-        }
-    }
-    data
+    let (Some(past_key), Some(past_value)) = (case.inputs.get("past_key"), case.inputs.get("past_value")) else {
+        return results(k, v);
+    };
+    let ([batch, heads, past, d_k], [_, _, new, _], [_, _, _, d_v]) = (past_key.shape4(), k.shape(), v.shape());
+    let mut cache = KvCache::new([batch, heads, past + new, d_k], d_v)?;
+    let (keys, values) = (stored(past_key), stored(past_value));
+    cache.append(
+        Heads::new("past_key", &keys, past_key.shape4())?,
+        Heads::new("past_value", &values, past_value.shape4())?,
+    )?;
+    cache.append(k, v)?;
+    results(cache.keys(), cache.values())
 }

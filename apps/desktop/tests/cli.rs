@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 
 use anyhow::{Context as _, Result};
 use regard::{Position, Stage, Window};
-use regard_tests::onnx::{Case, cases, compare};
+use regard_tests::onnx::{Case, Tensor, cases, compare};
 use safetensors::tensor::{TensorView, serialize};
 use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
@@ -198,36 +198,24 @@ mod attend {
         }
     }
 
-    fn read(path: &Path, name: &str) -> Result<(Vec<f32>, Vec<usize>)> {
+    fn read(path: &Path, name: &str) -> Result<Tensor> {
         let bytes = std::fs::read(path)?;
-        let file = SafeTensors::deserialize(&bytes)?;
-        let view = file.tensor(name)?;
-        anyhow::ensure!(view.dtype() == Dtype::F32, "{:?}", view.dtype());
-        let data = view.data().as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
-        Ok((data, view.shape().to_vec()))
+        Tensor::read(&SafeTensors::deserialize(&bytes)?, name)?.with_context(|| format!("no {name}"))
     }
 
     #[test]
     fn every_onnx_case_is_met() {
         let folder = Folder::new();
-        for case in cases().unwrap() {
+        let cases = cases().unwrap();
+        assert_eq!(cases.len(), 93);
+        for case in cases {
             check(&folder, &case).with_context(|| case.name.clone()).unwrap();
         }
     }
 
     fn check(folder: &Folder, case: &Case) -> Result<()> {
-        let tensors: Tensors<'_> = case
-            .inputs
-            .iter()
-            .map(|(name, tensor)| {
-                let bytes = match tensor.dtype {
-                    Dtype::I64 => tensor.data.iter().flat_map(|x| (*x as i64).to_le_bytes()).collect(),
-                    Dtype::U8 => tensor.data.iter().map(|x| *x as u8).collect(),
-                    _ => floats(&tensor.data),
-                };
-                (*name, tensor.dtype, tensor.shape.clone(), bytes)
-            })
-            .collect();
+        let inputs = case.inputs.iter();
+        let tensors: Tensors<'_> = inputs.map(|(name, t)| (*name, t.dtype, t.shape.clone(), t.to_bytes())).collect();
         let position = match case.position {
             Position::TopLeft => "top-left".to_owned(),
             Position::BottomRight => "bottom-right".to_owned(),
@@ -261,9 +249,12 @@ mod attend {
         let output = folder.attend(&file(&tensors), &args);
         anyhow::ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         for (name, expected) in &case.expected {
-            let (found, shape) = read(&folder.output(), name)?;
-            anyhow::ensure!(shape == expected.shape, "{name} has the shape {shape:?}, not {:?}", expected.shape);
-            compare(name, &found, &expected.data)?;
+            let found = read(&folder.output(), name)?;
+            anyhow::ensure!(found.shape == expected.shape, "{name} is {:?}, not {:?}", found.shape, expected.shape);
+            anyhow::ensure!(found.dtype == expected.dtype, "{name} is {:?}, not {:?}", found.dtype, expected.dtype);
+            compare(name, &found.data, expected)?;
+            let computed = matches!(*name, "output" | "scores");
+            anyhow::ensure!(computed || found.data == expected.data, "{name} is no copy");
         }
         Ok(())
     }
@@ -287,8 +278,8 @@ mod attend {
         ] {
             let output = folder.attend(&file(&qkv(q, k, v)), &["--scores", "weights"]);
             assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-            assert_eq!(read(&folder.output(), "output").unwrap().1, expected);
-            let (weights, shape) = read(&folder.output(), "scores").unwrap();
+            assert_eq!(read(&folder.output(), "output").unwrap().shape, expected);
+            let Tensor { data: weights, shape, .. } = read(&folder.output(), "scores").unwrap();
             assert_eq!((shape.len(), shape.last()), (q.len(), Some(&5)));
             assert!(weights.chunks(5).all(|row| (row.iter().sum::<f32>() - 1.0).abs() < 1e-6), "{weights:?}");
         }
@@ -312,6 +303,103 @@ mod attend {
             let view = file.tensor("output").unwrap();
             assert_eq!((view.dtype(), view.data()), (dtype, bytes([one, minus_two]).as_slice()), "one key: its value");
         }
+    }
+
+    #[test]
+    fn values_may_be_of_a_type_of_their_own() {
+        let folder = Folder::new();
+        let [mut q, mut k, mut v]: [_; 3] = qkv(&[1, 2], &[1, 2], &[1, 2]).try_into().unwrap();
+        let halves: Vec<u8> = [0x3C00_u16, 0xC000].iter().flat_map(|x| x.to_le_bytes()).collect(); // 1.0, −2.0
+        (v.1, v.3) = (Dtype::F16, halves.clone());
+        let past = vec![
+            ("past_key", Dtype::F32, vec![1, 2], k.3.clone()),
+            ("past_value", Dtype::F16, vec![1, 2], halves.clone()),
+        ];
+        let tensors = [vec![q.clone(), k.clone(), v.clone()], past].concat();
+        let output = folder.attend(&file(&tensors), &[]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let types = ["output", "present_key", "present_value"].map(|name| read(&folder.output(), name).unwrap().dtype);
+        assert_eq!(types, [Dtype::F32, Dtype::F32, Dtype::F16]);
+        assert_eq!(read(&folder.output(), "output").unwrap().data, [1.0, -2.0]);
+
+        (q.1, q.3) = (Dtype::F16, halves.clone());
+        let folder = Folder::new();
+        let keys = folder.refusal(&file(&vec![q.clone(), k.clone(), v.clone()]), &[]);
+        assert!(keys.contains("`k` is F32, but `q` is F16"), "{keys}");
+        (k.1, k.3) = (Dtype::F16, halves);
+        let tensors = [vec![q, k, v], vec![tensors[3].clone(), tensors[4].clone()]].concat();
+        let past = folder.refusal(&file(&tensors), &[]);
+        assert!(past.contains("`past_key` is F32, but `k` is F16"), "{past}");
+    }
+
+    #[test]
+    fn sinks_slopes_and_the_log_sum_exp_are_those_of_their_formulas() {
+        const SLOPES: [f32; 2] = [0.5, 0.25];
+        const SINKS: [f32; 2] = [0.0, 1.0];
+        let folder = Folder::new();
+        let mut tensors = qkv(&[2, 3, 4], &[1, 5, 4], &[1, 5, 2]);
+        tensors[0].3 = floats(&[0.0; 2 * 3 * 4]); // no score but by the slopes
+        tensors.push(("alibi_slopes", Dtype::F32, vec![2], floats(&SLOPES)));
+        tensors.push(("sinks", Dtype::F32, vec![2], floats(&SINKS)));
+
+        let unsaid = folder.refusal(&file(&tensors), &["--lse"]);
+        assert!(unsaid.contains("`alibi_slopes` over 3 queries and 5 keys needs --position"), "{unsaid}");
+        let output = folder.attend(&file(&tensors), &["--lse", "--position", "bottom-right"]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let [sums, output] = ["log_sum_exp", "output"].map(|name| read(&folder.output(), name).unwrap());
+        assert_eq!((sums.shape, output.shape), (vec![2, 3], vec![2, 3, 2]));
+        for (row, (found_sum, found)) in sums.data.iter().zip(output.data.chunks(2)).enumerate() {
+            let (head, place) = (row / 3, (row % 3 + 2) as f64);
+            let weight = |key: usize| (-f64::from(SLOPES[head]) * (key as f64 - place).abs()).exp();
+            let sum = (0..5).map(weight).sum::<f64>() + f64::from(SINKS[head]).exp();
+            assert!((f64::from(*found_sum) - sum.ln()).abs() < 1e-6, "{row}: {found_sum}");
+            for (column, found) in found.iter().enumerate() {
+                let value = |key: usize| f64::from(((key * 2 + column) % 7) as f32 / 7.0);
+                let expected = (0..5).map(|key| weight(key) * value(key)).sum::<f64>() / sum;
+                assert!((f64::from(*found) - expected).abs() < 1e-6, "{row}, {column}: {found}");
+            }
+        }
+
+        tensors.last_mut().unwrap().2 = vec![2, 1];
+        let sinks = Folder::new().refusal(&file(&tensors), &["--position", "0"]);
+        assert!(sinks.contains("`sinks` has the shape [2, 1], but [2] is needed"), "{sinks}");
+    }
+
+    #[test]
+    fn nothing_to_see_and_nobody_to_see_it() {
+        let folder = Folder::new();
+        for (q, k, v, expected) in [(&[3, 4], &[0, 4], &[0, 2], &[3, 2]), (&[0, 4], &[5, 4], &[5, 2], &[0, 2])] {
+            let output = folder.attend(&file(&qkv(q, k, v)), &["--lse", "--scores", "masked"]);
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            let [output, sums] = ["output", "log_sum_exp"].map(|name| read(&folder.output(), name).unwrap());
+            assert_eq!((&output.shape[..], &sums.shape[..]), (&expected[..], &q[..1]));
+            assert!(output.data.iter().all(|x| *x == 0.0) && sums.data.iter().all(|x| *x == f32::NEG_INFINITY));
+        }
+    }
+
+    #[test]
+    fn a_mask_of_bytes_is_one_of_booleans_and_padding_needs_none() {
+        let folder = Folder::new();
+        let output = |dtype: Dtype, keys: usize, bytes: [u8; 5]| {
+            let mut tensors = qkv(&[3, 4], &[5, 4], &[5, 2]);
+            tensors.push(("kv_lengths", Dtype::I64, vec![1], 4_i64.to_le_bytes().to_vec()));
+            tensors.push(("attn_mask", dtype, vec![keys], bytes[..keys].to_vec()));
+            let output = folder.attend(&file(&tensors), &[]);
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            read(&folder.output(), "output").unwrap().data
+        };
+        let expected = output(Dtype::BOOL, 5, [1, 0, 1, 1, 1]);
+        assert_eq!(output(Dtype::U8, 5, [2, 0, 255, 1, 1]), expected);
+        assert_eq!(output(Dtype::BOOL, 4, [1, 0, 1, 1, 0]), expected);
+
+        let mut tensors = qkv(&[3, 4], &[5, 4], &[5, 2]);
+        tensors.push(("attn_mask", Dtype::BOOL, vec![4], vec![1; 4]));
+        let folder = Folder::new();
+        let short = folder.refusal(&file(&tensors), &[]);
+        assert!(short.contains("mask") && short.contains("1, 4]") && short.contains("1, 5]"), "{short}");
+        tensors[3] = ("attn_mask", Dtype::I32, vec![5], floats(&[0.0; 5]));
+        let dtype = folder.refusal(&file(&tensors), &[]);
+        assert!(dtype.contains("`attn_mask` is I32") && dtype.contains("U8"), "{dtype}");
     }
 
     #[test]

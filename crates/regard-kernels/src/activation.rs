@@ -136,7 +136,7 @@ impl Map for Tanh {
     fn of<L: Lanes>(&self, lanes: L, x: L::V) -> L::V {
         /// Below, tanh x is x and an odd polynomial (Moshier, Cephes 2.2, `tanhf.c`); above, 1 − e^(−2x) loses no digits.
         const SMALL: f32 = 0.625;
-        const POLYNOMIAL: [f32; 4] = [2.063_908_9e-2, -5.373_971_6e-2, 0.133_314_42, -0.333_332_83];
+        const POLYNOMIAL: [f32; 4] = [2.063_909e-2, -5.373_971_6e-2, 0.133_314_42, -0.333_332_83];
         let magnitude = minus_magnitude(lanes, x);
         let power = exp_to_zero(lanes, lanes.add(magnitude, magnitude));
         let one = lanes.splat(1.0);

@@ -70,9 +70,9 @@ fn results_have_the_recorded_bits() {
             0xdb055272ab7ca1cc,
             0xdfd93727b8451e30,
             0x2426baea3987a9ea,
-            0x82684679240c3042,
-            0x25055c9c8b868a0d,
-            0xa1619d0f27fd2e45,
+            0xd1aea1931b926087,
+            0x89331182b6f9c5d3,
+            0x070ba459d2b2af2b,
         ]
     } else {
         [
@@ -80,9 +80,9 @@ fn results_have_the_recorded_bits() {
             0x3265bc0c7f5d95dd,
             0x27f11d77ff668f5d,
             0x80022c8263e67a71,
-            0xb999ce57571a422b,
-            0x49018fae9a94445e,
-            0xc2e8328b539b2fd0,
+            0xde18f0d8439a98ce,
+            0xf70c0aab6b6d65d2,
+            0x4abd7485eef719f5,
         ]
     };
     let tier = Tier::active().name();

@@ -310,7 +310,8 @@ impl<'a> Attention<'a> {
                 return Err(Error::KeyLength { entry, found, keys: n_k });
             }
         }
-        let mask = self.mask.map(|m| m.broadcast([batch, heads, n_q, n_k])).transpose()?;
+        let longest = self.key_lengths.map_or(n_k, |lengths| lengths.iter().copied().max().unwrap_or_default());
+        let mask = self.mask.map(|m| m.broadcast([batch, heads, n_q, n_k], longest)).transpose()?;
         Ok(Plan { attention: self, mask, shapes: Shapes::Batch { batch, n_q, n_k }, heads, kv_heads, d_k })
     }
 

@@ -56,7 +56,7 @@ impl Attention<'_> {
 
     /// As [`forward`](Self::forward), into `out` \[batch, heads, n_q, d_v\]. With the `workspace` of an earlier call of the
     /// same shapes nothing is allocated, but for what rayon keeps a list of where there is more than one thread, and for a mask
-    /// tensor that repeats over the keys.
+    /// tensor that repeats over the keys or ends before them.
     ///
     /// # Errors
     /// As [`forward`](Self::forward), and [`Error::Elements`] if `out` has another number of elements.

@@ -3,7 +3,7 @@ use std::borrow::Cow;
 use regard_kernels::{Mask, Mat};
 
 use crate::error::{Error, check_shape};
-use crate::view::check_elements;
+use crate::view::{check_elements, len_of};
 
 /// The numbers of a [`MaskTensor`], where an example is.
 #[derive(Clone, Copy, Debug)]
@@ -15,6 +15,9 @@ pub enum MaskValues<'a> {
 }
 
 /// A mask of up to four dimensions, broadcast from the right to \[batch, heads, queries, keys\] as in NumPy.
+///
+/// With [key lengths](crate::Attention::key_lengths) it may end where the longest of them does, as in ONNX's `Attention`: the
+/// keys behind it are padding. Without them a mask of fewer keys than there are is an error.
 ///
 /// ```
 /// use regard::{MaskTensor, MaskValues};
@@ -54,44 +57,60 @@ impl<'a> MaskTensor<'a> {
         Ok(Self { values, shape: padded })
     }
 
-    /// The mask made ready for \[batch, heads, queries, keys\].
-    pub(crate) fn broadcast(&self, full: [usize; 4]) -> Result<Broadcast<'a>, Error> {
+    /// The mask made ready for \[batch, heads, queries, keys\], of which nobody sees more than the first `longest` keys.
+    pub(crate) fn broadcast(&self, full: [usize; 4], longest: usize) -> Result<Broadcast<'a>, Error> {
         // A dimension fits if it is the full one, or 1 and repeats.
         let mut fitting = full;
         for (fitting, n) in fitting.iter_mut().zip(self.shape) {
             *fitting = if n == 1 { 1 } else { *fitting };
         }
-        check_shape("the mask", &self.shape, &fitting, "broadcast to [batch, heads, queries, keys]")?;
+        let [batch, heads, rows, given_keys] = self.shape;
         let keys = full[3];
-        let repeat = (self.shape[3] == 1 && keys != 1).then_some(keys);
-        let mut shape = self.shape;
-        shape[3] = keys;
+        if (longest..keys).contains(&given_keys) {
+            fitting[3] = given_keys;
+        }
+        check_shape("the mask", &self.shape, &fitting, "broadcast to [batch, heads, queries, keys]")?;
+        let shape = [batch, heads, rows, keys];
         let values = match self.values {
-            MaskValues::Allowed(x) => Repeated::Allowed(repeat_keys(x, repeat)),
-            MaskValues::Bias(x) => Repeated::Bias(repeat_keys(x, repeat)),
+            MaskValues::Allowed(x) => Extended::Allowed(extend_rows(x, given_keys, shape, false)?),
+            MaskValues::Bias(x) => Extended::Bias(extend_rows(x, given_keys, shape, f32::NEG_INFINITY)?),
         };
-        Ok(Broadcast { shape, given_keys: self.shape[3], values })
+        Ok(Broadcast { shape, given_keys, values })
     }
 }
 
-/// Each value `keys` times over: a view's rows may repeat, its columns may not.
-fn repeat_keys<T: Copy>(values: &[T], keys: Option<usize>) -> Cow<'_, [T]> {
-    match keys {
-        None => Cow::Borrowed(values),
-        Some(keys) => values.iter().flat_map(|x| core::iter::repeat_n(*x, keys)).collect(),
+/// Rows of all keys: a row of one value repeats it, because a view's rows may repeat and its columns may not; a row that is too
+/// short has `hidden` at its end.
+fn extend_rows<T: Copy>(values: &[T], given: usize, shape: [usize; 4], hidden: T) -> Result<Cow<'_, [T]>, Error> {
+    let [_, _, _, keys] = shape;
+    if given == keys {
+        return Ok(Cow::Borrowed(values));
     }
+    let mut extended = Vec::new();
+    let len = len_of("the mask", &shape)?;
+    extended.try_reserve_exact(len).map_err(|_e| Error::Memory { tensor: "the mask", shape: shape.to_vec() })?;
+    for row in values.chunks_exact(given.max(1)) {
+        if let [x] = row {
+            extended.resize(extended.len() + keys, *x);
+        } else {
+            extended.extend_from_slice(row);
+            extended.resize(extended.len() + keys - given, hidden);
+        }
+    }
+    extended.resize(len, hidden); // rows of which nothing is given
+    Ok(Cow::Owned(extended))
 }
 
 /// A mask whose last dimension is the number of keys; the others are full, or 1 and repeat.
 pub(crate) struct Broadcast<'a> {
     shape: [usize; 4],
-    /// The last dimension as it was given: 1 if it repeats.
+    /// The last dimension as it was given: 1 if it repeats, or less than the keys.
     given_keys: usize,
-    values: Repeated<'a>,
+    values: Extended<'a>,
 }
 
 /// [`MaskValues`] with a value for each key.
-enum Repeated<'a> {
+enum Extended<'a> {
     Allowed(Cow<'a, [bool]>),
     Bias(Cow<'a, [f32]>),
 }
@@ -106,8 +125,8 @@ impl Broadcast<'_> {
         n_q: usize,
     ) -> Result<Mask<'m>, Error> {
         Ok(match &self.values {
-            Repeated::Allowed(values) => mask.allowed(self.matrix(values, entry, head, n_q)?),
-            Repeated::Bias(values) => mask.bias(self.matrix(values, entry, head, n_q)?),
+            Extended::Allowed(values) => mask.allowed(self.matrix(values, entry, head, n_q)?),
+            Extended::Bias(values) => mask.bias(self.matrix(values, entry, head, n_q)?),
         })
     }
 
@@ -115,8 +134,8 @@ impl Broadcast<'_> {
     pub(crate) fn bias_shape(&self) -> Option<[usize; 4]> {
         let [batch, heads, rows, _] = self.shape;
         match &self.values {
-            Repeated::Allowed(_) => None,
-            Repeated::Bias(_) => Some([batch, heads, rows, self.given_keys]),
+            Extended::Allowed(_) => None,
+            Extended::Bias(_) => Some([batch, heads, rows, self.given_keys]),
         }
     }
 
@@ -128,10 +147,10 @@ impl Broadcast<'_> {
             let row = if rows == 1 { 0 } else { first + i };
             let start = ((entry * heads + head) * rows + row) * self.given_keys;
             let sum = sum.get_mut(start..start + self.given_keys).unwrap_or_default();
-            if self.given_keys == keys {
-                sum.iter_mut().zip(d_scores).for_each(|(sum, d)| *sum += d);
-            } else if let [sum] = sum {
+            if let [sum] = sum {
                 *sum += d_scores.iter().sum::<f32>();
+            } else {
+                sum.iter_mut().zip(d_scores).for_each(|(sum, d)| *sum += d);
             }
         }
     }

@@ -217,6 +217,50 @@ fn a_mask_repeats_over_the_dimensions_it_has_not() {
 }
 
 #[test]
+fn a_mask_may_end_where_the_longest_key_length_does() {
+    let (data, mask) = (numbers(2 * 3 * 6 * 5, 7), numbers(2 * 6 * 4, 8));
+    let x = Heads::new("x", &data, [2, 3, 6, 5]).unwrap();
+    let padded: Vec<f32> =
+        mask.chunks(4).flat_map(|row| row.iter().copied().chain([f32::NAN, f32::NEG_INFINITY])).collect();
+    let short = MaskTensor::new(MaskValues::Bias(&mask), &[2, 1, 6, 4]).unwrap();
+    let long = MaskTensor::new(MaskValues::Bias(&padded), &[2, 1, 6, 6]).unwrap();
+    let attention = Attention::new().key_lengths(&[4, 2]).causal(Position::BottomRight);
+    let (by_short, by_long) = (attention.clone().mask(short), attention.clone().mask(long));
+    let (out, log_sum_exp) = by_short.forward_with_log_sum_exp(x, x, x).unwrap();
+    assert_eq!(out, by_long.forward(x, x, x).unwrap());
+    let masked = by_short.scores(regard::Stage::Masked, x, x).unwrap();
+    assert_eq!(masked, by_long.scores(regard::Stage::Masked, x, x).unwrap());
+
+    // Its gradient has its shape.
+    let gradient = |a: &Attention<'_>| a.backward(x, x, x, &out, &log_sum_exp, &data).unwrap().bias.unwrap();
+    let (of_short, of_long) = (gradient(&by_short), gradient(&by_long));
+    assert_eq!((of_short.len(), of_long.len()), (2 * 6 * 4, 2 * 6 * 6));
+    for (short, long) in of_short.chunks(4).zip(of_long.chunks(6)) {
+        assert_eq!((short, [0.0; 2].as_slice()), long.split_at(4));
+    }
+
+    let nobody = Attention::new().key_lengths(&[0, 0]);
+    let nothing = nobody.mask(MaskTensor::new(MaskValues::Allowed(&[]), &[6, 0]).unwrap());
+    assert!(nothing.forward(x, x, x).unwrap().iter().all(|x| *x == 0.0));
+
+    let too_short =
+        "the mask must have the shape [2, 1, 6, 6] (broadcast to [batch, heads, queries, keys]), not [2, 1, 6, 4]";
+    for attention in [Attention::new(), Attention::new().key_lengths(&[2, 5])] {
+        assert_eq!(attention.mask(short).forward(x, x, x).unwrap_err().to_string(), too_short);
+    }
+}
+
+#[test]
+fn a_mask_that_repeats_over_more_keys_than_memory_holds_is_refused() {
+    let empty: [f32; 0] = [];
+    let q = Heads::new("query", &empty, [1, 1, 3, 0]).unwrap();
+    let k = Heads::new("key", &empty, [1, 1, 1 << 60, 0]).unwrap();
+    let mask = MaskTensor::new(MaskValues::Bias(&[0.0]), &[1]).unwrap();
+    let error = Attention::new().mask(mask).forward(q, k, k).unwrap_err();
+    assert!(error.to_string().starts_with("the mask of the shape"), "{error}");
+}
+
+#[test]
 fn the_layer_takes_empty_sequences() {
     let layer = Layer::new(2, 1, 4, 3, 2).build();
     let (x, none) = (numbers(3 * 4, 1), []);

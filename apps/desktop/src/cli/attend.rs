@@ -1,23 +1,33 @@
 use std::path::PathBuf;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use clap::ValueEnum;
-use indicatif::ProgressBar;
-use regard::{Attention, Heads, MaskTensor, MaskValues, Threads};
+use indicatif::{ProgressBar, ProgressFinish};
+use regard::{Attention, MaskTensor, MaskValues, Threads};
 use regard_kernels::{Position, Stage, Temperature, Window};
-use safetensors::SafeTensors;
+use safetensors::Dtype;
 
 use super::failure::{BadInput as _, Failure};
+use super::inputs::{Inputs, heads};
 use super::parse_temperature;
 use super::tensors::{self, Tensor};
 
 /// Compute attention over the tensors of a safetensors file
 ///
 /// Reads `q`, `k` and `v` of 2 dimensions, 3 ([heads, n, d]) or 4 ([batch, heads, n, d]; fewer K/V heads mean grouped
-/// queries), F32, F16 or BF16; and, where present, `attn_mask` (BOOL or U8: nonzero may be seen; floats: added; broadcast
-/// from the right), `past_key` and `past_value` (put before `k` and `v`) and `kv_lengths` (I64, [batch]). Writes `output`,
-/// and `present_key`, `present_value` and `scores` where asked or implied.
+/// queries), F32, F16 or BF16; `v` may be of another type than `q` and `k`. Where present also:
+///
+/// - `attn_mask`: BOOL or U8 (nonzero may be seen), or floats (added); broadcast from the right as in NumPy; with `kv_lengths`
+///   it may end where the longest of them does
+/// - `past_key` and `past_value`: put before `k` and `v`
+/// - `kv_lengths` (I64, [batch]): how many keys of each entry, past ones included, are no padding
+/// - `sinks` (floats, [heads]): scores that take part in the softmax and give no value
+/// - `alibi_slopes` (floats, [heads]): −slope · distance is added to the scores
+///
+/// Writes `output`, `scores` and `log_sum_exp` where asked, and `present_key` and `present_value` where there is a past.
+/// Computes in F32; writes in the types of the input.
 #[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct Args {
     /// The safetensors file to read
     #[arg(long, value_name = "IN.safetensors")]
@@ -48,13 +58,17 @@ pub(crate) struct Args {
     #[arg(long, value_name = "LEFT,RIGHT", value_parser = parse_window)]
     window: Option<Window>,
 
-    /// Where the queries stand for --window: as for --causal [default: as --causal]
+    /// Where the queries stand for --window and `alibi_slopes`: as for --causal [default: as --causal]
     #[arg(long, value_name = "POSITION", value_parser = parse_position, allow_hyphen_values = true)]
     position: Option<Position>,
 
     /// Also write the scores, as they are at this stage
     #[arg(long, value_enum, value_name = "STAGE")]
     scores: Option<ScoreStage>,
+
+    /// Also write `log_sum_exp` of each query's scores, after the temperature, in F32: by it, results over disjoint keys merge
+    #[arg(long)]
+    lse: bool,
 
     /// Threads to use [default: one for each core]
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
@@ -105,166 +119,92 @@ fn parse_window(text: &str) -> Result<Window, String> {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let read = || format!("reading {}", args.input.display());
-    let bytes = std::fs::read(&args.input).with_context(read).bad_input()?;
-    let file = SafeTensors::deserialize(&bytes).with_context(read).bad_input()?;
-    for name in file.names() {
-        if !KNOWN.contains(&name) {
-            anstream::eprintln!("note: tensor `{name}` is not used");
-        }
-    }
-    let results =
-        Inputs::read(&file).and_then(|inputs| inputs.attend(args)).with_context(|| args.input.display().to_string());
-    tensors::write(&args.output, &results.bad_input()?)?;
+    let file = || args.input.display().to_string();
+    let inputs = Inputs::read(&args.input).with_context(file).bad_input()?;
+    let results = attend(inputs, args).with_context(file).bad_input()?;
+    tensors::write(&args.output, results)?;
     Ok(())
 }
 
-const KNOWN: [&str; 7] = ["q", "k", "v", "attn_mask", "past_key", "past_value", "kv_lengths"];
+fn attend(inputs: Inputs, args: &Args) -> Result<Vec<(&'static str, Tensor)>> {
+    let (q, k, v) = (heads("q", &inputs.q)?, heads("k", &inputs.k)?, heads("v", &inputs.v)?);
+    let bar = ProgressBar::new(0).with_finish(ProgressFinish::AndClear);
+    let progress = |done: usize, all: usize| {
+        bar.set_length(all as u64);
+        bar.set_position(done as u64);
+    };
+    let attention = describe(&inputs, args)?.progress(&progress);
+    let [batch, heads, n_q, _] = q.shape();
+    let [_, _, n_k, _] = k.shape();
+    let [_, _, _, d_v] = v.shape();
+    // As many dimensions as in the file.
+    let missing = 4 - inputs.rank;
+    let tensor =
+        |data, shape: &[usize], dtype| Tensor { data, shape: shape.iter().skip(missing).copied().collect(), dtype };
 
-/// The tensors of the file; q, k and v as [batch, heads, n, d], whatever their dimensions in the file.
-struct Inputs {
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    /// The dimensions that q, k and v have in the file.
-    rank: usize,
-    has_past: bool,
-    allowed: Option<(Vec<bool>, Vec<usize>)>,
-    bias: Option<Tensor>,
-    lengths: Option<Vec<usize>>,
+    let dtype = inputs.q.dtype;
+    let mut results = Vec::new();
+    let output = if args.lse {
+        let (output, log_sum_exp) = attention.forward_with_log_sum_exp(q, k, v)?;
+        results.push(("log_sum_exp", tensor(log_sum_exp, &[batch, heads, n_q], Dtype::F32)));
+        output
+    } else {
+        attention.forward(q, k, v)?
+    };
+    results.push(("output", tensor(output, &[batch, heads, n_q, d_v], dtype)));
+    if let Some(stage) = args.scores {
+        let scores = attention.scores(stage.into(), q, k)?;
+        results.push(("scores", tensor(scores, &[batch, heads, n_q, n_k], dtype)));
+    }
+    if inputs.has_past {
+        let Inputs { k, v, .. } = inputs;
+        results.push(("present_key", tensor(k.data, &k.shape, k.dtype)));
+        results.push(("present_value", tensor(v.data, &v.shape, v.dtype)));
+    }
+    Ok(results)
 }
 
-impl Inputs {
-    fn read(file: &SafeTensors<'_>) -> Result<Self> {
-        let q = tensors::required(file, "q")?;
-        let rank = q.shape.len();
-        ensure!((2..=4).contains(&rank), "tensor `q` has the shape {:?}, but 2, 3 or 4 dimensions are needed", q.shape);
-        let like_q = |name: &str, tensor: Tensor| -> Result<Tensor> {
-            ensure!(
-                tensor.shape.len() == rank,
-                "tensor `{name}` has the shape {:?}, but as many dimensions as `q` {:?} are needed",
-                tensor.shape,
-                q.shape
-            );
-            ensure!(tensor.dtype == q.dtype, "tensor `{name}` is {:?}, but `q` is {:?}", tensor.dtype, q.dtype);
-            Ok(to_four_dimensions(tensor))
-        };
-        let mut k = like_q("k", tensors::required(file, "k")?)?;
-        let mut v = like_q("v", tensors::required(file, "v")?)?;
-        let past = (tensors::floats(file, "past_key")?, tensors::floats(file, "past_value")?);
-        let has_past = past.0.is_some();
-        match past {
-            (Some(past_key), Some(past_value)) => {
-                k = concatenate("past_key", &like_q("past_key", past_key)?, "k", &k)?;
-                v = concatenate("past_value", &like_q("past_value", past_value)?, "v", &v)?;
-            }
-            (None, None) => {}
-            (Some(_), None) => bail!("tensor `past_key` comes without `past_value`"),
-            (None, Some(_)) => bail!("tensor `past_value` comes without `past_key`"),
-        }
-        let allowed = tensors::booleans(file, "attn_mask");
-        let bias = if allowed.is_none() { tensors::floats(file, "attn_mask")? } else { None };
-        let lengths = tensors::lengths(file, "kv_lengths")?;
-        Ok(Self { q: to_four_dimensions(q), k, v, rank, has_past, allowed, bias, lengths })
+fn describe<'a>(inputs: &'a Inputs, args: &Args) -> Result<Attention<'a>> {
+    let mut attention = Attention::new().temperature(args.temperature).threads(Threads::new(args.threads)?);
+    if let Some(scale) = args.scale {
+        attention = attention.scale(scale);
     }
-
-    fn attend(&self, args: &Args) -> Result<Vec<(&'static str, Tensor)>> {
-        let (q, k, v) = (heads("q", &self.q)?, heads("k", &self.k)?, heads("v", &self.v)?);
-        let bar = ProgressBar::new(0);
-        let progress = |done: usize, all: usize| {
-            bar.set_length(all as u64);
-            bar.set_position(done as u64);
-        };
-        let attention = self.attention(args)?.progress(&progress);
-        let [batch, heads, n_q, _] = q.shape();
-        let [_, _, n_k, _] = k.shape();
-        let [_, _, _, d_v] = v.shape();
-        let mut results = vec![("output", self.result(attention.forward(q, k, v)?, [batch, heads, n_q, d_v]))];
-        if let Some(stage) = args.scores {
-            let scores = attention.scores(stage.into(), q, k)?;
-            results.push(("scores", self.result(scores, [batch, heads, n_q, n_k])));
-        }
-        if self.has_past {
-            results.push(("present_key", self.result(self.k.data.clone(), k.shape())));
-            results.push(("present_value", self.result(self.v.data.clone(), v.shape())));
-        }
-        bar.finish_and_clear();
-        Ok(results)
+    if let Some(cap) = args.softcap {
+        attention = attention.softcap(cap);
     }
-
-    fn attention(&self, args: &Args) -> Result<Attention<'_>> {
-        let mut attention = Attention::new().temperature(args.temperature).threads(Threads::new(args.threads)?);
-        if let Some(scale) = args.scale {
-            attention = attention.scale(scale);
-        }
-        if let Some(cap) = args.softcap {
-            attention = attention.softcap(cap);
-        }
-        if let Some(position) = args.causal {
-            attention = attention.causal(position);
-        }
-        if let Some(window) = args.window {
-            attention = attention.window(self.window_position(args)?, window);
-        }
-        if let Some(lengths) = &self.lengths {
-            attention = attention.key_lengths(lengths);
-        }
-        if let Some((allowed, shape)) = &self.allowed {
-            attention = attention.mask(MaskTensor::new(MaskValues::Allowed(allowed), shape)?);
-        }
-        if let Some(bias) = &self.bias {
-            attention = attention.mask(MaskTensor::new(MaskValues::Bias(&bias.data), &bias.shape)?);
-        }
-        Ok(attention)
+    if let Some(position) = args.causal {
+        attention = attention.causal(position);
     }
-
-    /// Where the queries stand for a window. Only for as many queries as keys, all of them there, is there nothing to say.
-    fn window_position(&self, args: &Args) -> Result<Position> {
-        if let Some(position) = args.position.or(args.causal) {
-            return Ok(position);
-        }
-        let (n_q, n_k) = (self.q.shape[2], self.k.shape[2]);
-        ensure!(
-            n_q == n_k && self.lengths.is_none(),
-            "--window over {n_q} queries and {n_k} keys needs --position: top-left, bottom-right or an offset"
-        );
-        Ok(Position::TopLeft)
+    if let Some(window) = args.window {
+        attention = attention.window(position(inputs, args, "--window")?, window);
     }
-
-    /// A result in the type of q, with as many dimensions.
-    fn result(&self, data: Vec<f32>, shape: [usize; 4]) -> Tensor {
-        Tensor { data, shape: shape[shape.len() - self.rank..].to_vec(), dtype: self.q.dtype }
+    if let Some(slopes) = &inputs.alibi_slopes {
+        attention = attention.alibi(position(inputs, args, "`alibi_slopes`")?, slopes);
     }
+    if let Some(sinks) = &inputs.sinks {
+        attention = attention.sinks(sinks);
+    }
+    if let Some(lengths) = &inputs.lengths {
+        attention = attention.key_lengths(lengths);
+    }
+    if let Some((allowed, shape)) = &inputs.allowed {
+        attention = attention.mask(MaskTensor::new(MaskValues::Allowed(allowed), shape)?);
+    }
+    if let Some(bias) = &inputs.bias {
+        attention = attention.mask(MaskTensor::new(MaskValues::Bias(&bias.data), &bias.shape)?);
+    }
+    Ok(attention)
 }
 
-fn heads<'a>(name: &'static str, tensor: &'a Tensor) -> Result<Heads<'a>> {
-    let shape = <[usize; 4]>::try_from(tensor.shape.as_slice()).context("four dimensions")?;
-    Ok(Heads::new(name, &tensor.data, shape)?)
-}
-
-/// Missing dimensions on the left are 1.
-fn to_four_dimensions(mut tensor: Tensor) -> Tensor {
-    while tensor.shape.len() < 4 {
-        tensor.shape.insert(0, 1);
+/// Where the queries stand. Only for as many queries as keys, all of them there, is there nothing to say.
+fn position(inputs: &Inputs, args: &Args, what: &str) -> Result<Position> {
+    if let Some(position) = args.position.or(args.causal) {
+        return Ok(position);
     }
-    tensor
-}
-
-/// `past` and then `new`, head by head, along the tokens.
-fn concatenate(past_name: &str, past: &Tensor, new_name: &str, new: &Tensor) -> Result<Tensor> {
-    let (p, n) = (&past.shape, &new.shape);
+    let (n_q, n_k) = (inputs.q.shape[2], inputs.k.shape[2]);
     ensure!(
-        p[..2] == n[..2] && p[3] == n[3],
-        "tensor `{past_name}` has the shape {p:?}, which does not go before `{new_name}` {n:?}: \
-         only the number of tokens, the last but one, may differ"
+        n_q == n_k && inputs.lengths.is_none(),
+        "{what} over {n_q} queries and {n_k} keys needs --position: top-left, bottom-right or an offset"
     );
-    let tokens = p[2].checked_add(n[2]).context("too many tokens")?;
-    let shape = vec![n[0], n[1], tokens, n[3]];
-    let mut data = Vec::with_capacity(past.data.len() + new.data.len());
-    for head in 0..n[0] * n[1] {
-        for (tensor, len) in [(past, p[2] * p[3]), (new, n[2] * n[3])] {
-            data.extend_from_slice(&tensor.data[head * len..][..len]);
-        }
-    }
-    Ok(Tensor { data, shape, dtype: new.dtype })
+    Ok(Position::TopLeft)
 }

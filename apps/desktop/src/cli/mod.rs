@@ -3,6 +3,7 @@
 mod attend;
 mod bench;
 mod failure;
+mod inputs;
 mod tensors;
 mod terminal;
 mod walk;

@@ -1,12 +1,12 @@
 //! Tensors in and out of safetensors files.
 
-use std::collections::HashMap;
+use std::borrow::Cow;
 use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use half::{bf16, f16};
-use safetensors::tensor::{TensorView, serialize};
+use safetensors::tensor::{View, serialize};
 use safetensors::{Dtype, SafeTensors};
 
 /// A tensor of numbers, widened to `f32`.
@@ -57,16 +57,32 @@ pub(crate) fn lengths(file: &SafeTensors<'_>, name: &str) -> Result<Option<Vec<u
     lengths.collect::<Result<_>>().map(Some)
 }
 
-/// Writes `tensors` to `path`, whole or not at all.
-pub(crate) fn write(path: &Path, tensors: &[(&str, Tensor)]) -> Result<()> {
-    let bytes: Vec<Vec<u8>> = tensors.iter().map(|(_, tensor)| to_bytes(tensor)).collect();
-    let mut views = HashMap::new();
-    for ((name, tensor), bytes) in tensors.iter().zip(&bytes) {
-        let view = TensorView::new(tensor.dtype, tensor.shape.clone(), bytes)
-            .with_context(|| format!("laying out tensor `{name}`"))?;
-        views.insert(*name, view);
+impl View for Tensor {
+    fn dtype(&self) -> Dtype {
+        self.dtype
     }
-    let file = serialize(views, None).context("laying out the output file")?;
+
+    fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    fn data(&self) -> Cow<'_, [u8]> {
+        let numbers = self.data.iter();
+        match self.dtype {
+            Dtype::F16 => numbers.flat_map(|x| f16::from_f32(*x).to_le_bytes()).collect(),
+            Dtype::BF16 => numbers.flat_map(|x| bf16::from_f32(*x).to_le_bytes()).collect(),
+            _ => numbers.flat_map(|x| x.to_le_bytes()).collect(),
+        }
+    }
+
+    fn data_len(&self) -> usize {
+        self.data.len() * self.dtype.bitsize() / 8
+    }
+}
+
+/// Writes `tensors` to `path`, whole or not at all.
+pub(crate) fn write(path: &Path, tensors: Vec<(&'static str, Tensor)>) -> Result<()> {
+    let file = serialize(tensors, None).context("laying out the output file")?;
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
     let mut builder = tempfile::Builder::new();
     #[cfg(unix)]
@@ -81,13 +97,4 @@ pub(crate) fn write(path: &Path, tensors: &[(&str, Tensor)]) -> Result<()> {
     written.with_context(|| format!("writing {}", path.display()))?;
     temporary.persist(path).with_context(|| format!("writing {}", path.display()))?;
     Ok(())
-}
-
-fn to_bytes(tensor: &Tensor) -> Vec<u8> {
-    let numbers = tensor.data.iter();
-    match tensor.dtype {
-        Dtype::F16 => numbers.flat_map(|x| f16::from_f32(*x).to_le_bytes()).collect(),
-        Dtype::BF16 => numbers.flat_map(|x| bf16::from_f32(*x).to_le_bytes()).collect(),
-        _ => numbers.flat_map(|x| x.to_le_bytes()).collect(),
-    }
 }
