@@ -261,7 +261,7 @@ impl<'a> Attention<'a> {
         let prepare = self.temperature.preparation();
         let softmax = Softmax { temperature: self.temperature, factor, prepare, max, sum };
         let scores = Scores { q, k, steps, bounds: &bounds, panels, tile };
-        let values = Values { v, packed: values, keys: 0..0, finite: None };
+        let values = Values::new(v, values);
         let mut fused = Fused { scores, values, out, softmax, whole: true };
         fuse(&mut fused);
         if let Some(out) = log_sum_exp {
@@ -346,7 +346,7 @@ impl<'a> Attention<'a> {
         };
         let bounds = Bounds::new(&self.mask, q.rows(), k.rows()).within(start, start + CHUNK_KEYS);
         let scores = Scores { q, k, steps, bounds: &bounds, panels: parts.panels, tile: parts.tile.rows_from(0) };
-        let values = Values { v, packed: parts.values, keys: 0..0, finite: None };
+        let values = Values::new(v, parts.values);
         let Softmax { temperature, factor, prepare, ref mut max, ref mut sum } = part.softmax;
         let softmax = Softmax { temperature, factor, prepare, max, sum };
         fuse(&mut Fused { scores, values, out: part.out.rows_from(0), softmax, whole: false });

@@ -294,6 +294,21 @@ impl Online<'_, '_> {
     }
 }
 
+impl<'a> Values<'a> {
+    /// With memory for [`packed_values`] panels of a tile. Values that fit in the nearest cache as they lie are not copied.
+    #[inline(always)]
+    pub(crate) fn new(v: Mat<'a>, memory: &'a mut [Panel]) -> Self {
+        const IN_CACHE: usize = 16 * 1024 / size_of::<f32>();
+        let mut values = Self { v, packed: memory, keys: 0..0, finite: None };
+        let depth = values.depth();
+        if !NARROW && depth.saturating_mul(v.stride()) <= IN_CACHE {
+            let partial = (!v.cols().is_multiple_of(LANES)) as usize * depth;
+            values.packed = core::mem::take(&mut values.packed).get_mut(..partial).unwrap_or_default();
+        }
+        values
+    }
+}
+
 impl Values<'_> {
     #[inline(always)]
     fn begin<S: Simd>(&mut self, simd: S, keys: Range<usize>) {
