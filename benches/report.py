@@ -35,6 +35,7 @@ ROWS = [
     ("attention, 128 × 64", "attention --queries 128", "kernel", ATTENTION),
     ("attention, 128 × 64, causal", "attention --queries 128 --causal", "kernel", ATTENTION),
     ("attention, 12 heads, 128 × 32", "attention --queries 128 --dim 32 --heads 12", "kernel", ATTENTION),
+    ("attention, batch 32, 12 heads, 64 × 32", "attention --batch 32 --heads 12 --queries 64 --dim 32", "kernel", ATTENTION),
     ("attention, 512 × 64, 2 threads", "attention --queries 512 --threads 2", "multi-head", ATTENTION),
     ("attention, 2048 × 64, causal, 2 threads", "attention --queries 2048 --causal --threads 2", "multi-head", ATTENTION),
     ("decoding, 9 heads, 1 on 2048 × 64", "attention --queries 1 --keys 2048 --heads 9", "kernel", ATTENTION),
