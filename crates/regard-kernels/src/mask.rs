@@ -222,6 +222,18 @@ impl<'a> Mask<'a> {
         }
     }
 
+    /// The keys of `n_k` that some of `n_q` queries may see by their places: with the others nothing need be computed.
+    ///
+    /// ```
+    /// use regard_kernels::{Mask, Position, Window};
+    /// let near = Window { left: Some(2), right: Some(0) };
+    /// assert_eq!(Mask::NONE.window(Position::BottomRight, near).seen(1, 100), 97..100);
+    /// ```
+    #[must_use]
+    pub fn seen(&self, n_q: usize, n_k: usize) -> Range<usize> {
+        if n_q == 0 { 0..0 } else { Bounds::new(self, n_q, n_k).range_of_rows(0, n_q) }
+    }
+
     /// Whether it is [`NONE`](Self::NONE).
     #[inline]
     pub(crate) const fn is_none(&self) -> bool {

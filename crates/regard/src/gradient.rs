@@ -1,10 +1,11 @@
 //! Gradients of attention: what training needs, and asking which token mattered.
 
+use core::ops::Range;
 use std::sync::Mutex;
 
 use regard_kernels::{
-    Attention as Kernel, Error as KernelError, Mat, MatMut, Stage, attention_scratch_len, dot, exp, matmul,
-    matmul_transposed,
+    Attention as Kernel, Error as KernelError, Mat, MatMut, Stage, Temperature, attention_scratch_len, dot, matmul,
+    matmul_transposed, softmax,
 };
 
 use crate::error::{Error, check_shape};
@@ -17,8 +18,7 @@ use crate::{Attention, Heads, Threads};
 /// use regard::{Attention, Heads};
 /// let (x, v) = (Heads::new("x", &[0.0], [1, 1, 1, 1])?, Heads::new("value", &[6.0], [1, 1, 1, 1])?);
 /// let attention = Attention::new().sinks(&[0.0]); // the sink has half the weight, and the output is 3
-/// let (out, log_sum_exp) = attention.forward_with_log_sum_exp(x, x, v)?;
-/// let gradients = attention.backward(x, x, v, &out, &log_sum_exp, &[1.0])?;
+/// let gradients = attention.backward(x, x, v, &attention.forward(x, x, v)?, &[1.0])?;
 /// assert_eq!(gradients.value, [0.5]);
 /// assert_eq!(gradients.sinks, Some(vec![-1.5])); // P·(0 − out)
 /// # Ok::<(), regard::Error>(())
@@ -43,16 +43,17 @@ pub struct Gradients {
 const BLOCK: usize = 32;
 
 impl Attention<'_> {
-    /// The gradients of a loss of which `d_out` \[batch, heads, n_q, d_v\] is the gradient with respect to the output. `out`
-    /// and `log_sum_exp` are what [`forward_with_log_sum_exp`](Self::forward_with_log_sum_exp) gave for the same tensors.
+    /// The gradients of a loss of which `d_out` \[batch, heads, n_q, d_v\] is the gradient with respect to the output. `out` is
+    /// what [`forward`](Self::forward) gave for the same tensors.
     ///
-    /// The weights, which nobody kept, are computed anew from the log-sum-exp, a few queries at a time (Dao et al. 2022,
-    /// FlashAttention, algorithm 4): with P the weights and S the scores, dV = PᵀdO, dS = P ∘ (dO·Vᵀ − rowsum(dO ∘ O)) / T,
+    /// The weights, which nobody kept, are computed anew, a few queries at a time and for the keys alone that these may see
+    /// (after Dao et al. 2022, FlashAttention, algorithm 4; by a softmax over the row, because e^(S − log-sum-exp) loses the
+    /// digits of scores that are large). With P the weights and S the scores, dV = PᵀdO, dS = P ∘ (dO·Vᵀ − rowsum(dO ∘ O)) / T,
     /// dQ = dS·K·scale and dK = dSᵀ·Q·scale. A sink is a score whose value is 0. Key/value heads are computed in parallel (with
     /// an additive mask, in turn).
     ///
     /// # Errors
-    /// Names the tensor that does not fit the others; a temperature of 0, at which softmax has no slope, is refused.
+    /// Names the tensor that does not fit the others; a temperature below 2⁻¹²⁶ is refused: at 0, softmax has no slope.
     ///
     /// ```
     /// use regard::{Attention, Heads};
@@ -61,8 +62,7 @@ impl Attention<'_> {
     /// let q = Heads::new("query", &q, [1, 1, 1, 1])?;
     /// let [k, v] = [Heads::new("key", &k, [1, 1, 2, 1])?, Heads::new("value", &v, [1, 1, 2, 1])?];
     /// let attention = Attention::new();
-    /// let (out, log_sum_exp) = attention.forward_with_log_sum_exp(q, k, v)?;
-    /// let gradients = attention.backward(q, k, v, &out, &log_sum_exp, &[1.0])?;
+    /// let gradients = attention.backward(q, k, v, &attention.forward(q, k, v)?, &[1.0])?;
     /// assert_eq!(gradients.value, [0.5, 0.5]);
     /// assert_eq!(gradients.key, [-0.5, 0.5]); // P·(v − out)
     /// # Ok::<(), regard::Error>(())
@@ -73,7 +73,6 @@ impl Attention<'_> {
         k: Heads<'_>,
         v: Heads<'_>,
         out: &[f32],
-        log_sum_exp: &[f32],
         d_out: &[f32],
     ) -> Result<Gradients, Error> {
         let plan = self.plan(q, k)?;
@@ -82,12 +81,7 @@ impl Attention<'_> {
         check_shape("value", &v.shape(), &[batch, kv_heads, n_k, d_v], "the batch, heads and tokens of key")?;
         check_elements("the output", out.len(), &[batch, heads, n_q, d_v])?;
         check_elements("the gradient of the output", d_out.len(), &[batch, heads, n_q, d_v])?;
-        check_elements("the log-sum-exp", log_sum_exp.len(), &[batch, heads, n_q])?;
-        let t = self.temperature.get();
-        if t < f32::MIN_POSITIVE {
-            let range = "greater than 0 for gradients";
-            return Err(KernelError::Range { name: "temperature", value: t, range }.into());
-        }
+        let inverse_temperature = inverse(self.temperature)?;
         let mut query = zeros("the gradient of query", &[batch, heads, n_q, d_k])?;
         let mut key = zeros("the gradient of key", &[batch, kv_heads, n_k, d_k])?;
         let mut value = zeros("the gradient of value", &[batch, kv_heads, n_k, d_v])?;
@@ -107,7 +101,8 @@ impl Attention<'_> {
             let value = values.split_off_mut(..n_k * d_v).unwrap_or_default();
             jobs.push((index / kv_heads, index % kv_heads, query, Sums { scale, key, value, sinks }));
         }
-        let multiply_adds = saturating_product(&[batch, heads, n_q, n_k, 2 * d_k + 3 * d_v]);
+        let width = d_k.saturating_mul(2).saturating_add(d_v.saturating_mul(3));
+        let multiply_adds = saturating_product(&[batch, heads, n_q, n_k, width]);
         // Heads may share an additive mask, and sums must not depend on who comes first.
         let threads = if bias.is_some() { &Threads::ONE } else { self.thread_setting() };
         let scratch = Memory::len(n_q, n_k, d_k, d_v);
@@ -119,26 +114,27 @@ impl Attention<'_> {
                 let (q, token) = (q.head(entry, head)?, (entry * heads + head) * n_q);
                 for first in (0..n_q).step_by(BLOCK) {
                     let rows = BLOCK.min(n_q - first);
-                    let of = |width: usize| (token + first) * width..(token + first + rows) * width;
+                    let mask = plan.mask_of(entry, head, n_q)?.rows(first, rows, n_q, n_k);
+                    let seen = mask.seen(rows, n_k);
+                    let of_block = |x| {
+                        let rows_of_block = (token + first) * d_v..(token + first + rows) * d_v;
+                        Mat::new(<[f32]>::get(x, rows_of_block).unwrap_or_default(), rows, d_v)
+                    };
                     let block = Block {
-                        kernel: plan.kernel((entry, head), (first, rows), (n_q, n_k))?,
-                        scale: self.scale_for(d_k),
-                        factor: if t.is_finite() { 1.0 / t } else { 0.0 },
-                        softcap: self.softcap,
+                        kernel: self.describe(mask.columns(seen.start, seen.len(), rows, n_k), head),
+                        attention: self,
+                        inverse_temperature,
+                        sink: self.sink(head),
                         q: q.rows_from(first, rows),
-                        k,
-                        v,
-                        out: Mat::new(out.get(of(d_v)).unwrap_or_default(), rows, d_v)?,
-                        log_sum_exp: log_sum_exp.get(of(1)).unwrap_or_default(),
-                        d_out: Mat::new(d_out.get(of(d_v)).unwrap_or_default(), rows, d_v)?,
+                        k: k.rows_from(seen.start, seen.len()),
+                        out: of_block(out)?,
+                        d_out: of_block(d_out)?,
+                        seen: seen.clone(),
                     };
                     let d_query = d_query.get_mut(first * d_k..(first + rows) * d_k).unwrap_or_default();
-                    if let (Some(score), Some(sum)) = (self.sink(head), sums.sinks.get_mut(member)) {
-                        *sum += block.of_sink(score)?;
-                    }
-                    let d_scores = block.backward(d_query, &mut sums, &mut memory)?;
+                    let d_scores = block.backward(d_query, member, &mut sums, &mut memory)?;
                     if let (Some(mask), Some(Ok(mut bias))) = (&plan.mask, bias.as_ref().map(Mutex::lock)) {
-                        mask.add_to_gradient(&mut bias, entry, head, first, d_scores);
+                        mask.add_to_gradient(&mut bias, (entry, head), first, seen, d_scores);
                     }
                 }
             }
@@ -151,6 +147,19 @@ impl Attention<'_> {
     }
 }
 
+/// 1/T: the slope of what softmax makes of the scores.
+///
+/// # Errors
+/// [`KernelError::Range`] where it would be no number.
+pub(crate) fn inverse(temperature: Temperature) -> Result<f32, Error> {
+    let t = temperature.get();
+    if t < f32::MIN_POSITIVE {
+        let range = "2⁻¹²⁶ or more for gradients";
+        return Err(KernelError::Range { name: "temperature", value: t, range }.into());
+    }
+    Ok(1.0 / t)
+}
+
 /// What the blocks of a job add to.
 struct Sums<'a> {
     scale: &'a mut f32,
@@ -160,58 +169,63 @@ struct Sums<'a> {
     sinks: &'a mut [f32],
 }
 
-/// Some queries of a head, and what is known of them.
+/// Some queries of a head, and the keys that some of them may see.
 struct Block<'a> {
     kernel: Kernel<'a>,
-    scale: f32,
-    /// 1/T.
-    factor: f32,
-    softcap: Option<f32>,
+    attention: &'a Attention<'a>,
+    inverse_temperature: f32,
+    sink: Option<f32>,
     q: Mat<'a>,
     k: Mat<'a>,
-    v: Mat<'a>,
     out: Mat<'a>,
-    log_sum_exp: &'a [f32],
     d_out: Mat<'a>,
+    seen: Range<usize>,
 }
 
 impl Block<'_> {
-    /// Writes the queries' gradient, adds to the others, and returns that of the scores after the mask \[rows, n_k\].
+    /// Writes the queries' gradient, adds to the others, and returns that of the scores after the mask \[rows, keys seen\].
     fn backward<'m>(
         &self,
         d_query: &mut [f32],
+        member: usize,
         sums: &mut Sums<'_>,
         memory: &'m mut Memory<'_>,
     ) -> Result<&'m [f32], Error> {
-        let ((rows, d_k), n_k) = (self.q.shape(), self.k.rows());
-        let Memory { pairs, product, kernel, keys, values } = memory;
+        let ((rows, d_k), n_k, d_v) = (self.q.shape(), self.seen.len(), self.out.cols());
+        let Memory { pairs, row, product, q, d_out, kernel, keys, values } = memory;
         let [weights, d_scores, d_dots, transposed] =
             pairs.each_mut().map(|memory| memory.get_mut(..rows * n_k).unwrap_or_default());
-        let (keys, values) = (Mat::new(keys, n_k, d_k)?, Mat::new(values, n_k, self.v.cols())?);
-
-        // P = e^(S/T − log-sum-exp).
-        self.kernel.scores(Stage::Masked, self.q, self.k, MatMut::new(weights, rows, n_k)?, kernel)?;
-        for (row, log_sum_exp) in weights.chunks_exact_mut(n_k.max(1)).zip(self.log_sum_exp) {
-            for x in row.iter_mut() {
-                *x = self.exponent(*x, *log_sum_exp);
-            }
-            exp(row);
-        }
+        let of_keys = |width: usize| self.seen.start * width..self.seen.end * width;
+        let keys = Mat::new(keys.get(of_keys(d_k)).unwrap_or_default(), n_k, d_k)?;
+        let values = Mat::new(values.get(of_keys(d_v)).unwrap_or_default(), n_k, d_v)?;
 
         // dS = P ∘ (dO·Vᵀ − rowsum(dO ∘ O)) / T.
+        self.kernel.scores(Stage::Masked, self.q, self.k, MatMut::new(weights, rows, n_k)?, kernel)?;
         matmul_transposed(self.d_out, values, MatMut::new(d_scores, rows, n_k)?)?;
-        for (i, (d_scores, weights)) in
-            d_scores.chunks_exact_mut(n_k.max(1)).zip(weights.chunks_exact(n_k.max(1))).enumerate()
-        {
-            let mean = self.mean(i)?;
-            for (d, p) in d_scores.iter_mut().zip(weights) {
-                *d = if *p == 0.0 { 0.0 } else { p * (*d - mean) * self.factor };
+        for i in 0..rows {
+            let of_row = |width: usize| i * width..(i + 1) * width;
+            let weights = weights.get_mut(of_row(n_k)).unwrap_or_default();
+            let of_sink = self.weigh(weights, row);
+            let mean = dot(self.d_out.row(i), self.out.row(i))?;
+            for (d, p) in d_scores.get_mut(of_row(n_k)).unwrap_or_default().iter_mut().zip(&*weights) {
+                *d = self.slope(*p, *d - mean);
+            }
+            if let Some(sum) = sums.sinks.get_mut(member) {
+                *sum += self.slope(of_sink, -mean);
+            }
+            // A query that sees nothing takes part in nothing: NaN in it must not, and 0 · NaN is NaN.
+            let sees = weights.iter().any(|p| *p != 0.0);
+            for (copies, given) in [(&mut *q, self.q), (&mut *d_out, self.d_out)] {
+                let copy = copies.get_mut(of_row(given.cols())).unwrap_or_default();
+                if sees { copy.copy_from_slice(given.row(i)) } else { copy.fill(0.0) }
             }
         }
+        let q = Mat::new(q.get(..rows * d_k).unwrap_or_default(), rows, d_k)?;
+        let d_out = Mat::new(d_out.get(..rows * d_v).unwrap_or_default(), rows, d_v)?;
 
         // Back through the soft cap: d/dx cap·tanh(x/cap) = 1 − (its value / cap)².
         d_dots.copy_from_slice(d_scores);
-        if let Some(cap) = self.softcap {
+        if let Some(cap) = self.attention.softcap {
             self.kernel.scores(Stage::Softcapped, self.q, self.k, MatMut::new(transposed, rows, n_k)?, kernel)?;
             for (d, capped) in d_dots.iter_mut().zip(&*transposed) {
                 let share = capped / cap;
@@ -219,40 +233,38 @@ impl Block<'_> {
             }
         }
 
+        let scale = self.attention.scale_for(d_k);
         matmul(Mat::new(d_dots, rows, n_k)?, keys, MatMut::new(d_query, rows, d_k)?)?;
         for (i, d_query) in d_query.chunks_exact_mut(d_k.max(1)).enumerate() {
-            *sums.scale += dot(self.q.row(i), d_query)?;
+            *sums.scale += dot(q.row(i), d_query)?;
             for x in d_query {
-                *x *= self.scale;
+                *x *= scale;
             }
         }
-        transpose(d_dots, n_k, self.scale, transposed);
-        add_product(Mat::new(transposed, n_k, rows)?, self.q, product, sums.key)?;
+        transpose(d_dots, n_k, scale, transposed);
+        let sum = sums.key.get_mut(of_keys(d_k)).unwrap_or_default();
+        add_product(Mat::new(transposed, n_k, rows)?, q, product, sum)?;
         transpose(weights, n_k, 1.0, transposed);
-        add_product(Mat::new(transposed, n_k, rows)?, self.d_out, product, sums.value)?;
+        let sum = sums.value.get_mut(of_keys(d_v)).unwrap_or_default();
+        add_product(Mat::new(transposed, n_k, rows)?, d_out, product, sum)?;
         Ok(d_scores)
     }
 
-    /// What the queries add to the gradient of their head's sink, of this score: p·(0 − rowsum(dO ∘ O)) / T each.
-    fn of_sink(&self, score: f32) -> Result<f32, Error> {
-        let mut sum = 0.0;
-        for (i, log_sum_exp) in self.log_sum_exp.iter().enumerate() {
-            let mut weight = [self.exponent(score, *log_sum_exp)];
-            exp(&mut weight);
-            let [p] = weight;
-            sum -= if p == 0.0 { 0.0 } else { p * self.mean(i)? * self.factor };
-        }
-        Ok(sum)
+    /// Makes weights of a query's scores, by way of `row`, and returns that of its sink.
+    fn weigh(&self, scores: &mut [f32], row: &mut [f32]) -> f32 {
+        let row = row.get_mut(..=scores.len()).unwrap_or_default();
+        let Some((of_sink, of_keys)) = row.split_last_mut() else { return 0.0 };
+        of_keys.copy_from_slice(scores);
+        *of_sink = self.sink.unwrap_or(f32::NEG_INFINITY);
+        softmax(row, self.attention.temperature);
+        let Some((of_sink, of_keys)) = row.split_last() else { return 0.0 };
+        scores.copy_from_slice(of_keys);
+        *of_sink
     }
 
-    /// What e is raised to for a score's weight. −∞ stays by selection: −∞ · 0 and −∞ − (−∞) are no numbers.
-    fn exponent(&self, score: f32, log_sum_exp: f32) -> f32 {
-        if score == f32::NEG_INFINITY { score } else { score * self.factor - log_sum_exp }
-    }
-
-    /// rowsum(dO ∘ O): the mean of a row's weights' gradients, by the weights.
-    fn mean(&self, row: usize) -> Result<f32, Error> {
-        Ok(dot(self.d_out.row(row), self.out.row(row))?)
+    /// The gradient of a score of weight p. What has no weight has none, whatever stands there.
+    fn slope(&self, p: f32, d: f32) -> f32 {
+        if p == 0.0 { 0.0 } else { p * d * self.inverse_temperature }
     }
 }
 
@@ -260,8 +272,13 @@ impl Block<'_> {
 struct Memory<'m> {
     /// \[BLOCK, n_k\] each.
     pairs: [&'m mut [f32]; 4],
+    /// The scores of a query, and of its sink.
+    row: &'m mut [f32],
     /// A product \[n_k, d_k\] or \[n_k, d_v\].
     product: &'m mut [f32],
+    /// \[BLOCK, d_k\] and \[BLOCK, d_v\], with 0 for queries that see nothing.
+    q: &'m mut [f32],
+    d_out: &'m mut [f32],
     kernel: &'m mut [f32],
     /// Keys and values, with 0 for what is not finite: what no query sees has gradient 0, but 0 · NaN is NaN.
     keys: &'m [f32],
@@ -269,32 +286,35 @@ struct Memory<'m> {
 }
 
 impl<'m> Memory<'m> {
-    fn lens(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> [usize; 5] {
-        let rows = BLOCK.min(n_q);
-        let kernel = attention_scratch_len(rows, n_k, d_k, 0);
-        let of_keys = |width: usize| n_k.saturating_mul(width);
-        [of_keys(rows), of_keys(d_k.max(d_v)), kernel, of_keys(d_k), of_keys(d_v)]
-    }
-
     /// Elements in all.
     fn len(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> usize {
-        let [pairs, rest @ ..] = Self::lens(n_q, n_k, d_k, d_v);
-        rest.iter().fold(pairs.saturating_mul(4), |sum, n| sum.saturating_add(*n))
+        let rows = BLOCK.min(n_q);
+        let width = d_k.saturating_add(d_v);
+        saturating_product(&[4, rows, n_k])
+            .saturating_add(n_k.saturating_add(1))
+            .saturating_add(n_k.saturating_mul(d_k.max(d_v)))
+            .saturating_add(rows.saturating_mul(width))
+            .saturating_add(attention_scratch_len(rows, n_k, d_k, 0))
+            .saturating_add(n_k.saturating_mul(width))
     }
 
+    /// Divides what [`len`](Self::len) asked for.
     fn of(mut scratch: &'m mut [f32], n_q: usize, k: Mat<'_>, v: Mat<'_>) -> Self {
         let mut next = |len: usize| -> &'m mut [f32] {
             let (part, rest) = core::mem::take(&mut scratch).split_at_mut_checked(len).unwrap_or_default();
             scratch = rest;
             part
         };
-        let [pairs, product, kernel, keys, values] = Self::lens(n_q, k.rows(), k.cols(), v.cols());
+        let (rows, (n_k, d_k), d_v) = (BLOCK.min(n_q), k.shape(), v.cols());
         Self {
-            pairs: [pairs; 4].map(&mut next),
-            product: next(product),
-            kernel: next(kernel),
-            keys: copy_finite(k, next(keys)),
-            values: copy_finite(v, next(values)),
+            pairs: [(); 4].map(|()| next(rows * n_k)),
+            row: next(n_k + 1),
+            product: next(n_k * d_k.max(d_v)),
+            q: next(rows * d_k),
+            d_out: next(rows * d_v),
+            kernel: next(attention_scratch_len(rows, n_k, d_k, 0)),
+            keys: copy_finite(k, next(n_k * d_k)),
+            values: copy_finite(v, next(n_k * d_v)),
         }
     }
 }

@@ -128,7 +128,7 @@ impl MultiHeadAttention {
         let q = split("query", &q, query, self.heads(), to_query)?;
         let k = split("key", &k, key, self.kv_heads(), to_key)?;
         let v = split("value", &v, value, self.kv_heads(), to_value)?;
-        let (out, log_sum_exp) = attention.forward_with_log_sum_exp(q, k, v)?;
+        let out = attention.forward(q, k, v)?;
 
         let ([batch, heads, n_q, d_k], [_, kv_heads, n_k, d_v]) = (q.shape(), v.shape());
         let joined = join_heads(&out, batch, heads, n_q, d_v);
@@ -137,7 +137,7 @@ impl MultiHeadAttention {
 
         // [batch, tokens, heads · d] is [batch, heads, tokens, d] with heads and tokens exchanged, and back.
         let d_heads = join_heads(&output.input, batch, n_q, heads, d_v);
-        let gradients = attention.backward(q, k, v, &out, &log_sum_exp, &d_heads)?;
+        let gradients = attention.backward(q, k, v, &out, &d_heads)?;
         let joined = |d: &[f32], heads: usize, n: usize, width: usize| join_heads(d, batch, heads, n, width);
         let mut d_q = joined(&gradients.query, heads, n_q, d_k);
         let mut d_k_rows = joined(&gradients.key, kv_heads, n_k, d_k);

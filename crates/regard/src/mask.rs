@@ -1,3 +1,4 @@
+use core::ops::Range;
 use std::borrow::Cow;
 
 use regard_kernels::{Mask, Mat};
@@ -140,17 +141,24 @@ impl Broadcast<'_> {
     }
 
     /// Adds the gradient \[rows, keys\] of one head's scores, from query `first` on, to that of the mask.
-    pub(crate) fn add_to_gradient(&self, sum: &mut [f32], entry: usize, head: usize, first: usize, d_scores: &[f32]) {
-        let [batch, heads, rows, keys] = self.shape;
+    pub(crate) fn add_to_gradient(
+        &self,
+        sum: &mut [f32],
+        (entry, head): (usize, usize),
+        first: usize,
+        keys: Range<usize>,
+        d_scores: &[f32],
+    ) {
+        let [batch, heads, rows, _] = self.shape;
         let (entry, head) = (if batch == 1 { 0 } else { entry }, if heads == 1 { 0 } else { head });
-        for (i, d_scores) in d_scores.chunks_exact(keys.max(1)).enumerate() {
+        for (i, d_scores) in d_scores.chunks_exact(keys.len().max(1)).enumerate() {
             let row = if rows == 1 { 0 } else { first + i };
             let start = ((entry * heads + head) * rows + row) * self.given_keys;
             let sum = sum.get_mut(start..start + self.given_keys).unwrap_or_default();
             if let [sum] = sum {
                 *sum += d_scores.iter().sum::<f32>();
             } else {
-                sum.iter_mut().zip(d_scores).for_each(|(sum, d)| *sum += d);
+                sum.iter_mut().skip(keys.start).zip(d_scores).for_each(|(sum, d)| *sum += d);
             }
         }
     }

@@ -195,7 +195,7 @@ impl Plan<'_> {
     }
 
     /// The whole mask of a head.
-    fn mask_of(&self, entry: usize, head: usize, n_q: usize) -> Result<Mask<'_>, Error> {
+    pub(crate) fn mask_of(&self, entry: usize, head: usize, n_q: usize) -> Result<Mask<'_>, Error> {
         let mask = self.attention.mask_of(entry, head);
         match &self.mask {
             Some(tensor) => tensor.add_to(mask, entry, head, n_q),

@@ -1,8 +1,9 @@
 //! Gradients of softmax alone.
 
-use regard_kernels::dot;
+use regard_kernels::{Temperature, dot};
 
 use crate::error::{Error, check_shape};
+use crate::gradient::inverse;
 use crate::view::zeros;
 
 /// The gradient of a loss with respect to scores \[n\], from that with respect to their softmax.
@@ -11,34 +12,38 @@ use crate::view::zeros;
 /// the [Jacobian](softmax_jacobian).
 ///
 /// # Errors
-/// [`Error::Shape`] if the two differ in length.
+/// [`Error::Shape`] if the two differ in length, and a temperature below 2⁻¹²⁶ is refused: at 0, softmax has no slope.
 ///
 /// ```
-/// let d_scores = regard::softmax_backward(&[0.5, 0.5], &[1.0, 0.0], 1.0)?;
+/// use regard::Temperature;
+/// let d_scores = regard::softmax_backward(&[0.5, 0.5], &[1.0, 0.0], Temperature::ONE)?;
 /// assert_eq!(d_scores, [0.25, -0.25]);
 /// # Ok::<(), regard::Error>(())
 /// ```
-pub fn softmax_backward(weights: &[f32], d_weights: &[f32], t: f32) -> Result<Vec<f32>, Error> {
+pub fn softmax_backward(weights: &[f32], d_weights: &[f32], t: Temperature) -> Result<Vec<f32>, Error> {
     check_shape("the gradient of the weights", &[d_weights.len()], &[weights.len()], "as many as weights")?;
+    let inverse = inverse(t)?;
     let mean = dot(weights, d_weights)?;
-    Ok(weights.iter().zip(d_weights).map(|(p, d)| p * (d - mean) / t).collect())
+    Ok(weights.iter().zip(d_weights).map(|(p, d)| p * (d - mean) * inverse).collect())
 }
 
 /// The Jacobian \[n, n\] of softmax at temperature t, from its weights \[n\]: ∂pᵢ/∂sⱼ = pᵢ·(δᵢⱼ − pⱼ) / t. Symmetric, and
 /// each row sums to 0.
 ///
 /// # Errors
-/// [`Error::Memory`] if n² numbers do not fit.
+/// [`Error::Memory`] if n² numbers do not fit; the temperature as in [`softmax_backward`].
 ///
 /// ```
-/// assert_eq!(regard::softmax_jacobian(&[0.5, 0.5], 1.0)?, [0.25, -0.25, -0.25, 0.25]);
+/// use regard::Temperature;
+/// assert_eq!(regard::softmax_jacobian(&[0.5, 0.5], Temperature::ONE)?, [0.25, -0.25, -0.25, 0.25]);
 /// # Ok::<(), regard::Error>(())
 /// ```
-pub fn softmax_jacobian(weights: &[f32], t: f32) -> Result<Vec<f32>, Error> {
+pub fn softmax_jacobian(weights: &[f32], t: Temperature) -> Result<Vec<f32>, Error> {
+    let inverse = inverse(t)?;
     let mut jacobian = zeros("the Jacobian", &[weights.len(), weights.len()])?;
     for (i, (row, p)) in jacobian.chunks_exact_mut(weights.len().max(1)).zip(weights).enumerate() {
         for (j, (x, other)) in row.iter_mut().zip(weights).enumerate() {
-            *x = p * (if i == j { 1.0 } else { 0.0 } - other) / t;
+            *x = p * (if i == j { 1.0 } else { 0.0 } - other) * inverse;
         }
     }
     Ok(jacobian)

@@ -170,9 +170,9 @@ impl Case {
         let query = Heads::new("query", &q, [batch, heads, n_q, d_k]).unwrap();
         let key = Heads::new("key", &k, [batch, kv_heads, n_k, d_k]).unwrap();
         let value = Heads::new("value", &v, [batch, kv_heads, n_k, d_v]).unwrap();
-        let (out, log_sum_exp) = attention.forward_with_log_sum_exp(query, key, value).unwrap();
+        let out = attention.forward(query, key, value).unwrap();
         let Gradients { query, key, value, scale, bias: d_bias, sinks: d_sinks } =
-            attention.backward(query, key, value, &out, &log_sum_exp, &d_out).unwrap();
+            attention.backward(query, key, value, &out, &d_out).unwrap();
 
         let inputs = Inputs {
             q: wide(&q),
@@ -285,7 +285,7 @@ fn a_sink_without_weight_has_no_gradient() {
     let attention = Attention::new().mask(mask).sinks(&[f32::NEG_INFINITY]);
     let (out, log_sum_exp) = attention.forward_with_log_sum_exp(x, x, x).unwrap();
     assert_eq!(log_sum_exp[0], f32::NEG_INFINITY);
-    let gradients = attention.backward(x, x, x, &out, &log_sum_exp, &[1.0, 1.0]).unwrap();
+    let gradients = attention.backward(x, x, x, &out, &[1.0, 1.0]).unwrap();
     assert_eq!(gradients.sinks, Some(vec![0.0]));
 }
 
@@ -301,29 +301,69 @@ fn what_no_query_sees_has_gradient_zero_even_if_it_is_nan() {
     let hidden = [false, false, false, true, true, false];
     let mask = MaskTensor::new(MaskValues::Allowed(&hidden), &[2, 3]).unwrap();
     let attention = Attention::new().mask(mask);
-    let (out, log_sum_exp) = attention.forward_with_log_sum_exp(q, k, v).unwrap();
-    let gradients = attention.backward(q, k, v, &out, &log_sum_exp, &d_out).unwrap();
+    let out = attention.forward(q, k, v).unwrap();
+    let gradients = attention.backward(q, k, v, &out, &d_out).unwrap();
     assert_eq!(gradients.query[..2], [0.0; 2]);
     assert_eq!((&gradients.key[4..], &gradients.value[4..]), (&[0.0; 2][..], &[0.0; 2][..]));
     assert!([gradients.query, gradients.key, gradients.value].concat().iter().all(|x| x.is_finite()));
 }
 
 #[test]
+fn a_query_that_sees_nothing_has_no_part_even_if_it_is_nan() {
+    let (q, x) = ([f32::NAN, 1.0], [1.0, 2.0]);
+    let (q, x) = (Heads::new("query", &q, [1, 1, 2, 1]).unwrap(), Heads::new("x", &x, [1, 1, 2, 1]).unwrap());
+    // The second query sees the first key alone, the first sees none; whatever is asked of its output.
+    let attention = Attention::new().causal(Position::Offset(-1));
+    let out = attention.forward(q, x, x).unwrap();
+    let gradients = attention.backward(q, x, x, &out, &[f32::NAN, 3.0]).unwrap();
+    assert_eq!((gradients.query, gradients.key, gradients.scale), (vec![0.0; 2], vec![0.0; 2], 0.0));
+    assert_eq!(gradients.value, [3.0, 0.0]);
+}
+
+#[test]
+fn large_scores_have_the_gradients_of_their_weights() {
+    let q = Heads::new("query", &[1.0], [1, 1, 1, 1]).unwrap();
+    let (k, v) = ([0.5; 4], [1.0, 2.0, 3.0, 4.0]);
+    let (k, v) = (Heads::new("key", &k, [1, 1, 4, 1]).unwrap(), Heads::new("value", &v, [1, 1, 4, 1]).unwrap());
+    for bias in [0.0, -1e5, -1e9, f32::MIN, 1e30] {
+        // The log-sum-exp of four such scores is that of one.
+        let bias = [bias];
+        let attention = Attention::new().mask(MaskTensor::new(MaskValues::Bias(&bias), &[1]).unwrap());
+        let out = attention.forward(q, k, v).unwrap();
+        let gradients = attention.backward(q, k, v, &out, &[1.0]).unwrap();
+        assert_eq!(gradients.value, [0.25; 4], "{bias:?}");
+        assert_eq!(gradients.key, [-0.375, -0.125, 0.125, 0.375], "{bias:?}");
+    }
+    // A score of ∞ has all weight, and no slope.
+    let bias = [0.0, f32::INFINITY, 0.0, 0.0];
+    let attention = Attention::new().mask(MaskTensor::new(MaskValues::Bias(&bias), &[4]).unwrap());
+    let out = attention.forward(q, k, v).unwrap();
+    let gradients = attention.backward(q, k, v, &out, &[1.0]).unwrap();
+    assert_eq!((gradients.value, gradients.key), (vec![0.0, 1.0, 0.0, 0.0], vec![0.0; 4]));
+    // And a sink shares the weight of a key of its score, however cold it is.
+    let (k, v) = (Heads::new("key", &[2.0], [1, 1, 1, 1]).unwrap(), Heads::new("value", &[4.0], [1, 1, 1, 1]).unwrap());
+    let cold = Attention::new().sinks(&[2.0]).temperature(Temperature::new(1e-30).unwrap());
+    let out = cold.forward(q, k, v).unwrap();
+    let gradients = cold.backward(q, k, v, &out, &[1.0]).unwrap();
+    assert_eq!((out, gradients.value, gradients.sinks), (vec![2.0], vec![0.5], Some(vec![-1e30])));
+}
+
+#[test]
 fn a_temperature_of_zero_has_no_gradient() {
     let x = Heads::new("x", &[1.0], [1, 1, 1, 1]).unwrap();
     let attention = Attention::new().temperature(Temperature::new(0.0).unwrap());
-    let error = attention.backward(x, x, x, &[1.0], &[0.0], &[1.0]).unwrap_err();
-    assert_eq!(error.to_string(), "temperature is 0, but must be greater than 0 for gradients");
+    let error = attention.backward(x, x, x, &[1.0], &[1.0]).unwrap_err();
+    assert_eq!(error.to_string(), "temperature is 0, but must be 2⁻¹²⁶ or more for gradients");
     let hot = Attention::new().temperature(Temperature::new(f32::INFINITY).unwrap());
-    let (out, log_sum_exp) = hot.forward_with_log_sum_exp(x, x, x).unwrap();
-    let gradients = hot.backward(x, x, x, &out, &log_sum_exp, &[3.0]).unwrap();
+    let out = hot.forward(x, x, x).unwrap();
+    let gradients = hot.backward(x, x, x, &out, &[3.0]).unwrap();
     assert_eq!((gradients.query, gradients.value), (vec![0.0], vec![3.0]));
 }
 
 #[test]
 fn softmax_has_its_jacobian() {
-    let weights = [0.2, 0.3, 0.5];
-    let jacobian = softmax_jacobian(&weights, 2.0).unwrap();
+    let (weights, t) = ([0.2, 0.3, 0.5], Temperature::new(2.0).unwrap());
+    let jacobian = softmax_jacobian(&weights, t).unwrap();
     for (i, p) in weights.iter().enumerate() {
         for (j, other) in weights.iter().enumerate() {
             let expected = if i == j { p * (1.0 - p) } else { -p * other } / 2.0;
@@ -331,12 +371,14 @@ fn softmax_has_its_jacobian() {
         }
     }
     let d_weights = [1.0, -2.0, 0.5];
-    let product = softmax_backward(&weights, &d_weights, 2.0).unwrap();
+    let product = softmax_backward(&weights, &d_weights, t).unwrap();
     for (row, found) in jacobian.chunks_exact(3).zip(product) {
         let expected: f32 = row.iter().zip(d_weights).map(|(x, d)| x * d).sum();
         assert!((found - expected).abs() < 1e-6);
     }
-    assert!(softmax_backward(&weights, &[1.0], 1.0).is_err());
+    assert!(softmax_backward(&weights, &[1.0], t).is_err());
+    let zero = Temperature::new(0.0).unwrap();
+    assert!(softmax_backward(&weights, &d_weights, zero).is_err() && softmax_jacobian(&weights, zero).is_err());
 }
 
 /// The layer's own forward pass is tested elsewhere: here its slope is, by central differences of it in f32, which are good to
