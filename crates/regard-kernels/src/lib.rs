@@ -39,7 +39,7 @@ pub use self::layer_norm::{layer_norm, rms_norm};
 pub use self::mask::{Mask, Position, Window};
 pub use self::matmul::{matmul, matmul_transposed};
 pub use self::packed::{Packed, matmul_packed, matmul_packed_add, packed_len};
-pub use self::partial::{CHUNK_KEYS, Partial, merge};
+pub use self::partial::{CHUNK_KEYS, Partial, TILE_KEYS, merge};
 pub use self::rotary::{Pairing, rotate};
 pub use self::simd::{Tier, multiply_add_rounds};
 pub use self::softmax::{softmax, softmax_with_log_sum_exp};

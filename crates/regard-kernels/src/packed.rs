@@ -61,7 +61,10 @@ impl<'a> Packed<'a> {
 
     fn fill(b: Mat<'_>, transposed: bool, memory: &'a mut [f32], rows: usize, cols: usize) -> Result<Self, Error> {
         check_len("the packed matrix", memory.len(), packed_len(rows, cols))?;
-        dispatch(Pack { b, transposed, panels: memory.as_chunks_mut().0, depth: rows });
+        // However many rows of nothing there are.
+        if !memory.is_empty() {
+            dispatch(Pack { b, transposed, panels: memory.as_chunks_mut().0, depth: rows });
+        }
         Self::new(memory, rows, cols)
     }
 

@@ -45,6 +45,10 @@ pub struct Partial<'a> {
 /// Keys that [`Attention::forward`](crate::Attention::forward) computes as one [`Partial`].
 pub const CHUNK_KEYS: usize = 4096;
 
+/// Keys that are computed together, in a fixed grid: of keys and values, those in a tile with none that is
+/// [seen](crate::Mask::seen) are not read.
+pub const TILE_KEYS: usize = 256;
+
 impl Partial<'_> {
     /// Adds the keys of `other`, which is of the same queries and of none of these keys.
     ///
@@ -79,7 +83,8 @@ impl Partial<'_> {
 ///
 /// `out` \[n_q, d_v\] becomes their sum, weighted by e^(log-sum-exp), and `log_sum_exp` \[n_q\] that of all keys (Dao et al.
 /// 2023, FlashAttention-2; Flash-Decoding). A result that saw nothing, whose log-sum-exp is −∞, changes no bit. Where both
-/// are +∞ (at T = 0, or with scores that are) each counts one half: [`Partial`] is exact there too.
+/// are +∞ (at T = 0, or with scores that are) each counts one half; and where they are so large that their last digit is worth
+/// more than the logarithm of the number of keys, that number is lost in them. [`Partial`] is exact there too.
 ///
 /// # Errors
 /// [`Error::Shape`] and [`Error::Length`] if the results are not of one shape.

@@ -9,10 +9,10 @@ use crate::simd::{
     pack_transposed, with_rows,
 };
 use crate::softmax::scale_row;
-use crate::{Mat, MatMut};
+use crate::{Mat, MatMut, TILE_KEYS};
 
-/// Keys a tile: the maximum and the sums of a row are brought up to date once a tile, in this fixed grid of keys.
-pub(crate) const TILE: usize = 256;
+/// Keys a tile: the maximum and the sums of a row are brought up to date once a tile.
+pub(crate) const TILE: usize = TILE_KEYS;
 /// Queries that meet a panel of keys or values while it is in the nearest cache. Without a cache, only memory counts.
 pub(crate) const BLOCK: usize = if NARROW || cfg!(target_os = "none") { GROUP } else { 24 };
 

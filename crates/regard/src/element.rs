@@ -1,3 +1,5 @@
+use core::ops::Range;
+
 use half::slice::HalfFloatSliceExt as _;
 use half::{bf16, f16};
 use regard_kernels::Mat;
@@ -6,9 +8,9 @@ use crate::Error;
 
 /// What tensors may be stored in: `f32`, [`f16`](half::f16) or [`bf16`](half::bf16).
 ///
-/// Half precision halves the memory that a cache of keys and values takes. Computation is in `f32`: the numbers of a head are
-/// widened (by F16C where the CPU has it) before they are multiplied, so that the result is that of the same numbers in `f32`,
-/// to the bit.
+/// Half precision halves the memory that a cache of keys and values takes. Computation is in `f32`: those keys and values of a
+/// head that its queries may see are widened (by F16C where the CPU has it) into memory of the thread, which keeps room for all
+/// of a head, before they are multiplied; so that the result is that of the same numbers in `f32`, to the bit.
 ///
 /// ```
 /// use half::f16;
@@ -25,6 +27,8 @@ pub trait Element: Copy + Send + Sync + sealed::Element {}
 impl<T: Copy + Send + Sync + sealed::Element> Element for T {}
 
 pub(crate) mod sealed {
+    use core::ops::Range;
+
     use regard_kernels::Mat;
 
     use crate::Error;
@@ -33,15 +37,24 @@ pub(crate) mod sealed {
         /// Elements of `f32` memory that [`widened`](Self::widened) takes of each.
         const MEMORY: usize;
 
-        /// The same matrix in `f32`, and what is left of `memory`, the first part of which may be taken for it.
-        fn widened<'s>(m: Mat<'s, Self>, memory: &'s mut [f32]) -> Result<(Mat<'s>, &'s mut [f32]), Error>;
+        /// The same matrix in `f32`, and what is left of `memory`, the first part of which may be taken for it. Of other rows
+        /// than these anything may be in it.
+        fn widened<'s>(
+            m: Mat<'s, Self>,
+            rows: Range<usize>,
+            memory: &'s mut [f32],
+        ) -> Result<(Mat<'s>, &'s mut [f32]), Error>;
     }
 }
 
 impl sealed::Element for f32 {
     const MEMORY: usize = 0;
 
-    fn widened<'s>(m: Mat<'s, Self>, memory: &'s mut [f32]) -> Result<(Mat<'s>, &'s mut [f32]), Error> {
+    fn widened<'s>(
+        m: Mat<'s, Self>,
+        _: Range<usize>,
+        memory: &'s mut [f32],
+    ) -> Result<(Mat<'s>, &'s mut [f32]), Error> {
         Ok((m, memory))
     }
 }
@@ -51,13 +64,17 @@ macro_rules! half_precision {
         impl sealed::Element for $number {
             const MEMORY: usize = 1;
 
-            fn widened<'s>(m: Mat<'s, Self>, memory: &'s mut [f32]) -> Result<(Mat<'s>, &'s mut [f32]), Error> {
-                let (rows, cols) = m.shape();
-                let (wide, rest) = memory.split_at_mut_checked(rows * cols).unwrap_or_default();
-                for (i, row) in wide.chunks_exact_mut(cols.max(1)).enumerate() {
+            fn widened<'s>(
+                m: Mat<'s, Self>,
+                rows: Range<usize>,
+                memory: &'s mut [f32],
+            ) -> Result<(Mat<'s>, &'s mut [f32]), Error> {
+                let (all, cols) = m.shape();
+                let (wide, rest) = memory.split_at_mut_checked(all * cols).unwrap_or_default();
+                for (i, row) in wide.chunks_exact_mut(cols.max(1)).enumerate().take(rows.end).skip(rows.start) {
                     m.row(i).convert_to_f32_slice(row);
                 }
-                Ok((Mat::new(wide, rows, cols)?, rest))
+                Ok((Mat::new(wide, all, cols)?, rest))
             }
         }
     )+};

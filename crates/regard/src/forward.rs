@@ -55,8 +55,9 @@ impl Attention<'_> {
     }
 
     /// As [`forward`](Self::forward), into `out` \[batch, heads, n_q, d_v\]. With the `workspace` of an earlier call of the
-    /// same shapes nothing is allocated, but for what rayon keeps a list of where there is more than one thread, and for a mask
-    /// tensor that repeats over the keys or ends before them.
+    /// same shapes on this thread nothing is allocated, but for a mask tensor that repeats over the keys or ends before them;
+    /// where there are more threads, for what rayon keeps a list of, and for the scratch memory of a thread that takes its first
+    /// part.
     ///
     /// # Errors
     /// As [`forward`](Self::forward), and [`Error::Elements`] if `out` has another number of elements.
@@ -166,8 +167,8 @@ impl Attention<'_> {
         let output = Output { out: &mut out, cols: n_k, log_sum_exp: None, widened, d_v: 0 };
         plan.run(output, &mut Workspace::new(), |kernel, job, scratch| {
             let q = q.head(job.entry, job.head)?.rows_from(job.first, job.rows);
-            let (q, scratch) = T::widened(q, scratch)?;
-            let (k, scratch) = T::widened(k.head(job.entry, plan.kv_head(job.head))?, scratch)?;
+            let (q, scratch) = T::widened(q, 0..job.rows, scratch)?;
+            let (k, scratch) = T::widened(k.head(job.entry, plan.kv_head(job.head))?, 0..job.n_k, scratch)?;
             Ok(kernel.scores(stage, q, k, job.out, scratch)?)
         })?;
         Ok(out)
@@ -188,9 +189,9 @@ fn run<T: Element>(
     job: Job<'_>,
     scratch: &mut [f32],
 ) -> Result<(), Error> {
-    let (q, scratch) = T::widened(q, scratch)?;
-    let (k, scratch) = T::widened(k, scratch)?;
-    let (v, scratch) = T::widened(v, scratch)?;
+    let (q, scratch) = T::widened(q, 0..job.rows, scratch)?;
+    let (k, scratch) = T::widened(k, job.keys.clone(), scratch)?;
+    let (v, scratch) = T::widened(v, job.keys, scratch)?;
     match job.log_sum_exp {
         Some(log_sum_exp) => kernel.forward_with_log_sum_exp(q, k, v, job.out, log_sum_exp, scratch)?,
         None => kernel.forward(q, k, v, job.out, scratch)?,

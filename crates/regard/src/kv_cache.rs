@@ -107,6 +107,7 @@ impl<T: Element + Default> KvCache<T> {
 /// Each head's rows to its place in `memory`, behind its first `len` rows.
 fn copy<T: Element>(from: Heads<'_, T>, memory: &mut [T], capacity: usize, len: usize) -> Result<(), Error> {
     let [batch, heads, n, d] = from.shape();
+    let batch = if n * d == 0 { 0 } else { batch }; // however many heads of nothing there are
     for (entry, head) in (0..batch).flat_map(|entry| (0..heads).map(move |head| (entry, head))) {
         let m = from.head(entry, head)?;
         let start = ((entry * heads + head) * capacity + len) * d;

@@ -1,10 +1,11 @@
 //! How an attention is divided into jobs.
 
 use core::mem::take;
+use core::ops::Range;
 use core::slice;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use regard_kernels::{Attention as Kernel, Mask, MatMut, attention_scratch_len};
+use regard_kernels::{Attention as Kernel, Mask, MatMut, TILE_KEYS, attention_scratch_len};
 
 use crate::Attention;
 use crate::error::Error;
@@ -70,6 +71,8 @@ pub(crate) struct Job<'o> {
     pub(crate) first: usize,
     pub(crate) rows: usize,
     pub(crate) n_k: usize,
+    /// Those that its queries may see by their places, in whole tiles of the kernel.
+    pub(crate) keys: Range<usize>,
     pub(crate) first_query: usize,
     pub(crate) first_key: usize,
     pub(crate) out: MatMut<'o>,
@@ -128,9 +131,10 @@ impl Plan<'_> {
                 let columns = out.get_mut((head - first_head) * cols..).unwrap_or_default();
                 let out = MatMut::strided(columns, rows, cols, stride)?;
                 let log_sum_exp = sums.as_deref_mut();
-                let job = Job { entry, head, first, rows, n_k, first_query, first_key, out, log_sum_exp };
-                let kernel = self.kernel((entry, head), (first, rows), (n_q, n_k))?;
-                each(&kernel, job, scratch)?;
+                let mask = self.mask_of(entry, head, n_q)?.rows(first, rows, n_q, n_k);
+                let keys = whole_tiles(mask.seen(rows, n_k), n_k);
+                let job = Job { entry, head, first, rows, n_k, keys, first_query, first_key, out, log_sum_exp };
+                each(&self.attention.describe(mask, head), job, scratch)?;
             }
             self.attention.report(done.fetch_add(1, Ordering::Relaxed) + 1, all);
             Ok(())
@@ -171,29 +175,6 @@ impl Plan<'_> {
         }
     }
 
-    /// The kernel's description for `rows` queries of a head, from the `first` on, of an entry with n_q queries and n_k keys.
-    pub(crate) fn kernel(
-        &self,
-        (entry, head): (usize, usize),
-        (first, rows): (usize, usize),
-        (n_q, n_k): (usize, usize),
-    ) -> Result<Kernel<'_>, Error> {
-        let mask = self.mask_of(entry, head, n_q)?;
-        Ok(self.attention.describe(mask.rows(first, rows, n_q, n_k), head))
-    }
-
-    /// The kernel's description for `keys` keys from the `first` on.
-    pub(crate) fn kernel_of_keys(
-        &self,
-        (entry, head): (usize, usize),
-        n_q: usize,
-        (first, keys): (usize, usize),
-        n_k: usize,
-    ) -> Result<Kernel<'_>, Error> {
-        let mask = self.mask_of(entry, head, n_q)?;
-        Ok(self.attention.describe(mask.columns(first, keys, n_q, n_k), head))
-    }
-
     /// The whole mask of a head.
     pub(crate) fn mask_of(&self, entry: usize, head: usize, n_q: usize) -> Result<Mask<'_>, Error> {
         let mask = self.attention.mask_of(entry, head);
@@ -202,6 +183,14 @@ impl Plan<'_> {
             None => Ok(mask),
         }
     }
+}
+
+/// The tiles that these of `n_k` keys are in: a kernel reads no others.
+pub(crate) fn whole_tiles(keys: Range<usize>, n_k: usize) -> Range<usize> {
+    if keys.is_empty() {
+        return 0..0;
+    }
+    keys.start / TILE_KEYS * TILE_KEYS..keys.end.next_multiple_of(TILE_KEYS).min(n_k)
 }
 
 impl Shapes<'_> {

@@ -1,4 +1,4 @@
-use regard_kernels::{Mat, MatMut, Pairing, add, rotate};
+use regard_kernels::{Error as KernelError, Mat, MatMut, Pairing, add, rotate};
 
 use crate::error::{Error, check_shape};
 use crate::view::{check_elements, saturating_product, zeros};
@@ -111,8 +111,13 @@ impl Rotary {
     /// Angles for `positions` from 0 on and the first `features` of each head. `base` is 10000 in the paper, also called θ.
     ///
     /// # Errors
-    /// [`Error::Shape`] if `features` is odd, [`Error::Memory`] if there is none for the angles.
+    /// [`Error::Shape`] if `features` is odd, [`Error::Memory`] if there is none for the angles; a base that is not finite and
+    /// greater than 0 is refused.
     pub fn new(features: usize, positions: usize, base: f64, pairing: Pairing) -> Result<Self, Error> {
+        if !(base > 0.0 && base.is_finite()) {
+            let range = "finite and greater than 0";
+            return Err(KernelError::Range { name: "rotary base", value: base as f32, range }.into());
+        }
         let pairs = features / 2;
         check_shape("rotary features", &[features], &[2 * pairs], "pairs of features")?;
         let mut cos = zeros("the rotary angles", &[positions, pairs])?;

@@ -6,6 +6,7 @@ use std::thread::available_parallelism;
 use rayon::{Scope, ThreadPool};
 
 use crate::Error;
+use crate::view::grown;
 
 /// The threads that an attention may use.
 ///
@@ -152,13 +153,7 @@ pub(crate) fn with_scratch<T>(len: usize, use_it: impl FnOnce(&mut [f32]) -> Res
         static SCRATCH: RefCell<Vec<Vec<f32>>> = const { RefCell::new(Vec::new()) };
     }
     let mut scratch = SCRATCH.with_borrow_mut(Vec::pop).unwrap_or_default();
-    if scratch.len() < len {
-        scratch.clear(); // so that nothing is copied
-        let too_large = |_e| Error::Memory { tensor: "scratch memory", shape: vec![len] };
-        scratch.try_reserve_exact(len).map_err(too_large)?;
-        scratch.resize(len, 0.0);
-    }
-    let result = use_it(scratch.get_mut(..len).unwrap_or_default());
+    let result = use_it(grown(&mut scratch, &[len])?);
     SCRATCH.with_borrow_mut(|kept| kept.push(scratch));
     result
 }

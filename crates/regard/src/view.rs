@@ -16,6 +16,18 @@ pub(crate) fn zeros(tensor: &'static str, shape: &[usize]) -> Result<Vec<f32>, E
     Ok(zeros)
 }
 
+/// As many elements of `memory` as this shape has, with anything in them.
+pub(crate) fn grown<'m>(memory: &'m mut Vec<f32>, shape: &[usize]) -> Result<&'m mut [f32], Error> {
+    const TENSOR: &str = "scratch memory";
+    let len = len_of(TENSOR, shape)?;
+    if memory.len() < len {
+        memory.clear(); // so that nothing is copied
+        memory.try_reserve_exact(len).map_err(|_e| Error::Memory { tensor: TENSOR, shape: shape.to_vec() })?;
+        memory.resize(len, 0.0);
+    }
+    Ok(memory.get_mut(..len).unwrap_or_default())
+}
+
 /// How many elements a result of this shape has.
 pub(crate) fn len_of(tensor: &'static str, shape: &[usize]) -> Result<usize, Error> {
     elements(shape).ok_or_else(|| Error::Memory { tensor, shape: shape.to_vec() })

@@ -427,6 +427,9 @@ fn parts_refuse_what_does_not_fit() {
     assert!(matches!(PositionTable::sinusoidal(usize::MAX, 2), Err(Error::Memory { .. })));
 
     assert!(matches!(Rotary::new(3, 4, 1e4, Pairing::HalfSplit), Err(Error::Shape { .. })));
+    for base in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        assert!(Rotary::new(2, 4, base, Pairing::HalfSplit).is_err(), "{base}");
+    }
     assert!(matches!(Rotary::new(2, usize::MAX, 1e4, Pairing::HalfSplit), Err(Error::Memory { .. })));
     let rotary = Rotary::new(4, 4, 1e4, Pairing::HalfSplit).unwrap();
     assert_eq!(

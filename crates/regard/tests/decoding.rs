@@ -2,26 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 
+mod common;
+
+use common::{bits, numbers};
 use regard::{
     Activation, Attention, Encoder, EncoderBlock, Error, FeedForward, Heads, KvCache, Linear, MultiHeadAttention, Norm,
     Pairing, Position, Rotary, Sequences, Stage, Threads, Window, alibi_slopes,
 };
-
-/// Numbers from −1 to 1, others for each `seed`.
-fn numbers(seed: u32, len: usize) -> Vec<f32> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9) | 1;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 17;
-        state ^= state << 5;
-        (state >> 8) as f32 / (1 << 23) as f32 - 1.0
-    };
-    (0..len).map(|_| next()).collect()
-}
-
-fn bits(x: &[f32]) -> Vec<u32> {
-    x.iter().map(|x| x.to_bits()).collect()
-}
 
 /// A prefill, another, then tokens one by one.
 const STEPS: [usize; 7] = [5, 3, 1, 1, 1, 1, 1];

@@ -2,23 +2,14 @@
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 
+mod common;
+
+use common::numbers;
 use proptest::prelude::*;
 use regard::{
     Attention, Gradients, Heads, Linear, MaskTensor, MaskValues, MultiHeadAttention, Pairing, Position, Rotary,
     Sequences, Temperature, Threads, Window, alibi_slopes, softmax_backward, softmax_jacobian,
 };
-
-/// Numbers from −1 to 1, others for each `seed`.
-fn numbers(seed: u32, len: usize) -> Vec<f32> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9) | 1;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 17;
-        state ^= state << 5;
-        (state >> 8) as f32 / (1 << 23) as f32 - 1.0
-    };
-    (0..len).map(|_| next()).collect()
-}
 
 fn wide(x: &[f32]) -> Vec<f64> {
     x.iter().map(|x| f64::from(*x)).collect()

@@ -2,27 +2,14 @@
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 
+mod common;
+
+use common::{bits, numbers};
 use half::bf16;
 use regard::{
     Attention, Element, Error, Heads, MaskTensor, MaskValues, Position, Stage, Temperature, Threads, Window,
     alibi_slopes,
 };
-
-/// Numbers from −1 to 1, others for each `seed`.
-fn numbers(seed: u32, len: usize) -> Vec<f32> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9) | 1;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 17;
-        state ^= state << 5;
-        (state >> 8) as f32 / (1 << 23) as f32 - 1.0
-    };
-    (0..len).map(|_| next()).collect()
-}
-
-fn bits(x: &[f32]) -> Vec<u32> {
-    x.iter().map(|x| x.to_bits()).collect()
-}
 
 fn assert_close(a: &[f32], b: &[f32], tolerance: f32) {
     assert_eq!(a.len(), b.len());
@@ -42,6 +29,19 @@ fn decode<T: Element>(attention: &Attention<'_>, from: fn(f32) -> T) -> (Vec<u32
     let v = Heads::new("value", &v, [1, 2, KEYS, 5]).unwrap();
     let (out, log_sum_exp) = attention.forward_with_log_sum_exp(q, k, v).unwrap();
     (bits(&out), bits(&log_sum_exp))
+}
+
+#[test]
+fn divided_keys_say_how_far_they_are() {
+    use core::sync::atomic::{AtomicUsize, Ordering};
+    let (calls, last) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let note = |done: usize, all: usize| {
+        calls.fetch_add(1, Ordering::Relaxed);
+        last.fetch_max(done, Ordering::Relaxed);
+        assert_eq!(all, 4 * 3, "three chunks of each head");
+    };
+    decode::<f32>(&Attention::new().threads(Threads::new(2).unwrap()).progress(&note), |x| x);
+    assert_eq!((calls.into_inner(), last.into_inner()), (12, 12));
 }
 
 #[test]

@@ -2,25 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 
+mod common;
+
+use common::{bits, numbers};
 use half::{bf16, f16};
 use proptest::prelude::*;
-use regard::{Attention, Element, Error, Heads, KvCache, Packed, Position, Threads, Window};
-
-/// Numbers from −1 to 1, others for each `seed`.
-fn numbers(seed: u32, len: usize) -> Vec<f32> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9) | 1;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 17;
-        state ^= state << 5;
-        (state >> 8) as f32 / (1 << 23) as f32 - 1.0
-    };
-    (0..len).map(|_| next()).collect()
-}
-
-fn bits(x: &[f32]) -> Vec<u32> {
-    x.iter().map(|x| x.to_bits()).collect()
-}
+use regard::{Attention, Element, Error, Heads, KvCache, Linear, Packed, Position, Threads, Window};
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
@@ -132,6 +119,59 @@ fn half_precision<T: Element>(from: fn(f32) -> T, to: fn(T) -> f32) {
 fn half_precision_has_the_bits_of_the_same_numbers_in_f32() {
     half_precision(f16::from_f32, f16::to_f32);
     half_precision(bf16::from_f32, bf16::to_f32);
+}
+
+#[test]
+fn half_precision_is_widened_where_somebody_sees_it() {
+    const KEYS: usize = 9_000;
+    let stored = |seed, len| -> Vec<f16> { numbers(seed, len).into_iter().map(f16::from_f32).collect() };
+    let (q, k, v) = (stored(1, 3 * 8), stored(2, KEYS * 8), stored(3, KEYS * 5));
+    let wide = |x: &[f16]| -> Vec<f32> { x.iter().map(|x| x.to_f32()).collect() };
+    let (q32, k32, v32) = (wide(&q), wide(&k), wide(&v));
+    let nan = vec![f16::NAN; KEYS * 8];
+    let end = Position::BottomRight;
+    for threads in [1, 2] {
+        let all = Attention::new().threads(Threads::new(threads).unwrap());
+        for attention in [
+            all.clone().window(end, Window { left: Some(300), right: Some(0) }),
+            all.clone().window(Position::Offset(4_090), Window { left: Some(2), right: Some(9) }),
+            all.clone().key_lengths(&[4_097]).causal(end),
+            all.clone().key_lengths(&[0]),
+        ] {
+            // What the thread's memory holds from before must not show.
+            let poison = Heads::new("x", &nan, [1, 1, KEYS, 8]).unwrap();
+            all.forward(Heads::new("query", &q, [1, 1, 3, 8]).unwrap(), poison, poison).unwrap();
+            let out = attention.forward(
+                Heads::new("query", &q, [1, 1, 3, 8]).unwrap(),
+                Heads::new("key", &k, [1, 1, KEYS, 8]).unwrap(),
+                Heads::new("value", &v, [1, 1, KEYS, 5]).unwrap(),
+            );
+            let expected = attention.forward(
+                Heads::new("query", &q32, [1, 1, 3, 8]).unwrap(),
+                Heads::new("key", &k32, [1, 1, KEYS, 8]).unwrap(),
+                Heads::new("value", &v32, [1, 1, KEYS, 5]).unwrap(),
+            );
+            assert_eq!(bits(&out.unwrap()), bits(&expected.unwrap()), "{attention:?}");
+        }
+    }
+}
+
+#[test]
+fn nothing_of_any_shape_is_stored_and_computed_at_once() {
+    let none: [f32; 0] = [];
+    let mut cache = KvCache::new([usize::MAX, 1, 0, 4], 4).unwrap();
+    let tokens = Heads::new("the tokens", &none, [usize::MAX, 1, 0, 4]).unwrap();
+    cache.append(tokens, tokens).unwrap();
+    assert!(cache.is_empty());
+    let two = Attention::new().threads(Threads::new(2).unwrap());
+    let q = Heads::new("query", &none, [1, 1, 1, 0]).unwrap();
+    let k = Heads::new("key", &none, [1, 1, usize::MAX, 0]).unwrap();
+    assert_eq!(two.forward(q, k, k).unwrap(), none);
+    let x = Heads::new("x", &none, [1, 1, 0, usize::MAX]).unwrap();
+    assert_eq!(two.backward(x, x, x, &none, &none).unwrap().key, none);
+    for layer in [Linear::new(none, usize::MAX, 0), Linear::from_transposed(none, 0, usize::MAX)] {
+        layer.unwrap();
+    }
 }
 
 #[test]
