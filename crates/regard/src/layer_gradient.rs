@@ -4,7 +4,7 @@ use regard_kernels::{Mat, MatMut, matmul, matmul_transposed};
 
 use crate::error::Error;
 use crate::gradient::transpose;
-use crate::multi_head::{self, split};
+use crate::multi_head;
 use crate::view::{check_elements, saturating_product, zeros};
 use crate::{Attention, Linear, MultiHeadAttention, Rotary, Sequences, Threads};
 
@@ -120,39 +120,33 @@ impl MultiHeadAttention {
     ) -> Result<MultiHeadGradients, Error> {
         let threads = attention.thread_setting();
         let [to_query, to_key, to_value, to_output] = self.projections();
-        let mut q = zeros("the queries", &to_query.check("query", query)?)?;
-        let mut k = zeros("the keys", &to_key.check("key", key)?)?;
-        self.turned(to_query, query, 0, &mut q, threads)?;
-        self.turned(to_key, key, 0, &mut k, threads)?;
-        let v = to_value.forward(value, threads)?;
-        let q = split("query", &q, query, self.heads(), to_query)?;
-        let k = split("key", &k, key, self.kv_heads(), to_key)?;
-        let v = split("value", &v, value, self.kv_heads(), to_value)?;
-        let out = attention.forward(q, k, v)?;
+        self.project([query, key, value], 0, threads, |[q, k, v]| {
+            let out = attention.forward(q, k, v)?;
 
-        let ([batch, heads, n_q, d_k], [_, kv_heads, n_k, d_v]) = (q.shape(), v.shape());
-        let joined = join_heads(&out, batch, heads, n_q, d_v);
-        let joined = Sequences::new(&joined, [batch, n_q, heads * d_v])?;
-        let output = to_output.backward(joined, d_out, threads)?;
+            let ([batch, heads, n_q, d_k], [_, kv_heads, n_k, d_v]) = (q.shape(), v.shape());
+            let joined = join_heads(&out, batch, heads, n_q, d_v);
+            let joined = Sequences::new(&joined, [batch, n_q, heads * d_v])?;
+            let output = to_output.backward(joined, d_out, threads)?;
 
-        // [batch, tokens, heads · d] is [batch, heads, tokens, d] with heads and tokens exchanged, and back.
-        let d_heads = join_heads(&output.input, batch, n_q, heads, d_v);
-        let gradients = attention.backward(q, k, v, &out, &d_heads)?;
-        let joined = |d: &[f32], heads: usize, n: usize, width: usize| join_heads(d, batch, heads, n, width);
-        let mut d_q = joined(&gradients.query, heads, n_q, d_k);
-        let mut d_k_rows = joined(&gradients.key, kv_heads, n_k, d_k);
-        if let Some(back) = self.rotary().map(Rotary::inverse) {
-            back.rotate(&mut d_q, [batch, n_q, heads, d_k], 0)?;
-            back.rotate(&mut d_k_rows, [batch, n_k, kv_heads, d_k], 0)?;
-        }
-        Ok(MultiHeadGradients {
-            query: to_query.backward(query, &d_q, threads)?,
-            key: to_key.backward(key, &d_k_rows, threads)?,
-            value: to_value.backward(value, &joined(&gradients.value, kv_heads, n_k, d_v), threads)?,
-            output,
-            scale: gradients.scale,
-            bias: gradients.bias,
-            sinks: gradients.sinks,
+            // [batch, tokens, heads · d] is [batch, heads, tokens, d] with heads and tokens exchanged, and back.
+            let d_heads = join_heads(&output.input, batch, n_q, heads, d_v);
+            let gradients = attention.backward(q, k, v, &out, &d_heads)?;
+            let joined = |d: &[f32], heads: usize, n: usize, width: usize| join_heads(d, batch, heads, n, width);
+            let mut d_q = joined(&gradients.query, heads, n_q, d_k);
+            let mut d_k_rows = joined(&gradients.key, kv_heads, n_k, d_k);
+            if let Some(back) = self.rotary().map(Rotary::inverse) {
+                back.rotate(&mut d_q, [batch, n_q, heads, d_k], 0)?;
+                back.rotate(&mut d_k_rows, [batch, n_k, kv_heads, d_k], 0)?;
+            }
+            Ok(MultiHeadGradients {
+                query: to_query.backward(query, &d_q, threads)?,
+                key: to_key.backward(key, &d_k_rows, threads)?,
+                value: to_value.backward(value, &joined(&gradients.value, kv_heads, n_k, d_v), threads)?,
+                output,
+                scale: gradients.scale,
+                bias: gradients.bias,
+                sinks: gradients.sinks,
+            })
         })
     }
 }
