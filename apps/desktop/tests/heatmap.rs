@@ -30,7 +30,8 @@ fn open(n: usize, number: impl Fn(usize, usize) -> f32) -> Window {
     let labels = (0..n).map(|i| format!("t{i}")).collect();
     let (view, hovered, chosen) = (View::default(), None, None);
     let shown = Shown { n, numbers, labels, picture, view, hovered, chosen, styled: false };
-    let mut window = Harness::builder().with_size([800.0, 700.0]).build_ui_state(
+    let builder = Harness::builder().with_size([800.0, 700.0]).with_step_dt(0.02);
+    let mut window = builder.build_ui_state(
         |ui, shown: &mut Shown| {
             if !shown.styled {
                 // The styles that the window sets.
@@ -82,7 +83,7 @@ fn turn(window: &Window, by: f32, modifiers: Modifiers) {
 
 fn wheel(window: &mut Window, by: f32, modifiers: Modifiers) {
     turn(window, by, modifiers);
-    window.run_steps(12);
+    window.run_steps(40);
 }
 
 fn click(window: &mut Window, at: Pos2) {

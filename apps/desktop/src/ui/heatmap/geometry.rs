@@ -151,10 +151,12 @@ impl Seen {
 }
 
 fn widest(labels: &[String], ui: &Ui) -> f32 {
-    // Of many labels (`d0` … `d511`), the longest is the widest.
+    // Of many labels (`d0` … `d511`), the widest is among the longest; an "iiii" is narrower than an "mmm".
     let length = |label: &String| label.chars().map(|c| if c.is_ascii() { 1 } else { 2 }).sum::<usize>();
     let longest = labels.iter().map(length).max().unwrap_or(0);
-    let long = labels.iter().filter(|label| length(label) + 2 >= longest).take(16);
+    let long = [0, 1, 2]
+        .into_iter()
+        .flat_map(|less| labels.iter().filter(move |label| length(label) + less == longest).take(16));
     long.map(|label| text_width(label, TextStyle::Small, ui)).fold(0.0, f32::max)
 }
 

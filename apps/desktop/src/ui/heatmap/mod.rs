@@ -13,7 +13,7 @@ mod view;
 use egui::{Response, Role, Sense, Ui, WidgetInfo};
 
 use self::geometry::Geometry;
-pub use self::picture::Picture;
+pub use self::picture::{Part, Picture};
 pub use self::view::View;
 
 /// (row, column).

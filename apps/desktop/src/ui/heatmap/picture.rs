@@ -38,7 +38,9 @@ struct Drawn {
 pub struct Part {
     /// A block is 2^`level` cells wide.
     pub level: usize,
+    /// Its rows of blocks.
     pub rows: Range<usize>,
+    /// Its columns of blocks.
     pub cols: Range<usize>,
 }
 

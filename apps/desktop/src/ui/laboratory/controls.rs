@@ -84,12 +84,15 @@ fn painting(ui: &mut Ui, state: &mut State) {
     option(ui, "Paint cells", &mut state.brush, start, |ui, brush| {
         ui.add(DragValue::new(&mut brush.side).range(1..=n).prefix("brush ")).accessible_name("Side of the brush");
     });
+    let painted = !state.inputs.painted.is_empty();
+    if state.brush.is_none() && !painted {
+        return;
+    }
     ui.horizontal_wrapped(|ui| {
         if let Some(brush) = &mut state.brush {
             ui.selectable_value(&mut brush.hides, true, "hide");
             ui.selectable_value(&mut brush.hides, false, "show again");
         }
-        let painted = !state.inputs.painted.is_empty();
         if painted && ui.button("Clear paint").clicked() {
             state.inputs.painted.clear();
         }

@@ -1,7 +1,7 @@
 //! What is plotted of the chosen row.
 
 use egui::{RichText, TextStyle, Ui};
-use egui_plot::{AxisHints, GridMark, Line, LineStyle, PlotPoints, VLine};
+use egui_plot::{AxisHints, GridInput, GridMark, Line, LineStyle, PlotPoints, VLine};
 use regard::Temperature;
 use regard_kernels::softmax;
 
@@ -85,7 +85,7 @@ impl Curves {
             Dashed: those of A.",
         );
         let x = |mark: GridMark| format!("{}", mark.value);
-        frame(ui, "Weights, sorted", x, |plot| {
+        frame(ui, "Weights, sorted", x, plots::few, |plot| {
             if let Some(pinned) = &self.pinned {
                 plot.line(line("A", pinned, 2).style(LineStyle::dashed_dense()));
             }
@@ -120,6 +120,7 @@ impl Curves {
             ui,
             name,
             |mark| format!("{}", 10f64.powf(mark.value)),
+            temperature::decades,
             |plot| {
                 plot.vline(VLine::new("T", temperature::position(now)).color(marker).width(1.0).allow_hover(false));
                 plot.line(line(name, points, 0));
@@ -139,6 +140,7 @@ impl Curves {
             ui,
             "Gradient norm by d",
             |mark| format!("{}", mark.value.exp2()),
+            doublings,
             |plot| {
                 plot.vline(VLine::new("d", (dim as f64).log2()).color(marker).width(1.0).allow_hover(false));
                 let [without, with] = &self.by_dim;
@@ -177,6 +179,11 @@ fn line(name: &'static str, points: &Points, color: usize) -> Line<'static> {
     Line::new(name, points).color(colors::curve(color)).width(2.0).allow_hover(false)
 }
 
+/// Every second power of two.
+fn doublings(_: GridInput) -> Vec<GridMark> {
+    (0..=4).map(|e| GridMark { value: 2.0 * f64::from(e), step_size: 2.0 }).collect()
+}
+
 fn title(ui: &mut Ui, name: &str, explanation: &str) {
     ui.horizontal(|ui| {
         ui.label(RichText::new(name).text_style(TextStyle::Small).strong());
@@ -188,6 +195,7 @@ fn frame(
     ui: &mut Ui,
     name: &'static str,
     x: impl Fn(GridMark) -> String + 'static,
+    marks: fn(GridInput) -> Vec<GridMark>,
     content: impl FnOnce(&mut egui_plot::PlotUi<'_>),
 ) {
     plots::still(name)
@@ -195,6 +203,8 @@ fn frame(
         .height(112.0)
         .width(ui.available_width())
         .include_y(0.0)
+        .x_grid_spacer(marks)
+        .y_grid_spacer(plots::few)
         .custom_x_axes(vec![plots::ticks(ui, AxisHints::new_x()).formatter(move |mark, _| x(mark))])
         .custom_y_axes(vec![plots::ticks(ui, AxisHints::new_y())])
         .show(ui, |plot| content(plot))
