@@ -1,5 +1,4 @@
 //! The heatmap by itself: what the pointer, the wheel and the keyboard do, and what it costs.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::time::Instant;
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::style;
 
 /// What the user chose in this room.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct State {}
 

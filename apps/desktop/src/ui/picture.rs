@@ -57,7 +57,6 @@ pub fn write(image: &ColorImage, path: &Path) -> anyhow::Result<()> {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
     use egui::Color32;
 

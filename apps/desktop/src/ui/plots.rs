@@ -23,7 +23,13 @@ pub fn ticks<'a>(ui: &Ui, axis: AxisHints<'a>) -> AxisHints<'a> {
         .tick_label_color(ui.visuals().weak_text_color())
 }
 
+/// A number without needless digits.
+pub fn plain(x: f64) -> String {
+    format!("{}", (x * 1e6).round() / 1e6)
+}
+
 /// About three marks, at round numbers.
+#[expect(clippy::needless_pass_by_value, reason = "what a plot asks for")]
 pub fn few(input: GridInput) -> Vec<GridMark> {
     let (low, high) = input.bounds;
     let step = round((high - low) / 3.5);

@@ -64,7 +64,8 @@ fn picture(map: &Heatmap<'_>, ui: &Ui, within: &Painter, seen: &Seen) -> usize {
     let finest = (1.0 / pixels).log2().ceil().max(0.0) as usize;
     let largest = ui.input(|input| input.max_texture_side);
     let fits = |level: &usize| rows.len().max(cols.len()) >> level < largest;
-    let level = (finest.min(map.picture.levels())..=map.picture.levels()).find(fits).unwrap_or(map.picture.levels());
+    let coarsest = map.picture.levels();
+    let level = (finest.min(coarsest)..=coarsest).find(fits).unwrap_or(coarsest);
     let part = map.picture.part(level, rows, cols);
     let texture = map.picture.texture(ui.ctx(), map.name, map.numbers, &part);
     let cells_of = |blocks: &Range<usize>| blocks.start << level..blocks.end << level;

@@ -64,10 +64,9 @@ impl Curves {
     pub fn show(&self, ui: &mut Ui, outcome: &Outcome, columns: usize) {
         let now = outcome.request.inputs.temperature;
         let dim = outcome.request.inputs.dim;
+        let by_dim = |ui: &mut Ui| self.by_dim(ui, dim);
         let plots: [&dyn Fn(&mut Ui); 4] =
-            [&|ui| self.weights(ui), &|ui| self.entropy(ui, now), &|ui| self.gradient(ui, now), &|ui| {
-                self.by_dim(ui, dim)
-            }];
+            [&|ui| self.weights(ui), &|ui| self.entropy(ui, now), &|ui| self.gradient(ui, now), &by_dim];
         for line in plots.chunks(columns) {
             ui.columns(columns, |uis| {
                 for (ui, plot) in uis.iter_mut().zip(line) {
@@ -100,7 +99,7 @@ impl Curves {
             "How widely the chosen row shares out its attention, in nats: 0 is one token, ln k is k \
             tokens evenly.",
         );
-        self.by_temperature(ui, "Entropy by temperature", &self.entropy, now);
+        Self::by_temperature(ui, "Entropy by temperature", &self.entropy, now);
     }
 
     fn gradient(&self, ui: &mut Ui, now: Temperature) {
@@ -110,11 +109,10 @@ impl Curves {
             "The Frobenius norm of softmax's Jacobian: how much of a gradient comes \
             through to the scores. Where one token takes all, nothing does.",
         );
-        self.by_temperature(ui, "Gradient norm by temperature", &self.gradient, now);
+        Self::by_temperature(ui, "Gradient norm by temperature", &self.gradient, now);
     }
 
-    #[expect(clippy::unused_self, reason = "one of the four plots of the same curves")]
-    fn by_temperature(&self, ui: &mut Ui, name: &'static str, points: &Points, now: Temperature) {
+    fn by_temperature(ui: &mut Ui, name: &'static str, points: &Points, now: Temperature) {
         let marker = ui.visuals().text_color();
         frame(
             ui,
@@ -206,7 +204,7 @@ fn frame(
         .x_grid_spacer(marks)
         .y_grid_spacer(plots::few)
         .custom_x_axes(vec![plots::ticks(ui, AxisHints::new_x()).formatter(move |mark, _| x(mark))])
-        .custom_y_axes(vec![plots::ticks(ui, AxisHints::new_y())])
+        .custom_y_axes(vec![plots::ticks(ui, AxisHints::new_y()).formatter(|mark, _| plots::plain(mark.value))])
         .show(ui, |plot| content(plot))
         .response
         .accessible_name(name);

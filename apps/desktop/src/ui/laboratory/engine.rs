@@ -1,7 +1,8 @@
 //! What follows from the laboratory's inputs, with what can be kept from one time to the next.
 
+use core::time::Duration;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rayon::prelude::*;
 use regard::{Attention, Error, Heads, MaskTensor, MaskValues, Position, Stage, Window};
@@ -134,7 +135,7 @@ impl Engine {
     /// The weights of A, which are computed once.
     fn pinned(&mut self, inputs: &Inputs, progress: &(dyn Fn(f32) + Sync)) -> Result<Arc<Vec<f32>>, Error> {
         let is_it = |(from, _): &&(Inputs, Arc<Vec<f32>>)| from == inputs;
-        if let Some((_, weights)) = self.pinned.as_ref().filter(is_it).or(self.weights.as_ref().filter(is_it)) {
+        if let Some((_, weights)) = self.pinned.as_ref().filter(is_it).or_else(|| self.weights.as_ref().filter(is_it)) {
             let weights = Arc::clone(weights);
             self.pinned = Some((inputs.clone(), Arc::clone(&weights)));
             return Ok(weights);
@@ -211,7 +212,9 @@ fn hide_first(weights: &mut [f32]) {
     *first = f32::NEG_INFINITY;
     let sum: f32 = others.iter().sum();
     if sum > 0.0 {
-        others.iter_mut().for_each(|weight| *weight /= sum);
+        for weight in others {
+            *weight /= sum;
+        }
     }
 }
 
@@ -240,5 +243,4 @@ fn painted(inputs: &Inputs) -> Vec<bool> {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests;

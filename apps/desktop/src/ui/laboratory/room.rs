@@ -56,7 +56,7 @@ impl Room {
         CentralPanel::default().frame(panel(ui, 0, 0)).show(ui, |ui| {
             ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
                 Frame::new().inner_margin(Margin::same(12)).show(ui, |ui| {
-                    command = self.bar(ui, state);
+                    command = Self::bar(ui, state);
                     self.contents(ui, state, look);
                 });
             });
@@ -106,7 +106,7 @@ impl Room {
     }
 
     /// What is shown, and A.
-    fn bar(&self, ui: &mut Ui, state: &mut State) -> Option<Command> {
+    fn bar(ui: &mut Ui, state: &mut State) -> Option<Command> {
         let mut command = None;
         ui.horizontal_wrapped(|ui| {
             ui.selectable_value(

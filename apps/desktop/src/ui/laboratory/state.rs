@@ -170,7 +170,7 @@ impl State {
     /// Takes the choices of another state, and goes on looking where one looked.
     pub fn take(&mut self, choices: &Self) {
         let (chosen, view, brush) = (self.chosen, core::mem::take(&mut self.view), self.brush);
-        *self = Self { chosen, view, brush, ..choices.clone() };
+        *self = Self { brush, chosen, view, ..choices.clone() };
     }
 
     /// Brings everything into its limits.

@@ -82,8 +82,8 @@ impl State {
 mod as_text {
     pub mod example {
         use regard_walkthrough::Example;
-        use serde::de::Error;
-        use serde::{Deserialize, Deserializer, Serializer};
+        use serde::de::Error as _;
+        use serde::{Deserialize as _, Deserializer, Serializer};
 
         pub fn serialize<S: Serializer>(example: &Example, serializer: S) -> Result<S::Ok, S::Error> {
             serializer.serialize_str(example.name())
@@ -97,7 +97,7 @@ mod as_text {
     pub mod settings {
         use regard_kernels::Temperature;
         use regard_walkthrough::Settings;
-        use serde::de::Error;
+        use serde::de::Error as _;
         use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
         use crate::ui::temperature;
