@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use egui::{Align, Context, Label, Layout, Panel, RichText, Ui};
+use egui::{Align, Context, Label, Layout, Panel, RichText, ScrollArea, Ui};
 use regard_walkthrough::{Error, Example, Walkthrough};
 
 use super::command_palette::{self, Palette};
@@ -107,7 +107,12 @@ impl App {
                 }
             }
             ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
-                ui.menu_button("Menu", |ui| chosen = self.menu(ui).or(chosen));
+                ui.menu_button("Menu", |ui| {
+                    // As high as there is room, in a small window too.
+                    let height = ui.ctx().content_rect().height() - 72.0;
+                    ui.spacing_mut().item_spacing.y = 2.0;
+                    ScrollArea::vertical().max_height(height).show(ui, |ui| chosen = self.menu(ui).or(chosen));
+                });
                 for command in [Command::Palette, Command::Redo, Command::Undo] {
                     let button = ui.add_enabled(self.is_possible(command), egui::Button::new(command.name()));
                     if button.on_hover_text(hint(ui, command)).clicked() {
