@@ -133,6 +133,21 @@ mod walk {
     }
 
     #[test]
+    fn a_session_that_is_none_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("mine.regard.json");
+        for text in [None, Some("{\"room\": 1")] {
+            if let Some(text) = text {
+                std::fs::write(&path, text).unwrap();
+            }
+            let output = regard(&[path.to_str().unwrap()]);
+            let message = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(2), "{message}");
+            assert!(message.contains("mine.regard.json"), "{message}");
+        }
+    }
+
+    #[test]
     fn wrong_usage_is_exit_2() {
         for args in [
             &["walk", "no-such-example"][..],

@@ -4,12 +4,13 @@
 use std::collections::BTreeSet;
 
 use egui::accesskit::Role;
-use egui::{Color32, Pos2, Rect, TextureId, TextureOptions, vec2};
+use egui::{Color32, Pos2, Rect, TextureId, vec2};
 use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable as _;
+use regard_desktop::ui::App;
 use regard_desktop::ui::colors::{HIDDEN, NOT_A_NUMBER, Palette};
-use regard_desktop::ui::heatmap::{Cell, Heatmap};
-use regard_desktop::ui::{App, At};
+use regard_desktop::ui::heatmap::Cell;
+use regard_desktop::ui::walkthrough::At;
 use regard_kernels::Temperature;
 use regard_walkthrough::{Example, Kind, Step, Without};
 
@@ -114,7 +115,7 @@ fn an_example_is_chosen_from_the_list() {
     let mut window = open(Example::MathOfAttention, TALL);
     window.get_by_role_and_label(Role::Button, Example::AttentionScores.title()).click();
     window.run_steps(3);
-    assert_eq!(app(&window).state.example, Example::AttentionScores);
+    assert_eq!(app(&window).session.walkthrough.example, Example::AttentionScores);
     assert_eq!(app(&window).walkthrough().unwrap().example, Example::AttentionScores);
 }
 
@@ -125,15 +126,15 @@ fn the_temperature_changes_weights_and_output() {
 
     window.get_by_role_and_label(Role::Slider, "Temperature as a power of ten").set_value_accesskit(-1.0);
     window.run_steps(3);
-    assert_eq!(app(&window).state.settings.temperature.get(), 0.1);
+    assert_eq!(app(&window).session.walkthrough.settings.temperature.get(), 0.1);
     assert_ne!(step(&window, "weights").matrix, before);
 
     click(&mut window, "T → 0");
-    assert_eq!(app(&window).state.settings.temperature, Temperature::ZERO);
+    assert_eq!(app(&window).session.walkthrough.settings.temperature, Temperature::ZERO);
     assert!(step(&window, "weights").matrix.as_slice().iter().all(|w| *w == 0.0 || *w == 1.0));
 
     click(&mut window, "T → ∞");
-    assert_eq!(app(&window).state.settings.temperature, Temperature::INFINITE);
+    assert_eq!(app(&window).session.walkthrough.settings.temperature, Temperature::INFINITE);
     let third = step(&window, "weights").matrix.get(0, 0);
     assert!((third - 1.0 / 3.0).abs() < 1e-6);
     // Under the curve, the row's weights follow.
@@ -149,7 +150,7 @@ fn the_causal_mask_hides_what_comes_after() {
     let mut window = open(Example::MathOfAttention, TALL);
     assert!(app(&window).walkthrough().unwrap().step("masked_scores").is_none());
     click(&mut window, "Causal mask");
-    assert!(app(&window).state.settings.causal);
+    assert!(app(&window).session.walkthrough.settings.causal);
     assert_eq!(step(&window, "masked_scores").matrix.get(0, 1), f32::NEG_INFINITY);
     assert_eq!(step(&window, "weights").matrix.get(0, 1), 0.0);
     hover(&mut window, "masked_scores", (0, 1));
@@ -161,7 +162,7 @@ fn a_step_can_be_left_out() {
     let mut window = open(Example::MathOfAttention, TALL);
     for without in Without::ALL {
         click(&mut window, without.name());
-        assert_eq!(app(&window).state.settings.without, Some(without));
+        assert_eq!(app(&window).session.walkthrough.settings.without, Some(without));
         let broken = app(&window).walkthrough().unwrap().broken.clone().unwrap();
         assert!(shows(&window, &broken));
     }
@@ -199,7 +200,7 @@ fn a_chosen_cell_stays_and_the_arrow_keys_move_it() {
     assert!(shows(&window, "1·2 + 1·1 + 1·1 = 4"));
     window.key_press(egui::Key::ArrowDown);
     window.run_steps(3);
-    assert_eq!(app(&window).state.chosen, Some(At { step: "raw_scores".to_owned(), cell: (2, 0) }));
+    assert_eq!(app(&window).session.walkthrough.chosen, Some(At { step: "raw_scores".to_owned(), cell: (2, 0) }));
     assert!(shows(&window, &step(&window, "raw_scores").explain(2, 0).unwrap()));
 }
 
@@ -210,7 +211,7 @@ fn pictures_are_made_once_a_change() {
     hover(&mut window, "weights", (1, 1));
     assert_eq!(textures(&window), before);
 
-    window.state_mut().as_mut().unwrap().state.settings.temperature = Temperature::INFINITE;
+    window.state_mut().as_mut().unwrap().session.walkthrough.settings.temperature = Temperature::INFINITE;
     window.run_steps(3);
     let after = textures(&window);
     assert_eq!(after.len(), before.len());
@@ -219,50 +220,6 @@ fn pictures_are_made_once_a_change() {
     let changed = steps.filter(|(now, before)| now.matrix != before.matrix).count();
     assert!(changed > 0 && changed < steps_before.len() / 2);
     assert_eq!(after.difference(&before).count(), changed);
-}
-
-#[test]
-fn a_large_heatmap_is_drawn_and_knows_its_cells() {
-    const N: usize = 512;
-    let numbers: Vec<f32> = (0..N * N).map(|i| (i as f32 * 0.001).sin()).collect();
-    let labels: Vec<String> = (0..N).map(|i| format!("t{i}")).collect();
-    let palette = Palette::new(Kind::Signed, &numbers);
-    let mut textures = None;
-    let mut window = Harness::builder().with_size([800.0, 700.0]).build_ui_state(
-        move |ui, hovered: &mut Option<Cell>| {
-            if !ui.style().text_styles.contains_key(&egui::TextStyle::Name("digits".into())) {
-                App::new(ui.ctx(), Example::TheCatSat);
-                return;
-            }
-            let [cells, bar] = textures.get_or_insert_with(|| {
-                [("cells", palette.image(&numbers, N)), ("bar", palette.bar())]
-                    .map(|(name, image)| ui.ctx().load_texture(name, image, TextureOptions::NEAREST))
-            });
-            let heatmap = Heatmap {
-                name: "large",
-                numbers: &numbers,
-                row_labels: &labels,
-                col_labels: &labels,
-                palette,
-                textures: Some([cells.id(), bar.id()]),
-                captions: None,
-                pointed: None,
-                marked: [None, None],
-            };
-            *hovered = heatmap.show(ui, 700.0).hovered;
-        },
-        None,
-    );
-    window.run_steps(3);
-    let cells = window.get_by_label("Heatmap of large").rect();
-    let start = std::time::Instant::now();
-    for i in 0..100 {
-        let cell = (i * 5, i * 3);
-        window.hover_at(center(cells, (N, N), cell));
-        window.step();
-        assert_eq!(*window.state(), Some(cell));
-    }
-    println!("512×512, a frame with the pointer moving: {:?}", start.elapsed() / 100);
 }
 
 #[test]

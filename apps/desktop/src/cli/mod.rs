@@ -10,6 +10,7 @@ mod walk;
 
 use std::ffi::OsString;
 use std::io::Write as _;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
@@ -17,7 +18,8 @@ use clap::{Parser, Subcommand, ValueEnum};
 use regard_kernels::Temperature;
 use regard_walkthrough::{Example, Settings};
 
-use self::failure::Failure;
+use self::failure::{BadInput as _, Failure};
+use crate::ui::Session;
 
 /// Attention you can trust, and see.
 ///
@@ -28,6 +30,10 @@ struct Cli {
     /// The example to open the window with
     #[arg(long, value_name = "NAME")]
     example: Option<Example>,
+
+    /// A session to go on with, as the window saved it
+    #[arg(value_name = "SESSION.regard.json", conflicts_with = "example")]
+    session: Option<PathBuf>,
 
     #[command(subcommand)]
     command: Option<Command>,
@@ -51,7 +57,7 @@ enum Format {
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let outcome = match cli.command {
-        None => window(cli.example),
+        None => window(cli.example, cli.session.as_deref()),
         Some(Command::Walk(args)) => walk::run(&args),
         Some(Command::Attend(args)) => attend::run(&args),
         Some(Command::Bench(args)) => bench::run(&args),
@@ -65,9 +71,14 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn window(example: Option<Example>) -> Result<(), Failure> {
+fn window(example: Option<Example>, session: Option<&Path>) -> Result<(), Failure> {
+    let example = example.unwrap_or(Example::ALL[0]);
+    let session = match session {
+        Some(path) => Session::read(path).bad_input()?,
+        None => crate::ui::example(example),
+    };
     let why = if has_display() {
-        match crate::ui::run(example) {
+        match crate::ui::run(session) {
             Ok(()) => return Ok(()),
             Err(e) => {
                 // What stands before the last colon is where in the window library it was found.
@@ -81,7 +92,7 @@ fn window(example: Option<Example>) -> Result<(), Failure> {
     anstream::eprintln!(
         "regard: {why}; here is the walkthrough in the terminal, and `regard --help` says what else there is"
     );
-    walk::show(example.unwrap_or(Example::ALL[0]), &Settings::default())
+    walk::show(example, &Settings::default())
 }
 
 /// Whether a window can be expected to open. Only where the environment says so can it be known beforehand.

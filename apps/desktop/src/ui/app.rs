@@ -1,105 +1,282 @@
-//! The window's contents.
+//! The window's contents: a bar with the tabs and the menu, and the room that is open.
 
-use egui::{CentralPanel, Context, Frame, Label, Margin, Panel, RichText, ScrollArea, Ui};
+use std::path::PathBuf;
+
+use egui::{Align, Context, Label, Layout, Panel, RichText, ScrollArea, Ui};
 use regard_walkthrough::{Error, Example, Walkthrough};
 
-use super::{Cache, State, checks, explanation, sidebar, steps, style, why_scale};
+use super::command_palette::{self, Palette};
+use super::dialog::{self, Dialog, Purpose};
+use super::history::History;
+use super::session::Room;
+use super::{Command, Session, command, heads_room, laboratory, picture, style, walkthrough};
 
 /// The program, without its window.
 pub struct App {
     /// What the user chose.
-    pub state: State,
-    cache: Cache,
+    pub session: Session,
+    history: History,
+    walkthrough: walkthrough::Room,
+    laboratory: laboratory::Room,
+    palette: Option<Palette>,
+    dialog: Option<Dialog>,
+    notice: Option<Notice>,
+    pictures: picture::Pending,
+}
+
+/// Something to tell, until the user has seen it.
+struct Notice {
+    text: String,
+    is_error: bool,
 }
 
 impl App {
     /// Opens an example.
     pub fn new(ctx: &Context, example: Example) -> Self {
-        style::apply(ctx);
-        let state = State::new(example);
-        let cache = Cache::new(ctx, &state);
-        Self { state, cache }
+        Self::with_session(ctx, super::example(example))
     }
 
-    /// What is shown: the walkthrough of the present state.
+    /// Goes on with a session.
+    pub fn with_session(ctx: &Context, session: Session) -> Self {
+        style::apply(ctx);
+        // Zooming is a command like others.
+        ctx.options_mut(|options| options.zoom_with_keyboard = false);
+        Self {
+            history: History::new(&session),
+            walkthrough: walkthrough::Room::new(&session.walkthrough, session.look),
+            laboratory: laboratory::Room::default(),
+            palette: None,
+            dialog: None,
+            notice: None,
+            pictures: picture::Pending::default(),
+            session,
+        }
+    }
+
+    /// What is shown in the first room: the walkthrough of the present state.
     ///
     /// # Errors
     /// Where the kernels refuse the settings.
     pub fn walkthrough(&self) -> Result<&Walkthrough, &Error> {
-        self.cache.walkthrough()
+        self.walkthrough.walkthrough()
+    }
+
+    /// The second room.
+    pub fn laboratory(&self) -> &laboratory::Room {
+        &self.laboratory
     }
 
     /// Shows everything, and takes what the user does.
     pub fn ui(&mut self, ui: &mut Ui) {
-        let wide = ui.available_width() >= 1100.0;
-        Panel::bottom("explanation").resizable(false).exact_size(68.0).frame(panel(ui, 16, 8)).show(ui, |ui| {
-            ui.take_available_space();
-            if let Ok(walkthrough) = self.cache.walkthrough() {
-                explanation::show(ui, &self.state, walkthrough);
-            }
-        });
-        let width = if wide { 288.0 } else { 272.0 };
-        Panel::left("sidebar").resizable(false).exact_size(width).frame(panel(ui, 16, 12)).show(ui, |ui| {
-            sidebar::show(ui, &mut self.state, self.cache.walkthrough().ok());
-        });
-        self.cache.update(ui.ctx(), &self.state);
-        CentralPanel::default().frame(panel(ui, 0, 0)).show(ui, |ui| self.central(ui));
-    }
-
-    fn central(&mut self, ui: &mut Ui) {
-        let broken = self.cache.walkthrough().ok().and_then(|walkthrough| walkthrough.broken.clone());
-        if let Some(broken) = broken {
-            banner(ui, &broken);
+        let mut chosen = self.overlay(ui);
+        if self.palette.is_none() && self.dialog.is_none() {
+            chosen = chosen.or_else(|| command::pressed(ui.ctx()));
         }
-        let mut hovered = None;
-        // Each example starts at its first step.
-        ScrollArea::vertical().id_salt(self.state.example).auto_shrink(false).show(ui, |ui| {
-            Frame::new().inner_margin(Margin::same(12)).show(ui, |ui| hovered = self.example(ui));
-        });
-        if hovered != self.state.hovered {
-            self.state.hovered = hovered;
-            ui.ctx().request_repaint();
+        let top = Panel::top("rooms").resizable(false).frame(style::panel(ui, 16, 8));
+        chosen = top.show(ui, |ui| self.bar(ui)).inner.or(chosen);
+        self.notice(ui);
+        let Session { room, look, walkthrough, laboratory, .. } = &mut self.session;
+        match room {
+            Room::Walkthrough => self.walkthrough.ui(ui, walkthrough, *look),
+            Room::Laboratory => chosen = self.laboratory.ui(ui, laboratory, *look).or(chosen),
+            Room::Heads => heads_room::ui(ui),
+        }
+        if let Some(command) = chosen {
+            self.perform(ui.ctx(), command);
+        }
+        // What a slider passes on its way is one change.
+        if !ui.input(|input| input.pointer.any_down()) {
+            self.history.note(&self.session);
         }
     }
 
-    /// Shows the example. Returns the cell under the pointer.
-    fn example(&mut self, ui: &mut Ui) -> Option<super::At> {
-        let example = self.state.example;
-        ui.heading(example.title());
-        ui.add(Label::new(example.summary()).wrap());
-        ui.add_space(4.0);
-        let walkthrough = match self.cache.walkthrough() {
-            Ok(walkthrough) => walkthrough,
-            Err(error) => {
-                ui.colored_label(ui.visuals().error_fg_color, error.to_string());
-                return None;
+    /// The tabs, and the menu.
+    fn bar(&self, ui: &mut Ui) -> Option<Command> {
+        let mut chosen = None;
+        ui.horizontal(|ui| {
+            ui.label(RichText::new("Regard").text_style(style::subheading()).strong());
+            ui.add_space(8.0);
+            for room in Room::ALL {
+                let command = Command::Room(room);
+                if ui
+                    .selectable_label(self.session.room == room, room.name())
+                    .on_hover_text(hint(ui, command))
+                    .clicked()
+                {
+                    chosen = Some(command);
+                }
             }
-        };
-        if let Some(rows) = self.cache.why_scale() {
-            why_scale::show(ui, rows);
-            ui.add_space(4.0);
-        }
-        let hovered = steps::show(ui, &mut self.state, &self.cache, walkthrough);
-        checks::show(ui, &walkthrough.checks);
-        hovered
+            ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+                ui.menu_button("Menu", |ui| {
+                    // As high as there is room, in a small window too.
+                    let height = ui.ctx().content_rect().height() - 72.0;
+                    ui.spacing_mut().item_spacing.y = 2.0;
+                    ScrollArea::vertical().max_height(height).show(ui, |ui| chosen = self.menu(ui).or(chosen));
+                });
+                for command in [Command::Palette, Command::Redo, Command::Undo] {
+                    let button = ui.add_enabled(self.is_possible(command), egui::Button::new(command.name()));
+                    if button.on_hover_text(hint(ui, command)).clicked() {
+                        chosen = Some(command);
+                    }
+                }
+            });
+        });
+        chosen
     }
+
+    fn menu(&self, ui: &mut Ui) -> Option<Command> {
+        let mut chosen = None;
+        // Rooms, examples and the palette have their own places.
+        for (i, group) in Command::groups().into_iter().skip(3).enumerate() {
+            if i > 0 {
+                ui.separator();
+            }
+            for command in group {
+                let mut button = egui::Button::new(command.name());
+                if let Some(keys) = command.shortcut() {
+                    button = button.shortcut_text(ui.ctx().format_shortcut(&keys));
+                }
+                let button = ui.add_enabled(self.is_possible(command), button).accessible_name(command.name());
+                if button.on_hover_text(command.tooltip()).clicked() {
+                    chosen = Some(command);
+                    ui.close();
+                }
+            }
+        }
+        chosen
+    }
+
+    /// Whether a command would do something.
+    fn is_possible(&self, command: Command) -> bool {
+        match command {
+            Command::Undo => self.history.can_undo(),
+            Command::Redo => self.history.can_redo(),
+            Command::ForgetA => self.session.laboratory.pinned.is_some(),
+            _ => true,
+        }
+    }
+
+    /// What lies over the window: the palette, a dialog.
+    fn overlay(&mut self, ui: &Ui) -> Option<Command> {
+        if let Some(done) = self.pictures.take() {
+            self.tell(done);
+        }
+        if let Some(palette) = &mut self.palette {
+            let outcome = palette.show(ui);
+            if !matches!(outcome, command_palette::Outcome::Open) {
+                self.palette = None;
+            }
+            if let command_palette::Outcome::Chosen(command) = outcome {
+                return Some(command);
+            }
+        }
+        if let Some(dialog) = &mut self.dialog {
+            let purpose = dialog.purpose;
+            match dialog.show(ui) {
+                dialog::Outcome::Open => {}
+                dialog::Outcome::Cancelled => self.dialog = None,
+                dialog::Outcome::Chosen(path) => {
+                    self.dialog = None;
+                    self.use_file(ui.ctx(), purpose, path);
+                }
+            }
+        }
+        None
+    }
+
+    fn use_file(&mut self, ctx: &Context, purpose: Purpose, path: PathBuf) {
+        match purpose {
+            Purpose::OpenSession => match Session::read(&path) {
+                Ok(session) => {
+                    self.session = session;
+                    self.tell(Ok(format!("Opened {}", path.display())));
+                }
+                Err(e) => self.tell(Err(e)),
+            },
+            Purpose::SaveSession => {
+                let done = self.session.write(&path).map(|()| format!("Saved {}", path.display()));
+                self.tell(done);
+            }
+            Purpose::SaveImage => self.pictures.ask(ctx, path),
+        }
+    }
+
+    /// Does what a command says.
+    pub fn perform(&mut self, ctx: &Context, command: Command) {
+        let session = &mut self.session;
+        match command {
+            Command::Palette => self.palette = Some(Palette::default()),
+            Command::Room(room) => session.room = room,
+            Command::NextExample => self.go_to_example(|state| state.go_by(1)),
+            Command::PreviousExample => self.go_to_example(|state| state.go_by(-1)),
+            Command::Example(example) => self.go_to_example(|state| state.open(example)),
+            Command::Undo => self.history.undo(session),
+            Command::Redo => self.history.redo(session),
+            Command::Reset => match session.room {
+                Room::Walkthrough => session.walkthrough = walkthrough::State::new(session.walkthrough.example),
+                Room::Laboratory => session.laboratory = laboratory::State::default(),
+                Room::Heads => session.heads = heads_room::State::default(),
+            },
+            Command::PinA => {
+                session.room = Room::Laboratory;
+                session.laboratory.pin();
+            }
+            Command::ForgetA => session.laboratory.unpin(),
+            Command::OpenSession => self.dialog = Some(Dialog::new(Purpose::OpenSession)),
+            Command::SaveSession => self.dialog = Some(Dialog::new(Purpose::SaveSession)),
+            Command::SaveImage => self.dialog = Some(Dialog::new(Purpose::SaveImage)),
+            Command::ZoomIn => egui::gui_zoom::zoom_in(ctx),
+            Command::ZoomOut => egui::gui_zoom::zoom_out(ctx),
+            Command::ZoomReset => ctx.set_zoom_factor(1.0),
+            Command::Theme(theme) => ctx.set_theme(theme),
+            Command::Map(map) => session.look.map = map,
+            Command::Logarithmic => session.look.logarithmic = !session.look.logarithmic,
+        }
+        ctx.request_repaint();
+    }
+
+    fn go_to_example(&mut self, go: impl FnOnce(&mut walkthrough::State)) {
+        self.session.room = Room::Walkthrough;
+        go(&mut self.session.walkthrough);
+    }
+
+    fn tell(&mut self, done: anyhow::Result<String>) {
+        self.notice = Some(match done {
+            Ok(text) => Notice { text, is_error: false },
+            Err(e) => Notice { text: format!("{e:#}"), is_error: true },
+        });
+    }
+
+    fn notice(&mut self, ui: &mut Ui) {
+        let Some(notice) = &self.notice else { return };
+        let visuals = ui.visuals();
+        let color = if notice.is_error { visuals.error_fg_color } else { visuals.text_color() };
+        let fill = color.gamma_multiply(0.1);
+        let frame = style::panel(ui, 16, 6).fill(fill);
+        let dismissed = Panel::top("notice").resizable(false).frame(frame).show(ui, |ui| {
+            ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+                let dismissed = ui.button("Dismiss").clicked();
+                ui.with_layout(Layout::left_to_right(Align::Center), |ui| {
+                    ui.add(Label::new(RichText::new(&notice.text).color(color)).truncate());
+                });
+                dismissed
+            })
+            .inner
+        });
+        if dismissed.inner {
+            self.notice = None;
+        }
+    }
+}
+
+/// A command's tooltip, with its keys.
+fn hint(ui: &Ui, command: Command) -> String {
+    let keys = command.shortcut().map(|keys| ui.ctx().format_shortcut(&keys));
+    keys.map_or_else(|| command.tooltip(), |keys| format!("{} ({keys})", command.tooltip()))
 }
 
 impl eframe::App for App {
     fn ui(&mut self, ui: &mut Ui, _frame: &mut eframe::Frame) {
         self.ui(ui);
     }
-}
-
-fn panel(ui: &Ui, x: i8, y: i8) -> Frame {
-    Frame::new().fill(ui.visuals().panel_fill).inner_margin(Margin::symmetric(x, y))
-}
-
-/// What leaving a step out broke.
-fn banner(ui: &mut Ui, text: &str) {
-    let color = ui.visuals().warn_fg_color;
-    Frame::new().fill(color.gamma_multiply(0.12)).inner_margin(Margin::symmetric(16, 8)).show(ui, |ui| {
-        ui.set_width(ui.available_width());
-        ui.add(Label::new(RichText::new(text).color(color)).wrap());
-    });
 }

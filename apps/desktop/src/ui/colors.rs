@@ -1,86 +1,214 @@
 //! What colour a number has.
 
+use std::sync::OnceLock;
+
 use egui::{Color32, ColorImage};
 use regard_walkthrough::Kind;
+use serde::{Deserialize, Serialize};
 
 /// What stands for −∞: a place that may not be seen.
 pub const HIDDEN: Color32 = Color32::from_rgb(140, 143, 150);
 
-/// What stands for NaN. It is on neither map.
-pub const NOT_A_NUMBER: Color32 = Color32::from_rgb(10, 10, 10);
+/// What stands for NaN. It is on no map.
+pub const NOT_A_NUMBER: Color32 = Color32::from_rgb(255, 0, 255);
 
-/// How numbers become colours. Both maps are ColorBrewer's and can be read by the colour-blind.
+/// Colours of a map, odd so that the middle of a diverging one is among them.
+const COLORS: usize = 1025;
+
+/// A logarithmic map from 0 goes down to the largest number times this.
+const FLOOR: f32 = 1e-6;
+
+/// On a logarithmic diverging map, numbers below the limit times this are as on a linear one.
+const LINEAR: f32 = 1e-3;
+
+/// A map from 0..1 to colours. All of them can be read by the colour-blind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Map {
+    /// From light yellow to dark red (ColorBrewer's YlOrRd).
+    #[default]
+    YellowOrangeRed,
+    /// From dark violet to yellow (matplotlib).
+    Viridis,
+    /// From dark blue to yellow, the same for the colour-blind (Nuñez et al. 2018).
+    Cividis,
+    /// From black through red to light yellow (matplotlib).
+    Magma,
+    /// Blue, white, red (ColorBrewer's RdBu, reversed). For numbers of both signs.
+    BlueRed,
+}
+
+impl Map {
+    /// Those for numbers from 0.
+    pub const SEQUENTIAL: [Self; 4] = [Self::YellowOrangeRed, Self::Viridis, Self::Cividis, Self::Magma];
+
+    /// The name to read.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::YellowOrangeRed => "YlOrRd",
+            Self::Viridis => "viridis",
+            Self::Cividis => "cividis",
+            Self::Magma => "magma",
+            Self::BlueRed => "blue–red",
+        }
+    }
+
+    /// What stands for −∞ on this map: grey, but for the map that has grey in its middle.
+    fn hidden(self) -> Color32 {
+        if self == Self::Cividis { Color32::from_rgb(112, 60, 84) } else { HIDDEN }
+    }
+
+    fn table(self) -> &'static [Color32; COLORS] {
+        static TABLES: [OnceLock<[Color32; COLORS]>; 5] = [const { OnceLock::new() }; 5];
+        TABLES[self as usize].get_or_init(|| {
+            core::array::from_fn(|i| {
+                let t = i as f64 / (COLORS - 1) as f64;
+                let c = match self {
+                    Self::YellowOrangeRed => colorous::YELLOW_ORANGE_RED.eval_continuous(t),
+                    Self::Viridis => colorous::VIRIDIS.eval_continuous(t),
+                    Self::Cividis => colorous::CIVIDIS.eval_continuous(t),
+                    Self::Magma => colorous::MAGMA.eval_continuous(t),
+                    Self::BlueRed => colorous::RED_BLUE.eval_continuous(1.0 - t),
+                };
+                Color32::from_rgb(c.r, c.g, c.b)
+            })
+        })
+    }
+}
+
+/// How the user wants to see weights.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Look {
+    /// For numbers from 0; numbers of both signs have their own map.
+    pub map: Map,
+    /// Whether equal steps of colour are equal factors.
+    pub logarithmic: bool,
+}
+
+/// How numbers become colours.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Palette {
-    /// 0 to 1, from light yellow to dark red (YlOrRd).
-    Sequential,
-    /// Blue below 0, white at 0, red above, as far as `limit` on both sides (RdBu, reversed).
-    Diverging {
-        /// The size of number that gets the full colour.
-        limit: f32,
-    },
-    /// No colours: the numbers alone.
-    Plain,
+pub struct Palette {
+    /// `None` for no colours: the numbers alone.
+    map: Option<Map>,
+    low: f32,
+    high: f32,
+    logarithmic: bool,
 }
 
 impl Palette {
+    /// No colours: the numbers alone.
+    pub const PLAIN: Self = Self { map: None, low: 0.0, high: 1.0, logarithmic: false };
+
     /// The palette for numbers of this kind.
     pub fn new(kind: Kind, numbers: &[f32]) -> Self {
+        Self::with_look(kind, numbers, Look::default())
+    }
+
+    /// The palette for numbers of this kind, as the user wants to see them.
+    pub fn with_look(kind: Kind, numbers: &[f32], look: Look) -> Self {
         match kind {
-            Kind::Weights => Self::Sequential,
-            Kind::Table => Self::Plain,
-            Kind::Signed => {
-                let limit = numbers.iter().map(|x| x.abs()).filter(|x| x.is_finite()).fold(0.0, f32::max);
-                Self::Diverging { limit: if limit > 0.0 { limit } else { 1.0 } }
-            }
+            Kind::Weights => Self::weights(1.0, look),
+            Kind::Table => Self::PLAIN,
+            Kind::Signed => Self::signed(largest(numbers), look),
         }
+    }
+
+    /// From 0 to `high`.
+    pub fn weights(high: f32, look: Look) -> Self {
+        let low = if look.logarithmic { high * FLOOR } else { 0.0 };
+        Self { map: Some(look.map), low, high, logarithmic: look.logarithmic }
+    }
+
+    /// From −`limit` to `limit`, 0 in the middle.
+    pub fn signed(limit: f32, look: Look) -> Self {
+        let limit = if limit > 0.0 { limit } else { 1.0 };
+        Self { map: Some(Map::BlueRed), low: -limit, high: limit, logarithmic: look.logarithmic }
+    }
+
+    /// Whether there are colours at all.
+    pub fn is_plain(self) -> bool {
+        self.map.is_none()
+    }
+
+    /// Whether the middle is 0, and both signs have colours.
+    pub fn is_diverging(self) -> bool {
+        self.map == Some(Map::BlueRed)
     }
 
     /// The numbers at both ends of the map.
     pub fn range(self) -> (f32, f32) {
-        match self {
-            Self::Diverging { limit } => (-limit, limit),
-            Self::Sequential | Self::Plain => (0.0, 1.0),
-        }
+        (self.low, self.high)
     }
 
     /// The numbers at the low end, in the middle and at the high end.
     pub fn marks(self) -> [f32; 3] {
         let (low, high) = self.range();
-        [low, f32::midpoint(low, high), high]
+        let middle = if self.logarithmic && low > 0.0 { (low * high).sqrt() } else { f32::midpoint(low, high) };
+        [low, middle, high]
     }
 
     /// The colour of a number. What lies outside the range gets the colour of its end.
     pub fn color(self, x: f32) -> Color32 {
-        if x.is_nan() {
-            return NOT_A_NUMBER;
+        self.colors()(x)
+    }
+
+    /// The colours of many numbers.
+    pub fn colors(self) -> impl Fn(f32) -> Color32 {
+        let table = self.map.map(|map| (map.table(), map.hidden()));
+        let position = self.positions();
+        move |x| {
+            let Some((table, hidden)) = table else { return Color32::TRANSPARENT };
+            if x.is_nan() {
+                NOT_A_NUMBER
+            } else if x == f32::NEG_INFINITY {
+                hidden
+            } else {
+                // `as` saturates: a number beyond the end is at the end.
+                table[((position(x) * (COLORS - 1) as f32 + 0.5) as usize).min(COLORS - 1)]
+            }
         }
-        if x == f32::NEG_INFINITY {
-            return HIDDEN;
+    }
+
+    /// Where a number is between the ends: 0 to 1, or beyond.
+    fn positions(self) -> impl Fn(f32) -> f32 {
+        let Self { low, high, logarithmic, .. } = self;
+        let both_signs = self.is_diverging();
+        let linear = 1.0 / (high - low);
+        let knee = 1.0 / (high * LINEAR);
+        let (first, last) = (log2(low), if both_signs { log2(1.0 + 1.0 / LINEAR) } else { log2(high) });
+        move |x| match (logarithmic, both_signs) {
+            (false, _) => (x - low) * linear,
+            (true, false) => (log2(x) - first) / (last - first),
+            (true, true) => 0.5 + 0.5 * (log2(1.0 + x.abs() * knee) / last).copysign(x),
         }
-        let (low, high) = self.range();
-        let t = f64::from((x - low) / (high - low)).clamp(0.0, 1.0);
-        let c = match self {
-            Self::Sequential => colorous::YELLOW_ORANGE_RED.eval_continuous(t),
-            Self::Diverging { .. } => colorous::RED_BLUE.eval_continuous(1.0 - t),
-            Self::Plain => return Color32::TRANSPARENT,
-        };
-        Color32::from_rgb(c.r, c.g, c.b)
     }
 
     /// A picture of `cols` texels across: one a number.
     pub fn image(self, numbers: &[f32], cols: usize) -> ColorImage {
         let rows = numbers.len() / cols.max(1);
-        ColorImage::new([cols, rows], numbers.iter().map(|&x| self.color(x)).collect())
+        let color = self.colors();
+        ColorImage::new([cols, rows], numbers.iter().map(|&x| color(x)).collect())
     }
 
-    /// The map itself, the high end on top.
-    pub fn bar(self) -> ColorImage {
-        const STEPS: usize = 128;
-        let (low, high) = self.range();
-        let numbers: Vec<f32> = (0..STEPS).map(|i| egui::lerp(high..=low, i as f32 / (STEPS - 1) as f32)).collect();
-        self.image(&numbers, 1)
+    /// The colour at a place of the colour bar, from 0 at the low end to 1 at the high end.
+    pub fn at(self, t: f32) -> Color32 {
+        let t = (t.clamp(0.0, 1.0) * (COLORS - 1) as f32).round() as usize;
+        self.map.map_or(Color32::TRANSPARENT, |map| map.table()[t])
     }
+}
+
+/// The size of the largest number.
+pub fn largest(numbers: &[f32]) -> f32 {
+    numbers.iter().map(|x| x.abs()).filter(|x| x.is_finite()).fold(0.0, f32::max)
+}
+
+/// log₂ to 0.01, which is less than a step of colour; below 0 it is that of the smallest normal number.
+fn log2(x: f32) -> f32 {
+    let bits = x.max(f32::MIN_POSITIVE).to_bits();
+    let mantissa = f32::from_bits(bits & 0x007F_FFFF | 0x3F80_0000);
+    let exponent = (bits >> 23) as f32 - 127.0;
+    exponent + (-0.344_845 * mantissa + 2.024_658) * mantissa - 1.679_813
 }
 
 /// Black or white, whichever can be read on `background`.
@@ -93,4 +221,45 @@ pub fn ink_on(background: Color32) -> Color32 {
 pub fn curve(i: usize) -> Color32 {
     let c = colorous::TABLEAU10[i % colorous::TABLEAU10.len()];
     Color32::from_rgb(c.r, c.g, c.b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_logarithm_is_right_to_a_step_of_colour() {
+        for i in 0..10_000 {
+            let x = 10_f32.powf(egui::lerp(-30.0..=30.0, i as f32 / 10_000.0));
+            assert!((log2(x) - x.log2()).abs() < 0.011, "{x}: {} {}", log2(x), x.log2());
+        }
+        assert_eq!(log2(0.0), log2(-1.0));
+    }
+
+    #[test]
+    fn nothing_on_a_map_looks_masked_or_not_a_number() {
+        let distance = |a: Color32, b: Color32| {
+            a.to_array().iter().zip(b.to_array()).map(|(a, b)| i32::from(a.abs_diff(b)).pow(2)).sum::<i32>()
+        };
+        for map in [Map::YellowOrangeRed, Map::Viridis, Map::Cividis, Map::Magma, Map::BlueRed] {
+            for special in [map.hidden(), NOT_A_NUMBER] {
+                let nearest = map.table().iter().map(|c| distance(*c, special)).min().unwrap_or(0);
+                assert!(nearest > 30 * 30, "{}: {special:?}", map.name());
+            }
+        }
+    }
+
+    #[test]
+    fn equal_factors_are_equal_steps_on_a_logarithmic_map() {
+        let look = Look { logarithmic: true, ..Look::default() };
+        let position = Palette::weights(1.0, look).positions();
+        for (x, t) in [(1e-6, 0.0), (1e-3, 0.5), (1.0, 1.0)] {
+            assert!((position(x) - t).abs() < 2e-3, "{x}: {}", position(x));
+        }
+        let position = Palette::signed(2.0, look).positions();
+        for (x, t) in [(-2.0, 0.0), (0.0, 0.5), (2.0, 1.0)] {
+            assert!((position(x) - t).abs() < 2e-3, "{x}: {}", position(x));
+        }
+        assert!((position(0.02) + position(-0.02) - 1.0).abs() < 1e-6);
+    }
 }

@@ -1,27 +1,29 @@
-//! The window: a worked example, every matrix on the way as a heatmap, and what can be changed.
+//! The window: three rooms to understand attention in.
 //!
 //! [`App`] is all of it but the window, so that a test can drive it; [`run`] is the window.
-//! [`State`] is what the user chose; everything else follows from it and is kept in a cache.
+//! [`Session`] is what the user chose; everything else follows from it and is kept in the rooms' caches.
+//! [`Command`] is all that can be done without pointing at something.
 
 mod app;
-mod cache;
-mod checks;
 pub mod colors;
-mod explanation;
-mod focus;
+mod command;
+mod command_palette;
+mod dialog;
+mod heads_room;
 pub mod heatmap;
+mod history;
+pub mod laboratory;
 pub(crate) mod numbers;
+mod picture;
 mod plots;
-mod sidebar;
-mod state;
-mod steps;
+mod session;
 mod style;
 mod temperature;
-mod why_scale;
+pub mod walkthrough;
 
 pub use self::app::App;
-use self::cache::Cache;
-pub use self::state::{At, State};
+pub use self::command::Command;
+pub use self::session::{Room, Session};
 
 use regard_walkthrough::Example;
 
@@ -29,13 +31,19 @@ use regard_walkthrough::Example;
 ///
 /// # Errors
 /// Where no window can be opened: there is no display, or it has no OpenGL.
-pub fn run(example: Option<Example>) -> Result<(), eframe::Error> {
+pub fn run(session: Session) -> Result<(), eframe::Error> {
     let viewport = egui::ViewportBuilder::default()
         .with_title("Regard")
         .with_app_id("regard")
         .with_inner_size([1280.0, 800.0])
         .with_min_inner_size([640.0, 480.0]);
     let options = eframe::NativeOptions { viewport, ..eframe::NativeOptions::default() };
-    let example = example.unwrap_or(Example::ALL[0]);
-    eframe::run_native("Regard", options, Box::new(move |cc| Ok(Box::new(App::new(&cc.egui_ctx, example)))))
+    eframe::run_native("Regard", options, Box::new(move |cc| Ok(Box::new(App::with_session(&cc.egui_ctx, session)))))
+}
+
+/// A session that begins with an example.
+pub fn example(example: Example) -> Session {
+    let mut session = Session::default();
+    session.walkthrough.open(example);
+    session
 }

@@ -28,6 +28,23 @@ pub fn fixed(x: f32, decimals: usize) -> String {
     text.replace('-', "−")
 }
 
+/// A number by itself, to three digits: "0.42", "1.3e−9", "masked", "not a number".
+pub fn spoken(x: f32) -> String {
+    if x.is_nan() {
+        return "not a number".to_owned();
+    }
+    if x == f32::NEG_INFINITY {
+        return "masked".to_owned();
+    }
+    let size = x.abs();
+    if x != 0.0 && size < 1e-4 || size >= 1e6 && x.is_finite() {
+        return format!("{x:.2e}").replace('-', "−");
+    }
+    let digits = if size > 0.0 && size.is_finite() { (2 - size.log10().floor() as i32).max(0) } else { 0 };
+    let text = fixed(x, digits as usize);
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
 /// An error: "0" or "1.2e−7".
 pub fn error(x: f64) -> String {
     if x == 0.0 { "0".to_owned() } else { format!("{x:.1e}").replace('-', "−") }
@@ -51,6 +68,24 @@ mod tests {
         ];
         for (x, decimals, text) in cases {
             assert_eq!(fixed(x, decimals), text);
+        }
+    }
+
+    #[test]
+    fn a_number_by_itself_has_three_digits() {
+        let cases = [
+            (0.4231, "0.423"),
+            (0.5, "0.5"),
+            (-12.34, "−12.3"),
+            (1234.5, "1234"),
+            (0.000_012_34, "1.23e−5"),
+            (0.0, "0"),
+            (f32::INFINITY, "∞"),
+            (f32::NEG_INFINITY, "masked"),
+            (f32::NAN, "not a number"),
+        ];
+        for (x, text) in cases {
+            assert_eq!(spoken(x), text);
         }
     }
 

@@ -24,6 +24,9 @@ pub const QUERY: Color32 = Color32::from_rgb(0, 158, 115);
 /// What marks the key's row.
 pub const KEY: Color32 = Color32::from_rgb(204, 121, 167);
 
+/// What marks a pinned cell.
+pub const PIN: Color32 = Color32::from_rgb(86, 180, 233);
+
 /// Sets fonts, spacing and both themes. The theme follows the system until the user chooses one.
 pub fn apply(ctx: &Context) {
     ctx.set_fonts(fonts());
@@ -37,6 +40,11 @@ pub fn apply(ctx: &Context) {
     });
     ctx.set_visuals_of(Theme::Dark, dark());
     ctx.set_visuals_of(Theme::Light, light());
+}
+
+/// The frame of a panel.
+pub fn panel(ui: &egui::Ui, x: i8, y: i8) -> Frame {
+    Frame::new().fill(ui.visuals().panel_fill).inner_margin(Margin::symmetric(x, y))
 }
 
 /// The frame of a step.

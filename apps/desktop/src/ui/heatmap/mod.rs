@@ -1,14 +1,20 @@
-//! The heatmap: one texture, one texel a cell, and what is written on and around it.
+//! The heatmap: every matrix is shown by it.
 //!
 //! A frame costs one textured rectangle whatever the number of cells, and finding the cell under the pointer is one division.
+//! A matrix with more cells than there are pixels is shown by the largest of each block ([`Picture`]).
 
 mod geometry;
+mod navigate;
 mod paint;
+mod picture;
+mod speak;
+mod view;
 
-use egui::{Event, EventFilter, Key, Response, Role, Sense, TextureId, Ui, WidgetInfo};
+use egui::{Response, Role, Sense, Ui, WidgetInfo};
 
 use self::geometry::Geometry;
-use super::colors::Palette;
+pub use self::picture::{Part, Picture};
+pub use self::view::View;
 
 /// (row, column).
 pub type Cell = (usize, usize);
@@ -23,16 +29,20 @@ pub struct Heatmap<'a> {
     pub row_labels: &'a [String],
     /// One for each column.
     pub col_labels: &'a [String],
-    /// How numbers become colours.
-    pub palette: Palette,
-    /// The picture that [`Palette::image`] made of the numbers, and that of [`Palette::bar`].
-    pub textures: Option<[TextureId; 2]>,
+    /// What was made of the numbers.
+    pub picture: &'a Picture,
     /// What the rows and the columns stand for: "attending from", "attending to".
     pub captions: Option<[&'a str; 2]>,
-    /// The cell to draw a crosshair on.
+    /// What a row, a column and a number are called when they are spoken: "query", "key", "weight".
+    pub terms: [&'a str; 3],
+    /// The cell to draw a crosshair on: the keyboard's cursor.
     pub pointed: Option<Cell>,
     /// The rows to mark, as the query's and as the key's.
     pub marked: [Option<usize>; 2],
+    /// How wide and high a matrix is shown whose numbers do not fit into its cells.
+    pub large: f32,
+    /// Whether dragging is the caller's, who paints; else it moves what is seen.
+    pub paints: bool,
 }
 
 /// What the user did.
@@ -41,31 +51,45 @@ pub struct Pointing {
     pub response: Response,
     /// The cell under the pointer.
     pub hovered: Option<Cell>,
-    /// The cell clicked on, or reached with the arrow keys.
+    /// The cell clicked on, or reached with the keyboard.
     pub chosen: Option<Cell>,
 }
 
 impl Heatmap<'_> {
+    /// Where nothing else is asked for, a large matrix is so large.
+    pub const LARGE: f32 = 512.0;
+    /// The terms for a matrix that is neither scores nor weights.
+    pub const TERMS: [&'static str; 3] = ["row", "column", "value"];
+
     /// The width that [`show`](Self::show) takes where there is room for `max_width`.
     pub fn width(&self, ui: &Ui, max_width: f32) -> f32 {
         Geometry::new(self, ui, max_width).size().x
     }
 
-    /// Shows it, no wider than `max_width`.
-    pub fn show(&self, ui: &mut Ui, max_width: f32) -> Pointing {
+    /// Shows it, no wider than `max_width`, as far as `view` says.
+    pub fn show(&self, ui: &mut Ui, max_width: f32, view: &mut View) -> Pointing {
         let geometry = Geometry::new(self, ui, max_width);
         let (_, whole) = ui.allocate_space(geometry.size());
         let cells = geometry.cells(whole.min);
-        let response = ui.interact(cells, ui.scope_id().with((self.name, "cells")), Sense::click());
-        let hovered = response.hover_pos().and_then(|at| geometry.cell_at(at - cells.min));
+        // Where there is nothing to pan, dragging is the page's.
+        let sense = if view.is_whole() && !self.paints { Sense::click() } else { Sense::click_and_drag() };
+        let response = ui.interact(cells, ui.scope_id().with((self.name, "cells")), sense);
         if response.clicked() {
             response.request_focus();
         }
+        let reached = navigate::navigate(self, ui, &response, &geometry, cells, view);
+        let seen = geometry.seen(cells, view);
+        let hovered = response.hover_pos().and_then(|at| seen.cell_at(at));
         let clicked = response.interact_pointer_pos().filter(|_| response.clicked());
-        let chosen = clicked.and_then(|at| geometry.cell_at(at - cells.min)).or_else(|| self.arrow_keys(ui, &response));
+        let clicked = clicked.and_then(|at| seen.cell_at(at));
+        if let Some(cell) = clicked.filter(|_| ui.input(|input| input.modifiers.shift)) {
+            view.pin(cell);
+        }
+        let chosen = clicked.or(reached);
         response.widget_info(|| WidgetInfo::labeled(Role::Image, true, format!("Heatmap of {}", self.name)));
+        speak::speak(self, ui, &response, chosen.or(self.pointed));
         if ui.is_rect_visible(whole) {
-            paint::paint(self, ui, &geometry, cells, &response, hovered);
+            paint::paint(self, ui, &geometry, &seen, view, &response, hovered);
         }
         Pointing { response, hovered, chosen }
     }
@@ -78,29 +102,7 @@ impl Heatmap<'_> {
         self.col_labels.len()
     }
 
-    /// The cell that the arrow keys reach while the heatmap has the focus.
-    fn arrow_keys(&self, ui: &Ui, response: &Response) -> Option<Cell> {
-        if !response.has_focus() || self.numbers.is_empty() {
-            return None;
-        }
-        let filter = EventFilter { horizontal_arrows: true, vertical_arrows: true, ..EventFilter::default() };
-        ui.memory_mut(|memory| memory.set_focus_lock_filter(response.id, filter));
-        let mut reached = None;
-        for event in ui.input(|input| input.events.clone()) {
-            let Event::Key { key, pressed: true, .. } = event else { continue };
-            let (down, right) = match key {
-                Key::ArrowUp => (-1, 0),
-                Key::ArrowDown => (1, 0),
-                Key::ArrowLeft => (0, -1),
-                Key::ArrowRight => (0, 1),
-                _ => continue,
-            };
-            let (row, col) = reached.or(self.pointed).unwrap_or_default();
-            reached = Some((
-                row.saturating_add_signed(down).min(self.rows() - 1),
-                col.saturating_add_signed(right).min(self.cols() - 1),
-            ));
-        }
-        reached
+    fn number(&self, (row, col): Cell) -> Option<f32> {
+        self.numbers.get(row * self.cols() + col).copied()
     }
 }

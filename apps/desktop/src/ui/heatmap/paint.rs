@@ -1,71 +1,125 @@
-//! Drawing.
+//! Drawing the cells, and what lies on them.
 
-use core::f32::consts::FRAC_PI_2;
-use std::sync::Arc;
+mod around;
 
-use egui::epaint::TextShape;
-use egui::text::{LayoutJob, TextWrapping};
-use egui::{
-    Align2, Color32, FontId, Galley, Painter, Pos2, Rect, Response, Stroke, StrokeKind, TextStyle, TextureId, Ui,
-};
-use egui::{pos2, vec2};
+use core::ops::Range;
 
-use super::geometry::{BAR, GAP, Geometry, bar_label};
-use super::{Cell, Heatmap};
-use crate::ui::colors::{self, Palette};
-use crate::ui::{numbers, style};
+use egui::{Align2, Color32, Painter, Pos2, Rect, Response, Stroke, StrokeKind, TextStyle, Ui, pos2};
+
+use super::geometry::{Geometry, Seen, text_width};
+use super::{Cell, Heatmap, View};
+use crate::ui::{colors, numbers, style};
 
 const WHOLE_TEXTURE: Rect = Rect::from_min_max(Pos2::ZERO, pos2(1.0, 1.0));
+/// More cells than this do not get numbers, however large the screen.
+const MOST_NUMBERS: usize = 3000;
+/// Narrower cells cannot hold a number.
+const NARROW: f32 = 26.0;
+/// Smaller cells are not hatched.
+const TINY: f32 = 10.0;
 
-pub fn paint(map: &Heatmap<'_>, ui: &Ui, at: &Geometry, cells: Rect, response: &Response, hovered: Option<Cell>) {
-    let painter = ui.painter();
+pub fn paint(
+    map: &Heatmap<'_>,
+    ui: &Ui,
+    at: &Geometry,
+    seen: &Seen,
+    view: &View,
+    response: &Response,
+    hovered: Option<Cell>,
+) {
     let visuals = ui.visuals();
-    if let Some([picture, bar]) = map.textures {
-        painter.image(picture, cells, WHOLE_TEXTURE, Color32::WHITE);
-        color_bar(map.palette, ui, cells, bar);
+    let within = ui.painter().with_clip_rect(seen.frame.intersect(ui.clip_rect()));
+    let (rows, cols) = seen.cells(ui.clip_rect());
+    let level = if map.picture.palette().is_plain() { 0 } else { picture(map, ui, &within, seen) };
+    ui.painter().rect_stroke(seen.frame, 0, visuals.widgets.noninteractive.bg_stroke, StrokeKind::Outside);
+    if level == 0 {
+        hatch_all(map, &within, seen, &rows, &cols);
+        annotate(map, ui, at, &within, seen, &rows, &cols);
     }
-    painter.rect_stroke(cells, 0, visuals.widgets.noninteractive.bg_stroke, StrokeKind::Outside);
-    if let Some(decimals) = at.annotated {
-        annotate(map, ui, at, cells, decimals);
-    }
-    labels(map, ui, at, cells);
-    captions(map, ui, at, cells);
     for (row, color) in map.marked.into_iter().zip([style::QUERY, style::KEY]) {
         if let Some(row) = row.filter(|&row| row < map.rows()) {
-            outline(painter, row_rect(at, cells, row), color);
+            outline(&within, seen.rect_of(&(row..row + 1), &(0..map.cols())), color);
         }
     }
-    if let Some(cell) = hovered.or(map.pointed) {
-        crosshair(ui, at, cells, cell);
+    for cell in view.pinned.iter().filter(|(row, col)| *row < map.rows() && *col < map.cols()) {
+        pin(&within, seen.rect(*cell));
     }
+    let crossed = hovered.or(map.pointed).filter(|(row, col)| *row < map.rows() && *col < map.cols());
+    if let Some(cell) = crossed {
+        crosshair(&within, seen, cell);
+    }
+    around::labels(map, ui, at, seen, &rows, &cols, crossed);
+    around::captions(map, ui, at, seen);
+    around::color_bar(map.picture.palette(), ui, seen);
+    around::note(map, ui, at, seen, view, level);
     if response.has_focus() {
-        painter.rect_stroke(cells.expand(3.0), 3, visuals.selection.stroke, StrokeKind::Outside);
+        ui.painter().rect_stroke(seen.frame.expand(3.0), 3, visuals.selection.stroke, StrokeKind::Outside);
     }
 }
 
-fn row_rect(at: &Geometry, cells: Rect, row: usize) -> Rect {
-    let first = at.rect(cells, (row, 0));
-    Rect::from_x_y_ranges(cells.x_range(), first.y_range())
+/// Draws the texture, no finer than the screen. Returns the level of its blocks.
+fn picture(map: &Heatmap<'_>, ui: &Ui, within: &Painter, seen: &Seen) -> usize {
+    let (rows, cols) = seen.cells(seen.frame);
+    let pixels = seen.cell.min_elem() * ui.pixels_per_point();
+    let finest = (1.0 / pixels).log2().ceil().max(0.0) as usize;
+    let largest = ui.input(|input| input.max_texture_side);
+    let fits = |level: &usize| rows.len().max(cols.len()) >> level < largest;
+    let coarsest = map.picture.levels();
+    let level = (finest.min(coarsest)..=coarsest).find(fits).unwrap_or(coarsest);
+    let part = map.picture.part(level, rows, cols);
+    let texture = map.picture.texture(ui.ctx(), map.name, map.numbers, &part);
+    let cells_of = |blocks: &Range<usize>| blocks.start << level..blocks.end << level;
+    within.image(texture, seen.rect_of(&cells_of(&part.rows), &cells_of(&part.cols)), WHOLE_TEXTURE, Color32::WHITE);
+    level
 }
 
-/// The numbers, and hatching where there is none.
-fn annotate(map: &Heatmap<'_>, ui: &Ui, at: &Geometry, cells: Rect, decimals: usize) {
-    let painter = ui.painter();
+/// The numbers, where there is room for all of them.
+fn annotate(
+    map: &Heatmap<'_>,
+    ui: &Ui,
+    at: &Geometry,
+    within: &Painter,
+    seen: &Seen,
+    rows: &Range<usize>,
+    cols: &Range<usize>,
+) {
+    let line = ui.text_style_height(&style::digits());
+    if seen.cell.x < NARROW || seen.cell.y < line || rows.len() * cols.len() > MOST_NUMBERS {
+        return;
+    }
+    let cells = || rows.clone().flat_map(|row| cols.clone().map(move |col| (row, col)));
+    let decimals = at.decimals.unwrap_or_else(|| {
+        let visible: Vec<f32> = cells().filter_map(|cell| map.number(cell)).collect();
+        numbers::decimals(&visible)
+    });
+    let texts: Vec<(Cell, f32, String)> =
+        cells().filter_map(|cell| map.number(cell).map(|x| (cell, x, numbers::fixed(x, decimals)))).collect();
+    let longest = texts.iter().max_by_key(|(_, _, text)| text.chars().count());
+    if longest.is_none_or(|(_, _, text)| text_width(text, style::digits(), ui) + 4.0 > seen.cell.x) {
+        return;
+    }
     let font = style::digits().resolve(ui.style());
-    for (i, &x) in map.numbers.iter().enumerate() {
-        let rect = at.rect(cells, (i / map.cols(), i % map.cols()));
-        if !ui.is_rect_visible(rect) {
-            continue;
+    let palette = map.picture.palette();
+    let color = palette.colors();
+    for (cell, x, text) in texts {
+        let ink = if palette.is_plain() { ui.visuals().text_color() } else { colors::ink_on(color(x)) };
+        within.text(seen.rect(cell).center(), Align2::CENTER_CENTER, text, font.clone(), ink);
+    }
+}
+
+/// Hatching where there is no number.
+fn hatch_all(map: &Heatmap<'_>, within: &Painter, seen: &Seen, rows: &Range<usize>, cols: &Range<usize>) {
+    let palette = map.picture.palette();
+    if palette.is_plain() || seen.cell.min_elem() < TINY {
+        return;
+    }
+    for row in rows.clone() {
+        for col in cols.clone() {
+            let Some(x) = map.number((row, col)) else { continue };
+            if x.is_nan() || x == f32::NEG_INFINITY {
+                hatch(within, seen.rect((row, col)), colors::ink_on(palette.color(x)).gamma_multiply(0.25));
+            }
         }
-        let ink = match map.palette {
-            Palette::Plain => ui.visuals().text_color(),
-            palette => colors::ink_on(palette.color(x)),
-        };
-        let no_number = x.is_nan() || x == f32::NEG_INFINITY;
-        if no_number && map.palette != Palette::Plain {
-            hatch(painter, rect, ink.gamma_multiply(0.25));
-        }
-        painter.text(rect.center(), Align2::CENTER_CENTER, numbers::fixed(x, decimals), font.clone(), ink);
     }
 }
 
@@ -79,83 +133,40 @@ fn hatch(painter: &Painter, rect: Rect, color: Color32) {
     }
 }
 
-fn labels(map: &Heatmap<'_>, ui: &Ui, at: &Geometry, cells: Rect) {
-    let font = TextStyle::Small.resolve(ui.style());
-    for row in (0..map.rows()).step_by(at.row_stride()) {
-        let rect = at.rect(cells, (row, 0));
-        let color = match map.marked {
-            [Some(query), _] if query == row => style::readable(style::QUERY, ui.visuals()),
-            [_, Some(key)] if key == row => style::readable(style::KEY, ui.visuals()),
-            _ => ui.visuals().text_color(),
-        };
-        let galley = elided(ui, &map.row_labels[row], &font, at.row_label, color);
-        let corner = rect.left_center() - vec2(GAP + galley.size().x, galley.size().y / 2.0);
-        ui.painter().galley(corner, galley, color);
-    }
-    let color = ui.visuals().text_color();
-    for col in (0..map.cols()).step_by(at.col_stride) {
-        let rect = at.rect(cells, (0, col));
-        let galley = elided(ui, &map.col_labels[col], &font, at.cell.x * at.col_stride as f32 - 2.0, color);
-        let corner = rect.center_top() - vec2(galley.size().x / 2.0, 2.0 + galley.size().y);
-        ui.painter().galley(corner, galley, color);
-    }
-}
-
-/// One line of text that ends in "…" where there is no room for it.
-fn elided(ui: &Ui, text: &str, font: &FontId, max_width: f32, color: Color32) -> Arc<Galley> {
-    let mut job = LayoutJob::simple_singleline(text.to_owned(), font.clone(), color);
-    job.wrap = TextWrapping::truncate_at_width(max_width.ceil() + 0.5);
-    ui.painter().layout_job(job)
-}
-
-fn captions(map: &Heatmap<'_>, ui: &Ui, at: &Geometry, cells: Rect) {
-    let Some([down, across]) = map.captions else { return };
-    let font = TextStyle::Small.resolve(ui.style());
-    let color = ui.visuals().weak_text_color();
-    let above = cells.center_top() - vec2(0.0, 2.0 + at.line + 1.5 * GAP / 2.0);
-    ui.painter().text(above, Align2::CENTER_BOTTOM, across, font.clone(), color);
-    let galley = ui.painter().layout_no_wrap(down.to_owned(), font, color);
-    let x = cells.left() - 2.0 * GAP - at.row_label - at.line;
-    let y = cells.center().y + galley.size().x / 2.0;
-    ui.painter().add(
-        TextShape::new(pos2(x, y.max(cells.top() + galley.size().x - at.line)), galley, color).with_angle(-FRAC_PI_2),
-    );
-}
-
-fn color_bar(palette: Palette, ui: &Ui, cells: Rect, texture: TextureId) {
-    let height = cells.height().min(240.0);
-    let bar = Rect::from_min_size(cells.right_top() + vec2(GAP, 0.0), vec2(BAR, height));
-    ui.painter().image(texture, bar, WHOLE_TEXTURE, Color32::WHITE);
-    ui.painter().rect_stroke(bar, 0, ui.visuals().widgets.noninteractive.bg_stroke, StrokeKind::Outside);
-    let [low, middle, high] = palette.marks();
-    let font = TextStyle::Small.resolve(ui.style());
-    let color = ui.visuals().weak_text_color();
-    let label = |y: f32, x: f32, align: Align2| {
-        ui.painter().text(pos2(bar.right() + GAP, y), align, bar_label(x), font.clone(), color);
-    };
-    label(bar.top(), high, Align2::LEFT_TOP);
-    label(bar.bottom(), low, Align2::LEFT_BOTTOM);
-    if height > 60.0 {
-        label(bar.center().y, middle, Align2::LEFT_CENTER);
-    }
-}
-
 /// Lines to both axes and a frame around the cell, seen on every colour.
-fn crosshair(ui: &Ui, at: &Geometry, cells: Rect, cell: Cell) {
-    let rect = at.rect(cells, cell);
-    let faint = Stroke::new(1.0, Color32::from_black_alpha(150));
-    let painter = ui.painter();
-    for y in [rect.top(), rect.bottom()] {
-        painter.hline(cells.left()..=rect.left(), y, faint);
+fn crosshair(within: &Painter, seen: &Seen, cell: Cell) {
+    let rect = seen.rect(cell);
+    let dark = Stroke::new(1.0, Color32::from_black_alpha(150));
+    let (ys, xs) = if rect.height() < 4.0 {
+        (vec![rect.center().y], vec![rect.center().x])
+    } else {
+        (vec![rect.top(), rect.bottom()], vec![rect.left(), rect.right()])
+    };
+    for y in ys {
+        within.hline(seen.frame.left()..=rect.left(), y, dark);
     }
-    for x in [rect.left(), rect.right()] {
-        painter.vline(x, cells.top()..=rect.top(), faint);
+    for x in xs {
+        within.vline(x, seen.frame.top()..=rect.top(), dark);
     }
-    outline(painter, rect, Color32::WHITE);
+    outline(within, rect, Color32::WHITE);
+}
+
+/// A frame, and a corner of it filled, so that it is not taken for the crosshair.
+fn pin(painter: &Painter, rect: Rect) {
+    let rect = Rect::from_center_size(rect.center(), rect.size().max(egui::Vec2::splat(6.0)));
+    outline(painter, rect, style::PIN);
+    let side = (0.35 * rect.height()).clamp(3.0, 9.0);
+    let corner = [rect.right_top(), rect.right_top() - egui::vec2(side, 0.0), rect.right_top() + egui::vec2(0.0, side)];
+    painter.add(egui::Shape::convex_polygon(corner.to_vec(), style::PIN, Stroke::NONE));
 }
 
 /// A frame with a dark seam, seen on every colour.
 fn outline(painter: &Painter, rect: Rect, color: Color32) {
     painter.rect_stroke(rect, 1, Stroke::new(4.0, Color32::from_black_alpha(190)), StrokeKind::Middle);
     painter.rect_stroke(rect, 1, Stroke::new(2.0, color), StrokeKind::Middle);
+}
+
+/// The font of labels.
+fn label_font(ui: &Ui) -> egui::FontId {
+    TextStyle::Small.resolve(ui.style())
 }

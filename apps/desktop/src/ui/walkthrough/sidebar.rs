@@ -1,9 +1,10 @@
 //! The side panel: which example, and what to change in it.
 
-use egui::{Align, Button, Layout, RichText, ScrollArea, TextStyle, ThemePreference, Ui, vec2};
+use egui::{Button, RichText, ScrollArea, TextStyle, Ui, vec2};
 use regard_walkthrough::{Example, Walkthrough, Without};
 
-use super::{State, temperature};
+use super::{State, curve};
+use crate::ui::temperature;
 
 /// With less height than this, summaries are shown on hovering alone.
 const ROOMY: f32 = 940.0;
@@ -11,31 +12,18 @@ const ROOMY: f32 = 940.0;
 /// Shows the panel's contents.
 pub fn show(ui: &mut Ui, state: &mut State, walkthrough: Option<&Walkthrough>) {
     let roomy = ui.available_height() > ROOMY;
-    ui.horizontal(|ui| {
-        ui.heading("Regard");
-        ui.with_layout(Layout::right_to_left(Align::Center), theme);
-    });
     ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
         ui.scope(|ui| examples(ui, state, roomy));
         ui.separator();
-        temperature::show(ui, state, walkthrough);
+        temperature::show(ui, &mut state.settings.temperature);
+        if let Some(walkthrough) = walkthrough {
+            curve::show(ui, state, walkthrough);
+        }
         ui.separator();
         ui.checkbox(&mut state.settings.causal, "Causal mask")
             .on_hover_text("A token sees itself and what comes before it, nothing after.");
         leave_out(ui, &mut state.settings.without);
     });
-}
-
-/// From right to left.
-fn theme(ui: &mut Ui) {
-    ui.spacing_mut().item_spacing.x = 2.0;
-    let mut theme = ui.options(|options| options.theme_preference);
-    let choices =
-        [(ThemePreference::Light, "Light"), (ThemePreference::Dark, "Dark"), (ThemePreference::System, "Auto")];
-    for (choice, name) in choices {
-        ui.selectable_value(&mut theme, choice, RichText::new(name).text_style(TextStyle::Small));
-    }
-    ui.ctx().set_theme(theme);
 }
 
 fn examples(ui: &mut Ui, state: &mut State, summaries: bool) {

@@ -3,7 +3,7 @@
 use egui::{Label, RichText, TextStyle, Ui};
 use regard_walkthrough::Check;
 
-use super::{numbers, style};
+use crate::ui::{numbers, style};
 
 /// Shows each check with what was measured.
 pub fn show(ui: &mut Ui, checks: &[Check]) {

@@ -4,7 +4,7 @@ use egui::{RichText, Ui, vec2};
 use egui_plot::{AxisHints, GridMark, Line, LineStyle, MarkerShape, PlotPoints, Points};
 use regard_walkthrough::WhyScale;
 
-use super::{colors, plots, style};
+use crate::ui::{colors, plots, style};
 
 /// A measure: its name, and its number with and without scaling.
 type Measure = (&'static str, fn(&WhyScale) -> [f64; 2]);

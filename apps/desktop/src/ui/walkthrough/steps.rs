@@ -1,12 +1,13 @@
 //! The steps in the order in which they are computed, each on a card.
 
 use egui::{Label, RichText, TextStyle, Tooltip, Ui, UiBuilder};
-use regard_walkthrough::{Step, Walkthrough};
+use regard_walkthrough::{Kind, Step, Walkthrough};
 
+use super::Cache;
 use super::focus::{Focus, Rows};
-use super::heatmap::Heatmap;
 use super::state::{At, State};
-use super::{Cache, numbers, style};
+use crate::ui::heatmap::{Heatmap, View};
+use crate::ui::{numbers, style};
 
 /// Between cards.
 const GAP: f32 = 12.0;
@@ -20,7 +21,7 @@ pub fn show(ui: &mut Ui, state: &mut State, cache: &Cache, walkthrough: &Walkthr
     let focus = Focus::new(state, walkthrough);
     let room = ui.available_width();
     let cards: Vec<Card<'_>> =
-        walkthrough.steps.iter().enumerate().map(|(i, step)| Card::new(i, step, state, cache, focus)).collect();
+        walkthrough.steps.iter().enumerate().filter_map(|(i, step)| Card::new(i, step, state, cache, focus)).collect();
     let widths: Vec<f32> = cards.iter().map(|card| card.width(ui, room)).collect();
     let mut hovered = None;
     let mut rest = &cards[..];
@@ -81,8 +82,8 @@ struct Card<'a> {
 }
 
 impl<'a> Card<'a> {
-    fn new(i: usize, step: &'a Step, state: &State, cache: &Cache, focus: Focus<'_>) -> Self {
-        let (palette, textures) = cache.picture(step);
+    fn new(i: usize, step: &'a Step, state: &State, cache: &'a Cache, focus: Focus<'_>) -> Option<Self> {
+        let picture = cache.picture(step)?;
         let pointed = state.pointed().filter(|at| at.step == step.key).map(|at| at.cell);
         let is_map = Rows::of(step) == Rows::Pairs && step.matrix.rows() > 2;
         let captions = is_map.then_some(["attending from", "attending to"]);
@@ -91,13 +92,15 @@ impl<'a> Card<'a> {
             numbers: step.matrix.as_slice(),
             row_labels: &step.row_labels,
             col_labels: &step.col_labels,
-            palette,
-            textures,
+            picture,
             captions,
+            terms: terms(step),
             pointed,
             marked: focus.rows(step),
+            large: Heatmap::LARGE,
+            paints: false,
         };
-        Self { number: i + 1, step, heatmap }
+        Some(Self { number: i + 1, step, heatmap })
     }
 
     /// What it needs, at most `room`.
@@ -139,7 +142,11 @@ impl<'a> Card<'a> {
     }
 
     fn cells(&self, ui: &mut Ui, width: f32, state: &mut State, hovered: &mut Option<At>) {
-        let pointing = self.heatmap.show(ui, width);
+        let mut view = state.views.remove(&self.step.key).unwrap_or_default();
+        let pointing = self.heatmap.show(ui, width, &mut view);
+        if view != View::default() {
+            state.views.insert(self.step.key.clone(), view);
+        }
         let at = |cell| At { step: self.step.key.clone(), cell };
         if let Some(cell) = pointing.chosen {
             state.chosen = Some(at(cell));
@@ -152,5 +159,13 @@ impl<'a> Card<'a> {
                 });
             }
         }
+    }
+}
+
+/// What a screen reader calls a row, a column and a number.
+fn terms(step: &Step) -> [&'static str; 3] {
+    match Rows::of(step) {
+        Rows::Pairs => ["query", "key", if step.kind == Kind::Weights { "weight" } else { "score" }],
+        Rows::Queries | Rows::Keys => Heatmap::TERMS,
     }
 }

@@ -1,0 +1,188 @@
+//! Everything that can be done without pointing at something: one list for the menu, the shortcuts and the palette.
+
+use egui::{Key, KeyboardShortcut, Modifiers, ThemePreference};
+use regard_walkthrough::Example;
+
+use super::colors::Map;
+use super::session::Room;
+
+/// Something that can be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Shows the list of all commands.
+    Palette,
+    /// Goes to a room.
+    Room(Room),
+    /// Goes to the next example.
+    NextExample,
+    /// Goes to the example before.
+    PreviousExample,
+    /// Goes to an example.
+    Example(Example),
+    /// Takes the last change back.
+    Undo,
+    /// Makes it again.
+    Redo,
+    /// Puts the room back to how it was at first.
+    Reset,
+    /// Keeps the laboratory's present state as A.
+    PinA,
+    /// Forgets A.
+    ForgetA,
+    /// Reads a session from a file.
+    OpenSession,
+    /// Writes the session to a file.
+    SaveSession,
+    /// Writes the window's picture to a file.
+    SaveImage,
+    /// Makes everything larger.
+    ZoomIn,
+    /// Makes everything smaller.
+    ZoomOut,
+    /// Makes everything as large as it was at first.
+    ZoomReset,
+    /// Chooses light or dark.
+    Theme(ThemePreference),
+    /// Chooses the colours of weights.
+    Map(Map),
+    /// Colours by the logarithm, or not.
+    Logarithmic,
+}
+
+impl Command {
+    /// All of them, in the order of a menu: between groups there is a line.
+    pub fn groups() -> Vec<Vec<Self>> {
+        use ThemePreference::{Dark, Light, System};
+        vec![
+            vec![Self::Palette],
+            Room::ALL.map(Self::Room).to_vec(),
+            [Self::NextExample, Self::PreviousExample].into_iter().chain(Example::ALL.map(Self::Example)).collect(),
+            vec![Self::Undo, Self::Redo, Self::Reset, Self::PinA, Self::ForgetA],
+            vec![Self::OpenSession, Self::SaveSession, Self::SaveImage],
+            vec![Self::ZoomIn, Self::ZoomOut, Self::ZoomReset],
+            [Light, Dark, System].map(Self::Theme).to_vec(),
+            Map::SEQUENTIAL.map(Self::Map).into_iter().chain([Self::Logarithmic]).collect(),
+        ]
+    }
+
+    /// All of them.
+    pub fn all() -> Vec<Self> {
+        Self::groups().concat()
+    }
+
+    /// What it is called.
+    pub fn name(self) -> String {
+        match self {
+            Self::Palette => "Commands".to_owned(),
+            Self::Room(room) => format!("Go to {}", room.name()),
+            Self::NextExample => "Next example".to_owned(),
+            Self::PreviousExample => "Previous example".to_owned(),
+            Self::Example(example) => format!("Example: {}", example.title()),
+            Self::Undo => "Undo".to_owned(),
+            Self::Redo => "Redo".to_owned(),
+            Self::Reset => "Reset room".to_owned(),
+            Self::PinA => "Pin as A".to_owned(),
+            Self::ForgetA => "Forget A".to_owned(),
+            Self::OpenSession => "Open session".to_owned(),
+            Self::SaveSession => "Save session".to_owned(),
+            Self::SaveImage => "Save picture of the window".to_owned(),
+            Self::ZoomIn => "Zoom in".to_owned(),
+            Self::ZoomOut => "Zoom out".to_owned(),
+            Self::ZoomReset => "Zoom to 100 %".to_owned(),
+            Self::Theme(ThemePreference::Light) => "Theme: light".to_owned(),
+            Self::Theme(ThemePreference::Dark) => "Theme: dark".to_owned(),
+            Self::Theme(ThemePreference::System) => "Theme: as the system".to_owned(),
+            Self::Map(map) => format!("Colours: {}", map.name()),
+            Self::Logarithmic => "Colours: linear or logarithmic".to_owned(),
+        }
+    }
+
+    /// What it does, in one sentence.
+    pub fn tooltip(self) -> String {
+        match self {
+            Self::Palette => "Find a command by its name.".to_owned(),
+            Self::Room(room) => room.summary().to_owned(),
+            Self::NextExample => "The example after this one.".to_owned(),
+            Self::PreviousExample => "The example before this one.".to_owned(),
+            Self::Example(example) => example.summary().to_owned(),
+            Self::Undo => "Take the last change back.".to_owned(),
+            Self::Redo => "Make the change again that was taken back.".to_owned(),
+            Self::Reset => "Put this room back to how it was at first.".to_owned(),
+            Self::PinA => "Keep the laboratory's present state as A, to compare with what follows.".to_owned(),
+            Self::ForgetA => "Compare with nothing.".to_owned(),
+            Self::OpenSession => "Go on where a session file left off.".to_owned(),
+            Self::SaveSession => "Write down every choice, to go on later or elsewhere.".to_owned(),
+            Self::SaveImage => "Write the window as a PNG.".to_owned(),
+            Self::ZoomIn => "Make everything larger.".to_owned(),
+            Self::ZoomOut => "Make everything smaller.".to_owned(),
+            Self::ZoomReset => "Make everything as large as it was at first.".to_owned(),
+            Self::Theme(ThemePreference::Light) => "Dark on light.".to_owned(),
+            Self::Theme(ThemePreference::Dark) => "Light on dark.".to_owned(),
+            Self::Theme(ThemePreference::System) => "Light or dark, as the system is.".to_owned(),
+            Self::Map(_) => "The colours of weights.".to_owned(),
+            Self::Logarithmic => "Whether equal steps of colour are equal differences or equal factors.".to_owned(),
+        }
+    }
+
+    /// The keys that do it.
+    pub fn shortcut(self) -> Option<KeyboardShortcut> {
+        let (modifiers, key) = match self {
+            Self::Palette => (Modifiers::COMMAND, Key::K),
+            Self::Room(Room::Walkthrough) => (Modifiers::COMMAND, Key::Num1),
+            Self::Room(Room::Laboratory) => (Modifiers::COMMAND, Key::Num2),
+            Self::Room(Room::Heads) => (Modifiers::COMMAND, Key::Num3),
+            Self::NextExample => (Modifiers::ALT, Key::ArrowRight),
+            Self::PreviousExample => (Modifiers::ALT, Key::ArrowLeft),
+            Self::Undo => (Modifiers::COMMAND, Key::Z),
+            Self::Redo => (Modifiers::COMMAND.plus(Modifiers::SHIFT), Key::Z),
+            Self::Reset => (Modifiers::COMMAND, Key::R),
+            Self::PinA => (Modifiers::COMMAND, Key::B),
+            Self::OpenSession => (Modifiers::COMMAND, Key::O),
+            Self::SaveSession => (Modifiers::COMMAND, Key::S),
+            Self::SaveImage => (Modifiers::COMMAND, Key::E),
+            Self::ZoomIn => (Modifiers::COMMAND, Key::Plus),
+            Self::ZoomOut => (Modifiers::COMMAND, Key::Minus),
+            Self::ZoomReset => (Modifiers::COMMAND, Key::Num0),
+            Self::Logarithmic => (Modifiers::COMMAND, Key::L),
+            Self::Example(_) | Self::ForgetA | Self::Theme(_) | Self::Map(_) => return None,
+        };
+        Some(KeyboardShortcut::new(modifiers, key))
+    }
+
+    /// Whether a field that text is typed into has these keys for itself.
+    pub fn is_of_text(self) -> bool {
+        matches!(self, Self::Undo | Self::Redo | Self::NextExample | Self::PreviousExample)
+    }
+}
+
+/// The command whose keys are pressed. Longer shortcuts come first, because ⌘ Z is part of ⇧ ⌘ Z.
+pub fn pressed(ctx: &egui::Context) -> Option<Command> {
+    let typing = ctx.text_edit_focused();
+    let mut commands = Command::all();
+    commands.sort_by_key(|command| !command.shortcut().is_some_and(|keys| keys.modifiers.shift));
+    let is_pressed = |input: &mut egui::InputState, command: Command| {
+        command.shortcut().is_some_and(|keys| input.consume_shortcut(&keys))
+            // On many keyboards + is on the key of =.
+            || command == Command::ZoomIn && input.consume_key(Modifiers::COMMAND, Key::Equals)
+    };
+    ctx.input_mut(|input| {
+        commands.into_iter().filter(|command| !(typing && command.is_of_text())).find(|c| is_pressed(input, *c))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_commands_share_a_name_or_keys() {
+        let all = Command::all();
+        for (i, a) in all.iter().enumerate() {
+            assert!(!a.tooltip().is_empty());
+            for b in &all[..i] {
+                assert_ne!(a.name(), b.name());
+                assert!(a.shortcut().is_none() || a.shortcut() != b.shortcut(), "{a:?} {b:?}");
+            }
+        }
+    }
+}

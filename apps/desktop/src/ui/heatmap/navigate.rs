@@ -1,0 +1,92 @@
+//! The pointer and the keyboard on a heatmap.
+
+use egui::{Event, EventFilter, Key, Rect, Response, Ui, Vec2};
+
+use super::geometry::Geometry;
+use super::{Cell, Heatmap, View};
+
+/// A press of + or − zooms by this.
+const STEP: f32 = 1.25;
+
+/// Zooms and pans. Returns the cell that the keyboard reached.
+pub fn navigate(
+    map: &Heatmap<'_>,
+    ui: &Ui,
+    response: &Response,
+    at: &Geometry,
+    cells: Rect,
+    view: &mut View,
+) -> Option<Cell> {
+    let size = at.matrix();
+    if let Some(pointer) = response.hover_pos() {
+        // Wheel with Ctrl, or two fingers. The plain wheel is the page's.
+        let factor = ui.input(|input| input.zoom_delta());
+        if factor != 1.0 {
+            view.zoom_by(factor, (pointer - cells.min) / cells.size(), size, at.most_zoom());
+        }
+    }
+    if response.dragged() && !map.paints {
+        view.go_to(view.corner() - response.drag_delta() / (at.cell * view.zoom()), size);
+    }
+    if response.double_clicked() && !map.paints {
+        view.reset();
+    }
+    if !response.has_focus() || map.numbers.is_empty() {
+        return None;
+    }
+    let filter = EventFilter { horizontal_arrows: true, vertical_arrows: true, ..EventFilter::default() };
+    ui.memory_mut(|memory| memory.set_focus_lock_filter(response.id, filter));
+    let page = ((map.rows() as f32 / view.zoom()) as usize).clamp(1, 10);
+    let mut reached: Option<Cell> = None;
+    for event in ui.input(|input| input.events.clone()) {
+        let Event::Key { key, pressed: true, modifiers, .. } = event else { continue };
+        let cell = reached.or(map.pointed).unwrap_or_default();
+        let middle = Vec2::splat(0.5);
+        match key {
+            Key::Plus | Key::Equals if !modifiers.command => view.zoom_by(STEP, middle, size, at.most_zoom()),
+            Key::Minus if !modifiers.command => view.zoom_by(1.0 / STEP, middle, size, at.most_zoom()),
+            Key::Num0 if !modifiers.command => view.reset(),
+            Key::P if !modifiers.command => view.pin(cell),
+            _ => reached = step(key, modifiers.command, cell, (map.rows(), map.cols()), page).or(reached),
+        }
+    }
+    if let Some(cell) = reached {
+        view.reveal(cell, size);
+    }
+    reached
+}
+
+/// Where a key leads from a cell; `far` takes Home and End to the first and last row too.
+fn step(key: Key, far: bool, (row, col): Cell, (rows, cols): (usize, usize), page: usize) -> Option<Cell> {
+    let (last_row, last_col) = (rows - 1, cols - 1);
+    let (row, col) = match key {
+        Key::ArrowUp => (row.saturating_sub(1), col),
+        Key::ArrowDown => (row + 1, col),
+        Key::ArrowLeft => (row, col.saturating_sub(1)),
+        Key::ArrowRight => (row, col + 1),
+        Key::PageUp => (row.saturating_sub(page), col),
+        Key::PageDown => (row + page, col),
+        Key::Home => (if far { 0 } else { row }, 0),
+        Key::End => (if far { last_row } else { row }, last_col),
+        _ => return None,
+    };
+    Some((row.min(last_row), col.min(last_col)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_lead_no_farther_than_the_matrix() {
+        let go = |key, far, from| step(key, far, from, (20, 5), 10);
+        assert_eq!(go(Key::ArrowDown, false, (3, 3)), Some((4, 3)));
+        assert_eq!(go(Key::ArrowDown, false, (19, 3)), Some((19, 3)));
+        assert_eq!(go(Key::ArrowLeft, false, (3, 0)), Some((3, 0)));
+        assert_eq!(go(Key::PageDown, false, (3, 1)), Some((13, 1)));
+        assert_eq!(go(Key::PageUp, false, (3, 1)), Some((0, 1)));
+        assert_eq!(go(Key::Home, false, (3, 3)), Some((3, 0)));
+        assert_eq!(go(Key::End, true, (3, 3)), Some((19, 4)));
+        assert_eq!(go(Key::A, false, (3, 3)), None);
+    }
+}

@@ -1,0 +1,121 @@
+//! What of a matrix is looked at.
+
+use egui::{Vec2, vec2};
+use serde::{Deserialize, Serialize};
+
+use super::Cell;
+
+/// The most cells that can be pinned.
+const MOST_PINNED: usize = 32;
+
+/// How far a heatmap is zoomed in, where its corner is, and which cells are pinned.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct View {
+    /// 1 shows the whole matrix, 2 half of its rows and columns.
+    zoom: f32,
+    /// The row and the column at the corner, with what is cut off of them.
+    corner: (f32, f32),
+    /// The cells that stay marked.
+    pub pinned: Vec<Cell>,
+}
+
+impl Default for View {
+    fn default() -> Self {
+        Self { zoom: 1.0, corner: (0.0, 0.0), pinned: Vec::new() }
+    }
+}
+
+impl View {
+    /// Whether all of the matrix is seen.
+    pub fn is_whole(&self) -> bool {
+        self.zoom <= 1.0
+    }
+
+    /// 1 for the whole matrix.
+    pub fn zoom(&self) -> f32 {
+        // A session file may hold anything.
+        if self.zoom.is_finite() { self.zoom.max(1.0) } else { 1.0 }
+    }
+
+    /// The column and the row at the corner.
+    pub(super) fn corner(&self) -> Vec2 {
+        let finite = |x: f32| if x.is_finite() { x } else { 0.0 };
+        vec2(finite(self.corner.1), finite(self.corner.0))
+    }
+
+    /// Shows the whole matrix.
+    pub fn reset(&mut self) {
+        (self.zoom, self.corner) = (1.0, (0.0, 0.0));
+    }
+
+    /// Pins a cell, or unpins it.
+    pub fn pin(&mut self, cell: Cell) {
+        let before = self.pinned.len();
+        self.pinned.retain(|pinned| *pinned != cell);
+        if self.pinned.len() == before && before < MOST_PINNED {
+            self.pinned.push(cell);
+        }
+    }
+
+    /// Zooms so that what is at `at` (in parts of the whole picture's width and height) stays there.
+    pub(super) fn zoom_by(&mut self, factor: f32, at: Vec2, size: Vec2, most: f32) {
+        let before = self.zoom();
+        let zoom = (before * factor).clamp(1.0, most.max(1.0));
+        let corner = self.corner() + at * size * (1.0 / before - 1.0 / zoom);
+        self.zoom = zoom;
+        self.go_to(corner, size);
+    }
+
+    /// Brings a column and a row to the corner, as far as there are cells to fill the picture.
+    pub(super) fn go_to(&mut self, corner: Vec2, size: Vec2) {
+        let corner = corner.min(size - size / self.zoom()).max(Vec2::ZERO);
+        self.corner = (corner.y, corner.x);
+    }
+
+    /// Moves no farther than needed to see a cell.
+    pub(super) fn reveal(&mut self, (row, col): Cell, size: Vec2) {
+        let (cell, seen) = (vec2(col as f32, row as f32), size / self.zoom());
+        let corner = self.corner().max(cell + Vec2::splat(1.0) - seen).min(cell);
+        self.go_to(corner, size);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_under_the_pointer_stays_there() {
+        let (size, at) = (vec2(4096.0, 2048.0), vec2(0.25, 0.75));
+        let mut view = View::default();
+        let under = |view: &View| view.corner() + at * size / view.zoom();
+        let before = under(&view);
+        for factor in [2.0, 3.0, 10.0, 0.5] {
+            view.zoom_by(factor, at, size, 700.0);
+            assert!((under(&view) - before).length() < 1e-2, "{:?}", under(&view));
+        }
+        view.zoom_by(1e-9, at, size, 700.0);
+        assert_eq!(view, View::default());
+    }
+
+    #[test]
+    fn the_picture_stays_filled() {
+        let size = vec2(100.0, 100.0);
+        let mut view = View::default();
+        view.zoom_by(4.0, vec2(0.5, 0.5), size, 50.0);
+        view.go_to(vec2(1000.0, -5.0), size);
+        assert_eq!(view.corner(), vec2(75.0, 0.0));
+        view.reveal((99, 0), size);
+        assert_eq!(view.corner(), vec2(0.0, 75.0));
+    }
+
+    #[test]
+    fn a_pin_is_taken_out_by_pinning_again() {
+        let mut view = View::default();
+        view.pin((1, 2));
+        view.pin((3, 4));
+        view.pin((1, 2));
+        assert_eq!(view.pinned, [(3, 4)]);
+    }
+}

@@ -1,0 +1,246 @@
+//! What follows from the laboratory's inputs, with what can be kept from one time to the next.
+
+use core::time::Duration;
+use std::sync::Arc;
+use std::time::Instant;
+
+use rayon::prelude::*;
+use regard::{Attention, Error, Heads, MaskTensor, MaskValues, Position, Stage, Window};
+use regard_kernels::softmax;
+
+use super::tokens::{Drawn, Tokens};
+use super::{Inputs, Shown};
+use crate::ui::colors::{self, Look, Palette};
+use crate::ui::heatmap::Picture;
+
+/// What is to be computed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Request {
+    /// The present state.
+    pub inputs: Inputs,
+    /// The state to compare with.
+    pub pinned: Option<Box<Inputs>>,
+    /// What is to be shown.
+    pub shown: Shown,
+}
+
+/// What came out.
+pub struct Outcome {
+    /// What was asked for.
+    pub request: Request,
+    /// Queries and keys.
+    pub(super) tokens: Arc<Tokens>,
+    /// The scores \[n, n\] as softmax gets them, −∞ where a key may not be seen.
+    pub scores: Arc<Vec<f32>>,
+    /// The weights \[n, n\], −∞ where a key may not be seen.
+    pub weights: Arc<Vec<f32>>,
+    /// The same of A, where there is one.
+    pub pinned: Option<Arc<Vec<f32>>>,
+    /// What is shown: one of the others, or B − A.
+    pub numbers: Arc<Vec<f32>>,
+    /// Tokens of what is shown.
+    pub side: usize,
+    /// What was made of the numbers.
+    pub picture: Picture,
+    /// The size of the largest number.
+    pub largest: f32,
+    /// Why something else is shown than was asked for.
+    pub note: Option<&'static str>,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// Computes, and keeps what the next request may need again.
+#[derive(Default)]
+pub struct Engine {
+    drawn: Option<Drawn>,
+    tokens: Option<(Inputs, Arc<Tokens>)>,
+    scores: Option<(Inputs, Arc<Vec<f32>>)>,
+    weights: Option<(Inputs, Arc<Vec<f32>>)>,
+    pinned: Option<(Inputs, Arc<Vec<f32>>)>,
+    /// The weights before, whose memory is used again when nobody looks at them any more.
+    spare: Option<Arc<Vec<f32>>>,
+}
+
+impl Engine {
+    /// Computes what is asked for; `progress` is told which part is done, from 0 to 1.
+    ///
+    /// # Errors
+    /// What the kernels say of the inputs.
+    pub fn run(&mut self, request: Request, progress: &(dyn Fn(f32) + Sync)) -> Result<Outcome, Error> {
+        let start = Instant::now();
+        let pinned = match &request.pinned {
+            Some(inputs) => Some(self.pinned(inputs, progress)?),
+            None => None,
+        };
+        let tokens = self.tokens(&request.inputs);
+        let scores = self.scores(&request.inputs, progress)?;
+        let weights = self.weights(&request.inputs, &scores);
+        let same_size = request.pinned.as_ref().is_none_or(|a| a.tokens == request.inputs.tokens);
+        let mut side = request.inputs.tokens;
+        let mut note = None;
+        let numbers = match (request.shown, &pinned, &request.pinned) {
+            (Shown::Scores, _, _) => Arc::clone(&scores),
+            (Shown::Pinned, Some(a), Some(inputs)) => {
+                side = inputs.tokens;
+                Arc::clone(a)
+            }
+            (Shown::Difference, Some(a), _) if same_size => Arc::new(difference(&weights, a)),
+            (Shown::Difference, Some(_), _) => {
+                note = Some("A has another number of tokens: this is B.");
+                Arc::clone(&weights)
+            }
+            _ => Arc::clone(&weights),
+        };
+        let largest = numbers.par_chunks(1 << 14).map(colors::largest).reduce(|| 0.0, f32::max);
+        let is_signed = request.shown == Shown::Scores || request.shown == Shown::Difference && note.is_none();
+        let palette = palette(is_signed, largest, Look::default());
+        let picture = Picture::new(&numbers, side, palette);
+        let took = start.elapsed();
+        Ok(Outcome { request, tokens, scores, weights, pinned, numbers, side, picture, largest, note, took })
+    }
+
+    fn tokens(&mut self, inputs: &Inputs) -> Arc<Tokens> {
+        let Inputs { tokens, seed, alike, smooth, .. } = *inputs;
+        let key = Inputs { tokens, seed, alike, smooth, ..Inputs::default() };
+        if let Some((_, tokens)) = self.tokens.as_ref().filter(|(from, _)| *from == key) {
+            return Arc::clone(tokens);
+        }
+        let tokens = Arc::new(self.drawn.get_or_insert_with(|| Drawn::new(seed)).tokens(inputs));
+        self.tokens = Some((key, Arc::clone(&tokens)));
+        tokens
+    }
+
+    /// The scores as softmax gets them, before they are divided by the temperature.
+    fn scores(&mut self, inputs: &Inputs, progress: &(dyn Fn(f32) + Sync)) -> Result<Arc<Vec<f32>>, Error> {
+        let key = inputs.of_scores();
+        if let Some((_, scores)) = self.scores.as_ref().filter(|(from, _)| *from == key) {
+            return Ok(Arc::clone(scores));
+        }
+        let scores = Arc::new(scores(inputs, &self.tokens(inputs), progress)?);
+        self.scores = Some((key, Arc::clone(&scores)));
+        Ok(scores)
+    }
+
+    fn weights(&mut self, inputs: &Inputs, scores: &[f32]) -> Arc<Vec<f32>> {
+        if let Some((_, weights)) = self.weights.as_ref().filter(|(from, _)| from == inputs) {
+            return Arc::clone(weights);
+        }
+        let before = self.spare.take().and_then(Arc::into_inner).unwrap_or_default();
+        let weights = Arc::new(weigh(inputs, scores, before));
+        self.spare = self.weights.replace((inputs.clone(), Arc::clone(&weights))).map(|(_, weights)| weights);
+        weights
+    }
+
+    /// The weights of A, which are computed once.
+    fn pinned(&mut self, inputs: &Inputs, progress: &(dyn Fn(f32) + Sync)) -> Result<Arc<Vec<f32>>, Error> {
+        let is_it = |(from, _): &&(Inputs, Arc<Vec<f32>>)| from == inputs;
+        if let Some((_, weights)) = self.pinned.as_ref().filter(is_it).or_else(|| self.weights.as_ref().filter(is_it)) {
+            let weights = Arc::clone(weights);
+            self.pinned = Some((inputs.clone(), Arc::clone(&weights)));
+            return Ok(weights);
+        }
+        let scores = self.scores(inputs, progress)?;
+        let weights = Arc::new(weigh(inputs, &scores, Vec::new()));
+        self.pinned = Some((inputs.clone(), Arc::clone(&weights)));
+        Ok(weights)
+    }
+}
+
+/// How numbers of the laboratory become colours: weights up to the largest there is, because most are small.
+pub fn palette(is_signed: bool, largest: f32, look: Look) -> Palette {
+    if is_signed {
+        Palette::signed(largest, look)
+    } else {
+        Palette::weights(if largest > 0.0 { largest } else { 1.0 }, look)
+    }
+}
+
+/// The scores \[n, n\] after scale, soft cap, biases and masks.
+fn scores(inputs: &Inputs, tokens: &Tokens, progress: &(dyn Fn(f32) + Sync)) -> Result<Vec<f32>, Error> {
+    let (n, d) = (inputs.tokens, inputs.dim);
+    let (queries, keys) = tokens.of_dim(d, inputs.sink);
+    let shape = [1, 1, n, d];
+    let allowed = (!inputs.painted.is_empty()).then(|| painted(inputs));
+    let report = |done: usize, all: usize| progress(done as f32 / all.max(1) as f32);
+    let (position, lengths, slopes) = (Position::TopLeft, inputs.keys.map(|keys| [keys]), inputs.alibi.map(|x| [x]));
+    let mut attention = Attention::new().progress(&report);
+    if !inputs.scaled {
+        attention = attention.scale(1.0);
+    }
+    if inputs.causal {
+        attention = attention.causal(position);
+    }
+    if let Some([left, right]) = inputs.window {
+        attention = attention.window(position, Window { left: Some(left), right: Some(right) });
+    }
+    if let Some(lengths) = &lengths {
+        attention = attention.key_lengths(lengths);
+    }
+    if let Some(slopes) = &slopes {
+        attention = attention.alibi(position, slopes);
+    }
+    if let Some(cap) = inputs.softcap {
+        attention = attention.softcap(cap);
+    }
+    if let Some(allowed) = &allowed {
+        attention = attention.mask(MaskTensor::new(MaskValues::Allowed(allowed), &[n, n])?);
+    }
+    attention.scores(Stage::Masked, Heads::new("query", &queries, shape)?, Heads::new("key", &keys, shape)?)
+}
+
+/// The weights \[n, n\]: softmax of each row. −∞ stays where it is, to be seen as masked.
+fn weigh(inputs: &Inputs, scores: &[f32], mut out: Vec<f32>) -> Vec<f32> {
+    out.resize(scores.len(), 0.0);
+    let n = inputs.tokens;
+    out.par_chunks_mut(n).zip(scores.par_chunks(n)).with_min_len(8).for_each(|(weights, scores)| {
+        weights.copy_from_slice(scores);
+        softmax(weights, inputs.temperature);
+        if inputs.hide_first {
+            hide_first(weights);
+        }
+        for (weight, score) in weights.iter_mut().zip(scores) {
+            *weight = if *score == f32::NEG_INFINITY { f32::NEG_INFINITY } else { *weight };
+        }
+    });
+    out
+}
+
+/// Takes the first weight away, and makes the others sum to 1 again. Where there is nothing else, nothing is left.
+fn hide_first(weights: &mut [f32]) {
+    let [first, others @ ..] = weights else { return };
+    *first = f32::NEG_INFINITY;
+    let sum: f32 = others.iter().sum();
+    if sum > 0.0 {
+        for weight in others {
+            *weight /= sum;
+        }
+    }
+}
+
+/// B − A. What only one of them may see counts as 0 in the other; what neither may see stays masked.
+fn difference(b: &[f32], a: &[f32]) -> Vec<f32> {
+    let minus = |(b, a): (&f32, &f32)| {
+        let masked = f32::NEG_INFINITY;
+        let weight = |x: f32| if x == masked { 0.0 } else { x };
+        if *b == masked && *a == masked { masked } else { weight(*b) - weight(*a) }
+    };
+    b.par_iter().zip(a).with_min_len(1 << 14).map(minus).collect()
+}
+
+/// `true` where a key may be seen.
+fn painted(inputs: &Inputs) -> Vec<bool> {
+    let n = inputs.tokens;
+    let mut allowed = vec![true; n * n];
+    for square in &inputs.painted {
+        let (row, col) = square.cell;
+        let cols = col.min(n)..col.saturating_add(square.side).min(n);
+        for cells in allowed.chunks_exact_mut(n).skip(row).take(square.side) {
+            cells[cols.clone()].fill(!square.hides);
+        }
+    }
+    allowed
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,56 @@
+//! What is measured of a row of weights.
+
+/// The entropy in nats, 0·ln 0 being 0. Masked places have no part in it.
+pub fn entropy(weights: &[f32]) -> f64 {
+    -seen(weights).filter(|p| *p > 0.0).map(|p| p * p.ln()).sum::<f64>()
+}
+
+/// The Frobenius norm of softmax's Jacobian by the scores, (diag(p) − p·pᵀ)/T: how much of a gradient comes through.
+///
+/// Of diag(p) − p·pᵀ, the squares of all elements sum to Σp² − 2·Σp³ + (Σp²)².
+pub fn gradient_norm(weights: &[f32], t: f64) -> f64 {
+    let (squares, cubes) = seen(weights).fold((0.0, 0.0), |(two, three), p| (two + p * p, three + p * p * p));
+    let norm = (squares - 2.0 * cubes + squares * squares).max(0.0).sqrt();
+    // At T = 0 the weights do not change with the scores; at ∞ neither.
+    if t == 0.0 || t.is_infinite() { 0.0 } else { norm / t }
+}
+
+/// From the largest to the smallest.
+pub fn sorted(weights: &[f32]) -> Vec<f32> {
+    let mut sorted: Vec<f32> = weights.iter().copied().filter(|p| *p >= 0.0).collect();
+    sorted.sort_by(|a, b| b.total_cmp(a));
+    sorted
+}
+
+fn seen(weights: &[f32]) -> impl Iterator<Item = f64> {
+    weights.iter().filter(|p| p.is_finite()).map(|p| f64::from(*p))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MASKED: f32 = f32::NEG_INFINITY;
+
+    #[test]
+    fn entropy_of_even_weights_is_the_logarithm_of_their_number() {
+        assert!((entropy(&[0.25; 4]) - 4_f64.ln()).abs() < 1e-12);
+        assert!((entropy(&[0.5, MASKED, 0.5, 0.0]) - 2_f64.ln()).abs() < 1e-12);
+        assert_eq!(entropy(&[1.0, 0.0]), 0.0);
+    }
+
+    #[test]
+    fn the_norm_is_that_of_the_jacobian() {
+        for (weights, t) in [(vec![0.7, 0.2, 0.1], 0.5), (vec![0.25; 4], 2.0), (vec![1.0, 0.0], 1.0)] {
+            let jacobian = regard::softmax_jacobian(&weights, t as f32).unwrap_or_default();
+            let norm = jacobian.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>().sqrt();
+            assert!((gradient_norm(&weights, t) - norm).abs() < 1e-6, "{weights:?}");
+        }
+        assert_eq!(gradient_norm(&[1.0, 0.0], 0.0), 0.0);
+    }
+
+    #[test]
+    fn masked_weights_are_not_sorted_in() {
+        assert_eq!(sorted(&[0.1, MASKED, 0.6, 0.3]), [0.6, 0.3, 0.1]);
+    }
+}

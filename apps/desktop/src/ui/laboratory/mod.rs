@@ -1,0 +1,18 @@
+//! The second room: attention over any number of tokens, and knobs for everything in it.
+//!
+//! [`State`] is what the user chose. A [`Worker`] computes what follows from it, so that the window never waits; the room
+//! shows the last result until the next is there.
+
+mod controls;
+mod curves;
+mod engine;
+mod measures;
+mod room;
+mod state;
+mod tokens;
+mod worker;
+
+pub use self::engine::{Engine, Outcome, Request};
+pub use self::room::Room;
+pub use self::state::{Brush, Inputs, Shown, Square, State};
+pub use self::worker::Worker;

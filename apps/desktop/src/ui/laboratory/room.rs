@@ -1,0 +1,282 @@
+//! The room: its panels, and what is in them.
+
+use core::time::Duration;
+use std::time::Instant;
+
+use egui::{CentralPanel, Frame, Label, Margin, Panel, ProgressBar, RichText, ScrollArea, TextStyle, Ui};
+
+use super::curves::Curves;
+use super::{Outcome, Request, Shown, Square, State, Worker, controls, engine};
+use crate::ui::colors::Look;
+use crate::ui::heatmap::{Cell, Heatmap, Pointing};
+use crate::ui::style::{self, panel};
+use crate::ui::{Command, numbers};
+
+/// What takes longer says so.
+const PATIENCE: Duration = Duration::from_millis(100);
+/// The width of the curves beside the heatmap.
+const CURVES: f32 = 264.0;
+
+/// What is shown of a [`State`]: the last outcome, while the worker computes the next.
+#[derive(Default)]
+pub struct Room {
+    worker: Option<Worker>,
+    asked: Option<(Request, Instant)>,
+    outcome: Option<Outcome>,
+    error: Option<String>,
+    curves: Option<Curves>,
+    labels: Vec<String>,
+    /// The cell under the pointer.
+    hovered: Option<Cell>,
+}
+
+impl Room {
+    /// The last outcome.
+    pub fn outcome(&self) -> Option<&Outcome> {
+        self.outcome.as_ref()
+    }
+
+    /// Whether what is shown is not yet what was asked for.
+    pub fn is_computing(&self) -> bool {
+        self.worker.as_ref().is_some_and(Worker::is_busy)
+    }
+
+    /// Shows everything, and takes what the user does. Returns a command, if its button was pressed.
+    pub fn ui(&mut self, ui: &mut Ui, state: &mut State, look: Look) -> Option<Command> {
+        let wide = ui.available_width() >= 1100.0;
+        Panel::bottom("readout").resizable(false).exact_size(44.0).frame(panel(ui, 16, 8)).show(ui, |ui| {
+            self.readout(ui, self.hovered.or(state.chosen));
+        });
+        let width = if wide { 288.0 } else { 272.0 };
+        Panel::left("knobs").resizable(false).exact_size(width).frame(panel(ui, 16, 12)).show(ui, |ui| {
+            ScrollArea::vertical().auto_shrink(false).show(ui, |ui| controls::show(ui, state));
+        });
+        self.exchange(ui, state);
+        let mut command = None;
+        CentralPanel::default().frame(panel(ui, 0, 0)).show(ui, |ui| {
+            ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
+                Frame::new().inner_margin(Margin::same(12)).show(ui, |ui| {
+                    command = Self::bar(ui, state);
+                    self.contents(ui, state, look);
+                });
+            });
+        });
+        command
+    }
+
+    /// Takes what the worker has, and asks for what is not yet asked for.
+    fn exchange(&mut self, ui: &Ui, state: &State) {
+        let ctx = ui.ctx().clone();
+        if self.worker.is_none() {
+            match Worker::new(move || ctx.request_repaint()) {
+                Ok(worker) => self.worker = Some(worker),
+                Err(e) => self.error = Some(format!("no thread could be started: {e}")),
+            }
+        }
+        let was_late = self.is_late();
+        let Some(worker) = &self.worker else { return };
+        match worker.take() {
+            Some(Ok(outcome)) => {
+                // While the picture moves, nobody waits.
+                if let Some((_, since)) = &mut self.asked {
+                    *since = Instant::now();
+                }
+                self.outcome = Some(outcome);
+                self.curves = None;
+                self.error = None;
+            }
+            Some(Err(error)) => self.error = Some(error),
+            None => {}
+        }
+        let inputs = state.inputs.clone();
+        let request = Request { inputs, pinned: state.pinned.clone(), shown: state.shown };
+        if self.asked.as_ref().is_none_or(|(asked, _)| *asked != request) {
+            worker.ask(request.clone());
+            let since = self.asked.take().filter(|_| was_late).map_or_else(Instant::now, |(_, since)| since);
+            self.asked = Some((request, since));
+        }
+        if self.is_late() {
+            ui.ctx().request_repaint_after(PATIENCE / 2);
+        }
+    }
+
+    fn is_late(&self) -> bool {
+        let asked = self.asked.as_ref().map(|(asked, _)| asked);
+        asked.is_some() && asked != self.outcome.as_ref().map(|outcome| &outcome.request) && self.error.is_none()
+    }
+
+    /// What is shown, and A.
+    fn bar(ui: &mut Ui, state: &mut State) -> Option<Command> {
+        let mut command = None;
+        ui.horizontal_wrapped(|ui| {
+            ui.selectable_value(
+                &mut state.shown,
+                Shown::Weights,
+                if state.pinned.is_some() { "B: weights" } else { "Weights" },
+            )
+            .on_hover_text("The weights of the present state.");
+            ui.selectable_value(&mut state.shown, Shown::Scores, "Scores").on_hover_text("What softmax gets.");
+            if state.pinned.is_some() {
+                ui.selectable_value(&mut state.shown, Shown::Pinned, "A: pinned")
+                    .on_hover_text("The state that was pinned.");
+                ui.selectable_value(&mut state.shown, Shown::Difference, "B − A").on_hover_text("What changed since.");
+            }
+            ui.separator();
+            for (button, is_there) in [(Command::PinA, true), (Command::ForgetA, state.pinned.is_some())] {
+                if is_there && ui.button(button.name()).on_hover_text(button.tooltip()).clicked() {
+                    command = Some(button);
+                }
+            }
+        });
+        if let Some(pinned) = &state.pinned {
+            ui.add(Label::new(small(format!("A: {}", controls::in_words(pinned)))).wrap());
+        }
+        command
+    }
+
+    fn contents(&mut self, ui: &mut Ui, state: &mut State, look: Look) {
+        if let Some(error) = &self.error {
+            ui.add(Label::new(RichText::new(error).color(ui.visuals().error_fg_color)).wrap());
+        }
+        self.status(ui);
+        let Some(outcome) = &mut self.outcome else { return };
+        let is_signed = outcome.picture.palette().is_diverging();
+        outcome.picture.set_palette(engine::palette(is_signed, outcome.largest, look));
+        if self.labels.len() != outcome.side {
+            self.labels = (0..outcome.side).map(|i| format!("t{i}")).collect();
+        }
+        let room = ui.available_width();
+        let beside = room >= 2.0 * CURVES + 260.0;
+        let map_room = if beside { room - CURVES - 16.0 } else { room };
+        let large = (ui.clip_rect().height() - 150.0).clamp(240.0, map_room.max(240.0));
+        let mut hovered = None;
+        ui.horizontal_top(|ui| {
+            let pointing = heatmap(ui, outcome, &self.labels, state, map_room, large);
+            hovered = pointing.hovered;
+            if beside {
+                ui.add_space((room - CURVES - ui.min_rect().width()).max(8.0));
+                ui.vertical(|ui| {
+                    ui.set_width(CURVES - 16.0);
+                    curves(ui, &mut self.curves, outcome, state.chosen, &self.labels, 1);
+                });
+            }
+        });
+        if hovered != self.hovered {
+            self.hovered = hovered;
+            ui.ctx().request_repaint();
+        }
+        if !beside {
+            ui.separator();
+            curves(ui, &mut self.curves, outcome, state.chosen, &self.labels, if room > 480.0 { 2 } else { 1 });
+        }
+    }
+
+    /// How long it took, or how far it is.
+    fn status(&self, ui: &mut Ui) {
+        ui.scope(|ui| {
+            ui.set_height(ui.text_style_height(&TextStyle::Small));
+            let waited = self.asked.as_ref().map_or(Duration::ZERO, |(_, since)| since.elapsed());
+            if self.is_late() && waited > PATIENCE {
+                let progress = self.worker.as_ref().map_or(0.0, Worker::progress);
+                ui.add(ProgressBar::new(progress).desired_width(160.0).desired_height(8.0))
+                    .accessible_name("Computing");
+                return;
+            }
+            let Some(outcome) = &self.outcome else { return };
+            let took = format!("{} in {:.1} ms", title(outcome), 1000.0 * outcome.took.as_secs_f64());
+            ui.label(small(outcome.note.map_or(took, str::to_owned)).weak());
+        });
+    }
+
+    /// The cell in words.
+    fn readout(&self, ui: &mut Ui, cell: Option<Cell>) {
+        ui.take_available_space();
+        let found = self.outcome.as_ref().zip(cell).filter(|(outcome, (row, col))| outcome.side > *row.max(col));
+        let Some((outcome, (row, col))) = found else {
+            ui.label(
+                RichText::new("Point at a cell to read its numbers; click to keep its row for the curves.").weak(),
+            );
+            return;
+        };
+        let n = outcome.request.inputs.tokens;
+        let number = |name: &str, matrix: &[f32], n: usize| {
+            let x = (row < n && col < n).then(|| matrix.get(row * n + col)).flatten()?;
+            Some(format!("{name} {}", numbers::spoken(*x)))
+        };
+        let pinned = outcome.pinned.as_ref().zip(outcome.request.pinned.as_ref());
+        let parts = [
+            number("score", &outcome.scores, n),
+            number("weight", &outcome.weights, n),
+            pinned.and_then(|(matrix, inputs)| number("weight in A", matrix, inputs.tokens)),
+            (outcome.request.shown == Shown::Difference)
+                .then(|| number("B − A", &outcome.numbers, outcome.side))
+                .flatten(),
+        ];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        let text = format!("query t{row}, key t{col}:  {}", parts.join(", "));
+        ui.add(Label::new(RichText::new(text).monospace()).truncate());
+    }
+}
+
+fn title(outcome: &Outcome) -> &'static str {
+    match outcome.request.shown {
+        Shown::Scores => "Scores",
+        Shown::Pinned if outcome.pinned.is_some() => "Weights of A",
+        Shown::Difference if outcome.pinned.is_some() && outcome.note.is_none() => "B − A",
+        _ => "Weights",
+    }
+}
+
+/// Shows the matrix; a brush paints on it.
+fn heatmap(ui: &mut Ui, outcome: &Outcome, labels: &[String], state: &mut State, room: f32, large: f32) -> Pointing {
+    let name = title(outcome);
+    let map = Heatmap {
+        name,
+        numbers: &outcome.numbers,
+        row_labels: labels,
+        col_labels: labels,
+        picture: &outcome.picture,
+        captions: Some(["attending from", "attending to"]),
+        terms: ["query", "key", if name == "Scores" { "score" } else { "weight" }],
+        pointed: state.chosen,
+        marked: [None, None],
+        large,
+        paints: state.brush.is_some(),
+    };
+    let pointing = map.show(ui, room, &mut state.view);
+    if pointing.chosen.is_some() {
+        state.chosen = pointing.chosen;
+    }
+    if let Some(brush) = state.brush
+        && let Some((row, col)) = pointing.hovered
+        && (pointing.response.is_pointer_button_down_on() || pointing.response.clicked())
+    {
+        let cell = (row.saturating_sub(brush.side / 2), col.saturating_sub(brush.side / 2));
+        state.inputs.paint(Square { cell, side: brush.side, hides: brush.hides });
+    }
+    pointing
+}
+
+fn curves(
+    ui: &mut Ui,
+    kept: &mut Option<Curves>,
+    outcome: &Outcome,
+    chosen: Option<Cell>,
+    labels: &[String],
+    columns: usize,
+) {
+    let n = outcome.request.inputs.tokens;
+    let row = chosen.map_or(n - 1, |(row, _)| row.min(n - 1));
+    let curves = match kept.take() {
+        Some(curves) if curves.row == row => curves,
+        _ => Curves::new(outcome, row),
+    };
+    let name = labels.get(row).map_or("", String::as_str);
+    ui.label(RichText::new(format!("The row of {name}")).text_style(style::subheading()).strong());
+    curves.show(ui, outcome, columns);
+    *kept = Some(curves);
+}
+
+fn small(text: String) -> RichText {
+    RichText::new(text).text_style(TextStyle::Small)
+}

@@ -1,0 +1,78 @@
+//! The window's picture, as a PNG.
+
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use anyhow::Context as _;
+use egui::{ColorImage, Context};
+
+use super::session::write_file;
+
+/// Pictures that were asked for, and what came of them.
+pub struct Pending {
+    sender: Sender<anyhow::Result<String>>,
+    done: Receiver<anyhow::Result<String>>,
+}
+
+impl Default for Pending {
+    fn default() -> Self {
+        let (sender, done) = channel();
+        Self { sender, done }
+    }
+}
+
+impl Pending {
+    /// Writes the next frame to a file, once it is drawn.
+    pub fn ask(&self, ctx: &Context, path: PathBuf) {
+        let (sender, wake) = (self.sender.clone(), ctx.clone());
+        ctx.request_screenshot(move |image| {
+            let written = write(&image, &path).map(|()| format!("Saved {}", path.display()));
+            // Nobody to tell: the window is gone.
+            drop(sender.send(written));
+            wake.request_repaint();
+        });
+    }
+
+    /// What came of the last one.
+    pub fn take(&self) -> Option<anyhow::Result<String>> {
+        self.done.try_recv().ok()
+    }
+}
+
+/// Writes an image as a PNG.
+///
+/// # Errors
+/// Says which file cannot be written.
+pub fn write(image: &ColorImage, path: &Path) -> anyhow::Result<()> {
+    let [width, height] = image.size.map(|side| side as u32);
+    let mut bytes = Vec::new();
+    let mut encoder = png::Encoder::new(&mut bytes, width, height);
+    encoder.set_color(png::ColorType::Rgba);
+    let encode = || -> Result<(), png::EncodingError> {
+        let pixels: Vec<u8> = image.pixels.iter().flat_map(egui::Color32::to_srgba_unmultiplied).collect();
+        encoder.write_header()?.write_image_data(&pixels)
+    };
+    encode().context("cannot make a PNG of the window")?;
+    write_file(path, &bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use egui::Color32;
+
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("window.png");
+        let pixels: Vec<Color32> = (0..6).map(|i| Color32::from_rgb(40 * i, 7, 255 - i)).collect();
+        write(&ColorImage::new([3, 2], pixels.clone()), &path).unwrap();
+        let file = std::io::BufReader::new(std::fs::File::open(&path).unwrap());
+        let mut reader = png::Decoder::new(file).read_info().unwrap();
+        let mut read = vec![0; reader.output_buffer_size().unwrap()];
+        let info = reader.next_frame(&mut read).unwrap();
+        assert_eq!((info.width, info.height), (3, 2));
+        assert_eq!(read, pixels.iter().flat_map(|c| c.to_array()).collect::<Vec<u8>>());
+    }
+}

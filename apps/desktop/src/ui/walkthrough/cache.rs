@@ -1,0 +1,85 @@
+//! What follows from the state, kept until the state changes.
+
+use std::collections::HashMap;
+
+use regard_walkthrough::{Error, Example, Settings, Step, Walkthrough, WhyScale, why_scale};
+
+use super::State;
+use crate::ui::colors::{Look, Palette};
+use crate::ui::heatmap::Picture;
+
+/// The walkthrough of the present state, and a picture of each of its steps.
+pub struct Cache {
+    /// What the walkthrough was computed from.
+    from: (Example, Settings),
+    walkthrough: Result<Walkthrough, Error>,
+    pictures: HashMap<String, Picture>,
+    look: Look,
+    why_scale: Option<Vec<WhyScale>>,
+}
+
+impl Cache {
+    /// Computes everything.
+    pub fn new(state: &State, look: Look) -> Self {
+        let mut cache = Self {
+            from: (state.example, state.settings),
+            walkthrough: Walkthrough::run(state.example, &state.settings),
+            pictures: HashMap::new(),
+            look,
+            why_scale: measured(state),
+        };
+        cache.repaint(None);
+        cache
+    }
+
+    /// Computes again what has changed, if anything has.
+    pub fn update(&mut self, state: &State, look: Look) {
+        if self.look != look {
+            self.look = look;
+            self.pictures.clear();
+            self.repaint(None);
+        }
+        let from = (state.example, state.settings);
+        if self.from != from {
+            let walkthrough = Walkthrough::run(state.example, &state.settings);
+            let before = core::mem::replace(&mut self.walkthrough, walkthrough);
+            self.from = from;
+            self.why_scale = measured(state);
+            self.repaint(before.ok().as_ref());
+        }
+    }
+
+    /// The walkthrough of the present state.
+    pub fn walkthrough(&self) -> Result<&Walkthrough, &Error> {
+        self.walkthrough.as_ref()
+    }
+
+    /// What was made of a step.
+    pub fn picture(&self, step: &Step) -> Option<&Picture> {
+        self.pictures.get(&step.key)
+    }
+
+    /// The measurements to plot, in `why-scale`.
+    pub fn why_scale(&self) -> Option<&[WhyScale]> {
+        self.why_scale.as_deref()
+    }
+
+    /// Makes the pictures of those steps whose numbers differ from `before`.
+    fn repaint(&mut self, before: Option<&Walkthrough>) {
+        let Ok(walkthrough) = &self.walkthrough else { return };
+        self.pictures.retain(|key, _| walkthrough.step(key).is_some());
+        for step in &walkthrough.steps {
+            let old = before.and_then(|before| before.step(&step.key));
+            let is_old = old.is_some_and(|old| old.kind == step.kind && old.matrix == step.matrix);
+            if !is_old || !self.pictures.contains_key(&step.key) {
+                let numbers = step.matrix.as_slice();
+                let palette = Palette::with_look(step.kind, numbers, self.look);
+                self.pictures.insert(step.key.clone(), Picture::new(numbers, step.matrix.cols(), palette));
+            }
+        }
+    }
+}
+
+fn measured(state: &State) -> Option<Vec<WhyScale>> {
+    (state.example == Example::WhyScale).then(|| why_scale(state.settings.temperature).ok()).flatten()
+}

@@ -1,0 +1,458 @@
+//! The rooms, the commands, and every control by its name.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use core::time::Duration;
+use std::sync::Arc;
+use std::time::Instant;
+
+use egui::accesskit::Role;
+use egui::{Key, Modifiers, Theme, ThemePreference, ViewportCommand, vec2};
+use egui_kittest::Harness;
+use egui_kittest::kittest::{NodeT as _, Queryable as _};
+use regard_desktop::ui::colors::{Look, Map};
+use regard_desktop::ui::laboratory::{Outcome, Shown};
+use regard_desktop::ui::{App, Command, Room, Session};
+use regard_kernels::Temperature;
+use regard_walkthrough::Example;
+
+type Window = Harness<'static, Option<App>>;
+
+fn open_with(session: Session, size: [f32; 2]) -> Window {
+    let mut window = Harness::builder().with_size(size).build_ui_state(
+        move |ui, app: &mut Option<App>| match app {
+            Some(app) => app.ui(ui),
+            None => *app = Some(App::with_session(ui.ctx(), session.clone())),
+        },
+        None,
+    );
+    window.run_steps(4);
+    window
+}
+
+fn open(room: Room) -> Window {
+    let mut window = open_with(Session { room, ..Session::default() }, [1280.0, 1600.0]);
+    settle(&mut window);
+    window
+}
+
+fn app(window: &Window) -> &App {
+    window.state().as_ref().unwrap()
+}
+
+fn session(window: &Window) -> &Session {
+    &app(window).session
+}
+
+fn outcome(window: &Window) -> &Outcome {
+    app(window).laboratory().outcome().unwrap()
+}
+
+/// Goes on until the worker has nothing to do.
+fn settle(window: &mut Window) {
+    let start = Instant::now();
+    loop {
+        window.run_steps(3);
+        if !app(window).laboratory().is_computing() {
+            break;
+        }
+        assert!(start.elapsed() < Duration::from_mins(2), "the worker does not end");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    window.run_steps(2);
+}
+
+fn click(window: &mut Window, label: &str) {
+    window.get_by_label(label).click();
+    settle(window);
+}
+
+fn press(window: &mut Window, command: Command) {
+    let keys = command.shortcut().unwrap();
+    window.key_press_modifiers(keys.modifiers, keys.logical_key);
+    settle(window);
+}
+
+/// By the palette, as somebody would who knows but the name.
+fn choose(window: &mut Window, command: Command) {
+    press(window, Command::Palette);
+    window.get_by_label("Find a command").type_text(&command.name());
+    window.run_steps(3);
+    window.key_press(Key::Enter);
+    settle(window);
+}
+
+fn shows(window: &Window, label: &str) -> bool {
+    window.query_all_by_label(label).next().is_some()
+}
+
+#[test]
+fn the_first_start_greets_with_a_worked_example() {
+    let window = open_with(Session::default(), [1280.0, 800.0]);
+    assert_eq!(session(&window).room, Room::Walkthrough);
+    assert!(shows(&window, Example::ALL[0].summary()));
+}
+
+#[test]
+fn rooms_have_tabs_and_keys() {
+    let mut window = open(Room::Walkthrough);
+    for room in [Room::Heads, Room::Laboratory, Room::Walkthrough] {
+        click(&mut window, room.name());
+        assert_eq!(session(&window).room, room);
+    }
+    for room in Room::ALL {
+        press(&mut window, Command::Room(room));
+        assert_eq!(session(&window).room, room);
+    }
+}
+
+/// Does every command, once by its keys where it has some and once by the palette, and says what must have come of it.
+#[test]
+fn every_command_does_what_it_says() {
+    for command in Command::all() {
+        for by_keys in [true, false] {
+            if by_keys && command.shortcut().is_none() || !by_keys && command == Command::Palette {
+                continue;
+            }
+            let mut window = open(Room::Walkthrough);
+            let before = session(&window).clone();
+            if matches!(command, Command::Undo | Command::Redo) {
+                click(&mut window, "Causal mask");
+            }
+            if command == Command::Redo {
+                click(&mut window, "Undo");
+            }
+            if command == Command::ForgetA {
+                press(&mut window, Command::PinA);
+            }
+            if matches!(command, Command::ZoomReset | Command::Reset) {
+                press(&mut window, Command::ZoomIn);
+                click(&mut window, "Causal mask");
+            }
+            if by_keys {
+                press(&mut window, command);
+            } else {
+                choose(&mut window, command);
+            }
+            check(&window, command, &before);
+        }
+    }
+}
+
+fn check(window: &Window, command: Command, before: &Session) {
+    let now = session(window);
+    let (ctx, all) = (&window.ctx, Example::ALL);
+    let ok = match command {
+        Command::Palette => shows(window, "Find a command"),
+        Command::Room(room) => now.room == room,
+        Command::NextExample => now.walkthrough.example == all[1],
+        Command::PreviousExample => now.walkthrough.example == all[all.len() - 1],
+        Command::Example(example) => now.walkthrough.example == example,
+        Command::Undo | Command::Reset => !now.walkthrough.settings.causal,
+        Command::Redo => now.walkthrough.settings.causal,
+        Command::PinA => now.laboratory.pinned.is_some() && now.room == Room::Laboratory,
+        Command::ForgetA => now.laboratory.pinned.is_none() && now.room == Room::Laboratory,
+        Command::OpenSession | Command::SaveSession | Command::SaveImage => shows(window, "Path of the file"),
+        Command::ZoomIn => ctx.zoom_factor() > 1.0,
+        Command::ZoomOut => ctx.zoom_factor() < 1.0,
+        Command::ZoomReset => ctx.zoom_factor() == 1.0,
+        Command::Theme(theme) => ctx.options(|options| options.theme_preference) == theme,
+        Command::Map(map) => now.look.map == map,
+        Command::Logarithmic => now.look.logarithmic != before.look.logarithmic,
+    };
+    assert!(ok, "{command:?}");
+}
+
+#[test]
+fn the_menu_has_the_commands() {
+    let mut window = open(Room::Walkthrough);
+    window.get_by_label("Menu").click();
+    window.run_steps(3);
+    let dark = Command::Theme(ThemePreference::Dark).name();
+    window.get_by_label(&dark).click();
+    window.run_steps(3);
+    assert_eq!(window.ctx.theme(), Theme::Dark);
+}
+
+#[test]
+fn the_palette_is_walked_with_arrows_and_left_with_escape() {
+    let mut window = open(Room::Walkthrough);
+    press(&mut window, Command::Palette);
+    window.get_by_label("Find a command").type_text("zoom");
+    window.run_steps(2);
+    assert!(shows(&window, "Zoom out") && !shows(&window, &Command::PinA.name()));
+    window.key_press(Key::ArrowDown);
+    window.run_steps(2);
+    window.key_press(Key::Enter);
+    window.run_steps(3);
+    assert!(window.ctx.zoom_factor() < 1.0, "the second of the zooms is out");
+    press(&mut window, Command::Palette);
+    window.key_press(Key::Escape);
+    window.run_steps(3);
+    assert!(!shows(&window, "Find a command"));
+}
+
+#[test]
+fn a_session_is_saved_and_opened() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mine.regard.json");
+    let mut window = open(Room::Walkthrough);
+    choose(&mut window, Command::Example(Example::TwoHeads));
+    window.get_by_label("T → ∞").click();
+    click(&mut window, "softmax");
+    choose(&mut window, Command::Map(Map::Cividis));
+    press(&mut window, Command::Room(Room::Laboratory));
+    click(&mut window, "Window");
+    press(&mut window, Command::PinA);
+    let file = |window: &mut Window, command, button: &str| {
+        press(window, command);
+        let field = window.get_by_label("Path of the file");
+        field.set_text_value_accesskit(path.to_str().unwrap());
+        window.run_steps(3);
+        window.get_by_role_and_label(Role::Button, button).click();
+        settle(window);
+    };
+    file(&mut window, Command::SaveSession, "Save");
+    assert!(shows(&window, &format!("Saved {}", path.display())));
+    let saved = session(&window).clone();
+
+    let mut other = open(Room::Walkthrough);
+    file(&mut other, Command::OpenSession, "Open");
+    assert_eq!(*session(&other), saved);
+    assert_eq!(session(&other).walkthrough.settings.temperature, Temperature::INFINITE);
+    assert_eq!(outcome(&other).weights, outcome(&window).weights);
+
+    std::fs::write(&path, "{\"format\": \"regard session 1\", \"room\": \"cellar\"}").unwrap();
+    let before = session(&other).clone();
+    file(&mut other, Command::OpenSession, "Open");
+    assert_eq!(*session(&other), before);
+    assert!(other.query_all_by_label_contains("cellar").next().is_some(), "the message names what is wrong");
+    click(&mut other, "Dismiss");
+    assert!(other.query_all_by_label_contains("cellar").next().is_none());
+}
+
+#[test]
+fn a_file_may_hold_anything_and_is_brought_into_the_limits() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("odd.json");
+    let odd = r#"{"format": "regard session 1", "laboratory": {"inputs": {"tokens": 1000000, "dim": 0, "smooth": 7}}}"#;
+    std::fs::write(&path, odd).unwrap();
+    let read = Session::read(&path).unwrap();
+    assert_eq!((read.laboratory.inputs.tokens, read.laboratory.inputs.dim), (4096, 1));
+    for (bad, word) in [("", "session"), ("[1]", "format"), ("{}", "format"), ("{\"format\": 2}", "session")] {
+        std::fs::write(&path, bad).unwrap();
+        let message = format!("{:#}", Session::read(&path).unwrap_err());
+        assert!(message.contains(word) && message.contains("odd.json"), "{message}");
+    }
+}
+
+#[test]
+fn a_picture_of_the_window_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("window.png");
+    let mut window = open(Room::Walkthrough);
+    press(&mut window, Command::SaveImage);
+    window.get_by_label("Path of the file").set_text_value_accesskit(path.to_str().unwrap());
+    window.run_steps(3);
+    window.get_by_role_and_label(Role::Button, "Save").click();
+    let mut asked = false;
+    for _ in 0..4 {
+        window.step();
+        let commands = window.output().viewport_output.values().flat_map(|viewport| &viewport.commands);
+        asked |= commands.into_iter().any(|command| matches!(command, ViewportCommand::Screenshot(_)));
+    }
+    assert!(asked);
+}
+
+#[test]
+fn a_slider_that_is_dragged_is_one_change() {
+    let mut window = open(Room::Walkthrough);
+    let slider = window.get_by_role_and_label(Role::Slider, "Temperature as a power of ten").rect();
+    let place = |part: f32| slider.left_center() + vec2(part * slider.width(), 0.0);
+    window.hover_at(place(0.5));
+    window.drag_at(place(0.5));
+    for i in 0..10 {
+        window.hover_at(place(0.5 + 0.03 * i as f32));
+        window.step();
+    }
+    window.drop_at(place(0.8));
+    window.run_steps(3);
+    assert_ne!(session(&window).walkthrough.settings.temperature, Temperature::ONE);
+    press(&mut window, Command::Undo);
+    assert_eq!(session(&window).walkthrough.settings.temperature, Temperature::ONE);
+    press(&mut window, Command::Redo);
+    assert_ne!(session(&window).walkthrough.settings.temperature, Temperature::ONE);
+}
+
+#[test]
+fn the_laboratory_computes_what_its_knobs_say() {
+    let mut window = open(Room::Laboratory);
+    assert_eq!(outcome(&window).weights.len(), 64 * 64);
+    for (slider, value) in [("Tokens", 100.0), ("Dimensions", 16.0), ("Alike", 0.25), ("Smooth", 0.5), ("Sink", 4.0)] {
+        window.get_by_role_and_label(Role::Slider, slider).set_value_accesskit(value);
+        settle(&mut window);
+    }
+    let inputs = &session(&window).laboratory.inputs;
+    assert_eq!((inputs.tokens, inputs.dim), (100, 16));
+    assert_eq!((inputs.alike, inputs.smooth, inputs.sink), (0.25, 0.5, 4.0));
+    assert_eq!(outcome(&window).request.inputs, *inputs);
+    assert_eq!(outcome(&window).weights.len(), 100 * 100);
+
+    let visible = |window: &Window| outcome(window).weights.iter().filter(|w| w.is_finite()).count();
+    assert_eq!(visible(&window), 100 * 101 / 2);
+    click(&mut window, "Causal");
+    assert_eq!(visible(&window), 100 * 100);
+    click(&mut window, "Padding");
+    assert_eq!(visible(&window), 100 * 75);
+    window.get_by_label("Keys that are no padding").set_value_accesskit(10.0);
+    settle(&mut window);
+    assert_eq!(visible(&window), 100 * 10);
+    click(&mut window, "Padding");
+    click(&mut window, "Window");
+    window.get_by_label("Window to the left").set_value_accesskit(0.0);
+    window.get_by_label("Window to the right").set_value_accesskit(0.0);
+    settle(&mut window);
+    assert_eq!(visible(&window), 100);
+    click(&mut window, "Window");
+
+    for (name, control) in [("ALiBi", "Slope of ALiBi"), ("Soft cap", "Size of the soft cap")] {
+        let before = Arc::clone(&outcome(&window).weights);
+        click(&mut window, name);
+        assert!(shows(&window, control));
+        assert_ne!(outcome(&window).weights, before);
+    }
+    let before = Arc::clone(&outcome(&window).weights);
+    click(&mut window, "Hide the first token");
+    assert_eq!(visible(&window), 100 * 99);
+    click(&mut window, "Scale by 1/√d");
+    assert_ne!(outcome(&window).weights, before);
+    click(&mut window, "Draw again");
+    assert_eq!(session(&window).laboratory.inputs.seed, 1);
+    click(&mut window, "T → ∞");
+    assert!(outcome(&window).weights.iter().all(|w| !w.is_finite() || (*w - 1.0 / 99.0).abs() < 1e-6));
+}
+
+#[test]
+fn a_and_b_are_compared() {
+    let mut window = open(Room::Laboratory);
+    click(&mut window, "Pin as A");
+    click(&mut window, "T → 0");
+    click(&mut window, "B − A");
+    let shown = outcome(&window);
+    assert_eq!(shown.request.shown, Shown::Difference);
+    assert!(shown.numbers.iter().any(|x| *x > 0.1) && shown.numbers.iter().any(|x| *x < -0.01));
+    assert!(shown.picture.palette().is_diverging());
+    assert!(shows(&window, "Heatmap of B − A"));
+    click(&mut window, "A: pinned");
+    assert_eq!(*outcome(&window).numbers, **outcome(&window).pinned.as_ref().unwrap());
+    click(&mut window, "Scores");
+    assert!(shows(&window, "Heatmap of Scores"));
+    click(&mut window, "B: weights");
+    click(&mut window, "Forget A");
+    assert!(!shows(&window, "B − A"));
+    press(&mut window, Command::Undo);
+    assert!(session(&window).laboratory.pinned.is_some());
+}
+
+#[test]
+fn cells_are_painted_hidden_and_shown_again() {
+    let mut window = open(Room::Laboratory);
+    click(&mut window, "Causal");
+    click(&mut window, "Paint cells");
+    let middle = window.get_by_label("Heatmap of Weights").rect().center();
+    let hidden = |window: &Window| outcome(window).weights.iter().filter(|w| !w.is_finite()).count();
+    let stroke = |window: &mut Window| {
+        window.hover_at(middle);
+        window.drag_at(middle);
+        window.run_steps(2);
+        window.drop_at(middle);
+        settle(window);
+    };
+    stroke(&mut window);
+    assert_eq!(hidden(&window), 16, "a brush of 4 × 4");
+    click(&mut window, "show again");
+    stroke(&mut window);
+    assert_eq!(hidden(&window), 0);
+    click(&mut window, "Clear paint");
+    assert!(session(&window).laboratory.inputs.painted.is_empty());
+}
+
+#[test]
+fn the_look_changes_the_colours_and_no_numbers() {
+    let mut window = open(Room::Laboratory);
+    let numbers = Arc::clone(&outcome(&window).numbers);
+    let before = outcome(&window).picture.palette();
+    choose(&mut window, Command::Map(Map::Viridis));
+    press(&mut window, Command::Logarithmic);
+    let after = outcome(&window).picture.palette();
+    assert_ne!(before, after);
+    assert_eq!(session(&window).look, Look { map: Map::Viridis, logarithmic: true });
+    assert!(Arc::ptr_eq(&numbers, &outcome(&window).numbers), "nothing is computed anew");
+}
+
+/// Whoever cannot see the window knows each thing in it by its name.
+#[test]
+fn no_control_is_without_a_name() {
+    for room in Room::ALL {
+        let mut window = open(room);
+        if room == Room::Laboratory {
+            for option in ["Window", "Padding", "ALiBi", "Soft cap", "Paint cells", "Pin as A"] {
+                click(&mut window, option);
+            }
+        }
+        let roles = [
+            Role::Button,
+            Role::CheckBox,
+            Role::Slider,
+            Role::SpinButton,
+            Role::TextInput,
+            Role::ComboBox,
+            Role::Image,
+            Role::RadioButton,
+            Role::Link,
+            Role::ProgressIndicator,
+        ];
+        let mut controls = 0;
+        for role in roles {
+            for node in window.query_all_by_role(role) {
+                let data = node.accesskit_node();
+                let name = data.label().filter(|name| !name.trim().is_empty());
+                assert!(name.is_some(), "{}: {role:?} {:?}", room.name(), node.rect());
+                controls += 1;
+            }
+        }
+        assert!(controls >= 6, "{}: {controls}", room.name());
+    }
+}
+
+#[test]
+fn every_room_fits_its_window() {
+    for room in Room::ALL {
+        for size in [[900.0, 600.0], [1280.0, 800.0], [640.0, 480.0]] {
+            let mut window = open_with(Session { room, ..Session::default() }, size);
+            settle(&mut window);
+            for role in [Role::Button, Role::CheckBox, Role::Slider, Role::SpinButton, Role::Image] {
+                for node in window.query_all_by_role(role) {
+                    let rect = node.rect();
+                    assert!(
+                        rect.left() >= 0.0 && rect.right() <= size[0] + 0.5,
+                        "{} at {size:?}: {:?} {rect}",
+                        room.name(),
+                        node.accesskit_node().label()
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn keys_that_belong_to_text_stay_with_it() {
+    let mut window = open(Room::Walkthrough);
+    click(&mut window, "Causal mask");
+    press(&mut window, Command::SaveSession);
+    window.get_by_label("Path of the file").focus();
+    window.run_steps(2);
+    window.key_press_modifiers(Modifiers::COMMAND, Key::Z);
+    window.run_steps(3);
+    assert!(session(&window).walkthrough.settings.causal, "undo is the field's");
+}
