@@ -61,11 +61,6 @@ impl Origin {
         Self(Arc::new(how))
     }
 
-    /// Given as it is.
-    pub fn given() -> Self {
-        Self::new(|_, _, value| How::Told(format!("given: {}", number(value.into()))))
-    }
-
     /// An expression for each cell.
     pub fn computed(expr: impl Fn(usize, usize) -> Expr + Send + Sync + 'static) -> Self {
         Self::new(move |i, j, _| How::Computed(expr(i, j)))

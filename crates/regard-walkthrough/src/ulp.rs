@@ -13,7 +13,8 @@ const FLOOR: f64 = 1.0 / 1024.0;
 /// A number near 0 that is left when large terms cancel keeps the rounding of those terms, however good the arithmetic: in
 /// units of its own last place, that would read as millions. So r counts as at least `floor`, which for a cell of a step is
 /// 2⁻¹⁰ of the largest number of its row: rows are computed apart from each other, and what is a thousand times smaller than its
-/// neighbours is less than what three decimals show.
+/// neighbours is less than what three decimals show. A loss of up to three digits is told as it is: a sum that cancelled to a
+/// thousandth of its row can be a thousand units off.
 ///
 /// ```
 /// use regard_walkthrough::ulps;
