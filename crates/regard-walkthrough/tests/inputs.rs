@@ -254,4 +254,27 @@ proptest! {
         let read = serde_json::from_str::<Inputs>(&serde_json::to_string(&inputs).unwrap()).unwrap();
         prop_assert_eq!(read, inputs);
     }
+
+    /// The checks hold for what a learner types, and not for the examples alone.
+    #[test]
+    fn checks_hold_for_what_is_typed(
+        which in 0..Example::ALL.len(),
+        cells in proptest::collection::vec((0_usize..9, 0_usize..64, -10.0_f64..10.0), 1..12),
+        causal: bool,
+        cut in 0_usize..5,
+    ) {
+        let mut inputs = Inputs::new(Example::ALL[which]);
+        let keys: Vec<String> = inputs.keys().map(str::to_owned).collect();
+        for (key, cell, value) in cells {
+            let Some(key) = keys.get(key % keys.len().max(1)) else { continue };
+            let (rows, cols) = inputs.matrix(key).unwrap().shape();
+            let cell = cell % (rows * cols);
+            inputs.set(key, cell / cols, cell % cols, value).unwrap();
+        }
+        let settings = Settings { causal, without: Without::ALL.get(cut).copied(), ..Settings::default() };
+        let walk = Walkthrough::compute(&inputs, &settings).unwrap();
+        for check in walk.checks.iter().filter(|c| c.name != "rows sum to 1") {
+            prop_assert!(check.holds(), "{}: {:?}", Example::ALL[which].name(), check);
+        }
+    }
 }
