@@ -199,12 +199,9 @@ impl Head<'_> {
                       advertises; n tokens make n² of them.",
             code: "matmul_transposed(q, k, scores)",
         };
-        let mut scores = trace.push(&text, raw, Kind::Signed, self.pairs(), Origin::product_transposed(q, k));
-        let mut argument = symbol;
-        if scaled {
-            scores = self.push_scaled(trace, &scores, q, k)?;
-            argument = format!("S{s} / √d_k");
-        }
+        let raw = trace.push(&text, raw, Kind::Signed, self.pairs(), Origin::product_transposed(q, k));
+        let (mut scores, mut argument) =
+            if scaled { (self.push_scaled(trace, &raw, q, k)?, format!("S{s} / √d_k")) } else { (raw, symbol) };
         if settings.hides() && self.maskable {
             let before = scores;
             let text = Text {
@@ -296,8 +293,9 @@ impl Head<'_> {
     ) -> Result<Pair, Error> {
         let settings = trace.settings;
         let mut output = weights.times(v)?;
-        let mut code = "matmul(weights, v, output)";
-        if settings.without != Some(Without::Softmax) {
+        let code = if settings.without == Some(Without::Softmax) {
+            "matmul(weights, v, output)"
+        } else {
             let mask = causal.map_or(Mask::NONE, |p| Mask::NONE.causal(p));
             let attention = attention(settings.without != Some(Without::Scaling), mask);
             let one_call = fused(&attention.temperature(settings.temperature), &q.ours, &k.ours, &v.ours)?;
@@ -305,8 +303,8 @@ impl Head<'_> {
             Measured::note(&mut trace.measured.fused, deviation);
             // What is shown is what a user of the kernels gets: it is rounded less often.
             output.ours = one_call;
-            code = "attention.forward(q, k, v, output, scratch)";
-        }
+            "attention.forward(q, k, v, output, scratch)"
+        };
         let name = if key == "causal_output" { "Causal output" } else { "Output" };
         let text = Text {
             key: &self.key(key),

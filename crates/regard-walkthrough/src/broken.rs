@@ -29,10 +29,9 @@ fn projections(full: &Walkthrough, cut: &Walkthrough) -> String {
         let scores = |walk| number(steps(walk, "raw_scores").map(|s| largest(&s.matrix)).fold(0.0, f64::max));
         return format!(
             "Every token is compared with the other text's tokens as they are: a fixed lookup of what is similar, which finds \
-             nothing unless both texts use the same numbers for the same things. The largest score is {} instead of {} in \
-             size. And there is nothing left to learn.",
-            scores(cut),
-            scores(full),
+             nothing unless both texts use the same numbers for the same things. The largest score is {} in size. And there is \
+             nothing left to learn.",
+            instead(&scores(cut), &scores(full)),
         );
     }
     let own = |walk| number(mean(walk, |row, i| row.get(i).copied().unwrap_or_default()));
@@ -43,11 +42,10 @@ fn projections(full: &Walkthrough, cut: &Walkthrough) -> String {
         number(differences.fold(0.0_f32, |m, d| m.max(d.abs())).into())
     };
     format!(
-        "Every token is compared with every token as it is. On average a token gives itself {} of its attention instead of {}. \
-         The scores are symmetric: score(i, j) and score(j, i) differ by {} at most, instead of {}, so no token can look for \
-         what it is not. And there is nothing left to learn.",
-        own(cut),
-        own(full),
+        "Every token is compared with every token as it is. On average, the share of its attention that a token gives itself is \
+         {}. The scores are symmetric: score(i, j) and score(j, i) differ by {} at most, where they differed by {}, so no token \
+         can look for what it is not. And there is nothing left to learn.",
+        instead(&own(cut), &own(full)),
         skew(cut),
         skew(full),
     )
@@ -65,18 +63,25 @@ fn scaling(full: &Walkthrough, cut: &Walkthrough) -> String {
         0.0 | f64::INFINITY => 0.0,
         t => 1.0 / t,
     };
-    let change = |f: &dyn Fn(&[f64]) -> f64| [full, cut].map(|walk| number(mean(walk, |row, _| f(row))));
+    let change = |f: &dyn Fn(&[f64]) -> f64| {
+        let [now, before] = [cut, full].map(|walk| number(mean(walk, |row, _| f(row))));
+        instead(&now, &before)
+    };
     let spread = |walk, key| number(steps(walk, key).map(|s| largest(&s.matrix)).fold(0.0, f64::max));
-    let [peak, peak_now] = change(&|row| row.iter().copied().fold(0.0, f64::max));
-    let [bits, bits_now] = change(&entropy);
-    let [gradient, gradient_now] = change(&|row| slope * jacobian_norm(row));
     format!(
-        "The largest score is {} instead of {} in size. Of each row's attention the largest share is now {peak_now} on average, \
-         instead of {peak}; the entropy of a row is {bits_now} nats instead of {bits}, and the gradient that comes through \
-         softmax has a norm of {gradient_now} instead of {gradient}. The longer the vectors, the more of this: see why-scale.",
-        spread(cut, "raw_scores"),
-        spread(full, "scaled_scores"),
+        "The largest score is {} in size. Of each row's attention, the largest share is {} on average; the entropy of a row is, \
+         in nats, {}, and the norm of the gradient that comes through softmax {}. The longer the vectors, the more of this: see \
+         why-scale.",
+        instead(&spread(cut, "raw_scores"), &spread(full, "scaled_scores")),
+        change(&|row| row.iter().copied().fold(0.0, f64::max)),
+        change(&entropy),
+        change(&|row| slope * jacobian_norm(row)),
     )
+}
+
+/// "2 instead of 1", if there is a difference to be read.
+fn instead(now: &str, before: &str) -> String {
+    if now == before { format!("still {now}") } else { format!("{now} instead of {before}") }
 }
 
 fn softmax(full: &Walkthrough, cut: &Walkthrough) -> String {
@@ -95,9 +100,8 @@ fn softmax(full: &Walkthrough, cut: &Walkthrough) -> String {
     };
     let output = match (full.step("output"), cut.step("output")) {
         (Some(before), Some(now)) => format!(
-            " The output is no longer a blend of the values: its largest number is {} in size instead of {}.",
-            number(largest(&now.matrix)),
-            number(largest(&before.matrix))
+            " The output is no longer a blend of the values: its largest number is {} in size.",
+            instead(&number(largest(&now.matrix)), &number(largest(&before.matrix))),
         ),
         _ => String::new(),
     };

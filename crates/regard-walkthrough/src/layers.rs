@@ -158,7 +158,7 @@ fn push_layer(
         meaning: "Learned: what is added to each feature, whatever the token.",
         ..Text::default()
     };
-    let b = trace.give(&text, Axes::new(Rows::Other, &[symbol.clone()], cols))?;
+    let b = trace.give(&text, Axes::new(Rows::Other, core::slice::from_ref(&symbol), cols))?;
     Ok([w, b])
 }
 

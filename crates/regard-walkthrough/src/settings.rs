@@ -70,7 +70,7 @@ pub enum Without {
 
 impl Without {
     /// All of them, in the order of computation.
-    pub const ALL: [Self; 4] = [Self::Projections, Self::Scaling, Self::Softmax, Self::Mask];
+    pub const ALL: [Self; 4] = [Self::Projections, Self::Scaling, Self::Mask, Self::Softmax];
 
     /// The name to type.
     pub fn name(self) -> &'static str {
