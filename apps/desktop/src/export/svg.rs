@@ -47,7 +47,7 @@ pub(super) fn svg(table: &Table<'_>, colors: Colors) -> Result<String, Error> {
     let mut out = String::new();
     let _ = writeln!(
         out,
-        r#"<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0}" height="{height:.0}" viewBox="0 0 {width:.0} {height:.0}" font-family="'Noto Sans', 'DejaVu Sans', Arial, sans-serif" fill="#222">"#
+        r##"<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0}" height="{height:.0}" viewBox="0 0 {width:.0} {height:.0}" font-family="'Noto Sans', 'DejaVu Sans', Arial, sans-serif" fill="#222">"##
     );
     let _ = writeln!(out, "<title>{}</title>", escaped(table.title));
     let _ = writeln!(out, r##"<rect width="100%" height="100%" fill="#fff"/>"##);

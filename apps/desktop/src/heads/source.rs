@@ -112,7 +112,8 @@ impl Source {
         let mut entries = Vec::new();
         for index in 0..archive.len() {
             let mut file = archive.by_index(index).map_err(|e| format(&e))?;
-            let Some(name) = file.name().strip_suffix(".npy").map(str::to_owned) else { continue };
+            let name = file.name().map_err(|e| format(&e))?;
+            let Some(name) = name.strip_suffix(".npy").map(str::to_owned) else { continue };
             // What the archive says of sizes may be wrong; the file's own size is not.
             let stored = file.compressed_size().min(file_len);
             let expansion = if file.compression() == CompressionMethod::Stored { 1 } else { MOST_EXPANSION };

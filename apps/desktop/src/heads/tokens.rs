@@ -1,4 +1,4 @@
-use std::io::{ErrorKind, Read as _};
+use std::io::ErrorKind;
 use std::path::Path;
 
 use serde_json::Value;
