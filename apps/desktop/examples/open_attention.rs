@@ -16,8 +16,9 @@ fn main() -> Result<()> {
     let start = Instant::now();
     let maps = AttentionMaps::open(&path, None, &unattended)?;
     let opened = start.elapsed();
+    let start = Instant::now();
     let survey = Survey::new(&maps, &unattended)?;
-    let all = start.elapsed();
+    let surveyed = start.elapsed();
     let shape = maps.shape();
     anstream::println!(
         "{} layers of {} heads, {} × {}, {:.1} MB",
@@ -27,7 +28,7 @@ fn main() -> Result<()> {
         shape.keys,
         size / 1e6
     );
-    anstream::println!("read in {opened:.3?}, measured and drawn in {:.3?}: {all:.3?}", all - opened);
+    anstream::println!("read in {opened:.3?}, measured and drawn in {surveyed:.3?}: {:.3?}", opened + surveyed);
     if let (Some(before), Some(after)) = (before, peak_memory()) {
         let grown = after - before;
         anstream::println!("memory: {:.1} MB at most, {:.3} × the file's size", grown / 1e6, grown / size);

@@ -1,5 +1,7 @@
 //! Tokens as a tokenizer wrote them, and as a person reads them.
 
+use core::fmt::Write as _;
+
 /// A token: its text in the file, and the text to show.
 ///
 /// What is shown differs from the raw text where the tokenizer writes spaces and bytes in a code of its own:
@@ -69,7 +71,10 @@ fn from_byte_level(token: &str) -> Option<String> {
     let mut text = String::new();
     for chunk in bytes.utf8_chunks() {
         text.push_str(chunk.valid());
-        chunk.invalid().iter().for_each(|b| text.push_str(&format!("\\x{b:02X}")));
+        for byte in chunk.invalid() {
+            // Writing to a string cannot fail.
+            let _ = write!(text, "\\x{byte:02X}");
+        }
     }
     Some(visible(&text))
 }
@@ -116,7 +121,11 @@ mod tests {
         let raw = ["The", "ĠcafÃ©", "Ġcost", "Ġ5", "âĤ", "¬", "Ċ", "ĉ", "<|endoftext|>"];
         let text = ["The", "␣café", "␣cost", "␣5", "\\xE2\\x82", "\\xAC", "⏎", "⇥", "<|endoftext|>"];
         assert_eq!(shown(&raw), text);
-        assert_eq!(shown(&["Ġ", "Ġç", "｜"]), ["␣", "␣\\xE7", "｜"], "a letter that is no byte leaves a token as it is");
+        assert_eq!(
+            shown(&["Ġ", "Ġç", "｜"]),
+            ["␣", "␣\\xE7", "｜"],
+            "a letter that is no byte leaves a token as it is"
+        );
     }
 
     #[test]
@@ -125,12 +134,10 @@ mod tests {
         let mut bytes: Vec<u8> = letters.iter().filter_map(|c| byte_of(*c)).collect();
         bytes.sort_unstable();
         assert_eq!(bytes, (0..=255).collect::<Vec<u8>>());
-        assert_eq!(["Ġ", "Ċ", "ĉ", "Ń"].map(|s| s.chars().next().and_then(byte_of)), [
-            Some(0x20),
-            Some(0x0A),
-            Some(0x09),
-            Some(0xAD)
-        ]);
+        assert_eq!(
+            ["Ġ", "Ċ", "ĉ", "Ń"].map(|s| s.chars().next().and_then(byte_of)),
+            [Some(0x20), Some(0x0A), Some(0x09), Some(0xAD)]
+        );
     }
 
     #[test]

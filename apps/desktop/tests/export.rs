@@ -115,7 +115,11 @@ mod formats {
         let count = |part: &str| svg.matches(part).count();
         assert_eq!(count("<title>A &lt; B</title>"), 1);
         assert_eq!([count(">&lt;s&gt;</text>"), count(">␣cat</text>"), count(">猫</text>")], [2; 3], "on both axes");
-        assert_eq!([count(">query</text>"), count(">key</text>"), count(">0.75</text>")], [1, 1, 2], "a cell and the bar");
+        assert_eq!(
+            [count(">query</text>"), count(">key</text>"), count(">0.75</text>")],
+            [1, 1, 2],
+            "a cell and the bar"
+        );
         assert_eq!([count("masked (−∞)"), count(">NaN</text>")], [1, 2], "a cell, and what its colour means");
         assert_eq!(count("<image"), 0);
         for x in values {
@@ -150,7 +154,10 @@ mod formats {
                 None if tag.ends_with('/') => {}
                 None => open.push(tag.split(' ').next().unwrap()),
             }
-            assert!(text.split('&').skip(1).all(|t| t.split_once(';').is_some_and(|(name, _)| name.len() < 5)), "{text}");
+            assert!(
+                text.split('&').skip(1).all(|t| t.split_once(';').is_some_and(|(name, _)| name.len() < 5)),
+                "{text}"
+            );
         }
         assert!(open.is_empty(), "{open:?}");
     }
@@ -160,7 +167,10 @@ mod formats {
         let table = |values, rows, cols| Table { title: "", name: "a", values, rows, cols, axes: ["", ""] };
         let one = tokens(&["a"]);
         for format in Format::ALL {
-            assert!(matches!(table(&[1.0, 2.0], &one, &one).encode(format, COLORS), Err(Error::Shape { values: 2, .. })));
+            assert!(matches!(
+                table(&[1.0, 2.0], &one, &one).encode(format, COLORS),
+                Err(Error::Shape { values: 2, .. })
+            ));
             assert!(matches!(table(&[], &one, &[]).encode(format, COLORS), Err(Error::Empty)));
         }
         let error = table(&[1.0], &one, &one).write("a.bmp".as_ref(), COLORS).unwrap_err();

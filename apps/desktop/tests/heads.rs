@@ -119,9 +119,7 @@ mod opens {
 
     #[test]
     fn tokens_from_every_place() {
-        let file = |metadata: &[(&str, &str)]| {
-            safetensors(&[("a", Dtype::F32, &[2, 2], bytes(&[0.5; 4]))], metadata)
-        };
+        let file = |metadata: &[(&str, &str)]| safetensors(&[("a", Dtype::F32, &[2, 2], bytes(&[0.5; 4]))], metadata);
         let in_metadata = opened(&file(&[("tokens", r#"["Ġa", "猫"]"#)])).unwrap();
         assert_eq!(texts(in_metadata.key_tokens()), ["␣a", "猫"]);
         assert!(in_metadata.is_self_attention());
@@ -139,11 +137,10 @@ mod opens {
         folder.file("b.tokens.json", r#"{"query_tokens": ["x", "y"], "key_tokens": ["x", "z"]}"#);
         assert_eq!(texts(open(&path).unwrap().key_tokens()), ["x", "z"]);
 
-        let strings: Vec<u8> = ["a\0", "猫b"].iter().flat_map(|t| t.chars()).flat_map(|c| u32::from(c).to_le_bytes()).collect();
-        let with_tokens = [
-            ("attention.npy", npy("<f4", "(2, 2)", &bytes(&[0.5; 4]))),
-            ("tokens.npy", npy("<U2", "(2,)", &strings)),
-        ];
+        let strings: Vec<u8> =
+            ["a\0", "猫b"].iter().flat_map(|t| t.chars()).flat_map(|c| u32::from(c).to_le_bytes()).collect();
+        let with_tokens =
+            [("attention.npy", npy("<f4", "(2, 2)", &bytes(&[0.5; 4]))), ("tokens.npy", npy("<U2", "(2,)", &strings))];
         let maps = opened(&npz(&with_tokens, CompressionMethod::Deflated)).unwrap();
         assert_eq!(texts(maps.key_tokens()), ["a", "猫b"]);
     }
@@ -251,7 +248,10 @@ mod refuses {
         assert!(matches!(named(&[0, 2, 2]), Error::Empty { .. }), "0 heads");
         let empty = refused(&safetensors(&[], &[("title", "nothing")]));
         assert!(matches!(empty, Error::NoAttention { .. }), "{empty}");
-        assert!(matches!(refused(&npz(&[("readme.txt", vec![1])], CompressionMethod::Stored)), Error::NoAttention { .. }));
+        assert!(matches!(
+            refused(&npz(&[("readme.txt", vec![1])], CompressionMethod::Stored)),
+            Error::NoAttention { .. }
+        ));
     }
 
     #[test]
@@ -367,7 +367,9 @@ mod measures {
 
     /// All measures of a head by plain loops in f64, as their descriptions say.
     fn reference(weights: &[f32], n: usize, tokens: &[&str], causal: bool) -> Vec<Option<f64>> {
-        let w = |i: usize, j: usize| f64::from(weights[i * n + j]) / (0..n).map(|j| f64::from(weights[i * n + j])).sum::<f64>();
+        let w = |i: usize, j: usize| {
+            f64::from(weights[i * n + j]) / (0..n).map(|j| f64::from(weights[i * n + j])).sum::<f64>()
+        };
         let mean = |values: Vec<f64>| (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
         let over = |f: &dyn Fn(usize) -> Option<f64>| mean((0..n).filter_map(f).collect());
         let entropy = |i: usize| (0..n).map(|j| w(i, j)).filter(|w| *w > 0.0).map(|w| -w * w.log2()).sum::<f64>();
@@ -375,7 +377,8 @@ mod measures {
         let mean_entropy = over(&|i| Some(entropy(i)));
         let mean_most = over(&|i| Some(most(i).log2())).unwrap();
         let places = |i: usize, after: usize| {
-            let places = (0..i).filter(move |j| tokens[*j] == tokens[i]).map(move |j| j + after).filter(move |j| *j < i);
+            let places =
+                (0..i).filter(move |j| tokens[*j] == tokens[i]).map(move |j| j + after).filter(move |j| *j < i);
             let places: Vec<usize> = places.collect();
             (!places.is_empty()).then(|| places.iter().map(|j| w(i, *j)).sum())
         };
@@ -395,7 +398,9 @@ mod measures {
         for (i, row) in weights.chunks_mut(n).enumerate() {
             row[i % n + 1..].fill(0.0);
             let sum: f32 = row.iter().sum();
-            row.iter_mut().for_each(|w| *w /= sum);
+            for w in row {
+                *w /= sum;
+            }
         }
         weights
     }
@@ -474,7 +479,8 @@ mod measures {
     #[test]
     fn equal_weight_on_all_that_a_causal_mask_shows_is_the_largest_entropy() {
         let n = 20;
-        let uniform: Vec<f32> = (0..n * n).map(|k| if k % n <= k / n { 1.0 / (k / n + 1) as f32 } else { 0.0 }).collect();
+        let uniform: Vec<f32> =
+            (0..n * n).map(|k| if k % n <= k / n { 1.0 / (k / n + 1) as f32 } else { 0.0 }).collect();
         let maps = opened(&attention(&[n, n], &uniform)).unwrap();
         let relative = survey(&maps).measures(FIRST).get(Measure::RelativeEntropy).unwrap();
         assert!((relative - 1.0).abs() < 1e-6, "{relative}");
@@ -566,7 +572,9 @@ mod combines {
             for (i, row) in a.chunks_mut(n).enumerate() {
                 row[i] += 1.0;
                 let sum: f64 = row.iter().sum();
-                row.iter_mut().for_each(|x| *x /= sum);
+                for x in row {
+                    *x /= sum;
+                }
             }
             expected = if layer == 0 {
                 a

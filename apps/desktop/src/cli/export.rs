@@ -137,9 +137,7 @@ fn of_file(args: &Args) -> Result<Matrix> {
         (None, Some(head)) => {
             (format!("Head {head}, mean of {} layers", shape.layers), maps.mean(Over::LayersOf(head))?)
         }
-        (None, None) => {
-            (format!("Mean of {} layers of {} heads", shape.layers, shape.heads), maps.mean(Over::All)?)
-        }
+        (None, None) => (format!("Mean of {} layers of {} heads", shape.layers, shape.heads), maps.mean(Over::All)?),
     };
     bar.finish_and_clear();
     let tokens = |tokens: Option<&[Token]>, n| tokens.map_or_else(|| Token::numbers(n), <[Token]>::to_vec);

@@ -46,7 +46,9 @@ impl AttentionMaps {
                 let row = self.row(*id, query);
                 sums.iter_mut().zip(&*row).for_each(|(sum, w)| *sum += w);
             }
-            sums.iter_mut().for_each(|sum| *sum *= part);
+            for sum in sums {
+                *sum *= part;
+            }
         });
         Ok(mean)
     }
@@ -88,7 +90,9 @@ impl AttentionMaps {
         for (i, row) in a.chunks_exact_mut(n).enumerate() {
             row[i] += 1.0;
             let sum: f64 = row.iter().copied().map(f64::from).sum();
-            row.iter_mut().for_each(|w| *w = (f64::from(*w) / sum) as f32);
+            for w in row {
+                *w = (f64::from(*w) / sum) as f32;
+            }
         }
         Ok(a)
     }

@@ -62,20 +62,16 @@ pub enum Error {
     },
 
     /// Layers that do not fit together.
-    #[error("tensor `{tensor}` is {found} with the shape {shape:?}, but `{first}` is {first_type} with the shape {first_shape:?}: all layers must be alike")]
+    #[error("tensor `{tensor}` is {found}, but `{first}` is {expected}: all layers must be alike")]
     Ragged {
-        /// The tensor of the first layer.
-        first: String,
-        /// Its type.
-        first_type: String,
-        /// Its shape.
-        first_shape: Vec<usize>,
         /// A tensor that differs.
         tensor: String,
-        /// Its type.
+        /// Its type and shape.
         found: String,
-        /// Its shape.
-        shape: Vec<usize>,
+        /// The tensor of the first layer.
+        first: String,
+        /// Its type and shape.
+        expected: String,
     },
 
     /// More numbers than there is memory for, or than can be counted.
@@ -146,7 +142,9 @@ pub enum Error {
     },
 
     /// Rollout multiplies the attention of layers, which needs tokens that attend to each other.
-    #[error("rollout needs self-attention: as many queries as keys, of the same tokens, and here are {queries} queries and {keys} keys")]
+    #[error(
+        "rollout needs self-attention: as many queries as keys, of the same tokens, and here are {queries} queries and {keys} keys"
+    )]
     NotSelfAttention {
         /// The number of queries.
         queries: usize,
@@ -179,7 +177,9 @@ pub enum Warning {
     },
 
     /// Some numbers are no weights: scores, for instance.
-    #[error("{rows} rows in {heads} heads hold negative or infinite numbers (the first in {first}): these are no attention weights, and the measures leave these rows out")]
+    #[error(
+        "{rows} rows in {heads} heads hold negative or infinite numbers (the first in {first}): these are no attention weights, and the measures leave these rows out"
+    )]
     NotWeights {
         /// How many rows.
         rows: usize,
@@ -206,11 +206,11 @@ pub enum Warning {
 }
 
 impl Error {
-    pub(super) fn format(format: &'static str, reason: impl ToString) -> Self {
+    pub(super) fn format(format: &'static str, reason: &dyn ToString) -> Self {
         Self::Format { format, reason: reason.to_string() }
     }
 
-    pub(super) fn tokens(place: &str, reason: impl ToString) -> Self {
+    pub(super) fn tokens(place: &str, reason: &dyn ToString) -> Self {
         Self::Tokens { place: place.to_owned(), reason: reason.to_string() }
     }
 }

@@ -144,7 +144,9 @@ impl AttentionMaps {
 
     /// The weights of a head, row by row; empty if there is no such head. Half precision is widened.
     pub fn head(&self, id: HeadId) -> Cow<'_, [f32]> {
-        self.shape.index(id).map_or_else(Cow::default, |i| self.values.get(i * self.shape.size()..(i + 1) * self.shape.size()))
+        self.shape
+            .index(id)
+            .map_or_else(Cow::default, |i| self.values.get(i * self.shape.size()..(i + 1) * self.shape.size()))
     }
 
     /// A row of a head: what this query sees.
@@ -213,12 +215,10 @@ fn shape_of_equals(layers: &[(&Entry, Shape)]) -> Result<Shape, Error> {
     };
     match others.iter().find(|(entry, other)| *other != shape || entry.dtype != first.dtype) {
         Some((other, _)) => Err(Error::Ragged {
-            first: first.name.clone(),
-            first_type: first.type_name.clone(),
-            first_shape: first.shape.clone(),
             tensor: other.name.clone(),
-            found: other.type_name.clone(),
-            shape: other.shape.clone(),
+            found: other.description(),
+            first: first.name.clone(),
+            expected: first.description(),
         }),
         None if others.is_empty() => Ok(shape),
         None => Ok(Shape { layers: layers.len(), ..shape }),
@@ -246,7 +246,7 @@ fn read(source: &mut Source, layers: &[(&Entry, Shape)], progress: &Progress<'_>
                 return Err(Error::Truncated { tensor: entry.name.clone(), shape: entry.shape.clone(), needed, found });
             }
             Err(Error::Io(e)) if e.kind() == std::io::ErrorKind::InvalidData => {
-                return Err(Error::format("npz", format!("`{}`: {e}", entry.name)));
+                return Err(Error::format("npz", &format!("`{}`: {e}", entry.name)));
             }
             outcome => outcome?,
         }

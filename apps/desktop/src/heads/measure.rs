@@ -251,7 +251,9 @@ impl Part {
             distances += f32x8::splat(8.0 * step);
         };
         let (blocks, rest) = weights.as_chunks::<8>();
-        blocks.iter().for_each(|block| add(f32x8::from(*block)));
+        for block in blocks {
+            add(f32x8::from(*block));
+        }
         let mut last = [0.0; 8];
         last[..rest.len()].copy_from_slice(rest);
         add(f32x8::from(last));

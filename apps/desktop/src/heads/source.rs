@@ -64,7 +64,7 @@ impl Source {
     }
 
     fn safetensors(mut file: File) -> Result<Self, Error> {
-        let format = |reason: &dyn ToString| Error::format("safetensors", reason.to_string());
+        let format = |reason: &dyn ToString| Error::format("safetensors", reason);
         let file_len = file.metadata()?.len();
         let mut header_len = [0; 8];
         file.read_exact(&mut header_len).map_err(|_e| format(&"it has fewer than 8 bytes"))?;
@@ -94,7 +94,7 @@ impl Source {
     }
 
     fn npy(mut file: File, path: &Path) -> Result<Self, Error> {
-        let header = npy::read_header(&mut file).map_err(|e| Error::format("npy", e))?;
+        let header = npy::read_header(&mut file).map_err(|e| Error::format("npy", &e))?;
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let found = file.metadata()?.len().saturating_sub(header.len as u64);
         let place = Place::At(header.len as u64);
@@ -106,7 +106,7 @@ impl Source {
     }
 
     fn npz(file: File) -> Result<Self, Error> {
-        let format = |reason: &dyn ToString| Error::format("npz", reason.to_string());
+        let format = |reason: &dyn ToString| Error::format("npz", reason);
         let file_len = file.metadata()?.len();
         let mut archive = ZipArchive::new(BufReader::new(file)).map_err(|e| format(&e))?;
         let mut entries = Vec::new();
@@ -118,7 +118,7 @@ impl Source {
             let stored = file.compressed_size().min(file_len);
             let expansion = if file.compression() == CompressionMethod::Stored { 1 } else { MOST_EXPANSION };
             let most = file.size().min(stored.saturating_mul(expansion));
-            let header = npy::read_header(&mut file).map_err(|e| format(&format_args!("`{name}`: {e}").to_string()))?;
+            let header = npy::read_header(&mut file).map_err(|e| format(&format!("`{name}`: {e}")))?;
             let place = Place::In(index, header.len);
             let found = most.saturating_sub(header.len as u64);
             entries.push(Entry::of_npy(name, header, place, found)?);
@@ -138,11 +138,11 @@ impl Source {
                 read(file)
             }
             (Container::Zip(archive), Place::In(index, header_len)) => {
-                let mut file = archive.by_index(index).map_err(|e| Error::format("npz", e))?;
+                let mut file = archive.by_index(index).map_err(|e| Error::format("npz", &e))?;
                 std::io::copy(&mut (&mut file).take(header_len as u64), &mut std::io::sink())?;
                 read(&mut file)
             }
-            _ => Err(Error::format("npz", format!("`{}` is not in it", entry.name))),
+            _ => Err(Error::format("npz", &format!("`{}` is not in it", entry.name))),
         }
     }
 
@@ -152,6 +152,11 @@ impl Source {
 }
 
 impl Entry {
+    /// Its type and shape.
+    pub(super) fn description(&self) -> String {
+        format!("{} with the shape {:?}", self.type_name, self.shape)
+    }
+
     /// The tensor of an npy file with `found` bytes behind its header.
     fn of_npy(name: String, header: npy::Header, place: Place, found: u64) -> Result<Self, Error> {
         let npy::Header { descr, fortran_order, shape, .. } = header;

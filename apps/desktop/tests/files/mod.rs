@@ -34,9 +34,9 @@ pub fn bytes(numbers: &[f32]) -> Vec<u8> {
 
 /// Tensors of any type.
 pub fn safetensors(tensors: &[(&str, Dtype, &[usize], Vec<u8>)], metadata: &[(&str, &str)]) -> Vec<u8> {
-    let views = tensors.iter().map(|(name, dtype, shape, bytes)| {
-        (*name, TensorView::new(*dtype, shape.to_vec(), bytes).unwrap())
-    });
+    let views = tensors
+        .iter()
+        .map(|(name, dtype, shape, bytes)| (*name, TensorView::new(*dtype, shape.to_vec(), bytes).unwrap()));
     let metadata = metadata.iter().map(|(key, text)| ((*key).to_owned(), (*text).to_owned())).collect();
     serialize(views, Some(metadata)).unwrap()
 }
