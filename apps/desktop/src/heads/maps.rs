@@ -26,6 +26,8 @@ pub struct AttentionMaps {
     values: Values,
     queries: Option<Vec<Token>>,
     keys: Option<Vec<Token>>,
+    /// Compared once: it is asked for often.
+    is_self_attention: bool,
 }
 
 /// How many of each there are: none is 0.
@@ -94,7 +96,8 @@ impl AttentionMaps {
         let found = tokens::find(path, &mut source)?;
         let (queries, keys) = tokens_for(&selection.name, shape, found)?;
         let values = read(&mut source, &layers, progress)?;
-        Ok(Self { name: selection.name, shape, layer_numbers, values, queries, keys })
+        let is_self_attention = shape.queries == shape.keys && queries == keys;
+        Ok(Self { name: selection.name, shape, layer_numbers, values, queries, keys, is_self_attention })
     }
 
     /// The tensor's name, or the names' with `*` for the number of a layer.
@@ -169,7 +172,7 @@ impl AttentionMaps {
     /// Whether queries and keys are the same tokens: as many, and with the same texts where these are known. Only then can
     /// places be compared.
     pub fn is_self_attention(&self) -> bool {
-        self.shape.queries == self.shape.keys && self.queries == self.keys
+        self.is_self_attention
     }
 }
 
