@@ -200,8 +200,8 @@ fn push_d_scores(trace: &mut Trace<'_>, weights: &Pair, d_weights: &Pair) -> Res
                 d_scores.ours.row_mut(i)[j] = d_weights.ours.get(i, j);
                 d_scores.exact.row_mut(i)[j] = d_weights.exact.get(i, j);
             }
-        } else if t > 0.0 {
-            let row = softmax_backward(weights.ours.row(i), d_weights.ours.row(i), t as f32)?;
+        } else if has_slope(t) {
+            let row = softmax_backward(weights.ours.row(i), d_weights.ours.row(i), settings.temperature)?;
             d_scores.ours.row_mut(i).copy_from_slice(&row);
             let (p, d) = (weights.exact.row(i), d_weights.exact.row(i));
             let mean = crate::reference::dot(p, d);
@@ -285,9 +285,14 @@ fn push_d_x(trace: &mut Trace<'_>, d_qkv: &[Pair; 3], w: &[Pair; 3]) -> Result<(
     Ok(())
 }
 
+/// Whether softmax at a temperature has a slope that is a number.
+fn has_slope(t: f64) -> bool {
+    t >= f64::from(f32::MIN_POSITIVE)
+}
+
 /// The gradients that [`regard`] computes without ever writing weights down.
 fn compare(trace: &mut Trace<'_>, [q, k, v]: &[Pair; 3], d_output: &Pair, d_qkv: &[Pair; 3]) -> Result<(), Error> {
-    if trace.settings.without == Some(Without::Softmax) || trace.settings.t() == 0.0 {
+    if trace.settings.without == Some(Without::Softmax) || !has_slope(trace.settings.t()) {
         return Ok(());
     }
     let attention = attention(trace.settings, true);
@@ -295,8 +300,8 @@ fn compare(trace: &mut Trace<'_>, [q, k, v]: &[Pair; 3], d_output: &Pair, d_qkv:
     let q = Heads::new("query", q.ours.as_slice(), shape(q))?;
     let k = Heads::new("key", k.ours.as_slice(), shape(k))?;
     let v = Heads::new("value", v.ours.as_slice(), shape(v))?;
-    let (out, log_sum_exp) = attention.forward_with_log_sum_exp(q, k, v)?;
-    let gradients = attention.backward(q, k, v, &out, &log_sum_exp, d_output.ours.as_slice())?;
+    let out = attention.forward(q, k, v)?;
+    let gradients = attention.backward(q, k, v, &out, d_output.ours.as_slice())?;
     let mut deviation = 0.0_f64;
     for (ours, theirs) in d_qkv.iter().zip([&gradients.query, &gradients.key, &gradients.value]) {
         let (rows, cols) = ours.ours.shape();

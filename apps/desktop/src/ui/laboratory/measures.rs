@@ -41,10 +41,11 @@ mod tests {
 
     #[test]
     fn the_norm_is_that_of_the_jacobian() {
-        for (weights, t) in [(vec![0.7, 0.2, 0.1], 0.5), (vec![0.25; 4], 2.0), (vec![1.0, 0.0], 1.0)] {
-            let jacobian = regard::softmax_jacobian(&weights, t as f32).unwrap_or_default();
+        for (weights, t) in [(vec![0.7, 0.2, 0.1], 0.5_f32), (vec![0.25; 4], 2.0), (vec![1.0, 0.0], 1.0)] {
+            let temperature = regard::Temperature::new(t).unwrap_or_default();
+            let jacobian = regard::softmax_jacobian(&weights, temperature).unwrap_or_default();
             let norm = jacobian.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>().sqrt();
-            assert!((gradient_norm(&weights, t) - norm).abs() < 1e-6, "{weights:?}");
+            assert!((gradient_norm(&weights, f64::from(t)) - norm).abs() < 1e-6, "{weights:?}");
         }
         assert_eq!(gradient_norm(&[1.0, 0.0], 0.0), 0.0);
     }
