@@ -222,6 +222,10 @@ impl App {
                 session.laboratory.pin();
             }
             Command::ForgetA => session.laboratory.unpin(),
+            Command::Benchmark => {
+                session.room = Room::Laboratory;
+                self.laboratory.benchmark.toggle(ctx, &session.laboratory.inputs);
+            }
             Command::OpenSession => self.dialog = Some(Dialog::new(Purpose::OpenSession)),
             Command::SaveSession => self.dialog = Some(Dialog::new(Purpose::SaveSession)),
             Command::SaveImage => self.dialog = Some(Dialog::new(Purpose::SaveImage)),

@@ -9,6 +9,7 @@ pub mod colors;
 mod command;
 mod command_palette;
 mod dialog;
+mod explain;
 mod heads_room;
 pub mod heatmap;
 mod history;

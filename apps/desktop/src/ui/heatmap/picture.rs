@@ -3,10 +3,10 @@
 use core::cell::RefCell;
 use core::ops::Range;
 
-use egui::{Context, TextureHandle, TextureId, TextureOptions};
+use egui::{Color32, Context, TextureHandle, TextureId, TextureOptions};
 use rayon::prelude::*;
 
-use crate::ui::colors::Palette;
+use crate::ui::colors::{self, Palette};
 
 /// Blocks are pooled until a matrix of them is no larger than this.
 const SMALL: usize = 64;
@@ -72,6 +72,17 @@ impl Picture {
         self.palette = palette;
     }
 
+    /// The size of the largest number, of those that were given: that of the largest block, unless something in it is no
+    /// number of any size. For numbers of both signs, and for those that are not negative.
+    pub fn largest(&self, numbers: &[f32]) -> f32 {
+        let blocks = self.levels.last().map_or(numbers, |level| &level.numbers[..]);
+        let hides = |x: &f32| x.is_nan() || *x == f32::INFINITY;
+        if blocks.iter().any(hides) {
+            return numbers.par_chunks(1 << 14).map(colors::largest).reduce(|| 0.0, f32::max);
+        }
+        colors::largest(blocks)
+    }
+
     /// The bytes that it takes beside the numbers, without the texture.
     pub fn bytes(&self) -> usize {
         self.levels.iter().map(|level| size_of_val(&level.numbers[..])).sum()
@@ -88,22 +99,29 @@ impl Picture {
         Part { level, rows: blocks(rows), cols: blocks(cols) }
     }
 
-    /// A texture of this part, made anew only if it is not the part drawn before.
-    pub fn texture(&self, ctx: &Context, name: &str, numbers: &[f32], part: &Part) -> TextureId {
+    /// A texture that has this part in it, and what it has. It is made anew only if it has not, or is of other colours; and
+    /// then with some more around it, so that it lasts while what is seen moves.
+    pub fn texture(&self, ctx: &Context, name: &str, numbers: &[f32], part: &Part) -> (TextureId, Part) {
         let mut drawn = self.drawn.borrow_mut();
         if let Some(drawn) = &*drawn
-            && drawn.part == *part
+            && drawn.part.has(part)
             && drawn.palette == self.palette
         {
-            return drawn.texture.id();
+            return (drawn.texture.id(), drawn.part.clone());
         }
-        let (from, cols) = match part.level.checked_sub(1).and_then(|i| self.levels.get(i)) {
-            Some(level) => (&level.numbers[..], level.cols),
-            None => (numbers, self.shape.1),
+        let (from, (rows, cols)) = match part.level.checked_sub(1).and_then(|i| self.levels.get(i)) {
+            Some(level) => (&level.numbers[..], (level.rows, level.cols)),
+            None => (numbers, self.shape),
         };
+        let part = Part { level: part.level, rows: around(&part.rows, rows), cols: around(&part.cols, cols) };
         let color = self.palette.colors();
-        let rows = part.rows.clone().filter_map(|row| from.get(row * cols..)?.get(part.cols.clone()));
-        let texels: Vec<_> = rows.flatten().map(|&x| color(x)).collect();
+        let mut texels = vec![Color32::TRANSPARENT; part.rows.len() * part.cols.len()];
+        let lines = texels.par_chunks_mut(part.cols.len().max(1)).zip(part.rows.clone());
+        lines.with_min_len(32).for_each(|(texels, row)| {
+            for (texel, x) in texels.iter_mut().zip(&from[row * cols..][part.cols.clone()]) {
+                *texel = color(*x);
+            }
+        });
         let image = egui::ColorImage::new([part.cols.len(), part.rows.len()], texels);
         let texture = match drawn.take() {
             Some(mut before) => {
@@ -114,8 +132,32 @@ impl Picture {
         };
         let id = texture.id();
         *drawn = Some(Drawn { part: part.clone(), palette: self.palette, texture });
-        id
+        (id, part)
     }
+}
+
+impl Part {
+    /// The share of a part that is drawn around it, on each side.
+    const AROUND: usize = 8;
+
+    /// Whether all of another part is in it.
+    fn has(&self, other: &Self) -> bool {
+        let has = |a: &Range<usize>, b: &Range<usize>| a.start <= b.start && b.end <= a.end;
+        self.level == other.level && has(&self.rows, &other.rows) && has(&self.cols, &other.cols)
+    }
+
+    /// The longer side of the texture that is made for it.
+    pub fn texture_side(&self) -> usize {
+        let side = self.rows.len().max(self.cols.len());
+        side + 2 * (side / Self::AROUND)
+    }
+}
+
+/// Some more on both sides, where there is something.
+fn around(blocks: &Range<usize>, all: usize) -> Range<usize> {
+    let more = blocks.len() / Part::AROUND;
+    let end = (blocks.end + more).min(all);
+    blocks.start.saturating_sub(more).min(end)..end
 }
 
 /// Blocks of 2 × 2, fewer at an odd end, each with that number of them that `pick` picks.
@@ -126,13 +168,11 @@ fn pool(numbers: &[f32], cols: usize, pick: impl Fn(f32, f32) -> f32 + Sync) -> 
     let each = |(out, two): (&mut [f32], &[f32])| {
         let (upper, lower) = two.split_at(cols.min(two.len()));
         let lower = if lower.is_empty() { upper } else { lower };
-        let pairs = |row: &[f32]| -> (usize, bool) { (row.len() / 2, row.len() % 2 == 1) };
-        let (whole, odd) = pairs(upper);
         for ((out, upper), lower) in out.iter_mut().zip(upper.chunks_exact(2)).zip(lower.chunks_exact(2)) {
-            *out = pick(pick(upper[0], upper[1]), pick(lower[0], lower[1]));
+            *out = pick(pick(upper[0], lower[0]), pick(upper[1], lower[1]));
         }
-        if odd {
-            out[whole] = pick(upper[cols - 1], lower[cols - 1]);
+        if cols % 2 == 1 {
+            out[cols / 2] = pick(upper[cols - 1], lower[cols - 1]);
         }
     };
     let two_rows = (2 * cols).max(1);
