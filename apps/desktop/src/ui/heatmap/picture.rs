@@ -244,6 +244,63 @@ mod tests {
         assert!(greater(f32::NAN, 1.0).is_nan() && greater(1.0, f32::NAN).is_nan());
     }
 
+    /// The texels of the texture that was made last.
+    fn texels(ctx: &Context) -> Vec<Color32> {
+        let delta = ctx.tex_manager().write().take_delta();
+        let (_, last) = delta.set.into_iter().next_back().unwrap();
+        let egui::ImageData::Color(image) = last.image;
+        image.pixels.clone()
+    }
+
+    #[test]
+    fn a_texture_has_the_colours_of_its_part_and_lasts_while_it_moves_a_little() {
+        let (ctx, cols) = (Context::default(), 300);
+        let mut numbers: Vec<f32> = (0..cols * 500).map(|i| ((i * 7919) % 10007) as f32 / 10007.0).collect();
+        numbers[250 * cols + 150] = f32::NAN;
+        numbers[251 * cols + 150] = f32::NEG_INFINITY;
+        let mut picture = Picture::new(&numbers, cols, Palette::weights(1.0, Look::default()));
+        let asked = picture.part(0, 200..300, 100..200);
+        let (id, part) = picture.texture(&ctx, "x", &numbers, &asked);
+        assert_eq!((part.rows.clone(), part.cols.clone()), (188..312, 88..212));
+        let colors: Vec<Color32> = part
+            .rows
+            .clone()
+            .flat_map(|row| part.cols.clone().map(move |col| row * cols + col))
+            .map(|i| picture.palette().color(numbers[i]))
+            .collect();
+        assert_eq!(texels(&ctx), colors);
+        let moved = picture.part(0, 210..310, 90..190);
+        assert_eq!(picture.texture(&ctx, "x", &numbers, &moved), (id, part));
+        let far = picture.part(0, 400..500, 200..300);
+        let (same, part) = picture.texture(&ctx, "x", &numbers, &far);
+        assert_eq!((same, part.rows, part.cols), (id, 388..500, 188..300));
+        let before = texels(&ctx);
+        picture.set_palette(Palette::weights(0.5, Look::default()));
+        picture.texture(&ctx, "x", &numbers, &far);
+        assert_ne!(texels(&ctx), before);
+        let coarse = picture.part(2, 0..500, 0..300);
+        assert_eq!(picture.texture(&ctx, "x", &numbers, &coarse).1, coarse);
+    }
+
+    #[test]
+    fn the_largest_number_is_found_without_looking_at_all() {
+        let mut numbers = vec![0.25; 200 * 100];
+        numbers[12_345] = 0.75;
+        numbers[0] = f32::NEG_INFINITY;
+        let largest = |numbers: &[f32], palette| Picture::new(numbers, 100, palette).largest(numbers);
+        let (weights, signed) = (Palette::weights(1.0, Look::default()), Palette::signed(1.0, Look::default()));
+        assert_eq!(largest(&numbers, weights), 0.75);
+        numbers[12_344] = -0.875;
+        assert_eq!(largest(&numbers, signed), 0.875);
+        // What no number is hides the numbers of its block.
+        for special in [f32::NAN, f32::INFINITY] {
+            numbers[12_346] = special;
+            assert_eq!(largest(&numbers, signed), 0.875);
+        }
+        assert_eq!(largest(&[0.5, f32::NAN, 0.25], weights), 0.5);
+        assert_eq!(largest(&[], weights), 0.0);
+    }
+
     #[test]
     fn a_picture_takes_a_third_of_the_numbers() {
         let numbers = vec![0.0; 1024 * 1024];
