@@ -171,8 +171,9 @@ pub fn measure(subjects: Subjects) -> Result<Vec<Line>> {
     Ok(lines)
 }
 
-/// Times each implementation in turn, with the peak in between, for as long as `go_on` says, which is asked after each
-/// sample. Returns what was found until then.
+/// Times each implementation in turn, with the peak in between, for as long as `go_on` says.
+///
+/// It is asked before each sample, and told at the end. Returns what was found until then.
 ///
 /// # Errors
 /// Those of the implementations.
@@ -237,7 +238,6 @@ fn fma_peak() -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Subjects;
 
     fn subjects() -> Subjects {
         let subject = |name| Subject::new(name, || Ok(()));

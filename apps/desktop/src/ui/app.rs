@@ -57,8 +57,9 @@ impl App {
         }
     }
 
-    /// Goes on where the user left off, as a file says that is kept up to date from now on. Where there is none, the first
-    /// example greets; one that cannot be read is left aside, and a note says so.
+    /// Goes on where the user left off, as a file says that is kept up to date from now on.
+    ///
+    /// Where there is none, the first example greets; one that cannot be read is left aside, and a note says so.
     pub fn resume(ctx: &Context, path: PathBuf) -> Self {
         let first = || super::example(Example::ALL[0]);
         let (session, failure) = match Session::read(&path) {

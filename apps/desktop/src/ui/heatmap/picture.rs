@@ -72,8 +72,9 @@ impl Picture {
         self.palette = palette;
     }
 
-    /// The size of the largest number, of those that were given: that of the largest block, unless something in it is no
-    /// number of any size. For numbers of both signs, and for those that are not negative.
+    /// The size of the largest of the numbers that it was made of, which may be negative only where the colours diverge.
+    ///
+    /// It is that of the largest block, unless one has in it what has no size.
     pub fn largest(&self, numbers: &[f32]) -> f32 {
         let blocks = self.levels.last().map_or(numbers, |level| &level.numbers[..]);
         let hides = |x: &f32| x.is_nan() || *x == f32::INFINITY;
@@ -99,8 +100,10 @@ impl Picture {
         Part { level, rows: blocks(rows), cols: blocks(cols) }
     }
 
-    /// A texture that has this part in it, and what it has. It is made anew only if it has not, or is of other colours; and
-    /// then with some more around it, so that it lasts while what is seen moves.
+    /// A texture that has this part in it, and all that it has.
+    ///
+    /// It is made anew only if it has not, or is of other colours; and then with some more around it, so that it lasts while
+    /// what is seen moves.
     pub fn texture(&self, ctx: &Context, name: &str, numbers: &[f32], part: &Part) -> (TextureId, Part) {
         let mut drawn = self.drawn.borrow_mut();
         if let Some(drawn) = &*drawn

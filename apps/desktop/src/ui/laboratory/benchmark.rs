@@ -49,7 +49,7 @@ impl Benchmark {
         }
         let (shape, ctx) = (shape(inputs), ctx.clone());
         let (sender, receiver) = mpsc::channel();
-        let run = move || {
+        let work = move || {
             let progress = |progress: &Progress| {
                 let goes_on = sender.send(Ok(progress.clone())).is_ok();
                 ctx.request_repaint();
@@ -63,7 +63,7 @@ impl Benchmark {
             ctx.request_repaint();
         };
         (self.shape, self.last) = (Some(shape), None);
-        match thread::Builder::new().name("benchmark".to_owned()).spawn(run) {
+        match thread::Builder::new().name("benchmark".to_owned()).spawn(work) {
             Ok(_) => self.running = Some(receiver),
             Err(e) => self.last = Some(Err(format!("no thread could be started: {e}"))),
         }
