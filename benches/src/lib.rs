@@ -8,8 +8,8 @@ mod measure;
 pub mod ours;
 mod shape;
 
-pub use self::line::{HEADER, Line};
-pub use self::measure::{Subject, Subjects, measure};
+pub use self::line::{HEADER, Line, duration};
+pub use self::measure::{Progress, Subject, Subjects, measure, measure_while};
 pub use self::shape::{Args, Operation, Shape};
 
 /// Numbers between −1 and 1 that do not repeat soon (Weyl's sequence): inputs whose values do not matter.

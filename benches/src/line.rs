@@ -22,12 +22,34 @@ pub struct Line {
 }
 
 impl Line {
-    fn gflops(&self) -> f64 {
+    /// What the implementation is called.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// How many threads it used.
+    pub fn threads(&self) -> usize {
+        self.threads
+    }
+
+    /// Seconds a call, the median.
+    pub fn seconds(&self) -> f64 {
+        self.timing.median
+    }
+
+    /// Billions of floating-point operations a second.
+    pub fn gflops(&self) -> f64 {
         self.shape.flops(self.operation) / self.timing.median / 1e9
     }
 
-    fn fraction_of_peak(&self) -> f64 {
-        self.gflops() * 1e9 / (self.peak * self.threads as f64)
+    /// The most of them that its threads do with multiply-adds in registers.
+    pub fn peak_gflops(&self) -> f64 {
+        self.peak * self.threads as f64 / 1e9
+    }
+
+    /// The one as a share of the other.
+    pub fn fraction_of_peak(&self) -> f64 {
+        self.gflops() / self.peak_gflops()
     }
 
     fn ns_per_element(&self) -> f64 {
@@ -50,7 +72,7 @@ impl Line {
             100.0 * self.timing.spread,
             self.gflops(),
             100.0 * self.fraction_of_peak(),
-            self.peak * self.threads as f64 / 1e9,
+            self.peak_gflops(),
             self.first.median / self.timing.median,
         )
     }
@@ -75,7 +97,8 @@ impl Line {
     }
 }
 
-fn duration(seconds: f64) -> String {
+/// A time to three digits, with its unit.
+pub fn duration(seconds: f64) -> String {
     match seconds {
         s if s < 1e-6 => format!("{:.1} ns", s * 1e9),
         s if s < 1e-3 => format!("{:.2} µs", s * 1e6),

@@ -142,39 +142,85 @@ impl Samples {
     }
 }
 
+/// How far a measurement is.
+#[derive(Clone, Debug)]
+pub struct Progress {
+    /// Samples that were taken, warming up among them.
+    pub done: usize,
+    /// Samples there will be.
+    pub of: usize,
+    /// What the samples so far say, of each implementation that has some.
+    pub lines: Vec<Line>,
+}
+
 /// Times each implementation in turn, with the peak in between, under a progress bar.
 ///
 /// # Errors
 /// Those of the implementations.
-pub fn measure(mut subjects: Subjects) -> Result<Vec<Line>> {
-    let Subjects { operation, shape, implementations } = &mut subjects;
-    let bar = ProgressBar::new(ROUNDS as u64).with_prefix(shape.text(*operation));
-    if let Ok(style) = ProgressStyle::with_template("{prefix} {wide_bar} {pos}/{len} rounds") {
+pub fn measure(subjects: Subjects) -> Result<Vec<Line>> {
+    let bar = ProgressBar::new(0).with_prefix(subjects.shape.text(subjects.operation));
+    if let Ok(style) = ProgressStyle::with_template("{prefix} {wide_bar} {pos}/{len} samples") {
         bar.set_style(style);
     }
-    bar.tick();
-    let mut samples = implementations.iter_mut().map(Samples::warm_up).collect::<Result<Vec<_>>>()?;
+    let lines = measure_while(subjects, |progress| {
+        bar.set_length(progress.of as u64);
+        bar.set_position(progress.done as u64);
+        true
+    })?;
+    bar.finish_and_clear();
+    Ok(lines)
+}
+
+/// Times each implementation in turn, with the peak in between, for as long as `go_on` says.
+///
+/// It is asked before each sample, and told at the end. Returns what was found until then.
+///
+/// # Errors
+/// Those of the implementations.
+pub fn measure_while(mut subjects: Subjects, mut go_on: impl FnMut(&Progress) -> bool) -> Result<Vec<Line>> {
+    let count = subjects.implementations.len();
+    let mut progress = Progress { done: 0, of: (ROUNDS + 1) * count, lines: Vec::new() };
+    let mut samples = Vec::with_capacity(count);
+    for subject in &mut subjects.implementations {
+        if !go_on(&progress) {
+            return Ok(progress.lines);
+        }
+        samples.push(Samples::warm_up(subject)?);
+        progress.done += 1;
+    }
     let mut peaks = Vec::new();
     for _ in 0..ROUNDS {
         peaks.push(fma_peak());
-        for (subject, samples) in implementations.iter_mut().zip(&mut samples) {
-            samples.take(subject)?;
+        for i in 0..count {
+            if !go_on(&progress) {
+                return Ok(progress.lines);
+            }
+            samples[i].take(&mut subjects.implementations[i])?;
+            progress.done += 1;
+            progress.lines = lines(&subjects, &samples, &peaks);
         }
-        bar.inc(1);
     }
-    bar.finish_and_clear();
-    let peak = Timing::of(peaks).median;
-    let timings: Vec<Timing> = samples.into_iter().map(|samples| Timing::of(samples.seconds)).collect();
-    let line = |(subject, timing): (&Subject, &Timing)| Line {
-        operation: *operation,
-        shape: *shape,
+    // Whoever shows what is known so far is told of the end too.
+    go_on(&progress);
+    Ok(progress.lines)
+}
+
+/// What the samples say.
+fn lines(subjects: &Subjects, samples: &[Samples], peaks: &[f64]) -> Vec<Line> {
+    let peak = Timing::of(peaks.to_vec()).median;
+    let timed = subjects.implementations.iter().zip(samples).filter(|(_, samples)| !samples.seconds.is_empty());
+    let timed: Vec<(&Subject, Timing)> =
+        timed.map(|(subject, samples)| (subject, Timing::of(samples.seconds.clone()))).collect();
+    let line = |(subject, timing): &(&Subject, Timing)| Line {
+        operation: subjects.operation,
+        shape: subjects.shape,
         name: subject.name,
         threads: subject.threads,
         timing: *timing,
-        first: timings[0],
+        first: timed[0].1,
         peak,
     };
-    Ok(implementations.iter().zip(&timings).map(line).collect())
+    timed.iter().map(line).collect()
 }
 
 /// The most floating-point operations a second that one thread does here and now, with multiply-adds in registers.
@@ -187,4 +233,46 @@ fn fma_peak() -> f64 {
         2.0 * multiply_adds as f64 / start.elapsed().as_secs_f64()
     };
     (0..10).map(|_| sample()).fold(0.0, f64::max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn subjects() -> Subjects {
+        let subject = |name| Subject::new(name, || Ok(()));
+        let shape = Shape {
+            batch: 1,
+            heads: 1,
+            kv_heads: 1,
+            queries: 1,
+            keys: 1,
+            dim: 1,
+            causal: false,
+            fixed: false,
+            threads: 1,
+        };
+        Subjects { operation: Operation::Dot, shape, implementations: vec![subject("first"), subject("second")] }
+    }
+
+    #[test]
+    fn progress_goes_from_nothing_to_all_and_ends_when_asked_to() {
+        let mut seen = Vec::new();
+        let lines = measure_while(subjects(), |progress| {
+            seen.push((progress.done, progress.lines.len()));
+            assert_eq!(progress.of, 2 * (ROUNDS + 1));
+            true
+        });
+        assert_eq!(lines.map(|lines| lines.len()).unwrap_or_default(), 2);
+        assert_eq!(seen.first(), Some(&(0, 0)));
+        assert_eq!(seen.last(), Some(&(2 * (ROUNDS + 1), 2)));
+        assert!(seen.iter().zip(&seen[1..]).all(|(a, b)| a.0 + 1 == b.0 && a.1 <= b.1), "{seen:?}");
+
+        let mut asked = 0;
+        let lines = measure_while(subjects(), |_| {
+            asked += 1;
+            asked < 4
+        });
+        assert_eq!((asked, lines.map(|lines| lines.len()).unwrap_or_default()), (4, 1));
+    }
 }

@@ -221,7 +221,7 @@ fn textures(window: &Window) -> Vec<(TextureId, [usize; 2])> {
 }
 
 #[test]
-fn a_texture_is_no_larger_than_what_is_seen() {
+fn a_texture_is_hardly_larger_than_what_is_seen() {
     let mut window = open(4096, ramp(4096));
     let before = textures(&window);
     assert_eq!(before.len(), 1);
@@ -234,7 +234,7 @@ fn a_texture_is_no_larger_than_what_is_seen() {
         let [(id, [width, height])] = textures(&window)[..] else { panic!("one texture for all") };
         assert_eq!(id, before[0].0);
         let (most, zoom) = (width.max(height), window.state().view.zoom());
-        assert!(most <= 514 && (most >= 256 || zoom > 16.0), "{width} × {height} at {zoom}");
+        assert!(most <= 514 * 5 / 4 && (most >= 256 || zoom > 16.0), "{width} × {height} at {zoom}");
     }
     assert!(window.state().view.zoom() > 20.0);
 }

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use core::time::Duration;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -151,6 +152,9 @@ fn check(window: &Window, command: Command, before: &Session) {
         Command::Redo => now.walkthrough.settings.causal,
         Command::PinA => now.laboratory.pinned.is_some() && now.room == Room::Laboratory,
         Command::ForgetA => now.laboratory.pinned.is_none() && now.room == Room::Laboratory,
+        Command::Benchmark => {
+            shows(window, "Stop benchmark") || !app(window).laboratory().benchmark().lines().is_empty()
+        }
         Command::OpenSession | Command::SaveSession | Command::SaveImage => shows(window, "Path of the file"),
         Command::ZoomIn => ctx.zoom_factor() > 1.0,
         Command::ZoomOut => ctx.zoom_factor() < 1.0,
@@ -374,6 +378,139 @@ fn cells_are_painted_hidden_and_shown_again() {
     assert_eq!(hidden(&window), 0);
     click(&mut window, "Clear paint");
     assert!(session(&window).laboratory.inputs.painted.is_empty());
+}
+
+#[test]
+fn a_benchmark_is_measured_and_can_be_stopped() {
+    let mut window = open(Room::Laboratory);
+    click(&mut window, "Start benchmark");
+    let start = Instant::now();
+    while app(&window).laboratory().benchmark().is_running() {
+        window.run_steps(1);
+        assert!(start.elapsed() < Duration::from_mins(5), "the benchmark does not end");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let names = |window: &Window| -> Vec<(&str, bool)> {
+        let lines = app(window).laboratory().benchmark().lines();
+        lines.iter().map(|line| (line.name(), line.threads() == 1)).collect()
+    };
+    let all = [("naive", true), ("kernel", true), ("multi-head", true), ("multi-head", false)];
+    let found = names(&window);
+    assert!(found == all || found == all[..3], "{found:?}");
+    for line in app(&window).laboratory().benchmark().lines() {
+        assert!(line.gflops() > 0.0 && line.fraction_of_peak() > 0.0 && line.fraction_of_peak() < 1.2, "{line:?}");
+        assert!((line.gflops() / line.peak_gflops() / line.fraction_of_peak() - 1.0).abs() < 1e-9);
+    }
+    assert!(window.query_by_label_contains("kernel, 1 thread: ").is_some() && shows(&window, "kernel, 1 thread"));
+
+    // Many tokens: there is time to stop it.
+    window.get_by_role_and_label(Role::Slider, "Tokens").set_value_accesskit(1024.0);
+    settle(&mut window);
+    click(&mut window, "Start benchmark");
+    click(&mut window, "Stop benchmark");
+    assert!(!app(&window).laboratory().benchmark().is_running());
+    assert!(shows(&window, "Start benchmark"));
+}
+
+#[test]
+fn every_panel_explains_itself() {
+    let mut window = open(Room::Laboratory);
+    let panels = [
+        ("Tokens", "n queries attend to n keys"),
+        ("Softmax", "divided by the temperature"),
+        ("Mask", "Which keys a query may see"),
+        ("Sinks", "put most weight on the first token"),
+        ("A and B", "Pin it as A"),
+        ("Heatmap", "Pooling"),
+        ("Heatmap", "Logarithm"),
+        ("Heatmap", "Colours"),
+        ("The row of t63", "What one query does"),
+        ("Weights, sorted", "from the largest to the smallest"),
+        ("Entropy by temperature", "in nats"),
+        ("Gradient norm by temperature", "Jacobian"),
+        ("Gradient norm by d", "what the scaling is for"),
+        ("Benchmark", "floating-point operations"),
+    ];
+    for (panel, words) in panels {
+        window.get_by_label(&format!("Explain: {panel}")).click();
+        window.run_steps(3);
+        assert!(window.query_all_by_label_contains(words).next().is_some(), "{panel}: {words}");
+        window.key_press(Key::Escape);
+        window.run_steps(3);
+        assert!(window.query_all_by_label_contains(words).next().is_none(), "{panel} is closed");
+    }
+}
+
+/// A window that goes on where the last one was left.
+fn resume(path: &Path) -> Window {
+    let path = path.to_owned();
+    let mut window = Harness::builder().with_size([1280.0, 1000.0]).build_ui_state(
+        move |ui, app: &mut Option<App>| match app {
+            Some(app) => app.ui(ui),
+            None => *app = Some(App::resume(ui.ctx(), path.clone())),
+        },
+        None,
+    );
+    window.run_steps(4);
+    window
+}
+
+#[test]
+fn the_next_start_goes_on_where_the_last_left_off() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("new").join("last.regard.json");
+    let end = |mut window: Window| window.state_mut().as_mut().unwrap().end().unwrap();
+
+    let mut window = resume(&path);
+    assert_eq!(session(&window).room, Room::Walkthrough);
+    assert!(shows(&window, Example::ALL[0].summary()), "the first start greets with an example");
+    assert!(!shows(&window, "Dismiss"));
+    press(&mut window, Command::Room(Room::Laboratory));
+    click(&mut window, "Window");
+    choose(&mut window, Command::Theme(ThemePreference::Light));
+    press(&mut window, Command::ZoomIn);
+    let left = session(&window).clone();
+    end(window);
+
+    let window = resume(&path);
+    assert_eq!(*session(&window), left);
+    assert_eq!(window.ctx.theme(), Theme::Light);
+    assert!(window.ctx.zoom_factor() > 1.0);
+    end(window);
+
+    std::fs::write(&path, "{ half of a").unwrap();
+    let mut window = resume(&path);
+    assert_eq!(session(&window).room, Room::Walkthrough);
+    assert!(window.query_by_label_contains("the last one cannot be read").is_some());
+    click(&mut window, "Dismiss");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "{ half of a", "it is left until there is something to keep");
+    click(&mut window, "Causal mask");
+    end(window);
+    assert!(Session::read(&path).unwrap().walkthrough.settings.causal);
+}
+
+#[test]
+fn a_session_is_kept_while_the_window_is_open_and_a_place_that_cannot_be_written_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("last.regard.json");
+    let mut window = resume(&path);
+    click(&mut window, "Causal mask");
+    let start = Instant::now();
+    while !path.exists() {
+        window.run_steps(1);
+        assert!(start.elapsed() < Duration::from_mins(1), "nothing is written");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(Session::read(&path).unwrap().walkthrough.settings.causal);
+
+    let mut window = resume(&path.join("no-folder").join("last.regard.json"));
+    click(&mut window, "Causal mask");
+    while !shows(&window, "Dismiss") {
+        window.run_steps(1);
+        assert!(start.elapsed() < Duration::from_mins(2), "nothing is told");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(window.query_by_label_contains("not kept for the next start").is_some());
 }
 
 #[test]

@@ -20,7 +20,7 @@ use regard_kernels::Temperature;
 use regard_walkthrough::{Example, Settings};
 
 use self::failure::{BadInput as _, Failure};
-use crate::ui::Session;
+use crate::ui::{Session, Start};
 
 /// Attention you can trust, and see.
 ///
@@ -75,13 +75,13 @@ pub fn main() -> ExitCode {
 }
 
 fn window(example: Option<Example>, session: Option<&Path>) -> Result<(), Failure> {
-    let example = example.unwrap_or(Example::ALL[0]);
-    let session = match session {
-        Some(path) => Session::read(path).bad_input()?,
-        None => crate::ui::example(example),
+    let start = match session {
+        Some(path) => Start::Session(Box::new(Session::read(path).bad_input()?)),
+        None => example.map_or(Start::Last, Start::Example),
     };
+    let example = example.unwrap_or(Example::ALL[0]);
     let why = if has_display() {
-        match crate::ui::run(session) {
+        match crate::ui::run(start) {
             Ok(()) => return Ok(()),
             Err(e) => {
                 // What stands before the last colon is where in the window library it was found.

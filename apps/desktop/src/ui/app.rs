@@ -8,7 +8,8 @@ use regard_walkthrough::{Error, Example, Walkthrough};
 use super::command_palette::{self, Palette};
 use super::dialog::{self, Dialog, Purpose};
 use super::history::History;
-use super::session::Room;
+use super::kept::Kept;
+use super::session::{Looks, Room};
 use super::{Command, Session, command, heads_room, laboratory, picture, style, walkthrough};
 
 /// The program, without its window.
@@ -22,6 +23,7 @@ pub struct App {
     dialog: Option<Dialog>,
     notice: Option<Notice>,
     pictures: picture::Pending,
+    kept: Option<Kept>,
 }
 
 /// Something to tell, until the user has seen it.
@@ -41,6 +43,7 @@ impl App {
         style::apply(ctx);
         // Zooming is a command like others.
         ctx.options_mut(|options| options.zoom_with_keyboard = false);
+        session.looks.apply(ctx);
         Self {
             history: History::new(&session),
             walkthrough: walkthrough::Room::new(&session.walkthrough, session.look),
@@ -49,8 +52,39 @@ impl App {
             dialog: None,
             notice: None,
             pictures: picture::Pending::default(),
+            kept: None,
             session,
         }
+    }
+
+    /// Goes on where the user left off, as a file says that is kept up to date from now on.
+    ///
+    /// Where there is none, the first example greets; one that cannot be read is left aside, and a note says so.
+    pub fn resume(ctx: &Context, path: PathBuf) -> Self {
+        let first = || super::example(Example::ALL[0]);
+        let (session, failure) = match Session::read(&path) {
+            Ok(session) => (session, None),
+            Err(e) => (first(), path.exists().then_some(e)),
+        };
+        let mut app = Self::with_session(ctx, session);
+        if let Some(e) = failure {
+            app.tell(Err(e.context("This is a new session, because the last one cannot be read")));
+        }
+        app.keep_in(path);
+        app
+    }
+
+    /// Writes the session to a file from now on, whenever it changes.
+    pub fn keep_in(&mut self, path: PathBuf) {
+        self.kept = Some(Kept::new(path, &self.session));
+    }
+
+    /// Writes the session to its file, if it has one: nothing comes after this.
+    ///
+    /// # Errors
+    /// Says which file cannot be written.
+    pub fn end(&mut self) -> anyhow::Result<()> {
+        self.kept.take().map_or(Ok(()), |mut kept| kept.write(&self.session))
     }
 
     /// What is shown in the first room: the walkthrough of the present state.
@@ -87,6 +121,13 @@ impl App {
         // What a slider passes on its way is one change.
         if !ui.input(|input| input.pointer.any_down()) {
             self.history.note(&self.session);
+        }
+        self.session.looks = Looks::of(ui.ctx());
+        let kept = self.kept.as_mut().map(|kept| kept.note(ui.ctx(), &self.session));
+        if let Some(Err(e)) = kept {
+            // It would fail again and again.
+            self.kept = None;
+            self.tell(Err(e.context("The session is not kept for the next start")));
         }
     }
 
@@ -189,6 +230,7 @@ impl App {
             Purpose::OpenSession => match Session::read(&path) {
                 Ok(session) => {
                     self.session = session;
+                    self.session.looks.apply(ctx);
                     self.tell(Ok(format!("Opened {}", path.display())));
                 }
                 Err(e) => self.tell(Err(e)),
@@ -222,6 +264,10 @@ impl App {
                 session.laboratory.pin();
             }
             Command::ForgetA => session.laboratory.unpin(),
+            Command::Benchmark => {
+                session.room = Room::Laboratory;
+                self.laboratory.benchmark.toggle(ctx, &session.laboratory.inputs);
+            }
             Command::OpenSession => self.dialog = Some(Dialog::new(Purpose::OpenSession)),
             Command::SaveSession => self.dialog = Some(Dialog::new(Purpose::SaveSession)),
             Command::SaveImage => self.dialog = Some(Dialog::new(Purpose::SaveImage)),
@@ -278,5 +324,11 @@ fn hint(ui: &Ui, command: Command) -> String {
 impl eframe::App for App {
     fn ui(&mut self, ui: &mut Ui, _frame: &mut eframe::Frame) {
         self.ui(ui);
+    }
+
+    fn on_exit(&mut self, _gl: Option<&eframe::glow::Context>) {
+        if let Err(e) = self.end() {
+            anstream::eprintln!("regard: the session is not kept for the next start: {e:#}");
+        }
     }
 }

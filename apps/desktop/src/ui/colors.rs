@@ -15,6 +15,11 @@ pub const NOT_A_NUMBER: Color32 = Color32::from_rgb(255, 0, 255);
 /// Colours of a map, odd so that the middle of a diverging one is among them.
 const COLORS: usize = 1025;
 
+/// After the colours of a map come that of −∞ and that of NaN.
+const MASKED: usize = COLORS;
+const NAN: usize = COLORS + 1;
+type Table = [Color32; COLORS + 2];
+
 /// A logarithmic map from 0 goes down to the largest number times this.
 const FLOOR: f32 = 1e-6;
 
@@ -58,11 +63,15 @@ impl Map {
         if self == Self::Cividis { Color32::from_rgb(112, 60, 84) } else { HIDDEN }
     }
 
-    fn table(self) -> &'static [Color32; COLORS] {
-        static TABLES: [OnceLock<[Color32; COLORS]>; 5] = [const { OnceLock::new() }; 5];
+    fn table(self) -> &'static Table {
+        static TABLES: [OnceLock<Table>; 5] = [const { OnceLock::new() }; 5];
         TABLES[self as usize].get_or_init(|| {
             core::array::from_fn(|i| {
-                let t = i as f64 / (COLORS - 1) as f64;
+                let t = match i {
+                    MASKED => return self.hidden(),
+                    NAN => return NOT_A_NUMBER,
+                    _ => i as f64 / (COLORS - 1) as f64,
+                };
                 let c = match self {
                     Self::YellowOrangeRed => colorous::YELLOW_ORANGE_RED.eval_continuous(t),
                     Self::Viridis => colorous::VIRIDIS.eval_continuous(t),
@@ -154,24 +163,20 @@ impl Palette {
     }
 
     /// The colours of many numbers.
-    pub fn colors(self) -> impl Fn(f32) -> Color32 {
-        let table = self.map.map(|map| (map.table(), map.hidden()));
+    pub fn colors(self) -> impl Fn(f32) -> Color32 + Sync {
+        static NONE: Table = [Color32::TRANSPARENT; COLORS + 2];
+        let table = self.map.map_or(&NONE, Map::table);
         let position = self.positions();
         move |x| {
-            let Some((table, hidden)) = table else { return Color32::TRANSPARENT };
-            if x.is_nan() {
-                NOT_A_NUMBER
-            } else if x == f32::NEG_INFINITY {
-                hidden
-            } else {
-                // `as` saturates: a number beyond the end is at the end.
-                table[((position(x) * (COLORS - 1) as f32 + 0.5) as usize).min(COLORS - 1)]
-            }
+            // `as` saturates: a number beyond the end is at the end. Selected, not branched on: many numbers are masked.
+            let place = ((position(x) * (COLORS - 1) as f32 + 0.5) as u32).min(COLORS as u32 - 1);
+            let place = if x == f32::NEG_INFINITY { MASKED as u32 } else { place };
+            table[if x.is_nan() { NAN as u32 } else { place } as usize]
         }
     }
 
     /// Where a number is between the ends: 0 to 1, or beyond.
-    fn positions(self) -> impl Fn(f32) -> f32 {
+    fn positions(self) -> impl Fn(f32) -> f32 + Sync {
         let Self { low, high, logarithmic, .. } = self;
         let both_signs = self.is_diverging();
         let linear = 1.0 / (high - low);
@@ -243,7 +248,7 @@ mod tests {
         };
         for map in [Map::YellowOrangeRed, Map::Viridis, Map::Cividis, Map::Magma, Map::BlueRed] {
             for special in [map.hidden(), NOT_A_NUMBER] {
-                let nearest = map.table().iter().map(|c| distance(*c, special)).min().unwrap_or(0);
+                let nearest = map.table()[..COLORS].iter().map(|c| distance(*c, special)).min().unwrap_or(0);
                 assert!(nearest > 30 * 30, "{}: {special:?}", map.name());
             }
         }

@@ -29,6 +29,8 @@ pub enum Command {
     PinA,
     /// Forgets A.
     ForgetA,
+    /// Starts the laboratory's benchmark, or stops it.
+    Benchmark,
     /// Reads a session from a file.
     OpenSession,
     /// Writes the session to a file.
@@ -57,7 +59,7 @@ impl Command {
             vec![Self::Palette],
             Room::ALL.map(Self::Room).to_vec(),
             [Self::NextExample, Self::PreviousExample].into_iter().chain(Example::ALL.map(Self::Example)).collect(),
-            vec![Self::Undo, Self::Redo, Self::Reset, Self::PinA, Self::ForgetA],
+            vec![Self::Undo, Self::Redo, Self::Reset, Self::PinA, Self::ForgetA, Self::Benchmark],
             vec![Self::OpenSession, Self::SaveSession, Self::SaveImage],
             vec![Self::ZoomIn, Self::ZoomOut, Self::ZoomReset],
             [Light, Dark, System].map(Self::Theme).to_vec(),
@@ -83,6 +85,7 @@ impl Command {
             Self::Reset => "Reset room".to_owned(),
             Self::PinA => "Pin as A".to_owned(),
             Self::ForgetA => "Forget A".to_owned(),
+            Self::Benchmark => "Start or stop the benchmark".to_owned(),
             Self::OpenSession => "Open session".to_owned(),
             Self::SaveSession => "Save session".to_owned(),
             Self::SaveImage => "Save picture of the window".to_owned(),
@@ -110,6 +113,7 @@ impl Command {
             Self::Reset => "Put this room back to how it was at first.".to_owned(),
             Self::PinA => "Keep the laboratory's present state as A, to compare with what follows.".to_owned(),
             Self::ForgetA => "Compare with nothing.".to_owned(),
+            Self::Benchmark => "Measure how fast this machine computes the laboratory's attention.".to_owned(),
             Self::OpenSession => "Go on where a session file left off.".to_owned(),
             Self::SaveSession => "Write down every choice, to go on later or elsewhere.".to_owned(),
             Self::SaveImage => "Write the window as a PNG.".to_owned(),
@@ -137,6 +141,7 @@ impl Command {
             Self::Redo => (Modifiers::COMMAND.plus(Modifiers::SHIFT), Key::Z),
             Self::Reset => (Modifiers::COMMAND, Key::R),
             Self::PinA => (Modifiers::COMMAND, Key::B),
+            Self::Benchmark => (Modifiers::COMMAND, Key::M),
             Self::OpenSession => (Modifiers::COMMAND, Key::O),
             Self::SaveSession => (Modifiers::COMMAND, Key::S),
             Self::SaveImage => (Modifiers::COMMAND, Key::E),

@@ -9,9 +9,11 @@ pub mod colors;
 mod command;
 mod command_palette;
 mod dialog;
+mod explain;
 mod heads_room;
 pub mod heatmap;
 mod history;
+mod kept;
 pub mod laboratory;
 pub(crate) mod numbers;
 mod picture;
@@ -23,7 +25,7 @@ pub mod walkthrough;
 
 pub use self::app::App;
 pub use self::command::Command;
-pub use self::session::{Room, Session};
+pub use self::session::{Looks, Room, Session};
 
 use regard_walkthrough::Example;
 
@@ -31,14 +33,44 @@ use regard_walkthrough::Example;
 ///
 /// # Errors
 /// Where no window can be opened: there is no display, or it has no OpenGL.
-pub fn run(session: Session) -> Result<(), eframe::Error> {
+pub fn run(start: Start) -> Result<(), eframe::Error> {
     let viewport = egui::ViewportBuilder::default()
         .with_title("Regard")
         .with_app_id("regard")
         .with_inner_size([1280.0, 800.0])
         .with_min_inner_size([640.0, 480.0]);
     let options = eframe::NativeOptions { viewport, ..eframe::NativeOptions::default() };
-    eframe::run_native("Regard", options, Box::new(move |cc| Ok(Box::new(App::with_session(&cc.egui_ctx, session)))))
+    eframe::run_native("Regard", options, Box::new(move |cc| Ok(Box::new(start.app(&cc.egui_ctx)))))
+}
+
+/// What the window opens with.
+pub enum Start {
+    /// What the user left off with, or the first example.
+    Last,
+    /// The same, with an example.
+    Example(Example),
+    /// A session.
+    Session(Box<Session>),
+}
+
+impl Start {
+    fn app(self, ctx: &egui::Context) -> App {
+        let place = kept::place();
+        match (self, place) {
+            (Self::Session(session), place) => {
+                let mut app = App::with_session(ctx, *session);
+                place.into_iter().for_each(|place| app.keep_in(place));
+                app
+            }
+            (Self::Last, Some(place)) => App::resume(ctx, place),
+            (Self::Last, None) => App::new(ctx, Example::ALL[0]),
+            (Self::Example(example), place) => {
+                let mut app = place.map_or_else(|| App::new(ctx, example), |place| App::resume(ctx, place));
+                app.perform(ctx, Command::Example(example));
+                app
+            }
+        }
+    }
 }
 
 /// A session that begins with an example.

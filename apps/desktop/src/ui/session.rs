@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
+use egui::{Context, ThemePreference};
 use serde::{Deserialize, Serialize};
 
 use super::colors::Look;
@@ -45,6 +46,45 @@ impl Room {
     }
 }
 
+/// How the window looks, whatever is in it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Looks {
+    /// Light, dark, or as the system is.
+    #[serde(with = "ThemeName")]
+    pub theme: ThemePreference,
+    /// 1 for the size that the system asks for.
+    pub zoom: f32,
+}
+
+impl Default for Looks {
+    fn default() -> Self {
+        Self { theme: ThemePreference::System, zoom: 1.0 }
+    }
+}
+
+impl Looks {
+    /// Those of the window.
+    pub fn of(ctx: &Context) -> Self {
+        Self { theme: ctx.options(|options| options.theme_preference), zoom: ctx.zoom_factor() }
+    }
+
+    /// Makes the window look so.
+    pub fn apply(self, ctx: &Context) {
+        ctx.set_theme(self.theme);
+        ctx.set_zoom_factor(self.zoom);
+    }
+}
+
+/// How the file says it.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "ThemePreference", rename_all = "kebab-case")]
+enum ThemeName {
+    Dark,
+    Light,
+    System,
+}
+
 /// All choices of all rooms.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -53,6 +93,8 @@ pub struct Session {
     pub format: Format,
     /// The room that is open.
     pub room: Room,
+    /// How the window looks. It is not undone.
+    pub looks: Looks,
     /// How weights are coloured.
     pub look: Look,
     /// The choices in the first room.
@@ -81,6 +123,7 @@ impl Session {
         Self {
             format: self.format,
             room: self.room,
+            looks: Looks::default(),
             look: self.look,
             walkthrough: self.walkthrough.choices(),
             laboratory: self.laboratory.choices(),
@@ -116,6 +159,8 @@ impl Session {
         let mut session: Self =
             serde_json::from_value(value).with_context(|| format!("{name} is no session file of this version"))?;
         session.laboratory.limit();
+        let zoom = session.looks.zoom;
+        session.looks.zoom = if zoom.is_finite() { zoom.clamp(0.2, 5.0) } else { 1.0 };
         Ok(session)
     }
 

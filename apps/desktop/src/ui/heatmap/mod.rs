@@ -16,6 +16,19 @@ use self::geometry::Geometry;
 pub use self::picture::{Part, Picture};
 pub use self::view::View;
 
+/// What a heatmap shows and how it is read.
+pub const EXPLANATION: &str = "\
+    A cell is one number: its row is the query that attends, its column the key that is attended to. The bar says which colour \
+    is which number. Hatched cells may not be seen (masked); magenta ones are NaN.\n\
+    Pooling: where there are more cells than pixels, a pixel shows the largest number of its block of cells, of numbers \
+    of both signs the one farthest from 0. So no large weight goes missing, but blocks look fuller than they are. The line \
+    below says when, and how large the blocks are.\n\
+    Colours: weights go from 0 to the largest there is; numbers of both signs have a map of their own, with 0 in the middle. \
+    The menu has other maps. All of them can be read by the colour-blind.\n\
+    Logarithm: equal steps of colour are equal factors, not equal differences, over six powers of ten: small weights can be \
+    told apart, large ones hardly.\n\
+    Scroll with Ctrl or ⌘ to zoom, drag to move, click to choose; arrows move the cursor, P pins its cell.";
+
 /// (row, column).
 pub type Cell = (usize, usize);
 

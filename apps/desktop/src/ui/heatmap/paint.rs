@@ -63,11 +63,11 @@ fn picture(map: &Heatmap<'_>, ui: &Ui, within: &Painter, seen: &Seen) -> usize {
     let pixels = seen.cell.min_elem() * ui.pixels_per_point();
     let finest = (1.0 / pixels).log2().ceil().max(0.0) as usize;
     let largest = ui.input(|input| input.max_texture_side);
-    let fits = |level: &usize| rows.len().max(cols.len()) >> level < largest;
     let coarsest = map.picture.levels();
+    let part = |level: usize| map.picture.part(level, rows.clone(), cols.clone());
+    let fits = |level: &usize| part(*level).texture_side() <= largest;
     let level = (finest.min(coarsest)..=coarsest).find(fits).unwrap_or(coarsest);
-    let part = map.picture.part(level, rows, cols);
-    let texture = map.picture.texture(ui.ctx(), map.name, map.numbers, &part);
+    let (texture, part) = map.picture.texture(ui.ctx(), map.name, map.numbers, &part(level));
     let cells_of = |blocks: &Range<usize>| blocks.start << level..blocks.end << level;
     within.image(texture, seen.rect_of(&cells_of(&part.rows), &cells_of(&part.cols)), WHOLE_TEXTURE, Color32::WHITE);
     level

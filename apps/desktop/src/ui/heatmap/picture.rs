@@ -3,10 +3,10 @@
 use core::cell::RefCell;
 use core::ops::Range;
 
-use egui::{Context, TextureHandle, TextureId, TextureOptions};
+use egui::{Color32, Context, TextureHandle, TextureId, TextureOptions};
 use rayon::prelude::*;
 
-use crate::ui::colors::Palette;
+use crate::ui::colors::{self, Palette};
 
 /// Blocks are pooled until a matrix of them is no larger than this.
 const SMALL: usize = 64;
@@ -72,6 +72,18 @@ impl Picture {
         self.palette = palette;
     }
 
+    /// The size of the largest of the numbers that it was made of, which may be negative only where the colours diverge.
+    ///
+    /// It is that of the largest block, unless one has in it what has no size.
+    pub fn largest(&self, numbers: &[f32]) -> f32 {
+        let blocks = self.levels.last().map_or(numbers, |level| &level.numbers[..]);
+        let hides = |x: &f32| x.is_nan() || *x == f32::INFINITY;
+        if blocks.iter().any(hides) {
+            return numbers.par_chunks(1 << 14).map(colors::largest).reduce(|| 0.0, f32::max);
+        }
+        colors::largest(blocks)
+    }
+
     /// The bytes that it takes beside the numbers, without the texture.
     pub fn bytes(&self) -> usize {
         self.levels.iter().map(|level| size_of_val(&level.numbers[..])).sum()
@@ -88,22 +100,31 @@ impl Picture {
         Part { level, rows: blocks(rows), cols: blocks(cols) }
     }
 
-    /// A texture of this part, made anew only if it is not the part drawn before.
-    pub fn texture(&self, ctx: &Context, name: &str, numbers: &[f32], part: &Part) -> TextureId {
+    /// A texture that has this part in it, and all that it has.
+    ///
+    /// It is made anew only if it has not, or is of other colours; and then with some more around it, so that it lasts while
+    /// what is seen moves.
+    pub fn texture(&self, ctx: &Context, name: &str, numbers: &[f32], part: &Part) -> (TextureId, Part) {
         let mut drawn = self.drawn.borrow_mut();
         if let Some(drawn) = &*drawn
-            && drawn.part == *part
+            && drawn.part.has(part)
             && drawn.palette == self.palette
         {
-            return drawn.texture.id();
+            return (drawn.texture.id(), drawn.part.clone());
         }
-        let (from, cols) = match part.level.checked_sub(1).and_then(|i| self.levels.get(i)) {
-            Some(level) => (&level.numbers[..], level.cols),
-            None => (numbers, self.shape.1),
+        let (from, (rows, cols)) = match part.level.checked_sub(1).and_then(|i| self.levels.get(i)) {
+            Some(level) => (&level.numbers[..], (level.rows, level.cols)),
+            None => (numbers, self.shape),
         };
+        let part = Part { level: part.level, rows: around(&part.rows, rows), cols: around(&part.cols, cols) };
         let color = self.palette.colors();
-        let rows = part.rows.clone().filter_map(|row| from.get(row * cols..)?.get(part.cols.clone()));
-        let texels: Vec<_> = rows.flatten().map(|&x| color(x)).collect();
+        let mut texels = vec![Color32::TRANSPARENT; part.rows.len() * part.cols.len()];
+        let lines = texels.par_chunks_mut(part.cols.len().max(1)).zip(part.rows.clone());
+        lines.with_min_len(32).for_each(|(texels, row)| {
+            for (texel, x) in texels.iter_mut().zip(&from[row * cols..][part.cols.clone()]) {
+                *texel = color(*x);
+            }
+        });
         let image = egui::ColorImage::new([part.cols.len(), part.rows.len()], texels);
         let texture = match drawn.take() {
             Some(mut before) => {
@@ -114,8 +135,32 @@ impl Picture {
         };
         let id = texture.id();
         *drawn = Some(Drawn { part: part.clone(), palette: self.palette, texture });
-        id
+        (id, part)
     }
+}
+
+impl Part {
+    /// The share of a part that is drawn around it, on each side.
+    const AROUND: usize = 8;
+
+    /// Whether all of another part is in it.
+    fn has(&self, other: &Self) -> bool {
+        let has = |a: &Range<usize>, b: &Range<usize>| a.start <= b.start && b.end <= a.end;
+        self.level == other.level && has(&self.rows, &other.rows) && has(&self.cols, &other.cols)
+    }
+
+    /// The longer side of the texture that is made for it.
+    pub fn texture_side(&self) -> usize {
+        let side = self.rows.len().max(self.cols.len());
+        side + 2 * (side / Self::AROUND)
+    }
+}
+
+/// Some more on both sides, where there is something.
+fn around(blocks: &Range<usize>, all: usize) -> Range<usize> {
+    let more = blocks.len() / Part::AROUND;
+    let end = (blocks.end + more).min(all);
+    blocks.start.saturating_sub(more).min(end)..end
 }
 
 /// Blocks of 2 × 2, fewer at an odd end, each with that number of them that `pick` picks.
@@ -126,13 +171,11 @@ fn pool(numbers: &[f32], cols: usize, pick: impl Fn(f32, f32) -> f32 + Sync) -> 
     let each = |(out, two): (&mut [f32], &[f32])| {
         let (upper, lower) = two.split_at(cols.min(two.len()));
         let lower = if lower.is_empty() { upper } else { lower };
-        let pairs = |row: &[f32]| -> (usize, bool) { (row.len() / 2, row.len() % 2 == 1) };
-        let (whole, odd) = pairs(upper);
         for ((out, upper), lower) in out.iter_mut().zip(upper.chunks_exact(2)).zip(lower.chunks_exact(2)) {
-            *out = pick(pick(upper[0], upper[1]), pick(lower[0], lower[1]));
+            *out = pick(pick(upper[0], lower[0]), pick(upper[1], lower[1]));
         }
-        if odd {
-            out[whole] = pick(upper[cols - 1], lower[cols - 1]);
+        if cols % 2 == 1 {
+            out[cols / 2] = pick(upper[cols - 1], lower[cols - 1]);
         }
     };
     let two_rows = (2 * cols).max(1);
@@ -202,6 +245,63 @@ mod tests {
         assert_eq!(farther(masked, masked), masked);
         assert!(farther(f32::NAN, 1.0).is_nan() && farther(1.0, f32::NAN).is_nan());
         assert!(greater(f32::NAN, 1.0).is_nan() && greater(1.0, f32::NAN).is_nan());
+    }
+
+    /// The texels of the texture that was made last.
+    fn texels(ctx: &Context) -> Vec<Color32> {
+        let delta = ctx.tex_manager().write().take_delta();
+        let (_, last) = delta.set.into_iter().next_back().unwrap();
+        let egui::ImageData::Color(image) = last.image;
+        image.pixels.clone()
+    }
+
+    #[test]
+    fn a_texture_has_the_colours_of_its_part_and_lasts_while_it_moves_a_little() {
+        let (ctx, cols) = (Context::default(), 300);
+        let mut numbers: Vec<f32> = (0..cols * 500).map(|i| ((i * 7919) % 10007) as f32 / 10007.0).collect();
+        numbers[250 * cols + 150] = f32::NAN;
+        numbers[251 * cols + 150] = f32::NEG_INFINITY;
+        let mut picture = Picture::new(&numbers, cols, Palette::weights(1.0, Look::default()));
+        let asked = picture.part(0, 200..300, 100..200);
+        let (id, part) = picture.texture(&ctx, "x", &numbers, &asked);
+        assert_eq!((part.rows.clone(), part.cols.clone()), (188..312, 88..212));
+        let colors: Vec<Color32> = part
+            .rows
+            .clone()
+            .flat_map(|row| part.cols.clone().map(move |col| row * cols + col))
+            .map(|i| picture.palette().color(numbers[i]))
+            .collect();
+        assert_eq!(texels(&ctx), colors);
+        let moved = picture.part(0, 210..310, 90..190);
+        assert_eq!(picture.texture(&ctx, "x", &numbers, &moved), (id, part));
+        let far = picture.part(0, 400..500, 200..300);
+        let (same, part) = picture.texture(&ctx, "x", &numbers, &far);
+        assert_eq!((same, part.rows, part.cols), (id, 388..500, 188..300));
+        let before = texels(&ctx);
+        picture.set_palette(Palette::weights(0.5, Look::default()));
+        picture.texture(&ctx, "x", &numbers, &far);
+        assert_ne!(texels(&ctx), before);
+        let coarse = picture.part(2, 0..500, 0..300);
+        assert_eq!(picture.texture(&ctx, "x", &numbers, &coarse).1, coarse);
+    }
+
+    #[test]
+    fn the_largest_number_is_found_without_looking_at_all() {
+        let mut numbers = vec![0.25; 200 * 100];
+        numbers[12_345] = 0.75;
+        numbers[0] = f32::NEG_INFINITY;
+        let largest = |numbers: &[f32], palette| Picture::new(numbers, 100, palette).largest(numbers);
+        let (weights, signed) = (Palette::weights(1.0, Look::default()), Palette::signed(1.0, Look::default()));
+        assert_eq!(largest(&numbers, weights), 0.75);
+        numbers[12_344] = -0.875;
+        assert_eq!(largest(&numbers, signed), 0.875);
+        // What no number is hides the numbers of its block.
+        for special in [f32::NAN, f32::INFINITY] {
+            numbers[12_346] = special;
+            assert_eq!(largest(&numbers, signed), 0.875);
+        }
+        assert_eq!(largest(&[0.5, f32::NAN, 0.25], weights), 0.5);
+        assert_eq!(largest(&[], weights), 0.0);
     }
 
     #[test]

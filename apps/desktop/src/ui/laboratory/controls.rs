@@ -2,11 +2,12 @@
 
 use core::ops::RangeInclusive;
 
-use egui::{DragValue, Label, RichText, Slider, TextStyle, Ui};
+use egui::{DragValue, Slider, Ui};
 
 use super::state::{LEAST_CAP, MOST_DIM, MOST_SINK, MOST_SMOOTH, MOST_TOKENS};
 use super::{Brush, Inputs, State};
-use crate::ui::{style, temperature};
+use crate::ui::explain::heading;
+use crate::ui::temperature;
 
 /// Shows all knobs.
 pub fn show(ui: &mut Ui, state: &mut State) {
@@ -31,6 +32,13 @@ pub fn show(ui: &mut Ui, state: &mut State) {
         }
     });
     ui.separator();
+    heading(
+        ui,
+        "Softmax",
+        "Scores are divided by the temperature T, and softmax makes weights of them: e^score, divided by the sum of its row. \
+        Below 1 the largest score takes more, at 0 all; above 1 weights become more even, at ∞ the same.\n\
+        1/√d keeps the scores' spread at about 1, however many dimensions are added up.",
+    );
     temperature::show(ui, &mut inputs.temperature);
     ui.checkbox(&mut inputs.scaled, "Scale by 1/√d")
         .on_hover_text("Without it, scores spread as √d, and softmax picks one token.");
@@ -97,22 +105,6 @@ fn painting(ui: &mut Ui, state: &mut State) {
             state.inputs.painted.clear();
         }
     });
-}
-
-fn heading(ui: &mut Ui, name: &str, explanation: &str) {
-    ui.horizontal(|ui| {
-        ui.label(RichText::new(name).text_style(style::subheading()).strong());
-        explain(ui, name, explanation);
-    });
-}
-
-/// A "?" that says what one sees.
-pub fn explain(ui: &mut Ui, name: &str, text: &str) {
-    let button = ui.menu_button(RichText::new("?").text_style(TextStyle::Small), |ui| {
-        ui.set_max_width(320.0);
-        ui.add(Label::new(text).wrap());
-    });
-    button.response.accessible_name(format!("Explain: {name}")).on_hover_text(text);
 }
 
 /// A whole number on a logarithmic slider.

@@ -1,13 +1,13 @@
 //! What is plotted of the chosen row.
 
-use egui::{RichText, TextStyle, Ui};
+use egui::Ui;
 use egui_plot::{AxisHints, GridInput, GridMark, Line, LineStyle, PlotPoints, VLine};
 use regard::Temperature;
 use regard_kernels::softmax;
 
-use super::controls::explain;
 use super::state::MOST_DIM;
 use super::{Outcome, measures};
+use crate::ui::explain::title;
 use crate::ui::{colors, plots, temperature};
 
 /// Of points over the temperature.
@@ -180,13 +180,6 @@ fn line(name: &'static str, points: &Points, color: usize) -> Line<'static> {
 /// Every second power of two.
 fn doublings(_: GridInput) -> Vec<GridMark> {
     (0..=4).map(|e| GridMark { value: 2.0 * f64::from(e), step_size: 2.0 }).collect()
-}
-
-fn title(ui: &mut Ui, name: &str, explanation: &str) {
-    ui.horizontal(|ui| {
-        ui.label(RichText::new(name).text_style(TextStyle::Small).strong());
-        explain(ui, name, explanation);
-    });
 }
 
 fn frame(

@@ -10,7 +10,7 @@ use regard_kernels::softmax;
 
 use super::tokens::{Drawn, Tokens};
 use super::{Inputs, Shown};
-use crate::ui::colors::{self, Look, Palette};
+use crate::ui::colors::{Look, Palette};
 use crate::ui::heatmap::Picture;
 
 /// What is to be computed.
@@ -92,10 +92,10 @@ impl Engine {
             }
             _ => Arc::clone(&weights),
         };
-        let largest = numbers.par_chunks(1 << 14).map(colors::largest).reduce(|| 0.0, f32::max);
         let is_signed = request.shown == Shown::Scores || request.shown == Shown::Difference && note.is_none();
-        let palette = palette(is_signed, largest, Look::default());
-        let picture = Picture::new(&numbers, side, palette);
+        let mut picture = Picture::new(&numbers, side, palette(is_signed, 1.0, Look::default()));
+        let largest = picture.largest(&numbers);
+        picture.set_palette(palette(is_signed, largest, Look::default()));
         let took = start.elapsed();
         Ok(Outcome { request, tokens, scores, weights, pinned, numbers, side, picture, largest, note, took })
     }

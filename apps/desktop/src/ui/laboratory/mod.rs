@@ -3,6 +3,7 @@
 //! [`State`] is what the user chose. A [`Worker`] computes what follows from it, so that the window never waits; the room
 //! shows the last result until the next is there.
 
+mod benchmark;
 mod controls;
 mod curves;
 mod engine;
@@ -12,6 +13,7 @@ mod state;
 mod tokens;
 mod worker;
 
+pub use self::benchmark::Benchmark;
 pub use self::engine::{Engine, Outcome, Request};
 pub use self::room::Room;
 pub use self::state::{Brush, Inputs, Shown, Square, State};

@@ -5,17 +5,28 @@ use std::time::Instant;
 
 use egui::{CentralPanel, Frame, Label, Margin, Panel, ProgressBar, RichText, ScrollArea, TextStyle, Ui};
 
+use super::benchmark::Benchmark;
 use super::curves::Curves;
 use super::{Outcome, Request, Shown, Square, State, Worker, controls, engine};
 use crate::ui::colors::Look;
-use crate::ui::heatmap::{Cell, Heatmap, Pointing};
-use crate::ui::style::{self, panel};
+use crate::ui::explain::{explain, heading};
+use crate::ui::heatmap::{self, Cell, Heatmap, Pointing};
+use crate::ui::style::panel;
 use crate::ui::{Command, numbers};
 
 /// What takes longer says so.
 const PATIENCE: Duration = Duration::from_millis(100);
 /// The width of the curves beside the heatmap.
 const CURVES: f32 = 264.0;
+
+const A_AND_B: &str = "\
+    B is the present state. Pin it as A, change something, and see both, or what changed: B − A, blue where there is less \
+    weight than there was, red where there is more.\n\
+    Scores are what softmax gets: q·k times the scale, after soft cap, ALiBi and masks, before the temperature.";
+
+const OF_THE_ROW: &str = "\
+    What one query does with its attention. Click on a cell of the heatmap to choose the query; without a choice it is the \
+    last one, which sees all keys.";
 
 /// What is shown of a [`State`]: the last outcome, while the worker computes the next.
 #[derive(Default)]
@@ -25,6 +36,8 @@ pub struct Room {
     outcome: Option<Outcome>,
     error: Option<String>,
     curves: Option<Curves>,
+    /// What is measured, or was.
+    pub(crate) benchmark: Benchmark,
     labels: Vec<String>,
     /// The cell under the pointer.
     hovered: Option<Cell>,
@@ -34,6 +47,11 @@ impl Room {
     /// The last outcome.
     pub fn outcome(&self) -> Option<&Outcome> {
         self.outcome.as_ref()
+    }
+
+    /// The benchmark.
+    pub fn benchmark(&self) -> &Benchmark {
+        &self.benchmark
     }
 
     /// Whether what is shown is not yet what was asked for.
@@ -58,6 +76,8 @@ impl Room {
                 Frame::new().inner_margin(Margin::same(12)).show(ui, |ui| {
                     command = Self::bar(ui, state);
                     self.contents(ui, state, look);
+                    ui.separator();
+                    command = self.benchmark.show(ui, &state.inputs).or(command);
                 });
             });
         });
@@ -127,6 +147,10 @@ impl Room {
                     command = Some(button);
                 }
             }
+            explain(ui, "A and B", A_AND_B);
+            ui.separator();
+            ui.label("Heatmap");
+            explain(ui, "Heatmap", heatmap::EXPLANATION);
         });
         if let Some(pinned) = &state.pinned {
             ui.add(Label::new(small(format!("A: {}", controls::in_words(pinned)))).wrap());
@@ -151,7 +175,7 @@ impl Room {
         let large = (ui.clip_rect().height() - 150.0).clamp(240.0, map_room.max(240.0));
         let mut hovered = None;
         ui.horizontal_top(|ui| {
-            let pointing = heatmap(ui, outcome, &self.labels, state, map_room, large);
+            let pointing = matrix(ui, outcome, &self.labels, state, map_room, large);
             hovered = pointing.hovered;
             if beside {
                 ui.add_space((room - CURVES - ui.min_rect().width()).max(8.0));
@@ -228,7 +252,7 @@ fn title(outcome: &Outcome) -> &'static str {
 }
 
 /// Shows the matrix; a brush paints on it.
-fn heatmap(ui: &mut Ui, outcome: &Outcome, labels: &[String], state: &mut State, room: f32, large: f32) -> Pointing {
+fn matrix(ui: &mut Ui, outcome: &Outcome, labels: &[String], state: &mut State, room: f32, large: f32) -> Pointing {
     let name = title(outcome);
     let map = Heatmap {
         name,
@@ -272,7 +296,7 @@ fn curves(
         _ => Curves::new(outcome, row),
     };
     let name = labels.get(row).map_or("", String::as_str);
-    ui.label(RichText::new(format!("The row of {name}")).text_style(style::subheading()).strong());
+    heading(ui, &format!("The row of {name}"), OF_THE_ROW);
     curves.show(ui, outcome, columns);
     *kept = Some(curves);
 }

@@ -1,0 +1,37 @@
+//! A "?" beside the name of what one sees: it says what that is, and how to read it.
+
+use egui::{Label, RichText, TextStyle, Ui};
+
+use super::style;
+
+/// The width of an explanation.
+const WIDTH: f32 = 360.0;
+
+/// A "?" that unfolds what one sees, in paragraphs.
+pub fn explain(ui: &mut Ui, name: &str, text: &str) {
+    let mark = RichText::new("?").text_style(TextStyle::Small);
+    let button = ui.menu_button(mark, |ui| {
+        ui.set_max_width(WIDTH.min(ui.ctx().content_rect().width() - 32.0));
+        for paragraph in text.lines() {
+            ui.add(Label::new(paragraph).wrap());
+        }
+    });
+    button.response.accessible_name(format!("Explain: {name}")).on_hover_text("Explain what one sees here.");
+}
+
+/// The name of a panel, and its explanation.
+pub fn heading(ui: &mut Ui, name: &str, text: &str) {
+    titled(ui, name, text, style::subheading());
+}
+
+/// The name of a part of a panel, and its explanation.
+pub fn title(ui: &mut Ui, name: &str, text: &str) {
+    titled(ui, name, text, TextStyle::Small);
+}
+
+fn titled(ui: &mut Ui, name: &str, text: &str, text_style: TextStyle) {
+    ui.horizontal(|ui| {
+        ui.label(RichText::new(name).text_style(text_style).strong());
+        explain(ui, name, text);
+    });
+}
