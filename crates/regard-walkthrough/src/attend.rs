@@ -2,10 +2,11 @@
 
 use regard_kernels::{Mask, Position};
 
+use crate::explain::Origin;
 use crate::pair::{Pair, attention, fused};
-use crate::step::{Kind, Origin};
-use crate::trace::{Labels, Measured, Text, Trace, labels, largest};
-use crate::{Error, Matrix, Without};
+use crate::step::Kind;
+use crate::trace::{Axes, Measured, Text, Trace, labels, largest};
+use crate::{Error, Matrix, Rows, Without};
 
 /// What a token is turned into.
 #[derive(Clone, Copy)]
@@ -18,7 +19,28 @@ pub(crate) enum Role {
 impl Role {
     pub const ALL: [Self; 3] = [Self::Query, Self::Key, Self::Value];
 
-    fn symbol(self) -> &'static str {
+    /// The key of its weights.
+    pub fn weights(self) -> &'static str {
+        match self {
+            Self::Query => "w_q",
+            Self::Key => "w_k",
+            Self::Value => "w_v",
+        }
+    }
+
+    fn code(self) -> &'static str {
+        match self {
+            Self::Query => "matmul(x, w_q, q)",
+            Self::Key => "matmul(x, w_k, k)",
+            Self::Value => "matmul(x, w_v, v)",
+        }
+    }
+
+    pub fn rows(self) -> Rows {
+        if matches!(self, Self::Query) { Rows::Queries } else { Rows::Keys }
+    }
+
+    pub fn symbol(self) -> &'static str {
         match self {
             Self::Query => "Q",
             Self::Key => "K",
@@ -34,7 +56,7 @@ impl Role {
         }
     }
 
-    fn plural(self) -> &'static str {
+    pub fn plural(self) -> &'static str {
         match self {
             Self::Query => "Queries",
             Self::Key => "Keys",
@@ -60,62 +82,81 @@ impl Role {
 }
 
 /// X, and W_Q, W_K and W_V unless they are left out.
-pub(crate) fn push_inputs(trace: &mut Trace<'_>, x: &Pair, w: &[Pair; 3], origins: [&Origin; 2]) {
+pub(crate) fn give_tokens_and_weights(trace: &mut Trace<'_>) -> Result<(Pair, [Pair; 3]), Error> {
+    let x = give_tokens(trace)?;
+    let w = give_weights(trace)?;
+    Ok((x, w))
+}
+
+/// X.
+pub(crate) fn give_tokens(trace: &mut Trace<'_>) -> Result<Pair, Error> {
     let tokens = trace.tokens.clone();
-    let dims = labels("d", x.ours.cols());
+    let dims = labels("d", trace.inputs.matrix("x").map_or(0, Matrix::cols));
     let text = Text {
         key: "x",
+        symbol: "X",
         name: "Tokens X",
-        formula: "",
         meaning: "Each row is a token as a list of numbers: without numbers there is nothing to compute with.",
+        ..Text::default()
     };
-    trace.push(&text, x, Kind::Signed, Labels { rows: &tokens, cols: &dims }, origins[0].clone());
-    if trace.settings.without == Some(Without::Projections) {
-        return;
+    trace.give(&text, Axes::new(Rows::Tokens, &tokens, &dims))
+}
+
+/// W_Q, W_K and W_V, which are not shown if they are left out.
+pub(crate) fn give_weights(trace: &mut Trace<'_>) -> Result<[Pair; 3], Error> {
+    let [query, key, value] = Role::ALL;
+    Ok([give_weight(trace, query)?, give_weight(trace, key)?, give_weight(trace, value)?])
+}
+
+fn give_weight(trace: &mut Trace<'_>, role: Role) -> Result<Pair, Error> {
+    let key = role.weights();
+    if trace.settings.without == Some(Without::Projections)
+        && let Some(w) = trace.input(key)
+    {
+        return Ok(w);
     }
-    for (role, w) in Role::ALL.into_iter().zip(w) {
-        let symbol = role.symbol();
-        let text = Text {
-            key: &format!("w_{}", role.key()),
-            name: &format!("Weights W_{symbol}"),
-            formula: "",
-            meaning: role.weights_meaning(),
-        };
-        let cols = labels(role.key(), w.ours.cols());
-        trace.push(&text, w, Kind::Signed, Labels { rows: &dims, cols: &cols }, origins[1].clone());
-    }
+    let (symbol, name) = (format!("W_{}", role.symbol()), format!("Weights W_{}", role.symbol()));
+    let text = Text { key, symbol: &symbol, name: &name, meaning: role.weights_meaning(), ..Text::default() };
+    let (rows, cols) = trace.inputs.matrix(key).map_or((0, 0), Matrix::shape);
+    let (rows, cols) = (labels("d", rows), labels(role.key(), cols));
+    trace.give(&text, Axes::new(Rows::Other, &rows, &cols))
 }
 
 /// Q, K or V under its key: X·W, or X itself where projections are left out.
 pub(crate) fn project(trace: &mut Trace<'_>, role: Role, x: &Pair, w: &Pair) -> Result<Pair, Error> {
-    let tokens = trace.tokens.clone();
-    project_as(trace, role, "", "", &tokens, x, w)
+    let tokens = x.name.rows.to_vec();
+    project_as(trace, role, "", "", (&tokens, 0), x, w)
 }
 
-/// [`project`] with something before the key and behind the name, of other rows than all tokens.
+/// Q, K and V of one text.
+pub(crate) fn project_all(trace: &mut Trace<'_>, x: &Pair, [w_q, w_k, w_v]: &[Pair; 3]) -> Result<[Pair; 3], Error> {
+    let [query, key, value] = Role::ALL;
+    Ok([project(trace, query, x, w_q)?, project(trace, key, x, w_k)?, project(trace, value, x, w_v)?])
+}
+
+/// [`project`] with something before the key and behind the name, of other rows than all tokens: from the token `first` on.
 pub(crate) fn project_as(
     trace: &mut Trace<'_>,
     role: Role,
     prefix: &str,
     of: &str,
-    rows: &[String],
+    (rows, first): (&[String], usize),
     x: &Pair,
     w: &Pair,
 ) -> Result<Pair, Error> {
-    let symbol = role.symbol();
+    let (symbol, from) = (role.symbol(), x.name.symbol.as_str());
     let left_out = trace.settings.without == Some(Without::Projections);
     let (pair, formula, meaning, origin) = if left_out {
         let meaning = "Left out: the token plays this role as it is.";
-        (x.clone(), format!("{symbol} = X"), meaning, Origin::Copied("X"))
+        (x.clone(), format!("{symbol} = {from}"), meaning, Origin::copied(x))
     } else {
-        let origin = Origin::Product { left: x.ours.clone(), right: w.ours.clone() };
-        (x.times(w)?, format!("{symbol} = X·W_{symbol}"), role.meaning(), origin)
+        (x.times(w)?, format!("{symbol} = {from}·W_{symbol}"), role.meaning(), Origin::product(x, w))
     };
     let (key, name) = (format!("{prefix}{}", role.key()), format!("{} {symbol}{of}", role.plural()));
-    let text = Text { key: &key, name: &name, formula: &formula, meaning };
+    let code = if left_out { "" } else { role.code() };
+    let text = Text { key: &key, symbol, name: &name, formula: &formula, meaning, code };
     let cols = labels(if left_out { "d" } else { role.key() }, pair.ours.cols());
-    trace.push(&text, &pair, Kind::Signed, Labels { rows, cols: &cols }, origin);
-    Ok(pair)
+    Ok(trace.push(&text, pair, Kind::Signed, Axes { first, ..Axes::new(role.rows(), rows, &cols) }, origin))
 }
 
 /// One attention, from scores to output.
@@ -128,48 +169,58 @@ pub(crate) struct Head<'a> {
     pub subscript: &'a str,
     pub queries: &'a [String],
     pub keys: &'a [String],
-    /// Where the first query stands among the keys.
-    pub position: Position,
+    /// The token of the first query.
+    pub first: usize,
+    /// Whether a causal mask makes sense: not between two texts.
+    pub maskable: bool,
+}
+
+impl<'a> Head<'a> {
+    /// All tokens of one text.
+    pub fn of_all(tokens: &'a [String]) -> Self {
+        Self { prefix: "", of: "", subscript: "", queries: tokens, keys: tokens, first: 0, maskable: true }
+    }
 }
 
 impl Head<'_> {
     /// Scores, scaled and masked as the settings say, then weights, and the output where there are values.
     pub fn attend(&self, trace: &mut Trace<'_>, q: &Pair, k: &Pair, v: Option<&Pair>) -> Result<Option<Pair>, Error> {
-        let pairs = Labels { rows: self.queries, cols: self.keys };
         let (s, settings) = (self.subscript, *trace.settings);
         let scaled = settings.without != Some(Without::Scaling);
 
         let raw = q.times_transposed(k)?;
+        let symbol = format!("S{s}");
         let text = Text {
             key: &self.key("raw_scores"),
+            symbol: &symbol,
             name: &self.name("Scores QKᵀ"),
             formula: &format!("S{s} = Q{s}·K{s}ᵀ"),
             meaning: "A dot product for every pair, ‖q‖·‖k‖·cos θ: large where one token looks for what the other \
                       advertises; n tokens make n² of them.",
+            code: "matmul_transposed(q, k, scores)",
         };
-        let origin = Origin::ProductTransposed { left: q.ours.clone(), right: k.ours.clone() };
-        trace.push(&text, &raw, Kind::Signed, pairs, origin);
-        let (mut scores, mut symbol) = if scaled {
-            (self.push_scaled(trace, &raw, q, k)?, format!("S{s} / √d_k"))
-        } else {
-            (raw, format!("S{s}"))
-        };
-
-        if settings.causal {
-            scores = Pair::scores(q, k, scaled, Some(self.position))?;
+        let raw = trace.push(&text, raw, Kind::Signed, self.pairs(), Origin::product_transposed(q, k));
+        let (mut scores, mut argument) =
+            if scaled { (self.push_scaled(trace, &raw, q, k)?, format!("S{s} / √d_k")) } else { (raw, symbol) };
+        if settings.hides() && self.maskable {
+            let before = scores;
             let text = Text {
                 key: &self.key("masked_scores"),
+                symbol: &format!("M{s}"),
                 name: &self.name("Masked scores"),
                 formula: "score(i, j) = −∞ for j > i",
                 meaning: "A token may not see what comes after it: a score of −∞ becomes a weight of exactly 0.",
+                code: "Attention::new().mask(Mask::NONE.causal(position)).scores(Stage::Masked, q, k, scores, scratch)",
             };
-            trace.push(&text, &scores, Kind::Signed, pairs, Origin::Masked);
-            "masked scores".clone_into(&mut symbol);
+            let masked = Pair::scores(q, k, scaled, Some(self.position()))?;
+            let origin = Origin::masked(&before, self.queries, self.keys);
+            scores = trace.push(&text, masked, Kind::Signed, self.pairs(), origin);
+            "masked scores".clone_into(&mut argument);
         }
 
-        let weights = self.push_weights(trace, "weights", &symbol, &scores);
+        let weights = self.push_weights(trace, "weights", &argument, &scores);
         let Some(v) = v else { return Ok(None) };
-        let causal = settings.causal.then_some(self.position);
+        let causal = (settings.hides() && self.maskable).then(|| self.position());
         self.push_output(trace, "output", &format!("O{s} = A{s}·V{s}"), [q, k, v], &weights, causal).map(Some)
     }
 
@@ -178,40 +229,43 @@ impl Head<'_> {
         let scores = Pair::scores(q, k, true, None)?;
         let text = Text {
             key: &self.key("scaled_scores"),
+            symbol: &format!("Z{s}"),
             name: &self.name("Scaled scores"),
             formula: &format!("S{s} / √d_k = S{s} / √{d_k}"),
             meaning: "A sum of d_k products spreads as √d_k; divided by it, scores keep the same spread for every d_k, and \
                       softmax neither saturates nor stops learning.",
+            code: "Attention::new().scores(Stage::Raw, q, k, scores, scratch)",
         };
-        let origin = Origin::Scaled { from: raw.ours.clone(), divisor: format!("√{d_k}") };
-        trace.push(&text, &scores, Kind::Signed, Labels { rows: self.queries, cols: self.keys }, origin);
-        Ok(scores)
+        Ok(trace.push(&text, scores, Kind::Signed, self.pairs(), Origin::over_root(raw, d_k)))
     }
 
     /// The causal twin of an attention that is not causal: its weights and output alone.
     pub fn causal_twin(&self, trace: &mut Trace<'_>, q: &Pair, k: &Pair, v: &Pair) -> Result<(), Error> {
         let scaled = trace.settings.without != Some(Without::Scaling);
-        let scores = Pair::scores(q, k, scaled, Some(self.position))?;
+        let mut scores = Pair::scores(q, k, scaled, Some(self.position()))?;
+        // Where its scores may be seen, they are those of the attention without the mask.
+        let key = self.key(if scaled { "scaled_scores" } else { "raw_scores" });
+        if let Some(step) = trace.steps.iter().find(|s| s.key == key) {
+            scores.name = step.operand_name();
+        }
         let weights = self.push_weights(trace, "causal_weights", "masked scores", &scores);
-        self.push_output(trace, "causal_output", "O = A·V", [q, k, v], &weights, Some(self.position))?;
+        self.push_output(trace, "causal_output", "O = A·V", [q, k, v], &weights, Some(self.position()))?;
         Ok(())
     }
 
-    fn push_weights(&self, trace: &mut Trace<'_>, key: &str, symbol: &str, scores: &Pair) -> Pair {
-        let settings = trace.settings;
-        let t = settings.temperature;
-        let from = scores.ours.clone();
-        let (weights, formula, meaning, kind, origin) = if settings.without == Some(Without::Softmax) {
+    fn push_weights(&self, trace: &mut Trace<'_>, key: &str, argument: &str, scores: &Pair) -> Pair {
+        let t = trace.settings.temperature;
+        let (weights, formula, meaning, kind, origin, code) = if trace.settings.without == Some(Without::Softmax) {
             let meaning = "Left out: magnitudes without meaning, of any sign and any sum, stand in for weights.";
-            let origin = Origin::Unweighed { from };
-            (scores.hidden_as_zero(), format!("A{} = {symbol}", self.subscript), meaning, Kind::Signed, origin)
+            let formula = format!("A{} = {argument}", self.subscript);
+            (scores.hidden_as_zero(), formula, meaning, Kind::Signed, Origin::unweighed(scores), "")
         } else {
             let meaning = "Each row says how one query shares out its attention; each column, how much a token receives; the \
                            row's largest score is subtracted first, so that nothing overflows.";
-            let argument = if t.get() == 1.0 { symbol.to_owned() } else { format!("({symbol}) / T") };
+            let argument = if t.get() == 1.0 { argument.to_owned() } else { format!("({argument}) / T") };
             let formula = format!("A{} = softmax({argument})", self.subscript);
-            let origin = Origin::Softmax { from, temperature: t.get() };
-            (scores.softmax(t), formula, meaning, Kind::Weights, origin)
+            let code = "for row in scores { softmax(row, temperature) }";
+            (scores.softmax(t), formula, meaning, Kind::Weights, Origin::softmax(scores, t.get()), code)
         };
         for i in 0..weights.ours.rows() {
             let sum: f64 = weights.ours.row(i).iter().map(|w| f64::from(*w)).sum();
@@ -222,9 +276,10 @@ impl Head<'_> {
             Measured::note(&mut trace.measured.hidden, f64::from(weight.abs()));
         }
         let name = if key == "causal_weights" { "Causal weights" } else { "Weights A" };
-        let text = Text { key: &self.key(key), name: &self.name(name), formula: &formula, meaning };
-        trace.push(&text, &weights, kind, Labels { rows: self.queries, cols: self.keys }, origin);
-        weights
+        let symbol = format!("A{}", self.subscript);
+        let (key, name) = (self.key(key), self.name(name));
+        let text = Text { key: &key, symbol: &symbol, name: &name, formula: &formula, meaning, code };
+        trace.push(&text, weights, kind, self.pairs(), origin)
     }
 
     fn push_output(
@@ -238,7 +293,9 @@ impl Head<'_> {
     ) -> Result<Pair, Error> {
         let settings = trace.settings;
         let mut output = weights.times(v)?;
-        if settings.without != Some(Without::Softmax) {
+        let code = if settings.without == Some(Without::Softmax) {
+            "matmul(weights, v, output)"
+        } else {
             let mask = causal.map_or(Mask::NONE, |p| Mask::NONE.causal(p));
             let attention = attention(settings.without != Some(Without::Scaling), mask);
             let one_call = fused(&attention.temperature(settings.temperature), &q.ours, &k.ours, &v.ours)?;
@@ -246,18 +303,29 @@ impl Head<'_> {
             Measured::note(&mut trace.measured.fused, deviation);
             // What is shown is what a user of the kernels gets: it is rounded less often.
             output.ours = one_call;
-        }
+            "attention.forward(q, k, v, output, scratch)"
+        };
         let name = if key == "causal_output" { "Causal output" } else { "Output" };
         let text = Text {
             key: &self.key(key),
+            symbol: &format!("O{}", self.subscript),
             name: &self.name(name),
             formula,
             meaning: "Each token's new vector: all values blended, in the proportions of its row of weights.",
+            code,
         };
-        let origin = Origin::Product { left: weights.ours.clone(), right: v.ours.clone() };
         let cols = labels("v", v.ours.cols());
-        trace.push(&text, &output, Kind::Signed, Labels { rows: self.queries, cols: &cols }, origin);
-        Ok(output)
+        let axes = Axes { first: self.first, ..Axes::new(Rows::Queries, self.queries, &cols) };
+        Ok(trace.push(&text, output, Kind::Signed, axes, Origin::product(weights, v)))
+    }
+
+    /// Where the first query stands among the keys.
+    fn position(&self) -> Position {
+        Position::Offset(self.first as isize)
+    }
+
+    fn pairs(&self) -> Axes<'_> {
+        Axes { first: self.first, ..Axes::new(Rows::Pairs, self.queries, self.keys) }
     }
 
     fn name(&self, name: &str) -> String {

@@ -3,72 +3,105 @@
 use crate::examples::why_scale::{entropy, jacobian_norm};
 use crate::number::number;
 use crate::trace::largest;
-use crate::{Matrix, Walkthrough, Without};
+use crate::{Matrix, Rows, Step, Walkthrough, Without};
 
 /// A few sentences about `cut`, which lacks a step that `full` has.
 pub(crate) fn describe(without: Without, full: &Walkthrough, cut: &Walkthrough) -> String {
+    if steps(full, "weights").next().is_none() {
+        return format!("This example computes no attention: it has no {} to leave out.", without.name());
+    }
     match without {
-        Without::Projections if full.step("x").is_none() => {
+        Without::Projections if full.step("w_q").is_none() => {
             "This example starts with queries and keys: it has no projections to leave out.".to_owned()
         }
         Without::Projections => projections(full, cut),
         Without::Scaling => scaling(full, cut),
         Without::Softmax => softmax(full, cut),
+        Without::Mask if steps(full, "masked_scores").next().is_none() => {
+            "Here one text attends to another, all of which may be seen: there is no mask to leave out.".to_owned()
+        }
+        Without::Mask => mask(full, cut),
     }
 }
 
 fn projections(full: &Walkthrough, cut: &Walkthrough) -> String {
-    let before = mean(full, |row, i| row.get(i).copied().unwrap_or_default());
-    let now = mean(cut, |row, i| row.get(i).copied().unwrap_or_default());
-    let skew = |walk: &Walkthrough| {
-        let scores = steps(walk, "raw_scores")
-            .map(|s| (0..s.rows()).flat_map(move |i| (0..i).map(move |j| s.get(i, j) - s.get(j, i))));
-        scores.flatten().fold(0.0_f32, |m, d| m.max(d.abs()))
+    if steps(full, "weights").any(|w| w.row_labels != w.col_labels) {
+        let scores = |walk| number(steps(walk, "raw_scores").map(|s| largest(&s.matrix)).fold(0.0, f64::max));
+        return format!(
+            "Every token is compared with the other text's tokens as they are: a fixed lookup of what is similar, which finds \
+             nothing unless both texts use the same numbers for the same things. The largest score is {} in size. And there is \
+             nothing left to learn.",
+            instead(&scores(cut), &scores(full)),
+        );
+    }
+    let own = |walk| number(mean(walk, |row, i| row.get(i).copied().unwrap_or_default()));
+    let skew = |walk| {
+        let scores = steps(walk, "raw_scores").map(|s| &s.matrix);
+        let differences =
+            scores.flat_map(|s| (0..s.rows()).flat_map(move |i| (0..i).map(move |j| s.get(i, j) - s.get(j, i))));
+        number(differences.fold(0.0_f32, |m, d| m.max(d.abs())).into())
     };
     format!(
-        "Every token is compared with every token as it is. On average a token gives itself {} of its attention instead of {}. \
-         The scores are symmetric: score(i, j) and score(j, i) differ by {} at most, instead of {}, so no token can look for \
-         what it is not. And there is nothing left to learn.",
-        number(now),
-        number(before),
-        number(skew(cut).into()),
-        number(skew(full).into()),
+        "Every token is compared with every token as it is. On average, the share of its attention that a token gives itself is \
+         {}. The scores are symmetric: score(i, j) and score(j, i) differ by {} at most, where they differed by {}, so no token \
+         can look for what it is not. And there is nothing left to learn.",
+        instead(&own(cut), &own(full)),
+        skew(cut),
+        skew(full),
     )
 }
 
 fn scaling(full: &Walkthrough, cut: &Walkthrough) -> String {
-    let change = |f: fn(&[f64], usize) -> f64| (number(mean(full, f)), number(mean(cut, f)));
-    let spread = |walk: &Walkthrough, key| number(steps(walk, key).map(largest).fold(0.0, f64::max));
-    let (peak, peak_now) = change(|row, _| row.iter().copied().fold(0.0, f64::max));
-    let (bits, bits_now) = change(|row, _| entropy(row));
-    let (gradient, gradient_now) = change(|row, _| jacobian_norm(row));
+    let d_k = steps(full, "q").map(|q| q.matrix.cols()).next();
+    if d_k == Some(1) {
+        return "A query has one number here, and √1 = 1: dividing by it changes nothing. The longer the vectors, the more it \
+                does: see why-scale."
+            .to_owned();
+    }
+    // Softmax divides by T before it weighs, so its slope is divided too; at both ends, there is none.
+    let slope = match full.settings.t() {
+        0.0 | f64::INFINITY => 0.0,
+        t => 1.0 / t,
+    };
+    let change = |f: &dyn Fn(&[f64]) -> f64| {
+        let [now, before] = [cut, full].map(|walk| number(mean(walk, |row, _| f(row))));
+        instead(&now, &before)
+    };
+    let spread = |walk, key| number(steps(walk, key).map(|s| largest(&s.matrix)).fold(0.0, f64::max));
     format!(
-        "The largest score is {} instead of {} in size. Of each row's attention the largest share is now {peak_now} on average, \
-         instead of {peak}; the entropy of a row is {bits_now} nats instead of {bits}, and the gradient that comes through \
-         softmax has a norm of {gradient_now} instead of {gradient}. The longer the vectors, the more of this: see why-scale.",
-        spread(cut, "raw_scores"),
-        spread(full, "scaled_scores"),
+        "The largest score is {} in size. Of each row's attention, the largest share is {} on average; the entropy of a row is, \
+         in nats, {}, and the norm of the gradient that comes through softmax {}. The longer the vectors, the more of this: see \
+         why-scale.",
+        instead(&spread(cut, "raw_scores"), &spread(full, "scaled_scores")),
+        change(&|row| row.iter().copied().fold(0.0, f64::max)),
+        change(&entropy),
+        change(&|row| slope * jacobian_norm(row)),
     )
 }
 
+/// "2 instead of 1", if there is a difference to be read.
+fn instead(now: &str, before: &str) -> String {
+    if now == before { format!("still {now}") } else { format!("{now} instead of {before}") }
+}
+
 fn softmax(full: &Walkthrough, cut: &Walkthrough) -> String {
-    let sums = || steps(cut, "weights").flat_map(|w| (0..w.rows()).map(move |i| w.row(i).iter().sum::<f32>()));
+    let weights = || steps(cut, "weights").map(|w| &w.matrix);
+    let sums = || weights().flat_map(|w| (0..w.rows()).map(move |i| w.row(i).iter().sum::<f32>()));
     let low = sums().fold(f32::INFINITY, f32::min);
     let high = sums().fold(f32::NEG_INFINITY, f32::max);
-    let all = || steps(cut, "weights").flat_map(|w| w.as_slice());
-    let negative = all().filter(|w| **w < 0.0).count();
-    let negative = match negative {
+    let all = || weights().flat_map(|w| w.as_slice());
+    let negative = match all().filter(|w| **w < 0.0).count() {
         0 => "No weight is negative here, but any could be.".to_owned(),
         n => format!(
-            "{n} of {} weights are negative, so a token can be attended to less than not at all.",
-            all().count()
+            "{n} of {} weights {} negative, so a token can be attended to less than not at all.",
+            all().count(),
+            if n == 1 { "is" } else { "are" },
         ),
     };
     let output = match (full.step("output"), cut.step("output")) {
         (Some(before), Some(now)) => format!(
-            " The output is no longer a blend of the values: its largest number is {} in size instead of {}.",
-            number(largest(&now.matrix)),
-            number(largest(&before.matrix))
+            " The output is no longer a blend of the values: its largest number is {} in size.",
+            instead(&number(largest(&now.matrix)), &number(largest(&before.matrix))),
         ),
         _ => String::new(),
     };
@@ -79,17 +112,53 @@ fn softmax(full: &Walkthrough, cut: &Walkthrough) -> String {
     )
 }
 
-/// The matrices under a key, in each head. The rows worked by hand are not counted twice.
-fn steps<'a>(walk: &'a Walkthrough, key: &'a str) -> impl Iterator<Item = &'a Matrix> {
+fn mask(full: &Walkthrough, cut: &Walkthrough) -> String {
+    let later = |row: &[f64], i: usize| row.get(i + 1..).map_or(0.0, |later| later.iter().sum::<f64>());
+    let first = steps(cut, "weights").next().map_or(0.0, |w| later(w.matrix.map(f64::from).row(0), 0));
+    let moved = match (full.step("output"), cut.step("output")) {
+        (Some(before), Some(now)) if before.matrix.shape() == now.matrix.shape() => {
+            let (before, now) = (before.matrix.map(f64::from), now.matrix.map(f64::from));
+            let distance =
+                |i: usize| before.row(i).iter().zip(now.row(i)).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+            let changed = (0..now.rows()).filter(|i| distance(*i) > 1e-6 * largest_of(&now)).count();
+            let most = (0..now.rows()).map(distance).fold(0.0, f64::max);
+            format!(
+                " {changed} of {} outputs change, by {} at most: what a model learns from them, it cannot have when it writes, \
+                 because the later tokens are not there yet.",
+                now.rows(),
+                number(most)
+            )
+        }
+        _ => {
+            " A model that learns from this cannot have it when it writes, because the later tokens are not there yet."
+                .to_owned()
+        }
+    };
+    format!(
+        "Tokens see the future: on average a token gives {} of its attention to tokens after it, and the first gives {}, where \
+         the causal mask leaves 0.{moved}",
+        number(mean(cut, later)),
+        number(first),
+    )
+}
+
+fn largest_of(m: &Matrix<f64>) -> f64 {
+    m.as_slice().iter().fold(0.0, |m, x| m.max(x.abs()))
+}
+
+/// The steps under a key, in each head. The rows worked by hand are not counted twice.
+fn steps<'a>(walk: &'a Walkthrough, key: &'a str) -> impl Iterator<Item = &'a Step> {
     let is_it = move |k: &str| k == key || k.strip_prefix("head_").is_some_and(|k| k.ends_with(&format!(".{key}")));
-    walk.steps.iter().filter(move |s| is_it(&s.key)).map(|s| &s.matrix)
+    // With several heads, Q as a whole is no head's.
+    let heads = walk.steps.iter().any(|s| s.key.starts_with("head_"));
+    walk.steps.iter().filter(move |s| is_it(&s.key) && s.rows != Rows::Other && (!heads || s.key.starts_with("head_")))
 }
 
 /// The mean of `f(weights, i)` over all rows i of weights.
 fn mean(walk: &Walkthrough, f: impl Fn(&[f64], usize) -> f64) -> f64 {
     let (mut sum, mut rows) = (0.0, 0);
     for weights in steps(walk, "weights") {
-        let weights = weights.map(f64::from);
+        let weights = weights.matrix.map(f64::from);
         for i in 0..weights.rows() {
             sum += f(weights.row(i), i);
             rows += 1;

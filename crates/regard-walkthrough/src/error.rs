@@ -13,6 +13,63 @@ pub enum Error {
         known: String,
     },
 
+    /// A cell outside its matrix.
+    #[error("{matrix} has {rows} rows and {cols} columns: there is no cell ({row}, {col})")]
+    Cell {
+        /// The key of the matrix.
+        matrix: String,
+        /// The row asked for.
+        row: usize,
+        /// The column asked for.
+        col: usize,
+        /// The rows that there are.
+        rows: usize,
+        /// The columns that there are.
+        cols: usize,
+    },
+
+    /// A number that cannot be calculated with.
+    #[error("{matrix} cannot hold {value}: a number from −10⁶ to 10⁶ is needed")]
+    Value {
+        /// The key of the matrix.
+        matrix: String,
+        /// The number as given.
+        value: f64,
+    },
+
+    /// A size outside what a walkthrough can show.
+    #[error("{what} is {found}, but it can be {least} to {most}")]
+    Size {
+        /// What is counted, such as "the number of tokens".
+        what: &'static str,
+        /// The number as given.
+        found: usize,
+        /// The least there can be.
+        least: usize,
+        /// The most there can be.
+        most: usize,
+    },
+
+    /// A number of heads that the example cannot be computed with.
+    #[error("{example} cannot have {heads} heads; it can have {possible}")]
+    Heads {
+        /// The example's name.
+        example: &'static str,
+        /// The number as given.
+        heads: usize,
+        /// The numbers of heads that it can have.
+        possible: String,
+    },
+
+    /// Saved inputs whose parts do not fit together.
+    #[error("the saved inputs of {example} {problem}")]
+    Saved {
+        /// The example's name.
+        example: &'static str,
+        /// What is wrong with them.
+        problem: &'static str,
+    },
+
     /// A kernel refused its input.
     #[error(transparent)]
     Kernel(#[from] regard_kernels::Error),

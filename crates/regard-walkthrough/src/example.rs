@@ -1,5 +1,7 @@
 use core::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 use crate::Error;
 
 /// The worked examples. Where a notebook seeds a generator, the numbers are drawn again, not pasted.
@@ -9,7 +11,8 @@ use crate::Error;
 /// assert_eq!("the-cat-sat".parse(), Ok(Example::TheCatSat));
 /// assert!("the-dog-sat".parse::<Example>().unwrap_err().to_string().contains("i-love-robotics"));
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Example {
     /// 4 tokens of 8 numbers, as PyTorch draws them after seed 42.
     MathOfAttention,
@@ -25,11 +28,25 @@ pub enum Example {
     WhyScale,
     /// "The cat sat" with two heads.
     TwoHeads,
+    /// Attention does not know the order of tokens; sines and cosines tell it.
+    Positions,
+    /// Each token's numbers brought to mean 0 and variance 1.
+    LayerNorm,
+    /// Two linear layers with a ReLU between them, each token for itself.
+    FeedForward,
+    /// A whole encoder block: all of the above, with residual connections.
+    Block,
+    /// The tokens of one text attend to those of another.
+    CrossAttention,
+    /// From a loss back to every weight.
+    Gradients,
+    /// One's own tokens and sizes, with numbers drawn from a seed.
+    Seeded,
 }
 
 impl Example {
     /// All of them, in the order of a list to choose from.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 14] = [
         Self::MathOfAttention,
         Self::TheCatSat,
         Self::Foundations,
@@ -37,6 +54,13 @@ impl Example {
         Self::AttentionScores,
         Self::WhyScale,
         Self::TwoHeads,
+        Self::Positions,
+        Self::LayerNorm,
+        Self::FeedForward,
+        Self::Block,
+        Self::CrossAttention,
+        Self::Gradients,
+        Self::Seeded,
     ];
 
     /// The name to type.
@@ -49,6 +73,13 @@ impl Example {
             Self::AttentionScores => "attention-scores",
             Self::WhyScale => "why-scale",
             Self::TwoHeads => "two-heads",
+            Self::Positions => "positions",
+            Self::LayerNorm => "layer-norm",
+            Self::FeedForward => "feed-forward",
+            Self::Block => "block",
+            Self::CrossAttention => "cross-attention",
+            Self::Gradients => "gradients",
+            Self::Seeded => "seeded",
         }
     }
 
@@ -62,6 +93,13 @@ impl Example {
             Self::AttentionScores => "Attention scores",
             Self::WhyScale => "Why scale by √d?",
             Self::TwoHeads => "Two heads",
+            Self::Positions => "Positions",
+            Self::LayerNorm => "Layer norm",
+            Self::FeedForward => "Feed-forward",
+            Self::Block => "A whole block",
+            Self::CrossAttention => "Cross-attention",
+            Self::Gradients => "Gradients",
+            Self::Seeded => "Your own tokens",
         }
     }
 
@@ -87,6 +125,19 @@ impl Example {
             Self::TwoHeads => {
                 "\"The cat sat\" seen by two heads of two numbers each, put side by side and mixed by W_O."
             }
+            Self::Positions => {
+                "\"the dog saw the cat\": without positions, both \"the\" are one token, and order means nothing."
+            }
+            Self::LayerNorm => "Three tokens of very different size, each brought to mean 0 and variance 1.",
+            Self::FeedForward => "Four numbers become eight, what is negative becomes 0, and eight become four again.",
+            Self::Block => {
+                "\"the cat sat\" through an encoder block: positions, norms, two heads, feed-forward and what runs past them."
+            }
+            Self::CrossAttention => {
+                "\"le chat\" looks for its words in \"the cat sat\": queries of one text, keys of another."
+            }
+            Self::Gradients => "\"The cat sat\" once more: how a wrong output says to each weight where to go.",
+            Self::Seeded => "Tokens and sizes of your own, one to eight heads, and numbers drawn from a seed.",
         }
     }
 }

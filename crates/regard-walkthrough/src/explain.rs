@@ -1,13 +1,12 @@
-//! How one cell came to be, in words and numbers.
+//! How one cell came to be, as data and in words.
 
-use crate::Matrix;
-use crate::number::{bracketed, number};
-use crate::step::{Origin, Step};
+use core::fmt;
+use std::sync::Arc;
 
-/// Sums of more terms are cut in the middle.
-const LONGEST: usize = 12;
-/// The terms shown at the start of a cut sum; one more is shown at its end.
-const SHOWN: usize = 4;
+use crate::expr::{Arithmetic, Expr};
+use crate::number::number;
+use crate::pair::Pair;
+use crate::step::Step;
 
 impl Step {
     /// How the cell (row, col) came to be: "1·2 + 1·1 + 1·1 = 4". `None` outside the matrix.
@@ -15,95 +14,211 @@ impl Step {
     /// Numbers are rounded for reading. A sum of more than 12 terms shows the first four and the last, and what those between
     /// add up to.
     pub fn explain(&self, row: usize, col: usize) -> Option<String> {
+        self.arithmetic(row, col).map(|a| a.text)
+    }
+
+    /// How the cell (row, col) came to be, to be drawn. `None` outside the matrix.
+    pub fn arithmetic(&self, row: usize, col: usize) -> Option<Arithmetic> {
         let (rows, cols) = self.matrix.shape();
         if row >= rows || col >= cols {
             return None;
         }
         let value = self.matrix.get(row, col);
-        let result = number(value.into());
-        Some(match &self.origin {
-            Origin::Given => format!("given: {result}"),
-            Origin::Drawn(generator) => format!("{result}: number {} drawn ({generator})", row * cols + col + 1),
-            Origin::Product { left, right } => {
-                let terms = left.row(row).iter().enumerate().map(|(t, l)| (*l, right.get(t, col)));
-                format!("{} = {result}", sum_of_products(&terms.collect::<Vec<_>>()))
+        let (expr, text) = match (self.origin.0)(row, col, value) {
+            How::Told(text) => (None, text),
+            How::Computed(expr) => {
+                let text = format!("{} = {}", expr.text(), number(value.into()));
+                (Some(expr), text)
             }
-            Origin::ProductTransposed { left, right } => {
-                let terms = left.row(row).iter().zip(right.row(col)).map(|(l, r)| (*l, *r));
-                format!("{} = {result}", sum_of_products(&terms.collect::<Vec<_>>()))
-            }
-            Origin::Scaled { from, divisor } => format!("{} / {divisor} = {result}", number(from.get(row, col).into())),
-            Origin::Masked if value == f32::NEG_INFINITY => format!(
-                "hidden by the mask: {} comes after {}, so its score is −∞",
-                label(&self.col_labels, col),
-                label(&self.row_labels, row)
-            ),
-            Origin::Masked => format!("may be seen, so its score stays: {result}"),
-            Origin::Softmax { from, .. } | Origin::Unweighed { from } if from.get(row, col) == f32::NEG_INFINITY => {
-                "hidden by the mask: weight 0".to_owned()
-            }
-            Origin::Softmax { from, temperature } => softmax(from.row(row), col, *temperature, &result),
-            Origin::Unweighed { .. } => format!("the score itself, without softmax: {result}"),
-            Origin::Copied(from) => format!("as in {from}: {result}"),
-            Origin::Spelled(text) => text.clone(),
-            Origin::Columns(columns) => format!("{}: {result}", label(columns, col)),
+            How::Both(expr, text) => (Some(expr), text),
+        };
+        Some(Arithmetic { value, expr, text })
+    }
+}
+
+/// What there is to say of a cell.
+pub(crate) enum How {
+    /// Words alone: nothing was computed.
+    Told(String),
+    /// An expression, which says all.
+    Computed(Expr),
+    /// An expression, and better words.
+    Both(Expr, String),
+}
+
+/// How each cell (row, col) of some value came to be.
+#[derive(Clone)]
+pub(crate) struct Origin(Arc<dyn Fn(usize, usize, f32) -> How + Send + Sync>);
+
+impl fmt::Debug for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Origin")
+    }
+}
+
+impl Origin {
+    pub fn new(how: impl Fn(usize, usize, f32) -> How + Send + Sync + 'static) -> Self {
+        Self(Arc::new(how))
+    }
+
+    /// An expression for each cell.
+    pub fn computed(expr: impl Fn(usize, usize) -> Expr + Send + Sync + 'static) -> Self {
+        Self::new(move |i, j, _| How::Computed(expr(i, j)))
+    }
+
+    /// left · right.
+    pub fn product(left: &Pair, right: &Pair) -> Self {
+        let (left, right) = (left.clone(), right.clone());
+        Self::computed(move |i, j| dot((0..left.ours.cols()).map(|t| [left.cell(i, t), right.cell(t, j)])))
+    }
+
+    /// left · right + a row that is added to each.
+    pub fn affine(left: &Pair, right: &Pair, bias: &Pair) -> Self {
+        let (left, right, bias) = (left.clone(), right.clone(), bias.clone());
+        Self::computed(move |i, j| {
+            let mut terms: Vec<Expr> =
+                (0..left.ours.cols()).map(|t| Expr::Product(vec![left.cell(i, t), right.cell(t, j)])).collect();
+            terms.push(bias.cell(0, j));
+            Expr::Sum(terms)
         })
     }
+
+    /// left · rightᵀ.
+    pub fn product_transposed(left: &Pair, right: &Pair) -> Self {
+        Self::product(left, &right.transposed())
+    }
+
+    /// left + right.
+    pub fn sum(left: &Pair, right: &Pair) -> Self {
+        let (left, right) = (left.clone(), right.clone());
+        Self::computed(move |i, j| Expr::Sum(vec![left.cell(i, j), right.cell(i, j)]))
+    }
+
+    /// left − right.
+    pub fn difference(left: &Pair, right: &Pair) -> Self {
+        let (left, right) = (left.clone(), right.clone());
+        Self::computed(move |i, j| left.cell(i, j).minus(right.cell(i, j)))
+    }
+
+    /// from / √n.
+    pub fn over_root(from: &Pair, n: usize) -> Self {
+        let from = from.clone();
+        Self::computed(move |i, j| from.cell(i, j).over(Expr::Number { name: "d_k", value: n as f64 }.root()))
+    }
+
+    /// Another matrix as it is.
+    pub fn copied(from: &Pair) -> Self {
+        let from = from.clone();
+        Self::new(move |i, j, value| {
+            let text = format!("as in {}: {}", from.name.symbol, number(value.into()));
+            How::Both(from.cell(i, j), text)
+        })
+    }
+
+    /// Columns of other matrices, each said to be what the label says.
+    pub fn side_by_side(parts: &[Pair], labels: Vec<String>) -> Self {
+        let parts = parts.to_vec();
+        Self::new(move |i, j, value| {
+            let text = format!("{}: {}", label(&labels, j), number(value.into()));
+            let width = parts.first().map_or(1, |p| p.ours.cols().max(1));
+            parts
+                .get(j / width)
+                .map_or_else(|| How::Told(text.clone()), |p| How::Both(p.cell(i, j % width), text.clone()))
+        })
+    }
+
+    /// A table: what each column measures.
+    pub fn measured(columns: Vec<String>) -> Self {
+        Self::new(move |_, j, value| How::Told(format!("{}: {}", label(&columns, j), number(value.into()))))
+    }
+
+    /// −∞ where a token may not be seen, elsewhere the score as it was.
+    pub fn masked(from: &Pair, queries: &[String], keys: &[String]) -> Self {
+        let (from, queries, keys) = (from.clone(), queries.to_vec(), keys.to_vec());
+        Self::new(move |i, j, value| {
+            if value == f32::NEG_INFINITY {
+                let (key, query) = (label(&keys, j), label(&queries, i));
+                let text = format!("hidden by the mask: {key} comes after {query}, so its score is −∞");
+                How::Both(Expr::constant(f64::NEG_INFINITY), text)
+            } else {
+                How::Both(from.cell(i, j), format!("may be seen, so its score stays: {}", number(value.into())))
+            }
+        })
+    }
+
+    /// Softmax of each row at a temperature; −∞ is hidden.
+    pub fn softmax(from: &Pair, temperature: f32) -> Self {
+        let from = from.clone();
+        Self::new(move |i, j, value| softmax(&from, [i, j], temperature, value))
+    }
+
+    /// The scores stand in for the weights; −∞ is hidden.
+    pub fn unweighed(from: &Pair) -> Self {
+        let from = from.clone();
+        Self::new(move |i, j, value| {
+            if from.ours.get(i, j) == f32::NEG_INFINITY {
+                return hidden();
+            }
+            How::Both(from.cell(i, j), format!("the score itself, without softmax: {}", number(value.into())))
+        })
+    }
+}
+
+/// Σ left·right.
+pub(crate) fn dot(terms: impl Iterator<Item = [Expr; 2]>) -> Expr {
+    Expr::Sum(terms.map(|t| Expr::Product(t.into())).collect())
 }
 
 fn label(labels: &[String], i: usize) -> &str {
     labels.get(i).map_or("it", String::as_str)
 }
 
-/// "1·2 + 1·(−1) + …"
-fn sum_of_products(terms: &[(f32, f32)]) -> String {
-    let product = |(l, r): &(f32, f32)| format!("{}·{}", bracketed((*l).into()), bracketed((*r).into()));
-    let shown = |terms: &[(f32, f32)]| terms.iter().map(product).collect::<Vec<_>>().join(" + ");
-    let Some((last, rest)) = terms.split_last().filter(|_| terms.len() > LONGEST) else {
-        return shown(terms);
-    };
-    let (first, middle) = rest.split_at(SHOWN);
-    let sum: f64 = middle.iter().map(|(l, r)| f64::from(*l) * f64::from(*r)).sum();
-    format!("{} + … {} more terms that add up to {} … + {}", shown(first), middle.len(), number(sum), product(last))
+fn hidden() -> How {
+    How::Both(Expr::constant(0.0), "hidden by the mask: weight 0".to_owned())
 }
 
-/// A visible weight, as softmax makes it from a row of scores.
-fn softmax(row: &[f32], col: usize, temperature: f32, result: &str) -> String {
-    let visible: Vec<f32> = row.iter().copied().filter(|x| *x > f32::NEG_INFINITY).collect();
-    let score = row.get(col).copied().unwrap_or_default();
+fn softmax(from: &Pair, [i, j]: [usize; 2], temperature: f32, value: f32) -> How {
+    let row = from.ours.row(i);
+    if from.ours.get(i, j) == f32::NEG_INFINITY {
+        return hidden();
+    }
+    let visible: Vec<usize> = (0..row.len()).filter(|k| row[*k] > f32::NEG_INFINITY).collect();
+    let max = visible.iter().map(|k| row[*k]).fold(f32::NEG_INFINITY, f32::max);
+    let result = number(value.into());
     if temperature == f32::INFINITY {
-        return format!("at T = ∞ all that may be seen share evenly: 1/{} = {result}", visible.len());
+        let text = format!("at T = ∞ all that may be seen share evenly: 1/{} = {result}", visible.len());
+        return How::Both(Expr::constant(1.0).over(Expr::constant(visible.len() as f64)), text);
     }
     if temperature < f32::MIN_POSITIVE {
-        return arg_max(&visible, score, result);
+        let ties = visible.iter().filter(|k| row[**k] == max).count();
+        return largest_takes_all(from.ours.get(i, j), max, ties, &result);
     }
-    let power = |x: f32| match (x, temperature) {
-        (x, 1.0) if x < 0.0 => format!("e^({})", number(x.into())),
-        (x, 1.0) => format!("e^{}", number(x.into())),
-        (x, t) => format!("e^({}/{})", number(x.into()), number(t.into())),
+    let t = f64::from(temperature);
+    let exponent = |k: usize| {
+        let score = from.cell(i, k);
+        if t == 1.0 { score } else { score.over(Expr::Number { name: "T", value: t }) }
     };
-    let sum: Vec<String> = visible.iter().map(|x| power(*x)).collect();
-    format!("{} / ({}) = {result}", power(score), sum.join(" + "))
+    let power = |k: usize| Expr::Exp { exponent: Box::new(exponent(k)), shift: f64::from(max) / t };
+    let sum = Expr::Sum(visible.iter().map(|k| power(*k)).collect());
+    How::Computed(power(j).over(sum))
 }
 
 /// At T = 0.
-fn arg_max(visible: &[f32], score: f32, result: &str) -> String {
-    let max = visible.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let ties = visible.iter().filter(|x| **x == max).count();
+fn largest_takes_all(score: f32, max: f32, ties: usize, result: &str) -> How {
     let largest = number(max.into());
     if score < max {
-        format!(
-            "at T = 0 all weight goes to the largest score of the row, {largest}, and this is {}: weight 0",
-            number(score.into())
-        )
+        let score = number(score.into());
+        let text = format!(
+            "at T = 0 all weight goes to the largest score of the row, {largest}, and this is {score}: weight 0"
+        );
+        How::Both(Expr::constant(0.0), text)
     } else if ties == 1 {
-        format!("at T = 0 all weight goes to the largest score of the row, {largest}: weight 1")
+        let text = format!("at T = 0 all weight goes to the largest score of the row, {largest}: weight 1");
+        How::Both(Expr::constant(1.0), text)
     } else {
-        format!("at T = 0 the {ties} scores of {largest}, the largest of the row, share evenly: 1/{ties} = {result}")
+        let text = format!(
+            "at T = 0 the {ties} scores of {largest}, the largest of the row, share evenly: 1/{ties} = {result}"
+        );
+        How::Both(Expr::constant(1.0).over(Expr::constant(ties as f64)), text)
     }
-}
-
-/// "x1² + x2² + …", for a norm.
-pub(crate) fn sum_of_squares(x: &Matrix) -> String {
-    x.as_slice().iter().map(|x| format!("{}²", bracketed((*x).into()))).collect::<Vec<_>>().join(" + ")
 }

@@ -10,7 +10,8 @@ impl Walkthrough {
     /// - `example`, `title`, `tokens`, and `settings` with `temperature`, `causal` and `without`.
     /// - Each step under its key, as a list of rows. A key with a dot nests: `head_1.weights` is `weights` of the first of
     ///   `heads`; `dot.x` is `x` of `dot`, where a single row is a list and a single number a number.
-    /// - `max_error`: for each step's key, with its dot, the largest distance from the reference in double precision.
+    /// - `max_error`: for each step's key, with its dot, the largest distance from the reference in double precision;
+    ///   `max_ulp`: the same in units of the last place (see [`ulps`](crate::ulps)).
     /// - `checks`; `corrections`, `labels` (of tables: what rows and columns are) and `broken`, where there are some.
     ///
     /// Numbers are the shortest decimals that read back as the same `f32`. JSON has no infinities: a score of −∞, hidden by
@@ -41,6 +42,8 @@ impl Walkthrough {
         }
         let max_error = self.steps.iter().map(|s| (s.key.clone(), Value::from(s.max_error)));
         json.insert("max_error".to_owned(), max_error.collect());
+        let max_ulp = self.steps.iter().map(|s| (s.key.clone(), Value::from(s.max_ulp)));
+        json.insert("max_ulp".to_owned(), max_ulp.collect());
         let check = |c: &crate::Check| json!({ "name": c.name, "value": c.value, "limit": c.limit, "holds": c.holds(), "meaning": c.meaning });
         json.insert("checks".to_owned(), self.checks.iter().map(check).collect());
 

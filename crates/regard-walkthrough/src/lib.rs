@@ -13,30 +13,45 @@
 //! assert_eq!(scores.explain(1, 0).as_deref(), Some("1·2 + 1·1 + 1·1 = 4"));
 //! # Ok::<(), regard_walkthrough::Error>(())
 //! ```
+//!
+//! What an example begins with can be changed cell by cell, and everything follows: see [`Inputs`].
 
 mod attend;
 mod broken;
 mod curve;
+mod embed;
 mod error;
 mod example;
 mod examples;
 mod explain;
+mod expr;
+mod formula;
+mod heads;
+mod inputs;
 mod json;
+mod layers;
 mod matrix;
 mod number;
 mod pair;
 pub mod random;
 mod reference;
+mod select;
 mod settings;
 mod step;
 mod trace;
+mod ulp;
 mod walkthrough;
 
 pub use self::curve::softmax_curve;
 pub use self::error::Error;
 pub use self::example::Example;
 pub use self::examples::why_scale::{WhyScale, why_scale};
+pub use self::expr::{Arithmetic, Cell, Expr, Operand};
+pub use self::formula::{Part, Script, formula_parts};
+pub use self::inputs::{Edit, Inputs, Sizes};
 pub use self::matrix::Matrix;
+pub use self::select::{Marks, Rows, Selection};
 pub use self::settings::{Settings, Without};
 pub use self::step::{Kind, Step};
+pub use self::ulp::ulps;
 pub use self::walkthrough::{Check, Walkthrough};

@@ -22,6 +22,27 @@ pub(crate) fn norm(x: &[f64]) -> f64 {
     dot(x, x).sqrt()
 }
 
+/// cos θ. Of vectors without a length, 0, as the kernel has it.
+pub(crate) fn cosine(x: &[f64], y: &[f64]) -> f64 {
+    let lengths = norm(x) * norm(y);
+    if lengths == 0.0 { 0.0 } else { dot(x, y) / lengths }
+}
+
+/// Layer norm of one row, with the variance of all its numbers: (x − mean) / √(variance + ε).
+pub(crate) fn normalized(row: &mut [f64], epsilon: f64) {
+    let [mean, variance] = moments(row);
+    for x in row {
+        *x = (*x - mean) / (variance + epsilon).sqrt();
+    }
+}
+
+/// The mean and the variance of some numbers.
+pub(crate) fn moments(x: &[f64]) -> [f64; 2] {
+    let n = x.len() as f64;
+    let mean = x.iter().sum::<f64>() / n;
+    [mean, x.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n]
+}
+
 /// Softmax of one row at temperature `t`, 0 and ∞ as the limits that they are.
 pub(crate) fn softmax(row: &mut [f64], t: f64) {
     let max = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);

@@ -1,6 +1,7 @@
 use core::str::FromStr;
 
 use regard_kernels::Temperature;
+use serde::{Deserialize, Serialize};
 
 use crate::Error;
 
@@ -11,9 +12,11 @@ use crate::Error;
 /// let settings = Settings { causal: true, without: Some(Without::Scaling), ..Settings::default() };
 /// assert_eq!(settings.temperature.get(), 1.0);
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// Divides the scores before softmax: low is sharp, high is flat.
+    /// Divides the scores before softmax: low is sharp, high is flat. Saved as a number; `null` is ∞, which JSON has not.
+    #[serde(with = "temperature")]
     pub temperature: Temperature,
     /// A token sees itself and what comes before it, nothing after.
     pub causal: bool,
@@ -21,8 +24,39 @@ pub struct Settings {
     pub without: Option<Without>,
 }
 
+impl Settings {
+    /// Whether what comes after a token is hidden from it.
+    pub(crate) fn hides(&self) -> bool {
+        self.causal && self.without != Some(Without::Mask)
+    }
+
+    /// The temperature that the kernels compute with: they have no reciprocal of a subnormal number, and take it for 0.
+    pub(crate) fn t(&self) -> f64 {
+        let t = self.temperature.get();
+        if t < f32::MIN_POSITIVE { 0.0 } else { f64::from(t) }
+    }
+}
+
+/// A temperature as it is saved.
+mod temperature {
+    use regard_kernels::Temperature;
+    use serde::de::Error as _;
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a field so")]
+    pub(super) fn serialize<S: Serializer>(temperature: &Temperature, to: S) -> Result<S::Ok, S::Error> {
+        Some(temperature.get()).filter(|t| t.is_finite()).serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Temperature, D::Error> {
+        let t = Option::<f32>::deserialize(from)?.unwrap_or(f32::INFINITY);
+        Temperature::new(t).map_err(D::Error::custom)
+    }
+}
+
 /// A step that can be left out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Without {
     /// Q = K = V = X.
     Projections,
@@ -30,11 +64,13 @@ pub enum Without {
     Scaling,
     /// The scores themselves weigh the values.
     Softmax,
+    /// Causal attention, but every token sees what comes after it: compared with the causal mask, whether or not it was on.
+    Mask,
 }
 
 impl Without {
     /// All of them, in the order of computation.
-    pub const ALL: [Self; 3] = [Self::Projections, Self::Scaling, Self::Softmax];
+    pub const ALL: [Self; 4] = [Self::Projections, Self::Scaling, Self::Mask, Self::Softmax];
 
     /// The name to type.
     pub fn name(self) -> &'static str {
@@ -42,6 +78,7 @@ impl Without {
             Self::Projections => "projections",
             Self::Scaling => "scaling",
             Self::Softmax => "softmax",
+            Self::Mask => "mask",
         }
     }
 
@@ -57,6 +94,7 @@ impl Without {
             Self::Softmax => {
                 "The scores weigh the values as they are: rows sum to anything, and weights can be negative."
             }
+            Self::Mask => "Causal attention without its mask: each token sees the tokens that it should foretell.",
         }
     }
 }

@@ -1,4 +1,8 @@
-use crate::Matrix;
+use std::sync::Arc;
+
+use crate::explain::Origin;
+use crate::pair::Name;
+use crate::{Matrix, Part, Rows, formula_parts, ulp, ulps};
 
 /// What the numbers of a step are: how a view should colour them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,51 +20,81 @@ pub enum Kind {
 pub struct Step {
     /// The key in JSON, unique within the walkthrough: `x`, `w_q`, `raw_scores`, `head_1.weights` …
     pub key: String,
+    /// What formulas call it: "Q".
+    pub symbol: String,
     /// The name in words, with the symbol: "Queries Q".
     pub name: String,
     /// The formula: "Q = X·W_Q". Empty for what is given.
     pub formula: String,
     /// What it means, in one plain sentence.
     pub meaning: String,
+    /// The call that computed it, in Rust: "matmul(x, w_q, q)". Empty for what is given.
+    pub code: &'static str,
     /// The numbers, as the kernels computed them.
     pub matrix: Matrix,
+    /// The same in double precision, by plain loops.
+    pub exact: Matrix<f64>,
     /// How to colour them.
     pub kind: Kind,
     /// What the rows are: tokens, dimensions ("d0"), …
     pub row_labels: Vec<String>,
     /// What the columns are.
     pub col_labels: Vec<String>,
+    /// What the rows are about: to mark what belongs together.
+    pub rows: Rows,
+    /// The number of the token of the first row: not 0 where one row is shown alone.
+    pub first_token: usize,
     /// The largest distance of an element from the f64 reference (absolute).
     pub max_error: f64,
+    /// The same in units of the last place: see [`ulps`].
+    pub max_ulp: f64,
     /// Where a notebook printed another number: what it printed, and what is right.
     pub correction: Option<String>,
-    /// How each cell came to be, for [`Step::explain`].
+    /// How each cell came to be, for [`Step::arithmetic`].
     pub(crate) origin: Origin,
 }
 
-/// How a step's numbers come from earlier ones.
-#[derive(Clone, Debug)]
-pub(crate) enum Origin {
-    /// Typed in.
-    Given,
-    /// Drawn by a generator, described as in "PyTorch, seed 42".
-    Drawn(String),
-    /// left · right: element (i, j) = Σₜ left\[i\]\[t\]·right\[t\]\[j\].
-    Product { left: Matrix, right: Matrix },
-    /// left · rightᵀ: element (i, j) = Σₜ left\[i\]\[t\]·right\[j\]\[t\].
-    ProductTransposed { left: Matrix, right: Matrix },
-    /// from / divisor, which is spelled as in "√3".
-    Scaled { from: Matrix, divisor: String },
-    /// −∞ where a token may not be seen, elsewhere as it was.
-    Masked,
-    /// Softmax of each row of `from` at a temperature; −∞ is hidden.
-    Softmax { from: Matrix, temperature: f32 },
-    /// The scores stand in for the weights; −∞ is hidden.
-    Unweighed { from: Matrix },
-    /// Another matrix as it is, named as in "X".
-    Copied(&'static str),
-    /// Spelled out already: for steps of one number.
-    Spelled(String),
-    /// What each column holds: a measure, or a column of another matrix.
-    Columns(Vec<String>),
+impl Step {
+    /// The formula in parts, to be drawn.
+    pub fn formula_parts(&self) -> Vec<Part<'_>> {
+        formula_parts(&self.formula)
+    }
+
+    /// How far the cell (row, col) is from the f64 reference, absolute. `None` outside the matrix.
+    ///
+    /// ```
+    /// use regard_walkthrough::{Example, Settings, Walkthrough};
+    /// let walk = Walkthrough::run(Example::TheCatSat, &Settings::default())?;
+    /// let weights = walk.step("weights").expect("there are weights");
+    /// assert!(weights.error(0, 0).is_some_and(|e| e < 1e-7) && weights.ulp(0, 0).is_some_and(|u| u < 4.0));
+    /// # Ok::<(), regard_walkthrough::Error>(())
+    /// ```
+    pub fn error(&self, row: usize, col: usize) -> Option<f64> {
+        let (x, r) = self.both(row, col)?;
+        let x = f64::from(x);
+        // Two hidden scores are equal, though −∞ − (−∞) is NaN.
+        Some(if x == r { 0.0 } else { (x - r).abs() })
+    }
+
+    /// The same in units of the last place: see [`ulps`]. `None` outside the matrix.
+    pub fn ulp(&self, row: usize, col: usize) -> Option<f64> {
+        let (x, r) = self.both(row, col)?;
+        Some(ulps(x, r, ulp::floor(&self.exact, row)))
+    }
+
+    /// What its cells are called as operands.
+    pub(crate) fn operand_name(&self) -> Name {
+        Name {
+            key: self.key.clone(),
+            symbol: self.symbol.clone(),
+            rows: Arc::from(self.row_labels.as_slice()),
+            cols: Arc::from(self.col_labels.as_slice()),
+            ..Name::default()
+        }
+    }
+
+    fn both(&self, row: usize, col: usize) -> Option<(f32, f64)> {
+        let (rows, cols) = self.matrix.shape();
+        (row < rows && col < cols).then(|| (self.matrix.get(row, col), self.exact.get(row, col)))
+    }
 }

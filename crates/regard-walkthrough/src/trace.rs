@@ -1,10 +1,13 @@
+use crate::explain::{How, Origin};
+use crate::number::number;
 use crate::pair::Pair;
-use crate::step::{Kind, Origin, Step};
-use crate::{Check, Settings};
+use crate::step::{Kind, Step};
+use crate::{Check, Error, Inputs, Rows, Settings, ulp};
 
 /// A walkthrough as it is written down.
 pub(crate) struct Trace<'a> {
     pub settings: &'a Settings,
+    pub inputs: &'a Inputs,
     pub tokens: Vec<String>,
     pub steps: Vec<Step>,
     pub measured: Measured,
@@ -17,51 +20,114 @@ pub(crate) struct Measured {
     pub row_sum: Option<f64>,
     /// Of the output from the fused kernel's, over the largest value (or 1).
     pub fused: Option<f64>,
-    /// Of the output of both heads from the multi-head layer's.
+    /// Of the output of all heads from the multi-head layer's.
     pub layer: Option<f64>,
     /// Of the weight of a hidden token from 0.
     pub hidden: Option<f64>,
+    /// What an example checks besides: with its limit, in units of the common one.
+    pub others: Vec<Other>,
+    /// By what a low temperature multiplies gradients, and their rounding.
+    pub slope: f64,
+}
+
+/// A check of one example.
+pub(crate) struct Other {
+    pub name: &'static str,
+    pub value: f64,
+    pub meaning: &'static str,
 }
 
 /// What a learner reads of a step.
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Text<'a> {
     pub key: &'a str,
+    pub symbol: &'a str,
     pub name: &'a str,
     pub formula: &'a str,
     pub meaning: &'a str,
+    pub code: &'static str,
 }
 
 /// What the rows and columns of a step are.
 #[derive(Clone, Copy)]
-pub(crate) struct Labels<'a> {
+pub(crate) struct Axes<'a> {
     pub rows: &'a [String],
     pub cols: &'a [String],
+    pub of: Rows,
+    /// The token of the first row.
+    pub first: usize,
+}
+
+impl<'a> Axes<'a> {
+    pub fn new(of: Rows, rows: &'a [String], cols: &'a [String]) -> Self {
+        Self { rows, cols, of, first: 0 }
+    }
 }
 
 impl<'a> Trace<'a> {
-    pub fn new(settings: &'a Settings, tokens: Vec<String>) -> Self {
-        Self { settings, tokens, steps: Vec::new(), measured: Measured::default() }
+    pub fn new(settings: &'a Settings, inputs: &'a Inputs) -> Self {
+        let measured = Measured { slope: 1.0, ..Measured::default() };
+        Self { settings, inputs, tokens: inputs.tokens().to_vec(), steps: Vec::new(), measured }
     }
 
-    pub fn push(&mut self, text: &Text<'_>, pair: &Pair, kind: Kind, labels: Labels<'_>, origin: Origin) {
-        self.steps.push(Step {
+    /// Writes a step down. Returns its matrix, under its name.
+    pub fn push(&mut self, text: &Text<'_>, pair: Pair, kind: Kind, axes: Axes<'_>, origin: Origin) -> Pair {
+        let step = Step {
             key: text.key.to_owned(),
+            symbol: text.symbol.to_owned(),
             name: text.name.to_owned(),
             formula: text.formula.to_owned(),
             meaning: text.meaning.to_owned(),
-            matrix: pair.ours.clone(),
+            code: text.code,
             kind,
-            row_labels: labels.rows.to_vec(),
-            col_labels: labels.cols.to_vec(),
+            row_labels: axes.rows.to_vec(),
+            col_labels: axes.cols.to_vec(),
+            rows: axes.of,
+            first_token: axes.first,
             max_error: pair.max_error(),
+            max_ulp: ulp::max_ulp(&pair.ours, &pair.exact),
             correction: None,
             origin,
+            matrix: pair.ours.clone(),
+            exact: pair.exact.clone(),
+        };
+        let name = step.operand_name();
+        self.steps.push(step);
+        Pair { name, ..pair }
+    }
+
+    /// Writes an input down, which has the key of the step.
+    pub fn give(&mut self, text: &Text<'_>, axes: Axes<'_>) -> Result<Pair, Error> {
+        let inputs = self.inputs;
+        let Some((given, values)) = inputs.input(text.key) else {
+            return Err(Error::Unknown {
+                what: "matrix",
+                name: text.key.to_owned(),
+                known: inputs.keys().collect::<Vec<_>>().join(", "),
+            });
+        };
+        let (given, cols) = (given.clone(), values.cols());
+        let now = values.clone();
+        let origin = Origin::new(move |i, j, value| {
+            let (before, result) = (given.values.get(i, j), number(value.into()));
+            How::Told(match &given.drawn {
+                _ if now.get(i, j) != before => format!("typed in: {result}, in place of {}", number(before)),
+                None => format!("given: {result}"),
+                Some(generator) => format!("{result}: number {} drawn ({generator})", i * cols + j + 1),
+            })
         });
+        Ok(self.push(text, Pair::double(values.clone()), Kind::Signed, axes, origin))
+    }
+
+    /// An input that is not shown.
+    pub fn input(&self, key: &str) -> Option<Pair> {
+        self.inputs.matrix(key).map(|m| Pair::double(m.clone()))
     }
 
     /// Says where a notebook printed another number. Only as the notebook had it: with other settings, other numbers are right.
     pub fn correct(&mut self, key: &str, correction: &str) {
         if *self.settings == Settings::default()
+            && !self.inputs.is_changed()
             && let Some(step) = self.steps.iter_mut().find(|s| s.key == key)
         {
             step.correction = Some(correction.to_owned());
@@ -72,7 +138,11 @@ impl<'a> Trace<'a> {
         let check = |name: &str, value: Option<f64>, limit: f64, meaning: &str| {
             value.map(|value| Check { name: name.to_owned(), value, limit, meaning: meaning.to_owned() })
         };
-        [
+        let layer = match self.inputs.heads() {
+            1 => "one head equals the layer".to_owned(),
+            n => format!("{} heads equal the layer", COUNTS.get(n).copied().unwrap_or("all")),
+        };
+        let mut checks: Vec<Check> = [
             check(
                 "rows sum to 1",
                 self.measured.row_sum,
@@ -93,21 +163,25 @@ impl<'a> Trace<'a> {
                  largest distance, over the largest value.",
             ),
             check(
-                "two heads equal the layer",
+                &layer,
                 self.measured.layer,
                 self.limit(),
-                "The output of these steps and of a multi-head layer with the same weights: the largest distance.",
-            ),
-            check(
-                "single precision suffices",
-                self.steps.iter().map(relative_error).reduce(f64::max),
-                self.limit(),
-                "Each step beside the same in double precision: the largest distance, over the step's largest number.",
+                "The output of these steps and of a multi-head layer with the same weights: the largest distance, over the \
+                 largest number.",
             ),
         ]
         .into_iter()
         .flatten()
-        .collect()
+        .collect();
+        checks
+            .extend(self.measured.others.iter().filter_map(|o| check(o.name, Some(o.value), self.limit(), o.meaning)));
+        checks.extend(check(
+            "single precision suffices",
+            self.steps.iter().map(relative_error).reduce(f64::max),
+            self.limit(),
+            "Each step beside the same in double precision: the largest distance, over the step's largest number.",
+        ));
+        checks
     }
 
     /// How far single precision may be off: softmax turns a score's rounding into a relative change of the weight, by
@@ -117,9 +191,11 @@ impl<'a> Trace<'a> {
         let largest = scores.map(|s| largest(&s.matrix)).fold(1.0, f64::max);
         let t = f64::from(self.settings.temperature.get());
         // At T = 0 only the order of scores counts.
-        1e-6 * if t == 0.0 { 1.0 } else { (largest / t).max(1.0) }
+        1e-6 * self.measured.slope * if t == 0.0 { 1.0 } else { (largest / t).max(1.0) }
     }
 }
+
+const COUNTS: [&str; 9] = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight"];
 
 impl Measured {
     pub fn note(slot: &mut Option<f64>, deviation: f64) {

@@ -1,4 +1,5 @@
-use crate::{Error, Example, Settings, Step, broken};
+use crate::trace::Trace;
+use crate::{Error, Example, Inputs, Settings, Step, Without, broken};
 
 /// An attention computed step by step, ready to be shown.
 ///
@@ -48,23 +49,44 @@ impl Check {
 }
 
 impl Walkthrough {
-    /// Computes all steps of an example.
+    /// Computes all steps of an example as it is given.
     ///
     /// # Errors
     /// None that is known: the examples' shapes fit. What the kernels might say is passed on.
     pub fn run(example: Example, settings: &Settings) -> Result<Self, Error> {
-        let mut walk = Self::of(example, settings)?;
+        Self::compute(&Inputs::new(example), settings)
+    }
+
+    /// Computes all steps that follow from some inputs.
+    ///
+    /// # Errors
+    /// None that is known: inputs are checked when they are made. What the kernels might say is passed on.
+    ///
+    /// ```
+    /// use regard_walkthrough::{Example, Inputs, Settings, Walkthrough};
+    /// let mut inputs = Inputs::new(Example::MathOfAttention);
+    /// inputs.set_heads(4)?;
+    /// let walk = Walkthrough::compute(&inputs, &Settings::default())?;
+    /// assert_eq!(walk.step("head_4.weights").map(|w| w.matrix.shape()), Some((4, 4)));
+    /// # Ok::<(), regard_walkthrough::Error>(())
+    /// ```
+    pub fn compute(inputs: &Inputs, settings: &Settings) -> Result<Self, Error> {
+        let mut walk = Self::steps_of(inputs, settings)?;
         if let Some(without) = settings.without {
-            let full = Self::of(example, &Settings { without: None, ..*settings })?;
+            // What lacks a mask would have had one.
+            let causal = settings.causal || without == Without::Mask;
+            let full = Self::steps_of(inputs, &Settings { without: None, causal, ..*settings })?;
             walk.broken = Some(broken::describe(without, &full, &walk));
         }
         Ok(walk)
     }
 
-    fn of(example: Example, settings: &Settings) -> Result<Self, Error> {
-        let trace = example.run(settings)?;
+    fn steps_of(inputs: &Inputs, settings: &Settings) -> Result<Self, Error> {
+        let mut trace = Trace::new(settings, inputs);
+        inputs.example().run(&mut trace)?;
         let checks = trace.checks();
-        Ok(Self { example, settings: *settings, tokens: trace.tokens, steps: trace.steps, checks, broken: None })
+        let Trace { tokens, steps, .. } = trace;
+        Ok(Self { example: inputs.example(), settings: *settings, tokens, steps, checks, broken: None })
     }
 
     /// The step of that key.

@@ -220,7 +220,8 @@ fn names_read_back_and_others_are_told_what_there_is() {
     assert_eq!(
         error,
         "there is no example \"x\"; there are math-of-attention, the-cat-sat, foundations, i-love-robotics, \
-         attention-scores, why-scale, two-heads"
+         attention-scores, why-scale, two-heads, positions, layer-norm, feed-forward, block, cross-attention, gradients, \
+         seeded"
     );
 }
 

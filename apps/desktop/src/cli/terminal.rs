@@ -53,7 +53,8 @@ fn push_step(out: &mut String, step: &Step) {
     }
     let _ = writeln!(out, "   {DIM}{rows} × {cols}{DIM:#}\n{}", step.meaning);
     push_matrix(out, step);
-    let _ = writeln!(out, "{DIM}largest distance from f64: {}{DIM:#}", numbers::error(step.max_error));
+    let (error, ulp) = (numbers::error(step.max_error), numbers::fixed(step.max_ulp as f32, 1));
+    let _ = writeln!(out, "{DIM}largest distance from f64: {error}, {ulp} ULP{DIM:#}");
     if let Some(correction) = &step.correction {
         let _ = writeln!(out, "{BOLD}Note{BOLD:#}: {correction}");
     }

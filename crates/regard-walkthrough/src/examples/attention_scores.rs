@@ -1,32 +1,40 @@
-use super::one_head;
-use crate::pair::Pair;
-use crate::step::{Kind, Origin};
-use crate::trace::{Labels, Text, Trace, labels};
-use crate::{Error, Matrix};
+use super::matrix;
+use crate::attend::Head;
+use crate::inputs::Input;
+use crate::trace::{Axes, Text, Trace, labels};
+use crate::{Error, Rows};
 
 /// Q and K are given, and only the weights are asked for.
+pub(super) fn inputs() -> Vec<Input> {
+    let q = matrix(&[[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0], [1.0, 1.0, 0.0, 0.0]]);
+    let k = matrix(&[[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0], [0.5, 0.5, 0.5, 0.5]]);
+    vec![Input::given("q", q), Input::given("k", k)]
+}
+
 pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
-    let q = Matrix::from_rows(&[[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0], [1.0, 1.0, 0.0, 0.0]]);
-    let k = Matrix::from_rows(&[[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0], [0.5, 0.5, 0.5, 0.5]]);
-    let [q, k] = [q, k].map(Pair::single);
     let (tokens, dims) = (trace.tokens.clone(), labels("d", 4));
-    let given = Labels { rows: &tokens, cols: &dims };
     let text = Text {
         key: "q",
+        symbol: "Q",
         name: "Queries Q",
-        formula: "",
         meaning: "Row i is what position i looks for. Given, not projected.",
+        ..Text::default()
     };
-    trace.push(&text, &q, Kind::Signed, given, Origin::Given);
+    let q = trace.give(&text, Axes::new(Rows::Queries, &tokens, &dims))?;
     let text = Text {
         key: "k",
+        symbol: "K",
         name: "Keys K",
-        formula: "",
-        meaning: "Row j is what position j advertises; the last has a little of everything, so every query finds some of it.",
+        meaning: if trace.inputs.is_changed() {
+            "Row j is what position j advertises."
+        } else {
+            "Row j is what position j advertises; the last has a little of everything, so every query finds some of it."
+        },
+        ..Text::default()
     };
-    trace.push(&text, &k, Kind::Signed, given, Origin::Given);
+    let k = trace.give(&text, Axes::new(Rows::Keys, &tokens, &dims))?;
 
-    one_head(&tokens).attend(trace, &q, &k, None)?;
+    Head::of_all(&tokens).attend(trace, &q, &k, None)?;
     trace.correct(
         "weights",
         "The notebook prints [0.576, 0.212, 0.212] and [0.212, 0.576, 0.212] for the first two rows. \

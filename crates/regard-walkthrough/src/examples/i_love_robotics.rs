@@ -1,32 +1,34 @@
-use regard_kernels::Position;
-
-use super::{one_head, project_all};
-use crate::attend::{Head, Role, project_as, push_inputs};
+use super::{attend_to_itself, matrix};
+use crate::attend::{Head, Role, give_tokens_and_weights, project_as};
+use crate::inputs::Input;
 use crate::pair::Pair;
-use crate::step::Origin;
 use crate::trace::Trace;
-use crate::{Error, Matrix, Without};
+use crate::{Error, Without};
 
-/// Whole numbers: the row of "love" as one would work it by hand, then all rows as matrices.
+/// Whole numbers.
+pub(super) fn inputs() -> Vec<Input> {
+    let x = matrix(&[[1.0, 0.0, 1.0, 0.0], [1.0, 1.0, 0.0, 0.0], [0.0, 1.0, 1.0, 0.0]]);
+    let w_q = matrix(&[[1.0, 0.0, 1.0], [0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]);
+    let w_k = matrix(&[[1.0, 1.0, 0.0], [0.0, 1.0, 1.0], [1.0, 0.0, 1.0], [0.0, 1.0, 0.0]]);
+    let w_v = matrix(&[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.0, 0.0, 1.0]]);
+    [("x", x), ("w_q", w_q), ("w_k", w_k), ("w_v", w_v)].map(|(key, m)| Input::given(key, m)).into()
+}
+
+/// The row of "love" as one would work it by hand, then all rows as matrices.
 pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
-    let x = Matrix::from_rows(&[[1.0, 0.0, 1.0, 0.0], [1.0, 1.0, 0.0, 0.0], [0.0, 1.0, 1.0, 0.0]]);
-    let w_q = Matrix::from_rows(&[[1.0, 0.0, 1.0], [0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]);
-    let w_k = Matrix::from_rows(&[[1.0, 1.0, 0.0], [0.0, 1.0, 1.0], [1.0, 0.0, 1.0], [0.0, 1.0, 0.0]]);
-    let w_v = Matrix::from_rows(&[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.0, 0.0, 1.0]]);
-    let (x, w) = (Pair::single(x), [w_q, w_k, w_v].map(Pair::single));
-    push_inputs(trace, &x, &w, [&Origin::Given, &Origin::Given]);
-    by_hand(trace, &x, &w)?;
-
-    let [q, k, v] = project_all(trace, &x, &w)?;
-    let tokens = trace.tokens.clone();
-    one_head(&tokens).attend(trace, &q, &k, Some(&v))?;
-
-    for key in ["love.output", "output"] {
-        trace.correct(
-            key,
-            "The notebook prints [1.332, 0.666, 0.666] for \"love\", because it rounds 1/3 to 0.333 before it adds. \
-             The row is [4/3, 2/3, 2/3], or [1.333, 0.667, 0.667].",
-        );
+    let (x, w) = give_tokens_and_weights(trace)?;
+    if trace.inputs.heads() == 1 {
+        by_hand(trace, &x, &w)?;
+    }
+    attend_to_itself(trace, &x, &w)?;
+    if trace.inputs.heads() == 1 {
+        for key in ["love.output", "output"] {
+            trace.correct(
+                key,
+                "The notebook prints [1.332, 0.666, 0.666] for \"love\", because it rounds 1/3 to 0.333 before it adds. \
+                 The row is [4/3, 2/3, 2/3], or [1.333, 0.667, 0.667].",
+            );
+        }
     }
     Ok(())
 }
@@ -39,11 +41,10 @@ fn by_hand(trace: &mut Trace<'_>, x: &Pair, [w_q, w_k, w_v]: &[Pair; 3]) -> Resu
     let tokens = trace.tokens.clone();
     let love = &tokens[LOVE..=LOVE];
     let [query, key, value] = Role::ALL;
-    let q = project_as(trace, query, PREFIX, OF, love, &x.rows(LOVE, 1), w_q)?;
-    let k = project_as(trace, key, PREFIX, OF, &tokens, x, w_k)?;
-    let v = project_as(trace, value, PREFIX, OF, &tokens, x, w_v)?;
-    let position = Position::Offset(LOVE as isize);
-    let head = Head { prefix: PREFIX, of: OF, subscript: "", queries: love, keys: &tokens, position };
+    let q = project_as(trace, query, PREFIX, OF, (love, LOVE), &x.rows(LOVE, 1), w_q)?;
+    let k = project_as(trace, key, PREFIX, OF, (&tokens, 0), x, w_k)?;
+    let v = project_as(trace, value, PREFIX, OF, (&tokens, 0), x, w_v)?;
+    let head = Head { prefix: PREFIX, of: OF, queries: love, first: LOVE, ..Head::of_all(&tokens) };
     head.attend(trace, &q, &k, Some(&v))?;
 
     let left_out: &[&str] = match trace.settings.without {
@@ -51,8 +52,12 @@ fn by_hand(trace: &mut Trace<'_>, x: &Pair, [w_q, w_k, w_v]: &[Pair; 3]) -> Resu
         Some(Without::Softmax) => &["love.weights"],
         _ => &[],
     };
+    // Of other tokens, other sums are right.
+    let changed: &[&str] =
+        if trace.inputs.is_changed() { &["love.q", "love.k", "love.v", "love.weights"] } else { &[] };
     for (key, meaning) in BY_HAND {
-        if let Some(step) = trace.steps.iter_mut().find(|s| s.key == key && !left_out.contains(&key)) {
+        let said = |s: &str| s == key && !left_out.contains(&key) && !changed.contains(&key);
+        if let Some(step) = trace.steps.iter_mut().find(|s| said(&s.key)) {
             meaning.clone_into(&mut step.meaning);
         }
     }

@@ -1,16 +1,11 @@
-use super::{self_attention, torch_randn};
-use crate::Error;
-use crate::pair::Pair;
+use super::torch_randn;
+use crate::inputs::Input;
 use crate::random::TorchRng;
-use crate::step::Origin;
-use crate::trace::Trace;
 
 /// `torch.manual_seed(42)`; X = randn(4, 8); W_Q, W_K, W_V = randn(8, 8).
-pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
+pub(super) fn inputs() -> Vec<Input> {
     let mut rng = TorchRng::seed(42);
-    let x = Pair::single(torch_randn(&mut rng, 4, 8));
-    let w = [(); 3].map(|()| Pair::single(torch_randn(&mut rng, 8, 8)));
-    let drawn = Origin::Drawn("PyTorch, seed 42".to_owned());
-    self_attention(trace, &x, &w, [&drawn, &drawn])?;
-    Ok(())
+    let matrices = [("x", 4), ("w_q", 8), ("w_k", 8), ("w_v", 8)];
+    let draw = |(key, rows)| Input::drawn(key, torch_randn(&mut rng, rows, 8).map(f64::from), "PyTorch, seed 42");
+    matrices.map(draw).into()
 }

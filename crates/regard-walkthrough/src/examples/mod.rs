@@ -1,65 +1,104 @@
-//! The worked examples, one a file.
+//! The worked examples, one a file: what each begins with, and its steps.
 
 mod attention_scores;
+mod block;
+mod cross_attention;
+mod feed_forward;
 mod foundations;
+mod gradients;
 mod i_love_robotics;
+mod layer_norm;
 mod math_of_attention;
+mod positions;
+mod seeded;
 mod the_cat_sat;
 mod two_heads;
 pub(crate) mod why_scale;
 
-use regard_kernels::Position;
-
-use crate::attend::{Head, Role, project, push_inputs};
+use crate::attend::{Head, give_tokens_and_weights, project_all};
+use crate::heads;
+use crate::inputs::{Input, Sizes};
 use crate::pair::Pair;
 use crate::random::TorchRng;
-use crate::step::Origin;
 use crate::trace::{Trace, labels};
-use crate::{Error, Example, Matrix, Settings};
+use crate::{Error, Example, Matrix};
 
 impl Example {
-    pub(crate) fn run(self, settings: &Settings) -> Result<Trace<'_>, Error> {
-        let mut trace = Trace::new(settings, self.tokens());
+    pub(crate) fn run(self, trace: &mut Trace<'_>) -> Result<(), Error> {
         match self {
-            Self::MathOfAttention => math_of_attention::run(&mut trace)?,
-            Self::TheCatSat => the_cat_sat::run(&mut trace)?,
-            Self::Foundations => foundations::run(&mut trace)?,
-            Self::ILoveRobotics => i_love_robotics::run(&mut trace)?,
-            Self::AttentionScores => attention_scores::run(&mut trace)?,
-            Self::WhyScale => why_scale::run(&mut trace)?,
-            Self::TwoHeads => two_heads::run(&mut trace)?,
+            Self::MathOfAttention | Self::TwoHeads | Self::Seeded => self_attention(trace).map(drop),
+            Self::TheCatSat => the_cat_sat::run(trace),
+            Self::Foundations => foundations::run(trace),
+            Self::ILoveRobotics => i_love_robotics::run(trace),
+            Self::AttentionScores => attention_scores::run(trace),
+            Self::WhyScale => why_scale::run(trace),
+            Self::Positions => positions::run(trace),
+            Self::LayerNorm => layer_norm::run(trace),
+            Self::FeedForward => feed_forward::run(trace),
+            Self::Block => block::run(trace),
+            Self::CrossAttention => cross_attention::run(trace),
+            Self::Gradients => gradients::run(trace),
         }
-        Ok(trace)
     }
 
-    fn tokens(self) -> Vec<String> {
-        let words = |words: [&str; 3]| words.map(str::to_owned).to_vec();
+    /// What it begins with, for so many heads.
+    pub(crate) fn given(self, tokens: usize, sizes: Option<Sizes>, heads: usize) -> Vec<Input> {
+        let mut inputs = match self {
+            Self::MathOfAttention => math_of_attention::inputs(),
+            Self::TheCatSat => the_cat_sat::inputs(),
+            Self::Foundations => foundations::inputs(),
+            Self::ILoveRobotics => i_love_robotics::inputs(),
+            Self::AttentionScores => attention_scores::inputs(),
+            Self::WhyScale => Vec::new(),
+            Self::TwoHeads => two_heads::inputs(),
+            Self::Positions => positions::inputs(),
+            Self::LayerNorm => layer_norm::inputs(),
+            Self::FeedForward => feed_forward::inputs(),
+            Self::Block => block::inputs(),
+            Self::CrossAttention => cross_attention::inputs(),
+            Self::Gradients => gradients::inputs(),
+            Self::Seeded => seeded::inputs(tokens, sizes.unwrap_or_default(), heads),
+        };
+        if heads > 1 && inputs.iter().all(|i| i.key != "w_o") {
+            let n = inputs.iter().find(|i| i.key == "w_v").map_or(0, |w| w.values.cols());
+            inputs.push(Input::given("w_o", Matrix::from_fn(n, n, |i, j| f64::from(u8::from(i == j)))));
+        }
+        inputs
+    }
+
+    /// The number of heads to begin with.
+    pub(crate) fn heads(self) -> usize {
+        if matches!(self, Self::TwoHeads | Self::Block | Self::Seeded) { 2 } else { 1 }
+    }
+
+    pub(crate) fn tokens(self) -> Vec<String> {
+        let words = |text: &str| text.split(' ').map(str::to_owned).collect();
         match self {
             Self::MathOfAttention | Self::Foundations => labels("t", 4),
-            Self::TheCatSat | Self::TwoHeads => words(["The", "cat", "sat"]),
-            Self::ILoveRobotics => words(["I", "love", "robotics"]),
+            Self::TheCatSat | Self::TwoHeads | Self::Gradients => words("The cat sat"),
+            Self::ILoveRobotics => words("I love robotics"),
             Self::AttentionScores => labels("t", 3),
             Self::WhyScale => Vec::new(),
+            Self::Positions => words("the dog saw the cat"),
+            Self::LayerNorm | Self::FeedForward | Self::Block => words("the cat sat"),
+            Self::CrossAttention => words("le chat"),
+            Self::Seeded => words("the quick brown fox"),
         }
     }
 }
 
-/// Inputs, projections and one head over all tokens: gives Q, K and V.
-fn self_attention(trace: &mut Trace<'_>, x: &Pair, w: &[Pair; 3], origins: [&Origin; 2]) -> Result<[Pair; 3], Error> {
-    push_inputs(trace, x, w, origins);
+/// Tokens, weights, projections, and attention over all tokens, by as many heads as there are: gives Q, K and V.
+fn self_attention(trace: &mut Trace<'_>) -> Result<[Pair; 3], Error> {
+    let (x, w) = give_tokens_and_weights(trace)?;
+    attend_to_itself(trace, &x, &w)
+}
+
+/// The same, of tokens and weights that are there already.
+fn attend_to_itself(trace: &mut Trace<'_>, x: &Pair, w: &[Pair; 3]) -> Result<[Pair; 3], Error> {
     let qkv = project_all(trace, x, w)?;
     let tokens = trace.tokens.clone();
-    one_head(&tokens).attend(trace, &qkv[0], &qkv[1], Some(&qkv[2]))?;
+    heads::attend(trace, &Head::of_all(&tokens), [x, x], w, &qkv)?;
     Ok(qkv)
-}
-
-fn project_all(trace: &mut Trace<'_>, x: &Pair, [w_q, w_k, w_v]: &[Pair; 3]) -> Result<[Pair; 3], Error> {
-    let [query, key, value] = Role::ALL;
-    Ok([project(trace, query, x, w_q)?, project(trace, key, x, w_k)?, project(trace, value, x, w_v)?])
-}
-
-fn one_head(tokens: &[String]) -> Head<'_> {
-    Head { prefix: "", of: "", subscript: "", queries: tokens, keys: tokens, position: Position::TopLeft }
 }
 
 /// `torch.randn(rows, cols)`.
@@ -68,7 +107,13 @@ fn torch_randn(rng: &mut TorchRng, rows: usize, cols: usize) -> Matrix {
     Matrix::from_fn(rows, cols, |i, j| data[i * cols + j])
 }
 
-/// `torch.randn(rows, cols) * 0.1`.
-fn small_torch_randn(rng: &mut TorchRng, rows: usize, cols: usize) -> Pair {
-    Pair::single(torch_randn(rng, rows, cols).map(|x| x * 0.1))
+/// `torch.randn(rows, cols) * 0.1`, as an input.
+fn small_torch_randn(rng: &mut TorchRng, key: &'static str, rows: usize, cols: usize) -> Input {
+    let values = torch_randn(rng, rows, cols).map(|x| f64::from(x * 0.1));
+    Input::drawn(key, values, "PyTorch, seed 42, times 0.1")
+}
+
+/// Small numbers with one decimal, to be read: what an example has in place of learned ones.
+fn matrix<const C: usize>(rows: &[[f64; C]]) -> Matrix<f64> {
+    Matrix::from_rows(rows)
 }

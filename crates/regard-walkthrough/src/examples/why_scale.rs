@@ -1,14 +1,15 @@
 use std::sync::LazyLock;
 
-use regard_kernels::{Position, Temperature};
+use regard_kernels::Temperature;
 
 use super::torch_randn;
 use crate::attend::Head;
-use crate::pair::Pair;
+use crate::explain::Origin;
+use crate::pair::{Name, Pair};
 use crate::random::TorchRng;
-use crate::step::{Kind, Origin};
-use crate::trace::{Labels, Text, Trace, labels};
-use crate::{Error, Matrix};
+use crate::step::Kind;
+use crate::trace::{Axes, Text, Trace, labels};
+use crate::{Error, Matrix, Rows, reference};
 
 const DIMENSIONS: [usize; 5] = [4, 16, 64, 256, 1024];
 /// Of each dimension, 256 queries against 10 keys: in groups, each with its own keys, for statistics that hold still.
@@ -80,9 +81,13 @@ pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
     push_table(trace, samples);
     if let Some(sample) = samples.iter().find(|s| s.d == SHOWN.0) {
         let (queries, keys) = (labels("q", SHOWN.1), labels("k", KEYS));
-        let head =
-            Head { prefix: "", of: "", subscript: "", queries: &queries, keys: &keys, position: Position::TopLeft };
-        head.attend(trace, &sample.q, &sample.k, None)?;
+        // They are too wide to be shown, and have names all the same.
+        let named = |pair: &Pair, symbol: &str, rows: &[String]| {
+            let (symbol, cols) = (symbol.to_owned(), labels("d", pair.ours.cols()).into());
+            Pair { name: Name { symbol, rows: rows.into(), cols, ..Name::default() }, ..pair.clone() }
+        };
+        let (q, k) = (named(&sample.q, "Q", &queries), named(&sample.k, "K", &keys));
+        Head { queries: &queries, ..Head::of_all(&keys) }.attend(trace, &q, &k, None)?;
     }
     Ok(())
 }
@@ -145,9 +150,7 @@ struct Statistics {
 impl Statistics {
     fn new(scores: &Matrix<f64>, weights: &Matrix<f64>) -> Self {
         let all = scores.as_slice();
-        let n = all.len() as f64;
-        let mean = all.iter().sum::<f64>() / n;
-        let variance = all.iter().map(|s| (s - mean).powi(2)).sum::<f64>() / n;
+        let [_, variance] = reference::moments(all);
         let mean_of =
             |f: fn(&[f64]) -> f64| (0..weights.rows()).map(|i| f(weights.row(i))).sum::<f64>() / weights.rows() as f64;
         Self {
@@ -188,15 +191,17 @@ fn push_table(trace: &mut Trace<'_>, samples: &[Sample]) {
     let meanings =
         columns.iter().flat_map(|(_, m)| [format!("{m}, unscaled"), format!("{m}, scores over √d")]).collect();
     let rows: Vec<String> = samples.iter().map(|s| format!("d = {}", s.d)).collect();
-    let pair = Pair {
-        ours: Matrix::from_fn(rows.len(), cols.len(), |i, j| statistics[i][j % 2].ours.as_row()[j / 2] as f32),
-        exact: Matrix::from_fn(rows.len(), cols.len(), |i, j| statistics[i][j % 2].exact.as_row()[j / 2]),
-    };
+    let pair = Pair::new(
+        Matrix::from_fn(rows.len(), cols.len(), |i, j| statistics[i][j % 2].ours.as_row()[j / 2] as f32),
+        Matrix::from_fn(rows.len(), cols.len(), |i, j| statistics[i][j % 2].exact.as_row()[j / 2]),
+    );
     let text = Text {
         key: "by_dimension",
+        symbol: "",
         name: "With and without 1/√d",
         formula: "q·k = Σ qᵢkᵢ has variance d",
         meaning: "Unscaled, scores spread as √d, one weight takes all and the gradient vanishes; over √d, nothing depends on d.",
+        code: "why_scale(temperature)",
     };
-    trace.push(&text, &pair, Kind::Table, Labels { rows: &rows, cols: &cols }, Origin::Columns(meanings));
+    trace.push(&text, pair, Kind::Table, Axes::new(Rows::Other, &rows, &cols), Origin::measured(meanings));
 }

@@ -1,0 +1,82 @@
+//! From words to vectors: a row of a table for each token, and one for each position.
+
+use regard::PositionTable;
+
+use crate::explain::{How, Origin};
+use crate::expr::Expr;
+use crate::pair::{Pair, zeros};
+use crate::step::Kind;
+use crate::trace::{Axes, Text, Trace, labels};
+use crate::{Error, Matrix, Rows};
+
+/// The table of embeddings, a row a word of `vocabulary`, and X: the rows of the tokens.
+pub(crate) fn look_up(trace: &mut Trace<'_>, vocabulary: &[&str]) -> Result<Pair, Error> {
+    let tokens = trace.tokens.clone();
+    let words: Vec<String> = vocabulary.iter().map(|w| (*w).to_owned()).collect();
+    let dims = labels("d", trace.inputs.matrix("embeddings").map_or(0, Matrix::cols));
+    let text = Text {
+        key: "embeddings",
+        symbol: "E",
+        name: "Embeddings E",
+        meaning: "Learned: a vector for each word that there is.",
+        ..Text::default()
+    };
+    let table = trace.give(&text, Axes::new(Rows::Other, &words, &dims))?;
+    let ids: Vec<usize> = tokens.iter().map(|t| words.iter().position(|w| w == t).unwrap_or(0)).collect();
+    let text = Text {
+        key: "x",
+        symbol: "X",
+        name: "Tokens X",
+        formula: "Xᵢ = E[token i]",
+        meaning: "Each token is looked up in the table: the same word is the same row, wherever it stands.",
+        code: "x.copy_from_slice(embeddings.row(id))",
+    };
+    let x = table.reordered(&ids);
+    let origin = Origin::new(move |i, j, value| {
+        let word = tokens.get(i).map_or("", String::as_str);
+        let row = ids.get(i).copied().unwrap_or(0);
+        How::Both(table.cell(row, j), format!("the row of {word} in E: {}", crate::number::number(value.into())))
+    });
+    let tokens = trace.tokens.clone();
+    Ok(trace.push(&text, x, Kind::Signed, Axes::new(Rows::Tokens, &tokens, &dims), origin))
+}
+
+/// P, the sines and cosines of each position.
+pub(crate) fn push_positions(trace: &mut Trace<'_>, d: usize) -> Result<Pair, Error> {
+    let tokens = trace.tokens.clone();
+    let (n, dims) = (tokens.len(), labels("d", d));
+    let mut ours = zeros(n, d);
+    PositionTable::sinusoidal(n, d)?.add(ours.as_mut_slice(), [1, n, d], 0)?;
+    let divisor = move |j: usize| 10_000_f64.powf((j / 2 * 2) as f64 / d as f64);
+    let exact = Matrix::from_fn(n, d, |t, j| {
+        let angle = t as f64 / divisor(j);
+        if j.is_multiple_of(2) { angle.sin() } else { angle.cos() }
+    });
+    let text = Text {
+        key: "positions",
+        symbol: "P",
+        name: "Positions P",
+        formula: "P(t, 2i) = sin(t / 10000^(2i/d)),  P(t, 2i + 1) = cos(t / 10000^(2i/d))",
+        meaning: "Each position has its own row of sines and cosines, fast ones first: a clock with many hands.",
+        code: "PositionTable::sinusoidal(positions, d)",
+    };
+    let origin = Origin::computed(move |t, j| {
+        let angle = Expr::Number { name: "t", value: t as f64 }.over(Expr::constant(divisor(j)));
+        if j.is_multiple_of(2) { Expr::Sine(Box::new(angle)) } else { Expr::Cosine(Box::new(angle)) }
+    });
+    Ok(trace.push(&text, Pair::new(ours, exact), Kind::Signed, Axes::new(Rows::Tokens, &tokens, &dims), origin))
+}
+
+/// X + P.
+pub(crate) fn push_placed(trace: &mut Trace<'_>, x: &Pair, positions: &Pair) -> Pair {
+    let (rows, cols) = (x.name.rows.to_vec(), x.name.cols.to_vec());
+    let text = Text {
+        key: "placed",
+        symbol: "H",
+        name: "Tokens with positions",
+        formula: "H = X + P",
+        meaning: "The position is added to the token: the same word at another place is now another row.",
+        code: "table.add(x, [batch, tokens, d], first)",
+    };
+    trace.push(&text, x.plus(positions), Kind::Signed, Axes::new(Rows::Tokens, &rows, &cols), Origin::sum(x, positions))
+}

@@ -1,0 +1,77 @@
+use regard::EncoderBlock;
+
+use super::{feed_forward, matrix};
+use crate::attend::{Head, distance, give_weights, project_all};
+use crate::embed::{look_up, push_placed, push_positions};
+use crate::heads::{attention, multi_head, sequences};
+use crate::inputs::Input;
+use crate::layers::{Number, push_feed_forward, push_norm, push_residual};
+use crate::trace::{Other, Trace, largest};
+use crate::{Error, Rows, Without, heads};
+
+const VOCABULARY: [&str; 3] = ["cat", "sat", "the"];
+
+/// Three words of four numbers, two heads, eight hidden features.
+pub(super) fn inputs() -> Vec<Input> {
+    let embeddings = matrix(&[[1.0, 0.2, -0.5, 0.0], [-0.5, 1.0, 0.4, -0.2], [0.1, -0.3, 0.2, 0.9]]);
+    let w_q = matrix(&[[1.0, 0.0, 0.5, 0.0], [0.0, 1.0, 0.0, -0.5], [0.5, 0.0, 1.0, 0.0], [0.0, -0.5, 0.0, 1.0]]);
+    let w_k = matrix(&[[0.5, 1.0, 0.0, 0.0], [-1.0, 0.5, 0.0, 0.5], [0.0, 0.0, 1.0, 0.5], [0.0, 0.5, -0.5, 1.0]]);
+    let w_v = matrix(&[[1.0, 0.0, 0.0, 0.5], [0.0, 1.0, 0.5, 0.0], [0.0, -0.5, 1.0, 0.0], [0.5, 0.0, 0.0, 1.0]]);
+    let w_o = matrix(&[[0.5, 0.0, 0.0, 0.5], [0.0, 0.5, -0.5, 0.0], [0.0, 0.5, 0.5, 0.0], [-0.5, 0.0, 0.0, 0.5]]);
+    let (ones, zeros) = (matrix(&[[1.0; 4]]), matrix(&[[0.0; 4]]));
+    let mut inputs: Vec<Input> = [
+        ("embeddings", embeddings),
+        ("gamma_1", ones.clone()),
+        ("beta_1", zeros.clone()),
+        ("w_q", w_q),
+        ("w_k", w_k),
+        ("w_v", w_v),
+        ("w_o", w_o),
+        ("gamma_2", ones),
+        ("beta_2", zeros),
+    ]
+    .map(|(key, m)| Input::given(key, m))
+    .into();
+    inputs.extend(feed_forward::weights());
+    inputs
+}
+
+/// An encoder block with its norms before its layers, as in GPT-2.
+pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
+    let x = look_up(trace, &VOCABULARY)?;
+    let positions = push_positions(trace, x.ours.cols())?;
+    let placed = push_placed(trace, &x, &positions);
+    let first = Number { key: "_1", name: ", before attention", subscript: "₁" };
+    let (normed, norm_1) = push_norm(trace, &placed, first, Rows::Tokens)?;
+
+    let w = give_weights(trace)?;
+    let qkv = project_all(trace, &normed, &w)?;
+    let tokens = trace.tokens.clone();
+    let attended = heads::attend(trace, &Head::of_all(&tokens), [&normed; 2], &w, &qkv)?;
+    let residual = ["residual", "Y", "Tokens and what they attended to"];
+    let residual = push_residual(trace, residual, [&placed, &attended], Rows::Queries);
+
+    let second = Number { key: "_2", name: ", before feed-forward", subscript: "₂" };
+    let (normed, norm_2) = push_norm(trace, &residual, second, Rows::Queries)?;
+    let (fed, feed_forward) = push_feed_forward(trace, &normed, Rows::Queries)?;
+    let block_output = ["block_output", "B", "Output of the block"];
+    let output = push_residual(trace, block_output, [&residual, &fed], Rows::Queries);
+
+    if !matches!(trace.settings.without, Some(Without::Projections | Without::Softmax))
+        && let Some(w_o) = trace.input("w_o")
+    {
+        let weights = [&w[0], &w[1], &w[2], &w_o].map(|w| &w.ours);
+        let multi_head = multi_head(trace.inputs.heads(), weights)?;
+        let block = EncoderBlock::pre_norm(norm_1, multi_head, norm_2, feed_forward)?;
+        let whole = block.forward(sequences(&placed.ours)?, &attention(trace.settings, true))?;
+        let whole =
+            crate::Matrix::from_fn(output.ours.rows(), output.ours.cols(), |i, j| whole[i * output.ours.cols() + j]);
+        trace.measured.others.push(Other {
+            name: "step by step equals the block",
+            value: distance(&output.ours, &whole) / largest(&output.ours).max(1.0),
+            meaning: "The output of these steps and of an encoder block with the same weights, in one call: the largest \
+                      distance, over the largest number.",
+        });
+    }
+    Ok(())
+}

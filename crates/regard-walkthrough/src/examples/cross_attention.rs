@@ -1,0 +1,44 @@
+use super::matrix;
+use crate::attend::{Head, Role, give_tokens, give_weights, project};
+use crate::inputs::Input;
+use crate::trace::{Axes, Text, Trace, labels};
+use crate::{Error, Matrix, Rows, heads};
+
+/// What is read: the queries come from elsewhere.
+const SOURCE: [&str; 3] = ["the", "cat", "sat"];
+
+/// Two tokens that are being written, and three that were read. "le" asks as "the" answers, "chat" as "cat" does.
+pub(super) fn inputs() -> Vec<Input> {
+    let x = matrix(&[[0.0, 1.0, 0.0, 0.5], [1.0, 0.0, 0.5, 0.0]]);
+    let memory = matrix(&[[0.1, -0.3, 0.2, 0.9], [1.0, 0.2, -0.5, 0.0], [-0.5, 1.0, 0.4, -0.2]]);
+    let w_q = matrix(&[[2.0, 0.0, -1.0, 0.0], [0.0, 0.0, 0.0, 2.0], [1.0, 0.5, 0.0, 0.0], [0.0, -0.5, 0.5, 1.0]]);
+    let w_k = matrix(&[[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, -0.5], [0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.5, 1.0]]);
+    let w_v = matrix(&[[1.0, 0.0, 0.0, 0.5], [0.0, 1.0, 0.5, 0.0], [0.0, -0.5, 1.0, 0.0], [0.5, 0.0, 0.0, 1.0]]);
+    [("x", x), ("memory", memory), ("w_q", w_q), ("w_k", w_k), ("w_v", w_v)].map(|(key, m)| Input::given(key, m)).into()
+}
+
+/// As in the decoder of an encoder–decoder model.
+pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
+    let x = give_tokens(trace)?;
+    let source = SOURCE.map(str::to_owned);
+    let dims = labels("d", trace.inputs.matrix("memory").map_or(0, Matrix::cols));
+    let text = Text {
+        key: "memory",
+        symbol: "E",
+        name: "Memory E",
+        meaning: "What the encoder made of the text that was read: keys and values come from here.",
+        ..Text::default()
+    };
+    let memory = trace.give(&text, Axes::new(Rows::Keys, &source, &dims))?;
+    let w = give_weights(trace)?;
+    let qkv = [
+        project(trace, Role::Query, &x, &w[0])?,
+        project(trace, Role::Key, &memory, &w[1])?,
+        project(trace, Role::Value, &memory, &w[2])?,
+    ];
+    let queries = trace.tokens.clone();
+    // All of what was read may be seen: there is no later.
+    let road = Head { queries: &queries, maskable: false, ..Head::of_all(&source) };
+    heads::attend(trace, &road, [&x, &memory], &w, &qkv)?;
+    Ok(())
+}

@@ -1,0 +1,59 @@
+use super::matrix;
+use crate::attend::give_tokens;
+use crate::explain::{How, Origin};
+use crate::expr::Expr;
+use crate::inputs::Input;
+use crate::layers::{EPSILON, Number, push_norm};
+use crate::number::number;
+use crate::pair::Pair;
+use crate::step::Kind;
+use crate::trace::{Axes, Text, Trace};
+use crate::{Error, Matrix, Rows, reference};
+
+/// One token a hundred times as loud as another.
+pub(super) fn inputs() -> Vec<Input> {
+    vec![
+        Input::given("x", matrix(&[[0.01, 0.02, 0.03, 0.06], [1.0, 2.0, 3.0, 6.0], [5.0, -1.0, -1.0, -3.0]])),
+        Input::given("gamma", matrix(&[[1.0, 1.0, 2.0, 1.0]])),
+        Input::given("beta", matrix(&[[0.0, 0.0, 0.0, 0.5]])),
+    ]
+}
+
+/// Mean and variance, then the norm.
+pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
+    let x = give_tokens(trace)?;
+    push_moments(trace, &x);
+    push_norm(trace, &x, Number { key: "", name: "", subscript: "" }, Rows::Tokens)?;
+    Ok(())
+}
+
+fn push_moments(trace: &mut Trace<'_>, x: &Pair) {
+    let exact = |row: &[f64]| reference::moments(row);
+    let moments = Pair::new(
+        Matrix::from_fn(x.ours.rows(), 2, |i, j| exact(x.ours.map(f64::from).row(i))[j] as f32),
+        Matrix::from_fn(x.exact.rows(), 2, |i, j| exact(x.exact.row(i))[j]),
+    );
+    let (rows, cols) = (x.name.rows.to_vec(), ["mean", "variance"].map(str::to_owned));
+    let text = Text {
+        key: "moments",
+        symbol: "",
+        name: "Mean and variance",
+        formula: &format!("mean = Σ x / d,  variance = Σ (x − mean)² / d,  ε = {}", number(EPSILON.into())),
+        meaning: "Of the numbers of each token: where they lie and how far they spread.",
+        code: "",
+    };
+    let x = x.clone();
+    let origin = Origin::new(move |i, j, _| {
+        let d = x.ours.cols();
+        let mean = Expr::Sum((0..d).map(|t| x.cell(i, t)).collect());
+        let count = || Expr::Number { name: "d", value: d as f64 };
+        How::Computed(if j == 0 {
+            mean.over(count())
+        } else {
+            let mean = mean.value() / d as f64;
+            let square = |t| x.cell(i, t).minus(Expr::Number { name: "mean", value: mean }).square();
+            Expr::Sum((0..d).map(square).collect()).over(count())
+        })
+    });
+    trace.push(&text, moments, Kind::Table, Axes::new(Rows::Tokens, &rows, &cols), origin);
+}

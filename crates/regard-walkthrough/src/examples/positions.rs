@@ -1,0 +1,166 @@
+use super::{attend_to_itself, matrix};
+use crate::attend::{distance, give_weights};
+use crate::embed::{look_up, push_placed, push_positions};
+use crate::explain::Origin;
+use crate::inputs::Input;
+use crate::pair::{Pair, attention as kernel, fused};
+use crate::step::Kind;
+use crate::trace::{Axes, Other, Text, Trace, labels, largest};
+use crate::{Error, Matrix, Rows, Without};
+
+/// Words that come twice have the same row.
+pub(super) fn inputs() -> Vec<Input> {
+    let mut inputs = vec![Input::given("embeddings", embeddings())];
+    inputs.extend(weights());
+    inputs
+}
+
+/// The words of [`embeddings`].
+pub(super) const VOCABULARY: [&str; 4] = ["cat", "dog", "saw", "the"];
+
+fn embeddings() -> Matrix<f64> {
+    matrix(&[[1.0, 0.2, -0.5, 0.0], [0.8, 0.4, -0.6, 0.3], [-0.5, 1.0, 0.4, -0.2], [0.1, -0.3, 0.2, 0.9]])
+}
+
+fn weights() -> [Input; 3] {
+    let w_q = matrix(&[[1.0, 0.0, 0.5, 0.0], [0.0, 1.0, 0.0, -0.5], [0.5, 0.0, 1.0, 0.0], [0.0, -0.5, 0.0, 1.0]]);
+    let w_k = matrix(&[[0.5, 1.0, 0.0, 0.0], [-1.0, 0.5, 0.0, 0.5], [0.0, 0.0, 1.0, 0.5], [0.0, 0.5, -0.5, 1.0]]);
+    let w_v = matrix(&[[1.0, 0.0, 0.0, 0.5], [0.0, 1.0, 0.5, 0.0], [0.0, -0.5, 1.0, 0.0], [0.5, 0.0, 0.0, 1.0]]);
+    [("w_q", w_q), ("w_k", w_k), ("w_v", w_v)].map(|(key, m)| Input::given(key, m))
+}
+
+/// The output without positions, forwards and backwards; then positions, and the whole attention with them.
+pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
+    let x = look_up(trace, &VOCABULARY)?;
+    let w = give_weights(trace)?;
+    let order: Vec<usize> = (0..x.ours.rows()).rev().collect();
+
+    let plain = output_of(trace, &x, &w)?;
+    let plain = push_plain(
+        trace,
+        plain,
+        ["plain.output", "Output without positions"],
+        "The same word gets the same output, \
+        wherever it stands: without positions, there is no order.",
+        None,
+    );
+    let reversed = output_of(trace, &named(x.reordered(&order), &x), &w)?;
+    let reversed = push_plain(
+        trace,
+        reversed,
+        ["reversed.output", "Output of the reversed tokens"],
+        "The same rows in the \
+        opposite order, and nothing else: attention is told which tokens there are, not where.",
+        Some(&order),
+    );
+    let moved = distance(&reversed.ours, &plain.reordered(&order).ours) / largest(&plain.ours).max(1.0);
+    if !trace.settings.hides() {
+        trace.measured.others.push(Other {
+            name: "permuted tokens give permuted outputs",
+            value: moved,
+            meaning: "The output of the reversed tokens beside the reversed output, both without positions: the largest distance.",
+        });
+    }
+
+    let positions = push_positions(trace, x.ours.cols())?;
+    let placed = push_placed(trace, &x, &positions);
+    attend_to_itself(trace, &placed, &w)?;
+    push_moved(trace, [&x, &positions], [&plain, &reversed], &w, &order)
+}
+
+/// Attention in one go, with what it was computed from.
+struct Outcome {
+    output: Pair,
+    weights: Pair,
+    v: Pair,
+}
+
+fn output_of(trace: &Trace<'_>, x: &Pair, [w_q, w_k, w_v]: &[Pair; 3]) -> Result<Outcome, Error> {
+    let settings = trace.settings;
+    let project = |w: &Pair| if settings.without == Some(Without::Projections) { Ok(x.clone()) } else { x.times(w) };
+    let (q, k, v) = (project(w_q)?, project(w_k)?, project(w_v)?);
+    let causal = settings.hides().then_some(regard_kernels::Position::TopLeft);
+    let scaled = settings.without != Some(Without::Scaling);
+    let scores = Pair::scores(&q, &k, scaled, causal)?;
+    if settings.without == Some(Without::Softmax) {
+        let weights = scores.hidden_as_zero();
+        return Ok(Outcome { output: weights.times(&v)?, weights, v });
+    }
+    let weights = scores.softmax(settings.temperature);
+    let mut output = weights.times(&v)?;
+    let mask = causal.map_or(regard_kernels::Mask::NONE, |p| regard_kernels::Mask::NONE.causal(p));
+    output.ours = fused(&kernel(scaled, mask).temperature(settings.temperature), &q.ours, &k.ours, &v.ours)?;
+    Ok(Outcome { output, weights, v })
+}
+
+fn named(x: Pair, like: &Pair) -> Pair {
+    Pair { name: crate::pair::Name { key: String::new(), ..like.name.clone() }, ..x }
+}
+
+/// Without the steps on the way, which are those of every attention.
+fn push_plain(
+    trace: &mut Trace<'_>,
+    outcome: Outcome,
+    [key, name]: [&str; 2],
+    meaning: &str,
+    order: Option<&[usize]>,
+) -> Pair {
+    let tokens = trace.tokens.clone();
+    let tokens: Vec<String> =
+        order.map_or_else(|| tokens.clone(), |order| order.iter().map(|i| tokens[*i].clone()).collect());
+    let Outcome { output, weights, v } = outcome;
+    let name_as = |pair: Pair, symbol: &str| {
+        let rows: std::sync::Arc<[String]> = tokens.as_slice().into();
+        let cols = if symbol == "A" { tokens.clone() } else { labels("v", pair.ours.cols()) };
+        Pair {
+            name: crate::pair::Name { symbol: symbol.to_owned(), rows, cols: cols.into(), ..Default::default() },
+            ..pair
+        }
+    };
+    let (weights, v) = (name_as(weights, "A"), name_as(v, "V"));
+    let cols = labels("v", v.ours.cols());
+    let text = Text {
+        key,
+        symbol: "O",
+        name,
+        formula: "O = attention(X·W_Q, X·W_K, X·W_V)",
+        meaning,
+        code: "attention.forward(q, k, v, output, scratch)",
+    };
+    // The reversed rows are no rows of the other steps.
+    let rows = if order.is_some() { Rows::Other } else { Rows::Queries };
+    trace.push(&text, output, Kind::Signed, Axes::new(rows, &tokens, &cols), Origin::product(&weights, &v))
+}
+
+/// How far reversing moves a token's output, without and with positions.
+fn push_moved(
+    trace: &mut Trace<'_>,
+    [x, positions]: [&Pair; 2],
+    [plain, reversed]: [&Pair; 2],
+    w: &[Pair; 3],
+    order: &[usize],
+) -> Result<(), Error> {
+    let with = output_of(trace, &x.plus(positions), w)?.output;
+    let with_reversed = output_of(trace, &x.reordered(order).plus(positions), w)?.output;
+    let before = plain.minus(&reversed.reordered(order));
+    let after = with.minus(&with_reversed.reordered(order));
+    let largest = |row: &[f64]| row.iter().fold(0.0_f64, |m, d| m.max(d.abs()));
+    let both = |ours: [Matrix<f64>; 2]| Matrix::from_fn(x.ours.rows(), 2, |i, j| largest(ours[j].row(i)));
+    let moved = Pair::new(
+        both([before.ours.map(f64::from), after.ours.map(f64::from)]).map(|d| d as f32),
+        both([before.exact, after.exact]),
+    );
+    let text = Text {
+        key: "moved",
+        symbol: "",
+        name: "What the order changes",
+        formula: "max |output − output of the reversed tokens|",
+        meaning: "How far a token's output moves if the sentence is reversed: with positions, order counts.",
+        code: "",
+    };
+    let rows = x.name.rows.to_vec();
+    let cols = ["without positions", "with positions"].map(str::to_owned);
+    let meanings = cols.clone().map(|c| format!("the largest change in the token's output, {c}")).to_vec();
+    trace.push(&text, moved, Kind::Table, Axes::new(Rows::Tokens, &rows, &cols), Origin::measured(meanings));
+    Ok(())
+}

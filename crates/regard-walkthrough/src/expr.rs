@@ -1,0 +1,220 @@
+use crate::number::{bracketed, number};
+
+/// A cell of a step, by the step's key.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Cell {
+    /// The key of the step.
+    pub step: String,
+    /// Its row.
+    pub row: usize,
+    /// Its column.
+    pub col: usize,
+}
+
+/// A number that another one was computed from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Operand {
+    /// What it is called: "Q\[cat, q0\]".
+    pub label: String,
+    /// The number, as the kernels computed it.
+    pub value: f32,
+    /// Where it is shown, if a step shows it.
+    pub cell: Option<Cell>,
+}
+
+/// The arithmetic behind a cell, to be drawn as a formula with numbers.
+///
+/// ```
+/// use regard_walkthrough::{Example, Expr, Settings, Walkthrough};
+/// let walk = Walkthrough::run(Example::ILoveRobotics, &Settings::default())?;
+/// let score = walk.step("raw_scores").and_then(|s| s.arithmetic(1, 0)).expect("the cell is there");
+/// let Some(Expr::Sum(terms)) = &score.expr else { panic!("a dot product is a sum") };
+/// let Expr::Product(factors) = &terms[0] else { panic!("of products") };
+/// let Expr::Cell(factor) = &factors[1] else { panic!("of cells") };
+/// assert_eq!((factor.label.as_str(), factor.value), ("K[I, k0]", 2.0));
+/// assert_eq!(score.expr.map(|e| e.value()), Some(4.0));
+/// # Ok::<(), regard_walkthrough::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub enum Expr {
+    /// A number of an earlier step.
+    Cell(Operand),
+    /// A number that no step shows: a constant, a mean.
+    Number {
+        /// What it is called, such as "d_k"; empty if it has no name.
+        name: &'static str,
+        /// The number.
+        value: f64,
+    },
+    /// a + b + …
+    Sum(Vec<Self>),
+    /// a − b.
+    Difference(Box<[Self; 2]>),
+    /// a·b·…
+    Product(Vec<Self>),
+    /// a / b.
+    Quotient(Box<[Self; 2]>),
+    /// √a.
+    Root(Box<Self>),
+    /// a².
+    Square(Box<Self>),
+    /// e^(a − shift): softmax subtracts the row's largest, so that nothing overflows. Both sides of a fraction have the same
+    /// shift, which the text leaves out.
+    Exp {
+        /// The power, before the shift.
+        exponent: Box<Self>,
+        /// What is subtracted from it.
+        shift: f64,
+    },
+    /// The largest of some numbers.
+    Max(Vec<Self>),
+    /// sin a.
+    Sine(Box<Self>),
+    /// cos a.
+    Cosine(Box<Self>),
+}
+
+impl Expr {
+    /// A number without a name.
+    pub(crate) fn constant(value: f64) -> Self {
+        Self::Number { name: "", value }
+    }
+
+    pub(crate) fn over(self, divisor: Self) -> Self {
+        Self::Quotient(Box::new([self, divisor]))
+    }
+
+    pub(crate) fn minus(self, other: Self) -> Self {
+        Self::Difference(Box::new([self, other]))
+    }
+
+    pub(crate) fn root(self) -> Self {
+        Self::Root(Box::new(self))
+    }
+
+    pub(crate) fn square(self) -> Self {
+        Self::Square(Box::new(self))
+    }
+
+    /// What it comes to, in double precision.
+    pub fn value(&self) -> f64 {
+        match self {
+            Self::Cell(operand) => f64::from(operand.value),
+            Self::Number { value, .. } => *value,
+            Self::Sum(terms) => terms.iter().map(Self::value).sum(),
+            Self::Difference(of) => of[0].value() - of[1].value(),
+            Self::Product(factors) => factors.iter().map(Self::value).product(),
+            Self::Quotient(of) => of[0].value() / of[1].value(),
+            Self::Root(of) => of.value().sqrt(),
+            Self::Square(of) => of.value().powi(2),
+            Self::Exp { exponent, shift } => (exponent.value() - shift).exp(),
+            Self::Max(of) => of.iter().map(Self::value).fold(f64::NEG_INFINITY, f64::max),
+            Self::Sine(of) => of.value().sin(),
+            Self::Cosine(of) => of.value().cos(),
+        }
+    }
+
+    /// The numbers of earlier steps in it, from left to right.
+    ///
+    /// ```
+    /// use regard_walkthrough::{Example, Settings, Walkthrough};
+    /// let walk = Walkthrough::run(Example::ILoveRobotics, &Settings::default())?;
+    /// let scaled = walk.step("scaled_scores").and_then(|s| s.arithmetic(1, 0)).expect("the cell is there");
+    /// let operands = scaled.expr.as_ref().map(|e| e.operands()).unwrap_or_default();
+    /// let cell = operands[0].cell.as_ref().expect("a step shows it");
+    /// assert_eq!((cell.step.as_str(), cell.row, cell.col), ("raw_scores", 1, 0));
+    /// # Ok::<(), regard_walkthrough::Error>(())
+    /// ```
+    pub fn operands(&self) -> Vec<&Operand> {
+        match self {
+            Self::Cell(operand) => vec![operand],
+            Self::Number { .. } => Vec::new(),
+            Self::Sum(of) | Self::Product(of) | Self::Max(of) => of.iter().flat_map(Self::operands).collect(),
+            Self::Difference(of) | Self::Quotient(of) => of.iter().flat_map(Self::operands).collect(),
+            Self::Root(of) | Self::Square(of) | Self::Sine(of) | Self::Cosine(of) => of.operands(),
+            Self::Exp { exponent, .. } => exponent.operands(),
+        }
+    }
+
+    /// With numbers rounded for reading: "1·2 + 1·(−1)". A sum of more than 12 terms shows the first four and the last, and
+    /// what those between add up to.
+    pub fn text(&self) -> String {
+        match self {
+            Self::Cell(Operand { value, .. }) => number(f64::from(*value)),
+            Self::Number { value, .. } => number(*value),
+            Self::Sum(terms) => sum(terms),
+            Self::Difference(of) => format!("{} − {}", of[0].text(), of[1].factor()),
+            Self::Product(factors) => factors.iter().map(Self::factor).collect::<Vec<_>>().join("·"),
+            Self::Quotient(of) => format!("{} / {}", of[0].dividend(), of[1].factor_alone()),
+            Self::Root(of) if of.is_number() && of.value() >= 0.0 => format!("√{}", of.text()),
+            Self::Root(of) => format!("√({})", of.text()),
+            Self::Square(of) => format!("{}²", of.factor()),
+            Self::Exp { exponent, .. } => power(exponent),
+            Self::Max(of) => format!("max({})", of.iter().map(Self::text).collect::<Vec<_>>().join(", ")),
+            Self::Sine(of) => format!("sin({})", of.text()),
+            Self::Cosine(of) => format!("cos({})", of.text()),
+        }
+    }
+
+    /// As a factor: negative numbers, sums and fractions in brackets.
+    fn factor(&self) -> String {
+        match self {
+            Self::Cell(_) | Self::Number { .. } => bracketed(self.value()),
+            Self::Sum(_) | Self::Difference(_) | Self::Quotient(_) => format!("({})", self.text()),
+            _ => self.text(),
+        }
+    }
+
+    /// Behind a fraction's bar, where a product needs brackets too.
+    fn factor_alone(&self) -> String {
+        if matches!(self, Self::Product(_)) { format!("({})", self.text()) } else { self.factor() }
+    }
+
+    /// Before a fraction's bar, where a negative number needs none.
+    fn dividend(&self) -> String {
+        if self.is_number() { self.text() } else { self.factor() }
+    }
+
+    fn is_number(&self) -> bool {
+        matches!(self, Self::Cell(_) | Self::Number { .. })
+    }
+}
+
+/// Sums of more terms are cut in the middle.
+const LONGEST: usize = 12;
+/// The terms shown at the start of a cut sum; one more is shown at its end.
+const SHOWN: usize = 4;
+
+fn sum(terms: &[Expr]) -> String {
+    let term = |e: &Expr| if e.is_number() { e.factor() } else { e.text() };
+    let shown = |terms: &[Expr]| terms.iter().map(term).collect::<Vec<_>>().join(" + ");
+    let Some((last, rest)) = terms.split_last().filter(|_| terms.len() > LONGEST) else {
+        return shown(terms);
+    };
+    let (first, middle) = rest.split_at(SHOWN);
+    // Powers are shown without their shift, so what they add up to has none either.
+    let unshifted = |e: &Expr| if let Expr::Exp { exponent, .. } = e { exponent.value().exp() } else { e.value() };
+    let total: f64 = middle.iter().map(unshifted).sum();
+    let total = if total.is_finite() { format!(" that add up to {}", number(total)) } else { String::new() };
+    format!("{} + … {} more terms{total} … + {}", shown(first), middle.len(), term(last))
+}
+
+/// "e^2", "e^(−2)", "e^(2/0.5)".
+fn power(exponent: &Expr) -> String {
+    match exponent {
+        Expr::Quotient(of) => format!("e^({}/{})", of[0].text(), of[1].text()),
+        e if e.is_number() && e.value() >= 0.0 => format!("e^{}", e.text()),
+        e => format!("e^({})", e.text()),
+    }
+}
+
+/// How a cell came to be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Arithmetic {
+    /// The number in the cell.
+    pub value: f32,
+    /// What it was computed from. `None` where nothing was: for what is given or drawn, and for measurements in a table.
+    pub expr: Option<Expr>,
+    /// The same in one line.
+    pub text: String,
+}

@@ -1,0 +1,61 @@
+/// A part of a formula, to be drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part<'a> {
+    /// The characters.
+    pub text: &'a str,
+    /// Where they stand.
+    pub script: Script,
+}
+
+/// Where a part of a formula stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Script {
+    /// On the line.
+    Base,
+    /// Below: the Q of W_Q.
+    Sub,
+    /// Above: the power of e^x.
+    Super,
+}
+
+/// The parts of a formula as a [`Step`](crate::Step) has it, in which `_` precedes an index (of letters and digits) and `^` a
+/// power (the same, or something in brackets, which are then left out).
+///
+/// ```
+/// use regard_walkthrough::{Script, formula_parts};
+/// let parts: Vec<_> = formula_parts("e^(s/T)·W_Q + 1").into_iter().map(|p| (p.text, p.script)).collect();
+/// let (base, sub, sup) = (Script::Base, Script::Sub, Script::Super);
+/// assert_eq!(parts, [("e", base), ("s/T", sup), ("·W", base), ("Q", sub), (" + 1", base)]);
+/// ```
+pub fn formula_parts(formula: &str) -> Vec<Part<'_>> {
+    let mut parts = Vec::new();
+    let mut rest = formula;
+    while let Some((base, script)) = rest.split_once(['_', '^']) {
+        let kind = if rest[base.len()..].starts_with('_') { Script::Sub } else { Script::Super };
+        parts.push(Part { text: base, script: Script::Base });
+        let (text, after) = argument(script);
+        parts.push(Part { text, script: kind });
+        rest = after;
+    }
+    parts.push(Part { text: rest, script: Script::Base });
+    parts.retain(|p| !p.text.is_empty());
+    parts
+}
+
+/// What an index or a power is, and what follows it.
+fn argument(text: &str) -> (&str, &str) {
+    if let Some(open) = text.strip_prefix('(') {
+        let mut depth = 1;
+        for (at, c) in open.char_indices() {
+            depth += match c {
+                '(' => 1,
+                ')' => -1,
+                _ => 0,
+            };
+            if depth == 0 {
+                return (&open[..at], &open[at + 1..]);
+            }
+        }
+    }
+    text.split_at(text.find(|c: char| !c.is_alphanumeric()).unwrap_or(text.len()))
+}

@@ -1,0 +1,157 @@
+//! Several heads: Q, K and V shared out by columns, an attention in each, then all side by side and mixed.
+
+use regard::{Attention, Linear, MultiHeadAttention, Sequences, Threads};
+
+use crate::attend::{Head, Role, distance};
+use crate::explain::Origin;
+use crate::pair::Pair;
+use crate::step::Kind;
+use crate::trace::{Axes, Measured, Text, Trace, labels, largest};
+use crate::{Error, Matrix, Rows, Settings, Without};
+
+/// Scores to output: by one head, or, where there is a W_O, by as many as the inputs say. `x` are the tokens of the queries,
+/// `memory` those of the keys, which Q, K and V were made of by `w`.
+pub(crate) fn attend(
+    trace: &mut Trace<'_>,
+    road: &Head<'_>,
+    [x, memory]: [&Pair; 2],
+    w: &[Pair; 3],
+    [q, k, v]: &[Pair; 3],
+) -> Result<Pair, Error> {
+    let Some(w_o) = trace.input("w_o") else {
+        let output = road.attend(trace, q, k, Some(v))?;
+        return Ok(output.unwrap_or_else(|| q.clone()));
+    };
+    // X itself in place of projections need not have as many columns as they.
+    let fits = v.ours.cols() == w_o.ours.rows();
+    let heads = if fits { trace.inputs.heads() } else { 1 };
+    let (d_k, d_v) = (q.ours.cols() / heads, v.ours.cols() / heads);
+    let mut outputs = Vec::new();
+    for h in 0..heads {
+        let (number, subscript) = (h + 1, SUBSCRIPTS.get(h).copied().unwrap_or_default());
+        let (prefix, of) = (format!("head_{number}."), format!(", head {number}"));
+        let head = Head { prefix: &prefix, of: &of, subscript, ..*road };
+        let q = push_share(trace, &head, Role::Query, q, [h, d_k]);
+        let k = push_share(trace, &head, Role::Key, k, [h, d_k]);
+        let v = push_share(trace, &head, Role::Value, v, [h, d_v]);
+        outputs.extend(head.attend(trace, &q, &k, Some(&v))?);
+    }
+    let concatenated = push_concatenated(trace, road, &outputs, d_v);
+    if !fits {
+        return Ok(concatenated);
+    }
+    let output = push_mixed(trace, road, &concatenated)?;
+    if !matches!(trace.settings.without, Some(Without::Projections | Without::Softmax)) {
+        let weights = [&w[0], &w[1], &w[2], &w_o].map(|w| &w.ours);
+        let layer = layer(trace.settings, heads, [&x.ours, &memory.ours], weights, road.maskable)?;
+        let deviation = distance(&output.ours, &layer) / largest(&output.ours).max(1.0);
+        Measured::note(&mut trace.measured.layer, deviation);
+    }
+    Ok(output)
+}
+
+/// What comes behind the symbols of a head.
+const SUBSCRIPTS: [&str; 8] = ["₁", "₂", "₃", "₄", "₅", "₆", "₇", "₈"];
+
+/// The columns of Q, K or V that are head `h`'s.
+fn push_share(trace: &mut Trace<'_>, head: &Head<'_>, role: Role, all: &Pair, [h, width]: [usize; 2]) -> Pair {
+    let share = all.columns(h * width, width);
+    let (symbol, cols) = (role.symbol(), &all.name.cols[h * width..][..width]);
+    let last = h * width + width - 1;
+    let text = Text {
+        key: &format!("{}{}", head.prefix, role.key()),
+        symbol: &format!("{symbol}{}", head.subscript),
+        name: &format!("{} {symbol}{}", role.plural(), head.of),
+        formula: &match width {
+            1 => format!("{symbol}{} = column {last} of {symbol}", head.subscript),
+            _ => format!("{symbol}{} = columns {} to {last} of {symbol}", head.subscript, h * width),
+        },
+        meaning: "This head's share of the columns: it sees nothing else.",
+        code: "Heads::split(name, projected, [batch, heads, tokens, d_k])",
+    };
+    let rows = if matches!(role, Role::Query) { head.queries } else { head.keys };
+    let origin = Origin::copied(&share);
+    trace.push(&text, share, Kind::Signed, Axes::new(role.rows(), rows, cols), origin)
+}
+
+fn push_concatenated(trace: &mut Trace<'_>, road: &Head<'_>, outputs: &[Pair], d_v: usize) -> Pair {
+    let concatenated = Pair::side_by_side(outputs);
+    let dims = labels("o", concatenated.ours.cols());
+    let columns = (0..dims.len()).map(|j| format!("head {}, v{}", j / d_v + 1, j % d_v)).collect();
+    let parts: Vec<&str> = outputs.iter().map(|o| o.name.symbol.as_str()).collect();
+    let text = Text {
+        key: "concatenated",
+        symbol: "C",
+        name: "Heads side by side",
+        formula: &format!("C = [{}]", parts.join(" ")),
+        meaning: "Each head had its own softmax, so each can follow its own relation: here their findings stand side by side.",
+        ..Text::default()
+    };
+    let origin = Origin::side_by_side(outputs, columns);
+    trace.push(&text, concatenated, Kind::Signed, Axes::new(Rows::Queries, road.queries, &dims), origin)
+}
+
+/// W_O, and the output.
+fn push_mixed(trace: &mut Trace<'_>, road: &Head<'_>, concatenated: &Pair) -> Result<Pair, Error> {
+    let dims = labels("o", concatenated.ours.cols());
+    let cols = labels("o", trace.inputs.matrix("w_o").map_or(0, Matrix::cols));
+    let text = Text {
+        key: "w_o",
+        symbol: "W_O",
+        name: "Weights W_O",
+        meaning: "Learned: mixes what the heads found into one vector for each token.",
+        ..Text::default()
+    };
+    let w_o = trace.give(&text, Axes::new(Rows::Other, &dims, &cols))?;
+    let text = Text {
+        key: "output",
+        symbol: "O",
+        name: "Output",
+        formula: "O = C·W_O",
+        meaning: "Each token's new vector, drawn from all heads.",
+        code: "matmul(concatenated, w_o, output)",
+    };
+    let (output, origin) = (concatenated.times(&w_o)?, Origin::product(concatenated, &w_o));
+    Ok(trace.push(&text, output, Kind::Signed, Axes::new(Rows::Queries, road.queries, &cols), origin))
+}
+
+/// The same from the multi-head layer of [`regard`].
+fn layer(
+    settings: &Settings,
+    heads: usize,
+    [x, memory]: [&Matrix; 2],
+    weights: [&Matrix; 4],
+    maskable: bool,
+) -> Result<Matrix, Error> {
+    let layer = multi_head(heads, weights)?;
+    let output =
+        layer.forward(sequences(x)?, sequences(memory)?, sequences(memory)?, &attention(settings, maskable))?;
+    let cols = weights[3].cols();
+    Ok(Matrix::from_fn(x.rows(), cols, |i, j| output[i * cols + j]))
+}
+
+pub(crate) fn multi_head(heads: usize, weights: [&Matrix; 4]) -> Result<MultiHeadAttention, Error> {
+    let [w_q, w_k, w_v, w_o] = weights;
+    Ok(MultiHeadAttention::new(heads, linear(w_q)?, linear(w_k)?, linear(w_v)?, linear(w_o)?)?)
+}
+
+pub(crate) fn linear(w: &Matrix) -> Result<Linear, Error> {
+    Ok(Linear::new(w.as_slice(), w.rows(), w.cols())?)
+}
+
+/// What the settings say, for the layers of [`regard`].
+pub(crate) fn attention(settings: &Settings, maskable: bool) -> Attention<'static> {
+    let mut attention = Attention::new().temperature(settings.temperature).threads(Threads::ONE);
+    if settings.hides() && maskable {
+        attention = attention.causal(regard::Position::TopLeft);
+    }
+    if settings.without == Some(Without::Scaling) {
+        attention = attention.scale(1.0);
+    }
+    attention
+}
+
+/// The rows of a matrix as the tokens of one text.
+pub(crate) fn sequences(x: &Matrix) -> Result<Sequences<'_>, Error> {
+    Ok(Sequences::new(x.as_slice(), [1, x.rows(), x.cols()])?)
+}

@@ -1,0 +1,349 @@
+//! What a walkthrough is computed from, to be changed cell by cell.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, Example, Matrix};
+
+/// A matrix that is given, before anyone changed it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Input {
+    /// The key of the step that shows it.
+    pub key: &'static str,
+    pub values: Matrix<f64>,
+    /// The generator, where it was drawn, such as "PyTorch, seed 42".
+    pub drawn: Option<String>,
+}
+
+impl Input {
+    pub fn given(key: &'static str, values: Matrix<f64>) -> Self {
+        Self { key, values, drawn: None }
+    }
+
+    pub fn drawn(key: &'static str, values: Matrix<f64>, generator: &str) -> Self {
+        Self { key, values, drawn: Some(generator.to_owned()) }
+    }
+}
+
+/// The sizes of an example of one's own, and the seed of its numbers. How they are drawn is on [`Inputs::seeded`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sizes {
+    /// The numbers of a token.
+    pub d_model: usize,
+    /// The numbers of a query, key or value of one head.
+    pub d_k: usize,
+    /// The seed.
+    pub seed: u32,
+}
+
+impl Default for Sizes {
+    fn default() -> Self {
+        Self { d_model: 8, d_k: 4, seed: 42 }
+    }
+}
+
+/// A cell that was changed, and to what.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Edit {
+    /// The key of the matrix: `x`, `w_q`, …
+    pub matrix: String,
+    /// Its row.
+    pub row: usize,
+    /// Its column.
+    pub col: usize,
+    /// The number as typed.
+    pub value: f64,
+}
+
+/// The matrices that an example begins with, and the number of heads. Every step follows from them and the
+/// [`Settings`](crate::Settings).
+///
+/// Numbers are kept as typed, in double precision: the kernels see them rounded, the reference as they are. Saved are the
+/// example and what was changed, so a file is small and comes back exactly.
+///
+/// ```
+/// use regard_walkthrough::{Example, Inputs, Settings, Walkthrough};
+/// let mut inputs = Inputs::new(Example::TheCatSat);
+/// inputs.set("x", 1, 0, 2.5)?; // "cat" begins with 2.5
+/// let walk = Walkthrough::compute(&inputs, &Settings::default())?;
+/// assert_eq!(walk.step("x").map(|x| x.matrix.get(1, 0)), Some(2.5));
+///
+/// let saved = serde_json::to_string(&inputs).expect("inputs can be saved");
+/// assert_eq!(saved, r#"{"example":"the-cat-sat","heads":1,"edits":[{"matrix":"x","row":1,"col":0,"value":2.5}]}"#);
+/// assert_eq!(serde_json::from_str::<Inputs>(&saved).expect("and read back"), inputs);
+///
+/// inputs.reset();
+/// assert_eq!(inputs, Inputs::new(Example::TheCatSat));
+/// # Ok::<(), regard_walkthrough::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Saved", into = "Saved")]
+pub struct Inputs {
+    example: Example,
+    tokens: Vec<String>,
+    sizes: Option<Sizes>,
+    heads: usize,
+    given: Vec<Input>,
+    values: Vec<Matrix<f64>>,
+}
+
+impl Inputs {
+    /// The most heads.
+    pub const MOST_HEADS: usize = 8;
+    /// The most tokens of one's own.
+    pub const MOST_TOKENS: usize = 64;
+    /// The most numbers of a token of one's own.
+    pub const MOST_D_MODEL: usize = 256;
+    /// The most numbers of a query of one head.
+    pub const MOST_D_K: usize = 64;
+    /// The largest number a cell can hold, and the smallest without its sign: all products and sums on the way stay finite.
+    pub const LARGEST: f64 = 1e6;
+
+    /// What an example begins with.
+    pub fn new(example: Example) -> Self {
+        let sizes = (example == Example::Seeded).then(Sizes::default);
+        Self::build(example, example.tokens(), sizes, example.heads())
+    }
+
+    /// Tokens and sizes of one's own, of 1 to 8 heads of `d_k` numbers each, and numbers that are drawn from `seed`, the same
+    /// on every machine.
+    ///
+    /// A number is a sum of twelve uniform ones, from 0 to 1, less 6: all but normal, with mean 0 and variance 1. Each uniform
+    /// number is the next output of a 32-bit Mersenne twister (MT19937, seeded as C++ and NumPy do) over 2³², so the sum is
+    /// exact; it is then rounded to `f32`. Those of weights are divided by √d_model first, so that queries and keys have variance
+    /// 1 too. X \[tokens, d_model\] is drawn first, row by row; then, for each head, its columns of W_Q, W_K and W_V \[d_model,
+    /// d_k\] and its rows of W_O \[d_k, d_model\], in that order: one more head leaves the others as they were.
+    ///
+    /// # Errors
+    /// [`Error::Size`] if there are no tokens or more than [64](Self::MOST_TOKENS), if `d_model` is not 1 to
+    /// [256](Self::MOST_D_MODEL), `d_k` not 1 to [64](Self::MOST_D_K) or `heads` not 1 to [8](Self::MOST_HEADS).
+    ///
+    /// ```
+    /// use regard_walkthrough::Inputs;
+    /// let tokens = ["to", "be", "or", "not"].map(str::to_owned).to_vec();
+    /// let inputs = Inputs::seeded(tokens, 6, 3, 2, 1)?;
+    /// assert_eq!(inputs.matrix("w_q").map(|w| w.shape()), Some((6, 6))); // d_model × heads·d_k
+    /// # Ok::<(), regard_walkthrough::Error>(())
+    /// ```
+    pub fn seeded(tokens: Vec<String>, d_model: usize, d_k: usize, heads: usize, seed: u32) -> Result<Self, Error> {
+        let sizes = [
+            ("the number of tokens", tokens.len(), Self::MOST_TOKENS),
+            ("d_model", d_model, Self::MOST_D_MODEL),
+            ("d_k", d_k, Self::MOST_D_K),
+            ("the number of heads", heads, Self::MOST_HEADS),
+        ];
+        for (what, found, most) in sizes {
+            if found == 0 || found > most {
+                return Err(Error::Size { what, found, least: 1, most });
+            }
+        }
+        Ok(Self::build(Example::Seeded, tokens, Some(Sizes { d_model, d_k, seed }), heads))
+    }
+
+    fn build(example: Example, tokens: Vec<String>, sizes: Option<Sizes>, heads: usize) -> Self {
+        let given = example.given(tokens.len(), sizes, heads);
+        let values = given.iter().map(|i| i.values.clone()).collect();
+        Self { example, tokens, sizes, heads, given, values }
+    }
+
+    /// The example.
+    pub fn example(&self) -> Example {
+        self.example
+    }
+
+    /// The tokens. Those of `why-scale` have no names, and there are none.
+    pub fn tokens(&self) -> &[String] {
+        &self.tokens
+    }
+
+    /// The sizes and the seed, if the tokens are one's own.
+    pub fn sizes(&self) -> Option<Sizes> {
+        self.sizes
+    }
+
+    /// The number of heads.
+    pub fn heads(&self) -> usize {
+        self.heads
+    }
+
+    /// The numbers of heads that the example can be computed with.
+    ///
+    /// ```
+    /// use regard_walkthrough::{Example, Inputs};
+    /// assert_eq!(Inputs::new(Example::Foundations).possible_heads(), [1, 2, 3, 6]); // they share six columns
+    /// assert_eq!(Inputs::new(Example::Seeded).possible_heads().len(), 8);
+    /// assert_eq!(Inputs::new(Example::AttentionScores).possible_heads(), [1]);
+    /// ```
+    pub fn possible_heads(&self) -> Vec<usize> {
+        let columns = |key| self.matrix(key).map_or(1, Matrix::cols);
+        let (q, v) = (columns("w_q"), columns("w_v"));
+        let possible = |heads: usize| match self.example {
+            Example::Seeded => true,
+            Example::Positions | Example::Gradients => heads == 1,
+            _ => q.is_multiple_of(heads) && v.is_multiple_of(heads),
+        };
+        (1..=Self::MOST_HEADS).filter(|heads| possible(*heads)).collect()
+    }
+
+    /// Shares out the columns of W_Q, W_K and W_V among another number of heads; with one's own tokens, adds or takes away
+    /// heads. Where the example has no W_O, several heads get the identity, so that the output is what they found. Changed cells
+    /// stay, as far as there are such cells.
+    ///
+    /// # Errors
+    /// [`Error::Heads`] if the example cannot have so many.
+    pub fn set_heads(&mut self, heads: usize) -> Result<(), Error> {
+        let possible = self.possible_heads();
+        if !possible.contains(&heads) {
+            let possible = possible.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
+            return Err(Error::Heads { example: self.example.name(), heads, possible });
+        }
+        let edits = self.edits();
+        *self = Self::build(self.example, core::mem::take(&mut self.tokens), self.sizes, heads);
+        for Edit { matrix, row, col, value } in edits {
+            if let Some(cell) = self.cell(&matrix, row, col) {
+                *cell = value;
+            }
+        }
+        Ok(())
+    }
+
+    /// The keys of the matrices, in the order in which they are shown. A step with such a key can be typed over.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        self.given.iter().map(|i| i.key)
+    }
+
+    /// A matrix by its key.
+    pub fn matrix(&self, key: &str) -> Option<&Matrix<f64>> {
+        self.values.get(self.position(key)?)
+    }
+
+    /// Changes a cell. Returns what it held before, for undoing.
+    ///
+    /// # Errors
+    /// [`Error::Unknown`] if there is no such matrix, [`Error::Cell`] if it has no such cell, [`Error::Value`] if the number is
+    /// none or beyond ±10⁶.
+    ///
+    /// ```
+    /// use regard_walkthrough::{Example, Inputs};
+    /// let mut inputs = Inputs::new(Example::ILoveRobotics);
+    /// assert_eq!(inputs.set("x", 0, 1, 7.0), Ok(0.0));
+    /// let error = inputs.set("x", 3, 0, 1.0).unwrap_err();
+    /// assert_eq!(error.to_string(), "x has 3 rows and 4 columns: there is no cell (3, 0)");
+    /// assert!(inputs.set("x", 0, 0, f64::NAN).is_err() && inputs.set("w_o", 0, 0, 1.0).is_err());
+    /// ```
+    pub fn set(&mut self, key: &str, row: usize, col: usize, value: f64) -> Result<f64, Error> {
+        let Some(matrix) = self.matrix(key) else {
+            return Err(Error::unknown("matrix", key, self.given.iter().map(|i| i.key)));
+        };
+        let (rows, cols) = matrix.shape();
+        // NaN is not in the range.
+        if !(-Self::LARGEST..=Self::LARGEST).contains(&value) {
+            return Err(Error::Value { matrix: key.to_owned(), value });
+        }
+        let Some(cell) = self.cell(key, row, col) else {
+            return Err(Error::Cell { matrix: key.to_owned(), row, col, rows, cols });
+        };
+        Ok(core::mem::replace(cell, value))
+    }
+
+    /// All numbers as the example has them, or as the seed gave them. The number of heads stays.
+    pub fn reset(&mut self) {
+        self.values = self.given.iter().map(|i| i.values.clone()).collect();
+    }
+
+    /// One number as the example has it. `None` if there is no such cell.
+    pub fn given(&self, key: &str, row: usize, col: usize) -> Option<f64> {
+        let given = &self.given.get(self.position(key)?)?.values;
+        (row < given.rows() && col < given.cols()).then(|| given.get(row, col))
+    }
+
+    /// Whether a number differs from what the example has.
+    pub fn is_changed(&self) -> bool {
+        self.given.iter().zip(&self.values).any(|(given, now)| given.values != *now)
+    }
+
+    /// The cells that differ from what the example has.
+    pub fn edits(&self) -> Vec<Edit> {
+        let mut edits = Vec::new();
+        for (given, now) in self.given.iter().zip(&self.values) {
+            let cells = given.values.as_slice().iter().zip(now.as_slice()).enumerate();
+            for (i, (_, value)) in cells.filter(|(_, (before, now))| before != now) {
+                let (row, col) = (i / now.cols(), i % now.cols());
+                edits.push(Edit { matrix: given.key.to_owned(), row, col, value: *value });
+            }
+        }
+        edits
+    }
+
+    pub(crate) fn input(&self, key: &str) -> Option<(&Input, &Matrix<f64>)> {
+        let i = self.position(key)?;
+        Some((self.given.get(i)?, self.values.get(i)?))
+    }
+
+    fn position(&self, key: &str) -> Option<usize> {
+        self.given.iter().position(|i| i.key == key)
+    }
+
+    fn cell(&mut self, key: &str, row: usize, col: usize) -> Option<&mut f64> {
+        let i = self.position(key)?;
+        let matrix = self.values.get_mut(i)?;
+        (row < matrix.rows() && col < matrix.cols()).then(|| &mut matrix.row_mut(row)[col])
+    }
+}
+
+impl From<Example> for Inputs {
+    fn from(example: Example) -> Self {
+        Self::new(example)
+    }
+}
+
+/// Inputs as they are written to a file.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Saved {
+    example: Example,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tokens: Option<Vec<String>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sizes: Option<Sizes>,
+    heads: usize,
+    #[serde(default)]
+    edits: Vec<Edit>,
+}
+
+impl From<Inputs> for Saved {
+    fn from(inputs: Inputs) -> Self {
+        let edits = inputs.edits();
+        let tokens = inputs.sizes.map(|_| inputs.tokens);
+        Self { example: inputs.example, tokens, sizes: inputs.sizes, heads: inputs.heads, edits }
+    }
+}
+
+impl TryFrom<Saved> for Inputs {
+    type Error = Error;
+
+    fn try_from(saved: Saved) -> Result<Self, Error> {
+        let Saved { example, tokens, sizes, heads, edits } = saved;
+        let mut inputs = match (example, tokens, sizes) {
+            (Example::Seeded, Some(tokens), Some(Sizes { d_model, d_k, seed })) => {
+                Self::seeded(tokens, d_model, d_k, heads, seed)?
+            }
+            (Example::Seeded, ..) => {
+                return Err(Error::Saved { example: example.name(), problem: "need tokens and sizes" });
+            }
+            (_, None, None) => Self::new(example),
+            _ => {
+                return Err(Error::Saved {
+                    example: example.name(),
+                    problem: "cannot have tokens or sizes of their own",
+                });
+            }
+        };
+        inputs.set_heads(heads)?;
+        for Edit { matrix, row, col, value } in edits {
+            inputs.set(&matrix, row, col, value)?;
+        }
+        Ok(inputs)
+    }
+}

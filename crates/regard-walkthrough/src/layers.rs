@@ -1,0 +1,183 @@
+//! The parts of a transformer block around attention: layer norm, the feed-forward layer, the residual connection.
+
+use regard::{Activation, FeedForward, Norm, Threads};
+
+use crate::explain::Origin;
+use crate::expr::Expr;
+use crate::heads::{linear, sequences};
+use crate::pair::Pair;
+use crate::step::Kind;
+use crate::trace::{Axes, Text, Trace, labels};
+use crate::{Error, Matrix, Rows, reference};
+
+/// What keeps layer norm from dividing by 0. A power of two near the usual 10⁻⁵, so that `f32` and `f64` have the same.
+pub(crate) const EPSILON: f32 = 1.0 / 131_072.0;
+
+/// What is behind the keys, names and symbols of a norm: of the first or second of a block, or of the only one.
+#[derive(Clone, Copy)]
+pub(crate) struct Number {
+    pub key: &'static str,
+    pub name: &'static str,
+    pub subscript: &'static str,
+}
+
+/// γ, β and the normalized rows.
+pub(crate) fn push_norm(trace: &mut Trace<'_>, x: &Pair, number: Number, rows: Rows) -> Result<(Pair, Norm), Error> {
+    let Number { key, name, subscript } = number;
+    let (tokens, dims) = (x.name.rows.to_vec(), x.name.cols.to_vec());
+    let mut one_row = |key: &str, symbol: &str, name: &str, meaning| {
+        let text = Text { key, symbol, name, meaning, ..Text::default() };
+        trace.give(&text, Axes::new(Rows::Other, &[symbol.to_owned()], &dims))
+    };
+    let gamma = one_row(
+        &format!("gamma{key}"),
+        &format!("γ{subscript}"),
+        &format!("Gain γ{name}"),
+        "Learned: how large each feature may be after all.",
+    )?;
+    let beta = one_row(
+        &format!("beta{key}"),
+        &format!("β{subscript}"),
+        &format!("Shift β{name}"),
+        "Learned: where each feature is centred after all.",
+    )?;
+
+    let norm = Norm::layer(gamma.ours.as_slice().to_vec(), beta.ours.as_slice().to_vec(), EPSILON)?;
+    let mut exact = x.exact.clone();
+    for i in 0..exact.rows() {
+        reference::normalized(exact.row_mut(i), f64::from(EPSILON));
+    }
+    let exact = Matrix::from_fn(exact.rows(), exact.cols(), |i, j| {
+        exact.get(i, j) * gamma.exact.get(0, j) + beta.exact.get(0, j)
+    });
+    let normed = Pair::of_layer(&norm.forward(sequences(&x.ours)?, &Threads::ONE)?, exact);
+    let text = Text {
+        key: &format!("norm{key}"),
+        symbol: &format!("N{subscript}"),
+        name: &format!("Layer norm{name}"),
+        formula: &format!(
+            "N{subscript} = (x − mean) / √(variance + ε)·γ{subscript} + β{subscript},  x a row of {}",
+            x.name.symbol
+        ),
+        meaning: "Each token's numbers are brought to mean 0 and variance 1, then to what γ and β say: no token is louder than \
+                  another, however many layers came before.",
+        code: "Norm::layer(gamma, beta, epsilon)?.forward(x, threads)",
+    };
+    let origin = normalized(x, &gamma, &beta);
+    Ok((trace.push(&text, normed, Kind::Signed, Axes::new(rows, &tokens, &dims), origin), norm))
+}
+
+fn normalized(x: &Pair, gamma: &Pair, beta: &Pair) -> Origin {
+    let (x, gamma, beta) = (x.clone(), gamma.clone(), beta.clone());
+    Origin::computed(move |i, j| {
+        let row: Vec<f64> = x.ours.row(i).iter().map(|x| f64::from(*x)).collect();
+        let [mean, variance] = reference::moments(&row);
+        let centred = x.cell(i, j).minus(Expr::Number { name: "mean", value: mean });
+        let epsilon = Expr::Number { name: "ε", value: f64::from(EPSILON) };
+        let spread = Expr::Sum(vec![Expr::Number { name: "variance", value: variance }, epsilon]).root();
+        Expr::Sum(vec![Expr::Product(vec![centred.over(spread), gamma.cell(0, j)]), beta.cell(0, j)])
+    })
+}
+
+/// W₁, b₁, what is hidden before and after the ReLU, W₂, b₂ and the output.
+pub(crate) fn push_feed_forward(trace: &mut Trace<'_>, x: &Pair, rows: Rows) -> Result<(Pair, FeedForward), Error> {
+    let tokens = x.name.rows.to_vec();
+    let dims = x.name.cols.to_vec();
+    let hidden_dims = labels("h", trace.inputs.matrix("w_1").map_or(0, Matrix::cols));
+    let [w_1, b_1] = push_layer(trace, ["1", "₁"], [&dims, &hidden_dims])?;
+    let from = x.name.symbol.clone();
+    let text = Text {
+        key: "hidden_raw",
+        symbol: "U",
+        name: "Hidden features before the ReLU",
+        formula: &format!("U = {from}·W₁ + b₁"),
+        meaning: "Each token for itself is compared with what each hidden feature looks for.",
+        code: "Linear::new(w_1, d, hidden)?.with_bias(b_1)?.forward(x, threads)",
+    };
+    let up = linear(&w_1.ours)?.with_bias(b_1.ours.as_slice().to_vec())?;
+    let exact = x.times(&w_1)?.zip(&b_1, |a, b| a + b, |a, b| a + b).exact;
+    let raw = Pair::of_layer(&up.forward(sequences(&x.ours)?, &Threads::ONE)?, exact);
+    let axes = Axes::new(rows, &tokens, &hidden_dims);
+    let raw = trace.push(&text, raw, Kind::Signed, axes, Origin::affine(x, &w_1, &b_1));
+
+    let mut ours = raw.ours.clone();
+    Activation::Relu.apply(ours.as_mut_slice());
+    let hidden = Pair::new(ours, raw.exact.map(|x| x.max(0.0)));
+    let text = Text {
+        key: "hidden",
+        symbol: "R",
+        name: "Hidden features",
+        formula: "R = max(0, U)",
+        meaning: "What is negative becomes 0. Without this bend, two layers would be no more than one.",
+        code: "Activation::Relu.apply(hidden)",
+    };
+    let origin = {
+        let raw = raw.clone();
+        Origin::computed(move |i, j| Expr::Max(vec![Expr::constant(0.0), raw.cell(i, j)]))
+    };
+    let hidden = trace.push(&text, hidden, Kind::Signed, axes, origin);
+
+    let outs = labels("d", trace.inputs.matrix("w_2").map_or(0, Matrix::cols));
+    let [w_2, b_2] = push_layer(trace, ["2", "₂"], [&hidden_dims, &outs])?;
+    let down = linear(&w_2.ours)?.with_bias(b_2.ours.as_slice().to_vec())?;
+    let layer = FeedForward::new(up, Activation::Relu, down)?;
+    let exact = hidden.times(&w_2)?.zip(&b_2, |a, b| a + b, |a, b| a + b).exact;
+    let fed = Pair::of_layer(&layer.forward(sequences(&x.ours)?, &Threads::ONE)?, exact);
+    let text = Text {
+        key: "fed",
+        symbol: "F",
+        name: "Feed-forward",
+        formula: "F = R·W₂ + b₂",
+        meaning: "What was found is written back into the token: attention moves facts between tokens, this looks them up.",
+        code: "FeedForward::new(up, Activation::Relu, down)?.forward(x, threads)",
+    };
+    let origin = Origin::affine(&hidden, &w_2, &b_2);
+    Ok((trace.push(&text, fed, Kind::Signed, Axes::new(rows, &tokens, &outs), origin), layer))
+}
+
+/// The weights and the bias of a linear layer.
+fn push_layer(
+    trace: &mut Trace<'_>,
+    [key, subscript]: [&str; 2],
+    [rows, cols]: [&[String]; 2],
+) -> Result<[Pair; 2], Error> {
+    let symbol = format!("W{subscript}");
+    let text = Text {
+        key: &format!("w_{key}"),
+        symbol: &symbol,
+        name: &format!("Weights {symbol}"),
+        meaning: "Learned: a linear layer's weights, a column a feature that it computes.",
+        ..Text::default()
+    };
+    let w = trace.give(&text, Axes::new(Rows::Other, rows, cols))?;
+    let symbol = format!("b{subscript}");
+    let text = Text {
+        key: &format!("b_{key}"),
+        symbol: &symbol,
+        name: &format!("Bias {symbol}"),
+        meaning: "Learned: what is added to each feature, whatever the token.",
+        ..Text::default()
+    };
+    let b = trace.give(&text, Axes::new(Rows::Other, core::slice::from_ref(&symbol), cols))?;
+    Ok([w, b])
+}
+
+/// x + what a layer made of it.
+pub(crate) fn push_residual(
+    trace: &mut Trace<'_>,
+    [key, symbol, name]: [&str; 3],
+    [x, added]: [&Pair; 2],
+    rows: Rows,
+) -> Pair {
+    let (tokens, dims) = (x.name.rows.to_vec(), x.name.cols.to_vec());
+    let text = Text {
+        key,
+        symbol,
+        name,
+        formula: &format!("{symbol} = {} + {}", x.name.symbol, added.name.symbol),
+        meaning: "The residual connection: the token runs past the layer and is added, so a layer only says what to change, and \
+                  gradients find a way around it.",
+        code: "add(x, layer_output)",
+    };
+    trace.push(&text, x.plus(added), Kind::Signed, Axes::new(rows, &tokens, &dims), Origin::sum(x, added))
+}

@@ -1,0 +1,106 @@
+//! What belongs together in all steps: a query, its keys, and the rows and columns that are about them.
+
+use crate::{Step, Walkthrough};
+
+/// What the rows of a step are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Rows {
+    /// Tokens before they are anything else, which play all roles: X.
+    Tokens,
+    /// Queries, or what became of them: Q, the output.
+    Queries,
+    /// Keys or values.
+    Keys,
+    /// Queries, and the columns are keys: scores and weights.
+    Pairs,
+    /// None of these: learned weights, tables.
+    Other,
+}
+
+/// A query and the keys that it is looked at with, by the numbers of their tokens.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// Whose query.
+    pub query: Option<usize>,
+    /// Whose keys and values.
+    pub keys: Vec<usize>,
+}
+
+/// What to mark in a step.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Marks {
+    /// The row of the query.
+    pub query: Option<usize>,
+    /// The rows of keys.
+    pub keys: Vec<usize>,
+    /// The columns of keys: in scores and weights.
+    pub cols: Vec<usize>,
+}
+
+impl Walkthrough {
+    /// A token as a query, with all keys that it may see.
+    ///
+    /// ```
+    /// use regard_walkthrough::{Example, Settings, Walkthrough};
+    /// let walk = Walkthrough::run(Example::TheCatSat, &Settings { causal: true, ..Settings::default() })?;
+    /// let cat = walk.select_token(1);
+    /// assert_eq!((cat.query, &cat.keys[..]), (Some(1), &[0, 1][..])); // "cat" sees "The" and itself
+    /// let marks = walk.step("weights").expect("there are weights").marks(&cat);
+    /// assert_eq!((marks.query, &marks.cols[..]), (Some(1), &[0, 1][..]));
+    /// # Ok::<(), regard_walkthrough::Error>(())
+    /// ```
+    pub fn select_token(&self, token: usize) -> Selection {
+        let keys = self.steps.iter().filter(|s| s.rows == Rows::Pairs).map(|s| s.matrix.cols()).max().unwrap_or(0);
+        let seen = if self.hides_what_follows() { keys.min(token + 1) } else { keys };
+        Selection { query: Some(token), keys: (0..seen).collect() }
+    }
+
+    /// What a cell is about: a score about one query and one key, an output about a query and all keys that it sees, a value
+    /// about a key. Nothing, where the cell is not there or not about tokens.
+    ///
+    /// ```
+    /// use regard_walkthrough::{Example, Settings, Walkthrough};
+    /// let walk = Walkthrough::run(Example::TheCatSat, &Settings::default())?;
+    /// let selection = walk.select("weights", 1, 2);
+    /// assert_eq!((selection.query, &selection.keys[..]), (Some(1), &[2][..]));
+    /// assert_eq!(walk.step("v").expect("there are values").marks(&selection).keys, [2]);
+    /// assert_eq!(walk.select("w_q", 0, 0), Default::default());
+    /// # Ok::<(), regard_walkthrough::Error>(())
+    /// ```
+    pub fn select(&self, step: &str, row: usize, col: usize) -> Selection {
+        let Some(step) = self.step(step).filter(|s| row < s.matrix.rows() && col < s.matrix.cols()) else {
+            return Selection::default();
+        };
+        let token = step.first_token + row;
+        match step.rows {
+            Rows::Tokens | Rows::Queries => self.select_token(token),
+            Rows::Keys => Selection { query: None, keys: vec![token] },
+            Rows::Pairs => Selection { query: Some(token), keys: vec![col] },
+            Rows::Other => Selection::default(),
+        }
+    }
+
+    fn hides_what_follows(&self) -> bool {
+        self.steps.iter().any(|s| s.key.ends_with("masked_scores"))
+    }
+}
+
+impl Step {
+    /// The rows and columns of this step that a selection is about.
+    pub fn marks(&self, selection: &Selection) -> Marks {
+        let (rows, cols) = self.matrix.shape();
+        let row = |token: usize| token.checked_sub(self.first_token).filter(|row| *row < rows);
+        let query = selection.query.and_then(row);
+        let keys = || selection.keys.iter().filter_map(|k| row(*k)).collect();
+        match self.rows {
+            Rows::Other => Marks::default(),
+            Rows::Queries => Marks { query, ..Marks::default() },
+            Rows::Tokens => Marks { query, keys: keys(), cols: Vec::new() },
+            Rows::Keys => Marks { query: None, keys: keys(), cols: Vec::new() },
+            Rows::Pairs => {
+                let cols = selection.keys.iter().copied().filter(|k| *k < cols).collect();
+                Marks { query, keys: Vec::new(), cols }
+            }
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! The arithmetic behind each cell gives the cell, its operands are where they say, errors are what they say.
+
+use regard_kernels::Temperature;
+use regard_walkthrough::{
+    Example, Expr, Inputs, Kind, Rows, Script, Settings, Walkthrough, Without, formula_parts, ulps,
+};
+
+/// The largest size among the numbers that are added up on the way: what rounding is measured by.
+fn scale(e: &Expr) -> f64 {
+    match e {
+        Expr::Sum(of) => of.iter().map(scale).sum(),
+        Expr::Difference(of) => scale(&of[0]) + scale(&of[1]),
+        Expr::Product(of) => of.iter().map(scale).product(),
+        Expr::Quotient(of) => scale(&of[0]) / of[1].value().abs(),
+        _ => e.value().abs(),
+    }
+}
+
+/// Computes every cell again from what is said of it.
+fn assert_recomputed(walk: &Walkthrough) {
+    let name = walk.example.name();
+    for step in &walk.steps {
+        let (rows, cols) = step.matrix.shape();
+        for (i, j) in (0..rows).flat_map(|i| (0..cols).map(move |j| (i, j))) {
+            let at = format!("{name} {}[{i}, {j}] with {:?}", step.key, walk.settings);
+            let told = step.arithmetic(i, j).expect("the cell is there");
+            assert_eq!(told.value, step.matrix.get(i, j), "{at}");
+            let Some(expr) = told.expr else {
+                assert!(step.formula.is_empty() || step.kind == Kind::Table, "{at} says nothing: {}", told.text);
+                continue;
+            };
+            let (value, tolerance) = (expr.value(), 4e-6 * scale(&expr).max(1e-30));
+            let same = f64::from(told.value) == value;
+            assert!(same || (f64::from(told.value) - value).abs() <= tolerance, "{at}: {} is not {value}", told.value);
+            for operand in expr.operands() {
+                let Some(cell) = &operand.cell else { continue };
+                let from = walk.step(&cell.step).unwrap_or_else(|| panic!("{at}: no step {}", cell.step));
+                assert_eq!(from.matrix.get(cell.row, cell.col), operand.value, "{at}: {}", operand.label);
+                let place = format!("[{}, {}]", from.row_labels[cell.row], from.col_labels[cell.col]);
+                assert!(operand.label.ends_with(&place), "{at}: {} is not at {place}", operand.label);
+                let order = |key: &str| walk.steps.iter().position(|s| s.key == key);
+                assert!(order(&cell.step) < order(&step.key), "{at}: {} comes later", cell.step);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_cell_is_computed_again_from_its_operands() {
+    for example in Example::ALL {
+        for t in [0.0, 0.5, 1.0, 2.0, f32::INFINITY] {
+            let temperature = Temperature::new(t).unwrap();
+            for causal in [false, true] {
+                for without in core::iter::once(None).chain(Without::ALL.map(Some)) {
+                    let settings = Settings { temperature, causal, without };
+                    assert_recomputed(&Walkthrough::run(example, &settings).unwrap());
+                }
+            }
+        }
+    }
+    let tokens = ["a", "b", "a", "d", "e"].map(str::to_owned).to_vec();
+    let inputs = Inputs::seeded(tokens, 20, 3, 4, 9).unwrap();
+    assert_recomputed(&Walkthrough::compute(&inputs, &Settings::default()).unwrap());
+}
+
+#[test]
+fn all_steps_of_these_are_shown_by_other_steps() {
+    for example in
+        [Example::TheCatSat, Example::ILoveRobotics, Example::Block, Example::CrossAttention, Example::Gradients]
+    {
+        let walk = Walkthrough::run(example, &Settings::default()).unwrap();
+        for step in &walk.steps {
+            let Some(expr) = step.arithmetic(0, 0).unwrap().expr else { continue };
+            assert!(expr.operands().iter().all(|o| o.cell.is_some()), "{} {}", example.name(), step.key);
+        }
+    }
+}
+
+#[test]
+fn the_arithmetic_of_a_block_in_words() {
+    let explain = |example, key: &str, row, col| {
+        Walkthrough::run(example, &Settings::default()).unwrap().step(key).unwrap().explain(row, col).unwrap()
+    };
+    assert_eq!(explain(Example::Positions, "x", 3, 3), "the row of the in E: 0.9 = 0.9".trim_end_matches(" = 0.9"));
+    assert_eq!(explain(Example::Positions, "positions", 2, 2), "sin(2 / 100) = 0.02");
+    assert_eq!(explain(Example::Positions, "placed", 0, 1), "(−0.3) + 1 = 0.7");
+    assert_eq!(explain(Example::LayerNorm, "moments", 1, 0), "(1 + 2 + 3 + 6) / 4 = 3");
+    assert_eq!(explain(Example::LayerNorm, "moments", 1, 1), "((1 − 3)² + (2 − 3)² + (3 − 3)² + (6 − 3)²) / 4 = 3.5");
+    assert_eq!(explain(Example::LayerNorm, "norm", 1, 3), "((6 − 3) / √(3.5 + 7.63·10⁻⁶))·1 + 0.5 = 2.104");
+    assert_eq!(explain(Example::FeedForward, "hidden_raw", 0, 1), "1·(−1) + 0·1 + 1·0 + 0·0.5 + 0 = −1");
+    assert_eq!(explain(Example::FeedForward, "hidden", 0, 1), "max(0, −1) = 0");
+    assert!(explain(Example::Gradients, "loss", 0, 0).ends_with(") / 2 = 1.764"), "a sum of squares");
+    assert_eq!(explain(Example::TwoHeads, "head_2.q", 0, 0).split(':').next(), Some("as in Q"));
+}
+
+#[test]
+fn gradients_are_what_a_nudge_does_to_the_loss() {
+    let loss = |inputs: &Inputs, settings: &Settings| {
+        Walkthrough::compute(inputs, settings).unwrap().step("loss").unwrap().exact.get(0, 0)
+    };
+    for without in core::iter::once(None).chain(Without::ALL.map(Some)) {
+        for (t, causal) in [(1.0, false), (0.5, true), (2.0, false)] {
+            let settings = Settings { temperature: Temperature::new(t).unwrap(), causal, without };
+            let mut inputs = Inputs::new(Example::Gradients);
+            // Larger weights, so that softmax is not flat.
+            for (key, i) in ["w_q", "w_k"].into_iter().flat_map(|key| (0..16).map(move |i| (key, i))) {
+                let small = inputs.matrix(key).unwrap().get(i / 4, i % 4);
+                inputs.set(key, i / 4, i % 4, 10.0 * small).unwrap();
+            }
+            let walk = Walkthrough::compute(&inputs, &settings).unwrap();
+            for (key, gradient) in [("w_q", "d_w_q"), ("w_k", "d_w_k"), ("w_v", "d_w_v"), ("x", "d_x")] {
+                let Some(gradient) = walk.step(gradient) else {
+                    assert_eq!(without, Some(Without::Projections), "{key}");
+                    continue;
+                };
+                for (i, j) in (0..gradient.matrix.rows()).flat_map(|i| (0..4).map(move |j| (i, j))) {
+                    let nudged = |by: f64| {
+                        let mut inputs = inputs.clone();
+                        let value = inputs.matrix(key).unwrap().get(i, j);
+                        inputs.set(key, i, j, value + by).unwrap();
+                        loss(&inputs, &settings)
+                    };
+                    let slope = (nudged(1e-5) - nudged(-1e-5)) / 2e-5;
+                    let found = gradient.exact.get(i, j);
+                    assert!(
+                        (found - slope).abs() < 1e-8 * slope.abs().max(1.0),
+                        "{key}[{i}, {j}]: {found}, not {slope}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn ulps_count_the_gaps_between_neighbours() {
+    for x in [1.0_f32, 1.5, -3.25, 1e-30, 7e33, f32::MIN_POSITIVE, 1e-42] {
+        let next = f32::from_bits(x.to_bits() + 1);
+        assert_eq!(ulps(next, f64::from(x), 0.0), 1.0, "{x}");
+        assert!(ulps(x, f64::midpoint(f64::from(x), f64::from(next)), 0.0) <= 0.5, "{x}");
+    }
+    assert_eq!(ulps(0.0, 0.0, 0.0), 0.0);
+    assert!(ulps(f32::NAN, 1.0, 0.0).is_nan());
+    assert_eq!(ulps(f32::INFINITY, 1.0, 0.0), f64::INFINITY);
+    // The floor takes over where the number is smaller.
+    assert_eq!(ulps(1e-9, 0.0, 1.0), 1e-9_f32 as f64 / f64::from(f32::EPSILON));
+}
+
+#[test]
+fn every_step_knows_its_ulps() {
+    for example in Example::ALL {
+        let walk = Walkthrough::run(example, &Settings::default()).unwrap();
+        for step in &walk.steps {
+            let (rows, cols) = step.matrix.shape();
+            let cells = || (0..rows).flat_map(|i| (0..cols).map(move |j| (i, j)));
+            let largest = cells().map(|(i, j)| step.ulp(i, j).unwrap()).fold(0.0, f64::max);
+            assert_eq!(largest, step.max_ulp, "{} {}", example.name(), step.key);
+            assert_eq!(cells().map(|(i, j)| step.error(i, j).unwrap()).fold(0.0, f64::max), step.max_error);
+            assert_eq!((step.ulp(rows, 0), step.error(0, cols)), (None, None));
+            // What is given in decimals is rounded once.
+            if step.formula.is_empty() {
+                assert!(step.max_ulp <= 0.5, "{} {}: {}", example.name(), step.key, step.max_ulp);
+            }
+            // What should be 0 and is rounded is nothing but error.
+            if step.key == "moved" {
+                continue;
+            }
+            // A sum that cancelled to a thousandth of its row is off by a thousandfold.
+            assert!(step.max_ulp < 4096.0, "{} {}: {}", example.name(), step.key, step.max_ulp);
+        }
+        let json = walk.to_json();
+        assert_eq!(json["max_ulp"].as_object().unwrap().len(), walk.steps.len());
+    }
+}
+
+#[test]
+fn formulas_fall_into_parts_that_give_the_formula() {
+    for example in Example::ALL {
+        for step in Walkthrough::run(example, &Settings::default()).unwrap().steps {
+            let parts = step.formula_parts();
+            assert!(parts.iter().all(|p| !p.text.contains(['_', '^'])), "{}", step.formula);
+            let letters: String = parts.iter().map(|p| p.text).collect();
+            let bare = |s: &str| s.replace(['_', '^', '(', ')'], "");
+            assert_eq!(bare(&letters), bare(&step.formula));
+        }
+    }
+    assert_eq!(formula_parts("d_k")[1].script, Script::Sub);
+    assert_eq!(formula_parts("e^(a(b)").len(), 2);
+    assert!(formula_parts("").is_empty());
+}
+
+#[test]
+fn a_token_is_marked_in_all_steps() {
+    let walk = Walkthrough::run(Example::ILoveRobotics, &Settings { causal: true, ..Settings::default() }).unwrap();
+    let love = walk.select_token(1);
+    let marks = |key: &str| walk.step(key).unwrap().marks(&love);
+    assert_eq!(marks("q").query, Some(1));
+    assert_eq!(marks("love.q").query, Some(0), "its only row");
+    assert_eq!(marks("k").keys, [0, 1]);
+    assert_eq!((marks("raw_scores").query, marks("weights").cols), (Some(1), vec![0, 1]));
+    assert_eq!(marks("output").query, Some(1));
+    assert_eq!(marks("w_q"), Default::default());
+    assert_eq!(walk.select("love.weights", 0, 2), walk.select("weights", 1, 2));
+    assert_eq!(walk.select("weights", 9, 9), Default::default());
+    // Another token is not in what is worked by hand for "love".
+    assert_eq!(walk.step("love.q").unwrap().marks(&walk.select_token(0)).query, None);
+}
+
+#[test]
+fn rows_say_whose_they_are() {
+    for example in Example::ALL {
+        let walk = Walkthrough::run(example, &Settings::default()).unwrap();
+        for step in &walk.steps {
+            let last = step.key.rsplit('.').next().unwrap();
+            let expected = match last {
+                "k" | "v" | "memory" | "d_k" | "d_v" => Rows::Keys,
+                "q" | "output" | "concatenated" | "causal_output" | "d_q" | "target" => Rows::Queries,
+                "raw_scores" | "scaled_scores" | "weights" | "causal_weights" | "d_weights" | "d_scores" => Rows::Pairs,
+                "w_q" | "w_k" | "w_v" | "w_o" | "w_1" | "gamma" | "embeddings" => Rows::Other,
+                "x" if step.key == "x" => Rows::Tokens,
+                _ => continue,
+            };
+            let reversed = step.key.starts_with("reversed.");
+            assert!(step.rows == expected || reversed, "{} {}: {:?}", example.name(), step.key, step.rows);
+        }
+    }
+    // Queries of one text, keys of another.
+    let walk = Walkthrough::run(Example::CrossAttention, &Settings::default()).unwrap();
+    let chat = walk.select_token(1);
+    assert_eq!((chat.query, chat.keys.len()), (Some(1), 3));
+    assert_eq!(walk.step("memory").unwrap().marks(&walk.select("weights", 0, 2)).keys, [2]);
+}

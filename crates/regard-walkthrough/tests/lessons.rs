@@ -1,0 +1,161 @@
+//! What each example teaches is so, in numbers worked out here.
+
+use regard_walkthrough::{Example, Inputs, Settings, Step, Walkthrough, Without};
+
+fn run(example: Example, settings: &Settings) -> Walkthrough {
+    Walkthrough::run(example, settings).expect("examples run")
+}
+
+fn step<'a>(walk: &'a Walkthrough, key: &str) -> &'a Step {
+    walk.step(key).unwrap_or_else(|| panic!("{} has no {key}", walk.example.name()))
+}
+
+fn holds(walk: &Walkthrough, name: &str) {
+    let check = walk.checks.iter().find(|c| c.name == name).unwrap_or_else(|| panic!("no check {name}"));
+    assert!(check.holds(), "{check:?}");
+}
+
+#[test]
+fn without_positions_order_means_nothing_and_with_them_it_does() {
+    let walk = run(Example::Positions, &Settings::default());
+    let plain = &step(&walk, "plain.output").matrix;
+    assert_eq!(plain.row(0), plain.row(3), "both \"the\"");
+    assert_ne!(step(&walk, "output").matrix.row(0), step(&walk, "output").matrix.row(3));
+    let reversed = &step(&walk, "reversed.output").matrix;
+    for i in 0..5 {
+        for (a, b) in plain.row(i).iter().zip(reversed.row(4 - i)) {
+            assert!((a - b).abs() < 1e-6);
+        }
+    }
+    holds(&walk, "permuted tokens give permuted outputs");
+    let moved = &step(&walk, "moved").matrix;
+    for i in [0, 1, 3, 4] {
+        assert!(moved.get(i, 0) < 1e-6 && moved.get(i, 1) > 0.05, "{:?}", moved.row(i));
+    }
+}
+
+#[test]
+fn layer_norm_makes_loud_and_quiet_tokens_alike() {
+    let walk = run(Example::LayerNorm, &Settings::default());
+    let norm = &step(&walk, "norm").matrix;
+    // (x − mean) / √variance of [1, 2, 3, 6]: mean 3, variance 3.5.
+    let root = 3.5_f32.sqrt();
+    for (found, expected) in norm.row(1).iter().zip([-2.0 / root, -1.0 / root, 0.0, 3.0 / root + 0.5]) {
+        assert!((found - expected).abs() < 1e-5, "{found} {expected}");
+    }
+    for (quiet, loud) in norm.row(0).iter().zip(norm.row(1)) {
+        assert!((quiet - loud).abs() < 0.03, "but for ε: {quiet} {loud}");
+    }
+}
+
+#[test]
+fn a_feed_forward_layer_by_hand() {
+    let walk = run(Example::FeedForward, &Settings::default());
+    // "the" = [1, 0, 1, 0]: rows 1 and 3 of W₁ and b₁, what is negative to 0; then rows of W₂ and b₂.
+    assert_eq!(step(&walk, "hidden_raw").matrix.row(0), [1.5, -1.0, 0.5, -0.5, 0.5, -1.0, 0.0, 0.0]);
+    assert_eq!(step(&walk, "hidden").matrix.row(0), [1.5, 0.0, 0.5, 0.0, 0.5, 0.0, 0.0, 0.0]);
+    for (found, expected) in step(&walk, "fed").matrix.row(0).iter().zip([0.75, -0.15, 0.75, -0.85]) {
+        assert!((found - expected).abs() < 1e-6, "{found} {expected}");
+    }
+}
+
+#[test]
+fn a_block_step_by_step_is_the_block_in_one_call() {
+    for causal in [false, true] {
+        for heads in [1, 2, 4] {
+            let mut inputs = Inputs::new(Example::Block);
+            inputs.set_heads(heads).unwrap();
+            inputs.set("gamma_1", 0, 2, -1.5).unwrap();
+            let settings = Settings { causal, ..Settings::default() };
+            holds(&Walkthrough::compute(&inputs, &settings).unwrap(), "step by step equals the block");
+        }
+    }
+    let walk = run(Example::Block, &Settings::default());
+    let order: Vec<&str> = walk.steps.iter().map(|s| s.key.as_str()).collect();
+    let place = |key: &str| order.iter().position(|k| *k == key).unwrap_or_else(|| panic!("no {key}"));
+    let keys =
+        ["x", "positions", "placed", "norm_1", "q", "head_2.weights", "output", "residual", "norm_2", "hidden", "fed"];
+    assert!(keys.windows(2).all(|pair| place(pair[0]) < place(pair[1])));
+    assert_eq!(order.last(), Some(&"block_output"));
+}
+
+#[test]
+fn two_texts_attend_across() {
+    let walk = run(Example::CrossAttention, &Settings { causal: true, ..Settings::default() });
+    let weights = step(&walk, "weights");
+    assert_eq!(weights.matrix.shape(), (2, 3));
+    assert_eq!((weights.row_labels[1].as_str(), weights.col_labels[1].as_str()), ("chat", "cat"));
+    // "le" finds "the", "chat" finds "cat"; nothing is hidden, though the settings say causal.
+    let largest = |row: &[f32]| (0..3).max_by(|a, b| row[*a].total_cmp(&row[*b]));
+    assert_eq!([largest(weights.matrix.row(0)), largest(weights.matrix.row(1))], [Some(0), Some(1)]);
+    assert!(walk.step("masked_scores").is_none());
+}
+
+#[test]
+fn gradients_of_one_call_agree() {
+    for causal in [false, true] {
+        let walk = run(Example::Gradients, &Settings { causal, ..Settings::default() });
+        holds(&walk, "step by step equals the gradients of one call");
+        // A step against the gradient makes the loss smaller.
+        let mut inputs = Inputs::new(Example::Gradients);
+        for key in ["w_q", "w_k", "w_v"] {
+            let gradient = &step(&walk, &format!("d_{key}")).matrix;
+            for (i, j) in (0..4).flat_map(|i| (0..4).map(move |j| (i, j))) {
+                let w = inputs.matrix(key).unwrap().get(i, j);
+                inputs.set(key, i, j, w - 0.1 * f64::from(gradient.get(i, j))).unwrap();
+            }
+        }
+        let learned = Walkthrough::compute(&inputs, &Settings { causal, ..Settings::default() }).unwrap();
+        assert!(step(&learned, "loss").matrix.get(0, 0) < step(&walk, "loss").matrix.get(0, 0) - 0.05);
+    }
+}
+
+#[test]
+fn without_the_mask_tokens_see_the_future() {
+    let settings = Settings { without: Some(Without::Mask), ..Settings::default() };
+    for causal in [false, true] {
+        let walk = run(Example::ILoveRobotics, &Settings { causal, ..settings });
+        assert!(walk.step("masked_scores").is_none());
+        // Row "I": 0.168 + 0.299 later; row "love": 0.333; row "robotics": none.
+        let text = walk.broken.unwrap();
+        assert!(text.contains("gives 0.267 of its attention to tokens after it, and the first gives 0.467"), "{text}");
+        assert!(text.contains("2 of 3 outputs change, by "), "{text}");
+    }
+    let cross = run(Example::CrossAttention, &settings).broken.unwrap();
+    assert!(cross.contains("no mask to leave out"), "{cross}");
+    let none = run(Example::LayerNorm, &settings).broken.unwrap();
+    assert_eq!(none, "This example computes no attention: it has no mask to leave out.");
+}
+
+#[test]
+fn what_broke_follows_what_was_typed() {
+    let mut inputs = Inputs::new(Example::AttentionScores);
+    inputs.set("q", 0, 0, 100.0).unwrap();
+    let cut = |without| {
+        let settings = Settings { without: Some(without), ..Settings::default() };
+        Walkthrough::compute(&inputs, &settings).unwrap().broken.unwrap()
+    };
+    let scaling = cut(Without::Scaling);
+    assert!(scaling.starts_with("The largest score is 101 instead of 50.5 in size."), "{scaling}");
+    let softmax = cut(Without::Softmax);
+    assert!(softmax.contains("from 1.5 to 75.75"), "{softmax}");
+
+    let one = Inputs::seeded(vec!["a".to_owned(), "b".to_owned()], 4, 1, 2, 3).unwrap();
+    let settings = Settings { without: Some(Without::Scaling), ..Settings::default() };
+    let text = Walkthrough::compute(&one, &settings).unwrap().broken.unwrap();
+    assert!(text.contains("√1 = 1"), "{text}");
+}
+
+#[test]
+fn steps_say_what_they_are_in_a_sentence_and_a_formula() {
+    for example in Example::ALL {
+        let inputs = Inputs::new(example);
+        for step in run(example, &Settings::default()).steps {
+            let given = inputs.matrix(&step.key).is_some();
+            assert_eq!(step.formula.is_empty(), given, "{} {}", example.name(), step.key);
+            assert!(step.meaning.chars().count() > 20 && step.meaning.ends_with('.'), "{}", step.key);
+            assert_eq!(step.exact.shape(), step.matrix.shape());
+            assert!(step.matrix.as_slice().len() < 2100, "{}", step.key);
+        }
+    }
+}
