@@ -5,6 +5,8 @@ use std::time::Instant;
 
 use egui::{CentralPanel, Frame, Label, Margin, Panel, ProgressBar, RichText, ScrollArea, TextStyle, Ui};
 
+use regard_walkthrough::Marks;
+
 use super::curves::Curves;
 use super::{Outcome, Request, Shown, Square, State, Worker, controls, engine};
 use crate::ui::colors::Look;
@@ -239,7 +241,8 @@ fn heatmap(ui: &mut Ui, outcome: &Outcome, labels: &[String], state: &mut State,
         captions: Some(["attending from", "attending to"]),
         terms: ["query", "key", if name == "Scores" { "score" } else { "weight" }],
         pointed: state.chosen,
-        marked: [None, None],
+        marks: Marks::default(),
+        edited: &[],
         large,
         paints: state.brush.is_some(),
     };
