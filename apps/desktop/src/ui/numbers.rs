@@ -104,7 +104,8 @@ mod tests {
 
     #[test]
     fn units_of_the_last_place_are_short_and_never_rounded_to_none() {
-        let cases = [(0.0, "0"), (0.001, "0.1"), (0.49, "0.5"), (0.41, "0.5"), (9.99, "10"), (123.4, "123"), (2.5e6, "2.5e6")];
+        let cases =
+            [(0.0, "0"), (0.001, "0.1"), (0.49, "0.5"), (0.41, "0.5"), (9.99, "10"), (123.4, "123"), (2.5e6, "2.5e6")];
         for (x, text) in cases {
             assert_eq!(ulp(x), text);
         }

@@ -77,9 +77,9 @@ impl Heatmap<'_> {
     /// The terms for a matrix that is neither scores nor weights.
     pub const TERMS: [&'static str; 3] = ["row", "column", "value"];
 
-    /// The width that [`show`](Self::show) takes where there is room for `max_width`.
-    pub fn width(&self, ui: &Ui, max_width: f32) -> f32 {
-        Geometry::new(self, ui, max_width).size().x
+    /// How far from its left end the cells begin, where there is room for `max_width`.
+    pub fn left(&self, ui: &Ui, max_width: f32) -> f32 {
+        Geometry::new(self, ui, max_width).cells(Pos2::ZERO).left()
     }
 
     /// Shows it, no wider than `max_width`, as far as `view` says.

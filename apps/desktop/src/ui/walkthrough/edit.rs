@@ -105,10 +105,9 @@ impl Edit {
         let rect = egui::Rect::from_center_size(rect.center(), rect.size().max(vec2(WIDTH, 26.0)));
         let name = name(step, (row, col));
         let field = TextEdit::singleline(&mut typing.text)
-            .id(Id::new("typed number"))
+            .id(Id::unique("typed number"))
             .font(style::digits())
-            .horizontal_align(egui::Align::Center)
-            .vertical_align(egui::Align::Center);
+            .align(egui::Align2::CENTER_CENTER);
         let field = ui.put(rect, field).accessible_name(format!("New number of {name}"));
         if !typing.has_begun {
             typing.has_begun = true;
@@ -120,7 +119,7 @@ impl Edit {
             typing.problem = None;
         }
         if let Some(problem) = &typing.problem {
-            Tooltip::always_open(ui.ctx().clone(), ui.layer_id(), Id::new("refused number"), rect).show(|ui| {
+            Tooltip::always_open(ui.ctx().clone(), ui.layer_id(), Id::unique("refused number"), rect).show(|ui| {
                 ui.colored_label(ui.visuals().error_fg_color, problem);
             });
         }
@@ -130,14 +129,16 @@ impl Edit {
                 self.end(&pointing.response);
                 return;
             }
-            match parse(&typing.text).and_then(|x| {
-                state.inputs.set(&typing.at.step, row, col, x).map_err(|error| error.to_string())
-            }) {
+            match parse(&typing.text)
+                .and_then(|x| state.inputs.set(&typing.at.step, row, col, x).map_err(|error| error.to_string()))
+            {
                 Ok(_) => {
                     state.picked = Some(Picked::Cell(typing.at.clone()));
-                    let response = key(Key::Enter).then_some(&pointing.response);
-                    self.typing = None;
-                    response.inspect(|response| response.request_focus());
+                    if key(Key::Enter) {
+                        self.end(&pointing.response);
+                    } else {
+                        self.typing = None;
+                    }
                 }
                 Err(problem) => {
                     typing.problem = Some(problem);
@@ -147,6 +148,7 @@ impl Edit {
         }
     }
 
+    /// Closes the field and goes back to the cells.
     fn end(&mut self, cells: &Response) {
         self.typing = None;
         cells.request_focus();

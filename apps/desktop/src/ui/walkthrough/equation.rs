@@ -3,20 +3,24 @@
 
 use std::sync::Arc;
 
-use egui::{Color32, FontId, Galley, Pos2, Rect, Role, Sense, Stroke, TextStyle, Ui, Vec2, WidgetInfo, pos2, vec2};
+use egui::{Color32, FontId, Galley, Pos2, Rect, Role, Sense, Stroke, Ui, Vec2, WidgetInfo, pos2, vec2};
 use regard_walkthrough::{Arithmetic, Expr, Operand};
 
 use super::state::At;
 
-/// Sums of more terms are cut in the middle, where they do not break over lines; the second is for narrow windows.
+/// Sums of more terms are cut in the middle, where they do not break over lines; the later ones are for narrow windows.
 const MOST_TERMS: [usize; 3] = [12, 6, 3];
+/// Of the font.
+const SIZE: f32 = 16.0;
+/// Powers are so much smaller, and can still be clicked on.
+const SMALLER: f32 = 0.85;
 /// Between lines of a sum that is too wide for one.
 const LEADING: f32 = 8.0;
 
 /// Shows `expr = value`, no wider than there is room if it can be broken or cut. Returns the operand that was clicked on.
 pub fn show(ui: &mut Ui, expr: &Expr, arithmetic: &Arithmetic) -> Option<At> {
     let room = ui.available_width();
-    let pieces = MOST_TERMS.iter().map(|most| Setter { ui, most: *most }.pieces(expr, arithmetic));
+    let pieces = MOST_TERMS.iter().map(|most| Setter { ui, most: *most, size: SIZE }.pieces(expr, arithmetic));
     let fits = |pieces: &Vec<Set>| pieces.iter().all(|piece| piece.width <= room);
     let mut all: Vec<Vec<Set>> = pieces.collect();
     let chosen = all.iter().position(fits).unwrap_or(all.len() - 1);
@@ -88,6 +92,8 @@ struct Setter<'a> {
     ui: &'a Ui,
     /// Of a sum.
     most: usize,
+    /// Of the font.
+    size: f32,
 }
 
 impl Setter<'_> {
@@ -190,9 +196,9 @@ impl Setter<'_> {
         base
     }
 
-    /// Powers are set in the same size: what is clicked on must not be tiny. Sums in them are cut early.
+    /// For powers. Sums in them are cut early.
     fn small(&self) -> Setter<'_> {
-        Setter { ui: self.ui, most: self.most.min(3) }
+        Setter { ui: self.ui, most: self.most.min(3), size: SIZE * SMALLER }
     }
 
     fn row(&self, parts: impl IntoIterator<Item = Set>) -> Set {
@@ -229,12 +235,8 @@ impl Setter<'_> {
     }
 
     fn galley(&self, text: &str) -> Arc<Galley> {
-        self.ui.painter().layout_no_wrap(text.to_owned(), font(self.ui), Color32::PLACEHOLDER)
+        self.ui.painter().layout_no_wrap(text.to_owned(), FontId::proportional(self.size), Color32::PLACEHOLDER)
     }
-}
-
-fn font(ui: &Ui) -> FontId {
-    FontId::proportional(TextStyle::Body.resolve(ui.style()).size + 1.5)
 }
 
 /// Draws a mark. Returns the cell that it stands for, if it was clicked on.

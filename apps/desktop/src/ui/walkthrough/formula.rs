@@ -5,19 +5,19 @@ use egui::{Align, Color32, FontId, Ui};
 use regard_walkthrough::{Script, formula_parts};
 
 /// The size of letters on the line.
-const SIZE: f32 = 18.0;
-/// That of indices and powers.
-const SMALL: f32 = 12.5;
+pub const SIZE: f32 = 18.0;
+/// That of indices and powers, beside it.
+const SMALL: f32 = 0.7;
 
-/// Lays out a formula as a step has it.
-pub fn job(ui: &Ui, formula: &str) -> LayoutJob {
+/// Lays out a formula, or words with a symbol, as a step has them.
+pub fn job(ui: &Ui, formula: &str, size: f32) -> LayoutJob {
     let mut job = LayoutJob::default();
     let color = ui.visuals().strong_text_color();
     for part in formula_parts(formula) {
         let (size, align) = match part.script {
-            Script::Base => (SIZE, Align::Center),
-            Script::Sub => (SMALL, Align::Max),
-            Script::Super => (SMALL, Align::Min),
+            Script::Base => (size, Align::Center),
+            Script::Sub => (SMALL * size, Align::Max),
+            Script::Super => (SMALL * size, Align::Min),
         };
         job.append(part.text, 0.0, format(size, align, color));
     }

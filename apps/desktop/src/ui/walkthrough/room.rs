@@ -1,6 +1,6 @@
 //! The room: its panels, and what is in them.
 
-use egui::{CentralPanel, Frame, Label, Margin, Panel, RichText, ScrollArea, Ui};
+use egui::{CentralPanel, Frame, Label, Margin, Panel, ScrollArea, Ui};
 use regard_walkthrough::{Error, Walkthrough};
 
 use super::edit::Edit;
@@ -93,7 +93,7 @@ impl Room {
             why_scale::show(ui, rows);
             ui.add_space(16.0);
         }
-        let mut steps = Steps { cache: &self.cache, edit: &mut self.edit, reveal: self.reveal.take() };
+        let mut steps = Steps { cache: &self.cache, edit: &mut self.edit, reveal: self.reveal.take(), left: 0.0 };
         let hovered = steps.show(ui, state, walkthrough);
         ui.add_space(16.0);
         checks::show(ui, &walkthrough.checks);
@@ -106,6 +106,6 @@ fn banner(ui: &mut Ui, text: &str) {
     let color = ui.visuals().warn_fg_color;
     Frame::new().fill(color.gamma_multiply(0.12)).inner_margin(Margin::symmetric(16, 8)).show(ui, |ui| {
         ui.set_width(ui.available_width());
-        ui.add(Label::new(RichText::new(text).color(color)).wrap());
+        ui.add(Label::new(text).wrap());
     });
 }

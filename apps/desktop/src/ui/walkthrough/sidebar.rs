@@ -63,7 +63,8 @@ fn list(ui: &mut Ui, open: Example) -> Option<Example> {
         ui.add_space(4.0);
         ui.label(RichText::new(group).text_style(TextStyle::Small).weak());
         for example in &Example::ALL[start..end] {
-            let button = Button::selectable(open == *example, example.title()).min_size(vec2(ui.available_width(), 0.0));
+            let button =
+                Button::selectable(open == *example, example.title()).min_size(vec2(ui.available_width(), 0.0));
             if ui.add(button).on_hover_text(example.summary()).clicked() {
                 clicked = Some(*example);
             }

@@ -1,12 +1,12 @@
 //! The steps in the order in which they are computed, down the page: formula, one sentence, the matrix.
 
 use egui::{Align, Label, Layout, RichText, TextStyle, Ui, UiBuilder, vec2};
-use regard_walkthrough::{Kind, Rows, Selection, Step, Walkthrough};
+use regard_walkthrough::{Kind, Marks, Rows, Selection, Step, Walkthrough};
 
 use super::edit::Edit;
 use super::state::{At, Picked, State};
 use super::{Cache, formula};
-use crate::ui::heatmap::{Cell, Heatmap, View};
+use crate::ui::heatmap::{Cell, Heatmap, Picture, View};
 use crate::ui::{numbers, style};
 
 /// Above and below a step's line.
@@ -19,6 +19,8 @@ const TEXT: f32 = 288.0;
 const BETWEEN: f32 = 24.0;
 /// Where there is less room than this, the matrix stands below the text.
 const WIDE: f32 = 720.0;
+/// What is left of cells takes no more than this to be in line with others.
+const MOST_LEFT: f32 = 96.0;
 
 /// The page, and what the user does on it.
 pub struct Steps<'a> {
@@ -26,6 +28,8 @@ pub struct Steps<'a> {
     pub edit: &'a mut Edit,
     /// The step to bring into sight.
     pub reveal: Option<String>,
+    /// Where cells begin, right of their labels, in all steps.
+    pub left: f32,
 }
 
 impl Steps<'_> {
@@ -33,6 +37,7 @@ impl Steps<'_> {
     pub fn show(&mut self, ui: &mut Ui, state: &mut State, walkthrough: &Walkthrough) -> Option<At> {
         let selection = state.selection(walkthrough);
         let mut hovered = None;
+        self.left = self.widest_left(ui, walkthrough);
         for (i, step) in walkthrough.steps.iter().enumerate() {
             if i > 0 {
                 ui.add_space(GAP);
@@ -60,7 +65,7 @@ impl Steps<'_> {
         let room = ui.available_width();
         ui.horizontal_top(|ui| {
             ui.spacing_mut().item_spacing.x = 0.0;
-            let size = vec2(GUTTER, ui.text_style_height(&style::subheading()));
+            let size = vec2(GUTTER, ui.spacing().interact_size.y);
             ui.allocate_ui_with_layout(size, Layout::left_to_right(Align::Center), |ui| {
                 ui.set_min_size(size);
                 ui.label(RichText::new(number.to_string()).text_style(style::subheading()).weak());
@@ -82,6 +87,7 @@ impl Steps<'_> {
                 let width = ui.available_width();
                 column(ui, width, &mut |ui| {
                     text(ui, step);
+                    ui.add_space(4.0);
                     hovered = self.cells(ui, width, step, state, selection);
                 });
             }
@@ -90,33 +96,33 @@ impl Steps<'_> {
         .inner
     }
 
-    /// Shows the matrix. Returns the cell under the pointer.
-    fn cells(
-        &mut self,
-        ui: &mut Ui,
-        width: f32,
-        step: &Step,
-        state: &mut State,
-        selection: &Selection,
-    ) -> Option<At> {
-        let picture = self.cache.picture(step)?;
-        let is_map = step.rows == Rows::Pairs && step.matrix.rows() > 2;
+    /// The widest of what is left of cells, so that those of all steps begin at one line.
+    fn widest_left(&self, ui: &Ui, walkthrough: &Walkthrough) -> f32 {
+        let of = |step: &Step| Some(heatmap(step, self.cache.picture(step)?).left(ui, TEXT));
+        walkthrough.steps.iter().filter_map(of).fold(0.0, f32::max).min(MOST_LEFT)
+    }
+
+    /// Shows the matrix in its place. Returns the cell under the pointer.
+    fn cells(&mut self, ui: &mut Ui, width: f32, step: &Step, state: &mut State, selection: &Selection) -> Option<At> {
         let pointed = state.pointed().filter(|at| at.step == step.key).map(|at| at.cell);
-        let edited = self.cache.edited(&step.key);
         let heatmap = Heatmap {
-            name: &step.name,
-            numbers: step.matrix.as_slice(),
-            row_labels: &step.row_labels,
-            col_labels: &step.col_labels,
-            picture,
-            captions: is_map.then_some(["attending from", "attending to"]),
-            terms: terms(step),
             pointed,
             marks: step.marks(selection),
-            edited,
-            large: Heatmap::LARGE,
+            edited: self.cache.edited(&step.key),
             paints: self.edit.takes_drags(ui, step, &state.inputs),
+            ..heatmap(step, self.cache.picture(step)?)
         };
+        let indent = (self.left - heatmap.left(ui, width)).max(0.0);
+        ui.horizontal_top(|ui| {
+            ui.spacing_mut().item_spacing.x = 0.0;
+            ui.add_space(indent);
+            self.matrix(ui, width - indent, step, &heatmap, state)
+        })
+        .inner
+    }
+
+    /// Shows the matrix, and takes what the user does to it. Returns the cell under the pointer.
+    fn matrix(&mut self, ui: &mut Ui, width: f32, step: &Step, heatmap: &Heatmap<'_>, state: &mut State) -> Option<At> {
         let mut view = state.views.remove(&step.key).unwrap_or_default();
         let before = view.clone();
         let pointing = heatmap.show(ui, width, &mut view);
@@ -132,16 +138,40 @@ impl Steps<'_> {
         if let Some(cell) = pointing.chosen {
             state.picked = Some(Picked::Cell(at(cell)));
         }
-        self.edit.show(ui, step, &pointing, pointing.chosen.or(pointed), state);
+        self.edit.show(ui, step, &pointing, pointing.chosen.or(heatmap.pointed), state);
         pointing.hovered.map(at)
+    }
+}
+
+/// A step's matrix, with nothing marked.
+fn heatmap<'a>(step: &'a Step, picture: &'a Picture) -> Heatmap<'a> {
+    let is_map = step.rows == Rows::Pairs && step.matrix.rows() > 2;
+    Heatmap {
+        name: &step.name,
+        numbers: step.matrix.as_slice(),
+        row_labels: &step.row_labels,
+        col_labels: &step.col_labels,
+        picture,
+        captions: is_map.then_some(["attending from", "attending to"]),
+        terms: terms(step),
+        pointed: None,
+        marks: Marks::default(),
+        edited: &[],
+        large: Heatmap::LARGE,
+        paints: false,
     }
 }
 
 /// The name, the formula, what it means, and how it is computed.
 fn text(ui: &mut Ui, step: &Step) {
     ui.horizontal_wrapped(|ui| {
-        ui.label(RichText::new(&step.name).text_style(style::subheading()).strong());
-        let error = RichText::new(format!("≤ {} ULP", numbers::ulp(step.max_ulp)));
+        let size = style::subheading().resolve(ui.style()).size;
+        ui.add(Label::new(formula::job(ui, &step.name, size))).accessible_name(&step.name);
+        let error = match step.max_ulp {
+            0.0 => "exact".to_owned(),
+            ulp => format!("≤ {} ULP", numbers::ulp(ulp)),
+        };
+        let error = RichText::new(error);
         let absolute = numbers::error(step.max_error);
         ui.label(error.text_style(TextStyle::Small).weak()).on_hover_text(format!(
             "The largest distance from the same step in double precision; {absolute} in absolute terms. {}",
@@ -149,7 +179,7 @@ fn text(ui: &mut Ui, step: &Step) {
         ));
     });
     if !step.formula.is_empty() {
-        ui.add(Label::new(formula::job(ui, &step.formula)).wrap());
+        ui.add(Label::new(formula::job(ui, &step.formula, formula::SIZE)).wrap());
     }
     ui.add(Label::new(&step.meaning).wrap());
     if !step.code.is_empty() {
