@@ -10,7 +10,7 @@ use regard_desktop::ui::App;
 use regard_desktop::ui::colors::{Look, Palette};
 use regard_desktop::ui::heatmap::{Heatmap, Picture, View};
 use regard_desktop::ui::laboratory::{Engine, Inputs, Request, Shown};
-use regard_walkthrough::Example;
+use regard_walkthrough::{Example, Marks};
 
 /// The slider is moved: softmax again, the picture, and the texture of what is seen.
 fn slider(c: &mut Criterion) {
@@ -63,7 +63,8 @@ fn frame(c: &mut Criterion) {
                 captions: None,
                 terms: ["query", "key", "weight"],
                 pointed: Some((7, 7)),
-                marked: [None, None],
+                marks: Marks::default(),
+                edited: &[],
                 large: 800.0,
                 paints: false,
             };

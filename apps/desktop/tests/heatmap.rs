@@ -8,7 +8,7 @@ use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use regard_desktop::ui::App;
 use regard_desktop::ui::colors::{Look, Palette};
 use regard_desktop::ui::heatmap::{Cell, Heatmap, Picture, View};
-use regard_walkthrough::Example;
+use regard_walkthrough::{Example, Marks};
 
 struct Shown {
     n: usize,
@@ -48,7 +48,8 @@ fn open(n: usize, number: impl Fn(usize, usize) -> f32) -> Window {
                     captions: None,
                     terms: ["query", "key", "weight"],
                     pointed: shown.chosen,
-                    marked: [None, None],
+                    marks: Marks::default(),
+                    edited: &[],
                     large: 512.0,
                     paints: false,
                 };

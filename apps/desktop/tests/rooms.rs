@@ -122,6 +122,11 @@ fn every_command_does_what_it_says() {
             if command == Command::Redo {
                 click(&mut window, "Undo");
             }
+            if command == Command::ResetNumbers {
+                let app = window.state_mut().as_mut().unwrap();
+                app.session.walkthrough.inputs.set("x", 0, 0, 5.0).unwrap();
+                settle(&mut window);
+            }
             if command == Command::ForgetA {
                 press(&mut window, Command::PinA);
             }
@@ -145,11 +150,12 @@ fn check(window: &Window, command: Command, before: &Session) {
     let ok = match command {
         Command::Palette => shows(window, "Find a command"),
         Command::Room(room) => now.room == room,
-        Command::NextExample => now.walkthrough.example == all[1],
-        Command::PreviousExample => now.walkthrough.example == all[all.len() - 1],
-        Command::Example(example) => now.walkthrough.example == example,
+        Command::NextExample => now.walkthrough.example() == all[1],
+        Command::PreviousExample => now.walkthrough.example() == all[all.len() - 1],
+        Command::Example(example) => now.walkthrough.example() == example,
         Command::Undo | Command::Reset => !now.walkthrough.settings.causal,
         Command::Redo => now.walkthrough.settings.causal,
+        Command::ResetNumbers => !now.walkthrough.inputs.is_changed(),
         Command::PinA => now.laboratory.pinned.is_some() && now.room == Room::Laboratory,
         Command::ForgetA => now.laboratory.pinned.is_none() && now.room == Room::Laboratory,
         Command::Benchmark => {

@@ -10,14 +10,14 @@ use egui_kittest::kittest::Queryable as _;
 use regard_desktop::ui::App;
 use regard_desktop::ui::colors::{HIDDEN, NOT_A_NUMBER, Palette};
 use regard_desktop::ui::heatmap::Cell;
-use regard_desktop::ui::walkthrough::At;
+use regard_desktop::ui::walkthrough::{At, Picked};
 use regard_kernels::Temperature;
 use regard_walkthrough::{Example, Kind, Step, Without};
 
 type Window = Harness<'static, Option<App>>;
 
 /// Tall enough that nothing scrolls.
-const TALL: [f32; 2] = [1280.0, 4000.0];
+const TALL: [f32; 2] = [1280.0, 12000.0];
 
 fn open(example: Example, size: [f32; 2]) -> Window {
     let builder = Harness::builder().with_size(size);
@@ -97,7 +97,7 @@ fn every_example_opens_and_shows_its_steps() {
 #[test]
 fn no_heatmap_leaves_the_window() {
     for example in Example::ALL {
-        let window = open(example, [900.0, 6000.0]);
+        let window = open(example, [900.0, 20000.0]);
         let walkthrough = app(&window).walkthrough().unwrap();
         let mut before: Vec<Rect> = Vec::new();
         for step in &walkthrough.steps {
@@ -113,9 +113,10 @@ fn no_heatmap_leaves_the_window() {
 #[test]
 fn an_example_is_chosen_from_the_list() {
     let mut window = open(Example::MathOfAttention, TALL);
+    click(&mut window, "Example");
     window.get_by_role_and_label(Role::Button, Example::AttentionScores.title()).click();
     window.run_steps(3);
-    assert_eq!(app(&window).session.walkthrough.example, Example::AttentionScores);
+    assert_eq!(app(&window).session.walkthrough.example(), Example::AttentionScores);
     assert_eq!(app(&window).walkthrough().unwrap().example, Example::AttentionScores);
 }
 
@@ -200,7 +201,8 @@ fn a_chosen_cell_stays_and_the_arrow_keys_move_it() {
     assert!(shows(&window, "1·2 + 1·1 + 1·1 = 4"));
     window.key_press(egui::Key::ArrowDown);
     window.run_steps(3);
-    assert_eq!(app(&window).session.walkthrough.chosen, Some(At { step: "raw_scores".to_owned(), cell: (2, 0) }));
+    let at = At { step: "raw_scores".to_owned(), cell: (2, 0) };
+    assert_eq!(app(&window).session.walkthrough.picked, Some(Picked::Cell(at)));
     assert!(shows(&window, &step(&window, "raw_scores").explain(2, 0).unwrap()));
 }
 

@@ -1,5 +1,7 @@
 //! What a walkthrough is computed from, to be changed cell by cell.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{Error, Example, Matrix};
@@ -9,18 +11,18 @@ use crate::{Error, Example, Matrix};
 pub(crate) struct Input {
     /// The key of the step that shows it.
     pub key: &'static str,
-    pub values: Matrix<f64>,
+    pub values: Arc<Matrix<f64>>,
     /// The generator, where it was drawn, such as "PyTorch, seed 42".
     pub drawn: Option<String>,
 }
 
 impl Input {
     pub fn given(key: &'static str, values: Matrix<f64>) -> Self {
-        Self { key, values, drawn: None }
+        Self { key, values: Arc::new(values), drawn: None }
     }
 
     pub fn drawn(key: &'static str, values: Matrix<f64>, generator: &str) -> Self {
-        Self { key, values, drawn: Some(generator.to_owned()) }
+        Self { key, values: Arc::new(values), drawn: Some(generator.to_owned()) }
     }
 }
 
@@ -77,15 +79,31 @@ pub struct Edit {
 /// assert_eq!(inputs, Inputs::new(Example::TheCatSat));
 /// # Ok::<(), regard_walkthrough::Error>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(try_from = "Saved", into = "Saved")]
 pub struct Inputs {
     example: Example,
     tokens: Vec<String>,
     sizes: Option<Sizes>,
     heads: usize,
-    given: Vec<Input>,
-    values: Vec<Matrix<f64>>,
+    /// Follows from all of the above.
+    given: Arc<[Input]>,
+    /// Shared with `given` and with clones until one of them changes: keeping what was, to undo to it, costs little.
+    values: Vec<Arc<Matrix<f64>>>,
+}
+
+impl PartialEq for Inputs {
+    fn eq(&self, other: &Self) -> bool {
+        let of = |inputs: &Self| (inputs.example, inputs.sizes, inputs.heads);
+        of(self) == of(other)
+            && self.tokens == other.tokens
+            && self.values.iter().zip(&other.values).all(|(a, b)| is_same(a, b))
+    }
+}
+
+/// Whether the numbers are the same. Shared ones are not looked at.
+fn is_same(a: &Arc<Matrix<f64>>, b: &Arc<Matrix<f64>>) -> bool {
+    Arc::ptr_eq(a, b) || a == b
 }
 
 impl Inputs {
@@ -142,8 +160,8 @@ impl Inputs {
     }
 
     fn build(example: Example, tokens: Vec<String>, sizes: Option<Sizes>, heads: usize) -> Self {
-        let given = example.given(tokens.len(), sizes, heads);
-        let values = given.iter().map(|i| i.values.clone()).collect();
+        let given: Arc<[Input]> = example.given(tokens.len(), sizes, heads).into();
+        let values = given.iter().map(|i| Arc::clone(&i.values)).collect();
         Self { example, tokens, sizes, heads, given, values }
     }
 
@@ -215,7 +233,7 @@ impl Inputs {
 
     /// A matrix by its key.
     pub fn matrix(&self, key: &str) -> Option<&Matrix<f64>> {
-        self.values.get(self.position(key)?)
+        self.values.get(self.position(key)?).map(AsRef::as_ref)
     }
 
     /// Changes a cell. Returns what it held before, for undoing.
@@ -249,7 +267,7 @@ impl Inputs {
 
     /// All numbers as the example has them, or as the seed gave them. The number of heads stays.
     pub fn reset(&mut self) {
-        self.values = self.given.iter().map(|i| i.values.clone()).collect();
+        self.values = self.given.iter().map(|i| Arc::clone(&i.values)).collect();
     }
 
     /// One number as the example has it. `None` if there is no such cell.
@@ -260,13 +278,13 @@ impl Inputs {
 
     /// Whether a number differs from what the example has.
     pub fn is_changed(&self) -> bool {
-        self.given.iter().zip(&self.values).any(|(given, now)| given.values != *now)
+        self.given.iter().zip(&self.values).any(|(given, now)| !is_same(&given.values, now))
     }
 
     /// The cells that differ from what the example has.
     pub fn edits(&self) -> Vec<Edit> {
         let mut edits = Vec::new();
-        for (given, now) in self.given.iter().zip(&self.values) {
+        for (given, now) in self.given.iter().zip(&self.values).filter(|(given, now)| !is_same(&given.values, now)) {
             let cells = given.values.as_slice().iter().zip(now.as_slice()).enumerate();
             for (i, (_, value)) in cells.filter(|(_, (before, now))| before != now) {
                 let (row, col) = (i / now.cols(), i % now.cols());
@@ -278,7 +296,7 @@ impl Inputs {
 
     pub(crate) fn input(&self, key: &str) -> Option<(&Input, &Matrix<f64>)> {
         let i = self.position(key)?;
-        Some((self.given.get(i)?, self.values.get(i)?))
+        Some((self.given.get(i)?, self.values.get(i)?.as_ref()))
     }
 
     fn position(&self, key: &str) -> Option<usize> {
@@ -287,7 +305,7 @@ impl Inputs {
 
     fn cell(&mut self, key: &str, row: usize, col: usize) -> Option<&mut f64> {
         let i = self.position(key)?;
-        let matrix = self.values.get_mut(i)?;
+        let matrix = Arc::make_mut(self.values.get_mut(i)?);
         (row < matrix.rows() && col < matrix.cols()).then(|| &mut matrix.row_mut(row)[col])
     }
 }

@@ -111,7 +111,7 @@ impl App {
         self.notice(ui);
         let Session { room, look, walkthrough, laboratory, .. } = &mut self.session;
         match room {
-            Room::Walkthrough => self.walkthrough.ui(ui, walkthrough, *look),
+            Room::Walkthrough => chosen = self.walkthrough.ui(ui, walkthrough, *look).or(chosen),
             Room::Laboratory => chosen = self.laboratory.ui(ui, laboratory, *look).or(chosen),
             Room::Heads => heads_room::ui(ui),
         }
@@ -192,6 +192,7 @@ impl App {
         match command {
             Command::Undo => self.history.can_undo(),
             Command::Redo => self.history.can_redo(),
+            Command::ResetNumbers => self.session.walkthrough.inputs.is_changed(),
             Command::ForgetA => self.session.laboratory.pinned.is_some(),
             _ => true,
         }
@@ -255,10 +256,14 @@ impl App {
             Command::Undo => self.history.undo(session),
             Command::Redo => self.history.redo(session),
             Command::Reset => match session.room {
-                Room::Walkthrough => session.walkthrough = walkthrough::State::new(session.walkthrough.example),
+                Room::Walkthrough => session.walkthrough = walkthrough::State::new(session.walkthrough.example()),
                 Room::Laboratory => session.laboratory = laboratory::State::default(),
                 Room::Heads => session.heads = heads_room::State::default(),
             },
+            Command::ResetNumbers => {
+                session.room = Room::Walkthrough;
+                session.walkthrough.inputs.reset();
+            }
             Command::PinA => {
                 session.room = Room::Laboratory;
                 session.laboratory.pin();

@@ -25,6 +25,8 @@ pub enum Command {
     Redo,
     /// Puts the room back to how it was at first.
     Reset,
+    /// Puts back what was typed over in the walkthrough.
+    ResetNumbers,
     /// Keeps the laboratory's present state as A.
     PinA,
     /// Forgets A.
@@ -59,7 +61,7 @@ impl Command {
             vec![Self::Palette],
             Room::ALL.map(Self::Room).to_vec(),
             [Self::NextExample, Self::PreviousExample].into_iter().chain(Example::ALL.map(Self::Example)).collect(),
-            vec![Self::Undo, Self::Redo, Self::Reset, Self::PinA, Self::ForgetA, Self::Benchmark],
+            vec![Self::Undo, Self::Redo, Self::Reset, Self::ResetNumbers, Self::PinA, Self::ForgetA, Self::Benchmark],
             vec![Self::OpenSession, Self::SaveSession, Self::SaveImage],
             vec![Self::ZoomIn, Self::ZoomOut, Self::ZoomReset],
             [Light, Dark, System].map(Self::Theme).to_vec(),
@@ -83,6 +85,7 @@ impl Command {
             Self::Undo => "Undo".to_owned(),
             Self::Redo => "Redo".to_owned(),
             Self::Reset => "Reset room".to_owned(),
+            Self::ResetNumbers => "Reset numbers".to_owned(),
             Self::PinA => "Pin as A".to_owned(),
             Self::ForgetA => "Forget A".to_owned(),
             Self::Benchmark => "Start or stop the benchmark".to_owned(),
@@ -111,6 +114,7 @@ impl Command {
             Self::Undo => "Take the last change back.".to_owned(),
             Self::Redo => "Make the change again that was taken back.".to_owned(),
             Self::Reset => "Put this room back to how it was at first.".to_owned(),
+            Self::ResetNumbers => "Put back every number of the walkthrough that was typed over.".to_owned(),
             Self::PinA => "Keep the laboratory's present state as A, to compare with what follows.".to_owned(),
             Self::ForgetA => "Compare with nothing.".to_owned(),
             Self::Benchmark => "Measure how fast this machine computes the laboratory's attention.".to_owned(),
@@ -149,7 +153,7 @@ impl Command {
             Self::ZoomOut => (Modifiers::COMMAND, Key::Minus),
             Self::ZoomReset => (Modifiers::COMMAND, Key::Num0),
             Self::Logarithmic => (Modifiers::COMMAND, Key::L),
-            Self::Example(_) | Self::ForgetA | Self::Theme(_) | Self::Map(_) => return None,
+            Self::Example(_) | Self::ResetNumbers | Self::ForgetA | Self::Theme(_) | Self::Map(_) => return None,
         };
         Some(KeyboardShortcut::new(modifiers, key))
     }

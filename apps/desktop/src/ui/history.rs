@@ -77,14 +77,14 @@ mod tests {
         history.note(&session);
 
         history.undo(&mut session);
-        assert_eq!(session.walkthrough.example, Example::ALL[0]);
+        assert_eq!(session.walkthrough.example(), Example::ALL[0]);
         assert!(session.walkthrough.settings.causal);
         history.undo(&mut session);
         assert!(!session.walkthrough.settings.causal && !history.can_undo());
         history.undo(&mut session);
         history.redo(&mut session);
         history.redo(&mut session);
-        assert_eq!(session.walkthrough.example, Example::TwoHeads);
+        assert_eq!(session.walkthrough.example(), Example::TwoHeads);
         assert!(session.walkthrough.settings.causal && !history.can_redo());
     }
 

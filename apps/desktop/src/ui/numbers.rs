@@ -50,6 +50,19 @@ pub fn error(x: f64) -> String {
     if x == 0.0 { "0".to_owned() } else { format!("{x:.1e}").replace('-', "−") }
 }
 
+/// What a unit of the last place is.
+pub const ULP: &str = "A unit of the last place (ULP) is the gap between neighbouring 32-bit numbers of that size.";
+
+/// So many units of the last place, small ones rounded up: "0", "0.4", "12", "3.5e6".
+pub fn ulp(x: f64) -> String {
+    match x {
+        0.0 => "0".to_owned(),
+        x if x <= 9.9 => format!("{:.1}", (10.0 * x).ceil() / 10.0),
+        x if x < 1e5 => format!("{x:.0}"),
+        x => format!("{x:.1e}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -86,6 +99,15 @@ mod tests {
         ];
         for (x, text) in cases {
             assert_eq!(spoken(x), text);
+        }
+    }
+
+    #[test]
+    fn units_of_the_last_place_are_short_and_never_rounded_to_none() {
+        let cases =
+            [(0.0, "0"), (0.001, "0.1"), (0.49, "0.5"), (0.41, "0.5"), (9.99, "10"), (123.4, "123"), (2.5e6, "2.5e6")];
+        for (x, text) in cases {
+            assert_eq!(ulp(x), text);
         }
     }
 

@@ -27,6 +27,9 @@ pub const KEY: Color32 = Color32::from_rgb(204, 121, 167);
 /// What marks a pinned cell.
 pub const PIN: Color32 = Color32::from_rgb(86, 180, 233);
 
+/// What marks a cell that was typed over.
+pub const EDITED: Color32 = Color32::from_rgb(240, 228, 66);
+
 /// Sets fonts, spacing and both themes. The theme follows the system until the user chooses one.
 pub fn apply(ctx: &Context) {
     ctx.set_fonts(fonts());

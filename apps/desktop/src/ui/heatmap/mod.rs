@@ -10,9 +10,10 @@ mod picture;
 mod speak;
 mod view;
 
-use egui::{Response, Role, Sense, Ui, WidgetInfo};
+use egui::{Pos2, Rect, Response, Role, Sense, Ui, WidgetInfo};
+use regard_walkthrough::Marks;
 
-use self::geometry::Geometry;
+use self::geometry::{Geometry, Seen};
 pub use self::picture::{Part, Picture};
 pub use self::view::View;
 
@@ -50,8 +51,10 @@ pub struct Heatmap<'a> {
     pub terms: [&'a str; 3],
     /// The cell to draw a crosshair on: the keyboard's cursor.
     pub pointed: Option<Cell>,
-    /// The rows to mark, as the query's and as the key's.
-    pub marked: [Option<usize>; 2],
+    /// The rows and columns to mark as a query's and as keys'.
+    pub marks: Marks,
+    /// The cells to mark as typed over.
+    pub edited: &'a [Cell],
     /// How wide and high a matrix is shown whose numbers do not fit into its cells.
     pub large: f32,
     /// Whether dragging is the caller's, who paints; else it moves what is seen.
@@ -66,6 +69,19 @@ pub struct Pointing {
     pub hovered: Option<Cell>,
     /// The cell clicked on, or reached with the keyboard.
     pub chosen: Option<Cell>,
+    seen: Seen,
+}
+
+impl Pointing {
+    /// The cell at a place on the screen.
+    pub fn cell_at(&self, at: Pos2) -> Option<Cell> {
+        self.seen.cell_at(at)
+    }
+
+    /// Where a cell is, as far as it is seen.
+    pub fn rect(&self, cell: Cell) -> Rect {
+        self.seen.rect(cell).intersect(self.seen.frame)
+    }
 }
 
 impl Heatmap<'_> {
@@ -74,9 +90,9 @@ impl Heatmap<'_> {
     /// The terms for a matrix that is neither scores nor weights.
     pub const TERMS: [&'static str; 3] = ["row", "column", "value"];
 
-    /// The width that [`show`](Self::show) takes where there is room for `max_width`.
-    pub fn width(&self, ui: &Ui, max_width: f32) -> f32 {
-        Geometry::new(self, ui, max_width).size().x
+    /// How far from its left end the cells begin, where there is room for `max_width`.
+    pub fn left(&self, ui: &Ui, max_width: f32) -> f32 {
+        Geometry::new(self, ui, max_width).cells(Pos2::ZERO).left()
     }
 
     /// Shows it, no wider than `max_width`, as far as `view` says.
@@ -104,7 +120,7 @@ impl Heatmap<'_> {
         if ui.is_rect_visible(whole) {
             paint::paint(self, ui, &geometry, &seen, view, &response, hovered);
         }
-        Pointing { response, hovered, chosen }
+        Pointing { response, hovered, chosen, seen }
     }
 
     fn rows(&self) -> usize {

@@ -5,6 +5,7 @@ mod around;
 use core::ops::Range;
 
 use egui::{Align2, Color32, Painter, Pos2, Rect, Response, Stroke, StrokeKind, TextStyle, Ui, pos2};
+use regard_walkthrough::Marks;
 
 use super::geometry::{Geometry, Seen, text_width};
 use super::{Cell, Heatmap, View};
@@ -36,11 +37,7 @@ pub fn paint(
         hatch_all(map, &within, seen, &rows, &cols);
         annotate(map, ui, at, &within, seen, &rows, &cols);
     }
-    for (row, color) in map.marked.into_iter().zip([style::QUERY, style::KEY]) {
-        if let Some(row) = row.filter(|&row| row < map.rows()) {
-            outline(&within, seen.rect_of(&(row..row + 1), &(0..map.cols())), color);
-        }
-    }
+    mark(map, &within, seen);
     for cell in view.pinned.iter().filter(|(row, col)| *row < map.rows() && *col < map.cols()) {
         pin(&within, seen.rect(*cell));
     }
@@ -55,6 +52,32 @@ pub fn paint(
     if response.has_focus() {
         ui.painter().rect_stroke(seen.frame.expand(3.0), 3, visuals.selection.stroke, StrokeKind::Outside);
     }
+}
+
+/// Frames the query's row and the keys' rows and columns, neighbours together; a corner says what was typed over.
+fn mark(map: &Heatmap<'_>, within: &Painter, seen: &Seen) {
+    let Marks { query, keys, cols } = &map.marks;
+    for rows in runs(keys, map.rows()) {
+        outline(within, seen.rect_of(&rows, &(0..map.cols())), style::KEY);
+    }
+    let shown = query.map_or(0..map.rows(), |row| row..row + 1);
+    for cols in runs(cols, map.cols()) {
+        outline(within, seen.rect_of(&shown, &cols), style::KEY);
+    }
+    if let Some(row) = query.filter(|row| *row < map.rows()) {
+        // Where keys are columns, both frames are seen.
+        let inset = if cols.is_empty() { 0.0 } else { -3.0 };
+        outline(within, seen.rect_of(&(row..row + 1), &(0..map.cols())).expand2(egui::vec2(0.0, inset)), style::QUERY);
+    }
+    for cell in map.edited {
+        corner(within, seen.rect(*cell), style::EDITED);
+    }
+}
+
+/// The runs of neighbours among numbers in order, below `end`.
+fn runs(numbers: &[usize], end: usize) -> Vec<Range<usize>> {
+    let numbers: Vec<usize> = numbers.iter().copied().filter(|i| *i < end).collect();
+    numbers.chunk_by(|a, b| a + 1 == *b).filter_map(|run| Some(*run.first()?..*run.last()? + 1)).collect()
 }
 
 /// Draws the texture, no finer than the screen. Returns the level of its blocks.
@@ -155,9 +178,14 @@ fn crosshair(within: &Painter, seen: &Seen, cell: Cell) {
 fn pin(painter: &Painter, rect: Rect) {
     let rect = Rect::from_center_size(rect.center(), rect.size().max(egui::Vec2::splat(6.0)));
     outline(painter, rect, style::PIN);
+    corner(painter, rect, style::PIN);
+}
+
+/// Fills the upper right corner.
+fn corner(painter: &Painter, rect: Rect, color: Color32) {
     let side = (0.35 * rect.height()).clamp(3.0, 9.0);
     let corner = [rect.right_top(), rect.right_top() - egui::vec2(side, 0.0), rect.right_top() + egui::vec2(0.0, side)];
-    painter.add(egui::Shape::convex_polygon(corner.to_vec(), style::PIN, Stroke::NONE));
+    painter.add(egui::Shape::convex_polygon(corner.to_vec(), color, Stroke::new(1.0, Color32::from_black_alpha(190))));
 }
 
 /// A frame with a dark seam, seen on every colour.

@@ -4,6 +4,7 @@ use core::time::Duration;
 use std::time::Instant;
 
 use egui::{CentralPanel, Frame, Label, Margin, Panel, ProgressBar, RichText, ScrollArea, TextStyle, Ui};
+use regard_walkthrough::Marks;
 
 use super::benchmark::Benchmark;
 use super::curves::Curves;
@@ -263,7 +264,8 @@ fn matrix(ui: &mut Ui, outcome: &Outcome, labels: &[String], state: &mut State, 
         captions: Some(["attending from", "attending to"]),
         terms: ["query", "key", if name == "Scores" { "score" } else { "weight" }],
         pointed: state.chosen,
-        marked: [None, None],
+        marks: Marks::default(),
+        edited: &[],
         large,
         paints: state.brush.is_some(),
     };

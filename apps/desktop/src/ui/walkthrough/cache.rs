@@ -2,18 +2,20 @@
 
 use std::collections::HashMap;
 
-use regard_walkthrough::{Error, Example, Settings, Step, Walkthrough, WhyScale, why_scale};
+use regard_walkthrough::{Error, Example, Inputs, Settings, Step, Walkthrough, WhyScale, why_scale};
 
 use super::State;
 use crate::ui::colors::{Look, Palette};
-use crate::ui::heatmap::Picture;
+use crate::ui::heatmap::{Cell, Picture};
 
 /// The walkthrough of the present state, and a picture of each of its steps.
 pub struct Cache {
     /// What the walkthrough was computed from.
-    from: (Example, Settings),
+    from: (Inputs, Settings),
     walkthrough: Result<Walkthrough, Error>,
     pictures: HashMap<String, Picture>,
+    /// The cells that were typed over, by the key of the step.
+    edited: HashMap<String, Vec<Cell>>,
     look: Look,
     why_scale: Option<Vec<WhyScale>>,
 }
@@ -22,9 +24,10 @@ impl Cache {
     /// Computes everything.
     pub fn new(state: &State, look: Look) -> Self {
         let mut cache = Self {
-            from: (state.example, state.settings),
-            walkthrough: Walkthrough::run(state.example, &state.settings),
+            from: (state.inputs.clone(), state.settings),
+            walkthrough: Walkthrough::compute(&state.inputs, &state.settings),
             pictures: HashMap::new(),
+            edited: edited(&state.inputs),
             look,
             why_scale: measured(state),
         };
@@ -32,21 +35,25 @@ impl Cache {
         cache
     }
 
-    /// Computes again what has changed, if anything has.
-    pub fn update(&mut self, state: &State, look: Look) {
+    /// Computes again what has changed, and says whether anything has.
+    pub fn update(&mut self, state: &State, look: Look) -> bool {
         if self.look != look {
             self.look = look;
             self.pictures.clear();
             self.repaint(None);
         }
-        let from = (state.example, state.settings);
-        if self.from != from {
-            let walkthrough = Walkthrough::run(state.example, &state.settings);
+        let is_changed = self.from.0 != state.inputs || self.from.1 != state.settings;
+        if is_changed {
+            let walkthrough = Walkthrough::compute(&state.inputs, &state.settings);
             let before = core::mem::replace(&mut self.walkthrough, walkthrough);
-            self.from = from;
-            self.why_scale = measured(state);
+            if self.from.1.temperature != state.settings.temperature || self.from.0.example() != state.example() {
+                self.why_scale = measured(state);
+            }
+            self.from = (state.inputs.clone(), state.settings);
+            self.edited = edited(&state.inputs);
             self.repaint(before.ok().as_ref());
         }
+        is_changed
     }
 
     /// The walkthrough of the present state.
@@ -57,6 +64,11 @@ impl Cache {
     /// What was made of a step.
     pub fn picture(&self, step: &Step) -> Option<&Picture> {
         self.pictures.get(&step.key)
+    }
+
+    /// The cells of a step that were typed over.
+    pub fn edited(&self, step: &str) -> &[Cell] {
+        self.edited.get(step).map_or(&[], Vec::as_slice)
     }
 
     /// The measurements to plot, in `why-scale`.
@@ -80,6 +92,14 @@ impl Cache {
     }
 }
 
+fn edited(inputs: &Inputs) -> HashMap<String, Vec<Cell>> {
+    let mut edited: HashMap<String, Vec<Cell>> = HashMap::new();
+    for edit in inputs.edits() {
+        edited.entry(edit.matrix).or_default().push((edit.row, edit.col));
+    }
+    edited
+}
+
 fn measured(state: &State) -> Option<Vec<WhyScale>> {
-    (state.example == Example::WhyScale).then(|| why_scale(state.settings.temperature).ok()).flatten()
+    (state.example() == Example::WhyScale).then(|| why_scale(state.settings.temperature).ok()).flatten()
 }

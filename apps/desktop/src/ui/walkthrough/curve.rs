@@ -6,7 +6,6 @@ use regard_kernels::Temperature;
 use regard_walkthrough::{Kind, Step, Walkthrough, softmax_curve};
 
 use super::State;
-use super::focus::Focus;
 use crate::ui::{colors, numbers, plots, temperature};
 
 /// Of points on a curve.
@@ -30,8 +29,7 @@ fn softmax_row<'a>(state: &State, walkthrough: &'a Walkthrough) -> Option<(Vec<f
         .find(is_weights)
         .or_else(|| (0..walkthrough.steps.len()).rfind(is_weights))?;
     let weights = &walkthrough.steps[weights];
-    let [row, _] = Focus::new(state, walkthrough).rows(weights);
-    let row = row.unwrap_or(0);
+    let row = weights.marks(&state.selection(walkthrough)).query.unwrap_or(0);
     let mut scores = scores_of(weights, walkthrough)?.matrix.row(row).to_vec();
     if weights.key.contains("causal") {
         // The causal twin beside a plain attention: its masked scores are no step of their own.

@@ -1,23 +1,110 @@
-//! The line at the bottom: how the pointed cell came to be.
+//! The panel at the bottom: how the pointed cell came to be.
 
-use egui::{Label, RichText, TextStyle, Ui};
-use regard_walkthrough::Walkthrough;
+use egui::{Align, DragValue, Label, Layout, RichText, ScrollArea, TextStyle, Ui};
+use regard_walkthrough::{Expr, Inputs, Step, Walkthrough};
 
-use super::State;
+use super::state::{At, Picked, State};
+use super::{edit, equation};
+use crate::ui::numbers;
 
-/// Shows the line.
-pub fn show(ui: &mut Ui, state: &State, walkthrough: &Walkthrough) {
-    ui.spacing_mut().item_spacing.y = 2.0;
-    let pointed = state.pointed().and_then(|at| Some((walkthrough.step(&at.step)?, at.cell)));
-    let Some((step, (row, col))) =
-        pointed.filter(|(step, (row, col))| *row < step.matrix.rows() && *col < step.matrix.cols())
-    else {
-        ui.add_space(8.0);
-        ui.label(RichText::new("Point at a cell to read how its number came to be; click to keep it.").weak());
-        return;
+/// More operands than this are not listed beside words.
+const LISTED: usize = 12;
+
+/// Shows the panel. Returns the operand that was clicked on.
+pub fn show(ui: &mut Ui, state: &mut State, walkthrough: &Walkthrough) -> Option<At> {
+    ui.spacing_mut().item_spacing.y = 4.0;
+    let at = state.pointed().cloned();
+    let Some((step, at)) = at.and_then(|at| Some((walkthrough.step(&at.step)?, at))) else {
+        hint(ui, state, walkthrough);
+        return None;
     };
-    let place = format!("{}: {}, {}", step.name, step.row_labels[row], step.col_labels[col]);
-    ui.add(Label::new(RichText::new(place).text_style(TextStyle::Small).weak()).truncate());
-    let explanation = step.explain(row, col).unwrap_or_else(|| step.matrix.get(row, col).to_string());
-    ui.add(Label::new(RichText::new(explanation).monospace()).wrap());
+    let arithmetic = step.arithmetic(at.cell.0, at.cell.1)?;
+    heading(ui, state, step, &at);
+    let area = ScrollArea::both().id_salt(("arithmetic", &at.step, at.cell)).auto_shrink(false);
+    area.show(ui, |ui| match &arithmetic.expr {
+        Some(expr) if is_the_text(expr, &arithmetic.text) => equation::show(ui, expr, &arithmetic),
+        expr => words(ui, expr.as_ref(), &arithmetic.text),
+    })
+    .inner
+}
+
+/// Whether the text says no more than the expression.
+fn is_the_text(expr: &Expr, text: &str) -> bool {
+    text.strip_prefix(&expr.text()).is_some_and(|rest| rest.starts_with(" = "))
+}
+
+/// What is there to do.
+fn hint(ui: &mut Ui, state: &State, walkthrough: &Walkthrough) {
+    let text = match state.picked {
+        Some(Picked::Token(i)) => {
+            let token = walkthrough.tokens.get(i).map_or("", String::as_str);
+            format!(
+                "\"{token}\" asks: its query, its scores, its weights and its output are framed in green, the keys and values \
+                 that it may see in pink. Click it again to look at nothing."
+            )
+        }
+        _ => "Point at a cell to read how its number came to be; click to keep it. Numbers that are given can be typed over: \
+              double-click, or Enter; or drag them with Shift held."
+            .to_owned(),
+    };
+    ui.add(Label::new(RichText::new(text).weak()).wrap());
+}
+
+/// What the cell is called, its number where it can be changed, and its error.
+fn heading(ui: &mut Ui, state: &mut State, step: &Step, at: &At) {
+    ui.horizontal(|ui| {
+        ui.set_min_height(ui.spacing().interact_size.y);
+        ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+            let (row, col) = at.cell;
+            let (error, ulp) = (step.error(row, col).unwrap_or(0.0), step.ulp(row, col).unwrap_or(0.0));
+            let text = format!("{} ULP from f64", numbers::ulp(ulp));
+            let label = ui.label(RichText::new(text).text_style(TextStyle::Small).weak());
+            label.on_hover_text(format!("{} in absolute terms. {}", numbers::error(error), numbers::ULP));
+            if state.inputs.matrix(&at.step).is_some() {
+                number(ui, &mut state.inputs, step, at);
+            }
+            ui.with_layout(Layout::left_to_right(Align::Center), |ui| {
+                ui.add(Label::new(RichText::new(edit::name(step, at.cell)).strong()).truncate());
+            });
+        });
+    });
+}
+
+/// A number that can be dragged or typed, and put back.
+fn number(ui: &mut Ui, inputs: &mut Inputs, step: &Step, at: &At) {
+    let (row, col) = at.cell;
+    let (Some(before), Some(given)) = (edit::number(inputs, at), inputs.given(&at.step, row, col)) else { return };
+    let mut x = before;
+    let button = ui.add_enabled(before != given, egui::Button::new("Restore"));
+    if button.on_hover_text(format!("Back to {given}.")).clicked() {
+        x = given;
+    }
+    let field = DragValue::new(&mut x)
+        .range(-Inputs::LARGEST..=Inputs::LARGEST)
+        .speed(0.5 / edit::fineness(inputs, &at.step))
+        .max_decimals(6)
+        .update_while_editing(false);
+    ui.add(field)
+        .on_hover_text("Drag it, or click to type.")
+        .accessible_name(format!("Number of {}", edit::name(step, at.cell)));
+    if x != before {
+        // What is beyond the limits, the field does not give.
+        let _ = inputs.set(&at.step, row, col, x);
+    }
+}
+
+/// What an expression does not say, and the cells that it is about.
+fn words(ui: &mut Ui, expr: Option<&Expr>, text: &str) -> Option<At> {
+    ui.add(Label::new(RichText::new(text)).wrap());
+    let mut clicked = None;
+    let operands = expr.map(Expr::operands).unwrap_or_default();
+    ui.horizontal_wrapped(|ui| {
+        for operand in operands.iter().take(LISTED) {
+            let Some(cell) = &operand.cell else { continue };
+            if ui.link(&operand.label).clicked() {
+                clicked = Some(At { step: cell.step.clone(), cell: (cell.row, cell.col) });
+            }
+        }
+    });
+    clicked
 }

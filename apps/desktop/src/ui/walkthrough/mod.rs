@@ -1,18 +1,22 @@
-//! The first room: a worked example, every matrix on the way as a heatmap, and what can be changed.
+//! The first room: a worked example down the page, every matrix on the way as a heatmap, and what can be changed.
 //!
 //! [`State`] is what the user chose; everything else follows from it and is kept in a cache.
 
 mod cache;
 mod checks;
 mod curve;
+mod edit;
+mod equation;
 mod explanation;
-mod focus;
+mod formula;
+mod own_tokens;
 mod room;
 mod sidebar;
 mod state;
 mod steps;
+mod top;
 mod why_scale;
 
 use self::cache::Cache;
 pub use self::room::Room;
-pub use self::state::{At, State};
+pub use self::state::{At, Picked, State};

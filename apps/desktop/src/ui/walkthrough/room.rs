@@ -1,21 +1,30 @@
 //! The room: its panels, and what is in them.
 
-use egui::{CentralPanel, Frame, Label, Margin, Panel, RichText, ScrollArea, Ui};
+use egui::{CentralPanel, Frame, Label, Margin, Panel, ScrollArea, Ui};
 use regard_walkthrough::{Error, Walkthrough};
 
-use super::{At, Cache, State, checks, explanation, sidebar, steps, why_scale};
+use super::edit::Edit;
+use super::own_tokens::OwnTokens;
+use super::steps::Steps;
+use super::{At, Cache, Picked, State, checks, explanation, sidebar, top, why_scale};
+use crate::ui::Command;
 use crate::ui::colors::Look;
 use crate::ui::style::panel;
 
 /// What is shown of a [`State`].
 pub struct Room {
     cache: Cache,
+    edit: Edit,
+    own_tokens: OwnTokens,
+    /// The step to bring into sight in the next frame.
+    reveal: Option<String>,
 }
 
 impl Room {
     /// Computes the walkthrough.
     pub fn new(state: &State, look: Look) -> Self {
-        Self { cache: Cache::new(state, look) }
+        let cache = Cache::new(state, look);
+        Self { cache, edit: Edit::default(), own_tokens: OwnTokens::default(), reveal: None }
     }
 
     /// The walkthrough of the present state.
@@ -26,32 +35,41 @@ impl Room {
         self.cache.walkthrough()
     }
 
-    /// Shows everything, and takes what the user does.
-    pub fn ui(&mut self, ui: &mut Ui, state: &mut State, look: Look) {
-        let wide = ui.available_width() >= 1100.0;
-        Panel::bottom("explanation").resizable(false).exact_size(68.0).frame(panel(ui, 16, 8)).show(ui, |ui| {
-            ui.take_available_space();
-            if let Ok(walkthrough) = self.cache.walkthrough() {
-                explanation::show(ui, state, walkthrough);
-            }
-        });
-        let width = if wide { 288.0 } else { 272.0 };
+    /// Shows everything, and takes what the user does. Returns the command that was chosen.
+    pub fn ui(&mut self, ui: &mut Ui, state: &mut State, look: Look) -> Option<Command> {
+        let Self { cache, edit, own_tokens, reveal } = self;
+        let width = if ui.available_width() >= 1100.0 { 288.0 } else { 272.0 };
         Panel::left("sidebar").resizable(false).exact_size(width).frame(panel(ui, 16, 12)).show(ui, |ui| {
-            sidebar::show(ui, state, self.cache.walkthrough().ok());
+            sidebar::show(ui, state, own_tokens, cache.walkthrough().ok());
         });
-        self.cache.update(state, look);
+        if cache.update(state, look) {
+            edit.keep_up(&state.inputs);
+        }
+        let height = (0.18 * ui.available_height()).clamp(96.0, 160.0);
+        let bottom = Panel::bottom("explanation").resizable(false).exact_size(height).frame(panel(ui, 16, 8));
+        let clicked = bottom.show(ui, |ui| {
+            ui.take_available_space();
+            cache.walkthrough().ok().and_then(|walkthrough| explanation::show(ui, state, walkthrough))
+        });
+        if let Some(at) = clicked.inner {
+            *reveal = Some(at.step.clone());
+            state.picked = Some(Picked::Cell(at));
+        }
+        let line = Panel::top("tokens").resizable(false).frame(panel(ui, 16, 6));
+        let chosen = line.show(ui, |ui| cache.walkthrough().ok().and_then(|w| top::show(ui, state, w))).inner;
         CentralPanel::default().frame(panel(ui, 0, 0)).show(ui, |ui| self.central(ui, state));
+        chosen
     }
 
-    fn central(&self, ui: &mut Ui, state: &mut State) {
+    fn central(&mut self, ui: &mut Ui, state: &mut State) {
         let broken = self.cache.walkthrough().ok().and_then(|walkthrough| walkthrough.broken.clone());
         if let Some(broken) = broken {
             banner(ui, &broken);
         }
         let mut hovered = None;
         // Each example starts at its first step.
-        ScrollArea::vertical().id_salt(state.example).auto_shrink(false).show(ui, |ui| {
-            Frame::new().inner_margin(Margin::same(12)).show(ui, |ui| hovered = self.example(ui, state));
+        ScrollArea::vertical().id_salt(state.example()).auto_shrink(false).show(ui, |ui| {
+            Frame::new().inner_margin(Margin::symmetric(16, 16)).show(ui, |ui| hovered = self.example(ui, state));
         });
         if hovered != state.hovered {
             state.hovered = hovered;
@@ -60,10 +78,10 @@ impl Room {
     }
 
     /// Shows the example. Returns the cell under the pointer.
-    fn example(&self, ui: &mut Ui, state: &mut State) -> Option<At> {
-        ui.heading(state.example.title());
-        ui.add(Label::new(state.example.summary()).wrap());
-        ui.add_space(4.0);
+    fn example(&mut self, ui: &mut Ui, state: &mut State) -> Option<At> {
+        ui.heading(state.example().title());
+        ui.add(Label::new(state.example().summary()).wrap());
+        ui.add_space(16.0);
         let walkthrough = match self.cache.walkthrough() {
             Ok(walkthrough) => walkthrough,
             Err(error) => {
@@ -73,9 +91,11 @@ impl Room {
         };
         if let Some(rows) = self.cache.why_scale() {
             why_scale::show(ui, rows);
-            ui.add_space(4.0);
+            ui.add_space(16.0);
         }
-        let hovered = steps::show(ui, state, &self.cache, walkthrough);
+        let mut steps = Steps { cache: &self.cache, edit: &mut self.edit, reveal: self.reveal.take(), left: 0.0 };
+        let hovered = steps.show(ui, state, walkthrough);
+        ui.add_space(16.0);
         checks::show(ui, &walkthrough.checks);
         hovered
     }
@@ -86,6 +106,6 @@ fn banner(ui: &mut Ui, text: &str) {
     let color = ui.visuals().warn_fg_color;
     Frame::new().fill(color.gamma_multiply(0.12)).inner_margin(Margin::symmetric(16, 8)).show(ui, |ui| {
         ui.set_width(ui.available_width());
-        ui.add(Label::new(RichText::new(text).color(color)).wrap());
+        ui.add(Label::new(text).wrap());
     });
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use regard_walkthrough::{Example, Settings};
+use regard_walkthrough::{Example, Inputs, Selection, Settings, Walkthrough};
 use serde::{Deserialize, Serialize};
 
 use crate::ui::heatmap::{Cell, View};
@@ -11,19 +11,27 @@ use crate::ui::heatmap::{Cell, View};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct State {
-    /// The worked example.
-    #[serde(with = "as_text::example")]
-    pub example: Example,
+    /// The worked example, and what was typed over in it.
+    pub inputs: Inputs,
     /// Temperature, mask, and what is left out.
-    #[serde(with = "as_text::settings")]
     pub settings: Settings,
     /// The cell under the pointer.
     #[serde(skip)]
     pub hovered: Option<At>,
-    /// The cell clicked on, which stays when the pointer leaves.
-    pub chosen: Option<At>,
+    /// What was clicked on, which stays when the pointer leaves.
+    pub picked: Option<Picked>,
     /// What is zoomed in or pinned, by the key of the step.
     pub views: BTreeMap<String, View>,
+}
+
+/// Something to look at through all steps.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Picked {
+    /// A token, as a query with all keys that it may see.
+    Token(usize),
+    /// A cell, to see how it came to be.
+    Cell(At),
 }
 
 /// A cell of a step.
@@ -44,82 +52,64 @@ impl Default for State {
 impl State {
     /// An example as it is given.
     pub fn new(example: Example) -> Self {
-        Self { example, settings: Settings::default(), hovered: None, chosen: None, views: BTreeMap::new() }
+        Self::of(Inputs::new(example), Settings::default())
+    }
+
+    fn of(inputs: Inputs, settings: Settings) -> Self {
+        Self { inputs, settings, hovered: None, picked: None, views: BTreeMap::new() }
+    }
+
+    /// The example.
+    pub fn example(&self) -> Example {
+        self.inputs.example()
     }
 
     /// Goes to another example. The settings stay, to be compared.
     pub fn open(&mut self, example: Example) {
-        *self = Self { settings: self.settings, ..Self::new(example) };
+        self.begin_with(Inputs::new(example));
+    }
+
+    /// Goes to other inputs.
+    pub fn begin_with(&mut self, inputs: Inputs) {
+        *self = Self::of(inputs, self.settings);
     }
 
     /// The example `by` places farther in the list, around its end.
     pub fn go_by(&mut self, by: isize) {
         let all = Example::ALL;
-        let here = all.iter().position(|example| *example == self.example).unwrap_or(0);
+        let here = all.iter().position(|example| *example == self.example()).unwrap_or(0);
         self.open(all[(here as isize + by).rem_euclid(all.len() as isize) as usize]);
     }
 
-    /// The cell that is explained: the one under the pointer, else the chosen one.
+    /// The cell that is explained: the one under the pointer, else the picked one.
     pub fn pointed(&self) -> Option<&At> {
-        self.hovered.as_ref().or(self.chosen.as_ref())
+        let picked = match &self.picked {
+            Some(Picked::Cell(at)) => Some(at),
+            _ => None,
+        };
+        self.hovered.as_ref().or(picked)
+    }
+
+    /// What is marked in all steps: what the pointed cell is about, else the picked token.
+    pub fn selection(&self, walkthrough: &Walkthrough) -> Selection {
+        match (self.pointed(), &self.picked) {
+            (Some(At { step, cell: (row, col) }), _) => walkthrough.select(step, *row, *col),
+            (None, Some(Picked::Token(token))) => walkthrough.select_token(*token),
+            _ => Selection::default(),
+        }
     }
 
     /// What is undone and redone: the choices, but not where one looks.
     pub fn choices(&self) -> Self {
-        Self { settings: self.settings, ..Self::new(self.example) }
+        Self::of(self.inputs.clone(), self.settings)
     }
 
     /// Takes the choices of another state, and goes on looking where one looked.
     pub fn take(&mut self, choices: &Self) {
-        if self.example != choices.example {
-            self.open(choices.example);
+        if self.example() != choices.example() {
+            self.begin_with(choices.inputs.clone());
         }
+        self.inputs = choices.inputs.clone();
         self.settings = choices.settings;
-    }
-}
-
-/// How examples and settings are written down: by the names that the command line knows.
-mod as_text {
-    pub mod example {
-        use regard_walkthrough::Example;
-        use serde::de::Error as _;
-        use serde::{Deserialize as _, Deserializer, Serializer};
-
-        pub fn serialize<S: Serializer>(example: &Example, serializer: S) -> Result<S::Ok, S::Error> {
-            serializer.serialize_str(example.name())
-        }
-
-        pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Example, D::Error> {
-            String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
-        }
-    }
-
-    pub mod settings {
-        use regard_kernels::Temperature;
-        use regard_walkthrough::Settings;
-        use serde::de::Error as _;
-        use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-        use crate::ui::temperature;
-
-        #[derive(Serialize, Deserialize)]
-        struct Written {
-            #[serde(with = "temperature::as_text")]
-            temperature: Temperature,
-            causal: bool,
-            without: Option<String>,
-        }
-
-        pub fn serialize<S: Serializer>(settings: &Settings, serializer: S) -> Result<S::Ok, S::Error> {
-            let Settings { temperature, causal, without } = *settings;
-            let without = without.map(|without| without.name().to_owned());
-            Written { temperature, causal, without }.serialize(serializer)
-        }
-
-        pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Settings, D::Error> {
-            let Written { temperature, causal, without } = Written::deserialize(deserializer)?;
-            let without = without.map(|name| name.parse()).transpose().map_err(D::Error::custom)?;
-            Ok(Settings { temperature, causal, without })
-        }
     }
 }

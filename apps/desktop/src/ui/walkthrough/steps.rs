@@ -1,171 +1,200 @@
-//! The steps in the order in which they are computed, each on a card.
+//! The steps in the order in which they are computed, down the page: formula, one sentence, the matrix.
 
-use egui::{Label, RichText, TextStyle, Tooltip, Ui, UiBuilder};
-use regard_walkthrough::{Kind, Step, Walkthrough};
+use egui::{Align, Label, Layout, RichText, TextStyle, Ui, UiBuilder, vec2};
+use regard_walkthrough::{Kind, Marks, Rows, Selection, Step, Walkthrough};
 
-use super::Cache;
-use super::focus::{Focus, Rows};
-use super::state::{At, State};
-use crate::ui::heatmap::{Heatmap, View};
+use super::edit::Edit;
+use super::state::{At, Picked, State};
+use super::{Cache, formula};
+use crate::ui::heatmap::{Cell, Heatmap, Picture, View};
 use crate::ui::{numbers, style};
 
-/// Between cards.
+/// Above and below a step's line.
 const GAP: f32 = 12.0;
-/// Narrower than this, a card's text is hard to read.
-const MIN_WIDTH: f32 = 300.0;
-/// Left and right of what is on a card, with its stroke.
-const MARGINS: f32 = 2.0 * (style::CARD_MARGIN as f32 + 1.0);
+/// Left of a step: its number.
+const GUTTER: f32 = 32.0;
+/// The width of a step's text, where the matrix stands beside it.
+const TEXT: f32 = 288.0;
+/// Between the text and the matrix beside it.
+const BETWEEN: f32 = 24.0;
+/// Where there is less room than this, the matrix stands below the text.
+const WIDE: f32 = 720.0;
+/// What is left of cells takes no more than this to be in line with others.
+const MOST_LEFT: f32 = 96.0;
 
-/// Shows all steps, as many in a line as there is room for. Returns the cell under the pointer.
-pub fn show(ui: &mut Ui, state: &mut State, cache: &Cache, walkthrough: &Walkthrough) -> Option<At> {
-    let focus = Focus::new(state, walkthrough);
-    let room = ui.available_width();
-    let cards: Vec<Card<'_>> =
-        walkthrough.steps.iter().enumerate().filter_map(|(i, step)| Card::new(i, step, state, cache, focus)).collect();
-    let widths: Vec<f32> = cards.iter().map(|card| card.width(ui, room)).collect();
-    let mut hovered = None;
-    let mut rest = &cards[..];
-    for widths in pack(&widths, room) {
-        let (line, after) = rest.split_at(widths.len());
-        rest = after;
-        show_line(ui, line, &widths, state, &mut hovered);
-    }
-    hovered
+/// The page, and what the user does on it.
+pub struct Steps<'a> {
+    pub cache: &'a Cache,
+    pub edit: &'a mut Edit,
+    /// The step to bring into sight.
+    pub reveal: Option<String>,
+    /// Where cells begin, right of their labels, in all steps.
+    pub left: f32,
 }
 
-/// Which cards go on a line, and how wide each is: lines are filled, by cards of equal width where that fits.
-fn pack(widths: &[f32], room: f32) -> Vec<Vec<f32>> {
-    let mut lines: Vec<Vec<f32>> = Vec::new();
-    for &width in widths {
-        match lines.last_mut() {
-            Some(line) if line.iter().sum::<f32>() + line.len() as f32 * GAP + width <= room => line.push(width),
-            _ => lines.push(vec![width]),
-        }
-    }
-    for line in &mut lines {
-        let n = line.len() as f32;
-        let all = room - (n - 1.0) * GAP;
-        let left_over = (all - line.iter().sum::<f32>()) / n;
-        let equal = line.iter().all(|width| *width <= all / n);
-        for width in line {
-            *width = if equal { all / n } else { *width + left_over }.floor();
-        }
-    }
-    lines
-}
-
-/// Shows cards side by side, all as tall as the tallest was in the frame before.
-fn show_line(ui: &mut Ui, cards: &[Card<'_>], widths: &[f32], state: &mut State, hovered: &mut Option<At>) {
-    let id = ui.scope_id().with(("height", cards.first().map(|card| card.number)));
-    let height = ui.data(|data| data.get_temp::<f32>(id)).unwrap_or(0.0);
-    let mut tallest = 0.0_f32;
-    ui.horizontal_top(|ui| {
-        ui.spacing_mut().item_spacing.x = GAP;
-        for (card, width) in cards.iter().zip(widths) {
-            let used =
-                style::card(ui.visuals()).show(ui, |ui| card.show(ui, width - MARGINS, height, state, hovered)).inner;
-            tallest = tallest.max(used);
-        }
-    });
-    ui.add_space(GAP - ui.spacing().item_spacing.y);
-    if tallest != height {
-        ui.data_mut(|data| data.insert_temp(id, tallest));
-        ui.ctx().request_discard("cards of a line get the same height");
-    }
-}
-
-/// A step to be shown.
-struct Card<'a> {
-    number: usize,
-    step: &'a Step,
-    heatmap: Heatmap<'a>,
-}
-
-impl<'a> Card<'a> {
-    fn new(i: usize, step: &'a Step, state: &State, cache: &'a Cache, focus: Focus<'_>) -> Option<Self> {
-        let picture = cache.picture(step)?;
-        let pointed = state.pointed().filter(|at| at.step == step.key).map(|at| at.cell);
-        let is_map = Rows::of(step) == Rows::Pairs && step.matrix.rows() > 2;
-        let captions = is_map.then_some(["attending from", "attending to"]);
-        let heatmap = Heatmap {
-            name: &step.name,
-            numbers: step.matrix.as_slice(),
-            row_labels: &step.row_labels,
-            col_labels: &step.col_labels,
-            picture,
-            captions,
-            terms: terms(step),
-            pointed,
-            marked: focus.rows(step),
-            large: Heatmap::LARGE,
-            paints: false,
-        };
-        Some(Self { number: i + 1, step, heatmap })
-    }
-
-    /// What it needs, at most `room`.
-    fn width(&self, ui: &Ui, room: f32) -> f32 {
-        (self.heatmap.width(ui, room - MARGINS) + MARGINS).clamp(MIN_WIDTH.min(room), room)
-    }
-
-    /// Shows it, filled up to `height`. Returns the height that it needs.
-    fn show(&self, ui: &mut Ui, width: f32, height: f32, state: &mut State, hovered: &mut Option<At>) -> f32 {
-        let step = self.step;
-        let salt = UiBuilder::new().id_salt(&step.key).layout(egui::Layout::top_down(egui::Align::Min));
-        ui.scope_builder(salt, |ui| {
-            ui.set_width(width);
-            ui.spacing_mut().item_spacing.y = 6.0;
-            self.heading(ui);
-            ui.add(Label::new(RichText::new(&step.meaning).weak()).wrap());
-            ui.add_space(2.0);
-            self.cells(ui, width, state, hovered);
-            if let Some(correction) = &step.correction {
-                ui.add(Label::new(RichText::new(correction).color(ui.visuals().warn_fg_color)).wrap());
+impl Steps<'_> {
+    /// Shows all steps. Returns the cell under the pointer.
+    pub fn show(&mut self, ui: &mut Ui, state: &mut State, walkthrough: &Walkthrough) -> Option<At> {
+        let selection = state.selection(walkthrough);
+        let mut hovered = None;
+        self.left = self.widest_left(ui, walkthrough);
+        for (i, step) in walkthrough.steps.iter().enumerate() {
+            if i > 0 {
+                ui.add_space(GAP);
+                ui.separator();
+                ui.add_space(GAP);
             }
-            let error = format!("largest error against f64: {}", numbers::error(step.max_error));
-            ui.label(RichText::new(error).text_style(TextStyle::Small).weak());
-            let used = ui.min_rect().height();
-            ui.add_space((height - used).max(0.0));
-            used
+            let salt = UiBuilder::new().id_salt(&step.key).layout(Layout::top_down(Align::Min));
+            let shown = ui.scope_builder(salt, |ui| self.step(ui, i + 1, step, state, &selection));
+            hovered = shown.inner.or(hovered);
+            if self.reveal.as_ref().is_some_and(|key| *key == step.key) {
+                shown.response.scroll_to_me(None);
+            }
+        }
+        self.edit.dragged().cloned().or(hovered)
+    }
+
+    fn step(
+        &mut self,
+        ui: &mut Ui,
+        number: usize,
+        step: &Step,
+        state: &mut State,
+        selection: &Selection,
+    ) -> Option<At> {
+        let room = ui.available_width();
+        ui.horizontal_top(|ui| {
+            ui.spacing_mut().item_spacing.x = 0.0;
+            let size = vec2(GUTTER, ui.spacing().interact_size.y);
+            ui.allocate_ui_with_layout(size, Layout::left_to_right(Align::Center), |ui| {
+                ui.set_min_size(size);
+                ui.label(RichText::new(number.to_string()).text_style(style::subheading()).weak());
+            });
+            let column = |ui: &mut Ui, width: f32, add: &mut dyn FnMut(&mut Ui)| {
+                ui.vertical(|ui| {
+                    ui.set_width(width);
+                    ui.spacing_mut().item_spacing = vec2(8.0, 6.0);
+                    add(ui);
+                });
+            };
+            let mut hovered = None;
+            if room >= WIDE {
+                column(ui, TEXT, &mut |ui| text(ui, step));
+                ui.add_space(BETWEEN);
+                let width = ui.available_width();
+                column(ui, width, &mut |ui| hovered = self.cells(ui, width, step, state, selection));
+            } else {
+                let width = ui.available_width();
+                column(ui, width, &mut |ui| {
+                    text(ui, step);
+                    ui.add_space(4.0);
+                    hovered = self.cells(ui, width, step, state, selection);
+                });
+            }
+            hovered
         })
         .inner
     }
 
-    fn heading(&self, ui: &mut Ui) {
-        ui.horizontal_wrapped(|ui| {
-            ui.label(RichText::new(format!("{}", self.number)).text_style(style::subheading()).weak());
-            ui.label(RichText::new(&self.step.name).text_style(style::subheading()).strong());
-        });
-        if !self.step.formula.is_empty() {
-            ui.add(Label::new(RichText::new(&self.step.formula).monospace()).wrap());
-        }
+    /// The widest of what is left of cells, so that those of all steps begin at one line.
+    fn widest_left(&self, ui: &Ui, walkthrough: &Walkthrough) -> f32 {
+        let of = |step: &Step| Some(heatmap(step, self.cache.picture(step)?).left(ui, TEXT));
+        walkthrough.steps.iter().filter_map(of).fold(0.0, f32::max).min(MOST_LEFT)
     }
 
-    fn cells(&self, ui: &mut Ui, width: f32, state: &mut State, hovered: &mut Option<At>) {
-        let mut view = state.views.remove(&self.step.key).unwrap_or_default();
-        let pointing = self.heatmap.show(ui, width, &mut view);
+    /// Shows the matrix in its place. Returns the cell under the pointer.
+    fn cells(&mut self, ui: &mut Ui, width: f32, step: &Step, state: &mut State, selection: &Selection) -> Option<At> {
+        let pointed = state.pointed().filter(|at| at.step == step.key).map(|at| at.cell);
+        let heatmap = Heatmap {
+            pointed,
+            marks: step.marks(selection),
+            edited: self.cache.edited(&step.key),
+            paints: self.edit.takes_drags(ui, step, &state.inputs),
+            ..heatmap(step, self.cache.picture(step)?)
+        };
+        let indent = (self.left - heatmap.left(ui, width)).max(0.0);
+        ui.horizontal_top(|ui| {
+            ui.spacing_mut().item_spacing.x = 0.0;
+            ui.add_space(indent);
+            self.matrix(ui, width - indent, step, &heatmap, state)
+        })
+        .inner
+    }
+
+    /// Shows the matrix, and takes what the user does to it. Returns the cell under the pointer.
+    fn matrix(&mut self, ui: &mut Ui, width: f32, step: &Step, heatmap: &Heatmap<'_>, state: &mut State) -> Option<At> {
+        let mut view = state.views.remove(&step.key).unwrap_or_default();
+        let before = view.clone();
+        let pointing = heatmap.show(ui, width, &mut view);
+        let is_input = state.inputs.matrix(&step.key).is_some();
+        if is_input && pointing.response.double_clicked() {
+            // A double click types.
+            view = before;
+        }
         if view != View::default() {
-            state.views.insert(self.step.key.clone(), view);
+            state.views.insert(step.key.clone(), view);
         }
-        let at = |cell| At { step: self.step.key.clone(), cell };
+        let at = |cell: Cell| At { step: step.key.clone(), cell };
         if let Some(cell) = pointing.chosen {
-            state.chosen = Some(at(cell));
+            state.picked = Some(Picked::Cell(at(cell)));
         }
-        if let Some((row, col)) = pointing.hovered {
-            *hovered = Some(at((row, col)));
-            if let Some(explanation) = self.step.explain(row, col) {
-                Tooltip::for_widget(&pointing.response).at_pointer().gap(16.0).show(|ui| {
-                    ui.label(RichText::new(explanation).monospace());
-                });
-            }
-        }
+        self.edit.show(ui, step, &pointing, pointing.chosen.or(heatmap.pointed), state);
+        pointing.hovered.map(at)
+    }
+}
+
+/// A step's matrix, with nothing marked.
+fn heatmap<'a>(step: &'a Step, picture: &'a Picture) -> Heatmap<'a> {
+    let is_map = step.rows == Rows::Pairs && step.matrix.rows() > 2;
+    Heatmap {
+        name: &step.name,
+        numbers: step.matrix.as_slice(),
+        row_labels: &step.row_labels,
+        col_labels: &step.col_labels,
+        picture,
+        captions: is_map.then_some(["attending from", "attending to"]),
+        terms: terms(step),
+        pointed: None,
+        marks: Marks::default(),
+        edited: &[],
+        large: Heatmap::LARGE,
+        paints: false,
+    }
+}
+
+/// The name, the formula, what it means, and how it is computed.
+fn text(ui: &mut Ui, step: &Step) {
+    ui.horizontal_wrapped(|ui| {
+        let size = style::subheading().resolve(ui.style()).size;
+        ui.add(Label::new(formula::job(ui, &step.name, size))).accessible_name(&step.name);
+        let error = match step.max_ulp {
+            0.0 => "exact".to_owned(),
+            ulp => format!("≤ {} ULP", numbers::ulp(ulp)),
+        };
+        let error = RichText::new(error);
+        let absolute = numbers::error(step.max_error);
+        ui.label(error.text_style(TextStyle::Small).weak()).on_hover_text(format!(
+            "The largest distance from the same step in double precision; {absolute} in absolute terms. {}",
+            numbers::ULP
+        ));
+    });
+    if !step.formula.is_empty() {
+        ui.add(Label::new(formula::job(ui, &step.formula, formula::SIZE)).wrap());
+    }
+    ui.add(Label::new(&step.meaning).wrap());
+    if !step.code.is_empty() {
+        let code = RichText::new(step.code).text_style(TextStyle::Monospace).size(11.5).weak();
+        ui.add(Label::new(code).wrap()).on_hover_text("The call that computed it, in Rust.");
+    }
+    if let Some(correction) = &step.correction {
+        ui.add(Label::new(RichText::new(correction).color(ui.visuals().warn_fg_color)).wrap());
     }
 }
 
 /// What a screen reader calls a row, a column and a number.
 fn terms(step: &Step) -> [&'static str; 3] {
-    match Rows::of(step) {
+    match step.rows {
         Rows::Pairs => ["query", "key", if step.kind == Kind::Weights { "weight" } else { "score" }],
-        Rows::Queries | Rows::Keys => Heatmap::TERMS,
+        _ => Heatmap::TERMS,
     }
 }

@@ -33,10 +33,12 @@ pub fn labels(
     }
     let normal = ui.visuals().text_color();
     let row_label = |row: usize, backed: bool| {
-        let color = match map.marked {
-            [Some(query), _] if query == row => style::readable(style::QUERY, ui.visuals()),
-            [_, Some(key)] if key == row => style::readable(style::KEY, ui.visuals()),
-            _ => normal,
+        let color = if map.marks.query == Some(row) {
+            style::readable(style::QUERY, ui.visuals())
+        } else if map.marks.keys.contains(&row) {
+            style::readable(style::KEY, ui.visuals())
+        } else {
+            normal
         };
         let galley = elided(ui, &map.row_labels[row], at.row_label, color);
         let y = seen.rect((row, 0)).center().y.clamp(seen.frame.top(), seen.frame.bottom());
@@ -53,11 +55,13 @@ pub fn labels(
     let stride = if roomy { 1 } else { strided(((at.col_label + 8.0) / seen.cell.x).ceil() as usize) };
     let col_label = |col: usize, backed: bool| {
         let width = if backed { at.col_label } else { seen.cell.x * stride as f32 - 2.0 };
-        let galley = elided(ui, &map.col_labels[col], width, normal);
+        let is_key = map.marks.cols.contains(&col);
+        let color = if is_key { style::readable(style::KEY, ui.visuals()) } else { normal };
+        let galley = elided(ui, &map.col_labels[col], width, color);
         let middle = seen.rect((0, col)).center().x;
         let half = galley.size().x / 2.0;
         let x = if backed { middle.clamp(seen.frame.left(), seen.frame.right()) } else { middle };
-        place(ui, pos2(x - half, top - galley.size().y), galley, normal, backed);
+        place(ui, pos2(x - half, top - galley.size().y), galley, color, backed);
     };
     for col in
         cols.clone().filter(|col| col % stride == 0 && is_inside(seen.rect((0, *col)).center().x, seen.frame.x_range()))

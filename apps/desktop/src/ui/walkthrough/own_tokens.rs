@@ -1,0 +1,88 @@
+//! One's own tokens and sizes, with numbers drawn from a seed.
+
+use egui::{DragValue, TextEdit, Ui};
+use regard_walkthrough::{Error, Example, Inputs, Sizes};
+
+use super::State;
+
+/// What is being typed.
+#[derive(Default)]
+pub struct OwnTokens {
+    /// `None` while nobody types: then the field shows the tokens that there are.
+    typed: Option<String>,
+    problem: Option<String>,
+}
+
+impl OwnTokens {
+    /// Where the tokens are one's own, the fields that say which; elsewhere a button that leads there.
+    pub fn show(&mut self, ui: &mut Ui, state: &mut State) {
+        if let Some(sizes) = state.inputs.sizes() {
+            self.fields(ui, state, sizes);
+            return;
+        }
+        *self = Self::default();
+        let button = ui.button("Use your own tokens");
+        if button.on_hover_text("Begin with these tokens; type others, choose sizes and a seed.").clicked() {
+            let tokens = state.inputs.tokens().to_vec();
+            let sizes = Sizes::default();
+            match Inputs::seeded(tokens, sizes.d_model, sizes.d_k, state.inputs.heads(), sizes.seed) {
+                Ok(inputs) => state.begin_with(inputs),
+                // Where an example has none.
+                Err(_) => state.open(Example::Seeded),
+            }
+        }
+    }
+
+    fn fields(&mut self, ui: &mut Ui, state: &mut State, sizes: Sizes) {
+        let mut text = self.typed.take().unwrap_or_else(|| state.inputs.tokens().join(" "));
+        let field = TextEdit::singleline(&mut text).hint_text("words with blanks between them");
+        let width = ui.available_width();
+        let field = ui.add(field.desired_width(width)).accessible_name("Your tokens");
+        let field = field.on_hover_text("Words with blanks between them, then Enter.");
+        if field.lost_focus() && !ui.input(|input| input.key_pressed(egui::Key::Escape)) {
+            let tokens = text.split_whitespace().map(str::to_owned).collect();
+            self.problem = self.draw(state, tokens, sizes).err().map(|error| error.to_string());
+            if self.problem.is_some() {
+                self.typed = Some(text);
+            }
+        } else if field.has_focus() || self.problem.is_some() && !field.lost_focus() {
+            self.typed = Some(text);
+        } else {
+            self.problem = None;
+        }
+        if let Some(problem) = &self.problem {
+            ui.colored_label(ui.visuals().error_fg_color, problem);
+        }
+        let mut now = sizes;
+        ui.horizontal(|ui| {
+            ui.spacing_mut().item_spacing.x = 4.0;
+            size(ui, "d_model", "Numbers of a token", &mut now.d_model, Inputs::MOST_D_MODEL);
+            size(ui, "d_k", "Numbers of a query of one head", &mut now.d_k, Inputs::MOST_D_K);
+            ui.label("seed");
+            ui.add(DragValue::new(&mut now.seed).speed(0.1).update_while_editing(false))
+                .on_hover_text("Which numbers are drawn.")
+                .accessible_name("Seed");
+        });
+        if now != sizes {
+            let tokens = state.inputs.tokens().to_vec();
+            self.problem = self.draw(state, tokens, now).err().map(|error| error.to_string());
+        }
+    }
+
+    /// Draws the numbers again, if anything has changed.
+    fn draw(&self, state: &mut State, tokens: Vec<String>, sizes: Sizes) -> Result<(), Error> {
+        if tokens != state.inputs.tokens() || Some(sizes) != state.inputs.sizes() {
+            let Sizes { d_model, d_k, seed } = sizes;
+            state.inputs = Inputs::seeded(tokens, d_model, d_k, state.inputs.heads(), seed)?;
+            state.picked = None;
+        }
+        Ok(())
+    }
+}
+
+fn size(ui: &mut Ui, label: &str, name: &str, size: &mut usize, most: usize) {
+    ui.label(label);
+    ui.add(DragValue::new(size).range(1..=most).speed(0.1).update_while_editing(false))
+        .on_hover_text(format!("{name}, 1 to {most}."))
+        .accessible_name(name);
+}
