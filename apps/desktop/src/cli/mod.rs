@@ -1,7 +1,8 @@
-//! The command line: `regard`, `regard walk`, `regard attend`, `regard bench`.
+//! The command line: `regard`, `regard walk`, `regard attend`, `regard bench`, `regard export`.
 
 mod attend;
 mod bench;
+mod export;
 mod failure;
 mod tensors;
 mod terminal;
@@ -43,6 +44,7 @@ enum Command {
     Walk(walk::Args),
     Attend(attend::Args),
     Bench(bench::Args),
+    Export(export::Args),
 }
 
 /// How results are printed.
@@ -60,6 +62,7 @@ pub fn main() -> ExitCode {
         Some(Command::Walk(args)) => walk::run(&args),
         Some(Command::Attend(args)) => attend::run(&args),
         Some(Command::Bench(args)) => bench::run(&args),
+        Some(Command::Export(args)) => export::run(&args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

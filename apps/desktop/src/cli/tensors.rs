@@ -1,13 +1,14 @@
 //! Tensors in and out of safetensors files.
 
 use std::collections::HashMap;
-use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use half::{bf16, f16};
 use safetensors::tensor::{TensorView, serialize};
 use safetensors::{Dtype, SafeTensors};
+
+use crate::whole_file;
 
 /// A tensor of numbers, widened to `f32`.
 #[derive(Clone, Debug)]
@@ -67,20 +68,7 @@ pub(crate) fn write(path: &Path, tensors: &[(&str, Tensor)]) -> Result<()> {
         views.insert(*name, view);
     }
     let file = serialize(views, None).context("laying out the output file")?;
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
-    let mut builder = tempfile::Builder::new();
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt as _;
-        // A temporary file is its owner's alone; a result has the rights of other new files, by the umask.
-        builder.permissions(std::fs::Permissions::from_mode(0o666));
-    }
-    let temporary = builder.prefix(".regard-").tempfile_in(folder);
-    let mut temporary = temporary.with_context(|| format!("making a file in {}", folder.display()))?;
-    let written = temporary.write_all(&file).and_then(|()| temporary.as_file().sync_all());
-    written.with_context(|| format!("writing {}", path.display()))?;
-    temporary.persist(path).with_context(|| format!("writing {}", path.display()))?;
-    Ok(())
+    whole_file::write(path, &file).with_context(|| format!("writing {}", path.display()))
 }
 
 fn to_bytes(tensor: &Tensor) -> Vec<u8> {

@@ -1,0 +1,116 @@
+//! Matrices out of the program: as pictures and as numbers.
+
+mod format;
+mod picture;
+mod svg;
+mod text;
+
+use std::path::{Path, PathBuf};
+
+pub use self::format::Format;
+use crate::palette::Colors;
+use crate::token::Token;
+use crate::whole_file;
+
+/// A matrix with what a reader needs to understand it.
+#[derive(Clone, Copy, Debug)]
+pub struct Table<'a> {
+    /// What it is.
+    pub title: &'a str,
+    /// The tensor's name in a safetensors file.
+    pub name: &'a str,
+    /// The numbers, row by row.
+    pub values: &'a [f32],
+    /// What each row is.
+    pub rows: &'a [Token],
+    /// What each column is.
+    pub cols: &'a [Token],
+    /// What rows and columns are: "query" and "key", for instance. May be empty.
+    pub axes: [&'a str; 2],
+}
+
+/// Why a matrix could not be written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The name of the file does not say what to write.
+    #[error("{} does not end in .png, .svg, .csv, .npy or .safetensors", .0.display())]
+    Extension(PathBuf),
+
+    /// The labels do not fit the numbers.
+    #[error("{values} numbers are not {rows} rows of {cols}")]
+    Shape {
+        /// How many numbers there are.
+        values: usize,
+        /// How many labels the rows have.
+        rows: usize,
+        /// How many labels the columns have.
+        cols: usize,
+    },
+
+    /// A matrix without a number has no picture.
+    #[error("the matrix is empty")]
+    Empty,
+
+    /// The picture could not be made.
+    #[error("making the picture: {0}")]
+    Picture(#[from] png::EncodingError),
+
+    /// The file could not be laid out.
+    #[error("laying out the file: {0}")]
+    Safetensors(#[from] safetensors::SafeTensorError),
+
+    /// The file could not be written.
+    #[error("writing {}: {source}", .path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the file system said.
+        source: std::io::Error,
+    },
+}
+
+impl Table<'_> {
+    /// Writes the matrix to `path`, whole or not at all, in the format that its extension names.
+    ///
+    /// # Errors
+    /// [`Error`], by what failed.
+    pub fn write(&self, path: &Path, colors: Colors) -> Result<(), Error> {
+        let bytes = self.encode(Format::of(path)?, colors)?;
+        whole_file::write(path, &bytes).map_err(|source| Error::Write { path: path.to_owned(), source })
+    }
+
+    /// The bytes of a file in this format. Colours matter to pictures alone.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if labels and numbers do not fit, [`Error::Empty`] if there are none.
+    ///
+    /// ```
+    /// use regard_desktop::export::{Format, Table};
+    /// use regard_desktop::palette::{Colors, Map, Scale};
+    /// use regard_desktop::token::Token;
+    /// let tokens = [Token::plain("a,b"), Token::plain("c")];
+    /// let values = [0.5, 0.5, 0.25, 0.75];
+    /// let table =
+    ///     Table { title: "Weights", name: "weights", values: &values, rows: &tokens, cols: &tokens, axes: ["query", "key"] };
+    /// let colors = Colors { map: Map::Viridis, scale: Scale::Linear, low: 0.0, high: 1.0 };
+    /// assert_eq!(table.encode(Format::Csv, colors)?, b"query \\ key,\"a,b\",c\n\"a,b\",0.5,0.5\nc,0.25,0.75\n");
+    /// # Ok::<(), regard_desktop::export::Error>(())
+    /// ```
+    pub fn encode(&self, format: Format, colors: Colors) -> Result<Vec<u8>, Error> {
+        let (rows, cols) = (self.rows.len(), self.cols.len());
+        if rows.checked_mul(cols) != Some(self.values.len()) {
+            return Err(Error::Shape { values: self.values.len(), rows, cols });
+        }
+        if self.values.is_empty() {
+            return Err(Error::Empty);
+        }
+        match format {
+            Format::Png => picture::png(self, colors),
+            Format::Svg => Ok(svg::svg(self, colors)?.into_bytes()),
+            Format::Csv => Ok(format::csv(self).into_bytes()),
+            Format::Npy => Ok(crate::npy::write(rows, cols, self.values)),
+            Format::Safetensors => format::safetensors(self),
+        }
+    }
+}

@@ -1,0 +1,99 @@
+use rayon::iter::{IndexedParallelIterator as _, ParallelIterator as _};
+use rayon::slice::ParallelSliceMut as _;
+use regard_kernels::{Mat, MatMut, matmul};
+
+use super::{AttentionMaps, Error, HeadId, Progress, tell};
+
+/// What to average.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Over {
+    /// All heads of a layer (by its place in the file).
+    HeadsOf(usize),
+    /// The heads of one number in all layers.
+    LayersOf(usize),
+    /// All heads of all layers.
+    All,
+}
+
+/// Rows that a thread computes at a time.
+const ROWS: usize = 64;
+
+impl AttentionMaps {
+    /// The mean of some heads, queries × keys, row by row. A head with NaN makes the mean NaN there.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchHead`].
+    pub fn mean(&self, over: Over) -> Result<Vec<f32>, Error> {
+        let shape = self.shape();
+        match over {
+            Over::HeadsOf(layer) if layer >= shape.layers => {
+                let there_are = format!("{} layers", shape.layers);
+                return Err(Error::NoSuchHead { what: "layer", number: layer, there_are });
+            }
+            Over::LayersOf(head) => self.check_head(head)?,
+            _ => {}
+        }
+        let ids = shape.ids().filter(|id| match over {
+            Over::HeadsOf(layer) => id.layer == layer,
+            Over::LayersOf(head) => id.head == head,
+            Over::All => true,
+        });
+        let ids: Vec<HeadId> = ids.collect();
+        let part = 1.0 / ids.len() as f32;
+        let mut mean = vec![0.0; shape.size()];
+        mean.par_chunks_mut(shape.keys).enumerate().for_each(|(query, sums)| {
+            for id in &ids {
+                let row = self.row(*id, query);
+                sums.iter_mut().zip(&*row).for_each(|(sum, w)| *sum += w);
+            }
+            for sum in sums {
+                *sum *= part;
+            }
+        });
+        Ok(mean)
+    }
+
+    /// Attention rollout from the tokens to the output of `layer` (by its place in the file): \[n, n\], row by row; row i
+    /// says how much of each token is in place i.
+    ///
+    /// Of each layer the heads' mean A is taken with the residual connection, (A + I) / 2, each row divided by its sum, and
+    /// these matrices are multiplied: Abnar & Zuidema, "Quantifying Attention Flow in Transformers", ACL 2020.
+    ///
+    /// # Errors
+    /// [`Error::NotSelfAttention`], [`Error::NoSuchHead`], or [`Error::Cancelled`].
+    pub fn rollout(&self, layer: usize, progress: &Progress<'_>) -> Result<Vec<f32>, Error> {
+        let n = self.shape().keys;
+        if !self.is_self_attention() {
+            return Err(Error::NotSelfAttention { queries: self.shape().queries, keys: n });
+        }
+        let mut rollout = self.with_residual(0)?;
+        let mut next = vec![0.0; n * n];
+        for l in 1..=layer {
+            tell(progress, l, layer + 1)?;
+            let a = self.with_residual(l)?;
+            let before = Mat::new(&rollout, n, n)?;
+            next.par_chunks_mut(ROWS * n).zip(rayon::slice::ParallelSlice::par_chunks(&*a, ROWS * n)).try_for_each(
+                |(next, a)| {
+                    let rows = a.len() / n;
+                    matmul(Mat::new(a, rows, n)?, before, MatMut::new(next, rows, n)?)
+                },
+            )?;
+            core::mem::swap(&mut rollout, &mut next);
+        }
+        Ok(rollout)
+    }
+
+    /// (A + I) / 2, each row divided by its sum.
+    fn with_residual(&self, layer: usize) -> Result<Vec<f32>, Error> {
+        let n = self.shape().keys;
+        let mut a = self.mean(Over::HeadsOf(layer))?;
+        for (i, row) in a.chunks_exact_mut(n).enumerate() {
+            row[i] += 1.0;
+            let sum: f64 = row.iter().copied().map(f64::from).sum();
+            for w in row {
+                *w = (f64::from(*w) / sum) as f32;
+            }
+        }
+        Ok(a)
+    }
+}

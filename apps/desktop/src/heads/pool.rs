@@ -1,0 +1,87 @@
+/// Makes a matrix small by taking the largest number of each square of cells. NaN wins, so that it is seen.
+///
+/// Rows are taken one by one, in order.
+#[derive(Debug)]
+pub(super) struct Pool {
+    factor: usize,
+    cols: usize,
+    /// The largest numbers of the rows since the last pooled row.
+    largest: Vec<f32>,
+    rows: usize,
+    pooled: Vec<f32>,
+}
+
+/// The cells that become one, in each direction, so that at most `limit` are left.
+pub(super) fn factor(rows: usize, cols: usize, limit: usize) -> usize {
+    rows.max(cols).div_ceil(limit.max(1)).max(1)
+}
+
+impl Pool {
+    pub(super) fn new(factor: usize, cols: usize) -> Self {
+        Self { factor, cols, largest: vec![f32::NEG_INFINITY; cols], rows: 0, pooled: Vec::new() }
+    }
+
+    pub(super) fn add(&mut self, row: &[f32]) {
+        for (largest, x) in self.largest.iter_mut().zip(row) {
+            *largest = larger(*largest, *x);
+        }
+        self.rows += 1;
+        if self.rows == self.factor {
+            self.finish_row();
+        }
+    }
+
+    /// The pooled matrix, row by row: ⌈rows / factor⌉ × ⌈cols / factor⌉.
+    pub(super) fn finish(mut self) -> Vec<f32> {
+        if self.rows > 0 {
+            self.finish_row();
+        }
+        self.pooled
+    }
+
+    fn finish_row(&mut self) {
+        let squares = self.largest.chunks(self.factor);
+        self.pooled.extend(squares.map(|square| square.iter().copied().fold(f32::NEG_INFINITY, larger)));
+        self.largest = vec![f32::NEG_INFINITY; self.cols];
+        self.rows = 0;
+    }
+}
+
+fn larger(a: f32, b: f32) -> f32 {
+    if b > a || b.is_nan() { b } else { a }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_square_becomes_its_largest_number() {
+        let numbers: Vec<f32> = (0..35).map(|i| (i * 17 % 35) as f32).collect();
+        let mut pool = Pool::new(factor(5, 7, 3), 7);
+        numbers.chunks(7).for_each(|row| pool.add(row));
+        let expected: Vec<f32> = [(0..3, 0..3), (0..3, 3..6), (0..3, 6..7), (3..5, 0..3), (3..5, 3..6), (3..5, 6..7)]
+            .into_iter()
+            .map(|(rows, cols)| {
+                rows.flat_map(|r| cols.clone().map(move |c| r * 7 + c)).map(|i| numbers[i]).fold(-1.0, f32::max)
+            })
+            .collect();
+        assert_eq!(pool.finish(), expected);
+    }
+
+    #[test]
+    fn nan_is_seen_and_minus_infinity_is_not_a_maximum() {
+        let pooled = |row: &[f32]| {
+            let mut pool = Pool::new(3, 3);
+            pool.add(row);
+            pool.finish()[0]
+        };
+        assert!(pooled(&[f32::NAN, 1.0, 2.0]).is_nan() && pooled(&[1.0, f32::NAN, 2.0]).is_nan());
+        assert_eq!(pooled(&[f32::NEG_INFINITY, -3.0, f32::NEG_INFINITY]), -3.0);
+    }
+
+    #[test]
+    fn few_cells_stay() {
+        assert_eq!([factor(96, 96, 96), factor(97, 3, 96), factor(512, 512, 96), factor(1, 1, 96)], [1, 2, 6, 1]);
+    }
+}

@@ -1,0 +1,98 @@
+use super::Error;
+use super::source::Entry;
+
+/// Names that say what a tensor is, where a file has others beside it. The first that a file has is taken.
+const KNOWN: [&str; 5] = ["attentions", "attention", "attn", "weights", "scores"];
+
+/// Tensors that are tokens.
+pub(super) const TOKENS: [&str; 3] = ["tokens", "query_tokens", "key_tokens"];
+
+/// The tensors that make up an attention.
+#[derive(Debug)]
+pub(super) struct Selection<'a> {
+    /// The tensor's name, or for one tensor a layer their name with `*` for the number.
+    pub(super) name: String,
+    /// All layers in one tensor; or by their numbers in ascending order.
+    pub(super) layers: Layers<'a>,
+}
+
+#[derive(Debug)]
+pub(super) enum Layers<'a> {
+    One(&'a Entry),
+    Each(Vec<(usize, &'a Entry)>),
+}
+
+/// The attention called `wanted`, or the one that the file has.
+///
+/// Tensors whose names differ in one number (`layer_0`, `layer_1`, …) are one attention, called `layer_*`.
+pub(super) fn select<'a>(entries: &'a [Entry], wanted: Option<&str>) -> Result<Selection<'a>, Error> {
+    let mut all = selections(entries);
+    let names: Vec<String> = all.iter().map(|s| s.name.clone()).collect();
+    let place = match wanted {
+        Some(wanted) => {
+            let place = names.iter().position(|name| name == wanted);
+            place.ok_or_else(|| Error::Unknown { name: wanted.to_owned(), names })?
+        }
+        None if all.is_empty() => {
+            return Err(Error::NoAttention { names: entries.iter().map(|e| e.name.clone()).collect() });
+        }
+        None if all.len() == 1 => 0,
+        None => {
+            let known = KNOWN.iter().find_map(|known| names.iter().position(|name| name == known));
+            known.ok_or(Error::Ambiguous { names })?
+        }
+    };
+    Ok(all.swap_remove(place))
+}
+
+/// All attentions that a file may have, by name: tensors of two dimensions or more.
+fn selections(entries: &[Entry]) -> Vec<Selection<'_>> {
+    let mut all: Vec<Selection<'_>> = Vec::new();
+    let tensors = || entries.iter().filter(|e| !TOKENS.contains(&e.name.as_str()));
+    // Where there are matrices, vectors and numbers beside them are something else.
+    let some_matrix = tensors().any(|e| e.shape.len() >= 2);
+    for entry in tensors().filter(|e| e.shape.len() >= 2 || !some_matrix) {
+        let Some((pattern, number)) = numbered(&entry.name) else {
+            all.push(Selection { name: entry.name.clone(), layers: Layers::One(entry) });
+            continue;
+        };
+        match all.iter_mut().find(|s| s.name == pattern) {
+            Some(Selection { layers: Layers::Each(layers), .. }) => layers.push((number, entry)),
+            _ => all.push(Selection { name: pattern, layers: Layers::Each(vec![(number, entry)]) }),
+        }
+    }
+    for selection in &mut all {
+        match &mut selection.layers {
+            // A single tensor with a number in its name is no series of layers.
+            Layers::Each(layers) if layers.len() == 1 => {
+                let entry = layers[0].1;
+                *selection = Selection { name: entry.name.clone(), layers: Layers::One(entry) };
+            }
+            Layers::Each(layers) => layers.sort_by_key(|(number, _)| *number),
+            Layers::One(_) => {}
+        }
+    }
+    all
+}
+
+/// A name with `*` for its first number, and that number: `layer_3.attention` is (`layer_*.attention`, 3).
+fn numbered(name: &str) -> Option<(String, usize)> {
+    let start = name.find(|c: char| c.is_ascii_digit())?;
+    let (before, rest) = name.split_at(start);
+    let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    let (number, after) = rest.split_at(end);
+    Some((format!("{before}*{after}"), number.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_number_of_a_name_is_the_layer() {
+        assert_eq!(numbered("layer_12"), Some(("layer_*".to_owned(), 12)));
+        assert_eq!(numbered("h.3.attn.w2"), Some(("h.*.attn.w2".to_owned(), 3)));
+        assert_eq!(numbered("attention"), None);
+        assert_eq!(numbered("layer_99999999999999999999999"), None);
+    }
+}

@@ -1,0 +1,105 @@
+use core::ops::Range;
+use std::borrow::Cow;
+use std::io::{self, Read};
+
+use half::slice::HalfFloatSliceExt as _;
+use half::{bf16, f16};
+use safetensors::Dtype;
+
+/// Numbers as they were in the file: half precision takes half the memory. `f64` is rounded to `f32`.
+#[derive(Clone, Debug)]
+pub(super) enum Values {
+    F32(Vec<f32>),
+    F16(Vec<f16>),
+    Bf16(Vec<bf16>),
+}
+
+/// Numbers read at a time.
+const CHUNK: usize = 1 << 16;
+
+impl Values {
+    /// Room for so many numbers of this type, which must be one of the four that are read. Pages that were not written to
+    /// take no memory yet.
+    pub(super) fn with_capacity(dtype: Dtype, len: usize) -> Option<Self> {
+        fn room<T>(len: usize) -> Option<Vec<T>> {
+            let mut numbers = Vec::new();
+            numbers.try_reserve_exact(len).ok()?;
+            Some(numbers)
+        }
+        match dtype {
+            Dtype::F16 => room(len).map(Self::F16),
+            Dtype::BF16 => room(len).map(Self::Bf16),
+            _ => room(len).map(Self::F32),
+        }
+    }
+
+    /// Reads `len` more numbers of type `dtype`, chunk by chunk, each followed by a call of `each` with its length.
+    pub(super) fn read<E: From<io::Error>>(
+        &mut self,
+        dtype: Dtype,
+        len: usize,
+        file: &mut dyn Read,
+        mut each: impl FnMut(usize) -> Result<(), E>,
+    ) -> Result<(), E> {
+        for start in (0..len).step_by(CHUNK) {
+            let len = CHUNK.min(len - start);
+            match self {
+                Self::F32(numbers) if dtype == Dtype::F64 => {
+                    let mut wide = vec![0; len * 8];
+                    file.read_exact(&mut wide)?;
+                    numbers.extend(wide.as_chunks().0.iter().map(|b| f64::from_le_bytes(*b) as f32));
+                }
+                Self::F32(numbers) => {
+                    let bytes = bytemuck::cast_slice_mut(more(numbers, len, 0.0));
+                    file.read_exact(bytes)?;
+                    to_native::<4>(bytes);
+                }
+                Self::F16(numbers) => read_half(more(numbers, len, f16::ZERO).reinterpret_cast_mut(), file)?,
+                Self::Bf16(numbers) => read_half(more(numbers, len, bf16::ZERO).reinterpret_cast_mut(), file)?,
+            }
+            each(len)?;
+        }
+        Ok(())
+    }
+
+    /// Some of the numbers, widened to `f32` where they are not. Those that do not exist are left out.
+    pub(super) fn get(&self, range: Range<usize>) -> Cow<'_, [f32]> {
+        fn widened(part: usize, widen: impl FnOnce(&mut [f32])) -> Cow<'static, [f32]> {
+            let mut wide = vec![0.0; part];
+            widen(&mut wide);
+            wide.into()
+        }
+        match self {
+            Self::F32(numbers) => numbers.get(range).unwrap_or_default().into(),
+            Self::F16(numbers) => {
+                let part = numbers.get(range).unwrap_or_default();
+                widened(part.len(), |wide| part.convert_to_f32_slice(wide))
+            }
+            Self::Bf16(numbers) => {
+                let part = numbers.get(range).unwrap_or_default();
+                widened(part.len(), |wide| part.convert_to_f32_slice(wide))
+            }
+        }
+    }
+}
+
+/// Makes a vector longer, and gives the new end of it.
+fn more<T: Copy>(numbers: &mut Vec<T>, len: usize, zero: T) -> &mut [T] {
+    let old = numbers.len();
+    numbers.resize(old + len, zero);
+    &mut numbers[old..]
+}
+
+fn read_half(bits: &mut [u16], file: &mut dyn Read) -> io::Result<()> {
+    let bytes = bytemuck::cast_slice_mut(bits);
+    file.read_exact(bytes)?;
+    to_native::<2>(bytes);
+    Ok(())
+}
+
+/// Little-endian numbers of N bytes, as this machine has them.
+fn to_native<const N: usize>(bytes: &mut [u8]) {
+    if cfg!(target_endian = "big") {
+        bytes.as_chunks_mut::<N>().0.iter_mut().for_each(|number| number.reverse());
+    }
+}
