@@ -31,9 +31,9 @@ struct Cli {
     #[arg(long, value_name = "NAME")]
     example: Option<Example>,
 
-    /// A session to go on with, as the window saved it
-    #[arg(value_name = "SESSION.regard.json", conflicts_with = "example")]
-    session: Option<PathBuf>,
+    /// A session to go on with, as the window saved it (.json), or a file of attention (safetensors, npy or npz)
+    #[arg(value_name = "FILE", conflicts_with = "example")]
+    file: Option<PathBuf>,
 
     #[command(subcommand)]
     command: Option<Command>,
@@ -58,7 +58,7 @@ enum Format {
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let outcome = match cli.command {
-        None => window(cli.example, cli.session.as_deref()),
+        None => window(cli.example, cli.file.as_deref()),
         Some(Command::Walk(args)) => walk::run(&args),
         Some(Command::Attend(args)) => attend::run(&args),
         Some(Command::Bench(args)) => bench::run(&args),
@@ -73,10 +73,14 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn window(example: Option<Example>, session: Option<&Path>) -> Result<(), Failure> {
+fn window(example: Option<Example>, file: Option<&Path>) -> Result<(), Failure> {
     let example = example.unwrap_or(Example::ALL[0]);
-    let session = match session {
-        Some(path) => Session::read(path).bad_input()?,
+    let session = match file {
+        Some(path) if Session::is_named(path) => Session::read(path).bad_input()?,
+        Some(path) => {
+            std::fs::metadata(path).with_context(|| format!("cannot read {}", path.display())).bad_input()?;
+            crate::ui::attention(&std::path::absolute(path).unwrap_or_else(|_| path.to_owned()))
+        }
         None => crate::ui::example(example),
     };
     let why = if has_display() {

@@ -1,15 +1,18 @@
 //! The window's contents: a bar with the tabs and the menu, and the room that is open.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use egui::{Align, Context, Label, Layout, Panel, RichText, ScrollArea, Ui};
-use regard_walkthrough::{Error, Example, Walkthrough};
+use regard_walkthrough::{Error, Example, Kind, Walkthrough};
 
+use super::colors::Look;
 use super::command_palette::{self, Palette};
 use super::dialog::{self, Dialog, Purpose};
 use super::history::History;
 use super::session::Room;
-use super::{Command, Session, command, heads_room, laboratory, picture, style, walkthrough};
+use super::{Command, Session, command, heads, laboratory, picture, style, walkthrough};
+use crate::export::Matrix;
+use crate::palette::Scale;
 
 /// The program, without its window.
 pub struct App {
@@ -18,11 +21,15 @@ pub struct App {
     history: History,
     walkthrough: walkthrough::Room,
     laboratory: laboratory::Room,
+    heads: heads::Room,
     palette: Option<Palette>,
     dialog: Option<Dialog>,
     notice: Option<Notice>,
     pictures: picture::Pending,
 }
+
+/// More numbers are not copied: 512 × 512 as text take some 3 MB.
+const MOST_COPIED: usize = 512 * 512;
 
 /// Something to tell, until the user has seen it.
 struct Notice {
@@ -45,6 +52,7 @@ impl App {
             history: History::new(&session),
             walkthrough: walkthrough::Room::new(&session.walkthrough, session.look),
             laboratory: laboratory::Room::default(),
+            heads: heads::Room::default(),
             palette: None,
             dialog: None,
             notice: None,
@@ -66,6 +74,37 @@ impl App {
         &self.laboratory
     }
 
+    /// The third room.
+    pub fn heads(&self) -> &heads::Room {
+        &self.heads
+    }
+
+    /// Whether a thread is at work, for a room or on a file.
+    pub fn is_busy(&self) -> bool {
+        self.laboratory.is_computing() || self.heads.is_busy() || self.pictures.is_busy()
+    }
+
+    /// The matrix that the open room shows: of an example, the step of the chosen cell, or the weights.
+    pub fn matrix(&self) -> Option<Matrix> {
+        match self.session.room {
+            Room::Walkthrough => {
+                let walkthrough = self.walkthrough.walkthrough().ok()?;
+                of_walkthrough(walkthrough, self.session.walkthrough.chosen.as_ref().map(|at| at.step.as_str()))
+            }
+            Room::Laboratory => self.laboratory.outcome().map(laboratory::Outcome::matrix),
+            Room::Heads => self.heads.matrix(),
+        }
+    }
+
+    /// Opens a file: a session if its name says so, else attention.
+    pub fn open_file(&mut self, ctx: &Context, path: &Path) {
+        if Session::is_named(path) {
+            self.use_file(ctx, Purpose::OpenSession, path.to_owned());
+        } else {
+            self.use_file(ctx, Purpose::OpenAttention, path.to_owned());
+        }
+    }
+
     /// Shows everything, and takes what the user does.
     pub fn ui(&mut self, ui: &mut Ui) {
         let mut chosen = self.overlay(ui);
@@ -75,11 +114,12 @@ impl App {
         let top = Panel::top("rooms").resizable(false).frame(style::panel(ui, 16, 8));
         chosen = top.show(ui, |ui| self.bar(ui)).inner.or(chosen);
         self.notice(ui);
-        let Session { room, look, walkthrough, laboratory, .. } = &mut self.session;
+        self.drops(ui.ctx());
+        let Session { room, look, walkthrough, laboratory, heads, .. } = &mut self.session;
         match room {
             Room::Walkthrough => self.walkthrough.ui(ui, walkthrough, *look),
             Room::Laboratory => chosen = self.laboratory.ui(ui, laboratory, *look).or(chosen),
-            Room::Heads => heads_room::ui(ui),
+            Room::Heads => chosen = self.heads.ui(ui, heads, *look).or(chosen),
         }
         if let Some(command) = chosen {
             self.perform(ui.ctx(), command);
@@ -152,6 +192,7 @@ impl App {
             Command::Undo => self.history.can_undo(),
             Command::Redo => self.history.can_redo(),
             Command::ForgetA => self.session.laboratory.pinned.is_some(),
+            Command::ExportMatrix | Command::CopyMatrix => self.has_matrix(),
             _ => true,
         }
     }
@@ -198,6 +239,67 @@ impl App {
                 self.tell(done);
             }
             Purpose::SaveImage => self.pictures.ask(ctx, path),
+            Purpose::OpenAttention => {
+                self.session.room = Room::Heads;
+                // A session that is gone on with elsewhere finds it too.
+                let path = std::path::absolute(&path).unwrap_or(path);
+                self.heads.open(ctx, heads::Source::File(path));
+            }
+            Purpose::ExportMatrix => self.export(ctx, path),
+        }
+    }
+
+    fn has_matrix(&self) -> bool {
+        match self.session.room {
+            Room::Walkthrough => self.walkthrough.walkthrough().is_ok(),
+            Room::Laboratory => self.laboratory.outcome().is_some(),
+            Room::Heads => self.heads.selected().is_some(),
+        }
+    }
+
+    /// Writes the matrix in a thread: a large one takes seconds as CSV.
+    fn export(&mut self, ctx: &Context, path: PathBuf) {
+        let Some(matrix) = self.matrix() else { return self.tell(Err(no_matrix())) };
+        let Look { map, logarithmic } = self.session.look;
+        let map = (matrix.kind == Kind::Weights).then_some(map);
+        let scale = if logarithmic { Scale::Logarithmic } else { Scale::Linear };
+        self.pictures.run(ctx, move || {
+            // Of both signs, the logarithm has no place for 0.
+            let scale = if map.is_some() { scale } else { Scale::Linear };
+            matrix.write(&path, map, scale)?;
+            Ok(format!("Saved {}", path.display()))
+        });
+    }
+
+    /// Copies the matrix, if it is not too large to be pasted.
+    fn copy(&mut self, ctx: &Context) {
+        let copied = self.matrix().ok_or_else(no_matrix).and_then(|matrix| {
+            let (rows, cols) = (matrix.rows.len(), matrix.cols.len());
+            if rows * cols > MOST_COPIED {
+                anyhow::bail!("{rows} × {cols} numbers are too many to copy: export them to a file");
+            }
+            ctx.copy_text(matrix.csv()?);
+            Ok(format!("Copied {rows} × {cols} numbers: {}", matrix.title))
+        });
+        self.tell(copied);
+    }
+
+    /// Takes files that are dropped onto the window.
+    fn drops(&mut self, ctx: &Context) {
+        let (hovering, dropped) = ctx.input(|input| {
+            (!input.raw.hovered_files.is_empty(), input.raw.dropped_files.first().map(|file| file.path().to_owned()))
+        });
+        if let Some(path) = dropped {
+            self.open_file(ctx, &path);
+        } else if hovering {
+            let text = "Drop an attention file or a session to open it";
+            egui::Tooltip::always_open(
+                ctx.clone(),
+                egui::LayerId::background(),
+                egui::Id::unique("drop"),
+                ctx.content_rect().center(),
+            )
+            .show(|ui| ui.label(RichText::new(text).text_style(style::subheading())));
         }
     }
 
@@ -215,7 +317,7 @@ impl App {
             Command::Reset => match session.room {
                 Room::Walkthrough => session.walkthrough = walkthrough::State::new(session.walkthrough.example),
                 Room::Laboratory => session.laboratory = laboratory::State::default(),
-                Room::Heads => session.heads = heads_room::State::default(),
+                Room::Heads => session.heads = heads::State::of(session.heads.source.clone()),
             },
             Command::PinA => {
                 session.room = Room::Laboratory;
@@ -225,6 +327,10 @@ impl App {
             Command::OpenSession => self.dialog = Some(Dialog::new(Purpose::OpenSession)),
             Command::SaveSession => self.dialog = Some(Dialog::new(Purpose::SaveSession)),
             Command::SaveImage => self.dialog = Some(Dialog::new(Purpose::SaveImage)),
+            Command::OpenAttention => self.dialog = Some(Dialog::new(Purpose::OpenAttention)),
+            Command::ExportMatrix if self.has_matrix() => self.dialog = Some(Dialog::new(Purpose::ExportMatrix)),
+            Command::ExportMatrix => self.tell(Err(no_matrix())),
+            Command::CopyMatrix => self.copy(ctx),
             Command::ZoomIn => egui::gui_zoom::zoom_in(ctx),
             Command::ZoomOut => egui::gui_zoom::zoom_out(ctx),
             Command::ZoomReset => ctx.set_zoom_factor(1.0),
@@ -267,6 +373,18 @@ impl App {
             self.notice = None;
         }
     }
+}
+
+/// Of the steps of an example, the one asked for, or the last weights; the last step, where there are none.
+pub fn of_walkthrough(walkthrough: &Walkthrough, key: Option<&str>) -> Option<Matrix> {
+    let steps = &walkthrough.steps;
+    let weights = || steps.iter().rev().find(|step| step.kind == Kind::Weights);
+    let step = key.and_then(|key| walkthrough.step(key)).or_else(weights).or(steps.last())?;
+    Some(Matrix::of_step(walkthrough, step))
+}
+
+fn no_matrix() -> anyhow::Error {
+    anyhow::anyhow!("no matrix is shown: of the grid of heads, choose one first")
 }
 
 /// A command's tooltip, with its keys.

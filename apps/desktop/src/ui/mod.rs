@@ -9,7 +9,7 @@ pub mod colors;
 mod command;
 mod command_palette;
 mod dialog;
-mod heads_room;
+pub mod heads;
 pub mod heatmap;
 mod history;
 pub mod laboratory;
@@ -21,9 +21,11 @@ mod style;
 mod temperature;
 pub mod walkthrough;
 
-pub use self::app::App;
+pub use self::app::{App, of_walkthrough};
 pub use self::command::Command;
 pub use self::session::{Room, Session};
+
+use std::path::Path;
 
 use regard_walkthrough::Example;
 
@@ -46,4 +48,10 @@ pub fn example(example: Example) -> Session {
     let mut session = Session::default();
     session.walkthrough.open(example);
     session
+}
+
+/// A session that begins with a file of attention.
+pub fn attention(path: &Path) -> Session {
+    let heads = heads::State::of(heads::Source::File(path.to_owned()));
+    Session { room: Room::Heads, heads, ..Session::default() }
 }

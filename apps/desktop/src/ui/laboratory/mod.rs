@@ -12,6 +12,7 @@ mod state;
 mod tokens;
 mod worker;
 
+pub(crate) use self::controls::explain;
 pub use self::engine::{Engine, Outcome, Request};
 pub use self::room::Room;
 pub use self::state::{Brush, Inputs, Shown, Square, State};
