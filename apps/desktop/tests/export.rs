@@ -8,7 +8,6 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use regard_desktop::export::{Error, Format, Table};
-use regard_desktop::heads::HeadId;
 use regard_desktop::heads::{AttentionMaps, HeadId, unattended};
 use regard_desktop::palette::{Colors, HIDDEN, Map, NOT_A_NUMBER, Scale};
 use regard_desktop::token::Token;

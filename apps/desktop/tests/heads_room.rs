@@ -171,12 +171,13 @@ fn a_head_is_shown_large_and_the_next_ones_follow() {
     assert_eq!(numbers(&window), values[5 * 144..]);
     assert!(window.get_by_label("Next head").accesskit_node().is_disabled());
     click(&mut window, "Previous head");
-    window.get_by_label("Layer").set_value_accesskit(0.0);
-    window.get_by_label("Head").set_value_accesskit(2.0);
-    settle(&mut window);
+    for (name, value) in [("Which layer", 0.0), ("Which head", 2.0)] {
+        window.get_by_label(name).set_value_accesskit(value);
+        settle(&mut window);
+    }
     assert_eq!(numbers(&window), values[2 * 144..3 * 144]);
     press(&mut window, Command::Undo);
-    assert_eq!(session(&window).heads.id(), HeadId { layer: 1, head: 1 });
+    assert_eq!(session(&window).heads.id(), HeadId { layer: 0, head: 1 });
     click(&mut window, "All heads");
     assert_eq!(cells(&window).len(), 6);
 }

@@ -155,7 +155,7 @@ impl Command {
             Self::SaveImage => (Modifiers::COMMAND, Key::E),
             Self::OpenAttention => (Modifiers::COMMAND.plus(Modifiers::SHIFT), Key::O),
             Self::ExportMatrix => (Modifiers::COMMAND.plus(Modifiers::SHIFT), Key::E),
-            Self::CopyMatrix => (Modifiers::COMMAND.plus(Modifiers::SHIFT), Key::C),
+            Self::CopyMatrix => (Modifiers::COMMAND, Key::M),
             Self::ZoomIn => (Modifiers::COMMAND, Key::Plus),
             Self::ZoomOut => (Modifiers::COMMAND, Key::Minus),
             Self::ZoomReset => (Modifiers::COMMAND, Key::Num0),

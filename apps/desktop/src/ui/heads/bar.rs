@@ -45,11 +45,11 @@ fn which(ui: &mut Ui, opened: &Opened, state: &mut State) {
             let layer = opened.maps.find_layer(text.trim().parse().ok()?).ok()?;
             Some(layer as f64)
         });
-        ui.add(layer).accessible_name("Layer");
+        ui.add(layer).accessible_name("Which layer");
     }
     if matches!(state.shown, Shown::Head | Shown::MeanOfHead) {
         let head = DragValue::new(&mut state.head).range(0..=shape.heads - 1).speed(0.1).prefix("head ");
-        ui.add(head).accessible_name("Head");
+        ui.add(head).accessible_name("Which head");
     }
     if state.shown == Shown::Head {
         let order = opened.ordered(state.order, state.smallest_first);

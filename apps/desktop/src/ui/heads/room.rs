@@ -130,31 +130,40 @@ impl Room {
         }
         let is_here = self.opened.as_ref().is_some_and(|opened| opened.source == state.source);
         let has_failed = self.failed.as_ref().is_some_and(|(source, _)| *source == state.source);
-        if !is_here && !has_failed && self.opening.is_none() {
+        if is_here {
+            self.select(ctx, state);
+        } else if !has_failed && self.opening.is_none() {
             self.opening = Some(Opening::start(ctx, state.source.clone(), false));
         }
-        let Some(opened) = self.opened.as_ref().filter(|opened| opened.source == state.source) else { return };
+        if self.is_busy() {
+            ctx.request_repaint_after(PATIENCE / 2);
+        }
+    }
+
+    /// Has the matrix computed that is to be shown.
+    fn select(&mut self, ctx: &Context, state: &mut State) {
+        let Some(opened) = &self.opened else { return };
         state.limit(opened.maps.shape(), opened.maps.is_self_attention());
-        if let Some((_, job)) = &self.selecting
-            && let Some(outcome) = job.take()
-        {
+        if let Some(outcome) = self.selecting.as_ref().and_then(|(_, job)| job.take()) {
             self.selecting = None;
             match outcome {
                 Ok(selected) => self.selected = Some(selected),
-                Err(message) => self.failed = Some((Source::Sample, message)),
+                Err(message) => {
+                    self.failed = Some((state.source.clone(), message));
+                    state.shown = Shown::Grid;
+                }
             }
         }
         let key = state.key();
         if state.shown == Shown::Grid {
             (self.selected, self.selecting) = (None, None);
-        } else if self.selected.as_ref().is_none_or(|selected| selected.key != key)
-            && self.selecting.as_ref().is_none_or(|(asked, _)| *asked != key)
-        {
+            return;
+        }
+        // What is asked for last, if anything is, else what is there.
+        let asked = self.selecting.as_ref().map(|(asked, _)| *asked);
+        if asked.or(self.selected.as_ref().map(|selected| selected.key)) != Some(key) {
             let opened = Arc::clone(opened);
             self.selecting = Some((key, Job::start(ctx, move |progress| opened.select(key, progress))));
-        }
-        if self.is_busy() {
-            ctx.request_repaint_after(PATIENCE / 2);
         }
     }
 
