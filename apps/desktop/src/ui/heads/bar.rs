@@ -54,7 +54,7 @@ fn which(ui: &mut Ui, opened: &Opened, state: &mut State) {
     if state.shown == Shown::Head {
         let order = opened.ordered(state.order, state.smallest_first);
         let here = order.iter().position(|id| *id == state.id()).unwrap_or(0);
-        let steps = [("⏴", "Previous head", here.checked_sub(1)), ("⏵", "Next head", here.checked_add(1))];
+        let steps = [("←", "Previous head", here.checked_sub(1)), ("→", "Next head", here.checked_add(1))];
         for (sign, name, place) in steps {
             let id = place.and_then(|place| order.get(place));
             let button = ui.add_enabled(id.is_some(), egui::Button::new(sign));

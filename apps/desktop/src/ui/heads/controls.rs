@@ -47,7 +47,7 @@ fn file(ui: &mut Ui, opened: Option<&Opened>) -> Option<Asked> {
         }
         for warning in opened.survey.warnings() {
             let color = ui.visuals().warn_fg_color;
-            let text = RichText::new(format!("⚠ {warning}")).text_style(TextStyle::Small).color(color);
+            let text = RichText::new(format!("Note: {warning}.")).text_style(TextStyle::Small).color(color);
             ui.add(Label::new(text).wrap());
         }
     }

@@ -175,7 +175,7 @@ impl Room {
                     *state = State { order: state.order, own_scale: state.own_scale, ..State::of(opening.source) };
                 }
                 self.opened = Some(Arc::new(opened));
-                (self.selected, self.selecting, self.failed) = (None, None, None);
+                (self.selected, self.selecting) = (None, None);
                 self.thumbnails.clear();
             }
             Err(message) => {
