@@ -64,14 +64,24 @@ pub fn show(ui: &mut Ui, opened: &Opened, selected: &Selected, state: &mut State
     let tokens = counts.map(|n| window(n, state.around, fit));
     let rows = tokens.each_ref().map(ExactSizeIterator::len).into_iter().max().unwrap_or(1);
     let (_, rect) = ui.allocate_space(vec2(ui.available_width(), rows as f32 * line));
-    let width = (rect.width() * 0.28 - NUMBER / 2.0).clamp(40.0, WIDEST_TOKEN);
+    let most = (rect.width() * 0.28 - NUMBER / 2.0).clamp(40.0, WIDEST_TOKEN);
+    let width = widest(ui, opened, &tokens).clamp(40.0, most);
     let between = (rect.width() - 2.0 * (width + NUMBER)).clamp(40.0, WIDEST);
     let left = rect.left() + NUMBER + width;
     let places = Places { tokens, ends: [left, left + between], width, top: rect.top(), line };
     let hovered = token_buttons(ui, opened, state, &places);
-    let isolated = hovered.or(state.isolated);
+    let isolated = hovered.or(state.isolated).filter(|(side, i)| places.of(*side).contains(i));
     lines(ui, selected, &places, isolated);
     texts(ui, opened, selected, &places, isolated);
+}
+
+/// The width of the widest token that is seen.
+fn widest(ui: &Ui, opened: &Opened, tokens: &[Range<usize>; 2]) -> f32 {
+    let font = TextStyle::Body.resolve(ui.style());
+    let labels = opened.labels.iter().zip(tokens).flat_map(|(labels, seen)| &labels[seen.clone()]);
+    let width =
+        |label: &String| ui.painter().layout_no_wrap(label.clone(), font.clone(), Color32::PLACEHOLDER).size().x;
+    labels.map(width).fold(0.0, f32::max) + 8.0
 }
 
 /// Which tokens are in the middle, where there are more than fit.
@@ -92,9 +102,10 @@ fn window(n: usize, around: usize, fit: usize) -> Range<usize> {
 
 /// What of a chosen query's weight is on tokens that are not seen. Says whether there was something to say.
 fn note(ui: &mut Ui, selected: &Selected, state: &State, tokens: &[Range<usize>; 2], counts: [usize; 2]) -> bool {
-    let [queries, keys] = counts;
+    let [_, keys] = counts;
     let Some((Side::Queries, query)) = state.isolated.filter(|_| tokens[1].len() < keys) else { return false };
-    let Some(row) = selected.numbers.chunks_exact(keys).nth(query).filter(|_| query < queries) else { return false };
+    let is_seen = tokens[0].contains(&query);
+    let Some(row) = selected.numbers.chunks_exact(keys).nth(query).filter(|_| is_seen) else { return false };
     let sum = |row: &[f32]| row.iter().filter(|w| w.is_finite()).sum::<f32>();
     let outside = sum(row) - sum(&row[tokens[1].clone()]);
     let text = format!("{} of its weight is on keys that are not in view.", numbers::spoken(outside.max(0.0)));
@@ -123,7 +134,6 @@ fn token_buttons(ui: &Ui, opened: &Opened, state: &mut State, places: &Places) -
 }
 
 fn lines(ui: &Ui, selected: &Selected, places: &Places, isolated: Option<(Side, usize)>) {
-    let keys = selected.cols();
     let (color, only) = match isolated {
         None => (ui.visuals().hyperlink_color, [None, None]),
         Some((Side::Queries, i)) => (style::QUERY, [Some(i), None]),
@@ -133,17 +143,22 @@ fn lines(ui: &Ui, selected: &Selected, places: &Places, isolated: Option<(Side, 
         Some(i) => i..if range.contains(&i) { i + 1 } else { i },
         None => range.clone(),
     };
-    for query in is_in(places.of(Side::Queries), only[0]) {
-        for key in is_in(places.of(Side::Keys), only[1]) {
-            let weight = selected.numbers.get(query * keys + key).copied().unwrap_or_default();
-            let strength =
-                if weight.is_finite() { weight.abs() / selected.largest.max(f32::MIN_POSITIVE) } else { 0.0 };
-            if strength >= WEAKEST {
-                let ends =
-                    [places.end(Side::Queries, query) + vec2(4.0, 0.0), places.end(Side::Keys, key) - vec2(4.0, 0.0)];
-                ui.painter()
-                    .line_segment(ends, Stroke::new(1.0 + 2.0 * strength, color.gamma_multiply(strength.sqrt())));
-            }
+    let queries = is_in(places.of(Side::Queries), only[0]);
+    let pairs = queries.flat_map(|query| is_in(places.of(Side::Keys), only[1]).map(move |key| (query, key)));
+    let size = |(query, key)| selected.number(query, key).filter(|w| w.is_finite()).map_or(0.0, f32::abs);
+    let sizes: Vec<_> = pairs.map(|pair| (pair, size(pair))).collect();
+    // Of one token, the strongest line is as strong as any.
+    let strongest = match isolated {
+        Some(_) => sizes.iter().map(|(_, size)| *size).fold(0.0, f32::max),
+        None => selected.largest,
+    };
+    for ((query, key), size) in sizes {
+        let strength = size / strongest.max(f32::MIN_POSITIVE);
+        if strength >= WEAKEST {
+            let (from, to) = (places.end(Side::Queries, query), places.end(Side::Keys, key));
+            let ends = [from + vec2(4.0, 0.0), to - vec2(4.0, 0.0)];
+            let stroke = Stroke::new(1.0 + 2.0 * strength, color.gamma_multiply(strength.sqrt()));
+            ui.painter().line_segment(ends, stroke);
         }
     }
 }
@@ -165,7 +180,7 @@ fn texts(ui: &Ui, opened: &Opened, selected: &Selected, places: &Places, isolate
                 Some((Side::Keys, key)) if side == Side::Queries => selected.number(i, key),
                 _ => None,
             };
-            if let Some(weight) = weight.filter(|w| w.is_finite()) {
+            if let Some(weight) = weight.filter(|w| w.is_finite() && w.abs() >= 0.005) {
                 let room = vec2(NUMBER - 6.0, 0.0);
                 let at = if side == Side::Queries { rect.left_center() - room } else { rect.right_center() };
                 text(ui, &numbers::fixed(weight, 2), at, room.x, false, visuals.weak_text_color());

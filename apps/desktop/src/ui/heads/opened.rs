@@ -135,11 +135,6 @@ impl Opened {
 }
 
 impl Selected {
-    /// How many keys there are.
-    pub(super) fn cols(&self) -> usize {
-        self.cols
-    }
-
     /// The weight of a query on a key.
     pub fn number(&self, query: usize, key: usize) -> Option<f32> {
         self.numbers.get(query * self.cols + key).copied().filter(|_| key < self.cols)

@@ -100,7 +100,7 @@ impl Room {
         self.exchange(ui.ctx(), state);
         let wide = ui.available_width() >= 1100.0;
         Panel::bottom("readout").resizable(false).exact_size(44.0).frame(panel(ui, 16, 8)).show(ui, |ui| {
-            self.readout(ui, self.hovered.or(state.chosen));
+            self.readout(ui, self.hovered.or(state.chosen), state);
         });
         let width = if wide { 288.0 } else { 272.0 };
         let side = Panel::left("file").resizable(false).exact_size(width).frame(panel(ui, 16, 12));
@@ -282,7 +282,7 @@ impl Room {
     }
 
     /// The cell in words.
-    fn readout(&self, ui: &mut Ui, cell: Option<Cell>) {
+    fn readout(&self, ui: &mut Ui, cell: Option<Cell>, state: &State) {
         ui.take_available_space();
         let found = self.opened.as_ref().zip(self.selected.as_ref()).zip(cell);
         let text = found.and_then(|((opened, selected), (row, col))| {
@@ -290,10 +290,10 @@ impl Room {
             let (query, key, weight) = (rows.get(row)?, cols.get(col)?, selected.number(row, col)?);
             Some(format!("query {row} {query}, key {col} {key}: weight {}", numbers::spoken(weight)))
         });
-        let hint = if self.selected.is_some() {
-            "Point at a cell to read its weight."
-        } else {
-            "Click a head to see it large."
+        let hint = match state.shown {
+            Shown::Grid => "Click a head to see it large.",
+            _ if state.lines => "Point at a token to see its lines alone; click to keep them.",
+            _ => "Point at a cell to read its weight.",
         };
         ui.add(match text {
             Some(text) => Label::new(RichText::new(text).monospace()).truncate(),
