@@ -79,11 +79,11 @@ const HEADS: [Pattern; 12] = [
     // The start of the line.
     |i, j| 5.0 * one_if(j > 0 && TOKENS[j - 1] == "Ċ" && !TOKENS[j..i].contains(&"Ċ")) + 2.5 * sink(j),
     // Induction again, less sure.
-    |i, j| 3.5 * one_if(follows_its_like(i, j)) + 2.0 * sink(j) + 1.0 * one_if(j == i),
+    |i, j| 3.5 * one_if(follows_its_like(i, j)) + 2.0 * sink(j) + one_if(j == i),
     // Full stops.
     |_, j| 4.0 * one_if(TOKENS[j] == ".") + 2.5 * sink(j),
     // Two tokens back.
-    |i, j| 5.0 * one_if(j + 2 == i) + 1.0 * sink(j),
+    |i, j| 5.0 * one_if(j + 2 == i) + sink(j),
     // The token before where a token is new, else the first.
     |i, j| if is_repeated(i) { 5.0 * sink(j) } else { 4.0 * one_if(j + 1 == i) },
 ];

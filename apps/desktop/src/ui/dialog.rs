@@ -147,8 +147,9 @@ fn browse_for(purpose: Purpose, path: &Path, ctx: &Context) -> Receiver<Option<P
         let dialog = dialog.pick_file();
         spawn(Box::new(move || answer(pollster::block_on(dialog))))
     } else {
-        let dialog =
-            dialog.set_file_name(path.file_name().map_or(name.into(), |name| name.to_string_lossy())).save_file();
+        let dialog = dialog
+            .set_file_name(path.file_name().map_or_else(|| name.into(), |name| name.to_string_lossy()))
+            .save_file();
         spawn(Box::new(move || answer(pollster::block_on(dialog))))
     };
     // Without a thread nothing is found: the sender is dropped with the work.

@@ -121,7 +121,7 @@ impl App {
 pub fn of_walkthrough(walkthrough: &Walkthrough, key: Option<&str>) -> Option<Matrix> {
     let steps = &walkthrough.steps;
     let weights = || steps.iter().rev().find(|step| step.kind == Kind::Weights);
-    let step = key.and_then(|key| walkthrough.step(key)).or_else(weights).or(steps.last())?;
+    let step = key.and_then(|key| walkthrough.step(key)).or_else(weights).or_else(|| steps.last())?;
     Some(Matrix::of_step(walkthrough, step))
 }
 

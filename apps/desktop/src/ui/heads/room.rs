@@ -161,7 +161,7 @@ impl Room {
         }
         // What is asked for last, if anything is, else what is there.
         let asked = self.selecting.as_ref().map(|(asked, _)| *asked);
-        if asked.or(self.selected.as_ref().map(|selected| selected.key)) != Some(key) {
+        if asked.or_else(|| self.selected.as_ref().map(|selected| selected.key)) != Some(key) {
             let opened = Arc::clone(opened);
             self.selecting = Some((key, Job::start(ctx, move |progress| opened.select(key, progress))));
         }
