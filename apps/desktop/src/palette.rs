@@ -3,31 +3,37 @@
 use core::str::FromStr;
 
 use regard_walkthrough::Kind;
+use serde::{Deserialize, Serialize};
 
-/// What stands for −∞: a place that may not be seen.
+/// What stands for −∞, a place that may not be seen, on maps without grey.
 pub const HIDDEN: [u8; 3] = [140, 143, 150];
 
 /// What stands for NaN. It is on no map.
-pub const NOT_A_NUMBER: [u8; 3] = [10, 10, 10];
+pub const NOT_A_NUMBER: [u8; 3] = [255, 0, 255];
 
 /// A map from 0 … 1 to colours. All of them can be read by the colour-blind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Map {
-    /// matplotlib's viridis.
-    Viridis,
-    /// Cividis.
-    Cividis,
-    /// matplotlib's magma.
-    Magma,
     /// ColorBrewer's YlOrRd, from light yellow to dark red.
+    #[default]
     YellowOrangeRed,
-    /// ColorBrewer's RdBu, reversed: blue, white in the middle, red.
+    /// matplotlib's viridis, from dark violet to yellow.
+    Viridis,
+    /// From dark blue to yellow, the same for the colour-blind (Nuñez et al. 2018).
+    Cividis,
+    /// matplotlib's magma, from black through red to light yellow.
+    Magma,
+    /// ColorBrewer's RdBu, reversed: blue, white in the middle, red. For numbers of both signs.
     Diverging,
 }
 
 impl Map {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Viridis, Self::Cividis, Self::Magma, Self::YellowOrangeRed, Self::Diverging];
+    pub const ALL: [Self; 5] = [Self::YellowOrangeRed, Self::Viridis, Self::Cividis, Self::Magma, Self::Diverging];
+
+    /// Those for numbers from 0.
+    pub const SEQUENTIAL: [Self; 4] = [Self::YellowOrangeRed, Self::Viridis, Self::Cividis, Self::Magma];
 
     /// The name to type.
     pub fn name(self) -> &'static str {
@@ -51,6 +57,11 @@ impl Map {
             Self::Diverging => colorous::RED_BLUE.eval_continuous(1.0 - t),
         };
         [c.r, c.g, c.b]
+    }
+
+    /// What stands for −∞ on this map: grey, but for the map that has grey in its middle.
+    pub fn hidden(self) -> [u8; 3] {
+        if self == Self::Cividis { [112, 60, 84] } else { HIDDEN }
     }
 }
 
@@ -154,7 +165,7 @@ impl Colors {
         if x.is_nan() {
             NOT_A_NUMBER
         } else if x == f32::NEG_INFINITY {
-            HIDDEN
+            self.map.hidden()
         } else {
             self.map.at(self.position(x))
         }

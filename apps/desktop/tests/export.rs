@@ -11,6 +11,7 @@ use regard_desktop::export::{Error, Format, Table};
 use regard_desktop::heads::{AttentionMaps, HeadId, unattended};
 use regard_desktop::palette::{Colors, HIDDEN, Map, NOT_A_NUMBER, Scale};
 use regard_desktop::token::Token;
+use regard_desktop::ui::{Room, Session, attention as attention_session};
 use regard_walkthrough::{Example, Settings, Walkthrough};
 use safetensors::{Dtype, SafeTensors};
 
@@ -247,6 +248,30 @@ mod command {
         let svg = exported(&[&file, "--layer", "0", "--head", "1", "--map", "magma", "--log"], &folder.path("out.svg"));
         let svg = String::from_utf8(svg).unwrap();
         assert!(svg.contains("Layer 0, head 1") && svg.contains("␣cat"), "{svg}");
+    }
+
+    #[test]
+    fn what_a_session_shows() {
+        let folder = Folder::new();
+        let (file, values) = dump(&folder);
+        let (to, saved) = (folder.path("out.safetensors"), folder.path("mine.regard.json"));
+        let export_of = |session: &Session| {
+            session.write(&saved).unwrap();
+            numbers(&exported(&[saved.to_str().unwrap()], &to))
+        };
+        let mut session = attention_session(Path::new(&file));
+        session.heads.show(HeadId { layer: 1, head: 0 });
+        assert_eq!(export_of(&session), values[3 * 16..4 * 16]);
+        session.room = Room::Laboratory;
+        session.laboratory.inputs.tokens = 10;
+        let weights = export_of(&session);
+        assert!(weights.chunks(10).all(|row| (row.iter().sum::<f32>() - 1.0).abs() < 1e-5));
+        assert_eq!(weights[1], 0.0, "masked");
+        session.room = Room::Walkthrough;
+        let walkthrough = Walkthrough::run(Example::ALL[0], &Settings::default()).unwrap();
+        assert_eq!(export_of(&session), walkthrough.step("weights").unwrap().matrix.as_slice());
+        let flags = export(&[saved.to_str().unwrap(), "--layer", "1", "--to", to.to_str().unwrap()]);
+        assert_eq!(flags.status.code(), Some(2));
     }
 
     #[test]

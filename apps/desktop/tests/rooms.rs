@@ -53,7 +53,7 @@ fn settle(window: &mut Window) {
     let start = Instant::now();
     loop {
         window.run_steps(3);
-        if !app(window).laboratory().is_computing() {
+        if !app(window).is_busy() {
             break;
         }
         assert!(start.elapsed() < Duration::from_mins(2), "the worker does not end");
@@ -161,7 +161,12 @@ fn check(window: &Window, command: Command, before: &Session) {
         Command::Benchmark => {
             shows(window, "Stop benchmark") || !app(window).laboratory().benchmark().lines().is_empty()
         }
-        Command::OpenSession | Command::SaveSession | Command::SaveImage => shows(window, "Path of the file"),
+        Command::OpenSession
+        | Command::SaveSession
+        | Command::SaveImage
+        | Command::OpenAttention
+        | Command::ExportMatrix => shows(window, "Path of the file"),
+        Command::CopyMatrix => window.query_all_by_label_contains("Copied").next().is_some(),
         Command::ZoomIn => ctx.zoom_factor() > 1.0,
         Command::ZoomOut => ctx.zoom_factor() < 1.0,
         Command::ZoomReset => ctx.zoom_factor() == 1.0,

@@ -1,4 +1,5 @@
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -6,19 +7,22 @@ use indicatif::ProgressBar;
 use regard_walkthrough::{Example, Kind, Settings, Walkthrough};
 
 use super::failure::{BadInput as _, Failure};
-use crate::export::{self, Format, Table};
-use crate::heads::{AttentionMaps, Over};
-use crate::palette::{Colors, Map, Scale};
+use crate::export::{self, Format, Matrix};
+use crate::heads::{AttentionMaps, Over, unattended};
+use crate::palette::{Map, Scale};
 use crate::token::Token;
+use crate::ui::heads::Opened;
+use crate::ui::laboratory::Engine;
+use crate::ui::{Room, Session};
 
 /// Write a matrix as a picture or as numbers
 ///
-/// From an example, the matrix of a step. From a file of attention (safetensors, npy or npz), a head; without --head the
+/// From an example, the matrix of a step. From a session (.json), the matrix of its room. From a file of attention (safetensors, npy or npz), a head; without --head the
 /// mean of a layer's heads, without --layer the mean over the layers. Layers and heads count from 0.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// An example's name, or a file of attention
-    #[arg(value_name = "EXAMPLE|FILE")]
+    /// An example's name, a file of attention, or a session
+    #[arg(value_name = "EXAMPLE|FILE|SESSION.regard.json")]
     source: String,
 
     /// The step of an example, such as weights; or the tensor of a file that has several
@@ -55,30 +59,17 @@ fn map_parser() -> impl TypedValueParser<Value = Map> {
     PossibleValuesParser::new(Map::ALL.map(Map::name)).try_map(|name| name.parse::<Map>())
 }
 
-/// A matrix that owns what it is made of.
-struct Matrix {
-    title: String,
-    name: String,
-    values: Vec<f32>,
-    rows: Vec<Token>,
-    cols: Vec<Token>,
-    axes: [&'static str; 2],
-    kind: Kind,
-}
-
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     // Said at once, not after a large file was read.
     Format::of(&args.to).bad_input()?;
     let matrix = match args.source.parse::<Example>() {
         Ok(example) => of_example(example, args),
+        Err(_) if Session::is_named(Path::new(&args.source)) => of_session(args),
         Err(_) if Path::new(&args.source).exists() => of_file(args).with_context(|| args.source.clone()),
         Err(e) => Err(anyhow::anyhow!("{e}; and no such file")),
     };
-    let Matrix { title, name, values, rows, cols, axes, kind } = matrix.bad_input()?;
     let scale = if args.log { Scale::Logarithmic } else { Scale::Linear };
-    let colors = Colors::new(kind, args.map, scale, &values);
-    let table = Table { title: &title, name: &name, values: &values, rows: &rows, cols: &cols, axes };
-    match table.write(&args.to, colors) {
+    match matrix.bad_input()?.write(&args.to, args.map, scale) {
         Err(e @ export::Error::Write { .. }) => Err(anyhow::Error::from(e).into()),
         outcome => outcome.bad_input(),
     }
@@ -96,21 +87,25 @@ fn of_example(example: Example, args: &Args) -> Result<Matrix> {
     };
     let step = walkthrough.step(key);
     let step = step.with_context(|| format!("{} has no matrix `{key}`; it has {}", example.name(), steps()))?;
-    let (rows, cols) = step.matrix.shape();
-    // A label for each row and column, even where the step has fewer.
-    let labels = |labels: &[String], n: usize| -> Vec<Token> {
-        (0..n).map(|i| Token::plain(labels.get(i).map_or("", String::as_str))).collect()
-    };
-    let attention = rows == cols && step.row_labels == walkthrough.tokens && step.col_labels == walkthrough.tokens;
-    Ok(Matrix {
-        title: format!("{}: {}", example.title(), step.name),
-        name: step.key.clone(),
-        values: step.matrix.as_slice().to_vec(),
-        rows: labels(&step.row_labels, rows),
-        cols: labels(&step.col_labels, cols),
-        axes: if attention { ["query", "key"] } else { ["", ""] },
-        kind: step.kind,
-    })
+    Ok(Matrix::of_step(&walkthrough, step))
+}
+
+/// What the room of a session shows.
+fn of_session(args: &Args) -> Result<Matrix> {
+    ensure!(
+        args.layer.is_none() && args.head.is_none() && !args.rollout && args.matrix.is_none(),
+        "--matrix, --layer, --head and --rollout are not for sessions: a session says itself what is shown"
+    );
+    let session = Session::read(Path::new(&args.source))?;
+    match session.room {
+        Room::Walkthrough => {
+            let walkthrough = Walkthrough::run(session.walkthrough.example, &session.walkthrough.settings)?;
+            let step = session.walkthrough.chosen.as_ref().map(|at| at.step.as_str());
+            crate::ui::of_walkthrough(&walkthrough, step).context("the example has no step")
+        }
+        Room::Laboratory => Ok(Engine::default().run(session.laboratory.request(), &|_| ())?.matrix()),
+        Room::Heads => Ok(Opened::open(session.heads.source.clone(), &unattended)?.matrix(session.heads)?),
+    }
 }
 
 fn of_file(args: &Args) -> Result<Matrix> {
@@ -146,7 +141,7 @@ fn of_file(args: &Args) -> Result<Matrix> {
     Ok(Matrix {
         title,
         name: "attention".to_owned(),
-        values,
+        values: Arc::new(values),
         rows: tokens(maps.query_tokens(), shape.queries),
         cols: tokens(maps.key_tokens(), shape.keys),
         axes: ["query", "key"],

@@ -32,9 +32,9 @@ struct Cli {
     #[arg(long, value_name = "NAME")]
     example: Option<Example>,
 
-    /// A session to go on with, as the window saved it
-    #[arg(value_name = "SESSION.regard.json", conflicts_with = "example")]
-    session: Option<PathBuf>,
+    /// A session to go on with, as the window saved it (.json), or a file of attention (safetensors, npy or npz)
+    #[arg(value_name = "FILE", conflicts_with = "example")]
+    file: Option<PathBuf>,
 
     #[command(subcommand)]
     command: Option<Command>,
@@ -59,7 +59,7 @@ enum Format {
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let outcome = match cli.command {
-        None => window(cli.example, cli.session.as_deref()),
+        None => window(cli.example, cli.file.as_deref()),
         Some(Command::Walk(args)) => walk::run(&args),
         Some(Command::Attend(args)) => attend::run(&args),
         Some(Command::Bench(args)) => bench::run(&args),
@@ -74,9 +74,14 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn window(example: Option<Example>, session: Option<&Path>) -> Result<(), Failure> {
-    let start = match session {
-        Some(path) => Start::Session(Box::new(Session::read(path).bad_input()?)),
+fn window(example: Option<Example>, file: Option<&Path>) -> Result<(), Failure> {
+    let start = match file {
+        Some(path) if Session::is_named(path) => Start::Session(Box::new(Session::read(path).bad_input()?)),
+        Some(path) => {
+            std::fs::metadata(path).with_context(|| format!("cannot read {}", path.display())).bad_input()?;
+            let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+            Start::Session(Box::new(crate::ui::attention(&path)))
+        }
         None => example.map_or(Start::Last, Start::Example),
     };
     let example = example.unwrap_or(Example::ALL[0]);

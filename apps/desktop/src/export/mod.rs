@@ -1,6 +1,7 @@
 //! Matrices out of the program: as pictures and as numbers.
 
 mod format;
+mod matrix;
 mod picture;
 mod svg;
 mod text;
@@ -8,6 +9,7 @@ mod text;
 use std::path::{Path, PathBuf};
 
 pub use self::format::Format;
+pub use self::matrix::Matrix;
 use crate::palette::Colors;
 use crate::token::Token;
 use crate::whole_file;

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::text::{escaped, shortened, tick, width};
 use super::{Error, Table, picture};
-use crate::palette::{Colors, HIDDEN, NOT_A_NUMBER, ink_on};
+use crate::palette::{Colors, NOT_A_NUMBER, ink_on};
 use crate::token::Token;
 use crate::ui::numbers;
 
@@ -171,7 +171,7 @@ fn push_bar(out: &mut String, table: &Table<'_>, colors: Colors, layout: &Layout
     }
     let mut y = top + height + 2.0 * GAP;
     let special = [
-        ("masked (−∞)", HIDDEN, table.values.contains(&f32::NEG_INFINITY)),
+        ("masked (−∞)", colors.map.hidden(), table.values.contains(&f32::NEG_INFINITY)),
         ("NaN", NOT_A_NUMBER, table.values.iter().any(|x| x.is_nan())),
     ];
     for (name, color, _) in special.into_iter().filter(|(_, _, occurs)| *occurs) {

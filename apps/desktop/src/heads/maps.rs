@@ -79,7 +79,23 @@ impl AttentionMaps {
     /// # Errors
     /// See [`Error`]. Nothing is allocated that the file could not fill.
     pub fn open(path: &Path, name: Option<&str>, progress: &Progress<'_>) -> Result<Self, Error> {
-        let mut source = Source::open(path)?;
+        Self::read(Source::open(path)?, Some(path), name, progress)
+    }
+
+    /// The same of a file that is in memory already.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn in_memory(bytes: &'static [u8], name: &str, progress: &Progress<'_>) -> Result<Self, Error> {
+        Self::read(Source::in_memory(bytes, name)?, None, None, progress)
+    }
+
+    fn read(
+        mut source: Source,
+        path: Option<&Path>,
+        name: Option<&str>,
+        progress: &Progress<'_>,
+    ) -> Result<Self, Error> {
         let entries = source.entries.clone();
         let selection = select(&entries, name)?;
         let (layers, layer_numbers): (Vec<(&Entry, Shape)>, Vec<usize>) = match selection.layers {

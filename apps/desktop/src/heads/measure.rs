@@ -1,11 +1,13 @@
 use core::f64::consts::LN_2;
 
+use serde::{Deserialize, Serialize};
 use wide::f32x8;
 
 /// What can be said of a head in one number. Each is a mean over the queries; heads can be sorted by any.
 ///
 /// Queries that see nothing (all weights 0), and rows that are no weights, are left out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Measure {
     /// −Σ w log₂ w.
     Entropy,
@@ -49,6 +51,29 @@ impl Measure {
             Self::SameToken => "Same token",
             Self::DuplicateToken => "Duplicate token",
             Self::Induction => "Induction",
+        }
+    }
+
+    /// A number of it in words: "entropy 2.1 bits", "previous token 34 %".
+    pub fn in_words(self, x: f32) -> String {
+        let percent = 100.0 * x;
+        match self {
+            Self::Entropy => format!("entropy {x:.1} bits"),
+            Self::RelativeEntropy => format!("relative entropy {percent:.0} %"),
+            Self::Distance => format!("distance {x:.1} tokens"),
+            Self::FirstToken => format!("first token {percent:.0} %"),
+            Self::PreviousToken => format!("previous token {percent:.0} %"),
+            Self::SameToken => format!("same token {percent:.0} %"),
+            Self::DuplicateToken => format!("duplicate token {percent:.0} %"),
+            Self::Induction => format!("induction {percent:.0} %"),
+        }
+    }
+
+    /// A number of it for where there is little room: "2.1", "34 %".
+    pub fn short(self, x: f32) -> String {
+        match self {
+            Self::Entropy | Self::Distance => format!("{x:.1}"),
+            _ => format!("{:.0} %", 100.0 * x),
         }
     }
 

@@ -1,5 +1,5 @@
 use std::fs::File;
-use std::io::{BufReader, Read, Seek as _, SeekFrom};
+use std::io::{BufReader, Cursor, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use safetensors::Dtype;
@@ -18,9 +18,16 @@ pub(super) struct Source {
 }
 
 enum Container {
-    Plain(File),
-    Zip(ZipArchive<BufReader<File>>),
+    Plain(Bytes),
+    Zip(ZipArchive<BufReader<Bytes>>),
 }
+
+/// A file, or what the program carries along.
+trait Stream: Read + Seek + Send {}
+
+impl<T: Read + Seek + Send> Stream for T {}
+
+type Bytes = Box<dyn Stream>;
 
 /// A tensor, as its header describes it. The numbers are in the file, or those of a compressed file may be.
 #[derive(Clone, Debug)]
@@ -48,24 +55,34 @@ enum Place {
 const MOST_EXPANSION: u64 = 1032;
 
 impl Source {
-    /// Reads the headers. What kind of file it is, its first bytes tell.
+    /// Reads the headers of a file.
     pub(super) fn open(path: &Path) -> Result<Self, Error> {
-        let mut file = File::open(path)?;
+        let file = File::open(path)?;
+        let len = file.metadata()?.len();
+        Self::new(Box::new(file), len, &path.file_stem().unwrap_or_default().to_string_lossy())
+    }
+
+    /// Reads the headers of a file that is in memory already.
+    pub(super) fn in_memory(bytes: &'static [u8], name: &str) -> Result<Self, Error> {
+        Self::new(Box::new(Cursor::new(bytes)), bytes.len() as u64, name)
+    }
+
+    /// What kind of file it is, its first bytes tell.
+    fn new(mut file: Bytes, len: u64, name: &str) -> Result<Self, Error> {
         let mut start = Vec::new();
         (&mut file).take(6).read_to_end(&mut start)?;
         file.rewind()?;
         if start == npy::MAGIC {
-            Self::npy(file, path)
+            Self::npy(file, len, name.to_owned())
         } else if start.starts_with(b"PK") {
-            Self::npz(file)
+            Self::npz(file, len)
         } else {
-            Self::safetensors(file)
+            Self::safetensors(file, len)
         }
     }
 
-    fn safetensors(mut file: File) -> Result<Self, Error> {
+    fn safetensors(mut file: Bytes, file_len: u64) -> Result<Self, Error> {
         let format = |reason: &dyn ToString| Error::format("safetensors", reason);
-        let file_len = file.metadata()?.len();
         let mut header_len = [0; 8];
         file.read_exact(&mut header_len).map_err(|_e| format(&"it has fewer than 8 bytes"))?;
         let start = u64::from_le_bytes(header_len).checked_add(8).filter(|start| *start <= file_len);
@@ -93,10 +110,9 @@ impl Source {
         Ok(Self { container: Container::Plain(file), entries, metadata })
     }
 
-    fn npy(mut file: File, path: &Path) -> Result<Self, Error> {
+    fn npy(mut file: Bytes, len: u64, name: String) -> Result<Self, Error> {
         let header = npy::read_header(&mut file).map_err(|e| Error::format("npy", &e))?;
-        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let found = file.metadata()?.len().saturating_sub(header.len as u64);
+        let found = len.saturating_sub(header.len as u64);
         let place = Place::At(header.len as u64);
         Ok(Self {
             container: Container::Plain(file),
@@ -105,9 +121,8 @@ impl Source {
         })
     }
 
-    fn npz(file: File) -> Result<Self, Error> {
+    fn npz(file: Bytes, file_len: u64) -> Result<Self, Error> {
         let format = |reason: &dyn ToString| Error::format("npz", reason);
-        let file_len = file.metadata()?.len();
         let mut archive = ZipArchive::new(BufReader::new(file)).map_err(|e| format(&e))?;
         let mut entries = Vec::new();
         for index in 0..archive.len() {

@@ -18,26 +18,9 @@ pub(super) struct Found {
 ///
 /// Beside `NAME.npy`, `NAME.tokens.json` is a list of strings, or an object with the lists `query_tokens` and `key_tokens`
 /// or `tokens`; `NAME.tokens.txt` has one token a line.
-pub(super) fn find(path: &Path, source: &mut Source) -> Result<Found, Error> {
-    let json = path.with_extension("tokens.json");
-    if let Some(text) = read(&json)? {
-        let place = json.display().to_string();
-        let value: Value = serde_json::from_str(&text).map_err(|e| Error::tokens(&place, &e))?;
-        return if value.is_array() {
-            Ok(Found::both(&place, list(&place, &value)?))
-        } else {
-            Found::by_name(|name| {
-                Ok(value.get(name).map(|v| list(&place, v)).transpose()?.map(|t| (place.clone(), t)))
-            })?
-            .ok_or_else(|| {
-                Error::tokens(&place, &"neither a list nor an object with `tokens` or `query_tokens` and `key_tokens`")
-            })
-        };
-    }
-    let plain = path.with_extension("tokens.txt");
-    if let Some(text) = read(&plain)? {
-        let tokens = text.lines().map(str::to_owned).collect();
-        return Ok(Found::both(&plain.display().to_string(), tokens));
+pub(super) fn find(path: Option<&Path>, source: &mut Source) -> Result<Found, Error> {
+    if let Some(found) = path.map(beside).transpose()?.flatten() {
+        return Ok(found);
     }
     let metadata = core::mem::take(&mut source.metadata);
     let in_metadata = Found::by_name(|name| {
@@ -50,6 +33,31 @@ pub(super) fn find(path: &Path, source: &mut Source) -> Result<Found, Error> {
         Some(found) => Ok(found),
         None => Ok(Found::by_name(|name| strings(source, name))?.unwrap_or_default()),
     }
+}
+
+/// Tokens in a file of their own.
+fn beside(path: &Path) -> Result<Option<Found>, Error> {
+    let json = path.with_extension("tokens.json");
+    if let Some(text) = read(&json)? {
+        let place = json.display().to_string();
+        let value: Value = serde_json::from_str(&text).map_err(|e| Error::tokens(&place, &e))?;
+        return if value.is_array() {
+            Ok(Some(Found::both(&place, list(&place, &value)?)))
+        } else {
+            let found = Found::by_name(|name| {
+                Ok(value.get(name).map(|v| list(&place, v)).transpose()?.map(|t| (place.clone(), t)))
+            })?;
+            found.map(Some).ok_or_else(|| {
+                Error::tokens(&place, &"neither a list nor an object with `tokens` or `query_tokens` and `key_tokens`")
+            })
+        };
+    }
+    let plain = path.with_extension("tokens.txt");
+    if let Some(text) = read(&plain)? {
+        let tokens = text.lines().map(str::to_owned).collect();
+        return Ok(Some(Found::both(&plain.display().to_string(), tokens)));
+    }
+    Ok(None)
 }
 
 impl Found {

@@ -1,7 +1,5 @@
 //! The window's contents: a bar with the tabs and the menu, and the room that is open.
 
-use std::path::PathBuf;
-
 use egui::{Align, Context, Label, Layout, Panel, RichText, ScrollArea, Ui};
 use regard_walkthrough::{Error, Example, Walkthrough};
 
@@ -10,7 +8,12 @@ use super::dialog::{self, Dialog, Purpose};
 use super::history::History;
 use super::kept::Kept;
 use super::session::{Looks, Room};
-use super::{Command, Session, command, heads_room, laboratory, picture, style, walkthrough};
+use super::{Command, Session, command, heads, laboratory, picture, style, walkthrough};
+
+mod files;
+
+use self::files::no_matrix;
+pub use self::files::of_walkthrough;
 
 /// The program, without its window.
 pub struct App {
@@ -19,6 +22,7 @@ pub struct App {
     history: History,
     walkthrough: walkthrough::Room,
     laboratory: laboratory::Room,
+    heads: heads::Room,
     palette: Option<Palette>,
     dialog: Option<Dialog>,
     notice: Option<Notice>,
@@ -48,6 +52,7 @@ impl App {
             history: History::new(&session),
             walkthrough: walkthrough::Room::new(&session.walkthrough, session.look),
             laboratory: laboratory::Room::default(),
+            heads: heads::Room::default(),
             palette: None,
             dialog: None,
             notice: None,
@@ -100,6 +105,16 @@ impl App {
         &self.laboratory
     }
 
+    /// The third room.
+    pub fn heads(&self) -> &heads::Room {
+        &self.heads
+    }
+
+    /// Whether a thread is at work, for a room or on a file.
+    pub fn is_busy(&self) -> bool {
+        self.laboratory.is_computing() || self.heads.is_busy() || self.pictures.is_busy()
+    }
+
     /// Shows everything, and takes what the user does.
     pub fn ui(&mut self, ui: &mut Ui) {
         let mut chosen = self.overlay(ui);
@@ -109,11 +124,12 @@ impl App {
         let top = Panel::top("rooms").resizable(false).frame(style::panel(ui, 16, 8));
         chosen = top.show(ui, |ui| self.bar(ui)).inner.or(chosen);
         self.notice(ui);
-        let Session { room, look, walkthrough, laboratory, .. } = &mut self.session;
+        self.drops(ui.ctx());
+        let Session { room, look, walkthrough, laboratory, heads, .. } = &mut self.session;
         match room {
             Room::Walkthrough => chosen = self.walkthrough.ui(ui, walkthrough, *look).or(chosen),
             Room::Laboratory => chosen = self.laboratory.ui(ui, laboratory, *look).or(chosen),
-            Room::Heads => heads_room::ui(ui),
+            Room::Heads => chosen = self.heads.ui(ui, heads, *look).or(chosen),
         }
         if let Some(command) = chosen {
             self.perform(ui.ctx(), command);
@@ -194,6 +210,7 @@ impl App {
             Command::Redo => self.history.can_redo(),
             Command::ResetNumbers => self.session.walkthrough.inputs.is_changed(),
             Command::ForgetA => self.session.laboratory.pinned.is_some(),
+            Command::ExportMatrix | Command::CopyMatrix => self.has_matrix(),
             _ => true,
         }
     }
@@ -226,26 +243,9 @@ impl App {
         None
     }
 
-    fn use_file(&mut self, ctx: &Context, purpose: Purpose, path: PathBuf) {
-        match purpose {
-            Purpose::OpenSession => match Session::read(&path) {
-                Ok(session) => {
-                    self.session = session;
-                    self.session.looks.apply(ctx);
-                    self.tell(Ok(format!("Opened {}", path.display())));
-                }
-                Err(e) => self.tell(Err(e)),
-            },
-            Purpose::SaveSession => {
-                let done = self.session.write(&path).map(|()| format!("Saved {}", path.display()));
-                self.tell(done);
-            }
-            Purpose::SaveImage => self.pictures.ask(ctx, path),
-        }
-    }
-
     /// Does what a command says.
     pub fn perform(&mut self, ctx: &Context, command: Command) {
+        let has_matrix = self.has_matrix();
         let session = &mut self.session;
         match command {
             Command::Palette => self.palette = Some(Palette::default()),
@@ -258,7 +258,7 @@ impl App {
             Command::Reset => match session.room {
                 Room::Walkthrough => session.walkthrough = walkthrough::State::new(session.walkthrough.example()),
                 Room::Laboratory => session.laboratory = laboratory::State::default(),
-                Room::Heads => session.heads = heads_room::State::default(),
+                Room::Heads => session.heads = heads::State::of(session.heads.source.clone()),
             },
             Command::ResetNumbers => {
                 session.room = Room::Walkthrough;
@@ -276,6 +276,10 @@ impl App {
             Command::OpenSession => self.dialog = Some(Dialog::new(Purpose::OpenSession)),
             Command::SaveSession => self.dialog = Some(Dialog::new(Purpose::SaveSession)),
             Command::SaveImage => self.dialog = Some(Dialog::new(Purpose::SaveImage)),
+            Command::OpenAttention => self.dialog = Some(Dialog::new(Purpose::OpenAttention)),
+            Command::ExportMatrix if has_matrix => self.dialog = Some(Dialog::new(Purpose::ExportMatrix)),
+            Command::ExportMatrix => self.tell(Err(no_matrix())),
+            Command::CopyMatrix => self.copy(ctx),
             Command::ZoomIn => egui::gui_zoom::zoom_in(ctx),
             Command::ZoomOut => egui::gui_zoom::zoom_out(ctx),
             Command::ZoomReset => ctx.set_zoom_factor(1.0),

@@ -6,11 +6,14 @@ use egui::{Color32, ColorImage};
 use regard_walkthrough::Kind;
 use serde::{Deserialize, Serialize};
 
+use crate::palette;
+pub use crate::palette::Map;
+
 /// What stands for −∞: a place that may not be seen.
-pub const HIDDEN: Color32 = Color32::from_rgb(140, 143, 150);
+pub const HIDDEN: Color32 = color(palette::HIDDEN);
 
 /// What stands for NaN. It is on no map.
-pub const NOT_A_NUMBER: Color32 = Color32::from_rgb(255, 0, 255);
+pub const NOT_A_NUMBER: Color32 = color(palette::NOT_A_NUMBER);
 
 /// Colours of a map, odd so that the middle of a diverging one is among them.
 const COLORS: usize = 1025;
@@ -26,63 +29,20 @@ const FLOOR: f32 = 1e-6;
 /// On a logarithmic diverging map, numbers below the limit times this are as on a linear one.
 const LINEAR: f32 = 1e-3;
 
-/// A map from 0..1 to colours. All of them can be read by the colour-blind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Map {
-    /// From light yellow to dark red (ColorBrewer's YlOrRd).
-    #[default]
-    YellowOrangeRed,
-    /// From dark violet to yellow (matplotlib).
-    Viridis,
-    /// From dark blue to yellow, the same for the colour-blind (Nuñez et al. 2018).
-    Cividis,
-    /// From black through red to light yellow (matplotlib).
-    Magma,
-    /// Blue, white, red (ColorBrewer's RdBu, reversed). For numbers of both signs.
-    BlueRed,
+/// The colours of a map, computed once.
+fn table(map: Map) -> &'static Table {
+    static TABLES: [OnceLock<Table>; Map::ALL.len()] = [const { OnceLock::new() }; Map::ALL.len()];
+    TABLES[map as usize].get_or_init(|| {
+        core::array::from_fn(|i| match i {
+            MASKED => color(map.hidden()),
+            NAN => NOT_A_NUMBER,
+            _ => color(map.at(i as f64 / (COLORS - 1) as f64)),
+        })
+    })
 }
 
-impl Map {
-    /// Those for numbers from 0.
-    pub const SEQUENTIAL: [Self; 4] = [Self::YellowOrangeRed, Self::Viridis, Self::Cividis, Self::Magma];
-
-    /// The name to read.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::YellowOrangeRed => "YlOrRd",
-            Self::Viridis => "viridis",
-            Self::Cividis => "cividis",
-            Self::Magma => "magma",
-            Self::BlueRed => "blue–red",
-        }
-    }
-
-    /// What stands for −∞ on this map: grey, but for the map that has grey in its middle.
-    fn hidden(self) -> Color32 {
-        if self == Self::Cividis { Color32::from_rgb(112, 60, 84) } else { HIDDEN }
-    }
-
-    fn table(self) -> &'static Table {
-        static TABLES: [OnceLock<Table>; 5] = [const { OnceLock::new() }; 5];
-        TABLES[self as usize].get_or_init(|| {
-            core::array::from_fn(|i| {
-                let t = match i {
-                    MASKED => return self.hidden(),
-                    NAN => return NOT_A_NUMBER,
-                    _ => i as f64 / (COLORS - 1) as f64,
-                };
-                let c = match self {
-                    Self::YellowOrangeRed => colorous::YELLOW_ORANGE_RED.eval_continuous(t),
-                    Self::Viridis => colorous::VIRIDIS.eval_continuous(t),
-                    Self::Cividis => colorous::CIVIDIS.eval_continuous(t),
-                    Self::Magma => colorous::MAGMA.eval_continuous(t),
-                    Self::BlueRed => colorous::RED_BLUE.eval_continuous(1.0 - t),
-                };
-                Color32::from_rgb(c.r, c.g, c.b)
-            })
-        })
-    }
+const fn color([r, g, b]: [u8; 3]) -> Color32 {
+    Color32::from_rgb(r, g, b)
 }
 
 /// How the user wants to see weights.
@@ -132,7 +92,7 @@ impl Palette {
     /// From −`limit` to `limit`, 0 in the middle.
     pub fn signed(limit: f32, look: Look) -> Self {
         let limit = if limit > 0.0 { limit } else { 1.0 };
-        Self { map: Some(Map::BlueRed), low: -limit, high: limit, logarithmic: look.logarithmic }
+        Self { map: Some(Map::Diverging), low: -limit, high: limit, logarithmic: look.logarithmic }
     }
 
     /// Whether there are colours at all.
@@ -142,7 +102,7 @@ impl Palette {
 
     /// Whether the middle is 0, and both signs have colours.
     pub fn is_diverging(self) -> bool {
-        self.map == Some(Map::BlueRed)
+        self.map == Some(Map::Diverging)
     }
 
     /// The numbers at both ends of the map.
@@ -165,7 +125,7 @@ impl Palette {
     /// The colours of many numbers.
     pub fn colors(self) -> impl Fn(f32) -> Color32 + Sync {
         static NONE: Table = [Color32::TRANSPARENT; COLORS + 2];
-        let table = self.map.map_or(&NONE, Map::table);
+        let table = self.map.map_or(&NONE, table);
         let position = self.positions();
         move |x| {
             // `as` saturates: a number beyond the end is at the end. Selected, not branched on: many numbers are masked.
@@ -199,7 +159,7 @@ impl Palette {
     /// The colour at a place of the colour bar, from 0 at the low end to 1 at the high end.
     pub fn at(self, t: f32) -> Color32 {
         let t = (t.clamp(0.0, 1.0) * (COLORS - 1) as f32).round() as usize;
-        self.map.map_or(Color32::TRANSPARENT, |map| map.table()[t])
+        self.map.map_or(Color32::TRANSPARENT, |map| table(map)[t])
     }
 }
 
@@ -218,8 +178,8 @@ fn log2(x: f32) -> f32 {
 
 /// Black or white, whichever can be read on `background`.
 pub fn ink_on(background: Color32) -> Color32 {
-    let [r, g, b, _] = background.to_array().map(f32::from);
-    if 0.299 * r + 0.587 * g + 0.114 * b > 140.0 { Color32::BLACK } else { Color32::WHITE }
+    let [r, g, b, _] = background.to_array();
+    color(palette::ink_on([r, g, b]))
 }
 
 /// Colours for the curves of a plot, one a token.
@@ -246,9 +206,9 @@ mod tests {
         let distance = |a: Color32, b: Color32| {
             a.to_array().iter().zip(b.to_array()).map(|(a, b)| i32::from(a.abs_diff(b)).pow(2)).sum::<i32>()
         };
-        for map in [Map::YellowOrangeRed, Map::Viridis, Map::Cividis, Map::Magma, Map::BlueRed] {
-            for special in [map.hidden(), NOT_A_NUMBER] {
-                let nearest = map.table()[..COLORS].iter().map(|c| distance(*c, special)).min().unwrap_or(0);
+        for map in Map::ALL {
+            for special in [color(map.hidden()), NOT_A_NUMBER] {
+                let nearest = table(map)[..COLORS].iter().map(|c| distance(*c, special)).min().unwrap_or(0);
                 assert!(nearest > 30 * 30, "{}: {special:?}", map.name());
             }
         }

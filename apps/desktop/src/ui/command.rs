@@ -39,6 +39,12 @@ pub enum Command {
     SaveSession,
     /// Writes the window's picture to a file.
     SaveImage,
+    /// Reads a file of attention.
+    OpenAttention,
+    /// Writes the matrix that is shown to a file.
+    ExportMatrix,
+    /// Copies the matrix that is shown as CSV.
+    CopyMatrix,
     /// Makes everything larger.
     ZoomIn,
     /// Makes everything smaller.
@@ -62,6 +68,7 @@ impl Command {
             Room::ALL.map(Self::Room).to_vec(),
             [Self::NextExample, Self::PreviousExample].into_iter().chain(Example::ALL.map(Self::Example)).collect(),
             vec![Self::Undo, Self::Redo, Self::Reset, Self::ResetNumbers, Self::PinA, Self::ForgetA, Self::Benchmark],
+            vec![Self::OpenAttention, Self::ExportMatrix, Self::CopyMatrix],
             vec![Self::OpenSession, Self::SaveSession, Self::SaveImage],
             vec![Self::ZoomIn, Self::ZoomOut, Self::ZoomReset],
             [Light, Dark, System].map(Self::Theme).to_vec(),
@@ -92,6 +99,9 @@ impl Command {
             Self::OpenSession => "Open session".to_owned(),
             Self::SaveSession => "Save session".to_owned(),
             Self::SaveImage => "Save picture of the window".to_owned(),
+            Self::OpenAttention => "Open attention file".to_owned(),
+            Self::ExportMatrix => "Export matrix".to_owned(),
+            Self::CopyMatrix => "Copy matrix as CSV".to_owned(),
             Self::ZoomIn => "Zoom in".to_owned(),
             Self::ZoomOut => "Zoom out".to_owned(),
             Self::ZoomReset => "Zoom to 100 %".to_owned(),
@@ -121,6 +131,9 @@ impl Command {
             Self::OpenSession => "Go on where a session file left off.".to_owned(),
             Self::SaveSession => "Write down every choice, to go on later or elsewhere.".to_owned(),
             Self::SaveImage => "Write the window as a PNG.".to_owned(),
+            Self::OpenAttention => "Look at a model's attention: safetensors, npy or npz.".to_owned(),
+            Self::ExportMatrix => "Write the matrix of this room as PNG, SVG, CSV, npy or safetensors.".to_owned(),
+            Self::CopyMatrix => "Copy the numbers of this room's matrix, with the tokens.".to_owned(),
             Self::ZoomIn => "Make everything larger.".to_owned(),
             Self::ZoomOut => "Make everything smaller.".to_owned(),
             Self::ZoomReset => "Make everything as large as it was at first.".to_owned(),
@@ -149,6 +162,9 @@ impl Command {
             Self::OpenSession => (Modifiers::COMMAND, Key::O),
             Self::SaveSession => (Modifiers::COMMAND, Key::S),
             Self::SaveImage => (Modifiers::COMMAND, Key::E),
+            Self::OpenAttention => (Modifiers::COMMAND.plus(Modifiers::SHIFT), Key::O),
+            Self::ExportMatrix => (Modifiers::COMMAND.plus(Modifiers::SHIFT), Key::E),
+            Self::CopyMatrix => (Modifiers::COMMAND, Key::M),
             Self::ZoomIn => (Modifiers::COMMAND, Key::Plus),
             Self::ZoomOut => (Modifiers::COMMAND, Key::Minus),
             Self::ZoomReset => (Modifiers::COMMAND, Key::Num0),

@@ -1,8 +1,10 @@
-//! Which file: a path to type.
+//! Which file: a path to type, or to find with the system's own dialog.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::thread;
 
-use egui::{Id, Key, Label, Modal, Modifiers, RichText, TextEdit, Ui};
+use egui::{Context, Id, Key, Label, Modal, Modifiers, RichText, TextEdit, Ui};
 
 use super::style;
 
@@ -15,6 +17,10 @@ pub enum Purpose {
     SaveSession,
     /// The window's picture is written to it.
     SaveImage,
+    /// Attention is read from it.
+    OpenAttention,
+    /// The matrix that is shown is written to it.
+    ExportMatrix,
 }
 
 /// The question while it is open.
@@ -22,6 +28,8 @@ pub struct Dialog {
     /// What the file is for.
     pub purpose: Purpose,
     path: String,
+    /// What the system's dialog finds, while it is open.
+    browsing: Option<Receiver<Option<PathBuf>>>,
 }
 
 /// What came of asking.
@@ -41,7 +49,23 @@ impl Purpose {
             Self::OpenSession => ["Open session", "Open", "session.regard.json"],
             Self::SaveSession => ["Save session", "Save", "session.regard.json"],
             Self::SaveImage => ["Save picture of the window", "Save", "regard.png"],
+            Self::OpenAttention => ["Open attention file", "Open", "attention.safetensors"],
+            Self::ExportMatrix => ["Export matrix", "Export", "matrix.svg"],
         }
+    }
+
+    /// What kinds of files there are, for the system's dialog and to be read.
+    fn extensions(self) -> &'static [&'static str] {
+        match self {
+            Self::OpenSession | Self::SaveSession => &["json"],
+            Self::SaveImage => &["png"],
+            Self::OpenAttention => &["safetensors", "npy", "npz"],
+            Self::ExportMatrix => &["svg", "png", "csv", "npy", "safetensors"],
+        }
+    }
+
+    fn is_opening(self) -> bool {
+        matches!(self, Self::OpenSession | Self::OpenAttention)
     }
 }
 
@@ -50,11 +74,20 @@ impl Dialog {
     pub fn new(purpose: Purpose) -> Self {
         let [_, _, name] = purpose.words();
         let folder = std::env::current_dir().unwrap_or_default();
-        Self { purpose, path: folder.join(name).display().to_string() }
+        Self { purpose, path: folder.join(name).display().to_string(), browsing: None }
     }
 
     /// Shows the question.
     pub fn show(&mut self, ui: &Ui) -> Outcome {
+        match self.browsing.as_ref().map(Receiver::try_recv) {
+            None | Some(Err(TryRecvError::Empty)) => {}
+            Some(found) => {
+                self.browsing = None;
+                if let Ok(Some(path)) = found {
+                    self.path = path.display().to_string();
+                }
+            }
+        }
         let enter = ui.input_mut(|input| input.consume_key(Modifiers::NONE, Key::Enter));
         let [heading, act, _] = self.purpose.words();
         let modal = Modal::new(Id::unique("file")).show(ui.ctx(), |ui| {
@@ -62,13 +95,24 @@ impl Dialog {
             ui.label(RichText::new(heading).text_style(style::subheading()).strong());
             let field = ui.add(TextEdit::singleline(&mut self.path).desired_width(f32::INFINITY));
             field.accessible_name("Path of the file");
-            let replaces = self.purpose != Purpose::OpenSession && PathBuf::from(&self.path).exists();
-            if replaces {
-                ui.add(Label::new(RichText::new("There is such a file: it will be replaced.").weak()).wrap());
+            let replaces = !self.purpose.is_opening() && PathBuf::from(&self.path).exists();
+            let kinds = self.purpose.extensions();
+            let hint = match kinds {
+                _ if replaces => "There is such a file: it will be replaced.".to_owned(),
+                [_] => String::new(),
+                _ => format!("The ending says the format: .{}", kinds.join(", .")),
+            };
+            if !hint.is_empty() {
+                ui.add(Label::new(RichText::new(hint).weak()).wrap());
             }
             ui.horizontal(|ui| {
                 let act = ui.add_enabled(!self.path.trim().is_empty(), egui::Button::new(act)).clicked();
-                (act, ui.button("Cancel").clicked())
+                let cancel = ui.button("Cancel").clicked();
+                let browse = ui.add_enabled(self.browsing.is_none(), egui::Button::new("Browse…"));
+                if browse.on_hover_text("Find the file with the system's own dialog.").clicked() {
+                    self.browsing = Some(browse_for(self.purpose, Path::new(&self.path), ui.ctx()));
+                }
+                (act, cancel)
             })
             .inner
         });
@@ -81,4 +125,34 @@ impl Dialog {
             Outcome::Open
         }
     }
+}
+
+/// Opens the system's dialog. It answers from a thread, so that the window goes on; where there is none, it finds nothing.
+fn browse_for(purpose: Purpose, path: &Path, ctx: &Context) -> Receiver<Option<PathBuf>> {
+    let [heading, _, name] = purpose.words();
+    let mut dialog = rfd::AsyncFileDialog::new().set_title(heading).add_filter(heading, purpose.extensions());
+    if let Some(folder) = path.parent().filter(|folder| folder.is_dir()) {
+        dialog = dialog.set_directory(folder);
+    }
+    let (sender, found) = channel();
+    let wake = ctx.clone();
+    let answer = move |file: Option<rfd::FileHandle>| {
+        // Nobody to tell: the question was left.
+        drop(sender.send(file.map(|file| file.path().to_owned())));
+        wake.request_repaint();
+    };
+    let spawn = |work: Box<dyn FnOnce() + Send>| thread::Builder::new().name("dialog".to_owned()).spawn(work);
+    // The dialogs are made here, as macOS wants it, and awaited there.
+    let spawned = if purpose.is_opening() {
+        let dialog = dialog.pick_file();
+        spawn(Box::new(move || answer(pollster::block_on(dialog))))
+    } else {
+        let dialog = dialog
+            .set_file_name(path.file_name().map_or_else(|| name.into(), |name| name.to_string_lossy()))
+            .save_file();
+        spawn(Box::new(move || answer(pollster::block_on(dialog))))
+    };
+    // Without a thread nothing is found: the sender is dropped with the work.
+    drop(spawned);
+    found
 }

@@ -10,7 +10,7 @@ mod command;
 mod command_palette;
 mod dialog;
 mod explain;
-mod heads_room;
+pub mod heads;
 pub mod heatmap;
 mod history;
 mod kept;
@@ -23,9 +23,11 @@ mod style;
 mod temperature;
 pub mod walkthrough;
 
-pub use self::app::App;
+pub use self::app::{App, of_walkthrough};
 pub use self::command::Command;
 pub use self::session::{Looks, Room, Session};
+
+use std::path::Path;
 
 use regard_walkthrough::Example;
 
@@ -78,4 +80,10 @@ pub fn example(example: Example) -> Session {
     let mut session = Session::default();
     session.walkthrough.open(example);
     session
+}
+
+/// A session that begins with a file of attention.
+pub fn attention(path: &Path) -> Session {
+    let heads = heads::State::of(heads::Source::File(path.to_owned()));
+    Session { room: Room::Heads, heads, ..Session::default() }
 }

@@ -1,6 +1,7 @@
-//! The window's picture, as a PNG.
+//! Files that are written while the window goes on; and the window's picture, as a PNG.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use anyhow::Context as _;
@@ -8,16 +9,18 @@ use egui::{ColorImage, Context};
 
 use super::session::write_file;
 
-/// Pictures that were asked for, and what came of them.
+/// What was asked for, and what came of it.
 pub struct Pending {
     sender: Sender<anyhow::Result<String>>,
     done: Receiver<anyhow::Result<String>>,
+    /// Every thread at work has a clone of it.
+    at_work: Arc<()>,
 }
 
 impl Default for Pending {
     fn default() -> Self {
         let (sender, done) = channel();
-        Self { sender, done }
+        Self { sender, done, at_work: Arc::default() }
     }
 }
 
@@ -31,6 +34,24 @@ impl Pending {
             drop(sender.send(written));
             wake.request_repaint();
         });
+    }
+
+    /// Does some work in a thread of its own, and tells what came of it.
+    pub fn run(&self, ctx: &Context, work: impl FnOnce() -> anyhow::Result<String> + Send + 'static) {
+        let (sender, wake, at_work) = (self.sender.clone(), ctx.clone(), Arc::clone(&self.at_work));
+        let started = std::thread::Builder::new().name("file".to_owned()).spawn(move || {
+            drop(sender.send(work()));
+            drop(at_work);
+            wake.request_repaint();
+        });
+        if let Err(e) = started {
+            drop(self.sender.send(Err(anyhow::Error::from(e).context("no thread could be started"))));
+        }
+    }
+
+    /// Whether a thread is at work.
+    pub fn is_busy(&self) -> bool {
+        Arc::strong_count(&self.at_work) > 1
     }
 
     /// What came of the last one.

@@ -1,6 +1,5 @@
 //! All choices of all rooms: what a session file holds, and what is undone.
 
-use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
@@ -8,7 +7,8 @@ use egui::{Context, ThemePreference};
 use serde::{Deserialize, Serialize};
 
 use super::colors::Look;
-use super::{heads_room, laboratory, walkthrough};
+use super::{heads, laboratory, walkthrough};
+use crate::whole_file;
 
 /// A room of the window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -102,7 +102,7 @@ pub struct Session {
     /// The choices in the second.
     pub laboratory: laboratory::State,
     /// The choices in the third.
-    pub heads: heads_room::State,
+    pub heads: heads::State,
 }
 
 /// What the file says of itself.
@@ -127,7 +127,7 @@ impl Session {
             look: self.look,
             walkthrough: self.walkthrough.choices(),
             laboratory: self.laboratory.choices(),
-            heads: self.heads.clone(),
+            heads: self.heads.choices(),
         }
     }
 
@@ -137,7 +137,12 @@ impl Session {
         self.look = choices.look;
         self.walkthrough.take(&choices.walkthrough);
         self.laboratory.take(&choices.laboratory);
-        self.heads = choices.heads.clone();
+        self.heads.take(&choices.heads);
+    }
+
+    /// Whether a file is a session by its name; else it holds attention.
+    pub fn is_named(path: &Path) -> bool {
+        path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"))
     }
 
     /// Reads a session file.
@@ -180,12 +185,5 @@ impl Session {
 /// # Errors
 /// Says which file cannot be written.
 pub fn write_file(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
-    let write = || -> std::io::Result<()> {
-        let mut file = tempfile::NamedTempFile::new_in(folder)?;
-        file.write_all(bytes)?;
-        file.persist(path)?;
-        Ok(())
-    };
-    write().with_context(|| format!("cannot write {}", path.display()))
+    whole_file::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
 }

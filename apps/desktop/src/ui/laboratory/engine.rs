@@ -7,9 +7,12 @@ use std::time::Instant;
 use rayon::prelude::*;
 use regard::{Attention, Error, Heads, MaskTensor, MaskValues, Position, Stage, Window};
 use regard_kernels::softmax;
+use regard_walkthrough::Kind;
 
 use super::tokens::{Drawn, Tokens};
 use super::{Inputs, Shown};
+use crate::export::Matrix;
+use crate::token::Token;
 use crate::ui::colors::{Look, Palette};
 use crate::ui::heatmap::Picture;
 
@@ -48,6 +51,33 @@ pub struct Outcome {
     pub note: Option<&'static str>,
     /// How long it took.
     pub took: Duration,
+}
+
+impl Outcome {
+    /// What is shown, to take along: a weight that is masked is 0 there.
+    pub fn matrix(&self) -> Matrix {
+        let (title, is_weights) = match self.request.shown {
+            Shown::Scores => ("Scores", false),
+            Shown::Pinned if self.pinned.is_some() => ("Weights of A", true),
+            Shown::Difference if self.pinned.is_some() && self.note.is_none() => ("B − A", false),
+            _ => ("Weights", true),
+        };
+        let seen = |x: &f32| if *x == f32::NEG_INFINITY { 0.0 } else { *x };
+        let values = match self.request.shown {
+            Shown::Scores => Arc::clone(&self.numbers),
+            _ => Arc::new(self.numbers.iter().map(seen).collect()),
+        };
+        let tokens: Vec<Token> = (0..self.side).map(|i| Token::plain(&format!("t{i}"))).collect();
+        Matrix {
+            title: title.to_owned(),
+            name: title.to_lowercase().replace(' ', "_").replace('−', "minus"),
+            values,
+            rows: tokens.clone(),
+            cols: tokens,
+            axes: ["query", "key"],
+            kind: if is_weights { Kind::Weights } else { Kind::Signed },
+        }
+    }
 }
 
 /// Computes, and keeps what the next request may need again.

@@ -109,8 +109,7 @@ impl Room {
             Some(Err(error)) => self.error = Some(error),
             None => {}
         }
-        let inputs = state.inputs.clone();
-        let request = Request { inputs, pinned: state.pinned.clone(), shown: state.shown };
+        let request = state.request();
         if self.asked.as_ref().is_none_or(|(asked, _)| *asked != request) {
             worker.ask(request.clone());
             let since = self.asked.take().filter(|_| was_late).map_or_else(Instant::now, |(_, since)| since);

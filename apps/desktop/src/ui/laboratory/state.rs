@@ -3,6 +3,7 @@
 use regard::Temperature;
 use serde::{Deserialize, Serialize};
 
+use super::Request;
 use crate::ui::heatmap::{Cell, View};
 use crate::ui::temperature;
 
@@ -181,6 +182,11 @@ impl State {
         }
         let brush = Brush { side: 1, hides: true };
         self.brush = self.brush.map(|given| Brush { side: given.side.clamp(1, MOST_TOKENS), ..brush });
+    }
+
+    /// What is to be computed.
+    pub fn request(&self) -> Request {
+        Request { inputs: self.inputs.clone(), pinned: self.pinned.clone(), shown: self.shown }
     }
 
     /// Keeps the present inputs as A.

@@ -1,0 +1,131 @@
+//! What comes into the window as a file, and what goes out.
+
+use std::path::{Path, PathBuf};
+
+use egui::{Context, RichText};
+use regard_walkthrough::{Kind, Walkthrough};
+
+use super::App;
+use crate::export::Matrix;
+use crate::palette::Scale;
+use crate::ui::colors::Look;
+use crate::ui::dialog::Purpose;
+use crate::ui::session::Room;
+use crate::ui::{Session, heads, laboratory, style};
+
+/// More numbers are not copied: 512 × 512 as text take some 3 MB.
+const MOST_COPIED: usize = 512 * 512;
+
+impl App {
+    /// The matrix that the open room shows: of an example, the step of the chosen cell, or the weights.
+    pub fn matrix(&self) -> Option<Matrix> {
+        match self.session.room {
+            Room::Walkthrough => {
+                let walkthrough = self.walkthrough.walkthrough().ok()?;
+                of_walkthrough(walkthrough, self.session.walkthrough.chosen.as_ref().map(|at| at.step.as_str()))
+            }
+            Room::Laboratory => self.laboratory.outcome().map(laboratory::Outcome::matrix),
+            Room::Heads => self.heads.matrix(),
+        }
+    }
+
+    /// Opens a file: a session if its name says so, else attention.
+    pub fn open_file(&mut self, ctx: &Context, path: &Path) {
+        if Session::is_named(path) {
+            self.use_file(ctx, Purpose::OpenSession, path.to_owned());
+        } else {
+            self.use_file(ctx, Purpose::OpenAttention, path.to_owned());
+        }
+    }
+
+    pub(super) fn use_file(&mut self, ctx: &Context, purpose: Purpose, path: PathBuf) {
+        match purpose {
+            Purpose::OpenSession => match Session::read(&path) {
+                Ok(session) => {
+                    self.session = session;
+                    self.session.looks.apply(ctx);
+                    self.tell(Ok(format!("Opened {}", path.display())));
+                }
+                Err(e) => self.tell(Err(e)),
+            },
+            Purpose::SaveSession => {
+                let done = self.session.write(&path).map(|()| format!("Saved {}", path.display()));
+                self.tell(done);
+            }
+            Purpose::SaveImage => self.pictures.ask(ctx, path),
+            Purpose::OpenAttention => {
+                self.session.room = Room::Heads;
+                // A session that is gone on with elsewhere finds it too.
+                let path = std::path::absolute(&path).unwrap_or(path);
+                self.heads.open(ctx, heads::Source::File(path));
+            }
+            Purpose::ExportMatrix => self.export(ctx, path),
+        }
+    }
+
+    pub(super) fn has_matrix(&self) -> bool {
+        match self.session.room {
+            Room::Walkthrough => self.walkthrough.walkthrough().is_ok(),
+            Room::Laboratory => self.laboratory.outcome().is_some(),
+            Room::Heads => self.heads.selected().is_some(),
+        }
+    }
+
+    /// Writes the matrix in a thread: a large one takes seconds as CSV.
+    pub(super) fn export(&mut self, ctx: &Context, path: PathBuf) {
+        let Some(matrix) = self.matrix() else { return self.tell(Err(no_matrix())) };
+        let Look { map, logarithmic } = self.session.look;
+        let map = (matrix.kind == Kind::Weights).then_some(map);
+        let scale = if logarithmic { Scale::Logarithmic } else { Scale::Linear };
+        self.pictures.run(ctx, move || {
+            // Of both signs, the logarithm has no place for 0.
+            let scale = if map.is_some() { scale } else { Scale::Linear };
+            matrix.write(&path, map, scale)?;
+            Ok(format!("Saved {}", path.display()))
+        });
+    }
+
+    /// Copies the matrix, if it is not too large to be pasted.
+    pub(super) fn copy(&mut self, ctx: &Context) {
+        let copied = self.matrix().ok_or_else(no_matrix).and_then(|matrix| {
+            let (rows, cols) = (matrix.rows.len(), matrix.cols.len());
+            if rows * cols > MOST_COPIED {
+                anyhow::bail!("{rows} × {cols} numbers are too many to copy: export them to a file");
+            }
+            ctx.copy_text(matrix.csv()?);
+            Ok(format!("Copied {rows} × {cols} numbers: {}", matrix.title))
+        });
+        self.tell(copied);
+    }
+
+    /// Takes files that are dropped onto the window.
+    pub(super) fn drops(&mut self, ctx: &Context) {
+        let (hovering, dropped) = ctx.input(|input| {
+            (!input.raw.hovered_files.is_empty(), input.raw.dropped_files.first().map(|file| file.path().to_owned()))
+        });
+        if let Some(path) = dropped {
+            self.open_file(ctx, &path);
+        } else if hovering {
+            let text = "Drop an attention file or a session to open it";
+            egui::Tooltip::always_open(
+                ctx.clone(),
+                egui::LayerId::background(),
+                egui::Id::unique("drop"),
+                ctx.content_rect().center(),
+            )
+            .show(|ui| ui.label(RichText::new(text).text_style(style::subheading())));
+        }
+    }
+}
+
+/// Of the steps of an example, the one asked for, or the last weights; the last step, where there are none.
+pub fn of_walkthrough(walkthrough: &Walkthrough, key: Option<&str>) -> Option<Matrix> {
+    let steps = &walkthrough.steps;
+    let weights = || steps.iter().rev().find(|step| step.kind == Kind::Weights);
+    let step = key.and_then(|key| walkthrough.step(key)).or_else(weights).or_else(|| steps.last())?;
+    Some(Matrix::of_step(walkthrough, step))
+}
+
+pub(super) fn no_matrix() -> anyhow::Error {
+    anyhow::anyhow!("no matrix is shown: of the grid of heads, choose one first")
+}
