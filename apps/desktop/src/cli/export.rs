@@ -99,9 +99,9 @@ fn of_session(args: &Args) -> Result<Matrix> {
     let session = Session::read(Path::new(&args.source))?;
     match session.room {
         Room::Walkthrough => {
-            let walkthrough = Walkthrough::run(session.walkthrough.example, &session.walkthrough.settings)?;
-            let step = session.walkthrough.chosen.as_ref().map(|at| at.step.as_str());
-            crate::ui::of_walkthrough(&walkthrough, step).context("the example has no step")
+            let state = &session.walkthrough;
+            let walkthrough = Walkthrough::compute(&state.inputs, &state.settings)?;
+            crate::ui::of_walkthrough(&walkthrough, state.picked_step()).context("the example has no step")
         }
         Room::Laboratory => Ok(Engine::default().run(session.laboratory.request(), &|_| ())?.matrix()),
         Room::Heads => Ok(Opened::open(session.heads.source.clone(), &unattended)?.matrix(session.heads)?),

@@ -1,5 +1,7 @@
 //! The window's contents: a bar with the tabs and the menu, and the room that is open.
 
+use std::path::PathBuf;
+
 use egui::{Align, Context, Label, Layout, Panel, RichText, ScrollArea, Ui};
 use regard_walkthrough::{Error, Example, Walkthrough};
 

@@ -22,7 +22,7 @@ impl App {
         match self.session.room {
             Room::Walkthrough => {
                 let walkthrough = self.walkthrough.walkthrough().ok()?;
-                of_walkthrough(walkthrough, self.session.walkthrough.chosen.as_ref().map(|at| at.step.as_str()))
+                of_walkthrough(walkthrough, self.session.walkthrough.picked_step())
             }
             Room::Laboratory => self.laboratory.outcome().map(laboratory::Outcome::matrix),
             Room::Heads => self.heads.matrix(),

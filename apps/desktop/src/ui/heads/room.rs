@@ -11,6 +11,8 @@ use super::job::Job;
 use super::opened::{Opened, Selected};
 use super::state::Key;
 use super::{Shown, Source, State, bar, lines};
+use regard_walkthrough::Marks;
+
 use crate::export::Matrix;
 use crate::ui::colors::Look;
 use crate::ui::heatmap::{Cell, Heatmap};
@@ -263,7 +265,8 @@ impl Room {
                     captions: Some(["attending from", "attending to"]),
                     terms: ["query", "key", "weight"],
                     pointed: state.chosen,
-                    marked: [None, None],
+                    marks: Marks::default(),
+                    edited: &[],
                     large,
                     paints: false,
                 };

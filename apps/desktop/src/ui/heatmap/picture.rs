@@ -250,8 +250,8 @@ mod tests {
     /// The texels of the texture that was made last.
     fn texels(ctx: &Context) -> Vec<Color32> {
         let delta = ctx.tex_manager().write().take_delta();
-        let (_, last) = delta.set.into_iter().next_back().unwrap();
-        let egui::ImageData::Color(image) = last.image;
+        let (_, changes) = delta.set.iter().max_by_key(|(id, _)| *id).unwrap();
+        let egui::ImageData::Color(image) = &changes.last().unwrap().image;
         image.pixels.clone()
     }
 

@@ -81,6 +81,14 @@ impl State {
         self.open(all[(here as isize + by).rem_euclid(all.len() as isize) as usize]);
     }
 
+    /// The key of the step whose cell was clicked on.
+    pub fn picked_step(&self) -> Option<&str> {
+        match &self.picked {
+            Some(Picked::Cell(at)) => Some(&at.step),
+            _ => None,
+        }
+    }
+
     /// The cell that is explained: the one under the pointer, else the picked one.
     pub fn pointed(&self) -> Option<&At> {
         let picked = match &self.picked {
