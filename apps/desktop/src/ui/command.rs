@@ -158,7 +158,7 @@ impl Command {
             Self::Redo => (Modifiers::COMMAND.plus(Modifiers::SHIFT), Key::Z),
             Self::Reset => (Modifiers::COMMAND, Key::R),
             Self::PinA => (Modifiers::COMMAND, Key::B),
-            Self::Benchmark => (Modifiers::COMMAND, Key::M),
+            Self::Benchmark => (Modifiers::COMMAND.plus(Modifiers::SHIFT), Key::B),
             Self::OpenSession => (Modifiers::COMMAND, Key::O),
             Self::SaveSession => (Modifiers::COMMAND, Key::S),
             Self::SaveImage => (Modifiers::COMMAND, Key::E),

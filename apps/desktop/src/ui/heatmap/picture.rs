@@ -249,10 +249,12 @@ mod tests {
 
     /// The texels of the texture that was made last.
     fn texels(ctx: &Context) -> Vec<Color32> {
-        let delta = ctx.tex_manager().write().take_delta();
+        let mut delta = ctx.tex_manager().write().take_delta();
         let (_, changes) = delta.set.iter().max_by_key(|(id, _)| *id).unwrap();
         let egui::ImageData::Color(image) = &changes.last().unwrap().image;
-        image.pixels.clone()
+        let texels = image.pixels.clone();
+        delta.clear();
+        texels
     }
 
     #[test]
