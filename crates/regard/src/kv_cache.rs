@@ -1,5 +1,5 @@
 use crate::error::{Error, check_shape};
-use crate::view::saturating_product;
+use crate::view::zeros;
 use crate::{Element, Heads};
 
 /// The keys and values of the tokens so far: what decoding a token, or continuing a prefill, attends to besides its own.
@@ -37,8 +37,8 @@ impl<T: Element + Default> KvCache<T> {
     /// [`Error::Memory`] if there is not so much.
     pub fn new(shape: [usize; 4], d_v: usize) -> Result<Self, Error> {
         let [batch, kv_heads, capacity, d_k] = shape;
-        let keys = zeros("the cache of keys", [batch, kv_heads, capacity, d_k])?;
-        let values = zeros("the cache of values", [batch, kv_heads, capacity, d_v])?;
+        let keys = zeros("the cache of keys", &[batch, kv_heads, capacity, d_k])?;
+        let values = zeros("the cache of values", &[batch, kv_heads, capacity, d_v])?;
         Ok(Self { keys, values, shape, d_v, len: 0 })
     }
 
@@ -117,12 +117,4 @@ fn copy<T: Element>(from: Heads<'_, T>, memory: &mut [T], capacity: usize, len: 
         }
     }
     Ok(())
-}
-
-fn zeros<T: Copy + Default>(tensor: &'static str, shape: [usize; 4]) -> Result<Vec<T>, Error> {
-    let len = saturating_product(&shape);
-    let mut memory = Vec::new();
-    memory.try_reserve_exact(len).map_err(|_e| Error::Memory { tensor, shape: shape.to_vec() })?;
-    memory.resize(len, T::default());
-    Ok(memory)
 }

@@ -170,7 +170,7 @@ impl Aligned {
     const LINE: usize = 64;
 
     fn zeros(len: usize) -> Result<Self, Error> {
-        let memory = zeros("the packed weight", &[len.saturating_add(Self::LINE / size_of::<f32>())])?;
+        let memory: Vec<f32> = zeros("the packed weight", &[len.saturating_add(Self::LINE / size_of::<f32>())])?;
         let start = memory.as_ptr().align_offset(Self::LINE).min(memory.len() - len);
         Ok(Self { memory, start, len })
     }

@@ -8,11 +8,11 @@ pub(crate) fn check_elements(tensor: &'static str, found: usize, shape: &[usize]
 }
 
 /// Zeros for a result of this shape. A shape can be larger than memory, where an input has rows without elements.
-pub(crate) fn zeros(tensor: &'static str, shape: &[usize]) -> Result<Vec<f32>, Error> {
+pub(crate) fn zeros<T: Copy + Default>(tensor: &'static str, shape: &[usize]) -> Result<Vec<T>, Error> {
     let len = len_of(tensor, shape)?;
     let mut zeros = Vec::new();
     zeros.try_reserve_exact(len).map_err(|_e| Error::Memory { tensor, shape: shape.to_vec() })?;
-    zeros.resize(len, 0.0);
+    zeros.resize(len, T::default());
     Ok(zeros)
 }
 

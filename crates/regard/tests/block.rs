@@ -2,23 +2,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod common;
+
+use common::numbers;
 use proptest::prelude::*;
 use regard::{
     Activation, Attention, Decoder, DecoderBlock, Encoder, EncoderBlock, Error, FeedForward, Linear,
     MultiHeadAttention, Norm, Pairing, Position, PositionTable, Rotary, Sequences, Threads,
 };
-
-/// Numbers between −1 and 1 that look random and are the same everywhere.
-fn numbers(len: usize, seed: u64) -> Vec<f32> {
-    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 40) as f32 / (1 << 23) as f32 - 1.0
-    };
-    (0..len).map(|_| next()).collect()
-}
 
 /// Rows of `f64`.
 type Rows = Vec<Vec<f64>>;

@@ -17,10 +17,10 @@ const BATCH: usize = 2;
 const FEATURES: usize = 24;
 
 /// Four query heads of six features on two key/value heads.
-fn layer(seed: u32, pairing: Option<Pairing>) -> MultiHeadAttention {
+fn layer(seed: u64, pairing: Option<Pairing>) -> MultiHeadAttention {
     let linear = |i, outputs| {
-        let weight = numbers(seed + i, FEATURES * outputs);
-        Linear::new(weight, FEATURES, outputs).unwrap().with_bias(numbers(seed + 10 + i, outputs)).unwrap()
+        let weight = numbers(FEATURES * outputs, seed + i);
+        Linear::new(weight, FEATURES, outputs).unwrap().with_bias(numbers(outputs, seed + 10 + i)).unwrap()
     };
     let layer = MultiHeadAttention::new(4, linear(0, 24), linear(1, 12), linear(2, 12), linear(3, 24)).unwrap();
     match pairing {
@@ -29,11 +29,11 @@ fn layer(seed: u32, pairing: Option<Pairing>) -> MultiHeadAttention {
     }
 }
 
-fn block(seed: u32) -> EncoderBlock {
-    let linear = |i, inputs, outputs| Linear::new(numbers(seed + i, inputs * outputs), inputs, outputs).unwrap();
+fn block(seed: u64) -> EncoderBlock {
+    let linear = |i, inputs, outputs| Linear::new(numbers(inputs * outputs, seed + i), inputs, outputs).unwrap();
     let feed_forward =
         FeedForward::gated(linear(0, 24, 40), Activation::Silu, linear(1, 24, 40), linear(2, 40, 24)).unwrap();
-    let norm = |i| Norm::rms(numbers(seed + i, FEATURES), 1e-6).unwrap();
+    let norm = |i| Norm::rms(numbers(FEATURES, seed + i), 1e-6).unwrap();
     EncoderBlock::pre_norm(norm(3), layer(seed + 20, Some(Pairing::HalfSplit)), norm(4), feed_forward).unwrap()
 }
 
@@ -66,7 +66,7 @@ fn described(slopes: &[f32]) -> [Attention<'_>; 3] {
 
 #[test]
 fn a_layer_continues_its_cache() {
-    let x = numbers(1, BATCH * TOKENS * FEATURES);
+    let x = numbers(BATCH * TOKENS * FEATURES, 1);
     let all = Sequences::new(&x, [BATCH, TOKENS, FEATURES]).unwrap();
     let slopes = alibi_slopes(4);
     for pairing in [None, Some(Pairing::Interleaved), Some(Pairing::HalfSplit)] {
@@ -83,7 +83,7 @@ fn a_layer_continues_its_cache() {
 
 #[test]
 fn a_stack_decodes_token_by_token() {
-    let x = numbers(1, BATCH * TOKENS * FEATURES);
+    let x = numbers(BATCH * TOKENS * FEATURES, 1);
     let all = Sequences::new(&x, [BATCH, TOKENS, FEATURES]).unwrap();
     let model =
         Encoder::new(vec![block(100), block(200)], Some(Norm::rms(vec![1.0; FEATURES], 1e-6).unwrap())).unwrap();
@@ -103,14 +103,14 @@ fn a_stack_decodes_token_by_token() {
 /// The keys that a layer leaves in its cache are turned by where their tokens stand.
 #[test]
 fn the_cache_holds_turned_keys() {
-    let (x, rotary) = (numbers(1, TOKENS * FEATURES), Rotary::new(6, TOKENS, 100.0, Pairing::HalfSplit).unwrap());
+    let (x, rotary) = (numbers(TOKENS * FEATURES, 1), Rotary::new(6, TOKENS, 100.0, Pairing::HalfSplit).unwrap());
     let layer = layer(2, Some(Pairing::HalfSplit));
     let mut cache = layer.cache(1, TOKENS).unwrap();
     let (before, after) = x.split_at(5 * FEATURES);
     for (x, n) in [(before, 5), (after, 8)] {
         layer.forward_cached(Sequences::new(x, [1, n, FEATURES]).unwrap(), &mut cache, &Attention::new()).unwrap();
     }
-    let to_key = Linear::new(numbers(3, FEATURES * 12), FEATURES, 12).unwrap().with_bias(numbers(13, 12)).unwrap();
+    let to_key = Linear::new(numbers(FEATURES * 12, 3), FEATURES, 12).unwrap().with_bias(numbers(12, 13)).unwrap();
     let mut keys = to_key.forward(Sequences::new(&x, [1, TOKENS, FEATURES]).unwrap(), &Threads::ONE).unwrap();
     rotary.rotate(&mut keys, [1, TOKENS, 2, 6], 0).unwrap();
     let keys = Heads::split("key", &keys, [1, 2, TOKENS, 6]).unwrap();
@@ -123,7 +123,7 @@ fn the_cache_holds_turned_keys() {
 
 #[test]
 fn after_an_error_the_caches_are_as_they_were() {
-    let x = numbers(1, TOKENS * FEATURES);
+    let x = numbers(TOKENS * FEATURES, 1);
     let tokens = |n: usize| Sequences::new(&x[..n * FEATURES], [1, n, FEATURES]).unwrap();
     let (causal, layer) = (Attention::new().causal(Position::BottomRight), layer(2, Some(Pairing::HalfSplit)));
     let mut cache = layer.cache(1, 20).unwrap();

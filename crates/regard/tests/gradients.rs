@@ -126,9 +126,9 @@ impl Case {
     fn check(&self) {
         let Self { batch, kv_heads, n_q, n_k, d_k, d_v, .. } = *self;
         let heads = self.heads();
-        let (q, k) = (numbers(1, batch * heads * n_q * d_k), numbers(2, batch * kv_heads * n_k * d_k));
-        let (v, d_out) = (numbers(3, batch * kv_heads * n_k * d_v), numbers(4, batch * heads * n_q * d_v));
-        let bias = numbers(5, self.bias.map_or(0, |shape| shape.iter().product()));
+        let (q, k) = (numbers(batch * heads * n_q * d_k, 1), numbers(batch * kv_heads * n_k * d_k, 2));
+        let (v, d_out) = (numbers(batch * kv_heads * n_k * d_v, 3), numbers(batch * heads * n_q * d_v, 4));
+        let bias = numbers(self.bias.map_or(0, |shape| shape.iter().product()), 5);
         let mut attention = Attention::new()
             .temperature(Temperature::new(self.temperature).unwrap())
             .threads(Threads::new(self.threads).unwrap());
@@ -145,7 +145,7 @@ impl Case {
         if !self.slopes.is_empty() {
             attention = attention.alibi(end, &self.slopes);
         }
-        let sinks = numbers(6, if self.sinks { heads } else { 0 });
+        let sinks = numbers(if self.sinks { heads } else { 0 }, 6);
         if self.sinks {
             attention = attention.sinks(&sinks);
         }
@@ -282,8 +282,8 @@ fn a_sink_without_weight_has_no_gradient() {
 
 #[test]
 fn what_no_query_sees_has_gradient_zero_even_if_it_is_nan() {
-    let (q, d_out) = (numbers(1, 4), numbers(2, 4));
-    let (mut k, mut v) = (numbers(3, 6), numbers(4, 6));
+    let (q, d_out) = (numbers(4, 1), numbers(4, 2));
+    let (mut k, mut v) = (numbers(6, 3), numbers(6, 4));
     k[4..].fill(f32::NAN);
     v[4..].fill(f32::NAN);
     let q = Heads::new("query", &q, [1, 1, 2, 2]).unwrap();
@@ -381,10 +381,10 @@ fn check_layer(rotary: Option<&Rotary>) {
     let mut parameters: Vec<Vec<f32>> = sizes
         .iter()
         .zip(1..)
-        .flat_map(|((inputs, outputs), i)| [numbers(i, inputs * outputs), numbers(10 + i, *outputs)])
+        .flat_map(|((inputs, outputs), i)| [numbers(inputs * outputs, i), numbers(*outputs, 10 + i)])
         .collect();
-    parameters.extend([numbers(21, batch * n_q * d), numbers(22, batch * n_k * d), numbers(23, batch * n_k * d)]);
-    let d_out = numbers(24, batch * n_q * d);
+    parameters.extend([numbers(batch * n_q * d, 21), numbers(batch * n_k * d, 22), numbers(batch * n_k * d, 23)]);
+    let d_out = numbers(batch * n_q * d, 24);
     let attention = Attention::new().causal(Position::BottomRight).threads(Threads::ONE);
 
     let layer = |p: &[Vec<f32>]| {

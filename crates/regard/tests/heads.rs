@@ -22,7 +22,7 @@ const KEYS: usize = 9_000;
 
 /// Output and log-sum-exp of 3 queries of 4 heads on 9000 keys of 2 heads.
 fn decode<T: Element>(attention: &Attention<'_>, from: fn(f32) -> T) -> (Vec<u32>, Vec<u32>) {
-    let stored = |seed, len| -> Vec<T> { numbers(seed, len).into_iter().map(from).collect() };
+    let stored = |seed, len| -> Vec<T> { numbers(len, seed).into_iter().map(from).collect() };
     let (q, k, v) = (stored(1, 4 * 3 * 8), stored(2, 2 * KEYS * 8), stored(3, 2 * KEYS * 5));
     let q = Heads::new("query", &q, [1, 4, 3, 8]).unwrap();
     let k = Heads::new("key", &k, [1, 2, KEYS, 8]).unwrap();
@@ -46,8 +46,8 @@ fn divided_keys_say_how_far_they_are() {
 
 #[test]
 fn divided_keys_give_the_same_bits_for_any_number_of_threads() {
-    let allowed: Vec<bool> = numbers(4, 3 * KEYS).iter().map(|x| *x > -0.5).collect();
-    let bias = numbers(5, 4 * KEYS);
+    let allowed: Vec<bool> = numbers(3 * KEYS, 4).iter().map(|x| *x > -0.5).collect();
+    let bias = numbers(4 * KEYS, 5);
     let (slopes, sinks, end) = (alibi_slopes(4), [0.5, f32::NEG_INFINITY, 3.0, -1.0], Position::BottomRight);
     let described = [
         Attention::new(),
@@ -71,7 +71,7 @@ fn divided_keys_give_the_same_bits_for_any_number_of_threads() {
 #[test]
 fn linear_biases_are_those_of_the_paper() {
     let (heads, n) = (3, 20);
-    let x = numbers(6, heads * n * 4);
+    let x = numbers(heads * n * 4, 6);
     let x = Heads::new("x", &x, [1, heads, n, 4]).unwrap();
     let slopes = alibi_slopes(heads);
     let bias: Vec<f32> =
@@ -94,7 +94,7 @@ fn linear_biases_are_those_of_the_paper() {
 #[test]
 fn a_sink_is_a_key_whose_value_is_zero() {
     let (heads, n, d) = (2, 9, 4);
-    let (q, k, v) = (numbers(7, heads * n * d), numbers(8, heads * n * d), numbers(9, heads * n * d));
+    let (q, k, v) = (numbers(heads * n * d, 7), numbers(heads * n * d, 8), numbers(heads * n * d, 9));
     let sinks = [0.7, -0.3];
     // Another key and value before the others, zeros, and the sink as its score by way of the additive mask.
     let behind_one = |x: &[f32]| -> Vec<f32> {

@@ -23,8 +23,8 @@ proptest! {
         let heads = kv_heads * group;
         let (n_q, n_k): (Vec<_>, Vec<_>) = lengths.into_iter().unzip();
         let all = |n: &[usize]| n.iter().sum::<usize>();
-        let q = numbers(1, all(&n_q) * heads * d_k);
-        let (k, v) = (numbers(2, all(&n_k) * kv_heads * d_k), numbers(3, all(&n_k) * kv_heads * d_v));
+        let q = numbers(all(&n_q) * heads * d_k, 1);
+        let (k, v) = (numbers(all(&n_k) * kv_heads * d_k, 2), numbers(all(&n_k) * kv_heads * d_v, 3));
         let mut attention = Attention::new().threads(Threads::new(threads).unwrap());
         if causal {
             attention = attention.causal(Position::BottomRight);
@@ -63,8 +63,8 @@ proptest! {
         window in prop::option::of(0..9_usize),
     ) {
         let (n, heads) = (steps.iter().sum::<usize>(), kv_heads * group);
-        let q = numbers(4, batch * heads * n * d_k);
-        let (k, v) = (numbers(5, batch * kv_heads * n * d_k), numbers(6, batch * kv_heads * n * d_v));
+        let q = numbers(batch * heads * n * d_k, 4);
+        let (k, v) = (numbers(batch * kv_heads * n * d_k, 5), numbers(batch * kv_heads * n * d_v, 6));
         let attention = |position| {
             let attention = Attention::new().causal(position);
             match window {
@@ -97,7 +97,7 @@ proptest! {
 fn half_precision<T: Element>(from: fn(f32) -> T, to: fn(T) -> f32) {
     let shape = |heads, d| [2, heads, 70, d];
     let stored =
-        |seed, shape: [usize; 4]| -> Vec<T> { numbers(seed, shape.iter().product()).into_iter().map(from).collect() };
+        |seed, shape: [usize; 4]| -> Vec<T> { numbers(shape.iter().product(), seed).into_iter().map(from).collect() };
     let (q, k, v) = (stored(7, shape(4, 24)), stored(8, shape(2, 24)), stored(9, shape(2, 10)));
     let wide = |x: &[T]| -> Vec<f32> { x.iter().map(|x| to(*x)).collect() };
     let (q32, k32, v32) = (wide(&q), wide(&k), wide(&v));
@@ -124,7 +124,7 @@ fn half_precision_has_the_bits_of_the_same_numbers_in_f32() {
 #[test]
 fn half_precision_is_widened_where_somebody_sees_it() {
     const KEYS: usize = 9_000;
-    let stored = |seed, len| -> Vec<f16> { numbers(seed, len).into_iter().map(f16::from_f32).collect() };
+    let stored = |seed, len| -> Vec<f16> { numbers(len, seed).into_iter().map(f16::from_f32).collect() };
     let (q, k, v) = (stored(1, 3 * 8), stored(2, KEYS * 8), stored(3, KEYS * 5));
     let wide = |x: &[f16]| -> Vec<f32> { x.iter().map(|x| x.to_f32()).collect() };
     let (q32, k32, v32) = (wide(&q), wide(&k), wide(&v));
