@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use anyhow::Context as _;
 use egui::{ColorImage, Context};
 
-use super::session::write_file;
+use crate::whole_file;
 
 /// What was asked for, and what came of it.
 pub struct Pending {
@@ -74,7 +74,7 @@ pub fn write(image: &ColorImage, path: &Path) -> anyhow::Result<()> {
         encoder.write_header()?.write_image_data(&pixels)
     };
     encode().context("cannot make a PNG of the window")?;
-    write_file(path, &bytes)
+    whole_file::write(path, &bytes).with_context(|| format!("cannot write {}", path.display()))
 }
 
 #[cfg(test)]

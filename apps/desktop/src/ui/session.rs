@@ -176,14 +176,6 @@ impl Session {
     pub fn write(&self, path: &Path) -> anyhow::Result<()> {
         let mut text = serde_json::to_vec_pretty(self).context("cannot write the session down")?;
         text.push(b'\n');
-        write_file(path, &text)
+        whole_file::write(path, &text).with_context(|| format!("cannot write {}", path.display()))
     }
-}
-
-/// Writes a file that is there as a whole or not at all.
-///
-/// # Errors
-/// Says which file cannot be written.
-pub fn write_file(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    whole_file::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
 }

@@ -28,7 +28,7 @@ pub const EXPLANATION: &str = "\
     The menu has other maps. All of them can be read by the colour-blind.\n\
     Logarithm: equal steps of colour are equal factors, not equal differences, over six powers of ten: small weights can be \
     told apart, large ones hardly.\n\
-    Scroll with Ctrl or ⌘ to zoom, drag to move, click to choose; arrows move the cursor, P pins its cell.";
+    Scroll with Ctrl (Cmd on a Mac) to zoom, drag to move, click to choose; arrows move the cursor, P pins its cell.";
 
 /// (row, column).
 pub type Cell = (usize, usize);

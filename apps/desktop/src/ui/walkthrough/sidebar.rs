@@ -76,7 +76,7 @@ fn list(ui: &mut Ui, open: Example) -> Option<Example> {
 
 /// How many heads share the columns.
 fn heads(ui: &mut Ui, inputs: &mut Inputs) {
-    ui.label("Heads");
+    ui.label("Number of heads");
     let possible = inputs.possible_heads();
     ui.horizontal(|ui| {
         ui.spacing_mut().item_spacing.x = 3.0;

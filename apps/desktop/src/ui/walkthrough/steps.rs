@@ -1,6 +1,6 @@
 //! The steps in the order in which they are computed, down the page: formula, one sentence, the matrix.
 
-use egui::{Align, Label, Layout, RichText, TextStyle, Ui, UiBuilder, vec2};
+use egui::{Align, Label, Layout, RichText, Role, TextStyle, Ui, UiBuilder, WidgetInfo, vec2};
 use regard_walkthrough::{Kind, Marks, Rows, Selection, Step, Walkthrough};
 
 use super::edit::Edit;
@@ -166,7 +166,9 @@ fn heatmap<'a>(step: &'a Step, picture: &'a Picture) -> Heatmap<'a> {
 fn text(ui: &mut Ui, step: &Step) {
     ui.horizontal_wrapped(|ui| {
         let size = style::subheading().resolve(ui.style()).size;
-        ui.add(Label::new(formula::job(ui, &step.name, size))).accessible_name(&step.name);
+        let name = ui.add(Label::new(formula::job(ui, &step.name, size)));
+        // Spoken as it is written, not as it is set: "W_Q".
+        name.widget_info(|| WidgetInfo::labeled(Role::Label, true, &step.name));
         let error = match step.max_ulp {
             0.0 => "exact".to_owned(),
             ulp => format!("≤ {} ULP", numbers::ulp(ulp)),
