@@ -167,6 +167,7 @@ fn check(window: &Window, command: Command, before: &Session) {
         | Command::OpenAttention
         | Command::ExportMatrix => shows(window, "Path of the file"),
         Command::CopyMatrix => window.query_all_by_label_contains("Copied").next().is_some(),
+        Command::SidePanel => now.looks.side == Some(false) && !shows(window, "Causal mask"),
         Command::ZoomIn => ctx.zoom_factor() > 1.0,
         Command::ZoomOut => ctx.zoom_factor() < 1.0,
         Command::ZoomReset => ctx.zoom_factor() == 1.0,
@@ -425,8 +426,22 @@ fn a_benchmark_is_measured_and_can_be_stopped() {
 
 #[test]
 fn every_panel_explains_itself() {
-    let mut window = open(Room::Laboratory);
-    let panels = [
+    let of_walkthrough = [
+        ("Follow a token", "framed in green"),
+        ("Heatmap", "arithmetic below"),
+        ("Heatmap", "Pooling"),
+        ("Number of heads", "share out the columns"),
+        ("Leave out", "what broke"),
+        ("Temperature T", "at ∞ the same"),
+        ("How \"t0\" shares out its attention", "a curve for each key"),
+    ];
+    let of_heads = [
+        ("File", "safetensors"),
+        ("Sort heads by", "in one number"),
+        ("Means and rollout", "Abnar"),
+        ("Induction", "followed earlier occurrences"),
+    ];
+    let of_laboratory = [
         ("Tokens", "n queries attend to n keys"),
         ("Softmax", "divided by the temperature"),
         ("Mask", "Which keys a query may see"),
@@ -442,14 +457,21 @@ fn every_panel_explains_itself() {
         ("Gradient norm by d", "what the scaling is for"),
         ("Benchmark", "floating-point operations"),
     ];
-    for (panel, words) in panels {
-        window.get_by_label(&format!("Explain: {panel}")).click();
-        window.run_steps(3);
-        assert!(window.query_all_by_label_contains(words).next().is_some(), "{panel}: {words}");
-        window.key_press(Key::Escape);
-        window.run_steps(3);
-        assert!(window.query_all_by_label_contains(words).next().is_none(), "{panel} is closed");
+    let rooms: [(Room, &[(&str, &str)]); 3] =
+        [(Room::Walkthrough, &of_walkthrough), (Room::Laboratory, &of_laboratory), (Room::Heads, &of_heads)];
+    for (room, panels) in rooms {
+        let mut window = open(room);
+        panels.iter().for_each(|(panel, words)| explains(&mut window, panel, words));
     }
+}
+
+fn explains(window: &mut Window, panel: &str, words: &str) {
+    window.get_by_label(&format!("Explain: {panel}")).click();
+    window.run_steps(3);
+    assert!(window.query_all_by_label_contains(words).next().is_some(), "{panel}: {words}");
+    window.key_press(Key::Escape);
+    window.run_steps(3);
+    assert!(window.query_all_by_label_contains(words).next().is_none(), "{panel} is closed");
 }
 
 /// A window that goes on where the last one was left.
@@ -537,6 +559,41 @@ fn the_look_changes_the_colours_and_no_numbers() {
     assert!(Arc::ptr_eq(&numbers, &outcome(&window).numbers), "nothing is computed anew");
 }
 
+/// What is written in the line of tabs, from the left to the right, with nothing over anything else.
+#[test]
+fn the_bar_has_room_for_what_is_in_it() {
+    let names = ["Side panel", "Walkthrough", "Laboratory", "Heads", "Undo", "Redo", "Commands", "Menu"];
+    for width in [450.0, 490.0, 570.0, 650.0, 900.0, 3840.0] {
+        let mut window = open_with(Session::default(), [width, 400.0]);
+        let mut right = 0.0;
+        for name in names {
+            let Some(node) = window.query_by_role_and_label(Role::Button, name) else { continue };
+            assert!(node.rect().left() >= right, "{name} at {width}");
+            right = node.rect().right();
+        }
+        assert!(right <= width);
+        // Where the bar has no room for a command, the menu has it.
+        click(&mut window, "Menu");
+        for command in [Command::Palette, Command::Undo, Command::Redo, Command::SidePanel] {
+            assert!(shows(&window, &command.name()), "{command:?} at {width}");
+        }
+    }
+}
+
+#[test]
+fn a_narrow_window_shows_the_page_and_the_side_panel_when_asked() {
+    let mut window = open_with(Session::default(), [450.0, 300.0]);
+    assert!(!shows(&window, "Causal mask"));
+    click(&mut window, "Side panel");
+    assert!(shows(&window, "Causal mask"));
+    press(&mut window, Command::SidePanel);
+    assert!(!shows(&window, "Causal mask"));
+    let mut window = open_with(Session { room: Room::Heads, ..Session::default() }, [450.0, 300.0]);
+    settle(&mut window);
+    let bar = window.get_by_label("Rollout").rect();
+    assert!(bar.bottom() < 150.0, "{bar}: the line below is the heads'");
+}
+
 /// Whoever cannot see the window knows each thing in it by its name.
 #[test]
 fn no_control_is_without_a_name() {
@@ -575,7 +632,8 @@ fn no_control_is_without_a_name() {
 #[test]
 fn every_room_fits_its_window() {
     for room in Room::ALL {
-        for size in [[900.0, 600.0], [1280.0, 800.0], [640.0, 480.0]] {
+        // The smallest is that of 900 × 600 at twice the size.
+        for size in [[900.0, 600.0], [1280.0, 800.0], [640.0, 480.0], [450.0, 300.0]] {
             let mut window = open_with(Session { room, ..Session::default() }, size);
             settle(&mut window);
             for role in [Role::Button, Role::CheckBox, Role::Slider, Role::SpinButton, Role::Image] {

@@ -9,8 +9,8 @@ use super::command_palette::{self, Palette};
 use super::dialog::{self, Dialog, Purpose};
 use super::history::History;
 use super::kept::Kept;
-use super::session::{Looks, Room};
-use super::{Command, Session, command, heads, laboratory, picture, style, walkthrough};
+use super::session::Room;
+use super::{Command, Session, command, heads, laboratory, picture, side, style, walkthrough};
 
 mod files;
 
@@ -127,11 +127,12 @@ impl App {
         chosen = top.show(ui, |ui| self.bar(ui)).inner.or(chosen);
         self.notice(ui);
         self.drops(ui.ctx());
+        let side = side::is_shown(width(ui.ctx()), self.session.looks.side);
         let Session { room, look, walkthrough, laboratory, heads, .. } = &mut self.session;
         match room {
-            Room::Walkthrough => chosen = self.walkthrough.ui(ui, walkthrough, *look).or(chosen),
-            Room::Laboratory => chosen = self.laboratory.ui(ui, laboratory, *look).or(chosen),
-            Room::Heads => chosen = self.heads.ui(ui, heads, *look).or(chosen),
+            Room::Walkthrough => chosen = self.walkthrough.ui(ui, walkthrough, *look, side).or(chosen),
+            Room::Laboratory => chosen = self.laboratory.ui(ui, laboratory, *look, side).or(chosen),
+            Room::Heads => chosen = self.heads.ui(ui, heads, *look, side).or(chosen),
         }
         if let Some(command) = chosen {
             self.perform(ui.ctx(), command);
@@ -140,7 +141,7 @@ impl App {
         if !ui.input(|input| input.pointer.any_down()) {
             self.history.note(&self.session);
         }
-        self.session.looks = Looks::of(ui.ctx());
+        self.session.looks.follow(ui.ctx());
         let kept = self.kept.as_mut().map(|kept| kept.note(ui.ctx(), &self.session));
         if let Some(Err(e)) = kept {
             // It would fail again and again.
@@ -152,9 +153,21 @@ impl App {
     /// The tabs, and the menu.
     fn bar(&self, ui: &mut Ui) -> Option<Command> {
         let mut chosen = None;
+        let width = ui.available_width();
         ui.horizontal(|ui| {
-            ui.label(RichText::new("Regard").text_style(style::subheading()).strong());
-            ui.add_space(8.0);
+            let command = Command::SidePanel;
+            if ui
+                .button(RichText::new("◧").monospace())
+                .accessible_name(command.name())
+                .on_hover_text(hint(ui, command))
+                .clicked()
+            {
+                chosen = Some(command);
+            }
+            if width >= 640.0 {
+                ui.label(RichText::new("Regard").text_style(style::subheading()).strong());
+                ui.add_space(8.0);
+            }
             for room in Room::ALL {
                 let command = Command::Room(room);
                 if ui
@@ -172,7 +185,13 @@ impl App {
                     ui.spacing_mut().item_spacing.y = 2.0;
                     ScrollArea::vertical().max_height(height).show(ui, |ui| chosen = self.menu(ui).or(chosen));
                 });
-                for command in [Command::Palette, Command::Redo, Command::Undo] {
+                // The menu has them too, and so have keys.
+                let commands: &[Command] = match width {
+                    560.0.. => &[Command::Palette, Command::Redo, Command::Undo],
+                    480.0.. => &[Command::Palette],
+                    _ => &[],
+                };
+                for command in commands.iter().copied() {
                     let button = ui.add_enabled(self.is_possible(command), egui::Button::new(command.name()));
                     if button.on_hover_text(hint(ui, command)).clicked() {
                         chosen = Some(command);
@@ -185,8 +204,9 @@ impl App {
 
     fn menu(&self, ui: &mut Ui) -> Option<Command> {
         let mut chosen = None;
-        // Rooms, examples and the palette have their own places.
-        for (i, group) in Command::groups().into_iter().skip(3).enumerate() {
+        // Rooms and examples have their own places.
+        let elsewhere = |command: &Command| matches!(command, Command::Room(_) | Command::NextExample);
+        for (i, group) in Command::groups().into_iter().filter(|group| !group.iter().any(elsewhere)).enumerate() {
             if i > 0 {
                 ui.separator();
             }
@@ -282,6 +302,7 @@ impl App {
             Command::ExportMatrix if has_matrix => self.dialog = Some(Dialog::new(Purpose::ExportMatrix)),
             Command::ExportMatrix => self.tell(Err(no_matrix())),
             Command::CopyMatrix => self.copy(ctx),
+            Command::SidePanel => session.looks.side = side::toggled(width(ctx), session.looks.side),
             Command::ZoomIn => egui::gui_zoom::zoom_in(ctx),
             Command::ZoomOut => egui::gui_zoom::zoom_out(ctx),
             Command::ZoomReset => ctx.set_zoom_factor(1.0),
@@ -324,6 +345,11 @@ impl App {
             self.notice = None;
         }
     }
+}
+
+/// The width of the window.
+fn width(ctx: &Context) -> f32 {
+    ctx.content_rect().width()
 }
 
 /// A command's tooltip, with its keys.

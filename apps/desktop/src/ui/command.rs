@@ -45,6 +45,8 @@ pub enum Command {
     ExportMatrix,
     /// Copies the matrix that is shown as CSV.
     CopyMatrix,
+    /// Hides the panel at the left, or shows it.
+    SidePanel,
     /// Makes everything larger.
     ZoomIn,
     /// Makes everything smaller.
@@ -70,7 +72,7 @@ impl Command {
             vec![Self::Undo, Self::Redo, Self::Reset, Self::ResetNumbers, Self::PinA, Self::ForgetA, Self::Benchmark],
             vec![Self::OpenAttention, Self::ExportMatrix, Self::CopyMatrix],
             vec![Self::OpenSession, Self::SaveSession, Self::SaveImage],
-            vec![Self::ZoomIn, Self::ZoomOut, Self::ZoomReset],
+            vec![Self::SidePanel, Self::ZoomIn, Self::ZoomOut, Self::ZoomReset],
             [Light, Dark, System].map(Self::Theme).to_vec(),
             Map::SEQUENTIAL.map(Self::Map).into_iter().chain([Self::Logarithmic]).collect(),
         ]
@@ -102,6 +104,7 @@ impl Command {
             Self::OpenAttention => "Open attention file".to_owned(),
             Self::ExportMatrix => "Export matrix".to_owned(),
             Self::CopyMatrix => "Copy matrix as CSV".to_owned(),
+            Self::SidePanel => "Side panel".to_owned(),
             Self::ZoomIn => "Zoom in".to_owned(),
             Self::ZoomOut => "Zoom out".to_owned(),
             Self::ZoomReset => "Zoom to 100 %".to_owned(),
@@ -134,6 +137,7 @@ impl Command {
             Self::OpenAttention => "Look at a model's attention: safetensors, npy or npz.".to_owned(),
             Self::ExportMatrix => "Write the matrix of this room as PNG, SVG, CSV, npy or safetensors.".to_owned(),
             Self::CopyMatrix => "Copy the numbers of this room's matrix, with the tokens.".to_owned(),
+            Self::SidePanel => "Hide the panel at the left, or show it.".to_owned(),
             Self::ZoomIn => "Make everything larger.".to_owned(),
             Self::ZoomOut => "Make everything smaller.".to_owned(),
             Self::ZoomReset => "Make everything as large as it was at first.".to_owned(),
@@ -165,6 +169,7 @@ impl Command {
             Self::OpenAttention => (Modifiers::COMMAND.plus(Modifiers::SHIFT), Key::O),
             Self::ExportMatrix => (Modifiers::COMMAND.plus(Modifiers::SHIFT), Key::E),
             Self::CopyMatrix => (Modifiers::COMMAND, Key::M),
+            Self::SidePanel => (Modifiers::COMMAND, Key::Backslash),
             Self::ZoomIn => (Modifiers::COMMAND, Key::Plus),
             Self::ZoomOut => (Modifiers::COMMAND, Key::Minus),
             Self::ZoomReset => (Modifiers::COMMAND, Key::Num0),

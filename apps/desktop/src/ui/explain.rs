@@ -24,6 +24,11 @@ pub fn heading(ui: &mut Ui, name: &str, text: &str) {
     titled(ui, name, text, style::subheading());
 }
 
+/// The name of a control, and its explanation.
+pub fn label(ui: &mut Ui, name: &str, text: &str) {
+    titled(ui, name, text, TextStyle::Body);
+}
+
 /// The name of a part of a panel, and its explanation.
 pub fn title(ui: &mut Ui, name: &str, text: &str) {
     titled(ui, name, text, TextStyle::Small);

@@ -19,6 +19,7 @@ pub(crate) mod numbers;
 mod picture;
 mod plots;
 mod session;
+mod side;
 mod style;
 mod temperature;
 pub mod walkthrough;

@@ -55,18 +55,21 @@ pub struct Looks {
     pub theme: ThemePreference,
     /// 1 for the size that the system asks for.
     pub zoom: f32,
+    /// Whether the panel at the left is shown; `None` where the window's width decides.
+    pub side: Option<bool>,
 }
 
 impl Default for Looks {
     fn default() -> Self {
-        Self { theme: ThemePreference::System, zoom: 1.0 }
+        Self { theme: ThemePreference::System, zoom: 1.0, side: None }
     }
 }
 
 impl Looks {
-    /// Those of the window.
-    pub fn of(ctx: &Context) -> Self {
-        Self { theme: ctx.options(|options| options.theme_preference), zoom: ctx.zoom_factor() }
+    /// Takes over what the window looks like now.
+    pub fn follow(&mut self, ctx: &Context) {
+        self.theme = ctx.options(|options| options.theme_preference);
+        self.zoom = ctx.zoom_factor();
     }
 
     /// Makes the window look so.

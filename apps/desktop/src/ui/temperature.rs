@@ -33,9 +33,13 @@ pub fn decades(_: GridInput) -> Vec<GridMark> {
     (-2..=2).map(|e| GridMark { value: f64::from(e), step_size: 1.0 }).collect()
 }
 
+/// What the temperature does.
+pub const EXPLANATION: &str = "\
+    Scores are divided by the temperature T, and softmax makes weights of them: e^score, divided by the sum of its row. \
+    Below 1 the largest score takes more, at 0 all; above 1 weights become more even, at ∞ the same.";
+
 /// Shows the slider, the number, and the limits.
 pub fn show(ui: &mut Ui, temperature: &mut Temperature) {
-    ui.label("Temperature T");
     slider(ui, temperature);
     ui.horizontal(|ui| {
         ui.spacing_mut().item_spacing.x = 4.0;

@@ -1,6 +1,6 @@
 //! Above the heads: which of them, and how they are combined and shown.
 
-use egui::{DragValue, Label, RichText, Ui};
+use egui::{Button, DragValue, Label, RichText, Ui};
 
 use super::opened::Opened;
 use super::{Shown, State};
@@ -23,11 +23,15 @@ pub fn show(ui: &mut Ui, opened: &Opened, state: &mut State) {
             .on_hover_text("The heads of one number in all layers.");
         ui.selectable_value(&mut state.shown, Shown::MeanOfAll, "Mean of all")
             .on_hover_text("All heads of all layers.");
-        ui.add_enabled_ui(opened.maps.is_self_attention(), |ui| {
-            ui.selectable_value(&mut state.shown, Shown::Rollout, "Rollout")
-                .on_hover_text("What flowed from each token through the layers.")
-                .on_disabled_hover_text("Rollout needs self-attention: as many queries as keys, of the same tokens.");
-        });
+        // A button alone: a part of its own would take a whole line, and all that is below it.
+        let rollout = Button::selectable(state.shown == Shown::Rollout, "Rollout");
+        let rollout = ui
+            .add_enabled(opened.maps.is_self_attention(), rollout)
+            .on_hover_text("What flowed from each token through the layers.")
+            .on_disabled_hover_text("Rollout needs self-attention: as many queries as keys, of the same tokens.");
+        if rollout.clicked() {
+            state.shown = Shown::Rollout;
+        }
         explain(ui, "Means and rollout", &format!("{MEANS}\n\n{ROLLOUT}"));
     });
     if state.shown != Shown::Grid {
@@ -57,7 +61,7 @@ fn which(ui: &mut Ui, opened: &Opened, state: &mut State) {
         let steps = [("←", "Previous head", here.checked_sub(1)), ("→", "Next head", here.checked_add(1))];
         for (sign, name, place) in steps {
             let id = place.and_then(|place| order.get(place));
-            let button = ui.add_enabled(id.is_some(), egui::Button::new(sign));
+            let button = ui.add_enabled(id.is_some(), Button::new(sign));
             if button.on_hover_text(format!("{name}, as they are sorted.")).accessible_name(name).clicked()
                 && let Some(id) = id
             {

@@ -5,8 +5,8 @@ use egui::{Align, Label, Layout, RichText, TextStyle, Ui};
 use super::opened::Opened;
 use super::{Shown, Source, State};
 use crate::heads::Measure;
-use crate::ui::explain::explain;
-use crate::ui::{Command, style};
+use crate::ui::Command;
+use crate::ui::explain::{explain, heading};
 
 /// What the panel asks for.
 pub enum Asked {
@@ -98,11 +98,4 @@ fn order(ui: &mut Ui, opened: &Opened, state: &mut State) {
     ui.separator();
     ui.checkbox(&mut state.own_scale, "Own colour scale for each head")
         .on_hover_text("Colours go to the largest weight of each small picture, instead of the largest of the file.");
-}
-
-fn heading(ui: &mut Ui, name: &str, explanation: &str) {
-    ui.horizontal(|ui| {
-        ui.label(RichText::new(name).text_style(style::subheading()).strong());
-        explain(ui, name, explanation);
-    });
 }

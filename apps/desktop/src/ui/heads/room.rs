@@ -17,7 +17,7 @@ use crate::export::Matrix;
 use crate::ui::colors::Look;
 use crate::ui::heatmap::{Cell, Heatmap};
 use crate::ui::style::panel;
-use crate::ui::{Command, numbers};
+use crate::ui::{Command, numbers, side};
 
 /// What takes longer says so.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -98,22 +98,17 @@ impl Room {
     }
 
     /// Shows everything, and takes what the user does. Returns a command, if its button was pressed.
-    pub fn ui(&mut self, ui: &mut Ui, state: &mut State, look: Look) -> Option<Command> {
+    pub fn ui(&mut self, ui: &mut Ui, state: &mut State, look: Look, side: bool) -> Option<Command> {
         self.exchange(ui.ctx(), state);
-        let wide = ui.available_width() >= 1100.0;
         Panel::bottom("readout").resizable(false).exact_size(44.0).frame(panel(ui, 16, 8)).show(ui, |ui| {
             self.readout(ui, self.hovered.or(state.chosen), state);
         });
-        let width = if wide { 288.0 } else { 272.0 };
-        let side = Panel::left("file").resizable(false).exact_size(width).frame(panel(ui, 16, 12));
-        let asked = side.show(ui, |ui| {
-            let opened = self.opened.as_deref();
-            ScrollArea::vertical().auto_shrink(false).show(ui, |ui| controls::show(ui, opened, state)).inner
-        });
+        let opened = self.opened.as_deref();
+        let asked = if side { side::show(ui, "file", |ui| controls::show(ui, opened, state)) } else { None };
         CentralPanel::default().frame(panel(ui, 0, 0)).show(ui, |ui| {
             Frame::new().inner_margin(Margin::same(12)).show(ui, |ui| self.central(ui, state, look));
         });
-        match asked.inner {
+        match asked {
             Some(Asked::Command(command)) => Some(command),
             Some(Asked::Sample) => {
                 self.open(ui.ctx(), Source::Sample);

@@ -35,10 +35,12 @@ pub fn show(ui: &mut Ui, state: &mut State) {
     heading(
         ui,
         "Softmax",
-        "Scores are divided by the temperature T, and softmax makes weights of them: e^score, divided by the sum of its row. \
-        Below 1 the largest score takes more, at 0 all; above 1 weights become more even, at ∞ the same.\n\
-        1/√d keeps the scores' spread at about 1, however many dimensions are added up.",
+        &format!(
+            "{}\n1/√d keeps the scores' spread at about 1, however many dimensions are added up.",
+            temperature::EXPLANATION
+        ),
     );
+    ui.label("Temperature T");
     temperature::show(ui, &mut inputs.temperature);
     ui.checkbox(&mut inputs.scaled, "Scale by 1/√d")
         .on_hover_text("Without it, scores spread as √d, and softmax picks one token.");

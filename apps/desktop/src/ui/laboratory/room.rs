@@ -13,7 +13,7 @@ use crate::ui::colors::Look;
 use crate::ui::explain::{explain, heading};
 use crate::ui::heatmap::{self, Cell, Heatmap, Pointing};
 use crate::ui::style::panel;
-use crate::ui::{Command, numbers};
+use crate::ui::{Command, numbers, side};
 
 /// What takes longer says so.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -61,15 +61,13 @@ impl Room {
     }
 
     /// Shows everything, and takes what the user does. Returns a command, if its button was pressed.
-    pub fn ui(&mut self, ui: &mut Ui, state: &mut State, look: Look) -> Option<Command> {
-        let wide = ui.available_width() >= 1100.0;
+    pub fn ui(&mut self, ui: &mut Ui, state: &mut State, look: Look, side: bool) -> Option<Command> {
         Panel::bottom("readout").resizable(false).exact_size(44.0).frame(panel(ui, 16, 8)).show(ui, |ui| {
             self.readout(ui, self.hovered.or(state.chosen));
         });
-        let width = if wide { 288.0 } else { 272.0 };
-        Panel::left("knobs").resizable(false).exact_size(width).frame(panel(ui, 16, 12)).show(ui, |ui| {
-            ScrollArea::vertical().auto_shrink(false).show(ui, |ui| controls::show(ui, state));
-        });
+        if side {
+            side::show(ui, "knobs", |ui| controls::show(ui, state));
+        }
         self.exchange(ui, state);
         let mut command = None;
         CentralPanel::default().frame(panel(ui, 0, 0)).show(ui, |ui| {
@@ -217,9 +215,8 @@ impl Room {
         ui.take_available_space();
         let found = self.outcome.as_ref().zip(cell).filter(|(outcome, (row, col))| outcome.side > *row.max(col));
         let Some((outcome, (row, col))) = found else {
-            ui.label(
-                RichText::new("Point at a cell to read its numbers; click to keep its row for the curves.").weak(),
-            );
+            let hint = "Point at a cell to read its numbers; click to keep its row for the curves.";
+            ui.add(Label::new(RichText::new(hint).weak()).truncate());
             return;
         };
         let n = outcome.request.inputs.tokens;

@@ -6,12 +6,17 @@ use regard_kernels::Temperature;
 use regard_walkthrough::{Kind, Step, Walkthrough, softmax_curve};
 
 use super::State;
+use crate::ui::explain::title;
 use crate::ui::{colors, numbers, plots, temperature};
 
 /// Of points on a curve.
 const POINTS: usize = 97;
 /// More tokens than this get curves, but no names under the plot.
 const NAMED: usize = 12;
+
+const EXPLANATION: &str = "\
+    The weights of one query over the temperature, a curve for each key; the upright line is the present temperature. At the \
+    left the largest score takes all, at the right all get the same. Point at a row of weights to see another query.";
 
 /// Shows the curve of the row that is pointed at.
 pub fn show(ui: &mut Ui, state: &State, walkthrough: &Walkthrough) {
@@ -49,7 +54,7 @@ fn curve(ui: &mut Ui, now: Temperature, scores: &[f32], weights: &Step, row: usi
     let by_temperature = softmax_curve(scores, &temperatures);
     let (low, high) = temperature::bounds();
 
-    ui.add(Label::new(small(format!("How \"{}\" shares out its attention", weights.row_labels[row]))).truncate());
+    title(ui, &format!("How \"{}\" shares out its attention", weights.row_labels[row]), EXPLANATION);
     let marker = ui.visuals().text_color();
     plots::still("softmax curve")
         .height(112.0)

@@ -20,7 +20,8 @@ pub fn show(ui: &mut Ui, state: &mut State, walkthrough: &Walkthrough) -> Option
     };
     let arithmetic = step.arithmetic(at.cell.0, at.cell.1)?;
     heading(ui, state, step, &at);
-    let area = ScrollArea::both().id_salt(("arithmetic", &at.step, at.cell)).auto_shrink(false);
+    let area = ScrollArea::both().id_salt(("arithmetic", &at.step, at.cell));
+    let area = area.auto_shrink(false).min_scrolled_height(0.0);
     area.show(ui, |ui| match &arithmetic.expr {
         Some(expr) if is_the_text(expr, &arithmetic.text) => equation::show(ui, expr, &arithmetic),
         expr => words(ui, expr.as_ref(), &arithmetic.text),
@@ -47,7 +48,9 @@ fn hint(ui: &mut Ui, state: &State, walkthrough: &Walkthrough) {
               double-click, or Enter; or drag them with Shift held."
             .to_owned(),
     };
-    ui.add(Label::new(RichText::new(text).weak()).wrap());
+    ScrollArea::vertical().id_salt("hint").auto_shrink(false).min_scrolled_height(0.0).show(ui, |ui| {
+        ui.add(Label::new(RichText::new(text).weak()).wrap());
+    });
 }
 
 /// What the cell is called, its number where it can be changed, and its error.

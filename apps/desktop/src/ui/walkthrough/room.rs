@@ -7,9 +7,9 @@ use super::edit::Edit;
 use super::own_tokens::OwnTokens;
 use super::steps::Steps;
 use super::{At, Cache, Picked, State, checks, explanation, sidebar, top, why_scale};
-use crate::ui::Command;
 use crate::ui::colors::Look;
 use crate::ui::style::panel;
+use crate::ui::{Command, side};
 
 /// What is shown of a [`State`].
 pub struct Room {
@@ -36,16 +36,15 @@ impl Room {
     }
 
     /// Shows everything, and takes what the user does. Returns the command that was chosen.
-    pub fn ui(&mut self, ui: &mut Ui, state: &mut State, look: Look) -> Option<Command> {
+    pub fn ui(&mut self, ui: &mut Ui, state: &mut State, look: Look, side: bool) -> Option<Command> {
         let Self { cache, edit, own_tokens, reveal } = self;
-        let width = if ui.available_width() >= 1100.0 { 288.0 } else { 272.0 };
-        Panel::left("sidebar").resizable(false).exact_size(width).frame(panel(ui, 16, 12)).show(ui, |ui| {
-            sidebar::show(ui, state, own_tokens, cache.walkthrough().ok());
-        });
+        if side {
+            side::show(ui, "example", |ui| sidebar::show(ui, state, own_tokens, cache.walkthrough().ok()));
+        }
         if cache.update(state, look) {
             edit.keep_up(&state.inputs);
         }
-        let height = (0.18 * ui.available_height()).clamp(96.0, 160.0);
+        let height = (0.18 * ui.available_height()).clamp(64.0, 160.0);
         let bottom = Panel::bottom("explanation").resizable(false).exact_size(height).frame(panel(ui, 16, 8));
         let clicked = bottom.show(ui, |ui| {
             ui.take_available_space();

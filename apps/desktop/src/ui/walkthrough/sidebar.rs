@@ -1,31 +1,40 @@
 //! The side panel: which example, and what to change in it.
 
-use egui::{Button, ComboBox, RichText, ScrollArea, TextStyle, Ui, vec2};
+use egui::{Button, ComboBox, RichText, TextStyle, Ui, vec2};
 use regard_walkthrough::{Example, Inputs, Walkthrough, Without};
 
 use super::own_tokens::OwnTokens;
 use super::{State, curve};
+use crate::ui::explain::label;
 use crate::ui::temperature;
 
 /// The examples in groups: where each group ends in [`Example::ALL`].
 const GROUPS: [(&str, usize); 3] = [("Attention, step by step", 7), ("What is around it", 13), ("Your own", 14)];
 
+const HEADS: &str = "\
+    Heads share out the columns of Q, K and V: each attends by its own part alone, with its own weights, and their outputs \
+    stand side by side again. Numbers that do not divide the columns are grey.";
+
+const LEAVE_OUT: &str = "\
+    What is each step for? Leave it out, and a line above the page says with the numbers of this example what broke.\n\
+    Projections: Q, K and V are the tokens themselves. Scaling: scores are not divided by √d. Mask: tokens see the future. \
+    Softmax: scores are the weights, negative ones too.";
+
 /// Shows the panel's contents.
 pub fn show(ui: &mut Ui, state: &mut State, own_tokens: &mut OwnTokens, walkthrough: Option<&Walkthrough>) {
-    ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
-        examples(ui, state);
-        own_tokens.show(ui, state);
-        ui.separator();
-        heads(ui, &mut state.inputs);
-        ui.checkbox(&mut state.settings.causal, "Causal mask")
-            .on_hover_text("A token sees itself and what comes before it, nothing after.");
-        leave_out(ui, &mut state.settings.without);
-        ui.separator();
-        temperature::show(ui, &mut state.settings.temperature);
-        if let Some(walkthrough) = walkthrough {
-            curve::show(ui, state, walkthrough);
-        }
-    });
+    examples(ui, state);
+    own_tokens.show(ui, state);
+    ui.separator();
+    heads(ui, &mut state.inputs);
+    ui.checkbox(&mut state.settings.causal, "Causal mask")
+        .on_hover_text("A token sees itself and what comes before it, nothing after.");
+    leave_out(ui, &mut state.settings.without);
+    ui.separator();
+    label(ui, "Temperature T", temperature::EXPLANATION);
+    temperature::show(ui, &mut state.settings.temperature);
+    if let Some(walkthrough) = walkthrough {
+        curve::show(ui, state, walkthrough);
+    }
 }
 
 /// The list, and a way to walk along it.
@@ -76,7 +85,7 @@ fn list(ui: &mut Ui, open: Example) -> Option<Example> {
 
 /// How many heads share the columns.
 fn heads(ui: &mut Ui, inputs: &mut Inputs) {
-    ui.label("Number of heads");
+    label(ui, "Number of heads", HEADS);
     let possible = inputs.possible_heads();
     ui.horizontal(|ui| {
         ui.spacing_mut().item_spacing.x = 3.0;
@@ -98,7 +107,7 @@ fn heads(ui: &mut Ui, inputs: &mut Inputs) {
 }
 
 fn leave_out(ui: &mut Ui, without: &mut Option<Without>) {
-    ui.label("Leave out");
+    label(ui, "Leave out", LEAVE_OUT);
     ui.horizontal_wrapped(|ui| {
         ui.spacing_mut().item_spacing = vec2(4.0, 4.0);
         ui.selectable_value(without, None, "nothing");

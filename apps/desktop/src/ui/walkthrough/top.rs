@@ -4,12 +4,22 @@ use egui::{Align, Button, Layout, RichText, ScrollArea, TextStyle, Ui};
 use regard_walkthrough::Walkthrough;
 
 use super::{Picked, State};
-use crate::ui::Command;
+use crate::ui::explain::explain;
+use crate::ui::{Command, heatmap};
+
+const STEPS: &str = "\
+    Each step has a formula, a sentence and its matrix, and what the kernel computed is compared with the same step in double \
+    precision: the largest distance in ULP stands behind the name. Point at a cell, and the arithmetic below unfolds.";
+
+const FOLLOW: &str = "\
+    A token asks by its query and answers by its key and value. Choose one: its query, its row of scores and weights and its \
+    output are framed in green, the keys and values that it may see in pink, through all steps.";
 
 /// Shows the line. Returns the command that was chosen.
 pub fn show(ui: &mut Ui, state: &mut State, walkthrough: &Walkthrough) -> Option<Command> {
     let mut chosen = None;
     ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+        explain(ui, "Heatmap", &format!("{STEPS}\n{}", heatmap::EXPLANATION));
         if state.inputs.is_changed() {
             let command = Command::ResetNumbers;
             if ui.button(command.name()).on_hover_text(command.tooltip()).clicked() {
@@ -31,7 +41,8 @@ fn tokens(ui: &mut Ui, state: &mut State, walkthrough: &Walkthrough) {
         return;
     }
     ui.label(RichText::new("Follow a token").weak());
-    ScrollArea::horizontal().id_salt("tokens").show(ui, |ui| {
+    explain(ui, "Follow a token", FOLLOW);
+    ScrollArea::horizontal().id_salt("tokens").min_scrolled_width(0.0).show(ui, |ui| {
         ui.spacing_mut().item_spacing.x = 4.0;
         for (i, token) in walkthrough.tokens.iter().enumerate() {
             let picked = Some(Picked::Token(i));

@@ -44,11 +44,16 @@ pub fn labels(
         let y = seen.rect((row, 0)).center().y.clamp(seen.frame.top(), seen.frame.bottom());
         place(ui, pos2(left - galley.size().x, y - galley.size().y / 2.0), galley, color, backed);
     };
+    // Between labels that are left out, those of the crosshair are written, and make room for themselves.
+    let over_row = crossed.map(|cell| cell.0).filter(|row| rows.contains(row) && seen.cell.y < at.line);
     let stride = strided((at.line / seen.cell.y).ceil() as usize);
-    for row in
-        rows.clone().filter(|row| row % stride == 0 && is_inside(seen.rect((*row, 0)).center().y, seen.frame.y_range()))
-    {
+    let y = |row: usize| seen.rect((row, 0)).center().y;
+    let has_room = |row: &usize| over_row.is_none_or(|over| (y(*row) - y(over)).abs() >= at.line);
+    for row in rows.clone().filter(|row| row % stride == 0 && seen.frame.y_range().contains(y(*row)) && has_room(row)) {
         row_label(row, false);
+    }
+    if let Some(row) = over_row {
+        row_label(row, true);
     }
 
     let roomy = at.col_label.min(78.0) + 6.0 <= seen.cell.x || seen.cell.x >= 40.0;
@@ -63,25 +68,15 @@ pub fn labels(
         let x = if backed { middle.clamp(seen.frame.left(), seen.frame.right()) } else { middle };
         place(ui, pos2(x - half, top - galley.size().y), galley, color, backed);
     };
-    for col in
-        cols.clone().filter(|col| col % stride == 0 && is_inside(seen.rect((0, *col)).center().x, seen.frame.x_range()))
-    {
+    let over_col = crossed.map(|cell| cell.1).filter(|col| cols.contains(col) && !roomy);
+    let x = |col: usize| seen.rect((0, col)).center().x;
+    let has_room = |col: &usize| over_col.is_none_or(|over| (x(*col) - x(over)).abs() >= at.col_label + 6.0);
+    for col in cols.clone().filter(|col| col % stride == 0 && seen.frame.x_range().contains(x(*col)) && has_room(col)) {
         col_label(col, false);
     }
-    // Between labels that are left out, those of the crosshair are written over the others.
-    if let Some((row, col)) = crossed {
-        let is_seen = |cell: usize, range: &Range<usize>| range.contains(&cell);
-        if is_seen(row, rows) && seen.cell.y < at.line {
-            row_label(row, true);
-        }
-        if is_seen(col, cols) && !roomy {
-            col_label(col, true);
-        }
+    if let Some(col) = over_col {
+        col_label(col, true);
     }
-}
-
-fn is_inside(at: f32, range: egui::Rangef) -> bool {
-    range.contains(at)
 }
 
 /// A stride that is 1, 2 or 5 times a power of ten: labels are at round numbers, and stay when one zooms.
