@@ -1,16 +1,81 @@
-//! What the window costs without its display: the laboratory's slider to the new picture, and a frame of a large heatmap.
+//! What the window costs without its display: its start, the laboratory's slider to the new picture, a frame of a large
+//! heatmap, and opening the attention of a model.
 
 use core::hint::black_box;
+use core::time::Duration;
+use std::path::Path;
 use std::sync::Arc;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use egui::{Context, Event, Modifiers, Pos2, RawInput, Rect, TextureId, vec2};
 use regard::Temperature;
-use regard_desktop::ui::App;
+use regard_desktop::ui::{self, App, Session};
 use regard_desktop::ui::colors::{Look, Palette};
 use regard_desktop::ui::heatmap::{Heatmap, Picture, View};
 use regard_desktop::ui::laboratory::{Engine, Inputs, Request, Shown};
 use regard_walkthrough::{Example, Marks};
+
+/// A frame of the window, laid out and cut into triangles.
+fn draw(ctx: &Context, app: &mut App) {
+    let screen_rect = Some(Rect::from_min_size(Pos2::ZERO, vec2(1280.0, 800.0)));
+    let input = RawInput { screen_rect, max_texture_side: Some(8192), ..RawInput::default() };
+    let output = ctx.run_ui(input, |ui| app.ui(ui));
+    black_box(ctx.tessellate(output.shapes, output.pixels_per_point));
+}
+
+/// From nothing to the first frame of the first example, fonts and all.
+fn start(c: &mut Criterion) {
+    c.bench_function("start to first frame", |b| {
+        b.iter(|| {
+            let ctx = Context::default();
+            draw(&ctx, &mut App::with_session(&ctx, Session::default()));
+        });
+    });
+}
+
+/// The attention of a model of 12 layers × 12 heads over 512 tokens, to the frame that shows all heads.
+fn open(c: &mut Criterion) {
+    let Ok(folder) = tempfile::tempdir() else { return };
+    let path = folder.path().join("dump.safetensors");
+    if dump(&path).is_err() {
+        return;
+    }
+    let mut group = c.benchmark_group("file to full grid");
+    group.sample_size(10);
+    group.bench_function("12 layers, 12 heads, 512 tokens", |b| {
+        b.iter(|| {
+            let ctx = Context::default();
+            let mut app = App::with_session(&ctx, ui::attention(&path));
+            draw(&ctx, &mut app);
+            while app.is_busy() {
+                std::thread::sleep(Duration::from_millis(1));
+                draw(&ctx, &mut app);
+            }
+            assert!(app.heads().opened().is_some(), "{:?}", app.heads().error());
+            draw(&ctx, &mut app);
+        });
+    });
+}
+
+/// Causal weights, no two heads the same: 151 MB.
+fn dump(path: &Path) -> anyhow::Result<()> {
+    const N: usize = 512;
+    let heads = 12 * 12;
+    let mut numbers = vec![0.0_f32; heads * N * N];
+    for (i, row) in numbers.chunks_mut(N).enumerate() {
+        let (head, query) = (i / N, i % N);
+        for (key, score) in row.iter_mut().enumerate().take(query + 1) {
+            *score = (((i * 7919 + key * 104_729) % 10007) as f32 / 10007.0) * head as f32 / 16.0;
+        }
+        regard_kernels::softmax(&mut row[..=query], Temperature::ONE);
+    }
+    let view = safetensors::tensor::TensorView::new(
+        safetensors::Dtype::F32,
+        vec![12, 12, N, N],
+        bytemuck::cast_slice(&numbers),
+    )?;
+    Ok(safetensors::serialize_to_file([("attention", view)], None, path)?)
+}
 
 /// The slider is moved: softmax again, the picture, and the texture of what is seen.
 fn slider(c: &mut Criterion) {
@@ -107,5 +172,5 @@ fn frame(c: &mut Criterion) {
     show(vec![button(false)]);
 }
 
-criterion_group!(benches, slider, frame);
+criterion_group!(benches, start, slider, frame, open);
 criterion_main!(benches);
