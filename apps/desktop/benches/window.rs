@@ -9,10 +9,10 @@ use std::sync::Arc;
 use criterion::{Criterion, criterion_group, criterion_main};
 use egui::{Context, Event, Modifiers, Pos2, RawInput, Rect, TextureId, vec2};
 use regard::Temperature;
-use regard_desktop::ui::{self, App, Session};
 use regard_desktop::ui::colors::{Look, Palette};
 use regard_desktop::ui::heatmap::{Heatmap, Picture, View};
 use regard_desktop::ui::laboratory::{Engine, Inputs, Request, Shown};
+use regard_desktop::ui::{self, App, Session};
 use regard_walkthrough::{Example, Marks};
 
 /// A frame of the window, laid out and cut into triangles.

@@ -50,15 +50,20 @@ impl Geometry {
         let has_bar = !map.picture.palette().is_plain();
         let right = if has_bar { GAP + BAR + GAP + bar_labels_width(map, ui) } else { 0.0 };
 
-        let decimals = (map.numbers.len() <= MAX_ANNOTATED).then(|| numbers::decimals(map.numbers));
-        let number = decimals.map(|decimals| widest_number(map, ui, decimals));
+        let wanted = (map.numbers.len() <= MAX_ANNOTATED).then(|| numbers::decimals(map.numbers));
         let row_label = widest(map.row_labels, ui).min(0.35 * max_width);
         let col_label = widest(map.col_labels, ui);
         let left = captions + row_label + GAP;
         let room = (max_width - left - right).max(1.0) / cols.max(1) as f32;
 
-        let annotated = number.filter(|number| number + 4.0 <= room);
-        let cell = if let Some(number) = annotated {
+        // Where there is no room for all decimals, two are better than no number.
+        let annotated = wanted.and_then(|wanted| {
+            let mut widths =
+                (wanted.min(2)..=wanted).rev().map(|decimals| (decimals, widest_number(map, ui, decimals)));
+            widths.find(|(_, number)| number + 4.0 <= room)
+        });
+        let decimals = annotated.map(|(decimals, _)| decimals).or(wanted);
+        let cell = if let Some((_, number)) = annotated {
             let padding = if cols > 6 { 4.0 } else { 10.0 };
             let wanted = (number + padding).max((col_label + 10.0).min(WIDEST_COLUMN)).max(34.0);
             vec2(wanted.min(room).floor(), 30.0)

@@ -84,7 +84,7 @@ impl Curves {
             Dashed: those of A.",
         );
         let x = |mark: GridMark| format!("{}", mark.value);
-        frame(ui, "Weights, sorted", x, plots::few, |plot| {
+        frame(ui, "Weights, sorted", top([&self.weights]), x, plots::few, |plot| {
             if let Some(pinned) = &self.pinned {
                 plot.line(line("A", pinned, 2).style(LineStyle::dashed_dense()));
             }
@@ -117,6 +117,7 @@ impl Curves {
         frame(
             ui,
             name,
+            top([points]),
             |mark| format!("{}", 10f64.powf(mark.value)),
             temperature::decades,
             |plot| {
@@ -137,6 +138,7 @@ impl Curves {
         frame(
             ui,
             "Gradient norm by d",
+            top(&self.by_dim),
             |mark| format!("{}", mark.value.exp2()),
             doublings,
             |plot| {
@@ -182,9 +184,15 @@ fn doublings(_: GridInput) -> Vec<GridMark> {
     (0..=4).map(|e| GridMark { value: 2.0 * f64::from(e), step_size: 2.0 }).collect()
 }
 
+/// The top of the axis, where all points are at 0: else the plot would go as far below as above.
+fn top<'a>(points: impl IntoIterator<Item = &'a Points>) -> f64 {
+    if points.into_iter().flatten().all(|[_, y]| *y <= 0.0) { 1.0 } else { 0.0 }
+}
+
 fn frame(
     ui: &mut Ui,
     name: &'static str,
+    top: f64,
     x: impl Fn(GridMark) -> String + 'static,
     marks: fn(GridInput) -> Vec<GridMark>,
     content: impl FnOnce(&mut egui_plot::PlotUi<'_>),
@@ -194,6 +202,7 @@ fn frame(
         .height(112.0)
         .width(ui.available_width())
         .include_y(0.0)
+        .include_y(top)
         .x_grid_spacer(marks)
         .y_grid_spacer(plots::few)
         .custom_x_axes(vec![plots::ticks(ui, AxisHints::new_x()).formatter(move |mark, _| x(mark))])

@@ -1,0 +1,61 @@
+//! The window without a window, driven by the names of its controls.
+
+use core::time::Duration;
+use std::time::Instant;
+
+use egui_kittest::Harness;
+use egui_kittest::kittest::Queryable as _;
+use regard_desktop::ui::{App, Command, Session};
+
+pub type Window = Harness<'static, Option<App>>;
+
+/// Opens a session, and waits for what it computes.
+pub fn open(session: Session, size: [f32; 2]) -> Window {
+    let mut window = Harness::builder().with_size(size).build_ui_state(
+        move |ui, app: &mut Option<App>| match app {
+            Some(app) => app.ui(ui),
+            None => *app = Some(App::with_session(ui.ctx(), session.clone())),
+        },
+        None,
+    );
+    window.run_steps(1);
+    settle(&mut window);
+    window
+}
+
+pub fn app(window: &Window) -> &App {
+    window.state().as_ref().unwrap()
+}
+
+pub fn session(window: &Window) -> &Session {
+    &app(window).session
+}
+
+/// Goes on until no thread has anything to do.
+pub fn settle(window: &mut Window) {
+    let start = Instant::now();
+    loop {
+        window.run_steps(3);
+        if !app(window).is_busy() {
+            break;
+        }
+        assert!(start.elapsed() < Duration::from_mins(2), "the work does not end");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    window.run_steps(3);
+}
+
+pub fn click(window: &mut Window, label: &str) {
+    window.get_by_label(label).click();
+    settle(window);
+}
+
+pub fn press(window: &mut Window, command: Command) {
+    let keys = command.shortcut().unwrap();
+    window.key_press_modifiers(keys.modifiers, keys.logical_key);
+    settle(window);
+}
+
+pub fn shows(window: &Window, label: &str) -> bool {
+    window.query_all_by_label(label).next().is_some()
+}
