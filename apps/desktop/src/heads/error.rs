@@ -2,7 +2,7 @@ use std::io;
 
 use super::HeadId;
 
-/// Why a file of attention maps could not be opened, or its maps not be combined.
+/// Why a file of attention maps, or of queries and keys, could not be opened, or its maps not be combined.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -52,8 +52,8 @@ pub enum Error {
         needed: &'static str,
     },
 
-    /// No layers, heads, queries or keys.
-    #[error("tensor `{tensor}` has the shape {shape:?}: it holds no attention, because one of its dimensions is 0")]
+    /// No layers, heads, queries, keys or dimensions.
+    #[error("tensor `{tensor}` has the shape {shape:?}: it holds no numbers, because one of its dimensions is 0")]
     Empty {
         /// The tensor's name.
         tensor: String,
@@ -88,6 +88,33 @@ pub enum Error {
     NoAttention {
         /// The tensors of the file.
         names: Vec<String>,
+    },
+
+    /// Neither queries and keys, nor one tensor alone that could be both.
+    #[error("the file has neither `q` and `k` nor one tensor alone: {}", if .names.is_empty() { "no tensor at all".to_owned() } else { format!("its tensors are {}", .names.join(", ")) })]
+    NoQueriesAndKeys {
+        /// The tensors of the file.
+        names: Vec<String>,
+    },
+
+    /// Keys that do not go with the queries.
+    #[error(
+        "tensor `k` has the shape {keys:?}, which does not go with `q` {queries:?}: batch, tokens and dimensions must be the same, and the heads of `q` a multiple of those of `k`"
+    )]
+    Unlike {
+        /// The shape of `k`.
+        keys: Vec<usize>,
+        /// The shape of `q`.
+        queries: Vec<usize>,
+    },
+
+    /// A token alone has nothing to attend to.
+    #[error("tensor `{tensor}` has the shape {shape:?}: 2 tokens are needed at least, and it has 1")]
+    OneToken {
+        /// The tensor's name.
+        tensor: String,
+        /// Its shape.
+        shape: Vec<usize>,
     },
 
     /// Several tensors could be meant.
