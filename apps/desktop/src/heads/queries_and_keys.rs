@@ -68,14 +68,14 @@ impl QueriesAndKeys {
         }
         let found = tokens::find(Some(path), &mut source)?;
         let of_maps = Shape { layers: 1, heads: size.heads, queries: size.tokens, keys: size.tokens };
-        let (query_names, key_names) = maps::tokens_for(&q.name, of_maps, found)?;
+        let names = maps::tokens_for(&q.name, of_maps, found)?.into();
         let parts = if k.is_some() { 2.0 } else { 1.0 };
         let queries = Tensor::read(&mut source, q, size, &|part| progress(part / parts))?;
         let keys = match k.zip(of_keys) {
             Some((k, size)) => Some(Tensor::read(&mut source, k, size, &|part| progress((1.0 + part) / parts))?),
             None => None,
         };
-        Ok(Self { queries, keys, names: [query_names, key_names] })
+        Ok(Self { queries, keys, names })
     }
 
     /// How many heads there are; 1 where the file says nothing of heads.

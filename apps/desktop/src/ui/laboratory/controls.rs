@@ -89,7 +89,7 @@ fn of_file(ui: &mut Ui, inputs: &mut Inputs, file: Option<&QueriesAndKeys>) {
         .map(|(_, most, what)| format!("{most} {what}"))
         .collect();
     if !more.is_empty() {
-        text.push_str(&format!(": the first {} are shown", more.join(" and ")));
+        text = format!("{text}: the first {} are shown", more.join(" and "));
     }
     ui.add(Label::new(RichText::new(text).text_style(TextStyle::Small).weak()).wrap());
 }
@@ -215,7 +215,7 @@ pub fn in_words(inputs: &Inputs) -> String {
     let Inputs { tokens, dim, temperature, .. } = inputs;
     let mut words = format!("n = {tokens}, d = {dim}, T = {}", temperature::text(f64::from(temperature.get())));
     if let Source::File { path, head } = &inputs.source {
-        words.push_str(&format!(", head {head} of {}", name(path)));
+        words = format!("{words}, head {head} of {}", name(path));
     }
     let parts = [
         (inputs.causal, "causal"),

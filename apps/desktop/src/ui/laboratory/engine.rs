@@ -1,7 +1,6 @@
 //! What follows from the laboratory's inputs, with what can be kept from one time to the next.
 
 use core::time::Duration;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -11,7 +10,7 @@ use regard_walkthrough::Kind;
 
 use super::files::{Error, Files, Names, names};
 use super::tokens::{Drawn, Tokens};
-use super::{Inputs, Shown};
+use super::{Inputs, Shown, Source};
 use crate::export::Matrix;
 use crate::heads::QueriesAndKeys;
 use crate::ui::colors::{Look, Palette};
@@ -98,7 +97,7 @@ pub struct Engine {
     scores: Option<(Inputs, Arc<Vec<f32>>)>,
     weights: Option<(Inputs, Arc<Vec<f32>>)>,
     pinned: Option<(Inputs, Arc<Vec<f32>>)>,
-    names: Option<((Option<PathBuf>, usize), Arc<Names>)>,
+    names: Option<(Source, Arc<Names>)>,
     /// The weights before, whose memory is used again when nobody looks at them any more.
     spare: Option<Arc<Vec<f32>>>,
 }
@@ -176,12 +175,12 @@ impl Engine {
     }
 
     fn names(&mut self, inputs: &Inputs, file: Option<&QueriesAndKeys>) -> Arc<Names> {
-        let key = (inputs.source.path().map(ToOwned::to_owned), inputs.tokens);
-        if let Some((_, names)) = self.names.as_ref().filter(|(from, _)| *from == key) {
+        let is_it = |(from, names): &&(Source, Arc<Names>)| *from == inputs.source && names[0].len() == inputs.tokens;
+        if let Some((_, names)) = self.names.as_ref().filter(is_it) {
             return Arc::clone(names);
         }
         let names = Arc::new(names(file, inputs.tokens));
-        self.names = Some((key, Arc::clone(&names)));
+        self.names = Some((inputs.source.clone(), Arc::clone(&names)));
         names
     }
 
