@@ -441,10 +441,14 @@ fn opening_tokens_is_one_change() {
     let folder = Folder::new();
     let (path, ..) = tokens_file(&folder);
     let mut window = open(Room::Laboratory);
+    // As many keys as the file has tokens are left of these.
+    click(&mut window, "Padding");
     let before = session(&window).laboratory.inputs.clone();
+    assert_eq!(before.keys, Some(48));
     let weights = Arc::clone(&outcome(&window).weights);
     open_tokens(&mut window, &path);
     let opened = session(&window).laboratory.inputs.clone();
+    assert_eq!((opened.tokens, opened.keys), (5, Some(5)));
     press(&mut window, Command::Undo);
     assert_eq!(session(&window).laboratory.inputs, before);
     assert_eq!(outcome(&window).weights, weights);

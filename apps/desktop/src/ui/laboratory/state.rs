@@ -192,6 +192,7 @@ impl Inputs {
         }
         self.tokens = self.tokens.min(file.tokens());
         self.dim = self.dim.min(file.dim());
+        self.keys = self.keys.map(|keys| keys.min(self.tokens));
     }
 
     /// Paints a square, if it is not the one painted last.

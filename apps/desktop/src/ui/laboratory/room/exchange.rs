@@ -71,7 +71,8 @@ impl Room {
                 if is_opening {
                     let Inputs { source, tokens, dim, .. } = outcome.request.inputs.clone();
                     state.inputs = Inputs { source, tokens, dim, ..state.inputs.clone() };
-                } else if let Some(file) = outcome.file.as_ref().filter(|_| state.inputs.source.path() == path) {
+                }
+                if let Some(file) = outcome.file.as_ref().filter(|_| state.inputs.source.path() == path) {
                     state.inputs.limit_to(file);
                 }
                 if self.outcome.as_ref().is_none_or(|before| !Arc::ptr_eq(&before.names, &outcome.names)) {
