@@ -52,8 +52,8 @@ pub enum Error {
         needed: &'static str,
     },
 
-    /// No layers, heads, queries, keys or dimensions.
-    #[error("tensor `{tensor}` has the shape {shape:?}: it holds no numbers, because one of its dimensions is 0")]
+    /// No layers, heads, queries or keys.
+    #[error("tensor `{tensor}` has the shape {shape:?}: it holds no attention, because one of its dimensions is 0")]
     Empty {
         /// The tensor's name.
         tensor: String,
@@ -108,9 +108,11 @@ pub enum Error {
         queries: Vec<usize>,
     },
 
-    /// A token alone has nothing to attend to.
-    #[error("tensor `{tensor}` has the shape {shape:?}: 2 tokens are needed at least, and it has 1")]
-    OneToken {
+    /// A token alone has nothing to attend to, and without heads or dimensions there is nothing at all.
+    #[error(
+        "tensor `{tensor}` has the shape {shape:?}, but at least 2 tokens are needed, and at least 1 of everything else"
+    )]
+    TooFew {
         /// The tensor's name.
         tensor: String,
         /// Its shape.

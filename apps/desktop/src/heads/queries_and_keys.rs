@@ -147,11 +147,10 @@ fn size_of(entry: &Entry) -> Result<Size, Error> {
         [batch, heads, tokens, dim] => (batch, heads, tokens, dim),
         _ => return Err(maps::rank(entry, "[n, d], [heads, n, d] or [batch, heads, n, d]")),
     };
-    let size = maps::checked(entry, Size { batch, heads, tokens, dim })?;
-    if tokens < 2 {
-        return Err(Error::OneToken { tensor: entry.name.clone(), shape: entry.shape.clone() });
+    if tokens < 2 || entry.len == 0 {
+        return Err(Error::TooFew { tensor: entry.name.clone(), shape: entry.shape.clone() });
     }
-    Ok(size)
+    maps::checked(entry, Size { batch, heads, tokens, dim })
 }
 
 /// Whether keys of this size go with queries of that: several heads may share their keys.

@@ -57,6 +57,8 @@ impl Room {
     }
 
     fn receive(&mut self, (asked, outcome): Answer, state: &mut State) {
+        let is_latest = self.asked.as_ref().is_some_and(|(latest, _)| *latest == asked);
+        self.answered = Some(asked.clone());
         let path = asked.inputs.source.path();
         let is_opening = self.opening.is_some() && self.opening.as_deref() == path;
         if is_opening {
@@ -75,6 +77,11 @@ impl Room {
                 if let Some(file) = outcome.file.as_ref().filter(|_| state.inputs.source.path() == path) {
                     state.inputs.limit_to(file);
                 }
+                if is_latest && state.request() == outcome.request {
+                    // It was brought to where the file has something, as the state is now: nothing is left to ask.
+                    self.asked = Some((outcome.request.clone(), Instant::now()));
+                    self.answered = Some(outcome.request.clone());
+                }
                 if self.outcome.as_ref().is_none_or(|before| !Arc::ptr_eq(&before.names, &outcome.names)) {
                     let texts = |names: &Vec<Token>| names.iter().map(|name| name.text.clone()).collect();
                     self.labels = outcome.names.each_ref().map(texts);
@@ -86,7 +93,6 @@ impl Room {
             Err(error) if is_opening => self.refused = Some(error),
             Err(error) => self.error = Some(error),
         }
-        self.answered = Some(asked);
     }
 
     pub(super) fn is_late(&self) -> bool {
