@@ -99,9 +99,9 @@ fn weights_of_every_kind_of_file_are_those_of_the_definition() {
         (
             "shared keys",
             pair(Dtype::F32, (whole, bytes(&q)), (few, bytes(&shared))),
-            2,
-            &q[2 * one..3 * one],
-            &shared[one..2 * one],
+            1,
+            &q[one..2 * one],
+            &shared[..one],
         ),
         ("F64", safetensors(&[("wte", Dtype::F64, &two.1, doubles(first_q))], &[]), 0, first_q, first_q),
         ("npy", numpy(&q[..4 * one], "(4, 5, 3)"), 1, &q[one..2 * one], &q[one..2 * one]),
