@@ -1,8 +1,11 @@
 //! The rooms, the commands, and every control by its name.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[expect(dead_code, reason = "shared with tests that need more of it")]
+mod files;
+
 use core::time::Duration;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -11,10 +14,13 @@ use egui::{Key, Modifiers, Theme, ThemePreference, ViewportCommand, vec2};
 use egui_kittest::Harness;
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use regard_desktop::ui::colors::{Look, Map};
-use regard_desktop::ui::laboratory::{Outcome, Shown};
+use regard_desktop::ui::laboratory::{Inputs, Outcome, Shown, Source};
 use regard_desktop::ui::{App, Command, Room, Session};
 use regard_kernels::Temperature;
 use regard_walkthrough::Example;
+use safetensors::Dtype;
+
+use self::files::{Folder, bytes, safetensors};
 
 type Window = Harness<'static, Option<App>>;
 
@@ -165,6 +171,7 @@ fn check(window: &Window, command: Command, before: &Session) {
         | Command::SaveSession
         | Command::SaveImage
         | Command::OpenAttention
+        | Command::OpenTokens
         | Command::ExportMatrix => shows(window, "Path of the file"),
         Command::CopyMatrix => window.query_all_by_label_contains("Copied").next().is_some(),
         Command::SidePanel => now.looks.side == Some(false) && !shows(window, "Causal mask"),
@@ -254,6 +261,7 @@ fn a_file_may_hold_anything_and_is_brought_into_the_limits() {
     std::fs::write(&path, odd).unwrap();
     let read = Session::read(&path).unwrap();
     assert_eq!((read.laboratory.inputs.tokens, read.laboratory.inputs.dim), (4096, 1));
+    assert_eq!(read.laboratory.inputs.source, Source::Seed, "as before there were files of tokens");
     for (bad, word) in [("", "session"), ("[1]", "format"), ("{}", "format"), ("{\"format\": 2}", "session")] {
         std::fs::write(&path, bad).unwrap();
         let message = format!("{:#}", Session::read(&path).unwrap_err());
@@ -345,6 +353,165 @@ fn the_laboratory_computes_what_its_knobs_say() {
     assert_eq!(session(&window).laboratory.inputs.seed, 1);
     click(&mut window, "T → ∞");
     assert!(outcome(&window).weights.iter().all(|w| !w.is_finite() || (*w - 1.0 / 99.0).abs() < 1e-6));
+}
+
+/// By the command and its dialog.
+fn open_tokens(window: &mut Window, path: &Path) {
+    choose(window, Command::OpenTokens);
+    window.get_by_label("Path of the file").set_text_value_accesskit(path.to_str().unwrap());
+    window.run_steps(3);
+    window.get_by_role_and_label(Role::Button, "Open").click();
+    settle(window);
+}
+
+/// Two heads of 5 tokens × 3, with names.
+fn tokens_file(folder: &Folder) -> (PathBuf, Vec<f32>, Vec<f32>) {
+    let numbers = |seed: usize| -> Vec<f32> { (0..30).map(|i| ((i * seed % 17) as f32 - 8.0) / 5.0).collect() };
+    let (q, k) = (numbers(7), numbers(11));
+    let tensors: [(&str, Dtype, &[usize], Vec<u8>); 2] =
+        [("q", Dtype::F32, &[2, 5, 3], bytes(&q)), ("k", Dtype::F32, &[2, 5, 3], bytes(&k))];
+    let names = [("tokens", r#"["The", "cat", "sat", "on", "it"]"#)];
+    (folder.file("tokens.safetensors", safetensors(&tensors, &names)), q, k)
+}
+
+/// Causal weights of 5 tokens × 3 by the definition; a later key has none.
+fn assert_weights(window: &Window, q: &[f32], k: &[f32]) {
+    let weights = &outcome(window).weights;
+    assert_eq!(weights.len(), 25);
+    for i in 0..5 {
+        let product = |j: usize| (0..3).map(|t| f64::from(q[3 * i + t]) * f64::from(k[3 * j + t])).sum::<f64>();
+        let exps: Vec<f64> = (0..=i).map(|j| (product(j) / 3_f64.sqrt()).exp()).collect();
+        for j in 0..5 {
+            let found = f64::from(weights[5 * i + j]);
+            let close = |exp: &f64| (found - exp / exps.iter().sum::<f64>()).abs() < 2e-6;
+            assert!(exps.get(j).map_or(found == f64::NEG_INFINITY, close), "{i}, {j}: {found}");
+        }
+    }
+}
+
+#[test]
+fn tokens_come_from_a_file_and_go_again() {
+    let folder = Folder::new();
+    let (path, q, k) = tokens_file(&folder);
+    let mut window = open(Room::Walkthrough);
+    open_tokens(&mut window, &path);
+    assert_eq!(session(&window).room, Room::Laboratory);
+    let expected =
+        Inputs { source: Source::File { path: path.clone(), head: 0 }, tokens: 5, dim: 3, ..Inputs::default() };
+    assert_eq!(session(&window).laboratory.inputs, expected);
+    assert_weights(&window, &q[..15], &k[..15]);
+    for there in ["tokens.safetensors", "2 heads, 5 tokens × 3", "The row of it", "Random tokens"] {
+        assert!(shows(&window, there), "{there}");
+    }
+    for gone in ["Alike", "Smooth", "Sink", "Seed", "Draw again"] {
+        assert!(!shows(&window, gone), "{gone}");
+    }
+    assert_named(&window);
+
+    window.get_by_role_and_label(Role::SpinButton, "Head").set_value_accesskit(1.0);
+    settle(&mut window);
+    assert_weights(&window, &q[15..], &k[15..]);
+    window.get_by_role_and_label(Role::Slider, "Tokens").set_value_accesskit(4000.0);
+    window.get_by_role_and_label(Role::SpinButton, "Head").set_value_accesskit(7.0);
+    settle(&mut window);
+    assert_eq!(session(&window).laboratory.inputs.source, Source::File { path: path.clone(), head: 1 });
+    assert_eq!(session(&window).laboratory.inputs.tokens, 5);
+    window.get_by_role_and_label(Role::Slider, "Tokens").set_value_accesskit(2.0);
+    window.get_by_role_and_label(Role::Slider, "Dimensions").set_value_accesskit(1.0);
+    settle(&mut window);
+    assert_eq!((outcome(&window).side, session(&window).laboratory.inputs.dim), (2, 1));
+    assert!(shows(&window, "The row of cat"));
+
+    // A session brings it back.
+    let saved = folder.path("mine.regard.json");
+    session(&window).write(&saved).unwrap();
+    let mut other = open_with(Session::read(&saved).unwrap(), [1280.0, 1600.0]);
+    settle(&mut other);
+    assert_eq!(session(&other), session(&window));
+    assert_eq!(outcome(&other).weights, outcome(&window).weights);
+
+    click(&mut window, "Random tokens");
+    assert_eq!(session(&window).laboratory.inputs.source, Source::Seed);
+    assert!(shows(&window, "Draw again") && !shows(&window, "Random tokens") && !shows(&window, "Head"));
+    assert!(outcome(&window).file.is_none());
+    assert!(shows(&window, "The row of t1"));
+}
+
+#[test]
+fn opening_tokens_is_one_change() {
+    let folder = Folder::new();
+    let (path, ..) = tokens_file(&folder);
+    let mut window = open(Room::Laboratory);
+    // As many keys as the file has tokens are left of these.
+    click(&mut window, "Padding");
+    let before = session(&window).laboratory.inputs.clone();
+    assert_eq!(before.keys, Some(48));
+    let weights = Arc::clone(&outcome(&window).weights);
+    open_tokens(&mut window, &path);
+    let opened = session(&window).laboratory.inputs.clone();
+    assert_eq!((opened.tokens, opened.keys), (5, Some(5)));
+    press(&mut window, Command::Undo);
+    assert_eq!(session(&window).laboratory.inputs, before);
+    assert_eq!(outcome(&window).weights, weights);
+    press(&mut window, Command::Redo);
+    assert_eq!(session(&window).laboratory.inputs, opened);
+
+    // A file that was written anew is read anew.
+    let weights = Arc::clone(&outcome(&window).weights);
+    let x: Vec<f32> = (0..8).map(|i| i as f32 / 4.0).collect();
+    std::fs::write(&path, safetensors(&[("x", Dtype::F32, &[4, 2], bytes(&x))], &[])).unwrap();
+    open_tokens(&mut window, &path);
+    assert_eq!((session(&window).laboratory.inputs.tokens, outcome(&window).side), (4, 4));
+    assert_ne!(outcome(&window).weights, weights);
+    assert!(!shows(&window, "Head") && shows(&window, "4 tokens × 2"));
+}
+
+#[test]
+fn a_file_of_more_dimensions_than_can_be_shown_says_so() {
+    let folder = Folder::new();
+    let path = folder.file("wide.safetensors", files::attention(&[2, 300], &[0.5; 600]));
+    let mut window = open(Room::Laboratory);
+    open_tokens(&mut window, &path);
+    assert_eq!(session(&window).laboratory.inputs.dim, 256);
+    assert!(shows(&window, "2 tokens × 300: the first 256 dimensions are shown"));
+}
+
+#[test]
+fn a_bad_file_of_tokens_is_named_and_the_session_goes_on() {
+    let folder = Folder::new();
+    let tensors: [(&str, Dtype, &[usize], Vec<u8>); 2] =
+        [("q", Dtype::F32, &[3, 4], bytes(&[0.0; 12])), ("k", Dtype::F32, &[3, 2], bytes(&[0.0; 6]))];
+    let bad = folder.file("bad.safetensors", safetensors(&tensors, &[]));
+    let mut window = open(Room::Laboratory);
+    let before = session(&window).laboratory.clone();
+    let weights = Arc::clone(&outcome(&window).weights);
+    open_tokens(&mut window, &bad);
+    let message = "tensor `k` has the shape [3, 2], which does not go with `q` [3, 4]";
+    let says = |window: &Window, words: &str| window.query_all_by_label_contains(words).next().is_some();
+    assert!(says(&window, message) && says(&window, &bad.display().to_string()));
+    assert_eq!(session(&window).laboratory, before);
+    assert_eq!(outcome(&window).weights, weights, "the last picture stays");
+    click(&mut window, "Causal");
+    assert_ne!(outcome(&window).weights, weights);
+    assert!(says(&window, message), "it stays until it was seen");
+    click(&mut window, "Dismiss");
+    assert!(!says(&window, message));
+
+    // A session whose file has gone.
+    let (path, ..) = tokens_file(&folder);
+    let mut session_of_file = Session { room: Room::Laboratory, ..Session::default() };
+    session_of_file.laboratory.inputs.source = Source::File { path: path.clone(), head: 0 };
+    std::fs::remove_file(&path).unwrap();
+    let mut window = open_with(session_of_file, [1280.0, 1600.0]);
+    settle(&mut window);
+    assert!(says(&window, &format!("{} was not opened", path.display())));
+    assert!(app(&window).laboratory().outcome().is_none());
+    assert_named(&window);
+    click(&mut window, "Causal");
+    assert!(says(&window, "was not opened"));
+    click(&mut window, "Random tokens");
+    assert!(!says(&window, "was not opened"));
+    assert_eq!(outcome(&window).weights.len(), 64 * 64);
 }
 
 #[test]
@@ -604,29 +771,34 @@ fn no_control_is_without_a_name() {
                 click(&mut window, option);
             }
         }
-        let roles = [
-            Role::Button,
-            Role::CheckBox,
-            Role::Slider,
-            Role::SpinButton,
-            Role::TextInput,
-            Role::ComboBox,
-            Role::Image,
-            Role::RadioButton,
-            Role::Link,
-            Role::ProgressIndicator,
-        ];
-        let mut controls = 0;
-        for role in roles {
-            for node in window.query_all_by_role(role) {
-                let data = node.accesskit_node();
-                let name = data.label().filter(|name| !name.trim().is_empty());
-                assert!(name.is_some(), "{}: {role:?} {:?}", room.name(), node.rect());
-                controls += 1;
-            }
-        }
-        assert!(controls >= 6, "{}: {controls}", room.name());
+        assert_named(&window);
     }
+}
+
+fn assert_named(window: &Window) {
+    let room = session(window).room.name();
+    let roles = [
+        Role::Button,
+        Role::CheckBox,
+        Role::Slider,
+        Role::SpinButton,
+        Role::TextInput,
+        Role::ComboBox,
+        Role::Image,
+        Role::RadioButton,
+        Role::Link,
+        Role::ProgressIndicator,
+    ];
+    let mut controls = 0;
+    for role in roles {
+        for node in window.query_all_by_role(role) {
+            let data = node.accesskit_node();
+            let name = data.label().filter(|name| !name.trim().is_empty());
+            assert!(name.is_some(), "{room}: {role:?} {:?}", node.rect());
+            controls += 1;
+        }
+    }
+    assert!(controls >= 6, "{room}: {controls}");
 }
 
 #[test]

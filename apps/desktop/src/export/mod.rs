@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 pub use self::format::Format;
 pub use self::matrix::Matrix;
+pub(crate) use self::text::shortened;
 use crate::palette::Colors;
 use crate::token::Token;
 use crate::whole_file;

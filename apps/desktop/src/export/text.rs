@@ -28,7 +28,7 @@ pub(super) fn escaped(text: &str) -> String {
 }
 
 /// A text that is not longer than `most` characters.
-pub(super) fn shortened(text: &str, most: usize) -> String {
+pub(crate) fn shortened(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();
     }

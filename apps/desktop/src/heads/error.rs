@@ -2,7 +2,7 @@ use std::io;
 
 use super::HeadId;
 
-/// Why a file of attention maps could not be opened, or its maps not be combined.
+/// Why a file of attention maps, or of queries and keys, could not be opened, or its maps not be combined.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -88,6 +88,35 @@ pub enum Error {
     NoAttention {
         /// The tensors of the file.
         names: Vec<String>,
+    },
+
+    /// Neither queries and keys, nor one tensor alone that could be both.
+    #[error("the file has neither `q` and `k` nor one tensor alone: {}", if .names.is_empty() { "no tensor at all".to_owned() } else { format!("its tensors are {}", .names.join(", ")) })]
+    NoQueriesAndKeys {
+        /// The tensors of the file.
+        names: Vec<String>,
+    },
+
+    /// Keys that do not go with the queries.
+    #[error(
+        "tensor `k` has the shape {keys:?}, which does not go with `q` {queries:?}: batch, tokens and dimensions must be the same, and the heads of `q` a multiple of those of `k`"
+    )]
+    Unlike {
+        /// The shape of `k`.
+        keys: Vec<usize>,
+        /// The shape of `q`.
+        queries: Vec<usize>,
+    },
+
+    /// A token alone has nothing to attend to, and without heads or dimensions there is nothing at all.
+    #[error(
+        "tensor `{tensor}` has the shape {shape:?}, but at least 2 tokens are needed, and at least 1 of everything else"
+    )]
+    TooFew {
+        /// The tensor's name.
+        tensor: String,
+        /// Its shape.
+        shape: Vec<usize>,
     },
 
     /// Several tensors could be meant.

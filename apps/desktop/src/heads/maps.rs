@@ -5,7 +5,7 @@ use super::select::{Layers, select};
 use super::source::{Entry, Source};
 use super::tokens::{self, Found};
 use super::values::Values;
-use super::{Error, Progress, tell};
+use super::{Error, Progress};
 use crate::token::Token;
 
 /// The attention of a model on one text: a matrix of weights, queries × keys, for each layer and head.
@@ -111,7 +111,8 @@ impl AttentionMaps {
         let shape = shape_of_equals(&layers)?;
         let found = tokens::find(path, &mut source)?;
         let (queries, keys) = tokens_for(&selection.name, shape, found)?;
-        let values = read(&mut source, &layers, progress)?;
+        let entries: Vec<&Entry> = layers.iter().map(|(entry, _)| *entry).collect();
+        let values = Values::of(&mut source, &entries, progress)?;
         let is_self_attention = shape.queries == shape.keys && queries == keys;
         Ok(Self { name: selection.name, shape, layer_numbers, values, queries, keys, is_self_attention })
     }
@@ -213,11 +214,12 @@ fn shape_of_layer(entry: &Entry) -> Result<Shape, Error> {
     checked(entry, shape)
 }
 
-fn rank(entry: &Entry, needed: &'static str) -> Error {
+pub(super) fn rank(entry: &Entry, needed: &'static str) -> Error {
     Error::Rank { tensor: entry.name.clone(), shape: entry.shape.clone(), needed }
 }
 
-fn checked(entry: &Entry, shape: Shape) -> Result<Shape, Error> {
+/// The shape, if its numbers can be read and there are any.
+pub(super) fn checked<T>(entry: &Entry, shape: T) -> Result<T, Error> {
     if entry.dtype.is_none() {
         return Err(Error::Type { tensor: entry.name.clone(), found: entry.type_name.clone() });
     }
@@ -244,39 +246,10 @@ fn shape_of_equals(layers: &[(&Entry, Shape)]) -> Result<Shape, Error> {
     }
 }
 
-fn read(source: &mut Source, layers: &[(&Entry, Shape)], progress: &Progress<'_>) -> Result<Values, Error> {
-    let all: usize = layers.iter().map(|(entry, _)| entry.len).sum();
-    let dtype = layers[0].0.dtype.unwrap_or(safetensors::Dtype::F32);
-    let too_large = || Error::TooLarge { tensor: layers[0].0.name.clone(), shape: layers[0].0.shape.clone() };
-    let mut values = Values::with_capacity(dtype, all).ok_or_else(too_large)?;
-    let mut done = 0;
-    for (entry, _) in layers {
-        let before = done;
-        let step = |len| {
-            done += len;
-            tell(progress, done, all)
-        };
-        let outcome = source.read(entry, |file| values.read(dtype, entry.len, file, step));
-        match outcome {
-            // Where numbers are compressed, only reading them tells how many there are.
-            Err(Error::Io(e)) if e.kind() == std::io::ErrorKind::UnexpectedEof => {
-                let size = dtype.bitsize() as u64 / 8;
-                let (needed, found) = (entry.len as u64 * size, (done - before) as u64 * size);
-                return Err(Error::Truncated { tensor: entry.name.clone(), shape: entry.shape.clone(), needed, found });
-            }
-            Err(Error::Io(e)) if e.kind() == std::io::ErrorKind::InvalidData => {
-                return Err(Error::format("npz", &format!("`{}`: {e}", entry.name)));
-            }
-            outcome => outcome?,
-        }
-    }
-    Ok(values)
-}
-
-type Tokens = Option<Vec<Token>>;
+pub(super) type Tokens = Option<Vec<Token>>;
 
 /// The tokens found, as many as there are queries and keys.
-fn tokens_for(tensor: &str, shape: Shape, found: Found) -> Result<(Tokens, Tokens), Error> {
+pub(super) fn tokens_for(tensor: &str, shape: Shape, found: Found) -> Result<(Tokens, Tokens), Error> {
     let fit = |found: Option<(String, Vec<String>)>, axis, needed| match found {
         Some((place, tokens)) if tokens.len() != needed => {
             Err(Error::TokenCount { place, found: tokens.len(), tensor: tensor.to_owned(), needed, axis })

@@ -2,12 +2,14 @@
 //!
 //! [`AttentionMaps::open`] reads a file, [`Survey::new`] measures each head and draws it small, and
 //! [`AttentionMaps::mean`] and [`AttentionMaps::rollout`] combine heads. `docs/attention-files.md` describes the files.
+//! [`QueriesAndKeys::open`] reads what attention is computed from.
 
 mod combine;
 mod error;
 mod maps;
 mod measure;
 mod pool;
+mod queries_and_keys;
 mod select;
 mod source;
 mod survey;
@@ -20,6 +22,7 @@ pub use self::combine::Over;
 pub use self::error::{Error, Warning};
 pub use self::maps::{AttentionMaps, HeadId, Shape};
 pub use self::measure::{Measure, Measures};
+pub use self::queries_and_keys::QueriesAndKeys;
 pub use self::survey::Survey;
 
 /// Is told from time to time what part of the work is done, from 0 to 1, from any thread; and can end it, with

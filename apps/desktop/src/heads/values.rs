@@ -6,6 +6,9 @@ use half::slice::HalfFloatSliceExt as _;
 use half::{bf16, f16};
 use safetensors::Dtype;
 
+use super::source::{Entry, Source};
+use super::{Error, Progress, tell};
+
 /// Numbers as they were in the file: half precision takes half the memory. `f64` is rounded to `f32`.
 #[derive(Clone, Debug)]
 pub(super) enum Values {
@@ -18,6 +21,38 @@ pub(super) enum Values {
 const CHUNK: usize = 1 << 16;
 
 impl Values {
+    /// The numbers of tensors of one type, one after the other.
+    pub(super) fn of(source: &mut Source, entries: &[&Entry], progress: &Progress<'_>) -> Result<Self, Error> {
+        let Some(first) = entries.first() else { return Ok(Self::F32(Vec::new())) };
+        let all: usize = entries.iter().map(|entry| entry.len).sum();
+        let dtype = first.dtype.unwrap_or(Dtype::F32);
+        let too_large = || Error::TooLarge { tensor: first.name.clone(), shape: first.shape.clone() };
+        let mut values = Self::with_capacity(dtype, all).ok_or_else(too_large)?;
+        let mut done = 0;
+        for entry in entries {
+            let before = done;
+            let step = |len| {
+                done += len;
+                tell(progress, done, all)
+            };
+            let outcome = source.read(entry, |file| values.read(dtype, entry.len, file, step));
+            match outcome {
+                // Where numbers are compressed, only reading them tells how many there are.
+                Err(Error::Io(e)) if e.kind() == io::ErrorKind::UnexpectedEof => {
+                    let size = dtype.bitsize() as u64 / 8;
+                    let (needed, found) = (entry.len as u64 * size, (done - before) as u64 * size);
+                    let (tensor, shape) = (entry.name.clone(), entry.shape.clone());
+                    return Err(Error::Truncated { tensor, shape, needed, found });
+                }
+                Err(Error::Io(e)) if e.kind() == io::ErrorKind::InvalidData => {
+                    return Err(Error::format("npz", &format!("`{}`: {e}", entry.name)));
+                }
+                outcome => outcome?,
+            }
+        }
+        Ok(values)
+    }
+
     /// Room for so many numbers of this type, which must be one of the four that are read. Pages that were not written to
     /// take no memory yet.
     pub(super) fn with_capacity(dtype: Dtype, len: usize) -> Option<Self> {

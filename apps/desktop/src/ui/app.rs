@@ -299,6 +299,7 @@ impl App {
             Command::SaveSession => self.dialog = Some(Dialog::new(Purpose::SaveSession)),
             Command::SaveImage => self.dialog = Some(Dialog::new(Purpose::SaveImage)),
             Command::OpenAttention => self.dialog = Some(Dialog::new(Purpose::OpenAttention)),
+            Command::OpenTokens => self.dialog = Some(Dialog::new(Purpose::OpenTokens)),
             Command::ExportMatrix if has_matrix => self.dialog = Some(Dialog::new(Purpose::ExportMatrix)),
             Command::ExportMatrix => self.tell(Err(no_matrix())),
             Command::CopyMatrix => self.copy(ctx),

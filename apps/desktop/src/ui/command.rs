@@ -41,6 +41,8 @@ pub enum Command {
     SaveImage,
     /// Reads a file of attention.
     OpenAttention,
+    /// Reads a file of queries and keys.
+    OpenTokens,
     /// Writes the matrix that is shown to a file.
     ExportMatrix,
     /// Copies the matrix that is shown as CSV.
@@ -70,7 +72,7 @@ impl Command {
             Room::ALL.map(Self::Room).to_vec(),
             [Self::NextExample, Self::PreviousExample].into_iter().chain(Example::ALL.map(Self::Example)).collect(),
             vec![Self::Undo, Self::Redo, Self::Reset, Self::ResetNumbers, Self::PinA, Self::ForgetA, Self::Benchmark],
-            vec![Self::OpenAttention, Self::ExportMatrix, Self::CopyMatrix],
+            vec![Self::OpenAttention, Self::OpenTokens, Self::ExportMatrix, Self::CopyMatrix],
             vec![Self::OpenSession, Self::SaveSession, Self::SaveImage],
             vec![Self::SidePanel, Self::ZoomIn, Self::ZoomOut, Self::ZoomReset],
             [Light, Dark, System].map(Self::Theme).to_vec(),
@@ -102,6 +104,7 @@ impl Command {
             Self::SaveSession => "Save session".to_owned(),
             Self::SaveImage => "Save picture of the window".to_owned(),
             Self::OpenAttention => "Open attention file".to_owned(),
+            Self::OpenTokens => "Open tokens".to_owned(),
             Self::ExportMatrix => "Export matrix".to_owned(),
             Self::CopyMatrix => "Copy matrix as CSV".to_owned(),
             Self::SidePanel => "Side panel".to_owned(),
@@ -135,6 +138,7 @@ impl Command {
             Self::SaveSession => "Write down every choice, to go on later or elsewhere.".to_owned(),
             Self::SaveImage => "Write the window as a PNG.".to_owned(),
             Self::OpenAttention => "Look at a model's attention: safetensors, npy or npz.".to_owned(),
+            Self::OpenTokens => "Queries and keys of the laboratory from a file: safetensors, npy or npz.".to_owned(),
             Self::ExportMatrix => "Write the matrix of this room as PNG, SVG, CSV, npy or safetensors.".to_owned(),
             Self::CopyMatrix => "Copy the numbers of this room's matrix, with the tokens.".to_owned(),
             Self::SidePanel => "Hide the panel at the left, or show it.".to_owned(),
@@ -174,7 +178,12 @@ impl Command {
             Self::ZoomOut => (Modifiers::COMMAND, Key::Minus),
             Self::ZoomReset => (Modifiers::COMMAND, Key::Num0),
             Self::Logarithmic => (Modifiers::COMMAND, Key::L),
-            Self::Example(_) | Self::ResetNumbers | Self::ForgetA | Self::Theme(_) | Self::Map(_) => return None,
+            Self::Example(_)
+            | Self::ResetNumbers
+            | Self::ForgetA
+            | Self::OpenTokens
+            | Self::Theme(_)
+            | Self::Map(_) => return None,
         };
         Some(KeyboardShortcut::new(modifiers, key))
     }

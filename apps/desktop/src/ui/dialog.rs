@@ -19,6 +19,8 @@ pub enum Purpose {
     SaveImage,
     /// Attention is read from it.
     OpenAttention,
+    /// Queries and keys are read from it.
+    OpenTokens,
     /// The matrix that is shown is written to it.
     ExportMatrix,
 }
@@ -50,6 +52,7 @@ impl Purpose {
             Self::SaveSession => ["Save session", "Save", "session.regard.json"],
             Self::SaveImage => ["Save picture of the window", "Save", "regard.png"],
             Self::OpenAttention => ["Open attention file", "Open", "attention.safetensors"],
+            Self::OpenTokens => ["Open tokens", "Open", "tokens.safetensors"],
             Self::ExportMatrix => ["Export matrix", "Export", "matrix.svg"],
         }
     }
@@ -59,13 +62,13 @@ impl Purpose {
         match self {
             Self::OpenSession | Self::SaveSession => &["json"],
             Self::SaveImage => &["png"],
-            Self::OpenAttention => &["safetensors", "npy", "npz"],
+            Self::OpenAttention | Self::OpenTokens => &["safetensors", "npy", "npz"],
             Self::ExportMatrix => &["svg", "png", "csv", "npy", "safetensors"],
         }
     }
 
     fn is_opening(self) -> bool {
-        matches!(self, Self::OpenSession | Self::OpenAttention)
+        matches!(self, Self::OpenSession | Self::OpenAttention | Self::OpenTokens)
     }
 }
 

@@ -59,6 +59,10 @@ impl App {
                 let path = std::path::absolute(&path).unwrap_or(path);
                 self.heads.open(ctx, heads::Source::File(path));
             }
+            Purpose::OpenTokens => {
+                self.session.room = Room::Laboratory;
+                self.laboratory.open(std::path::absolute(&path).unwrap_or(path));
+            }
             Purpose::ExportMatrix => self.export(ctx, path),
         }
     }

@@ -20,7 +20,7 @@ pub use self::view::View;
 /// What a heatmap shows and how it is read.
 pub const EXPLANATION: &str = "\
     A cell is one number: its row is the query that attends, its column the key that is attended to. The bar says which colour \
-    is which number. Hatched cells may not be seen (masked); magenta ones are NaN.\n\
+    is which number. Grey cells, hatched where they are large, may not be seen (masked); magenta ones are NaN.\n\
     Pooling: where there are more cells than pixels, a pixel shows the largest number of its block of cells, of numbers \
     of both signs the one farthest from 0. So no large weight goes missing, but blocks look fuller than they are. The line \
     below says when, and how large the blocks are.\n\

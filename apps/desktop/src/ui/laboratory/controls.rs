@@ -1,26 +1,105 @@
 //! The laboratory's knobs.
 
 use core::ops::RangeInclusive;
+use std::path::Path;
 
-use egui::{DragValue, Slider, Ui};
+use egui::{DragValue, Label, RichText, Slider, TextStyle, Ui};
 
 use super::state::{LEAST_CAP, MOST_DIM, MOST_SINK, MOST_SMOOTH, MOST_TOKENS};
-use super::{Brush, Inputs, State};
+use super::{Brush, Inputs, Source, State};
+use crate::heads::QueriesAndKeys;
 use crate::ui::explain::heading;
-use crate::ui::temperature;
+use crate::ui::{Command, temperature};
 
-/// Shows all knobs.
-pub fn show(ui: &mut Ui, state: &mut State) {
-    let inputs = &mut state.inputs;
+/// What the knobs ask for.
+pub enum Asked {
+    /// A command's button was pressed.
+    Command(Command),
+    /// Random tokens, instead of a file's.
+    Random,
+}
+
+/// Shows all knobs. `file` is what the tokens come from, if it is a file and is read.
+pub fn show(ui: &mut Ui, state: &mut State, file: Option<&QueriesAndKeys>) -> Option<Asked> {
+    let asked = tokens(ui, &mut state.inputs, file);
+    ui.separator();
+    softmax(ui, &mut state.inputs);
+    ui.separator();
+    masks(ui, state);
+    ui.separator();
+    heading(
+        ui,
+        "Sinks",
+        "Many models put most weight on the first token when there is nothing to look at. Without it, one sees \
+        what the rest of the weights do.",
+    );
+    ui.checkbox(&mut state.inputs.hide_first, "Hide the first token")
+        .on_hover_text("Take the first token's weight away, and make the others sum to 1 again.");
+    asked
+}
+
+fn tokens(ui: &mut Ui, inputs: &mut Inputs, file: Option<&QueriesAndKeys>) -> Option<Asked> {
     heading(
         ui,
         "Tokens",
-        "n queries attend to n keys of d random numbers each. \"Alike\" makes a key like its own token's query, \
-        \"smooth\" makes neighbours like each other, and a sink is a first key that everybody likes.",
+        "n queries attend to n keys of d numbers each: random ones, or those of a file.\n\
+        Of random ones, \"alike\" makes a key like its own token's query, \"smooth\" makes neighbours like each other, \
+        and a sink is a first key that everybody likes.\n\
+        Of a file, a safetensors, npy or npz file with tensors q and k, or with one tensor that is both: [n, d], [heads, n, d] \
+        or [batch, heads, n, d], of which the first of the batch is taken.",
     );
-    size(ui, "n", "Tokens", &mut inputs.tokens, 2..=MOST_TOKENS);
+    let is_random = inputs.source == Source::Seed;
+    if !is_random {
+        of_file(ui, inputs, file);
+    }
+    let (most_tokens, most_dim) = file.map_or((MOST_TOKENS, MOST_DIM), |file| (file.tokens(), file.dim()));
+    size(ui, "n", "Tokens", &mut inputs.tokens, 2..=most_tokens.min(MOST_TOKENS));
     inputs.keys = inputs.keys.map(|keys| keys.min(inputs.tokens));
-    size(ui, "d", "Dimensions", &mut inputs.dim, 1..=MOST_DIM);
+    size(ui, "d", "Dimensions", &mut inputs.dim, 1..=most_dim.min(MOST_DIM));
+    if is_random {
+        random(ui, inputs);
+    }
+    let mut asked = None;
+    ui.horizontal_wrapped(|ui| {
+        let open = Command::OpenTokens;
+        if ui.button(open.name()).on_hover_text(open.tooltip()).clicked() {
+            asked = Some(Asked::Command(open));
+        }
+        if !is_random && ui.button("Random tokens").on_hover_text("Leave the file.").clicked() {
+            asked = Some(Asked::Random);
+        }
+    });
+    asked
+}
+
+/// What file it is, and which of its heads.
+fn of_file(ui: &mut Ui, inputs: &mut Inputs, file: Option<&QueriesAndKeys>) {
+    let Source::File { path, head } = &mut inputs.source else { return };
+    ui.add(Label::new(RichText::new(name(path)).strong()).truncate());
+    let Some(file) = file else { return };
+    let (heads, n, d) = (file.heads(), file.tokens(), file.dim());
+    let mut text = format!("{n} tokens × {d}");
+    if heads > 1 {
+        text = format!("{heads} heads, {text}");
+        row(ui, "Head", |ui| ui.add(DragValue::new(head).range(0..=heads - 1)).accessible_name("Head"));
+    }
+    let more: Vec<String> = [(n, MOST_TOKENS, "tokens"), (d, MOST_DIM, "dimensions")]
+        .into_iter()
+        .filter(|(has, most, _)| has > most)
+        .map(|(_, most, what)| format!("{most} {what}"))
+        .collect();
+    if !more.is_empty() {
+        text = format!("{text}: the first {} are shown", more.join(" and "));
+    }
+    ui.add(Label::new(RichText::new(text).text_style(TextStyle::Small).weak()).wrap());
+}
+
+/// The file's own name, without its folder.
+fn name(path: &Path) -> String {
+    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+}
+
+fn random(ui: &mut Ui, inputs: &mut Inputs) {
     part(ui, "Alike", &mut inputs.alike, 0.0..=1.0);
     part(ui, "Smooth", &mut inputs.smooth, 0.0..=MOST_SMOOTH);
     part(ui, "Sink", &mut inputs.sink, 0.0..=MOST_SINK);
@@ -31,7 +110,9 @@ pub fn show(ui: &mut Ui, state: &mut State) {
             inputs.seed = inputs.seed.wrapping_add(1);
         }
     });
-    ui.separator();
+}
+
+fn softmax(ui: &mut Ui, inputs: &mut Inputs) {
     heading(
         ui,
         "Softmax",
@@ -44,24 +125,13 @@ pub fn show(ui: &mut Ui, state: &mut State) {
     temperature::show(ui, &mut inputs.temperature);
     ui.checkbox(&mut inputs.scaled, "Scale by 1/√d")
         .on_hover_text("Without it, scores spread as √d, and softmax picks one token.");
-    ui.separator();
-    masks(ui, state);
-    ui.separator();
-    heading(
-        ui,
-        "Sinks",
-        "Many models put most weight on the first token when there is nothing to look at. Without it, one sees \
-        what the rest of the weights do.",
-    );
-    ui.checkbox(&mut state.inputs.hide_first, "Hide the first token")
-        .on_hover_text("Take the first token's weight away, and make the others sum to 1 again.");
 }
 
 fn masks(ui: &mut Ui, state: &mut State) {
     heading(
         ui,
         "Mask",
-        "Which keys a query may see. A key is seen if every part allows it; what may not be seen is hatched. ALiBi and \
+        "Which keys a query may see. A key is seen if every part allows it; what may not be seen is grey, and hatched where cells are large. ALiBi and \
         the soft cap change scores and hide nothing.",
     );
     let inputs = &mut state.inputs;
@@ -146,6 +216,9 @@ fn option<T>(ui: &mut Ui, name: &str, value: &mut Option<T>, start: T, control: 
 pub fn in_words(inputs: &Inputs) -> String {
     let Inputs { tokens, dim, temperature, .. } = inputs;
     let mut words = format!("n = {tokens}, d = {dim}, T = {}", temperature::text(f64::from(temperature.get())));
+    if let Source::File { path, head } = &inputs.source {
+        words = format!("{words}, head {head} of {}", name(path));
+    }
     let parts = [
         (inputs.causal, "causal"),
         (inputs.window.is_some(), "window"),

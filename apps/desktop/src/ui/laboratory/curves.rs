@@ -1,11 +1,12 @@
 //! What is plotted of the chosen row.
 
+use core::iter::successors;
+
 use egui::Ui;
 use egui_plot::{AxisHints, GridInput, GridMark, Line, LineStyle, PlotPoints, VLine};
 use regard::Temperature;
 use regard_kernels::softmax;
 
-use super::state::MOST_DIM;
 use super::{Outcome, measures};
 use crate::ui::explain::title;
 use crate::ui::{colors, plots, temperature};
@@ -158,17 +159,19 @@ fn ranked(weights: &[f32]) -> Points {
     sorted.iter().enumerate().step_by(step).map(|(i, w)| [(i + 1) as f64, f64::from(*w)]).collect()
 }
 
-/// The gradient norm over log₂ d, without and with 1/√d, of what the row may see.
+/// The gradient norm over log₂ d, without and with 1/√d, of what the row may see: at every power of two, and at all
+/// dimensions that the tokens have.
 fn by_dim(outcome: &Outcome, row: usize, scores: &[f32]) -> [Points; 2] {
     let mut curves = [Vec::new(), Vec::new()];
-    for exponent in 0..=MOST_DIM.ilog2() {
-        let dim = 1_usize << exponent;
+    let most = outcome.tokens.width;
+    let powers = successors(Some(1), |dim| Some(2 * dim)).take_while(|dim| *dim < most);
+    for dim in powers.chain([most]) {
         let products = outcome.tokens.products(row, dim);
         for (curve, scale) in curves.iter_mut().zip([1.0, 1.0 / (dim as f32).sqrt()]) {
             let visible = products.iter().zip(scores).filter(|(_, score)| **score != f32::NEG_INFINITY);
             let mut weights: Vec<f32> = visible.map(|(product, _)| product * scale).collect();
             softmax(&mut weights, Temperature::ONE);
-            curve.push([f64::from(exponent), measures::gradient_norm(&weights, 1.0)]);
+            curve.push([(dim as f64).log2(), measures::gradient_norm(&weights, 1.0)]);
         }
     }
     curves
@@ -210,4 +213,50 @@ fn frame(
         .show(ui, |plot| content(plot))
         .response
         .accessible_name(name);
+}
+
+#[cfg(test)]
+mod tests {
+    use safetensors::Dtype;
+    use safetensors::tensor::TensorView;
+
+    use super::*;
+    use crate::ui::laboratory::{Engine, Inputs, Request, Shown, Source};
+
+    #[test]
+    fn the_dimensions_of_a_file_are_plotted_as_far_as_they_go() {
+        let (n, d) = (3, 6);
+        let x: Vec<f32> = (0..n * d).map(|i| ((i * 7 % 11) as f32 - 5.0) / 4.0).collect();
+        let bytes: Vec<u8> = x.iter().flat_map(|x| x.to_le_bytes()).collect();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.safetensors");
+        let tensor = TensorView::new(Dtype::F32, vec![n, d], &bytes).unwrap();
+        safetensors::serialize_to_file([("x", tensor)], None, &path).unwrap();
+        let inputs = Inputs { source: Source::File { path, head: 0 }, tokens: n, dim: 2, ..Inputs::default() };
+        let request = Request { inputs, pinned: None, shown: Shown::Weights };
+        let outcome = Engine::default().run(request, &|_| ()).unwrap();
+
+        let curves = Curves::new(&outcome, n - 1);
+        for (curve, is_scaled) in curves.by_dim.iter().zip([false, true]) {
+            let dims: Vec<f64> = curve.iter().map(|[x, _]| x.exp2()).collect();
+            assert_eq!(dims.len(), 4);
+            for ([_, found], dim) in curve.iter().zip([1_usize, 2, 4, 6]) {
+                assert!(dims.iter().any(|x| (x - dim as f64).abs() < 1e-9), "{dims:?}");
+                let number = |token: usize, t: usize| f64::from(x[token * d + t]);
+                let score = |key: usize| -> f64 {
+                    let product: f64 = (0..dim).map(|t| number(n - 1, t) * number(key, t)).sum();
+                    if is_scaled { product / (dim as f64).sqrt() } else { product }
+                };
+                let exps: Vec<f64> = (0..n).map(|key| score(key).exp()).collect();
+                let sum: f64 = exps.iter().sum();
+                // The Jacobian itself, diag(p) − p·pᵀ.
+                let jacobian = |i: usize, j: usize| {
+                    let own = if i == j { exps[i] / sum } else { 0.0 };
+                    own - exps[i] * exps[j] / (sum * sum)
+                };
+                let squares: f64 = (0..n * n).map(|at| jacobian(at / n, at % n).powi(2)).sum();
+                assert!((found - squares.sqrt()).abs() < 1e-6, "{dim}: {found} {}", squares.sqrt());
+            }
+        }
+    }
 }

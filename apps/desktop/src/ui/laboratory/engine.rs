@@ -5,16 +5,20 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use rayon::prelude::*;
-use regard::{Attention, Error, Heads, MaskTensor, MaskValues, Position, Stage, Window};
 use regard_kernels::softmax;
 use regard_walkthrough::Kind;
 
+use super::files::{Error, Files, Names, names};
 use super::tokens::{Drawn, Tokens};
-use super::{Inputs, Shown};
+use super::{Inputs, Shown, Source};
 use crate::export::Matrix;
-use crate::token::Token;
+use crate::heads::QueriesAndKeys;
 use crate::ui::colors::{Look, Palette};
 use crate::ui::heatmap::Picture;
+
+mod scores;
+
+use self::scores::scores;
 
 /// What is to be computed.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,8 +33,10 @@ pub struct Request {
 
 /// What came out.
 pub struct Outcome {
-    /// What was asked for.
+    /// What was asked for, brought to where files have something.
     pub request: Request,
+    /// The file of the present state, if it has one.
+    pub file: Option<Arc<QueriesAndKeys>>,
     /// Queries and keys.
     pub(super) tokens: Arc<Tokens>,
     /// The scores \[n, n\] as softmax gets them, −∞ where a key may not be seen.
@@ -43,6 +49,8 @@ pub struct Outcome {
     pub numbers: Arc<Vec<f32>>,
     /// Tokens of what is shown.
     pub side: usize,
+    /// What these are called.
+    pub names: Arc<Names>,
     /// What was made of the numbers.
     pub picture: Picture,
     /// The size of the largest number.
@@ -67,13 +75,13 @@ impl Outcome {
             Shown::Scores => Arc::clone(&self.numbers),
             _ => Arc::new(self.numbers.iter().map(seen).collect()),
         };
-        let tokens: Vec<Token> = (0..self.side).map(|i| Token::plain(&format!("t{i}"))).collect();
+        let [rows, cols] = self.names.as_ref().clone();
         Matrix {
             title: title.to_owned(),
             name: title.to_lowercase().replace(' ', "_").replace('−', "minus"),
             values,
-            rows: tokens.clone(),
-            cols: tokens,
+            rows,
+            cols,
             axes: ["query", "key"],
             kind: if is_weights { Kind::Weights } else { Kind::Signed },
         }
@@ -83,11 +91,13 @@ impl Outcome {
 /// Computes, and keeps what the next request may need again.
 #[derive(Default)]
 pub struct Engine {
+    files: Files,
     drawn: Option<Drawn>,
     tokens: Option<(Inputs, Arc<Tokens>)>,
     scores: Option<(Inputs, Arc<Vec<f32>>)>,
     weights: Option<(Inputs, Arc<Vec<f32>>)>,
     pinned: Option<(Inputs, Arc<Vec<f32>>)>,
+    names: Option<(Source, Arc<Names>)>,
     /// The weights before, whose memory is used again when nobody looks at them any more.
     spare: Option<Arc<Vec<f32>>>,
 }
@@ -96,23 +106,29 @@ impl Engine {
     /// Computes what is asked for; `progress` is told which part is done, from 0 to 1.
     ///
     /// # Errors
-    /// What the kernels say of the inputs.
-    pub fn run(&mut self, request: Request, progress: &(dyn Fn(f32) + Sync)) -> Result<Outcome, Error> {
+    /// What is wrong with a file, or what the kernels say of the inputs.
+    pub fn run(&mut self, mut request: Request, progress: &(dyn Fn(f32) + Sync)) -> Result<Outcome, Error> {
         let start = Instant::now();
+        self.files.keep_for(&request);
+        let file = self.limit(&mut request.inputs, progress)?;
+        let pinned_file = match &mut request.pinned {
+            Some(inputs) => self.limit(inputs, progress)?,
+            None => None,
+        };
         let pinned = match &request.pinned {
             Some(inputs) => Some(self.pinned(inputs, progress)?),
             None => None,
         };
-        let tokens = self.tokens(&request.inputs);
+        let tokens = self.tokens(&request.inputs, progress)?;
         let scores = self.scores(&request.inputs, progress)?;
         let weights = self.weights(&request.inputs, &scores);
         let same_size = request.pinned.as_ref().is_none_or(|a| a.tokens == request.inputs.tokens);
-        let mut side = request.inputs.tokens;
+        let mut named = (&request.inputs, file.as_deref());
         let mut note = None;
         let numbers = match (request.shown, &pinned, &request.pinned) {
             (Shown::Scores, _, _) => Arc::clone(&scores),
             (Shown::Pinned, Some(a), Some(inputs)) => {
-                side = inputs.tokens;
+                named = (inputs, pinned_file.as_deref());
                 Arc::clone(a)
             }
             (Shown::Difference, Some(a), _) if same_size => Arc::new(difference(&weights, a)),
@@ -122,23 +138,64 @@ impl Engine {
             }
             _ => Arc::clone(&weights),
         };
+        let (side, names) = (named.0.tokens, self.names(named.0, named.1));
         let is_signed = request.shown == Shown::Scores || request.shown == Shown::Difference && note.is_none();
         let mut picture = Picture::new(&numbers, side, palette(is_signed, 1.0, Look::default()));
         let largest = picture.largest(&numbers);
         picture.set_palette(palette(is_signed, largest, Look::default()));
         let took = start.elapsed();
-        Ok(Outcome { request, tokens, scores, weights, pinned, numbers, side, picture, largest, note, took })
+        Ok(Outcome {
+            request,
+            file,
+            tokens,
+            scores,
+            weights,
+            pinned,
+            numbers,
+            side,
+            names,
+            picture,
+            largest,
+            note,
+            took,
+        })
     }
 
-    fn tokens(&mut self, inputs: &Inputs) -> Arc<Tokens> {
-        let Inputs { tokens, seed, alike, smooth, .. } = *inputs;
-        let key = Inputs { tokens, seed, alike, smooth, ..Inputs::default() };
-        if let Some((_, tokens)) = self.tokens.as_ref().filter(|(from, _)| *from == key) {
-            return Arc::clone(tokens);
+    /// Reads the inputs' file, if they have one and it is not read yet, and brings them to where it has something.
+    fn limit(
+        &mut self,
+        inputs: &mut Inputs,
+        progress: &(dyn Fn(f32) + Sync),
+    ) -> Result<Option<Arc<QueriesAndKeys>>, Error> {
+        let file = self.files.get(inputs, progress)?;
+        if let Some(file) = &file {
+            inputs.limit_to(file);
         }
-        let tokens = Arc::new(self.drawn.get_or_insert_with(|| Drawn::new(seed)).tokens(inputs));
+        Ok(file)
+    }
+
+    fn names(&mut self, inputs: &Inputs, file: Option<&QueriesAndKeys>) -> Arc<Names> {
+        let is_it = |(from, names): &&(Source, Arc<Names>)| *from == inputs.source && names[0].len() == inputs.tokens;
+        if let Some((_, names)) = self.names.as_ref().filter(is_it) {
+            return Arc::clone(names);
+        }
+        let names = Arc::new(names(file, inputs.tokens));
+        self.names = Some((inputs.source.clone(), Arc::clone(&names)));
+        names
+    }
+
+    fn tokens(&mut self, inputs: &Inputs, progress: &(dyn Fn(f32) + Sync)) -> Result<Arc<Tokens>, Error> {
+        let Inputs { tokens, seed, alike, smooth, .. } = *inputs;
+        let key = Inputs { source: inputs.source.clone(), tokens, seed, alike, smooth, ..Inputs::default() };
+        if let Some((_, tokens)) = self.tokens.as_ref().filter(|(from, _)| *from == key) {
+            return Ok(Arc::clone(tokens));
+        }
+        let tokens = Arc::new(match self.files.get(inputs, progress)? {
+            Some(file) => Tokens::of_file(&file, inputs),
+            None => self.drawn.get_or_insert_with(|| Drawn::new(seed)).tokens(inputs),
+        });
         self.tokens = Some((key, Arc::clone(&tokens)));
-        tokens
+        Ok(tokens)
     }
 
     /// The scores as softmax gets them, before they are divided by the temperature.
@@ -147,7 +204,7 @@ impl Engine {
         if let Some((_, scores)) = self.scores.as_ref().filter(|(from, _)| *from == key) {
             return Ok(Arc::clone(scores));
         }
-        let scores = Arc::new(scores(inputs, &self.tokens(inputs), progress)?);
+        let scores = Arc::new(scores(inputs, &*self.tokens(inputs, progress)?, progress)?);
         self.scores = Some((key, Arc::clone(&scores)));
         Ok(scores)
     }
@@ -184,39 +241,6 @@ pub fn palette(is_signed: bool, largest: f32, look: Look) -> Palette {
     } else {
         Palette::weights(if largest > 0.0 { largest } else { 1.0 }, look)
     }
-}
-
-/// The scores \[n, n\] after scale, soft cap, biases and masks.
-fn scores(inputs: &Inputs, tokens: &Tokens, progress: &(dyn Fn(f32) + Sync)) -> Result<Vec<f32>, Error> {
-    let (n, d) = (inputs.tokens, inputs.dim);
-    let (queries, keys) = tokens.of_dim(d, inputs.sink);
-    let shape = [1, 1, n, d];
-    let allowed = (!inputs.painted.is_empty()).then(|| painted(inputs));
-    let report = |done: usize, all: usize| progress(done as f32 / all.max(1) as f32);
-    let (position, lengths, slopes) = (Position::TopLeft, inputs.keys.map(|keys| [keys]), inputs.alibi.map(|x| [x]));
-    let mut attention = Attention::new().progress(&report);
-    if !inputs.scaled {
-        attention = attention.scale(1.0);
-    }
-    if inputs.causal {
-        attention = attention.causal(position);
-    }
-    if let Some([left, right]) = inputs.window {
-        attention = attention.window(position, Window { left: Some(left), right: Some(right) });
-    }
-    if let Some(lengths) = &lengths {
-        attention = attention.key_lengths(lengths);
-    }
-    if let Some(slopes) = &slopes {
-        attention = attention.alibi(position, slopes);
-    }
-    if let Some(cap) = inputs.softcap {
-        attention = attention.softcap(cap);
-    }
-    if let Some(allowed) = &allowed {
-        attention = attention.mask(MaskTensor::new(MaskValues::Allowed(allowed), &[n, n])?);
-    }
-    attention.scores(Stage::Masked, Heads::new("query", &queries, shape)?, Heads::new("key", &keys, shape)?)
 }
 
 /// The weights \[n, n\]: softmax of each row. −∞ stays where it is, to be seen as masked.
@@ -256,20 +280,6 @@ fn difference(b: &[f32], a: &[f32]) -> Vec<f32> {
         if *b == masked && *a == masked { masked } else { weight(*b) - weight(*a) }
     };
     b.par_iter().zip(a).with_min_len(1 << 14).map(minus).collect()
-}
-
-/// `true` where a key may be seen.
-fn painted(inputs: &Inputs) -> Vec<bool> {
-    let n = inputs.tokens;
-    let mut allowed = vec![true; n * n];
-    for square in &inputs.painted {
-        let (row, col) = square.cell;
-        let cols = col.min(n)..col.saturating_add(square.side).min(n);
-        for cells in allowed.chunks_exact_mut(n).skip(row).take(square.side) {
-            cells[cols.clone()].fill(!square.hides);
-        }
-    }
-    allowed
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ mod benchmark;
 mod controls;
 mod curves;
 mod engine;
+mod files;
 mod measures;
 mod room;
 mod state;
@@ -15,6 +16,7 @@ mod worker;
 
 pub use self::benchmark::Benchmark;
 pub use self::engine::{Engine, Outcome, Request};
+pub use self::files::Error;
 pub use self::room::Room;
-pub use self::state::{Brush, Inputs, Shown, Square, State};
+pub use self::state::{Brush, Inputs, Shown, Source, Square, State};
 pub use self::worker::Worker;

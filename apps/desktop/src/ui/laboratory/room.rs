@@ -1,24 +1,31 @@
 //! The room: its panels, and what is in them.
 
 use core::time::Duration;
+use std::path::PathBuf;
 use std::time::Instant;
 
 use egui::{CentralPanel, Frame, Label, Margin, Panel, ProgressBar, RichText, ScrollArea, TextStyle, Ui};
 use regard_walkthrough::Marks;
 
 use super::benchmark::Benchmark;
+use super::controls::Asked;
 use super::curves::Curves;
-use super::{Outcome, Request, Shown, Square, State, Worker, controls, engine};
+use super::{Outcome, Request, Shown, Source, Square, State, Worker, controls, engine, files};
+use crate::export::shortened;
 use crate::ui::colors::Look;
 use crate::ui::explain::{explain, heading};
 use crate::ui::heatmap::{self, Cell, Heatmap, Pointing};
 use crate::ui::style::panel;
 use crate::ui::{Command, numbers, side};
 
+mod exchange;
+
 /// What takes longer says so.
 const PATIENCE: Duration = Duration::from_millis(100);
 /// The width of the curves beside the heatmap.
 const CURVES: f32 = 264.0;
+/// The characters of a name that there is room for above the curves.
+const LONGEST_NAME: usize = 16;
 
 const A_AND_B: &str = "\
     B is the present state. Pin it as A, change something, and see both, or what changed: B − A, blue where there is less \
@@ -34,12 +41,18 @@ const OF_THE_ROW: &str = "\
 pub struct Room {
     worker: Option<Worker>,
     asked: Option<(Request, Instant)>,
+    answered: Option<Request>,
     outcome: Option<Outcome>,
     error: Option<String>,
+    /// A file that is to take the place of the state's source, once it is read.
+    opening: Option<PathBuf>,
+    /// Why it did not.
+    refused: Option<String>,
     curves: Option<Curves>,
     /// What is measured, or was.
     pub(crate) benchmark: Benchmark,
-    labels: Vec<String>,
+    /// The names of what is shown.
+    labels: [Vec<String>; 2],
     /// The cell under the pointer.
     hovered: Option<Cell>,
 }
@@ -65,15 +78,22 @@ impl Room {
         Panel::bottom("readout").resizable(false).exact_size(44.0).frame(panel(ui, 16, 8)).show(ui, |ui| {
             self.readout(ui, self.hovered.or(state.chosen));
         });
-        if side {
-            side::show(ui, "knobs", |ui| controls::show(ui, state));
+        let file = self.file(state);
+        let asked = if side { side::show(ui, "knobs", |ui| controls::show(ui, state, file.as_deref())) } else { None };
+        let mut command = None;
+        match asked {
+            Some(Asked::Command(asked)) => command = Some(asked),
+            Some(Asked::Random) => {
+                self.opening = None;
+                state.inputs.source = Source::Seed;
+            }
+            None => {}
         }
         self.exchange(ui, state);
-        let mut command = None;
         CentralPanel::default().frame(panel(ui, 0, 0)).show(ui, |ui| {
             ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
                 Frame::new().inner_margin(Margin::same(12)).show(ui, |ui| {
-                    command = Self::bar(ui, state);
+                    command = Self::bar(ui, state).or(command);
                     self.contents(ui, state, look);
                     ui.separator();
                     command = self.benchmark.show(ui, &state.inputs).or(command);
@@ -81,46 +101,6 @@ impl Room {
             });
         });
         command
-    }
-
-    /// Takes what the worker has, and asks for what is not yet asked for.
-    fn exchange(&mut self, ui: &Ui, state: &State) {
-        let ctx = ui.ctx().clone();
-        if self.worker.is_none() {
-            match Worker::new(move || ctx.request_repaint()) {
-                Ok(worker) => self.worker = Some(worker),
-                Err(e) => self.error = Some(format!("no thread could be started: {e}")),
-            }
-        }
-        let was_late = self.is_late();
-        let Some(worker) = &self.worker else { return };
-        match worker.take() {
-            Some(Ok(outcome)) => {
-                // While the picture moves, nobody waits.
-                if let Some((_, since)) = &mut self.asked {
-                    *since = Instant::now();
-                }
-                self.outcome = Some(outcome);
-                self.curves = None;
-                self.error = None;
-            }
-            Some(Err(error)) => self.error = Some(error),
-            None => {}
-        }
-        let request = state.request();
-        if self.asked.as_ref().is_none_or(|(asked, _)| *asked != request) {
-            worker.ask(request.clone());
-            let since = self.asked.take().filter(|_| was_late).map_or_else(Instant::now, |(_, since)| since);
-            self.asked = Some((request, since));
-        }
-        if self.is_late() {
-            ui.ctx().request_repaint_after(PATIENCE / 2);
-        }
-    }
-
-    fn is_late(&self) -> bool {
-        let asked = self.asked.as_ref().map(|(asked, _)| asked);
-        asked.is_some() && asked != self.outcome.as_ref().map(|outcome| &outcome.request) && self.error.is_none()
     }
 
     /// What is shown, and A.
@@ -157,16 +137,11 @@ impl Room {
     }
 
     fn contents(&mut self, ui: &mut Ui, state: &mut State, look: Look) {
-        if let Some(error) = &self.error {
-            ui.add(Label::new(RichText::new(error).color(ui.visuals().error_fg_color)).wrap());
-        }
+        self.errors(ui);
         self.status(ui);
         let Some(outcome) = &mut self.outcome else { return };
         let is_signed = outcome.picture.palette().is_diverging();
         outcome.picture.set_palette(engine::palette(is_signed, outcome.largest, look));
-        if self.labels.len() != outcome.side {
-            self.labels = (0..outcome.side).map(|i| format!("t{i}")).collect();
-        }
         let room = ui.available_width();
         let beside = room >= 2.0 * CURVES + 260.0;
         let map_room = if beside { room - CURVES - 16.0 } else { room };
@@ -179,7 +154,7 @@ impl Room {
                 ui.add_space((room - CURVES - ui.min_rect().width()).max(8.0));
                 ui.vertical(|ui| {
                     ui.set_width(CURVES - 16.0);
-                    curves(ui, &mut self.curves, outcome, state.chosen, &self.labels, 1);
+                    curves(ui, &mut self.curves, outcome, state.chosen, 1);
                 });
             }
         });
@@ -189,7 +164,21 @@ impl Room {
         }
         if !beside {
             ui.separator();
-            curves(ui, &mut self.curves, outcome, state.chosen, &self.labels, if room > 480.0 { 2 } else { 1 });
+            curves(ui, &mut self.curves, outcome, state.chosen, if room > 480.0 { 2 } else { 1 });
+        }
+    }
+
+    /// Why nothing new is shown.
+    fn errors(&mut self, ui: &mut Ui) {
+        let color = ui.visuals().error_fg_color;
+        if let Some(error) = &self.error {
+            ui.add(Label::new(RichText::new(error).color(color)).wrap());
+        }
+        if let Some(refused) = &self.refused {
+            ui.add(Label::new(RichText::new(refused).color(color)).wrap());
+            if ui.button("Dismiss").clicked() {
+                self.refused = None;
+            }
         }
     }
 
@@ -234,7 +223,8 @@ impl Room {
                 .flatten(),
         ];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
-        let text = format!("query t{row}, key t{col}:  {}", parts.join(", "));
+        let [query, key] = [(0, row), (1, col)].map(|(side, i)| self.labels[side].get(i).map_or("", String::as_str));
+        let text = format!("query {query}, key {key}:  {}", parts.join(", "));
         ui.add(Label::new(RichText::new(text).monospace()).truncate());
     }
 }
@@ -249,13 +239,20 @@ fn title(outcome: &Outcome) -> &'static str {
 }
 
 /// Shows the matrix; a brush paints on it.
-fn matrix(ui: &mut Ui, outcome: &Outcome, labels: &[String], state: &mut State, room: f32, large: f32) -> Pointing {
+fn matrix(
+    ui: &mut Ui,
+    outcome: &Outcome,
+    [rows, cols]: &[Vec<String>; 2],
+    state: &mut State,
+    room: f32,
+    large: f32,
+) -> Pointing {
     let name = title(outcome);
     let map = Heatmap {
         name,
         numbers: &outcome.numbers,
-        row_labels: labels,
-        col_labels: labels,
+        row_labels: rows,
+        col_labels: cols,
         picture: &outcome.picture,
         captions: Some(["attending from", "attending to"]),
         terms: ["query", "key", if name == "Scores" { "score" } else { "weight" }],
@@ -279,21 +276,15 @@ fn matrix(ui: &mut Ui, outcome: &Outcome, labels: &[String], state: &mut State, 
     pointing
 }
 
-fn curves(
-    ui: &mut Ui,
-    kept: &mut Option<Curves>,
-    outcome: &Outcome,
-    chosen: Option<Cell>,
-    labels: &[String],
-    columns: usize,
-) {
+fn curves(ui: &mut Ui, kept: &mut Option<Curves>, outcome: &Outcome, chosen: Option<Cell>, columns: usize) {
     let n = outcome.request.inputs.tokens;
     let row = chosen.map_or(n - 1, |(row, _)| row.min(n - 1));
     let curves = match kept.take() {
         Some(curves) if curves.row == row => curves,
         _ => Curves::new(outcome, row),
     };
-    let name = labels.get(row).map_or("", String::as_str);
+    // Not by the labels, which are those of A if that is shown.
+    let name = shortened(&files::name(outcome.file.as_deref(), 0, row).text, LONGEST_NAME);
     heading(ui, &format!("The row of {name}"), OF_THE_ROW);
     curves.show(ui, outcome, columns);
     *kept = Some(curves);

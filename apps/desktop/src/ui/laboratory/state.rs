@@ -1,9 +1,12 @@
 //! What the user chose in the laboratory.
 
+use std::path::{Path, PathBuf};
+
 use regard::Temperature;
 use serde::{Deserialize, Serialize};
 
 use super::Request;
+use crate::heads::QueriesAndKeys;
 use crate::ui::heatmap::{Cell, View};
 use crate::ui::temperature;
 
@@ -14,10 +17,38 @@ pub const MOST_DIM: usize = 256;
 /// The most squares that can be painted.
 const MOST_PAINTED: usize = 4096;
 
+/// Where queries and keys come from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Source {
+    /// Random numbers.
+    #[default]
+    Seed,
+    /// A file.
+    File {
+        /// Where it is.
+        path: PathBuf,
+        /// The head, of a file that has several.
+        head: usize,
+    },
+}
+
+impl Source {
+    /// The file, if it is one.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Seed => None,
+            Self::File { path, .. } => Some(path),
+        }
+    }
+}
+
 /// What the numbers follow from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Inputs {
+    /// Where queries and keys come from. Of a file, the seed and what makes random numbers less random have no part in it.
+    pub source: Source,
     /// How many tokens there are: queries, and as many keys.
     pub tokens: usize,
     /// The numbers of a query and of a key.
@@ -107,6 +138,7 @@ pub struct State {
 impl Default for Inputs {
     fn default() -> Self {
         Self {
+            source: Source::Seed,
             tokens: 64,
             dim: 64,
             seed: 0,
@@ -145,6 +177,22 @@ impl Inputs {
         self.softcap = self.softcap.map(|cap| limited(cap, 1.0, 50.0).max(LEAST_CAP));
         self.keys = self.keys.map(|keys| keys.min(self.tokens));
         self.painted.truncate(MOST_PAINTED);
+    }
+
+    /// All of a file, as far as it can be shown, instead of what there was.
+    pub(super) fn of_file(&self, path: &Path) -> Self {
+        let source = Source::File { path: path.to_owned(), head: 0 };
+        Self { source, tokens: MOST_TOKENS, dim: MOST_DIM, ..self.clone() }
+    }
+
+    /// Brings head and sizes to where the file has something: it may have changed since.
+    pub(super) fn limit_to(&mut self, file: &QueriesAndKeys) {
+        if let Source::File { head, .. } = &mut self.source {
+            *head = (*head).min(file.heads() - 1);
+        }
+        self.tokens = self.tokens.min(file.tokens());
+        self.dim = self.dim.min(file.dim());
+        self.keys = self.keys.map(|keys| keys.min(self.tokens));
     }
 
     /// Paints a square, if it is not the one painted last.

@@ -1,17 +1,20 @@
-//! The laboratory's queries and keys: random numbers, and what makes them less random.
+//! The laboratory's queries and keys: a file's, or random numbers, and what makes them less random.
 
 use regard_walkthrough::random::TorchRng;
 
-use super::Inputs;
 use super::state::MOST_DIM;
+use super::{Inputs, Source};
+use crate::heads::QueriesAndKeys;
 
 /// What the keys' seed differs in from that of the queries.
 const OF_KEYS: u32 = 1 << 31;
 
-/// The queries and keys of as many tokens as were asked for, [`MOST_DIM`] numbers each. Fewer dimensions are the first of
-/// these, fewer tokens too: so moving a slider adds or takes away, and changes nothing else.
+/// The queries and keys of as many tokens as were asked for, with all the numbers there are of each. Fewer dimensions are the
+/// first of these, fewer tokens too: so moving a slider adds or takes away, and changes nothing else.
 pub struct Tokens {
-    /// \[tokens, [`MOST_DIM`]\].
+    /// The numbers of a token: [`MOST_DIM`], or as many as the file has if these are fewer.
+    pub width: usize,
+    /// \[tokens, width\].
     queries: Vec<f32>,
     /// The same of keys.
     keys: Vec<f32>,
@@ -46,7 +49,7 @@ impl Drawn {
         for (key, query) in keys.iter_mut().zip(&queries) {
             *key = alike * query + apart * *key;
         }
-        Tokens { queries, keys }
+        Tokens { width: MOST_DIM, queries, keys }
     }
 }
 
@@ -61,9 +64,18 @@ fn smoothed(numbers: &[f32], smooth: f32) -> Vec<f32> {
 }
 
 impl Tokens {
+    /// Those of a file.
+    pub fn of_file(file: &QueriesAndKeys, inputs: &Inputs) -> Self {
+        let head = if let Source::File { head, .. } = inputs.source { head } else { 0 };
+        let width = file.dim().min(MOST_DIM);
+        let [queries, keys] = file.first(head, inputs.tokens, width);
+        Self { width, queries, keys }
+    }
+
     /// Queries and keys \[tokens, dim\], with the sink.
     pub fn of_dim(&self, dim: usize, sink: f32) -> (Vec<f32>, Vec<f32>) {
-        let first = |x: &[f32]| -> Vec<f32> { x.chunks_exact(MOST_DIM).flat_map(|row| &row[..dim]).copied().collect() };
+        let first =
+            |x: &[f32]| -> Vec<f32> { x.chunks_exact(self.width).flat_map(|row| &row[..dim]).copied().collect() };
         let (mut queries, mut keys) = (first(&self.queries), first(&self.keys));
         if sink > 0.0 {
             // A vector u of length √(sink·√d) is added to all queries and to the first key: q·k grows by sink·√d.
@@ -75,9 +87,9 @@ impl Tokens {
 
     /// The dot products of one query with all keys, by their first `dim` numbers alone. Without the sink.
     pub fn products(&self, query: usize, dim: usize) -> Vec<f32> {
-        let Some(query) = self.queries.chunks_exact(MOST_DIM).nth(query) else { return Vec::new() };
+        let Some(query) = self.queries.chunks_exact(self.width).nth(query) else { return Vec::new() };
         let product = |key: &[f32]| regard_kernels::dot(&query[..dim], &key[..dim]).unwrap_or(f32::NAN);
-        self.keys.chunks_exact(MOST_DIM).map(product).collect()
+        self.keys.chunks_exact(self.width).map(product).collect()
     }
 }
 

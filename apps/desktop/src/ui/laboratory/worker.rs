@@ -6,6 +6,9 @@ use std::thread;
 
 use super::{Engine, Outcome, Request};
 
+/// What was asked for, and what came of it.
+pub type Answer = (Request, Result<Outcome, String>);
+
 /// Computes the latest request; those that it could not begin with before the next came are left out.
 ///
 /// What it has begun it ends: a slider that is dragged on and on would never show anything else.
@@ -24,7 +27,7 @@ struct Shared {
 #[derive(Default)]
 struct Slot {
     request: Option<Request>,
-    outcome: Option<Result<Outcome, String>>,
+    outcome: Option<Answer>,
     busy: bool,
     closed: bool,
 }
@@ -41,8 +44,8 @@ impl Worker {
             let mut engine = Engine::default();
             while let Some(request) = theirs.next() {
                 let progress = |part: f32| theirs.progress.store((part * 1000.0) as u32, Ordering::Relaxed);
-                let outcome = engine.run(request, &progress).map_err(|e| e.to_string());
-                theirs.done(outcome);
+                let outcome = engine.run(request.clone(), &progress).map_err(|e| e.to_string());
+                theirs.done((request, outcome));
                 wake();
             }
         })?;
@@ -56,7 +59,7 @@ impl Worker {
     }
 
     /// What was computed since this was last asked.
-    pub fn take(&self) -> Option<Result<Outcome, String>> {
+    pub fn take(&self) -> Option<Answer> {
         self.shared.lock().outcome.take()
     }
 
@@ -96,7 +99,7 @@ impl Shared {
         slot.request.take()
     }
 
-    fn done(&self, outcome: Result<Outcome, String>) {
+    fn done(&self, outcome: Answer) {
         let mut slot = self.lock();
         slot.outcome = Some(outcome);
         slot.busy = false;
@@ -127,7 +130,8 @@ mod tests {
             woken.recv_timeout(Duration::from_mins(1)).unwrap();
             computed += 1;
         }
-        assert_eq!(worker.take().unwrap().unwrap().request, request(49));
+        let (asked, outcome) = worker.take().unwrap();
+        assert_eq!((&asked, &outcome.unwrap().request), (&request(49), &request(49)));
         assert!(computed < 50, "{computed}");
     }
 }

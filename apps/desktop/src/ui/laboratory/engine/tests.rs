@@ -1,4 +1,4 @@
-use regard::Temperature;
+use regard::{Attention, Heads, Position, Stage, Temperature};
 
 use super::*;
 use crate::ui::laboratory::Square;
