@@ -628,7 +628,9 @@ fn every_panel_explains_itself() {
         [(Room::Walkthrough, &of_walkthrough), (Room::Laboratory, &of_laboratory), (Room::Heads, &of_heads)];
     for (room, panels) in rooms {
         let mut window = open(room);
-        panels.iter().for_each(|(panel, words)| explains(&mut window, panel, words));
+        for (panel, words) in panels {
+            explains(&mut window, panel, words);
+        }
     }
 }
 

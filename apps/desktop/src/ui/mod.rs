@@ -62,7 +62,9 @@ impl Start {
         match (self, place) {
             (Self::Session(session), place) => {
                 let mut app = App::with_session(ctx, *session);
-                place.into_iter().for_each(|place| app.keep_in(place));
+                if let Some(place) = place {
+                    app.keep_in(place);
+                }
                 app
             }
             (Self::Last, Some(place)) => App::resume(ctx, place),

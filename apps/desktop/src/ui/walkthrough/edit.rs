@@ -66,7 +66,7 @@ impl Edit {
         let response = &pointing.response;
         let clicked = response.interact_pointer_pos().filter(|_| response.double_clicked());
         let entered = response.has_focus() && ui.input_mut(|input| input.consume_key(Modifiers::NONE, Key::Enter));
-        let cell = clicked.and_then(|at| pointing.cell_at(at)).or(cursor.filter(|_| entered));
+        let cell = clicked.and_then(|at| pointing.cell_at(at)).or_else(|| cursor.filter(|_| entered));
         if let Some(cell) = cell {
             self.typing = Typing::new(At { step: step.key.clone(), cell }, &state.inputs);
         }
@@ -194,7 +194,8 @@ pub fn fineness(inputs: &Inputs, key: &str) -> f64 {
 /// What somebody typed, as a number.
 fn parse(text: &str) -> Result<f64, String> {
     let plain = text.trim().replace('−', "-");
-    plain.parse().map_err(|_| format!("\"{text}\" is no number. Write one like 1.5 or −2e−3; Esc leaves it as it was."))
+    let no_number = || format!("\"{text}\" is no number. Write one like 1.5 or −2e−3; Esc leaves it as it was.");
+    plain.parse().ok().ok_or_else(no_number)
 }
 
 fn select_all(ui: &Ui, id: Id, text: &str) {

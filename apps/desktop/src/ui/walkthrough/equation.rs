@@ -62,6 +62,26 @@ enum Mark {
 }
 
 impl Set {
+    /// One mark, about the line.
+    fn of(size: Vec2, mark: Mark) -> Self {
+        let half = size.y / 2.0;
+        Self { width: size.x, above: half, below: half, marks: vec![(vec2(0.0, -half), mark)] }
+    }
+
+    /// One after the other.
+    fn row(parts: impl IntoIterator<Item = Self>) -> Self {
+        let mut row = Self::default();
+        parts.into_iter().for_each(|part| row.push(part));
+        row
+    }
+
+    /// With a power.
+    fn raised(mut self, power: Self) -> Self {
+        let at = vec2(self.width, -self.above * 0.5 - power.below * 0.5);
+        self.place(power, at);
+        self
+    }
+
     /// Puts another one behind it.
     fn push(&mut self, other: Self) {
         self.place(other, vec2(self.width, 0.0));
@@ -113,8 +133,8 @@ impl Setter<'_> {
         match expr {
             Expr::Cell(operand) => self.operand(operand),
             Expr::Number { .. } => self.text(&expr.text()),
-            Expr::Sum(terms) => self.row(self.terms(terms)),
-            Expr::Difference(of) => self.row([self.set(&of[0]), self.text(" − "), self.factor(&of[1])]),
+            Expr::Sum(terms) => Set::row(self.terms(terms)),
+            Expr::Difference(of) => Set::row([self.set(&of[0]), self.text(" − "), self.factor(&of[1])]),
             Expr::Product(factors) => {
                 let mut row = Set::default();
                 for (i, factor) in factors.iter().enumerate() {
@@ -127,8 +147,8 @@ impl Setter<'_> {
             }
             Expr::Quotient(of) => self.fraction(self.set(&of[0]), self.set(&of[1])),
             Expr::Root(of) => self.root(self.set(of)),
-            Expr::Square(of) => self.raised(self.factor(of), self.small().text("2")),
-            Expr::Exp { exponent, .. } => self.raised(self.text("e"), self.small().set(exponent)),
+            Expr::Square(of) => self.factor(of).raised(self.small().text("2")),
+            Expr::Exp { exponent, .. } => self.text("e").raised(self.small().set(exponent)),
             Expr::Max(of) => {
                 let mut row = self.text("max(");
                 for (i, expr) in of.iter().enumerate() {
@@ -140,8 +160,8 @@ impl Setter<'_> {
                 row.push(self.text(")"));
                 row
             }
-            Expr::Sine(of) => self.row([self.text("sin("), self.set(of), self.text(")")]),
-            Expr::Cosine(of) => self.row([self.text("cos("), self.set(of), self.text(")")]),
+            Expr::Sine(of) => Set::row([self.text("sin("), self.set(of), self.text(")")]),
+            Expr::Cosine(of) => Set::row([self.text("cos("), self.set(of), self.text(")")]),
         }
     }
 
@@ -152,21 +172,21 @@ impl Setter<'_> {
             Expr::Sum(_) | Expr::Difference(_) => true,
             _ => false,
         };
-        if brackets { self.row([self.text("("), self.set(expr), self.text(")")]) } else { self.set(expr) }
+        if brackets { Set::row([self.text("("), self.set(expr), self.text(")")]) } else { self.set(expr) }
     }
 
     /// The terms of a sum, each with the sign before it.
     fn terms(&self, terms: &[Expr]) -> Vec<Set> {
         let term = |i: usize| {
             let set = if matches!(terms[i], Expr::Product(_)) { self.set(&terms[i]) } else { self.factor(&terms[i]) };
-            if i == 0 { set } else { self.row([self.text(" + "), set]) }
+            if i == 0 { set } else { Set::row([self.text(" + "), set]) }
         };
         let n = terms.len();
         if n <= self.most {
             return (0..n).map(term).collect();
         }
         let first = self.most.div_ceil(2).min(4);
-        let left_out = self.row([self.text(" + "), self.weak(&format!("… {} more …", n - first - 1))]);
+        let left_out = Set::row([self.text(" + "), self.weak(&format!("… {} more …", n - first - 1))]);
         (0..first).map(term).chain([left_out, term(n - 1)]).collect()
     }
 
@@ -190,26 +210,14 @@ impl Setter<'_> {
         set
     }
 
-    fn raised(&self, mut base: Set, power: Set) -> Set {
-        let at = vec2(base.width, -base.above * 0.5 - power.below * 0.5);
-        base.place(power, at);
-        base
-    }
-
     /// For powers. Sums in them are cut early.
     fn small(&self) -> Setter<'_> {
         Setter { ui: self.ui, most: self.most.min(3), size: SIZE * SMALLER }
     }
 
-    fn row(&self, parts: impl IntoIterator<Item = Set>) -> Set {
-        let mut row = Set::default();
-        parts.into_iter().for_each(|part| row.push(part));
-        row
-    }
-
     fn operand(&self, operand: &Operand) -> Set {
         let galley = self.galley(&Expr::Cell(operand.clone()).text());
-        self.sized(galley.size(), Mark::Operand(galley, operand.clone()))
+        Set::of(galley.size(), Mark::Operand(galley, operand.clone()))
     }
 
     fn text(&self, text: &str) -> Set {
@@ -226,12 +234,7 @@ impl Setter<'_> {
 
     fn colored(&self, text: &str, color: Color32) -> Set {
         let galley = self.galley(text);
-        self.sized(galley.size(), Mark::Text(galley, color))
-    }
-
-    fn sized(&self, size: Vec2, mark: Mark) -> Set {
-        let half = size.y / 2.0;
-        Set { width: size.x, above: half, below: half, marks: vec![(vec2(0.0, -half), mark)] }
+        Set::of(galley.size(), Mark::Text(galley, color))
     }
 
     fn galley(&self, text: &str) -> Arc<Galley> {

@@ -41,7 +41,7 @@ impl OwnTokens {
         let field = field.on_hover_text("Words with blanks between them, then Enter.");
         if field.lost_focus() && !ui.input(|input| input.key_pressed(egui::Key::Escape)) {
             let tokens = text.split_whitespace().map(str::to_owned).collect();
-            self.problem = self.draw(state, tokens, sizes).err().map(|error| error.to_string());
+            self.problem = Self::draw(state, tokens, sizes).err().map(|error| error.to_string());
             if self.problem.is_some() {
                 self.typed = Some(text);
             }
@@ -65,12 +65,12 @@ impl OwnTokens {
         });
         if now != sizes {
             let tokens = state.inputs.tokens().to_vec();
-            self.problem = self.draw(state, tokens, now).err().map(|error| error.to_string());
+            self.problem = Self::draw(state, tokens, now).err().map(|error| error.to_string());
         }
     }
 
     /// Draws the numbers again, if anything has changed.
-    fn draw(&self, state: &mut State, tokens: Vec<String>, sizes: Sizes) -> Result<(), Error> {
+    fn draw(state: &mut State, tokens: Vec<String>, sizes: Sizes) -> Result<(), Error> {
         if tokens != state.inputs.tokens() || Some(sizes) != state.inputs.sizes() {
             let Sizes { d_model, d_k, seed } = sizes;
             state.inputs = Inputs::seeded(tokens, d_model, d_k, state.inputs.heads(), seed)?;

@@ -48,14 +48,14 @@ impl Room {
         let bottom = Panel::bottom("explanation").resizable(false).exact_size(height).frame(panel(ui, 16, 8));
         let clicked = bottom.show(ui, |ui| {
             ui.take_available_space();
-            cache.walkthrough().ok().and_then(|walkthrough| explanation::show(ui, state, walkthrough))
+            explanation::show(ui, state, cache.walkthrough().ok()?)
         });
         if let Some(at) = clicked.inner {
             *reveal = Some(at.step.clone());
             state.picked = Some(Picked::Cell(at));
         }
         let line = Panel::top("tokens").resizable(false).frame(panel(ui, 16, 6));
-        let chosen = line.show(ui, |ui| cache.walkthrough().ok().and_then(|w| top::show(ui, state, w))).inner;
+        let chosen = line.show(ui, |ui| top::show(ui, state, cache.walkthrough().ok()?)).inner;
         CentralPanel::default().frame(panel(ui, 0, 0)).show(ui, |ui| self.central(ui, state));
         chosen
     }
