@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use egui::accesskit::Role;
 use egui::{
     Align2, Color32, Rect, Response, ScrollArea, Sense, StrokeKind, TextStyle, TextureFilter, TextureHandle,
-    TextureOptions, Ui, WidgetInfo, pos2, vec2,
+    TextureOptions, Ui, Vec2, WidgetInfo, pos2, vec2,
 };
 
 use super::opened::{Opened, palette};
@@ -34,9 +34,10 @@ impl Thumbnails {
         }
         let ids = opened.ordered(state.order, state.smallest_first);
         ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
-            let room = ui.available_width() - 4.0;
-            let columns = columns(room, opened.maps.shape().heads, ids.len(), state.order.is_some());
-            let side = (room / columns as f32 - GAP).floor().clamp(8.0, WIDEST);
+            let room = vec2(ui.available_width() - 4.0, ui.clip_rect().height());
+            let line = ui.text_style_height(&TextStyle::Small);
+            let columns = columns(room, line, opened.maps.shape().heads, ids.len(), state.order.is_some());
+            let side = side(room.x, columns);
             ui.spacing_mut().item_spacing = vec2(GAP, GAP);
             for row in ids.chunks(columns) {
                 ui.horizontal(|ui| {
@@ -95,10 +96,21 @@ impl Thumbnails {
     }
 }
 
-/// How many pictures there are side by side: a row for each layer in the order of the file, if that fits.
-fn columns(room: f32, heads: usize, all: usize, sorted: bool) -> usize {
-    let fits = |side: f32| ((room / (side + GAP)) as usize).max(1);
-    if !sorted && heads > 1 && heads <= fits(NARROWEST) { heads } else { fits(1.6 * NARROWEST).min(all.max(1)) }
+/// How many pictures there are side by side: a row for each layer in the order of the file, if that fits; else as few as
+/// have all in sight, or, where that cannot be, as many as can be told apart.
+fn columns(room: Vec2, line: f32, heads: usize, all: usize, sorted: bool) -> usize {
+    let fits = |side: f32| ((room.x / (side + GAP)) as usize).max(1);
+    if !sorted && heads > 1 && heads <= fits(NARROWEST) {
+        return heads;
+    }
+    let most = fits(1.6 * NARROWEST).min(all.max(1));
+    let height = |columns: usize| all.div_ceil(columns) as f32 * (side(room.x, columns) + line + GAP);
+    (1..most).find(|columns| height(*columns) <= room.y).unwrap_or(most)
+}
+
+/// How wide pictures are, so many side by side.
+fn side(room: f32, columns: usize) -> f32 {
+    (room / columns as f32 - GAP).floor().clamp(8.0, WIDEST)
 }
 
 /// "layer 3 head 5, entropy 2.1 bits".
@@ -126,14 +138,22 @@ fn caption(ui: &Ui, opened: &Opened, id: HeadId, order: Option<Measure>, at: Rec
 
 #[cfg(test)]
 mod tests {
-    use super::columns;
+    use super::*;
 
     #[test]
     fn a_layer_is_a_row_where_it_fits() {
+        let columns = |width, heads, all, sorted| columns(vec2(width, 700.0), 16.0, heads, all, sorted);
         assert_eq!(columns(1000.0, 12, 144, false), 12);
         assert_eq!(columns(300.0, 12, 144, false), 3);
         assert_eq!(columns(1000.0, 12, 144, true), 10);
         assert_eq!(columns(1000.0, 1, 1, false), 1);
         assert_eq!(columns(10.0, 64, 64, true), 1);
+    }
+
+    #[test]
+    fn few_heads_are_large() {
+        assert_eq!(columns(vec2(900.0, 640.0), 16.0, 4, 12, true), 4);
+        assert_eq!(side(900.0, 4), WIDEST);
+        assert_eq!(columns(vec2(900.0, 400.0), 16.0, 4, 12, true), 6);
     }
 }

@@ -1,7 +1,7 @@
 //! A formula on one line, with indices below it and powers above.
 
 use egui::text::{LayoutJob, TextFormat};
-use egui::{Align, Color32, FontId, Ui};
+use egui::{Align, Color32, FontId, Label, Role, Ui, WidgetInfo};
 use regard_walkthrough::{Script, formula_parts};
 
 /// The size of letters on the line.
@@ -9,11 +9,16 @@ pub const SIZE: f32 = 18.0;
 /// That of indices and powers, beside it.
 const SMALL: f32 = 0.7;
 
-/// Lays out a formula, or words with a symbol, as a step has them.
-pub fn job(ui: &Ui, formula: &str, size: f32) -> LayoutJob {
+/// Shows a formula, or words with symbols, as a step has them.
+pub fn show(ui: &mut Ui, text: &str, size: f32, color: Color32) {
+    let label = ui.add(Label::new(job(text, size, color)).wrap());
+    // Spoken as it is written, not as it is set: "W_Q".
+    label.widget_info(|| WidgetInfo::labeled(Role::Label, true, text));
+}
+
+fn job(text: &str, size: f32, color: Color32) -> LayoutJob {
     let mut job = LayoutJob::default();
-    let color = ui.visuals().strong_text_color();
-    for part in formula_parts(formula) {
+    for part in formula_parts(text) {
         let (size, align) = match part.script {
             Script::Base => (size, Align::Center),
             Script::Sub => (SMALL * size, Align::Max),

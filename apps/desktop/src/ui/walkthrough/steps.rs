@@ -1,6 +1,6 @@
 //! The steps in the order in which they are computed, down the page: formula, one sentence, the matrix.
 
-use egui::{Align, Label, Layout, RichText, Role, TextStyle, Ui, UiBuilder, WidgetInfo, vec2};
+use egui::{Align, Label, Layout, RichText, TextStyle, Ui, UiBuilder, vec2};
 use regard_walkthrough::{Kind, Marks, Rows, Selection, Step, Walkthrough};
 
 use super::edit::Edit;
@@ -164,11 +164,9 @@ fn heatmap<'a>(step: &'a Step, picture: &'a Picture) -> Heatmap<'a> {
 
 /// The name, the formula, what it means, and how it is computed.
 fn text(ui: &mut Ui, step: &Step) {
+    let strong = ui.visuals().strong_text_color();
     ui.horizontal_wrapped(|ui| {
-        let size = style::subheading().resolve(ui.style()).size;
-        let name = ui.add(Label::new(formula::job(ui, &step.name, size)));
-        // Spoken as it is written, not as it is set: "W_Q".
-        name.widget_info(|| WidgetInfo::labeled(Role::Label, true, &step.name));
+        formula::show(ui, &step.name, style::subheading().resolve(ui.style()).size, strong);
         let error = match step.max_ulp {
             0.0 => "exact".to_owned(),
             ulp => format!("≤ {} ULP", numbers::ulp(ulp)),
@@ -181,9 +179,9 @@ fn text(ui: &mut Ui, step: &Step) {
         ));
     });
     if !step.formula.is_empty() {
-        ui.add(Label::new(formula::job(ui, &step.formula, formula::SIZE)).wrap());
+        formula::show(ui, &step.formula, formula::SIZE, strong);
     }
-    ui.add(Label::new(&step.meaning).wrap());
+    formula::show(ui, &step.meaning, TextStyle::Body.resolve(ui.style()).size, ui.visuals().text_color());
     if !step.code.is_empty() {
         let code = RichText::new(step.code).text_style(TextStyle::Monospace).size(11.5).weak();
         ui.add(Label::new(code).wrap()).on_hover_text("The call that computed it, in Rust.");
