@@ -1,6 +1,6 @@
 //! A "?" beside the name of what one sees: it says what that is, and how to read it.
 
-use egui::{Label, RichText, TextStyle, Ui};
+use egui::{Align, Label, Layout, RichText, TextStyle, Ui};
 
 use super::style;
 
@@ -12,9 +12,12 @@ pub fn explain(ui: &mut Ui, name: &str, text: &str) {
     let mark = RichText::new("?").text_style(TextStyle::Small);
     let button = ui.menu_button(mark, |ui| {
         ui.set_max_width(WIDTH.min(ui.ctx().content_rect().width() - 32.0));
-        for paragraph in text.lines() {
-            ui.add(Label::new(paragraph).wrap());
-        }
+        // A menu stretches its lines to its width; text is read better as it flows.
+        ui.with_layout(Layout::top_down(Align::Min), |ui| {
+            for paragraph in text.lines() {
+                ui.add(Label::new(paragraph).wrap());
+            }
+        });
     });
     button.response.accessible_name(format!("Explain: {name}")).on_hover_text("Explain what one sees here.");
 }

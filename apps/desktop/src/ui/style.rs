@@ -97,6 +97,8 @@ fn dark() -> Visuals {
     visuals.widgets.noninteractive.fg_stroke.color = Color32::from_rgb(208, 211, 218);
     visuals.widgets.inactive.fg_stroke.color = Color32::from_rgb(220, 223, 230);
     visuals.weak_text_color = Some(Color32::from_rgb(154, 160, 172));
+    visuals.error_fg_color = Color32::from_rgb(255, 122, 112);
+    visuals.warn_fg_color = Color32::from_rgb(255, 176, 84);
     round(visuals)
 }
 
@@ -110,6 +112,8 @@ fn light() -> Visuals {
     visuals.widgets.noninteractive.fg_stroke.color = Color32::from_rgb(38, 42, 50);
     visuals.widgets.inactive.fg_stroke.color = Color32::from_rgb(38, 42, 50);
     visuals.weak_text_color = Some(Color32::from_rgb(92, 98, 110));
+    visuals.error_fg_color = Color32::from_rgb(180, 22, 22);
+    visuals.warn_fg_color = Color32::from_rgb(150, 80, 0);
     round(visuals)
 }
 
