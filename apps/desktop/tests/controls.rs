@@ -18,7 +18,7 @@ use regard_walkthrough::Example;
 use self::driver::{Window, open, session, settle};
 
 /// Tall enough that nothing scrolls.
-const SIZE: [f32; 2] = [1280.0, 3000.0];
+const SIZE: [f32; 2] = [1280.0, 12000.0];
 
 const ROLES: [Role; 6] =
     [Role::Button, Role::CheckBox, Role::RadioButton, Role::Slider, Role::SpinButton, Role::ComboBox];

@@ -32,6 +32,17 @@ fn texts(tokens: Option<&[regard_desktop::token::Token]>) -> Vec<&str> {
     tokens.unwrap().iter().map(|t| t.text.as_str()).collect()
 }
 
+/// A foreign file may begin with any number: what it claims is not reserved.
+#[test]
+fn a_header_as_large_as_memory_is_refused() {
+    let folder = Folder::new();
+    let path = folder.file("model.gguf", 14_000_000_000_u64.to_le_bytes());
+    // It takes no room on the disk.
+    std::fs::File::options().write(true).open(&path).unwrap().set_len(15_000_000_000).unwrap();
+    let message = open(&path).unwrap_err().to_string();
+    assert!(message.contains("header"), "{message}");
+}
+
 mod opens {
     use super::*;
 

@@ -2,50 +2,29 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[expect(dead_code, reason = "shared with tests that need more of it")]
+mod driver;
+#[expect(dead_code, reason = "shared with tests that need more of it")]
 mod files;
 
 use core::time::Duration;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
 
 use egui::accesskit::Role;
 use egui::epaint::text::{FallbackRequest, FontInsert};
 use egui::{Key, TextStyle};
-use egui_kittest::Harness;
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use regard_desktop::heads::{HeadId, Measure};
 use regard_desktop::ui::heads::{Opened, Shown, Side, Source};
-use regard_desktop::ui::{App, Command, Room, Session};
+use regard_desktop::ui::{Command, Room, Session};
 use safetensors::Dtype;
 
+use self::driver::{Window, app, click, press, session, settle};
 use self::files::{Folder, attention, bytes, npy, safetensors, weights};
-
-type Window = Harness<'static, Option<App>>;
-
-fn window_with(session: Session, size: [f32; 2]) -> Window {
-    let mut window = Harness::builder().with_size(size).build_ui_state(
-        move |ui, app: &mut Option<App>| match app {
-            Some(app) => app.ui(ui),
-            None => *app = Some(App::with_session(ui.ctx(), session.clone())),
-        },
-        None,
-    );
-    settle(&mut window);
-    window
-}
 
 /// The room with the sample.
 fn window() -> Window {
-    window_with(Session { room: Room::Heads, ..Session::default() }, [1280.0, 900.0])
-}
-
-fn app(window: &Window) -> &App {
-    window.state().as_ref().unwrap()
-}
-
-fn session(window: &Window) -> &Session {
-    &app(window).session
+    driver::open(Session { room: Room::Heads, ..Session::default() }, [1280.0, 900.0])
 }
 
 fn opened(window: &Window) -> &Opened {
@@ -54,30 +33,6 @@ fn opened(window: &Window) -> &Opened {
 
 fn numbers(window: &Window) -> Vec<f32> {
     app(window).heads().selected().unwrap().numbers.to_vec()
-}
-
-fn settle(window: &mut Window) {
-    let start = Instant::now();
-    loop {
-        window.run_steps(3);
-        if window.state().as_ref().is_some_and(|app| !app.is_busy()) {
-            break;
-        }
-        assert!(start.elapsed() < Duration::from_mins(2), "the work does not end");
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    window.run_steps(3);
-}
-
-fn click(window: &mut Window, label: &str) {
-    window.get_by_label(label).click();
-    settle(window);
-}
-
-fn press(window: &mut Window, command: Command) {
-    let keys = command.shortcut().unwrap();
-    window.key_press_modifiers(keys.modifiers, keys.logical_key);
-    settle(window);
 }
 
 fn shows(window: &Window, text: &str) -> bool {
@@ -250,7 +205,7 @@ fn a_file_is_opened_by_dropping_it() {
     }
     let folder = Folder::new();
     let path = folder.file("dropped.npy", npy("<f4", "(2, 3, 3)", &bytes(&weights(6, 3, 1))));
-    let mut window = window_with(Session::default(), [1280.0, 800.0]);
+    let mut window = driver::open(Session::default(), [1280.0, 800.0]);
     window.input_mut().dropped_files.push(Arc::new(Dropped(path.clone())));
     settle(&mut window);
     assert_eq!(session(&window).room, Room::Heads);
@@ -269,15 +224,27 @@ fn a_session_with_a_file_is_gone_on_with() {
     let cell = cells(&first)[5].clone();
     click(&mut first, &cell);
     with_file(&mut first, Command::SaveSession, &mine, "Save");
-    let second = window_with(Session::read(&mine).unwrap(), [900.0, 600.0]);
+    let second = driver::open(Session::read(&mine).unwrap(), [900.0, 600.0]);
     assert_eq!(session(&second).heads, session(&first).heads);
     assert_eq!(numbers(&second), numbers(&first));
 
-    // The file is gone: a message, and the sample.
+    // The file is gone: a message, and what was asked for is not forgotten.
+    let bytes = std::fs::read(&path).unwrap();
     std::fs::remove_file(&path).unwrap();
-    let third = window_with(Session::read(&mine).unwrap(), [900.0, 600.0]);
+    let mut third = driver::open(Session::read(&mine).unwrap(), [900.0, 600.0]);
     assert!(app(&third).heads().error().unwrap().contains("a.safetensors"));
-    assert_eq!(opened(&third).source, Source::Sample);
+    assert_eq!(session(&third).heads, session(&first).heads);
+    click(&mut third, "Try again");
+    assert!(app(&third).heads().error().is_some());
+    std::fs::write(&path, bytes).unwrap();
+    click(&mut third, "Try again");
+    assert!(app(&third).heads().error().is_none());
+    assert_eq!(numbers(&third), numbers(&first));
+    // Or something else is opened.
+    std::fs::remove_file(&path).unwrap();
+    let mut fourth = driver::open(Session::read(&mine).unwrap(), [900.0, 600.0]);
+    click(&mut fourth, "Open the sample");
+    assert_eq!(opened(&fourth).source, Source::Sample);
 }
 
 #[test]
@@ -309,7 +276,7 @@ fn a_matrix_goes_out_and_comes_back() {
 fn masked_weights_of_the_laboratory_are_written_as_0() {
     let folder = Folder::new();
     let path = folder.path("weights.npy");
-    let mut window = window_with(Session { room: Room::Laboratory, ..Session::default() }, [1280.0, 900.0]);
+    let mut window = driver::open(Session { room: Room::Laboratory, ..Session::default() }, [1280.0, 900.0]);
     with_file(&mut window, Command::ExportMatrix, &path, "Export");
     let shown = Arc::clone(&app(&window).laboratory().outcome().unwrap().numbers);
     let file = std::fs::read(&path).unwrap();
@@ -467,7 +434,7 @@ fn everything_has_a_name_and_fits_in_every_view() {
     let folder = Folder::new();
     let path = folder.file("a.safetensors", dump(12, 12, 20).0);
     for size in [[900.0, 600.0], [1280.0, 800.0], [640.0, 480.0]] {
-        let mut window = window_with(regard_desktop::ui::attention(&path), size);
+        let mut window = driver::open(regard_desktop::ui::attention(&path), size);
         assert_eq!(opened(&window).source, Source::File(path.clone()));
         for view in ["All heads", "Head", "Lines", "Layer mean", "Head mean", "Mean of all", "Rollout", "Heatmap"] {
             click(&mut window, view);

@@ -76,11 +76,13 @@ pub fn main() -> ExitCode {
 
 fn window(example: Option<Example>, file: Option<&Path>) -> Result<(), Failure> {
     let start = match file {
-        Some(path) if Session::is_named(path) => Start::Session(Box::new(Session::read(path).bad_input()?)),
         Some(path) => {
-            std::fs::metadata(path).with_context(|| format!("cannot read {}", path.display())).bad_input()?;
-            let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-            Start::Session(Box::new(crate::ui::attention(&path)))
+            if Session::is_named(path) {
+                Session::read(path).bad_input()?;
+            } else {
+                std::fs::metadata(path).with_context(|| format!("cannot read {}", path.display())).bad_input()?;
+            }
+            Start::File(path.to_owned())
         }
         None => example.map_or(Start::Last, Start::Example),
     };

@@ -193,13 +193,13 @@ impl Sums {
         let (back, later) = row.split_at(row.len().min(own + 1));
         let (back, later) = (Part::of(back, own as f32, -1.0), Part::of(later, 1.0, 1.0));
         let sum = back.sum + later.sum;
-        self.sees_later |= later.sum != 0.0;
         if !sum.is_finite() || back.smallest.min(later.smallest) < 0.0 {
             return if row.iter().any(|w| w.is_nan()) { Row::NotANumber } else { Row::NotWeights };
         }
         if sum == 0.0 {
             return Row::Hidden;
         }
+        self.sees_later |= later.sum != 0.0;
         self.rows += 1.0;
         // With w = x / sum: −Σ w ln w = ln sum − Σ x ln x / sum.
         self.entropy += ((sum.ln() - (back.x_ln_x + later.x_ln_x) / sum) / LN_2).max(0.0);
@@ -284,5 +284,20 @@ impl Part {
         add(f32x8::from(last));
         let [sum, x_ln_x, distance] = [sums[0], sums[1], sums[2]].map(|s| f64::from(s.reduce_add()));
         Self { sum, x_ln_x, distance, smallest: sums[3].to_array().into_iter().fold(0.0, f32::min) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_that_is_left_out_says_nothing_of_what_queries_see() {
+        let mut sums = Sums::default();
+        sums.add(&[0.5, f32::NAN], Some(0), None);
+        sums.add(&[1.0, 0.0], Some(0), None);
+        assert!(!sums.sees_later);
+        sums.add(&[0.5, 0.5], Some(0), None);
+        assert!(sums.sees_later);
     }
 }

@@ -9,6 +9,9 @@ use zip::{CompressionMethod, ZipArchive};
 use super::Error;
 use crate::npy;
 
+/// A header is read into memory before anything in it can be checked: the same limit as the safetensors crate has.
+const LARGEST_HEADER: u64 = 100_000_000;
+
 /// A file of tensors, of which only the headers were read.
 pub(super) struct Source {
     container: Container,
@@ -85,8 +88,11 @@ impl Source {
         let format = |reason: &dyn ToString| Error::format("safetensors", reason);
         let mut header_len = [0; 8];
         file.read_exact(&mut header_len).map_err(|_e| format(&"it has fewer than 8 bytes"))?;
-        let start = u64::from_le_bytes(header_len).checked_add(8).filter(|start| *start <= file_len);
-        let start = start.ok_or_else(|| format(&"its first 8 bytes are no length of a header that it has room for"))?;
+        let start = u64::from_le_bytes(header_len).checked_add(8);
+        let start = start.filter(|start| *start <= file_len.min(LARGEST_HEADER));
+        let start = start.ok_or_else(|| {
+            format(&"its first 8 bytes are no length of a header that it has room for, or of one beyond 100 MB")
+        })?;
         let mut header = vec![0; start as usize - 8];
         file.read_exact(&mut header)?;
         let header: Metadata = serde_json::from_slice(&header).map_err(|e| format(&e))?;

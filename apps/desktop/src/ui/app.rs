@@ -10,7 +10,7 @@ use super::dialog::{self, Dialog, Purpose};
 use super::history::History;
 use super::kept::Kept;
 use super::session::Room;
-use super::{Command, Session, command, heads, laboratory, picture, side, style, walkthrough};
+use super::{Command, Session, command, heads, kept, laboratory, picture, side, style, walkthrough};
 
 mod files;
 
@@ -66,18 +66,27 @@ impl App {
 
     /// Goes on where the user left off, as a file says that is kept up to date from now on.
     ///
-    /// Where there is none, the first example greets; one that cannot be read is left aside, and a note says so.
+    /// Where there is none, the first example greets; one that cannot be read is put aside, and a note says where.
     pub fn resume(ctx: &Context, path: PathBuf) -> Self {
-        let first = || super::example(Example::ALL[0]);
         let (session, failure) = match Session::read(&path) {
             Ok(session) => (session, None),
-            Err(e) => (first(), path.exists().then_some(e)),
+            Err(e) => (super::example(Example::ALL[0]), path.exists().then_some(e)),
         };
         let mut app = Self::with_session(ctx, session);
-        if let Some(e) = failure {
-            app.tell(Err(e.context("This is a new session, because the last one cannot be read")));
+        let Some(e) = failure else {
+            app.keep_in(path);
+            return app;
+        };
+        match kept::put_aside(&path) {
+            Ok(aside) => {
+                let what =
+                    format!("This is a new session, because the last one, now {}, cannot be read", aside.display());
+                app.tell(Err(e.context(what)));
+                app.keep_in(path);
+            }
+            // Nothing is written over it.
+            Err(_) => app.tell(Err(e.context("This session is not kept, because the last one cannot be read"))),
         }
-        app.keep_in(path);
         app
     }
 
@@ -86,11 +95,12 @@ impl App {
         self.kept = Some(Kept::new(path, &self.session));
     }
 
-    /// Writes the session to its file, if it has one: nothing comes after this.
+    /// Waits for files that are still written, and writes the session to its own, if it has one: nothing comes after this.
     ///
     /// # Errors
     /// Says which file cannot be written.
     pub fn end(&mut self) -> anyhow::Result<()> {
+        self.pictures.finish();
         self.kept.take().map_or(Ok(()), |mut kept| kept.write(&self.session))
     }
 

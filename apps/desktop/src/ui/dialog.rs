@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::thread;
 
-use egui::{Context, Id, Key, Label, Modal, Modifiers, RichText, TextEdit, Ui};
+use egui::{Context, Id, Key, Label, Modal, RichText, TextEdit, Ui};
 
 use super::style;
 
@@ -30,6 +30,8 @@ pub struct Dialog {
     /// What the file is for.
     pub purpose: Purpose,
     path: String,
+    /// Not yet shown.
+    is_new: bool,
     /// What the system's dialog finds, while it is open.
     browsing: Option<Receiver<Option<PathBuf>>>,
 }
@@ -77,7 +79,7 @@ impl Dialog {
     pub fn new(purpose: Purpose) -> Self {
         let [_, _, name] = purpose.words();
         let folder = std::env::current_dir().unwrap_or_default();
-        Self { purpose, path: folder.join(name).display().to_string(), browsing: None }
+        Self { purpose, path: folder.join(name).display().to_string(), is_new: true, browsing: None }
     }
 
     /// Shows the question.
@@ -91,12 +93,16 @@ impl Dialog {
                 }
             }
         }
-        let enter = ui.input_mut(|input| input.consume_key(Modifiers::NONE, Key::Enter));
         let [heading, act, _] = self.purpose.words();
         let modal = Modal::new(Id::unique("file")).show(ui.ctx(), |ui| {
             ui.set_width(480.0_f32.min(ui.ctx().content_rect().width() - 64.0));
             ui.label(RichText::new(heading).text_style(style::subheading()).strong());
             let field = ui.add(TextEdit::singleline(&mut self.path).desired_width(f32::INFINITY));
+            // Enter is the field's: on another button it is that button's.
+            let entered = field.lost_focus() && ui.input(|input| input.key_pressed(Key::Enter));
+            if core::mem::take(&mut self.is_new) {
+                field.request_focus();
+            }
             field.accessible_name("Path of the file");
             let replaces = !self.purpose.is_opening() && PathBuf::from(&self.path).exists();
             let kinds = self.purpose.extensions();
@@ -115,12 +121,12 @@ impl Dialog {
                 if browse.on_hover_text("Find the file with the system's own dialog.").clicked() {
                     self.browsing = Some(browse_for(self.purpose, Path::new(&self.path), ui.ctx()));
                 }
-                (act, cancel)
+                (act || entered, cancel)
             })
             .inner
         });
         let (act, cancel) = modal.inner;
-        if (act || enter) && !self.path.trim().is_empty() {
+        if act && !self.path.trim().is_empty() {
             Outcome::Chosen(PathBuf::from(self.path.trim()))
         } else if cancel || modal.should_close() {
             Outcome::Cancelled

@@ -28,7 +28,7 @@ pub use self::app::{App, of_walkthrough};
 pub use self::command::Command;
 pub use self::session::{Looks, Room, Session};
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use regard_walkthrough::Example;
 
@@ -46,35 +46,25 @@ pub fn run(start: Start) -> Result<(), eframe::Error> {
     eframe::run_native("Regard", options, Box::new(move |cc| Ok(Box::new(start.app(&cc.egui_ctx)))))
 }
 
-/// What the window opens with.
+/// What the window opens with: what the user left off with, or the first example, and on top of it this.
 pub enum Start {
-    /// What the user left off with, or the first example.
+    /// Nothing else.
     Last,
-    /// The same, with an example.
+    /// An example.
     Example(Example),
-    /// A session.
-    Session(Box<Session>),
+    /// A session or a model's attention.
+    File(PathBuf),
 }
 
 impl Start {
     fn app(self, ctx: &egui::Context) -> App {
-        let place = kept::place();
-        match (self, place) {
-            (Self::Session(session), place) => {
-                let mut app = App::with_session(ctx, *session);
-                if let Some(place) = place {
-                    app.keep_in(place);
-                }
-                app
-            }
-            (Self::Last, Some(place)) => App::resume(ctx, place),
-            (Self::Last, None) => App::new(ctx, Example::ALL[0]),
-            (Self::Example(example), place) => {
-                let mut app = place.map_or_else(|| App::new(ctx, example), |place| App::resume(ctx, place));
-                app.perform(ctx, Command::Example(example));
-                app
-            }
+        let mut app = kept::place().map_or_else(|| App::new(ctx, Example::ALL[0]), |place| App::resume(ctx, place));
+        match self {
+            Self::Last => {}
+            Self::Example(example) => app.perform(ctx, Command::Example(example)),
+            Self::File(path) => app.open_file(ctx, &path),
         }
+        app
     }
 }
 

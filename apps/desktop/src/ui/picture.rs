@@ -1,8 +1,8 @@
 //! Files that are written while the window goes on; and the window's picture, as a PNG.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
 
 use anyhow::Context as _;
 use egui::{ColorImage, Context};
@@ -13,14 +13,13 @@ use crate::whole_file;
 pub struct Pending {
     sender: Sender<anyhow::Result<String>>,
     done: Receiver<anyhow::Result<String>>,
-    /// Every thread at work has a clone of it.
-    at_work: Arc<()>,
+    at_work: Vec<JoinHandle<()>>,
 }
 
 impl Default for Pending {
     fn default() -> Self {
         let (sender, done) = channel();
-        Self { sender, done, at_work: Arc::default() }
+        Self { sender, done, at_work: Vec::new() }
     }
 }
 
@@ -37,21 +36,30 @@ impl Pending {
     }
 
     /// Does some work in a thread of its own, and tells what came of it.
-    pub fn run(&self, ctx: &Context, work: impl FnOnce() -> anyhow::Result<String> + Send + 'static) {
-        let (sender, wake, at_work) = (self.sender.clone(), ctx.clone(), Arc::clone(&self.at_work));
+    pub fn run(&mut self, ctx: &Context, work: impl FnOnce() -> anyhow::Result<String> + Send + 'static) {
+        let (sender, wake) = (self.sender.clone(), ctx.clone());
         let started = std::thread::Builder::new().name("file".to_owned()).spawn(move || {
             drop(sender.send(work()));
-            drop(at_work);
             wake.request_repaint();
         });
-        if let Err(e) = started {
-            drop(self.sender.send(Err(anyhow::Error::from(e).context("no thread could be started"))));
+        self.at_work.retain(|thread| !thread.is_finished());
+        match started {
+            Ok(thread) => self.at_work.push(thread),
+            Err(e) => drop(self.sender.send(Err(anyhow::Error::from(e).context("no thread could be started")))),
         }
     }
 
     /// Whether a thread is at work.
     pub fn is_busy(&self) -> bool {
-        Arc::strong_count(&self.at_work) > 1
+        self.at_work.iter().any(|thread| !thread.is_finished())
+    }
+
+    /// Waits until every file is written.
+    pub fn finish(&mut self) {
+        for thread in self.at_work.drain(..) {
+            // One that panicked has said so.
+            drop(thread.join());
+        }
     }
 
     /// What came of the last one.
@@ -82,6 +90,21 @@ mod tests {
     use egui::Color32;
 
     use super::*;
+
+    #[test]
+    fn what_is_begun_is_ended_before_the_window_closes() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("slow");
+        let mut pending = Pending::default();
+        let theirs = path.clone();
+        pending.run(&Context::default(), move || {
+            std::thread::sleep(core::time::Duration::from_millis(30));
+            std::fs::write(&theirs, "whole")?;
+            Ok(String::new())
+        });
+        pending.finish();
+        assert!(path.exists() && !pending.is_busy());
+    }
 
     #[test]
     fn what_is_written_is_read_back() {

@@ -172,13 +172,21 @@ impl Session {
         Ok(session)
     }
 
+    /// What stands in a session file.
+    ///
+    /// # Errors
+    /// None in practice: every choice can be written down.
+    pub fn text(&self) -> anyhow::Result<Vec<u8>> {
+        let mut text = serde_json::to_vec_pretty(self).context("cannot write the session down")?;
+        text.push(b'\n');
+        Ok(text)
+    }
+
     /// Writes a session file: to a temporary file first, so that there is never half of one.
     ///
     /// # Errors
     /// Says which file cannot be written.
     pub fn write(&self, path: &Path) -> anyhow::Result<()> {
-        let mut text = serde_json::to_vec_pretty(self).context("cannot write the session down")?;
-        text.push(b'\n');
-        whole_file::write(path, &text).with_context(|| format!("cannot write {}", path.display()))
+        whole_file::write(path, &self.text()?).with_context(|| format!("cannot write {}", path.display()))
     }
 }

@@ -3,9 +3,12 @@
 use core::time::Duration;
 use std::time::Instant;
 
+use egui::Key;
+use egui::accesskit::Role;
 use egui_kittest::Harness;
-use egui_kittest::kittest::Queryable as _;
-use regard_desktop::ui::{App, Command, Session};
+use egui_kittest::kittest::{NodeT as _, Queryable as _};
+use regard_desktop::ui::laboratory::Outcome;
+use regard_desktop::ui::{App, Command, Room, Session};
 
 pub type Window = Harness<'static, Option<App>>;
 
@@ -21,6 +24,11 @@ pub fn open(session: Session, size: [f32; 2]) -> Window {
     window.run_steps(1);
     settle(&mut window);
     window
+}
+
+/// Opens a room, tall enough for all that is in it.
+pub fn room(room: Room) -> Window {
+    open(Session { room, ..Session::default() }, [1280.0, 1600.0])
 }
 
 pub fn app(window: &Window) -> &App {
@@ -58,4 +66,43 @@ pub fn press(window: &mut Window, command: Command) {
 
 pub fn shows(window: &Window, label: &str) -> bool {
     window.query_all_by_label(label).next().is_some()
+}
+
+/// By the palette, as somebody would who knows but the name.
+pub fn choose(window: &mut Window, command: Command) {
+    press(window, Command::Palette);
+    window.get_by_label("Find a command").type_text(&command.name());
+    window.run_steps(3);
+    window.key_press(Key::Enter);
+    settle(window);
+}
+
+pub fn outcome(window: &Window) -> &Outcome {
+    app(window).laboratory().outcome().unwrap()
+}
+
+pub fn assert_named(window: &Window) {
+    let room = session(window).room.name();
+    let roles = [
+        Role::Button,
+        Role::CheckBox,
+        Role::Slider,
+        Role::SpinButton,
+        Role::TextInput,
+        Role::ComboBox,
+        Role::Image,
+        Role::RadioButton,
+        Role::Link,
+        Role::ProgressIndicator,
+    ];
+    let mut controls = 0;
+    for role in roles {
+        for node in window.query_all_by_role(role) {
+            let data = node.accesskit_node();
+            let name = data.label().filter(|name| !name.trim().is_empty());
+            assert!(name.is_some(), "{room}: {role:?} {:?}", node.rect());
+            controls += 1;
+        }
+    }
+    assert!(controls >= 6, "{room}: {controls}");
 }

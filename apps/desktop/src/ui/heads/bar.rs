@@ -5,6 +5,7 @@ use egui::{Button, DragValue, Label, RichText, Ui};
 use super::opened::Opened;
 use super::{Shown, State};
 use crate::ui::explain::explain;
+use crate::ui::heatmap;
 
 const ROLLOUT: &str = "Attention rollout: how much of each token is in each place after a layer. Of each layer the mean of \
     its heads is taken, A, with the residual connection, (A + I) / 2, rows divided by their sums, and these matrices are \
@@ -12,6 +13,14 @@ const ROLLOUT: &str = "Attention rollout: how much of each token is in each plac
 
 const MEANS: &str = "The mean of weights, cell by cell: of a layer's heads, of the heads of one number in all layers, or of \
     all. Means hide that heads do different things.";
+
+const GRID: &str = "Each small picture is a head: rows are queries, columns keys, dark is much weight. Below it stand its \
+    layer and number, and the measure that heads are sorted by, or the entropy. A pixel is the largest weight of its block of \
+    cells; where there is less room than that, neighbours are blended. Click one to see it large.";
+
+const LINES: &str = "Queries stand at the left and keys at the right; a line from a query to a key is as strong as its weight. \
+    Weights below a fiftieth of the strongest have no line. Point at a token to see its lines alone, with their numbers; click \
+    to keep them.";
 
 /// Shows the bar.
 pub fn show(ui: &mut Ui, opened: &Opened, state: &mut State) {
@@ -32,7 +41,12 @@ pub fn show(ui: &mut Ui, opened: &Opened, state: &mut State) {
         if rollout.clicked() {
             state.shown = Shown::Rollout;
         }
-        explain(ui, "Means and rollout", &format!("{MEANS}\n\n{ROLLOUT}"));
+        explain(ui, "Means and rollout", &format!("{MEANS}\n{ROLLOUT}"));
+        if state.shown == Shown::Grid {
+            ui.separator();
+            ui.label("Pictures");
+            explain(ui, "Pictures", GRID);
+        }
     });
     if state.shown != Shown::Grid {
         ui.horizontal_wrapped(|ui| which(ui, opened, state));
@@ -75,6 +89,7 @@ fn which(ui: &mut Ui, opened: &Opened, state: &mut State) {
     ui.selectable_value(&mut state.lines, true, "Lines").on_hover_text(
         "Queries at the left, keys at the right, a line for each weight. Point at a token to see its own.",
     );
+    if state.lines { explain(ui, "Lines", LINES) } else { explain(ui, "Heatmap", heatmap::EXPLANATION) }
 }
 
 /// What is shown, in words.

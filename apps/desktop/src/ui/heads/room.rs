@@ -92,6 +92,11 @@ impl Room {
         self.opened.as_ref().zip(self.selected.as_ref()).map(|(opened, selected)| selected.matrix(opened))
     }
 
+    /// What the state asks for, if it is read.
+    fn here(&self, state: &State) -> Option<Arc<Opened>> {
+        self.opened.clone().filter(|opened| opened.source == state.source)
+    }
+
     /// What was opened before; the sample, if nothing was.
     fn last_source(&self) -> Source {
         self.opened.as_ref().map_or_else(Source::default, |opened| opened.source.clone())
@@ -103,8 +108,8 @@ impl Room {
         Panel::bottom("readout").resizable(false).exact_size(44.0).frame(panel(ui, 16, 8)).show(ui, |ui| {
             self.readout(ui, self.hovered.or(state.chosen), state);
         });
-        let opened = self.opened.as_deref();
-        let asked = if side { side::show(ui, "file", |ui| controls::show(ui, opened, state)) } else { None };
+        let opened = self.here(state);
+        let asked = if side { side::show(ui, "file", |ui| controls::show(ui, opened.as_deref(), state)) } else { None };
         CentralPanel::default().frame(panel(ui, 0, 0)).show(ui, |ui| {
             Frame::new().inner_margin(Margin::same(12)).show(ui, |ui| self.central(ui, state, look));
         });
@@ -125,12 +130,15 @@ impl Room {
         {
             self.read(outcome, opening, state);
         }
-        let is_here = self.opened.as_ref().is_some_and(|opened| opened.source == state.source);
+        let is_here = self.here(state).is_some();
         let has_failed = self.failed.as_ref().is_some_and(|(source, _)| *source == state.source);
         if is_here {
             self.select(ctx, state);
-        } else if !has_failed && self.opening.is_none() {
-            self.opening = Some(Opening::start(ctx, state.source.clone(), false));
+        } else {
+            (self.selected, self.selecting) = (None, None);
+            if !has_failed && self.opening.is_none() {
+                self.opening = Some(Opening::start(ctx, state.source.clone(), false));
+            }
         }
         if self.is_busy() {
             ctx.request_repaint_after(PATIENCE / 2);
@@ -172,7 +180,7 @@ impl Room {
                     *state = State { order: state.order, own_scale: state.own_scale, ..State::of(opening.source) };
                 }
                 self.opened = Some(Arc::new(opened));
-                (self.selected, self.selecting) = (None, None);
+                (self.failed, self.selected, self.selecting) = (None, None, None);
                 self.thumbnails.clear();
             }
             Err(message) => {
@@ -180,17 +188,15 @@ impl Room {
                     Source::Sample => message,
                     Source::File(path) => format!("{} was not opened: {message}", path.display()),
                 };
+                // What a session asks for stays asked for: the file may come back.
                 self.failed = Some((opening.source, message));
-                if !opening.anew {
-                    state.source = self.last_source();
-                }
             }
         }
     }
 
     fn central(&mut self, ui: &mut Ui, state: &mut State, look: Look) {
         self.messages(ui, state);
-        let Some(opened) = self.opened.clone() else { return };
+        let Some(opened) = self.here(state) else { return };
         bar::show(ui, &opened, state);
         ui.add_space(2.0);
         if state.shown == Shown::Grid {
@@ -203,6 +209,7 @@ impl Room {
 
     /// What went wrong, and how far reading is.
     fn messages(&mut self, ui: &mut Ui, state: &mut State) {
+        let is_here = self.here(state).is_some();
         if let Some((_, message)) = &self.failed {
             let color = ui.visuals().error_fg_color;
             let dismissed = ui
@@ -212,7 +219,8 @@ impl Room {
                         ui.set_max_width(width);
                         ui.add(Label::new(RichText::new(message).color(color)).wrap());
                     });
-                    ui.button("Dismiss").clicked()
+                    // Without it, what the session asks for is read again.
+                    ui.button(if is_here { "Dismiss" } else { "Try again" }).clicked()
                 })
                 .inner;
             if dismissed {
@@ -220,7 +228,7 @@ impl Room {
             }
         }
         let mut cancelled = false;
-        if let Some(opening) = self.opening.as_ref().filter(|o| o.job.elapsed() > PATIENCE || self.opened.is_none()) {
+        if let Some(opening) = self.opening.as_ref().filter(|o| o.job.elapsed() > PATIENCE || !is_here) {
             ui.horizontal(|ui| {
                 ui.add(ProgressBar::new(opening.job.progress()).desired_width(200.0).desired_height(10.0))
                     .accessible_name("Opening");

@@ -98,6 +98,7 @@ impl Heatmap<'_> {
     /// Shows it, no wider than `max_width`, as far as `view` says.
     pub fn show(&self, ui: &mut Ui, max_width: f32, view: &mut View) -> Pointing {
         let geometry = Geometry::new(self, ui, max_width);
+        view.limit(geometry.most_zoom());
         let (_, whole) = ui.allocate_space(geometry.size());
         let cells = geometry.cells(whole.min);
         // Where there is nothing to pan, dragging is the page's.

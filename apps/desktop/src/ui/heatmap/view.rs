@@ -44,6 +44,11 @@ impl View {
         vec2(finite(self.corner.1), finite(self.corner.0))
     }
 
+    /// Brings the zoom within its limits: a session file may ask for anything.
+    pub(super) fn limit(&mut self, most: f32) {
+        self.zoom = self.zoom().min(most.max(1.0));
+    }
+
     /// Shows the whole matrix.
     pub fn reset(&mut self) {
         (self.zoom, self.corner) = (1.0, (0.0, 0.0));

@@ -1,7 +1,7 @@
 //! The panel that measures: naive loops, the kernel and the multi-head layer on one thread and on all.
 
 use std::sync::mpsc::{self, Receiver, TryRecvError};
-use std::thread;
+use std::thread::{self, JoinHandle};
 
 use egui::{Context, Label, ProgressBar, RichText, TextStyle, Ui};
 use regard_benches::{Line, Operation, Progress, Shape, duration, measure_while, ours};
@@ -26,6 +26,8 @@ const EXPLANATION: &str = "\
 pub struct Benchmark {
     /// Dropped to stop it.
     running: Option<Receiver<Result<Progress, String>>>,
+    /// What measures, or ends what it has begun after it was stopped: two would measure each other.
+    thread: Option<JoinHandle<()>>,
     shape: Option<Shape>,
     last: Option<Result<Progress, String>>,
 }
@@ -49,7 +51,11 @@ impl Benchmark {
         }
         let (shape, ctx) = (shape(inputs), ctx.clone());
         let (sender, receiver) = mpsc::channel();
+        let before = self.thread.take();
         let work = move || {
+            if let Some(before) = before {
+                drop(before.join());
+            }
             let progress = |progress: &Progress| {
                 let goes_on = sender.send(Ok(progress.clone())).is_ok();
                 ctx.request_repaint();
@@ -64,7 +70,7 @@ impl Benchmark {
         };
         (self.shape, self.last) = (Some(shape), None);
         match thread::Builder::new().name("benchmark".to_owned()).spawn(work) {
-            Ok(_) => self.running = Some(receiver),
+            Ok(thread) => (self.running, self.thread) = (Some(receiver), Some(thread)),
             Err(e) => self.last = Some(Err(format!("no thread could be started: {e}"))),
         }
     }

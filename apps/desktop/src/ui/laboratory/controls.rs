@@ -117,7 +117,7 @@ fn softmax(ui: &mut Ui, inputs: &mut Inputs) {
         ui,
         "Softmax",
         &format!(
-            "{}\n1/√d keeps the scores' spread at about 1, however many dimensions are added up.",
+            "{}\n1/√d keeps the spread of independent tokens' scores at about 1, however many dimensions are added up.",
             temperature::EXPLANATION
         ),
     );
@@ -177,6 +177,10 @@ fn painting(ui: &mut Ui, state: &mut State) {
             state.inputs.painted.clear();
         }
     });
+    if state.inputs.is_all_painted() {
+        let text = "No more can be painted: clear the paint, or use a larger brush after that.";
+        ui.add(Label::new(RichText::new(text).text_style(TextStyle::Small)).wrap());
+    }
 }
 
 /// A whole number on a logarithmic slider.

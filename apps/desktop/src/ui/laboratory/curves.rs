@@ -7,6 +7,7 @@ use egui_plot::{AxisHints, GridInput, GridMark, Line, LineStyle, PlotPoints, VLi
 use regard::Temperature;
 use regard_kernels::softmax;
 
+use super::engine::hide_first;
 use super::{Outcome, measures};
 use crate::ui::explain::title;
 use crate::ui::{colors, plots, temperature};
@@ -36,7 +37,8 @@ impl Curves {
         let n = outcome.request.inputs.tokens;
         let row = row.min(n - 1);
         let of_row = |numbers: &[f32], n: usize| numbers.chunks_exact(n).nth(row).unwrap_or_default().to_vec();
-        let scores: Vec<f32> = of_row(&outcome.scores, n);
+        let mut scores: Vec<f32> = of_row(&outcome.scores, n);
+        hide_first(&outcome.request.inputs, &mut scores);
         let (exponents, temperatures) = temperature::sampled(POINTS);
         let mut weights = vec![0.0; n];
         let by_temperature: Vec<(f64, f64)> = temperatures

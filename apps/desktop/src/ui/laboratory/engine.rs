@@ -249,26 +249,20 @@ fn weigh(inputs: &Inputs, scores: &[f32], mut out: Vec<f32>) -> Vec<f32> {
     let n = inputs.tokens;
     out.par_chunks_mut(n).zip(scores.par_chunks(n)).with_min_len(8).for_each(|(weights, scores)| {
         weights.copy_from_slice(scores);
+        hide_first(inputs, weights);
         softmax(weights, inputs.temperature);
-        if inputs.hide_first {
-            hide_first(weights);
-        }
-        for (weight, score) in weights.iter_mut().zip(scores) {
-            *weight = if *score == f32::NEG_INFINITY { f32::NEG_INFINITY } else { *weight };
+        for (i, (weight, score)) in weights.iter_mut().zip(scores).enumerate() {
+            let is_hidden = *score == f32::NEG_INFINITY || i == 0 && inputs.hide_first;
+            *weight = if is_hidden { f32::NEG_INFINITY } else { *weight };
         }
     });
     out
 }
 
-/// Takes the first weight away, and makes the others sum to 1 again. Where there is nothing else, nothing is left.
-fn hide_first(weights: &mut [f32]) {
-    let [first, others @ ..] = weights else { return };
-    *first = f32::NEG_INFINITY;
-    let sum: f32 = others.iter().sum();
-    if sum > 0.0 {
-        for weight in others {
-            *weight /= sum;
-        }
+/// Hides the first token from a row of scores, if that is asked for: as if it were not there, whatever it would have.
+pub fn hide_first(inputs: &Inputs, scores: &mut [f32]) {
+    if let Some(first) = scores.first_mut().filter(|_| inputs.hide_first) {
+        *first = f32::NEG_INFINITY;
     }
 }
 

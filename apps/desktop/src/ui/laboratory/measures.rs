@@ -1,8 +1,8 @@
 //! What is measured of a row of weights.
 
-/// The entropy in nats, 0·ln 0 being 0. Masked places have no part in it.
+/// The entropy in nats, 0·ln 0 being 0. Masked places have no part in it; of a row with NaN it is NaN.
 pub fn entropy(weights: &[f32]) -> f64 {
-    -seen(weights).filter(|p| *p > 0.0).map(|p| p * p.ln()).sum::<f64>()
+    -seen(weights).filter(|p| *p != 0.0).map(|p| p * p.ln()).sum::<f64>()
 }
 
 /// The Frobenius norm of softmax's Jacobian by the scores, (diag(p) − p·pᵀ)/T: how much of a gradient comes through.
@@ -10,7 +10,9 @@ pub fn entropy(weights: &[f32]) -> f64 {
 /// Of diag(p) − p·pᵀ, the squares of all elements sum to Σp² − 2·Σp³ + (Σp²)².
 pub fn gradient_norm(weights: &[f32], t: f64) -> f64 {
     let (squares, cubes) = seen(weights).fold((0.0, 0.0), |(two, three), p| (two + p * p, three + p * p * p));
-    let norm = (squares - 2.0 * cubes + squares * squares).max(0.0).sqrt();
+    let square = squares - 2.0 * cubes + squares * squares;
+    // Rounding may leave less than nothing; NaN stays NaN.
+    let norm = if square < 0.0 { 0.0 } else { square.sqrt() };
     // At T = 0 the weights do not change with the scores; at ∞ neither.
     if t == 0.0 || t.is_infinite() { 0.0 } else { norm / t }
 }
@@ -23,7 +25,7 @@ pub fn sorted(weights: &[f32]) -> Vec<f32> {
 }
 
 fn seen(weights: &[f32]) -> impl Iterator<Item = f64> {
-    weights.iter().filter(|p| p.is_finite()).map(|p| f64::from(*p))
+    weights.iter().filter(|p| **p != f32::NEG_INFINITY).map(|p| f64::from(*p))
 }
 
 #[cfg(test)]
@@ -48,6 +50,11 @@ mod tests {
             assert!((gradient_norm(&weights, f64::from(t)) - norm).abs() < 1e-6, "{weights:?}");
         }
         assert_eq!(gradient_norm(&[1.0, 0.0], 0.0), 0.0);
+    }
+
+    #[test]
+    fn a_row_with_nan_is_not_taken_for_a_sharp_one() {
+        assert!(entropy(&[f32::NAN, 0.5]).is_nan() && gradient_norm(&[f32::NAN; 3], 1.0).is_nan());
     }
 
     #[test]

@@ -34,7 +34,7 @@ const A_AND_B: &str = "\
 
 const OF_THE_ROW: &str = "\
     What one query does with its attention. Click on a cell of the heatmap to choose the query; without a choice it is the \
-    last one, which sees all keys.";
+    last one.";
 
 /// What is shown of a [`State`]: the last outcome, while the worker computes the next.
 #[derive(Default)]

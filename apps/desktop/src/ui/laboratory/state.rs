@@ -197,9 +197,14 @@ impl Inputs {
 
     /// Paints a square, if it is not the one painted last.
     pub fn paint(&mut self, square: Square) {
-        if self.painted.last() != Some(&square) && self.painted.len() < MOST_PAINTED {
+        if self.painted.last() != Some(&square) && !self.is_all_painted() {
             self.painted.push(square);
         }
+    }
+
+    /// Whether nothing more can be painted: a session stays small.
+    pub fn is_all_painted(&self) -> bool {
+        self.painted.len() >= MOST_PAINTED
     }
 }
 
@@ -228,8 +233,7 @@ impl State {
         if let Some(pinned) = &mut self.pinned {
             pinned.limit();
         }
-        let brush = Brush { side: 1, hides: true };
-        self.brush = self.brush.map(|given| Brush { side: given.side.clamp(1, MOST_TOKENS), ..brush });
+        self.brush = self.brush.map(|brush| Brush { side: brush.side.clamp(1, MOST_TOKENS), ..brush });
     }
 
     /// What is to be computed.

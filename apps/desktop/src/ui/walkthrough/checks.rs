@@ -3,7 +3,12 @@
 use egui::{Label, RichText, TextStyle, Ui};
 use regard_walkthrough::Check;
 
+use crate::ui::explain::heading;
 use crate::ui::{numbers, style};
+
+const EXPLANATION: &str = "\
+    What must hold of the numbers above, whatever was typed over: what was measured stands before the limit that it must not \
+    pass. Limits are a few roundings of single precision.";
 
 /// Shows each check with what was measured.
 pub fn show(ui: &mut Ui, checks: &[Check]) {
@@ -12,7 +17,7 @@ pub fn show(ui: &mut Ui, checks: &[Check]) {
     }
     style::card(ui.visuals()).show(ui, |ui| {
         ui.set_width(ui.available_width());
-        ui.label(RichText::new("Checks").text_style(style::subheading()).strong());
+        heading(ui, "Checks", EXPLANATION);
         for check in checks {
             let holds = check.holds();
             let measured = format!(

@@ -1,9 +1,10 @@
 //! The curves of `why-scale`: what 1/√d does, for more and more dimensions.
 
-use egui::{RichText, Ui, vec2};
+use egui::{Ui, vec2};
 use egui_plot::{AxisHints, GridMark, Line, LineStyle, MarkerShape, PlotPoints, Points};
 use regard_walkthrough::WhyScale;
 
+use crate::ui::explain::heading;
 use crate::ui::{colors, plots, style};
 
 /// A measure: its name, and its number with and without scaling.
@@ -19,12 +20,16 @@ const MEASURES: [Measure; 4] = [
 const WITHOUT: (&str, usize) = ("without 1/√d", 2);
 const WITH: (&str, usize) = ("with 1/√d", 0);
 
+const EXPLANATION: &str = "\
+    Random queries and keys of more and more dimensions d. Without 1/√d scores spread as √d: one weight takes all, entropy falls \
+    to 0, and hardly any gradient comes through softmax. With it, all four stay as they are.";
+
 /// Shows four plots over d, two or more in a line.
 pub fn show(ui: &mut Ui, rows: &[WhyScale]) {
     style::card(ui.visuals()).show(ui, |ui| {
         ui.set_width(ui.available_width());
         ui.horizontal_wrapped(|ui| {
-            ui.label(RichText::new("What 1/√d does").text_style(style::subheading()).strong());
+            heading(ui, "What 1/√d does", EXPLANATION);
             for (name, color) in [WITH, WITHOUT] {
                 ui.add_space(8.0);
                 ui.colored_label(colors::curve(color), "■");

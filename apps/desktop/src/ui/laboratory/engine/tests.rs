@@ -127,9 +127,17 @@ fn a_difference_is_b_minus_a() {
     assert_eq!(ask(&Inputs { tokens: 5, ..b }, Shown::Pinned).numbers.len(), 81);
 }
 
+/// A sink takes so much that softmax has nothing left for the others: without it, they still sum to 1.
 #[test]
-fn a_first_token_that_has_all_the_weight_leaves_none() {
-    let mut row = [1.0, 0.0, 0.0];
-    hide_first(&mut row);
-    assert_eq!(row, [MASKED, 0.0, 0.0]);
+fn the_others_sum_to_1_when_the_first_token_is_hidden() {
+    for t in [0.0, 0.05, 1.0] {
+        let temperature = Temperature::new(t).unwrap();
+        let inputs =
+            Inputs { tokens: 6, sink: 16.0, causal: false, hide_first: true, temperature, ..Inputs::default() };
+        let outcome = run(&mut Engine::default(), &inputs);
+        for row in outcome.weights.chunks(6) {
+            assert_eq!(row[0], MASKED);
+            assert!((row[1..].iter().sum::<f32>() - 1.0).abs() < 1e-6, "T = {t}: {row:?}");
+        }
+    }
 }
