@@ -50,10 +50,10 @@ fn settle(window: &mut Harness<'static, Shown>) {
     let start = Instant::now();
     loop {
         window.run_steps(8);
-        if !window.state().app.as_ref().unwrap().laboratory().is_computing() {
+        if !window.state().app.as_ref().unwrap().is_busy() {
             break;
         }
-        assert!(start.elapsed() < Duration::from_mins(2), "the worker does not end");
+        assert!(start.elapsed() < Duration::from_mins(2), "the work does not end");
         std::thread::sleep(Duration::from_millis(2));
     }
     window.run_steps(2);

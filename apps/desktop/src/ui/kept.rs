@@ -27,7 +27,7 @@ pub fn place() -> Option<PathBuf> {
 /// Where the folder may not be changed.
 pub fn put_aside(path: &Path) -> std::io::Result<PathBuf> {
     let free = |i: &u32| path.with_extension(format!("unreadable-{i}.json"));
-    let aside = (1..).map(|i| free(&i)).find(|path| !path.exists()).unwrap_or_default();
+    let aside = (1..1000).map(|i| free(&i)).find(|path| !path.exists()).unwrap_or_default();
     fs::rename(path, &aside)?;
     Ok(aside)
 }
