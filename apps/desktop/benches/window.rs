@@ -12,15 +12,52 @@ use regard::Temperature;
 use regard_desktop::ui::colors::{Look, Palette};
 use regard_desktop::ui::heatmap::{Heatmap, Picture, View};
 use regard_desktop::ui::laboratory::{Engine, Inputs, Request, Shown};
-use regard_desktop::ui::{self, App, Session};
+use regard_desktop::ui::{self, App, Room, Session};
 use regard_walkthrough::{Example, Marks};
 
 /// A frame of the window, laid out and cut into triangles.
-fn draw(ctx: &Context, app: &mut App) {
+fn draw(ctx: &Context, app: &mut App, events: Vec<Event>) {
     let screen_rect = Some(Rect::from_min_size(Pos2::ZERO, vec2(1280.0, 800.0)));
-    let input = RawInput { screen_rect, max_texture_side: Some(8192), ..RawInput::default() };
+    let input = RawInput { events, screen_rect, max_texture_side: Some(8192), ..RawInput::default() };
     let output = ctx.run_ui(input, |ui| app.ui(ui));
     black_box(ctx.tessellate(output.shapes, output.pixels_per_point));
+}
+
+/// Draws until there is nothing left to come.
+fn settle(ctx: &Context, app: &mut App) {
+    draw(ctx, app, Vec::new());
+    while app.is_busy() {
+        std::thread::sleep(Duration::from_millis(1));
+        draw(ctx, app, Vec::new());
+    }
+    draw(ctx, app, Vec::new());
+}
+
+/// The whole laboratory with 4096 tokens, its knobs and curves too.
+fn laboratory(c: &mut Criterion) {
+    let mut session = Session { room: Room::Laboratory, ..Session::default() };
+    session.laboratory.inputs = Inputs { tokens: 4096, ..Inputs::default() };
+    let ctx = Context::default();
+    let mut app = App::with_session(&ctx, session);
+    settle(&ctx, &mut app);
+    let (mut i, mut zoom) = (0.0, 1.02);
+    let mut place = || {
+        i = (i + 1.7) % 400.0;
+        Event::PointerMoved(Pos2::new(400.0 + i, 200.0 + i))
+    };
+    c.bench_function("4096 tokens, a frame of the laboratory while the pointer moves", |b| {
+        b.iter(|| draw(&ctx, &mut app, vec![place()]));
+    });
+    let mut steps = 0;
+    c.bench_function("4096 tokens, a frame of the laboratory while zooming", |b| {
+        b.iter(|| {
+            steps += 1;
+            if steps % 150 == 0 {
+                zoom = 1.0 / zoom;
+            }
+            draw(&ctx, &mut app, vec![Event::PointerMoved(Pos2::new(600.0, 400.0)), Event::Zoom(zoom)]);
+        });
+    });
 }
 
 /// From nothing to the first frame of the first example, fonts and all.
@@ -28,7 +65,7 @@ fn start(c: &mut Criterion) {
     c.bench_function("start to first frame", |b| {
         b.iter(|| {
             let ctx = Context::default();
-            draw(&ctx, &mut App::with_session(&ctx, Session::default()));
+            draw(&ctx, &mut App::with_session(&ctx, Session::default()), Vec::new());
         });
     });
 }
@@ -46,13 +83,8 @@ fn open(c: &mut Criterion) {
         b.iter(|| {
             let ctx = Context::default();
             let mut app = App::with_session(&ctx, ui::attention(&path));
-            draw(&ctx, &mut app);
-            while app.is_busy() {
-                std::thread::sleep(Duration::from_millis(1));
-                draw(&ctx, &mut app);
-            }
+            settle(&ctx, &mut app);
             assert!(app.heads().opened().is_some(), "{:?}", app.heads().error());
-            draw(&ctx, &mut app);
         });
     });
 }
@@ -172,5 +204,5 @@ fn frame(c: &mut Criterion) {
     show(vec![button(false)]);
 }
 
-criterion_group!(benches, start, slider, frame, open);
+criterion_group!(benches, start, slider, frame, laboratory, open);
 criterion_main!(benches);

@@ -119,12 +119,12 @@ impl Picture {
         let part = Part { level: part.level, rows: around(&part.rows, rows), cols: around(&part.cols, cols) };
         let color = self.palette.colors();
         let mut texels = vec![Color32::TRANSPARENT; part.rows.len() * part.cols.len()];
-        let lines = texels.par_chunks_mut(part.cols.len().max(1)).zip(part.rows.clone());
-        lines.with_min_len(32).for_each(|(texels, row)| {
+        // In this thread alone: it is the window's, and must not wait for a pool that is busy with the next picture.
+        for (texels, row) in texels.chunks_exact_mut(part.cols.len().max(1)).zip(part.rows.clone()) {
             for (texel, x) in texels.iter_mut().zip(&from[row * cols..][part.cols.clone()]) {
                 *texel = color(*x);
             }
-        });
+        }
         let image = egui::ColorImage::new([part.cols.len(), part.rows.len()], texels);
         let texture = match drawn.take() {
             Some(mut before) => {
