@@ -1,6 +1,7 @@
 //! The window's contents: a bar with the tabs and the menu, and the room that is open.
 
 use std::path::PathBuf;
+use std::time::Instant;
 
 use egui::{Context, Panel, Ui};
 use regard_walkthrough::{Error, Example, Walkthrough};
@@ -252,8 +253,8 @@ impl App {
 
     fn tell(&mut self, done: anyhow::Result<String>) {
         self.notice = Some(match done {
-            Ok(text) => Notice { text, is_error: false },
-            Err(e) => Notice { text: format!("{e:#}"), is_error: true },
+            Ok(text) => Notice { text, is_error: false, since: Instant::now() },
+            Err(e) => Notice { text: format!("{e:#}"), is_error: true, since: Instant::now() },
         });
     }
 }

@@ -15,6 +15,7 @@ pub mod heatmap;
 mod history;
 mod kept;
 pub mod laboratory;
+mod message;
 pub(crate) mod numbers;
 mod picture;
 mod plots;

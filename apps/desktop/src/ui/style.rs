@@ -133,8 +133,51 @@ fn round(mut visuals: Visuals) -> Visuals {
     visuals
 }
 
+/// The ground behind a message of this colour.
+pub fn tinted(visuals: &Visuals, color: Color32) -> Color32 {
+    visuals.panel_fill.lerp_to_gamma(color, 0.1)
+}
+
 /// A marking colour as text.
 pub fn readable(color: Color32, visuals: &Visuals) -> Color32 {
     let towards = if visuals.dark_mode { Color32::WHITE } else { Color32::BLACK };
     color.lerp_to_gamma(towards, 0.3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Contrast as the Web Content Accessibility Guidelines 2.2 have it; they ask for 4.5 (for large text 3).
+    fn contrast(a: Color32, b: Color32) -> f32 {
+        let luminance = |c: Color32| {
+            let [r, g, b, _] = egui::Rgba::from(c).to_array();
+            0.2126 * r + 0.7152 * g + 0.0722 * b
+        };
+        let (a, b) = (luminance(a), luminance(b));
+        (a.max(b) + 0.05) / (a.min(b) + 0.05)
+    }
+
+    #[test]
+    fn text_can_be_read_in_both_themes() {
+        for visuals in [dark(), light()] {
+            let ground = visuals.panel_fill;
+            let texts = [
+                visuals.text_color(),
+                visuals.strong_text_color(),
+                visuals.weak_text_color(),
+                visuals.error_fg_color,
+                visuals.warn_fg_color,
+                readable(QUERY, &visuals),
+                readable(KEY, &visuals),
+            ];
+            for text in texts {
+                assert!(contrast(text, ground) >= 4.5, "{text:?} on {ground:?}: {}", contrast(text, ground));
+            }
+            for text in [visuals.text_color(), visuals.error_fg_color] {
+                let ground = tinted(&visuals, text);
+                assert!(ground.is_opaque() && contrast(text, ground) >= 4.5, "{text:?} on {ground:?}");
+            }
+        }
+    }
 }

@@ -1,15 +1,22 @@
 //! The line of tabs and its menu, and what there is to tell.
 
-use egui::{Align, Button, Label, Layout, Panel, RichText, ScrollArea, Ui};
+use core::time::Duration;
+use std::time::Instant;
+
+use egui::{Align, Button, Layout, Panel, RichText, ScrollArea, Ui};
 
 use super::App;
 use crate::ui::session::Room;
-use crate::ui::{Command, style};
+use crate::ui::{Command, message, style};
+
+/// What went well is told for so long.
+const WHILE: Duration = Duration::from_secs(6);
 
 /// Something to tell, until the user has seen it.
 pub(super) struct Notice {
     pub(super) text: String,
     pub(super) is_error: bool,
+    pub(super) since: Instant,
 }
 
 impl App {
@@ -90,22 +97,18 @@ impl App {
 
     /// Tells what there is to tell.
     pub(super) fn notice(&mut self, ui: &mut Ui) {
+        // What went well needs no answer.
+        let is_over = |notice: &mut Notice| !notice.is_error && notice.since.elapsed() > WHILE;
+        self.notice.take_if(is_over);
         let Some(notice) = &self.notice else { return };
+        if !notice.is_error {
+            ui.ctx().request_repaint_after(WHILE);
+        }
         let visuals = ui.visuals();
         let color = if notice.is_error { visuals.error_fg_color } else { visuals.text_color() };
-        let fill = color.gamma_multiply(0.1);
-        let frame = style::panel(ui, 16, 6).fill(fill);
-        let dismissed = Panel::top("notice").resizable(false).frame(frame).show(ui, |ui| {
-            ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
-                let dismissed = ui.button("Dismiss").clicked();
-                ui.with_layout(Layout::left_to_right(Align::Center), |ui| {
-                    ui.add(Label::new(RichText::new(&notice.text).color(color)).truncate());
-                });
-                dismissed
-            })
-            .inner
-        });
-        if dismissed.inner {
+        let frame = style::panel(ui, 16, 6).fill(style::tinted(visuals, color));
+        let panel = Panel::top("notice").resizable(false).frame(frame);
+        if panel.show(ui, |ui| message::show(ui, &notice.text, color, "Dismiss")).inner {
             self.notice = None;
         }
     }

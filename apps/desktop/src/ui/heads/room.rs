@@ -17,7 +17,7 @@ use crate::export::Matrix;
 use crate::ui::colors::Look;
 use crate::ui::heatmap::{Cell, Heatmap};
 use crate::ui::style::panel;
-use crate::ui::{Command, numbers, side};
+use crate::ui::{Command, message, numbers, side};
 
 /// What takes longer says so.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -211,19 +211,9 @@ impl Room {
     fn messages(&mut self, ui: &mut Ui, state: &mut State) {
         let is_here = self.here(state).is_some();
         if let Some((_, message)) = &self.failed {
-            let color = ui.visuals().error_fg_color;
-            let dismissed = ui
-                .horizontal_top(|ui| {
-                    let width = ui.available_width() - 96.0;
-                    ui.scope(|ui| {
-                        ui.set_max_width(width);
-                        ui.add(Label::new(RichText::new(message).color(color)).wrap());
-                    });
-                    // Without it, what the session asks for is read again.
-                    ui.button(if is_here { "Dismiss" } else { "Try again" }).clicked()
-                })
-                .inner;
-            if dismissed {
+            // Without it, what the session asks for is read again.
+            let button = if is_here { "Dismiss" } else { "Try again" };
+            if message::show(ui, message, ui.visuals().error_fg_color, button) {
                 self.failed = None;
             }
         }

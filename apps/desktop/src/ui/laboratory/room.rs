@@ -16,7 +16,7 @@ use crate::ui::colors::Look;
 use crate::ui::explain::{explain, heading};
 use crate::ui::heatmap::{self, Cell, Heatmap, Pointing};
 use crate::ui::style::panel;
-use crate::ui::{Command, numbers, side};
+use crate::ui::{Command, message, numbers, side};
 
 mod exchange;
 
@@ -174,11 +174,10 @@ impl Room {
         if let Some(error) = &self.error {
             ui.add(Label::new(RichText::new(error).color(color)).wrap());
         }
-        if let Some(refused) = &self.refused {
-            ui.add(Label::new(RichText::new(refused).color(color)).wrap());
-            if ui.button("Dismiss").clicked() {
-                self.refused = None;
-            }
+        if let Some(refused) = &self.refused
+            && message::show(ui, refused, color, "Dismiss")
+        {
+            self.refused = None;
         }
     }
 

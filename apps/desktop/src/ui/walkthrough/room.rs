@@ -8,7 +8,7 @@ use super::own_tokens::OwnTokens;
 use super::steps::Steps;
 use super::{At, Cache, Picked, State, checks, explanation, sidebar, top, why_scale};
 use crate::ui::colors::Look;
-use crate::ui::style::panel;
+use crate::ui::style::{self, panel};
 use crate::ui::{Command, side};
 
 /// What is shown of a [`State`].
@@ -103,7 +103,7 @@ impl Room {
 /// What leaving a step out broke.
 fn banner(ui: &mut Ui, text: &str) {
     let color = ui.visuals().warn_fg_color;
-    Frame::new().fill(color.gamma_multiply(0.12)).inner_margin(Margin::symmetric(16, 8)).show(ui, |ui| {
+    Frame::new().fill(style::tinted(ui.visuals(), color)).inner_margin(Margin::symmetric(16, 8)).show(ui, |ui| {
         ui.set_width(ui.available_width());
         ui.add(Label::new(text).wrap());
     });
