@@ -4,6 +4,17 @@ use regard_kernels::{Mat, MatMut, matmul};
 
 use super::{AttentionMaps, Error, HeadId, Progress, tell};
 
+/// What of an attention to look at: a matrix, queries × keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// One head.
+    Head(HeadId),
+    /// A mean of heads.
+    Mean(Over),
+    /// Attention rollout as far as a layer (by its place in the file).
+    Rollout(usize),
+}
+
 /// What to average.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Over {
@@ -19,6 +30,30 @@ pub enum Over {
 const ROWS: usize = 64;
 
 impl AttentionMaps {
+    /// The numbers of a part, queries × keys, row by row.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchHead`]; for rollout also [`Error::NotSelfAttention`] and [`Error::Cancelled`].
+    pub fn part(&self, part: Part, progress: &Progress<'_>) -> Result<Vec<f32>, Error> {
+        match part {
+            Part::Head(id) => Ok(self.head(id).into_owned()),
+            Part::Mean(over) => self.mean(over),
+            Part::Rollout(layer) => self.rollout(layer, progress),
+        }
+    }
+
+    /// What a part is called, with the numbers of the file.
+    pub fn title(&self, part: Part) -> String {
+        let number = |layer| self.layer_number(layer);
+        match part {
+            Part::Head(HeadId { layer, head }) => format!("Layer {}, head {head}", number(layer)),
+            Part::Mean(Over::HeadsOf(layer)) => format!("Layer {}, mean of the heads", number(layer)),
+            Part::Mean(Over::LayersOf(head)) => format!("Head {head}, mean of the layers"),
+            Part::Mean(Over::All) => "Mean of all heads".to_owned(),
+            Part::Rollout(layer) => format!("Attention rollout to layer {}", number(layer)),
+        }
+    }
+
     /// The mean of some heads, queries × keys, row by row. A head with NaN makes the mean NaN there.
     ///
     /// # Errors

@@ -18,6 +18,7 @@ pub mod laboratory;
 pub(crate) mod numbers;
 mod picture;
 mod plots;
+mod progress;
 mod session;
 mod side;
 mod style;
