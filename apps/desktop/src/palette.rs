@@ -127,7 +127,7 @@ impl Palette {
     /// The numbers at the low end, in the middle and at the high end.
     pub fn marks(self) -> [f32; 3] {
         let (low, high) = self.range();
-        let middle = if self.logarithmic && low > 0.0 { (low * high).sqrt() } else { f32::midpoint(low, high) };
+        let middle = if self.logarithmic && low > 0.0 { low.sqrt() * high.sqrt() } else { f32::midpoint(low, high) };
         [low, middle, high]
     }
 

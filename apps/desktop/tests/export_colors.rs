@@ -96,8 +96,14 @@ fn of_the_laboratory() {
 
 /// A file of a head of weights and one of scores over so many tokens that each weight is small.
 fn dump(folder: &Folder, n: usize) -> std::path::PathBuf {
-    let mut values = weights(2 * n, n, 3).iter().map(|w| w.min(0.02)).collect::<Vec<_>>();
-    values[n * n..].iter_mut().for_each(|x| *x = 40.0 * *x - 0.5);
+    let mut values = weights(2 * n, n, 3);
+    for w in &mut values {
+        *w = w.min(0.015);
+    }
+    values[n] = 0.02;
+    for score in &mut values[n * n..] {
+        *score = 40.0 * *score - 0.5;
+    }
     folder.file("in.safetensors", safetensors(&[("attentions", Dtype::F32, &[1, 2, n, n], bytes(&values))], &[]))
 }
 
@@ -141,7 +147,7 @@ fn exported(folder: &Folder, args: &[&str]) -> Vec<u8> {
 #[test]
 fn of_the_walkthrough() {
     let folder = Folder::new();
-    let walkthrough = Walkthrough::run(Example::TheCatSat, &Settings::default()).unwrap();
+    let walkthrough = Walkthrough::run(Example::ALL[0], &Settings::default()).unwrap();
     let weights = walkthrough.step("weights").unwrap();
     for look in LOOKS {
         let window = open(Session { look, ..Session::default() }, [1280.0, 900.0]);
@@ -152,7 +158,7 @@ fn of_the_walkthrough() {
         for (found, x) in found.iter().zip(weights.matrix.as_slice()) {
             assert_eq!(*found, palette.rgb(*x));
         }
-        let flags = ["the-cat-sat", "--matrix", "weights", "--map", look.map.name(), "--log"];
+        let flags = [Example::ALL[0].name(), "--matrix", "weights", "--map", look.map.name(), "--log"];
         let flags = &flags[..if look.logarithmic { 6 } else { 5 }];
         assert!(exported(&folder, flags) == matrix.encode(Format::Png).unwrap());
     }
