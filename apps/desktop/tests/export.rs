@@ -4,13 +4,15 @@
 #[expect(dead_code, reason = "shared with other tests")]
 mod files;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::Arc;
 
-use regard_desktop::export::{Error, Format, Table};
+use regard_desktop::export::{Error, Format, Matrix, Table};
 use regard_desktop::heads::{AttentionMaps, HeadId, unattended};
 use regard_desktop::palette::{HIDDEN, Look, Map, NOT_A_NUMBER, Palette};
 use regard_desktop::token::Token;
+use regard_desktop::ui::heads::Shown;
 use regard_desktop::ui::{Room, Session, attention as attention_session};
 use regard_walkthrough::{Example, Kind, Settings, Walkthrough};
 use safetensors::{Dtype, SafeTensors};
@@ -174,9 +176,19 @@ mod formats {
             ));
             assert!(matches!(table(&[], &one, &[]).encode(format, palette()), Err(Error::Empty)));
         }
-        let error = table(&[1.0], &one, &one).write("a.bmp".as_ref(), palette()).unwrap_err();
+        let matrix = Matrix {
+            title: String::new(),
+            name: "a".to_owned(),
+            values: Arc::new(vec![1.0]),
+            masked: f32::NEG_INFINITY,
+            rows: one.clone(),
+            cols: one,
+            axes: ["", ""],
+            palette: palette(),
+        };
+        let error = matrix.write("a.bmp".as_ref()).unwrap_err();
         assert!(error.to_string().contains(".svg"), "{error}");
-        let error = table(&[1.0], &one, &one).write("/no/such/folder/a.SVG".as_ref(), palette()).unwrap_err();
+        let error = matrix.write("/no/such/folder/a.SVG".as_ref()).unwrap_err();
         assert!(matches!(error, Error::Write { .. }), "{error}");
     }
 }
@@ -206,6 +218,12 @@ mod command {
         let metadata = [("tokens", r#"["The", "Ġcat", "Ġsat", "."]"#)];
         let file = safetensors(&[("attentions", Dtype::F32, &[2, 3, 4, 4], bytes(&values))], &metadata);
         (folder.file("in.safetensors", file).to_str().unwrap().to_owned(), values)
+    }
+
+    /// A file of a head between two texts.
+    fn dump_between(folder: &Folder) -> PathBuf {
+        let values = bytes(&weights(2, 3, 1));
+        folder.file("between.safetensors", safetensors(&[("attentions", Dtype::F32, &[1, 1, 2, 3], values)], &[]))
     }
 
     #[test]
@@ -306,6 +324,13 @@ mod command {
         let mut session = attention_session(Path::new(&file));
         session.heads.show(HeadId { layer: 1, head: 0 });
         assert_eq!(export_of(&session), values[3 * 16..4 * 16]);
+        // Rollout between two texts has no meaning, and no other matrix takes its place.
+        let between = dump_between(&folder);
+        let mut rollout = attention_session(&between);
+        rollout.heads.shown = Shown::Rollout;
+        rollout.write(&saved).unwrap();
+        let output = export(&[saved.to_str().unwrap(), "--to", to.to_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(2));
         session.room = Room::Laboratory;
         session.laboratory.inputs.tokens = 10;
         let weights = export_of(&session);

@@ -6,7 +6,7 @@ mod picture;
 mod svg;
 mod text;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 pub use self::format::Format;
 pub use self::matrix::Matrix;
@@ -14,7 +14,6 @@ pub(crate) use self::picture::encode;
 pub(crate) use self::text::shortened;
 use crate::palette::Palette;
 use crate::token::Token;
-use crate::whole_file;
 
 /// A matrix with what a reader needs to understand it.
 #[derive(Clone, Copy, Debug)]
@@ -79,15 +78,6 @@ pub enum Error {
 }
 
 impl Table<'_> {
-    /// Writes the matrix to `path`, whole or not at all, in the format that its extension names.
-    ///
-    /// # Errors
-    /// [`Error`], by what failed.
-    pub fn write(&self, path: &Path, palette: Palette) -> Result<(), Error> {
-        let bytes = self.encode(Format::of(path)?, palette)?;
-        whole_file::write(path, &bytes).map_err(|source| Error::Write { path: path.to_owned(), source })
-    }
-
     /// The bytes of a file in this format. Colours matter to pictures alone.
     ///
     /// # Errors

@@ -90,7 +90,10 @@ impl Opened {
     /// # Errors
     /// [`Error::NotSelfAttention`], if rollout is asked for and has no meaning.
     pub fn matrix(&self, mut state: State, look: Look) -> Result<Matrix, Error> {
+        let shown = state.shown;
         state.limit(self.maps.shape(), self.maps.is_self_attention());
+        // Not the grid instead of rollout that has no meaning: nobody sees that it is another matrix.
+        state.shown = shown;
         let part = state.part().unwrap_or(Part::Mean(Over::All));
         matrix(&self.maps, part, look, &unattended)
     }
