@@ -1,185 +1,195 @@
-//! What colour a number has, whatever it is drawn with.
+//! What colour a number has, whatever it is drawn with: the window, a file or the terminal.
 
-use core::str::FromStr;
+use core::fmt::{self, Display};
 
 use regard_walkthrough::Kind;
 use serde::{Deserialize, Serialize};
 
-/// What stands for −∞, a place that may not be seen, on maps without grey.
-pub const HIDDEN: [u8; 3] = [140, 143, 150];
+mod map;
 
-/// What stands for NaN. It is on no map.
-pub const NOT_A_NUMBER: [u8; 3] = [255, 0, 255];
+pub(crate) use self::map::{COLORS, TEXELS};
+pub use self::map::{HIDDEN, Map, NOT_A_NUMBER};
+use self::map::{MASKED, NAN};
 
-/// A map from 0 … 1 to colours. All of them can be read by the colour-blind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Map {
-    /// ColorBrewer's YlOrRd, from light yellow to dark red.
-    #[default]
-    YellowOrangeRed,
-    /// matplotlib's viridis, from dark violet to yellow.
-    Viridis,
-    /// From dark blue to yellow, the same for the colour-blind (Nuñez et al. 2018).
-    Cividis,
-    /// matplotlib's magma, from black through red to light yellow.
-    Magma,
-    /// ColorBrewer's RdBu, reversed: blue, white in the middle, red. For numbers of both signs.
-    Diverging,
+/// A logarithmic map from 0 goes down to the largest number times this.
+const FLOOR: f32 = 1e-6;
+
+/// On a logarithmic diverging map, numbers below the limit times this are as on a linear one.
+const LINEAR: f32 = 1e-3;
+
+/// A map ends at a number between these, so that its ends and what is computed of them are normal numbers.
+const ENDS: [f32; 2] = [1e-30, 1e38];
+
+/// How the user wants to see weights.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Look {
+    /// For numbers from 0; numbers of both signs have their own map.
+    pub map: Map,
+    /// Whether equal steps of colour are equal factors.
+    pub logarithmic: bool,
 }
-
-impl Map {
-    /// All of them.
-    pub const ALL: [Self; 5] = [Self::YellowOrangeRed, Self::Viridis, Self::Cividis, Self::Magma, Self::Diverging];
-
-    /// Those for numbers from 0.
-    pub const SEQUENTIAL: [Self; 4] = [Self::YellowOrangeRed, Self::Viridis, Self::Cividis, Self::Magma];
-
-    /// The name to type.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Viridis => "viridis",
-            Self::Cividis => "cividis",
-            Self::Magma => "magma",
-            Self::YellowOrangeRed => "ylorrd",
-            Self::Diverging => "diverging",
-        }
-    }
-
-    /// The colour at `t`, from 0 to 1.
-    pub fn at(self, t: f64) -> [u8; 3] {
-        let t = t.clamp(0.0, 1.0);
-        let c = match self {
-            Self::Viridis => colorous::VIRIDIS.eval_continuous(t),
-            Self::Cividis => colorous::CIVIDIS.eval_continuous(t),
-            Self::Magma => colorous::MAGMA.eval_continuous(t),
-            Self::YellowOrangeRed => colorous::YELLOW_ORANGE_RED.eval_continuous(t),
-            Self::Diverging => colorous::RED_BLUE.eval_continuous(1.0 - t),
-        };
-        [c.r, c.g, c.b]
-    }
-
-    /// What stands for −∞ on this map: grey, but for the map that has grey in its middle.
-    pub fn hidden(self) -> [u8; 3] {
-        if self == Self::Cividis { [112, 60, 84] } else { HIDDEN }
-    }
-}
-
-impl FromStr for Map {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        let known = || Self::ALL.map(Self::name).join(", ");
-        Self::ALL.into_iter().find(|map| map.name() == name).ok_or_else(|| format!("there are {}", known()))
-    }
-}
-
-/// How the numbers between both ends of a map are spread over it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Scale {
-    /// Evenly.
-    #[default]
-    Linear,
-    /// By their logarithm. What is 0 or less gets the colour of the low end.
-    Logarithmic,
-}
-
-/// The decades that a logarithmic scale shows at most.
-const DECADES: i32 = 6;
 
 /// How numbers become colours.
 ///
 /// ```
-/// use regard_desktop::palette::{Colors, Map, Scale};
-/// let colors = Colors { map: Map::Magma, scale: Scale::Linear, low: 0.0, high: 1.0 };
-/// assert_eq!(colors.at(0.0), Map::Magma.at(0.0));
-/// assert_eq!(colors.at(7.0), Map::Magma.at(1.0));
+/// use regard_desktop::palette::{Look, Map, Palette};
+/// let palette = Palette::weights(0.25, Look { map: Map::Magma, logarithmic: false });
+/// assert_eq!(palette.marks(), [0.0, 0.125, 0.25]);
+/// assert_eq!(palette.rgb(0.125), Map::Magma.at(0.5));
+/// assert_eq!(palette.rgb(7.0), Map::Magma.at(1.0));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Colors {
-    /// The map.
-    pub map: Map,
-    /// Linear or logarithmic.
-    pub scale: Scale,
-    /// The number that has the first colour.
-    pub low: f32,
-    /// The number that has the last colour.
-    pub high: f32,
+pub struct Palette {
+    /// `None` for no colours: the numbers alone.
+    map: Option<Map>,
+    low: f32,
+    high: f32,
+    logarithmic: bool,
 }
 
-impl Colors {
-    /// Colours for numbers of a kind. Weights go from 0 to 1, or, logarithmically, from the smallest that is not 0 (but not
-    /// more than six decades) to the largest; numbers of any sign as far to both sides as the largest does; a diverging
-    /// map has no logarithmic scale.
-    pub fn new(kind: Kind, map: Option<Map>, scale: Scale, numbers: &[f32]) -> Self {
-        let finite = || numbers.iter().copied().filter(|x| x.is_finite());
-        let default = if kind == Kind::Weights { Map::YellowOrangeRed } else { Map::Diverging };
-        let map = map.unwrap_or(if scale == Scale::Logarithmic { Map::YellowOrangeRed } else { default });
-        let (low, high) = if map == Map::Diverging {
-            let limit = finite().map(f32::abs).fold(0.0, f32::max);
-            (-limit, limit)
-        } else if scale == Scale::Logarithmic {
-            let high = finite().fold(0.0, f32::max);
-            let low = finite().filter(|x| *x > 0.0).fold(high, f32::min);
-            (low.max(high * 10_f32.powi(-DECADES)), high)
-        } else if kind == Kind::Weights && finite().all(|x| (0.0..=1.0).contains(&x)) {
-            (0.0, 1.0)
-        } else {
-            (finite().fold(f32::INFINITY, f32::min), finite().fold(f32::NEG_INFINITY, f32::max))
-        };
-        let scale = if map == Map::Diverging { Scale::Linear } else { scale };
-        let (low, high) = match scale {
-            Scale::Linear if low < high => (low, high),
-            Scale::Logarithmic if 0.0 < low && low < high => (low, high),
-            // One number only, or none: any two ends do.
-            Scale::Linear if map == Map::Diverging => (-1.0, 1.0),
-            Scale::Linear if low.is_finite() => (low, low + low.abs().max(1.0)),
-            Scale::Logarithmic if high > 0.0 => (high / 10.0, high),
-            Scale::Linear => (0.0, 1.0),
-            Scale::Logarithmic => (0.1, 1.0),
-        };
-        Self { map, scale, low, high }
+impl Palette {
+    /// No colours: the numbers alone.
+    pub const PLAIN: Self = Self { map: None, low: 0.0, high: 1.0, logarithmic: false };
+
+    /// The palette for numbers of this kind.
+    pub fn new(kind: Kind, numbers: &[f32]) -> Self {
+        Self::with_look(kind, numbers, Look::default())
     }
 
-    /// Where a number stands between both ends: 0 to 1.
-    pub fn position(self, x: f32) -> f64 {
-        let place = |x: f32| match self.scale {
-            Scale::Linear => f64::from(x),
-            Scale::Logarithmic => f64::from(x.max(0.0)).log10(),
-        };
-        let (low, high) = (place(self.low), place(self.high));
-        ((place(x) - low) / (high - low)).clamp(0.0, 1.0)
-    }
-
-    /// The number that stands at `t` of the way from the low end to the high one.
-    pub fn number(self, t: f64) -> f32 {
-        let (low, high) = (f64::from(self.low), f64::from(self.high));
-        match self.scale {
-            Scale::Linear => (low + t * (high - low)) as f32,
-            Scale::Logarithmic => 10_f64.powf(low.log10() + t * (high.log10() - low.log10())) as f32,
+    /// The palette for numbers of this kind, as the user wants to see them: weights from 0 to 1.
+    pub fn with_look(kind: Kind, numbers: &[f32], look: Look) -> Self {
+        match kind {
+            Kind::Weights => Self::weights(1.0, look),
+            Kind::Table => Self { logarithmic: look.logarithmic, ..Self::PLAIN },
+            Kind::Signed => Self::signed(largest(numbers), look),
         }
     }
 
-    /// The colour of a number. What lies outside has the colour of its end.
-    pub fn at(self, x: f32) -> [u8; 3] {
-        if x.is_nan() {
-            NOT_A_NUMBER
-        } else if x == f32::NEG_INFINITY {
-            self.map.hidden()
-        } else {
-            self.map.at(self.position(x))
+    /// From 0, or for numbers of both signs −`largest`, to `largest`: for numbers of which most are small.
+    pub fn up_to(largest: f32, both_signs: bool, look: Look) -> Self {
+        if both_signs { Self::signed(largest, look) } else { Self::weights(largest, look) }
+    }
+
+    /// From 0 to `high`.
+    pub fn weights(high: f32, look: Look) -> Self {
+        let high = end(high);
+        let low = if look.logarithmic { high * FLOOR } else { 0.0 };
+        Self { map: Some(look.map), low, high, logarithmic: look.logarithmic }
+    }
+
+    /// From −`limit` to `limit`, 0 in the middle.
+    pub fn signed(limit: f32, look: Look) -> Self {
+        let limit = end(limit);
+        Self { map: Some(Map::Diverging), low: -limit, high: limit, logarithmic: look.logarithmic }
+    }
+
+    /// The same numbers on another map. Where they are not weights, a map without a middle goes from the smallest to the
+    /// largest, or, by the logarithm, from 0.
+    #[must_use]
+    pub fn with_map(self, map: Map, numbers: &[f32]) -> Self {
+        let look = Look { map, logarithmic: self.logarithmic };
+        let high = if self.is_plain() { largest(numbers) } else { self.high };
+        if map == Map::Diverging {
+            return Self::signed(high, look);
+        }
+        if look.logarithmic || !self.is_plain() && !self.is_diverging() {
+            return Self::weights(high, look);
+        }
+        let [smallest, most] = ENDS;
+        let finite = || numbers.iter().filter(|x| x.is_finite()).map(|x| x.clamp(-most, most));
+        let low = finite().reduce(f32::min).unwrap_or(0.0);
+        let high = finite().fold(low, f32::max);
+        let high = if high - low > smallest { high } else { low + low.abs().max(1.0) };
+        Self { map: Some(map), low, high, logarithmic: false }
+    }
+
+    /// The map, if there are colours at all.
+    pub fn map(self) -> Option<Map> {
+        self.map
+    }
+
+    /// Whether there are no colours.
+    pub fn is_plain(self) -> bool {
+        self.map.is_none()
+    }
+
+    /// Whether the middle is 0, and both signs have colours.
+    pub fn is_diverging(self) -> bool {
+        self.map == Some(Map::Diverging) && self.low < 0.0
+    }
+
+    /// The numbers at both ends of the map.
+    pub fn range(self) -> (f32, f32) {
+        (self.low, self.high)
+    }
+
+    /// The numbers at the low end, in the middle and at the high end.
+    pub fn marks(self) -> [f32; 3] {
+        let (low, high) = self.range();
+        let middle = if self.logarithmic && low > 0.0 { low.sqrt() * high.sqrt() } else { f32::midpoint(low, high) };
+        [low, middle, high]
+    }
+
+    /// The colour of a number, red, green and blue. What lies outside the range gets the colour of its end.
+    pub fn rgb(self, x: f32) -> [u8; 3] {
+        self.map.map_or([0; 3], |map| map.texel(self.texels()(x)))
+    }
+
+    /// Which of the map's [`TEXELS`] a number has.
+    pub(crate) fn texels(self) -> impl Fn(f32) -> usize + Sync {
+        let position = self.positions();
+        move |x| {
+            // `as` saturates: a number beyond the end is at the end. Selected, not branched on: many numbers are masked.
+            let place = ((position(x) * (COLORS - 1) as f32 + 0.5) as u32).min(COLORS as u32 - 1);
+            let place = if x == f32::NEG_INFINITY { MASKED as u32 } else { place };
+            (if x.is_nan() { NAN as u32 } else { place }) as usize
         }
     }
 
-    /// Numbers to write beside a colour bar: five evenly spread, or the powers of ten.
-    pub fn ticks(self) -> Vec<f32> {
-        let powers = || (-45..=38).map(|e| 10_f32.powi(e)).filter(|x| (self.low..=self.high).contains(x));
-        match self.scale {
-            Scale::Logarithmic if powers().count() >= 2 => powers().collect(),
-            Scale::Logarithmic => vec![self.low, self.high],
-            Scale::Linear => (0..=4).map(|i| self.number(f64::from(i) / 4.0)).collect(),
+    /// Where a number is between the ends: 0 to 1, or beyond.
+    fn positions(self) -> impl Fn(f32) -> f32 + Sync {
+        let Self { low, high, logarithmic, .. } = self;
+        let both_signs = self.is_diverging();
+        let linear = 1.0 / (high - low);
+        let knee = 1.0 / (high * LINEAR);
+        let (first, last) = (log2(low), if both_signs { log2(1.0 + 1.0 / LINEAR) } else { log2(high) });
+        move |x| match (logarithmic, both_signs) {
+            (false, _) => (x - low) * linear,
+            (true, false) => (log2(x) - first) / (last - first),
+            (true, true) => 0.5 + 0.5 * (log2(1.0 + x.abs() * knee) / last).copysign(x),
         }
     }
+}
+
+impl Display for Palette {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { low, high, .. } = self;
+        let scale = if self.logarithmic { "logarithmic" } else { "linear" };
+        match self.map {
+            Some(map) => write!(f, "{low} to {high}, {}, {scale}", map.name()),
+            None => f.write_str("no colours"),
+        }
+    }
+}
+
+/// An end of a map; 1 if there is no number but 0.
+fn end(x: f32) -> f32 {
+    let [smallest, most] = ENDS;
+    if x > 0.0 { x.clamp(smallest, most) } else { 1.0 }
+}
+
+/// The size of the largest number.
+pub fn largest(numbers: &[f32]) -> f32 {
+    numbers.iter().map(|x| x.abs()).filter(|x| x.is_finite()).fold(0.0, f32::max)
+}
+
+/// log₂ to 0.01, which is less than a step of colour; below 0 it is that of the smallest normal number.
+fn log2(x: f32) -> f32 {
+    let bits = x.max(f32::MIN_POSITIVE).to_bits();
+    let mantissa = f32::from_bits(bits & 0x007F_FFFF | 0x3F80_0000);
+    let exponent = (bits >> 23) as f32 - 127.0;
+    exponent + (-0.344_845 * mantissa + 2.024_658) * mantissa - 1.679_813
 }
 
 /// Black or white, whichever can be read on `background`.
@@ -193,50 +203,61 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_scales_begin_and_end_with_the_map() {
-        for scale in [Scale::Linear, Scale::Logarithmic] {
-            let colors = Colors { map: Map::Viridis, scale, low: 0.01, high: 1.0 };
-            assert_eq!([0.01, 1.0, -3.0, 5.0].map(|x| colors.position(x)), [0.0, 1.0, 0.0, 1.0], "{scale:?}");
-            assert!((colors.position(colors.number(0.3)) - 0.3).abs() < 1e-6);
-            assert_eq!([colors.at(0.01), colors.at(1.0)], [Map::Viridis.at(0.0), Map::Viridis.at(1.0)]);
-            assert_eq!([colors.at(f32::NAN), colors.at(f32::NEG_INFINITY)], [NOT_A_NUMBER, HIDDEN]);
+    fn a_logarithm_is_right_to_a_step_of_colour() {
+        for i in 0..10_000 {
+            let x = 10_f32.powf(egui::lerp(-30.0..=30.0, i as f32 / 10_000.0));
+            assert!((log2(x) - x.log2()).abs() < 0.011, "{x}: {} {}", log2(x), x.log2());
         }
-        let log = Colors { map: Map::Viridis, scale: Scale::Logarithmic, low: 0.01, high: 1.0 };
-        assert!((log.position(0.1) - 0.5).abs() < 1e-7 && log.position(0.0) == 0.0);
-        assert_eq!(log.ticks(), [0.01, 0.1, 1.0]);
+        assert_eq!(log2(0.0), log2(-1.0));
     }
 
     #[test]
-    fn ranges_follow_the_numbers() {
-        let range = |kind, map, scale, numbers: &[f32]| {
-            let c = Colors::new(kind, map, scale, numbers);
-            (c.map, c.low, c.high)
+    fn equal_factors_are_equal_steps_on_a_logarithmic_map() {
+        let look = Look { logarithmic: true, ..Look::default() };
+        let position = Palette::weights(1.0, look).positions();
+        for (x, t) in [(1e-6, 0.0), (1e-3, 0.5), (1.0, 1.0)] {
+            assert!((position(x) - t).abs() < 2e-3, "{x}: {}", position(x));
+        }
+        let position = Palette::signed(2.0, look).positions();
+        for (x, t) in [(-2.0, 0.0), (0.0, 0.5), (2.0, 1.0)] {
+            assert!((position(x) - t).abs() < 2e-3, "{x}: {}", position(x));
+        }
+        assert!((position(0.02) + position(-0.02) - 1.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn another_map_has_the_range_of_its_numbers() {
+        let numbers = [-3.0, 2.0, f32::NAN, f32::NEG_INFINITY];
+        let ends = |logarithmic, kind, map| {
+            let palette = Palette::with_look(kind, &numbers, Look { logarithmic, ..Look::default() });
+            palette.with_map(map, &numbers).range()
         };
-        let (linear, log) = (Scale::Linear, Scale::Logarithmic);
-        assert_eq!(range(Kind::Weights, None, linear, &[0.2, 0.3]), (Map::YellowOrangeRed, 0.0, 1.0));
-        let signed = [-3.0, 2.0, f32::NAN, f32::NEG_INFINITY];
-        assert_eq!(range(Kind::Signed, None, linear, &signed), (Map::Diverging, -3.0, 3.0));
-        assert_eq!(range(Kind::Signed, Some(Map::Magma), linear, &signed), (Map::Magma, -3.0, 2.0));
-        assert_eq!(range(Kind::Weights, None, log, &[0.0, 0.01, 0.5]), (Map::YellowOrangeRed, 0.01, 0.5));
-        assert_eq!(range(Kind::Weights, None, log, &[1e-30, 1.0]).1, 1e-6);
+        assert_eq!(ends(false, Kind::Weights, Map::Magma), (0.0, 1.0));
+        assert_eq!(ends(false, Kind::Weights, Map::Diverging), (-1.0, 1.0));
+        for kind in [Kind::Signed, Kind::Table] {
+            assert_eq!(ends(false, kind, Map::Magma), (-3.0, 2.0));
+            assert_eq!(ends(true, kind, Map::Magma), (3.0 * FLOOR, 3.0));
+            assert_eq!(ends(true, kind, Map::Diverging), (-3.0, 3.0));
+        }
     }
 
     #[test]
-    fn numbers_that_are_all_the_same_or_missing_have_a_range_too() {
-        for numbers in [&[][..], &[0.0], &[5.0, 5.0], &[-5.0], &[f32::NAN], &[f32::MAX, f32::MIN], &[1e-40]] {
-            for (map, scale) in Map::ALL.into_iter().flat_map(|m| [(m, Scale::Linear), (m, Scale::Logarithmic)]) {
-                let colors = Colors::new(Kind::Signed, Some(map), scale, numbers);
-                assert!(colors.low < colors.high, "{colors:?} for {numbers:?}");
-                let positions = [colors.low, colors.high].map(|x| colors.position(x));
-                assert_eq!(positions, [0.0, 1.0], "{colors:?} for {numbers:?}");
-                assert!(colors.ticks().iter().all(|t| t.is_finite()), "{colors:?}");
+    fn numbers_that_are_all_the_same_or_missing_or_extreme_have_a_range_too() {
+        for numbers in
+            [&[][..], &[0.0], &[5.0, 5.0], &[-5.0], &[f32::NAN], &[f32::MAX, f32::MIN], &[1e-40], &[f32::MAX]]
+        {
+            for (map, logarithmic) in Map::ALL.into_iter().flat_map(|m| [(m, false), (m, true)]) {
+                let look = Look { map, logarithmic };
+                let limit = largest(numbers);
+                let signed = Palette::signed(limit, look);
+                for palette in [signed, Palette::weights(limit, look), signed.with_map(map, numbers)] {
+                    let (low, high) = palette.range();
+                    assert!(low < high, "{palette} for {numbers:?}");
+                    let position = palette.positions();
+                    assert!((position(low)).abs() < 1e-3 && (position(high) - 1.0).abs() < 1e-3, "{palette}");
+                    assert!(palette.marks().is_sorted() && palette.marks().iter().all(|x| x.is_finite()), "{palette}");
+                }
             }
         }
-    }
-
-    #[test]
-    fn maps_have_names() {
-        assert!(Map::ALL.iter().all(|map| map.name().parse() == Ok(*map)));
-        assert!("jet".parse::<Map>().unwrap_err().contains("viridis"));
     }
 }

@@ -4,20 +4,24 @@
 #[expect(dead_code, reason = "shared with other tests")]
 mod files;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::Arc;
 
-use regard_desktop::export::{Error, Format, Table};
+use regard_desktop::export::{Error, Format, Matrix, Table};
 use regard_desktop::heads::{AttentionMaps, HeadId, unattended};
-use regard_desktop::palette::{Colors, HIDDEN, Map, NOT_A_NUMBER, Scale};
+use regard_desktop::palette::{HIDDEN, Look, Map, NOT_A_NUMBER, Palette};
 use regard_desktop::token::Token;
+use regard_desktop::ui::heads::Shown;
 use regard_desktop::ui::{Room, Session, attention as attention_session};
-use regard_walkthrough::{Example, Settings, Walkthrough};
+use regard_walkthrough::{Example, Kind, Settings, Walkthrough};
 use safetensors::{Dtype, SafeTensors};
 
 use self::files::{Folder, bytes, safetensors, weights};
 
-const COLORS: Colors = Colors { map: Map::Viridis, scale: Scale::Linear, low: 0.0, high: 1.0 };
+fn palette() -> Palette {
+    Palette::weights(1.0, Look { map: Map::Viridis, logarithmic: false })
+}
 
 fn tokens(labels: &[&str]) -> Vec<Token> {
     Token::readable(labels.iter().map(|t| (*t).to_owned()).collect())
@@ -25,7 +29,7 @@ fn tokens(labels: &[&str]) -> Vec<Token> {
 
 fn encode(format: Format, values: &[f32], rows: &[Token], cols: &[Token]) -> Vec<u8> {
     let table = Table { title: "A < B", name: "weights", values, rows, cols, axes: ["query", "key"] };
-    table.encode(format, COLORS).unwrap()
+    table.encode(format, palette()).unwrap()
 }
 
 /// Pixels of a PNG: width, height, RGB.
@@ -49,7 +53,7 @@ mod formats {
         for (i, x) in values.iter().enumerate() {
             for (dx, dy) in [(0, 0), (255, 255)] {
                 let at = ((i / 3 * 256 + dy) * width + i % 3 * 256 + dx) * 3;
-                assert_eq!(image[at..at + 3], COLORS.at(*x), "{x}");
+                assert_eq!(image[at..at + 3], palette().rgb(*x), "{x}");
             }
         }
         assert_ne!(HIDDEN, NOT_A_NUMBER);
@@ -116,15 +120,13 @@ mod formats {
         let count = |part: &str| svg.matches(part).count();
         assert_eq!(count("<title>A &lt; B</title>"), 1);
         assert_eq!([count(">&lt;s&gt;</text>"), count(">␣cat</text>"), count(">猫</text>")], [2; 3], "on both axes");
-        assert_eq!(
-            [count(">query</text>"), count(">key</text>"), count(">0.75</text>")],
-            [1, 1, 2],
-            "a cell and the bar"
-        );
+        assert_eq!([count(">query</text>"), count(">key</text>"), count(">0.75</text>")], [1, 1, 1], "a cell");
+        let bar: Vec<&str> = ["0", "0.5", "1"].into_iter().filter(|x| svg.contains(&format!(">{x}</text>"))).collect();
+        assert_eq!(bar, ["0", "0.5", "1"]);
         assert_eq!([count("masked (−∞)"), count(">NaN</text>")], [1, 2], "a cell, and what its colour means");
         assert_eq!(count("<image"), 0);
         for x in values {
-            let [r, g, b] = COLORS.at(x);
+            let [r, g, b] = palette().rgb(x);
             assert!(svg.contains(&format!("fill=\"#{r:02x}{g:02x}{b:02x}\"")), "{x}");
         }
     }
@@ -140,7 +142,7 @@ mod formats {
         let picture = base64::engine::general_purpose::STANDARD.decode(picture).unwrap();
         let (width, height, image) = pixels(&picture);
         assert_eq!((width, height), (100, 100));
-        let expected: Vec<u8> = values.iter().flat_map(|x| COLORS.at(*x)).collect();
+        let expected: Vec<u8> = values.iter().flat_map(|x| palette().rgb(*x)).collect();
         assert_eq!(image, expected);
         assert!(svg.len() < 100_000, "{}", svg.len());
     }
@@ -169,14 +171,24 @@ mod formats {
         let one = tokens(&["a"]);
         for format in Format::ALL {
             assert!(matches!(
-                table(&[1.0, 2.0], &one, &one).encode(format, COLORS),
+                table(&[1.0, 2.0], &one, &one).encode(format, palette()),
                 Err(Error::Shape { values: 2, .. })
             ));
-            assert!(matches!(table(&[], &one, &[]).encode(format, COLORS), Err(Error::Empty)));
+            assert!(matches!(table(&[], &one, &[]).encode(format, palette()), Err(Error::Empty)));
         }
-        let error = table(&[1.0], &one, &one).write("a.bmp".as_ref(), COLORS).unwrap_err();
+        let matrix = Matrix {
+            title: String::new(),
+            name: "a".to_owned(),
+            values: Arc::new(vec![1.0]),
+            masked: f32::NEG_INFINITY,
+            rows: one.clone(),
+            cols: one,
+            axes: ["", ""],
+            palette: palette(),
+        };
+        let error = matrix.write("a.bmp".as_ref()).unwrap_err();
         assert!(error.to_string().contains(".svg"), "{error}");
-        let error = table(&[1.0], &one, &one).write("/no/such/folder/a.SVG".as_ref(), COLORS).unwrap_err();
+        let error = matrix.write("/no/such/folder/a.SVG".as_ref()).unwrap_err();
         assert!(matches!(error, Error::Write { .. }), "{error}");
     }
 }
@@ -208,6 +220,12 @@ mod command {
         (folder.file("in.safetensors", file).to_str().unwrap().to_owned(), values)
     }
 
+    /// A file of a head between two texts.
+    fn dump_between(folder: &Folder) -> PathBuf {
+        let values = bytes(&weights(2, 3, 1));
+        folder.file("between.safetensors", safetensors(&[("attentions", Dtype::F32, &[1, 1, 2, 3], values)], &[]))
+    }
+
     #[test]
     fn every_matrix_of_every_example_in_every_format() {
         let folder = Folder::new();
@@ -216,7 +234,10 @@ mod command {
             for (i, step) in walkthrough.steps.iter().enumerate() {
                 // Each in one format, and the weights in all of them.
                 let all = step.key == "weights";
-                for format in Format::ALL.into_iter().skip(if all { 0 } else { i % 5 }).take(if all { 5 } else { 1 }) {
+                // A table of numbers of several units has no colours.
+                let is_table = step.kind == Kind::Table;
+                let formats = Format::ALL.into_iter().filter(|format| !is_table || *format != Format::Png);
+                for format in formats.skip(if all { 0 } else { i % 5 }).take(if all { 5 } else { 1 }) {
                     let to = folder.path(&format!("out.{}", format.extension()));
                     let file = exported(&[example.name(), "--matrix", &step.key], &to);
                     if format == Format::Safetensors {
@@ -251,6 +272,47 @@ mod command {
     }
 
     #[test]
+    fn weights_are_the_attention_of_a_file_whatever_it_calls_them() {
+        let folder = Folder::new();
+        let (file, values) = dump(&folder);
+        let to = folder.path("out.safetensors");
+        let head = ["--matrix", "weights", "--layer", "1", "--head", "2"];
+        assert_eq!(numbers(&exported(&[&[&file[..]], &head[..]].concat(), &to)), values[5 * 16..]);
+        // By layers; and beside something that is called so.
+        let layers: Vec<Vec<u8>> = values.chunks(3 * 16).map(bytes).collect();
+        let shape = &[3, 4, 4][..];
+        let named = |names: [&str; 2]| {
+            let tensors =
+                [(names[0], Dtype::F32, shape, layers[0].clone()), (names[1], Dtype::F32, shape, layers[1].clone())];
+            folder.file("two.safetensors", safetensors(&tensors, &[])).to_str().unwrap().to_owned()
+        };
+        let file = named(["layer_0", "layer_1"]);
+        assert_eq!(numbers(&exported(&[&[&file[..]], &head[..]].concat(), &to)), values[5 * 16..]);
+        let file = named(["attentions", "weights"]);
+        assert_eq!(
+            numbers(&exported(&[&file, "--matrix", "weights", "--head", "2", "--layer", "0"], &to)),
+            values[5 * 16..]
+        );
+        // Nothing says which of two is meant.
+        let file = named(["first", "second"]);
+        let output = export(&[&file, "--matrix", "weights", "--to", to.to_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(2));
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(error.contains("first") && error.contains("second"), "{error}");
+    }
+
+    #[test]
+    fn a_masked_cell_makes_no_weight_signed() {
+        let folder = Folder::new();
+        let values = [1.0, f32::NEG_INFINITY, 0.5, 0.5];
+        let file = safetensors(&[("attentions", Dtype::F32, &[1, 1, 2, 2], bytes(&values))], &[]);
+        let file = folder.file("in.safetensors", file);
+        let svg = exported(&[file.to_str().unwrap(), "--layer", "0", "--head", "0"], &folder.path("out.svg"));
+        let [r, g, b] = Map::YellowOrangeRed.at(1.0);
+        assert!(String::from_utf8(svg).unwrap().contains(&format!("fill=\"#{r:02x}{g:02x}{b:02x}\"")));
+    }
+
+    #[test]
     fn what_a_session_shows() {
         let folder = Folder::new();
         let (file, values) = dump(&folder);
@@ -262,6 +324,13 @@ mod command {
         let mut session = attention_session(Path::new(&file));
         session.heads.show(HeadId { layer: 1, head: 0 });
         assert_eq!(export_of(&session), values[3 * 16..4 * 16]);
+        // Rollout between two texts has no meaning, and no other matrix takes its place.
+        let between = dump_between(&folder);
+        let mut rollout = attention_session(&between);
+        rollout.heads.shown = Shown::Rollout;
+        rollout.write(&saved).unwrap();
+        let output = export(&[saved.to_str().unwrap(), "--to", to.to_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(2));
         session.room = Room::Laboratory;
         session.laboratory.inputs.tokens = 10;
         let weights = export_of(&session);

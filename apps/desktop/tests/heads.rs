@@ -552,7 +552,7 @@ mod combines {
         let numbers = weights(layers * heads * n, n, 2);
         let maps = opened(&attention(&[layers, heads, n, n], &numbers)).unwrap();
         let check = |over: Over, of: &dyn Fn(usize, usize) -> bool| {
-            let found = maps.mean(over).unwrap();
+            let found = maps.mean(over, &unattended).unwrap();
             let chosen: Vec<usize> = (0..layers * heads).filter(|i| of(i / heads, i % heads)).collect();
             for (k, found) in found.iter().enumerate() {
                 let sum: f64 = chosen.iter().map(|i| f64::from(numbers[i * n * n + k])).sum();
@@ -563,8 +563,9 @@ mod combines {
         check(Over::HeadsOf(1), &|layer, _| layer == 1);
         check(Over::LayersOf(3), &|_, head| head == 3);
         check(Over::All, &|_, _| true);
-        assert!(matches!(maps.mean(Over::HeadsOf(3)), Err(Error::NoSuchHead { .. })));
-        assert!(matches!(maps.mean(Over::LayersOf(4)), Err(Error::NoSuchHead { .. })));
+        assert!(matches!(maps.mean(Over::HeadsOf(3), &unattended), Err(Error::NoSuchHead { .. })));
+        assert!(matches!(maps.mean(Over::LayersOf(4), &unattended), Err(Error::NoSuchHead { .. })));
+        assert!(matches!(maps.mean(Over::All, &|_| ControlFlow::Break(())), Err(Error::Cancelled)));
     }
 
     #[test]

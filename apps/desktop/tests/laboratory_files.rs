@@ -8,6 +8,7 @@ use std::path::Path;
 
 use half::{bf16, f16};
 use regard_desktop::heads::{QueriesAndKeys, unattended};
+use regard_desktop::palette::Look;
 use regard_desktop::ui::laboratory::{Engine, Inputs, Outcome, Request, Shown, Source};
 use regard_kernels::Temperature;
 use safetensors::Dtype;
@@ -177,7 +178,7 @@ fn a_file_says_what_its_tokens_are_called() {
     let path = folder.file("a", safetensors(&[("x", Dtype::F32, &[3, 2], x.clone())], &metadata));
     let outcome = run(&mut engine, &inputs(&path, 0)).unwrap();
     assert_eq!(texts(&outcome), vec![["The", "␣cat", "␣sat"]; 2]);
-    let matrix = outcome.matrix();
+    let matrix = outcome.matrix(Look::default());
     assert_eq!((matrix.rows[1].raw.as_str(), matrix.cols.len()), ("Ġcat", 3));
     let two = run(&mut engine, &Inputs { tokens: 2, ..inputs(&path, 0) }).unwrap();
     assert_eq!(texts(&two), vec![["The", "␣cat"]; 2]);

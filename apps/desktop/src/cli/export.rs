@@ -1,17 +1,15 @@
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use indicatif::ProgressBar;
-use regard_walkthrough::{Example, Kind, Settings, Walkthrough};
+use regard_walkthrough::{Example, Settings, Walkthrough};
 
 use super::failure::{BadInput as _, Failure};
 use crate::export::{self, Format, Matrix};
-use crate::heads::{AttentionMaps, Over, unattended};
-use crate::palette::{Map, Scale};
-use crate::token::Token;
-use crate::ui::heads::Opened;
+use crate::heads::{AttentionMaps, Over, Part, unattended};
+use crate::palette::{Look, Map};
+use crate::ui::heads::{self, Opened};
 use crate::ui::laboratory::Engine;
 use crate::ui::{Room, Session};
 
@@ -25,7 +23,7 @@ pub(crate) struct Args {
     #[arg(value_name = "EXAMPLE|FILE|SESSION.regard.json")]
     source: String,
 
-    /// The step of an example, such as weights; or the tensor of a file that has several
+    /// The step of an example, such as weights; or the tensor of a file that has several (weights: its attention)
     #[arg(long, value_name = "NAME")]
     matrix: Option<String>,
 
@@ -45,7 +43,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "OUT")]
     to: PathBuf,
 
-    /// The colours of a picture [default: ylorrd for weights, diverging for numbers of any sign]
+    /// The colours of a picture [default: those of the window or the session; diverging for numbers of any sign]
     #[arg(long, value_name = "MAP", value_parser = map_parser())]
     map: Option<Map>,
 
@@ -62,20 +60,25 @@ fn map_parser() -> impl TypedValueParser<Value = Map> {
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     // Said at once, not after a large file was read.
     Format::of(&args.to).bad_input()?;
+    let look = Look { logarithmic: args.log, ..Look::default() };
     let matrix = match args.source.parse::<Example>() {
-        Ok(example) => of_example(example, args),
+        Ok(example) => of_example(example, args, look),
         Err(_) if Session::is_named(Path::new(&args.source)) => of_session(args),
-        Err(_) if Path::new(&args.source).exists() => of_file(args).with_context(|| args.source.clone()),
+        Err(_) if Path::new(&args.source).exists() => of_file(args, look).with_context(|| args.source.clone()),
         Err(e) => Err(anyhow::anyhow!("{e}; and no such file")),
     };
-    let scale = if args.log { Scale::Logarithmic } else { Scale::Linear };
-    match matrix.bad_input()?.write(&args.to, args.map, scale) {
+    let matrix = matrix.bad_input()?;
+    let matrix = match args.map {
+        Some(map) => matrix.with_map(map),
+        None => matrix,
+    };
+    match matrix.write(&args.to) {
         Err(e @ export::Error::Write { .. }) => Err(anyhow::Error::from(e).into()),
         outcome => outcome.bad_input(),
     }
 }
 
-fn of_example(example: Example, args: &Args) -> Result<Matrix> {
+fn of_example(example: Example, args: &Args, look: Look) -> Result<Matrix> {
     ensure!(
         args.layer.is_none() && args.head.is_none() && !args.rollout,
         "--layer, --head and --rollout are for files: a head of an example is a step of its own, such as head_1.weights"
@@ -87,7 +90,7 @@ fn of_example(example: Example, args: &Args) -> Result<Matrix> {
     };
     let step = walkthrough.step(key);
     let step = step.with_context(|| format!("{} has no matrix `{key}`; it has {}", example.name(), steps()))?;
-    Ok(Matrix::of_step(&walkthrough, step))
+    Ok(Matrix::of_step(&walkthrough, step, look))
 }
 
 /// What the room of a session shows.
@@ -97,54 +100,34 @@ fn of_session(args: &Args) -> Result<Matrix> {
         "--matrix, --layer, --head and --rollout are not for sessions: a session says itself what is shown"
     );
     let session = Session::read(Path::new(&args.source))?;
+    let look = Look { logarithmic: session.look.logarithmic || args.log, ..session.look };
     match session.room {
         Room::Walkthrough => {
             let state = &session.walkthrough;
             let walkthrough = Walkthrough::compute(&state.inputs, &state.settings)?;
-            crate::ui::of_walkthrough(&walkthrough, state.picked_step()).context("the example has no step")
+            crate::ui::of_walkthrough(&walkthrough, state.picked_step(), look).context("the example has no step")
         }
-        Room::Laboratory => Ok(Engine::default().run(session.laboratory.request(), &|_| ())?.matrix()),
-        Room::Heads => Ok(Opened::open(session.heads.source.clone(), &unattended)?.matrix(session.heads)?),
+        Room::Laboratory => Ok(Engine::default().run(session.laboratory.request(), &|_| ())?.matrix(look)),
+        Room::Heads => Ok(Opened::open(session.heads.source.clone(), &unattended)?.matrix(session.heads, look)?),
     }
 }
 
-fn of_file(args: &Args) -> Result<Matrix> {
+fn of_file(args: &Args, look: Look) -> Result<Matrix> {
     let bar = ProgressBar::new(100);
     let progress = |part: f32| {
         bar.set_position((part * 100.0) as u64);
         core::ops::ControlFlow::Continue(())
     };
     let maps = AttentionMaps::open(Path::new(&args.source), args.matrix.as_deref(), &progress)?;
-    let shape = maps.shape();
-    let (title, values) = match (args.layer, args.head) {
-        (layer, None) if args.rollout => {
-            let layer = layer.map_or(Ok(shape.layers - 1), |number| maps.find_layer(number))?;
-            let title = format!("Attention rollout to layer {}", maps.layer_number(layer));
-            (title, maps.rollout(layer, &progress)?)
-        }
-        (Some(layer), Some(head)) => {
-            (format!("Layer {layer}, head {head}"), maps.head(maps.find(layer, head)?).into_owned())
-        }
-        (Some(layer), None) => {
-            let mean = maps.mean(Over::HeadsOf(maps.find_layer(layer)?))?;
-            (format!("Layer {layer}, mean of {} heads", shape.heads), mean)
-        }
-        (None, Some(head)) => {
-            (format!("Head {head}, mean of {} layers", shape.layers), maps.mean(Over::LayersOf(head))?)
-        }
-        (None, None) => (format!("Mean of {} layers of {} heads", shape.layers, shape.heads), maps.mean(Over::All)?),
+    let part = match (args.layer, args.head) {
+        (None, None) if args.rollout => Part::Rollout(maps.shape().layers - 1),
+        (Some(layer), None) if args.rollout => Part::Rollout(maps.find_layer(layer)?),
+        (Some(layer), Some(head)) => Part::Head(maps.find(layer, head)?),
+        (Some(layer), None) => Part::Mean(Over::HeadsOf(maps.find_layer(layer)?)),
+        (None, Some(head)) => Part::Mean(Over::LayersOf(head)),
+        (None, None) => Part::Mean(Over::All),
     };
+    let matrix = heads::matrix(&maps, part, look, &progress)?;
     bar.finish_and_clear();
-    let tokens = |tokens: Option<&[Token]>, n| tokens.map_or_else(|| Token::numbers(n), <[Token]>::to_vec);
-    // Scores, say, are opened as well.
-    let kind = if values.iter().any(|x| *x < 0.0) { Kind::Signed } else { Kind::Weights };
-    Ok(Matrix {
-        title,
-        name: "attention".to_owned(),
-        values: Arc::new(values),
-        rows: tokens(maps.query_tokens(), shape.queries),
-        cols: tokens(maps.key_tokens(), shape.keys),
-        axes: ["query", "key"],
-        kind,
-    })
+    Ok(matrix)
 }

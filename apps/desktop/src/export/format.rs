@@ -28,6 +28,11 @@ impl Format {
     /// All of them.
     pub const ALL: [Self; 5] = [Self::Png, Self::Svg, Self::Csv, Self::Npy, Self::Safetensors];
 
+    /// Whether it has colours.
+    pub fn is_picture(self) -> bool {
+        matches!(self, Self::Png | Self::Svg)
+    }
+
     /// The ending of such a file's name.
     pub fn extension(self) -> &'static str {
         match self {

@@ -6,14 +6,14 @@ mod picture;
 mod svg;
 mod text;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 pub use self::format::Format;
 pub use self::matrix::Matrix;
+pub(crate) use self::picture::encode;
 pub(crate) use self::text::shortened;
-use crate::palette::Colors;
+use crate::palette::Palette;
 use crate::token::Token;
-use crate::whole_file;
 
 /// A matrix with what a reader needs to understand it.
 #[derive(Clone, Copy, Debug)]
@@ -55,6 +55,10 @@ pub enum Error {
     #[error("the matrix is empty")]
     Empty,
 
+    /// Numbers that have no colours, such as those of several units, have no picture of colours alone.
+    #[error("the numbers of `{0}` have no colours: write them as .svg or as numbers, or choose colours (--map)")]
+    Plain(String),
+
     /// The picture could not be made.
     #[error("making the picture: {0}")]
     Picture(#[from] png::EncodingError),
@@ -74,33 +78,25 @@ pub enum Error {
 }
 
 impl Table<'_> {
-    /// Writes the matrix to `path`, whole or not at all, in the format that its extension names.
-    ///
-    /// # Errors
-    /// [`Error`], by what failed.
-    pub fn write(&self, path: &Path, colors: Colors) -> Result<(), Error> {
-        let bytes = self.encode(Format::of(path)?, colors)?;
-        whole_file::write(path, &bytes).map_err(|source| Error::Write { path: path.to_owned(), source })
-    }
-
     /// The bytes of a file in this format. Colours matter to pictures alone.
     ///
     /// # Errors
-    /// [`Error::Shape`] if labels and numbers do not fit, [`Error::Empty`] if there are none.
+    /// [`Error::Shape`] if labels and numbers do not fit, [`Error::Empty`] if there are none, [`Error::Plain`] for a PNG
+    /// without colours.
     ///
     /// ```
     /// use regard_desktop::export::{Format, Table};
-    /// use regard_desktop::palette::{Colors, Map, Scale};
+    /// use regard_desktop::palette::{Look, Palette};
     /// use regard_desktop::token::Token;
     /// let tokens = [Token::plain("a,b"), Token::plain("c")];
     /// let values = [0.5, 0.5, 0.25, 0.75];
     /// let table =
     ///     Table { title: "Weights", name: "weights", values: &values, rows: &tokens, cols: &tokens, axes: ["query", "key"] };
-    /// let colors = Colors { map: Map::Viridis, scale: Scale::Linear, low: 0.0, high: 1.0 };
-    /// assert_eq!(table.encode(Format::Csv, colors)?, b"query \\ key,\"a,b\",c\n\"a,b\",0.5,0.5\nc,0.25,0.75\n");
+    /// let palette = Palette::weights(1.0, Look::default());
+    /// assert_eq!(table.encode(Format::Csv, palette)?, b"query \\ key,\"a,b\",c\n\"a,b\",0.5,0.5\nc,0.25,0.75\n");
     /// # Ok::<(), regard_desktop::export::Error>(())
     /// ```
-    pub fn encode(&self, format: Format, colors: Colors) -> Result<Vec<u8>, Error> {
+    pub fn encode(&self, format: Format, palette: Palette) -> Result<Vec<u8>, Error> {
         let (rows, cols) = (self.rows.len(), self.cols.len());
         if rows.checked_mul(cols) != Some(self.values.len()) {
             return Err(Error::Shape { values: self.values.len(), rows, cols });
@@ -109,8 +105,8 @@ impl Table<'_> {
             return Err(Error::Empty);
         }
         match format {
-            Format::Png => picture::png(self, colors),
-            Format::Svg => Ok(svg::svg(self, colors)?.into_bytes()),
+            Format::Png => picture::png(self, palette),
+            Format::Svg => Ok(svg::svg(self, palette)?.into_bytes()),
             Format::Csv => Ok(format::csv(self).into_bytes()),
             Format::Npy => Ok(crate::npy::write(rows, cols, self.values)),
             Format::Safetensors => format::safetensors(self),

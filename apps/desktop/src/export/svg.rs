@@ -5,9 +5,9 @@ use core::fmt::{self, Display, Write as _};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::text::{escaped, shortened, tick, width};
+use super::text::{escaped, shortened, width};
 use super::{Error, Table, picture};
-use crate::palette::{Colors, NOT_A_NUMBER, ink_on};
+use crate::palette::{NOT_A_NUMBER, Palette, ink_on};
 use crate::token::Token;
 use crate::ui::numbers;
 
@@ -27,6 +27,8 @@ const LONGEST_LABEL: usize = 24;
 const GAP: f64 = 8.0;
 const BAR: f64 = 14.0;
 const STOPS: usize = 32;
+/// Of text on the paper.
+const INK: [u8; 3] = [0x22; 3];
 
 /// Where everything is. Lengths are CSS pixels.
 struct Layout {
@@ -41,28 +43,31 @@ struct Layout {
     total: [f64; 2],
 }
 
-pub(super) fn svg(table: &Table<'_>, colors: Colors) -> Result<String, Error> {
-    let layout = Layout::of(table, colors);
+pub(super) fn svg(table: &Table<'_>, palette: Palette) -> Result<String, Error> {
+    let layout = Layout::of(table, palette);
     let [width, height] = layout.total;
     let mut out = String::new();
     let _ = writeln!(
         out,
-        r##"<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0}" height="{height:.0}" viewBox="0 0 {width:.0} {height:.0}" font-family="'Noto Sans', 'DejaVu Sans', Arial, sans-serif" fill="#222">"##
+        r#"<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0}" height="{height:.0}" viewBox="0 0 {width:.0} {height:.0}" font-family="'Noto Sans', 'DejaVu Sans', Arial, sans-serif" fill="{}">"#,
+        Rgb(INK)
     );
     let _ = writeln!(out, "<title>{}</title>", escaped(table.title));
     let _ = writeln!(out, r##"<rect width="100%" height="100%" fill="#fff"/>"##);
     let _ = writeln!(out, r#"<text x="{GAP}" y="22" font-size="15" font-weight="600">{}</text>"#, escaped(table.title));
-    push_cells(&mut out, table, colors, &layout)?;
+    push_cells(&mut out, table, palette, &layout)?;
     push_labels(&mut out, table, &layout);
-    push_bar(&mut out, table, colors, &layout);
+    push_bar(&mut out, table, palette, &layout);
     out.push_str("</svg>\n");
     Ok(out)
 }
 
 impl Layout {
-    fn of(table: &Table<'_>, colors: Colors) -> Self {
+    fn of(table: &Table<'_>, palette: Palette) -> Self {
         let (rows, cols) = (table.rows.len() as f64, table.cols.len() as f64);
-        let cell = (SIDE / rows.max(cols)).clamp(SMALLEST_CELL, LARGEST_CELL);
+        // Where there are no colours, there are numbers.
+        let smallest = if palette.is_plain() { CELL_WITH_NUMBER } else { SMALLEST_CELL };
+        let cell = (SIDE / rows.max(cols)).clamp(smallest, LARGEST_CELL);
         let font = (cell * 0.8).clamp(SMALLEST_FONT, FONT);
         let longest = |labels: &[Token]| labels.iter().map(|t| width(&label(t))).fold(0.0, f64::max) * font;
         let axis = |name: &str| if name.is_empty() { 0.0 } else { FONT + GAP };
@@ -72,7 +77,7 @@ impl Layout {
         let left = 2.0 * GAP + axis(table.axes[0]) + longest(table.rows);
         let top = 22.0 + 2.0 * GAP + axis(table.axes[1]) + above;
         let (width_of_cells, height_of_cells) = (cols * cell, rows * cell);
-        let ticks = colors.ticks().iter().map(|x| width(&tick(*x))).fold(0.0, f64::max) * FONT;
+        let ticks = palette.marks().iter().map(|x| width(&numbers::tick(*x))).fold(0.0, f64::max) * FONT;
         let legend = 4.0 * GAP + BAR + ticks.max(width("masked (−∞)") * FONT);
         let title = width(table.title) * 15.0 + 2.0 * GAP;
         let total = [(left + width_of_cells + legend).max(title), top + height_of_cells.max(110.0) + 6.0 * GAP];
@@ -80,10 +85,12 @@ impl Layout {
     }
 }
 
-fn push_cells(out: &mut String, table: &Table<'_>, colors: Colors, layout: &Layout) -> Result<(), Error> {
+fn push_cells(out: &mut String, table: &Table<'_>, palette: Palette, layout: &Layout) -> Result<(), Error> {
     let Layout { cell, left, top, width, height, .. } = *layout;
-    if table.values.len() > MOST_RECTANGLES {
-        let picture = STANDARD.encode(picture::pixels(table, colors)?);
+    if palette.is_plain() {
+        // The numbers alone.
+    } else if table.values.len() > MOST_RECTANGLES {
+        let picture = STANDARD.encode(picture::pixels(table, palette)?);
         let _ = writeln!(
             out,
             r#"<image x="{left:.2}" y="{top:.2}" width="{width:.2}" height="{height:.2}" preserveAspectRatio="none" style="image-rendering:pixelated" href="data:image/png;base64,{picture}"/>"#
@@ -96,7 +103,7 @@ fn push_cells(out: &mut String, table: &Table<'_>, colors: Colors, layout: &Layo
             let _ = writeln!(
                 out,
                 r#"<rect x="{x_at:.2}" y="{y_at:.2}" width="{cell:.2}" height="{cell:.2}" fill="{}"/>"#,
-                Rgb(colors.at(*x))
+                Rgb(palette.rgb(*x))
             );
         }
         out.push_str("</g>\n");
@@ -107,7 +114,8 @@ fn push_cells(out: &mut String, table: &Table<'_>, colors: Colors, layout: &Layo
         for (i, x) in table.values.iter().enumerate() {
             let (x_at, y_at) = place(layout, i, table.cols.len());
             let (x_at, y_at) = (x_at + cell / 2.0, y_at + cell / 2.0 + FONT * 0.33);
-            let (ink, number) = (Rgb(ink_on(colors.at(*x))), numbers::fixed(*x, decimals));
+            let ink = Rgb(if palette.is_plain() { INK } else { ink_on(palette.rgb(*x)) });
+            let number = numbers::fixed(*x, decimals);
             let _ = writeln!(out, r#"<text x="{x_at:.2}" y="{y_at:.2}" fill="{ink}">{number}</text>"#);
         }
         out.push_str("</g>\n");
@@ -150,28 +158,29 @@ fn push_labels(out: &mut String, table: &Table<'_>, layout: &Layout) {
 }
 
 /// The colour bar with its numbers; and what the colours mean that are on no map, if there are any.
-fn push_bar(out: &mut String, table: &Table<'_>, colors: Colors, layout: &Layout) {
+fn push_bar(out: &mut String, table: &Table<'_>, palette: Palette, layout: &Layout) {
+    let Some(map) = palette.map() else { return };
     let (x, top) = (layout.left + layout.width + 2.0 * GAP, layout.top);
     let height = layout.height.max(110.0);
     out.push_str(r#"<linearGradient id="bar" x1="0" y1="1" x2="0" y2="0">"#);
     for stop in 0..=STOPS {
         let t = stop as f64 / STOPS as f64;
-        let _ = write!(out, r#"<stop offset="{t:.4}" stop-color="{}"/>"#, Rgb(colors.map.at(t)));
+        let _ = write!(out, r#"<stop offset="{t:.4}" stop-color="{}"/>"#, Rgb(map.at(t)));
     }
     out.push_str("</linearGradient>\n");
     let _ = writeln!(out, r#"<rect x="{x:.2}" y="{top:.2}" width="{BAR}" height="{height:.2}" fill="url(#bar)"/>"#);
     let _ = writeln!(out, r#"<g font-size="{FONT}">"#);
     let text_at = x + BAR + GAP / 2.0;
-    for number in colors.ticks() {
-        let y = top + (1.0 - colors.position(number)) * height;
-        let (x, y, number) = (text_at + 4.0, y + FONT * 0.35, tick(number));
+    for (number, part) in palette.marks().into_iter().zip([0.0, 0.5, 1.0]) {
+        let y = top + (1.0 - part) * height;
+        let (x, y, number) = (text_at + 4.0, y + FONT * 0.35, numbers::tick(number));
         let _ = writeln!(out, r#"<text x="{x:.2}" y="{y:.2}">{number}</text>"#);
         let y = y - FONT * 0.35;
         let _ = writeln!(out, r##"<path d="M{:.2} {y:.2}h4" stroke="#222"/>"##, x - GAP / 2.0 - 4.0);
     }
     let mut y = top + height + 2.0 * GAP;
     let special = [
-        ("masked (−∞)", colors.map.hidden(), table.values.contains(&f32::NEG_INFINITY)),
+        ("masked (−∞)", map.hidden(), table.values.contains(&f32::NEG_INFINITY)),
         ("NaN", NOT_A_NUMBER, table.values.iter().any(|x| x.is_nan())),
     ];
     for (name, color, _) in special.into_iter().filter(|(_, _, occurs)| *occurs) {

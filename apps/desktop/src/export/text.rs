@@ -1,4 +1,4 @@
-//! Text in SVG: its width, its escapes, and numbers.
+//! Text in SVG: its width and its escapes.
 
 /// About how wide a text is, in parts of the font's size. Only space is made for it: the font is the reader's.
 pub(super) fn width(text: &str) -> f64 {
@@ -35,32 +35,9 @@ pub(crate) fn shortened(text: &str, most: usize) -> String {
     text.chars().take(most - 1).chain(['…']).collect()
 }
 
-/// A number beside a colour bar.
-pub(super) fn tick(x: f32) -> String {
-    let text = match x.abs() {
-        0.0 => "0".to_owned(),
-        size if (0.001..10_000.0).contains(&size) => {
-            let decimals = (2 - size.log10().floor() as i32).clamp(0, 5) as usize;
-            let text = format!("{x:.decimals$}");
-            if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
-        }
-        _ => format!("{x:.1e}").replace(".0e", "e"),
-    };
-    text.replace('-', "−")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn ticks_are_short() {
-        let cases =
-            [(0.0, "0"), (0.25, "0.25"), (-1.5, "−1.5"), (1000.0, "1000"), (1e-5, "1e−5"), (1.0 / 3.0, "0.333")];
-        for (x, text) in cases {
-            assert_eq!(tick(x), text);
-        }
-    }
 
     #[test]
     fn xml_has_no_control_characters() {

@@ -4,6 +4,17 @@ use regard_kernels::{Mat, MatMut, matmul};
 
 use super::{AttentionMaps, Error, HeadId, Progress, tell};
 
+/// What of an attention to look at: a matrix, queries × keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// One head.
+    Head(HeadId),
+    /// A mean of heads.
+    Mean(Over),
+    /// Attention rollout as far as a layer (by its place in the file).
+    Rollout(usize),
+}
+
 /// What to average.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Over {
@@ -19,11 +30,35 @@ pub enum Over {
 const ROWS: usize = 64;
 
 impl AttentionMaps {
+    /// The numbers of a part, queries × keys, row by row.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchHead`]; for rollout also [`Error::NotSelfAttention`] and [`Error::Cancelled`].
+    pub fn part(&self, part: Part, progress: &Progress<'_>) -> Result<Vec<f32>, Error> {
+        match part {
+            Part::Head(id) => Ok(self.head(id).into_owned()),
+            Part::Mean(over) => self.mean(over, progress),
+            Part::Rollout(layer) => self.rollout(layer, progress),
+        }
+    }
+
+    /// What a part is called, with the numbers of the file.
+    pub fn title(&self, part: Part) -> String {
+        let number = |layer| self.layer_number(layer);
+        match part {
+            Part::Head(HeadId { layer, head }) => format!("Layer {}, head {head}", number(layer)),
+            Part::Mean(Over::HeadsOf(layer)) => format!("Layer {}, mean of the heads", number(layer)),
+            Part::Mean(Over::LayersOf(head)) => format!("Head {head}, mean of the layers"),
+            Part::Mean(Over::All) => "Mean of all heads".to_owned(),
+            Part::Rollout(layer) => format!("Attention rollout to layer {}", number(layer)),
+        }
+    }
+
     /// The mean of some heads, queries × keys, row by row. A head with NaN makes the mean NaN there.
     ///
     /// # Errors
-    /// [`Error::NoSuchHead`].
-    pub fn mean(&self, over: Over) -> Result<Vec<f32>, Error> {
+    /// [`Error::NoSuchHead`], or [`Error::Cancelled`].
+    pub fn mean(&self, over: Over, progress: &Progress<'_>) -> Result<Vec<f32>, Error> {
         let shape = self.shape();
         match over {
             Over::HeadsOf(layer) if layer >= shape.layers => {
@@ -41,15 +76,13 @@ impl AttentionMaps {
         let ids: Vec<HeadId> = ids.collect();
         let part = 1.0 / ids.len() as f32;
         let mut mean = vec![0.0; shape.size()];
-        mean.par_chunks_mut(shape.keys).enumerate().for_each(|(query, sums)| {
-            for id in &ids {
+        for (i, id) in ids.iter().enumerate() {
+            tell(progress, i, ids.len())?;
+            mean.par_chunks_mut(shape.keys).enumerate().for_each(|(query, sums)| {
                 let row = self.row(*id, query);
-                sums.iter_mut().zip(&*row).for_each(|(sum, w)| *sum += w);
-            }
-            for sum in sums {
-                *sum *= part;
-            }
-        });
+                sums.iter_mut().zip(&*row).for_each(|(sum, w)| *sum += part * w);
+            });
+        }
         Ok(mean)
     }
 
@@ -66,11 +99,11 @@ impl AttentionMaps {
         if !self.is_self_attention() {
             return Err(Error::NotSelfAttention { queries: self.shape().queries, keys: n });
         }
-        let mut rollout = self.with_residual(0)?;
+        let with_residual = |l: usize| self.with_residual(l, &|part| progress((l as f32 + part) / (layer + 1) as f32));
+        let mut rollout = with_residual(0)?;
         let mut next = vec![0.0; n * n];
         for l in 1..=layer {
-            tell(progress, l, layer + 1)?;
-            let a = self.with_residual(l)?;
+            let a = with_residual(l)?;
             let before = Mat::new(&rollout, n, n)?;
             next.par_chunks_mut(ROWS * n).zip(rayon::slice::ParallelSlice::par_chunks(&*a, ROWS * n)).try_for_each(
                 |(next, a)| {
@@ -84,9 +117,9 @@ impl AttentionMaps {
     }
 
     /// (A + I) / 2, each row divided by its sum.
-    fn with_residual(&self, layer: usize) -> Result<Vec<f32>, Error> {
+    fn with_residual(&self, layer: usize, progress: &Progress<'_>) -> Result<Vec<f32>, Error> {
         let n = self.shape().keys;
-        let mut a = self.mean(Over::HeadsOf(layer))?;
+        let mut a = self.mean(Over::HeadsOf(layer), progress)?;
         for (i, row) in a.chunks_exact_mut(n).enumerate() {
             row[i] += 1.0;
             let sum: f64 = row.iter().copied().map(f64::from).sum();

@@ -70,7 +70,8 @@ impl Shape {
 }
 
 impl AttentionMaps {
-    /// Reads a safetensors, npy or npz file. Where it has several attentions, `name` tells which.
+    /// Reads a safetensors, npy or npz file. Where it has several attentions, `name` tells which; `weights` is also the
+    /// attention of a file that has nothing of this name.
     ///
     /// Shapes: \[layers, heads, n, n\], \[heads, n, n\] or \[n, n\]; also \[layers, 1, heads, n, n\], a batch of one; or one
     /// tensor a layer, \[heads, n, n\], \[1, heads, n, n\] or \[n, n\]. F32, F16, BF16 or F64. Tokens are read too, if there
@@ -184,6 +185,12 @@ impl AttentionMaps {
     /// The tokens that are asked, if the file has them.
     pub fn key_tokens(&self) -> Option<&[Token]> {
         self.keys.as_deref()
+    }
+
+    /// What queries and keys are called: their tokens, or their numbers where the file has none.
+    pub fn tokens(&self) -> [Vec<Token>; 2] {
+        let named = |tokens: Option<&[Token]>, n| tokens.map_or_else(|| Token::numbers(n), <[Token]>::to_vec);
+        [named(self.query_tokens(), self.shape.queries), named(self.key_tokens(), self.shape.keys)]
     }
 
     /// Whether queries and keys are the same tokens: as many, and with the same texts where these are known. Only then can

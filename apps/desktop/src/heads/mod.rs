@@ -1,7 +1,7 @@
 //! The attention of real models: files of maps, one for each layer and head, and what can be said of each.
 //!
 //! [`AttentionMaps::open`] reads a file, [`Survey::new`] measures each head and draws it small, and
-//! [`AttentionMaps::mean`] and [`AttentionMaps::rollout`] combine heads. `docs/attention-files.md` describes the files.
+//! [`AttentionMaps::part`] has the matrix of a head, a mean or attention rollout. `docs/attention-files.md` describes the files.
 //! [`QueriesAndKeys::open`] reads what attention is computed from.
 
 mod combine;
@@ -18,7 +18,7 @@ mod values;
 
 use core::ops::ControlFlow;
 
-pub use self::combine::Over;
+pub use self::combine::{Over, Part};
 pub use self::error::{Error, Warning};
 pub use self::maps::{AttentionMaps, HeadId, Shape};
 pub use self::measure::{Measure, Measures};

@@ -4,6 +4,9 @@ use super::source::Entry;
 /// Names that say what a tensor is, where a file has others beside it. The first that a file has is taken.
 const KNOWN: [&str; 5] = ["attentions", "attention", "attn", "weights", "scores"];
 
+/// What an attention may be called whatever the file calls it.
+const WEIGHTS: &str = "weights";
+
 /// Tensors that are tokens.
 pub(super) const TOKENS: [&str; 3] = ["tokens", "query_tokens", "key_tokens"];
 
@@ -22,13 +25,14 @@ pub(super) enum Layers<'a> {
     Each(Vec<(usize, &'a Entry)>),
 }
 
-/// The attention called `wanted`, or the one that the file has.
+/// The attention called `wanted`, or the one that the file has. [`WEIGHTS`] is that too, where nothing is called so.
 ///
 /// Tensors whose names differ in one number (`layer_0`, `layer_1`, …) are one attention, called `layer_*`.
 pub(super) fn select<'a>(entries: &'a [Entry], wanted: Option<&str>) -> Result<Selection<'a>, Error> {
     let mut all = selections(entries);
     let names: Vec<String> = all.iter().map(|s| s.name.clone()).collect();
-    let place = match wanted {
+    let is_any = |name: &str| name == WEIGHTS && !names.iter().any(|known| known == name);
+    let place = match wanted.filter(|name| !is_any(name)) {
         Some(wanted) => {
             let place = names.iter().position(|name| name == wanted);
             place.ok_or_else(|| Error::Unknown { name: wanted.to_owned(), names })?

@@ -19,6 +19,7 @@ mod message;
 pub(crate) mod numbers;
 mod picture;
 mod plots;
+mod progress;
 mod session;
 mod side;
 mod style;

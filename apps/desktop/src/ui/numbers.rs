@@ -45,6 +45,17 @@ pub fn spoken(x: f32) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
+/// A number beside a colour bar, to two digits: "0.25", "2.5e−7".
+pub fn tick(x: f32) -> String {
+    let size = x.abs();
+    if x != 0.0 && !(1e-3..1e6).contains(&size) {
+        return format!("{x:.1e}").replace(".0e", "e").replace('-', "−");
+    }
+    let digits = if x.fract() == 0.0 { 0 } else { (1 - size.log10().floor() as i32).clamp(0, 6) };
+    let text = fixed(x, digits as usize);
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
 /// An error: "0" or "1.2e−7".
 pub fn error(x: f64) -> String {
     if x == 0.0 { "0".to_owned() } else { format!("{x:.1e}").replace('-', "−") }
@@ -99,6 +110,23 @@ mod tests {
         ];
         for (x, text) in cases {
             assert_eq!(spoken(x), text);
+        }
+    }
+
+    #[test]
+    fn a_number_beside_a_colour_bar_is_short() {
+        let cases = [
+            (0.0, "0"),
+            (0.25, "0.25"),
+            (-1.5, "−1.5"),
+            (1000.0, "1000"),
+            (1.0 / 3.0, "0.33"),
+            (1e-5, "1e−5"),
+            (-2.5e-7, "−2.5e−7"),
+            (1e38, "1e38"),
+        ];
+        for (x, text) in cases {
+            assert_eq!(tick(x), text);
         }
     }
 

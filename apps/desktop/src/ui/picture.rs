@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 use anyhow::Context as _;
 use egui::{ColorImage, Context};
 
+use crate::export::encode;
 use crate::whole_file;
 
 /// What was asked for, and what came of it.
@@ -73,15 +74,8 @@ impl Pending {
 /// # Errors
 /// Says which file cannot be written.
 pub fn write(image: &ColorImage, path: &Path) -> anyhow::Result<()> {
-    let [width, height] = image.size.map(|side| side as u32);
-    let mut bytes = Vec::new();
-    let mut encoder = png::Encoder::new(&mut bytes, width, height);
-    encoder.set_color(png::ColorType::Rgba);
-    let encode = || -> Result<(), png::EncodingError> {
-        let pixels: Vec<u8> = image.pixels.iter().flat_map(egui::Color32::to_srgba_unmultiplied).collect();
-        encoder.write_header()?.write_image_data(&pixels)
-    };
-    encode().context("cannot make a PNG of the window")?;
+    let pixels: Vec<u8> = image.pixels.iter().flat_map(egui::Color32::to_srgba_unmultiplied).collect();
+    let bytes = encode(png::ColorType::Rgba, image.size, &pixels, &[]).context("cannot make a PNG of the window")?;
     whole_file::write(path, &bytes).with_context(|| format!("cannot write {}", path.display()))
 }
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use egui::{
-    Color32, Context, CornerRadius, FontData, FontDefinitions, FontFamily, FontId, Frame, Margin, Stroke, TextStyle,
-    Theme, Visuals, vec2,
+    Color32, Context, CornerRadius, FontData, FontDefinitions, FontFamily, FontId, Frame, Margin, RichText, Stroke,
+    TextStyle, Theme, Visuals, vec2,
 };
 
 /// The name of a step.
@@ -29,6 +29,11 @@ pub const PIN: Color32 = Color32::from_rgb(86, 180, 233);
 
 /// What marks a cell that was typed over.
 pub const EDITED: Color32 = Color32::from_rgb(240, 228, 66);
+
+/// A remark.
+pub fn small(text: String) -> RichText {
+    RichText::new(text).text_style(TextStyle::Small)
+}
 
 /// Sets fonts, spacing and both themes. The theme follows the system until the user chooses one.
 pub fn apply(ctx: &Context) {

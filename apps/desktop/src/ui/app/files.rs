@@ -7,11 +7,10 @@ use regard_walkthrough::{Kind, Walkthrough};
 
 use super::App;
 use crate::export::Matrix;
-use crate::palette::Scale;
 use crate::ui::colors::Look;
 use crate::ui::dialog::Purpose;
 use crate::ui::session::Room;
-use crate::ui::{Session, heads, laboratory, style};
+use crate::ui::{Session, heads, style};
 
 /// More numbers are not copied: 512 × 512 as text take some 3 MB.
 const MOST_COPIED: usize = 512 * 512;
@@ -19,13 +18,14 @@ const MOST_COPIED: usize = 512 * 512;
 impl App {
     /// The matrix that the open room shows: of an example, the step of the chosen cell, or the weights.
     pub fn matrix(&self) -> Option<Matrix> {
+        let look = self.session.look;
         match self.session.room {
             Room::Walkthrough => {
                 let walkthrough = self.walkthrough.walkthrough().ok()?;
-                of_walkthrough(walkthrough, self.session.walkthrough.picked_step())
+                of_walkthrough(walkthrough, self.session.walkthrough.picked_step(), look)
             }
-            Room::Laboratory => self.laboratory.outcome().map(laboratory::Outcome::matrix),
-            Room::Heads => self.heads.matrix(),
+            Room::Laboratory => self.laboratory.outcome().map(|outcome| outcome.matrix(look)),
+            Room::Heads => self.heads.matrix(look),
         }
     }
 
@@ -78,13 +78,8 @@ impl App {
     /// Writes the matrix in a thread: a large one takes seconds as CSV.
     pub(super) fn export(&mut self, ctx: &Context, path: PathBuf) {
         let Some(matrix) = self.matrix() else { return self.tell(Err(no_matrix())) };
-        let Look { map, logarithmic } = self.session.look;
-        let map = (matrix.kind == Kind::Weights).then_some(map);
-        let scale = if logarithmic { Scale::Logarithmic } else { Scale::Linear };
         self.pictures.run(ctx, move || {
-            // Of both signs, the logarithm has no place for 0.
-            let scale = if map.is_some() { scale } else { Scale::Linear };
-            matrix.write(&path, map, scale)?;
+            matrix.write(&path)?;
             Ok(format!("Saved {}", path.display()))
         });
     }
@@ -123,11 +118,11 @@ impl App {
 }
 
 /// Of the steps of an example, the one asked for, or the last weights; the last step, where there are none.
-pub fn of_walkthrough(walkthrough: &Walkthrough, key: Option<&str>) -> Option<Matrix> {
+pub fn of_walkthrough(walkthrough: &Walkthrough, key: Option<&str>, look: Look) -> Option<Matrix> {
     let steps = &walkthrough.steps;
     let weights = || steps.iter().rev().find(|step| step.kind == Kind::Weights);
     let step = key.and_then(|key| walkthrough.step(key)).or_else(weights).or_else(|| steps.last())?;
-    Some(Matrix::of_step(walkthrough, step))
+    Some(Matrix::of_step(walkthrough, step, look))
 }
 
 pub(super) fn no_matrix() -> anyhow::Error {

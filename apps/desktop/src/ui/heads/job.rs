@@ -1,7 +1,7 @@
 //! One piece of work in a thread of its own, that can be watched and cancelled.
 
 use core::ops::ControlFlow;
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
@@ -11,6 +11,7 @@ use std::time::Instant;
 use egui::Context;
 
 use crate::heads::{Error, Progress};
+use crate::ui::progress::Done;
 
 /// The work, until its outcome is taken. Dropping it cancels it.
 pub struct Job<T> {
@@ -21,8 +22,7 @@ pub struct Job<T> {
 
 #[derive(Default)]
 struct Watched {
-    /// What part is done, in thousandths.
-    progress: AtomicU32,
+    done: Done,
     cancelled: AtomicBool,
 }
 
@@ -34,7 +34,7 @@ impl<T: Send + 'static> Job<T> {
         let (theirs, failed) = (Arc::clone(&watched), sender.clone());
         let started = thread::Builder::new().name("heads".to_owned()).spawn(move || {
             let outcome = work(&|part| {
-                theirs.progress.store((part * 1000.0) as u32, Ordering::Relaxed);
+                theirs.done.tell(part);
                 if theirs.cancelled.load(Ordering::Relaxed) {
                     ControlFlow::Break(())
                 } else {
@@ -62,7 +62,7 @@ impl<T: Send + 'static> Job<T> {
 
     /// What part of it is done, from 0 to 1.
     pub fn progress(&self) -> f32 {
-        self.watched.progress.load(Ordering::Relaxed) as f32 / 1000.0
+        self.watched.done.part()
     }
 
     /// How long it has taken so far.

@@ -12,6 +12,6 @@ mod opened;
 mod room;
 mod state;
 
-pub use self::opened::{Opened, Selected};
+pub use self::opened::{Opened, Selected, matrix};
 pub use self::room::Room;
 pub use self::state::{Shown, Side, Source, State};

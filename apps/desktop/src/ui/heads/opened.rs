@@ -2,13 +2,9 @@
 
 use std::sync::Arc;
 
-use regard_walkthrough::Kind;
-
-use super::state::Key;
-use super::{Shown, Source, State};
+use super::{Source, State};
 use crate::export::Matrix;
-use crate::heads::{AttentionMaps, Error, HeadId, Measure, Over, Progress, Survey, unattended};
-use crate::token::Token;
+use crate::heads::{AttentionMaps, Error, HeadId, Measure, Over, Part, Progress, Survey, unattended};
 use crate::ui::colors::{self, Look, Palette};
 use crate::ui::heatmap::Picture;
 
@@ -27,8 +23,6 @@ pub struct Opened {
     /// The measures and the small pictures.
     pub survey: Survey,
     /// What queries and keys are called.
-    pub tokens: [Vec<Token>; 2],
-    /// The same, as they are shown.
     pub(super) labels: [Vec<String>; 2],
     /// The size of the largest number.
     pub(super) largest: f32,
@@ -36,13 +30,14 @@ pub struct Opened {
 
 /// A matrix to look at closely.
 pub struct Selected {
-    pub(super) key: Key,
+    pub(super) part: Part,
     /// What it is.
     pub title: String,
     /// The weights, queries × keys.
     pub numbers: Arc<Vec<f32>>,
     cols: usize,
-    pub(super) picture: Picture,
+    /// What was made of them.
+    pub picture: Picture,
     pub(super) largest: f32,
 }
 
@@ -60,11 +55,9 @@ impl Opened {
         };
         let survey = Survey::new(&maps, &looking)?;
         let shape = maps.shape();
-        let named = |tokens: Option<&[Token]>, n| tokens.map_or_else(|| Token::numbers(n), <[Token]>::to_vec);
-        let tokens = [named(maps.query_tokens(), shape.queries), named(maps.key_tokens(), shape.keys)];
-        let labels = [0, 1].map(|side: usize| tokens[side].iter().map(|token| token.text.clone()).collect());
+        let labels = maps.tokens().map(|tokens| tokens.into_iter().map(|token| token.text).collect());
         let largest = shape.ids().map(|id| colors::largest(&survey.thumbnail(&maps, id))).fold(0.0, f32::max);
-        Ok(Self { source, maps, survey, tokens, labels, largest })
+        Ok(Self { source, maps, survey, labels, largest })
     }
 
     /// What it is called: the file's name.
@@ -92,46 +85,37 @@ impl Opened {
         self.maps.shape().ids().any(|id| self.survey.measures(id).get(measure).is_some())
     }
 
-    /// The title of what is shown, with the numbers of the file.
-    pub fn title(&self, (shown, layer, head): Key) -> String {
-        let layer = self.maps.layer_number(layer);
-        match shown {
-            Shown::Grid => "All heads".to_owned(),
-            Shown::Head => format!("Layer {layer}, head {head}"),
-            Shown::MeanOfLayer => format!("Layer {layer}, mean of the heads"),
-            Shown::MeanOfHead => format!("Head {head}, mean of the layers"),
-            Shown::MeanOfAll => "Mean of all heads".to_owned(),
-            Shown::Rollout => format!("Attention rollout to layer {layer}"),
-        }
-    }
-
     /// What a session shows of it, to take along; of the grid, the mean of all heads.
     ///
     /// # Errors
     /// [`Error::NotSelfAttention`], if rollout is asked for and has no meaning.
-    pub fn matrix(&self, mut state: State) -> Result<Matrix, Error> {
+    pub fn matrix(&self, mut state: State, look: Look) -> Result<Matrix, Error> {
         let shown = state.shown;
         state.limit(self.maps.shape(), self.maps.is_self_attention());
-        state.shown = if shown == Shown::Grid { Shown::MeanOfAll } else { shown };
-        Ok(self.select(state.key(), &unattended)?.matrix(self))
+        // Not the grid instead of rollout that has no meaning: nobody sees that it is another matrix.
+        state.shown = shown;
+        let part = state.part().unwrap_or(Part::Mean(Over::All));
+        matrix(&self.maps, part, look, &unattended)
     }
 
-    /// Computes what is to be shown; of the grid, the mean of all heads.
-    pub(super) fn select(&self, key: Key, progress: &Progress<'_>) -> Result<Selected, Error> {
-        let (shown, layer, head) = key;
-        let numbers = match shown {
-            Shown::Head => self.maps.head(HeadId { layer, head }).into_owned(),
-            Shown::MeanOfLayer => self.maps.mean(Over::HeadsOf(layer))?,
-            Shown::MeanOfHead => self.maps.mean(Over::LayersOf(head))?,
-            Shown::MeanOfAll | Shown::Grid => self.maps.mean(Over::All)?,
-            Shown::Rollout => self.maps.rollout(layer, progress)?,
-        };
+    /// Computes what is to be shown.
+    pub(super) fn select(&self, part: Part, progress: &Progress<'_>) -> Result<Selected, Error> {
+        let numbers = self.maps.part(part, progress)?;
         let largest = colors::largest(&numbers);
-        let palette = palette(&numbers, largest, Look::default());
         let cols = self.maps.shape().keys;
-        let picture = Picture::new(&numbers, cols, palette);
-        Ok(Selected { key, title: self.title(key), numbers: Arc::new(numbers), cols, picture, largest })
+        let picture = Picture::new(&numbers, cols, palette(&numbers, largest, Look::default()));
+        Ok(Selected { part, title: self.maps.title(part), numbers: Arc::new(numbers), cols, picture, largest })
     }
+}
+
+/// A part of an attention in the colours in which it is shown, to take along.
+///
+/// # Errors
+/// Those of [`AttentionMaps::part`].
+pub fn matrix(maps: &AttentionMaps, part: Part, look: Look, progress: &Progress<'_>) -> Result<Matrix, Error> {
+    let numbers = maps.part(part, progress)?;
+    let palette = palette(&numbers, colors::largest(&numbers), look);
+    Ok(Matrix::of_part(maps, part, Arc::new(numbers), palette))
 }
 
 impl Selected {
@@ -141,34 +125,21 @@ impl Selected {
     }
 
     /// It with its tokens, to take along.
-    pub fn matrix(&self, opened: &Opened) -> Matrix {
-        let [rows, cols] = opened.tokens.clone();
-        let is_signed = self.picture.palette().is_diverging();
-        Matrix {
-            title: self.title.clone(),
-            name: "attention".to_owned(),
-            values: Arc::clone(&self.numbers),
-            rows,
-            cols,
-            axes: ["query", "key"],
-            kind: if is_signed { Kind::Signed } else { Kind::Weights },
-        }
+    pub fn matrix(&self, opened: &Opened, look: Look) -> Matrix {
+        Matrix::of_part(&opened.maps, self.part, Arc::clone(&self.numbers), self.palette(look))
     }
 
     /// Takes on the colours that the user wants to see.
     pub(super) fn set_look(&mut self, look: Look) {
-        let is_signed = self.picture.palette().is_diverging();
-        let palette = if is_signed { Palette::signed(self.largest, look) } else { weights(self.largest, look) };
-        self.picture.set_palette(palette);
+        self.picture.set_palette(self.palette(look));
+    }
+
+    fn palette(&self, look: Look) -> Palette {
+        Palette::up_to(self.largest, self.picture.palette().is_diverging(), look)
     }
 }
 
 /// Colours for weights; for scores, where a file has these.
 pub(super) fn palette(numbers: &[f32], largest: f32, look: Look) -> Palette {
-    let is_signed = numbers.iter().any(|x| *x < 0.0 && x.is_finite());
-    if is_signed { Palette::signed(largest, look) } else { weights(largest, look) }
-}
-
-fn weights(largest: f32, look: Look) -> Palette {
-    Palette::weights(if largest > 0.0 { largest } else { 1.0 }, look)
+    Palette::up_to(largest, numbers.iter().any(|x| *x < 0.0 && x.is_finite()), look)
 }

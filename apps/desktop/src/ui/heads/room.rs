@@ -1,6 +1,5 @@
 //! The room: its panels, and what is in them.
 
-use core::time::Duration;
 use std::sync::Arc;
 
 use egui::{CentralPanel, Context, Frame, Label, Margin, Panel, ProgressBar, RichText, ScrollArea, Ui};
@@ -9,18 +8,16 @@ use super::controls::{self, Asked};
 use super::grid::Thumbnails;
 use super::job::Job;
 use super::opened::{Opened, Selected};
-use super::state::Key;
 use super::{Shown, Source, State, bar, lines};
 use regard_walkthrough::Marks;
 
 use crate::export::Matrix;
+use crate::heads::Part;
 use crate::ui::colors::Look;
 use crate::ui::heatmap::{Cell, Heatmap};
+use crate::ui::progress::PATIENCE;
 use crate::ui::style::panel;
 use crate::ui::{Command, message, numbers, side};
-
-/// What takes longer says so.
-const PATIENCE: Duration = Duration::from_millis(100);
 
 /// What is shown of a [`State`].
 #[derive(Default)]
@@ -29,7 +26,7 @@ pub struct Room {
     opened: Option<Arc<Opened>>,
     /// What could not be opened, and why.
     failed: Option<(Source, String)>,
-    selecting: Option<(Key, Job<Selected>)>,
+    selecting: Option<(Part, Job<Selected>)>,
     selected: Option<Selected>,
     thumbnails: Thumbnails,
     /// The cell under the pointer.
@@ -88,8 +85,8 @@ impl Room {
     }
 
     /// The matrix that is shown, to take along.
-    pub fn matrix(&self) -> Option<Matrix> {
-        self.opened.as_ref().zip(self.selected.as_ref()).map(|(opened, selected)| selected.matrix(opened))
+    pub fn matrix(&self, look: Look) -> Option<Matrix> {
+        self.opened.as_ref().zip(self.selected.as_ref()).map(|(opened, selected)| selected.matrix(opened, look))
     }
 
     /// What the state asks for, if it is read.
@@ -159,16 +156,15 @@ impl Room {
                 }
             }
         }
-        let key = state.key();
-        if state.shown == Shown::Grid {
+        let Some(part) = state.part() else {
             (self.selected, self.selecting) = (None, None);
             return;
-        }
+        };
         // What is asked for last, if anything is, else what is there.
         let asked = self.selecting.as_ref().map(|(asked, _)| *asked);
-        if asked.or_else(|| self.selected.as_ref().map(|selected| selected.key)) != Some(key) {
+        if asked.or_else(|| self.selected.as_ref().map(|selected| selected.part)) != Some(part) {
             let opened = Arc::clone(opened);
-            self.selecting = Some((key, Job::start(ctx, move |progress| opened.select(key, progress))));
+            self.selecting = Some((part, Job::start(ctx, move |progress| opened.select(part, progress))));
         }
     }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::heads::{HeadId, Measure, Shape};
+use crate::heads::{HeadId, Measure, Over, Part, Shape};
 use crate::ui::heatmap::{Cell, View};
 
 /// Where the attention comes from.
@@ -122,17 +122,16 @@ impl State {
     }
 }
 
-/// What tells one selection from another: what is shown, and of which layer and head where that matters.
-pub(super) type Key = (Shown, usize, usize);
-
 impl State {
-    /// What is shown, without what does not matter to it.
-    pub(super) fn key(&self) -> Key {
+    /// The matrix that is shown; none in the grid.
+    pub(super) fn part(&self) -> Option<Part> {
         match self.shown {
-            Shown::Grid | Shown::MeanOfAll => (self.shown, 0, 0),
-            Shown::Head => (self.shown, self.layer, self.head),
-            Shown::MeanOfLayer | Shown::Rollout => (self.shown, self.layer, 0),
-            Shown::MeanOfHead => (self.shown, 0, self.head),
+            Shown::Grid => None,
+            Shown::Head => Some(Part::Head(self.id())),
+            Shown::MeanOfLayer => Some(Part::Mean(Over::HeadsOf(self.layer))),
+            Shown::MeanOfHead => Some(Part::Mean(Over::LayersOf(self.head))),
+            Shown::MeanOfAll => Some(Part::Mean(Over::All)),
+            Shown::Rollout => Some(Part::Rollout(self.layer)),
         }
     }
 }

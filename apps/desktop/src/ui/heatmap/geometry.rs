@@ -171,18 +171,8 @@ fn widest_number(map: &Heatmap<'_>, ui: &Ui, decimals: usize) -> f32 {
 }
 
 fn bar_labels_width(map: &Heatmap<'_>, ui: &Ui) -> f32 {
-    let width = |x: f32| text_width(&bar_label(x), TextStyle::Small, ui);
+    let width = |x: f32| text_width(&numbers::tick(x), TextStyle::Small, ui);
     map.picture.palette().marks().map(width).into_iter().fold(0.0, f32::max)
-}
-
-/// A number beside the colour bar: two digits tell enough.
-pub fn bar_label(x: f32) -> String {
-    if x != 0.0 && x.abs() < 1e-3 {
-        return format!("{x:.0e}").replace('-', "−");
-    }
-    let digits = if x.fract() == 0.0 { 0 } else { (1 - x.abs().log10().floor() as i32).clamp(0, 6) };
-    let text = numbers::fixed(x, digits as usize);
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
 pub fn text_width(text: &str, text_style: TextStyle, ui: &Ui) -> f32 {

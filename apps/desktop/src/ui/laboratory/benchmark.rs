@@ -3,11 +3,12 @@
 use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::thread::{self, JoinHandle};
 
-use egui::{Context, Label, ProgressBar, RichText, TextStyle, Ui};
+use egui::{Context, Label, ProgressBar, RichText, Ui};
 use regard_benches::{Line, Operation, Progress, Shape, duration, measure_while, ours};
 
 use super::Inputs;
 use crate::ui::explain::heading;
+use crate::ui::style::small;
 use crate::ui::{Command, colors};
 
 /// Queries times dimensions of all heads: with more, a naive call would take too long.
@@ -144,8 +145,4 @@ fn bars(ui: &mut Ui, progress: &Progress, running: bool) {
         let bar = ProgressBar::new((line.gflops() / most) as f32).desired_height(8.0).fill(colors::curve(i));
         ui.add(bar).accessible_name(name);
     }
-}
-
-fn small(text: String) -> RichText {
-    RichText::new(text).text_style(TextStyle::Small)
 }

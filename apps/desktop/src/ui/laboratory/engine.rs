@@ -6,7 +6,6 @@ use std::time::Instant;
 
 use rayon::prelude::*;
 use regard_kernels::softmax;
-use regard_walkthrough::Kind;
 
 use super::files::{Error, Files, Names, names};
 use super::tokens::{Drawn, Tokens};
@@ -62,28 +61,34 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// What is shown, to take along: a weight that is masked is 0 there.
-    pub fn matrix(&self) -> Matrix {
-        let (title, is_weights) = match self.request.shown {
-            Shown::Scores => ("Scores", false),
-            Shown::Pinned if self.pinned.is_some() => ("Weights of A", true),
-            Shown::Difference if self.pinned.is_some() && self.note.is_none() => ("B − A", false),
-            _ => ("Weights", true),
-        };
-        let seen = |x: &f32| if *x == f32::NEG_INFINITY { 0.0 } else { *x };
-        let values = match self.request.shown {
-            Shown::Scores => Arc::clone(&self.numbers),
-            _ => Arc::new(self.numbers.iter().map(seen).collect()),
-        };
+    /// What is shown, in words.
+    pub fn title(&self) -> &'static str {
+        match self.request.shown {
+            Shown::Scores => "Scores",
+            Shown::Pinned if self.pinned.is_some() => "Weights of A",
+            Shown::Difference if self.pinned.is_some() && self.note.is_none() => "B − A",
+            _ => "Weights",
+        }
+    }
+
+    /// The colours of what is shown: weights up to the largest there is, because most are small.
+    pub fn palette(&self, look: Look) -> Palette {
+        Palette::up_to(self.largest, self.picture.palette().is_diverging(), look)
+    }
+
+    /// What is shown, to take along: a weight that is masked is 0 in a file of numbers.
+    pub fn matrix(&self, look: Look) -> Matrix {
+        let title = self.title();
         let [rows, cols] = self.names.as_ref().clone();
         Matrix {
             title: title.to_owned(),
             name: title.to_lowercase().replace(' ', "_").replace('−', "minus"),
-            values,
+            values: Arc::clone(&self.numbers),
+            masked: if self.request.shown == Shown::Scores { f32::NEG_INFINITY } else { 0.0 },
             rows,
             cols,
             axes: ["query", "key"],
-            kind: if is_weights { Kind::Weights } else { Kind::Signed },
+            palette: self.palette(look),
         }
     }
 }
@@ -140,9 +145,10 @@ impl Engine {
         };
         let (side, names) = (named.0.tokens, self.names(named.0, named.1));
         let is_signed = request.shown == Shown::Scores || request.shown == Shown::Difference && note.is_none();
-        let mut picture = Picture::new(&numbers, side, palette(is_signed, 1.0, Look::default()));
+        let palette = |largest| Palette::up_to(largest, is_signed, Look::default());
+        let mut picture = Picture::new(&numbers, side, palette(1.0));
         let largest = picture.largest(&numbers);
-        picture.set_palette(palette(is_signed, largest, Look::default()));
+        picture.set_palette(palette(largest));
         let took = start.elapsed();
         Ok(Outcome {
             request,
@@ -231,15 +237,6 @@ impl Engine {
         let weights = Arc::new(weigh(inputs, &scores, Vec::new()));
         self.pinned = Some((inputs.clone(), Arc::clone(&weights)));
         Ok(weights)
-    }
-}
-
-/// How numbers of the laboratory become colours: weights up to the largest there is, because most are small.
-pub fn palette(is_signed: bool, largest: f32, look: Look) -> Palette {
-    if is_signed {
-        Palette::signed(largest, look)
-    } else {
-        Palette::weights(if largest > 0.0 { largest } else { 1.0 }, look)
     }
 }
 

@@ -10,18 +10,17 @@ use regard_walkthrough::Marks;
 use super::benchmark::Benchmark;
 use super::controls::Asked;
 use super::curves::Curves;
-use super::{Outcome, Request, Shown, Source, Square, State, Worker, controls, engine, files};
+use super::{Outcome, Request, Shown, Source, Square, State, Worker, controls, files};
 use crate::export::shortened;
 use crate::ui::colors::Look;
 use crate::ui::explain::{explain, heading};
 use crate::ui::heatmap::{self, Cell, Heatmap, Pointing};
-use crate::ui::style::panel;
+use crate::ui::progress::PATIENCE;
+use crate::ui::style::{panel, small};
 use crate::ui::{Command, message, numbers, side};
 
 mod exchange;
 
-/// What takes longer says so.
-const PATIENCE: Duration = Duration::from_millis(100);
 /// The width of the curves beside the heatmap.
 const CURVES: f32 = 264.0;
 /// The characters of a name that there is room for above the curves.
@@ -140,8 +139,7 @@ impl Room {
         self.errors(ui);
         self.status(ui);
         let Some(outcome) = &mut self.outcome else { return };
-        let is_signed = outcome.picture.palette().is_diverging();
-        outcome.picture.set_palette(engine::palette(is_signed, outcome.largest, look));
+        outcome.picture.set_palette(outcome.palette(look));
         let room = ui.available_width();
         let beside = room >= 2.0 * CURVES + 260.0;
         let map_room = if beside { room - CURVES - 16.0 } else { room };
@@ -193,7 +191,7 @@ impl Room {
                 return;
             }
             let Some(outcome) = &self.outcome else { return };
-            let took = format!("{} in {:.1} ms", title(outcome), 1000.0 * outcome.took.as_secs_f64());
+            let took = format!("{} in {:.1} ms", outcome.title(), 1000.0 * outcome.took.as_secs_f64());
             ui.label(small(outcome.note.map_or(took, str::to_owned)).weak());
         });
     }
@@ -228,15 +226,6 @@ impl Room {
     }
 }
 
-fn title(outcome: &Outcome) -> &'static str {
-    match outcome.request.shown {
-        Shown::Scores => "Scores",
-        Shown::Pinned if outcome.pinned.is_some() => "Weights of A",
-        Shown::Difference if outcome.pinned.is_some() && outcome.note.is_none() => "B − A",
-        _ => "Weights",
-    }
-}
-
 /// Shows the matrix; a brush paints on it.
 fn matrix(
     ui: &mut Ui,
@@ -246,7 +235,7 @@ fn matrix(
     room: f32,
     large: f32,
 ) -> Pointing {
-    let name = title(outcome);
+    let name = outcome.title();
     let map = Heatmap {
         name,
         numbers: &outcome.numbers,
@@ -287,8 +276,4 @@ fn curves(ui: &mut Ui, kept: &mut Option<Curves>, outcome: &Outcome, chosen: Opt
     heading(ui, &format!("The row of {name}"), OF_THE_ROW);
     curves.show(ui, outcome, columns);
     *kept = Some(curves);
-}
-
-fn small(text: String) -> RichText {
-    RichText::new(text).text_style(TextStyle::Small)
 }

@@ -1,10 +1,10 @@
 //! A thread that computes while the window goes on.
 
-use core::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use super::{Engine, Outcome, Request};
+use crate::ui::progress::Done;
 
 /// What was asked for, and what came of it.
 pub type Answer = (Request, Result<Outcome, String>);
@@ -20,8 +20,8 @@ pub struct Worker {
 struct Shared {
     slot: Mutex<Slot>,
     wake: Condvar,
-    /// What part of the present request is done, in thousandths.
-    progress: AtomicU32,
+    /// What part of the present request is done.
+    done: Done,
 }
 
 #[derive(Default)]
@@ -43,9 +43,9 @@ impl Worker {
         thread::Builder::new().name("laboratory".to_owned()).spawn(move || {
             let mut engine = Engine::default();
             while let Some(request) = theirs.next() {
-                let progress = |part: f32| theirs.progress.store((part * 1000.0) as u32, Ordering::Relaxed);
+                let progress = |part: f32| theirs.done.tell(part);
                 let outcome = engine.run(request.clone(), &progress).map_err(|e| e.to_string());
-                theirs.done((request, outcome));
+                theirs.answer((request, outcome));
                 wake();
             }
         })?;
@@ -71,7 +71,7 @@ impl Worker {
 
     /// What part of it is done, from 0 to 1.
     pub fn progress(&self) -> f32 {
-        self.shared.progress.load(Ordering::Relaxed) as f32 / 1000.0
+        self.shared.done.part()
     }
 }
 
@@ -94,12 +94,12 @@ impl Shared {
         if slot.closed {
             return None;
         }
-        self.progress.store(0, Ordering::Relaxed);
+        self.done.tell(0.0);
         slot.busy = true;
         slot.request.take()
     }
 
-    fn done(&self, outcome: Answer) {
+    fn answer(&self, outcome: Answer) {
         let mut slot = self.lock();
         slot.outcome = Some(outcome);
         slot.busy = false;

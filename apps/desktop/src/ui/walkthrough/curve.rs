@@ -7,6 +7,7 @@ use regard_walkthrough::{Kind, Step, Walkthrough, softmax_curve};
 
 use super::State;
 use crate::ui::explain::title;
+use crate::ui::style::small;
 use crate::ui::{colors, numbers, plots, temperature};
 
 /// Of points on a curve.
@@ -107,8 +108,4 @@ fn legend(ui: &mut Ui, weights: &Step, row: usize) {
             ui.add(Label::new(job).extend());
         }
     });
-}
-
-fn small(text: String) -> RichText {
-    RichText::new(text).text_style(TextStyle::Small)
 }

@@ -10,9 +10,9 @@ use egui::{Align2, Color32, Galley, Mesh, Rect, Shape, Ui, pos2, vec2};
 
 use super::label_font;
 use crate::ui::colors::Palette;
-use crate::ui::heatmap::geometry::{BAR, GAP, Geometry, Seen, bar_label};
+use crate::ui::heatmap::geometry::{BAR, GAP, Geometry, Seen};
 use crate::ui::heatmap::{Cell, Heatmap, View};
-use crate::ui::style;
+use crate::ui::{numbers, style};
 
 /// Labels stand beside the cells that are seen, and stay on the screen while the page scrolls.
 pub fn labels(
@@ -144,7 +144,7 @@ pub fn color_bar(palette: Palette, ui: &Ui, seen: &Seen) {
     let [low, middle, high] = palette.marks();
     let color = ui.visuals().weak_text_color();
     let label = |y: f32, x: f32, align: Align2| {
-        ui.painter().text(pos2(bar.right() + GAP, y), align, bar_label(x), label_font(ui), color);
+        ui.painter().text(pos2(bar.right() + GAP, y), align, numbers::tick(x), label_font(ui), color);
     };
     label(bar.top(), high, Align2::LEFT_TOP);
     label(bar.bottom(), low, Align2::LEFT_BOTTOM);

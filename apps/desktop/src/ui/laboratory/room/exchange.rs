@@ -8,9 +8,10 @@ use egui::Ui;
 
 use super::super::worker::Answer;
 use super::super::{Inputs, State, Worker};
-use super::{PATIENCE, Room};
+use super::Room;
 use crate::heads::QueriesAndKeys;
 use crate::token::Token;
+use crate::ui::progress::PATIENCE;
 
 impl Room {
     /// Takes queries and keys from a file, which is read anew. Until it is read, and if it cannot be, the state is left as it is.
