@@ -3,6 +3,7 @@
 use core::fmt;
 use std::sync::Arc;
 
+use crate::Matrix;
 use crate::expr::{Arithmetic, Expr};
 use crate::number::number;
 use crate::pair::Pair;
@@ -24,14 +25,7 @@ impl Step {
             return None;
         }
         let value = self.matrix.get(row, col);
-        let (expr, text) = match (self.origin.0)(row, col, value) {
-            How::Told(text) => (None, text),
-            How::Computed(expr) => {
-                let text = format!("{} = {}", expr.text(), number(value.into()));
-                (Some(expr), text)
-            }
-            How::Both(expr, text) => (Some(expr), text),
-        };
+        let (expr, text) = (self.origin.0)(row, col, value).told(value);
         Some(Arithmetic { value, expr, text })
     }
 }
@@ -44,6 +38,20 @@ pub(crate) enum How {
     Computed(Expr),
     /// An expression, and better words.
     Both(Expr, String),
+}
+
+impl How {
+    /// The expression, if there is one, and the words for a cell that holds `value`.
+    fn told(self, value: f32) -> (Option<Expr>, String) {
+        match self {
+            Self::Told(text) => (None, text),
+            Self::Computed(expr) => {
+                let text = format!("{} = {}", expr.text(), number(value.into()));
+                (Some(expr), text)
+            }
+            Self::Both(expr, text) => (Some(expr), text),
+        }
+    }
 }
 
 /// How each cell (row, col) of some value came to be.
@@ -104,6 +112,19 @@ impl Origin {
     pub fn over_root(from: &Pair, n: usize) -> Self {
         let from = from.clone();
         Self::computed(move |i, j| from.cell(i, j).over(Expr::Number { name: "d_k", value: n as f64 }.root()))
+    }
+
+    /// The same, but for cells that hold what was typed in place of a number of `given`.
+    pub fn typed_over(self, typed: Vec<[usize; 2]>, given: Matrix) -> Self {
+        Self::new(move |i, j, value| {
+            if !typed.contains(&[i, j]) {
+                return (self.0)(i, j, value);
+            }
+            let before = given.get(i, j);
+            let (_, before) = (self.0)(i, j, before).told(before);
+            let text = format!("typed in: {}, in place of {before}", number(value.into()));
+            How::Both(Expr::constant(value.into()), text)
+        })
     }
 
     /// Another matrix as it is.

@@ -2,9 +2,10 @@
 
 use regard::{Attention, Linear, MultiHeadAttention, Sequences, Threads};
 
-use crate::attend::{Head, Role, distance};
+use crate::attend::{Head, distance};
 use crate::explain::Origin;
 use crate::pair::Pair;
+use crate::project::Role;
 use crate::step::Kind;
 use crate::trace::{Axes, Measured, Text, Trace, labels, largest};
 use crate::{Error, Matrix, Rows, Settings, Without};
@@ -41,7 +42,9 @@ pub(crate) fn attend(
         return Ok(concatenated);
     }
     let output = push_mixed(trace, road, &concatenated)?;
-    if !matches!(trace.settings.without, Some(Without::Projections | Without::Softmax)) {
+    let is_the_layers = !matches!(trace.settings.without, Some(Without::Projections | Without::Softmax));
+    // The layer projects X itself: it knows nothing of what was typed over Q, K and V.
+    if is_the_layers && !trace.inputs.has_typed_projections() {
         let weights = [&w[0], &w[1], &w[2], &w_o].map(|w| &w.ours);
         let layer = layer(trace.settings, heads, [&x.ours, &memory.ours], weights, road.maskable)?;
         let deviation = distance(&output.ours, &layer) / largest(&output.ours).max(1.0);

@@ -33,6 +33,7 @@ mod layers;
 mod matrix;
 mod number;
 mod pair;
+mod project;
 pub mod random;
 mod reference;
 mod select;

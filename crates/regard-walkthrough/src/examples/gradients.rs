@@ -1,12 +1,13 @@
 use regard::{Heads, softmax_backward};
 
 use super::{attend_to_itself, matrix, the_cat_sat};
-use crate::attend::{distance, give_tokens_and_weights};
+use crate::attend::distance;
 use crate::explain::{How, Origin, dot};
 use crate::expr::Expr;
 use crate::heads::attention;
 use crate::inputs::Input;
 use crate::pair::Pair;
+use crate::project::give_tokens_and_weights;
 use crate::step::Kind;
 use crate::trace::{Axes, Other, Text, Trace, largest};
 use crate::{Error, Matrix, Rows, Without};

@@ -15,10 +15,11 @@ mod the_cat_sat;
 mod two_heads;
 pub(crate) mod why_scale;
 
-use crate::attend::{Head, give_tokens_and_weights, project_all};
+use crate::attend::Head;
 use crate::heads;
 use crate::inputs::{Input, Sizes};
 use crate::pair::Pair;
+use crate::project::{give_tokens_and_weights, project_all};
 use crate::random::TorchRng;
 use crate::trace::{Trace, labels};
 use crate::{Error, Example, Matrix};

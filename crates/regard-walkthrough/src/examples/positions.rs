@@ -1,9 +1,10 @@
 use super::{attend_to_itself, matrix};
-use crate::attend::{distance, give_weights};
+use crate::attend::distance;
 use crate::embed::{look_up, push_placed, push_positions};
 use crate::explain::Origin;
 use crate::inputs::Input;
 use crate::pair::{Pair, attention as kernel, fused};
+use crate::project::give_weights;
 use crate::step::Kind;
 use crate::trace::{Axes, Other, Text, Trace, labels, largest};
 use crate::{Error, Matrix, Rows, Without};

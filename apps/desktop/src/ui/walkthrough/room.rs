@@ -42,7 +42,7 @@ impl Room {
             side::show(ui, "example", |ui| sidebar::show(ui, state, own_tokens, cache.walkthrough().ok()));
         }
         if cache.update(state, look) {
-            edit.keep_up(&state.inputs);
+            edit.keep_up(cache.walkthrough().ok());
         }
         let height = (0.18 * ui.available_height()).clamp(64.0, 160.0);
         let bottom = Panel::bottom("explanation").resizable(false).exact_size(height).frame(panel(ui, 16, 8));

@@ -108,8 +108,8 @@ impl Steps<'_> {
         let heatmap = Heatmap {
             pointed,
             marks: step.marks(selection),
-            edited: self.cache.edited(&step.key),
-            paints: self.edit.takes_drags(ui, step, &state.inputs),
+            edited: if step.is_editable() { self.cache.edited(&step.key) } else { &[] },
+            paints: self.edit.takes_drags(ui, step),
             ..heatmap(step, self.cache.picture(step)?)
         };
         let indent = (self.left - heatmap.left(ui, width)).max(0.0);
@@ -126,8 +126,7 @@ impl Steps<'_> {
         let mut view = state.views.remove(&step.key).unwrap_or_default();
         let before = view.clone();
         let pointing = heatmap.show(ui, width, &mut view);
-        let is_input = state.inputs.matrix(&step.key).is_some();
-        if is_input && pointing.response.double_clicked() {
+        if step.is_editable() && pointing.response.double_clicked() {
             // A double click types.
             view = before;
         }
