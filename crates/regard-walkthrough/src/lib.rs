@@ -46,7 +46,7 @@ mod walkthrough;
 pub use self::curve::softmax_curve;
 pub use self::error::Error;
 pub use self::example::Example;
-pub use self::examples::why_scale::{WhyScale, why_scale};
+pub use self::examples::why_scale::{WhyScale, softmax_gradient_norm, why_scale};
 pub use self::expr::{Arithmetic, Cell, Expr, Operand};
 pub use self::formula::{Part, Script, formula_parts};
 pub use self::inputs::{Edit, Inputs, Sizes};
