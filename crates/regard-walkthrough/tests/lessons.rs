@@ -17,7 +17,13 @@ fn holds(walk: &Walkthrough, name: &str) {
 
 #[test]
 fn without_positions_order_means_nothing_and_with_them_it_does() {
-    let walk = run(Example::Positions, &Settings::default());
+    // What is said of order is true with the causal mask on, too: it hides nothing there.
+    for causal in [false, true] {
+        order_means_nothing(&run(Example::Positions, &Settings { causal, ..Settings::default() }));
+    }
+}
+
+fn order_means_nothing(walk: &Walkthrough) {
     let plain = &step(&walk, "plain.output").matrix;
     assert_eq!(plain.row(0), plain.row(3), "both \"the\"");
     assert_ne!(step(&walk, "output").matrix.row(0), step(&walk, "output").matrix.row(3));
@@ -27,7 +33,7 @@ fn without_positions_order_means_nothing_and_with_them_it_does() {
             assert!((a - b).abs() < 1e-6);
         }
     }
-    holds(&walk, "permuted tokens give permuted outputs");
+    holds(walk, "permuted tokens give permuted outputs");
     let moved = &step(&walk, "moved").matrix;
     for i in [0, 1, 3, 4] {
         assert!(moved.get(i, 0) < 1e-6 && moved.get(i, 1) > 0.05, "{:?}", moved.row(i));
@@ -108,6 +114,35 @@ fn gradients_of_one_call_agree() {
         let learned = Walkthrough::compute(&inputs, &Settings { causal, ..Settings::default() }).unwrap();
         assert!(step(&learned, "loss").matrix.get(0, 0) < step(&walk, "loss").matrix.get(0, 0) - 0.05);
     }
+}
+
+#[test]
+fn gradients_say_what_makes_the_loss_larger() {
+    let walk = run(Example::Gradients, &Settings::default());
+    let (a, d_a, d_s) = (step(&walk, "weights"), step(&walk, "d_weights"), step(&walk, "d_scores"));
+    for i in 0..3 {
+        let mean: f64 = (0..3).map(|k| a.exact.get(i, k) * d_a.exact.get(i, k)).sum();
+        for j in 0..3 {
+            let expected = a.exact.get(i, j) * (d_a.exact.get(i, j) - mean);
+            assert!((d_s.exact.get(i, j) - expected).abs() < 1e-15);
+            // A weight whose gradient is above the mean makes the loss larger: its value is worse than the mean.
+            assert_eq!(d_s.exact.get(i, j) > 0.0, d_a.exact.get(i, j) > mean);
+        }
+    }
+    assert_eq!(d_s.formula, "dSᵢⱼ = Aᵢⱼ·(dAᵢⱼ − Σₖ Aᵢₖ·dAᵢₖ)");
+    assert!(d_s.meaning.contains("how much worse its value is than the row's mean"), "{}", d_s.meaning);
+}
+
+#[test]
+fn what_the_first_token_sees_of_the_future_is_told_of_all_heads() {
+    let settings = Settings { without: Some(Without::Mask), ..Settings::default() };
+    let walk = run(Example::TwoHeads, &settings);
+    let first = |head: usize| step(&walk, &format!("head_{head}.weights")).exact.row(0)[1..].iter().sum::<f64>();
+    let [one, two] = [first(1), first(2)];
+    let rounded = |x: f64| format!("{:.3}", x).trim_end_matches('0').to_owned();
+    assert_ne!(rounded(one), rounded(f64::midpoint(one, two)), "the heads differ");
+    let text = walk.broken.clone().unwrap();
+    assert!(text.contains(&format!("the first gives {},", rounded(f64::midpoint(one, two)))), "{text}");
 }
 
 #[test]

@@ -218,16 +218,16 @@ fn push_d_scores(trace: &mut Trace<'_>, weights: &Pair, d_weights: &Pair) -> Res
     let formula = match (without, t) {
         (true, _) => "dS = dA".to_owned(),
         (_, 0.0) => "dS = 0".to_owned(),
-        (_, 1.0) => "dS = A·(dA − Σ A·dA)".to_owned(),
-        _ => "dS = A·(dA − Σ A·dA) / T".to_owned(),
+        (_, 1.0) => "dSᵢⱼ = Aᵢⱼ·(dAᵢⱼ − Σₖ Aᵢₖ·dAᵢₖ)".to_owned(),
+        _ => "dSᵢⱼ = Aᵢⱼ·(dAᵢⱼ − Σₖ Aᵢₖ·dAᵢₖ) / T".to_owned(),
     };
     let meaning = if without {
         "Left out: what the weights are told, the scores are told."
     } else if t == 0.0 {
         "At T = 0 a small change of a score changes no weight: nothing comes through, and nothing is learned."
     } else {
-        "Back through softmax: a score is told how much better its value is than the row's mean, in proportion to its weight; \
-         where one weight has all, hardly anything comes through."
+        "Back through softmax: a score is told how much worse its value is than the row's mean, in proportion to its weight, and \
+         should fall by that; where one weight has all, hardly anything comes through."
     };
     let text = Text {
         key: "d_scores",
