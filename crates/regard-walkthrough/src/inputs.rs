@@ -9,6 +9,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use self::saved::Saved;
+use crate::examples::seeded;
 use crate::{Error, Example, Matrix};
 
 /// A matrix that is given, before anyone changed it.
@@ -138,11 +139,10 @@ impl Inputs {
     /// Tokens and sizes of one's own, of 1 to 8 heads of `d_k` numbers each, and numbers that are drawn from `seed`, the same
     /// on every machine.
     ///
-    /// A number is a sum of twelve uniform ones, from 0 to 1, less 6: all but normal, with mean 0 and variance 1. Each uniform
-    /// number is the next output of a 32-bit Mersenne twister (MT19937, seeded as C++ and NumPy do) over 2³², so the sum is
-    /// exact; it is then rounded to `f32`. Those of weights are divided by √d_model first, so that queries and keys have variance
-    /// 1 too. X \[tokens, d_model\] is drawn first, row by row; then, for each head, its columns of W_Q, W_K and W_V \[d_model,
-    /// d_k\] and its rows of W_O \[d_k, d_model\], in that order: one more head leaves the others as they were.
+    /// They are those of PyTorch: after `torch.manual_seed(seed)`, X is `torch.randn(tokens, d_model)`; then W_Q, W_K and W_V are
+    /// `torch.randn(d_model, heads * d_k) / d_model**0.5`, in this order, so that queries and keys have variance 1 too, and W_O
+    /// is `torch.randn(heads * d_k, d_model) / d_model**0.5`. [`Inputs::python`] writes these lines. With other sizes or
+    /// another number of heads, other numbers are drawn.
     ///
     /// # Errors
     /// [`Error::Size`] if there are no tokens or more than [64](Self::MOST_TOKENS), if `d_model` is not 1 to
@@ -189,6 +189,18 @@ impl Inputs {
     /// The sizes and the seed, if the tokens are one's own.
     pub fn sizes(&self) -> Option<Sizes> {
         self.sizes
+    }
+
+    /// The lines of Python that draw the same numbers, if the tokens are one's own.
+    ///
+    /// ```
+    /// use regard_walkthrough::{Example, Inputs};
+    /// let lines = Inputs::new(Example::Seeded).python().expect("it is drawn");
+    /// assert!(lines.starts_with("torch.manual_seed(42)\nX = torch.randn(4, 8)\nW_Q = torch.randn(8, 8) / 8**0.5\n"));
+    /// assert_eq!(Inputs::new(Example::TheCatSat).python(), None);
+    /// ```
+    pub fn python(&self) -> Option<String> {
+        self.sizes.map(|sizes| seeded::python(self.tokens.len(), sizes, self.heads))
     }
 
     /// The number of heads.

@@ -24,6 +24,8 @@ pub struct Walkthrough {
     pub steps: Vec<Step>,
     /// What must hold for the numbers shown, measured on them.
     pub checks: Vec<Check>,
+    /// The lines of Python that draw the numbers to begin with, if they are drawn for one's own tokens: PyTorch gives the same.
+    pub python: Option<String>,
     /// What leaving a step out broke, beside the full computation. `None` if nothing is left out.
     pub broken: Option<String>,
 }
@@ -86,7 +88,15 @@ impl Walkthrough {
         inputs.example().run(&mut trace)?;
         let checks = trace.checks();
         let Trace { tokens, steps, .. } = trace;
-        Ok(Self { example: inputs.example(), settings: *settings, tokens, steps, checks, broken: None })
+        Ok(Self {
+            example: inputs.example(),
+            settings: *settings,
+            tokens,
+            steps,
+            checks,
+            python: inputs.python(),
+            broken: None,
+        })
     }
 
     /// The step of that key.

@@ -28,6 +28,9 @@ pub(crate) fn walkthrough(walkthrough: &Walkthrough) -> String {
     let mut out = String::new();
     let example = walkthrough.example;
     let _ = writeln!(out, "{BOLD}{}{BOLD:#}\n{}", example.title(), example.summary());
+    if let Some(python) = &walkthrough.python {
+        let _ = writeln!(out, "\n{DIM}The same numbers in PyTorch:{DIM:#}\n{python}");
+    }
     if let Some(broken) = &walkthrough.broken {
         let _ = writeln!(out, "\n{BOLD}What breaks{BOLD:#}: {broken}");
     }

@@ -10,7 +10,7 @@ mod i_love_robotics;
 mod layer_norm;
 mod math_of_attention;
 mod positions;
-mod seeded;
+pub(crate) mod seeded;
 mod the_cat_sat;
 mod two_heads;
 pub(crate) mod why_scale;

@@ -1,6 +1,6 @@
 //! The room: its panels, and what is in them.
 
-use egui::{CentralPanel, Frame, Label, Margin, Panel, ScrollArea, Ui};
+use egui::{CentralPanel, Frame, Label, Margin, Panel, RichText, ScrollArea, TextStyle, Ui};
 use regard_walkthrough::{Error, Walkthrough};
 
 use super::edit::Edit;
@@ -80,6 +80,10 @@ impl Room {
     fn example(&mut self, ui: &mut Ui, state: &mut State) -> Option<At> {
         ui.heading(state.example().title());
         ui.add(Label::new(state.example().summary()).wrap());
+        if let Some(python) = state.inputs.python() {
+            ui.label(RichText::new("The same numbers in PyTorch:").text_style(TextStyle::Small).weak());
+            ui.add(Label::new(RichText::new(python).monospace()).selectable(true));
+        }
         ui.add_space(16.0);
         let walkthrough = match self.cache.walkthrough() {
             Ok(walkthrough) => walkthrough,
