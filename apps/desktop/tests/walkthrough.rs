@@ -326,6 +326,35 @@ fn heads_share_the_columns_where_they_can() {
 }
 
 #[test]
+fn heads_that_cannot_be_say_why() {
+    for (example, why) in [
+        (Example::TheCatSat, "cannot be shared out evenly"),
+        (Example::Gradients, "worked with one head alone"),
+        (Example::AttentionScores, "worked with one head alone"),
+    ] {
+        let mut window = open(example);
+        let button = window.get_by_label("3 heads").rect().center();
+        window.hover_at(button);
+        window.run_steps(60);
+        assert!(shows(&window, why), "{}", example.name());
+    }
+}
+
+#[test]
+fn gradients_are_spoken_as_gradients() {
+    let mut window = open(Example::Gradients);
+    for (key_of, says) in
+        [("d_scores", ", gradient "), ("d_weights", ", gradient "), ("weights", ", weight "), ("raw_scores", ", score ")]
+    {
+        let at = place(&window, key_of, (0, 1));
+        click_at(&mut window, at);
+        let label = format!("Heatmap of {}", step(&window, key_of).name);
+        let spoken = window.get_by_label(&label).accesskit_node().value().unwrap();
+        assert!(spoken.contains(says), "{key_of}: {spoken}");
+    }
+}
+
+#[test]
 fn ones_own_tokens_and_sizes() {
     let mut window = open(Example::TheCatSat);
     click(&mut window, "Use your own tokens");
@@ -361,6 +390,7 @@ fn ones_own_tokens_and_sizes() {
     let own = ["to", "be"].map(str::to_owned).to_vec();
     assert_eq!(state(&window).inputs, Inputs::seeded(own, 6, 3, 5, 7).unwrap());
     assert_eq!(step(&window, "x").matrix.shape(), (2, 6));
+    assert!(shows(&window, "torch.manual_seed(7)\nX = torch.randn(2, 6)\nW_Q = torch.randn(6, 15) / 6**0.5"));
     press(&mut window, Command::Undo);
     assert_eq!(state(&window).inputs.heads(), 1);
 }

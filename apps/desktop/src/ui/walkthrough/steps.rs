@@ -193,7 +193,9 @@ fn text(ui: &mut Ui, step: &Step) {
 /// What a screen reader calls a row, a column and a number.
 fn terms(step: &Step) -> [&'static str; 3] {
     match step.rows {
-        Rows::Pairs => ["query", "key", if step.kind == Kind::Weights { "weight" } else { "score" }],
+        Rows::Pairs if step.kind == Kind::Weights => ["query", "key", "weight"],
+        Rows::Pairs if step.key.starts_with("d_") => ["query", "key", "gradient"],
+        Rows::Pairs => ["query", "key", "score"],
         _ => Heatmap::TERMS,
     }
 }
