@@ -8,7 +8,7 @@ use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use regard_desktop::ui::heatmap::Cell;
 use regard_desktop::ui::walkthrough::{At, Picked, State};
 use regard_desktop::ui::{App, Command, Session};
-use regard_walkthrough::{Example, Inputs, Step, Walkthrough, Without};
+use regard_walkthrough::{Example, IN_FOUR_LINES, Inputs, Step, Walkthrough, Without};
 
 type Window = Harness<'static, Option<App>>;
 
@@ -341,11 +341,24 @@ fn heads_that_cannot_be_say_why() {
 }
 
 #[test]
+fn shapes_and_the_four_lines_are_shown() {
+    let window = open(Example::MathOfAttention);
+    assert!(shows(&window, "[4, 8]·[8, 8] → [4, 8]") && shows(&window, "[4, 8]·[8, 4] → [4, 4]"));
+    for line in IN_FOUR_LINES {
+        assert!(window.query_all_by_label(line).next().is_some(), "{line}");
+    }
+    assert!(!shows(&open(Example::LayerNorm), IN_FOUR_LINES[0]), "no attention");
+}
+
+#[test]
 fn gradients_are_spoken_as_gradients() {
     let mut window = open(Example::Gradients);
-    for (key_of, says) in
-        [("d_scores", ", gradient "), ("d_weights", ", gradient "), ("weights", ", weight "), ("raw_scores", ", score ")]
-    {
+    for (key_of, says) in [
+        ("d_scores", ", gradient "),
+        ("d_weights", ", gradient "),
+        ("weights", ", weight "),
+        ("raw_scores", ", score "),
+    ] {
         let at = place(&window, key_of, (0, 1));
         click_at(&mut window, at);
         let label = format!("Heatmap of {}", step(&window, key_of).name);

@@ -58,7 +58,9 @@ impl Head<'_> {
                 symbol: &format!("M{s}"),
                 name: &self.name("Masked scores"),
                 formula: "score(i, j) = −∞ for j > i",
-                meaning: "A token may not see what comes after it: a score of −∞ becomes a weight of exactly 0.",
+                meaning: "A token may not see what comes after it, so that the lower triangle is left: a score of −∞ becomes a \
+                          weight of exactly 0. Padding is hidden in the same way; −10⁹, which some write in place of −∞, does \
+                          as well until a whole row is hidden, which it would share out evenly.",
                 code: "Attention::new().mask(Mask::NONE.causal(position)).scores(Stage::Masked, q, k, scores, scratch)",
             };
             let masked = Pair::scores(q, k, scaled, Some(self.position()))?;
@@ -109,8 +111,14 @@ impl Head<'_> {
             let formula = format!("A{} = {argument}", self.subscript);
             (scores.hidden_as_zero(), formula, meaning, Kind::Signed, Origin::unweighed(scores), "")
         } else {
-            let meaning = "Each row says how one query shares out its attention; each column, how much a token receives; the \
-                           row's largest score is subtracted first, so that nothing overflows.";
+            // Between two texts, the diagonal is nothing of its own.
+            let meaning = if self.queries == self.keys {
+                "Each row says how one query shares out its attention; each column, how much a token receives; the diagonal, how \
+                 much a token attends to itself. The row's largest score is subtracted first, so that nothing overflows."
+            } else {
+                "Each row says how one query shares out its attention; each column, how much a token receives; the row's largest \
+                 score is subtracted first, so that nothing overflows."
+            };
             let argument = if t.get() == 1.0 { argument.to_owned() } else { format!("({argument}) / T") };
             let formula = format!("A{} = softmax({argument})", self.subscript);
             let code = "for row in scores { softmax(row, temperature) }";

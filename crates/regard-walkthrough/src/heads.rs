@@ -87,7 +87,8 @@ fn push_concatenated(trace: &mut Trace<'_>, road: &Head<'_>, outputs: &[Pair], d
         symbol: "C",
         name: "Heads side by side",
         formula: &format!("C = [{}]", parts.join(" ")),
-        meaning: "Each head had its own softmax, so each can follow its own relation: here their findings stand side by side.",
+        meaning: "Each head had its own softmax, so each can follow its own relation, where one head follows one: here their \
+                  findings stand side by side.",
         ..Text::default()
     };
     let origin = Origin::side_by_side(outputs, columns);
@@ -102,7 +103,8 @@ fn push_mixed(trace: &mut Trace<'_>, road: &Head<'_>, concatenated: &Pair) -> Re
         key: "w_o",
         symbol: "W_O",
         name: "Weights W_O",
-        meaning: "Learned: mixes what the heads found into one vector for each token.",
+        meaning: "Learned: mixes what the heads found into one vector for each token; without it, what a head found would stay in \
+                  the head's own columns.",
         ..Text::default()
     };
     let w_o = trace.give(&text, Axes::new(Rows::Other, &dims, &cols))?;

@@ -55,4 +55,4 @@ pub use self::select::{Marks, Rows, Selection};
 pub use self::settings::{Settings, Without};
 pub use self::step::{Kind, Step};
 pub use self::ulp::ulps;
-pub use self::walkthrough::{Check, Walkthrough};
+pub use self::walkthrough::{Check, IN_FOUR_LINES, Walkthrough};

@@ -182,6 +182,40 @@ fn what_broke_follows_what_was_typed() {
 }
 
 #[test]
+fn the_diagonal_is_of_one_text_alone() {
+    let says = |example, key: &str| step(&run(example, &Settings::default()), key).meaning.contains("the diagonal");
+    assert!(says(Example::TheCatSat, "weights") && says(Example::TwoHeads, "head_2.weights"));
+    assert!(!says(Example::CrossAttention, "weights") && !says(Example::WhyScale, "weights"));
+}
+
+#[test]
+fn nearly_all_scores_lie_within_three_standard_deviations() {
+    let walk = run(Example::WhyScale, &Settings::default());
+    assert!(step(&walk, "by_dimension").meaning.contains("within ±3√d"));
+    let (raw, scaled) = (step(&walk, "raw_scores"), step(&walk, "scaled_scores"));
+    let within = |step: &Step, limit: f32| step.matrix.as_slice().iter().filter(|s| s.abs() <= limit).count();
+    assert!(within(raw, 3.0 * 16.0) >= 39 && within(scaled, 3.0) >= 39, "of 40, at d = 256");
+    let mean = raw.matrix.as_slice().iter().sum::<f32>() / 40.0;
+    assert!(mean.abs() < 3.0 * 16.0 / 40_f32.sqrt(), "{mean}");
+}
+
+/// As it is said of masked scores.
+#[test]
+fn a_large_negative_number_hides_like_infinity_until_all_is_hidden() {
+    let walk = run(Example::TheCatSat, &Settings { causal: true, ..Settings::default() });
+    let masked = step(&walk, "masked_scores");
+    assert!(masked.meaning.contains("lower triangle") && masked.meaning.contains("−10⁹"));
+    for i in 0..3 {
+        let mut row: Vec<f32> = masked.matrix.row(i).iter().map(|s| s.max(-1e9)).collect();
+        regard_kernels::softmax(&mut row, regard_kernels::Temperature::ONE);
+        assert_eq!(row, step(&walk, "weights").matrix.row(i));
+    }
+    let mut hidden = [-1e9_f32; 4];
+    regard_kernels::softmax(&mut hidden, regard_kernels::Temperature::ONE);
+    assert_eq!(hidden, [0.25; 4]);
+}
+
+#[test]
 fn steps_say_what_they_are_in_a_sentence_and_a_formula() {
     for example in Example::ALL {
         let inputs = Inputs::new(example);

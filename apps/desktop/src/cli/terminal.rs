@@ -5,7 +5,7 @@
 use core::fmt::Write as _;
 
 use anstyle::{Color, RgbColor, Style};
-use regard_walkthrough::{Example, Kind, Step, Walkthrough};
+use regard_walkthrough::{Example, IN_FOUR_LINES, Kind, Step, Walkthrough};
 
 use crate::ui::colors::{Palette, ink_on};
 use crate::ui::numbers;
@@ -37,6 +37,9 @@ pub(crate) fn walkthrough(walkthrough: &Walkthrough) -> String {
     for step in &walkthrough.steps {
         push_step(&mut out, step);
     }
+    if walkthrough.step("output").is_some() {
+        let _ = writeln!(out, "\n{BOLD}In four lines{BOLD:#}\n{}", IN_FOUR_LINES.join("\n"));
+    }
     if !walkthrough.checks.is_empty() {
         let _ = writeln!(out, "\n{BOLD}Checks{BOLD:#}");
     }
@@ -49,12 +52,11 @@ pub(crate) fn walkthrough(walkthrough: &Walkthrough) -> String {
 }
 
 fn push_step(out: &mut String, step: &Step) {
-    let (rows, cols) = step.matrix.shape();
     let _ = write!(out, "\n{BOLD}{}{BOLD:#}", step.name);
     if !step.formula.is_empty() {
         let _ = write!(out, "   {}", step.formula);
     }
-    let _ = writeln!(out, "   {DIM}{rows} × {cols}{DIM:#}\n{}", step.meaning);
+    let _ = writeln!(out, "   {DIM}{}{DIM:#}\n{}", step.shapes(), step.meaning);
     push_matrix(out, step);
     let (error, ulp) = (numbers::error(step.max_error), numbers::fixed(step.max_ulp as f32, 1));
     let _ = writeln!(out, "{DIM}largest distance from f64: {error}, {ulp} ULP{DIM:#}");

@@ -215,8 +215,9 @@ fn push_table(trace: &mut Trace<'_>, samples: &[Sample]) {
         key: "by_dimension",
         symbol: "",
         name: "With and without 1/√d",
-        formula: "q·k = Σ qᵢkᵢ has variance d",
-        meaning: "Unscaled, scores spread as √d, one weight takes all and the gradient vanishes; over √d, nothing depends on d.",
+        formula: "q·k = Σ qᵢkᵢ has mean 0 and variance d",
+        meaning: "Unscaled, nearly all scores lie within ±3√d, one weight takes all and the gradient vanishes; over √d, they lie \
+                  within ±3, and nothing depends on d.",
         code: "why_scale(temperature)",
     };
     trace.push(&text, pair, Kind::Table, Axes::new(Rows::Other, &rows, &cols), Origin::measured(meanings));

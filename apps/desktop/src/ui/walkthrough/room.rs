@@ -99,6 +99,10 @@ impl Room {
         let mut steps = Steps { cache: &self.cache, edit: &mut self.edit, reveal: self.reveal.take(), left: 0.0 };
         let hovered = steps.show(ui, state, walkthrough);
         ui.add_space(16.0);
+        if walkthrough.step("output").is_some() {
+            checks::in_four_lines(ui);
+            ui.add_space(16.0);
+        }
         checks::show(ui, &walkthrough.checks);
         hovered
     }

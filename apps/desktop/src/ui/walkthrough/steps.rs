@@ -180,6 +180,8 @@ fn text(ui: &mut Ui, step: &Step) {
     if !step.formula.is_empty() {
         formula::show(ui, &step.formula, formula::SIZE, strong);
     }
+    let shapes = RichText::new(step.shapes()).text_style(TextStyle::Monospace).size(11.5).weak();
+    ui.label(shapes).on_hover_text("The shape: [rows, columns]. Of a product, those of its factors first.");
     formula::show(ui, &step.meaning, TextStyle::Body.resolve(ui.style()).size, ui.visuals().text_color());
     if !step.code.is_empty() {
         let code = RichText::new(step.code).text_style(TextStyle::Monospace).size(11.5).weak();
