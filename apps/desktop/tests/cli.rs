@@ -53,6 +53,16 @@ mod walk {
     }
 
     #[test]
+    fn shapes_the_four_lines_and_the_lines_of_pytorch_are_printed() {
+        let text = stdout(&["walk", "math-of-attention"]);
+        assert!(text.contains("Q = X·W_Q   [4, 8]·[8, 8] → [4, 8]\n"), "{text}");
+        assert!(text.contains("In four lines\nQ = X·W_Q,  K = X·W_K,  V = X·W_V\nS = Q·Kᵀ / √d_k\n"), "{text}");
+        assert!(!text.contains("PyTorch:"), "its numbers are not one's own");
+        assert!(stdout(&["walk", "seeded"]).contains("\ntorch.manual_seed(42)\nX = torch.randn(4, 8)\n"));
+        assert!(!stdout(&["walk", "layer-norm"]).contains("In four lines"));
+    }
+
+    #[test]
     fn without_a_name_the_examples_are_listed() {
         let list = stdout(&["walk"]);
         for name in [

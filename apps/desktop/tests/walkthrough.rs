@@ -8,7 +8,7 @@ use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use regard_desktop::ui::heatmap::Cell;
 use regard_desktop::ui::walkthrough::{At, Picked, State};
 use regard_desktop::ui::{App, Command, Session};
-use regard_walkthrough::{Example, Inputs, Step, Walkthrough, Without};
+use regard_walkthrough::{Example, IN_FOUR_LINES, Inputs, Step, Walkthrough, Without};
 
 type Window = Harness<'static, Option<App>>;
 
@@ -37,7 +37,7 @@ fn step<'a>(window: &'a Window, key: &str) -> &'a Step {
 }
 
 fn number(window: &Window, key: &str, (row, col): Cell) -> f64 {
-    state(window).inputs.matrix(key).unwrap().get(row, col)
+    step(window, key).exact.get(row, col)
 }
 
 fn place(window: &Window, key: &str, (row, col): Cell) -> Pos2 {
@@ -148,9 +148,52 @@ fn what_is_no_number_is_refused_and_escape_leaves_it() {
 }
 
 #[test]
-fn a_double_click_types_into_inputs_alone() {
-    let mut window = open(Example::AttentionScores);
-    for (key_of, is_input) in [("q", true), ("weights", false)] {
+fn a_query_is_typed_over_and_put_back() {
+    let mut window = open(Example::ILoveRobotics);
+    let before = walkthrough(&window).clone();
+    type_over(&mut window, "q", (1, 0), "5");
+    assert_eq!(number(&window, "q", (1, 0)), 5.0);
+    for key in ["raw_scores", "weights", "output"] {
+        assert_ne!(step(&window, key).matrix, before.step(key).unwrap().matrix, "{key}");
+    }
+    assert_eq!(step(&window, "k").matrix, before.step("k").unwrap().matrix);
+    assert!(shows(&window, "1 number changed") && shows(&window, "typed in: 5, in place of 1·1 + 1·0 + 0·1 + 0·0 = 1"));
+
+    // Enter twice types nothing.
+    key(&mut window, Key::ArrowRight);
+    key(&mut window, Key::Enter);
+    key(&mut window, Key::Enter);
+    assert!(!shows(&window, FIELD) && state(&window).inputs.edits().len() == 1);
+
+    press(&mut window, Command::Undo);
+    assert_eq!(step(&window, "output").matrix, before.step("output").unwrap().matrix);
+    press(&mut window, Command::Redo);
+    let at = place(&window, "q", (1, 0));
+    click_at(&mut window, at);
+    window.get_by_label("Number of Queries Q: love, q0").set_value_accesskit(-2.5);
+    window.run_steps(3);
+    assert_eq!(number(&window, "q", (1, 0)), -2.5);
+    click(&mut window, "Restore");
+    assert_eq!(number(&window, "q", (1, 0)), 1.0);
+    assert!(!state(&window).inputs.is_changed());
+    // Without projections, Q is X as it is, and X is what can be typed over.
+    type_over(&mut window, "v", (0, 0), "3");
+    click(&mut window, "projections");
+    assert_eq!(number(&window, "v", (0, 0)), number(&window, "x", (0, 0)));
+    let at = place(&window, "v", (0, 0));
+    click_at(&mut window, at);
+    key(&mut window, Key::Enter);
+    assert!(!shows(&window, FIELD));
+    click(&mut window, "nothing");
+    assert_eq!(number(&window, "v", (0, 0)), 3.0);
+}
+
+#[test]
+fn a_double_click_types_into_what_can_be_typed_over() {
+    let mut window = open(Example::TheCatSat);
+    for (key_of, is_input) in
+        [("x", true), ("q", true), ("k", true), ("v", true), ("raw_scores", false), ("weights", false)]
+    {
         let at = place(&window, key_of, (0, 1));
         for _ in 0..2 {
             window.hover_at(at);
@@ -160,14 +203,21 @@ fn a_double_click_types_into_inputs_alone() {
         window.run_steps(3);
         assert_eq!(shows(&window, FIELD), is_input, "{key_of}");
         key(&mut window, Key::Escape);
+        // Long enough that the next click is the first of two again.
+        window.run_steps(60);
     }
 }
 
 #[test]
 fn a_drag_with_shift_is_one_change() {
+    drag_with_shift("x");
+    drag_with_shift("k");
+}
+
+fn drag_with_shift(key: &str) {
     let mut window = open(Example::ILoveRobotics);
-    let from = place(&window, "x", (0, 0));
-    let before = number(&window, "x", (0, 0));
+    let from = place(&window, key, (0, 0));
+    let before = number(&window, key, (0, 0));
     window.hover_at(from);
     window.event_modifiers(egui::Event::PointerMoved(from), Modifiers::SHIFT);
     window.run_steps(2);
@@ -185,11 +235,11 @@ fn a_drag_with_shift_is_one_change() {
     }
     window.event_modifiers(button(from + vec2(100.0, 0.0), false), Modifiers::SHIFT);
     window.run_steps(3);
-    let after = number(&window, "x", (0, 0));
+    let after = number(&window, key, (0, 0));
     assert!((after - before - 0.5).abs() < 1e-9, "{before} became {after}");
-    assert_eq!(step(&window, "x").matrix.get(0, 0), after as f32);
+    assert_eq!(step(&window, key).matrix.get(0, 0), after as f32);
     press(&mut window, Command::Undo);
-    assert_eq!(number(&window, "x", (0, 0)), before);
+    assert_eq!(number(&window, key, (0, 0)), before);
 }
 
 #[test]
@@ -276,6 +326,48 @@ fn heads_share_the_columns_where_they_can() {
 }
 
 #[test]
+fn heads_that_cannot_be_say_why() {
+    for (example, why) in [
+        (Example::TheCatSat, "cannot be shared out evenly"),
+        (Example::Gradients, "worked with one head alone"),
+        (Example::AttentionScores, "worked with one head alone"),
+    ] {
+        let mut window = open(example);
+        let button = window.get_by_label("3 heads").rect().center();
+        window.hover_at(button);
+        window.run_steps(60);
+        assert!(shows(&window, why), "{}", example.name());
+    }
+}
+
+#[test]
+fn shapes_and_the_four_lines_are_shown() {
+    let window = open(Example::MathOfAttention);
+    assert!(shows(&window, "[4, 8]·[8, 8] → [4, 8]") && shows(&window, "[4, 8]·[8, 4] → [4, 4]"));
+    for line in IN_FOUR_LINES {
+        assert!(window.query_all_by_label(line).next().is_some(), "{line}");
+    }
+    assert!(!shows(&open(Example::LayerNorm), IN_FOUR_LINES[0]), "no attention");
+}
+
+#[test]
+fn gradients_are_spoken_as_gradients() {
+    let mut window = open(Example::Gradients);
+    for (key_of, says) in [
+        ("d_scores", ", gradient "),
+        ("d_weights", ", gradient "),
+        ("weights", ", weight "),
+        ("raw_scores", ", score "),
+    ] {
+        let at = place(&window, key_of, (0, 1));
+        click_at(&mut window, at);
+        let label = format!("Heatmap of {}", step(&window, key_of).name);
+        let spoken = window.get_by_label(&label).accesskit_node().value().unwrap();
+        assert!(spoken.contains(says), "{key_of}: {spoken}");
+    }
+}
+
+#[test]
 fn ones_own_tokens_and_sizes() {
     let mut window = open(Example::TheCatSat);
     click(&mut window, "Use your own tokens");
@@ -311,6 +403,7 @@ fn ones_own_tokens_and_sizes() {
     let own = ["to", "be"].map(str::to_owned).to_vec();
     assert_eq!(state(&window).inputs, Inputs::seeded(own, 6, 3, 5, 7).unwrap());
     assert_eq!(step(&window, "x").matrix.shape(), (2, 6));
+    assert!(shows(&window, "torch.manual_seed(7)\nX = torch.randn(2, 6)\nW_Q = torch.randn(6, 15) / 6**0.5"));
     press(&mut window, Command::Undo);
     assert_eq!(state(&window).inputs.heads(), 1);
 }

@@ -8,157 +8,6 @@ use crate::step::Kind;
 use crate::trace::{Axes, Measured, Text, Trace, labels, largest};
 use crate::{Error, Matrix, Rows, Without};
 
-/// What a token is turned into.
-#[derive(Clone, Copy)]
-pub(crate) enum Role {
-    Query,
-    Key,
-    Value,
-}
-
-impl Role {
-    pub const ALL: [Self; 3] = [Self::Query, Self::Key, Self::Value];
-
-    /// The key of its weights.
-    pub fn weights(self) -> &'static str {
-        match self {
-            Self::Query => "w_q",
-            Self::Key => "w_k",
-            Self::Value => "w_v",
-        }
-    }
-
-    fn code(self) -> &'static str {
-        match self {
-            Self::Query => "matmul(x, w_q, q)",
-            Self::Key => "matmul(x, w_k, k)",
-            Self::Value => "matmul(x, w_v, v)",
-        }
-    }
-
-    pub fn rows(self) -> Rows {
-        if matches!(self, Self::Query) { Rows::Queries } else { Rows::Keys }
-    }
-
-    pub fn symbol(self) -> &'static str {
-        match self {
-            Self::Query => "Q",
-            Self::Key => "K",
-            Self::Value => "V",
-        }
-    }
-
-    pub fn key(self) -> &'static str {
-        match self {
-            Self::Query => "q",
-            Self::Key => "k",
-            Self::Value => "v",
-        }
-    }
-
-    pub fn plural(self) -> &'static str {
-        match self {
-            Self::Query => "Queries",
-            Self::Key => "Keys",
-            Self::Value => "Values",
-        }
-    }
-
-    fn weights_meaning(self) -> &'static str {
-        match self {
-            Self::Query => "Learned: turns a token into what it looks for in others.",
-            Self::Key => "Learned: turns a token into what it advertises, to be found by others.",
-            Self::Value => "Learned: turns a token into what it hands over to those who attend to it.",
-        }
-    }
-
-    fn meaning(self) -> &'static str {
-        match self {
-            Self::Query => "Row i is what token i looks for: one token, three roles, and this is the first.",
-            Self::Key => "Row j is what token j advertises: the queries are compared with it.",
-            Self::Value => "Row j is what token j hands over, as far as it is attended to.",
-        }
-    }
-}
-
-/// X, and W_Q, W_K and W_V unless they are left out.
-pub(crate) fn give_tokens_and_weights(trace: &mut Trace<'_>) -> Result<(Pair, [Pair; 3]), Error> {
-    let x = give_tokens(trace)?;
-    let w = give_weights(trace)?;
-    Ok((x, w))
-}
-
-/// X.
-pub(crate) fn give_tokens(trace: &mut Trace<'_>) -> Result<Pair, Error> {
-    let tokens = trace.tokens.clone();
-    let dims = labels("d", trace.inputs.matrix("x").map_or(0, Matrix::cols));
-    let text = Text {
-        key: "x",
-        symbol: "X",
-        name: "Tokens X",
-        meaning: "Each row is a token as a list of numbers: without numbers there is nothing to compute with.",
-        ..Text::default()
-    };
-    trace.give(&text, Axes::new(Rows::Tokens, &tokens, &dims))
-}
-
-/// W_Q, W_K and W_V, which are not shown if they are left out.
-pub(crate) fn give_weights(trace: &mut Trace<'_>) -> Result<[Pair; 3], Error> {
-    let [query, key, value] = Role::ALL;
-    Ok([give_weight(trace, query)?, give_weight(trace, key)?, give_weight(trace, value)?])
-}
-
-fn give_weight(trace: &mut Trace<'_>, role: Role) -> Result<Pair, Error> {
-    let key = role.weights();
-    if trace.settings.without == Some(Without::Projections)
-        && let Some(w) = trace.input(key)
-    {
-        return Ok(w);
-    }
-    let (symbol, name) = (format!("W_{}", role.symbol()), format!("Weights W_{}", role.symbol()));
-    let text = Text { key, symbol: &symbol, name: &name, meaning: role.weights_meaning(), ..Text::default() };
-    let (rows, cols) = trace.inputs.matrix(key).map_or((0, 0), Matrix::shape);
-    let (rows, cols) = (labels("d", rows), labels(role.key(), cols));
-    trace.give(&text, Axes::new(Rows::Other, &rows, &cols))
-}
-
-/// Q, K or V under its key: X·W, or X itself where projections are left out.
-pub(crate) fn project(trace: &mut Trace<'_>, role: Role, x: &Pair, w: &Pair) -> Result<Pair, Error> {
-    let tokens = x.name.rows.to_vec();
-    project_as(trace, role, "", "", (&tokens, 0), x, w)
-}
-
-/// Q, K and V of one text.
-pub(crate) fn project_all(trace: &mut Trace<'_>, x: &Pair, [w_q, w_k, w_v]: &[Pair; 3]) -> Result<[Pair; 3], Error> {
-    let [query, key, value] = Role::ALL;
-    Ok([project(trace, query, x, w_q)?, project(trace, key, x, w_k)?, project(trace, value, x, w_v)?])
-}
-
-/// [`project`] with something before the key and behind the name, of other rows than all tokens: from the token `first` on.
-pub(crate) fn project_as(
-    trace: &mut Trace<'_>,
-    role: Role,
-    prefix: &str,
-    of: &str,
-    (rows, first): (&[String], usize),
-    x: &Pair,
-    w: &Pair,
-) -> Result<Pair, Error> {
-    let (symbol, from) = (role.symbol(), x.name.symbol.as_str());
-    let left_out = trace.settings.without == Some(Without::Projections);
-    let (pair, formula, meaning, origin) = if left_out {
-        let meaning = "Left out: the token plays this role as it is.";
-        (x.clone(), format!("{symbol} = {from}"), meaning, Origin::copied(x))
-    } else {
-        (x.times(w)?, format!("{symbol} = {from}·W_{symbol}"), role.meaning(), Origin::product(x, w))
-    };
-    let (key, name) = (format!("{prefix}{}", role.key()), format!("{} {symbol}{of}", role.plural()));
-    let code = if left_out { "" } else { role.code() };
-    let text = Text { key: &key, symbol, name: &name, formula: &formula, meaning, code };
-    let cols = labels(if left_out { "d" } else { role.key() }, pair.ours.cols());
-    Ok(trace.push(&text, pair, Kind::Signed, Axes { first, ..Axes::new(role.rows(), rows, &cols) }, origin))
-}
-
 /// One attention, from scores to output.
 pub(crate) struct Head<'a> {
     /// Before each key: "" or "head_1."
@@ -209,7 +58,9 @@ impl Head<'_> {
                 symbol: &format!("M{s}"),
                 name: &self.name("Masked scores"),
                 formula: "score(i, j) = −∞ for j > i",
-                meaning: "A token may not see what comes after it: a score of −∞ becomes a weight of exactly 0.",
+                meaning: "A token may not see what comes after it, so that the lower triangle is left: a score of −∞ becomes a \
+                          weight of exactly 0. Padding is hidden in the same way; −10⁹, which some write in place of −∞, does \
+                          as well until a whole row is hidden, which it would share out evenly.",
                 code: "Attention::new().mask(Mask::NONE.causal(position)).scores(Stage::Masked, q, k, scores, scratch)",
             };
             let masked = Pair::scores(q, k, scaled, Some(self.position()))?;
@@ -260,8 +111,14 @@ impl Head<'_> {
             let formula = format!("A{} = {argument}", self.subscript);
             (scores.hidden_as_zero(), formula, meaning, Kind::Signed, Origin::unweighed(scores), "")
         } else {
-            let meaning = "Each row says how one query shares out its attention; each column, how much a token receives; the \
-                           row's largest score is subtracted first, so that nothing overflows.";
+            // Between two texts, the diagonal is nothing of its own.
+            let meaning = if self.queries == self.keys {
+                "Each row says how one query shares out its attention; each column, how much a token receives; the diagonal, how \
+                 much a token attends to itself. The row's largest score is subtracted first, so that nothing overflows."
+            } else {
+                "Each row says how one query shares out its attention; each column, how much a token receives; the row's largest \
+                 score is subtracted first, so that nothing overflows."
+            };
             let argument = if t.get() == 1.0 { argument.to_owned() } else { format!("({argument}) / T") };
             let formula = format!("A{} = softmax({argument})", self.subscript);
             let code = "for row in scores { softmax(row, temperature) }";

@@ -1,6 +1,6 @@
 //! What leaving a step out breaks, told in the numbers of both computations.
 
-use crate::examples::why_scale::{entropy, jacobian_norm};
+use crate::examples::why_scale::{entropy, softmax_gradient_norm};
 use crate::number::number;
 use crate::trace::largest;
 use crate::{Matrix, Rows, Step, Walkthrough, Without};
@@ -58,11 +58,6 @@ fn scaling(full: &Walkthrough, cut: &Walkthrough) -> String {
                 does: see why-scale."
             .to_owned();
     }
-    // Softmax divides by T before it weighs, so its slope is divided too; at both ends, there is none.
-    let slope = match full.settings.t() {
-        0.0 | f64::INFINITY => 0.0,
-        t => 1.0 / t,
-    };
     let change = |f: &dyn Fn(&[f64]) -> f64| {
         let [now, before] = [cut, full].map(|walk| number(mean(walk, |row, _| f(row))));
         instead(&now, &before)
@@ -75,7 +70,7 @@ fn scaling(full: &Walkthrough, cut: &Walkthrough) -> String {
         instead(&spread(cut, "raw_scores"), &spread(full, "scaled_scores")),
         change(&|row| row.iter().copied().fold(0.0, f64::max)),
         change(&entropy),
-        change(&|row| slope * jacobian_norm(row)),
+        change(&|row| softmax_gradient_norm(row.iter().copied(), full.settings.t())),
     )
 }
 
@@ -114,7 +109,7 @@ fn softmax(full: &Walkthrough, cut: &Walkthrough) -> String {
 
 fn mask(full: &Walkthrough, cut: &Walkthrough) -> String {
     let later = |row: &[f64], i: usize| row.get(i + 1..).map_or(0.0, |later| later.iter().sum::<f64>());
-    let first = steps(cut, "weights").next().map_or(0.0, |w| later(w.matrix.map(f64::from).row(0), 0));
+    let first = mean_of_rows(cut, |i| i == 0, later);
     let moved = match (full.step("output"), cut.step("output")) {
         (Some(before), Some(now)) if before.matrix.shape() == now.matrix.shape() => {
             let (before, now) = (before.matrix.map(f64::from), now.matrix.map(f64::from));
@@ -154,12 +149,17 @@ fn steps<'a>(walk: &'a Walkthrough, key: &'a str) -> impl Iterator<Item = &'a St
     walk.steps.iter().filter(move |s| is_it(&s.key) && s.rows != Rows::Other && (!heads || s.key.starts_with("head_")))
 }
 
-/// The mean of `f(weights, i)` over all rows i of weights.
+/// The mean of `f(weights, i)` over all rows i of the weights of all heads.
 fn mean(walk: &Walkthrough, f: impl Fn(&[f64], usize) -> f64) -> f64 {
+    mean_of_rows(walk, |_| true, f)
+}
+
+/// The same over some rows.
+fn mean_of_rows(walk: &Walkthrough, is_one: impl Fn(usize) -> bool, f: impl Fn(&[f64], usize) -> f64) -> f64 {
     let (mut sum, mut rows) = (0.0, 0);
     for weights in steps(walk, "weights") {
         let weights = weights.matrix.map(f64::from);
-        for i in 0..weights.rows() {
+        for i in (0..weights.rows()).filter(|i| is_one(*i)) {
             sum += f(weights.row(i), i);
             rows += 1;
         }

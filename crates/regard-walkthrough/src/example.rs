@@ -137,7 +137,9 @@ impl Example {
                 "\"le chat\" looks for its words in \"the cat sat\": queries of one text, keys of another."
             }
             Self::Gradients => "\"The cat sat\" once more: how a wrong output says to each weight where to go.",
-            Self::Seeded => "Tokens and sizes of your own, one to eight heads, and numbers drawn from a seed.",
+            Self::Seeded => {
+                "Tokens and sizes of your own, one to eight heads, and numbers drawn as PyTorch draws them from a seed."
+            }
         }
     }
 }

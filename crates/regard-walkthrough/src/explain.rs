@@ -3,6 +3,7 @@
 use core::fmt;
 use std::sync::Arc;
 
+use crate::Matrix;
 use crate::expr::{Arithmetic, Expr};
 use crate::number::number;
 use crate::pair::Pair;
@@ -24,15 +25,29 @@ impl Step {
             return None;
         }
         let value = self.matrix.get(row, col);
-        let (expr, text) = match (self.origin.0)(row, col, value) {
-            How::Told(text) => (None, text),
-            How::Computed(expr) => {
-                let text = format!("{} = {}", expr.text(), number(value.into()));
-                (Some(expr), text)
-            }
-            How::Both(expr, text) => (Some(expr), text),
-        };
+        let (expr, text) = (self.origin.how)(row, col, value).told(value);
         Some(Arithmetic { value, expr, text })
+    }
+}
+
+impl Step {
+    /// The shape, and of a product those of its factors: "\[4, 8\]·\[8, 8\] → \[4, 8\]".
+    ///
+    /// ```
+    /// use regard_walkthrough::{Example, Settings, Walkthrough};
+    /// let walk = Walkthrough::run(Example::TwoHeads, &Settings::default())?;
+    /// let shapes = |key| walk.step(key).map(|step| step.shapes()).unwrap_or_default();
+    /// assert_eq!(shapes("head_1.raw_scores"), "[3, 2]·[2, 3] → [3, 3]"); // Q₁·K₁ᵀ
+    /// assert_eq!(shapes("head_1.weights"), "[3, 3]");
+    /// # Ok::<(), regard_walkthrough::Error>(())
+    /// ```
+    pub fn shapes(&self) -> String {
+        let shape = |(rows, cols)| format!("[{rows}, {cols}]");
+        let own = shape(self.matrix.shape());
+        match self.origin.factors {
+            Some([left, right]) => format!("{}·{} → {own}", shape(left), shape(right)),
+            None => own,
+        }
     }
 }
 
@@ -46,9 +61,27 @@ pub(crate) enum How {
     Both(Expr, String),
 }
 
+impl How {
+    /// The expression, if there is one, and the words for a cell that holds `value`.
+    fn told(self, value: f32) -> (Option<Expr>, String) {
+        match self {
+            Self::Told(text) => (None, text),
+            Self::Computed(expr) => {
+                let text = format!("{} = {}", expr.text(), number(value.into()));
+                (Some(expr), text)
+            }
+            Self::Both(expr, text) => (Some(expr), text),
+        }
+    }
+}
+
 /// How each cell (row, col) of some value came to be.
 #[derive(Clone)]
-pub(crate) struct Origin(Arc<dyn Fn(usize, usize, f32) -> How + Send + Sync>);
+pub(crate) struct Origin {
+    how: Arc<dyn Fn(usize, usize, f32) -> How + Send + Sync>,
+    /// The shapes of the two that were multiplied, if it is a product.
+    factors: Option<[(usize, usize); 2]>,
+}
 
 impl fmt::Debug for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -58,7 +91,7 @@ impl fmt::Debug for Origin {
 
 impl Origin {
     pub fn new(how: impl Fn(usize, usize, f32) -> How + Send + Sync + 'static) -> Self {
-        Self(Arc::new(how))
+        Self { how: Arc::new(how), factors: None }
     }
 
     /// An expression for each cell.
@@ -69,7 +102,9 @@ impl Origin {
     /// left · right.
     pub fn product(left: &Pair, right: &Pair) -> Self {
         let (left, right) = (left.clone(), right.clone());
-        Self::computed(move |i, j| dot((0..left.ours.cols()).map(|t| [left.cell(i, t), right.cell(t, j)])))
+        let factors = Some([left.ours.shape(), right.ours.shape()]);
+        let sum = move |i, j| dot((0..left.ours.cols()).map(|t| [left.cell(i, t), right.cell(t, j)]));
+        Self { factors, ..Self::computed(sum) }
     }
 
     /// left · right + a row that is added to each.
@@ -104,6 +139,21 @@ impl Origin {
     pub fn over_root(from: &Pair, n: usize) -> Self {
         let from = from.clone();
         Self::computed(move |i, j| from.cell(i, j).over(Expr::Number { name: "d_k", value: n as f64 }.root()))
+    }
+
+    /// The same, but for cells that hold what was typed in place of a number of `given`.
+    pub fn typed_over(self, typed: Vec<[usize; 2]>, given: Matrix) -> Self {
+        let Self { how, factors } = self;
+        let typed = move |i, j, value: f32| {
+            if !typed.contains(&[i, j]) {
+                return how(i, j, value);
+            }
+            let before = given.get(i, j);
+            let (_, before) = how(i, j, before).told(before);
+            let text = format!("typed in: {}, in place of {before}", number(value.into()));
+            How::Both(Expr::constant(value.into()), text)
+        };
+        Self { factors, ..Self::new(typed) }
     }
 
     /// Another matrix as it is.

@@ -2,9 +2,10 @@
 
 use regard::{Attention, Linear, MultiHeadAttention, Sequences, Threads};
 
-use crate::attend::{Head, Role, distance};
+use crate::attend::{Head, distance};
 use crate::explain::Origin;
 use crate::pair::Pair;
+use crate::project::Role;
 use crate::step::Kind;
 use crate::trace::{Axes, Measured, Text, Trace, labels, largest};
 use crate::{Error, Matrix, Rows, Settings, Without};
@@ -41,7 +42,9 @@ pub(crate) fn attend(
         return Ok(concatenated);
     }
     let output = push_mixed(trace, road, &concatenated)?;
-    if !matches!(trace.settings.without, Some(Without::Projections | Without::Softmax)) {
+    let is_the_layers = !matches!(trace.settings.without, Some(Without::Projections | Without::Softmax));
+    // The layer projects X itself: it knows nothing of what was typed over Q, K and V.
+    if is_the_layers && !trace.inputs.has_typed_projections() {
         let weights = [&w[0], &w[1], &w[2], &w_o].map(|w| &w.ours);
         let layer = layer(trace.settings, heads, [&x.ours, &memory.ours], weights, road.maskable)?;
         let deviation = distance(&output.ours, &layer) / largest(&output.ours).max(1.0);
@@ -84,7 +87,8 @@ fn push_concatenated(trace: &mut Trace<'_>, road: &Head<'_>, outputs: &[Pair], d
         symbol: "C",
         name: "Heads side by side",
         formula: &format!("C = [{}]", parts.join(" ")),
-        meaning: "Each head had its own softmax, so each can follow its own relation: here their findings stand side by side.",
+        meaning: "Each head had its own softmax, so each can follow its own relation, where one head follows one: here their \
+                  findings stand side by side.",
         ..Text::default()
     };
     let origin = Origin::side_by_side(outputs, columns);
@@ -99,7 +103,8 @@ fn push_mixed(trace: &mut Trace<'_>, road: &Head<'_>, concatenated: &Pair) -> Re
         key: "w_o",
         symbol: "W_O",
         name: "Weights W_O",
-        meaning: "Learned: mixes what the heads found into one vector for each token.",
+        meaning: "Learned: mixes what the heads found into one vector for each token; without it, what a head found would stay in \
+                  the head's own columns.",
         ..Text::default()
     };
     let w_o = trace.give(&text, Axes::new(Rows::Other, &dims, &cols))?;

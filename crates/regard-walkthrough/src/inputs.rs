@@ -1,9 +1,15 @@
 //! What a walkthrough is computed from, to be changed cell by cell.
 
+mod projected;
+mod saved;
+
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use self::saved::Saved;
+use crate::examples::seeded;
 use crate::{Error, Example, Matrix};
 
 /// A matrix that is given, before anyone changed it.
@@ -48,7 +54,7 @@ impl Default for Sizes {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Edit {
-    /// The key of the matrix: `x`, `w_q`, …
+    /// The key of the matrix: `x`, `w_q`, `q`, …
     pub matrix: String,
     /// Its row.
     pub row: usize,
@@ -60,6 +66,9 @@ pub struct Edit {
 
 /// The matrices that an example begins with, and the number of heads. Every step follows from them and the
 /// [`Settings`](crate::Settings).
+///
+/// Q, K and V follow from X and the weights; cells of them can be typed over all the same, and hold what was typed whatever
+/// they are projected from.
 ///
 /// Numbers are kept as typed, in double precision: the kernels see them rounded, the reference as they are. Saved are the
 /// example and what was changed, so a file is small and comes back exactly.
@@ -90,6 +99,8 @@ pub struct Inputs {
     given: Arc<[Input]>,
     /// Shared with `given` and with clones until one of them changes: keeping what was, to undo to it, costs little.
     values: Vec<Arc<Matrix<f64>>>,
+    /// The cells of Q, K and V that were typed over: by key, row and column.
+    typed: BTreeMap<(&'static str, usize, usize), f64>,
 }
 
 impl PartialEq for Inputs {
@@ -97,6 +108,7 @@ impl PartialEq for Inputs {
         let of = |inputs: &Self| (inputs.example, inputs.sizes, inputs.heads);
         of(self) == of(other)
             && self.tokens == other.tokens
+            && self.typed == other.typed
             && self.values.iter().zip(&other.values).all(|(a, b)| is_same(a, b))
     }
 }
@@ -127,11 +139,10 @@ impl Inputs {
     /// Tokens and sizes of one's own, of 1 to 8 heads of `d_k` numbers each, and numbers that are drawn from `seed`, the same
     /// on every machine.
     ///
-    /// A number is a sum of twelve uniform ones, from 0 to 1, less 6: all but normal, with mean 0 and variance 1. Each uniform
-    /// number is the next output of a 32-bit Mersenne twister (MT19937, seeded as C++ and NumPy do) over 2³², so the sum is
-    /// exact; it is then rounded to `f32`. Those of weights are divided by √d_model first, so that queries and keys have variance
-    /// 1 too. X \[tokens, d_model\] is drawn first, row by row; then, for each head, its columns of W_Q, W_K and W_V \[d_model,
-    /// d_k\] and its rows of W_O \[d_k, d_model\], in that order: one more head leaves the others as they were.
+    /// They are those of PyTorch: after `torch.manual_seed(seed)`, X is `torch.randn(tokens, d_model)`; then W_Q, W_K and W_V are
+    /// `torch.randn(d_model, heads * d_k) / d_model**0.5`, in this order, so that queries and keys have variance 1 too, and W_O
+    /// is `torch.randn(heads * d_k, d_model) / d_model**0.5`. [`Inputs::python`] writes these lines. With other sizes or
+    /// another number of heads, other numbers are drawn.
     ///
     /// # Errors
     /// [`Error::Size`] if there are no tokens or more than [64](Self::MOST_TOKENS), if `d_model` is not 1 to
@@ -162,7 +173,7 @@ impl Inputs {
     fn build(example: Example, tokens: Vec<String>, sizes: Option<Sizes>, heads: usize) -> Self {
         let given: Arc<[Input]> = example.given(tokens.len(), sizes, heads).into();
         let values = given.iter().map(|i| Arc::clone(&i.values)).collect();
-        Self { example, tokens, sizes, heads, given, values }
+        Self { example, tokens, sizes, heads, given, values, typed: BTreeMap::new() }
     }
 
     /// The example.
@@ -178,6 +189,18 @@ impl Inputs {
     /// The sizes and the seed, if the tokens are one's own.
     pub fn sizes(&self) -> Option<Sizes> {
         self.sizes
+    }
+
+    /// The lines of Python that draw the same numbers, if the tokens are one's own.
+    ///
+    /// ```
+    /// use regard_walkthrough::{Example, Inputs};
+    /// let lines = Inputs::new(Example::Seeded).python().expect("it is drawn");
+    /// assert!(lines.starts_with("torch.manual_seed(42)\nX = torch.randn(4, 8)\nW_Q = torch.randn(8, 8) / 8**0.5\n"));
+    /// assert_eq!(Inputs::new(Example::TheCatSat).python(), None);
+    /// ```
+    pub fn python(&self) -> Option<String> {
+        self.sizes.map(|sizes| seeded::python(self.tokens.len(), sizes, self.heads))
     }
 
     /// The number of heads.
@@ -219,9 +242,8 @@ impl Inputs {
         let edits = self.edits();
         *self = Self::build(self.example, core::mem::take(&mut self.tokens), self.sizes, heads);
         for Edit { matrix, row, col, value } in edits {
-            if let Some(cell) = self.cell(&matrix, row, col) {
-                *cell = value;
-            }
+            // Where there is no such cell any more, there is nothing to change.
+            let _ = self.set(&matrix, row, col, value);
         }
         Ok(())
     }
@@ -236,7 +258,8 @@ impl Inputs {
         self.values.get(self.position(key)?).map(AsRef::as_ref)
     }
 
-    /// Changes a cell. Returns what it held before, for undoing.
+    /// Changes a cell of a matrix, or types over one of Q, K and V. Returns what was there before; `None` is what the
+    /// projection gives.
     ///
     /// # Errors
     /// [`Error::Unknown`] if there is no such matrix, [`Error::Cell`] if it has no such cell, [`Error::Value`] if the number is
@@ -245,43 +268,70 @@ impl Inputs {
     /// ```
     /// use regard_walkthrough::{Example, Inputs};
     /// let mut inputs = Inputs::new(Example::ILoveRobotics);
-    /// assert_eq!(inputs.set("x", 0, 1, 7.0), Ok(0.0));
+    /// assert_eq!(inputs.set("x", 0, 1, 7.0), Ok(Some(0.0)));
+    /// assert_eq!(inputs.set("v", 0, 1, 7.0), Ok(None)); // of X·W_V, one number is another
     /// let error = inputs.set("x", 3, 0, 1.0).unwrap_err();
     /// assert_eq!(error.to_string(), "x has 3 rows and 4 columns: there is no cell (3, 0)");
     /// assert!(inputs.set("x", 0, 0, f64::NAN).is_err() && inputs.set("w_o", 0, 0, 1.0).is_err());
     /// ```
-    pub fn set(&mut self, key: &str, row: usize, col: usize, value: f64) -> Result<f64, Error> {
-        let Some(matrix) = self.matrix(key) else {
-            return Err(Error::unknown("matrix", key, self.given.iter().map(|i| i.key)));
+    pub fn set(&mut self, key: &str, row: usize, col: usize, value: f64) -> Result<Option<f64>, Error> {
+        let role = self.role(key);
+        let shape = role.map_or_else(|| self.matrix(key).map(Matrix::shape), |role| self.projected_shape(role));
+        let Some((rows, cols)) = shape else {
+            let known = self.given.iter().map(|i| i.key).chain(self.projected_keys());
+            return Err(Error::unknown("matrix", key, known));
         };
-        let (rows, cols) = matrix.shape();
         // NaN is not in the range.
         if !(-Self::LARGEST..=Self::LARGEST).contains(&value) {
             return Err(Error::Value { matrix: key.to_owned(), value });
         }
-        let Some(cell) = self.cell(key, row, col) else {
+        if row >= rows || col >= cols {
             return Err(Error::Cell { matrix: key.to_owned(), row, col, rows, cols });
-        };
-        Ok(core::mem::replace(cell, value))
+        }
+        Ok(match role {
+            Some(role) => self.typed.insert((role.key(), row, col), value),
+            None => self.cell(key, row, col).map(|cell| core::mem::replace(cell, value)),
+        })
     }
 
-    /// All numbers as the example has them, or as the seed gave them. The number of heads stays.
+    /// Takes back what was typed into a cell, if anything was.
+    pub fn restore(&mut self, key: &str, row: usize, col: usize) {
+        if let Some(role) = self.role(key) {
+            self.typed.remove(&(role.key(), row, col));
+        } else if let Some(given) = self.given(key, row, col)
+            && let Some(cell) = self.cell(key, row, col)
+        {
+            *cell = given;
+        }
+    }
+
+    /// All numbers as the example has them, or as the seed gave them, and Q, K and V as they are projected. The number of heads
+    /// stays.
     pub fn reset(&mut self) {
+        self.typed.clear();
         self.values = self.given.iter().map(|i| Arc::clone(&i.values)).collect();
     }
 
-    /// One number as the example has it. `None` if there is no such cell.
+    /// One number as the example has it. `None` if there is no such cell; of Q, K and V, [`Step::given`](crate::Step::given)
+    /// knows.
     pub fn given(&self, key: &str, row: usize, col: usize) -> Option<f64> {
         let given = &self.given.get(self.position(key)?)?.values;
         (row < given.rows() && col < given.cols()).then(|| given.get(row, col))
     }
 
-    /// Whether a number differs from what the example has.
-    pub fn is_changed(&self) -> bool {
-        self.given.iter().zip(&self.values).any(|(given, now)| !is_same(&given.values, now))
+    /// Whether a cell differs from what the example has, or was typed over.
+    pub fn is_edited(&self, key: &str, row: usize, col: usize) -> bool {
+        let typed = self.role(key).is_some_and(|role| self.typed.contains_key(&(role.key(), row, col)));
+        typed
+            || self.given(key, row, col).is_some_and(|given| self.matrix(key).is_some_and(|m| m.get(row, col) != given))
     }
 
-    /// The cells that differ from what the example has.
+    /// Whether a number differs from what the example has, or was typed over.
+    pub fn is_changed(&self) -> bool {
+        !self.typed.is_empty() || self.given.iter().zip(&self.values).any(|(given, now)| !is_same(&given.values, now))
+    }
+
+    /// The cells that differ from what the example has, and those of Q, K and V that were typed over.
     pub fn edits(&self) -> Vec<Edit> {
         let mut edits = Vec::new();
         for (given, now) in self.given.iter().zip(&self.values).filter(|(given, now)| !is_same(&given.values, now)) {
@@ -291,6 +341,8 @@ impl Inputs {
                 edits.push(Edit { matrix: given.key.to_owned(), row, col, value: *value });
             }
         }
+        let typed = self.typed.iter().map(|((key, row, col), value)| ((*key).to_owned(), *row, *col, *value));
+        edits.extend(typed.map(|(matrix, row, col, value)| Edit { matrix, row, col, value }));
         edits
     }
 
@@ -313,55 +365,5 @@ impl Inputs {
 impl From<Example> for Inputs {
     fn from(example: Example) -> Self {
         Self::new(example)
-    }
-}
-
-/// Inputs as they are written to a file.
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Saved {
-    example: Example,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    tokens: Option<Vec<String>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    sizes: Option<Sizes>,
-    heads: usize,
-    #[serde(default)]
-    edits: Vec<Edit>,
-}
-
-impl From<Inputs> for Saved {
-    fn from(inputs: Inputs) -> Self {
-        let edits = inputs.edits();
-        let tokens = inputs.sizes.map(|_| inputs.tokens);
-        Self { example: inputs.example, tokens, sizes: inputs.sizes, heads: inputs.heads, edits }
-    }
-}
-
-impl TryFrom<Saved> for Inputs {
-    type Error = Error;
-
-    fn try_from(saved: Saved) -> Result<Self, Error> {
-        let Saved { example, tokens, sizes, heads, edits } = saved;
-        let mut inputs = match (example, tokens, sizes) {
-            (Example::Seeded, Some(tokens), Some(Sizes { d_model, d_k, seed })) => {
-                Self::seeded(tokens, d_model, d_k, heads, seed)?
-            }
-            (Example::Seeded, ..) => {
-                return Err(Error::Saved { example: example.name(), problem: "need tokens and sizes" });
-            }
-            (_, None, None) => Self::new(example),
-            _ => {
-                return Err(Error::Saved {
-                    example: example.name(),
-                    problem: "cannot have tokens or sizes of their own",
-                });
-            }
-        };
-        inputs.set_heads(heads)?;
-        for Edit { matrix, row, col, value } in edits {
-            inputs.set(&matrix, row, col, value)?;
-        }
-        Ok(inputs)
     }
 }

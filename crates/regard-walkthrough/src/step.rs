@@ -50,6 +50,8 @@ pub struct Step {
     pub max_ulp: f64,
     /// Where a notebook printed another number: what it printed, and what is right.
     pub correction: Option<String>,
+    /// What the cells hold where nobody typed over them, if they can be typed over.
+    pub(crate) given: Option<Arc<Matrix<f64>>>,
     /// How each cell came to be, for [`Step::arithmetic`].
     pub(crate) origin: Origin,
 }
@@ -58,6 +60,29 @@ impl Step {
     /// The formula in parts, to be drawn.
     pub fn formula_parts(&self) -> Vec<Part<'_>> {
         formula_parts(&self.formula)
+    }
+
+    /// Whether the cells can be typed over, by [`Inputs::set`](crate::Inputs::set) with the step's key.
+    pub fn is_editable(&self) -> bool {
+        self.given.is_some()
+    }
+
+    /// What the cell (row, col) holds where nobody types over it: what the example has, or what a projection gives. `None`
+    /// outside the matrix, and where cells cannot be typed over.
+    ///
+    /// ```
+    /// use regard_walkthrough::{Example, Inputs, Settings, Walkthrough};
+    /// let mut inputs = Inputs::new(Example::ILoveRobotics);
+    /// inputs.set("q", 1, 0, 5.0)?;
+    /// let walk = Walkthrough::compute(&inputs, &Settings::default())?;
+    /// let q = walk.step("q").expect("there are queries");
+    /// assert_eq!((q.matrix.get(1, 0), q.given(1, 0)), (5.0, Some(1.0)));
+    /// assert!(q.is_editable() && walk.step("weights").is_some_and(|w| !w.is_editable()));
+    /// # Ok::<(), regard_walkthrough::Error>(())
+    /// ```
+    pub fn given(&self, row: usize, col: usize) -> Option<f64> {
+        let given = self.given.as_ref()?;
+        (row < given.rows() && col < given.cols()).then(|| given.get(row, col))
     }
 
     /// How far the cell (row, col) is from the f64 reference, absolute. `None` outside the matrix.

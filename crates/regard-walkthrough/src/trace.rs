@@ -1,8 +1,10 @@
+use std::sync::Arc;
+
 use crate::explain::{How, Origin};
 use crate::number::number;
 use crate::pair::Pair;
 use crate::step::{Kind, Step};
-use crate::{Check, Error, Inputs, Rows, Settings, ulp};
+use crate::{Check, Error, Inputs, Matrix, Rows, Settings, ulp};
 
 /// A walkthrough as it is written down.
 pub(crate) struct Trace<'a> {
@@ -87,6 +89,7 @@ impl<'a> Trace<'a> {
             max_error: pair.max_error(),
             max_ulp: ulp::max_ulp(&pair.ours, &pair.exact),
             correction: None,
+            given: None,
             origin,
             matrix: pair.ours.clone(),
             exact: pair.exact.clone(),
@@ -107,16 +110,26 @@ impl<'a> Trace<'a> {
             });
         };
         let (given, cols) = (given.clone(), values.cols());
-        let now = values.clone();
+        let (now, input) = (values.clone(), given.clone());
         let origin = Origin::new(move |i, j, value| {
-            let (before, result) = (given.values.get(i, j), number(value.into()));
-            How::Told(match &given.drawn {
+            let (before, result) = (input.values.get(i, j), number(value.into()));
+            How::Told(match &input.drawn {
                 _ if now.get(i, j) != before => format!("typed in: {result}, in place of {}", number(before)),
                 None => format!("given: {result}"),
                 Some(generator) => format!("{result}: number {} drawn ({generator})", i * cols + j + 1),
             })
         });
-        Ok(self.push(text, Pair::double(values.clone()), Kind::Signed, axes, origin))
+        let before = Arc::clone(&given.values);
+        let pair = self.push(text, Pair::double(values.clone()), Kind::Signed, axes, origin);
+        self.make_editable(before);
+        Ok(pair)
+    }
+
+    /// Says that the last step can be typed over, and what it holds where nobody does.
+    pub fn make_editable(&mut self, given: Arc<Matrix<f64>>) {
+        if let Some(step) = self.steps.last_mut() {
+            step.given = Some(given);
+        }
     }
 
     /// An input that is not shown.

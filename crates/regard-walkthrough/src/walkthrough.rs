@@ -24,9 +24,15 @@ pub struct Walkthrough {
     pub steps: Vec<Step>,
     /// What must hold for the numbers shown, measured on them.
     pub checks: Vec<Check>,
+    /// The lines of Python that draw the numbers to begin with, if they are drawn for one's own tokens: PyTorch gives the same.
+    pub python: Option<String>,
     /// What leaving a step out broke, beside the full computation. `None` if nothing is left out.
     pub broken: Option<String>,
 }
+
+/// The whole of attention, to be kept in mind.
+pub const IN_FOUR_LINES: [&str; 4] =
+    ["Q = X·W_Q,  K = X·W_K,  V = X·W_V", "S = Q·Kᵀ / √d_k", "A = softmax(S), row by row", "O = A·V"];
 
 /// Something that must hold, as measured on the numbers shown.
 #[derive(Clone, Debug, PartialEq)]
@@ -86,7 +92,15 @@ impl Walkthrough {
         inputs.example().run(&mut trace)?;
         let checks = trace.checks();
         let Trace { tokens, steps, .. } = trace;
-        Ok(Self { example: inputs.example(), settings: *settings, tokens, steps, checks, broken: None })
+        Ok(Self {
+            example: inputs.example(),
+            settings: *settings,
+            tokens,
+            steps,
+            checks,
+            python: inputs.python(),
+            broken: None,
+        })
     }
 
     /// The step of that key.

@@ -61,6 +61,13 @@ fn every_cell_is_computed_again_from_its_operands() {
     let tokens = ["a", "b", "a", "d", "e"].map(str::to_owned).to_vec();
     let inputs = Inputs::seeded(tokens, 20, 3, 4, 9).unwrap();
     assert_recomputed(&Walkthrough::compute(&inputs, &Settings::default()).unwrap());
+    for example in [Example::ILoveRobotics, Example::TwoHeads, Example::Block] {
+        let mut inputs = Inputs::new(example);
+        for key in ["q", "k", "v"] {
+            inputs.set(key, 1, 2, -1.5).unwrap();
+        }
+        assert_recomputed(&Walkthrough::compute(&inputs, &Settings::default()).unwrap());
+    }
 }
 
 #[test]

@@ -15,11 +15,17 @@ fn words(text: &str) -> Vec<String> {
     text.split(' ').map(str::to_owned).collect()
 }
 
+/// The rows and columns of what can be typed over.
+fn shape(inputs: &Inputs, key: &str) -> (usize, usize) {
+    let projected = || compute(inputs).step(key).expect("it is projected").matrix.shape();
+    inputs.matrix(key).map_or_else(projected, |matrix| matrix.shape())
+}
+
 #[test]
 fn what_is_changed_is_seen_by_all_that_follows_and_by_nothing_before() {
     let mut inputs = Inputs::new(Example::ILoveRobotics);
     let before = compute(&inputs);
-    assert_eq!(inputs.set("w_k", 1, 1, 3.0), Ok(1.0));
+    assert_eq!(inputs.set("w_k", 1, 1, 3.0), Ok(Some(1.0)));
     let after = compute(&inputs);
     for key in ["x", "w_q", "w_v", "q", "v"] {
         assert_eq!(numbers(&after, key), numbers(&before, key), "{key}");
@@ -33,7 +39,7 @@ fn what_is_changed_is_seen_by_all_that_follows_and_by_nothing_before() {
     assert!(!after.step("love.k").is_some_and(|s| s.meaning.contains("has a 1")));
     assert_eq!(inputs.edits().len(), 1);
 
-    assert_eq!(inputs.set("w_k", 1, 1, 1.0), Ok(3.0));
+    assert_eq!(inputs.set("w_k", 1, 1, 1.0), Ok(Some(3.0)));
     assert!(!inputs.is_changed());
 }
 
@@ -47,7 +53,7 @@ fn every_input_of_every_example_can_be_changed_and_is_a_step() {
             // A whole column: behind a ReLU, one row may count nothing.
             for i in 0..given.matrix(&key).unwrap().rows() {
                 let old = inputs.set(&key, i, 0, 1.75).unwrap();
-                assert_eq!(given.given(&key, i, 0), Some(old));
+                assert_eq!(given.given(&key, i, 0), old);
             }
             let after = compute(&inputs);
             assert_eq!(numbers(&after, &key)[0], 1.75);
@@ -59,14 +65,115 @@ fn every_input_of_every_example_can_be_changed_and_is_a_step() {
     }
 }
 
+/// softmax(QKᵀ/√d)·V in double precision.
+fn attention(q: &[Vec<f64>], k: &[Vec<f64>], v: &[Vec<f64>]) -> Vec<Vec<f64>> {
+    let row = |q: &Vec<f64>| {
+        let dot = |k: &Vec<f64>| q.iter().zip(k).map(|(a, b)| a * b).sum::<f64>();
+        let powers: Vec<f64> = k.iter().map(|k| (dot(k) / (q.len() as f64).sqrt()).exp()).collect();
+        let sum: f64 = powers.iter().sum();
+        (0..v[0].len()).map(|j| powers.iter().zip(v).map(|(p, v)| p / sum * v[j]).sum()).collect()
+    };
+    q.iter().map(row).collect()
+}
+
+#[test]
+fn queries_keys_and_values_are_typed_over_and_all_that_follows_sees_it() {
+    let mut inputs = Inputs::new(Example::ILoveRobotics);
+    let before = compute(&inputs);
+    assert_eq!(inputs.set("q", 1, 0, 5.0), Ok(None));
+    assert_eq!(inputs.set("k", 0, 2, -0.3), Ok(None));
+    assert_eq!(inputs.set("v", 2, 1, 0.7), Ok(None));
+    let walk = compute(&inputs);
+    for key in ["x", "w_q", "w_k", "w_v"] {
+        assert_eq!(numbers(&walk, key), numbers(&before, key), "{key}");
+    }
+    // The query of "love" is [5, 1, 1], the key of "I" [2, 1, −0.3]; in double precision −0.3 is what was typed.
+    assert_eq!(numbers(&walk, "q")[3..6], [5.0, 1.0, 1.0]);
+    assert!((numbers(&walk, "raw_scores")[3] - 10.7).abs() < 1e-6);
+    let rows = |key: &str| -> Vec<Vec<f64>> {
+        let step = before.step(key).unwrap();
+        (0..3).map(|i| step.matrix.row(i).iter().map(|x| f64::from(*x)).collect()).collect()
+    };
+    let (mut q, mut k, mut v) = (rows("q"), rows("k"), rows("v"));
+    (q[1][0], k[0][2], v[2][1]) = (5.0, -0.3, 0.7);
+    let output = walk.step("output").unwrap();
+    for (i, row) in attention(&q, &k, &v).iter().enumerate() {
+        for (j, expected) in row.iter().enumerate() {
+            assert!((f64::from(output.matrix.get(i, j)) - expected).abs() < 1e-6, "output[{i}, {j}]");
+            assert!((output.exact.get(i, j) - expected).abs() < 1e-14, "the reference of output[{i}, {j}]");
+        }
+    }
+    // What is worked by hand for "love" is the same row.
+    for key in ["q", "raw_scores", "weights", "output"] {
+        let love = &walk.step(&format!("love.{key}")).unwrap().matrix;
+        assert_eq!(love.row(0), walk.step(key).unwrap().matrix.row(1), "{key}");
+    }
+    assert!(walk.checks.iter().all(regard_walkthrough::Check::holds), "{:?}", walk.checks);
+
+    let q = walk.step("q").unwrap();
+    assert_eq!(q.explain(1, 0).as_deref(), Some("typed in: 5, in place of 1·1 + 1·0 + 0·1 + 0·0 = 1"));
+    assert_eq!((q.given(1, 0), q.given(3, 0), q.is_editable()), (Some(1.0), None, true));
+    assert!(!walk.step("love.q").unwrap().is_editable() && !walk.step("raw_scores").unwrap().is_editable());
+    assert_eq!(inputs.edits().len(), 3);
+
+    // A cell that was typed over does not follow X any more, until it is put back.
+    inputs.set("x", 1, 0, 4.0).unwrap();
+    assert_eq!(numbers(&compute(&inputs), "q")[3], 5.0);
+    inputs.restore("q", 1, 0);
+    assert_eq!(numbers(&compute(&inputs), "q")[3], 4.0);
+    inputs.restore("x", 1, 0);
+    inputs.reset();
+    assert_eq!((inputs.is_changed(), inputs.edits().len()), (false, 0));
+    assert_eq!(numbers(&compute(&inputs), "output"), numbers(&before, "output"));
+}
+
+#[test]
+fn what_is_projected_can_be_typed_over_in_every_example_but_gradients() {
+    for example in Example::ALL {
+        let given = Inputs::new(example);
+        let projects = given.matrix("w_q").is_some() && example != Example::Gradients;
+        assert_eq!(given.projected_keys().collect::<Vec<_>>(), if projects { &["q", "k", "v"][..] } else { &[] });
+        for (key, heads) in
+            given.projected_keys().flat_map(|key| given.possible_heads().into_iter().map(move |h| (key, h)))
+        {
+            let mut inputs = given.clone();
+            inputs.set_heads(heads).unwrap();
+            let before = compute(&inputs);
+            let (rows, cols) = before.step(key).unwrap().matrix.shape();
+            inputs.set(key, rows - 1, cols - 1, 1.75).unwrap();
+            assert!(inputs.set(key, rows, 0, 1.0).is_err() && inputs.set(key, 0, cols, 1.0).is_err());
+            let after = compute(&inputs);
+            let at = format!("{} {key}, {heads} heads", example.name());
+            let last = |key: &str| after.step(key).unwrap().matrix.as_slice().last().copied();
+            assert_eq!(last(key), Some(1.75), "{at}");
+            if let Some(of_last_head) = after.step(&format!("head_{heads}.{key}")) {
+                assert_eq!(of_last_head.matrix.as_slice().last(), Some(&1.75), "{at}");
+            }
+            assert_ne!(numbers(&after, "output"), numbers(&before, "output"), "{at}");
+            assert!(after.checks.iter().all(regard_walkthrough::Check::holds), "{at}: {:?}", after.checks);
+
+            // Without projections, X plays the role as it is.
+            let settings = Settings { without: Some(Without::Projections), ..Settings::default() };
+            let [cut, plain] = [&inputs, &given].map(|inputs| Walkthrough::compute(inputs, &settings).unwrap());
+            assert!(!cut.step(key).unwrap().is_editable(), "{at}");
+            assert_eq!(numbers(&cut, key), numbers(&plain, key), "{at}");
+        }
+    }
+}
+
 #[test]
 fn what_cannot_be_is_refused_and_named() {
     let mut inputs = Inputs::new(Example::TheCatSat);
-    let message = |e: Result<f64, Error>| e.unwrap_err().to_string();
-    assert_eq!(message(inputs.set("w_z", 0, 0, 1.0)), "there is no matrix \"w_z\"; there are x, w_q, w_k, w_v");
+    let message = |e: Result<Option<f64>, Error>| e.unwrap_err().to_string();
+    assert_eq!(
+        message(inputs.set("w_z", 0, 0, 1.0)),
+        "there is no matrix \"w_z\"; there are x, w_q, w_k, w_v, q, k, v"
+    );
     assert_eq!(message(inputs.set("w_q", 0, 4, 1.0)), "w_q has 4 rows and 4 columns: there is no cell (0, 4)");
+    assert_eq!(message(inputs.set("q", 3, 0, 1.0)), "q has 3 rows and 4 columns: there is no cell (3, 0)");
     for value in [f64::NAN, f64::INFINITY, 1e7] {
         assert!(message(inputs.set("x", 0, 0, value)).starts_with("x cannot hold "));
+        assert!(message(inputs.set("v", 0, 0, value)).starts_with("v cannot hold "));
     }
     assert!(!inputs.is_changed());
     assert_eq!(inputs.set_heads(3).unwrap_err().to_string(), "the-cat-sat cannot have 3 heads; it can have 1, 2, 4");
@@ -86,6 +193,7 @@ fn saved_inputs_come_back_exactly() {
     let mut inputs = Inputs::seeded(words("to be or not"), 5, 3, 2, 7).unwrap();
     inputs.set("w_o", 5, 4, 0.1 + 0.2).unwrap();
     inputs.set("x", 0, 0, -0.0).unwrap();
+    inputs.set("k", 3, 5, 0.3).unwrap();
     let json = serde_json::to_string(&inputs).unwrap();
     assert_eq!(serde_json::from_str::<Inputs>(&json).unwrap(), inputs);
 
@@ -109,6 +217,8 @@ fn files_that_were_tampered_with_are_refused() {
         (r#"{"example":"the-cat-sat","tokens":["a"],"heads":1}"#, "cannot have tokens"),
         (r#"{"example":"the-cat-sat","heads":0}"#, "cannot have 0 heads"),
         (r#"{"example":"the-cat-sat","heads":1,"edits":[{"matrix":"x","row":9,"col":0,"value":1}]}"#, "no cell (9, 0)"),
+        (r#"{"example":"the-cat-sat","heads":1,"edits":[{"matrix":"v","row":0,"col":4,"value":1}]}"#, "no cell (0, 4)"),
+        (r#"{"example":"gradients","heads":1,"edits":[{"matrix":"q","row":0,"col":0,"value":1}]}"#, "no matrix"),
         (
             r#"{"example":"the-cat-sat","heads":1,"edits":[{"matrix":"x","row":0,"col":0,"value":1e300}]}"#,
             "cannot hold",
@@ -123,50 +233,102 @@ fn files_that_were_tampered_with_are_refused() {
     assert!(serde_json::from_str::<Settings>(r#"{"temperature":-1}"#).is_err());
 }
 
-/// MT19937 of seed 5489 begins with 3499211612, 581869302, 3890346734, 3586334585, 545404204, 4161255391, 3922919429,
-/// 949333985, 2715962298, 1323567403, 418932835, 2350294565 (as C++'s `std::mt19937`); the sum over 2³² is 6.5067…
-#[test]
-fn seeds_give_the_same_numbers_everywhere() {
-    let outputs: [u64; 12] = [
-        3499211612, 581869302, 3890346734, 3586334585, 545404204, 4161255391, 3922919429, 949333985, 2715962298,
-        1323567403, 418932835, 2350294565,
-    ];
-    let first = (outputs.iter().sum::<u64>() as f64 / 4_294_967_296.0 - 6.0) as f32;
-    let inputs = Inputs::seeded(words("a b"), 4, 2, 1, 5489).unwrap();
-    assert_eq!(inputs.matrix("x").unwrap().get(0, 0), f64::from(first));
+/// The bits of numbers, as FNV-1a makes them one: PyTorch's own were hashed in the same way, from `tensor.numpy().tobytes()`.
+fn hash(numbers: &[f32]) -> u64 {
+    let bytes = numbers.iter().flat_map(|x| x.to_le_bytes());
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
 
-    let large = Inputs::seeded(vec![String::new(); 64], 256, 4, 1, 1).unwrap();
-    let moments = |key: &str| {
-        let x = large.matrix(key).unwrap().as_slice();
-        let mean = x.iter().sum::<f64>() / x.len() as f64;
-        (mean, x.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / x.len() as f64)
-    };
-    let (mean, variance) = moments("x");
-    assert!(mean.abs() < 0.03 && (variance - 1.0).abs() < 0.05, "{mean} {variance}");
-    let (mean, variance) = moments("w_q");
-    assert!(mean.abs() < 0.01 && (variance * 256.0 - 1.0).abs() < 0.2, "{mean} {variance}");
+/// Computed by PyTorch 2.15, on a CPU with AVX2, from the lines that [`Inputs::python`] gives: the first three numbers, and a
+/// hash of all. Tensors of fewer than 16 numbers, of a multiple of 16, and of what is neither are drawn in different ways.
+#[test]
+fn seeds_give_the_numbers_of_pytorch() {
+    type Torch = ([usize; 4], u32, [([f32; 3], u64); 5]);
+    let torch: [Torch; 4] = [
+        (
+            [4, 8, 4, 2],
+            42,
+            [
+                ([1.9269153, 1.4872841, 0.9007172], 0x2869_32da_af3a_819a),
+                ([-0.4895561, -0.3080285, -0.07897178], 0xe388_623e_6b26_d013),
+                ([-0.88725793, 0.17253442, 0.27739334], 0x9da4_4422_2c3f_52a1),
+                ([-0.67194706, 0.080814004, 0.008789127], 0xfa4a_6e67_c175_80d6),
+                ([-0.0015927764, 0.5893001, 0.054419], 0x46e4_c024_4db9_1e66),
+            ],
+        ),
+        (
+            [3, 5, 3, 1],
+            7,
+            [
+                ([-0.1467951, 0.7861413, 0.94682163], 0xae1d_b7ca_1b59_542b),
+                ([0.60240686, 1.0903997, 0.090676256], 0x04ce_e23e_8023_e57c),
+                ([-0.18894841, -0.03720208, -0.43993565], 0x1b79_f648_c187_3087),
+                ([0.27392575, 0.14742191, -0.39188418], 0xf43a_0b25_a50c_d8c0),
+                ([0.18584415, -0.58276963, 0.19453762], 0x89bb_5526_ac14_2013),
+            ],
+        ),
+        (
+            [2, 3, 2, 1],
+            0,
+            [
+                ([1.5409961, -0.2934289, -2.1787894], 0x2098_97ec_651c_a3d6),
+                ([0.23287241, 0.48383474, -0.41526356], 0x46af_1c2f_f203_3343),
+                ([-0.49460134, 0.63543415, -0.61845034], 0x516b_5d58_8afd_db58),
+                ([-0.5149937, -0.87128377, 0.21384682], 0x3e6a_483b_3217_b593),
+                ([0.110775866, 0.7296523, -0.745033], 0xa669_b366_67d4_0fb3),
+            ],
+        ),
+        (
+            [4, 6, 3, 2],
+            1,
+            [
+                ([-1.5255959, -0.7502318, -0.6539809], 0xdab7_5dcc_e3d1_a345),
+                ([-0.7683815, -0.3170232, 0.82637703], 0xf610_d152_ee69_d478),
+                ([0.5337991, -0.47471058, 0.048841234], 0xb3f9_ced6_8403_f4fb),
+                ([-0.55655146, -0.4013977, 0.616972], 0x0d0a_846f_e129_656e),
+                ([0.21021362, -0.75422955, -1.1907551], 0x20de_76e2_a247_a3c7),
+            ],
+        ),
+    ];
+    for ([tokens, d_model, d_k, heads], seed, matrices) in torch {
+        let inputs = Inputs::seeded(vec!["a".to_owned(); tokens], d_model, d_k, heads, seed).unwrap();
+        for (key, (first, all)) in ["x", "w_q", "w_k", "w_v", "w_o"].into_iter().zip(matrices) {
+            let numbers: Vec<f32> = inputs.matrix(key).unwrap().as_slice().iter().map(|x| *x as f32).collect();
+            assert_eq!(numbers[..3], first, "{key} of seed {seed}");
+            assert_eq!(hash(&numbers), all, "{key} of seed {seed}");
+        }
+    }
+    let lines = Inputs::seeded(words("a b c"), 5, 3, 1, 7).unwrap().python().unwrap();
+    assert_eq!(
+        lines,
+        "torch.manual_seed(7)\nX = torch.randn(3, 5)\nW_Q = torch.randn(5, 3) / 5**0.5\nW_K = torch.randn(5, 3) / 5**0.5\n\
+         W_V = torch.randn(5, 3) / 5**0.5\nW_O = torch.randn(3, 5) / 5**0.5"
+    );
 }
 
 #[test]
-fn one_more_head_leaves_the_others_as_they_were() {
+fn another_number_of_heads_leaves_the_tokens_and_what_was_typed() {
     let mut inputs = Inputs::seeded(words("to be or not"), 6, 3, 1, 1).unwrap();
     inputs.set("w_q", 2, 1, 9.0).unwrap();
-    let mut before = compute(&inputs);
-    for heads in 2..=8 {
+    inputs.set("k", 1, 2, 4.0).unwrap();
+    let before = compute(&inputs);
+    for heads in (1..=8).rev() {
         inputs.set_heads(heads).unwrap();
-        assert_eq!(inputs.edits().len(), 1);
+        assert_eq!(inputs.edits().len(), 2);
         let walk = compute(&inputs);
-        for head in 1..heads {
-            for key in ["q", "k", "v", "raw_scores", "scaled_scores", "weights", "output"] {
-                let key = format!("head_{head}.{key}");
-                assert_eq!(numbers(&walk, &key), numbers(&before, &key), "{heads} heads: {key}");
-            }
-        }
+        assert_eq!(numbers(&walk, "x"), numbers(&before, "x"));
+        assert_eq!(walk.step("concatenated").map(|c| c.matrix.shape()), Some((4, heads * 3)));
+        inputs.restore("k", 1, 2);
+        let walk = compute(&inputs);
         let layer = walk.checks.iter().find(|c| c.name.ends_with("the layer")).expect("a check against the layer");
         assert!(layer.holds(), "{layer:?}");
-        assert_eq!(walk.step("concatenated").map(|c| c.matrix.shape()), Some((4, heads * 3)));
-        before = walk;
+        inputs.set("k", 1, 2, 4.0).unwrap();
     }
+    // What was typed where one head has no columns is gone with them.
+    inputs.set_heads(2).unwrap();
+    inputs.set("v", 0, 5, 1.0).unwrap();
+    inputs.set_heads(1).unwrap();
+    assert_eq!(inputs.edits().len(), 2);
 }
 
 #[test]
@@ -235,10 +397,10 @@ proptest! {
         cut in 0_usize..5,
     ) {
         let mut inputs = Inputs::new(Example::ALL[which]);
-        let keys: Vec<String> = inputs.keys().map(str::to_owned).collect();
+        let keys: Vec<String> = inputs.keys().chain(inputs.projected_keys()).map(str::to_owned).collect();
         for (key, cell, value, power) in cells {
             let Some(key) = keys.get(key % keys.len().max(1)) else { continue };
-            let (rows, cols) = inputs.matrix(key).unwrap().shape();
+            let (rows, cols) = shape(&inputs, key);
             let cell = cell % (rows * cols);
             inputs.set(key, cell / cols, cell % cols, value * 10_f64.powi(power - 1)).unwrap();
         }
@@ -264,10 +426,10 @@ proptest! {
         cut in 0_usize..5,
     ) {
         let mut inputs = Inputs::new(Example::ALL[which]);
-        let keys: Vec<String> = inputs.keys().map(str::to_owned).collect();
+        let keys: Vec<String> = inputs.keys().chain(inputs.projected_keys()).map(str::to_owned).collect();
         for (key, cell, value) in cells {
             let Some(key) = keys.get(key % keys.len().max(1)) else { continue };
-            let (rows, cols) = inputs.matrix(key).unwrap().shape();
+            let (rows, cols) = shape(&inputs, key);
             let cell = cell % (rows * cols);
             inputs.set(key, cell / cols, cell % cols, value).unwrap();
         }

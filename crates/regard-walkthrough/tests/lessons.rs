@@ -17,7 +17,13 @@ fn holds(walk: &Walkthrough, name: &str) {
 
 #[test]
 fn without_positions_order_means_nothing_and_with_them_it_does() {
-    let walk = run(Example::Positions, &Settings::default());
+    // What is said of order is true with the causal mask on, too: it hides nothing there.
+    for causal in [false, true] {
+        order_means_nothing(&run(Example::Positions, &Settings { causal, ..Settings::default() }));
+    }
+}
+
+fn order_means_nothing(walk: &Walkthrough) {
     let plain = &step(&walk, "plain.output").matrix;
     assert_eq!(plain.row(0), plain.row(3), "both \"the\"");
     assert_ne!(step(&walk, "output").matrix.row(0), step(&walk, "output").matrix.row(3));
@@ -27,7 +33,7 @@ fn without_positions_order_means_nothing_and_with_them_it_does() {
             assert!((a - b).abs() < 1e-6);
         }
     }
-    holds(&walk, "permuted tokens give permuted outputs");
+    holds(walk, "permuted tokens give permuted outputs");
     let moved = &step(&walk, "moved").matrix;
     for i in [0, 1, 3, 4] {
         assert!(moved.get(i, 0) < 1e-6 && moved.get(i, 1) > 0.05, "{:?}", moved.row(i));
@@ -111,6 +117,35 @@ fn gradients_of_one_call_agree() {
 }
 
 #[test]
+fn gradients_say_what_makes_the_loss_larger() {
+    let walk = run(Example::Gradients, &Settings::default());
+    let (a, d_a, d_s) = (step(&walk, "weights"), step(&walk, "d_weights"), step(&walk, "d_scores"));
+    for i in 0..3 {
+        let mean: f64 = (0..3).map(|k| a.exact.get(i, k) * d_a.exact.get(i, k)).sum();
+        for j in 0..3 {
+            let expected = a.exact.get(i, j) * (d_a.exact.get(i, j) - mean);
+            assert!((d_s.exact.get(i, j) - expected).abs() < 1e-15);
+            // A weight whose gradient is above the mean makes the loss larger: its value is worse than the mean.
+            assert_eq!(d_s.exact.get(i, j) > 0.0, d_a.exact.get(i, j) > mean);
+        }
+    }
+    assert_eq!(d_s.formula, "dSᵢⱼ = Aᵢⱼ·(dAᵢⱼ − Σₖ Aᵢₖ·dAᵢₖ)");
+    assert!(d_s.meaning.contains("how much worse its value is than the row's mean"), "{}", d_s.meaning);
+}
+
+#[test]
+fn what_the_first_token_sees_of_the_future_is_told_of_all_heads() {
+    let settings = Settings { without: Some(Without::Mask), ..Settings::default() };
+    let walk = run(Example::TwoHeads, &settings);
+    let first = |head: usize| step(&walk, &format!("head_{head}.weights")).exact.row(0)[1..].iter().sum::<f64>();
+    let [one, two] = [first(1), first(2)];
+    let rounded = |x: f64| format!("{:.3}", x).trim_end_matches('0').to_owned();
+    assert_ne!(rounded(one), rounded(f64::midpoint(one, two)), "the heads differ");
+    let text = walk.broken.clone().unwrap();
+    assert!(text.contains(&format!("the first gives {},", rounded(f64::midpoint(one, two)))), "{text}");
+}
+
+#[test]
 fn without_the_mask_tokens_see_the_future() {
     let settings = Settings { without: Some(Without::Mask), ..Settings::default() };
     for causal in [false, true] {
@@ -144,6 +179,40 @@ fn what_broke_follows_what_was_typed() {
     let settings = Settings { without: Some(Without::Scaling), ..Settings::default() };
     let text = Walkthrough::compute(&one, &settings).unwrap().broken.unwrap();
     assert!(text.contains("√1 = 1"), "{text}");
+}
+
+#[test]
+fn the_diagonal_is_of_one_text_alone() {
+    let says = |example, key: &str| step(&run(example, &Settings::default()), key).meaning.contains("the diagonal");
+    assert!(says(Example::TheCatSat, "weights") && says(Example::TwoHeads, "head_2.weights"));
+    assert!(!says(Example::CrossAttention, "weights") && !says(Example::WhyScale, "weights"));
+}
+
+#[test]
+fn nearly_all_scores_lie_within_three_standard_deviations() {
+    let walk = run(Example::WhyScale, &Settings::default());
+    assert!(step(&walk, "by_dimension").meaning.contains("within ±3√d"));
+    let (raw, scaled) = (step(&walk, "raw_scores"), step(&walk, "scaled_scores"));
+    let within = |step: &Step, limit: f32| step.matrix.as_slice().iter().filter(|s| s.abs() <= limit).count();
+    assert!(within(raw, 3.0 * 16.0) >= 39 && within(scaled, 3.0) >= 39, "of 40, at d = 256");
+    let mean = raw.matrix.as_slice().iter().sum::<f32>() / 40.0;
+    assert!(mean.abs() < 3.0 * 16.0 / 40_f32.sqrt(), "{mean}");
+}
+
+/// As it is said of masked scores.
+#[test]
+fn a_large_negative_number_hides_like_infinity_until_all_is_hidden() {
+    let walk = run(Example::TheCatSat, &Settings { causal: true, ..Settings::default() });
+    let masked = step(&walk, "masked_scores");
+    assert!(masked.meaning.contains("lower triangle") && masked.meaning.contains("−10⁹"));
+    for i in 0..3 {
+        let mut row: Vec<f32> = masked.matrix.row(i).iter().map(|s| s.max(-1e9)).collect();
+        regard_kernels::softmax(&mut row, regard_kernels::Temperature::ONE);
+        assert_eq!(row, step(&walk, "weights").matrix.row(i));
+    }
+    let mut hidden = [-1e9_f32; 4];
+    regard_kernels::softmax(&mut hidden, regard_kernels::Temperature::ONE);
+    assert_eq!(hidden, [0.25; 4]);
 }
 
 #[test]

@@ -2,7 +2,9 @@
 
 use proptest::prelude::*;
 use regard_kernels::Temperature;
-use regard_walkthrough::{Example, Kind, Settings, Step, Walkthrough, Without, softmax_curve, why_scale};
+use regard_walkthrough::{
+    Example, Kind, Settings, Step, Walkthrough, Without, softmax_curve, softmax_gradient_norm, why_scale,
+};
 
 const COLD: Settings = Settings { temperature: Temperature::ZERO, causal: false, without: None };
 const CAUSAL: Settings = Settings { temperature: Temperature::ONE, causal: true, without: None };
@@ -206,6 +208,40 @@ fn scaling_keeps_softmax_the_same_for_every_dimension() {
     assert!(table.max_error < 1e-5);
     let json = walk.to_json();
     assert_eq!(json["labels"]["by_dimension"]["rows"][4], "d = 1024");
+}
+
+/// Softmax divides by T first, so its slope is divided by T: at both ends there is none.
+#[test]
+fn the_gradient_through_softmax_knows_the_temperature() {
+    for t in [0.0, 1e-40, f32::INFINITY] {
+        for row in why_scale(Temperature::new(t).unwrap()).unwrap() {
+            assert_eq!((row.gradient_raw, row.gradient_scaled), (0.0, 0.0), "T = {t}");
+        }
+    }
+    let t = 2.0;
+    let settings = Settings { temperature: Temperature::new(t).unwrap(), ..Settings::default() };
+    let walk = run(Example::ILoveRobotics, &settings);
+    let weights = &step(&walk, "weights").exact;
+    let nudged = |scores: &[f64]| {
+        let powers: Vec<f64> = scores.iter().map(|s| (s / f64::from(t)).exp()).collect();
+        let sum: f64 = powers.iter().sum();
+        powers.into_iter().map(|p| p / sum).collect::<Vec<_>>()
+    };
+    for i in 0..3 {
+        // By differences: each weight for each score.
+        let scores = step(&walk, "scaled_scores").exact.row(i);
+        let mut squares = 0.0;
+        for j in 0..3 {
+            let [above, below] = [1e-6, -1e-6].map(|by| {
+                let mut scores = scores.to_vec();
+                scores[j] += by;
+                nudged(&scores)
+            });
+            squares += above.iter().zip(below).map(|(a, b)| ((a - b) / 2e-6).powi(2)).sum::<f64>();
+        }
+        let norm = softmax_gradient_norm(weights.row(i).iter().copied(), f64::from(t));
+        assert!((norm - squares.sqrt()).abs() < 1e-8, "{norm} {}", squares.sqrt());
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@
 use core::fmt::Write as _;
 
 use anstyle::{Color, RgbColor, Style};
-use regard_walkthrough::{Example, Kind, Step, Walkthrough};
+use regard_walkthrough::{Example, IN_FOUR_LINES, Kind, Step, Walkthrough};
 
 use crate::ui::colors::{Palette, ink_on};
 use crate::ui::numbers;
@@ -28,11 +28,17 @@ pub(crate) fn walkthrough(walkthrough: &Walkthrough) -> String {
     let mut out = String::new();
     let example = walkthrough.example;
     let _ = writeln!(out, "{BOLD}{}{BOLD:#}\n{}", example.title(), example.summary());
+    if let Some(python) = &walkthrough.python {
+        let _ = writeln!(out, "\n{DIM}The same numbers in PyTorch:{DIM:#}\n{python}");
+    }
     if let Some(broken) = &walkthrough.broken {
         let _ = writeln!(out, "\n{BOLD}What breaks{BOLD:#}: {broken}");
     }
     for step in &walkthrough.steps {
         push_step(&mut out, step);
+    }
+    if walkthrough.step("output").is_some() {
+        let _ = writeln!(out, "\n{BOLD}In four lines{BOLD:#}\n{}", IN_FOUR_LINES.join("\n"));
     }
     if !walkthrough.checks.is_empty() {
         let _ = writeln!(out, "\n{BOLD}Checks{BOLD:#}");
@@ -46,12 +52,11 @@ pub(crate) fn walkthrough(walkthrough: &Walkthrough) -> String {
 }
 
 fn push_step(out: &mut String, step: &Step) {
-    let (rows, cols) = step.matrix.shape();
     let _ = write!(out, "\n{BOLD}{}{BOLD:#}", step.name);
     if !step.formula.is_empty() {
         let _ = write!(out, "   {}", step.formula);
     }
-    let _ = writeln!(out, "   {DIM}{rows} × {cols}{DIM:#}\n{}", step.meaning);
+    let _ = writeln!(out, "   {DIM}{}{DIM:#}\n{}", step.shapes(), step.meaning);
     push_matrix(out, step);
     let (error, ulp) = (numbers::error(step.max_error), numbers::fixed(step.max_ulp as f32, 1));
     let _ = writeln!(out, "{DIM}largest distance from f64: {error}, {ulp} ULP{DIM:#}");

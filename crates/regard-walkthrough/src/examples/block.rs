@@ -1,11 +1,12 @@
 use regard::EncoderBlock;
 
 use super::{feed_forward, matrix};
-use crate::attend::{Head, distance, give_weights, project_all};
+use crate::attend::{Head, distance};
 use crate::embed::{look_up, push_placed, push_positions};
 use crate::heads::{attention, multi_head, sequences};
 use crate::inputs::Input;
 use crate::layers::{Number, push_feed_forward, push_norm, push_residual};
+use crate::project::{give_weights, project_all};
 use crate::trace::{Other, Trace, largest};
 use crate::{Error, Rows, Without, heads};
 
@@ -58,6 +59,7 @@ pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
     let output = push_residual(trace, block_output, [&residual, &fed], Rows::Queries);
 
     if !matches!(trace.settings.without, Some(Without::Projections | Without::Softmax))
+        && !trace.inputs.has_typed_projections()
         && let Some(w_o) = trace.input("w_o")
     {
         let weights = [&w[0], &w[1], &w[2], &w_o].map(|w| &w.ours);

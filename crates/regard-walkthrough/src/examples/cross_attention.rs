@@ -1,6 +1,7 @@
 use super::matrix;
-use crate::attend::{Head, Role, give_tokens, give_weights, project};
+use crate::attend::Head;
 use crate::inputs::Input;
+use crate::project::{Role, give_tokens, give_weights, project};
 use crate::trace::{Axes, Text, Trace, labels};
 use crate::{Error, Matrix, Rows, heads};
 

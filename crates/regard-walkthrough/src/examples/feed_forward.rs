@@ -1,7 +1,7 @@
 use super::matrix;
-use crate::attend::give_tokens;
 use crate::inputs::Input;
 use crate::layers::push_feed_forward;
+use crate::project::give_tokens;
 use crate::trace::Trace;
 use crate::{Error, Rows};
 

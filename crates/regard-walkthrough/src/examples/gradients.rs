@@ -1,12 +1,13 @@
 use regard::{Heads, softmax_backward};
 
 use super::{attend_to_itself, matrix, the_cat_sat};
-use crate::attend::{distance, give_tokens_and_weights};
+use crate::attend::distance;
 use crate::explain::{How, Origin, dot};
 use crate::expr::Expr;
 use crate::heads::attention;
 use crate::inputs::Input;
 use crate::pair::Pair;
+use crate::project::give_tokens_and_weights;
 use crate::step::Kind;
 use crate::trace::{Axes, Other, Text, Trace, largest};
 use crate::{Error, Matrix, Rows, Without};
@@ -217,16 +218,16 @@ fn push_d_scores(trace: &mut Trace<'_>, weights: &Pair, d_weights: &Pair) -> Res
     let formula = match (without, t) {
         (true, _) => "dS = dA".to_owned(),
         (_, 0.0) => "dS = 0".to_owned(),
-        (_, 1.0) => "dS = A·(dA − Σ A·dA)".to_owned(),
-        _ => "dS = A·(dA − Σ A·dA) / T".to_owned(),
+        (_, 1.0) => "dSᵢⱼ = Aᵢⱼ·(dAᵢⱼ − Σₖ Aᵢₖ·dAᵢₖ)".to_owned(),
+        _ => "dSᵢⱼ = Aᵢⱼ·(dAᵢⱼ − Σₖ Aᵢₖ·dAᵢₖ) / T".to_owned(),
     };
     let meaning = if without {
         "Left out: what the weights are told, the scores are told."
     } else if t == 0.0 {
         "At T = 0 a small change of a score changes no weight: nothing comes through, and nothing is learned."
     } else {
-        "Back through softmax: a score is told how much better its value is than the row's mean, in proportion to its weight; \
-         where one weight has all, hardly anything comes through."
+        "Back through softmax: a score is told how much worse its value is than the row's mean, in proportion to its weight, and \
+         should fall by that; where one weight has all, hardly anything comes through."
     };
     let text = Text {
         key: "d_scores",

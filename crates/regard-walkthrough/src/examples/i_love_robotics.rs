@@ -1,7 +1,8 @@
 use super::{attend_to_itself, matrix};
-use crate::attend::{Head, Role, give_tokens_and_weights, project_as};
+use crate::attend::Head;
 use crate::inputs::Input;
 use crate::pair::Pair;
+use crate::project::{Role, give_tokens_and_weights, project_as};
 use crate::trace::Trace;
 use crate::{Error, Without};
 

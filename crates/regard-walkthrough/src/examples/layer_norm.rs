@@ -1,11 +1,11 @@
 use super::matrix;
-use crate::attend::give_tokens;
 use crate::explain::{How, Origin};
 use crate::expr::Expr;
 use crate::inputs::Input;
 use crate::layers::{EPSILON, Number, push_norm};
 use crate::number::number;
 use crate::pair::Pair;
+use crate::project::give_tokens;
 use crate::step::Kind;
 use crate::trace::{Axes, Text, Trace};
 use crate::{Error, Matrix, Rows, reference};

@@ -10,15 +10,16 @@ mod i_love_robotics;
 mod layer_norm;
 mod math_of_attention;
 mod positions;
-mod seeded;
+pub(crate) mod seeded;
 mod the_cat_sat;
 mod two_heads;
 pub(crate) mod why_scale;
 
-use crate::attend::{Head, give_tokens_and_weights, project_all};
+use crate::attend::Head;
 use crate::heads;
 use crate::inputs::{Input, Sizes};
 use crate::pair::Pair;
+use crate::project::{give_tokens_and_weights, project_all};
 use crate::random::TorchRng;
 use crate::trace::{Trace, labels};
 use crate::{Error, Example, Matrix};

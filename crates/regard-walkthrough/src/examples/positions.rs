@@ -1,9 +1,12 @@
+use regard_kernels::Mask;
+
 use super::{attend_to_itself, matrix};
-use crate::attend::{distance, give_weights};
+use crate::attend::distance;
 use crate::embed::{look_up, push_placed, push_positions};
 use crate::explain::Origin;
 use crate::inputs::Input;
 use crate::pair::{Pair, attention as kernel, fused};
+use crate::project::give_weights;
 use crate::step::Kind;
 use crate::trace::{Axes, Other, Text, Trace, labels, largest};
 use crate::{Error, Matrix, Rows, Without};
@@ -40,8 +43,7 @@ pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
         trace,
         plain,
         ["plain.output", "Output without positions"],
-        "The same word gets the same output, \
-        wherever it stands: without positions, there is no order.",
+        "The same word gets the same output, wherever it stands: with neither positions nor a mask, there is no order.",
         None,
     );
     let reversed = output_of(trace, &named(x.reordered(&order), &x), &w)?;
@@ -49,18 +51,17 @@ pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
         trace,
         reversed,
         ["reversed.output", "Output of the reversed tokens"],
-        "The same rows in the \
-        opposite order, and nothing else: attention is told which tokens there are, not where.",
+        "The same rows in the opposite order, and nothing else: attention without a mask is told which tokens there are, not \
+         where.",
         Some(&order),
     );
     let moved = distance(&reversed.ours, &plain.reordered(&order).ours) / largest(&plain.ours).max(1.0);
-    if !trace.settings.hides() {
-        trace.measured.others.push(Other {
-            name: "permuted tokens give permuted outputs",
-            value: moved,
-            meaning: "The output of the reversed tokens beside the reversed output, both without positions: the largest distance.",
-        });
-    }
+    trace.measured.others.push(Other {
+        name: "permuted tokens give permuted outputs",
+        value: moved,
+        meaning: "The output of the reversed tokens beside the reversed output, both without positions and without a mask: the \
+                  largest distance.",
+    });
 
     let positions = push_positions(trace, x.ours.cols())?;
     let placed = push_placed(trace, &x, &positions);
@@ -68,7 +69,8 @@ pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
     push_moved(trace, [&x, &positions], [&plain, &reversed], &w, &order)
 }
 
-/// Attention in one go, with what it was computed from.
+/// Attention in one go, with what it was computed from. Never masked: a causal mask tells tokens apart by their places, and
+/// what is shown here is what happens where nothing does.
 struct Outcome {
     output: Pair,
     weights: Pair,
@@ -79,17 +81,14 @@ fn output_of(trace: &Trace<'_>, x: &Pair, [w_q, w_k, w_v]: &[Pair; 3]) -> Result
     let settings = trace.settings;
     let project = |w: &Pair| if settings.without == Some(Without::Projections) { Ok(x.clone()) } else { x.times(w) };
     let (q, k, v) = (project(w_q)?, project(w_k)?, project(w_v)?);
-    let causal = settings.hides().then_some(regard_kernels::Position::TopLeft);
     let scaled = settings.without != Some(Without::Scaling);
-    let scores = Pair::scores(&q, &k, scaled, causal)?;
+    let scores = Pair::scores(&q, &k, scaled, None)?;
     if settings.without == Some(Without::Softmax) {
-        let weights = scores.hidden_as_zero();
-        return Ok(Outcome { output: weights.times(&v)?, weights, v });
+        return Ok(Outcome { output: scores.times(&v)?, weights: scores, v });
     }
     let weights = scores.softmax(settings.temperature);
     let mut output = weights.times(&v)?;
-    let mask = causal.map_or(regard_kernels::Mask::NONE, |p| regard_kernels::Mask::NONE.causal(p));
-    output.ours = fused(&kernel(scaled, mask).temperature(settings.temperature), &q.ours, &k.ours, &v.ours)?;
+    output.ours = fused(&kernel(scaled, Mask::NONE).temperature(settings.temperature), &q.ours, &k.ours, &v.ours)?;
     Ok(Outcome { output, weights, v })
 }
 
@@ -155,7 +154,7 @@ fn push_moved(
         symbol: "",
         name: "What the order changes",
         formula: "max |output − output of the reversed tokens|",
-        meaning: "How far a token's output moves if the sentence is reversed: with positions, order counts.",
+        meaning: "How far a token's output moves if the sentence is reversed, with nothing masked: with positions, order counts.",
         code: "",
     };
     let rows = x.name.rows.to_vec();

@@ -1,34 +1,29 @@
-use rand_mt::Mt;
-
-use crate::Matrix;
+use super::torch_randn;
 use crate::inputs::{Input, Sizes};
+use crate::random::TorchRng;
 
 /// As [`Inputs::seeded`](crate::Inputs::seeded) says.
-pub(super) fn inputs(tokens: usize, Sizes { d_model, d_k, seed }: Sizes, heads: usize) -> Vec<Input> {
-    let mut twister = Mt::new(seed);
-    let mut draw = |rows: usize, cols: usize, divisor: f64| {
-        Matrix::from_fn(rows, cols, |_, _| {
-            let sum: f64 = (0..12).map(|_| f64::from(twister.next_u32()) / 4_294_967_296.0).sum();
-            f64::from(((sum - 6.0) / divisor) as f32)
-        })
-    };
-    let x = draw(tokens, d_model, 1.0);
-    let root = (d_model as f64).sqrt();
-    let [mut w_q, mut w_k, mut w_v] = [(); 3].map(|()| Matrix::from_fn(d_model, heads * d_k, |_, _| 0.0));
-    let mut w_o = Matrix::from_fn(heads * d_k, d_model, |_, _| 0.0);
-    for h in 0..heads {
-        for w in [&mut w_q, &mut w_k, &mut w_v] {
-            let share = draw(d_model, d_k, root);
-            for i in 0..d_model {
-                w.row_mut(i)[h * d_k..][..d_k].copy_from_slice(share.row(i));
-            }
-        }
-        let share = draw(d_k, d_model, root);
-        for i in 0..d_k {
-            w_o.row_mut(h * d_k + i).copy_from_slice(share.row(i));
-        }
-    }
-    let generator = format!("seed {seed}");
-    let matrices = [("x", x), ("w_q", w_q), ("w_k", w_k), ("w_v", w_v), ("w_o", w_o)];
-    matrices.map(|(key, values)| Input::drawn(key, values, &generator)).into()
+pub(super) fn inputs(tokens: usize, sizes: Sizes, heads: usize) -> Vec<Input> {
+    let Sizes { d_model, d_k, seed } = sizes;
+    let mut rng = TorchRng::seed(seed);
+    let generator = format!("PyTorch, seed {seed}");
+    let x = Input::drawn("x", torch_randn(&mut rng, tokens, d_model).map(f64::from), &generator);
+    let (generator, root) = (format!("{generator}, over √{d_model}"), (d_model as f64).sqrt() as f32);
+    let all = heads * d_k;
+    let weights = [("w_q", d_model, all), ("w_k", d_model, all), ("w_v", d_model, all), ("w_o", all, d_model)];
+    let mut inputs = vec![x];
+    inputs.extend(weights.map(|(key, rows, cols)| {
+        Input::drawn(key, torch_randn(&mut rng, rows, cols).map(|x| f64::from(x / root)), &generator)
+    }));
+    inputs
+}
+
+/// The lines of Python that draw the same numbers.
+pub(crate) fn python(tokens: usize, Sizes { d_model, d_k, seed }: Sizes, heads: usize) -> String {
+    let all = heads * d_k;
+    let weights = ["W_Q", "W_K", "W_V"].map(|w| format!("{w} = torch.randn({d_model}, {all}) / {d_model}**0.5\n"));
+    format!(
+        "torch.manual_seed({seed})\nX = torch.randn({tokens}, {d_model})\n{}W_O = torch.randn({all}, {d_model}) / {d_model}**0.5",
+        weights.concat()
+    )
 }

@@ -36,7 +36,7 @@ pub struct WhyScale {
     pub entropy_raw: f64,
     /// The same, with scaled scores.
     pub entropy_scaled: f64,
-    /// Mean Frobenius norm of softmax's Jacobian, diag(w) − wwᵀ: how much of a gradient comes through.
+    /// Mean Frobenius norm of softmax's Jacobian, (diag(w) − wwᵀ)/T: how much of a gradient comes through.
     pub gradient_raw: f64,
     /// The same, with scaled scores.
     pub gradient_scaled: f64,
@@ -125,11 +125,12 @@ impl Sample {
 
     /// Of the raw and of the scaled scores.
     fn statistics(&self, temperature: Temperature) -> [Both; 2] {
+        let t = f64::from(temperature.get());
         [&self.raw, &self.scaled].map(|scores| {
             let weights = scores.softmax(temperature);
             Both {
-                ours: Statistics::new(&scores.ours.map(f64::from), &weights.ours.map(f64::from)),
-                exact: Statistics::new(&scores.exact, &weights.exact),
+                ours: Statistics::new(&scores.ours.map(f64::from), &weights.ours.map(f64::from), t),
+                exact: Statistics::new(&scores.exact, &weights.exact, t),
             }
         })
     }
@@ -148,16 +149,17 @@ struct Statistics {
 }
 
 impl Statistics {
-    fn new(scores: &Matrix<f64>, weights: &Matrix<f64>) -> Self {
+    fn new(scores: &Matrix<f64>, weights: &Matrix<f64>, t: f64) -> Self {
         let all = scores.as_slice();
         let [_, variance] = reference::moments(all);
-        let mean_of =
-            |f: fn(&[f64]) -> f64| (0..weights.rows()).map(|i| f(weights.row(i))).sum::<f64>() / weights.rows() as f64;
+        let mean_of = |f: &dyn Fn(&[f64]) -> f64| {
+            (0..weights.rows()).map(|i| f(weights.row(i))).sum::<f64>() / weights.rows() as f64
+        };
         Self {
             std: variance.sqrt(),
-            largest: mean_of(|w| w.iter().copied().fold(0.0, f64::max)),
-            entropy: mean_of(entropy),
-            gradient: mean_of(jacobian_norm),
+            largest: mean_of(&|w| w.iter().copied().fold(0.0, f64::max)),
+            entropy: mean_of(&entropy),
+            gradient: mean_of(&|w| softmax_gradient_norm(w.iter().copied(), t)),
         }
     }
 
@@ -171,11 +173,26 @@ pub(crate) fn entropy(weights: &[f64]) -> f64 {
     -weights.iter().filter(|w| **w > 0.0).map(|w| w * w.ln()).sum::<f64>()
 }
 
-/// The Frobenius norm of softmax's Jacobian, ∂wᵢ/∂sⱼ = wᵢ(δᵢⱼ − wⱼ).
-pub(crate) fn jacobian_norm(weights: &[f64]) -> f64 {
-    let element = |i: usize, j: usize| weights[i] * (f64::from(u8::from(i == j)) - weights[j]);
-    let n = weights.len();
-    (0..n * n).map(|k| element(k / n, k % n).powi(2)).sum::<f64>().sqrt()
+/// How much of a gradient comes through softmax: the Frobenius norm of its Jacobian by the scores, (diag(p) − p·pᵀ)/T, at the
+/// weights p of a row and the temperature T that gave them.
+///
+/// The squares of all elements of diag(p) − p·pᵀ sum to Σp² − 2·Σp³ + (Σp²)². At T = 0 and T = ∞ the weights do not change with
+/// the scores, and nothing comes through; a subnormal T counts as 0, as in the kernels.
+///
+/// ```
+/// use regard_walkthrough::softmax_gradient_norm;
+/// assert_eq!(softmax_gradient_norm([0.5, 0.5], 1.0), 0.5); // four elements of ±1/4
+/// assert_eq!(softmax_gradient_norm([0.5, 0.5], 0.25), 2.0);
+/// assert_eq!(softmax_gradient_norm([0.5, 0.5], f64::INFINITY), 0.0);
+/// ```
+pub fn softmax_gradient_norm(weights: impl IntoIterator<Item = f64>, t: f64) -> f64 {
+    if t < f64::from(f32::MIN_POSITIVE) || t.is_infinite() {
+        return 0.0;
+    }
+    let (squares, cubes) = weights.into_iter().fold((0.0, 0.0), |(two, three), p| (two + p * p, three + p * p * p));
+    let square = squares - 2.0 * cubes + squares * squares;
+    // Where one weight has all, rounding may leave less than nothing; NaN stays NaN.
+    if square < 0.0 { 0.0 } else { square.sqrt() / t }
 }
 
 fn push_table(trace: &mut Trace<'_>, samples: &[Sample]) {
@@ -199,8 +216,9 @@ fn push_table(trace: &mut Trace<'_>, samples: &[Sample]) {
         key: "by_dimension",
         symbol: "",
         name: "With and without 1/√d",
-        formula: "q·k = Σ qᵢkᵢ has variance d",
-        meaning: "Unscaled, scores spread as √d, one weight takes all and the gradient vanishes; over √d, nothing depends on d.",
+        formula: "q·k = Σ qᵢkᵢ has mean 0 and variance d",
+        meaning: "Unscaled, nearly all scores lie within ±3√d, one weight takes all and the gradient vanishes; over √d, they lie \
+                  within ±3, and nothing depends on d.",
         code: "why_scale(temperature)",
     };
     trace.push(&text, pair, Kind::Table, Axes::new(Rows::Other, &rows, &cols), Origin::measured(meanings));

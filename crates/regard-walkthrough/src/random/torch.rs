@@ -7,9 +7,8 @@ use super::cephes;
 /// What `torch.manual_seed(seed)` and `torch.randn` on the CPU give.
 ///
 /// Tensors of 16 and more elements are filled 16 at a time by the Box-Muller transform of `f32` uniforms; smaller ones number
-/// by number from `f64` uniforms. Sizes that are a multiple of 16 are tested bit by bit against PyTorch (on a CPU with AVX2;
-/// on others its logarithm and cosine differ in the last bit), small ones against the four decimals that it prints. What
-/// comes after the last whole 16 follows its source and is not tested against it.
+/// by number from `f64` uniforms. All are tested bit by bit against PyTorch 2.15, on a CPU with AVX2; on others its logarithm
+/// and cosine differ in the last bit.
 ///
 /// ```
 /// use regard_walkthrough::random::TorchRng;

@@ -5,16 +5,9 @@ pub fn entropy(weights: &[f32]) -> f64 {
     -seen(weights).filter(|p| *p != 0.0).map(|p| p * p.ln()).sum::<f64>()
 }
 
-/// The Frobenius norm of softmax's Jacobian by the scores, (diag(p) − p·pᵀ)/T: how much of a gradient comes through.
-///
-/// Of diag(p) − p·pᵀ, the squares of all elements sum to Σp² − 2·Σp³ + (Σp²)².
+/// How much of a gradient comes through softmax. Masked places have no part in it.
 pub fn gradient_norm(weights: &[f32], t: f64) -> f64 {
-    let (squares, cubes) = seen(weights).fold((0.0, 0.0), |(two, three), p| (two + p * p, three + p * p * p));
-    let square = squares - 2.0 * cubes + squares * squares;
-    // Rounding may leave less than nothing; NaN stays NaN.
-    let norm = if square < 0.0 { 0.0 } else { square.sqrt() };
-    // At T = 0 the weights do not change with the scores; at ∞ neither.
-    if t == 0.0 || t.is_infinite() { 0.0 } else { norm / t }
+    regard_walkthrough::softmax_gradient_norm(seen(weights), t)
 }
 
 /// From the largest to the smallest.

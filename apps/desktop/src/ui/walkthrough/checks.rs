@@ -1,14 +1,26 @@
-//! What was checked after the last step.
+//! What stands after the last step: the whole in short, and what was checked.
 
 use egui::{Label, RichText, TextStyle, Ui};
-use regard_walkthrough::Check;
+use regard_walkthrough::{Check, IN_FOUR_LINES};
 
+use super::formula;
 use crate::ui::explain::heading;
 use crate::ui::{numbers, style};
 
 const EXPLANATION: &str = "\
     What must hold of the numbers above, whatever was typed over: what was measured stands before the limit that it must not \
     pass. Limits are a few roundings of single precision.";
+
+/// Shows the whole of attention in short.
+pub fn in_four_lines(ui: &mut Ui) {
+    style::card(ui.visuals()).show(ui, |ui| {
+        ui.set_width(ui.available_width());
+        ui.label(RichText::new("In four lines").text_style(style::subheading()).strong());
+        for line in IN_FOUR_LINES {
+            formula::show(ui, line, formula::SIZE, ui.visuals().strong_text_color());
+        }
+    });
+}
 
 /// Shows each check with what was measured.
 pub fn show(ui: &mut Ui, checks: &[Check]) {

@@ -1,9 +1,9 @@
-//! Typing over a number of the inputs, and dragging it.
+//! Typing over a number that can be typed over, and dragging it.
 
 use egui::text::{CCursor, CCursorRange};
 use egui::text_edit::TextEditState;
 use egui::{Id, Key, Modifiers, Response, TextEdit, Tooltip, Ui, Vec2, vec2};
-use regard_walkthrough::{Inputs, Step};
+use regard_walkthrough::{Step, Walkthrough};
 
 use super::state::{At, Picked, State};
 use crate::ui::heatmap::{Cell, Pointing};
@@ -24,6 +24,8 @@ pub struct Edit {
 /// A field in a cell.
 struct Typing {
     at: At,
+    /// What was there: left as it is, it is not typed.
+    before: String,
     text: String,
     /// What is wrong with the text.
     problem: Option<String>,
@@ -41,10 +43,9 @@ struct Dragging {
 
 impl Edit {
     /// Whether a drag on this step's cells changes a number: with Shift or Alt, and until the pointer is let go.
-    pub fn takes_drags(&self, ui: &Ui, step: &Step, inputs: &Inputs) -> bool {
+    pub fn takes_drags(&self, ui: &Ui, step: &Step) -> bool {
         let wanted = ui.input(|input| input.modifiers.shift || input.modifiers.alt);
-        self.dragging.as_ref().is_some_and(|drag| drag.at.step == step.key)
-            || wanted && inputs.matrix(&step.key).is_some()
+        self.dragging.as_ref().is_some_and(|drag| drag.at.step == step.key) || wanted && step.is_editable()
     }
 
     /// What is dragged: it stays the one that is explained.
@@ -53,14 +54,15 @@ impl Edit {
     }
 
     /// Lets go of a cell that is no longer there.
-    pub fn keep_up(&mut self, inputs: &Inputs) {
-        self.typing.take_if(|typing| number(inputs, &typing.at).is_none());
-        self.dragging.take_if(|drag| number(inputs, &drag.at).is_none());
+    pub fn keep_up(&mut self, walkthrough: Option<&Walkthrough>) {
+        let is_gone = |at: &At| walkthrough.and_then(|w| number(w.step(&at.step)?, at.cell)).is_none();
+        self.typing.take_if(|typing| is_gone(&typing.at));
+        self.dragging.take_if(|drag| is_gone(&drag.at));
     }
 
     /// Takes what the user does to the cells of a step, which are shown already. `cursor` is the keyboard's.
     pub fn show(&mut self, ui: &mut Ui, step: &Step, pointing: &Pointing, cursor: Option<Cell>, state: &mut State) {
-        if state.inputs.matrix(&step.key).is_none() {
+        if !step.is_editable() {
             return;
         }
         let response = &pointing.response;
@@ -68,7 +70,7 @@ impl Edit {
         let entered = response.has_focus() && ui.input_mut(|input| input.consume_key(Modifiers::NONE, Key::Enter));
         let cell = clicked.and_then(|at| pointing.cell_at(at)).or_else(|| cursor.filter(|_| entered));
         if let Some(cell) = cell {
-            self.typing = Typing::new(At { step: step.key.clone(), cell }, &state.inputs);
+            self.typing = Typing::new(step, cell);
         }
         self.drag(ui, step, pointing, state);
         if self.typing.as_ref().is_some_and(|typing| typing.at.step == step.key) {
@@ -78,12 +80,11 @@ impl Edit {
 
     fn drag(&mut self, ui: &Ui, step: &Step, pointing: &Pointing, state: &mut State) {
         let response = &pointing.response;
-        if response.drag_started() && self.takes_drags(ui, step, &state.inputs) {
+        if response.drag_started() && self.takes_drags(ui, step) {
             let pressed = ui.input(|input| input.pointer.press_origin());
             if let Some(cell) = pressed.and_then(|at| pointing.cell_at(at)) {
-                let at = At { step: step.key.clone(), cell };
-                state.picked = Some(Picked::Cell(at.clone()));
-                self.dragging = Dragging::new(at, &state.inputs);
+                state.picked = Some(Picked::Cell(At { step: step.key.clone(), cell }));
+                self.dragging = Dragging::new(step, cell);
             }
         }
         let Some(drag) = self.dragging.as_mut().filter(|drag| drag.at.step == step.key) else { return };
@@ -129,10 +130,11 @@ impl Edit {
                 self.end(&pointing.response);
                 return;
             }
-            match parse(&typing.text)
-                .and_then(|x| state.inputs.set(&typing.at.step, row, col, x).map_err(|error| error.to_string()))
-            {
-                Ok(_) => {
+            let inputs = &mut state.inputs;
+            let set = |x| inputs.set(&typing.at.step, row, col, x).map(drop).map_err(|error| error.to_string());
+            let taken = if typing.text == typing.before { Ok(()) } else { parse(&typing.text).and_then(set) };
+            match taken {
+                Ok(()) => {
                     state.picked = Some(Picked::Cell(typing.at.clone()));
                     if key(Key::Enter) {
                         self.end(&pointing.response);
@@ -156,17 +158,18 @@ impl Edit {
 }
 
 impl Typing {
-    fn new(at: At, inputs: &Inputs) -> Option<Self> {
-        let text = number(inputs, &at)?.to_string();
-        Some(Self { at, text, problem: None, has_begun: false })
+    fn new(step: &Step, cell: Cell) -> Option<Self> {
+        let before = number(step, cell)?.to_string();
+        let at = At { step: step.key.clone(), cell };
+        Some(Self { at, text: before.clone(), before, problem: None, has_begun: false })
     }
 }
 
 impl Dragging {
-    fn new(at: At, inputs: &Inputs) -> Option<Self> {
-        let from = number(inputs, &at)?;
-        let per = fineness(inputs, &at.step);
-        Some(Self { at, from, per, moved: Vec2::ZERO })
+    fn new(step: &Step, cell: Cell) -> Option<Self> {
+        let from = number(step, cell)?;
+        let at = At { step: step.key.clone(), cell };
+        Some(Self { at, from, per: fineness(step), moved: Vec2::ZERO })
     }
 
     /// To the right and up is more.
@@ -176,17 +179,14 @@ impl Dragging {
     }
 }
 
-/// The number that a cell of the inputs holds.
-pub fn number(inputs: &Inputs, at: &At) -> Option<f64> {
-    let (row, col) = at.cell;
-    let matrix = inputs.matrix(&at.step)?;
-    (row < matrix.rows() && col < matrix.cols()).then(|| matrix.get(row, col))
+/// The number in a cell that can be typed over, as it was typed.
+pub fn number(step: &Step, (row, col): Cell) -> Option<f64> {
+    step.given(row, col).map(|_| step.exact.get(row, col))
 }
 
 /// In how many parts 1 is divided when numbers of a matrix are dragged: a power of ten that suits their size.
-pub fn fineness(inputs: &Inputs, key: &str) -> f64 {
-    let size = |x: &f64| x.abs();
-    let largest = inputs.matrix(key).map_or(1.0, |m| m.as_slice().iter().map(size).fold(0.0, f64::max));
+pub fn fineness(step: &Step) -> f64 {
+    let largest = step.exact.as_slice().iter().map(|x| x.abs()).fold(0.0, f64::max);
     let exponent = if largest > 0.0 { largest.log10().floor() as i32 } else { 0 };
     10_f64.powi(2 - exponent.clamp(-4, 4))
 }

@@ -44,8 +44,8 @@ fn hint(ui: &mut Ui, state: &State, walkthrough: &Walkthrough) {
                  that it may see in pink. Click it again to look at nothing."
             )
         }
-        _ => "Point at a cell to read how its number came to be; click to keep it. Numbers that are given can be typed over: \
-              double-click, or Enter; or drag them with Shift held."
+        _ => "Point at a cell to read how its number came to be; click to keep it. Numbers that are given, and those of Q, K and V, can be typed \
+              over: double-click, or Enter; or drag them with Shift held."
             .to_owned(),
     };
     ScrollArea::vertical().id_salt("hint").auto_shrink(false).min_scrolled_height(0.0).show(ui, |ui| {
@@ -63,9 +63,7 @@ fn heading(ui: &mut Ui, state: &mut State, step: &Step, at: &At) {
             let text = format!("{} ULP from f64", numbers::ulp(ulp));
             let label = ui.label(RichText::new(text).text_style(TextStyle::Small).weak());
             label.on_hover_text(format!("{} in absolute terms. {}", numbers::error(error), numbers::ULP));
-            if state.inputs.matrix(&at.step).is_some() {
-                number(ui, &mut state.inputs, step, at);
-            }
+            number(ui, &mut state.inputs, step, at);
             ui.with_layout(Layout::left_to_right(Align::Center), |ui| {
                 ui.add(Label::new(RichText::new(edit::name(step, at.cell)).strong()).truncate());
             });
@@ -73,24 +71,26 @@ fn heading(ui: &mut Ui, state: &mut State, step: &Step, at: &At) {
     });
 }
 
-/// A number that can be dragged or typed, and put back.
+/// A number that can be dragged or typed, and put back. Nothing, where it cannot be typed over.
 fn number(ui: &mut Ui, inputs: &mut Inputs, step: &Step, at: &At) {
     let (row, col) = at.cell;
-    let (Some(before), Some(given)) = (edit::number(inputs, at), inputs.given(&at.step, row, col)) else { return };
-    let mut x = before;
-    let button = ui.add_enabled(before != given, egui::Button::new("Restore"));
-    if button.on_hover_text(format!("Back to {given}.")).clicked() {
-        x = given;
+    let (Some(before), Some(given)) = (edit::number(step, at.cell), step.given(row, col)) else { return };
+    let button = ui.add_enabled(inputs.is_edited(&at.step, row, col), egui::Button::new("Restore"));
+    let is_restored = button.on_hover_text(format!("Back to {}.", given as f32)).clicked();
+    if is_restored {
+        inputs.restore(&at.step, row, col);
     }
+    let shown = if is_restored { given } else { before };
+    let mut x = shown;
     let field = DragValue::new(&mut x)
         .range(-Inputs::LARGEST..=Inputs::LARGEST)
-        .speed(0.5 / edit::fineness(inputs, &at.step))
+        .speed(0.5 / edit::fineness(step))
         .max_decimals(6)
         .update_while_editing(false);
     ui.add(field)
         .on_hover_text("Drag it, or click to type.")
         .accessible_name(format!("Number of {}", edit::name(step, at.cell)));
-    if x != before {
+    if x != shown {
         // What is beyond the limits, the field does not give.
         let _ = inputs.set(&at.step, row, col, x);
     }

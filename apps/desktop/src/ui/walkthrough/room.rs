@@ -1,6 +1,6 @@
 //! The room: its panels, and what is in them.
 
-use egui::{CentralPanel, Frame, Label, Margin, Panel, ScrollArea, Ui};
+use egui::{CentralPanel, Frame, Label, Margin, Panel, RichText, ScrollArea, TextStyle, Ui};
 use regard_walkthrough::{Error, Walkthrough};
 
 use super::edit::Edit;
@@ -42,7 +42,7 @@ impl Room {
             side::show(ui, "example", |ui| sidebar::show(ui, state, own_tokens, cache.walkthrough().ok()));
         }
         if cache.update(state, look) {
-            edit.keep_up(&state.inputs);
+            edit.keep_up(cache.walkthrough().ok());
         }
         let height = (0.18 * ui.available_height()).clamp(64.0, 160.0);
         let bottom = Panel::bottom("explanation").resizable(false).exact_size(height).frame(panel(ui, 16, 8));
@@ -80,6 +80,10 @@ impl Room {
     fn example(&mut self, ui: &mut Ui, state: &mut State) -> Option<At> {
         ui.heading(state.example().title());
         ui.add(Label::new(state.example().summary()).wrap());
+        if let Some(python) = state.inputs.python() {
+            ui.label(RichText::new("The same numbers in PyTorch:").text_style(TextStyle::Small).weak());
+            ui.add(Label::new(RichText::new(python).monospace()).selectable(true));
+        }
         ui.add_space(16.0);
         let walkthrough = match self.cache.walkthrough() {
             Ok(walkthrough) => walkthrough,
@@ -95,6 +99,10 @@ impl Room {
         let mut steps = Steps { cache: &self.cache, edit: &mut self.edit, reveal: self.reveal.take(), left: 0.0 };
         let hovered = steps.show(ui, state, walkthrough);
         ui.add_space(16.0);
+        if walkthrough.step("output").is_some() {
+            checks::in_four_lines(ui);
+            ui.add_space(16.0);
+        }
         checks::show(ui, &walkthrough.checks);
         hovered
     }

@@ -12,8 +12,8 @@ use crate::ui::temperature;
 const GROUPS: [(&str, usize); 3] = [("Attention, step by step", 7), ("What is around it", 13), ("Your own", 14)];
 
 const HEADS: &str = "\
-    Heads share out the columns of Q, K and V: each attends by its own part alone, with its own weights, and their outputs \
-    stand side by side again. Numbers that do not divide the columns are grey.";
+    Heads share out the columns of Q, K and V, d_model/h to each of h heads (512 = 8 × 64): each attends by its own part alone, with its own weights, and their outputs \
+    stand side by side again. One head has one softmax, and can follow one relation at a time. Numbers that the example cannot have are grey.";
 
 const LEAVE_OUT: &str = "\
     What is each step for? Leave it out, and a line above the page says with the numbers of this example what broke.\n\
@@ -87,6 +87,11 @@ fn list(ui: &mut Ui, open: Example) -> Option<Example> {
 fn heads(ui: &mut Ui, inputs: &mut Inputs) {
     label(ui, "Number of heads", HEADS);
     let possible = inputs.possible_heads();
+    let why_not = if possible.len() == 1 {
+        "This example is worked with one head alone."
+    } else {
+        "The columns cannot be shared out evenly among so many heads."
+    };
     ui.horizontal(|ui| {
         ui.spacing_mut().item_spacing.x = 3.0;
         for n in 1..=Inputs::MOST_HEADS {
@@ -97,7 +102,7 @@ fn heads(ui: &mut Ui, inputs: &mut Inputs) {
                 let name = if n == 1 { "1 head".to_owned() } else { format!("{n} heads") };
                 egui::WidgetInfo::selected(egui::Role::Button, is_possible, inputs.heads() == n, name)
             });
-            let button = button.on_disabled_hover_text("The columns cannot be shared out evenly among so many heads.");
+            let button = button.on_disabled_hover_text(why_not);
             if button.clicked() {
                 // It is possible.
                 let _ = inputs.set_heads(n);

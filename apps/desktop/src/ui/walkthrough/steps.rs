@@ -108,8 +108,8 @@ impl Steps<'_> {
         let heatmap = Heatmap {
             pointed,
             marks: step.marks(selection),
-            edited: self.cache.edited(&step.key),
-            paints: self.edit.takes_drags(ui, step, &state.inputs),
+            edited: if step.is_editable() { self.cache.edited(&step.key) } else { &[] },
+            paints: self.edit.takes_drags(ui, step),
             ..heatmap(step, self.cache.picture(step)?)
         };
         let indent = (self.left - heatmap.left(ui, width)).max(0.0);
@@ -126,8 +126,7 @@ impl Steps<'_> {
         let mut view = state.views.remove(&step.key).unwrap_or_default();
         let before = view.clone();
         let pointing = heatmap.show(ui, width, &mut view);
-        let is_input = state.inputs.matrix(&step.key).is_some();
-        if is_input && pointing.response.double_clicked() {
+        if step.is_editable() && pointing.response.double_clicked() {
             // A double click types.
             view = before;
         }
@@ -181,6 +180,8 @@ fn text(ui: &mut Ui, step: &Step) {
     if !step.formula.is_empty() {
         formula::show(ui, &step.formula, formula::SIZE, strong);
     }
+    let shapes = RichText::new(step.shapes()).text_style(TextStyle::Monospace).size(11.5).weak();
+    ui.label(shapes).on_hover_text("The shape: [rows, columns]. Of a product, those of its factors first.");
     formula::show(ui, &step.meaning, TextStyle::Body.resolve(ui.style()).size, ui.visuals().text_color());
     if !step.code.is_empty() {
         let code = RichText::new(step.code).text_style(TextStyle::Monospace).size(11.5).weak();
@@ -194,7 +195,9 @@ fn text(ui: &mut Ui, step: &Step) {
 /// What a screen reader calls a row, a column and a number.
 fn terms(step: &Step) -> [&'static str; 3] {
     match step.rows {
-        Rows::Pairs => ["query", "key", if step.kind == Kind::Weights { "weight" } else { "score" }],
+        Rows::Pairs if step.kind == Kind::Weights => ["query", "key", "weight"],
+        Rows::Pairs if step.key.starts_with("d_") => ["query", "key", "gradient"],
+        Rows::Pairs => ["query", "key", "score"],
         _ => Heatmap::TERMS,
     }
 }

@@ -1,0 +1,185 @@
+//! What tokens are projected to: queries, keys and values, and the weights that make them.
+
+use std::sync::Arc;
+
+use crate::explain::Origin;
+use crate::pair::Pair;
+use crate::step::Kind;
+use crate::trace::{Axes, Text, Trace, labels};
+use crate::{Error, Matrix, Rows, Without};
+
+/// What a token is turned into.
+#[derive(Clone, Copy)]
+pub(crate) enum Role {
+    Query,
+    Key,
+    Value,
+}
+
+impl Role {
+    pub const ALL: [Self; 3] = [Self::Query, Self::Key, Self::Value];
+
+    /// The key of its weights.
+    pub fn weights(self) -> &'static str {
+        match self {
+            Self::Query => "w_q",
+            Self::Key => "w_k",
+            Self::Value => "w_v",
+        }
+    }
+
+    fn code(self) -> &'static str {
+        match self {
+            Self::Query => "matmul(x, w_q, q)",
+            Self::Key => "matmul(x, w_k, k)",
+            Self::Value => "matmul(x, w_v, v)",
+        }
+    }
+
+    pub fn rows(self) -> Rows {
+        if matches!(self, Self::Query) { Rows::Queries } else { Rows::Keys }
+    }
+
+    pub fn symbol(self) -> &'static str {
+        match self {
+            Self::Query => "Q",
+            Self::Key => "K",
+            Self::Value => "V",
+        }
+    }
+
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Query => "q",
+            Self::Key => "k",
+            Self::Value => "v",
+        }
+    }
+
+    pub fn plural(self) -> &'static str {
+        match self {
+            Self::Query => "Queries",
+            Self::Key => "Keys",
+            Self::Value => "Values",
+        }
+    }
+
+    fn weights_meaning(self) -> &'static str {
+        match self {
+            Self::Query => "Learned: turns a token into what it looks for in others.",
+            Self::Key => "Learned: turns a token into what it advertises, to be found by others.",
+            Self::Value => "Learned: turns a token into what it hands over to those who attend to it.",
+        }
+    }
+
+    fn meaning(self) -> &'static str {
+        match self {
+            Self::Query => "Row i is what token i looks for: one token, three roles, and this is the first.",
+            Self::Key => "Row j is what token j advertises: the queries are compared with it.",
+            Self::Value => "Row j is what token j hands over, as far as it is attended to.",
+        }
+    }
+}
+
+/// X, and W_Q, W_K and W_V unless they are left out.
+pub(crate) fn give_tokens_and_weights(trace: &mut Trace<'_>) -> Result<(Pair, [Pair; 3]), Error> {
+    let x = give_tokens(trace)?;
+    let w = give_weights(trace)?;
+    Ok((x, w))
+}
+
+/// X.
+pub(crate) fn give_tokens(trace: &mut Trace<'_>) -> Result<Pair, Error> {
+    let tokens = trace.tokens.clone();
+    let dims = labels("d", trace.inputs.matrix("x").map_or(0, Matrix::cols));
+    let text = Text {
+        key: "x",
+        symbol: "X",
+        name: "Tokens X",
+        meaning: "Each row is a token as a list of numbers: without numbers there is nothing to compute with.",
+        ..Text::default()
+    };
+    trace.give(&text, Axes::new(Rows::Tokens, &tokens, &dims))
+}
+
+/// W_Q, W_K and W_V, which are not shown if they are left out.
+pub(crate) fn give_weights(trace: &mut Trace<'_>) -> Result<[Pair; 3], Error> {
+    let [query, key, value] = Role::ALL;
+    Ok([give_weight(trace, query)?, give_weight(trace, key)?, give_weight(trace, value)?])
+}
+
+fn give_weight(trace: &mut Trace<'_>, role: Role) -> Result<Pair, Error> {
+    let key = role.weights();
+    if trace.settings.without == Some(Without::Projections)
+        && let Some(w) = trace.input(key)
+    {
+        return Ok(w);
+    }
+    let (symbol, name) = (format!("W_{}", role.symbol()), format!("Weights W_{}", role.symbol()));
+    let text = Text { key, symbol: &symbol, name: &name, meaning: role.weights_meaning(), ..Text::default() };
+    let (rows, cols) = trace.inputs.matrix(key).map_or((0, 0), Matrix::shape);
+    let (rows, cols) = (labels("d", rows), labels(role.key(), cols));
+    trace.give(&text, Axes::new(Rows::Other, &rows, &cols))
+}
+
+/// Q, K or V under its key: X·W, or X itself where projections are left out.
+pub(crate) fn project(trace: &mut Trace<'_>, role: Role, x: &Pair, w: &Pair) -> Result<Pair, Error> {
+    let tokens = x.name.rows.to_vec();
+    project_as(trace, role, "", "", (&tokens, 0), x, w)
+}
+
+/// Q, K and V of one text.
+pub(crate) fn project_all(trace: &mut Trace<'_>, x: &Pair, [w_q, w_k, w_v]: &[Pair; 3]) -> Result<[Pair; 3], Error> {
+    let [query, key, value] = Role::ALL;
+    Ok([project(trace, query, x, w_q)?, project(trace, key, x, w_k)?, project(trace, value, x, w_v)?])
+}
+
+/// [`project`] with something before the key and behind the name, of other rows than all tokens: from the token `first` on.
+pub(crate) fn project_as(
+    trace: &mut Trace<'_>,
+    role: Role,
+    prefix: &str,
+    of: &str,
+    (rows, first): (&[String], usize),
+    x: &Pair,
+    w: &Pair,
+) -> Result<Pair, Error> {
+    let (symbol, from) = (role.symbol(), x.name.symbol.as_str());
+    let left_out = trace.settings.without == Some(Without::Projections);
+    let (mut pair, formula, meaning, origin) = if left_out {
+        let meaning = "Left out: the token plays this role as it is.";
+        (x.clone(), format!("{symbol} = {from}"), meaning, Origin::copied(x))
+    } else {
+        (x.times(w)?, format!("{symbol} = {from}·W_{symbol}"), role.meaning(), Origin::product(x, w))
+    };
+    let (key, name) = (format!("{prefix}{}", role.key()), format!("{} {symbol}{of}", role.plural()));
+    let code = if left_out { "" } else { role.code() };
+    let text = Text { key: &key, symbol, name: &name, formula: &formula, meaning, code };
+    let cols = labels(if left_out { "d" } else { role.key() }, pair.ours.cols());
+    let axes = Axes { first, ..Axes::new(role.rows(), rows, &cols) };
+    if left_out || !trace.inputs.is_projected(role) {
+        return Ok(trace.push(&text, pair, Kind::Signed, axes, origin));
+    }
+    let given = pair.clone();
+    let typed = type_over(&mut pair, trace.inputs.typed(role), first);
+    let pair = trace.push(&text, pair, Kind::Signed, axes, origin.typed_over(typed, given.ours));
+    // What is worked by hand follows, and is not typed over itself.
+    if prefix.is_empty() {
+        trace.make_editable(Arc::new(given.exact));
+    }
+    Ok(pair)
+}
+
+/// Puts what was typed into Q, K or V, whose first row is that of the token `first`. Returns the cells.
+fn type_over(pair: &mut Pair, typed: impl Iterator<Item = ([usize; 2], f64)>, first: usize) -> Vec<[usize; 2]> {
+    let (rows, cols) = pair.ours.shape();
+    let mut cells = Vec::new();
+    for ([row, col], value) in typed {
+        if let Some(row) = row.checked_sub(first).filter(|row| *row < rows && col < cols) {
+            pair.ours.row_mut(row)[col] = value as f32;
+            pair.exact.row_mut(row)[col] = value;
+            cells.push([row, col]);
+        }
+    }
+    cells
+}
