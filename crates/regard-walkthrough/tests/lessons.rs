@@ -24,17 +24,17 @@ fn without_positions_order_means_nothing_and_with_them_it_does() {
 }
 
 fn order_means_nothing(walk: &Walkthrough) {
-    let plain = &step(&walk, "plain.output").matrix;
+    let plain = &step(walk, "plain.output").matrix;
     assert_eq!(plain.row(0), plain.row(3), "both \"the\"");
-    assert_ne!(step(&walk, "output").matrix.row(0), step(&walk, "output").matrix.row(3));
-    let reversed = &step(&walk, "reversed.output").matrix;
+    assert_ne!(step(walk, "output").matrix.row(0), step(walk, "output").matrix.row(3));
+    let reversed = &step(walk, "reversed.output").matrix;
     for i in 0..5 {
         for (a, b) in plain.row(i).iter().zip(reversed.row(4 - i)) {
             assert!((a - b).abs() < 1e-6);
         }
     }
     holds(walk, "permuted tokens give permuted outputs");
-    let moved = &step(&walk, "moved").matrix;
+    let moved = &step(walk, "moved").matrix;
     for i in [0, 1, 3, 4] {
         assert!(moved.get(i, 0) < 1e-6 && moved.get(i, 1) > 0.05, "{:?}", moved.row(i));
     }
@@ -139,7 +139,7 @@ fn what_the_first_token_sees_of_the_future_is_told_of_all_heads() {
     let walk = run(Example::TwoHeads, &settings);
     let first = |head: usize| step(&walk, &format!("head_{head}.weights")).exact.row(0)[1..].iter().sum::<f64>();
     let [one, two] = [first(1), first(2)];
-    let rounded = |x: f64| format!("{:.3}", x).trim_end_matches('0').to_owned();
+    let rounded = |x: f64| format!("{x:.3}").trim_end_matches('0').to_owned();
     assert_ne!(rounded(one), rounded(f64::midpoint(one, two)), "the heads differ");
     let text = walk.broken.clone().unwrap();
     assert!(text.contains(&format!("the first gives {},", rounded(f64::midpoint(one, two)))), "{text}");

@@ -44,8 +44,8 @@ fn hint(ui: &mut Ui, state: &State, walkthrough: &Walkthrough) {
                  that it may see in pink. Click it again to look at nothing."
             )
         }
-        _ => "Point at a cell to read how its number came to be; click to keep it. Numbers that are given, and those of Q, K and V, can be typed \
-              over: double-click, or Enter; or drag them with Shift held."
+        _ => "Point at a cell to read how its number came to be; click to keep it. Numbers that are given, and those \
+              of Q, K and V, can be typed over: double-click, or Enter; or drag them with Shift held."
             .to_owned(),
     };
     ScrollArea::vertical().id_salt("hint").auto_shrink(false).min_scrolled_height(0.0).show(ui, |ui| {

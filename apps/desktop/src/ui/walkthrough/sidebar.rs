@@ -12,8 +12,9 @@ use crate::ui::temperature;
 const GROUPS: [(&str, usize); 3] = [("Attention, step by step", 7), ("What is around it", 13), ("Your own", 14)];
 
 const HEADS: &str = "\
-    Heads share out the columns of Q, K and V, d_model/h to each of h heads (512 = 8 × 64): each attends by its own part alone, with its own weights, and their outputs \
-    stand side by side again. One head has one softmax, and can follow one relation at a time. Numbers that the example cannot have are grey.";
+    Heads share out the columns of Q, K and V, d_model/h to each of h heads (512 = 8 × 64): each attends by its own part alone, \
+    with its own weights, and their outputs stand side by side again. One head has one softmax, and can follow one relation at \
+    a time. Numbers that the example cannot have are grey.";
 
 const LEAVE_OUT: &str = "\
     What is each step for? Leave it out, and a line above the page says with the numbers of this example what broke.\n\
