@@ -14,7 +14,7 @@ use regard_walkthrough::Example;
 use self::driver::{Window, app, assert_named, choose, click, open, press, room, session, settle, shows};
 
 #[test]
-fn the_first_start_greets_with_a_worked_example() {
+fn a_new_session_begins_with_a_worked_example() {
     let window = open(Session::default(), [1280.0, 800.0]);
     assert_eq!(session(&window).room, Room::Walkthrough);
     assert!(shows(&window, Example::ALL[0].summary()));

@@ -14,7 +14,7 @@ use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable as _;
 use regard_desktop::ui::colors::Map;
 use regard_desktop::ui::laboratory::{Brush, Source};
-use regard_desktop::ui::{App, Command, Room, Session};
+use regard_desktop::ui::{App, Command, GREETING, Room, Session};
 use regard_kernels::Temperature;
 use regard_walkthrough::Example;
 
@@ -97,7 +97,7 @@ fn the_next_start_goes_on_where_the_last_left_off() {
 
     let mut window = resume(&path);
     assert_eq!(session(&window).room, Room::Walkthrough);
-    assert!(shows(&window, Example::ALL[0].summary()), "the first start greets with an example");
+    assert!(shows(&window, GREETING.summary()), "the first start greets with an example");
     assert!(!shows(&window, "Dismiss"));
     press(&mut window, Command::Room(Room::Laboratory));
     click(&mut window, "Window");

@@ -63,11 +63,11 @@ impl App {
 
     /// Goes on where the user left off, as a file says that is kept up to date from now on.
     ///
-    /// Where there is none, the first example greets; one that cannot be read is put aside, and a note says where.
+    /// Where there is none, [`GREETING`](super::GREETING) is shown; one that cannot be read is put aside, and a note says where.
     pub fn resume(ctx: &Context, path: PathBuf) -> Self {
         let (session, failure) = match Session::read(&path) {
             Ok(session) => (session, None),
-            Err(e) => (super::example(Example::ALL[0]), path.exists().then_some(e)),
+            Err(e) => (super::example(super::GREETING), path.exists().then_some(e)),
         };
         let mut app = Self::with_session(ctx, session);
         let Some(e) = failure else {

@@ -34,6 +34,9 @@ use std::path::{Path, PathBuf};
 
 use regard_walkthrough::Example;
 
+/// What the first start shows: words, and whole numbers that can be worked by hand.
+pub const GREETING: Example = Example::ILoveRobotics;
+
 /// Opens the window, and returns when it is closed.
 ///
 /// # Errors
@@ -48,7 +51,7 @@ pub fn run(start: Start) -> Result<(), eframe::Error> {
     eframe::run_native("Regard", options, Box::new(move |cc| Ok(Box::new(start.app(&cc.egui_ctx)))))
 }
 
-/// What the window opens with: what the user left off with, or the first example, and on top of it this.
+/// What the window opens with: what the user left off with, or [`GREETING`], and on top of it this.
 pub enum Start {
     /// Nothing else.
     Last,
@@ -60,7 +63,7 @@ pub enum Start {
 
 impl Start {
     fn app(self, ctx: &egui::Context) -> App {
-        let mut app = kept::place().map_or_else(|| App::new(ctx, Example::ALL[0]), |place| App::resume(ctx, place));
+        let mut app = kept::place().map_or_else(|| App::new(ctx, GREETING), |place| App::resume(ctx, place));
         match self {
             Self::Last => {}
             Self::Example(example) => app.perform(ctx, Command::Example(example)),
