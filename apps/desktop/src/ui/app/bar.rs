@@ -98,11 +98,11 @@ impl App {
     /// Tells what there is to tell.
     pub(super) fn notice(&mut self, ui: &mut Ui) {
         // What went well needs no answer.
-        let is_over = |notice: &mut Notice| !notice.is_error && notice.since.elapsed() > WHILE;
+        let is_over = |notice: &mut Notice| !notice.is_error && notice.since.elapsed() >= WHILE;
         self.notice.take_if(is_over);
         let Some(notice) = &self.notice else { return };
         if !notice.is_error {
-            ui.ctx().request_repaint_after(WHILE);
+            ui.ctx().request_repaint_after(WHILE.saturating_sub(notice.since.elapsed()));
         }
         let visuals = ui.visuals();
         let color = if notice.is_error { visuals.error_fg_color } else { visuals.text_color() };
