@@ -33,6 +33,18 @@ fn settle(ctx: &Context, app: &mut App) {
     draw(ctx, app, Vec::new());
 }
 
+/// What a frame gets while one zooms in at a place, and out again.
+fn zooming(at: Pos2) -> impl FnMut() -> Vec<Event> {
+    let (mut factor, mut steps) = (1.02, 0);
+    move || {
+        steps += 1;
+        if steps % 150 == 0 {
+            factor = 1.0 / factor;
+        }
+        vec![Event::PointerMoved(at), Event::Zoom(factor)]
+    }
+}
+
 /// The whole laboratory with 4096 tokens, its knobs and curves too.
 fn laboratory(c: &mut Criterion) {
     let mut session = Session { room: Room::Laboratory, ..Session::default() };
@@ -40,7 +52,7 @@ fn laboratory(c: &mut Criterion) {
     let ctx = Context::default();
     let mut app = App::with_session(&ctx, session);
     settle(&ctx, &mut app);
-    let (mut i, mut zoom) = (0.0, 1.02);
+    let mut i = 0.0;
     let mut place = || {
         i = (i + 1.7) % 400.0;
         Event::PointerMoved(Pos2::new(400.0 + i, 200.0 + i))
@@ -48,15 +60,9 @@ fn laboratory(c: &mut Criterion) {
     c.bench_function("4096 tokens, a frame of the laboratory while the pointer moves", |b| {
         b.iter(|| draw(&ctx, &mut app, vec![place()]));
     });
-    let mut steps = 0;
+    let mut zoom = zooming(Pos2::new(600.0, 400.0));
     c.bench_function("4096 tokens, a frame of the laboratory while zooming", |b| {
-        b.iter(|| {
-            steps += 1;
-            if steps % 150 == 0 {
-                zoom = 1.0 / zoom;
-            }
-            draw(&ctx, &mut app, vec![Event::PointerMoved(Pos2::new(600.0, 400.0)), Event::Zoom(zoom)]);
-        });
+        b.iter(|| draw(&ctx, &mut app, zoom()));
     });
 }
 
@@ -179,17 +185,8 @@ fn frame(c: &mut Criterion) {
     c.bench_function("4096 tokens, a frame while the pointer moves", |b| {
         b.iter(|| show(vec![Event::PointerMoved(place())]));
     });
-    let mut factor = 1.02;
-    let mut steps = 0;
-    c.bench_function("4096 tokens, a frame while zooming", |b| {
-        b.iter(|| {
-            steps += 1;
-            if steps % 150 == 0 {
-                factor = 1.0 / factor;
-            }
-            show(vec![Event::PointerMoved(Pos2::new(500.0, 400.0)), Event::Zoom(factor)])
-        });
-    });
+    let mut zoom = zooming(Pos2::new(500.0, 400.0));
+    c.bench_function("4096 tokens, a frame while zooming", |b| b.iter(|| show(zoom())));
     show(vec![Event::PointerMoved(Pos2::new(500.0, 400.0)), Event::Zoom(6.0)]);
     let button = |pressed| Event::PointerButton {
         pos: Pos2::new(500.0, 400.0),

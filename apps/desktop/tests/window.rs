@@ -1,39 +1,27 @@
 //! The window without a window: what is shown, and what the controls change.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[expect(dead_code, reason = "shared with tests that need more of it")]
+mod driver;
+
 use std::collections::BTreeSet;
 
 use egui::accesskit::Role;
 use egui::{Color32, Pos2, Rect, TextureId, vec2};
-use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable as _;
-use regard_desktop::ui::App;
 use regard_desktop::ui::colors::{HIDDEN, NOT_A_NUMBER, Palette};
 use regard_desktop::ui::heatmap::Cell;
 use regard_desktop::ui::walkthrough::{At, Picked};
 use regard_kernels::Temperature;
 use regard_walkthrough::{Example, Kind, Step, Without};
 
-type Window = Harness<'static, Option<App>>;
+use self::driver::{Window, app, click, shows};
 
 /// Tall enough that nothing scrolls.
 const TALL: [f32; 2] = [1280.0, 12000.0];
 
 fn open(example: Example, size: [f32; 2]) -> Window {
-    let builder = Harness::builder().with_size(size);
-    let mut window = builder.build_ui_state(
-        move |ui, app: &mut Option<App>| match app {
-            Some(app) => app.ui(ui),
-            None => *app = Some(App::new(ui.ctx(), example)),
-        },
-        None,
-    );
-    window.run_steps(4);
-    window
-}
-
-fn app(window: &Window) -> &App {
-    window.state().as_ref().unwrap()
+    driver::open(regard_desktop::ui::example(example), size)
 }
 
 fn step<'a>(window: &'a Window, key: &str) -> &'a Step {
@@ -58,15 +46,6 @@ fn hover(window: &mut Window, key: &str, cell: Cell) {
     let at = center(cells(window, key), step(window, key).matrix.shape(), cell);
     window.hover_at(at);
     window.run_steps(3);
-}
-
-fn click(window: &mut Window, label: &str) {
-    window.get_by_label(label).click();
-    window.run_steps(3);
-}
-
-fn shows(window: &Window, label: &str) -> bool {
-    window.query_all_by_label(label).next().is_some()
 }
 
 /// The textures there are, without that of the fonts.

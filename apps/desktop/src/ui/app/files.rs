@@ -55,13 +55,11 @@ impl App {
             Purpose::SaveImage => self.pictures.ask(ctx, path),
             Purpose::OpenAttention => {
                 self.session.room = Room::Heads;
-                // A session that is gone on with elsewhere finds it too.
-                let path = std::path::absolute(&path).unwrap_or(path);
-                self.heads.open(ctx, heads::Source::File(path));
+                self.heads.open(ctx, heads::Source::File(from_anywhere(path)));
             }
             Purpose::OpenTokens => {
                 self.session.room = Room::Laboratory;
-                self.laboratory.open(std::path::absolute(&path).unwrap_or(path));
+                self.laboratory.open(from_anywhere(path));
             }
             Purpose::ExportMatrix => self.export(ctx, path),
         }
@@ -115,6 +113,11 @@ impl App {
             .show(|ui| ui.label(RichText::new(text).text_style(style::subheading())));
         }
     }
+}
+
+/// A path by which a session that is gone on with elsewhere finds the file too.
+fn from_anywhere(path: PathBuf) -> PathBuf {
+    std::path::absolute(&path).unwrap_or(path)
 }
 
 /// Of the steps of an example, the one asked for, or the last weights; the last step, where there are none.
