@@ -13,22 +13,35 @@ fn main() -> Result<(), Box<dyn Error>> {
     if env::var("CARGO_CFG_TARGET_OS")? != "none" {
         return Ok(());
     }
-    let board = env::var("REGARD_BOARD").ok().ok_or("set REGARD_BOARD to the name of a file in boards/")?;
+    let board =
+        env::var("REGARD_BOARD").ok().ok_or("set REGARD_BOARD to the name of a file in boards/")?;
     let facts = fs::read_to_string(format!("boards/{board}.board"))?;
     let fact = |name: &str| {
-        let line = facts.lines().filter_map(|line| line.split_once('=')).find(|(key, _)| key.trim() == name);
-        line.map(|(_, value)| value.trim()).ok_or_else(|| format!("boards/{board}.board has no `{name}`"))
+        let line = facts
+            .lines()
+            .filter_map(|line| line.split_once('='))
+            .find(|(key, _)| key.trim() == name);
+        line.map(|(_, value)| value.trim())
+            .ok_or_else(|| format!("boards/{board}.board has no `{name}`"))
     };
     let region = |name| {
-        let (origin, length) = fact(name)?.split_once(' ').ok_or_else(|| format!("`{name}` is not `origin length`"))?;
+        let (origin, length) = fact(name)?
+            .split_once(' ')
+            .ok_or_else(|| format!("`{name}` is not `origin length`"))?;
         Ok::<_, String>(format!("ORIGIN = {origin}, LENGTH = {length}"))
     };
 
-    let mut layout = format!("MEMORY\n{{\n  FLASH : {}\n  RAM : {}\n}}\n", region("flash")?, region("ram")?);
+    let mut layout =
+        format!("MEMORY\n{{\n  FLASH : {}\n  RAM : {}\n}}\n", region("flash")?, region("ram")?);
     if env::var("CARGO_CFG_TARGET_ARCH")? == "riscv32" {
-        for (section, memory) in
-            [("TEXT", "FLASH"), ("RODATA", "FLASH"), ("DATA", "RAM"), ("BSS", "RAM"), ("HEAP", "RAM"), ("STACK", "RAM")]
-        {
+        for (section, memory) in [
+            ("TEXT", "FLASH"),
+            ("RODATA", "FLASH"),
+            ("DATA", "RAM"),
+            ("BSS", "RAM"),
+            ("HEAP", "RAM"),
+            ("STACK", "RAM"),
+        ] {
             writeln!(layout, "REGION_ALIAS(\"REGION_{section}\", {memory});")?;
         }
         link_with(&mut cargo, "memory.x")?;

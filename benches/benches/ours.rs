@@ -46,11 +46,17 @@ fn all(c: &mut Criterion) {
         let Sizes { args } = Sizes::parse_from(size.split(' '));
         for (operation, shape) in args.operations() {
             let mut group = c.benchmark_group(operation.name());
-            group.sample_size(20).warm_up_time(Duration::from_millis(300)).measurement_time(Duration::from_secs(1));
+            group
+                .sample_size(20)
+                .warm_up_time(Duration::from_millis(300))
+                .measurement_time(Duration::from_secs(1));
             group.throughput(Throughput::Elements(shape.flops(operation) as u64));
             let subjects = ours::subjects(operation, shape).expect("a size that can be measured");
             for mut subject in subjects.implementations {
-                let id = BenchmarkId::new(format!("{} × {}", subject.name, subject.threads), shape.text(operation));
+                let id = BenchmarkId::new(
+                    format!("{} × {}", subject.name, subject.threads),
+                    shape.text(operation),
+                );
                 group.bench_function(id, |bench| {
                     bench.iter_custom(|calls| subject.time(calls).expect("the shapes fit"));
                 });

@@ -30,7 +30,9 @@ type Describe = for<'a> fn(Attention<'a>, &'a Parts) -> Result<Attention<'a>>;
 const KINDS: [(&str, Describe); 9] = [
     ("none", |attention, _| Ok(attention)),
     ("causal", |attention, _| Ok(attention.causal(END))),
-    ("window-128", |attention, _| Ok(attention.causal(END).window(END, Window { left: Some(127), right: None }))),
+    ("window-128", |attention, _| {
+        Ok(attention.causal(END).window(END, Window { left: Some(127), right: None }))
+    }),
     ("key-length", |attention, parts| Ok(attention.key_lengths(&parts.lengths))),
     ("boolean", |attention, parts| parts.mask(attention, MaskValues::Allowed(&parts.allowed))),
     ("additive", |attention, parts| parts.mask(attention, MaskValues::Bias(&parts.bias))),

@@ -181,7 +181,10 @@ pub fn measure(subjects: Subjects) -> Result<Vec<Line>> {
 ///
 /// # Errors
 /// Those of the implementations.
-pub fn measure_while(mut subjects: Subjects, mut go_on: impl FnMut(&Progress) -> bool) -> Result<Vec<Line>> {
+pub fn measure_while(
+    mut subjects: Subjects,
+    mut go_on: impl FnMut(&Progress) -> bool,
+) -> Result<Vec<Line>> {
     let count = subjects.implementations.len();
     let mut progress = Progress { done: 0, of: (ROUNDS + 1) * count, lines: Vec::new() };
     let mut samples = Vec::with_capacity(count);
@@ -212,7 +215,11 @@ pub fn measure_while(mut subjects: Subjects, mut go_on: impl FnMut(&Progress) ->
 /// What the samples say.
 fn lines(subjects: &Subjects, samples: &[Samples], peaks: &[f64]) -> Vec<Line> {
     let peak = Timing::of(peaks.to_vec()).median;
-    let timed = subjects.implementations.iter().zip(samples).filter(|(_, samples)| !samples.seconds.is_empty());
+    let timed = subjects
+        .implementations
+        .iter()
+        .zip(samples)
+        .filter(|(_, samples)| !samples.seconds.is_empty());
     let timed: Vec<(&Subject, Timing)> =
         timed.map(|(subject, samples)| (subject, Timing::of(samples.seconds.clone()))).collect();
     let line = |(subject, timing): &(&Subject, Timing)| Line {
@@ -256,7 +263,11 @@ mod tests {
             fixed: false,
             threads: 1,
         };
-        Subjects { operation: Operation::Dot, shape, implementations: vec![subject("first"), subject("second")] }
+        Subjects {
+            operation: Operation::Dot,
+            shape,
+            implementations: vec![subject("first"), subject("second")],
+        }
     }
 
     #[test]

@@ -151,7 +151,9 @@ fn attention(shape: Shape) -> Result<Vec<Subject>> {
         let Shape { batch, heads, queries, keys, dim, causal, .. } = shape;
         subjects.push(match (batch * heads, queries, keys, dim) {
             (1, 4, 4, 8) => fixed_attention::<4, 8, { attention_scratch_len(4, 4, 8, 8) }>(causal),
-            (1, 16, 16, 16) => fixed_attention::<16, 16, { attention_scratch_len(16, 16, 16, 16) }>(causal),
+            (1, 16, 16, 16) => {
+                fixed_attention::<16, 16, { attention_scratch_len(16, 16, 16, 16) }>(causal)
+            }
             _ => bail!(
                 "--fixed has attention of one head with 4 queries and keys × 8 or 16 × 16, not {}",
                 shape.text(Operation::Attention)

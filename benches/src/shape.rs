@@ -99,7 +99,9 @@ impl Args {
     pub fn operations(&self) -> Vec<(Operation, Shape)> {
         let operations = match self.operation {
             Operation::All if self.fixed => vec![Operation::Matmul, Operation::Attention],
-            Operation::All => vec![Operation::Dot, Operation::Matmul, Operation::Softmax, Operation::Attention],
+            Operation::All => {
+                vec![Operation::Dot, Operation::Matmul, Operation::Softmax, Operation::Attention]
+            }
             one => vec![one],
         };
         operations.into_iter().map(|operation| (operation, self.shape(operation))).collect()
@@ -108,11 +110,15 @@ impl Args {
     fn shape(&self, operation: Operation) -> Shape {
         let (queries, keys, dim) = match operation {
             Operation::Dot => (1, 1, 4096),
-            Operation::Matmul if self.fixed => (16, self.queries.unwrap_or(16), self.queries.unwrap_or(16)),
+            Operation::Matmul if self.fixed => {
+                (16, self.queries.unwrap_or(16), self.queries.unwrap_or(16))
+            }
             Operation::Matmul => (256, 256, 256),
             Operation::Softmax => (64, 1024, 1),
             _ if self.fixed => (16, self.queries.unwrap_or(16), 16),
-            Operation::Attention | Operation::Masks | Operation::All => (512, self.queries.unwrap_or(512), 64),
+            Operation::Attention | Operation::Masks | Operation::All => {
+                (512, self.queries.unwrap_or(512), 64)
+            }
         };
         let heads = self.heads.unwrap_or(if self.fixed { 1 } else { 8 });
         Shape {
@@ -210,7 +216,8 @@ impl Shape {
             Operation::Softmax => format!("{queries} × {keys}"),
             Operation::Attention | Operation::Masks | Operation::All => {
                 let batch = if batch == 1 { String::new() } else { format!("batch {batch}, ") };
-                let grouped = if kv_heads == heads { String::new() } else { format!("/{kv_heads}") };
+                let grouped =
+                    if kv_heads == heads { String::new() } else { format!("/{kv_heads}") };
                 let keys = if keys == queries { String::new() } else { format!(" on {keys}") };
                 let causal = if self.causal { ", causal" } else { "" };
                 format!("{batch}heads {heads}{grouped}, {queries}{keys} × {dim}{causal}")
@@ -221,7 +228,13 @@ impl Shape {
 
 fn check_elements(what: &str, dimensions: &[usize]) -> Result<()> {
     const MOST: usize = 1 << 28;
-    let product = dimensions.iter().try_fold(1_usize, |product, n| product.checked_mul(*n)).unwrap_or(usize::MAX);
-    ensure!((1..=MOST).contains(&product), "{what} of {dimensions:?} elements: from 1 to {MOST} can be measured");
+    let product = dimensions
+        .iter()
+        .try_fold(1_usize, |product, n| product.checked_mul(*n))
+        .unwrap_or(usize::MAX);
+    ensure!(
+        (1..=MOST).contains(&product),
+        "{what} of {dimensions:?} elements: from 1 to {MOST} can be measured"
+    );
     Ok(())
 }

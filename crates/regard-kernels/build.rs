@@ -5,11 +5,15 @@ use std::env;
 use std::io::{self, Write as _};
 
 fn main() -> io::Result<()> {
-    let scalar = matches!(env::var("CARGO_CFG_TARGET_ARCH").as_deref(), Ok("arm" | "riscv32" | "riscv64"));
+    let scalar =
+        matches!(env::var("CARGO_CFG_TARGET_ARCH").as_deref(), Ok("arm" | "riscv32" | "riscv64"));
     // The target's name is where extensions are spelled out.
     let target = env::var("TARGET").unwrap_or_default();
     let architecture = target.split('-').next().unwrap_or_default();
-    let fused = match architecture.strip_prefix("riscv32").or_else(|| architecture.strip_prefix("riscv64")) {
+    let fused = match architecture
+        .strip_prefix("riscv32")
+        .or_else(|| architecture.strip_prefix("riscv64"))
+    {
         Some(extensions) => extensions.contains(['f', 'g']),
         // FPv4-SP and FPv5, which the hard-float ABI promises. (Cortex-R and -A with it may have VFPv3, which lacks VFMA.)
         None => matches!(architecture, "thumbv7em" | "thumbv8m.main") && target.ends_with("eabihf"),

@@ -33,9 +33,15 @@ impl Tensor {
         let bytes = view.data();
         let data = match view.dtype() {
             Dtype::F32 => bytes.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect(),
-            Dtype::F16 => bytes.as_chunks().0.iter().map(|b| f16::from_le_bytes(*b).to_f32()).collect(),
-            Dtype::BF16 => bytes.as_chunks().0.iter().map(|b| bf16::from_le_bytes(*b).to_f32()).collect(),
-            Dtype::I64 => bytes.as_chunks().0.iter().map(|b| i64::from_le_bytes(*b) as f32).collect(),
+            Dtype::F16 => {
+                bytes.as_chunks().0.iter().map(|b| f16::from_le_bytes(*b).to_f32()).collect()
+            }
+            Dtype::BF16 => {
+                bytes.as_chunks().0.iter().map(|b| bf16::from_le_bytes(*b).to_f32()).collect()
+            }
+            Dtype::I64 => {
+                bytes.as_chunks().0.iter().map(|b| i64::from_le_bytes(*b) as f32).collect()
+            }
             Dtype::BOOL => bytes.iter().map(|b| f32::from(*b)).collect(),
             other => anyhow::bail!("{name} is {other:?}"),
         };
@@ -70,7 +76,9 @@ impl Tensor {
         for entry in 0..batch {
             for head in 0..heads {
                 for token in 0..tokens {
-                    data.extend_from_slice(&self.data[(entry * tokens + token) * features + head * dim..][..dim]);
+                    data.extend_from_slice(
+                        &self.data[(entry * tokens + token) * features + head * dim..][..dim],
+                    );
                 }
             }
         }
@@ -123,8 +131,11 @@ fn read(name: &str, json: &Value, file: &SafeTensors<'_>) -> Result<Case> {
 
     let tensor = |theirs: &str| Tensor::read(file, &format!("{name}/{theirs}"));
     let mut inputs = BTreeMap::new();
-    let names = [("q", "Q"), ("k", "K"), ("v", "V"), ("attn_mask", "attn_mask"), ("past_key", "past_key")];
-    for (ours, theirs) in names.into_iter().chain([("past_value", "past_value"), ("kv_lengths", "nonpad_kv_seqlen")]) {
+    let names =
+        [("q", "Q"), ("k", "K"), ("v", "V"), ("attn_mask", "attn_mask"), ("past_key", "past_key")];
+    for (ours, theirs) in
+        names.into_iter().chain([("past_value", "past_value"), ("kv_lengths", "nonpad_kv_seqlen")])
+    {
         if let Some(tensor) = tensor(theirs)? {
             let tensor = match ours {
                 "q" => tensor.split_heads(query_heads),
@@ -142,20 +153,28 @@ fn read(name: &str, json: &Value, file: &SafeTensors<'_>) -> Result<Case> {
         ("scores", "out_qk_matmul_output"),
     ] {
         if let Some(tensor) = tensor(theirs)? {
-            expected.insert(ours, if ours == "output" { tensor.split_heads(query_heads) } else { tensor });
+            expected.insert(
+                ours,
+                if ours == "output" { tensor.split_heads(query_heads) } else { tensor },
+            );
         }
     }
 
     // ONNX: after a cache inside the operator queries come behind it; with key lengths the last query is the last key.
     let past = inputs.get("past_key").map_or(0, |past| past.shape[2]);
-    let position =
-        if inputs.contains_key("kv_lengths") { Position::BottomRight } else { Position::Offset(past as isize) };
+    let position = if inputs.contains_key("kv_lengths") {
+        Position::BottomRight
+    } else {
+        Position::Offset(past as isize)
+    };
     let side = |key: &str| usize::try_from(whole(key)?).ok();
     let window = Window { left: side("left_window_size"), right: side("right_window_size") };
     let stages = [Stage::Raw, Stage::Softcapped, Stage::Masked, Stage::Weights];
     Ok(Case {
         name: name.to_owned(),
-        stage: expected.contains_key("scores").then(|| stages[whole("qk_matmul_output_mode").unwrap_or(0) as usize]),
+        stage: expected
+            .contains_key("scores")
+            .then(|| stages[whole("qk_matmul_output_mode").unwrap_or(0) as usize]),
         inputs,
         expected,
         scale: number("scale"),
@@ -182,9 +201,15 @@ pub fn compare(what: &str, found: &[f32], expected: &Tensor) -> Result<()> {
         Dtype::BF16 => bf16::EPSILON.to_f32(),
         _ => 1e-6,
     };
-    anyhow::ensure!(found.len() == expected.len(), "{what}: {} elements, not {}", found.len(), expected.len());
+    anyhow::ensure!(
+        found.len() == expected.len(),
+        "{what}: {} elements, not {}",
+        found.len(),
+        expected.len()
+    );
     for (i, (f, e)) in found.iter().zip(expected).enumerate() {
-        let close = f == e || (f.is_nan() && e.is_nan()) || (f - e).abs() <= tolerance * e.abs().max(1.0);
+        let close =
+            f == e || (f.is_nan() && e.is_nan()) || (f - e).abs() <= tolerance * e.abs().max(1.0);
         anyhow::ensure!(close, "{what}[{i}] is {f}, not {e}");
     }
     Ok(())

@@ -57,9 +57,13 @@ fn check(sizes: Sizes, causal: Option<Position>, threads: &[Threads], step: usiz
         if let Some(position) = causal {
             attention = attention.causal(position);
         }
-        let (q, k) = (Heads::new("q", &q, [batch, heads, n_q, d_k]), Heads::new("k", &k, [batch, kv_heads, n_k, d_k]));
+        let (q, k) = (
+            Heads::new("q", &q, [batch, heads, n_q, d_k]),
+            Heads::new("k", &k, [batch, kv_heads, n_k, d_k]),
+        );
         let v = Heads::new("v", &v, [batch, kv_heads, n_k, d_v]);
-        let (out, log_sum_exp) = attention.forward_with_log_sum_exp(q.unwrap(), k.unwrap(), v.unwrap()).unwrap();
+        let (out, log_sum_exp) =
+            attention.forward_with_log_sum_exp(q.unwrap(), k.unwrap(), v.unwrap()).unwrap();
         (bits(&out), bits(&log_sum_exp))
     };
     let (out, log_sum_exp) = layer(&Threads::ONE);
@@ -82,10 +86,25 @@ fn check(sizes: Sizes, causal: Option<Position>, threads: &[Threads], step: usiz
         let q = Mat::new(&q[row * d_k..], 1, d_k).unwrap();
         regard_kernels::Attention::new()
             .mask(mask.rows(i, 1, n_q, n_k))
-            .forward_with_log_sum_exp(q, k, v, MatMut::new(&mut alone, 1, d_v).unwrap(), &mut alone_lse, &mut scratch)
+            .forward_with_log_sum_exp(
+                q,
+                k,
+                v,
+                MatMut::new(&mut alone, 1, d_v).unwrap(),
+                &mut alone_lse,
+                &mut scratch,
+            )
             .unwrap();
-        assert_eq!(bits(&alone), out[row * d_v..][..d_v], "head {head}, query {i}: {sizes:?}, {causal:?}");
-        assert_eq!(bits(&alone_lse), log_sum_exp[row..=row], "head {head}, query {i}: {sizes:?}, {causal:?}");
+        assert_eq!(
+            bits(&alone),
+            out[row * d_v..][..d_v],
+            "head {head}, query {i}: {sizes:?}, {causal:?}"
+        );
+        assert_eq!(
+            bits(&alone_lse),
+            log_sum_exp[row..=row],
+            "head {head}, query {i}: {sizes:?}, {causal:?}"
+        );
     }
 }
 
@@ -95,7 +114,15 @@ fn threads() -> Vec<Threads> {
 
 #[test]
 fn a_row_of_the_parallel_layer_is_that_of_its_query_alone() {
-    let sizes = |batch, kv_heads, group, n_q, n_k, d_k, d_v| Sizes { batch, kv_heads, group, n_q, n_k, d_k, d_v };
+    let sizes = |batch, kv_heads, group, n_q, n_k, d_k, d_v| Sizes {
+        batch,
+        kv_heads,
+        group,
+        n_q,
+        n_k,
+        d_k,
+        d_v,
+    };
     // Enough work that all threads take part.
     for sizes in [
         sizes(1, 1, 1, 500, 500, 64, 64),
@@ -137,8 +164,14 @@ fn the_number_of_threads_does_not_show_in_a_layer_with_projections() {
         layer.with_bias(numbers(outputs, seed + 1)).unwrap()
     };
     let kv = d_model / heads * kv_heads;
-    let layer =
-        MultiHeadAttention::new(heads, linear(d_model, 1), linear(kv, 3), linear(kv, 5), linear(d_model, 7)).unwrap();
+    let layer = MultiHeadAttention::new(
+        heads,
+        linear(d_model, 1),
+        linear(kv, 3),
+        linear(kv, 5),
+        linear(d_model, 7),
+    )
+    .unwrap();
     let x = numbers(2 * n * d_model, 9);
     let x = Sequences::new(&x, [2, n, d_model]).unwrap();
     let run = |threads: Threads| {

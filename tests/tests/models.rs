@@ -7,8 +7,8 @@ use std::fs;
 
 use anyhow::{Context as _, Result, ensure};
 use regard::{
-    Activation, Attention, Encoder, EncoderBlock, FeedForward, Linear, MultiHeadAttention, Norm, Pairing, Position,
-    PositionTable, Rotary, Sequences, Threads,
+    Activation, Attention, Encoder, EncoderBlock, FeedForward, Linear, MultiHeadAttention, Norm,
+    Pairing, Position, PositionTable, Rotary, Sequences, Threads,
 };
 use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
@@ -23,7 +23,9 @@ struct Files {
 impl Files {
     fn read(model: &str) -> Result<Self> {
         let folder = format!("{}/golden/models/{model}", env!("CARGO_MANIFEST_DIR"));
-        let read = |name: &str| fs::read(format!("{folder}/{name}")).with_context(|| format!("{folder}/{name}"));
+        let read = |name: &str| {
+            fs::read(format!("{folder}/{name}")).with_context(|| format!("{folder}/{name}"))
+        };
         Ok(Self {
             config: serde_json::from_slice(&read("config.json")?)?,
             weights: read("model.safetensors")?,
@@ -50,7 +52,14 @@ fn numbers(bytes: &[u8], name: &str) -> Result<Vec<f32>> {
 
 fn token_ids(expected: &[u8]) -> Result<Vec<usize>> {
     let file = SafeTensors::deserialize(expected)?;
-    Ok(file.tensor("input_ids")?.data().as_chunks().0.iter().map(|b| i64::from_le_bytes(*b) as usize).collect())
+    Ok(file
+        .tensor("input_ids")?
+        .data()
+        .as_chunks()
+        .0
+        .iter()
+        .map(|b| i64::from_le_bytes(*b) as usize)
+        .collect())
 }
 
 /// From the last hidden states to logits.
@@ -65,9 +74,11 @@ struct Model {
 
 /// Every hidden state, attention and logit against the expected ones.
 fn check(model: &Model, files: &Files, attention: &Attention<'_>) -> Result<()> {
-    let features = files.size(if files.config["n_embd"].is_u64() { "n_embd" } else { "hidden_size" })?;
+    let features =
+        files.size(if files.config["n_embd"].is_u64() { "n_embd" } else { "hidden_size" })?;
     let n = model.embedded.len() / features;
-    let (states, attentions) = (numbers(&files.expected, "hidden_states")?, numbers(&files.expected, "attentions")?);
+    let (states, attentions) =
+        (numbers(&files.expected, "hidden_states")?, numbers(&files.expected, "attentions")?);
     let blocks = model.encoder.blocks();
     let mut states = states.chunks(n * features);
     let mut attentions = attentions.chunks(attentions.len() / blocks.len());
@@ -75,18 +86,36 @@ fn check(model: &Model, files: &Files, attention: &Attention<'_>) -> Result<()> 
     let shape = [1, n, features];
     let mut x = model.embedded.clone();
     for (layer, block) in blocks.iter().enumerate() {
-        compare(&format!("hidden state {layer}"), &x, states.next().context("a hidden state")?, features)?;
+        compare(
+            &format!("hidden state {layer}"),
+            &x,
+            states.next().context("a hidden state")?,
+            features,
+        )?;
         let (y, weights) = block.forward_with_weights(Sequences::new(&x, shape)?, attention)?;
-        compare(&format!("attentions of layer {layer}"), &weights, attentions.next().context("attentions")?, n)?;
+        compare(
+            &format!("attentions of layer {layer}"),
+            &weights,
+            attentions.next().context("attentions")?,
+            n,
+        )?;
         x = y;
     }
     // The last hidden state is that behind the norm, where there is one; and the stack does what its blocks do.
     if let Some(norm) = model.encoder.norm() {
         x = norm.forward(Sequences::new(&x, shape)?, &Threads::ONE)?;
     }
-    compare("the last hidden state", &x, states.next().context("the last hidden state")?, features)?;
+    compare(
+        "the last hidden state",
+        &x,
+        states.next().context("the last hidden state")?,
+        features,
+    )?;
     ensure!(states.next().is_none() && attentions.next().is_none(), "something was not compared");
-    ensure!(x == model.encoder.forward(Sequences::new(&model.embedded, shape)?, attention)?, "the stack differs");
+    ensure!(
+        x == model.encoder.forward(Sequences::new(&model.embedded, shape)?, attention)?,
+        "the stack differs"
+    );
 
     let logits = numbers(&files.expected, "logits")?;
     compare("logits", &(model.head)(Sequences::new(&x, shape)?)?, &logits, logits.len() / n)
@@ -95,7 +124,12 @@ fn check(model: &Model, files: &Files, attention: &Attention<'_>) -> Result<()> 
 /// Each row of `found` within 1e-5 of the expected one's length, and each element within 1e-4 of its size, but for those that are
 /// so much smaller than the row's largest that `f32` cannot tell them.
 fn compare(what: &str, found: &[f32], expected: &[f32], row: usize) -> Result<()> {
-    ensure!(found.len() == expected.len(), "{what}: {} elements, not {}", found.len(), expected.len());
+    ensure!(
+        found.len() == expected.len(),
+        "{what}: {} elements, not {}",
+        found.len(),
+        expected.len()
+    );
     let (mut worst_row, mut worst) = (0.0_f64, 0.0_f64);
     for (found, expected) in found.chunks(row).zip(expected.chunks(row)) {
         let largest = expected.iter().fold(0.0_f64, |m, x| m.max(f64::from(x.abs())));
@@ -122,7 +156,11 @@ fn look_up(table: &[f32], features: usize, rows: &[usize]) -> Vec<f32> {
 
 /// A linear layer from `name`.weight \[outputs, inputs\], as PyTorch stores it, and `name`.bias.
 fn linear(files: &Files, name: &str, inputs: usize, outputs: usize) -> Result<Linear> {
-    let layer = Linear::from_transposed(&numbers(&files.weights, &format!("{name}.weight"))?, inputs, outputs)?;
+    let layer = Linear::from_transposed(
+        &numbers(&files.weights, &format!("{name}.weight"))?,
+        inputs,
+        outputs,
+    )?;
     match numbers(&files.weights, &format!("{name}.bias")) {
         Ok(bias) => Ok(layer.with_bias(bias)?),
         Err(_no_bias) => Ok(layer),
@@ -148,7 +186,11 @@ fn bert(files: &Files) -> Result<Model> {
     let words = weights("bert.embeddings.word_embeddings.weight")?;
     let mut embedded = look_up(&words, d, &ids);
     let positions = weights("bert.embeddings.position_embeddings.weight")?;
-    PositionTable::learned(positions, files.size("max_position_embeddings")?, d)?.add(&mut embedded, [1, n, d], 0)?;
+    PositionTable::learned(positions, files.size("max_position_embeddings")?, d)?.add(
+        &mut embedded,
+        [1, n, d],
+        0,
+    )?;
     let kinds = weights("bert.embeddings.token_type_embeddings.weight")?;
     for token in embedded.chunks_mut(d) {
         regard_kernels::add(token, &kinds[..d])?; // one sentence: all tokens are of the first kind
@@ -160,9 +202,19 @@ fn bert(files: &Files) -> Result<Model> {
         let name = |part: &str| format!("bert.encoder.layer.{i}.{part}");
         let square = |part: &str| linear(files, &name(&format!("attention.{part}")), d, d);
         let [q, k, v] = [square("self.query")?, square("self.key")?, square("self.value")?];
-        let attention = MultiHeadAttention::new(files.size("num_attention_heads")?, q, k, v, square("output.dense")?)?;
+        let attention = MultiHeadAttention::new(
+            files.size("num_attention_heads")?,
+            q,
+            k,
+            v,
+            square("output.dense")?,
+        )?;
         let up = linear(files, &name("intermediate.dense"), d, hidden)?;
-        let feed_forward = FeedForward::new(up, Activation::Gelu, linear(files, &name("output.dense"), hidden, d)?)?;
+        let feed_forward = FeedForward::new(
+            up,
+            Activation::Gelu,
+            linear(files, &name("output.dense"), hidden, d)?,
+        )?;
         let norm = |part: &str| layer_norm(files, &name(part), epsilon);
         Ok(EncoderBlock::post_norm(
             attention,
@@ -205,15 +257,19 @@ fn gpt2(files: &Files) -> Result<Model> {
     let block = |i: usize| -> Result<EncoderBlock> {
         let name = |part: &str| format!("h.{i}.{part}");
         // Queries, keys and values are three parts of one projection.
-        let (weight, bias) = (weights(&name("attn.c_attn.weight"))?, weights(&name("attn.c_attn.bias"))?);
+        let (weight, bias) =
+            (weights(&name("attn.c_attn.weight"))?, weights(&name("attn.c_attn.bias"))?);
         let part = |p: usize| -> Result<Linear> {
-            let columns: Vec<f32> = weight.chunks(3 * d).flat_map(|row| &row[p * d..][..d]).copied().collect();
+            let columns: Vec<f32> =
+                weight.chunks(3 * d).flat_map(|row| &row[p * d..][..d]).copied().collect();
             Ok(Linear::new(columns, d, d)?.with_bias(bias[p * d..][..d].to_vec())?)
         };
         let output = straight(&name("attn.c_proj"), d, d)?;
-        let attention = MultiHeadAttention::new(files.size("n_head")?, part(0)?, part(1)?, part(2)?, output)?;
+        let attention =
+            MultiHeadAttention::new(files.size("n_head")?, part(0)?, part(1)?, part(2)?, output)?;
         let up = straight(&name("mlp.c_fc"), d, 4 * d)?;
-        let feed_forward = FeedForward::new(up, Activation::GeluTanh, straight(&name("mlp.c_proj"), 4 * d, d)?)?;
+        let feed_forward =
+            FeedForward::new(up, Activation::GeluTanh, straight(&name("mlp.c_proj"), 4 * d, d)?)?;
         let norm = |part: &str| layer_norm(files, &format!("transformer.{}", name(part)), epsilon);
         Ok(EncoderBlock::pre_norm(norm("ln_1")?, attention, norm("ln_2")?, feed_forward)?)
     };
@@ -226,7 +282,8 @@ fn gpt2(files: &Files) -> Result<Model> {
 
 fn llama(files: &Files) -> Result<Model> {
     let (d, hidden) = (files.size("hidden_size")?, files.size("intermediate_size")?);
-    let (heads, kv_heads) = (files.size("num_attention_heads")?, files.size("num_key_value_heads")?);
+    let (heads, kv_heads) =
+        (files.size("num_attention_heads")?, files.size("num_key_value_heads")?);
     let head_dim = files.size("head_dim")?;
     let epsilon = files.number("rms_norm_eps")?;
     let base = files.config["rope_parameters"]["rope_theta"].as_f64().context("rope_theta")?;
@@ -235,13 +292,24 @@ fn llama(files: &Files) -> Result<Model> {
 
     let block = |i: usize| -> Result<EncoderBlock> {
         let name = |part: &str| format!("model.layers.{i}.{part}");
-        let projection =
-            |part: &str, outputs: usize| linear(files, &name(&format!("self_attn.{part}_proj")), d, outputs);
+        let projection = |part: &str, outputs: usize| {
+            linear(files, &name(&format!("self_attn.{part}_proj")), d, outputs)
+        };
         let (q, k, v) = (heads * head_dim, kv_heads * head_dim, kv_heads * head_dim);
         let output = linear(files, &name("self_attn.o_proj"), q, d)?;
-        let attention =
-            MultiHeadAttention::new(heads, projection("q", q)?, projection("k", k)?, projection("v", v)?, output)?;
-        let rotary = Rotary::new(head_dim, files.size("max_position_embeddings")?, base, Pairing::HalfSplit)?;
+        let attention = MultiHeadAttention::new(
+            heads,
+            projection("q", q)?,
+            projection("k", k)?,
+            projection("v", v)?,
+            output,
+        )?;
+        let rotary = Rotary::new(
+            head_dim,
+            files.size("max_position_embeddings")?,
+            base,
+            Pairing::HalfSplit,
+        )?;
         let up = |part: &str| linear(files, &name(&format!("mlp.{part}_proj")), d, hidden);
         let down = linear(files, &name("mlp.down_proj"), hidden, d)?;
         let feed_forward = FeedForward::gated(up("gate")?, Activation::Silu, up("up")?, down)?;

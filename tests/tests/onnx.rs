@@ -61,8 +61,11 @@ fn run<T: Element + Default>(case: &Case, of: fn(f32) -> T) -> Result<Results> {
     let mask = case.inputs.get("attn_mask");
     let allowed: Vec<bool> = mask.map_or(vec![], |m| m.data.iter().map(|x| *x != 0.0).collect());
     if let Some(mask) = mask {
-        let values =
-            if mask.dtype == Dtype::BOOL { MaskValues::Allowed(&allowed) } else { MaskValues::Bias(&mask.data) };
+        let values = if mask.dtype == Dtype::BOOL {
+            MaskValues::Allowed(&allowed)
+        } else {
+            MaskValues::Bias(&mask.data)
+        };
         attention = attention.mask(MaskTensor::new(values, &mask.shape)?);
     }
     let results = |k, v| -> Result<Results> {
@@ -70,10 +73,13 @@ fn run<T: Element + Default>(case: &Case, of: fn(f32) -> T) -> Result<Results> {
         Ok((attention.forward(q, k, v)?, scores))
     };
 
-    let (Some(past_key), Some(past_value)) = (case.inputs.get("past_key"), case.inputs.get("past_value")) else {
+    let (Some(past_key), Some(past_value)) =
+        (case.inputs.get("past_key"), case.inputs.get("past_value"))
+    else {
         return results(k, v);
     };
-    let ([batch, heads, past, d_k], [_, _, new, _], [_, _, _, d_v]) = (past_key.shape4(), k.shape(), v.shape());
+    let ([batch, heads, past, d_k], [_, _, new, _], [_, _, _, d_v]) =
+        (past_key.shape4(), k.shape(), v.shape());
     let mut cache = KvCache::new([batch, heads, past + new, d_k], d_v)?;
     let (keys, values) = (stored(past_key), stored(past_value));
     cache.append(

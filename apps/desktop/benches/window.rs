@@ -18,7 +18,8 @@ use regard_walkthrough::{Example, Marks};
 /// A frame of the window, laid out and cut into triangles.
 fn draw(ctx: &Context, app: &mut App, events: Vec<Event>) {
     let screen_rect = Some(Rect::from_min_size(Pos2::ZERO, vec2(1280.0, 800.0)));
-    let input = RawInput { events, screen_rect, max_texture_side: Some(8192), ..RawInput::default() };
+    let input =
+        RawInput { events, screen_rect, max_texture_side: Some(8192), ..RawInput::default() };
     let output = ctx.run_ui(input, |ui| app.ui(ui));
     black_box(ctx.tessellate(output.shapes, output.pixels_per_point));
 }
@@ -147,7 +148,8 @@ fn slider(c: &mut Criterion) {
 /// A frame of a heatmap of 4096 × 4096 cells, laid out and cut into triangles.
 fn frame(c: &mut Criterion) {
     const N: usize = 4096;
-    let numbers: Arc<Vec<f32>> = Arc::new((0..N * N).map(|i| ((i * 7919) % 10007) as f32 / 10007.0).collect());
+    let numbers: Arc<Vec<f32>> =
+        Arc::new((0..N * N).map(|i| ((i * 7919) % 10007) as f32 / 10007.0).collect());
     let labels: Vec<String> = (0..N).map(|i| format!("t{i}")).collect();
     let picture = Picture::new(&numbers, N, Palette::weights(1.0, Look::default()));
     let ctx = Context::default();
@@ -155,7 +157,8 @@ fn frame(c: &mut Criterion) {
     let mut view = View::default();
     let mut show = |events: Vec<Event>| {
         let screen_rect = Some(Rect::from_min_size(Pos2::ZERO, vec2(1280.0, 1000.0)));
-        let input = RawInput { events, screen_rect, max_texture_side: Some(8192), ..RawInput::default() };
+        let input =
+            RawInput { events, screen_rect, max_texture_side: Some(8192), ..RawInput::default() };
         let output = ctx.run_ui(input, |ui| {
             let map = Heatmap {
                 name: "weights",

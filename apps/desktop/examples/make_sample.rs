@@ -77,7 +77,9 @@ const HEADS: [Pattern; 12] = [
     // The first, whatever comes.
     |_, j| 6.0 * sink(j),
     // The start of the line.
-    |i, j| 5.0 * one_if(j > 0 && TOKENS[j - 1] == "Ċ" && !TOKENS[j..i].contains(&"Ċ")) + 2.5 * sink(j),
+    |i, j| {
+        5.0 * one_if(j > 0 && TOKENS[j - 1] == "Ċ" && !TOKENS[j..i].contains(&"Ċ")) + 2.5 * sink(j)
+    },
     // Induction again, less sure.
     |i, j| 3.5 * one_if(follows_its_like(i, j)) + 2.0 * sink(j) + one_if(j == i),
     // Full stops.
@@ -98,8 +100,9 @@ fn main() -> Result<()> {
     let mut weights = Vec::with_capacity(HEADS.len() * N * N);
     for pattern in HEADS {
         for i in 0..N {
-            let mut row: Vec<f32> =
-                (0..N).map(|j| if j <= i { pattern(i, j) + noise() } else { f32::NEG_INFINITY }).collect();
+            let mut row: Vec<f32> = (0..N)
+                .map(|j| if j <= i { pattern(i, j) + noise() } else { f32::NEG_INFINITY })
+                .collect();
             softmax(&mut row, Temperature::ONE);
             weights.extend(row);
         }

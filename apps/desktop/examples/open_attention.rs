@@ -28,16 +28,27 @@ fn main() -> Result<()> {
         shape.keys,
         size / 1e6
     );
-    anstream::println!("read in {opened:.3?}, measured and drawn in {surveyed:.3?}: {:.3?}", opened + surveyed);
+    anstream::println!(
+        "read in {opened:.3?}, measured and drawn in {surveyed:.3?}: {:.3?}",
+        opened + surveyed
+    );
     if let (Some(before), Some(after)) = (before, peak_memory()) {
         let grown = after - before;
-        anstream::println!("memory: {:.1} MB at most, {:.3} × the file's size", grown / 1e6, grown / size);
+        anstream::println!(
+            "memory: {:.1} MB at most, {:.3} × the file's size",
+            grown / 1e6,
+            grown / size
+        );
     }
     for warning in survey.warnings() {
         anstream::println!("note: {warning}");
     }
     for measure in Measure::ALL {
-        if let Some(id) = survey.sorted_by(measure).first().filter(|id| survey.measures(**id).get(measure).is_some()) {
+        if let Some(id) = survey
+            .sorted_by(measure)
+            .first()
+            .filter(|id| survey.measures(**id).get(measure).is_some())
+        {
             let value = survey.measures(*id).get(measure).unwrap_or_default();
             anstream::println!("{:<20} {value:<10.4} {id}", measure.name());
         }

@@ -48,8 +48,8 @@ pub(crate) fn read_header(file: &mut impl Read) -> io::Result<Header> {
     let mut text = vec![0; text_len];
     file.read_exact(&mut text)?;
     let text = String::from_utf8_lossy(&text);
-    let (descr, fortran_order, shape) =
-        parse(&text).ok_or_else(|| invalid(&format!("its header cannot be read: {}", text.trim())))?;
+    let (descr, fortran_order, shape) = parse(&text)
+        .ok_or_else(|| invalid(&format!("its header cannot be read: {}", text.trim())))?;
     Ok(Header { descr, fortran_order, shape, len: before + text_len })
 }
 
@@ -57,7 +57,8 @@ fn parse(text: &str) -> Option<(String, bool, Vec<usize>)> {
     let value = |key: &str| Some(text.split_once(&format!("'{key}':"))?.1.trim_start());
     let descr = value("descr")?;
     // Structures have a list here.
-    let descr = if descr.starts_with('[') { "" } else { descr.strip_prefix('\'')?.split_once('\'')?.0 };
+    let descr =
+        if descr.starts_with('[') { "" } else { descr.strip_prefix('\'')?.split_once('\'')?.0 };
     let order = value("fortran_order")?;
     let fortran_order = order.starts_with("True");
     if !fortran_order && !order.starts_with("False") {
@@ -74,7 +75,8 @@ fn invalid(reason: &str) -> io::Error {
 
 /// A whole file: a matrix of `f32`.
 pub(crate) fn write(rows: usize, cols: usize, values: &[f32]) -> Vec<u8> {
-    let mut text = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, {cols}), }}");
+    let mut text =
+        format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, {cols}), }}");
     // The elements begin at a multiple of 64.
     let unpadded = MAGIC.len() + 4 + text.len() + 1;
     text.push_str(&" ".repeat(unpadded.next_multiple_of(64) - unpadded));
@@ -90,19 +92,29 @@ mod tests {
 
     fn file(version: u8, text: &str) -> Vec<u8> {
         let len = text.len() as u32;
-        let len = if version == 1 { len.to_le_bytes()[..2].to_vec() } else { len.to_le_bytes().to_vec() };
+        let len =
+            if version == 1 { len.to_le_bytes()[..2].to_vec() } else { len.to_le_bytes().to_vec() };
         [MAGIC, &[version, 0], &len, text.as_bytes()].concat()
     }
 
     #[test]
     fn headers_as_numpy_writes_them() {
         let header = |text: &str| read_header(&mut file(1, text).as_slice()).unwrap();
-        let h = header("{'descr': '<f4', 'fortran_order': False, 'shape': (12, 12, 512, 512), }   \n");
-        assert_eq!((h.descr.as_str(), h.fortran_order, h.shape.as_slice()), ("<f4", false, &[12, 12, 512, 512][..]));
+        let h =
+            header("{'descr': '<f4', 'fortran_order': False, 'shape': (12, 12, 512, 512), }   \n");
+        assert_eq!(
+            (h.descr.as_str(), h.fortran_order, h.shape.as_slice()),
+            ("<f4", false, &[12, 12, 512, 512][..])
+        );
         assert_eq!(header("{'descr': '<U7', 'fortran_order': True, 'shape': (3,), }").shape, [3]);
         assert_eq!(header("{'descr': '<f8', 'fortran_order': False, 'shape': (), }").shape, [0; 0]);
-        assert_eq!(header("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }").descr, "");
-        let long = read_header(&mut file(3, "{'descr': '<f2', 'fortran_order': False, 'shape': (1,), }").as_slice());
+        assert_eq!(
+            header("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }").descr,
+            ""
+        );
+        let long = read_header(
+            &mut file(3, "{'descr': '<f2', 'fortran_order': False, 'shape': (1,), }").as_slice(),
+        );
         assert_eq!(long.unwrap().len, 12 + 57);
     }
 
@@ -111,7 +123,10 @@ mod tests {
         let bytes = write(2, 3, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.5]);
         let mut rest = bytes.as_slice();
         let header = read_header(&mut rest).unwrap();
-        assert_eq!((header.descr.as_str(), header.shape.as_slice(), header.len % 64), ("<f4", &[2, 3][..], 0));
+        assert_eq!(
+            (header.descr.as_str(), header.shape.as_slice(), header.len % 64),
+            ("<f4", &[2, 3][..], 0)
+        );
         assert_eq!((rest.len(), &rest[20..]), (24, &6.5_f32.to_le_bytes()[..]));
     }
 
@@ -121,7 +136,10 @@ mod tests {
         assert!(refused(b"\x93NUMPX\x01\x00").contains("begin"));
         assert!(refused(&file(4, "")).contains("version 4"));
         assert!(refused(&file(1, "{'descr': '<f4'}")).contains("cannot be read"));
-        assert!(refused(&file(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}")).contains("cannot"));
+        assert!(
+            refused(&file(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}"))
+                .contains("cannot")
+        );
         let huge = "{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999999,)}";
         assert!(refused(&file(1, huge)).contains("cannot"));
         let lying = [MAGIC, &[2, 0], &u32::MAX.to_le_bytes()].concat();

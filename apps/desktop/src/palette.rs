@@ -127,7 +127,11 @@ impl Palette {
     /// The numbers at the low end, in the middle and at the high end.
     pub fn marks(self) -> [f32; 3] {
         let (low, high) = self.range();
-        let middle = if self.logarithmic && low > 0.0 { low.sqrt() * high.sqrt() } else { f32::midpoint(low, high) };
+        let middle = if self.logarithmic && low > 0.0 {
+            low.sqrt() * high.sqrt()
+        } else {
+            f32::midpoint(low, high)
+        };
         [low, middle, high]
     }
 
@@ -153,7 +157,8 @@ impl Palette {
         let both_signs = self.is_diverging();
         let linear = 1.0 / (high - low);
         let knee = 1.0 / (high * LINEAR);
-        let (first, last) = (log2(low), if both_signs { log2(1.0 + 1.0 / LINEAR) } else { log2(high) });
+        let (first, last) =
+            (log2(low), if both_signs { log2(1.0 + 1.0 / LINEAR) } else { log2(high) });
         move |x| match (logarithmic, both_signs) {
             (false, _) => (x - low) * linear,
             (true, false) => (log2(x) - first) / (last - first),
@@ -229,7 +234,8 @@ mod tests {
     fn another_map_has_the_range_of_its_numbers() {
         let numbers = [-3.0, 2.0, f32::NAN, f32::NEG_INFINITY];
         let ends = |logarithmic, kind, map| {
-            let palette = Palette::with_look(kind, &numbers, Look { logarithmic, ..Look::default() });
+            let palette =
+                Palette::with_look(kind, &numbers, Look { logarithmic, ..Look::default() });
             palette.with_map(map, &numbers).range()
         };
         assert_eq!(ends(false, Kind::Weights, Map::Magma), (0.0, 1.0));
@@ -243,19 +249,35 @@ mod tests {
 
     #[test]
     fn numbers_that_are_all_the_same_or_missing_or_extreme_have_a_range_too() {
-        for numbers in
-            [&[][..], &[0.0], &[5.0, 5.0], &[-5.0], &[f32::NAN], &[f32::MAX, f32::MIN], &[1e-40], &[f32::MAX]]
-        {
+        for numbers in [
+            &[][..],
+            &[0.0],
+            &[5.0, 5.0],
+            &[-5.0],
+            &[f32::NAN],
+            &[f32::MAX, f32::MIN],
+            &[1e-40],
+            &[f32::MAX],
+        ] {
             for (map, logarithmic) in Map::ALL.into_iter().flat_map(|m| [(m, false), (m, true)]) {
                 let look = Look { map, logarithmic };
                 let limit = largest(numbers);
                 let signed = Palette::signed(limit, look);
-                for palette in [signed, Palette::weights(limit, look), signed.with_map(map, numbers)] {
+                for palette in
+                    [signed, Palette::weights(limit, look), signed.with_map(map, numbers)]
+                {
                     let (low, high) = palette.range();
                     assert!(low < high, "{palette} for {numbers:?}");
                     let position = palette.positions();
-                    assert!((position(low)).abs() < 1e-3 && (position(high) - 1.0).abs() < 1e-3, "{palette}");
-                    assert!(palette.marks().is_sorted() && palette.marks().iter().all(|x| x.is_finite()), "{palette}");
+                    assert!(
+                        (position(low)).abs() < 1e-3 && (position(high) - 1.0).abs() < 1e-3,
+                        "{palette}"
+                    );
+                    assert!(
+                        palette.marks().is_sorted()
+                            && palette.marks().iter().all(|x| x.is_finite()),
+                        "{palette}"
+                    );
                 }
             }
         }

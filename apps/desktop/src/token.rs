@@ -58,7 +58,10 @@ impl Token {
 const SPACE_OF_SENTENCEPIECE: char = '▁';
 
 fn from_sentencepiece(token: &str) -> String {
-    let byte = token.strip_prefix("<0x").and_then(|t| t.strip_suffix('>')).and_then(|t| u8::from_str_radix(t, 16).ok());
+    let byte = token
+        .strip_prefix("<0x")
+        .and_then(|t| t.strip_suffix('>'))
+        .and_then(|t| u8::from_str_radix(t, 16).ok());
     match byte {
         Some(byte) if byte.is_ascii() => char::from(byte).to_string(),
         _ => token.replace(SPACE_OF_SENTENCEPIECE, " "),
@@ -99,7 +102,9 @@ fn visible(text: &str) -> String {
             ' ' => out.push('␣'),
             '\n' => out.push('⏎'),
             '\t' => out.push('⇥'),
-            '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}' | '\u{FEFF}' => out.extend(c.escape_unicode()),
+            '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}' | '\u{FEFF}' => {
+                out.extend(c.escape_unicode())
+            }
             c if c.is_control() => out.extend(c.escape_unicode()),
             c => out.push(c),
         }
@@ -112,14 +117,18 @@ mod tests {
     use super::*;
 
     fn shown(raw: &[&str]) -> Vec<String> {
-        Token::readable(raw.iter().map(|t| (*t).to_owned()).collect()).into_iter().map(|t| t.text).collect()
+        Token::readable(raw.iter().map(|t| (*t).to_owned()).collect())
+            .into_iter()
+            .map(|t| t.text)
+            .collect()
     }
 
     #[test]
     fn byte_level_tokens_are_read_as_text() {
         // As GPT-2's tokenizer writes "The café cost 5€\n\t", with the euro sign in two tokens.
         let raw = ["The", "ĠcafÃ©", "Ġcost", "Ġ5", "âĤ", "¬", "Ċ", "ĉ", "<|endoftext|>"];
-        let text = ["The", "␣café", "␣cost", "␣5", "\\xE2\\x82", "\\xAC", "⏎", "⇥", "<|endoftext|>"];
+        let text =
+            ["The", "␣café", "␣cost", "␣5", "\\xE2\\x82", "\\xAC", "⏎", "⇥", "<|endoftext|>"];
         assert_eq!(shown(&raw), text);
         assert_eq!(
             shown(&["Ġ", "Ġç", "｜"]),
@@ -130,7 +139,8 @@ mod tests {
 
     #[test]
     fn all_bytes_have_a_letter() {
-        let letters: Vec<char> = (0..0x144).filter_map(char::from_u32).filter(|c| byte_of(*c).is_some()).collect();
+        let letters: Vec<char> =
+            (0..0x144).filter_map(char::from_u32).filter(|c| byte_of(*c).is_some()).collect();
         let mut bytes: Vec<u8> = letters.iter().filter_map(|c| byte_of(*c)).collect();
         bytes.sort_unstable();
         assert_eq!(bytes, (0..=255).collect::<Vec<u8>>());
@@ -142,9 +152,15 @@ mod tests {
 
     #[test]
     fn other_scripts_and_tokenizers_stay_as_they_are() {
-        assert_eq!(shown(&["▁The", "▁", "cat", "<0x0A>", "<0xE2>"]), ["␣The", "␣", "cat", "⏎", "<0xE2>"]);
+        assert_eq!(
+            shown(&["▁The", "▁", "cat", "<0x0A>", "<0xE2>"]),
+            ["␣The", "␣", "cat", "⏎", "<0xE2>"]
+        );
         assert_eq!(shown(&["[CLS]", "play", "##ing", "é"]), ["[CLS]", "play", "##ing", "é"]);
         assert_eq!(shown(&["猫", "кот", "قطة", "👩‍🚀"]), ["猫", "кот", "قطة", "👩‍🚀"]);
-        assert_eq!(shown(&["", " ", "a\nb", "\0", "\u{202E}x"]), ["\"\"", "␣", "a⏎b", "\\u{0}", "\\u{202e}x"]);
+        assert_eq!(
+            shown(&["", " ", "a\nb", "\0", "\u{202E}x"]),
+            ["\"\"", "␣", "a⏎b", "\\u{0}", "\\u{202e}x"]
+        );
     }
 }

@@ -34,7 +34,8 @@ mod walk {
     #[test]
     fn without_a_display_one_line_says_so_and_the_first_walkthrough_is_shown() {
         let output = regard(&[]);
-        let (out, note) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        let (out, note) =
+            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         assert_eq!(output.status.code(), Some(0), "{note}");
         assert_eq!(note.lines().count(), 1, "{note}");
         assert!(note.contains("no display"), "{note}");
@@ -49,16 +50,25 @@ mod walk {
             .env("CLICOLOR_FORCE", "1")
             .output()
             .unwrap();
-        assert!(String::from_utf8(forced.stdout).unwrap().contains("\u{1b}[48;2;"), "no 24-bit background");
+        assert!(
+            String::from_utf8(forced.stdout).unwrap().contains("\u{1b}[48;2;"),
+            "no 24-bit background"
+        );
     }
 
     #[test]
     fn shapes_the_four_lines_and_the_lines_of_pytorch_are_printed() {
         let text = stdout(&["walk", "math-of-attention"]);
         assert!(text.contains("Q = X·W_Q   [4, 8]·[8, 8] → [4, 8]\n"), "{text}");
-        assert!(text.contains("In four lines\nQ = X·W_Q,  K = X·W_K,  V = X·W_V\nS = Q·Kᵀ / √d_k\n"), "{text}");
+        assert!(
+            text.contains("In four lines\nQ = X·W_Q,  K = X·W_K,  V = X·W_V\nS = Q·Kᵀ / √d_k\n"),
+            "{text}"
+        );
         assert!(!text.contains("PyTorch:"), "its numbers are not one's own");
-        assert!(stdout(&["walk", "seeded"]).contains("\ntorch.manual_seed(42)\nX = torch.randn(4, 8)\n"));
+        assert!(
+            stdout(&["walk", "seeded"])
+                .contains("\ntorch.manual_seed(42)\nX = torch.randn(4, 8)\n")
+        );
         assert!(!stdout(&["walk", "layer-norm"]).contains("In four lines"));
     }
 
@@ -81,7 +91,8 @@ mod walk {
     /// Every number of the golden file, in the JSON that the program prints.
     #[test]
     fn json_has_every_golden_number() {
-        let golden = include_str!("../../../crates/regard-walkthrough/tests/golden/seed_examples.json");
+        let golden =
+            include_str!("../../../crates/regard-walkthrough/tests/golden/seed_examples.json");
         let golden: Value = serde_json::from_str(golden).unwrap();
         for (key, name) in [
             ("000_math_of_attention", "math-of-attention"),
@@ -90,15 +101,21 @@ mod walk {
             ("003_full_walkthrough", "i-love-robotics"),
             ("004_calculating_attention_scores", "attention-scores"),
         ] {
-            let json: Value = serde_json::from_str(&stdout(&["walk", name, "--format", "json"])).unwrap();
+            let json: Value =
+                serde_json::from_str(&stdout(&["walk", name, "--format", "json"])).unwrap();
             for (step, expected) in golden[key].as_object().unwrap() {
                 if !matches!(step.as_str(), "source" | "note" | "document_says" | "tokens") {
                     let found = json.get(step).or_else(|| json.get(step.to_lowercase()));
                     let found = found.unwrap_or_else(|| panic!("{name} has no {step}"));
-                    near(found, expected, largest(expected)).with_context(|| format!("{name}.{step}")).unwrap();
+                    near(found, expected, largest(expected))
+                        .with_context(|| format!("{name}.{step}"))
+                        .unwrap();
                 }
             }
-            assert!(json["max_error"].as_object().is_some_and(|errors| !errors.is_empty()), "{name}");
+            assert!(
+                json["max_error"].as_object().is_some_and(|errors| !errors.is_empty()),
+                "{name}"
+            );
         }
     }
 
@@ -115,14 +132,21 @@ mod walk {
         match expected {
             Value::Array(items) => {
                 let found = found.as_array().context("a list")?;
-                anyhow::ensure!(found.len() == items.len(), "{} items, not {}", found.len(), items.len());
+                anyhow::ensure!(
+                    found.len() == items.len(),
+                    "{} items, not {}",
+                    found.len(),
+                    items.len()
+                );
                 found.iter().zip(items).try_for_each(|(f, e)| near(f, e, scale))
             }
             Value::Object(items) => items.iter().try_for_each(|(key, e)| {
-                near(found.get(key).with_context(|| key.clone())?, e, scale).with_context(|| key.clone())
+                near(found.get(key).with_context(|| key.clone())?, e, scale)
+                    .with_context(|| key.clone())
             }),
             number => {
-                let (f, e) = (found.as_f64().context("a number")?, number.as_f64().context("a number")?);
+                let (f, e) =
+                    (found.as_f64().context("a number")?, number.as_f64().context("a number")?);
                 anyhow::ensure!((f - e).abs() <= 1e-6 * scale, "{f} is not {e}");
                 Ok(())
             }
@@ -184,7 +208,8 @@ mod attend {
 
     fn file(tensors: &Tensors<'_>) -> Vec<u8> {
         let view = |(name, dtype, shape, bytes)| {
-            let (name, dtype, shape, bytes): (&&str, &Dtype, &Vec<usize>, &Vec<u8>) = (name, dtype, shape, bytes);
+            let (name, dtype, shape, bytes): (&&str, &Dtype, &Vec<usize>, &Vec<u8>) =
+                (name, dtype, shape, bytes);
             (*name, TensorView::new(*dtype, shape.clone(), bytes).unwrap())
         };
         let views: HashMap<_, _> = tensors.iter().map(|(n, d, s, b)| view((n, d, s, b))).collect();
@@ -217,7 +242,8 @@ mod attend {
             let message = String::from_utf8(output.stderr).unwrap();
             assert_eq!(output.status.code(), Some(2), "{message}");
             assert_eq!(message.lines().count(), 1, "{message}");
-            let files: Vec<_> = std::fs::read_dir(self.0.path()).unwrap().map(|f| f.unwrap().file_name()).collect();
+            let files: Vec<_> =
+                std::fs::read_dir(self.0.path()).unwrap().map(|f| f.unwrap().file_name()).collect();
             assert_eq!(files, ["in.safetensors"], "{message}");
             message
         }
@@ -225,7 +251,8 @@ mod attend {
 
     fn read(path: &Path, name: &str) -> Result<Tensor> {
         let bytes = std::fs::read(path)?;
-        Tensor::read(&SafeTensors::deserialize(&bytes)?, name)?.with_context(|| format!("no {name}"))
+        Tensor::read(&SafeTensors::deserialize(&bytes)?, name)?
+            .with_context(|| format!("no {name}"))
     }
 
     #[test]
@@ -240,7 +267,8 @@ mod attend {
 
     fn check(folder: &Folder, case: &Case) -> Result<()> {
         let inputs = case.inputs.iter();
-        let tensors: Tensors<'_> = inputs.map(|(name, t)| (*name, t.dtype, t.shape.clone(), t.to_bytes())).collect();
+        let tensors: Tensors<'_> =
+            inputs.map(|(name, t)| (*name, t.dtype, t.shape.clone(), t.to_bytes())).collect();
         let position = match case.position {
             Position::TopLeft => "top-left".to_owned(),
             Position::BottomRight => "bottom-right".to_owned(),
@@ -275,8 +303,18 @@ mod attend {
         anyhow::ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         for (name, expected) in &case.expected {
             let found = read(&folder.output(), name)?;
-            anyhow::ensure!(found.shape == expected.shape, "{name} is {:?}, not {:?}", found.shape, expected.shape);
-            anyhow::ensure!(found.dtype == expected.dtype, "{name} is {:?}, not {:?}", found.dtype, expected.dtype);
+            anyhow::ensure!(
+                found.shape == expected.shape,
+                "{name} is {:?}, not {:?}",
+                found.shape,
+                expected.shape
+            );
+            anyhow::ensure!(
+                found.dtype == expected.dtype,
+                "{name} is {:?}, not {:?}",
+                found.dtype,
+                expected.dtype
+            );
             compare(name, &found.data, expected)?;
             let computed = matches!(*name, "output" | "scores");
             anyhow::ensure!(computed || found.data == expected.data, "{name} is no copy");
@@ -306,7 +344,10 @@ mod attend {
             assert_eq!(read(&folder.output(), "output").unwrap().shape, expected);
             let Tensor { data: weights, shape, .. } = read(&folder.output(), "scores").unwrap();
             assert_eq!((shape.len(), shape.last()), (q.len(), Some(&5)));
-            assert!(weights.chunks(5).all(|row| (row.iter().sum::<f32>() - 1.0).abs() < 1e-6), "{weights:?}");
+            assert!(
+                weights.chunks(5).all(|row| (row.iter().sum::<f32>() - 1.0).abs() < 1e-6),
+                "{weights:?}"
+            );
         }
     }
 
@@ -314,7 +355,9 @@ mod attend {
     fn half_precision_goes_in_and_comes_out() {
         let folder = Folder::new();
         // 1.0, −2.0 in both types.
-        for (dtype, one, minus_two) in [(Dtype::F16, 0x3C00_u16, 0xC000_u16), (Dtype::BF16, 0x3F80, 0xC000)] {
+        for (dtype, one, minus_two) in
+            [(Dtype::F16, 0x3C00_u16, 0xC000_u16), (Dtype::BF16, 0x3F80, 0xC000)]
+        {
             let bytes = |x: [u16; 2]| x.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
             let tensors = vec![
                 ("q", dtype, vec![1, 2], bytes([one, one])),
@@ -326,7 +369,11 @@ mod attend {
             let written = std::fs::read(folder.output()).unwrap();
             let file = SafeTensors::deserialize(&written).unwrap();
             let view = file.tensor("output").unwrap();
-            assert_eq!((view.dtype(), view.data()), (dtype, bytes([one, minus_two]).as_slice()), "one key: its value");
+            assert_eq!(
+                (view.dtype(), view.data()),
+                (dtype, bytes([one, minus_two]).as_slice()),
+                "one key: its value"
+            );
         }
     }
 
@@ -343,7 +390,8 @@ mod attend {
         let tensors = [vec![q.clone(), k.clone(), v.clone()], past].concat();
         let output = folder.attend(&file(&tensors), &[]);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let types = ["output", "present_key", "present_value"].map(|name| read(&folder.output(), name).unwrap().dtype);
+        let types = ["output", "present_key", "present_value"]
+            .map(|name| read(&folder.output(), name).unwrap().dtype);
         assert_eq!(types, [Dtype::F32, Dtype::F32, Dtype::F16]);
         assert_eq!(read(&folder.output(), "output").unwrap().data, [1.0, -2.0]);
 
@@ -368,10 +416,14 @@ mod attend {
         tensors.push(("sinks", Dtype::F32, vec![2], floats(&SINKS)));
 
         let unsaid = folder.refusal(&file(&tensors), &["--lse"]);
-        assert!(unsaid.contains("`alibi_slopes` over 3 queries and 5 keys needs --position"), "{unsaid}");
+        assert!(
+            unsaid.contains("`alibi_slopes` over 3 queries and 5 keys needs --position"),
+            "{unsaid}"
+        );
         let output = folder.attend(&file(&tensors), &["--lse", "--position", "bottom-right"]);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let [sums, output] = ["log_sum_exp", "output"].map(|name| read(&folder.output(), name).unwrap());
+        let [sums, output] =
+            ["log_sum_exp", "output"].map(|name| read(&folder.output(), name).unwrap());
         assert_eq!((sums.shape, output.shape), (vec![2, 3], vec![2, 3, 2]));
         for (row, (found_sum, found)) in sums.data.iter().zip(output.data.chunks(2)).enumerate() {
             let (head, place) = (row / 3, (row % 3 + 2) as f64);
@@ -393,12 +445,18 @@ mod attend {
     #[test]
     fn nothing_to_see_and_nobody_to_see_it() {
         let folder = Folder::new();
-        for (q, k, v, expected) in [(&[3, 4], &[0, 4], &[0, 2], &[3, 2]), (&[0, 4], &[5, 4], &[5, 2], &[0, 2])] {
+        for (q, k, v, expected) in
+            [(&[3, 4], &[0, 4], &[0, 2], &[3, 2]), (&[0, 4], &[5, 4], &[5, 2], &[0, 2])]
+        {
             let output = folder.attend(&file(&qkv(q, k, v)), &["--lse", "--scores", "masked"]);
             assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-            let [output, sums] = ["output", "log_sum_exp"].map(|name| read(&folder.output(), name).unwrap());
+            let [output, sums] =
+                ["output", "log_sum_exp"].map(|name| read(&folder.output(), name).unwrap());
             assert_eq!((&output.shape[..], &sums.shape[..]), (&expected[..], &q[..1]));
-            assert!(output.data.iter().all(|x| *x == 0.0) && sums.data.iter().all(|x| *x == f32::NEG_INFINITY));
+            assert!(
+                output.data.iter().all(|x| *x == 0.0)
+                    && sums.data.iter().all(|x| *x == f32::NEG_INFINITY)
+            );
         }
     }
 
@@ -421,7 +479,10 @@ mod attend {
         tensors.push(("attn_mask", Dtype::BOOL, vec![4], vec![1; 4]));
         let folder = Folder::new();
         let short = folder.refusal(&file(&tensors), &[]);
-        assert!(short.contains("mask") && short.contains("1, 4]") && short.contains("1, 5]"), "{short}");
+        assert!(
+            short.contains("mask") && short.contains("1, 4]") && short.contains("1, 5]"),
+            "{short}"
+        );
         tensors[3] = ("attn_mask", Dtype::I32, vec![5], floats(&[0.0; 5]));
         let dtype = folder.refusal(&file(&tensors), &[]);
         assert!(dtype.contains("`attn_mask` is I32") && dtype.contains("U8"), "{dtype}");
@@ -433,7 +494,12 @@ mod attend {
         let good = file(&qkv(&[3, 4], &[5, 4], &[5, 2]));
 
         let shapes = folder.refusal(&file(&qkv(&[3, 4], &[5, 3], &[5, 2])), &[]);
-        assert!(shapes.contains('k') && shapes.contains("[1, 1, 5, 3]") && shapes.contains("[1, 1, 5, 4]"), "{shapes}");
+        assert!(
+            shapes.contains('k')
+                && shapes.contains("[1, 1, 5, 3]")
+                && shapes.contains("[1, 1, 5, 4]"),
+            "{shapes}"
+        );
         let rank = folder.refusal(&file(&qkv(&[3, 4], &[1, 5, 4], &[5, 2])), &[]);
         assert!(rank.contains("`k`") && rank.contains("[1, 5, 4]"), "{rank}");
         let missing = folder.refusal(&file(&qkv(&[3, 4], &[5, 4], &[5, 2])[..2].to_vec()), &[]);
@@ -448,7 +514,10 @@ mod attend {
         let mut tensors = qkv(&[5, 4], &[5, 4], &[5, 2]);
         tensors.push(("kv_lengths", Dtype::I64, vec![1], 3_i64.to_le_bytes().to_vec()));
         let padded = folder.refusal(&file(&tensors), &["--window", "1,0"]);
-        assert!(padded.contains("--position"), "with padding top-left and bottom-right differ: {padded}");
+        assert!(
+            padded.contains("--position"),
+            "with padding top-left and bottom-right differ: {padded}"
+        );
 
         // A header of rows without elements may claim any number of them.
         for many in [1 << 40, 1 << 61, 1 << 62] {
@@ -490,8 +559,19 @@ mod attend {
         let good = file(&qkv(&[3, 4], &[5, 4], &[5, 2]));
         let input = folder.0.path().join("in.safetensors");
         std::fs::write(&input, good).unwrap();
-        let unwritable = regard(&["attend", "--input", input.to_str().unwrap(), "--output", "/no/such/folder/out"]);
-        assert_eq!(unwritable.status.code(), Some(1), "{}", String::from_utf8_lossy(&unwritable.stderr));
+        let unwritable = regard(&[
+            "attend",
+            "--input",
+            input.to_str().unwrap(),
+            "--output",
+            "/no/such/folder/out",
+        ]);
+        assert_eq!(
+            unwritable.status.code(),
+            Some(1),
+            "{}",
+            String::from_utf8_lossy(&unwritable.stderr)
+        );
     }
 
     #[cfg(unix)]
@@ -499,7 +579,10 @@ mod attend {
     fn the_output_has_the_rights_of_any_new_file() {
         use std::os::unix::fs::PermissionsExt as _;
         let folder = Folder::new();
-        assert!(folder.attend(&file(&qkv(&[3, 4], &[5, 4], &[5, 2])), &[]).status.success(), "a good file");
+        assert!(
+            folder.attend(&file(&qkv(&[3, 4], &[5, 4], &[5, 2])), &[]).status.success(),
+            "a good file"
+        );
         let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode();
         assert_eq!(mode(&folder.output()), mode(&folder.0.path().join("in.safetensors")));
     }
@@ -511,7 +594,11 @@ mod attend {
         tensors.push(("mask", Dtype::F32, vec![5], floats(&[0.0; 5])));
         let output = folder.attend(&file(&tensors), &[]);
         assert!(output.status.success(), "a note, no error");
-        assert!(String::from_utf8_lossy(&output.stderr).contains("`mask` is not used"), "{:?}", output.stderr);
+        assert!(
+            String::from_utf8_lossy(&output.stderr).contains("`mask` is not used"),
+            "{:?}",
+            output.stderr
+        );
     }
 }
 
@@ -522,7 +609,8 @@ mod bench {
     fn lines(args: &str) -> Vec<Value> {
         let args: Vec<&str> = args.split(' ').collect();
         let lines = stdout(&[&["bench"], &args[..], &["--format", "json"]].concat());
-        let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let lines: Vec<Value> =
+            lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         for line in &lines {
             assert_eq!(line["op"], args[0]);
             for key in ["threads", "median_s", "gflops", "fraction_of_peak"] {
@@ -550,15 +638,19 @@ mod bench {
     fn one_implementation_can_be_measured_alone() {
         let lines = lines("softmax --queries 2 --keys 16 --impl kernel");
         assert_eq!(names(&lines), ["kernel"]);
-        let (ns, seconds) = (lines[0]["ns_per_element"].as_f64().unwrap(), lines[0]["median_s"].as_f64().unwrap());
+        let (ns, seconds) =
+            (lines[0]["ns_per_element"].as_f64().unwrap(), lines[0]["median_s"].as_f64().unwrap());
         assert!((ns - seconds / 32.0 * 1e9).abs() < 1e-6);
     }
 
     #[test]
     fn decoding_with_grouped_queries_sees_all_keys() {
-        let lines = lines("attention --queries 1 --keys 32 --dim 8 --heads 4 --kv-heads 2 --causal --threads 1");
+        let lines = lines(
+            "attention --queries 1 --keys 32 --dim 8 --heads 4 --kv-heads 2 --causal --threads 1",
+        );
         assert_eq!(names(&lines), ["naive", "kernel", "multi-head"]);
-        let flops = lines[0]["gflops"].as_f64().unwrap() * lines[0]["median_s"].as_f64().unwrap() * 1e9;
+        let flops =
+            lines[0]["gflops"].as_f64().unwrap() * lines[0]["median_s"].as_f64().unwrap() * 1e9;
         assert!((flops - 4.0 * 4.0 * 31.5 * 8.0).abs() < 1e-6);
     }
 

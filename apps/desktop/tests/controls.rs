@@ -20,8 +20,14 @@ use self::driver::{Window, open, session, settle};
 /// Tall enough that nothing scrolls.
 const SIZE: [f32; 2] = [1280.0, 12000.0];
 
-const ROLES: [Role; 6] =
-    [Role::Button, Role::CheckBox, Role::RadioButton, Role::Slider, Role::SpinButton, Role::ComboBox];
+const ROLES: [Role; 6] = [
+    Role::Button,
+    Role::CheckBox,
+    Role::RadioButton,
+    Role::Slider,
+    Role::SpinButton,
+    Role::ComboBox,
+];
 
 /// What a control is: its role, its name, and its place among those of the same name.
 type Control = (Role, String, usize);
@@ -41,7 +47,8 @@ fn sessions() -> Vec<(&'static str, Session)> {
     state.brush = Some(Brush { side: 4, hides: true });
     let inputs = &mut state.inputs;
     inputs.painted = vec![Square { cell: (1, 1), side: 4, hides: true }];
-    (inputs.window, inputs.keys, inputs.alibi, inputs.softcap) = (Some([8, 8]), Some(50), Some(0.1), Some(2.0));
+    (inputs.window, inputs.keys, inputs.alibi, inputs.softcap) =
+        (Some([8, 8]), Some(50), Some(0.1), Some(2.0));
 
     let mut grid = Session { room: Room::Heads, ..Session::default() };
     grid.heads.order = Some(Measure::Entropy);

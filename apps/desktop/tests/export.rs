@@ -28,7 +28,8 @@ fn tokens(labels: &[&str]) -> Vec<Token> {
 }
 
 fn encode(format: Format, values: &[f32], rows: &[Token], cols: &[Token]) -> Vec<u8> {
-    let table = Table { title: "A < B", name: "weights", values, rows, cols, axes: ["query", "key"] };
+    let table =
+        Table { title: "A < B", name: "weights", values, rows, cols, axes: ["query", "key"] };
     table.encode(format, palette()).unwrap()
 }
 
@@ -68,10 +69,16 @@ mod formats {
         assert_eq!(records[0][0], "query \\ key");
         for (i, token) in labels.iter().enumerate() {
             assert_eq!([&records[0][i + 1], &records[i + 1][0]], [&token.raw, &token.raw]);
-            let numbers: Vec<f32> = records[i + 1][1..].iter().map(|x| x.parse().unwrap()).collect();
+            let numbers: Vec<f32> =
+                records[i + 1][1..].iter().map(|x| x.parse().unwrap()).collect();
             assert_eq!(numbers, values[i * 5..][..5]);
         }
-        let odd = encode(Format::Csv, &[f32::NAN, f32::NEG_INFINITY], &tokens(&["a"]), &tokens(&["", "b"]));
+        let odd = encode(
+            Format::Csv,
+            &[f32::NAN, f32::NEG_INFINITY],
+            &tokens(&["a"]),
+            &tokens(&["", "b"]),
+        );
         assert_eq!(String::from_utf8(odd).unwrap(), "query \\ key,,b\na,NaN,-inf\n");
     }
 
@@ -101,12 +108,18 @@ mod formats {
         let values = weights(3, 3, 4);
         let labels = tokens(&["The", "Ġcat", "Ċ"]);
         for format in [Format::Npy, Format::Safetensors] {
-            let file = folder.file(&format!("a.{}", format.extension()), encode(format, &values, &labels, &labels));
+            let file = folder.file(
+                &format!("a.{}", format.extension()),
+                encode(format, &values, &labels, &labels),
+            );
             let maps = AttentionMaps::open(&file, None, &unattended).unwrap();
             assert_eq!(&*maps.head(HeadId { layer: 0, head: 0 }), values);
             if format == Format::Safetensors {
                 assert_eq!(maps.name(), "weights");
-                assert_eq!((maps.query_tokens(), maps.key_tokens()), (Some(&*labels), Some(&*labels)));
+                assert_eq!(
+                    (maps.query_tokens(), maps.key_tokens()),
+                    (Some(&*labels), Some(&*labels))
+                );
             }
         }
     }
@@ -119,11 +132,26 @@ mod formats {
         well_formed(&svg);
         let count = |part: &str| svg.matches(part).count();
         assert_eq!(count("<title>A &lt; B</title>"), 1);
-        assert_eq!([count(">&lt;s&gt;</text>"), count(">␣cat</text>"), count(">猫</text>")], [2; 3], "on both axes");
-        assert_eq!([count(">query</text>"), count(">key</text>"), count(">0.75</text>")], [1, 1, 1], "a cell");
-        let bar: Vec<&str> = ["0", "0.5", "1"].into_iter().filter(|x| svg.contains(&format!(">{x}</text>"))).collect();
+        assert_eq!(
+            [count(">&lt;s&gt;</text>"), count(">␣cat</text>"), count(">猫</text>")],
+            [2; 3],
+            "on both axes"
+        );
+        assert_eq!(
+            [count(">query</text>"), count(">key</text>"), count(">0.75</text>")],
+            [1, 1, 1],
+            "a cell"
+        );
+        let bar: Vec<&str> = ["0", "0.5", "1"]
+            .into_iter()
+            .filter(|x| svg.contains(&format!(">{x}</text>")))
+            .collect();
         assert_eq!(bar, ["0", "0.5", "1"]);
-        assert_eq!([count("masked (−∞)"), count(">NaN</text>")], [1, 2], "a cell, and what its colour means");
+        assert_eq!(
+            [count("masked (−∞)"), count(">NaN</text>")],
+            [1, 2],
+            "a cell, and what its colour means"
+        );
         assert_eq!(count("<image"), 0);
         for x in values {
             let [r, g, b] = palette().rgb(x);
@@ -158,7 +186,9 @@ mod formats {
                 None => open.push(tag.split(' ').next().unwrap()),
             }
             assert!(
-                text.split('&').skip(1).all(|t| t.split_once(';').is_some_and(|(name, _)| name.len() < 5)),
+                text.split('&')
+                    .skip(1)
+                    .all(|t| t.split_once(';').is_some_and(|(name, _)| name.len() < 5)),
                 "{text}"
             );
         }
@@ -167,7 +197,8 @@ mod formats {
 
     #[test]
     fn what_cannot_be_written_is_refused() {
-        let table = |values, rows, cols| Table { title: "", name: "a", values, rows, cols, axes: ["", ""] };
+        let table =
+            |values, rows, cols| Table { title: "", name: "a", values, rows, cols, axes: ["", ""] };
         let one = tokens(&["a"]);
         for format in Format::ALL {
             assert!(matches!(
@@ -216,14 +247,18 @@ mod command {
     fn dump(folder: &Folder) -> (String, Vec<f32>) {
         let values = weights(24, 4, 1);
         let metadata = [("tokens", r#"["The", "Ġcat", "Ġsat", "."]"#)];
-        let file = safetensors(&[("attentions", Dtype::F32, &[2, 3, 4, 4], bytes(&values))], &metadata);
+        let file =
+            safetensors(&[("attentions", Dtype::F32, &[2, 3, 4, 4], bytes(&values))], &metadata);
         (folder.file("in.safetensors", file).to_str().unwrap().to_owned(), values)
     }
 
     /// A file of a head between two texts.
     fn dump_between(folder: &Folder) -> PathBuf {
         let values = bytes(&weights(2, 3, 1));
-        folder.file("between.safetensors", safetensors(&[("attentions", Dtype::F32, &[1, 1, 2, 3], values)], &[]))
+        folder.file(
+            "between.safetensors",
+            safetensors(&[("attentions", Dtype::F32, &[1, 1, 2, 3], values)], &[]),
+        )
     }
 
     #[test]
@@ -236,12 +271,21 @@ mod command {
                 let all = step.key == "weights";
                 // A table of numbers of several units has no colours.
                 let is_table = step.kind == Kind::Table;
-                let formats = Format::ALL.into_iter().filter(|format| !is_table || *format != Format::Png);
-                for format in formats.skip(if all { 0 } else { i % 5 }).take(if all { 5 } else { 1 }) {
+                let formats =
+                    Format::ALL.into_iter().filter(|format| !is_table || *format != Format::Png);
+                for format in
+                    formats.skip(if all { 0 } else { i % 5 }).take(if all { 5 } else { 1 })
+                {
                     let to = folder.path(&format!("out.{}", format.extension()));
                     let file = exported(&[example.name(), "--matrix", &step.key], &to);
                     if format == Format::Safetensors {
-                        assert_eq!(numbers(&file), step.matrix.as_slice(), "{} {}", example.name(), step.key);
+                        assert_eq!(
+                            numbers(&file),
+                            step.matrix.as_slice(),
+                            "{} {}",
+                            example.name(),
+                            step.key
+                        );
                     }
                 }
             }
@@ -257,7 +301,8 @@ mod command {
         assert_eq!(head, values[5 * 16..]);
         let near = |found: Vec<f32>, heads: &[usize]| {
             for (k, found) in found.into_iter().enumerate() {
-                let mean = heads.iter().map(|h| values[h * 16 + k]).sum::<f32>() / heads.len() as f32;
+                let mean =
+                    heads.iter().map(|h| values[h * 16 + k]).sum::<f32>() / heads.len() as f32;
                 assert!((found - mean).abs() < 1e-6, "{found}, not {mean}");
             }
         };
@@ -265,8 +310,14 @@ mod command {
         near(numbers(&exported(&[&file, "--head", "2"], &to)), &[2, 5]);
         near(numbers(&exported(&[&file], &to)), &[0, 1, 2, 3, 4, 5]);
         let rollout = numbers(&exported(&[&file, "--rollout"], &to));
-        assert!(rollout.chunks(4).all(|row| (row.iter().sum::<f32>() - 1.0).abs() < 1e-6), "{rollout:?}");
-        let svg = exported(&[&file, "--layer", "0", "--head", "1", "--map", "magma", "--log"], &folder.path("out.svg"));
+        assert!(
+            rollout.chunks(4).all(|row| (row.iter().sum::<f32>() - 1.0).abs() < 1e-6),
+            "{rollout:?}"
+        );
+        let svg = exported(
+            &[&file, "--layer", "0", "--head", "1", "--map", "magma", "--log"],
+            &folder.path("out.svg"),
+        );
         let svg = String::from_utf8(svg).unwrap();
         assert!(svg.contains("Layer 0, head 1") && svg.contains("␣cat"), "{svg}");
     }
@@ -282,8 +333,10 @@ mod command {
         let layers: Vec<Vec<u8>> = values.chunks(3 * 16).map(bytes).collect();
         let shape = &[3, 4, 4][..];
         let named = |names: [&str; 2]| {
-            let tensors =
-                [(names[0], Dtype::F32, shape, layers[0].clone()), (names[1], Dtype::F32, shape, layers[1].clone())];
+            let tensors = [
+                (names[0], Dtype::F32, shape, layers[0].clone()),
+                (names[1], Dtype::F32, shape, layers[1].clone()),
+            ];
             folder.file("two.safetensors", safetensors(&tensors, &[])).to_str().unwrap().to_owned()
         };
         let file = named(["layer_0", "layer_1"]);
@@ -307,9 +360,14 @@ mod command {
         let values = [1.0, f32::NEG_INFINITY, 0.5, 0.5];
         let file = safetensors(&[("attentions", Dtype::F32, &[1, 1, 2, 2], bytes(&values))], &[]);
         let file = folder.file("in.safetensors", file);
-        let svg = exported(&[file.to_str().unwrap(), "--layer", "0", "--head", "0"], &folder.path("out.svg"));
+        let svg = exported(
+            &[file.to_str().unwrap(), "--layer", "0", "--head", "0"],
+            &folder.path("out.svg"),
+        );
         let [r, g, b] = Map::YellowOrangeRed.at(1.0);
-        assert!(String::from_utf8(svg).unwrap().contains(&format!("fill=\"#{r:02x}{g:02x}{b:02x}\"")));
+        assert!(
+            String::from_utf8(svg).unwrap().contains(&format!("fill=\"#{r:02x}{g:02x}{b:02x}\""))
+        );
     }
 
     #[test]
@@ -339,7 +397,8 @@ mod command {
         session.room = Room::Walkthrough;
         let walkthrough = Walkthrough::run(Example::ALL[0], &Settings::default()).unwrap();
         assert_eq!(export_of(&session), walkthrough.step("weights").unwrap().matrix.as_slice());
-        let flags = export(&[saved.to_str().unwrap(), "--layer", "1", "--to", to.to_str().unwrap()]);
+        let flags =
+            export(&[saved.to_str().unwrap(), "--layer", "1", "--to", to.to_str().unwrap()]);
         assert_eq!(flags.status.code(), Some(2));
     }
 
@@ -369,7 +428,8 @@ mod command {
             assert!(error.contains(reason), "{args:?}: {error}");
         }
         assert!(!Path::new(to).exists());
-        let unwritable = export(&["the-cat-sat", "--matrix", "weights", "--to", "/no/such/folder/out.csv"]);
+        let unwritable =
+            export(&["the-cat-sat", "--matrix", "weights", "--to", "/no/such/folder/out.csv"]);
         assert_eq!(unwritable.status.code(), Some(1));
     }
 }

@@ -8,7 +8,9 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use std::path::Path;
 
 use half::{bf16, f16};
-use regard_desktop::heads::{AttentionMaps, Error, HeadId, Measure, Over, Shape, Survey, Warning, unattended};
+use regard_desktop::heads::{
+    AttentionMaps, Error, HeadId, Measure, Over, Shape, Survey, Warning, unattended,
+};
 use safetensors::Dtype;
 use zip::CompressionMethod;
 
@@ -59,7 +61,8 @@ mod opens {
             let maps = opened(&attention(shape, &numbers)).unwrap();
             let [layers, heads, queries, keys] = expected;
             assert_eq!(maps.shape(), Shape { layers, heads, queries, keys });
-            let read: Vec<f32> = maps.shape().ids().flat_map(|id| maps.head(id).into_owned()).collect();
+            let read: Vec<f32> =
+                maps.shape().ids().flat_map(|id| maps.head(id).into_owned()).collect();
             assert_eq!(read, numbers);
         }
     }
@@ -68,11 +71,15 @@ mod opens {
     fn every_type_of_number_in_every_kind_of_file() {
         // Exact in all of them.
         let numbers = [0.5_f32, 0.25, 0.25, 0.0, 1.0, 0.0, 0.125, 0.375, 0.5];
-        let half = numbers.iter().flat_map(|x| f16::from_f32(*x).to_le_bytes()).collect::<Vec<u8>>();
-        let brain = numbers.iter().flat_map(|x| bf16::from_f32(*x).to_le_bytes()).collect::<Vec<u8>>();
+        let half =
+            numbers.iter().flat_map(|x| f16::from_f32(*x).to_le_bytes()).collect::<Vec<u8>>();
+        let brain =
+            numbers.iter().flat_map(|x| bf16::from_f32(*x).to_le_bytes()).collect::<Vec<u8>>();
         let double = numbers.iter().flat_map(|x| f64::from(*x).to_le_bytes()).collect::<Vec<u8>>();
-        let single = |dtype, bytes: &[u8]| safetensors(&[("a", dtype, &[3, 3], bytes.to_vec())], &[]);
-        let archived = |descr, data: &[u8], method| npz(&[("a.npy", npy(descr, "(3, 3)", data))], method);
+        let single =
+            |dtype, bytes: &[u8]| safetensors(&[("a", dtype, &[3, 3], bytes.to_vec())], &[]);
+        let archived =
+            |descr, data: &[u8], method| npz(&[("a.npy", npy(descr, "(3, 3)", data))], method);
         for file in [
             single(Dtype::F32, &bytes(&numbers)),
             single(Dtype::F16, &half),
@@ -111,8 +118,12 @@ mod opens {
     fn one_of_several_attentions_by_name() {
         let tensor = |name, x| (name, Dtype::F32, &[1, 1][..], bytes(&[x]));
         let folder = Folder::new();
-        let tensors =
-            [tensor("encoder.0", 1.0), tensor("encoder.1", 2.0), tensor("cross.0", 3.0), tensor("cross.1", 4.0)];
+        let tensors = [
+            tensor("encoder.0", 1.0),
+            tensor("encoder.1", 2.0),
+            tensor("cross.0", 3.0),
+            tensor("cross.1", 4.0),
+        ];
         let path = folder.file("a.safetensors", safetensors(&tensors, &[]));
         let ambiguous = open(&path).unwrap_err();
         assert!(matches!(&ambiguous, Error::Ambiguous { .. }), "{ambiguous}");
@@ -123,19 +134,30 @@ mod opens {
         assert!(matches!(unknown, Error::Unknown { .. }), "{unknown}");
 
         let known = [tensor("output", 1.0), tensor("scores", 2.0)];
-        assert_eq!(opened(&safetensors(&known, &[])).unwrap().name(), "scores", "as `regard attend` writes it");
+        assert_eq!(
+            opened(&safetensors(&known, &[])).unwrap().name(),
+            "scores",
+            "as `regard attend` writes it"
+        );
         let beside = [("mask", Dtype::F32, &[2][..], bytes(&[0.0; 2])), tensor("a", 1.0)];
         assert_eq!(opened(&safetensors(&beside, &[])).unwrap().name(), "a");
     }
 
     #[test]
     fn tokens_from_every_place() {
-        let file = |metadata: &[(&str, &str)]| safetensors(&[("a", Dtype::F32, &[2, 2], bytes(&[0.5; 4]))], metadata);
+        let file = |metadata: &[(&str, &str)]| {
+            safetensors(&[("a", Dtype::F32, &[2, 2], bytes(&[0.5; 4]))], metadata)
+        };
         let in_metadata = opened(&file(&[("tokens", r#"["Ġa", "猫"]"#)])).unwrap();
         assert_eq!(texts(in_metadata.key_tokens()), ["␣a", "猫"]);
         assert!(in_metadata.is_self_attention());
-        let cross = opened(&file(&[("query_tokens", r#"["a", "b"]"#), ("key_tokens", r#"["c", "d"]"#)])).unwrap();
-        assert_eq!((texts(cross.query_tokens()), texts(cross.key_tokens())), (vec!["a", "b"], vec!["c", "d"]));
+        let cross =
+            opened(&file(&[("query_tokens", r#"["a", "b"]"#), ("key_tokens", r#"["c", "d"]"#)]))
+                .unwrap();
+        assert_eq!(
+            (texts(cross.query_tokens()), texts(cross.key_tokens())),
+            (vec!["a", "b"], vec!["c", "d"])
+        );
         assert!(!cross.is_self_attention(), "as many, but others");
 
         let folder = Folder::new();
@@ -144,14 +166,23 @@ mod opens {
         folder.file("b.tokens.txt", "one\r\ntwo\n");
         assert_eq!(texts(open(&path).unwrap().query_tokens()), ["one", "two"]);
         folder.file("b.tokens.json", r#"["with\nbreak", ""]"#);
-        assert_eq!(texts(open(&path).unwrap().query_tokens()), ["with⏎break", "\"\""], "JSON goes first");
+        assert_eq!(
+            texts(open(&path).unwrap().query_tokens()),
+            ["with⏎break", "\"\""],
+            "JSON goes first"
+        );
         folder.file("b.tokens.json", r#"{"query_tokens": ["x", "y"], "key_tokens": ["x", "z"]}"#);
         assert_eq!(texts(open(&path).unwrap().key_tokens()), ["x", "z"]);
 
-        let strings: Vec<u8> =
-            ["a\0", "猫b"].iter().flat_map(|t| t.chars()).flat_map(|c| u32::from(c).to_le_bytes()).collect();
-        let with_tokens =
-            [("attention.npy", npy("<f4", "(2, 2)", &bytes(&[0.5; 4]))), ("tokens.npy", npy("<U2", "(2,)", &strings))];
+        let strings: Vec<u8> = ["a\0", "猫b"]
+            .iter()
+            .flat_map(|t| t.chars())
+            .flat_map(|c| u32::from(c).to_le_bytes())
+            .collect();
+        let with_tokens = [
+            ("attention.npy", npy("<f4", "(2, 2)", &bytes(&[0.5; 4]))),
+            ("tokens.npy", npy("<U2", "(2,)", &strings)),
+        ];
         let maps = opened(&npz(&with_tokens, CompressionMethod::Deflated)).unwrap();
         assert_eq!(texts(maps.key_tokens()), ["a", "猫b"]);
     }
@@ -159,7 +190,8 @@ mod opens {
     #[test]
     fn progress_is_told_and_can_cancel() {
         let folder = Folder::new();
-        let path = folder.file("a.safetensors", attention(&[2, 3, 200, 200], &weights(1200, 200, 1)));
+        let path =
+            folder.file("a.safetensors", attention(&[2, 3, 200, 200], &weights(1200, 200, 1)));
         let calls = AtomicUsize::new(0);
         let count = |part: f32| {
             assert!((0.0..=1.0).contains(&part));
@@ -189,20 +221,32 @@ mod refuses {
         let good = attention(&[2, 4, 4], &weights(8, 4, 1));
         for len in 0..good.len() {
             let error = refused(&good[..len]);
-            assert!(matches!(error, Error::Format { .. } | Error::Truncated { .. }), "{len} bytes: {error}");
+            assert!(
+                matches!(error, Error::Format { .. } | Error::Truncated { .. }),
+                "{len} bytes: {error}"
+            );
         }
         let error = refused(&good[..good.len() - 1]).to_string();
-        assert!(error.contains("`attention`") && error.contains("128 bytes") && error.contains("127"), "{error}");
+        assert!(
+            error.contains("`attention`") && error.contains("128 bytes") && error.contains("127"),
+            "{error}"
+        );
         let good = npy("<f4", "(2, 4, 4)", &bytes(&weights(8, 4, 1)));
         for len in 0..good.len() {
             let error = refused(&good[..len]);
-            assert!(matches!(error, Error::Format { .. } | Error::Truncated { .. }), "{len} bytes: {error}");
+            assert!(
+                matches!(error, Error::Format { .. } | Error::Truncated { .. }),
+                "{len} bytes: {error}"
+            );
         }
         for method in [CompressionMethod::Stored, CompressionMethod::Deflated] {
             let good = npz(&[("a.npy", good.clone())], method);
             for len in 0..good.len() {
                 let error = refused(&good[..len]);
-                assert!(matches!(error, Error::Format { .. } | Error::Truncated { .. }), "{len} bytes: {error}");
+                assert!(
+                    matches!(error, Error::Format { .. } | Error::Truncated { .. }),
+                    "{len} bytes: {error}"
+                );
             }
         }
         let short = npy("<f4", "(2, 4, 4)", &bytes(&[0.5; 31]));
@@ -214,14 +258,24 @@ mod refuses {
     fn numbers_that_are_declared_but_absent() {
         // 10⁹ and 10¹⁷ elements, and more than can be counted; the bytes are not there.
         let header = |shape: &str, end: &str| {
-            let text = format!(r#"{{"a":{{"dtype":"F32","shape":{shape},"data_offsets":[0,{end}]}}}}"#);
+            let text =
+                format!(r#"{{"a":{{"dtype":"F32","shape":{shape},"data_offsets":[0,{end}]}}}}"#);
             [&(text.len() as u64).to_le_bytes()[..], text.as_bytes(), &[0; 64]].concat()
         };
-        assert!(matches!(refused(&header("[1000,1000,1000]", "4000000000")), Error::Truncated { found: 64, .. }));
+        assert!(matches!(
+            refused(&header("[1000,1000,1000]", "4000000000")),
+            Error::Truncated { found: 64, .. }
+        ));
         let huge = refused(&header("[100000000,1000000000]", "400000000000000000"));
         assert!(matches!(huge, Error::Truncated { .. }), "{huge}");
-        assert!(matches!(refused(&header("[4294967296,4294967296,9]", "64")), Error::Format { .. }));
-        assert!(matches!(refused(&u64::MAX.to_le_bytes()), Error::Format { .. }), "a header of 2⁶⁴ bytes");
+        assert!(matches!(
+            refused(&header("[4294967296,4294967296,9]", "64")),
+            Error::Format { .. }
+        ));
+        assert!(
+            matches!(refused(&u64::MAX.to_le_bytes()), Error::Format { .. }),
+            "a header of 2⁶⁴ bytes"
+        );
 
         let numpy = |shape| npy("<f4", shape, &[0; 64]);
         assert!(matches!(refused(&numpy("(1000, 1000, 1000)")), Error::Truncated { .. }));
@@ -237,7 +291,10 @@ mod refuses {
         assert!(matches!(error, Error::Truncated { .. } | Error::Format { .. }), "{error}");
 
         let tokens = npz(
-            &[("a.npy", npy("<f4", "(1, 1)", &[0; 4])), ("tokens.npy", npy("<U9", "(1000000000000,)", &[0; 72]))],
+            &[
+                ("a.npy", npy("<f4", "(1, 1)", &[0; 4])),
+                ("tokens.npy", npy("<U9", "(1000000000000,)", &[0; 72])),
+            ],
             CompressionMethod::Stored,
         );
         let error = refused(&tokens);
@@ -277,7 +334,10 @@ mod refuses {
         let error = refused(&ragged);
         let text = error.to_string();
         assert!(matches!(error, Error::Ragged { .. }), "{text}");
-        assert!(text.contains("`layer_1`") && text.contains("[2, 4, 4]") && text.contains("[2, 3, 3]"), "{text}");
+        assert!(
+            text.contains("`layer_1`") && text.contains("[2, 4, 4]") && text.contains("[2, 3, 3]"),
+            "{text}"
+        );
         let types = [
             ("layer_0", Dtype::F32, &[1, 1][..], bytes(&[1.0])),
             ("layer_1", Dtype::F16, &[1, 1][..], f16::ONE.to_le_bytes().to_vec()),
@@ -314,7 +374,9 @@ mod refuses {
         assert!(matches!(&count, Error::TokenCount { found: 3, needed: 2, .. }), "{count}");
         let not_utf8 = with("a.tokens.txt", b"one\n\xFF\n");
         assert!(not_utf8.to_string().contains("UTF-8"), "{not_utf8}");
-        for json in [&b"[1, 2]"[..], b"{}", b"[", b"\"a\"", b"{\"tokens\": 3}", b"[\"\xFF\", \"a\"]"] {
+        for json in
+            [&b"[1, 2]"[..], b"{}", b"[", b"\"a\"", b"{\"tokens\": 3}", b"[\"\xFF\", \"a\"]"]
+        {
             let error = with("a.tokens.json", json);
             assert!(matches!(error, Error::Tokens { .. }), "{error}");
         }
@@ -345,18 +407,28 @@ mod warns {
             warnings(&[2, 4, 4], &numbers)
         };
         let nan = changed(&|w| w[17] = f32::NAN);
-        assert_eq!(nan, [Warning::NotANumber { rows: 1, heads: 1, first: "layer 0, head 1".to_owned() }]);
+        assert_eq!(
+            nan,
+            [Warning::NotANumber { rows: 1, heads: 1, first: "layer 0, head 1".to_owned() }]
+        );
         let scores = changed(&|w| (w[0], w[20]) = (-1.0, f32::NEG_INFINITY));
-        assert_eq!(scores, [Warning::NotWeights { rows: 2, heads: 2, first: "layer 0, head 0".to_owned() }]);
+        assert_eq!(
+            scores,
+            [Warning::NotWeights { rows: 2, heads: 2, first: "layer 0, head 0".to_owned() }]
+        );
         let sums = changed(&|w| w[..8].iter_mut().for_each(|w| *w *= 0.9));
-        assert_eq!(sums, [Warning::NotADistribution { rows: 2, heads: 1, first: "layer 0, head 0".to_owned() }]);
+        assert_eq!(
+            sums,
+            [Warning::NotADistribution { rows: 2, heads: 1, first: "layer 0, head 0".to_owned() }]
+        );
         assert_eq!(changed(&|w| w[4..8].fill(0.0)), [], "a query that sees nothing");
         assert_eq!(warnings(&[1, 1], &[1.0]), [Warning::OneKey]);
     }
 
     #[test]
     fn but_not_of_rounding() {
-        let rounded: Vec<u8> = (0..4 * 4096).flat_map(|_| bf16::from_f32(1.0 / 4096.3).to_le_bytes()).collect();
+        let rounded: Vec<u8> =
+            (0..4 * 4096).flat_map(|_| bf16::from_f32(1.0 / 4096.3).to_le_bytes()).collect();
         let maps = opened(&safetensors(&[("a", Dtype::BF16, &[4, 4096], rounded)], &[])).unwrap();
         assert_eq!(survey(&maps).warnings(), []);
     }
@@ -379,17 +451,24 @@ mod measures {
     /// All measures of a head by plain loops in f64, as their descriptions say.
     fn reference(weights: &[f32], n: usize, tokens: &[&str], causal: bool) -> Vec<Option<f64>> {
         let w = |i: usize, j: usize| {
-            f64::from(weights[i * n + j]) / (0..n).map(|j| f64::from(weights[i * n + j])).sum::<f64>()
+            f64::from(weights[i * n + j])
+                / (0..n).map(|j| f64::from(weights[i * n + j])).sum::<f64>()
         };
-        let mean = |values: Vec<f64>| (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
+        let mean = |values: Vec<f64>| {
+            (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+        };
         let over = |f: &dyn Fn(usize) -> Option<f64>| mean((0..n).filter_map(f).collect());
-        let entropy = |i: usize| (0..n).map(|j| w(i, j)).filter(|w| *w > 0.0).map(|w| -w * w.log2()).sum::<f64>();
+        let entropy = |i: usize| {
+            (0..n).map(|j| w(i, j)).filter(|w| *w > 0.0).map(|w| -w * w.log2()).sum::<f64>()
+        };
         let most = |i: usize| if causal { i as f64 + 1.0 } else { n as f64 };
         let mean_entropy = over(&|i| Some(entropy(i)));
         let mean_most = over(&|i| Some(most(i).log2())).unwrap();
         let places = |i: usize, after: usize| {
-            let places =
-                (0..i).filter(move |j| tokens[*j] == tokens[i]).map(move |j| j + after).filter(move |j| *j < i);
+            let places = (0..i)
+                .filter(move |j| tokens[*j] == tokens[i])
+                .map(move |j| j + after)
+                .filter(move |j| *j < i);
             let places: Vec<usize> = places.collect();
             (!places.is_empty()).then(|| places.iter().map(|j| w(i, *j)).sum())
         };
@@ -418,13 +497,18 @@ mod measures {
 
     #[test]
     fn are_those_of_plain_loops_in_f64() {
-        for (n, is_causal) in [(2, false), (7, true), (8, false), (33, true), (100, false), (257, true)] {
+        for (n, is_causal) in
+            [(2, false), (7, true), (8, false), (33, true), (100, false), (257, true)]
+        {
             let words = ["the", "cat", "sat", "the", "the", "on"];
             let tokens: Vec<&str> = (0..n).map(|i| words[i * i % 6]).collect();
             let numbers = weights(3 * n, n, n as u32);
             let numbers = if is_causal { causal(numbers, n) } else { numbers };
             let list = serde_json::to_string(&tokens).unwrap();
-            let file = safetensors(&[("a", Dtype::F32, &[3, n, n], bytes(&numbers))], &[("tokens", &list)]);
+            let file = safetensors(
+                &[("a", Dtype::F32, &[3, n, n], bytes(&numbers))],
+                &[("tokens", &list)],
+            );
             let maps = opened(&file).unwrap();
             let survey = survey(&maps);
             assert_eq!((survey.is_causal(), survey.warnings()), (is_causal, &[][..]));
@@ -434,7 +518,9 @@ mod measures {
                 for (measure, expected) in Measure::ALL.into_iter().zip(expected) {
                     let found = survey.measures(id).get(measure).map(f64::from);
                     let near = match (found, expected) {
-                        (Some(found), Some(expected)) => (found - expected).abs() <= 2e-6 * expected.abs().max(1.0),
+                        (Some(found), Some(expected)) => {
+                            (found - expected).abs() <= 2e-6 * expected.abs().max(1.0)
+                        }
                         (found, expected) => found == expected,
                     };
                     assert!(near, "{measure:?} of {id}, n = {n}: {found:?}, not {expected:?}");
@@ -451,7 +537,9 @@ mod measures {
     #[test]
     fn of_heads_as_in_the_textbook_are_exact() {
         let n = 12;
-        let tokens = serde_json::to_string(&(0..n).map(|i| ["A", "B", "C"][i % 3]).collect::<Vec<_>>()).unwrap();
+        let tokens =
+            serde_json::to_string(&(0..n).map(|i| ["A", "B", "C"][i % 3]).collect::<Vec<_>>())
+                .unwrap();
         let uniform = vec![1.0 / n as f32; n * n];
         let heads = [
             uniform,
@@ -461,12 +549,18 @@ mod measures {
             head(n, |i| i.checked_sub(3).unwrap_or(i)),
             head(n, |i| i.checked_sub(2).unwrap_or(i)),
         ];
-        let file = safetensors(&[("a", Dtype::F32, &[6, n, n], bytes(&heads.concat()))], &[("tokens", &tokens)]);
+        let file = safetensors(
+            &[("a", Dtype::F32, &[6, n, n], bytes(&heads.concat()))],
+            &[("tokens", &tokens)],
+        );
         let maps = opened(&file).unwrap();
         let survey = survey(&maps);
         let get = |head, measure| survey.measures(HeadId { layer: 0, head }).get(measure).unwrap();
         let near = |found: f32, expected: f64| (f64::from(found) - expected).abs() < 1e-6;
-        assert!(near(get(0, Measure::Entropy), 12_f64.log2()) && near(get(0, Measure::RelativeEntropy), 1.0));
+        assert!(
+            near(get(0, Measure::Entropy), 12_f64.log2())
+                && near(get(0, Measure::RelativeEntropy), 1.0)
+        );
         // The mean of |i − j| over a square is (n² − 1) / 3n.
         assert!(near(get(0, Measure::Distance), 143.0 / 36.0));
         assert!((1..6).all(|h| get(h, Measure::Entropy) == 0.0));
@@ -490,8 +584,9 @@ mod measures {
     #[test]
     fn equal_weight_on_all_that_a_causal_mask_shows_is_the_largest_entropy() {
         let n = 20;
-        let uniform: Vec<f32> =
-            (0..n * n).map(|k| if k % n <= k / n { 1.0 / (k / n + 1) as f32 } else { 0.0 }).collect();
+        let uniform: Vec<f32> = (0..n * n)
+            .map(|k| if k % n <= k / n { 1.0 / (k / n + 1) as f32 } else { 0.0 })
+            .collect();
         let maps = opened(&attention(&[n, n], &uniform)).unwrap();
         let relative = survey(&maps).measures(FIRST).get(Measure::RelativeEntropy).unwrap();
         assert!((relative - 1.0).abs() < 1e-6, "{relative}");
@@ -501,13 +596,24 @@ mod measures {
     fn that_compare_places_are_for_self_attention_alone() {
         let maps = opened(&attention(&[2, 5], &weights(2, 5, 1))).unwrap();
         let measures = survey(&maps).measures(FIRST);
-        for measure in [Measure::Distance, Measure::PreviousToken, Measure::SameToken, Measure::Induction] {
+        for measure in
+            [Measure::Distance, Measure::PreviousToken, Measure::SameToken, Measure::Induction]
+        {
             assert_eq!(measures.get(measure), None, "{measure:?}");
         }
-        assert!(measures.get(Measure::Entropy).is_some() && measures.get(Measure::FirstToken).is_some());
+        assert!(
+            measures.get(Measure::Entropy).is_some() && measures.get(Measure::FirstToken).is_some()
+        );
         let maps = opened(&attention(&[4, 4], &weights(4, 4, 1))).unwrap();
-        assert_eq!(survey(&maps).measures(FIRST).get(Measure::DuplicateToken), None, "without tokens");
-        assert_eq!(survey(&maps).measures(HeadId { layer: 9, head: 0 }).get(Measure::Entropy), None);
+        assert_eq!(
+            survey(&maps).measures(FIRST).get(Measure::DuplicateToken),
+            None,
+            "without tokens"
+        );
+        assert_eq!(
+            survey(&maps).measures(HeadId { layer: 9, head: 0 }).get(Measure::Entropy),
+            None
+        );
     }
 
     #[test]
@@ -537,13 +643,18 @@ mod combines {
         assert_eq!(thumbnail.len(), 67 * 67);
         for (k, found) in thumbnail.iter().enumerate() {
             let (row, col) = (k / 67 * 3, k % 67 * 3);
-            let square = (row..n.min(row + 3)).flat_map(|i| (col..n.min(col + 3)).map(move |j| (i, j)));
+            let square =
+                (row..n.min(row + 3)).flat_map(|i| (col..n.min(col + 3)).map(move |j| (i, j)));
             let largest = square.map(|(i, j)| numbers[n * n + i * n + j]).fold(0.0, f32::max);
             assert_eq!(*found, largest);
         }
         let small = opened(&attention(&[5, 5], &weights(5, 5, 1))).unwrap();
         let of_small = super::survey(&small);
-        assert_eq!(of_small.thumbnail(&small, FIRST), small.head(FIRST), "as it is, where it is small");
+        assert_eq!(
+            of_small.thumbnail(&small, FIRST),
+            small.head(FIRST),
+            "as it is, where it is small"
+        );
     }
 
     #[test]
@@ -553,11 +664,15 @@ mod combines {
         let maps = opened(&attention(&[layers, heads, n, n], &numbers)).unwrap();
         let check = |over: Over, of: &dyn Fn(usize, usize) -> bool| {
             let found = maps.mean(over, &unattended).unwrap();
-            let chosen: Vec<usize> = (0..layers * heads).filter(|i| of(i / heads, i % heads)).collect();
+            let chosen: Vec<usize> =
+                (0..layers * heads).filter(|i| of(i / heads, i % heads)).collect();
             for (k, found) in found.iter().enumerate() {
                 let sum: f64 = chosen.iter().map(|i| f64::from(numbers[i * n * n + k])).sum();
                 let expected = sum / chosen.len() as f64;
-                assert!((f64::from(*found) - expected).abs() < 1e-6 * expected, "{found}, not {expected}");
+                assert!(
+                    (f64::from(*found) - expected).abs() < 1e-6 * expected,
+                    "{found}, not {expected}"
+                );
             }
         };
         check(Over::HeadsOf(1), &|layer, _| layer == 1);
@@ -579,7 +694,9 @@ mod combines {
             let mut a = vec![0.0; n * n];
             for head in 0..heads {
                 let start = (layer * heads + head) * n * n;
-                a.iter_mut().zip(&numbers[start..]).for_each(|(a, w)| *a += f64::from(*w) / heads as f64);
+                a.iter_mut()
+                    .zip(&numbers[start..])
+                    .for_each(|(a, w)| *a += f64::from(*w) / heads as f64);
             }
             for (i, row) in a.chunks_mut(n).enumerate() {
                 row[i] += 1.0;
@@ -591,12 +708,16 @@ mod combines {
             expected = if layer == 0 {
                 a
             } else {
-                let product = |k: usize| (0..n).map(|t| a[k / n * n + t] * expected[t * n + k % n]).sum();
+                let product =
+                    |k: usize| (0..n).map(|t| a[k / n * n + t] * expected[t * n + k % n]).sum();
                 (0..n * n).map(product).collect()
             };
             let found = maps.rollout(layer, &unattended).unwrap();
             for (found, expected) in found.iter().zip(&expected) {
-                assert!((f64::from(*found) - expected).abs() < 2e-6 * expected.max(1e-3), "{found}, not {expected}");
+                assert!(
+                    (f64::from(*found) - expected).abs() < 2e-6 * expected.max(1e-3),
+                    "{found}, not {expected}"
+                );
             }
         }
         assert!(matches!(maps.rollout(layers, &unattended), Err(Error::NoSuchHead { .. })));
@@ -606,7 +727,8 @@ mod combines {
     fn rollout_of_looking_at_the_token_before_is_binomial() {
         // (S + I) / 2 to the power of L, S shifting by one: the weights of place i are those of L coins.
         let (layers, n) = (4_usize, 8_usize);
-        let shift: Vec<f32> = (0..n * n).map(|k| f32::from(u8::from((k / n).saturating_sub(1) == k % n))).collect();
+        let shift: Vec<f32> =
+            (0..n * n).map(|k| f32::from(u8::from((k / n).saturating_sub(1) == k % n))).collect();
         let maps = opened(&attention(&[layers, 1, n, n], &shift.repeat(layers))).unwrap();
         let rollout = maps.rollout(layers - 1, &unattended).unwrap();
         assert_eq!(rollout[(n - 1) * n + 3..], [1.0, 4.0, 6.0, 4.0, 1.0].map(|x| x / 16.0));

@@ -54,7 +54,8 @@ fn open(window: &mut Window, path: &Path) {
 
 /// The names of the grid's cells, in their order.
 fn cells(window: &Window) -> Vec<String> {
-    let nodes = window.query_all_by_role(Role::Button).filter_map(|node| node.accesskit_node().label());
+    let nodes =
+        window.query_all_by_role(Role::Button).filter_map(|node| node.accesskit_node().label());
     nodes.filter(|label| label.starts_with("layer ")).collect()
 }
 
@@ -73,7 +74,11 @@ fn a_first_visitor_sees_the_sample_and_its_heads_are_what_they_are_said_to_be() 
     assert_eq!(opened(&window).source, Source::Sample);
     let cells = cells(&window);
     assert_eq!(cells.len(), 12);
-    assert!(cells[0].starts_with("layer 0 head 0, entropy ") && cells[0].ends_with(" bits"), "{}", cells[0]);
+    assert!(
+        cells[0].starts_with("layer 0 head 0, entropy ") && cells[0].ends_with(" bits"),
+        "{}",
+        cells[0]
+    );
     let top = |measure| opened(&window).ordered(Some(measure), false)[0];
     for (measure, layer, head) in [
         (Measure::PreviousToken, 0, 0),
@@ -94,9 +99,13 @@ fn heads_are_sorted_by_each_measure_and_each_is_explained() {
     for measure in Measure::ALL {
         click(&mut window, measure.name());
         let order = opened(&window).ordered(Some(measure), false);
-        let expected: Vec<String> = order.iter().map(|id| format!("layer {} head {}, ", id.layer, id.head)).collect();
+        let expected: Vec<String> =
+            order.iter().map(|id| format!("layer {} head {}, ", id.layer, id.head)).collect();
         let found = cells(&window);
-        assert!(found.iter().zip(&expected).all(|(found, expected)| found.starts_with(expected)), "{found:?}");
+        assert!(
+            found.iter().zip(&expected).all(|(found, expected)| found.starts_with(expected)),
+            "{found:?}"
+        );
         click(&mut window, "Smallest first");
         let last = &expected[expected.len() - 1];
         assert!(cells(&window)[0].starts_with(last), "{}", measure.name());
@@ -153,19 +162,23 @@ fn means_and_rollout_are_those_of_plain_loops() {
     };
     let cell = cells(&window)[4].clone();
     click(&mut window, &cell);
-    for (button, heads) in
-        [("Layer mean", &[3, 4, 5][..]), ("Head mean", &[1, 4]), ("Mean of all", &[0, 1, 2, 3, 4, 5])]
-    {
+    for (button, heads) in [
+        ("Layer mean", &[3, 4, 5][..]),
+        ("Head mean", &[1, 4]),
+        ("Mean of all", &[0, 1, 2, 3, 4, 5]),
+    ] {
         click(&mut window, button);
         near(&window, &mean(heads));
     }
     click(&mut window, "Rollout");
     let residual = |a: Vec<f64>| -> Vec<f64> {
-        let mixed: Vec<f64> = a.iter().enumerate().map(|(k, a)| a + f64::from(u8::from(k / 9 == k % 9))).collect();
+        let mixed: Vec<f64> =
+            a.iter().enumerate().map(|(k, a)| a + f64::from(u8::from(k / 9 == k % 9))).collect();
         mixed.chunks(9).flat_map(|row| row.iter().map(|a| a / row.iter().sum::<f64>())).collect()
     };
     let (first, second) = (residual(mean(&[0, 1, 2])), residual(mean(&[3, 4, 5])));
-    let product = |k: usize| (0..9).map(|j| second[k / 9 * 9 + j] * first[j * 9 + k % 9]).sum::<f64>();
+    let product =
+        |k: usize| (0..9).map(|j| second[k / 9 * 9 + j] * first[j * 9 + k % 9]).sum::<f64>();
     near(&window, &(0..81).map(product).collect::<Vec<f64>>());
 }
 
@@ -176,7 +189,11 @@ fn lines_are_isolated_by_a_token_and_a_long_text_is_seen_in_parts() {
     open(&mut window, &folder.file("a.safetensors", dump(1, 2, 200).0));
     click(&mut window, "Head");
     click(&mut window, "Lines");
-    assert!(shows(&window, "query 0: ␣t0") && shows(&window, "key 0: ␣t0") && !shows(&window, "query 150: "));
+    assert!(
+        shows(&window, "query 0: ␣t0")
+            && shows(&window, "key 0: ␣t0")
+            && !shows(&window, "query 150: ")
+    );
     click(&mut window, "query 3: ␣t3");
     assert_eq!(session(&window).heads.isolated, Some((Side::Queries, 3)));
     assert!(shows(&window, "of its weight is on keys that are not in view"));
@@ -218,7 +235,8 @@ fn a_file_is_opened_by_dropping_it() {
 #[test]
 fn a_session_with_a_file_is_gone_on_with() {
     let folder = Folder::new();
-    let (path, mine) = (folder.file("a.safetensors", dump(2, 3, 8).0), folder.path("mine.regard.json"));
+    let (path, mine) =
+        (folder.file("a.safetensors", dump(2, 3, 8).0), folder.path("mine.regard.json"));
     let mut first = window();
     open(&mut first, &path);
     let cell = cells(&first)[5].clone();
@@ -276,14 +294,24 @@ fn a_matrix_goes_out_and_comes_back() {
 fn masked_weights_of_the_laboratory_are_written_as_0() {
     let folder = Folder::new();
     let path = folder.path("weights.npy");
-    let mut window = driver::open(Session { room: Room::Laboratory, ..Session::default() }, [1280.0, 900.0]);
+    let mut window =
+        driver::open(Session { room: Room::Laboratory, ..Session::default() }, [1280.0, 900.0]);
     with_file(&mut window, Command::ExportMatrix, &path, "Export");
     let shown = Arc::clone(&app(&window).laboratory().outcome().unwrap().numbers);
     let file = std::fs::read(&path).unwrap();
-    let written: Vec<f32> =
-        file[file.len() - 4 * shown.len()..].as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
+    let written: Vec<f32> = file[file.len() - 4 * shown.len()..]
+        .as_chunks()
+        .0
+        .iter()
+        .map(|b| f32::from_le_bytes(*b))
+        .collect();
     assert!(shown.contains(&f32::NEG_INFINITY));
-    assert!(written.iter().zip(&*shown).all(|(a, b)| a == if *b == f32::NEG_INFINITY { &0.0 } else { b }));
+    assert!(
+        written
+            .iter()
+            .zip(&*shown)
+            .all(|(a, b)| a == if *b == f32::NEG_INFINITY { &0.0 } else { b })
+    );
 }
 
 /// What bad files say, and that the session goes on with what it had.
@@ -314,24 +342,43 @@ mod bad_files {
     #[test]
     fn truncated() {
         let (file, _) = dump(2, 2, 8);
-        refused("cut.safetensors", &file[..file.len() - 100], &["attentions", "ends too early", "[2, 2, 8, 8]"]);
+        refused(
+            "cut.safetensors",
+            &file[..file.len() - 100],
+            &["attentions", "ends too early", "[2, 2, 8, 8]"],
+        );
     }
 
     #[test]
     fn of_a_wrong_rank() {
-        refused("rank.safetensors", attention(&[8], &[0.125; 8]), &["attention", "[8]", "[layers, heads, n, n]"]);
+        refused(
+            "rank.safetensors",
+            attention(&[8], &[0.125; 8]),
+            &["attention", "[8]", "[layers, heads, n, n]"],
+        );
     }
 
     #[test]
     fn ragged() {
         let layer = |n: usize| bytes(&weights(n, n, 1));
-        let tensors = [("layer_0", Dtype::F32, &[3, 3][..], layer(3)), ("layer_1", Dtype::F32, &[4, 4], layer(4))];
-        refused("ragged.safetensors", safetensors(&tensors, &[]), &["layer_1", "[4, 4]", "[3, 3]", "alike"]);
+        let tensors = [
+            ("layer_0", Dtype::F32, &[3, 3][..], layer(3)),
+            ("layer_1", Dtype::F32, &[4, 4], layer(4)),
+        ];
+        refused(
+            "ragged.safetensors",
+            safetensors(&tensors, &[]),
+            &["layer_1", "[4, 4]", "[3, 3]", "alike"],
+        );
     }
 
     #[test]
     fn without_tokens() {
-        refused("empty.safetensors", attention(&[1, 1, 0, 0], &[]), &["[1, 1, 0, 0]", "no attention"]);
+        refused(
+            "empty.safetensors",
+            attention(&[1, 1, 0, 0], &[]),
+            &["[1, 1, 0, 0]", "no attention"],
+        );
     }
 
     #[test]
@@ -345,7 +392,12 @@ mod bad_files {
     fn whose_tokens_are_no_text() {
         let folder = Folder::new();
         folder.file("bytes.tokens.txt", b"the\n\xff\xfe\ncat");
-        refused_in(&folder, "bytes.safetensors", dump(1, 1, 3).0, &["bytes.tokens.txt", "not UTF-8"]);
+        refused_in(
+            &folder,
+            "bytes.safetensors",
+            dump(1, 1, 3).0,
+            &["bytes.tokens.txt", "not UTF-8"],
+        );
     }
 
     #[test]
@@ -411,10 +463,12 @@ fn fonts_are_asked_for_what_the_window_lacks_and_signs_of_tokens_are_there() {
     // What no font has is a box; elsewhere a test ends with a panic.
     window.ctx.set_missing_glyph_policy(egui::MissingGlyphPolicy::Tofu);
     let heard = Arc::clone(&asked);
-    window.ctx.add_font_provider(Arc::new(move |request: &FallbackRequest<'_>| -> Option<FontInsert> {
-        heard.lock().unwrap().push_str(request.cluster);
-        None
-    }));
+    window.ctx.add_font_provider(Arc::new(
+        move |request: &FallbackRequest<'_>| -> Option<FontInsert> {
+            heard.lock().unwrap().push_str(request.cluster);
+            None
+        },
+    ));
     open(&mut window, &path);
     click(&mut window, "Head");
     click(&mut window, "Lines");
@@ -424,7 +478,10 @@ fn fonts_are_asked_for_what_the_window_lacks_and_signs_of_tokens_are_there() {
     for style in [TextStyle::Body, TextStyle::Small, TextStyle::Monospace, TextStyle::Button] {
         let font = style.resolve(&window.ctx.global_style());
         for sign in ['␣', '⏎', '⇥', '·', '…', '−', '∞', '←', '→'] {
-            assert!(window.ctx.fonts_mut(|fonts| fonts.has_glyph(&font, sign)), "{sign} in {style:?}");
+            assert!(
+                window.ctx.fonts_mut(|fonts| fonts.has_glyph(&font, sign)),
+                "{sign} in {style:?}"
+            );
         }
     }
 }
@@ -436,12 +493,31 @@ fn everything_has_a_name_and_fits_in_every_view() {
     for size in [[900.0, 600.0], [1280.0, 800.0], [640.0, 480.0]] {
         let mut window = driver::open(regard_desktop::ui::attention(&path), size);
         assert_eq!(opened(&window).source, Source::File(path.clone()));
-        for view in ["All heads", "Head", "Lines", "Layer mean", "Head mean", "Mean of all", "Rollout", "Heatmap"] {
+        for view in [
+            "All heads",
+            "Head",
+            "Lines",
+            "Layer mean",
+            "Head mean",
+            "Mean of all",
+            "Rollout",
+            "Heatmap",
+        ] {
             click(&mut window, view);
-            for role in [Role::Button, Role::CheckBox, Role::Slider, Role::SpinButton, Role::Image, Role::RadioButton] {
+            for role in [
+                Role::Button,
+                Role::CheckBox,
+                Role::Slider,
+                Role::SpinButton,
+                Role::Image,
+                Role::RadioButton,
+            ] {
                 for node in window.query_all_by_role(role) {
                     let (rect, label) = (node.rect(), node.accesskit_node().label());
-                    assert!(label.as_ref().is_some_and(|label| !label.trim().is_empty()), "{view}: {role:?} {rect:?}");
+                    assert!(
+                        label.as_ref().is_some_and(|label| !label.trim().is_empty()),
+                        "{view}: {role:?} {rect:?}"
+                    );
                     assert!(
                         rect.left() >= 0.0 && rect.right() <= size[0] + 0.5,
                         "{view} at {size:?}: {label:?} {rect:?}"

@@ -157,7 +157,8 @@ fn dragging_moves_the_cells_once_zoomed_in_and_a_double_click_shows_all() {
 
 #[test]
 fn the_keyboards_cursor_is_spoken() {
-    let mut window = open(100, |row, col| if col > row { f32::NEG_INFINITY } else { ramp(100)(row, col) });
+    let mut window =
+        open(100, |row, col| if col > row { f32::NEG_INFINITY } else { ramp(100)(row, col) });
     let place = at(&window, (50, 20));
     click(&mut window, place);
     assert_eq!(window.state().chosen, Some((50, 20)));
@@ -235,7 +236,10 @@ fn a_texture_is_hardly_larger_than_what_is_seen() {
         let [(id, [width, height])] = textures(&window)[..] else { panic!("one texture for all") };
         assert_eq!(id, before[0].0);
         let (most, zoom) = (width.max(height), window.state().view.zoom());
-        assert!(most <= 514 * 5 / 4 && (most >= 256 || zoom > 16.0), "{width} × {height} at {zoom}");
+        assert!(
+            most <= 514 * 5 / 4 && (most >= 256 || zoom > 16.0),
+            "{width} × {height} at {zoom}"
+        );
     }
     assert!(window.state().view.zoom() > 20.0);
 }

@@ -17,14 +17,18 @@ use regard_desktop::ui::laboratory::{Inputs, Shown, Source};
 use regard_desktop::ui::{Command, Room, Session};
 use safetensors::Dtype;
 
-use self::driver::{Window, app, assert_named, choose, click, open, outcome, press, room, session, settle, shows};
+use self::driver::{
+    Window, app, assert_named, choose, click, open, outcome, press, room, session, settle, shows,
+};
 use self::files::{Folder, bytes, safetensors};
 
 #[test]
 fn the_laboratory_computes_what_its_knobs_say() {
     let mut window = room(Room::Laboratory);
     assert_eq!(outcome(&window).weights.len(), 64 * 64);
-    for (slider, value) in [("Tokens", 100.0), ("Dimensions", 16.0), ("Alike", 0.25), ("Smooth", 0.5), ("Sink", 4.0)] {
+    for (slider, value) in
+        [("Tokens", 100.0), ("Dimensions", 16.0), ("Alike", 0.25), ("Smooth", 0.5), ("Sink", 4.0)]
+    {
         window.get_by_role_and_label(Role::Slider, slider).set_value_accesskit(value);
         settle(&mut window);
     }
@@ -34,7 +38,8 @@ fn the_laboratory_computes_what_its_knobs_say() {
     assert_eq!(outcome(&window).request.inputs, *inputs);
     assert_eq!(outcome(&window).weights.len(), 100 * 100);
 
-    let visible = |window: &Window| outcome(window).weights.iter().filter(|w| w.is_finite()).count();
+    let visible =
+        |window: &Window| outcome(window).weights.iter().filter(|w| w.is_finite()).count();
     assert_eq!(visible(&window), 100 * 101 / 2);
     click(&mut window, "Causal");
     assert_eq!(visible(&window), 100 * 100);
@@ -65,7 +70,9 @@ fn the_laboratory_computes_what_its_knobs_say() {
     click(&mut window, "Draw again");
     assert_eq!(session(&window).laboratory.inputs.seed, 1);
     click(&mut window, "T → ∞");
-    assert!(outcome(&window).weights.iter().all(|w| !w.is_finite() || (*w - 1.0 / 99.0).abs() < 1e-6));
+    assert!(
+        outcome(&window).weights.iter().all(|w| !w.is_finite() || (*w - 1.0 / 99.0).abs() < 1e-6)
+    );
 }
 
 /// By the command and its dialog.
@@ -79,7 +86,9 @@ fn open_tokens(window: &mut Window, path: &Path) {
 
 /// Two heads of 5 tokens × 3, with names.
 fn tokens_file(folder: &Folder) -> (PathBuf, Vec<f32>, Vec<f32>) {
-    let numbers = |seed: usize| -> Vec<f32> { (0..30).map(|i| ((i * seed % 17) as f32 - 8.0) / 5.0).collect() };
+    let numbers = |seed: usize| -> Vec<f32> {
+        (0..30).map(|i| ((i * seed % 17) as f32 - 8.0) / 5.0).collect()
+    };
     let (q, k) = (numbers(7), numbers(11));
     let tensors: [(&str, Dtype, &[usize], Vec<u8>); 2] =
         [("q", Dtype::F32, &[2, 5, 3], bytes(&q)), ("k", Dtype::F32, &[2, 5, 3], bytes(&k))];
@@ -92,7 +101,9 @@ fn assert_weights(window: &Window, q: &[f32], k: &[f32]) {
     let weights = &outcome(window).weights;
     assert_eq!(weights.len(), 25);
     for i in 0..5 {
-        let product = |j: usize| (0..3).map(|t| f64::from(q[3 * i + t]) * f64::from(k[3 * j + t])).sum::<f64>();
+        let product = |j: usize| {
+            (0..3).map(|t| f64::from(q[3 * i + t]) * f64::from(k[3 * j + t])).sum::<f64>()
+        };
         let exps: Vec<f64> = (0..=i).map(|j| (product(j) / 3_f64.sqrt()).exp()).collect();
         for j in 0..5 {
             let found = f64::from(weights[5 * i + j]);
@@ -109,11 +120,16 @@ fn tokens_come_from_a_file_and_go_again() {
     let mut window = room(Room::Walkthrough);
     open_tokens(&mut window, &path);
     assert_eq!(session(&window).room, Room::Laboratory);
-    let expected =
-        Inputs { source: Source::File { path: path.clone(), head: 0 }, tokens: 5, dim: 3, ..Inputs::default() };
+    let expected = Inputs {
+        source: Source::File { path: path.clone(), head: 0 },
+        tokens: 5,
+        dim: 3,
+        ..Inputs::default()
+    };
     assert_eq!(session(&window).laboratory.inputs, expected);
     assert_weights(&window, &q[..15], &k[..15]);
-    for there in ["tokens.safetensors", "2 heads, 5 tokens × 3", "The row of it", "Random tokens"] {
+    for there in ["tokens.safetensors", "2 heads, 5 tokens × 3", "The row of it", "Random tokens"]
+    {
         assert!(shows(&window, there), "{there}");
     }
     for gone in ["Alike", "Smooth", "Sink", "Seed", "Draw again"] {
@@ -127,7 +143,10 @@ fn tokens_come_from_a_file_and_go_again() {
     window.get_by_role_and_label(Role::Slider, "Tokens").set_value_accesskit(4000.0);
     window.get_by_role_and_label(Role::SpinButton, "Head").set_value_accesskit(7.0);
     settle(&mut window);
-    assert_eq!(session(&window).laboratory.inputs.source, Source::File { path: path.clone(), head: 1 });
+    assert_eq!(
+        session(&window).laboratory.inputs.source,
+        Source::File { path: path.clone(), head: 1 }
+    );
     assert_eq!(session(&window).laboratory.inputs.tokens, 5);
     window.get_by_role_and_label(Role::Slider, "Tokens").set_value_accesskit(2.0);
     window.get_by_role_and_label(Role::Slider, "Dimensions").set_value_accesskit(1.0);
@@ -145,7 +164,9 @@ fn tokens_come_from_a_file_and_go_again() {
 
     click(&mut window, "Random tokens");
     assert_eq!(session(&window).laboratory.inputs.source, Source::Seed);
-    assert!(shows(&window, "Draw again") && !shows(&window, "Random tokens") && !shows(&window, "Head"));
+    assert!(
+        shows(&window, "Draw again") && !shows(&window, "Random tokens") && !shows(&window, "Head")
+    );
     assert!(outcome(&window).file.is_none());
     assert!(shows(&window, "The row of t1"));
 }
@@ -192,15 +213,18 @@ fn a_file_of_more_dimensions_than_can_be_shown_says_so() {
 #[test]
 fn a_bad_file_of_tokens_is_named_and_the_session_goes_on() {
     let folder = Folder::new();
-    let tensors: [(&str, Dtype, &[usize], Vec<u8>); 2] =
-        [("q", Dtype::F32, &[3, 4], bytes(&[0.0; 12])), ("k", Dtype::F32, &[3, 2], bytes(&[0.0; 6]))];
+    let tensors: [(&str, Dtype, &[usize], Vec<u8>); 2] = [
+        ("q", Dtype::F32, &[3, 4], bytes(&[0.0; 12])),
+        ("k", Dtype::F32, &[3, 2], bytes(&[0.0; 6])),
+    ];
     let bad = folder.file("bad.safetensors", safetensors(&tensors, &[]));
     let mut window = room(Room::Laboratory);
     let before = session(&window).laboratory.clone();
     let weights = Arc::clone(&outcome(&window).weights);
     open_tokens(&mut window, &bad);
     let message = "tensor `k` has the shape [3, 2], which does not go with `q` [3, 4]";
-    let says = |window: &Window, words: &str| window.query_all_by_label_contains(words).next().is_some();
+    let says =
+        |window: &Window, words: &str| window.query_all_by_label_contains(words).next().is_some();
     assert!(says(&window, message) && says(&window, &bad.display().to_string()));
     assert_eq!(session(&window).laboratory, before);
     assert_eq!(outcome(&window).weights, weights, "the last picture stays");
@@ -255,7 +279,8 @@ fn cells_are_painted_hidden_and_shown_again() {
     click(&mut window, "Causal");
     click(&mut window, "Paint cells");
     let middle = window.get_by_label("Heatmap of Weights").rect().center();
-    let hidden = |window: &Window| outcome(window).weights.iter().filter(|w| !w.is_finite()).count();
+    let hidden =
+        |window: &Window| outcome(window).weights.iter().filter(|w| !w.is_finite()).count();
     let stroke = |window: &mut Window| {
         window.hover_at(middle);
         window.drag_at(middle);
@@ -290,10 +315,16 @@ fn a_benchmark_is_measured_and_can_be_stopped() {
     let found = names(&window);
     assert!(found == all || found == all[..3], "{found:?}");
     for line in app(&window).laboratory().benchmark().lines() {
-        assert!(line.gflops() > 0.0 && line.fraction_of_peak() > 0.0 && line.fraction_of_peak() < 1.2, "{line:?}");
+        assert!(
+            line.gflops() > 0.0 && line.fraction_of_peak() > 0.0 && line.fraction_of_peak() < 1.2,
+            "{line:?}"
+        );
         assert!((line.gflops() / line.peak_gflops() / line.fraction_of_peak() - 1.0).abs() < 1e-9);
     }
-    assert!(window.query_by_label_contains("kernel, 1 thread: ").is_some() && shows(&window, "kernel, 1 thread"));
+    assert!(
+        window.query_by_label_contains("kernel, 1 thread: ").is_some()
+            && shows(&window, "kernel, 1 thread")
+    );
 
     // Many tokens: there is time to stop it.
     window.get_by_role_and_label(Role::Slider, "Tokens").set_value_accesskit(1024.0);

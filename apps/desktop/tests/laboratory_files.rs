@@ -37,7 +37,8 @@ fn reference(queries: &[f32], keys: &[f32], width: usize, n: usize, d: usize) ->
     let mut weights = Vec::new();
     for query in queries.chunks(width).take(n) {
         let score = |key: &[f32]| -> f64 {
-            let products = query[..d].iter().zip(&key[..d]).map(|(q, k)| f64::from(*q) * f64::from(*k));
+            let products =
+                query[..d].iter().zip(&key[..d]).map(|(q, k)| f64::from(*q) * f64::from(*k));
             products.sum::<f64>() / (d as f64).sqrt()
         };
         let exps: Vec<f64> = keys.chunks(width).take(n).map(|key| score(key).exp()).collect();
@@ -88,7 +89,13 @@ fn weights_of_every_kind_of_file_are_those_of_the_definition() {
     let lone = [("x.npy", numpy(first_q, "(5, 3)")), ("tokens.npy", npy("<U1", "(5,)", &strings))];
     let two = (Dtype::F32, [n, d]);
     let cases: Vec<Case<'_>> = vec![
-        ("F32", pair(two.0, (&two.1, bytes(first_q)), (&two.1, bytes(first_k))), 0, first_q, first_k),
+        (
+            "F32",
+            pair(two.0, (&two.1, bytes(first_q)), (&two.1, bytes(first_k))),
+            0,
+            first_q,
+            first_k,
+        ),
         (
             "F16",
             pair(Dtype::F16, (heads, halves(&q[..4 * one])), (heads, halves(&k[..4 * one]))),
@@ -96,7 +103,13 @@ fn weights_of_every_kind_of_file_are_those_of_the_definition() {
             &q[3 * one..4 * one],
             &k[3 * one..4 * one],
         ),
-        ("BF16", pair(Dtype::BF16, (whole, brains(&q)), (whole, brains(&k))), 1, &q[one..2 * one], &k[one..2 * one]),
+        (
+            "BF16",
+            pair(Dtype::BF16, (whole, brains(&q)), (whole, brains(&k))),
+            1,
+            &q[one..2 * one],
+            &k[one..2 * one],
+        ),
         (
             "shared keys",
             pair(Dtype::F32, (whole, bytes(&q)), (few, bytes(&shared))),
@@ -104,12 +117,24 @@ fn weights_of_every_kind_of_file_are_those_of_the_definition() {
             &q[one..2 * one],
             &shared[..one],
         ),
-        ("F64", safetensors(&[("wte", Dtype::F64, &two.1, doubles(first_q))], &[]), 0, first_q, first_q),
+        (
+            "F64",
+            safetensors(&[("wte", Dtype::F64, &two.1, doubles(first_q))], &[]),
+            0,
+            first_q,
+            first_q,
+        ),
         ("npy", numpy(&q[..4 * one], "(4, 5, 3)"), 1, &q[one..2 * one], &q[one..2 * one]),
         ("npy of f8", npy("<f8", "(5, 3)", &doubles(first_k)), 0, first_k, first_k),
         ("npy of f2", npy("<f2", "(5, 3)", &halves(first_k)), 0, first_k, first_k),
         ("npz", npz(&arrays, CompressionMethod::Stored), 0, first_q, first_k),
-        ("npz, compressed", npz(&arrays, CompressionMethod::Deflated), 1, &q[one..2 * one], &k[one..2 * one]),
+        (
+            "npz, compressed",
+            npz(&arrays, CompressionMethod::Deflated),
+            1,
+            &q[one..2 * one],
+            &k[one..2 * one],
+        ),
         ("npz of one", npz(&lone, CompressionMethod::Stored), 0, first_q, first_q),
     ];
     let folder = Folder::new();
@@ -118,7 +143,11 @@ fn weights_of_every_kind_of_file_are_those_of_the_definition() {
         let path = folder.file(&format!("{i}.bin"), bytes);
         let outcome = run(&mut engine, &inputs(&path, head)).unwrap();
         let found = &outcome.request.inputs;
-        assert_eq!((found.tokens, found.dim, found.source.path()), (n, d, Some(path.as_path())), "{what}");
+        assert_eq!(
+            (found.tokens, found.dim, found.source.path()),
+            (n, d, Some(path.as_path())),
+            "{what}"
+        );
         assert_close(&outcome.weights, &reference(queries, keys, d, n, d), what);
     }
 }
@@ -133,7 +162,9 @@ fn fewer_tokens_and_dimensions_are_the_first() {
         let outcome = run(&mut engine, &Inputs { tokens, dim, ..inputs(&path, 0) });
         let what = format!("{tokens} × {dim}");
         match outcome {
-            Ok(outcome) => assert_close(&outcome.weights, &reference(&q, &k, 6, tokens, dim), &what),
+            Ok(outcome) => {
+                assert_close(&outcome.weights, &reference(&q, &k, 6, tokens, dim), &what)
+            }
             Err(e) => panic!("{what}: {e}"),
         }
     }
@@ -163,7 +194,11 @@ fn more_than_can_be_shown_is_left_out_and_a_head_that_is_not_there_is_the_last()
     let outcome = run(&mut Engine::default(), &inputs(&path, 9)).unwrap();
     assert_eq!(outcome.request.inputs.source, Source::File { path, head: 1 });
     assert_eq!(outcome.request.inputs.dim, 256);
-    assert_close(&outcome.weights, &reference(&wide[900..], &wide[900..], 300, 3, 256), "the second head");
+    assert_close(
+        &outcome.weights,
+        &reference(&wide[900..], &wide[900..], 300, 3, 256),
+        "the second head",
+    );
 }
 
 #[test]
@@ -171,7 +206,11 @@ fn a_file_says_what_its_tokens_are_called() {
     let folder = Folder::new();
     let x = bytes(&numbers(6, 9));
     let texts = |outcome: &Outcome| -> Vec<Vec<String>> {
-        outcome.names.iter().map(|names| names.iter().map(|name| name.text.clone()).collect()).collect()
+        outcome
+            .names
+            .iter()
+            .map(|names| names.iter().map(|name| name.text.clone()).collect())
+            .collect()
     };
     let mut engine = Engine::default();
     let metadata = [("tokens", r#"["The", "Ġcat", "Ġsat"]"#)];
@@ -185,7 +224,10 @@ fn a_file_says_what_its_tokens_are_called() {
 
     let keys = [("key_tokens", r#"["a", "b", "c"]"#)];
     let path = folder.file("b", safetensors(&[("x", Dtype::F32, &[3, 2], x)], &keys));
-    assert_eq!(texts(&run(&mut engine, &inputs(&path, 0)).unwrap()), [["t0", "t1", "t2"], ["a", "b", "c"]]);
+    assert_eq!(
+        texts(&run(&mut engine, &inputs(&path, 0)).unwrap()),
+        [["t0", "t1", "t2"], ["a", "b", "c"]]
+    );
     let random = run(&mut engine, &Inputs { tokens: 2, ..Inputs::default() }).unwrap();
     assert_eq!(texts(&random), vec![["t0", "t1"]; 2]);
 }
@@ -216,7 +258,8 @@ fn a_file_is_read_once_while_it_is_asked_for() {
 
     // A is a file, B is not.
     let b = Inputs { tokens: 4, ..Inputs::default() };
-    let request = |shown| Request { inputs: b.clone(), pinned: Some(Box::new(inputs(&path, 0))), shown };
+    let request =
+        |shown| Request { inputs: b.clone(), pinned: Some(Box::new(inputs(&path, 0))), shown };
     let outcome = engine.run(request(Shown::Pinned), &|_| ()).unwrap();
     assert_eq!((&outcome.numbers, outcome.side), (&first.weights, 4));
     assert!(outcome.file.is_none());
@@ -229,11 +272,19 @@ fn a_file_is_read_once_while_it_is_asked_for() {
 #[test]
 fn what_cannot_be_queries_and_keys_is_refused_by_name_and_shape() {
     let f32s = |len: usize| bytes(&numbers(len, 13));
-    let two = |q: &[usize], k: &[usize]| pair(Dtype::F32, (q, f32s(q.iter().product())), (k, f32s(k.iter().product())));
-    let one = |shape: &[usize]| safetensors(&[("emb", Dtype::F32, shape, f32s(shape.iter().product()))], &[]);
+    let two = |q: &[usize], k: &[usize]| {
+        pair(Dtype::F32, (q, f32s(q.iter().product())), (k, f32s(k.iter().product())))
+    };
+    let one = |shape: &[usize]| {
+        safetensors(&[("emb", Dtype::F32, shape, f32s(shape.iter().product()))], &[])
+    };
     let ints = safetensors(&[("emb", Dtype::I32, &[2, 2], vec![0; 16])], &[]);
-    let others = safetensors(&[("q", Dtype::F32, &[2, 2], f32s(4)), ("v", Dtype::F32, &[2, 2], f32s(4))], &[]);
-    let misnamed = safetensors(&[("emb", Dtype::F32, &[3, 2], f32s(6))], &[("tokens", r#"["one", "two"]"#)]);
+    let others = safetensors(
+        &[("q", Dtype::F32, &[2, 2], f32s(4)), ("v", Dtype::F32, &[2, 2], f32s(4))],
+        &[],
+    );
+    let misnamed =
+        safetensors(&[("emb", Dtype::F32, &[3, 2], f32s(6))], &[("tokens", r#"["one", "two"]"#)]);
     let whole = two(&[4, 8], &[4, 8]);
     let cases: Vec<(Vec<u8>, &[&str])> = vec![
         (Vec::new(), &["safetensors"]),
@@ -259,7 +310,8 @@ fn what_cannot_be_queries_and_keys_is_refused_by_name_and_shape() {
     let mut engine = Engine::default();
     for (i, (bytes, words)) in cases.into_iter().enumerate() {
         let path = folder.file(&format!("{i}.bin"), bytes);
-        let message = run(&mut engine, &inputs(&path, 0)).err().unwrap_or_else(|| panic!("{i}: {words:?}"));
+        let message =
+            run(&mut engine, &inputs(&path, 0)).err().unwrap_or_else(|| panic!("{i}: {words:?}"));
         assert!(message.starts_with(&format!("{} was not opened: ", path.display())), "{message}");
         for word in words {
             assert!(message.contains(word), "{i}: {word} is not in: {message}");

@@ -11,7 +11,9 @@ use regard_desktop::ui::{Command, Room, Session};
 use regard_kernels::Temperature;
 use regard_walkthrough::Example;
 
-use self::driver::{Window, app, assert_named, choose, click, open, press, room, session, settle, shows};
+use self::driver::{
+    Window, app, assert_named, choose, click, open, press, room, session, settle, shows,
+};
 
 #[test]
 fn a_new_session_begins_with_a_worked_example() {
@@ -86,7 +88,8 @@ fn check(window: &Window, command: Command, before: &Session) {
         Command::PinA => now.laboratory.pinned.is_some() && now.room == Room::Laboratory,
         Command::ForgetA => now.laboratory.pinned.is_none() && now.room == Room::Laboratory,
         Command::Benchmark => {
-            shows(window, "Stop benchmark") || !app(window).laboratory().benchmark().lines().is_empty()
+            shows(window, "Stop benchmark")
+                || !app(window).laboratory().benchmark().lines().is_empty()
         }
         Command::OpenSession
         | Command::SaveSession
@@ -147,8 +150,10 @@ fn a_picture_of_the_window_is_asked_for() {
     let mut asked = false;
     for _ in 0..4 {
         window.step();
-        let commands = window.output().viewport_output.values().flat_map(|viewport| &viewport.commands);
-        asked |= commands.into_iter().any(|command| matches!(command, ViewportCommand::Screenshot(_)));
+        let commands =
+            window.output().viewport_output.values().flat_map(|viewport| &viewport.commands);
+        asked |=
+            commands.into_iter().any(|command| matches!(command, ViewportCommand::Screenshot(_)));
     }
     assert!(asked);
 }
@@ -208,8 +213,11 @@ fn every_panel_explains_itself() {
         ("Gradient norm by d", "what the scaling is for"),
         ("Benchmark", "floating-point operations"),
     ];
-    let rooms: [(Room, &[(&str, &str)]); 3] =
-        [(Room::Walkthrough, &of_walkthrough), (Room::Laboratory, &of_laboratory), (Room::Heads, &of_heads)];
+    let rooms: [(Room, &[(&str, &str)]); 3] = [
+        (Room::Walkthrough, &of_walkthrough),
+        (Room::Laboratory, &of_laboratory),
+        (Room::Heads, &of_heads),
+    ];
     for (room, panels) in rooms {
         let mut window = open(Session { room, ..Session::default() }, [1280.0, 12000.0]);
         for (panel, words) in panels {
@@ -230,7 +238,8 @@ fn explains(window: &mut Window, panel: &str, words: &str) {
 /// What is written in the line of tabs, from the left to the right, with nothing over anything else.
 #[test]
 fn the_bar_has_room_for_what_is_in_it() {
-    let names = ["Side panel", "Walkthrough", "Laboratory", "Heads", "Undo", "Redo", "Commands", "Menu"];
+    let names =
+        ["Side panel", "Walkthrough", "Laboratory", "Heads", "Undo", "Redo", "Commands", "Menu"];
     for width in [450.0, 490.0, 570.0, 650.0, 900.0, 3840.0] {
         let mut window = open(Session::default(), [width, 400.0]);
         let mut right = 0.0;
@@ -280,10 +289,13 @@ fn no_control_is_without_a_name() {
 fn every_room_fits_its_window() {
     for room in Room::ALL {
         // The smallest is that of 900 × 600 at twice the size.
-        for size in [[3840.0, 2160.0], [1280.0, 800.0], [900.0, 600.0], [640.0, 480.0], [450.0, 300.0]] {
+        for size in
+            [[3840.0, 2160.0], [1280.0, 800.0], [900.0, 600.0], [640.0, 480.0], [450.0, 300.0]]
+        {
             let mut window = open(Session { room, ..Session::default() }, size);
             settle(&mut window);
-            for role in [Role::Button, Role::CheckBox, Role::Slider, Role::SpinButton, Role::Image] {
+            for role in [Role::Button, Role::CheckBox, Role::Slider, Role::SpinButton, Role::Image]
+            {
                 for node in window.query_all_by_role(role) {
                     let rect = node.rect();
                     assert!(

@@ -54,7 +54,10 @@ fn a_session_is_saved_and_opened() {
     let before = session(&other).clone();
     file(&mut other, Command::OpenSession, "Open");
     assert_eq!(*session(&other), before);
-    assert!(other.query_all_by_label_contains("cellar").next().is_some(), "the message names what is wrong");
+    assert!(
+        other.query_all_by_label_contains("cellar").next().is_some(),
+        "the message names what is wrong"
+    );
     click(&mut other, "Dismiss");
     assert!(other.query_all_by_label_contains("cellar").next().is_none());
 }
@@ -68,7 +71,9 @@ fn a_file_may_hold_anything_and_is_brought_into_the_limits() {
     let read = Session::read(&path).unwrap();
     assert_eq!((read.laboratory.inputs.tokens, read.laboratory.inputs.dim), (4096, 1));
     assert_eq!(read.laboratory.inputs.source, Source::Seed, "as before there were files of tokens");
-    for (bad, word) in [("", "session"), ("[1]", "format"), ("{}", "format"), ("{\"format\": 2}", "session")] {
+    for (bad, word) in
+        [("", "session"), ("[1]", "format"), ("{}", "format"), ("{\"format\": 2}", "session")]
+    {
         std::fs::write(&path, bad).unwrap();
         let message = format!("{:#}", Session::read(&path).unwrap_err());
         assert!(message.contains(word) && message.contains("odd.json"), "{message}");

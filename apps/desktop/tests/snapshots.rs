@@ -72,7 +72,8 @@ fn rooms_look_as_they_did() {
             for size in SIZES {
                 let mut window = open(room, theme, size);
                 settle(&mut window);
-                let name = format!("{}-{shade}-{}x{}", room.name().to_lowercase(), size[0], size[1]);
+                let name =
+                    format!("{}-{shade}-{}x{}", room.name().to_lowercase(), size[0], size[1]);
                 results.add(window.try_snapshot_options(name, &options));
             }
         }

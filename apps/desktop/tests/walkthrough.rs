@@ -13,13 +13,14 @@ use regard_walkthrough::{Example, IN_FOUR_LINES, Inputs, Step, Walkthrough, With
 type Window = Harness<'static, Option<App>>;
 
 fn open(example: Example) -> Window {
-    let mut window = Harness::builder().with_size([1280.0, 12000.0]).with_step_dt(1.0 / 60.0).build_ui_state(
-        move |ui, app: &mut Option<App>| match app {
-            Some(app) => app.ui(ui),
-            None => *app = Some(App::new(ui.ctx(), example)),
-        },
-        None,
-    );
+    let mut window =
+        Harness::builder().with_size([1280.0, 12000.0]).with_step_dt(1.0 / 60.0).build_ui_state(
+            move |ui, app: &mut Option<App>| match app {
+                Some(app) => app.ui(ui),
+                None => *app = Some(App::new(ui.ctx(), example)),
+            },
+            None,
+        );
     window.run_steps(4);
     window
 }
@@ -44,7 +45,8 @@ fn place(window: &Window, key: &str, (row, col): Cell) -> Pos2 {
     let step = step(window, key);
     let cells: Rect = window.get_by_label(&format!("Heatmap of {}", step.name)).rect();
     let (rows, cols) = step.matrix.shape();
-    cells.min + cells.size() * vec2((col as f32 + 0.5) / cols as f32, (row as f32 + 0.5) / rows as f32)
+    cells.min
+        + cells.size() * vec2((col as f32 + 0.5) / cols as f32, (row as f32 + 0.5) / rows as f32)
 }
 
 fn click_at(window: &mut Window, at: Pos2) {
@@ -125,9 +127,12 @@ fn a_cell_is_typed_over_by_keyboard_and_everything_follows() {
 fn what_is_no_number_is_refused_and_escape_leaves_it() {
     let mut window = open(Example::ILoveRobotics);
     let before = number(&window, "w_q", (0, 0));
-    for (text, message) in
-        [("1,5", "\"1,5\" is no number"), ("", "is no number"), ("NaN", "NaN"), ("2e6", "−10⁶ to 10⁶")]
-    {
+    for (text, message) in [
+        ("1,5", "\"1,5\" is no number"),
+        ("", "is no number"),
+        ("NaN", "NaN"),
+        ("2e6", "−10⁶ to 10⁶"),
+    ] {
         let at = place(&window, "w_q", (0, 0));
         click_at(&mut window, at);
         key(&mut window, Key::Enter);
@@ -157,7 +162,10 @@ fn a_query_is_typed_over_and_put_back() {
         assert_ne!(step(&window, key).matrix, before.step(key).unwrap().matrix, "{key}");
     }
     assert_eq!(step(&window, "k").matrix, before.step("k").unwrap().matrix);
-    assert!(shows(&window, "1 number changed") && shows(&window, "typed in: 5, in place of 1·1 + 1·0 + 0·1 + 0·0 = 1"));
+    assert!(
+        shows(&window, "1 number changed")
+            && shows(&window, "typed in: 5, in place of 1·1 + 1·0 + 0·1 + 0·0 = 1")
+    );
 
     // Enter twice types nothing.
     key(&mut window, Key::ArrowRight);
@@ -191,9 +199,14 @@ fn a_query_is_typed_over_and_put_back() {
 #[test]
 fn a_double_click_types_into_what_can_be_typed_over() {
     let mut window = open(Example::TheCatSat);
-    for (key_of, is_input) in
-        [("x", true), ("q", true), ("k", true), ("v", true), ("raw_scores", false), ("weights", false)]
-    {
+    for (key_of, is_input) in [
+        ("x", true),
+        ("q", true),
+        ("k", true),
+        ("v", true),
+        ("raw_scores", false),
+        ("weights", false),
+    ] {
         let at = place(&window, key_of, (0, 1));
         for _ in 0..2 {
             window.hover_at(at);
@@ -230,7 +243,10 @@ fn drag_with_shift(key: &str) {
     window.event_modifiers(button(from, true), Modifiers::SHIFT);
     window.step();
     for i in 1..=10 {
-        window.event_modifiers(egui::Event::PointerMoved(from + vec2(10.0 * i as f32, 0.0)), Modifiers::SHIFT);
+        window.event_modifiers(
+            egui::Event::PointerMoved(from + vec2(10.0 * i as f32, 0.0)),
+            Modifiers::SHIFT,
+        );
         window.step();
     }
     window.event_modifiers(button(from + vec2(100.0, 0.0), false), Modifiers::SHIFT);
@@ -247,7 +263,12 @@ fn the_panel_has_the_number_and_puts_it_back() {
     let mut window = open(Example::ILoveRobotics);
     let at = place(&window, "w_k", (0, 0));
     click_at(&mut window, at);
-    let name = format!("Number of {}: {}, {}", step(&window, "w_k").name, step(&window, "w_k").row_labels[0], "k0");
+    let name = format!(
+        "Number of {}: {}, {}",
+        step(&window, "w_k").name,
+        step(&window, "w_k").row_labels[0],
+        "k0"
+    );
     let before = number(&window, "w_k", (0, 0));
     window.get_by_label(&name).set_value_accesskit(3.25);
     window.run_steps(3);
@@ -299,7 +320,8 @@ fn a_cell_unfolds_and_its_operands_lead_to_where_they_are() {
 fn every_cell_of_every_example_unfolds_within_the_window() {
     for example in Example::ALL {
         let mut window = open(example);
-        let keys: Vec<String> = walkthrough(&window).steps.iter().map(|step| step.key.clone()).collect();
+        let keys: Vec<String> =
+            walkthrough(&window).steps.iter().map(|step| step.key.clone()).collect();
         for key in keys {
             let cell = step(&window, &key).matrix.shape();
             let at = At { step: key.clone(), cell: (cell.0 - 1, cell.1 - 1) };
@@ -395,7 +417,9 @@ fn ones_own_tokens_and_sizes() {
     retype(&mut window, "to be");
     assert!(!shows(&window, "the number of tokens is 0"));
 
-    for (name, value) in [("Numbers of a token", 6.0), ("Numbers of a query of one head", 3.0), ("Seed", 7.0)] {
+    for (name, value) in
+        [("Numbers of a token", 6.0), ("Numbers of a query of one head", 3.0), ("Seed", 7.0)]
+    {
         window.get_by_label(name).set_value_accesskit(value);
         window.run_steps(3);
     }
@@ -403,7 +427,10 @@ fn ones_own_tokens_and_sizes() {
     let own = ["to", "be"].map(str::to_owned).to_vec();
     assert_eq!(state(&window).inputs, Inputs::seeded(own, 6, 3, 5, 7).unwrap());
     assert_eq!(step(&window, "x").matrix.shape(), (2, 6));
-    assert!(shows(&window, "torch.manual_seed(7)\nX = torch.randn(2, 6)\nW_Q = torch.randn(6, 15) / 6**0.5"));
+    assert!(shows(
+        &window,
+        "torch.manual_seed(7)\nX = torch.randn(2, 6)\nW_Q = torch.randn(6, 15) / 6**0.5"
+    ));
     press(&mut window, Command::Undo);
     assert_eq!(state(&window).inputs.heads(), 1);
 }
@@ -451,9 +478,17 @@ fn no_control_is_without_a_name() {
         let mut window = open(example);
         let at = place(&window, "x", (0, 0));
         click_at(&mut window, at);
-        let roles = [Role::Button, Role::TextInput, Role::SpinButton, Role::Slider, Role::CheckBox, Role::ComboBox];
+        let roles = [
+            Role::Button,
+            Role::TextInput,
+            Role::SpinButton,
+            Role::Slider,
+            Role::CheckBox,
+            Role::ComboBox,
+        ];
         for role in roles {
-            for node in window.get_all_by(|node| node.role() == role || node.role() == Role::Image) {
+            for node in window.get_all_by(|node| node.role() == role || node.role() == Role::Image)
+            {
                 let label = node.accesskit_node().label().unwrap_or_default();
                 assert!(!label.trim().is_empty(), "{role:?} at {:?}", node.rect());
             }

@@ -63,7 +63,12 @@ fn every_example_opens_and_shows_its_steps() {
             assert_eq!(walkthrough.example, example);
             for step in &walkthrough.steps {
                 assert!(shows(&window, &step.name), "{}: {}", example.name(), step.name);
-                assert!(shows(&window, &format!("Heatmap of {}", step.name)), "{}: {}", example.name(), step.name);
+                assert!(
+                    shows(&window, &format!("Heatmap of {}", step.name)),
+                    "{}: {}",
+                    example.name(),
+                    step.name
+                );
                 assert!(shows(&window, &step.meaning), "{}: {}", example.name(), step.name);
             }
             for check in &walkthrough.checks {
@@ -81,7 +86,12 @@ fn no_heatmap_leaves_the_window() {
         let mut before: Vec<Rect> = Vec::new();
         for step in &walkthrough.steps {
             let cells = cells(&window, &step.key);
-            assert!(cells.left() > 272.0 && cells.right() < 900.0, "{}: {}: {cells}", example.name(), step.key);
+            assert!(
+                cells.left() > 272.0 && cells.right() < 900.0,
+                "{}: {}: {cells}",
+                example.name(),
+                step.key
+            );
             let overlaps = before.iter().any(|other| other.intersects(cells));
             assert!(!overlaps, "{}: {}: {cells}", example.name(), step.key);
             before.push(cells);
@@ -104,7 +114,9 @@ fn the_temperature_changes_weights_and_output() {
     let mut window = open(Example::TheCatSat, TALL);
     let before = step(&window, "weights").matrix.clone();
 
-    window.get_by_role_and_label(Role::Slider, "Temperature as a power of ten").set_value_accesskit(-1.0);
+    window
+        .get_by_role_and_label(Role::Slider, "Temperature as a power of ten")
+        .set_value_accesskit(-1.0);
     window.run_steps(3);
     assert_eq!(app(&window).session.walkthrough.settings.temperature.get(), 0.1);
     assert_ne!(step(&window, "weights").matrix, before);
@@ -188,11 +200,13 @@ fn a_chosen_cell_stays_and_the_arrow_keys_move_it() {
 #[test]
 fn pictures_are_made_once_a_change() {
     let mut window = open(Example::ILoveRobotics, TALL);
-    let (before, steps_before) = (textures(&window), app(&window).walkthrough().unwrap().steps.clone());
+    let (before, steps_before) =
+        (textures(&window), app(&window).walkthrough().unwrap().steps.clone());
     hover(&mut window, "weights", (1, 1));
     assert_eq!(textures(&window), before);
 
-    window.state_mut().as_mut().unwrap().session.walkthrough.settings.temperature = Temperature::INFINITE;
+    window.state_mut().as_mut().unwrap().session.walkthrough.settings.temperature =
+        Temperature::INFINITE;
     window.run_steps(3);
     let after = textures(&window);
     assert_eq!(after.len(), before.len());
@@ -209,7 +223,10 @@ fn the_diverging_map_is_centred_at_zero() {
     assert_eq!(palette.range(), (-3.0, 3.0));
     let gray = |c: Color32| c.r().max(c.g()).max(c.b()) - c.r().min(c.g()).min(c.b());
     assert!(gray(palette.color(0.0)) < 8, "{:?}", palette.color(0.0));
-    assert!(palette.color(3.0).r() > palette.color(3.0).b() && palette.color(-3.0).b() > palette.color(-3.0).r());
+    assert!(
+        palette.color(3.0).r() > palette.color(3.0).b()
+            && palette.color(-3.0).b() > palette.color(-3.0).r()
+    );
     // Equally dark at equal distance from 0, so that nothing but the hue says the sign.
     for x in [0.5, 1.5, 3.0] {
         let light = |x: f32| palette.color(x).intensity();

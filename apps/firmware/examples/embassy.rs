@@ -34,7 +34,8 @@ mod image {
             values[count % KEYS] = sample;
             let attention = Attention::new().mask(Mask::NONE.key_len(KEYS.min(count + 1)));
             let mut out = [[0.0; D]];
-            let done = fixed::attention(&attention, &[sample], &keys, &values, &mut out, &mut scratch);
+            let done =
+                fixed::attention(&attention, &[sample], &keys, &values, &mut out, &mut scratch);
             OUTPUTS.send(done.map(|()| out[0])).await;
         }
     }

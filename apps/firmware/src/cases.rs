@@ -3,9 +3,10 @@
 use core::fmt;
 
 use regard_kernels::{
-    Attention, Error, Mask, Mat, MatMut, Packed, Pairing, Position, Stage, Temperature, Window, add_row,
-    attention_scratch_len, cosine_similarity, dot, exp, gelu, gelu_tanh, layer_norm, matmul, matmul_packed,
-    matmul_packed_add, matmul_transposed, norm, packed_len, rms_norm, rotate, silu, softmax,
+    Attention, Error, Mask, Mat, MatMut, Packed, Pairing, Position, Stage, Temperature, Window,
+    add_row, attention_scratch_len, cosine_similarity, dot, exp, gelu, gelu_tanh, layer_norm,
+    matmul, matmul_packed, matmul_packed_add, matmul_transposed, norm, packed_len, rms_norm,
+    rotate, silu, softmax,
 };
 
 use self::Numbers::Floats;
@@ -28,7 +29,9 @@ pub enum Numbers<'a> {
 impl fmt::Display for Numbers<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Floats(numbers) => numbers.iter().try_for_each(|x| write!(f, " {:08x}", x.to_bits())),
+            Self::Floats(numbers) => {
+                numbers.iter().try_for_each(|x| write!(f, " {:08x}", x.to_bits()))
+            }
             Self::Integers(numbers) => numbers.iter().try_for_each(|x| write!(f, " {x:02x}")),
         }
     }
@@ -66,14 +69,26 @@ fn cases() -> Result<[Case; 18], Error> {
         masked("causal, bottom-right", [5, 37, 7, 5], Mask::NONE.causal(Position::BottomRight)),
         masked("causal, after a cache", [7, 300, 4, 16], Mask::NONE.causal(at(250))),
         masked("window", [19, 31, 12, 9], Mask::NONE.window(at(3), window(6, Some(2)))),
-        masked("window, rows that see nothing", [8, 12, 8, 8], Mask::NONE.window(at(8), window(2, None))),
+        masked(
+            "window, rows that see nothing",
+            [8, 12, 8, 8],
+            Mask::NONE.window(at(8), window(2, None)),
+        ),
         masked("key length", [4, 50, 8, 8], Mask::NONE.key_len(33)),
         masked("boolean mask", [9, 21, 8, 6], Mask::NONE.allowed(Mat::strided(&SEEN, 9, 21, 1)?)),
-        masked("additive mask", [10, 24, 16, 16], Mask::NONE.bias(numbers(77, 10, 24)?).causal(at(9))),
+        masked(
+            "additive mask",
+            [10, 24, 16, 16],
+            Mask::NONE.bias(numbers(77, 10, 24)?).causal(at(9)),
+        ),
         case("soft cap", [6, 25, 8, 12], PLAIN.softcap(1.5)),
         case("cold", [6, 25, 8, 12], PLAIN.temperature(cold)),
         case("T = 0", [6, 25, 8, 12], PLAIN.temperature(Temperature::ZERO)),
-        case("T = ∞", [6, 25, 8, 12], PLAIN.temperature(Temperature::INFINITE).mask(Mask::NONE.causal(at(4)))),
+        case(
+            "T = ∞",
+            [6, 25, 8, 12],
+            PLAIN.temperature(Temperature::INFINITE).mask(Mask::NONE.causal(at(4))),
+        ),
     ])
 }
 
@@ -122,21 +137,28 @@ fn block(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> Result
     let (gamma, beta) = (&NUMBERS[200..200 + COLS], &NUMBERS[300..300 + COLS]);
     change("layer norm", &mut |x| layer_norm(MatMut::new(x, ROWS, COLS)?, gamma, beta, 1e-5))?;
     change("RMS norm", &mut |x| rms_norm(MatMut::new(x, ROWS, COLS)?, gamma, 1e-6))?;
-    for (name, activation) in [("GELU", gelu as fn(&mut [f32])), ("GELU by tanh", gelu_tanh), ("SiLU", silu)] {
+    for (name, activation) in
+        [("GELU", gelu as fn(&mut [f32])), ("GELU by tanh", gelu_tanh), ("SiLU", silu)]
+    {
         change(name, &mut |x| {
             activation(x);
             Ok(())
         })?;
     }
     let angles = numbers(400, ROWS, COLS / 2)?;
-    for (name, pairing) in [("rotary, pairs", Pairing::Interleaved), ("rotary, halves", Pairing::HalfSplit)] {
+    for (name, pairing) in
+        [("rotary, pairs", Pairing::Interleaved), ("rotary, halves", Pairing::HalfSplit)]
+    {
         change(name, &mut |x| rotate(MatMut::new(x, ROWS, COLS)?, angles, angles, pairing))?;
     }
     packed_products(memory, line)
 }
 
 /// Products with weights that are laid out beforehand.
-fn packed_products(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> Result<(), Error> {
+fn packed_products(
+    memory: &mut [f32],
+    line: &mut impl FnMut(&str, Numbers<'_>),
+) -> Result<(), Error> {
     const STEPS: usize = 40;
     let (weights, out) = memory.split_at_mut_checked(packed_len(STEPS, 9)).unwrap_or_default();
     let out = out.get_mut(..5 * 9).unwrap_or_default();
@@ -163,15 +185,25 @@ fn attention_scores(line: &mut impl FnMut(&str, Numbers<'_>)) -> Result<(), Erro
     let q = [[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0], [1.0, 1.0, 0.0, 0.0]];
     let k = [[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0], [0.5, 0.5, 0.5, 0.5]];
     let (mut weights, mut scratch) = ([[0.0; 3]; 3], [0.0; attention_scratch_len(3, 3, 4, 0)]);
-    Attention::new().scores(Stage::Weights, (&q).into(), (&k).into(), (&mut weights).into(), &mut scratch)?;
+    Attention::new().scores(
+        Stage::Weights,
+        (&q).into(),
+        (&k).into(),
+        (&mut weights).into(),
+        &mut scratch,
+    )?;
     line("attention scores, weights", Floats(weights.as_flattened()));
     Ok(())
 }
 
 fn vectors(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> Result<(), Error> {
     let (a, b) = (&NUMBERS[..301], &NUMBERS[301..602]);
-    line("dot, norm, cosine", Floats(&[dot(a, b)?, norm(a), cosine_similarity(a, b)?, dot(&a[..9], &b[..9])?]));
-    for (name, temperature) in [("softmax", 0.5), ("softmax, flat", 30.0), ("softmax, T = 0", 0.0)] {
+    line(
+        "dot, norm, cosine",
+        Floats(&[dot(a, b)?, norm(a), cosine_similarity(a, b)?, dot(&a[..9], &b[..9])?]),
+    );
+    for (name, temperature) in [("softmax", 0.5), ("softmax, flat", 30.0), ("softmax, T = 0", 0.0)]
+    {
         let row = memory.get_mut(..39).unwrap_or_default();
         row.copy_from_slice(&NUMBERS[5..44]);
         softmax(row, Temperature::new(temperature)?);
@@ -191,13 +223,17 @@ fn vectors(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> Resu
 #[inline(never)]
 fn limits(line: &mut impl FnMut(&str, Numbers<'_>)) {
     const INF: f32 = f32::INFINITY;
-    let ends =
-        [INF, -INF, 0.0, -0.0, 86.99, 87.01, 88.72, 88.73, -86.99, -87.01, -87.34, -103.9, -104.1, 1e30, -1e30, 1e-40];
+    let ends = [
+        INF, -INF, 0.0, -0.0, 86.99, 87.01, 88.72, 88.73, -86.99, -87.01, -87.34, -103.9, -104.1,
+        1e30, -1e30, 1e-40,
+    ];
     let mut x = ends;
     exp(&mut x);
     line("exp at its ends", Floats(&x));
     let mut x = [-INF, 1.0, -1e30, -86.0, -87.0, f32::MAX, -INF, 3.0];
-    for (name, row) in [("softmax of ∞", &mut [1.0, INF, -INF, INF][..]), ("softmax at its ends", &mut x[..])] {
+    for (name, row) in
+        [("softmax of ∞", &mut [1.0, INF, -INF, INF][..]), ("softmax at its ends", &mut x[..])]
+    {
         softmax(row, Temperature::ONE);
         line(name, Floats(row));
     }
@@ -209,7 +245,9 @@ fn limits(line: &mut impl FnMut(&str, Numbers<'_>)) {
 }
 
 fn products(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> Result<(), Error> {
-    for (name, [m, k, n]) in [("product", [13, 77, 19]), ("small product", [3, 5, 2]), ("outer product", [9, 1, 9])] {
+    for (name, [m, k, n]) in
+        [("product", [13, 77, 19]), ("small product", [3, 5, 2]), ("outer product", [9, 1, 9])]
+    {
         let out = memory.get_mut(..m * n).unwrap_or_default();
         matmul(numbers(1, m, k)?, numbers(2, k, n)?, MatMut::new(out, m, n)?)?;
         line(name, Floats(out));
@@ -220,7 +258,11 @@ fn products(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> Res
 }
 
 impl Case {
-    fn run(&self, memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> Result<(), Error> {
+    fn run(
+        &self,
+        memory: &mut [f32],
+        line: &mut impl FnMut(&str, Numbers<'_>),
+    ) -> Result<(), Error> {
         let [n_q, n_k, d_k, d_v] = self.shape;
         let (q, k, v) = (numbers(3, n_q, d_k)?, numbers(900, n_k, d_k)?, numbers(1700, n_k, d_v)?);
         let (out, rest) = memory.split_at_mut_checked(n_q * d_v).unwrap_or_default();
@@ -235,7 +277,10 @@ impl Case {
 
 /// Values of hidden keys that are no numbers, in both tiles of keys.
 #[inline(never)]
-fn hidden_values(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> Result<(), Error> {
+fn hidden_values(
+    memory: &mut [f32],
+    line: &mut impl FnMut(&str, Numbers<'_>),
+) -> Result<(), Error> {
     const N_Q: usize = 7;
     const N_K: usize = 300;
     const D_K: usize = 4;
@@ -259,7 +304,10 @@ fn hidden_values(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -
 }
 
 /// Four heads of queries, two of keys and values, side by side.
-fn grouped_queries(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> Result<(), Error> {
+fn grouped_queries(
+    memory: &mut [f32],
+    line: &mut impl FnMut(&str, Numbers<'_>),
+) -> Result<(), Error> {
     const N_Q: usize = 6;
     const N_K: usize = 18;
     const D: usize = 8;
@@ -269,7 +317,10 @@ fn grouped_queries(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>))
         let column = head * D;
         let q = numbers(8, N_Q, 4 * D)?.block(0, N_Q, column, D);
         let kv = column / 2 / D * D;
-        let (k, v) = (numbers(9, N_K, 2 * D)?.block(0, N_K, kv, D), numbers(10, N_K, 2 * D)?.block(0, N_K, kv, D));
+        let (k, v) = (
+            numbers(9, N_K, 2 * D)?.block(0, N_K, kv, D),
+            numbers(10, N_K, 2 * D)?.block(0, N_K, kv, D),
+        );
         let view = MatMut::strided(out.get_mut(column..).unwrap_or_default(), N_Q, D, 4 * D)?;
         attention.forward(q, k, v, view, scratch)?;
     }

@@ -3,7 +3,8 @@
 use core::hint::black_box;
 
 use regard_kernels::{
-    Attention, Error, Mask, MatMut, Position, Temperature, attention_scratch_len, exp, int8, matmul, naive, softmax,
+    Attention, Error, Mask, MatMut, Position, Temperature, attention_scratch_len, exp, int8,
+    matmul, naive, softmax,
 };
 
 use crate::memory::split;
@@ -37,16 +38,27 @@ const FLOAT: usize = size_of::<f32>();
 ///
 /// # Errors
 /// None with these shapes; the kernels' [`Error`] is passed on.
-pub fn run(memory: &mut [f32], mut measure: impl FnMut(Cost, &mut dyn FnMut())) -> Result<(), Error> {
+pub fn run(
+    memory: &mut [f32],
+    mut measure: impl FnMut(Cost, &mut dyn FnMut()),
+) -> Result<(), Error> {
     for shape @ (n, d) in SHAPES {
         let causal = Mask::NONE.causal(Position::TopLeft);
         attention("attention", shape, (n, n, d), Mask::NONE, memory, &mut measure)?;
         attention("causal attention", shape, (n, n, d), causal, memory, &mut measure)?;
         let (a, b) = (numbers(0, n, n)?, numbers(n, n, d)?);
         if let Some((out, _)) = memory.split_at_mut_checked(n * d) {
-            let cost = |by| Cost { name: "matmul", shape, by, scratch: 0, tensors: FLOAT * (n * n + 2 * n * d) };
+            let cost = |by| Cost {
+                name: "matmul",
+                shape,
+                by,
+                scratch: 0,
+                tensors: FLOAT * (n * n + 2 * n * d),
+            };
             measure(cost("kernel"), &mut || {
-                let _ = black_box(MatMut::new(out, n, d).and_then(|out| matmul(black_box(a), black_box(b), out)));
+                let _ = black_box(
+                    MatMut::new(out, n, d).and_then(|out| matmul(black_box(a), black_box(b), out)),
+                );
             });
             measure(cost("naive"), &mut || {
                 if let Ok(out) = MatMut::new(out, n, d) {
@@ -92,16 +104,18 @@ fn attention(
     int8_attention(name, shape, (n_q, n_k, d), mask, memory, measure)?;
 
     let (q, k, v) = (numbers(0, n_q, d)?, numbers(5, n_k, d)?, numbers(9, n_k, d)?);
-    let (attention, scratch_len) = (Attention::new().mask(mask), attention_scratch_len(n_q, n_k, d, d));
-    let cost = |by, scratch| Cost { name, shape, by, scratch: FLOAT * scratch, tensors: FLOAT * elements };
+    let (attention, scratch_len) =
+        (Attention::new().mask(mask), attention_scratch_len(n_q, n_k, d, d));
+    let cost =
+        |by, scratch| Cost { name, shape, by, scratch: FLOAT * scratch, tensors: FLOAT * elements };
     let Some((out, scratch)) = memory.split_at_mut_checked(n_q * d) else { return Ok(()) };
     if let Some(scratch) = scratch.get_mut(..scratch_len) {
         measure(cost("kernel", scratch_len), &mut || {
             let (q, k, v) = black_box((q, k, v));
-            let _ = black_box(
-                MatMut::new(out, n_q, d)
-                    .and_then(|out| black_box(&attention).forward(q, k, v, out, black_box(scratch))),
-            );
+            let _ =
+                black_box(MatMut::new(out, n_q, d).and_then(|out| {
+                    black_box(&attention).forward(q, k, v, out, black_box(scratch))
+                }));
         });
     }
     if let Some(scores) = scratch.get_mut(..n_k) {
@@ -125,18 +139,24 @@ fn int8_attention(
     measure: &mut impl FnMut(Cost, &mut dyn FnMut()),
 ) -> Result<(), Error> {
     let (q, k, v) = (integers(0, n_q, d)?, integers(5, n_k, d)?, integers(9, n_k, d)?);
-    let attention = int8::Attention::new(SCALES, int8::default_scale(d), Temperature::ONE)?.mask(mask);
+    let attention =
+        int8::Attention::new(SCALES, int8::default_scale(d), Temperature::ONE)?.mask(mask);
     let scratch_len = int8::attention_scratch_len(n_q, n_k, d, d);
     let (out, scratch) = split(memory, n_q * d);
     if let (Some(out), Some(scratch)) = (out.get_mut(..n_q * d), scratch.get_mut(..scratch_len)) {
-        let cost =
-            Cost { name, shape, by: "int8", scratch: size_of::<i32>() * scratch_len, tensors: 2 * (n_q + n_k) * d };
+        let cost = Cost {
+            name,
+            shape,
+            by: "int8",
+            scratch: size_of::<i32>() * scratch_len,
+            tensors: 2 * (n_q + n_k) * d,
+        };
         measure(cost, &mut || {
             let (q, k, v) = black_box((q, k, v));
-            let _ = black_box(
-                MatMut::new(out, n_q, d)
-                    .and_then(|out| black_box(&attention).forward(q, k, v, out, black_box(scratch))),
-            );
+            let _ =
+                black_box(MatMut::new(out, n_q, d).and_then(|out| {
+                    black_box(&attention).forward(q, k, v, out, black_box(scratch))
+                }));
         });
     }
     Ok(())

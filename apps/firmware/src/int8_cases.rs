@@ -69,7 +69,11 @@ static CASES: [Case; 24] = [
     masked("int8, causal, bottom-right", [5, 37, 7, 5], Mask::NONE.causal(Position::BottomRight)),
     masked("int8, causal, after a cache", [7, 300, 4, 16], Mask::NONE.causal(offset(250))),
     masked("int8, window", [19, 31, 12, 9], Mask::NONE.window(offset(3), window(6, Some(2)))),
-    masked("int8, rows that see nothing", [8, 12, 8, 8], Mask::NONE.window(offset(8), window(2, None))),
+    masked(
+        "int8, rows that see nothing",
+        [8, 12, 8, 8],
+        Mask::NONE.window(offset(8), window(2, None)),
+    ),
     masked("int8, key length", [4, 50, 8, 8], Mask::NONE.key_len(33)),
     masked("int8, boolean mask", [9, 21, 8, 6], seen(9, 21)),
     masked(
@@ -93,7 +97,10 @@ static SEEN: [bool; 84] = {
     seen
 };
 
-pub(crate) fn run(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> Result<(), Error> {
+pub(crate) fn run(
+    memory: &mut [f32],
+    line: &mut impl FnMut(&str, Numbers<'_>),
+) -> Result<(), Error> {
     robotics(line)?;
     for case in &CASES {
         case.run(memory, line)?;
@@ -113,7 +120,9 @@ fn robotics(line: &mut impl FnMut(&str, Numbers<'_>)) -> Result<(), Error> {
     let scales = Scales { query: scale(&q), key: scale(&k), value: scale(&v), output: scale(&v) };
     let attention = Attention::new(scales, int8::default_scale(3), Temperature::ONE)?;
     let mut tensors = [[[0; 3]; 3]; 3];
-    for ((x, scale), out) in [(q, scales.query), (k, scales.key), (v, scales.value)].into_iter().zip(&mut tensors) {
+    for ((x, scale), out) in
+        [(q, scales.query), (k, scales.key), (v, scales.value)].into_iter().zip(&mut tensors)
+    {
         int8::quantize(x.as_flattened(), scale, out.as_flattened_mut())?;
         line("int8, I love robotics", Integers(out.as_flattened()));
     }
@@ -128,11 +137,17 @@ fn robotics(line: &mut impl FnMut(&str, Numbers<'_>)) -> Result<(), Error> {
 }
 
 impl Case {
-    fn run(&self, memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> Result<(), Error> {
+    fn run(
+        &self,
+        memory: &mut [f32],
+        line: &mut impl FnMut(&str, Numbers<'_>),
+    ) -> Result<(), Error> {
         let [n_q, n_k, d_k, d_v] = self.shape;
         let attention =
-            Attention::new(SCALES, self.factor * int8::default_scale(d_k), self.temperature)?.mask(self.mask);
-        let (q, k, v) = (integers(3, n_q, d_k)?, integers(900, n_k, d_k)?, integers(1700, n_k, d_v)?);
+            Attention::new(SCALES, self.factor * int8::default_scale(d_k), self.temperature)?
+                .mask(self.mask);
+        let (q, k, v) =
+            (integers(3, n_q, d_k)?, integers(900, n_k, d_k)?, integers(1700, n_k, d_v)?);
         let (out, scratch) = split(memory, n_q * d_v);
         attention.forward(q, k, v, MatMut::new(out, n_q, d_v)?, scratch)?;
         line(self.name, Integers(out.get(..n_q * d_v).unwrap_or_default()));
@@ -165,7 +180,8 @@ fn many_shapes(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> 
             mask = mask.allowed(Mat::strided(&SEEN, n_q, n_k, 1)?);
         }
         let factor = [0.0, 0.3, 1.0, 20.0].get(below(4)).copied().unwrap_or_default();
-        let attention = Attention::new(SCALES, factor * int8::default_scale(d_k), Temperature::ONE)?.mask(mask);
+        let attention =
+            Attention::new(SCALES, factor * int8::default_scale(d_k), Temperature::ONE)?.mask(mask);
         let (out, scratch) = split(memory, n_q * d_v);
         attention.forward(q, k, v, MatMut::new(out, n_q, d_v)?, scratch)?;
         for byte in out.iter().take(n_q * d_v) {
@@ -177,7 +193,10 @@ fn many_shapes(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> 
 }
 
 /// Four heads of queries, two of keys and values, side by side.
-fn grouped_queries(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> Result<(), Error> {
+fn grouped_queries(
+    memory: &mut [f32],
+    line: &mut impl FnMut(&str, Numbers<'_>),
+) -> Result<(), Error> {
     const N_Q: usize = 10;
     const N_K: usize = 18;
     const D: usize = 7;
@@ -186,7 +205,8 @@ fn grouped_queries(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>))
     let (out, scratch) = split(memory, N_Q * 4 * D);
     for head in 0..4 {
         let q = integers(50, N_Q, 4 * D)?.block(0, N_Q, head * D, D);
-        let [k, v] = [integers(400, N_K, 2 * D)?, integers(800, N_K, 2 * D)?].map(|m| m.block(0, N_K, head / 2 * D, D));
+        let [k, v] = [integers(400, N_K, 2 * D)?, integers(800, N_K, 2 * D)?]
+            .map(|m| m.block(0, N_K, head / 2 * D, D));
         let view = MatMut::strided(out.get_mut(head * D..).unwrap_or_default(), N_Q, D, 4 * D)?;
         attention.forward(q, k, v, view, scratch)?;
     }

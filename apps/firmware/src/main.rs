@@ -11,7 +11,9 @@ mod image {
     regard_firmware::image!(run);
 
     fn run() -> i32 {
-        let done = Memory::with(|memory| cases::run(memory, &mut |name, numbers| println!("{name}:{numbers}")));
+        let done = Memory::with(|memory| {
+            cases::run(memory, &mut |name, numbers| println!("{name}:{numbers}"))
+        });
         if let Err(error) = done {
             println!("{error}");
         }

@@ -1,6 +1,7 @@
 /// One memory for `bytes` 8-bit integers, and the rest for scratch of 32-bit ones. Both are empty where there is no room.
 pub(crate) fn split(memory: &mut [f32], bytes: usize) -> (&mut [i8], &mut [i32]) {
-    let (bytes, words) = memory.split_at_mut_checked(bytes.div_ceil(size_of::<f32>())).unwrap_or_default();
+    let (bytes, words) =
+        memory.split_at_mut_checked(bytes.div_ceil(size_of::<f32>())).unwrap_or_default();
     (bytemuck::cast_slice_mut(bytes), bytemuck::cast_slice_mut(words))
 }
 

@@ -50,7 +50,10 @@ impl Robotics {
     /// Whether the row of "love" is what it comes to by hand, within 1e-6.
     #[must_use]
     pub fn is_right(&self) -> bool {
-        self.output[LOVE].iter().zip(OUTPUT_OF_LOVE).all(|(found, expected)| (found - expected).abs() <= 1e-6)
+        self.output[LOVE]
+            .iter()
+            .zip(OUTPUT_OF_LOVE)
+            .all(|(found, expected)| (found - expected).abs() <= 1e-6)
     }
 }
 

@@ -28,7 +28,8 @@ type Line = (String, Vec<String>);
 fn here() -> Vec<Line> {
     let mut lines = Vec::new();
     let mut memory = vec![0.0; 4 * cases::MEMORY];
-    let mut line = |name: &str, numbers: Numbers<'_>| lines.push(parsed(&format!("{name}:{numbers}")));
+    let mut line =
+        |name: &str, numbers: Numbers<'_>| lines.push(parsed(&format!("{name}:{numbers}")));
     cases::run(&mut memory, &mut line).unwrap();
     lines
 }
@@ -36,7 +37,11 @@ fn here() -> Vec<Line> {
 fn on_core(alias: &str) -> Vec<Line> {
     let output = Command::new(env!("CARGO")).arg(alias).current_dir("../..").output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(output.status.success(), "cargo {alias}: {text}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "cargo {alias}: {text}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     text.lines().map(parsed).collect()
 }
 
@@ -66,7 +71,8 @@ fn distance(found: &[String], expected: &[String]) -> f32 {
     let finite = expected.iter().filter(|x| x.is_finite());
     let largest = finite.fold(f32::MIN_POSITIVE, |largest, x| largest.max(x.abs()));
     let unit = largest.next_up() - largest;
-    let distances = found.iter().zip(&expected).map(|(a, b)| if a == b { 0.0 } else { (a - b).abs() / unit });
+    let distances =
+        found.iter().zip(&expected).map(|(a, b)| if a == b { 0.0 } else { (a - b).abs() / unit });
     distances.fold(0.0, f32::max)
 }
 
@@ -84,11 +90,18 @@ fn all_cores_agree_with_this_machine() {
                 assert_eq!(found, expected, "{alias}: {name}");
             } else {
                 let distance = distance(found, expected);
-                assert!(distance <= ULPS, "{alias}: {name}: {distance} ULP: {found:?} instead of {expected:?}");
+                assert!(
+                    distance <= ULPS,
+                    "{alias}: {name}: {distance} ULP: {found:?} instead of {expected:?}"
+                );
                 largest = largest.max(distance);
             }
         }
-        let how = if fused == is_fused() { "the same bits".to_owned() } else { format!("within {largest} ULP") };
+        let how = if fused == is_fused() {
+            "the same bits".to_owned()
+        } else {
+            format!("within {largest} ULP")
+        };
         println!("{alias}: {} lines, {how}", found.len());
     }
 }

@@ -7,7 +7,11 @@ const EXAMPLE: &str = include_str!("../examples/embassy.rs");
 fn the_guide_shows_the_example() {
     let parts: Vec<_> = EXAMPLE.split("    // [guide]\n").collect();
     let [_, snippet, _] = parts[..] else { panic!("two marks are expected") };
-    let lines: Vec<_> = snippet.lines().map(|line| line.strip_prefix("    ").unwrap_or(line)).collect();
+    let lines: Vec<_> =
+        snippet.lines().map(|line| line.strip_prefix("    ").unwrap_or(line)).collect();
     let snippet = lines.join("\n");
-    assert!(GUIDE.contains(&format!("```ignore\n{snippet}\n```")), "copy it into guide.md:\n{snippet}");
+    assert!(
+        GUIDE.contains(&format!("```ignore\n{snippet}\n```")),
+        "copy it into guide.md:\n{snippet}"
+    );
 }

@@ -198,7 +198,8 @@ fn normal_tail<L: Lanes>(lanes: L, x: L::V) -> (L::V, L::V) {
     /// Behind it the exponential is below 2⁻¹²⁶, and given as 0.
     const LOWEST: f32 = -13.5;
     /// Of the odd powers and of the even ones, from the highest down: two chains that need not wait for each other.
-    const ODD: [f32; 5] = [-1.054_607_06e-4, 1.566_103_4e-3, -7.528_789_3e-3, -0.186_522_65, -0.607_896_6];
+    const ODD: [f32; 5] =
+        [-1.054_607_06e-4, 1.566_103_4e-3, -7.528_789_3e-3, -0.186_522_65, -0.607_896_6];
     const EVEN: [f32; 4] = [-3.541_538_7e-3, 0.060_410_466, 0.387_136_37, 0.755_285_14];
 
     let x = lanes.max(lanes.splat(LOWEST), minus_magnitude(lanes, x)); // −t; NaN passes

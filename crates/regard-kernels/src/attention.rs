@@ -131,7 +131,13 @@ impl<'a> Attention<'a> {
     /// Scale 1/√d_k, no soft cap, no mask, temperature 1.
     #[must_use]
     pub const fn new() -> Self {
-        Self { scale: None, softcap: None, mask: Mask::NONE, temperature: Temperature::ONE, sink: None }
+        Self {
+            scale: None,
+            softcap: None,
+            mask: Mask::NONE,
+            temperature: Temperature::ONE,
+            sink: None,
+        }
     }
 
     /// What the dot products are multiplied by, instead of 1/√d_k.
@@ -253,8 +259,20 @@ impl<'a> Attention<'a> {
             None => (Steps::new(self.scale_for(q.cols()), self.softcap), self.temperature.factor()),
         };
         let bounds = Bounds::new(&self.mask, q.rows(), k.rows());
-        if folded.is_some() && Small::fits(k.rows(), v.cols()) && !bounds.may_hide(0, q.rows(), &(0..k.rows())) {
-            dispatch(Small { q, k, v, out, factor, temperature: self.temperature, panel: panels, log_sum_exp });
+        if folded.is_some()
+            && Small::fits(k.rows(), v.cols())
+            && !bounds.may_hide(0, q.rows(), &(0..k.rows()))
+        {
+            dispatch(Small {
+                q,
+                k,
+                v,
+                out,
+                factor,
+                temperature: self.temperature,
+                panel: panels,
+                log_sum_exp,
+            });
             return Ok(());
         }
         let (max, sum) = stats.split_at_mut_checked(q.rows()).unwrap_or_default();
@@ -296,7 +314,12 @@ impl<'a> Attention<'a> {
     ///
     /// # Errors
     /// [`Error::Length`] if `state` has another length.
-    pub fn partial<'p>(&self, d_k: usize, out: MatMut<'p>, state: &'p mut [f32]) -> Result<Partial<'p>, Error> {
+    pub fn partial<'p>(
+        &self,
+        d_k: usize,
+        out: MatMut<'p>,
+        state: &'p mut [f32],
+    ) -> Result<Partial<'p>, Error> {
         check_len("the state", state.len(), out.rows().saturating_mul(2))?;
         let (max, sum) = state.split_at_mut_checked(out.rows()).unwrap_or_default();
         Ok(Partial { out, softmax: self.softmax(d_k, max, sum), sink: self.sink })
@@ -324,9 +347,17 @@ impl<'a> Attention<'a> {
     }
 
     /// What all keys that the mask shows come to, [`CHUNK_KEYS`] at a time, merged in their order.
-    fn add_chunks(&self, q: Mat<'_>, k: Mat<'_>, v: Mat<'_>, parts: &mut Parts<'_>, part: &mut Partial<'_>) {
+    fn add_chunks(
+        &self,
+        q: Mat<'_>,
+        k: Mat<'_>,
+        v: Mat<'_>,
+        parts: &mut Parts<'_>,
+        part: &mut Partial<'_>,
+    ) {
         self.chunk(q, k, v, 0, parts, part);
-        let (stats, out) = take(&mut parts.chunk).split_at_mut_checked(2 * q.rows()).unwrap_or_default();
+        let (stats, out) =
+            take(&mut parts.chunk).split_at_mut_checked(2 * q.rows()).unwrap_or_default();
         let mut start = CHUNK_KEYS;
         while start < k.rows() {
             let (max, sum) = stats.split_at_mut_checked(q.rows()).unwrap_or_default();
@@ -339,13 +370,28 @@ impl<'a> Attention<'a> {
     }
 
     /// What the chunk of keys from `start` on comes to.
-    fn chunk(&self, q: Mat<'_>, k: Mat<'_>, v: Mat<'_>, start: usize, parts: &mut Parts<'_>, part: &mut Partial<'_>) {
+    fn chunk(
+        &self,
+        q: Mat<'_>,
+        k: Mat<'_>,
+        v: Mat<'_>,
+        start: usize,
+        parts: &mut Parts<'_>,
+        part: &mut Partial<'_>,
+    ) {
         let steps = match self.folded(q.cols()) {
             Some(_) => Steps::default(),
             None => Steps::new(self.scale_for(q.cols()), self.softcap),
         };
         let bounds = Bounds::new(&self.mask, q.rows(), k.rows()).within(start, start + CHUNK_KEYS);
-        let scores = Scores { q, k, steps, bounds: &bounds, panels: parts.panels, tile: parts.tile.rows_from(0) };
+        let scores = Scores {
+            q,
+            k,
+            steps,
+            bounds: &bounds,
+            panels: parts.panels,
+            tile: parts.tile.rows_from(0),
+        };
         let values = Values::new(v, parts.values);
         let Softmax { temperature, factor, prepare, ref mut max, ref mut sum } = part.softmax;
         let softmax = Softmax { temperature, factor, prepare, max, sum };
@@ -355,7 +401,13 @@ impl<'a> Attention<'a> {
     /// How scores become weights.
     fn softmax<'s>(&self, d_k: usize, max: &'s mut [f32], sum: &'s mut [f32]) -> Softmax<'s> {
         let factor = self.folded(d_k).unwrap_or_else(|| self.temperature.factor());
-        Softmax { temperature: self.temperature, factor, prepare: self.temperature.preparation(), max, sum }
+        Softmax {
+            temperature: self.temperature,
+            factor,
+            prepare: self.temperature.preparation(),
+            max,
+            sum,
+        }
     }
 
     #[inline(always)]
@@ -367,7 +419,12 @@ impl<'a> Attention<'a> {
 
     /// [`forward`](Self::forward) where the compiler knows the shapes.
     #[inline]
-    pub(crate) fn forward_fixed<const N_Q: usize, const N_K: usize, const D_K: usize, const D_V: usize>(
+    pub(crate) fn forward_fixed<
+        const N_Q: usize,
+        const N_K: usize,
+        const D_K: usize,
+        const D_V: usize,
+    >(
         &self,
         q: &[[f32; D_K]; N_Q],
         k: &[[f32; D_K]; N_K],
@@ -408,10 +465,15 @@ impl<'a> Attention<'a> {
         let Parts { tile, panels, .. } = Parts::of(scratch, q.rows(), k.shape(), 0)?;
         let softcap = self.softcap.filter(|_| stage != Stage::Raw);
         let steps = Steps::new(self.scale_for(q.cols()), softcap);
-        let mask = if matches!(stage, Stage::Raw | Stage::Softcapped) { Mask::NONE } else { self.mask };
+        let mask =
+            if matches!(stage, Stage::Raw | Stage::Softcapped) { Mask::NONE } else { self.mask };
         let bounds = Bounds::new(&mask, q.rows(), k.rows());
         let softmax = (stage == Stage::Weights).then_some((self.temperature, self.sink));
-        dispatch(Whole { scores: Scores { q, k, steps, bounds: &bounds, panels, tile }, out, softmax });
+        dispatch(Whole {
+            scores: Scores { q, k, steps, bounds: &bounds, panels, tile },
+            out,
+            softmax,
+        });
         Ok(())
     }
 
@@ -453,7 +515,11 @@ impl<'a> Attention<'a> {
         if let Some(sink) = self.sink
             && (sink.is_nan() || sink == f32::INFINITY)
         {
-            return Err(Error::Range { name: "the sink's score", value: sink, range: "less than ∞" });
+            return Err(Error::Range {
+                name: "the sink's score",
+                value: sink,
+                range: "less than ∞",
+            });
         }
         match self.softcap.map(Softcap::get) {
             Some(c) if !(c > 0.0 && c.is_finite()) => {
@@ -488,7 +554,12 @@ struct Parts<'t> {
 }
 
 impl<'t> Parts<'t> {
-    fn of(scratch: &'t mut [f32], n_q: usize, (n_k, d_k): (usize, usize), d_v: usize) -> Result<Self> {
+    fn of(
+        scratch: &'t mut [f32],
+        n_q: usize,
+        (n_k, d_k): (usize, usize),
+        d_v: usize,
+    ) -> Result<Self> {
         let needed = attention_scratch_len(n_q, n_k, d_k, d_v);
         let found = scratch.len();
         let scratch = scratch.get_mut(..needed).ok_or(Error::Scratch { found, needed })?;
@@ -539,8 +610,13 @@ impl Sink for CopyRows<'_, '_> {
     fn take<S: Simd>(&mut self, _simd: S, _bounds: &Bounds<'_>, mut block: Block<'_>) {
         for group in block.groups {
             for row in group.row..group.row + group.rows {
-                let scores = block.scores.row_mut(row - block.row).get(group.first..group.end).unwrap_or_default();
-                let out = self.0.row_mut(row).get_mut(block.start + group.first..).unwrap_or_default();
+                let scores = block
+                    .scores
+                    .row_mut(row - block.row)
+                    .get(group.first..group.end)
+                    .unwrap_or_default();
+                let out =
+                    self.0.row_mut(row).get_mut(block.start + group.first..).unwrap_or_default();
                 for (out, score) in out.iter_mut().zip(scores) {
                     *out = *score;
                 }

@@ -86,7 +86,8 @@ pub(crate) fn dot_equal(a: &[f32], b: &[f32]) -> f32 {
                     *sum = simd.mul_add(simd.load(a), simd.load(b), *sum);
                 }
             }
-            for ((sum, a), b) in sums.iter_mut().zip(a_rest.chunks(LANES)).zip(b_rest.chunks(LANES)) {
+            for ((sum, a), b) in sums.iter_mut().zip(a_rest.chunks(LANES)).zip(b_rest.chunks(LANES))
+            {
                 *sum = simd.mul_add(simd.load_or(a, 0.0), simd.load_or(b, 0.0), *sum);
             }
             let [s0, s1, s2, s3] = sums;

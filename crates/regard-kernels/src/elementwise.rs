@@ -104,7 +104,12 @@ pub(crate) trait Zip<const N: usize> {
 
 /// x ← f(x, others) for all elements; an element that the others have not is 0 there.
 #[inline(always)]
-pub(crate) fn zip<S: Simd, const N: usize>(simd: S, x: &mut [f32], others: [&[f32]; N], f: &impl Zip<N>) {
+pub(crate) fn zip<S: Simd, const N: usize>(
+    simd: S,
+    x: &mut [f32],
+    others: [&[f32]; N],
+    f: &impl Zip<N>,
+) {
     let (blocks, rest) = x.as_chunks_mut::<LANES>();
     let mut start = 0;
     for block in blocks {

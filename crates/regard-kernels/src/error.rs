@@ -3,7 +3,9 @@
 #[non_exhaustive]
 pub enum Error {
     /// A slice is too short for the matrix it should hold.
-    #[error("a {rows} × {cols} matrix with a row stride of {stride} does not fit in a slice of {len} elements")]
+    #[error(
+        "a {rows} × {cols} matrix with a row stride of {stride} does not fit in a slice of {len} elements"
+    )]
     Slice {
         /// Rows asked for.
         rows: usize,

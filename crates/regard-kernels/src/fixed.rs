@@ -55,7 +55,10 @@ pub fn cosine_similarity<const N: usize>(a: &[f32; N], b: &[f32; N]) -> f32 {
 /// ```
 #[must_use]
 #[inline]
-pub fn matmul<const M: usize, const K: usize, const N: usize>(a: &[[f32; K]; M], b: &[[f32; N]; K]) -> [[f32; N]; M] {
+pub fn matmul<const M: usize, const K: usize, const N: usize>(
+    a: &[[f32; K]; M],
+    b: &[[f32; N]; K],
+) -> [[f32; N]; M] {
     matmul_fixed(a, b)
 }
 
@@ -113,7 +116,11 @@ pub fn layer_norm<const N: usize, const D: usize>(
 /// regard_kernels::fixed::rms_norm(&mut x, &[1.0, 5.0], 0.0);
 /// assert_eq!(x, [[1.4, 1.0]]);
 /// ```
-pub fn rms_norm<const N: usize, const D: usize>(x: &mut [[f32; D]; N], gamma: &[f32; D], epsilon: f32) {
+pub fn rms_norm<const N: usize, const D: usize>(
+    x: &mut [[f32; D]; N],
+    gamma: &[f32; D],
+    epsilon: f32,
+) {
     let done = crate::rms_norm(x.into(), gamma, epsilon);
     debug_assert!(done.is_ok(), "the compiler checked the shapes: {done:?}");
 }
@@ -143,7 +150,13 @@ const fn assert_scratch(len: usize, n_q: usize, n_k: usize, d_k: usize, d_v: usi
 /// assert!((out[0][0] - 0.8137).abs() < 1e-4);
 /// # Ok::<(), regard_kernels::Error>(())
 /// ```
-pub fn attention<const N_Q: usize, const N_K: usize, const D_K: usize, const D_V: usize, const SCRATCH: usize>(
+pub fn attention<
+    const N_Q: usize,
+    const N_K: usize,
+    const D_K: usize,
+    const D_V: usize,
+    const SCRATCH: usize,
+>(
     attention: &Attention<'_>,
     q: &[[f32; D_K]; N_Q],
     k: &[[f32; D_K]; N_K],
@@ -185,7 +198,14 @@ pub fn attention_with_log_sum_exp<
     scratch: &mut [f32; SCRATCH],
 ) -> Result<(), Error> {
     const { assert_scratch(SCRATCH, N_Q, N_K, D_K, D_V) }
-    attention.forward_with_log_sum_exp(q.into(), k.into(), v.into(), out.into(), log_sum_exp, scratch)
+    attention.forward_with_log_sum_exp(
+        q.into(),
+        k.into(),
+        v.into(),
+        out.into(),
+        log_sum_exp,
+        scratch,
+    )
 }
 
 /// The attention weights \[N_Q, N_K\], as [`Attention::scores`] at [`Stage::Weights`].
@@ -201,7 +221,12 @@ pub fn attention_with_log_sum_exp<
 /// assert_eq!(weights, [[0.5, 0.5]]);
 /// # Ok::<(), regard_kernels::Error>(())
 /// ```
-pub fn attention_weights<const N_Q: usize, const N_K: usize, const D_K: usize, const SCRATCH: usize>(
+pub fn attention_weights<
+    const N_Q: usize,
+    const N_K: usize,
+    const D_K: usize,
+    const SCRATCH: usize,
+>(
     attention: &Attention<'_>,
     q: &[[f32; D_K]; N_Q],
     k: &[[f32; D_K]; N_K],
@@ -237,7 +262,13 @@ pub fn attention_weights<const N_Q: usize, const N_K: usize, const D_K: usize, c
 /// # let attention = int8::Attention::new(scales, int8::default_scale(2), Temperature::ONE).unwrap();
 /// fixed::int8_attention(&attention, &[[5, 5]], &[[9, 1], [1, 9]], &[[10], [20]], &mut [[0]], &mut [0; 3]);
 /// ```
-pub fn int8_attention<const N_Q: usize, const N_K: usize, const D_K: usize, const D_V: usize, const SCRATCH: usize>(
+pub fn int8_attention<
+    const N_Q: usize,
+    const N_K: usize,
+    const D_K: usize,
+    const D_V: usize,
+    const SCRATCH: usize,
+>(
     attention: &int8::Attention<'_>,
     q: &[[i8; D_K]; N_Q],
     k: &[[i8; D_K]; N_K],

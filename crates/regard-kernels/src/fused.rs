@@ -7,7 +7,8 @@ use crate::mask::Bounds;
 
 use crate::scores::{Block, Group, Scores, Sink, TILE, for_runs};
 use crate::simd::{
-    Continue, Kernel, LANES, NARROW, Panel, Panels, Simd, dispatch, multiply, multiply_or_add, pack_columns, with_rows,
+    Continue, Kernel, LANES, NARROW, Panel, Panels, Simd, dispatch, multiply, multiply_or_add,
+    pack_columns, with_rows,
 };
 use crate::softmax::{divide, log_sum_exp, scale_row, weigh_by_2, weight_by_2};
 use crate::{Mat, MatMut, Temperature};
@@ -112,25 +113,41 @@ impl Sink for Online<'_, '_> {
     #[inline(always)]
     fn take<S: Simd>(&mut self, simd: S, bounds: &Bounds<'_>, block: Block<'_>) {
         let Block { groups, row: start, mut scores, .. } = block;
-        simd.call(Weigh { groups, start, scores: &mut scores, softmax: self.softmax, out: self.out });
-        let weights = |group: &Group, count: usize| scores.view().rows_from(group.row - start, group.rows * count);
+        simd.call(Weigh {
+            groups,
+            start,
+            scores: &mut scores,
+            softmax: self.softmax,
+            out: self.out,
+        });
+        let weights = |group: &Group, count: usize| {
+            scores.view().rows_from(group.row - start, group.rows * count)
+        };
         match groups {
             _ if S::NARROW => {
                 for group in groups.iter().filter(|group| group.first < group.end) {
                     self.add::<S, 1, 1>(simd, weights(group, 1), group, bounds, 0);
                 }
             }
-            [group] if group.rows == 1 => self.add_wide::<S, 1, 4>(simd, weights(group, 1), group, bounds),
-            [group] if group.rows == 2 => self.add_wide::<S, 2, 2>(simd, weights(group, 1), group, bounds),
+            [group] if group.rows == 1 => {
+                self.add_wide::<S, 1, 4>(simd, weights(group, 1), group, bounds)
+            }
+            [group] if group.rows == 2 => {
+                self.add_wide::<S, 2, 2>(simd, weights(group, 1), group, bounds)
+            }
             _ => {
                 for col in (0..self.values.v.cols()).step_by(LANES) {
-                    for_runs!(groups, |group| (group.first, group.end, group.hides, group.begins), |first, count| {
-                        // Not for those that see nothing here.
-                        if first.first < first.end {
-                            let weights = weights(first, count);
-                            with_rows!(first.rows, R => self.add::<S, R, 1>(simd, weights, first, bounds, col));
+                    for_runs!(
+                        groups,
+                        |group| (group.first, group.end, group.hides, group.begins),
+                        |first, count| {
+                            // Not for those that see nothing here.
+                            if first.first < first.end {
+                                let weights = weights(first, count);
+                                with_rows!(first.rows, R => self.add::<S, R, 1>(simd, weights, first, bounds, col));
+                            }
                         }
-                    });
+                    );
                 }
             }
         }
@@ -159,7 +176,9 @@ impl Kernel for Weigh<'_, '_, '_> {
         for group in groups {
             for row in group.row..group.row + group.rows {
                 let scores = scores.row_mut(row - start).get_mut(group.lanes()).unwrap_or_default();
-                let (Some(reference), Some(sum)) = (max.get_mut(row), sum.get_mut(row)) else { return };
+                let (Some(reference), Some(sum)) = (max.get_mut(row), sum.get_mut(row)) else {
+                    return;
+                };
                 if !S::NARROW {
                     temperature.prepare(scores);
                 } else if let Some(prepare) = prepare {
@@ -231,7 +250,12 @@ impl Online<'_, '_> {
     }
 
     /// As [`add_seen`](Self::add_seen), for all columns, where the values are not all finite: whether they are not.
-    pub(crate) fn add_seen_unless_finite(&mut self, weights: Mat<'_>, group: &Group, bounds: &Bounds<'_>) -> bool {
+    pub(crate) fn add_seen_unless_finite(
+        &mut self,
+        weights: Mat<'_>,
+        group: &Group,
+        bounds: &Bounds<'_>,
+    ) -> bool {
         struct OneByOne<'w, 'o, 'a>(&'w mut Online<'o, 'a>, Mat<'w>, &'w Group, &'w Bounds<'w>);
         impl Kernel for OneByOne<'_, '_, '_> {
             type Output = bool;
@@ -251,7 +275,13 @@ impl Online<'_, '_> {
 
     /// In little code: no number is beside others here.
     #[inline(always)]
-    fn add_seen_one_by_one<S: Simd>(&mut self, simd: S, weights: Mat<'_>, group: &Group, bounds: &Bounds<'_>) {
+    fn add_seen_one_by_one<S: Simd>(
+        &mut self,
+        simd: S,
+        weights: Mat<'_>,
+        group: &Group,
+        bounds: &Bounds<'_>,
+    ) {
         for r in 0..weights.rows() {
             for (col, out) in self.out.row_mut(group.row + r).iter_mut().enumerate() {
                 let mut sum = 0.0;
@@ -280,8 +310,8 @@ impl Online<'_, '_> {
         for r in 0..weights.rows() {
             let mut sums = [[0.0; LANES]; P];
             let Ok(mut sums) = MatMut::new(sums.as_flattened_mut(), 1, P * LANES) else { return };
-            for t in
-                (0..weights.cols()).filter(|t| bounds.sees(group.row + r, self.values.keys.start + group.first + t))
+            for t in (0..weights.cols())
+                .filter(|t| bounds.sees(group.row + r, self.values.keys.start + group.first + t))
             {
                 let value = self.values.panels(col, group.first + t, 1);
                 multiply::<S, Continue, 1, P>(simd, weights.block(r, 1, t, 1), value, &mut sums, 0);
@@ -303,7 +333,8 @@ impl<'a> Values<'a> {
         let depth = values.depth();
         if !NARROW && depth.saturating_mul(v.stride()) <= IN_CACHE {
             let partial = (!v.cols().is_multiple_of(LANES)) as usize * depth;
-            values.packed = core::mem::take(&mut values.packed).get_mut(..partial).unwrap_or_default();
+            values.packed =
+                core::mem::take(&mut values.packed).get_mut(..partial).unwrap_or_default();
         }
         values
     }
@@ -336,7 +367,8 @@ impl Values<'_> {
     /// Of the panels that column `col` begins: `keys` rows from key `first` of the tile on.
     #[inline(always)]
     fn panels(&self, col: usize, first: usize, keys: usize) -> Panels<'_> {
-        let (in_place, depth) = if NARROW { (usize::MAX, 0) } else { (self.in_place(), self.depth()) };
+        let (in_place, depth) =
+            if NARROW { (usize::MAX, 0) } else { (self.in_place(), self.depth()) };
         if col / LANES < in_place {
             Panels::in_place(self.v.block(self.keys.start + first, keys, col, self.v.cols()))
         } else {

@@ -26,13 +26,18 @@ const _: () = {
         let (kib, d) = (*kib, *d);
         let mut more = 0;
         while more <= 8 {
-            let [tokens, tokens_i8, keys, keys_i8] = [*tokens + more, *tokens_i8 + more, *keys + more, *keys_i8 + more];
+            let [tokens, tokens_i8, keys, keys_i8] =
+                [*tokens + more, *tokens_i8 + more, *keys + more, *keys_i8 + more];
             assert!(fits(crate::attention_bytes(tokens, tokens, d, d), kib) == (more == 0));
             assert!(fits(crate::attention_bytes(1, keys, d, d), kib) == (more == 0));
             assert!(
-                fits(crate::int8::attention_bytes(tokens_i8, tokens_i8, d, d), kib) == (more == 0) || cfg!(not(dsp))
+                fits(crate::int8::attention_bytes(tokens_i8, tokens_i8, d, d), kib) == (more == 0)
+                    || cfg!(not(dsp))
             );
-            assert!(fits(crate::int8::attention_bytes(1, keys_i8, d, d), kib) == (more == 0) || cfg!(not(dsp)));
+            assert!(
+                fits(crate::int8::attention_bytes(1, keys_i8, d, d), kib) == (more == 0)
+                    || cfg!(not(dsp))
+            );
             more += 8;
         }
         rest = behind;

@@ -71,7 +71,9 @@ static HIDING: Hiding = Hiding {
     sees: |bounds, i, key| bounds.sees_by_parts(i, key),
     apply: |bounds, i, key, scores| bounds.apply_parts(i, key, scores),
     may_hide: |bounds, i, rows, keys| bounds.may_hide_by_parts(i, rows, keys),
-    add_seen: |online, weights, group, bounds| online.add_seen_unless_finite(weights, group, bounds),
+    add_seen: |online, weights, group, bounds| {
+        online.add_seen_unless_finite(weights, group, bounds)
+    },
 };
 
 /// The functions that a mask is applied by. Where code is not counted, they are known to the compiler.
@@ -185,7 +187,8 @@ impl<'a> Mask<'a> {
     #[must_use]
     pub fn rows(&self, first: usize, rows: usize, n_q: usize, n_k: usize) -> Self {
         let len = self.key_len.unwrap_or(n_k);
-        let moved = |p: Position| Position::Offset(start(p, n_q, len).saturating_add_unsigned(first));
+        let moved =
+            |p: Position| Position::Offset(start(p, n_q, len).saturating_add_unsigned(first));
         Self {
             causal: self.causal.map(moved),
             window: self.window.map(|(p, w)| (moved(p), w)),
@@ -209,12 +212,15 @@ impl<'a> Mask<'a> {
     #[must_use]
     pub fn columns(&self, first: usize, keys: usize, n_q: usize, n_k: usize) -> Self {
         let len = self.key_len.unwrap_or(n_k);
-        let moved = |p: Position| Position::Offset(start(p, n_q, len).saturating_sub_unsigned(first));
+        let moved =
+            |p: Position| Position::Offset(start(p, n_q, len).saturating_sub_unsigned(first));
         Self {
             causal: self.causal.map(moved),
             window: self.window.map(|(p, w)| (moved(p), w)),
             key_len: self.key_len.map(|len| len.saturating_sub(first).min(keys)),
-            keys: self.keys.map(|(from, to)| (from.saturating_sub(first), to.saturating_sub(first))),
+            keys: self
+                .keys
+                .map(|(from, to)| (from.saturating_sub(first), to.saturating_sub(first))),
             alibi: self.alibi.map(|(p, slope)| (moved(p), slope)),
             allowed: self.allowed.map(|m| m.block(0, n_q, first, keys)),
             bias: self.bias.map(|m| m.block(0, n_q, first, keys)),
@@ -263,7 +269,9 @@ impl<'a> Mask<'a> {
             return Err(Error::Range { name: "the slope of ALiBi", value: slope, range: "finite" });
         }
         match self.key_len {
-            Some(len) if len > n_k => Err(Error::Length { tensor: "key", found: n_k, expected: len }),
+            Some(len) if len > n_k => {
+                Err(Error::Length { tensor: "key", found: n_k, expected: len })
+            }
             _ => Ok(()),
         }
     }
@@ -313,7 +321,8 @@ impl<'a> Bounds<'a> {
         if let Some((position, window)) = mask.window {
             let at = start(position, n_q, key_len);
             first = window.left.map(|left| at.saturating_sub_unsigned(left));
-            let window_end = window.right.map(|right| at.saturating_add_unsigned(right).saturating_add(1));
+            let window_end =
+                window.right.map(|right| at.saturating_add_unsigned(right).saturating_add(1));
             end = match (causal_end, window_end) {
                 (Some(a), Some(b)) => Some(a.min(b)),
                 (a, b) => a.or(b),
@@ -322,7 +331,15 @@ impl<'a> Bounds<'a> {
         let (from, to) = mask.keys.unwrap_or((0, key_len));
         let keys = (from.min(key_len), to.min(key_len));
         let alibi = mask.alibi.map(|(position, slope)| (start(position, n_q, key_len), slope));
-        Self { first, end, keys, allowed: mask.allowed, bias: mask.bias, alibi, hiding: mask.hiding }
+        Self {
+            first,
+            end,
+            keys,
+            allowed: mask.allowed,
+            bias: mask.bias,
+            alibi,
+            hiding: mask.hiding,
+        }
     }
 
     /// The same, for those of the keys that are in `from..to`.
@@ -370,7 +387,12 @@ impl<'a> Bounds<'a> {
 
     /// [`Online::add_seen_unless_finite`], where code is counted.
     #[inline(always)]
-    pub(crate) fn add_seen(&self, online: &mut Online<'_, '_>, weights: Mat<'_>, group: &Group) -> bool {
+    pub(crate) fn add_seen(
+        &self,
+        online: &mut Online<'_, '_>,
+        weights: Mat<'_>,
+        group: &Group,
+    ) -> bool {
         self.hiding.is_some_and(|hiding| (hiding.add_seen)(online, weights, group, self))
     }
 
@@ -417,7 +439,8 @@ impl<'a> Bounds<'a> {
         if let Some(bias) = self.bias {
             for (score, bias) in scores.iter_mut().zip(bias.row(i).get(key..).unwrap_or_default()) {
                 // By selection: −∞ hides NaN too.
-                *score = if *bias == f32::NEG_INFINITY { f32::NEG_INFINITY } else { *score + *bias };
+                *score =
+                    if *bias == f32::NEG_INFINITY { f32::NEG_INFINITY } else { *score + *bias };
             }
         }
         if let Some((at, slope)) = self.alibi {
@@ -428,7 +451,9 @@ impl<'a> Bounds<'a> {
             }
         }
         if let Some(allowed) = self.allowed {
-            for (score, allowed) in scores.iter_mut().zip(allowed.row(i).get(key..).unwrap_or_default()) {
+            for (score, allowed) in
+                scores.iter_mut().zip(allowed.row(i).get(key..).unwrap_or_default())
+            {
                 // Plus 0, so that no compiler makes stores of it that write some lanes and not others: those are slow.
                 *score = if *allowed { *score + 0.0 } else { f32::NEG_INFINITY };
             }

@@ -2,8 +2,9 @@ use core::ops::Range;
 
 use crate::error::{Error, check_shape};
 use crate::simd::{
-    Continue, Finish, Kernel, LANES, NARROW, Panel, Panels, Set, Simd, dispatch, multiply, multiply_by_4,
-    multiply_by_8, multiply_by_16, next_groups, pack_columns, pack_transposed, with_rows,
+    Continue, Finish, Kernel, LANES, NARROW, Panel, Panels, Set, Simd, dispatch, multiply,
+    multiply_by_4, multiply_by_8, multiply_by_16, next_groups, pack_columns, pack_transposed,
+    with_rows,
 };
 use crate::{Mat, MatMut};
 
@@ -64,7 +65,13 @@ pub(crate) fn matmul_fixed<const M: usize, const K: usize, const N: usize>(
         _ if N.is_multiple_of(LANES) && N <= NEAR && !NARROW => multiply_by_16(a, b),
         _ => {
             let mut out = [[0.0; N]; M];
-            dispatch(Product { a: a.into(), b: b.into(), columns: N, transposed: false, out: (&mut out).into() });
+            dispatch(Product {
+                a: a.into(),
+                b: b.into(),
+                columns: N,
+                transposed: false,
+                out: (&mut out).into(),
+            });
             out
         }
     }
@@ -99,7 +106,8 @@ impl Kernel for Product<'_> {
         let rows = self.a.rows();
         let mut first = 0;
         if S::NARROW {
-            let panels = if self.transposed { Panels::transposed(self.b) } else { Panels::in_place(self.b) };
+            let panels =
+                if self.transposed { Panels::transposed(self.b) } else { Panels::in_place(self.b) };
             self.panel(simd, panels, 0..rows, 0, 0);
             return;
         }
@@ -143,11 +151,22 @@ impl<const ROOM: usize> Kernel for PackedProduct<'_, ROOM> {
                 for start in (first..product.columns).step_by(width * LANES) {
                     let memory = packed.0.get_mut(..width * steps).unwrap_or_default();
                     if product.transposed {
-                        pack_transposed(simd, product.b.block(start, width * LANES, t, steps), memory);
+                        pack_transposed(
+                            simd,
+                            product.b.block(start, width * LANES, t, steps),
+                            memory,
+                        );
                     } else {
-                        pack_columns(simd, product.b.block(t, steps, start, width * LANES), 0, memory, steps);
+                        pack_columns(
+                            simd,
+                            product.b.block(t, steps, start, width * LANES),
+                            0,
+                            memory,
+                            steps,
+                        );
                     }
-                    for (p, col) in (start..product.columns).step_by(LANES).enumerate().take(width) {
+                    for (p, col) in (start..product.columns).step_by(LANES).enumerate().take(width)
+                    {
                         let panels = Panels::packed(&packed.0, steps).from(p);
                         product.panel(simd, panels, rows.clone(), t, col);
                     }
@@ -164,7 +183,14 @@ struct Packed<const ROOM: usize>([Panel; ROOM]);
 impl Product<'_> {
     /// The product of `rows` of A, from their column `t` on, with one panel, added to what came of the columns before.
     #[inline(always)]
-    fn panel<S: Simd>(&mut self, simd: S, panel: Panels<'_>, rows: Range<usize>, t: usize, col: usize) {
+    fn panel<S: Simd>(
+        &mut self,
+        simd: S,
+        panel: Panels<'_>,
+        rows: Range<usize>,
+        t: usize,
+        col: usize,
+    ) {
         let a = self.a.block(rows.start, rows.len(), t, self.a.cols());
         let mut out = self.out.rows_from(rows.start);
         if S::NARROW || t == 0 {

@@ -76,7 +76,14 @@ pub fn softmax(x: &mut [f32]) {
 /// regard_kernels::naive::attention((&q).into(), (&k).into(), (&v).into(), (&mut out).into(), false, &mut [0.0; 2]);
 /// assert_eq!(out, [[0.5]]);
 /// ```
-pub fn attention(q: Mat<'_>, k: Mat<'_>, v: Mat<'_>, mut out: MatMut<'_>, causal: bool, scores: &mut [f32]) {
+pub fn attention(
+    q: Mat<'_>,
+    k: Mat<'_>,
+    v: Mat<'_>,
+    mut out: MatMut<'_>,
+    causal: bool,
+    scores: &mut [f32],
+) {
     let scale = 1.0 / libm::sqrtf(q.cols() as f32);
     for i in 0..q.rows() {
         let keys = if causal { k.rows().min(i + 1) } else { k.rows() };

@@ -4,7 +4,9 @@ use core::ops::Range;
 
 use crate::error::{Error, check_len, check_shape};
 use crate::matmul::{HEIGHT, multiply_all};
-use crate::simd::{Add, Continue, Kernel, LANES, Panel, Panels, Set, Simd, dispatch, pack_columns, pack_transposed};
+use crate::simd::{
+    Add, Continue, Kernel, LANES, Panel, Panels, Set, Simd, dispatch, pack_columns, pack_transposed,
+};
 use crate::{Mat, MatMut};
 
 /// The elements that a `rows` × `cols` matrix takes as [`Packed`]: its columns are filled up to a multiple of 16.
@@ -59,7 +61,13 @@ impl<'a> Packed<'a> {
         Self::fill(b, true, memory, rows, cols)
     }
 
-    fn fill(b: Mat<'_>, transposed: bool, memory: &'a mut [f32], rows: usize, cols: usize) -> Result<Self, Error> {
+    fn fill(
+        b: Mat<'_>,
+        transposed: bool,
+        memory: &'a mut [f32],
+        rows: usize,
+        cols: usize,
+    ) -> Result<Self, Error> {
         check_len("the packed matrix", memory.len(), packed_len(rows, cols))?;
         // However many rows of nothing there are.
         if !memory.is_empty() {
@@ -75,7 +83,11 @@ impl<'a> Packed<'a> {
     pub const fn new(memory: &'a [f32], rows: usize, cols: usize) -> Result<Self, Error> {
         let expected = packed_len(rows, cols);
         if memory.len() != expected {
-            return Err(Error::Length { tensor: "the packed matrix", found: memory.len(), expected });
+            return Err(Error::Length {
+                tensor: "the packed matrix",
+                found: memory.len(),
+                expected,
+            });
         }
         Ok(Self { panels: memory.as_chunks().0, rows, cols })
     }
@@ -106,7 +118,11 @@ impl<'a> Packed<'a> {
     /// The 16 columns from 16 · `p` on.
     #[inline(always)]
     fn panel(&self, p: usize) -> Panels<'a> {
-        let panel = self.panels.get(p * self.rows..).and_then(|panels| panels.get(..self.rows)).unwrap_or_default();
+        let panel = self
+            .panels
+            .get(p * self.rows..)
+            .and_then(|panels| panels.get(..self.rows))
+            .unwrap_or_default();
         Panels::packed(panel, self.rows)
     }
 }
@@ -186,7 +202,12 @@ impl Kernel for Product<'_> {
     fn run<S: Simd>(mut self, simd: S) {
         let (rows, depth) = self.a.shape();
         // A narrow tier reads B row by row, however long its columns are, and its tiles do not go on where others ended.
-        let most = if S::NARROW && !self.add { depth } else { depth.div_ceil(depth.div_ceil(DEPTH).max(1)) }.max(1);
+        let most = if S::NARROW && !self.add {
+            depth
+        } else {
+            depth.div_ceil(depth.div_ceil(DEPTH).max(1))
+        }
+        .max(1);
         let rows = if self.b.cols == 0 { 0 } else { rows }; // however many rows of nothing there are
         for row in (0..rows).step_by(HEIGHT) {
             let rows = row..rows.min(row + HEIGHT);

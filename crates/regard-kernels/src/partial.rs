@@ -55,7 +55,12 @@ impl Partial<'_> {
     /// # Errors
     /// [`Error::Shape`] if their outputs differ in shape.
     pub fn merge(&mut self, other: &Partial<'_>) -> Result<(), Error> {
-        check_shape("the other part's output", other.out.shape(), self.out.shape(), "as that of this part")?;
+        check_shape(
+            "the other part's output",
+            other.out.shape(),
+            self.out.shape(),
+            "as that of this part",
+        )?;
         self.add(other);
         Ok(())
     }
@@ -96,7 +101,12 @@ impl Partial<'_> {
 /// assert!((out[0][0] - 3.0).abs() < 1e-6 && (log_sum_exp[0] - 3.0_f32.ln()).abs() < 1e-6);
 /// # Ok::<(), regard_kernels::Error>(())
 /// ```
-pub fn merge(out: MatMut<'_>, log_sum_exp: &mut [f32], other: Mat<'_>, other_log_sum_exp: &[f32]) -> Result<(), Error> {
+pub fn merge(
+    out: MatMut<'_>,
+    log_sum_exp: &mut [f32],
+    other: Mat<'_>,
+    other_log_sum_exp: &[f32],
+) -> Result<(), Error> {
     check_shape("the other output", other.shape(), out.shape(), "as that of this one")?;
     check_len("the log-sum-exp", log_sum_exp.len(), out.rows())?;
     check_len("the other log-sum-exp", other_log_sum_exp.len(), out.rows())?;
@@ -140,7 +150,8 @@ fn merge_row<S: Simd>(
         return;
     }
     let largest = if other_max > *max { other_max } else { *max };
-    let weight = |reference: f32| weight_by_2(simd, reference, largest, *factor * LOG2_E, *temperature);
+    let weight =
+        |reference: f32| weight_by_2(simd, reference, largest, *factor * LOG2_E, *temperature);
     let (own, others) = (weight(*max), weight(other_max));
     for (x, y) in out.iter_mut().zip(other) {
         *x = *x * own + *y * others;
@@ -164,7 +175,9 @@ impl Kernel for Finish<'_, '_> {
             let [score] = score;
             for (i, (max, sum)) in softmax.max.iter_mut().zip(softmax.sum.iter_mut()).enumerate() {
                 let largest = if score > *max { score } else { *max };
-                let weight = |s: f32| weight_by_2(simd, s, largest, softmax.factor * LOG2_E, softmax.temperature);
+                let weight = |s: f32| {
+                    weight_by_2(simd, s, largest, softmax.factor * LOG2_E, softmax.temperature)
+                };
                 let out = out.row_mut(i);
                 if *sum == 0.0 {
                     out.fill(0.0);

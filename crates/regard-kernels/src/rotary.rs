@@ -62,7 +62,9 @@ impl Kernel for Rotate<'_> {
                 Pairing::HalfSplit => {
                     let Some((a, b)) = x.split_at_mut_checked(cos.len()) else { return };
                     let angles = cos.chunks(LANES).zip(sin.chunks(LANES));
-                    for ((a, b), (cos, sin)) in a.chunks_mut(LANES).zip(b.chunks_mut(LANES)).zip(angles) {
+                    for ((a, b), (cos, sin)) in
+                        a.chunks_mut(LANES).zip(b.chunks_mut(LANES)).zip(angles)
+                    {
                         turn(simd, a, b, cos, sin);
                     }
                 }

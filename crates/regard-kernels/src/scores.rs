@@ -5,8 +5,8 @@ use core::ops::Range;
 use crate::activation::{Capped, map};
 use crate::mask::Bounds;
 use crate::simd::{
-    GROUP, Kernel, LANES, NARROW, Panel, Panels, Set, Simd, dispatch, multiply, multiply_row, next_groups,
-    pack_transposed, with_rows,
+    GROUP, Kernel, LANES, NARROW, Panel, Panels, Set, Simd, dispatch, multiply, multiply_row,
+    next_groups, pack_transposed, with_rows,
 };
 use crate::softmax::scale_row;
 use crate::{Mat, MatMut, TILE_KEYS};
@@ -49,7 +49,11 @@ impl Steps {
                 self.0.run(simd, self.1);
             }
         }
-        Self { scale: Some(scale), softcap, apply: Some(|steps, scores| dispatch(Apply(steps, scores))) }
+        Self {
+            scale: Some(scale),
+            softcap,
+            apply: Some(|steps, scores| dispatch(Apply(steps, scores))),
+        }
     }
 
     #[inline(always)]
@@ -167,17 +171,29 @@ impl Scores<'_> {
         let panels = first..(seen.end - start).div_ceil(LANES);
         let d_k = self.q.cols();
         let memory = self.panels.get_mut(panels.start * d_k..panels.end * d_k).unwrap_or_default();
-        pack_transposed(simd, self.k.rows_from(start + first * LANES, panels.len() * LANES), memory);
+        pack_transposed(
+            simd,
+            self.k.rows_from(start + first * LANES, panels.len() * LANES),
+            memory,
+        );
     }
 
     #[inline(always)]
-    fn block<S: Simd>(&mut self, simd: S, row: usize, rows: usize, keys: &Range<usize>, sink: &mut impl Sink) {
+    fn block<S: Simd>(
+        &mut self,
+        simd: S,
+        row: usize,
+        rows: usize,
+        keys: &Range<usize>,
+        sink: &mut impl Sink,
+    ) {
         let mut groups = [Group::default(); BLOCK / GROUP];
         let mut seen = 0..0;
         let (mut next, end) = (row, row + rows);
         let mut count = 0;
         while next < end {
-            let (size, many) = if BLOCK == GROUP { (end - next, 1) } else { next_groups(end - next) };
+            let (size, many) =
+                if BLOCK == GROUP { (end - next, 1) } else { next_groups(end - next) };
             for group in groups.iter_mut().skip(count).take(many) {
                 let range = self.bounds.range_of_rows(next, size);
                 let keys_seen = intersect(keys, &range);
@@ -185,8 +201,13 @@ impl Scores<'_> {
                 if !keys_seen.is_empty() {
                     group.begins = range.start >= keys.start;
                     group.hides = self.bounds.may_hide(next, size, &keys_seen);
-                    (group.first, group.end) = (keys_seen.start - keys.start, keys_seen.end - keys.start);
-                    seen = if seen.is_empty() { group.lanes() } else { seen.start..seen.end.max(group.end) };
+                    (group.first, group.end) =
+                        (keys_seen.start - keys.start, keys_seen.end - keys.start);
+                    seen = if seen.is_empty() {
+                        group.lanes()
+                    } else {
+                        seen.start..seen.end.max(group.end)
+                    };
                 }
                 next += size;
             }
@@ -195,7 +216,11 @@ impl Scores<'_> {
         if seen.is_empty() {
             return;
         }
-        let groups = if BLOCK == GROUP { groups.as_slice() } else { groups.get(..count).unwrap_or_default() };
+        let groups = if BLOCK == GROUP {
+            groups.as_slice()
+        } else {
+            groups.get(..count).unwrap_or_default()
+        };
         match groups {
             _ if S::NARROW => {
                 for group in groups {
@@ -243,7 +268,13 @@ impl Scores<'_> {
     fn multiply_in_place<S: Simd>(&mut self, simd: S, block: usize, start: usize, group: &Group) {
         let (q, lanes) = (self.q.rows_from(group.row, group.rows), group.lanes());
         let keys = Panels::transposed(self.k.rows_from(start + lanes.start, lanes.len()));
-        multiply::<S, Set, 1, 1>(simd, q, keys, &mut self.tile.rows_from(group.row - block), lanes.start);
+        multiply::<S, Set, 1, 1>(
+            simd,
+            q,
+            keys,
+            &mut self.tile.rows_from(group.row - block),
+            lanes.start,
+        );
     }
 
     #[inline(always)]

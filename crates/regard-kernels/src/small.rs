@@ -46,7 +46,13 @@ impl Kernel for Small<'_> {
 }
 
 /// [`Small`] of shapes that the compiler knows: what depends on them alone is decided before the program runs.
-pub(crate) struct FixedSmall<'a, const N_Q: usize, const N_K: usize, const D_K: usize, const D_V: usize> {
+pub(crate) struct FixedSmall<
+    'a,
+    const N_Q: usize,
+    const N_K: usize,
+    const D_K: usize,
+    const D_V: usize,
+> {
     pub(crate) q: &'a [[f32; D_K]; N_Q],
     pub(crate) k: &'a [[f32; D_K]; N_K],
     pub(crate) v: &'a [[f32; D_V]; N_K],

@@ -1,7 +1,9 @@
 use core::f32::consts::LOG2_E;
 
 use crate::Temperature;
-use crate::simd::{Distance, Exp2ToZero, ExpToZero, Kernel, LANES, Lanes, Map, Panel, Simd, dispatch};
+use crate::simd::{
+    Distance, Exp2ToZero, ExpToZero, Kernel, LANES, Lanes, Map, Panel, Simd, dispatch,
+};
 
 /// Softmax in place, xᵢ ← e^((xᵢ − max)/T) / Σⱼ e^((xⱼ − max)/T).
 ///
@@ -50,7 +52,11 @@ impl Kernel for Softmax<'_> {
 
 /// [`softmax`] within a kernel. Returns the largest score and the sum that the weights were divided by.
 #[inline(always)]
-pub(crate) fn softmax_row<S: Simd>(simd: S, row: &mut [f32], temperature: Temperature) -> (f32, f32) {
+pub(crate) fn softmax_row<S: Simd>(
+    simd: S,
+    row: &mut [f32],
+    temperature: Temperature,
+) -> (f32, f32) {
     temperature.prepare(row);
     let (blocks, rest) = row.as_chunks_mut();
     let mut tail = [[f32::NEG_INFINITY; LANES]];
@@ -124,13 +130,23 @@ impl Weigher {
     /// 2^distance of one block.
     #[inline(always)]
     pub(crate) fn by_2<S: Simd>(&self, simd: S, scores: S::V) -> S::V {
-        if self.limit { self.limit().of(simd, scores) } else { Exp2ToZero(self.distance).of(simd, scores) }
+        if self.limit {
+            self.limit().of(simd, scores)
+        } else {
+            Exp2ToZero(self.distance).of(simd, scores)
+        }
     }
 }
 
 /// 2^distance of the scores of a row from `max`, in their place, and the sum of these weights.
 #[inline(always)]
-pub(crate) fn weigh_by_2<S: Simd>(simd: S, row: &mut [Panel], max: f32, factor: f32, temperature: Temperature) -> f32 {
+pub(crate) fn weigh_by_2<S: Simd>(
+    simd: S,
+    row: &mut [Panel],
+    max: f32,
+    factor: f32,
+    temperature: Temperature,
+) -> f32 {
     if S::NARROW {
         weights_by_2(simd, row.as_flattened_mut(), max, factor, temperature);
         simd.sum(row)
@@ -141,7 +157,13 @@ pub(crate) fn weigh_by_2<S: Simd>(simd: S, row: &mut [Panel], max: f32, factor: 
 
 /// [`weigh_by_2`] of one score: what sums that referred to a lower maximum are multiplied by.
 #[inline(always)]
-pub(crate) fn weight_by_2<S: Simd>(simd: S, score: f32, max: f32, factor: f32, temperature: Temperature) -> f32 {
+pub(crate) fn weight_by_2<S: Simd>(
+    simd: S,
+    score: f32,
+    max: f32,
+    factor: f32,
+    temperature: Temperature,
+) -> f32 {
     let mut weight = [score];
     weights_by_2(simd, &mut weight, max, factor, temperature);
     let [weight] = weight;
@@ -151,13 +173,25 @@ pub(crate) fn weight_by_2<S: Simd>(simd: S, score: f32, max: f32, factor: f32, t
 /// On bare metal a function of its own, as the code of each call would add up.
 #[cfg_attr(target_os = "none", inline(never))]
 #[cfg_attr(not(target_os = "none"), inline(always))]
-fn weights_by_2<S: Simd>(simd: S, row: &mut [f32], max: f32, factor: f32, temperature: Temperature) {
+fn weights_by_2<S: Simd>(
+    simd: S,
+    row: &mut [f32],
+    max: f32,
+    factor: f32,
+    temperature: Temperature,
+) {
     Weigher::new(max, factor, temperature).weights_by_2(simd, row);
 }
 
 /// The share of all weight that the keys have beside a sink, where `sum` is that of their weights from `max` on.
 #[inline(always)]
-pub(crate) fn share_beside_sink<S: Simd>(simd: S, max: f32, sum: f32, sink: f32, temperature: Temperature) -> f32 {
+pub(crate) fn share_beside_sink<S: Simd>(
+    simd: S,
+    max: f32,
+    sum: f32,
+    sink: f32,
+    temperature: Temperature,
+) -> f32 {
     let mut score = [sink];
     temperature.prepare(&mut score);
     let [score] = score;
@@ -225,7 +259,10 @@ pub(crate) fn log_sum_exp(reference: f32, sum: f32, factor: f32, temperature: Te
     if sum == 0.0 {
         return f32::NEG_INFINITY;
     }
-    let shift =
-        if temperature.is_zero() && reference != 0.0 { f32::INFINITY.copysign(reference) } else { reference * factor };
+    let shift = if temperature.is_zero() && reference != 0.0 {
+        f32::INFINITY.copysign(reference)
+    } else {
+        reference * factor
+    };
     shift + libm::logf(sum)
 }

@@ -60,7 +60,12 @@ impl<'a, T> Mat<'a, T> {
     ///
     /// # Errors
     /// [`Error::Slice`] if the last row ends behind `data`.
-    pub const fn strided(data: &'a [T], rows: usize, cols: usize, stride: usize) -> Result<Self, Error> {
+    pub const fn strided(
+        data: &'a [T],
+        rows: usize,
+        cols: usize,
+        stride: usize,
+    ) -> Result<Self, Error> {
         if fits(rows, cols, stride, data.len()) {
             Ok(Self { data, rows, cols, stride })
         } else {
@@ -184,7 +189,12 @@ impl<'a, T> MatMut<'a, T> {
     ///
     /// # Errors
     /// [`Error::Slice`] if the last row ends behind `data`, or if rows would overlap.
-    pub const fn strided(data: &'a mut [T], rows: usize, cols: usize, stride: usize) -> Result<Self, Error> {
+    pub const fn strided(
+        data: &'a mut [T],
+        rows: usize,
+        cols: usize,
+        stride: usize,
+    ) -> Result<Self, Error> {
         if fits(rows, cols, stride, data.len()) && (stride >= cols || rows <= 1) {
             Ok(Self { data, rows, cols, stride })
         } else {
@@ -251,7 +261,12 @@ impl<'a, T> MatMut<'a, T> {
 /// [`MatMut::row_mut`], as [`row_of`].
 #[cfg_attr(target_os = "none", inline(never))]
 #[cfg_attr(not(target_os = "none"), inline)]
-fn row_of_mut<T>(data: &mut [T], (rows, cols): (usize, usize), stride: usize, i: usize) -> &mut [T] {
+fn row_of_mut<T>(
+    data: &mut [T],
+    (rows, cols): (usize, usize),
+    stride: usize,
+    i: usize,
+) -> &mut [T] {
     if i >= rows || cols == 0 {
         return &mut [];
     }
@@ -261,7 +276,12 @@ fn row_of_mut<T>(data: &mut [T], (rows, cols): (usize, usize), stride: usize, i:
 /// Of [`MatMut::rows_from`], as [`row_of`].
 #[cfg_attr(target_os = "none", inline(never))]
 #[cfg_attr(not(target_os = "none"), inline)]
-fn data_from<T>(data: &mut [T], (rows, cols): (usize, usize), stride: usize, row: usize) -> &mut [T] {
+fn data_from<T>(
+    data: &mut [T],
+    (rows, cols): (usize, usize),
+    stride: usize,
+    row: usize,
+) -> &mut [T] {
     if rows == 0 || cols == 0 {
         return &mut [];
     }
@@ -282,7 +302,10 @@ mod tests {
     fn a_view_that_does_not_fit_is_refused_even_where_the_size_overflows() {
         let data = [0.0; 6];
         assert!(Mat::new(&data, 2, 3).is_ok());
-        assert_eq!(Mat::new(&data, 2, 4).unwrap_err(), Error::Slice { rows: 2, cols: 4, stride: 4, len: 6 });
+        assert_eq!(
+            Mat::new(&data, 2, 4).unwrap_err(),
+            Error::Slice { rows: 2, cols: 4, stride: 4, len: 6 }
+        );
         assert!(Mat::strided(&data, usize::MAX, 2, usize::MAX).is_err());
         assert!(Mat::strided(&data, 3, usize::MAX, 1).is_err());
         assert!(MatMut::strided(&mut [0.0; 6], 2, 3, 1).is_err(), "overlapping rows");

@@ -1,6 +1,10 @@
 //! Activation functions against `f64`, in units of the last place.
 
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "what fails here fails a test, and errors are measured")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "what fails here fails a test, and errors are measured"
+)]
 
 mod common;
 
@@ -15,7 +19,8 @@ const ULP: f64 = 1.192_092_895_507_812_5e-7;
 fn is_fused() -> bool {
     let x = 1.0 + 2_f32.powi(-13);
     let mut out = [[0.0]];
-    matmul((&[[1.0, x]]).into(), (&[[-(1.0 + 2_f32.powi(-12))], [x]]).into(), (&mut out).into()).unwrap();
+    matmul((&[[1.0, x]]).into(), (&[[-(1.0 + 2_f32.powi(-12))], [x]]).into(), (&mut out).into())
+        .unwrap();
     out[0][0] != 0.0
 }
 
@@ -31,7 +36,8 @@ fn error(found: f32, exact: f64, share: f64) -> f64 {
 /// The finite floats whose bits are multiples of a prime, and many of those that networks see.
 fn sample() -> Vec<f32> {
     let random = &mut Random(11);
-    let all = (0..=u32::MAX).step_by(if cfg!(miri) { 99_999_989 } else { 4999 }).map(f32::from_bits);
+    let all =
+        (0..=u32::MAX).step_by(if cfg!(miri) { 99_999_989 } else { 4999 }).map(f32::from_bits);
     let seen = (0..if cfg!(miri) { 20 } else { 400_000 }).map(|_| random.within(20.0));
     all.filter(|x| x.is_finite()).chain(seen).collect()
 }
@@ -41,7 +47,13 @@ fn check(name: &str, f: fn(&mut [f32]), share: fn(f64) -> f64, limit: impl Fn(f6
 }
 
 /// The largest error of `f`, in shares of the limit, which is in ULP.
-fn check_at(x: &[f32], name: &str, f: fn(&mut [f32]), share: fn(f64) -> f64, limit: impl Fn(f64) -> f64) {
+fn check_at(
+    x: &[f32],
+    name: &str,
+    f: fn(&mut [f32]),
+    share: fn(f64) -> f64,
+    limit: impl Fn(f64) -> f64,
+) {
     let mut found = x.to_vec();
     f(&mut found);
     let (mut largest, mut at) = (0.0, 0.0);
@@ -88,8 +100,10 @@ fn gelu_is_within_7_ulp() {
 fn gelu_is_within_7_ulp_everywhere() {
     // Below, the share is ½ to the last bit but two; above, it is 0 or 1.
     for start in (2_f32.powi(-14).to_bits()..16_f32.to_bits()).step_by(1 << 20) {
-        let x: Vec<f32> =
-            (start..start + (1 << 20)).flat_map(|bits| [bits, bits | (1 << 31)]).map(f32::from_bits).collect();
+        let x: Vec<f32> = (start..start + (1 << 20))
+            .flat_map(|bits| [bits, bits | (1 << 31)])
+            .map(f32::from_bits)
+            .collect();
         check_at(&x, "GELU", gelu, gelu_share, gelu_limit());
     }
 }
@@ -101,7 +115,12 @@ fn silu_is_within_4_ulp() {
 
 #[test]
 fn the_tanh_form_of_gelu_is_as_exact_as_its_argument() {
-    check("GELU by tanh", gelu_tanh, |x| sigmoid(tanh_argument(x)), |x| 4.0 + 3.0 * tanh_argument(x).abs());
+    check(
+        "GELU by tanh",
+        gelu_tanh,
+        |x| sigmoid(tanh_argument(x)),
+        |x| 4.0 + 3.0 * tanh_argument(x).abs(),
+    );
     // And it is the formula: ½x·(1 + tanh …).
     for i in -600..600 {
         let x = f64::from(i) / 100.0;

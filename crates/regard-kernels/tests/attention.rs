@@ -5,7 +5,8 @@ mod common;
 use common::{Case, Matrix, Outcome, Random, assert_close, bits, gamma};
 use proptest::prelude::*;
 use regard_kernels::{
-    Attention, Error, Mask, Mat, MatMut, Position, Stage, Temperature, Window, attention_scratch_len, fixed, naive,
+    Attention, Error, Mask, Mat, MatMut, Position, Stage, Temperature, Window,
+    attention_scratch_len, fixed, naive,
 };
 
 const INF: f32 = f32::INFINITY;
@@ -38,11 +39,13 @@ fn add_masks(case: &mut Case, random: &mut Random) {
     }
     if random.chance(25) {
         let hidden = random.below(50);
-        case.bias =
-            Some(Matrix::from_fn(n_q, n_k, |_, _| if random.chance(hidden) { -INF } else { random.within(4.0) }));
+        case.bias = Some(Matrix::from_fn(n_q, n_k, |_, _| {
+            if random.chance(hidden) { -INF } else { random.within(4.0) }
+        }));
     }
     if random.chance(25) {
-        case.alibi = Some((any_position(random), [0.0, 0.5, 1.0 / 256.0, -0.125, 0.01][random.below(5)]));
+        case.alibi =
+            Some((any_position(random), [0.0, 0.5, 1.0 / 256.0, -0.125, 0.01][random.below(5)]));
     }
 }
 
@@ -50,7 +53,11 @@ fn add_masks(case: &mut Case, random: &mut Random) {
 fn any_case(seed: u64) -> Case {
     let random = &mut Random(seed);
     let rows = |random: &mut Random| {
-        let most = if cfg!(miri) { [4, 8, 20, 70][random.below(4)] } else { [4, 20, 70, 150][random.below(4)] };
+        let most = if cfg!(miri) {
+            [4, 8, 20, 70][random.below(4)]
+        } else {
+            [4, 20, 70, 150][random.below(4)]
+        };
         random.below(most)
     };
     // Some with several tiles of 256 keys.
@@ -165,7 +172,10 @@ fn infinite_scores_follow_the_limit() {
     // +∞ twice: shared evenly. For the other query they are −∞, and the one −∞ takes all.
     assert_eq!(
         case.run(),
-        Outcome { out: Matrix { rows: 2, cols: 2, data: vec![46.5, 146.5, 50.0, 150.0] }, log_sum_exp: vec![INF; 2] }
+        Outcome {
+            out: Matrix { rows: 2, cols: 2, data: vec![46.5, 146.5, 50.0, 150.0] },
+            log_sum_exp: vec![INF; 2]
+        }
     );
     assert_eq!(case.scores(Stage::Weights).row(0)[90], 0.5);
 
@@ -174,7 +184,11 @@ fn infinite_scores_follow_the_limit() {
     hidden.assert_matches_reference();
 
     // Where every visible score is −∞ there is nothing to see.
-    let case = Case::new(Matrix::filled(1, 1, -1.0), Matrix::filled(70, 1, INF), Matrix::filled(70, 3, 1.0));
+    let case = Case::new(
+        Matrix::filled(1, 1, -1.0),
+        Matrix::filled(70, 1, INF),
+        Matrix::filled(70, 3, 1.0),
+    );
     assert_eq!(case.run(), Outcome { out: Matrix::filled(1, 3, 0.0), log_sum_exp: vec![-INF] });
 }
 
@@ -221,13 +235,21 @@ fn positions_differ_where_numbers_of_queries_and_keys_do() {
     // V numbers the keys and all scores are equal, so an output is the mean of what is seen.
     let case = |causal| Case {
         causal: Some(causal),
-        ..Case::new(Matrix::filled(2, 1, 0.0), Matrix::filled(5, 1, 0.0), Matrix::from_fn(5, 1, |i, _| i as f32))
+        ..Case::new(
+            Matrix::filled(2, 1, 0.0),
+            Matrix::filled(5, 1, 0.0),
+            Matrix::from_fn(5, 1, |i, _| i as f32),
+        )
     };
     assert_eq!(case(Position::TopLeft).run().out.data, [0.0, 0.5]);
     assert_eq!(case(Position::BottomRight).run().out.data, [1.5, 2.0]);
     assert_eq!(case(Position::Offset(1)).run().out.data, [0.5, 1.0]);
     let padded = Case { key_len: Some(3), ..case(Position::BottomRight) };
-    assert_eq!(padded.run().out.data, [0.5, 1.0], "the last query stands at the last key that is no padding");
+    assert_eq!(
+        padded.run().out.data,
+        [0.5, 1.0],
+        "the last query stands at the last key that is no padding"
+    );
 }
 
 /// One case for every kind of mask, of which `hidden` is a place that may not be seen from row 5 and is from row 9.
@@ -239,12 +261,22 @@ fn one_of_each_mask() -> (Vec<(&'static str, Case)>, usize) {
         ("causal", Case { causal: Some(Position::Offset(61)), ..case.clone() }),
         (
             "window",
-            Case { window: Some((Position::Offset(56), Window { left: None, right: Some(5) })), ..case.clone() },
+            Case {
+                window: Some((Position::Offset(56), Window { left: None, right: Some(5) })),
+                ..case.clone()
+            },
         ),
         ("boolean", Case { allowed: Some(Matrix::from_fn(12, 100, only_nine)), ..case.clone() }),
         (
             "additive",
-            Case { bias: Some(Matrix::from_fn(12, 100, |i, j| if only_nine(i, j) { 0.5 } else { -INF })), ..case },
+            Case {
+                bias: Some(Matrix::from_fn(
+                    12,
+                    100,
+                    |i, j| if only_nine(i, j) { 0.5 } else { -INF },
+                )),
+                ..case
+            },
         ),
     ];
     for (name, case) in &cases {
@@ -288,10 +320,14 @@ fn nan_at_a_hidden_place_does_not_leak_and_at_a_visible_one_shows_in_that_row_on
             for i in 0..12 {
                 if clean.sees(i, j) {
                     assert!(found.out.row(i).iter().all(|x| x.is_nan()), "{name}: key, row {i}");
-                    assert!(found.log_sum_exp[i].is_nan() && weights.row(i).iter().all(|x| x.is_nan()));
+                    assert!(
+                        found.log_sum_exp[i].is_nan() && weights.row(i).iter().all(|x| x.is_nan())
+                    );
                 } else {
                     assert_eq!(row_bits(&found, i), row_bits(&expected, i), "{name}: key, row {i}");
-                    assert!(weights.row(i).iter().all(|x| x.is_finite()) && weights.at(i, j) == 0.0);
+                    assert!(
+                        weights.row(i).iter().all(|x| x.is_finite()) && weights.at(i, j) == 0.0
+                    );
                 }
             }
             // In a query: that row alone.
@@ -302,7 +338,11 @@ fn nan_at_a_hidden_place_does_not_leak_and_at_a_visible_one_shows_in_that_row_on
                 if i == 5 {
                     assert!(found.out.row(i).iter().all(|x| x.is_nan()), "{name}: query");
                 } else {
-                    assert_eq!(row_bits(&found, i), row_bits(&expected, i), "{name}: query, row {i}");
+                    assert_eq!(
+                        row_bits(&found, i),
+                        row_bits(&expected, i),
+                        "{name}: query, row {i}"
+                    );
                 }
             }
         }
@@ -320,7 +360,8 @@ fn nan_in_an_additive_mask_is_hidden_by_the_other_masks() {
     let mut broken = case.clone();
     let seen = Matrix::from_fn(8, 80, |i, j| case.sees(i, j));
     let bias = case.bias.as_ref().unwrap();
-    broken.bias = Some(Matrix::from_fn(8, 80, |i, j| if seen.at(i, j) { bias.at(i, j) } else { f32::NAN }));
+    broken.bias =
+        Some(Matrix::from_fn(8, 80, |i, j| if seen.at(i, j) { bias.at(i, j) } else { f32::NAN }));
     assert!(same_bits(&broken.run(), &expected));
     let at = (0..80).find(|j| seen.at(3, *j)).unwrap();
     broken.bias.as_mut().unwrap().set(3, at, f32::NAN);
@@ -368,7 +409,9 @@ fn temperature_one_and_no_softcap_are_the_defaults() {
 fn forward_with_and_without_log_sum_exp_are_one() {
     let case = Case::random(9, 100, 20, 20, &mut Random(10));
     let mut out = Matrix::filled(9, 20, f32::NAN);
-    case.attention().forward(case.q.view(), case.k.view(), case.v.view(), out.view_mut(), &mut case.scratch()).unwrap();
+    case.attention()
+        .forward(case.q.view(), case.k.view(), case.v.view(), out.view_mut(), &mut case.scratch())
+        .unwrap();
     assert_eq!(out.bits(), case.run().out.bits());
 }
 
@@ -383,10 +426,12 @@ fn heads_side_by_side_in_one_activation() {
     let causal = Attention::new().mask(Mask::NONE.causal(Position::TopLeft));
     for head in 0..heads {
         let view = |m: &'_ Matrix| Matrix::from_fn(n, d, |i, j| m.at(i, head * d + j));
-        let [qh, kh, vh] = [&q, &k, &v].map(|m| Mat::strided(&m.data[head * d..], n, d, heads * d).unwrap());
+        let [qh, kh, vh] =
+            [&q, &k, &v].map(|m| Mat::strided(&m.data[head * d..], n, d, heads * d).unwrap());
         let oh = MatMut::strided(&mut out.data[head * d..], n, d, heads * d).unwrap();
         causal.forward(qh, kh, vh, oh, &mut scratch).unwrap();
-        let dense = Case { causal: Some(Position::TopLeft), ..Case::new(view(&q), view(&k), view(&v)) };
+        let dense =
+            Case { causal: Some(Position::TopLeft), ..Case::new(view(&q), view(&k), view(&v)) };
         assert_eq!(view(&out).bits(), dense.run().out.bits(), "head {head}");
     }
 }
@@ -403,23 +448,35 @@ fn what_is_in_the_scratch_memory_does_not_matter() {
             let mut scratch = vec![garbage; needed + 10];
             let (q, k, v) = (case.q.view(), case.k.view(), case.v.view());
             let attention = case.attention();
-            attention.forward_with_log_sum_exp(q, k, v, out.view_mut(), &mut log_sum_exp, &mut scratch).unwrap();
+            attention
+                .forward_with_log_sum_exp(q, k, v, out.view_mut(), &mut log_sum_exp, &mut scratch)
+                .unwrap();
             assert!(same_bits(&Outcome { out, log_sum_exp }, &expected), "seed {seed}, {garbage}");
-            assert!(scratch[needed..].iter().all(|x| *x == garbage), "writes behind what it asked for");
+            assert!(
+                scratch[needed..].iter().all(|x| *x == garbage),
+                "writes behind what it asked for"
+            );
         }
     }
 }
 
 #[test]
 fn the_fixed_door_gives_the_same_bits() {
-    fn check<const N_Q: usize, const N_K: usize, const D_K: usize, const D_V: usize, const SCRATCH: usize>() {
+    fn check<
+        const N_Q: usize,
+        const N_K: usize,
+        const D_K: usize,
+        const D_V: usize,
+        const SCRATCH: usize,
+    >() {
         let mut case = Case::random(N_Q, N_K, D_K, D_V, &mut Random(12));
         case.causal = Some(Position::BottomRight);
         case.softcap = Some(5.0);
         fn array<const R: usize, const C: usize>(m: &Matrix) -> [[f32; C]; R] {
             core::array::from_fn(|i| m.row(i).try_into().unwrap())
         }
-        let (q, k, v) = (array::<N_Q, D_K>(&case.q), array::<N_K, D_K>(&case.k), array::<N_K, D_V>(&case.v));
+        let (q, k, v) =
+            (array::<N_Q, D_K>(&case.q), array::<N_K, D_K>(&case.k), array::<N_K, D_V>(&case.v));
         let (mut out, mut weights) = ([[f32::NAN; D_V]; N_Q], [[f32::NAN; N_K]; N_Q]);
         let mut scratch = [f32::NAN; SCRATCH];
         fixed::attention(&case.attention(), &q, &k, &v, &mut out, &mut scratch).unwrap();
@@ -440,7 +497,14 @@ fn the_naive_loops_agree() {
     for causal in [false, true] {
         case.causal = causal.then_some(Position::TopLeft);
         let mut out = Matrix::filled(40, 12, f32::NAN);
-        naive::attention(case.q.view(), case.k.view(), case.v.view(), out.view_mut(), causal, &mut [0.0; 40]);
+        naive::attention(
+            case.q.view(),
+            case.k.view(),
+            case.v.view(),
+            out.view_mut(),
+            causal,
+            &mut [0.0; 40],
+        );
         for (a, b) in out.data.iter().zip(case.run().out.data) {
             assert!((a - b).abs() < 1e-5);
         }
@@ -453,7 +517,11 @@ fn the_scratch_length_is_what_its_formula_says() {
     assert_eq!(attention_scratch_len(10, 1000, 64, 64), 10 * 272 + 256 * 64 + 20 + 15);
     assert_eq!(attention_scratch_len(100, 1000, 64, 65), 24 * 272 + 256 * 64 + 256 * 80 + 200 + 15);
     assert_eq!(attention_scratch_len(0, 0, 0, 0), 15);
-    assert_eq!(attention_scratch_len(usize::MAX, 1, 1, 1), usize::MAX, "saturates instead of wrapping");
+    assert_eq!(
+        attention_scratch_len(usize::MAX, 1, 1, 1),
+        usize::MAX,
+        "saturates instead of wrapping"
+    );
 }
 
 #[test]
@@ -463,58 +531,122 @@ fn every_wrong_input_is_an_error_that_names_it_and_writes_nothing() {
     let shape = |tensor, found, expected, why| Error::Shape { tensor, found, expected, why };
     let needed = attention_scratch_len(2, 4, 3, 5);
 
-    let check =
-        |attention: Attention<'_>, [q, k, v]: [&Matrix; 3], out_shape, lse: usize, scratch: usize, expected: Error| {
-            let (rows, cols) = out_shape;
-            let mut out = Matrix::filled(rows, cols, 9.0);
-            let mut log_sum_exp = vec![9.0; lse];
-            let error = attention
-                .forward_with_log_sum_exp(
-                    q.view(),
-                    k.view(),
-                    v.view(),
-                    out.view_mut(),
-                    &mut log_sum_exp,
-                    &mut vec![0.0; scratch],
-                )
-                .unwrap_err();
-            // Compared in words, because a range error may hold NaN.
-            assert_eq!(error.to_string(), expected.to_string());
-            assert!(out.data.iter().chain(&log_sum_exp).all(|x| *x == 9.0), "{error}: something was written");
-        };
+    let check = |attention: Attention<'_>,
+                 [q, k, v]: [&Matrix; 3],
+                 out_shape,
+                 lse: usize,
+                 scratch: usize,
+                 expected: Error| {
+        let (rows, cols) = out_shape;
+        let mut out = Matrix::filled(rows, cols, 9.0);
+        let mut log_sum_exp = vec![9.0; lse];
+        let error = attention
+            .forward_with_log_sum_exp(
+                q.view(),
+                k.view(),
+                v.view(),
+                out.view_mut(),
+                &mut log_sum_exp,
+                &mut vec![0.0; scratch],
+            )
+            .unwrap_err();
+        // Compared in words, because a range error may hold NaN.
+        assert_eq!(error.to_string(), expected.to_string());
+        assert!(
+            out.data.iter().chain(&log_sum_exp).all(|x| *x == 9.0),
+            "{error}: something was written"
+        );
+    };
     let good = Attention::new();
     let qkv = [&q, &k, &v];
-    check(good, [&q, &m(4, 2), &v], (2, 5), 2, needed, shape("key", (4, 2), (4, 3), "as many columns as query"));
-    check(good, [&q, &k, &m(3, 5)], (2, 5), 2, needed, shape("value", (3, 5), (4, 5), "a row for each key"));
+    check(
+        good,
+        [&q, &m(4, 2), &v],
+        (2, 5),
+        2,
+        needed,
+        shape("key", (4, 2), (4, 3), "as many columns as query"),
+    );
+    check(
+        good,
+        [&q, &k, &m(3, 5)],
+        (2, 5),
+        2,
+        needed,
+        shape("value", (3, 5), (4, 5), "a row for each key"),
+    );
     for out in [(2, 4), (3, 5), (0, 0)] {
-        check(good, qkv, out, 2, needed, shape("the output", out, (2, 5), "queries × columns of value"));
+        check(
+            good,
+            qkv,
+            out,
+            2,
+            needed,
+            shape("the output", out, (2, 5), "queries × columns of value"),
+        );
     }
-    check(good, qkv, (2, 5), 3, needed, Error::Length { tensor: "the log-sum-exp", found: 3, expected: 2 });
+    check(
+        good,
+        qkv,
+        (2, 5),
+        3,
+        needed,
+        Error::Length { tensor: "the log-sum-exp", found: 3, expected: 2 },
+    );
     for found in [0, needed - 1] {
         check(good, qkv, (2, 5), 2, found, Error::Scratch { found, needed });
     }
 
     let allowed = Matrix::from_fn(2, 3, |_, _| true);
     let wrong = good.mask(Mask::NONE.allowed(allowed.view()));
-    check(wrong, qkv, (2, 5), 2, needed, shape("the boolean mask", (2, 3), (2, 4), "queries × keys"));
+    check(
+        wrong,
+        qkv,
+        (2, 5),
+        2,
+        needed,
+        shape("the boolean mask", (2, 3), (2, 4), "queries × keys"),
+    );
     let bias = m(1, 4);
     let wrong = good.mask(Mask::NONE.bias(bias.view()));
-    check(wrong, qkv, (2, 5), 2, needed, shape("the additive mask", (1, 4), (2, 4), "queries × keys"));
+    check(
+        wrong,
+        qkv,
+        (2, 5),
+        2,
+        needed,
+        shape("the additive mask", (1, 4), (2, 4), "queries × keys"),
+    );
     let wrong = good.mask(Mask::NONE.key_len(5));
     check(wrong, qkv, (2, 5), 2, needed, Error::Length { tensor: "key", found: 4, expected: 5 });
     for value in [f32::NAN, INF, -INF] {
-        check(good.scale(value), qkv, (2, 5), 2, needed, Error::Range { name: "scale", value, range: "finite" });
+        check(
+            good.scale(value),
+            qkv,
+            (2, 5),
+            2,
+            needed,
+            Error::Range { name: "scale", value, range: "finite" },
+        );
     }
     for value in [f32::NAN, INF, 0.0, -0.0, -1.0] {
         let range = "finite and greater than 0";
-        check(good.softcap(value), qkv, (2, 5), 2, needed, Error::Range { name: "soft cap", value, range });
+        check(
+            good.softcap(value),
+            qkv,
+            (2, 5),
+            2,
+            needed,
+            Error::Range { name: "soft cap", value, range },
+        );
     }
 
     let mut scores = Matrix::filled(2, 5, 9.0);
     // Without values to copy.
     let mut scratch = vec![0.0; attention_scratch_len(2, 4, 3, 0)];
     for stage in [Stage::Raw, Stage::Softcapped, Stage::Masked, Stage::Weights] {
-        let error = good.scores(stage, q.view(), k.view(), scores.view_mut(), &mut scratch).unwrap_err();
+        let error =
+            good.scores(stage, q.view(), k.view(), scores.view_mut(), &mut scratch).unwrap_err();
         assert_eq!(error, shape("the scores", (2, 5), (2, 4), "queries × keys"));
         let out = MatMut::strided(&mut scores.data, 2, 4, 5).unwrap();
         let error = good.scores(stage, q.view(), k.view(), out, &mut scratch[1..]).unwrap_err();
@@ -527,7 +659,9 @@ fn every_wrong_input_is_an_error_that_names_it_and_writes_nothing() {
 
     let mut out = [[9.0]; 2];
     let wrong = Attention::new().mask(Mask::NONE.key_len(2));
-    let error = fixed::attention(&wrong, &[[1.0]; 2], &[[1.0]], &[[1.0]], &mut out, &mut [0.0; 500]).unwrap_err();
+    let error =
+        fixed::attention(&wrong, &[[1.0]; 2], &[[1.0]], &[[1.0]], &mut out, &mut [0.0; 500])
+            .unwrap_err();
     assert_eq!((error, out), (Error::Length { tensor: "key", found: 1, expected: 2 }, [[9.0]; 2]));
 }
 
@@ -548,7 +682,12 @@ fn the_limits_of_temperature() {
                         &format!("seed {seed}, T = {t}"),
                     );
                 }
-                assert_close(found.log_sum_exp[i], reference.log_sum_exp[i], 1e-6, &format!("seed {seed}, T = {t}"));
+                assert_close(
+                    found.log_sum_exp[i],
+                    reference.log_sum_exp[i],
+                    1e-6,
+                    &format!("seed {seed}, T = {t}"),
+                );
             }
             let weights = case.scores(Stage::Weights);
             for (found, exact) in weights.data.iter().zip(reference.weights.data) {
@@ -565,10 +704,16 @@ fn merged(parts: &[Outcome]) -> (Matrix<f64>, Vec<f64>) {
         .map(|i| {
             let of_parts = || parts.iter().map(|p| f64::from(p.log_sum_exp[i]));
             let max = of_parts().fold(f64::NEG_INFINITY, f64::max);
-            if max == f64::NEG_INFINITY { max } else { max + of_parts().map(|l| (l - max).exp()).sum::<f64>().ln() }
+            if max == f64::NEG_INFINITY {
+                max
+            } else {
+                max + of_parts().map(|l| (l - max).exp()).sum::<f64>().ln()
+            }
         })
         .collect();
-    let share = |l: f32, whole: f64| if whole == f64::NEG_INFINITY { 0.0 } else { (f64::from(l) - whole).exp() };
+    let share = |l: f32, whole: f64| {
+        if whole == f64::NEG_INFINITY { 0.0 } else { (f64::from(l) - whole).exp() }
+    };
     let out = Matrix::from_fn(out.rows, out.cols, |i, c| {
         parts.iter().map(|p| share(p.log_sum_exp[i], lse[i]) * f64::from(p.out.at(i, c))).sum()
     });

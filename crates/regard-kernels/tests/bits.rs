@@ -8,8 +8,9 @@ mod common;
 
 use common::{Case, Matrix, Random};
 use regard_kernels::{
-    Pairing, Position, Stage, Temperature, Tier, attention_scratch_len, cosine_similarity, dot, fixed, gelu, gelu_tanh,
-    layer_norm, matmul, matmul_transposed, norm, rms_norm, rotate, silu, softmax,
+    Pairing, Position, Stage, Temperature, Tier, attention_scratch_len, cosine_similarity, dot,
+    fixed, gelu, gelu_tanh, layer_norm, matmul, matmul_transposed, norm, rms_norm, rotate, silu,
+    softmax,
 };
 
 /// Fowler, Noll and Vo's hash (1a, 64 bits) of the numbers' bits.
@@ -17,20 +18,27 @@ fn hash(numbers: &[f32]) -> u64 {
     numbers
         .iter()
         .flat_map(|x| x.to_bits().to_le_bytes())
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+        })
 }
 
 /// Whether this tier rounds a multiply-add once: then (1 + ε)² − (1 + 2ε) keeps its ε².
 fn is_fused() -> bool {
     let x = 1.0 + 2_f32.powi(-13);
     let mut out = [[0.0]];
-    matmul((&[[1.0, x]]).into(), (&[[-(1.0 + 2_f32.powi(-12))], [x]]).into(), (&mut out).into()).unwrap();
+    matmul((&[[1.0, x]]).into(), (&[[-(1.0 + 2_f32.powi(-12))], [x]]).into(), (&mut out).into())
+        .unwrap();
     out[0][0] != 0.0
 }
 
 #[test]
 fn a_multiply_add_rounds_once_where_the_tier_has_it_fused() {
-    let fixed = cfg!(any(fused, target_feature = "fma", all(target_arch = "aarch64", target_feature = "neon")));
+    let fixed = cfg!(any(
+        fused,
+        target_feature = "fma",
+        all(target_arch = "aarch64", target_feature = "neon")
+    ));
     assert_eq!(is_fused(), Tier::active() == Tier::Avx2 || fixed, "{}", Tier::active().name());
 }
 
@@ -113,9 +121,21 @@ fn kernels_of_a_block_have_the_recorded_bits() {
     ];
     // As above.
     let expected = if is_fused() {
-        [0xee5d73ce30115483, 0xd29f5fe27766bced, 0xc44dae9eff8e1a55, 0x70ac0053e078931d, 0xe8fdf79e60cad599]
+        [
+            0xee5d73ce30115483,
+            0xd29f5fe27766bced,
+            0xc44dae9eff8e1a55,
+            0x70ac0053e078931d,
+            0xe8fdf79e60cad599,
+        ]
     } else {
-        [0x15fbce1e1de74ba7, 0x48411f4d8f98d2c2, 0x6fc30d424d285751, 0xef11df12000e5d47, 0xe8fdf79e60cad599]
+        [
+            0x15fbce1e1de74ba7,
+            0x48411f4d8f98d2c2,
+            0x6fc30d424d285751,
+            0xef11df12000e5d47,
+            0xe8fdf79e60cad599,
+        ]
     };
     let tier = Tier::active().name();
     assert_eq!(found, expected, "{tier}, fused: {}; found {found:#018x?}", is_fused());
@@ -136,8 +156,16 @@ fn a_row_is_the_same_among_any_number_of_rows() {
             for rows in 1..=MOST {
                 let first: Vec<usize> = (0..rows).collect();
                 let found = Case { q: case.q.pick(&first), ..case.clone() }.run();
-                assert_eq!(found.out.bits(), whole.out.pick(&first).bits(), "{rows} rows, d {d_k}, {causal:?}");
-                assert_eq!(common::bits(&found.log_sum_exp), common::bits(&whole.log_sum_exp[..rows]), "{rows} rows");
+                assert_eq!(
+                    found.out.bits(),
+                    whole.out.pick(&first).bits(),
+                    "{rows} rows, d {d_k}, {causal:?}"
+                );
+                assert_eq!(
+                    common::bits(&found.log_sum_exp),
+                    common::bits(&whole.log_sum_exp[..rows]),
+                    "{rows} rows"
+                );
             }
         }
     }
@@ -149,19 +177,35 @@ fn an_element_of_a_large_product_is_that_of_its_row_and_column() {
     for (m, k, n) in [(150, 600, 140), (13, 1100, 300), (400, 70, 65)] {
         let (a, b) = (Matrix::random(m, k, 1.0, random), Matrix::random(k, n, 1.0, random));
         let product = |a: &Matrix, b: &Matrix| {
-            let (mut out, mut transposed) = (Matrix::filled(a.rows, b.cols, 7.0), Matrix::filled(a.rows, b.cols, 7.0));
+            let (mut out, mut transposed) =
+                (Matrix::filled(a.rows, b.cols, 7.0), Matrix::filled(a.rows, b.cols, 7.0));
             matmul(a.view(), b.view(), out.view_mut()).unwrap();
             matmul_transposed(a.view(), b.transposed().view(), transposed.view_mut()).unwrap();
-            assert_eq!(out.bits(), transposed.bits(), "{} × {} × {}, transposed", a.rows, a.cols, b.cols);
+            assert_eq!(
+                out.bits(),
+                transposed.bits(),
+                "{} × {} × {}, transposed",
+                a.rows,
+                a.cols,
+                b.cols
+            );
             out
         };
         let whole = product(&a, &b);
         for i in (0..m).step_by(7) {
-            assert_eq!(product(&a.pick(&[i]), &b).bits(), whole.pick(&[i]).bits(), "row {i} of {m} × {k} × {n}");
+            assert_eq!(
+                product(&a.pick(&[i]), &b).bits(),
+                whole.pick(&[i]).bits(),
+                "row {i} of {m} × {k} × {n}"
+            );
         }
         for j in (0..n).step_by(11) {
             let column = product(&a, &b.pick_cols(&[j]));
-            assert_eq!(column.bits(), whole.pick_cols(&[j]).bits(), "column {j} of {m} × {k} × {n}");
+            assert_eq!(
+                column.bits(),
+                whole.pick_cols(&[j]).bits(),
+                "column {j} of {m} × {k} × {n}"
+            );
         }
     }
 }
@@ -171,21 +215,53 @@ fn array<const R: usize, const C: usize>(m: &Matrix) -> [[f32; C]; R] {
 }
 
 /// The door for shapes known at compile time against the one for all.
-fn check_fixed_attention<const N_Q: usize, const N_K: usize, const D: usize, const SCRATCH: usize>() {
+fn check_fixed_attention<
+    const N_Q: usize,
+    const N_K: usize,
+    const D: usize,
+    const SCRATCH: usize,
+>() {
     let mut case = Case::random(N_Q, N_K, D, D, &mut Random(5));
     for causal in [None, Some(Position::BottomRight)] {
         case.causal = causal;
-        let (q, k, v) = (array::<N_Q, D>(&case.q), array::<N_K, D>(&case.k), array::<N_K, D>(&case.v));
+        let (q, k, v) =
+            (array::<N_Q, D>(&case.q), array::<N_K, D>(&case.k), array::<N_K, D>(&case.v));
         let (mut out, mut log_sum_exp) = ([[7.0; D]; N_Q], [7.0; N_Q]);
-        let (mut scratch, attention, expected) = ([f32::NAN; SCRATCH], case.attention(), case.run());
+        let (mut scratch, attention, expected) =
+            ([f32::NAN; SCRATCH], case.attention(), case.run());
         fixed::attention(&attention, &q, &k, &v, &mut out, &mut scratch).unwrap();
-        assert_eq!(common::bits(out.as_flattened()), expected.out.bits(), "{N_Q} × {N_K} × {D}, {causal:?}");
-        fixed::attention_with_log_sum_exp(&attention, &q, &k, &v, &mut out, &mut log_sum_exp, &mut scratch).unwrap();
-        assert_eq!(common::bits(out.as_flattened()), expected.out.bits(), "{N_Q} × {N_K} × {D}, {causal:?}");
-        assert_eq!(common::bits(&log_sum_exp), common::bits(&expected.log_sum_exp), "{N_Q} × {N_K} × {D}, {causal:?}");
+        assert_eq!(
+            common::bits(out.as_flattened()),
+            expected.out.bits(),
+            "{N_Q} × {N_K} × {D}, {causal:?}"
+        );
+        fixed::attention_with_log_sum_exp(
+            &attention,
+            &q,
+            &k,
+            &v,
+            &mut out,
+            &mut log_sum_exp,
+            &mut scratch,
+        )
+        .unwrap();
+        assert_eq!(
+            common::bits(out.as_flattened()),
+            expected.out.bits(),
+            "{N_Q} × {N_K} × {D}, {causal:?}"
+        );
+        assert_eq!(
+            common::bits(&log_sum_exp),
+            common::bits(&expected.log_sum_exp),
+            "{N_Q} × {N_K} × {D}, {causal:?}"
+        );
         let mut weights = [[7.0; N_K]; N_Q];
         fixed::attention_weights(&attention, &q, &k, &mut weights, &mut scratch).unwrap();
-        assert_eq!(common::bits(weights.as_flattened()), case.scores(Stage::Weights).bits(), "{N_Q} × {N_K} × {D}");
+        assert_eq!(
+            common::bits(weights.as_flattened()),
+            case.scores(Stage::Weights).bits(),
+            "{N_Q} × {N_K} × {D}"
+        );
     }
 }
 
@@ -195,21 +271,34 @@ fn check_fixed_product<const M: usize, const K: usize, const N: usize>() {
     let mut expected = Matrix::filled(M, N, 7.0);
     matmul(a.view(), b.view(), expected.view_mut()).unwrap();
     let (a, b, bt) = (array::<M, K>(&a), array::<K, N>(&b), array::<N, K>(&b.transposed()));
-    assert_eq!(common::bits(fixed::matmul(&a, &b).as_flattened()), expected.bits(), "{M} × {K} × {N}");
+    assert_eq!(
+        common::bits(fixed::matmul(&a, &b).as_flattened()),
+        expected.bits(),
+        "{M} × {K} × {N}"
+    );
     let transposed = fixed::matmul_transposed(&a, &bt);
-    assert_eq!(common::bits(transposed.as_flattened()), expected.bits(), "{M} × {K} × {N}, transposed");
+    assert_eq!(
+        common::bits(transposed.as_flattened()),
+        expected.bits(),
+        "{M} × {K} × {N}, transposed"
+    );
 }
 
 fn check_fixed_vectors<const N: usize>() {
     let random = &mut Random(7);
-    let [x, y]: [[f32; N]; 2] = core::array::from_fn(|_| core::array::from_fn(|_| random.within(3.0)));
+    let [x, y]: [[f32; N]; 2] =
+        core::array::from_fn(|_| core::array::from_fn(|_| random.within(3.0)));
     let found = [fixed::dot(&x, &y), fixed::norm(&x), fixed::cosine_similarity(&x, &y)];
     let expected = [dot(&x, &y).unwrap(), norm(&x), cosine_similarity(&x, &y).unwrap()];
     assert_eq!(common::bits(&found), common::bits(&expected), "{N} elements");
     for temperature in [Temperature::ONE, Temperature::ZERO, Temperature::INFINITE] {
         let mut expected = x;
         softmax(&mut expected, temperature);
-        assert_eq!(common::bits(&fixed::softmax(&x, temperature)), common::bits(&expected), "softmax of {N} elements");
+        assert_eq!(
+            common::bits(&fixed::softmax(&x, temperature)),
+            common::bits(&expected),
+            "softmax of {N} elements"
+        );
     }
 }
 

@@ -10,7 +10,9 @@ use core::fmt::Write as _;
 
 use common::{Case, Matrix, Random};
 use proptest::prelude::*;
-use regard_kernels::int8::{Attention, Scales, attention_scratch_len, default_scale, dequantize, quantize, scale_for};
+use regard_kernels::int8::{
+    Attention, Scales, attention_scratch_len, default_scale, dequantize, quantize, scale_for,
+};
 use regard_kernels::{Error, Mask, Mat, MatMut, Position, Temperature, Window, fixed};
 
 /// An attention on integers, and the same on the numbers that they stand for.
@@ -27,7 +29,9 @@ const SCALES: Scales = Scales { query: 0.031, key: 0.027, value: 0.02, output: 0
 
 impl Quantized {
     fn new(q: Matrix<i8>, k: Matrix<i8>, v: Matrix<i8>, scales: Scales) -> Self {
-        let real = |m: &Matrix<i8>, scale| Matrix::from_fn(m.rows, m.cols, |i, j| f32::from(m.at(i, j)) * scale);
+        let real = |m: &Matrix<i8>, scale| {
+            Matrix::from_fn(m.rows, m.cols, |i, j| f32::from(m.at(i, j)) * scale)
+        };
         let real = Case::new(real(&q, scales.query), real(&k, scales.key), real(&v, scales.value));
         Self { q, k, v, scales, real }
     }
@@ -43,7 +47,9 @@ impl Quantized {
 
     fn attention(&self) -> Attention<'_> {
         let temperature = Temperature::new(self.real.temperature).unwrap();
-        Attention::new(self.scales, self.softmax_scale(), temperature).unwrap().mask(self.real.mask())
+        Attention::new(self.scales, self.softmax_scale(), temperature)
+            .unwrap()
+            .mask(self.real.mask())
     }
 
     fn scratch_len(&self) -> usize {
@@ -54,14 +60,22 @@ impl Quantized {
         let mut out = Matrix::from_fn(self.q.rows, self.v.cols, |_, _| 7);
         let view = MatMut::new(&mut out.data, self.q.rows, self.v.cols).unwrap();
         let scratch = &mut vec![i32::MIN; self.scratch_len()];
-        self.attention().forward(self.q.view(), self.k.view(), self.v.view(), view, scratch).unwrap();
+        self.attention()
+            .forward(self.q.view(), self.k.view(), self.v.view(), view, scratch)
+            .unwrap();
         out
     }
 
     /// The definition, in integers too wide to overflow.
     fn reference(&self) -> Matrix<i8> {
-        let t = if self.real.temperature < f32::MIN_POSITIVE { 0.0 } else { f64::from(self.real.temperature) };
-        let per_unit = f64::from(self.scales.query) * f64::from(self.scales.key) * f64::from(self.softmax_scale());
+        let t = if self.real.temperature < f32::MIN_POSITIVE {
+            0.0
+        } else {
+            f64::from(self.real.temperature)
+        };
+        let per_unit = f64::from(self.scales.query)
+            * f64::from(self.scales.key)
+            * f64::from(self.softmax_scale());
         let log2 = if per_unit == 0.0 { 0.0 } else { per_unit * LOG2_E / t };
         let ratio = f64::from(self.scales.value) / f64::from(self.scales.output);
 
@@ -69,10 +83,16 @@ impl Quantized {
         for i in 0..self.q.rows {
             let seen: Vec<usize> = (0..self.k.rows).filter(|j| self.real.sees(i, *j)).collect();
             let score = |j: usize| -> i128 {
-                self.q.row(i).iter().zip(self.k.row(j)).map(|(q, k)| i128::from(*q) * i128::from(*k)).sum()
+                self.q
+                    .row(i)
+                    .iter()
+                    .zip(self.k.row(j))
+                    .map(|(q, k)| i128::from(*q) * i128::from(*k))
+                    .sum()
             };
             let max = seen.iter().map(|j| score(*j)).max().unwrap_or_default();
-            let mut weights: Vec<i128> = seen.iter().map(|j| weight(max - score(*j), log2)).collect();
+            let mut weights: Vec<i128> =
+                seen.iter().map(|j| weight(max - score(*j), log2)).collect();
             let total: i128 = weights.iter().sum();
             let halvings = (0..64).find(|n| total >> n < 1 << 23).unwrap();
             if halvings > 0 {
@@ -81,7 +101,8 @@ impl Quantized {
                 }
             }
             for c in 0..self.v.cols {
-                let sum = seen.iter().zip(&weights).map(|(j, w)| w * i128::from(self.v.at(*j, c))).sum();
+                let sum =
+                    seen.iter().zip(&weights).map(|(j, w)| w * i128::from(self.v.at(*j, c))).sum();
                 out.set(i, c, rescaled(sum, weights.iter().sum(), ratio));
             }
         }
@@ -103,8 +124,10 @@ impl Quantized {
             let least: f64 = sum - seen.iter().map(|j| off(weights[*j])).sum::<f64>();
             for c in 0..self.v.cols {
                 let mean = real.out.at(i, c) / f64::from(self.scales.value);
-                let moved: f64 =
-                    seen.iter().map(|j| off(weights[*j]) * (f64::from(self.v.at(*j, c)) - mean).abs() / least).sum();
+                let moved: f64 = seen
+                    .iter()
+                    .map(|j| off(weights[*j]) * (f64::from(self.v.at(*j, c)) - mean).abs() / least)
+                    .sum();
                 let expected = (mean * ratio).clamp(-128.0, 127.0);
                 // The references' numbers are products rounded to f32.
                 let tolerance = 0.5 + ratio / 4096.0 + moved * ratio + 1e-4 * (1.0 + ratio);
@@ -154,13 +177,36 @@ fn rescaled(sum: i128, total: i128, ratio: f64) -> i8 {
 #[test]
 fn every_shape_gives_the_references_bits() {
     let random = &mut Random(8);
-    let mut shapes = vec![(0, 3, 4, 5), (3, 0, 4, 5), (3, 4, 0, 5), (3, 4, 5, 0), (13, 260, 2, 3), (1, 258, 5, 17)];
-    shapes.extend([(1, 1, 1, 1), (2, 15, 15, 15), (3, 16, 16, 16), (4, 17, 17, 17), (5, 64, 3, 33), (8, 63, 8, 2)]);
-    shapes.extend([(9, 256, 7, 18), (9, 257, 7, 18), (8, 9, 64, 16), (4, 1100, 6, 5), (1, 5000, 3, 2)]);
+    let mut shapes = vec![
+        (0, 3, 4, 5),
+        (3, 0, 4, 5),
+        (3, 4, 0, 5),
+        (3, 4, 5, 0),
+        (13, 260, 2, 3),
+        (1, 258, 5, 17),
+    ];
+    shapes.extend([
+        (1, 1, 1, 1),
+        (2, 15, 15, 15),
+        (3, 16, 16, 16),
+        (4, 17, 17, 17),
+        (5, 64, 3, 33),
+        (8, 63, 8, 2),
+    ]);
+    shapes.extend([
+        (9, 256, 7, 18),
+        (9, 257, 7, 18),
+        (8, 9, 64, 16),
+        (4, 1100, 6, 5),
+        (1, 5000, 3, 2),
+    ]);
     for (n_q, n_k, d_k, d_v) in shapes {
         let case = Quantized::random(n_q, n_k, d_k, d_v, random);
         case.assert_matches_references();
-        let shift = |scale| Quantized { real: Case { scale: Some(scale), ..case.real.clone() }, ..case.clone() };
+        let shift = |scale| Quantized {
+            real: Case { scale: Some(scale), ..case.real.clone() },
+            ..case.clone()
+        };
         // From all weights alike to all on one key.
         for scale in [0.0, 1e-30, 1e-3, 3.0, 1e6, f32::MAX] {
             let case = shift(scale);
@@ -335,7 +381,8 @@ fn check_fixed<const N_Q: usize, const N_K: usize, const D: usize, const SCRATCH
         fn array<const R: usize, const C: usize>(m: &Matrix<i8>) -> [[i8; C]; R] {
             core::array::from_fn(|i| m.row(i).try_into().unwrap())
         }
-        let (q, k, v) = (array::<N_Q, D>(&case.q), array::<N_K, D>(&case.k), array::<N_K, D>(&case.v));
+        let (q, k, v) =
+            (array::<N_Q, D>(&case.q), array::<N_K, D>(&case.k), array::<N_K, D>(&case.v));
         let mut out = [[7; D]; N_Q];
         fixed::int8_attention(&case.attention(), &q, &k, &v, &mut out, &mut [-1; SCRATCH]).unwrap();
         assert_eq!(out.as_flattened(), case.run().data, "{N_Q} × {N_K} × {D}, {causal:?}");
@@ -370,11 +417,17 @@ fn what_does_not_fit_is_refused_and_nothing_is_written() {
         "key is 5 × 3, but 5 × 4 is needed (as many columns as query)"
     );
     let short = v.rows_from(1, 4);
-    assert_eq!(refused(a, q, k, short, (3, 2), enough), "value is 4 × 2, but 5 × 2 is needed (a row for each key)");
+    assert_eq!(
+        refused(a, q, k, short, (3, 2), enough),
+        "value is 4 × 2, but 5 × 2 is needed (a row for each key)"
+    );
     assert!(refused(a, q, k, v, (2, 3), enough).starts_with("the output is 2 × 3"));
     assert!(refused(a, q, k, v, (3, 2), enough - 1).starts_with("the scratch memory has"));
     let allowed = Matrix::from_fn(3, 4, |_, _| true);
-    assert!(refused(a.mask(Mask::NONE.allowed(allowed.view())), q, k, v, (3, 2), enough).contains("boolean mask"));
+    assert!(
+        refused(a.mask(Mask::NONE.allowed(allowed.view())), q, k, v, (3, 2), enough)
+            .contains("boolean mask")
+    );
     assert!(refused(a.mask(Mask::NONE.key_len(6)), q, k, v, (3, 2), enough).contains("key"));
     let bias = Matrix::filled(3, 5, 0.0);
     assert_eq!(
@@ -415,7 +468,8 @@ fn scales_that_are_none_are_refused() {
         let scales = Scales { value, output, ..SCALES };
         let mut out = [[0; 2]];
         let attention = Attention::new(scales, 1.0, Temperature::ONE).unwrap();
-        fixed::int8_attention(&attention, &[[1]], &[[1]], &[[64, -3]], &mut out, &mut [0; 8]).unwrap();
+        fixed::int8_attention(&attention, &[[1]], &[[1]], &[[64, -3]], &mut out, &mut [0; 8])
+            .unwrap();
         out[0]
     };
     assert_eq!(one(1.0, 128.0), [1, 0]); // 0.5 is rounded up
@@ -433,7 +487,22 @@ fn the_default_scale_is_the_nearest_number_or_its_neighbour() {
 
 #[test]
 fn numbers_are_quantized_to_the_nearest() {
-    let x = [-1000.0, -128.5, -127.5, -2.5, -1.5, -0.5, -0.0, 0.5, 1.5, 2.5, 126.5, 127.49, f32::INFINITY, f32::NAN];
+    let x = [
+        -1000.0,
+        -128.5,
+        -127.5,
+        -2.5,
+        -1.5,
+        -0.5,
+        -0.0,
+        0.5,
+        1.5,
+        2.5,
+        126.5,
+        127.49,
+        f32::INFINITY,
+        f32::NAN,
+    ];
     let mut found = [7; 14];
     quantize(&x.map(|x| x * 0.25), 0.25, &mut found).unwrap();
     assert_eq!(found, [-128, -128, -128, -2, -2, 0, 0, 0, 2, 2, 126, 127, 127, 0]);
@@ -457,7 +526,9 @@ fn numbers_are_quantized_to_the_nearest() {
 
 /// Fowler, Noll and Vo's hash (1a, 64 bits).
 fn hash(numbers: &[i8]) -> u64 {
-    numbers.iter().fold(0xcbf2_9ce4_8422_2325, |hash, x| (hash ^ u64::from(*x as u8)).wrapping_mul(0x100_0000_01b3))
+    numbers.iter().fold(0xcbf2_9ce4_8422_2325, |hash, x| {
+        (hash ^ u64::from(*x as u8)).wrapping_mul(0x100_0000_01b3)
+    })
 }
 
 #[test]
@@ -477,7 +548,8 @@ fn results_have_the_recorded_bits() {
 
 /// A normal number with mean 0 and variance 1 (Box and Muller 1958), the same on every machine.
 fn normal(random: &mut Random) -> f32 {
-    let uniform = |random: &mut Random| ((random.next() >> 11) as f64 + 0.5) / 9_007_199_254_740_992.0;
+    let uniform =
+        |random: &mut Random| ((random.next() >> 11) as f64 + 0.5) / 9_007_199_254_740_992.0;
     let radius = libm::sqrt(-2.0 * libm::log(uniform(random)));
     (radius * libm::cos(TAU * uniform(random))) as f32
 }
@@ -491,13 +563,15 @@ fn accuracy(n: usize, d: usize, causal: bool, trials: usize) -> String {
         let mut real = Case::new(q, k, v);
         real.causal = causal.then_some(Position::TopLeft);
         let out = real.run().out;
-        let [query, key, value, output] = [&real.q, &real.k, &real.v, &out].map(|m| scale_for(&m.data));
+        let [query, key, value, output] =
+            [&real.q, &real.k, &real.v, &out].map(|m| scale_for(&m.data));
         let integers = |m: &Matrix, scale| {
             let mut integers = vec![0; m.data.len()];
             quantize(&m.data, scale, &mut integers).unwrap();
             Matrix { rows: m.rows, cols: m.cols, data: integers }
         };
-        let (q, k, v) = (integers(&real.q, query), integers(&real.k, key), integers(&real.v, value));
+        let (q, k, v) =
+            (integers(&real.q, query), integers(&real.k, key), integers(&real.v, value));
         let scores = real.reference().masked;
         let scales = Scales { query, key, value, output };
         let case = Quantized { q, k, v, scales, real };
@@ -509,10 +583,16 @@ fn accuracy(n: usize, d: usize, causal: bool, trials: usize) -> String {
         }
         for i in 0..n {
             let score = |j: usize| -> i32 {
-                case.q.row(i).iter().zip(case.k.row(j)).map(|(q, k)| i32::from(*q) * i32::from(*k)).sum()
+                case.q
+                    .row(i)
+                    .iter()
+                    .zip(case.k.row(j))
+                    .map(|(q, k)| i32::from(*q) * i32::from(*k))
+                    .sum()
             };
             let seen = || (0..n).filter(|j| case.real.sees(i, *j));
-            let first = seen().max_by(|a, b| scores.at(i, *a).total_cmp(&scores.at(i, *b))).unwrap();
+            let first =
+                seen().max_by(|a, b| scores.at(i, *a).total_cmp(&scores.at(i, *b))).unwrap();
             changed += usize::from(seen().any(|j| score(j) > score(first)));
             rows += 1;
         }

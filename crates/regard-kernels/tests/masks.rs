@@ -27,7 +27,11 @@ fn any_reach(random: &mut Random) -> Option<usize> {
 fn any_mask(seed: u64) -> Case {
     let random = &mut Random(seed);
     let (n_q, n_k) = (random.below(24), random.below(24));
-    let mut case = Case::new(Matrix::filled(n_q, 1, 0.0), Matrix::filled(n_k, 1, 0.0), Matrix::filled(n_k, 1, 0.0));
+    let mut case = Case::new(
+        Matrix::filled(n_q, 1, 0.0),
+        Matrix::filled(n_k, 1, 0.0),
+        Matrix::filled(n_k, 1, 0.0),
+    );
     case.causal = random.chance(60).then(|| any_position(random));
     case.window = random.chance(60).then(|| {
         let position = any_position(random);
@@ -35,9 +39,11 @@ fn any_mask(seed: u64) -> Case {
     });
     case.key_len = random.chance(40).then(|| random.below(n_k + 1));
     case.allowed = random.chance(30).then(|| Matrix::from_fn(n_q, n_k, |_, _| random.chance(70)));
-    case.bias = random
-        .chance(30)
-        .then(|| Matrix::from_fn(n_q, n_k, |_, _| [0.0, f32::NEG_INFINITY, f32::NAN, f32::INFINITY][random.below(4)]));
+    case.bias = random.chance(30).then(|| {
+        Matrix::from_fn(n_q, n_k, |_, _| {
+            [0.0, f32::NEG_INFINITY, f32::NAN, f32::INFINITY][random.below(4)]
+        })
+    });
     case
 }
 

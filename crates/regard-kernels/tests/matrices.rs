@@ -7,7 +7,8 @@ mod common;
 use common::{Matrix, Random, assert_close, gamma};
 use proptest::prelude::*;
 use regard_kernels::{
-    Error, Mat, MatMut, Packed, fixed, matmul, matmul_packed, matmul_packed_add, matmul_transposed, naive, packed_len,
+    Error, Mat, MatMut, Packed, fixed, matmul, matmul_packed, matmul_packed_add, matmul_transposed,
+    naive, packed_len,
 };
 
 fn product(a: &Matrix, b: &Matrix) -> Matrix {
@@ -31,7 +32,12 @@ fn check(m: usize, k: usize, n: usize, seed: u64) {
         for j in 0..n {
             let (exact, size) = common::dot(a.row(i), columns.row(j));
             // One chain of k products and k sums.
-            assert_close(out.at(i, j), exact, gamma(k + 1) * size, &format!("{m} × {k} × {n} at [{i}, {j}]"));
+            assert_close(
+                out.at(i, j),
+                exact,
+                gamma(k + 1) * size,
+                &format!("{m} × {k} × {n} at [{i}, {j}]"),
+            );
         }
     }
     assert_eq!(product_transposed(&a, &columns).bits(), out.bits(), "{m} × {k} × {n}, transposed");
@@ -57,8 +63,14 @@ fn check_packed(a: &Matrix, b: &Matrix, expected: &Matrix, random: &mut Random) 
     let columns = b.transposed();
     for i in 0..a.rows {
         for j in 0..b.cols {
-            let ((exact, size), start) = (common::dot(a.row(i), columns.row(j)), f64::from(there.at(i, j)));
-            assert_close(out.at(i, j), exact + start, gamma(a.cols + 1) * (size + start.abs()), what);
+            let ((exact, size), start) =
+                (common::dot(a.row(i), columns.row(j)), f64::from(there.at(i, j)));
+            assert_close(
+                out.at(i, j),
+                exact + start,
+                gamma(a.cols + 1) * (size + start.abs()),
+                what,
+            );
         }
     }
 }
@@ -105,8 +117,14 @@ fn what_does_not_fit_a_packed_matrix_is_refused() {
 
 #[test]
 fn a_product_over_nothing_is_zero() {
-    assert_eq!(product(&Matrix::filled(7, 0, 1.0), &Matrix::filled(0, 20, 1.0)).bits(), vec![0; 140]);
-    assert_eq!(product_transposed(&Matrix::filled(7, 0, 1.0), &Matrix::filled(20, 0, 1.0)).bits(), vec![0; 140]);
+    assert_eq!(
+        product(&Matrix::filled(7, 0, 1.0), &Matrix::filled(0, 20, 1.0)).bits(),
+        vec![0; 140]
+    );
+    assert_eq!(
+        product_transposed(&Matrix::filled(7, 0, 1.0), &Matrix::filled(20, 0, 1.0)).bits(),
+        vec![0; 140]
+    );
 }
 
 #[test]
@@ -117,7 +135,11 @@ fn strided_views_read_and_write_their_own_columns_alone() {
         let (a, b) = (Matrix::random(m, k, 1.0, random), Matrix::random(k, n, 1.0, random));
         let embed = |x: &Matrix, left: usize, cols: usize| {
             let inside = |j: usize| j >= left && j < left + x.cols;
-            Matrix::from_fn(x.rows, cols, |i, j| if inside(j) { x.at(i, j - left) } else { f32::NAN })
+            Matrix::from_fn(
+                x.rows,
+                cols,
+                |i, j| if inside(j) { x.at(i, j - left) } else { f32::NAN },
+            )
         };
         let (wide_a, wide_b) = (embed(&a, 3, k + 5), embed(&b, 1, n + 4));
         let wide_bt = embed(&b.transposed(), 2, k + 3);
@@ -131,7 +153,12 @@ fn strided_views_read_and_write_their_own_columns_alone() {
         assert_eq!(out.bits(), expected.bits(), "{m} × {k} × {n}");
 
         let mut out = Matrix::filled(m, n + 3, f32::NAN);
-        matmul_transposed(view_a, view_bt, MatMut::strided(&mut out.data[2..], m, n, n + 3).unwrap()).unwrap();
+        matmul_transposed(
+            view_a,
+            view_bt,
+            MatMut::strided(&mut out.data[2..], m, n, n + 3).unwrap(),
+        )
+        .unwrap();
         assert_eq!(out.bits(), expected.bits(), "{m} × {k} × {n}, transposed");
     }
 }
@@ -141,7 +168,8 @@ fn a_stride_of_zero_repeats_a_row() {
     let row = [1.0, 2.0, 3.0];
     let a = Mat::strided(&row, 8, 3, 0).unwrap();
     let mut out = Matrix::filled(8, 3, f32::NAN);
-    matmul(a, Mat::from(&[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]), out.view_mut()).unwrap();
+    matmul(a, Mat::from(&[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]), out.view_mut())
+        .unwrap();
     assert_eq!(out.data, row.repeat(8));
 }
 
@@ -161,7 +189,10 @@ fn wrong_shapes_are_errors_and_write_nothing() {
     let fits = Matrix::filled(3, 4, 1.0);
     let error = matmul(a.view(), fits.view(), out.view_mut()).unwrap_err();
     assert_eq!(error, shape("the product", (2, 5), (2, 4), "rows of A × columns of B"));
-    assert_eq!(error.to_string(), "the product is 2 × 5, but 2 × 4 is needed (rows of A × columns of B)");
+    assert_eq!(
+        error.to_string(),
+        "the product is 2 × 5, but 2 × 4 is needed (rows of A × columns of B)"
+    );
     let fits = fits.transposed();
     assert_eq!(
         matmul_transposed(a.view(), fits.view(), out.view_mut()).unwrap_err(),
@@ -186,7 +217,8 @@ fn the_fixed_door_gives_the_same_bits() {
 #[test]
 fn nan_stays_in_its_row_of_a_and_its_column_of_b() {
     let random = &mut Random(6);
-    let (clean_a, clean_b) = (Matrix::random(9, 40, 1.0, random), Matrix::random(40, 21, 1.0, random));
+    let (clean_a, clean_b) =
+        (Matrix::random(9, 40, 1.0, random), Matrix::random(40, 21, 1.0, random));
     let clean = product(&clean_a, &clean_b);
     let (mut a, mut b) = (clean_a, clean_b);
     a.set(4, 33, f32::NAN);
@@ -195,10 +227,16 @@ fn nan_stays_in_its_row_of_a_and_its_column_of_b() {
     for i in 0..9 {
         for j in 0..21 {
             let hit = i == 4 || j == 18;
-            assert!(if hit { out.at(i, j).is_nan() } else { out.at(i, j) == clean.at(i, j) }, "[{i}, {j}]");
+            assert!(
+                if hit { out.at(i, j).is_nan() } else { out.at(i, j) == clean.at(i, j) },
+                "[{i}, {j}]"
+            );
         }
     }
-    assert_eq!(common::bits(&product_transposed(&a, &b.transposed()).data), common::bits(&out.data));
+    assert_eq!(
+        common::bits(&product_transposed(&a, &b.transposed()).data),
+        common::bits(&out.data)
+    );
 }
 
 #[test]
@@ -210,7 +248,10 @@ fn the_naive_loops_agree() {
     for (x, y) in out.data.iter().zip(product(&a, &b).data) {
         assert!((x - y).abs() < 1e-5);
     }
-    assert!((naive::dot(a.row(0), a.row(1)) - regard_kernels::dot(a.row(0), a.row(1)).unwrap()).abs() < 1e-5);
+    assert!(
+        (naive::dot(a.row(0), a.row(1)) - regard_kernels::dot(a.row(0), a.row(1)).unwrap()).abs()
+            < 1e-5
+    );
 }
 
 proptest! {

@@ -7,8 +7,8 @@ mod common;
 
 use common::{Case, Matrix, Random, assert_close, bits, gamma};
 use regard_kernels::{
-    Attention, Mat, MatMut, Position, Stage, Temperature, Tier, Window, attention_scratch_len, cosine_similarity, dot,
-    fixed, matmul, matmul_transposed, multiply_add_rounds, norm, softmax,
+    Attention, Mat, MatMut, Position, Stage, Temperature, Tier, Window, attention_scratch_len,
+    cosine_similarity, dot, fixed, matmul, matmul_transposed, multiply_add_rounds, norm, softmax,
 };
 
 /// A matrix with a gap of NaN behind each row but the last, which ends with the memory.
@@ -25,7 +25,8 @@ impl Strided {
     fn new(m: &Matrix) -> Self {
         let stride = m.cols + Self::GAP;
         let len = if m.rows == 0 || m.cols == 0 { 0 } else { (m.rows - 1) * stride + m.cols };
-        let at = |i: usize| if i % stride < m.cols { m.at(i / stride, i % stride) } else { f32::NAN };
+        let at =
+            |i: usize| if i % stride < m.cols { m.at(i / stride, i % stride) } else { f32::NAN };
         Self { data: (0..len).map(at).collect(), rows: m.rows, cols: m.cols, stride }
     }
 
@@ -54,13 +55,22 @@ fn products() {
     let mut shapes = vec![(0, 3, 5), (3, 0, 20), (3, 5, 0), (13, 2, 50), (6, 65, 16), (1, 40, 49)];
     let depths = if cfg!(miri) { vec![5] } else { vec![1, 2, 31, 32, 33, 100] };
     for k in depths {
-        shapes.extend([(1, k, 1), (2, k, 15), (3, k, 16), (4, k, 17), (5, k, 31), (6, k, 33), (7, k, 8)]);
+        shapes.extend([
+            (1, k, 1),
+            (2, k, 15),
+            (3, k, 16),
+            (4, k, 17),
+            (5, k, 31),
+            (6, k, 33),
+            (7, k, 8),
+        ]);
     }
     for (m, k, n) in shapes {
         let what = &format!("{m} × {k} × {n}");
         let (a, bt) = (Matrix::random(m, k, 1.0, random), Matrix::random(n, k, 1.0, random));
         let (sa, sb, sbt) = (Strided::new(&a), Strided::new(&bt.transposed()), Strided::new(&bt));
-        let (mut product, mut transposed) = (Strided::filled(m, n, 7.0), Strided::filled(m, n, 7.0));
+        let (mut product, mut transposed) =
+            (Strided::filled(m, n, 7.0), Strided::filled(m, n, 7.0));
         matmul(sa.view(), sb.view(), product.view_mut()).unwrap();
         matmul_transposed(sa.view(), sbt.view(), transposed.view_mut()).unwrap();
         if cfg!(miri) {
@@ -82,15 +92,25 @@ fn products() {
 /// All that an attention can give, over strided views: what comes over dense ones, and that is the reference's.
 fn check_attention(case: &Case) {
     let (q, k, v) = (Strided::new(&case.q), Strided::new(&case.k), Strided::new(&case.v));
-    let scratch = || vec![f32::NAN; attention_scratch_len(q.rows, k.rows, q.cols, v.cols)].into_boxed_slice();
+    let scratch =
+        || vec![f32::NAN; attention_scratch_len(q.rows, k.rows, q.cols, v.cols)].into_boxed_slice();
     let mut out = Strided::filled(q.rows, v.cols, 7.0);
     let mut log_sum_exp = vec![7.0; q.rows].into_boxed_slice();
     case.attention()
-        .forward_with_log_sum_exp(q.view(), k.view(), v.view(), out.view_mut(), &mut log_sum_exp, &mut scratch())
+        .forward_with_log_sum_exp(
+            q.view(),
+            k.view(),
+            v.view(),
+            out.view_mut(),
+            &mut log_sum_exp,
+            &mut scratch(),
+        )
         .unwrap();
     let scores = |stage| {
         let mut scores = Strided::filled(q.rows, k.rows, 7.0);
-        case.attention().scores(stage, q.view(), k.view(), scores.view_mut(), &mut scratch()).unwrap();
+        case.attention()
+            .scores(stage, q.view(), k.view(), scores.view_mut(), &mut scratch())
+            .unwrap();
         scores
     };
     if cfg!(miri) {
@@ -113,8 +133,22 @@ fn check_attention(case: &Case) {
 #[test]
 fn attention_of_every_shape() {
     let random = &mut Random(2);
-    let mut shapes = vec![(0, 3, 4, 5), (3, 0, 4, 5), (3, 4, 0, 5), (3, 4, 5, 0), (13, 260, 2, 3), (1, 258, 5, 17)];
-    shapes.extend([(1, 1, 1, 1), (2, 15, 15, 15), (3, 16, 16, 16), (4, 17, 17, 17), (5, 64, 3, 33), (6, 63, 8, 2)]);
+    let mut shapes = vec![
+        (0, 3, 4, 5),
+        (3, 0, 4, 5),
+        (3, 4, 0, 5),
+        (3, 4, 5, 0),
+        (13, 260, 2, 3),
+        (1, 258, 5, 17),
+    ];
+    shapes.extend([
+        (1, 1, 1, 1),
+        (2, 15, 15, 15),
+        (3, 16, 16, 16),
+        (4, 17, 17, 17),
+        (5, 64, 3, 33),
+        (6, 63, 8, 2),
+    ]);
     if !cfg!(miri) {
         for n_q in 1..14 {
             shapes.extend([(n_q, 16, 16, 16), (n_q, 65, 24, 40), (n_q, 129, 64, 64)]);
@@ -135,11 +169,17 @@ fn attention_with_every_mask() {
     for masked in [
         Case { causal: Some(Position::TopLeft), ..case.clone() },
         Case { causal: Some(Position::BottomRight), ..case.clone() },
-        Case { causal: Some(Position::Offset(62)), window: Some((Position::Offset(10), window)), ..case.clone() },
+        Case {
+            causal: Some(Position::Offset(62)),
+            window: Some((Position::Offset(10), window)),
+            ..case.clone()
+        },
         Case { key_len: Some(18), softcap: Some(2.0), ..case.clone() },
         Case { allowed: Some(Matrix::from_fn(n_q, n_k, hides)), temperature: 0.3, ..case.clone() },
         Case {
-            bias: Some(Matrix::from_fn(n_q, n_k, |i, j| if hides(i, j) { f32::NEG_INFINITY } else { 0.25 })),
+            bias: Some(Matrix::from_fn(n_q, n_k, |i, j| {
+                if hides(i, j) { f32::NEG_INFINITY } else { 0.25 }
+            })),
             scale: Some(-0.7),
             ..case.clone()
         },
@@ -154,7 +194,10 @@ fn attention_with_every_mask() {
         for i in 0..n_q {
             for c in 0..5 {
                 let sees_bad = (c == 4 && masked.sees(i, n_k - 1)) || (c == 0 && masked.sees(i, 3));
-                assert!(sees_bad || found.out.at(i, c).to_bits() == clean.out.at(i, c).to_bits(), "[{i}, {c}]");
+                assert!(
+                    sees_bad || found.out.at(i, c).to_bits() == clean.out.at(i, c).to_bits(),
+                    "[{i}, {c}]"
+                );
             }
         }
     }
@@ -168,9 +211,11 @@ fn attention_with_every_mask() {
 #[test]
 fn vectors_and_softmax() {
     let random = &mut Random(4);
-    let lengths: Vec<usize> = if cfg!(miri) { vec![0, 1, 15, 16, 17, 63, 64, 65, 130] } else { (0..300).collect() };
+    let lengths: Vec<usize> =
+        if cfg!(miri) { vec![0, 1, 15, 16, 17, 63, 64, 65, 130] } else { (0..300).collect() };
     for len in lengths {
-        let [x, y]: [Box<[f32]>; 2] = core::array::from_fn(|_| (0..len).map(|_| random.within(2.0)).collect());
+        let [x, y]: [Box<[f32]>; 2] =
+            core::array::from_fn(|_| (0..len).map(|_| random.within(2.0)).collect());
         let (exact, size) = common::dot(&x, &y);
         assert_close(dot(&x, &y).unwrap(), exact, gamma(len + 1) * size, "dot");
         let square = common::dot(&x, &x).0;
@@ -192,10 +237,15 @@ fn vectors_and_softmax() {
 fn the_fixed_door() {
     fn check<const N: usize, const D: usize, const SCRATCH: usize>() {
         let random = &mut Random(5);
-        let x: Box<[[f32; D]; N]> = Box::new(core::array::from_fn(|_| core::array::from_fn(|_| random.within(1.0))));
-        let transposed: Box<[[f32; N]; D]> = Box::new(core::array::from_fn(|c| core::array::from_fn(|i| x[i][c])));
+        let x: Box<[[f32; D]; N]> =
+            Box::new(core::array::from_fn(|_| core::array::from_fn(|_| random.within(1.0))));
+        let transposed: Box<[[f32; N]; D]> =
+            Box::new(core::array::from_fn(|c| core::array::from_fn(|i| x[i][c])));
         let scores = fixed::matmul_transposed(&x, &x);
-        assert_eq!(bits(fixed::matmul(&x, &transposed).as_flattened()), bits(scores.as_flattened()));
+        assert_eq!(
+            bits(fixed::matmul(&x, &transposed).as_flattened()),
+            bits(scores.as_flattened())
+        );
         let weights = scores.map(|row| fixed::softmax(&row, Temperature::ONE));
         assert!(weights.iter().all(|row| (row.iter().sum::<f32>() - 1.0).abs() < 1e-5));
 

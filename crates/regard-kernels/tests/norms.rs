@@ -6,7 +6,9 @@ mod common;
 
 use common::{Matrix, Random, U, assert_close, bits, gamma};
 use proptest::prelude::*;
-use regard_kernels::{Error, Mat, MatMut, Pairing, add, add_row, fixed, layer_norm, multiply, rms_norm, rotate};
+use regard_kernels::{
+    Error, Mat, MatMut, Pairing, add, add_row, fixed, layer_norm, multiply, rms_norm, rotate,
+};
 
 /// Numbers around `centre`, γ and β.
 fn input(n: usize, d: usize, centre: f32, random: &mut Random) -> (Matrix, Vec<f32>, Vec<f32>) {
@@ -32,7 +34,12 @@ fn check_layer_norm(x: &Matrix, g: &[f32], b: &[f32], epsilon: f32) {
             // Every x − mean is rounded relative to the largest of them, however far from 0 the row is; the variance is a
             // sum of d such squares.
             let tolerance = gamma(x.cols + 12) * largest * factor * g.abs() + U * expected.abs();
-            assert_close(found.at(i, c), expected, tolerance, &format!("[{i}, {c}] of {} columns", x.cols));
+            assert_close(
+                found.at(i, c),
+                expected,
+                tolerance,
+                &format!("[{i}, {c}] of {} columns", x.cols),
+            );
         }
     }
 }
@@ -46,7 +53,12 @@ fn check_rms_norm(x: &Matrix, g: &[f32], epsilon: f32) {
         let square = row.iter().map(|x| x * x).sum::<f64>() / x.cols as f64;
         for c in 0..x.cols {
             let expected = row[c] / (square + f64::from(epsilon)).sqrt() * f64::from(g[c]);
-            assert_close(found.at(i, c), expected, gamma(x.cols + 6) * expected.abs(), &format!("[{i}, {c}]"));
+            assert_close(
+                found.at(i, c),
+                expected,
+                gamma(x.cols + 6) * expected.abs(),
+                &format!("[{i}, {c}]"),
+            );
         }
     }
 }
@@ -127,7 +139,8 @@ fn what_is_constant_becomes_beta() {
 fn sums_and_products_are_those_of_their_elements() {
     let random = &mut Random(5);
     for len in 0..50 {
-        let (x, y) = (Matrix::random(1, len, 9.0, random).data, Matrix::random(1, len, 9.0, random).data);
+        let (x, y) =
+            (Matrix::random(1, len, 9.0, random).data, Matrix::random(1, len, 9.0, random).data);
         let (mut sum, mut product) = (x.clone(), x.clone());
         add(&mut sum, &y).unwrap();
         multiply(&mut product, &y).unwrap();
@@ -155,10 +168,15 @@ fn what_does_not_fit_is_refused_and_left_as_it_was() {
     assert_eq!(add(x.as_flattened_mut(), &[1.0; 2]), Err(length("y")));
     assert_eq!(multiply(x.as_flattened_mut(), &[1.0; 2]), Err(length("y")));
     let angles = [[1.0]];
-    let odd = rotate(MatMut::from(&mut x), Mat::from(&angles), Mat::from(&angles), Pairing::HalfSplit);
+    let odd =
+        rotate(MatMut::from(&mut x), Mat::from(&angles), Mat::from(&angles), Pairing::HalfSplit);
     assert_eq!(odd.unwrap_err().to_string(), "x is 1 × 3, but 1 × 2 is needed (pairs of columns)");
     assert_eq!(x, [[1.0, 2.0, 3.0]]);
     let mut x = [[1.0, 2.0]; 2];
-    let refused = rotate(MatMut::from(&mut x), Mat::from(&angles), Mat::from(&angles), Pairing::HalfSplit);
-    assert_eq!(refused.unwrap_err().to_string(), "cos is 1 × 1, but 2 × 1 is needed (an angle a pair of columns of x)");
+    let refused =
+        rotate(MatMut::from(&mut x), Mat::from(&angles), Mat::from(&angles), Pairing::HalfSplit);
+    assert_eq!(
+        refused.unwrap_err().to_string(),
+        "cos is 1 × 1, but 2 × 1 is needed (an angle a pair of columns of x)"
+    );
 }

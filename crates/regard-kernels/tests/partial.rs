@@ -6,8 +6,8 @@ mod common;
 use common::{Case, Matrix, Outcome, Random, bits};
 use proptest::prelude::*;
 use regard_kernels::{
-    Attention, CHUNK_KEYS, Error, Mat, MatMut, Partial, Position, Stage, Temperature, attention_scratch_len, int8,
-    merge,
+    Attention, CHUNK_KEYS, Error, Mat, MatMut, Partial, Position, Stage, Temperature,
+    attention_scratch_len, int8, merge,
 };
 
 /// The outcome by parts of the keys that begin at 0 and at each of `starts`.
@@ -16,7 +16,9 @@ fn by_parts(case: &Case, starts: &[usize]) -> Outcome {
     let ends: Vec<usize> = starts.iter().copied().chain([case.k.rows]).collect();
     let compute = |part: &mut Partial<'_>, start: usize, end: usize| {
         let attention = case.attention().mask(case.mask().keys(start, end));
-        attention.forward_partial(case.q.view(), case.k.view(), case.v.view(), part, &mut case.scratch()).unwrap();
+        attention
+            .forward_partial(case.q.view(), case.k.view(), case.v.view(), part, &mut case.scratch())
+            .unwrap();
     };
     let (mut out, mut state) = (Matrix::filled(n_q, d_v, f32::NAN), vec![f32::NAN; 2 * n_q]);
     let mut log_sum_exp = vec![f32::NAN; n_q];
@@ -59,7 +61,9 @@ fn ten_thousand_keys_split_at_random_places_merge_to_the_whole() {
 #[cfg_attr(miri, ignore = "minutes")]
 fn chunks_merged_in_order_have_the_bits_of_the_whole() {
     let starts: Vec<usize> = (CHUNK_KEYS..10_000).step_by(CHUNK_KEYS).collect();
-    for (temperature, sink) in [(1.0, None), (0.0, None), (f32::INFINITY, None), (0.3, Some(2.0)), (0.0, Some(-1.0))] {
+    for (temperature, sink) in
+        [(1.0, None), (0.0, None), (f32::INFINITY, None), (0.3, Some(2.0)), (0.0, Some(-1.0))]
+    {
         let mut case = long(3);
         (case.temperature, case.sink) = (temperature, sink);
         let (whole, parts) = (case.run(), by_parts(&case, &starts));
@@ -74,8 +78,11 @@ fn a_row_of_many_keys_has_the_same_bits_alone() {
     let case = long(4);
     let whole = case.run();
     for i in 0..4 {
-        let alone =
-            Case { q: case.q.pick(&[i]), causal: Some(Position::Offset(9_997 + i.cast_signed())), ..case.clone() };
+        let alone = Case {
+            q: case.q.pick(&[i]),
+            causal: Some(Position::Offset(9_997 + i.cast_signed())),
+            ..case.clone()
+        };
         assert_eq!(bits(&alone.run().out.data), bits(whole.out.row(i)));
     }
 }
@@ -84,7 +91,9 @@ fn a_row_of_many_keys_has_the_same_bits_alone() {
 #[cfg_attr(miri, ignore = "minutes")]
 fn at_temperature_zero_ties_in_different_chunks_share() {
     let n_k = CHUNK_KEYS + 10;
-    let k = Matrix::from_fn(n_k, 1, |j, _| if [5, CHUNK_KEYS + 1, CHUNK_KEYS + 2].contains(&j) { 7.0 } else { 1.0 });
+    let k = Matrix::from_fn(n_k, 1, |j, _| {
+        if [5, CHUNK_KEYS + 1, CHUNK_KEYS + 2].contains(&j) { 7.0 } else { 1.0 }
+    });
     let v = Matrix::from_fn(n_k, 1, |j, _| j as f32);
     let mut case = Case::new(Matrix::filled(1, 1, 1.0), k, v);
     case.temperature = 0.0;
@@ -118,10 +127,17 @@ fn finished_results_merge_by_their_log_sum_exp() {
     let mut out = [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]];
     let mut log_sum_exp = [0.0, f32::NEG_INFINITY, 100.0];
     let other = [[3.0, 6.0], [7.0, 8.0], [f32::NAN; 2]];
-    merge(MatMut::from(&mut out), &mut log_sum_exp, Mat::from(&other), &[0.0, -3.0, f32::NEG_INFINITY]).unwrap();
+    merge(
+        MatMut::from(&mut out),
+        &mut log_sum_exp,
+        Mat::from(&other),
+        &[0.0, -3.0, f32::NEG_INFINITY],
+    )
+    .unwrap();
     assert_eq!(out, [[2.0, 4.0], [7.0, 8.0], [5.0, 6.0]], "what saw nothing changes nothing");
     assert_eq!(log_sum_exp, [2.0_f32.ln(), -3.0, 100.0]);
-    let error = merge(MatMut::from(&mut out), &mut log_sum_exp, Mat::from(&[[1.0]]), &[0.0]).unwrap_err();
+    let error =
+        merge(MatMut::from(&mut out), &mut log_sum_exp, Mat::from(&[[1.0]]), &[0.0]).unwrap_err();
     assert!(matches!(error, Error::Shape { tensor: "the other output", .. }));
 }
 
@@ -130,7 +146,11 @@ fn a_sink_takes_weight_and_gives_no_value() {
     let mut case = Case::random(3, 20, 4, 2, &mut Random(5));
     let without = case.run();
     case.sink = Some(f32::NEG_INFINITY);
-    assert_eq!(bits(&case.run().out.data), bits(&without.out.data), "one without weight changes nothing");
+    assert_eq!(
+        bits(&case.run().out.data),
+        bits(&without.out.data),
+        "one without weight changes nothing"
+    );
     // All keys hidden: all weight is the sink's.
     case.sink = Some(0.5);
     case.allowed = Some(Matrix::from_fn(3, 20, |_, _| false));
@@ -154,7 +174,8 @@ fn a_sink_takes_weight_and_gives_no_value() {
 fn a_slope_that_is_no_number_and_a_state_of_another_length_are_refused() {
     let mut case = Case::random(2, 3, 2, 2, &mut Random(6));
     case.alibi = Some((Position::TopLeft, f32::NAN));
-    let (mut out, mut scratch) = (Matrix::filled(2, 2, 7.0), [0.0; attention_scratch_len(2, 3, 2, 2)]);
+    let (mut out, mut scratch) =
+        (Matrix::filled(2, 2, 7.0), [0.0; attention_scratch_len(2, 3, 2, 2)]);
     let (q, k, v) = (case.q.view(), case.k.view(), case.v.view());
     let error = case.attention().forward(q, k, v, out.view_mut(), &mut scratch).unwrap_err();
     assert_eq!(error.to_string(), "the slope of ALiBi is NaN, but must be finite");
@@ -167,6 +188,7 @@ fn a_slope_that_is_no_number_and_a_state_of_another_length_are_refused() {
     case.alibi = Some((Position::TopLeft, 0.5));
     let (x, mut out) = ([[1_i8]; 1], [[0_i8]; 1]);
     let x = Mat::from(&x);
-    let refused = attention.mask(case.mask()).forward(x, x, x, MatMut::from(&mut out), &mut [0; 64]);
+    let refused =
+        attention.mask(case.mask()).forward(x, x, x, MatMut::from(&mut out), &mut [0; 64]);
     assert!(matches!(refused, Err(Error::Unsupported { .. })));
 }

@@ -25,15 +25,26 @@ fn check(x: &[f32], t: f32) {
     let n = x.len();
     // The exponent is rounded three times (difference, reciprocal, product), relative to its size; behind 104 there is
     // nothing left to be wrong.
-    let exponent = |x: f64| 4.0 * U * if x < max { ((max - x) / f64::from(t)).min(104.0) } else { 0.0 };
+    let exponent =
+        |x: f64| 4.0 * U * if x < max { ((max - x) / f64::from(t)).min(104.0) } else { 0.0 };
     let mean: f64 = weights.iter().zip(&exact).map(|(w, x)| w * exponent(*x)).sum();
     for ((found, weight), x) in found.iter().zip(&weights).zip(&exact) {
         // `exp` (2u each), n sums, the quotient; and what is below the normal numbers may be 0.
-        let tolerance = weight * (exponent(*x).exp_m1() + mean.exp_m1() + gamma(n + 8)) + f64::from(f32::MIN_POSITIVE);
+        let tolerance = weight * (exponent(*x).exp_m1() + mean.exp_m1() + gamma(n + 8))
+            + f64::from(f32::MIN_POSITIVE);
         assert_close(*found, *weight, tolerance, &format!("weight of {x} at T = {t}"));
     }
-    let size = if max.is_finite() && lse.is_finite() { (max / f64::from(t)).abs() + lse.abs() } else { 0.0 };
-    assert_close(found_lse, lse, 4.0 * U * size + mean.exp_m1() + gamma(n + 8), &format!("log-sum-exp at T = {t}"));
+    let size = if max.is_finite() && lse.is_finite() {
+        (max / f64::from(t)).abs() + lse.abs()
+    } else {
+        0.0
+    };
+    assert_close(
+        found_lse,
+        lse,
+        4.0 * U * size + mean.exp_m1() + gamma(n + 8),
+        &format!("log-sum-exp at T = {t}"),
+    );
 }
 
 #[test]
@@ -138,9 +149,15 @@ fn temperatures_from_end_to_end() {
 #[test]
 fn a_temperature_is_a_number_from_zero_on() {
     for t in [-1.0, -1e-45, -INF, f32::NAN] {
-        assert!(matches!(Temperature::new(t), Err(Error::Range { name: "temperature", .. })), "{t}");
+        assert!(
+            matches!(Temperature::new(t), Err(Error::Range { name: "temperature", .. })),
+            "{t}"
+        );
     }
-    assert_eq!(Temperature::new(-1.0).unwrap_err().to_string(), "temperature is -1, but must be 0 or greater");
+    assert_eq!(
+        Temperature::new(-1.0).unwrap_err().to_string(),
+        "temperature is -1, but must be 0 or greater"
+    );
     assert_eq!(Temperature::new(-0.0).unwrap().get().to_bits(), 0);
     assert_eq!(Temperature::new(INF).unwrap(), Temperature::INFINITE);
 }

@@ -17,7 +17,12 @@ fn dot_is_right_at_every_length() {
         let (a, b) = (vector(len, 1.0, 1), vector(len, 1.0, 2));
         let (exact, size) = common::dot(&a, &b);
         // Any order of the sum: at most one rounding a term and one a product.
-        assert_close(dot(&a, &b).unwrap(), exact, gamma(len + 1) * size, &format!("dot of length {len}"));
+        assert_close(
+            dot(&a, &b).unwrap(),
+            exact,
+            gamma(len + 1) * size,
+            &format!("dot of length {len}"),
+        );
     }
 }
 
@@ -71,7 +76,11 @@ fn cosine_of_known_angles() {
     assert_eq!(cosine_similarity(&[3.0, 4.0], &[-3.0, -4.0]).unwrap(), -1.0);
     assert_eq!(cosine_similarity(&[0.0, 0.0], &[1.0, 1.0]).unwrap(), 0.0, "no direction");
     assert_eq!(cosine_similarity(&[], &[]).unwrap(), 0.0);
-    assert!((cosine_similarity(&[1e30, 2e30, 3e30], &[4e-30, 5e-30, 6e-30]).unwrap() - 0.974_631_85).abs() < 1e-6);
+    assert!(
+        (cosine_similarity(&[1e30, 2e30, 3e30], &[4e-30, 5e-30, 6e-30]).unwrap() - 0.974_631_85)
+            .abs()
+            < 1e-6
+    );
     assert!((cosine_similarity(&[1e-44, 0.0], &[1e38, 1e38]).unwrap() - 0.707_106_77).abs() < 1e-6);
 }
 
@@ -81,8 +90,12 @@ fn the_cosine_of_parallel_vectors_is_not_rounded_above_one() {
         let a = vector(seed as usize + 1, 1.0, seed);
         let b: Vec<f32> = a.iter().map(|x| x * 3.0).collect();
         let opposite: Vec<f32> = b.iter().map(|x| -x).collect();
-        let (along, against) = (cosine_similarity(&a, &b).unwrap(), cosine_similarity(&a, &opposite).unwrap());
-        assert!((1.0 - 1e-5..=1.0).contains(&along) && (-1.0..=-1.0 + 1e-5).contains(&against), "{along}, {against}");
+        let (along, against) =
+            (cosine_similarity(&a, &b).unwrap(), cosine_similarity(&a, &opposite).unwrap());
+        assert!(
+            (1.0 - 1e-5..=1.0).contains(&along) && (-1.0..=-1.0 + 1e-5).contains(&against),
+            "{along}, {against}"
+        );
     }
 }
 
@@ -92,7 +105,10 @@ fn the_fixed_door_gives_the_same_bits() {
         (vector(77, 3.0, 1).try_into().unwrap(), vector(77, 3.0, 2).try_into().unwrap());
     assert_eq!(fixed::dot(&a, &b).to_bits(), dot(&a, &b).unwrap().to_bits());
     assert_eq!(fixed::norm(&a).to_bits(), norm(&a).to_bits());
-    assert_eq!(fixed::cosine_similarity(&a, &b).to_bits(), cosine_similarity(&a, &b).unwrap().to_bits());
+    assert_eq!(
+        fixed::cosine_similarity(&a, &b).to_bits(),
+        cosine_similarity(&a, &b).unwrap().to_bits()
+    );
 }
 
 proptest! {

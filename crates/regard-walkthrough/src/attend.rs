@@ -27,13 +27,27 @@ pub(crate) struct Head<'a> {
 impl<'a> Head<'a> {
     /// All tokens of one text.
     pub fn of_all(tokens: &'a [String]) -> Self {
-        Self { prefix: "", of: "", subscript: "", queries: tokens, keys: tokens, first: 0, maskable: true }
+        Self {
+            prefix: "",
+            of: "",
+            subscript: "",
+            queries: tokens,
+            keys: tokens,
+            first: 0,
+            maskable: true,
+        }
     }
 }
 
 impl Head<'_> {
     /// Scores, scaled and masked as the settings say, then weights, and the output where there are values.
-    pub fn attend(&self, trace: &mut Trace<'_>, q: &Pair, k: &Pair, v: Option<&Pair>) -> Result<Option<Pair>, Error> {
+    pub fn attend(
+        &self,
+        trace: &mut Trace<'_>,
+        q: &Pair,
+        k: &Pair,
+        v: Option<&Pair>,
+    ) -> Result<Option<Pair>, Error> {
         let (s, settings) = (self.subscript, *trace.settings);
         let scaled = settings.without != Some(Without::Scaling);
 
@@ -48,9 +62,13 @@ impl Head<'_> {
                       advertises; n tokens make n² of them.",
             code: "matmul_transposed(q, k, scores)",
         };
-        let raw = trace.push(&text, raw, Kind::Signed, self.pairs(), Origin::product_transposed(q, k));
-        let (mut scores, mut argument) =
-            if scaled { (self.push_scaled(trace, &raw, q, k)?, format!("S{s} / √d_k")) } else { (raw, symbol) };
+        let raw =
+            trace.push(&text, raw, Kind::Signed, self.pairs(), Origin::product_transposed(q, k));
+        let (mut scores, mut argument) = if scaled {
+            (self.push_scaled(trace, &raw, q, k)?, format!("S{s} / √d_k"))
+        } else {
+            (raw, symbol)
+        };
         if settings.hides() && self.maskable {
             let before = scores;
             let text = Text {
@@ -72,10 +90,17 @@ impl Head<'_> {
         let weights = self.push_weights(trace, "weights", &argument, &scores);
         let Some(v) = v else { return Ok(None) };
         let causal = (settings.hides() && self.maskable).then(|| self.position());
-        self.push_output(trace, "output", &format!("O{s} = A{s}·V{s}"), [q, k, v], &weights, causal).map(Some)
+        self.push_output(trace, "output", &format!("O{s} = A{s}·V{s}"), [q, k, v], &weights, causal)
+            .map(Some)
     }
 
-    fn push_scaled(&self, trace: &mut Trace<'_>, raw: &Pair, q: &Pair, k: &Pair) -> Result<Pair, Error> {
+    fn push_scaled(
+        &self,
+        trace: &mut Trace<'_>,
+        raw: &Pair,
+        q: &Pair,
+        k: &Pair,
+    ) -> Result<Pair, Error> {
         let (s, d_k) = (self.subscript, q.ours.cols());
         let scores = Pair::scores(q, k, true, None)?;
         let text = Text {
@@ -91,7 +116,13 @@ impl Head<'_> {
     }
 
     /// The causal twin of an attention that is not causal: its weights and output alone.
-    pub fn causal_twin(&self, trace: &mut Trace<'_>, q: &Pair, k: &Pair, v: &Pair) -> Result<(), Error> {
+    pub fn causal_twin(
+        &self,
+        trace: &mut Trace<'_>,
+        q: &Pair,
+        k: &Pair,
+        v: &Pair,
+    ) -> Result<(), Error> {
         let scaled = trace.settings.without != Some(Without::Scaling);
         let mut scores = Pair::scores(q, k, scaled, Some(self.position()))?;
         // Where its scores may be seen, they are those of the attention without the mask.
@@ -100,13 +131,28 @@ impl Head<'_> {
             scores.name = step.operand_name();
         }
         let weights = self.push_weights(trace, "causal_weights", "masked scores", &scores);
-        self.push_output(trace, "causal_output", "O = A·V", [q, k, v], &weights, Some(self.position()))?;
+        self.push_output(
+            trace,
+            "causal_output",
+            "O = A·V",
+            [q, k, v],
+            &weights,
+            Some(self.position()),
+        )?;
         Ok(())
     }
 
-    fn push_weights(&self, trace: &mut Trace<'_>, key: &str, argument: &str, scores: &Pair) -> Pair {
+    fn push_weights(
+        &self,
+        trace: &mut Trace<'_>,
+        key: &str,
+        argument: &str,
+        scores: &Pair,
+    ) -> Pair {
         let t = trace.settings.temperature;
-        let (weights, formula, meaning, kind, origin, code) = if trace.settings.without == Some(Without::Softmax) {
+        let (weights, formula, meaning, kind, origin, code) = if trace.settings.without
+            == Some(Without::Softmax)
+        {
             let meaning = "Left out: magnitudes without meaning, of any sign and any sum, stand in for weights.";
             let formula = format!("A{} = {argument}", self.subscript);
             (scores.hidden_as_zero(), formula, meaning, Kind::Signed, Origin::unweighed(scores), "")
@@ -119,10 +165,18 @@ impl Head<'_> {
                 "Each row says how one query shares out its attention; each column, how much a token receives; the row's largest \
                  score is subtracted first, so that nothing overflows."
             };
-            let argument = if t.get() == 1.0 { argument.to_owned() } else { format!("({argument}) / T") };
+            let argument =
+                if t.get() == 1.0 { argument.to_owned() } else { format!("({argument}) / T") };
             let formula = format!("A{} = softmax({argument})", self.subscript);
             let code = "for row in scores { softmax(row, temperature) }";
-            (scores.softmax(t), formula, meaning, Kind::Weights, Origin::softmax(scores, t.get()), code)
+            (
+                scores.softmax(t),
+                formula,
+                meaning,
+                Kind::Weights,
+                Origin::softmax(scores, t.get()),
+                code,
+            )
         };
         for i in 0..weights.ours.rows() {
             let sum: f64 = weights.ours.row(i).iter().map(|w| f64::from(*w)).sum();
@@ -135,7 +189,8 @@ impl Head<'_> {
         let name = if key == "causal_weights" { "Causal weights" } else { "Weights A" };
         let symbol = format!("A{}", self.subscript);
         let (key, name) = (self.key(key), self.name(name));
-        let text = Text { key: &key, symbol: &symbol, name: &name, formula: &formula, meaning, code };
+        let text =
+            Text { key: &key, symbol: &symbol, name: &name, formula: &formula, meaning, code };
         trace.push(&text, weights, kind, self.pairs(), origin)
     }
 
@@ -155,7 +210,8 @@ impl Head<'_> {
         } else {
             let mask = causal.map_or(Mask::NONE, |p| Mask::NONE.causal(p));
             let attention = attention(settings.without != Some(Without::Scaling), mask);
-            let one_call = fused(&attention.temperature(settings.temperature), &q.ours, &k.ours, &v.ours)?;
+            let one_call =
+                fused(&attention.temperature(settings.temperature), &q.ours, &k.ours, &v.ours)?;
             let deviation = distance(&output.ours, &one_call) / largest(&v.ours).max(1.0);
             Measured::note(&mut trace.measured.fused, deviation);
             // What is shown is what a user of the kernels gets: it is rounded less often.
@@ -197,5 +253,7 @@ impl Head<'_> {
 /// The largest distance of two elements at one place.
 pub(crate) fn distance(a: &Matrix, b: &Matrix) -> f64 {
     let pairs = a.as_slice().iter().zip(b.as_slice());
-    pairs.map(|(a, b)| f64::from((a - b).abs())).fold(0.0, |d, e| if e.is_nan() { e } else { d.max(e) })
+    pairs
+        .map(|(a, b)| f64::from((a - b).abs()))
+        .fold(0.0, |d, e| if e.is_nan() { e } else { d.max(e) })
 }

@@ -8,7 +8,10 @@ use crate::{Matrix, Rows, Step, Walkthrough, Without};
 /// A few sentences about `cut`, which lacks a step that `full` has.
 pub(crate) fn describe(without: Without, full: &Walkthrough, cut: &Walkthrough) -> String {
     if steps(full, "weights").next().is_none() {
-        return format!("This example computes no attention: it has no {} to leave out.", without.name());
+        return format!(
+            "This example computes no attention: it has no {} to leave out.",
+            without.name()
+        );
     }
     match without {
         Without::Projections if full.step("w_q").is_none() => {
@@ -26,7 +29,9 @@ pub(crate) fn describe(without: Without, full: &Walkthrough, cut: &Walkthrough) 
 
 fn projections(full: &Walkthrough, cut: &Walkthrough) -> String {
     if steps(full, "weights").any(|w| w.row_labels != w.col_labels) {
-        let scores = |walk| number(steps(walk, "raw_scores").map(|s| largest(&s.matrix)).fold(0.0, f64::max));
+        let scores = |walk| {
+            number(steps(walk, "raw_scores").map(|s| largest(&s.matrix)).fold(0.0, f64::max))
+        };
         return format!(
             "Every token is compared with the other text's tokens as they are: a fixed lookup of what is similar, which finds \
              nothing unless both texts use the same numbers for the same things. The largest score is {} in size. And there is \
@@ -37,8 +42,9 @@ fn projections(full: &Walkthrough, cut: &Walkthrough) -> String {
     let own = |walk| number(mean(walk, |row, i| row.get(i).copied().unwrap_or_default()));
     let skew = |walk| {
         let scores = steps(walk, "raw_scores").map(|s| &s.matrix);
-        let differences =
-            scores.flat_map(|s| (0..s.rows()).flat_map(move |i| (0..i).map(move |j| s.get(i, j) - s.get(j, i))));
+        let differences = scores.flat_map(|s| {
+            (0..s.rows()).flat_map(move |i| (0..i).map(move |j| s.get(i, j) - s.get(j, i)))
+        });
         number(differences.fold(0.0_f32, |m, d| m.max(d.abs())).into())
     };
     format!(
@@ -62,7 +68,8 @@ fn scaling(full: &Walkthrough, cut: &Walkthrough) -> String {
         let [now, before] = [cut, full].map(|walk| number(mean(walk, |row, _| f(row))));
         instead(&now, &before)
     };
-    let spread = |walk, key| number(steps(walk, key).map(|s| largest(&s.matrix)).fold(0.0, f64::max));
+    let spread =
+        |walk, key| number(steps(walk, key).map(|s| largest(&s.matrix)).fold(0.0, f64::max));
     format!(
         "The largest score is {} in size. Of each row's attention, the largest share is {} on average; the entropy of a row is, \
          in nats, {}, and the norm of the gradient that comes through softmax {}. The longer the vectors, the more of this: see \
@@ -108,7 +115,8 @@ fn softmax(full: &Walkthrough, cut: &Walkthrough) -> String {
 }
 
 fn mask(full: &Walkthrough, cut: &Walkthrough) -> String {
-    let later = |row: &[f64], i: usize| row.get(i + 1..).map_or(0.0, |later| later.iter().sum::<f64>());
+    let later =
+        |row: &[f64], i: usize| row.get(i + 1..).map_or(0.0, |later| later.iter().sum::<f64>());
     let first = mean_of_rows(cut, |i| i == 0, later);
     let moved = match (full.step("output"), cut.step("output")) {
         (Some(before), Some(now)) if before.matrix.shape() == now.matrix.shape() => {
@@ -143,10 +151,14 @@ fn largest_of(m: &Matrix<f64>) -> f64 {
 
 /// The steps under a key, in each head. The rows worked by hand are not counted twice.
 fn steps<'a>(walk: &'a Walkthrough, key: &'a str) -> impl Iterator<Item = &'a Step> {
-    let is_it = move |k: &str| k == key || k.strip_prefix("head_").is_some_and(|k| k.ends_with(&format!(".{key}")));
+    let is_it = move |k: &str| {
+        k == key || k.strip_prefix("head_").is_some_and(|k| k.ends_with(&format!(".{key}")))
+    };
     // With several heads, Q as a whole is no head's.
     let heads = walk.steps.iter().any(|s| s.key.starts_with("head_"));
-    walk.steps.iter().filter(move |s| is_it(&s.key) && s.rows != Rows::Other && (!heads || s.key.starts_with("head_")))
+    walk.steps.iter().filter(move |s| {
+        is_it(&s.key) && s.rows != Rows::Other && (!heads || s.key.starts_with("head_"))
+    })
 }
 
 /// The mean of `f(weights, i)` over all rows i of the weights of all heads.
@@ -155,7 +167,11 @@ fn mean(walk: &Walkthrough, f: impl Fn(&[f64], usize) -> f64) -> f64 {
 }
 
 /// The same over some rows.
-fn mean_of_rows(walk: &Walkthrough, is_one: impl Fn(usize) -> bool, f: impl Fn(&[f64], usize) -> f64) -> f64 {
+fn mean_of_rows(
+    walk: &Walkthrough,
+    is_one: impl Fn(usize) -> bool,
+    f: impl Fn(&[f64], usize) -> f64,
+) -> f64 {
     let (mut sum, mut rows) = (0.0, 0);
     for weights in steps(walk, "weights") {
         let weights = weights.matrix.map(f64::from);

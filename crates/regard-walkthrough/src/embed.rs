@@ -22,7 +22,8 @@ pub(crate) fn look_up(trace: &mut Trace<'_>, vocabulary: &[&str]) -> Result<Pair
         ..Text::default()
     };
     let table = trace.give(&text, Axes::new(Rows::Other, &words, &dims))?;
-    let ids: Vec<usize> = tokens.iter().map(|t| words.iter().position(|w| w == t).unwrap_or(0)).collect();
+    let ids: Vec<usize> =
+        tokens.iter().map(|t| words.iter().position(|w| w == t).unwrap_or(0)).collect();
     let text = Text {
         key: "x",
         symbol: "X",
@@ -35,7 +36,10 @@ pub(crate) fn look_up(trace: &mut Trace<'_>, vocabulary: &[&str]) -> Result<Pair
     let origin = Origin::new(move |i, j, value| {
         let word = tokens.get(i).map_or("", String::as_str);
         let row = ids.get(i).copied().unwrap_or(0);
-        How::Both(table.cell(row, j), format!("the row of {word} in E: {}", crate::number::number(value.into())))
+        How::Both(
+            table.cell(row, j),
+            format!("the row of {word} in E: {}", crate::number::number(value.into())),
+        )
     });
     let tokens = trace.tokens.clone();
     Ok(trace.push(&text, x, Kind::Signed, Axes::new(Rows::Tokens, &tokens, &dims), origin))
@@ -62,9 +66,19 @@ pub(crate) fn push_positions(trace: &mut Trace<'_>, d: usize) -> Result<Pair, Er
     };
     let origin = Origin::computed(move |t, j| {
         let angle = Expr::Number { name: "t", value: t as f64 }.over(Expr::constant(divisor(j)));
-        if j.is_multiple_of(2) { Expr::Sine(Box::new(angle)) } else { Expr::Cosine(Box::new(angle)) }
+        if j.is_multiple_of(2) {
+            Expr::Sine(Box::new(angle))
+        } else {
+            Expr::Cosine(Box::new(angle))
+        }
     });
-    Ok(trace.push(&text, Pair::new(ours, exact), Kind::Signed, Axes::new(Rows::Tokens, &tokens, &dims), origin))
+    Ok(trace.push(
+        &text,
+        Pair::new(ours, exact),
+        Kind::Signed,
+        Axes::new(Rows::Tokens, &tokens, &dims),
+        origin,
+    ))
 }
 
 /// X + P.
@@ -78,5 +92,11 @@ pub(crate) fn push_placed(trace: &mut Trace<'_>, x: &Pair, positions: &Pair) -> 
         meaning: "The position is added to the token: the same word at another place is now another row.",
         code: "table.add(x, [batch, tokens, d], first)",
     };
-    trace.push(&text, x.plus(positions), Kind::Signed, Axes::new(Rows::Tokens, &rows, &cols), Origin::sum(x, positions))
+    trace.push(
+        &text,
+        x.plus(positions),
+        Kind::Signed,
+        Axes::new(Rows::Tokens, &rows, &cols),
+        Origin::sum(x, positions),
+    )
 }

@@ -80,7 +80,11 @@ pub enum Error {
 }
 
 impl Error {
-    pub(crate) fn unknown<'a>(what: &'static str, name: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
+    pub(crate) fn unknown<'a>(
+        what: &'static str,
+        name: &str,
+        known: impl IntoIterator<Item = &'a str>,
+    ) -> Self {
         let known = known.into_iter().collect::<Vec<_>>().join(", ");
         Self::Unknown { what, name: name.to_owned(), known }
     }

@@ -121,22 +121,30 @@ impl Example {
             Self::AttentionScores => {
                 "Given queries and keys, how the weights come about: dot product, scaling, softmax."
             }
-            Self::WhyScale => "Random queries and keys of 4 to 1024 numbers: what softmax does with and without 1/√d.",
+            Self::WhyScale => {
+                "Random queries and keys of 4 to 1024 numbers: what softmax does with and without 1/√d."
+            }
             Self::TwoHeads => {
                 "\"The cat sat\" seen by two heads of two numbers each, put side by side and mixed by W_O."
             }
             Self::Positions => {
                 "\"the dog saw the cat\": without positions, both \"the\" are one token, and order means nothing."
             }
-            Self::LayerNorm => "Three tokens of very different size, each brought to mean 0 and variance 1.",
-            Self::FeedForward => "Four numbers become eight, what is negative becomes 0, and eight become four again.",
+            Self::LayerNorm => {
+                "Three tokens of very different size, each brought to mean 0 and variance 1."
+            }
+            Self::FeedForward => {
+                "Four numbers become eight, what is negative becomes 0, and eight become four again."
+            }
             Self::Block => {
                 "\"the cat sat\" through an encoder block: positions, norms, two heads, feed-forward and what runs past them."
             }
             Self::CrossAttention => {
                 "\"le chat\" looks for its words in \"the cat sat\": queries of one text, keys of another."
             }
-            Self::Gradients => "\"The cat sat\" once more: how a wrong output says to each weight where to go.",
+            Self::Gradients => {
+                "\"The cat sat\" once more: how a wrong output says to each weight where to go."
+            }
             Self::Seeded => {
                 "Tokens and sizes of your own, one to eight heads, and numbers drawn as PyTorch draws them from a seed."
             }

@@ -103,7 +103,8 @@ impl Origin {
     pub fn product(left: &Pair, right: &Pair) -> Self {
         let (left, right) = (left.clone(), right.clone());
         let factors = Some([left.ours.shape(), right.ours.shape()]);
-        let sum = move |i, j| dot((0..left.ours.cols()).map(|t| [left.cell(i, t), right.cell(t, j)]));
+        let sum =
+            move |i, j| dot((0..left.ours.cols()).map(|t| [left.cell(i, t), right.cell(t, j)]));
         Self { factors, ..Self::computed(sum) }
     }
 
@@ -111,8 +112,9 @@ impl Origin {
     pub fn affine(left: &Pair, right: &Pair, bias: &Pair) -> Self {
         let (left, right, bias) = (left.clone(), right.clone(), bias.clone());
         Self::computed(move |i, j| {
-            let mut terms: Vec<Expr> =
-                (0..left.ours.cols()).map(|t| Expr::Product(vec![left.cell(i, t), right.cell(t, j)])).collect();
+            let mut terms: Vec<Expr> = (0..left.ours.cols())
+                .map(|t| Expr::Product(vec![left.cell(i, t), right.cell(t, j)]))
+                .collect();
             terms.push(bias.cell(0, j));
             Expr::Sum(terms)
         })
@@ -138,7 +140,9 @@ impl Origin {
     /// from / √n.
     pub fn over_root(from: &Pair, n: usize) -> Self {
         let from = from.clone();
-        Self::computed(move |i, j| from.cell(i, j).over(Expr::Number { name: "d_k", value: n as f64 }.root()))
+        Self::computed(move |i, j| {
+            from.cell(i, j).over(Expr::Number { name: "d_k", value: n as f64 }.root())
+        })
     }
 
     /// The same, but for cells that hold what was typed in place of a number of `given`.
@@ -171,15 +175,18 @@ impl Origin {
         Self::new(move |i, j, value| {
             let text = format!("{}: {}", label(&labels, j), number(value.into()));
             let width = parts.first().map_or(1, |p| p.ours.cols().max(1));
-            parts
-                .get(j / width)
-                .map_or_else(|| How::Told(text.clone()), |p| How::Both(p.cell(i, j % width), text.clone()))
+            parts.get(j / width).map_or_else(
+                || How::Told(text.clone()),
+                |p| How::Both(p.cell(i, j % width), text.clone()),
+            )
         })
     }
 
     /// A table: what each column measures.
     pub fn measured(columns: Vec<String>) -> Self {
-        Self::new(move |_, j, value| How::Told(format!("{}: {}", label(&columns, j), number(value.into()))))
+        Self::new(move |_, j, value| {
+            How::Told(format!("{}: {}", label(&columns, j), number(value.into())))
+        })
     }
 
     /// −∞ where a token may not be seen, elsewhere the score as it was.
@@ -188,10 +195,14 @@ impl Origin {
         Self::new(move |i, j, value| {
             if value == f32::NEG_INFINITY {
                 let (key, query) = (label(&keys, j), label(&queries, i));
-                let text = format!("hidden by the mask: {key} comes after {query}, so its score is −∞");
+                let text =
+                    format!("hidden by the mask: {key} comes after {query}, so its score is −∞");
                 How::Both(Expr::constant(f64::NEG_INFINITY), text)
             } else {
-                How::Both(from.cell(i, j), format!("may be seen, so its score stays: {}", number(value.into())))
+                How::Both(
+                    from.cell(i, j),
+                    format!("may be seen, so its score stays: {}", number(value.into())),
+                )
             }
         })
     }
@@ -209,7 +220,10 @@ impl Origin {
             if from.ours.get(i, j) == f32::NEG_INFINITY {
                 return hidden();
             }
-            How::Both(from.cell(i, j), format!("the score itself, without softmax: {}", number(value.into())))
+            How::Both(
+                from.cell(i, j),
+                format!("the score itself, without softmax: {}", number(value.into())),
+            )
         })
     }
 }
@@ -236,7 +250,8 @@ fn softmax(from: &Pair, [i, j]: [usize; 2], temperature: f32, value: f32) -> How
     let max = visible.iter().map(|k| row[*k]).fold(f32::NEG_INFINITY, f32::max);
     let result = number(value.into());
     if temperature == f32::INFINITY {
-        let text = format!("at T = ∞ all that may be seen share evenly: 1/{} = {result}", visible.len());
+        let text =
+            format!("at T = ∞ all that may be seen share evenly: 1/{} = {result}", visible.len());
         return How::Both(Expr::constant(1.0).over(Expr::constant(visible.len() as f64)), text);
     }
     if temperature < f32::MIN_POSITIVE {
@@ -263,7 +278,9 @@ fn largest_takes_all(score: f32, max: f32, ties: usize, result: &str) -> How {
         );
         How::Both(Expr::constant(0.0), text)
     } else if ties == 1 {
-        let text = format!("at T = 0 all weight goes to the largest score of the row, {largest}: weight 1");
+        let text = format!(
+            "at T = 0 all weight goes to the largest score of the row, {largest}: weight 1"
+        );
         How::Both(Expr::constant(1.0), text)
     } else {
         let text = format!(

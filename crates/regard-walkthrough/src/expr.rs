@@ -129,8 +129,12 @@ impl Expr {
         match self {
             Self::Cell(operand) => vec![operand],
             Self::Number { .. } => Vec::new(),
-            Self::Sum(of) | Self::Product(of) | Self::Max(of) => of.iter().flat_map(Self::operands).collect(),
-            Self::Difference(of) | Self::Quotient(of) => of.iter().flat_map(Self::operands).collect(),
+            Self::Sum(of) | Self::Product(of) | Self::Max(of) => {
+                of.iter().flat_map(Self::operands).collect()
+            }
+            Self::Difference(of) | Self::Quotient(of) => {
+                of.iter().flat_map(Self::operands).collect()
+            }
             Self::Root(of) | Self::Square(of) | Self::Sine(of) | Self::Cosine(of) => of.operands(),
             Self::Exp { exponent, .. } => exponent.operands(),
         }
@@ -144,13 +148,17 @@ impl Expr {
             Self::Number { value, .. } => number(*value),
             Self::Sum(terms) => sum(terms),
             Self::Difference(of) => format!("{} − {}", of[0].text(), of[1].factor()),
-            Self::Product(factors) => factors.iter().map(Self::factor).collect::<Vec<_>>().join("·"),
+            Self::Product(factors) => {
+                factors.iter().map(Self::factor).collect::<Vec<_>>().join("·")
+            }
             Self::Quotient(of) => format!("{} / {}", of[0].dividend(), of[1].factor_alone()),
             Self::Root(of) if of.is_number() && of.value() >= 0.0 => format!("√{}", of.text()),
             Self::Root(of) => format!("√({})", of.text()),
             Self::Square(of) => format!("{}²", of.factor()),
             Self::Exp { exponent, .. } => power(exponent),
-            Self::Max(of) => format!("max({})", of.iter().map(Self::text).collect::<Vec<_>>().join(", ")),
+            Self::Max(of) => {
+                format!("max({})", of.iter().map(Self::text).collect::<Vec<_>>().join(", "))
+            }
             Self::Sine(of) => format!("sin({})", of.text()),
             Self::Cosine(of) => format!("cos({})", of.text()),
         }
@@ -193,9 +201,15 @@ fn sum(terms: &[Expr]) -> String {
     };
     let (first, middle) = rest.split_at(SHOWN);
     // Powers are shown without their shift, so what they add up to has none either.
-    let unshifted = |e: &Expr| if let Expr::Exp { exponent, .. } = e { exponent.value().exp() } else { e.value() };
+    let unshifted = |e: &Expr| {
+        if let Expr::Exp { exponent, .. } = e { exponent.value().exp() } else { e.value() }
+    };
     let total: f64 = middle.iter().map(unshifted).sum();
-    let total = if total.is_finite() { format!(" that add up to {}", number(total)) } else { String::new() };
+    let total = if total.is_finite() {
+        format!(" that add up to {}", number(total))
+    } else {
+        String::new()
+    };
     format!("{} + … {} more terms{total} … + {}", shown(first), middle.len(), term(last))
 }
 

@@ -42,7 +42,8 @@ pub(crate) fn attend(
         return Ok(concatenated);
     }
     let output = push_mixed(trace, road, &concatenated)?;
-    let is_the_layers = !matches!(trace.settings.without, Some(Without::Projections | Without::Softmax));
+    let is_the_layers =
+        !matches!(trace.settings.without, Some(Without::Projections | Without::Softmax));
     // The layer projects X itself: it knows nothing of what was typed over Q, K and V.
     if is_the_layers && !trace.inputs.has_typed_projections() {
         let weights = [&w[0], &w[1], &w[2], &w_o].map(|w| &w.ours);
@@ -57,7 +58,13 @@ pub(crate) fn attend(
 const SUBSCRIPTS: [&str; 8] = ["₁", "₂", "₃", "₄", "₅", "₆", "₇", "₈"];
 
 /// The columns of Q, K or V that are head `h`'s.
-fn push_share(trace: &mut Trace<'_>, head: &Head<'_>, role: Role, all: &Pair, [h, width]: [usize; 2]) -> Pair {
+fn push_share(
+    trace: &mut Trace<'_>,
+    head: &Head<'_>,
+    role: Role,
+    all: &Pair,
+    [h, width]: [usize; 2],
+) -> Pair {
     let share = all.columns(h * width, width);
     let (symbol, cols) = (role.symbol(), &all.name.cols[h * width..][..width]);
     let last = h * width + width - 1;
@@ -67,7 +74,9 @@ fn push_share(trace: &mut Trace<'_>, head: &Head<'_>, role: Role, all: &Pair, [h
         name: &format!("{} {symbol}{}", role.plural(), head.of),
         formula: &match width {
             1 => format!("{symbol}{} = column {last} of {symbol}", head.subscript),
-            _ => format!("{symbol}{} = columns {} to {last} of {symbol}", head.subscript, h * width),
+            _ => {
+                format!("{symbol}{} = columns {} to {last} of {symbol}", head.subscript, h * width)
+            }
         },
         meaning: "This head's share of the columns: it sees nothing else.",
         code: "Heads::split(name, projected, [batch, heads, tokens, d_k])",
@@ -92,7 +101,13 @@ fn push_concatenated(trace: &mut Trace<'_>, road: &Head<'_>, outputs: &[Pair], d
         ..Text::default()
     };
     let origin = Origin::side_by_side(outputs, columns);
-    trace.push(&text, concatenated, Kind::Signed, Axes::new(Rows::Queries, road.queries, &dims), origin)
+    trace.push(
+        &text,
+        concatenated,
+        Kind::Signed,
+        Axes::new(Rows::Queries, road.queries, &dims),
+        origin,
+    )
 }
 
 /// W_O, and the output.
@@ -117,7 +132,13 @@ fn push_mixed(trace: &mut Trace<'_>, road: &Head<'_>, concatenated: &Pair) -> Re
         code: "matmul(concatenated, w_o, output)",
     };
     let (output, origin) = (concatenated.times(&w_o)?, Origin::product(concatenated, &w_o));
-    Ok(trace.push(&text, output, Kind::Signed, Axes::new(Rows::Queries, road.queries, &cols), origin))
+    Ok(trace.push(
+        &text,
+        output,
+        Kind::Signed,
+        Axes::new(Rows::Queries, road.queries, &cols),
+        origin,
+    ))
 }
 
 /// The same from the multi-head layer of [`regard`].
@@ -129,8 +150,12 @@ fn layer(
     maskable: bool,
 ) -> Result<Matrix, Error> {
     let layer = multi_head(heads, weights)?;
-    let output =
-        layer.forward(sequences(x)?, sequences(memory)?, sequences(memory)?, &attention(settings, maskable))?;
+    let output = layer.forward(
+        sequences(x)?,
+        sequences(memory)?,
+        sequences(memory)?,
+        &attention(settings, maskable),
+    )?;
     let cols = weights[3].cols();
     Ok(Matrix::from_fn(x.rows(), cols, |i, j| output[i * cols + j]))
 }

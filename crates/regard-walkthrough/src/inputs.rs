@@ -155,7 +155,13 @@ impl Inputs {
     /// assert_eq!(inputs.matrix("w_q").map(|w| w.shape()), Some((6, 6))); // d_model × heads·d_k
     /// # Ok::<(), regard_walkthrough::Error>(())
     /// ```
-    pub fn seeded(tokens: Vec<String>, d_model: usize, d_k: usize, heads: usize, seed: u32) -> Result<Self, Error> {
+    pub fn seeded(
+        tokens: Vec<String>,
+        d_model: usize,
+        d_k: usize,
+        heads: usize,
+        seed: u32,
+    ) -> Result<Self, Error> {
         let sizes = [
             ("the number of tokens", tokens.len(), Self::MOST_TOKENS),
             ("d_model", d_model, Self::MOST_D_MODEL),
@@ -274,9 +280,16 @@ impl Inputs {
     /// assert_eq!(error.to_string(), "x has 3 rows and 4 columns: there is no cell (3, 0)");
     /// assert!(inputs.set("x", 0, 0, f64::NAN).is_err() && inputs.set("w_o", 0, 0, 1.0).is_err());
     /// ```
-    pub fn set(&mut self, key: &str, row: usize, col: usize, value: f64) -> Result<Option<f64>, Error> {
+    pub fn set(
+        &mut self,
+        key: &str,
+        row: usize,
+        col: usize,
+        value: f64,
+    ) -> Result<Option<f64>, Error> {
         let role = self.role(key);
-        let shape = role.map_or_else(|| self.matrix(key).map(Matrix::shape), |role| self.projected_shape(role));
+        let shape = role
+            .map_or_else(|| self.matrix(key).map(Matrix::shape), |role| self.projected_shape(role));
         let Some((rows, cols)) = shape else {
             let known = self.given.iter().map(|i| i.key).chain(self.projected_keys());
             return Err(Error::unknown("matrix", key, known));
@@ -321,27 +334,36 @@ impl Inputs {
 
     /// Whether a cell differs from what the example has, or was typed over.
     pub fn is_edited(&self, key: &str, row: usize, col: usize) -> bool {
-        let typed = self.role(key).is_some_and(|role| self.typed.contains_key(&(role.key(), row, col)));
+        let typed =
+            self.role(key).is_some_and(|role| self.typed.contains_key(&(role.key(), row, col)));
         typed
-            || self.given(key, row, col).is_some_and(|given| self.matrix(key).is_some_and(|m| m.get(row, col) != given))
+            || self
+                .given(key, row, col)
+                .is_some_and(|given| self.matrix(key).is_some_and(|m| m.get(row, col) != given))
     }
 
     /// Whether a number differs from what the example has, or was typed over.
     pub fn is_changed(&self) -> bool {
-        !self.typed.is_empty() || self.given.iter().zip(&self.values).any(|(given, now)| !is_same(&given.values, now))
+        !self.typed.is_empty()
+            || self.given.iter().zip(&self.values).any(|(given, now)| !is_same(&given.values, now))
     }
 
     /// The cells that differ from what the example has, and those of Q, K and V that were typed over.
     pub fn edits(&self) -> Vec<Edit> {
         let mut edits = Vec::new();
-        for (given, now) in self.given.iter().zip(&self.values).filter(|(given, now)| !is_same(&given.values, now)) {
+        for (given, now) in
+            self.given.iter().zip(&self.values).filter(|(given, now)| !is_same(&given.values, now))
+        {
             let cells = given.values.as_slice().iter().zip(now.as_slice()).enumerate();
             for (i, (_, value)) in cells.filter(|(_, (before, now))| before != now) {
                 let (row, col) = (i / now.cols(), i % now.cols());
                 edits.push(Edit { matrix: given.key.to_owned(), row, col, value: *value });
             }
         }
-        let typed = self.typed.iter().map(|((key, row, col), value)| ((*key).to_owned(), *row, *col, *value));
+        let typed = self
+            .typed
+            .iter()
+            .map(|((key, row, col), value)| ((*key).to_owned(), *row, *col, *value));
         edits.extend(typed.map(|(matrix, row, col, value)| Edit { matrix, row, col, value }));
         edits
     }

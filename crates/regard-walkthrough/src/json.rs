@@ -47,14 +47,18 @@ impl Walkthrough {
         let check = |c: &crate::Check| json!({ "name": c.name, "value": c.value, "limit": c.limit, "holds": c.holds(), "meaning": c.meaning });
         json.insert("checks".to_owned(), self.checks.iter().map(check).collect());
 
-        let corrections: Map<_, _> =
-            self.steps.iter().filter_map(|s| Some((s.key.clone(), s.correction.clone()?.into()))).collect();
+        let corrections: Map<_, _> = self
+            .steps
+            .iter()
+            .filter_map(|s| Some((s.key.clone(), s.correction.clone()?.into())))
+            .collect();
         if !corrections.is_empty() {
             json.insert("corrections".to_owned(), corrections.into());
         }
         let tables = self.steps.iter().filter(|s| s.kind == Kind::Table);
-        let labels: Map<_, _> =
-            tables.map(|s| (s.key.clone(), json!({ "rows": s.row_labels, "columns": s.col_labels }))).collect();
+        let labels: Map<_, _> = tables
+            .map(|s| (s.key.clone(), json!({ "rows": s.row_labels, "columns": s.col_labels })))
+            .collect();
         if !labels.is_empty() {
             json.insert("labels".to_owned(), labels.into());
         }

@@ -22,7 +22,12 @@ pub(crate) struct Number {
 }
 
 /// γ, β and the normalized rows.
-pub(crate) fn push_norm(trace: &mut Trace<'_>, x: &Pair, number: Number, rows: Rows) -> Result<(Pair, Norm), Error> {
+pub(crate) fn push_norm(
+    trace: &mut Trace<'_>,
+    x: &Pair,
+    number: Number,
+    rows: Rows,
+) -> Result<(Pair, Norm), Error> {
     let Number { key, name, subscript } = number;
     let (tokens, dims) = (x.name.rows.to_vec(), x.name.cols.to_vec());
     let mut one_row = |key: &str, symbol: &str, name: &str, meaning| {
@@ -74,13 +79,21 @@ fn normalized(x: &Pair, gamma: &Pair, beta: &Pair) -> Origin {
         let [mean, variance] = reference::moments(&row);
         let centred = x.cell(i, j).minus(Expr::Number { name: "mean", value: mean });
         let epsilon = Expr::Number { name: "ε", value: f64::from(EPSILON) };
-        let spread = Expr::Sum(vec![Expr::Number { name: "variance", value: variance }, epsilon]).root();
-        Expr::Sum(vec![Expr::Product(vec![centred.over(spread), gamma.cell(0, j)]), beta.cell(0, j)])
+        let spread =
+            Expr::Sum(vec![Expr::Number { name: "variance", value: variance }, epsilon]).root();
+        Expr::Sum(vec![
+            Expr::Product(vec![centred.over(spread), gamma.cell(0, j)]),
+            beta.cell(0, j),
+        ])
     })
 }
 
 /// W₁, b₁, what is hidden before and after the ReLU, W₂, b₂ and the output.
-pub(crate) fn push_feed_forward(trace: &mut Trace<'_>, x: &Pair, rows: Rows) -> Result<(Pair, FeedForward), Error> {
+pub(crate) fn push_feed_forward(
+    trace: &mut Trace<'_>,
+    x: &Pair,
+    rows: Rows,
+) -> Result<(Pair, FeedForward), Error> {
     let tokens = x.name.rows.to_vec();
     let dims = x.name.cols.to_vec();
     let hidden_dims = labels("h", trace.inputs.matrix("w_1").map_or(0, Matrix::cols));
@@ -179,5 +192,11 @@ pub(crate) fn push_residual(
                   gradients find a way around it.",
         code: "add(x, layer_output)",
     };
-    trace.push(&text, x.plus(added), Kind::Signed, Axes::new(rows, &tokens, &dims), Origin::sum(x, added))
+    trace.push(
+        &text,
+        x.plus(added),
+        Kind::Signed,
+        Axes::new(rows, &tokens, &dims),
+        Origin::sum(x, added),
+    )
 }

@@ -27,7 +27,11 @@ impl<T: Copy> Matrix<T> {
     /// All rows of some matrices of one width, one below the other.
     pub(crate) fn stacked(parts: &[&Self]) -> Self {
         let data = parts.iter().flat_map(|p| &p.data).copied().collect();
-        Self { rows: parts.iter().map(|p| p.rows).sum(), cols: parts.first().map_or(0, |p| p.cols), data }
+        Self {
+            rows: parts.iter().map(|p| p.rows).sum(),
+            cols: parts.first().map_or(0, |p| p.cols),
+            data,
+        }
     }
 
     /// (rows, columns).
@@ -90,6 +94,10 @@ impl<T: Copy> Matrix<T> {
 
     /// The same matrix with `f` applied to each element.
     pub fn map<U>(&self, f: impl FnMut(T) -> U) -> Matrix<U> {
-        Matrix { rows: self.rows, cols: self.cols, data: self.data.iter().copied().map(f).collect() }
+        Matrix {
+            rows: self.rows,
+            cols: self.cols,
+            data: self.data.iter().copied().map(f).collect(),
+        }
     }
 }

@@ -1,6 +1,8 @@
 use std::sync::Arc;
 
-use regard_kernels::{Attention, Mask, Mat, MatMut, Position, Stage, Temperature, attention_scratch_len};
+use regard_kernels::{
+    Attention, Mask, Mat, MatMut, Position, Stage, Temperature, attention_scratch_len,
+};
 
 use crate::expr::{Cell, Expr, Operand};
 use crate::{Error, Matrix, reference};
@@ -72,17 +74,30 @@ impl Pair {
     }
 
     /// Q·Kᵀ, over √d_k if `scaled`, and −∞ for what comes after `position`, where one is given.
-    pub fn scores(q: &Self, k: &Self, scaled: bool, causal: Option<Position>) -> Result<Self, Error> {
+    pub fn scores(
+        q: &Self,
+        k: &Self,
+        scaled: bool,
+        causal: Option<Position>,
+    ) -> Result<Self, Error> {
         let ((n_q, d_k), n_k) = (q.ours.shape(), k.ours.rows());
         let mask = causal.map_or(Mask::NONE, |p| Mask::NONE.causal(p));
         let mut ours = zeros(n_q, n_k);
         let mut scratch = vec![0.0; attention_scratch_len(n_q, n_k, d_k, 0)];
         let attention = attention(scaled, mask);
-        attention.scores(Stage::Masked, q.ours.view()?, k.ours.view()?, ours.view_mut()?, &mut scratch)?;
+        attention.scores(
+            Stage::Masked,
+            q.ours.view()?,
+            k.ours.view()?,
+            ours.view_mut()?,
+            &mut scratch,
+        )?;
 
         let raw = reference::matmul_transposed(&q.exact, &k.exact);
         let divisor = if scaled { (d_k as f64).sqrt() } else { 1.0 };
-        let score = |i, j| if mask.sees(i, j, n_q, n_k) { raw.get(i, j) / divisor } else { f64::NEG_INFINITY };
+        let score = |i, j| {
+            if mask.sees(i, j, n_q, n_k) { raw.get(i, j) / divisor } else { f64::NEG_INFINITY }
+        };
         Ok(Self::new(ours, Matrix::from_fn(n_q, n_k, score)))
     }
 
@@ -118,7 +133,12 @@ impl Pair {
     }
 
     /// Each element with the other's at the same place. A row of the other alone serves all.
-    pub fn zip(&self, b: &Self, ours: impl Fn(f32, f32) -> f32, exact: impl Fn(f64, f64) -> f64) -> Self {
+    pub fn zip(
+        &self,
+        b: &Self,
+        ours: impl Fn(f32, f32) -> f32,
+        exact: impl Fn(f64, f64) -> f64,
+    ) -> Self {
         let (rows, cols) = self.ours.shape();
         let row = |i: usize| i.min(b.ours.rows().saturating_sub(1));
         Self::new(
@@ -136,7 +156,9 @@ impl Pair {
     pub fn of_layer(ours: &[f32], exact: Matrix<f64>) -> Self {
         let cols = exact.cols();
         Self::new(
-            Matrix::from_fn(exact.rows(), cols, |i, j| ours.get(i * cols + j).copied().unwrap_or(f32::NAN)),
+            Matrix::from_fn(exact.rows(), cols, |i, j| {
+                ours.get(i * cols + j).copied().unwrap_or(f32::NAN)
+            }),
             exact,
         )
     }
@@ -204,8 +226,10 @@ impl Name {
     fn operand(&self, i: usize, j: usize, value: f32) -> Operand {
         let [i, j] = if self.transposed { [j, i] } else { [i, j] };
         let (row, col) = (self.first[0] + i, self.first[1] + j);
-        let label = |labels: &[String], i: usize| labels.get(i).cloned().unwrap_or_else(|| i.to_string());
-        let label = format!("{}[{}, {}]", self.symbol, label(&self.rows, row), label(&self.cols, col));
+        let label =
+            |labels: &[String], i: usize| labels.get(i).cloned().unwrap_or_else(|| i.to_string());
+        let label =
+            format!("{}[{}, {}]", self.symbol, label(&self.rows, row), label(&self.cols, col));
         let cell = (!self.key.is_empty()).then(|| Cell { step: self.key.clone(), row, col });
         Operand { label, value, cell }
     }
@@ -218,7 +242,12 @@ pub(crate) fn attention(scaled: bool, mask: Mask<'_>) -> Attention<'_> {
 }
 
 /// softmax(QKᵀ/√d_k)·V in one call of the fused kernel.
-pub(crate) fn fused(attention: &Attention<'_>, q: &Matrix, k: &Matrix, v: &Matrix) -> Result<Matrix, Error> {
+pub(crate) fn fused(
+    attention: &Attention<'_>,
+    q: &Matrix,
+    k: &Matrix,
+    v: &Matrix,
+) -> Result<Matrix, Error> {
     let mut out = zeros(q.rows(), v.cols());
     let mut scratch = vec![0.0; attention_scratch_len(q.rows(), k.rows(), q.cols(), v.cols())];
     attention.forward(q.view()?, k.view()?, v.view()?, out.view_mut()?, &mut scratch)?;

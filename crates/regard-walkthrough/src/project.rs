@@ -68,13 +68,17 @@ impl Role {
         match self {
             Self::Query => "Learned: turns a token into what it looks for in others.",
             Self::Key => "Learned: turns a token into what it advertises, to be found by others.",
-            Self::Value => "Learned: turns a token into what it hands over to those who attend to it.",
+            Self::Value => {
+                "Learned: turns a token into what it hands over to those who attend to it."
+            }
         }
     }
 
     fn meaning(self) -> &'static str {
         match self {
-            Self::Query => "Row i is what token i looks for: one token, three roles, and this is the first.",
+            Self::Query => {
+                "Row i is what token i looks for: one token, three roles, and this is the first."
+            }
             Self::Key => "Row j is what token j advertises: the queries are compared with it.",
             Self::Value => "Row j is what token j hands over, as far as it is attended to.",
         }
@@ -116,22 +120,41 @@ fn give_weight(trace: &mut Trace<'_>, role: Role) -> Result<Pair, Error> {
         return Ok(w);
     }
     let (symbol, name) = (format!("W_{}", role.symbol()), format!("Weights W_{}", role.symbol()));
-    let text = Text { key, symbol: &symbol, name: &name, meaning: role.weights_meaning(), ..Text::default() };
+    let text = Text {
+        key,
+        symbol: &symbol,
+        name: &name,
+        meaning: role.weights_meaning(),
+        ..Text::default()
+    };
     let (rows, cols) = trace.inputs.matrix(key).map_or((0, 0), Matrix::shape);
     let (rows, cols) = (labels("d", rows), labels(role.key(), cols));
     trace.give(&text, Axes::new(Rows::Other, &rows, &cols))
 }
 
 /// Q, K or V under its key: X·W, or X itself where projections are left out.
-pub(crate) fn project(trace: &mut Trace<'_>, role: Role, x: &Pair, w: &Pair) -> Result<Pair, Error> {
+pub(crate) fn project(
+    trace: &mut Trace<'_>,
+    role: Role,
+    x: &Pair,
+    w: &Pair,
+) -> Result<Pair, Error> {
     let tokens = x.name.rows.to_vec();
     project_as(trace, role, "", "", (&tokens, 0), x, w)
 }
 
 /// Q, K and V of one text.
-pub(crate) fn project_all(trace: &mut Trace<'_>, x: &Pair, [w_q, w_k, w_v]: &[Pair; 3]) -> Result<[Pair; 3], Error> {
+pub(crate) fn project_all(
+    trace: &mut Trace<'_>,
+    x: &Pair,
+    [w_q, w_k, w_v]: &[Pair; 3],
+) -> Result<[Pair; 3], Error> {
     let [query, key, value] = Role::ALL;
-    Ok([project(trace, query, x, w_q)?, project(trace, key, x, w_k)?, project(trace, value, x, w_v)?])
+    Ok([
+        project(trace, query, x, w_q)?,
+        project(trace, key, x, w_k)?,
+        project(trace, value, x, w_v)?,
+    ])
 }
 
 /// [`project`] with something before the key and behind the name, of other rows than all tokens: from the token `first` on.
@@ -150,9 +173,15 @@ pub(crate) fn project_as(
         let meaning = "Left out: the token plays this role as it is.";
         (x.clone(), format!("{symbol} = {from}"), meaning, Origin::copied(x))
     } else {
-        (x.times(w)?, format!("{symbol} = {from}·W_{symbol}"), role.meaning(), Origin::product(x, w))
+        (
+            x.times(w)?,
+            format!("{symbol} = {from}·W_{symbol}"),
+            role.meaning(),
+            Origin::product(x, w),
+        )
     };
-    let (key, name) = (format!("{prefix}{}", role.key()), format!("{} {symbol}{of}", role.plural()));
+    let (key, name) =
+        (format!("{prefix}{}", role.key()), format!("{} {symbol}{of}", role.plural()));
     let code = if left_out { "" } else { role.code() };
     let text = Text { key: &key, symbol, name: &name, formula: &formula, meaning, code };
     let cols = labels(if left_out { "d" } else { role.key() }, pair.ours.cols());
@@ -171,7 +200,11 @@ pub(crate) fn project_as(
 }
 
 /// Puts what was typed into Q, K or V, whose first row is that of the token `first`. Returns the cells.
-fn type_over(pair: &mut Pair, typed: impl Iterator<Item = ([usize; 2], f64)>, first: usize) -> Vec<[usize; 2]> {
+fn type_over(
+    pair: &mut Pair,
+    typed: impl Iterator<Item = ([usize; 2], f64)>,
+    first: usize,
+) -> Vec<[usize; 2]> {
     let (rows, cols) = pair.ours.shape();
     let mut cells = Vec::new();
     for ([row, col], value) in typed {

@@ -4,7 +4,9 @@ use crate::Matrix;
 
 /// A·B.
 pub(crate) fn matmul(a: &Matrix<f64>, b: &Matrix<f64>) -> Matrix<f64> {
-    Matrix::from_fn(a.rows(), b.cols(), |i, j| (0..a.cols()).map(|t| a.get(i, t) * b.get(t, j)).sum())
+    Matrix::from_fn(a.rows(), b.cols(), |i, j| {
+        (0..a.cols()).map(|t| a.get(i, t) * b.get(t, j)).sum()
+    })
 }
 
 /// A·Bᵀ.

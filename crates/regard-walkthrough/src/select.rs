@@ -50,7 +50,13 @@ impl Walkthrough {
     /// # Ok::<(), regard_walkthrough::Error>(())
     /// ```
     pub fn select_token(&self, token: usize) -> Selection {
-        let keys = self.steps.iter().filter(|s| s.rows == Rows::Pairs).map(|s| s.matrix.cols()).max().unwrap_or(0);
+        let keys = self
+            .steps
+            .iter()
+            .filter(|s| s.rows == Rows::Pairs)
+            .map(|s| s.matrix.cols())
+            .max()
+            .unwrap_or(0);
         let seen = if self.hides_what_follows() { keys.min(token + 1) } else { keys };
         Selection { query: Some(token), keys: (0..seen).collect() }
     }
@@ -68,7 +74,8 @@ impl Walkthrough {
     /// # Ok::<(), regard_walkthrough::Error>(())
     /// ```
     pub fn select(&self, step: &str, row: usize, col: usize) -> Selection {
-        let Some(step) = self.step(step).filter(|s| row < s.matrix.rows() && col < s.matrix.cols()) else {
+        let Some(step) = self.step(step).filter(|s| row < s.matrix.rows() && col < s.matrix.cols())
+        else {
             return Selection::default();
         };
         let token = step.first_token + row;

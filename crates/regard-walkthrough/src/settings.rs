@@ -44,7 +44,10 @@ mod temperature {
     use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
 
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a field so")]
-    pub(super) fn serialize<S: Serializer>(temperature: &Temperature, to: S) -> Result<S::Ok, S::Error> {
+    pub(super) fn serialize<S: Serializer>(
+        temperature: &Temperature,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
         Some(temperature.get()).filter(|t| t.is_finite()).serialize(to)
     }
 
@@ -94,7 +97,9 @@ impl Without {
             Self::Softmax => {
                 "The scores weigh the values as they are: rows sum to anything, and weights can be negative."
             }
-            Self::Mask => "Causal attention without its mask: each token sees the tokens that it should foretell.",
+            Self::Mask => {
+                "Causal attention without its mask: each token sees the tokens that it should foretell."
+            }
         }
     }
 }

@@ -73,7 +73,14 @@ impl<'a> Trace<'a> {
     }
 
     /// Writes a step down. Returns its matrix, under its name.
-    pub fn push(&mut self, text: &Text<'_>, pair: Pair, kind: Kind, axes: Axes<'_>, origin: Origin) -> Pair {
+    pub fn push(
+        &mut self,
+        text: &Text<'_>,
+        pair: Pair,
+        kind: Kind,
+        axes: Axes<'_>,
+        origin: Origin,
+    ) -> Pair {
         let step = Step {
             key: text.key.to_owned(),
             symbol: text.symbol.to_owned(),
@@ -114,9 +121,13 @@ impl<'a> Trace<'a> {
         let origin = Origin::new(move |i, j, value| {
             let (before, result) = (input.values.get(i, j), number(value.into()));
             How::Told(match &input.drawn {
-                _ if now.get(i, j) != before => format!("typed in: {result}, in place of {}", number(before)),
+                _ if now.get(i, j) != before => {
+                    format!("typed in: {result}, in place of {}", number(before))
+                }
                 None => format!("given: {result}"),
-                Some(generator) => format!("{result}: number {} drawn ({generator})", i * cols + j + 1),
+                Some(generator) => {
+                    format!("{result}: number {} drawn ({generator})", i * cols + j + 1)
+                }
             })
         });
         let before = Arc::clone(&given.values);
@@ -149,7 +160,12 @@ impl<'a> Trace<'a> {
 
     pub fn checks(&self) -> Vec<Check> {
         let check = |name: &str, value: Option<f64>, limit: f64, meaning: &str| {
-            value.map(|value| Check { name: name.to_owned(), value, limit, meaning: meaning.to_owned() })
+            value.map(|value| Check {
+                name: name.to_owned(),
+                value,
+                limit,
+                meaning: meaning.to_owned(),
+            })
         };
         let layer = match self.inputs.heads() {
             1 => "one head equals the layer".to_owned(),
@@ -186,8 +202,12 @@ impl<'a> Trace<'a> {
         .into_iter()
         .flatten()
         .collect();
-        checks
-            .extend(self.measured.others.iter().filter_map(|o| check(o.name, Some(o.value), self.limit(), o.meaning)));
+        checks.extend(
+            self.measured
+                .others
+                .iter()
+                .filter_map(|o| check(o.name, Some(o.value), self.limit(), o.meaning)),
+        );
         checks.extend(check(
             "single precision suffices",
             self.steps.iter().map(relative_error).reduce(f64::max),
@@ -212,13 +232,21 @@ const COUNTS: [&str; 9] = ["no", "one", "two", "three", "four", "five", "six", "
 
 impl Measured {
     pub fn note(slot: &mut Option<f64>, deviation: f64) {
-        *slot = Some(slot.map_or(deviation, |d| if deviation.is_nan() { deviation } else { d.max(deviation) }));
+        *slot =
+            Some(slot.map_or(deviation, |d| {
+                if deviation.is_nan() { deviation } else { d.max(deviation) }
+            }));
     }
 }
 
 /// The largest finite size among the numbers.
 pub(crate) fn largest(matrix: &crate::Matrix) -> f64 {
-    matrix.as_slice().iter().map(|x| f64::from(x.abs())).filter(|x| x.is_finite()).fold(0.0, f64::max)
+    matrix
+        .as_slice()
+        .iter()
+        .map(|x| f64::from(x.abs()))
+        .filter(|x| x.is_finite())
+        .fold(0.0, f64::max)
 }
 
 fn relative_error(step: &Step) -> f64 {

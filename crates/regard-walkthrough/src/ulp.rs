@@ -38,7 +38,8 @@ fn ulp(r: f64) -> f64 {
 
 /// The floor for row `i`.
 pub(crate) fn floor(exact: &Matrix<f64>, i: usize) -> f64 {
-    let largest = exact.row(i).iter().map(|r| r.abs()).filter(|r| r.is_finite()).fold(0.0, f64::max);
+    let largest =
+        exact.row(i).iter().map(|r| r.abs()).filter(|r| r.is_finite()).fold(0.0, f64::max);
     largest * FLOOR
 }
 
@@ -48,5 +49,7 @@ pub(crate) fn max_ulp(ours: &Matrix, exact: &Matrix<f64>) -> f64 {
         let floor = floor(exact, i);
         ours.row(i).iter().zip(exact.row(i)).map(move |(x, r)| ulps(*x, *r, floor))
     };
-    (0..ours.rows()).flat_map(row).fold(0.0, |worst: f64, e| if e.is_nan() || e > worst { e } else { worst })
+    (0..ours.rows())
+        .flat_map(row)
+        .fold(0.0, |worst: f64, e| if e.is_nan() || e > worst { e } else { worst })
 }

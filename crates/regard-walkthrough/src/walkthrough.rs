@@ -31,8 +31,12 @@ pub struct Walkthrough {
 }
 
 /// The whole of attention, to be kept in mind.
-pub const IN_FOUR_LINES: [&str; 4] =
-    ["Q = X·W_Q,  K = X·W_K,  V = X·W_V", "S = Q·Kᵀ / √d_k", "A = softmax(S), row by row", "O = A·V"];
+pub const IN_FOUR_LINES: [&str; 4] = [
+    "Q = X·W_Q,  K = X·W_K,  V = X·W_V",
+    "S = Q·Kᵀ / √d_k",
+    "A = softmax(S), row by row",
+    "O = A·V",
+];
 
 /// Something that must hold, as measured on the numbers shown.
 #[derive(Clone, Debug, PartialEq)]

@@ -26,18 +26,37 @@ fn assert_recomputed(walk: &Walkthrough) {
             let told = step.arithmetic(i, j).expect("the cell is there");
             assert_eq!(told.value, step.matrix.get(i, j), "{at}");
             let Some(expr) = told.expr else {
-                assert!(step.formula.is_empty() || step.kind == Kind::Table, "{at} says nothing: {}", told.text);
+                assert!(
+                    step.formula.is_empty() || step.kind == Kind::Table,
+                    "{at} says nothing: {}",
+                    told.text
+                );
                 continue;
             };
             let (value, tolerance) = (expr.value(), 4e-6 * scale(&expr).max(1e-30));
             let same = f64::from(told.value) == value;
-            assert!(same || (f64::from(told.value) - value).abs() <= tolerance, "{at}: {} is not {value}", told.value);
+            assert!(
+                same || (f64::from(told.value) - value).abs() <= tolerance,
+                "{at}: {} is not {value}",
+                told.value
+            );
             for operand in expr.operands() {
                 let Some(cell) = &operand.cell else { continue };
-                let from = walk.step(&cell.step).unwrap_or_else(|| panic!("{at}: no step {}", cell.step));
-                assert_eq!(from.matrix.get(cell.row, cell.col), operand.value, "{at}: {}", operand.label);
-                let place = format!("[{}, {}]", from.row_labels[cell.row], from.col_labels[cell.col]);
-                assert!(operand.label.ends_with(&place), "{at}: {} is not at {place}", operand.label);
+                let from =
+                    walk.step(&cell.step).unwrap_or_else(|| panic!("{at}: no step {}", cell.step));
+                assert_eq!(
+                    from.matrix.get(cell.row, cell.col),
+                    operand.value,
+                    "{at}: {}",
+                    operand.label
+                );
+                let place =
+                    format!("[{}, {}]", from.row_labels[cell.row], from.col_labels[cell.col]);
+                assert!(
+                    operand.label.ends_with(&place),
+                    "{at}: {} is not at {place}",
+                    operand.label
+                );
                 let order = |key: &str| walk.steps.iter().position(|s| s.key == key);
                 assert!(order(&cell.step) < order(&step.key), "{at}: {} comes later", cell.step);
             }
@@ -72,13 +91,22 @@ fn every_cell_is_computed_again_from_its_operands() {
 
 #[test]
 fn all_steps_of_these_are_shown_by_other_steps() {
-    for example in
-        [Example::TheCatSat, Example::ILoveRobotics, Example::Block, Example::CrossAttention, Example::Gradients]
-    {
+    for example in [
+        Example::TheCatSat,
+        Example::ILoveRobotics,
+        Example::Block,
+        Example::CrossAttention,
+        Example::Gradients,
+    ] {
         let walk = Walkthrough::run(example, &Settings::default()).unwrap();
         for step in &walk.steps {
             let Some(expr) = step.arithmetic(0, 0).unwrap().expr else { continue };
-            assert!(expr.operands().iter().all(|o| o.cell.is_some()), "{} {}", example.name(), step.key);
+            assert!(
+                expr.operands().iter().all(|o| o.cell.is_some()),
+                "{} {}",
+                example.name(),
+                step.key
+            );
         }
     }
 }
@@ -86,17 +114,37 @@ fn all_steps_of_these_are_shown_by_other_steps() {
 #[test]
 fn the_arithmetic_of_a_block_in_words() {
     let explain = |example, key: &str, row, col| {
-        Walkthrough::run(example, &Settings::default()).unwrap().step(key).unwrap().explain(row, col).unwrap()
+        Walkthrough::run(example, &Settings::default())
+            .unwrap()
+            .step(key)
+            .unwrap()
+            .explain(row, col)
+            .unwrap()
     };
-    assert_eq!(explain(Example::Positions, "x", 3, 3), "the row of the in E: 0.9 = 0.9".trim_end_matches(" = 0.9"));
+    assert_eq!(
+        explain(Example::Positions, "x", 3, 3),
+        "the row of the in E: 0.9 = 0.9".trim_end_matches(" = 0.9")
+    );
     assert_eq!(explain(Example::Positions, "positions", 2, 2), "sin(2 / 100) = 0.02");
     assert_eq!(explain(Example::Positions, "placed", 0, 1), "(−0.3) + 1 = 0.7");
     assert_eq!(explain(Example::LayerNorm, "moments", 1, 0), "(1 + 2 + 3 + 6) / 4 = 3");
-    assert_eq!(explain(Example::LayerNorm, "moments", 1, 1), "((1 − 3)² + (2 − 3)² + (3 − 3)² + (6 − 3)²) / 4 = 3.5");
-    assert_eq!(explain(Example::LayerNorm, "norm", 1, 3), "((6 − 3) / √(3.5 + 7.63·10⁻⁶))·1 + 0.5 = 2.104");
-    assert_eq!(explain(Example::FeedForward, "hidden_raw", 0, 1), "1·(−1) + 0·1 + 1·0 + 0·0.5 + 0 = −1");
+    assert_eq!(
+        explain(Example::LayerNorm, "moments", 1, 1),
+        "((1 − 3)² + (2 − 3)² + (3 − 3)² + (6 − 3)²) / 4 = 3.5"
+    );
+    assert_eq!(
+        explain(Example::LayerNorm, "norm", 1, 3),
+        "((6 − 3) / √(3.5 + 7.63·10⁻⁶))·1 + 0.5 = 2.104"
+    );
+    assert_eq!(
+        explain(Example::FeedForward, "hidden_raw", 0, 1),
+        "1·(−1) + 0·1 + 1·0 + 0·0.5 + 0 = −1"
+    );
     assert_eq!(explain(Example::FeedForward, "hidden", 0, 1), "max(0, −1) = 0");
-    assert!(explain(Example::Gradients, "loss", 0, 0).ends_with(") / 2 = 1.764"), "a sum of squares");
+    assert!(
+        explain(Example::Gradients, "loss", 0, 0).ends_with(") / 2 = 1.764"),
+        "a sum of squares"
+    );
     assert_eq!(explain(Example::TwoHeads, "head_2.q", 0, 0).split(':').next(), Some("as in Q"));
 }
 
@@ -110,17 +158,22 @@ fn gradients_are_what_a_nudge_does_to_the_loss() {
             let settings = Settings { temperature: Temperature::new(t).unwrap(), causal, without };
             let mut inputs = Inputs::new(Example::Gradients);
             // Larger weights, so that softmax is not flat.
-            for (key, i) in ["w_q", "w_k"].into_iter().flat_map(|key| (0..16).map(move |i| (key, i))) {
+            for (key, i) in
+                ["w_q", "w_k"].into_iter().flat_map(|key| (0..16).map(move |i| (key, i)))
+            {
                 let small = inputs.matrix(key).unwrap().get(i / 4, i % 4);
                 inputs.set(key, i / 4, i % 4, 10.0 * small).unwrap();
             }
             let walk = Walkthrough::compute(&inputs, &settings).unwrap();
-            for (key, gradient) in [("w_q", "d_w_q"), ("w_k", "d_w_k"), ("w_v", "d_w_v"), ("x", "d_x")] {
+            for (key, gradient) in
+                [("w_q", "d_w_q"), ("w_k", "d_w_k"), ("w_v", "d_w_v"), ("x", "d_x")]
+            {
                 let Some(gradient) = walk.step(gradient) else {
                     assert_eq!(without, Some(Without::Projections), "{key}");
                     continue;
                 };
-                for (i, j) in (0..gradient.matrix.rows()).flat_map(|i| (0..4).map(move |j| (i, j))) {
+                for (i, j) in (0..gradient.matrix.rows()).flat_map(|i| (0..4).map(move |j| (i, j)))
+                {
                     let nudged = |by: f64| {
                         let mut inputs = inputs.clone();
                         let value = inputs.matrix(key).unwrap().get(i, j);
@@ -162,7 +215,10 @@ fn every_step_knows_its_ulps() {
             let cells = || (0..rows).flat_map(|i| (0..cols).map(move |j| (i, j)));
             let largest = cells().map(|(i, j)| step.ulp(i, j).unwrap()).fold(0.0, f64::max);
             assert_eq!(largest, step.max_ulp, "{} {}", example.name(), step.key);
-            assert_eq!(cells().map(|(i, j)| step.error(i, j).unwrap()).fold(0.0, f64::max), step.max_error);
+            assert_eq!(
+                cells().map(|(i, j)| step.error(i, j).unwrap()).fold(0.0, f64::max),
+                step.max_error
+            );
             assert_eq!((step.ulp(rows, 0), step.error(0, cols)), (None, None));
             // What is given in decimals is rounded once.
             if step.formula.is_empty() {
@@ -198,7 +254,9 @@ fn formulas_fall_into_parts_that_give_the_formula() {
 
 #[test]
 fn a_token_is_marked_in_all_steps() {
-    let walk = Walkthrough::run(Example::ILoveRobotics, &Settings { causal: true, ..Settings::default() }).unwrap();
+    let walk =
+        Walkthrough::run(Example::ILoveRobotics, &Settings { causal: true, ..Settings::default() })
+            .unwrap();
     let love = walk.select_token(1);
     let marks = |key: &str| walk.step(key).unwrap().marks(&love);
     assert_eq!(marks("q").query, Some(1));
@@ -221,14 +279,23 @@ fn rows_say_whose_they_are() {
             let last = step.key.rsplit('.').next().unwrap();
             let expected = match last {
                 "k" | "v" | "memory" | "d_k" | "d_v" => Rows::Keys,
-                "q" | "output" | "concatenated" | "causal_output" | "d_q" | "target" => Rows::Queries,
-                "raw_scores" | "scaled_scores" | "weights" | "causal_weights" | "d_weights" | "d_scores" => Rows::Pairs,
+                "q" | "output" | "concatenated" | "causal_output" | "d_q" | "target" => {
+                    Rows::Queries
+                }
+                "raw_scores" | "scaled_scores" | "weights" | "causal_weights" | "d_weights"
+                | "d_scores" => Rows::Pairs,
                 "w_q" | "w_k" | "w_v" | "w_o" | "w_1" | "gamma" | "embeddings" => Rows::Other,
                 "x" if step.key == "x" => Rows::Tokens,
                 _ => continue,
             };
             let reversed = step.key.starts_with("reversed.");
-            assert!(step.rows == expected || reversed, "{} {}: {:?}", example.name(), step.key, step.rows);
+            assert!(
+                step.rows == expected || reversed,
+                "{} {}: {:?}",
+                example.name(),
+                step.key,
+                step.rows
+            );
         }
     }
     // Queries of one text, keys of another.

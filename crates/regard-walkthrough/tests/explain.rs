@@ -14,7 +14,8 @@ fn at(t: f32) -> Settings {
 
 #[test]
 fn the_numbers_of_love() {
-    let explain = |key, row, col| explain(Example::ILoveRobotics, &Settings::default(), key, row, col);
+    let explain =
+        |key, row, col| explain(Example::ILoveRobotics, &Settings::default(), key, row, col);
     assert_eq!(explain("x", 1, 0), "given: 1");
     assert_eq!(explain("q", 1, 0), "1·1 + 1·0 + 0·1 + 0·0 = 1");
     assert_eq!(explain("raw_scores", 1, 0), "1·2 + 1·1 + 1·1 = 4");
@@ -26,21 +27,36 @@ fn the_numbers_of_love() {
 #[test]
 fn weights_at_other_temperatures() {
     let explain = |t, row, col| explain(Example::ILoveRobotics, &at(t), "weights", row, col);
-    assert_eq!(explain(2.0, 1, 0), "e^(2.309/2) / (e^(2.309/2) + e^(2.309/2) + e^(2.309/2)) = 0.333");
-    assert_eq!(explain(0.0, 0, 0), "at T = 0 all weight goes to the largest score of the row, 2.887: weight 1");
+    assert_eq!(
+        explain(2.0, 1, 0),
+        "e^(2.309/2) / (e^(2.309/2) + e^(2.309/2) + e^(2.309/2)) = 0.333"
+    );
+    assert_eq!(
+        explain(0.0, 0, 0),
+        "at T = 0 all weight goes to the largest score of the row, 2.887: weight 1"
+    );
     assert_eq!(
         explain(0.0, 0, 1),
         "at T = 0 all weight goes to the largest score of the row, 2.887, and this is 1.732: weight 0"
     );
-    assert_eq!(explain(0.0, 2, 0), "at T = 0 the 2 scores of 1.732, the largest of the row, share evenly: 1/2 = 0.5");
-    assert_eq!(explain(f32::INFINITY, 0, 1), "at T = ∞ all that may be seen share evenly: 1/3 = 0.333");
+    assert_eq!(
+        explain(0.0, 2, 0),
+        "at T = 0 the 2 scores of 1.732, the largest of the row, share evenly: 1/2 = 0.5"
+    );
+    assert_eq!(
+        explain(f32::INFINITY, 0, 1),
+        "at T = ∞ all that may be seen share evenly: 1/3 = 0.333"
+    );
 }
 
 #[test]
 fn what_the_mask_hides() {
     let causal = Settings { causal: true, ..Settings::default() };
     let explain = |key, row, col| explain(Example::ILoveRobotics, &causal, key, row, col);
-    assert_eq!(explain("masked_scores", 0, 2), "hidden by the mask: robotics comes after I, so its score is −∞");
+    assert_eq!(
+        explain("masked_scores", 0, 2),
+        "hidden by the mask: robotics comes after I, so its score is −∞"
+    );
     assert_eq!(explain("masked_scores", 1, 0), "may be seen, so its score stays: 2.309");
     assert_eq!(explain("weights", 0, 2), "hidden by the mask: weight 0");
     assert_eq!(explain("weights", 1, 0), "e^2.309 / (e^2.309 + e^2.309) = 0.5");

@@ -5,7 +5,8 @@ use regard_walkthrough::{Example, Settings, Walkthrough};
 use serde_json::Value;
 
 fn golden(example: &str) -> Value {
-    let all: Value = serde_json::from_str(include_str!("golden/seed_examples.json")).expect("the golden file is JSON");
+    let all: Value = serde_json::from_str(include_str!("golden/seed_examples.json"))
+        .expect("the golden file is JSON");
     all[example].clone()
 }
 
@@ -45,7 +46,8 @@ fn compare(example: Example, golden: &Value, keys: &[&str]) {
     }
 }
 
-const ALL: [&str; 11] = ["x", "w_q", "w_k", "w_v", "q", "k", "v", "raw_scores", "scaled_scores", "weights", "output"];
+const ALL: [&str; 11] =
+    ["x", "w_q", "w_k", "w_v", "q", "k", "v", "raw_scores", "scaled_scores", "weights", "output"];
 
 #[test]
 fn math_of_attention() {
@@ -105,11 +107,18 @@ fn i_love_robotics_and_the_row_worked_by_hand() {
 #[test]
 fn attention_scores() {
     let golden = golden("004_calculating_attention_scores");
-    compare(Example::AttentionScores, &golden, &["q", "k", "raw_scores", "scaled_scores", "weights"]);
+    compare(
+        Example::AttentionScores,
+        &golden,
+        &["q", "k", "raw_scores", "scaled_scores", "weights"],
+    );
     let json = run(Example::AttentionScores).to_json();
     assert_eq!(json.get("output"), None);
     let correction = json["corrections"]["weights"].as_str().unwrap();
-    assert!(correction.contains("[0.576, 0.212, 0.212]") && correction.contains("[0.506, 0.186, 0.307]"));
+    assert!(
+        correction.contains("[0.576, 0.212, 0.212]")
+            && correction.contains("[0.506, 0.186, 0.307]")
+    );
 }
 
 #[test]
@@ -126,8 +135,10 @@ fn pytorch_draws_the_same() {
 /// As printed by PyTorch, with four decimals.
 #[test]
 fn pytorch_draws_the_same_small_tensors() {
-    let cases: [(u32, &[f32]); 2] =
-        [(42, &[0.3367, 0.1288, 0.2345, 0.2303, -1.1229, -0.1863]), (0, &[1.5410, -0.2934, -2.1788, 0.5684, -1.0845])];
+    let cases: [(u32, &[f32]); 2] = [
+        (42, &[0.3367, 0.1288, 0.2345, 0.2303, -1.1229, -0.1863]),
+        (0, &[1.5410, -0.2934, -2.1788, 0.5684, -1.0845]),
+    ];
     for (seed, expected) in cases {
         for (ours, theirs) in TorchRng::seed(seed).randn(expected.len()).iter().zip(expected) {
             assert!((ours - theirs).abs() <= 5.1e-5, "seed {seed}: {ours} for {theirs}");

@@ -33,7 +33,10 @@ fn what_is_changed_is_seen_by_all_that_follows_and_by_nothing_before() {
     // Worked by hand: the keys of "love" and "robotics" have a 1 where W_K has the changed row.
     assert_eq!(numbers(&after, "k"), [2.0, 1.0, 1.0, 1.0, 4.0, 1.0, 1.0, 3.0, 2.0]);
     assert_eq!(numbers(&after, "raw_scores"), [5.0, 3.0, 4.0, 4.0, 6.0, 6.0, 3.0, 5.0, 4.0]);
-    assert_eq!(after.step("w_k").and_then(|s| s.explain(1, 1)).as_deref(), Some("typed in: 3, in place of 1"));
+    assert_eq!(
+        after.step("w_k").and_then(|s| s.explain(1, 1)).as_deref(),
+        Some("typed in: 3, in place of 1")
+    );
     // The notebook's numbers are no longer asked for, and its words no longer said.
     assert!(after.steps.iter().all(|s| s.correction.is_none()));
     assert!(!after.step("love.k").is_some_and(|s| s.meaning.contains("has a 1")));
@@ -57,7 +60,8 @@ fn every_input_of_every_example_can_be_changed_and_is_a_step() {
             }
             let after = compute(&inputs);
             assert_eq!(numbers(&after, &key)[0], 1.75);
-            let changed = after.steps.iter().zip(&before.steps).filter(|(a, b)| a.matrix != b.matrix).count();
+            let changed =
+                after.steps.iter().zip(&before.steps).filter(|(a, b)| a.matrix != b.matrix).count();
             assert!(changed > 1, "{}: nothing follows from {key}", example.name());
             inputs.reset();
             assert_eq!(inputs, given);
@@ -99,8 +103,14 @@ fn queries_keys_and_values_are_typed_over_and_all_that_follows_sees_it() {
     let output = walk.step("output").unwrap();
     for (i, row) in attention(&q, &k, &v).iter().enumerate() {
         for (j, expected) in row.iter().enumerate() {
-            assert!((f64::from(output.matrix.get(i, j)) - expected).abs() < 1e-6, "output[{i}, {j}]");
-            assert!((output.exact.get(i, j) - expected).abs() < 1e-14, "the reference of output[{i}, {j}]");
+            assert!(
+                (f64::from(output.matrix.get(i, j)) - expected).abs() < 1e-6,
+                "output[{i}, {j}]"
+            );
+            assert!(
+                (output.exact.get(i, j) - expected).abs() < 1e-14,
+                "the reference of output[{i}, {j}]"
+            );
         }
     }
     // What is worked by hand for "love" is the same row.
@@ -111,9 +121,15 @@ fn queries_keys_and_values_are_typed_over_and_all_that_follows_sees_it() {
     assert!(walk.checks.iter().all(regard_walkthrough::Check::holds), "{:?}", walk.checks);
 
     let q = walk.step("q").unwrap();
-    assert_eq!(q.explain(1, 0).as_deref(), Some("typed in: 5, in place of 1·1 + 1·0 + 0·1 + 0·0 = 1"));
+    assert_eq!(
+        q.explain(1, 0).as_deref(),
+        Some("typed in: 5, in place of 1·1 + 1·0 + 0·1 + 0·0 = 1")
+    );
     assert_eq!((q.given(1, 0), q.given(3, 0), q.is_editable()), (Some(1.0), None, true));
-    assert!(!walk.step("love.q").unwrap().is_editable() && !walk.step("raw_scores").unwrap().is_editable());
+    assert!(
+        !walk.step("love.q").unwrap().is_editable()
+            && !walk.step("raw_scores").unwrap().is_editable()
+    );
     assert_eq!(inputs.edits().len(), 3);
 
     // A cell that was typed over does not follow X any more, until it is put back.
@@ -132,16 +148,22 @@ fn what_is_projected_can_be_typed_over_in_every_example_but_gradients() {
     for example in Example::ALL {
         let given = Inputs::new(example);
         let projects = given.matrix("w_q").is_some() && example != Example::Gradients;
-        assert_eq!(given.projected_keys().collect::<Vec<_>>(), if projects { &["q", "k", "v"][..] } else { &[] });
-        for (key, heads) in
-            given.projected_keys().flat_map(|key| given.possible_heads().into_iter().map(move |h| (key, h)))
+        assert_eq!(
+            given.projected_keys().collect::<Vec<_>>(),
+            if projects { &["q", "k", "v"][..] } else { &[] }
+        );
+        for (key, heads) in given
+            .projected_keys()
+            .flat_map(|key| given.possible_heads().into_iter().map(move |h| (key, h)))
         {
             let mut inputs = given.clone();
             inputs.set_heads(heads).unwrap();
             let before = compute(&inputs);
             let (rows, cols) = before.step(key).unwrap().matrix.shape();
             inputs.set(key, rows - 1, cols - 1, 1.75).unwrap();
-            assert!(inputs.set(key, rows, 0, 1.0).is_err() && inputs.set(key, 0, cols, 1.0).is_err());
+            assert!(
+                inputs.set(key, rows, 0, 1.0).is_err() && inputs.set(key, 0, cols, 1.0).is_err()
+            );
             let after = compute(&inputs);
             let at = format!("{} {key}, {heads} heads", example.name());
             let last = |key: &str| after.step(key).unwrap().matrix.as_slice().last().copied();
@@ -150,11 +172,16 @@ fn what_is_projected_can_be_typed_over_in_every_example_but_gradients() {
                 assert_eq!(of_last_head.matrix.as_slice().last(), Some(&1.75), "{at}");
             }
             assert_ne!(numbers(&after, "output"), numbers(&before, "output"), "{at}");
-            assert!(after.checks.iter().all(regard_walkthrough::Check::holds), "{at}: {:?}", after.checks);
+            assert!(
+                after.checks.iter().all(regard_walkthrough::Check::holds),
+                "{at}: {:?}",
+                after.checks
+            );
 
             // Without projections, X plays the role as it is.
             let settings = Settings { without: Some(Without::Projections), ..Settings::default() };
-            let [cut, plain] = [&inputs, &given].map(|inputs| Walkthrough::compute(inputs, &settings).unwrap());
+            let [cut, plain] =
+                [&inputs, &given].map(|inputs| Walkthrough::compute(inputs, &settings).unwrap());
             assert!(!cut.step(key).unwrap().is_editable(), "{at}");
             assert_eq!(numbers(&cut, key), numbers(&plain, key), "{at}");
         }
@@ -169,15 +196,26 @@ fn what_cannot_be_is_refused_and_named() {
         message(inputs.set("w_z", 0, 0, 1.0)),
         "there is no matrix \"w_z\"; there are x, w_q, w_k, w_v, q, k, v"
     );
-    assert_eq!(message(inputs.set("w_q", 0, 4, 1.0)), "w_q has 4 rows and 4 columns: there is no cell (0, 4)");
-    assert_eq!(message(inputs.set("q", 3, 0, 1.0)), "q has 3 rows and 4 columns: there is no cell (3, 0)");
+    assert_eq!(
+        message(inputs.set("w_q", 0, 4, 1.0)),
+        "w_q has 4 rows and 4 columns: there is no cell (0, 4)"
+    );
+    assert_eq!(
+        message(inputs.set("q", 3, 0, 1.0)),
+        "q has 3 rows and 4 columns: there is no cell (3, 0)"
+    );
     for value in [f64::NAN, f64::INFINITY, 1e7] {
         assert!(message(inputs.set("x", 0, 0, value)).starts_with("x cannot hold "));
         assert!(message(inputs.set("v", 0, 0, value)).starts_with("v cannot hold "));
     }
     assert!(!inputs.is_changed());
-    assert_eq!(inputs.set_heads(3).unwrap_err().to_string(), "the-cat-sat cannot have 3 heads; it can have 1, 2, 4");
-    let seeded = |tokens: usize, d, d_k, heads| Inputs::seeded(vec![String::new(); tokens], d, d_k, heads, 0);
+    assert_eq!(
+        inputs.set_heads(3).unwrap_err().to_string(),
+        "the-cat-sat cannot have 3 heads; it can have 1, 2, 4"
+    );
+    let seeded = |tokens: usize, d, d_k, heads| {
+        Inputs::seeded(vec![String::new(); tokens], d, d_k, heads, 0)
+    };
     for (result, what) in [
         (seeded(0, 4, 4, 1), "the number of tokens is 0, but it can be 1 to 64"),
         (seeded(2, 257, 4, 1), "d_model is 257, but it can be 1 to 256"),
@@ -199,7 +237,8 @@ fn saved_inputs_come_back_exactly() {
 
     let settings = Settings { causal: true, without: Some(Without::Mask), ..Settings::default() };
     for t in [0.0, 0.1, f32::INFINITY] {
-        let settings = Settings { temperature: regard_kernels::Temperature::new(t).unwrap(), ..settings };
+        let settings =
+            Settings { temperature: regard_kernels::Temperature::new(t).unwrap(), ..settings };
         let json = serde_json::to_string(&settings).unwrap();
         assert_eq!(serde_json::from_str::<Settings>(&json).unwrap(), settings, "{json}");
     }
@@ -216,14 +255,26 @@ fn files_that_were_tampered_with_are_refused() {
         (r#"{"example":"seeded","heads":1}"#, "need tokens and sizes"),
         (r#"{"example":"the-cat-sat","tokens":["a"],"heads":1}"#, "cannot have tokens"),
         (r#"{"example":"the-cat-sat","heads":0}"#, "cannot have 0 heads"),
-        (r#"{"example":"the-cat-sat","heads":1,"edits":[{"matrix":"x","row":9,"col":0,"value":1}]}"#, "no cell (9, 0)"),
-        (r#"{"example":"the-cat-sat","heads":1,"edits":[{"matrix":"v","row":0,"col":4,"value":1}]}"#, "no cell (0, 4)"),
-        (r#"{"example":"gradients","heads":1,"edits":[{"matrix":"q","row":0,"col":0,"value":1}]}"#, "no matrix"),
+        (
+            r#"{"example":"the-cat-sat","heads":1,"edits":[{"matrix":"x","row":9,"col":0,"value":1}]}"#,
+            "no cell (9, 0)",
+        ),
+        (
+            r#"{"example":"the-cat-sat","heads":1,"edits":[{"matrix":"v","row":0,"col":4,"value":1}]}"#,
+            "no cell (0, 4)",
+        ),
+        (
+            r#"{"example":"gradients","heads":1,"edits":[{"matrix":"q","row":0,"col":0,"value":1}]}"#,
+            "no matrix",
+        ),
         (
             r#"{"example":"the-cat-sat","heads":1,"edits":[{"matrix":"x","row":0,"col":0,"value":1e300}]}"#,
             "cannot hold",
         ),
-        (r#"{"example":"seeded","tokens":["a"],"sizes":{"d_model":1000000000,"d_k":1,"seed":1},"heads":1}"#, "d_model"),
+        (
+            r#"{"example":"seeded","tokens":["a"],"sizes":{"d_model":1000000000,"d_k":1,"seed":1},"heads":1}"#,
+            "d_model",
+        ),
         (r#"{"example":"the-cat-sat","heads":1,"extra":1}"#, "extra"),
         (r#"{"example":"the-dog-sat","heads":1}"#, "the-dog-sat"),
     ] {
@@ -236,7 +287,9 @@ fn files_that_were_tampered_with_are_refused() {
 /// The bits of numbers, as FNV-1a makes them one: PyTorch's own were hashed in the same way, from `tensor.numpy().tobytes()`.
 fn hash(numbers: &[f32]) -> u64 {
     let bytes = numbers.iter().flat_map(|x| x.to_le_bytes());
-    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 /// Computed by PyTorch 2.15, on a CPU with AVX2, from the lines that [`Inputs::python`] gives: the first three numbers, and a
@@ -291,9 +344,11 @@ fn seeds_give_the_numbers_of_pytorch() {
         ),
     ];
     for ([tokens, d_model, d_k, heads], seed, matrices) in torch {
-        let inputs = Inputs::seeded(vec!["a".to_owned(); tokens], d_model, d_k, heads, seed).unwrap();
+        let inputs =
+            Inputs::seeded(vec!["a".to_owned(); tokens], d_model, d_k, heads, seed).unwrap();
         for (key, (first, all)) in ["x", "w_q", "w_k", "w_v", "w_o"].into_iter().zip(matrices) {
-            let numbers: Vec<f32> = inputs.matrix(key).unwrap().as_slice().iter().map(|x| *x as f32).collect();
+            let numbers: Vec<f32> =
+                inputs.matrix(key).unwrap().as_slice().iter().map(|x| *x as f32).collect();
             assert_eq!(numbers[..3], first, "{key} of seed {seed}");
             assert_eq!(hash(&numbers), all, "{key} of seed {seed}");
         }
@@ -320,7 +375,11 @@ fn another_number_of_heads_leaves_the_tokens_and_what_was_typed() {
         assert_eq!(walk.step("concatenated").map(|c| c.matrix.shape()), Some((4, heads * 3)));
         inputs.restore("k", 1, 2);
         let walk = compute(&inputs);
-        let layer = walk.checks.iter().find(|c| c.name.ends_with("the layer")).expect("a check against the layer");
+        let layer = walk
+            .checks
+            .iter()
+            .find(|c| c.name.ends_with("the layer"))
+            .expect("a check against the layer");
         assert!(layer.holds(), "{layer:?}");
         inputs.set("k", 1, 2, 4.0).unwrap();
     }

@@ -11,7 +11,8 @@ fn step<'a>(walk: &'a Walkthrough, key: &str) -> &'a Step {
 }
 
 fn holds(walk: &Walkthrough, name: &str) {
-    let check = walk.checks.iter().find(|c| c.name == name).unwrap_or_else(|| panic!("no check {name}"));
+    let check =
+        walk.checks.iter().find(|c| c.name == name).unwrap_or_else(|| panic!("no check {name}"));
     assert!(check.holds(), "{check:?}");
 }
 
@@ -46,7 +47,9 @@ fn layer_norm_makes_loud_and_quiet_tokens_alike() {
     let norm = &step(&walk, "norm").matrix;
     // (x − mean) / √variance of [1, 2, 3, 6]: mean 3, variance 3.5.
     let root = 3.5_f32.sqrt();
-    for (found, expected) in norm.row(1).iter().zip([-2.0 / root, -1.0 / root, 0.0, 3.0 / root + 0.5]) {
+    for (found, expected) in
+        norm.row(1).iter().zip([-2.0 / root, -1.0 / root, 0.0, 3.0 / root + 0.5])
+    {
         assert!((found - expected).abs() < 1e-5, "{found} {expected}");
     }
     for (quiet, loud) in norm.row(0).iter().zip(norm.row(1)) {
@@ -58,9 +61,13 @@ fn layer_norm_makes_loud_and_quiet_tokens_alike() {
 fn a_feed_forward_layer_by_hand() {
     let walk = run(Example::FeedForward, &Settings::default());
     // "the" = [1, 0, 1, 0]: rows 1 and 3 of W₁ and b₁, what is negative to 0; then rows of W₂ and b₂.
-    assert_eq!(step(&walk, "hidden_raw").matrix.row(0), [1.5, -1.0, 0.5, -0.5, 0.5, -1.0, 0.0, 0.0]);
+    assert_eq!(
+        step(&walk, "hidden_raw").matrix.row(0),
+        [1.5, -1.0, 0.5, -0.5, 0.5, -1.0, 0.0, 0.0]
+    );
     assert_eq!(step(&walk, "hidden").matrix.row(0), [1.5, 0.0, 0.5, 0.0, 0.5, 0.0, 0.0, 0.0]);
-    for (found, expected) in step(&walk, "fed").matrix.row(0).iter().zip([0.75, -0.15, 0.75, -0.85]) {
+    for (found, expected) in step(&walk, "fed").matrix.row(0).iter().zip([0.75, -0.15, 0.75, -0.85])
+    {
         assert!((found - expected).abs() < 1e-6, "{found} {expected}");
     }
 }
@@ -73,14 +80,29 @@ fn a_block_step_by_step_is_the_block_in_one_call() {
             inputs.set_heads(heads).unwrap();
             inputs.set("gamma_1", 0, 2, -1.5).unwrap();
             let settings = Settings { causal, ..Settings::default() };
-            holds(&Walkthrough::compute(&inputs, &settings).unwrap(), "step by step equals the block");
+            holds(
+                &Walkthrough::compute(&inputs, &settings).unwrap(),
+                "step by step equals the block",
+            );
         }
     }
     let walk = run(Example::Block, &Settings::default());
     let order: Vec<&str> = walk.steps.iter().map(|s| s.key.as_str()).collect();
-    let place = |key: &str| order.iter().position(|k| *k == key).unwrap_or_else(|| panic!("no {key}"));
-    let keys =
-        ["x", "positions", "placed", "norm_1", "q", "head_2.weights", "output", "residual", "norm_2", "hidden", "fed"];
+    let place =
+        |key: &str| order.iter().position(|k| *k == key).unwrap_or_else(|| panic!("no {key}"));
+    let keys = [
+        "x",
+        "positions",
+        "placed",
+        "norm_1",
+        "q",
+        "head_2.weights",
+        "output",
+        "residual",
+        "norm_2",
+        "hidden",
+        "fed",
+    ];
     assert!(keys.windows(2).all(|pair| place(pair[0]) < place(pair[1])));
     assert_eq!(order.last(), Some(&"block_output"));
 }
@@ -93,7 +115,10 @@ fn two_texts_attend_across() {
     assert_eq!((weights.row_labels[1].as_str(), weights.col_labels[1].as_str()), ("chat", "cat"));
     // "le" finds "the", "chat" finds "cat"; nothing is hidden, though the settings say causal.
     let largest = |row: &[f32]| (0..3).max_by(|a, b| row[*a].total_cmp(&row[*b]));
-    assert_eq!([largest(weights.matrix.row(0)), largest(weights.matrix.row(1))], [Some(0), Some(1)]);
+    assert_eq!(
+        [largest(weights.matrix.row(0)), largest(weights.matrix.row(1))],
+        [Some(0), Some(1)]
+    );
     assert!(walk.step("masked_scores").is_none());
 }
 
@@ -111,8 +136,11 @@ fn gradients_of_one_call_agree() {
                 inputs.set(key, i, j, w - 0.1 * f64::from(gradient.get(i, j))).unwrap();
             }
         }
-        let learned = Walkthrough::compute(&inputs, &Settings { causal, ..Settings::default() }).unwrap();
-        assert!(step(&learned, "loss").matrix.get(0, 0) < step(&walk, "loss").matrix.get(0, 0) - 0.05);
+        let learned =
+            Walkthrough::compute(&inputs, &Settings { causal, ..Settings::default() }).unwrap();
+        assert!(
+            step(&learned, "loss").matrix.get(0, 0) < step(&walk, "loss").matrix.get(0, 0) - 0.05
+        );
     }
 }
 
@@ -130,19 +158,28 @@ fn gradients_say_what_makes_the_loss_larger() {
         }
     }
     assert_eq!(d_s.formula, "dSᵢⱼ = Aᵢⱼ·(dAᵢⱼ − Σₖ Aᵢₖ·dAᵢₖ)");
-    assert!(d_s.meaning.contains("how much worse its value is than the row's mean"), "{}", d_s.meaning);
+    assert!(
+        d_s.meaning.contains("how much worse its value is than the row's mean"),
+        "{}",
+        d_s.meaning
+    );
 }
 
 #[test]
 fn what_the_first_token_sees_of_the_future_is_told_of_all_heads() {
     let settings = Settings { without: Some(Without::Mask), ..Settings::default() };
     let walk = run(Example::TwoHeads, &settings);
-    let first = |head: usize| step(&walk, &format!("head_{head}.weights")).exact.row(0)[1..].iter().sum::<f64>();
+    let first = |head: usize| {
+        step(&walk, &format!("head_{head}.weights")).exact.row(0)[1..].iter().sum::<f64>()
+    };
     let [one, two] = [first(1), first(2)];
     let rounded = |x: f64| format!("{x:.3}").trim_end_matches('0').to_owned();
     assert_ne!(rounded(one), rounded(f64::midpoint(one, two)), "the heads differ");
     let text = walk.broken.clone().unwrap();
-    assert!(text.contains(&format!("the first gives {},", rounded(f64::midpoint(one, two)))), "{text}");
+    assert!(
+        text.contains(&format!("the first gives {},", rounded(f64::midpoint(one, two)))),
+        "{text}"
+    );
 }
 
 #[test]
@@ -153,7 +190,12 @@ fn without_the_mask_tokens_see_the_future() {
         assert!(walk.step("masked_scores").is_none());
         // Row "I": 0.168 + 0.299 later; row "love": 0.333; row "robotics": none.
         let text = walk.broken.unwrap();
-        assert!(text.contains("gives 0.267 of its attention to tokens after it, and the first gives 0.467"), "{text}");
+        assert!(
+            text.contains(
+                "gives 0.267 of its attention to tokens after it, and the first gives 0.467"
+            ),
+            "{text}"
+        );
         assert!(text.contains("2 of 3 outputs change, by "), "{text}");
     }
     let cross = run(Example::CrossAttention, &settings).broken.unwrap();
@@ -183,7 +225,9 @@ fn what_broke_follows_what_was_typed() {
 
 #[test]
 fn the_diagonal_is_of_one_text_alone() {
-    let says = |example, key: &str| step(&run(example, &Settings::default()), key).meaning.contains("the diagonal");
+    let says = |example, key: &str| {
+        step(&run(example, &Settings::default()), key).meaning.contains("the diagonal")
+    };
     assert!(says(Example::TheCatSat, "weights") && says(Example::TwoHeads, "head_2.weights"));
     assert!(!says(Example::CrossAttention, "weights") && !says(Example::WhyScale, "weights"));
 }
@@ -193,7 +237,9 @@ fn nearly_all_scores_lie_within_three_standard_deviations() {
     let walk = run(Example::WhyScale, &Settings::default());
     assert!(step(&walk, "by_dimension").meaning.contains("within ±3√d"));
     let (raw, scaled) = (step(&walk, "raw_scores"), step(&walk, "scaled_scores"));
-    let within = |step: &Step, limit: f32| step.matrix.as_slice().iter().filter(|s| s.abs() <= limit).count();
+    let within = |step: &Step, limit: f32| {
+        step.matrix.as_slice().iter().filter(|s| s.abs() <= limit).count()
+    };
     assert!(within(raw, 3.0 * 16.0) >= 39 && within(scaled, 3.0) >= 39, "of 40, at d = 256");
     let mean = raw.matrix.as_slice().iter().sum::<f32>() / 40.0;
     assert!(mean.abs() < 3.0 * 16.0 / 40_f32.sqrt(), "{mean}");
@@ -222,7 +268,11 @@ fn steps_say_what_they_are_in_a_sentence_and_a_formula() {
         for step in run(example, &Settings::default()).steps {
             let given = inputs.matrix(&step.key).is_some();
             assert_eq!(step.formula.is_empty(), given, "{} {}", example.name(), step.key);
-            assert!(step.meaning.chars().count() > 20 && step.meaning.ends_with('.'), "{}", step.key);
+            assert!(
+                step.meaning.chars().count() > 20 && step.meaning.ends_with('.'),
+                "{}",
+                step.key
+            );
             assert_eq!(step.exact.shape(), step.matrix.shape());
             assert!(step.matrix.as_slice().len() < 2100, "{}", step.key);
         }

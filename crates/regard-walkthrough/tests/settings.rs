@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 use regard_kernels::Temperature;
 use regard_walkthrough::{
-    Example, Kind, Settings, Step, Walkthrough, Without, softmax_curve, softmax_gradient_norm, why_scale,
+    Example, Kind, Settings, Step, Walkthrough, Without, softmax_curve, softmax_gradient_norm,
+    why_scale,
 };
 
 const COLD: Settings = Settings { temperature: Temperature::ZERO, causal: false, without: None };
@@ -30,7 +31,10 @@ fn assert_sound(walk: &Walkthrough) {
     let name = walk.example.name();
     for (i, step) in walk.steps.iter().enumerate() {
         let (key, (rows, cols)) = (&step.key, step.matrix.shape());
-        assert!(walk.steps[..i].iter().all(|s| s.key != *key && s.name != step.name), "{name}: {key} is there twice");
+        assert!(
+            walk.steps[..i].iter().all(|s| s.key != *key && s.name != step.name),
+            "{name}: {key} is there twice"
+        );
         assert_eq!((step.row_labels.len(), step.col_labels.len()), (rows, cols), "{name} {key}");
         assert!(!step.name.is_empty() && step.meaning.ends_with('.'), "{name} {key}");
         for (row, col) in (0..rows).flat_map(|i| (0..cols).map(move |j| (i, j))) {
@@ -40,7 +44,8 @@ fn assert_sound(walk: &Walkthrough) {
         assert_eq!((step.explain(rows, 0), step.explain(0, cols)), (None, None));
     }
     for check in &walk.checks {
-        let exempt = walk.settings.without == Some(Without::Softmax) && check.name == "rows sum to 1";
+        let exempt =
+            walk.settings.without == Some(Without::Softmax) && check.name == "rows sum to 1";
         assert_eq!(check.holds(), !exempt, "{name}, {:?}: {check:?}", walk.settings);
     }
 }
@@ -61,7 +66,19 @@ fn every_example_is_sound_with_every_setting() {
 
 #[test]
 fn the_steps_come_in_the_order_of_computation() {
-    let all = ["x", "w_q", "w_k", "w_v", "q", "k", "v", "raw_scores", "scaled_scores", "weights", "output"];
+    let all = [
+        "x",
+        "w_q",
+        "w_k",
+        "w_v",
+        "q",
+        "k",
+        "v",
+        "raw_scores",
+        "scaled_scores",
+        "weights",
+        "output",
+    ];
     let walk = run(Example::MathOfAttention, &Settings::default());
     assert_eq!(keys(&walk), all);
     assert_eq!(run(Example::MathOfAttention, &CAUSAL).steps[9].key, "masked_scores");
@@ -100,7 +117,8 @@ fn at_infinity_all_that_may_be_seen_share() {
 #[test]
 fn the_mask_hides_what_comes_after() {
     let walk = run(Example::MathOfAttention, &CAUSAL);
-    let (masked, scaled) = (&step(&walk, "masked_scores").matrix, &step(&walk, "scaled_scores").matrix);
+    let (masked, scaled) =
+        (&step(&walk, "masked_scores").matrix, &step(&walk, "scaled_scores").matrix);
     for i in 0..4 {
         for j in 0..4 {
             let expected = if j <= i { scaled.get(i, j) } else { f32::NEG_INFINITY };
@@ -166,7 +184,10 @@ fn what_breaks_is_told_for_every_example_and_nothing_if_nothing_is_left_out() {
             let text = walk.broken.clone().unwrap();
             assert!(!text.contains("NaN") && text.ends_with('.'), "{text}");
             assert_eq!(walk.to_json()["broken"], *text);
-            assert!(walk.steps.iter().all(|s| s.correction.is_none()), "other numbers, nothing to correct");
+            assert!(
+                walk.steps.iter().all(|s| s.correction.is_none()),
+                "other numbers, nothing to correct"
+            );
         }
     }
 }
@@ -194,12 +215,21 @@ fn scaling_keeps_softmax_the_same_for_every_dimension() {
     assert_eq!(rows.iter().map(|r| r.d).collect::<Vec<_>>(), [4, 16, 64, 256, 1024]);
     for pair in rows.windows(2) {
         assert!(pair[0].largest_raw < pair[1].largest_raw);
-        assert!(pair[0].entropy_raw > pair[1].entropy_raw && pair[0].gradient_raw > pair[1].gradient_raw);
+        assert!(
+            pair[0].entropy_raw > pair[1].entropy_raw
+                && pair[0].gradient_raw > pair[1].gradient_raw
+        );
     }
     for row in &rows {
         let root = (row.d as f64).sqrt();
-        assert!((row.std_raw / root - 1.0).abs() < 0.1 && (row.std_scaled - 1.0).abs() < 0.1, "{row:?}");
-        assert!((0.3..0.4).contains(&row.largest_scaled) && (1.8..2.0).contains(&row.entropy_scaled), "{row:?}");
+        assert!(
+            (row.std_raw / root - 1.0).abs() < 0.1 && (row.std_scaled - 1.0).abs() < 0.1,
+            "{row:?}"
+        );
+        assert!(
+            (0.3..0.4).contains(&row.largest_scaled) && (1.8..2.0).contains(&row.entropy_scaled),
+            "{row:?}"
+        );
     }
     let walk = run(Example::WhyScale, &Settings::default());
     let table = step(&walk, "by_dimension");

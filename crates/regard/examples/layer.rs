@@ -9,7 +9,8 @@ use std::env;
 use std::time::Instant;
 
 use regard::{
-    Activation, Attention, EncoderBlock, Error, FeedForward, Linear, MultiHeadAttention, Norm, Sequences, Threads,
+    Activation, Attention, EncoderBlock, Error, FeedForward, Linear, MultiHeadAttention, Norm,
+    Sequences, Threads,
 };
 use regard_kernels::multiply_add_rounds;
 
@@ -31,7 +32,8 @@ fn numbers(len: usize, seed: u64) -> Vec<f32> {
 }
 
 fn linear(inputs: usize, outputs: usize, seed: u64) -> Result<Linear, Error> {
-    Linear::new(numbers(inputs * outputs, seed), inputs, outputs)?.with_bias(numbers(outputs, seed + 1))
+    Linear::new(numbers(inputs * outputs, seed), inputs, outputs)?
+        .with_bias(numbers(outputs, seed + 1))
 }
 
 /// The shortest of many runs, in ms.
@@ -69,12 +71,19 @@ fn main() -> Result<(), Error> {
     println!("{count} thread(s), at most {:.1} GFLOP/s", 2e-6 * peak);
     let report = |name: &str, multiply_adds: usize, ms: f64| {
         let ideal = multiply_adds as f64 / peak;
-        println!("{name:24} {ms:7.3} ms, {:.2} × the {ideal:.3} ms of its products at peak", ms / ideal);
+        println!(
+            "{name:24} {ms:7.3} ms, {:.2} × the {ideal:.3} ms of its products at peak",
+            ms / ideal
+        );
     };
     let projection = TOKENS * FEATURES * FEATURES;
     let (attend, feed) = (2 * TOKENS * TOKENS * FEATURES, 2 * TOKENS * FEATURES * HIDDEN);
     report("the block", 4 * projection + attend + feed, shortest(|| block.forward(x, &attention))?);
-    report("multi-head attention", 4 * projection + attend, shortest(|| heads.forward(x, x, x, &attention))?);
+    report(
+        "multi-head attention",
+        4 * projection + attend,
+        shortest(|| heads.forward(x, x, x, &attention))?,
+    );
     report("feed-forward layer", feed, shortest(|| feed_forward.forward(x, &threads))?);
     report("its first projection", feed / 2, shortest(|| up.forward(x, &threads))?);
     let norm = norm()?;

@@ -298,21 +298,41 @@ impl<'a> Attention<'a> {
     }
 
     /// Checks all but the values against each other.
-    pub(crate) fn plan<T: Element>(&self, q: Heads<'_, T>, k: Heads<'_, T>) -> Result<Plan<'_>, Error> {
+    pub(crate) fn plan<T: Element>(
+        &self,
+        q: Heads<'_, T>,
+        k: Heads<'_, T>,
+    ) -> Result<Plan<'_>, Error> {
         let [batch, heads, n_q, d_k] = q.shape();
         let [_, kv_heads, n_k, _] = k.shape();
-        check_shape("key", &k.shape(), &[batch, kv_heads, n_k, d_k], "the batch and head_dim of query")?;
+        check_shape(
+            "key",
+            &k.shape(),
+            &[batch, kv_heads, n_k, d_k],
+            "the batch and head_dim of query",
+        )?;
         check_heads(heads, kv_heads)?;
         self.check_of_heads(heads)?;
         if let Some(lengths) = self.key_lengths {
             check_shape("the key lengths", &[lengths.len()], &[batch], "one a batch entry")?;
-            if let Some((entry, found)) = lengths.iter().copied().enumerate().find(|(_, n)| *n > n_k) {
+            if let Some((entry, found)) =
+                lengths.iter().copied().enumerate().find(|(_, n)| *n > n_k)
+            {
                 return Err(Error::KeyLength { entry, found, keys: n_k });
             }
         }
-        let longest = self.key_lengths.map_or(n_k, |lengths| lengths.iter().copied().max().unwrap_or_default());
+        let longest = self
+            .key_lengths
+            .map_or(n_k, |lengths| lengths.iter().copied().max().unwrap_or_default());
         let mask = self.mask.map(|m| m.broadcast([batch, heads, n_q, n_k], longest)).transpose()?;
-        Ok(Plan { attention: self, mask, shapes: Shapes::Batch { batch, n_q, n_k }, heads, kv_heads, d_k })
+        Ok(Plan {
+            attention: self,
+            mask,
+            shapes: Shapes::Batch { batch, n_q, n_k },
+            heads,
+            kv_heads,
+            d_k,
+        })
     }
 
     /// As [`plan`](Self::plan), for packed sequences.
@@ -324,14 +344,24 @@ impl<'a> Attention<'a> {
     ) -> Result<Plan<'p>, Error> {
         let ([_, heads, d_k], [keys, kv_heads, _], [_, _, d_v]) = (q.shape(), k.shape(), v.shape());
         check_shape("key", &k.shape(), &[keys, kv_heads, d_k], "the head_dim of query")?;
-        check_shape("the lengths of key", &[k.lengths().len()], &[q.lengths().len()], "as many as of query")?;
+        check_shape(
+            "the lengths of key",
+            &[k.lengths().len()],
+            &[q.lengths().len()],
+            "as many as of query",
+        )?;
         if v.lengths() != k.lengths() {
-            return Err(Error::Lengths { found: v.lengths().to_vec(), expected: k.lengths().to_vec() });
+            return Err(Error::Lengths {
+                found: v.lengths().to_vec(),
+                expected: k.lengths().to_vec(),
+            });
         }
         check_shape("value", &v.shape(), &[keys, kv_heads, d_v], "the tokens and heads of key")?;
         check_heads(heads, kv_heads)?;
         self.check_of_heads(heads)?;
-        for (what, given) in [("key lengths", self.key_lengths.is_some()), ("mask tensor", self.mask.is_some())] {
+        for (what, given) in
+            [("key lengths", self.key_lengths.is_some()), ("mask tensor", self.mask.is_some())]
+        {
             if given {
                 return Err(Error::Packed { what });
             }
@@ -344,7 +374,12 @@ impl<'a> Attention<'a> {
 /// `Ok` if so many key/value heads can be shared evenly.
 fn check_heads(heads: usize, kv_heads: usize) -> Result<(), Error> {
     if heads != 0 && (kv_heads == 0 || !heads.is_multiple_of(kv_heads)) {
-        return Err(Error::Heads { heads: kv_heads, of: "key/value", what: "query heads", into: heads });
+        return Err(Error::Heads {
+            heads: kv_heads,
+            of: "key/value",
+            what: "query heads",
+            into: heads,
+        });
     }
     Ok(())
 }
@@ -362,5 +397,8 @@ fn check_heads(heads: usize, kv_heads: usize) -> Result<(), Error> {
 pub fn alibi_slopes(heads: usize) -> Vec<f32> {
     let power = if heads == 0 { 0 } else { 1 << heads.ilog2() };
     let slope = |h: usize, n: usize| (-8.0 * h as f32 / n as f32).exp2();
-    (1..=power).map(|h| slope(h, power)).chain((0..heads - power).map(|i| slope(2 * i + 1, 2 * power))).collect()
+    (1..=power)
+        .map(|h| slope(h, power))
+        .chain((0..heads - power).map(|i| slope(2 * i + 1, 2 * power)))
+        .collect()
 }

@@ -33,14 +33,17 @@ impl Attending {
         weights: bool,
     ) -> Result<Vec<f32>, Error> {
         let threads = attention.thread_setting();
-        let normed = if after { None } else { Some(self.norm.forward(Sequences::new(x, shape)?, threads)?) };
+        let normed =
+            if after { None } else { Some(self.norm.forward(Sequences::new(x, shape)?, threads)?) };
         let query = Sequences::new(normed.as_deref().unwrap_or(x), shape)?;
-        let weights = if weights { self.attention.weights(query, query, attention)? } else { Vec::new() };
+        let weights =
+            if weights { self.attention.weights(query, query, attention)? } else { Vec::new() };
         let attended = match keys {
             Keys::Own => self.attention.attend(query, query, query, attention)?,
             Keys::Cached(cache) => self.attention.attend_cached(query, cache, attention)?,
             Keys::Memory(memory) => {
-                let ([batch, n_k, found], [features, _]) = (memory.shape(), self.attention.key_value_features());
+                let ([batch, n_k, found], [features, _]) =
+                    (memory.shape(), self.attention.key_value_features());
                 let why = "the cross-attention's key and value inputs";
                 check_shape("the memory", &[batch, n_k, found], &[batch, n_k, features], why)?;
                 self.attention.attend(query, memory, memory, attention)?
@@ -54,14 +57,24 @@ impl Attending {
         Ok(weights)
     }
 
-    fn check(&self, tensor: [&'static str; 3], features: usize, own_keys: bool) -> Result<(), Error> {
+    fn check(
+        &self,
+        tensor: [&'static str; 3],
+        features: usize,
+        own_keys: bool,
+    ) -> Result<(), Error> {
         let [queries, keys, norm] = tensor;
         let d_model = "the block's features";
         let found = [self.attention.query_features(), self.attention.outputs()];
         check_shape(queries, &found, &[features; 2], d_model)?;
         let [key, value] = self.attention.key_value_features();
         let expected = if own_keys { [features; 2] } else { [key; 2] };
-        check_shape(keys, &[key, value], &expected, if own_keys { d_model } else { "keys and values of one memory" })?;
+        check_shape(
+            keys,
+            &[key, value],
+            &expected,
+            if own_keys { d_model } else { "keys and values of one memory" },
+        )?;
         check_shape(norm, &[self.norm.features()], &[features], d_model)
     }
 }
@@ -76,8 +89,18 @@ struct Feeding {
 impl Feeding {
     fn check(&self, features: usize) -> Result<(), Error> {
         let found = [self.layer.inputs(), self.layer.outputs()];
-        check_shape("the feed-forward layer's inputs and outputs", &found, &[features; 2], "the block's features")?;
-        check_shape("the feed-forward norm", &[self.norm.features()], &[features], "the block's features")
+        check_shape(
+            "the feed-forward layer's inputs and outputs",
+            &found,
+            &[features; 2],
+            "the block's features",
+        )?;
+        check_shape(
+            "the feed-forward norm",
+            &[self.norm.features()],
+            &[features],
+            "the block's features",
+        )
     }
 }
 

@@ -31,7 +31,12 @@ impl FeedForward {
     /// # Errors
     /// [`Error::Shape`] if `down` does not take what `up` gives.
     pub fn new(up: Linear, activation: Activation, down: Linear) -> Result<Self, Error> {
-        check_shape("the down projection's inputs", &[down.inputs()], &[up.outputs()], "the up projection's outputs")?;
+        check_shape(
+            "the down projection's inputs",
+            &[down.inputs()],
+            &[up.outputs()],
+            "the up projection's outputs",
+        )?;
         Ok(Self { gate: None, up, activation, down })
     }
 
@@ -49,9 +54,19 @@ impl FeedForward {
     /// assert_eq!(y, [180.0, 0.0]);
     /// # Ok::<(), regard::Error>(())
     /// ```
-    pub fn gated(gate: Linear, activation: Activation, up: Linear, down: Linear) -> Result<Self, Error> {
+    pub fn gated(
+        gate: Linear,
+        activation: Activation,
+        up: Linear,
+        down: Linear,
+    ) -> Result<Self, Error> {
         let shape = |layer: &Linear| [layer.inputs(), layer.outputs()];
-        check_shape("the gate projection", &shape(&gate), &shape(&up), "that of the up projection")?;
+        check_shape(
+            "the gate projection",
+            &shape(&gate),
+            &shape(&up),
+            "that of the up projection",
+        )?;
         Ok(Self { gate: Some(gate), ..Self::new(up, activation, down)? })
     }
 
@@ -76,7 +91,12 @@ impl FeedForward {
     /// [`Error::Shape`] if x has another number of features.
     pub fn forward(&self, x: Sequences<'_>, threads: &Threads) -> Result<Vec<f32>, Error> {
         let [batch, n, features] = x.shape();
-        check_shape("the input", &[batch, n, features], &[batch, n, self.inputs()], "the layer's inputs")?;
+        check_shape(
+            "the input",
+            &[batch, n, features],
+            &[batch, n, self.inputs()],
+            "the layer's inputs",
+        )?;
         let rows = x.rows()?;
         let mut out = zeros("the output of the feed-forward layer", &[batch, n, self.outputs()])?;
         self.for_each_rows(&mut out, threads, |scratch, first, out| {
@@ -87,7 +107,13 @@ impl FeedForward {
     }
 
     /// x ← x + f(norm(x)), or norm(x + f(x)) if the norm comes `after`; in place, row by row.
-    pub(crate) fn add_in_place(&self, x: &mut [f32], norm: &Norm, after: bool, threads: &Threads) -> Result<(), Error> {
+    pub(crate) fn add_in_place(
+        &self,
+        x: &mut [f32],
+        norm: &Norm,
+        after: bool,
+        threads: &Threads,
+    ) -> Result<(), Error> {
         self.for_each_rows(x, threads, |scratch, _, x| {
             let count = x.len() / self.outputs();
             let (normed, scratch) = scratch.split_at_mut_checked(x.len()).unwrap_or_default();

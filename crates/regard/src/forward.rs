@@ -22,7 +22,12 @@ impl Attention<'_> {
     /// assert!((out[0] - 7.0).abs() < 1e-5);
     /// # Ok::<(), regard::Error>(())
     /// ```
-    pub fn forward<T: Element>(&self, q: Heads<'_, T>, k: Heads<'_, T>, v: Heads<'_, T>) -> Result<Vec<f32>, Error> {
+    pub fn forward<T: Element>(
+        &self,
+        q: Heads<'_, T>,
+        k: Heads<'_, T>,
+        v: Heads<'_, T>,
+    ) -> Result<Vec<f32>, Error> {
         let mut out = zeros(OUTPUT, &output_shape(q.shape(), v.shape()))?;
         self.attend(q, k, v, &mut out, None, &mut Workspace::new())?;
         Ok(out)
@@ -96,17 +101,26 @@ impl Attention<'_> {
         let plan = self.plan(q, k)?;
         let [batch, kv_heads, n_k, d_k] = k.shape();
         let [_, _, _, d_v] = v.shape();
-        check_shape("value", &v.shape(), &[batch, kv_heads, n_k, d_v], "the batch, heads and tokens of key")?;
+        check_shape(
+            "value",
+            &v.shape(),
+            &[batch, kv_heads, n_k, d_v],
+            "the batch, heads and tokens of key",
+        )?;
         if plan.is_worth_splitting(n_k) {
             return plan.run_split((q, k, v), out, log_sum_exp, workspace);
         }
         let widened = [d_k, d_k.saturating_add(d_v)].map(|n| n.saturating_mul(T::MEMORY));
-        plan.run(Output { out, cols: d_v, log_sum_exp, widened, d_v }, workspace, |kernel, job, scratch| {
-            let kv_head = plan.kv_head(job.head);
-            let q = q.head(job.entry, job.head)?.rows_from(job.first, job.rows);
-            let (k, v) = (k.head(job.entry, kv_head)?, v.head(job.entry, kv_head)?);
-            run(kernel, (q, k, v), job, scratch)
-        })
+        plan.run(
+            Output { out, cols: d_v, log_sum_exp, widened, d_v },
+            workspace,
+            |kernel, job, scratch| {
+                let kv_head = plan.kv_head(job.head);
+                let q = q.head(job.entry, job.head)?.rows_from(job.first, job.rows);
+                let (k, v) = (k.head(job.entry, kv_head)?, v.head(job.entry, kv_head)?);
+                run(kernel, (q, k, v), job, scratch)
+            },
+        )
     }
 
     /// The output \[all queries, heads, d_v\] of sequences that are packed end to end, each of which attends to itself (or,
@@ -159,7 +173,12 @@ impl Attention<'_> {
     /// assert_eq!(scores(Stage::Weights)?, [1.0, 0.0]);
     /// # Ok::<(), regard::Error>(())
     /// ```
-    pub fn scores<T: Element>(&self, stage: Stage, q: Heads<'_, T>, k: Heads<'_, T>) -> Result<Vec<f32>, Error> {
+    pub fn scores<T: Element>(
+        &self,
+        stage: Stage,
+        q: Heads<'_, T>,
+        k: Heads<'_, T>,
+    ) -> Result<Vec<f32>, Error> {
         let plan = self.plan(q, k)?;
         let ([batch, heads, n_q, d_k], [_, _, n_k, _]) = (q.shape(), k.shape());
         let mut out = zeros("the scores", &[batch, heads, n_q, n_k])?;
@@ -168,7 +187,8 @@ impl Attention<'_> {
         plan.run(output, &mut Workspace::new(), |kernel, job, scratch| {
             let q = q.head(job.entry, job.head)?.rows_from(job.first, job.rows);
             let (q, scratch) = T::widened(q, 0..job.rows, scratch)?;
-            let (k, scratch) = T::widened(k.head(job.entry, plan.kv_head(job.head))?, 0..job.n_k, scratch)?;
+            let (k, scratch) =
+                T::widened(k.head(job.entry, plan.kv_head(job.head))?, 0..job.n_k, scratch)?;
             Ok(kernel.scores(stage, q, k, job.out, scratch)?)
         })?;
         Ok(out)
@@ -193,7 +213,9 @@ fn run<T: Element>(
     let (k, scratch) = T::widened(k, job.keys.clone(), scratch)?;
     let (v, scratch) = T::widened(v, job.keys, scratch)?;
     match job.log_sum_exp {
-        Some(log_sum_exp) => kernel.forward_with_log_sum_exp(q, k, v, job.out, log_sum_exp, scratch)?,
+        Some(log_sum_exp) => {
+            kernel.forward_with_log_sum_exp(q, k, v, job.out, log_sum_exp, scratch)?
+        }
         None => kernel.forward(q, k, v, job.out, scratch)?,
     }
     Ok(())

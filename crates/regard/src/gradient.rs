@@ -4,8 +4,8 @@ use core::ops::Range;
 use std::sync::Mutex;
 
 use regard_kernels::{
-    Attention as Kernel, Error as KernelError, Mat, MatMut, Stage, Temperature, attention_scratch_len, dot, matmul,
-    matmul_transposed, softmax,
+    Attention as Kernel, Error as KernelError, Mat, MatMut, Stage, Temperature,
+    attention_scratch_len, dot, matmul, matmul_transposed, softmax,
 };
 
 use crate::error::{Error, check_shape};
@@ -78,7 +78,12 @@ impl Attention<'_> {
         let plan = self.plan(q, k)?;
         let ([batch, heads, n_q, d_k], [_, kv_heads, n_k, _]) = (q.shape(), k.shape());
         let [_, _, _, d_v] = v.shape();
-        check_shape("value", &v.shape(), &[batch, kv_heads, n_k, d_v], "the batch, heads and tokens of key")?;
+        check_shape(
+            "value",
+            &v.shape(),
+            &[batch, kv_heads, n_k, d_v],
+            "the batch, heads and tokens of key",
+        )?;
         check_elements("the output", out.len(), &[batch, heads, n_q, d_v])?;
         check_elements("the gradient of the output", d_out.len(), &[batch, heads, n_q, d_v])?;
         let inverse_temperature = inverse(self.temperature)?;
@@ -88,58 +93,76 @@ impl Attention<'_> {
         let mut scales = zeros("the gradient of scale", &[batch, kv_heads])?;
         let mut sinks = zeros("the gradient of the sinks", &[batch, heads])?;
         let bias = plan.mask.as_ref().and_then(|mask| mask.bias_shape());
-        let bias = bias.map(|shape| zeros("the gradient of the mask", &shape)).transpose()?.map(Mutex::new);
+        let bias = bias
+            .map(|shape| zeros("the gradient of the mask", &shape))
+            .transpose()?
+            .map(Mutex::new);
 
         // A key/value head and the query heads that share it are one job: nobody else adds to its gradients.
         let group = heads.checked_div(kv_heads).unwrap_or_default();
-        let (mut queries, mut keys, mut values) = (query.as_mut_slice(), key.as_mut_slice(), value.as_mut_slice());
+        let (mut queries, mut keys, mut values) =
+            (query.as_mut_slice(), key.as_mut_slice(), value.as_mut_slice());
         let mut jobs = Vec::new();
         let of_sinks = sinks.chunks_mut(group.max(1));
         for (index, (scale, sinks)) in scales.iter_mut().zip(of_sinks).enumerate() {
             let query = queries.split_off_mut(..group * n_q * d_k).unwrap_or_default();
             let key = keys.split_off_mut(..n_k * d_k).unwrap_or_default();
             let value = values.split_off_mut(..n_k * d_v).unwrap_or_default();
-            jobs.push((index / kv_heads, index % kv_heads, query, Sums { scale, key, value, sinks }));
+            jobs.push((
+                index / kv_heads,
+                index % kv_heads,
+                query,
+                Sums { scale, key, value, sinks },
+            ));
         }
         let width = d_k.saturating_mul(2).saturating_add(d_v.saturating_mul(3));
         let multiply_adds = saturating_product(&[batch, heads, n_q, n_k, width]);
         // Heads may share an additive mask, and sums must not depend on who comes first.
         let threads = if bias.is_some() { &Threads::ONE } else { self.thread_setting() };
         let scratch = Memory::len(n_q, n_k, d_k, d_v);
-        threads.for_each(jobs, multiply_adds, scratch, |scratch, (entry, kv_head, query, mut sums)| {
-            let (k, v) = (k.head(entry, kv_head)?, v.head(entry, kv_head)?);
-            let mut memory = Memory::of(scratch, n_q, k, v);
-            for (member, d_query) in query.chunks_mut((n_q * d_k).max(1)).enumerate() {
-                let head = kv_head * group + member;
-                let (q, token) = (q.head(entry, head)?, (entry * heads + head) * n_q);
-                for first in (0..n_q).step_by(BLOCK) {
-                    let rows = BLOCK.min(n_q - first);
-                    let mask = plan.mask_of(entry, head, n_q)?.rows(first, rows, n_q, n_k);
-                    let seen = mask.seen(rows, n_k);
-                    let of_block = |x| {
-                        let rows_of_block = (token + first) * d_v..(token + first + rows) * d_v;
-                        Mat::new(<[f32]>::get(x, rows_of_block).unwrap_or_default(), rows, d_v)
-                    };
-                    let block = Block {
-                        kernel: self.describe(mask.columns(seen.start, seen.len(), rows, n_k), head),
-                        attention: self,
-                        inverse_temperature,
-                        sink: self.sink(head),
-                        q: q.rows_from(first, rows),
-                        k: k.rows_from(seen.start, seen.len()),
-                        out: of_block(out)?,
-                        d_out: of_block(d_out)?,
-                        seen: seen.clone(),
-                    };
-                    let d_query = d_query.get_mut(first * d_k..(first + rows) * d_k).unwrap_or_default();
-                    let d_scores = block.backward(d_query, member, &mut sums, &mut memory)?;
-                    if let (Some(mask), Some(Ok(mut bias))) = (&plan.mask, bias.as_ref().map(Mutex::lock)) {
-                        mask.add_to_gradient(&mut bias, (entry, head), first, seen, d_scores);
+        threads.for_each(
+            jobs,
+            multiply_adds,
+            scratch,
+            |scratch, (entry, kv_head, query, mut sums)| {
+                let (k, v) = (k.head(entry, kv_head)?, v.head(entry, kv_head)?);
+                let mut memory = Memory::of(scratch, n_q, k, v);
+                for (member, d_query) in query.chunks_mut((n_q * d_k).max(1)).enumerate() {
+                    let head = kv_head * group + member;
+                    let (q, token) = (q.head(entry, head)?, (entry * heads + head) * n_q);
+                    for first in (0..n_q).step_by(BLOCK) {
+                        let rows = BLOCK.min(n_q - first);
+                        let mask = plan.mask_of(entry, head, n_q)?.rows(first, rows, n_q, n_k);
+                        let seen = mask.seen(rows, n_k);
+                        let of_block = |x| {
+                            let rows_of_block = (token + first) * d_v..(token + first + rows) * d_v;
+                            Mat::new(<[f32]>::get(x, rows_of_block).unwrap_or_default(), rows, d_v)
+                        };
+                        let block = Block {
+                            kernel: self
+                                .describe(mask.columns(seen.start, seen.len(), rows, n_k), head),
+                            attention: self,
+                            inverse_temperature,
+                            sink: self.sink(head),
+                            q: q.rows_from(first, rows),
+                            k: k.rows_from(seen.start, seen.len()),
+                            out: of_block(out)?,
+                            d_out: of_block(d_out)?,
+                            seen: seen.clone(),
+                        };
+                        let d_query =
+                            d_query.get_mut(first * d_k..(first + rows) * d_k).unwrap_or_default();
+                        let d_scores = block.backward(d_query, member, &mut sums, &mut memory)?;
+                        if let (Some(mask), Some(Ok(mut bias))) =
+                            (&plan.mask, bias.as_ref().map(Mutex::lock))
+                        {
+                            mask.add_to_gradient(&mut bias, (entry, head), first, seen, d_scores);
+                        }
                     }
                 }
-            }
-            Ok(())
-        })?;
+                Ok(())
+            },
+        )?;
         let bias = bias.and_then(|bias| bias.into_inner().ok());
         let of_head = |head: usize| sinks.iter().skip(head).step_by(heads).sum();
         let sinks = self.sink(0).is_some().then(|| (0..heads).map(of_head).collect());
@@ -200,14 +223,22 @@ impl Block<'_> {
         let values = Mat::new(values.get(of_keys(d_v)).unwrap_or_default(), n_k, d_v)?;
 
         // dS = P ∘ (dO·Vᵀ − rowsum(dO ∘ O)) / T.
-        self.kernel.scores(Stage::Masked, self.q, self.k, MatMut::new(weights, rows, n_k)?, kernel)?;
+        self.kernel.scores(
+            Stage::Masked,
+            self.q,
+            self.k,
+            MatMut::new(weights, rows, n_k)?,
+            kernel,
+        )?;
         matmul_transposed(self.d_out, values, MatMut::new(d_scores, rows, n_k)?)?;
         for i in 0..rows {
             let of_row = |width: usize| i * width..(i + 1) * width;
             let weights = weights.get_mut(of_row(n_k)).unwrap_or_default();
             let of_sink = self.weigh(weights, row);
             let mean = dot(self.d_out.row(i), self.out.row(i))?;
-            for (d, p) in d_scores.get_mut(of_row(n_k)).unwrap_or_default().iter_mut().zip(&*weights) {
+            for (d, p) in
+                d_scores.get_mut(of_row(n_k)).unwrap_or_default().iter_mut().zip(&*weights)
+            {
                 *d = self.slope(*p, *d - mean);
             }
             if let Some(sum) = sums.sinks.get_mut(member) {
@@ -226,7 +257,13 @@ impl Block<'_> {
         // Back through the soft cap: d/dx cap·tanh(x/cap) = 1 − (its value / cap)².
         d_dots.copy_from_slice(d_scores);
         if let Some(cap) = self.attention.softcap {
-            self.kernel.scores(Stage::Softcapped, self.q, self.k, MatMut::new(transposed, rows, n_k)?, kernel)?;
+            self.kernel.scores(
+                Stage::Softcapped,
+                self.q,
+                self.k,
+                MatMut::new(transposed, rows, n_k)?,
+                kernel,
+            )?;
             for (d, capped) in d_dots.iter_mut().zip(&*transposed) {
                 let share = capped / cap;
                 *d = if *d == 0.0 { 0.0 } else { *d * (1.0 - share * share) };
@@ -301,7 +338,8 @@ impl<'m> Memory<'m> {
     /// Divides what [`len`](Self::len) asked for.
     fn of(mut scratch: &'m mut [f32], n_q: usize, k: Mat<'_>, v: Mat<'_>) -> Self {
         let mut next = |len: usize| -> &'m mut [f32] {
-            let (part, rest) = core::mem::take(&mut scratch).split_at_mut_checked(len).unwrap_or_default();
+            let (part, rest) =
+                core::mem::take(&mut scratch).split_at_mut_checked(len).unwrap_or_default();
             scratch = rest;
             part
         };

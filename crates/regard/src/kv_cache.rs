@@ -51,7 +51,12 @@ impl<T: Element + Default> KvCache<T> {
         let [batch, kv_heads, capacity, d_k] = self.shape;
         let [_, _, n, _] = keys.shape();
         check_shape("key", &keys.shape(), &[batch, kv_heads, n, d_k], "as the cache")?;
-        check_shape("value", &values.shape(), &[batch, kv_heads, n, self.d_v], "as the cache and key")?;
+        check_shape(
+            "value",
+            &values.shape(),
+            &[batch, kv_heads, n, self.d_v],
+            "as the cache and key",
+        )?;
         if n > capacity - self.len {
             return Err(Error::CacheFull { tokens: n, len: self.len, capacity });
         }
@@ -105,7 +110,12 @@ impl<T: Element + Default> KvCache<T> {
 }
 
 /// Each head's rows to its place in `memory`, behind its first `len` rows.
-fn copy<T: Element>(from: Heads<'_, T>, memory: &mut [T], capacity: usize, len: usize) -> Result<(), Error> {
+fn copy<T: Element>(
+    from: Heads<'_, T>,
+    memory: &mut [T],
+    capacity: usize,
+    len: usize,
+) -> Result<(), Error> {
     let [batch, heads, n, d] = from.shape();
     let batch = if n * d == 0 { 0 } else { batch }; // however many heads of nothing there are
     for (entry, head) in (0..batch).flat_map(|entry| (0..heads).map(move |head| (entry, head))) {

@@ -34,7 +34,12 @@ impl Linear {
     /// assert_eq!((gradients.input, gradients.weight, gradients.bias), (vec![2.0, 3.0], vec![4.0, 5.0], vec![1.0]));
     /// # Ok::<(), regard::Error>(())
     /// ```
-    pub fn backward(&self, x: Sequences<'_>, d_out: &[f32], threads: &Threads) -> Result<LinearGradients, Error> {
+    pub fn backward(
+        &self,
+        x: Sequences<'_>,
+        d_out: &[f32],
+        threads: &Threads,
+    ) -> Result<LinearGradients, Error> {
         let ([batch, n, _], inputs, outputs) = (x.shape(), self.inputs(), self.outputs());
         self.check("the input", x)?;
         check_elements("the gradient of the output", d_out.len(), &[batch, n, outputs])?;
@@ -44,20 +49,30 @@ impl Linear {
 
         let mut input = zeros("the gradient of the input", &[batch, n, inputs])?;
         let blocks = input.chunks_mut(saturating_product(&[BLOCK, inputs]).max(1)).enumerate();
-        threads.for_each(blocks, saturating_product(&[rows, inputs, outputs]), 0, |_, (block, out)| {
-            let d_rows = d_rows.rows_from(block * BLOCK, BLOCK);
-            Ok(matmul_transposed(d_rows, weight, MatMut::new(out, d_rows.rows(), inputs)?)?)
-        })?;
+        threads.for_each(
+            blocks,
+            saturating_product(&[rows, inputs, outputs]),
+            0,
+            |_, (block, out)| {
+                let d_rows = d_rows.rows_from(block * BLOCK, BLOCK);
+                Ok(matmul_transposed(d_rows, weight, MatMut::new(out, d_rows.rows(), inputs)?)?)
+            },
+        )?;
 
         let mut transposed = zeros("the input, transposed", &[inputs, rows])?;
         transpose(x.data(), inputs, 1.0, &mut transposed);
         let x = Mat::new(&transposed, inputs, rows)?;
         let mut d_weight = zeros("the gradient of the weight", &[inputs, outputs])?;
         let blocks = d_weight.chunks_mut(saturating_product(&[BLOCK, outputs]).max(1)).enumerate();
-        threads.for_each(blocks, saturating_product(&[rows, inputs, outputs]), 0, |_, (block, out)| {
-            let x = x.rows_from(block * BLOCK, BLOCK);
-            Ok(matmul(x, d_rows, MatMut::new(out, x.rows(), outputs)?)?)
-        })?;
+        threads.for_each(
+            blocks,
+            saturating_product(&[rows, inputs, outputs]),
+            0,
+            |_, (block, out)| {
+                let x = x.rows_from(block * BLOCK, BLOCK);
+                Ok(matmul(x, d_rows, MatMut::new(out, x.rows(), outputs)?)?)
+            },
+        )?;
 
         let mut bias = zeros("the gradient of the bias", &[outputs])?;
         for row in d_out.chunks_exact(outputs.max(1)) {
@@ -131,7 +146,9 @@ impl MultiHeadAttention {
             // [batch, tokens, heads · d] is [batch, heads, tokens, d] with heads and tokens exchanged, and back.
             let d_heads = join_heads(&output.input, batch, n_q, heads, d_v);
             let gradients = attention.backward(q, k, v, &out, &d_heads)?;
-            let joined = |d: &[f32], heads: usize, n: usize, width: usize| join_heads(d, batch, heads, n, width);
+            let joined = |d: &[f32], heads: usize, n: usize, width: usize| {
+                join_heads(d, batch, heads, n, width)
+            };
             let mut d_q = joined(&gradients.query, heads, n_q, d_k);
             let mut d_k_rows = joined(&gradients.key, kv_heads, n_k, d_k);
             if let Some(back) = self.rotary().map(Rotary::inverse) {
@@ -141,7 +158,11 @@ impl MultiHeadAttention {
             Ok(MultiHeadGradients {
                 query: to_query.backward(query, &d_q, threads)?,
                 key: to_key.backward(key, &d_k_rows, threads)?,
-                value: to_value.backward(value, &joined(&gradients.value, kv_heads, n_k, d_v), threads)?,
+                value: to_value.backward(
+                    value,
+                    &joined(&gradients.value, kv_heads, n_k, d_v),
+                    threads,
+                )?,
                 output,
                 scale: gradients.scale,
                 bias: gradients.bias,

@@ -31,7 +31,9 @@ impl Linear {
     pub fn new(weight: impl AsRef<[f32]>, inputs: usize, outputs: usize) -> Result<Self, Error> {
         let weight = weight.as_ref();
         check_elements("the weight", weight.len(), &[inputs, outputs])?;
-        Self::packed(inputs, outputs, |memory| Packed::pack(Mat::new(weight, inputs, outputs)?, memory))
+        Self::packed(inputs, outputs, |memory| {
+            Packed::pack(Mat::new(weight, inputs, outputs)?, memory)
+        })
     }
 
     /// A layer without bias, from `weight` \[outputs, inputs\], row-major: as PyTorch stores it.
@@ -46,10 +48,16 @@ impl Linear {
     /// assert_eq!(y, [21.0, 43.0]);
     /// # Ok::<(), regard::Error>(())
     /// ```
-    pub fn from_transposed(weight: impl AsRef<[f32]>, inputs: usize, outputs: usize) -> Result<Self, Error> {
+    pub fn from_transposed(
+        weight: impl AsRef<[f32]>,
+        inputs: usize,
+        outputs: usize,
+    ) -> Result<Self, Error> {
         let weight = weight.as_ref();
         check_elements("the weight", weight.len(), &[outputs, inputs])?;
-        Self::packed(inputs, outputs, |memory| Packed::pack_transposed(Mat::new(weight, outputs, inputs)?, memory))
+        Self::packed(inputs, outputs, |memory| {
+            Packed::pack_transposed(Mat::new(weight, outputs, inputs)?, memory)
+        })
     }
 
     fn packed(
@@ -128,7 +136,11 @@ impl Linear {
             for row in out.chunks_exact_mut(self.outputs.max(1)) {
                 row.copy_from_slice(bias);
             }
-            return Ok(matmul_packed_add(x, self.weight()?, MatMut::new(out, x.rows(), self.outputs)?)?);
+            return Ok(matmul_packed_add(
+                x,
+                self.weight()?,
+                MatMut::new(out, x.rows(), self.outputs)?,
+            )?);
         }
         Ok(matmul_packed(x, self.weight()?, MatMut::new(out, x.rows(), self.outputs)?)?)
     }
@@ -170,7 +182,8 @@ impl Aligned {
     const LINE: usize = 64;
 
     fn zeros(len: usize) -> Result<Self, Error> {
-        let memory: Vec<f32> = zeros("the packed weight", &[len.saturating_add(Self::LINE / size_of::<f32>())])?;
+        let memory: Vec<f32> =
+            zeros("the packed weight", &[len.saturating_add(Self::LINE / size_of::<f32>())])?;
         let start = memory.as_ptr().align_offset(Self::LINE).min(memory.len() - len);
         Ok(Self { memory, start, len })
     }

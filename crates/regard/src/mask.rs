@@ -51,7 +51,11 @@ impl<'a> MaskTensor<'a> {
         };
         let mut padded = [1; 4];
         let Some(missing) = padded.len().checked_sub(shape.len()) else {
-            return Err(Error::Rank { tensor: "the mask", found: shape.to_vec(), most: padded.len() });
+            return Err(Error::Rank {
+                tensor: "the mask",
+                found: shape.to_vec(),
+                most: padded.len(),
+            });
         };
         padded[missing..].copy_from_slice(shape);
         check_elements("the mask", found, shape)?;
@@ -59,7 +63,11 @@ impl<'a> MaskTensor<'a> {
     }
 
     /// The mask made ready for \[batch, heads, queries, keys\], of which nobody sees more than the first `longest` keys.
-    pub(crate) fn broadcast(&self, full: [usize; 4], longest: usize) -> Result<Broadcast<'a>, Error> {
+    pub(crate) fn broadcast(
+        &self,
+        full: [usize; 4],
+        longest: usize,
+    ) -> Result<Broadcast<'a>, Error> {
         // A dimension fits if it is the full one, or 1 and repeats.
         let mut fitting = full;
         for (fitting, n) in fitting.iter_mut().zip(self.shape) {
@@ -70,11 +78,18 @@ impl<'a> MaskTensor<'a> {
         if (longest..keys).contains(&given_keys) {
             fitting[3] = given_keys;
         }
-        check_shape("the mask", &self.shape, &fitting, "broadcast to [batch, heads, queries, keys]")?;
+        check_shape(
+            "the mask",
+            &self.shape,
+            &fitting,
+            "broadcast to [batch, heads, queries, keys]",
+        )?;
         let shape = [batch, heads, rows, keys];
         let values = match self.values {
             MaskValues::Allowed(x) => Extended::Allowed(extend_rows(x, given_keys, shape, false)?),
-            MaskValues::Bias(x) => Extended::Bias(extend_rows(x, given_keys, shape, f32::NEG_INFINITY)?),
+            MaskValues::Bias(x) => {
+                Extended::Bias(extend_rows(x, given_keys, shape, f32::NEG_INFINITY)?)
+            }
         };
         Ok(Broadcast { shape, given_keys, values })
     }
@@ -82,14 +97,21 @@ impl<'a> MaskTensor<'a> {
 
 /// Rows of all keys: a row of one value repeats it, because a view's rows may repeat and its columns may not; a row that is too
 /// short has `hidden` at its end.
-fn extend_rows<T: Copy>(values: &[T], given: usize, shape: [usize; 4], hidden: T) -> Result<Cow<'_, [T]>, Error> {
+fn extend_rows<T: Copy>(
+    values: &[T],
+    given: usize,
+    shape: [usize; 4],
+    hidden: T,
+) -> Result<Cow<'_, [T]>, Error> {
     let [_, _, _, keys] = shape;
     if given == keys {
         return Ok(Cow::Borrowed(values));
     }
     let mut extended = Vec::new();
     let len = len_of("the mask", &shape)?;
-    extended.try_reserve_exact(len).map_err(|_e| Error::Memory { tensor: "the mask", shape: shape.to_vec() })?;
+    extended
+        .try_reserve_exact(len)
+        .map_err(|_e| Error::Memory { tensor: "the mask", shape: shape.to_vec() })?;
     for row in values.chunks_exact(given.max(1)) {
         if let [x] = row {
             extended.resize(extended.len() + keys, *x);
@@ -163,7 +185,13 @@ impl Broadcast<'_> {
         }
     }
 
-    fn matrix<'m, T>(&self, values: &'m [T], entry: usize, head: usize, n_q: usize) -> Result<Mat<'m, T>, Error> {
+    fn matrix<'m, T>(
+        &self,
+        values: &'m [T],
+        entry: usize,
+        head: usize,
+        n_q: usize,
+    ) -> Result<Mat<'m, T>, Error> {
         let [batch, heads, rows, keys] = self.shape;
         let entry = if batch == 1 { 0 } else { entry };
         let head = if heads == 1 { 0 } else { head };

@@ -38,7 +38,13 @@ impl MultiHeadAttention {
     /// assert_eq!((layer.heads(), layer.kv_heads()), (4, 2));
     /// # Ok::<(), regard::Error>(())
     /// ```
-    pub fn new(heads: usize, query: Linear, key: Linear, value: Linear, output: Linear) -> Result<Self, Error> {
+    pub fn new(
+        heads: usize,
+        query: Linear,
+        key: Linear,
+        value: Linear,
+        output: Linear,
+    ) -> Result<Self, Error> {
         let divides = |heads: usize, into: usize| heads != 0 && into.is_multiple_of(heads);
         let uneven = |heads, of, what, into| Err(Error::Heads { heads, of, what, into });
         if !divides(heads, query.outputs()) || query.outputs() == 0 {
@@ -56,10 +62,20 @@ impl MultiHeadAttention {
             return uneven(kv_heads, "key/value", "query heads", heads);
         }
         if !divides(kv_heads, value.outputs()) {
-            return uneven(kv_heads, "key/value", "outputs of the value projection", value.outputs());
+            return uneven(
+                kv_heads,
+                "key/value",
+                "outputs of the value projection",
+                value.outputs(),
+            );
         }
         let joined = heads.saturating_mul(value.outputs() / kv_heads);
-        check_shape("the output projection's inputs", &[output.inputs()], &[joined], "heads × value head_dim")?;
+        check_shape(
+            "the output projection's inputs",
+            &[output.inputs()],
+            &[joined],
+            "heads × value head_dim",
+        )?;
         Ok(Self { heads, kv_heads, query, key, value, output, rotary: None })
     }
 
@@ -143,7 +159,11 @@ impl MultiHeadAttention {
         value: Sequences<'_>,
         attention: &Attention<'_>,
     ) -> Result<Vec<f32>, Error> {
-        self.output_of(&self.attend(query, key, value, attention)?, query, attention.thread_setting())
+        self.output_of(
+            &self.attend(query, key, value, attention)?,
+            query,
+            attention.thread_setting(),
+        )
     }
 
     /// The output for `query`, of which the heads gave `attended`.
@@ -167,7 +187,9 @@ impl MultiHeadAttention {
         value: Sequences<'_>,
         attention: &Attention<'_>,
     ) -> Result<Vec<f32>, Error> {
-        self.project([query, key, value], 0, attention.thread_setting(), |[q, k, v]| attention.forward(q, k, v))
+        self.project([query, key, value], 0, attention.thread_setting(), |[q, k, v]| {
+            attention.forward(q, k, v)
+        })
     }
 
     /// Calls `then` with the heads of queries, keys and values of tokens that stand at `first` and behind it.
@@ -233,7 +255,9 @@ impl MultiHeadAttention {
         }
         projection.forward_into(x, out, threads, |first, rows| {
             let Some(rotary) = &self.rotary else { return Ok(()) };
-            rotary.rotate_rows(rows, projection.outputs() / head_dim, head_dim, |row| start + (first + row) % n.max(1))
+            rotary.rotate_rows(rows, projection.outputs() / head_dim, head_dim, |row| {
+                start + (first + row) % n.max(1)
+            })
         })
     }
 

@@ -25,7 +25,10 @@ impl<'a, T: Element> Heads<'a, T> {
     /// assert_eq!(out, array![[[[1.0], [2.0], [3.0]], [[10.0], [20.0], [30.0]]]]); // the mean of each token and those before
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
-    pub fn from_ndarray(name: &'static str, array: impl Into<ArrayView4<'a, T>>) -> Result<Self, Error> {
+    pub fn from_ndarray(
+        name: &'static str,
+        array: impl Into<ArrayView4<'a, T>>,
+    ) -> Result<Self, Error> {
         let view = array.into();
         let shape = <[usize; 4]>::from(view.dim());
         if view.is_empty() {
@@ -44,7 +47,12 @@ impl<'a, T: Element> Heads<'a, T> {
             return Err(layout(name, &shape, view.strides(), "that of the last axis must be 1"));
         }
         let Some(data) = view.to_slice_memory_order() else {
-            return Err(layout(name, &shape, view.strides(), "there may be no gaps between the numbers"));
+            return Err(layout(
+                name,
+                &shape,
+                view.strides(),
+                "there may be no gaps between the numbers",
+            ));
         };
         Ok(Self::strided(data, shape, [entry, head, token]))
     }
@@ -71,7 +79,12 @@ impl<'a> Sequences<'a> {
         let shape = <[usize; 3]>::from(view.dim());
         match view.to_slice() {
             Some(data) => Self::new(data, shape),
-            None => Err(layout("the input", &shape, view.strides(), "those of the standard layout are needed")),
+            None => Err(layout(
+                "the input",
+                &shape,
+                view.strides(),
+                "those of the standard layout are needed",
+            )),
         }
     }
 }

@@ -44,7 +44,12 @@ impl Norm {
     /// ```
     pub fn rms(gamma: Vec<f32>, epsilon: f32) -> Result<Self, Error> {
         if !(epsilon >= 0.0 && epsilon.is_finite()) {
-            return Err(KernelError::Range { name: "epsilon", value: epsilon, range: "0 or above" }.into());
+            return Err(KernelError::Range {
+                name: "epsilon",
+                value: epsilon,
+                range: "0 or above",
+            }
+            .into());
         }
         Ok(Self { gamma, beta: None, epsilon })
     }
@@ -60,7 +65,12 @@ impl Norm {
     /// [`Error::Shape`] if x has another number of features.
     pub fn forward(&self, x: Sequences<'_>, threads: &Threads) -> Result<Vec<f32>, Error> {
         let [batch, n, features] = x.shape();
-        check_shape("the input", &[batch, n, features], &[batch, n, self.features()], "the norm's features")?;
+        check_shape(
+            "the input",
+            &[batch, n, features],
+            &[batch, n, self.features()],
+            "the norm's features",
+        )?;
         let mut out = zeros("the output of the norm", &[batch, n, features])?;
         out.copy_from_slice(x.data());
         self.forward_in_place(&mut out, threads)?;
@@ -71,7 +81,14 @@ impl Norm {
     pub(crate) fn forward_in_place(&self, x: &mut [f32], threads: &Threads) -> Result<(), Error> {
         // Three passes over numbers in a cache: as long as some ten multiply-adds.
         let work = x.len().saturating_mul(10);
-        threads.for_each_rows(x, self.features(), Threads::ROWS, work, |_| 0, |_, _, x| self.rows(x))
+        threads.for_each_rows(
+            x,
+            self.features(),
+            Threads::ROWS,
+            work,
+            |_| 0,
+            |_, _, x| self.rows(x),
+        )
     }
 
     /// Whole rows, in place.

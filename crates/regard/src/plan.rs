@@ -108,7 +108,10 @@ impl Plan<'_> {
         if out.is_empty() && log_sum_exp.as_ref().is_none_or(|l| l.is_empty()) {
             return Ok(()); // however many rows of nothing there are
         }
-        let pairs = self.shapes.entries().fold(0_usize, |sum, e| sum.saturating_add(e.n_q.saturating_mul(e.n_k)));
+        let pairs = self
+            .shapes
+            .entries()
+            .fold(0_usize, |sum, e| sum.saturating_add(e.n_q.saturating_mul(e.n_k)));
         let multiply_adds = saturating_product(&[pairs, self.heads, self.d_k.saturating_add(d_v)]);
         let block = self.block(self.attention.thread_setting().helpers(multiply_adds));
         self.divide(block, &mut workspace.parts);
@@ -150,7 +153,8 @@ impl Plan<'_> {
         if helpers == 0 {
             return if self.mask.is_some() { ROWS_OF_MASK } else { usize::MAX };
         }
-        let (entries, queries) = self.shapes.entries().fold((0, 0), |(count, sum), e| (count + 1, e.n_q.max(sum)));
+        let (entries, queries) =
+            self.shapes.entries().fold((0, 0), |(count, sum), e| (count + 1, e.n_q.max(sum)));
         let heads = match self.shapes {
             Shapes::Batch { .. } => saturating_product(&[entries, self.heads]),
             Shapes::Packed { .. } => entries,
@@ -204,11 +208,13 @@ impl Shapes<'_> {
         (0..count).map(move |entry| {
             let (n_q, n_k) = match self {
                 Shapes::Batch { n_q, n_k, .. } => (*n_q, *n_k),
-                Shapes::Packed { n_q, n_k } => {
-                    (n_q.get(entry).copied().unwrap_or_default(), n_k.get(entry).copied().unwrap_or_default())
-                }
+                Shapes::Packed { n_q, n_k } => (
+                    n_q.get(entry).copied().unwrap_or_default(),
+                    n_k.get(entry).copied().unwrap_or_default(),
+                ),
             };
-            let part = Part { entry, head: 0, first: 0, rows: n_q, n_q, n_k, first_query, first_key };
+            let part =
+                Part { entry, head: 0, first: 0, rows: n_q, n_q, n_k, first_query, first_key };
             first_query += n_q;
             first_key += n_k;
             part
@@ -232,12 +238,14 @@ impl<'o> Iterator for Jobs<'_, 'o> {
     fn next(&mut self) -> Option<Self::Item> {
         let part = *self.parts.next_back()?;
         let out = take(&mut self.out);
-        let (rest, out) = out.split_at_mut_checked(out.len().saturating_sub(part.rows * self.stride))?;
+        let (rest, out) =
+            out.split_at_mut_checked(out.len().saturating_sub(part.rows * self.stride))?;
         self.out = rest;
         let log_sum_exp = match self.log_sum_exp.take() {
             None => None,
             Some(sums) => {
-                let (rest, sums) = sums.split_at_mut_checked(sums.len().saturating_sub(part.rows))?;
+                let (rest, sums) =
+                    sums.split_at_mut_checked(sums.len().saturating_sub(part.rows))?;
                 self.log_sum_exp = Some(rest);
                 Some(sums)
             }

@@ -73,7 +73,12 @@ impl PositionTable {
     pub fn add(&self, x: &mut [f32], shape: [usize; 3], first: usize) -> Result<(), Error> {
         check_elements("the input", x.len(), &shape)?;
         let [batch, n, _] = shape;
-        check_shape("the input", &shape, &[batch, n, self.features], "the position table's features")?;
+        check_shape(
+            "the input",
+            &shape,
+            &[batch, n, self.features],
+            "the position table's features",
+        )?;
         check_positions(first, n, self.positions)?;
         let rows = self.table.get(first * self.features..).unwrap_or_default();
         let len = saturating_product(&[n, self.features]);
@@ -113,10 +118,17 @@ impl Rotary {
     /// # Errors
     /// [`Error::Shape`] if `features` is odd, [`Error::Memory`] if there is none for the angles; a base that is not finite and
     /// greater than 0 is refused.
-    pub fn new(features: usize, positions: usize, base: f64, pairing: Pairing) -> Result<Self, Error> {
+    pub fn new(
+        features: usize,
+        positions: usize,
+        base: f64,
+        pairing: Pairing,
+    ) -> Result<Self, Error> {
         if !(base > 0.0 && base.is_finite()) {
             let range = "finite and greater than 0";
-            return Err(KernelError::Range { name: "rotary base", value: base as f32, range }.into());
+            return Err(
+                KernelError::Range { name: "rotary base", value: base as f32, range }.into()
+            );
         }
         let pairs = features / 2;
         check_shape("rotary features", &[features], &[2 * pairs], "pairs of features")?;
@@ -165,7 +177,12 @@ impl Rotary {
     pub(crate) fn check(&self, n: usize, head_dim: usize, first: usize) -> Result<(), Error> {
         if self.features > head_dim {
             let (found, expected) = (vec![self.features], vec![head_dim]);
-            return Err(Error::Shape { tensor: "rotary features", found, expected, why: "at most head_dim" });
+            return Err(Error::Shape {
+                tensor: "rotary features",
+                found,
+                expected,
+                why: "at most head_dim",
+            });
         }
         check_positions(first, n, self.positions)
     }

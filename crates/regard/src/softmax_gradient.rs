@@ -20,8 +20,17 @@ use crate::view::zeros;
 /// assert_eq!(d_scores, [0.25, -0.25]);
 /// # Ok::<(), regard::Error>(())
 /// ```
-pub fn softmax_backward(weights: &[f32], d_weights: &[f32], t: Temperature) -> Result<Vec<f32>, Error> {
-    check_shape("the gradient of the weights", &[d_weights.len()], &[weights.len()], "as many as weights")?;
+pub fn softmax_backward(
+    weights: &[f32],
+    d_weights: &[f32],
+    t: Temperature,
+) -> Result<Vec<f32>, Error> {
+    check_shape(
+        "the gradient of the weights",
+        &[d_weights.len()],
+        &[weights.len()],
+        "as many as weights",
+    )?;
     let inverse = inverse(t)?;
     let mean = dot(weights, d_weights)?;
     Ok(weights.iter().zip(d_weights).map(|(p, d)| p * (d - mean) * inverse).collect())

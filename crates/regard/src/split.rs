@@ -39,31 +39,42 @@ impl Plan<'_> {
 
         let width = d_k.saturating_add(d_v);
         let widened = n_q.saturating_mul(d_k).saturating_add(CHUNK_KEYS.saturating_mul(width));
-        let scratch =
-            attention_scratch_len(n_q, CHUNK_KEYS, d_k, d_v).saturating_add(widened.saturating_mul(T::MEMORY));
+        let scratch = attention_scratch_len(n_q, CHUNK_KEYS, d_k, d_v)
+            .saturating_add(widened.saturating_mul(T::MEMORY));
         let multiply_adds = saturating_product(&[batch, heads, n_q, n_k, width]);
         let (done, all) = (AtomicUsize::new(0), batch * heads * chunks);
         let jobs = memory.chunks_exact_mut(size.max(1)).enumerate();
-        self.attention.thread_setting().for_each(jobs, multiply_adds, scratch, |scratch, (index, memory)| {
-            let (row, chunk) = (index / chunks, index % chunks);
-            let (entry, head, first) = (row / heads, row % heads, chunk * CHUNK_KEYS);
-            let kv_head = self.kv_head(head);
-            let keys = CHUNK_KEYS.min(n_k - first);
-            let mask = self.mask_of(entry, head, n_q)?.columns(first, keys, n_q, n_k);
-            let seen = whole_tiles(mask.seen(n_q, keys), keys);
-            let kernel = self.attention.describe(mask, head);
-            let (out, state) = memory.split_at_mut_checked(n_q * d_v).unwrap_or_default();
-            let mut part = kernel.partial(d_k, MatMut::new(out, n_q, d_v)?, state)?;
-            let (q, scratch) = T::widened(q.head(entry, head)?, 0..n_q, scratch)?;
-            let (k, scratch) = T::widened(k.head(entry, kv_head)?.rows_from(first, keys), seen.clone(), scratch)?;
-            let (v, scratch) = T::widened(v.head(entry, kv_head)?.rows_from(first, keys), seen, scratch)?;
-            kernel.forward_partial(q, k, v, &mut part, scratch)?;
-            self.attention.report(done.fetch_add(1, Ordering::Relaxed) + 1, all);
-            Ok(())
-        })?;
+        self.attention.thread_setting().for_each(
+            jobs,
+            multiply_adds,
+            scratch,
+            |scratch, (index, memory)| {
+                let (row, chunk) = (index / chunks, index % chunks);
+                let (entry, head, first) = (row / heads, row % heads, chunk * CHUNK_KEYS);
+                let kv_head = self.kv_head(head);
+                let keys = CHUNK_KEYS.min(n_k - first);
+                let mask = self.mask_of(entry, head, n_q)?.columns(first, keys, n_q, n_k);
+                let seen = whole_tiles(mask.seen(n_q, keys), keys);
+                let kernel = self.attention.describe(mask, head);
+                let (out, state) = memory.split_at_mut_checked(n_q * d_v).unwrap_or_default();
+                let mut part = kernel.partial(d_k, MatMut::new(out, n_q, d_v)?, state)?;
+                let (q, scratch) = T::widened(q.head(entry, head)?, 0..n_q, scratch)?;
+                let (k, scratch) = T::widened(
+                    k.head(entry, kv_head)?.rows_from(first, keys),
+                    seen.clone(),
+                    scratch,
+                )?;
+                let (v, scratch) =
+                    T::widened(v.head(entry, kv_head)?.rows_from(first, keys), seen, scratch)?;
+                kernel.forward_partial(q, k, v, &mut part, scratch)?;
+                self.attention.report(done.fetch_add(1, Ordering::Relaxed) + 1, all);
+                Ok(())
+            },
+        )?;
 
         for row in 0..batch * heads {
-            let memory = memory.get_mut(row * chunks * size..(row + 1) * chunks * size).unwrap_or_default();
+            let memory =
+                memory.get_mut(row * chunks * size..(row + 1) * chunks * size).unwrap_or_default();
             let (first, rest) = memory.split_at_mut_checked(size).unwrap_or_default();
             let head = row % heads;
             let kernel = self.attention.describe(self.mask_of(row / heads, head, n_q)?, head);

@@ -101,7 +101,10 @@ impl Decoder {
         self_attention: &Attention<'_>,
         cross_attention: &Attention<'_>,
     ) -> Result<Vec<f32>, Error> {
-        let mut y = copy(x, features_of(self.blocks.first().map(DecoderBlock::features), self.norm.as_ref(), x))?;
+        let mut y = copy(
+            x,
+            features_of(self.blocks.first().map(DecoderBlock::features), self.norm.as_ref(), x),
+        )?;
         for block in &self.blocks {
             block.run(&mut y, x.shape(), memory, self_attention, cross_attention)?;
         }
@@ -118,13 +121,22 @@ fn features_of(first: Option<usize>, norm: Option<&Norm>, x: Sequences<'_>) -> u
 fn check_stack(blocks: impl Iterator<Item = usize>, norm: Option<&Norm>) -> Result<(), Error> {
     let mut features = norm.map(Norm::features);
     for found in blocks {
-        check_shape("a block's features", &[found], &[*features.get_or_insert(found)], "the same in the whole stack")?;
+        check_shape(
+            "a block's features",
+            &[found],
+            &[*features.get_or_insert(found)],
+            "the same in the whole stack",
+        )?;
     }
     Ok(())
 }
 
 /// What the last block gave, behind the last norm.
-pub(crate) fn finish(mut y: Vec<f32>, norm: Option<&Norm>, attention: &Attention<'_>) -> Result<Vec<f32>, Error> {
+pub(crate) fn finish(
+    mut y: Vec<f32>,
+    norm: Option<&Norm>,
+    attention: &Attention<'_>,
+) -> Result<Vec<f32>, Error> {
     if let Some(norm) = norm {
         norm.forward_in_place(&mut y, attention.thread_setting())?;
     }

@@ -93,7 +93,9 @@ impl Threads {
         let blocks = rows.div_ceil(most).next_multiple_of(threads);
         let block = rows.div_ceil(blocks).next_multiple_of(GROUP);
         let jobs = out.chunks_mut(block.saturating_mul(cols)).enumerate();
-        self.for_each(jobs, multiply_adds, scratch(block), |scratch, (i, out)| each(scratch, i * block, out))
+        self.for_each(jobs, multiply_adds, scratch(block), |scratch, (i, out)| {
+            each(scratch, i * block, out)
+        })
     }
 
     /// Calls `each` for every one of `jobs`, in parallel if there is more than one thread and `multiply_adds` in all are
@@ -131,7 +133,9 @@ impl Threads {
         };
         match &self.0 {
             Kind::Pool(pool) => pool.in_place_scope(|scope| with_helpers(scope, helpers, &work)),
-            Kind::Caller | Kind::One => rayon::in_place_scope(|scope| with_helpers(scope, helpers, &work)),
+            Kind::Caller | Kind::One => {
+                rayon::in_place_scope(|scope| with_helpers(scope, helpers, &work))
+            }
         }
         failure.into_inner().map_or(Ok(()), Err)
     }
@@ -147,7 +151,10 @@ fn with_helpers<'s>(scope: &Scope<'s>, helpers: usize, work: &'s (impl Fn() + Sy
 
 /// Calls `use_it` with `len` elements that this thread keeps for the next time: fresh memory would cost more than the
 /// smaller attentions. They may hold anything.
-pub(crate) fn with_scratch<T>(len: usize, use_it: impl FnOnce(&mut [f32]) -> Result<T, Error>) -> Result<T, Error> {
+pub(crate) fn with_scratch<T>(
+    len: usize,
+    use_it: impl FnOnce(&mut [f32]) -> Result<T, Error>,
+) -> Result<T, Error> {
     thread_local! {
         /// The last one given back is the first one taken: a call within another finds its own again.
         static SCRATCH: RefCell<Vec<Vec<f32>>> = const { RefCell::new(Vec::new()) };

@@ -3,12 +3,23 @@ use regard_kernels::Mat;
 use crate::{Element, Error};
 
 /// `Ok` if `shape` has `found` elements in all.
-pub(crate) fn check_elements(tensor: &'static str, found: usize, shape: &[usize]) -> Result<(), Error> {
-    if elements(shape) == Some(found) { Ok(()) } else { Err(Error::Elements { tensor, found, shape: shape.to_vec() }) }
+pub(crate) fn check_elements(
+    tensor: &'static str,
+    found: usize,
+    shape: &[usize],
+) -> Result<(), Error> {
+    if elements(shape) == Some(found) {
+        Ok(())
+    } else {
+        Err(Error::Elements { tensor, found, shape: shape.to_vec() })
+    }
 }
 
 /// Zeros for a result of this shape. A shape can be larger than memory, where an input has rows without elements.
-pub(crate) fn zeros<T: Copy + Default>(tensor: &'static str, shape: &[usize]) -> Result<Vec<T>, Error> {
+pub(crate) fn zeros<T: Copy + Default>(
+    tensor: &'static str,
+    shape: &[usize],
+) -> Result<Vec<T>, Error> {
     let len = len_of(tensor, shape)?;
     let mut zeros = Vec::new();
     zeros.try_reserve_exact(len).map_err(|_e| Error::Memory { tensor, shape: shape.to_vec() })?;
@@ -22,7 +33,9 @@ pub(crate) fn grown<'m>(memory: &'m mut Vec<f32>, shape: &[usize]) -> Result<&'m
     let len = len_of(TENSOR, shape)?;
     if memory.len() < len {
         memory.clear(); // so that nothing is copied
-        memory.try_reserve_exact(len).map_err(|_e| Error::Memory { tensor: TENSOR, shape: shape.to_vec() })?;
+        memory
+            .try_reserve_exact(len)
+            .map_err(|_e| Error::Memory { tensor: TENSOR, shape: shape.to_vec() })?;
         memory.resize(len, 0.0);
     }
     Ok(memory.get_mut(..len).unwrap_or_default())
@@ -70,7 +83,11 @@ impl<'a, T: Element> Heads<'a, T> {
     pub fn new(name: &'static str, data: &'a [T], shape: [usize; 4]) -> Result<Self, Error> {
         check_elements(name, data.len(), &shape)?;
         let [_, heads, n, d] = shape;
-        Ok(Self { data, shape, strides: [saturating_product(&[heads, n, d]), saturating_product(&[n, d]), d] })
+        Ok(Self {
+            data,
+            shape,
+            strides: [saturating_product(&[heads, n, d]), saturating_product(&[n, d]), d],
+        })
     }
 
     /// The heads of activations, \[batch, tokens, heads · head_dim\] in memory: split without a copy.
@@ -89,7 +106,11 @@ impl<'a, T: Element> Heads<'a, T> {
     pub fn split(name: &'static str, data: &'a [T], shape: [usize; 4]) -> Result<Self, Error> {
         check_elements(name, data.len(), &shape)?;
         let [_, heads, n, d] = shape;
-        Ok(Self { data, shape, strides: [saturating_product(&[n, heads, d]), d, saturating_product(&[heads, d])] })
+        Ok(Self {
+            data,
+            shape,
+            strides: [saturating_product(&[n, heads, d]), d, saturating_product(&[heads, d])],
+        })
     }
 
     /// Heads whose entries, heads and tokens lie `strides` elements apart.
@@ -99,8 +120,13 @@ impl<'a, T: Element> Heads<'a, T> {
     }
 
     /// The first `tokens` of each head's `capacity`: \[batch, heads, capacity, head_dim\] in memory.
-    pub(crate) fn first(data: &'a [T], [batch, heads, capacity, d]: [usize; 4], tokens: usize) -> Self {
-        let strides = [saturating_product(&[heads, capacity, d]), saturating_product(&[capacity, d]), d];
+    pub(crate) fn first(
+        data: &'a [T],
+        [batch, heads, capacity, d]: [usize; 4],
+        tokens: usize,
+    ) -> Self {
+        let strides =
+            [saturating_product(&[heads, capacity, d]), saturating_product(&[capacity, d]), d];
         Self { data, shape: [batch, heads, tokens, d], strides }
     }
 
@@ -115,7 +141,10 @@ impl<'a, T: Element> Heads<'a, T> {
         let [entry_stride, head_stride, row_stride] = self.strides;
         let data = self
             .data
-            .get(saturating_product(&[entry, entry_stride]).saturating_add(saturating_product(&[head, head_stride]))..)
+            .get(
+                saturating_product(&[entry, entry_stride])
+                    .saturating_add(saturating_product(&[head, head_stride]))..,
+            )
             .unwrap_or_default();
         Ok(Mat::strided(data, n, d, row_stride)?)
     }
@@ -168,7 +197,12 @@ impl<'a, T: Element> Packed<'a, T> {
     pub(crate) fn head(&self, start: usize, n: usize, head: usize) -> Result<Mat<'a, T>, Error> {
         let [_, heads, d] = self.shape;
         let start = start * heads * d + head * d;
-        Ok(Mat::strided(self.data.get(start..).unwrap_or_default(), n, d, saturating_product(&[heads, d]))?)
+        Ok(Mat::strided(
+            self.data.get(start..).unwrap_or_default(),
+            n,
+            d,
+            saturating_product(&[heads, d]),
+        )?)
     }
 }
 

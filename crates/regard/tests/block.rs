@@ -7,8 +7,8 @@ mod common;
 use common::numbers;
 use proptest::prelude::*;
 use regard::{
-    Activation, Attention, Decoder, DecoderBlock, Encoder, EncoderBlock, Error, FeedForward, Linear,
-    MultiHeadAttention, Norm, Pairing, Position, PositionTable, Rotary, Sequences, Threads,
+    Activation, Attention, Decoder, DecoderBlock, Encoder, EncoderBlock, Error, FeedForward,
+    Linear, MultiHeadAttention, Norm, Pairing, Position, PositionTable, Rotary, Sequences, Threads,
 };
 
 /// Rows of `f64`.
@@ -39,12 +39,19 @@ impl Dense {
     }
 
     fn build(&self) -> Linear {
-        Linear::new(self.weight.clone(), self.inputs, self.outputs).unwrap().with_bias(self.bias.clone()).unwrap()
+        Linear::new(self.weight.clone(), self.inputs, self.outputs)
+            .unwrap()
+            .with_bias(self.bias.clone())
+            .unwrap()
     }
 
     fn of(&self, x: &Rows) -> Rows {
         let element = |row: &[f64], c: usize| {
-            let sum: f64 = row.iter().enumerate().map(|(t, x)| x * f64::from(self.weight[t * self.outputs + c])).sum();
+            let sum: f64 = row
+                .iter()
+                .enumerate()
+                .map(|(t, x)| x * f64::from(self.weight[t * self.outputs + c]))
+                .sum();
             sum + f64::from(self.bias[c])
         };
         x.iter().map(|row| (0..self.outputs).map(|c| element(row, c)).collect()).collect()
@@ -78,7 +85,10 @@ impl Normed {
             let variance = x.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / d;
             let factor = 1.0 / (variance + f64::from(Self::EPSILON)).sqrt();
             let beta = |c: usize| self.beta.as_ref().map_or(0.0, |beta| f64::from(beta[c]));
-            x.iter().enumerate().map(|(c, x)| (x - mean) * factor * f64::from(self.gamma[c]) + beta(c)).collect()
+            x.iter()
+                .enumerate()
+                .map(|(c, x)| (x - mean) * factor * f64::from(self.gamma[c]) + beta(c))
+                .collect()
         };
         x.iter().map(row).collect()
     }
@@ -109,7 +119,9 @@ impl Heads {
         let [q, k, v, o] = self.projections.each_ref().map(Dense::build);
         let layer = MultiHeadAttention::new(self.heads, q, k, v, o).unwrap();
         match self.pairing {
-            Some(pairing) => layer.with_rotary(Rotary::new(self.head_dim, 64, 100.0, pairing).unwrap()).unwrap(),
+            Some(pairing) => {
+                layer.with_rotary(Rotary::new(self.head_dim, 64, 100.0, pairing).unwrap()).unwrap()
+            }
             None => layer,
         }
     }
@@ -121,7 +133,11 @@ impl Heads {
         for (t, (from, to)) in x.iter().zip(&mut turned).enumerate() {
             for (from, to) in from.chunks(d).zip(to.chunks_mut(d)) {
                 for i in 0..d / 2 {
-                    let (a, b) = if pairing == Pairing::HalfSplit { (i, i + d / 2) } else { (2 * i, 2 * i + 1) };
+                    let (a, b) = if pairing == Pairing::HalfSplit {
+                        (i, i + d / 2)
+                    } else {
+                        (2 * i, 2 * i + 1)
+                    };
                     let (sin, cos) = (t as f64 / 100_f64.powf(2.0 * i as f64 / d as f64)).sin_cos();
                     (to[a], to[b]) = (from[a] * cos - from[b] * sin, from[b] * cos + from[a] * sin);
                 }
@@ -139,11 +155,14 @@ impl Heads {
                 let kv = h / (self.heads / self.kv_heads);
                 let seen = if causal { i + 1 } else { key.len() };
                 let score = |j: usize| -> f64 {
-                    let dot: f64 = part(&q[i], h).iter().zip(part(&k[j], kv)).map(|(q, k)| q * k).sum();
+                    let dot: f64 =
+                        part(&q[i], h).iter().zip(part(&k[j], kv)).map(|(q, k)| q * k).sum();
                     (dot / (d as f64).sqrt()).exp()
                 };
                 let sum: f64 = (0..seen).map(score).sum();
-                (0..d).map(|c| (0..seen).map(|j| score(j) / sum * part(&v[j], kv)[c]).sum()).collect()
+                (0..d)
+                    .map(|c| (0..seen).map(|j| score(j) / sum * part(&v[j], kv)[c]).sum())
+                    .collect()
             };
             (0..self.heads).flat_map(head).collect()
         };
@@ -155,7 +174,8 @@ fn activation_of(activation: Activation, x: f64) -> f64 {
     match activation {
         Activation::Relu => x.max(0.0),
         Activation::GeluTanh => {
-            0.5 * x * (1.0 + ((2.0 / core::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x)).tanh())
+            0.5 * x
+                * (1.0 + ((2.0 / core::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x)).tanh())
         }
         Activation::Silu => x / (1.0 + (-x).exp()),
         _ => 0.5 * x * (1.0 + erf(x * core::f64::consts::FRAC_1_SQRT_2)),
@@ -182,7 +202,12 @@ struct Feed {
 impl Feed {
     fn new(d: usize, hidden: usize, activation: Activation, gated: bool, seed: u64) -> Self {
         let gate = gated.then(|| Dense::new(d, hidden, seed + 2));
-        Self { gate, up: Dense::new(d, hidden, seed), down: Dense::new(hidden, d, seed + 1), activation }
+        Self {
+            gate,
+            up: Dense::new(d, hidden, seed),
+            down: Dense::new(hidden, d, seed + 1),
+            activation,
+        }
     }
 
     fn build(&self) -> FeedForward {
@@ -195,12 +220,18 @@ impl Feed {
 
     fn of(&self, x: &Rows) -> Rows {
         let activate = |x: Rows| -> Rows {
-            x.into_iter().map(|x| x.into_iter().map(|x| activation_of(self.activation, x)).collect()).collect()
+            x.into_iter()
+                .map(|x| x.into_iter().map(|x| activation_of(self.activation, x)).collect())
+                .collect()
         };
         let up = self.up.of(x);
         let Some(gate) = &self.gate else { return self.down.of(&activate(up)) };
         let gate = activate(gate.of(x));
-        let hidden = gate.iter().zip(&up).map(|(g, u)| g.iter().zip(u).map(|(g, u)| g * u).collect()).collect();
+        let hidden = gate
+            .iter()
+            .zip(&up)
+            .map(|(g, u)| g.iter().zip(u).map(|(g, u)| g * u).collect())
+            .collect();
         self.down.of(&hidden)
     }
 }
@@ -222,7 +253,12 @@ fn assert_close(found: &[f32], expected: &Rows) {
 }
 
 fn activation() -> impl Strategy<Value = Activation> {
-    prop::sample::select(vec![Activation::Relu, Activation::Gelu, Activation::GeluTanh, Activation::Silu])
+    prop::sample::select(vec![
+        Activation::Relu,
+        Activation::Gelu,
+        Activation::GeluTanh,
+        Activation::Silu,
+    ])
 }
 
 fn pairing() -> impl Strategy<Value = Option<Pairing>> {
@@ -312,7 +348,8 @@ fn large_encoder(d: usize) -> Encoder {
         heads.pairing = Some(Pairing::HalfSplit);
         let feed = Feed::new(d, 3 * d, Activation::Silu, true, seed + 10);
         let norm = |seed| Normed::new(d, true, seed).build();
-        EncoderBlock::pre_norm(norm(seed + 20), heads.build(), norm(seed + 21), feed.build()).unwrap()
+        EncoderBlock::pre_norm(norm(seed + 20), heads.build(), norm(seed + 21), feed.build())
+            .unwrap()
     };
     Encoder::new(vec![block(100), block(200)], Some(Normed::new(d, true, 300).build())).unwrap()
 }
@@ -337,7 +374,10 @@ fn neither_threads_nor_other_entries_nor_later_tokens_show_in_the_bits() {
     for (x, all) in x.chunks(n * d).zip(all.chunks(n * d)) {
         assert!(run(x, [1, n, d], Threads::ONE) == all, "one entry alone");
         for first in [1, 7, 40] {
-            assert!(run(&x[..first * d], [1, first, d], Threads::ONE) == all[..first * d], "the first {first} tokens");
+            assert!(
+                run(&x[..first * d], [1, first, d], Threads::ONE) == all[..first * d],
+                "the first {first} tokens"
+            );
         }
     }
 }
@@ -372,7 +412,9 @@ fn rotated_dot_products_depend_on_the_distance_alone() {
             let (mut q, mut k) = (q.clone(), k.clone());
             rotary.rotate(&mut q, [1, 1, heads, d], at_q).unwrap();
             rotary.rotate(&mut k, [1, 1, heads, d], at_k).unwrap();
-            let dot = |(q, k): (&[f32], &[f32])| q.iter().zip(k).map(|(q, k)| f64::from(*q) * f64::from(*k)).sum();
+            let dot = |(q, k): (&[f32], &[f32])| {
+                q.iter().zip(k).map(|(q, k)| f64::from(*q) * f64::from(*k)).sum()
+            };
             q.chunks(d).zip(k.chunks(d)).map(dot).collect()
         };
         for (a, b) in dots(7, 3).iter().zip(dots(60, 56)) {
@@ -383,7 +425,9 @@ fn rotated_dot_products_depend_on_the_distance_alone() {
         let x = numbers(2 * 4 * heads * d, 9);
         let mut together = x.clone();
         rotary.rotate(&mut together, [2, 4, heads, d], 5).unwrap();
-        for (row, (alone, together)) in x.chunks(heads * d).zip(together.chunks(heads * d)).enumerate() {
+        for (row, (alone, together)) in
+            x.chunks(heads * d).zip(together.chunks(heads * d)).enumerate()
+        {
             let mut alone = alone.to_vec();
             rotary.rotate(&mut alone, [1, 1, heads, d], 5 + row % 4).unwrap();
             assert_eq!(bits(&alone), bits(together));
@@ -395,7 +439,9 @@ fn rotated_dot_products_depend_on_the_distance_alone() {
 #[test]
 fn parts_refuse_what_does_not_fit() {
     for epsilon in [-1e-6, f32::NAN, f32::INFINITY] {
-        assert!(Norm::rms(vec![1.0; 3], epsilon).unwrap_err().to_string().starts_with("epsilon is "));
+        assert!(
+            Norm::rms(vec![1.0; 3], epsilon).unwrap_err().to_string().starts_with("epsilon is ")
+        );
     }
     let x = [0.0; 8];
     let x = Sequences::new(&x, [1, 2, 4]).unwrap();
@@ -411,7 +457,10 @@ fn parts_refuse_what_does_not_fit() {
 
     let table = PositionTable::sinusoidal(4, 2).unwrap();
     let mut x = [1.0; 6];
-    assert_eq!(table.add(&mut x, [1, 3, 2], 2).unwrap_err().to_string(), "5 positions are needed, but there are 4");
+    assert_eq!(
+        table.add(&mut x, [1, 3, 2], 2).unwrap_err().to_string(),
+        "5 positions are needed, but there are 4"
+    );
     assert!(matches!(table.add(&mut x, [1, 3, 2], usize::MAX), Err(Error::Positions { .. })));
     assert!(matches!(table.add(&mut x, [1, 2, 3], 0), Err(Error::Shape { .. })));
     assert!(matches!(table.add(&mut x, [1, 1, 2], 0), Err(Error::Elements { .. })));
@@ -421,21 +470,33 @@ fn parts_refuse_what_does_not_fit() {
     for base in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         assert!(Rotary::new(2, 4, base, Pairing::HalfSplit).is_err(), "{base}");
     }
-    assert!(matches!(Rotary::new(2, usize::MAX, 1e4, Pairing::HalfSplit), Err(Error::Memory { .. })));
+    assert!(matches!(
+        Rotary::new(2, usize::MAX, 1e4, Pairing::HalfSplit),
+        Err(Error::Memory { .. })
+    ));
     let rotary = Rotary::new(4, 4, 1e4, Pairing::HalfSplit).unwrap();
     assert_eq!(
         rotary.rotate(&mut x, [1, 3, 1, 2], 0).unwrap_err().to_string(),
         "rotary features must have the shape [2] (at most head_dim), not [4]"
     );
     let mut x8 = [1.0; 8];
-    assert!(matches!(rotary.rotate(&mut x8, [1, 2, 1, 4], 3), Err(Error::Positions { needed: 5, table: 4 })));
+    assert!(matches!(
+        rotary.rotate(&mut x8, [1, 2, 1, 4], 3),
+        Err(Error::Positions { needed: 5, table: 4 })
+    ));
     assert_eq!((x, x8), ([1.0; 6], [1.0; 8]), "left as they were");
     // A layer whose sequence is longer than its angles.
     let layer = Heads::new(4, 4, [1, 1, 4], 1).build().with_rotary(rotary.clone()).unwrap();
     let long = numbers(5 * 4, 1);
     let long = Sequences::new(&long, [1, 5, 4]).unwrap();
-    assert!(matches!(layer.forward(long, long, long, &Attention::new()), Err(Error::Positions { .. })));
-    assert!(Heads::new(4, 4, [2, 2, 2], 1).build().with_rotary(rotary).is_err(), "more features than a head has");
+    assert!(matches!(
+        layer.forward(long, long, long, &Attention::new()),
+        Err(Error::Positions { .. })
+    ));
+    assert!(
+        Heads::new(4, 4, [2, 2, 2], 1).build().with_rotary(rotary).is_err(),
+        "more features than a head has"
+    );
 }
 
 #[test]
@@ -446,18 +507,26 @@ fn empty_sequences_and_sizes_larger_than_memory_are_no_panics() {
     for shape in [[0, 3, 8], [2, 0, 8], [0, 0, 8]] {
         let x = Sequences::new(&none, shape).unwrap();
         assert_eq!(encoder.forward(x, &Attention::new()).unwrap(), none);
-        assert_eq!(encoder.blocks()[0].forward_with_weights(x, &Attention::new()).unwrap(), (vec![], vec![]));
+        assert_eq!(
+            encoder.blocks()[0].forward_with_weights(x, &Attention::new()).unwrap(),
+            (vec![], vec![])
+        );
     }
     // Rows of nothing, as many as a number can say.
     for many in [1 << 40, usize::MAX] {
         let x = Sequences::new(&none, [1, many, 0]).unwrap();
         assert_eq!(Norm::rms(vec![], 0.0).unwrap().forward(x, &Threads::ONE).unwrap(), none);
         let weightless = |outputs| Linear::new(vec![], 0, outputs).unwrap();
-        let layer =
-            FeedForward::new(weightless(d), Activation::Relu, Linear::new(vec![0.0; 4], d, 1).unwrap()).unwrap();
+        let layer = FeedForward::new(
+            weightless(d),
+            Activation::Relu,
+            Linear::new(vec![0.0; 4], d, 1).unwrap(),
+        )
+        .unwrap();
         assert!(matches!(layer.forward(x, &Threads::ONE), Err(Error::Memory { .. })));
         let output = Linear::new(vec![0.0; 8], d, 2).unwrap();
-        let heads = MultiHeadAttention::new(2, weightless(d), weightless(d), weightless(d), output).unwrap();
+        let heads = MultiHeadAttention::new(2, weightless(d), weightless(d), weightless(d), output)
+            .unwrap();
         assert!(matches!(heads.forward(x, x, x, &Attention::new()), Err(Error::Memory { .. })));
     }
 }

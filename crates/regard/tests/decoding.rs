@@ -6,8 +6,9 @@ mod common;
 
 use common::{bits, numbers};
 use regard::{
-    Activation, Attention, Encoder, EncoderBlock, Error, FeedForward, Heads, KvCache, Linear, MultiHeadAttention, Norm,
-    Pairing, Position, Rotary, Sequences, Stage, Threads, Window, alibi_slopes,
+    Activation, Attention, Encoder, EncoderBlock, Error, FeedForward, Heads, KvCache, Linear,
+    MultiHeadAttention, Norm, Pairing, Position, Rotary, Sequences, Stage, Threads, Window,
+    alibi_slopes,
 };
 
 /// A prefill, another, then tokens one by one.
@@ -20,28 +21,50 @@ const FEATURES: usize = 24;
 fn layer(seed: u64, pairing: Option<Pairing>) -> MultiHeadAttention {
     let linear = |i, outputs| {
         let weight = numbers(FEATURES * outputs, seed + i);
-        Linear::new(weight, FEATURES, outputs).unwrap().with_bias(numbers(outputs, seed + 10 + i)).unwrap()
+        Linear::new(weight, FEATURES, outputs)
+            .unwrap()
+            .with_bias(numbers(outputs, seed + 10 + i))
+            .unwrap()
     };
-    let layer = MultiHeadAttention::new(4, linear(0, 24), linear(1, 12), linear(2, 12), linear(3, 24)).unwrap();
+    let layer =
+        MultiHeadAttention::new(4, linear(0, 24), linear(1, 12), linear(2, 12), linear(3, 24))
+            .unwrap();
     match pairing {
-        Some(pairing) => layer.with_rotary(Rotary::new(6, TOKENS, 100.0, pairing).unwrap()).unwrap(),
+        Some(pairing) => {
+            layer.with_rotary(Rotary::new(6, TOKENS, 100.0, pairing).unwrap()).unwrap()
+        }
         None => layer,
     }
 }
 
 fn block(seed: u64) -> EncoderBlock {
-    let linear = |i, inputs, outputs| Linear::new(numbers(inputs * outputs, seed + i), inputs, outputs).unwrap();
-    let feed_forward =
-        FeedForward::gated(linear(0, 24, 40), Activation::Silu, linear(1, 24, 40), linear(2, 40, 24)).unwrap();
+    let linear = |i, inputs, outputs| {
+        Linear::new(numbers(inputs * outputs, seed + i), inputs, outputs).unwrap()
+    };
+    let feed_forward = FeedForward::gated(
+        linear(0, 24, 40),
+        Activation::Silu,
+        linear(1, 24, 40),
+        linear(2, 40, 24),
+    )
+    .unwrap();
     let norm = |i| Norm::rms(numbers(FEATURES, seed + i), 1e-6).unwrap();
-    EncoderBlock::pre_norm(norm(3), layer(seed + 20, Some(Pairing::HalfSplit)), norm(4), feed_forward).unwrap()
+    EncoderBlock::pre_norm(
+        norm(3),
+        layer(seed + 20, Some(Pairing::HalfSplit)),
+        norm(4),
+        feed_forward,
+    )
+    .unwrap()
 }
 
 /// `step` for the tokens of each of `STEPS`, side by side as all tokens at once.
 fn in_steps(x: &[f32], mut step: impl FnMut(Sequences<'_>) -> Vec<f32>) -> Vec<f32> {
     let (mut first, mut out) = (0, vec![0.0; x.len()]);
     for n in STEPS {
-        let of = |entry: usize| (entry * TOKENS + first) * FEATURES..(entry * TOKENS + first + n) * FEATURES;
+        let of = |entry: usize| {
+            (entry * TOKENS + first) * FEATURES..(entry * TOKENS + first + n) * FEATURES
+        };
         let part: Vec<f32> = (0..BATCH).flat_map(|entry| x[of(entry)].to_vec()).collect();
         let y = step(Sequences::new(&part, [BATCH, n, FEATURES]).unwrap());
         for (entry, y) in y.chunks(n * FEATURES).enumerate() {
@@ -85,8 +108,11 @@ fn a_layer_continues_its_cache() {
 fn a_stack_decodes_token_by_token() {
     let x = numbers(BATCH * TOKENS * FEATURES, 1);
     let all = Sequences::new(&x, [BATCH, TOKENS, FEATURES]).unwrap();
-    let model =
-        Encoder::new(vec![block(100), block(200)], Some(Norm::rms(vec![1.0; FEATURES], 1e-6).unwrap())).unwrap();
+    let model = Encoder::new(
+        vec![block(100), block(200)],
+        Some(Norm::rms(vec![1.0; FEATURES], 1e-6).unwrap()),
+    )
+    .unwrap();
     let slopes = alibi_slopes(4);
     for attention in described(&slopes) {
         let mut caches = model.caches(BATCH, TOKENS).unwrap();
@@ -103,15 +129,26 @@ fn a_stack_decodes_token_by_token() {
 /// The keys that a layer leaves in its cache are turned by where their tokens stand.
 #[test]
 fn the_cache_holds_turned_keys() {
-    let (x, rotary) = (numbers(TOKENS * FEATURES, 1), Rotary::new(6, TOKENS, 100.0, Pairing::HalfSplit).unwrap());
+    let (x, rotary) =
+        (numbers(TOKENS * FEATURES, 1), Rotary::new(6, TOKENS, 100.0, Pairing::HalfSplit).unwrap());
     let layer = layer(2, Some(Pairing::HalfSplit));
     let mut cache = layer.cache(1, TOKENS).unwrap();
     let (before, after) = x.split_at(5 * FEATURES);
     for (x, n) in [(before, 5), (after, 8)] {
-        layer.forward_cached(Sequences::new(x, [1, n, FEATURES]).unwrap(), &mut cache, &Attention::new()).unwrap();
+        layer
+            .forward_cached(
+                Sequences::new(x, [1, n, FEATURES]).unwrap(),
+                &mut cache,
+                &Attention::new(),
+            )
+            .unwrap();
     }
-    let to_key = Linear::new(numbers(FEATURES * 12, 3), FEATURES, 12).unwrap().with_bias(numbers(12, 13)).unwrap();
-    let mut keys = to_key.forward(Sequences::new(&x, [1, TOKENS, FEATURES]).unwrap(), &Threads::ONE).unwrap();
+    let to_key = Linear::new(numbers(FEATURES * 12, 3), FEATURES, 12)
+        .unwrap()
+        .with_bias(numbers(12, 13))
+        .unwrap();
+    let mut keys =
+        to_key.forward(Sequences::new(&x, [1, TOKENS, FEATURES]).unwrap(), &Threads::ONE).unwrap();
     rotary.rotate(&mut keys, [1, TOKENS, 2, 6], 0).unwrap();
     let keys = Heads::split("key", &keys, [1, 2, TOKENS, 6]).unwrap();
     // The scores of the unit vectors are the keys' numbers.
@@ -125,7 +162,8 @@ fn the_cache_holds_turned_keys() {
 fn after_an_error_the_caches_are_as_they_were() {
     let x = numbers(TOKENS * FEATURES, 1);
     let tokens = |n: usize| Sequences::new(&x[..n * FEATURES], [1, n, FEATURES]).unwrap();
-    let (causal, layer) = (Attention::new().causal(Position::BottomRight), layer(2, Some(Pairing::HalfSplit)));
+    let (causal, layer) =
+        (Attention::new().causal(Position::BottomRight), layer(2, Some(Pairing::HalfSplit)));
     let mut cache = layer.cache(1, 20).unwrap();
     layer.forward_cached(tokens(12), &mut cache, &causal).unwrap();
     let message = |result: Result<Vec<f32>, Error>| result.unwrap_err().to_string();

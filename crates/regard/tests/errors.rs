@@ -3,9 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 
 use regard::{
-    Activation, Attention, DecoderBlock, Encoder, EncoderBlock, Error, FeedForward, Heads, KvCache, Linear, MaskTensor,
-    MaskValues, MultiHeadAttention, Norm, Packed, Pairing, Position, PositionTable, Rotary, Sequences, Temperature,
-    Threads, softmax_backward,
+    Activation, Attention, DecoderBlock, Encoder, EncoderBlock, Error, FeedForward, Heads, KvCache,
+    Linear, MaskTensor, MaskValues, MultiHeadAttention, Norm, Packed, Pairing, Position,
+    PositionTable, Rotary, Sequences, Temperature, Threads, softmax_backward,
 };
 
 const ZEROS: [f32; 240] = [0.0; 240];
@@ -19,7 +19,8 @@ fn sequences(shape: [usize; 3]) -> Sequences<'static> {
 }
 
 fn packed(lengths: &[usize], [heads, d]: [usize; 2]) -> Packed<'_> {
-    Packed::new("x", &ZEROS[..lengths.iter().sum::<usize>() * heads * d], lengths, [heads, d]).unwrap()
+    Packed::new("x", &ZEROS[..lengths.iter().sum::<usize>() * heads * d], lengths, [heads, d])
+        .unwrap()
 }
 
 fn linear(inputs: usize, outputs: usize) -> Linear {
@@ -44,15 +45,27 @@ fn of_tensors() {
     let x = &ZEROS[..24];
     let bias = |shape: &[usize]| MaskTensor::new(MaskValues::Bias(&ZEROS[..6]), shape);
     assert_said([
-        (said(Heads::new("query", x, [1, 2, 3, 5])), "query has 24 elements, which do not fill the shape [1, 2, 3, 5]"),
-        (said(Heads::split("key", x, [1, 2, 3, 5])), "key has 24 elements, which do not fill the shape [1, 2, 3, 5]"),
+        (
+            said(Heads::new("query", x, [1, 2, 3, 5])),
+            "query has 24 elements, which do not fill the shape [1, 2, 3, 5]",
+        ),
+        (
+            said(Heads::split("key", x, [1, 2, 3, 5])),
+            "key has 24 elements, which do not fill the shape [1, 2, 3, 5]",
+        ),
         (
             said(Packed::new("value", x, &[2, 3], [1, 4])),
             "value has 24 elements, which do not fill the shape [5, 1, 4]",
         ),
-        (said(Sequences::new(x, [1, 5, 5])), "the input has 24 elements, which do not fill the shape [1, 5, 5]"),
+        (
+            said(Sequences::new(x, [1, 5, 5])),
+            "the input has 24 elements, which do not fill the shape [1, 5, 5]",
+        ),
         (said(bias(&[2, 4])), "the mask has 6 elements, which do not fill the shape [2, 4]"),
-        (said(bias(&[1; 5])), "the mask has 5 dimensions, [1, 1, 1, 1, 1], but at most 4 are possible"),
+        (
+            said(bias(&[1; 5])),
+            "the mask has 5 dimensions, [1, 1, 1, 1, 1], but at most 4 are possible",
+        ),
         (
             said(KvCache::<f32>::new([usize::MAX, 1, 1, 1], 1)),
             "the cache of keys of the shape [18446744073709551615, 1, 1, 1] does not fit in memory",
@@ -108,12 +121,18 @@ fn of_attention() {
             "the sinks must have the shape [2] (one a head of query), not [3]",
         ),
         (said(all.clone().scale(f32::NAN).forward(q, q, q)), "scale is NaN, but must be finite"),
-        (said(all.clone().softcap(0.0).forward(q, q, q)), "soft cap is 0, but must be finite and greater than 0"),
+        (
+            said(all.clone().softcap(0.0).forward(q, q, q)),
+            "soft cap is 0, but must be finite and greater than 0",
+        ),
         (
             said(all.clone().sinks(&[0.0, f32::NAN]).forward(q, q, q)),
             "the sink's score is NaN, but must be less than ∞",
         ),
-        (said(Temperature::new(-1.0).map_err(Error::from)), "temperature is -1, but must be 0 or greater"),
+        (
+            said(Temperature::new(-1.0).map_err(Error::from)),
+            "temperature is -1, but must be 0 or greater",
+        ),
         (
             said(all.backward(q, q, q, &ZEROS[..24], &ZEROS[..7])),
             "the gradient of the output has 7 elements, which do not fill the shape [1, 2, 3, 4]",
@@ -149,7 +168,10 @@ fn of_packed_sequences_and_caches() {
             said(all.forward_packed(q, q, packed(&[2, 3], [1, 4]))),
             "value must have the shape [5, 2, 4] (the tokens and heads of key), not [5, 1, 4]",
         ),
-        (said(all.clone().key_lengths(&[2, 3]).forward_packed(q, q, q)), "packed sequences have no key lengths"),
+        (
+            said(all.clone().key_lengths(&[2, 3]).forward_packed(q, q, q)),
+            "packed sequences have no key lengths",
+        ),
         (said(all.mask(mask).forward_packed(q, q, q)), "packed sequences have no mask tensor"),
         (
             said(cache.append(heads([1, 1, 2, 4]), heads([1, 2, 2, 4]))),
@@ -172,7 +194,8 @@ fn of_layers() {
         MultiHeadAttention::new(heads, linear(4, 8), linear(4, k), linear(5, v), output)
     };
     let layer = mha(4, [8, 8], linear(8, 4)).unwrap();
-    let (all, rotary) = (Attention::new(), |features| Rotary::new(features, 8, 1e4, Pairing::HalfSplit));
+    let (all, rotary) =
+        (Attention::new(), |features| Rotary::new(features, 8, 1e4, Pairing::HalfSplit));
     let (x, y) = (sequences([1, 3, 4]), sequences([1, 3, 5]));
     let table = PositionTable::sinusoidal(4, 2).unwrap();
     assert_said([
@@ -180,7 +203,10 @@ fn of_layers() {
             said(linear(2, 3).with_bias(vec![0.0; 2])),
             "the bias must have the shape [3] (a number for each output), not [2]",
         ),
-        (said(Linear::new([0.0; 5], 2, 3)), "the weight has 5 elements, which do not fill the shape [2, 3]"),
+        (
+            said(Linear::new([0.0; 5], 2, 3)),
+            "the weight has 5 elements, which do not fill the shape [2, 3]",
+        ),
         (
             said(linear(3, 2).forward(x, &Threads::ONE)),
             "the input must have the shape [1, 3, 3] (the layer's inputs), not [1, 3, 4]",
@@ -193,7 +219,10 @@ fn of_layers() {
             said(mha(2, [6, 8], linear(8, 4))),
             "the key projection's outputs must have the shape [4] (whole heads of the query projection's head_dim), not [6]",
         ),
-        (said(mha(4, [6, 6], linear(12, 4))), "4 query heads cannot be divided evenly among 3 key/value heads"),
+        (
+            said(mha(4, [6, 6], linear(12, 4))),
+            "4 query heads cannot be divided evenly among 3 key/value heads",
+        ),
         (
             said(mha(4, [8, 6], linear(8, 4))),
             "6 outputs of the value projection cannot be divided evenly among 4 key/value heads",
@@ -202,10 +231,22 @@ fn of_layers() {
             said(mha(4, [8, 8], linear(7, 4))),
             "the output projection's inputs must have the shape [8] (heads × value head_dim), not [7]",
         ),
-        (said(layer.forward(y, x, y, &all)), "query must have the shape [1, 3, 4] (the layer's inputs), not [1, 3, 5]"),
-        (said(layer.forward(x, y, y, &all)), "key must have the shape [1, 3, 4] (the layer's inputs), not [1, 3, 5]"),
-        (said(layer.forward(x, x, x, &all)), "value must have the shape [1, 3, 5] (the layer's inputs), not [1, 3, 4]"),
-        (said(layer.weights(x, y, &all)), "key must have the shape [1, 3, 4] (the layer's inputs), not [1, 3, 5]"),
+        (
+            said(layer.forward(y, x, y, &all)),
+            "query must have the shape [1, 3, 4] (the layer's inputs), not [1, 3, 5]",
+        ),
+        (
+            said(layer.forward(x, y, y, &all)),
+            "key must have the shape [1, 3, 4] (the layer's inputs), not [1, 3, 5]",
+        ),
+        (
+            said(layer.forward(x, x, x, &all)),
+            "value must have the shape [1, 3, 5] (the layer's inputs), not [1, 3, 4]",
+        ),
+        (
+            said(layer.weights(x, y, &all)),
+            "key must have the shape [1, 3, 4] (the layer's inputs), not [1, 3, 5]",
+        ),
         (
             said(layer.forward(x, x, sequences([1, 2, 5]), &all)),
             "value must have the shape [1, 4, 3, 2] (the batch, heads and tokens of key), not [1, 4, 2, 2]",
@@ -231,11 +272,15 @@ fn of_layers() {
 fn of_blocks() {
     let norm = |d| Norm::layer(vec![1.0; d], vec![0.0; d], 1e-5).unwrap();
     // Two heads of two on one, for tokens and keys of so many features.
-    let mha =
-        |d, keys| MultiHeadAttention::new(2, linear(d, 4), linear(keys, 2), linear(keys, 2), linear(4, d)).unwrap();
+    let mha = |d, keys| {
+        MultiHeadAttention::new(2, linear(d, 4), linear(keys, 2), linear(keys, 2), linear(4, d))
+            .unwrap()
+    };
     let feed = |d| FeedForward::new(linear(d, 8), Activation::Gelu, linear(8, d)).unwrap();
     let encoder = |a, b, c, d| EncoderBlock::pre_norm(norm(a), b, norm(c), d);
-    let decoder = |d, keys| DecoderBlock::pre_norm(norm(4), mha(4, 4), norm(d), mha(d, keys), norm(4), feed(4));
+    let decoder = |d, keys| {
+        DecoderBlock::pre_norm(norm(4), mha(4, 4), norm(d), mha(d, keys), norm(4), feed(4))
+    };
     let block = encoder(4, mha(4, 4), 4, feed(4)).unwrap();
     let all = Attention::new();
     assert_said([
@@ -268,11 +313,20 @@ fn of_blocks() {
             "the input must have the shape [1, 2, 4] (the block's features), not [1, 2, 5]",
         ),
         (
-            said(decoder(4, 7).unwrap().forward(sequences([1, 2, 4]), sequences([1, 3, 6]), &all, &all)),
+            said(decoder(4, 7).unwrap().forward(
+                sequences([1, 2, 4]),
+                sequences([1, 3, 6]),
+                &all,
+                &all,
+            )),
             "the memory must have the shape [1, 3, 7] (the cross-attention's key and value inputs), not [1, 3, 6]",
         ),
         (
-            said(Encoder::new(vec![block], None).unwrap().forward_cached(sequences([1, 2, 4]), &mut [], &all)),
+            said(Encoder::new(vec![block], None).unwrap().forward_cached(
+                sequences([1, 2, 4]),
+                &mut [],
+                &all,
+            )),
             "the caches must have the shape [1] (one a block), not [0]",
         ),
         (

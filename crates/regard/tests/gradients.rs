@@ -7,8 +7,9 @@ mod common;
 use common::numbers;
 use proptest::prelude::*;
 use regard::{
-    Attention, Gradients, Heads, Linear, MaskTensor, MaskValues, MultiHeadAttention, Pairing, Position, Rotary,
-    Sequences, Temperature, Threads, Window, alibi_slopes, softmax_backward, softmax_jacobian,
+    Attention, Gradients, Heads, Linear, MaskTensor, MaskValues, MultiHeadAttention, Pairing,
+    Position, Rotary, Sequences, Temperature, Threads, Window, alibi_slopes, softmax_backward,
+    softmax_jacobian,
 };
 
 fn wide(x: &[f32]) -> Vec<f64> {
@@ -89,32 +90,46 @@ impl Case {
                     let place = (i + len) as f64 - n_q as f64;
                     let row = (entry * self.heads() + head) * n_q + i;
                     let score = |j: usize| {
-                        let dot: f64 = (0..d_k).map(|t| x.q[row * d_k + t] * x.k[(kv * n_k + j) * d_k + t]).sum();
+                        let dot: f64 = (0..d_k)
+                            .map(|t| x.q[row * d_k + t] * x.k[(kv * n_k + j) * d_k + t])
+                            .sum();
                         let mut score = dot * x.scale;
                         if let Some(cap) = self.softcap.map(f64::from) {
                             score = cap * (score / cap).tanh();
                         }
                         if let Some([b, h, rows, keys]) = self.bias {
                             let at = |n: usize, i: usize| if n == 1 { 0 } else { i };
-                            score +=
-                                x.bias[((at(b, entry) * h + at(h, head)) * rows + at(rows, i)) * keys + at(keys, j)];
+                            score += x.bias[((at(b, entry) * h + at(h, head)) * rows
+                                + at(rows, i))
+                                * keys
+                                + at(keys, j)];
                         }
-                        score -=
-                            self.slopes.get(head).map_or(0.0, |slope| f64::from(*slope) * (j as f64 - place).abs());
+                        score -= self
+                            .slopes
+                            .get(head)
+                            .map_or(0.0, |slope| f64::from(*slope) * (j as f64 - place).abs());
                         score / f64::from(self.temperature)
                     };
                     let seen = |j: &usize| {
                         let Window { left, right } = self.window.unwrap_or_default();
-                        let (to_right, far) = (*j as f64 - place, |n: Option<usize>| n.map_or(f64::MAX, |n| n as f64));
+                        let (to_right, far) = (*j as f64 - place, |n: Option<usize>| {
+                            n.map_or(f64::MAX, |n| n as f64)
+                        });
                         *j < len
                             && (!self.causal || to_right <= 0.0)
                             && (-to_right <= far(left) && to_right <= far(right))
                     };
-                    let weights: Vec<_> = (0..n_k).filter(seen).map(|j| (j, score(j).exp())).collect();
-                    let sink = x.sinks.get(head).map_or(0.0, |sink| (sink / f64::from(self.temperature)).exp());
+                    let weights: Vec<_> =
+                        (0..n_k).filter(seen).map(|j| (j, score(j).exp())).collect();
+                    let sink = x
+                        .sinks
+                        .get(head)
+                        .map_or(0.0, |sink| (sink / f64::from(self.temperature)).exp());
                     let sum: f64 = weights.iter().map(|(_, w)| w).sum::<f64>() + sink;
                     for (j, w) in weights {
-                        let value: f64 = (0..d_v).map(|c| d_out[row * d_v + c] * x.v[(kv * n_k + j) * d_v + c]).sum();
+                        let value: f64 = (0..d_v)
+                            .map(|c| d_out[row * d_v + c] * x.v[(kv * n_k + j) * d_v + c])
+                            .sum();
                         loss += w / sum * value;
                     }
                 }
@@ -126,8 +141,10 @@ impl Case {
     fn check(&self) {
         let Self { batch, kv_heads, n_q, n_k, d_k, d_v, .. } = *self;
         let heads = self.heads();
-        let (q, k) = (numbers(batch * heads * n_q * d_k, 1), numbers(batch * kv_heads * n_k * d_k, 2));
-        let (v, d_out) = (numbers(batch * kv_heads * n_k * d_v, 3), numbers(batch * heads * n_q * d_v, 4));
+        let (q, k) =
+            (numbers(batch * heads * n_q * d_k, 1), numbers(batch * kv_heads * n_k * d_k, 2));
+        let (v, d_out) =
+            (numbers(batch * kv_heads * n_k * d_v, 3), numbers(batch * heads * n_q * d_v, 4));
         let bias = numbers(self.bias.map_or(0, |shape| shape.iter().product()), 5);
         let mut attention = Attention::new()
             .temperature(Temperature::new(self.temperature).unwrap())
@@ -184,7 +201,13 @@ impl Case {
         self.compare(&inputs, &d_out, &d_sinks.unwrap_or_default(), |x| &mut x.sinks);
     }
 
-    fn compare(&self, inputs: &Inputs, d_out: &[f64], found: &[f32], of: impl Fn(&mut Inputs) -> &mut [f64]) {
+    fn compare(
+        &self,
+        inputs: &Inputs,
+        d_out: &[f64],
+        found: &[f32],
+        of: impl Fn(&mut Inputs) -> &mut [f64],
+    ) {
         // Central differences are off by h² · f‴ / 6, some 1e-9 here; the gradient sums some hundred products of numbers
         // near 1 in f32.
         const H: f64 = 1e-5;
@@ -248,13 +271,23 @@ fn nothing_that_is_asked_for_lacks_its_gradient() {
     Case { key_lengths: vec![0, 6], causal: true, ..PLAIN }.check();
     Case { slopes: alibi_slopes(4), ..PLAIN }.check();
     Case { sinks: true, ..PLAIN }.check();
-    Case { sinks: true, temperature: 0.4, softcap: Some(1.5), causal: true, n_q: 6, n_k: 4, ..PLAIN }.check();
+    Case {
+        sinks: true,
+        temperature: 0.4,
+        softcap: Some(1.5),
+        causal: true,
+        n_q: 6,
+        n_k: 4,
+        ..PLAIN
+    }
+    .check();
     Case { scale: Some(-0.8), ..PLAIN }.check();
     Case { softcap: Some(0.7), ..PLAIN }.check();
     Case { temperature: 0.4, ..PLAIN }.check();
     for mask in 0..16 {
         let full = [2, 4, 4, 6];
-        let bias = [0, 1, 2, 3].map(|axis: usize| if (mask >> axis) & 1 == 1 { full[axis] } else { 1 });
+        let bias =
+            [0, 1, 2, 3].map(|axis: usize| if (mask >> axis) & 1 == 1 { full[axis] } else { 1 });
         Case { bias: Some(bias), ..PLAIN }.check();
     }
 }
@@ -287,7 +320,10 @@ fn what_no_query_sees_has_gradient_zero_even_if_it_is_nan() {
     k[4..].fill(f32::NAN);
     v[4..].fill(f32::NAN);
     let q = Heads::new("query", &q, [1, 1, 2, 2]).unwrap();
-    let (k, v) = (Heads::new("key", &k, [1, 1, 3, 2]).unwrap(), Heads::new("value", &v, [1, 1, 3, 2]).unwrap());
+    let (k, v) = (
+        Heads::new("key", &k, [1, 1, 3, 2]).unwrap(),
+        Heads::new("value", &v, [1, 1, 3, 2]).unwrap(),
+    );
     // The first query sees nothing at all, the second the keys 0 and 1.
     let hidden = [false, false, false, true, true, false];
     let mask = MaskTensor::new(MaskValues::Allowed(&hidden), &[2, 3]).unwrap();
@@ -296,18 +332,26 @@ fn what_no_query_sees_has_gradient_zero_even_if_it_is_nan() {
     let gradients = attention.backward(q, k, v, &out, &d_out).unwrap();
     assert_eq!(gradients.query[..2], [0.0; 2]);
     assert_eq!((&gradients.key[4..], &gradients.value[4..]), (&[0.0; 2][..], &[0.0; 2][..]));
-    assert!([gradients.query, gradients.key, gradients.value].concat().iter().all(|x| x.is_finite()));
+    assert!(
+        [gradients.query, gradients.key, gradients.value].concat().iter().all(|x| x.is_finite())
+    );
 }
 
 #[test]
 fn a_query_that_sees_nothing_has_no_part_even_if_it_is_nan() {
     let (q, x) = ([f32::NAN, 1.0], [1.0, 2.0]);
-    let (q, x) = (Heads::new("query", &q, [1, 1, 2, 1]).unwrap(), Heads::new("x", &x, [1, 1, 2, 1]).unwrap());
+    let (q, x) = (
+        Heads::new("query", &q, [1, 1, 2, 1]).unwrap(),
+        Heads::new("x", &x, [1, 1, 2, 1]).unwrap(),
+    );
     // The second query sees the first key alone, the first sees none; whatever is asked of its output.
     let attention = Attention::new().causal(Position::Offset(-1));
     let out = attention.forward(q, x, x).unwrap();
     let gradients = attention.backward(q, x, x, &out, &[f32::NAN, 3.0]).unwrap();
-    assert_eq!((gradients.query, gradients.key, gradients.scale), (vec![0.0; 2], vec![0.0; 2], 0.0));
+    assert_eq!(
+        (gradients.query, gradients.key, gradients.scale),
+        (vec![0.0; 2], vec![0.0; 2], 0.0)
+    );
     assert_eq!(gradients.value, [3.0, 0.0]);
 }
 
@@ -315,11 +359,15 @@ fn a_query_that_sees_nothing_has_no_part_even_if_it_is_nan() {
 fn large_scores_have_the_gradients_of_their_weights() {
     let q = Heads::new("query", &[1.0], [1, 1, 1, 1]).unwrap();
     let (k, v) = ([0.5; 4], [1.0, 2.0, 3.0, 4.0]);
-    let (k, v) = (Heads::new("key", &k, [1, 1, 4, 1]).unwrap(), Heads::new("value", &v, [1, 1, 4, 1]).unwrap());
+    let (k, v) = (
+        Heads::new("key", &k, [1, 1, 4, 1]).unwrap(),
+        Heads::new("value", &v, [1, 1, 4, 1]).unwrap(),
+    );
     for bias in [0.0, -1e5, -1e9, f32::MIN, 1e30] {
         // The log-sum-exp of four such scores is that of one.
         let bias = [bias];
-        let attention = Attention::new().mask(MaskTensor::new(MaskValues::Bias(&bias), &[1]).unwrap());
+        let attention =
+            Attention::new().mask(MaskTensor::new(MaskValues::Bias(&bias), &[1]).unwrap());
         let out = attention.forward(q, k, v).unwrap();
         let gradients = attention.backward(q, k, v, &out, &[1.0]).unwrap();
         assert_eq!(gradients.value, [0.25; 4], "{bias:?}");
@@ -332,7 +380,10 @@ fn large_scores_have_the_gradients_of_their_weights() {
     let gradients = attention.backward(q, k, v, &out, &[1.0]).unwrap();
     assert_eq!((gradients.value, gradients.key), (vec![0.0, 1.0, 0.0, 0.0], vec![0.0; 4]));
     // And a sink shares the weight of a key of its score, however cold it is.
-    let (k, v) = (Heads::new("key", &[2.0], [1, 1, 1, 1]).unwrap(), Heads::new("value", &[4.0], [1, 1, 1, 1]).unwrap());
+    let (k, v) = (
+        Heads::new("key", &[2.0], [1, 1, 1, 1]).unwrap(),
+        Heads::new("value", &[4.0], [1, 1, 1, 1]).unwrap(),
+    );
     let cold = Attention::new().sinks(&[2.0]).temperature(Temperature::new(1e-30).unwrap());
     let out = cold.forward(q, k, v).unwrap();
     let gradients = cold.backward(q, k, v, &out, &[1.0]).unwrap();
@@ -369,7 +420,10 @@ fn softmax_has_its_jacobian() {
     }
     assert!(softmax_backward(&weights, &[1.0], t).is_err());
     let zero = Temperature::new(0.0).unwrap();
-    assert!(softmax_backward(&weights, &d_weights, zero).is_err() && softmax_jacobian(&weights, zero).is_err());
+    assert!(
+        softmax_backward(&weights, &d_weights, zero).is_err()
+            && softmax_jacobian(&weights, zero).is_err()
+    );
 }
 
 /// The layer's own forward pass is tested elsewhere: here its slope is, by central differences of it in f32, which are good to
@@ -381,18 +435,28 @@ fn check_layer(rotary: Option<&Rotary>) {
     let mut parameters: Vec<Vec<f32>> = sizes
         .iter()
         .zip(1..)
-        .flat_map(|((inputs, outputs), i)| [numbers(inputs * outputs, i), numbers(*outputs, 10 + i)])
+        .flat_map(|((inputs, outputs), i)| {
+            [numbers(inputs * outputs, i), numbers(*outputs, 10 + i)]
+        })
         .collect();
-    parameters.extend([numbers(batch * n_q * d, 21), numbers(batch * n_k * d, 22), numbers(batch * n_k * d, 23)]);
+    parameters.extend([
+        numbers(batch * n_q * d, 21),
+        numbers(batch * n_k * d, 22),
+        numbers(batch * n_k * d, 23),
+    ]);
     let d_out = numbers(batch * n_q * d, 24);
     let attention = Attention::new().causal(Position::BottomRight).threads(Threads::ONE);
 
     let layer = |p: &[Vec<f32>]| {
         let linear = |i: usize| {
             let (inputs, outputs) = sizes[i];
-            Linear::new(p[2 * i].clone(), inputs, outputs).unwrap().with_bias(p[2 * i + 1].clone()).unwrap()
+            Linear::new(p[2 * i].clone(), inputs, outputs)
+                .unwrap()
+                .with_bias(p[2 * i + 1].clone())
+                .unwrap()
         };
-        let layer = MultiHeadAttention::new(heads, linear(0), linear(1), linear(2), linear(3)).unwrap();
+        let layer =
+            MultiHeadAttention::new(heads, linear(0), linear(1), linear(2), linear(3)).unwrap();
         match rotary {
             Some(rotary) => layer.with_rotary(rotary.clone()).unwrap(),
             None => layer,
@@ -400,7 +464,8 @@ fn check_layer(rotary: Option<&Rotary>) {
     };
     let sequences = |x: &[f32]| x.len() / (batch * d);
     let loss = |p: &[Vec<f32>]| -> f64 {
-        let [q, k, v] = [&p[8], &p[9], &p[10]].map(|x| Sequences::new(x, [batch, sequences(x), d]).unwrap());
+        let [q, k, v] =
+            [&p[8], &p[9], &p[10]].map(|x| Sequences::new(x, [batch, sequences(x), d]).unwrap());
         let out = layer(p).forward(q, k, v, &attention).unwrap();
         out.iter().zip(&d_out).map(|(y, d)| f64::from(*y) * f64::from(*d)).sum()
     };
@@ -432,7 +497,10 @@ fn check_layer(rotary: Option<&Rotary>) {
             };
             let ((x, y), (x_before, y_before)) = (at(1e-2), at(-1e-2));
             let expected = (y - y_before) / (x - x_before);
-            assert!((f64::from(*found) - expected).abs() < 2e-3, "{found} is not {expected}: parameter {i}, {j}");
+            assert!(
+                (f64::from(*found) - expected).abs() < 2e-3,
+                "{found} is not {expected}: parameter {i}, {j}"
+            );
         }
     }
 }

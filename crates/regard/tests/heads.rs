@@ -7,8 +7,8 @@ mod common;
 use common::{bits, numbers};
 use half::bf16;
 use regard::{
-    Attention, Element, Error, Heads, MaskTensor, MaskValues, Position, Stage, Temperature, Threads, Window,
-    alibi_slopes,
+    Attention, Element, Error, Heads, MaskTensor, MaskValues, Position, Stage, Temperature,
+    Threads, Window, alibi_slopes,
 };
 
 fn assert_close(a: &[f32], b: &[f32], tolerance: f32) {
@@ -48,14 +48,21 @@ fn divided_keys_say_how_far_they_are() {
 fn divided_keys_give_the_same_bits_for_any_number_of_threads() {
     let allowed: Vec<bool> = numbers(3 * KEYS, 4).iter().map(|x| *x > -0.5).collect();
     let bias = numbers(4 * KEYS, 5);
-    let (slopes, sinks, end) = (alibi_slopes(4), [0.5, f32::NEG_INFINITY, 3.0, -1.0], Position::BottomRight);
+    let (slopes, sinks, end) =
+        (alibi_slopes(4), [0.5, f32::NEG_INFINITY, 3.0, -1.0], Position::BottomRight);
     let described = [
         Attention::new(),
-        Attention::new().causal(Position::Offset(5_000)).temperature(Temperature::new(0.0).unwrap()),
+        Attention::new()
+            .causal(Position::Offset(5_000))
+            .temperature(Temperature::new(0.0).unwrap()),
         Attention::new().alibi(end, &slopes).sinks(&sinks).softcap(2.0),
-        Attention::new().window(end, Window { left: Some(4_500), right: Some(0) }).key_lengths(&[8_900]),
+        Attention::new()
+            .window(end, Window { left: Some(4_500), right: Some(0) })
+            .key_lengths(&[8_900]),
         Attention::new().mask(MaskTensor::new(MaskValues::Allowed(&allowed), &[3, KEYS]).unwrap()),
-        Attention::new().mask(MaskTensor::new(MaskValues::Bias(&bias), &[4, 1, KEYS]).unwrap()).scale(0.1),
+        Attention::new()
+            .mask(MaskTensor::new(MaskValues::Bias(&bias), &[4, 1, KEYS]).unwrap())
+            .scale(0.1),
     ];
     for attention in described {
         let one = attention.clone().threads(Threads::ONE);
@@ -63,7 +70,10 @@ fn divided_keys_give_the_same_bits_for_any_number_of_threads() {
         for threads in [2, 3, 8] {
             let many = attention.clone().threads(Threads::new(threads).unwrap());
             assert!(decode(&many, |x| x) == expected, "{threads} threads, {attention:?}");
-            assert!(decode(&many, bf16::from_f32) == expected_half, "{threads} threads, {attention:?}");
+            assert!(
+                decode(&many, bf16::from_f32) == expected_half,
+                "{threads} threads, {attention:?}"
+            );
         }
     }
 }
@@ -74,8 +84,10 @@ fn linear_biases_are_those_of_the_paper() {
     let x = numbers(heads * n * 4, 6);
     let x = Heads::new("x", &x, [1, heads, n, 4]).unwrap();
     let slopes = alibi_slopes(heads);
-    let bias: Vec<f32> =
-        slopes.iter().flat_map(|slope| (0..n * n).map(move |e| -slope * (e / n).abs_diff(e % n) as f32)).collect();
+    let bias: Vec<f32> = slopes
+        .iter()
+        .flat_map(|slope| (0..n * n).map(move |e| -slope * (e / n).abs_diff(e % n) as f32))
+        .collect();
     let mask = MaskTensor::new(MaskValues::Bias(&bias), &[heads, n, n]).unwrap();
     let causal = Attention::new().causal(Position::TopLeft);
     let by_slope = causal.clone().alibi(Position::TopLeft, &slopes).forward(x, x, x).unwrap();
@@ -85,39 +97,52 @@ fn linear_biases_are_those_of_the_paper() {
     assert_eq!(alibi_slopes(0), [0.0; 0]);
     assert_eq!(alibi_slopes(8), [1, 2, 3, 4, 5, 6, 7, 8].map(|h| 0.5_f32.powi(h)));
     assert_close(&alibi_slopes(12)[8..], &[0.5, 1.5, 2.5, 3.5].map(|h: f32| (-h).exp2()), 1e-7);
-    let error = Attention::new().alibi(Position::TopLeft, &slopes[..2]).forward(x, x, x).unwrap_err();
+    let error =
+        Attention::new().alibi(Position::TopLeft, &slopes[..2]).forward(x, x, x).unwrap_err();
     assert!(matches!(error, Error::Shape { tensor: "the slopes of ALiBi", .. }));
-    let error = Attention::new().alibi(Position::TopLeft, &[0.5, f32::NAN, 0.5]).forward(x, x, x).unwrap_err();
+    let error = Attention::new()
+        .alibi(Position::TopLeft, &[0.5, f32::NAN, 0.5])
+        .forward(x, x, x)
+        .unwrap_err();
     assert_eq!(error.to_string(), "the slope of ALiBi is NaN, but must be finite");
 }
 
 #[test]
 fn a_sink_is_a_key_whose_value_is_zero() {
     let (heads, n, d) = (2, 9, 4);
-    let (q, k, v) = (numbers(heads * n * d, 7), numbers(heads * n * d, 8), numbers(heads * n * d, 9));
+    let (q, k, v) =
+        (numbers(heads * n * d, 7), numbers(heads * n * d, 8), numbers(heads * n * d, 9));
     let sinks = [0.7, -0.3];
     // Another key and value before the others, zeros, and the sink as its score by way of the additive mask.
     let behind_one = |x: &[f32]| -> Vec<f32> {
         x.chunks_exact(n * d).flat_map(|head| [vec![0.0; d], head.to_vec()].concat()).collect()
     };
     let (longer_k, longer_v) = (behind_one(&k), behind_one(&v));
-    let bias: Vec<f32> = sinks.iter().flat_map(|sink| [vec![*sink], vec![0.0; n]].concat()).collect();
+    let bias: Vec<f32> =
+        sinks.iter().flat_map(|sink| [vec![*sink], vec![0.0; n]].concat()).collect();
     let mask = MaskTensor::new(MaskValues::Bias(&bias), &[heads, 1, n + 1]).unwrap();
     let query = Heads::new("query", &q, [1, heads, n, d]).unwrap();
     let tensor = |x, n| Heads::new("key", x, [1, heads, n, d]).unwrap();
     let with_sinks = Attention::new().sinks(&sinks);
     let found = with_sinks.forward_with_log_sum_exp(query, tensor(&k, n), tensor(&v, n)).unwrap();
-    let expected =
-        Attention::new().mask(mask).forward_with_log_sum_exp(query, tensor(&longer_k, n + 1), tensor(&longer_v, n + 1));
+    let expected = Attention::new().mask(mask).forward_with_log_sum_exp(
+        query,
+        tensor(&longer_k, n + 1),
+        tensor(&longer_v, n + 1),
+    );
     let expected = expected.unwrap();
     assert_close(&found.0, &expected.0, 1e-6);
     assert_close(&found.1, &expected.1, 1e-6);
 
     let weights = with_sinks.scores(Stage::Weights, query, tensor(&k, n)).unwrap();
-    let all = Attention::new().mask(mask).scores(Stage::Weights, query, tensor(&longer_k, n + 1)).unwrap();
+    let all = Attention::new()
+        .mask(mask)
+        .scores(Stage::Weights, query, tensor(&longer_k, n + 1))
+        .unwrap();
     for (row, all) in weights.chunks_exact(n).zip(all.chunks_exact(n + 1)) {
         assert_close(row, &all[1..], 1e-6);
     }
-    let error = Attention::new().sinks(&[0.0]).forward(query, tensor(&k, n), tensor(&v, n)).unwrap_err();
+    let error =
+        Attention::new().sinks(&[0.0]).forward(query, tensor(&k, n), tensor(&v, n)).unwrap_err();
     assert!(matches!(error, Error::Shape { tensor: "the sinks", .. }));
 }

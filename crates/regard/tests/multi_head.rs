@@ -7,7 +7,8 @@ mod common;
 use common::numbers;
 use proptest::prelude::*;
 use regard::{
-    Attention, Error, Heads, Linear, MaskTensor, MaskValues, MultiHeadAttention, Position, Sequences, Threads,
+    Attention, Error, Heads, Linear, MaskTensor, MaskValues, MultiHeadAttention, Position,
+    Sequences, Threads,
 };
 
 struct Layer {
@@ -44,13 +45,16 @@ impl Layer {
             let (weight, bias, inputs, outputs) = &self.projections[i];
             let rows = x.len() / inputs;
             let element = |row: usize, col: usize| -> f64 {
-                let sum: f64 = (0..*inputs).map(|t| x[row * inputs + t] * f64::from(weight[t * outputs + col])).sum();
+                let sum: f64 = (0..*inputs)
+                    .map(|t| x[row * inputs + t] * f64::from(weight[t * outputs + col]))
+                    .sum();
                 sum + f64::from(bias[col])
             };
             (0..rows * outputs).map(|e| element(e / outputs, e % outputs)).collect::<Vec<f64>>()
         };
         let (q, k, v) = (project(&wide(query), 0), project(&wide(key), 1), project(&wide(key), 2));
-        let (q_cols, k_cols, v_cols) = (self.projections[0].3, self.projections[1].3, self.projections[2].3);
+        let (q_cols, k_cols, v_cols) =
+            (self.projections[0].3, self.projections[1].3, self.projections[2].3);
         let d_k = q_cols / self.heads;
         let kv_heads = k_cols / d_k;
         let d_v = v_cols / kv_heads;
@@ -61,13 +65,16 @@ impl Layer {
             for i in 0..n_q {
                 let keys = if causal { i + 1 } else { n_k };
                 let score = |j: usize| -> f64 {
-                    let dot: f64 = (0..d_k).map(|t| q[i * q_cols + h * d_k + t] * k[j * k_cols + kv * d_k + t]).sum();
+                    let dot: f64 = (0..d_k)
+                        .map(|t| q[i * q_cols + h * d_k + t] * k[j * k_cols + kv * d_k + t])
+                        .sum();
                     dot / (d_k as f64).sqrt()
                 };
                 let weights: Vec<f64> = (0..keys).map(|j| score(j).exp()).collect();
                 let sum: f64 = weights.iter().sum();
                 for c in 0..d_v {
-                    let blend: f64 = (0..keys).map(|j| weights[j] / sum * v[j * v_cols + kv * d_v + c]).sum();
+                    let blend: f64 =
+                        (0..keys).map(|j| weights[j] / sum * v[j * v_cols + kv * d_v + c]).sum();
                     joined[(i * self.heads + h) * d_v + c] = blend;
                 }
             }
@@ -147,7 +154,10 @@ fn the_number_of_threads_does_not_show_in_the_bits() {
         let one = long_attention(&describe(Threads::ONE), 301);
         for threads in [2, 3, 8] {
             let many = long_attention(&describe(Threads::new(threads).unwrap()), 301);
-            assert!(one.iter().zip(&many).all(|(a, b)| a.to_bits() == b.to_bits()), "{threads} threads");
+            assert!(
+                one.iter().zip(&many).all(|(a, b)| a.to_bits() == b.to_bits()),
+                "{threads} threads"
+            );
         }
     }
 }
@@ -156,7 +166,11 @@ fn the_number_of_threads_does_not_show_in_the_bits() {
 fn the_callers_pool_is_used() {
     use std::collections::HashSet;
     use std::sync::Mutex;
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(3).thread_name(|i| format!("mine-{i}")).build().unwrap();
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(3)
+        .thread_name(|i| format!("mine-{i}"))
+        .build()
+        .unwrap();
     let names = Mutex::new(HashSet::new());
     let note = |_done: usize, _all: usize| {
         names.lock().unwrap().insert(std::thread::current().name().unwrap_or_default().to_owned());
@@ -194,11 +208,16 @@ fn a_batch_entry_and_a_head_do_not_depend_on_the_others() {
 fn a_mask_repeats_over_the_dimensions_it_has_not() {
     let data = numbers(2 * 3 * 4 * 5, 6);
     let x = Heads::new("x", &data, [2, 3, 4, 5]).unwrap();
-    let weights = |mask: MaskTensor<'_>| Attention::new().mask(mask).scores(regard::Stage::Weights, x, x).unwrap();
+    let weights = |mask: MaskTensor<'_>| {
+        Attention::new().mask(mask).scores(regard::Stage::Weights, x, x).unwrap()
+    };
     let keys = [true, false, true, true];
     let by_keys = weights(MaskTensor::new(MaskValues::Allowed(&keys), &[4]).unwrap());
     let full: Vec<bool> = keys.iter().copied().cycle().take(2 * 3 * 4 * 4).collect();
-    assert_eq!(by_keys, weights(MaskTensor::new(MaskValues::Allowed(&full), &[2, 3, 4, 4]).unwrap()));
+    assert_eq!(
+        by_keys,
+        weights(MaskTensor::new(MaskValues::Allowed(&full), &[2, 3, 4, 4]).unwrap())
+    );
     // One value a query, repeated over the keys: a query that may see nothing.
     let queries = [true, false, true, true];
     let by_queries = weights(MaskTensor::new(MaskValues::Allowed(&queries), &[4, 1]).unwrap());
@@ -211,8 +230,10 @@ fn a_mask_repeats_over_the_dimensions_it_has_not() {
 fn a_mask_may_end_where_the_longest_key_length_does() {
     let (data, mask) = (numbers(2 * 3 * 6 * 5, 7), numbers(2 * 6 * 4, 8));
     let x = Heads::new("x", &data, [2, 3, 6, 5]).unwrap();
-    let padded: Vec<f32> =
-        mask.chunks(4).flat_map(|row| row.iter().copied().chain([f32::NAN, f32::NEG_INFINITY])).collect();
+    let padded: Vec<f32> = mask
+        .chunks(4)
+        .flat_map(|row| row.iter().copied().chain([f32::NAN, f32::NEG_INFINITY]))
+        .collect();
     let short = MaskTensor::new(MaskValues::Bias(&mask), &[2, 1, 6, 4]).unwrap();
     let long = MaskTensor::new(MaskValues::Bias(&padded), &[2, 1, 6, 6]).unwrap();
     let attention = Attention::new().key_lengths(&[4, 2]).causal(Position::BottomRight);
@@ -234,8 +255,7 @@ fn a_mask_may_end_where_the_longest_key_length_does() {
     let nothing = nobody.mask(MaskTensor::new(MaskValues::Allowed(&[]), &[6, 0]).unwrap());
     assert!(nothing.forward(x, x, x).unwrap().iter().all(|x| *x == 0.0));
 
-    let too_short =
-        "the mask must have the shape [2, 1, 6, 6] (broadcast to [batch, heads, queries, keys]), not [2, 1, 6, 4]";
+    let too_short = "the mask must have the shape [2, 1, 6, 6] (broadcast to [batch, heads, queries, keys]), not [2, 1, 6, 4]";
     for attention in [Attention::new(), Attention::new().key_lengths(&[2, 5])] {
         assert_eq!(attention.mask(short).forward(x, x, x).unwrap_err().to_string(), too_short);
     }
@@ -275,17 +295,28 @@ fn shapes_larger_than_memory_are_errors() {
         let q = Heads::new("q", &empty, [1, 1, many, 0]).unwrap();
         let k = Heads::new("k", &empty, [1, 1, 4, 0]).unwrap();
         let v = Heads::new("v", &values, [1, 1, 4, 8]).unwrap();
-        assert!(matches!(Attention::new().forward(q, k, v), Err(Error::Memory { .. })), "{many} queries");
+        assert!(
+            matches!(Attention::new().forward(q, k, v), Err(Error::Memory { .. })),
+            "{many} queries"
+        );
         let wide = Heads::split("x", &empty, [0, many, many, 1]).unwrap();
         assert_eq!(Attention::new().forward(wide, wide, wide).unwrap(), empty);
-        assert!(Heads::new("q", &empty, [many; 4]).unwrap_err().to_string().contains("do not fill"));
+        assert!(
+            Heads::new("q", &empty, [many; 4]).unwrap_err().to_string().contains("do not fill")
+        );
         let weightless = Linear::new(vec![], 0, many).unwrap();
         let x = Sequences::new(&empty, [1, 2, 0]).unwrap();
-        assert!(matches!(weightless.forward(x, &Threads::ONE), Err(Error::Memory { .. })), "{many} outputs");
+        assert!(
+            matches!(weightless.forward(x, &Threads::ONE), Err(Error::Memory { .. })),
+            "{many} outputs"
+        );
         // Two query heads on one key/value head, whose values side by side are more than a number can say.
         let linear = |outputs| Linear::new(vec![], 0, outputs).unwrap();
         let layer = MultiHeadAttention::new(2, linear(2), linear(1), linear(many), linear(1));
-        assert!(matches!(layer, Err(Error::Shape { tensor: "the output projection's inputs", .. })), "{many} outputs");
+        assert!(
+            matches!(layer, Err(Error::Shape { tensor: "the output projection's inputs", .. })),
+            "{many} outputs"
+        );
     }
 }
 

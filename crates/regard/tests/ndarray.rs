@@ -9,7 +9,9 @@ use regard::{Attention, Heads, Position, Sequences};
 /// [batch, heads, tokens, head_dim], no number twice.
 fn numbers(shape: [usize; 4]) -> Array4<f32> {
     let [_, heads, n, d] = shape;
-    Array4::from_shape_fn(shape, |(b, h, i, j)| ((((b * heads + h) * n + i) * d + j) as f32 * 0.37).sin())
+    Array4::from_shape_fn(shape, |(b, h, i, j)| {
+        ((((b * heads + h) * n + i) * d + j) as f32 * 0.37).sin()
+    })
 }
 
 fn attend(x: Heads<'_>) -> Vec<f32> {
@@ -21,7 +23,9 @@ fn axes_may_lie_in_any_order_but_the_last() {
     let shape = [2, 3, 5, 4];
     let x = numbers(shape);
     let expected = attend(Heads::new("x", x.as_slice().unwrap(), shape).unwrap());
-    for order in [[0, 1, 2, 3], [0, 2, 1, 3], [1, 0, 2, 3], [1, 2, 0, 3], [2, 0, 1, 3], [2, 1, 0, 3]] {
+    for order in
+        [[0, 1, 2, 3], [0, 2, 1, 3], [1, 0, 2, 3], [1, 2, 0, 3], [2, 0, 1, 3], [2, 1, 0, 3]]
+    {
         // Laid out in this order, and seen in the order of heads.
         let laid_out = x.view().permuted_axes(order).as_standard_layout().into_owned();
         let mut back = [0; 4];
@@ -53,13 +57,17 @@ fn half_precision_is_a_view_too() {
     let dense = Heads::from_ndarray("x", &x).unwrap();
     let view = Heads::from_ndarray("x", y.view().permuted_axes(transposed)).unwrap();
     let attention = Attention::new();
-    assert_eq!(attention.forward(view, view, view).unwrap(), attention.forward(dense, dense, dense).unwrap());
+    assert_eq!(
+        attention.forward(view, view, view).unwrap(),
+        attention.forward(dense, dense, dense).unwrap()
+    );
 }
 
 #[test]
 fn what_lies_otherwise_is_refused_with_its_strides() {
     let x = numbers([2, 2, 3, 4]);
-    let message = |view: ArrayView4<'_, f32>| Heads::from_ndarray("query", view).unwrap_err().to_string();
+    let message =
+        |view: ArrayView4<'_, f32>| Heads::from_ndarray("query", view).unwrap_err().to_string();
     assert_eq!(
         message(x.slice(s![.., .., ..;-1, ..])),
         "query of the shape [2, 2, 3, 4] has the strides [24, 12, -4, 1], but they must be positive"
@@ -92,7 +100,11 @@ fn what_lies_otherwise_is_refused_with_its_strides() {
 #[test]
 fn nothing_has_any_layout() {
     let x = numbers([1, 2, 3, 4]);
-    for view in [x.slice(s![.., .., ..;-1, 4..]), x.slice(s![.., .., 3.., ..;-1]), x.slice(s![1.., .., ..2, ..])] {
+    for view in [
+        x.slice(s![.., .., ..;-1, 4..]),
+        x.slice(s![.., .., 3.., ..;-1]),
+        x.slice(s![1.., .., ..2, ..]),
+    ] {
         let shape = <[usize; 4]>::from(view.dim());
         let heads = Heads::from_ndarray("x", view).unwrap();
         assert_eq!((heads.shape(), attend(heads)), (shape, vec![]));

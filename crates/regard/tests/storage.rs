@@ -7,7 +7,9 @@ mod common;
 use common::{bits, numbers};
 use half::{bf16, f16};
 use proptest::prelude::*;
-use regard::{Attention, Element, Error, Heads, KvCache, Linear, Packed, Position, Threads, Window};
+use regard::{
+    Attention, Element, Error, Heads, KvCache, Linear, Packed, Position, Threads, Window,
+};
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
@@ -96,8 +98,9 @@ proptest! {
 
 fn half_precision<T: Element>(from: fn(f32) -> T, to: fn(T) -> f32) {
     let shape = |heads, d| [2, heads, 70, d];
-    let stored =
-        |seed, shape: [usize; 4]| -> Vec<T> { numbers(shape.iter().product(), seed).into_iter().map(from).collect() };
+    let stored = |seed, shape: [usize; 4]| -> Vec<T> {
+        numbers(shape.iter().product(), seed).into_iter().map(from).collect()
+    };
     let (q, k, v) = (stored(7, shape(4, 24)), stored(8, shape(2, 24)), stored(9, shape(2, 10)));
     let wide = |x: &[T]| -> Vec<f32> { x.iter().map(|x| to(*x)).collect() };
     let (q32, k32, v32) = (wide(&q), wide(&k), wide(&v));
@@ -124,7 +127,8 @@ fn half_precision_has_the_bits_of_the_same_numbers_in_f32() {
 #[test]
 fn half_precision_is_widened_where_somebody_sees_it() {
     const KEYS: usize = 9_000;
-    let stored = |seed, len| -> Vec<f16> { numbers(len, seed).into_iter().map(f16::from_f32).collect() };
+    let stored =
+        |seed, len| -> Vec<f16> { numbers(len, seed).into_iter().map(f16::from_f32).collect() };
     let (q, k, v) = (stored(1, 3 * 8), stored(2, KEYS * 8), stored(3, KEYS * 5));
     let wide = |x: &[f16]| -> Vec<f32> { x.iter().map(|x| x.to_f32()).collect() };
     let (q32, k32, v32) = (wide(&q), wide(&k), wide(&v));
@@ -197,5 +201,8 @@ fn packed_sequences_refuse_what_speaks_of_a_batch() {
     assert_eq!(error.to_string(), "packed sequences have no key lengths");
     let other = Packed::new("x", &[1.0, 2.0], &[2], [1, 1]).unwrap();
     assert!(matches!(Attention::new().forward_packed(x, other, other), Err(Error::Shape { .. })));
-    assert!(matches!(Packed::new("x", &[1.0], &[2], [1, 1]), Err(Error::Elements { tensor: "x", .. })));
+    assert!(matches!(
+        Packed::new("x", &[1.0], &[2], [1, 1]),
+        Err(Error::Elements { tensor: "x", .. })
+    ));
 }

@@ -112,7 +112,10 @@ fn parse_position(text: &str) -> Result<Position, String> {
 fn parse_window(text: &str) -> Result<Window, String> {
     let side = |side: &str| match side.trim() {
         "inf" => Ok(None),
-        n => n.parse().map(Some).map_err(|_e| format!("expected two whole numbers (or inf) as in 128,0, not {n:?}")),
+        n => n
+            .parse()
+            .map(Some)
+            .map_err(|_e| format!("expected two whole numbers (or inf) as in 128,0, not {n:?}")),
     };
     let (left, right) = text.split_once(',').ok_or("expected LEFT,RIGHT as in 128,0")?;
     Ok(Window { left: side(left)?, right: side(right)? })
@@ -139,8 +142,11 @@ fn attend(inputs: Inputs, args: &Args) -> Result<Vec<(&'static str, Tensor)>> {
     let [_, _, _, d_v] = v.shape();
     // As many dimensions as in the file.
     let missing = 4 - inputs.rank;
-    let tensor =
-        |data, shape: &[usize], dtype| Tensor { data, shape: shape.iter().skip(missing).copied().collect(), dtype };
+    let tensor = |data, shape: &[usize], dtype| Tensor {
+        data,
+        shape: shape.iter().skip(missing).copied().collect(),
+        dtype,
+    };
 
     let dtype = inputs.q.dtype;
     let mut results = Vec::new();
@@ -165,7 +171,8 @@ fn attend(inputs: Inputs, args: &Args) -> Result<Vec<(&'static str, Tensor)>> {
 }
 
 fn describe<'a>(inputs: &'a Inputs, args: &Args) -> Result<Attention<'a>> {
-    let mut attention = Attention::new().temperature(args.temperature).threads(Threads::new(args.threads)?);
+    let mut attention =
+        Attention::new().temperature(args.temperature).threads(Threads::new(args.threads)?);
     if let Some(scale) = args.scale {
         attention = attention.scale(scale);
     }

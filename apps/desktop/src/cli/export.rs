@@ -64,7 +64,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let matrix = match args.source.parse::<Example>() {
         Ok(example) => of_example(example, args, look),
         Err(_) if Session::is_named(Path::new(&args.source)) => of_session(args),
-        Err(_) if Path::new(&args.source).exists() => of_file(args, look).with_context(|| args.source.clone()),
+        Err(_) if Path::new(&args.source).exists() => {
+            of_file(args, look).with_context(|| args.source.clone())
+        }
         Err(e) => Err(anyhow::anyhow!("{e}; and no such file")),
     };
     let matrix = matrix.bad_input()?;
@@ -89,7 +91,8 @@ fn of_example(example: Example, args: &Args, look: Look) -> Result<Matrix> {
         bail!("--matrix is missing: {} has {}", example.name(), steps());
     };
     let step = walkthrough.step(key);
-    let step = step.with_context(|| format!("{} has no matrix `{key}`; it has {}", example.name(), steps()))?;
+    let step = step
+        .with_context(|| format!("{} has no matrix `{key}`; it has {}", example.name(), steps()))?;
     Ok(Matrix::of_step(&walkthrough, step, look))
 }
 
@@ -105,10 +108,16 @@ fn of_session(args: &Args) -> Result<Matrix> {
         Room::Walkthrough => {
             let state = &session.walkthrough;
             let walkthrough = Walkthrough::compute(&state.inputs, &state.settings)?;
-            crate::ui::of_walkthrough(&walkthrough, state.picked_step(), look).context("the example has no step")
+            crate::ui::of_walkthrough(&walkthrough, state.picked_step(), look)
+                .context("the example has no step")
         }
-        Room::Laboratory => Ok(Engine::default().run(session.laboratory.request(), &|_| ())?.matrix(look)),
-        Room::Heads => Ok(Opened::open(session.heads.source.clone(), &unattended)?.matrix(session.heads, look)?),
+        Room::Laboratory => {
+            Ok(Engine::default().run(session.laboratory.request(), &|_| ())?.matrix(look))
+        }
+        Room::Heads => {
+            Ok(Opened::open(session.heads.source.clone(), &unattended)?
+                .matrix(session.heads, look)?)
+        }
     }
 }
 

@@ -8,7 +8,8 @@ use safetensors::{Dtype, SafeTensors};
 
 use super::tensors::{self, Tensor};
 
-const KNOWN: [&str; 9] = ["q", "k", "v", "attn_mask", "past_key", "past_value", "kv_lengths", "sinks", "alibi_slopes"];
+const KNOWN: [&str; 9] =
+    ["q", "k", "v", "attn_mask", "past_key", "past_value", "kv_lengths", "sinks", "alibi_slopes"];
 
 /// The tensors of the file; q, k and v as [batch, heads, n, d], whatever their dimensions in the file.
 pub(crate) struct Inputs {
@@ -42,7 +43,11 @@ impl Inputs {
     fn of(file: &SafeTensors<'_>) -> Result<Self> {
         let q = tensors::required(file, "q")?;
         let rank = q.shape.len();
-        ensure!((2..=4).contains(&rank), "tensor `q` has the shape {:?}, but 2, 3 or 4 dimensions are needed", q.shape);
+        ensure!(
+            (2..=4).contains(&rank),
+            "tensor `q` has the shape {:?}, but 2, 3 or 4 dimensions are needed",
+            q.shape
+        );
         let like_q = |name: &str, tensor: Tensor| -> Result<Tensor> {
             ensure!(
                 tensor.shape.len() == rank,
@@ -69,12 +74,25 @@ impl Inputs {
         let allowed = tensors::booleans(file, "attn_mask");
         let bias = match allowed {
             Some(_) => None,
-            None => tensors::floats(file, "attn_mask").context("the mask is neither BOOL nor U8")?,
+            None => {
+                tensors::floats(file, "attn_mask").context("the mask is neither BOOL nor U8")?
+            }
         };
         let lengths = tensors::lengths(file, "kv_lengths")?;
         let sinks = of_heads(file, "sinks", &q)?;
         let alibi_slopes = of_heads(file, "alibi_slopes", &q)?;
-        Ok(Self { q: to_four_dimensions(q), k, v, rank, has_past, allowed, bias, lengths, sinks, alibi_slopes })
+        Ok(Self {
+            q: to_four_dimensions(q),
+            k,
+            v,
+            rank,
+            has_past,
+            allowed,
+            bias,
+            lengths,
+            sinks,
+            alibi_slopes,
+        })
     }
 }
 
@@ -98,7 +116,11 @@ fn of_heads(file: &SafeTensors<'_>, name: &str, q: &Tensor) -> Result<Option<Vec
 }
 
 fn check_dtype(name: &str, tensor: &Tensor, like: &str, dtype: Dtype) -> Result<()> {
-    ensure!(tensor.dtype == dtype, "tensor `{name}` is {:?}, but `{like}` is {dtype:?}", tensor.dtype);
+    ensure!(
+        tensor.dtype == dtype,
+        "tensor `{name}` is {:?}, but `{like}` is {dtype:?}",
+        tensor.dtype
+    );
     Ok(())
 }
 

@@ -80,7 +80,9 @@ fn window(example: Option<Example>, file: Option<&Path>) -> Result<(), Failure> 
             if Session::is_named(path) {
                 Session::read(path).bad_input()?;
             } else {
-                std::fs::metadata(path).with_context(|| format!("cannot read {}", path.display())).bad_input()?;
+                std::fs::metadata(path)
+                    .with_context(|| format!("cannot read {}", path.display()))
+                    .bad_input()?;
             }
             Start::File(path.to_owned())
         }
@@ -93,7 +95,10 @@ fn window(example: Option<Example>, file: Option<&Path>) -> Result<(), Failure> 
             Err(e) => {
                 // What stands before the last colon is where in the window library it was found.
                 let reason = e.to_string();
-                format!("the window could not be opened ({})", reason.rsplit(": ").next().unwrap_or_default())
+                format!(
+                    "the window could not be opened ({})",
+                    reason.rsplit(": ").next().unwrap_or_default()
+                )
             }
         }
     } else {
@@ -107,7 +112,8 @@ fn window(example: Option<Example>, file: Option<&Path>) -> Result<(), Failure> 
 
 /// Whether a window can be expected to open. Only where the environment says so can it be known beforehand.
 fn has_display() -> bool {
-    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value: OsString| !value.is_empty());
+    let is_set =
+        |name: &str| std::env::var_os(name).is_some_and(|value: OsString| !value.is_empty());
     let by_environment = cfg!(all(unix, not(target_vendor = "apple"), not(target_os = "android")));
     !by_environment || ["DISPLAY", "WAYLAND_DISPLAY", "WAYLAND_SOCKET"].into_iter().any(is_set)
 }
@@ -121,7 +127,9 @@ fn parse_temperature(text: &str) -> Result<Temperature, String> {
 fn print(text: &str) -> Result<(), Failure> {
     let mut out = anstream::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(e).context("writing to the terminal")?,
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(e).context("writing to the terminal")?
+        }
         _ => Ok(()),
     }
 }

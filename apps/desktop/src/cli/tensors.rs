@@ -26,7 +26,9 @@ pub(crate) fn floats(file: &SafeTensors<'_>, name: &str) -> Result<Option<Tensor
     let data = match view.dtype() {
         Dtype::F32 => bytes.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect(),
         Dtype::F16 => bytes.as_chunks().0.iter().map(|b| f16::from_le_bytes(*b).to_f32()).collect(),
-        Dtype::BF16 => bytes.as_chunks().0.iter().map(|b| bf16::from_le_bytes(*b).to_f32()).collect(),
+        Dtype::BF16 => {
+            bytes.as_chunks().0.iter().map(|b| bf16::from_le_bytes(*b).to_f32()).collect()
+        }
         other => bail!("tensor `{name}` is {other:?}, but F32, F16 or BF16 is needed"),
     };
     Ok(Some(Tensor { data, shape: view.shape().to_vec(), dtype: view.dtype() }))
@@ -52,9 +54,14 @@ pub(crate) fn booleans(file: &SafeTensors<'_>, name: &str) -> Option<(Vec<bool>,
 pub(crate) fn lengths(file: &SafeTensors<'_>, name: &str) -> Result<Option<Vec<usize>>> {
     let Ok(view) = file.tensor(name) else { return Ok(None) };
     ensure!(view.dtype() == Dtype::I64, "tensor `{name}` is {:?}, but I64 is needed", view.dtype());
-    ensure!(view.shape().len() <= 1, "tensor `{name}` has the shape {:?}, but [batch] is needed", view.shape());
+    ensure!(
+        view.shape().len() <= 1,
+        "tensor `{name}` has the shape {:?}, but [batch] is needed",
+        view.shape()
+    );
     let numbers = view.data().as_chunks().0.iter().map(|b| i64::from_le_bytes(*b));
-    let lengths = numbers.map(|n| usize::try_from(n).with_context(|| format!("tensor `{name}` holds {n}")));
+    let lengths =
+        numbers.map(|n| usize::try_from(n).with_context(|| format!("tensor `{name}` holds {n}")));
     lengths.collect::<Result<_>>().map(Some)
 }
 

@@ -84,7 +84,8 @@ fn push_matrix(out: &mut String, step: &Step) {
         let label = step.row_labels.get(i).map_or("", String::as_str);
         let _ = write!(out, "{DIM}{label:>labels$}{DIM:#} ");
         for &x in step.matrix.row(i) {
-            let style = if step.kind == Kind::Table { Style::new() } else { cell_style(palette, x) };
+            let style =
+                if step.kind == Kind::Table { Style::new() } else { cell_style(palette, x) };
             let _ = write!(out, "{style}{:>1$} {style:#}", text(x), width - 1);
         }
         out.push('\n');

@@ -34,7 +34,8 @@ pub(crate) struct Args {
 
 /// Reads a step's name, and lists the names in the help.
 fn step_parser() -> impl TypedValueParser<Value = Without> {
-    PossibleValuesParser::new(Without::ALL.map(Without::name)).try_map(|name| name.parse::<Without>())
+    PossibleValuesParser::new(Without::ALL.map(Without::name))
+        .try_map(|name| name.parse::<Without>())
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
@@ -44,12 +45,14 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             Format::Json => list_of_examples(),
         });
     };
-    let settings = Settings { temperature: args.temperature, causal: args.causal, without: args.without };
+    let settings =
+        Settings { temperature: args.temperature, causal: args.causal, without: args.without };
     match args.format {
         Format::Text => show(example, &settings),
         Format::Json => {
             let walkthrough = Walkthrough::run(example, &settings).bad_input()?;
-            let json = serde_json::to_string_pretty(&walkthrough.to_json()).context("writing JSON")?;
+            let json =
+                serde_json::to_string_pretty(&walkthrough.to_json()).context("writing JSON")?;
             print(&format!("{json}\n"))
         }
     }
@@ -57,7 +60,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 
 /// All examples, as a list of objects.
 fn list_of_examples() -> String {
-    let list = Example::ALL.map(|e| json!({ "name": e.name(), "title": e.title(), "summary": e.summary() }));
+    let list = Example::ALL
+        .map(|e| json!({ "name": e.name(), "title": e.title(), "summary": e.summary() }));
     format!("{:#}\n", Value::from(list.as_slice()))
 }
 

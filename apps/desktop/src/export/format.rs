@@ -87,10 +87,14 @@ pub(super) fn safetensors(table: &Table<'_>) -> Result<Vec<u8>, Error> {
     let bytes: Vec<u8> = table.values.iter().flat_map(|x| x.to_le_bytes()).collect();
     let view = TensorView::new(Dtype::F32, vec![table.rows.len(), table.cols.len()], &bytes)?;
     let list = |tokens: &[Token]| {
-        serde_json::Value::from(tokens.iter().map(|t| t.raw.as_str()).collect::<Vec<_>>()).to_string()
+        serde_json::Value::from(tokens.iter().map(|t| t.raw.as_str()).collect::<Vec<_>>())
+            .to_string()
     };
-    let (rows, cols) =
-        if table.axes == ["query", "key"] { ("query_tokens", "key_tokens") } else { ("rows", "columns") };
+    let (rows, cols) = if table.axes == ["query", "key"] {
+        ("query_tokens", "key_tokens")
+    } else {
+        ("rows", "columns")
+    };
     let metadata = HashMap::from([
         ("title".to_owned(), table.title.to_owned()),
         (rows.to_owned(), list(table.rows)),

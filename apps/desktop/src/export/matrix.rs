@@ -39,7 +39,9 @@ impl Matrix {
         let labels = |labels: &[String], n: usize| -> Vec<Token> {
             (0..n).map(|i| Token::plain(labels.get(i).map_or("", String::as_str))).collect()
         };
-        let attention = rows == cols && step.row_labels == walkthrough.tokens && step.col_labels == walkthrough.tokens;
+        let attention = rows == cols
+            && step.row_labels == walkthrough.tokens
+            && step.col_labels == walkthrough.tokens;
         Self {
             title: format!("{}: {}", walkthrough.example.title(), step.name),
             name: step.key.clone(),
@@ -53,7 +55,12 @@ impl Matrix {
     }
 
     /// A part of a model's attention: `values`, which [`AttentionMaps::part`] has computed.
-    pub fn of_part(maps: &AttentionMaps, part: Part, values: Arc<Vec<f32>>, palette: Palette) -> Self {
+    pub fn of_part(
+        maps: &AttentionMaps,
+        part: Part,
+        values: Arc<Vec<f32>>,
+        palette: Palette,
+    ) -> Self {
         let [rows, cols] = maps.tokens();
         Self {
             title: maps.title(part),
@@ -79,7 +86,8 @@ impl Matrix {
     /// [`Error`], by what failed.
     pub fn encode(&self, format: Format) -> Result<Vec<u8>, Error> {
         let Self { title, name, rows, cols, axes, palette, .. } = self;
-        let values = if format.is_picture() { Cow::Borrowed(&self.values[..]) } else { self.numbers() };
+        let values =
+            if format.is_picture() { Cow::Borrowed(&self.values[..]) } else { self.numbers() };
         Table { title, name, values: &values, rows, cols, axes: *axes }.encode(format, *palette)
     }
 
@@ -98,7 +106,8 @@ impl Matrix {
     /// [`Error`], by what failed.
     pub fn write(&self, path: &Path) -> Result<(), Error> {
         let bytes = self.encode(Format::of(path)?)?;
-        whole_file::write(path, &bytes).map_err(|source| Error::Write { path: path.to_owned(), source })
+        whole_file::write(path, &bytes)
+            .map_err(|source| Error::Write { path: path.to_owned(), source })
     }
 
     /// It as CSV.

@@ -56,7 +56,9 @@ pub enum Error {
     Empty,
 
     /// Numbers that have no colours, such as those of several units, have no picture of colours alone.
-    #[error("the numbers of `{0}` have no colours: write them as .svg or as numbers, or choose colours (--map)")]
+    #[error(
+        "the numbers of `{0}` have no colours: write them as .svg or as numbers, or choose colours (--map)"
+    )]
     Plain(String),
 
     /// The picture could not be made.

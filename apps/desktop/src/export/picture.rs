@@ -20,11 +20,20 @@ pub(super) fn pixels(table: &Table<'_>, palette: Palette) -> Result<Vec<u8>, Err
     cells(table, palette, 1, &[])
 }
 
-fn cells(table: &Table<'_>, palette: Palette, side: usize, texts: &[(&str, &str)]) -> Result<Vec<u8>, Error> {
+fn cells(
+    table: &Table<'_>,
+    palette: Palette,
+    side: usize,
+    texts: &[(&str, &str)],
+) -> Result<Vec<u8>, Error> {
     let (rows, cols) = (table.rows.len(), table.cols.len());
     let mut image = Vec::with_capacity(rows * cols * side * side * 3);
     for row in table.values.chunks(cols) {
-        let line: Vec<u8> = row.iter().flat_map(|x| core::iter::repeat_n(palette.rgb(*x), side)).flatten().collect();
+        let line: Vec<u8> = row
+            .iter()
+            .flat_map(|x| core::iter::repeat_n(palette.rgb(*x), side))
+            .flatten()
+            .collect();
         (0..side).for_each(|_| image.extend_from_slice(&line));
     }
     Ok(encode(ColorType::Rgb, [cols * side, rows * side], &image, texts)?)

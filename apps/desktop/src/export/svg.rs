@@ -54,7 +54,11 @@ pub(super) fn svg(table: &Table<'_>, palette: Palette) -> Result<String, Error> 
     );
     let _ = writeln!(out, "<title>{}</title>", escaped(table.title));
     let _ = writeln!(out, r##"<rect width="100%" height="100%" fill="#fff"/>"##);
-    let _ = writeln!(out, r#"<text x="{GAP}" y="22" font-size="15" font-weight="600">{}</text>"#, escaped(table.title));
+    let _ = writeln!(
+        out,
+        r#"<text x="{GAP}" y="22" font-size="15" font-weight="600">{}</text>"#,
+        escaped(table.title)
+    );
     push_cells(&mut out, table, palette, &layout)?;
     push_labels(&mut out, table, &layout);
     push_bar(&mut out, table, palette, &layout);
@@ -69,7 +73,8 @@ impl Layout {
         let smallest = if palette.is_plain() { CELL_WITH_NUMBER } else { SMALLEST_CELL };
         let cell = (SIDE / rows.max(cols)).clamp(smallest, LARGEST_CELL);
         let font = (cell * 0.8).clamp(SMALLEST_FONT, FONT);
-        let longest = |labels: &[Token]| labels.iter().map(|t| width(&label(t))).fold(0.0, f64::max) * font;
+        let longest =
+            |labels: &[Token]| labels.iter().map(|t| width(&label(t))).fold(0.0, f64::max) * font;
         let axis = |name: &str| if name.is_empty() { 0.0 } else { FONT + GAP };
         // Column labels are upright where they are wider than a column.
         let across = longest(table.cols);
@@ -77,15 +82,24 @@ impl Layout {
         let left = 2.0 * GAP + axis(table.axes[0]) + longest(table.rows);
         let top = 22.0 + 2.0 * GAP + axis(table.axes[1]) + above;
         let (width_of_cells, height_of_cells) = (cols * cell, rows * cell);
-        let ticks = palette.marks().iter().map(|x| width(&numbers::tick(*x))).fold(0.0, f64::max) * FONT;
+        let ticks =
+            palette.marks().iter().map(|x| width(&numbers::tick(*x))).fold(0.0, f64::max) * FONT;
         let legend = 4.0 * GAP + BAR + ticks.max(width("masked (−∞)") * FONT);
         let title = width(table.title) * 15.0 + 2.0 * GAP;
-        let total = [(left + width_of_cells + legend).max(title), top + height_of_cells.max(110.0) + 6.0 * GAP];
+        let total = [
+            (left + width_of_cells + legend).max(title),
+            top + height_of_cells.max(110.0) + 6.0 * GAP,
+        ];
         Self { cell, font, left, top, width: width_of_cells, height: height_of_cells, total }
     }
 }
 
-fn push_cells(out: &mut String, table: &Table<'_>, palette: Palette, layout: &Layout) -> Result<(), Error> {
+fn push_cells(
+    out: &mut String,
+    table: &Table<'_>,
+    palette: Palette,
+    layout: &Layout,
+) -> Result<(), Error> {
     let Layout { cell, left, top, width, height, .. } = *layout;
     if palette.is_plain() {
         // The numbers alone.
@@ -116,7 +130,8 @@ fn push_cells(out: &mut String, table: &Table<'_>, palette: Palette, layout: &La
             let (x_at, y_at) = (x_at + cell / 2.0, y_at + cell / 2.0 + FONT * 0.33);
             let ink = Rgb(if palette.is_plain() { INK } else { ink_on(palette.rgb(*x)) });
             let number = numbers::fixed(*x, decimals);
-            let _ = writeln!(out, r#"<text x="{x_at:.2}" y="{y_at:.2}" fill="{ink}">{number}</text>"#);
+            let _ =
+                writeln!(out, r#"<text x="{x_at:.2}" y="{y_at:.2}" fill="{ink}">{number}</text>"#);
         }
         out.push_str("</g>\n");
     }
@@ -135,23 +150,35 @@ fn push_labels(out: &mut String, table: &Table<'_>, layout: &Layout) {
     for (i, token) in table.rows.iter().enumerate().step_by(every) {
         let y = top + (i as f64 + 0.5) * cell + font * 0.35;
         let x = left - GAP / 2.0;
-        let _ = writeln!(out, r#"<text x="{x:.2}" y="{y:.2}" text-anchor="end">{}</text>"#, escaped(&label(token)));
+        let _ = writeln!(
+            out,
+            r#"<text x="{x:.2}" y="{y:.2}" text-anchor="end">{}</text>"#,
+            escaped(&label(token))
+        );
     }
     let upright = table.cols.iter().any(|t| width(&label(t)) * font > cell);
     for (i, token) in table.cols.iter().enumerate().step_by(every) {
-        let (middle, y, text) = (left + (i as f64 + 0.5) * cell, top - GAP / 2.0, escaped(&label(token)));
+        let (middle, y, text) =
+            (left + (i as f64 + 0.5) * cell, top - GAP / 2.0, escaped(&label(token)));
         if upright {
             let x = middle + font * 0.35;
-            let _ = writeln!(out, r#"<text transform="translate({x:.2} {y:.2}) rotate(-90)">{text}</text>"#);
+            let _ = writeln!(
+                out,
+                r#"<text transform="translate({x:.2} {y:.2}) rotate(-90)">{text}</text>"#
+            );
         } else {
-            let _ = writeln!(out, r#"<text x="{middle:.2}" y="{y:.2}" text-anchor="middle">{text}</text>"#);
+            let _ = writeln!(
+                out,
+                r#"<text x="{middle:.2}" y="{y:.2}" text-anchor="middle">{text}</text>"#
+            );
         }
     }
     out.push_str("</g>\n");
     let [rows, cols] = table.axes.map(escaped);
     let _ = writeln!(out, r##"<g font-size="{FONT}" fill="#666" text-anchor="middle">"##);
     let (x, y) = (GAP + FONT, top + height / 2.0);
-    let _ = writeln!(out, r#"<text transform="translate({x:.2} {y:.2}) rotate(-90)">{rows}</text>"#);
+    let _ =
+        writeln!(out, r#"<text transform="translate({x:.2} {y:.2}) rotate(-90)">{rows}</text>"#);
     let (x, y) = (left + cells_width / 2.0, 22.0 + GAP + FONT);
     let _ = writeln!(out, r#"<text x="{x:.2}" y="{y:.2}">{cols}</text>"#);
     out.push_str("</g>\n");
@@ -168,7 +195,10 @@ fn push_bar(out: &mut String, table: &Table<'_>, palette: Palette, layout: &Layo
         let _ = write!(out, r#"<stop offset="{t:.4}" stop-color="{}"/>"#, Rgb(map.at(t)));
     }
     out.push_str("</linearGradient>\n");
-    let _ = writeln!(out, r#"<rect x="{x:.2}" y="{top:.2}" width="{BAR}" height="{height:.2}" fill="url(#bar)"/>"#);
+    let _ = writeln!(
+        out,
+        r#"<rect x="{x:.2}" y="{top:.2}" width="{BAR}" height="{height:.2}" fill="url(#bar)"/>"#
+    );
     let _ = writeln!(out, r#"<g font-size="{FONT}">"#);
     let text_at = x + BAR + GAP / 2.0;
     for (number, part) in palette.marks().into_iter().zip([0.0, 0.5, 1.0]) {
@@ -176,7 +206,8 @@ fn push_bar(out: &mut String, table: &Table<'_>, palette: Palette, layout: &Layo
         let (x, y, number) = (text_at + 4.0, y + FONT * 0.35, numbers::tick(number));
         let _ = writeln!(out, r#"<text x="{x:.2}" y="{y:.2}">{number}</text>"#);
         let y = y - FONT * 0.35;
-        let _ = writeln!(out, r##"<path d="M{:.2} {y:.2}h4" stroke="#222"/>"##, x - GAP / 2.0 - 4.0);
+        let _ =
+            writeln!(out, r##"<path d="M{:.2} {y:.2}h4" stroke="#222"/>"##, x - GAP / 2.0 - 4.0);
     }
     let mut y = top + height + 2.0 * GAP;
     let special = [

@@ -47,7 +47,9 @@ impl AttentionMaps {
         let number = |layer| self.layer_number(layer);
         match part {
             Part::Head(HeadId { layer, head }) => format!("Layer {}, head {head}", number(layer)),
-            Part::Mean(Over::HeadsOf(layer)) => format!("Layer {}, mean of the heads", number(layer)),
+            Part::Mean(Over::HeadsOf(layer)) => {
+                format!("Layer {}, mean of the heads", number(layer))
+            }
             Part::Mean(Over::LayersOf(head)) => format!("Head {head}, mean of the layers"),
             Part::Mean(Over::All) => "Mean of all heads".to_owned(),
             Part::Rollout(layer) => format!("Attention rollout to layer {}", number(layer)),
@@ -99,18 +101,20 @@ impl AttentionMaps {
         if !self.is_self_attention() {
             return Err(Error::NotSelfAttention { queries: self.shape().queries, keys: n });
         }
-        let with_residual = |l: usize| self.with_residual(l, &|part| progress((l as f32 + part) / (layer + 1) as f32));
+        let with_residual = |l: usize| {
+            self.with_residual(l, &|part| progress((l as f32 + part) / (layer + 1) as f32))
+        };
         let mut rollout = with_residual(0)?;
         let mut next = vec![0.0; n * n];
         for l in 1..=layer {
             let a = with_residual(l)?;
             let before = Mat::new(&rollout, n, n)?;
-            next.par_chunks_mut(ROWS * n).zip(rayon::slice::ParallelSlice::par_chunks(&*a, ROWS * n)).try_for_each(
-                |(next, a)| {
+            next.par_chunks_mut(ROWS * n)
+                .zip(rayon::slice::ParallelSlice::par_chunks(&*a, ROWS * n))
+                .try_for_each(|(next, a)| {
                     let rows = a.len() / n;
                     matmul(Mat::new(a, rows, n)?, before, MatMut::new(next, rows, n)?)
-                },
-            )?;
+                })?;
             core::mem::swap(&mut rollout, &mut next);
         }
         Ok(rollout)

@@ -20,7 +20,9 @@ pub enum Error {
     },
 
     /// The file ends before its numbers do.
-    #[error("tensor `{tensor}` ends too early: its shape {shape:?} needs {needed} bytes, but the file has {found}")]
+    #[error(
+        "tensor `{tensor}` ends too early: its shape {shape:?} needs {needed} bytes, but the file has {found}"
+    )]
     Truncated {
         /// The tensor's name.
         tensor: String,
@@ -33,7 +35,9 @@ pub enum Error {
     },
 
     /// Numbers of a type that is not read.
-    #[error("tensor `{tensor}` is {found}, but F32, F16, BF16 or F64 in little-endian and row-major order is needed")]
+    #[error(
+        "tensor `{tensor}` is {found}, but F32, F16, BF16 or F64 in little-endian and row-major order is needed"
+    )]
     Type {
         /// The tensor's name.
         tensor: String,
@@ -53,7 +57,9 @@ pub enum Error {
     },
 
     /// No layers, heads, queries or keys.
-    #[error("tensor `{tensor}` has the shape {shape:?}: it holds no attention, because one of its dimensions is 0")]
+    #[error(
+        "tensor `{tensor}` has the shape {shape:?}: it holds no attention, because one of its dimensions is 0"
+    )]
     Empty {
         /// The tensor's name.
         tensor: String,
@@ -195,7 +201,9 @@ pub enum Error {
 #[non_exhaustive]
 pub enum Warning {
     /// Some numbers are NaN.
-    #[error("{rows} rows in {heads} heads hold NaN (the first in {first}); the measures leave these rows out")]
+    #[error(
+        "{rows} rows in {heads} heads hold NaN (the first in {first}); the measures leave these rows out"
+    )]
     NotANumber {
         /// How many rows.
         rows: usize,
@@ -219,7 +227,9 @@ pub enum Warning {
     },
 
     /// Some rows do not sum to 1.
-    #[error("{rows} rows in {heads} heads do not sum to 1 (the first in {first}); the measures divide each by its sum")]
+    #[error(
+        "{rows} rows in {heads} heads do not sum to 1 (the first in {first}); the measures divide each by its sum"
+    )]
     NotADistribution {
         /// How many rows.
         rows: usize,

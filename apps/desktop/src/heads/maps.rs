@@ -55,7 +55,8 @@ pub struct HeadId {
 impl Shape {
     /// The heads of all layers, layer by layer.
     pub fn ids(self) -> impl ExactSizeIterator<Item = HeadId> + Clone {
-        (0..self.layers * self.heads).map(move |i| HeadId { layer: i / self.heads, head: i % self.heads })
+        (0..self.layers * self.heads)
+            .map(move |i| HeadId { layer: i / self.heads, head: i % self.heads })
     }
 
     /// The place of a head in that order, if there is such a head.
@@ -87,7 +88,11 @@ impl AttentionMaps {
     ///
     /// # Errors
     /// See [`Error`].
-    pub fn in_memory(bytes: &'static [u8], name: &str, progress: &Progress<'_>) -> Result<Self, Error> {
+    pub fn in_memory(
+        bytes: &'static [u8],
+        name: &str,
+        progress: &Progress<'_>,
+    ) -> Result<Self, Error> {
         Self::read(Source::in_memory(bytes, name)?, None, None, progress)
     }
 
@@ -105,7 +110,8 @@ impl AttentionMaps {
                 (vec![(entry, shape)], (0..shape.layers).collect())
             }
             Layers::Each(layers) => {
-                let shapes: Result<_, Error> = layers.iter().map(|(_, e)| Ok((*e, shape_of_layer(e)?))).collect();
+                let shapes: Result<_, Error> =
+                    layers.iter().map(|(_, e)| Ok((*e, shape_of_layer(e)?))).collect();
                 (shapes?, layers.iter().map(|(number, _)| *number).collect())
             }
         };
@@ -115,7 +121,15 @@ impl AttentionMaps {
         let entries: Vec<&Entry> = layers.iter().map(|(entry, _)| *entry).collect();
         let values = Values::of(&mut source, &entries, progress)?;
         let is_self_attention = shape.queries == shape.keys && queries == keys;
-        Ok(Self { name: selection.name, shape, layer_numbers, values, queries, keys, is_self_attention })
+        Ok(Self {
+            name: selection.name,
+            shape,
+            layer_numbers,
+            values,
+            queries,
+            keys,
+            is_self_attention,
+        })
     }
 
     /// The tensor's name, or the names' with `*` for the number of a layer.
@@ -160,20 +174,25 @@ impl AttentionMaps {
     pub(super) fn check_head(&self, number: usize) -> Result<(), Error> {
         let heads = self.shape.heads;
         let there_are = || format!("{heads} heads a layer, from 0 to {}", heads - 1);
-        if number < heads { Ok(()) } else { Err(Error::NoSuchHead { what: "head", number, there_are: there_are() }) }
+        if number < heads {
+            Ok(())
+        } else {
+            Err(Error::NoSuchHead { what: "head", number, there_are: there_are() })
+        }
     }
 
     /// The weights of a head, row by row; empty if there is no such head. Half precision is widened.
     pub fn head(&self, id: HeadId) -> Cow<'_, [f32]> {
-        self.shape
-            .index(id)
-            .map_or_else(Cow::default, |i| self.values.get(i * self.shape.size()..(i + 1) * self.shape.size()))
+        self.shape.index(id).map_or_else(Cow::default, |i| {
+            self.values.get(i * self.shape.size()..(i + 1) * self.shape.size())
+        })
     }
 
     /// A row of a head: what this query sees.
     pub(super) fn row(&self, id: HeadId, query: usize) -> Cow<'_, [f32]> {
         let Shape { queries, keys, .. } = self.shape;
-        let start = self.shape.index(id).filter(|_| query < queries).map(|i| (i * queries + query) * keys);
+        let start =
+            self.shape.index(id).filter(|_| query < queries).map(|i| (i * queries + query) * keys);
         start.map_or_else(Cow::default, |start| self.values.get(start..start + keys))
     }
 
@@ -189,7 +208,9 @@ impl AttentionMaps {
 
     /// What queries and keys are called: their tokens, or their numbers where the file has none.
     pub fn tokens(&self) -> [Vec<Token>; 2] {
-        let named = |tokens: Option<&[Token]>, n| tokens.map_or_else(|| Token::numbers(n), <[Token]>::to_vec);
+        let named = |tokens: Option<&[Token]>, n| {
+            tokens.map_or_else(|| Token::numbers(n), <[Token]>::to_vec)
+        };
         [named(self.query_tokens(), self.shape.queries), named(self.key_tokens(), self.shape.keys)]
     }
 
@@ -205,8 +226,15 @@ fn shape_of_all(entry: &Entry) -> Result<Shape, Error> {
     let shape = match entry.shape[..] {
         [queries, keys] => Shape { layers: 1, heads: 1, queries, keys },
         [heads, queries, keys] => Shape { layers: 1, heads, queries, keys },
-        [layers, heads, queries, keys] | [layers, 1, heads, queries, keys] => Shape { layers, heads, queries, keys },
-        _ => return Err(rank(entry, "[layers, heads, n, n], [heads, n, n] or [n, n] (and a batch must be of one)")),
+        [layers, heads, queries, keys] | [layers, 1, heads, queries, keys] => {
+            Shape { layers, heads, queries, keys }
+        }
+        _ => {
+            return Err(rank(
+                entry,
+                "[layers, heads, n, n], [heads, n, n] or [n, n] (and a batch must be of one)",
+            ));
+        }
     };
     checked(entry, shape)
 }
@@ -215,8 +243,15 @@ fn shape_of_all(entry: &Entry) -> Result<Shape, Error> {
 fn shape_of_layer(entry: &Entry) -> Result<Shape, Error> {
     let shape = match entry.shape[..] {
         [queries, keys] => Shape { layers: 1, heads: 1, queries, keys },
-        [heads, queries, keys] | [1, heads, queries, keys] => Shape { layers: 1, heads, queries, keys },
-        _ => return Err(rank(entry, "[heads, n, n] or [n, n] for each layer (and a batch must be of one)")),
+        [heads, queries, keys] | [1, heads, queries, keys] => {
+            Shape { layers: 1, heads, queries, keys }
+        }
+        _ => {
+            return Err(rank(
+                entry,
+                "[heads, n, n] or [n, n] for each layer (and a batch must be of one)",
+            ));
+        }
     };
     checked(entry, shape)
 }
@@ -256,11 +291,19 @@ fn shape_of_equals(layers: &[(&Entry, Shape)]) -> Result<Shape, Error> {
 pub(super) type Tokens = Option<Vec<Token>>;
 
 /// The tokens found, as many as there are queries and keys.
-pub(super) fn tokens_for(tensor: &str, shape: Shape, found: Found) -> Result<(Tokens, Tokens), Error> {
+pub(super) fn tokens_for(
+    tensor: &str,
+    shape: Shape,
+    found: Found,
+) -> Result<(Tokens, Tokens), Error> {
     let fit = |found: Option<(String, Vec<String>)>, axis, needed| match found {
-        Some((place, tokens)) if tokens.len() != needed => {
-            Err(Error::TokenCount { place, found: tokens.len(), tensor: tensor.to_owned(), needed, axis })
-        }
+        Some((place, tokens)) if tokens.len() != needed => Err(Error::TokenCount {
+            place,
+            found: tokens.len(),
+            tensor: tensor.to_owned(),
+            needed,
+            axis,
+        }),
         found => Ok(found.map(|(_, tokens)| Token::readable(tokens))),
     };
     Ok((fit(found.queries, "queries", shape.queries)?, fit(found.keys, "keys", shape.keys)?))

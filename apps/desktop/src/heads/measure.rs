@@ -187,7 +187,12 @@ pub(super) struct Sums {
 
 impl Sums {
     /// Adds a row. `query` is its place among the keys, in self-attention.
-    pub(super) fn add(&mut self, row: &[f32], query: Option<usize>, earlier: Option<&Earlier>) -> Row {
+    pub(super) fn add(
+        &mut self,
+        row: &[f32],
+        query: Option<usize>,
+        earlier: Option<&Earlier>,
+    ) -> Row {
         // Keys up to the query's own place, whose distances fall from `query` to 0, and those behind it.
         let own = query.unwrap_or(row.len());
         let (back, later) = row.split_at(row.len().min(own + 1));
@@ -235,7 +240,11 @@ impl Sums {
     pub(super) fn finish(&self, causal: bool) -> Measures {
         let mut measures = Measures::default();
         measures.set(Measure::Entropy, self.entropy, self.rows);
-        measures.set(Measure::RelativeEntropy, self.entropy, self.largest_entropy[usize::from(causal)]);
+        measures.set(
+            Measure::RelativeEntropy,
+            self.entropy,
+            self.largest_entropy[usize::from(causal)],
+        );
         measures.set(Measure::Distance, self.distance, self.same[1]);
         measures.set(Measure::FirstToken, self.first, self.rows);
         for (measure, [sum, queries]) in [
@@ -282,7 +291,8 @@ impl Part {
         let mut last = [0.0; 8];
         last[..rest.len()].copy_from_slice(rest);
         add(f32x8::from(last));
-        let [sum, x_ln_x, distance] = [sums[0], sums[1], sums[2]].map(|s| f64::from(s.reduce_add()));
+        let [sum, x_ln_x, distance] =
+            [sums[0], sums[1], sums[2]].map(|s| f64::from(s.reduce_add()));
         Self { sum, x_ln_x, distance, smallest: sums[3].to_array().into_iter().fold(0.0, f32::min) }
     }
 }

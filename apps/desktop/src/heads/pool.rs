@@ -41,7 +41,8 @@ impl Pool {
 
     fn finish_row(&mut self) {
         let squares = self.largest.chunks(self.factor);
-        self.pooled.extend(squares.map(|square| square.iter().copied().fold(f32::NEG_INFINITY, larger)));
+        self.pooled
+            .extend(squares.map(|square| square.iter().copied().fold(f32::NEG_INFINITY, larger)));
         self.largest = vec![f32::NEG_INFINITY; self.cols];
         self.rows = 0;
     }
@@ -60,12 +61,15 @@ mod tests {
         let numbers: Vec<f32> = (0..35).map(|i| (i * 17 % 35) as f32).collect();
         let mut pool = Pool::new(factor(5, 7, 3), 7);
         numbers.chunks(7).for_each(|row| pool.add(row));
-        let expected: Vec<f32> = [(0..3, 0..3), (0..3, 3..6), (0..3, 6..7), (3..5, 0..3), (3..5, 3..6), (3..5, 6..7)]
-            .into_iter()
-            .map(|(rows, cols)| {
-                rows.flat_map(|r| cols.clone().map(move |c| r * 7 + c)).map(|i| numbers[i]).fold(-1.0, f32::max)
-            })
-            .collect();
+        let expected: Vec<f32> =
+            [(0..3, 0..3), (0..3, 3..6), (0..3, 6..7), (3..5, 0..3), (3..5, 3..6), (3..5, 6..7)]
+                .into_iter()
+                .map(|(rows, cols)| {
+                    rows.flat_map(|r| cols.clone().map(move |c| r * 7 + c))
+                        .map(|i| numbers[i])
+                        .fold(-1.0, f32::max)
+                })
+                .collect();
         assert_eq!(pool.finish(), expected);
     }
 
@@ -82,6 +86,9 @@ mod tests {
 
     #[test]
     fn few_cells_stay() {
-        assert_eq!([factor(96, 96, 96), factor(97, 3, 96), factor(512, 512, 96), factor(1, 1, 96)], [1, 2, 6, 1]);
+        assert_eq!(
+            [factor(96, 96, 96), factor(97, 3, 96), factor(512, 512, 96), factor(1, 1, 96)],
+            [1, 2, 6, 1]
+        );
     }
 }

@@ -67,12 +67,15 @@ impl QueriesAndKeys {
             return Err(Error::Unlike { keys: k.shape.clone(), queries: q.shape.clone() });
         }
         let found = tokens::find(Some(path), &mut source)?;
-        let of_maps = Shape { layers: 1, heads: size.heads, queries: size.tokens, keys: size.tokens };
+        let of_maps =
+            Shape { layers: 1, heads: size.heads, queries: size.tokens, keys: size.tokens };
         let names = maps::tokens_for(&q.name, of_maps, found)?.into();
         let parts = if k.is_some() { 2.0 } else { 1.0 };
         let queries = Tensor::read(&mut source, q, size, &|part| progress(part / parts))?;
         let keys = match k.zip(of_keys) {
-            Some((k, size)) => Some(Tensor::read(&mut source, k, size, &|part| progress((1.0 + part) / parts))?),
+            Some((k, size)) => {
+                Some(Tensor::read(&mut source, k, size, &|part| progress((1.0 + part) / parts))?)
+            }
             None => None,
         };
         Ok(Self { queries, keys, names })
@@ -111,7 +114,12 @@ impl QueriesAndKeys {
 }
 
 impl Tensor {
-    fn read(source: &mut Source, mut entry: Entry, size: Size, progress: &Progress<'_>) -> Result<Self, Error> {
+    fn read(
+        source: &mut Source,
+        mut entry: Entry,
+        size: Size,
+        progress: &Progress<'_>,
+    ) -> Result<Self, Error> {
         // The first of a batch is the first part of the numbers.
         entry.len /= size.batch;
         Ok(Self { values: Values::of(source, &[&entry], progress)?, size })
@@ -133,10 +141,13 @@ fn select(source: &Source) -> Result<(Entry, Option<Entry>), Error> {
     if let (Some(q), Some(k)) = (source.entry("q"), source.entry("k")) {
         return Ok((q.clone(), Some(k.clone())));
     }
-    let tensors: Vec<&Entry> = source.entries.iter().filter(|e| !TOKENS.contains(&e.name.as_str())).collect();
+    let tensors: Vec<&Entry> =
+        source.entries.iter().filter(|e| !TOKENS.contains(&e.name.as_str())).collect();
     match tensors[..] {
         [alone] => Ok((alone.clone(), None)),
-        _ => Err(Error::NoQueriesAndKeys { names: tensors.iter().map(|e| e.name.clone()).collect() }),
+        _ => {
+            Err(Error::NoQueriesAndKeys { names: tensors.iter().map(|e| e.name.clone()).collect() })
+        }
     }
 }
 

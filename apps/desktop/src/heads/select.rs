@@ -28,7 +28,10 @@ pub(super) enum Layers<'a> {
 /// The attention called `wanted`, or the one that the file has. [`WEIGHTS`] is that too, where nothing is called so.
 ///
 /// Tensors whose names differ in one number (`layer_0`, `layer_1`, …) are one attention, called `layer_*`.
-pub(super) fn select<'a>(entries: &'a [Entry], wanted: Option<&str>) -> Result<Selection<'a>, Error> {
+pub(super) fn select<'a>(
+    entries: &'a [Entry],
+    wanted: Option<&str>,
+) -> Result<Selection<'a>, Error> {
     let mut all = selections(entries);
     let names: Vec<String> = all.iter().map(|s| s.name.clone()).collect();
     let is_any = |name: &str| name == WEIGHTS && !names.iter().any(|known| known == name);
@@ -38,7 +41,9 @@ pub(super) fn select<'a>(entries: &'a [Entry], wanted: Option<&str>) -> Result<S
             place.ok_or_else(|| Error::Unknown { name: wanted.to_owned(), names })?
         }
         None if all.is_empty() => {
-            return Err(Error::NoAttention { names: entries.iter().map(|e| e.name.clone()).collect() });
+            return Err(Error::NoAttention {
+                names: entries.iter().map(|e| e.name.clone()).collect(),
+            });
         }
         None if all.len() == 1 => 0,
         None => {

@@ -109,9 +109,17 @@ impl Source {
             }
             let dtype = is_read(info.dtype).then_some(info.dtype);
             let (len, place) = (shape.iter().product(), Place::At(start + from as u64));
-            entries.push(Entry { name, shape, len, dtype, type_name: format!("{:?}", info.dtype), place });
+            entries.push(Entry {
+                name,
+                shape,
+                len,
+                dtype,
+                type_name: format!("{:?}", info.dtype),
+                place,
+            });
         }
-        let mut metadata: Vec<_> = header.metadata().clone().unwrap_or_default().into_iter().collect();
+        let mut metadata: Vec<_> =
+            header.metadata().clone().unwrap_or_default().into_iter().collect();
         metadata.sort();
         Ok(Self { container: Container::Plain(file), entries, metadata })
     }
@@ -137,9 +145,11 @@ impl Source {
             let Some(name) = name.strip_suffix(".npy").map(str::to_owned) else { continue };
             // What the archive says of sizes may be wrong; the file's own size is not.
             let stored = file.compressed_size().min(file_len);
-            let expansion = if file.compression() == CompressionMethod::Stored { 1 } else { MOST_EXPANSION };
+            let expansion =
+                if file.compression() == CompressionMethod::Stored { 1 } else { MOST_EXPANSION };
             let most = file.size().min(stored.saturating_mul(expansion));
-            let header = npy::read_header(&mut file).map_err(|e| format(&format!("`{name}`: {e}")))?;
+            let header =
+                npy::read_header(&mut file).map_err(|e| format(&format!("`{name}`: {e}")))?;
             let place = Place::In(index, header.len);
             let found = most.saturating_sub(header.len as u64);
             entries.push(Entry::of_npy(name, header, place, found)?);
@@ -194,7 +204,8 @@ impl Entry {
             _ => descr,
         };
         let product = shape.iter().try_fold(1_usize, |all, n| all.checked_mul(*n));
-        let needed = product.and_then(|n| (n as u64).checked_mul(dtype.map_or(1, |d| d.bitsize() as u64 / 8)));
+        let needed = product
+            .and_then(|n| (n as u64).checked_mul(dtype.map_or(1, |d| d.bitsize() as u64 / 8)));
         let (Some(len), Some(needed)) = (product, needed) else {
             return Err(Error::TooLarge { tensor: name, shape });
         };

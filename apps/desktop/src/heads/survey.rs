@@ -56,7 +56,11 @@ impl Survey {
             .into_par_iter()
             .map(|id| {
                 let found = look(maps, id, factor, earlier.as_ref());
-                tell(progress, done.fetch_add(1, Ordering::Relaxed) + 1, shape.layers * shape.heads)?;
+                tell(
+                    progress,
+                    done.fetch_add(1, Ordering::Relaxed) + 1,
+                    shape.layers * shape.heads,
+                )?;
                 Ok(found)
             })
             .collect::<Result<_, Error>>()?;

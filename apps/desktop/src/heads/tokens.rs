@@ -45,7 +45,11 @@ fn beside(path: &Path) -> Result<Option<Found>, Error> {
             Ok(Some(Found::both(&place, list(&place, &value)?)))
         } else {
             let found = Found::by_name(|name| {
-                Ok(value.get(name).map(|v| list(&place, v)).transpose()?.map(|t| (place.clone(), t)))
+                Ok(value
+                    .get(name)
+                    .map(|v| list(&place, v))
+                    .transpose()?
+                    .map(|t| (place.clone(), t)))
             })?;
             found.map(Some).ok_or_else(|| {
                 Error::tokens(&place, &"neither a list nor an object with `tokens` or `query_tokens` and `key_tokens`")
@@ -81,8 +85,12 @@ impl Found {
 fn read(path: &Path) -> Result<Option<String>, Error> {
     match std::fs::read(path) {
         Ok(bytes) => {
-            let text = String::from_utf8(bytes)
-                .map_err(|e| Error::tokens(&path.display().to_string(), &format!("not UTF-8: {}", e.utf8_error())))?;
+            let text = String::from_utf8(bytes).map_err(|e| {
+                Error::tokens(
+                    &path.display().to_string(),
+                    &format!("not UTF-8: {}", e.utf8_error()),
+                )
+            })?;
             Ok(Some(text))
         }
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
@@ -94,7 +102,9 @@ fn list(place: &str, value: &Value) -> Result<Vec<String>, Error> {
     let items = value.as_array().ok_or_else(|| Error::tokens(place, &"not a list of strings"))?;
     let strings = items.iter().enumerate().map(|(i, item)| {
         let text = item.as_str().map(str::to_owned);
-        text.ok_or_else(|| Error::tokens(place, &format!("number {i} of the list is {item}, not a string")))
+        text.ok_or_else(|| {
+            Error::tokens(place, &format!("number {i} of the list is {item}, not a string"))
+        })
     });
     strings.collect()
 }
@@ -105,17 +115,26 @@ fn strings(source: &mut Source, name: &str) -> Result<Option<(String, Vec<String
     const LONGEST: usize = 1 << 16;
     let Some(entry) = source.entry(name).cloned() else { return Ok(None) };
     let place = format!("the file, `{name}`");
-    let width = entry.type_name.strip_prefix("<U").and_then(|n| n.parse::<usize>().ok()).filter(|n| *n <= LONGEST);
-    let width = width.ok_or_else(|| Error::tokens(&place, &format!("{} is no list of strings", entry.type_name)))?;
+    let width = entry
+        .type_name
+        .strip_prefix("<U")
+        .and_then(|n| n.parse::<usize>().ok())
+        .filter(|n| *n <= LONGEST);
+    let width = width.ok_or_else(|| {
+        Error::tokens(&place, &format!("{} is no list of strings", entry.type_name))
+    })?;
     let tokens = source.read(&entry, |file| {
         // Token by token, because the header may claim any number of them.
         let mut tokens = Vec::new();
         let mut bytes = vec![0; width * 4];
         for i in 0..if width == 0 { 0 } else { entry.len } {
-            file.read_exact(&mut bytes).map_err(|e| Error::tokens(&place, &format!("token {i}: {e}")))?;
+            file.read_exact(&mut bytes)
+                .map_err(|e| Error::tokens(&place, &format!("token {i}: {e}")))?;
             let codes = bytes.as_chunks().0.iter().map(|b| u32::from_le_bytes(*b));
             let text: Option<String> = codes.take_while(|c| *c != 0).map(char::from_u32).collect();
-            tokens.push(text.ok_or_else(|| Error::tokens(&place, &format!("token {i} is not Unicode")))?);
+            tokens.push(
+                text.ok_or_else(|| Error::tokens(&place, &format!("token {i} is not Unicode")))?,
+            );
         }
         Ok(tokens)
     })?;

@@ -22,11 +22,16 @@ const CHUNK: usize = 1 << 16;
 
 impl Values {
     /// The numbers of tensors of one type, one after the other.
-    pub(super) fn of(source: &mut Source, entries: &[&Entry], progress: &Progress<'_>) -> Result<Self, Error> {
+    pub(super) fn of(
+        source: &mut Source,
+        entries: &[&Entry],
+        progress: &Progress<'_>,
+    ) -> Result<Self, Error> {
         let Some(first) = entries.first() else { return Ok(Self::F32(Vec::new())) };
         let all: usize = entries.iter().map(|entry| entry.len).sum();
         let dtype = first.dtype.unwrap_or(Dtype::F32);
-        let too_large = || Error::TooLarge { tensor: first.name.clone(), shape: first.shape.clone() };
+        let too_large =
+            || Error::TooLarge { tensor: first.name.clone(), shape: first.shape.clone() };
         let mut values = Self::with_capacity(dtype, all).ok_or_else(too_large)?;
         let mut done = 0;
         for entry in entries {
@@ -82,15 +87,20 @@ impl Values {
                 Self::F32(numbers) if dtype == Dtype::F64 => {
                     let mut wide = vec![0; len * 8];
                     file.read_exact(&mut wide)?;
-                    numbers.extend(wide.as_chunks().0.iter().map(|b| f64::from_le_bytes(*b) as f32));
+                    numbers
+                        .extend(wide.as_chunks().0.iter().map(|b| f64::from_le_bytes(*b) as f32));
                 }
                 Self::F32(numbers) => {
                     let bytes = bytemuck::cast_slice_mut(more(numbers, len, 0.0));
                     file.read_exact(bytes)?;
                     to_native::<4>(bytes);
                 }
-                Self::F16(numbers) => read_half(more(numbers, len, f16::ZERO).reinterpret_cast_mut(), file)?,
-                Self::Bf16(numbers) => read_half(more(numbers, len, bf16::ZERO).reinterpret_cast_mut(), file)?,
+                Self::F16(numbers) => {
+                    read_half(more(numbers, len, f16::ZERO).reinterpret_cast_mut(), file)?
+                }
+                Self::Bf16(numbers) => {
+                    read_half(more(numbers, len, bf16::ZERO).reinterpret_cast_mut(), file)?
+                }
             }
             each(len)?;
         }

@@ -35,10 +35,12 @@ pub enum Map {
 
 impl Map {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::YellowOrangeRed, Self::Viridis, Self::Cividis, Self::Magma, Self::Diverging];
+    pub const ALL: [Self; 5] =
+        [Self::YellowOrangeRed, Self::Viridis, Self::Cividis, Self::Magma, Self::Diverging];
 
     /// Those for numbers from 0.
-    pub const SEQUENTIAL: [Self; 4] = [Self::YellowOrangeRed, Self::Viridis, Self::Cividis, Self::Magma];
+    pub const SEQUENTIAL: [Self; 4] =
+        [Self::YellowOrangeRed, Self::Viridis, Self::Cividis, Self::Magma];
 
     /// The name to type.
     pub fn name(self) -> &'static str {
@@ -84,7 +86,10 @@ impl FromStr for Map {
 
     fn from_str(name: &str) -> Result<Self, String> {
         let known = || Self::ALL.map(Self::name).join(", ");
-        Self::ALL.into_iter().find(|map| map.name() == name).ok_or_else(|| format!("there are {}", known()))
+        Self::ALL
+            .into_iter()
+            .find(|map| map.name() == name)
+            .ok_or_else(|| format!("there are {}", known()))
     }
 }
 
@@ -100,11 +105,13 @@ mod tests {
 
     #[test]
     fn nothing_on_a_map_looks_masked_or_not_a_number() {
-        let distance =
-            |a: [u8; 3], b: [u8; 3]| a.iter().zip(b).map(|(a, b)| i32::from(a.abs_diff(b)).pow(2)).sum::<i32>();
+        let distance = |a: [u8; 3], b: [u8; 3]| {
+            a.iter().zip(b).map(|(a, b)| i32::from(a.abs_diff(b)).pow(2)).sum::<i32>()
+        };
         for map in Map::ALL {
             for special in [MASKED, NAN] {
-                let nearest = (0..COLORS).map(|i| distance(map.texel(i), map.texel(special))).min().unwrap();
+                let nearest =
+                    (0..COLORS).map(|i| distance(map.texel(i), map.texel(special))).min().unwrap();
                 assert!(nearest > 30 * 30, "{}: {special}", map.name());
             }
         }

@@ -11,7 +11,9 @@ use super::dialog::{self, Dialog, Purpose};
 use super::history::History;
 use super::kept::Kept;
 use super::session::Room;
-use super::{Command, Session, command, heads, kept, laboratory, picture, side, style, walkthrough};
+use super::{
+    Command, Session, command, heads, kept, laboratory, picture, side, style, walkthrough,
+};
 
 mod bar;
 mod files;
@@ -76,13 +78,17 @@ impl App {
         };
         match kept::put_aside(&path) {
             Ok(aside) => {
-                let what =
-                    format!("This is a new session, because the last one, now {}, cannot be read", aside.display());
+                let what = format!(
+                    "This is a new session, because the last one, now {}, cannot be read",
+                    aside.display()
+                );
                 app.tell(Err(e.context(what)));
                 app.keep_in(path);
             }
             // Nothing is written over it.
-            Err(_) => app.tell(Err(e.context("This session is not kept, because the last one cannot be read"))),
+            Err(_) => app.tell(Err(
+                e.context("This session is not kept, because the last one cannot be read")
+            )),
         }
         app
     }
@@ -137,7 +143,9 @@ impl App {
         let side = side::is_shown(width(ui.ctx()), self.session.looks.side);
         let Session { room, look, walkthrough, laboratory, heads, .. } = &mut self.session;
         match room {
-            Room::Walkthrough => chosen = self.walkthrough.ui(ui, walkthrough, *look, side).or(chosen),
+            Room::Walkthrough => {
+                chosen = self.walkthrough.ui(ui, walkthrough, *look, side).or(chosen)
+            }
             Room::Laboratory => chosen = self.laboratory.ui(ui, laboratory, *look, side).or(chosen),
             Room::Heads => chosen = self.heads.ui(ui, heads, *look, side).or(chosen),
         }
@@ -210,7 +218,9 @@ impl App {
             Command::Undo => self.history.undo(session),
             Command::Redo => self.history.redo(session),
             Command::Reset => match session.room {
-                Room::Walkthrough => session.walkthrough = walkthrough::State::new(session.walkthrough.example()),
+                Room::Walkthrough => {
+                    session.walkthrough = walkthrough::State::new(session.walkthrough.example())
+                }
                 Room::Laboratory => session.laboratory = laboratory::State::default(),
                 Room::Heads => session.heads = heads::State::of(session.heads.source.clone()),
             },
@@ -232,10 +242,14 @@ impl App {
             Command::SaveImage => self.dialog = Some(Dialog::new(Purpose::SaveImage)),
             Command::OpenAttention => self.dialog = Some(Dialog::new(Purpose::OpenAttention)),
             Command::OpenTokens => self.dialog = Some(Dialog::new(Purpose::OpenTokens)),
-            Command::ExportMatrix if has_matrix => self.dialog = Some(Dialog::new(Purpose::ExportMatrix)),
+            Command::ExportMatrix if has_matrix => {
+                self.dialog = Some(Dialog::new(Purpose::ExportMatrix))
+            }
             Command::ExportMatrix => self.tell(Err(no_matrix())),
             Command::CopyMatrix => self.copy(ctx),
-            Command::SidePanel => session.looks.side = side::toggled(width(ctx), session.looks.side),
+            Command::SidePanel => {
+                session.looks.side = side::toggled(width(ctx), session.looks.side)
+            }
             Command::ZoomIn => egui::gui_zoom::zoom_in(ctx),
             Command::ZoomOut => egui::gui_zoom::zoom_out(ctx),
             Command::ZoomReset => ctx.set_zoom_factor(1.0),

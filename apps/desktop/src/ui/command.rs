@@ -70,8 +70,19 @@ impl Command {
         vec![
             vec![Self::Palette],
             Room::ALL.map(Self::Room).to_vec(),
-            [Self::NextExample, Self::PreviousExample].into_iter().chain(Example::ALL.map(Self::Example)).collect(),
-            vec![Self::Undo, Self::Redo, Self::Reset, Self::ResetNumbers, Self::PinA, Self::ForgetA, Self::Benchmark],
+            [Self::NextExample, Self::PreviousExample]
+                .into_iter()
+                .chain(Example::ALL.map(Self::Example))
+                .collect(),
+            vec![
+                Self::Undo,
+                Self::Redo,
+                Self::Reset,
+                Self::ResetNumbers,
+                Self::PinA,
+                Self::ForgetA,
+                Self::Benchmark,
+            ],
             vec![Self::OpenAttention, Self::OpenTokens, Self::ExportMatrix, Self::CopyMatrix],
             vec![Self::OpenSession, Self::SaveSession, Self::SaveImage],
             vec![Self::SidePanel, Self::ZoomIn, Self::ZoomOut, Self::ZoomReset],
@@ -130,17 +141,32 @@ impl Command {
             Self::Undo => "Take the last change back.".to_owned(),
             Self::Redo => "Make the change again that was taken back.".to_owned(),
             Self::Reset => "Put this room back to how it was at first.".to_owned(),
-            Self::ResetNumbers => "Put back every number of the walkthrough that was typed over.".to_owned(),
-            Self::PinA => "Keep the laboratory's present state as A, to compare with what follows.".to_owned(),
+            Self::ResetNumbers => {
+                "Put back every number of the walkthrough that was typed over.".to_owned()
+            }
+            Self::PinA => {
+                "Keep the laboratory's present state as A, to compare with what follows.".to_owned()
+            }
             Self::ForgetA => "Compare with nothing.".to_owned(),
-            Self::Benchmark => "Measure how fast this machine computes the laboratory's attention.".to_owned(),
+            Self::Benchmark => {
+                "Measure how fast this machine computes the laboratory's attention.".to_owned()
+            }
             Self::OpenSession => "Go on where a session file left off.".to_owned(),
             Self::SaveSession => "Write down every choice, to go on later or elsewhere.".to_owned(),
             Self::SaveImage => "Write the window as a PNG.".to_owned(),
-            Self::OpenAttention => "Look at a model's attention: safetensors, npy or npz.".to_owned(),
-            Self::OpenTokens => "Queries and keys of the laboratory from a file: safetensors, npy or npz.".to_owned(),
-            Self::ExportMatrix => "Write the matrix of this room as PNG, SVG, CSV, npy or safetensors.".to_owned(),
-            Self::CopyMatrix => "Copy the numbers of this room's matrix, with the tokens.".to_owned(),
+            Self::OpenAttention => {
+                "Look at a model's attention: safetensors, npy or npz.".to_owned()
+            }
+            Self::OpenTokens => {
+                "Queries and keys of the laboratory from a file: safetensors, npy or npz."
+                    .to_owned()
+            }
+            Self::ExportMatrix => {
+                "Write the matrix of this room as PNG, SVG, CSV, npy or safetensors.".to_owned()
+            }
+            Self::CopyMatrix => {
+                "Copy the numbers of this room's matrix, with the tokens.".to_owned()
+            }
             Self::SidePanel => "Hide the panel at the left, or show it.".to_owned(),
             Self::ZoomIn => "Make everything larger.".to_owned(),
             Self::ZoomOut => "Make everything smaller.".to_owned(),
@@ -149,7 +175,9 @@ impl Command {
             Self::Theme(ThemePreference::Dark) => "Light on dark.".to_owned(),
             Self::Theme(ThemePreference::System) => "Light or dark, as the system is.".to_owned(),
             Self::Map(_) => "The colours of weights.".to_owned(),
-            Self::Logarithmic => "Whether equal steps of colour are equal differences or equal factors.".to_owned(),
+            Self::Logarithmic => {
+                "Whether equal steps of colour are equal differences or equal factors.".to_owned()
+            }
         }
     }
 
@@ -205,7 +233,10 @@ pub fn pressed(ctx: &egui::Context) -> Option<Command> {
             || command == Command::ZoomIn && input.consume_key(Modifiers::COMMAND, Key::Equals)
     };
     ctx.input_mut(|input| {
-        commands.into_iter().filter(|command| !(typing && command.is_of_text())).find(|c| is_pressed(input, *c))
+        commands
+            .into_iter()
+            .filter(|command| !(typing && command.is_of_text()))
+            .find(|c| is_pressed(input, *c))
     })
 }
 

@@ -32,7 +32,9 @@ impl Palette {
         let height = (ui.ctx().content_rect().height() - 160.0).clamp(120.0, 420.0);
         let modal = Modal::new(Id::unique("commands")).show(ui.ctx(), |ui| {
             ui.set_width(460.0_f32.min(ui.ctx().content_rect().width() - 64.0));
-            let field = TextEdit::singleline(&mut self.typed).hint_text("Type a command").desired_width(f32::INFINITY);
+            let field = TextEdit::singleline(&mut self.typed)
+                .hint_text("Type a command")
+                .desired_width(f32::INFINITY);
             let field = ui.add(field).accessible_name("Find a command");
             field.request_focus();
             if field.changed() {
@@ -40,7 +42,8 @@ impl Palette {
             }
             let found = found(&self.typed);
             let last = found.len().saturating_sub(1);
-            self.marked = (self.marked + usize::from(down)).saturating_sub(usize::from(up)).min(last);
+            self.marked =
+                (self.marked + usize::from(down)).saturating_sub(usize::from(up)).min(last);
             let mut chosen = found.get(self.marked).copied().filter(|_| enter);
             ScrollArea::vertical().max_height(height).auto_shrink([false, true]).show(ui, |ui| {
                 ui.spacing_mut().item_spacing.y = 2.0;
@@ -68,7 +71,8 @@ impl Palette {
 }
 
 fn row(ui: &mut Ui, command: Command, marked: bool) -> egui::Response {
-    let mut button = Button::selectable(marked, command.name()).min_size(egui::vec2(ui.available_width(), 0.0));
+    let mut button =
+        Button::selectable(marked, command.name()).min_size(egui::vec2(ui.available_width(), 0.0));
     if let Some(keys) = command.shortcut() {
         let keys = ui.ctx().format_shortcut(&keys);
         button = button.shortcut_text(RichText::new(keys).text_style(TextStyle::Small));

@@ -79,7 +79,12 @@ impl Dialog {
     pub fn new(purpose: Purpose) -> Self {
         let [_, _, name] = purpose.words();
         let folder = std::env::current_dir().unwrap_or_default();
-        Self { purpose, path: folder.join(name).display().to_string(), is_new: true, browsing: None }
+        Self {
+            purpose,
+            path: folder.join(name).display().to_string(),
+            is_new: true,
+            browsing: None,
+        }
     }
 
     /// Shows the question.
@@ -115,7 +120,8 @@ impl Dialog {
                 ui.add(Label::new(RichText::new(hint).weak()).wrap());
             }
             ui.horizontal(|ui| {
-                let act = ui.add_enabled(!self.path.trim().is_empty(), egui::Button::new(act)).clicked();
+                let act =
+                    ui.add_enabled(!self.path.trim().is_empty(), egui::Button::new(act)).clicked();
                 let cancel = ui.button("Cancel").clicked();
                 let browse = ui.add_enabled(self.browsing.is_none(), egui::Button::new("Browse…"));
                 if browse.on_hover_text("Find the file with the system's own dialog.").clicked() {
@@ -139,7 +145,8 @@ impl Dialog {
 /// Opens the system's dialog. It answers from a thread, so that the window goes on; where there is none, it finds nothing.
 fn browse_for(purpose: Purpose, path: &Path, ctx: &Context) -> Receiver<Option<PathBuf>> {
     let [heading, _, name] = purpose.words();
-    let mut dialog = rfd::AsyncFileDialog::new().set_title(heading).add_filter(heading, purpose.extensions());
+    let mut dialog =
+        rfd::AsyncFileDialog::new().set_title(heading).add_filter(heading, purpose.extensions());
     if let Some(folder) = path.parent().filter(|folder| folder.is_dir()) {
         dialog = dialog.set_directory(folder);
     }
@@ -150,14 +157,18 @@ fn browse_for(purpose: Purpose, path: &Path, ctx: &Context) -> Receiver<Option<P
         drop(sender.send(file.map(|file| file.path().to_owned())));
         wake.request_repaint();
     };
-    let spawn = |work: Box<dyn FnOnce() + Send>| thread::Builder::new().name("dialog".to_owned()).spawn(work);
+    let spawn = |work: Box<dyn FnOnce() + Send>| {
+        thread::Builder::new().name("dialog".to_owned()).spawn(work)
+    };
     // The dialogs are made here, as macOS wants it, and awaited there.
     let spawned = if purpose.is_opening() {
         let dialog = dialog.pick_file();
         spawn(Box::new(move || answer(pollster::block_on(dialog))))
     } else {
         let dialog = dialog
-            .set_file_name(path.file_name().map_or_else(|| name.into(), |name| name.to_string_lossy()))
+            .set_file_name(
+                path.file_name().map_or_else(|| name.into(), |name| name.to_string_lossy()),
+            )
             .save_file();
         spawn(Box::new(move || answer(pollster::block_on(dialog))))
     };

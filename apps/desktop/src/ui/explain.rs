@@ -19,7 +19,10 @@ pub fn explain(ui: &mut Ui, name: &str, text: &str) {
             }
         });
     });
-    button.response.accessible_name(format!("Explain: {name}")).on_hover_text("Explain what one sees here.");
+    button
+        .response
+        .accessible_name(format!("Explain: {name}"))
+        .on_hover_text("Explain what one sees here.");
 }
 
 /// The name of a panel, and its explanation.

@@ -106,7 +106,8 @@ impl Kept {
 
 fn write(path: &Path, text: &[u8]) -> anyhow::Result<()> {
     if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+        fs::create_dir_all(folder)
+            .with_context(|| format!("cannot create {}", folder.display()))?;
     }
     whole_file::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }
@@ -139,6 +140,9 @@ mod tests {
             put_aside(&path).unwrap()
         };
         let (first, second) = (put("one"), put("two"));
-        assert_eq!([fs::read_to_string(first).unwrap(), fs::read_to_string(second).unwrap()], ["one", "two"]);
+        assert_eq!(
+            [fs::read_to_string(first).unwrap(), fs::read_to_string(second).unwrap()],
+            ["one", "two"]
+        );
     }
 }

@@ -63,7 +63,8 @@ pub enum Start {
 
 impl Start {
     fn app(self, ctx: &egui::Context) -> App {
-        let mut app = kept::place().map_or_else(|| App::new(ctx, GREETING), |place| App::resume(ctx, place));
+        let mut app =
+            kept::place().map_or_else(|| App::new(ctx, GREETING), |place| App::resume(ctx, place));
         match self {
             Self::Last => {}
             Self::Example(example) => app.perform(ctx, Command::Example(example)),

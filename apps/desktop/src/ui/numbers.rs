@@ -22,9 +22,14 @@ pub fn fixed(x: f32, decimals: usize) -> String {
         size if size >= 100.0 => decimals.min(1),
         _ => decimals,
     };
-    let text = if x.is_infinite() { x.to_string().replace("inf", "∞") } else { format!("{x:.decimals$}") };
+    let text = if x.is_infinite() {
+        x.to_string().replace("inf", "∞")
+    } else {
+        format!("{x:.decimals$}")
+    };
     // A rounded −0 is 0.
-    let text = if text.trim_matches(['-', '0', '.']).is_empty() { text.replace('-', "") } else { text };
+    let text =
+        if text.trim_matches(['-', '0', '.']).is_empty() { text.replace('-', "") } else { text };
     text.replace('-', "−")
 }
 
@@ -40,9 +45,14 @@ pub fn spoken(x: f32) -> String {
     if x != 0.0 && size < 1e-4 || size >= 1e6 && x.is_finite() {
         return format!("{x:.2e}").replace('-', "−");
     }
-    let digits = if size > 0.0 && size.is_finite() { (2 - size.log10().floor() as i32).max(0) } else { 0 };
+    let digits =
+        if size > 0.0 && size.is_finite() { (2 - size.log10().floor() as i32).max(0) } else { 0 };
     let text = fixed(x, digits as usize);
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
+    }
 }
 
 /// A number beside a colour bar, to two digits: "0.25", "2.5e−7".
@@ -53,7 +63,11 @@ pub fn tick(x: f32) -> String {
     }
     let digits = if x.fract() == 0.0 { 0 } else { (1 - size.log10().floor() as i32).clamp(0, 6) };
     let text = fixed(x, digits as usize);
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
+    }
 }
 
 /// An error: "0" or "1.2e−7".
@@ -62,7 +76,8 @@ pub fn error(x: f64) -> String {
 }
 
 /// What a unit of the last place is.
-pub const ULP: &str = "A unit of the last place (ULP) is the gap between neighbouring 32-bit numbers of that size.";
+pub const ULP: &str =
+    "A unit of the last place (ULP) is the gap between neighbouring 32-bit numbers of that size.";
 
 /// So many units of the last place, small ones rounded up: "0", "0.4", "12", "3.5e6".
 pub fn ulp(x: f64) -> String {
@@ -132,8 +147,15 @@ mod tests {
 
     #[test]
     fn units_of_the_last_place_are_short_and_never_rounded_to_none() {
-        let cases =
-            [(0.0, "0"), (0.001, "0.1"), (0.49, "0.5"), (0.41, "0.5"), (9.99, "10"), (123.4, "123"), (2.5e6, "2.5e6")];
+        let cases = [
+            (0.0, "0"),
+            (0.001, "0.1"),
+            (0.49, "0.5"),
+            (0.41, "0.5"),
+            (9.99, "10"),
+            (123.4, "123"),
+            (2.5e6, "2.5e6"),
+        ];
         for (x, text) in cases {
             assert_eq!(ulp(x), text);
         }

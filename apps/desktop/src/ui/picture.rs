@@ -37,7 +37,11 @@ impl Pending {
     }
 
     /// Does some work in a thread of its own, and tells what came of it.
-    pub fn run(&mut self, ctx: &Context, work: impl FnOnce() -> anyhow::Result<String> + Send + 'static) {
+    pub fn run(
+        &mut self,
+        ctx: &Context,
+        work: impl FnOnce() -> anyhow::Result<String> + Send + 'static,
+    ) {
         let (sender, wake) = (self.sender.clone(), ctx.clone());
         let started = std::thread::Builder::new().name("file".to_owned()).spawn(move || {
             drop(sender.send(work()));
@@ -46,7 +50,9 @@ impl Pending {
         self.at_work.retain(|thread| !thread.is_finished());
         match started {
             Ok(thread) => self.at_work.push(thread),
-            Err(e) => drop(self.sender.send(Err(anyhow::Error::from(e).context("no thread could be started")))),
+            Err(e) => drop(
+                self.sender.send(Err(anyhow::Error::from(e).context("no thread could be started"))),
+            ),
         }
     }
 
@@ -74,8 +80,10 @@ impl Pending {
 /// # Errors
 /// Says which file cannot be written.
 pub fn write(image: &ColorImage, path: &Path) -> anyhow::Result<()> {
-    let pixels: Vec<u8> = image.pixels.iter().flat_map(egui::Color32::to_srgba_unmultiplied).collect();
-    let bytes = encode(png::ColorType::Rgba, image.size, &pixels, &[]).context("cannot make a PNG of the window")?;
+    let pixels: Vec<u8> =
+        image.pixels.iter().flat_map(egui::Color32::to_srgba_unmultiplied).collect();
+    let bytes = encode(png::ColorType::Rgba, image.size, &pixels, &[])
+        .context("cannot make a PNG of the window")?;
     whole_file::write(path, &bytes).with_context(|| format!("cannot write {}", path.display()))
 }
 

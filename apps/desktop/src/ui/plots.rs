@@ -54,11 +54,14 @@ mod tests {
 
     #[test]
     fn marks_are_few_and_round() {
-        for (high, values) in
-            [(7.6, vec![0.0, 2.0, 4.0, 6.0]), (0.3, vec![0.0, 0.1, 0.2, 0.3]), (1100.0, vec![0.0, 500.0, 1000.0])]
-        {
+        for (high, values) in [
+            (7.6, vec![0.0, 2.0, 4.0, 6.0]),
+            (0.3, vec![0.0, 0.1, 0.2, 0.3]),
+            (1100.0, vec![0.0, 500.0, 1000.0]),
+        ] {
             let marks = few(GridInput { bounds: (0.0, high + 1e-9), base_step_size: 1.0 });
-            let found: Vec<f64> = marks.iter().map(|mark| (mark.value * 1e6).round() / 1e6).collect();
+            let found: Vec<f64> =
+                marks.iter().map(|mark| (mark.value * 1e6).round() / 1e6).collect();
             assert_eq!(found, values);
         }
     }

@@ -40,7 +40,9 @@ impl Room {
     pub fn summary(self) -> &'static str {
         match self {
             Self::Walkthrough => "An attention worked step by step, every number explained.",
-            Self::Laboratory => "Attention over up to 4096 tokens: turn its knobs and see what they do.",
+            Self::Laboratory => {
+                "Attention over up to 4096 tokens: turn its knobs and see what they do."
+            }
             Self::Heads => "The attention of a real model, layer by layer and head by head.",
         }
     }
@@ -164,8 +166,8 @@ impl Session {
         if value.get("format").is_none() {
             bail!("{name} is no session file: it has no \"format\"");
         }
-        let mut session: Self =
-            serde_json::from_value(value).with_context(|| format!("{name} is no session file of this version"))?;
+        let mut session: Self = serde_json::from_value(value)
+            .with_context(|| format!("{name} is no session file of this version"))?;
         session.laboratory.limit();
         let zoom = session.looks.zoom;
         session.looks.zoom = if zoom.is_finite() { zoom.clamp(0.2, 5.0) } else { 1.0 };
@@ -187,6 +189,7 @@ impl Session {
     /// # Errors
     /// Says which file cannot be written.
     pub fn write(&self, path: &Path) -> anyhow::Result<()> {
-        whole_file::write(path, &self.text()?).with_context(|| format!("cannot write {}", path.display()))
+        whole_file::write(path, &self.text()?)
+            .with_context(|| format!("cannot write {}", path.display()))
     }
 }

@@ -22,7 +22,8 @@ pub fn toggled(width: f32, chosen: Option<bool>) -> Option<bool> {
 /// Shows the panel.
 pub fn show<R>(ui: &mut Ui, name: &'static str, contents: impl FnOnce(&mut Ui) -> R) -> R {
     let width = if ui.available_width() >= 1100.0 { 288.0 } else { 272.0 };
-    let panel = Panel::left(name).resizable(false).exact_size(width).frame(style::panel(ui, 16, 12));
+    let panel =
+        Panel::left(name).resizable(false).exact_size(width).frame(style::panel(ui, 16, 12));
     panel.show(ui, |ui| ScrollArea::vertical().auto_shrink(false).show(ui, contents).inner).inner
 }
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use egui::{
-    Color32, Context, CornerRadius, FontData, FontDefinitions, FontFamily, FontId, Frame, Margin, RichText, Stroke,
-    TextStyle, Theme, Visuals, vec2,
+    Color32, Context, CornerRadius, FontData, FontDefinitions, FontFamily, FontId, Frame, Margin,
+    RichText, Stroke, TextStyle, Theme, Visuals, vec2,
 };
 
 /// The name of a step.
@@ -177,11 +177,18 @@ mod tests {
                 readable(KEY, &visuals),
             ];
             for text in texts {
-                assert!(contrast(text, ground) >= 4.5, "{text:?} on {ground:?}: {}", contrast(text, ground));
+                assert!(
+                    contrast(text, ground) >= 4.5,
+                    "{text:?} on {ground:?}: {}",
+                    contrast(text, ground)
+                );
             }
             for text in [visuals.text_color(), visuals.error_fg_color] {
                 let ground = tinted(&visuals, text);
-                assert!(ground.is_opaque() && contrast(text, ground) >= 4.5, "{text:?} on {ground:?}");
+                assert!(
+                    ground.is_opaque() && contrast(text, ground) >= 4.5,
+                    "{text:?} on {ground:?}"
+                );
             }
         }
     }

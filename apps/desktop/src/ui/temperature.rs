@@ -43,7 +43,11 @@ pub fn show(ui: &mut Ui, temperature: &mut Temperature) {
     slider(ui, temperature);
     ui.horizontal(|ui| {
         ui.spacing_mut().item_spacing.x = 4.0;
-        let ends = [("T → 0", Temperature::ZERO), ("T = 1", Temperature::ONE), ("T → ∞", Temperature::INFINITE)];
+        let ends = [
+            ("T → 0", Temperature::ZERO),
+            ("T = 1", Temperature::ONE),
+            ("T → ∞", Temperature::INFINITE),
+        ];
         for (name, t) in ends {
             ui.selectable_value(temperature, t, name);
         }
@@ -71,8 +75,11 @@ fn slider(ui: &mut Ui, temperature: &mut Temperature) {
             .range(0.0..=f64::INFINITY)
             .speed(0.01 * before.clamp(0.01, 100.0))
             .custom_formatter(|t, _| text(t))
-            .custom_parser(|text| if text.trim() == "∞" { Some(f64::INFINITY) } else { text.trim().parse().ok() });
-        ui.add_sized([ui.available_width(), ui.spacing().interact_size.y], number).accessible_name("Temperature");
+            .custom_parser(|text| {
+                if text.trim() == "∞" { Some(f64::INFINITY) } else { text.trim().parse().ok() }
+            });
+        ui.add_sized([ui.available_width(), ui.spacing().interact_size.y], number)
+            .accessible_name("Temperature");
     });
     if t != before
         && let Ok(new) = Temperature::new(t as f32)
@@ -88,7 +95,11 @@ pub fn text(t: f64) -> String {
     }
     let decimals = (2 - t.max(0.01).log10().floor() as i32).clamp(0, 3) as usize;
     let text = format!("{t:.decimals$}");
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
+    }
 }
 
 /// For `#[serde(with)]`: the number as text, because JSON has no ∞.
@@ -97,13 +108,20 @@ pub mod as_text {
     use serde::de::Error as _;
     use serde::{Deserialize as _, Deserializer, Serializer};
 
-    pub fn serialize<S: Serializer>(temperature: &Temperature, serializer: S) -> Result<S::Ok, S::Error> {
+    pub fn serialize<S: Serializer>(
+        temperature: &Temperature,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
         serializer.collect_str(&temperature.get())
     }
 
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Temperature, D::Error> {
+    pub fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Temperature, D::Error> {
         let text = String::deserialize(deserializer)?;
-        let t = text.parse().map_err(|e| D::Error::custom(format!("\"{text}\" is no temperature: {e}")))?;
+        let t = text
+            .parse()
+            .map_err(|e| D::Error::custom(format!("\"{text}\" is no temperature: {e}")))?;
         Temperature::new(t).map_err(D::Error::custom)
     }
 }

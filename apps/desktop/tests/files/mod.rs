@@ -33,11 +33,15 @@ pub fn bytes(numbers: &[f32]) -> Vec<u8> {
 }
 
 /// Tensors of any type.
-pub fn safetensors(tensors: &[(&str, Dtype, &[usize], Vec<u8>)], metadata: &[(&str, &str)]) -> Vec<u8> {
-    let views = tensors
-        .iter()
-        .map(|(name, dtype, shape, bytes)| (*name, TensorView::new(*dtype, shape.to_vec(), bytes).unwrap()));
-    let metadata = metadata.iter().map(|(key, text)| ((*key).to_owned(), (*text).to_owned())).collect();
+pub fn safetensors(
+    tensors: &[(&str, Dtype, &[usize], Vec<u8>)],
+    metadata: &[(&str, &str)],
+) -> Vec<u8> {
+    let views = tensors.iter().map(|(name, dtype, shape, bytes)| {
+        (*name, TensorView::new(*dtype, shape.to_vec(), bytes).unwrap())
+    });
+    let metadata =
+        metadata.iter().map(|(key, text)| ((*key).to_owned(), (*text).to_owned())).collect();
     serialize(views, Some(metadata)).unwrap()
 }
 
@@ -49,7 +53,8 @@ pub fn attention(shape: &[usize], numbers: &[f32]) -> Vec<u8> {
 /// An npy file as NumPy writes it.
 pub fn npy(descr: &str, shape: &str, data: &[u8]) -> Vec<u8> {
     let header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}\n");
-    [b"\x93NUMPY\x01\x00", &(header.len() as u16).to_le_bytes()[..], header.as_bytes(), data].concat()
+    [b"\x93NUMPY\x01\x00", &(header.len() as u16).to_le_bytes()[..], header.as_bytes(), data]
+        .concat()
 }
 
 pub fn npz(files: &[(&str, Vec<u8>)], method: CompressionMethod) -> Vec<u8> {

@@ -17,7 +17,10 @@ mod image {
             costs::run(memory, |cost, f| {
                 let (stack, instructions) = (stack::peak(&mut *f), counter.count(&mut *f));
                 let costs::Cost { name, shape: (n, d), by, scratch, tensors } = cost;
-                println!("{name};{n}x{d};{by};{instructions};{stack};{scratch};{}", scratch + tensors);
+                println!(
+                    "{name};{n}x{d};{by};{instructions};{stack};{scratch};{}",
+                    scratch + tensors
+                );
             })
         });
         i32::from(done.is_err())

@@ -11,10 +11,11 @@ mod image {
 
     use regard_firmware::image::{entry, exit};
     use regard_kernels::{
-        Attention, Error, Mask, Mat, MatMut, Packed, Pairing, Position, Stage, Temperature, Tier, Window, add, add_row,
-        attention_scratch_len, cosine_similarity, dot, exp, fixed, gelu, gelu_tanh, int8, layer_norm, matmul,
-        matmul_packed, matmul_packed_add, matmul_transposed, merge, multiply, multiply_add_rounds, norm, packed_len,
-        relu, rms_norm, rotate, silu, softmax, softmax_with_log_sum_exp,
+        Attention, Error, Mask, Mat, MatMut, Packed, Pairing, Position, Stage, Temperature, Tier,
+        Window, add, add_row, attention_scratch_len, cosine_similarity, dot, exp, fixed, gelu,
+        gelu_tanh, int8, layer_norm, matmul, matmul_packed, matmul_packed_add, matmul_transposed,
+        merge, multiply, multiply_add_rounds, norm, packed_len, relu, rms_norm, rotate, silu,
+        softmax, softmax_with_log_sum_exp,
     };
 
     #[expect(unsafe_code, reason = "a declaration that nothing defines")]
@@ -32,8 +33,18 @@ mod image {
 
     #[entry]
     fn main() -> ! {
-        let done = black_box([vectors, matrices, packed, block, views, attention, fixed_shapes, int8_attention, parts])
-            .map(|kernels| kernels().is_ok());
+        let done = black_box([
+            vectors,
+            matrices,
+            packed,
+            block,
+            views,
+            attention,
+            fixed_shapes,
+            int8_attention,
+            parts,
+        ])
+        .map(|kernels| kernels().is_ok());
         exit(i32::from(!done.iter().all(|done| *done)))
     }
 
@@ -58,7 +69,8 @@ mod image {
     }
 
     fn packed() -> Result<(), Error> {
-        let (a, b, mut out, mut memory) = black_box(([1.0; 24], [1.0; 24], [0.0; 24], [0.0; packed_len(4, 5)]));
+        let (a, b, mut out, mut memory) =
+            black_box(([1.0; 24], [1.0; 24], [0.0; 24], [0.0; packed_len(4, 5)]));
         let [m, k, n] = black_box([3, 4, 5]);
         Packed::pack(Mat::new(&b, k, n)?, some_mut(&mut memory))?;
         Packed::pack_transposed(Mat::new(&b, n, k)?, some_mut(&mut memory))?;
@@ -74,11 +86,21 @@ mod image {
     fn block() -> Result<(), Error> {
         let (mut x, y, [n, d]) = black_box(([1.0; 40], [2.0; 40], [2, 20]));
         let rows = |x: &mut [f32]| {
-            layer_norm(MatMut::new(x, n, d)?, y.get(..d).unwrap_or_default(), y.get(..d).unwrap_or_default(), 1e-5)?;
+            layer_norm(
+                MatMut::new(x, n, d)?,
+                y.get(..d).unwrap_or_default(),
+                y.get(..d).unwrap_or_default(),
+                1e-5,
+            )?;
             rms_norm(MatMut::new(x, n, d)?, y.get(..d).unwrap_or_default(), 1e-5)?;
             add_row(MatMut::new(x, n, d)?, y.get(..d).unwrap_or_default())?;
             for pairing in black_box([Pairing::Interleaved, Pairing::HalfSplit]) {
-                rotate(MatMut::new(x, n, d)?, Mat::new(&y, n, d / 2)?, Mat::new(&y, n, d / 2)?, pairing)?;
+                rotate(
+                    MatMut::new(x, n, d)?,
+                    Mat::new(&y, n, d / 2)?,
+                    Mat::new(&y, n, d / 2)?,
+                    pairing,
+                )?;
             }
             Ok::<(), Error>(())
         };
@@ -113,23 +135,36 @@ mod image {
     }
 
     fn attention() -> Result<(), Error> {
-        let (q, k, v, seen, bias) = black_box(([1.0; 8], [1.0; 12], [1.0; 18], [true; 12], [0.5; 12]));
-        let (mut out, mut log_sum_exp, mut scratch) = black_box(([0.0; 12], [0.0; 2], [0.0; SCRATCH]));
+        let (q, k, v, seen, bias) =
+            black_box(([1.0; 8], [1.0; 12], [1.0; 18], [true; 12], [0.5; 12]));
+        let (mut out, mut log_sum_exp, mut scratch) =
+            black_box(([0.0; 12], [0.0; 2], [0.0; SCRATCH]));
         let [n_q, n_k, d_k, d_v] = black_box([2, 6, 2, 3]);
         let (q, k, v) = (Mat::new(&q, n_q, d_k)?, Mat::new(&k, n_k, d_k)?, Mat::new(&v, n_k, d_v)?);
         let at = Position::Offset(black_box(4));
         let window = Window { left: black_box(Some(3)), right: black_box(Some(1)) };
-        let mask = Mask::NONE.causal(black_box(at)).window(black_box(Position::BottomRight), window).key_len(n_k);
+        let mask = Mask::NONE
+            .causal(black_box(at))
+            .window(black_box(Position::BottomRight), window)
+            .key_len(n_k);
         let mask = mask.allowed(Mat::new(&seen, n_q, n_k)?).bias(Mat::new(&bias, n_q, n_k)?);
         black_box((mask.sees(n_q, n_k, n_q, n_k), mask.rows(black_box(0), n_q, n_q, n_k)));
         let temperature = Temperature::new(black_box(1.5))?;
         black_box(temperature.get());
-        let attention = black_box(Attention::new().scale(1.0).softcap(2.0).mask(mask).temperature(temperature));
+        let attention =
+            black_box(Attention::new().scale(1.0).softcap(2.0).mask(mask).temperature(temperature));
         attention.check()?;
         black_box(attention_scratch_len(n_q, n_k, d_k, d_v));
         attention.forward(q, k, v, MatMut::new(&mut out, n_q, d_v)?, &mut scratch)?;
         let out_view = MatMut::new(&mut out, n_q, d_v)?;
-        attention.forward_with_log_sum_exp(q, k, v, out_view, some_mut(&mut log_sum_exp), &mut scratch)?;
+        attention.forward_with_log_sum_exp(
+            q,
+            k,
+            v,
+            out_view,
+            some_mut(&mut log_sum_exp),
+            &mut scratch,
+        )?;
         for stage in black_box([Stage::Raw, Stage::Softcapped, Stage::Masked, Stage::Weights]) {
             attention.scores(stage, q, k, MatMut::new(&mut out, n_q, n_k)?, &mut scratch)?;
         }
@@ -146,10 +181,12 @@ mod image {
         let attention = black_box(Attention::new().sink(0.5));
         let alibi = Mask::NONE.alibi(black_box(Position::BottomRight), black_box(0.5));
         let first = attention.mask(alibi.keys(0, split));
-        let mut part = first.partial(d_k, MatMut::new(&mut out, n_q, d_v)?, some_mut(&mut state))?;
+        let mut part =
+            first.partial(d_k, MatMut::new(&mut out, n_q, d_v)?, some_mut(&mut state))?;
         first.forward_partial(q, k, v, &mut part, &mut scratch)?;
         let second = attention.mask(alibi.columns(split, n_k - split, n_q, n_k));
-        let mut rest = second.partial(d_k, MatMut::new(&mut other, n_q, d_v)?, some_mut(&mut other_state))?;
+        let mut rest =
+            second.partial(d_k, MatMut::new(&mut other, n_q, d_v)?, some_mut(&mut other_state))?;
         let (k, v) = (k.rows_from(split, n_k), v.rows_from(split, n_k));
         second.forward_partial(q, k, v, &mut rest, &mut scratch)?;
         part.merge(&rest)?;
@@ -165,11 +202,20 @@ mod image {
 
     fn fixed_shapes() -> Result<(), Error> {
         let (a, b, t) = black_box(([[1.0; 6]; 6], [[1.0; 6]; 6], Temperature::ONE));
-        let (mut out, mut log_sum_exp, mut scratch) = black_box(([[0.0; 6]; 6], [0.0; 6], [0.0; SCRATCH]));
+        let (mut out, mut log_sum_exp, mut scratch) =
+            black_box(([[0.0; 6]; 6], [0.0; 6], [0.0; SCRATCH]));
         let (x, y) = black_box(([1.0; 19], [2.0; 19]));
-        black_box((fixed::dot(&x, &y), fixed::norm(&x), fixed::cosine_similarity(&x, &y), fixed::softmax(&x, t)));
+        black_box((
+            fixed::dot(&x, &y),
+            fixed::norm(&x),
+            fixed::cosine_similarity(&x, &y),
+            fixed::softmax(&x, t),
+        ));
         black_box((fixed::matmul(&a, &b), fixed::matmul_transposed(&a, &b)));
-        black_box((fixed::matmul(&[[1.0; 2]; 3], &[[x[0]; 8]; 2]), fixed::matmul(&[[1.0; 2]; 3], &[[x[0]; 4]; 2])));
+        black_box((
+            fixed::matmul(&[[1.0; 2]; 3], &[[x[0]; 8]; 2]),
+            fixed::matmul(&[[1.0; 2]; 3], &[[x[0]; 4]; 2]),
+        ));
         black_box(fixed::matmul(&[[1.0; 2]; 3], &[[x[0]; 16]; 2]));
         let mut rows = a;
         fixed::layer_norm(&mut rows, &log_sum_exp, &log_sum_exp, 1e-5);
@@ -177,7 +223,15 @@ mod image {
         black_box(rows);
         let attention = black_box(Attention::new());
         fixed::attention(&attention, &a, &b, &a, &mut out, &mut scratch)?;
-        fixed::attention_with_log_sum_exp(&attention, &a, &b, &a, &mut out, &mut log_sum_exp, &mut scratch)?;
+        fixed::attention_with_log_sum_exp(
+            &attention,
+            &a,
+            &b,
+            &a,
+            &mut out,
+            &mut log_sum_exp,
+            &mut scratch,
+        )?;
         fixed::attention_weights(&attention, &a, &b, &mut out, &mut scratch)?;
         black_box((out, log_sum_exp));
         Ok(())
@@ -189,13 +243,19 @@ mod image {
         int8::dequantize(some(&integers), black_box(0.5), some_mut(&mut back))?;
         let scales = black_box(int8::Scales { query: 0.1, key: 0.1, value: 0.1, output: 0.1 });
         let [n_q, n_k, d_k, d_v] = black_box([9, 10, 6, 5]);
-        let attention = int8::Attention::new(scales, int8::default_scale(d_k), Temperature::new(black_box(1.5))?)?;
+        let attention = int8::Attention::new(
+            scales,
+            int8::default_scale(d_k),
+            Temperature::new(black_box(1.5))?,
+        )?;
 
         let (q, k, v, seen) = black_box(([1; 54], [2; 60], [3; 50], [true; 90]));
         let (mut out, mut scratch) = black_box(([0; 45], [0; INT8_SCRATCH]));
         let (q, k, v) = (Mat::new(&q, n_q, d_k)?, Mat::new(&k, n_k, d_k)?, Mat::new(&v, n_k, d_v)?);
         let window = Window { left: black_box(Some(3)), right: black_box(Some(1)) };
-        let mask = Mask::NONE.causal(Position::Offset(black_box(4))).window(black_box(Position::BottomRight), window);
+        let mask = Mask::NONE
+            .causal(Position::Offset(black_box(4)))
+            .window(black_box(Position::BottomRight), window);
         let mask = mask.key_len(n_k).allowed(Mat::new(&seen, n_q, n_k)?);
         black_box(int8::attention_scratch_len(n_q, n_k, d_k, d_v));
         let view = MatMut::new(&mut out, n_q, d_v)?;

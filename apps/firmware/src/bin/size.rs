@@ -10,7 +10,8 @@ mod image {
 
     use regard_firmware::image::{entry, exit};
     use regard_kernels::{
-        Attention, Mask, Mat, MatMut, Position, Temperature, attention_scratch_len, exp, fixed, int8, matmul, softmax,
+        Attention, Mask, Mat, MatMut, Position, Temperature, attention_scratch_len, exp, fixed,
+        int8, matmul, softmax,
     };
 
     /// Whether the operation is called, or only everything around it is there.
@@ -54,15 +55,23 @@ mod image {
         } else if const { is("decode step") } {
             attention::<1, 64, 32, { attention_scratch_len(1, 64, 32, 32) }>(Attention::new);
         } else if const { is("int8 attention") } {
-            int8_attention::<64, 64, 32, { int8::attention_scratch_len(64, 64, 32, 32) }>(const { &int8_known() });
+            int8_attention::<64, 64, 32, { int8::attention_scratch_len(64, 64, 32, 32) }>(
+                const { &int8_known() },
+            );
         } else if const { is("any int8 attention") } {
             let attention = const { &int8_known().mask(Mask::NONE.causal(Position::TopLeft)) };
-            int8_attention::<64, 64, 32, { int8::attention_scratch_len(64, 64, 32, 32) }>(black_box(attention));
+            int8_attention::<64, 64, 32, { int8::attention_scratch_len(64, 64, 32, 32) }>(
+                black_box(attention),
+            );
         } else if const { is("int8 decode step") } {
-            int8_attention::<1, 64, 32, { int8::attention_scratch_len(1, 64, 32, 32) }>(const { &int8_known() });
+            int8_attention::<1, 64, 32, { int8::attention_scratch_len(1, 64, 32, 32) }>(
+                const { &int8_known() },
+            );
         } else if const { is("matmul") } {
             let (a, b, mut out) = black_box(([0.0; 8], [0.0; 8], [0.0; 8]));
-            if let (Ok(a), Ok(b), Ok(out)) = (Mat::new(&a, 4, 2), Mat::new(&b, 2, 2), MatMut::new(&mut out, 4, 2)) {
+            if let (Ok(a), Ok(b), Ok(out)) =
+                (Mat::new(&a, 4, 2), Mat::new(&b, 2, 2), MatMut::new(&mut out, 4, 2))
+            {
                 let (a, b, out) = black_box((a, b, out));
                 if CALL {
                     let _ = black_box(matmul(a, b, out));

@@ -83,7 +83,8 @@ mod tests {
 
     #[test]
     fn whatever_a_unit_means_the_weight_is_near() {
-        for log2 in [1e-12, 3e-9, 4.1e-6, 1e-4, 2.0_f64.powi(-12), 3e-4, 0.01, 0.7, 1.0, 3.3, 15.9] {
+        for log2 in [1e-12, 3e-9, 4.1e-6, 1e-4, 2.0_f64.powi(-12), 3e-4, 0.01, 0.7, 1.0, 3.3, 15.9]
+        {
             let exponent = Exponent::new(log2);
             let mut last = ONE;
             let mut distance = 0;
@@ -91,7 +92,10 @@ mod tests {
                 let exact = f64::from(ONE) * (-f64::from(distance) * log2).exp2();
                 let weight = exponent.weight(distance);
                 let error = (f64::from(weight) - exact).abs();
-                assert!(error <= 4.8e-4 * exact + 1.0, "{weight} at {distance} · {log2}, which is {exact}");
+                assert!(
+                    error <= 4.8e-4 * exact + 1.0,
+                    "{weight} at {distance} · {log2}, which is {exact}"
+                );
                 assert!(weight <= last, "rises at {distance} · {log2}");
                 last = weight;
                 distance += 1 + distance / 64;

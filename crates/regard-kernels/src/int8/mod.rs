@@ -108,7 +108,11 @@ impl<'a> Attention<'a> {
     /// let error = int8::Attention::new(scales, 0.125, Temperature::ONE).unwrap_err();
     /// assert_eq!(error.to_string(), "the scale of the output is 0, but must be finite and greater than 0");
     /// ```
-    pub const fn new(scales: Scales, softmax_scale: f32, temperature: Temperature) -> Result<Self, Error> {
+    pub const fn new(
+        scales: Scales,
+        softmax_scale: f32,
+        temperature: Temperature,
+    ) -> Result<Self, Error> {
         let Scales { query, key, value, output } = scales;
         let mut checks = [
             check_scale("the scale of query", query),
@@ -119,7 +123,8 @@ impl<'a> Attention<'a> {
         ];
         if !(softmax_scale >= 0.0 && softmax_scale < f32::INFINITY) {
             let range = "finite and 0 or greater";
-            checks[4] = Err(Error::Range { name: "the scale of softmax", value: softmax_scale, range });
+            checks[4] =
+                Err(Error::Range { name: "the scale of softmax", value: softmax_scale, range });
         }
         let mut i = 0;
         while i < checks.len() {
@@ -176,12 +181,26 @@ impl<'a> Attention<'a> {
             return Err(Error::Scratch { found, needed });
         }
         let bounds = Bounds::new(&self.mask, n_q, n_k);
-        dispatch(Rows { q, k, v, out, bounds, exponent: self.exponent, ratio: self.ratio, scratch });
+        dispatch(Rows {
+            q,
+            k,
+            v,
+            out,
+            bounds,
+            exponent: self.exponent,
+            ratio: self.ratio,
+            scratch,
+        });
         Ok(())
     }
 }
 
-fn check_most(name: &'static str, found: usize, most: usize, range: &'static str) -> Result<(), Error> {
+fn check_most(
+    name: &'static str,
+    found: usize,
+    most: usize,
+    range: &'static str,
+) -> Result<(), Error> {
     if found <= most { Ok(()) } else { Err(Error::Range { name, value: found as f32, range }) }
 }
 

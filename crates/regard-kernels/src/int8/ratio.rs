@@ -19,7 +19,11 @@ impl Ratio {
         // Beyond, all outputs would be 0, or all that are not 0 at the ends of their range.
         if !(ratio >= 1.0 / 256.0 && ratio < 4096.0) {
             let range = "at least 1/256 and less than 4096";
-            return Err(Error::Range { name: "the scale of value / that of the output", value: ratio as f32, range });
+            return Err(Error::Range {
+                name: "the scale of value / that of the output",
+                value: ratio as f32,
+                range,
+            });
         }
         let (mut mantissa, mut exponent) = (ratio, 0);
         while mantissa < 536_870_912.0 {

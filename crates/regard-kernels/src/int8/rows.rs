@@ -10,7 +10,11 @@ use crate::{Mat, MatMut};
 /// Words for the scores of a group, for its queries and for the values.
 const fn scratch_parts(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> [usize; 3] {
     let rows = if n_q < GROUP { 1 } else { GROUP };
-    [n_k.next_multiple_of(4).saturating_mul(rows), query_words(rows, d_k), value_words(n_q, n_k, d_v)]
+    [
+        n_k.next_multiple_of(4).saturating_mul(rows),
+        query_words(rows, d_k),
+        value_words(n_q, n_k, d_v),
+    ]
 }
 
 pub(crate) const fn scratch_len(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> usize {
@@ -80,7 +84,8 @@ impl Groups<'_> {
         let mut factors = [Factor::ZERO; R];
         for (r, factor) in factors.iter_mut().enumerate() {
             hide(&self.bounds, first + r, start, scores, r);
-            *factor = self.ratio.divided_by(simd.call(Weigh { exponent: self.exponent, scores, r }));
+            *factor =
+                self.ratio.divided_by(simd.call(Weigh { exponent: self.exponent, scores, r }));
         }
 
         let weights = scores.as_chunks::<2>().0;
@@ -127,7 +132,13 @@ impl<const R: usize> Kernel for Add<'_, R> {
 
 /// Hides what query `row` may not see of the keys from `first` on, whose scores are those numbered `r`.
 #[inline(always)]
-fn hide<const R: usize>(bounds: &Bounds<'_>, row: usize, first: usize, scores: &mut [[i32; R]], r: usize) {
+fn hide<const R: usize>(
+    bounds: &Bounds<'_>,
+    row: usize,
+    first: usize,
+    scores: &mut [[i32; R]],
+    r: usize,
+) {
     let range = bounds.range(row);
     let (before, behind) = (range.start.saturating_sub(first), range.end.saturating_sub(first));
     for scores in scores.get_mut(..before).unwrap_or_default() {
@@ -168,7 +179,8 @@ impl<const R: usize> Kernel for Weigh<'_, R> {
             let weights = scores.len() / 2;
             for pair in scores.iter_mut().take(weights) {
                 let both = pair[r] as u32;
-                let (low, high) = (((both & 0xffff) >> (excess - 1)) + 1, (both >> 16 >> (excess - 1)) + 1);
+                let (low, high) =
+                    (((both & 0xffff) >> (excess - 1)) + 1, (both >> 16 >> (excess - 1)) + 1);
                 let (low, high) = (low >> 1, high >> 1);
                 total += low + high;
                 pair[r] = (low | (high << 16)) as i32;

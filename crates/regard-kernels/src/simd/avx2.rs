@@ -77,10 +77,18 @@ fn transpose(rows: [&[f32; 8]; 8], panel: &mut [Panel; 8], second: bool) {
     }
     for i in 0..4 {
         let (upper, lower) = (fours[i], fours[i + 4]);
-        let columns = [_mm256_permute2f128_ps::<0x20>(upper, lower), _mm256_permute2f128_ps::<0x31>(upper, lower)];
+        let columns = [
+            _mm256_permute2f128_ps::<0x20>(upper, lower),
+            _mm256_permute2f128_ps::<0x31>(upper, lower),
+        ];
         for (half, column) in columns.into_iter().enumerate() {
             // SAFETY: the store fills one half of a row of 16.
-            unsafe { _mm256_storeu_ps(panel[4 * half + i].as_mut_ptr().add(8 * usize::from(second)), column) };
+            unsafe {
+                _mm256_storeu_ps(
+                    panel[4 * half + i].as_mut_ptr().add(8 * usize::from(second)),
+                    column,
+                )
+            };
         }
     }
 }
@@ -129,13 +137,17 @@ impl Lanes for Avx2 {
     #[inline(always)]
     fn gt(self, a: Self::V, b: Self::V) -> Self::M {
         // SAFETY: `self` proves AVX2.
-        unsafe { [_mm256_cmp_ps::<_CMP_GT_OQ>(a[0], b[0]), _mm256_cmp_ps::<_CMP_GT_OQ>(a[1], b[1])] }
+        unsafe {
+            [_mm256_cmp_ps::<_CMP_GT_OQ>(a[0], b[0]), _mm256_cmp_ps::<_CMP_GT_OQ>(a[1], b[1])]
+        }
     }
 
     #[inline(always)]
     fn eq(self, a: Self::V, b: Self::V) -> Self::M {
         // SAFETY: `self` proves AVX2.
-        unsafe { [_mm256_cmp_ps::<_CMP_EQ_OQ>(a[0], b[0]), _mm256_cmp_ps::<_CMP_EQ_OQ>(a[1], b[1])] }
+        unsafe {
+            [_mm256_cmp_ps::<_CMP_EQ_OQ>(a[0], b[0]), _mm256_cmp_ps::<_CMP_EQ_OQ>(a[1], b[1])]
+        }
     }
 
     #[inline(always)]

@@ -4,7 +4,10 @@
 //! The unit is a block of [`LANES`] = 16 `f32` on every tier, whatever the registers' width: where the order of a sum
 //! shows in its bits, it is the order of these 16 lanes, so that tiers with fused multiply-add agree to the last bit.
 
-#![expect(unsafe_code, reason = "the one place where it is allowed: intrinsics and the innermost tile loop")]
+#![expect(
+    unsafe_code,
+    reason = "the one place where it is allowed: intrinsics and the innermost tile loop"
+)]
 
 #[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
 mod avx2;
@@ -28,7 +31,8 @@ pub(crate) use self::exp::{Distance, Exp, Exp2ToZero, ExpToZero, exp_to_zero};
 pub(crate) use self::pack::{multiply_row, pack_columns, pack_transposed, pack_transposed_here};
 pub(crate) use self::small::{multiply_by_4, multiply_by_8, multiply_by_16};
 pub(crate) use self::tile::{
-    Add, Continue, Finish, GROUP, Panel, Panels, Set, multiply, multiply_or_add, next_groups, with_rows,
+    Add, Continue, Finish, GROUP, Panel, Panels, Set, multiply, multiply_or_add, next_groups,
+    with_rows,
 };
 
 /// The number of lanes of a block.
@@ -52,7 +56,13 @@ pub(crate) trait Lanes: Copy {
     fn mul_add(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
     /// (c₀·xⁿ + … + cₙ)·factor + term, by Horner's rule: n + 1 multiply-adds.
     #[inline(always)]
-    fn polynomial<const N: usize>(self, c: &[f32; N], x: Self::V, factor: Self::V, term: Self::V) -> Self::V {
+    fn polynomial<const N: usize>(
+        self,
+        c: &[f32; N],
+        x: Self::V,
+        factor: Self::V,
+        term: Self::V,
+    ) -> Self::V {
         let [first, rest @ ..] = c.as_slice() else { return term };
         let mut sum = self.splat(*first);
         for c in rest {
@@ -122,7 +132,12 @@ pub(crate) trait Simd: Lanes {
     fn load(self, x: &[f32; LANES]) -> Self::V;
     fn store(self, v: Self::V, out: &mut [f32; LANES]);
     /// Column `i` of the eight rows goes to row `i` of the panel: to its first half, or to the `second`.
-    fn transpose(self, rows: [&[f32; LANES / 2]; LANES / 2], panel: &mut [Panel; LANES / 2], second: bool);
+    fn transpose(
+        self,
+        rows: [&[f32; LANES / 2]; LANES / 2],
+        panel: &mut [Panel; LANES / 2],
+        second: bool,
+    );
     /// The sum, as a tree: lane i + lane i+8, then i+4, i+2, i+1.
     fn reduce_add(self, v: Self::V) -> f32;
     /// The largest lane that is no NaN (NaN in some lanes gives any of the lanes).
@@ -229,7 +244,10 @@ fn copy_first(from: &[f32], to: &mut [f32]) {
 
 /// Copies `N` elements, if both have so many, and returns what is left of both.
 #[inline(always)]
-fn copy_chunk<'f, 't, const N: usize>(from: &'f [f32], to: &'t mut [f32]) -> (&'f [f32], &'t mut [f32]) {
+fn copy_chunk<'f, 't, const N: usize>(
+    from: &'f [f32],
+    to: &'t mut [f32],
+) -> (&'f [f32], &'t mut [f32]) {
     if from.len() < N || to.len() < N {
         return (from, to);
     }

@@ -12,7 +12,12 @@ const SIDE: usize = LANES / 2;
 /// # Safety
 /// There must be so many, `stride` elements from row to row.
 #[inline(always)]
-unsafe fn square<'a, S: Simd>(simd: S, start: *const f32, stride: usize, begin: bool) -> [&'a [f32; SIDE]; SIDE] {
+unsafe fn square<'a, S: Simd>(
+    simd: S,
+    start: *const f32,
+    stride: usize,
+    begin: bool,
+) -> [&'a [f32; SIDE]; SIDE] {
     let mut square = [&[0.0; SIDE]; SIDE];
     let later = start.wrapping_add(LANES * stride);
     for (l, square) in square.iter_mut().enumerate() {
@@ -40,7 +45,12 @@ fn padded_square(rows: Mat<'_>, t: usize) -> [&[f32; SIDE]; SIDE] {
 /// panels, bit by bit, without a place to keep them. For one query the place would be used but once.
 #[inline(always)]
 pub(crate) fn multiply_row<S: Simd>(simd: S, q: &[f32], k: Mat<'_>, out: &mut [f32]) {
-    debug_assert!(k.rows().is_multiple_of(LANES) && q.len() == k.cols(), "{} times {:?}", q.len(), k.shape());
+    debug_assert!(
+        k.rows().is_multiple_of(LANES) && q.len() == k.cols(),
+        "{} times {:?}",
+        q.len(),
+        k.shape()
+    );
     if q.len() == k.cols() {
         simd.call(Dots { q, k, out: out.as_chunks_mut().0 });
     }
@@ -69,8 +79,16 @@ impl Kernel for Dots<'_> {
                 let mut panel = [[0.0; LANES]; SIDE];
                 // SAFETY: k has (p + 1) · 16 rows, and as many columns as q has elements; a view holds all of its rows.
                 unsafe {
-                    simd.transpose(square(simd, low, stride, t.is_multiple_of(2)), &mut panel, false);
-                    simd.transpose(square(simd, high, stride, t.is_multiple_of(2)), &mut panel, true);
+                    simd.transpose(
+                        square(simd, low, stride, t.is_multiple_of(2)),
+                        &mut panel,
+                        false,
+                    );
+                    simd.transpose(
+                        square(simd, high, stride, t.is_multiple_of(2)),
+                        &mut panel,
+                        true,
+                    );
                 }
                 for (q, lanes) in q.iter().zip(&panel) {
                     sum = simd.mul_add(simd.splat(*q), simd.load(lanes), sum);
@@ -79,7 +97,11 @@ impl Kernel for Dots<'_> {
             for (t, q) in rest.iter().enumerate() {
                 let mut lanes = [0.0; LANES];
                 for (l, lane) in lanes.iter_mut().enumerate() {
-                    *lane = k.row(p * LANES + l).get(whole.len() * SIDE + t).copied().unwrap_or_default();
+                    *lane = k
+                        .row(p * LANES + l)
+                        .get(whole.len() * SIDE + t)
+                        .copied()
+                        .unwrap_or_default();
                 }
                 sum = simd.mul_add(simd.splat(*q), simd.load(&lanes), sum);
             }
@@ -143,7 +165,13 @@ impl Kernel for Transpose<'_> {
 
 /// Copies the columns of `b` from `col` on into panels of `depth` rows, with 0 behind the last column.
 #[inline(always)]
-pub(crate) fn pack_columns<S: Simd>(simd: S, b: Mat<'_>, col: usize, panels: &mut [Panel], depth: usize) {
+pub(crate) fn pack_columns<S: Simd>(
+    simd: S,
+    b: Mat<'_>,
+    col: usize,
+    panels: &mut [Panel],
+    depth: usize,
+) {
     simd.call(CopyColumns { b, col, panels, depth });
 }
 

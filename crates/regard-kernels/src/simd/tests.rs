@@ -149,7 +149,12 @@ fn assert_lanes(found: Option<Block>, what: &str, expected: impl Fn(usize) -> f3
     let Some(found) = found else { return };
     for (l, x) in found.into_iter().enumerate() {
         let y = expected(l);
-        assert!(same(x, y), "{what}, lane {l}: {x:e} ({:#x}) instead of {y:e} ({:#x})", x.to_bits(), y.to_bits());
+        assert!(
+            same(x, y),
+            "{what}, lane {l}: {x:e} ({:#x}) instead of {y:e} ({:#x})",
+            x.to_bits(),
+            y.to_bits()
+        );
     }
 }
 
@@ -160,7 +165,8 @@ fn arithmetic<T: RunTier>() {
         assert_lanes(on!(T, |s, a, b| s.sub(a, b)), "sub", |l| a[l] - b[l]);
         assert_lanes(on!(T, |s, a, b| s.mul(a, b)), "mul", |l| a[l] * b[l]);
         assert_lanes(on!(T, |s, a, b| s.div(a, b)), "div", |l| a[l] / b[l]);
-        let mul_add = |l: usize| if T::FUSED { a[l].mul_add(b[l], c[l]) } else { a[l] * b[l] + c[l] };
+        let mul_add =
+            |l: usize| if T::FUSED { a[l].mul_add(b[l], c[l]) } else { a[l] * b[l] + c[l] };
         assert_lanes(on!(T, |s, a, b, c| s.mul_add(a, b, c)), "mul_add", mul_add);
         // Written out, because `f32::max` is free about signed zeros and drops NaN.
         let max = |l: usize| if a[l] > b[l] { a[l] } else { b[l] };
@@ -229,10 +235,21 @@ fn powers_of_two<T: RunTier>() {
             // From ½ to 2 of either sign; then what must pass unchanged.
             let mut v: Block = core::array::from_fn(|_| {
                 let sign_and_mantissa = mantissas.next() & 0x807f_ffff;
-                f32::from_bits(sign_and_mantissa | [0x3f00_0000, 0x3f80_0000][(mantissas.next() & 1) as usize])
+                f32::from_bits(
+                    sign_and_mantissa | [0x3f00_0000, 0x3f80_0000][(mantissas.next() & 1) as usize],
+                )
             });
             if round == 0 {
-                v[..8].copy_from_slice(&[0.0, -0.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, 1.0, -0.5, 2.0]);
+                v[..8].copy_from_slice(&[
+                    0.0,
+                    -0.0,
+                    f32::INFINITY,
+                    f32::NEG_INFINITY,
+                    f32::NAN,
+                    1.0,
+                    -0.5,
+                    2.0,
+                ]);
             }
             let (v, n) = (&v, &[n as f32; LANES]);
             // Exact in `f64`, so rounded once.
@@ -265,7 +282,10 @@ fn reductions<T: RunTier>() {
         }
         assert!(same(sum, tree[0]), "reduce_add of {a:?}: {sum:e} instead of {:e}", tree[0]);
         if a.iter().any(|x| x.is_nan()) {
-            assert!(a.iter().any(|x| same(*x, max)), "reduce_max of {a:?} is none of its lanes: {max:e}");
+            assert!(
+                a.iter().any(|x| same(*x, max)),
+                "reduce_max of {a:?} is none of its lanes: {max:e}"
+            );
         } else {
             let largest = a.iter().fold(f32::NEG_INFINITY, |m, x| if *x > m { *x } else { m });
             assert_eq!(max, largest, "reduce_max of {a:?}");
@@ -282,9 +302,15 @@ fn narrow_lanes<T: RunTier>() {
             let (a, b, c) = (self.0[0], self.1, self.2);
             let (mut half, mut quarter) = ([9.0; 8], [9.0; 4]);
             let (b_half, c_half) = (b.first_chunk().unwrap(), c.first_chunk().unwrap());
-            simd.store_half(simd.mul_add_half(a, simd.load_half(b_half), simd.load_half(c_half)), &mut half);
+            simd.store_half(
+                simd.mul_add_half(a, simd.load_half(b_half), simd.load_half(c_half)),
+                &mut half,
+            );
             let (b, c) = (b.first_chunk().unwrap(), c.first_chunk().unwrap());
-            simd.store_quarter(simd.mul_add_quarter(a, simd.load_quarter(b), simd.load_quarter(c)), &mut quarter);
+            simd.store_quarter(
+                simd.mul_add_quarter(a, simd.load_quarter(b), simd.load_quarter(c)),
+                &mut quarter,
+            );
             (half, quarter)
         }
     }
@@ -308,7 +334,8 @@ fn transposition<T: RunTier>() {
             panel
         }
     }
-    let rows: [[f32; 8]; 8] = core::array::from_fn(|r| core::array::from_fn(|c| (8 * r + c) as f32));
+    let rows: [[f32; 8]; 8] =
+        core::array::from_fn(|r| core::array::from_fn(|c| (8 * r + c) as f32));
     for second in [false, true] {
         let Some(panel) = T::run(Transpose(rows.each_ref(), second)) else { return };
         for (c, found) in panel.iter().enumerate() {
@@ -414,7 +441,9 @@ fn largest_exp_errors(blocks: impl Iterator<Item = Block>) -> Vec<ErrorAt> {
 /// The floats whose bits are multiples of `stride`, from those in `bits`; the last block repeats the last one.
 fn floats(bits: Range<u64>, stride: u64) -> impl Iterator<Item = Block> {
     bits.step_by(LANES * stride as usize).map(move |bits| {
-        core::array::from_fn(|l| f32::from_bits(u32::try_from(bits + l as u64 * stride).unwrap_or(u32::MAX)))
+        core::array::from_fn(|l| {
+            f32::from_bits(u32::try_from(bits + l as u64 * stride).unwrap_or(u32::MAX))
+        })
     })
 }
 
@@ -431,7 +460,8 @@ fn exp_is_within_one_ulp_on_a_sample() {
     let (stride, steps) = if cfg!(miri) { (39_999_999, 16) } else { (997, 4096) };
     assert_within_limits(&largest_exp_errors(floats(0..1 << 32, stride)));
     // Around the ends: the last subnormal result, the last finite one; and where a rounded remainder once cost 1.0095 ULP.
-    let centres = [-59.921_88, -104.0_f32, -103.972_08, -103.278_93, -87.336_55, 0.0, 88.722_84, 89.0];
+    let centres =
+        [-59.921_88, -104.0_f32, -103.972_08, -103.278_93, -87.336_55, 0.0, 88.722_84, 89.0];
     let around = centres.into_iter().flat_map(|centre| {
         let bits = u64::from(centre.to_bits());
         floats(bits.saturating_sub(steps)..bits + steps, 1)
@@ -457,7 +487,9 @@ fn exp_is_within_one_ulp_everywhere() {
         }
     };
     let largest = thread::scope(|scope| {
-        let threads: Vec<_> = (0..thread::available_parallelism().unwrap().get()).map(|_| scope.spawn(work)).collect();
+        let threads: Vec<_> = (0..thread::available_parallelism().unwrap().get())
+            .map(|_| scope.spawn(work))
+            .collect();
         let of_threads = threads.into_iter().map(|thread| thread.join().unwrap());
         of_threads.reduce(|a, b| a.into_iter().zip(b).map(|(a, b)| larger(a, b)).collect()).unwrap()
     });
@@ -484,8 +516,24 @@ fn exp_of_special_values<T: RunTier>() {
         1.0,
         -200.0,
     ];
-    let expected =
-        [inf, 0.0, f32::NAN, 1.0, 1.0, 0.0, inf, 0.0, inf, inf, 0.0, 1.0, 1.0, 1.0, core::f32::consts::E, 0.0];
+    let expected = [
+        inf,
+        0.0,
+        f32::NAN,
+        1.0,
+        1.0,
+        0.0,
+        inf,
+        0.0,
+        inf,
+        inf,
+        0.0,
+        1.0,
+        1.0,
+        1.0,
+        core::f32::consts::E,
+        0.0,
+    ];
     assert_lanes(exp_of::<T>(&x), "exp of special values", |l| expected[l]);
 }
 

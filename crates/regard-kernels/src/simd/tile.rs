@@ -72,13 +72,27 @@ impl<'a> Panels<'a> {
     /// Panels of `depth` rows, one behind the other.
     pub(crate) fn packed(panels: &'a [Panel], depth: usize) -> Self {
         let cols = panels.len().checked_div(depth).unwrap_or(usize::MAX / LANES) * LANES;
-        Self { data: panels.as_flattened(), depth, cols, row_stride: LANES, col_stride: 1, panel_stride: depth * LANES }
+        Self {
+            data: panels.as_flattened(),
+            depth,
+            cols,
+            row_stride: LANES,
+            col_stride: 1,
+            panel_stride: depth * LANES,
+        }
     }
 
     /// The columns of `b` where they are. Only whole panels may be asked for, but by [narrow](Simd::NARROW) tiers.
     pub(crate) fn in_place(b: Mat<'a>) -> Self {
         let (depth, cols) = b.shape();
-        Self { data: b.data(), depth, cols, row_stride: b.stride(), col_stride: 1, panel_stride: LANES }
+        Self {
+            data: b.data(),
+            depth,
+            cols,
+            row_stride: b.stride(),
+            col_stride: 1,
+            panel_stride: LANES,
+        }
     }
 
     /// The rows of `b` as columns, where they are: for [narrow](Simd::NARROW) tiers.
@@ -104,14 +118,16 @@ impl<'a> Panels<'a> {
     /// Whether all rows of the first `count` panels lie within the data.
     fn has(&self, count: usize) -> bool {
         let last = (count.saturating_sub(1)).saturating_mul(self.panel_stride);
-        let last = last.saturating_add(self.depth.saturating_sub(1).saturating_mul(self.row_stride));
+        let last =
+            last.saturating_add(self.depth.saturating_sub(1).saturating_mul(self.row_stride));
         self.depth == 0 || last.saturating_add(LANES) <= self.data.len()
     }
 
     /// Whether all rows of the first `count` columns lie within the data.
     pub(super) fn has_columns(&self, count: usize) -> bool {
         let last = (count.saturating_sub(1)).saturating_mul(self.col_stride);
-        let last = last.saturating_add(self.depth.saturating_sub(1).saturating_mul(self.row_stride));
+        let last =
+            last.saturating_add(self.depth.saturating_sub(1).saturating_mul(self.row_stride));
         self.depth == 0 || count == 0 || last < self.data.len()
     }
 }
@@ -195,15 +211,30 @@ pub(crate) struct Tiles<'t, 'o, F, const R: usize, const P: usize> {
 impl<'t, 'o, F: Finish, const R: usize, const P: usize> Tiles<'t, 'o, F, R, P> {
     /// What the unsafe code below relies on is found out here.
     #[inline(always)]
-    fn new<S: Simd>(a: Mat<'t>, b: Panels<'t>, out: &'t mut MatMut<'o>, col: usize) -> Option<Self> {
+    fn new<S: Simd>(
+        a: Mat<'t>,
+        b: Panels<'t>,
+        out: &'t mut MatMut<'o>,
+        col: usize,
+    ) -> Option<Self> {
         let holds = if S::NARROW {
             // It finds out the rest where it relies on it, once for all calls; and it has no tiles that go on.
-            debug_assert!(b.has_columns(b.cols.min(out.cols().saturating_sub(col))), "columns of {} rows", b.depth);
+            debug_assert!(
+                b.has_columns(b.cols.min(out.cols().saturating_sub(col))),
+                "columns of {} rows",
+                b.depth
+            );
             !F::CONTINUE
         } else {
             a.rows().is_multiple_of(R) && a.cols() >= b.depth && b.has(P) && out.rows() >= a.rows()
         };
-        debug_assert!(holds, "{:?} times {P} panels of {} rows into {:?}", a.shape(), b.depth, out.shape());
+        debug_assert!(
+            holds,
+            "{:?} times {P} panels of {} rows into {:?}",
+            a.shape(),
+            b.depth,
+            out.shape()
+        );
         holds.then_some(Self { a, b, out, col, add: F::ADD, finish: PhantomData })
     }
 }
@@ -225,8 +256,11 @@ impl<F: Finish, const R: usize, const P: usize> Tiles<'_, '_, F, R, P> {
         let whole = col + P * LANES <= out.cols();
         let (a_stride, b_stride) = (a.stride(), b.row_stride);
         for row in (0..a.rows()).step_by(R) {
-            let mut sums =
-                if F::CONTINUE { load::<S, R, P>(simd, out, row, col, whole) } else { [[simd.splat(0.0); P]; R] };
+            let mut sums = if F::CONTINUE {
+                load::<S, R, P>(simd, out, row, col, whole)
+            } else {
+                [[simd.splat(0.0); P]; R]
+            };
             if F::ADD {
                 // What is there is needed when the sums are done, and may be far away.
                 let start = out.data_mut().as_ptr().wrapping_add(row * out.stride() + col);
@@ -270,13 +304,15 @@ fn load<S: Simd, const R: usize, const P: usize>(
         for (r, row) in rows.iter_mut().enumerate() {
             for (p, lanes) in row.iter_mut().enumerate() {
                 // SAFETY: the matrix has the rows and the columns, and a view holds all of its rows.
-                *lanes = simd.load(unsafe { &*start.add(r * m.stride() + p * LANES).cast::<Panel>() });
+                *lanes =
+                    simd.load(unsafe { &*start.add(r * m.stride() + p * LANES).cast::<Panel>() });
             }
         }
     } else {
         for (r, lanes) in rows.iter_mut().enumerate() {
             for (p, lanes) in lanes.iter_mut().enumerate() {
-                *lanes = simd.load_or(m.row_mut(row + r).get(col + p * LANES..).unwrap_or_default(), 0.0);
+                *lanes = simd
+                    .load_or(m.row_mut(row + r).get(col + p * LANES..).unwrap_or_default(), 0.0);
             }
         }
     }
@@ -307,7 +343,10 @@ fn store<S: Simd, F: Finish, const R: usize, const P: usize>(
         for (r, sums) in sums.into_iter().enumerate() {
             for (p, sum) in sums.into_iter().enumerate() {
                 let lanes = m.row_mut(row + r).get_mut(col + p * LANES..).unwrap_or_default();
-                simd.store_first(if F::ADD { simd.add(simd.load_or(lanes, 0.0), sum) } else { sum }, lanes);
+                simd.store_first(
+                    if F::ADD { simd.add(simd.load_or(lanes, 0.0), sum) } else { sum },
+                    lanes,
+                );
             }
         }
     }

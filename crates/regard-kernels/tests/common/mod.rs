@@ -1,10 +1,16 @@
 //! The contract of attention, once more, in plain `f64` loops that share nothing with the kernels; and what the tests
 //! need to make inputs and to compare.
 
-#![allow(dead_code, clippy::allow_attributes, reason = "each test binary uses its own part of this")]
+#![allow(
+    dead_code,
+    clippy::allow_attributes,
+    reason = "each test binary uses its own part of this"
+)]
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 
-use regard_kernels::{Attention, Mask, Mat, MatMut, Position, Stage, Temperature, Window, attention_scratch_len};
+use regard_kernels::{
+    Attention, Mask, Mat, MatMut, Position, Stage, Temperature, Window, attention_scratch_len,
+};
 
 /// Half an ULP of `f32`, relative: what one rounding costs.
 pub const U: f64 = 5.960_464_477_539_063e-8;
@@ -236,7 +242,9 @@ impl Case {
     }
 
     pub fn attention(&self) -> Attention<'_> {
-        let mut attention = Attention::new().mask(self.mask()).temperature(Temperature::new(self.temperature).unwrap());
+        let mut attention = Attention::new()
+            .mask(self.mask())
+            .temperature(Temperature::new(self.temperature).unwrap());
         if let Some(scale) = self.scale {
             attention = attention.scale(scale);
         }
@@ -272,7 +280,9 @@ impl Case {
 
     pub fn scores(&self, stage: Stage) -> Matrix {
         let mut out = Matrix::filled(self.q.rows, self.k.rows, f32::NAN);
-        self.attention().scores(stage, self.q.view(), self.k.view(), out.view_mut(), &mut self.scratch()).unwrap();
+        self.attention()
+            .scores(stage, self.q.view(), self.k.view(), out.view_mut(), &mut self.scratch())
+            .unwrap();
         out
     }
 
@@ -288,8 +298,9 @@ impl Case {
 
     /// What ALiBi adds to a score.
     pub fn linear_bias(&self, i: usize, j: usize) -> f64 {
-        self.alibi
-            .map_or(0.0, |(p, slope)| -f64::from(slope) * (self.stands_at(p, i) - j as i128).unsigned_abs() as f64)
+        self.alibi.map_or(0.0, |(p, slope)| {
+            -f64::from(slope) * (self.stands_at(p, i) - j as i128).unsigned_abs() as f64
+        })
     }
 
     /// Whether query i may see key j, from the words of the contract.
@@ -320,15 +331,21 @@ impl Case {
             if !self.sees(i, j) {
                 return f64::NEG_INFINITY;
             }
-            softcapped.at(i, j) + self.bias.as_ref().map_or(0.0, |m| f64::from(m.at(i, j))) + self.linear_bias(i, j)
+            softcapped.at(i, j)
+                + self.bias.as_ref().map_or(0.0, |m| f64::from(m.at(i, j)))
+                + self.linear_bias(i, j)
         });
         let t = f64::from(self.temperature);
-        let with_sink =
-            |i: usize| -> Vec<f64> { masked.row(i).iter().copied().chain(self.sink.map(f64::from)).collect() };
+        let with_sink = |i: usize| -> Vec<f64> {
+            masked.row(i).iter().copied().chain(self.sink.map(f64::from)).collect()
+        };
         let rows: Vec<_> = (0..n_q).map(|i| softmax(&with_sink(i), t)).collect();
         let weights = Matrix::from_fn(n_q, n_k, |i, j| rows[i].0[j]);
         let out = Matrix::from_fn(n_q, self.v.cols, |i, c| {
-            (0..n_k).filter(|j| self.sees(i, *j)).map(|j| weights.at(i, j) * f64::from(self.v.at(j, c))).sum()
+            (0..n_k)
+                .filter(|j| self.sees(i, *j))
+                .map(|j| weights.at(i, j) * f64::from(self.v.at(j, c)))
+                .sum()
         });
         let score_error = (0..n_q)
             .map(|i| {
@@ -337,8 +354,13 @@ impl Case {
                     .map(|j| {
                         // The sum over d_k and the product with the scale (itself rounded twice); then tanh with its
                         // two divisions and products, which never stretches; then the addition of the bias.
-                        let product = gamma(d_k + 4) * dot(self.q.row(i), self.k.row(j)).1 * scale.abs();
-                        let cap = if self.softcap.is_some() { 6.0 * U * softcapped.at(i, j).abs() } else { 0.0 };
+                        let product =
+                            gamma(d_k + 4) * dot(self.q.row(i), self.k.row(j)).1 * scale.abs();
+                        let cap = if self.softcap.is_some() {
+                            6.0 * U * softcapped.at(i, j).abs()
+                        } else {
+                            0.0
+                        };
                         // Before ALiBi is added, the score may be larger than after.
                         let linear = 3.0 * U * self.linear_bias(i, j).abs();
                         product + cap + linear + U * masked.at(i, j).abs()
@@ -381,7 +403,8 @@ impl Case {
         let scores = reference.masked.row(i);
         let max = self.largest_score(reference, i);
         let spread = |s: f64| if s < max { ((max - s) / t).min(104.0) } else { 0.0 };
-        let mean: f64 = scores.iter().zip(reference.weights.row(i)).map(|(s, w)| w * spread(*s)).sum();
+        let mean: f64 =
+            scores.iter().zip(reference.weights.row(i)).map(|(s, w)| w * spread(*s)).sum();
         let exponent = 2.0 * reference.score_error[i] / t + 4.0 * U * mean;
         exponent.exp_m1() + gamma(self.k.rows + 8 + 4 * self.k.rows.div_ceil(64))
     }
@@ -398,12 +421,21 @@ impl Case {
             // Weights off by a share of ε, above and below the line, move a mean of values by 2ε of the largest one.
             let tolerance = 2.5 * error * self.largest_value(i) + 1e-44;
             for c in 0..self.v.cols {
-                assert_close(found.out.at(i, c), reference.out.at(i, c), tolerance, &format!("output [{i}, {c}]"));
+                assert_close(
+                    found.out.at(i, c),
+                    reference.out.at(i, c),
+                    tolerance,
+                    &format!("output [{i}, {c}]"),
+                );
             }
             // Its logarithm moves by the weights' relative error; its own roundings are relative to its size.
             let lse = reference.log_sum_exp[i];
             let max = self.largest_score(&reference, i);
-            let size = if max.is_finite() { (max / f64::from(self.temperature)).abs() + lse.abs() } else { 0.0 };
+            let size = if max.is_finite() {
+                (max / f64::from(self.temperature)).abs() + lse.abs()
+            } else {
+                0.0
+            };
             let tolerance = 1.5 * error + 4.0 * U * size;
             assert_close(found.log_sum_exp[i], lse, tolerance, &format!("log-sum-exp [{i}]"));
         }
@@ -418,11 +450,18 @@ pub fn assert_close(found: f32, expected: f64, tolerance: f64, what: &str) {
         found.is_nan()
     } else if expected.is_infinite() || found.is_infinite() {
         // What is within rounding of the largest `f32` may round to either.
-        found == expected || (found.is_infinite() && expected.abs() >= f64::from(f32::MAX) && found * expected > 0.0)
+        found == expected
+            || (found.is_infinite()
+                && expected.abs() >= f64::from(f32::MAX)
+                && found * expected > 0.0)
     } else {
         (found - expected).abs() <= tolerance
     };
-    assert!(close, "{what} is {found:e}, not {expected:e} ± {tolerance:e} (off by {:e})", (found - expected).abs());
+    assert!(
+        close,
+        "{what} is {found:e}, not {expected:e} ± {tolerance:e} (off by {:e})",
+        (found - expected).abs()
+    );
 }
 
 /// The bits, with all NaN as one: which payload comes out is no part of the contract.

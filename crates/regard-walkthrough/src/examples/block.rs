@@ -14,11 +14,32 @@ const VOCABULARY: [&str; 3] = ["cat", "sat", "the"];
 
 /// Three words of four numbers, two heads, eight hidden features.
 pub(super) fn inputs() -> Vec<Input> {
-    let embeddings = matrix(&[[1.0, 0.2, -0.5, 0.0], [-0.5, 1.0, 0.4, -0.2], [0.1, -0.3, 0.2, 0.9]]);
-    let w_q = matrix(&[[1.0, 0.0, 0.5, 0.0], [0.0, 1.0, 0.0, -0.5], [0.5, 0.0, 1.0, 0.0], [0.0, -0.5, 0.0, 1.0]]);
-    let w_k = matrix(&[[0.5, 1.0, 0.0, 0.0], [-1.0, 0.5, 0.0, 0.5], [0.0, 0.0, 1.0, 0.5], [0.0, 0.5, -0.5, 1.0]]);
-    let w_v = matrix(&[[1.0, 0.0, 0.0, 0.5], [0.0, 1.0, 0.5, 0.0], [0.0, -0.5, 1.0, 0.0], [0.5, 0.0, 0.0, 1.0]]);
-    let w_o = matrix(&[[0.5, 0.0, 0.0, 0.5], [0.0, 0.5, -0.5, 0.0], [0.0, 0.5, 0.5, 0.0], [-0.5, 0.0, 0.0, 0.5]]);
+    let embeddings =
+        matrix(&[[1.0, 0.2, -0.5, 0.0], [-0.5, 1.0, 0.4, -0.2], [0.1, -0.3, 0.2, 0.9]]);
+    let w_q = matrix(&[
+        [1.0, 0.0, 0.5, 0.0],
+        [0.0, 1.0, 0.0, -0.5],
+        [0.5, 0.0, 1.0, 0.0],
+        [0.0, -0.5, 0.0, 1.0],
+    ]);
+    let w_k = matrix(&[
+        [0.5, 1.0, 0.0, 0.0],
+        [-1.0, 0.5, 0.0, 0.5],
+        [0.0, 0.0, 1.0, 0.5],
+        [0.0, 0.5, -0.5, 1.0],
+    ]);
+    let w_v = matrix(&[
+        [1.0, 0.0, 0.0, 0.5],
+        [0.0, 1.0, 0.5, 0.0],
+        [0.0, -0.5, 1.0, 0.0],
+        [0.5, 0.0, 0.0, 1.0],
+    ]);
+    let w_o = matrix(&[
+        [0.5, 0.0, 0.0, 0.5],
+        [0.0, 0.5, -0.5, 0.0],
+        [0.0, 0.5, 0.5, 0.0],
+        [-0.5, 0.0, 0.0, 0.5],
+    ]);
     let (ones, zeros) = (matrix(&[[1.0; 4]]), matrix(&[[0.0; 4]]));
     let mut inputs: Vec<Input> = [
         ("embeddings", embeddings),
@@ -66,8 +87,9 @@ pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
         let multi_head = multi_head(trace.inputs.heads(), weights)?;
         let block = EncoderBlock::pre_norm(norm_1, multi_head, norm_2, feed_forward)?;
         let whole = block.forward(sequences(&placed.ours)?, &attention(trace.settings, true))?;
-        let whole =
-            crate::Matrix::from_fn(output.ours.rows(), output.ours.cols(), |i, j| whole[i * output.ours.cols() + j]);
+        let whole = crate::Matrix::from_fn(output.ours.rows(), output.ours.cols(), |i, j| {
+            whole[i * output.ours.cols() + j]
+        });
         trace.measured.others.push(Other {
             name: "step by step equals the block",
             value: distance(&output.ours, &whole) / largest(&output.ours).max(1.0),

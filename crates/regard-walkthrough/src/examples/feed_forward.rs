@@ -7,8 +7,10 @@ use crate::{Error, Rows};
 
 /// Four numbers become eight, and four again.
 pub(super) fn inputs() -> Vec<Input> {
-    let mut inputs =
-        vec![Input::given("x", matrix(&[[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0], [1.0, 1.0, 0.0, -1.0]]))];
+    let mut inputs = vec![Input::given(
+        "x",
+        matrix(&[[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0], [1.0, 1.0, 0.0, -1.0]]),
+    )];
     inputs.extend(weights());
     inputs
 }

@@ -42,7 +42,8 @@ fn vectors(trace: &mut Trace<'_>) -> Result<(), Error> {
         let text = Text { key, symbol, name, meaning, ..Text::default() };
         trace.give(&text, Axes::new(Rows::Other, &[name.to_owned()], &dims))
     };
-    let x = vector("dot.x", "x", "Vector x", "A vector is a list of numbers: an arrow, or a token.")?;
+    let x =
+        vector("dot.x", "x", "Vector x", "A vector is a list of numbers: an arrow, or a token.")?;
     let y = vector("dot.y", "y", "Vector y", "Another vector, to compare with the first.")?;
 
     let (a, b) = (x.ours.as_slice(), y.ours.as_slice());
@@ -159,10 +160,23 @@ fn softmax(trace: &mut Trace<'_>) -> Result<(), Error> {
     ];
     for (key, name, t, meaning) in temperatures {
         let formula = "e^(sᵢ/T) / Σⱼ e^(sⱼ/T)";
-        let text = Text { key, symbol: "softmax(s)", name, formula, meaning, code: "softmax(scores, temperature)" };
+        let text = Text {
+            key,
+            symbol: "softmax(s)",
+            name,
+            formula,
+            meaning,
+            code: "softmax(scores, temperature)",
+        };
         let weights = scores.softmax(Temperature::new(t).unwrap_or_default());
         let rows = ["the row".to_owned()];
-        trace.push(&text, weights, Kind::Weights, Axes::new(Rows::Other, &rows, &cols), Origin::softmax(&scores, t));
+        trace.push(
+            &text,
+            weights,
+            Kind::Weights,
+            Axes::new(Rows::Other, &rows, &cols),
+            Origin::softmax(&scores, t),
+        );
     }
     Ok(())
 }

@@ -15,7 +15,10 @@ use crate::{Error, Matrix, Rows, Without};
 /// `the-cat-sat`, and what its output should have been.
 pub(super) fn inputs() -> Vec<Input> {
     let mut inputs = the_cat_sat::inputs();
-    inputs.push(Input::given("target", matrix(&[[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]])));
+    inputs.push(Input::given(
+        "target",
+        matrix(&[[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]]),
+    ));
     inputs
 }
 
@@ -130,7 +133,13 @@ fn push_loss(trace: &mut Trace<'_>, output: &Pair) -> Result<Pair, Error> {
         meaning: "How the loss changes with each number of the output: half the square of a distance changes as the distance.",
         code: "",
     };
-    let d_output = trace.push(&text, output.minus(&target), Kind::Signed, axes, Origin::difference(output, &target));
+    let d_output = trace.push(
+        &text,
+        output.minus(&target),
+        Kind::Signed,
+        axes,
+        Origin::difference(output, &target),
+    );
 
     let half_squares = |d: f64| 0.5 * d * d;
     let ours: f64 = d_output.ours.as_slice().iter().map(|d| half_squares(f64::from(*d))).sum();
@@ -155,14 +164,24 @@ fn push_loss(trace: &mut Trace<'_>, output: &Pair) -> Result<Pair, Error> {
     Ok(d_output)
 }
 
-fn push_product(trace: &mut Trace<'_>, text: &Text<'_>, [a, b]: [&Pair; 2], rows: Rows) -> Result<Pair, Error> {
+fn push_product(
+    trace: &mut Trace<'_>,
+    text: &Text<'_>,
+    [a, b]: [&Pair; 2],
+    rows: Rows,
+) -> Result<Pair, Error> {
     let (row_labels, col_labels) = (row_labels(a), col_labels(b));
     let axes = Axes::new(rows, &row_labels, &col_labels);
     Ok(trace.push(text, a.times(b)?, Kind::Signed, axes, Origin::product(a, b)))
 }
 
 /// A product by way of the scale: over √d_k, or as it is where scaling is left out.
-fn push_scaled_product(trace: &mut Trace<'_>, text: &Text<'_>, [a, b]: [&Pair; 2], rows: Rows) -> Result<Pair, Error> {
+fn push_scaled_product(
+    trace: &mut Trace<'_>,
+    text: &Text<'_>,
+    [a, b]: [&Pair; 2],
+    rows: Rows,
+) -> Result<Pair, Error> {
     let d_k = b.ours.cols();
     if trace.settings.without == Some(Without::Scaling) {
         let formula = text.formula.trim_end_matches(" / √d_k");
@@ -194,7 +213,8 @@ fn push_d_scores(trace: &mut Trace<'_>, weights: &Pair, d_weights: &Pair) -> Res
     let without = settings.without == Some(Without::Softmax);
     let t = settings.t();
     let (rows, cols) = weights.ours.shape();
-    let mut d_scores = Pair::new(Matrix::from_fn(rows, cols, |_, _| 0.0), Matrix::from_fn(rows, cols, |_, _| 0.0));
+    let mut d_scores =
+        Pair::new(Matrix::from_fn(rows, cols, |_, _| 0.0), Matrix::from_fn(rows, cols, |_, _| 0.0));
     for i in 0..rows {
         if without {
             for j in (0..cols).filter(|j| !hidden(i, *j)) {
@@ -202,7 +222,8 @@ fn push_d_scores(trace: &mut Trace<'_>, weights: &Pair, d_weights: &Pair) -> Res
                 d_scores.exact.row_mut(i)[j] = d_weights.exact.get(i, j);
             }
         } else if has_slope(t) {
-            let row = softmax_backward(weights.ours.row(i), d_weights.ours.row(i), settings.temperature)?;
+            let row =
+                softmax_backward(weights.ours.row(i), d_weights.ours.row(i), settings.temperature)?;
             d_scores.ours.row_mut(i).copy_from_slice(&row);
             let (p, d) = (weights.exact.row(i), d_weights.exact.row(i));
             let mean = crate::reference::dot(p, d);
@@ -250,7 +271,11 @@ fn push_d_scores(trace: &mut Trace<'_>, weights: &Pair, d_weights: &Pair) -> Res
         }
         let mean = dot((0..cols).map(|t| [p.cell(i, t), d.cell(i, t)]));
         let through = Expr::Product(vec![p.cell(i, j), d.cell(i, j).minus(mean)]);
-        How::Computed(if t == 1.0 { through } else { through.over(Expr::Number { name: "T", value: t }) })
+        How::Computed(if t == 1.0 {
+            through
+        } else {
+            through.over(Expr::Number { name: "T", value: t })
+        })
     });
     let (row_labels, col_labels) = (row_labels(weights), col_labels(weights));
     let axes = Axes::new(Rows::Pairs, &row_labels, &col_labels);
@@ -277,7 +302,11 @@ fn push_d_x(trace: &mut Trace<'_>, d_qkv: &[Pair; 3], w: &[Pair; 3]) -> Result<(
         key: "d_x",
         symbol: "dX",
         name: "Gradient of the tokens",
-        formula: if left_out { "dX = dQ + dK + dV" } else { "dX = dQ·W_Qᵀ + dK·W_Kᵀ + dV·W_Vᵀ" },
+        formula: if left_out {
+            "dX = dQ + dK + dV"
+        } else {
+            "dX = dQ·W_Qᵀ + dK·W_Kᵀ + dV·W_Vᵀ"
+        },
         meaning: "A token played three roles, so it is told three things: this goes on to the layer before.",
         code: "matmul_transposed(d_q, w_q, d_x)",
     };
@@ -292,7 +321,12 @@ fn has_slope(t: f64) -> bool {
 }
 
 /// The gradients that [`regard`] computes without ever writing weights down.
-fn compare(trace: &mut Trace<'_>, [q, k, v]: &[Pair; 3], d_output: &Pair, d_qkv: &[Pair; 3]) -> Result<(), Error> {
+fn compare(
+    trace: &mut Trace<'_>,
+    [q, k, v]: &[Pair; 3],
+    d_output: &Pair,
+    d_qkv: &[Pair; 3],
+) -> Result<(), Error> {
     if trace.settings.without == Some(Without::Softmax) || !has_slope(trace.settings.t()) {
         return Ok(());
     }

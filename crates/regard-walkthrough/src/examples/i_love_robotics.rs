@@ -54,8 +54,11 @@ fn by_hand(trace: &mut Trace<'_>, x: &Pair, [w_q, w_k, w_v]: &[Pair; 3]) -> Resu
         _ => &[],
     };
     // Of other tokens, other sums are right.
-    let changed: &[&str] =
-        if trace.inputs.is_changed() { &["love.q", "love.k", "love.v", "love.weights"] } else { &[] };
+    let changed: &[&str] = if trace.inputs.is_changed() {
+        &["love.q", "love.k", "love.v", "love.weights"]
+    } else {
+        &[]
+    };
     for (key, meaning) in BY_HAND {
         let said = |s: &str| s == key && !left_out.contains(&key) && !changed.contains(&key);
         if let Some(step) = trace.steps.iter_mut().find(|s| said(&s.key)) {
@@ -68,10 +71,22 @@ fn by_hand(trace: &mut Trace<'_>, x: &Pair, [w_q, w_k, w_v]: &[Pair; 3]) -> Resu
 /// What one does with a pencil.
 const BY_HAND: [(&str, &str); 7] = [
     ("love.q", "\"love\" is [1, 1, 0, 0], so its query is the sum of the first two rows of W_Q."),
-    ("love.k", "In the same way each token's key is the sum of the rows of W_K where the token has a 1."),
+    (
+        "love.k",
+        "In the same way each token's key is the sum of the rows of W_K where the token has a 1.",
+    ),
     ("love.v", "And each token's value is the sum of the rows of W_V where it has a 1."),
-    ("love.raw_scores", "The query of \"love\" with each key: multiply number by number and add up."),
-    ("love.scaled_scores", "Each score over the root of the number of elements that were added up."),
-    ("love.weights", "Raise e to each score and divide by the sum of these powers: equal scores get equal shares."),
+    (
+        "love.raw_scores",
+        "The query of \"love\" with each key: multiply number by number and add up.",
+    ),
+    (
+        "love.scaled_scores",
+        "Each score over the root of the number of elements that were added up.",
+    ),
+    (
+        "love.weights",
+        "Raise e to each score and divide by the sum of these powers: equal scores get equal shares.",
+    ),
     ("love.output", "Each value times its weight, added up: the new vector of \"love\"."),
 ];

@@ -13,7 +13,10 @@ use crate::{Error, Matrix, Rows, reference};
 /// One token a hundred times as loud as another.
 pub(super) fn inputs() -> Vec<Input> {
     vec![
-        Input::given("x", matrix(&[[0.01, 0.02, 0.03, 0.06], [1.0, 2.0, 3.0, 6.0], [5.0, -1.0, -1.0, -3.0]])),
+        Input::given(
+            "x",
+            matrix(&[[0.01, 0.02, 0.03, 0.06], [1.0, 2.0, 3.0, 6.0], [5.0, -1.0, -1.0, -3.0]]),
+        ),
         Input::given("gamma", matrix(&[[1.0, 1.0, 2.0, 1.0]])),
         Input::given("beta", matrix(&[[0.0, 0.0, 0.0, 0.5]])),
     ]
@@ -38,7 +41,10 @@ fn push_moments(trace: &mut Trace<'_>, x: &Pair) {
         key: "moments",
         symbol: "",
         name: "Mean and variance",
-        formula: &format!("mean = Σ x / d,  variance = Σ (x − mean)² / d,  ε = {}", number(EPSILON.into())),
+        formula: &format!(
+            "mean = Σ x / d,  variance = Σ (x − mean)² / d,  ε = {}",
+            number(EPSILON.into())
+        ),
         meaning: "Of the numbers of each token: where they lie and how far they spread.",
         code: "",
     };
@@ -51,7 +57,8 @@ fn push_moments(trace: &mut Trace<'_>, x: &Pair) {
             mean.over(count())
         } else {
             let mean = mean.value() / d as f64;
-            let square = |t| x.cell(i, t).minus(Expr::Number { name: "mean", value: mean }).square();
+            let square =
+                |t| x.cell(i, t).minus(Expr::Number { name: "mean", value: mean }).square();
             Expr::Sum((0..d).map(square).collect()).over(count())
         })
     });

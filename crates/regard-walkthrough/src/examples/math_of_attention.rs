@@ -6,6 +6,8 @@ use crate::random::TorchRng;
 pub(super) fn inputs() -> Vec<Input> {
     let mut rng = TorchRng::seed(42);
     let matrices = [("x", 4), ("w_q", 8), ("w_k", 8), ("w_v", 8)];
-    let draw = |(key, rows)| Input::drawn(key, torch_randn(&mut rng, rows, 8).map(f64::from), "PyTorch, seed 42");
+    let draw = |(key, rows)| {
+        Input::drawn(key, torch_randn(&mut rng, rows, 8).map(f64::from), "PyTorch, seed 42")
+    };
     matrices.map(draw).into()
 }

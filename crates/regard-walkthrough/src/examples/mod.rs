@@ -27,7 +27,9 @@ use crate::{Error, Example, Matrix};
 impl Example {
     pub(crate) fn run(self, trace: &mut Trace<'_>) -> Result<(), Error> {
         match self {
-            Self::MathOfAttention | Self::TwoHeads | Self::Seeded => self_attention(trace).map(drop),
+            Self::MathOfAttention | Self::TwoHeads | Self::Seeded => {
+                self_attention(trace).map(drop)
+            }
             Self::TheCatSat => the_cat_sat::run(trace),
             Self::Foundations => foundations::run(trace),
             Self::ILoveRobotics => i_love_robotics::run(trace),
@@ -62,7 +64,10 @@ impl Example {
         };
         if heads > 1 && inputs.iter().all(|i| i.key != "w_o") {
             let n = inputs.iter().find(|i| i.key == "w_v").map_or(0, |w| w.values.cols());
-            inputs.push(Input::given("w_o", Matrix::from_fn(n, n, |i, j| f64::from(u8::from(i == j)))));
+            inputs.push(Input::given(
+                "w_o",
+                Matrix::from_fn(n, n, |i, j| f64::from(u8::from(i == j))),
+            ));
         }
         inputs
     }

@@ -22,13 +22,33 @@ pub(super) fn inputs() -> Vec<Input> {
 pub(super) const VOCABULARY: [&str; 4] = ["cat", "dog", "saw", "the"];
 
 fn embeddings() -> Matrix<f64> {
-    matrix(&[[1.0, 0.2, -0.5, 0.0], [0.8, 0.4, -0.6, 0.3], [-0.5, 1.0, 0.4, -0.2], [0.1, -0.3, 0.2, 0.9]])
+    matrix(&[
+        [1.0, 0.2, -0.5, 0.0],
+        [0.8, 0.4, -0.6, 0.3],
+        [-0.5, 1.0, 0.4, -0.2],
+        [0.1, -0.3, 0.2, 0.9],
+    ])
 }
 
 fn weights() -> [Input; 3] {
-    let w_q = matrix(&[[1.0, 0.0, 0.5, 0.0], [0.0, 1.0, 0.0, -0.5], [0.5, 0.0, 1.0, 0.0], [0.0, -0.5, 0.0, 1.0]]);
-    let w_k = matrix(&[[0.5, 1.0, 0.0, 0.0], [-1.0, 0.5, 0.0, 0.5], [0.0, 0.0, 1.0, 0.5], [0.0, 0.5, -0.5, 1.0]]);
-    let w_v = matrix(&[[1.0, 0.0, 0.0, 0.5], [0.0, 1.0, 0.5, 0.0], [0.0, -0.5, 1.0, 0.0], [0.5, 0.0, 0.0, 1.0]]);
+    let w_q = matrix(&[
+        [1.0, 0.0, 0.5, 0.0],
+        [0.0, 1.0, 0.0, -0.5],
+        [0.5, 0.0, 1.0, 0.0],
+        [0.0, -0.5, 0.0, 1.0],
+    ]);
+    let w_k = matrix(&[
+        [0.5, 1.0, 0.0, 0.0],
+        [-1.0, 0.5, 0.0, 0.5],
+        [0.0, 0.0, 1.0, 0.5],
+        [0.0, 0.5, -0.5, 1.0],
+    ]);
+    let w_v = matrix(&[
+        [1.0, 0.0, 0.0, 0.5],
+        [0.0, 1.0, 0.5, 0.0],
+        [0.0, -0.5, 1.0, 0.0],
+        [0.5, 0.0, 0.0, 1.0],
+    ]);
     [("w_q", w_q), ("w_k", w_k), ("w_v", w_v)].map(|(key, m)| Input::given(key, m))
 }
 
@@ -55,7 +75,8 @@ pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
          where.",
         Some(&order),
     );
-    let moved = distance(&reversed.ours, &plain.reordered(&order).ours) / largest(&plain.ours).max(1.0);
+    let moved =
+        distance(&reversed.ours, &plain.reordered(&order).ours) / largest(&plain.ours).max(1.0);
     trace.measured.others.push(Other {
         name: "permuted tokens give permuted outputs",
         value: moved,
@@ -79,7 +100,9 @@ struct Outcome {
 
 fn output_of(trace: &Trace<'_>, x: &Pair, [w_q, w_k, w_v]: &[Pair; 3]) -> Result<Outcome, Error> {
     let settings = trace.settings;
-    let project = |w: &Pair| if settings.without == Some(Without::Projections) { Ok(x.clone()) } else { x.times(w) };
+    let project = |w: &Pair| {
+        if settings.without == Some(Without::Projections) { Ok(x.clone()) } else { x.times(w) }
+    };
     let (q, k, v) = (project(w_q)?, project(w_k)?, project(w_v)?);
     let scaled = settings.without != Some(Without::Scaling);
     let scores = Pair::scores(&q, &k, scaled, None)?;
@@ -88,7 +111,12 @@ fn output_of(trace: &Trace<'_>, x: &Pair, [w_q, w_k, w_v]: &[Pair; 3]) -> Result
     }
     let weights = scores.softmax(settings.temperature);
     let mut output = weights.times(&v)?;
-    output.ours = fused(&kernel(scaled, Mask::NONE).temperature(settings.temperature), &q.ours, &k.ours, &v.ours)?;
+    output.ours = fused(
+        &kernel(scaled, Mask::NONE).temperature(settings.temperature),
+        &q.ours,
+        &k.ours,
+        &v.ours,
+    )?;
     Ok(Outcome { output, weights, v })
 }
 
@@ -105,14 +133,19 @@ fn push_plain(
     order: Option<&[usize]>,
 ) -> Pair {
     let tokens = trace.tokens.clone();
-    let tokens: Vec<String> =
-        order.map_or_else(|| tokens.clone(), |order| order.iter().map(|i| tokens[*i].clone()).collect());
+    let tokens: Vec<String> = order
+        .map_or_else(|| tokens.clone(), |order| order.iter().map(|i| tokens[*i].clone()).collect());
     let Outcome { output, weights, v } = outcome;
     let name_as = |pair: Pair, symbol: &str| {
         let rows: std::sync::Arc<[String]> = tokens.as_slice().into();
         let cols = if symbol == "A" { tokens.clone() } else { labels("v", pair.ours.cols()) };
         Pair {
-            name: crate::pair::Name { symbol: symbol.to_owned(), rows, cols: cols.into(), ..Default::default() },
+            name: crate::pair::Name {
+                symbol: symbol.to_owned(),
+                rows,
+                cols: cols.into(),
+                ..Default::default()
+            },
             ..pair
         }
     };
@@ -128,7 +161,13 @@ fn push_plain(
     };
     // The reversed rows are no rows of the other steps.
     let rows = if order.is_some() { Rows::Other } else { Rows::Queries };
-    trace.push(&text, output, Kind::Signed, Axes::new(rows, &tokens, &cols), Origin::product(&weights, &v))
+    trace.push(
+        &text,
+        output,
+        Kind::Signed,
+        Axes::new(rows, &tokens, &cols),
+        Origin::product(&weights, &v),
+    )
 }
 
 /// How far reversing moves a token's output, without and with positions.
@@ -144,7 +183,8 @@ fn push_moved(
     let before = plain.minus(&reversed.reordered(order));
     let after = with.minus(&with_reversed.reordered(order));
     let largest = |row: &[f64]| row.iter().fold(0.0_f64, |m, d| m.max(d.abs()));
-    let both = |ours: [Matrix<f64>; 2]| Matrix::from_fn(x.ours.rows(), 2, |i, j| largest(ours[j].row(i)));
+    let both =
+        |ours: [Matrix<f64>; 2]| Matrix::from_fn(x.ours.rows(), 2, |i, j| largest(ours[j].row(i)));
     let moved = Pair::new(
         both([before.ours.map(f64::from), after.ours.map(f64::from)]).map(|d| d as f32),
         both([before.exact, after.exact]),
@@ -159,7 +199,14 @@ fn push_moved(
     };
     let rows = x.name.rows.to_vec();
     let cols = ["without positions", "with positions"].map(str::to_owned);
-    let meanings = cols.clone().map(|c| format!("the largest change in the token's output, {c}")).to_vec();
-    trace.push(&text, moved, Kind::Table, Axes::new(Rows::Tokens, &rows, &cols), Origin::measured(meanings));
+    let meanings =
+        cols.clone().map(|c| format!("the largest change in the token's output, {c}")).to_vec();
+    trace.push(
+        &text,
+        moved,
+        Kind::Table,
+        Axes::new(Rows::Tokens, &rows, &cols),
+        Origin::measured(meanings),
+    );
     Ok(())
 }

@@ -8,12 +8,22 @@ pub(super) fn inputs(tokens: usize, sizes: Sizes, heads: usize) -> Vec<Input> {
     let mut rng = TorchRng::seed(seed);
     let generator = format!("PyTorch, seed {seed}");
     let x = Input::drawn("x", torch_randn(&mut rng, tokens, d_model).map(f64::from), &generator);
-    let (generator, root) = (format!("{generator}, over √{d_model}"), (d_model as f64).sqrt() as f32);
+    let (generator, root) =
+        (format!("{generator}, over √{d_model}"), (d_model as f64).sqrt() as f32);
     let all = heads * d_k;
-    let weights = [("w_q", d_model, all), ("w_k", d_model, all), ("w_v", d_model, all), ("w_o", all, d_model)];
+    let weights = [
+        ("w_q", d_model, all),
+        ("w_k", d_model, all),
+        ("w_v", d_model, all),
+        ("w_o", all, d_model),
+    ];
     let mut inputs = vec![x];
     inputs.extend(weights.map(|(key, rows, cols)| {
-        Input::drawn(key, torch_randn(&mut rng, rows, cols).map(|x| f64::from(x / root)), &generator)
+        Input::drawn(
+            key,
+            torch_randn(&mut rng, rows, cols).map(|x| f64::from(x / root)),
+            &generator,
+        )
     }));
     inputs
 }
@@ -21,7 +31,8 @@ pub(super) fn inputs(tokens: usize, sizes: Sizes, heads: usize) -> Vec<Input> {
 /// The lines of Python that draw the same numbers.
 pub(crate) fn python(tokens: usize, Sizes { d_model, d_k, seed }: Sizes, heads: usize) -> String {
     let all = heads * d_k;
-    let weights = ["W_Q", "W_K", "W_V"].map(|w| format!("{w} = torch.randn({d_model}, {all}) / {d_model}**0.5\n"));
+    let weights = ["W_Q", "W_K", "W_V"]
+        .map(|w| format!("{w} = torch.randn({d_model}, {all}) / {d_model}**0.5\n"));
     format!(
         "torch.manual_seed({seed})\nX = torch.randn({tokens}, {d_model})\n{}W_O = torch.randn({all}, {d_model}) / {d_model}**0.5",
         weights.concat()

@@ -84,7 +84,10 @@ pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
         // They are too wide to be shown, and have names all the same.
         let named = |pair: &Pair, symbol: &str, rows: &[String]| {
             let (symbol, cols) = (symbol.to_owned(), labels("d", pair.ours.cols()).into());
-            Pair { name: Name { symbol, rows: rows.into(), cols, ..Name::default() }, ..pair.clone() }
+            Pair {
+                name: Name { symbol, rows: rows.into(), cols, ..Name::default() },
+                ..pair.clone()
+            }
         };
         let (q, k) = (named(&sample.q, "Q", &queries), named(&sample.k, "K", &keys));
         Head { queries: &queries, ..Head::of_all(&keys) }.attend(trace, &q, &k, None)?;
@@ -120,7 +123,13 @@ impl Sample {
             first.get_or_insert((q, k));
         }
         let (q, k) = first.unwrap_or_else(|| (Pair::stacked(&[]), Pair::stacked(&[])));
-        Ok(Self { d, raw: Pair::stacked(&raw), scaled: Pair::stacked(&scaled), q: q.rows(0, SHOWN.1), k })
+        Ok(Self {
+            d,
+            raw: Pair::stacked(&raw),
+            scaled: Pair::stacked(&scaled),
+            q: q.rows(0, SHOWN.1),
+            k,
+        })
     }
 
     /// Of the raw and of the scaled scores.
@@ -189,7 +198,8 @@ pub fn softmax_gradient_norm(weights: impl IntoIterator<Item = f64>, t: f64) -> 
     if t < f64::from(f32::MIN_POSITIVE) || t.is_infinite() {
         return 0.0;
     }
-    let (squares, cubes) = weights.into_iter().fold((0.0, 0.0), |(two, three), p| (two + p * p, three + p * p * p));
+    let (squares, cubes) =
+        weights.into_iter().fold((0.0, 0.0), |(two, three), p| (two + p * p, three + p * p * p));
     let square = squares - 2.0 * cubes + squares * squares;
     // Where one weight has all, rounding may leave less than nothing; NaN stays NaN.
     if square < 0.0 { 0.0 } else { square.sqrt() / t }
@@ -204,12 +214,17 @@ fn push_table(trace: &mut Trace<'_>, samples: &[Sample]) {
         ("entropy", "mean entropy of 10 weights (2.303 if all are equal)"),
         ("gradient", "mean norm of the gradient through softmax"),
     ];
-    let cols: Vec<String> = columns.iter().flat_map(|(c, _)| [(*c).to_owned(), format!("{c}, /√d")]).collect();
-    let meanings =
-        columns.iter().flat_map(|(_, m)| [format!("{m}, unscaled"), format!("{m}, scores over √d")]).collect();
+    let cols: Vec<String> =
+        columns.iter().flat_map(|(c, _)| [(*c).to_owned(), format!("{c}, /√d")]).collect();
+    let meanings = columns
+        .iter()
+        .flat_map(|(_, m)| [format!("{m}, unscaled"), format!("{m}, scores over √d")])
+        .collect();
     let rows: Vec<String> = samples.iter().map(|s| format!("d = {}", s.d)).collect();
     let pair = Pair::new(
-        Matrix::from_fn(rows.len(), cols.len(), |i, j| statistics[i][j % 2].ours.as_row()[j / 2] as f32),
+        Matrix::from_fn(rows.len(), cols.len(), |i, j| {
+            statistics[i][j % 2].ours.as_row()[j / 2] as f32
+        }),
         Matrix::from_fn(rows.len(), cols.len(), |i, j| statistics[i][j % 2].exact.as_row()[j / 2]),
     );
     let text = Text {
@@ -221,5 +236,11 @@ fn push_table(trace: &mut Trace<'_>, samples: &[Sample]) {
                   within ±3, and nothing depends on d.",
         code: "why_scale(temperature)",
     };
-    trace.push(&text, pair, Kind::Table, Axes::new(Rows::Other, &rows, &cols), Origin::measured(meanings));
+    trace.push(
+        &text,
+        pair,
+        Kind::Table,
+        Axes::new(Rows::Other, &rows, &cols),
+        Origin::measured(meanings),
+    );
 }

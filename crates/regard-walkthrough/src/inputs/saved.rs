@@ -37,7 +37,10 @@ impl TryFrom<Saved> for Inputs {
                 Self::seeded(tokens, d_model, d_k, heads, seed)?
             }
             (Example::Seeded, ..) => {
-                return Err(Error::Saved { example: example.name(), problem: "need tokens and sizes" });
+                return Err(Error::Saved {
+                    example: example.name(),
+                    problem: "need tokens and sizes",
+                });
             }
             (_, None, None) => Self::new(example),
             _ => {

@@ -53,7 +53,9 @@ pub(super) fn sin_cos(x: f32) -> (f32, f32) {
     // The octant, made even; then x less as many quarters of π, in three parts.
     let octant = ((x * (4.0 / core::f32::consts::PI)) as u32 + 1) & !1;
     let y = octant as f32;
-    let x = [-0.785_156_25, -2.418_756_5e-4, -3.774_895e-8].into_iter().fold(x, |x, part| mul_add(y, part, x));
+    let x = [-0.785_156_25, -2.418_756_5e-4, -3.774_895e-8]
+        .into_iter()
+        .fold(x, |x, part| mul_add(y, part, x));
     let z = x * x;
     let cos = polynomial(z, &[2.443_315_7e-5, -1.388_731_6e-3, 4.166_664_6e-2]) * z * z;
     let cos = mul_add(z, -0.5, cos) + 1.0;

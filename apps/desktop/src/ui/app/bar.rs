@@ -53,7 +53,9 @@ impl App {
                     // As high as there is room, in a small window too.
                     let height = ui.ctx().content_rect().height() - 72.0;
                     ui.spacing_mut().item_spacing.y = 2.0;
-                    ScrollArea::vertical().max_height(height).show(ui, |ui| chosen = self.menu(ui).or(chosen));
+                    ScrollArea::vertical()
+                        .max_height(height)
+                        .show(ui, |ui| chosen = self.menu(ui).or(chosen));
                 });
                 // The menu has them too, and so have keys.
                 let commands: &[Command] = match width {
@@ -62,7 +64,8 @@ impl App {
                     _ => &[],
                 };
                 for command in commands.iter().copied() {
-                    let button = ui.add_enabled(self.is_possible(command), Button::new(command.name()));
+                    let button =
+                        ui.add_enabled(self.is_possible(command), Button::new(command.name()));
                     if button.on_hover_text(hint(ui, command)).clicked() {
                         chosen = Some(command);
                     }
@@ -75,8 +78,11 @@ impl App {
     fn menu(&self, ui: &mut Ui) -> Option<Command> {
         let mut chosen = None;
         // Rooms and examples have their own places.
-        let elsewhere = |command: &Command| matches!(command, Command::Room(_) | Command::NextExample);
-        for (i, group) in Command::groups().into_iter().filter(|group| !group.iter().any(elsewhere)).enumerate() {
+        let elsewhere =
+            |command: &Command| matches!(command, Command::Room(_) | Command::NextExample);
+        for (i, group) in
+            Command::groups().into_iter().filter(|group| !group.iter().any(elsewhere)).enumerate()
+        {
             if i > 0 {
                 ui.separator();
             }
@@ -85,7 +91,9 @@ impl App {
                 if let Some(keys) = command.shortcut() {
                     button = button.shortcut_text(ui.ctx().format_shortcut(&keys));
                 }
-                let button = ui.add_enabled(self.is_possible(command), button).accessible_name(command.name());
+                let button = ui
+                    .add_enabled(self.is_possible(command), button)
+                    .accessible_name(command.name());
                 if button.on_hover_text(command.tooltip()).clicked() {
                     chosen = Some(command);
                     ui.close();

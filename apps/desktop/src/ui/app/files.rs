@@ -87,7 +87,9 @@ impl App {
         let copied = self.matrix().ok_or_else(no_matrix).and_then(|matrix| {
             let (rows, cols) = (matrix.rows.len(), matrix.cols.len());
             if rows * cols > MOST_COPIED {
-                anyhow::bail!("{rows} × {cols} numbers are too many to copy: export them to a file");
+                anyhow::bail!(
+                    "{rows} × {cols} numbers are too many to copy: export them to a file"
+                );
             }
             ctx.copy_text(matrix.csv()?);
             Ok(format!("Copied {rows} × {cols} numbers: {}", matrix.title))
@@ -98,7 +100,10 @@ impl App {
     /// Takes files that are dropped onto the window.
     pub(super) fn drops(&mut self, ctx: &Context) {
         let (hovering, dropped) = ctx.input(|input| {
-            (!input.raw.hovered_files.is_empty(), input.raw.dropped_files.first().map(|file| file.path().to_owned()))
+            (
+                !input.raw.hovered_files.is_empty(),
+                input.raw.dropped_files.first().map(|file| file.path().to_owned()),
+            )
         });
         if let Some(path) = dropped {
             self.open_file(ctx, &path);
@@ -124,7 +129,8 @@ fn from_anywhere(path: PathBuf) -> PathBuf {
 pub fn of_walkthrough(walkthrough: &Walkthrough, key: Option<&str>, look: Look) -> Option<Matrix> {
     let steps = &walkthrough.steps;
     let weights = || steps.iter().rev().find(|step| step.kind == Kind::Weights);
-    let step = key.and_then(|key| walkthrough.step(key)).or_else(weights).or_else(|| steps.last())?;
+    let step =
+        key.and_then(|key| walkthrough.step(key)).or_else(weights).or_else(|| steps.last())?;
     Some(Matrix::of_step(walkthrough, step, look))
 }
 

@@ -25,9 +25,11 @@ const LINES: &str = "Queries stand at the left and keys at the right; a line fro
 /// Shows the bar.
 pub fn show(ui: &mut Ui, opened: &Opened, state: &mut State) {
     ui.horizontal_wrapped(|ui| {
-        ui.selectable_value(&mut state.shown, Shown::Grid, "All heads").on_hover_text("Every head, small.");
+        ui.selectable_value(&mut state.shown, Shown::Grid, "All heads")
+            .on_hover_text("Every head, small.");
         ui.selectable_value(&mut state.shown, Shown::Head, "Head").on_hover_text("One head.");
-        ui.selectable_value(&mut state.shown, Shown::MeanOfLayer, "Layer mean").on_hover_text("A layer's heads.");
+        ui.selectable_value(&mut state.shown, Shown::MeanOfLayer, "Layer mean")
+            .on_hover_text("A layer's heads.");
         ui.selectable_value(&mut state.shown, Shown::MeanOfHead, "Head mean")
             .on_hover_text("The heads of one number in all layers.");
         ui.selectable_value(&mut state.shown, Shown::MeanOfAll, "Mean of all")
@@ -37,7 +39,9 @@ pub fn show(ui: &mut Ui, opened: &Opened, state: &mut State) {
         let rollout = ui
             .add_enabled(opened.maps.is_self_attention(), rollout)
             .on_hover_text("What flowed from each token through the layers.")
-            .on_disabled_hover_text("Rollout needs self-attention: as many queries as keys, of the same tokens.");
+            .on_disabled_hover_text(
+                "Rollout needs self-attention: as many queries as keys, of the same tokens.",
+            );
         if rollout.clicked() {
             state.shown = Shown::Rollout;
         }
@@ -58,7 +62,10 @@ fn which(ui: &mut Ui, opened: &Opened, state: &mut State) {
     let shape = opened.maps.shape();
     if matches!(state.shown, Shown::Head | Shown::MeanOfLayer | Shown::Rollout) {
         let number = |place: f64| opened.maps.layer_number(place as usize).to_string();
-        let layer = DragValue::new(&mut state.layer).range(0..=shape.layers - 1).speed(0.1).prefix("layer ");
+        let layer = DragValue::new(&mut state.layer)
+            .range(0..=shape.layers - 1)
+            .speed(0.1)
+            .prefix("layer ");
         let layer = layer.custom_formatter(|place, _| number(place)).custom_parser(|text| {
             let layer = opened.maps.find_layer(text.trim().parse().ok()?).ok()?;
             Some(layer as f64)
@@ -66,17 +73,22 @@ fn which(ui: &mut Ui, opened: &Opened, state: &mut State) {
         ui.add(layer).accessible_name("Which layer");
     }
     if matches!(state.shown, Shown::Head | Shown::MeanOfHead) {
-        let head = DragValue::new(&mut state.head).range(0..=shape.heads - 1).speed(0.1).prefix("head ");
+        let head =
+            DragValue::new(&mut state.head).range(0..=shape.heads - 1).speed(0.1).prefix("head ");
         ui.add(head).accessible_name("Which head");
     }
     if state.shown == Shown::Head {
         let order = opened.ordered(state.order, state.smallest_first);
         let here = order.iter().position(|id| *id == state.id()).unwrap_or(0);
-        let steps = [("←", "Previous head", here.checked_sub(1)), ("→", "Next head", here.checked_add(1))];
+        let steps =
+            [("←", "Previous head", here.checked_sub(1)), ("→", "Next head", here.checked_add(1))];
         for (sign, name, place) in steps {
             let id = place.and_then(|place| order.get(place));
             let button = ui.add_enabled(id.is_some(), Button::new(sign));
-            if button.on_hover_text(format!("{name}, as they are sorted.")).accessible_name(name).clicked()
+            if button
+                .on_hover_text(format!("{name}, as they are sorted."))
+                .accessible_name(name)
+                .clicked()
                 && let Some(id) = id
             {
                 state.show(*id);
@@ -89,10 +101,17 @@ fn which(ui: &mut Ui, opened: &Opened, state: &mut State) {
     ui.selectable_value(&mut state.lines, true, "Lines").on_hover_text(
         "Queries at the left, keys at the right, a line for each weight. Point at a token to see its own.",
     );
-    if state.lines { explain(ui, "Lines", LINES) } else { explain(ui, "Heatmap", heatmap::EXPLANATION) }
+    if state.lines {
+        explain(ui, "Lines", LINES)
+    } else {
+        explain(ui, "Heatmap", heatmap::EXPLANATION)
+    }
 }
 
 /// What is shown, in words.
 pub fn title(ui: &mut Ui, title: &str) {
-    ui.add(Label::new(RichText::new(title).text_style(crate::ui::style::subheading()).strong()).truncate());
+    ui.add(
+        Label::new(RichText::new(title).text_style(crate::ui::style::subheading()).strong())
+            .truncate(),
+    );
 }

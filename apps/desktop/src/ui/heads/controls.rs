@@ -47,7 +47,9 @@ fn file(ui: &mut Ui, opened: Option<&Opened>) -> Option<Asked> {
         }
         for warning in opened.survey.warnings() {
             let color = ui.visuals().warn_fg_color;
-            let text = RichText::new(format!("Note: {warning}.")).text_style(TextStyle::Small).color(color);
+            let text = RichText::new(format!("Note: {warning}."))
+                .text_style(TextStyle::Small)
+                .color(color);
             ui.add(Label::new(text).wrap());
         }
     }
@@ -57,7 +59,12 @@ fn file(ui: &mut Ui, opened: Option<&Opened>) -> Option<Asked> {
             asked = Some(Asked::Command(open));
         }
         let is_sample = opened.is_some_and(|opened| opened.source == Source::Sample);
-        if !is_sample && ui.button("Open the sample").on_hover_text("An attention to try this room with.").clicked() {
+        if !is_sample
+            && ui
+                .button("Open the sample")
+                .on_hover_text("An attention to try this room with.")
+                .clicked()
+        {
             asked = Some(Asked::Sample);
         }
     });
@@ -83,7 +90,10 @@ fn order(ui: &mut Ui, opened: &Opened, state: &mut State) {
             ui.add_enabled_ui(there, |ui| {
                 ui.radio_value(&mut state.order, Some(measure), measure.name())
                     .on_hover_text(measure.description())
-                    .on_disabled_hover_text(format!("No head of this file has it. {}", measure.description()));
+                    .on_disabled_hover_text(format!(
+                        "No head of this file has it. {}",
+                        measure.description()
+                    ));
             });
             ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
                 explain(ui, measure.name(), measure.description());

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use egui::accesskit::Role;
 use egui::{
-    Align2, Color32, Rect, Response, ScrollArea, Sense, StrokeKind, TextStyle, TextureFilter, TextureHandle,
-    TextureOptions, Ui, Vec2, WidgetInfo, pos2, vec2,
+    Align2, Color32, Rect, Response, ScrollArea, Sense, StrokeKind, TextStyle, TextureFilter,
+    TextureHandle, TextureOptions, Ui, Vec2, WidgetInfo, pos2, vec2,
 };
 
 use super::opened::{Opened, palette};
@@ -36,7 +36,8 @@ impl Thumbnails {
         ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
             let room = vec2(ui.available_width() - 4.0, ui.clip_rect().height());
             let line = ui.text_style_height(&TextStyle::Small);
-            let columns = columns(room, line, opened.maps.shape().heads, ids.len(), state.order.is_some());
+            let columns =
+                columns(room, line, opened.maps.shape().heads, ids.len(), state.order.is_some());
             let side = side(room.x, columns);
             ui.spacing_mut().item_spacing = vec2(GAP, GAP);
             for row in ids.chunks(columns) {
@@ -51,7 +52,15 @@ impl Thumbnails {
         });
     }
 
-    fn head(&mut self, ui: &mut Ui, opened: &Opened, id: HeadId, state: &State, look: Look, side: f32) -> Response {
+    fn head(
+        &mut self,
+        ui: &mut Ui,
+        opened: &Opened,
+        id: HeadId,
+        state: &State,
+        look: Look,
+        side: f32,
+    ) -> Response {
         let line = ui.text_style_height(&TextStyle::Small);
         let (rect, response) = ui.allocate_exact_size(vec2(side, side + line), Sense::click());
         let name = name(opened, id, state.order);
@@ -62,7 +71,8 @@ impl Thumbnails {
         let picture = Rect::from_min_size(rect.min, vec2(side, side));
         let (rows, cols) = opened.survey.thumbnail_shape();
         let scale = side / rows.max(cols) as f32;
-        let cells = Rect::from_min_size(picture.min, vec2(cols as f32 * scale, rows as f32 * scale));
+        let cells =
+            Rect::from_min_size(picture.min, vec2(cols as f32 * scale, rows as f32 * scale));
         let whole = Rect::from_min_max(pos2(0.0, 0.0), pos2(1.0, 1.0));
         let texture = self.texture(ui, opened, id, state.own_scale, look);
         ui.painter().image(texture, cells, whole, Color32::WHITE);
@@ -74,17 +84,31 @@ impl Thumbnails {
             visuals.widgets.noninteractive.bg_stroke
         };
         ui.painter().rect_stroke(cells, 0, stroke, StrokeKind::Outside);
-        self::caption(ui, opened, id, state.order, Rect::from_min_max(picture.left_bottom(), rect.max));
+        self::caption(
+            ui,
+            opened,
+            id,
+            state.order,
+            Rect::from_min_max(picture.left_bottom(), rect.max),
+        );
         response.on_hover_text(name)
     }
 
-    fn texture(&mut self, ui: &Ui, opened: &Opened, id: HeadId, own_scale: bool, look: Look) -> egui::TextureId {
+    fn texture(
+        &mut self,
+        ui: &Ui,
+        opened: &Opened,
+        id: HeadId,
+        own_scale: bool,
+        look: Look,
+    ) -> egui::TextureId {
         let texture = self.textures.entry(id).or_insert_with(|| {
             let numbers = opened.survey.thumbnail(&opened.maps, id);
             let limit = if own_scale { largest(&numbers) } else { opened.largest };
             let (_, cols) = opened.survey.thumbnail_shape();
             let image = palette(&numbers, limit, look).image(&numbers, cols);
-            let options = TextureOptions { minification: TextureFilter::Linear, ..TextureOptions::NEAREST };
+            let options =
+                TextureOptions { minification: TextureFilter::Linear, ..TextureOptions::NEAREST };
             ui.ctx().load_texture(format!("{id}"), image, options)
         });
         texture.id()
@@ -104,7 +128,8 @@ fn columns(room: Vec2, line: f32, heads: usize, all: usize, sorted: bool) -> usi
         return heads;
     }
     let most = fits(1.6 * NARROWEST).min(all.max(1));
-    let height = |columns: usize| all.div_ceil(columns) as f32 * (side(room.x, columns) + line + GAP);
+    let height =
+        |columns: usize| all.div_ceil(columns) as f32 * (side(room.x, columns) + line + GAP);
     (1..most).find(|columns| height(*columns) <= room.y).unwrap_or(most)
 }
 
@@ -132,7 +157,11 @@ fn caption(ui: &Ui, opened: &Opened, id: HeadId, order: Option<Measure>, at: Rec
     let Some(x) = opened.survey.measures(id).get(measure) else { return };
     let galley = painter.layout_no_wrap(measure.short(x), font, visuals.weak_text_color());
     if used.right() + 6.0 + galley.size().x <= at.right() {
-        painter.galley(at.right_top() + vec2(-galley.size().x, 1.0), galley, visuals.weak_text_color());
+        painter.galley(
+            at.right_top() + vec2(-galley.size().x, 1.0),
+            galley,
+            visuals.weak_text_color(),
+        );
     }
 }
 
@@ -142,7 +171,8 @@ mod tests {
 
     #[test]
     fn a_layer_is_a_row_where_it_fits() {
-        let columns = |width, heads, all, sorted| columns(vec2(width, 700.0), 16.0, heads, all, sorted);
+        let columns =
+            |width, heads, all, sorted| columns(vec2(width, 700.0), 16.0, heads, all, sorted);
         assert_eq!(columns(1000.0, 12, 144, false), 12);
         assert_eq!(columns(300.0, 12, 144, false), 3);
         assert_eq!(columns(1000.0, 12, 144, true), 10);

@@ -28,7 +28,10 @@ struct Watched {
 
 impl<T: Send + 'static> Job<T> {
     /// Starts it; the window is drawn anew when it is done.
-    pub fn start(ctx: &Context, work: impl FnOnce(&Progress<'_>) -> Result<T, Error> + Send + 'static) -> Self {
+    pub fn start(
+        ctx: &Context,
+        work: impl FnOnce(&Progress<'_>) -> Result<T, Error> + Send + 'static,
+    ) -> Self {
         let (watched, wake) = (Arc::new(Watched::default()), ctx.clone());
         let (sender, outcome) = sync_channel(1);
         let (theirs, failed) = (Arc::clone(&watched), sender.clone());
@@ -56,7 +59,9 @@ impl<T: Send + 'static> Job<T> {
         match self.outcome.try_recv() {
             Ok(outcome) => Some(outcome),
             Err(TryRecvError::Empty) => None,
-            Err(TryRecvError::Disconnected) => Some(Err("the work ended without a result".to_owned())),
+            Err(TryRecvError::Disconnected) => {
+                Some(Err("the work ended without a result".to_owned()))
+            }
         }
     }
 
@@ -104,7 +109,8 @@ mod tests {
 
     #[test]
     fn a_panic_is_told() {
-        let job: Job<()> = Job::start(&Context::default(), |_| std::panic::resume_unwind(Box::new(())));
+        let job: Job<()> =
+            Job::start(&Context::default(), |_| std::panic::resume_unwind(Box::new(())));
         loop {
             if let Some(outcome) = job.take() {
                 assert!(outcome.unwrap_err().contains("without a result"));

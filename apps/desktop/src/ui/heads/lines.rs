@@ -4,8 +4,8 @@ use core::ops::Range;
 
 use egui::accesskit::Role;
 use egui::{
-    Color32, Label, Pos2, Rect, RichText, Sense, Slider, Stroke, TextStyle, Ui, WidgetInfo, pos2, text::LayoutJob,
-    text::TextWrapping, vec2,
+    Color32, Label, Pos2, Rect, RichText, Sense, Slider, Stroke, TextStyle, Ui, WidgetInfo, pos2,
+    text::LayoutJob, text::TextWrapping, vec2,
 };
 
 use super::opened::{Opened, Selected};
@@ -79,8 +79,9 @@ pub fn show(ui: &mut Ui, opened: &Opened, selected: &Selected, state: &mut State
 fn widest(ui: &Ui, opened: &Opened, tokens: &[Range<usize>; 2]) -> f32 {
     let font = TextStyle::Body.resolve(ui.style());
     let labels = opened.labels.iter().zip(tokens).flat_map(|(labels, seen)| &labels[seen.clone()]);
-    let width =
-        |label: &String| ui.painter().layout_no_wrap(label.clone(), font.clone(), Color32::PLACEHOLDER).size().x;
+    let width = |label: &String| {
+        ui.painter().layout_no_wrap(label.clone(), font.clone(), Color32::PLACEHOLDER).size().x
+    };
     labels.map(width).fold(0.0, f32::max) + 8.0
 }
 
@@ -101,20 +102,38 @@ fn window(n: usize, around: usize, fit: usize) -> Range<usize> {
 }
 
 /// What of a chosen query's weight is on tokens that are not seen. Says whether there was something to say.
-fn note(ui: &mut Ui, selected: &Selected, state: &State, tokens: &[Range<usize>; 2], counts: [usize; 2]) -> bool {
+fn note(
+    ui: &mut Ui,
+    selected: &Selected,
+    state: &State,
+    tokens: &[Range<usize>; 2],
+    counts: [usize; 2],
+) -> bool {
     let [_, keys] = counts;
-    let Some((Side::Queries, query)) = state.isolated.filter(|_| tokens[1].len() < keys) else { return false };
+    let Some((Side::Queries, query)) = state.isolated.filter(|_| tokens[1].len() < keys) else {
+        return false;
+    };
     let is_seen = tokens[0].contains(&query);
-    let Some(row) = selected.numbers.chunks_exact(keys).nth(query).filter(|_| is_seen) else { return false };
+    let Some(row) = selected.numbers.chunks_exact(keys).nth(query).filter(|_| is_seen) else {
+        return false;
+    };
     let sum = |row: &[f32]| row.iter().filter(|w| w.is_finite()).sum::<f32>();
     let outside = sum(row) - sum(&row[tokens[1].clone()]);
-    let text = format!("{} of its weight is on keys that are not in view.", numbers::spoken(outside.max(0.0)));
+    let text = format!(
+        "{} of its weight is on keys that are not in view.",
+        numbers::spoken(outside.max(0.0))
+    );
     ui.add(Label::new(RichText::new(text).text_style(TextStyle::Small).weak()).wrap());
     true
 }
 
 /// A token is a button that isolates its lines. Returns the one under the pointer.
-fn token_buttons(ui: &Ui, opened: &Opened, state: &mut State, places: &Places) -> Option<(Side, usize)> {
+fn token_buttons(
+    ui: &Ui,
+    opened: &Opened,
+    state: &mut State,
+    places: &Places,
+) -> Option<(Side, usize)> {
     let mut hovered = None;
     for (side, term) in [(Side::Queries, "query"), (Side::Keys, "key")] {
         for i in places.of(side).clone() {
@@ -123,7 +142,8 @@ fn token_buttons(ui: &Ui, opened: &Opened, state: &mut State, places: &Places) -
             let name = format!("{term} {i}: {}", opened.labels[side as usize][i]);
             response.widget_info(|| WidgetInfo::labeled(Role::Button, true, &name));
             if response.clicked() {
-                state.isolated = if state.isolated == Some((side, i)) { None } else { Some((side, i)) };
+                state.isolated =
+                    if state.isolated == Some((side, i)) { None } else { Some((side, i)) };
             }
             if response.hovered() || response.has_focus() {
                 hovered = Some((side, i));
@@ -144,8 +164,10 @@ fn lines(ui: &Ui, selected: &Selected, places: &Places, isolated: Option<(Side, 
         None => range.clone(),
     };
     let queries = is_in(places.of(Side::Queries), only[0]);
-    let pairs = queries.flat_map(|query| is_in(places.of(Side::Keys), only[1]).map(move |key| (query, key)));
-    let size = |(query, key)| selected.number(query, key).filter(|w| w.is_finite()).map_or(0.0, f32::abs);
+    let pairs = queries
+        .flat_map(|query| is_in(places.of(Side::Keys), only[1]).map(move |key| (query, key)));
+    let size =
+        |(query, key)| selected.number(query, key).filter(|w| w.is_finite()).map_or(0.0, f32::abs);
     let sizes: Vec<_> = pairs.map(|pair| (pair, size(pair))).collect();
     // Of one token, the strongest line is as strong as any.
     let strongest = match isolated {
@@ -164,7 +186,13 @@ fn lines(ui: &Ui, selected: &Selected, places: &Places, isolated: Option<(Side, 
 }
 
 /// The tokens, and the weights of the isolated one behind those of the other side.
-fn texts(ui: &Ui, opened: &Opened, selected: &Selected, places: &Places, isolated: Option<(Side, usize)>) {
+fn texts(
+    ui: &Ui,
+    opened: &Opened,
+    selected: &Selected,
+    places: &Places,
+    isolated: Option<(Side, usize)>,
+) {
     let visuals = ui.visuals();
     for side in [Side::Queries, Side::Keys] {
         for i in places.of(side).clone() {
@@ -182,7 +210,11 @@ fn texts(ui: &Ui, opened: &Opened, selected: &Selected, places: &Places, isolate
             };
             if let Some(weight) = weight.filter(|w| w.is_finite() && w.abs() >= 0.005) {
                 let room = vec2(NUMBER - 6.0, 0.0);
-                let at = if side == Side::Queries { rect.left_center() - room } else { rect.right_center() };
+                let at = if side == Side::Queries {
+                    rect.left_center() - room
+                } else {
+                    rect.right_center()
+                };
                 text(ui, &numbers::fixed(weight, 2), at, room.x, false, visuals.weak_text_color());
             }
             let label = &opened.labels[side as usize][i];

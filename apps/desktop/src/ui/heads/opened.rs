@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use super::{Source, State};
 use crate::export::Matrix;
-use crate::heads::{AttentionMaps, Error, HeadId, Measure, Over, Part, Progress, Survey, unattended};
+use crate::heads::{
+    AttentionMaps, Error, HeadId, Measure, Over, Part, Progress, Survey, unattended,
+};
 use crate::ui::colors::{self, Look, Palette};
 use crate::ui::heatmap::Picture;
 
@@ -55,8 +57,10 @@ impl Opened {
         };
         let survey = Survey::new(&maps, &looking)?;
         let shape = maps.shape();
-        let labels = maps.tokens().map(|tokens| tokens.into_iter().map(|token| token.text).collect());
-        let largest = shape.ids().map(|id| colors::largest(&survey.thumbnail(&maps, id))).fold(0.0, f32::max);
+        let labels =
+            maps.tokens().map(|tokens| tokens.into_iter().map(|token| token.text).collect());
+        let largest =
+            shape.ids().map(|id| colors::largest(&survey.thumbnail(&maps, id))).fold(0.0, f32::max);
         Ok(Self { source, maps, survey, labels, largest })
     }
 
@@ -64,7 +68,9 @@ impl Opened {
     pub fn name(&self) -> String {
         match &self.source {
             Source::Sample => "The sample".to_owned(),
-            Source::File(path) => path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned(),
+            Source::File(path) => {
+                path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+            }
         }
     }
 
@@ -74,7 +80,10 @@ impl Opened {
         let mut ids = self.survey.sorted_by(measure);
         if smallest_first {
             // Those without the measure stay last.
-            let known = ids.iter().take_while(|id| self.survey.measures(**id).get(measure).is_some()).count();
+            let known = ids
+                .iter()
+                .take_while(|id| self.survey.measures(**id).get(measure).is_some())
+                .count();
             ids[..known].reverse();
         }
         ids
@@ -104,7 +113,14 @@ impl Opened {
         let largest = colors::largest(&numbers);
         let cols = self.maps.shape().keys;
         let picture = Picture::new(&numbers, cols, palette(&numbers, largest, Look::default()));
-        Ok(Selected { part, title: self.maps.title(part), numbers: Arc::new(numbers), cols, picture, largest })
+        Ok(Selected {
+            part,
+            title: self.maps.title(part),
+            numbers: Arc::new(numbers),
+            cols,
+            picture,
+            largest,
+        })
     }
 }
 
@@ -112,7 +128,12 @@ impl Opened {
 ///
 /// # Errors
 /// Those of [`AttentionMaps::part`].
-pub fn matrix(maps: &AttentionMaps, part: Part, look: Look, progress: &Progress<'_>) -> Result<Matrix, Error> {
+pub fn matrix(
+    maps: &AttentionMaps,
+    part: Part,
+    look: Look,
+    progress: &Progress<'_>,
+) -> Result<Matrix, Error> {
     let numbers = maps.part(part, progress)?;
     let palette = palette(&numbers, colors::largest(&numbers), look);
     Ok(Matrix::of_part(maps, part, Arc::new(numbers), palette))

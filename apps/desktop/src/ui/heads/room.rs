@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use egui::{CentralPanel, Context, Frame, Label, Margin, Panel, ProgressBar, RichText, ScrollArea, Ui};
+use egui::{
+    CentralPanel, Context, Frame, Label, Margin, Panel, ProgressBar, RichText, ScrollArea, Ui,
+};
 
 use super::controls::{self, Asked};
 use super::grid::Thumbnails;
@@ -86,7 +88,10 @@ impl Room {
 
     /// The matrix that is shown, to take along.
     pub fn matrix(&self, look: Look) -> Option<Matrix> {
-        self.opened.as_ref().zip(self.selected.as_ref()).map(|(opened, selected)| selected.matrix(opened, look))
+        self.opened
+            .as_ref()
+            .zip(self.selected.as_ref())
+            .map(|(opened, selected)| selected.matrix(opened, look))
     }
 
     /// What the state asks for, if it is read.
@@ -100,15 +105,30 @@ impl Room {
     }
 
     /// Shows everything, and takes what the user does. Returns a command, if its button was pressed.
-    pub fn ui(&mut self, ui: &mut Ui, state: &mut State, look: Look, side: bool) -> Option<Command> {
+    pub fn ui(
+        &mut self,
+        ui: &mut Ui,
+        state: &mut State,
+        look: Look,
+        side: bool,
+    ) -> Option<Command> {
         self.exchange(ui.ctx(), state);
-        Panel::bottom("readout").resizable(false).exact_size(44.0).frame(panel(ui, 16, 8)).show(ui, |ui| {
-            self.readout(ui, self.hovered.or(state.chosen), state);
-        });
+        Panel::bottom("readout").resizable(false).exact_size(44.0).frame(panel(ui, 16, 8)).show(
+            ui,
+            |ui| {
+                self.readout(ui, self.hovered.or(state.chosen), state);
+            },
+        );
         let opened = self.here(state);
-        let asked = if side { side::show(ui, "file", |ui| controls::show(ui, opened.as_deref(), state)) } else { None };
+        let asked = if side {
+            side::show(ui, "file", |ui| controls::show(ui, opened.as_deref(), state))
+        } else {
+            None
+        };
         CentralPanel::default().frame(panel(ui, 0, 0)).show(ui, |ui| {
-            Frame::new().inner_margin(Margin::same(12)).show(ui, |ui| self.central(ui, state, look));
+            Frame::new()
+                .inner_margin(Margin::same(12))
+                .show(ui, |ui| self.central(ui, state, look));
         });
         match asked {
             Some(Asked::Command(command)) => Some(command),
@@ -164,7 +184,8 @@ impl Room {
         let asked = self.selecting.as_ref().map(|(asked, _)| *asked);
         if asked.or_else(|| self.selected.as_ref().map(|selected| selected.part)) != Some(part) {
             let opened = Arc::clone(opened);
-            self.selecting = Some((part, Job::start(ctx, move |progress| opened.select(part, progress))));
+            self.selecting =
+                Some((part, Job::start(ctx, move |progress| opened.select(part, progress))));
         }
     }
 
@@ -173,7 +194,11 @@ impl Room {
         match outcome {
             Ok(opened) => {
                 if opening.anew {
-                    *state = State { order: state.order, own_scale: state.own_scale, ..State::of(opening.source) };
+                    *state = State {
+                        order: state.order,
+                        own_scale: state.own_scale,
+                        ..State::of(opening.source)
+                    };
                 }
                 self.opened = Some(Arc::new(opened));
                 (self.failed, self.selected, self.selecting) = (None, None, None);
@@ -214,17 +239,24 @@ impl Room {
             }
         }
         let mut cancelled = false;
-        if let Some(opening) = self.opening.as_ref().filter(|o| o.job.elapsed() > PATIENCE || !is_here) {
+        if let Some(opening) =
+            self.opening.as_ref().filter(|o| o.job.elapsed() > PATIENCE || !is_here)
+        {
             ui.horizontal(|ui| {
-                ui.add(ProgressBar::new(opening.job.progress()).desired_width(200.0).desired_height(10.0))
-                    .accessible_name("Opening");
+                ui.add(
+                    ProgressBar::new(opening.job.progress())
+                        .desired_width(200.0)
+                        .desired_height(10.0),
+                )
+                .accessible_name("Opening");
                 cancelled = self.opened.is_some() && ui.button("Cancel").clicked();
             });
         }
         if cancelled {
             self.cancel(state);
         }
-        if let Some((_, job)) = self.selecting.as_ref().filter(|(_, job)| job.elapsed() > PATIENCE) {
+        if let Some((_, job)) = self.selecting.as_ref().filter(|(_, job)| job.elapsed() > PATIENCE)
+        {
             ui.add(ProgressBar::new(job.progress()).desired_width(200.0).desired_height(10.0))
                 .accessible_name("Computing");
         }
@@ -280,7 +312,10 @@ impl Room {
         let text = found.and_then(|((opened, selected), (row, col))| {
             let [rows, cols] = &opened.labels;
             let (query, key, weight) = (rows.get(row)?, cols.get(col)?, selected.number(row, col)?);
-            Some(format!("query {row} {query}, key {col} {key}: weight {}", numbers::spoken(weight)))
+            Some(format!(
+                "query {row} {query}, key {col} {key}: weight {}",
+                numbers::spoken(weight)
+            ))
         });
         let hint = match state.shown {
             Shown::Grid => "Click a head to see it large.",

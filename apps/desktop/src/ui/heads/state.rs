@@ -91,7 +91,13 @@ impl State {
     /// Takes the choices of another state, and goes on looking where one looked.
     pub fn take(&mut self, choices: &Self) {
         let (chosen, isolated, around) = (self.chosen, self.isolated, self.around);
-        *self = Self { view: core::mem::take(&mut self.view), chosen, isolated, around, ..choices.clone() };
+        *self = Self {
+            view: core::mem::take(&mut self.view),
+            chosen,
+            isolated,
+            around,
+            ..choices.clone()
+        };
     }
 
     /// The head that is chosen.

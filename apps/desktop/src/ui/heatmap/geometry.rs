@@ -58,8 +58,9 @@ impl Geometry {
 
         // Where there is no room for all decimals, two are better than no number.
         let annotated = wanted.and_then(|wanted| {
-            let mut widths =
-                (wanted.min(2)..=wanted).rev().map(|decimals| (decimals, widest_number(map, ui, decimals)));
+            let mut widths = (wanted.min(2)..=wanted)
+                .rev()
+                .map(|decimals| (decimals, widest_number(map, ui, decimals)));
             widths.find(|(_, number)| number + 4.0 <= room)
         });
         let decimals = annotated.map(|(decimals, _)| decimals).or(wanted);
@@ -103,7 +104,13 @@ impl Geometry {
     pub fn seen(&self, cells: Rect, view: &View) -> Seen {
         let size = self.matrix();
         let corner = view.corner().min(size - size / view.zoom()).max(Vec2::ZERO);
-        Seen { frame: cells, cell: self.cell * view.zoom(), corner, rows: self.rows, cols: self.cols }
+        Seen {
+            frame: cells,
+            cell: self.cell * view.zoom(),
+            corner,
+            rows: self.rows,
+            cols: self.cols,
+        }
     }
 }
 
@@ -138,7 +145,10 @@ impl Seen {
 
     /// Where rows and columns are, seen or not.
     pub fn rect_of(&self, rows: &Range<usize>, cols: &Range<usize>) -> Rect {
-        Rect::from_min_max(self.rect((rows.start, cols.start)).min, self.rect((rows.end, cols.end)).min)
+        Rect::from_min_max(
+            self.rect((rows.start, cols.start)).min,
+            self.rect((rows.end, cols.end)).min,
+        )
     }
 
     /// The rows and the columns of which something is seen in `clip`.
@@ -157,16 +167,21 @@ impl Seen {
 
 fn widest(labels: &[String], ui: &Ui) -> f32 {
     // Of many labels (`d0` … `d511`), the widest is among the longest; an "iiii" is narrower than an "mmm".
-    let length = |label: &String| label.chars().map(|c| if c.is_ascii() { 1 } else { 2 }).sum::<usize>();
+    let length =
+        |label: &String| label.chars().map(|c| if c.is_ascii() { 1 } else { 2 }).sum::<usize>();
     let longest = labels.iter().map(length).max().unwrap_or(0);
-    let long = [0, 1, 2]
-        .into_iter()
-        .flat_map(|less| labels.iter().filter(move |label| length(label) + less == longest).take(16));
+    let long = [0, 1, 2].into_iter().flat_map(|less| {
+        labels.iter().filter(move |label| length(label) + less == longest).take(16)
+    });
     long.map(|label| text_width(label, TextStyle::Small, ui)).fold(0.0, f32::max)
 }
 
 fn widest_number(map: &Heatmap<'_>, ui: &Ui, decimals: usize) -> f32 {
-    let longest = map.numbers.iter().map(|&x| numbers::fixed(x, decimals)).max_by_key(|text| text.chars().count());
+    let longest = map
+        .numbers
+        .iter()
+        .map(|&x| numbers::fixed(x, decimals))
+        .max_by_key(|text| text.chars().count());
     text_width(&longest.unwrap_or_default(), style::digits(), ui)
 }
 
@@ -176,6 +191,11 @@ fn bar_labels_width(map: &Heatmap<'_>, ui: &Ui) -> f32 {
 }
 
 pub fn text_width(text: &str, text_style: TextStyle, ui: &Ui) -> f32 {
-    let galley = WidgetText::from(text).into_galley(ui, Some(egui::TextWrapMode::Extend), f32::INFINITY, text_style);
+    let galley = WidgetText::from(text).into_galley(
+        ui,
+        Some(egui::TextWrapMode::Extend),
+        f32::INFINITY,
+        text_style,
+    );
     galley.size().x.ceil()
 }

@@ -102,7 +102,8 @@ impl Heatmap<'_> {
         let (_, whole) = ui.allocate_space(geometry.size());
         let cells = geometry.cells(whole.min);
         // Where there is nothing to pan, dragging is the page's.
-        let sense = if view.is_whole() && !self.paints { Sense::click() } else { Sense::click_and_drag() };
+        let sense =
+            if view.is_whole() && !self.paints { Sense::click() } else { Sense::click_and_drag() };
         let response = ui.interact(cells, ui.scope_id().with((self.name, "cells")), sense);
         if response.clicked() {
             response.request_focus();
@@ -116,7 +117,9 @@ impl Heatmap<'_> {
             view.pin(cell);
         }
         let chosen = clicked.or(reached);
-        response.widget_info(|| WidgetInfo::labeled(Role::Image, true, format!("Heatmap of {}", self.name)));
+        response.widget_info(|| {
+            WidgetInfo::labeled(Role::Image, true, format!("Heatmap of {}", self.name))
+        });
         speak::speak(self, ui, &response, chosen.or(self.pointed));
         if ui.is_rect_visible(whole) {
             paint::paint(self, ui, &geometry, &seen, view, &response, hovered);

@@ -34,7 +34,8 @@ pub fn navigate(
     if !response.has_focus() || map.numbers.is_empty() {
         return None;
     }
-    let filter = EventFilter { horizontal_arrows: true, vertical_arrows: true, ..EventFilter::default() };
+    let filter =
+        EventFilter { horizontal_arrows: true, vertical_arrows: true, ..EventFilter::default() };
     ui.memory_mut(|memory| memory.set_focus_lock_filter(response.id, filter));
     let page = ((map.rows() as f32 / view.zoom()) as usize).clamp(1, 10);
     let mut reached: Option<Cell> = None;
@@ -43,11 +44,18 @@ pub fn navigate(
         let cell = reached.or(map.pointed).unwrap_or_default();
         let middle = Vec2::splat(0.5);
         match key {
-            Key::Plus | Key::Equals if !modifiers.command => view.zoom_by(STEP, middle, size, at.most_zoom()),
-            Key::Minus if !modifiers.command => view.zoom_by(1.0 / STEP, middle, size, at.most_zoom()),
+            Key::Plus | Key::Equals if !modifiers.command => {
+                view.zoom_by(STEP, middle, size, at.most_zoom())
+            }
+            Key::Minus if !modifiers.command => {
+                view.zoom_by(1.0 / STEP, middle, size, at.most_zoom())
+            }
             Key::Num0 if !modifiers.command => view.reset(),
             Key::P if !modifiers.command => view.pin(cell),
-            _ => reached = step(key, modifiers.command, cell, (map.rows(), map.cols()), page).or(reached),
+            _ => {
+                reached =
+                    step(key, modifiers.command, cell, (map.rows(), map.cols()), page).or(reached)
+            }
         }
     }
     if let Some(cell) = reached {
@@ -57,7 +65,13 @@ pub fn navigate(
 }
 
 /// Where a key leads from a cell; `far` takes Home and End to the first and last row too.
-fn step(key: Key, far: bool, (row, col): Cell, (rows, cols): (usize, usize), page: usize) -> Option<Cell> {
+fn step(
+    key: Key,
+    far: bool,
+    (row, col): Cell,
+    (rows, cols): (usize, usize),
+    page: usize,
+) -> Option<Cell> {
     let (last_row, last_col) = (rows - 1, cols - 1);
     let (row, col) = match key {
         Key::ArrowUp => (row.saturating_sub(1), col),

@@ -4,7 +4,9 @@ mod around;
 
 use core::ops::Range;
 
-use egui::{Align2, Color32, Painter, Pos2, Rect, Response, Stroke, StrokeKind, TextStyle, Ui, pos2};
+use egui::{
+    Align2, Color32, Painter, Pos2, Rect, Response, Stroke, StrokeKind, TextStyle, Ui, pos2,
+};
 use regard_walkthrough::Marks;
 
 use super::geometry::{Geometry, Seen, text_width};
@@ -32,7 +34,12 @@ pub fn paint(
     let within = ui.painter().with_clip_rect(seen.frame.intersect(ui.clip_rect()));
     let (rows, cols) = seen.cells(ui.clip_rect());
     let level = if map.picture.palette().is_plain() { 0 } else { picture(map, ui, &within, seen) };
-    ui.painter().rect_stroke(seen.frame, 0, visuals.widgets.noninteractive.bg_stroke, StrokeKind::Outside);
+    ui.painter().rect_stroke(
+        seen.frame,
+        0,
+        visuals.widgets.noninteractive.bg_stroke,
+        StrokeKind::Outside,
+    );
     if level == 0 {
         hatch_all(map, &within, seen, &rows, &cols);
         annotate(map, ui, at, &within, seen, &rows, &cols);
@@ -41,7 +48,8 @@ pub fn paint(
     for cell in view.pinned.iter().filter(|(row, col)| *row < map.rows() && *col < map.cols()) {
         pin(&within, seen.rect(*cell));
     }
-    let crossed = hovered.or(map.pointed).filter(|(row, col)| *row < map.rows() && *col < map.cols());
+    let crossed =
+        hovered.or(map.pointed).filter(|(row, col)| *row < map.rows() && *col < map.cols());
     if let Some(cell) = crossed {
         crosshair(&within, seen, cell);
     }
@@ -50,7 +58,12 @@ pub fn paint(
     around::color_bar(map.picture.palette(), ui, seen);
     around::note(map, ui, at, seen, view, level);
     if response.has_focus() {
-        ui.painter().rect_stroke(seen.frame.expand(3.0), 3, visuals.selection.stroke, StrokeKind::Outside);
+        ui.painter().rect_stroke(
+            seen.frame.expand(3.0),
+            3,
+            visuals.selection.stroke,
+            StrokeKind::Outside,
+        );
     }
 }
 
@@ -67,7 +80,11 @@ fn mark(map: &Heatmap<'_>, within: &Painter, seen: &Seen) {
     if let Some(row) = query.filter(|row| *row < map.rows()) {
         // Where keys are columns, both frames are seen.
         let inset = if cols.is_empty() { 0.0 } else { -3.0 };
-        outline(within, seen.rect_of(&(row..row + 1), &(0..map.cols())).expand2(egui::vec2(0.0, inset)), style::QUERY);
+        outline(
+            within,
+            seen.rect_of(&(row..row + 1), &(0..map.cols())).expand2(egui::vec2(0.0, inset)),
+            style::QUERY,
+        );
     }
     for cell in map.edited {
         corner(within, seen.rect(*cell), style::EDITED);
@@ -77,7 +94,10 @@ fn mark(map: &Heatmap<'_>, within: &Painter, seen: &Seen) {
 /// The runs of neighbours among numbers in order, below `end`.
 fn runs(numbers: &[usize], end: usize) -> Vec<Range<usize>> {
     let numbers: Vec<usize> = numbers.iter().copied().filter(|i| *i < end).collect();
-    numbers.chunk_by(|a, b| a + 1 == *b).filter_map(|run| Some(*run.first()?..*run.last()? + 1)).collect()
+    numbers
+        .chunk_by(|a, b| a + 1 == *b)
+        .filter_map(|run| Some(*run.first()?..*run.last()? + 1))
+        .collect()
 }
 
 /// Draws the texture, no finer than the screen. Returns the level of its blocks.
@@ -92,7 +112,12 @@ fn picture(map: &Heatmap<'_>, ui: &Ui, within: &Painter, seen: &Seen) -> usize {
     let level = (finest.min(coarsest)..=coarsest).find(fits).unwrap_or(coarsest);
     let (texture, part) = map.picture.texture(ui.ctx(), map.name, map.numbers, &part(level));
     let cells_of = |blocks: &Range<usize>| blocks.start << level..blocks.end << level;
-    within.image(texture, seen.rect_of(&cells_of(&part.rows), &cells_of(&part.cols)), WHOLE_TEXTURE, Color32::WHITE);
+    within.image(
+        texture,
+        seen.rect_of(&cells_of(&part.rows), &cells_of(&part.cols)),
+        WHOLE_TEXTURE,
+        Color32::WHITE,
+    );
     level
 }
 
@@ -115,23 +140,32 @@ fn annotate(
         let visible: Vec<f32> = cells().filter_map(|cell| map.number(cell)).collect();
         numbers::decimals(&visible)
     });
-    let texts: Vec<(Cell, f32, String)> =
-        cells().filter_map(|cell| map.number(cell).map(|x| (cell, x, numbers::fixed(x, decimals)))).collect();
+    let texts: Vec<(Cell, f32, String)> = cells()
+        .filter_map(|cell| map.number(cell).map(|x| (cell, x, numbers::fixed(x, decimals))))
+        .collect();
     let longest = texts.iter().max_by_key(|(_, _, text)| text.chars().count());
-    if longest.is_none_or(|(_, _, text)| text_width(text, style::digits(), ui) + 4.0 > seen.cell.x) {
+    if longest.is_none_or(|(_, _, text)| text_width(text, style::digits(), ui) + 4.0 > seen.cell.x)
+    {
         return;
     }
     let font = style::digits().resolve(ui.style());
     let palette = map.picture.palette();
     let color = palette.colors();
     for (cell, x, text) in texts {
-        let ink = if palette.is_plain() { ui.visuals().text_color() } else { colors::ink_on(color(x)) };
+        let ink =
+            if palette.is_plain() { ui.visuals().text_color() } else { colors::ink_on(color(x)) };
         within.text(seen.rect(cell).center(), Align2::CENTER_CENTER, text, font.clone(), ink);
     }
 }
 
 /// Hatching where there is no number.
-fn hatch_all(map: &Heatmap<'_>, within: &Painter, seen: &Seen, rows: &Range<usize>, cols: &Range<usize>) {
+fn hatch_all(
+    map: &Heatmap<'_>,
+    within: &Painter,
+    seen: &Seen,
+    rows: &Range<usize>,
+    cols: &Range<usize>,
+) {
     let palette = map.picture.palette();
     if palette.is_plain() || seen.cell.min_elem() < TINY {
         return;
@@ -140,7 +174,11 @@ fn hatch_all(map: &Heatmap<'_>, within: &Painter, seen: &Seen, rows: &Range<usiz
         for col in cols.clone() {
             let Some(x) = map.number((row, col)) else { continue };
             if x.is_nan() || x == f32::NEG_INFINITY {
-                hatch(within, seen.rect((row, col)), colors::ink_on(palette.color(x)).gamma_multiply(0.25));
+                hatch(
+                    within,
+                    seen.rect((row, col)),
+                    colors::ink_on(palette.color(x)).gamma_multiply(0.25),
+                );
             }
         }
     }
@@ -151,7 +189,10 @@ fn hatch(painter: &Painter, rect: Rect, color: Color32) {
     let painter = painter.with_clip_rect(rect.intersect(painter.clip_rect()));
     let mut x = rect.left() - rect.height() + STEP / 2.0;
     while x < rect.right() {
-        painter.line_segment([pos2(x, rect.bottom()), pos2(x + rect.height(), rect.top())], Stroke::new(1.0, color));
+        painter.line_segment(
+            [pos2(x, rect.bottom()), pos2(x + rect.height(), rect.top())],
+            Stroke::new(1.0, color),
+        );
         x += STEP;
     }
 }
@@ -184,13 +225,26 @@ fn pin(painter: &Painter, rect: Rect) {
 /// Fills the upper right corner.
 fn corner(painter: &Painter, rect: Rect, color: Color32) {
     let side = (0.35 * rect.height()).clamp(3.0, 9.0);
-    let corner = [rect.right_top(), rect.right_top() - egui::vec2(side, 0.0), rect.right_top() + egui::vec2(0.0, side)];
-    painter.add(egui::Shape::convex_polygon(corner.to_vec(), color, Stroke::new(1.0, Color32::from_black_alpha(190))));
+    let corner = [
+        rect.right_top(),
+        rect.right_top() - egui::vec2(side, 0.0),
+        rect.right_top() + egui::vec2(0.0, side),
+    ];
+    painter.add(egui::Shape::convex_polygon(
+        corner.to_vec(),
+        color,
+        Stroke::new(1.0, Color32::from_black_alpha(190)),
+    ));
 }
 
 /// A frame with a dark seam, seen on every colour.
 fn outline(painter: &Painter, rect: Rect, color: Color32) {
-    painter.rect_stroke(rect, 1, Stroke::new(4.0, Color32::from_black_alpha(190)), StrokeKind::Middle);
+    painter.rect_stroke(
+        rect,
+        1,
+        Stroke::new(4.0, Color32::from_black_alpha(190)),
+        StrokeKind::Middle,
+    );
     painter.rect_stroke(rect, 1, Stroke::new(2.0, color), StrokeKind::Middle);
 }
 

@@ -50,12 +50,17 @@ impl Picture {
         let shape = (numbers.len() / cols.max(1), cols);
         let mut levels: Vec<Level> = Vec::new();
         loop {
-            let (from, (rows, cols)) =
-                levels.last().map_or((numbers, shape), |level| (&level.numbers[..], (level.rows, level.cols)));
+            let (from, (rows, cols)) = levels
+                .last()
+                .map_or((numbers, shape), |level| (&level.numbers[..], (level.rows, level.cols)));
             if rows.max(cols) <= SMALL {
                 break;
             }
-            let level = if palette.is_diverging() { pool(from, cols, farther) } else { pool(from, cols, greater) };
+            let level = if palette.is_diverging() {
+                pool(from, cols, farther)
+            } else {
+                pool(from, cols, greater)
+            };
             levels.push(level);
         }
         Self { palette, shape, levels, drawn: RefCell::new(None) }
@@ -68,7 +73,11 @@ impl Picture {
 
     /// The same numbers in other colours.
     pub fn set_palette(&mut self, palette: Palette) {
-        debug_assert_eq!(palette.is_diverging(), self.palette.is_diverging(), "pooled for the other kind");
+        debug_assert_eq!(
+            palette.is_diverging(),
+            self.palette.is_diverging(),
+            "pooled for the other kind"
+        );
         self.palette = palette;
     }
 
@@ -104,7 +113,13 @@ impl Picture {
     ///
     /// It is made anew only if it has not, or is of other colours; and then with some more around it, so that it lasts while
     /// what is seen moves.
-    pub fn texture(&self, ctx: &Context, name: &str, numbers: &[f32], part: &Part) -> (TextureId, Part) {
+    pub fn texture(
+        &self,
+        ctx: &Context,
+        name: &str,
+        numbers: &[f32],
+        part: &Part,
+    ) -> (TextureId, Part) {
         let mut drawn = self.drawn.borrow_mut();
         if let Some(drawn) = &*drawn
             && drawn.part.has(part)
@@ -112,15 +127,21 @@ impl Picture {
         {
             return (drawn.texture.id(), drawn.part.clone());
         }
-        let (from, (rows, cols)) = match part.level.checked_sub(1).and_then(|i| self.levels.get(i)) {
+        let (from, (rows, cols)) = match part.level.checked_sub(1).and_then(|i| self.levels.get(i))
+        {
             Some(level) => (&level.numbers[..], (level.rows, level.cols)),
             None => (numbers, self.shape),
         };
-        let part = Part { level: part.level, rows: around(&part.rows, rows), cols: around(&part.cols, cols) };
+        let part = Part {
+            level: part.level,
+            rows: around(&part.rows, rows),
+            cols: around(&part.cols, cols),
+        };
         let color = self.palette.colors();
         let mut texels = vec![Color32::TRANSPARENT; part.rows.len() * part.cols.len()];
         // In this thread alone: it is the window's, and must not wait for a pool that is busy with the next picture.
-        for (texels, row) in texels.chunks_exact_mut(part.cols.len().max(1)).zip(part.rows.clone()) {
+        for (texels, row) in texels.chunks_exact_mut(part.cols.len().max(1)).zip(part.rows.clone())
+        {
             for (texel, x) in texels.iter_mut().zip(&from[row * cols..][part.cols.clone()]) {
                 *texel = color(*x);
             }
@@ -171,7 +192,9 @@ fn pool(numbers: &[f32], cols: usize, pick: impl Fn(f32, f32) -> f32 + Sync) -> 
     let each = |(out, two): (&mut [f32], &[f32])| {
         let (upper, lower) = two.split_at(cols.min(two.len()));
         let lower = if lower.is_empty() { upper } else { lower };
-        for ((out, upper), lower) in out.iter_mut().zip(upper.chunks_exact(2)).zip(lower.chunks_exact(2)) {
+        for ((out, upper), lower) in
+            out.iter_mut().zip(upper.chunks_exact(2)).zip(lower.chunks_exact(2))
+        {
             *out = pick(pick(upper[0], lower[0]), pick(upper[1], lower[1]));
         }
         if cols % 2 == 1 {
@@ -182,7 +205,11 @@ fn pool(numbers: &[f32], cols: usize, pick: impl Fn(f32, f32) -> f32 + Sync) -> 
     if numbers.len() < 1 << 16 {
         pooled.chunks_mut(half.max(1)).zip(numbers.chunks(two_rows)).for_each(each);
     } else {
-        pooled.par_chunks_mut(half).zip(numbers.par_chunks(two_rows)).with_min_len(16).for_each(each);
+        pooled
+            .par_chunks_mut(half)
+            .zip(numbers.par_chunks(two_rows))
+            .with_min_len(16)
+            .for_each(each);
     }
     Level { numbers: pooled, rows, cols: half }
 }
@@ -204,31 +231,45 @@ mod tests {
     use crate::ui::colors::Look;
 
     /// The largest of a block, found cell by cell.
-    fn block(numbers: &[f32], (rows, cols): (usize, usize), level: usize, (i, j): (usize, usize)) -> f32 {
+    fn block(
+        numbers: &[f32],
+        (rows, cols): (usize, usize),
+        level: usize,
+        (i, j): (usize, usize),
+    ) -> f32 {
         let side = 1 << level;
         let cells = (i * side..((i + 1) * side).min(rows))
             .flat_map(|r| (j * side..((j + 1) * side).min(cols)).map(move |c| (r, c)));
-        cells
-            .map(|(r, c)| numbers[r * cols + c])
-            .fold(f32::NEG_INFINITY, |a, b| if a.is_nan() || b.is_nan() { f32::NAN } else { a.max(b) })
+        cells.map(|(r, c)| numbers[r * cols + c]).fold(f32::NEG_INFINITY, |a, b| {
+            if a.is_nan() || b.is_nan() { f32::NAN } else { a.max(b) }
+        })
     }
 
     #[test]
     fn a_block_has_the_largest_of_its_cells() {
         for shape in [(130, 131), (1, 300), (257, 2), (65, 65), (400, 403)] {
             let (rows, cols) = shape;
-            let mut numbers: Vec<f32> = (0..rows * cols).map(|i| ((i * 7919) % 10007) as f32).collect();
+            let mut numbers: Vec<f32> =
+                (0..rows * cols).map(|i| ((i * 7919) % 10007) as f32).collect();
             numbers[rows * cols / 2] = f32::NAN;
             numbers[0] = f32::NEG_INFINITY;
             let picture = Picture::new(&numbers, cols, Palette::weights(1.0, Look::default()));
             assert!(picture.levels() > 0);
             for (i, level) in picture.levels.iter().enumerate() {
-                assert_eq!((level.rows, level.cols), (rows.div_ceil(2 << i), cols.div_ceil(2 << i)));
+                assert_eq!(
+                    (level.rows, level.cols),
+                    (rows.div_ceil(2 << i), cols.div_ceil(2 << i))
+                );
                 for row in 0..level.rows {
                     for col in 0..level.cols {
-                        let (found, right) =
-                            (level.numbers[row * level.cols + col], block(&numbers, shape, i + 1, (row, col)));
-                        assert!(found == right || found.is_nan() && right.is_nan(), "{shape:?} {i} {row} {col}");
+                        let (found, right) = (
+                            level.numbers[row * level.cols + col],
+                            block(&numbers, shape, i + 1, (row, col)),
+                        );
+                        assert!(
+                            found == right || found.is_nan() && right.is_nan(),
+                            "{shape:?} {i} {row} {col}"
+                        );
                     }
                 }
             }
@@ -260,7 +301,8 @@ mod tests {
     #[test]
     fn a_texture_has_the_colours_of_its_part_and_lasts_while_it_moves_a_little() {
         let (ctx, cols) = (Context::default(), 300);
-        let mut numbers: Vec<f32> = (0..cols * 500).map(|i| ((i * 7919) % 10007) as f32 / 10007.0).collect();
+        let mut numbers: Vec<f32> =
+            (0..cols * 500).map(|i| ((i * 7919) % 10007) as f32 / 10007.0).collect();
         numbers[250 * cols + 150] = f32::NAN;
         numbers[251 * cols + 150] = f32::NEG_INFINITY;
         let mut picture = Picture::new(&numbers, cols, Palette::weights(1.0, Look::default()));
@@ -292,8 +334,10 @@ mod tests {
         let mut numbers = vec![0.25; 200 * 100];
         numbers[12_345] = 0.75;
         numbers[0] = f32::NEG_INFINITY;
-        let largest = |numbers: &[f32], palette| Picture::new(numbers, 100, palette).largest(numbers);
-        let (weights, signed) = (Palette::weights(1.0, Look::default()), Palette::signed(1.0, Look::default()));
+        let largest =
+            |numbers: &[f32], palette| Picture::new(numbers, 100, palette).largest(numbers);
+        let (weights, signed) =
+            (Palette::weights(1.0, Look::default()), Palette::signed(1.0, Look::default()));
         assert_eq!(largest(&numbers, weights), 0.75);
         numbers[12_344] = -0.875;
         assert_eq!(largest(&numbers, signed), 0.875);

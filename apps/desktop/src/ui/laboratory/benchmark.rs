@@ -41,7 +41,10 @@ impl Benchmark {
 
     /// What was measured so far.
     pub fn lines(&self) -> &[Line] {
-        self.last.as_ref().and_then(|last| last.as_ref().ok()).map_or(&[], |progress| &progress.lines)
+        self.last
+            .as_ref()
+            .and_then(|last| last.as_ref().ok())
+            .map_or(&[], |progress| &progress.lines)
     }
 
     /// Stops it if it runs, or measures anew. What is measured when it stops stays.
@@ -115,7 +118,17 @@ impl Benchmark {
 fn shape(inputs: &Inputs) -> Shape {
     let Inputs { tokens, dim, causal, .. } = *inputs;
     let heads = (MOST_WORK / (tokens * dim)).clamp(1, 8);
-    Shape { batch: 1, heads, kv_heads: heads, queries: tokens, keys: tokens, dim, causal, fixed: false, threads: 0 }
+    Shape {
+        batch: 1,
+        heads,
+        kv_heads: heads,
+        queries: tokens,
+        keys: tokens,
+        dim,
+        causal,
+        fixed: false,
+        threads: 0,
+    }
 }
 
 fn run(shape: Shape, progress: impl FnMut(&Progress) -> bool) -> anyhow::Result<()> {
@@ -133,7 +146,11 @@ fn bars(ui: &mut Ui, progress: &Progress, running: bool) {
     }
     let most = progress.lines.iter().map(Line::peak_gflops).fold(0.0, f64::max);
     for (i, line) in progress.lines.iter().enumerate() {
-        let threads = if line.threads() == 1 { "1 thread".to_owned() } else { format!("{} threads", line.threads()) };
+        let threads = if line.threads() == 1 {
+            "1 thread".to_owned()
+        } else {
+            format!("{} threads", line.threads())
+        };
         let name = format!("{}, {threads}", line.name());
         let numbers = format!(
             "{name}: {:.1} GFLOP/s, {:.0} % of the FMA peak, {} a call",
@@ -142,7 +159,9 @@ fn bars(ui: &mut Ui, progress: &Progress, running: bool) {
             duration(line.seconds()),
         );
         ui.add(Label::new(small(numbers)).wrap());
-        let bar = ProgressBar::new((line.gflops() / most) as f32).desired_height(8.0).fill(colors::curve(i));
+        let bar = ProgressBar::new((line.gflops() / most) as f32)
+            .desired_height(8.0)
+            .fill(colors::curve(i));
         ui.add(bar).accessible_name(name);
     }
 }

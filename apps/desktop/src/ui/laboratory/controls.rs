@@ -52,7 +52,8 @@ fn tokens(ui: &mut Ui, inputs: &mut Inputs, file: Option<&QueriesAndKeys>) -> Op
     if !is_random {
         of_file(ui, inputs, file);
     }
-    let (most_tokens, most_dim) = file.map_or((MOST_TOKENS, MOST_DIM), |file| (file.tokens(), file.dim()));
+    let (most_tokens, most_dim) =
+        file.map_or((MOST_TOKENS, MOST_DIM), |file| (file.tokens(), file.dim()));
     size(ui, "n", "Tokens", &mut inputs.tokens, 2..=most_tokens.min(MOST_TOKENS));
     inputs.keys = inputs.keys.map(|keys| keys.min(inputs.tokens));
     size(ui, "d", "Dimensions", &mut inputs.dim, 1..=most_dim.min(MOST_DIM));
@@ -81,7 +82,9 @@ fn of_file(ui: &mut Ui, inputs: &mut Inputs, file: Option<&QueriesAndKeys>) {
     let mut text = format!("{n} tokens × {d}");
     if heads > 1 {
         text = format!("{heads} heads, {text}");
-        row(ui, "Head", |ui| ui.add(DragValue::new(head).range(0..=heads - 1)).accessible_name("Head"));
+        row(ui, "Head", |ui| {
+            ui.add(DragValue::new(head).range(0..=heads - 1)).accessible_name("Head")
+        });
     }
     let more: Vec<String> = [(n, MOST_TOKENS, "tokens"), (d, MOST_DIM, "dimensions")]
         .into_iter()
@@ -105,7 +108,9 @@ fn random(ui: &mut Ui, inputs: &mut Inputs) {
     part(ui, "Sink", &mut inputs.sink, 0.0..=MOST_SINK);
     ui.horizontal(|ui| {
         let label = ui.label("Seed");
-        ui.add(DragValue::new(&mut inputs.seed).speed(0.1)).labelled_by(label.id).accessible_name("Seed");
+        ui.add(DragValue::new(&mut inputs.seed).speed(0.1))
+            .labelled_by(label.id)
+            .accessible_name("Seed");
         if ui.button("Draw again").on_hover_text("Take the next seed.").clicked() {
             inputs.seed = inputs.seed.wrapping_add(1);
         }
@@ -145,14 +150,17 @@ fn masks(ui: &mut Ui, state: &mut State) {
         }
     });
     option(ui, "Padding", &mut inputs.keys, n - n / 4, |ui, keys| {
-        ui.add(DragValue::new(keys).range(0..=n).suffix(" keys")).accessible_name("Keys that are no padding");
+        ui.add(DragValue::new(keys).range(0..=n).suffix(" keys"))
+            .accessible_name("Keys that are no padding");
     });
     option(ui, "ALiBi", &mut inputs.alibi, 0.1, |ui, slope| {
-        let value = DragValue::new(slope).range(0.0..=1.0).speed(0.005).prefix("slope ").max_decimals(3);
+        let value =
+            DragValue::new(slope).range(0.0..=1.0).speed(0.005).prefix("slope ").max_decimals(3);
         ui.add(value).accessible_name("Slope of ALiBi");
     });
     option(ui, "Soft cap", &mut inputs.softcap, 2.0, |ui, cap| {
-        let value = DragValue::new(cap).range(LEAST_CAP..=50.0).speed(0.05).prefix("± ").max_decimals(2);
+        let value =
+            DragValue::new(cap).range(LEAST_CAP..=50.0).speed(0.05).prefix("± ").max_decimals(2);
         ui.add(value).accessible_name("Size of the soft cap");
     });
     painting(ui, state);
@@ -162,7 +170,8 @@ fn painting(ui: &mut Ui, state: &mut State) {
     let n = state.inputs.tokens;
     let start = Brush { side: (n / 16).max(1), hides: true };
     option(ui, "Paint cells", &mut state.brush, start, |ui, brush| {
-        ui.add(DragValue::new(&mut brush.side).range(1..=n).prefix("brush ")).accessible_name("Side of the brush");
+        ui.add(DragValue::new(&mut brush.side).range(1..=n).prefix("brush "))
+            .accessible_name("Side of the brush");
     });
     let painted = !state.inputs.painted.is_empty();
     if state.brush.is_none() && !painted {
@@ -204,7 +213,13 @@ fn row<R>(ui: &mut Ui, name: &str, control: impl FnOnce(&mut Ui) -> R) {
 }
 
 /// A box to check, and behind it what it brings along.
-fn option<T>(ui: &mut Ui, name: &str, value: &mut Option<T>, start: T, control: impl FnOnce(&mut Ui, &mut T)) {
+fn option<T>(
+    ui: &mut Ui,
+    name: &str,
+    value: &mut Option<T>,
+    start: T,
+    control: impl FnOnce(&mut Ui, &mut T),
+) {
     ui.horizontal_wrapped(|ui| {
         let mut on = value.is_some();
         if ui.checkbox(&mut on, name).changed() {
@@ -219,7 +234,8 @@ fn option<T>(ui: &mut Ui, name: &str, value: &mut Option<T>, start: T, control: 
 /// The inputs in a few words, for what A is.
 pub fn in_words(inputs: &Inputs) -> String {
     let Inputs { tokens, dim, temperature, .. } = inputs;
-    let mut words = format!("n = {tokens}, d = {dim}, T = {}", temperature::text(f64::from(temperature.get())));
+    let mut words =
+        format!("n = {tokens}, d = {dim}, T = {}", temperature::text(f64::from(temperature.get())));
     if let Source::File { path, head } = &inputs.source {
         words = format!("{words}, head {head} of {}", name(path));
     }

@@ -36,7 +36,9 @@ impl Curves {
     pub fn new(outcome: &Outcome, row: usize) -> Self {
         let n = outcome.request.inputs.tokens;
         let row = row.min(n - 1);
-        let of_row = |numbers: &[f32], n: usize| numbers.chunks_exact(n).nth(row).unwrap_or_default().to_vec();
+        let of_row = |numbers: &[f32], n: usize| {
+            numbers.chunks_exact(n).nth(row).unwrap_or_default().to_vec()
+        };
         let mut scores: Vec<f32> = of_row(&outcome.scores, n);
         hide_first(&outcome.request.inputs, &mut scores);
         let (exponents, temperatures) = temperature::sampled(POINTS);
@@ -68,8 +70,12 @@ impl Curves {
         let now = outcome.request.inputs.temperature;
         let dim = outcome.request.inputs.dim;
         let by_dim = |ui: &mut Ui| self.by_dim(ui, dim);
-        let plots: [&dyn Fn(&mut Ui); 4] =
-            [&|ui| self.weights(ui), &|ui| self.entropy(ui, now), &|ui| self.gradient(ui, now), &by_dim];
+        let plots: [&dyn Fn(&mut Ui); 4] = [
+            &|ui| self.weights(ui),
+            &|ui| self.entropy(ui, now),
+            &|ui| self.gradient(ui, now),
+            &by_dim,
+        ];
         for line in plots.chunks(columns) {
             ui.columns(columns, |uis| {
                 for (ui, plot) in uis.iter_mut().zip(line) {
@@ -124,7 +130,12 @@ impl Curves {
             |mark| format!("{}", 10f64.powf(mark.value)),
             temperature::decades,
             |plot| {
-                plot.vline(VLine::new("T", temperature::position(now)).color(marker).width(1.0).allow_hover(false));
+                plot.vline(
+                    VLine::new("T", temperature::position(now))
+                        .color(marker)
+                        .width(1.0)
+                        .allow_hover(false),
+                );
                 plot.line(line(name, points, 0));
             },
         );
@@ -145,7 +156,12 @@ impl Curves {
             |mark| format!("{}", mark.value.exp2()),
             doublings,
             |plot| {
-                plot.vline(VLine::new("d", (dim as f64).log2()).color(marker).width(1.0).allow_hover(false));
+                plot.vline(
+                    VLine::new("d", (dim as f64).log2())
+                        .color(marker)
+                        .width(1.0)
+                        .allow_hover(false),
+                );
                 let [without, with] = &self.by_dim;
                 plot.line(line("without", without, 2).style(LineStyle::dashed_dense()));
                 plot.line(line("with", with, 0));
@@ -170,7 +186,8 @@ fn by_dim(outcome: &Outcome, row: usize, scores: &[f32]) -> [Points; 2] {
     for dim in powers.chain([most]) {
         let products = outcome.tokens.products(row, dim);
         for (curve, scale) in curves.iter_mut().zip([1.0, 1.0 / (dim as f32).sqrt()]) {
-            let visible = products.iter().zip(scores).filter(|(_, score)| **score != f32::NEG_INFINITY);
+            let visible =
+                products.iter().zip(scores).filter(|(_, score)| **score != f32::NEG_INFINITY);
             let mut weights: Vec<f32> = visible.map(|(product, _)| product * scale).collect();
             softmax(&mut weights, Temperature::ONE);
             curve.push([(dim as f64).log2(), measures::gradient_norm(&weights, 1.0)]);
@@ -211,7 +228,9 @@ fn frame(
         .x_grid_spacer(marks)
         .y_grid_spacer(plots::few)
         .custom_x_axes(vec![plots::ticks(ui, AxisHints::new_x()).formatter(move |mark, _| x(mark))])
-        .custom_y_axes(vec![plots::ticks(ui, AxisHints::new_y()).formatter(|mark, _| plots::plain(mark.value))])
+        .custom_y_axes(vec![
+            plots::ticks(ui, AxisHints::new_y()).formatter(|mark, _| plots::plain(mark.value)),
+        ])
         .show(ui, |plot| content(plot))
         .response
         .accessible_name(name);
@@ -234,7 +253,12 @@ mod tests {
         let path = folder.path().join("x.safetensors");
         let tensor = TensorView::new(Dtype::F32, vec![n, d], &bytes).unwrap();
         safetensors::serialize_to_file([("x", tensor)], None, &path).unwrap();
-        let inputs = Inputs { source: Source::File { path, head: 0 }, tokens: n, dim: 2, ..Inputs::default() };
+        let inputs = Inputs {
+            source: Source::File { path, head: 0 },
+            tokens: n,
+            dim: 2,
+            ..Inputs::default()
+        };
         let request = Request { inputs, pinned: None, shown: Shown::Weights };
         let outcome = Engine::default().run(request, &|_| ()).unwrap();
 

@@ -112,7 +112,11 @@ impl Engine {
     ///
     /// # Errors
     /// What is wrong with a file, or what the kernels say of the inputs.
-    pub fn run(&mut self, mut request: Request, progress: &(dyn Fn(f32) + Sync)) -> Result<Outcome, Error> {
+    pub fn run(
+        &mut self,
+        mut request: Request,
+        progress: &(dyn Fn(f32) + Sync),
+    ) -> Result<Outcome, Error> {
         let start = Instant::now();
         self.files.keep_for(&request);
         let file = self.limit(&mut request.inputs, progress)?;
@@ -144,7 +148,8 @@ impl Engine {
             _ => Arc::clone(&weights),
         };
         let (side, names) = (named.0.tokens, self.names(named.0, named.1));
-        let is_signed = request.shown == Shown::Scores || request.shown == Shown::Difference && note.is_none();
+        let is_signed =
+            request.shown == Shown::Scores || request.shown == Shown::Difference && note.is_none();
         let palette = |largest| Palette::up_to(largest, is_signed, Look::default());
         let mut picture = Picture::new(&numbers, side, palette(1.0));
         let largest = picture.largest(&numbers);
@@ -181,7 +186,9 @@ impl Engine {
     }
 
     fn names(&mut self, inputs: &Inputs, file: Option<&QueriesAndKeys>) -> Arc<Names> {
-        let is_it = |(from, names): &&(Source, Arc<Names>)| *from == inputs.source && names[0].len() == inputs.tokens;
+        let is_it = |(from, names): &&(Source, Arc<Names>)| {
+            *from == inputs.source && names[0].len() == inputs.tokens
+        };
         if let Some((_, names)) = self.names.as_ref().filter(is_it) {
             return Arc::clone(names);
         }
@@ -190,9 +197,20 @@ impl Engine {
         names
     }
 
-    fn tokens(&mut self, inputs: &Inputs, progress: &(dyn Fn(f32) + Sync)) -> Result<Arc<Tokens>, Error> {
+    fn tokens(
+        &mut self,
+        inputs: &Inputs,
+        progress: &(dyn Fn(f32) + Sync),
+    ) -> Result<Arc<Tokens>, Error> {
         let Inputs { tokens, seed, alike, smooth, .. } = *inputs;
-        let key = Inputs { source: inputs.source.clone(), tokens, seed, alike, smooth, ..Inputs::default() };
+        let key = Inputs {
+            source: inputs.source.clone(),
+            tokens,
+            seed,
+            alike,
+            smooth,
+            ..Inputs::default()
+        };
         if let Some((_, tokens)) = self.tokens.as_ref().filter(|(from, _)| *from == key) {
             return Ok(Arc::clone(tokens));
         }
@@ -205,7 +223,11 @@ impl Engine {
     }
 
     /// The scores as softmax gets them, before they are divided by the temperature.
-    fn scores(&mut self, inputs: &Inputs, progress: &(dyn Fn(f32) + Sync)) -> Result<Arc<Vec<f32>>, Error> {
+    fn scores(
+        &mut self,
+        inputs: &Inputs,
+        progress: &(dyn Fn(f32) + Sync),
+    ) -> Result<Arc<Vec<f32>>, Error> {
         let key = inputs.of_scores();
         if let Some((_, scores)) = self.scores.as_ref().filter(|(from, _)| *from == key) {
             return Ok(Arc::clone(scores));
@@ -221,14 +243,23 @@ impl Engine {
         }
         let before = self.spare.take().and_then(Arc::into_inner).unwrap_or_default();
         let weights = Arc::new(weigh(inputs, scores, before));
-        self.spare = self.weights.replace((inputs.clone(), Arc::clone(&weights))).map(|(_, weights)| weights);
+        self.spare = self
+            .weights
+            .replace((inputs.clone(), Arc::clone(&weights)))
+            .map(|(_, weights)| weights);
         weights
     }
 
     /// The weights of A, which are computed once.
-    fn pinned(&mut self, inputs: &Inputs, progress: &(dyn Fn(f32) + Sync)) -> Result<Arc<Vec<f32>>, Error> {
+    fn pinned(
+        &mut self,
+        inputs: &Inputs,
+        progress: &(dyn Fn(f32) + Sync),
+    ) -> Result<Arc<Vec<f32>>, Error> {
         let is_it = |(from, _): &&(Inputs, Arc<Vec<f32>>)| from == inputs;
-        if let Some((_, weights)) = self.pinned.as_ref().filter(is_it).or_else(|| self.weights.as_ref().filter(is_it)) {
+        if let Some((_, weights)) =
+            self.pinned.as_ref().filter(is_it).or_else(|| self.weights.as_ref().filter(is_it))
+        {
             let weights = Arc::clone(weights);
             self.pinned = Some((inputs.clone(), Arc::clone(&weights)));
             return Ok(weights);
@@ -244,15 +275,17 @@ impl Engine {
 fn weigh(inputs: &Inputs, scores: &[f32], mut out: Vec<f32>) -> Vec<f32> {
     out.resize(scores.len(), 0.0);
     let n = inputs.tokens;
-    out.par_chunks_mut(n).zip(scores.par_chunks(n)).with_min_len(8).for_each(|(weights, scores)| {
-        weights.copy_from_slice(scores);
-        hide_first(inputs, weights);
-        softmax(weights, inputs.temperature);
-        for (i, (weight, score)) in weights.iter_mut().zip(scores).enumerate() {
-            let is_hidden = *score == f32::NEG_INFINITY || i == 0 && inputs.hide_first;
-            *weight = if is_hidden { f32::NEG_INFINITY } else { *weight };
-        }
-    });
+    out.par_chunks_mut(n).zip(scores.par_chunks(n)).with_min_len(8).for_each(
+        |(weights, scores)| {
+            weights.copy_from_slice(scores);
+            hide_first(inputs, weights);
+            softmax(weights, inputs.temperature);
+            for (i, (weight, score)) in weights.iter_mut().zip(scores).enumerate() {
+                let is_hidden = *score == f32::NEG_INFINITY || i == 0 && inputs.hide_first;
+                *weight = if is_hidden { f32::NEG_INFINITY } else { *weight };
+            }
+        },
+    );
     out
 }
 

@@ -36,7 +36,9 @@ mod tests {
 
     #[test]
     fn the_norm_is_that_of_the_jacobian() {
-        for (weights, t) in [(vec![0.7, 0.2, 0.1], 0.5_f32), (vec![0.25; 4], 2.0), (vec![1.0, 0.0], 1.0)] {
+        for (weights, t) in
+            [(vec![0.7, 0.2, 0.1], 0.5_f32), (vec![0.25; 4], 2.0), (vec![1.0, 0.0], 1.0)]
+        {
             let temperature = regard::Temperature::new(t).unwrap_or_default();
             let jacobian = regard::softmax_jacobian(&weights, temperature).unwrap_or_default();
             let norm = jacobian.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>().sqrt();

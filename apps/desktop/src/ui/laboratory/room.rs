@@ -4,7 +4,9 @@ use core::time::Duration;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use egui::{CentralPanel, Frame, Label, Margin, Panel, ProgressBar, RichText, ScrollArea, TextStyle, Ui};
+use egui::{
+    CentralPanel, Frame, Label, Margin, Panel, ProgressBar, RichText, ScrollArea, TextStyle, Ui,
+};
 use regard_walkthrough::Marks;
 
 use super::benchmark::Benchmark;
@@ -73,12 +75,25 @@ impl Room {
     }
 
     /// Shows everything, and takes what the user does. Returns a command, if its button was pressed.
-    pub fn ui(&mut self, ui: &mut Ui, state: &mut State, look: Look, side: bool) -> Option<Command> {
-        Panel::bottom("readout").resizable(false).exact_size(44.0).frame(panel(ui, 16, 8)).show(ui, |ui| {
-            self.readout(ui, self.hovered.or(state.chosen));
-        });
+    pub fn ui(
+        &mut self,
+        ui: &mut Ui,
+        state: &mut State,
+        look: Look,
+        side: bool,
+    ) -> Option<Command> {
+        Panel::bottom("readout").resizable(false).exact_size(44.0).frame(panel(ui, 16, 8)).show(
+            ui,
+            |ui| {
+                self.readout(ui, self.hovered.or(state.chosen));
+            },
+        );
         let file = self.file(state);
-        let asked = if side { side::show(ui, "knobs", |ui| controls::show(ui, state, file.as_deref())) } else { None };
+        let asked = if side {
+            side::show(ui, "knobs", |ui| controls::show(ui, state, file.as_deref()))
+        } else {
+            None
+        };
         let mut command = None;
         match asked {
             Some(Asked::Command(asked)) => command = Some(asked),
@@ -112,14 +127,18 @@ impl Room {
                 if state.pinned.is_some() { "B: weights" } else { "Weights" },
             )
             .on_hover_text("The weights of the present state.");
-            ui.selectable_value(&mut state.shown, Shown::Scores, "Scores").on_hover_text("What softmax gets.");
+            ui.selectable_value(&mut state.shown, Shown::Scores, "Scores")
+                .on_hover_text("What softmax gets.");
             if state.pinned.is_some() {
                 ui.selectable_value(&mut state.shown, Shown::Pinned, "A: pinned")
                     .on_hover_text("The state that was pinned.");
-                ui.selectable_value(&mut state.shown, Shown::Difference, "B − A").on_hover_text("What changed since.");
+                ui.selectable_value(&mut state.shown, Shown::Difference, "B − A")
+                    .on_hover_text("What changed since.");
             }
             ui.separator();
-            for (button, is_there) in [(Command::PinA, true), (Command::ForgetA, state.pinned.is_some())] {
+            for (button, is_there) in
+                [(Command::PinA, true), (Command::ForgetA, state.pinned.is_some())]
+            {
                 if is_there && ui.button(button.name()).on_hover_text(button.tooltip()).clicked() {
                     command = Some(button);
                 }
@@ -191,7 +210,8 @@ impl Room {
                 return;
             }
             let Some(outcome) = &self.outcome else { return };
-            let took = format!("{} in {:.1} ms", outcome.title(), 1000.0 * outcome.took.as_secs_f64());
+            let took =
+                format!("{} in {:.1} ms", outcome.title(), 1000.0 * outcome.took.as_secs_f64());
             ui.label(small(outcome.note.map_or(took, str::to_owned)).weak());
         });
     }
@@ -199,7 +219,11 @@ impl Room {
     /// The cell in words.
     fn readout(&self, ui: &mut Ui, cell: Option<Cell>) {
         ui.take_available_space();
-        let found = self.outcome.as_ref().zip(cell).filter(|(outcome, (row, col))| outcome.side > *row.max(col));
+        let found = self
+            .outcome
+            .as_ref()
+            .zip(cell)
+            .filter(|(outcome, (row, col))| outcome.side > *row.max(col));
         let Some((outcome, (row, col))) = found else {
             let hint = "Point at a cell to read its numbers; click to keep its row for the curves.";
             ui.add(Label::new(RichText::new(hint).weak()).truncate());
@@ -220,7 +244,8 @@ impl Room {
                 .flatten(),
         ];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
-        let [query, key] = [(0, row), (1, col)].map(|(side, i)| self.labels[side].get(i).map_or("", String::as_str));
+        let [query, key] = [(0, row), (1, col)]
+            .map(|(side, i)| self.labels[side].get(i).map_or("", String::as_str));
         let text = format!("query {query}, key {key}:  {}", parts.join(", "));
         ui.add(Label::new(RichText::new(text).monospace()).truncate());
     }
@@ -264,7 +289,13 @@ fn matrix(
     pointing
 }
 
-fn curves(ui: &mut Ui, kept: &mut Option<Curves>, outcome: &Outcome, chosen: Option<Cell>, columns: usize) {
+fn curves(
+    ui: &mut Ui,
+    kept: &mut Option<Curves>,
+    outcome: &Outcome,
+    chosen: Option<Cell>,
+    columns: usize,
+) {
     let n = outcome.request.inputs.tokens;
     let row = chosen.map_or(n - 1, |(row, _)| row.min(n - 1));
     let curves = match kept.take() {

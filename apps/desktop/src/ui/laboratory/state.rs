@@ -169,7 +169,9 @@ impl Inputs {
         let normal = Self::default();
         self.tokens = self.tokens.clamp(2, MOST_TOKENS);
         self.dim = self.dim.clamp(1, MOST_DIM);
-        let limited = |x: f32, normal: f32, most: f32| if x.is_finite() { x.clamp(0.0, most) } else { normal };
+        let limited = |x: f32, normal: f32, most: f32| {
+            if x.is_finite() { x.clamp(0.0, most) } else { normal }
+        };
         self.alike = limited(self.alike, normal.alike, 1.0);
         self.smooth = limited(self.smooth, normal.smooth, MOST_SMOOTH);
         self.sink = limited(self.sink, normal.sink, MOST_SINK);
@@ -233,7 +235,8 @@ impl State {
         if let Some(pinned) = &mut self.pinned {
             pinned.limit();
         }
-        self.brush = self.brush.map(|brush| Brush { side: brush.side.clamp(1, MOST_TOKENS), ..brush });
+        self.brush =
+            self.brush.map(|brush| Brush { side: brush.side.clamp(1, MOST_TOKENS), ..brush });
     }
 
     /// What is to be computed.

@@ -74,8 +74,9 @@ impl Tokens {
 
     /// Queries and keys \[tokens, dim\], with the sink.
     pub fn of_dim(&self, dim: usize, sink: f32) -> (Vec<f32>, Vec<f32>) {
-        let first =
-            |x: &[f32]| -> Vec<f32> { x.chunks_exact(self.width).flat_map(|row| &row[..dim]).copied().collect() };
+        let first = |x: &[f32]| -> Vec<f32> {
+            x.chunks_exact(self.width).flat_map(|row| &row[..dim]).copied().collect()
+        };
         let (mut queries, mut keys) = (first(&self.queries), first(&self.keys));
         if sink > 0.0 {
             // A vector u of length √(sink·√d) is added to all queries and to the first key: q·k grows by sink·√d.
@@ -87,8 +88,11 @@ impl Tokens {
 
     /// The dot products of one query with all keys, by their first `dim` numbers alone. Without the sink.
     pub fn products(&self, query: usize, dim: usize) -> Vec<f32> {
-        let Some(query) = self.queries.chunks_exact(self.width).nth(query) else { return Vec::new() };
-        let product = |key: &[f32]| regard_kernels::dot(&query[..dim], &key[..dim]).unwrap_or(f32::NAN);
+        let Some(query) = self.queries.chunks_exact(self.width).nth(query) else {
+            return Vec::new();
+        };
+        let product =
+            |key: &[f32]| regard_kernels::dot(&query[..dim], &key[..dim]).unwrap_or(f32::NAN);
         self.keys.chunks_exact(self.width).map(product).collect()
     }
 }
@@ -119,7 +123,13 @@ mod tests {
         let tokens = Drawn::new(1).tokens(&Inputs { smooth: 0.5, alike: 0.7, ..inputs(500, 0.0) });
         let n = tokens.queries.len() as f64;
         let mean = |f: &dyn Fn(f64, f64) -> f64| {
-            tokens.queries.iter().zip(&tokens.keys).map(|(q, k)| f(f64::from(*q), f64::from(*k))).sum::<f64>() / n
+            tokens
+                .queries
+                .iter()
+                .zip(&tokens.keys)
+                .map(|(q, k)| f(f64::from(*q), f64::from(*k)))
+                .sum::<f64>()
+                / n
         };
         assert!((mean(&|q, _| q * q) - 1.0).abs() < 0.03);
         assert!((mean(&|_, k| k * k) - 1.0).abs() < 0.03);
@@ -131,7 +141,9 @@ mod tests {
         let tokens = Drawn::new(3).tokens(&inputs(200, 0.0));
         let mean_score = |sink| {
             let (q, k) = tokens.of_dim(256, sink);
-            let scores = q.chunks(256).map(|q| q.iter().zip(&k[..256]).map(|(a, b)| f64::from(a * b)).sum::<f64>());
+            let scores = q
+                .chunks(256)
+                .map(|q| q.iter().zip(&k[..256]).map(|(a, b)| f64::from(a * b)).sum::<f64>());
             scores.sum::<f64>() / 200.0 / 16.0
         };
         let added = mean_score(8.0) - mean_score(0.0);

@@ -90,7 +90,8 @@ impl Shared {
     /// Waits for a request. `None` at the end.
     fn next(&self) -> Option<Request> {
         let wait = |slot: &mut Slot| slot.request.is_none() && !slot.closed;
-        let mut slot = self.wake.wait_while(self.lock(), wait).unwrap_or_else(PoisonError::into_inner);
+        let mut slot =
+            self.wake.wait_while(self.lock(), wait).unwrap_or_else(PoisonError::into_inner);
         if slot.closed {
             return None;
         }

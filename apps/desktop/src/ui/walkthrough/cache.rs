@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use regard_walkthrough::{Error, Example, Inputs, Settings, Step, Walkthrough, WhyScale, why_scale};
+use regard_walkthrough::{
+    Error, Example, Inputs, Settings, Step, Walkthrough, WhyScale, why_scale,
+};
 
 use super::State;
 use crate::ui::colors::{Look, Palette};
@@ -46,7 +48,9 @@ impl Cache {
         if is_changed {
             let walkthrough = Walkthrough::compute(&state.inputs, &state.settings);
             let before = core::mem::replace(&mut self.walkthrough, walkthrough);
-            if self.from.1.temperature != state.settings.temperature || self.from.0.example() != state.example() {
+            if self.from.1.temperature != state.settings.temperature
+                || self.from.0.example() != state.example()
+            {
                 self.why_scale = measured(state);
             }
             self.from = (state.inputs.clone(), state.settings);
@@ -86,7 +90,8 @@ impl Cache {
             if !is_old || !self.pictures.contains_key(&step.key) {
                 let numbers = step.matrix.as_slice();
                 let palette = Palette::with_look(step.kind, numbers, self.look);
-                self.pictures.insert(step.key.clone(), Picture::new(numbers, step.matrix.cols(), palette));
+                self.pictures
+                    .insert(step.key.clone(), Picture::new(numbers, step.matrix.cols(), palette));
             }
         }
     }
@@ -101,5 +106,7 @@ fn edited(inputs: &Inputs) -> HashMap<String, Vec<Cell>> {
 }
 
 fn measured(state: &State) -> Option<Vec<WhyScale>> {
-    (state.example() == Example::WhyScale).then(|| why_scale(state.settings.temperature).ok()).flatten()
+    (state.example() == Example::WhyScale)
+        .then(|| why_scale(state.settings.temperature).ok())
+        .flatten()
 }

@@ -39,12 +39,16 @@ pub fn show(ui: &mut Ui, checks: &[Check]) {
                 numbers::error(check.limit)
             );
             ui.horizontal_wrapped(|ui| {
-                let color = if holds { ui.visuals().text_color() } else { ui.visuals().warn_fg_color };
+                let color =
+                    if holds { ui.visuals().text_color() } else { ui.visuals().warn_fg_color };
                 ui.label(RichText::new(if holds { "✓" } else { "✗" }).color(color));
                 ui.label(RichText::new(&check.name).color(color));
                 ui.label(RichText::new(measured).monospace());
             });
-            ui.add(Label::new(RichText::new(&check.meaning).text_style(TextStyle::Small).weak()).wrap());
+            ui.add(
+                Label::new(RichText::new(&check.meaning).text_style(TextStyle::Small).weak())
+                    .wrap(),
+            );
         }
     });
 }

@@ -27,9 +27,15 @@ pub fn show(ui: &mut Ui, state: &State, walkthrough: &Walkthrough) {
 }
 
 /// The scores that softmax gets, its weights, and which row of them to show.
-fn softmax_row<'a>(state: &State, walkthrough: &'a Walkthrough) -> Option<(Vec<f32>, &'a Step, usize)> {
-    let pointed = state.pointed().and_then(|at| walkthrough.steps.iter().position(|step| step.key == at.step));
-    let is_weights = |i: &usize| walkthrough.steps[*i].kind == Kind::Weights && i.checked_sub(1).is_some();
+fn softmax_row<'a>(
+    state: &State,
+    walkthrough: &'a Walkthrough,
+) -> Option<(Vec<f32>, &'a Step, usize)> {
+    let pointed = state
+        .pointed()
+        .and_then(|at| walkthrough.steps.iter().position(|step| step.key == at.step));
+    let is_weights =
+        |i: &usize| walkthrough.steps[*i].kind == Kind::Weights && i.checked_sub(1).is_some();
     // The weights pointed at, else the first that come after what is pointed at, else the last.
     let weights = (pointed.unwrap_or(0)..walkthrough.steps.len())
         .find(is_weights)
@@ -47,7 +53,11 @@ fn softmax_row<'a>(state: &State, walkthrough: &'a Walkthrough) -> Option<(Vec<f
 /// The step that a step of weights is the softmax of: the nearest scores before it.
 fn scores_of<'a>(weights: &Step, walkthrough: &'a Walkthrough) -> Option<&'a Step> {
     let before = walkthrough.steps.iter().take_while(|step| step.key != weights.key);
-    before.filter(|step| step.key.ends_with("scores") && step.matrix.shape() == weights.matrix.shape()).last()
+    before
+        .filter(|step| {
+            step.key.ends_with("scores") && step.matrix.shape() == weights.matrix.shape()
+        })
+        .last()
 }
 
 fn curve(ui: &mut Ui, now: Temperature, scores: &[f32], weights: &Step, row: usize) {
@@ -55,7 +65,11 @@ fn curve(ui: &mut Ui, now: Temperature, scores: &[f32], weights: &Step, row: usi
     let by_temperature = softmax_curve(scores, &temperatures);
     let (low, high) = temperature::bounds();
 
-    title(ui, &format!("How \"{}\" shares out its attention", weights.row_labels[row]), EXPLANATION);
+    title(
+        ui,
+        &format!("How \"{}\" shares out its attention", weights.row_labels[row]),
+        EXPLANATION,
+    );
     let marker = ui.visuals().text_color();
     plots::still("softmax curve")
         .height(112.0)
@@ -64,15 +78,28 @@ fn curve(ui: &mut Ui, now: Temperature, scores: &[f32], weights: &Step, row: usi
         .x_grid_spacer(temperature::decades)
         .y_grid_spacer(|_| [0.0, 0.5, 1.0].map(|value| GridMark { value, step_size: 0.5 }).to_vec())
         .custom_x_axes(vec![
-            plots::ticks(ui, AxisHints::new_x()).formatter(|mark, _| format!("{}", 10f64.powf(mark.value))),
+            plots::ticks(ui, AxisHints::new_x())
+                .formatter(|mark, _| format!("{}", 10f64.powf(mark.value))),
         ])
-        .custom_y_axes(vec![plots::ticks(ui, AxisHints::new_y()).formatter(|mark, _| format!("{}", mark.value))])
+        .custom_y_axes(vec![
+            plots::ticks(ui, AxisHints::new_y()).formatter(|mark, _| format!("{}", mark.value)),
+        ])
         .show(ui, |plot| {
-            plot.vline(VLine::new("T", temperature::position(now)).color(marker).width(1.5).allow_hover(false));
+            plot.vline(
+                VLine::new("T", temperature::position(now))
+                    .color(marker)
+                    .width(1.5)
+                    .allow_hover(false),
+            );
             for (j, token) in weights.col_labels.iter().enumerate() {
-                let points: PlotPoints<'_> =
-                    exponents.iter().enumerate().map(|(i, e)| [*e, f64::from(by_temperature.get(i, j))]).collect();
-                plot.line(Line::new(token, points).color(colors::curve(j)).width(2.0).allow_hover(false));
+                let points: PlotPoints<'_> = exponents
+                    .iter()
+                    .enumerate()
+                    .map(|(i, e)| [*e, f64::from(by_temperature.get(i, j))])
+                    .collect();
+                plot.line(
+                    Line::new(token, points).color(colors::curve(j)).width(2.0).allow_hover(false),
+                );
             }
         })
         .response

@@ -45,7 +45,8 @@ impl Edit {
     /// Whether a drag on this step's cells changes a number: with Shift or Alt, and until the pointer is let go.
     pub fn takes_drags(&self, ui: &Ui, step: &Step) -> bool {
         let wanted = ui.input(|input| input.modifiers.shift || input.modifiers.alt);
-        self.dragging.as_ref().is_some_and(|drag| drag.at.step == step.key) || wanted && step.is_editable()
+        self.dragging.as_ref().is_some_and(|drag| drag.at.step == step.key)
+            || wanted && step.is_editable()
     }
 
     /// What is dragged: it stays the one that is explained.
@@ -55,20 +56,30 @@ impl Edit {
 
     /// Lets go of a cell that is no longer there.
     pub fn keep_up(&mut self, walkthrough: Option<&Walkthrough>) {
-        let is_gone = |at: &At| walkthrough.and_then(|w| number(w.step(&at.step)?, at.cell)).is_none();
+        let is_gone =
+            |at: &At| walkthrough.and_then(|w| number(w.step(&at.step)?, at.cell)).is_none();
         self.typing.take_if(|typing| is_gone(&typing.at));
         self.dragging.take_if(|drag| is_gone(&drag.at));
     }
 
     /// Takes what the user does to the cells of a step, which are shown already. `cursor` is the keyboard's.
-    pub fn show(&mut self, ui: &mut Ui, step: &Step, pointing: &Pointing, cursor: Option<Cell>, state: &mut State) {
+    pub fn show(
+        &mut self,
+        ui: &mut Ui,
+        step: &Step,
+        pointing: &Pointing,
+        cursor: Option<Cell>,
+        state: &mut State,
+    ) {
         if !step.is_editable() {
             return;
         }
         let response = &pointing.response;
         let clicked = response.interact_pointer_pos().filter(|_| response.double_clicked());
-        let entered = response.has_focus() && ui.input_mut(|input| input.consume_key(Modifiers::NONE, Key::Enter));
-        let cell = clicked.and_then(|at| pointing.cell_at(at)).or_else(|| cursor.filter(|_| entered));
+        let entered = response.has_focus()
+            && ui.input_mut(|input| input.consume_key(Modifiers::NONE, Key::Enter));
+        let cell =
+            clicked.and_then(|at| pointing.cell_at(at)).or_else(|| cursor.filter(|_| entered));
         if let Some(cell) = cell {
             self.typing = Typing::new(step, cell);
         }
@@ -87,7 +98,9 @@ impl Edit {
                 self.dragging = Dragging::new(step, cell);
             }
         }
-        let Some(drag) = self.dragging.as_mut().filter(|drag| drag.at.step == step.key) else { return };
+        let Some(drag) = self.dragging.as_mut().filter(|drag| drag.at.step == step.key) else {
+            return;
+        };
         if response.dragged() {
             drag.moved += response.drag_delta();
             let At { step, cell: (row, col) } = &drag.at;
@@ -120,7 +133,13 @@ impl Edit {
             typing.problem = None;
         }
         if let Some(problem) = &typing.problem {
-            Tooltip::always_open(ui.ctx().clone(), ui.layer_id(), Id::unique("refused number"), rect).show(|ui| {
+            Tooltip::always_open(
+                ui.ctx().clone(),
+                ui.layer_id(),
+                Id::unique("refused number"),
+                rect,
+            )
+            .show(|ui| {
                 ui.colored_label(ui.visuals().error_fg_color, problem);
             });
         }
@@ -131,8 +150,17 @@ impl Edit {
                 return;
             }
             let inputs = &mut state.inputs;
-            let set = |x| inputs.set(&typing.at.step, row, col, x).map(drop).map_err(|error| error.to_string());
-            let taken = if typing.text == typing.before { Ok(()) } else { parse(&typing.text).and_then(set) };
+            let set = |x| {
+                inputs
+                    .set(&typing.at.step, row, col, x)
+                    .map(drop)
+                    .map_err(|error| error.to_string())
+            };
+            let taken = if typing.text == typing.before {
+                Ok(())
+            } else {
+                parse(&typing.text).and_then(set)
+            };
             match taken {
                 Ok(()) => {
                     state.picked = Some(Picked::Cell(typing.at.clone()));
@@ -194,7 +222,9 @@ pub fn fineness(step: &Step) -> f64 {
 /// What somebody typed, as a number.
 fn parse(text: &str) -> Result<f64, String> {
     let plain = text.trim().replace('−', "-");
-    let no_number = || format!("\"{text}\" is no number. Write one like 1.5 or −2e−3; Esc leaves it as it was.");
+    let no_number = || {
+        format!("\"{text}\" is no number. Write one like 1.5 or −2e−3; Esc leaves it as it was.")
+    };
     plain.parse().ok().ok_or_else(no_number)
 }
 

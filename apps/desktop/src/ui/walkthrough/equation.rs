@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use egui::{Color32, FontId, Galley, Pos2, Rect, Role, Sense, Stroke, Ui, Vec2, WidgetInfo, pos2, vec2};
+use egui::{
+    Color32, FontId, Galley, Pos2, Rect, Role, Sense, Stroke, Ui, Vec2, WidgetInfo, pos2, vec2,
+};
 use regard_walkthrough::{Arithmetic, Expr, Operand};
 
 use super::state::At;
@@ -20,7 +22,9 @@ const LEADING: f32 = 8.0;
 /// Shows `expr = value`, no wider than there is room if it can be broken or cut. Returns the operand that was clicked on.
 pub fn show(ui: &mut Ui, expr: &Expr, arithmetic: &Arithmetic) -> Option<At> {
     let room = ui.available_width();
-    let pieces = MOST_TERMS.iter().map(|most| Setter { ui, most: *most, size: SIZE }.pieces(expr, arithmetic));
+    let pieces = MOST_TERMS
+        .iter()
+        .map(|most| Setter { ui, most: *most, size: SIZE }.pieces(expr, arithmetic));
     let fits = |pieces: &Vec<Set>| pieces.iter().all(|piece| piece.width <= room);
     let mut all: Vec<Vec<Set>> = pieces.collect();
     let chosen = all.iter().position(fits).unwrap_or(all.len() - 1);
@@ -124,7 +128,9 @@ impl Setter<'_> {
             _ => vec![self.set(expr)],
         };
         let mut result = self.text(" = ");
-        result.push(self.strong(&Expr::Number { name: "", value: f64::from(arithmetic.value) }.text()));
+        result.push(
+            self.strong(&Expr::Number { name: "", value: f64::from(arithmetic.value) }.text()),
+        );
         pieces.push(result);
         pieces
     }
@@ -134,7 +140,9 @@ impl Setter<'_> {
             Expr::Cell(operand) => self.operand(operand),
             Expr::Number { .. } => self.text(&expr.text()),
             Expr::Sum(terms) => Set::row(self.terms(terms)),
-            Expr::Difference(of) => Set::row([self.set(&of[0]), self.text(" − "), self.factor(&of[1])]),
+            Expr::Difference(of) => {
+                Set::row([self.set(&of[0]), self.text(" − "), self.factor(&of[1])])
+            }
             Expr::Product(factors) => {
                 let mut row = Set::default();
                 for (i, factor) in factors.iter().enumerate() {
@@ -172,13 +180,21 @@ impl Setter<'_> {
             Expr::Sum(_) | Expr::Difference(_) => true,
             _ => false,
         };
-        if brackets { Set::row([self.text("("), self.set(expr), self.text(")")]) } else { self.set(expr) }
+        if brackets {
+            Set::row([self.text("("), self.set(expr), self.text(")")])
+        } else {
+            self.set(expr)
+        }
     }
 
     /// The terms of a sum, each with the sign before it.
     fn terms(&self, terms: &[Expr]) -> Vec<Set> {
         let term = |i: usize| {
-            let set = if matches!(terms[i], Expr::Product(_)) { self.set(&terms[i]) } else { self.factor(&terms[i]) };
+            let set = if matches!(terms[i], Expr::Product(_)) {
+                self.set(&terms[i])
+            } else {
+                self.factor(&terms[i])
+            };
             if i == 0 { set } else { Set::row([self.text(" + "), set]) }
         };
         let n = terms.len();
@@ -186,7 +202,8 @@ impl Setter<'_> {
             return (0..n).map(term).collect();
         }
         let first = self.most.div_ceil(2).min(4);
-        let left_out = Set::row([self.text(" + "), self.weak(&format!("… {} more …", n - first - 1))]);
+        let left_out =
+            Set::row([self.text(" + "), self.weak(&format!("… {} more …", n - first - 1))]);
         (0..first).map(term).chain([left_out, term(n - 1)]).collect()
     }
 
@@ -198,7 +215,10 @@ impl Setter<'_> {
         set.place(dividend, at);
         let at = vec2((width - divisor.width) / 2.0, divisor.above + 3.0);
         set.place(divisor, at);
-        set.marks.push((vec2(1.0, 0.0), Mark::Bar(vec2(width - 1.0, 0.0), self.ui.visuals().text_color())));
+        set.marks.push((
+            vec2(1.0, 0.0),
+            Mark::Bar(vec2(width - 1.0, 0.0), self.ui.visuals().text_color()),
+        ));
         set
     }
 
@@ -238,7 +258,11 @@ impl Setter<'_> {
     }
 
     fn galley(&self, text: &str) -> Arc<Galley> {
-        self.ui.painter().layout_no_wrap(text.to_owned(), FontId::proportional(self.size), Color32::PLACEHOLDER)
+        self.ui.painter().layout_no_wrap(
+            text.to_owned(),
+            FontId::proportional(self.size),
+            Color32::PLACEHOLDER,
+        )
     }
 }
 
@@ -259,11 +283,19 @@ fn draw(ui: &Ui, at: Pos2, mark: Mark, number: &mut usize) -> Option<At> {
             let rect = Rect::from_min_size(at, galley.size());
             let is_shown = operand.cell.is_some();
             let sense = if is_shown { Sense::click() } else { Sense::hover() };
-            let response = ui.interact(rect.expand2(vec2(2.0, 0.0)), ui.scope_id().with(("operand", *number)), sense);
+            let response = ui.interact(
+                rect.expand2(vec2(2.0, 0.0)),
+                ui.scope_id().with(("operand", *number)),
+                sense,
+            );
             let visuals = ui.visuals();
             let color = if is_shown { visuals.hyperlink_color } else { visuals.text_color() };
             if response.hovered() || response.has_focus() {
-                ui.painter().rect_filled(rect.expand2(vec2(2.0, 0.0)), 3, color.gamma_multiply(0.18));
+                ui.painter().rect_filled(
+                    rect.expand2(vec2(2.0, 0.0)),
+                    3,
+                    color.gamma_multiply(0.18),
+                );
             }
             ui.painter().galley(at, galley, color);
             response.widget_info(|| WidgetInfo::labeled(Role::Link, is_shown, &operand.label));

@@ -48,9 +48,12 @@ fn hint(ui: &mut Ui, state: &State, walkthrough: &Walkthrough) {
               of Q, K and V, can be typed over: double-click, or Enter; or drag them with Shift held."
             .to_owned(),
     };
-    ScrollArea::vertical().id_salt("hint").auto_shrink(false).min_scrolled_height(0.0).show(ui, |ui| {
-        ui.add(Label::new(RichText::new(text).weak()).wrap());
-    });
+    ScrollArea::vertical().id_salt("hint").auto_shrink(false).min_scrolled_height(0.0).show(
+        ui,
+        |ui| {
+            ui.add(Label::new(RichText::new(text).weak()).wrap());
+        },
+    );
 }
 
 /// What the cell is called, its number where it can be changed, and its error.
@@ -59,10 +62,15 @@ fn heading(ui: &mut Ui, state: &mut State, step: &Step, at: &At) {
         ui.set_min_height(ui.spacing().interact_size.y);
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
             let (row, col) = at.cell;
-            let (error, ulp) = (step.error(row, col).unwrap_or(0.0), step.ulp(row, col).unwrap_or(0.0));
+            let (error, ulp) =
+                (step.error(row, col).unwrap_or(0.0), step.ulp(row, col).unwrap_or(0.0));
             let text = format!("{} ULP from f64", numbers::ulp(ulp));
             let label = ui.label(RichText::new(text).text_style(TextStyle::Small).weak());
-            label.on_hover_text(format!("{} in absolute terms. {}", numbers::error(error), numbers::ULP));
+            label.on_hover_text(format!(
+                "{} in absolute terms. {}",
+                numbers::error(error),
+                numbers::ULP
+            ));
             number(ui, &mut state.inputs, step, at);
             ui.with_layout(Layout::left_to_right(Align::Center), |ui| {
                 ui.add(Label::new(RichText::new(edit::name(step, at.cell)).strong()).truncate());
@@ -74,7 +82,9 @@ fn heading(ui: &mut Ui, state: &mut State, step: &Step, at: &At) {
 /// A number that can be dragged or typed, and put back. Nothing, where it cannot be typed over.
 fn number(ui: &mut Ui, inputs: &mut Inputs, step: &Step, at: &At) {
     let (row, col) = at.cell;
-    let (Some(before), Some(given)) = (edit::number(step, at.cell), step.given(row, col)) else { return };
+    let (Some(before), Some(given)) = (edit::number(step, at.cell), step.given(row, col)) else {
+        return;
+    };
     let button = ui.add_enabled(inputs.is_edited(&at.step, row, col), egui::Button::new("Restore"));
     let is_restored = button.on_hover_text(format!("Back to {}.", given as f32)).clicked();
     if is_restored {

@@ -22,10 +22,14 @@ impl OwnTokens {
         }
         *self = Self::default();
         let button = ui.button("Use your own tokens");
-        if button.on_hover_text("Begin with these tokens; type others, choose sizes and a seed.").clicked() {
+        if button
+            .on_hover_text("Begin with these tokens; type others, choose sizes and a seed.")
+            .clicked()
+        {
             let tokens = state.inputs.tokens().to_vec();
             let sizes = Sizes::default();
-            match Inputs::seeded(tokens, sizes.d_model, sizes.d_k, state.inputs.heads(), sizes.seed) {
+            match Inputs::seeded(tokens, sizes.d_model, sizes.d_k, state.inputs.heads(), sizes.seed)
+            {
                 Ok(inputs) => state.begin_with(inputs),
                 // Where an example has none.
                 Err(_) => state.open(Example::Seeded),

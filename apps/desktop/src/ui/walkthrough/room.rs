@@ -36,16 +36,27 @@ impl Room {
     }
 
     /// Shows everything, and takes what the user does. Returns the command that was chosen.
-    pub fn ui(&mut self, ui: &mut Ui, state: &mut State, look: Look, side: bool) -> Option<Command> {
+    pub fn ui(
+        &mut self,
+        ui: &mut Ui,
+        state: &mut State,
+        look: Look,
+        side: bool,
+    ) -> Option<Command> {
         let Self { cache, edit, own_tokens, reveal } = self;
         if side {
-            side::show(ui, "example", |ui| sidebar::show(ui, state, own_tokens, cache.walkthrough().ok()));
+            side::show(ui, "example", |ui| {
+                sidebar::show(ui, state, own_tokens, cache.walkthrough().ok())
+            });
         }
         if cache.update(state, look) {
             edit.keep_up(cache.walkthrough().ok());
         }
         let height = (0.18 * ui.available_height()).clamp(64.0, 160.0);
-        let bottom = Panel::bottom("explanation").resizable(false).exact_size(height).frame(panel(ui, 16, 8));
+        let bottom = Panel::bottom("explanation")
+            .resizable(false)
+            .exact_size(height)
+            .frame(panel(ui, 16, 8));
         let clicked = bottom.show(ui, |ui| {
             ui.take_available_space();
             explanation::show(ui, state, cache.walkthrough().ok()?)
@@ -61,14 +72,17 @@ impl Room {
     }
 
     fn central(&mut self, ui: &mut Ui, state: &mut State) {
-        let broken = self.cache.walkthrough().ok().and_then(|walkthrough| walkthrough.broken.clone());
+        let broken =
+            self.cache.walkthrough().ok().and_then(|walkthrough| walkthrough.broken.clone());
         if let Some(broken) = broken {
             banner(ui, &broken);
         }
         let mut hovered = None;
         // Each example starts at its first step.
         ScrollArea::vertical().id_salt(state.example()).auto_shrink(false).show(ui, |ui| {
-            Frame::new().inner_margin(Margin::symmetric(16, 16)).show(ui, |ui| hovered = self.example(ui, state));
+            Frame::new()
+                .inner_margin(Margin::symmetric(16, 16))
+                .show(ui, |ui| hovered = self.example(ui, state));
         });
         if hovered != state.hovered {
             state.hovered = hovered;
@@ -81,7 +95,9 @@ impl Room {
         ui.heading(state.example().title());
         ui.add(Label::new(state.example().summary()).wrap());
         if let Some(python) = state.inputs.python() {
-            ui.label(RichText::new("The same numbers in PyTorch:").text_style(TextStyle::Small).weak());
+            ui.label(
+                RichText::new("The same numbers in PyTorch:").text_style(TextStyle::Small).weak(),
+            );
             ui.add(Label::new(RichText::new(python).monospace()).selectable(true));
         }
         ui.add_space(16.0);
@@ -96,7 +112,12 @@ impl Room {
             why_scale::show(ui, rows);
             ui.add_space(16.0);
         }
-        let mut steps = Steps { cache: &self.cache, edit: &mut self.edit, reveal: self.reveal.take(), left: 0.0 };
+        let mut steps = Steps {
+            cache: &self.cache,
+            edit: &mut self.edit,
+            reveal: self.reveal.take(),
+            left: 0.0,
+        };
         let hovered = steps.show(ui, state, walkthrough);
         ui.add_space(16.0);
         if walkthrough.step("output").is_some() {
@@ -111,8 +132,11 @@ impl Room {
 /// What leaving a step out broke.
 fn banner(ui: &mut Ui, text: &str) {
     let color = ui.visuals().warn_fg_color;
-    Frame::new().fill(style::tinted(ui.visuals(), color)).inner_margin(Margin::symmetric(16, 8)).show(ui, |ui| {
-        ui.set_width(ui.available_width());
-        ui.add(Label::new(text).wrap());
-    });
+    Frame::new()
+        .fill(style::tinted(ui.visuals(), color))
+        .inner_margin(Margin::symmetric(16, 8))
+        .show(ui, |ui| {
+            ui.set_width(ui.available_width());
+            ui.add(Label::new(text).wrap());
+        });
 }

@@ -9,7 +9,8 @@ use crate::ui::explain::label;
 use crate::ui::temperature;
 
 /// The examples in groups: where each group ends in [`Example::ALL`].
-const GROUPS: [(&str, usize); 3] = [("Attention, step by step", 7), ("What is around it", 13), ("Your own", 14)];
+const GROUPS: [(&str, usize); 3] =
+    [("Attention, step by step", 7), ("What is around it", 13), ("Your own", 14)];
 
 const HEADS: &str = "\
     Heads share out the columns of Q, K and V, d_model/h to each of h heads (512 = 8 × 64): each attends by its own part alone, \
@@ -22,7 +23,12 @@ const LEAVE_OUT: &str = "\
     Softmax: scores are the weights, negative ones too.";
 
 /// Shows the panel's contents.
-pub fn show(ui: &mut Ui, state: &mut State, own_tokens: &mut OwnTokens, walkthrough: Option<&Walkthrough>) {
+pub fn show(
+    ui: &mut Ui,
+    state: &mut State,
+    own_tokens: &mut OwnTokens,
+    walkthrough: Option<&Walkthrough>,
+) {
     examples(ui, state);
     own_tokens.show(ui, state);
     ui.separator();
@@ -43,7 +49,10 @@ fn examples(ui: &mut Ui, state: &mut State) {
     ui.horizontal(|ui| {
         ui.spacing_mut().item_spacing.x = 4.0;
         let arrow = |ui: &mut Ui, sign: &str, name: &str| {
-            ui.add(Button::new(sign).min_size(vec2(26.0, 0.0))).on_hover_text(name).accessible_name(name).clicked()
+            ui.add(Button::new(sign).min_size(vec2(26.0, 0.0)))
+                .on_hover_text(name)
+                .accessible_name(name)
+                .clicked()
         };
         if arrow(ui, "‹", "Example before") {
             state.go_by(-1);
@@ -73,8 +82,8 @@ fn list(ui: &mut Ui, open: Example) -> Option<Example> {
         ui.add_space(4.0);
         ui.label(RichText::new(group).text_style(TextStyle::Small).weak());
         for example in &Example::ALL[start..end] {
-            let button =
-                Button::selectable(open == *example, example.title()).min_size(vec2(ui.available_width(), 0.0));
+            let button = Button::selectable(open == *example, example.title())
+                .min_size(vec2(ui.available_width(), 0.0));
             if ui.add(button).on_hover_text(example.summary()).clicked() {
                 clicked = Some(*example);
             }
@@ -97,11 +106,17 @@ fn heads(ui: &mut Ui, inputs: &mut Inputs) {
         ui.spacing_mut().item_spacing.x = 3.0;
         for n in 1..=Inputs::MOST_HEADS {
             let is_possible = possible.contains(&n);
-            let button = Button::selectable(inputs.heads() == n, n.to_string()).min_size(vec2(26.0, 0.0));
+            let button =
+                Button::selectable(inputs.heads() == n, n.to_string()).min_size(vec2(26.0, 0.0));
             let button = ui.add_enabled(is_possible, button);
             button.widget_info(|| {
                 let name = if n == 1 { "1 head".to_owned() } else { format!("{n} heads") };
-                egui::WidgetInfo::selected(egui::Role::Button, is_possible, inputs.heads() == n, name)
+                egui::WidgetInfo::selected(
+                    egui::Role::Button,
+                    is_possible,
+                    inputs.heads() == n,
+                    name,
+                )
             });
             let button = button.on_disabled_hover_text(why_not);
             if button.clicked() {

@@ -34,7 +34,12 @@ pub struct Steps<'a> {
 
 impl Steps<'_> {
     /// Shows all steps. Returns the cell under the pointer.
-    pub fn show(&mut self, ui: &mut Ui, state: &mut State, walkthrough: &Walkthrough) -> Option<At> {
+    pub fn show(
+        &mut self,
+        ui: &mut Ui,
+        state: &mut State,
+        walkthrough: &Walkthrough,
+    ) -> Option<At> {
         let selection = state.selection(walkthrough);
         let mut hovered = None;
         self.left = self.widest_left(ui, walkthrough);
@@ -82,7 +87,9 @@ impl Steps<'_> {
                 column(ui, TEXT, &mut |ui| text(ui, step));
                 ui.add_space(BETWEEN);
                 let width = ui.available_width();
-                column(ui, width, &mut |ui| hovered = self.cells(ui, width, step, state, selection));
+                column(ui, width, &mut |ui| {
+                    hovered = self.cells(ui, width, step, state, selection)
+                });
             } else {
                 let width = ui.available_width();
                 column(ui, width, &mut |ui| {
@@ -103,7 +110,14 @@ impl Steps<'_> {
     }
 
     /// Shows the matrix in its place. Returns the cell under the pointer.
-    fn cells(&mut self, ui: &mut Ui, width: f32, step: &Step, state: &mut State, selection: &Selection) -> Option<At> {
+    fn cells(
+        &mut self,
+        ui: &mut Ui,
+        width: f32,
+        step: &Step,
+        state: &mut State,
+        selection: &Selection,
+    ) -> Option<At> {
         let pointed = state.pointed().filter(|at| at.step == step.key).map(|at| at.cell);
         let heatmap = Heatmap {
             pointed,
@@ -122,7 +136,14 @@ impl Steps<'_> {
     }
 
     /// Shows the matrix, and takes what the user does to it. Returns the cell under the pointer.
-    fn matrix(&mut self, ui: &mut Ui, width: f32, step: &Step, heatmap: &Heatmap<'_>, state: &mut State) -> Option<At> {
+    fn matrix(
+        &mut self,
+        ui: &mut Ui,
+        width: f32,
+        step: &Step,
+        heatmap: &Heatmap<'_>,
+        state: &mut State,
+    ) -> Option<At> {
         let mut view = state.views.remove(&step.key).unwrap_or_default();
         let before = view.clone();
         let pointing = heatmap.show(ui, width, &mut view);
@@ -181,8 +202,14 @@ fn text(ui: &mut Ui, step: &Step) {
         formula::show(ui, &step.formula, formula::SIZE, strong);
     }
     let shapes = RichText::new(step.shapes()).text_style(TextStyle::Monospace).size(11.5).weak();
-    ui.label(shapes).on_hover_text("The shape: [rows, columns]. Of a product, those of its factors first.");
-    formula::show(ui, &step.meaning, TextStyle::Body.resolve(ui.style()).size, ui.visuals().text_color());
+    ui.label(shapes)
+        .on_hover_text("The shape: [rows, columns]. Of a product, those of its factors first.");
+    formula::show(
+        ui,
+        &step.meaning,
+        TextStyle::Body.resolve(ui.style()).size,
+        ui.visuals().text_color(),
+    );
     if !step.code.is_empty() {
         let code = RichText::new(step.code).text_style(TextStyle::Monospace).size(11.5).weak();
         ui.add(Label::new(code).wrap()).on_hover_text("The call that computed it, in Rust.");

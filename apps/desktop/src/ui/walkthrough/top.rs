@@ -26,7 +26,8 @@ pub fn show(ui: &mut Ui, state: &mut State, walkthrough: &Walkthrough) -> Option
                 chosen = Some(command);
             }
             let n = state.inputs.edits().len();
-            let text = if n == 1 { "1 number changed".to_owned() } else { format!("{n} numbers changed") };
+            let text =
+                if n == 1 { "1 number changed".to_owned() } else { format!("{n} numbers changed") };
             ui.label(RichText::new(text).text_style(TextStyle::Small).weak());
         }
         ui.with_layout(Layout::left_to_right(Align::Center), |ui| tokens(ui, state, walkthrough));
@@ -52,7 +53,10 @@ fn tokens(ui: &mut Ui, state: &mut State, walkthrough: &Walkthrough) {
                 let name = format!("Token {}: {token}", i + 1);
                 egui::WidgetInfo::selected(egui::Role::Button, true, is_picked, name)
             });
-            if button.on_hover_text("Its query, keys, scores, weights and output, through all steps.").clicked() {
+            if button
+                .on_hover_text("Its query, keys, scores, weights and output, through all steps.")
+                .clicked()
+            {
                 state.picked = if is_picked { None } else { picked };
             }
         }

@@ -54,16 +54,29 @@ fn plot(ui: &mut Ui, rows: &[WhyScale], (name, measure): Measure) {
         .height(168.0)
         .include_y(0.0)
         // The axis is that of log₂ d.
-        .x_grid_spacer(|_| (1..=5).map(|e| GridMark { value: 2.0 * f64::from(e), step_size: 2.0 }).collect())
-        .custom_x_axes(vec![plots::ticks(ui, AxisHints::new_x()).formatter(|mark, _| format!("{}", mark.value.exp2()))])
+        .x_grid_spacer(|_| {
+            (1..=5).map(|e| GridMark { value: 2.0 * f64::from(e), step_size: 2.0 }).collect()
+        })
+        .custom_x_axes(vec![
+            plots::ticks(ui, AxisHints::new_x())
+                .formatter(|mark, _| format!("{}", mark.value.exp2())),
+        ])
         .custom_y_axes(vec![plots::ticks(ui, AxisHints::new_y())])
         .show(ui, |plot| {
             for (i, (side, color)) in [WITHOUT, WITH].into_iter().enumerate() {
-                let points: Vec<[f64; 2]> = rows.iter().map(|m| [(m.d as f64).log2(), measure(m)[i]]).collect();
+                let points: Vec<[f64; 2]> =
+                    rows.iter().map(|m| [(m.d as f64).log2(), measure(m)[i]]).collect();
                 let style = if i == 0 { LineStyle::dashed_dense() } else { LineStyle::Solid };
                 let color = colors::curve(color);
-                plot.line(Line::new(side, PlotPoints::from(points.clone())).color(color).width(2.0).style(style));
-                plot.points(Points::new(side, points).color(color).radius(3.0).shape(MarkerShape::Circle));
+                plot.line(
+                    Line::new(side, PlotPoints::from(points.clone()))
+                        .color(color)
+                        .width(2.0)
+                        .style(style),
+                );
+                plot.points(
+                    Points::new(side, points).color(color).radius(3.0).shape(MarkerShape::Circle),
+                );
             }
         })
         .response

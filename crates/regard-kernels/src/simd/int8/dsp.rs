@@ -69,7 +69,12 @@ impl<'a> Values<'a> {
                 let row = |n| v.row(4 * i + n);
                 let (a, b, c, d) = (row(0), row(1), row(2), row(3));
                 for col in (0..v.cols()).step_by(4) {
-                    let columns = transposed(word_at(a, col), word_at(b, col), word_at(c, col), word_at(d, col));
+                    let columns = transposed(
+                        word_at(a, col),
+                        word_at(b, col),
+                        word_at(c, col),
+                        word_at(d, col),
+                    );
                     let mut place = col * height + i;
                     for column in columns {
                         let Some(word) = words.get_mut(place) else { break };
@@ -123,7 +128,13 @@ impl<'a> Values<'a> {
 
     /// The sums of row `r` and the four columns from `col` on.
     #[inline(always)]
-    fn weigh_four<const R: usize>(&self, weights: &[Fours<R>], r: usize, first: usize, col: usize) -> [i32; 4] {
+    fn weigh_four<const R: usize>(
+        &self,
+        weights: &[Fours<R>],
+        r: usize,
+        first: usize,
+        col: usize,
+    ) -> [i32; 4] {
         let mut sums = [0; 4];
         let keys = if col + 4 <= self.v.cols() { self.v.rows().saturating_sub(first) } else { 0 };
         let (whole, rest) = weights.split_at_checked(keys / 4).unwrap_or((weights, &[]));
@@ -194,7 +205,12 @@ fn upper_halves(a: i32, b: i32) -> i32 {
 /// # Safety
 /// Each of the rows must have 4 · `fours.len()` bytes.
 #[inline(always)]
-unsafe fn dots<const R: usize>(fours: &[Fours<R>], bytes: *const i8, stride: usize, out: &mut [[i32; R]]) {
+unsafe fn dots<const R: usize>(
+    fours: &[Fours<R>],
+    bytes: *const i8,
+    stride: usize,
+    out: &mut [[i32; R]],
+) {
     let row = |n: usize| bytes.wrapping_add(n * stride);
     // SAFETY: the caller answers for the bytes.
     let word = |row: *const i8, i| unsafe { load(row.add(4 * i)) };
@@ -203,7 +219,16 @@ unsafe fn dots<const R: usize>(fours: &[Fours<R>], bytes: *const i8, stride: usi
     } else if R == GROUP && !out.is_empty() {
         let (len, out) = (4 * fours.len(), out.as_mut_ptr_range());
         // SAFETY: `R` is 4; neither `fours` nor `out` is empty; the caller answers for the bytes.
-        unsafe { dots_of_four(fours.as_ptr().cast(), bytes, out.start.cast(), out.end.cast(), len, stride) };
+        unsafe {
+            dots_of_four(
+                fours.as_ptr().cast(),
+                bytes,
+                out.start.cast(),
+                out.end.cast(),
+                len,
+                stride,
+            )
+        };
     } else {
         // Four rows of bytes at a time, and those that are left.
         let (whole, rest) = out.as_chunks_mut::<4>();
@@ -215,7 +240,8 @@ unsafe fn dots<const R: usize>(fours: &[Fours<R>], bytes: *const i8, stride: usi
             }
         }
         for (i, out) in whole.iter_mut().enumerate() {
-            let (first, second, third, fourth) = (row(4 * i), row(4 * i + 1), row(4 * i + 2), row(4 * i + 3));
+            let (first, second, third, fourth) =
+                (row(4 * i), row(4 * i + 1), row(4 * i + 2), row(4 * i + 3));
             let (mut a, mut b, mut c, mut d) = ([0; R], [0; R], [0; R], [0; R]);
             for (i, fours) in fours.iter().enumerate() {
                 add_products(&mut a, fours, word(first, i));
@@ -312,7 +338,13 @@ pub(crate) fn weigh<const R: usize>(exponent: &Exponent, scores: &mut [[i32; R]]
     }
     let range = whole.as_mut_ptr_range();
     // SAFETY: from `start` to `end` there are fours of rows, one at least, each with an element `r`.
-    unsafe { weigh_row::<R>(range.start.cast::<i32>().add(r), range.end.cast(), &[shift, multiplier, limit]) }
+    unsafe {
+        weigh_row::<R>(
+            range.start.cast::<i32>().add(r),
+            range.end.cast(),
+            &[shift, multiplier, limit],
+        )
+    }
 }
 
 /// [`weigh`]: 25 instructions a weight, where the compiler takes 38.
@@ -321,7 +353,11 @@ pub(crate) fn weigh<const R: usize>(exponent: &Exponent, scores: &mut [[i32; R]]
 /// From `scores` on there must be elements `R` apart, a multiple of 4 and more than none; `end` lies behind the last, by
 /// `R` elements at most.
 #[unsafe(naked)]
-unsafe extern "C" fn weigh_row<const R: usize>(scores: *mut i32, end: *const i32, exponent: &[u32; 3]) -> u32 {
+unsafe extern "C" fn weigh_row<const R: usize>(
+    scores: *mut i32,
+    end: *const i32,
+    exponent: &[u32; 3],
+) -> u32 {
     // As Exponent::weight, with two differences that do not show. Beyond the limit 16 is added to the whole part of y, which
     // shifts all bits out. Both weights of a word are rounded at once, by the halving addition.
     naked_asm!(
@@ -463,7 +499,9 @@ fn smlad(a: i32, b: i32, mut sum: i32) -> i32 {
 fn bytes_0_and_2(word: i32) -> i32 {
     let out;
     // SAFETY: SXTB16 works on registers alone and touches no flag.
-    unsafe { asm!("sxtb16 {}, {}", lateout(reg) out, in(reg) word, options(pure, nomem, nostack, preserves_flags)) };
+    unsafe {
+        asm!("sxtb16 {}, {}", lateout(reg) out, in(reg) word, options(pure, nomem, nostack, preserves_flags))
+    };
     out
 }
 

@@ -74,7 +74,12 @@ impl<'a> Values<'a> {
 
     /// The sums of up to [`COLUMNS`] columns from `col` on.
     #[inline(always)]
-    fn sums<const R: usize>(&self, weights: &[Fours<R>], first: usize, col: usize) -> [[i32; COLUMNS]; R] {
+    fn sums<const R: usize>(
+        &self,
+        weights: &[Fours<R>],
+        first: usize,
+        col: usize,
+    ) -> [[i32; COLUMNS]; R] {
         let mut all = [[0; COLUMNS]; R];
         let columns = self.0.cols().saturating_sub(col).min(COLUMNS);
         let mut rest = self.0.block(first, usize::MAX, col, COLUMNS).data();

@@ -377,7 +377,13 @@ macro_rules! row {
 /// # Safety
 /// These elements must exist.
 #[inline(always)]
-pub(super) unsafe fn by_rows(sums: &mut Sums, a: [*const f32; ROWS], b: *const f32, step: usize, depth: usize) {
+pub(super) unsafe fn by_rows(
+    sums: &mut Sums,
+    a: [*const f32; ROWS],
+    b: *const f32,
+    step: usize,
+    depth: usize,
+) {
     if depth > 0 {
         // SAFETY: the caller answers for the elements that are read; the sums are written, and registers that are declared.
         unsafe {

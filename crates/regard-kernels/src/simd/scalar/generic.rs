@@ -98,7 +98,13 @@ macro_rules! rounds {
 /// # Safety
 /// These elements must exist.
 #[inline(always)]
-pub(super) unsafe fn by_rows(sums: &mut Sums, a: [*const f32; ROWS], mut b: *const f32, step: usize, depth: usize) {
+pub(super) unsafe fn by_rows(
+    sums: &mut Sums,
+    a: [*const f32; ROWS],
+    mut b: *const f32,
+    step: usize,
+    depth: usize,
+) {
     rounds!(sums, a, depth, {
         let row = b.cast::<[f32; COLS]>();
         b = b.wrapping_add(step);

@@ -234,7 +234,12 @@ impl Simd for Scalar {
     }
 
     #[inline(always)]
-    fn transpose(self, rows: [&[f32; LANES / 2]; LANES / 2], panel: &mut [Panel; LANES / 2], second: bool) {
+    fn transpose(
+        self,
+        rows: [&[f32; LANES / 2]; LANES / 2],
+        panel: &mut [Panel; LANES / 2],
+        second: bool,
+    ) {
         for (l, row) in rows.iter().enumerate() {
             for (panel, x) in panel.iter_mut().zip(*row) {
                 let (low, high) = panel.split_at_mut(LANES / 2);
@@ -369,7 +374,9 @@ impl Product<'_, '_> {
         let mut sums = MaybeUninit::uninit();
         let sums = core_loops::clear(&mut sums);
         // Said one by one, so that no compiler makes loops of them.
-        let next = |pointer: *const f32, step: usize, exists: bool| pointer.wrapping_add(if exists { step } else { 0 });
+        let next = |pointer: *const f32, step: usize, exists: bool| {
+            pointer.wrapping_add(if exists { step } else { 0 })
+        };
         let a0 = a.data().as_ptr().wrapping_add(row * a.stride());
         let a1 = if rows == 1 { ptr::null() } else { a0.wrapping_add(a.stride()) };
         let a2 = a1.wrapping_add(a.stride());

@@ -45,11 +45,15 @@ pub fn labels(
         place(ui, pos2(left - galley.size().x, y - galley.size().y / 2.0), galley, color, backed);
     };
     // Between labels that are left out, those of the crosshair are written, and make room for themselves.
-    let over_row = crossed.map(|cell| cell.0).filter(|row| rows.contains(row) && seen.cell.y < at.line);
+    let over_row =
+        crossed.map(|cell| cell.0).filter(|row| rows.contains(row) && seen.cell.y < at.line);
     let stride = strided((at.line / seen.cell.y).ceil() as usize);
     let y = |row: usize| seen.rect((row, 0)).center().y;
     let has_room = |row: &usize| over_row.is_none_or(|over| (y(*row) - y(over)).abs() >= at.line);
-    for row in rows.clone().filter(|row| row % stride == 0 && seen.frame.y_range().contains(y(*row)) && has_room(row)) {
+    for row in rows
+        .clone()
+        .filter(|row| row % stride == 0 && seen.frame.y_range().contains(y(*row)) && has_room(row))
+    {
         row_label(row, false);
     }
     if let Some(row) = over_row {
@@ -57,7 +61,8 @@ pub fn labels(
     }
 
     let roomy = at.col_label.min(78.0) + 6.0 <= seen.cell.x || seen.cell.x >= 40.0;
-    let stride = if roomy { 1 } else { strided(((at.col_label + 8.0) / seen.cell.x).ceil() as usize) };
+    let stride =
+        if roomy { 1 } else { strided(((at.col_label + 8.0) / seen.cell.x).ceil() as usize) };
     let col_label = |col: usize, backed: bool| {
         let width = if backed { at.col_label } else { seen.cell.x * stride as f32 - 2.0 };
         let is_key = map.marks.cols.contains(&col);
@@ -70,8 +75,12 @@ pub fn labels(
     };
     let over_col = crossed.map(|cell| cell.1).filter(|col| cols.contains(col) && !roomy);
     let x = |col: usize| seen.rect((0, col)).center().x;
-    let has_room = |col: &usize| over_col.is_none_or(|over| (x(*col) - x(over)).abs() >= at.col_label + 6.0);
-    for col in cols.clone().filter(|col| col % stride == 0 && seen.frame.x_range().contains(x(*col)) && has_room(col)) {
+    let has_room =
+        |col: &usize| over_col.is_none_or(|over| (x(*col) - x(over)).abs() >= at.col_label + 6.0);
+    for col in cols
+        .clone()
+        .filter(|col| col % stride == 0 && seen.frame.x_range().contains(x(*col)) && has_room(col))
+    {
         col_label(col, false);
     }
     if let Some(col) = over_col {
@@ -117,7 +126,8 @@ pub fn captions(map: &Heatmap<'_>, ui: &Ui, at: &Geometry, seen: &Seen) {
     let x = cells.left() - 2.0 * GAP - at.row_label - at.line;
     let y = cells.center().y + galley.size().x / 2.0;
     ui.painter().add(
-        TextShape::new(pos2(x, y.max(cells.top() + galley.size().x - at.line)), galley, color).with_angle(-FRAC_PI_2),
+        TextShape::new(pos2(x, y.max(cells.top() + galley.size().x - at.line)), galley, color)
+            .with_angle(-FRAC_PI_2),
     );
 }
 
@@ -144,7 +154,13 @@ pub fn color_bar(palette: Palette, ui: &Ui, seen: &Seen) {
     let [low, middle, high] = palette.marks();
     let color = ui.visuals().weak_text_color();
     let label = |y: f32, x: f32, align: Align2| {
-        ui.painter().text(pos2(bar.right() + GAP, y), align, numbers::tick(x), label_font(ui), color);
+        ui.painter().text(
+            pos2(bar.right() + GAP, y),
+            align,
+            numbers::tick(x),
+            label_font(ui),
+            color,
+        );
     };
     label(bar.top(), high, Align2::LEFT_TOP);
     label(bar.bottom(), low, Align2::LEFT_BOTTOM);
@@ -164,10 +180,16 @@ pub fn note(map: &Heatmap<'_>, ui: &Ui, at: &Geometry, seen: &Seen, view: &View,
         (0, true) => return,
         (0, false) => "double click shows all".to_owned(),
         (_, true) => format!("each pixel is the {largest} of {side} × {side} cells"),
-        (_, false) => format!("each pixel is the {largest} of {side} × {side} cells; double click shows all"),
+        (_, false) => {
+            format!("each pixel is the {largest} of {side} × {side} cells; double click shows all")
+        }
     };
-    let galley =
-        elided(ui, &text, seen.frame.right() - ui.min_rect().left().max(ui.clip_rect().left()), Color32::PLACEHOLDER);
+    let galley = elided(
+        ui,
+        &text,
+        seen.frame.right() - ui.min_rect().left().max(ui.clip_rect().left()),
+        Color32::PLACEHOLDER,
+    );
     let x = (seen.frame.right() - galley.size().x).min(seen.frame.left());
     let color = ui.visuals().weak_text_color();
     ui.painter().galley(pos2(x, seen.frame.bottom() + 2.0), galley, color);
@@ -179,7 +201,9 @@ mod tests {
 
     #[test]
     fn labels_are_at_round_numbers() {
-        for (least, stride) in [(0, 1), (1, 1), (2, 2), (3, 5), (6, 10), (11, 20), (150, 200), (501, 1000)] {
+        for (least, stride) in
+            [(0, 1), (1, 1), (2, 2), (3, 5), (6, 10), (11, 20), (150, 200), (501, 1000)]
+        {
             assert_eq!(strided(least), stride);
         }
     }

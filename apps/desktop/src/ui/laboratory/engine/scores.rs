@@ -6,14 +6,19 @@ use super::super::tokens::Tokens;
 use super::super::{Inputs, Source};
 
 /// The scores \[n, n\] after scale, soft cap, biases and masks.
-pub(super) fn scores(inputs: &Inputs, tokens: &Tokens, progress: &(dyn Fn(f32) + Sync)) -> Result<Vec<f32>, Error> {
+pub(super) fn scores(
+    inputs: &Inputs,
+    tokens: &Tokens,
+    progress: &(dyn Fn(f32) + Sync),
+) -> Result<Vec<f32>, Error> {
     let (n, d) = (inputs.tokens, inputs.dim);
     let sink = if inputs.source == Source::Seed { inputs.sink } else { 0.0 };
     let (queries, keys) = tokens.of_dim(d, sink);
     let shape = [1, 1, n, d];
     let allowed = (!inputs.painted.is_empty()).then(|| painted(inputs));
     let report = |done: usize, all: usize| progress(done as f32 / all.max(1) as f32);
-    let (position, lengths, slopes) = (Position::TopLeft, inputs.keys.map(|keys| [keys]), inputs.alibi.map(|x| [x]));
+    let (position, lengths, slopes) =
+        (Position::TopLeft, inputs.keys.map(|keys| [keys]), inputs.alibi.map(|x| [x]));
     let mut attention = Attention::new().progress(&report);
     if !inputs.scaled {
         attention = attention.scale(1.0);
@@ -36,7 +41,11 @@ pub(super) fn scores(inputs: &Inputs, tokens: &Tokens, progress: &(dyn Fn(f32) +
     if let Some(allowed) = &allowed {
         attention = attention.mask(MaskTensor::new(MaskValues::Allowed(allowed), &[n, n])?);
     }
-    attention.scores(Stage::Masked, Heads::new("query", &queries, shape)?, Heads::new("key", &keys, shape)?)
+    attention.scores(
+        Stage::Masked,
+        Heads::new("query", &queries, shape)?,
+        Heads::new("key", &keys, shape)?,
+    )
 }
 
 /// `true` where a key may be seen.

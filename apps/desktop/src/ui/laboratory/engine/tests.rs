@@ -6,7 +6,9 @@ use crate::ui::laboratory::Square;
 const MASKED: f32 = f32::NEG_INFINITY;
 
 fn run(engine: &mut Engine, inputs: &Inputs) -> Outcome {
-    engine.run(Request { inputs: inputs.clone(), pinned: None, shown: Shown::Weights }, &|_| ()).unwrap()
+    engine
+        .run(Request { inputs: inputs.clone(), pinned: None, shown: Shown::Weights }, &|_| ())
+        .unwrap()
 }
 
 /// The same in `f64`, from the definition.
@@ -16,7 +18,8 @@ fn reference(inputs: &Inputs, outcome: &Outcome) -> Vec<f64> {
     let mut weights = Vec::new();
     for i in 0..n {
         let score = |j: usize| {
-            let product: f64 = (0..d).map(|t| f64::from(q[i * d + t]) * f64::from(k[j * d + t])).sum();
+            let product: f64 =
+                (0..d).map(|t| f64::from(q[i * d + t]) * f64::from(k[j * d + t])).sum();
             let mut score = if inputs.scaled { product / (d as f64).sqrt() } else { product };
             if let Some(cap) = inputs.softcap {
                 score = f64::from(cap) * (score / f64::from(cap)).tanh();
@@ -37,8 +40,10 @@ fn reference(inputs: &Inputs, outcome: &Outcome) -> Vec<f64> {
         };
         let scores: Vec<f64> = (0..n).map(score).collect();
         let max = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let mut row: Vec<f64> =
-            scores.iter().map(|s| if *s == f64::NEG_INFINITY { f64::NEG_INFINITY } else { (s - max).exp() }).collect();
+        let mut row: Vec<f64> = scores
+            .iter()
+            .map(|s| if *s == f64::NEG_INFINITY { f64::NEG_INFINITY } else { (s - max).exp() })
+            .collect();
         if inputs.hide_first {
             row[0] = f64::NEG_INFINITY;
         }
@@ -55,7 +60,11 @@ fn weights_are_those_of_the_definition() {
     let cases = [
         base.clone(),
         Inputs { scaled: false, causal: true, ..base.clone() },
-        Inputs { window: Some([3, 1]), temperature: Temperature::new(0.3).unwrap(), ..base.clone() },
+        Inputs {
+            window: Some([3, 1]),
+            temperature: Temperature::new(0.3).unwrap(),
+            ..base.clone()
+        },
         Inputs { keys: Some(20), alibi: Some(0.25), sink: 6.0, ..base.clone() },
         Inputs { softcap: Some(1.5), hide_first: true, sink: 3.0, ..base.clone() },
         Inputs { painted: vec![square((2, 3), 9, true), square((4, 5), 2, false)], ..base.clone() },
@@ -63,22 +72,30 @@ fn weights_are_those_of_the_definition() {
     let mut engine = Engine::default();
     for inputs in cases {
         let outcome = run(&mut engine, &inputs);
-        for (i, (found, right)) in outcome.weights.iter().zip(reference(&inputs, &outcome)).enumerate() {
+        for (i, (found, right)) in
+            outcome.weights.iter().zip(reference(&inputs, &outcome)).enumerate()
+        {
             let close = (f64::from(*found) - right).abs() < 2e-6;
-            assert!(close || *found == MASKED && right == f64::NEG_INFINITY, "{inputs:?} {i}: {found} {right}");
+            assert!(
+                close || *found == MASKED && right == f64::NEG_INFINITY,
+                "{inputs:?} {i}: {found} {right}"
+            );
         }
     }
 }
 
 #[test]
 fn the_kernels_own_weights_have_the_same_bits() {
-    let inputs = Inputs { tokens: 70, temperature: Temperature::new(0.7).unwrap(), ..Inputs::default() };
+    let inputs =
+        Inputs { tokens: 70, temperature: Temperature::new(0.7).unwrap(), ..Inputs::default() };
     let outcome = run(&mut Engine::default(), &inputs);
     let (q, k) = outcome.tokens.of_dim(inputs.dim, inputs.sink);
     let shape = [1, 1, inputs.tokens, inputs.dim];
     let attention = Attention::new().causal(Position::TopLeft).temperature(inputs.temperature);
     let (q, k) = (Heads::new("query", &q, shape).unwrap(), Heads::new("key", &k, shape).unwrap());
-    for (ours, theirs) in outcome.weights.iter().zip(attention.scores(Stage::Weights, q, k).unwrap()) {
+    for (ours, theirs) in
+        outcome.weights.iter().zip(attention.scores(Stage::Weights, q, k).unwrap())
+    {
         assert!(*ours == theirs || *ours == MASKED && theirs == 0.0, "{ours} {theirs}");
     }
 }
@@ -98,7 +115,8 @@ fn another_temperature_keeps_the_scores() {
     let mut engine = Engine::default();
     let inputs = Inputs::default();
     let before = run(&mut engine, &inputs);
-    let after = run(&mut engine, &Inputs { temperature: Temperature::new(3.0).unwrap(), ..inputs.clone() });
+    let after =
+        run(&mut engine, &Inputs { temperature: Temperature::new(3.0).unwrap(), ..inputs.clone() });
     assert!(Arc::ptr_eq(&before.scores, &after.scores));
     assert_ne!(before.weights, after.weights);
     let other = run(&mut engine, &Inputs { causal: false, ..inputs });
@@ -132,8 +150,14 @@ fn a_difference_is_b_minus_a() {
 fn the_others_sum_to_1_when_the_first_token_is_hidden() {
     for t in [0.0, 0.05, 1.0] {
         let temperature = Temperature::new(t).unwrap();
-        let inputs =
-            Inputs { tokens: 6, sink: 16.0, causal: false, hide_first: true, temperature, ..Inputs::default() };
+        let inputs = Inputs {
+            tokens: 6,
+            sink: 16.0,
+            causal: false,
+            hide_first: true,
+            temperature,
+            ..Inputs::default()
+        };
         let outcome = run(&mut Engine::default(), &inputs);
         for row in outcome.weights.chunks(6) {
             assert_eq!(row[0], MASKED);

@@ -49,7 +49,11 @@ impl Room {
         }
         if self.asked.as_ref().is_none_or(|(asked, _)| *asked != request) {
             worker.ask(request.clone());
-            let since = self.asked.take().filter(|_| was_late).map_or_else(Instant::now, |(_, since)| since);
+            let since = self
+                .asked
+                .take()
+                .filter(|_| was_late)
+                .map_or_else(Instant::now, |(_, since)| since);
             self.asked = Some((request, since));
         }
         if self.is_late() {
@@ -75,7 +79,9 @@ impl Room {
                     let Inputs { source, tokens, dim, .. } = outcome.request.inputs.clone();
                     state.inputs = Inputs { source, tokens, dim, ..state.inputs.clone() };
                 }
-                if let Some(file) = outcome.file.as_ref().filter(|_| state.inputs.source.path() == path) {
+                if let Some(file) =
+                    outcome.file.as_ref().filter(|_| state.inputs.source.path() == path)
+                {
                     state.inputs.limit_to(file);
                 }
                 if is_latest && state.request() == outcome.request {
@@ -83,8 +89,13 @@ impl Room {
                     self.asked = Some((outcome.request.clone(), Instant::now()));
                     self.answered = Some(outcome.request.clone());
                 }
-                if self.outcome.as_ref().is_none_or(|before| !Arc::ptr_eq(&before.names, &outcome.names)) {
-                    let texts = |names: &Vec<Token>| names.iter().map(|name| name.text.clone()).collect();
+                if self
+                    .outcome
+                    .as_ref()
+                    .is_none_or(|before| !Arc::ptr_eq(&before.names, &outcome.names))
+                {
+                    let texts =
+                        |names: &Vec<Token>| names.iter().map(|name| name.text.clone()).collect();
                     self.labels = outcome.names.each_ref().map(texts);
                 }
                 self.outcome = Some(outcome);
