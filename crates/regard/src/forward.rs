@@ -214,7 +214,7 @@ fn run<T: Element>(
     let (v, scratch) = T::widened(v, job.keys, scratch)?;
     match job.log_sum_exp {
         Some(log_sum_exp) => {
-            kernel.forward_with_log_sum_exp(q, k, v, job.out, log_sum_exp, scratch)?
+            kernel.forward_with_log_sum_exp(q, k, v, job.out, log_sum_exp, scratch)?;
         }
         None => kernel.forward(q, k, v, job.out, scratch)?,
     }

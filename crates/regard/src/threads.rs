@@ -134,7 +134,7 @@ impl Threads {
         match &self.0 {
             Kind::Pool(pool) => pool.in_place_scope(|scope| with_helpers(scope, helpers, &work)),
             Kind::Caller | Kind::One => {
-                rayon::in_place_scope(|scope| with_helpers(scope, helpers, &work))
+                rayon::in_place_scope(|scope| with_helpers(scope, helpers, &work));
             }
         }
         failure.into_inner().map_or(Ok(()), Err)
