@@ -138,8 +138,6 @@ fn a_row_of_the_parallel_layer_is_that_of_its_query_alone() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..Default::default() })]
-
     #[test]
     fn a_row_is_the_same_in_any_batch_among_any_heads_and_rows(
         (batch, kv_heads, group) in (1_usize..4, 1_usize..4, 1_usize..4),

@@ -266,8 +266,6 @@ fn pairing() -> impl Strategy<Value = Option<Pairing>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..Default::default() })]
-
     #[test]
     fn an_encoder_block_is_its_formula(
         (kv_heads, group, pairs, d) in (1_usize..3, 1_usize..3, 1_usize..5, 1_usize..24),

@@ -235,8 +235,6 @@ impl Case {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(40))]
-
     #[test]
     fn gradients_are_those_of_central_differences(
         (batch, kv_heads, group) in (1..3_usize, 1..3_usize, 1..3_usize),

@@ -83,8 +83,6 @@ impl Layer {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
-
     #[test]
     fn the_layer_is_the_formula(
         kv_heads in 1_usize..4,

@@ -12,8 +12,6 @@ use regard::{
 };
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
-
     #[test]
     fn a_packed_sequence_has_the_bits_that_it_has_alone(
         lengths in prop::collection::vec((0..40_usize, 0..50_usize), 1..6),
