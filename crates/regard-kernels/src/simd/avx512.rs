@@ -164,9 +164,7 @@ impl Simd for Avx512 {
     #[inline(always)]
     fn load_or(self, x: &[f32], fill: f32) -> __m512 {
         // SAFETY: `self` proves AVX-512; only lanes that `x` has are loaded.
-        unsafe {
-            _mm512_mask_loadu_ps(_mm512_set1_ps(fill), first_lanes(x.len()), x.as_ptr())
-        }
+        unsafe { _mm512_mask_loadu_ps(_mm512_set1_ps(fill), first_lanes(x.len()), x.as_ptr()) }
     }
 
     #[inline(always)]
