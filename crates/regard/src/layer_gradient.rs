@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::gradient::transpose;
 use crate::multi_head;
 use crate::view::{check_elements, saturating_product, zeros};
-use crate::{Attention, Linear, MultiHeadAttention, Rotary, Sequences, Threads};
+use crate::{Attention, Linear, MultiHeadAttention, Projections, Rotary, Sequences, Threads};
 
 /// The gradients of a loss with respect to a [`Linear`] layer and what it was given: see [`Linear::backward`].
 #[derive(Clone, Debug, PartialEq)]
@@ -113,7 +113,8 @@ impl MultiHeadAttention {
     /// the same sequences and attention. What the layer computed on the way is computed again.
     ///
     /// # Errors
-    /// As [`forward`](Self::forward), and as [`Attention::backward`].
+    /// As [`forward`](Self::forward), and as [`Attention::backward`]; [`Error::NoGradient`] if the layer has norms of queries and
+    /// keys.
     ///
     /// ```
     /// use regard::{Attention, Linear, MultiHeadAttention, Sequences};
@@ -134,7 +135,11 @@ impl MultiHeadAttention {
         d_out: &[f32],
     ) -> Result<MultiHeadGradients, Error> {
         let threads = attention.thread_setting();
-        let [to_query, to_key, to_value, to_output] = self.projections();
+        if self.qk_norms().is_some() {
+            return Err(Error::NoGradient { what: "norms of queries and keys" });
+        }
+        let Projections { query: to_query, key: to_key, value: to_value, output: to_output } =
+            self.projections();
         self.project([query, key, value], 0, threads, |[q, k, v]| {
             let out = attention.forward(q, k, v)?;
 

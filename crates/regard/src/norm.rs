@@ -1,7 +1,7 @@
 use regard_kernels::{Error as KernelError, MatMut, layer_norm, rms_norm};
 
 use crate::error::{Error, check_shape};
-use crate::view::zeros;
+use crate::view::{check_elements, zeros};
 use crate::{Sequences, Threads};
 
 /// Normalization of each token's features: layer norm or RMS norm.
@@ -64,17 +64,32 @@ impl Norm {
     /// # Errors
     /// [`Error::Shape`] if x has another number of features.
     pub fn forward(&self, x: Sequences<'_>, threads: &Threads) -> Result<Vec<f32>, Error> {
-        let [batch, n, features] = x.shape();
-        check_shape(
-            "the input",
-            &[batch, n, features],
-            &[batch, n, self.features()],
-            "the norm's features",
-        )?;
-        let mut out = zeros("the output of the norm", &[batch, n, features])?;
-        out.copy_from_slice(x.data());
-        self.forward_in_place(&mut out, threads)?;
+        self.check(x)?;
+        let mut out = zeros(OUTPUT, &x.shape())?;
+        self.forward_into(x, &mut out, threads)?;
         Ok(out)
+    }
+
+    /// As [`forward`](Self::forward), into `out` \[batch, tokens, features\]. On one thread, the call allocates nothing.
+    ///
+    /// # Errors
+    /// As [`forward`](Self::forward), and [`Error::Elements`] if `out` has another number of elements.
+    pub fn forward_into(
+        &self,
+        x: Sequences<'_>,
+        out: &mut [f32],
+        threads: &Threads,
+    ) -> Result<(), Error> {
+        self.check(x)?;
+        check_elements(OUTPUT, out.len(), &x.shape())?;
+        out.copy_from_slice(x.data());
+        self.forward_in_place(out, threads)
+    }
+
+    fn check(&self, x: Sequences<'_>) -> Result<(), Error> {
+        let [batch, n, features] = x.shape();
+        let expected = [batch, n, self.features()];
+        check_shape("the input", &[batch, n, features], &expected, "the norm's features")
     }
 
     /// [`forward`](Self::forward), in place.
@@ -101,3 +116,5 @@ impl Norm {
         Ok(())
     }
 }
+
+const OUTPUT: &str = "the output of the norm";

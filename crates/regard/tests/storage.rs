@@ -173,7 +173,7 @@ fn nothing_of_any_shape_is_stored_and_computed_at_once() {
     assert_eq!(two.forward(q, k, k).unwrap(), none);
     let x = Heads::new("x", &none, [1, 1, 0, usize::MAX]).unwrap();
     assert_eq!(two.backward(x, x, x, &none, &none).unwrap().key, none);
-    for layer in [Linear::new(none, usize::MAX, 0), Linear::from_transposed(none, 0, usize::MAX)] {
+    for layer in [Linear::new(none, usize::MAX, 0), Linear::from_pytorch(none, 0, usize::MAX)] {
         layer.unwrap();
     }
 }
