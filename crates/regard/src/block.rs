@@ -38,7 +38,7 @@ impl Attending {
         workspace: &mut LayerWorkspace,
     ) -> Result<(), Error> {
         self.attend(x, shape, source, attention, weights, workspace)?;
-        self.join(x, shape, attention, workspace)
+        self.join(x, shape, workspace)
     }
 
     /// What the heads give, in the workspace.
@@ -54,12 +54,12 @@ impl Attending {
         let mut memory = core::mem::take(&mut workspace.normed);
         let done = (|| {
             let query = if self.residual.after {
-                Sequences::new(x, shape)?
+                Sequences::new("x", x, shape)?
             } else {
                 let normed = grown(&mut memory, &shape)?;
-                let x = Sequences::new(x, shape)?;
-                self.residual.norm.forward_into(x, normed, attention.thread_setting())?;
-                Sequences::new(normed, shape)?
+                let x = Sequences::new("x", x, shape)?;
+                self.residual.norm.forward_into(x, normed)?;
+                Sequences::new("x", normed, shape)?
             };
             let keys = match source {
                 Source::Own => Keys::Of(query, query),
@@ -81,11 +81,9 @@ impl Attending {
         &self,
         x: &mut [f32],
         shape: [usize; 3],
-        attention: &Attention<'_>,
         workspace: &LayerWorkspace,
     ) -> Result<(), Error> {
-        let (attended, threads) = (&workspace.attended, attention.thread_setting());
-        self.attention.join(attended, shape, x, Some(&self.residual), threads)
+        self.attention.join(&workspace.attended, shape, x, Some(&self.residual))
     }
 
     fn check(
@@ -128,8 +126,8 @@ struct Feeding {
 }
 
 impl Feeding {
-    fn run(&self, x: &mut [f32], attention: &Attention<'_>) -> Result<(), Error> {
-        self.layer.add_in_place(x, &self.residual, attention.thread_setting())
+    fn run(&self, x: &mut [f32]) -> Result<(), Error> {
+        self.layer.add_in_place(x, &self.residual)
     }
 
     fn check(&self, features: usize) -> Result<(), Error> {
@@ -170,7 +168,7 @@ impl Feeding {
 /// })?;
 ///
 /// let x = [1.0, 2.0, 3.0, 4.0];
-/// let y = block.forward(Sequences::new(&x, [1, 1, 4])?, &Attention::new())?;
+/// let y = block.forward(Sequences::new("x", &x, [1, 1, 4])?, &Attention::new())?;
 /// assert_eq!(y, x); // nothing but the residual connections
 /// # Ok::<(), regard::Error>(())
 /// ```
@@ -288,7 +286,7 @@ impl EncoderBlock {
     /// ```
     /// use regard::{
     ///     Activation, Attention, EncoderBlock, EncoderParts, FeedForward, Linear, MultiHeadAttention, Norm,
-    ///     Position, Projections, Sequences,
+    ///     Mask, Projections, Sequences,
     /// };
     /// let zero = || Linear::from_pytorch([0.0], 1, 1);
     /// let projections = Projections { query: zero()?, key: zero()?, value: zero()?, output: zero()? };
@@ -298,8 +296,8 @@ impl EncoderBlock {
     ///     feed_forward_norm: Norm::rms(vec![1.0], 1e-6)?,
     ///     feed_forward: FeedForward::new(zero()?, Activation::Silu, zero()?)?,
     /// })?;
-    /// let x = Sequences::new(&[3.0, 5.0], [1, 2, 1])?;
-    /// let (y, weights) = block.forward_with_weights(x, &Attention::new().causal(Position::TopLeft))?;
+    /// let x = Sequences::new("x", &[3.0, 5.0], [1, 2, 1])?;
+    /// let (y, weights) = block.forward_with_weights(x, &Attention::new().mask(Mask::CAUSAL))?;
     /// assert_eq!((y, weights), (vec![3.0, 5.0], vec![1.0, 0.0, 0.5, 0.5]));
     /// # Ok::<(), regard::Error>(())
     /// ```
@@ -357,11 +355,11 @@ impl EncoderBlock {
         // Either sublayer only adds to x, so that in a parallel block the one that goes first must have read x before the
         // other adds to it. The heads have read x.
         if *parallel {
-            feeding.run(x, attention)?;
-            attending.join(x, shape, attention, workspace)
+            feeding.run(x)?;
+            attending.join(x, shape, workspace)
         } else {
-            attending.join(x, shape, attention, workspace)?;
-            feeding.run(x, attention)
+            attending.join(x, shape, workspace)?;
+            feeding.run(x)
         }
     }
 }
@@ -372,7 +370,7 @@ impl EncoderBlock {
 /// ```
 /// use regard::{
 ///     Activation, Attention, DecoderAttention, DecoderBlock, DecoderParts, FeedForward, Linear, MultiHeadAttention,
-///     Norm, Position, Projections, Sequences,
+///     Mask, Norm, Projections, Sequences,
 /// };
 /// let zero = |inputs, outputs| Linear::from_pytorch(vec![0.0; inputs * outputs], inputs, outputs);
 /// // The memory has three features, the decoder's tokens have two.
@@ -392,9 +390,9 @@ impl EncoderBlock {
 /// })?;
 ///
 /// let (x, memory) = ([1.0, 2.0, 3.0, 4.0], [0.5; 9]);
-/// let (x_view, memory) = (Sequences::new(&x, [1, 2, 2])?, Sequences::new(&memory, [1, 3, 3])?);
+/// let (x_view, memory) = (Sequences::new("x", &x, [1, 2, 2])?, Sequences::new("x", &memory, [1, 3, 3])?);
 /// let attention = DecoderAttention {
-///     self_attention: Attention::new().causal(Position::TopLeft),
+///     self_attention: Attention::new().mask(Mask::CAUSAL),
 ///     cross_attention: Attention::new(),
 /// };
 /// assert_eq!(block.forward(x_view, memory, &attention)?, x);
@@ -430,7 +428,7 @@ pub struct DecoderParts {
 /// How the heads of a decoder block attend.
 #[derive(Clone, Debug, Default)]
 pub struct DecoderAttention<'a> {
-    /// How the decoder's tokens attend to each other: causally, as a rule. Its threads compute the feed-forward layer too.
+    /// How the decoder's tokens attend to each other: causally, as a rule.
     pub self_attention: Attention<'a>,
     /// How they attend to the memory.
     pub cross_attention: Attention<'a>,
@@ -549,7 +547,7 @@ impl DecoderBlock {
         };
         self.own.run(x, shape, own, self_attention, own_weights, workspace)?;
         self.cross.run(x, shape, cross, cross_attention, cross_weights, workspace)?;
-        self.feeding.run(x, self_attention)
+        self.feeding.run(x)
     }
 }
 

@@ -6,7 +6,7 @@ use crate::multi_head::Keys;
 use crate::view::zeros;
 use crate::{
     Attention, Decoder, DecoderAttention, DecoderBlock, Encoder, EncoderBlock, KvCache,
-    LayerWorkspace, MultiHeadAttention, Sequences, Threads,
+    LayerWorkspace, MultiHeadAttention, Sequences,
 };
 
 impl MultiHeadAttention {
@@ -23,21 +23,23 @@ impl MultiHeadAttention {
     /// tokens in the cache.
     ///
     /// The output \[batch, n, outputs\] has the bits of these tokens' rows in one [`forward`](Self::forward) of all tokens, if
-    /// `attention` hides the same keys: by [`Position::BottomRight`](crate::Position::BottomRight), which is where `x` stands.
+    /// `attention` hides the same keys: with [`Mask::CAUSAL`](crate::Mask::CAUSAL), for example. Whatever goes by positions
+    /// must place the first token of `x` after those in the cache, as
+    /// [`Position::BottomRight`](crate::Position::BottomRight) does.
     ///
     /// # Errors
-    /// As [`forward`](Self::forward), [`Error::CacheFull`] if there is no room for so many tokens, and [`Error::Positions`] if
+    /// As [`forward`](Self::forward), [`Error::CachePosition`] if a part of the mask places `x` elsewhere, [`Error::CacheFull`] if there is no room for so many tokens, and [`Error::Positions`] if
     /// rotary positions end before them. The cache is then as it was.
     ///
     /// ```
-    /// use regard::{Attention, Linear, MultiHeadAttention, Position, Projections, Sequences};
+    /// use regard::{Attention, Linear, Mask, MultiHeadAttention, Projections, Sequences};
     /// let one = || Linear::from_pytorch([1.0], 1, 1);
     /// let projections = Projections { query: one()?, key: one()?, value: one()?, output: one()? };
     /// let layer = MultiHeadAttention::new(1, projections)?;
-    /// let causal = Attention::new().scale(0.0).causal(Position::BottomRight);
+    /// let causal = Attention::new().scale(0.0).mask(Mask::CAUSAL);
     /// let mut cache = layer.cache(1, 16)?;
-    /// let prefill = layer.forward_cached(Sequences::new(&[1.0, 3.0], [1, 2, 1])?, &mut cache, &causal)?;
-    /// let token = layer.forward_cached(Sequences::new(&[8.0], [1, 1, 1])?, &mut cache, &causal)?;
+    /// let prefill = layer.forward_cached(Sequences::new("x", &[1.0, 3.0], [1, 2, 1])?, &mut cache, &causal)?;
+    /// let token = layer.forward_cached(Sequences::new("x", &[8.0], [1, 1, 1])?, &mut cache, &causal)?;
     /// assert_eq!((prefill, token), (vec![1.0, 2.0], vec![4.0])); // each the mean of all tokens so far
     /// # Ok::<(), regard::Error>(())
     /// ```
@@ -104,7 +106,7 @@ impl Encoder {
     /// ```
     /// use regard::{
     ///     Activation, Attention, Encoder, EncoderBlock, EncoderParts, FeedForward, Linear, MultiHeadAttention, Norm,
-    ///     Position, Projections, Sequences,
+    ///     Mask, Projections, Sequences,
     /// };
     /// let linear = |w: f32| Linear::from_pytorch([w; 4], 2, 2);
     /// let projections =
@@ -118,12 +120,12 @@ impl Encoder {
     /// })?;
     /// let model = Encoder::new(vec![block], Some(norm()?))?;
     ///
-    /// let causal = Attention::new().causal(Position::BottomRight);
+    /// let causal = Attention::new().mask(Mask::CAUSAL);
     /// let x = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]; // three tokens
     /// let mut caches = model.caches(1, 64)?;
-    /// let prompt = model.forward_cached(Sequences::new(&x[..4], [1, 2, 2])?, &mut caches, &causal)?;
-    /// let next = model.forward_cached(Sequences::new(&x[4..], [1, 1, 2])?, &mut caches, &causal)?;
-    /// let whole = model.forward(Sequences::new(&x, [1, 3, 2])?, &causal)?;
+    /// let prompt = model.forward_cached(Sequences::new("x", &x[..4], [1, 2, 2])?, &mut caches, &causal)?;
+    /// let next = model.forward_cached(Sequences::new("x", &x[4..], [1, 1, 2])?, &mut caches, &causal)?;
+    /// let whole = model.forward(Sequences::new("x", &x, [1, 3, 2])?, &causal)?;
     /// assert_eq!([prompt, next].concat(), whole); // to the bit
     /// # Ok::<(), regard::Error>(())
     /// ```
@@ -185,16 +187,11 @@ impl DecoderBlock {
     /// # Errors
     /// [`Error::Shape`] if the memory has other features than the cross-attention's keys, [`Error::Memory`] if there is no
     /// memory for the cache.
-    pub fn cache(
-        &self,
-        memory: Sequences<'_>,
-        capacity: usize,
-        threads: &Threads,
-    ) -> Result<DecoderCache, Error> {
+    pub fn cache(&self, memory: Sequences<'_>, capacity: usize) -> Result<DecoderCache, Error> {
         let ([batch, n_k, _], layer) = (memory.shape(), self.cross_attention());
         check_memory(layer, memory)?;
         let mut cross = layer.cache(batch, n_k)?;
-        layer.key_values(memory, threads, |k, v| cross.append(k, v))?;
+        layer.key_values(memory, |k, v| cross.append(k, v))?;
         Ok(DecoderCache { own: self.self_attention().cache(batch, capacity)?, cross })
     }
 
@@ -226,9 +223,8 @@ impl Decoder {
         &self,
         memory: Sequences<'_>,
         capacity: usize,
-        threads: &Threads,
     ) -> Result<Vec<DecoderCache>, Error> {
-        self.blocks().iter().map(|block| block.cache(memory, capacity, threads)).collect()
+        self.blocks().iter().map(|block| block.cache(memory, capacity)).collect()
     }
 
     /// y \[batch, n, features\] for tokens x of the same shape that follow those in the `caches`, one for each block: see

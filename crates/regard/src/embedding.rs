@@ -11,13 +11,13 @@ use crate::{Element, Linear};
 /// head of a model with tied embeddings ([`output_head`](Self::output_head)) shares it.
 ///
 /// ```
-/// use regard::{Embedding, Sequences, Threads};
+/// use regard::{Embedding, Sequences};
 /// let table = [1.0, 0.0, 0.0, 1.0, 0.5, 0.5]; // three tokens of two features
 /// let embedding = Embedding::new(table, 3, 2)?;
 /// let x = embedding.forward(&[2, 0])?;
 /// assert_eq!(x, [0.5, 0.5, 1.0, 0.0]);
 ///
-/// let logits = embedding.output_head().forward(Sequences::new(&x, [1, 2, 2])?, &Threads::ONE)?;
+/// let logits = embedding.output_head().forward(Sequences::new("x", &x, [1, 2, 2])?)?;
 /// assert_eq!(logits, [0.5, 0.5, 0.5, 1.0, 0.0, 0.5]); // each token's dot products with the table's rows
 /// # Ok::<(), regard::Error>(())
 /// ```

@@ -15,7 +15,7 @@ use crate::{Activation, Linear, Sequences, Threads};
 /// let up = Linear::new(vec![1.0, -1.0], 1, 2)?;
 /// let down = Linear::new(vec![1.0, 10.0], 2, 1)?;
 /// let layer = FeedForward::new(up, Activation::Relu, down)?; // max(x, 0) + 10·max(−x, 0)
-/// let y = layer.forward(Sequences::new(&[2.0, -3.0], [1, 2, 1])?, &Threads::ONE)?;
+/// let y = layer.forward(Sequences::new("x", &[2.0, -3.0], [1, 2, 1])?)?;
 /// assert_eq!(y, [2.0, 30.0]);
 /// # Ok::<(), regard::Error>(())
 /// ```
@@ -67,7 +67,7 @@ impl FeedForward {
     /// let parts =
     ///     GatedParts { gate: one(1.0)?, activation: Activation::Relu, up: one(2.0)?, down: one(10.0)? };
     /// let layer = FeedForward::gated(parts)?; // 10·(max(x, 0)·2x)
-    /// let y = layer.forward(Sequences::new(&[3.0, -3.0], [1, 2, 1])?, &Threads::ONE)?;
+    /// let y = layer.forward(Sequences::new("x", &[3.0, -3.0], [1, 2, 1])?)?;
     /// assert_eq!(y, [180.0, 0.0]);
     /// # Ok::<(), regard::Error>(())
     /// ```
@@ -104,9 +104,9 @@ impl FeedForward {
     ///
     /// # Errors
     /// [`Error::Shape`] if x has another number of features.
-    pub fn forward(&self, x: Sequences<'_>, threads: &Threads) -> Result<Vec<f32>, Error> {
+    pub fn forward(&self, x: Sequences<'_>) -> Result<Vec<f32>, Error> {
         let mut out = zeros(OUTPUT, &self.check(x)?)?;
-        self.forward_into(x, &mut out, threads)?;
+        self.forward_into(x, &mut out)?;
         Ok(out)
     }
 
@@ -115,15 +115,10 @@ impl FeedForward {
     ///
     /// # Errors
     /// As [`forward`](Self::forward), and [`Error::Elements`] if `out` has another number of elements.
-    pub fn forward_into(
-        &self,
-        x: Sequences<'_>,
-        out: &mut [f32],
-        threads: &Threads,
-    ) -> Result<(), Error> {
+    pub fn forward_into(&self, x: Sequences<'_>, out: &mut [f32]) -> Result<(), Error> {
         check_elements(OUTPUT, out.len(), &self.check(x)?)?;
         let rows = x.rows()?;
-        self.for_each_rows(out, 0, threads, |scratch, first, out| {
+        self.for_each_rows(out, 0, |scratch, first, out| {
             let x = rows.rows_from(first, out.len() / self.outputs());
             self.down.rows(self.hide(x, scratch)?, out)
         })
@@ -138,14 +133,9 @@ impl FeedForward {
     }
 
     /// The layer as a sublayer, with its norms and its residual connection: in place, a block of rows at a time.
-    pub(crate) fn add_in_place(
-        &self,
-        x: &mut [f32],
-        residual: &Residual,
-        threads: &Threads,
-    ) -> Result<(), Error> {
+    pub(crate) fn add_in_place(&self, x: &mut [f32], residual: &Residual) -> Result<(), Error> {
         let more = self.inputs().saturating_mul(1 + residual.scratch());
-        self.for_each_rows(x, more, threads, |scratch, _, x| {
+        self.for_each_rows(x, more, |scratch, _, x| {
             let (normed, scratch) = scratch.split_at_mut(x.len());
             let (normed_output, scratch) = scratch.split_at_mut(x.len() * residual.scratch());
             let input = residual.input(x, normed)?;
@@ -160,7 +150,6 @@ impl FeedForward {
         &self,
         out: &mut [f32],
         more: usize,
-        threads: &Threads,
         each: impl Fn(&mut [f32], usize, &mut [f32]) -> Result<(), Error> + Sync,
     ) -> Result<(), Error> {
         /// So many hidden features stay in a second-level cache.
@@ -171,7 +160,7 @@ impl FeedForward {
         let up = self.up.multiply_adds(rows).saturating_mul(1 + usize::from(self.gate.is_some()));
         let work = up.saturating_add(self.down.multiply_adds(rows));
         let scratch = |rows| saturating_product(&[rows, wide.saturating_add(more)]);
-        threads.for_each_rows(out, self.outputs(), most, work, scratch, each)
+        Threads::current().for_each_rows(out, self.outputs(), most, work, scratch, each)
     }
 
     /// The hidden features of rows of x, at the start of `scratch`.

@@ -29,7 +29,8 @@ mod threads;
 mod view;
 mod weight;
 
-pub use regard_kernels::{Mask, Pairing, Position, Stage, Temperature, Window};
+pub use half;
+pub use regard_kernels::{Error as KernelError, Pairing, Position, Stage, Temperature, Window};
 
 pub use self::activation::Activation;
 pub use self::attention::{Attention, alibi_slopes};
@@ -45,7 +46,7 @@ pub use self::gradient::Gradients;
 pub use self::kv_cache::KvCache;
 pub use self::layer_gradient::{LinearGradients, MultiHeadGradients};
 pub use self::linear::Linear;
-pub use self::mask::{MaskTensor, MaskValues};
+pub use self::mask::{Mask, MaskElement, MaskTensor};
 pub use self::multi_head::{LayerWorkspace, MultiHeadAttention, Projections};
 pub use self::norm::Norm;
 pub use self::plan::Workspace;

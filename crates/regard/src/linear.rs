@@ -19,9 +19,9 @@ use crate::{Element, Sequences, Threads};
 /// weight.
 ///
 /// ```
-/// use regard::{Linear, Sequences, Threads};
+/// use regard::{Linear, Sequences};
 /// let difference = Linear::from_pytorch([2.0, -2.0], 2, 1)?.with_bias(vec![1.0])?;
-/// let y = difference.forward(Sequences::new(&[3.0, 4.0], [1, 1, 2])?, &Threads::ONE)?;
+/// let y = difference.forward(Sequences::new("x", &[3.0, 4.0], [1, 1, 2])?)?;
 /// assert_eq!(y, [-1.0]);
 /// # Ok::<(), regard::Error>(())
 /// ```
@@ -40,9 +40,9 @@ impl Linear {
     /// [`Error::Elements`] if `weight` has another number of elements, [`Error::Memory`] if there is no memory for it.
     ///
     /// ```
-    /// use regard::{Linear, Sequences, Threads};
+    /// use regard::{Linear, Sequences};
     /// let layer = Linear::from_pytorch([1.0, 2.0, 3.0, 4.0], 2, 2)?;
-    /// let y = layer.forward(Sequences::new(&[1.0, 10.0], [1, 1, 2])?, &Threads::ONE)?;
+    /// let y = layer.forward(Sequences::new("x", &[1.0, 10.0], [1, 1, 2])?)?;
     /// assert_eq!(y, [21.0, 43.0]); // 1·1 + 2·10 and 3·1 + 4·10
     /// # Ok::<(), regard::Error>(())
     /// ```
@@ -64,9 +64,9 @@ impl Linear {
     /// As [`from_pytorch`](Self::from_pytorch).
     ///
     /// ```
-    /// use regard::{Linear, Sequences, Threads};
+    /// use regard::{Linear, Sequences};
     /// let layer = Linear::new([1.0, 2.0, 3.0, 4.0], 2, 2)?;
-    /// let y = layer.forward(Sequences::new(&[1.0, 10.0], [1, 1, 2])?, &Threads::ONE)?;
+    /// let y = layer.forward(Sequences::new("x", &[1.0, 10.0], [1, 1, 2])?)?;
     /// assert_eq!(y, [31.0, 42.0]); // 1·1 + 3·10 and 2·1 + 4·10
     /// # Ok::<(), regard::Error>(())
     /// ```
@@ -103,12 +103,12 @@ impl Linear {
     /// [`Error::Shape`] if the parts' outputs do not sum to the layer's, [`Error::Memory`] if there is no memory for them.
     ///
     /// ```
-    /// use regard::{Linear, Sequences, Threads};
+    /// use regard::{Linear, Sequences};
     /// let fused = Linear::new([1.0, 2.0, 3.0], 1, 3)?.with_bias(vec![0.1, 0.2, 0.3])?;
     /// let [query, rest] = fused.split([1, 2])?;
-    /// let x = Sequences::new(&[10.0], [1, 1, 1])?;
-    /// assert_eq!(query.forward(x, &Threads::ONE)?, [10.1]);
-    /// assert_eq!(rest.forward(x, &Threads::ONE)?, [20.2, 30.3]);
+    /// let x = Sequences::new("x", &[10.0], [1, 1, 1])?;
+    /// assert_eq!(query.forward(x)?, [10.1]);
+    /// assert_eq!(rest.forward(x)?, [20.2, 30.3]);
     /// # Ok::<(), regard::Error>(())
     /// ```
     pub fn split<const N: usize>(&self, outputs: [usize; N]) -> Result<[Self; N], Error> {
@@ -131,13 +131,13 @@ impl Linear {
     /// the parts.
     ///
     /// ```
-    /// use regard::{Linear, Sequences, Threads};
+    /// use regard::{Linear, Sequences};
     /// let fused = Linear::new([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], 1, 6)?; // q, k, v of one head, then of another
     /// let [query, key, value] = fused.split_by_head(2)?;
-    /// let x = Sequences::new(&[10.0], [1, 1, 1])?;
-    /// assert_eq!(query.forward(x, &Threads::ONE)?, [10.0, 40.0]);
-    /// assert_eq!(key.forward(x, &Threads::ONE)?, [20.0, 50.0]);
-    /// assert_eq!(value.forward(x, &Threads::ONE)?, [30.0, 60.0]);
+    /// let x = Sequences::new("x", &[10.0], [1, 1, 1])?;
+    /// assert_eq!(query.forward(x)?, [10.0, 40.0]);
+    /// assert_eq!(key.forward(x)?, [20.0, 50.0]);
+    /// assert_eq!(value.forward(x)?, [30.0, 60.0]);
     /// # Ok::<(), regard::Error>(())
     /// ```
     pub fn split_by_head<const N: usize>(&self, heads: usize) -> Result<[Self; N], Error> {
@@ -187,9 +187,9 @@ impl Linear {
     ///
     /// # Errors
     /// [`Error::Shape`] if x has another number of features.
-    pub fn forward(&self, x: Sequences<'_>, threads: &Threads) -> Result<Vec<f32>, Error> {
+    pub fn forward(&self, x: Sequences<'_>) -> Result<Vec<f32>, Error> {
         let mut out = zeros("the output of the linear layer", &self.check("the input", x)?)?;
-        self.forward_then(x, &mut out, threads, |_, _| Ok(()))?;
+        self.forward_then(x, &mut out, |_, _| Ok(()))?;
         Ok(out)
     }
 
@@ -200,20 +200,15 @@ impl Linear {
     /// As [`forward`](Self::forward), and [`Error::Elements`] if `out` has another number of elements.
     ///
     /// ```
-    /// use regard::{Linear, Sequences, Threads};
+    /// use regard::{Linear, Sequences};
     /// let (double, mut y) = (Linear::new([2.0], 1, 1)?, [0.0; 3]);
-    /// double.forward_into(Sequences::new(&[1.0, 2.0, 3.0], [1, 3, 1])?, &mut y, &Threads::ONE)?;
+    /// double.forward_into(Sequences::new("x", &[1.0, 2.0, 3.0], [1, 3, 1])?, &mut y)?;
     /// assert_eq!(y, [2.0, 4.0, 6.0]);
     /// # Ok::<(), regard::Error>(())
     /// ```
-    pub fn forward_into(
-        &self,
-        x: Sequences<'_>,
-        out: &mut [f32],
-        threads: &Threads,
-    ) -> Result<(), Error> {
+    pub fn forward_into(&self, x: Sequences<'_>, out: &mut [f32]) -> Result<(), Error> {
         check_elements("the output of the linear layer", out.len(), &self.check("the input", x)?)?;
-        self.forward_then(x, out, threads, |_, _| Ok(()))
+        self.forward_then(x, out, |_, _| Ok(()))
     }
 
     /// [`forward`](Self::forward) into `out`, and `then` for each block of its rows, with the number of the block's first row.
@@ -221,12 +216,11 @@ impl Linear {
         &self,
         x: Sequences<'_>,
         out: &mut [f32],
-        threads: &Threads,
         then: impl Fn(usize, &mut [f32]) -> Result<(), Error> + Sync,
     ) -> Result<(), Error> {
         let rows = x.rows()?;
         let work = self.multiply_adds(rows.rows());
-        threads.for_each_rows(
+        Threads::current().for_each_rows(
             out,
             self.outputs,
             Threads::ROWS,

@@ -146,7 +146,7 @@ impl MultiHeadAttention {
     /// let layer = MultiHeadAttention::new(1, Projections { query, key, value, output })?
     ///     .with_rotary(Rotary::new(2, 8, 10_000.0, Pairing::HalfSplit)?)?;
     /// let x = [1.0, 0.0, 1.0, 0.0];
-    /// let x = Sequences::new(&x, [1, 2, 2])?; // the same token twice, at two places
+    /// let x = Sequences::new("x", &x, [1, 2, 2])?; // the same token twice, at two places
     /// let weights = layer.weights(x, x, &Attention::new())?;
     /// assert!(weights[0] > weights[1]); // nearer is more alike
     /// # Ok::<(), regard::Error>(())
@@ -170,7 +170,7 @@ impl MultiHeadAttention {
     /// let [query, key, value, output] = [(); 4].map(|()| one.clone());
     /// let layer = MultiHeadAttention::new(1, Projections { query, key, value, output })?
     ///     .with_qk_norms(Norm::rms(vec![1.0], 0.0)?, Norm::rms(vec![1.0], 0.0)?)?;
-    /// let x = Sequences::new(&[2.0, 200.0], [1, 2, 1])?;
+    /// let x = Sequences::new("x", &[2.0, 200.0], [1, 2, 1])?;
     /// assert_eq!(layer.weights(x, x, &Attention::new())?, [0.5; 4]); // the sizes of queries and keys do not count
     /// # Ok::<(), regard::Error>(())
     /// ```
@@ -233,8 +233,8 @@ impl MultiHeadAttention {
     /// let projections = Projections { query: one()?, key: one()?, value: one()?, output };
     /// let layer = MultiHeadAttention::new(1, projections)?;
     /// // Cross-attention: one token attends to three others.
-    /// let x = Sequences::new(&[0.0], [1, 1, 1])?;
-    /// let memory = Sequences::new(&[1.0, 3.0, 8.0], [1, 3, 1])?;
+    /// let x = Sequences::new("x", &[0.0], [1, 1, 1])?;
+    /// let memory = Sequences::new("x", &[1.0, 3.0, 8.0], [1, 3, 1])?;
     /// let y = layer.forward(x, memory, memory, &Attention::new())?;
     /// assert_eq!(y, [40.0]); // ten times their mean
     /// # Ok::<(), regard::Error>(())
@@ -265,7 +265,7 @@ impl MultiHeadAttention {
     ) -> Result<(), Error> {
         check_elements("the output", out.len(), &self.output_shape(query))?;
         self.attend(query, Keys::Of(key, value), attention, None, workspace)?;
-        self.join(&workspace.attended, query.shape(), out, None, attention.thread_setting())
+        self.join(&workspace.attended, query.shape(), out, None)
     }
 
     /// The output for `query`.
@@ -278,8 +278,7 @@ impl MultiHeadAttention {
         let mut workspace = LayerWorkspace::new();
         self.attend(query, keys, attention, None, &mut workspace)?;
         let mut out = zeros("the output", &self.output_shape(query))?;
-        let threads = attention.thread_setting();
-        self.join(&workspace.attended, query.shape(), &mut out, None, threads)?;
+        self.join(&workspace.attended, query.shape(), &mut out, None)?;
         Ok(out)
     }
 
@@ -299,7 +298,7 @@ impl MultiHeadAttention {
         weights: Option<&mut Vec<Vec<f32>>>,
         workspace: &mut LayerWorkspace,
     ) -> Result<(), Error> {
-        let ([batch, n_q, _], threads) = (query.shape(), attention.thread_setting());
+        let [batch, n_q, _] = query.shape();
         let LayerWorkspace { attention: workspace, attended, .. } = workspace;
         let attended = grown(attended, &[batch, self.heads, n_q, self.value_head_dim()])?;
         let attend = |q: Heads<'_>, k: Heads<'_>, v: Heads<'_>| {
@@ -311,16 +310,19 @@ impl MultiHeadAttention {
         };
         match keys {
             Keys::Of(key, value) => {
-                self.project([query, key, value], 0, threads, |[q, k, v]| attend(q, k, v))
+                self.project([query, key, value], 0, |[q, k, v]| attend(q, k, v))
             }
-            Keys::Cached(cache) => self.project([query; 3], cache.len(), threads, |[q, k, v]| {
-                cache.append(k, v)?;
-                attend(q, cache.keys(), cache.values())
-            }),
+            Keys::Cached(cache) => {
+                attention.mask.check_cached(cache.len())?;
+                self.project([query; 3], cache.len(), |[q, k, v]| {
+                    cache.append(k, v)?;
+                    attend(q, cache.keys(), cache.values())
+                })
+            }
             Keys::Kept(cache, first) => {
                 let len = len_of("the queries", &self.projections.query.check("query", query)?)?;
                 with_scratch(len, |q| {
-                    self.queries(query, first, q, threads)?;
+                    self.queries(query, first, q)?;
                     let q = split("query", q, query, self.heads, &self.projections.query)?;
                     attend(q, cache.keys(), cache.values())
                 })
@@ -333,7 +335,6 @@ impl MultiHeadAttention {
         &self,
         [query, key, value]: [Sequences<'_>; 3],
         first: usize,
-        threads: &Threads,
         then: impl FnOnce([Heads<'_>; 3]) -> Result<R, Error>,
     ) -> Result<R, Error> {
         let of = &self.projections;
@@ -343,9 +344,9 @@ impl MultiHeadAttention {
         with_scratch(q_len.saturating_add(k_len).saturating_add(v_len), |scratch| {
             let (q, rest) = scratch.split_at_mut(q_len);
             let (k, v) = rest.split_at_mut(k_len);
-            self.queries(query, first, q, threads)?;
-            self.keys(key, first, k, threads)?;
-            of.value.forward_then(value, v, threads, |_, _| Ok(()))?;
+            self.queries(query, first, q)?;
+            self.keys(key, first, k)?;
+            of.value.forward_then(value, v, |_, _| Ok(()))?;
             then([
                 split("query", q, query, self.heads, &of.query)?,
                 split("key", k, key, self.kv_heads, &of.key)?,
@@ -358,7 +359,6 @@ impl MultiHeadAttention {
     pub(crate) fn key_values<R>(
         &self,
         memory: Sequences<'_>,
-        threads: &Threads,
         then: impl FnOnce(Heads<'_>, Heads<'_>) -> Result<R, Error>,
     ) -> Result<R, Error> {
         let of = &self.projections;
@@ -366,8 +366,8 @@ impl MultiHeadAttention {
         let v_len = len_of("the values", &of.value.check("value", memory)?)?;
         with_scratch(k_len.saturating_add(v_len), |scratch| {
             let (k, v) = scratch.split_at_mut(k_len);
-            self.keys(memory, 0, k, threads)?;
-            of.value.forward_then(memory, v, threads, |_, _| Ok(()))?;
+            self.keys(memory, 0, k)?;
+            of.value.forward_then(memory, v, |_, _| Ok(()))?;
             then(
                 split("key", k, memory, self.kv_heads, &of.key)?,
                 split("value", v, memory, self.kv_heads, &of.value)?,
@@ -383,7 +383,6 @@ impl MultiHeadAttention {
         [_, n_q, _]: [usize; 3],
         out: &mut [f32],
         onto: Option<&Residual>,
-        threads: &Threads,
     ) -> Result<(), Error> {
         let output = &self.projections.output;
         let (inputs, outputs) = (output.inputs(), output.outputs());
@@ -391,40 +390,35 @@ impl MultiHeadAttention {
         let normed = outputs.saturating_mul(onto.map_or(0, Residual::scratch));
         let scratch = |rows| saturating_product(&[rows, inputs.saturating_add(normed)]);
         let work = output.multiply_adds(rows);
-        threads.for_each_rows(out, outputs, Threads::ROWS, work, scratch, |scratch, first, out| {
-            let count = out.len() / outputs;
-            let (joined, scratch) = scratch.split_at_mut(count * inputs);
-            join_heads(attended, [self.heads, n_q, inputs / self.heads], first, joined);
-            let joined = Mat::new(joined, count, inputs)?;
-            match onto {
-                Some(residual) => residual.add_rows(output, joined, out, scratch),
-                None => output.rows(joined, out),
-            }
-        })
+        Threads::current().for_each_rows(
+            out,
+            outputs,
+            Threads::ROWS,
+            work,
+            scratch,
+            |scratch, first, out| {
+                let count = out.len() / outputs;
+                let (joined, scratch) = scratch.split_at_mut(count * inputs);
+                join_heads(attended, [self.heads, n_q, inputs / self.heads], first, joined);
+                let joined = Mat::new(joined, count, inputs)?;
+                match onto {
+                    Some(residual) => residual.add_rows(output, joined, out, scratch),
+                    None => output.rows(joined, out),
+                }
+            },
+        )
     }
 
     /// The queries of x, whose tokens stand at `first` and after it: normed and turned, where the layer does that.
-    fn queries(
-        &self,
-        x: Sequences<'_>,
-        first: usize,
-        out: &mut [f32],
-        threads: &Threads,
-    ) -> Result<(), Error> {
+    fn queries(&self, x: Sequences<'_>, first: usize, out: &mut [f32]) -> Result<(), Error> {
         let norm = self.qk_norms.as_ref().map(|[query, _]| query);
-        self.turned(&self.projections.query, norm, x, first, out, threads)
+        self.turned(&self.projections.query, norm, x, first, out)
     }
 
     /// The keys of x, as [`queries`](Self::queries).
-    fn keys(
-        &self,
-        x: Sequences<'_>,
-        first: usize,
-        out: &mut [f32],
-        threads: &Threads,
-    ) -> Result<(), Error> {
+    fn keys(&self, x: Sequences<'_>, first: usize, out: &mut [f32]) -> Result<(), Error> {
         let norm = self.qk_norms.as_ref().map(|[_, key]| key);
-        self.turned(&self.projections.key, norm, x, first, out, threads)
+        self.turned(&self.projections.key, norm, x, first, out)
     }
 
     fn turned(
@@ -434,13 +428,12 @@ impl MultiHeadAttention {
         x: Sequences<'_>,
         start: usize,
         out: &mut [f32],
-        threads: &Threads,
     ) -> Result<(), Error> {
         let ([_, n, _], head_dim) = (x.shape(), self.head_dim());
         if let Some(rotary) = &self.rotary {
             rotary.check(n, head_dim, start)?;
         }
-        projection.forward_then(x, out, threads, |first, rows| {
+        projection.forward_then(x, out, |first, rows| {
             if let Some(norm) = norm {
                 norm.rows(rows)?; // each head's part is a row of its own
             }
@@ -457,12 +450,12 @@ impl MultiHeadAttention {
     /// As [`forward`](Self::forward).
     ///
     /// ```
-    /// use regard::{Attention, Linear, MultiHeadAttention, Position, Projections, Sequences};
+    /// use regard::{Attention, Linear, Mask, MultiHeadAttention, Projections, Sequences};
     /// let one = || Linear::from_pytorch([1.0], 1, 1);
     /// let projections = Projections { query: one()?, key: one()?, value: one()?, output: one()? };
     /// let layer = MultiHeadAttention::new(1, projections)?;
-    /// let x = Sequences::new(&[7.0, 7.0], [1, 2, 1])?; // the same token twice
-    /// let weights = layer.weights(x, x, &Attention::new().causal(Position::TopLeft))?;
+    /// let x = Sequences::new("x", &[7.0, 7.0], [1, 2, 1])?; // the same token twice
+    /// let weights = layer.weights(x, x, &Attention::new().mask(Mask::CAUSAL))?;
     /// assert_eq!(weights, [1.0, 0.0, 0.5, 0.5]);
     /// # Ok::<(), regard::Error>(())
     /// ```
@@ -472,11 +465,11 @@ impl MultiHeadAttention {
         key: Sequences<'_>,
         attention: &Attention<'_>,
     ) -> Result<Vec<f32>, Error> {
-        let (of, threads) = (&self.projections, attention.thread_setting());
+        let of = &self.projections;
         let mut q = zeros("the queries", &of.query.check("query", query)?)?;
         let mut k = zeros("the keys", &of.key.check("key", key)?)?;
-        self.queries(query, 0, &mut q, threads)?;
-        self.keys(key, 0, &mut k, threads)?;
+        self.queries(query, 0, &mut q)?;
+        self.keys(key, 0, &mut k)?;
         let q = split("query", &q, query, self.heads, &of.query)?;
         attention.scores(Stage::Weights, q, split("key", &k, key, self.kv_heads, &of.key)?)
     }

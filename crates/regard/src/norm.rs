@@ -9,7 +9,7 @@ use crate::{Sequences, Threads};
 /// ```
 /// use regard::{Norm, Sequences, Threads};
 /// let norm = Norm::layer(vec![1.0; 2], vec![0.5; 2], 0.0)?;
-/// let y = norm.forward(Sequences::new(&[1.0, 3.0, 12.0, 10.0], [1, 2, 2])?, &Threads::ONE)?;
+/// let y = norm.forward(Sequences::new("x", &[1.0, 3.0, 12.0, 10.0], [1, 2, 2])?)?;
 /// assert_eq!(y, [-0.5, 1.5, 1.5, -0.5]);
 /// # Ok::<(), regard::Error>(())
 /// ```
@@ -39,7 +39,7 @@ impl Norm {
     /// ```
     /// use regard::{Norm, Sequences, Threads};
     /// let norm = Norm::rms(vec![1.0; 2], 0.0)?;
-    /// assert_eq!(norm.forward(Sequences::new(&[7.0, 1.0], [1, 1, 2])?, &Threads::ONE)?, [1.4, 0.2]);
+    /// assert_eq!(norm.forward(Sequences::new("x", &[7.0, 1.0], [1, 1, 2])?)?, [1.4, 0.2]);
     /// # Ok::<(), regard::Error>(())
     /// ```
     pub fn rms(gamma: Vec<f32>, epsilon: f32) -> Result<Self, Error> {
@@ -63,10 +63,10 @@ impl Norm {
     ///
     /// # Errors
     /// [`Error::Shape`] if x has another number of features.
-    pub fn forward(&self, x: Sequences<'_>, threads: &Threads) -> Result<Vec<f32>, Error> {
+    pub fn forward(&self, x: Sequences<'_>) -> Result<Vec<f32>, Error> {
         self.check(x)?;
         let mut out = zeros(OUTPUT, &x.shape())?;
-        self.forward_into(x, &mut out, threads)?;
+        self.forward_into(x, &mut out)?;
         Ok(out)
     }
 
@@ -74,16 +74,11 @@ impl Norm {
     ///
     /// # Errors
     /// As [`forward`](Self::forward), and [`Error::Elements`] if `out` has another number of elements.
-    pub fn forward_into(
-        &self,
-        x: Sequences<'_>,
-        out: &mut [f32],
-        threads: &Threads,
-    ) -> Result<(), Error> {
+    pub fn forward_into(&self, x: Sequences<'_>, out: &mut [f32]) -> Result<(), Error> {
         self.check(x)?;
         check_elements(OUTPUT, out.len(), &x.shape())?;
         out.copy_from_slice(x.data());
-        self.forward_in_place(out, threads)
+        self.forward_in_place(out)
     }
 
     fn check(&self, x: Sequences<'_>) -> Result<(), Error> {
@@ -93,10 +88,10 @@ impl Norm {
     }
 
     /// [`forward`](Self::forward), in place.
-    pub(crate) fn forward_in_place(&self, x: &mut [f32], threads: &Threads) -> Result<(), Error> {
+    pub(crate) fn forward_in_place(&self, x: &mut [f32]) -> Result<(), Error> {
         // Three passes over numbers in a cache: as long as some ten multiply-adds.
         let work = x.len().saturating_mul(10);
-        threads.for_each_rows(
+        Threads::current().for_each_rows(
             x,
             self.features(),
             Threads::ROWS,

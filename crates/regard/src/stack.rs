@@ -6,7 +6,7 @@ use crate::error::{Error, check_shape};
 use crate::view::{check_elements, zeros};
 use crate::{
     Attention, DecoderAttention, DecoderBlock, EncoderBlock, KvCache, LayerWorkspace, Norm,
-    Sequences, Threads,
+    Sequences,
 };
 
 /// A stack of [`EncoderBlock`]s, with a norm after the last where there is one: pre-norm blocks should have it.
@@ -16,7 +16,7 @@ use crate::{
 /// ```
 /// use regard::{Attention, Encoder, Norm, Sequences};
 /// let encoder = Encoder::new(vec![], Some(Norm::rms(vec![1.0; 2], 0.0)?))?;
-/// let y = encoder.forward(Sequences::new(&[7.0, 1.0], [1, 1, 2])?, &Attention::new())?;
+/// let y = encoder.forward(Sequences::new("x", &[7.0, 1.0], [1, 1, 2])?, &Attention::new())?;
 /// assert_eq!(y, [1.4, 0.2]);
 /// # Ok::<(), regard::Error>(())
 /// ```
@@ -99,7 +99,7 @@ impl Encoder {
     /// ```
     /// use regard::{
     ///     Activation, Attention, Encoder, EncoderBlock, EncoderParts, FeedForward, Keep, Linear, MultiHeadAttention, Norm,
-    ///     Position, Projections, Sequences, Window,
+    ///     Mask, Position, Projections, Sequences, Window,
     /// };
     /// # let one = || Linear::from_pytorch([1.0], 1, 1);
     /// # let projections = || Ok::<_, regard::Error>(Projections { query: one()?, key: one()?, value: one()?, output: one()? });
@@ -112,12 +112,12 @@ impl Encoder {
     /// let model = Encoder::new(vec![block()?, block()?], None)?; // of one feature
     /// // Every other layer sees only the token itself and the one before it, as in Gemma 2.
     /// let attention = |layer: usize| {
-    ///     let causal = Attention::new().causal(Position::TopLeft);
     ///     let window = Window { left: Some(1), right: None };
-    ///     if layer % 2 == 0 { causal.window(Position::TopLeft, window) } else { causal }
+    ///     let sliding = Mask::CAUSAL.window(Position::BottomRight, window);
+    ///     Attention::new().mask(if layer % 2 == 0 { sliding } else { Mask::CAUSAL })
     /// };
     /// let x = [2.0, 2.0, 2.0];
-    /// let run = model.forward_with(Sequences::new(&x, [1, 3, 1])?, attention, Keep::ALL)?;
+    /// let run = model.forward_with(Sequences::new("x", &x, [1, 3, 1])?, attention, Keep::ALL)?;
     /// assert_eq!(run.states[0], x);
     /// assert_eq!(run.states[2], run.output); // without a last norm
     /// assert_eq!(run.weights[0][6..], [0.0, 0.5, 0.5]); // the third token
@@ -153,7 +153,7 @@ impl Encoder {
     /// let encoder = Encoder::new(vec![], Some(Norm::rms(vec![1.0; 2], 0.0)?))?;
     /// let (mut y, mut workspace) = ([0.0; 2], LayerWorkspace::new());
     /// for x in [[7.0, 1.0], [1.0, 7.0]] {
-    ///     let x = Sequences::new(&x, [1, 1, 2])?;
+    ///     let x = Sequences::new("x", &x, [1, 1, 2])?;
     ///     encoder.forward_into(x, None, |_layer| Attention::new(), &mut y, &mut workspace)?;
     /// }
     /// assert_eq!(y, [0.2, 1.4]);
@@ -187,7 +187,6 @@ impl Encoder {
             check_shape("the caches", &[caches.len()], &[self.blocks.len()], "one a block")?;
         }
         y.copy_from_slice(x.data());
-        let mut threads = attention(0).thread_setting().clone();
         for (layer, block) in self.blocks.iter().enumerate() {
             let attention = attention(layer);
             let mut weights = None;
@@ -211,12 +210,11 @@ impl Encoder {
                 }
                 return Err(e);
             }
-            threads = attention.thread_setting().clone();
         }
         if let Some((run, Keep { states: true, .. })) = kept {
             run.states.push(y.to_vec());
         }
-        finish(y, self.norm.as_ref(), &threads)
+        finish(y, self.norm.as_ref())
     }
 }
 
@@ -227,7 +225,7 @@ impl Encoder {
 /// ```
 /// use regard::{Decoder, DecoderAttention, Sequences};
 /// let (x, memory) = ([1.0, 2.0], [3.0]);
-/// let (x_view, memory) = (Sequences::new(&x, [1, 1, 2])?, Sequences::new(&memory, [1, 1, 1])?);
+/// let (x_view, memory) = (Sequences::new("x", &x, [1, 1, 2])?, Sequences::new("x", &memory, [1, 1, 1])?);
 /// let y = Decoder::new(vec![], None)?.forward(x_view, memory, &DecoderAttention::default())?;
 /// assert_eq!(y, x);
 /// # Ok::<(), regard::Error>(())
@@ -342,7 +340,6 @@ impl Decoder {
         let (shape, first) = (x.shape(), self.blocks.first().map(DecoderBlock::features));
         check_features(shape, features_of(first, self.norm.as_ref(), x))?;
         y.copy_from_slice(x.data());
-        let mut threads = attention(0).self_attention.thread_setting().clone();
         for (layer, block) in self.blocks.iter().enumerate() {
             let attention = attention(layer);
             let mut weights = None;
@@ -369,12 +366,11 @@ impl Decoder {
                 }
                 return Err(e);
             }
-            threads = attention.self_attention.thread_setting().clone();
         }
         if let Some((run, Keep { states: true, .. })) = kept {
             run.states.push(y.to_vec());
         }
-        finish(y, self.norm.as_ref(), &threads)
+        finish(y, self.norm.as_ref())
     }
 }
 
@@ -407,6 +403,6 @@ fn check_stack(blocks: impl Iterator<Item = usize>, norm: Option<&Norm>) -> Resu
 }
 
 /// The last norm, in place.
-fn finish(y: &mut [f32], norm: Option<&Norm>, threads: &Threads) -> Result<(), Error> {
-    norm.map_or(Ok(()), |norm| norm.forward_in_place(y, threads))
+fn finish(y: &mut [f32], norm: Option<&Norm>) -> Result<(), Error> {
+    norm.map_or(Ok(()), |norm| norm.forward_in_place(y))
 }
