@@ -50,9 +50,13 @@ impl Activation {
             Self::GeluTanh => gelu_tanh(x),
             Self::QuickGelu => {
                 const FACTOR: f32 = 1.702;
-                x.iter_mut().for_each(|x| *x *= FACTOR);
+                for x in &mut *x {
+                    *x *= FACTOR;
+                }
                 silu(x);
-                x.iter_mut().for_each(|x| *x *= 1.0 / FACTOR);
+                for x in x {
+                    *x *= 1.0 / FACTOR;
+                }
             }
             Self::Silu => silu(x),
         }

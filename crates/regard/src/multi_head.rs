@@ -62,8 +62,10 @@ pub(crate) enum Keys<'a> {
     Kept(&'a KvCache, usize),
 }
 
-/// The memory of a layer or of a stack of blocks for what they compute on the way. Calls that use the workspace of an earlier
-/// call, of the same shapes or larger ones, allocate nothing: see [`Encoder::forward_into`](crate::Encoder::forward_into).
+/// The memory in which a layer or a stack of blocks keeps what it computes on the way.
+///
+/// A call that uses the workspace of an earlier call of the same shapes, or of larger ones, allocates nothing: see
+/// [`Encoder::forward_into`](crate::Encoder::forward_into).
 #[derive(Clone, Debug, Default)]
 pub struct LayerWorkspace {
     pub(crate) attention: Workspace,

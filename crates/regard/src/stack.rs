@@ -189,13 +189,13 @@ impl Encoder {
         y.copy_from_slice(x.data());
         for (layer, block) in self.blocks.iter().enumerate() {
             let attention = attention(layer);
-            let mut weights = None;
-            if let Some((run, keep)) = &mut kept {
-                if keep.states {
-                    run.states.push(y.to_vec());
-                }
-                weights = keep.weights.then_some(&mut run.weights);
+            if let Some((run, Keep { states: true, .. })) = &mut kept {
+                run.states.push(y.to_vec());
             }
+            let weights = match &mut kept {
+                Some((run, Keep { weights: true, .. })) => Some(&mut run.weights),
+                _ => None,
+            };
             let done = match &mut caches {
                 None => block.run(y, shape, Source::Own, &attention, weights, workspace),
                 Some(caches) => {
@@ -342,14 +342,15 @@ impl Decoder {
         y.copy_from_slice(x.data());
         for (layer, block) in self.blocks.iter().enumerate() {
             let attention = attention(layer);
-            let mut weights = None;
-            if let Some((run, keep)) = &mut kept {
-                if keep.states {
-                    run.states.push(y.to_vec());
-                }
-                let both = [&mut run.self_weights, &mut run.cross_weights];
-                weights = keep.weights.then_some(both);
+            if let Some((run, Keep { states: true, .. })) = &mut kept {
+                run.states.push(y.to_vec());
             }
+            let weights = match &mut kept {
+                Some((run, Keep { weights: true, .. })) => {
+                    Some([&mut run.self_weights, &mut run.cross_weights])
+                }
+                _ => None,
+            };
             let done = match &mut sources {
                 Sources::Memory(memory) => {
                     let source = DecoderSource::Memory(*memory);
