@@ -78,11 +78,11 @@ impl Step {
     /// The shape, and of a product those of its factors: "\[4, 8\]·\[8, 8\] → \[4, 8\]".
     ///
     /// ```
-    /// use regard_walkthrough::{Example, Settings, Walkthrough};
+    /// use regard_walkthrough::{Example, Quantity, Section, Settings, StepKey, Walkthrough};
     /// let walk = Walkthrough::run(Example::TwoHeads, &Settings::default())?;
-    /// let shapes = |key| walk.step(key).map(|step| step.shapes()).unwrap_or_default();
-    /// assert_eq!(shapes("head_1.raw_scores"), "[3, 2]·[2, 3] → [3, 3]"); // Q₁·K₁ᵀ
-    /// assert_eq!(shapes("head_1.weights"), "[3, 3]");
+    /// let shapes = |quantity| walk.step(StepKey::new(Section::Head(1), quantity)).map(|step| step.shapes()).unwrap_or_default();
+    /// assert_eq!(shapes(Quantity::RawScores), "[3, 2]·[2, 3] → [3, 3]"); // Q₁·K₁ᵀ
+    /// assert_eq!(shapes(Quantity::Weights), "[3, 3]");
     /// # Ok::<(), regard_walkthrough::Error>(())
     /// ```
     pub fn shapes(&self) -> String {
