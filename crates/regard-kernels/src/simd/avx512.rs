@@ -43,8 +43,8 @@ macro_rules! registers {
 /// Lanes 0 to 7, and 8 to 15.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq")]
-fn halves(v: __m512) -> (__m256, __m256) {
-    (_mm512_castps512_ps256(v), _mm512_extractf32x8_ps::<1>(v))
+fn halves(v: __m512) -> [__m256; 2] {
+    [_mm512_castps512_ps256(v), _mm512_extractf32x8_ps::<1>(v)]
 }
 
 /// v·2ⁿ: as two factors, so that neither leaves the range of normal numbers and only the last product rounds.
@@ -180,14 +180,12 @@ impl Simd for Avx512 {
 
     #[inline(always)]
     fn reduce_add(self, v: __m512) -> f32 {
-        let (low, high) = registers!(halves(v));
-        self.0.reduce_add([low, high])
+        self.0.reduce_add(registers!(halves(v)))
     }
 
     #[inline(always)]
     fn reduce_max(self, v: __m512) -> f32 {
-        let (low, high) = registers!(halves(v));
-        self.0.reduce_max([low, high])
+        self.0.reduce_max(registers!(halves(v)))
     }
 
     #[inline(always)]

@@ -326,10 +326,11 @@ pub(crate) fn sqrt(x: f32) -> f32 {
     libm::sqrtf(x)
 }
 
-/// Multiplies and adds in registers for `rounds` rounds, on the [fastest](Tier::fastest) tier of this CPU, whichever is
-/// active. Returns (the number of multiply-adds, a value that depends on all of them).
+/// Multiplies and adds in registers for so many rounds: the most that this CPU can do, what a benchmark divides by for a
+/// share of the peak.
 ///
-/// The most that this CPU can multiply and add: what a benchmark divides by for a share of the peak.
+/// It runs on the [fastest](Tier::fastest) tier of this CPU, whichever is active. Returns the number of multiply-adds, and a
+/// value that depends on all of them.
 ///
 /// ```
 /// let (few, _) = regard_kernels::multiply_add_rounds(1000);

@@ -17,7 +17,7 @@ macro_rules! with_rows {
         }
     };
     ($rows:expr, $group:ident => $body:expr) => {
-        with_rows!(@ $rows, $group => $body; 1 2 3 4 5 6 7 8 9 10 11 12 13 14)
+        with_rows!(@ $rows, $group => $body; 1 2 3 4 5 6 7 8 9 10 11 12)
     };
 }
 

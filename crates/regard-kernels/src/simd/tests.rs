@@ -609,7 +609,8 @@ for_tier!(avx512, super::OnAvx512);
 #[test]
 #[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
 fn tiers_with_fused_multiply_add_agree_on_exp_to_the_last_bit() {
-    let mut tiers: Vec<(&str, fn(&Block) -> Option<Block>)> =
+    type Exp = fn(&Block) -> Option<Block>;
+    let mut tiers: Vec<(&str, Exp)> =
         vec![("AVX2", exp_of::<OnAvx2>), ("AVX-512", exp_of::<OnAvx512>)];
     if PORTABLE_IS_FUSED {
         tiers.push(("portable", exp_of::<OnPortable>)); // else it has its own last bits

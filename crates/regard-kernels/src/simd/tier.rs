@@ -55,7 +55,8 @@ impl Tier {
     #[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
     #[cold]
     fn find() -> Self {
-        let tier = from_environment().filter(|tier| tier.is_available()).unwrap_or(Self::fastest());
+        let tier =
+            from_environment().filter(|tier| tier.is_available()).unwrap_or_else(Self::fastest);
         ACTIVE.store(tier as u8, Relaxed);
         tier
     }

@@ -160,7 +160,7 @@ pub(crate) fn multiply<S: Simd, F: Finish>(
     macro_rules! tiles {
         ($r:literal: $($p:literal)+) => {{
             let mut done = 0;
-            $(while $p <= panels_at_once::<S>($r) && done + $p <= panels {
+            $(while $p <= panels_at_once::<S>($r) && panels - done >= $p {
                 if let Some(tiles) =
                     Tiles::<F, $r, $p>::new::<S>(a, b.from(done), out, col + done * LANES)
                 {
@@ -187,7 +187,7 @@ pub(crate) fn multiply<S: Simd, F: Finish>(
             simd.call(tiles);
         }
     } else {
-        rows!(3 4 5 6 7 8 9 10 11 12 13 14)
+        rows!(3 4 5 6 7 8 9 10 11 12);
     }
 }
 
