@@ -5,7 +5,9 @@ use core::slice;
 use crate::block::{Keys, copy};
 use crate::error::{Error, check_shape};
 use crate::stack::finish;
-use crate::{Attention, Encoder, EncoderBlock, KvCache, MultiHeadAttention, Sequences};
+use crate::{
+    Attention, Encoder, EncoderBlock, KvCache, KvCacheShape, MultiHeadAttention, Sequences,
+};
 
 impl MultiHeadAttention {
     /// An empty cache for this layer's keys and values of up to `capacity` tokens of each of `batch` sequences.
@@ -15,7 +17,13 @@ impl MultiHeadAttention {
     pub fn cache(&self, batch: usize, capacity: usize) -> Result<KvCache, Error> {
         let [query, _, value, _] = self.projections();
         let (d_k, d_v) = (query.outputs() / self.heads(), value.outputs() / self.kv_heads());
-        KvCache::new([batch, self.kv_heads(), capacity, d_k], d_v)
+        KvCache::new(KvCacheShape {
+            batch,
+            kv_heads: self.kv_heads(),
+            capacity,
+            key_dim: d_k,
+            value_dim: d_v,
+        })
     }
 
     /// Self-attention of tokens `x` \[batch, n, …\] that follow those in the `cache`: their keys and values are appended to it,
@@ -53,7 +61,7 @@ impl MultiHeadAttention {
             .attend_cached(x, cache, attention)
             .and_then(|attended| self.output_of(&attended, x));
         if out.is_err() {
-            cache.truncate(len);
+            cache.undo_to(len);
         }
         out
     }
@@ -68,7 +76,7 @@ impl MultiHeadAttention {
         attention.mask.check_cached(cache.len())?;
         self.project([x; 3], cache.len(), |[q, k, v]| {
             cache.append(k, v)?;
-            attention.forward(q, cache.keys(), cache.values())
+            Ok(attention.forward(q, cache.keys(), cache.values())?.into_vec())
         })
     }
 }
@@ -159,7 +167,7 @@ fn run(
         block.run(x, shape, Keys::Cached(cache), attention, false).map(|_no_weights| ())
     });
     if done.is_err() {
-        caches.iter_mut().zip(lens).for_each(|(cache, len)| cache.truncate(len));
+        caches.iter_mut().zip(lens).for_each(|(cache, len)| cache.undo_to(len));
     }
     done
 }

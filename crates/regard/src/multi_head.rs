@@ -182,7 +182,7 @@ impl MultiHeadAttention {
         value: Sequences<'_>,
         attention: &Attention<'_>,
     ) -> Result<Vec<f32>, Error> {
-        self.project([query, key, value], 0, |[q, k, v]| attention.forward(q, k, v))
+        self.project([query, key, value], 0, |[q, k, v]| Ok(attention.forward(q, k, v)?.into_vec()))
     }
 
     /// Calls `then` with the heads of queries, keys and values of tokens that stand at `first` and behind it.
@@ -283,7 +283,8 @@ impl MultiHeadAttention {
         self.turned(&self.query, query, 0, &mut q)?;
         self.turned(&self.key, key, 0, &mut k)?;
         let q = split("query", &q, query, self.heads, &self.query)?;
-        attention.scores(Stage::Weights, q, split("key", &k, key, self.kv_heads, &self.key)?)
+        let k = split("key", &k, key, self.kv_heads, &self.key)?;
+        Ok(attention.scores(Stage::Weights, q, k)?.into_vec())
     }
 }
 

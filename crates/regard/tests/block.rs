@@ -480,7 +480,7 @@ fn parts_refuse_what_does_not_fit() {
     let mut x8 = [1.0; 8];
     assert!(matches!(
         rotary.rotate(&mut x8, [1, 2, 1, 4], 3),
-        Err(Error::Positions { needed: 5, table: 4 })
+        Err(Error::Positions { needed: 5, table: 4, .. })
     ));
     assert_eq!((x, x8), ([1.0; 6], [1.0; 8]), "left as they were");
     // A layer whose sequence is longer than its angles.

@@ -4,7 +4,7 @@
 
 use half::f16;
 use ndarray::{Array3, Array4, ArrayView4, s};
-use regard::{Attention, Heads, Mask, Sequences};
+use regard::{Attention, Heads, Mask, Sequences, Tensor};
 
 /// [batch, heads, tokens, head_dim], no number twice.
 fn numbers(shape: [usize; 4]) -> Array4<f32> {
@@ -14,7 +14,7 @@ fn numbers(shape: [usize; 4]) -> Array4<f32> {
     })
 }
 
-fn attend(x: Heads<'_>) -> Vec<f32> {
+fn attend(x: Heads<'_>) -> Tensor<4> {
     Attention::new().mask(Mask::CAUSAL).forward(x, x, x).unwrap()
 }
 
