@@ -109,7 +109,8 @@ fn nothing_has_any_layout() {
     ] {
         let shape = <[usize; 4]>::from(view.dim());
         let heads = Heads::from_ndarray("x", view).unwrap();
-        assert_eq!((heads.shape(), attend(heads)), (shape, vec![]));
+        assert_eq!(heads.shape(), shape);
+        assert_eq!(attend(heads), []);
     }
     let x = Array3::<f32>::zeros([2, 0, 4]);
     assert_eq!(

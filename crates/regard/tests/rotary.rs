@@ -84,7 +84,7 @@ fn check(
         for (i, f) in frequencies.iter().enumerate() {
             let (a, b) = match pairing {
                 Pairing::Interleaved => (2 * i, 2 * i + 1),
-                _ => (i, i + features / 2),
+                Pairing::HalfSplit => (i, i + features / 2),
             };
             let (sin, cos) = (position * f).sin_cos();
             let (p, q) = (f64::from(x[a]), f64::from(x[b]));

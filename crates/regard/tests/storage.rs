@@ -44,7 +44,7 @@ proptest! {
             ).unwrap();
             for (head, alone) in alone.chunks_exact((n_q * d_v).max(1)).enumerate() {
                 for (i, alone) in alone.chunks_exact(d_v).enumerate() {
-                    let ragged = &packed[((query + i) * heads + head) * d_v..][..d_v];
+                    let ragged = &ragged[((query + i) * heads + head) * d_v..][..d_v];
                     prop_assert_eq!(bits(ragged), bits(alone));
                 }
             }
@@ -170,7 +170,7 @@ fn nothing_of_any_shape_is_stored_and_computed_at_once() {
     let x = Heads::new("x", &none, [1, 1, 0, usize::MAX]).unwrap();
     let gradients = two.install(|| Attention::new().backward(x, x, x, &none, &none));
     assert_eq!(gradients.unwrap().key, none);
-    for layer in [Linear::new(none, usize::MAX, 0), Linear::from_transposed(none, 0, usize::MAX)] {
+    for layer in [Linear::new(none, usize::MAX, 0), Linear::from_pytorch(none, 0, usize::MAX)] {
         layer.unwrap();
     }
 }
