@@ -476,7 +476,7 @@ fn parts_refuse_what_does_not_fit() {
     let mut x = [1.0; 6];
     assert_eq!(
         table.add(&mut x, [1, 3, 2], 2).unwrap_err().to_string(),
-        "5 positions are needed, but there are 4"
+        "the position table has 4 positions, but 5 are needed"
     );
     assert!(matches!(table.add(&mut x, [1, 3, 2], usize::MAX), Err(Error::Positions { .. })));
     assert!(matches!(table.add(&mut x, [1, 2, 3], 0), Err(Error::Shape { .. })));
@@ -499,7 +499,7 @@ fn parts_refuse_what_does_not_fit() {
     let mut x8 = [1.0; 8];
     assert!(matches!(
         rotary.rotate(&mut x8, [1, 2, 1, 4], 3),
-        Err(Error::Positions { needed: 5, table: 4 })
+        Err(Error::Positions { needed: 5, table: 4, .. })
     ));
     assert_eq!((x, x8), ([1.0; 6], [1.0; 8]), "left as they were");
     // A layer whose sequence is longer than its angles.

@@ -7,8 +7,8 @@ mod common;
 use common::{bits, numbers};
 use regard::{
     Activation, Attention, Encoder, EncoderBlock, EncoderParts, Error, FeedForward, GatedParts,
-    Heads, KvCache, Linear, Mask, MultiHeadAttention, Norm, Pairing, Position, Projections, Rotary,
-    Sequences, Stage, Window, alibi_slopes,
+    Heads, KvCache, KvCacheShape, Linear, Mask, MultiHeadAttention, Norm, Pairing, Position,
+    Projections, Rotary, Sequences, Stage, Window, alibi_slopes,
 };
 
 /// A prefill, another, then tokens one by one.
@@ -165,7 +165,7 @@ fn after_an_error_the_caches_are_as_they_were() {
     let message = |result: Result<Vec<f32>, Error>| result.unwrap_err().to_string();
     assert_eq!(
         message(layer.forward_cached(tokens(2), &mut cache, &causal)),
-        "14 positions are needed, but there are 13"
+        "the rotary table has 13 positions, but 14 are needed"
     );
     // Found out behind the place where keys and values were appended.
     assert_eq!(
@@ -174,19 +174,20 @@ fn after_an_error_the_caches_are_as_they_were() {
             &mut cache,
             &Attention::new().mask(Mask::CAUSAL.key_lengths(&[14]))
         )),
-        "the key length of batch entry 0 is 14, but there are 13 keys"
+        "the key length of batch entry 0 is 14, but key has 13 tokens"
     );
     assert_eq!(cache.len(), 12);
 
     let model = Encoder::new(vec![block(100), block(200)], None).unwrap();
     let mut caches = model.caches(1, 8).unwrap();
     model.forward_cached(tokens(6), &mut caches, &causal).unwrap();
-    let mut smaller = KvCache::new([1, 2, 7, 6], 6).unwrap();
+    let shape = KvCacheShape { capacity: 7, ..caches[1].shape() };
+    let mut smaller = KvCache::new(shape).unwrap();
     smaller.append(caches[1].keys(), caches[1].values()).unwrap();
     caches[1] = smaller;
     assert_eq!(
         message(model.forward_cached(tokens(2), &mut caches, &causal)),
-        "2 tokens do not fit behind the 6 of a cache for 7"
+        "the cache of keys and values has room for 7 tokens and holds 6 of batch entry 0: 2 more do not fit"
     );
     assert_eq!(caches.iter().map(KvCache::len).collect::<Vec<_>>(), [6, 6]);
     assert!(matches!(
@@ -214,7 +215,10 @@ fn a_mask_that_places_new_tokens_elsewhere_is_refused() {
         (Mask::NONE.causal(Position::Offset(-1)), "causal", -1),
     ] {
         let error = layer.forward_cached(tokens(1), &mut cache, &Attention::new().mask(mask));
-        assert_eq!(error.unwrap_err(), Error::CachePosition { part, first, cached: 5 });
+        let said = error.unwrap_err().to_string();
+        let place =
+            format!("the {part} mask places the first query at key {first}, but it stands after 5");
+        assert!(said.starts_with(&place), "{said}");
         assert_eq!(cache.len(), 5);
     }
     let offset = Attention::new().mask(Mask::NONE.causal(Position::Offset(5)));
