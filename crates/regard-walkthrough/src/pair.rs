@@ -37,7 +37,7 @@ pub(crate) struct Name {
 
 impl Pair {
     /// Numbers that `f32` holds as they are.
-    pub fn single(ours: Matrix) -> Self {
+    pub fn single(ours: &Matrix) -> Self {
         Self::double(ours.map(f64::from))
     }
 

@@ -307,14 +307,14 @@ fn through_softmax(
     let t = f64::from(temperature.get());
     // 1/T is subnormal where T is large, and then rounded more coarsely.
     let inverse = bound::gamma(4) + t.min(f64::from(f32::MAX)) * 2.0_f64.powi(-150);
-    for i in 0..rows {
+    for (i, mean_error) in mean_errors.iter().enumerate() {
         let row = softmax_backward(weights.ours.row(i), d_weights.ours.row(i), temperature)?;
         d_scores.ours.row_mut(i).copy_from_slice(&row);
         let mean = reference::dot(weights.exact.row(i), d_weights.exact.row(i));
         for j in 0..cols {
             let (p, p_error) = (weights.exact.get(i, j), weights.bound.get(i, j));
             let above = d_weights.exact.get(i, j) - mean;
-            let above_error = bound::rounded(above, d_weights.bound.get(i, j) + mean_errors[i]);
+            let above_error = bound::rounded(above, d_weights.bound.get(i, j) + mean_error);
             let error = p * above_error + p_error * (above.abs() + above_error);
             d_scores.exact.row_mut(i)[j] = p * above / t;
             let size = p * above.abs() + error;

@@ -129,8 +129,8 @@ impl Sample {
     fn draw(rng: &mut TorchRng, d: usize) -> Result<Self, Error> {
         let (mut raw, mut scaled, mut first) = (Vec::new(), Vec::new(), None);
         for _ in 0..GROUPS {
-            let q = Pair::single(torch_randn(rng, QUERIES, d));
-            let k = Pair::single(torch_randn(rng, KEYS, d));
+            let q = Pair::single(&torch_randn(rng, QUERIES, d));
+            let k = Pair::single(&torch_randn(rng, KEYS, d));
             raw.push(q.times_transposed(&k)?);
             scaled.push(Pair::scores(&q, &k, true, None)?);
             first.get_or_insert((q, k));
