@@ -7,8 +7,8 @@ use std::fs;
 
 use anyhow::{Context as _, Result, ensure};
 use regard::{
-    Activation, Attention, Encoder, EncoderBlock, FeedForward, Linear, MultiHeadAttention, Norm,
-    Pairing, Position, PositionTable, Rotary, Sequences, Threads,
+    Activation, Attention, Encoder, EncoderBlock, FeedForward, Linear, Mask, MultiHeadAttention,
+    Norm, Pairing, PositionTable, Rotary, Sequences,
 };
 use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
@@ -92,7 +92,8 @@ fn check(model: &Model, files: &Files, attention: &Attention<'_>) -> Result<()> 
             states.next().context("a hidden state")?,
             features,
         )?;
-        let (y, weights) = block.forward_with_weights(Sequences::new(&x, shape)?, attention)?;
+        let (y, weights) =
+            block.forward_with_weights(Sequences::new("x", &x, shape)?, attention)?;
         compare(
             &format!("attentions of layer {layer}"),
             &weights,
@@ -103,7 +104,7 @@ fn check(model: &Model, files: &Files, attention: &Attention<'_>) -> Result<()> 
     }
     // The last hidden state is that behind the norm, where there is one; and the stack does what its blocks do.
     if let Some(norm) = model.encoder.norm() {
-        x = norm.forward(Sequences::new(&x, shape)?, &Threads::ONE)?;
+        x = norm.forward(Sequences::new("x", &x, shape)?)?;
     }
     compare(
         "the last hidden state",
@@ -113,12 +114,12 @@ fn check(model: &Model, files: &Files, attention: &Attention<'_>) -> Result<()> 
     )?;
     ensure!(states.next().is_none() && attentions.next().is_none(), "something was not compared");
     ensure!(
-        x == model.encoder.forward(Sequences::new(&model.embedded, shape)?, attention)?,
+        x == model.encoder.forward(Sequences::new("x", &model.embedded, shape)?, attention)?,
         "the stack differs"
     );
 
     let logits = numbers(&files.expected, "logits")?;
-    compare("logits", &(model.head)(Sequences::new(&x, shape)?)?, &logits, logits.len() / n)
+    compare("logits", &(model.head)(Sequences::new("x", &x, shape)?)?, &logits, logits.len() / n)
 }
 
 /// Each row of `found` within 1e-5 of the expected one's length, and each element within 1e-4 of its size, but for those that are
@@ -196,7 +197,7 @@ fn bert(files: &Files) -> Result<Model> {
         regard_kernels::add(token, &kinds[..d])?; // one sentence: all tokens are of the first kind
     }
     let norm = layer_norm(files, "bert.embeddings.LayerNorm", epsilon)?;
-    let embedded = norm.forward(Sequences::new(&embedded, [1, n, d])?, &Threads::ONE)?;
+    let embedded = norm.forward(Sequences::new("x", &embedded, [1, n, d])?)?;
 
     let block = |i: usize| -> Result<EncoderBlock> {
         let name = |part: &str| format!("bert.encoder.layer.{i}.{part}");
@@ -230,10 +231,10 @@ fn bert(files: &Files) -> Result<Model> {
     let bias = weights("cls.predictions.bias")?;
     let logits = Linear::from_transposed(&words, d, bias.len())?.with_bias(bias)?; // the embeddings once more
     let head = move |x: Sequences<'_>| -> Result<Vec<f32>> {
-        let mut y = transform.forward(x, &Threads::ONE)?;
+        let mut y = transform.forward(x)?;
         Activation::Gelu.apply(&mut y);
-        let y = norm.forward(Sequences::new(&y, x.shape())?, &Threads::ONE)?;
-        Ok(logits.forward(Sequences::new(&y, x.shape())?, &Threads::ONE)?)
+        let y = norm.forward(Sequences::new("x", &y, x.shape())?)?;
+        Ok(logits.forward(Sequences::new("x", &y, x.shape())?)?)
     };
     Ok(Model { embedded, encoder: Encoder::new(blocks, None)?, head: Box::new(head) })
 }
@@ -276,7 +277,7 @@ fn gpt2(files: &Files) -> Result<Model> {
     let blocks = (0..files.size("n_layer")?).map(block).collect::<Result<_>>()?;
     let norm = layer_norm(files, "transformer.ln_f", epsilon)?;
     let logits = Linear::from_transposed(&words, d, words.len() / d)?;
-    let head = move |x: Sequences<'_>| Ok(logits.forward(x, &Threads::ONE)?);
+    let head = move |x: Sequences<'_>| Ok(logits.forward(x)?);
     Ok(Model { embedded, encoder: Encoder::new(blocks, Some(norm))?, head: Box::new(head) })
 }
 
@@ -320,7 +321,7 @@ fn llama(files: &Files) -> Result<Model> {
     let blocks = (0..files.size("num_hidden_layers")?).map(block).collect::<Result<_>>()?;
     let norm = rms_norm(files, "model.norm", epsilon)?;
     let logits = linear(files, "lm_head", d, files.size("vocab_size")?)?;
-    let head = move |x: Sequences<'_>| Ok(logits.forward(x, &Threads::ONE)?);
+    let head = move |x: Sequences<'_>| Ok(logits.forward(x)?);
     Ok(Model { embedded, encoder: Encoder::new(blocks, Some(norm))?, head: Box::new(head) })
 }
 
@@ -333,11 +334,11 @@ fn bert_is_met() -> Result<()> {
 #[test]
 fn gpt2_is_met() -> Result<()> {
     let files = Files::read("tiny-gpt2")?;
-    check(&gpt2(&files)?, &files, &Attention::new().causal(Position::TopLeft))
+    check(&gpt2(&files)?, &files, &Attention::new().mask(Mask::CAUSAL))
 }
 
 #[test]
 fn llama_is_met() -> Result<()> {
     let files = Files::read("tiny-llama")?;
-    check(&llama(&files)?, &files, &Attention::new().causal(Position::TopLeft))
+    check(&llama(&files)?, &files, &Attention::new().mask(Mask::CAUSAL))
 }

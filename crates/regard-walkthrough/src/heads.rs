@@ -1,6 +1,6 @@
 //! Several heads: Q, K and V shared out by columns, an attention in each, then all side by side and mixed.
 
-use regard::{Attention, Linear, MultiHeadAttention, Sequences, Threads};
+use regard::{Attention, Linear, Mask, MultiHeadAttention, Sequences};
 
 use crate::attend::{Head, distance};
 use crate::explain::Origin;
@@ -171,9 +171,9 @@ pub(crate) fn linear(w: &Matrix) -> Result<Linear, Error> {
 
 /// What the settings say, for the layers of [`regard`].
 pub(crate) fn attention(settings: &Settings, maskable: bool) -> Attention<'static> {
-    let mut attention = Attention::new().temperature(settings.temperature).threads(Threads::ONE);
+    let mut attention = Attention::new().temperature(settings.temperature);
     if settings.hides() && maskable {
-        attention = attention.causal(regard::Position::TopLeft);
+        attention = attention.mask(Mask::CAUSAL);
     }
     if settings.without == Some(Without::Scaling) {
         attention = attention.scale(1.0);
@@ -183,5 +183,5 @@ pub(crate) fn attention(settings: &Settings, maskable: bool) -> Attention<'stati
 
 /// The rows of a matrix as the tokens of one text.
 pub(crate) fn sequences(x: &Matrix) -> Result<Sequences<'_>, Error> {
-    Ok(Sequences::new(x.as_slice(), [1, x.rows(), x.cols()])?)
+    Ok(Sequences::new("x", x.as_slice(), [1, x.rows(), x.cols()])?)
 }

@@ -1,6 +1,6 @@
 //! The parts of a transformer block around attention: layer norm, the feed-forward layer, the residual connection.
 
-use regard::{Activation, FeedForward, Norm, Threads};
+use regard::{Activation, FeedForward, Norm};
 
 use crate::explain::Origin;
 use crate::expr::Expr;
@@ -55,7 +55,7 @@ pub(crate) fn push_norm(
     let exact = Matrix::from_fn(exact.rows(), exact.cols(), |i, j| {
         exact.get(i, j) * gamma.exact.get(0, j) + beta.exact.get(0, j)
     });
-    let normed = Pair::of_layer(&norm.forward(sequences(&x.ours)?, &Threads::ONE)?, exact);
+    let normed = Pair::of_layer(&norm.forward(sequences(&x.ours)?)?, exact);
     let text = Text {
         key: &format!("norm{key}"),
         symbol: &format!("N{subscript}"),
@@ -109,7 +109,7 @@ pub(crate) fn push_feed_forward(
     };
     let up = linear(&w_1.ours)?.with_bias(b_1.ours.as_slice().to_vec())?;
     let exact = x.times(&w_1)?.zip(&b_1, |a, b| a + b, |a, b| a + b).exact;
-    let raw = Pair::of_layer(&up.forward(sequences(&x.ours)?, &Threads::ONE)?, exact);
+    let raw = Pair::of_layer(&up.forward(sequences(&x.ours)?)?, exact);
     let axes = Axes::new(rows, &tokens, &hidden_dims);
     let raw = trace.push(&text, raw, Kind::Signed, axes, Origin::affine(x, &w_1, &b_1));
 
@@ -135,7 +135,7 @@ pub(crate) fn push_feed_forward(
     let down = linear(&w_2.ours)?.with_bias(b_2.ours.as_slice().to_vec())?;
     let layer = FeedForward::new(up, Activation::Relu, down)?;
     let exact = hidden.times(&w_2)?.zip(&b_2, |a, b| a + b, |a, b| a + b).exact;
-    let fed = Pair::of_layer(&layer.forward(sequences(&x.ours)?, &Threads::ONE)?, exact);
+    let fed = Pair::of_layer(&layer.forward(sequences(&x.ours)?)?, exact);
     let text = Text {
         key: "fed",
         symbol: "F",

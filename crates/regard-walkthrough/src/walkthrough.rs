@@ -1,3 +1,5 @@
+use regard::Threads;
+
 use crate::trace::Trace;
 use crate::{Error, Example, Inputs, Settings, Step, Without, broken};
 
@@ -93,7 +95,7 @@ impl Walkthrough {
 
     fn steps_of(inputs: &Inputs, settings: &Settings) -> Result<Self, Error> {
         let mut trace = Trace::new(settings, inputs);
-        inputs.example().run(&mut trace)?;
+        Threads::ONE.install(|| inputs.example().run(&mut trace))?;
         let checks = trace.checks();
         let Trace { tokens, steps, .. } = trace;
         Ok(Self {

@@ -444,8 +444,6 @@ fn sizes_are_those_asked_for() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
-
     /// Whatever is typed, every number stays one, and every check but that of the rounding, whose limit knows the scores
     /// alone, holds.
     #[test]

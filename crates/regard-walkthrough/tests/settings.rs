@@ -292,8 +292,6 @@ fn names_read_back_and_others_are_told_what_there_is() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
-
     /// The checks allow for what rounding does at low temperatures, and for nothing else.
     #[test]
     fn checks_hold_at_every_temperature(exponent in -6.0_f32..8.0, causal: bool, which in 0..Example::ALL.len()) {

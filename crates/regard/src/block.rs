@@ -32,10 +32,12 @@ impl Attending {
         after: bool,
         weights: bool,
     ) -> Result<Vec<f32>, Error> {
-        let threads = attention.thread_setting();
-        let normed =
-            if after { None } else { Some(self.norm.forward(Sequences::new(x, shape)?, threads)?) };
-        let query = Sequences::new(normed.as_deref().unwrap_or(x), shape)?;
+        let normed = if after {
+            None
+        } else {
+            Some(self.norm.forward(Sequences::new("the input", x, shape)?)?)
+        };
+        let query = Sequences::new("the input", normed.as_deref().unwrap_or(x), shape)?;
         let weights =
             if weights { self.attention.weights(query, query, attention)? } else { Vec::new() };
         let attended = match keys {
@@ -50,9 +52,9 @@ impl Attending {
             }
         };
         let [_, n, _] = shape;
-        self.attention.join(&attended, n, x, true, threads)?;
+        self.attention.join(&attended, n, x, true)?;
         if after {
-            self.norm.forward_in_place(x, threads)?;
+            self.norm.forward_in_place(x)?;
         }
         Ok(weights)
     }
@@ -117,7 +119,7 @@ impl Feeding {
 /// let block = EncoderBlock::pre_norm(norm()?, attention, norm()?, feed_forward)?;
 ///
 /// let x = [1.0, 2.0, 3.0, 4.0];
-/// let y = block.forward(Sequences::new(&x, [1, 1, 4])?, &Attention::new())?;
+/// let y = block.forward(Sequences::new("x", &x, [1, 1, 4])?, &Attention::new())?;
 /// assert_eq!(y, x); // nothing but the residual connections
 /// # Ok::<(), regard::Error>(())
 /// ```
@@ -181,7 +183,7 @@ impl EncoderBlock {
         &self.attending.attention
     }
 
-    /// y \[batch, tokens, features\] for x of the same shape. `attention` says how the heads attend: masks, threads.
+    /// y \[batch, tokens, features\] for x of the same shape. `attention` says how the heads attend.
     ///
     /// # Errors
     /// [`Error::Shape`] if x has other features than the block, and what `attention` refuses.
@@ -197,14 +199,14 @@ impl EncoderBlock {
     /// As [`forward`](Self::forward).
     ///
     /// ```
-    /// use regard::{Activation, Attention, EncoderBlock, FeedForward, Linear, MultiHeadAttention, Norm, Position, Sequences};
+    /// use regard::{Activation, Attention, EncoderBlock, FeedForward, Linear, MultiHeadAttention, Mask, Norm, Sequences};
     /// let zero = || Linear::new([0.0], 1, 1);
     /// let attention = MultiHeadAttention::new(1, zero()?, zero()?, zero()?, zero()?)?;
     /// let feed_forward = FeedForward::new(zero()?, Activation::Silu, zero()?)?;
     /// let norm = || Norm::rms(vec![1.0], 1e-6);
     /// let block = EncoderBlock::pre_norm(norm()?, attention, norm()?, feed_forward)?;
-    /// let x = Sequences::new(&[3.0, 5.0], [1, 2, 1])?;
-    /// let (y, weights) = block.forward_with_weights(x, &Attention::new().causal(Position::TopLeft))?;
+    /// let x = Sequences::new("x", &[3.0, 5.0], [1, 2, 1])?;
+    /// let (y, weights) = block.forward_with_weights(x, &Attention::new().mask(Mask::CAUSAL))?;
     /// assert_eq!((y, weights), (vec![3.0, 5.0], vec![1.0, 0.0, 0.5, 0.5]));
     /// # Ok::<(), regard::Error>(())
     /// ```
@@ -228,7 +230,7 @@ impl EncoderBlock {
     ) -> Result<Vec<f32>, Error> {
         let weights = self.attending.run(x, shape, keys, attention, self.after, weights)?;
         let Feeding { layer, norm } = &self.feeding;
-        layer.add_in_place(x, norm, self.after, attention.thread_setting())?;
+        layer.add_in_place(x, norm, self.after)?;
         Ok(weights)
     }
 }
@@ -238,7 +240,7 @@ impl EncoderBlock {
 ///
 /// ```
 /// use regard::{
-///     Activation, Attention, DecoderBlock, FeedForward, Linear, MultiHeadAttention, Norm, Position, Sequences,
+///     Activation, Attention, DecoderBlock, FeedForward, Linear, MultiHeadAttention, Mask, Norm, Sequences,
 /// };
 /// let zero = |inputs, outputs| Linear::new(vec![0.0; inputs * outputs], inputs, outputs);
 /// // The memory has three features, the decoder's tokens have two.
@@ -248,8 +250,8 @@ impl EncoderBlock {
 /// let block = DecoderBlock::pre_norm(norm()?, attention(2)?, norm()?, attention(3)?, norm()?, feed_forward)?;
 ///
 /// let (x, memory) = ([1.0, 2.0, 3.0, 4.0], [0.5; 9]);
-/// let (x_view, memory) = (Sequences::new(&x, [1, 2, 2])?, Sequences::new(&memory, [1, 3, 3])?);
-/// let y = block.forward(x_view, memory, &Attention::new().causal(Position::TopLeft), &Attention::new())?;
+/// let (x_view, memory) = (Sequences::new("x", &x, [1, 2, 2])?, Sequences::new("memory", &memory, [1, 3, 3])?);
+/// let y = block.forward(x_view, memory, &Attention::new().mask(Mask::CAUSAL), &Attention::new())?;
 /// assert_eq!(y, x);
 /// # Ok::<(), regard::Error>(())
 /// ```
@@ -340,7 +342,7 @@ impl DecoderBlock {
         self.own.run(x, shape, Keys::Own, self_attention, self.after, false)?;
         self.cross.run(x, shape, Keys::Memory(memory), cross_attention, self.after, false)?;
         let Feeding { layer, norm } = &self.feeding;
-        layer.add_in_place(x, norm, self.after, self_attention.thread_setting())
+        layer.add_in_place(x, norm, self.after)
     }
 }
 

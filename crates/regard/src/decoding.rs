@@ -22,20 +22,23 @@ impl MultiHeadAttention {
     /// and each query attends to all of it that `attention` lets it see. Rotary positions go on behind those in the cache.
     ///
     /// The output \[batch, n, outputs\] has the bits of these tokens' rows in one [`forward`](Self::forward) of all, if
-    /// `attention` hides the same: by [`Position::BottomRight`](crate::Position::BottomRight), which is where `x` stands.
+    /// `attention` hides the same: with [`Mask::CAUSAL`](crate::Mask::CAUSAL), for example. Whatever
+    /// goes by positions must place the first token of `x` after those in the cache, as
+    /// [`Position::BottomRight`](crate::Position::BottomRight) does.
     ///
     /// # Errors
-    /// As [`forward`](Self::forward), [`Error::CacheFull`] if there is no room for so many tokens, and [`Error::Positions`] if
+    /// As [`forward`](Self::forward), [`Error::CachePosition`] if a part of the mask places `x` elsewhere,
+    /// [`Error::CacheFull`] if there is no room for so many tokens, and [`Error::Positions`] if
     /// rotary positions end before them. The cache is then as it was.
     ///
     /// ```
-    /// use regard::{Attention, Linear, MultiHeadAttention, Position, Sequences};
+    /// use regard::{Attention, Linear, Mask, MultiHeadAttention, Sequences};
     /// let one = || Linear::new([1.0], 1, 1);
     /// let layer = MultiHeadAttention::new(1, one()?, one()?, one()?, one()?)?;
-    /// let causal = Attention::new().scale(0.0).causal(Position::BottomRight);
+    /// let causal = Attention::new().scale(0.0).mask(Mask::CAUSAL);
     /// let mut cache = layer.cache(1, 16)?;
-    /// let prefill = layer.forward_cached(Sequences::new(&[1.0, 3.0], [1, 2, 1])?, &mut cache, &causal)?;
-    /// let token = layer.forward_cached(Sequences::new(&[8.0], [1, 1, 1])?, &mut cache, &causal)?;
+    /// let prefill = layer.forward_cached(Sequences::new("x", &[1.0, 3.0], [1, 2, 1])?, &mut cache, &causal)?;
+    /// let token = layer.forward_cached(Sequences::new("x", &[8.0], [1, 1, 1])?, &mut cache, &causal)?;
     /// assert_eq!((prefill, token), (vec![1.0, 2.0], vec![4.0])); // each the mean of all tokens so far
     /// # Ok::<(), regard::Error>(())
     /// ```
@@ -48,7 +51,7 @@ impl MultiHeadAttention {
         let len = cache.len();
         let out = self
             .attend_cached(x, cache, attention)
-            .and_then(|attended| self.output_of(&attended, x, attention.thread_setting()));
+            .and_then(|attended| self.output_of(&attended, x));
         if out.is_err() {
             cache.truncate(len);
         }
@@ -62,7 +65,8 @@ impl MultiHeadAttention {
         cache: &mut KvCache,
         attention: &Attention<'_>,
     ) -> Result<Vec<f32>, Error> {
-        self.project([x; 3], cache.len(), attention.thread_setting(), |[q, k, v]| {
+        attention.mask.check_cached(cache.len())?;
+        self.project([x; 3], cache.len(), |[q, k, v]| {
             cache.append(k, v)?;
             attention.forward(q, cache.keys(), cache.values())
         })
@@ -113,19 +117,19 @@ impl Encoder {
     ///
     /// ```
     /// use regard::{Activation, Attention, Encoder, EncoderBlock, FeedForward, Linear};
-    /// use regard::{MultiHeadAttention, Norm, Position, Sequences};
+    /// use regard::{Mask, MultiHeadAttention, Norm, Sequences};
     /// let linear = |w: f32| Linear::new([w; 4], 2, 2);
     /// let attention = MultiHeadAttention::new(1, linear(0.5)?, linear(0.5)?, linear(0.5)?, linear(0.5)?)?;
     /// let feed_forward = FeedForward::new(linear(0.5)?, Activation::Gelu, linear(0.5)?)?;
     /// let norm = || Norm::rms(vec![1.0; 2], 1e-6);
     /// let model = Encoder::new(vec![EncoderBlock::pre_norm(norm()?, attention, norm()?, feed_forward)?], Some(norm()?))?;
     ///
-    /// let causal = Attention::new().causal(Position::BottomRight);
+    /// let causal = Attention::new().mask(Mask::CAUSAL);
     /// let x = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]; // three tokens
     /// let mut caches = model.caches(1, 64)?;
-    /// let prompt = model.forward_cached(Sequences::new(&x[..4], [1, 2, 2])?, &mut caches, &causal)?;
-    /// let next = model.forward_cached(Sequences::new(&x[4..], [1, 1, 2])?, &mut caches, &causal)?;
-    /// let whole = model.forward(Sequences::new(&x, [1, 3, 2])?, &causal)?;
+    /// let prompt = model.forward_cached(Sequences::new("x", &x[..4], [1, 2, 2])?, &mut caches, &causal)?;
+    /// let next = model.forward_cached(Sequences::new("x", &x[4..], [1, 1, 2])?, &mut caches, &causal)?;
+    /// let whole = model.forward(Sequences::new("x", &x, [1, 3, 2])?, &causal)?;
     /// assert_eq!([prompt, next].concat(), whole); // to the bit
     /// # Ok::<(), regard::Error>(())
     /// ```
@@ -138,7 +142,7 @@ impl Encoder {
         check_shape("the caches", &[caches.len()], &[self.blocks().len()], "one a block")?;
         let mut y = self.copy(x)?;
         run(self.blocks(), &mut y, x.shape(), caches, attention)?;
-        finish(y, self.norm(), attention)
+        finish(y, self.norm())
     }
 }
 

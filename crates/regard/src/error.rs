@@ -115,6 +115,20 @@ pub enum Error {
         capacity: usize,
     },
 
+    /// A mask that places the newest tokens elsewhere than after the tokens in the cache.
+    #[error(
+        "the {part} mask places the first query at key {first}, but it stands after {cached} cached keys; \
+         use Mask::CAUSAL, or Position::BottomRight"
+    )]
+    CachePosition {
+        /// The part of the mask: `causal`, `window`, `ALiBi`.
+        part: &'static str,
+        /// The key at which it places the first query.
+        first: isize,
+        /// Tokens in the cache.
+        cached: usize,
+    },
+
     /// Packed values of other sequences than the keys.
     #[error("the lengths of value are {found:?}, but those of key are {expected:?}")]
     Lengths {

@@ -9,11 +9,11 @@ use crate::{Activation, Linear, Norm, Sequences, Threads};
 /// Hidden features live in a thread's scratch memory, a block of tokens at a time; they are never all there at once.
 ///
 /// ```
-/// use regard::{Activation, FeedForward, Linear, Sequences, Threads};
+/// use regard::{Activation, FeedForward, Linear, Sequences};
 /// let up = Linear::new(vec![1.0, -1.0], 1, 2)?;
 /// let down = Linear::new(vec![1.0, 10.0], 2, 1)?;
 /// let layer = FeedForward::new(up, Activation::Relu, down)?; // max(x, 0) + 10·max(−x, 0)
-/// let y = layer.forward(Sequences::new(&[2.0, -3.0], [1, 2, 1])?, &Threads::ONE)?;
+/// let y = layer.forward(Sequences::new("x", &[2.0, -3.0], [1, 2, 1])?)?;
 /// assert_eq!(y, [2.0, 30.0]);
 /// # Ok::<(), regard::Error>(())
 /// ```
@@ -47,10 +47,10 @@ impl FeedForward {
     /// [`Error::Shape`] if `gate` and `up` differ, or if `down` does not take what they give.
     ///
     /// ```
-    /// use regard::{Activation, FeedForward, Linear, Sequences, Threads};
+    /// use regard::{Activation, FeedForward, Linear, Sequences};
     /// let one = |weight: f32| Linear::new(vec![weight], 1, 1);
     /// let layer = FeedForward::gated(one(1.0)?, Activation::Relu, one(2.0)?, one(10.0)?)?; // 10·(max(x, 0)·2x)
-    /// let y = layer.forward(Sequences::new(&[3.0, -3.0], [1, 2, 1])?, &Threads::ONE)?;
+    /// let y = layer.forward(Sequences::new("x", &[3.0, -3.0], [1, 2, 1])?)?;
     /// assert_eq!(y, [180.0, 0.0]);
     /// # Ok::<(), regard::Error>(())
     /// ```
@@ -89,7 +89,7 @@ impl FeedForward {
     ///
     /// # Errors
     /// [`Error::Shape`] if x has another number of features.
-    pub fn forward(&self, x: Sequences<'_>, threads: &Threads) -> Result<Vec<f32>, Error> {
+    pub fn forward(&self, x: Sequences<'_>) -> Result<Vec<f32>, Error> {
         let [batch, n, features] = x.shape();
         check_shape(
             "the input",
@@ -99,7 +99,7 @@ impl FeedForward {
         )?;
         let rows = x.rows()?;
         let mut out = zeros("the output of the feed-forward layer", &[batch, n, self.outputs()])?;
-        self.for_each_rows(&mut out, threads, |scratch, first, out| {
+        self.for_each_rows(&mut out, |scratch, first, out| {
             let x = rows.rows_from(first, out.len() / self.outputs());
             self.down.rows(self.hide(x, scratch)?, out)
         })?;
@@ -112,9 +112,8 @@ impl FeedForward {
         x: &mut [f32],
         norm: &Norm,
         after: bool,
-        threads: &Threads,
     ) -> Result<(), Error> {
-        self.for_each_rows(x, threads, |scratch, _, x| {
+        self.for_each_rows(x, |scratch, _, x| {
             let count = x.len() / self.outputs();
             let (normed, scratch) = scratch.split_at_mut_checked(x.len()).unwrap_or_default();
             if after {
@@ -133,7 +132,6 @@ impl FeedForward {
     fn for_each_rows(
         &self,
         out: &mut [f32],
-        threads: &Threads,
         each: impl Fn(&mut [f32], usize, &mut [f32]) -> Result<(), Error> + Sync,
     ) -> Result<(), Error> {
         /// As many hidden features stay in a second-level cache.
@@ -144,7 +142,7 @@ impl FeedForward {
         let up = self.up.multiply_adds(rows).saturating_mul(1 + usize::from(self.gate.is_some()));
         let work = up.saturating_add(self.down.multiply_adds(rows));
         let scratch = |rows| saturating_product(&[rows, wide.saturating_add(self.inputs())]);
-        threads.for_each_rows(out, self.outputs(), most, work, scratch, each)
+        Threads::current().for_each_rows(out, self.outputs(), most, work, scratch, each)
     }
 
     /// The hidden features of rows of x, at the start of `scratch`.

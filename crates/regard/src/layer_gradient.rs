@@ -27,19 +27,14 @@ impl Linear {
     /// Names the tensor that does not fit the layer.
     ///
     /// ```
-    /// use regard::{Linear, Sequences, Threads};
+    /// use regard::{Linear, Sequences};
     /// let layer = Linear::new(vec![2.0, 3.0], 2, 1)?;
     /// let x = [4.0, 5.0];
-    /// let gradients = layer.backward(Sequences::new(&x, [1, 1, 2])?, &[1.0], &Threads::ONE)?;
+    /// let gradients = layer.backward(Sequences::new("x", &x, [1, 1, 2])?, &[1.0])?;
     /// assert_eq!((gradients.input, gradients.weight, gradients.bias), (vec![2.0, 3.0], vec![4.0, 5.0], vec![1.0]));
     /// # Ok::<(), regard::Error>(())
     /// ```
-    pub fn backward(
-        &self,
-        x: Sequences<'_>,
-        d_out: &[f32],
-        threads: &Threads,
-    ) -> Result<LinearGradients, Error> {
+    pub fn backward(&self, x: Sequences<'_>, d_out: &[f32]) -> Result<LinearGradients, Error> {
         let ([batch, n, _], inputs, outputs) = (x.shape(), self.inputs(), self.outputs());
         self.check("the input", x)?;
         check_elements("the gradient of the output", d_out.len(), &[batch, n, outputs])?;
@@ -49,7 +44,7 @@ impl Linear {
 
         let mut input = zeros("the gradient of the input", &[batch, n, inputs])?;
         let blocks = input.chunks_mut(saturating_product(&[BLOCK, inputs]).max(1)).enumerate();
-        threads.for_each(
+        Threads::current().for_each(
             blocks,
             saturating_product(&[rows, inputs, outputs]),
             0,
@@ -64,7 +59,7 @@ impl Linear {
         let x = Mat::new(&transposed, inputs, rows)?;
         let mut d_weight = zeros("the gradient of the weight", &[inputs, outputs])?;
         let blocks = d_weight.chunks_mut(saturating_product(&[BLOCK, outputs]).max(1)).enumerate();
-        threads.for_each(
+        Threads::current().for_each(
             blocks,
             saturating_product(&[rows, inputs, outputs]),
             0,
@@ -119,7 +114,7 @@ impl MultiHeadAttention {
     /// use regard::{Attention, Linear, MultiHeadAttention, Sequences};
     /// let linear = |w| Linear::new(vec![w], 1, 1);
     /// let layer = MultiHeadAttention::new(1, linear(1.0)?, linear(1.0)?, linear(2.0)?, linear(3.0)?)?;
-    /// let x = Sequences::new(&[5.0], [1, 1, 1])?; // one token: it sees itself alone, and y = 2·3·x
+    /// let x = Sequences::new("x", &[5.0], [1, 1, 1])?; // one token: it sees itself alone, and y = 2·3·x
     /// let gradients = layer.backward(x, x, x, &Attention::new(), &[1.0])?;
     /// assert_eq!((gradients.value.input, gradients.output.weight), (vec![6.0], vec![10.0]));
     /// assert_eq!((gradients.query.input, gradients.key.input), (vec![0.0], vec![0.0]));
@@ -133,15 +128,14 @@ impl MultiHeadAttention {
         attention: &Attention<'_>,
         d_out: &[f32],
     ) -> Result<MultiHeadGradients, Error> {
-        let threads = attention.thread_setting();
         let [to_query, to_key, to_value, to_output] = self.projections();
-        self.project([query, key, value], 0, threads, |[q, k, v]| {
+        self.project([query, key, value], 0, |[q, k, v]| {
             let out = attention.forward(q, k, v)?;
 
             let ([batch, heads, n_q, d_k], [_, kv_heads, n_k, d_v]) = (q.shape(), v.shape());
             let joined = join_heads(&out, batch, heads, n_q, d_v);
-            let joined = Sequences::new(&joined, [batch, n_q, heads * d_v])?;
-            let output = to_output.backward(joined, d_out, threads)?;
+            let joined = Sequences::new("the input", &joined, [batch, n_q, heads * d_v])?;
+            let output = to_output.backward(joined, d_out)?;
 
             // [batch, tokens, heads · d] is [batch, heads, tokens, d] with heads and tokens exchanged, and back.
             let d_heads = join_heads(&output.input, batch, n_q, heads, d_v);
@@ -156,13 +150,9 @@ impl MultiHeadAttention {
                 back.rotate(&mut d_k_rows, [batch, n_k, kv_heads, d_k], 0)?;
             }
             Ok(MultiHeadGradients {
-                query: to_query.backward(query, &d_q, threads)?,
-                key: to_key.backward(key, &d_k_rows, threads)?,
-                value: to_value.backward(
-                    value,
-                    &joined(&gradients.value, kv_heads, n_k, d_v),
-                    threads,
-                )?,
+                query: to_query.backward(query, &d_q)?,
+                key: to_key.backward(key, &d_k_rows)?,
+                value: to_value.backward(value, &joined(&gradients.value, kv_heads, n_k, d_v))?,
                 output,
                 scale: gradients.scale,
                 bias: gradients.bias,

@@ -26,7 +26,8 @@ mod stack;
 mod threads;
 mod view;
 
-pub use regard_kernels::{Mask, Pairing, Position, Stage, Temperature, Window};
+pub use half;
+pub use regard_kernels::{Error as KernelError, Pairing, Position, Stage, Temperature, Window};
 
 pub use self::activation::Activation;
 pub use self::attention::{Attention, alibi_slopes};
@@ -38,7 +39,7 @@ pub use self::gradient::Gradients;
 pub use self::kv_cache::KvCache;
 pub use self::layer_gradient::{LinearGradients, MultiHeadGradients};
 pub use self::linear::Linear;
-pub use self::mask::{MaskTensor, MaskValues};
+pub use self::mask::{Mask, MaskElement, MaskTensor};
 pub use self::multi_head::MultiHeadAttention;
 pub use self::norm::Norm;
 pub use self::plan::Workspace;

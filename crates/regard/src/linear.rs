@@ -9,9 +9,9 @@ use crate::{Sequences, Threads};
 /// W is laid out for the matrix product when the layer is made, and kept in that layout alone.
 ///
 /// ```
-/// use regard::{Linear, Sequences, Threads};
+/// use regard::{Linear, Sequences};
 /// let double_sum = Linear::new(vec![2.0, 2.0], 2, 1)?.with_bias(vec![1.0])?;
-/// let y = double_sum.forward(Sequences::new(&[3.0, 4.0], [1, 1, 2])?, &Threads::ONE)?;
+/// let y = double_sum.forward(Sequences::new("x", &[3.0, 4.0], [1, 1, 2])?)?;
 /// assert_eq!(y, [15.0]);
 /// # Ok::<(), regard::Error>(())
 /// ```
@@ -42,9 +42,9 @@ impl Linear {
     /// [`Error::Elements`] if `weight` has another number of elements.
     ///
     /// ```
-    /// use regard::{Linear, Sequences, Threads};
+    /// use regard::{Linear, Sequences};
     /// let layer = Linear::from_transposed([1.0, 2.0, 3.0, 4.0], 2, 2)?;
-    /// let y = layer.forward(Sequences::new(&[1.0, 10.0], [1, 1, 2])?, &Threads::ONE)?;
+    /// let y = layer.forward(Sequences::new("x", &[1.0, 10.0], [1, 1, 2])?)?;
     /// assert_eq!(y, [21.0, 43.0]);
     /// # Ok::<(), regard::Error>(())
     /// ```
@@ -94,9 +94,9 @@ impl Linear {
     ///
     /// # Errors
     /// [`Error::Shape`] if x has another number of features.
-    pub fn forward(&self, x: Sequences<'_>, threads: &Threads) -> Result<Vec<f32>, Error> {
+    pub fn forward(&self, x: Sequences<'_>) -> Result<Vec<f32>, Error> {
         let mut out = zeros("the output of the linear layer", &self.check("the input", x)?)?;
-        self.forward_into(x, &mut out, threads, |_, _| Ok(()))?;
+        self.forward_into(x, &mut out, |_, _| Ok(()))?;
         Ok(out)
     }
 
@@ -105,12 +105,11 @@ impl Linear {
         &self,
         x: Sequences<'_>,
         out: &mut [f32],
-        threads: &Threads,
         then: impl Fn(usize, &mut [f32]) -> Result<(), Error> + Sync,
     ) -> Result<(), Error> {
         let rows = x.rows()?;
         let work = self.multiply_adds(rows.rows());
-        threads.for_each_rows(
+        Threads::current().for_each_rows(
             out,
             self.outputs,
             Threads::ROWS,

@@ -90,7 +90,7 @@ impl MultiHeadAttention {
     /// let layer = MultiHeadAttention::new(1, identity()?, identity()?, identity()?, identity()?)?;
     /// let layer = layer.with_rotary(Rotary::new(2, 8, 10_000.0, Pairing::HalfSplit)?)?;
     /// let x = [1.0, 0.0, 1.0, 0.0];
-    /// let x = Sequences::new(&x, [1, 2, 2])?; // the same token twice, at two places
+    /// let x = Sequences::new("x", &x, [1, 2, 2])?; // the same token twice, at two places
     /// let weights = layer.weights(x, x, &Attention::new())?;
     /// assert!(weights[0] > weights[1]); // nearer is more alike
     /// # Ok::<(), regard::Error>(())
@@ -138,7 +138,7 @@ impl MultiHeadAttention {
     /// The output \[batch, n_q, outputs\] for `query` \[batch, n_q, …\], `key` and `value` \[batch, n_k, …\]. The same
     /// sequences three times are self-attention; other ones for `key` and `value`, cross-attention.
     ///
-    /// `attention` says how the heads attend: masks, scale, temperature, threads.
+    /// `attention` says how the heads attend: masks, scale, temperature.
     ///
     /// # Errors
     /// Names the tensor that does not fit the layer or the others.
@@ -148,7 +148,7 @@ impl MultiHeadAttention {
     /// let one = || Linear::new([1.0], 1, 1);
     /// let layer = MultiHeadAttention::new(1, one()?, one()?, one()?, Linear::new([10.0], 1, 1)?)?;
     /// // Cross-attention: one token attends to three others.
-    /// let (x, memory) = (Sequences::new(&[0.0], [1, 1, 1])?, Sequences::new(&[1.0, 3.0, 8.0], [1, 3, 1])?);
+    /// let (x, memory) = (Sequences::new("x", &[0.0], [1, 1, 1])?, Sequences::new("x", &[1.0, 3.0, 8.0], [1, 3, 1])?);
     /// assert_eq!(layer.forward(x, memory, memory, &Attention::new())?, [40.0]); // ten times their mean
     /// # Ok::<(), regard::Error>(())
     /// ```
@@ -159,11 +159,7 @@ impl MultiHeadAttention {
         value: Sequences<'_>,
         attention: &Attention<'_>,
     ) -> Result<Vec<f32>, Error> {
-        self.output_of(
-            &self.attend(query, key, value, attention)?,
-            query,
-            attention.thread_setting(),
-        )
+        self.output_of(&self.attend(query, key, value, attention)?, query)
     }
 
     /// The output for `query`, of which the heads gave `attended`.
@@ -171,11 +167,10 @@ impl MultiHeadAttention {
         &self,
         attended: &[f32],
         query: Sequences<'_>,
-        threads: &Threads,
     ) -> Result<Vec<f32>, Error> {
         let [batch, n_q, _] = query.shape();
         let mut out = zeros("the output", &[batch, n_q, self.output.outputs()])?;
-        self.join(attended, n_q, &mut out, false, threads)?;
+        self.join(attended, n_q, &mut out, false)?;
         Ok(out)
     }
 
@@ -187,9 +182,7 @@ impl MultiHeadAttention {
         value: Sequences<'_>,
         attention: &Attention<'_>,
     ) -> Result<Vec<f32>, Error> {
-        self.project([query, key, value], 0, attention.thread_setting(), |[q, k, v]| {
-            attention.forward(q, k, v)
-        })
+        self.project([query, key, value], 0, |[q, k, v]| attention.forward(q, k, v))
     }
 
     /// Calls `then` with the heads of queries, keys and values of tokens that stand at `first` and behind it.
@@ -197,7 +190,6 @@ impl MultiHeadAttention {
         &self,
         [query, key, value]: [Sequences<'_>; 3],
         first: usize,
-        threads: &Threads,
         then: impl FnOnce([Heads<'_>; 3]) -> Result<R, Error>,
     ) -> Result<R, Error> {
         let q_len = len_of("the queries", &self.query.check("query", query)?)?;
@@ -206,9 +198,9 @@ impl MultiHeadAttention {
         with_scratch(q_len.saturating_add(k_len).saturating_add(v_len), |scratch| {
             let (q, rest) = scratch.split_at_mut_checked(q_len).unwrap_or_default();
             let (k, v) = rest.split_at_mut_checked(k_len).unwrap_or_default();
-            self.turned(&self.query, query, first, q, threads)?;
-            self.turned(&self.key, key, first, k, threads)?;
-            self.value.forward_into(value, v, threads, |_, _| Ok(()))?;
+            self.turned(&self.query, query, first, q)?;
+            self.turned(&self.key, key, first, k)?;
+            self.value.forward_into(value, v, |_, _| Ok(()))?;
             then([
                 split("query", q, query, self.heads, &self.query)?,
                 split("key", k, key, self.kv_heads, &self.key)?,
@@ -224,19 +216,25 @@ impl MultiHeadAttention {
         n_q: usize,
         out: &mut [f32],
         onto: bool,
-        threads: &Threads,
     ) -> Result<(), Error> {
         let (inputs, outputs) = (self.output.inputs(), self.output.outputs());
         let rows = out.len().checked_div(outputs).unwrap_or(0);
         let scratch = |rows| saturating_product(&[rows, inputs]);
         let work = self.output.multiply_adds(rows);
-        threads.for_each_rows(out, outputs, Threads::ROWS, work, scratch, |scratch, first, out| {
-            let count = out.len() / outputs;
-            let joined = scratch.get_mut(..count * inputs).unwrap_or_default();
-            join_heads(attended, [self.heads, n_q, inputs / self.heads], first, joined);
-            let joined = Mat::new(joined, count, inputs)?;
-            if onto { self.output.add_rows(joined, out) } else { self.output.rows(joined, out) }
-        })
+        Threads::current().for_each_rows(
+            out,
+            outputs,
+            Threads::ROWS,
+            work,
+            scratch,
+            |scratch, first, out| {
+                let count = out.len() / outputs;
+                let joined = scratch.get_mut(..count * inputs).unwrap_or_default();
+                join_heads(attended, [self.heads, n_q, inputs / self.heads], first, joined);
+                let joined = Mat::new(joined, count, inputs)?;
+                if onto { self.output.add_rows(joined, out) } else { self.output.rows(joined, out) }
+            },
+        )
     }
 
     /// What `projection`, that of queries or keys, makes of x, turned by the positions from `start` on.
@@ -246,14 +244,13 @@ impl MultiHeadAttention {
         x: Sequences<'_>,
         start: usize,
         out: &mut [f32],
-        threads: &Threads,
     ) -> Result<(), Error> {
         let [_, n, _] = x.shape();
         let head_dim = self.query.outputs() / self.heads;
         if let Some(rotary) = &self.rotary {
             rotary.check(n, head_dim, start)?;
         }
-        projection.forward_into(x, out, threads, |first, rows| {
+        projection.forward_into(x, out, |first, rows| {
             let Some(rotary) = &self.rotary else { return Ok(()) };
             rotary.rotate_rows(rows, projection.outputs() / head_dim, head_dim, |row| {
                 start + (first + row) % n.max(1)
@@ -267,11 +264,11 @@ impl MultiHeadAttention {
     /// As [`forward`](Self::forward).
     ///
     /// ```
-    /// use regard::{Attention, Linear, MultiHeadAttention, Position, Sequences};
+    /// use regard::{Attention, Linear, Mask, MultiHeadAttention, Sequences};
     /// let one = || Linear::new([1.0], 1, 1);
     /// let layer = MultiHeadAttention::new(1, one()?, one()?, one()?, one()?)?;
-    /// let x = Sequences::new(&[7.0, 7.0], [1, 2, 1])?; // the same token twice
-    /// let weights = layer.weights(x, x, &Attention::new().causal(Position::TopLeft))?;
+    /// let x = Sequences::new("x", &[7.0, 7.0], [1, 2, 1])?; // the same token twice
+    /// let weights = layer.weights(x, x, &Attention::new().mask(Mask::CAUSAL))?;
     /// assert_eq!(weights, [1.0, 0.0, 0.5, 0.5]);
     /// # Ok::<(), regard::Error>(())
     /// ```
@@ -281,11 +278,10 @@ impl MultiHeadAttention {
         key: Sequences<'_>,
         attention: &Attention<'_>,
     ) -> Result<Vec<f32>, Error> {
-        let threads = attention.thread_setting();
         let mut q = zeros("the queries", &self.query.check("query", query)?)?;
         let mut k = zeros("the keys", &self.key.check("key", key)?)?;
-        self.turned(&self.query, query, 0, &mut q, threads)?;
-        self.turned(&self.key, key, 0, &mut k, threads)?;
+        self.turned(&self.query, query, 0, &mut q)?;
+        self.turned(&self.key, key, 0, &mut k)?;
         let q = split("query", &q, query, self.heads, &self.query)?;
         attention.scores(Stage::Weights, q, split("key", &k, key, self.kv_heads, &self.key)?)
     }

@@ -7,9 +7,9 @@ use crate::{Sequences, Threads};
 /// Normalization of each token's features: layer norm or RMS norm.
 ///
 /// ```
-/// use regard::{Norm, Sequences, Threads};
+/// use regard::{Norm, Sequences};
 /// let norm = Norm::layer(vec![1.0; 2], vec![0.5; 2], 0.0)?;
-/// let y = norm.forward(Sequences::new(&[1.0, 3.0, 12.0, 10.0], [1, 2, 2])?, &Threads::ONE)?;
+/// let y = norm.forward(Sequences::new("x", &[1.0, 3.0, 12.0, 10.0], [1, 2, 2])?)?;
 /// assert_eq!(y, [-0.5, 1.5, 1.5, -0.5]);
 /// # Ok::<(), regard::Error>(())
 /// ```
@@ -37,9 +37,9 @@ impl Norm {
     /// [`KernelError::Range`] if ε is negative or no number.
     ///
     /// ```
-    /// use regard::{Norm, Sequences, Threads};
+    /// use regard::{Norm, Sequences};
     /// let norm = Norm::rms(vec![1.0; 2], 0.0)?;
-    /// assert_eq!(norm.forward(Sequences::new(&[7.0, 1.0], [1, 1, 2])?, &Threads::ONE)?, [1.4, 0.2]);
+    /// assert_eq!(norm.forward(Sequences::new("x", &[7.0, 1.0], [1, 1, 2])?)?, [1.4, 0.2]);
     /// # Ok::<(), regard::Error>(())
     /// ```
     pub fn rms(gamma: Vec<f32>, epsilon: f32) -> Result<Self, Error> {
@@ -63,7 +63,7 @@ impl Norm {
     ///
     /// # Errors
     /// [`Error::Shape`] if x has another number of features.
-    pub fn forward(&self, x: Sequences<'_>, threads: &Threads) -> Result<Vec<f32>, Error> {
+    pub fn forward(&self, x: Sequences<'_>) -> Result<Vec<f32>, Error> {
         let [batch, n, features] = x.shape();
         check_shape(
             "the input",
@@ -73,15 +73,15 @@ impl Norm {
         )?;
         let mut out = zeros("the output of the norm", &[batch, n, features])?;
         out.copy_from_slice(x.data());
-        self.forward_in_place(&mut out, threads)?;
+        self.forward_in_place(&mut out)?;
         Ok(out)
     }
 
     /// [`forward`](Self::forward), in place.
-    pub(crate) fn forward_in_place(&self, x: &mut [f32], threads: &Threads) -> Result<(), Error> {
+    pub(crate) fn forward_in_place(&self, x: &mut [f32]) -> Result<(), Error> {
         // Three passes over numbers in a cache: as long as some ten multiply-adds.
         let work = x.len().saturating_mul(10);
-        threads.for_each_rows(
+        Threads::current().for_each_rows(
             x,
             self.features(),
             Threads::ROWS,

@@ -11,7 +11,7 @@ use crate::{Attention, DecoderBlock, EncoderBlock, Norm, Sequences};
 /// ```
 /// use regard::{Attention, Encoder, Norm, Sequences};
 /// let encoder = Encoder::new(vec![], Some(Norm::rms(vec![1.0; 2], 0.0)?))?;
-/// let y = encoder.forward(Sequences::new(&[7.0, 1.0], [1, 1, 2])?, &Attention::new())?;
+/// let y = encoder.forward(Sequences::new("x", &[7.0, 1.0], [1, 1, 2])?, &Attention::new())?;
 /// assert_eq!(y, [1.4, 0.2]);
 /// # Ok::<(), regard::Error>(())
 /// ```
@@ -50,7 +50,7 @@ impl Encoder {
         for block in &self.blocks {
             block.run(&mut y, x.shape(), Keys::Own, attention, false)?;
         }
-        finish(y, self.norm.as_ref(), attention)
+        finish(y, self.norm.as_ref())
     }
 
     /// A copy of x, if it has the stack's features.
@@ -64,7 +64,7 @@ impl Encoder {
 /// ```
 /// use regard::{Attention, Decoder, Sequences};
 /// let (x, memory) = ([1.0, 2.0], [3.0]);
-/// let (x_view, memory) = (Sequences::new(&x, [1, 1, 2])?, Sequences::new(&memory, [1, 1, 1])?);
+/// let (x_view, memory) = (Sequences::new("x", &x, [1, 1, 2])?, Sequences::new("memory", &memory, [1, 1, 1])?);
 /// let y = Decoder::new(vec![], None)?.forward(x_view, memory, &Attention::new(), &Attention::new())?;
 /// assert_eq!(y, x);
 /// # Ok::<(), regard::Error>(())
@@ -108,7 +108,7 @@ impl Decoder {
         for block in &self.blocks {
             block.run(&mut y, x.shape(), memory, self_attention, cross_attention)?;
         }
-        finish(y, self.norm.as_ref(), self_attention)
+        finish(y, self.norm.as_ref())
     }
 }
 
@@ -132,13 +132,9 @@ fn check_stack(blocks: impl Iterator<Item = usize>, norm: Option<&Norm>) -> Resu
 }
 
 /// What the last block gave, behind the last norm.
-pub(crate) fn finish(
-    mut y: Vec<f32>,
-    norm: Option<&Norm>,
-    attention: &Attention<'_>,
-) -> Result<Vec<f32>, Error> {
+pub(crate) fn finish(mut y: Vec<f32>, norm: Option<&Norm>) -> Result<Vec<f32>, Error> {
     if let Some(norm) = norm {
-        norm.forward_in_place(&mut y, attention.thread_setting())?;
+        norm.forward_in_place(&mut y)?;
     }
     Ok(y)
 }

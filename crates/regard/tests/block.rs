@@ -8,7 +8,7 @@ use common::numbers;
 use proptest::prelude::*;
 use regard::{
     Activation, Attention, Decoder, DecoderBlock, Encoder, EncoderBlock, Error, FeedForward,
-    Linear, MultiHeadAttention, Norm, Pairing, Position, PositionTable, Rotary, Sequences, Threads,
+    Linear, Mask, MultiHeadAttention, Norm, Pairing, PositionTable, Rotary, Sequences, Threads,
 };
 
 /// Rows of `f64`.
@@ -266,8 +266,6 @@ fn pairing() -> impl Strategy<Value = Option<Pairing>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..Default::default() })]
-
     #[test]
     fn an_encoder_block_is_its_formula(
         (kv_heads, group, pairs, d) in (1_usize..3, 1_usize..3, 1_usize..5, 1_usize..24),
@@ -287,8 +285,8 @@ proptest! {
             EncoderBlock::pre_norm(first, heads.build(), second, feed.build()).unwrap()
         };
         let x = numbers(2 * n * d, 1);
-        let attention = if causal { Attention::new().causal(Position::TopLeft) } else { Attention::new() };
-        let (found, weights) = block.forward_with_weights(Sequences::new(&x, [2, n, d]).unwrap(), &attention).unwrap();
+        let attention = Attention::new().mask(if causal { Mask::CAUSAL } else { Mask::NONE });
+        let (found, weights) = block.forward_with_weights(Sequences::new("x", &x, [2, n, d]).unwrap(), &attention).unwrap();
         prop_assert_eq!(weights.len(), 2 * kv_heads * group * n * n);
         prop_assert!(weights.chunks(n).all(|row| (row.iter().sum::<f32>() - 1.0).abs() < 1e-5));
         for (x, found) in x.chunks(n * d).zip(found.chunks(n * d)) {
@@ -314,8 +312,8 @@ proptest! {
             DecoderBlock::pre_norm(first, own.build(), second, cross.build(), third, feed.build()).unwrap()
         };
         let (x, keys) = (numbers(n * d, 1), numbers(n_k * memory, 2));
-        let (x_view, keys_view) = (Sequences::new(&x, [1, n, d]).unwrap(), Sequences::new(&keys, [1, n_k, memory]).unwrap());
-        let causal = Attention::new().causal(Position::TopLeft);
+        let (x_view, keys_view) = (Sequences::new("x", &x, [1, n, d]).unwrap(), Sequences::new("x", &keys, [1, n_k, memory]).unwrap());
+        let causal = Attention::new().mask(Mask::CAUSAL);
         let found = block.forward(x_view, keys_view, &causal, &Attention::new()).unwrap();
         let h = sublayer(&wide(&x, d), &norms[0], after, |x| own.of(x, x, true));
         let h = sublayer(&h, &norms[1], after, |x| cross.of(x, &wide(&keys, memory), false));
@@ -324,8 +322,8 @@ proptest! {
         let norm = Normed::new(d, rms, 70);
         let stack = Decoder::new(vec![block.clone()], Some(norm.build())).unwrap();
         let stacked = stack.forward(x_view, keys_view, &causal, &Attention::new()).unwrap();
-        let found = Sequences::new(&found, [1, n, d]).unwrap();
-        prop_assert_eq!(stacked, norm.build().forward(found, &Threads::ONE).unwrap());
+        let found = Sequences::new("x", &found, [1, n, d]).unwrap();
+        prop_assert_eq!(stacked, norm.build().forward(found).unwrap());
     }
 
     #[test]
@@ -336,7 +334,7 @@ proptest! {
     ) {
         let feed = Feed::new(d, hidden, activation, gated, 7);
         let x = numbers(n * d, 3);
-        let found = feed.build().forward(Sequences::new(&x, [1, n, d]).unwrap(), &Threads::ONE).unwrap();
+        let found = feed.build().forward(Sequences::new("x", &x, [1, n, d]).unwrap()).unwrap();
         assert_close(&found, &feed.of(&wide(&x, d)));
     }
 }
@@ -364,8 +362,8 @@ fn neither_threads_nor_other_entries_nor_later_tokens_show_in_the_bits() {
     let encoder = large_encoder(d);
     let x = numbers(3 * n * d, 5);
     let run = |x: &[f32], shape: [usize; 3], threads: Threads| {
-        let attention = Attention::new().causal(Position::TopLeft).threads(threads);
-        bits(&encoder.forward(Sequences::new(x, shape).unwrap(), &attention).unwrap())
+        let (x, causal) = (Sequences::new("x", x, shape), Attention::new().mask(Mask::CAUSAL));
+        bits(&threads.install(|| encoder.forward(x.unwrap(), &causal)).unwrap())
     };
     let all = run(&x, [3, n, d], Threads::ONE);
     for threads in [2, 3, 8] {
@@ -444,10 +442,10 @@ fn parts_refuse_what_does_not_fit() {
         );
     }
     let x = [0.0; 8];
-    let x = Sequences::new(&x, [1, 2, 4]).unwrap();
+    let x = Sequences::new("x", &x, [1, 2, 4]).unwrap();
     let norm = Norm::rms(vec![1.0; 3], 0.0).unwrap();
     assert_eq!(
-        norm.forward(x, &Threads::ONE).unwrap_err().to_string(),
+        norm.forward(x).unwrap_err().to_string(),
         "the input must have the shape [1, 2, 3] (the norm's features), not [1, 2, 4]"
     );
     assert_eq!(
@@ -488,7 +486,7 @@ fn parts_refuse_what_does_not_fit() {
     // A layer whose sequence is longer than its angles.
     let layer = Heads::new(4, 4, [1, 1, 4], 1).build().with_rotary(rotary.clone()).unwrap();
     let long = numbers(5 * 4, 1);
-    let long = Sequences::new(&long, [1, 5, 4]).unwrap();
+    let long = Sequences::new("x", &long, [1, 5, 4]).unwrap();
     assert!(matches!(
         layer.forward(long, long, long, &Attention::new()),
         Err(Error::Positions { .. })
@@ -505,7 +503,7 @@ fn empty_sequences_and_sizes_larger_than_memory_are_no_panics() {
     let encoder = large_encoder(8);
     let none: [f32; 0] = [];
     for shape in [[0, 3, 8], [2, 0, 8], [0, 0, 8]] {
-        let x = Sequences::new(&none, shape).unwrap();
+        let x = Sequences::new("x", &none, shape).unwrap();
         assert_eq!(encoder.forward(x, &Attention::new()).unwrap(), none);
         assert_eq!(
             encoder.blocks()[0].forward_with_weights(x, &Attention::new()).unwrap(),
@@ -514,8 +512,8 @@ fn empty_sequences_and_sizes_larger_than_memory_are_no_panics() {
     }
     // Rows of nothing, as many as a number can say.
     for many in [1 << 40, usize::MAX] {
-        let x = Sequences::new(&none, [1, many, 0]).unwrap();
-        assert_eq!(Norm::rms(vec![], 0.0).unwrap().forward(x, &Threads::ONE).unwrap(), none);
+        let x = Sequences::new("x", &none, [1, many, 0]).unwrap();
+        assert_eq!(Norm::rms(vec![], 0.0).unwrap().forward(x).unwrap(), none);
         let weightless = |outputs| Linear::new(vec![], 0, outputs).unwrap();
         let layer = FeedForward::new(
             weightless(d),
@@ -523,7 +521,7 @@ fn empty_sequences_and_sizes_larger_than_memory_are_no_panics() {
             Linear::new(vec![0.0; 4], d, 1).unwrap(),
         )
         .unwrap();
-        assert!(matches!(layer.forward(x, &Threads::ONE), Err(Error::Memory { .. })));
+        assert!(matches!(layer.forward(x), Err(Error::Memory { .. })));
         let output = Linear::new(vec![0.0; 8], d, 2).unwrap();
         let heads = MultiHeadAttention::new(2, weightless(d), weightless(d), weightless(d), output)
             .unwrap();

@@ -4,8 +4,8 @@
 
 use regard::{
     Activation, Attention, DecoderBlock, Encoder, EncoderBlock, Error, FeedForward, Heads, KvCache,
-    Linear, MaskTensor, MaskValues, MultiHeadAttention, Norm, Packed, Pairing, Position,
-    PositionTable, Rotary, Sequences, Temperature, Threads, softmax_backward,
+    Linear, Mask, MaskTensor, MultiHeadAttention, Norm, Packed, Pairing, Position, PositionTable,
+    Rotary, Sequences, Temperature, softmax_backward,
 };
 
 const ZEROS: [f32; 240] = [0.0; 240];
@@ -15,7 +15,7 @@ fn heads(shape: [usize; 4]) -> Heads<'static> {
 }
 
 fn sequences(shape: [usize; 3]) -> Sequences<'static> {
-    Sequences::new(&ZEROS[..shape.iter().product()], shape).unwrap()
+    Sequences::new("x", &ZEROS[..shape.iter().product()], shape).unwrap()
 }
 
 fn packed(lengths: &[usize], [heads, d]: [usize; 2]) -> Packed<'_> {
@@ -43,7 +43,7 @@ fn assert_said<const N: usize>(table: [(String, &str); N]) {
 #[test]
 fn of_tensors() {
     let x = &ZEROS[..24];
-    let bias = |shape: &[usize]| MaskTensor::new(MaskValues::Bias(&ZEROS[..6]), shape);
+    let bias = |shape: &[usize]| MaskTensor::new(&ZEROS[..6], shape);
     assert_said([
         (
             said(Heads::new("query", x, [1, 2, 3, 5])),
@@ -58,13 +58,16 @@ fn of_tensors() {
             "value has 24 elements, which do not fill the shape [5, 1, 4]",
         ),
         (
-            said(Sequences::new(x, [1, 5, 5])),
-            "the input has 24 elements, which do not fill the shape [1, 5, 5]",
+            said(Sequences::new("x", x, [1, 5, 5])),
+            "x has 24 elements, which do not fill the shape [1, 5, 5]",
         ),
-        (said(bias(&[2, 4])), "the mask has 6 elements, which do not fill the shape [2, 4]"),
+        (
+            said(bias(&[2, 4])),
+            "the additive mask has 6 elements, which do not fill the shape [2, 4]",
+        ),
         (
             said(bias(&[1; 5])),
-            "the mask has 5 dimensions, [1, 1, 1, 1, 1], but at most 4 are possible",
+            "the additive mask has 5 dimensions, [1, 1, 1, 1, 1], but at most 4 are possible",
         ),
         (
             said(KvCache::<f32>::new([usize::MAX, 1, 1, 1], 1)),
@@ -76,7 +79,7 @@ fn of_tensors() {
 #[test]
 fn of_attention() {
     let (all, q) = (Attention::new(), heads([1, 2, 3, 4]));
-    let mask = MaskTensor::new(MaskValues::Bias(&ZEROS[..6]), &[2, 3]).unwrap();
+    let mask = Mask::NONE.bias(MaskTensor::new(&ZEROS[..6], &[2, 3]).unwrap());
     let (one, two) = ([1.0], [1.0; 2]);
     assert_said([
         (
@@ -101,19 +104,19 @@ fn of_attention() {
         ),
         (said(all.forward_into(q, q, q, &mut [0.0; 5], &mut regard::Workspace::new())), OUTPUT),
         (
-            said(all.clone().key_lengths(&[3, 3]).forward(q, q, q)),
+            said(all.clone().mask(Mask::NONE.key_lengths(&[3, 3])).forward(q, q, q)),
             "the key lengths must have the shape [1] (one a batch entry), not [2]",
         ),
         (
-            said(all.clone().key_lengths(&[4]).forward(q, q, q)),
+            said(all.clone().mask(Mask::NONE.key_lengths(&[4])).forward(q, q, q)),
             "the key length of batch entry 0 is 4, but there are 3 keys",
         ),
         (
             said(all.clone().mask(mask).forward(q, q, q)),
-            "the mask must have the shape [1, 1, 3, 3] (broadcast to [batch, heads, queries, keys]), not [1, 1, 2, 3]",
+            "the additive mask must have the shape [1, 1, 3, 3] (broadcast to [batch, heads, queries, keys]), not [1, 1, 2, 3]",
         ),
         (
-            said(all.clone().alibi(Position::TopLeft, &one).forward(q, q, q)),
+            said(all.clone().mask(Mask::NONE.alibi(Position::TopLeft, &one)).forward(q, q, q)),
             "the slopes of ALiBi must have the shape [2] (one a head of query), not [1]",
         ),
         (
@@ -150,7 +153,7 @@ const OUTPUT: &str = "the output has 5 elements, which do not fill the shape [1,
 fn of_packed_sequences_and_caches() {
     let (all, q) = (Attention::new(), packed(&[2, 3], [2, 4]));
     let mut cache = KvCache::new([1, 2, 3, 4], 4).unwrap();
-    let mask = MaskTensor::new(MaskValues::Bias(&[0.0]), &[1]).unwrap();
+    let mask = Mask::NONE.bias(MaskTensor::new(&[0.0], &[1]).unwrap());
     assert_said([
         (
             said(all.forward_packed(q, packed(&[2, 3], [2, 3]), q)),
@@ -169,7 +172,7 @@ fn of_packed_sequences_and_caches() {
             "value must have the shape [5, 2, 4] (the tokens and heads of key), not [5, 1, 4]",
         ),
         (
-            said(all.clone().key_lengths(&[2, 3]).forward_packed(q, q, q)),
+            said(all.clone().mask(Mask::NONE.key_lengths(&[2, 3])).forward_packed(q, q, q)),
             "packed sequences have no key lengths",
         ),
         (said(all.mask(mask).forward_packed(q, q, q)), "packed sequences have no mask tensor"),
@@ -208,7 +211,7 @@ fn of_layers() {
             "the weight has 5 elements, which do not fill the shape [2, 3]",
         ),
         (
-            said(linear(3, 2).forward(x, &Threads::ONE)),
+            said(linear(3, 2).forward(x)),
             "the input must have the shape [1, 3, 3] (the layer's inputs), not [1, 3, 4]",
         ),
         (

@@ -46,7 +46,7 @@ impl Room {
         let Self { cache, edit, own_tokens, reveal } = self;
         if side {
             side::show(ui, "example", |ui| {
-                sidebar::show(ui, state, own_tokens, cache.walkthrough().ok())
+                sidebar::show(ui, state, own_tokens, cache.walkthrough().ok());
             });
         }
         if cache.update(state, look) {

@@ -88,7 +88,7 @@ impl Steps<'_> {
                 ui.add_space(BETWEEN);
                 let width = ui.available_width();
                 column(ui, width, &mut |ui| {
-                    hovered = self.cells(ui, width, step, state, selection)
+                    hovered = self.cells(ui, width, step, state, selection);
                 });
             } else {
                 let width = ui.available_width();
