@@ -1,5 +1,6 @@
 //! The window: eframe's shell around [`regard_ui::App`].
 
+use eframe::egui::{Ui, ViewportBuilder};
 use regard_ui::{App, Start};
 
 /// Opens the window, and returns when it is closed.
@@ -7,7 +8,7 @@ use regard_ui::{App, Start};
 /// # Errors
 /// Where no window can be opened: there is no display, or it has no OpenGL.
 pub fn run(start: Start) -> Result<(), eframe::Error> {
-    let viewport = egui::ViewportBuilder::default()
+    let viewport = ViewportBuilder::default()
         .with_title("Regard")
         .with_app_id("regard")
         .with_inner_size([1280.0, 800.0])

@@ -12,7 +12,7 @@ use regard::Temperature;
 use regard_ui::colors::{Look, Palette};
 use regard_ui::heatmap::{Heatmap, Picture, View};
 use regard_ui::laboratory::{Engine, Inputs, Request, Shown};
-use regard_ui::{self, App, Room, Session};
+use regard_ui::{App, Room, Session};
 use regard_walkthrough::{Example, Marks};
 
 /// A frame of the window, laid out and cut into triangles.
@@ -89,7 +89,7 @@ fn open(c: &mut Criterion) {
     group.bench_function("12 layers, 12 heads, 512 tokens", |b| {
         b.iter(|| {
             let ctx = Context::default();
-            let mut app = App::with_session(&ctx, ui::attention(&path));
+            let mut app = App::with_session(&ctx, regard_ui::attention(&path));
             settle(&ctx, &mut app);
             assert!(app.heads().opened().is_some(), "{:?}", app.heads().error());
         });

@@ -18,7 +18,7 @@ use safetensors::Dtype;
 use self::driver::{
     Window, app, assert_named, choose, click, open, outcome, press, room, session, settle, shows,
 };
-use regard_tests::attention_files::{Folder, bytes, safetensors};
+use regard_tests::attention_files::{Folder, attention, bytes, safetensors};
 
 #[test]
 fn the_laboratory_computes_what_its_knobs_say() {
@@ -201,7 +201,7 @@ fn opening_tokens_is_one_change() {
 #[test]
 fn a_file_of_more_dimensions_than_can_be_shown_says_so() {
     let folder = Folder::new();
-    let path = folder.file("wide.safetensors", files::attention(&[2, 300], &[0.5; 600]));
+    let path = folder.file("wide.safetensors", attention(&[2, 300], &[0.5; 600]));
     let mut window = room(Room::Laboratory);
     open_tokens(&mut window, &path);
     assert_eq!(session(&window).laboratory.inputs.dim, 256);

@@ -10,7 +10,7 @@ use egui::accesskit::Role;
 use egui::{Color32, Pos2, Rect, TextureId, vec2};
 use egui_kittest::kittest::Queryable as _;
 use regard_kernels::Temperature;
-use regard_ui::colors::{HIDDEN, NOT_A_NUMBER, Palette};
+use regard_ui::colors::{self, Colors as _, HIDDEN, Look, NOT_A_NUMBER};
 use regard_ui::heatmap::Cell;
 use regard_ui::walkthrough::{At, Picked};
 use regard_walkthrough::{Example, Kind, Step, Without};
