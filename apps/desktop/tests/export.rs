@@ -9,7 +9,7 @@ use regard_heads::{HeadId, unattended};
 use regard_tests::attention_files::{Folder, bytes, safetensors, weights};
 use regard_ui::heads::{Opened, Shown};
 use regard_ui::{Room, Session, attention as attention_session, of_step};
-use regard_walkthrough::{Example, Kind, Settings, Walkthrough};
+use regard_walkthrough::{Example, Kind, Quantity, Settings, Walkthrough};
 use safetensors::{Dtype, SafeTensors};
 
 fn export(args: &[&str]) -> Output {
@@ -52,14 +52,14 @@ fn every_matrix_of_every_example_in_every_format() {
         let walkthrough = Walkthrough::run(example, &Settings::default()).unwrap();
         for (i, step) in walkthrough.steps.iter().enumerate() {
             // Each in one format, and the weights in all of them.
-            let all = step.key == "weights";
+            let all = step.key == Quantity::Weights.into();
             // A table of numbers of several units has no colours.
             let is_table = step.kind == Kind::Table;
             let formats =
                 Format::ALL.into_iter().filter(|format| !is_table || *format != Format::Png);
             for format in formats.skip(if all { 0 } else { i % 5 }).take(if all { 5 } else { 1 }) {
                 let to = folder.path(&format!("out.{}", format.extension()));
-                let file = exported(&[example.name(), "--matrix", &step.key], &to);
+                let file = exported(&[example.name(), "--matrix", &step.key.to_string()], &to);
                 if format == Format::Safetensors {
                     assert_eq!(
                         numbers(&file),
@@ -173,7 +173,7 @@ fn what_a_session_shows() {
     assert_eq!(weights[1], 0.0, "masked");
     session.room = Room::Walkthrough;
     let walkthrough = Walkthrough::run(Example::ALL[0], &Settings::default()).unwrap();
-    assert_eq!(export_of(&session), walkthrough.step("weights").unwrap().matrix.as_slice());
+    assert_eq!(export_of(&session), walkthrough.step(Quantity::Weights).unwrap().matrix.as_slice());
     let flags = export(&[saved.to_str().unwrap(), "--layer", "1", "--to", to.to_str().unwrap()]);
     assert_eq!(flags.status.code(), Some(2));
 }
@@ -257,7 +257,7 @@ fn a_head_has_the_colours_of_the_window() {
 fn a_step_has_the_colours_of_the_window() {
     let folder = Folder::new();
     let walkthrough = Walkthrough::run(Example::ALL[0], &Settings::default()).unwrap();
-    let weights = walkthrough.step("weights").unwrap();
+    let weights = walkthrough.step(Quantity::Weights).unwrap();
     for look in LOOKS {
         let png = of_step(&walkthrough, weights, look).encode(Format::Png).unwrap();
         let flags =
@@ -271,7 +271,13 @@ fn a_step_has_the_colours_of_the_window() {
 fn a_picture_of_a_table_needs_a_map() {
     let walkthrough = Walkthrough::run(Example::LayerNorm, &Settings::default()).unwrap();
     let moments = walkthrough.steps.iter().find(|s| s.kind == Kind::Table).unwrap();
-    let run = export(&["layer-norm", "--matrix", &moments.key, "--to", "/no/such/folder/a.png"]);
+    let run = export(&[
+        "layer-norm",
+        "--matrix",
+        &moments.key.to_string(),
+        "--to",
+        "/no/such/folder/a.png",
+    ]);
     assert_eq!(run.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&run.stderr).contains("--map"));
 }

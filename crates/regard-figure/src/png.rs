@@ -39,6 +39,9 @@ fn cells(
 }
 
 /// A PNG of these bytes, `size` pixels wide and high, 8 bits a channel, with these texts in it.
+///
+/// # Errors
+/// If `image` does not have as many bytes as `size` and `color` need.
 pub fn encode(
     color: ColorType,
     size: [usize; 2],

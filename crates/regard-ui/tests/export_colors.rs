@@ -12,7 +12,7 @@ use regard_ui::colors::Colors as _;
 use regard_ui::heads::Opened;
 use regard_ui::laboratory::{Inputs, Shown};
 use regard_ui::{Room, Session, attention as attention_session, of_step};
-use regard_walkthrough::{Example, Settings, Walkthrough};
+use regard_walkthrough::{Example, Quantity, Settings, Walkthrough};
 use safetensors::Dtype;
 
 use self::driver::{Window, app, open};
@@ -151,7 +151,7 @@ fn of_heads() {
 #[test]
 fn of_the_walkthrough() {
     let walkthrough = Walkthrough::run(Example::ALL[0], &Settings::default()).unwrap();
-    let weights = walkthrough.step("weights").unwrap();
+    let weights = walkthrough.step(Quantity::Weights).unwrap();
     for look in LOOKS {
         let window = open(Session { look, ..Session::default() }, [1280.0, 900.0]);
         let matrix = app(&window).matrix().unwrap();
@@ -173,7 +173,9 @@ fn a_table_has_no_colours_unless_some_are_asked_for() {
     let moments =
         walkthrough.steps.iter().find(|s| s.kind == regard_walkthrough::Kind::Table).unwrap();
     let matrix = of_step(&walkthrough, moments, Look::default());
-    assert!(matches!(matrix.encode(Format::Png), Err(Error::Plain(name)) if name == moments.key));
+    assert!(
+        matches!(matrix.encode(Format::Png), Err(Error::Plain(name)) if name == moments.key.to_string())
+    );
     let svg = String::from_utf8(matrix.encode(Format::Svg).unwrap()).unwrap();
     assert!(
         !svg.contains("linearGradient") && svg.matches("text-anchor=\"middle\">").count() > 0,

@@ -104,6 +104,17 @@ pub enum Error {
         table: usize,
     },
 
+    /// A token that the vocabulary of an embedding does not have.
+    #[error("token {index} has the id {id}, but the embedding has {tokens} tokens")]
+    Token {
+        /// The place of the token among those given.
+        index: usize,
+        /// The token's id.
+        id: u32,
+        /// The size of the vocabulary.
+        tokens: usize,
+    },
+
     /// A cache of keys and values without room.
     #[error("{tokens} tokens do not fit behind the {len} of a cache for {capacity}")]
     CacheFull {
@@ -142,6 +153,13 @@ pub enum Error {
     #[error("packed sequences have no {what}")]
     Packed {
         /// What was asked for.
+        what: &'static str,
+    },
+
+    /// A layer with a part whose gradient is not implemented.
+    #[error("the gradient of a layer with {what} is not implemented")]
+    NoGradient {
+        /// The part, in the plural.
         what: &'static str,
     },
 

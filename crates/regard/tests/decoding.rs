@@ -6,8 +6,9 @@ mod common;
 
 use common::{bits, numbers};
 use regard::{
-    Activation, Attention, Encoder, EncoderBlock, Error, FeedForward, Heads, KvCache, Linear, Mask,
-    MultiHeadAttention, Norm, Pairing, Position, Rotary, Sequences, Stage, Window, alibi_slopes,
+    Activation, Attention, Encoder, EncoderBlock, EncoderParts, Error, FeedForward, GatedParts,
+    Heads, KvCache, Linear, Mask, MultiHeadAttention, Norm, Pairing, Position, Projections, Rotary,
+    Sequences, Stage, Window, alibi_slopes,
 };
 
 /// A prefill, another, then tokens one by one.
@@ -25,9 +26,8 @@ fn layer(seed: u64, pairing: Option<Pairing>) -> MultiHeadAttention {
             .with_bias(numbers(outputs, seed + 10 + i))
             .unwrap()
     };
-    let layer =
-        MultiHeadAttention::new(4, linear(0, 24), linear(1, 12), linear(2, 12), linear(3, 24))
-            .unwrap();
+    let (query, key, value, output) = (linear(0, 24), linear(1, 12), linear(2, 12), linear(3, 24));
+    let layer = MultiHeadAttention::new(4, Projections { query, key, value, output }).unwrap();
     match pairing {
         Some(pairing) => {
             layer.with_rotary(Rotary::new(6, TOKENS, 100.0, pairing).unwrap()).unwrap()
@@ -40,20 +40,20 @@ fn block(seed: u64) -> EncoderBlock {
     let linear = |i, inputs, outputs| {
         Linear::new(numbers(inputs * outputs, seed + i), inputs, outputs).unwrap()
     };
-    let feed_forward = FeedForward::gated(
-        linear(0, 24, 40),
-        Activation::Silu,
-        linear(1, 24, 40),
-        linear(2, 40, 24),
-    )
+    let feed_forward = FeedForward::gated(GatedParts {
+        gate: linear(0, 24, 40),
+        activation: Activation::Silu,
+        up: linear(1, 24, 40),
+        down: linear(2, 40, 24),
+    })
     .unwrap();
     let norm = |i| Norm::rms(numbers(FEATURES, seed + i), 1e-6).unwrap();
-    EncoderBlock::pre_norm(
-        norm(3),
-        layer(seed + 20, Some(Pairing::HalfSplit)),
-        norm(4),
+    EncoderBlock::pre_norm(EncoderParts {
+        attention_norm: norm(3),
+        attention: layer(seed + 20, Some(Pairing::HalfSplit)),
+        feed_forward_norm: norm(4),
         feed_forward,
-    )
+    })
     .unwrap()
 }
 

@@ -3,9 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 
 use regard::{
-    Activation, Attention, DecoderBlock, Encoder, EncoderBlock, Error, FeedForward, Heads, KvCache,
-    Linear, Mask, MaskTensor, MultiHeadAttention, Norm, Packed, Pairing, Position, PositionTable,
-    Rotary, Sequences, Temperature, softmax_backward,
+    Activation, Attention, DecoderAttention, DecoderBlock, DecoderParts, Encoder, EncoderBlock,
+    EncoderParts, Error, FeedForward, GatedParts, Heads, KvCache, Linear, Mask, MaskTensor,
+    MultiHeadAttention, Norm, Packed, Pairing, Position, PositionTable, Projections, Rotary,
+    Sequences, Temperature, softmax_backward,
 };
 
 const ZEROS: [f32; 240] = [0.0; 240];
@@ -194,7 +195,9 @@ fn of_packed_sequences_and_caches() {
 #[test]
 fn of_layers() {
     let mha = |heads, [k, v]: [usize; 2], output| {
-        MultiHeadAttention::new(heads, linear(4, 8), linear(4, k), linear(5, v), output)
+        let projections =
+            Projections { query: linear(4, 8), key: linear(4, k), value: linear(5, v), output };
+        MultiHeadAttention::new(heads, projections)
     };
     let layer = mha(4, [8, 8], linear(8, 4)).unwrap();
     let (all, rotary) =
@@ -276,13 +279,29 @@ fn of_blocks() {
     let norm = |d| Norm::layer(vec![1.0; d], vec![0.0; d], 1e-5).unwrap();
     // Two heads of two on one, for tokens and keys of so many features.
     let mha = |d, keys| {
-        MultiHeadAttention::new(2, linear(d, 4), linear(keys, 2), linear(keys, 2), linear(4, d))
-            .unwrap()
+        let (query, output) = (linear(d, 4), linear(4, d));
+        let projections =
+            Projections { query, key: linear(keys, 2), value: linear(keys, 2), output };
+        MultiHeadAttention::new(2, projections).unwrap()
     };
     let feed = |d| FeedForward::new(linear(d, 8), Activation::Gelu, linear(8, d)).unwrap();
-    let encoder = |a, b, c, d| EncoderBlock::pre_norm(norm(a), b, norm(c), d);
+    let encoder = |a, attention, c, feed_forward| {
+        EncoderBlock::pre_norm(EncoderParts {
+            attention_norm: norm(a),
+            attention,
+            feed_forward_norm: norm(c),
+            feed_forward,
+        })
+    };
     let decoder = |d, keys| {
-        DecoderBlock::pre_norm(norm(4), mha(4, 4), norm(d), mha(d, keys), norm(4), feed(4))
+        DecoderBlock::pre_norm(DecoderParts {
+            self_attention_norm: norm(4),
+            self_attention: mha(4, 4),
+            cross_attention_norm: norm(d),
+            cross_attention: mha(d, keys),
+            feed_forward_norm: norm(4),
+            feed_forward: feed(4),
+        })
     };
     let block = encoder(4, mha(4, 4), 4, feed(4)).unwrap();
     let all = Attention::new();
@@ -319,8 +338,7 @@ fn of_blocks() {
             said(decoder(4, 7).unwrap().forward(
                 sequences([1, 2, 4]),
                 sequences([1, 3, 6]),
-                &all,
-                &all,
+                &DecoderAttention::default(),
             )),
             "the memory must have the shape [1, 3, 7] (the cross-attention's key and value inputs), not [1, 3, 6]",
         ),
@@ -337,7 +355,12 @@ fn of_blocks() {
             "the down projection's inputs must have the shape [8] (the up projection's outputs), not [7]",
         ),
         (
-            said(FeedForward::gated(linear(4, 7), Activation::Relu, linear(4, 8), linear(8, 4))),
+            said(FeedForward::gated(GatedParts {
+                gate: linear(4, 7),
+                activation: Activation::Relu,
+                up: linear(4, 8),
+                down: linear(8, 4),
+            })),
             "the gate projection must have the shape [4, 8] (that of the up projection), not [4, 7]",
         ),
     ]);

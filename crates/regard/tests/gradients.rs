@@ -8,7 +8,7 @@ use common::numbers;
 use proptest::prelude::*;
 use regard::{
     Attention, Gradients, Heads, Linear, Mask, MaskTensor, MultiHeadAttention, Pairing, Position,
-    Rotary, Sequences, Temperature, Threads, Window, alibi_slopes, softmax_backward,
+    Projections, Rotary, Sequences, Temperature, Threads, Window, alibi_slopes, softmax_backward,
     softmax_jacobian,
 };
 
@@ -458,8 +458,11 @@ fn check_layer(rotary: Option<&Rotary>) {
                 .with_bias(p[2 * i + 1].clone())
                 .unwrap()
         };
-        let layer =
-            MultiHeadAttention::new(heads, linear(0), linear(1), linear(2), linear(3)).unwrap();
+        let layer = MultiHeadAttention::new(
+            heads,
+            Projections { query: linear(0), key: linear(1), value: linear(2), output: linear(3) },
+        )
+        .unwrap();
         match rotary {
             Some(rotary) => layer.with_rotary(rotary.clone()).unwrap(),
             None => layer,

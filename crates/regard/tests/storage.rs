@@ -165,7 +165,7 @@ fn nothing_of_any_shape_is_stored_and_computed_at_once() {
     let x = Heads::new("x", &none, [1, 1, 0, usize::MAX]).unwrap();
     let gradients = two.install(|| Attention::new().backward(x, x, x, &none, &none));
     assert_eq!(gradients.unwrap().key, none);
-    for layer in [Linear::new(none, usize::MAX, 0), Linear::from_transposed(none, 0, usize::MAX)] {
+    for layer in [Linear::new(none, usize::MAX, 0), Linear::from_pytorch(none, 0, usize::MAX)] {
         layer.unwrap();
     }
 }

@@ -8,7 +8,7 @@ use regard_heads::{AttentionMaps, Over, Part, unattended};
 use regard_ui::heads::Opened;
 use regard_ui::laboratory::Engine;
 use regard_ui::{Room, Session, of_step, of_walkthrough};
-use regard_walkthrough::{Example, Settings, Walkthrough};
+use regard_walkthrough::{Example, Settings, StepKey, Walkthrough};
 
 use super::failure::{BadInput as _, Failure};
 
@@ -85,11 +85,12 @@ fn of_example(example: Example, args: &Args, look: Look) -> Result<Matrix> {
         "--layer, --head and --rollout are for files: a head of an example is a step of its own, such as head_1.weights"
     );
     let walkthrough = Walkthrough::run(example, &Settings::default())?;
-    let steps = || walkthrough.steps.iter().map(|s| s.key.as_str()).collect::<Vec<_>>().join(", ");
+    let steps =
+        || walkthrough.steps.iter().map(|s| s.key.to_string()).collect::<Vec<_>>().join(", ");
     let Some(key) = &args.matrix else {
         bail!("--matrix is missing: {} has {}", example.name(), steps());
     };
-    let step = walkthrough.step(key);
+    let step = key.parse::<StepKey>().ok().and_then(|key| walkthrough.step(key));
     let step = step
         .with_context(|| format!("{} has no matrix `{key}`; it has {}", example.name(), steps()))?;
     Ok(of_step(&walkthrough, step, look))

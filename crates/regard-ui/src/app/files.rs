@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use egui::{Context, RichText};
 use regard_figure::{Label, Matrix};
-use regard_walkthrough::{Kind, Step, Walkthrough};
+use regard_walkthrough::{Kind, Step, StepKey, Walkthrough};
 
 use super::App;
 use crate::colors::{self, Look};
@@ -127,7 +127,11 @@ fn from_anywhere(path: PathBuf) -> PathBuf {
 }
 
 /// Of the steps of an example, the one asked for, or the last weights; the last step, where there are none.
-pub fn of_walkthrough(walkthrough: &Walkthrough, key: Option<&str>, look: Look) -> Option<Matrix> {
+pub fn of_walkthrough(
+    walkthrough: &Walkthrough,
+    key: Option<StepKey>,
+    look: Look,
+) -> Option<Matrix> {
     let steps = &walkthrough.steps;
     let weights = || steps.iter().rev().find(|step| step.kind == Kind::Weights);
     let step =
@@ -147,7 +151,7 @@ pub fn of_step(walkthrough: &Walkthrough, step: &Step, look: Look) -> Matrix {
         && step.col_labels == walkthrough.tokens;
     Matrix {
         title: format!("{}: {}", walkthrough.example.title(), step.name),
-        name: step.key.clone(),
+        name: step.key.to_string(),
         values: Arc::new(step.matrix.as_slice().to_vec()),
         masked: f32::NEG_INFINITY,
         rows: labels(&step.row_labels, rows),
