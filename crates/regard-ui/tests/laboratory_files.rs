@@ -1,5 +1,4 @@
 //! The laboratory's queries and keys from a file: what opens, what is refused, and the weights, against plain loops in `f64`.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
 
