@@ -40,7 +40,7 @@ use crate::online::{OnlineSoftmax, Weigh};
 use crate::scores::{Block, Group, NC, Scores, TileVisitor, for_runs};
 use crate::simd::{
     Continue, Kernel, LANES, NARROW, Panel, Panels, Simd, multiply as gebp,
-    multiply_or_add as gebp_or_add, pack_columns, with_rows,
+    multiply_or_add as gebp_or_add, pack_columns, panels_at_once,
 };
 use crate::softmax::divide;
 use crate::{Mat, MatMut};
@@ -118,17 +118,17 @@ impl TileVisitor for AddValues<'_, '_> {
         match groups {
             _ if S::NARROW => {
                 for group in groups.iter().filter(|group| group.first < group.end) {
-                    self.add::<S, 1, 1>(simd, weights(group, 1), group, visible, 0);
+                    self.add(simd, weights(group, 1), group, visible, 0, 1);
                 }
             }
-            [group] if group.rows == 1 => {
-                self.add_wide::<S, 1, 4>(simd, weights(group, 1), group, visible);
-            }
-            [group] if group.rows == 2 => {
-                self.add_wide::<S, 2, 2>(simd, weights(group, 1), group, visible);
-            }
-            _ => {
-                for col in (0..self.values.v.cols()).step_by(LANES) {
+            [widest, ..] => {
+                let at_once = panels_at_once::<S>(widest.rows);
+                let all = self.values.v.cols().div_ceil(LANES);
+                let in_place = self.values.in_place();
+                let mut panel = 0;
+                while panel < all {
+                    let end = if panel < in_place { in_place } else { all };
+                    let panels = at_once.min(end - panel);
                     for_runs!(
                         groups,
                         |group| (group.first, group.end, group.hides, group.begins),
@@ -136,48 +136,31 @@ impl TileVisitor for AddValues<'_, '_> {
                             // A group that sees nothing of the tile has nothing to add.
                             if first.first < first.end {
                                 let weights = weights(first, count);
-                                with_rows!(first.rows, R => self.add::<S, R, 1>(simd, weights, first, visible, col));
+                                self.add(simd, weights, first, visible, panel * LANES, panels);
                             }
                         }
                     );
+                    panel += panels;
                 }
             }
+            [] => {}
         }
     }
 }
 
 impl<'a> AddValues<'_, 'a> {
-    /// out += weights · V for a group of `R` queries, `P` panels of columns at a time.
+    /// out += weights · V for all rows of `weights`, of which the first is that of the group's first
+    /// query, in tiles of the group's rows, and for the columns of `panels` panels from `col` on. (A
+    /// narrow tier computes all columns at once.)
     #[inline(always)]
-    fn add_wide<S: Simd, const R: usize, const P: usize>(
-        &mut self,
-        simd: S,
-        weights: Mat<'_>,
-        group: &Group,
-        visible: &Visible<'_>,
-    ) {
-        let columns = self.values.v.cols();
-        let mut col = 0;
-        while col + P * LANES <= columns {
-            self.add::<S, R, P>(simd, weights, group, visible, col);
-            col += P * LANES;
-        }
-        for col in (col..columns).step_by(LANES) {
-            self.add::<S, R, 1>(simd, weights, group, visible, col);
-        }
-    }
-
-    /// out += weights · V for the columns of `P` panels from `col` on, and for all rows of `weights`, `R`
-    /// at a time. The first row is that of the group's first query. (A narrow tier computes all columns
-    /// at once.)
-    #[inline(always)]
-    fn add<S: Simd, const R: usize, const P: usize>(
+    fn add<S: Simd>(
         &mut self,
         simd: S,
         weights: Mat<'_>,
         group: &Group,
         visible: &Visible<'_>,
         col: usize,
+        panels: usize,
     ) {
         let keys = group.end - group.first;
         let weights = weights.block(0, weights.rows(), group.first, keys);
@@ -187,19 +170,21 @@ impl<'a> AddValues<'_, 'a> {
                     return;
                 }
             } else if !self.values.is_finite(simd) {
-                self.add_seen::<S, P>(simd, weights, group, visible, col);
+                for col in (col..).step_by(LANES).take(panels) {
+                    self.add_seen(simd, weights, group, visible, col);
+                }
                 return;
             }
         }
         let mut out = self.out.rows_from(group.row);
         let values = self.values.panels(col, group.first, keys);
-        gebp_or_add::<S, R, P>(simd, weights, values, &mut out, col, group.begins);
+        gebp_or_add(simd, weights, values, &mut out, col, group.rows, panels, group.begins);
     }
 
     /// The same sum on a narrow tier, over the keys that each query sees.
     #[inline(always)]
     fn seen_sum<'s>(&'s mut self, weights: Mat<'s>, group: &Group) -> SeenSum<'s, 'a> {
-        let Values { v, ref keys, ref mut finite, .. } = *self.values;
+        let Values { v, keys, finite, .. } = &mut *self.values;
         SeenSum {
             weights,
             values: v.rows_from(keys.start, keys.len()),
@@ -215,7 +200,7 @@ impl<'a> AddValues<'_, 'a> {
     /// As [`add`](Self::add), key by key, over the keys that each query sees: 0 · NaN is NaN, so a hidden
     /// value must not take part at all.
     #[inline(always)]
-    fn add_seen<S: Simd, const P: usize>(
+    fn add_seen<S: Simd>(
         &mut self,
         simd: S,
         weights: Mat<'_>,
@@ -225,13 +210,14 @@ impl<'a> AddValues<'_, 'a> {
     ) {
         let mut out = self.out.rows_from(group.row);
         for r in 0..weights.rows() {
-            let mut sums = [[0.0; LANES]; P];
-            let Ok(mut sums) = MatMut::new(sums.as_flattened_mut(), 1, P * LANES) else { return };
+            let mut sums = [[0.0; LANES]];
+            let mut sums = MatMut::from(&mut sums);
             for t in (0..weights.cols())
                 .filter(|t| visible.sees(group.row + r, self.values.keys.start + group.first + t))
             {
                 let value = self.values.panels(col, group.first + t, 1);
-                gebp::<S, Continue, 1, P>(simd, weights.block(r, 1, t, 1), value, &mut sums, 0);
+                let weight = weights.block(r, 1, t, 1);
+                gebp::<S, Continue>(simd, weight, value, &mut sums, 0, 1, 1);
             }
             let out = out.row_mut(r).get_mut(col..).unwrap_or_default();
             for (out, sum) in out.iter_mut().zip(sums.row_mut(0)) {

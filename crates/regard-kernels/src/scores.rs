@@ -40,7 +40,7 @@ use crate::activation::Capped;
 use crate::linked::{Linked, RowStep, Visible};
 use crate::simd::{
     GROUP as MR, LANES, NARROW, Panel, Panels, Set, Simd, multiply as gebp, multiply_row as gemv,
-    next_groups, pack_transposed, with_rows,
+    next_groups, pack_transposed, panels_at_once,
 };
 use crate::softmax::scale_row;
 use crate::{Mat, MatMut, TILE_KEYS};
@@ -202,7 +202,8 @@ impl Scores<'_> {
         let (mut next, end) = (row, row + rows);
         let mut count = 0;
         while next < end {
-            let (size, many) = if MC == MR { (end - next, 1) } else { next_groups(end - next) };
+            let (size, many) =
+                if MC == MR { (end - next, 1) } else { next_groups::<S>(end - next) };
             for group in groups.iter_mut().skip(count).take(many) {
                 let range = self.visible.range_of_rows(next, size);
                 let keys_seen = intersect(keys, &range);
@@ -235,17 +236,16 @@ impl Scores<'_> {
                 }
             }
             [group] if self.q.rows() == 1 => self.multiply_one(simd, keys.start, group),
-            [group] if group.rows == 1 => self.multiply_wide::<S, 1, 4>(simd, group),
-            [group] if group.rows == 2 => self.multiply_wide::<S, 2, 2>(simd, group),
-            _ => {
-                for lane in seen.step_by(LANES) {
-                    for_runs!(groups, |group| group.lanes().contains(&lane), |first, count| {
-                        if first.lanes().contains(&lane) {
-                            with_rows!(first.rows, R => self.multiply::<S, R, 1>(simd, row, first.row, count, lane));
-                        }
+            [widest, ..] => {
+                let width = panels_at_once::<S>(widest.rows) * LANES;
+                for lane in seen.step_by(width) {
+                    let lanes = |group: &Group| intersect(&group.lanes(), &(lane..lane + width));
+                    for_runs!(groups, |group| lanes(group), |first, count| {
+                        self.multiply(simd, row, first, count, lanes(first));
                     });
                 }
             }
+            [] => {}
         }
         for group in groups {
             self.mask(simd, row, keys.start, group);
@@ -266,7 +266,7 @@ impl Scores<'_> {
         if whole < keys.rows() {
             pack_transposed(simd, keys.rows_from(whole, LANES), self.panels);
             let panels = Panels::packed(self.panels, self.q.cols());
-            gebp::<S, Set, 1, 1>(simd, self.q, panels, &mut self.tile, lanes.start + whole);
+            gebp::<S, Set>(simd, self.q, panels, &mut self.tile, lanes.start + whole, 1, 1);
         }
     }
 
@@ -276,36 +276,24 @@ impl Scores<'_> {
         let (q, lanes) = (self.q.rows_from(group.row, group.rows), group.lanes());
         let keys = Panels::transposed(self.k.rows_from(start + lanes.start, lanes.len()));
         let mut scores = self.tile.rows_from(group.row - block);
-        gebp::<S, Set, 1, 1>(simd, q, keys, &mut scores, lanes.start);
+        gebp::<S, Set>(simd, q, keys, &mut scores, lanes.start, 1, 1);
     }
 
-    /// The dot products of a group of `R` queries, `P` panels of keys at a time.
+    /// The dot products of the queries of `count` groups, of which `first` is the first, with the keys
+    /// `lanes` of the tile.
     #[inline(always)]
-    fn multiply_wide<S: Simd, const R: usize, const P: usize>(&mut self, simd: S, group: &Group) {
-        let mut lanes = group.lanes();
-        while lanes.len() >= P * LANES {
-            self.multiply::<S, R, P>(simd, group.row, group.row, 1, lanes.start);
-            lanes.start += P * LANES;
-        }
-        for lane in lanes.step_by(LANES) {
-            self.multiply::<S, R, 1>(simd, group.row, group.row, 1, lane);
-        }
-    }
-
-    /// The dot products of `groups` × `R` queries with `P` panels of keys, from key `lane` of the tile
-    /// on.
-    #[inline(always)]
-    fn multiply<S: Simd, const R: usize, const P: usize>(
+    fn multiply<S: Simd>(
         &mut self,
         simd: S,
         block: usize,
-        row: usize,
-        groups: usize,
-        lane: usize,
+        first: &Group,
+        count: usize,
+        lanes: Range<usize>,
     ) {
-        let panels = Panels::packed(self.panels, self.q.cols()).from(lane / LANES);
-        let q = self.q.rows_from(row, groups * R);
-        gebp::<S, Set, R, P>(simd, q, panels, &mut self.tile.rows_from(row - block), lane);
+        let panels = Panels::packed(self.panels, self.q.cols()).from(lanes.start / LANES);
+        let q = self.q.rows_from(first.row, first.rows * count);
+        let scores = &mut self.tile.rows_from(first.row - block);
+        gebp::<S, Set>(simd, q, panels, scores, lanes.start, first.rows, lanes.len() / LANES);
     }
 
     /// Scale, soft cap and biases, and −∞ for the keys that are hidden from a query of the group.
