@@ -1,0 +1,19 @@
+//! Transformers from the files that people have: Hugging Face folders and GGUF files.
+//!
+//! [`Checkpoint`] lists a model's tensors without reading them, and reads each one in the type that the file stores.
+#![forbid(unsafe_code)]
+
+mod config;
+mod description;
+mod error;
+mod read;
+mod tensor;
+mod weights;
+
+pub use self::description::{
+    Activation, Block, Description, Embedding, Head, LearnedPositions, Norm, NormKind, Patches,
+    Placement, RelativeBias, RopeScaling, Rotary, Stack,
+};
+pub use self::error::Error;
+pub use self::read::Checkpoint;
+pub use self::tensor::{Format, Tensor};
