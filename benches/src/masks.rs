@@ -4,7 +4,7 @@ use core::hint::black_box;
 use std::rc::Rc;
 
 use anyhow::Result;
-use regard::{Attention, MaskTensor, MaskValues, Position, Threads, Window, alibi_slopes};
+use regard::{Attention, Mask, MaskTensor, Position, Threads, Window, alibi_slopes};
 
 use crate::ours::Tensors;
 use crate::{Shape, Subject, numbers};
@@ -29,26 +29,27 @@ type Describe = for<'a> fn(Attention<'a>, &'a Parts) -> Result<Attention<'a>>;
 
 const KINDS: [(&str, Describe); 9] = [
     ("none", |attention, _| Ok(attention)),
-    ("causal", |attention, _| Ok(attention.causal(END))),
+    ("causal", |attention, _| Ok(attention.mask(Mask::CAUSAL))),
     ("window-128", |attention, _| {
-        Ok(attention.causal(END).window(END, Window { left: Some(127), right: None }))
+        let window = Window { left: Some(127), right: None };
+        Ok(attention.mask(Mask::CAUSAL.window(END, window)))
     }),
-    ("key-length", |attention, parts| Ok(attention.key_lengths(&parts.lengths))),
-    ("boolean", |attention, parts| parts.mask(attention, MaskValues::Allowed(&parts.allowed))),
-    ("additive", |attention, parts| parts.mask(attention, MaskValues::Bias(&parts.bias))),
-    ("alibi", |attention, parts| Ok(attention.alibi(END, &parts.slopes))),
+    ("key-length", |attention, parts| Ok(attention.mask(Mask::NONE.key_lengths(&parts.lengths)))),
+    ("boolean", |attention, parts| {
+        let allowed = MaskTensor::new(&parts.allowed, &parts.shape)?;
+        Ok(attention.mask(Mask::NONE.allowed(allowed)))
+    }),
+    ("additive", |attention, parts| {
+        let bias = MaskTensor::new(&parts.bias, &parts.shape)?;
+        Ok(attention.mask(Mask::NONE.bias(bias)))
+    }),
+    ("alibi", |attention, parts| Ok(attention.mask(Mask::NONE.alibi(END, &parts.slopes)))),
     ("sink", |attention, parts| Ok(attention.sinks(&parts.sinks))),
     ("soft-cap", |attention, _| Ok(attention.softcap(30.0))),
 ];
 
 /// The last query stands at the last key.
 const END: Position = Position::BottomRight;
-
-impl Parts {
-    fn mask<'a>(&self, attention: Attention<'a>, values: MaskValues<'a>) -> Result<Attention<'a>> {
-        Ok(attention.mask(MaskTensor::new(values, &self.shape)?))
-    }
-}
 
 /// The multi-head layer under each kind of mask. Operations are counted as if nothing were hidden.
 ///
@@ -70,9 +71,9 @@ pub(crate) fn subjects(shape: Shape) -> Result<Vec<Subject>> {
         let (parts, tensors, threads) = (Rc::clone(&parts), Rc::clone(&tensors), threads.clone());
         let count = threads.count();
         let call = move || {
-            let attention = describe(Attention::new().threads(threads.clone()), black_box(&parts))?;
+            let attention = describe(Attention::new(), black_box(&parts))?;
             let [q, k, v] = black_box(&tensors).views()?;
-            black_box(attention.forward(q, k, v)?);
+            black_box(threads.install(|| attention.forward(q, k, v))?);
             Ok(())
         };
         Subject::new(name, call).threads(count)

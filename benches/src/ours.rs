@@ -231,13 +231,11 @@ fn fixed_attention<const N: usize, const D: usize, const SCRATCH: usize>(causal:
 
 fn multi_head(tensors: Tensors, threads: Threads) -> Subject {
     let count = threads.count();
-    let mut attention = Attention::new().threads(threads);
-    if tensors.shape.causal {
-        attention = attention.causal(Position::BottomRight);
-    }
+    let mask = if tensors.shape.causal { regard::Mask::CAUSAL } else { regard::Mask::NONE };
+    let attention = Attention::new().mask(mask);
     let call = move || {
         let [q, k, v] = black_box(&tensors).views()?;
-        black_box(attention.forward(q, k, v)?);
+        black_box(threads.install(|| attention.forward(q, k, v))?);
         Ok(())
     };
     Subject::new("multi-head", call).threads(count)

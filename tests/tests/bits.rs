@@ -3,10 +3,12 @@
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 
 use proptest::prelude::*;
-use regard::{Attention, Heads, Linear, MultiHeadAttention, Position, Sequences, Threads};
+use regard::{
+    Attention, Heads, Linear, MultiHeadAttention, Position, Projections, Sequences, Threads,
+};
 use regard_firmware::Robotics;
 use regard_kernels::{Mask, Mat, MatMut, attention_scratch_len};
-use regard_walkthrough::{Example, Settings, Walkthrough};
+use regard_walkthrough::{Example, Settings, StepKey, Walkthrough};
 
 fn bits(x: &[f32]) -> Vec<u32> {
     x.iter().map(|x| x.to_bits()).collect()
@@ -16,7 +18,8 @@ fn bits(x: &[f32]) -> Vec<u32> {
 fn the_firmware_computes_what_the_window_shows() {
     let firmware = Robotics::compute().unwrap();
     let window = Walkthrough::run(Example::ILoveRobotics, &Settings::default()).unwrap();
-    let step = |key: &str| bits(window.step(key).unwrap().matrix.as_slice());
+    let step =
+        |key: &str| bits(window.step(key.parse::<StepKey>().unwrap()).unwrap().matrix.as_slice());
     assert_eq!(bits(firmware.weights.as_flattened()), step("weights"));
     assert_eq!(bits(firmware.output.as_flattened()), step("output"));
 }
@@ -53,17 +56,16 @@ fn check(sizes: Sizes, causal: Option<Position>, threads: &[Threads], step: usiz
     let (q, k) = (numbers(batch * heads * n_q * d_k, 1), numbers(batch * kv_heads * n_k * d_k, 2));
     let v = numbers(batch * kv_heads * n_k * d_v, 3);
     let layer = |threads: &Threads| {
-        let mut attention = Attention::new().threads(threads.clone());
-        if let Some(position) = causal {
-            attention = attention.causal(position);
-        }
+        let mask = causal.map_or(regard::Mask::NONE, |p| regard::Mask::NONE.causal(p));
+        let attention = Attention::new().mask(mask);
         let (q, k) = (
             Heads::new("q", &q, [batch, heads, n_q, d_k]),
             Heads::new("k", &k, [batch, kv_heads, n_k, d_k]),
         );
         let v = Heads::new("v", &v, [batch, kv_heads, n_k, d_v]);
+        let (q, k, v) = (q.unwrap(), k.unwrap(), v.unwrap());
         let (out, log_sum_exp) =
-            attention.forward_with_log_sum_exp(q.unwrap(), k.unwrap(), v.unwrap()).unwrap();
+            threads.install(|| attention.forward_with_log_sum_exp(q, k, v)).unwrap();
         (bits(&out), bits(&log_sum_exp))
     };
     let (out, log_sum_exp) = layer(&Threads::ONE);
@@ -139,8 +141,6 @@ fn a_row_of_the_parallel_layer_is_that_of_its_query_alone() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..Default::default() })]
-
     #[test]
     fn a_row_is_the_same_in_any_batch_among_any_heads_and_rows(
         (batch, kv_heads, group) in (1_usize..4, 1_usize..4, 1_usize..4),
@@ -164,19 +164,14 @@ fn the_number_of_threads_does_not_show_in_a_layer_with_projections() {
         layer.with_bias(numbers(outputs, seed + 1)).unwrap()
     };
     let kv = d_model / heads * kv_heads;
-    let layer = MultiHeadAttention::new(
-        heads,
-        linear(d_model, 1),
-        linear(kv, 3),
-        linear(kv, 5),
-        linear(d_model, 7),
-    )
-    .unwrap();
+    let (query, output) = (linear(d_model, 1), linear(d_model, 7));
+    let projections = Projections { query, key: linear(kv, 3), value: linear(kv, 5), output };
+    let layer = MultiHeadAttention::new(heads, projections).unwrap();
     let x = numbers(2 * n * d_model, 9);
-    let x = Sequences::new(&x, [2, n, d_model]).unwrap();
+    let x = Sequences::new("x", &x, [2, n, d_model]).unwrap();
     let run = |threads: Threads| {
-        let attention = Attention::new().causal(Position::TopLeft).threads(threads);
-        bits(&layer.forward(x, x, x, &attention).unwrap())
+        let attention = Attention::new().mask(regard::Mask::CAUSAL);
+        bits(&threads.install(|| layer.forward(x, x, x, &attention)).unwrap())
     };
     let one = run(Threads::ONE);
     for threads in threads() {

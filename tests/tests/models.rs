@@ -7,8 +7,8 @@ use std::fs;
 
 use anyhow::{Context as _, Result, ensure};
 use regard::{
-    Activation, Attention, Encoder, EncoderBlock, FeedForward, Linear, MultiHeadAttention, Norm,
-    Pairing, Position, PositionTable, Rotary, Sequences, Threads,
+    Activation, Attention, Encoder, EncoderBlock, EncoderParts, FeedForward, GatedParts, Linear,
+    Mask, MultiHeadAttention, Norm, Pairing, PositionTable, Projections, Rotary, Sequences,
 };
 use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
@@ -92,7 +92,8 @@ fn check(model: &Model, files: &Files, attention: &Attention<'_>) -> Result<()> 
             states.next().context("a hidden state")?,
             features,
         )?;
-        let (y, weights) = block.forward_with_weights(Sequences::new(&x, shape)?, attention)?;
+        let (y, weights) =
+            block.forward_with_weights(Sequences::new("x", &x, shape)?, attention)?;
         compare(
             &format!("attentions of layer {layer}"),
             &weights,
@@ -103,7 +104,7 @@ fn check(model: &Model, files: &Files, attention: &Attention<'_>) -> Result<()> 
     }
     // The last hidden state is that behind the norm, where there is one; and the stack does what its blocks do.
     if let Some(norm) = model.encoder.norm() {
-        x = norm.forward(Sequences::new(&x, shape)?, &Threads::ONE)?;
+        x = norm.forward(Sequences::new("x", &x, shape)?)?;
     }
     compare(
         "the last hidden state",
@@ -113,12 +114,12 @@ fn check(model: &Model, files: &Files, attention: &Attention<'_>) -> Result<()> 
     )?;
     ensure!(states.next().is_none() && attentions.next().is_none(), "something was not compared");
     ensure!(
-        x == model.encoder.forward(Sequences::new(&model.embedded, shape)?, attention)?,
+        x == model.encoder.forward(Sequences::new("x", &model.embedded, shape)?, attention)?,
         "the stack differs"
     );
 
     let logits = numbers(&files.expected, "logits")?;
-    compare("logits", &(model.head)(Sequences::new(&x, shape)?)?, &logits, logits.len() / n)
+    compare("logits", &(model.head)(Sequences::new("x", &x, shape)?)?, &logits, logits.len() / n)
 }
 
 /// Each row of `found` within 1e-5 of the expected one's length, and each element within 1e-4 of its size, but for those that are
@@ -156,7 +157,7 @@ fn look_up(table: &[f32], features: usize, rows: &[usize]) -> Vec<f32> {
 
 /// A linear layer from `name`.weight \[outputs, inputs\], as PyTorch stores it, and `name`.bias.
 fn linear(files: &Files, name: &str, inputs: usize, outputs: usize) -> Result<Linear> {
-    let layer = Linear::from_transposed(
+    let layer = Linear::from_pytorch(
         &numbers(&files.weights, &format!("{name}.weight"))?,
         inputs,
         outputs,
@@ -196,19 +197,15 @@ fn bert(files: &Files) -> Result<Model> {
         regard_kernels::add(token, &kinds[..d])?; // one sentence: all tokens are of the first kind
     }
     let norm = layer_norm(files, "bert.embeddings.LayerNorm", epsilon)?;
-    let embedded = norm.forward(Sequences::new(&embedded, [1, n, d])?, &Threads::ONE)?;
+    let embedded = norm.forward(Sequences::new("x", &embedded, [1, n, d])?)?;
 
     let block = |i: usize| -> Result<EncoderBlock> {
         let name = |part: &str| format!("bert.encoder.layer.{i}.{part}");
         let square = |part: &str| linear(files, &name(&format!("attention.{part}")), d, d);
         let [q, k, v] = [square("self.query")?, square("self.key")?, square("self.value")?];
-        let attention = MultiHeadAttention::new(
-            files.size("num_attention_heads")?,
-            q,
-            k,
-            v,
-            square("output.dense")?,
-        )?;
+        let projections =
+            Projections { query: q, key: k, value: v, output: square("output.dense")? };
+        let attention = MultiHeadAttention::new(files.size("num_attention_heads")?, projections)?;
         let up = linear(files, &name("intermediate.dense"), d, hidden)?;
         let feed_forward = FeedForward::new(
             up,
@@ -216,24 +213,24 @@ fn bert(files: &Files) -> Result<Model> {
             linear(files, &name("output.dense"), hidden, d)?,
         )?;
         let norm = |part: &str| layer_norm(files, &name(part), epsilon);
-        Ok(EncoderBlock::post_norm(
+        Ok(EncoderBlock::post_norm(EncoderParts {
+            attention_norm: norm("attention.output.LayerNorm")?,
             attention,
-            norm("attention.output.LayerNorm")?,
+            feed_forward_norm: norm("output.LayerNorm")?,
             feed_forward,
-            norm("output.LayerNorm")?,
-        )?)
+        })?)
     };
     let blocks = (0..files.size("num_hidden_layers")?).map(block).collect::<Result<_>>()?;
 
     let transform = linear(files, "cls.predictions.transform.dense", d, d)?;
     let norm = layer_norm(files, "cls.predictions.transform.LayerNorm", epsilon)?;
     let bias = weights("cls.predictions.bias")?;
-    let logits = Linear::from_transposed(&words, d, bias.len())?.with_bias(bias)?; // the embeddings once more
+    let logits = Linear::from_pytorch(&words, d, bias.len())?.with_bias(bias)?; // the embeddings once more
     let head = move |x: Sequences<'_>| -> Result<Vec<f32>> {
-        let mut y = transform.forward(x, &Threads::ONE)?;
+        let mut y = transform.forward(x)?;
         Activation::Gelu.apply(&mut y);
-        let y = norm.forward(Sequences::new(&y, x.shape())?, &Threads::ONE)?;
-        Ok(logits.forward(Sequences::new(&y, x.shape())?, &Threads::ONE)?)
+        let y = norm.forward(Sequences::new("x", &y, x.shape())?)?;
+        Ok(logits.forward(Sequences::new("x", &y, x.shape())?)?)
     };
     Ok(Model { embedded, encoder: Encoder::new(blocks, None)?, head: Box::new(head) })
 }
@@ -256,27 +253,25 @@ fn gpt2(files: &Files) -> Result<Model> {
     };
     let block = |i: usize| -> Result<EncoderBlock> {
         let name = |part: &str| format!("h.{i}.{part}");
-        // Queries, keys and values are three parts of one projection.
-        let (weight, bias) =
-            (weights(&name("attn.c_attn.weight"))?, weights(&name("attn.c_attn.bias"))?);
-        let part = |p: usize| -> Result<Linear> {
-            let columns: Vec<f32> =
-                weight.chunks(3 * d).flat_map(|row| &row[p * d..][..d]).copied().collect();
-            Ok(Linear::new(columns, d, d)?.with_bias(bias[p * d..][..d].to_vec())?)
-        };
+        let [query, key, value] = straight(&name("attn.c_attn"), d, 3 * d)?.split([d; 3])?;
         let output = straight(&name("attn.c_proj"), d, d)?;
-        let attention =
-            MultiHeadAttention::new(files.size("n_head")?, part(0)?, part(1)?, part(2)?, output)?;
+        let projections = Projections { query, key, value, output };
+        let attention = MultiHeadAttention::new(files.size("n_head")?, projections)?;
         let up = straight(&name("mlp.c_fc"), d, 4 * d)?;
         let feed_forward =
             FeedForward::new(up, Activation::GeluTanh, straight(&name("mlp.c_proj"), 4 * d, d)?)?;
         let norm = |part: &str| layer_norm(files, &format!("transformer.{}", name(part)), epsilon);
-        Ok(EncoderBlock::pre_norm(norm("ln_1")?, attention, norm("ln_2")?, feed_forward)?)
+        Ok(EncoderBlock::pre_norm(EncoderParts {
+            attention_norm: norm("ln_1")?,
+            attention,
+            feed_forward_norm: norm("ln_2")?,
+            feed_forward,
+        })?)
     };
     let blocks = (0..files.size("n_layer")?).map(block).collect::<Result<_>>()?;
     let norm = layer_norm(files, "transformer.ln_f", epsilon)?;
-    let logits = Linear::from_transposed(&words, d, words.len() / d)?;
-    let head = move |x: Sequences<'_>| Ok(logits.forward(x, &Threads::ONE)?);
+    let logits = Linear::from_pytorch(&words, d, words.len() / d)?;
+    let head = move |x: Sequences<'_>| Ok(logits.forward(x)?);
     Ok(Model { embedded, encoder: Encoder::new(blocks, Some(norm))?, head: Box::new(head) })
 }
 
@@ -297,13 +292,9 @@ fn llama(files: &Files) -> Result<Model> {
         };
         let (q, k, v) = (heads * head_dim, kv_heads * head_dim, kv_heads * head_dim);
         let output = linear(files, &name("self_attn.o_proj"), q, d)?;
-        let attention = MultiHeadAttention::new(
-            heads,
-            projection("q", q)?,
-            projection("k", k)?,
-            projection("v", v)?,
-            output,
-        )?;
+        let (query, key, value) = (projection("q", q)?, projection("k", k)?, projection("v", v)?);
+        let projections = Projections { query, key, value, output };
+        let attention = MultiHeadAttention::new(heads, projections)?;
         let rotary = Rotary::new(
             head_dim,
             files.size("max_position_embeddings")?,
@@ -312,15 +303,21 @@ fn llama(files: &Files) -> Result<Model> {
         )?;
         let up = |part: &str| linear(files, &name(&format!("mlp.{part}_proj")), d, hidden);
         let down = linear(files, &name("mlp.down_proj"), hidden, d)?;
-        let feed_forward = FeedForward::gated(up("gate")?, Activation::Silu, up("up")?, down)?;
+        let (gate, activation) = (up("gate")?, Activation::Silu);
+        let feed_forward =
+            FeedForward::gated(GatedParts { gate, activation, up: up("up")?, down })?;
         let norm = |part: &str| rms_norm(files, &name(part), epsilon);
-        let (first, second) = (norm("input_layernorm")?, norm("post_attention_layernorm")?);
-        Ok(EncoderBlock::pre_norm(first, attention.with_rotary(rotary)?, second, feed_forward)?)
+        Ok(EncoderBlock::pre_norm(EncoderParts {
+            attention_norm: norm("input_layernorm")?,
+            attention: attention.with_rotary(rotary)?,
+            feed_forward_norm: norm("post_attention_layernorm")?,
+            feed_forward,
+        })?)
     };
     let blocks = (0..files.size("num_hidden_layers")?).map(block).collect::<Result<_>>()?;
     let norm = rms_norm(files, "model.norm", epsilon)?;
     let logits = linear(files, "lm_head", d, files.size("vocab_size")?)?;
-    let head = move |x: Sequences<'_>| Ok(logits.forward(x, &Threads::ONE)?);
+    let head = move |x: Sequences<'_>| Ok(logits.forward(x)?);
     Ok(Model { embedded, encoder: Encoder::new(blocks, Some(norm))?, head: Box::new(head) })
 }
 
@@ -333,11 +330,11 @@ fn bert_is_met() -> Result<()> {
 #[test]
 fn gpt2_is_met() -> Result<()> {
     let files = Files::read("tiny-gpt2")?;
-    check(&gpt2(&files)?, &files, &Attention::new().causal(Position::TopLeft))
+    check(&gpt2(&files)?, &files, &Attention::new().mask(Mask::CAUSAL))
 }
 
 #[test]
 fn llama_is_met() -> Result<()> {
     let files = Files::read("tiny-llama")?;
-    check(&llama(&files)?, &files, &Attention::new().causal(Position::TopLeft))
+    check(&llama(&files)?, &files, &Attention::new().mask(Mask::CAUSAL))
 }

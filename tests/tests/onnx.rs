@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result, ensure};
 use half::{bf16, f16};
-use regard::{Attention, Element, Heads, KvCache, MaskTensor, MaskValues};
+use regard::{Attention, Element, Heads, KvCache, Mask, MaskTensor};
 use regard_tests::onnx::{Case, Tensor, cases, compare};
 use safetensors::Dtype;
 
@@ -47,27 +47,28 @@ fn run<T: Element + Default>(case: &Case, of: fn(f32) -> T) -> Result<Results> {
     if let Some(cap) = case.softcap {
         attention = attention.softcap(cap);
     }
+    let mut shown = Mask::NONE;
     if let Some(position) = case.causal {
-        attention = attention.causal(position);
+        shown = shown.causal(position);
     }
     if let Some(window) = case.window {
-        attention = attention.window(case.position, window);
+        shown = shown.window(case.position, window);
     }
     let lengths: Option<Vec<usize>> =
         case.inputs.get("kv_lengths").map(|t| t.data.iter().map(|n| *n as usize).collect());
     if let Some(lengths) = &lengths {
-        attention = attention.key_lengths(lengths);
+        shown = shown.key_lengths(lengths);
     }
     let mask = case.inputs.get("attn_mask");
     let allowed: Vec<bool> = mask.map_or(vec![], |m| m.data.iter().map(|x| *x != 0.0).collect());
     if let Some(mask) = mask {
-        let values = if mask.dtype == Dtype::BOOL {
-            MaskValues::Allowed(&allowed)
+        shown = if mask.dtype == Dtype::BOOL {
+            shown.allowed(MaskTensor::new(&allowed, &mask.shape)?)
         } else {
-            MaskValues::Bias(&mask.data)
+            shown.bias(MaskTensor::new(&mask.data, &mask.shape)?)
         };
-        attention = attention.mask(MaskTensor::new(values, &mask.shape)?);
     }
+    let attention = attention.mask(shown);
     let results = |k, v| -> Result<Results> {
         let scores = case.stage.map(|stage| attention.scores(stage, q, k)).transpose()?;
         Ok((attention.forward(q, k, v)?, scores))

@@ -103,7 +103,7 @@ fn visible(text: &str) -> String {
             '\n' => out.push('⏎'),
             '\t' => out.push('⇥'),
             '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}' | '\u{FEFF}' => {
-                out.extend(c.escape_unicode())
+                out.extend(c.escape_unicode());
             }
             c if c.is_control() => out.extend(c.escape_unicode()),
             c => out.push(c),

@@ -163,7 +163,7 @@ fn fewer_tokens_and_dimensions_are_the_first() {
         let what = format!("{tokens} × {dim}");
         match outcome {
             Ok(outcome) => {
-                assert_close(&outcome.weights, &reference(&q, &k, 6, tokens, dim), &what)
+                assert_close(&outcome.weights, &reference(&q, &k, 6, tokens, dim), &what);
             }
             Err(e) => panic!("{what}: {e}"),
         }

@@ -130,10 +130,10 @@ impl Sink for Online<'_, '_> {
                 }
             }
             [group] if group.rows == 1 => {
-                self.add_wide::<S, 1, 4>(simd, weights(group, 1), group, bounds)
+                self.add_wide::<S, 1, 4>(simd, weights(group, 1), group, bounds);
             }
             [group] if group.rows == 2 => {
-                self.add_wide::<S, 2, 2>(simd, weights(group, 1), group, bounds)
+                self.add_wide::<S, 2, 2>(simd, weights(group, 1), group, bounds);
             }
             _ => {
                 for col in (0..self.values.v.cols()).step_by(LANES) {

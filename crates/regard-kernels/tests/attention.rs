@@ -721,8 +721,6 @@ fn merged(parts: &[Outcome]) -> (Matrix<f64>, Vec<f64>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 300 }, failure_persistence: None, ..Default::default() })]
-
     #[test]
     fn any_attention_is_the_references(seed: u64) {
         any_case(seed).assert_matches_reference();

@@ -288,8 +288,6 @@ fn with_masks(mut case: Quantized, random: &mut Random) -> Quantized {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 300 }, failure_persistence: None, ..Default::default() })]
-
     #[test]
     fn masked_attention_is_the_references(seed: u64) {
         let random = &mut Random(seed);

@@ -53,8 +53,6 @@ fn no_mask_hides_nothing() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 2000 }, failure_persistence: None, ..Default::default() })]
-
     #[test]
     fn a_mask_sees_what_the_contract_says(seed: u64) {
         let case = any_mask(seed);

@@ -255,8 +255,6 @@ fn the_naive_loops_agree() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 200 }, failure_persistence: None, ..Default::default() })]
-
     #[test]
     fn any_shape(m in 0_usize..40, k in 0_usize..140, n in 0_usize..70, seed: u64) {
         check(m, k, n, seed);

@@ -101,8 +101,6 @@ fn at_temperature_zero_ties_in_different_chunks_share() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 64 }))]
-
     #[test]
     fn parts_of_any_size_and_parts_without_keys(
         seed: u64,

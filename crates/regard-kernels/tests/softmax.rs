@@ -175,8 +175,6 @@ fn the_fixed_door_and_the_naive_loops_agree() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 400 }, failure_persistence: None, ..Default::default() })]
-
     #[test]
     fn any_row_at_any_temperature(len in 0_usize..200, seed: u64, size in -38_i32..38, t in -37_i32..38, hide in 0_usize..50) {
         let random = &mut Random(seed);

@@ -112,8 +112,6 @@ fn the_fixed_door_gives_the_same_bits() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 3 } else { 256 }, failure_persistence: None, ..Default::default() })]
-
     #[test]
     fn dot_norm_and_cosine_are_within_their_bounds(
         len in 0_usize..300,

@@ -9,8 +9,8 @@ use std::env;
 use std::time::Instant;
 
 use regard::{
-    Activation, Attention, EncoderBlock, Error, FeedForward, Linear, MultiHeadAttention, Norm,
-    Sequences, Threads,
+    Activation, Attention, EncoderBlock, EncoderParts, Error, FeedForward, Linear,
+    MultiHeadAttention, Norm, Projections, Sequences, Threads,
 };
 use regard_kernels::multiply_add_rounds;
 
@@ -36,12 +36,15 @@ fn linear(inputs: usize, outputs: usize, seed: u64) -> Result<Linear, Error> {
         .with_bias(numbers(outputs, seed + 1))
 }
 
-/// The shortest of many runs, in ms.
-fn shortest(mut run: impl FnMut() -> Result<Vec<f32>, Error>) -> Result<f64, Error> {
+/// The shortest of many runs on these threads, in ms.
+fn shortest(
+    threads: &Threads,
+    mut run: impl FnMut() -> Result<Vec<f32>, Error>,
+) -> Result<f64, Error> {
     let mut shortest = f64::MAX;
     for _ in 0..300 {
         let start = Instant::now();
-        black_box(run()?);
+        black_box(threads.install(&mut run)?);
         shortest = shortest.min(start.elapsed().as_secs_f64());
     }
     Ok(shortest * 1e3)
@@ -51,14 +54,21 @@ fn main() -> Result<(), Error> {
     let count = env::args().nth(1).and_then(|count| count.parse().ok()).unwrap_or(1);
     let threads = Threads::new(count)?;
     let square = |seed| linear(FEATURES, FEATURES, seed);
-    let heads = MultiHeadAttention::new(HEADS, square(1)?, square(3)?, square(5)?, square(7)?)?;
+    let projections =
+        Projections { query: square(1)?, key: square(3)?, value: square(5)?, output: square(7)? };
+    let heads = MultiHeadAttention::new(HEADS, projections)?;
     let (up, down) = (linear(FEATURES, HIDDEN, 9)?, linear(HIDDEN, FEATURES, 11)?);
     let feed_forward = FeedForward::new(up.clone(), Activation::Gelu, down)?;
     let norm = || Norm::layer(vec![1.0; FEATURES], vec![0.0; FEATURES], 1e-12);
-    let block = EncoderBlock::post_norm(heads.clone(), norm()?, feed_forward.clone(), norm()?)?;
+    let block = EncoderBlock::post_norm(EncoderParts {
+        attention_norm: norm()?,
+        attention: heads.clone(),
+        feed_forward_norm: norm()?,
+        feed_forward: feed_forward.clone(),
+    })?;
     let x = numbers(TOKENS * FEATURES, 99);
-    let x = Sequences::new(&x, [1, TOKENS, FEATURES])?;
-    let attention = Attention::new().threads(threads.clone());
+    let x = Sequences::new("x", &x, [1, TOKENS, FEATURES])?;
+    let attention = Attention::new();
 
     let mut peak = 0.0_f64; // multiply-adds a ms, of one thread
     for _ in 0..50 {
@@ -78,16 +88,20 @@ fn main() -> Result<(), Error> {
     };
     let projection = TOKENS * FEATURES * FEATURES;
     let (attend, feed) = (2 * TOKENS * TOKENS * FEATURES, 2 * TOKENS * FEATURES * HIDDEN);
-    report("the block", 4 * projection + attend + feed, shortest(|| block.forward(x, &attention))?);
+    report(
+        "the block",
+        4 * projection + attend + feed,
+        shortest(&threads, || block.forward(x, &attention))?,
+    );
     report(
         "multi-head attention",
         4 * projection + attend,
-        shortest(|| heads.forward(x, x, x, &attention))?,
+        shortest(&threads, || heads.forward(x, x, x, &attention))?,
     );
-    report("feed-forward layer", feed, shortest(|| feed_forward.forward(x, &threads))?);
-    report("its first projection", feed / 2, shortest(|| up.forward(x, &threads))?);
+    report("feed-forward layer", feed, shortest(&threads, || feed_forward.forward(x))?);
+    report("its first projection", feed / 2, shortest(&threads, || up.forward(x))?);
     let norm = norm()?;
-    println!("{:24} {:7.3} ms", "layer norm", shortest(|| norm.forward(x, &threads))?);
+    println!("{:24} {:7.3} ms", "layer norm", shortest(&threads, || norm.forward(x))?);
     let hidden = numbers(TOKENS * HIDDEN, 5).iter().map(|x| 50.0 * x).collect::<Vec<f32>>();
     for activation in [Activation::Gelu, Activation::GeluTanh, Activation::Silu, Activation::Relu] {
         let apply = || {
@@ -95,7 +109,7 @@ fn main() -> Result<(), Error> {
             activation.apply(&mut x);
             Ok(x)
         };
-        let element = shortest(apply)? * 1e6 / hidden.len() as f64;
+        let element = shortest(&threads, apply)? * 1e6 / hidden.len() as f64;
         println!("{:24} {element:7.2} ns an element", format!("{activation:?}"));
     }
     Ok(())

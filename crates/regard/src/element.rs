@@ -27,13 +27,14 @@ pub trait Element: Copy + Send + Sync + sealed::Element {}
 impl<T: Copy + Send + Sync + sealed::Element> Element for T {}
 
 pub(crate) mod sealed {
+    use core::fmt::Debug;
     use core::ops::Range;
 
     use regard_kernels::Mat;
 
     use crate::Error;
 
-    pub trait Element: Sized {
+    pub trait Element: Sized + Default + Debug + Into<f32> + 'static {
         /// Elements of `f32` memory that [`widened`](Self::widened) takes of each.
         const MEMORY: usize;
 

@@ -104,6 +104,17 @@ pub enum Error {
         table: usize,
     },
 
+    /// A token that the vocabulary of an embedding does not have.
+    #[error("token {index} has the id {id}, but the embedding has {tokens} tokens")]
+    Token {
+        /// The place of the token among those given.
+        index: usize,
+        /// The token's id.
+        id: u32,
+        /// The size of the vocabulary.
+        tokens: usize,
+    },
+
     /// A cache of keys and values without room.
     #[error("{tokens} tokens do not fit behind the {len} of a cache for {capacity}")]
     CacheFull {
@@ -113,6 +124,20 @@ pub enum Error {
         len: usize,
         /// The most tokens.
         capacity: usize,
+    },
+
+    /// A mask that places the newest tokens elsewhere than after the tokens in the cache.
+    #[error(
+        "the {part} mask places the first query at key {first}, but it stands after {cached} cached keys; \
+         use Mask::CAUSAL, or Position::BottomRight"
+    )]
+    CachePosition {
+        /// The part of the mask: `causal`, `window`, `ALiBi`.
+        part: &'static str,
+        /// The key at which it places the first query.
+        first: isize,
+        /// Tokens in the cache.
+        cached: usize,
     },
 
     /// Packed values of other sequences than the keys.
@@ -128,6 +153,13 @@ pub enum Error {
     #[error("packed sequences have no {what}")]
     Packed {
         /// What was asked for.
+        what: &'static str,
+    },
+
+    /// A layer with a part whose gradient is not implemented.
+    #[error("the gradient of a layer with {what} is not implemented")]
+    NoGradient {
+        /// The part, in the plural.
         what: &'static str,
     },
 

@@ -3,7 +3,7 @@
 use regard_kernels::{Attention as Kernel, Mat, Stage};
 
 use crate::error::{Error, check_shape};
-use crate::plan::{Job, Output};
+use crate::plan::{Job, Output, Plan};
 use crate::view::{check_elements, zeros};
 use crate::{Attention, Element, Heads, Packed, Workspace};
 
@@ -98,7 +98,7 @@ impl Attention<'_> {
         log_sum_exp: Option<&mut [f32]>,
         workspace: &mut Workspace,
     ) -> Result<(), Error> {
-        let plan = self.plan(q, k)?;
+        let plan = Plan::new(self, q, k)?;
         let [batch, kv_heads, n_k, d_k] = k.shape();
         let [_, _, _, d_v] = v.shape();
         check_shape(
@@ -130,10 +130,10 @@ impl Attention<'_> {
     /// Names the tensor that does not fit the others; [`Error::Packed`] if there are key lengths or a mask tensor.
     ///
     /// ```
-    /// use regard::{Attention, Packed, Position};
+    /// use regard::{Attention, Mask, Packed};
     /// let (x, lengths) = ([1.0, 2.0, 3.0, 4.0, 5.0], [2, 3]);
     /// let x = Packed::new("x", &x, &lengths, [1, 1])?;
-    /// let out = Attention::new().scale(0.0).causal(Position::TopLeft).forward_packed(x, x, x)?;
+    /// let out = Attention::new().scale(0.0).mask(Mask::CAUSAL).forward_packed(x, x, x)?;
     /// assert_eq!(out, [1.0, 1.5, 3.0, 3.5, 4.0]); // the mean of each token and those before it in its sequence
     /// # Ok::<(), regard::Error>(())
     /// ```
@@ -143,7 +143,7 @@ impl Attention<'_> {
         k: Packed<'_, T>,
         v: Packed<'_, T>,
     ) -> Result<Vec<f32>, Error> {
-        let plan = self.plan_packed(q, k, v)?;
+        let plan = Plan::of_packed(self, q, k, v)?;
         let ([tokens, heads, d_k], [_, _, d_v]) = (q.shape(), v.shape());
         let mut out = zeros(OUTPUT, &[tokens, heads, d_v])?;
         let widened = [d_k, d_k.saturating_add(d_v)].map(|n| n.saturating_mul(T::MEMORY));
@@ -164,10 +164,11 @@ impl Attention<'_> {
     /// Names the tensor that does not fit the others.
     ///
     /// ```
-    /// use regard::{Attention, Heads, Position, Stage};
+    /// use regard::{Attention, Heads, Mask, Position, Stage};
     /// let (q, k) = ([3.0], [2.0, 4.0]);
     /// let (q, k) = (Heads::new("query", &q, [1, 1, 1, 1])?, Heads::new("key", &k, [1, 1, 2, 1])?);
-    /// let scores = |stage| Attention::new().scale(0.5).causal(Position::TopLeft).scores(stage, q, k);
+    /// let first = Mask::NONE.causal(Position::TopLeft); // the query stands at the first key
+    /// let scores = |stage| Attention::new().scale(0.5).mask(first).scores(stage, q, k);
     /// assert_eq!(scores(Stage::Raw)?, [3.0, 6.0]); // after the scale
     /// assert_eq!(scores(Stage::Masked)?, [3.0, f32::NEG_INFINITY]);
     /// assert_eq!(scores(Stage::Weights)?, [1.0, 0.0]);
@@ -179,7 +180,7 @@ impl Attention<'_> {
         q: Heads<'_, T>,
         k: Heads<'_, T>,
     ) -> Result<Vec<f32>, Error> {
-        let plan = self.plan(q, k)?;
+        let plan = Plan::new(self, q, k)?;
         let ([batch, heads, n_q, d_k], [_, _, n_k, _]) = (q.shape(), k.shape());
         let mut out = zeros("the scores", &[batch, heads, n_q, n_k])?;
         let widened = [d_k * T::MEMORY; 2];
@@ -214,7 +215,7 @@ fn run<T: Element>(
     let (v, scratch) = T::widened(v, job.keys, scratch)?;
     match job.log_sum_exp {
         Some(log_sum_exp) => {
-            kernel.forward_with_log_sum_exp(q, k, v, job.out, log_sum_exp, scratch)?
+            kernel.forward_with_log_sum_exp(q, k, v, job.out, log_sum_exp, scratch)?;
         }
         None => kernel.forward(q, k, v, job.out, scratch)?,
     }

@@ -9,6 +9,7 @@ use regard_kernels::{
 };
 
 use crate::error::{Error, check_shape};
+use crate::plan::Plan;
 use crate::view::{check_elements, saturating_product, zeros};
 use crate::{Attention, Heads, Threads};
 
@@ -75,7 +76,7 @@ impl Attention<'_> {
         out: &[f32],
         d_out: &[f32],
     ) -> Result<Gradients, Error> {
-        let plan = self.plan(q, k)?;
+        let plan = Plan::new(self, q, k)?;
         let ([batch, heads, n_q, d_k], [_, kv_heads, n_k, _]) = (q.shape(), k.shape());
         let [_, _, _, d_v] = v.shape();
         check_shape(
@@ -92,9 +93,9 @@ impl Attention<'_> {
         let mut value = zeros("the gradient of value", &[batch, kv_heads, n_k, d_v])?;
         let mut scales = zeros("the gradient of scale", &[batch, kv_heads])?;
         let mut sinks = zeros("the gradient of the sinks", &[batch, heads])?;
-        let bias = plan.mask.as_ref().and_then(|mask| mask.bias_shape());
+        let bias = plan.mask.bias.as_ref();
         let bias = bias
-            .map(|shape| zeros("the gradient of the mask", &shape))
+            .map(|bias| zeros("the gradient of the additive mask", &bias.given_shape()))
             .transpose()?
             .map(Mutex::new);
 
@@ -118,7 +119,7 @@ impl Attention<'_> {
         let width = d_k.saturating_mul(2).saturating_add(d_v.saturating_mul(3));
         let multiply_adds = saturating_product(&[batch, heads, n_q, n_k, width]);
         // Heads may share an additive mask, and sums must not depend on who comes first.
-        let threads = if bias.is_some() { &Threads::ONE } else { self.thread_setting() };
+        let threads = if bias.is_some() { Threads::ONE } else { Threads::current() };
         let scratch = Memory::len(n_q, n_k, d_k, d_v);
         threads.for_each(
             jobs,
@@ -132,7 +133,7 @@ impl Attention<'_> {
                     let (q, token) = (q.head(entry, head)?, (entry * heads + head) * n_q);
                     for first in (0..n_q).step_by(BLOCK) {
                         let rows = BLOCK.min(n_q - first);
-                        let mask = plan.mask_of(entry, head, n_q)?.rows(first, rows, n_q, n_k);
+                        let mask = plan.mask.of_head(entry, head, n_q)?.rows(first, rows, n_q, n_k);
                         let seen = mask.seen(rows, n_k);
                         let of_block = |x| {
                             let rows_of_block = (token + first) * d_v..(token + first + rows) * d_v;
@@ -154,7 +155,7 @@ impl Attention<'_> {
                             d_query.get_mut(first * d_k..(first + rows) * d_k).unwrap_or_default();
                         let d_scores = block.backward(d_query, member, &mut sums, &mut memory)?;
                         if let (Some(mask), Some(Ok(mut bias))) =
-                            (&plan.mask, bias.as_ref().map(Mutex::lock))
+                            (&plan.mask.bias, bias.as_ref().map(Mutex::lock))
                         {
                             mask.add_to_gradient(&mut bias, (entry, head), first, seen, d_scores);
                         }

@@ -7,14 +7,13 @@ use crate::{Element, Heads};
 /// Memory for `capacity` tokens is taken at once; appending moves nothing.
 ///
 /// ```
-/// use regard::{Attention, Heads, KvCache, Position};
+/// use regard::{Attention, Heads, KvCache, Mask};
 /// let mut cache = KvCache::new([1, 2, 16, 4], 4)?; // batch, key/value heads, capacity, head_dim; the values' head_dim
 /// for step in 0..3 {
 ///     let token = [step as f32; 2 * 4];
 ///     let token = Heads::new("the token", &token, [1, 2, 1, 4])?;
 ///     cache.append(token, token)?;
-///     // The query stands at the last key.
-///     let out = Attention::new().causal(Position::BottomRight).forward(token, cache.keys(), cache.values())?;
+///     let out = Attention::new().mask(Mask::CAUSAL).forward(token, cache.keys(), cache.values())?;
 ///     assert_eq!(out.len(), 2 * 4);
 /// }
 /// assert_eq!(cache.len(), 3);

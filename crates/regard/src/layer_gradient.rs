@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::gradient::transpose;
 use crate::multi_head;
 use crate::view::{check_elements, saturating_product, zeros};
-use crate::{Attention, Linear, MultiHeadAttention, Rotary, Sequences, Threads};
+use crate::{Attention, Linear, MultiHeadAttention, Projections, Rotary, Sequences, Threads};
 
 /// The gradients of a loss with respect to a [`Linear`] layer and what it was given: see [`Linear::backward`].
 #[derive(Clone, Debug, PartialEq)]
@@ -27,19 +27,14 @@ impl Linear {
     /// Names the tensor that does not fit the layer.
     ///
     /// ```
-    /// use regard::{Linear, Sequences, Threads};
+    /// use regard::{Linear, Sequences};
     /// let layer = Linear::new(vec![2.0, 3.0], 2, 1)?;
     /// let x = [4.0, 5.0];
-    /// let gradients = layer.backward(Sequences::new(&x, [1, 1, 2])?, &[1.0], &Threads::ONE)?;
+    /// let gradients = layer.backward(Sequences::new("x", &x, [1, 1, 2])?, &[1.0])?;
     /// assert_eq!((gradients.input, gradients.weight, gradients.bias), (vec![2.0, 3.0], vec![4.0, 5.0], vec![1.0]));
     /// # Ok::<(), regard::Error>(())
     /// ```
-    pub fn backward(
-        &self,
-        x: Sequences<'_>,
-        d_out: &[f32],
-        threads: &Threads,
-    ) -> Result<LinearGradients, Error> {
+    pub fn backward(&self, x: Sequences<'_>, d_out: &[f32]) -> Result<LinearGradients, Error> {
         let ([batch, n, _], inputs, outputs) = (x.shape(), self.inputs(), self.outputs());
         self.check("the input", x)?;
         check_elements("the gradient of the output", d_out.len(), &[batch, n, outputs])?;
@@ -49,7 +44,7 @@ impl Linear {
 
         let mut input = zeros("the gradient of the input", &[batch, n, inputs])?;
         let blocks = input.chunks_mut(saturating_product(&[BLOCK, inputs]).max(1)).enumerate();
-        threads.for_each(
+        Threads::current().for_each(
             blocks,
             saturating_product(&[rows, inputs, outputs]),
             0,
@@ -64,7 +59,7 @@ impl Linear {
         let x = Mat::new(&transposed, inputs, rows)?;
         let mut d_weight = zeros("the gradient of the weight", &[inputs, outputs])?;
         let blocks = d_weight.chunks_mut(saturating_product(&[BLOCK, outputs]).max(1)).enumerate();
-        threads.for_each(
+        Threads::current().for_each(
             blocks,
             saturating_product(&[rows, inputs, outputs]),
             0,
@@ -113,13 +108,16 @@ impl MultiHeadAttention {
     /// the same sequences and attention. What the layer computed on the way is computed again.
     ///
     /// # Errors
-    /// As [`forward`](Self::forward), and as [`Attention::backward`].
+    /// As [`forward`](Self::forward), and as [`Attention::backward`]; [`Error::NoGradient`] if the layer has norms of queries and
+    /// keys.
     ///
     /// ```
-    /// use regard::{Attention, Linear, MultiHeadAttention, Sequences};
+    /// use regard::{Attention, Linear, MultiHeadAttention, Projections, Sequences};
     /// let linear = |w| Linear::new(vec![w], 1, 1);
-    /// let layer = MultiHeadAttention::new(1, linear(1.0)?, linear(1.0)?, linear(2.0)?, linear(3.0)?)?;
-    /// let x = Sequences::new(&[5.0], [1, 1, 1])?; // one token: it sees itself alone, and y = 2·3·x
+    /// let projections =
+    ///     Projections { query: linear(1.0)?, key: linear(1.0)?, value: linear(2.0)?, output: linear(3.0)? };
+    /// let layer = MultiHeadAttention::new(1, projections)?;
+    /// let x = Sequences::new("x", &[5.0], [1, 1, 1])?; // one token: it sees itself alone, and y = 2·3·x
     /// let gradients = layer.backward(x, x, x, &Attention::new(), &[1.0])?;
     /// assert_eq!((gradients.value.input, gradients.output.weight), (vec![6.0], vec![10.0]));
     /// assert_eq!((gradients.query.input, gradients.key.input), (vec![0.0], vec![0.0]));
@@ -133,15 +131,18 @@ impl MultiHeadAttention {
         attention: &Attention<'_>,
         d_out: &[f32],
     ) -> Result<MultiHeadGradients, Error> {
-        let threads = attention.thread_setting();
-        let [to_query, to_key, to_value, to_output] = self.projections();
-        self.project([query, key, value], 0, threads, |[q, k, v]| {
+        if self.qk_norms().is_some() {
+            return Err(Error::NoGradient { what: "norms of queries and keys" });
+        }
+        let Projections { query: to_query, key: to_key, value: to_value, output: to_output } =
+            self.projections();
+        self.project([query, key, value], 0, |[q, k, v]| {
             let out = attention.forward(q, k, v)?;
 
             let ([batch, heads, n_q, d_k], [_, kv_heads, n_k, d_v]) = (q.shape(), v.shape());
             let joined = join_heads(&out, batch, heads, n_q, d_v);
-            let joined = Sequences::new(&joined, [batch, n_q, heads * d_v])?;
-            let output = to_output.backward(joined, d_out, threads)?;
+            let joined = Sequences::new("the input", &joined, [batch, n_q, heads * d_v])?;
+            let output = to_output.backward(joined, d_out)?;
 
             // [batch, tokens, heads · d] is [batch, heads, tokens, d] with heads and tokens exchanged, and back.
             let d_heads = join_heads(&output.input, batch, n_q, heads, d_v);
@@ -156,13 +157,9 @@ impl MultiHeadAttention {
                 back.rotate(&mut d_k_rows, [batch, n_k, kv_heads, d_k], 0)?;
             }
             Ok(MultiHeadGradients {
-                query: to_query.backward(query, &d_q, threads)?,
-                key: to_key.backward(key, &d_k_rows, threads)?,
-                value: to_value.backward(
-                    value,
-                    &joined(&gradients.value, kv_heads, n_k, d_v),
-                    threads,
-                )?,
+                query: to_query.backward(query, &d_q)?,
+                key: to_key.backward(key, &d_k_rows)?,
+                value: to_value.backward(value, &joined(&gradients.value, kv_heads, n_k, d_v))?,
                 output,
                 scale: gradients.scale,
                 bias: gradients.bias,

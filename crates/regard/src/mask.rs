@@ -1,73 +1,343 @@
+//! Masks for all heads of a batch: causal, windows, key lengths, linear biases, and tensors that are broadcast.
+
 use core::ops::Range;
 use std::borrow::Cow;
 
-use regard_kernels::{Mask, Mat};
+use regard_kernels::{Mask as HeadMask, Mat, Position, Window};
 
 use crate::error::{Error, check_shape};
 use crate::view::{check_elements, len_of};
 
-/// The numbers of a [`MaskTensor`], where an example is.
-#[derive(Clone, Copy, Debug)]
-pub enum MaskValues<'a> {
-    /// `true` where a key may be seen.
-    Allowed(&'a [bool]),
-    /// Added to the scores; −∞ hides the key.
-    Bias(&'a [f32]),
+/// Which keys each query may see: a value, composed from parts. A key is seen if every part allows it.
+///
+/// This is [`regard_kernels::Mask`] for all heads of a batch, in the same words: what is one number or one matrix there is
+/// one for each batch entry, or for each head, here.
+///
+/// ```
+/// use regard::{Attention, Heads, Mask, Position, Stage, Window};
+/// let x = Heads::new("x", &[0.0; 4], [1, 1, 4, 1])?; // four tokens
+/// let near = Window { left: Some(1), right: None };
+/// let mask = Mask::NONE.causal(Position::TopLeft).window(Position::TopLeft, near);
+/// let weights = Attention::new().mask(mask).scores(Stage::Weights, x, x)?;
+/// assert_eq!(weights[12..], [0.0, 0.0, 0.5, 0.5]); // the last token sees itself and the one before it
+/// # Ok::<(), regard::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+#[doc(alias = "attn_mask")]
+pub struct Mask<'a> {
+    causal: Option<Position>,
+    window: Option<(Position, Window)>,
+    key_lengths: Option<&'a [usize]>,
+    alibi: Option<(Position, &'a [f32])>,
+    allowed: Option<MaskTensor<'a, bool>>,
+    bias: Option<MaskTensor<'a>>,
+}
+
+impl<'a> Mask<'a> {
+    /// Every query sees every key.
+    pub const NONE: Self = Self {
+        causal: None,
+        window: None,
+        key_lengths: None,
+        alibi: None,
+        allowed: None,
+        bias: None,
+    };
+
+    /// Causal self-attention: a token sees itself and the tokens before it. The queries are the last tokens of the keys, so
+    /// this is right with and without a cache of keys; it is `NONE.causal(Position::BottomRight)`.
+    ///
+    /// ```
+    /// use regard::{Attention, Heads, Mask};
+    /// let x = Heads::new("x", &[1.0, 3.0, 8.0], [1, 1, 3, 1])?;
+    /// let causal = Attention::new().scale(0.0).mask(Mask::CAUSAL);
+    /// assert_eq!(causal.forward(x, x, x)?, [1.0, 2.0, 4.0]); // the mean of each token and those before it
+    /// let last = Heads::new("the last token", &[8.0], [1, 1, 1, 1])?;
+    /// assert_eq!(causal.forward(last, x, x)?, [4.0]); // it stands at the last key
+    /// # Ok::<(), regard::Error>(())
+    /// ```
+    #[doc(alias = "is_causal")]
+    pub const CAUSAL: Self = Self::NONE.causal(Position::BottomRight);
+
+    /// A query sees no key to the right of where it stands.
+    ///
+    /// ```
+    /// use regard::{Attention, Heads, Mask, Position};
+    /// let x = Heads::new("x", &[1.0, 3.0, 8.0], [1, 1, 3, 1])?;
+    /// let q = Heads::new("query", &[0.0, 0.0], [1, 1, 2, 1])?; // two queries, three keys
+    /// let out = |position| Attention::new().mask(Mask::NONE.causal(position)).forward(q, x, x);
+    /// assert_eq!(out(Position::TopLeft)?, [1.0, 2.0]); // the first query stands at the first key
+    /// assert_eq!(out(Position::BottomRight)?, [2.0, 4.0]); // the last query stands at the last key
+    /// # Ok::<(), regard::Error>(())
+    /// ```
+    #[must_use]
+    pub const fn causal(mut self, position: Position) -> Self {
+        self.causal = Some(position);
+        self
+    }
+
+    /// A query sees the keys within a window around where it stands (Beltagy et al. 2020, Longformer).
+    ///
+    /// ```
+    /// use regard::{Attention, Heads, Mask, Position, Window};
+    /// let x = Heads::new("x", &[1.0, 3.0, 8.0], [1, 1, 3, 1])?;
+    /// let mask = Mask::NONE.window(Position::TopLeft, Window { left: Some(1), right: Some(0) });
+    /// let out = Attention::new().scale(0.0).mask(mask).forward(x, x, x)?;
+    /// assert_eq!(out, [1.0, 2.0, 5.5]); // the mean of each token and the one before it
+    /// # Ok::<(), regard::Error>(())
+    /// ```
+    #[must_use]
+    #[doc(alias = "sliding_window")]
+    pub const fn window(mut self, position: Position, window: Window) -> Self {
+        self.window = Some((position, window));
+        self
+    }
+
+    /// \[batch\]: the number of keys of each batch entry. The rest of its keys is padding.
+    ///
+    /// ```
+    /// use regard::{Attention, Heads, Mask};
+    /// let x = Heads::new("x", &[1.0, 3.0, 5.0, f32::NAN], [2, 1, 2, 1])?;
+    /// let out = Attention::new().scale(0.0).mask(Mask::NONE.key_lengths(&[2, 1])).forward(x, x, x)?;
+    /// assert_eq!(out[..3], [2.0, 2.0, 5.0]); // the second entry has one key; its second query is padding too
+    /// # Ok::<(), regard::Error>(())
+    /// ```
+    #[must_use]
+    #[doc(alias = "key_padding_mask")]
+    pub const fn key_lengths(mut self, lengths: &'a [usize]) -> Self {
+        self.key_lengths = Some(lengths);
+        self
+    }
+
+    /// Attention with linear biases (Press et al. 2022): −slope · (distance of the key from where the query stands) is added
+    /// to each score, with a slope for each head, \[heads\]: see [`alibi_slopes`](crate::alibi_slopes).
+    ///
+    /// ```
+    /// use regard::{Attention, Heads, Mask, Position, Stage};
+    /// let (q, k) = (Heads::new("query", &[0.0], [1, 1, 1, 1])?, Heads::new("key", &[0.0; 3], [1, 1, 3, 1])?);
+    /// let mask = Mask::NONE.alibi(Position::BottomRight, &[0.5]); // the query stands at the last key
+    /// assert_eq!(Attention::new().mask(mask).scores(Stage::Masked, q, k)?, [-1.0, -0.5, 0.0]);
+    /// # Ok::<(), regard::Error>(())
+    /// ```
+    #[must_use]
+    pub const fn alibi(mut self, position: Position, slopes: &'a [f32]) -> Self {
+        self.alibi = Some((position, slopes));
+        self
+    }
+
+    /// Where `true`, the key may be seen; broadcast to \[batch, heads, queries, keys\].
+    ///
+    /// ```
+    /// use regard::{Attention, Heads, Mask, MaskTensor};
+    /// let x = Heads::new("x", &[2.0, 4.0], [1, 1, 2, 1])?;
+    /// let first = Mask::NONE.allowed(MaskTensor::new(&[true, false], &[2])?); // for every query
+    /// assert_eq!(Attention::new().mask(first).forward(x, x, x)?, [2.0, 2.0]);
+    /// # Ok::<(), regard::Error>(())
+    /// ```
+    #[must_use]
+    pub const fn allowed(mut self, allowed: MaskTensor<'a, bool>) -> Self {
+        self.allowed = Some(allowed);
+        self
+    }
+
+    /// Added to the scores; −∞ hides the key, whatever its score. Broadcast to \[batch, heads, queries, keys\].
+    ///
+    /// ```
+    /// use regard::{Attention, Heads, Mask, MaskTensor, Stage};
+    /// let x = Heads::new("x", &[0.0, 0.0], [1, 1, 2, 1])?;
+    /// let mask = Mask::NONE.bias(MaskTensor::new(&[0.5, f32::NEG_INFINITY], &[2])?);
+    /// let scores = Attention::new().mask(mask).scores(Stage::Masked, x, x)?;
+    /// assert_eq!(scores, [0.5, f32::NEG_INFINITY, 0.5, f32::NEG_INFINITY]);
+    /// # Ok::<(), regard::Error>(())
+    /// ```
+    #[must_use]
+    pub const fn bias(mut self, bias: MaskTensor<'a>) -> Self {
+        self.bias = Some(bias);
+        self
+    }
+
+    /// The mask for these shapes, with its tensors broadcast.
+    ///
+    /// # Errors
+    /// Names the part that does not fit.
+    pub(crate) fn resolve(&self, full: [usize; 4]) -> Result<ResolvedMask<'a>, Error> {
+        let [batch, heads, _, n_k] = full;
+        self.check_heads(heads)?;
+        if let Some(lengths) = self.key_lengths {
+            check_shape("the key lengths", &[lengths.len()], &[batch], "one a batch entry")?;
+            let too_long = |(_, n): &(usize, usize)| *n > n_k;
+            if let Some((entry, found)) = lengths.iter().copied().enumerate().find(too_long) {
+                return Err(Error::KeyLength { entry, found, keys: n_k });
+            }
+        }
+        let longest_of = |lengths: &[usize]| lengths.iter().copied().max().unwrap_or(0);
+        let longest = self.key_lengths.map_or(n_k, longest_of);
+        Ok(ResolvedMask {
+            mask: *self,
+            allowed: self.allowed.map(|m| m.broadcast(full, longest)).transpose()?,
+            bias: self.bias.map(|m| m.broadcast(full, longest)).transpose()?,
+        })
+    }
+
+    /// The mask for sequences of different lengths.
+    ///
+    /// # Errors
+    /// [`Error::Packed`] if a part speaks of a batch whose sequences are equally long.
+    pub(crate) fn resolve_packed(&self, heads: usize) -> Result<ResolvedMask<'a>, Error> {
+        self.check_heads(heads)?;
+        for (what, given) in [
+            ("key lengths", self.key_lengths.is_some()),
+            ("mask tensor", self.allowed.is_some() || self.bias.is_some()),
+        ] {
+            if given {
+                return Err(Error::Packed { what });
+            }
+        }
+        Ok(ResolvedMask { mask: *self, allowed: None, bias: None })
+    }
+
+    fn check_heads(&self, heads: usize) -> Result<(), Error> {
+        if let Some((_, slopes)) = self.alibi {
+            let tensor = "the slopes of ALiBi";
+            check_shape(tensor, &[slopes.len()], &[heads], "one a head of query")?;
+        }
+        Ok(())
+    }
+
+    /// `Ok` if every part that goes by positions places the first of the `n` newest tokens where it stands: after the
+    /// `cached` ones.
+    ///
+    /// # Errors
+    /// [`Error::CachePosition`].
+    pub(crate) fn check_cached(&self, cached: usize) -> Result<(), Error> {
+        let positions = [
+            ("causal", self.causal),
+            ("window", self.window.map(|(position, _)| position)),
+            ("ALiBi", self.alibi.map(|(position, _)| position)),
+        ];
+        for (part, position) in positions {
+            let first = match position {
+                None | Some(Position::BottomRight) => continue,
+                Some(Position::TopLeft) => 0,
+                Some(Position::Offset(first)) => first,
+            };
+            if usize::try_from(first) != Ok(cached) {
+                return Err(Error::CachePosition { part, first, cached });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A mask that fits its tensors.
+pub(crate) struct ResolvedMask<'a> {
+    mask: Mask<'a>,
+    allowed: Option<Broadcast<'a, bool>>,
+    pub(crate) bias: Option<Broadcast<'a, f32>>,
+}
+
+impl ResolvedMask<'_> {
+    /// The mask of `n_q` queries of one head of a batch entry.
+    pub(crate) fn of_head(
+        &self,
+        entry: usize,
+        head: usize,
+        n_q: usize,
+    ) -> Result<HeadMask<'_>, Error> {
+        let mut mask = HeadMask::NONE;
+        if let Some((position, slopes)) = self.mask.alibi
+            && let Some(slope) = slopes.get(head)
+        {
+            mask = mask.alibi(position, *slope);
+        }
+        if let Some(position) = self.mask.causal {
+            mask = mask.causal(position);
+        }
+        if let Some((position, window)) = self.mask.window {
+            mask = mask.window(position, window);
+        }
+        if let Some(len) = self.mask.key_lengths.and_then(|lengths| lengths.get(entry)) {
+            mask = mask.key_len(*len);
+        }
+        if let Some(allowed) = &self.allowed {
+            mask = mask.allowed(allowed.matrix(entry, head, n_q)?);
+        }
+        if let Some(bias) = &self.bias {
+            mask = mask.bias(bias.matrix(entry, head, n_q)?);
+        }
+        Ok(mask)
+    }
+
+    /// Whether it reads a matrix for each head.
+    pub(crate) fn has_tensor(&self) -> bool {
+        self.allowed.is_some() || self.bias.is_some()
+    }
+}
+
+/// What a [`MaskTensor`] holds: `bool` for [`Mask::allowed`], `f32` for [`Mask::bias`].
+pub trait MaskElement: sealed::MaskElement {}
+
+impl<T: sealed::MaskElement> MaskElement for T {}
+
+mod sealed {
+    pub trait MaskElement: Copy + 'static {
+        /// What errors call the tensor.
+        const NAME: &'static str;
+        /// What hides a key.
+        const HIDDEN: Self;
+    }
+}
+
+impl sealed::MaskElement for bool {
+    const NAME: &'static str = "the boolean mask";
+    const HIDDEN: Self = false;
+}
+
+impl sealed::MaskElement for f32 {
+    const NAME: &'static str = "the additive mask";
+    const HIDDEN: Self = Self::NEG_INFINITY;
 }
 
 /// A mask of up to four dimensions, broadcast from the right to \[batch, heads, queries, keys\] as in NumPy.
 ///
-/// With [key lengths](crate::Attention::key_lengths) it may end where the longest of them does, as in ONNX's `Attention`: the
-/// keys behind it are padding. Without them a mask of fewer keys than there are is an error.
+/// With [key lengths](Mask::key_lengths) it may end where the longest of them does, as in ONNX's `Attention`: the keys after
+/// its end are padding. Without them, a mask of fewer keys than the tensor of keys has is an error.
 ///
 /// ```
-/// use regard::{MaskTensor, MaskValues};
-/// use regard::{Attention, Heads, Stage};
+/// use regard::{Attention, Heads, Mask, MaskTensor, Stage};
 /// let x = Heads::new("x", &[0.0; 4], [1, 2, 2, 1])?; // two heads, two tokens
 /// let weights = |mask| Attention::new().mask(mask).scores(Stage::Weights, x, x);
 /// // The second key is hidden, for every query of every head:
-/// let mask = MaskTensor::new(MaskValues::Allowed(&[true, false]), &[2])?;
+/// let mask = Mask::NONE.allowed(MaskTensor::new(&[true, false], &[2])?);
 /// assert_eq!(weights(mask)?, [1.0, 0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 0.0]);
-/// // Nothing is, but for the second key of the second head: [heads, queries, keys], of which the queries repeat.
-/// let mask = MaskTensor::new(MaskValues::Bias(&[0.0, 0.0, 0.0, f32::NEG_INFINITY]), &[2, 1, 2])?;
-/// assert_eq!(weights(mask)?, [0.5, 0.5, 0.5, 0.5, 1.0, 0.0, 1.0, 0.0]);
+/// // [heads, queries, keys], and the one row of queries repeats: the second head does not see the second key.
+/// let bias = MaskTensor::new(&[0.0, 0.0, 0.0, f32::NEG_INFINITY], &[2, 1, 2])?;
+/// assert_eq!(weights(Mask::NONE.bias(bias))?, [0.5, 0.5, 0.5, 0.5, 1.0, 0.0, 1.0, 0.0]);
 /// # Ok::<(), regard::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct MaskTensor<'a> {
-    values: MaskValues<'a>,
+pub struct MaskTensor<'a, T = f32> {
+    values: &'a [T],
     shape: [usize; 4],
 }
 
-impl<'a> MaskTensor<'a> {
+impl<'a, T: MaskElement> MaskTensor<'a, T> {
     /// A dense mask of the given shape.
     ///
     /// # Errors
     /// [`Error::Elements`] if the values do not fill the shape, [`Error::Rank`] if it has more than four dimensions.
-    pub fn new(values: MaskValues<'a>, shape: &[usize]) -> Result<Self, Error> {
-        let found = match values {
-            MaskValues::Allowed(x) => x.len(),
-            MaskValues::Bias(x) => x.len(),
-        };
+    pub fn new(values: &'a [T], shape: &[usize]) -> Result<Self, Error> {
         let mut padded = [1; 4];
         let Some(missing) = padded.len().checked_sub(shape.len()) else {
-            return Err(Error::Rank {
-                tensor: "the mask",
-                found: shape.to_vec(),
-                most: padded.len(),
-            });
+            return Err(Error::Rank { tensor: T::NAME, found: shape.to_vec(), most: padded.len() });
         };
         padded[missing..].copy_from_slice(shape);
-        check_elements("the mask", found, shape)?;
+        check_elements(T::NAME, values.len(), shape)?;
         Ok(Self { values, shape: padded })
     }
 
-    /// The mask made ready for \[batch, heads, queries, keys\], of which nobody sees more than the first `longest` keys.
-    pub(crate) fn broadcast(
-        &self,
-        full: [usize; 4],
-        longest: usize,
-    ) -> Result<Broadcast<'a>, Error> {
+    /// The mask made ready for \[batch, heads, queries, keys\], where no query sees more than the first `longest` keys.
+    fn broadcast(&self, full: [usize; 4], longest: usize) -> Result<Broadcast<'a, T>, Error> {
         // A dimension fits if it is the full one, or 1 and repeats.
         let mut fitting = full;
         for (fitting, n) in fitting.iter_mut().zip(self.shape) {
@@ -78,88 +348,73 @@ impl<'a> MaskTensor<'a> {
         if (longest..keys).contains(&given_keys) {
             fitting[3] = given_keys;
         }
-        check_shape(
-            "the mask",
-            &self.shape,
-            &fitting,
-            "broadcast to [batch, heads, queries, keys]",
-        )?;
+        let why = "broadcast to [batch, heads, queries, keys]";
+        check_shape(T::NAME, &self.shape, &fitting, why)?;
         let shape = [batch, heads, rows, keys];
-        let values = match self.values {
-            MaskValues::Allowed(x) => Extended::Allowed(extend_rows(x, given_keys, shape, false)?),
-            MaskValues::Bias(x) => {
-                Extended::Bias(extend_rows(x, given_keys, shape, f32::NEG_INFINITY)?)
-            }
-        };
-        Ok(Broadcast { shape, given_keys, values })
+        Ok(Broadcast { shape, given_keys, values: extend_rows(self.values, given_keys, shape)? })
     }
 }
 
-/// Rows of all keys: a row of one value repeats it, because a view's rows may repeat and its columns may not; a row that is too
-/// short has `hidden` at its end.
-fn extend_rows<T: Copy>(
+/// Rows of all keys. A row of one value repeats it, because the rows of a view may repeat and its columns may not. A row that
+/// is too short gets what hides at its end.
+fn extend_rows<T: MaskElement>(
     values: &[T],
     given: usize,
     shape: [usize; 4],
-    hidden: T,
 ) -> Result<Cow<'_, [T]>, Error> {
     let [_, _, _, keys] = shape;
     if given == keys {
         return Ok(Cow::Borrowed(values));
     }
     let mut extended = Vec::new();
-    let len = len_of("the mask", &shape)?;
+    let len = len_of(T::NAME, &shape)?;
     extended
         .try_reserve_exact(len)
-        .map_err(|_e| Error::Memory { tensor: "the mask", shape: shape.to_vec() })?;
+        .map_err(|_e| Error::Memory { tensor: T::NAME, shape: shape.to_vec() })?;
     for row in values.chunks_exact(given.max(1)) {
         if let [x] = row {
             extended.resize(extended.len() + keys, *x);
         } else {
             extended.extend_from_slice(row);
-            extended.resize(extended.len() + keys - given, hidden);
+            extended.resize(extended.len() + keys - given, T::HIDDEN);
         }
     }
-    extended.resize(len, hidden); // rows of which nothing is given
+    extended.resize(len, T::HIDDEN); // rows without a value
     Ok(Cow::Owned(extended))
 }
 
-/// A mask whose last dimension is the number of keys; the others are full, or 1 and repeat.
-pub(crate) struct Broadcast<'a> {
+/// A mask whose last dimension is the number of keys. Each of the others is the full one, or 1 and repeats.
+pub(crate) struct Broadcast<'a, T: Clone> {
     shape: [usize; 4],
     /// The last dimension as it was given: 1 if it repeats, or less than the keys.
     given_keys: usize,
-    values: Extended<'a>,
+    values: Cow<'a, [T]>,
 }
 
-/// [`MaskValues`] with a value for each key.
-enum Extended<'a> {
-    Allowed(Cow<'a, [bool]>),
-    Bias(Cow<'a, [f32]>),
-}
-
-impl Broadcast<'_> {
-    /// `mask` with this one's matrix \[n_q, keys\] for one head.
-    pub(crate) fn add_to<'m>(
-        &'m self,
-        mask: Mask<'m>,
-        entry: usize,
-        head: usize,
-        n_q: usize,
-    ) -> Result<Mask<'m>, Error> {
-        Ok(match &self.values {
-            Extended::Allowed(values) => mask.allowed(self.matrix(values, entry, head, n_q)?),
-            Extended::Bias(values) => mask.bias(self.matrix(values, entry, head, n_q)?),
-        })
+impl<T: Clone> Broadcast<'_, T> {
+    /// The matrix \[n_q, keys\] of one head.
+    fn matrix(&self, entry: usize, head: usize, n_q: usize) -> Result<Mat<'_, T>, Error> {
+        let [_, _, rows, keys] = self.shape;
+        let (start, stride) = (self.start(entry, head) * keys, if rows == 1 { 0 } else { keys });
+        let values = self.values.get(start..);
+        debug_assert!(values.is_some(), "{start} is outside of {:?}", self.shape);
+        Ok(Mat::strided(values.unwrap_or_default(), n_q, keys, stride)?)
     }
 
-    /// The shape that an additive mask was given in, padded to four dimensions.
-    pub(crate) fn bias_shape(&self) -> Option<[usize; 4]> {
+    /// The number of rows before the first of a head.
+    fn start(&self, entry: usize, head: usize) -> usize {
         let [batch, heads, rows, _] = self.shape;
-        match &self.values {
-            Extended::Allowed(_) => None,
-            Extended::Bias(_) => Some([batch, heads, rows, self.given_keys]),
-        }
+        let entry = if batch == 1 { 0 } else { entry };
+        let head = if heads == 1 { 0 } else { head };
+        (entry * heads + head) * rows
+    }
+}
+
+impl Broadcast<'_, f32> {
+    /// The shape that the mask was given in, padded to four dimensions.
+    pub(crate) fn given_shape(&self) -> [usize; 4] {
+        let [batch, heads, rows, _] = self.shape;
+        [batch, heads, rows, self.given_keys]
     }
 
     /// Adds the gradient \[rows, keys\] of one head's scores, from query `first` on, to that of the mask.
@@ -171,32 +426,18 @@ impl Broadcast<'_> {
         keys: Range<usize>,
         d_scores: &[f32],
     ) {
-        let [batch, heads, rows, _] = self.shape;
-        let (entry, head) = (if batch == 1 { 0 } else { entry }, if heads == 1 { 0 } else { head });
+        let [_, _, rows, _] = self.shape;
         for (i, d_scores) in d_scores.chunks_exact(keys.len().max(1)).enumerate() {
-            let row = if rows == 1 { 0 } else { first + i };
-            let start = ((entry * heads + head) * rows + row) * self.given_keys;
-            let sum = sum.get_mut(start..start + self.given_keys).unwrap_or_default();
-            if let [sum] = sum {
-                *sum += d_scores.iter().sum::<f32>();
-            } else {
-                sum.iter_mut().skip(keys.start).zip(d_scores).for_each(|(sum, d)| *sum += d);
+            let row = self.start(entry, head) + if rows == 1 { 0 } else { first + i };
+            let sum = sum.get_mut(row * self.given_keys..(row + 1) * self.given_keys);
+            debug_assert!(sum.is_some(), "row {row} is outside of {:?}", self.shape);
+            match sum {
+                Some([sum]) => *sum += d_scores.iter().sum::<f32>(),
+                Some(sum) => {
+                    sum.iter_mut().skip(keys.start).zip(d_scores).for_each(|(sum, d)| *sum += d);
+                }
+                None => {}
             }
         }
-    }
-
-    fn matrix<'m, T>(
-        &self,
-        values: &'m [T],
-        entry: usize,
-        head: usize,
-        n_q: usize,
-    ) -> Result<Mat<'m, T>, Error> {
-        let [batch, heads, rows, keys] = self.shape;
-        let entry = if batch == 1 { 0 } else { entry };
-        let head = if heads == 1 { 0 } else { head };
-        let start = (entry * heads + head) * rows * keys;
-        let stride = if rows == 1 { 0 } else { keys };
-        Ok(Mat::strided(values.get(start..).unwrap_or_default(), n_q, keys, stride)?)
     }
 }

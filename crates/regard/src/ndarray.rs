@@ -16,11 +16,11 @@ impl<'a, T: Element> Heads<'a, T> {
     ///
     /// ```
     /// use ndarray::{Array4, array};
-    /// use regard::{Attention, Heads, Position};
+    /// use regard::{Attention, Heads, Mask};
     /// // Three tokens with two heads of one number: [batch, tokens, heads, head_dim], as projections give them.
     /// let x = array![[[[1.0], [10.0]], [[3.0], [30.0]], [[5.0], [50.0]]]];
     /// let x = Heads::from_ndarray("x", x.view().permuted_axes([0, 2, 1, 3]))?;
-    /// let out = Attention::new().scale(0.0).causal(Position::TopLeft).forward(x, x, x)?;
+    /// let out = Attention::new().scale(0.0).mask(Mask::CAUSAL).forward(x, x, x)?;
     /// let out = Array4::from_shape_vec(x.shape(), out)?;
     /// assert_eq!(out, array![[[[1.0], [2.0], [3.0]], [[10.0], [20.0], [30.0]]]]); // the mean of each token and those before
     /// # Ok::<(), Box<dyn core::error::Error>>(())
@@ -59,32 +59,32 @@ impl<'a, T: Element> Heads<'a, T> {
 }
 
 impl<'a> Sequences<'a> {
-    /// The sequences of an array \[batch, tokens, features\] in standard layout, by reference, or of a view. Needs the feature
-    /// `ndarray`.
+    /// The sequences of an array \[batch, tokens, features\] in standard layout, by reference, or of a view. `name` is what errors
+    /// call the tensor. Needs the feature `ndarray`.
     ///
     /// # Errors
     /// [`Error::Layout`] if the numbers do not lie so; `as_standard_layout` copies them.
     ///
     /// ```
     /// use ndarray::{Array3, array};
-    /// use regard::{Linear, Sequences, Threads};
+    /// use regard::{Linear, Sequences};
     /// let x = array![[[1.0, 2.0], [3.0, 4.0]]];
     /// let sum = Linear::new([1.0, 1.0], 2, 1)?;
-    /// let y = sum.forward(Sequences::from_ndarray(&x)?, &Threads::ONE)?;
+    /// let y = sum.forward(Sequences::from_ndarray("x", &x)?)?;
     /// assert_eq!(Array3::from_shape_vec([1, 2, 1], y)?, array![[[3.0], [7.0]]]);
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
-    pub fn from_ndarray(array: impl Into<ArrayView3<'a, f32>>) -> Result<Self, Error> {
+    pub fn from_ndarray(
+        name: &'static str,
+        array: impl Into<ArrayView3<'a, f32>>,
+    ) -> Result<Self, Error> {
         let view = array.into();
         let shape = <[usize; 3]>::from(view.dim());
         match view.to_slice() {
-            Some(data) => Self::new(data, shape),
-            None => Err(layout(
-                "the input",
-                &shape,
-                view.strides(),
-                "those of the standard layout are needed",
-            )),
+            Some(data) => Self::new(name, data, shape),
+            None => {
+                Err(layout(name, &shape, view.strides(), "those of the standard layout are needed"))
+            }
         }
     }
 }

@@ -5,12 +5,12 @@ use core::ops::Range;
 use core::slice;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use regard_kernels::{Attention as Kernel, Mask, MatMut, TILE_KEYS, attention_scratch_len};
+use regard_kernels::{Attention as Kernel, MatMut, TILE_KEYS, attention_scratch_len};
 
-use crate::Attention;
-use crate::error::Error;
-use crate::mask::Broadcast;
+use crate::error::{Error, check_shape};
+use crate::mask::ResolvedMask;
 use crate::view::saturating_product;
+use crate::{Attention, Element, Heads, Packed, Threads};
 
 /// Memory that calls of one shape after another use again, so that they allocate nothing: see
 /// [`Attention::forward_into`](crate::Attention::forward_into).
@@ -32,7 +32,7 @@ impl Workspace {
 /// An attention that fits its tensors.
 pub(crate) struct Plan<'a> {
     pub(crate) attention: &'a Attention<'a>,
-    pub(crate) mask: Option<Broadcast<'a>>,
+    pub(crate) mask: ResolvedMask<'a>,
     pub(crate) shapes: Shapes<'a>,
     pub(crate) heads: usize,
     pub(crate) kv_heads: usize,
@@ -92,7 +92,45 @@ pub(crate) struct Output<'o> {
     pub(crate) d_v: usize,
 }
 
-impl Plan<'_> {
+impl<'a> Plan<'a> {
+    /// Checks everything but the values of tensors against each other.
+    pub(crate) fn new<Q: Element, T: Element>(
+        attention: &'a Attention<'a>,
+        q: Heads<'_, Q>,
+        k: Heads<'_, T>,
+    ) -> Result<Self, Error> {
+        let ([batch, heads, n_q, d_k], [_, kv_heads, n_k, _]) = (q.shape(), k.shape());
+        let expected = [batch, kv_heads, n_k, d_k];
+        check_shape("key", &k.shape(), &expected, "the batch and head_dim of query")?;
+        check_heads(heads, kv_heads)?;
+        attention.check(heads)?;
+        let mask = attention.mask.resolve([batch, heads, n_q, n_k])?;
+        let shapes = Shapes::Batch { batch, n_q, n_k };
+        Ok(Self { attention, mask, shapes, heads, kv_heads, d_k })
+    }
+
+    /// As [`new`](Self::new), for packed sequences.
+    pub(crate) fn of_packed<T: Element>(
+        attention: &'a Attention<'a>,
+        q: Packed<'a, T>,
+        k: Packed<'a, T>,
+        v: Packed<'_, T>,
+    ) -> Result<Self, Error> {
+        let ([_, heads, d_k], [keys, kv_heads, _], [_, _, d_v]) = (q.shape(), k.shape(), v.shape());
+        check_shape("key", &k.shape(), &[keys, kv_heads, d_k], "the head_dim of query")?;
+        let (n_q, n_k) = (q.lengths(), k.lengths());
+        check_shape("the lengths of key", &[n_k.len()], &[n_q.len()], "as many as of query")?;
+        if v.lengths() != n_k {
+            return Err(Error::Lengths { found: v.lengths().to_vec(), expected: n_k.to_vec() });
+        }
+        check_shape("value", &v.shape(), &[keys, kv_heads, d_v], "the tokens and heads of key")?;
+        check_heads(heads, kv_heads)?;
+        attention.check(heads)?;
+        let mask = attention.mask.resolve_packed(heads)?;
+        let shapes = Shapes::Packed { n_q, n_k };
+        Ok(Self { attention, mask, shapes, heads, kv_heads, d_k })
+    }
+
     pub(crate) fn kv_head(&self, head: usize) -> usize {
         head / (self.heads / self.kv_heads)
     }
@@ -113,7 +151,8 @@ impl Plan<'_> {
             .entries()
             .fold(0_usize, |sum, e| sum.saturating_add(e.n_q.saturating_mul(e.n_k)));
         let multiply_adds = saturating_product(&[pairs, self.heads, self.d_k.saturating_add(d_v)]);
-        let block = self.block(self.attention.thread_setting().helpers(multiply_adds));
+        let threads = Threads::current();
+        let block = self.block(threads.helpers(multiply_adds));
         self.divide(block, &mut workspace.parts);
 
         let most = |f: fn(&Part) -> usize| workspace.parts.iter().map(f).max().unwrap_or_default();
@@ -128,15 +167,27 @@ impl Plan<'_> {
         };
         let (done, all) = (AtomicUsize::new(0), workspace.parts.len());
         let jobs = Jobs { parts: workspace.parts.iter(), out, stride, log_sum_exp };
-        self.attention.thread_setting().for_each(jobs, multiply_adds, scratch, |scratch, (part, out, mut sums)| {
-            let Part { entry, head: first_head, first, rows, n_q, n_k, first_query, first_key } = part;
+        threads.for_each(jobs, multiply_adds, scratch, |scratch, (part, out, mut sums)| {
+            let Part { entry, head: first_head, first, rows, n_q, n_k, first_query, first_key } =
+                part;
             for head in first_head..first_head + together {
                 let columns = out.get_mut((head - first_head) * cols..).unwrap_or_default();
                 let out = MatMut::strided(columns, rows, cols, stride)?;
                 let log_sum_exp = sums.as_deref_mut();
-                let mask = self.mask_of(entry, head, n_q)?.rows(first, rows, n_q, n_k);
+                let mask = self.mask.of_head(entry, head, n_q)?.rows(first, rows, n_q, n_k);
                 let keys = whole_tiles(mask.seen(rows, n_k), n_k);
-                let job = Job { entry, head, first, rows, n_k, keys, first_query, first_key, out, log_sum_exp };
+                let job = Job {
+                    entry,
+                    head,
+                    first,
+                    rows,
+                    n_k,
+                    keys,
+                    first_query,
+                    first_key,
+                    out,
+                    log_sum_exp,
+                };
                 each(&self.attention.describe(mask, head), job, scratch)?;
             }
             self.attention.report(done.fetch_add(1, Ordering::Relaxed) + 1, all);
@@ -151,7 +202,7 @@ impl Plan<'_> {
         /// The rows of a mask may each be in a page of their own, and a processor remembers where some 1000 pages are.
         const ROWS_OF_MASK: usize = 512;
         if helpers == 0 {
-            return if self.mask.is_some() { ROWS_OF_MASK } else { usize::MAX };
+            return if self.mask.has_tensor() { ROWS_OF_MASK } else { usize::MAX };
         }
         let (entries, queries) =
             self.shapes.entries().fold((0, 0), |(count, sum), e| (count + 1, e.n_q.max(sum)));
@@ -178,15 +229,15 @@ impl Plan<'_> {
             }
         }
     }
+}
 
-    /// The whole mask of a head.
-    pub(crate) fn mask_of(&self, entry: usize, head: usize, n_q: usize) -> Result<Mask<'_>, Error> {
-        let mask = self.attention.mask_of(entry, head);
-        match &self.mask {
-            Some(tensor) => tensor.add_to(mask, entry, head, n_q),
-            None => Ok(mask),
-        }
+/// `Ok` if the query heads can be shared evenly among so many key/value heads.
+fn check_heads(heads: usize, kv_heads: usize) -> Result<(), Error> {
+    if heads != 0 && (kv_heads == 0 || !heads.is_multiple_of(kv_heads)) {
+        let (of, what) = ("key/value", "query heads");
+        return Err(Error::Heads { heads: kv_heads, of, what, into: heads });
     }
+    Ok(())
 }
 
 /// The tiles that these of `n_k` keys are in: a kernel reads no others.

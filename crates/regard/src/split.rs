@@ -7,7 +7,7 @@ use regard_kernels::{CHUNK_KEYS, MatMut, attention_scratch_len};
 use crate::error::Error;
 use crate::plan::{Plan, Shapes, Workspace, whole_tiles};
 use crate::view::{grown, saturating_product};
-use crate::{Element, Heads};
+use crate::{Element, Heads, Threads};
 
 impl Plan<'_> {
     /// Whether there are keys to divide, and fewer heads than would keep the threads busy. The bits are the same either way:
@@ -16,8 +16,11 @@ impl Plan<'_> {
         /// More would be whole blocks of queries, which are divided instead.
         const MOST_QUERIES: usize = 32;
         let Shapes::Batch { batch, n_q, .. } = self.shapes else { return false };
-        let threads = self.attention.thread_setting().count();
-        threads > 1 && n_k > CHUNK_KEYS && n_q <= MOST_QUERIES && batch * self.heads < 4 * threads
+        if n_k <= CHUNK_KEYS || n_q > MOST_QUERIES {
+            return false;
+        }
+        let threads = Threads::current().count();
+        threads > 1 && batch * self.heads < 4 * threads
     }
 
     /// Computes chunks of keys in parallel, then merges those of each head in their order (Flash-Decoding, Dao et al. 2023).
@@ -44,40 +47,32 @@ impl Plan<'_> {
         let multiply_adds = saturating_product(&[batch, heads, n_q, n_k, width]);
         let (done, all) = (AtomicUsize::new(0), batch * heads * chunks);
         let jobs = memory.chunks_exact_mut(size.max(1)).enumerate();
-        self.attention.thread_setting().for_each(
-            jobs,
-            multiply_adds,
-            scratch,
-            |scratch, (index, memory)| {
-                let (row, chunk) = (index / chunks, index % chunks);
-                let (entry, head, first) = (row / heads, row % heads, chunk * CHUNK_KEYS);
-                let kv_head = self.kv_head(head);
-                let keys = CHUNK_KEYS.min(n_k - first);
-                let mask = self.mask_of(entry, head, n_q)?.columns(first, keys, n_q, n_k);
-                let seen = whole_tiles(mask.seen(n_q, keys), keys);
-                let kernel = self.attention.describe(mask, head);
-                let (out, state) = memory.split_at_mut_checked(n_q * d_v).unwrap_or_default();
-                let mut part = kernel.partial(d_k, MatMut::new(out, n_q, d_v)?, state)?;
-                let (q, scratch) = T::widened(q.head(entry, head)?, 0..n_q, scratch)?;
-                let (k, scratch) = T::widened(
-                    k.head(entry, kv_head)?.rows_from(first, keys),
-                    seen.clone(),
-                    scratch,
-                )?;
-                let (v, scratch) =
-                    T::widened(v.head(entry, kv_head)?.rows_from(first, keys), seen, scratch)?;
-                kernel.forward_partial(q, k, v, &mut part, scratch)?;
-                self.attention.report(done.fetch_add(1, Ordering::Relaxed) + 1, all);
-                Ok(())
-            },
-        )?;
+        Threads::current().for_each(jobs, multiply_adds, scratch, |scratch, (index, memory)| {
+            let (row, chunk) = (index / chunks, index % chunks);
+            let (entry, head, first) = (row / heads, row % heads, chunk * CHUNK_KEYS);
+            let kv_head = self.kv_head(head);
+            let keys = CHUNK_KEYS.min(n_k - first);
+            let mask = self.mask.of_head(entry, head, n_q)?.columns(first, keys, n_q, n_k);
+            let seen = whole_tiles(mask.seen(n_q, keys), keys);
+            let kernel = self.attention.describe(mask, head);
+            let (out, state) = memory.split_at_mut_checked(n_q * d_v).unwrap_or_default();
+            let mut part = kernel.partial(d_k, MatMut::new(out, n_q, d_v)?, state)?;
+            let (q, scratch) = T::widened(q.head(entry, head)?, 0..n_q, scratch)?;
+            let (k, scratch) =
+                T::widened(k.head(entry, kv_head)?.rows_from(first, keys), seen.clone(), scratch)?;
+            let (v, scratch) =
+                T::widened(v.head(entry, kv_head)?.rows_from(first, keys), seen, scratch)?;
+            kernel.forward_partial(q, k, v, &mut part, scratch)?;
+            self.attention.report(done.fetch_add(1, Ordering::Relaxed) + 1, all);
+            Ok(())
+        })?;
 
         for row in 0..batch * heads {
             let memory =
                 memory.get_mut(row * chunks * size..(row + 1) * chunks * size).unwrap_or_default();
             let (first, rest) = memory.split_at_mut_checked(size).unwrap_or_default();
             let head = row % heads;
-            let kernel = self.attention.describe(self.mask_of(row / heads, head, n_q)?, head);
+            let kernel = self.attention.describe(self.mask.of_head(row / heads, head, n_q)?, head);
             let (sums, state) = first.split_at_mut_checked(n_q * d_v).unwrap_or_default();
             let mut whole = kernel.partial(d_k, MatMut::new(sums, n_q, d_v)?, state)?;
             for other in rest.chunks_exact_mut(size.max(1)) {

@@ -1,4 +1,7 @@
+//! Threads: how many, and how work is handed to them.
+
 use core::cell::RefCell;
+use core::mem::take;
 use core::num::NonZero;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::available_parallelism;
@@ -8,19 +11,25 @@ use rayon::{Scope, ThreadPool};
 use crate::Error;
 use crate::view::grown;
 
-/// The threads that an attention may use.
+/// The threads that a computation may use, chosen around it: [`install`](Self::install).
 ///
-/// The default is the rayon pool that the caller is in: the global one, or the one whose `install` is running.
+/// Without a choice, a call uses the rayon pool that its caller is in: the global one, or the one whose
+/// `ThreadPool::install` is running. The number of threads does not change a bit of the result.
 ///
-/// The caller works along with the others, and returns when each of them has looked for work: a pool that is busy with
-/// something else is waited for. Each thread keeps the scratch memory of the largest attention that it has computed.
+/// The caller works along with the others. It returns when each of them has looked for work, so it waits for a pool that is
+/// busy with something else. Each thread keeps the scratch memory of the largest attention that it has computed.
 ///
 /// ```
-/// use regard::Threads;
-/// let two = Threads::new(2)?;
-/// assert_eq!(two.count(), 2);
+/// use regard::{Attention, Heads, Threads};
+/// let x: Vec<f32> = (0..8 * 200 * 16).map(|i| (i as f32).sin()).collect();
+/// let x = Heads::new("x", &x, [1, 8, 200, 16])?;
+/// let two = Threads::new(2)?; // starts one thread beside this one
+/// let by_two = two.install(|| Attention::new().forward(x, x, x))?;
+/// let by_one = Threads::ONE.install(|| Attention::new().forward(x, x, x))?;
+/// assert_eq!(by_two, by_one);
 /// # Ok::<(), regard::Error>(())
 /// ```
+#[doc(alias = "num_threads")]
 #[derive(Clone, Debug, Default)]
 pub struct Threads(Kind);
 
@@ -32,12 +41,16 @@ enum Kind {
     Pool(Arc<ThreadPool>),
 }
 
+thread_local! {
+    static CURRENT: RefCell<Threads> = const { RefCell::new(Threads(Kind::Caller)) };
+}
+
 impl Threads {
-    /// The caller's own thread and no other.
+    /// The caller's own thread alone.
     pub const ONE: Self = Self(Kind::One);
 
-    /// `count` threads: the caller's own, and a pool of the others that is started once and kept as long as this value or
-    /// a clone of it lives. 0 means one for each core.
+    /// `count` threads: the caller's own, and a pool of the others, which lives as long as this value and its clones. 0 means
+    /// one for each core.
     ///
     /// # Errors
     /// [`Error::Threads`] if the threads cannot be started.
@@ -52,7 +65,32 @@ impl Threads {
         }
     }
 
-    /// How many threads there are, the caller's own counted.
+    /// Calls `f`. Everything that `f` computes on this thread uses these threads. Calls can be nested: the innermost choice
+    /// holds.
+    ///
+    /// ```
+    /// use regard::Threads;
+    /// assert_eq!(Threads::ONE.install(|| Threads::current().count()), 1);
+    /// # Ok::<(), regard::Error>(())
+    /// ```
+    pub fn install<R>(&self, f: impl FnOnce() -> R) -> R {
+        /// Puts the choice before this one back, even if `f` panics.
+        struct Restore(Threads);
+        impl Drop for Restore {
+            fn drop(&mut self) {
+                CURRENT.set(take(&mut self.0));
+            }
+        }
+        let _restore = Restore(CURRENT.replace(self.clone()));
+        f()
+    }
+
+    /// The threads that a call would use here.
+    pub fn current() -> Self {
+        CURRENT.with_borrow(Self::clone)
+    }
+
+    /// The number of threads, the caller's own included.
     pub fn count(&self) -> usize {
         match &self.0 {
             Kind::Caller => rayon::current_num_threads(),
@@ -134,7 +172,7 @@ impl Threads {
         match &self.0 {
             Kind::Pool(pool) => pool.in_place_scope(|scope| with_helpers(scope, helpers, &work)),
             Kind::Caller | Kind::One => {
-                rayon::in_place_scope(|scope| with_helpers(scope, helpers, &work))
+                rayon::in_place_scope(|scope| with_helpers(scope, helpers, &work));
             }
         }
         failure.into_inner().map_or(Ok(()), Err)

@@ -96,10 +96,10 @@ impl<'a, T: Element> Heads<'a, T> {
     /// [`Error::Elements`] if `data` has another number of elements than `shape` \[batch, heads, tokens, head_dim\].
     ///
     /// ```
-    /// use regard::{Attention, Heads, Position};
+    /// use regard::{Attention, Heads, Mask};
     /// let x = [1.0, 10.0, 3.0, 30.0]; // two tokens, of two heads of one number
     /// let x = Heads::split("x", &x, [1, 2, 2, 1])?;
-    /// let out = Attention::new().scale(0.0).causal(Position::TopLeft).forward(x, x, x)?;
+    /// let out = Attention::new().scale(0.0).mask(Mask::CAUSAL).forward(x, x, x)?;
     /// assert_eq!(out, [1.0, 2.0, 10.0, 20.0]); // head by head
     /// # Ok::<(), regard::Error>(())
     /// ```
@@ -211,7 +211,7 @@ impl<'a, T: Element> Packed<'a, T> {
 /// ```
 /// use regard::Sequences;
 /// let x = [0.0; 12];
-/// assert_eq!(Sequences::new(&x, [1, 3, 4])?.shape(), [1, 3, 4]);
+/// assert_eq!(Sequences::new("x", &x, [1, 3, 4])?.shape(), [1, 3, 4]);
 /// # Ok::<(), regard::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -221,12 +221,12 @@ pub struct Sequences<'a> {
 }
 
 impl<'a> Sequences<'a> {
-    /// Dense sequences.
+    /// Dense sequences, \[batch, tokens, features\] in memory. `name` is what errors call the tensor.
     ///
     /// # Errors
     /// [`Error::Elements`] if `data` has another number of elements.
-    pub fn new(data: &'a [f32], shape: [usize; 3]) -> Result<Self, Error> {
-        check_elements("the input", data.len(), &shape)?;
+    pub fn new(name: &'static str, data: &'a [f32], shape: [usize; 3]) -> Result<Self, Error> {
+        check_elements(name, data.len(), &shape)?;
         Ok(Self { data, shape })
     }
 

@@ -4,7 +4,7 @@
 
 use std::alloc::System;
 
-use regard::{Attention, Heads, Position, Threads, Workspace};
+use regard::{Attention, Heads, Mask, Threads, Workspace};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
 #[global_allocator]
@@ -27,17 +27,17 @@ fn second_calls_allocate_nothing() {
         attention.forward_into(x, x, x, &mut out, &mut workspace).unwrap();
         COUNTING.stats().allocations - before
     };
-    let one = Attention::new().causal(Position::TopLeft).threads(Threads::ONE);
-    assert!(count(&one) > 0, "the first call takes memory");
-    assert_eq!(count(&one), 0);
+    let causal = Attention::new().mask(Mask::CAUSAL);
+    assert!(Threads::ONE.install(|| count(&causal)) > 0, "the first call takes memory");
+    assert_eq!(Threads::ONE.install(|| count(&causal)), 0);
 
     let threads = 2;
-    let two = one.clone().threads(Threads::new(threads).unwrap());
+    let two = Threads::new(threads).unwrap();
     for _ in 0..10 {
-        count(&two); // each thread finds its scratch memory when it first has work
+        two.install(|| count(&causal)); // each thread finds its scratch memory when it first has work
     }
     // Rayon keeps a box for each thread that it wakes, and now and then takes a block for its queue.
-    assert!((0..20).map(|_| count(&two)).max() <= Some(threads));
+    assert!((0..20).map(|_| two.install(|| count(&causal))).max() <= Some(threads));
 }
 
 /// The weights of 8192 tokens would be 256 MiB.
@@ -47,10 +47,10 @@ fn gradients_take_memory_in_proportion_to_the_tokens() {
         let x = Heads::new("x", &x, [1, 1, n, 4]).unwrap();
         // A thread of its own begins without scratch memory.
         let attend = || {
-            let attention = Attention::new().threads(Threads::ONE);
-            let out = attention.forward(x, x, x).unwrap();
-            attention.backward(x, x, x, &out, &out).unwrap();
+            let out = Attention::new().forward(x, x, x).unwrap();
+            Attention::new().backward(x, x, x, &out, &out).unwrap();
         };
+        let attend = || Threads::ONE.install(attend);
         let before = COUNTING.stats().bytes_allocated;
         std::thread::scope(|scope| scope.spawn(attend).join()).unwrap();
         COUNTING.stats().bytes_allocated - before

@@ -6,9 +6,9 @@ mod common;
 
 use common::{bits, numbers};
 use regard::{
-    Activation, Attention, Encoder, EncoderBlock, Error, FeedForward, Heads, KvCache, Linear,
-    MultiHeadAttention, Norm, Pairing, Position, Rotary, Sequences, Stage, Threads, Window,
-    alibi_slopes,
+    Activation, Attention, Encoder, EncoderBlock, EncoderParts, Error, FeedForward, GatedParts,
+    Heads, KvCache, Linear, Mask, MultiHeadAttention, Norm, Pairing, Position, Projections, Rotary,
+    Sequences, Stage, Window, alibi_slopes,
 };
 
 /// A prefill, another, then tokens one by one.
@@ -26,9 +26,8 @@ fn layer(seed: u64, pairing: Option<Pairing>) -> MultiHeadAttention {
             .with_bias(numbers(outputs, seed + 10 + i))
             .unwrap()
     };
-    let layer =
-        MultiHeadAttention::new(4, linear(0, 24), linear(1, 12), linear(2, 12), linear(3, 24))
-            .unwrap();
+    let (query, key, value, output) = (linear(0, 24), linear(1, 12), linear(2, 12), linear(3, 24));
+    let layer = MultiHeadAttention::new(4, Projections { query, key, value, output }).unwrap();
     match pairing {
         Some(pairing) => {
             layer.with_rotary(Rotary::new(6, TOKENS, 100.0, pairing).unwrap()).unwrap()
@@ -41,20 +40,20 @@ fn block(seed: u64) -> EncoderBlock {
     let linear = |i, inputs, outputs| {
         Linear::new(numbers(inputs * outputs, seed + i), inputs, outputs).unwrap()
     };
-    let feed_forward = FeedForward::gated(
-        linear(0, 24, 40),
-        Activation::Silu,
-        linear(1, 24, 40),
-        linear(2, 40, 24),
-    )
+    let feed_forward = FeedForward::gated(GatedParts {
+        gate: linear(0, 24, 40),
+        activation: Activation::Silu,
+        up: linear(1, 24, 40),
+        down: linear(2, 40, 24),
+    })
     .unwrap();
     let norm = |i| Norm::rms(numbers(FEATURES, seed + i), 1e-6).unwrap();
-    EncoderBlock::pre_norm(
-        norm(3),
-        layer(seed + 20, Some(Pairing::HalfSplit)),
-        norm(4),
+    EncoderBlock::pre_norm(EncoderParts {
+        attention_norm: norm(3),
+        attention: layer(seed + 20, Some(Pairing::HalfSplit)),
+        feed_forward_norm: norm(4),
         feed_forward,
-    )
+    })
     .unwrap()
 }
 
@@ -66,7 +65,7 @@ fn in_steps(x: &[f32], mut step: impl FnMut(Sequences<'_>) -> Vec<f32>) -> Vec<f
             (entry * TOKENS + first) * FEATURES..(entry * TOKENS + first + n) * FEATURES
         };
         let part: Vec<f32> = (0..BATCH).flat_map(|entry| x[of(entry)].to_vec()).collect();
-        let y = step(Sequences::new(&part, [BATCH, n, FEATURES]).unwrap());
+        let y = step(Sequences::new("x", &part, [BATCH, n, FEATURES]).unwrap());
         for (entry, y) in y.chunks(n * FEATURES).enumerate() {
             out[of(entry)].copy_from_slice(y);
         }
@@ -78,19 +77,18 @@ fn in_steps(x: &[f32], mut step: impl FnMut(Sequences<'_>) -> Vec<f32>) -> Vec<f
 
 fn described(slopes: &[f32]) -> [Attention<'_>; 3] {
     let end = Position::BottomRight;
-    let causal = Attention::new().causal(end);
     let window = Window { left: Some(4), right: None };
     [
-        causal.clone(),
-        causal.clone().window(end, window).threads(Threads::new(2).unwrap()),
-        causal.alibi(end, slopes).softcap(3.0),
+        Attention::new().mask(Mask::CAUSAL),
+        Attention::new().mask(Mask::CAUSAL.window(end, window)),
+        Attention::new().mask(Mask::CAUSAL.alibi(end, slopes)).softcap(3.0),
     ]
 }
 
 #[test]
 fn a_layer_continues_its_cache() {
     let x = numbers(BATCH * TOKENS * FEATURES, 1);
-    let all = Sequences::new(&x, [BATCH, TOKENS, FEATURES]).unwrap();
+    let all = Sequences::new("x", &x, [BATCH, TOKENS, FEATURES]).unwrap();
     let slopes = alibi_slopes(4);
     for pairing in [None, Some(Pairing::Interleaved), Some(Pairing::HalfSplit)] {
         let layer = layer(2, pairing);
@@ -107,7 +105,7 @@ fn a_layer_continues_its_cache() {
 #[test]
 fn a_stack_decodes_token_by_token() {
     let x = numbers(BATCH * TOKENS * FEATURES, 1);
-    let all = Sequences::new(&x, [BATCH, TOKENS, FEATURES]).unwrap();
+    let all = Sequences::new("x", &x, [BATCH, TOKENS, FEATURES]).unwrap();
     let model = Encoder::new(
         vec![block(100), block(200)],
         Some(Norm::rms(vec![1.0; FEATURES], 1e-6).unwrap()),
@@ -137,7 +135,7 @@ fn the_cache_holds_turned_keys() {
     for (x, n) in [(before, 5), (after, 8)] {
         layer
             .forward_cached(
-                Sequences::new(x, [1, n, FEATURES]).unwrap(),
+                Sequences::new("x", x, [1, n, FEATURES]).unwrap(),
                 &mut cache,
                 &Attention::new(),
             )
@@ -147,8 +145,7 @@ fn the_cache_holds_turned_keys() {
         .unwrap()
         .with_bias(numbers(12, 13))
         .unwrap();
-    let mut keys =
-        to_key.forward(Sequences::new(&x, [1, TOKENS, FEATURES]).unwrap(), &Threads::ONE).unwrap();
+    let mut keys = to_key.forward(Sequences::new("x", &x, [1, TOKENS, FEATURES]).unwrap()).unwrap();
     rotary.rotate(&mut keys, [1, TOKENS, 2, 6], 0).unwrap();
     let keys = Heads::split("key", &keys, [1, 2, TOKENS, 6]).unwrap();
     // The scores of the unit vectors are the keys' numbers.
@@ -161,9 +158,8 @@ fn the_cache_holds_turned_keys() {
 #[test]
 fn after_an_error_the_caches_are_as_they_were() {
     let x = numbers(TOKENS * FEATURES, 1);
-    let tokens = |n: usize| Sequences::new(&x[..n * FEATURES], [1, n, FEATURES]).unwrap();
-    let (causal, layer) =
-        (Attention::new().causal(Position::BottomRight), layer(2, Some(Pairing::HalfSplit)));
+    let tokens = |n: usize| Sequences::new("x", &x[..n * FEATURES], [1, n, FEATURES]).unwrap();
+    let (causal, layer) = (Attention::new().mask(Mask::CAUSAL), layer(2, Some(Pairing::HalfSplit)));
     let mut cache = layer.cache(1, 20).unwrap();
     layer.forward_cached(tokens(12), &mut cache, &causal).unwrap();
     let message = |result: Result<Vec<f32>, Error>| result.unwrap_err().to_string();
@@ -173,7 +169,11 @@ fn after_an_error_the_caches_are_as_they_were() {
     );
     // Found out behind the place where keys and values were appended.
     assert_eq!(
-        message(layer.forward_cached(tokens(1), &mut cache, &causal.clone().key_lengths(&[14]))),
+        message(layer.forward_cached(
+            tokens(1),
+            &mut cache,
+            &Attention::new().mask(Mask::CAUSAL.key_lengths(&[14]))
+        )),
         "the key length of batch entry 0 is 14, but there are 13 keys"
     );
     assert_eq!(cache.len(), 12);
@@ -193,4 +193,33 @@ fn after_an_error_the_caches_are_as_they_were() {
         model.forward_cached(tokens(1), &mut caches[..1], &causal),
         Err(Error::Shape { tensor: "the caches", .. })
     ));
+}
+
+/// Behind a cache, positions that are right only without one give other states: they are refused.
+#[test]
+fn a_mask_that_places_new_tokens_elsewhere_is_refused() {
+    let x = numbers(TOKENS * FEATURES, 1);
+    let tokens = |n: usize| Sequences::new("x", &x[..n * FEATURES], [1, n, FEATURES]).unwrap();
+    let layer = layer(2, None);
+    let slopes = alibi_slopes(4);
+    let (start, window) = (Position::TopLeft, Window { left: Some(1), right: None });
+    let mut cache = layer.cache(1, TOKENS).unwrap();
+    let top_left = Attention::new().mask(Mask::NONE.causal(start));
+    layer.forward_cached(tokens(5), &mut cache, &top_left).unwrap(); // nothing is cached: they stand there
+    for (mask, part, first) in [
+        (Mask::NONE.causal(start), "causal", 0),
+        (Mask::CAUSAL.window(start, window), "window", 0),
+        (Mask::CAUSAL.alibi(start, &slopes), "ALiBi", 0),
+        (Mask::NONE.causal(Position::Offset(4)), "causal", 4),
+        (Mask::NONE.causal(Position::Offset(-1)), "causal", -1),
+    ] {
+        let error = layer.forward_cached(tokens(1), &mut cache, &Attention::new().mask(mask));
+        assert_eq!(error.unwrap_err(), Error::CachePosition { part, first, cached: 5 });
+        assert_eq!(cache.len(), 5);
+    }
+    let offset = Attention::new().mask(Mask::NONE.causal(Position::Offset(5)));
+    let here = layer.forward_cached(tokens(1), &mut cache, &offset).unwrap();
+    cache.truncate(5);
+    let causal = Attention::new().mask(Mask::CAUSAL);
+    assert_eq!(here, layer.forward_cached(tokens(1), &mut cache, &causal).unwrap());
 }

@@ -3,9 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 
 use regard::{
-    Activation, Attention, DecoderBlock, Encoder, EncoderBlock, Error, FeedForward, Heads, KvCache,
-    Linear, MaskTensor, MaskValues, MultiHeadAttention, Norm, Packed, Pairing, Position,
-    PositionTable, Rotary, Sequences, Temperature, Threads, softmax_backward,
+    Activation, Attention, DecoderAttention, DecoderBlock, DecoderParts, Encoder, EncoderBlock,
+    EncoderParts, Error, FeedForward, GatedParts, Heads, KvCache, Linear, Mask, MaskTensor,
+    MultiHeadAttention, Norm, Packed, Pairing, Position, PositionTable, Projections, Rotary,
+    Sequences, Temperature, softmax_backward,
 };
 
 const ZEROS: [f32; 240] = [0.0; 240];
@@ -15,7 +16,7 @@ fn heads(shape: [usize; 4]) -> Heads<'static> {
 }
 
 fn sequences(shape: [usize; 3]) -> Sequences<'static> {
-    Sequences::new(&ZEROS[..shape.iter().product()], shape).unwrap()
+    Sequences::new("x", &ZEROS[..shape.iter().product()], shape).unwrap()
 }
 
 fn packed(lengths: &[usize], [heads, d]: [usize; 2]) -> Packed<'_> {
@@ -43,7 +44,7 @@ fn assert_said<const N: usize>(table: [(String, &str); N]) {
 #[test]
 fn of_tensors() {
     let x = &ZEROS[..24];
-    let bias = |shape: &[usize]| MaskTensor::new(MaskValues::Bias(&ZEROS[..6]), shape);
+    let bias = |shape: &[usize]| MaskTensor::new(&ZEROS[..6], shape);
     assert_said([
         (
             said(Heads::new("query", x, [1, 2, 3, 5])),
@@ -58,13 +59,16 @@ fn of_tensors() {
             "value has 24 elements, which do not fill the shape [5, 1, 4]",
         ),
         (
-            said(Sequences::new(x, [1, 5, 5])),
-            "the input has 24 elements, which do not fill the shape [1, 5, 5]",
+            said(Sequences::new("x", x, [1, 5, 5])),
+            "x has 24 elements, which do not fill the shape [1, 5, 5]",
         ),
-        (said(bias(&[2, 4])), "the mask has 6 elements, which do not fill the shape [2, 4]"),
+        (
+            said(bias(&[2, 4])),
+            "the additive mask has 6 elements, which do not fill the shape [2, 4]",
+        ),
         (
             said(bias(&[1; 5])),
-            "the mask has 5 dimensions, [1, 1, 1, 1, 1], but at most 4 are possible",
+            "the additive mask has 5 dimensions, [1, 1, 1, 1, 1], but at most 4 are possible",
         ),
         (
             said(KvCache::<f32>::new([usize::MAX, 1, 1, 1], 1)),
@@ -76,7 +80,7 @@ fn of_tensors() {
 #[test]
 fn of_attention() {
     let (all, q) = (Attention::new(), heads([1, 2, 3, 4]));
-    let mask = MaskTensor::new(MaskValues::Bias(&ZEROS[..6]), &[2, 3]).unwrap();
+    let mask = Mask::NONE.bias(MaskTensor::new(&ZEROS[..6], &[2, 3]).unwrap());
     let (one, two) = ([1.0], [1.0; 2]);
     assert_said([
         (
@@ -101,19 +105,19 @@ fn of_attention() {
         ),
         (said(all.forward_into(q, q, q, &mut [0.0; 5], &mut regard::Workspace::new())), OUTPUT),
         (
-            said(all.clone().key_lengths(&[3, 3]).forward(q, q, q)),
+            said(all.clone().mask(Mask::NONE.key_lengths(&[3, 3])).forward(q, q, q)),
             "the key lengths must have the shape [1] (one a batch entry), not [2]",
         ),
         (
-            said(all.clone().key_lengths(&[4]).forward(q, q, q)),
+            said(all.clone().mask(Mask::NONE.key_lengths(&[4])).forward(q, q, q)),
             "the key length of batch entry 0 is 4, but there are 3 keys",
         ),
         (
             said(all.clone().mask(mask).forward(q, q, q)),
-            "the mask must have the shape [1, 1, 3, 3] (broadcast to [batch, heads, queries, keys]), not [1, 1, 2, 3]",
+            "the additive mask must have the shape [1, 1, 3, 3] (broadcast to [batch, heads, queries, keys]), not [1, 1, 2, 3]",
         ),
         (
-            said(all.clone().alibi(Position::TopLeft, &one).forward(q, q, q)),
+            said(all.clone().mask(Mask::NONE.alibi(Position::TopLeft, &one)).forward(q, q, q)),
             "the slopes of ALiBi must have the shape [2] (one a head of query), not [1]",
         ),
         (
@@ -150,7 +154,7 @@ const OUTPUT: &str = "the output has 5 elements, which do not fill the shape [1,
 fn of_packed_sequences_and_caches() {
     let (all, q) = (Attention::new(), packed(&[2, 3], [2, 4]));
     let mut cache = KvCache::new([1, 2, 3, 4], 4).unwrap();
-    let mask = MaskTensor::new(MaskValues::Bias(&[0.0]), &[1]).unwrap();
+    let mask = Mask::NONE.bias(MaskTensor::new(&[0.0], &[1]).unwrap());
     assert_said([
         (
             said(all.forward_packed(q, packed(&[2, 3], [2, 3]), q)),
@@ -169,7 +173,7 @@ fn of_packed_sequences_and_caches() {
             "value must have the shape [5, 2, 4] (the tokens and heads of key), not [5, 1, 4]",
         ),
         (
-            said(all.clone().key_lengths(&[2, 3]).forward_packed(q, q, q)),
+            said(all.clone().mask(Mask::NONE.key_lengths(&[2, 3])).forward_packed(q, q, q)),
             "packed sequences have no key lengths",
         ),
         (said(all.mask(mask).forward_packed(q, q, q)), "packed sequences have no mask tensor"),
@@ -191,7 +195,9 @@ fn of_packed_sequences_and_caches() {
 #[test]
 fn of_layers() {
     let mha = |heads, [k, v]: [usize; 2], output| {
-        MultiHeadAttention::new(heads, linear(4, 8), linear(4, k), linear(5, v), output)
+        let projections =
+            Projections { query: linear(4, 8), key: linear(4, k), value: linear(5, v), output };
+        MultiHeadAttention::new(heads, projections)
     };
     let layer = mha(4, [8, 8], linear(8, 4)).unwrap();
     let (all, rotary) =
@@ -208,7 +214,7 @@ fn of_layers() {
             "the weight has 5 elements, which do not fill the shape [2, 3]",
         ),
         (
-            said(linear(3, 2).forward(x, &Threads::ONE)),
+            said(linear(3, 2).forward(x)),
             "the input must have the shape [1, 3, 3] (the layer's inputs), not [1, 3, 4]",
         ),
         (
@@ -273,13 +279,29 @@ fn of_blocks() {
     let norm = |d| Norm::layer(vec![1.0; d], vec![0.0; d], 1e-5).unwrap();
     // Two heads of two on one, for tokens and keys of so many features.
     let mha = |d, keys| {
-        MultiHeadAttention::new(2, linear(d, 4), linear(keys, 2), linear(keys, 2), linear(4, d))
-            .unwrap()
+        let (query, output) = (linear(d, 4), linear(4, d));
+        let projections =
+            Projections { query, key: linear(keys, 2), value: linear(keys, 2), output };
+        MultiHeadAttention::new(2, projections).unwrap()
     };
     let feed = |d| FeedForward::new(linear(d, 8), Activation::Gelu, linear(8, d)).unwrap();
-    let encoder = |a, b, c, d| EncoderBlock::pre_norm(norm(a), b, norm(c), d);
+    let encoder = |a, attention, c, feed_forward| {
+        EncoderBlock::pre_norm(EncoderParts {
+            attention_norm: norm(a),
+            attention,
+            feed_forward_norm: norm(c),
+            feed_forward,
+        })
+    };
     let decoder = |d, keys| {
-        DecoderBlock::pre_norm(norm(4), mha(4, 4), norm(d), mha(d, keys), norm(4), feed(4))
+        DecoderBlock::pre_norm(DecoderParts {
+            self_attention_norm: norm(4),
+            self_attention: mha(4, 4),
+            cross_attention_norm: norm(d),
+            cross_attention: mha(d, keys),
+            feed_forward_norm: norm(4),
+            feed_forward: feed(4),
+        })
     };
     let block = encoder(4, mha(4, 4), 4, feed(4)).unwrap();
     let all = Attention::new();
@@ -316,8 +338,7 @@ fn of_blocks() {
             said(decoder(4, 7).unwrap().forward(
                 sequences([1, 2, 4]),
                 sequences([1, 3, 6]),
-                &all,
-                &all,
+                &DecoderAttention::default(),
             )),
             "the memory must have the shape [1, 3, 7] (the cross-attention's key and value inputs), not [1, 3, 6]",
         ),
@@ -334,7 +355,12 @@ fn of_blocks() {
             "the down projection's inputs must have the shape [8] (the up projection's outputs), not [7]",
         ),
         (
-            said(FeedForward::gated(linear(4, 7), Activation::Relu, linear(4, 8), linear(8, 4))),
+            said(FeedForward::gated(GatedParts {
+                gate: linear(4, 7),
+                activation: Activation::Relu,
+                up: linear(4, 8),
+                down: linear(8, 4),
+            })),
             "the gate projection must have the shape [4, 8] (that of the up projection), not [4, 7]",
         ),
     ]);

@@ -7,8 +7,8 @@ mod common;
 use common::numbers;
 use proptest::prelude::*;
 use regard::{
-    Attention, Gradients, Heads, Linear, MaskTensor, MaskValues, MultiHeadAttention, Pairing,
-    Position, Rotary, Sequences, Temperature, Threads, Window, alibi_slopes, softmax_backward,
+    Attention, Gradients, Heads, Linear, Mask, MaskTensor, MultiHeadAttention, Pairing, Position,
+    Projections, Rotary, Sequences, Temperature, Threads, Window, alibi_slopes, softmax_backward,
     softmax_jacobian,
 };
 
@@ -146,22 +146,25 @@ impl Case {
         let (v, d_out) =
             (numbers(batch * kv_heads * n_k * d_v, 3), numbers(batch * heads * n_q * d_v, 4));
         let bias = numbers(self.bias.map_or(0, |shape| shape.iter().product()), 5);
-        let mut attention = Attention::new()
-            .temperature(Temperature::new(self.temperature).unwrap())
-            .threads(Threads::new(self.threads).unwrap());
         let end = Position::BottomRight;
+        let mut mask = Mask::NONE;
         if self.causal {
-            attention = attention.causal(end);
+            mask = mask.causal(end);
         }
         if let Some(window) = self.window {
-            attention = attention.window(end, window);
+            mask = mask.window(end, window);
         }
         if !self.key_lengths.is_empty() {
-            attention = attention.key_lengths(&self.key_lengths);
+            mask = mask.key_lengths(&self.key_lengths);
         }
         if !self.slopes.is_empty() {
-            attention = attention.alibi(end, &self.slopes);
+            mask = mask.alibi(end, &self.slopes);
         }
+        if let Some(shape) = self.bias {
+            mask = mask.bias(MaskTensor::new(&bias, &shape).unwrap());
+        }
+        let temperature = Temperature::new(self.temperature).unwrap();
+        let mut attention = Attention::new().mask(mask).temperature(temperature);
         let sinks = numbers(if self.sinks { heads } else { 0 }, 6);
         if self.sinks {
             attention = attention.sinks(&sinks);
@@ -172,15 +175,16 @@ impl Case {
         if let Some(cap) = self.softcap {
             attention = attention.softcap(cap);
         }
-        if let Some(shape) = self.bias {
-            attention = attention.mask(MaskTensor::new(MaskValues::Bias(&bias), &shape).unwrap());
-        }
         let query = Heads::new("query", &q, [batch, heads, n_q, d_k]).unwrap();
         let key = Heads::new("key", &k, [batch, kv_heads, n_k, d_k]).unwrap();
         let value = Heads::new("value", &v, [batch, kv_heads, n_k, d_v]).unwrap();
-        let out = attention.forward(query, key, value).unwrap();
+        let threads = Threads::new(self.threads).unwrap();
+        let gradients = threads.install(|| {
+            let out = attention.forward(query, key, value)?;
+            attention.backward(query, key, value, &out, &d_out)
+        });
         let Gradients { query, key, value, scale, bias: d_bias, sinks: d_sinks } =
-            attention.backward(query, key, value, &out, &d_out).unwrap();
+            gradients.unwrap();
 
         let inputs = Inputs {
             q: wide(&q),
@@ -231,8 +235,6 @@ impl Case {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(40))]
-
     #[test]
     fn gradients_are_those_of_central_differences(
         (batch, kv_heads, group) in (1..3_usize, 1..3_usize, 1..3_usize),
@@ -305,8 +307,8 @@ fn more_queries_than_a_block() {
 fn a_sink_without_weight_has_no_gradient() {
     let x = Heads::new("x", &[1.0, 2.0], [1, 1, 2, 1]).unwrap();
     // The first query sees nothing, neither a key nor the sink.
-    let mask = MaskTensor::new(MaskValues::Allowed(&[false, true]), &[2, 1]).unwrap();
-    let attention = Attention::new().mask(mask).sinks(&[f32::NEG_INFINITY]);
+    let mask = MaskTensor::new(&[false, true], &[2, 1]).unwrap();
+    let attention = Attention::new().mask(Mask::NONE.allowed(mask)).sinks(&[f32::NEG_INFINITY]);
     let (out, log_sum_exp) = attention.forward_with_log_sum_exp(x, x, x).unwrap();
     assert_eq!(log_sum_exp[0], f32::NEG_INFINITY);
     let gradients = attention.backward(x, x, x, &out, &[1.0, 1.0]).unwrap();
@@ -326,8 +328,8 @@ fn what_no_query_sees_has_gradient_zero_even_if_it_is_nan() {
     );
     // The first query sees nothing at all, the second the keys 0 and 1.
     let hidden = [false, false, false, true, true, false];
-    let mask = MaskTensor::new(MaskValues::Allowed(&hidden), &[2, 3]).unwrap();
-    let attention = Attention::new().mask(mask);
+    let mask = MaskTensor::new(&hidden, &[2, 3]).unwrap();
+    let attention = Attention::new().mask(Mask::NONE.allowed(mask));
     let out = attention.forward(q, k, v).unwrap();
     let gradients = attention.backward(q, k, v, &out, &d_out).unwrap();
     assert_eq!(gradients.query[..2], [0.0; 2]);
@@ -345,7 +347,7 @@ fn a_query_that_sees_nothing_has_no_part_even_if_it_is_nan() {
         Heads::new("x", &x, [1, 1, 2, 1]).unwrap(),
     );
     // The second query sees the first key alone, the first sees none; whatever is asked of its output.
-    let attention = Attention::new().causal(Position::Offset(-1));
+    let attention = Attention::new().mask(Mask::NONE.causal(Position::Offset(-1)));
     let out = attention.forward(q, x, x).unwrap();
     let gradients = attention.backward(q, x, x, &out, &[f32::NAN, 3.0]).unwrap();
     assert_eq!(
@@ -366,8 +368,8 @@ fn large_scores_have_the_gradients_of_their_weights() {
     for bias in [0.0, -1e5, -1e9, f32::MIN, 1e30] {
         // The log-sum-exp of four such scores is that of one.
         let bias = [bias];
-        let attention =
-            Attention::new().mask(MaskTensor::new(MaskValues::Bias(&bias), &[1]).unwrap());
+        let bias = MaskTensor::new(&bias, &[1]).unwrap();
+        let attention = Attention::new().mask(Mask::NONE.bias(bias));
         let out = attention.forward(q, k, v).unwrap();
         let gradients = attention.backward(q, k, v, &out, &[1.0]).unwrap();
         assert_eq!(gradients.value, [0.25; 4], "{bias:?}");
@@ -375,7 +377,8 @@ fn large_scores_have_the_gradients_of_their_weights() {
     }
     // A score of ∞ has all weight, and no slope.
     let bias = [0.0, f32::INFINITY, 0.0, 0.0];
-    let attention = Attention::new().mask(MaskTensor::new(MaskValues::Bias(&bias), &[4]).unwrap());
+    let bias = MaskTensor::new(&bias, &[4]).unwrap();
+    let attention = Attention::new().mask(Mask::NONE.bias(bias));
     let out = attention.forward(q, k, v).unwrap();
     let gradients = attention.backward(q, k, v, &out, &[1.0]).unwrap();
     assert_eq!((gradients.value, gradients.key), (vec![0.0, 1.0, 0.0, 0.0], vec![0.0; 4]));
@@ -445,7 +448,7 @@ fn check_layer(rotary: Option<&Rotary>) {
         numbers(batch * n_k * d, 23),
     ]);
     let d_out = numbers(batch * n_q * d, 24);
-    let attention = Attention::new().causal(Position::BottomRight).threads(Threads::ONE);
+    let attention = Attention::new().mask(Mask::CAUSAL);
 
     let layer = |p: &[Vec<f32>]| {
         let linear = |i: usize| {
@@ -455,8 +458,11 @@ fn check_layer(rotary: Option<&Rotary>) {
                 .with_bias(p[2 * i + 1].clone())
                 .unwrap()
         };
-        let layer =
-            MultiHeadAttention::new(heads, linear(0), linear(1), linear(2), linear(3)).unwrap();
+        let layer = MultiHeadAttention::new(
+            heads,
+            Projections { query: linear(0), key: linear(1), value: linear(2), output: linear(3) },
+        )
+        .unwrap();
         match rotary {
             Some(rotary) => layer.with_rotary(rotary.clone()).unwrap(),
             None => layer,
@@ -464,14 +470,14 @@ fn check_layer(rotary: Option<&Rotary>) {
     };
     let sequences = |x: &[f32]| x.len() / (batch * d);
     let loss = |p: &[Vec<f32>]| -> f64 {
-        let [q, k, v] =
-            [&p[8], &p[9], &p[10]].map(|x| Sequences::new(x, [batch, sequences(x), d]).unwrap());
+        let [q, k, v] = [&p[8], &p[9], &p[10]]
+            .map(|x| Sequences::new("x", x, [batch, sequences(x), d]).unwrap());
         let out = layer(p).forward(q, k, v, &attention).unwrap();
         out.iter().zip(&d_out).map(|(y, d)| f64::from(*y) * f64::from(*d)).sum()
     };
     let [q, k, v] = [8, 9, 10].map(|i: usize| {
         let x: &Vec<f32> = &parameters[i];
-        Sequences::new(x, [batch, sequences(x), d]).unwrap()
+        Sequences::new("x", x, [batch, sequences(x), d]).unwrap()
     });
     let g = layer(&parameters).backward(q, k, v, &attention, &d_out).unwrap();
     let found = [

@@ -7,8 +7,8 @@ mod common;
 use common::{bits, numbers};
 use half::bf16;
 use regard::{
-    Attention, Element, Error, Heads, MaskTensor, MaskValues, Position, Stage, Temperature,
-    Threads, Window, alibi_slopes,
+    Attention, Element, Error, Heads, Mask, MaskTensor, Position, Stage, Temperature, Threads,
+    Window, alibi_slopes,
 };
 
 fn assert_close(a: &[f32], b: &[f32], tolerance: f32) {
@@ -40,7 +40,8 @@ fn divided_keys_say_how_far_they_are() {
         last.fetch_max(done, Ordering::Relaxed);
         assert_eq!(all, 4 * 3, "three chunks of each head");
     };
-    decode::<f32>(&Attention::new().threads(Threads::new(2).unwrap()).progress(&note), |x| x);
+    let two = Threads::new(2).unwrap();
+    two.install(|| decode::<f32>(&Attention::new().progress(&note), |x| x));
     assert_eq!((calls.into_inner(), last.into_inner()), (12, 12));
 }
 
@@ -50,30 +51,25 @@ fn divided_keys_give_the_same_bits_for_any_number_of_threads() {
     let bias = numbers(4 * KEYS, 5);
     let (slopes, sinks, end) =
         (alibi_slopes(4), [0.5, f32::NEG_INFINITY, 3.0, -1.0], Position::BottomRight);
+    let masked = |mask| Attention::new().mask(mask);
+    let window = Window { left: Some(4_500), right: Some(0) };
     let described = [
         Attention::new(),
-        Attention::new()
-            .causal(Position::Offset(5_000))
+        masked(Mask::NONE.causal(Position::Offset(5_000)))
             .temperature(Temperature::new(0.0).unwrap()),
-        Attention::new().alibi(end, &slopes).sinks(&sinks).softcap(2.0),
-        Attention::new()
-            .window(end, Window { left: Some(4_500), right: Some(0) })
-            .key_lengths(&[8_900]),
-        Attention::new().mask(MaskTensor::new(MaskValues::Allowed(&allowed), &[3, KEYS]).unwrap()),
-        Attention::new()
-            .mask(MaskTensor::new(MaskValues::Bias(&bias), &[4, 1, KEYS]).unwrap())
-            .scale(0.1),
+        masked(Mask::NONE.alibi(end, &slopes)).sinks(&sinks).softcap(2.0),
+        masked(Mask::NONE.window(end, window).key_lengths(&[8_900])),
+        masked(Mask::NONE.allowed(MaskTensor::new(&allowed, &[3, KEYS]).unwrap())),
+        masked(Mask::NONE.bias(MaskTensor::new(&bias, &[4, 1, KEYS]).unwrap())).scale(0.1),
     ];
+    let threads = [2, 3, 8].map(|count| Threads::new(count).unwrap());
     for attention in described {
-        let one = attention.clone().threads(Threads::ONE);
-        let (expected, expected_half) = (decode(&one, |x| x), decode(&one, bf16::from_f32));
-        for threads in [2, 3, 8] {
-            let many = attention.clone().threads(Threads::new(threads).unwrap());
-            assert!(decode(&many, |x| x) == expected, "{threads} threads, {attention:?}");
-            assert!(
-                decode(&many, bf16::from_f32) == expected_half,
-                "{threads} threads, {attention:?}"
-            );
+        let whole = || decode(&attention, |x| x);
+        let half = || decode(&attention, bf16::from_f32);
+        let (expected, expected_half) = Threads::ONE.install(|| (whole(), half()));
+        for threads in &threads {
+            assert!(threads.install(whole) == expected, "{threads:?}, {attention:?}");
+            assert!(threads.install(half) == expected_half, "{threads:?}, {attention:?}");
         }
     }
 }
@@ -88,22 +84,19 @@ fn linear_biases_are_those_of_the_paper() {
         .iter()
         .flat_map(|slope| (0..n * n).map(move |e| -slope * (e / n).abs_diff(e % n) as f32))
         .collect();
-    let mask = MaskTensor::new(MaskValues::Bias(&bias), &[heads, n, n]).unwrap();
-    let causal = Attention::new().causal(Position::TopLeft);
-    let by_slope = causal.clone().alibi(Position::TopLeft, &slopes).forward(x, x, x).unwrap();
-    let by_matrix = causal.mask(mask).forward(x, x, x).unwrap();
+    let bias = MaskTensor::new(&bias, &[heads, n, n]).unwrap();
+    let attend = |mask| Attention::new().mask(mask).forward(x, x, x);
+    let by_slope = attend(Mask::CAUSAL.alibi(Position::TopLeft, &slopes)).unwrap();
+    let by_matrix = attend(Mask::CAUSAL.bias(bias)).unwrap();
     assert_eq!(bits(&by_slope), bits(&by_matrix));
 
     assert_eq!(alibi_slopes(0), [0.0; 0]);
     assert_eq!(alibi_slopes(8), [1, 2, 3, 4, 5, 6, 7, 8].map(|h| 0.5_f32.powi(h)));
     assert_close(&alibi_slopes(12)[8..], &[0.5, 1.5, 2.5, 3.5].map(|h: f32| (-h).exp2()), 1e-7);
-    let error =
-        Attention::new().alibi(Position::TopLeft, &slopes[..2]).forward(x, x, x).unwrap_err();
+    let error = attend(Mask::NONE.alibi(Position::TopLeft, &slopes[..2])).unwrap_err();
     assert!(matches!(error, Error::Shape { tensor: "the slopes of ALiBi", .. }));
-    let error = Attention::new()
-        .alibi(Position::TopLeft, &[0.5, f32::NAN, 0.5])
-        .forward(x, x, x)
-        .unwrap_err();
+    let no_slope = [0.5, f32::NAN, 0.5];
+    let error = attend(Mask::NONE.alibi(Position::TopLeft, &no_slope)).unwrap_err();
     assert_eq!(error.to_string(), "the slope of ALiBi is NaN, but must be finite");
 }
 
@@ -120,7 +113,7 @@ fn a_sink_is_a_key_whose_value_is_zero() {
     let (longer_k, longer_v) = (behind_one(&k), behind_one(&v));
     let bias: Vec<f32> =
         sinks.iter().flat_map(|sink| [vec![*sink], vec![0.0; n]].concat()).collect();
-    let mask = MaskTensor::new(MaskValues::Bias(&bias), &[heads, 1, n + 1]).unwrap();
+    let mask = Mask::NONE.bias(MaskTensor::new(&bias, &[heads, 1, n + 1]).unwrap());
     let query = Heads::new("query", &q, [1, heads, n, d]).unwrap();
     let tensor = |x, n| Heads::new("key", x, [1, heads, n, d]).unwrap();
     let with_sinks = Attention::new().sinks(&sinks);

@@ -7,8 +7,8 @@ mod common;
 use common::numbers;
 use proptest::prelude::*;
 use regard::{
-    Attention, Error, Heads, Linear, MaskTensor, MaskValues, MultiHeadAttention, Position,
-    Sequences, Threads,
+    Attention, Error, Heads, Linear, Mask, MaskTensor, MultiHeadAttention, Projections, Sequences,
+    Threads,
 };
 
 struct Layer {
@@ -35,7 +35,8 @@ impl Layer {
         let [q, k, v, o] = self.projections.clone().map(|(weight, bias, inputs, outputs)| {
             Linear::new(weight, inputs, outputs).unwrap().with_bias(bias).unwrap()
         });
-        MultiHeadAttention::new(self.heads, q, k, v, o).unwrap()
+        let projections = Projections { query: q, key: k, value: v, output: o };
+        MultiHeadAttention::new(self.heads, projections).unwrap()
     }
 
     /// The layer's output for one sequence, in f64, by the formula.
@@ -84,8 +85,6 @@ impl Layer {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
-
     #[test]
     fn the_layer_is_the_formula(
         kv_heads in 1_usize..4,
@@ -98,11 +97,8 @@ proptest! {
     ) {
         let layer = Layer::new(kv_heads * group, kv_heads, d_model, d_k, d_v);
         let x = numbers(n * d_model, 1);
-        let input = Sequences::new(&x, [1, n, d_model]).unwrap();
-        let mut attention = Attention::new();
-        if causal {
-            attention = attention.causal(Position::TopLeft);
-        }
+        let input = Sequences::new("x", &x, [1, n, d_model]).unwrap();
+        let attention = Attention::new().mask(if causal { Mask::CAUSAL } else { Mask::NONE });
         let found = layer.build().forward(input, input, input, &attention).unwrap();
         let expected = layer.reference(&x, &x, causal);
         // Four chained sums of at most 30 terms of size ≤ 30: well below 1e-5 of the largest element.
@@ -117,8 +113,8 @@ proptest! {
 fn cross_attention_takes_other_keys_than_queries() {
     let layer = Layer::new(2, 2, 6, 3, 4);
     let (x, memory) = (numbers(3 * 6, 1), numbers(7 * 6, 2));
-    let query = Sequences::new(&x, [1, 3, 6]).unwrap();
-    let memory_view = Sequences::new(&memory, [1, 7, 6]).unwrap();
+    let query = Sequences::new("x", &x, [1, 3, 6]).unwrap();
+    let memory_view = Sequences::new("memory", &memory, [1, 7, 6]).unwrap();
     let found = layer.build().forward(query, memory_view, memory_view, &Attention::new()).unwrap();
     for (f, e) in found.iter().zip(layer.reference(&x, &memory, false)) {
         assert!((f64::from(*f) - e).abs() < 1e-5, "{f} is not {e}");
@@ -129,7 +125,7 @@ fn cross_attention_takes_other_keys_than_queries() {
 fn weights_are_distributions_and_give_the_output() {
     let layer = Layer::new(4, 2, 8, 4, 4).build();
     let x = numbers(5 * 8, 3);
-    let input = Sequences::new(&x, [1, 5, 8]).unwrap();
+    let input = Sequences::new("x", &x, [1, 5, 8]).unwrap();
     let weights = layer.weights(input, input, &Attention::new()).unwrap();
     assert_eq!(weights.len(), 4 * 5 * 5);
     for row in weights.chunks(5) {
@@ -147,13 +143,11 @@ fn long_attention(attention: &Attention<'_>, n: usize) -> Vec<f32> {
 #[test]
 fn the_number_of_threads_does_not_show_in_the_bits() {
     for causal in [false, true] {
-        let describe = |threads| {
-            let attention = Attention::new().threads(threads);
-            if causal { attention.causal(Position::TopLeft) } else { attention }
-        };
-        let one = long_attention(&describe(Threads::ONE), 301);
+        let attention = Attention::new().mask(if causal { Mask::CAUSAL } else { Mask::NONE });
+        let run = |threads: Threads| threads.install(|| long_attention(&attention, 301));
+        let one = run(Threads::ONE);
         for threads in [2, 3, 8] {
-            let many = long_attention(&describe(Threads::new(threads).unwrap()), 301);
+            let many = run(Threads::new(threads).unwrap());
             assert!(
                 one.iter().zip(&many).all(|(a, b)| a.to_bits() == b.to_bits()),
                 "{threads} threads"
@@ -208,19 +202,17 @@ fn a_batch_entry_and_a_head_do_not_depend_on_the_others() {
 fn a_mask_repeats_over_the_dimensions_it_has_not() {
     let data = numbers(2 * 3 * 4 * 5, 6);
     let x = Heads::new("x", &data, [2, 3, 4, 5]).unwrap();
-    let weights = |mask: MaskTensor<'_>| {
+    let weights = |allowed: &[bool], shape: &[usize]| {
+        let mask = Mask::NONE.allowed(MaskTensor::new(allowed, shape).unwrap());
         Attention::new().mask(mask).scores(regard::Stage::Weights, x, x).unwrap()
     };
     let keys = [true, false, true, true];
-    let by_keys = weights(MaskTensor::new(MaskValues::Allowed(&keys), &[4]).unwrap());
+    let by_keys = weights(&keys, &[4]);
     let full: Vec<bool> = keys.iter().copied().cycle().take(2 * 3 * 4 * 4).collect();
-    assert_eq!(
-        by_keys,
-        weights(MaskTensor::new(MaskValues::Allowed(&full), &[2, 3, 4, 4]).unwrap())
-    );
+    assert_eq!(by_keys, weights(&full, &[2, 3, 4, 4]));
     // One value a query, repeated over the keys: a query that may see nothing.
     let queries = [true, false, true, true];
-    let by_queries = weights(MaskTensor::new(MaskValues::Allowed(&queries), &[4, 1]).unwrap());
+    let by_queries = weights(&queries, &[4, 1]);
     for (i, row) in by_queries.chunks(4).enumerate() {
         assert_eq!(row.iter().all(|w| *w == 0.0), !queries[i % 4]);
     }
@@ -234,10 +226,10 @@ fn a_mask_may_end_where_the_longest_key_length_does() {
         .chunks(4)
         .flat_map(|row| row.iter().copied().chain([f32::NAN, f32::NEG_INFINITY]))
         .collect();
-    let short = MaskTensor::new(MaskValues::Bias(&mask), &[2, 1, 6, 4]).unwrap();
-    let long = MaskTensor::new(MaskValues::Bias(&padded), &[2, 1, 6, 6]).unwrap();
-    let attention = Attention::new().key_lengths(&[4, 2]).causal(Position::BottomRight);
-    let (by_short, by_long) = (attention.clone().mask(short), attention.clone().mask(long));
+    let short = MaskTensor::new(&mask, &[2, 1, 6, 4]).unwrap();
+    let long = MaskTensor::new(&padded, &[2, 1, 6, 6]).unwrap();
+    let lengths = Mask::CAUSAL.key_lengths(&[4, 2]);
+    let [by_short, by_long] = [short, long].map(|bias| Attention::new().mask(lengths.bias(bias)));
     let out = by_short.forward(x, x, x).unwrap();
     assert_eq!(out, by_long.forward(x, x, x).unwrap());
     let masked = by_short.scores(regard::Stage::Masked, x, x).unwrap();
@@ -251,13 +243,14 @@ fn a_mask_may_end_where_the_longest_key_length_does() {
         assert_eq!((short, [0.0; 2].as_slice()), long.split_at(4));
     }
 
-    let nobody = Attention::new().key_lengths(&[0, 0]);
-    let nothing = nobody.mask(MaskTensor::new(MaskValues::Allowed(&[]), &[6, 0]).unwrap());
+    let nobody = Mask::NONE.key_lengths(&[0, 0]).allowed(MaskTensor::new(&[], &[6, 0]).unwrap());
+    let nothing = Attention::new().mask(nobody);
     assert!(nothing.forward(x, x, x).unwrap().iter().all(|x| *x == 0.0));
 
-    let too_short = "the mask must have the shape [2, 1, 6, 6] (broadcast to [batch, heads, queries, keys]), not [2, 1, 6, 4]";
-    for attention in [Attention::new(), Attention::new().key_lengths(&[2, 5])] {
-        assert_eq!(attention.mask(short).forward(x, x, x).unwrap_err().to_string(), too_short);
+    let too_short = "the additive mask must have the shape [2, 1, 6, 6] (broadcast to [batch, heads, queries, keys]), not [2, 1, 6, 4]";
+    for mask in [Mask::NONE, Mask::NONE.key_lengths(&[2, 5])] {
+        let attention = Attention::new().mask(mask.bias(short));
+        assert_eq!(attention.forward(x, x, x).unwrap_err().to_string(), too_short);
     }
 }
 
@@ -266,24 +259,24 @@ fn a_mask_that_repeats_over_more_keys_than_memory_holds_is_refused() {
     let empty: [f32; 0] = [];
     let q = Heads::new("query", &empty, [1, 1, 3, 0]).unwrap();
     let k = Heads::new("key", &empty, [1, 1, 1 << 60, 0]).unwrap();
-    let mask = MaskTensor::new(MaskValues::Bias(&[0.0]), &[1]).unwrap();
+    let mask = Mask::NONE.bias(MaskTensor::new(&[0.0], &[1]).unwrap());
     let error = Attention::new().mask(mask).forward(q, k, k).unwrap_err();
-    assert!(error.to_string().starts_with("the mask of the shape"), "{error}");
+    assert!(error.to_string().starts_with("the additive mask of the shape"), "{error}");
 }
 
 #[test]
 fn the_layer_takes_empty_sequences() {
     let layer = Layer::new(2, 1, 4, 3, 2).build();
     let (x, none) = (numbers(3 * 4, 1), []);
-    let three = Sequences::new(&x, [1, 3, 4]).unwrap();
-    let empty = Sequences::new(&none, [1, 0, 4]).unwrap();
+    let three = Sequences::new("x", &x, [1, 3, 4]).unwrap();
+    let empty = Sequences::new("x", &none, [1, 0, 4]).unwrap();
     assert_eq!(layer.forward(empty, three, three, &Attention::new()).unwrap(), none, "no query");
     assert_eq!(layer.weights(empty, three, &Attention::new()).unwrap(), none);
     // No key to see: zeros, and so the output projection's bias alone.
     let bias = numbers(4, 23);
     let out = layer.forward(three, empty, empty, &Attention::new()).unwrap();
     assert!(out.chunks(4).all(|row| row == bias), "{out:?}");
-    let no_batch = Sequences::new(&none, [0, 3, 4]).unwrap();
+    let no_batch = Sequences::new("x", &none, [0, 3, 4]).unwrap();
     assert_eq!(layer.forward(no_batch, no_batch, no_batch, &Attention::new()).unwrap(), none);
 }
 
@@ -304,15 +297,13 @@ fn shapes_larger_than_memory_are_errors() {
         assert!(
             Heads::new("q", &empty, [many; 4]).unwrap_err().to_string().contains("do not fill")
         );
-        let weightless = Linear::new(vec![], 0, many).unwrap();
-        let x = Sequences::new(&empty, [1, 2, 0]).unwrap();
-        assert!(
-            matches!(weightless.forward(x, &Threads::ONE), Err(Error::Memory { .. })),
-            "{many} outputs"
-        );
+        let weightless = Linear::new::<f32>([], 0, many).unwrap();
+        let x = Sequences::new("x", &empty, [1, 2, 0]).unwrap();
+        assert!(matches!(weightless.forward(x), Err(Error::Memory { .. })), "{many} outputs");
         // Two query heads on one key/value head, whose values side by side are more than a number can say.
-        let linear = |outputs| Linear::new(vec![], 0, outputs).unwrap();
-        let layer = MultiHeadAttention::new(2, linear(2), linear(1), linear(many), linear(1));
+        let linear = |outputs| Linear::new::<f32>([], 0, outputs).unwrap();
+        let (query, key, value, output) = (linear(2), linear(1), linear(many), linear(1));
+        let layer = MultiHeadAttention::new(2, Projections { query, key, value, output });
         assert!(
             matches!(layer, Err(Error::Shape { tensor: "the output projection's inputs", .. })),
             "{many} outputs"
@@ -324,8 +315,9 @@ fn shapes_larger_than_memory_are_errors() {
 fn the_log_sum_exp_is_that_of_the_masked_scores() {
     let data = numbers(2 * 3 * 70 * 20, 5);
     let x = Heads::new("x", &data, [2, 3, 70, 20]).unwrap();
-    let attention = Attention::new().causal(Position::TopLeft).threads(Threads::new(2).unwrap());
-    let (out, log_sum_exp) = attention.forward_with_log_sum_exp(x, x, x).unwrap();
+    let attention = Attention::new().mask(Mask::CAUSAL);
+    let two = Threads::new(2).unwrap();
+    let (out, log_sum_exp) = two.install(|| attention.forward_with_log_sum_exp(x, x, x)).unwrap();
     assert_eq!(out, attention.forward(x, x, x).unwrap());
     let scores = attention.scores(regard::Stage::Masked, x, x).unwrap();
     for (row, found) in scores.chunks(70).zip(log_sum_exp) {

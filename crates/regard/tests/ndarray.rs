@@ -4,7 +4,7 @@
 
 use half::f16;
 use ndarray::{Array3, Array4, ArrayView4, s};
-use regard::{Attention, Heads, Position, Sequences};
+use regard::{Attention, Heads, Mask, Sequences};
 
 /// [batch, heads, tokens, head_dim], no number twice.
 fn numbers(shape: [usize; 4]) -> Array4<f32> {
@@ -15,7 +15,7 @@ fn numbers(shape: [usize; 4]) -> Array4<f32> {
 }
 
 fn attend(x: Heads<'_>) -> Vec<f32> {
-    Attention::new().causal(Position::TopLeft).forward(x, x, x).unwrap()
+    Attention::new().mask(Mask::CAUSAL).forward(x, x, x).unwrap()
 }
 
 #[test]
@@ -90,9 +90,11 @@ fn what_lies_otherwise_is_refused_with_its_strides() {
     );
 
     let x = Array3::<f32>::zeros([2, 3, 4]);
-    assert_eq!(Sequences::from_ndarray(&x).unwrap().shape(), [2, 3, 4]);
+    assert_eq!(Sequences::from_ndarray("the input", &x).unwrap().shape(), [2, 3, 4]);
     assert_eq!(
-        Sequences::from_ndarray(x.view().permuted_axes([1, 0, 2])).unwrap_err().to_string(),
+        Sequences::from_ndarray("the input", x.view().permuted_axes([1, 0, 2]))
+            .unwrap_err()
+            .to_string(),
         "the input of the shape [3, 2, 4] has the strides [4, 12, 1], but those of the standard layout are needed"
     );
 }
@@ -110,5 +112,8 @@ fn nothing_has_any_layout() {
         assert_eq!((heads.shape(), attend(heads)), (shape, vec![]));
     }
     let x = Array3::<f32>::zeros([2, 0, 4]);
-    assert_eq!(Sequences::from_ndarray(x.slice(s![..;-1, .., ..])).unwrap().shape(), [2, 0, 4]);
+    assert_eq!(
+        Sequences::from_ndarray("the input", x.slice(s![..;-1, .., ..])).unwrap().shape(),
+        [2, 0, 4]
+    );
 }

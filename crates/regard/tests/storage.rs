@@ -8,12 +8,10 @@ use common::{bits, numbers};
 use half::{bf16, f16};
 use proptest::prelude::*;
 use regard::{
-    Attention, Element, Error, Heads, KvCache, Linear, Packed, Position, Threads, Window,
+    Attention, Element, Error, Heads, KvCache, Linear, Mask, Packed, Position, Threads, Window,
 };
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
-
     #[test]
     fn a_packed_sequence_has_the_bits_that_it_has_alone(
         lengths in prop::collection::vec((0..40_usize, 0..50_usize), 1..6),
@@ -27,15 +25,12 @@ proptest! {
         let all = |n: &[usize]| n.iter().sum::<usize>();
         let q = numbers(all(&n_q) * heads * d_k, 1);
         let (k, v) = (numbers(all(&n_k) * kv_heads * d_k, 2), numbers(all(&n_k) * kv_heads * d_v, 3));
-        let mut attention = Attention::new().threads(Threads::new(threads).unwrap());
-        if causal {
-            attention = attention.causal(Position::BottomRight);
-        }
-        let packed = attention.forward_packed(
+        let attention = Attention::new().mask(if causal { Mask::CAUSAL } else { Mask::NONE });
+        let packed = Threads::new(threads).unwrap().install(|| attention.forward_packed(
             Packed::new("query", &q, &n_q, [heads, d_k]).unwrap(),
             Packed::new("key", &k, &n_k, [kv_heads, d_k]).unwrap(),
             Packed::new("value", &v, &n_k, [kv_heads, d_v]).unwrap(),
-        ).unwrap();
+        )).unwrap();
         let (mut query, mut key) = (0, 0);
         for (n_q, n_k) in n_q.into_iter().zip(n_k) {
             let part = |x: &'_ [f32], first: usize, n: usize, width: usize| x[first * width..][..n * width].to_vec();
@@ -68,11 +63,8 @@ proptest! {
         let q = numbers(batch * heads * n * d_k, 4);
         let (k, v) = (numbers(batch * kv_heads * n * d_k, 5), numbers(batch * kv_heads * n * d_v, 6));
         let attention = |position| {
-            let attention = Attention::new().causal(position);
-            match window {
-                Some(left) => attention.window(position, Window { left: Some(left), right: None }),
-                None => attention,
-            }
+            let window = Window { left: window, right: None };
+            Attention::new().mask(Mask::NONE.causal(position).window(position, window))
         };
         let whole = attention(Position::TopLeft).forward(
             Heads::new("query", &q, [batch, heads, n, d_k]).unwrap(),
@@ -104,7 +96,7 @@ fn half_precision<T: Element>(from: fn(f32) -> T, to: fn(T) -> f32) {
     let (q, k, v) = (stored(7, shape(4, 24)), stored(8, shape(2, 24)), stored(9, shape(2, 10)));
     let wide = |x: &[T]| -> Vec<f32> { x.iter().map(|x| to(*x)).collect() };
     let (q32, k32, v32) = (wide(&q), wide(&k), wide(&v));
-    let attention = Attention::new().causal(Position::TopLeft);
+    let attention = Attention::new().mask(Mask::CAUSAL);
     let out = attention.forward(
         Heads::new("query", &q, shape(4, 24)).unwrap(),
         Heads::new("key", &k, shape(2, 24)).unwrap(),
@@ -135,26 +127,25 @@ fn half_precision_is_widened_where_somebody_sees_it() {
     let nan = vec![f16::NAN; KEYS * 8];
     let end = Position::BottomRight;
     for threads in [1, 2] {
-        let all = Attention::new().threads(Threads::new(threads).unwrap());
-        for attention in [
-            all.clone().window(end, Window { left: Some(300), right: Some(0) }),
-            all.clone().window(Position::Offset(4_090), Window { left: Some(2), right: Some(9) }),
-            all.clone().key_lengths(&[4_097]).causal(end),
-            all.clone().key_lengths(&[0]),
+        let threads = Threads::new(threads).unwrap();
+        for mask in [
+            Mask::NONE.window(end, Window { left: Some(300), right: Some(0) }),
+            Mask::NONE.window(Position::Offset(4_090), Window { left: Some(2), right: Some(9) }),
+            Mask::CAUSAL.key_lengths(&[4_097]),
+            Mask::NONE.key_lengths(&[0]),
         ] {
+            let attention = Attention::new().mask(mask);
             // What the thread's memory holds from before must not show.
             let poison = Heads::new("x", &nan, [1, 1, KEYS, 8]).unwrap();
-            all.forward(Heads::new("query", &q, [1, 1, 3, 8]).unwrap(), poison, poison).unwrap();
-            let out = attention.forward(
-                Heads::new("query", &q, [1, 1, 3, 8]).unwrap(),
-                Heads::new("key", &k, [1, 1, KEYS, 8]).unwrap(),
-                Heads::new("value", &v, [1, 1, KEYS, 5]).unwrap(),
-            );
-            let expected = attention.forward(
-                Heads::new("query", &q32, [1, 1, 3, 8]).unwrap(),
-                Heads::new("key", &k32, [1, 1, KEYS, 8]).unwrap(),
-                Heads::new("value", &v32, [1, 1, KEYS, 5]).unwrap(),
-            );
+            let query = Heads::new("query", &q, [1, 1, 3, 8]).unwrap();
+            threads.install(|| Attention::new().forward(query, poison, poison)).unwrap();
+            let key = Heads::new("key", &k, [1, 1, KEYS, 8]).unwrap();
+            let value = Heads::new("value", &v, [1, 1, KEYS, 5]).unwrap();
+            let out = threads.install(|| attention.forward(query, key, value));
+            let query = Heads::new("query", &q32, [1, 1, 3, 8]).unwrap();
+            let key = Heads::new("key", &k32, [1, 1, KEYS, 8]).unwrap();
+            let value = Heads::new("value", &v32, [1, 1, KEYS, 5]).unwrap();
+            let expected = threads.install(|| attention.forward(query, key, value));
             assert_eq!(bits(&out.unwrap()), bits(&expected.unwrap()), "{attention:?}");
         }
     }
@@ -167,13 +158,14 @@ fn nothing_of_any_shape_is_stored_and_computed_at_once() {
     let tokens = Heads::new("the tokens", &none, [usize::MAX, 1, 0, 4]).unwrap();
     cache.append(tokens, tokens).unwrap();
     assert!(cache.is_empty());
-    let two = Attention::new().threads(Threads::new(2).unwrap());
+    let two = Threads::new(2).unwrap();
     let q = Heads::new("query", &none, [1, 1, 1, 0]).unwrap();
     let k = Heads::new("key", &none, [1, 1, usize::MAX, 0]).unwrap();
-    assert_eq!(two.forward(q, k, k).unwrap(), none);
+    assert_eq!(two.install(|| Attention::new().forward(q, k, k)).unwrap(), none);
     let x = Heads::new("x", &none, [1, 1, 0, usize::MAX]).unwrap();
-    assert_eq!(two.backward(x, x, x, &none, &none).unwrap().key, none);
-    for layer in [Linear::new(none, usize::MAX, 0), Linear::from_transposed(none, 0, usize::MAX)] {
+    let gradients = two.install(|| Attention::new().backward(x, x, x, &none, &none));
+    assert_eq!(gradients.unwrap().key, none);
+    for layer in [Linear::new(none, usize::MAX, 0), Linear::from_pytorch(none, 0, usize::MAX)] {
         layer.unwrap();
     }
 }
@@ -197,7 +189,8 @@ fn a_full_cache_says_so_and_stays_as_it_was() {
 #[test]
 fn packed_sequences_refuse_what_speaks_of_a_batch() {
     let x = Packed::new("x", &[1.0, 2.0], &[1, 1], [1, 1]).unwrap();
-    let error = Attention::new().key_lengths(&[1, 1]).forward_packed(x, x, x).unwrap_err();
+    let error =
+        Attention::new().mask(Mask::NONE.key_lengths(&[1, 1])).forward_packed(x, x, x).unwrap_err();
     assert_eq!(error.to_string(), "packed sequences have no key lengths");
     let other = Packed::new("x", &[1.0, 2.0], &[2], [1, 1]).unwrap();
     assert!(matches!(Attention::new().forward_packed(x, other, other), Err(Error::Shape { .. })));

@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use anyhow::{Context as _, Result, ensure};
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressFinish};
-use regard::{Attention, MaskTensor, MaskValues, Threads};
+use regard::{Attention, Mask, MaskTensor, Threads};
 use regard_kernels::{Position, Stage, Temperature, Window};
 use safetensors::Dtype;
 
@@ -124,7 +124,8 @@ fn parse_window(text: &str) -> Result<Window, String> {
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let file = || args.input.display().to_string();
     let inputs = Inputs::read(&args.input).with_context(file).bad_input()?;
-    let results = attend(inputs, args).with_context(file).bad_input()?;
+    let threads = Threads::new(args.threads).with_context(file).bad_input()?;
+    let results = threads.install(|| attend(inputs, args)).with_context(file).bad_input()?;
     tensors::write(&args.output, results)?;
     Ok(())
 }
@@ -171,8 +172,8 @@ fn attend(inputs: Inputs, args: &Args) -> Result<Vec<(&'static str, Tensor)>> {
 }
 
 fn describe<'a>(inputs: &'a Inputs, args: &Args) -> Result<Attention<'a>> {
-    let mut attention =
-        Attention::new().temperature(args.temperature).threads(Threads::new(args.threads)?);
+    let mut attention = Attention::new().temperature(args.temperature);
+    let mut mask = Mask::NONE;
     if let Some(scale) = args.scale {
         attention = attention.scale(scale);
     }
@@ -180,27 +181,27 @@ fn describe<'a>(inputs: &'a Inputs, args: &Args) -> Result<Attention<'a>> {
         attention = attention.softcap(cap);
     }
     if let Some(position) = args.causal {
-        attention = attention.causal(position);
+        mask = mask.causal(position);
     }
     if let Some(window) = args.window {
-        attention = attention.window(position(inputs, args, "--window")?, window);
+        mask = mask.window(position(inputs, args, "--window")?, window);
     }
     if let Some(slopes) = &inputs.alibi_slopes {
-        attention = attention.alibi(position(inputs, args, "`alibi_slopes`")?, slopes);
+        mask = mask.alibi(position(inputs, args, "`alibi_slopes`")?, slopes);
     }
     if let Some(sinks) = &inputs.sinks {
         attention = attention.sinks(sinks);
     }
     if let Some(lengths) = &inputs.lengths {
-        attention = attention.key_lengths(lengths);
+        mask = mask.key_lengths(lengths);
     }
     if let Some((allowed, shape)) = &inputs.allowed {
-        attention = attention.mask(MaskTensor::new(MaskValues::Allowed(allowed), shape)?);
+        mask = mask.allowed(MaskTensor::new(allowed, shape)?);
     }
     if let Some(bias) = &inputs.bias {
-        attention = attention.mask(MaskTensor::new(MaskValues::Bias(&bias.data), &bias.shape)?);
+        mask = mask.bias(MaskTensor::new(&bias.data, &bias.shape)?);
     }
-    Ok(attention)
+    Ok(attention.mask(mask))
 }
 
 /// Where the queries stand. Only for as many queries as keys, all of them there, is there nothing to say.

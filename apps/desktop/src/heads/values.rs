@@ -96,10 +96,10 @@ impl Values {
                     to_native::<4>(bytes);
                 }
                 Self::F16(numbers) => {
-                    read_half(more(numbers, len, f16::ZERO).reinterpret_cast_mut(), file)?
+                    read_half(more(numbers, len, f16::ZERO).reinterpret_cast_mut(), file)?;
                 }
                 Self::Bf16(numbers) => {
-                    read_half(more(numbers, len, bf16::ZERO).reinterpret_cast_mut(), file)?
+                    read_half(more(numbers, len, bf16::ZERO).reinterpret_cast_mut(), file)?;
                 }
             }
             each(len)?;

@@ -144,7 +144,7 @@ impl App {
         let Session { room, look, walkthrough, laboratory, heads, .. } = &mut self.session;
         match room {
             Room::Walkthrough => {
-                chosen = self.walkthrough.ui(ui, walkthrough, *look, side).or(chosen)
+                chosen = self.walkthrough.ui(ui, walkthrough, *look, side).or(chosen);
             }
             Room::Laboratory => chosen = self.laboratory.ui(ui, laboratory, *look, side).or(chosen),
             Room::Heads => chosen = self.heads.ui(ui, heads, *look, side).or(chosen),
@@ -219,7 +219,7 @@ impl App {
             Command::Redo => self.history.redo(session),
             Command::Reset => match session.room {
                 Room::Walkthrough => {
-                    session.walkthrough = walkthrough::State::new(session.walkthrough.example())
+                    session.walkthrough = walkthrough::State::new(session.walkthrough.example());
                 }
                 Room::Laboratory => session.laboratory = laboratory::State::default(),
                 Room::Heads => session.heads = heads::State::of(session.heads.source.clone()),
@@ -243,12 +243,12 @@ impl App {
             Command::OpenAttention => self.dialog = Some(Dialog::new(Purpose::OpenAttention)),
             Command::OpenTokens => self.dialog = Some(Dialog::new(Purpose::OpenTokens)),
             Command::ExportMatrix if has_matrix => {
-                self.dialog = Some(Dialog::new(Purpose::ExportMatrix))
+                self.dialog = Some(Dialog::new(Purpose::ExportMatrix));
             }
             Command::ExportMatrix => self.tell(Err(no_matrix())),
             Command::CopyMatrix => self.copy(ctx),
             Command::SidePanel => {
-                session.looks.side = side::toggled(width(ctx), session.looks.side)
+                session.looks.side = side::toggled(width(ctx), session.looks.side);
             }
             Command::ZoomIn => egui::gui_zoom::zoom_in(ctx),
             Command::ZoomOut => egui::gui_zoom::zoom_out(ctx),

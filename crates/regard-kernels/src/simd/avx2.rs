@@ -87,7 +87,7 @@ fn transpose(rows: [&[f32; 8]; 8], panel: &mut [Panel; 8], second: bool) {
                 _mm256_storeu_ps(
                     panel[4 * half + i].as_mut_ptr().add(8 * usize::from(second)),
                     column,
-                )
+                );
             };
         }
     }

@@ -6,26 +6,30 @@ use crate::Mat;
 /// The side of the squares that are transposed.
 const SIDE: usize = LANES / 2;
 
-/// 8 elements of each of 8 rows, from `start` in the first on; and the request for those of rows still to come, where they
-/// `begin` in a line of the cache.
+/// Reads 8 elements of each of 8 rows, which lie `stride` elements apart in `data`, from element
+/// `start` on.
+///
+/// If `prefetch`, it also asks for the cache lines of the rows that the next panel reads: eight rows
+/// at a time are no pattern that a processor foresees.
 ///
 /// # Safety
-/// There must be so many, `stride` elements from row to row.
+/// `data` holds these elements: `start + 7 · stride + 8` is at most its length.
 #[inline(always)]
 unsafe fn square<'a, S: Simd>(
     simd: S,
-    start: *const f32,
+    data: &'a [f32],
+    start: usize,
     stride: usize,
-    begin: bool,
+    prefetch: bool,
 ) -> [&'a [f32; SIDE]; SIDE] {
-    let mut square = [&[0.0; SIDE]; SIDE];
-    let later = start.wrapping_add(LANES * stride);
+    let start = data.as_ptr().wrapping_add(start);
+    let next_panel = start.wrapping_add(LANES * stride);
+    let mut square: [&'a [f32; SIDE]; SIDE] = [&[0.0; SIDE]; SIDE];
     for (l, square) in square.iter_mut().enumerate() {
-        // Eight rows at a time are no pattern that the processor would foresee.
-        if begin {
-            simd.prefetch(later.wrapping_add(l * stride));
+        if prefetch {
+            simd.prefetch(next_panel.wrapping_add(l * stride));
         }
-        // SAFETY: the caller answers for it.
+        // SAFETY: the caller answers for the elements. `'a` is the lifetime of `data`.
         *square = unsafe { &*start.add(l * stride).cast() };
     }
     square
@@ -71,21 +75,22 @@ impl Kernel for Dots<'_> {
         let (whole, rest) = q.as_chunks::<SIDE>();
         let stride = k.stride();
         for (p, out) in out.iter_mut().enumerate().take(k.rows() / LANES) {
-            let start = k.data().as_ptr().wrapping_add(p * LANES * stride);
+            let start = p * LANES * stride;
             let mut sum = simd.splat(0.0);
             for (t, q) in whole.iter().enumerate() {
-                let low = start.wrapping_add(t * SIDE);
-                let high = low.wrapping_add(SIDE * stride);
+                let (low, prefetch) = (start + t * SIDE, t.is_multiple_of(2)); // lines are two squares wide
+                let high = low + SIDE * stride;
                 let mut panel = [[0.0; LANES]; SIDE];
-                // SAFETY: k has (p + 1) · 16 rows, and as many columns as q has elements; a view holds all of its rows.
+                // SAFETY: `k` has (p + 1) · 16 rows, and as many columns as `q` has elements; the
+                // data of a view holds all of its rows.
                 unsafe {
                     simd.transpose(
-                        square(simd, low, stride, t.is_multiple_of(2)),
+                        square(simd, k.data(), low, stride, prefetch),
                         &mut panel,
                         false,
                     );
                     simd.transpose(
-                        square(simd, high, stride, t.is_multiple_of(2)),
+                        square(simd, k.data(), high, stride, prefetch),
                         &mut panel,
                         true,
                     );
@@ -144,10 +149,10 @@ impl Kernel for Transpose<'_> {
                 let done = depth / SIDE * SIDE;
                 for (t, lanes) in panel.as_chunks_mut::<SIDE>().0.iter_mut().enumerate() {
                     let square = if rows.rows() == SIDE {
-                        let start = rows.data().as_ptr().wrapping_add(t * SIDE);
-                        // SAFETY: there are as many columns as the panel has rows, which are (t + 1) · `SIDE` or more;
-                        // a view holds all of its rows.
-                        unsafe { square(simd, start, rows.stride(), t.is_multiple_of(2)) }
+                        let (data, stride) = (rows.data(), rows.stride());
+                        // SAFETY: there are 8 rows, and as many columns as the panel has rows, of
+                        // which these are the t-th 8; the data of a view holds all of its rows.
+                        unsafe { square(simd, data, t * SIDE, stride, t.is_multiple_of(2)) }
                     } else {
                         padded_square(rows, t)
                     };

@@ -9,7 +9,8 @@ use super::exp::{exp, exp_to_zero};
 #[cfg(not(scalar))]
 use super::portable::Portable;
 use super::scalar::Scalar;
-use super::{Kernel, LANES, Simd};
+use super::{Kernel, LANES, Panels, Set, Simd, multiply};
+use crate::{Mat, MatMut};
 
 type Block = [f32; LANES];
 
@@ -601,4 +602,25 @@ fn tiers_with_fused_multiply_add_agree_on_exp_to_the_last_bit() {
         let (Some(a), Some(b)) = (exp_of::<OnPortable>(&x), exp_of::<OnAvx2>(&x)) else { return };
         assert_lanes(Some(a), "exp, portable and AVX2", |l| b[l]);
     }
+}
+
+/// In release builds too: a narrow tier's tiles read B through pointers.
+#[test]
+#[cfg_attr(debug_assertions, should_panic(expected = "2 rows of 3 columns"))]
+fn a_narrow_tier_refuses_columns_that_lie_outside_of_the_data() {
+    struct Multiply<'a>(Mat<'a>, Panels<'a>, MatMut<'a>);
+    impl Kernel for Multiply<'_> {
+        type Output = ();
+
+        #[inline(always)]
+        fn run<S: Simd>(self, simd: S) {
+            let Self(a, b, mut out) = self;
+            multiply::<S, Set, 1, 1>(simd, a, b, &mut out, 0);
+        }
+    }
+    let (a, b, mut out) = ([[1.0, 2.0]], [[3.0, 4.0, 5.0], [6.0, 7.0, 8.0]], [[9.0; 3]]);
+    let mut panels = Panels::in_place(Mat::from(&b));
+    panels.data = &panels.data[..5]; // the last element is missing
+    Multiply(Mat::from(&a), panels, MatMut::from(&mut out)).run(Scalar);
+    assert_eq!(out, [[9.0; 3]]);
 }

@@ -102,9 +102,9 @@ fn which(ui: &mut Ui, opened: &Opened, state: &mut State) {
         "Queries at the left, keys at the right, a line for each weight. Point at a token to see its own.",
     );
     if state.lines {
-        explain(ui, "Lines", LINES)
+        explain(ui, "Lines", LINES);
     } else {
-        explain(ui, "Heatmap", heatmap::EXPLANATION)
+        explain(ui, "Heatmap", heatmap::EXPLANATION);
     }
 }
 

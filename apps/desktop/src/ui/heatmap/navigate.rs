@@ -45,16 +45,16 @@ pub fn navigate(
         let middle = Vec2::splat(0.5);
         match key {
             Key::Plus | Key::Equals if !modifiers.command => {
-                view.zoom_by(STEP, middle, size, at.most_zoom())
+                view.zoom_by(STEP, middle, size, at.most_zoom());
             }
             Key::Minus if !modifiers.command => {
-                view.zoom_by(1.0 / STEP, middle, size, at.most_zoom())
+                view.zoom_by(1.0 / STEP, middle, size, at.most_zoom());
             }
             Key::Num0 if !modifiers.command => view.reset(),
             Key::P if !modifiers.command => view.pin(cell),
             _ => {
                 reached =
-                    step(key, modifiers.command, cell, (map.rows(), map.cols()), page).or(reached)
+                    step(key, modifiers.command, cell, (map.rows(), map.cols()), page).or(reached);
             }
         }
     }

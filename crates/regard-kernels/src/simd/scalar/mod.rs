@@ -343,9 +343,16 @@ struct Product<'t, 'o> {
 #[inline(never)]
 fn product(p: &mut Product<'_, '_>) {
     let cols = p.b.cols.min(p.out.cols().saturating_sub(p.col));
-    // What the unsafe code below relies on.
-    let holds = p.a.cols() >= p.b.depth && p.out.rows() >= p.a.rows();
-    debug_assert!(holds, "{:?} times {} rows into {:?}", p.a.shape(), p.b.depth, p.out.shape());
+    // What the unsafe code below relies on: A has a column for each row of B, `out` a row for each
+    // row of A, and the columns of B lie within its data.
+    let holds = p.a.cols() >= p.b.depth && p.out.rows() >= p.a.rows() && p.b.has_columns(cols);
+    debug_assert!(
+        holds,
+        "{:?} times {} rows of {cols} columns into {:?}",
+        p.a.shape(),
+        p.b.depth,
+        p.out.shape()
+    );
     if !holds {
         return;
     }
@@ -387,7 +394,8 @@ impl Product<'_, '_> {
         let b1 = next(b0, b.col_stride, cols > 1);
         let b2 = next(b1, b.col_stride, cols > 2);
         let columns = [b0, b1, b2, next(b2, b.col_stride, cols > 3)];
-        // SAFETY: a view holds all of its rows, of A `depth` elements at least, as `product` has found; and so do panels.
+        // SAFETY: `product` has checked that the rows of A have `depth` elements and that the
+        // columns of B lie within its data; a view holds all of its rows.
         unsafe {
             if b.col_stride == 1 && cols == COLS {
                 core_loops::by_rows(sums, rows_of_a, columns[0], b.row_stride, b.depth);

@@ -1,6 +1,6 @@
 //! The scores, by the kernels.
 
-use regard::{Attention, Error, Heads, MaskTensor, MaskValues, Position, Stage, Window};
+use regard::{Attention, Error, Heads, Mask, MaskTensor, Position, Stage, Window};
 
 use super::super::tokens::Tokens;
 use super::super::{Inputs, Source};
@@ -19,29 +19,29 @@ pub(super) fn scores(
     let report = |done: usize, all: usize| progress(done as f32 / all.max(1) as f32);
     let (position, lengths, slopes) =
         (Position::TopLeft, inputs.keys.map(|keys| [keys]), inputs.alibi.map(|x| [x]));
-    let mut attention = Attention::new().progress(&report);
+    let (mut attention, mut mask) = (Attention::new().progress(&report), Mask::NONE);
     if !inputs.scaled {
         attention = attention.scale(1.0);
     }
     if inputs.causal {
-        attention = attention.causal(position);
+        mask = mask.causal(position);
     }
     if let Some([left, right]) = inputs.window {
-        attention = attention.window(position, Window { left: Some(left), right: Some(right) });
+        mask = mask.window(position, Window { left: Some(left), right: Some(right) });
     }
     if let Some(lengths) = &lengths {
-        attention = attention.key_lengths(lengths);
+        mask = mask.key_lengths(lengths);
     }
     if let Some(slopes) = &slopes {
-        attention = attention.alibi(position, slopes);
+        mask = mask.alibi(position, slopes);
     }
     if let Some(cap) = inputs.softcap {
         attention = attention.softcap(cap);
     }
     if let Some(allowed) = &allowed {
-        attention = attention.mask(MaskTensor::new(MaskValues::Allowed(allowed), &[n, n])?);
+        mask = mask.allowed(MaskTensor::new(allowed, &[n, n])?);
     }
-    attention.scores(
+    attention.mask(mask).scores(
         Stage::Masked,
         Heads::new("query", &queries, shape)?,
         Heads::new("key", &keys, shape)?,

@@ -1,4 +1,4 @@
-use regard::{Attention, Heads, Position, Stage, Temperature};
+use regard::{Attention, Heads, Mask, Stage, Temperature};
 
 use super::*;
 use crate::ui::laboratory::Square;
@@ -91,7 +91,7 @@ fn the_kernels_own_weights_have_the_same_bits() {
     let outcome = run(&mut Engine::default(), &inputs);
     let (q, k) = outcome.tokens.of_dim(inputs.dim, inputs.sink);
     let shape = [1, 1, inputs.tokens, inputs.dim];
-    let attention = Attention::new().causal(Position::TopLeft).temperature(inputs.temperature);
+    let attention = Attention::new().mask(Mask::CAUSAL).temperature(inputs.temperature);
     let (q, k) = (Heads::new("query", &q, shape).unwrap(), Heads::new("key", &k, shape).unwrap());
     for (ours, theirs) in
         outcome.weights.iter().zip(attention.scores(Stage::Weights, q, k).unwrap())
