@@ -359,6 +359,23 @@ impl Patches {
         1 + (self.height / self.side) * (self.width / self.side)
     }
 
+    /// The patches \[patches, channels · side · side\] of an image \[channels, height, width\].
+    pub(crate) fn cut(&self, pixels: &[f32]) -> Vec<f32> {
+        let Self { channels, height, width, side } = *self;
+        let mut patches = Vec::with_capacity(pixels.len());
+        for (top, left) in
+            (0..height / side).flat_map(|i| (0..width / side).map(move |j| (i * side, j * side)))
+        {
+            for (channel, row) in
+                (0..channels).flat_map(|channel| (top..top + side).map(move |row| (channel, row)))
+            {
+                patches
+                    .extend_from_slice(&pixels[(channel * height + row) * width + left..][..side]);
+            }
+        }
+        patches
+    }
+
     /// The numbers of one patch.
     pub(crate) fn numbers(&self) -> usize {
         self.channels * self.side * self.side

@@ -91,6 +91,30 @@ enum Data {
     Blocks(GgufType, Vec<u8>),
 }
 
+impl Data {
+    /// Little-endian numbers, as files have them, on a machine that is not. Blocks are bytes.
+    fn swap_bytes(&mut self) {
+        match self {
+            Self::F32(x) => {
+                for x in x {
+                    *x = f32::from_bits(x.to_bits().swap_bytes());
+                }
+            }
+            Self::F16(x) => {
+                for x in x {
+                    *x = f16::from_bits(x.to_bits().swap_bytes());
+                }
+            }
+            Self::Bf16(x) => {
+                for x in x {
+                    *x = bf16::from_bits(x.to_bits().swap_bytes());
+                }
+            }
+            Self::Blocks(..) => {}
+        }
+    }
+}
+
 impl Tensor {
     /// A tensor of zeros, whose bytes `fill` writes in the machine's byte order. `None` if the shape is too large for memory
     /// or a row is no whole number of blocks.
@@ -120,14 +144,7 @@ impl Tensor {
             Data::Blocks(_, x) => x,
         })?;
         if cfg!(target_endian = "big") {
-            match &mut data {
-                Data::F32(x) => x.iter_mut().for_each(|x| *x = f32::from_bits(x.to_bits().to_le())),
-                Data::F16(x) => x.iter_mut().for_each(|x| *x = f16::from_bits(x.to_bits().to_le())),
-                Data::Bf16(x) => {
-                    x.iter_mut().for_each(|x| *x = bf16::from_bits(x.to_bits().to_le()))
-                }
-                Data::Blocks(..) => {}
-            }
+            data.swap_bytes();
         }
         Ok(Some(Self { shape, data }))
     }
@@ -196,7 +213,11 @@ impl Tensor {
 
     /// The same numbers in another shape with as many rows of as many columns, or with other columns of single numbers.
     pub(crate) fn reshaped(mut self, shape: Vec<usize>) -> Self {
-        debug_assert_eq!(self.shape.iter().product::<usize>(), shape.iter().product::<usize>(), "as many numbers");
+        debug_assert_eq!(
+            self.shape.iter().product::<usize>(),
+            shape.iter().product::<usize>(),
+            "as many numbers"
+        );
         self.shape = shape;
         self
     }

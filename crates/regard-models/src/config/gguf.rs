@@ -25,10 +25,7 @@ impl Config<'_> {
     }
 
     fn optional(&self, key: &str) -> Option<usize> {
-        self.metadata
-            .number(key)
-            .and_then(|x| u32::try_from(x).ok())
-            .and_then(|x| usize::try_from(x).ok())
+        usize::try_from(u32::try_from(self.metadata.number(key)?).ok()?).ok()
     }
 
     pub(super) fn describe(&self) -> Result<Description, Error> {

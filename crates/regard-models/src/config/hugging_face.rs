@@ -86,7 +86,7 @@ impl Config<'_> {
 
     /// The ids at a key: one, or a list.
     fn ids(&self, key: &str) -> Vec<u32> {
-        let id = |value: &Value| value.as_u64().and_then(|x| u32::try_from(x).ok());
+        let id = |value: &Value| u32::try_from(value.as_u64()?).ok();
         match self.get(key) {
             Some(Value::Array(list)) => list.iter().filter_map(id).collect(),
             Some(value) => id(value).into_iter().collect(),
@@ -122,57 +122,6 @@ impl Config<'_> {
         Ok(description)
     }
 
-    /// A description of which the caller changes what is different.
-    fn start(
-        &self,
-        width: usize,
-        layers: usize,
-        heads: usize,
-        hidden: usize,
-        norm: Norm,
-    ) -> Description {
-        let head_size = width.checked_div(heads).unwrap_or(0);
-        let block = Block {
-            heads,
-            kv_heads: heads,
-            head_size,
-            hidden,
-            norm,
-            placement: Placement::Before,
-            parallel: false,
-            qk_norm: false,
-            scale: (head_size as f32).sqrt().recip(),
-            scale_by_layer: false,
-            softcap: None,
-            rotary: None,
-            relative: None,
-            activation: Activation::Gelu,
-            gated: false,
-        };
-        let stack = Stack {
-            windows: vec![None; layers],
-            causal: true,
-            cross: false,
-            final_norm: Some(norm),
-            hidden_after_norm: true,
-            block,
-        };
-        let embedding =
-            Embedding { scale: 1.0, positions: None, types: 0, norm: None, patches: None };
-        Description {
-            family: String::new(),
-            vocabulary: 0,
-            width,
-            embedding,
-            encoder: None,
-            stack,
-            head: Head::None,
-            tied: false,
-            decoder_start: None,
-            ends: Vec::new(),
-        }
-    }
-
     fn bert(&self, family: &str) -> Result<Description, Error> {
         let distil = family == "distilbert";
         let key =
@@ -188,7 +137,7 @@ impl Config<'_> {
         let layers = self.layers(key("num_hidden_layers", "n_layers"))?;
         let heads = self.size(key("num_attention_heads", "n_heads"))?;
         let hidden = self.size(key("intermediate_size", "hidden_dim"))?;
-        let mut description = self.start(width, layers, heads, hidden, norm);
+        let mut description = plain(width, layers, heads, hidden, norm);
         let activation = self.activation(key("hidden_act", "activation"), Activation::Gelu)?;
         description.vocabulary = self.size("vocab_size")?;
         description.tied = self.flag("tie_word_embeddings", true);
@@ -217,7 +166,7 @@ impl Config<'_> {
         let width = self.size("n_embd")?;
         let hidden = self.size_or("n_inner", 4 * width)?;
         let mut description =
-            self.start(width, self.layers("n_layer")?, self.size("n_head")?, hidden, norm);
+            plain(width, self.layers("n_layer")?, self.size("n_head")?, hidden, norm);
         description.vocabulary = self.size("vocab_size")?;
         description.tied = self.flag("tie_word_embeddings", true);
         description.embedding.positions =
@@ -237,8 +186,7 @@ impl Config<'_> {
         let width = self.size("hidden_size")?;
         let (layers, heads) =
             (self.layers("num_hidden_layers")?, self.size("num_attention_heads")?);
-        let mut description =
-            self.start(width, layers, heads, self.size("intermediate_size")?, norm);
+        let mut description = plain(width, layers, heads, self.size("intermediate_size")?, norm);
         description.vocabulary = self.size("vocab_size")?;
         description.tied = self.flag("tie_word_embeddings", false);
         let block = &mut description.stack.block;
@@ -258,8 +206,7 @@ impl Config<'_> {
         let width = self.size("hidden_size")?;
         let (layers, heads) =
             (self.layers("num_hidden_layers")?, self.size("num_attention_heads")?);
-        let mut description =
-            self.start(width, layers, heads, self.size("intermediate_size")?, norm);
+        let mut description = plain(width, layers, heads, self.size("intermediate_size")?, norm);
         description.vocabulary = self.size("vocab_size")?;
         description.tied = self.flag("tie_word_embeddings", gemma);
         let block = &mut description.stack.block;
@@ -272,15 +219,14 @@ impl Config<'_> {
         block.gated = true;
         block.qk_norm = family == "qwen3";
         block.rotary = Some(self.rotary(block.head_size, 1.0)?);
-        let mut softcap = None;
+        let cap = |key| self.get(key).and_then(Value::as_f64).map(|x| x as f32);
+        let softcap = cap("final_logit_softcapping");
+        block.softcap = cap("attn_logit_softcapping");
         if gemma {
-            description.embedding.scale = (width as f32).sqrt();
             let scalar = self.number("query_pre_attn_scalar", 256.0);
             block.scale = scalar.sqrt().recip() as f32;
             block.placement = Placement::Both;
-            block.softcap =
-                self.get("attn_logit_softcapping").and_then(Value::as_f64).map(|x| x as f32);
-            softcap = self.get("final_logit_softcapping").and_then(Value::as_f64).map(|x| x as f32);
+            description.embedding.scale = (width as f32).sqrt();
         }
         description.stack.windows = self.windows(family, layers)?;
         if description.tied || self.has_head(&["ForCausalLM"], &["lm_head.weight"]) {
@@ -327,7 +273,7 @@ impl Config<'_> {
         let width = self.size("d_model")?;
         let layers = self.layers("num_layers")?;
         let mut description =
-            self.start(width, layers, self.size("num_heads")?, self.size("d_ff")?, norm);
+            plain(width, layers, self.size("num_heads")?, self.size("d_ff")?, norm);
         description.vocabulary = self.size("vocab_size")?;
         description.tied = self.flag("tie_word_embeddings", true);
         description.decoder_start = self.ids("decoder_start_token_id").first().copied().or(Some(0));
@@ -367,8 +313,7 @@ impl Config<'_> {
         let width = self.size("hidden_size")?;
         let (layers, heads) =
             (self.layers("num_hidden_layers")?, self.size("num_attention_heads")?);
-        let mut description =
-            self.start(width, layers, heads, self.size("intermediate_size")?, norm);
+        let mut description = plain(width, layers, heads, self.size("intermediate_size")?, norm);
         let pair = |key: &str, default: usize| -> Result<(usize, usize), Error> {
             match self.get(key).and_then(Value::as_array).map(Vec::as_slice) {
                 Some([height, width]) => {
@@ -405,5 +350,48 @@ impl Config<'_> {
             description.head = Head::Classes;
         }
         Ok(description)
+    }
+}
+
+/// A stack of layers with norms before them, as GPT-2 has it: each family changes what is different.
+fn plain(width: usize, layers: usize, heads: usize, hidden: usize, norm: Norm) -> Description {
+    let head_size = width.checked_div(heads).unwrap_or(0);
+    let block = Block {
+        heads,
+        kv_heads: heads,
+        head_size,
+        hidden,
+        norm,
+        placement: Placement::Before,
+        parallel: false,
+        qk_norm: false,
+        scale: (head_size as f32).sqrt().recip(),
+        scale_by_layer: false,
+        softcap: None,
+        rotary: None,
+        relative: None,
+        activation: Activation::Gelu,
+        gated: false,
+    };
+    let stack = Stack {
+        windows: vec![None; layers],
+        causal: true,
+        cross: false,
+        final_norm: Some(norm),
+        hidden_after_norm: true,
+        block,
+    };
+    let embedding = Embedding { scale: 1.0, positions: None, types: 0, norm: None, patches: None };
+    Description {
+        family: String::new(),
+        vocabulary: 0,
+        width,
+        embedding,
+        encoder: None,
+        stack,
+        head: Head::None,
+        tied: false,
+        decoder_start: None,
+        ends: Vec::new(),
     }
 }

@@ -81,7 +81,7 @@ impl Config<'_> {
                 }
             }
             "yarn" => {
-                let factor = number("factor").unwrap_or(positions as f64 / original());
+                let factor = number("factor").unwrap_or_else(|| positions as f64 / original());
                 let scaled =
                     |scale: f64| if factor <= 1.0 { 1.0 } else { 0.1 * scale * factor.ln() + 1.0 };
                 let attention_factor = match (number("mscale"), number("mscale_all_dim")) {

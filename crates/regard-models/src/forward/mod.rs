@@ -8,7 +8,7 @@ mod rotary;
 mod run;
 
 pub(crate) use self::place::{Keep, final_norm, layer_output, stacks};
-pub(crate) use self::run::{Caches, Runner};
+pub(crate) use self::run::{Caches, Runner, Streams, normed};
 
 use std::collections::BTreeMap;
 
@@ -123,17 +123,27 @@ impl Trace {
         let mut outputs = BTreeMap::new();
         for (prefix, stack) in stacks(description) {
             let layers = stack.layers();
-            let name = |name: &str| if prefix == "blocks" { name.to_owned() } else { format!("{prefix}_{name}") };
-            let mut add = |name: String, values: Option<Values>| outputs.extend(values.map(|values| (name, values)));
+            let name = |name: &str| {
+                if prefix == "blocks" { name.to_owned() } else { format!("{prefix}_{name}") }
+            };
+            let mut add = |name: String, values: Option<Values>| {
+                outputs.extend(values.map(|values| (name, values)));
+            };
             add(name("attentions"), self.layers(prefix, "attn.hook_pattern", layers));
             if stack.cross {
-                add("cross_attentions".into(), self.layers(prefix, "cross_attn.hook_pattern", layers));
+                add(
+                    "cross_attentions".into(),
+                    self.layers(prefix, "cross_attn.hook_pattern", layers),
+                );
             }
             let place = format!("{prefix}.{}.{}", layers.saturating_sub(1), layer_output(stack));
             let residual = self.get(&place);
-            let normed = if stack.final_norm.is_some() { self.get(final_norm(prefix)) } else { residual };
+            let normed =
+                if stack.final_norm.is_some() { self.get(final_norm(prefix)) } else { residual };
             let last = if stack.hidden_after_norm { normed } else { residual };
-            if let (Some(mut hidden), Some(last)) = (self.layers(prefix, "hook_resid_pre", layers), last) {
+            if let (Some(mut hidden), Some(last)) =
+                (self.layers(prefix, "hook_resid_pre", layers), last)
+            {
                 hidden.data.extend_from_slice(&last.data);
                 hidden.shape = [&[layers + 1], last.shape.as_slice()].concat();
                 add(name("hidden_states"), Some(hidden));
@@ -162,8 +172,11 @@ pub(crate) fn check(input: &Input, description: &Description) -> Result<(), Erro
     if let Some(patches) = &description.embedding.patches {
         let expected = patches.channels * patches.height * patches.width;
         if input.pixels.len() != expected || !input.ids.is_empty() {
-            let (found, shape) = (input.pixels.len(), [patches.channels, patches.height, patches.width]);
-            return refuse(format!("the model reads an image of {shape:?} numbers, not one of {found}, and no tokens"));
+            let (found, shape) =
+                (input.pixels.len(), [patches.channels, patches.height, patches.width]);
+            return refuse(format!(
+                "the model reads an image of {shape:?} numbers, not one of {found}, and no tokens"
+            ));
         }
         return Ok(());
     }

@@ -114,12 +114,22 @@ impl Keep {
             kept.extend(places.iter().filter(|place| matches(pattern, place)).cloned());
             if kept.len() == before {
                 let example = places.get(1).map_or("", String::as_str);
-                let what = format!("the model has no place {pattern:?}; its places have names like {example}");
+                let what = format!(
+                    "the model has no place {pattern:?}; its places have names like {example}"
+                );
                 return Err(Error::Input(what));
             }
         }
         kept.sort_unstable();
         Ok(Self(kept))
+    }
+
+    /// The first layer of the stack `prefix` of which a place is kept.
+    pub(crate) fn first_layer(&self, prefix: &str) -> Option<usize> {
+        let layer = |place: &String| {
+            place.strip_prefix(prefix)?.strip_prefix('.')?.split('.').next()?.parse().ok()
+        };
+        self.0.iter().filter_map(layer).min()
     }
 
     pub(crate) fn has(&self, place: &str) -> bool {

@@ -37,7 +37,8 @@ impl RelativeBias {
             return first + distance.min(buckets.saturating_sub(1));
         }
         // In f32 and cut off, as the model was trained.
-        let share = (distance as f32 / exact as f32).ln() / (self.max_distance as f64 / exact as f64).ln() as f32;
+        let share = (distance as f32 / exact as f32).ln()
+            / (self.max_distance as f64 / exact as f64).ln() as f32;
         let wide = (share * (buckets - exact) as f32) as usize;
         first + (exact + wide).min(buckets - 1)
     }

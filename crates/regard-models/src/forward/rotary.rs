@@ -12,11 +12,17 @@ pub(crate) struct Angles {
 
 impl Angles {
     /// The angles of `count` positions from `first` on.
-    pub(crate) fn new(rotary: &Rotary, divisors: Option<&[f32]>, first: usize, count: usize) -> Self {
+    pub(crate) fn new(
+        rotary: &Rotary,
+        divisors: Option<&[f32]>,
+        first: usize,
+        count: usize,
+    ) -> Self {
         let (frequencies, factor) = rotary.frequencies(first + count, divisors);
         let angles = || {
-            (first..first + count)
-                .flat_map(|position| frequencies.iter().map(move |frequency| position as f64 * frequency))
+            (first..first + count).flat_map(|position| {
+                frequencies.iter().map(move |frequency| position as f64 * frequency)
+            })
         };
         Self {
             cos: angles().map(|angle| (angle.cos() * factor) as f32).collect(),
@@ -33,7 +39,7 @@ impl Angles {
         let angles = self.cos.chunks_exact(self.pairs).zip(self.sin.chunks_exact(self.pairs));
         for (x, (cos, sin)) in x.chunks_exact_mut(heads * head_size).zip(angles) {
             // All heads of a token turn by the same angles.
-            let turned = || {
+            let mut turned = || {
                 let cos = Mat::strided(cos, heads, self.pairs, 0)?;
                 let sin = Mat::strided(sin, heads, self.pairs, 0)?;
                 let x = MatMut::strided(x, heads, 2 * self.pairs, head_size)?;

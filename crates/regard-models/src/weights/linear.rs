@@ -39,7 +39,7 @@ impl Linear {
     }
 
     /// y \[tokens, outputs\] for x \[tokens, inputs\].
-    pub(crate) fn forward(&self, x: &[f32], threads: &Threads) -> Result<Vec<f32>, Error> {
+    pub(crate) fn forward(&self, x: &[f32]) -> Result<Vec<f32>, Error> {
         let (outputs, inputs) = (self.weight.rows(), self.weight.cols());
         let tokens = x.len() / inputs.max(1);
         let x = Mat::new(x, tokens, inputs).map_err(regard::Error::from)?;
@@ -53,7 +53,7 @@ impl Linear {
             matmul_transposed(weight, x, MatMut::new(out, rows, tokens)?)
         };
         let size = (PANEL * tokens).max(1);
-        if threads.count() > 1 {
+        if Threads::current().count() > 1 {
             let panels = columns.par_chunks_mut(size).enumerate();
             panels.try_for_each_init(Vec::new, panel)
         } else {

@@ -3,14 +3,16 @@
 mod linear;
 mod names;
 
-use std::cell::RefCell;
+use core::cell::RefCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 pub(crate) use self::linear::Linear;
-use self::names::{AttentionNames, Layout, LayerNames, Names};
+use self::names::{AttentionNames, LayerNames, Layout, Names};
 use crate::read::Settings;
-use crate::{Block, Checkpoint, Description, Error, Head, Norm, NormKind, Placement, RopeScaling, Tensor};
+use crate::{
+    Block, Checkpoint, Description, Error, Head, Norm, NormKind, Placement, RopeScaling, Tensor,
+};
 
 /// All weights of a model.
 #[derive(Debug)]
@@ -93,35 +95,44 @@ impl Loader<'_> {
     fn weights(&self, names: &Names, description: &Description) -> Result<Weights, Error> {
         let Description { vocabulary, width, embedding, stack, .. } = description;
         let (vocabulary, width) = (*vocabulary, *width);
-        let norm = |name: &str, norm: Option<Norm>| norm.map(|norm| self.norm(name, norm, width)).transpose();
-        let (tokens, types) = match &embedding.patches {
-            Some(patches) => {
-                let weight = self.tensor(names.tokens, "weight")?;
-                let shape = [width, patches.channels, patches.side, patches.side];
-                self.check(names.tokens, "weight", &weight, &shape)?;
-                let weight = weight.reshaped(vec![width, patches.numbers()]);
-                let bias = self.bias(names.tokens, width)?;
-                let class = self.plain_table(names.types, &[1, 1, width])?;
-                (Linear::new(weight, bias), Some(class))
-            }
-            None => {
-                let tokens = Linear::new(self.table(names.tokens, &[vocabulary, width])?, None);
-                let types = match embedding.types {
-                    0 => None,
-                    types => Some(self.table(names.types, &[types, width])?),
-                };
-                (tokens, types)
-            }
+        let norm = |name: &str, norm: Option<Norm>| {
+            norm.map(|norm| self.norm(name, norm, width)).transpose()
+        };
+        let (tokens, types) = if let Some(patches) = &embedding.patches {
+            let weight = self.tensor(names.tokens, "weight")?;
+            let shape = [width, patches.channels, patches.side, patches.side];
+            self.check(names.tokens, "weight", &weight, &shape)?;
+            let weight = weight.reshaped(vec![width, patches.numbers()]);
+            let bias = self.bias(names.tokens, width)?;
+            let class = self.plain_table(names.types, &[1, 1, width])?;
+            (Linear::new(weight, bias), Some(class))
+        } else {
+            let tokens = Linear::new(self.table(names.tokens, &[vocabulary, width])?, None);
+            let types = match embedding.types {
+                0 => None,
+                types => Some(self.table(names.types, &[types, width])?),
+            };
+            (tokens, types)
         };
         let positions = match (embedding.positions, embedding.patches) {
-            (Some(positions), None) => Some(self.table(names.positions, &[positions.count, width])?),
-            (Some(positions), Some(_)) => Some(self.plain_table(names.positions, &[1, positions.count, width])?),
+            (Some(positions), None) => {
+                Some(self.table(names.positions, &[positions.count, width])?)
+            }
+            (Some(positions), Some(_)) => {
+                Some(self.plain_table(names.positions, &[1, positions.count, width])?)
+            }
             (None, _) => None,
         };
         let encoder = description.encoder.as_ref();
         let encoder = encoder.map(|encoder| {
             Ok::<_, Error>(StackWeights {
-                layers: self.layers(&names.encoder, &encoder.block, encoder.layers(), width, false)?,
+                layers: self.layers(
+                    &names.encoder,
+                    &encoder.block,
+                    encoder.layers(),
+                    width,
+                    false,
+                )?,
                 norm: norm(names.encoder_norm, encoder.final_norm)?,
                 relative: self.relative(names.encoder.relative, &encoder.block)?,
             })
@@ -129,7 +140,13 @@ impl Loader<'_> {
         let weights = Weights {
             encoder: encoder.transpose()?,
             stack: StackWeights {
-                layers: self.layers(&names.layer, &stack.block, stack.layers(), width, stack.cross)?,
+                layers: self.layers(
+                    &names.layer,
+                    &stack.block,
+                    stack.layers(),
+                    width,
+                    stack.cross,
+                )?,
                 norm: norm(names.norm, stack.final_norm)?,
                 relative: self.relative(names.layer.relative, &stack.block)?,
             },
@@ -147,26 +164,40 @@ impl Loader<'_> {
         Ok(Weights { unused: unused.map(str::to_owned).collect(), ..weights })
     }
 
-    fn transform(&self, names: &Names, description: &Description) -> Result<Option<(Linear, NormWeights)>, Error> {
-        let Head::Tokens { transform: Some((_, norm)), .. } = description.head else { return Ok(None) };
+    fn transform(
+        &self,
+        names: &Names,
+        description: &Description,
+    ) -> Result<Option<(Linear, NormWeights)>, Error> {
+        let Head::Tokens { transform: Some((_, norm)), .. } = description.head else {
+            return Ok(None);
+        };
         let (linear, name) = names.transform;
         let width = description.width;
         Ok(Some((self.matrix(linear, width, width)?, self.norm(name, norm, width)?)))
     }
 
-    fn head(&self, names: &Names, description: &Description, tokens: &Linear) -> Result<Option<Linear>, Error> {
+    fn head(
+        &self,
+        names: &Names,
+        description: &Description,
+        tokens: &Linear,
+    ) -> Result<Option<Linear>, Error> {
         let outputs = match &description.head {
             Head::None => return Ok(None),
             Head::Tokens { .. } => description.vocabulary,
             Head::Classes => {
-                let shape = self.found(names.head, "weight").and_then(|name| self.checkpoint.shape(&name));
+                let shape =
+                    self.found(names.head, "weight").and_then(|name| self.checkpoint.shape(&name));
                 shape.and_then(|shape| shape.first().copied()).unwrap_or(0)
             }
         };
         let mut head = if description.tied {
             // The file may have a copy of the tied matrix.
             self.note(names.head, "weight");
-            Linear { bias: self.bias(names.head, outputs)?, ..tokens.clone() }
+            let mut head = tokens.clone();
+            head.bias = self.bias(names.head, outputs)?;
+            head
         } else {
             let weight = self.tensor(names.head, "weight")?;
             self.check(names.head, "weight", &weight, &[outputs, description.width])?;
@@ -210,12 +241,11 @@ impl Loader<'_> {
                     Placement::Before | Placement::After => None,
                 },
                 attention: self.attention(&name, &names.attention, block, width)?,
-                cross: match cross {
-                    true => {
-                        let attention = self.attention(&name, &names.cross, block, width)?;
-                        Some((norm(names.cross_norm)?, attention))
-                    }
-                    false => None,
+                cross: if cross {
+                    let attention = self.attention(&name, &names.cross, block, width)?;
+                    Some((norm(names.cross_norm)?, attention))
+                } else {
+                    None
                 },
                 gate,
                 up,
@@ -240,7 +270,12 @@ impl Loader<'_> {
         let gate = name(names.gate);
         if !names.gate_up.is_empty() && self.found(&gate, "weight").is_none() {
             let both = self.matrix(&name(names.gate_up), 2 * hidden, width)?;
-            let rows = |first| self.memory(&name(names.gate_up), both.select(&Vec::from_iter(first..first + hidden)));
+            let rows = |first| {
+                self.memory(
+                    &name(names.gate_up),
+                    both.select(&(first..first + hidden).collect::<Vec<_>>()),
+                )
+            };
             return Ok((Some(rows(0)?), rows(hidden)?));
         }
         Ok((Some(self.matrix(&gate, hidden, width)?), self.matrix(&name(names.up), hidden, width)?))
@@ -295,9 +330,10 @@ impl Loader<'_> {
             k,
             v,
             out: self.matrix(&name(names.out), width, q_rows)?,
-            qk_norm: match block.qk_norm {
-                true => Some((qk_norm(name(names.q_norm))?, qk_norm(name(names.k_norm))?)),
-                false => None,
+            qk_norm: if block.qk_norm {
+                Some((qk_norm(name(names.q_norm))?, qk_norm(name(names.k_norm))?))
+            } else {
+                None
             },
         })
     }
@@ -332,7 +368,9 @@ impl Loader<'_> {
             }
             NormKind::Rms => regard::Norm::rms(gamma, norm.epsilon),
             NormKind::RmsPlusOne => {
-                gamma.iter_mut().for_each(|x| *x += 1.0);
+                for x in &mut gamma {
+                    *x += 1.0;
+                }
                 regard::Norm::rms(gamma, norm.epsilon)
             }
         };
@@ -376,7 +414,11 @@ impl Loader<'_> {
 
     /// Notes that a tensor, if it is there, has a use.
     fn note(&self, name: &str, kind: &str) {
-        let (name, kind) = if kind.is_empty() { name.rsplit_once('.').unwrap_or((name, "")) } else { (name, kind) };
+        let (name, kind) = if kind.is_empty() {
+            name.rsplit_once('.').unwrap_or((name, ""))
+        } else {
+            (name, kind)
+        };
         self.used.borrow_mut().extend(self.found(name, kind));
     }
 
