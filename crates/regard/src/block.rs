@@ -335,7 +335,7 @@ impl EncoderBlock {
         let len = cache.len();
         let done = self.run(x, shape, Source::Cached(cache), attention, None, workspace);
         if done.is_err() {
-            cache.truncate(len);
+            cache.undo_to(len);
         }
         done
     }
@@ -521,7 +521,7 @@ impl DecoderBlock {
         let source = DecoderSource::Cached(cache);
         let done = self.run(x, shape, source, attention, None, workspace);
         if done.is_err() {
-            cache.truncate(len);
+            cache.undo_to(len);
         }
         done
     }

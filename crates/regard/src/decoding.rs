@@ -6,16 +6,27 @@ use crate::multi_head::Keys;
 use crate::view::zeros;
 use crate::{
     Attention, Decoder, DecoderAttention, DecoderBlock, Encoder, EncoderBlock, KvCache,
-    LayerWorkspace, MultiHeadAttention, Sequences,
+    KvCacheShape, LayerWorkspace, MultiHeadAttention, Sequences,
 };
 
 impl MultiHeadAttention {
+    /// The shape of a cache for this layer's keys and values of up to `capacity` tokens of each of `batch` sequences.
+    pub fn cache_shape(&self, batch: usize, capacity: usize) -> KvCacheShape {
+        KvCacheShape {
+            batch,
+            kv_heads: self.kv_heads(),
+            capacity,
+            key_dim: self.head_dim(),
+            value_dim: self.value_head_dim(),
+        }
+    }
+
     /// An empty cache for this layer's keys and values of up to `capacity` tokens of each of `batch` sequences.
     ///
     /// # Errors
     /// [`Error::Memory`] if there is no memory for it.
     pub fn cache(&self, batch: usize, capacity: usize) -> Result<KvCache, Error> {
-        KvCache::new([batch, self.kv_heads(), capacity, self.head_dim()], self.value_head_dim())
+        KvCache::new(self.cache_shape(batch, capacity))
     }
 
     /// Self-attention of tokens `x` \[batch, n, …\] that follow those in the `cache`: their keys and values are appended to it,
@@ -52,7 +63,7 @@ impl MultiHeadAttention {
         let len = cache.len();
         let out = self.output_for(x, Keys::Cached(cache), attention);
         if out.is_err() {
-            cache.truncate(len);
+            cache.undo_to(len);
         }
         out
     }
@@ -171,6 +182,11 @@ impl DecoderCache {
     /// Forgets all but the first `len` tokens of the decoder. The memory's keys and values stay.
     pub fn truncate(&mut self, len: usize) {
         self.own.truncate(len);
+    }
+
+    /// Forgets the newest tokens of the decoder, so that the longest sequence has `len`: what an error undoes.
+    pub(crate) fn undo_to(&mut self, len: usize) {
+        self.own.undo_to(len);
     }
 
     /// What self-attention and cross-attention attend to.

@@ -6,7 +6,9 @@ use crate::error::Error;
 use crate::gradient::transpose;
 use crate::multi_head;
 use crate::view::{check_elements, saturating_product, zeros};
-use crate::{Attention, Linear, MultiHeadAttention, Projections, Rotary, Sequences, Threads};
+use crate::{
+    Attention, Linear, MultiHeadAttention, Projections, Rotary, Sequences, Tensor, Threads,
+};
 
 /// The gradients of a loss with respect to a [`Linear`] layer and what it was given: see [`Linear::backward`].
 #[derive(Clone, Debug, PartialEq)]
@@ -98,7 +100,7 @@ pub struct MultiHeadGradients {
     /// Of the number that dot products are multiplied by.
     pub scale: f32,
     /// Of the additive mask, where there is one.
-    pub bias: Option<Vec<f32>>,
+    pub bias: Option<Tensor<4>>,
     /// \[heads\], of the [sinks](Attention::sinks), where there are any.
     pub sinks: Option<Vec<f32>>,
 }

@@ -306,7 +306,7 @@ impl MultiHeadAttention {
         let attend = |q: Heads<'_>, k: Heads<'_>, v: Heads<'_>| {
             attention.forward_into(q, k, v, attended, workspace)?;
             if let Some(weights) = weights {
-                weights.push(attention.scores(Stage::Weights, q, k)?);
+                weights.push(attention.scores(Stage::Weights, q, k)?.into_vec());
             }
             Ok(())
         };
@@ -473,7 +473,8 @@ impl MultiHeadAttention {
         self.queries(query, 0, &mut q)?;
         self.keys(key, 0, &mut k)?;
         let q = split("query", &q, query, self.heads, &of.query)?;
-        attention.scores(Stage::Weights, q, split("key", &k, key, self.kv_heads, &of.key)?)
+        let k = split("key", &k, key, self.kv_heads, &of.key)?;
+        Ok(attention.scores(Stage::Weights, q, k)?.into_vec())
     }
 }
 

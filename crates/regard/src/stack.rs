@@ -206,7 +206,7 @@ impl Encoder {
             if let Err(e) = done {
                 let [_, n, _] = shape;
                 for cache in caches.into_iter().flatten().take(layer) {
-                    cache.truncate(cache.len() - n);
+                    cache.undo_to(cache.len() - n);
                 }
                 return Err(e);
             }
@@ -363,7 +363,7 @@ impl Decoder {
             if let Err(e) = done {
                 let [_, n, _] = shape;
                 if let Sources::Cached(caches) = sources {
-                    caches.iter_mut().take(layer).for_each(|c| c.truncate(c.len() - n));
+                    caches.iter_mut().take(layer).for_each(|c| c.undo_to(c.len() - n));
                 }
                 return Err(e);
             }

@@ -4,9 +4,9 @@
 
 use regard::{
     Activation, Attention, DecoderAttention, DecoderBlock, DecoderParts, Encoder, EncoderBlock,
-    EncoderParts, Error, FeedForward, GatedParts, Heads, KvCache, Linear, Mask, MaskTensor,
-    MultiHeadAttention, Norm, Packed, Pairing, Position, PositionTable, Projections, Rotary,
-    Sequences, Temperature, softmax_backward,
+    EncoderParts, Error, FeedForward, GatedParts, Heads, KvCache, KvCacheShape, Linear, Mask,
+    MaskTensor, MultiHeadAttention, Norm, Pairing, Position, PositionTable, Projections, Ragged,
+    Rotary, Sequences, Temperature, softmax_backward,
 };
 
 const ZEROS: [f32; 240] = [0.0; 240];
@@ -19,9 +19,13 @@ fn sequences(shape: [usize; 3]) -> Sequences<'static> {
     Sequences::new("x", &ZEROS[..shape.iter().product()], shape).unwrap()
 }
 
-fn packed(lengths: &[usize], [heads, d]: [usize; 2]) -> Packed<'_> {
-    Packed::new("x", &ZEROS[..lengths.iter().sum::<usize>() * heads * d], lengths, [heads, d])
-        .unwrap()
+fn ragged(lengths: &[usize], [heads, d]: [usize; 2]) -> Ragged<'_> {
+    let n = lengths.iter().sum::<usize>();
+    Ragged::new("x", &ZEROS[..n * heads * d], lengths, [n, heads, d]).unwrap()
+}
+
+fn cache([batch, kv_heads, capacity, dim]: [usize; 4]) -> KvCacheShape {
+    KvCacheShape { batch, kv_heads, capacity, key_dim: dim, value_dim: dim }
 }
 
 fn linear(inputs: usize, outputs: usize) -> Linear {
@@ -55,8 +59,12 @@ fn of_tensors() {
             "key has 24 elements, which do not fill the shape [1, 2, 3, 5]",
         ),
         (
-            said(Packed::new("value", x, &[2, 3], [1, 4])),
+            said(Ragged::new("value", x, &[2, 3], [5, 1, 4])),
             "value has 24 elements, which do not fill the shape [5, 1, 4]",
+        ),
+        (
+            said(Ragged::new("value", x, &[2, 3], [6, 1, 4])),
+            "value must have the shape [5, 1, 4] (the sum of the lengths), not [6, 1, 4]",
         ),
         (
             said(Sequences::new("x", x, [1, 5, 5])),
@@ -71,7 +79,7 @@ fn of_tensors() {
             "the additive mask has 5 dimensions, [1, 1, 1, 1, 1], but at most 4 are possible",
         ),
         (
-            said(KvCache::<f32>::new([usize::MAX, 1, 1, 1], 1)),
+            said(KvCache::<f32>::new(cache([usize::MAX, 1, 1, 1]))),
             "the cache of keys of the shape [18446744073709551615, 1, 1, 1] does not fit in memory",
         ),
     ]);
@@ -110,7 +118,7 @@ fn of_attention() {
         ),
         (
             said(all.clone().mask(Mask::NONE.key_lengths(&[4])).forward(q, q, q)),
-            "the key length of batch entry 0 is 4, but there are 3 keys",
+            "the key length of batch entry 0 is 4, but key has 3 tokens",
         ),
         (
             said(all.clone().mask(mask).forward(q, q, q)),
@@ -151,32 +159,32 @@ fn of_attention() {
 const OUTPUT: &str = "the output has 5 elements, which do not fill the shape [1, 2, 3, 4]";
 
 #[test]
-fn of_packed_sequences_and_caches() {
-    let (all, q) = (Attention::new(), packed(&[2, 3], [2, 4]));
-    let mut cache = KvCache::new([1, 2, 3, 4], 4).unwrap();
+fn of_ragged_sequences_and_caches() {
+    let (all, q) = (Attention::new(), ragged(&[2, 3], [2, 4]));
+    let mut cache = KvCache::new(cache([1, 2, 3, 4])).unwrap();
     let mask = Mask::NONE.bias(MaskTensor::new(&[0.0], &[1]).unwrap());
     assert_said([
         (
-            said(all.forward_packed(q, packed(&[2, 3], [2, 3]), q)),
+            said(all.forward_ragged(q, ragged(&[2, 3], [2, 3]), q)),
             "key must have the shape [5, 2, 4] (the head_dim of query), not [5, 2, 3]",
         ),
         (
-            said(all.forward_packed(q, packed(&[5], [2, 4]), q)),
+            said(all.forward_ragged(q, ragged(&[5], [2, 4]), q)),
             "the lengths of key must have the shape [2] (as many as of query), not [1]",
         ),
         (
-            said(all.forward_packed(q, q, packed(&[3, 2], [2, 4]))),
+            said(all.forward_ragged(q, q, ragged(&[3, 2], [2, 4]))),
             "the lengths of value are [3, 2], but those of key are [2, 3]",
         ),
         (
-            said(all.forward_packed(q, q, packed(&[2, 3], [1, 4]))),
+            said(all.forward_ragged(q, q, ragged(&[2, 3], [1, 4]))),
             "value must have the shape [5, 2, 4] (the tokens and heads of key), not [5, 1, 4]",
         ),
         (
-            said(all.clone().mask(Mask::NONE.key_lengths(&[2, 3])).forward_packed(q, q, q)),
-            "packed sequences have no key lengths",
+            said(all.clone().mask(Mask::NONE.key_lengths(&[2, 3])).forward_ragged(q, q, q)),
+            "ragged sequences have no key lengths",
         ),
-        (said(all.mask(mask).forward_packed(q, q, q)), "packed sequences have no mask tensor"),
+        (said(all.mask(mask).forward_ragged(q, q, q)), "ragged sequences have no mask tensor"),
         (
             said(cache.append(heads([1, 1, 2, 4]), heads([1, 2, 2, 4]))),
             "key must have the shape [1, 2, 2, 4] (as the cache), not [1, 1, 2, 4]",
@@ -187,7 +195,7 @@ fn of_packed_sequences_and_caches() {
         ),
         (
             said(cache.append(heads([1, 2, 4, 4]), heads([1, 2, 4, 4]))),
-            "4 tokens do not fit behind the 0 of a cache for 3",
+            "the cache of keys and values has room for 3 tokens and holds 0 of batch entry 0: 4 more do not fit",
         ),
     ]);
 }
@@ -266,7 +274,10 @@ fn of_layers() {
             said(table.add(&mut [0.0; 6], [1, 2, 3], 0)),
             "the input must have the shape [1, 2, 2] (the position table's features), not [1, 2, 3]",
         ),
-        (said(table.add(&mut [0.0; 6], [1, 3, 2], 2)), "5 positions are needed, but there are 4"),
+        (
+            said(table.add(&mut [0.0; 6], [1, 3, 2], 2)),
+            "the position table has 4 positions, but 5 are needed",
+        ),
         (
             said(Norm::layer(vec![1.0; 3], vec![1.0; 2], 0.0)),
             "beta must have the shape [3] (as many as gamma), not [2]",
