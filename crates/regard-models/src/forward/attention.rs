@@ -108,7 +108,7 @@ impl Runner<'_> {
         let scores = format!("{prefix}.hook_attn_scores");
         if self.keep.has(&scores) {
             let values = attention.scores(Stage::Masked, q, k)?;
-            self.keep_at(scores, vec![heads, tokens, keys], values);
+            self.keep_at(scores, vec![heads, tokens, keys], values.into_vec());
         }
         let pattern = format!("{prefix}.hook_pattern");
         if self.keep.has(&pattern) {
@@ -118,7 +118,7 @@ impl Runner<'_> {
                 let changed = changed.scores(Stage::Weights, q, k)?;
                 copy_head(*head, &changed, &mut weights, tokens * keys);
             }
-            self.keep_at(pattern, vec![heads, tokens, keys], weights);
+            self.keep_at(pattern, vec![heads, tokens, keys], weights.into_vec());
         }
         let mut z = by_token(&z, heads, tokens, head_size);
         self.place(&format!("{prefix}.hook_z"), &[tokens, heads, head_size], &mut z)?;

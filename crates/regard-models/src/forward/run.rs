@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use regard::{KvCache, Sequences};
+use regard::{KvCache, KvCacheShape, Sequences};
 
 use super::attention::Setting;
 use super::rotary::Angles;
@@ -28,7 +28,9 @@ impl Caches {
         let stack = &model.description().stack;
         let Block { kv_heads, head_size, .. } = stack.block;
         let caches = |capacity, layers| -> Result<Vec<KvCache>, Error> {
-            let cache = || KvCache::new([1, kv_heads, capacity, head_size], head_size);
+            let (key_dim, value_dim) = (head_size, head_size);
+            let cache =
+                || KvCache::new(KvCacheShape { batch: 1, kv_heads, capacity, key_dim, value_dim });
             (0..layers).map(|_| Ok(cache()?)).collect()
         };
         let cross = if stack.cross { caches(memory, stack.layers())? } else { Vec::new() };
