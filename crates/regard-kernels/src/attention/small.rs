@@ -103,7 +103,7 @@ impl Small<'_> {
         }
         for (scores, largest) in scores.iter_mut().zip(largest) {
             let weigher = Weigher::new(largest, factor * core::f32::consts::LOG2_E, temperature);
-            *scores = weigher.by_2(simd, *scores);
+            *scores = weigher.exp2(simd, *scores);
         }
         for ((scores, weights), sum) in scores.into_iter().zip(&mut weights).zip(&mut sums) {
             simd.store(scores, weights);
