@@ -2,11 +2,12 @@
 #![no_std]
 #![deny(unsafe_code)] // `simd` alone allows it, block by block
 
-#[cfg(test)]
+#[cfg(any(test, feature = "std"))]
 extern crate std;
 
 mod activation;
 mod attention;
+mod bounds;
 mod dot;
 mod elementwise;
 mod error;
@@ -16,15 +17,17 @@ mod fused;
 pub mod guide;
 pub mod int8;
 mod layer_norm;
+mod linked;
 mod mask;
 mod matmul;
 pub mod naive;
+mod online;
 mod packed;
 mod partial;
+mod position;
 mod rotary;
 mod scores;
 mod simd;
-mod small;
 mod softmax;
 mod temperature;
 mod view;
@@ -36,10 +39,11 @@ pub use self::elementwise::{add, add_row, multiply};
 pub use self::error::Error;
 pub use self::exp::exp;
 pub use self::layer_norm::{layer_norm, rms_norm};
-pub use self::mask::{Mask, Position, Window};
+pub use self::mask::Mask;
 pub use self::matmul::{matmul, matmul_transposed};
 pub use self::packed::{Packed, matmul_packed, matmul_packed_add, packed_len};
 pub use self::partial::{CHUNK_KEYS, Partial, TILE_KEYS, merge};
+pub use self::position::{Position, Window};
 pub use self::rotary::{Pairing, rotate};
 pub use self::simd::{Tier, multiply_add_rounds};
 pub use self::softmax::{softmax, softmax_with_log_sum_exp};

@@ -2,16 +2,16 @@
 
 use regard_kernels::{Mask, Position};
 
-use crate::explain::Origin;
+use crate::check::Gap;
+use crate::origin::Origin;
 use crate::pair::{Pair, attention, fused};
 use crate::step::Kind;
-use crate::trace::{Axes, Measured, Text, Trace, labels, largest};
-use crate::{Error, Matrix, Rows, Without};
+use crate::trace::{Axes, Measured, Text, Trace, labels};
+use crate::{Error, Quantity, Rows, Section, StepKey, Without};
 
 /// One attention, from scores to output.
 pub(crate) struct Head<'a> {
-    /// Before each key: "" or "head_1."
-    pub prefix: &'a str,
+    pub section: Section,
     /// Behind each name: "" or ", head 1".
     pub of: &'a str,
     /// Behind each symbol: "" or "₁".
@@ -28,7 +28,7 @@ impl<'a> Head<'a> {
     /// All tokens of one text.
     pub fn of_all(tokens: &'a [String]) -> Self {
         Self {
-            prefix: "",
+            section: Section::Main,
             of: "",
             subscript: "",
             queries: tokens,
@@ -54,7 +54,7 @@ impl Head<'_> {
         let raw = q.times_transposed(k)?;
         let symbol = format!("S{s}");
         let text = Text {
-            key: &self.key("raw_scores"),
+            key: self.key(Quantity::RawScores),
             symbol: &symbol,
             name: &self.name("Scores QKᵀ"),
             formula: &format!("S{s} = Q{s}·K{s}ᵀ"),
@@ -72,7 +72,7 @@ impl Head<'_> {
         if settings.hides() && self.maskable {
             let before = scores;
             let text = Text {
-                key: &self.key("masked_scores"),
+                key: self.key(Quantity::MaskedScores),
                 symbol: &format!("M{s}"),
                 name: &self.name("Masked scores"),
                 formula: "score(i, j) = −∞ for j > i",
@@ -87,11 +87,18 @@ impl Head<'_> {
             "masked scores".clone_into(&mut argument);
         }
 
-        let weights = self.push_weights(trace, "weights", &argument, &scores);
+        let weights = self.push_weights(trace, Quantity::Weights, &argument, &scores);
         let Some(v) = v else { return Ok(None) };
         let causal = (settings.hides() && self.maskable).then(|| self.position());
-        self.push_output(trace, "output", &format!("O{s} = A{s}·V{s}"), [q, k, v], &weights, causal)
-            .map(Some)
+        self.push_output(
+            trace,
+            Quantity::Output,
+            &format!("O{s} = A{s}·V{s}"),
+            [q, k, v],
+            &weights,
+            causal,
+        )
+        .map(Some)
     }
 
     fn push_scaled(
@@ -104,7 +111,7 @@ impl Head<'_> {
         let (s, d_k) = (self.subscript, q.ours.cols());
         let scores = Pair::scores(q, k, true, None)?;
         let text = Text {
-            key: &self.key("scaled_scores"),
+            key: self.key(Quantity::ScaledScores),
             symbol: &format!("Z{s}"),
             name: &self.name("Scaled scores"),
             formula: &format!("S{s} / √d_k = S{s} / √{d_k}"),
@@ -126,14 +133,14 @@ impl Head<'_> {
         let scaled = trace.settings.without != Some(Without::Scaling);
         let mut scores = Pair::scores(q, k, scaled, Some(self.position()))?;
         // Where its scores may be seen, they are those of the attention without the mask.
-        let key = self.key(if scaled { "scaled_scores" } else { "raw_scores" });
+        let key = self.key(if scaled { Quantity::ScaledScores } else { Quantity::RawScores });
         if let Some(step) = trace.steps.iter().find(|s| s.key == key) {
             scores.name = step.operand_name();
         }
-        let weights = self.push_weights(trace, "causal_weights", "masked scores", &scores);
+        let weights = self.push_weights(trace, Quantity::CausalWeights, "masked scores", &scores);
         self.push_output(
             trace,
-            "causal_output",
+            Quantity::CausalOutput,
             "O = A·V",
             [q, k, v],
             &weights,
@@ -145,7 +152,7 @@ impl Head<'_> {
     fn push_weights(
         &self,
         trace: &mut Trace<'_>,
-        key: &str,
+        quantity: Quantity,
         argument: &str,
         scores: &Pair,
     ) -> Pair {
@@ -178,33 +185,34 @@ impl Head<'_> {
                 code,
             )
         };
-        for i in 0..weights.ours.rows() {
-            let sum: f64 = weights.ours.row(i).iter().map(|w| f64::from(*w)).sum();
-            Measured::note(&mut trace.measured.row_sum, (sum - 1.0).abs());
-        }
+        let rows = (0..weights.ours.rows()).map(|i| weights.ours.row(i));
+        let sums = rows.map(|row| row.iter().map(|w| f64::from(*w)).sum());
+        // The sum of the powers has a rounding each, and the division two.
+        let gap = Gap::from_one(sums, weights.ours.cols() + 2);
+        Measured::note(&mut trace.measured.row_sum, gap);
         let hidden = scores.ours.as_slice().iter().zip(weights.ours.as_slice());
         for (_, weight) in hidden.filter(|(score, _)| **score == f32::NEG_INFINITY) {
-            Measured::note(&mut trace.measured.hidden, f64::from(weight.abs()));
+            let gap = Gap { value: f64::from(weight.abs()), limit: Some(0.0) };
+            Measured::note(&mut trace.measured.hidden, gap);
         }
-        let name = if key == "causal_weights" { "Causal weights" } else { "Weights A" };
+        let name = if quantity == Quantity::CausalWeights { "Causal weights" } else { "Weights A" };
         let symbol = format!("A{}", self.subscript);
-        let (key, name) = (self.key(key), self.name(name));
-        let text =
-            Text { key: &key, symbol: &symbol, name: &name, formula: &formula, meaning, code };
+        let (key, name) = (self.key(quantity), self.name(name));
+        let text = Text { key, symbol: &symbol, name: &name, formula: &formula, meaning, code };
         trace.push(&text, weights, kind, self.pairs(), origin)
     }
 
     fn push_output(
         &self,
         trace: &mut Trace<'_>,
-        key: &str,
+        quantity: Quantity,
         formula: &str,
         [q, k, v]: [&Pair; 3],
         weights: &Pair,
         causal: Option<Position>,
     ) -> Result<Pair, Error> {
         let settings = trace.settings;
-        let mut output = weights.times(v)?;
+        let mut output = weights.blended(v)?;
         let code = if settings.without == Some(Without::Softmax) {
             "matmul(weights, v, output)"
         } else {
@@ -212,15 +220,15 @@ impl Head<'_> {
             let attention = attention(settings.without != Some(Without::Scaling), mask);
             let one_call =
                 fused(&attention.temperature(settings.temperature), &q.ours, &k.ours, &v.ours)?;
-            let deviation = distance(&output.ours, &one_call) / largest(&v.ours).max(1.0);
-            Measured::note(&mut trace.measured.fused, deviation);
+            let gap = Gap::between(&output, &one_call, &output.bound);
+            Measured::note(&mut trace.measured.fused, gap);
             // What is shown is what a user of the kernels gets: it is rounded less often.
             output.ours = one_call;
             "attention.forward(q, k, v, output, scratch)"
         };
-        let name = if key == "causal_output" { "Causal output" } else { "Output" };
+        let name = if quantity == Quantity::CausalOutput { "Causal output" } else { "Output" };
         let text = Text {
-            key: &self.key(key),
+            key: self.key(quantity),
             symbol: &format!("O{}", self.subscript),
             name: &self.name(name),
             formula,
@@ -245,15 +253,7 @@ impl Head<'_> {
         format!("{name}{}", self.of)
     }
 
-    fn key(&self, key: &str) -> String {
-        format!("{}{key}", self.prefix)
+    fn key(&self, quantity: Quantity) -> StepKey {
+        StepKey::new(self.section, quantity)
     }
-}
-
-/// The largest distance of two elements at one place.
-pub(crate) fn distance(a: &Matrix, b: &Matrix) -> f64 {
-    let pairs = a.as_slice().iter().zip(b.as_slice());
-    pairs
-        .map(|(a, b)| f64::from((a - b).abs()))
-        .fold(0.0, |d, e| if e.is_nan() { e } else { d.max(e) })
 }

@@ -2,46 +2,65 @@
 
 use regard::{Activation, FeedForward, Norm};
 
-use crate::explain::Origin;
+use crate::bound;
 use crate::expr::Expr;
 use crate::heads::{linear, sequences};
+use crate::origin::Origin;
 use crate::pair::Pair;
 use crate::step::Kind;
 use crate::trace::{Axes, Text, Trace, labels};
-use crate::{Error, Matrix, Rows, reference};
+use crate::{Error, Matrix, Quantity, Rows, reference};
 
-/// What keeps layer norm from dividing by 0. A power of two near the usual 10⁻⁵, so that `f32` and `f64` have the same.
-pub(crate) const EPSILON: f32 = 1.0 / 131_072.0;
+/// What keeps layer norm from dividing by 0, as in PyTorch. The reference has the same number, which is 10⁻⁵ rounded to `f32`.
+pub(crate) const EPSILON: f32 = 1e-5;
 
-/// What is behind the keys, names and symbols of a norm: of the first or second of a block, or of the only one.
+/// Which layer norm of an example: the keys of its gain, its shift and its result, and what follows its name and symbol.
 #[derive(Clone, Copy)]
-pub(crate) struct Number {
-    pub key: &'static str,
-    pub name: &'static str,
-    pub subscript: &'static str,
+pub(crate) struct Which {
+    keys: [Quantity; 3],
+    name: &'static str,
+    subscript: &'static str,
+}
+
+impl Which {
+    /// The only one.
+    pub const ONLY: Self =
+        Self { keys: [Quantity::Gamma, Quantity::Beta, Quantity::Norm], name: "", subscript: "" };
+    /// The first of a block.
+    pub const FIRST: Self = Self {
+        keys: [Quantity::Gamma1, Quantity::Beta1, Quantity::Norm1],
+        name: ", before attention",
+        subscript: "₁",
+    };
+    /// The second of a block.
+    pub const SECOND: Self = Self {
+        keys: [Quantity::Gamma2, Quantity::Beta2, Quantity::Norm2],
+        name: ", before feed-forward",
+        subscript: "₂",
+    };
 }
 
 /// γ, β and the normalized rows.
 pub(crate) fn push_norm(
     trace: &mut Trace<'_>,
     x: &Pair,
-    number: Number,
+    which: Which,
     rows: Rows,
 ) -> Result<(Pair, Norm), Error> {
-    let Number { key, name, subscript } = number;
+    let Which { keys: [gamma, beta, norm_key], name, subscript } = which;
     let (tokens, dims) = (x.name.rows.to_vec(), x.name.cols.to_vec());
-    let mut one_row = |key: &str, symbol: &str, name: &str, meaning| {
-        let text = Text { key, symbol, name, meaning, ..Text::default() };
+    let mut one_row = |key: Quantity, symbol: &str, name: &str, meaning| {
+        let text = Text::given(key, symbol, name, meaning);
         trace.give(&text, Axes::new(Rows::Other, &[symbol.to_owned()], &dims))
     };
     let gamma = one_row(
-        &format!("gamma{key}"),
+        gamma,
         &format!("γ{subscript}"),
         &format!("Gain γ{name}"),
         "Learned: how large each feature may be after all.",
     )?;
     let beta = one_row(
-        &format!("beta{key}"),
+        beta,
         &format!("β{subscript}"),
         &format!("Shift β{name}"),
         "Learned: where each feature is centred after all.",
@@ -55,9 +74,17 @@ pub(crate) fn push_norm(
     let exact = Matrix::from_fn(exact.rows(), exact.cols(), |i, j| {
         exact.get(i, j) * gamma.exact.get(0, j) + beta.exact.get(0, j)
     });
-    let normed = Pair::of_layer(&norm.forward(sequences(&x.ours)?)?, exact);
+    let rows_of = |pair: &Pair, i: usize| [pair.exact.row(i).to_vec(), pair.bound.row(i).to_vec()];
+    let bounds = (0..exact.rows()).map(|i| {
+        let [[x, dx], [g, dg], [b, db]] =
+            [(x, i), (&gamma, 0), (&beta, 0)].map(|(m, i)| rows_of(m, i));
+        bound::layer_norm([&x, &dx], [&g, &dg], [&b, &db], f64::from(EPSILON))
+    });
+    let bounds: Vec<Vec<f64>> = bounds.collect();
+    let bound = Matrix::from_fn(exact.rows(), exact.cols(), |i, j| bounds[i][j]);
+    let normed = Pair::of_layer(&norm.forward(sequences(&x.ours)?)?, exact, bound);
     let text = Text {
-        key: &format!("norm{key}"),
+        key: norm_key.into(),
         symbol: &format!("N{subscript}"),
         name: &format!("Layer norm{name}"),
         formula: &format!(
@@ -66,7 +93,7 @@ pub(crate) fn push_norm(
         ),
         meaning: "Each token's numbers are brought to mean 0 and variance 1, then to what γ and β say: no token is louder than \
                   another, however many layers came before.",
-        code: "Norm::layer(gamma, beta, epsilon)?.forward(x, threads)",
+        code: "Norm::layer(gamma, beta, epsilon)?.forward(x)",
     };
     let origin = normalized(x, &gamma, &beta);
     Ok((trace.push(&text, normed, Kind::Signed, Axes::new(rows, &tokens, &dims), origin), norm))
@@ -96,28 +123,27 @@ pub(crate) fn push_feed_forward(
 ) -> Result<(Pair, FeedForward), Error> {
     let tokens = x.name.rows.to_vec();
     let dims = x.name.cols.to_vec();
-    let hidden_dims = labels("h", trace.inputs.matrix("w_1").map_or(0, Matrix::cols));
-    let [w_1, b_1] = push_layer(trace, ["1", "₁"], [&dims, &hidden_dims])?;
+    let hidden_dims = labels("h", trace.inputs.matrix(Quantity::W1).map_or(0, Matrix::cols));
+    let [w_1, b_1] = push_layer(trace, [Quantity::W1, Quantity::B1], "₁", [&dims, &hidden_dims])?;
     let from = x.name.symbol.clone();
     let text = Text {
-        key: "hidden_raw",
+        key: Quantity::HiddenRaw.into(),
         symbol: "U",
         name: "Hidden features before the ReLU",
         formula: &format!("U = {from}·W₁ + b₁"),
         meaning: "Each token for itself is compared with what each hidden feature looks for.",
-        code: "Linear::new(w_1, d, hidden)?.with_bias(b_1)?.forward(x, threads)",
+        code: "Linear::new(w_1, d, hidden)?.with_bias(b_1)?.forward(x)",
     };
     let up = linear(&w_1.ours)?.with_bias(b_1.ours.as_slice().to_vec())?;
-    let exact = x.times(&w_1)?.zip(&b_1, |a, b| a + b, |a, b| a + b).exact;
-    let raw = Pair::of_layer(&up.forward(sequences(&x.ours)?)?, exact);
+    let raw = x.affine(&w_1, &b_1, &up.forward(sequences(&x.ours)?)?);
     let axes = Axes::new(rows, &tokens, &hidden_dims);
     let raw = trace.push(&text, raw, Kind::Signed, axes, Origin::affine(x, &w_1, &b_1));
 
     let mut ours = raw.ours.clone();
     Activation::Relu.apply(ours.as_mut_slice());
-    let hidden = Pair::new(ours, raw.exact.map(|x| x.max(0.0)));
+    let hidden = Pair::new(ours, raw.exact.map(|x| x.max(0.0)), raw.bound.clone());
     let text = Text {
-        key: "hidden",
+        key: Quantity::Hidden.into(),
         symbol: "R",
         name: "Hidden features",
         formula: "R = max(0, U)",
@@ -130,19 +156,18 @@ pub(crate) fn push_feed_forward(
     };
     let hidden = trace.push(&text, hidden, Kind::Signed, axes, origin);
 
-    let outs = labels("d", trace.inputs.matrix("w_2").map_or(0, Matrix::cols));
-    let [w_2, b_2] = push_layer(trace, ["2", "₂"], [&hidden_dims, &outs])?;
+    let outs = labels("d", trace.inputs.matrix(Quantity::W2).map_or(0, Matrix::cols));
+    let [w_2, b_2] = push_layer(trace, [Quantity::W2, Quantity::B2], "₂", [&hidden_dims, &outs])?;
     let down = linear(&w_2.ours)?.with_bias(b_2.ours.as_slice().to_vec())?;
     let layer = FeedForward::new(up, Activation::Relu, down)?;
-    let exact = hidden.times(&w_2)?.zip(&b_2, |a, b| a + b, |a, b| a + b).exact;
-    let fed = Pair::of_layer(&layer.forward(sequences(&x.ours)?)?, exact);
+    let fed = hidden.affine(&w_2, &b_2, &layer.forward(sequences(&x.ours)?)?);
     let text = Text {
-        key: "fed",
+        key: Quantity::Fed.into(),
         symbol: "F",
         name: "Feed-forward",
         formula: "F = R·W₂ + b₂",
         meaning: "What was found is written back into the token: attention moves facts between tokens, this looks them up.",
-        code: "FeedForward::new(up, Activation::Relu, down)?.forward(x, threads)",
+        code: "FeedForward::new(up, Activation::Relu, down)?.forward(x)",
     };
     let origin = Origin::affine(&hidden, &w_2, &b_2);
     Ok((trace.push(&text, fed, Kind::Signed, Axes::new(rows, &tokens, &outs), origin), layer))
@@ -151,26 +176,27 @@ pub(crate) fn push_feed_forward(
 /// The weights and the bias of a linear layer.
 fn push_layer(
     trace: &mut Trace<'_>,
-    [key, subscript]: [&str; 2],
+    [weights, bias]: [Quantity; 2],
+    subscript: &str,
     [rows, cols]: [&[String]; 2],
 ) -> Result<[Pair; 2], Error> {
     let symbol = format!("W{subscript}");
-    let text = Text {
-        key: &format!("w_{key}"),
-        symbol: &symbol,
-        name: &format!("Weights {symbol}"),
-        meaning: "Learned: a linear layer's weights, a column a feature that it computes.",
-        ..Text::default()
-    };
+    let name = format!("Weights {symbol}");
+    let text = Text::given(
+        weights,
+        &symbol,
+        &name,
+        "Learned: a linear layer's weights, a column a feature that it computes.",
+    );
     let w = trace.give(&text, Axes::new(Rows::Other, rows, cols))?;
     let symbol = format!("b{subscript}");
-    let text = Text {
-        key: &format!("b_{key}"),
-        symbol: &symbol,
-        name: &format!("Bias {symbol}"),
-        meaning: "Learned: what is added to each feature, whatever the token.",
-        ..Text::default()
-    };
+    let name = format!("Bias {symbol}");
+    let text = Text::given(
+        bias,
+        &symbol,
+        &name,
+        "Learned: what is added to each feature, whatever the token.",
+    );
     let b = trace.give(&text, Axes::new(Rows::Other, core::slice::from_ref(&symbol), cols))?;
     Ok([w, b])
 }
@@ -178,13 +204,14 @@ fn push_layer(
 /// x + what a layer made of it.
 pub(crate) fn push_residual(
     trace: &mut Trace<'_>,
-    [key, symbol, name]: [&str; 3],
+    key: Quantity,
+    [symbol, name]: [&str; 2],
     [x, added]: [&Pair; 2],
     rows: Rows,
 ) -> Pair {
     let (tokens, dims) = (x.name.rows.to_vec(), x.name.cols.to_vec());
     let text = Text {
-        key,
+        key: key.into(),
         symbol,
         name,
         formula: &format!("{symbol} = {} + {}", x.name.symbol, added.name.symbol),

@@ -1,0 +1,259 @@
+//! How one cell came to be, as data and in words.
+
+use core::fmt;
+use std::sync::Arc;
+
+use crate::Matrix;
+use crate::expr::{Arithmetic, Expr};
+use crate::number::number;
+use crate::pair::Pair;
+
+/// What there is to say of a cell.
+pub(crate) enum How {
+    /// Words alone: nothing was computed.
+    Told(String),
+    /// An expression, which says all.
+    Computed(Expr),
+    /// An expression, and better words.
+    Both(Expr, String),
+}
+
+impl How {
+    /// The expression, if there is one, and the words for a cell that holds `value`.
+    fn told(self, value: f32) -> (Option<Expr>, String) {
+        match self {
+            Self::Told(text) => (None, text),
+            Self::Computed(expr) => {
+                let text = format!("{} = {}", expr.text(), number(value.into()));
+                (Some(expr), text)
+            }
+            Self::Both(expr, text) => (Some(expr), text),
+        }
+    }
+}
+
+/// How each cell (row, col) of some value came to be.
+#[derive(Clone)]
+pub(crate) struct Origin {
+    how: Arc<dyn Fn(usize, usize, f32) -> How + Send + Sync>,
+    /// The shapes of the two that were multiplied, if it is a product.
+    factors: Option<[(usize, usize); 2]>,
+}
+
+impl fmt::Debug for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Origin")
+    }
+}
+
+impl Origin {
+    /// How the cell (row, col), which holds `value`, came to be.
+    pub fn arithmetic(&self, row: usize, col: usize, value: f32) -> Arithmetic {
+        let (expr, text) = (self.how)(row, col, value).told(value);
+        Arithmetic { value, expr, text }
+    }
+
+    /// The shapes of the two factors of a product.
+    pub fn factors(&self) -> Option<[(usize, usize); 2]> {
+        self.factors
+    }
+
+    pub fn new(how: impl Fn(usize, usize, f32) -> How + Send + Sync + 'static) -> Self {
+        Self { how: Arc::new(how), factors: None }
+    }
+
+    /// An expression for each cell.
+    pub fn computed(expr: impl Fn(usize, usize) -> Expr + Send + Sync + 'static) -> Self {
+        Self::new(move |i, j, _| How::Computed(expr(i, j)))
+    }
+
+    /// left · right.
+    pub fn product(left: &Pair, right: &Pair) -> Self {
+        let (left, right) = (left.clone(), right.clone());
+        let factors = Some([left.ours.shape(), right.ours.shape()]);
+        let sum =
+            move |i, j| dot((0..left.ours.cols()).map(|t| [left.cell(i, t), right.cell(t, j)]));
+        Self { factors, ..Self::computed(sum) }
+    }
+
+    /// left · right + a row that is added to each.
+    pub fn affine(left: &Pair, right: &Pair, bias: &Pair) -> Self {
+        let (left, right, bias) = (left.clone(), right.clone(), bias.clone());
+        Self::computed(move |i, j| {
+            let mut terms: Vec<Expr> = (0..left.ours.cols())
+                .map(|t| Expr::Product(vec![left.cell(i, t), right.cell(t, j)]))
+                .collect();
+            terms.push(bias.cell(0, j));
+            Expr::Sum(terms)
+        })
+    }
+
+    /// left · rightᵀ.
+    pub fn product_transposed(left: &Pair, right: &Pair) -> Self {
+        Self::product(left, &right.transposed())
+    }
+
+    /// left + right.
+    pub fn sum(left: &Pair, right: &Pair) -> Self {
+        let (left, right) = (left.clone(), right.clone());
+        Self::computed(move |i, j| Expr::Sum(vec![left.cell(i, j), right.cell(i, j)]))
+    }
+
+    /// left − right.
+    pub fn difference(left: &Pair, right: &Pair) -> Self {
+        let (left, right) = (left.clone(), right.clone());
+        Self::computed(move |i, j| left.cell(i, j).minus(right.cell(i, j)))
+    }
+
+    /// from / √n.
+    pub fn over_root(from: &Pair, n: usize) -> Self {
+        let from = from.clone();
+        Self::computed(move |i, j| {
+            from.cell(i, j).over(Expr::Number { name: "d_k", value: n as f64 }.root())
+        })
+    }
+
+    /// The same, but for cells that hold what was typed in place of a number of `given`.
+    pub fn typed_over(self, typed: Vec<[usize; 2]>, given: Matrix) -> Self {
+        let Self { how, factors } = self;
+        let typed = move |i, j, value: f32| {
+            if !typed.contains(&[i, j]) {
+                return how(i, j, value);
+            }
+            let before = given.get(i, j);
+            let (_, before) = how(i, j, before).told(before);
+            let text = format!("typed in: {}, in place of {before}", number(value.into()));
+            How::Both(Expr::constant(value.into()), text)
+        };
+        Self { factors, ..Self::new(typed) }
+    }
+
+    /// Another matrix as it is.
+    pub fn copied(from: &Pair) -> Self {
+        let from = from.clone();
+        Self::new(move |i, j, value| {
+            let text = format!("as in {}: {}", from.name.symbol, number(value.into()));
+            How::Both(from.cell(i, j), text)
+        })
+    }
+
+    /// Columns of other matrices, each said to be what the label says.
+    pub fn side_by_side(parts: &[Pair], labels: Vec<String>) -> Self {
+        let parts = parts.to_vec();
+        Self::new(move |i, j, value| {
+            let text = format!("{}: {}", label(&labels, j), number(value.into()));
+            let width = parts.first().map_or(1, |p| p.ours.cols().max(1));
+            parts.get(j / width).map_or_else(
+                || How::Told(text.clone()),
+                |p| How::Both(p.cell(i, j % width), text.clone()),
+            )
+        })
+    }
+
+    /// A table: what each column measures.
+    pub fn measured(columns: Vec<String>) -> Self {
+        Self::new(move |_, j, value| {
+            How::Told(format!("{}: {}", label(&columns, j), number(value.into())))
+        })
+    }
+
+    /// −∞ where a token may not be seen, elsewhere the score as it was.
+    pub fn masked(from: &Pair, queries: &[String], keys: &[String]) -> Self {
+        let (from, queries, keys) = (from.clone(), queries.to_vec(), keys.to_vec());
+        Self::new(move |i, j, value| {
+            if value == f32::NEG_INFINITY {
+                let (key, query) = (label(&keys, j), label(&queries, i));
+                let text =
+                    format!("hidden by the mask: {key} comes after {query}, so its score is −∞");
+                How::Both(Expr::constant(f64::NEG_INFINITY), text)
+            } else {
+                How::Both(
+                    from.cell(i, j),
+                    format!("may be seen, so its score stays: {}", number(value.into())),
+                )
+            }
+        })
+    }
+
+    /// Softmax of each row at a temperature; −∞ is hidden.
+    pub fn softmax(from: &Pair, temperature: f32) -> Self {
+        let from = from.clone();
+        Self::new(move |i, j, value| softmax(&from, [i, j], temperature, value))
+    }
+
+    /// The scores stand in for the weights; −∞ is hidden.
+    pub fn unweighed(from: &Pair) -> Self {
+        let from = from.clone();
+        Self::new(move |i, j, value| {
+            if from.ours.get(i, j) == f32::NEG_INFINITY {
+                return hidden();
+            }
+            How::Both(
+                from.cell(i, j),
+                format!("the score itself, without softmax: {}", number(value.into())),
+            )
+        })
+    }
+}
+
+/// Σ left·right.
+pub(crate) fn dot(terms: impl Iterator<Item = [Expr; 2]>) -> Expr {
+    Expr::Sum(terms.map(|t| Expr::Product(t.into())).collect())
+}
+
+fn label(labels: &[String], i: usize) -> &str {
+    labels.get(i).map_or("it", String::as_str)
+}
+
+fn hidden() -> How {
+    How::Both(Expr::constant(0.0), "hidden by the mask: weight 0".to_owned())
+}
+
+fn softmax(from: &Pair, [i, j]: [usize; 2], temperature: f32, value: f32) -> How {
+    let row = from.ours.row(i);
+    if from.ours.get(i, j) == f32::NEG_INFINITY {
+        return hidden();
+    }
+    let visible: Vec<usize> = (0..row.len()).filter(|k| row[*k] > f32::NEG_INFINITY).collect();
+    let max = visible.iter().map(|k| row[*k]).fold(f32::NEG_INFINITY, f32::max);
+    let result = number(value.into());
+    if temperature == f32::INFINITY {
+        let text =
+            format!("at T = ∞ all that may be seen share evenly: 1/{} = {result}", visible.len());
+        return How::Both(Expr::constant(1.0).over(Expr::constant(visible.len() as f64)), text);
+    }
+    if temperature < f32::MIN_POSITIVE {
+        let ties = visible.iter().filter(|k| row[**k] == max).count();
+        return largest_takes_all(from.ours.get(i, j), max, ties, &result);
+    }
+    let t = f64::from(temperature);
+    let exponent = |k: usize| {
+        let score = from.cell(i, k);
+        if t == 1.0 { score } else { score.over(Expr::Number { name: "T", value: t }) }
+    };
+    let power = |k: usize| Expr::Exp { exponent: Box::new(exponent(k)), shift: f64::from(max) / t };
+    let sum = Expr::Sum(visible.iter().map(|k| power(*k)).collect());
+    How::Computed(power(j).over(sum))
+}
+
+/// At T = 0.
+fn largest_takes_all(score: f32, max: f32, ties: usize, result: &str) -> How {
+    let largest = number(max.into());
+    if score < max {
+        let score = number(score.into());
+        let text = format!(
+            "at T = 0 all weight goes to the largest score of the row, {largest}, and this is {score}: weight 0"
+        );
+        How::Both(Expr::constant(0.0), text)
+    } else if ties == 1 {
+        let text = format!(
+            "at T = 0 all weight goes to the largest score of the row, {largest}: weight 1"
+        );
+        How::Both(Expr::constant(1.0), text)
+    } else {
+        let text = format!(
+            "at T = 0 the {ties} scores of {largest}, the largest of the row, share evenly: 1/{ties} = {result}"
+        );
+        How::Both(Expr::constant(1.0).over(Expr::constant(ties as f64)), text)
+    }
+}
