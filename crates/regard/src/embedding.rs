@@ -46,6 +46,20 @@ impl Embedding {
         Ok(Self { weight, tokens, features })
     }
 
+    /// The embedding whose output head is `head`, without its bias: its tokens are the layer's outputs. It shares the layer's
+    /// memory.
+    ///
+    /// ```
+    /// use regard::{Embedding, Linear};
+    /// let head = Linear::from_pytorch([1.0, 2.0, 3.0, 4.0], 2, 2)?;
+    /// assert_eq!(Embedding::tied_to(&head).forward(&[1])?, [3.0, 4.0]);
+    /// # Ok::<(), regard::Error>(())
+    /// ```
+    #[must_use]
+    pub fn tied_to(head: &Linear) -> Self {
+        Self { weight: head.weight(), tokens: head.outputs(), features: head.inputs() }
+    }
+
     /// The size of the vocabulary.
     pub fn tokens(&self) -> usize {
         self.tokens

@@ -85,6 +85,11 @@ impl Linear {
         Self { weight, bias: None, inputs, outputs }
     }
 
+    /// The weight, shared.
+    pub(crate) fn weight(&self) -> Arc<dyn Weight> {
+        Arc::clone(&self.weight)
+    }
+
     /// The same layer with a bias \[outputs\].
     ///
     /// # Errors
