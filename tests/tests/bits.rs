@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use regard::{Attention, Heads, Linear, MultiHeadAttention, Position, Sequences, Threads};
 use regard_firmware::Robotics;
 use regard_kernels::{Mask, Mat, MatMut, attention_scratch_len};
-use regard_walkthrough::{Example, Settings, Walkthrough};
+use regard_walkthrough::{Example, Settings, StepKey, Walkthrough};
 
 fn bits(x: &[f32]) -> Vec<u32> {
     x.iter().map(|x| x.to_bits()).collect()
@@ -16,7 +16,8 @@ fn bits(x: &[f32]) -> Vec<u32> {
 fn the_firmware_computes_what_the_window_shows() {
     let firmware = Robotics::compute().unwrap();
     let window = Walkthrough::run(Example::ILoveRobotics, &Settings::default()).unwrap();
-    let step = |key: &str| bits(window.step(key).unwrap().matrix.as_slice());
+    let step =
+        |key: &str| bits(window.step(key.parse::<StepKey>().unwrap()).unwrap().matrix.as_slice());
     assert_eq!(bits(firmware.weights.as_flattened()), step("weights"));
     assert_eq!(bits(firmware.output.as_flattened()), step("output"));
 }

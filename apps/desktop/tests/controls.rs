@@ -13,7 +13,7 @@ use regard_desktop::ui::heads::Shown;
 use regard_desktop::ui::laboratory::{Brush, Square};
 use regard_desktop::ui::walkthrough::Picked;
 use regard_desktop::ui::{Room, Session};
-use regard_walkthrough::Example;
+use regard_walkthrough::{Example, Quantity};
 
 use self::driver::{Window, open, session, settle};
 
@@ -36,7 +36,7 @@ type Control = (Role, String, usize);
 fn sessions() -> Vec<(&'static str, Session)> {
     let mut worked = Session::default();
     worked.walkthrough.open(Example::TheCatSat);
-    worked.walkthrough.inputs.set("x", 0, 0, 5.0).unwrap();
+    worked.walkthrough.inputs.set(Quantity::X, 0, 0, 5.0).unwrap();
     worked.walkthrough.picked = Some(Picked::Token(1));
     let mut own = Session::default();
     own.walkthrough.open(Example::Seeded);

@@ -14,7 +14,7 @@ use regard_desktop::palette::{HIDDEN, Look, Map, NOT_A_NUMBER, Palette};
 use regard_desktop::token::Token;
 use regard_desktop::ui::heads::Shown;
 use regard_desktop::ui::{Room, Session, attention as attention_session};
-use regard_walkthrough::{Example, Kind, Settings, Walkthrough};
+use regard_walkthrough::{Example, Kind, Quantity, Settings, Walkthrough};
 use safetensors::{Dtype, SafeTensors};
 
 use self::files::{Folder, bytes, safetensors, weights};
@@ -268,7 +268,7 @@ mod command {
             let walkthrough = Walkthrough::run(example, &Settings::default()).unwrap();
             for (i, step) in walkthrough.steps.iter().enumerate() {
                 // Each in one format, and the weights in all of them.
-                let all = step.key == "weights";
+                let all = step.key == Quantity::Weights.into();
                 // A table of numbers of several units has no colours.
                 let is_table = step.kind == Kind::Table;
                 let formats =
@@ -277,7 +277,7 @@ mod command {
                     formats.skip(if all { 0 } else { i % 5 }).take(if all { 5 } else { 1 })
                 {
                     let to = folder.path(&format!("out.{}", format.extension()));
-                    let file = exported(&[example.name(), "--matrix", &step.key], &to);
+                    let file = exported(&[example.name(), "--matrix", &step.key.to_string()], &to);
                     if format == Format::Safetensors {
                         assert_eq!(
                             numbers(&file),
@@ -396,7 +396,10 @@ mod command {
         assert_eq!(weights[1], 0.0, "masked");
         session.room = Room::Walkthrough;
         let walkthrough = Walkthrough::run(Example::ALL[0], &Settings::default()).unwrap();
-        assert_eq!(export_of(&session), walkthrough.step("weights").unwrap().matrix.as_slice());
+        assert_eq!(
+            export_of(&session),
+            walkthrough.step(Quantity::Weights).unwrap().matrix.as_slice()
+        );
         let flags =
             export(&[saved.to_str().unwrap(), "--layer", "1", "--to", to.to_str().unwrap()]);
         assert_eq!(flags.status.code(), Some(2));

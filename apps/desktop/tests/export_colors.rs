@@ -15,7 +15,7 @@ use regard_desktop::heads::HeadId;
 use regard_desktop::palette::{HIDDEN, Look, Map, Palette};
 use regard_desktop::ui::laboratory::{Inputs, Shown};
 use regard_desktop::ui::{Room, Session, attention as attention_session};
-use regard_walkthrough::{Example, Settings, Walkthrough};
+use regard_walkthrough::{Example, Quantity, Settings, Walkthrough};
 use safetensors::Dtype;
 
 use self::driver::{Window, app, open};
@@ -184,7 +184,7 @@ fn exported(folder: &Folder, args: &[&str]) -> Vec<u8> {
 fn of_the_walkthrough() {
     let folder = Folder::new();
     let walkthrough = Walkthrough::run(Example::ALL[0], &Settings::default()).unwrap();
-    let weights = walkthrough.step("weights").unwrap();
+    let weights = walkthrough.step(Quantity::Weights).unwrap();
     for look in LOOKS {
         let window = open(Session { look, ..Session::default() }, [1280.0, 900.0]);
         let matrix = app(&window).matrix().unwrap();
@@ -208,7 +208,9 @@ fn a_table_has_no_colours_unless_some_are_asked_for() {
     let moments =
         walkthrough.steps.iter().find(|s| s.kind == regard_walkthrough::Kind::Table).unwrap();
     let matrix = Matrix::of_step(&walkthrough, moments, Look::default());
-    assert!(matches!(matrix.encode(Format::Png), Err(Error::Plain(name)) if name == moments.key));
+    assert!(
+        matches!(matrix.encode(Format::Png), Err(Error::Plain(name)) if name == moments.key.to_string())
+    );
     let svg = String::from_utf8(matrix.encode(Format::Svg).unwrap()).unwrap();
     assert!(
         !svg.contains("linearGradient") && svg.matches("text-anchor=\"middle\">").count() > 0,
@@ -218,7 +220,14 @@ fn a_table_has_no_colours_unless_some_are_asked_for() {
     assert!(matrix.with_map(Map::Magma).encode(Format::Png).is_ok());
     let out = Path::new("/no/such/folder/a.png");
     let run = Command::new(env!("CARGO_BIN_EXE_regard"))
-        .args(["export", "layer-norm", "--matrix", &moments.key, "--to", out.to_str().unwrap()])
+        .args([
+            "export",
+            "layer-norm",
+            "--matrix",
+            &moments.key.to_string(),
+            "--to",
+            out.to_str().unwrap(),
+        ])
         .output()
         .unwrap();
     assert_eq!(run.status.code(), Some(2));

@@ -9,7 +9,7 @@ use egui::{Key, Theme, ThemePreference, ViewportCommand, vec2};
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use regard_desktop::ui::{Command, Room, Session};
 use regard_kernels::Temperature;
-use regard_walkthrough::Example;
+use regard_walkthrough::{Example, Quantity};
 
 use self::driver::{
     Window, app, assert_named, choose, click, open, press, room, session, settle, shows,
@@ -53,7 +53,7 @@ fn every_command_does_what_it_says() {
             }
             if command == Command::ResetNumbers {
                 let app = window.state_mut().as_mut().unwrap();
-                app.session.walkthrough.inputs.set("x", 0, 0, 5.0).unwrap();
+                app.session.walkthrough.inputs.set(Quantity::X, 0, 0, 5.0).unwrap();
                 settle(&mut window);
             }
             if command == Command::ForgetA {

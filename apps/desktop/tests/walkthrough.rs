@@ -8,7 +8,9 @@ use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use regard_desktop::ui::heatmap::Cell;
 use regard_desktop::ui::walkthrough::{At, Picked, State};
 use regard_desktop::ui::{App, Command, Session};
-use regard_walkthrough::{Example, IN_FOUR_LINES, Inputs, Step, Walkthrough, Without};
+use regard_walkthrough::{
+    Example, IN_FOUR_LINES, Inputs, Quantity, Section, Step, StepKey, Walkthrough, Without,
+};
 
 type Window = Harness<'static, Option<App>>;
 
@@ -34,7 +36,7 @@ fn walkthrough(window: &Window) -> &Walkthrough {
 }
 
 fn step<'a>(window: &'a Window, key: &str) -> &'a Step {
-    walkthrough(window).step(key).unwrap()
+    walkthrough(window).step(key.parse::<StepKey>().unwrap()).unwrap()
 }
 
 fn number(window: &Window, key: &str, (row, col): Cell) -> f64 {
@@ -96,9 +98,13 @@ fn a_cell_is_typed_over_by_keyboard_and_everything_follows() {
     assert_eq!(number(&window, "x", (1, 0)), -2.5);
     assert!(!shows(&window, FIELD), "the field is closed");
     for key in ["x", "q", "raw_scores", "weights", "output"] {
-        assert_ne!(step(&window, key).matrix, before.step(key).unwrap().matrix, "{key}");
+        assert_ne!(
+            step(&window, key).matrix,
+            before.step(key.parse::<StepKey>().unwrap()).unwrap().matrix,
+            "{key}"
+        );
     }
-    assert_eq!(step(&window, "w_q").matrix, before.step("w_q").unwrap().matrix);
+    assert_eq!(step(&window, "w_q").matrix, before.step(Quantity::WQ).unwrap().matrix);
     assert!(shows(&window, "1 number changed"));
 
     // The cells have the focus again: the next one is an arrow and Enter away.
@@ -112,13 +118,13 @@ fn a_cell_is_typed_over_by_keyboard_and_everything_follows() {
     press(&mut window, Command::Undo);
     assert_eq!((number(&window, "x", (1, 0)), number(&window, "x", (1, 1))), (-2.5, 1.0));
     press(&mut window, Command::Undo);
-    assert_eq!(step(&window, "output").matrix, before.step("output").unwrap().matrix);
+    assert_eq!(step(&window, "output").matrix, before.step(Quantity::Output).unwrap().matrix);
     press(&mut window, Command::Redo);
     press(&mut window, Command::Redo);
     assert_eq!(number(&window, "x", (1, 1)), 7.0);
     click(&mut window, "Reset numbers");
     assert!(!state(&window).inputs.is_changed());
-    assert_eq!(step(&window, "output").matrix, before.step("output").unwrap().matrix);
+    assert_eq!(step(&window, "output").matrix, before.step(Quantity::Output).unwrap().matrix);
     press(&mut window, Command::Undo);
     assert_eq!(number(&window, "x", (1, 0)), -2.5);
 }
@@ -159,9 +165,13 @@ fn a_query_is_typed_over_and_put_back() {
     type_over(&mut window, "q", (1, 0), "5");
     assert_eq!(number(&window, "q", (1, 0)), 5.0);
     for key in ["raw_scores", "weights", "output"] {
-        assert_ne!(step(&window, key).matrix, before.step(key).unwrap().matrix, "{key}");
+        assert_ne!(
+            step(&window, key).matrix,
+            before.step(key.parse::<StepKey>().unwrap()).unwrap().matrix,
+            "{key}"
+        );
     }
-    assert_eq!(step(&window, "k").matrix, before.step("k").unwrap().matrix);
+    assert_eq!(step(&window, "k").matrix, before.step(Quantity::K).unwrap().matrix);
     assert!(
         shows(&window, "1 number changed")
             && shows(&window, "typed in: 5, in place of 1·1 + 1·0 + 0·1 + 0·0 = 1")
@@ -174,7 +184,7 @@ fn a_query_is_typed_over_and_put_back() {
     assert!(!shows(&window, FIELD) && state(&window).inputs.edits().len() == 1);
 
     press(&mut window, Command::Undo);
-    assert_eq!(step(&window, "output").matrix, before.step("output").unwrap().matrix);
+    assert_eq!(step(&window, "output").matrix, before.step(Quantity::Output).unwrap().matrix);
     press(&mut window, Command::Redo);
     let at = place(&window, "q", (1, 0));
     click_at(&mut window, at);
@@ -312,7 +322,7 @@ fn a_cell_unfolds_and_its_operands_lead_to_where_they_are() {
     }
     window.get_by_role_and_label(Role::Link, "K[I, k0]").click();
     window.run_steps(3);
-    let at = At { step: "k".to_owned(), cell: (0, 0) };
+    let at = At { step: Quantity::K.into(), cell: (0, 0) };
     assert_eq!(state(&window).picked, Some(Picked::Cell(at)));
 }
 
@@ -320,12 +330,12 @@ fn a_cell_unfolds_and_its_operands_lead_to_where_they_are() {
 fn every_cell_of_every_example_unfolds_within_the_window() {
     for example in Example::ALL {
         let mut window = open(example);
-        let keys: Vec<String> =
-            walkthrough(&window).steps.iter().map(|step| step.key.clone()).collect();
+        let keys: Vec<StepKey> = walkthrough(&window).steps.iter().map(|step| step.key).collect();
         for key in keys {
-            let cell = step(&window, &key).matrix.shape();
-            let at = At { step: key.clone(), cell: (cell.0 - 1, cell.1 - 1) };
-            let text = step(&window, &key).explain(at.cell.0, at.cell.1).unwrap();
+            let cell = walkthrough(&window).step(key).unwrap().matrix.shape();
+            let at = At { step: key, cell: (cell.0 - 1, cell.1 - 1) };
+            let text =
+                walkthrough(&window).step(key).unwrap().explain(at.cell.0, at.cell.1).unwrap();
             let app = window.state_mut().as_mut().unwrap();
             app.session.walkthrough.picked = Some(Picked::Cell(at));
             window.run_steps(2);
@@ -340,7 +350,7 @@ fn heads_share_the_columns_where_they_can() {
     assert_eq!(state(&window).inputs.possible_heads(), [1, 2, 4]);
     click(&mut window, "4 heads");
     assert_eq!(state(&window).inputs.heads(), 4);
-    assert!(walkthrough(&window).step("head_4.weights").is_some());
+    assert!(walkthrough(&window).step(StepKey::new(Section::Head(4), Quantity::Weights)).is_some());
     click(&mut window, "3 heads");
     assert_eq!(state(&window).inputs.heads(), 4, "four columns are not shared by three");
     press(&mut window, Command::Undo);
@@ -464,7 +474,7 @@ fn the_session_keeps_what_was_typed_over() {
     session.write(&path).unwrap();
     let read = Session::read(&path).unwrap();
     assert_eq!(read, session);
-    assert_eq!(read.walkthrough.inputs.matrix("w_v").unwrap().get(2, 1), 0.1);
+    assert_eq!(read.walkthrough.inputs.matrix(Quantity::WV).unwrap().get(2, 1), 0.1);
 
     let broken = std::fs::read_to_string(&path).unwrap().replace("\"w_v\"", "\"w_x\"");
     std::fs::write(&path, broken).unwrap();

@@ -13,7 +13,7 @@ use regard_desktop::ui::colors::{HIDDEN, NOT_A_NUMBER, Palette};
 use regard_desktop::ui::heatmap::Cell;
 use regard_desktop::ui::walkthrough::{At, Picked};
 use regard_kernels::Temperature;
-use regard_walkthrough::{Example, Kind, Step, Without};
+use regard_walkthrough::{Example, Kind, Quantity, Step, StepKey, Without};
 
 use self::driver::{Window, app, click, shows};
 
@@ -25,14 +25,14 @@ fn open(example: Example, size: [f32; 2]) -> Window {
 }
 
 fn step<'a>(window: &'a Window, key: &str) -> &'a Step {
-    app(window).walkthrough().unwrap().step(key).unwrap()
+    app(window).walkthrough().unwrap().step(key.parse::<StepKey>().unwrap()).unwrap()
 }
 
 /// Where the cells of a step are.
 fn cells(window: &Window, key: &str) -> Rect {
     let step = step(window, key);
     let same_name = app(window).walkthrough().unwrap().steps.iter().filter(|s| s.name == step.name);
-    let place = same_name.take_while(|s| s.key != key).count();
+    let place = same_name.take_while(|s| s.key.to_string() != key).count();
     let label = format!("Heatmap of {}", step.name);
     window.get_all_by_label(&label).nth(place).unwrap().rect()
 }
@@ -85,7 +85,7 @@ fn no_heatmap_leaves_the_window() {
         let walkthrough = app(&window).walkthrough().unwrap();
         let mut before: Vec<Rect> = Vec::new();
         for step in &walkthrough.steps {
-            let cells = cells(&window, &step.key);
+            let cells = cells(&window, &step.key.to_string());
             assert!(
                 cells.left() > 272.0 && cells.right() < 900.0,
                 "{}: {}: {cells}",
@@ -140,7 +140,7 @@ fn the_temperature_changes_weights_and_output() {
 #[test]
 fn the_causal_mask_hides_what_comes_after() {
     let mut window = open(Example::MathOfAttention, TALL);
-    assert!(app(&window).walkthrough().unwrap().step("masked_scores").is_none());
+    assert!(app(&window).walkthrough().unwrap().step(Quantity::MaskedScores).is_none());
     click(&mut window, "Causal mask");
     assert!(app(&window).session.walkthrough.settings.causal);
     assert_eq!(step(&window, "masked_scores").matrix.get(0, 1), f32::NEG_INFINITY);
@@ -192,7 +192,7 @@ fn a_chosen_cell_stays_and_the_arrow_keys_move_it() {
     assert!(shows(&window, "1·2 + 1·1 + 1·1 = 4"));
     window.key_press(egui::Key::ArrowDown);
     window.run_steps(3);
-    let at = At { step: "raw_scores".to_owned(), cell: (2, 0) };
+    let at = At { step: Quantity::RawScores.into(), cell: (2, 0) };
     assert_eq!(app(&window).session.walkthrough.picked, Some(Picked::Cell(at)));
     assert!(shows(&window, &step(&window, "raw_scores").explain(2, 0).unwrap()));
 }

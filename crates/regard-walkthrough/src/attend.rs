@@ -2,16 +2,15 @@
 
 use regard_kernels::{Mask, Position};
 
-use crate::explain::Origin;
+use crate::origin::Origin;
 use crate::pair::{Pair, attention, fused};
 use crate::step::Kind;
 use crate::trace::{Axes, Measured, Text, Trace, labels, largest};
-use crate::{Error, Matrix, Rows, Without};
+use crate::{Error, Matrix, Quantity, Rows, Section, StepKey, Without};
 
 /// One attention, from scores to output.
 pub(crate) struct Head<'a> {
-    /// Before each key: "" or "head_1."
-    pub prefix: &'a str,
+    pub section: Section,
     /// Behind each name: "" or ", head 1".
     pub of: &'a str,
     /// Behind each symbol: "" or "₁".
@@ -28,7 +27,7 @@ impl<'a> Head<'a> {
     /// All tokens of one text.
     pub fn of_all(tokens: &'a [String]) -> Self {
         Self {
-            prefix: "",
+            section: Section::Main,
             of: "",
             subscript: "",
             queries: tokens,
@@ -54,7 +53,7 @@ impl Head<'_> {
         let raw = q.times_transposed(k)?;
         let symbol = format!("S{s}");
         let text = Text {
-            key: &self.key("raw_scores"),
+            key: self.key(Quantity::RawScores),
             symbol: &symbol,
             name: &self.name("Scores QKᵀ"),
             formula: &format!("S{s} = Q{s}·K{s}ᵀ"),
@@ -72,7 +71,7 @@ impl Head<'_> {
         if settings.hides() && self.maskable {
             let before = scores;
             let text = Text {
-                key: &self.key("masked_scores"),
+                key: self.key(Quantity::MaskedScores),
                 symbol: &format!("M{s}"),
                 name: &self.name("Masked scores"),
                 formula: "score(i, j) = −∞ for j > i",
@@ -87,11 +86,18 @@ impl Head<'_> {
             "masked scores".clone_into(&mut argument);
         }
 
-        let weights = self.push_weights(trace, "weights", &argument, &scores);
+        let weights = self.push_weights(trace, Quantity::Weights, &argument, &scores);
         let Some(v) = v else { return Ok(None) };
         let causal = (settings.hides() && self.maskable).then(|| self.position());
-        self.push_output(trace, "output", &format!("O{s} = A{s}·V{s}"), [q, k, v], &weights, causal)
-            .map(Some)
+        self.push_output(
+            trace,
+            Quantity::Output,
+            &format!("O{s} = A{s}·V{s}"),
+            [q, k, v],
+            &weights,
+            causal,
+        )
+        .map(Some)
     }
 
     fn push_scaled(
@@ -104,7 +110,7 @@ impl Head<'_> {
         let (s, d_k) = (self.subscript, q.ours.cols());
         let scores = Pair::scores(q, k, true, None)?;
         let text = Text {
-            key: &self.key("scaled_scores"),
+            key: self.key(Quantity::ScaledScores),
             symbol: &format!("Z{s}"),
             name: &self.name("Scaled scores"),
             formula: &format!("S{s} / √d_k = S{s} / √{d_k}"),
@@ -126,14 +132,14 @@ impl Head<'_> {
         let scaled = trace.settings.without != Some(Without::Scaling);
         let mut scores = Pair::scores(q, k, scaled, Some(self.position()))?;
         // Where its scores may be seen, they are those of the attention without the mask.
-        let key = self.key(if scaled { "scaled_scores" } else { "raw_scores" });
+        let key = self.key(if scaled { Quantity::ScaledScores } else { Quantity::RawScores });
         if let Some(step) = trace.steps.iter().find(|s| s.key == key) {
             scores.name = step.operand_name();
         }
-        let weights = self.push_weights(trace, "causal_weights", "masked scores", &scores);
+        let weights = self.push_weights(trace, Quantity::CausalWeights, "masked scores", &scores);
         self.push_output(
             trace,
-            "causal_output",
+            Quantity::CausalOutput,
             "O = A·V",
             [q, k, v],
             &weights,
@@ -145,7 +151,7 @@ impl Head<'_> {
     fn push_weights(
         &self,
         trace: &mut Trace<'_>,
-        key: &str,
+        quantity: Quantity,
         argument: &str,
         scores: &Pair,
     ) -> Pair {
@@ -186,18 +192,17 @@ impl Head<'_> {
         for (_, weight) in hidden.filter(|(score, _)| **score == f32::NEG_INFINITY) {
             Measured::note(&mut trace.measured.hidden, f64::from(weight.abs()));
         }
-        let name = if key == "causal_weights" { "Causal weights" } else { "Weights A" };
+        let name = if quantity == Quantity::CausalWeights { "Causal weights" } else { "Weights A" };
         let symbol = format!("A{}", self.subscript);
-        let (key, name) = (self.key(key), self.name(name));
-        let text =
-            Text { key: &key, symbol: &symbol, name: &name, formula: &formula, meaning, code };
+        let (key, name) = (self.key(quantity), self.name(name));
+        let text = Text { key, symbol: &symbol, name: &name, formula: &formula, meaning, code };
         trace.push(&text, weights, kind, self.pairs(), origin)
     }
 
     fn push_output(
         &self,
         trace: &mut Trace<'_>,
-        key: &str,
+        quantity: Quantity,
         formula: &str,
         [q, k, v]: [&Pair; 3],
         weights: &Pair,
@@ -218,9 +223,9 @@ impl Head<'_> {
             output.ours = one_call;
             "attention.forward(q, k, v, output, scratch)"
         };
-        let name = if key == "causal_output" { "Causal output" } else { "Output" };
+        let name = if quantity == Quantity::CausalOutput { "Causal output" } else { "Output" };
         let text = Text {
-            key: &self.key(key),
+            key: self.key(quantity),
             symbol: &format!("O{}", self.subscript),
             name: &self.name(name),
             formula,
@@ -245,8 +250,8 @@ impl Head<'_> {
         format!("{name}{}", self.of)
     }
 
-    fn key(&self, key: &str) -> String {
-        format!("{}{key}", self.prefix)
+    fn key(&self, quantity: Quantity) -> StepKey {
+        StepKey::new(self.section, quantity)
     }
 }
 

@@ -3,24 +3,24 @@
 use crate::examples::why_scale::{entropy, softmax_gradient_norm};
 use crate::number::number;
 use crate::trace::largest;
-use crate::{Matrix, Rows, Step, Walkthrough, Without};
+use crate::{Matrix, Quantity, Section, Step, StepKey, Walkthrough, Without};
 
 /// A few sentences about `cut`, which lacks a step that `full` has.
 pub(crate) fn describe(without: Without, full: &Walkthrough, cut: &Walkthrough) -> String {
-    if steps(full, "weights").next().is_none() {
+    if steps(full, Quantity::Weights).next().is_none() {
         return format!(
             "This example computes no attention: it has no {} to leave out.",
             without.name()
         );
     }
     match without {
-        Without::Projections if full.step("w_q").is_none() => {
+        Without::Projections if full.step(Quantity::WQ).is_none() => {
             "This example starts with queries and keys: it has no projections to leave out.".to_owned()
         }
         Without::Projections => projections(full, cut),
         Without::Scaling => scaling(full, cut),
         Without::Softmax => softmax(full, cut),
-        Without::Mask if steps(full, "masked_scores").next().is_none() => {
+        Without::Mask if steps(full, Quantity::MaskedScores).next().is_none() => {
             "Here one text attends to another, all of which may be seen: there is no mask to leave out.".to_owned()
         }
         Without::Mask => mask(full, cut),
@@ -28,9 +28,9 @@ pub(crate) fn describe(without: Without, full: &Walkthrough, cut: &Walkthrough) 
 }
 
 fn projections(full: &Walkthrough, cut: &Walkthrough) -> String {
-    if steps(full, "weights").any(|w| w.row_labels != w.col_labels) {
+    if steps(full, Quantity::Weights).any(|w| w.row_labels != w.col_labels) {
         let scores = |walk| {
-            number(steps(walk, "raw_scores").map(|s| largest(&s.matrix)).fold(0.0, f64::max))
+            number(steps(walk, Quantity::RawScores).map(|s| largest(&s.matrix)).fold(0.0, f64::max))
         };
         return format!(
             "Every token is compared with the other text's tokens as they are: a fixed lookup of what is similar, which finds \
@@ -41,7 +41,7 @@ fn projections(full: &Walkthrough, cut: &Walkthrough) -> String {
     }
     let own = |walk| number(mean(walk, |row, i| row.get(i).copied().unwrap_or_default()));
     let skew = |walk| {
-        let scores = steps(walk, "raw_scores").map(|s| &s.matrix);
+        let scores = steps(walk, Quantity::RawScores).map(|s| &s.matrix);
         let differences = scores.flat_map(|s| {
             (0..s.rows()).flat_map(move |i| (0..i).map(move |j| s.get(i, j) - s.get(j, i)))
         });
@@ -58,7 +58,7 @@ fn projections(full: &Walkthrough, cut: &Walkthrough) -> String {
 }
 
 fn scaling(full: &Walkthrough, cut: &Walkthrough) -> String {
-    let d_k = steps(full, "q").map(|q| q.matrix.cols()).next();
+    let d_k = steps(full, Quantity::Q).map(|q| q.matrix.cols()).next();
     if d_k == Some(1) {
         return "A query has one number here, and √1 = 1: dividing by it changes nothing. The longer the vectors, the more it \
                 does: see why-scale."
@@ -74,7 +74,7 @@ fn scaling(full: &Walkthrough, cut: &Walkthrough) -> String {
         "The largest score is {} in size. Of each row's attention, the largest share is {} on average; the entropy of a row is, \
          in nats, {}, and the norm of the gradient that comes through softmax {}. The longer the vectors, the more of this: see \
          why-scale.",
-        instead(&spread(cut, "raw_scores"), &spread(full, "scaled_scores")),
+        instead(&spread(cut, Quantity::RawScores), &spread(full, Quantity::ScaledScores)),
         change(&|row| row.iter().copied().fold(0.0, f64::max)),
         change(&entropy),
         change(&|row| softmax_gradient_norm(row.iter().copied(), full.settings.t())),
@@ -87,7 +87,7 @@ fn instead(now: &str, before: &str) -> String {
 }
 
 fn softmax(full: &Walkthrough, cut: &Walkthrough) -> String {
-    let weights = || steps(cut, "weights").map(|w| &w.matrix);
+    let weights = || steps(cut, Quantity::Weights).map(|w| &w.matrix);
     let sums = || weights().flat_map(|w| (0..w.rows()).map(move |i| w.row(i).iter().sum::<f32>()));
     let low = sums().fold(f32::INFINITY, f32::min);
     let high = sums().fold(f32::NEG_INFINITY, f32::max);
@@ -100,7 +100,7 @@ fn softmax(full: &Walkthrough, cut: &Walkthrough) -> String {
             if n == 1 { "is" } else { "are" },
         ),
     };
-    let output = match (full.step("output"), cut.step("output")) {
+    let output = match (full.step(Quantity::Output), cut.step(Quantity::Output)) {
         (Some(before), Some(now)) => format!(
             " The output is no longer a blend of the values: its largest number is {} in size.",
             instead(&number(largest(&now.matrix)), &number(largest(&before.matrix))),
@@ -118,7 +118,7 @@ fn mask(full: &Walkthrough, cut: &Walkthrough) -> String {
     let later =
         |row: &[f64], i: usize| row.get(i + 1..).map_or(0.0, |later| later.iter().sum::<f64>());
     let first = mean_of_rows(cut, |i| i == 0, later);
-    let moved = match (full.step("output"), cut.step("output")) {
+    let moved = match (full.step(Quantity::Output), cut.step(Quantity::Output)) {
         (Some(before), Some(now)) if before.matrix.shape() == now.matrix.shape() => {
             let (before, now) = (before.matrix.map(f64::from), now.matrix.map(f64::from));
             let distance =
@@ -149,16 +149,14 @@ fn largest_of(m: &Matrix<f64>) -> f64 {
     m.as_slice().iter().fold(0.0, |m, x| m.max(x.abs()))
 }
 
-/// The steps under a key, in each head. The rows worked by hand are not counted twice.
-fn steps<'a>(walk: &'a Walkthrough, key: &'a str) -> impl Iterator<Item = &'a Step> {
-    let is_it = move |k: &str| {
-        k == key || k.strip_prefix("head_").is_some_and(|k| k.ends_with(&format!(".{key}")))
-    };
-    // With several heads, Q as a whole is no head's.
-    let heads = walk.steps.iter().any(|s| s.key.starts_with("head_"));
-    walk.steps.iter().filter(move |s| {
-        is_it(&s.key) && s.rows != Rows::Other && (!heads || s.key.starts_with("head_"))
-    })
+/// The steps of a quantity in each head, or in the whole example where it has no heads. The row computed by hand is not
+/// counted twice.
+fn steps(walk: &Walkthrough, quantity: Quantity) -> impl Iterator<Item = &Step> {
+    // With several heads, Q as a whole belongs to none.
+    let heads = walk.steps.iter().any(|step| step.key.head().is_some());
+    let belongs =
+        move |key: StepKey| if heads { key.head().is_some() } else { key.section == Section::Main };
+    walk.steps.iter().filter(move |step| step.key.quantity == quantity && belongs(step.key))
 }
 
 /// The mean of `f(weights, i)` over all rows i of the weights of all heads.
@@ -173,7 +171,7 @@ fn mean_of_rows(
     f: impl Fn(&[f64], usize) -> f64,
 ) -> f64 {
     let (mut sum, mut rows) = (0.0, 0);
-    for weights in steps(walk, "weights") {
+    for weights in steps(walk, Quantity::Weights) {
         let weights = weights.matrix.map(f64::from);
         for i in (0..weights.rows()).filter(|i| is_one(*i)) {
             sum += f(weights.row(i), i);

@@ -2,30 +2,29 @@
 
 use regard::PositionTable;
 
-use crate::explain::{How, Origin};
 use crate::expr::Expr;
+use crate::origin::{How, Origin};
 use crate::pair::{Pair, zeros};
 use crate::step::Kind;
 use crate::trace::{Axes, Text, Trace, labels};
-use crate::{Error, Matrix, Rows};
+use crate::{Error, Matrix, Quantity, Rows};
 
 /// The table of embeddings, a row a word of `vocabulary`, and X: the rows of the tokens.
 pub(crate) fn look_up(trace: &mut Trace<'_>, vocabulary: &[&str]) -> Result<Pair, Error> {
     let tokens = trace.tokens.clone();
     let words: Vec<String> = vocabulary.iter().map(|w| (*w).to_owned()).collect();
-    let dims = labels("d", trace.inputs.matrix("embeddings").map_or(0, Matrix::cols));
-    let text = Text {
-        key: "embeddings",
-        symbol: "E",
-        name: "Embeddings E",
-        meaning: "Learned: a vector for each word that there is.",
-        ..Text::default()
-    };
+    let dims = labels("d", trace.inputs.matrix(Quantity::Embeddings).map_or(0, Matrix::cols));
+    let text = Text::given(
+        Quantity::Embeddings,
+        "E",
+        "Embeddings E",
+        "Learned: a vector for each word that there is.",
+    );
     let table = trace.give(&text, Axes::new(Rows::Other, &words, &dims))?;
     let ids: Vec<usize> =
         tokens.iter().map(|t| words.iter().position(|w| w == t).unwrap_or(0)).collect();
     let text = Text {
-        key: "x",
+        key: Quantity::X.into(),
         symbol: "X",
         name: "Tokens X",
         formula: "Xᵢ = E[token i]",
@@ -57,7 +56,7 @@ pub(crate) fn push_positions(trace: &mut Trace<'_>, d: usize) -> Result<Pair, Er
         if j.is_multiple_of(2) { angle.sin() } else { angle.cos() }
     });
     let text = Text {
-        key: "positions",
+        key: Quantity::Positions.into(),
         symbol: "P",
         name: "Positions P",
         formula: "P(t, 2i) = sin(t / 10000^(2i/d)),  P(t, 2i + 1) = cos(t / 10000^(2i/d))",
@@ -85,7 +84,7 @@ pub(crate) fn push_positions(trace: &mut Trace<'_>, d: usize) -> Result<Pair, Er
 pub(crate) fn push_placed(trace: &mut Trace<'_>, x: &Pair, positions: &Pair) -> Pair {
     let (rows, cols) = (x.name.rows.to_vec(), x.name.cols.to_vec());
     let text = Text {
-        key: "placed",
+        key: Quantity::Placed.into(),
         symbol: "H",
         name: "Tokens with positions",
         formula: "H = X + P",

@@ -1,3 +1,5 @@
+use crate::StepKey;
+
 /// Why a walkthrough could not be shown.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -13,11 +15,18 @@ pub enum Error {
         known: String,
     },
 
+    /// A text that is the key of no step.
+    #[error("no step of any example is called \"{text}\"")]
+    Key {
+        /// The text as given.
+        text: String,
+    },
+
     /// A cell outside its matrix.
     #[error("{matrix} has {rows} rows and {cols} columns: there is no cell ({row}, {col})")]
     Cell {
         /// The key of the matrix.
-        matrix: String,
+        matrix: StepKey,
         /// The row asked for.
         row: usize,
         /// The column asked for.
@@ -32,7 +41,7 @@ pub enum Error {
     #[error("{matrix} cannot hold {value}: a number from −10⁶ to 10⁶ is needed")]
     Value {
         /// The key of the matrix.
-        matrix: String,
+        matrix: StepKey,
         /// The number as given.
         value: f64,
     },
@@ -80,12 +89,12 @@ pub enum Error {
 }
 
 impl Error {
-    pub(crate) fn unknown<'a>(
+    pub(crate) fn unknown(
         what: &'static str,
         name: &str,
-        known: impl IntoIterator<Item = &'a str>,
+        known: impl IntoIterator<Item = impl Into<String>>,
     ) -> Self {
-        let known = known.into_iter().collect::<Vec<_>>().join(", ");
+        let known = known.into_iter().map(Into::into).collect::<Vec<_>>().join(", ");
         Self::Unknown { what, name: name.to_owned(), known }
     }
 }

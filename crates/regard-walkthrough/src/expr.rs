@@ -1,10 +1,11 @@
+use crate::StepKey;
 use crate::number::{bracketed, number};
 
 /// A cell of a step, by the step's key.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Cell {
     /// The key of the step.
-    pub step: String,
+    pub step: StepKey,
     /// Its row.
     pub row: usize,
     /// Its column.
@@ -25,9 +26,9 @@ pub struct Operand {
 /// The arithmetic behind a cell, to be drawn as a formula with numbers.
 ///
 /// ```
-/// use regard_walkthrough::{Example, Expr, Settings, Walkthrough};
+/// use regard_walkthrough::{Example, Expr, Quantity, Settings, Walkthrough};
 /// let walk = Walkthrough::run(Example::ILoveRobotics, &Settings::default())?;
-/// let score = walk.step("raw_scores").and_then(|s| s.arithmetic(1, 0)).expect("the cell is there");
+/// let score = walk.step(Quantity::RawScores).and_then(|s| s.arithmetic(1, 0)).expect("the cell is there");
 /// let Some(Expr::Sum(terms)) = &score.expr else { panic!("a dot product is a sum") };
 /// let Expr::Product(factors) = &terms[0] else { panic!("of products") };
 /// let Expr::Cell(factor) = &factors[1] else { panic!("of cells") };
@@ -117,12 +118,12 @@ impl Expr {
     /// The numbers of earlier steps in it, from left to right.
     ///
     /// ```
-    /// use regard_walkthrough::{Example, Settings, Walkthrough};
+    /// use regard_walkthrough::{Example, Quantity, Settings, Walkthrough};
     /// let walk = Walkthrough::run(Example::ILoveRobotics, &Settings::default())?;
-    /// let scaled = walk.step("scaled_scores").and_then(|s| s.arithmetic(1, 0)).expect("the cell is there");
+    /// let scaled = walk.step(Quantity::ScaledScores).and_then(|s| s.arithmetic(1, 0)).expect("the cell is there");
     /// let operands = scaled.expr.as_ref().map(|e| e.operands()).unwrap_or_default();
     /// let cell = operands[0].cell.as_ref().expect("a step shows it");
-    /// assert_eq!((cell.step.as_str(), cell.row, cell.col), ("raw_scores", 1, 0));
+    /// assert_eq!((cell.step, cell.row, cell.col), (Quantity::RawScores.into(), 1, 0));
     /// # Ok::<(), regard_walkthrough::Error>(())
     /// ```
     pub fn operands(&self) -> Vec<&Operand> {

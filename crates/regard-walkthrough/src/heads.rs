@@ -3,12 +3,12 @@
 use regard::{Attention, Linear, Mask, MultiHeadAttention, Sequences};
 
 use crate::attend::{Head, distance};
-use crate::explain::Origin;
+use crate::origin::Origin;
 use crate::pair::Pair;
-use crate::project::Role;
+use crate::role::Role;
 use crate::step::Kind;
 use crate::trace::{Axes, Measured, Text, Trace, labels, largest};
-use crate::{Error, Matrix, Rows, Settings, Without};
+use crate::{Error, Matrix, Quantity, Rows, Section, Settings, StepKey, Without};
 
 /// Scores to output: by one head, or, where there is a W_O, by as many as the inputs say. `x` are the tokens of the queries,
 /// `memory` those of the keys, which Q, K and V were made of by `w`.
@@ -19,19 +19,19 @@ pub(crate) fn attend(
     w: &[Pair; 3],
     [q, k, v]: &[Pair; 3],
 ) -> Result<Pair, Error> {
-    let Some(w_o) = trace.input("w_o") else {
+    let Some(w_o) = trace.input(Quantity::WO) else {
         let output = road.attend(trace, q, k, Some(v))?;
         return Ok(output.unwrap_or_else(|| q.clone()));
     };
     // X itself in place of projections need not have as many columns as they.
     let fits = v.ours.cols() == w_o.ours.rows();
-    let heads = if fits { trace.inputs.heads() } else { 1 };
+    let heads = if fits { trace.inputs.heads } else { 1 };
     let (d_k, d_v) = (q.ours.cols() / heads, v.ours.cols() / heads);
     let mut outputs = Vec::new();
     for h in 0..heads {
         let (number, subscript) = (h + 1, SUBSCRIPTS.get(h).copied().unwrap_or_default());
-        let (prefix, of) = (format!("head_{number}."), format!(", head {number}"));
-        let head = Head { prefix: &prefix, of: &of, subscript, ..*road };
+        let (section, of) = (Section::Head(number), format!(", head {number}"));
+        let head = Head { section, of: &of, subscript, ..*road };
         let q = push_share(trace, &head, Role::Query, q, [h, d_k]);
         let k = push_share(trace, &head, Role::Key, k, [h, d_k]);
         let v = push_share(trace, &head, Role::Value, v, [h, d_v]);
@@ -69,7 +69,7 @@ fn push_share(
     let (symbol, cols) = (role.symbol(), &all.name.cols[h * width..][..width]);
     let last = h * width + width - 1;
     let text = Text {
-        key: &format!("{}{}", head.prefix, role.key()),
+        key: StepKey::new(head.section, role.quantity()),
         symbol: &format!("{symbol}{}", head.subscript),
         name: &format!("{} {symbol}{}", role.plural(), head.of),
         formula: &match width {
@@ -91,15 +91,11 @@ fn push_concatenated(trace: &mut Trace<'_>, road: &Head<'_>, outputs: &[Pair], d
     let dims = labels("o", concatenated.ours.cols());
     let columns = (0..dims.len()).map(|j| format!("head {}, v{}", j / d_v + 1, j % d_v)).collect();
     let parts: Vec<&str> = outputs.iter().map(|o| o.name.symbol.as_str()).collect();
-    let text = Text {
-        key: "concatenated",
-        symbol: "C",
-        name: "Heads side by side",
-        formula: &format!("C = [{}]", parts.join(" ")),
-        meaning: "Each head had its own softmax, so each can follow its own relation, where one head follows one: here their \
-                  findings stand side by side.",
-        ..Text::default()
-    };
+    let meaning = "Each head had its own softmax, so each can follow its own relation, where one head follows one: here their \
+                   findings stand side by side.";
+    let formula = format!("C = [{}]", parts.join(" "));
+    let text = Text::given(Quantity::Concatenated, "C", "Heads side by side", meaning);
+    let text = Text { formula: &formula, ..text };
     let origin = Origin::side_by_side(outputs, columns);
     trace.push(
         &text,
@@ -113,18 +109,17 @@ fn push_concatenated(trace: &mut Trace<'_>, road: &Head<'_>, outputs: &[Pair], d
 /// W_O, and the output.
 fn push_mixed(trace: &mut Trace<'_>, road: &Head<'_>, concatenated: &Pair) -> Result<Pair, Error> {
     let dims = labels("o", concatenated.ours.cols());
-    let cols = labels("o", trace.inputs.matrix("w_o").map_or(0, Matrix::cols));
-    let text = Text {
-        key: "w_o",
-        symbol: "W_O",
-        name: "Weights W_O",
-        meaning: "Learned: mixes what the heads found into one vector for each token; without it, what a head found would stay in \
+    let cols = labels("o", trace.inputs.matrix(Quantity::WO).map_or(0, Matrix::cols));
+    let text = Text::given(
+        Quantity::WO,
+        "W_O",
+        "Weights W_O",
+        "Learned: mixes what the heads found into one vector for each token; without it, what a head found would stay in \
                   the head's own columns.",
-        ..Text::default()
-    };
+    );
     let w_o = trace.give(&text, Axes::new(Rows::Other, &dims, &cols))?;
     let text = Text {
-        key: "output",
+        key: Quantity::Output.into(),
         symbol: "O",
         name: "Output",
         formula: "O = C·W_O",

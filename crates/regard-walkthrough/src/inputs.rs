@@ -1,84 +1,31 @@
 //! What a walkthrough is computed from, to be changed cell by cell.
 
-mod projected;
 mod saved;
-
-use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use self::saved::Saved;
-use crate::examples::seeded;
-use crate::{Error, Example, Matrix};
-
-/// A matrix that is given, before anyone changed it.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Input {
-    /// The key of the step that shows it.
-    pub key: &'static str,
-    pub values: Arc<Matrix<f64>>,
-    /// The generator, where it was drawn, such as "PyTorch, seed 42".
-    pub drawn: Option<String>,
-}
-
-impl Input {
-    pub fn given(key: &'static str, values: Matrix<f64>) -> Self {
-        Self { key, values: Arc::new(values), drawn: None }
-    }
-
-    pub fn drawn(key: &'static str, values: Matrix<f64>, generator: &str) -> Self {
-        Self { key, values: Arc::new(values), drawn: Some(generator.to_owned()) }
-    }
-}
-
-/// The sizes of an example of one's own, and the seed of its numbers. How they are drawn is on [`Inputs::seeded`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Sizes {
-    /// The numbers of a token.
-    pub d_model: usize,
-    /// The numbers of a query, key or value of one head.
-    pub d_k: usize,
-    /// The seed.
-    pub seed: u32,
-}
-
-impl Default for Sizes {
-    fn default() -> Self {
-        Self { d_model: 8, d_k: 4, seed: 42 }
-    }
-}
-
-/// A cell that was changed, and to what.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Edit {
-    /// The key of the matrix: `x`, `w_q`, `q`, …
-    pub matrix: String,
-    /// Its row.
-    pub row: usize,
-    /// Its column.
-    pub col: usize,
-    /// The number as typed.
-    pub value: f64,
-}
+use crate::examples::{HeadCounts, Start, seeded};
+use crate::input::{Edit, Input, Sizes};
+use crate::role::Role;
+use crate::values::Values;
+use crate::{Error, Example, Matrix, Quantity, StepKey};
 
 /// The matrices that an example begins with, and the number of heads. Every step follows from them and the
 /// [`Settings`](crate::Settings).
 ///
-/// Q, K and V follow from X and the weights; cells of them can be typed over all the same, and hold what was typed whatever
-/// they are projected from.
+/// Q, K and V follow from the tokens and the projection matrices. Their cells can be typed over too; a cell that was typed over
+/// keeps its number, whatever the projection gives.
 ///
-/// Numbers are kept as typed, in double precision: the kernels see them rounded, the reference as they are. Saved are the
-/// example and what was changed, so a file is small and comes back exactly.
+/// Numbers are kept as typed, in double precision: the kernels see them rounded, the reference sees them as they are. A file
+/// holds the example and the changes, so it is small and is read back exactly.
 ///
 /// ```
-/// use regard_walkthrough::{Example, Inputs, Settings, Walkthrough};
+/// use regard_walkthrough::{Example, Inputs, Quantity, Settings, Walkthrough};
 /// let mut inputs = Inputs::new(Example::TheCatSat);
-/// inputs.set("x", 1, 0, 2.5)?; // "cat" begins with 2.5
+/// inputs.set(Quantity::X, 1, 0, 2.5)?; // the first feature of "cat"
 /// let walk = Walkthrough::compute(&inputs, &Settings::default())?;
-/// assert_eq!(walk.step("x").map(|x| x.matrix.get(1, 0)), Some(2.5));
+/// assert_eq!(walk.step(Quantity::X).map(|x| x.matrix.get(1, 0)), Some(2.5));
 ///
 /// let saved = serde_json::to_string(&inputs).expect("inputs can be saved");
 /// assert_eq!(saved, r#"{"example":"the-cat-sat","heads":1,"edits":[{"matrix":"x","row":1,"col":0,"value":2.5}]}"#);
@@ -88,71 +35,49 @@ pub struct Edit {
 /// assert_eq!(inputs, Inputs::new(Example::TheCatSat));
 /// # Ok::<(), regard_walkthrough::Error>(())
 /// ```
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Saved", into = "Saved")]
 pub struct Inputs {
     example: Example,
-    tokens: Vec<String>,
     sizes: Option<Sizes>,
-    heads: usize,
-    /// Follows from all of the above.
-    given: Arc<[Input]>,
-    /// Shared with `given` and with clones until one of them changes: keeping what was, to undo to it, costs little.
-    values: Vec<Arc<Matrix<f64>>>,
-    /// The cells of Q, K and V that were typed over: by key, row and column.
-    typed: BTreeMap<(&'static str, usize, usize), f64>,
-}
-
-impl PartialEq for Inputs {
-    fn eq(&self, other: &Self) -> bool {
-        let of = |inputs: &Self| (inputs.example, inputs.sizes, inputs.heads);
-        of(self) == of(other)
-            && self.tokens == other.tokens
-            && self.typed == other.typed
-            && self.values.iter().zip(&other.values).all(|(a, b)| is_same(a, b))
-    }
-}
-
-/// Whether the numbers are the same. Shared ones are not looked at.
-fn is_same(a: &Arc<Matrix<f64>>, b: &Arc<Matrix<f64>>) -> bool {
-    Arc::ptr_eq(a, b) || a == b
+    values: Values,
 }
 
 impl Inputs {
-    /// The most heads.
+    /// The largest number of heads.
     pub const MOST_HEADS: usize = 8;
-    /// The most tokens of one's own.
+    /// The largest number of tokens of one's own.
     pub const MOST_TOKENS: usize = 64;
-    /// The most numbers of a token of one's own.
+    /// The largest number of features of a token of one's own.
     pub const MOST_D_MODEL: usize = 256;
-    /// The most numbers of a query of one head.
+    /// The largest number of features of a query of one head.
     pub const MOST_D_K: usize = 64;
-    /// The largest number a cell can hold, and the smallest without its sign: all products and sums on the way stay finite.
+    /// The largest absolute value that a cell can hold. It keeps all products and sums finite.
     pub const LARGEST: f64 = 1e6;
 
-    /// What an example begins with.
+    /// The inputs of an example as it is given.
     pub fn new(example: Example) -> Self {
         let sizes = (example == Example::Seeded).then(Sizes::default);
-        Self::build(example, example.tokens(), sizes, example.heads())
+        Self::build(example, example.tokens(), sizes, example.entry().heads)
     }
 
-    /// Tokens and sizes of one's own, of 1 to 8 heads of `d_k` numbers each, and numbers that are drawn from `seed`, the same
+    /// Tokens and sizes of one's own, 1 to 8 heads of `d_k` features each, and numbers drawn from `seed`, which are the same
     /// on every machine.
     ///
-    /// They are those of PyTorch: after `torch.manual_seed(seed)`, X is `torch.randn(tokens, d_model)`; then W_Q, W_K and W_V are
-    /// `torch.randn(d_model, heads * d_k) / d_model**0.5`, in this order, so that queries and keys have variance 1 too, and W_O
-    /// is `torch.randn(heads * d_k, d_model) / d_model**0.5`. [`Inputs::python`] writes these lines. With other sizes or
-    /// another number of heads, other numbers are drawn.
+    /// They are the numbers of PyTorch: after `torch.manual_seed(seed)`, X is `torch.randn(tokens, d_model)`; then W_Q, W_K and
+    /// W_V are `torch.randn(d_model, heads * d_k) / d_model**0.5`, in this order, so that queries and keys have variance 1 too,
+    /// and W_O is `torch.randn(heads * d_k, d_model) / d_model**0.5`. [`Inputs::python`] writes these lines. Other sizes or
+    /// another number of heads draw other numbers.
     ///
     /// # Errors
     /// [`Error::Size`] if there are no tokens or more than [64](Self::MOST_TOKENS), if `d_model` is not 1 to
     /// [256](Self::MOST_D_MODEL), `d_k` not 1 to [64](Self::MOST_D_K) or `heads` not 1 to [8](Self::MOST_HEADS).
     ///
     /// ```
-    /// use regard_walkthrough::Inputs;
+    /// use regard_walkthrough::{Inputs, Quantity};
     /// let tokens = ["to", "be", "or", "not"].map(str::to_owned).to_vec();
     /// let inputs = Inputs::seeded(tokens, 6, 3, 2, 1)?;
-    /// assert_eq!(inputs.matrix("w_q").map(|w| w.shape()), Some((6, 6))); // d_model × heads·d_k
+    /// assert_eq!(inputs.matrix(Quantity::WQ).map(|w| w.shape()), Some((6, 6))); // d_model × heads·d_k
     /// # Ok::<(), regard_walkthrough::Error>(())
     /// ```
     pub fn seeded(
@@ -177,9 +102,19 @@ impl Inputs {
     }
 
     fn build(example: Example, tokens: Vec<String>, sizes: Option<Sizes>, heads: usize) -> Self {
-        let given: Arc<[Input]> = example.given(tokens.len(), sizes, heads).into();
-        let values = given.iter().map(|i| Arc::clone(&i.values)).collect();
-        Self { example, tokens, sizes, heads, given, values, typed: BTreeMap::new() }
+        let entry = example.entry();
+        let mut given = match entry.start {
+            Start::Given(inputs) => inputs(),
+            Start::Drawn(inputs) => inputs(tokens.len(), sizes.unwrap_or_default(), heads),
+        };
+        if heads > 1 && given.iter().all(|input| input.key != Quantity::WO.into()) {
+            let w_v = given.iter().find(|input| input.key == Quantity::WV.into());
+            let n = w_v.map_or(0, |w_v| w_v.values.cols());
+            let identity = Matrix::from_fn(n, n, |i, j| f64::from(u8::from(i == j)));
+            given.push(Input::given(Quantity::WO, identity));
+        }
+        let values = Values::new(tokens, heads, entry.projections_are_editable, given);
+        Self { example, sizes, values }
     }
 
     /// The example.
@@ -187,17 +122,21 @@ impl Inputs {
         self.example
     }
 
-    /// The tokens. Those of `why-scale` have no names, and there are none.
-    pub fn tokens(&self) -> &[String] {
-        &self.tokens
+    pub(crate) fn values(&self) -> &Values {
+        &self.values
     }
 
-    /// The sizes and the seed, if the tokens are one's own.
+    /// The tokens. Empty for `why-scale`, whose tokens have no names.
+    pub fn tokens(&self) -> &[String] {
+        &self.values.tokens
+    }
+
+    /// The sizes and the seed of one's own tokens. `None` for the other examples.
     pub fn sizes(&self) -> Option<Sizes> {
         self.sizes
     }
 
-    /// The lines of Python that draw the same numbers, if the tokens are one's own.
+    /// The lines of Python that draw the same numbers for one's own tokens. `None` for the other examples.
     ///
     /// ```
     /// use regard_walkthrough::{Example, Inputs};
@@ -206,12 +145,12 @@ impl Inputs {
     /// assert_eq!(Inputs::new(Example::TheCatSat).python(), None);
     /// ```
     pub fn python(&self) -> Option<String> {
-        self.sizes.map(|sizes| seeded::python(self.tokens.len(), sizes, self.heads))
+        self.sizes.map(|sizes| seeded::python(self.tokens().len(), sizes, self.heads()))
     }
 
     /// The number of heads.
     pub fn heads(&self) -> usize {
-        self.heads
+        self.values.heads
     }
 
     /// The numbers of heads that the example can be computed with.
@@ -224,18 +163,18 @@ impl Inputs {
     /// ```
     pub fn possible_heads(&self) -> Vec<usize> {
         let columns = |key| self.matrix(key).map_or(1, Matrix::cols);
-        let (q, v) = (columns("w_q"), columns("w_v"));
-        let possible = |heads: usize| match self.example {
-            Example::Seeded => true,
-            Example::Positions | Example::Gradients => heads == 1,
-            _ => q.is_multiple_of(heads) && v.is_multiple_of(heads),
+        let (q, v) = (columns(Quantity::WQ), columns(Quantity::WV));
+        let possible = |heads: usize| match self.example.entry().possible_heads {
+            HeadCounts::One => heads == 1,
+            HeadCounts::Sharing => q.is_multiple_of(heads) && v.is_multiple_of(heads),
+            HeadCounts::Any => true,
         };
         (1..=Self::MOST_HEADS).filter(|heads| possible(*heads)).collect()
     }
 
-    /// Shares out the columns of W_Q, W_K and W_V among another number of heads; with one's own tokens, adds or takes away
-    /// heads. Where the example has no W_O, several heads get the identity, so that the output is what they found. Changed cells
-    /// stay, as far as there are such cells.
+    /// Divides the columns of W_Q, W_K and W_V among another number of heads. With tokens of one's own, it adds or removes
+    /// heads. Where the example has no W_O, several heads get the identity as W_O, so the output is the heads' outputs side by
+    /// side. Changed cells keep their numbers as long as the cells exist.
     ///
     /// # Errors
     /// [`Error::Heads`] if the example cannot have so many.
@@ -245,142 +184,103 @@ impl Inputs {
             let possible = possible.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
             return Err(Error::Heads { example: self.example.name(), heads, possible });
         }
-        let edits = self.edits();
-        *self = Self::build(self.example, core::mem::take(&mut self.tokens), self.sizes, heads);
+        let (edits, tokens) = (self.edits(), core::mem::take(&mut self.values.tokens));
+        *self = Self::build(self.example, tokens, self.sizes, heads);
         for Edit { matrix, row, col, value } in edits {
-            // Where there is no such cell any more, there is nothing to change.
-            let _ = self.set(&matrix, row, col, value);
+            // A change of a cell that no longer exists is dropped.
+            let _ = self.set(matrix, row, col, value);
         }
         Ok(())
     }
 
-    /// The keys of the matrices, in the order in which they are shown. A step with such a key can be typed over.
-    pub fn keys(&self) -> impl Iterator<Item = &str> {
-        self.given.iter().map(|i| i.key)
+    /// The keys of the matrices, in the order in which they are shown. The steps with these keys can be typed over.
+    pub fn keys(&self) -> impl Iterator<Item = StepKey> {
+        self.values.keys()
     }
 
-    /// A matrix by its key.
-    pub fn matrix(&self, key: &str) -> Option<&Matrix<f64>> {
-        self.values.get(self.position(key)?).map(AsRef::as_ref)
+    /// The keys of the projections `q`, `k` and `v` that can be typed over. There are none in `gradients`: the gradients of X
+    /// and of the projection matrices flow through every cell of Q, K and V.
+    pub fn projected_keys(&self) -> impl Iterator<Item = StepKey> {
+        let is_editable = |role: &Role| self.values.projected_shape(*role).is_some();
+        Role::ALL.into_iter().filter(is_editable).map(|role| role.quantity().into())
     }
 
-    /// Changes a cell of a matrix, or types over one of Q, K and V. Returns what was there before; `None` is what the
-    /// projection gives.
+    /// The matrix of a key.
+    pub fn matrix(&self, key: impl Into<StepKey>) -> Option<&Matrix<f64>> {
+        self.values.matrix(key)
+    }
+
+    /// Changes a cell of a matrix, or types over one of Q, K and V. Returns its number before. `None` stands for the number
+    /// that the projection gives.
     ///
     /// # Errors
-    /// [`Error::Unknown`] if there is no such matrix, [`Error::Cell`] if it has no such cell, [`Error::Value`] if the number is
-    /// none or beyond ±10⁶.
+    /// [`Error::Unknown`] if the example has no such matrix, [`Error::Cell`] if the matrix has no such cell, [`Error::Value`] if
+    /// the value is NaN or outside ±10⁶.
     ///
     /// ```
-    /// use regard_walkthrough::{Example, Inputs};
+    /// use regard_walkthrough::{Example, Inputs, Quantity};
     /// let mut inputs = Inputs::new(Example::ILoveRobotics);
-    /// assert_eq!(inputs.set("x", 0, 1, 7.0), Ok(Some(0.0)));
-    /// assert_eq!(inputs.set("v", 0, 1, 7.0), Ok(None)); // of X·W_V, one number is another
-    /// let error = inputs.set("x", 3, 0, 1.0).unwrap_err();
+    /// assert_eq!(inputs.set(Quantity::X, 0, 1, 7.0), Ok(Some(0.0)));
+    /// assert_eq!(inputs.set(Quantity::V, 0, 1, 7.0), Ok(None)); // typed over X·W_V
+    /// let error = inputs.set(Quantity::X, 3, 0, 1.0).unwrap_err();
     /// assert_eq!(error.to_string(), "x has 3 rows and 4 columns: there is no cell (3, 0)");
-    /// assert!(inputs.set("x", 0, 0, f64::NAN).is_err() && inputs.set("w_o", 0, 0, 1.0).is_err());
+    /// assert!(inputs.set(Quantity::X, 0, 0, f64::NAN).is_err() && inputs.set(Quantity::WO, 0, 0, 1.0).is_err());
     /// ```
     pub fn set(
         &mut self,
-        key: &str,
+        key: impl Into<StepKey>,
         row: usize,
         col: usize,
         value: f64,
     ) -> Result<Option<f64>, Error> {
-        let role = self.role(key);
-        let shape = role
-            .map_or_else(|| self.matrix(key).map(Matrix::shape), |role| self.projected_shape(role));
-        let Some((rows, cols)) = shape else {
-            let known = self.given.iter().map(|i| i.key).chain(self.projected_keys());
-            return Err(Error::unknown("matrix", key, known));
+        let key = key.into();
+        let of_projection =
+            self.values.role(key).and_then(|role| self.values.projected_shape(role));
+        let Some((rows, cols)) = of_projection.or_else(|| self.matrix(key).map(Matrix::shape))
+        else {
+            let known = self.keys().chain(self.projected_keys()).map(String::from);
+            return Err(Error::unknown("matrix", &key.to_string(), known));
         };
-        // NaN is not in the range.
+        // NaN is outside every range.
         if !(-Self::LARGEST..=Self::LARGEST).contains(&value) {
-            return Err(Error::Value { matrix: key.to_owned(), value });
+            return Err(Error::Value { matrix: key, value });
         }
         if row >= rows || col >= cols {
-            return Err(Error::Cell { matrix: key.to_owned(), row, col, rows, cols });
+            return Err(Error::Cell { matrix: key, row, col, rows, cols });
         }
-        Ok(match role {
-            Some(role) => self.typed.insert((role.key(), row, col), value),
-            None => self.cell(key, row, col).map(|cell| core::mem::replace(cell, value)),
-        })
+        Ok(self.values.set(key, row, col, value))
     }
 
     /// Takes back what was typed into a cell, if anything was.
-    pub fn restore(&mut self, key: &str, row: usize, col: usize) {
-        if let Some(role) = self.role(key) {
-            self.typed.remove(&(role.key(), row, col));
-        } else if let Some(given) = self.given(key, row, col)
-            && let Some(cell) = self.cell(key, row, col)
-        {
-            *cell = given;
-        }
+    pub fn restore(&mut self, key: impl Into<StepKey>, row: usize, col: usize) {
+        self.values.restore(key.into(), row, col);
     }
 
-    /// All numbers as the example has them, or as the seed gave them, and Q, K and V as they are projected. The number of heads
+    /// Takes back everything that was typed: all numbers are those of the example or of the seed again. The number of heads
     /// stays.
     pub fn reset(&mut self) {
-        self.typed.clear();
-        self.values = self.given.iter().map(|i| Arc::clone(&i.values)).collect();
+        self.values.reset();
     }
 
-    /// One number as the example has it. `None` if there is no such cell; of Q, K and V, [`Step::given`](crate::Step::given)
-    /// knows.
-    pub fn given(&self, key: &str, row: usize, col: usize) -> Option<f64> {
-        let given = &self.given.get(self.position(key)?)?.values;
-        (row < given.rows() && col < given.cols()).then(|| given.get(row, col))
+    /// The number in a cell as the example has it. `None` if there is no such cell, and for Q, K and V:
+    /// [`Step::given`](crate::Step::given) knows theirs.
+    pub fn given(&self, key: impl Into<StepKey>, row: usize, col: usize) -> Option<f64> {
+        self.values.given(key.into(), row, col)
     }
 
     /// Whether a cell differs from what the example has, or was typed over.
-    pub fn is_edited(&self, key: &str, row: usize, col: usize) -> bool {
-        let typed =
-            self.role(key).is_some_and(|role| self.typed.contains_key(&(role.key(), row, col)));
-        typed
-            || self
-                .given(key, row, col)
-                .is_some_and(|given| self.matrix(key).is_some_and(|m| m.get(row, col) != given))
+    pub fn is_edited(&self, key: impl Into<StepKey>, row: usize, col: usize) -> bool {
+        self.values.is_edited(key.into(), row, col)
     }
 
-    /// Whether a number differs from what the example has, or was typed over.
+    /// Whether any number differs from what the example has, or was typed over.
     pub fn is_changed(&self) -> bool {
-        !self.typed.is_empty()
-            || self.given.iter().zip(&self.values).any(|(given, now)| !is_same(&given.values, now))
+        self.values.is_changed()
     }
 
     /// The cells that differ from what the example has, and those of Q, K and V that were typed over.
     pub fn edits(&self) -> Vec<Edit> {
-        let mut edits = Vec::new();
-        for (given, now) in
-            self.given.iter().zip(&self.values).filter(|(given, now)| !is_same(&given.values, now))
-        {
-            let cells = given.values.as_slice().iter().zip(now.as_slice()).enumerate();
-            for (i, (_, value)) in cells.filter(|(_, (before, now))| before != now) {
-                let (row, col) = (i / now.cols(), i % now.cols());
-                edits.push(Edit { matrix: given.key.to_owned(), row, col, value: *value });
-            }
-        }
-        let typed = self
-            .typed
-            .iter()
-            .map(|((key, row, col), value)| ((*key).to_owned(), *row, *col, *value));
-        edits.extend(typed.map(|(matrix, row, col, value)| Edit { matrix, row, col, value }));
-        edits
-    }
-
-    pub(crate) fn input(&self, key: &str) -> Option<(&Input, &Matrix<f64>)> {
-        let i = self.position(key)?;
-        Some((self.given.get(i)?, self.values.get(i)?.as_ref()))
-    }
-
-    fn position(&self, key: &str) -> Option<usize> {
-        self.given.iter().position(|i| i.key == key)
-    }
-
-    fn cell(&mut self, key: &str, row: usize, col: usize) -> Option<&mut f64> {
-        let i = self.position(key)?;
-        let matrix = Arc::make_mut(self.values.get_mut(i)?);
-        (row < matrix.rows() && col < matrix.cols()).then(|| &mut matrix.row_mut(row)[col])
+        self.values.edits()
     }
 }
 

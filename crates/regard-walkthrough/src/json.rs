@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::{Kind, Matrix, Step, Walkthrough};
+use crate::{Kind, Matrix, Section, Step, Walkthrough};
 
 impl Walkthrough {
     /// The walkthrough as a JSON object.
@@ -40,9 +40,9 @@ impl Walkthrough {
         for step in &self.steps {
             insert(&mut json, step);
         }
-        let max_error = self.steps.iter().map(|s| (s.key.clone(), Value::from(s.max_error)));
+        let max_error = self.steps.iter().map(|s| (s.key.to_string(), Value::from(s.max_error)));
         json.insert("max_error".to_owned(), max_error.collect());
-        let max_ulp = self.steps.iter().map(|s| (s.key.clone(), Value::from(s.max_ulp)));
+        let max_ulp = self.steps.iter().map(|s| (s.key.to_string(), Value::from(s.max_ulp)));
         json.insert("max_ulp".to_owned(), max_ulp.collect());
         let check = |c: &crate::Check| json!({ "name": c.name, "value": c.value, "limit": c.limit, "holds": c.holds(), "meaning": c.meaning });
         json.insert("checks".to_owned(), self.checks.iter().map(check).collect());
@@ -50,14 +50,14 @@ impl Walkthrough {
         let corrections: Map<_, _> = self
             .steps
             .iter()
-            .filter_map(|s| Some((s.key.clone(), s.correction.clone()?.into())))
+            .filter_map(|s| Some((s.key.to_string(), s.correction.clone()?.into())))
             .collect();
         if !corrections.is_empty() {
             json.insert("corrections".to_owned(), corrections.into());
         }
         let tables = self.steps.iter().filter(|s| s.kind == Kind::Table);
         let labels: Map<_, _> = tables
-            .map(|s| (s.key.clone(), json!({ "rows": s.row_labels, "columns": s.col_labels })))
+            .map(|s| (s.key.to_string(), json!({ "rows": s.row_labels, "columns": s.col_labels })))
             .collect();
         if !labels.is_empty() {
             json.insert("labels".to_owned(), labels.into());
@@ -70,20 +70,21 @@ impl Walkthrough {
 }
 
 fn insert(json: &mut Map<String, Value>, step: &Step) {
-    let Some((outer, inner)) = step.key.split_once('.') else {
-        json.insert(step.key.clone(), rows(&step.matrix));
+    let name = step.key.quantity.name();
+    if step.key.section == Section::Main {
+        json.insert(name.to_owned(), rows(&step.matrix));
         return;
-    };
-    if let Some(head) = outer.strip_prefix("head_").and_then(|n| n.parse::<usize>().ok()) {
+    }
+    if let Some(head) = step.key.head() {
         let heads = json.entry("heads").or_insert_with(|| Value::Array(Vec::new()));
         if let Value::Array(heads) = heads {
             heads.resize_with(heads.len().max(head), || json!({}));
-            heads[head - 1][inner] = rows(&step.matrix);
+            heads[head - 1][name] = rows(&step.matrix);
         }
         return;
     }
-    let part = json.entry(outer).or_insert_with(|| json!({}));
-    part[inner] = match step.matrix.shape() {
+    let part = json.entry(step.key.section.to_string()).or_insert_with(|| json!({}));
+    part[name] = match step.matrix.shape() {
         (1, 1) => number(step.matrix.get(0, 0)),
         (1, _) => list(step.matrix.row(0)),
         _ => rows(&step.matrix),

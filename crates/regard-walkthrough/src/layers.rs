@@ -2,46 +2,64 @@
 
 use regard::{Activation, FeedForward, Norm};
 
-use crate::explain::Origin;
 use crate::expr::Expr;
 use crate::heads::{linear, sequences};
+use crate::origin::Origin;
 use crate::pair::Pair;
 use crate::step::Kind;
 use crate::trace::{Axes, Text, Trace, labels};
-use crate::{Error, Matrix, Rows, reference};
+use crate::{Error, Matrix, Quantity, Rows, reference};
 
 /// What keeps layer norm from dividing by 0. A power of two near the usual 10⁻⁵, so that `f32` and `f64` have the same.
 pub(crate) const EPSILON: f32 = 1.0 / 131_072.0;
 
-/// What is behind the keys, names and symbols of a norm: of the first or second of a block, or of the only one.
+/// Which layer norm of an example: the keys of its gain, its shift and its result, and what follows its name and symbol.
 #[derive(Clone, Copy)]
-pub(crate) struct Number {
-    pub key: &'static str,
-    pub name: &'static str,
-    pub subscript: &'static str,
+pub(crate) struct Which {
+    keys: [Quantity; 3],
+    name: &'static str,
+    subscript: &'static str,
+}
+
+impl Which {
+    /// The only one.
+    pub const ONLY: Self =
+        Self { keys: [Quantity::Gamma, Quantity::Beta, Quantity::Norm], name: "", subscript: "" };
+    /// The first of a block.
+    pub const FIRST: Self = Self {
+        keys: [Quantity::Gamma1, Quantity::Beta1, Quantity::Norm1],
+        name: ", before attention",
+        subscript: "₁",
+    };
+    /// The second of a block.
+    pub const SECOND: Self = Self {
+        keys: [Quantity::Gamma2, Quantity::Beta2, Quantity::Norm2],
+        name: ", before feed-forward",
+        subscript: "₂",
+    };
 }
 
 /// γ, β and the normalized rows.
 pub(crate) fn push_norm(
     trace: &mut Trace<'_>,
     x: &Pair,
-    number: Number,
+    which: Which,
     rows: Rows,
 ) -> Result<(Pair, Norm), Error> {
-    let Number { key, name, subscript } = number;
+    let Which { keys: [gamma, beta, norm_key], name, subscript } = which;
     let (tokens, dims) = (x.name.rows.to_vec(), x.name.cols.to_vec());
-    let mut one_row = |key: &str, symbol: &str, name: &str, meaning| {
-        let text = Text { key, symbol, name, meaning, ..Text::default() };
+    let mut one_row = |key: Quantity, symbol: &str, name: &str, meaning| {
+        let text = Text::given(key, symbol, name, meaning);
         trace.give(&text, Axes::new(Rows::Other, &[symbol.to_owned()], &dims))
     };
     let gamma = one_row(
-        &format!("gamma{key}"),
+        gamma,
         &format!("γ{subscript}"),
         &format!("Gain γ{name}"),
         "Learned: how large each feature may be after all.",
     )?;
     let beta = one_row(
-        &format!("beta{key}"),
+        beta,
         &format!("β{subscript}"),
         &format!("Shift β{name}"),
         "Learned: where each feature is centred after all.",
@@ -57,7 +75,7 @@ pub(crate) fn push_norm(
     });
     let normed = Pair::of_layer(&norm.forward(sequences(&x.ours)?)?, exact);
     let text = Text {
-        key: &format!("norm{key}"),
+        key: norm_key.into(),
         symbol: &format!("N{subscript}"),
         name: &format!("Layer norm{name}"),
         formula: &format!(
@@ -96,11 +114,11 @@ pub(crate) fn push_feed_forward(
 ) -> Result<(Pair, FeedForward), Error> {
     let tokens = x.name.rows.to_vec();
     let dims = x.name.cols.to_vec();
-    let hidden_dims = labels("h", trace.inputs.matrix("w_1").map_or(0, Matrix::cols));
-    let [w_1, b_1] = push_layer(trace, ["1", "₁"], [&dims, &hidden_dims])?;
+    let hidden_dims = labels("h", trace.inputs.matrix(Quantity::W1).map_or(0, Matrix::cols));
+    let [w_1, b_1] = push_layer(trace, [Quantity::W1, Quantity::B1], "₁", [&dims, &hidden_dims])?;
     let from = x.name.symbol.clone();
     let text = Text {
-        key: "hidden_raw",
+        key: Quantity::HiddenRaw.into(),
         symbol: "U",
         name: "Hidden features before the ReLU",
         formula: &format!("U = {from}·W₁ + b₁"),
@@ -117,7 +135,7 @@ pub(crate) fn push_feed_forward(
     Activation::Relu.apply(ours.as_mut_slice());
     let hidden = Pair::new(ours, raw.exact.map(|x| x.max(0.0)));
     let text = Text {
-        key: "hidden",
+        key: Quantity::Hidden.into(),
         symbol: "R",
         name: "Hidden features",
         formula: "R = max(0, U)",
@@ -130,14 +148,14 @@ pub(crate) fn push_feed_forward(
     };
     let hidden = trace.push(&text, hidden, Kind::Signed, axes, origin);
 
-    let outs = labels("d", trace.inputs.matrix("w_2").map_or(0, Matrix::cols));
-    let [w_2, b_2] = push_layer(trace, ["2", "₂"], [&hidden_dims, &outs])?;
+    let outs = labels("d", trace.inputs.matrix(Quantity::W2).map_or(0, Matrix::cols));
+    let [w_2, b_2] = push_layer(trace, [Quantity::W2, Quantity::B2], "₂", [&hidden_dims, &outs])?;
     let down = linear(&w_2.ours)?.with_bias(b_2.ours.as_slice().to_vec())?;
     let layer = FeedForward::new(up, Activation::Relu, down)?;
     let exact = hidden.times(&w_2)?.zip(&b_2, |a, b| a + b, |a, b| a + b).exact;
     let fed = Pair::of_layer(&layer.forward(sequences(&x.ours)?)?, exact);
     let text = Text {
-        key: "fed",
+        key: Quantity::Fed.into(),
         symbol: "F",
         name: "Feed-forward",
         formula: "F = R·W₂ + b₂",
@@ -151,26 +169,27 @@ pub(crate) fn push_feed_forward(
 /// The weights and the bias of a linear layer.
 fn push_layer(
     trace: &mut Trace<'_>,
-    [key, subscript]: [&str; 2],
+    [weights, bias]: [Quantity; 2],
+    subscript: &str,
     [rows, cols]: [&[String]; 2],
 ) -> Result<[Pair; 2], Error> {
     let symbol = format!("W{subscript}");
-    let text = Text {
-        key: &format!("w_{key}"),
-        symbol: &symbol,
-        name: &format!("Weights {symbol}"),
-        meaning: "Learned: a linear layer's weights, a column a feature that it computes.",
-        ..Text::default()
-    };
+    let name = format!("Weights {symbol}");
+    let text = Text::given(
+        weights,
+        &symbol,
+        &name,
+        "Learned: a linear layer's weights, a column a feature that it computes.",
+    );
     let w = trace.give(&text, Axes::new(Rows::Other, rows, cols))?;
     let symbol = format!("b{subscript}");
-    let text = Text {
-        key: &format!("b_{key}"),
-        symbol: &symbol,
-        name: &format!("Bias {symbol}"),
-        meaning: "Learned: what is added to each feature, whatever the token.",
-        ..Text::default()
-    };
+    let name = format!("Bias {symbol}");
+    let text = Text::given(
+        bias,
+        &symbol,
+        &name,
+        "Learned: what is added to each feature, whatever the token.",
+    );
     let b = trace.give(&text, Axes::new(Rows::Other, core::slice::from_ref(&symbol), cols))?;
     Ok([w, b])
 }
@@ -178,13 +197,14 @@ fn push_layer(
 /// x + what a layer made of it.
 pub(crate) fn push_residual(
     trace: &mut Trace<'_>,
-    [key, symbol, name]: [&str; 3],
+    key: Quantity,
+    [symbol, name]: [&str; 2],
     [x, added]: [&Pair; 2],
     rows: Rows,
 ) -> Pair {
     let (tokens, dims) = (x.name.rows.to_vec(), x.name.cols.to_vec());
     let text = Text {
-        key,
+        key: key.into(),
         symbol,
         name,
         formula: &format!("{symbol} = {} + {}", x.name.symbol, added.name.symbol),

@@ -6,9 +6,9 @@
 //! loops. What a window, a terminal or a test shows of it is up to them.
 //!
 //! ```
-//! use regard_walkthrough::{Example, Settings, Walkthrough};
+//! use regard_walkthrough::{Example, Quantity, Settings, Walkthrough};
 //! let walk = Walkthrough::run(Example::ILoveRobotics, &Settings::default())?;
-//! let scores = walk.step("raw_scores").expect("this example has scores");
+//! let scores = walk.step(Quantity::RawScores).expect("this example has scores");
 //! // The query of "love" and the key of "I":
 //! assert_eq!(scores.explain(1, 0).as_deref(), Some("1·2 + 1·1 + 1·1 = 4"));
 //! # Ok::<(), regard_walkthrough::Error>(())
@@ -21,35 +21,40 @@ mod broken;
 mod curve;
 mod embed;
 mod error;
-mod example;
 mod examples;
-mod explain;
 mod expr;
 mod formula;
 mod heads;
+mod input;
 mod inputs;
 mod json;
+mod key;
 mod layers;
 mod matrix;
 mod number;
+mod origin;
 mod pair;
 mod project;
 pub mod random;
 mod reference;
+mod role;
 mod select;
 mod settings;
 mod step;
 mod trace;
 mod ulp;
+mod values;
 mod walkthrough;
 
 pub use self::curve::softmax_curve;
 pub use self::error::Error;
-pub use self::example::Example;
 pub use self::examples::why_scale::{WhyScale, softmax_gradient_norm, why_scale};
+pub use self::examples::{Example, Group};
 pub use self::expr::{Arithmetic, Cell, Expr, Operand};
 pub use self::formula::{Part, Script, formula_parts};
-pub use self::inputs::{Edit, Inputs, Sizes};
+pub use self::input::{Edit, Sizes};
+pub use self::inputs::Inputs;
+pub use self::key::{Quantity, Section, StepKey};
 pub use self::matrix::Matrix;
 pub use self::select::{Marks, Rows, Selection};
 pub use self::settings::{Settings, Without};

@@ -5,7 +5,7 @@ use regard_kernels::{
 };
 
 use crate::expr::{Cell, Expr, Operand};
-use crate::{Error, Matrix, reference};
+use crate::{Error, Matrix, StepKey, reference};
 
 /// A matrix twice: as the kernels compute it, and as the reference does. Each operation is done to both.
 #[derive(Clone, Debug)]
@@ -19,8 +19,8 @@ pub(crate) struct Pair {
 /// What a matrix is called where it is an operand.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Name {
-    /// The key of the step that shows it; empty if none does.
-    pub key: String,
+    /// The key of the step that shows it, if one does.
+    pub key: Option<StepKey>,
     /// "Q".
     pub symbol: String,
     pub rows: Arc<[String]>,
@@ -230,7 +230,7 @@ impl Name {
             |labels: &[String], i: usize| labels.get(i).cloned().unwrap_or_else(|| i.to_string());
         let label =
             format!("{}[{}, {}]", self.symbol, label(&self.rows, row), label(&self.cols, col));
-        let cell = (!self.key.is_empty()).then(|| Cell { step: self.key.clone(), row, col });
+        let cell = self.key.map(|step| Cell { step, row, col });
         Operand { label, value, cell }
     }
 }

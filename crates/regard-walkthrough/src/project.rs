@@ -2,88 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::explain::Origin;
+use crate::origin::Origin;
 use crate::pair::Pair;
+use crate::role::Role;
 use crate::step::Kind;
 use crate::trace::{Axes, Text, Trace, labels};
-use crate::{Error, Matrix, Rows, Without};
-
-/// What a token is turned into.
-#[derive(Clone, Copy)]
-pub(crate) enum Role {
-    Query,
-    Key,
-    Value,
-}
-
-impl Role {
-    pub const ALL: [Self; 3] = [Self::Query, Self::Key, Self::Value];
-
-    /// The key of its weights.
-    pub fn weights(self) -> &'static str {
-        match self {
-            Self::Query => "w_q",
-            Self::Key => "w_k",
-            Self::Value => "w_v",
-        }
-    }
-
-    fn code(self) -> &'static str {
-        match self {
-            Self::Query => "matmul(x, w_q, q)",
-            Self::Key => "matmul(x, w_k, k)",
-            Self::Value => "matmul(x, w_v, v)",
-        }
-    }
-
-    pub fn rows(self) -> Rows {
-        if matches!(self, Self::Query) { Rows::Queries } else { Rows::Keys }
-    }
-
-    pub fn symbol(self) -> &'static str {
-        match self {
-            Self::Query => "Q",
-            Self::Key => "K",
-            Self::Value => "V",
-        }
-    }
-
-    pub fn key(self) -> &'static str {
-        match self {
-            Self::Query => "q",
-            Self::Key => "k",
-            Self::Value => "v",
-        }
-    }
-
-    pub fn plural(self) -> &'static str {
-        match self {
-            Self::Query => "Queries",
-            Self::Key => "Keys",
-            Self::Value => "Values",
-        }
-    }
-
-    fn weights_meaning(self) -> &'static str {
-        match self {
-            Self::Query => "Learned: turns a token into what it looks for in others.",
-            Self::Key => "Learned: turns a token into what it advertises, to be found by others.",
-            Self::Value => {
-                "Learned: turns a token into what it hands over to those who attend to it."
-            }
-        }
-    }
-
-    fn meaning(self) -> &'static str {
-        match self {
-            Self::Query => {
-                "Row i is what token i looks for: one token, three roles, and this is the first."
-            }
-            Self::Key => "Row j is what token j advertises: the queries are compared with it.",
-            Self::Value => "Row j is what token j hands over, as far as it is attended to.",
-        }
-    }
-}
+use crate::{Error, Matrix, Quantity, Rows, Section, StepKey, Without};
 
 /// X, and W_Q, W_K and W_V unless they are left out.
 pub(crate) fn give_tokens_and_weights(trace: &mut Trace<'_>) -> Result<(Pair, [Pair; 3]), Error> {
@@ -95,14 +19,13 @@ pub(crate) fn give_tokens_and_weights(trace: &mut Trace<'_>) -> Result<(Pair, [P
 /// X.
 pub(crate) fn give_tokens(trace: &mut Trace<'_>) -> Result<Pair, Error> {
     let tokens = trace.tokens.clone();
-    let dims = labels("d", trace.inputs.matrix("x").map_or(0, Matrix::cols));
-    let text = Text {
-        key: "x",
-        symbol: "X",
-        name: "Tokens X",
-        meaning: "Each row is a token as a list of numbers: without numbers there is nothing to compute with.",
-        ..Text::default()
-    };
+    let dims = labels("d", trace.inputs.matrix(Quantity::X).map_or(0, Matrix::cols));
+    let text = Text::given(
+        Quantity::X,
+        "X",
+        "Tokens X",
+        "Each row is a token as a list of numbers: without numbers there is nothing to compute with.",
+    );
     trace.give(&text, Axes::new(Rows::Tokens, &tokens, &dims))
 }
 
@@ -120,15 +43,9 @@ fn give_weight(trace: &mut Trace<'_>, role: Role) -> Result<Pair, Error> {
         return Ok(w);
     }
     let (symbol, name) = (format!("W_{}", role.symbol()), format!("Weights W_{}", role.symbol()));
-    let text = Text {
-        key,
-        symbol: &symbol,
-        name: &name,
-        meaning: role.weights_meaning(),
-        ..Text::default()
-    };
+    let text = Text::given(key, &symbol, &name, role.weights_meaning());
     let (rows, cols) = trace.inputs.matrix(key).map_or((0, 0), Matrix::shape);
-    let (rows, cols) = (labels("d", rows), labels(role.key(), cols));
+    let (rows, cols) = (labels("d", rows), labels(role.feature(), cols));
     trace.give(&text, Axes::new(Rows::Other, &rows, &cols))
 }
 
@@ -140,7 +57,7 @@ pub(crate) fn project(
     w: &Pair,
 ) -> Result<Pair, Error> {
     let tokens = x.name.rows.to_vec();
-    project_as(trace, role, "", "", (&tokens, 0), x, w)
+    project_as(trace, role, Section::Main, "", (&tokens, 0), x, w)
 }
 
 /// Q, K and V of one text.
@@ -161,7 +78,7 @@ pub(crate) fn project_all(
 pub(crate) fn project_as(
     trace: &mut Trace<'_>,
     role: Role,
-    prefix: &str,
+    section: Section,
     of: &str,
     (rows, first): (&[String], usize),
     x: &Pair,
@@ -180,20 +97,20 @@ pub(crate) fn project_as(
             Origin::product(x, w),
         )
     };
-    let (key, name) =
-        (format!("{prefix}{}", role.key()), format!("{} {symbol}{of}", role.plural()));
+    let key = StepKey::new(section, role.quantity());
+    let name = format!("{} {symbol}{of}", role.plural());
     let code = if left_out { "" } else { role.code() };
-    let text = Text { key: &key, symbol, name: &name, formula: &formula, meaning, code };
-    let cols = labels(if left_out { "d" } else { role.key() }, pair.ours.cols());
+    let text = Text { key, symbol, name: &name, formula: &formula, meaning, code };
+    let cols = labels(if left_out { "d" } else { role.feature() }, pair.ours.cols());
     let axes = Axes { first, ..Axes::new(role.rows(), rows, &cols) };
-    if left_out || !trace.inputs.is_projected(role) {
+    if left_out || trace.inputs.projected_shape(role).is_none() {
         return Ok(trace.push(&text, pair, Kind::Signed, axes, origin));
     }
     let given = pair.clone();
     let typed = type_over(&mut pair, trace.inputs.typed(role), first);
     let pair = trace.push(&text, pair, Kind::Signed, axes, origin.typed_over(typed, given.ours));
     // What is worked by hand follows, and is not typed over itself.
-    if prefix.is_empty() {
+    if section == Section::Main {
         trace.make_editable(Arc::new(given.exact));
     }
     Ok(pair)

@@ -1,6 +1,6 @@
 //! What belongs together in all steps: a query, its keys, and the rows and columns that are about them.
 
-use crate::{Step, Walkthrough};
+use crate::{Quantity, Step, StepKey, Walkthrough};
 
 /// What the rows of a step are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -41,11 +41,11 @@ impl Walkthrough {
     /// A token as a query, with all keys that it may see.
     ///
     /// ```
-    /// use regard_walkthrough::{Example, Settings, Walkthrough};
+    /// use regard_walkthrough::{Example, Quantity, Settings, Walkthrough};
     /// let walk = Walkthrough::run(Example::TheCatSat, &Settings { causal: true, ..Settings::default() })?;
     /// let cat = walk.select_token(1);
     /// assert_eq!((cat.query, &cat.keys[..]), (Some(1), &[0, 1][..])); // "cat" sees "The" and itself
-    /// let marks = walk.step("weights").expect("there are weights").marks(&cat);
+    /// let marks = walk.step(Quantity::Weights).expect("there are weights").marks(&cat);
     /// assert_eq!((marks.query, &marks.cols[..]), (Some(1), &[0, 1][..]));
     /// # Ok::<(), regard_walkthrough::Error>(())
     /// ```
@@ -65,15 +65,15 @@ impl Walkthrough {
     /// about a key. Nothing, where the cell is not there or not about tokens.
     ///
     /// ```
-    /// use regard_walkthrough::{Example, Settings, Walkthrough};
+    /// use regard_walkthrough::{Example, Quantity, Settings, Walkthrough};
     /// let walk = Walkthrough::run(Example::TheCatSat, &Settings::default())?;
-    /// let selection = walk.select("weights", 1, 2);
+    /// let selection = walk.select(Quantity::Weights, 1, 2);
     /// assert_eq!((selection.query, &selection.keys[..]), (Some(1), &[2][..]));
-    /// assert_eq!(walk.step("v").expect("there are values").marks(&selection).keys, [2]);
-    /// assert_eq!(walk.select("w_q", 0, 0), Default::default());
+    /// assert_eq!(walk.step(Quantity::V).expect("there are values").marks(&selection).keys, [2]);
+    /// assert_eq!(walk.select(Quantity::WQ, 0, 0), Default::default());
     /// # Ok::<(), regard_walkthrough::Error>(())
     /// ```
-    pub fn select(&self, step: &str, row: usize, col: usize) -> Selection {
+    pub fn select(&self, step: impl Into<StepKey>, row: usize, col: usize) -> Selection {
         let Some(step) = self.step(step).filter(|s| row < s.matrix.rows() && col < s.matrix.cols())
         else {
             return Selection::default();
@@ -88,7 +88,7 @@ impl Walkthrough {
     }
 
     fn hides_what_follows(&self) -> bool {
-        self.steps.iter().any(|s| s.key.ends_with("masked_scores"))
+        self.steps.iter().any(|s| s.key.quantity == Quantity::MaskedScores)
     }
 }
 

@@ -1,8 +1,9 @@
 use std::sync::Arc;
 
-use crate::explain::Origin;
+use crate::expr::Arithmetic;
+use crate::origin::Origin;
 use crate::pair::Name;
-use crate::{Matrix, Part, Rows, formula_parts, ulp, ulps};
+use crate::{Matrix, Part, Rows, StepKey, formula_parts, ulp, ulps};
 
 /// What the numbers of a step are: how a view should colour them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,8 +19,8 @@ pub enum Kind {
 /// One step of a walkthrough: a matrix on the way, with what a learner needs to read it.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// The key in JSON, unique within the walkthrough: `x`, `w_q`, `raw_scores`, `head_1.weights` …
-    pub key: String,
+    /// The key, unique within the walkthrough: `x`, `w_q`, `raw_scores`, `head_1.weights` …
+    pub key: StepKey,
     /// What formulas call it: "Q".
     pub symbol: String,
     /// The name in words, with the symbol: "Queries Q".
@@ -57,6 +58,42 @@ pub struct Step {
 }
 
 impl Step {
+    /// How the cell (row, col) came to be: "1·2 + 1·1 + 1·1 = 4". `None` outside the matrix.
+    ///
+    /// Numbers are rounded for reading. A sum of more than 12 terms shows the first four and the last, and what those between
+    /// add up to.
+    pub fn explain(&self, row: usize, col: usize) -> Option<String> {
+        self.arithmetic(row, col).map(|a| a.text)
+    }
+
+    /// How the cell (row, col) came to be, to be drawn. `None` outside the matrix.
+    pub fn arithmetic(&self, row: usize, col: usize) -> Option<Arithmetic> {
+        let (rows, cols) = self.matrix.shape();
+        if row >= rows || col >= cols {
+            return None;
+        }
+        Some(self.origin.arithmetic(row, col, self.matrix.get(row, col)))
+    }
+
+    /// The shape, and of a product those of its factors: "\[4, 8\]·\[8, 8\] → \[4, 8\]".
+    ///
+    /// ```
+    /// use regard_walkthrough::{Example, Quantity, Section, Settings, StepKey, Walkthrough};
+    /// let walk = Walkthrough::run(Example::TwoHeads, &Settings::default())?;
+    /// let shapes = |quantity| walk.step(StepKey::new(Section::Head(1), quantity)).map(|step| step.shapes()).unwrap_or_default();
+    /// assert_eq!(shapes(Quantity::RawScores), "[3, 2]·[2, 3] → [3, 3]"); // Q₁·K₁ᵀ
+    /// assert_eq!(shapes(Quantity::Weights), "[3, 3]");
+    /// # Ok::<(), regard_walkthrough::Error>(())
+    /// ```
+    pub fn shapes(&self) -> String {
+        let shape = |(rows, cols)| format!("[{rows}, {cols}]");
+        let own = shape(self.matrix.shape());
+        match self.origin.factors() {
+            Some([left, right]) => format!("{}·{} → {own}", shape(left), shape(right)),
+            None => own,
+        }
+    }
+
     /// The formula in parts, to be drawn.
     pub fn formula_parts(&self) -> Vec<Part<'_>> {
         formula_parts(&self.formula)
@@ -71,13 +108,13 @@ impl Step {
     /// outside the matrix, and where cells cannot be typed over.
     ///
     /// ```
-    /// use regard_walkthrough::{Example, Inputs, Settings, Walkthrough};
+    /// use regard_walkthrough::{Example, Inputs, Quantity, Settings, Walkthrough};
     /// let mut inputs = Inputs::new(Example::ILoveRobotics);
-    /// inputs.set("q", 1, 0, 5.0)?;
+    /// inputs.set(Quantity::Q, 1, 0, 5.0)?;
     /// let walk = Walkthrough::compute(&inputs, &Settings::default())?;
-    /// let q = walk.step("q").expect("there are queries");
+    /// let q = walk.step(Quantity::Q).expect("there are queries");
     /// assert_eq!((q.matrix.get(1, 0), q.given(1, 0)), (5.0, Some(1.0)));
-    /// assert!(q.is_editable() && walk.step("weights").is_some_and(|w| !w.is_editable()));
+    /// assert!(q.is_editable() && walk.step(Quantity::Weights).is_some_and(|w| !w.is_editable()));
     /// # Ok::<(), regard_walkthrough::Error>(())
     /// ```
     pub fn given(&self, row: usize, col: usize) -> Option<f64> {
@@ -88,9 +125,9 @@ impl Step {
     /// How far the cell (row, col) is from the f64 reference, absolute. `None` outside the matrix.
     ///
     /// ```
-    /// use regard_walkthrough::{Example, Settings, Walkthrough};
+    /// use regard_walkthrough::{Example, Quantity, Settings, Walkthrough};
     /// let walk = Walkthrough::run(Example::TheCatSat, &Settings::default())?;
-    /// let weights = walk.step("weights").expect("there are weights");
+    /// let weights = walk.step(Quantity::Weights).expect("there are weights");
     /// assert!(weights.error(0, 0).is_some_and(|e| e < 1e-7) && weights.ulp(0, 0).is_some_and(|u| u < 4.0));
     /// # Ok::<(), regard_walkthrough::Error>(())
     /// ```
@@ -110,7 +147,7 @@ impl Step {
     /// What its cells are called as operands.
     pub(crate) fn operand_name(&self) -> Name {
         Name {
-            key: self.key.clone(),
+            key: Some(self.key),
             symbol: self.symbol.clone(),
             rows: Arc::from(self.row_labels.as_slice()),
             cols: Arc::from(self.col_labels.as_slice()),

@@ -1,15 +1,16 @@
 use std::sync::Arc;
 
-use crate::explain::{How, Origin};
 use crate::number::number;
+use crate::origin::{How, Origin};
 use crate::pair::Pair;
 use crate::step::{Kind, Step};
-use crate::{Check, Error, Inputs, Matrix, Rows, Settings, ulp};
+use crate::values::Values;
+use crate::{Check, Error, Matrix, Quantity, Rows, Settings, StepKey, ulp};
 
 /// A walkthrough as it is written down.
 pub(crate) struct Trace<'a> {
     pub settings: &'a Settings,
-    pub inputs: &'a Inputs,
+    pub inputs: &'a Values,
     pub tokens: Vec<String>,
     pub steps: Vec<Step>,
     pub measured: Measured,
@@ -40,14 +41,26 @@ pub(crate) struct Other {
 }
 
 /// What a learner reads of a step.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub(crate) struct Text<'a> {
-    pub key: &'a str,
+    pub key: StepKey,
     pub symbol: &'a str,
     pub name: &'a str,
     pub formula: &'a str,
     pub meaning: &'a str,
     pub code: &'static str,
+}
+
+impl<'a> Text<'a> {
+    /// The text of what is given: it has neither a formula nor a call.
+    pub fn given(
+        key: impl Into<StepKey>,
+        symbol: &'a str,
+        name: &'a str,
+        meaning: &'a str,
+    ) -> Self {
+        Self { key: key.into(), symbol, name, formula: "", meaning, code: "" }
+    }
 }
 
 /// What the rows and columns of a step are.
@@ -67,9 +80,9 @@ impl<'a> Axes<'a> {
 }
 
 impl<'a> Trace<'a> {
-    pub fn new(settings: &'a Settings, inputs: &'a Inputs) -> Self {
+    pub fn new(settings: &'a Settings, inputs: &'a Values) -> Self {
         let measured = Measured { slope: 1.0, ..Measured::default() };
-        Self { settings, inputs, tokens: inputs.tokens().to_vec(), steps: Vec::new(), measured }
+        Self { settings, inputs, tokens: inputs.tokens.clone(), steps: Vec::new(), measured }
     }
 
     /// Writes a step down. Returns its matrix, under its name.
@@ -82,7 +95,7 @@ impl<'a> Trace<'a> {
         origin: Origin,
     ) -> Pair {
         let step = Step {
-            key: text.key.to_owned(),
+            key: text.key,
             symbol: text.symbol.to_owned(),
             name: text.name.to_owned(),
             formula: text.formula.to_owned(),
@@ -110,11 +123,8 @@ impl<'a> Trace<'a> {
     pub fn give(&mut self, text: &Text<'_>, axes: Axes<'_>) -> Result<Pair, Error> {
         let inputs = self.inputs;
         let Some((given, values)) = inputs.input(text.key) else {
-            return Err(Error::Unknown {
-                what: "matrix",
-                name: text.key.to_owned(),
-                known: inputs.keys().collect::<Vec<_>>().join(", "),
-            });
+            let known = inputs.keys().map(String::from);
+            return Err(Error::unknown("matrix", &text.key.to_string(), known));
         };
         let (given, cols) = (given.clone(), values.cols());
         let (now, input) = (values.clone(), given.clone());
@@ -144,12 +154,13 @@ impl<'a> Trace<'a> {
     }
 
     /// An input that is not shown.
-    pub fn input(&self, key: &str) -> Option<Pair> {
+    pub fn input(&self, key: Quantity) -> Option<Pair> {
         self.inputs.matrix(key).map(|m| Pair::double(m.clone()))
     }
 
     /// Says where a notebook printed another number. Only as the notebook had it: with other settings, other numbers are right.
-    pub fn correct(&mut self, key: &str, correction: &str) {
+    pub fn correct(&mut self, key: impl Into<StepKey>, correction: &str) {
+        let key = key.into();
         if *self.settings == Settings::default()
             && !self.inputs.is_changed()
             && let Some(step) = self.steps.iter_mut().find(|s| s.key == key)
@@ -167,7 +178,7 @@ impl<'a> Trace<'a> {
                 meaning: meaning.to_owned(),
             })
         };
-        let layer = match self.inputs.heads() {
+        let layer = match self.inputs.heads {
             1 => "one head equals the layer".to_owned(),
             n => format!("{} heads equal the layer", COUNTS.get(n).copied().unwrap_or("all")),
         };
@@ -220,7 +231,7 @@ impl<'a> Trace<'a> {
     /// How far single precision may be off: softmax turns a score's rounding into a relative change of the weight, by
     /// |score| / T times 2⁻²⁴, and sums of a few terms add a few of these.
     fn limit(&self) -> f64 {
-        let scores = self.steps.iter().filter(|s| s.key.ends_with("scores"));
+        let scores = self.steps.iter().filter(|s| s.key.quantity.is_scores());
         let largest = scores.map(|s| largest(&s.matrix)).fold(1.0, f64::max);
         let t = f64::from(self.settings.temperature.get());
         // At T = 0 only the order of scores counts.

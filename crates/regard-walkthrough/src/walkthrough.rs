@@ -1,7 +1,7 @@
 use regard::Threads;
 
 use crate::trace::Trace;
-use crate::{Error, Example, Inputs, Settings, Step, Without, broken};
+use crate::{Error, Example, Inputs, Settings, Step, StepKey, Without, broken};
 
 /// An attention computed step by step, ready to be shown.
 ///
@@ -75,11 +75,11 @@ impl Walkthrough {
     /// None that is known: inputs are checked when they are made. What the kernels might say is passed on.
     ///
     /// ```
-    /// use regard_walkthrough::{Example, Inputs, Settings, Walkthrough};
+    /// use regard_walkthrough::{Example, Inputs, Quantity, Section, Settings, StepKey, Walkthrough};
     /// let mut inputs = Inputs::new(Example::MathOfAttention);
     /// inputs.set_heads(4)?;
     /// let walk = Walkthrough::compute(&inputs, &Settings::default())?;
-    /// assert_eq!(walk.step("head_4.weights").map(|w| w.matrix.shape()), Some((4, 4)));
+    /// assert_eq!(walk.step(StepKey::new(Section::Head(4), Quantity::Weights)).map(|w| w.matrix.shape()), Some((4, 4)));
     /// # Ok::<(), regard_walkthrough::Error>(())
     /// ```
     pub fn compute(inputs: &Inputs, settings: &Settings) -> Result<Self, Error> {
@@ -94,8 +94,8 @@ impl Walkthrough {
     }
 
     fn steps_of(inputs: &Inputs, settings: &Settings) -> Result<Self, Error> {
-        let mut trace = Trace::new(settings, inputs);
-        Threads::ONE.install(|| inputs.example().run(&mut trace))?;
+        let mut trace = Trace::new(settings, inputs.values());
+        Threads::ONE.install(|| (inputs.example().entry().run)(&mut trace))?;
         let checks = trace.checks();
         let Trace { tokens, steps, .. } = trace;
         Ok(Self {
@@ -110,7 +110,8 @@ impl Walkthrough {
     }
 
     /// The step of that key.
-    pub fn step(&self, key: &str) -> Option<&Step> {
+    pub fn step(&self, key: impl Into<StepKey>) -> Option<&Step> {
+        let key = key.into();
         self.steps.iter().find(|s| s.key == key)
     }
 }

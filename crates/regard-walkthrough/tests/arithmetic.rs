@@ -1,8 +1,12 @@
 //! The arithmetic behind each cell gives the cell, its operands are where they say, errors are what they say.
 
+mod common;
+
+use common::named;
 use regard_kernels::Temperature;
 use regard_walkthrough::{
-    Example, Expr, Inputs, Kind, Rows, Script, Settings, Walkthrough, Without, formula_parts, ulps,
+    Example, Expr, Inputs, Kind, Quantity, Rows, Script, Section, Settings, Walkthrough, Without,
+    formula_parts, ulps,
 };
 
 /// The largest size among the numbers that are added up on the way: what rounding is measured by.
@@ -43,7 +47,7 @@ fn assert_recomputed(walk: &Walkthrough) {
             for operand in expr.operands() {
                 let Some(cell) = &operand.cell else { continue };
                 let from =
-                    walk.step(&cell.step).unwrap_or_else(|| panic!("{at}: no step {}", cell.step));
+                    walk.step(cell.step).unwrap_or_else(|| panic!("{at}: no step {}", cell.step));
                 assert_eq!(
                     from.matrix.get(cell.row, cell.col),
                     operand.value,
@@ -57,8 +61,8 @@ fn assert_recomputed(walk: &Walkthrough) {
                     "{at}: {} is not at {place}",
                     operand.label
                 );
-                let order = |key: &str| walk.steps.iter().position(|s| s.key == key);
-                assert!(order(&cell.step) < order(&step.key), "{at}: {} comes later", cell.step);
+                let order = |key| walk.steps.iter().position(|s| s.key == key);
+                assert!(order(cell.step) < order(step.key), "{at}: {} comes later", cell.step);
             }
         }
     }
@@ -83,7 +87,7 @@ fn every_cell_is_computed_again_from_its_operands() {
     for example in [Example::ILoveRobotics, Example::TwoHeads, Example::Block] {
         let mut inputs = Inputs::new(example);
         for key in ["q", "k", "v"] {
-            inputs.set(key, 1, 2, -1.5).unwrap();
+            inputs.set(named(key), 1, 2, -1.5).unwrap();
         }
         assert_recomputed(&Walkthrough::compute(&inputs, &Settings::default()).unwrap());
     }
@@ -116,7 +120,7 @@ fn the_arithmetic_of_a_block_in_words() {
     let explain = |example, key: &str, row, col| {
         Walkthrough::run(example, &Settings::default())
             .unwrap()
-            .step(key)
+            .step(named(key))
             .unwrap()
             .explain(row, col)
             .unwrap()
@@ -151,25 +155,29 @@ fn the_arithmetic_of_a_block_in_words() {
 #[test]
 fn gradients_are_what_a_nudge_does_to_the_loss() {
     let loss = |inputs: &Inputs, settings: &Settings| {
-        Walkthrough::compute(inputs, settings).unwrap().step("loss").unwrap().exact.get(0, 0)
+        Walkthrough::compute(inputs, settings).unwrap().step(named("loss")).unwrap().exact.get(0, 0)
     };
     for without in core::iter::once(None).chain(Without::ALL.map(Some)) {
         for (t, causal) in [(1.0, false), (0.5, true), (2.0, false)] {
             let settings = Settings { temperature: Temperature::new(t).unwrap(), causal, without };
             let mut inputs = Inputs::new(Example::Gradients);
             // Larger weights, so that softmax is not flat.
-            for (key, i) in
-                ["w_q", "w_k"].into_iter().flat_map(|key| (0..16).map(move |i| (key, i)))
+            for (key, i) in [Quantity::WQ, Quantity::WK]
+                .into_iter()
+                .flat_map(|key| (0..16).map(move |i| (key, i)))
             {
                 let small = inputs.matrix(key).unwrap().get(i / 4, i % 4);
                 inputs.set(key, i / 4, i % 4, 10.0 * small).unwrap();
             }
             let walk = Walkthrough::compute(&inputs, &settings).unwrap();
-            for (key, gradient) in
-                [("w_q", "d_w_q"), ("w_k", "d_w_k"), ("w_v", "d_w_v"), ("x", "d_x")]
-            {
+            for (key, gradient) in [
+                (Quantity::WQ, Quantity::DWQ),
+                (Quantity::WK, Quantity::DWK),
+                (Quantity::WV, Quantity::DWV),
+                (Quantity::X, Quantity::DX),
+            ] {
                 let Some(gradient) = walk.step(gradient) else {
-                    assert_eq!(without, Some(Without::Projections), "{key}");
+                    assert_eq!(without, Some(Without::Projections), "{key:?}");
                     continue;
                 };
                 for (i, j) in (0..gradient.matrix.rows()).flat_map(|i| (0..4).map(move |j| (i, j)))
@@ -184,7 +192,7 @@ fn gradients_are_what_a_nudge_does_to_the_loss() {
                     let found = gradient.exact.get(i, j);
                     assert!(
                         (found - slope).abs() < 1e-8 * slope.abs().max(1.0),
-                        "{key}[{i}, {j}]: {found}, not {slope}"
+                        "{key:?}[{i}, {j}]: {found}, not {slope}"
                     );
                 }
             }
@@ -225,7 +233,7 @@ fn every_step_knows_its_ulps() {
                 assert!(step.max_ulp <= 0.5, "{} {}: {}", example.name(), step.key, step.max_ulp);
             }
             // What should be 0 and is rounded is nothing but error.
-            if step.key == "moved" {
+            if step.key == named("moved") {
                 continue;
             }
             // A sum that cancelled to a thousandth of its row is off by a thousandfold.
@@ -258,17 +266,17 @@ fn a_token_is_marked_in_all_steps() {
         Walkthrough::run(Example::ILoveRobotics, &Settings { causal: true, ..Settings::default() })
             .unwrap();
     let love = walk.select_token(1);
-    let marks = |key: &str| walk.step(key).unwrap().marks(&love);
+    let marks = |key: &str| walk.step(named(key)).unwrap().marks(&love);
     assert_eq!(marks("q").query, Some(1));
     assert_eq!(marks("love.q").query, Some(0), "its only row");
     assert_eq!(marks("k").keys, [0, 1]);
     assert_eq!((marks("raw_scores").query, marks("weights").cols), (Some(1), vec![0, 1]));
     assert_eq!(marks("output").query, Some(1));
     assert_eq!(marks("w_q"), Default::default());
-    assert_eq!(walk.select("love.weights", 0, 2), walk.select("weights", 1, 2));
-    assert_eq!(walk.select("weights", 9, 9), Default::default());
+    assert_eq!(walk.select(named("love.weights"), 0, 2), walk.select(named("weights"), 1, 2));
+    assert_eq!(walk.select(named("weights"), 9, 9), Default::default());
     // Another token is not in what is worked by hand for "love".
-    assert_eq!(walk.step("love.q").unwrap().marks(&walk.select_token(0)).query, None);
+    assert_eq!(walk.step(named("love.q")).unwrap().marks(&walk.select_token(0)).query, None);
 }
 
 #[test]
@@ -276,7 +284,7 @@ fn rows_say_whose_they_are() {
     for example in Example::ALL {
         let walk = Walkthrough::run(example, &Settings::default()).unwrap();
         for step in &walk.steps {
-            let last = step.key.rsplit('.').next().unwrap();
+            let last = step.key.quantity.name();
             let expected = match last {
                 "k" | "v" | "memory" | "d_k" | "d_v" => Rows::Keys,
                 "q" | "output" | "concatenated" | "causal_output" | "d_q" | "target" => {
@@ -285,10 +293,10 @@ fn rows_say_whose_they_are() {
                 "raw_scores" | "scaled_scores" | "weights" | "causal_weights" | "d_weights"
                 | "d_scores" => Rows::Pairs,
                 "w_q" | "w_k" | "w_v" | "w_o" | "w_1" | "gamma" | "embeddings" => Rows::Other,
-                "x" if step.key == "x" => Rows::Tokens,
+                "x" if step.key == named("x") => Rows::Tokens,
                 _ => continue,
             };
-            let reversed = step.key.starts_with("reversed.");
+            let reversed = step.key.section == Section::Reversed;
             assert!(
                 step.rows == expected || reversed,
                 "{} {}: {:?}",
@@ -302,5 +310,8 @@ fn rows_say_whose_they_are() {
     let walk = Walkthrough::run(Example::CrossAttention, &Settings::default()).unwrap();
     let chat = walk.select_token(1);
     assert_eq!((chat.query, chat.keys.len()), (Some(1), 3));
-    assert_eq!(walk.step("memory").unwrap().marks(&walk.select("weights", 0, 2)).keys, [2]);
+    assert_eq!(
+        walk.step(named("memory")).unwrap().marks(&walk.select(named("weights"), 0, 2)).keys,
+        [2]
+    );
 }

@@ -1,11 +1,14 @@
 //! What a learner reads of a cell.
 
+mod common;
+
+use common::named;
 use regard_kernels::Temperature;
 use regard_walkthrough::{Example, Settings, Walkthrough, Without};
 
 fn explain(example: Example, settings: &Settings, key: &str, row: usize, col: usize) -> String {
     let walk = Walkthrough::run(example, settings).expect("examples run");
-    walk.step(key).and_then(|s| s.explain(row, col)).expect("the cell is there")
+    walk.step(named(key)).and_then(|s| s.explain(row, col)).expect("the cell is there")
 }
 
 fn at(t: f32) -> Settings {

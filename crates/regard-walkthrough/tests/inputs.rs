@@ -1,14 +1,19 @@
 //! Inputs: changed, saved, drawn from seeds, shared out among heads.
 
+mod common;
+
+use common::named;
 use proptest::prelude::*;
-use regard_walkthrough::{Error, Example, Inputs, Settings, Sizes, Walkthrough, Without};
+use regard_walkthrough::{
+    Error, Example, Inputs, Section, Settings, Sizes, StepKey, Walkthrough, Without,
+};
 
 fn compute(inputs: &Inputs) -> Walkthrough {
     Walkthrough::compute(inputs, &Settings::default()).expect("inputs compute")
 }
 
 fn numbers<'a>(walk: &'a Walkthrough, key: &str) -> &'a [f32] {
-    walk.step(key).unwrap_or_else(|| panic!("there is no {key}")).matrix.as_slice()
+    walk.step(named(key)).unwrap_or_else(|| panic!("there is no {key}")).matrix.as_slice()
 }
 
 fn words(text: &str) -> Vec<String> {
@@ -16,7 +21,7 @@ fn words(text: &str) -> Vec<String> {
 }
 
 /// The rows and columns of what can be typed over.
-fn shape(inputs: &Inputs, key: &str) -> (usize, usize) {
+fn shape(inputs: &Inputs, key: StepKey) -> (usize, usize) {
     let projected = || compute(inputs).step(key).expect("it is projected").matrix.shape();
     inputs.matrix(key).map_or_else(projected, |matrix| matrix.shape())
 }
@@ -25,7 +30,7 @@ fn shape(inputs: &Inputs, key: &str) -> (usize, usize) {
 fn what_is_changed_is_seen_by_all_that_follows_and_by_nothing_before() {
     let mut inputs = Inputs::new(Example::ILoveRobotics);
     let before = compute(&inputs);
-    assert_eq!(inputs.set("w_k", 1, 1, 3.0), Ok(Some(1.0)));
+    assert_eq!(inputs.set(named("w_k"), 1, 1, 3.0), Ok(Some(1.0)));
     let after = compute(&inputs);
     for key in ["x", "w_q", "w_v", "q", "v"] {
         assert_eq!(numbers(&after, key), numbers(&before, key), "{key}");
@@ -34,15 +39,15 @@ fn what_is_changed_is_seen_by_all_that_follows_and_by_nothing_before() {
     assert_eq!(numbers(&after, "k"), [2.0, 1.0, 1.0, 1.0, 4.0, 1.0, 1.0, 3.0, 2.0]);
     assert_eq!(numbers(&after, "raw_scores"), [5.0, 3.0, 4.0, 4.0, 6.0, 6.0, 3.0, 5.0, 4.0]);
     assert_eq!(
-        after.step("w_k").and_then(|s| s.explain(1, 1)).as_deref(),
+        after.step(named("w_k")).and_then(|s| s.explain(1, 1)).as_deref(),
         Some("typed in: 3, in place of 1")
     );
     // The notebook's numbers are no longer asked for, and its words no longer said.
     assert!(after.steps.iter().all(|s| s.correction.is_none()));
-    assert!(!after.step("love.k").is_some_and(|s| s.meaning.contains("has a 1")));
+    assert!(!after.step(named("love.k")).is_some_and(|s| s.meaning.contains("has a 1")));
     assert_eq!(inputs.edits().len(), 1);
 
-    assert_eq!(inputs.set("w_k", 1, 1, 1.0), Ok(Some(3.0)));
+    assert_eq!(inputs.set(named("w_k"), 1, 1, 1.0), Ok(Some(3.0)));
     assert!(!inputs.is_changed());
 }
 
@@ -51,15 +56,15 @@ fn every_input_of_every_example_can_be_changed_and_is_a_step() {
     for example in Example::ALL {
         let given = Inputs::new(example);
         let before = compute(&given);
-        for key in given.keys().map(str::to_owned).collect::<Vec<_>>() {
+        for key in given.keys() {
             let mut inputs = given.clone();
             // A whole column: behind a ReLU, one row may count nothing.
-            for i in 0..given.matrix(&key).unwrap().rows() {
-                let old = inputs.set(&key, i, 0, 1.75).unwrap();
-                assert_eq!(given.given(&key, i, 0), old);
+            for i in 0..given.matrix(key).unwrap().rows() {
+                let old = inputs.set(key, i, 0, 1.75).unwrap();
+                assert_eq!(given.given(key, i, 0), old);
             }
             let after = compute(&inputs);
-            assert_eq!(numbers(&after, &key)[0], 1.75);
+            assert_eq!(numbers(&after, &key.to_string())[0], 1.75);
             let changed =
                 after.steps.iter().zip(&before.steps).filter(|(a, b)| a.matrix != b.matrix).count();
             assert!(changed > 1, "{}: nothing follows from {key}", example.name());
@@ -84,9 +89,9 @@ fn attention(q: &[Vec<f64>], k: &[Vec<f64>], v: &[Vec<f64>]) -> Vec<Vec<f64>> {
 fn queries_keys_and_values_are_typed_over_and_all_that_follows_sees_it() {
     let mut inputs = Inputs::new(Example::ILoveRobotics);
     let before = compute(&inputs);
-    assert_eq!(inputs.set("q", 1, 0, 5.0), Ok(None));
-    assert_eq!(inputs.set("k", 0, 2, -0.3), Ok(None));
-    assert_eq!(inputs.set("v", 2, 1, 0.7), Ok(None));
+    assert_eq!(inputs.set(named("q"), 1, 0, 5.0), Ok(None));
+    assert_eq!(inputs.set(named("k"), 0, 2, -0.3), Ok(None));
+    assert_eq!(inputs.set(named("v"), 2, 1, 0.7), Ok(None));
     let walk = compute(&inputs);
     for key in ["x", "w_q", "w_k", "w_v"] {
         assert_eq!(numbers(&walk, key), numbers(&before, key), "{key}");
@@ -95,12 +100,12 @@ fn queries_keys_and_values_are_typed_over_and_all_that_follows_sees_it() {
     assert_eq!(numbers(&walk, "q")[3..6], [5.0, 1.0, 1.0]);
     assert!((numbers(&walk, "raw_scores")[3] - 10.7).abs() < 1e-6);
     let rows = |key: &str| -> Vec<Vec<f64>> {
-        let step = before.step(key).unwrap();
+        let step = before.step(named(key)).unwrap();
         (0..3).map(|i| step.matrix.row(i).iter().map(|x| f64::from(*x)).collect()).collect()
     };
     let (mut q, mut k, mut v) = (rows("q"), rows("k"), rows("v"));
     (q[1][0], k[0][2], v[2][1]) = (5.0, -0.3, 0.7);
-    let output = walk.step("output").unwrap();
+    let output = walk.step(named("output")).unwrap();
     for (i, row) in attention(&q, &k, &v).iter().enumerate() {
         for (j, expected) in row.iter().enumerate() {
             assert!(
@@ -115,29 +120,29 @@ fn queries_keys_and_values_are_typed_over_and_all_that_follows_sees_it() {
     }
     // What is worked by hand for "love" is the same row.
     for key in ["q", "raw_scores", "weights", "output"] {
-        let love = &walk.step(&format!("love.{key}")).unwrap().matrix;
-        assert_eq!(love.row(0), walk.step(key).unwrap().matrix.row(1), "{key}");
+        let love = &walk.step(named(&format!("love.{key}"))).unwrap().matrix;
+        assert_eq!(love.row(0), walk.step(named(key)).unwrap().matrix.row(1), "{key}");
     }
     assert!(walk.checks.iter().all(regard_walkthrough::Check::holds), "{:?}", walk.checks);
 
-    let q = walk.step("q").unwrap();
+    let q = walk.step(named("q")).unwrap();
     assert_eq!(
         q.explain(1, 0).as_deref(),
         Some("typed in: 5, in place of 1·1 + 1·0 + 0·1 + 0·0 = 1")
     );
     assert_eq!((q.given(1, 0), q.given(3, 0), q.is_editable()), (Some(1.0), None, true));
     assert!(
-        !walk.step("love.q").unwrap().is_editable()
-            && !walk.step("raw_scores").unwrap().is_editable()
+        !walk.step(named("love.q")).unwrap().is_editable()
+            && !walk.step(named("raw_scores")).unwrap().is_editable()
     );
     assert_eq!(inputs.edits().len(), 3);
 
     // A cell that was typed over does not follow X any more, until it is put back.
-    inputs.set("x", 1, 0, 4.0).unwrap();
+    inputs.set(named("x"), 1, 0, 4.0).unwrap();
     assert_eq!(numbers(&compute(&inputs), "q")[3], 5.0);
-    inputs.restore("q", 1, 0);
+    inputs.restore(named("q"), 1, 0);
     assert_eq!(numbers(&compute(&inputs), "q")[3], 4.0);
-    inputs.restore("x", 1, 0);
+    inputs.restore(named("x"), 1, 0);
     inputs.reset();
     assert_eq!((inputs.is_changed(), inputs.edits().len()), (false, 0));
     assert_eq!(numbers(&compute(&inputs), "output"), numbers(&before, "output"));
@@ -147,10 +152,10 @@ fn queries_keys_and_values_are_typed_over_and_all_that_follows_sees_it() {
 fn what_is_projected_can_be_typed_over_in_every_example_but_gradients() {
     for example in Example::ALL {
         let given = Inputs::new(example);
-        let projects = given.matrix("w_q").is_some() && example != Example::Gradients;
+        let projects = given.matrix(named("w_q")).is_some() && example != Example::Gradients;
         assert_eq!(
-            given.projected_keys().collect::<Vec<_>>(),
-            if projects { &["q", "k", "v"][..] } else { &[] }
+            given.projected_keys().map(String::from).collect::<Vec<_>>(),
+            if projects { vec!["q", "k", "v"] } else { vec![] }
         );
         for (key, heads) in given
             .projected_keys()
@@ -166,9 +171,10 @@ fn what_is_projected_can_be_typed_over_in_every_example_but_gradients() {
             );
             let after = compute(&inputs);
             let at = format!("{} {key}, {heads} heads", example.name());
-            let last = |key: &str| after.step(key).unwrap().matrix.as_slice().last().copied();
+            let last = |key| after.step(key).unwrap().matrix.as_slice().last().copied();
             assert_eq!(last(key), Some(1.75), "{at}");
-            if let Some(of_last_head) = after.step(&format!("head_{heads}.{key}")) {
+            if let Some(of_last_head) = after.step(StepKey::new(Section::Head(heads), key.quantity))
+            {
                 assert_eq!(of_last_head.matrix.as_slice().last(), Some(&1.75), "{at}");
             }
             assert_ne!(numbers(&after, "output"), numbers(&before, "output"), "{at}");
@@ -183,7 +189,8 @@ fn what_is_projected_can_be_typed_over_in_every_example_but_gradients() {
             let [cut, plain] =
                 [&inputs, &given].map(|inputs| Walkthrough::compute(inputs, &settings).unwrap());
             assert!(!cut.step(key).unwrap().is_editable(), "{at}");
-            assert_eq!(numbers(&cut, key), numbers(&plain, key), "{at}");
+            let key = key.to_string();
+            assert_eq!(numbers(&cut, &key), numbers(&plain, &key), "{at}");
         }
     }
 }
@@ -193,20 +200,20 @@ fn what_cannot_be_is_refused_and_named() {
     let mut inputs = Inputs::new(Example::TheCatSat);
     let message = |e: Result<Option<f64>, Error>| e.unwrap_err().to_string();
     assert_eq!(
-        message(inputs.set("w_z", 0, 0, 1.0)),
-        "there is no matrix \"w_z\"; there are x, w_q, w_k, w_v, q, k, v"
+        message(inputs.set(named("w_o"), 0, 0, 1.0)),
+        "there is no matrix \"w_o\"; there are x, w_q, w_k, w_v, q, k, v"
     );
     assert_eq!(
-        message(inputs.set("w_q", 0, 4, 1.0)),
+        message(inputs.set(named("w_q"), 0, 4, 1.0)),
         "w_q has 4 rows and 4 columns: there is no cell (0, 4)"
     );
     assert_eq!(
-        message(inputs.set("q", 3, 0, 1.0)),
+        message(inputs.set(named("q"), 3, 0, 1.0)),
         "q has 3 rows and 4 columns: there is no cell (3, 0)"
     );
     for value in [f64::NAN, f64::INFINITY, 1e7] {
-        assert!(message(inputs.set("x", 0, 0, value)).starts_with("x cannot hold "));
-        assert!(message(inputs.set("v", 0, 0, value)).starts_with("v cannot hold "));
+        assert!(message(inputs.set(named("x"), 0, 0, value)).starts_with("x cannot hold "));
+        assert!(message(inputs.set(named("v"), 0, 0, value)).starts_with("v cannot hold "));
     }
     assert!(!inputs.is_changed());
     assert_eq!(
@@ -229,9 +236,9 @@ fn what_cannot_be_is_refused_and_named() {
 #[test]
 fn saved_inputs_come_back_exactly() {
     let mut inputs = Inputs::seeded(words("to be or not"), 5, 3, 2, 7).unwrap();
-    inputs.set("w_o", 5, 4, 0.1 + 0.2).unwrap();
-    inputs.set("x", 0, 0, -0.0).unwrap();
-    inputs.set("k", 3, 5, 0.3).unwrap();
+    inputs.set(named("w_o"), 5, 4, 0.1 + 0.2).unwrap();
+    inputs.set(named("x"), 0, 0, -0.0).unwrap();
+    inputs.set(named("k"), 3, 5, 0.3).unwrap();
     let json = serde_json::to_string(&inputs).unwrap();
     assert_eq!(serde_json::from_str::<Inputs>(&json).unwrap(), inputs);
 
@@ -348,7 +355,7 @@ fn seeds_give_the_numbers_of_pytorch() {
             Inputs::seeded(vec!["a".to_owned(); tokens], d_model, d_k, heads, seed).unwrap();
         for (key, (first, all)) in ["x", "w_q", "w_k", "w_v", "w_o"].into_iter().zip(matrices) {
             let numbers: Vec<f32> =
-                inputs.matrix(key).unwrap().as_slice().iter().map(|x| *x as f32).collect();
+                inputs.matrix(named(key)).unwrap().as_slice().iter().map(|x| *x as f32).collect();
             assert_eq!(numbers[..3], first, "{key} of seed {seed}");
             assert_eq!(hash(&numbers), all, "{key} of seed {seed}");
         }
@@ -364,16 +371,19 @@ fn seeds_give_the_numbers_of_pytorch() {
 #[test]
 fn another_number_of_heads_leaves_the_tokens_and_what_was_typed() {
     let mut inputs = Inputs::seeded(words("to be or not"), 6, 3, 1, 1).unwrap();
-    inputs.set("w_q", 2, 1, 9.0).unwrap();
-    inputs.set("k", 1, 2, 4.0).unwrap();
+    inputs.set(named("w_q"), 2, 1, 9.0).unwrap();
+    inputs.set(named("k"), 1, 2, 4.0).unwrap();
     let before = compute(&inputs);
     for heads in (1..=8).rev() {
         inputs.set_heads(heads).unwrap();
         assert_eq!(inputs.edits().len(), 2);
         let walk = compute(&inputs);
         assert_eq!(numbers(&walk, "x"), numbers(&before, "x"));
-        assert_eq!(walk.step("concatenated").map(|c| c.matrix.shape()), Some((4, heads * 3)));
-        inputs.restore("k", 1, 2);
+        assert_eq!(
+            walk.step(named("concatenated")).map(|c| c.matrix.shape()),
+            Some((4, heads * 3))
+        );
+        inputs.restore(named("k"), 1, 2);
         let walk = compute(&inputs);
         let layer = walk
             .checks
@@ -381,11 +391,11 @@ fn another_number_of_heads_leaves_the_tokens_and_what_was_typed() {
             .find(|c| c.name.ends_with("the layer"))
             .expect("a check against the layer");
         assert!(layer.holds(), "{layer:?}");
-        inputs.set("k", 1, 2, 4.0).unwrap();
+        inputs.set(named("k"), 1, 2, 4.0).unwrap();
     }
     // What was typed where one head has no columns is gone with them.
     inputs.set_heads(2).unwrap();
-    inputs.set("v", 0, 5, 1.0).unwrap();
+    inputs.set(named("v"), 0, 5, 1.0).unwrap();
     inputs.set_heads(1).unwrap();
     assert_eq!(inputs.edits().len(), 2);
 }
@@ -394,15 +404,18 @@ fn another_number_of_heads_leaves_the_tokens_and_what_was_typed() {
 fn with_the_identity_for_w_o_the_output_is_what_the_heads_found() {
     let mut inputs = Inputs::new(Example::MathOfAttention);
     let one = compute(&inputs);
-    assert!(one.step("w_o").is_none() && one.step("head_1.q").is_none());
+    assert!(one.step(named("w_o")).is_none() && one.step(named("head_1.q")).is_none());
     for heads in [2, 4, 8] {
         inputs.set_heads(heads).unwrap();
         let walk = compute(&inputs);
         assert_eq!(numbers(&walk, "output"), numbers(&walk, "concatenated"));
         // Keys of a head are columns of K.
-        let (share, width) = (&walk.step("head_2.k").unwrap().matrix, 8 / heads);
+        let (share, width) = (&walk.step(named("head_2.k")).unwrap().matrix, 8 / heads);
         for i in 0..4 {
-            assert_eq!(share.row(i), &one.step("k").unwrap().matrix.row(i)[width..2 * width]);
+            assert_eq!(
+                share.row(i),
+                &one.step(named("k")).unwrap().matrix.row(i)[width..2 * width]
+            );
         }
     }
     inputs.set_heads(1).unwrap();
@@ -431,7 +444,7 @@ fn every_possible_number_of_heads_is_computed_with_every_step_left_out() {
         let inputs = Inputs::seeded(words("a b c"), d_model, 2, 8, 3).unwrap();
         let settings = Settings { without: Some(Without::Projections), ..Settings::default() };
         let walk = Walkthrough::compute(&inputs, &settings).unwrap();
-        assert_eq!(walk.step("concatenated").unwrap().matrix.shape(), (3, d_model));
+        assert_eq!(walk.step(named("concatenated")).unwrap().matrix.shape(), (3, d_model));
     }
 }
 
@@ -454,9 +467,9 @@ proptest! {
         cut in 0_usize..5,
     ) {
         let mut inputs = Inputs::new(Example::ALL[which]);
-        let keys: Vec<String> = inputs.keys().chain(inputs.projected_keys()).map(str::to_owned).collect();
+        let keys: Vec<StepKey> = inputs.keys().chain(inputs.projected_keys()).collect();
         for (key, cell, value, power) in cells {
-            let Some(key) = keys.get(key % keys.len().max(1)) else { continue };
+            let Some(&key) = keys.get(key % keys.len().max(1)) else { continue };
             let (rows, cols) = shape(&inputs, key);
             let cell = cell % (rows * cols);
             inputs.set(key, cell / cols, cell % cols, value * 10_f64.powi(power - 1)).unwrap();
@@ -483,9 +496,9 @@ proptest! {
         cut in 0_usize..5,
     ) {
         let mut inputs = Inputs::new(Example::ALL[which]);
-        let keys: Vec<String> = inputs.keys().chain(inputs.projected_keys()).map(str::to_owned).collect();
+        let keys: Vec<StepKey> = inputs.keys().chain(inputs.projected_keys()).collect();
         for (key, cell, value) in cells {
-            let Some(key) = keys.get(key % keys.len().max(1)) else { continue };
+            let Some(&key) = keys.get(key % keys.len().max(1)) else { continue };
             let (rows, cols) = shape(&inputs, key);
             let cell = cell % (rows * cols);
             inputs.set(key, cell / cols, cell % cols, value).unwrap();

@@ -1,5 +1,8 @@
 //! What each example teaches is so, in numbers worked out here.
 
+mod common;
+
+use common::named;
 use regard_walkthrough::{Example, Inputs, Settings, Step, Walkthrough, Without};
 
 fn run(example: Example, settings: &Settings) -> Walkthrough {
@@ -7,7 +10,7 @@ fn run(example: Example, settings: &Settings) -> Walkthrough {
 }
 
 fn step<'a>(walk: &'a Walkthrough, key: &str) -> &'a Step {
-    walk.step(key).unwrap_or_else(|| panic!("{} has no {key}", walk.example.name()))
+    walk.step(named(key)).unwrap_or_else(|| panic!("{} has no {key}", walk.example.name()))
 }
 
 fn holds(walk: &Walkthrough, name: &str) {
@@ -78,7 +81,7 @@ fn a_block_step_by_step_is_the_block_in_one_call() {
         for heads in [1, 2, 4] {
             let mut inputs = Inputs::new(Example::Block);
             inputs.set_heads(heads).unwrap();
-            inputs.set("gamma_1", 0, 2, -1.5).unwrap();
+            inputs.set(named("gamma_1"), 0, 2, -1.5).unwrap();
             let settings = Settings { causal, ..Settings::default() };
             holds(
                 &Walkthrough::compute(&inputs, &settings).unwrap(),
@@ -87,7 +90,7 @@ fn a_block_step_by_step_is_the_block_in_one_call() {
         }
     }
     let walk = run(Example::Block, &Settings::default());
-    let order: Vec<&str> = walk.steps.iter().map(|s| s.key.as_str()).collect();
+    let order: Vec<String> = walk.steps.iter().map(|s| s.key.to_string()).collect();
     let place =
         |key: &str| order.iter().position(|k| *k == key).unwrap_or_else(|| panic!("no {key}"));
     let keys = [
@@ -104,7 +107,7 @@ fn a_block_step_by_step_is_the_block_in_one_call() {
         "fed",
     ];
     assert!(keys.windows(2).all(|pair| place(pair[0]) < place(pair[1])));
-    assert_eq!(order.last(), Some(&"block_output"));
+    assert_eq!(order.last().map(String::as_str), Some("block_output"));
 }
 
 #[test]
@@ -119,7 +122,7 @@ fn two_texts_attend_across() {
         [largest(weights.matrix.row(0)), largest(weights.matrix.row(1))],
         [Some(0), Some(1)]
     );
-    assert!(walk.step("masked_scores").is_none());
+    assert!(walk.step(named("masked_scores")).is_none());
 }
 
 #[test]
@@ -132,8 +135,8 @@ fn gradients_of_one_call_agree() {
         for key in ["w_q", "w_k", "w_v"] {
             let gradient = &step(&walk, &format!("d_{key}")).matrix;
             for (i, j) in (0..4).flat_map(|i| (0..4).map(move |j| (i, j))) {
-                let w = inputs.matrix(key).unwrap().get(i, j);
-                inputs.set(key, i, j, w - 0.1 * f64::from(gradient.get(i, j))).unwrap();
+                let w = inputs.matrix(named(key)).unwrap().get(i, j);
+                inputs.set(named(key), i, j, w - 0.1 * f64::from(gradient.get(i, j))).unwrap();
             }
         }
         let learned =
@@ -187,7 +190,7 @@ fn without_the_mask_tokens_see_the_future() {
     let settings = Settings { without: Some(Without::Mask), ..Settings::default() };
     for causal in [false, true] {
         let walk = run(Example::ILoveRobotics, &Settings { causal, ..settings });
-        assert!(walk.step("masked_scores").is_none());
+        assert!(walk.step(named("masked_scores")).is_none());
         // Row "I": 0.168 + 0.299 later; row "love": 0.333; row "robotics": none.
         let text = walk.broken.unwrap();
         assert!(
@@ -207,7 +210,7 @@ fn without_the_mask_tokens_see_the_future() {
 #[test]
 fn what_broke_follows_what_was_typed() {
     let mut inputs = Inputs::new(Example::AttentionScores);
-    inputs.set("q", 0, 0, 100.0).unwrap();
+    inputs.set(named("q"), 0, 0, 100.0).unwrap();
     let cut = |without| {
         let settings = Settings { without: Some(without), ..Settings::default() };
         Walkthrough::compute(&inputs, &settings).unwrap().broken.unwrap()
@@ -266,7 +269,7 @@ fn steps_say_what_they_are_in_a_sentence_and_a_formula() {
     for example in Example::ALL {
         let inputs = Inputs::new(example);
         for step in run(example, &Settings::default()).steps {
-            let given = inputs.matrix(&step.key).is_some();
+            let given = inputs.matrix(step.key).is_some();
             assert_eq!(step.formula.is_empty(), given, "{} {}", example.name(), step.key);
             assert!(
                 step.meaning.chars().count() > 20 && step.meaning.ends_with('.'),

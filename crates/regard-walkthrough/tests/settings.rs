@@ -1,5 +1,8 @@
 //! What the settings change, in every example.
 
+mod common;
+
+use common::named;
 use proptest::prelude::*;
 use regard_kernels::Temperature;
 use regard_walkthrough::{
@@ -15,15 +18,15 @@ fn run(example: Example, settings: &Settings) -> Walkthrough {
 }
 
 fn step<'a>(walk: &'a Walkthrough, key: &str) -> &'a Step {
-    walk.step(key).unwrap_or_else(|| panic!("{} has no {key}", walk.example.name()))
+    walk.step(named(key)).unwrap_or_else(|| panic!("{} has no {key}", walk.example.name()))
 }
 
 fn without(without: Without) -> Settings {
     Settings { without: Some(without), ..Settings::default() }
 }
 
-fn keys(walk: &Walkthrough) -> Vec<&str> {
-    walk.steps.iter().map(|s| s.key.as_str()).collect()
+fn keys(walk: &Walkthrough) -> Vec<String> {
+    walk.steps.iter().map(|s| s.key.to_string()).collect()
 }
 
 /// Every cell, label, text and check of a walkthrough is as it should be.
@@ -81,12 +84,12 @@ fn the_steps_come_in_the_order_of_computation() {
     ];
     let walk = run(Example::MathOfAttention, &Settings::default());
     assert_eq!(keys(&walk), all);
-    assert_eq!(run(Example::MathOfAttention, &CAUSAL).steps[9].key, "masked_scores");
+    assert_eq!(run(Example::MathOfAttention, &CAUSAL).steps[9].key, named("masked_scores"));
     let json = walk.to_json();
     let json: Vec<_> = json.as_object().unwrap().keys().collect();
     assert_eq!(json[4..15], all);
     for (i, step) in walk.steps.iter().enumerate() {
-        assert!(walk.to_json()["max_error"][&step.key].is_f64(), "{i}");
+        assert!(walk.to_json()["max_error"][step.key.to_string()].is_f64(), "{i}");
         assert!(step.max_error <= 1e-5, "{}: {:e}", step.key, step.max_error);
     }
 }
@@ -144,7 +147,7 @@ fn by_hand_and_by_matrices_agree_with_every_mask() {
 #[test]
 fn without_projections_a_token_is_its_own_query_key_and_value() {
     let walk = run(Example::TheCatSat, &without(Without::Projections));
-    assert!(walk.steps.iter().all(|s| !s.key.starts_with("w_")));
+    assert!(walk.steps.iter().all(|s| !s.key.to_string().starts_with("w_")));
     for key in ["q", "k", "v"] {
         assert_eq!(step(&walk, key).matrix, step(&walk, "x").matrix);
     }
@@ -157,7 +160,7 @@ fn without_projections_a_token_is_its_own_query_key_and_value() {
 #[test]
 fn without_scaling_softmax_sees_the_raw_scores() {
     let walk = run(Example::AttentionScores, &without(Without::Scaling));
-    assert_eq!(walk.step("scaled_scores").map(|s| &s.key), None);
+    assert_eq!(walk.step(named("scaled_scores")).map(|s| s.key), None);
     let expected = softmax_curve(&[2.0, 0.0, 1.0], &[Temperature::ONE]);
     assert_eq!(step(&walk, "weights").matrix.row(0), expected.row(0));
     assert!(walk.broken.unwrap().contains("The largest score is 2 instead of 1"));

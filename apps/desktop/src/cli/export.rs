@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use indicatif::ProgressBar;
-use regard_walkthrough::{Example, Settings, Walkthrough};
+use regard_walkthrough::{Example, Settings, StepKey, Walkthrough};
 
 use super::failure::{BadInput as _, Failure};
 use crate::export::{self, Format, Matrix};
@@ -86,11 +86,12 @@ fn of_example(example: Example, args: &Args, look: Look) -> Result<Matrix> {
         "--layer, --head and --rollout are for files: a head of an example is a step of its own, such as head_1.weights"
     );
     let walkthrough = Walkthrough::run(example, &Settings::default())?;
-    let steps = || walkthrough.steps.iter().map(|s| s.key.as_str()).collect::<Vec<_>>().join(", ");
+    let steps =
+        || walkthrough.steps.iter().map(|s| s.key.to_string()).collect::<Vec<_>>().join(", ");
     let Some(key) = &args.matrix else {
         bail!("--matrix is missing: {} has {}", example.name(), steps());
     };
-    let step = walkthrough.step(key);
+    let step = key.parse::<StepKey>().ok().and_then(|key| walkthrough.step(key));
     let step = step
         .with_context(|| format!("{} has no matrix `{key}`; it has {}", example.name(), steps()))?;
     Ok(Matrix::of_step(&walkthrough, step, look))

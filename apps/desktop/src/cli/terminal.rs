@@ -5,7 +5,7 @@
 use core::fmt::Write as _;
 
 use anstyle::{Color, RgbColor, Style};
-use regard_walkthrough::{Example, IN_FOUR_LINES, Kind, Step, Walkthrough};
+use regard_walkthrough::{Example, IN_FOUR_LINES, Kind, Quantity, Step, Walkthrough};
 
 use crate::ui::colors::{Palette, ink_on};
 use crate::ui::numbers;
@@ -37,7 +37,7 @@ pub(crate) fn walkthrough(walkthrough: &Walkthrough) -> String {
     for step in &walkthrough.steps {
         push_step(&mut out, step);
     }
-    if walkthrough.step("output").is_some() {
+    if walkthrough.step(Quantity::Output).is_some() {
         let _ = writeln!(out, "\n{BOLD}In four lines{BOLD:#}\n{}", IN_FOUR_LINES.join("\n"));
     }
     if !walkthrough.checks.is_empty() {

@@ -44,7 +44,7 @@ impl Matrix {
             && step.col_labels == walkthrough.tokens;
         Self {
             title: format!("{}: {}", walkthrough.example.title(), step.name),
-            name: step.key.clone(),
+            name: step.key.to_string(),
             values: Arc::new(step.matrix.as_slice().to_vec()),
             masked: f32::NEG_INFINITY,
             rows: labels(&step.row_labels, rows),

@@ -114,6 +114,8 @@ fn write(path: &Path, text: &[u8]) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use regard_walkthrough::Quantity;
+
     use super::*;
     use crate::ui::walkthrough::At;
 
@@ -123,7 +125,7 @@ mod tests {
         let path = folder.path().join("last.regard.json");
         let mut session = Session::default();
         let mut kept = Kept::new(path.clone(), &session);
-        session.walkthrough.hovered = Some(At { step: "x".to_owned(), cell: (0, 0) });
+        session.walkthrough.hovered = Some(At { step: Quantity::X.into(), cell: (0, 0) });
         kept.write(&session).unwrap();
         assert!(!path.exists());
         session.walkthrough.settings.causal = true;

@@ -1,42 +1,52 @@
-use super::matrix;
+use super::{Entry, Group, HeadCounts, Start, matrix};
 use crate::attend::Head;
-use crate::inputs::Input;
+use crate::input::Input;
 use crate::trace::{Axes, Text, Trace, labels};
-use crate::{Error, Rows};
+use crate::{Error, Quantity, Rows};
+
+pub(super) const ENTRY: Entry = Entry {
+    title: "Attention scores",
+    summary: "Given queries and keys, how the weights come about: dot product, scaling, softmax.",
+    group: Group::Attention,
+    tokens: "t0 t1 t2",
+    start: Start::Given(inputs),
+    heads: 1,
+    possible_heads: HeadCounts::Sharing,
+    projections_are_editable: true,
+    run,
+};
 
 /// Q and K are given, and only the weights are asked for.
 pub(super) fn inputs() -> Vec<Input> {
     let q = matrix(&[[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0], [1.0, 1.0, 0.0, 0.0]]);
     let k = matrix(&[[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0], [0.5, 0.5, 0.5, 0.5]]);
-    vec![Input::given("q", q), Input::given("k", k)]
+    vec![Input::given(Quantity::Q, q), Input::given(Quantity::K, k)]
 }
 
 pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
     let (tokens, dims) = (trace.tokens.clone(), labels("d", 4));
-    let text = Text {
-        key: "q",
-        symbol: "Q",
-        name: "Queries Q",
-        meaning: "Row i is what position i looks for. Given, not projected.",
-        ..Text::default()
-    };
+    let text = Text::given(
+        Quantity::Q,
+        "Q",
+        "Queries Q",
+        "Row i is what position i looks for. Given, not projected.",
+    );
     let q = trace.give(&text, Axes::new(Rows::Queries, &tokens, &dims))?;
-    let text = Text {
-        key: "k",
-        symbol: "K",
-        name: "Keys K",
-        meaning: if trace.inputs.is_changed() {
+    let text = Text::given(
+        Quantity::K,
+        "K",
+        "Keys K",
+        if trace.inputs.is_changed() {
             "Row j is what position j advertises."
         } else {
             "Row j is what position j advertises; the last has a little of everything, so every query finds some of it."
         },
-        ..Text::default()
-    };
+    );
     let k = trace.give(&text, Axes::new(Rows::Keys, &tokens, &dims))?;
 
     Head::of_all(&tokens).attend(trace, &q, &k, None)?;
     trace.correct(
-        "weights",
+        Quantity::Weights,
         "The notebook prints [0.576, 0.212, 0.212] and [0.212, 0.576, 0.212] for the first two rows. \
          softmax([1, 0, 0.5]) is [0.506, 0.186, 0.307], and the second row is [0.186, 0.506, 0.307].",
     );

@@ -1,14 +1,26 @@
 use regard::EncoderBlock;
 
-use super::{feed_forward, matrix};
+use super::{Entry, Group, HeadCounts, Start, feed_forward, matrix};
 use crate::attend::{Head, distance};
 use crate::embed::{look_up, push_placed, push_positions};
 use crate::heads::{attention, multi_head, sequences};
-use crate::inputs::Input;
-use crate::layers::{Number, push_feed_forward, push_norm, push_residual};
+use crate::input::Input;
+use crate::layers::{Which, push_feed_forward, push_norm, push_residual};
 use crate::project::{give_weights, project_all};
 use crate::trace::{Other, Trace, largest};
-use crate::{Error, Rows, Without, heads};
+use crate::{Error, Quantity, Rows, Without, heads};
+
+pub(super) const ENTRY: Entry = Entry {
+    title: "A whole block",
+    summary: "\"the cat sat\" through an encoder block: positions, norms, two heads, feed-forward and what runs past them.",
+    group: Group::Around,
+    tokens: "the cat sat",
+    start: Start::Given(inputs),
+    heads: 2,
+    possible_heads: HeadCounts::Sharing,
+    projections_are_editable: true,
+    run,
+};
 
 const VOCABULARY: [&str; 3] = ["cat", "sat", "the"];
 
@@ -42,15 +54,15 @@ pub(super) fn inputs() -> Vec<Input> {
     ]);
     let (ones, zeros) = (matrix(&[[1.0; 4]]), matrix(&[[0.0; 4]]));
     let mut inputs: Vec<Input> = [
-        ("embeddings", embeddings),
-        ("gamma_1", ones.clone()),
-        ("beta_1", zeros.clone()),
-        ("w_q", w_q),
-        ("w_k", w_k),
-        ("w_v", w_v),
-        ("w_o", w_o),
-        ("gamma_2", ones),
-        ("beta_2", zeros),
+        (Quantity::Embeddings, embeddings),
+        (Quantity::Gamma1, ones.clone()),
+        (Quantity::Beta1, zeros.clone()),
+        (Quantity::WQ, w_q),
+        (Quantity::WK, w_k),
+        (Quantity::WV, w_v),
+        (Quantity::WO, w_o),
+        (Quantity::Gamma2, ones),
+        (Quantity::Beta2, zeros),
     ]
     .map(|(key, m)| Input::given(key, m))
     .into();
@@ -63,28 +75,28 @@ pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
     let x = look_up(trace, &VOCABULARY)?;
     let positions = push_positions(trace, x.ours.cols())?;
     let placed = push_placed(trace, &x, &positions);
-    let first = Number { key: "_1", name: ", before attention", subscript: "₁" };
-    let (normed, norm_1) = push_norm(trace, &placed, first, Rows::Tokens)?;
+    let (normed, norm_1) = push_norm(trace, &placed, Which::FIRST, Rows::Tokens)?;
 
     let w = give_weights(trace)?;
     let qkv = project_all(trace, &normed, &w)?;
     let tokens = trace.tokens.clone();
     let attended = heads::attend(trace, &Head::of_all(&tokens), [&normed; 2], &w, &qkv)?;
-    let residual = ["residual", "Y", "Tokens and what they attended to"];
-    let residual = push_residual(trace, residual, [&placed, &attended], Rows::Queries);
+    let text = ["Y", "Tokens and what they attended to"];
+    let residual =
+        push_residual(trace, Quantity::Residual, text, [&placed, &attended], Rows::Queries);
 
-    let second = Number { key: "_2", name: ", before feed-forward", subscript: "₂" };
-    let (normed, norm_2) = push_norm(trace, &residual, second, Rows::Queries)?;
+    let (normed, norm_2) = push_norm(trace, &residual, Which::SECOND, Rows::Queries)?;
     let (fed, feed_forward) = push_feed_forward(trace, &normed, Rows::Queries)?;
-    let block_output = ["block_output", "B", "Output of the block"];
-    let output = push_residual(trace, block_output, [&residual, &fed], Rows::Queries);
+    let text = ["B", "Output of the block"];
+    let output =
+        push_residual(trace, Quantity::BlockOutput, text, [&residual, &fed], Rows::Queries);
 
     if !matches!(trace.settings.without, Some(Without::Projections | Without::Softmax))
         && !trace.inputs.has_typed_projections()
-        && let Some(w_o) = trace.input("w_o")
+        && let Some(w_o) = trace.input(Quantity::WO)
     {
         let weights = [&w[0], &w[1], &w[2], &w_o].map(|w| &w.ours);
-        let multi_head = multi_head(trace.inputs.heads(), weights)?;
+        let multi_head = multi_head(trace.inputs.heads, weights)?;
         let block = EncoderBlock::pre_norm(norm_1, multi_head, norm_2, feed_forward)?;
         let whole = block.forward(sequences(&placed.ours)?, &attention(trace.settings, true))?;
         let whole = crate::Matrix::from_fn(output.ours.rows(), output.ours.cols(), |i, j| {

@@ -1,9 +1,22 @@
-use super::matrix;
+use super::{Entry, Group, HeadCounts, Start, matrix};
 use crate::attend::Head;
-use crate::inputs::Input;
-use crate::project::{Role, give_tokens, give_weights, project};
+use crate::input::Input;
+use crate::project::{give_tokens, give_weights, project};
+use crate::role::Role;
 use crate::trace::{Axes, Text, Trace, labels};
-use crate::{Error, Matrix, Rows, heads};
+use crate::{Error, Matrix, Quantity, Rows, heads};
+
+pub(super) const ENTRY: Entry = Entry {
+    title: "Cross-attention",
+    summary: "\"le chat\" looks for its words in \"the cat sat\": queries of one text, keys of another.",
+    group: Group::Around,
+    tokens: "le chat",
+    start: Start::Given(inputs),
+    heads: 1,
+    possible_heads: HeadCounts::Sharing,
+    projections_are_editable: true,
+    run,
+};
 
 /// What is read: the queries come from elsewhere.
 const SOURCE: [&str; 3] = ["the", "cat", "sat"];
@@ -30,23 +43,28 @@ pub(super) fn inputs() -> Vec<Input> {
         [0.0, -0.5, 1.0, 0.0],
         [0.5, 0.0, 0.0, 1.0],
     ]);
-    [("x", x), ("memory", memory), ("w_q", w_q), ("w_k", w_k), ("w_v", w_v)]
-        .map(|(key, m)| Input::given(key, m))
-        .into()
+    [
+        (Quantity::X, x),
+        (Quantity::Memory, memory),
+        (Quantity::WQ, w_q),
+        (Quantity::WK, w_k),
+        (Quantity::WV, w_v),
+    ]
+    .map(|(key, m)| Input::given(key, m))
+    .into()
 }
 
 /// As in the decoder of an encoder–decoder model.
 pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
     let x = give_tokens(trace)?;
     let source = SOURCE.map(str::to_owned);
-    let dims = labels("d", trace.inputs.matrix("memory").map_or(0, Matrix::cols));
-    let text = Text {
-        key: "memory",
-        symbol: "E",
-        name: "Memory E",
-        meaning: "What the encoder made of the text that was read: keys and values come from here.",
-        ..Text::default()
-    };
+    let dims = labels("d", trace.inputs.matrix(Quantity::Memory).map_or(0, Matrix::cols));
+    let text = Text::given(
+        Quantity::Memory,
+        "E",
+        "Memory E",
+        "What the encoder made of the text that was read: keys and values come from here.",
+    );
     let memory = trace.give(&text, Axes::new(Rows::Keys, &source, &dims))?;
     let w = give_weights(trace)?;
     let qkv = [

@@ -1,14 +1,26 @@
-use super::matrix;
-use crate::inputs::Input;
+use super::{Entry, Group, HeadCounts, Start, matrix};
+use crate::input::Input;
 use crate::layers::push_feed_forward;
 use crate::project::give_tokens;
 use crate::trace::Trace;
-use crate::{Error, Rows};
+use crate::{Error, Quantity, Rows};
+
+pub(super) const ENTRY: Entry = Entry {
+    title: "Feed-forward",
+    summary: "Four numbers become eight, what is negative becomes 0, and eight become four again.",
+    group: Group::Around,
+    tokens: "the cat sat",
+    start: Start::Given(inputs),
+    heads: 1,
+    possible_heads: HeadCounts::Sharing,
+    projections_are_editable: true,
+    run,
+};
 
 /// Four numbers become eight, and four again.
 pub(super) fn inputs() -> Vec<Input> {
     let mut inputs = vec![Input::given(
-        "x",
+        Quantity::X,
         matrix(&[[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0], [1.0, 1.0, 0.0, -1.0]]),
     )];
     inputs.extend(weights());
@@ -35,7 +47,8 @@ pub(super) fn weights() -> [Input; 4] {
         [0.0, 1.0, 0.0, 0.0],
     ]);
     let b_2 = matrix(&[[0.0, 0.1, 0.0, -0.1]]);
-    [("w_1", w_1), ("b_1", b_1), ("w_2", w_2), ("b_2", b_2)].map(|(key, m)| Input::given(key, m))
+    [(Quantity::W1, w_1), (Quantity::B1, b_1), (Quantity::W2, w_2), (Quantity::B2, b_2)]
+        .map(|(key, m)| Input::given(key, m))
 }
 
 pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {

@@ -1,30 +1,50 @@
 use regard_kernels::{Temperature, cosine_similarity, dot, norm};
 
-use super::{matrix, self_attention};
-use crate::explain::Origin;
+use super::{Entry, Group, HeadCounts, Start, matrix, self_attention};
 use crate::expr::Expr;
-use crate::inputs::Input;
+use crate::input::Input;
+use crate::origin::Origin;
 use crate::pair::Pair;
 use crate::random::NumpyRng;
 use crate::step::Kind;
 use crate::trace::{Axes, Text, Trace, labels};
-use crate::{Error, Matrix, Rows, reference};
+use crate::{Error, Matrix, Quantity, Rows, Section, StepKey, reference};
+
+pub(super) const ENTRY: Entry = Entry {
+    title: "Foundations",
+    summary: "Dot product, length, angle, matrix product and softmax; then four tokens of six numbers (NumPy, seed 0).",
+    group: Group::Attention,
+    tokens: "t0 t1 t2 t3",
+    start: Start::Given(inputs),
+    heads: 1,
+    possible_heads: HeadCounts::Sharing,
+    projections_are_editable: true,
+    run,
+};
 
 /// Vectors, a matrix product and a softmax; then `numpy.random.seed(0)`, X = randn(4, 6), W_Q, W_K, W_V = randn(6, 6).
 pub(super) fn inputs() -> Vec<Input> {
     let mut inputs = vec![
-        Input::given("dot.x", matrix(&[[1.0, 2.0, 3.0]])),
-        Input::given("dot.y", matrix(&[[4.0, 5.0, 6.0]])),
-        Input::given("matmul.A", matrix(&[[1.0, 2.0], [3.0, 4.0]])),
-        Input::given("matmul.B", matrix(&[[2.0, 0.0], [1.0, 2.0]])),
-        Input::given("softmax.scores", matrix(&[[2.0, 1.0, 0.1]])),
+        Input::given(StepKey::new(Section::Dot, Quantity::X), matrix(&[[1.0, 2.0, 3.0]])),
+        Input::given(StepKey::new(Section::Dot, Quantity::Y), matrix(&[[4.0, 5.0, 6.0]])),
+        Input::given(
+            StepKey::new(Section::Matmul, Quantity::MatrixA),
+            matrix(&[[1.0, 2.0], [3.0, 4.0]]),
+        ),
+        Input::given(
+            StepKey::new(Section::Matmul, Quantity::MatrixB),
+            matrix(&[[2.0, 0.0], [1.0, 2.0]]),
+        ),
+        Input::given(StepKey::new(Section::Softmax, Quantity::Scores), matrix(&[[2.0, 1.0, 0.1]])),
     ];
     let mut rng = NumpyRng::seed(0);
-    inputs.extend([("x", 4), ("w_q", 6), ("w_k", 6), ("w_v", 6)].map(|(key, rows)| {
-        let data = rng.randn(rows * 6);
-        // The kernels see these doubles rounded; the reference sees them whole.
-        Input::drawn(key, Matrix::from_fn(rows, 6, |i, j| data[i * 6 + j]), "NumPy, seed 0")
-    }));
+    inputs.extend([(Quantity::X, 4), (Quantity::WQ, 6), (Quantity::WK, 6), (Quantity::WV, 6)].map(
+        |(key, rows)| {
+            let data = rng.randn(rows * 6);
+            // The kernels see these doubles rounded; the reference sees them whole.
+            Input::drawn(key, Matrix::from_fn(rows, 6, |i, j| data[i * 6 + j]), "NumPy, seed 0")
+        },
+    ));
     inputs
 }
 
@@ -38,13 +58,17 @@ pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
 
 fn vectors(trace: &mut Trace<'_>) -> Result<(), Error> {
     let dims = labels("d", 3);
-    let mut vector = |key, symbol, name: &str, meaning| {
-        let text = Text { key, symbol, name, meaning, ..Text::default() };
+    let mut vector = |quantity, symbol, name: &str, meaning| {
+        let text = Text::given(StepKey::new(Section::Dot, quantity), symbol, name, meaning);
         trace.give(&text, Axes::new(Rows::Other, &[name.to_owned()], &dims))
     };
-    let x =
-        vector("dot.x", "x", "Vector x", "A vector is a list of numbers: an arrow, or a token.")?;
-    let y = vector("dot.y", "y", "Vector y", "Another vector, to compare with the first.")?;
+    let x = vector(
+        Quantity::X,
+        "x",
+        "Vector x",
+        "A vector is a list of numbers: an arrow, or a token.",
+    )?;
+    let y = vector(Quantity::Y, "y", "Vector y", "Another vector, to compare with the first.")?;
 
     let (a, b) = (x.ours.as_slice(), y.ours.as_slice());
     let (exact_a, exact_b) = (x.exact.as_slice(), y.exact.as_slice());
@@ -55,7 +79,7 @@ fn vectors(trace: &mut Trace<'_>) -> Result<(), Error> {
     };
     let product = scalar(
         Text {
-            key: "dot.dot",
+            key: StepKey::new(Section::Dot, Quantity::Dot),
             symbol: "x·y",
             name: "Dot product x·y",
             formula: "x·y = Σ xᵢyᵢ",
@@ -73,7 +97,7 @@ fn vectors(trace: &mut Trace<'_>) -> Result<(), Error> {
     let (length_x, length_y) = (length(&x), norm(b));
     let length = scalar(
         Text {
-            key: "dot.norm_x",
+            key: StepKey::new(Section::Dot, Quantity::NormX),
             symbol: "‖x‖",
             name: "Norm ‖x‖",
             formula: "‖x‖ = √(x·x)",
@@ -86,7 +110,7 @@ fn vectors(trace: &mut Trace<'_>) -> Result<(), Error> {
     );
     scalar(
         Text {
-            key: "dot.cosine",
+            key: StepKey::new(Section::Dot, Quantity::Cosine),
             symbol: "cos θ",
             name: "Cosine similarity",
             formula: "cos θ = x·y / (‖x‖·‖y‖)",
@@ -106,24 +130,22 @@ fn vectors(trace: &mut Trace<'_>) -> Result<(), Error> {
 fn matrix_product(trace: &mut Trace<'_>) -> Result<(), Error> {
     let (rows, cols) = (labels("row ", 2), labels("column ", 2));
     let axes = Axes::new(Rows::Other, &rows, &cols);
-    let text = Text {
-        key: "matmul.A",
-        symbol: "A",
-        name: "Matrix A",
-        meaning: "A matrix is rows of numbers: a list of vectors.",
-        ..Text::default()
-    };
+    let text = Text::given(
+        StepKey::new(Section::Matmul, Quantity::MatrixA),
+        "A",
+        "Matrix A",
+        "A matrix is rows of numbers: a list of vectors.",
+    );
     let a = trace.give(&text, axes)?;
-    let text = Text {
-        key: "matmul.B",
-        symbol: "B",
-        name: "Matrix B",
-        meaning: "As many rows as A has columns, or no product.",
-        ..Text::default()
-    };
+    let text = Text::given(
+        StepKey::new(Section::Matmul, Quantity::MatrixB),
+        "B",
+        "Matrix B",
+        "As many rows as A has columns, or no product.",
+    );
     let b = trace.give(&text, axes)?;
     let text = Text {
-        key: "matmul.AB",
+        key: StepKey::new(Section::Matmul, Quantity::MatrixAB),
         symbol: "AB",
         name: "Matrix product AB",
         formula: "(AB)ᵢⱼ = Σₜ AᵢₜBₜⱼ",
@@ -136,32 +158,31 @@ fn matrix_product(trace: &mut Trace<'_>) -> Result<(), Error> {
 
 fn softmax(trace: &mut Trace<'_>) -> Result<(), Error> {
     let (cols, rows) = (labels("s", 3), ["scores".to_owned()]);
-    let text = Text {
-        key: "softmax.scores",
-        symbol: "s",
-        name: "Scores",
-        meaning: "Three scores, of any size and sign.",
-        ..Text::default()
-    };
+    let text = Text::given(
+        StepKey::new(Section::Softmax, Quantity::Scores),
+        "s",
+        "Scores",
+        "Three scores, of any size and sign.",
+    );
     let scores = trace.give(&text, Axes::new(Rows::Other, &rows, &cols))?;
     let temperatures = [
         (
-            "softmax.t1",
+            Quantity::AtT1,
             "Softmax at T = 1",
             1.0,
             "Scores become shares: all positive, adding up to 1, in the same order.",
         ),
         (
-            "softmax.t2",
+            Quantity::AtT2,
             "Softmax at T = 2",
             2.0,
             "Scores divided by a higher temperature give flatter shares; a lower one, sharper.",
         ),
     ];
-    for (key, name, t, meaning) in temperatures {
+    for (quantity, name, t, meaning) in temperatures {
         let formula = "e^(sᵢ/T) / Σⱼ e^(sⱼ/T)";
         let text = Text {
-            key,
+            key: StepKey::new(Section::Softmax, quantity),
             symbol: "softmax(s)",
             name,
             formula,

@@ -1,22 +1,34 @@
 use regard::{Heads, softmax_backward};
 
-use super::{attend_to_itself, matrix, the_cat_sat};
+use super::{Entry, Group, HeadCounts, Start, attend_to_itself, matrix, the_cat_sat};
 use crate::attend::distance;
-use crate::explain::{How, Origin, dot};
 use crate::expr::Expr;
 use crate::heads::attention;
-use crate::inputs::Input;
+use crate::input::Input;
+use crate::origin::{How, Origin, dot};
 use crate::pair::Pair;
 use crate::project::give_tokens_and_weights;
 use crate::step::Kind;
 use crate::trace::{Axes, Other, Text, Trace, largest};
-use crate::{Error, Matrix, Rows, Without};
+use crate::{Error, Matrix, Quantity, Rows, Section, StepKey, Without};
+
+pub(super) const ENTRY: Entry = Entry {
+    title: "Gradients",
+    summary: "\"The cat sat\" once more: how a wrong output says to each weight where to go.",
+    group: Group::Around,
+    tokens: "The cat sat",
+    start: Start::Given(inputs),
+    heads: 1,
+    possible_heads: HeadCounts::One,
+    projections_are_editable: false,
+    run,
+};
 
 /// `the-cat-sat`, and what its output should have been.
 pub(super) fn inputs() -> Vec<Input> {
     let mut inputs = the_cat_sat::inputs();
     inputs.push(Input::given(
-        "target",
+        Quantity::Target,
         matrix(&[[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]]),
     ));
     inputs
@@ -26,7 +38,8 @@ pub(super) fn inputs() -> Vec<Input> {
 pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
     let (x, w) = give_tokens_and_weights(trace)?;
     let qkv = attend_to_itself(trace, &x, &w)?;
-    let [weights, output] = ["weights", "output"].map(|key| of_step(trace, key));
+    let [weights, output] =
+        [Quantity::Weights, Quantity::Output].map(|quantity| of_step(trace, quantity));
     let d_output = push_loss(trace, &output)?;
 
     let [q, k, v] = &qkv;
@@ -46,7 +59,7 @@ pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
 }
 
 const D_V: Text<'_> = Text {
-    key: "d_v",
+    key: StepKey::new(Section::Main, Quantity::DV),
     symbol: "dV",
     name: "Gradient of the values",
     formula: "dV = Aᵀ·dO",
@@ -54,7 +67,7 @@ const D_V: Text<'_> = Text {
     code: "matmul(weights_transposed, d_output, d_v)",
 };
 const D_WEIGHTS: Text<'_> = Text {
-    key: "d_weights",
+    key: StepKey::new(Section::Main, Quantity::DWeights),
     symbol: "dA",
     name: "Gradient of the weights",
     formula: "dA = dO·Vᵀ",
@@ -62,7 +75,7 @@ const D_WEIGHTS: Text<'_> = Text {
     code: "matmul_transposed(d_output, v, d_weights)",
 };
 const D_Q: Text<'_> = Text {
-    key: "d_q",
+    key: StepKey::new(Section::Main, Quantity::DQ),
     symbol: "dQ",
     name: "Gradient of the queries",
     formula: "dQ = dS·K / √d_k",
@@ -70,7 +83,7 @@ const D_Q: Text<'_> = Text {
     code: "matmul(d_scores, k, d_q)",
 };
 const D_K: Text<'_> = Text {
-    key: "d_k",
+    key: StepKey::new(Section::Main, Quantity::DK),
     symbol: "dK",
     name: "Gradient of the keys",
     formula: "dK = dSᵀ·Q / √d_k",
@@ -79,7 +92,7 @@ const D_K: Text<'_> = Text {
 };
 const D_W: [Text<'_>; 3] = [
     Text {
-        key: "d_w_q",
+        key: StepKey::new(Section::Main, Quantity::DWQ),
         symbol: "dW_Q",
         name: "Gradient of W_Q",
         formula: "dW_Q = Xᵀ·dQ",
@@ -87,7 +100,7 @@ const D_W: [Text<'_>; 3] = [
         code: "linear.backward(x, d_q, threads)",
     },
     Text {
-        key: "d_w_k",
+        key: StepKey::new(Section::Main, Quantity::DWK),
         symbol: "dW_K",
         name: "Gradient of W_K",
         formula: "dW_K = Xᵀ·dK",
@@ -95,7 +108,7 @@ const D_W: [Text<'_>; 3] = [
         code: "linear.backward(x, d_k, threads)",
     },
     Text {
-        key: "d_w_v",
+        key: StepKey::new(Section::Main, Quantity::DWV),
         symbol: "dW_V",
         name: "Gradient of W_V",
         formula: "dW_V = Xᵀ·dV",
@@ -105,8 +118,8 @@ const D_W: [Text<'_>; 3] = [
 ];
 
 /// The matrix of a step, under its name.
-fn of_step(trace: &Trace<'_>, key: &str) -> Pair {
-    let step = trace.steps.iter().find(|s| s.key == key);
+fn of_step(trace: &Trace<'_>, quantity: Quantity) -> Pair {
+    let step = trace.steps.iter().find(|s| s.key == quantity.into());
     step.map_or_else(
         || Pair::stacked(&[]),
         |s| Pair { name: s.operand_name(), ..Pair::new(s.matrix.clone(), s.exact.clone()) },
@@ -117,16 +130,15 @@ fn of_step(trace: &Trace<'_>, key: &str) -> Pair {
 fn push_loss(trace: &mut Trace<'_>, output: &Pair) -> Result<Pair, Error> {
     let (rows, cols) = (output.name.rows.to_vec(), output.name.cols.to_vec());
     let axes = Axes::new(Rows::Queries, &rows, &cols);
-    let text = Text {
-        key: "target",
-        symbol: "Y",
-        name: "Target Y",
-        meaning: "What the output should have been: learning begins with being told.",
-        ..Text::default()
-    };
+    let text = Text::given(
+        Quantity::Target,
+        "Y",
+        "Target Y",
+        "What the output should have been: learning begins with being told.",
+    );
     let target = trace.give(&text, axes)?;
     let text = Text {
-        key: "d_output",
+        key: Quantity::DOutput.into(),
         symbol: "dO",
         name: "Gradient of the output",
         formula: "dO = O − Y",
@@ -145,7 +157,7 @@ fn push_loss(trace: &mut Trace<'_>, output: &Pair) -> Result<Pair, Error> {
     let ours: f64 = d_output.ours.as_slice().iter().map(|d| half_squares(f64::from(*d))).sum();
     let exact: f64 = d_output.exact.as_slice().iter().map(|d| half_squares(*d)).sum();
     let text = Text {
-        key: "loss",
+        key: Quantity::Loss.into(),
         symbol: "L",
         name: "Loss L",
         formula: "L = ½ Σ (O − Y)²",
@@ -251,7 +263,7 @@ fn push_d_scores(trace: &mut Trace<'_>, weights: &Pair, d_weights: &Pair) -> Res
          should fall by that; where one weight has all, hardly anything comes through."
     };
     let text = Text {
-        key: "d_scores",
+        key: Quantity::DScores.into(),
         symbol: "dS",
         name: "Gradient of the scores",
         formula: &formula,
@@ -299,7 +311,7 @@ fn push_d_x(trace: &mut Trace<'_>, d_qkv: &[Pair; 3], w: &[Pair; 3]) -> Result<(
         Expr::Sum(terms.collect())
     });
     let text = Text {
-        key: "d_x",
+        key: Quantity::DX.into(),
         symbol: "dX",
         name: "Gradient of the tokens",
         formula: if left_out {

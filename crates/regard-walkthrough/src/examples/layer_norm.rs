@@ -1,24 +1,36 @@
-use super::matrix;
-use crate::explain::{How, Origin};
+use super::{Entry, Group, HeadCounts, Start, matrix};
 use crate::expr::Expr;
-use crate::inputs::Input;
-use crate::layers::{EPSILON, Number, push_norm};
+use crate::input::Input;
+use crate::layers::{EPSILON, Which, push_norm};
 use crate::number::number;
+use crate::origin::{How, Origin};
 use crate::pair::Pair;
 use crate::project::give_tokens;
 use crate::step::Kind;
 use crate::trace::{Axes, Text, Trace};
-use crate::{Error, Matrix, Rows, reference};
+use crate::{Error, Matrix, Quantity, Rows, reference};
+
+pub(super) const ENTRY: Entry = Entry {
+    title: "Layer norm",
+    summary: "Three tokens of very different size, each brought to mean 0 and variance 1.",
+    group: Group::Around,
+    tokens: "the cat sat",
+    start: Start::Given(inputs),
+    heads: 1,
+    possible_heads: HeadCounts::Sharing,
+    projections_are_editable: true,
+    run,
+};
 
 /// One token a hundred times as loud as another.
 pub(super) fn inputs() -> Vec<Input> {
     vec![
         Input::given(
-            "x",
+            Quantity::X,
             matrix(&[[0.01, 0.02, 0.03, 0.06], [1.0, 2.0, 3.0, 6.0], [5.0, -1.0, -1.0, -3.0]]),
         ),
-        Input::given("gamma", matrix(&[[1.0, 1.0, 2.0, 1.0]])),
-        Input::given("beta", matrix(&[[0.0, 0.0, 0.0, 0.5]])),
+        Input::given(Quantity::Gamma, matrix(&[[1.0, 1.0, 2.0, 1.0]])),
+        Input::given(Quantity::Beta, matrix(&[[0.0, 0.0, 0.0, 0.5]])),
     ]
 }
 
@@ -26,7 +38,7 @@ pub(super) fn inputs() -> Vec<Input> {
 pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
     let x = give_tokens(trace)?;
     push_moments(trace, &x);
-    push_norm(trace, &x, Number { key: "", name: "", subscript: "" }, Rows::Tokens)?;
+    push_norm(trace, &x, Which::ONLY, Rows::Tokens)?;
     Ok(())
 }
 
@@ -38,7 +50,7 @@ fn push_moments(trace: &mut Trace<'_>, x: &Pair) {
     );
     let (rows, cols) = (x.name.rows.to_vec(), ["mean", "variance"].map(str::to_owned));
     let text = Text {
-        key: "moments",
+        key: Quantity::Moments.into(),
         symbol: "",
         name: "Mean and variance",
         formula: &format!(

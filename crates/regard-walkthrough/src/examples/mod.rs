@@ -1,4 +1,5 @@
-//! The worked examples, one a file: what each begins with, and its steps.
+//! The worked examples, one a file. Each file holds the example's entry in the table ([`Example::entry`]): what the example
+//! begins with, and the steps that it adds.
 
 mod attention_scores;
 mod block;
@@ -15,91 +16,210 @@ mod the_cat_sat;
 mod two_heads;
 pub(crate) mod why_scale;
 
+use core::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use strum::{EnumCount, IntoStaticStr, VariantArray};
+
 use crate::attend::Head;
 use crate::heads;
-use crate::inputs::{Input, Sizes};
+use crate::input::{Input, Sizes};
 use crate::pair::Pair;
 use crate::project::{give_tokens_and_weights, project_all};
 use crate::random::TorchRng;
-use crate::trace::{Trace, labels};
-use crate::{Error, Example, Matrix};
+use crate::trace::Trace;
+use crate::{Error, Matrix, Quantity};
+
+/// The worked examples. Where a notebook seeds a generator, the numbers are drawn by the same generator, not pasted.
+///
+/// ```
+/// use regard_walkthrough::Example;
+/// assert_eq!("the-cat-sat".parse(), Ok(Example::TheCatSat));
+/// assert!("the-dog-sat".parse::<Example>().unwrap_err().to_string().contains("i-love-robotics"));
+/// ```
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Hash,
+    Serialize,
+    Deserialize,
+    EnumCount,
+    IntoStaticStr,
+    VariantArray,
+)]
+#[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Example {
+    /// 4 tokens of 8 features, as PyTorch draws them after seed 42.
+    MathOfAttention,
+    /// "The cat sat": three tokens and small weights, plain beside causal.
+    TheCatSat,
+    /// Vectors first; then 4 tokens of 6 features, as NumPy draws them after seed 0.
+    Foundations,
+    /// "I love robotics": whole numbers, computed by hand for "love", then for all tokens.
+    ILoveRobotics,
+    /// From given queries and keys to the weights.
+    AttentionScores,
+    /// What 1/√d is for, measured at d = 4 to 1024.
+    WhyScale,
+    /// "The cat sat" with two heads.
+    TwoHeads,
+    /// Attention does not know the order of tokens; sines and cosines tell it.
+    Positions,
+    /// Each token is brought to mean 0 and variance 1.
+    LayerNorm,
+    /// Two linear layers with a ReLU between them, applied to each token on its own.
+    FeedForward,
+    /// A whole encoder block: all of the above, with residual connections.
+    Block,
+    /// The tokens of one text attend to those of another.
+    CrossAttention,
+    /// From a loss back to every weight.
+    Gradients,
+    /// Tokens and sizes of one's own, with numbers drawn from a seed.
+    Seeded,
+}
+
+/// The groups of a list of examples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Group {
+    /// Attention itself.
+    Attention,
+    /// The layers around attention, and training.
+    Around,
+    /// Tokens of one's own.
+    Own,
+}
+
+impl Group {
+    /// All groups, in the order of a list.
+    pub const ALL: [Self; 3] = [Self::Attention, Self::Around, Self::Own];
+
+    /// The heading of the group.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Attention => "Attention, step by step",
+            Self::Around => "What is around it",
+            Self::Own => "Your own",
+        }
+    }
+
+    /// Its examples, in the order of a list.
+    pub fn examples(self) -> impl Iterator<Item = Example> {
+        Example::ALL.into_iter().filter(move |example| example.group() == self)
+    }
+}
+
+/// An example's entry in the table.
+pub(crate) struct Entry {
+    /// The title to read.
+    pub title: &'static str,
+    /// What there is to see, in one sentence.
+    pub summary: &'static str,
+    pub group: Group,
+    /// The tokens to begin with, separated by spaces.
+    pub tokens: &'static str,
+    /// The matrices to begin with.
+    pub start: Start,
+    /// The number of heads to begin with.
+    pub heads: usize,
+    pub possible_heads: HeadCounts,
+    /// Whether cells of Q, K and V can be typed over, where tokens are projected to them.
+    pub projections_are_editable: bool,
+    /// Computes the steps and measures what the checks compare.
+    pub run: fn(&mut Trace<'_>) -> Result<(), Error>,
+}
+
+/// How an example gets its matrices.
+pub(crate) enum Start {
+    /// They are always the same.
+    Given(fn() -> Vec<Input>),
+    /// They are drawn for a number of tokens, their sizes, and a number of heads.
+    Drawn(fn(usize, Sizes, usize) -> Vec<Input>),
+}
+
+/// The numbers of heads that an example can have.
+pub(crate) enum HeadCounts {
+    /// One.
+    One,
+    /// Those that divide the columns of the projection matrices.
+    Sharing,
+    /// Any: the matrices are drawn for it.
+    Any,
+}
 
 impl Example {
-    pub(crate) fn run(self, trace: &mut Trace<'_>) -> Result<(), Error> {
+    /// All examples, in the order of a list to choose from.
+    pub const ALL: [Self; Self::COUNT] = match Self::VARIANTS.first_chunk() {
+        Some(all) => *all,
+        None => panic!("there are COUNT variants"),
+    };
+
+    /// The table.
+    pub(crate) fn entry(self) -> &'static Entry {
         match self {
-            Self::MathOfAttention | Self::TwoHeads | Self::Seeded => {
-                self_attention(trace).map(drop)
-            }
-            Self::TheCatSat => the_cat_sat::run(trace),
-            Self::Foundations => foundations::run(trace),
-            Self::ILoveRobotics => i_love_robotics::run(trace),
-            Self::AttentionScores => attention_scores::run(trace),
-            Self::WhyScale => why_scale::run(trace),
-            Self::Positions => positions::run(trace),
-            Self::LayerNorm => layer_norm::run(trace),
-            Self::FeedForward => feed_forward::run(trace),
-            Self::Block => block::run(trace),
-            Self::CrossAttention => cross_attention::run(trace),
-            Self::Gradients => gradients::run(trace),
+            Self::MathOfAttention => &math_of_attention::ENTRY,
+            Self::TheCatSat => &the_cat_sat::ENTRY,
+            Self::Foundations => &foundations::ENTRY,
+            Self::ILoveRobotics => &i_love_robotics::ENTRY,
+            Self::AttentionScores => &attention_scores::ENTRY,
+            Self::WhyScale => &why_scale::ENTRY,
+            Self::TwoHeads => &two_heads::ENTRY,
+            Self::Positions => &positions::ENTRY,
+            Self::LayerNorm => &layer_norm::ENTRY,
+            Self::FeedForward => &feed_forward::ENTRY,
+            Self::Block => &block::ENTRY,
+            Self::CrossAttention => &cross_attention::ENTRY,
+            Self::Gradients => &gradients::ENTRY,
+            Self::Seeded => &seeded::ENTRY,
         }
     }
 
-    /// What it begins with, for so many heads.
-    pub(crate) fn given(self, tokens: usize, sizes: Option<Sizes>, heads: usize) -> Vec<Input> {
-        let mut inputs = match self {
-            Self::MathOfAttention => math_of_attention::inputs(),
-            Self::TheCatSat => the_cat_sat::inputs(),
-            Self::Foundations => foundations::inputs(),
-            Self::ILoveRobotics => i_love_robotics::inputs(),
-            Self::AttentionScores => attention_scores::inputs(),
-            Self::WhyScale => Vec::new(),
-            Self::TwoHeads => two_heads::inputs(),
-            Self::Positions => positions::inputs(),
-            Self::LayerNorm => layer_norm::inputs(),
-            Self::FeedForward => feed_forward::inputs(),
-            Self::Block => block::inputs(),
-            Self::CrossAttention => cross_attention::inputs(),
-            Self::Gradients => gradients::inputs(),
-            Self::Seeded => seeded::inputs(tokens, sizes.unwrap_or_default(), heads),
-        };
-        if heads > 1 && inputs.iter().all(|i| i.key != "w_o") {
-            let n = inputs.iter().find(|i| i.key == "w_v").map_or(0, |w| w.values.cols());
-            inputs.push(Input::given(
-                "w_o",
-                Matrix::from_fn(n, n, |i, j| f64::from(u8::from(i == j))),
-            ));
-        }
-        inputs
+    /// The name to type: "the-cat-sat".
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 
-    /// The number of heads to begin with.
-    pub(crate) fn heads(self) -> usize {
-        if matches!(self, Self::TwoHeads | Self::Block | Self::Seeded) { 2 } else { 1 }
+    /// The title to read: "The cat sat".
+    pub fn title(self) -> &'static str {
+        self.entry().title
+    }
+
+    /// What there is to see, in one sentence.
+    pub fn summary(self) -> &'static str {
+        self.entry().summary
+    }
+
+    /// The group that it belongs to.
+    pub fn group(self) -> Group {
+        self.entry().group
     }
 
     pub(crate) fn tokens(self) -> Vec<String> {
-        let words = |text: &str| text.split(' ').map(str::to_owned).collect();
-        match self {
-            Self::MathOfAttention | Self::Foundations => labels("t", 4),
-            Self::TheCatSat | Self::TwoHeads | Self::Gradients => words("The cat sat"),
-            Self::ILoveRobotics => words("I love robotics"),
-            Self::AttentionScores => labels("t", 3),
-            Self::WhyScale => Vec::new(),
-            Self::Positions => words("the dog saw the cat"),
-            Self::LayerNorm | Self::FeedForward | Self::Block => words("the cat sat"),
-            Self::CrossAttention => words("le chat"),
-            Self::Seeded => words("the quick brown fox"),
-        }
+        self.entry().tokens.split_whitespace().map(str::to_owned).collect()
     }
 }
 
-/// Tokens, weights, projections, and attention over all tokens, by as many heads as there are: gives Q, K and V.
-fn self_attention(trace: &mut Trace<'_>) -> Result<[Pair; 3], Error> {
-    let (x, w) = give_tokens_and_weights(trace)?;
-    attend_to_itself(trace, &x, &w)
+impl FromStr for Example {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self, Error> {
+        let found = Self::ALL.into_iter().find(|example| example.name() == name);
+        found.ok_or_else(|| Error::unknown("example", name, Self::ALL.map(Self::name)))
+    }
 }
 
-/// The same, of tokens and weights that are there already.
+/// Tokens, weights, projections, and attention over all tokens by as many heads as there are.
+fn self_attention(trace: &mut Trace<'_>) -> Result<(), Error> {
+    let (x, w) = give_tokens_and_weights(trace)?;
+    attend_to_itself(trace, &x, &w).map(drop)
+}
+
+/// The same for tokens and weights that are shown already. Returns Q, K and V.
 fn attend_to_itself(trace: &mut Trace<'_>, x: &Pair, w: &[Pair; 3]) -> Result<[Pair; 3], Error> {
     let qkv = project_all(trace, x, w)?;
     let tokens = trace.tokens.clone();
@@ -114,7 +234,7 @@ fn torch_randn(rng: &mut TorchRng, rows: usize, cols: usize) -> Matrix {
 }
 
 /// `torch.randn(rows, cols) * 0.1`, as an input.
-fn small_torch_randn(rng: &mut TorchRng, key: &'static str, rows: usize, cols: usize) -> Input {
+fn small_torch_randn(rng: &mut TorchRng, key: Quantity, rows: usize, cols: usize) -> Input {
     let values = torch_randn(rng, rows, cols).map(|x| f64::from(x * 0.1));
     Input::drawn(key, values, "PyTorch, seed 42, times 0.1")
 }

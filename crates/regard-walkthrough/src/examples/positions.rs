@@ -1,19 +1,31 @@
 use regard_kernels::Mask;
 
-use super::{attend_to_itself, matrix};
+use super::{Entry, Group, HeadCounts, Start, attend_to_itself, matrix};
 use crate::attend::distance;
 use crate::embed::{look_up, push_placed, push_positions};
-use crate::explain::Origin;
-use crate::inputs::Input;
+use crate::input::Input;
+use crate::origin::Origin;
 use crate::pair::{Pair, attention as kernel, fused};
 use crate::project::give_weights;
 use crate::step::Kind;
 use crate::trace::{Axes, Other, Text, Trace, labels, largest};
-use crate::{Error, Matrix, Rows, Without};
+use crate::{Error, Matrix, Quantity, Rows, Section, StepKey, Without};
+
+pub(super) const ENTRY: Entry = Entry {
+    title: "Positions",
+    summary: "\"the dog saw the cat\": without positions, both \"the\" are one token, and order means nothing.",
+    group: Group::Around,
+    tokens: "the dog saw the cat",
+    start: Start::Given(inputs),
+    heads: 1,
+    possible_heads: HeadCounts::One,
+    projections_are_editable: true,
+    run,
+};
 
 /// Words that come twice have the same row.
 pub(super) fn inputs() -> Vec<Input> {
-    let mut inputs = vec![Input::given("embeddings", embeddings())];
+    let mut inputs = vec![Input::given(Quantity::Embeddings, embeddings())];
     inputs.extend(weights());
     inputs
 }
@@ -49,7 +61,8 @@ fn weights() -> [Input; 3] {
         [0.0, -0.5, 1.0, 0.0],
         [0.5, 0.0, 0.0, 1.0],
     ]);
-    [("w_q", w_q), ("w_k", w_k), ("w_v", w_v)].map(|(key, m)| Input::given(key, m))
+    [(Quantity::WQ, w_q), (Quantity::WK, w_k), (Quantity::WV, w_v)]
+        .map(|(key, m)| Input::given(key, m))
 }
 
 /// The output without positions, forwards and backwards; then positions, and the whole attention with them.
@@ -62,7 +75,8 @@ pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
     let plain = push_plain(
         trace,
         plain,
-        ["plain.output", "Output without positions"],
+        Section::Plain,
+        "Output without positions",
         "The same word gets the same output, wherever it stands: with neither positions nor a mask, there is no order.",
         None,
     );
@@ -70,7 +84,8 @@ pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
     let reversed = push_plain(
         trace,
         reversed,
-        ["reversed.output", "Output of the reversed tokens"],
+        Section::Reversed,
+        "Output of the reversed tokens",
         "The same rows in the opposite order, and nothing else: attention without a mask is told which tokens there are, not \
          where.",
         Some(&order),
@@ -121,14 +136,15 @@ fn output_of(trace: &Trace<'_>, x: &Pair, [w_q, w_k, w_v]: &[Pair; 3]) -> Result
 }
 
 fn named(x: Pair, like: &Pair) -> Pair {
-    Pair { name: crate::pair::Name { key: String::new(), ..like.name.clone() }, ..x }
+    Pair { name: crate::pair::Name { key: None, ..like.name.clone() }, ..x }
 }
 
 /// Without the steps on the way, which are those of every attention.
 fn push_plain(
     trace: &mut Trace<'_>,
     outcome: Outcome,
-    [key, name]: [&str; 2],
+    section: Section,
+    name: &str,
     meaning: &str,
     order: Option<&[usize]>,
 ) -> Pair {
@@ -152,7 +168,7 @@ fn push_plain(
     let (weights, v) = (name_as(weights, "A"), name_as(v, "V"));
     let cols = labels("v", v.ours.cols());
     let text = Text {
-        key,
+        key: StepKey::new(section, Quantity::Output),
         symbol: "O",
         name,
         formula: "O = attention(X·W_Q, X·W_K, X·W_V)",
@@ -190,7 +206,7 @@ fn push_moved(
         both([before.exact, after.exact]),
     );
     let text = Text {
-        key: "moved",
+        key: Quantity::Moved.into(),
         symbol: "",
         name: "What the order changes",
         formula: "max |output − output of the reversed tokens|",

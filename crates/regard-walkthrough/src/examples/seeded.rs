@@ -1,21 +1,38 @@
-use super::torch_randn;
-use crate::inputs::{Input, Sizes};
+use super::{Entry, Group, HeadCounts, Start, self_attention, torch_randn};
+use crate::Quantity;
+use crate::input::{Input, Sizes};
 use crate::random::TorchRng;
+
+pub(super) const ENTRY: Entry = Entry {
+    title: "Your own tokens",
+    summary: "Tokens and sizes of your own, one to eight heads, and numbers drawn as PyTorch draws them from a seed.",
+    group: Group::Own,
+    tokens: "the quick brown fox",
+    start: Start::Drawn(inputs),
+    heads: 2,
+    possible_heads: HeadCounts::Any,
+    projections_are_editable: true,
+    run: self_attention,
+};
 
 /// As [`Inputs::seeded`](crate::Inputs::seeded) says.
 pub(super) fn inputs(tokens: usize, sizes: Sizes, heads: usize) -> Vec<Input> {
     let Sizes { d_model, d_k, seed } = sizes;
     let mut rng = TorchRng::seed(seed);
     let generator = format!("PyTorch, seed {seed}");
-    let x = Input::drawn("x", torch_randn(&mut rng, tokens, d_model).map(f64::from), &generator);
+    let x = Input::drawn(
+        Quantity::X,
+        torch_randn(&mut rng, tokens, d_model).map(f64::from),
+        &generator,
+    );
     let (generator, root) =
         (format!("{generator}, over √{d_model}"), (d_model as f64).sqrt() as f32);
     let all = heads * d_k;
     let weights = [
-        ("w_q", d_model, all),
-        ("w_k", d_model, all),
-        ("w_v", d_model, all),
-        ("w_o", all, d_model),
+        (Quantity::WQ, d_model, all),
+        (Quantity::WK, d_model, all),
+        (Quantity::WV, d_model, all),
+        (Quantity::WO, all, d_model),
     ];
     let mut inputs = vec![x];
     inputs.extend(weights.map(|(key, rows, cols)| {

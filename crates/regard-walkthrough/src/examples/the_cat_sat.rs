@@ -1,9 +1,22 @@
-use super::{matrix, self_attention, small_torch_randn};
-use crate::Error;
+use super::{Entry, Group, HeadCounts, Start, attend_to_itself, matrix, small_torch_randn};
 use crate::attend::Head;
-use crate::inputs::Input;
+use crate::input::Input;
+use crate::project::give_tokens_and_weights;
 use crate::random::TorchRng;
 use crate::trace::Trace;
+use crate::{Error, Quantity};
+
+pub(super) const ENTRY: Entry = Entry {
+    title: "The cat sat",
+    summary: "Three tokens, small random weights (PyTorch, seed 42), with and without the causal mask.",
+    group: Group::Attention,
+    tokens: "The cat sat",
+    start: Start::Given(inputs),
+    heads: 1,
+    possible_heads: HeadCounts::Sharing,
+    projections_are_editable: true,
+    run,
+};
 
 /// X is given; `torch.manual_seed(42)`; W_Q, W_K, W_V = randn(4, 4) * 0.1.
 pub(super) fn inputs() -> Vec<Input> {
@@ -12,15 +25,18 @@ pub(super) fn inputs() -> Vec<Input> {
 
 pub(super) fn drawn_with(rng: &mut TorchRng) -> Vec<Input> {
     let x = matrix(&[[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0], [1.0, 1.0, 0.0, 0.0]]);
-    let mut inputs = vec![Input::given("x", x)];
-    inputs.extend(["w_q", "w_k", "w_v"].map(|key| small_torch_randn(rng, key, 4, 4)));
+    let mut inputs = vec![Input::given(Quantity::X, x)];
+    inputs.extend(
+        [Quantity::WQ, Quantity::WK, Quantity::WV].map(|key| small_torch_randn(rng, key, 4, 4)),
+    );
     inputs
 }
 
 /// Plain beside causal. With several heads there is no twin: the mask can be switched.
 pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
-    let [q, k, v] = self_attention(trace)?;
-    if !trace.settings.hides() && trace.inputs.heads() == 1 {
+    let (x, w) = give_tokens_and_weights(trace)?;
+    let [q, k, v] = attend_to_itself(trace, &x, &w)?;
+    if !trace.settings.hides() && trace.inputs.heads == 1 {
         let tokens = trace.tokens.clone();
         Head::of_all(&tokens).causal_twin(trace, &q, &k, &v)?;
     }

@@ -2,14 +2,26 @@ use std::sync::LazyLock;
 
 use regard_kernels::Temperature;
 
-use super::torch_randn;
+use super::{Entry, Group, HeadCounts, Start, torch_randn};
 use crate::attend::Head;
-use crate::explain::Origin;
+use crate::origin::Origin;
 use crate::pair::{Name, Pair};
 use crate::random::TorchRng;
 use crate::step::Kind;
 use crate::trace::{Axes, Text, Trace, labels};
-use crate::{Error, Matrix, Rows, reference};
+use crate::{Error, Matrix, Quantity, Rows, reference};
+
+pub(super) const ENTRY: Entry = Entry {
+    title: "Why scale by √d?",
+    summary: "Random queries and keys of 4 to 1024 numbers: what softmax does with and without 1/√d.",
+    group: Group::Attention,
+    tokens: "",
+    start: Start::Given(Vec::new),
+    heads: 1,
+    possible_heads: HeadCounts::Sharing,
+    projections_are_editable: true,
+    run,
+};
 
 const DIMENSIONS: [usize; 5] = [4, 16, 64, 256, 1024];
 /// Of each dimension, 256 queries against 10 keys: in groups, each with its own keys, for statistics that hold still.
@@ -228,7 +240,7 @@ fn push_table(trace: &mut Trace<'_>, samples: &[Sample]) {
         Matrix::from_fn(rows.len(), cols.len(), |i, j| statistics[i][j % 2].exact.as_row()[j / 2]),
     );
     let text = Text {
-        key: "by_dimension",
+        key: Quantity::ByDimension.into(),
         symbol: "",
         name: "With and without 1/√d",
         formula: "q·k = Σ qᵢkᵢ has mean 0 and variance d",

@@ -1,11 +1,12 @@
-//! Inputs in a file: the example and what was changed.
+//! Inputs in a file: the example and its changes.
 
 use serde::{Deserialize, Serialize};
 
-use super::{Edit, Inputs, Sizes};
+use super::Inputs;
+use crate::input::{Edit, Sizes};
 use crate::{Error, Example};
 
-/// Inputs as they are written to a file.
+/// Inputs as a file holds them.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Saved {
@@ -21,9 +22,9 @@ pub(super) struct Saved {
 
 impl From<Inputs> for Saved {
     fn from(inputs: Inputs) -> Self {
-        let edits = inputs.edits();
-        let tokens = inputs.sizes.map(|_| inputs.tokens);
-        Self { example: inputs.example, tokens, sizes: inputs.sizes, heads: inputs.heads, edits }
+        let (edits, heads) = (inputs.edits(), inputs.heads());
+        let tokens = inputs.sizes.map(|_| inputs.values.tokens);
+        Self { example: inputs.example, tokens, sizes: inputs.sizes, heads, edits }
     }
 }
 
@@ -52,7 +53,7 @@ impl TryFrom<Saved> for Inputs {
         };
         inputs.set_heads(heads)?;
         for Edit { matrix, row, col, value } in edits {
-            inputs.set(&matrix, row, col, value)?;
+            inputs.set(matrix, row, col, value)?;
         }
         Ok(inputs)
     }

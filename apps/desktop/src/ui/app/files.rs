@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use egui::{Context, RichText};
-use regard_walkthrough::{Kind, Walkthrough};
+use regard_walkthrough::{Kind, StepKey, Walkthrough};
 
 use super::App;
 use crate::export::Matrix;
@@ -126,7 +126,11 @@ fn from_anywhere(path: PathBuf) -> PathBuf {
 }
 
 /// Of the steps of an example, the one asked for, or the last weights; the last step, where there are none.
-pub fn of_walkthrough(walkthrough: &Walkthrough, key: Option<&str>, look: Look) -> Option<Matrix> {
+pub fn of_walkthrough(
+    walkthrough: &Walkthrough,
+    key: Option<StepKey>,
+    look: Look,
+) -> Option<Matrix> {
     let steps = &walkthrough.steps;
     let weights = || steps.iter().rev().find(|step| step.kind == Kind::Weights);
     let step =

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use regard_walkthrough::{
-    Error, Example, Inputs, Settings, Step, Walkthrough, WhyScale, why_scale,
+    Error, Example, Inputs, Settings, Step, StepKey, Walkthrough, WhyScale, why_scale,
 };
 
 use super::State;
@@ -15,9 +15,9 @@ pub struct Cache {
     /// What the walkthrough was computed from.
     from: (Inputs, Settings),
     walkthrough: Result<Walkthrough, Error>,
-    pictures: HashMap<String, Picture>,
+    pictures: HashMap<StepKey, Picture>,
     /// The cells that were typed over, by the key of the step.
-    edited: HashMap<String, Vec<Cell>>,
+    edited: HashMap<StepKey, Vec<Cell>>,
     look: Look,
     why_scale: Option<Vec<WhyScale>>,
 }
@@ -71,8 +71,8 @@ impl Cache {
     }
 
     /// The cells of a step that were typed over.
-    pub fn edited(&self, step: &str) -> &[Cell] {
-        self.edited.get(step).map_or(&[], Vec::as_slice)
+    pub fn edited(&self, step: StepKey) -> &[Cell] {
+        self.edited.get(&step).map_or(&[], Vec::as_slice)
     }
 
     /// The measurements to plot, in `why-scale`.
@@ -83,22 +83,21 @@ impl Cache {
     /// Makes the pictures of those steps whose numbers differ from `before`.
     fn repaint(&mut self, before: Option<&Walkthrough>) {
         let Ok(walkthrough) = &self.walkthrough else { return };
-        self.pictures.retain(|key, _| walkthrough.step(key).is_some());
+        self.pictures.retain(|key, _| walkthrough.step(*key).is_some());
         for step in &walkthrough.steps {
-            let old = before.and_then(|before| before.step(&step.key));
+            let old = before.and_then(|before| before.step(step.key));
             let is_old = old.is_some_and(|old| old.kind == step.kind && old.matrix == step.matrix);
             if !is_old || !self.pictures.contains_key(&step.key) {
                 let numbers = step.matrix.as_slice();
                 let palette = Palette::with_look(step.kind, numbers, self.look);
-                self.pictures
-                    .insert(step.key.clone(), Picture::new(numbers, step.matrix.cols(), palette));
+                self.pictures.insert(step.key, Picture::new(numbers, step.matrix.cols(), palette));
             }
         }
     }
 }
 
-fn edited(inputs: &Inputs) -> HashMap<String, Vec<Cell>> {
-    let mut edited: HashMap<String, Vec<Cell>> = HashMap::new();
+fn edited(inputs: &Inputs) -> HashMap<StepKey, Vec<Cell>> {
+    let mut edited: HashMap<StepKey, Vec<Cell>> = HashMap::new();
     for edit in inputs.edits() {
         edited.entry(edit.matrix).or_default().push((edit.row, edit.col));
     }

@@ -3,7 +3,7 @@
 use egui::{Color32, Label, RichText, TextStyle, Ui};
 use egui_plot::{AxisHints, GridMark, Line, PlotPoints, VLine};
 use regard_kernels::Temperature;
-use regard_walkthrough::{Kind, Step, Walkthrough, softmax_curve};
+use regard_walkthrough::{Kind, Quantity, Step, Walkthrough, softmax_curve};
 
 use super::State;
 use crate::ui::explain::title;
@@ -43,7 +43,7 @@ fn softmax_row<'a>(
     let weights = &walkthrough.steps[weights];
     let row = weights.marks(&state.selection(walkthrough)).query.unwrap_or(0);
     let mut scores = scores_of(weights, walkthrough)?.matrix.row(row).to_vec();
-    if weights.key.contains("causal") {
+    if weights.key.quantity == Quantity::CausalWeights {
         // The causal twin beside a plain attention: its masked scores are no step of their own.
         scores.iter_mut().skip(row + 1).for_each(|score| *score = f32::NEG_INFINITY);
     }
@@ -55,7 +55,7 @@ fn scores_of<'a>(weights: &Step, walkthrough: &'a Walkthrough) -> Option<&'a Ste
     let before = walkthrough.steps.iter().take_while(|step| step.key != weights.key);
     before
         .filter(|step| {
-            step.key.ends_with("scores") && step.matrix.shape() == weights.matrix.shape()
+            step.key.quantity.is_scores() && step.matrix.shape() == weights.matrix.shape()
         })
         .last()
 }

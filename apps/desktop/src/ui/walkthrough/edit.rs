@@ -57,7 +57,7 @@ impl Edit {
     /// Lets go of a cell that is no longer there.
     pub fn keep_up(&mut self, walkthrough: Option<&Walkthrough>) {
         let is_gone =
-            |at: &At| walkthrough.and_then(|w| number(w.step(&at.step)?, at.cell)).is_none();
+            |at: &At| walkthrough.and_then(|w| number(w.step(at.step)?, at.cell)).is_none();
         self.typing.take_if(|typing| is_gone(&typing.at));
         self.dragging.take_if(|drag| is_gone(&drag.at));
     }
@@ -94,7 +94,7 @@ impl Edit {
         if response.drag_started() && self.takes_drags(ui, step) {
             let pressed = ui.input(|input| input.pointer.press_origin());
             if let Some(cell) = pressed.and_then(|at| pointing.cell_at(at)) {
-                state.picked = Some(Picked::Cell(At { step: step.key.clone(), cell }));
+                state.picked = Some(Picked::Cell(At { step: step.key, cell }));
                 self.dragging = Dragging::new(step, cell);
             }
         }
@@ -105,7 +105,7 @@ impl Edit {
             drag.moved += response.drag_delta();
             let At { step, cell: (row, col) } = &drag.at;
             // Beyond the limits the number stays where it was.
-            let _ = state.inputs.set(step, *row, *col, drag.value());
+            let _ = state.inputs.set(*step, *row, *col, drag.value());
         } else {
             self.dragging = None;
         }
@@ -151,10 +151,7 @@ impl Edit {
             }
             let inputs = &mut state.inputs;
             let set = |x| {
-                inputs
-                    .set(&typing.at.step, row, col, x)
-                    .map(drop)
-                    .map_err(|error| error.to_string())
+                inputs.set(typing.at.step, row, col, x).map(drop).map_err(|error| error.to_string())
             };
             let taken = if typing.text == typing.before {
                 Ok(())
@@ -188,7 +185,7 @@ impl Edit {
 impl Typing {
     fn new(step: &Step, cell: Cell) -> Option<Self> {
         let before = number(step, cell)?.to_string();
-        let at = At { step: step.key.clone(), cell };
+        let at = At { step: step.key, cell };
         Some(Self { at, text: before.clone(), before, problem: None, has_begun: false })
     }
 }
@@ -196,7 +193,7 @@ impl Typing {
 impl Dragging {
     fn new(step: &Step, cell: Cell) -> Option<Self> {
         let from = number(step, cell)?;
-        let at = At { step: step.key.clone(), cell };
+        let at = At { step: step.key, cell };
         Some(Self { at, from, per: fineness(step), moved: Vec2::ZERO })
     }
 

@@ -14,7 +14,7 @@ const LISTED: usize = 12;
 pub fn show(ui: &mut Ui, state: &mut State, walkthrough: &Walkthrough) -> Option<At> {
     ui.spacing_mut().item_spacing.y = 4.0;
     let at = state.pointed().cloned();
-    let Some((step, at)) = at.and_then(|at| Some((walkthrough.step(&at.step)?, at))) else {
+    let Some((step, at)) = at.and_then(|at| Some((walkthrough.step(at.step)?, at))) else {
         hint(ui, state, walkthrough);
         return None;
     };
@@ -85,10 +85,10 @@ fn number(ui: &mut Ui, inputs: &mut Inputs, step: &Step, at: &At) {
     let (Some(before), Some(given)) = (edit::number(step, at.cell), step.given(row, col)) else {
         return;
     };
-    let button = ui.add_enabled(inputs.is_edited(&at.step, row, col), egui::Button::new("Restore"));
+    let button = ui.add_enabled(inputs.is_edited(at.step, row, col), egui::Button::new("Restore"));
     let is_restored = button.on_hover_text(format!("Back to {}.", given as f32)).clicked();
     if is_restored {
-        inputs.restore(&at.step, row, col);
+        inputs.restore(at.step, row, col);
     }
     let shown = if is_restored { given } else { before };
     let mut x = shown;
@@ -102,7 +102,7 @@ fn number(ui: &mut Ui, inputs: &mut Inputs, step: &Step, at: &At) {
         .accessible_name(format!("Number of {}", edit::name(step, at.cell)));
     if x != shown {
         // What is beyond the limits, the field does not give.
-        let _ = inputs.set(&at.step, row, col, x);
+        let _ = inputs.set(at.step, row, col, x);
     }
 }
 
@@ -115,7 +115,7 @@ fn words(ui: &mut Ui, expr: Option<&Expr>, text: &str) -> Option<At> {
         for operand in operands.iter().take(LISTED) {
             let Some(cell) = &operand.cell else { continue };
             if ui.link(&operand.label).clicked() {
-                clicked = Some(At { step: cell.step.clone(), cell: (cell.row, cell.col) });
+                clicked = Some(At { step: cell.step, cell: (cell.row, cell.col) });
             }
         }
     });

@@ -1,7 +1,7 @@
 //! The room: its panels, and what is in them.
 
 use egui::{CentralPanel, Frame, Label, Margin, Panel, RichText, ScrollArea, TextStyle, Ui};
-use regard_walkthrough::{Error, Walkthrough};
+use regard_walkthrough::{Error, Quantity, StepKey, Walkthrough};
 
 use super::edit::Edit;
 use super::own_tokens::OwnTokens;
@@ -17,7 +17,7 @@ pub struct Room {
     edit: Edit,
     own_tokens: OwnTokens,
     /// The step to bring into sight in the next frame.
-    reveal: Option<String>,
+    reveal: Option<StepKey>,
 }
 
 impl Room {
@@ -62,7 +62,7 @@ impl Room {
             explanation::show(ui, state, cache.walkthrough().ok()?)
         });
         if let Some(at) = clicked.inner {
-            *reveal = Some(at.step.clone());
+            *reveal = Some(at.step);
             state.picked = Some(Picked::Cell(at));
         }
         let line = Panel::top("tokens").resizable(false).frame(panel(ui, 16, 6));
@@ -120,7 +120,7 @@ impl Room {
         };
         let hovered = steps.show(ui, state, walkthrough);
         ui.add_space(16.0);
-        if walkthrough.step("output").is_some() {
+        if walkthrough.step(Quantity::Output).is_some() {
             checks::in_four_lines(ui);
             ui.add_space(16.0);
         }

@@ -1,16 +1,12 @@
 //! The side panel: which example, and what to change in it.
 
 use egui::{Button, ComboBox, RichText, TextStyle, Ui, vec2};
-use regard_walkthrough::{Example, Inputs, Walkthrough, Without};
+use regard_walkthrough::{Example, Group, Inputs, Walkthrough, Without};
 
 use super::own_tokens::OwnTokens;
 use super::{State, curve};
 use crate::ui::explain::label;
 use crate::ui::temperature;
-
-/// The examples in groups: where each group ends in [`Example::ALL`].
-const GROUPS: [(&str, usize); 3] =
-    [("Attention, step by step", 7), ("What is around it", 13), ("Your own", 14)];
 
 const HEADS: &str = "\
     Heads share out the columns of Q, K and V, d_model/h to each of h heads (512 = 8 × 64): each attends by its own part alone, \
@@ -77,18 +73,16 @@ fn examples(ui: &mut Ui, state: &mut State) {
 fn list(ui: &mut Ui, open: Example) -> Option<Example> {
     ui.spacing_mut().item_spacing.y = 2.0;
     let mut clicked = None;
-    let mut start = 0;
-    for (group, end) in GROUPS {
+    for group in Group::ALL {
         ui.add_space(4.0);
-        ui.label(RichText::new(group).text_style(TextStyle::Small).weak());
-        for example in &Example::ALL[start..end] {
-            let button = Button::selectable(open == *example, example.title())
+        ui.label(RichText::new(group.title()).text_style(TextStyle::Small).weak());
+        for example in group.examples() {
+            let button = Button::selectable(open == example, example.title())
                 .min_size(vec2(ui.available_width(), 0.0));
             if ui.add(button).on_hover_text(example.summary()).clicked() {
-                clicked = Some(*example);
+                clicked = Some(example);
             }
         }
-        start = end;
     }
     clicked
 }
@@ -136,16 +130,4 @@ fn leave_out(ui: &mut Ui, without: &mut Option<Without>) {
             ui.selectable_value(without, Some(step), step.name()).on_hover_text(step.description());
         }
     });
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_example_is_in_a_group() {
-        assert!(GROUPS.is_sorted_by(|a, b| a.1 < b.1));
-        assert_eq!(GROUPS.map(|(_, end)| end).last(), Some(&Example::ALL.len()));
-        assert_eq!(Example::ALL[GROUPS[1].1..], [Example::Seeded]);
-    }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use regard_walkthrough::{Example, Inputs, Selection, Settings, Walkthrough};
+use regard_walkthrough::{Example, Inputs, Selection, Settings, StepKey, Walkthrough};
 use serde::{Deserialize, Serialize};
 
 use crate::ui::heatmap::{Cell, View};
@@ -21,7 +21,7 @@ pub struct State {
     /// What was clicked on, which stays when the pointer leaves.
     pub picked: Option<Picked>,
     /// What is zoomed in or pinned, by the key of the step.
-    pub views: BTreeMap<String, View>,
+    pub views: BTreeMap<StepKey, View>,
 }
 
 /// Something to look at through all steps.
@@ -38,7 +38,7 @@ pub enum Picked {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct At {
     /// The key of the step.
-    pub step: String,
+    pub step: StepKey,
     /// (row, column).
     pub cell: Cell,
 }
@@ -82,9 +82,9 @@ impl State {
     }
 
     /// The key of the step whose cell was clicked on.
-    pub fn picked_step(&self) -> Option<&str> {
+    pub fn picked_step(&self) -> Option<StepKey> {
         match &self.picked {
-            Some(Picked::Cell(at)) => Some(&at.step),
+            Some(Picked::Cell(at)) => Some(at.step),
             _ => None,
         }
     }
@@ -101,7 +101,7 @@ impl State {
     /// What is marked in all steps: what the pointed cell is about, else the picked token.
     pub fn selection(&self, walkthrough: &Walkthrough) -> Selection {
         match (self.pointed(), &self.picked) {
-            (Some(At { step, cell: (row, col) }), _) => walkthrough.select(step, *row, *col),
+            (Some(At { step, cell: (row, col) }), _) => walkthrough.select(*step, *row, *col),
             (None, Some(Picked::Token(token))) => walkthrough.select_token(*token),
             _ => Selection::default(),
         }

@@ -1,7 +1,7 @@
 //! The steps in the order in which they are computed, down the page: formula, one sentence, the matrix.
 
 use egui::{Align, Label, Layout, RichText, TextStyle, Ui, UiBuilder, vec2};
-use regard_walkthrough::{Kind, Marks, Rows, Selection, Step, Walkthrough};
+use regard_walkthrough::{Kind, Marks, Rows, Selection, Step, StepKey, Walkthrough};
 
 use super::edit::Edit;
 use super::state::{At, Picked, State};
@@ -27,7 +27,7 @@ pub struct Steps<'a> {
     pub cache: &'a Cache,
     pub edit: &'a mut Edit,
     /// The step to bring into sight.
-    pub reveal: Option<String>,
+    pub reveal: Option<StepKey>,
     /// Where cells begin, right of their labels, in all steps.
     pub left: f32,
 }
@@ -49,10 +49,10 @@ impl Steps<'_> {
                 ui.separator();
                 ui.add_space(GAP);
             }
-            let salt = UiBuilder::new().id_salt(&step.key).layout(Layout::top_down(Align::Min));
+            let salt = UiBuilder::new().id_salt(step.key).layout(Layout::top_down(Align::Min));
             let shown = ui.scope_builder(salt, |ui| self.step(ui, i + 1, step, state, &selection));
             hovered = shown.inner.or(hovered);
-            if self.reveal.as_ref().is_some_and(|key| *key == step.key) {
+            if self.reveal == Some(step.key) {
                 shown.response.scroll_to_me(None);
             }
         }
@@ -122,7 +122,7 @@ impl Steps<'_> {
         let heatmap = Heatmap {
             pointed,
             marks: step.marks(selection),
-            edited: if step.is_editable() { self.cache.edited(&step.key) } else { &[] },
+            edited: if step.is_editable() { self.cache.edited(step.key) } else { &[] },
             paints: self.edit.takes_drags(ui, step),
             ..heatmap(step, self.cache.picture(step)?)
         };
@@ -152,9 +152,9 @@ impl Steps<'_> {
             view = before;
         }
         if view != View::default() {
-            state.views.insert(step.key.clone(), view);
+            state.views.insert(step.key, view);
         }
-        let at = |cell: Cell| At { step: step.key.clone(), cell };
+        let at = |cell: Cell| At { step: step.key, cell };
         if let Some(cell) = pointing.chosen {
             state.picked = Some(Picked::Cell(at(cell)));
         }
@@ -223,8 +223,8 @@ fn text(ui: &mut Ui, step: &Step) {
 fn terms(step: &Step) -> [&'static str; 3] {
     match step.rows {
         Rows::Pairs if step.kind == Kind::Weights => ["query", "key", "weight"],
-        Rows::Pairs if step.key.starts_with("d_") => ["query", "key", "gradient"],
-        Rows::Pairs => ["query", "key", "score"],
+        Rows::Pairs if step.key.quantity.is_scores() => ["query", "key", "score"],
+        Rows::Pairs => ["query", "key", "gradient"],
         _ => Heatmap::TERMS,
     }
 }

@@ -7,49 +7,6 @@ use crate::Matrix;
 use crate::expr::{Arithmetic, Expr};
 use crate::number::number;
 use crate::pair::Pair;
-use crate::step::Step;
-
-impl Step {
-    /// How the cell (row, col) came to be: "1·2 + 1·1 + 1·1 = 4". `None` outside the matrix.
-    ///
-    /// Numbers are rounded for reading. A sum of more than 12 terms shows the first four and the last, and what those between
-    /// add up to.
-    pub fn explain(&self, row: usize, col: usize) -> Option<String> {
-        self.arithmetic(row, col).map(|a| a.text)
-    }
-
-    /// How the cell (row, col) came to be, to be drawn. `None` outside the matrix.
-    pub fn arithmetic(&self, row: usize, col: usize) -> Option<Arithmetic> {
-        let (rows, cols) = self.matrix.shape();
-        if row >= rows || col >= cols {
-            return None;
-        }
-        let value = self.matrix.get(row, col);
-        let (expr, text) = (self.origin.how)(row, col, value).told(value);
-        Some(Arithmetic { value, expr, text })
-    }
-}
-
-impl Step {
-    /// The shape, and of a product those of its factors: "\[4, 8\]·\[8, 8\] → \[4, 8\]".
-    ///
-    /// ```
-    /// use regard_walkthrough::{Example, Settings, Walkthrough};
-    /// let walk = Walkthrough::run(Example::TwoHeads, &Settings::default())?;
-    /// let shapes = |key| walk.step(key).map(|step| step.shapes()).unwrap_or_default();
-    /// assert_eq!(shapes("head_1.raw_scores"), "[3, 2]·[2, 3] → [3, 3]"); // Q₁·K₁ᵀ
-    /// assert_eq!(shapes("head_1.weights"), "[3, 3]");
-    /// # Ok::<(), regard_walkthrough::Error>(())
-    /// ```
-    pub fn shapes(&self) -> String {
-        let shape = |(rows, cols)| format!("[{rows}, {cols}]");
-        let own = shape(self.matrix.shape());
-        match self.origin.factors {
-            Some([left, right]) => format!("{}·{} → {own}", shape(left), shape(right)),
-            None => own,
-        }
-    }
-}
 
 /// What there is to say of a cell.
 pub(crate) enum How {
@@ -90,6 +47,17 @@ impl fmt::Debug for Origin {
 }
 
 impl Origin {
+    /// How the cell (row, col), which holds `value`, came to be.
+    pub fn arithmetic(&self, row: usize, col: usize, value: f32) -> Arithmetic {
+        let (expr, text) = (self.how)(row, col, value).told(value);
+        Arithmetic { value, expr, text }
+    }
+
+    /// The shapes of the two factors of a product.
+    pub fn factors(&self) -> Option<[(usize, usize); 2]> {
+        self.factors
+    }
+
     pub fn new(how: impl Fn(usize, usize, f32) -> How + Send + Sync + 'static) -> Self {
         Self { how: Arc::new(how), factors: None }
     }

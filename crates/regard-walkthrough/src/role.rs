@@ -1,0 +1,89 @@
+use crate::{Quantity, Rows};
+
+/// The three roles that a token plays.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    Query,
+    Key,
+    Value,
+}
+
+impl Role {
+    pub const ALL: [Self; 3] = [Self::Query, Self::Key, Self::Value];
+
+    /// The role whose projection a step shows.
+    pub fn of(quantity: Quantity) -> Option<Self> {
+        Self::ALL.into_iter().find(|role| role.quantity() == quantity)
+    }
+
+    /// Q, K or V.
+    pub fn quantity(self) -> Quantity {
+        match self {
+            Self::Query => Quantity::Q,
+            Self::Key => Quantity::K,
+            Self::Value => Quantity::V,
+        }
+    }
+
+    /// Its projection matrix.
+    pub fn weights(self) -> Quantity {
+        match self {
+            Self::Query => Quantity::WQ,
+            Self::Key => Quantity::WK,
+            Self::Value => Quantity::WV,
+        }
+    }
+
+    pub fn rows(self) -> Rows {
+        if self == Self::Query { Rows::Queries } else { Rows::Keys }
+    }
+
+    /// What its features are called: q0, q1, …
+    pub fn feature(self) -> &'static str {
+        self.quantity().name()
+    }
+
+    pub fn symbol(self) -> &'static str {
+        match self {
+            Self::Query => "Q",
+            Self::Key => "K",
+            Self::Value => "V",
+        }
+    }
+
+    pub fn plural(self) -> &'static str {
+        match self {
+            Self::Query => "Queries",
+            Self::Key => "Keys",
+            Self::Value => "Values",
+        }
+    }
+
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::Query => "matmul(x, w_q, q)",
+            Self::Key => "matmul(x, w_k, k)",
+            Self::Value => "matmul(x, w_v, v)",
+        }
+    }
+
+    pub fn weights_meaning(self) -> &'static str {
+        match self {
+            Self::Query => "Learned: turns a token into what it looks for in others.",
+            Self::Key => "Learned: turns a token into what it advertises, to be found by others.",
+            Self::Value => {
+                "Learned: turns a token into what it hands over to those who attend to it."
+            }
+        }
+    }
+
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Self::Query => {
+                "Row i is what token i looks for: one token, three roles, and this is the first."
+            }
+            Self::Key => "Row j is what token j advertises: the queries are compared with it.",
+            Self::Value => "Row j is what token j hands over, as far as it is attended to.",
+        }
+    }
+}
