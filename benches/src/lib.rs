@@ -7,6 +7,8 @@ mod masks;
 mod measure;
 pub mod ours;
 mod shape;
+mod tensors;
+mod timing;
 
 pub use self::line::{HEADER, Line, duration};
 pub use self::measure::{Progress, Subject, Subjects, measure, measure_while};

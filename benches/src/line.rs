@@ -1,6 +1,6 @@
 use serde_json::json;
 
-use crate::measure::Timing;
+use crate::timing::Timing;
 use crate::{Operation, Shape};
 
 /// Stands above the rows.

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use anyhow::Result;
 use regard::{Attention, Mask, MaskTensor, Position, Threads, Window, alibi_slopes};
 
-use crate::ours::Tensors;
+use crate::tensors::Tensors;
 use crate::{Shape, Subject, numbers};
 
 /// What masks are made of.

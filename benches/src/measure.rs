@@ -9,6 +9,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use regard_kernels::multiply_add_rounds;
 
 use crate::line::Line;
+use crate::timing::Timing;
 use crate::{Operation, Shape};
 
 /// Samples of each implementation, unless that takes longer than [`BUDGET`].
@@ -89,22 +90,6 @@ impl Subjects {
             self.operation.name()
         );
         Ok(())
-    }
-}
-
-/// Seconds a call.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Timing {
-    pub(crate) median: f64,
-    /// The distance between the quartiles, as a share of the median.
-    pub(crate) spread: f64,
-}
-
-impl Timing {
-    fn of(mut seconds: Vec<f64>) -> Self {
-        seconds.sort_by(f64::total_cmp);
-        let at = |share: f64| seconds[((seconds.len() - 1) as f64 * share).round() as usize];
-        Self { median: at(0.5), spread: (at(0.75) - at(0.25)) / at(0.5) }
     }
 }
 

@@ -1,7 +1,5 @@
 //! Attentions, and what else the kernels compute, whose bits are compared across machines.
 
-use core::fmt;
-
 use regard_kernels::{
     Attention, Error, Mask, Mat, MatMut, Packed, Pairing, Position, Stage, Temperature, Window,
     add_row, attention_scratch_len, cosine_similarity, dot, exp, gelu, gelu_tanh, layer_norm,
@@ -9,33 +7,10 @@ use regard_kernels::{
     rotate, silu, softmax,
 };
 
-use self::Numbers::Floats;
 use crate::int8_cases;
+use crate::line::Numbers::{self, Floats};
 use crate::numbers::{NUMBERS, fill, numbers};
 use crate::robotics::Robotics;
-
-/// Elements of memory that the cases need where keys and values are read where they lie; elsewhere, four times as many.
-pub const MEMORY: usize = 2704;
-
-/// The numbers of a line, written as their bits.
-#[derive(Clone, Copy, Debug)]
-pub enum Numbers<'a> {
-    /// Of which cores with fused multiply-add and those without have other last bits.
-    Floats(&'a [f32]),
-    /// Which are the same everywhere.
-    Integers(&'a [i8]),
-}
-
-impl fmt::Display for Numbers<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Floats(numbers) => {
-                numbers.iter().try_for_each(|x| write!(f, " {:08x}", x.to_bits()))
-            }
-            Self::Integers(numbers) => numbers.iter().try_for_each(|x| write!(f, " {x:02x}")),
-        }
-    }
-}
 
 /// A pseudo-random attention: \[n_q, d_k\], \[n_k, d_k\], \[n_k, d_v\].
 struct Case {
@@ -105,7 +80,7 @@ static SEEN: [bool; 29] = {
 /// Computes every case in `memory`, and calls `line` with its name and its numbers.
 ///
 /// # Errors
-/// [`Error::Scratch`] or [`Error::Slice`] if there are fewer than [`MEMORY`] elements.
+/// [`Error::Scratch`] or [`Error::Slice`] if there are fewer than [`MEMORY`](crate::MEMORY) elements.
 pub fn run(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> Result<(), Error> {
     let robotics = Robotics::compute()?;
     line("I love robotics, weights", Floats(robotics.weights.as_flattened()));

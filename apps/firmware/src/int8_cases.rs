@@ -3,8 +3,7 @@
 use regard_kernels::int8::{self, Attention, Scales};
 use regard_kernels::{Error, Mask, Mat, MatMut, Position, Temperature, Window, fixed};
 
-use crate::cases::Numbers;
-use crate::cases::Numbers::Integers;
+use crate::line::Numbers::{self, Integers};
 use crate::memory::split;
 use crate::numbers::{INTEGERS, SCALES, fill, integers, next};
 

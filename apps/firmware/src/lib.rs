@@ -9,12 +9,15 @@ pub mod costs;
 #[cfg(target_os = "none")]
 pub mod image;
 mod int8_cases;
+mod line;
 mod memory;
 mod numbers;
 mod robotics;
 #[cfg(target_os = "none")]
 pub mod stack;
 
+pub use self::line::Numbers;
+pub use self::memory::MEMORY;
 #[cfg(target_os = "none")]
 pub use self::memory::statics::Memory;
 pub use self::robotics::{LOVE, OUTPUT_OF_LOVE, Robotics, TOKENS};

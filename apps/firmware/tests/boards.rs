@@ -5,7 +5,7 @@
 
 use std::process::Command;
 
-use regard_firmware::cases::{self, Numbers};
+use regard_firmware::{MEMORY, Numbers, cases};
 
 /// The aliases in `.cargo/config.toml`, and whether the core has fused multiply-add.
 const CORES: [(&str, bool); 8] = [
@@ -36,7 +36,7 @@ struct Host {
 /// The tier found at run time, and the tier that is fixed at compile time.
 fn hosts() -> [Host; 2] {
     let mut lines = Vec::new();
-    let mut memory = vec![0.0; 4 * cases::MEMORY];
+    let mut memory = vec![0.0; 4 * MEMORY];
     let mut line =
         |name: &str, numbers: Numbers<'_>| lines.push(parsed(&format!("{name}:{numbers}")));
     cases::run(&mut memory, &mut line).unwrap();
