@@ -3,7 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 
 use proptest::prelude::*;
-use regard::{Attention, Heads, Linear, MultiHeadAttention, Position, Sequences, Threads};
+use regard::{
+    Attention, Heads, Linear, MultiHeadAttention, Position, Projections, Sequences, Threads,
+};
 use regard_firmware::Robotics;
 use regard_kernels::{Mask, Mat, MatMut, attention_scratch_len};
 use regard_walkthrough::{Example, Settings, StepKey, Walkthrough};
@@ -156,14 +158,9 @@ fn the_number_of_threads_does_not_show_in_a_layer_with_projections() {
         layer.with_bias(numbers(outputs, seed + 1)).unwrap()
     };
     let kv = d_model / heads * kv_heads;
-    let layer = MultiHeadAttention::new(
-        heads,
-        linear(d_model, 1),
-        linear(kv, 3),
-        linear(kv, 5),
-        linear(d_model, 7),
-    )
-    .unwrap();
+    let (query, output) = (linear(d_model, 1), linear(d_model, 7));
+    let projections = Projections { query, key: linear(kv, 3), value: linear(kv, 5), output };
+    let layer = MultiHeadAttention::new(heads, projections).unwrap();
     let x = numbers(2 * n * d_model, 9);
     let x = Sequences::new("x", &x, [2, n, d_model]).unwrap();
     let run = |threads: Threads| {

@@ -7,8 +7,8 @@ use std::fs;
 
 use anyhow::{Context as _, Result, ensure};
 use regard::{
-    Activation, Attention, Encoder, EncoderBlock, FeedForward, Linear, Mask, MultiHeadAttention,
-    Norm, Pairing, PositionTable, Rotary, Sequences,
+    Activation, Attention, Encoder, EncoderBlock, EncoderParts, FeedForward, GatedParts, Linear,
+    Mask, MultiHeadAttention, Norm, Pairing, PositionTable, Projections, Rotary, Sequences,
 };
 use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
@@ -157,7 +157,7 @@ fn look_up(table: &[f32], features: usize, rows: &[usize]) -> Vec<f32> {
 
 /// A linear layer from `name`.weight \[outputs, inputs\], as PyTorch stores it, and `name`.bias.
 fn linear(files: &Files, name: &str, inputs: usize, outputs: usize) -> Result<Linear> {
-    let layer = Linear::from_transposed(
+    let layer = Linear::from_pytorch(
         &numbers(&files.weights, &format!("{name}.weight"))?,
         inputs,
         outputs,
@@ -203,13 +203,9 @@ fn bert(files: &Files) -> Result<Model> {
         let name = |part: &str| format!("bert.encoder.layer.{i}.{part}");
         let square = |part: &str| linear(files, &name(&format!("attention.{part}")), d, d);
         let [q, k, v] = [square("self.query")?, square("self.key")?, square("self.value")?];
-        let attention = MultiHeadAttention::new(
-            files.size("num_attention_heads")?,
-            q,
-            k,
-            v,
-            square("output.dense")?,
-        )?;
+        let projections =
+            Projections { query: q, key: k, value: v, output: square("output.dense")? };
+        let attention = MultiHeadAttention::new(files.size("num_attention_heads")?, projections)?;
         let up = linear(files, &name("intermediate.dense"), d, hidden)?;
         let feed_forward = FeedForward::new(
             up,
@@ -217,19 +213,19 @@ fn bert(files: &Files) -> Result<Model> {
             linear(files, &name("output.dense"), hidden, d)?,
         )?;
         let norm = |part: &str| layer_norm(files, &name(part), epsilon);
-        Ok(EncoderBlock::post_norm(
+        Ok(EncoderBlock::post_norm(EncoderParts {
+            attention_norm: norm("attention.output.LayerNorm")?,
             attention,
-            norm("attention.output.LayerNorm")?,
+            feed_forward_norm: norm("output.LayerNorm")?,
             feed_forward,
-            norm("output.LayerNorm")?,
-        )?)
+        })?)
     };
     let blocks = (0..files.size("num_hidden_layers")?).map(block).collect::<Result<_>>()?;
 
     let transform = linear(files, "cls.predictions.transform.dense", d, d)?;
     let norm = layer_norm(files, "cls.predictions.transform.LayerNorm", epsilon)?;
     let bias = weights("cls.predictions.bias")?;
-    let logits = Linear::from_transposed(&words, d, bias.len())?.with_bias(bias)?; // the embeddings once more
+    let logits = Linear::from_pytorch(&words, d, bias.len())?.with_bias(bias)?; // the embeddings once more
     let head = move |x: Sequences<'_>| -> Result<Vec<f32>> {
         let mut y = transform.forward(x)?;
         Activation::Gelu.apply(&mut y);
@@ -257,26 +253,24 @@ fn gpt2(files: &Files) -> Result<Model> {
     };
     let block = |i: usize| -> Result<EncoderBlock> {
         let name = |part: &str| format!("h.{i}.{part}");
-        // Queries, keys and values are three parts of one projection.
-        let (weight, bias) =
-            (weights(&name("attn.c_attn.weight"))?, weights(&name("attn.c_attn.bias"))?);
-        let part = |p: usize| -> Result<Linear> {
-            let columns: Vec<f32> =
-                weight.chunks(3 * d).flat_map(|row| &row[p * d..][..d]).copied().collect();
-            Ok(Linear::new(columns, d, d)?.with_bias(bias[p * d..][..d].to_vec())?)
-        };
+        let [query, key, value] = straight(&name("attn.c_attn"), d, 3 * d)?.split([d; 3])?;
         let output = straight(&name("attn.c_proj"), d, d)?;
-        let attention =
-            MultiHeadAttention::new(files.size("n_head")?, part(0)?, part(1)?, part(2)?, output)?;
+        let projections = Projections { query, key, value, output };
+        let attention = MultiHeadAttention::new(files.size("n_head")?, projections)?;
         let up = straight(&name("mlp.c_fc"), d, 4 * d)?;
         let feed_forward =
             FeedForward::new(up, Activation::GeluTanh, straight(&name("mlp.c_proj"), 4 * d, d)?)?;
         let norm = |part: &str| layer_norm(files, &format!("transformer.{}", name(part)), epsilon);
-        Ok(EncoderBlock::pre_norm(norm("ln_1")?, attention, norm("ln_2")?, feed_forward)?)
+        Ok(EncoderBlock::pre_norm(EncoderParts {
+            attention_norm: norm("ln_1")?,
+            attention,
+            feed_forward_norm: norm("ln_2")?,
+            feed_forward,
+        })?)
     };
     let blocks = (0..files.size("n_layer")?).map(block).collect::<Result<_>>()?;
     let norm = layer_norm(files, "transformer.ln_f", epsilon)?;
-    let logits = Linear::from_transposed(&words, d, words.len() / d)?;
+    let logits = Linear::from_pytorch(&words, d, words.len() / d)?;
     let head = move |x: Sequences<'_>| Ok(logits.forward(x)?);
     Ok(Model { embedded, encoder: Encoder::new(blocks, Some(norm))?, head: Box::new(head) })
 }
@@ -298,13 +292,9 @@ fn llama(files: &Files) -> Result<Model> {
         };
         let (q, k, v) = (heads * head_dim, kv_heads * head_dim, kv_heads * head_dim);
         let output = linear(files, &name("self_attn.o_proj"), q, d)?;
-        let attention = MultiHeadAttention::new(
-            heads,
-            projection("q", q)?,
-            projection("k", k)?,
-            projection("v", v)?,
-            output,
-        )?;
+        let (query, key, value) = (projection("q", q)?, projection("k", k)?, projection("v", v)?);
+        let projections = Projections { query, key, value, output };
+        let attention = MultiHeadAttention::new(heads, projections)?;
         let rotary = Rotary::new(
             head_dim,
             files.size("max_position_embeddings")?,
@@ -313,10 +303,16 @@ fn llama(files: &Files) -> Result<Model> {
         )?;
         let up = |part: &str| linear(files, &name(&format!("mlp.{part}_proj")), d, hidden);
         let down = linear(files, &name("mlp.down_proj"), hidden, d)?;
-        let feed_forward = FeedForward::gated(up("gate")?, Activation::Silu, up("up")?, down)?;
+        let (gate, activation) = (up("gate")?, Activation::Silu);
+        let feed_forward =
+            FeedForward::gated(GatedParts { gate, activation, up: up("up")?, down })?;
         let norm = |part: &str| rms_norm(files, &name(part), epsilon);
-        let (first, second) = (norm("input_layernorm")?, norm("post_attention_layernorm")?);
-        Ok(EncoderBlock::pre_norm(first, attention.with_rotary(rotary)?, second, feed_forward)?)
+        Ok(EncoderBlock::pre_norm(EncoderParts {
+            attention_norm: norm("input_layernorm")?,
+            attention: attention.with_rotary(rotary)?,
+            feed_forward_norm: norm("post_attention_layernorm")?,
+            feed_forward,
+        })?)
     };
     let blocks = (0..files.size("num_hidden_layers")?).map(block).collect::<Result<_>>()?;
     let norm = rms_norm(files, "model.norm", epsilon)?;

@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result, ensure};
 use half::{bf16, f16};
-use regard::{Attention, Element, Heads, KvCache, Mask, MaskTensor};
+use regard::{Attention, Element, Heads, KvCache, KvCacheShape, Mask, MaskTensor};
 use regard_tests::onnx::{Case, Tensor, cases, compare};
 use safetensors::Dtype;
 
@@ -71,7 +71,7 @@ fn run<T: Element + Default>(case: &Case, of: fn(f32) -> T) -> Result<Results> {
     let attention = attention.mask(shown);
     let results = |k, v| -> Result<Results> {
         let scores = case.stage.map(|stage| attention.scores(stage, q, k)).transpose()?;
-        Ok((attention.forward(q, k, v)?, scores))
+        Ok((attention.forward(q, k, v)?.into_vec(), scores.map(regard::Tensor::into_vec)))
     };
 
     let (Some(past_key), Some(past_value)) =
@@ -81,7 +81,13 @@ fn run<T: Element + Default>(case: &Case, of: fn(f32) -> T) -> Result<Results> {
     };
     let ([batch, heads, past, d_k], [_, _, new, _], [_, _, _, d_v]) =
         (past_key.shape4(), k.shape(), v.shape());
-    let mut cache = KvCache::new([batch, heads, past + new, d_k], d_v)?;
+    let mut cache = KvCache::new(KvCacheShape {
+        batch,
+        kv_heads: heads,
+        capacity: past + new,
+        key_dim: d_k,
+        value_dim: d_v,
+    })?;
     let (keys, values) = (stored(past_key), stored(past_value));
     cache.append(
         Heads::new("past_key", &keys, past_key.shape4())?,

@@ -1,6 +1,6 @@
 //! Several heads: Q, K and V shared out by columns, an attention in each, then all side by side and mixed.
 
-use regard::{Attention, Linear, Mask, MultiHeadAttention, Sequences};
+use regard::{Attention, Linear, Mask, MultiHeadAttention, Projections, Sequences};
 
 use crate::attend::{Head, distance};
 use crate::origin::Origin;
@@ -156,8 +156,9 @@ fn layer(
 }
 
 pub(crate) fn multi_head(heads: usize, weights: [&Matrix; 4]) -> Result<MultiHeadAttention, Error> {
-    let [w_q, w_k, w_v, w_o] = weights;
-    Ok(MultiHeadAttention::new(heads, linear(w_q)?, linear(w_k)?, linear(w_v)?, linear(w_o)?)?)
+    let [query, key, value, output] = weights.map(linear);
+    let projections = Projections { query: query?, key: key?, value: value?, output: output? };
+    Ok(MultiHeadAttention::new(heads, projections)?)
 }
 
 pub(crate) fn linear(w: &Matrix) -> Result<Linear, Error> {

@@ -84,7 +84,7 @@ pub(crate) fn push_norm(
         ),
         meaning: "Each token's numbers are brought to mean 0 and variance 1, then to what γ and β say: no token is louder than \
                   another, however many layers came before.",
-        code: "Norm::layer(gamma, beta, epsilon)?.forward(x, threads)",
+        code: "Norm::layer(gamma, beta, epsilon)?.forward(x)",
     };
     let origin = normalized(x, &gamma, &beta);
     Ok((trace.push(&text, normed, Kind::Signed, Axes::new(rows, &tokens, &dims), origin), norm))
@@ -123,7 +123,7 @@ pub(crate) fn push_feed_forward(
         name: "Hidden features before the ReLU",
         formula: &format!("U = {from}·W₁ + b₁"),
         meaning: "Each token for itself is compared with what each hidden feature looks for.",
-        code: "Linear::new(w_1, d, hidden)?.with_bias(b_1)?.forward(x, threads)",
+        code: "Linear::new(w_1, d, hidden)?.with_bias(b_1)?.forward(x)",
     };
     let up = linear(&w_1.ours)?.with_bias(b_1.ours.as_slice().to_vec())?;
     let exact = x.times(&w_1)?.zip(&b_1, |a, b| a + b, |a, b| a + b).exact;
@@ -160,7 +160,7 @@ pub(crate) fn push_feed_forward(
         name: "Feed-forward",
         formula: "F = R·W₂ + b₂",
         meaning: "What was found is written back into the token: attention moves facts between tokens, this looks them up.",
-        code: "FeedForward::new(up, Activation::Relu, down)?.forward(x, threads)",
+        code: "FeedForward::new(up, Activation::Relu, down)?.forward(x)",
     };
     let origin = Origin::affine(&hidden, &w_2, &b_2);
     Ok((trace.push(&text, fed, Kind::Signed, Axes::new(rows, &tokens, &outs), origin), layer))

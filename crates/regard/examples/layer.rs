@@ -9,8 +9,8 @@ use std::env;
 use std::time::Instant;
 
 use regard::{
-    Activation, Attention, EncoderBlock, Error, FeedForward, Linear, MultiHeadAttention, Norm,
-    Sequences, Threads,
+    Activation, Attention, EncoderBlock, EncoderParts, Error, FeedForward, Linear,
+    MultiHeadAttention, Norm, Projections, Sequences, Threads,
 };
 use regard_kernels::multiply_add_rounds;
 
@@ -48,11 +48,18 @@ fn main() -> Result<(), Error> {
     let count = env::args().nth(1).and_then(|count| count.parse().ok()).unwrap_or(1);
     let threads = Threads::new(count)?;
     let square = |seed| linear(FEATURES, FEATURES, seed);
-    let heads = MultiHeadAttention::new(HEADS, square(1)?, square(3)?, square(5)?, square(7)?)?;
+    let projections =
+        Projections { query: square(1)?, key: square(3)?, value: square(5)?, output: square(7)? };
+    let heads = MultiHeadAttention::new(HEADS, projections)?;
     let (up, down) = (linear(FEATURES, HIDDEN, 9)?, linear(HIDDEN, FEATURES, 11)?);
     let feed_forward = FeedForward::new(up.clone(), Activation::Gelu, down)?;
     let norm = || Norm::layer(vec![1.0; FEATURES], vec![0.0; FEATURES], 1e-12);
-    let block = EncoderBlock::post_norm(heads.clone(), norm()?, feed_forward.clone(), norm()?)?;
+    let block = EncoderBlock::post_norm(EncoderParts {
+        attention_norm: norm()?,
+        attention: heads.clone(),
+        feed_forward_norm: norm()?,
+        feed_forward: feed_forward.clone(),
+    })?;
     let x = numbers(TOKENS * FEATURES, 99);
     let x = Sequences::new("x", &x, [1, TOKENS, FEATURES])?;
     let attention = Attention::new();

@@ -9,8 +9,14 @@ use regard_kernels::{gelu, gelu_tanh, relu, silu};
 ///     activation.apply(&mut x);
 ///     (x[0] * 1000.0_f32).round() / 1000.0
 /// };
-/// let all = [Activation::Relu, Activation::Gelu, Activation::GeluTanh, Activation::Silu];
-/// assert_eq!(all.map(of_minus_one), [0.0, -0.159, -0.159, -0.269]);
+/// let all = [
+///     Activation::Relu,
+///     Activation::Gelu,
+///     Activation::GeluTanh,
+///     Activation::QuickGelu,
+///     Activation::Silu,
+/// ];
+/// assert_eq!(all.map(of_minus_one), [0.0, -0.159, -0.159, -0.154, -0.269]);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -21,6 +27,9 @@ pub enum Activation {
     Gelu,
     /// GELU's tanh form: GPT-2, where it is called `gelu_new`.
     GeluTanh,
+    /// x·σ(1.702x), GELU's sigmoid form (Hendrycks and Gimpel 2016, section 2): CLIP, where it is called `quick_gelu`. It is
+    /// computed as silu(1.702x)/1.702, which is infinite for x above 1.9·10³⁸.
+    QuickGelu,
     /// x·σ(x), also called swish (Elfwing et al. 2017): Llama, in a gated layer (SwiGLU, Shazeer 2020).
     Silu,
 }
@@ -39,6 +48,16 @@ impl Activation {
             Self::Relu => relu(x),
             Self::Gelu => gelu(x),
             Self::GeluTanh => gelu_tanh(x),
+            Self::QuickGelu => {
+                const FACTOR: f32 = 1.702;
+                for x in &mut *x {
+                    *x *= FACTOR;
+                }
+                silu(x);
+                for x in x {
+                    *x *= 1.0 / FACTOR;
+                }
+            }
             Self::Silu => silu(x),
         }
     }

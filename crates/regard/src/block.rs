@@ -1,62 +1,89 @@
 //! Transformer blocks.
 
+use crate::decoding::DecoderCache;
 use crate::error::{Error, check_shape};
-use crate::view::zeros;
-use crate::{Attention, FeedForward, KvCache, MultiHeadAttention, Norm, Sequences};
+use crate::multi_head::Keys;
+use crate::residual::Residual;
+use crate::view::{check_elements, grown, zeros};
+use crate::{Attention, FeedForward, KvCache, LayerWorkspace, MultiHeadAttention, Norm, Sequences};
 
-/// Attention with its norm and its residual connection.
+/// Attention as a sublayer.
 #[derive(Clone, Debug)]
 struct Attending {
     attention: MultiHeadAttention,
-    norm: Norm,
+    residual: Residual,
 }
 
-/// What keys and values are made of.
-pub(crate) enum Keys<'a> {
+/// What the keys and values of a sublayer are made of.
+pub(crate) enum Source<'a> {
     /// The same tokens as the queries.
     Own,
-    /// Those, behind the tokens of a cache.
+    /// The same tokens, and those in the cache before them.
     Cached(&'a mut KvCache),
+    /// What an encoder gave.
     Memory(Sequences<'a>),
+    /// A cache that was filled from what an encoder gave. The first query stands at this position.
+    Kept(&'a KvCache, usize),
 }
 
 impl Attending {
-    /// x ← x + f(norm(x)), or norm(x + f(x)) if the norm comes `after`; for x of `shape` \[batch, tokens, features\]. Returns
-    /// the weights of self-attention, or nothing if they are not wanted.
+    /// x ← x + f(norm(x)) and its variants, for x of `shape` \[batch, tokens, features\].
     fn run(
         &self,
         x: &mut [f32],
         shape: [usize; 3],
-        keys: Keys<'_>,
+        source: Source<'_>,
         attention: &Attention<'_>,
-        after: bool,
-        weights: bool,
-    ) -> Result<Vec<f32>, Error> {
-        let normed = if after {
-            None
-        } else {
-            Some(self.norm.forward(Sequences::new("the input", x, shape)?)?)
-        };
-        let query = Sequences::new("the input", normed.as_deref().unwrap_or(x), shape)?;
-        let weights =
-            if weights { self.attention.weights(query, query, attention)? } else { Vec::new() };
-        let attended = match keys {
-            Keys::Own => self.attention.attend(query, query, query, attention)?,
-            Keys::Cached(cache) => self.attention.attend_cached(query, cache, attention)?,
-            Keys::Memory(memory) => {
-                let ([batch, n_k, found], [features, _]) =
-                    (memory.shape(), self.attention.key_value_features());
-                let why = "the cross-attention's key and value inputs";
-                check_shape("the memory", &[batch, n_k, found], &[batch, n_k, features], why)?;
-                self.attention.attend(query, memory, memory, attention)?
-            }
-        };
-        let [_, n, _] = shape;
-        self.attention.join(&attended, n, x, true)?;
-        if after {
-            self.norm.forward_in_place(x)?;
-        }
-        Ok(weights)
+        weights: Option<&mut Vec<Vec<f32>>>,
+        workspace: &mut LayerWorkspace,
+    ) -> Result<(), Error> {
+        self.attend(x, shape, source, attention, weights, workspace)?;
+        self.join(x, shape, workspace)
+    }
+
+    /// What the heads give, in the workspace.
+    fn attend(
+        &self,
+        x: &[f32],
+        shape: [usize; 3],
+        source: Source<'_>,
+        attention: &Attention<'_>,
+        weights: Option<&mut Vec<Vec<f32>>>,
+        workspace: &mut LayerWorkspace,
+    ) -> Result<(), Error> {
+        let mut memory = core::mem::take(&mut workspace.normed);
+        let done = (|| {
+            let query = if self.residual.after {
+                Sequences::new("x", x, shape)?
+            } else {
+                let normed = grown(&mut memory, &shape)?;
+                let x = Sequences::new("x", x, shape)?;
+                self.residual.norm.forward_into(x, normed)?;
+                Sequences::new("x", normed, shape)?
+            };
+            let keys = match source {
+                Source::Own => Keys::Of(query, query),
+                Source::Cached(cache) => Keys::Cached(cache),
+                Source::Memory(memory) => {
+                    check_memory(&self.attention, memory)?;
+                    Keys::Of(memory, memory)
+                }
+                Source::Kept(cache, first) => Keys::Kept(cache, first),
+            };
+            self.attention.attend(query, keys, attention, weights, workspace)
+        })();
+        workspace.normed = memory;
+        done
+    }
+
+    /// Adds the output projection of what the heads gave to x.
+    fn join(
+        &self,
+        x: &mut [f32],
+        shape: [usize; 3],
+        workspace: &LayerWorkspace,
+    ) -> Result<(), Error> {
+        self.attention.join(&workspace.attended, shape, x, Some(&self.residual))
     }
 
     fn check(
@@ -67,129 +94,187 @@ impl Attending {
     ) -> Result<(), Error> {
         let [queries, keys, norm] = tensor;
         let d_model = "the block's features";
-        let found = [self.attention.query_features(), self.attention.outputs()];
+        let of = self.attention.projections();
+        let found = [of.query.inputs(), of.output.outputs()];
         check_shape(queries, &found, &[features; 2], d_model)?;
-        let [key, value] = self.attention.key_value_features();
-        let expected = if own_keys { [features; 2] } else { [key; 2] };
-        check_shape(
-            keys,
-            &[key, value],
-            &expected,
-            if own_keys { d_model } else { "keys and values of one memory" },
-        )?;
-        check_shape(norm, &[self.norm.features()], &[features], d_model)
+        let (key, value) = (of.key.inputs(), of.value.inputs());
+        let (expected, why) = if own_keys {
+            ([features; 2], d_model)
+        } else {
+            ([key; 2], "keys and values of one memory")
+        };
+        check_shape(keys, &[key, value], &expected, why)?;
+        check_shape(norm, &[self.residual.norm.features()], &[features], d_model)
     }
 }
 
-/// The last part of every block.
+/// `Ok` if keys and values can be made of the memory.
+pub(crate) fn check_memory(
+    attention: &MultiHeadAttention,
+    memory: Sequences<'_>,
+) -> Result<(), Error> {
+    let ([batch, n_k, found], features) = (memory.shape(), attention.projections().key.inputs());
+    let why = "the cross-attention's key and value inputs";
+    check_shape("the memory", &[batch, n_k, found], &[batch, n_k, features], why)
+}
+
+/// The feed-forward layer as a sublayer, the last of every block.
 #[derive(Clone, Debug)]
 struct Feeding {
     layer: FeedForward,
-    norm: Norm,
+    residual: Residual,
 }
 
 impl Feeding {
+    fn run(&self, x: &mut [f32]) -> Result<(), Error> {
+        self.layer.add_in_place(x, &self.residual)
+    }
+
     fn check(&self, features: usize) -> Result<(), Error> {
+        let d_model = "the block's features";
         let found = [self.layer.inputs(), self.layer.outputs()];
-        check_shape(
-            "the feed-forward layer's inputs and outputs",
-            &found,
-            &[features; 2],
-            "the block's features",
-        )?;
-        check_shape(
-            "the feed-forward norm",
-            &[self.norm.features()],
-            &[features],
-            "the block's features",
-        )
+        let layer = "the feed-forward layer's inputs and outputs";
+        check_shape(layer, &found, &[features; 2], d_model)?;
+        let norm = self.residual.norm.features();
+        check_shape("the feed-forward norm", &[norm], &[features], d_model)
     }
 }
 
-/// One block of an encoder: self-attention, then a feed-forward layer, each with a norm and a residual connection.
+/// One block of an encoder: self-attention and a feed-forward layer, each with a norm and a residual connection.
 ///
-/// Under a causal mask, this is the block of a decoder-only model too.
+/// Under a causal mask, this is the block of a decoder-only model too: GPT, Llama.
+///
+/// | models | constructor |
+/// |---|---|
+/// | BERT, RoBERTa, DistilBERT | [`post_norm`](Self::post_norm) |
+/// | GPT-2, Llama, Mistral, Qwen, Phi-3, ViT, T5's encoder | [`pre_norm`](Self::pre_norm) |
+/// | GPT-NeoX | [`parallel`](Self::parallel) |
+/// | Gemma 2 | [`pre_norm`](Self::pre_norm), [`with_output_norms`](Self::with_output_norms) |
 ///
 /// ```
-/// use regard::{Activation, Attention, EncoderBlock, FeedForward, Linear, MultiHeadAttention, Norm, Sequences};
-/// let zero = |inputs, outputs| Linear::new(vec![0.0; inputs * outputs], inputs, outputs);
-/// let attention = MultiHeadAttention::new(2, zero(4, 4)?, zero(4, 4)?, zero(4, 4)?, zero(4, 4)?)?;
-/// let feed_forward = FeedForward::new(zero(4, 8)?, Activation::Gelu, zero(8, 4)?)?;
+/// use regard::{
+///     Activation, Attention, EncoderBlock, EncoderParts, FeedForward, Linear, MultiHeadAttention, Norm,
+///     Projections, Sequences,
+/// };
+/// let zero = |inputs, outputs| Linear::from_pytorch(vec![0.0; inputs * outputs], inputs, outputs);
+/// let projections =
+///     Projections { query: zero(4, 4)?, key: zero(4, 4)?, value: zero(4, 4)?, output: zero(4, 4)? };
 /// let norm = || Norm::layer(vec![1.0; 4], vec![0.0; 4], 1e-5);
-/// let block = EncoderBlock::pre_norm(norm()?, attention, norm()?, feed_forward)?;
+/// let block = EncoderBlock::pre_norm(EncoderParts {
+///     attention_norm: norm()?,
+///     attention: MultiHeadAttention::new(2, projections)?,
+///     feed_forward_norm: norm()?,
+///     feed_forward: FeedForward::new(zero(4, 8)?, Activation::Gelu, zero(8, 4)?)?,
+/// })?;
 ///
 /// let x = [1.0, 2.0, 3.0, 4.0];
 /// let y = block.forward(Sequences::new("x", &x, [1, 1, 4])?, &Attention::new())?;
 /// assert_eq!(y, x); // nothing but the residual connections
 /// # Ok::<(), regard::Error>(())
 /// ```
+#[doc(alias = "GPT")]
+#[doc(alias = "Llama")]
+#[doc(alias = "TransformerBlock")]
+#[doc(alias = "TransformerEncoderLayer")]
 #[derive(Clone, Debug)]
 pub struct EncoderBlock {
     attending: Attending,
     feeding: Feeding,
-    /// The norms come after the residual connections.
-    after: bool,
+    parallel: bool,
+}
+
+/// The parts of an [`EncoderBlock`], all of the same number of features.
+#[derive(Clone, Debug)]
+pub struct EncoderParts {
+    /// The norm of the attention: before it, or after its residual connection.
+    pub attention_norm: Norm,
+    /// The attention between the tokens.
+    pub attention: MultiHeadAttention,
+    /// The norm of the feed-forward layer: before it, or after its residual connection.
+    pub feed_forward_norm: Norm,
+    /// The feed-forward layer.
+    pub feed_forward: FeedForward,
+}
+
+/// Norms of what the sublayers of an [`EncoderBlock`] give, before it is added to their input: see
+/// [`EncoderBlock::with_output_norms`].
+#[derive(Clone, Debug)]
+pub struct OutputNorms {
+    /// The norm of the attention's output.
+    pub attention: Norm,
+    /// The norm of the feed-forward layer's output.
+    pub feed_forward: Norm,
 }
 
 impl EncoderBlock {
-    /// h = x + attention(norm(x)), y = h + feed_forward(norm(h)): GPT-2, Llama (Xiong et al. 2020).
+    /// h = x + attention(norm(x)), y = h + feed_forward(norm(h)) (Xiong et al. 2020): GPT-2, Llama.
     ///
     /// # Errors
-    /// [`Error::Shape`] if a part has other features than the first norm.
-    pub fn pre_norm(
-        attention_norm: Norm,
-        attention: MultiHeadAttention,
-        feed_forward_norm: Norm,
-        feed_forward: FeedForward,
-    ) -> Result<Self, Error> {
-        Self::new(attention, attention_norm, feed_forward, feed_forward_norm, false)
+    /// [`Error::Shape`] if a part has other features than the attention's norm.
+    pub fn pre_norm(parts: EncoderParts) -> Result<Self, Error> {
+        Self::new(parts, false, false)
     }
 
-    /// h = norm(x + attention(x)), y = norm(h + feed_forward(h)): Vaswani et al. 2017, section 3.1; BERT.
+    /// h = norm(x + attention(x)), y = norm(h + feed_forward(h)) (Vaswani et al. 2017, section 3.1): BERT.
     ///
     /// # Errors
-    /// [`Error::Shape`] if a part has other features than the first norm.
-    pub fn post_norm(
-        attention: MultiHeadAttention,
-        attention_norm: Norm,
-        feed_forward: FeedForward,
-        feed_forward_norm: Norm,
-    ) -> Result<Self, Error> {
-        Self::new(attention, attention_norm, feed_forward, feed_forward_norm, true)
+    /// As [`pre_norm`](Self::pre_norm).
+    pub fn post_norm(parts: EncoderParts) -> Result<Self, Error> {
+        Self::new(parts, true, false)
     }
 
-    fn new(
-        attention: MultiHeadAttention,
-        attention_norm: Norm,
-        layer: FeedForward,
-        feed_forward_norm: Norm,
-        after: bool,
-    ) -> Result<Self, Error> {
+    /// y = x + attention(norm₁(x)) + feed_forward(norm₂(x)) (Black et al. 2022, GPT-NeoX-20B, section 2.1): the
+    /// feed-forward layer does not see what the attention gives.
+    ///
+    /// # Errors
+    /// As [`pre_norm`](Self::pre_norm).
+    pub fn parallel(parts: EncoderParts) -> Result<Self, Error> {
+        Self::new(parts, false, true)
+    }
+
+    fn new(parts: EncoderParts, after: bool, parallel: bool) -> Result<Self, Error> {
+        let EncoderParts { attention_norm, attention, feed_forward_norm, feed_forward } = parts;
         let features = attention_norm.features();
-        let attending = Attending { attention, norm: attention_norm };
+        let attending = Attending { attention, residual: Residual::new(attention_norm, after) };
         attending.check(SELF_ATTENTION, features, true)?;
-        let feeding = Feeding { layer, norm: feed_forward_norm };
+        let residual = Residual::new(feed_forward_norm, after);
+        let feeding = Feeding { layer: feed_forward, residual };
         feeding.check(features)?;
-        Ok(Self { attending, feeding, after })
+        Ok(Self { attending, feeding, parallel })
+    }
+
+    /// The same block with a second norm in each sublayer, between it and its residual connection:
+    /// h = x + norm(attention(…)), y = h + norm(feed_forward(…)) (Gemma Team 2024, Gemma 2, section 2).
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if a norm has other features than the block.
+    pub fn with_output_norms(mut self, norms: OutputNorms) -> Result<Self, Error> {
+        let OutputNorms { attention, feed_forward } = norms;
+        self.attending.residual =
+            self.attending.residual.with_output_norm("the attention's output norm", attention)?;
+        self.feeding.residual =
+            self.feeding.residual.with_output_norm("the feed-forward output norm", feed_forward)?;
+        Ok(self)
     }
 
     /// The number of features of a token: d_model.
+    #[doc(alias = "d_model")]
     pub fn features(&self) -> usize {
-        self.attending.norm.features()
+        self.attending.residual.norm.features()
     }
 
-    /// The attention between its tokens.
-    pub(crate) fn attention(&self) -> &MultiHeadAttention {
+    /// The attention between the block's tokens.
+    pub fn attention(&self) -> &MultiHeadAttention {
         &self.attending.attention
     }
 
-    /// y \[batch, tokens, features\] for x of the same shape. `attention` says how the heads attend.
+    /// y \[batch, tokens, features\] for x of the same shape. `attention` says how the heads attend: masks, scale.
     ///
     /// # Errors
     /// [`Error::Shape`] if x has other features than the block, and what `attention` refuses.
     pub fn forward(&self, x: Sequences<'_>, attention: &Attention<'_>) -> Result<Vec<f32>, Error> {
         let mut y = copy(x, self.features())?;
-        self.run(&mut y, x.shape(), Keys::Own, attention, false)?;
+        self.run(&mut y, x.shape(), Source::Own, attention, None, &mut LayerWorkspace::new())?;
         Ok(y)
     }
 
@@ -199,12 +284,18 @@ impl EncoderBlock {
     /// As [`forward`](Self::forward).
     ///
     /// ```
-    /// use regard::{Activation, Attention, EncoderBlock, FeedForward, Linear, MultiHeadAttention, Mask, Norm, Sequences};
-    /// let zero = || Linear::new([0.0], 1, 1);
-    /// let attention = MultiHeadAttention::new(1, zero()?, zero()?, zero()?, zero()?)?;
-    /// let feed_forward = FeedForward::new(zero()?, Activation::Silu, zero()?)?;
-    /// let norm = || Norm::rms(vec![1.0], 1e-6);
-    /// let block = EncoderBlock::pre_norm(norm()?, attention, norm()?, feed_forward)?;
+    /// use regard::{
+    ///     Activation, Attention, EncoderBlock, EncoderParts, FeedForward, Linear, MultiHeadAttention, Norm,
+    ///     Mask, Projections, Sequences,
+    /// };
+    /// let zero = || Linear::from_pytorch([0.0], 1, 1);
+    /// let projections = Projections { query: zero()?, key: zero()?, value: zero()?, output: zero()? };
+    /// let block = EncoderBlock::pre_norm(EncoderParts {
+    ///     attention_norm: Norm::rms(vec![1.0], 1e-6)?,
+    ///     attention: MultiHeadAttention::new(1, projections)?,
+    ///     feed_forward_norm: Norm::rms(vec![1.0], 1e-6)?,
+    ///     feed_forward: FeedForward::new(zero()?, Activation::Silu, zero()?)?,
+    /// })?;
     /// let x = Sequences::new("x", &[3.0, 5.0], [1, 2, 1])?;
     /// let (y, weights) = block.forward_with_weights(x, &Attention::new().mask(Mask::CAUSAL))?;
     /// assert_eq!((y, weights), (vec![3.0, 5.0], vec![1.0, 0.0, 0.5, 0.5]));
@@ -215,135 +306,255 @@ impl EncoderBlock {
         x: Sequences<'_>,
         attention: &Attention<'_>,
     ) -> Result<(Vec<f32>, Vec<f32>), Error> {
-        let mut y = copy(x, self.features())?;
-        let weights = self.run(&mut y, x.shape(), Keys::Own, attention, true)?;
-        Ok((y, weights))
+        let (mut y, mut weights) = (copy(x, self.features())?, Vec::new());
+        let workspace = &mut LayerWorkspace::new();
+        self.run(&mut y, x.shape(), Source::Own, attention, Some(&mut weights), workspace)?;
+        Ok((y, weights.pop().unwrap_or_default()))
     }
 
+    /// x ← y for x of `shape` \[batch, tokens, features\]; for tokens that follow those in the `cache`, if there is one (see
+    /// [`forward_cached`](Self::forward_cached)). On one thread, a call with the `workspace` of an earlier call of the same
+    /// shape allocates nothing.
+    ///
+    /// # Errors
+    /// As [`forward`](Self::forward) and [`forward_cached`](Self::forward_cached), and [`Error::Elements`] if x has another
+    /// number of elements than its shape. After an error the cache is as it was, and x may hold anything.
+    pub fn forward_in_place(
+        &self,
+        x: &mut [f32],
+        shape: [usize; 3],
+        cache: Option<&mut KvCache>,
+        attention: &Attention<'_>,
+        workspace: &mut LayerWorkspace,
+    ) -> Result<(), Error> {
+        check_elements("the input", x.len(), &shape)?;
+        check_features(shape, self.features())?;
+        let Some(cache) = cache else {
+            return self.run(x, shape, Source::Own, attention, None, workspace);
+        };
+        let len = cache.len();
+        let done = self.run(x, shape, Source::Cached(cache), attention, None, workspace);
+        if done.is_err() {
+            cache.undo_to(len);
+        }
+        done
+    }
+
+    /// After an error, a cache may hold more tokens than before.
     pub(crate) fn run(
         &self,
         x: &mut [f32],
         shape: [usize; 3],
-        keys: Keys<'_>,
+        source: Source<'_>,
         attention: &Attention<'_>,
-        weights: bool,
-    ) -> Result<Vec<f32>, Error> {
-        let weights = self.attending.run(x, shape, keys, attention, self.after, weights)?;
-        let Feeding { layer, norm } = &self.feeding;
-        layer.add_in_place(x, norm, self.after)?;
-        Ok(weights)
+        weights: Option<&mut Vec<Vec<f32>>>,
+        workspace: &mut LayerWorkspace,
+    ) -> Result<(), Error> {
+        let Self { attending, feeding, parallel } = self;
+        attending.attend(x, shape, source, attention, weights, workspace)?;
+        // Either sublayer only adds to x, so that in a parallel block the one that goes first must have read x before the
+        // other adds to it. The heads have read x.
+        if *parallel {
+            feeding.run(x)?;
+            attending.join(x, shape, workspace)
+        } else {
+            attending.join(x, shape, workspace)?;
+            feeding.run(x)
+        }
     }
 }
 
-/// One block of the decoder of an encoder–decoder model: self-attention, attention to what the encoder gave, then a
+/// One block of the decoder of an encoder–decoder model: self-attention, attention to what the encoder gave, and a
 /// feed-forward layer, each with a norm and a residual connection.
 ///
 /// ```
 /// use regard::{
-///     Activation, Attention, DecoderBlock, FeedForward, Linear, MultiHeadAttention, Mask, Norm, Sequences,
+///     Activation, Attention, DecoderAttention, DecoderBlock, DecoderParts, FeedForward, Linear, MultiHeadAttention,
+///     Mask, Norm, Projections, Sequences,
 /// };
-/// let zero = |inputs, outputs| Linear::new(vec![0.0; inputs * outputs], inputs, outputs);
+/// let zero = |inputs, outputs| Linear::from_pytorch(vec![0.0; inputs * outputs], inputs, outputs);
 /// // The memory has three features, the decoder's tokens have two.
-/// let attention = |keys| MultiHeadAttention::new(1, zero(2, 2)?, zero(keys, 2)?, zero(keys, 2)?, zero(2, 2)?);
+/// let attention = |keys| {
+///     let projections =
+///         Projections { query: zero(2, 2)?, key: zero(keys, 2)?, value: zero(keys, 2)?, output: zero(2, 2)? };
+///     MultiHeadAttention::new(1, projections)
+/// };
 /// let norm = || Norm::rms(vec![1.0; 2], 1e-5);
-/// let feed_forward = FeedForward::new(zero(2, 4)?, Activation::Relu, zero(4, 2)?)?;
-/// let block = DecoderBlock::pre_norm(norm()?, attention(2)?, norm()?, attention(3)?, norm()?, feed_forward)?;
+/// let block = DecoderBlock::pre_norm(DecoderParts {
+///     self_attention_norm: norm()?,
+///     self_attention: attention(2)?,
+///     cross_attention_norm: norm()?,
+///     cross_attention: attention(3)?,
+///     feed_forward_norm: norm()?,
+///     feed_forward: FeedForward::new(zero(2, 4)?, Activation::Relu, zero(4, 2)?)?,
+/// })?;
 ///
 /// let (x, memory) = ([1.0, 2.0, 3.0, 4.0], [0.5; 9]);
-/// let (x_view, memory) = (Sequences::new("x", &x, [1, 2, 2])?, Sequences::new("memory", &memory, [1, 3, 3])?);
-/// let y = block.forward(x_view, memory, &Attention::new().mask(Mask::CAUSAL), &Attention::new())?;
-/// assert_eq!(y, x);
+/// let (x_view, memory) = (Sequences::new("x", &x, [1, 2, 2])?, Sequences::new("x", &memory, [1, 3, 3])?);
+/// let attention = DecoderAttention {
+///     self_attention: Attention::new().mask(Mask::CAUSAL),
+///     cross_attention: Attention::new(),
+/// };
+/// assert_eq!(block.forward(x_view, memory, &attention)?, x);
 /// # Ok::<(), regard::Error>(())
 /// ```
+#[doc(alias = "T5")]
+#[doc(alias = "TransformerDecoderLayer")]
 #[derive(Clone, Debug)]
 pub struct DecoderBlock {
     own: Attending,
     cross: Attending,
     feeding: Feeding,
-    /// The norms come after the residual connections.
-    after: bool,
+}
+
+/// The parts of a [`DecoderBlock`], all of the same number of features, except for the key and value projections of
+/// `cross_attention`: they take the features of the memory.
+#[derive(Clone, Debug)]
+pub struct DecoderParts {
+    /// The norm of the self-attention: before it, or after its residual connection.
+    pub self_attention_norm: Norm,
+    /// The attention between the decoder's tokens.
+    pub self_attention: MultiHeadAttention,
+    /// The norm of the cross-attention: before it, or after its residual connection.
+    pub cross_attention_norm: Norm,
+    /// The attention to the memory.
+    pub cross_attention: MultiHeadAttention,
+    /// The norm of the feed-forward layer: before it, or after its residual connection.
+    pub feed_forward_norm: Norm,
+    /// The feed-forward layer.
+    pub feed_forward: FeedForward,
+}
+
+/// How the heads of a decoder block attend.
+#[derive(Clone, Debug, Default)]
+pub struct DecoderAttention<'a> {
+    /// How the decoder's tokens attend to each other: causally, as a rule.
+    pub self_attention: Attention<'a>,
+    /// How they attend to the memory.
+    pub cross_attention: Attention<'a>,
 }
 
 impl DecoderBlock {
-    /// Norms before each part: x + f(norm(x)).
+    /// A norm before each sublayer: x + f(norm(x)).
     ///
     /// # Errors
-    /// [`Error::Shape`] if a part has other features than the first norm, but for the keys and values of `cross_attention`,
-    /// which are made of the memory.
-    pub fn pre_norm(
-        self_attention_norm: Norm,
-        self_attention: MultiHeadAttention,
-        cross_attention_norm: Norm,
-        cross_attention: MultiHeadAttention,
-        feed_forward_norm: Norm,
-        feed_forward: FeedForward,
-    ) -> Result<Self, Error> {
-        let own = Attending { attention: self_attention, norm: self_attention_norm };
-        let cross = Attending { attention: cross_attention, norm: cross_attention_norm };
-        Self::new(own, cross, Feeding { layer: feed_forward, norm: feed_forward_norm }, false)
+    /// [`Error::Shape`] if a part has other features than the self-attention's norm, except for the keys and values of
+    /// `cross_attention`, which are made of the memory.
+    pub fn pre_norm(parts: DecoderParts) -> Result<Self, Error> {
+        Self::new(parts, false)
     }
 
-    /// Norms after each part: norm(x + f(x)) (Vaswani et al. 2017, section 3.1).
+    /// A norm after each residual connection: norm(x + f(x)) (Vaswani et al. 2017, section 3.1).
     ///
     /// # Errors
     /// As [`pre_norm`](Self::pre_norm).
-    pub fn post_norm(
-        self_attention: MultiHeadAttention,
-        self_attention_norm: Norm,
-        cross_attention: MultiHeadAttention,
-        cross_attention_norm: Norm,
-        feed_forward: FeedForward,
-        feed_forward_norm: Norm,
-    ) -> Result<Self, Error> {
-        let own = Attending { attention: self_attention, norm: self_attention_norm };
-        let cross = Attending { attention: cross_attention, norm: cross_attention_norm };
-        Self::new(own, cross, Feeding { layer: feed_forward, norm: feed_forward_norm }, true)
+    pub fn post_norm(parts: DecoderParts) -> Result<Self, Error> {
+        Self::new(parts, true)
     }
 
-    fn new(own: Attending, cross: Attending, feeding: Feeding, after: bool) -> Result<Self, Error> {
-        let features = own.norm.features();
+    fn new(parts: DecoderParts, after: bool) -> Result<Self, Error> {
+        let attending =
+            |attention, norm| Attending { attention, residual: Residual::new(norm, after) };
+        let features = parts.self_attention_norm.features();
+        let own = attending(parts.self_attention, parts.self_attention_norm);
         own.check(SELF_ATTENTION, features, true)?;
+        let cross = attending(parts.cross_attention, parts.cross_attention_norm);
         cross.check(CROSS_ATTENTION, features, false)?;
+        let residual = Residual::new(parts.feed_forward_norm, after);
+        let feeding = Feeding { layer: parts.feed_forward, residual };
         feeding.check(features)?;
-        Ok(Self { own, cross, feeding, after })
+        Ok(Self { own, cross, feeding })
     }
 
     /// The number of features of a token: d_model.
+    #[doc(alias = "d_model")]
     pub fn features(&self) -> usize {
-        self.own.norm.features()
+        self.own.residual.norm.features()
     }
 
-    /// y \[batch, n_q, features\] for x of the same shape and `memory` \[batch, n_k, memory features\], what the encoder gave.
-    /// `self_attention` says how the tokens attend to each other, `cross_attention` how to the memory.
+    /// The attention between the decoder's tokens.
+    pub fn self_attention(&self) -> &MultiHeadAttention {
+        &self.own.attention
+    }
+
+    /// The attention to the memory.
+    pub fn cross_attention(&self) -> &MultiHeadAttention {
+        &self.cross.attention
+    }
+
+    /// y \[batch, n_q, features\] for x of the same shape and `memory` \[batch, n_k, memory features\], which is what the encoder
+    /// gave.
     ///
     /// # Errors
-    /// [`Error::Shape`] if x has other features than the block or the memory others than its keys, and what the attentions
-    /// refuse.
+    /// [`Error::Shape`] if x has other features than the block or the memory other features than the cross-attention's keys,
+    /// and what the attentions refuse.
     pub fn forward(
         &self,
         x: Sequences<'_>,
         memory: Sequences<'_>,
-        self_attention: &Attention<'_>,
-        cross_attention: &Attention<'_>,
+        attention: &DecoderAttention<'_>,
     ) -> Result<Vec<f32>, Error> {
         let mut y = copy(x, self.features())?;
-        self.run(&mut y, x.shape(), memory, self_attention, cross_attention)?;
+        let sources = DecoderSource::Memory(memory);
+        self.run(&mut y, x.shape(), sources, attention, None, &mut LayerWorkspace::new())?;
         Ok(y)
     }
 
+    /// x ← y for tokens x of `shape` \[batch, tokens, features\] that follow those in the `cache`: see
+    /// [`forward_cached`](Self::forward_cached). On one thread, a call with the `workspace` of an earlier call of the same
+    /// shape allocates nothing.
+    ///
+    /// # Errors
+    /// As [`forward_cached`](Self::forward_cached), and [`Error::Elements`] if x has another number of elements than its
+    /// shape. After an error the cache is as it was, and x may hold anything.
+    pub fn forward_in_place(
+        &self,
+        x: &mut [f32],
+        shape: [usize; 3],
+        cache: &mut DecoderCache,
+        attention: &DecoderAttention<'_>,
+        workspace: &mut LayerWorkspace,
+    ) -> Result<(), Error> {
+        check_elements("the input", x.len(), &shape)?;
+        check_features(shape, self.features())?;
+        let len = cache.len();
+        let source = DecoderSource::Cached(cache);
+        let done = self.run(x, shape, source, attention, None, workspace);
+        if done.is_err() {
+            cache.undo_to(len);
+        }
+        done
+    }
+
+    /// `weights` are those of self-attention and of cross-attention. After an error, a cache may hold more tokens than before.
     pub(crate) fn run(
         &self,
         x: &mut [f32],
         shape: [usize; 3],
-        memory: Sequences<'_>,
-        self_attention: &Attention<'_>,
-        cross_attention: &Attention<'_>,
+        source: DecoderSource<'_>,
+        attention: &DecoderAttention<'_>,
+        weights: Option<[&mut Vec<Vec<f32>>; 2]>,
+        workspace: &mut LayerWorkspace,
     ) -> Result<(), Error> {
-        self.own.run(x, shape, Keys::Own, self_attention, self.after, false)?;
-        self.cross.run(x, shape, Keys::Memory(memory), cross_attention, self.after, false)?;
-        let Feeding { layer, norm } = &self.feeding;
-        layer.add_in_place(x, norm, self.after)
+        let DecoderAttention { self_attention, cross_attention } = attention;
+        let (own, cross) = match source {
+            DecoderSource::Memory(memory) => (Source::Own, Source::Memory(memory)),
+            DecoderSource::Cached(cache) => cache.sources(),
+        };
+        let [own_weights, cross_weights] = match weights {
+            Some(weights) => weights.map(Some),
+            None => [None, None],
+        };
+        self.own.run(x, shape, own, self_attention, own_weights, workspace)?;
+        self.cross.run(x, shape, cross, cross_attention, cross_weights, workspace)?;
+        self.feeding.run(x)
     }
+}
+
+/// What the keys and values of a decoder block are made of, besides the queries' tokens.
+pub(crate) enum DecoderSource<'a> {
+    Memory(Sequences<'a>),
+    Cached(&'a mut DecoderCache),
 }
 
 /// What errors call the inputs and outputs of queries, the inputs of keys and values, and the norm.
@@ -358,11 +569,16 @@ const CROSS_ATTENTION: [&str; 3] = [
     "the cross-attention's norm",
 ];
 
+/// `Ok` if tokens of `shape` have the block's features.
+pub(crate) fn check_features(shape: [usize; 3], features: usize) -> Result<(), Error> {
+    let [batch, n, _] = shape;
+    check_shape("the input", &shape, &[batch, n, features], "the block's features")
+}
+
 /// A copy of x, if it has the block's features.
 pub(crate) fn copy(x: Sequences<'_>, features: usize) -> Result<Vec<f32>, Error> {
-    let [batch, n, found] = x.shape();
-    check_shape("the input", &[batch, n, found], &[batch, n, features], "the block's features")?;
-    let mut copy = zeros("the output of the block", &[batch, n, features])?;
+    check_features(x.shape(), features)?;
+    let mut copy = zeros("the output of the block", &x.shape())?;
     copy.copy_from_slice(x.data());
     Ok(copy)
 }

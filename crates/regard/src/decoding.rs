@@ -1,40 +1,52 @@
-//! Layers that go on behind a cache of keys and values: a prefill in parts, then a token at a time.
+//! Layers that continue a cache of keys and values: a prefill in parts, then a token at a time.
 
-use core::slice;
-
-use crate::block::{Keys, copy};
-use crate::error::{Error, check_shape};
-use crate::stack::finish;
-use crate::{Attention, Encoder, EncoderBlock, KvCache, MultiHeadAttention, Sequences};
+use crate::block::{Source, check_memory, copy};
+use crate::error::Error;
+use crate::multi_head::Keys;
+use crate::view::zeros;
+use crate::{
+    Attention, Decoder, DecoderAttention, DecoderBlock, Encoder, EncoderBlock, KvCache,
+    KvCacheShape, LayerWorkspace, MultiHeadAttention, Sequences,
+};
 
 impl MultiHeadAttention {
+    /// The shape of a cache for this layer's keys and values of up to `capacity` tokens of each of `batch` sequences.
+    pub fn cache_shape(&self, batch: usize, capacity: usize) -> KvCacheShape {
+        KvCacheShape {
+            batch,
+            kv_heads: self.kv_heads(),
+            capacity,
+            key_dim: self.head_dim(),
+            value_dim: self.value_head_dim(),
+        }
+    }
+
     /// An empty cache for this layer's keys and values of up to `capacity` tokens of each of `batch` sequences.
     ///
     /// # Errors
-    /// [`Error::Memory`] if there is not so much.
+    /// [`Error::Memory`] if there is no memory for it.
     pub fn cache(&self, batch: usize, capacity: usize) -> Result<KvCache, Error> {
-        let [query, _, value, _] = self.projections();
-        let (d_k, d_v) = (query.outputs() / self.heads(), value.outputs() / self.kv_heads());
-        KvCache::new([batch, self.kv_heads(), capacity, d_k], d_v)
+        KvCache::new(self.cache_shape(batch, capacity))
     }
 
     /// Self-attention of tokens `x` \[batch, n, …\] that follow those in the `cache`: their keys and values are appended to it,
-    /// and each query attends to all of it that `attention` lets it see. Rotary positions go on behind those in the cache.
+    /// and each query attends to all keys in it that `attention` lets it see. Rotary positions continue after those of the
+    /// tokens in the cache.
     ///
-    /// The output \[batch, n, outputs\] has the bits of these tokens' rows in one [`forward`](Self::forward) of all, if
-    /// `attention` hides the same: with [`Mask::CAUSAL`](crate::Mask::CAUSAL), for example. Whatever
-    /// goes by positions must place the first token of `x` after those in the cache, as
+    /// The output \[batch, n, outputs\] has the bits of these tokens' rows in one [`forward`](Self::forward) of all tokens, if
+    /// `attention` hides the same keys: with [`Mask::CAUSAL`](crate::Mask::CAUSAL), for example. Whatever goes by positions
+    /// must place the first token of `x` after those in the cache, as
     /// [`Position::BottomRight`](crate::Position::BottomRight) does.
     ///
     /// # Errors
-    /// As [`forward`](Self::forward), [`Error::CachePosition`] if a part of the mask places `x` elsewhere,
-    /// [`Error::CacheFull`] if there is no room for so many tokens, and [`Error::Positions`] if
+    /// As [`forward`](Self::forward), [`Error::CachePosition`] if a part of the mask places `x` elsewhere, [`Error::CacheFull`] if there is no room for so many tokens, and [`Error::Positions`] if
     /// rotary positions end before them. The cache is then as it was.
     ///
     /// ```
-    /// use regard::{Attention, Linear, Mask, MultiHeadAttention, Sequences};
-    /// let one = || Linear::new([1.0], 1, 1);
-    /// let layer = MultiHeadAttention::new(1, one()?, one()?, one()?, one()?)?;
+    /// use regard::{Attention, Linear, Mask, MultiHeadAttention, Projections, Sequences};
+    /// let one = || Linear::from_pytorch([1.0], 1, 1);
+    /// let projections = Projections { query: one()?, key: one()?, value: one()?, output: one()? };
+    /// let layer = MultiHeadAttention::new(1, projections)?;
     /// let causal = Attention::new().scale(0.0).mask(Mask::CAUSAL);
     /// let mut cache = layer.cache(1, 16)?;
     /// let prefill = layer.forward_cached(Sequences::new("x", &[1.0, 3.0], [1, 2, 1])?, &mut cache, &causal)?;
@@ -49,27 +61,11 @@ impl MultiHeadAttention {
         attention: &Attention<'_>,
     ) -> Result<Vec<f32>, Error> {
         let len = cache.len();
-        let out = self
-            .attend_cached(x, cache, attention)
-            .and_then(|attended| self.output_of(&attended, x));
+        let out = self.output_for(x, Keys::Cached(cache), attention);
         if out.is_err() {
-            cache.truncate(len);
+            cache.undo_to(len);
         }
         out
-    }
-
-    /// What the heads give, \[batch, heads, n, value head_dim\]. After an error the cache may be longer than before.
-    pub(crate) fn attend_cached(
-        &self,
-        x: Sequences<'_>,
-        cache: &mut KvCache,
-        attention: &Attention<'_>,
-    ) -> Result<Vec<f32>, Error> {
-        attention.mask.check_cached(cache.len())?;
-        self.project([x; 3], cache.len(), |[q, k, v]| {
-            cache.append(k, v)?;
-            attention.forward(q, cache.keys(), cache.values())
-        })
     }
 }
 
@@ -77,13 +73,13 @@ impl EncoderBlock {
     /// An empty cache for the keys and values of up to `capacity` tokens of each of `batch` sequences.
     ///
     /// # Errors
-    /// [`Error::Memory`] if there is not so much.
+    /// [`Error::Memory`] if there is no memory for it.
     pub fn cache(&self, batch: usize, capacity: usize) -> Result<KvCache, Error> {
         self.attention().cache(batch, capacity)
     }
 
-    /// y \[batch, n, features\] for tokens x of the same shape that follow those in the `cache`, as
-    /// [`MultiHeadAttention::forward_cached`] has it.
+    /// y \[batch, n, features\] for tokens x of the same shape that follow those in the `cache`: see
+    /// [`MultiHeadAttention::forward_cached`].
     ///
     /// # Errors
     /// As [`forward`](Self::forward) and [`MultiHeadAttention::forward_cached`]. The cache is then as it was.
@@ -94,7 +90,8 @@ impl EncoderBlock {
         attention: &Attention<'_>,
     ) -> Result<Vec<f32>, Error> {
         let mut y = copy(x, self.features())?;
-        run(slice::from_ref(self), &mut y, x.shape(), slice::from_mut(cache), attention)?;
+        let workspace = &mut LayerWorkspace::new();
+        self.forward_in_place(&mut y, x.shape(), Some(cache), attention, workspace)?;
         Ok(y)
     }
 }
@@ -103,26 +100,36 @@ impl Encoder {
     /// An empty cache for each block, for the keys and values of up to `capacity` tokens of each of `batch` sequences.
     ///
     /// # Errors
-    /// [`Error::Memory`] if there is not so much.
+    /// [`Error::Memory`] if there is no memory for them.
     pub fn caches(&self, batch: usize, capacity: usize) -> Result<Vec<KvCache>, Error> {
         self.blocks().iter().map(|block| block.cache(batch, capacity)).collect()
     }
 
-    /// y \[batch, n, features\] for tokens x of the same shape that follow those in the `caches`, one for each block, as
-    /// [`MultiHeadAttention::forward_cached`] has it: how a decoder-only model reads a prompt, and then writes.
+    /// y \[batch, n, features\] for tokens x of the same shape that follow those in the `caches`, one for each block: how a
+    /// decoder-only model reads a prompt, and then writes. See [`MultiHeadAttention::forward_cached`].
+    ///
+    /// [`forward_into`](Self::forward_into) is the same without allocations, and with an attention for each block.
     ///
     /// # Errors
     /// As [`forward`](Self::forward) and [`MultiHeadAttention::forward_cached`], and [`Error::Shape`] if there are not as many
     /// caches as blocks. The caches are then as they were.
     ///
     /// ```
-    /// use regard::{Activation, Attention, Encoder, EncoderBlock, FeedForward, Linear};
-    /// use regard::{Mask, MultiHeadAttention, Norm, Sequences};
-    /// let linear = |w: f32| Linear::new([w; 4], 2, 2);
-    /// let attention = MultiHeadAttention::new(1, linear(0.5)?, linear(0.5)?, linear(0.5)?, linear(0.5)?)?;
-    /// let feed_forward = FeedForward::new(linear(0.5)?, Activation::Gelu, linear(0.5)?)?;
+    /// use regard::{
+    ///     Activation, Attention, Encoder, EncoderBlock, EncoderParts, FeedForward, Linear, MultiHeadAttention, Norm,
+    ///     Mask, Projections, Sequences,
+    /// };
+    /// let linear = |w: f32| Linear::from_pytorch([w; 4], 2, 2);
+    /// let projections =
+    ///     Projections { query: linear(0.5)?, key: linear(0.5)?, value: linear(0.5)?, output: linear(0.5)? };
     /// let norm = || Norm::rms(vec![1.0; 2], 1e-6);
-    /// let model = Encoder::new(vec![EncoderBlock::pre_norm(norm()?, attention, norm()?, feed_forward)?], Some(norm()?))?;
+    /// let block = EncoderBlock::pre_norm(EncoderParts {
+    ///     attention_norm: norm()?,
+    ///     attention: MultiHeadAttention::new(1, projections)?,
+    ///     feed_forward_norm: norm()?,
+    ///     feed_forward: FeedForward::new(linear(0.5)?, Activation::Gelu, linear(0.5)?)?,
+    /// })?;
+    /// let model = Encoder::new(vec![block], Some(norm()?))?;
     ///
     /// let causal = Attention::new().mask(Mask::CAUSAL);
     /// let x = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]; // three tokens
@@ -133,33 +140,126 @@ impl Encoder {
     /// assert_eq!([prompt, next].concat(), whole); // to the bit
     /// # Ok::<(), regard::Error>(())
     /// ```
+    #[doc(alias = "generate")]
     pub fn forward_cached(
         &self,
         x: Sequences<'_>,
         caches: &mut [KvCache],
         attention: &Attention<'_>,
     ) -> Result<Vec<f32>, Error> {
-        check_shape("the caches", &[caches.len()], &[self.blocks().len()], "one a block")?;
-        let mut y = self.copy(x)?;
-        run(self.blocks(), &mut y, x.shape(), caches, attention)?;
-        finish(y, self.norm())
+        let mut y = zeros("the output of the stack", &x.shape())?;
+        let workspace = &mut LayerWorkspace::new();
+        self.forward_into(x, Some(caches), |_| attention.clone(), &mut y, workspace)?;
+        Ok(y)
     }
 }
 
-/// x, through one block after another, each with its cache. After an error all caches are as they were.
-fn run(
-    blocks: &[EncoderBlock],
-    x: &mut [f32],
-    shape: [usize; 3],
-    caches: &mut [KvCache],
-    attention: &Attention<'_>,
-) -> Result<(), Error> {
-    let lens: Vec<usize> = caches.iter().map(KvCache::len).collect();
-    let done = blocks.iter().zip(&mut *caches).try_for_each(|(block, cache)| {
-        block.run(x, shape, Keys::Cached(cache), attention, false).map(|_no_weights| ())
-    });
-    if done.is_err() {
-        caches.iter_mut().zip(lens).for_each(|(cache, len)| cache.truncate(len));
+/// The keys and values of a [`DecoderBlock`]: those of its own tokens so far, and those of the memory, which are computed once.
+///
+/// It is made with [`DecoderBlock::cache`] or [`Decoder::caches`].
+#[derive(Clone, Debug)]
+pub struct DecoderCache {
+    own: KvCache,
+    cross: KvCache,
+}
+
+impl DecoderCache {
+    /// The number of the decoder's tokens so far.
+    pub fn len(&self) -> usize {
+        self.own.len()
     }
-    done
+
+    /// Whether there is no token yet.
+    pub fn is_empty(&self) -> bool {
+        self.own.is_empty()
+    }
+
+    /// The most tokens of the decoder.
+    pub fn capacity(&self) -> usize {
+        self.own.capacity()
+    }
+
+    /// Forgets all but the first `len` tokens of the decoder. The memory's keys and values stay.
+    pub fn truncate(&mut self, len: usize) {
+        self.own.truncate(len);
+    }
+
+    /// Forgets the newest tokens of the decoder, so that the longest sequence has `len`: what an error undoes.
+    pub(crate) fn undo_to(&mut self, len: usize) {
+        self.own.undo_to(len);
+    }
+
+    /// What self-attention and cross-attention attend to.
+    pub(crate) fn sources(&mut self) -> (Source<'_>, Source<'_>) {
+        let first = self.own.len();
+        (Source::Cached(&mut self.own), Source::Kept(&self.cross, first))
+    }
+}
+
+impl DecoderBlock {
+    /// A cache for up to `capacity` tokens, with the keys and values of `memory` \[batch, n_k, memory features\], which are
+    /// computed here and never again.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if the memory has other features than the cross-attention's keys, [`Error::Memory`] if there is no
+    /// memory for the cache.
+    pub fn cache(&self, memory: Sequences<'_>, capacity: usize) -> Result<DecoderCache, Error> {
+        let ([batch, n_k, _], layer) = (memory.shape(), self.cross_attention());
+        check_memory(layer, memory)?;
+        let mut cross = layer.cache(batch, n_k)?;
+        layer.key_values(memory, |k, v| cross.append(k, v))?;
+        Ok(DecoderCache { own: self.self_attention().cache(batch, capacity)?, cross })
+    }
+
+    /// y \[batch, n, features\] for tokens x of the same shape that follow those in the `cache`: the bits of these tokens' rows in
+    /// one [`forward`](Self::forward) of all tokens with the cache's memory, if the self-attention hides the same keys. See
+    /// [`MultiHeadAttention::forward_cached`].
+    ///
+    /// # Errors
+    /// As [`forward`](Self::forward) and [`MultiHeadAttention::forward_cached`]. The cache is then as it was.
+    pub fn forward_cached(
+        &self,
+        x: Sequences<'_>,
+        cache: &mut DecoderCache,
+        attention: &DecoderAttention<'_>,
+    ) -> Result<Vec<f32>, Error> {
+        let mut y = copy(x, self.features())?;
+        let workspace = &mut LayerWorkspace::new();
+        self.forward_in_place(&mut y, x.shape(), cache, attention, workspace)?;
+        Ok(y)
+    }
+}
+
+impl Decoder {
+    /// A cache for each block: see [`DecoderBlock::cache`].
+    ///
+    /// # Errors
+    /// As [`DecoderBlock::cache`].
+    pub fn caches(
+        &self,
+        memory: Sequences<'_>,
+        capacity: usize,
+    ) -> Result<Vec<DecoderCache>, Error> {
+        self.blocks().iter().map(|block| block.cache(memory, capacity)).collect()
+    }
+
+    /// y \[batch, n, features\] for tokens x of the same shape that follow those in the `caches`, one for each block: see
+    /// [`DecoderBlock::forward_cached`].
+    ///
+    /// [`forward_into`](Self::forward_into) is the same without allocations, and with attentions for each block.
+    ///
+    /// # Errors
+    /// As [`DecoderBlock::forward_cached`], and [`Error::Shape`] if there are not as many caches as blocks. The caches are then
+    /// as they were.
+    pub fn forward_cached(
+        &self,
+        x: Sequences<'_>,
+        caches: &mut [DecoderCache],
+        attention: &DecoderAttention<'_>,
+    ) -> Result<Vec<f32>, Error> {
+        let mut y = zeros("the output of the stack", &x.shape())?;
+        let workspace = &mut LayerWorkspace::new();
+        self.forward_into(x, caches, |_| attention.clone(), &mut y, workspace)?;
+        Ok(y)
+    }
 }

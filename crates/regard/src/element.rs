@@ -4,7 +4,7 @@ use half::slice::HalfFloatSliceExt as _;
 use half::{bf16, f16};
 use regard_kernels::Mat;
 
-use crate::Error;
+use crate::{Error, slices};
 
 /// What tensors may be stored in: `f32`, [`f16`](half::f16) or [`bf16`](half::bf16).
 ///
@@ -22,18 +22,19 @@ use crate::Error;
 /// assert_eq!(Attention::new().forward(q, k, v)?, [2.0; 6]);
 /// # Ok::<(), regard::Error>(())
 /// ```
-pub trait Element: Copy + Send + Sync + sealed::Element {}
+pub trait Element: Copy + Default + Send + Sync + sealed::Element {}
 
-impl<T: Copy + Send + Sync + sealed::Element> Element for T {}
+impl<T: Copy + Default + Send + Sync + sealed::Element> Element for T {}
 
 pub(crate) mod sealed {
+    use core::fmt::Debug;
     use core::ops::Range;
 
     use regard_kernels::Mat;
 
     use crate::Error;
 
-    pub trait Element: Sized {
+    pub trait Element: Sized + Default + Debug + Into<f32> + 'static {
         /// Elements of `f32` memory that [`widened`](Self::widened) takes of each.
         const MEMORY: usize;
 
@@ -44,6 +45,9 @@ pub(crate) mod sealed {
             rows: Range<usize>,
             memory: &'s mut [f32],
         ) -> Result<(Mat<'s>, &'s mut [f32]), Error>;
+
+        /// `to` ← `from`, each number rounded to the nearest of this type; both are as long.
+        fn round(from: &[f32], to: &mut [Self]);
     }
 }
 
@@ -56,6 +60,10 @@ impl sealed::Element for f32 {
         memory: &'s mut [f32],
     ) -> Result<(Mat<'s>, &'s mut [f32]), Error> {
         Ok((m, memory))
+    }
+
+    fn round(from: &[f32], to: &mut [Self]) {
+        to.copy_from_slice(from);
     }
 }
 
@@ -70,11 +78,15 @@ macro_rules! half_precision {
                 memory: &'s mut [f32],
             ) -> Result<(Mat<'s>, &'s mut [f32]), Error> {
                 let (all, cols) = m.shape();
-                let (wide, rest) = memory.split_at_mut_checked(all * cols).unwrap_or_default();
+                let (wide, rest) = slices::split(memory, all * cols);
                 for (i, row) in wide.chunks_exact_mut(cols.max(1)).enumerate().take(rows.end).skip(rows.start) {
                     m.row(i).convert_to_f32_slice(row);
                 }
                 Ok((Mat::new(wide, all, cols)?, rest))
+            }
+
+            fn round(from: &[f32], to: &mut [Self]) {
+                to.convert_from_f32_slice(from);
             }
         }
     )+};

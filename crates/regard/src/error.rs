@@ -1,6 +1,6 @@
 use regard_kernels::Error as KernelError;
 
-/// Why an attention was refused. Every variant names the tensor at fault, and both shapes.
+/// Why an attention was refused. Every variant names the tensor at fault, and the shapes or numbers that do not fit.
 ///
 /// ```
 /// use regard::{Attention, Heads};
@@ -15,6 +15,7 @@ use regard_kernels::Error as KernelError;
 pub enum Error {
     /// A tensor has another shape than the others ask for.
     #[error("{tensor} must have the shape {expected:?} ({why}), not {found:?}")]
+    #[non_exhaustive]
     Shape {
         /// The tensor's name, such as `key`.
         tensor: &'static str,
@@ -28,6 +29,7 @@ pub enum Error {
 
     /// A slice has not as many elements as its shape says.
     #[error("{tensor} has {found} elements, which do not fill the shape {shape:?}")]
+    #[non_exhaustive]
     Elements {
         /// The tensor's name.
         tensor: &'static str,
@@ -39,6 +41,7 @@ pub enum Error {
 
     /// A tensor has too many dimensions.
     #[error("{tensor} has {} dimensions, {found:?}, but at most {most} are possible", found.len())]
+    #[non_exhaustive]
     Rank {
         /// The tensor's name.
         tensor: &'static str,
@@ -51,6 +54,7 @@ pub enum Error {
     /// An array whose numbers do not lie in memory as they must.
     #[cfg(feature = "ndarray")]
     #[error("{tensor} of the shape {shape:?} has the strides {strides:?}, but {needed}")]
+    #[non_exhaustive]
     Layout {
         /// The tensor's name.
         tensor: &'static str,
@@ -64,6 +68,7 @@ pub enum Error {
 
     /// A result does not fit in memory.
     #[error("{tensor} of the shape {shape:?} does not fit in memory")]
+    #[non_exhaustive]
     Memory {
         /// The result's name.
         tensor: &'static str,
@@ -73,6 +78,7 @@ pub enum Error {
 
     /// A number of heads that does not divide what it should evenly.
     #[error("{into} {what} cannot be divided evenly among {heads} {of} heads")]
+    #[non_exhaustive]
     Heads {
         /// The number of heads.
         heads: usize,
@@ -84,9 +90,12 @@ pub enum Error {
         into: usize,
     },
 
-    /// A key length behind the end of the keys.
-    #[error("the key length of batch entry {entry} is {found}, but there are {keys} keys")]
+    /// A key length greater than the number of keys.
+    #[error("{tensor} of batch entry {entry} is {found}, but key has {keys} tokens")]
+    #[non_exhaustive]
     KeyLength {
+        /// What the length is called.
+        tensor: &'static str,
         /// The batch entry.
         entry: usize,
         /// The key length as given.
@@ -95,21 +104,43 @@ pub enum Error {
         keys: usize,
     },
 
-    /// Tokens behind the last position.
-    #[error("{needed} positions are needed, but there are {table}")]
+    /// Tokens after the last position of a table.
+    #[error("{tensor} has {table} positions, but {needed} are needed")]
+    #[non_exhaustive]
     Positions {
+        /// The table's name.
+        tensor: &'static str,
         /// Positions up to the last token.
         needed: usize,
-        /// Positions that there are.
+        /// Positions of the table.
         table: usize,
     },
 
+    /// A token that the vocabulary of an embedding does not have.
+    #[error("token {index} has the id {id}, but the embedding has {tokens} tokens")]
+    Token {
+        /// The place of the token among those given.
+        index: usize,
+        /// The token's id.
+        id: u32,
+        /// The size of the vocabulary.
+        tokens: usize,
+    },
+
     /// A cache of keys and values without room.
-    #[error("{tokens} tokens do not fit behind the {len} of a cache for {capacity}")]
+    #[error(
+        "{tensor} has room for {capacity} tokens and holds {len} of batch entry {entry}: \
+         {tokens} more do not fit"
+    )]
+    #[non_exhaustive]
     CacheFull {
+        /// The cache's name.
+        tensor: &'static str,
+        /// The batch entry.
+        entry: usize,
         /// The tokens to append.
         tokens: usize,
-        /// The tokens there are.
+        /// The tokens that it holds.
         len: usize,
         /// The most tokens.
         capacity: usize,
@@ -120,6 +151,7 @@ pub enum Error {
         "the {part} mask places the first query at key {first}, but it stands after {cached} cached keys; \
          use Mask::CAUSAL, or Position::BottomRight"
     )]
+    #[non_exhaustive]
     CachePosition {
         /// The part of the mask: `causal`, `window`, `ALiBi`.
         part: &'static str,
@@ -129,8 +161,9 @@ pub enum Error {
         cached: usize,
     },
 
-    /// Packed values of other sequences than the keys.
+    /// Ragged values of other sequences than the keys.
     #[error("the lengths of value are {found:?}, but those of key are {expected:?}")]
+    #[non_exhaustive]
     Lengths {
         /// The lengths of value.
         found: Vec<usize>,
@@ -138,15 +171,24 @@ pub enum Error {
         expected: Vec<usize>,
     },
 
-    /// What packed sequences cannot have, because it speaks of a batch whose sequences are equally long.
-    #[error("packed sequences have no {what}")]
-    Packed {
+    /// What ragged sequences cannot have, because it speaks of a batch whose sequences are equally long.
+    #[error("ragged sequences have no {what}")]
+    #[non_exhaustive]
+    Ragged {
         /// What was asked for.
+        what: &'static str,
+    },
+
+    /// A layer with a part whose gradient is not implemented.
+    #[error("the gradient of a layer with {what} is not implemented")]
+    NoGradient {
+        /// The part, in the plural.
         what: &'static str,
     },
 
     /// A thread pool could not be made.
     #[error("no pool of {count} threads: {reason}")]
+    #[non_exhaustive]
     Threads {
         /// Threads asked for.
         count: usize,
@@ -157,6 +199,17 @@ pub enum Error {
     /// A kernel refused its input.
     #[error(transparent)]
     Kernel(#[from] KernelError),
+}
+
+/// `Ok` if a table of so many positions reaches `n` tokens from `first` on.
+pub(crate) fn check_positions(
+    tensor: &'static str,
+    first: usize,
+    n: usize,
+    table: usize,
+) -> Result<(), Error> {
+    let needed = first.saturating_add(n);
+    if needed > table { Err(Error::Positions { tensor, needed, table }) } else { Ok(()) }
 }
 
 /// `Ok` if `found` is `expected`, else an error that names the tensor.

@@ -1,15 +1,17 @@
 use regard_kernels::{Mat, multiply};
 
 use crate::error::{Error, check_shape};
-use crate::view::{saturating_product, zeros};
-use crate::{Activation, Linear, Norm, Sequences, Threads};
+use crate::residual::Residual;
+use crate::view::{check_elements, saturating_product, zeros};
+use crate::{Activation, Linear, Sequences, Threads};
 
 /// The position-wise feed-forward network of a transformer block, plain or gated.
 ///
-/// Hidden features live in a thread's scratch memory, a block of tokens at a time; they are never all there at once.
+/// Hidden features live in the threads' scratch memory, for a block of tokens at a time: those of all tokens never exist at
+/// once.
 ///
 /// ```
-/// use regard::{Activation, FeedForward, Linear, Sequences};
+/// use regard::{Activation, FeedForward, Linear, Sequences, Threads};
 /// let up = Linear::new(vec![1.0, -1.0], 1, 2)?;
 /// let down = Linear::new(vec![1.0, 10.0], 2, 1)?;
 /// let layer = FeedForward::new(up, Activation::Relu, down)?; // max(x, 0) + 10·max(−x, 0)
@@ -17,12 +19,25 @@ use crate::{Activation, Linear, Norm, Sequences, Threads};
 /// assert_eq!(y, [2.0, 30.0]);
 /// # Ok::<(), regard::Error>(())
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct FeedForward {
     gate: Option<Linear>,
     up: Linear,
     activation: Activation,
     down: Linear,
+}
+
+/// The parts of a gated feed-forward layer: see [`FeedForward::gated`].
+#[derive(Clone, Debug)]
+pub struct GatedParts {
+    /// \[inputs, hidden\]: its outputs go through the activation.
+    pub gate: Linear,
+    /// What is applied to the gate's outputs.
+    pub activation: Activation,
+    /// \[inputs, hidden\]: its outputs are multiplied by the gate.
+    pub up: Linear,
+    /// \[hidden, outputs\].
+    pub down: Linear,
 }
 
 impl FeedForward {
@@ -40,26 +55,26 @@ impl FeedForward {
         Ok(Self { gate: None, up, activation, down })
     }
 
-    /// down(f(gate(x)) · up(x)), element by element: a gated linear unit (Shazeer 2020, equation 6), SwiGLU with
-    /// [`Activation::Silu`]. `gate` and `up` are \[inputs, hidden\], `down` \[hidden, outputs\].
+    /// down(f(gate(x)) · up(x)), element by element: a gated linear unit (Shazeer 2020, equation 6). It is SwiGLU with
+    /// [`Activation::Silu`] and GeGLU with [`Activation::GeluTanh`].
     ///
     /// # Errors
-    /// [`Error::Shape`] if `gate` and `up` differ, or if `down` does not take what they give.
+    /// [`Error::Shape`] if `gate` and `up` differ in their shapes, or if `down` does not take what they give.
     ///
     /// ```
-    /// use regard::{Activation, FeedForward, Linear, Sequences};
+    /// use regard::{Activation, FeedForward, GatedParts, Linear, Sequences, Threads};
     /// let one = |weight: f32| Linear::new(vec![weight], 1, 1);
-    /// let layer = FeedForward::gated(one(1.0)?, Activation::Relu, one(2.0)?, one(10.0)?)?; // 10·(max(x, 0)·2x)
+    /// let parts =
+    ///     GatedParts { gate: one(1.0)?, activation: Activation::Relu, up: one(2.0)?, down: one(10.0)? };
+    /// let layer = FeedForward::gated(parts)?; // 10·(max(x, 0)·2x)
     /// let y = layer.forward(Sequences::new("x", &[3.0, -3.0], [1, 2, 1])?)?;
     /// assert_eq!(y, [180.0, 0.0]);
     /// # Ok::<(), regard::Error>(())
     /// ```
-    pub fn gated(
-        gate: Linear,
-        activation: Activation,
-        up: Linear,
-        down: Linear,
-    ) -> Result<Self, Error> {
+    #[doc(alias = "SwiGLU")]
+    #[doc(alias = "GeGLU")]
+    pub fn gated(parts: GatedParts) -> Result<Self, Error> {
+        let GatedParts { gate, activation, up, down } = parts;
         let shape = |layer: &Linear| [layer.inputs(), layer.outputs()];
         check_shape(
             "the gate projection",
@@ -90,67 +105,70 @@ impl FeedForward {
     /// # Errors
     /// [`Error::Shape`] if x has another number of features.
     pub fn forward(&self, x: Sequences<'_>) -> Result<Vec<f32>, Error> {
-        let [batch, n, features] = x.shape();
-        check_shape(
-            "the input",
-            &[batch, n, features],
-            &[batch, n, self.inputs()],
-            "the layer's inputs",
-        )?;
-        let rows = x.rows()?;
-        let mut out = zeros("the output of the feed-forward layer", &[batch, n, self.outputs()])?;
-        self.for_each_rows(&mut out, |scratch, first, out| {
-            let x = rows.rows_from(first, out.len() / self.outputs());
-            self.down.rows(self.hide(x, scratch)?, out)
-        })?;
+        let mut out = zeros(OUTPUT, &self.check(x)?)?;
+        self.forward_into(x, &mut out)?;
         Ok(out)
     }
 
-    /// x ← x + f(norm(x)), or norm(x + f(x)) if the norm comes `after`; in place, row by row.
-    pub(crate) fn add_in_place(
-        &self,
-        x: &mut [f32],
-        norm: &Norm,
-        after: bool,
-    ) -> Result<(), Error> {
-        self.for_each_rows(x, |scratch, _, x| {
-            let count = x.len() / self.outputs();
-            let (normed, scratch) = scratch.split_at_mut_checked(x.len()).unwrap_or_default();
-            if after {
-                let hidden = self.hide(Mat::new(x, count, self.inputs())?, scratch)?;
-                self.down.add_rows(hidden, x)?;
-                norm.rows(x)
-            } else {
-                normed.copy_from_slice(x);
-                norm.rows(normed)?;
-                self.down.add_rows(self.hide(Mat::new(normed, count, self.inputs())?, scratch)?, x)
-            }
+    /// As [`forward`](Self::forward), into `out` \[batch, tokens, outputs\]. On one thread, a call after the first of its shape
+    /// allocates nothing.
+    ///
+    /// # Errors
+    /// As [`forward`](Self::forward), and [`Error::Elements`] if `out` has another number of elements.
+    pub fn forward_into(&self, x: Sequences<'_>, out: &mut [f32]) -> Result<(), Error> {
+        check_elements(OUTPUT, out.len(), &self.check(x)?)?;
+        let rows = x.rows()?;
+        self.for_each_rows(out, 0, |scratch, first, out| {
+            let x = rows.rows_from(first, out.len() / self.outputs());
+            self.down.rows(self.hide(x, scratch)?, out)
         })
     }
 
-    /// Calls `each` with scratch memory for a row of input and all hidden features of a block of rows.
+    /// The shape of the output for x, if x fits.
+    fn check(&self, x: Sequences<'_>) -> Result<[usize; 3], Error> {
+        let [batch, n, features] = x.shape();
+        let expected = [batch, n, self.inputs()];
+        check_shape("the input", &[batch, n, features], &expected, "the layer's inputs")?;
+        Ok([batch, n, self.outputs()])
+    }
+
+    /// The layer as a sublayer, with its norms and its residual connection: in place, a block of rows at a time.
+    pub(crate) fn add_in_place(&self, x: &mut [f32], residual: &Residual) -> Result<(), Error> {
+        let more = self.inputs().saturating_mul(1 + residual.scratch());
+        self.for_each_rows(x, more, |scratch, _, x| {
+            let (normed, scratch) = scratch.split_at_mut(x.len());
+            let (normed_output, scratch) = scratch.split_at_mut(x.len() * residual.scratch());
+            let input = residual.input(x, normed)?;
+            let input = Mat::new(input, x.len() / self.inputs(), self.inputs())?;
+            residual.add_rows(&self.down, self.hide(input, scratch)?, x, normed_output)
+        })
+    }
+
+    /// Calls `each` for blocks of rows of `out`, with scratch memory for the hidden features of a block and `more` elements a
+    /// row, and with the number of the block's first row.
     fn for_each_rows(
         &self,
         out: &mut [f32],
+        more: usize,
         each: impl Fn(&mut [f32], usize, &mut [f32]) -> Result<(), Error> + Sync,
     ) -> Result<(), Error> {
-        /// As many hidden features stay in a second-level cache.
+        /// So many hidden features stay in a second-level cache.
         const HIDDEN: usize = 72 * 1024;
         let wide = self.hidden().saturating_mul(1 + usize::from(self.gate.is_some()));
         let most = (HIDDEN / wide.max(1)).clamp(24, Threads::ROWS);
         let rows = out.len().checked_div(self.outputs()).unwrap_or(0);
         let up = self.up.multiply_adds(rows).saturating_mul(1 + usize::from(self.gate.is_some()));
         let work = up.saturating_add(self.down.multiply_adds(rows));
-        let scratch = |rows| saturating_product(&[rows, wide.saturating_add(self.inputs())]);
+        let scratch = |rows| saturating_product(&[rows, wide.saturating_add(more)]);
         Threads::current().for_each_rows(out, self.outputs(), most, work, scratch, each)
     }
 
     /// The hidden features of rows of x, at the start of `scratch`.
     fn hide<'s>(&self, x: Mat<'_>, scratch: &'s mut [f32]) -> Result<Mat<'s>, Error> {
         let len = saturating_product(&[x.rows(), self.hidden()]);
-        let (hidden, rest) = scratch.split_at_mut_checked(len).unwrap_or_default();
+        let (hidden, rest) = scratch.split_at_mut(len);
         if let Some(gate) = &self.gate {
-            let up = rest.get_mut(..len).unwrap_or_default();
+            let up = &mut rest[..len];
             gate.rows(x, hidden)?;
             self.up.rows(x, up)?;
             self.activation.apply(hidden);
@@ -162,3 +180,5 @@ impl FeedForward {
         Ok(Mat::new(hidden, x.rows(), self.hidden())?)
     }
 }
+
+const OUTPUT: &str = "the output of the feed-forward layer";

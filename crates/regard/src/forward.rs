@@ -2,10 +2,10 @@
 
 use regard_kernels::{Attention as Kernel, Mat, Stage};
 
-use crate::error::{Error, check_shape};
+use crate::error::Error;
 use crate::plan::{Job, Output, Plan};
-use crate::view::{check_elements, zeros};
-use crate::{Attention, Element, Heads, Packed, Workspace};
+use crate::view::check_elements;
+use crate::{Attention, Element, Heads, Ragged, Tensor, Workspace};
 
 impl Attention<'_> {
     /// The output \[batch, heads, n_q, d_v\] for `q` \[batch, heads, n_q, d_k\], `k` \[batch, kv_heads, n_k, d_k\] and
@@ -22,13 +22,13 @@ impl Attention<'_> {
     /// assert!((out[0] - 7.0).abs() < 1e-5);
     /// # Ok::<(), regard::Error>(())
     /// ```
-    pub fn forward<T: Element>(
+    pub fn forward<Q: Element, T: Element>(
         &self,
-        q: Heads<'_, T>,
+        q: Heads<'_, Q>,
         k: Heads<'_, T>,
         v: Heads<'_, T>,
-    ) -> Result<Vec<f32>, Error> {
-        let mut out = zeros(OUTPUT, &output_shape(q.shape(), v.shape()))?;
+    ) -> Result<Tensor<4>, Error> {
+        let mut out = Tensor::zeros(OUTPUT, output_shape(q.shape(), v.shape()))?;
         self.attend(q, k, v, &mut out, None, &mut Workspace::new())?;
         Ok(out)
     }
@@ -43,18 +43,18 @@ impl Attention<'_> {
     /// use regard::{Attention, Heads};
     /// let (q, k) = (Heads::new("query", &[0.0], [1, 1, 1, 1])?, Heads::new("key", &[1.0; 4], [1, 1, 4, 1])?);
     /// let (out, log_sum_exp) = Attention::new().forward_with_log_sum_exp(q, k, k)?; // four scores of 0
-    /// assert_eq!((out, log_sum_exp), (vec![1.0], vec![4_f32.ln()]));
+    /// assert!(out == [1.0] && log_sum_exp == [4_f32.ln()]);
     /// # Ok::<(), regard::Error>(())
     /// ```
-    pub fn forward_with_log_sum_exp<T: Element>(
+    pub fn forward_with_log_sum_exp<Q: Element, T: Element>(
         &self,
-        q: Heads<'_, T>,
+        q: Heads<'_, Q>,
         k: Heads<'_, T>,
         v: Heads<'_, T>,
-    ) -> Result<(Vec<f32>, Vec<f32>), Error> {
+    ) -> Result<(Tensor<4>, Tensor<3>), Error> {
         let [batch, heads, n_q, _] = q.shape();
-        let mut out = zeros(OUTPUT, &output_shape(q.shape(), v.shape()))?;
-        let mut log_sum_exp = zeros("the log-sum-exp", &[batch, heads, n_q])?;
+        let mut out = Tensor::zeros(OUTPUT, output_shape(q.shape(), v.shape()))?;
+        let mut log_sum_exp = Tensor::zeros("the log-sum-exp", [batch, heads, n_q])?;
         self.attend(q, k, v, &mut out, Some(&mut log_sum_exp), &mut Workspace::new())?;
         Ok((out, log_sum_exp))
     }
@@ -77,9 +77,9 @@ impl Attention<'_> {
     /// assert_eq!(out, [1.0; 6]);
     /// # Ok::<(), regard::Error>(())
     /// ```
-    pub fn forward_into<T: Element>(
+    pub fn forward_into<Q: Element, T: Element>(
         &self,
-        q: Heads<'_, T>,
+        q: Heads<'_, Q>,
         k: Heads<'_, T>,
         v: Heads<'_, T>,
         out: &mut [f32],
@@ -89,64 +89,56 @@ impl Attention<'_> {
         self.attend(q, k, v, out, None, workspace)
     }
 
-    fn attend<T: Element>(
+    fn attend<Q: Element, T: Element>(
         &self,
-        q: Heads<'_, T>,
+        q: Heads<'_, Q>,
         k: Heads<'_, T>,
         v: Heads<'_, T>,
         out: &mut [f32],
         log_sum_exp: Option<&mut [f32]>,
         workspace: &mut Workspace,
     ) -> Result<(), Error> {
-        let plan = Plan::new(self, q, k)?;
-        let [batch, kv_heads, n_k, d_k] = k.shape();
-        let [_, _, _, d_v] = v.shape();
-        check_shape(
-            "value",
-            &v.shape(),
-            &[batch, kv_heads, n_k, d_v],
-            "the batch, heads and tokens of key",
-        )?;
+        let plan = Plan::with_values(self, q, k, v)?;
+        let ([_, _, n_k, d_k], [_, _, _, d_v]) = (k.shape(), v.shape());
         if plan.is_worth_splitting(n_k) {
             return plan.run_split((q, k, v), out, log_sum_exp, workspace);
         }
-        let widened = [d_k, d_k.saturating_add(d_v)].map(|n| n.saturating_mul(T::MEMORY));
-        plan.run(
-            Output { out, cols: d_v, log_sum_exp, widened, d_v },
-            workspace,
-            |kernel, job, scratch| {
-                let kv_head = plan.kv_head(job.head);
-                let q = q.head(job.entry, job.head)?.rows_from(job.first, job.rows);
-                let (k, v) = (k.head(job.entry, kv_head)?, v.head(job.entry, kv_head)?);
-                run(kernel, (q, k, v), job, scratch)
-            },
-        )
+        let widened = widened::<Q, T>(d_k, d_v);
+        let output = Output { out, cols: d_v, log_sum_exp, widened, d_v };
+        plan.run(output, workspace, |kernel, job, scratch| {
+            let kv_head = plan.kv_head(job.head);
+            let q = q.head(job.entry, job.head)?.rows_from(job.first, job.rows);
+            let (k, v) = (k.head(job.entry, kv_head)?, v.head(job.entry, kv_head)?);
+            run(kernel, (q, k, v), job, scratch)
+        })
     }
 
-    /// The output \[all queries, heads, d_v\] of sequences that are packed end to end, each of which attends to itself (or,
-    /// with keys and values of other lengths, to its own of those). Nothing is padded, and nothing is computed for padding.
+    /// The output \[all queries, heads, d_v\] of sequences of different lengths, end to end, each of which attends to itself
+    /// (or, with keys and values of other lengths, to its own of those). Nothing is padded, and nothing is computed for
+    /// padding.
     ///
     /// # Errors
-    /// Names the tensor that does not fit the others; [`Error::Packed`] if there are key lengths or a mask tensor.
+    /// Names the tensor that does not fit the others; [`Error::Ragged`] if there are key lengths or a mask tensor.
     ///
     /// ```
-    /// use regard::{Attention, Mask, Packed};
+    /// use regard::{Attention, Mask, Ragged};
     /// let (x, lengths) = ([1.0, 2.0, 3.0, 4.0, 5.0], [2, 3]);
-    /// let x = Packed::new("x", &x, &lengths, [1, 1])?;
-    /// let out = Attention::new().scale(0.0).mask(Mask::CAUSAL).forward_packed(x, x, x)?;
+    /// let x = Ragged::new("x", &x, &lengths, [5, 1, 1])?;
+    /// let out = Attention::new().scale(0.0).mask(Mask::CAUSAL).forward_ragged(x, x, x)?;
     /// assert_eq!(out, [1.0, 1.5, 3.0, 3.5, 4.0]); // the mean of each token and those before it in its sequence
     /// # Ok::<(), regard::Error>(())
     /// ```
-    pub fn forward_packed<T: Element>(
+    #[doc(alias = "varlen")]
+    pub fn forward_ragged<Q: Element, T: Element>(
         &self,
-        q: Packed<'_, T>,
-        k: Packed<'_, T>,
-        v: Packed<'_, T>,
-    ) -> Result<Vec<f32>, Error> {
-        let plan = Plan::of_packed(self, q, k, v)?;
+        q: Ragged<'_, Q>,
+        k: Ragged<'_, T>,
+        v: Ragged<'_, T>,
+    ) -> Result<Tensor<3>, Error> {
+        let plan = Plan::of_ragged(self, q, k, v)?;
         let ([tokens, heads, d_k], [_, _, d_v]) = (q.shape(), v.shape());
-        let mut out = zeros(OUTPUT, &[tokens, heads, d_v])?;
-        let widened = [d_k, d_k.saturating_add(d_v)].map(|n| n.saturating_mul(T::MEMORY));
+        let mut out = Tensor::zeros(OUTPUT, [tokens, heads, d_v])?;
+        let widened = widened::<Q, T>(d_k, d_v);
         let output = Output { out: &mut out, cols: d_v, log_sum_exp: None, widened, d_v };
         plan.run(output, &mut Workspace::new(), |kernel, job, scratch| {
             let kv_head = plan.kv_head(job.head);
@@ -174,20 +166,20 @@ impl Attention<'_> {
     /// assert_eq!(scores(Stage::Weights)?, [1.0, 0.0]);
     /// # Ok::<(), regard::Error>(())
     /// ```
-    pub fn scores<T: Element>(
+    pub fn scores<Q: Element, T: Element>(
         &self,
         stage: Stage,
-        q: Heads<'_, T>,
+        q: Heads<'_, Q>,
         k: Heads<'_, T>,
-    ) -> Result<Vec<f32>, Error> {
+    ) -> Result<Tensor<4>, Error> {
         let plan = Plan::new(self, q, k)?;
         let ([batch, heads, n_q, d_k], [_, _, n_k, _]) = (q.shape(), k.shape());
-        let mut out = zeros("the scores", &[batch, heads, n_q, n_k])?;
-        let widened = [d_k * T::MEMORY; 2];
+        let mut out = Tensor::zeros("the scores", [batch, heads, n_q, n_k])?;
+        let widened = widened::<Q, T>(d_k, 0);
         let output = Output { out: &mut out, cols: n_k, log_sum_exp: None, widened, d_v: 0 };
         plan.run(output, &mut Workspace::new(), |kernel, job, scratch| {
             let q = q.head(job.entry, job.head)?.rows_from(job.first, job.rows);
-            let (q, scratch) = T::widened(q, 0..job.rows, scratch)?;
+            let (q, scratch) = Q::widened(q, 0..job.rows, scratch)?;
             let (k, scratch) =
                 T::widened(k.head(job.entry, plan.kv_head(job.head))?, 0..job.n_k, scratch)?;
             Ok(kernel.scores(stage, q, k, job.out, scratch)?)
@@ -203,14 +195,19 @@ fn output_shape([batch, heads, n_q, _]: [usize; 4], [_, _, _, d_v]: [usize; 4]) 
     [batch, heads, n_q, d_v]
 }
 
+/// Elements of `f32` memory that a job needs for each query, and for each key and its value, to widen them.
+fn widened<Q: Element, T: Element>(d_k: usize, d_v: usize) -> [usize; 2] {
+    [d_k.saturating_mul(Q::MEMORY), d_k.saturating_add(d_v).saturating_mul(T::MEMORY)]
+}
+
 /// One job, whose tensors are widened first where they are not in `f32`.
-fn run<T: Element>(
+fn run<Q: Element, T: Element>(
     kernel: &Kernel<'_>,
-    (q, k, v): (Mat<'_, T>, Mat<'_, T>, Mat<'_, T>),
+    (q, k, v): (Mat<'_, Q>, Mat<'_, T>, Mat<'_, T>),
     job: Job<'_>,
     scratch: &mut [f32],
 ) -> Result<(), Error> {
-    let (q, scratch) = T::widened(q, 0..job.rows, scratch)?;
+    let (q, scratch) = Q::widened(q, 0..job.rows, scratch)?;
     let (k, scratch) = T::widened(k, job.keys.clone(), scratch)?;
     let (v, scratch) = T::widened(v, job.keys, scratch)?;
     match job.log_sum_exp {

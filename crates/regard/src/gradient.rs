@@ -1,5 +1,6 @@
 //! Gradients of attention: what training needs, and asking which token mattered.
 
+use core::mem::take;
 use core::ops::Range;
 use std::sync::Mutex;
 
@@ -8,10 +9,11 @@ use regard_kernels::{
     attention_scratch_len, dot, matmul, matmul_transposed, softmax,
 };
 
-use crate::error::{Error, check_shape};
+use crate::error::Error;
 use crate::plan::Plan;
+use crate::slices;
 use crate::view::{check_elements, saturating_product, zeros};
-use crate::{Attention, Heads, Threads};
+use crate::{Attention, Heads, Tensor, Threads};
 
 /// The gradients of a loss with respect to what an attention computed from: see [`Attention::backward`].
 ///
@@ -25,17 +27,18 @@ use crate::{Attention, Heads, Threads};
 /// # Ok::<(), regard::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Gradients {
     /// \[batch, heads, n_q, d_k\].
-    pub query: Vec<f32>,
+    pub query: Tensor<4>,
     /// \[batch, kv_heads, n_k, d_k\].
-    pub key: Vec<f32>,
+    pub key: Tensor<4>,
     /// \[batch, kv_heads, n_k, d_v\].
-    pub value: Vec<f32>,
+    pub value: Tensor<4>,
     /// Of the number that dot products are multiplied by.
     pub scale: f32,
     /// In the shape of the additive mask, where there is one: summed over what it was broadcast to.
-    pub bias: Option<Vec<f32>>,
+    pub bias: Option<Tensor<4>>,
     /// \[heads\], of the [sinks](Attention::sinks), where there are any.
     pub sinks: Option<Vec<f32>>,
 }
@@ -76,39 +79,32 @@ impl Attention<'_> {
         out: &[f32],
         d_out: &[f32],
     ) -> Result<Gradients, Error> {
-        let plan = Plan::new(self, q, k)?;
-        let ([batch, heads, n_q, d_k], [_, kv_heads, n_k, _]) = (q.shape(), k.shape());
-        let [_, _, _, d_v] = v.shape();
-        check_shape(
-            "value",
-            &v.shape(),
-            &[batch, kv_heads, n_k, d_v],
-            "the batch, heads and tokens of key",
-        )?;
+        let plan = Plan::with_values(self, q, k, v)?;
+        let ([batch, heads, n_q, d_k], [_, kv_heads, n_k, d_v]) = (q.shape(), v.shape());
         check_elements("the output", out.len(), &[batch, heads, n_q, d_v])?;
         check_elements("the gradient of the output", d_out.len(), &[batch, heads, n_q, d_v])?;
         let inverse_temperature = inverse(self.temperature)?;
-        let mut query = zeros("the gradient of query", &[batch, heads, n_q, d_k])?;
-        let mut key = zeros("the gradient of key", &[batch, kv_heads, n_k, d_k])?;
-        let mut value = zeros("the gradient of value", &[batch, kv_heads, n_k, d_v])?;
+        let mut query = Tensor::zeros("the gradient of query", [batch, heads, n_q, d_k])?;
+        let mut key = Tensor::zeros("the gradient of key", [batch, kv_heads, n_k, d_k])?;
+        let mut value = Tensor::zeros("the gradient of value", [batch, kv_heads, n_k, d_v])?;
         let mut scales = zeros("the gradient of scale", &[batch, kv_heads])?;
         let mut sinks = zeros("the gradient of the sinks", &[batch, heads])?;
         let bias = plan.mask.bias.as_ref();
         let bias = bias
-            .map(|bias| zeros("the gradient of the additive mask", &bias.given_shape()))
+            .map(|bias| Tensor::zeros("the gradient of the additive mask", bias.given_shape()))
             .transpose()?
             .map(Mutex::new);
 
         // A key/value head and the query heads that share it are one job: nobody else adds to its gradients.
-        let group = heads.checked_div(kv_heads).unwrap_or_default();
-        let (mut queries, mut keys, mut values) =
-            (query.as_mut_slice(), key.as_mut_slice(), value.as_mut_slice());
+        let group = heads.checked_div(kv_heads).unwrap_or(0);
+        let (mut queries, mut keys, mut values) = (&mut query[..], &mut key[..], &mut value[..]);
         let mut jobs = Vec::new();
         let of_sinks = sinks.chunks_mut(group.max(1));
         for (index, (scale, sinks)) in scales.iter_mut().zip(of_sinks).enumerate() {
-            let query = queries.split_off_mut(..group * n_q * d_k).unwrap_or_default();
-            let key = keys.split_off_mut(..n_k * d_k).unwrap_or_default();
-            let value = values.split_off_mut(..n_k * d_v).unwrap_or_default();
+            let (query, key, value);
+            (query, queries) = slices::split(queries, group * n_q * d_k);
+            (key, keys) = slices::split(keys, n_k * d_k);
+            (value, values) = slices::split(values, n_k * d_v);
             jobs.push((
                 index / kv_heads,
                 index % kv_heads,
@@ -137,7 +133,7 @@ impl Attention<'_> {
                         let seen = mask.seen(rows, n_k);
                         let of_block = |x| {
                             let rows_of_block = (token + first) * d_v..(token + first + rows) * d_v;
-                            Mat::new(<[f32]>::get(x, rows_of_block).unwrap_or_default(), rows, d_v)
+                            Mat::new(slices::part(x, rows_of_block), rows, d_v)
                         };
                         let block = Block {
                             kernel: self
@@ -151,8 +147,7 @@ impl Attention<'_> {
                             d_out: of_block(d_out)?,
                             seen: seen.clone(),
                         };
-                        let d_query =
-                            d_query.get_mut(first * d_k..(first + rows) * d_k).unwrap_or_default();
+                        let d_query = slices::part_mut(d_query, first * d_k..(first + rows) * d_k);
                         let d_scores = block.backward(d_query, member, &mut sums, &mut memory)?;
                         if let (Some(mask), Some(Ok(mut bias))) =
                             (&plan.mask.bias, bias.as_ref().map(Mutex::lock))
@@ -218,10 +213,10 @@ impl Block<'_> {
         let ((rows, d_k), n_k, d_v) = (self.q.shape(), self.seen.len(), self.out.cols());
         let Memory { pairs, row, product, q, d_out, kernel, keys, values } = memory;
         let [weights, d_scores, d_dots, transposed] =
-            pairs.each_mut().map(|memory| memory.get_mut(..rows * n_k).unwrap_or_default());
+            pairs.each_mut().map(|memory| slices::part_mut(memory, 0..rows * n_k));
         let of_keys = |width: usize| self.seen.start * width..self.seen.end * width;
-        let keys = Mat::new(keys.get(of_keys(d_k)).unwrap_or_default(), n_k, d_k)?;
-        let values = Mat::new(values.get(of_keys(d_v)).unwrap_or_default(), n_k, d_v)?;
+        let keys = Mat::new(slices::part(keys, of_keys(d_k)), n_k, d_k)?;
+        let values = Mat::new(slices::part(values, of_keys(d_v)), n_k, d_v)?;
 
         // dS = P ∘ (dO·Vᵀ − rowsum(dO ∘ O)) / T.
         self.kernel.scores(
@@ -234,12 +229,10 @@ impl Block<'_> {
         matmul_transposed(self.d_out, values, MatMut::new(d_scores, rows, n_k)?)?;
         for i in 0..rows {
             let of_row = |width: usize| i * width..(i + 1) * width;
-            let weights = weights.get_mut(of_row(n_k)).unwrap_or_default();
+            let weights = slices::part_mut(weights, of_row(n_k));
             let of_sink = self.weigh(weights, row);
             let mean = dot(self.d_out.row(i), self.out.row(i))?;
-            for (d, p) in
-                d_scores.get_mut(of_row(n_k)).unwrap_or_default().iter_mut().zip(&*weights)
-            {
+            for (d, p) in slices::part_mut(d_scores, of_row(n_k)).iter_mut().zip(&*weights) {
                 *d = self.slope(*p, *d - mean);
             }
             if let Some(sum) = sums.sinks.get_mut(member) {
@@ -248,12 +241,12 @@ impl Block<'_> {
             // A query that sees nothing takes part in nothing: NaN in it must not, and 0 · NaN is NaN.
             let sees = weights.iter().any(|p| *p != 0.0);
             for (copies, given) in [(&mut *q, self.q), (&mut *d_out, self.d_out)] {
-                let copy = copies.get_mut(of_row(given.cols())).unwrap_or_default();
+                let copy = slices::part_mut(copies, of_row(given.cols()));
                 if sees { copy.copy_from_slice(given.row(i)) } else { copy.fill(0.0) }
             }
         }
-        let q = Mat::new(q.get(..rows * d_k).unwrap_or_default(), rows, d_k)?;
-        let d_out = Mat::new(d_out.get(..rows * d_v).unwrap_or_default(), rows, d_v)?;
+        let q = Mat::new(slices::part(q, 0..rows * d_k), rows, d_k)?;
+        let d_out = Mat::new(slices::part(d_out, 0..rows * d_v), rows, d_v)?;
 
         // Back through the soft cap: d/dx cap·tanh(x/cap) = 1 − (its value / cap)².
         d_dots.copy_from_slice(d_scores);
@@ -280,17 +273,17 @@ impl Block<'_> {
             }
         }
         transpose(d_dots, n_k, scale, transposed);
-        let sum = sums.key.get_mut(of_keys(d_k)).unwrap_or_default();
+        let sum = slices::part_mut(sums.key, of_keys(d_k));
         add_product(Mat::new(transposed, n_k, rows)?, q, product, sum)?;
         transpose(weights, n_k, 1.0, transposed);
-        let sum = sums.value.get_mut(of_keys(d_v)).unwrap_or_default();
+        let sum = slices::part_mut(sums.value, of_keys(d_v));
         add_product(Mat::new(transposed, n_k, rows)?, d_out, product, sum)?;
         Ok(d_scores)
     }
 
     /// Makes weights of a query's scores, by way of `row`, and returns that of its sink.
     fn weigh(&self, scores: &mut [f32], row: &mut [f32]) -> f32 {
-        let row = row.get_mut(..=scores.len()).unwrap_or_default();
+        let row = slices::part_mut(row, 0..scores.len() + 1);
         let Some((of_sink, of_keys)) = row.split_last_mut() else { return 0.0 };
         of_keys.copy_from_slice(scores);
         *of_sink = self.sink.unwrap_or(f32::NEG_INFINITY);
@@ -338,10 +331,9 @@ impl<'m> Memory<'m> {
 
     /// Divides what [`len`](Self::len) asked for.
     fn of(mut scratch: &'m mut [f32], n_q: usize, k: Mat<'_>, v: Mat<'_>) -> Self {
-        let mut next = |len: usize| -> &'m mut [f32] {
-            let (part, rest) =
-                core::mem::take(&mut scratch).split_at_mut_checked(len).unwrap_or_default();
-            scratch = rest;
+        let mut next = |len: usize| {
+            let part;
+            (part, scratch) = slices::split(take(&mut scratch), len);
             part
         };
         let (rows, (n_k, d_k), d_v) = (BLOCK.min(n_q), k.shape(), v.cols());
@@ -369,7 +361,7 @@ fn copy_finite<'m>(m: Mat<'_>, out: &'m mut [f32]) -> &'m [f32] {
 
 /// out ← xᵀ · factor, for x of `cols` columns.
 pub(crate) fn transpose(x: &[f32], cols: usize, factor: f32, out: &mut [f32]) {
-    let rows = x.len().checked_div(cols).unwrap_or_default();
+    let rows = x.len().checked_div(cols).unwrap_or(0);
     for (i, row) in x.chunks_exact(cols.max(1)).enumerate() {
         for (j, x) in row.iter().enumerate() {
             if let Some(out) = out.get_mut(j * rows + i) {
@@ -381,7 +373,7 @@ pub(crate) fn transpose(x: &[f32], cols: usize, factor: f32, out: &mut [f32]) {
 
 /// sum ← sum + a·b, by way of `product`.
 fn add_product(a: Mat<'_>, b: Mat<'_>, product: &mut [f32], sum: &mut [f32]) -> Result<(), Error> {
-    let product = product.get_mut(..sum.len()).unwrap_or_default();
+    let product = slices::part_mut(product, 0..sum.len());
     matmul(a, b, MatMut::new(product, a.rows(), b.cols())?)?;
     for (sum, x) in sum.iter_mut().zip(product) {
         *sum += *x;

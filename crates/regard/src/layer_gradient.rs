@@ -6,7 +6,9 @@ use crate::error::Error;
 use crate::gradient::transpose;
 use crate::multi_head;
 use crate::view::{check_elements, saturating_product, zeros};
-use crate::{Attention, Linear, MultiHeadAttention, Rotary, Sequences, Threads};
+use crate::{
+    Attention, Linear, MultiHeadAttention, Projections, Rotary, Sequences, Tensor, Threads,
+};
 
 /// The gradients of a loss with respect to a [`Linear`] layer and what it was given: see [`Linear::backward`].
 #[derive(Clone, Debug, PartialEq)]
@@ -98,7 +100,7 @@ pub struct MultiHeadGradients {
     /// Of the number that dot products are multiplied by.
     pub scale: f32,
     /// Of the additive mask, where there is one.
-    pub bias: Option<Vec<f32>>,
+    pub bias: Option<Tensor<4>>,
     /// \[heads\], of the [sinks](Attention::sinks), where there are any.
     pub sinks: Option<Vec<f32>>,
 }
@@ -108,12 +110,15 @@ impl MultiHeadAttention {
     /// the same sequences and attention. What the layer computed on the way is computed again.
     ///
     /// # Errors
-    /// As [`forward`](Self::forward), and as [`Attention::backward`].
+    /// As [`forward`](Self::forward), and as [`Attention::backward`]; [`Error::NoGradient`] if the layer has norms of queries and
+    /// keys.
     ///
     /// ```
-    /// use regard::{Attention, Linear, MultiHeadAttention, Sequences};
+    /// use regard::{Attention, Linear, MultiHeadAttention, Projections, Sequences};
     /// let linear = |w| Linear::new(vec![w], 1, 1);
-    /// let layer = MultiHeadAttention::new(1, linear(1.0)?, linear(1.0)?, linear(2.0)?, linear(3.0)?)?;
+    /// let projections =
+    ///     Projections { query: linear(1.0)?, key: linear(1.0)?, value: linear(2.0)?, output: linear(3.0)? };
+    /// let layer = MultiHeadAttention::new(1, projections)?;
     /// let x = Sequences::new("x", &[5.0], [1, 1, 1])?; // one token: it sees itself alone, and y = 2·3·x
     /// let gradients = layer.backward(x, x, x, &Attention::new(), &[1.0])?;
     /// assert_eq!((gradients.value.input, gradients.output.weight), (vec![6.0], vec![10.0]));
@@ -128,7 +133,11 @@ impl MultiHeadAttention {
         attention: &Attention<'_>,
         d_out: &[f32],
     ) -> Result<MultiHeadGradients, Error> {
-        let [to_query, to_key, to_value, to_output] = self.projections();
+        if self.qk_norms().is_some() {
+            return Err(Error::NoGradient { what: "norms of queries and keys" });
+        }
+        let Projections { query: to_query, key: to_key, value: to_value, output: to_output } =
+            self.projections();
         self.project([query, key, value], 0, |[q, k, v]| {
             let out = attention.forward(q, k, v)?;
 

@@ -6,6 +6,7 @@ mod attention;
 mod block;
 mod decoding;
 mod element;
+mod embedding;
 mod error;
 mod feed_forward;
 mod forward;
@@ -20,34 +21,45 @@ mod ndarray;
 mod norm;
 mod plan;
 mod position;
+mod residual;
+mod rotary;
+mod slices;
 mod softmax_gradient;
 mod split;
 mod stack;
+mod tensor;
 mod threads;
 mod view;
+mod weight;
 
 pub use half;
 pub use regard_kernels::{Error as KernelError, Pairing, Position, Stage, Temperature, Window};
 
 pub use self::activation::Activation;
 pub use self::attention::{Attention, alibi_slopes};
-pub use self::block::{DecoderBlock, EncoderBlock};
+pub use self::block::{
+    DecoderAttention, DecoderBlock, DecoderParts, EncoderBlock, EncoderParts, OutputNorms,
+};
+pub use self::decoding::DecoderCache;
 pub use self::element::Element;
+pub use self::embedding::Embedding;
 pub use self::error::Error;
-pub use self::feed_forward::FeedForward;
+pub use self::feed_forward::{FeedForward, GatedParts};
 pub use self::gradient::Gradients;
-pub use self::kv_cache::KvCache;
+pub use self::kv_cache::{KvCache, KvCacheShape};
 pub use self::layer_gradient::{LinearGradients, MultiHeadGradients};
 pub use self::linear::Linear;
 pub use self::mask::{Mask, MaskElement, MaskTensor};
-pub use self::multi_head::MultiHeadAttention;
+pub use self::multi_head::{LayerWorkspace, MultiHeadAttention, Projections};
 pub use self::norm::Norm;
 pub use self::plan::Workspace;
-pub use self::position::{PositionTable, Rotary};
+pub use self::position::PositionTable;
+pub use self::rotary::{Rotary, RotaryFrequencies, RotaryScaling};
 pub use self::softmax_gradient::{softmax_backward, softmax_jacobian};
-pub use self::stack::{Decoder, Encoder};
+pub use self::stack::{Decoder, DecoderOutput, Encoder, EncoderOutput, Keep};
+pub use self::tensor::Tensor;
 pub use self::threads::Threads;
-pub use self::view::{Heads, Packed, Sequences};
+pub use self::view::{Heads, Ragged, Sequences};
 
 /// The examples of the repository's page.
 #[cfg(doctest)]

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use regard_kernels::{Mask as HeadMask, Mat, Position, Window};
 
 use crate::error::{Error, check_shape};
+use crate::slices;
 use crate::view::{check_elements, len_of};
 
 /// Which keys each query may see: a value, composed from parts. A key is seen if every part allows it.
@@ -167,7 +168,8 @@ impl<'a> Mask<'a> {
             check_shape("the key lengths", &[lengths.len()], &[batch], "one a batch entry")?;
             let too_long = |(_, n): &(usize, usize)| *n > n_k;
             if let Some((entry, found)) = lengths.iter().copied().enumerate().find(too_long) {
-                return Err(Error::KeyLength { entry, found, keys: n_k });
+                let tensor = "the key length";
+                return Err(Error::KeyLength { tensor, entry, found, keys: n_k });
             }
         }
         let longest_of = |lengths: &[usize]| lengths.iter().copied().max().unwrap_or(0);
@@ -182,15 +184,15 @@ impl<'a> Mask<'a> {
     /// The mask for sequences of different lengths.
     ///
     /// # Errors
-    /// [`Error::Packed`] if a part speaks of a batch whose sequences are equally long.
-    pub(crate) fn resolve_packed(&self, heads: usize) -> Result<ResolvedMask<'a>, Error> {
+    /// [`Error::Ragged`] if a part speaks of a batch whose sequences are equally long.
+    pub(crate) fn resolve_ragged(&self, heads: usize) -> Result<ResolvedMask<'a>, Error> {
         self.check_heads(heads)?;
         for (what, given) in [
             ("key lengths", self.key_lengths.is_some()),
             ("mask tensor", self.allowed.is_some() || self.bias.is_some()),
         ] {
             if given {
-                return Err(Error::Packed { what });
+                return Err(Error::Ragged { what });
             }
         }
         Ok(ResolvedMask { mask: *self, allowed: None, bias: None })
@@ -396,9 +398,7 @@ impl<T: Clone> Broadcast<'_, T> {
     fn matrix(&self, entry: usize, head: usize, n_q: usize) -> Result<Mat<'_, T>, Error> {
         let [_, _, rows, keys] = self.shape;
         let (start, stride) = (self.start(entry, head) * keys, if rows == 1 { 0 } else { keys });
-        let values = self.values.get(start..);
-        debug_assert!(values.is_some(), "{start} is outside of {:?}", self.shape);
-        Ok(Mat::strided(values.unwrap_or_default(), n_q, keys, stride)?)
+        Ok(Mat::strided(slices::from(&self.values, start), n_q, keys, stride)?)
     }
 
     /// The number of rows before the first of a head.
@@ -429,14 +429,12 @@ impl Broadcast<'_, f32> {
         let [_, _, rows, _] = self.shape;
         for (i, d_scores) in d_scores.chunks_exact(keys.len().max(1)).enumerate() {
             let row = self.start(entry, head) + if rows == 1 { 0 } else { first + i };
-            let sum = sum.get_mut(row * self.given_keys..(row + 1) * self.given_keys);
-            debug_assert!(sum.is_some(), "row {row} is outside of {:?}", self.shape);
-            match sum {
-                Some([sum]) => *sum += d_scores.iter().sum::<f32>(),
-                Some(sum) => {
-                    sum.iter_mut().skip(keys.start).zip(d_scores).for_each(|(sum, d)| *sum += d);
-                }
-                None => {}
+            let of_row = row * self.given_keys..(row + 1) * self.given_keys;
+            let sum = slices::part_mut(sum, of_row);
+            if let [sum] = sum {
+                *sum += d_scores.iter().sum::<f32>();
+            } else {
+                sum.iter_mut().skip(keys.start).zip(d_scores).for_each(|(sum, d)| *sum += d);
             }
         }
     }

@@ -1,26 +1,86 @@
 use regard_kernels::{Mat, Stage};
 
 use crate::error::{Error, check_shape};
+use crate::residual::Residual;
 use crate::threads::with_scratch;
-use crate::view::{len_of, saturating_product, zeros};
-use crate::{Attention, Heads, Linear, Rotary, Sequences, Threads};
+use crate::view::{check_elements, grown, len_of, saturating_product, zeros};
+use crate::{Attention, Heads, KvCache, Linear, Norm, Rotary, Sequences, Threads, Workspace};
 
 /// Multi-head attention (Vaswani et al. 2017, section 3.2.2): project to queries, keys and values, split into heads,
-/// attend in each, concatenate, project.
+/// attend in each head, concatenate the heads, project.
 ///
 /// head_dim is the query projection's outputs / heads. A key projection with fewer outputs means fewer key/value heads:
 /// grouped queries.
 ///
 /// An example is on the [crate's page](crate).
 #[derive(Clone, Debug)]
+#[doc(alias = "MHA")]
+#[doc(alias = "GQA")]
+#[doc(alias = "SelfAttention")]
 pub struct MultiHeadAttention {
     heads: usize,
     kv_heads: usize,
-    query: Linear,
-    key: Linear,
-    value: Linear,
-    output: Linear,
+    projections: Projections,
+    /// Of queries and of keys.
+    qk_norms: Option<[Norm; 2]>,
     rotary: Option<Rotary>,
+}
+
+/// The projections of a [`MultiHeadAttention`] layer.
+///
+/// A model that stores queries, keys and values as one fused projection is split first: see [`Linear::split`] and
+/// [`Linear::split_by_head`].
+///
+/// ```
+/// use regard::{Linear, MultiHeadAttention, Projections};
+/// let fused = Linear::from_pytorch(vec![0.0; 24 * 8], 8, 24)?; // q | k | v
+/// let [query, key, value] = fused.split([8, 8, 8])?;
+/// let output = Linear::from_pytorch(vec![0.0; 8 * 8], 8, 8)?;
+/// let layer = MultiHeadAttention::new(4, Projections { query, key, value, output })?;
+/// assert_eq!((layer.heads(), layer.kv_heads()), (4, 4));
+/// # Ok::<(), regard::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Projections {
+    /// \[features, heads · head_dim\].
+    pub query: Linear,
+    /// \[key features, kv_heads · head_dim\].
+    pub key: Linear,
+    /// \[value features, kv_heads · value head_dim\].
+    pub value: Linear,
+    /// \[heads · value head_dim, outputs\].
+    pub output: Linear,
+}
+
+/// What queries attend to.
+pub(crate) enum Keys<'a> {
+    /// Keys and values of these sequences.
+    Of(Sequences<'a>, Sequences<'a>),
+    /// Those of the query's tokens and of the tokens before them, which are in the cache.
+    Cached(&'a mut KvCache),
+    /// Those in the cache. The first query stands at this position.
+    Kept(&'a KvCache, usize),
+}
+
+/// The memory in which a layer or a stack of blocks keeps what it computes on the way.
+///
+/// A call that uses the workspace of an earlier call of the same shapes, or of larger ones, allocates nothing: see
+/// [`Encoder::forward_into`](crate::Encoder::forward_into).
+#[derive(Clone, Debug, Default)]
+pub struct LayerWorkspace {
+    pub(crate) attention: Workspace,
+    /// \[batch, tokens, features\], after the norm before the attention.
+    pub(crate) normed: Vec<f32>,
+    /// What the heads give, \[batch, heads, n_q, value head_dim\].
+    pub(crate) attended: Vec<f32>,
+}
+
+impl LayerWorkspace {
+    /// A workspace without memory: the first call takes it.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
 }
 
 impl MultiHeadAttention {
@@ -31,20 +91,17 @@ impl MultiHeadAttention {
     /// not take what the heads give.
     ///
     /// ```
-    /// use regard::{Linear, MultiHeadAttention};
-    /// let linear = |outputs| Linear::new(vec![0.0; 8 * outputs], 8, outputs);
-    /// // Four query heads of two features; keys and values of two heads, each for two query heads.
-    /// let layer = MultiHeadAttention::new(4, linear(8)?, linear(4)?, linear(4)?, linear(8)?)?;
+    /// use regard::{Linear, MultiHeadAttention, Projections};
+    /// let linear = |outputs| Linear::from_pytorch(vec![0.0; 8 * outputs], 8, outputs);
+    /// // Four query heads of two features on two key/value heads, each of which serves two query heads.
+    /// let projections =
+    ///     Projections { query: linear(8)?, key: linear(4)?, value: linear(4)?, output: linear(8)? };
+    /// let layer = MultiHeadAttention::new(4, projections)?;
     /// assert_eq!((layer.heads(), layer.kv_heads()), (4, 2));
     /// # Ok::<(), regard::Error>(())
     /// ```
-    pub fn new(
-        heads: usize,
-        query: Linear,
-        key: Linear,
-        value: Linear,
-        output: Linear,
-    ) -> Result<Self, Error> {
+    pub fn new(heads: usize, projections: Projections) -> Result<Self, Error> {
+        let Projections { query, key, value, output } = &projections;
         let divides = |heads: usize, into: usize| heads != 0 && into.is_multiple_of(heads);
         let uneven = |heads, of, what, into| Err(Error::Heads { heads, of, what, into });
         if !divides(heads, query.outputs()) || query.outputs() == 0 {
@@ -76,53 +133,71 @@ impl MultiHeadAttention {
             &[joined],
             "heads × value head_dim",
         )?;
-        Ok(Self { heads, kv_heads, query, key, value, output, rotary: None })
+        Ok(Self { heads, kv_heads, projections, qk_norms: None, rotary: None })
     }
 
-    /// The same layer with queries and keys turned by their positions, from 0 on, before they meet.
+    /// The same layer with rotary positions: queries and keys are turned by their positions, from 0 on, before they meet.
     ///
     /// # Errors
     /// [`Error::Shape`] if more features would turn than a head has.
     ///
     /// ```
-    /// use regard::{Attention, Linear, MultiHeadAttention, Pairing, Rotary, Sequences};
-    /// let identity = || Linear::new(vec![1.0, 0.0, 0.0, 1.0], 2, 2);
-    /// let layer = MultiHeadAttention::new(1, identity()?, identity()?, identity()?, identity()?)?;
-    /// let layer = layer.with_rotary(Rotary::new(2, 8, 10_000.0, Pairing::HalfSplit)?)?;
+    /// use regard::{Attention, Linear, MultiHeadAttention, Pairing, Projections, Rotary, Sequences};
+    /// let identity = Linear::from_pytorch([1.0, 0.0, 0.0, 1.0], 2, 2)?;
+    /// let [query, key, value, output] = [(); 4].map(|()| identity.clone()); // clones share the weight
+    /// let layer = MultiHeadAttention::new(1, Projections { query, key, value, output })?
+    ///     .with_rotary(Rotary::new(2, 8, 10_000.0, Pairing::HalfSplit)?)?;
     /// let x = [1.0, 0.0, 1.0, 0.0];
     /// let x = Sequences::new("x", &x, [1, 2, 2])?; // the same token twice, at two places
     /// let weights = layer.weights(x, x, &Attention::new())?;
     /// assert!(weights[0] > weights[1]); // nearer is more alike
     /// # Ok::<(), regard::Error>(())
     /// ```
+    #[doc(alias = "RoPE")]
     pub fn with_rotary(mut self, rotary: Rotary) -> Result<Self, Error> {
-        rotary.check(0, self.query.outputs() / self.heads, 0)?;
+        rotary.check(0, self.head_dim(), 0)?;
         self.rotary = Some(rotary);
         Ok(self)
     }
 
-    /// Of query, key, value and output.
-    pub(crate) fn projections(&self) -> [&Linear; 4] {
-        [&self.query, &self.key, &self.value, &self.output]
+    /// The same layer with norms of each head's queries and keys, after the projections and before rotary positions: the
+    /// QK-norm of Qwen 3 (Henry et al. 2020). Both norms are of head_dim features and serve all heads.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if a norm has another number of features than a head.
+    ///
+    /// ```
+    /// use regard::{Attention, Linear, MultiHeadAttention, Norm, Projections, Sequences};
+    /// let one = Linear::from_pytorch([1.0], 1, 1)?;
+    /// let [query, key, value, output] = [(); 4].map(|()| one.clone());
+    /// let layer = MultiHeadAttention::new(1, Projections { query, key, value, output })?
+    ///     .with_qk_norms(Norm::rms(vec![1.0], 0.0)?, Norm::rms(vec![1.0], 0.0)?)?;
+    /// let x = Sequences::new("x", &[2.0, 200.0], [1, 2, 1])?;
+    /// assert_eq!(layer.weights(x, x, &Attention::new())?, [0.5; 4]); // the sizes of queries and keys do not count
+    /// # Ok::<(), regard::Error>(())
+    /// ```
+    #[doc(alias = "QK-norm")]
+    pub fn with_qk_norms(mut self, query: Norm, key: Norm) -> Result<Self, Error> {
+        for (name, norm) in [("the query norm", &query), ("the key norm", &key)] {
+            check_shape(name, &[norm.features()], &[self.head_dim()], "the features of a head")?;
+        }
+        self.qk_norms = Some([query, key]);
+        Ok(self)
     }
 
-    pub(crate) fn rotary(&self) -> Option<&Rotary> {
+    /// The projections.
+    pub fn projections(&self) -> &Projections {
+        &self.projections
+    }
+
+    /// The norms of queries and of keys.
+    pub fn qk_norms(&self) -> Option<&[Norm; 2]> {
+        self.qk_norms.as_ref()
+    }
+
+    /// The rotary positions.
+    pub fn rotary(&self) -> Option<&Rotary> {
         self.rotary.as_ref()
-    }
-
-    /// The features of queries.
-    pub(crate) fn query_features(&self) -> usize {
-        self.query.inputs()
-    }
-
-    /// The features of keys and of values.
-    pub(crate) fn key_value_features(&self) -> [usize; 2] {
-        [self.key.inputs(), self.value.inputs()]
-    }
-
-    /// The features of the output.
-    pub(crate) fn outputs(&self) -> usize {
-        self.output.outputs()
     }
 
     /// The number of query heads.
@@ -135,8 +210,18 @@ impl MultiHeadAttention {
         self.kv_heads
     }
 
+    /// The features of a head's queries and keys.
+    pub fn head_dim(&self) -> usize {
+        self.projections.query.outputs() / self.heads
+    }
+
+    /// The features of a head's values.
+    pub fn value_head_dim(&self) -> usize {
+        self.projections.value.outputs() / self.kv_heads
+    }
+
     /// The output \[batch, n_q, outputs\] for `query` \[batch, n_q, …\], `key` and `value` \[batch, n_k, …\]. The same
-    /// sequences three times are self-attention; other ones for `key` and `value`, cross-attention.
+    /// sequences three times are self-attention; other sequences for `key` and `value` are cross-attention.
     ///
     /// `attention` says how the heads attend: masks, scale, temperature.
     ///
@@ -144,12 +229,16 @@ impl MultiHeadAttention {
     /// Names the tensor that does not fit the layer or the others.
     ///
     /// ```
-    /// use regard::{Attention, Linear, MultiHeadAttention, Sequences};
-    /// let one = || Linear::new([1.0], 1, 1);
-    /// let layer = MultiHeadAttention::new(1, one()?, one()?, one()?, Linear::new([10.0], 1, 1)?)?;
+    /// use regard::{Attention, Linear, MultiHeadAttention, Projections, Sequences};
+    /// let one = || Linear::from_pytorch([1.0], 1, 1);
+    /// let output = Linear::from_pytorch([10.0], 1, 1)?;
+    /// let projections = Projections { query: one()?, key: one()?, value: one()?, output };
+    /// let layer = MultiHeadAttention::new(1, projections)?;
     /// // Cross-attention: one token attends to three others.
-    /// let (x, memory) = (Sequences::new("x", &[0.0], [1, 1, 1])?, Sequences::new("x", &[1.0, 3.0, 8.0], [1, 3, 1])?);
-    /// assert_eq!(layer.forward(x, memory, memory, &Attention::new())?, [40.0]); // ten times their mean
+    /// let x = Sequences::new("x", &[0.0], [1, 1, 1])?;
+    /// let memory = Sequences::new("x", &[1.0, 3.0, 8.0], [1, 3, 1])?;
+    /// let y = layer.forward(x, memory, memory, &Attention::new())?;
+    /// assert_eq!(y, [40.0]); // ten times their mean
     /// # Ok::<(), regard::Error>(())
     /// ```
     pub fn forward(
@@ -159,68 +248,150 @@ impl MultiHeadAttention {
         value: Sequences<'_>,
         attention: &Attention<'_>,
     ) -> Result<Vec<f32>, Error> {
-        self.output_of(&self.attend(query, key, value, attention)?, query)
+        self.output_for(query, Keys::Of(key, value), attention)
     }
 
-    /// The output for `query`, of which the heads gave `attended`.
-    pub(crate) fn output_of(
-        &self,
-        attended: &[f32],
-        query: Sequences<'_>,
-    ) -> Result<Vec<f32>, Error> {
-        let [batch, n_q, _] = query.shape();
-        let mut out = zeros("the output", &[batch, n_q, self.output.outputs()])?;
-        self.join(attended, n_q, &mut out, false)?;
-        Ok(out)
-    }
-
-    /// What the heads give, \[batch, heads, n_q, value head_dim\].
-    pub(crate) fn attend(
+    /// As [`forward`](Self::forward), into `out` \[batch, n_q, outputs\]. On one thread, a call with the `workspace` of an earlier
+    /// call of the same shapes allocates nothing.
+    ///
+    /// # Errors
+    /// As [`forward`](Self::forward), and [`Error::Elements`] if `out` has another number of elements.
+    pub fn forward_into(
         &self,
         query: Sequences<'_>,
         key: Sequences<'_>,
         value: Sequences<'_>,
         attention: &Attention<'_>,
-    ) -> Result<Vec<f32>, Error> {
-        self.project([query, key, value], 0, |[q, k, v]| attention.forward(q, k, v))
+        out: &mut [f32],
+        workspace: &mut LayerWorkspace,
+    ) -> Result<(), Error> {
+        check_elements("the output", out.len(), &self.output_shape(query))?;
+        self.attend(query, Keys::Of(key, value), attention, None, workspace)?;
+        self.join(&workspace.attended, query.shape(), out, None)
     }
 
-    /// Calls `then` with the heads of queries, keys and values of tokens that stand at `first` and behind it.
+    /// The output for `query`.
+    pub(crate) fn output_for(
+        &self,
+        query: Sequences<'_>,
+        keys: Keys<'_>,
+        attention: &Attention<'_>,
+    ) -> Result<Vec<f32>, Error> {
+        let mut workspace = LayerWorkspace::new();
+        self.attend(query, keys, attention, None, &mut workspace)?;
+        let mut out = zeros("the output", &self.output_shape(query))?;
+        self.join(&workspace.attended, query.shape(), &mut out, None)?;
+        Ok(out)
+    }
+
+    fn output_shape(&self, query: Sequences<'_>) -> [usize; 3] {
+        let [batch, n_q, _] = query.shape();
+        [batch, n_q, self.projections.output.outputs()]
+    }
+
+    /// Writes what the heads give for `query`, \[batch, heads, n_q, value head_dim\], to the beginning of the workspace's
+    /// `attended`, and appends their weights \[batch, heads, n_q, n_k\] to `weights` where they are wanted. After an error, a
+    /// cache may hold more tokens than before.
+    pub(crate) fn attend(
+        &self,
+        query: Sequences<'_>,
+        keys: Keys<'_>,
+        attention: &Attention<'_>,
+        weights: Option<&mut Vec<Vec<f32>>>,
+        workspace: &mut LayerWorkspace,
+    ) -> Result<(), Error> {
+        let [batch, n_q, _] = query.shape();
+        let LayerWorkspace { attention: workspace, attended, .. } = workspace;
+        let attended = grown(attended, &[batch, self.heads, n_q, self.value_head_dim()])?;
+        let attend = |q: Heads<'_>, k: Heads<'_>, v: Heads<'_>| {
+            attention.forward_into(q, k, v, attended, workspace)?;
+            if let Some(weights) = weights {
+                weights.push(attention.scores(Stage::Weights, q, k)?.into_vec());
+            }
+            Ok(())
+        };
+        match keys {
+            Keys::Of(key, value) => {
+                self.project([query, key, value], 0, |[q, k, v]| attend(q, k, v))
+            }
+            Keys::Cached(cache) => {
+                attention.mask.check_cached(cache.len())?;
+                self.project([query; 3], cache.len(), |[q, k, v]| {
+                    cache.append(k, v)?;
+                    attend(q, cache.keys(), cache.values())
+                })
+            }
+            Keys::Kept(cache, first) => {
+                let len = len_of("the queries", &self.projections.query.check("query", query)?)?;
+                with_scratch(len, |q| {
+                    self.queries(query, first, q)?;
+                    let q = split("query", q, query, self.heads, &self.projections.query)?;
+                    attend(q, cache.keys(), cache.values())
+                })
+            }
+        }
+    }
+
+    /// Calls `then` with the heads of queries, keys and values of tokens that stand at `first` and after it.
     pub(crate) fn project<R>(
         &self,
         [query, key, value]: [Sequences<'_>; 3],
         first: usize,
         then: impl FnOnce([Heads<'_>; 3]) -> Result<R, Error>,
     ) -> Result<R, Error> {
-        let q_len = len_of("the queries", &self.query.check("query", query)?)?;
-        let k_len = len_of("the keys", &self.key.check("key", key)?)?;
-        let v_len = len_of("the values", &self.value.check("value", value)?)?;
+        let of = &self.projections;
+        let q_len = len_of("the queries", &of.query.check("query", query)?)?;
+        let k_len = len_of("the keys", &of.key.check("key", key)?)?;
+        let v_len = len_of("the values", &of.value.check("value", value)?)?;
         with_scratch(q_len.saturating_add(k_len).saturating_add(v_len), |scratch| {
-            let (q, rest) = scratch.split_at_mut_checked(q_len).unwrap_or_default();
-            let (k, v) = rest.split_at_mut_checked(k_len).unwrap_or_default();
-            self.turned(&self.query, query, first, q)?;
-            self.turned(&self.key, key, first, k)?;
-            self.value.forward_into(value, v, |_, _| Ok(()))?;
+            let (q, rest) = scratch.split_at_mut(q_len);
+            let (k, v) = rest.split_at_mut(k_len);
+            self.queries(query, first, q)?;
+            self.keys(key, first, k)?;
+            of.value.forward_then(value, v, |_, _| Ok(()))?;
             then([
-                split("query", q, query, self.heads, &self.query)?,
-                split("key", k, key, self.kv_heads, &self.key)?,
-                split("value", v, value, self.kv_heads, &self.value)?,
+                split("query", q, query, self.heads, &of.query)?,
+                split("key", k, key, self.kv_heads, &of.key)?,
+                split("value", v, value, self.kv_heads, &of.value)?,
             ])
         })
     }
 
-    /// The output projection of what the heads gave for `n_q` queries an entry, into `out` or `onto` what is there.
+    /// Calls `then` with the heads of the keys and values of `memory`.
+    pub(crate) fn key_values<R>(
+        &self,
+        memory: Sequences<'_>,
+        then: impl FnOnce(Heads<'_>, Heads<'_>) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        let of = &self.projections;
+        let k_len = len_of("the keys", &of.key.check("key", memory)?)?;
+        let v_len = len_of("the values", &of.value.check("value", memory)?)?;
+        with_scratch(k_len.saturating_add(v_len), |scratch| {
+            let (k, v) = scratch.split_at_mut(k_len);
+            self.keys(memory, 0, k)?;
+            of.value.forward_then(memory, v, |_, _| Ok(()))?;
+            then(
+                split("key", k, memory, self.kv_heads, &of.key)?,
+                split("value", v, memory, self.kv_heads, &of.value)?,
+            )
+        })
+    }
+
+    /// The output projection of what the heads gave for queries of `shape` \[batch, n_q, …\], into `out`, or as the end of a
+    /// sublayer onto what is there.
     pub(crate) fn join(
         &self,
         attended: &[f32],
-        n_q: usize,
+        [_, n_q, _]: [usize; 3],
         out: &mut [f32],
-        onto: bool,
+        onto: Option<&Residual>,
     ) -> Result<(), Error> {
-        let (inputs, outputs) = (self.output.inputs(), self.output.outputs());
+        let output = &self.projections.output;
+        let (inputs, outputs) = (output.inputs(), output.outputs());
         let rows = out.len().checked_div(outputs).unwrap_or(0);
-        let scratch = |rows| saturating_product(&[rows, inputs]);
-        let work = self.output.multiply_adds(rows);
+        let normed = outputs.saturating_mul(onto.map_or(0, Residual::scratch));
+        let scratch = |rows| saturating_product(&[rows, inputs.saturating_add(normed)]);
+        let work = output.multiply_adds(rows);
         Threads::current().for_each_rows(
             out,
             outputs,
@@ -229,28 +400,45 @@ impl MultiHeadAttention {
             scratch,
             |scratch, first, out| {
                 let count = out.len() / outputs;
-                let joined = scratch.get_mut(..count * inputs).unwrap_or_default();
+                let (joined, scratch) = scratch.split_at_mut(count * inputs);
                 join_heads(attended, [self.heads, n_q, inputs / self.heads], first, joined);
                 let joined = Mat::new(joined, count, inputs)?;
-                if onto { self.output.add_rows(joined, out) } else { self.output.rows(joined, out) }
+                match onto {
+                    Some(residual) => residual.add_rows(output, joined, out, scratch),
+                    None => output.rows(joined, out),
+                }
             },
         )
     }
 
-    /// What `projection`, that of queries or keys, makes of x, turned by the positions from `start` on.
-    pub(crate) fn turned(
+    /// The queries of x, whose tokens stand at `first` and after it: normed and turned, where the layer does that.
+    fn queries(&self, x: Sequences<'_>, first: usize, out: &mut [f32]) -> Result<(), Error> {
+        let norm = self.qk_norms.as_ref().map(|[query, _]| query);
+        self.turned(&self.projections.query, norm, x, first, out)
+    }
+
+    /// The keys of x, as [`queries`](Self::queries).
+    fn keys(&self, x: Sequences<'_>, first: usize, out: &mut [f32]) -> Result<(), Error> {
+        let norm = self.qk_norms.as_ref().map(|[_, key]| key);
+        self.turned(&self.projections.key, norm, x, first, out)
+    }
+
+    fn turned(
         &self,
         projection: &Linear,
+        norm: Option<&Norm>,
         x: Sequences<'_>,
         start: usize,
         out: &mut [f32],
     ) -> Result<(), Error> {
-        let [_, n, _] = x.shape();
-        let head_dim = self.query.outputs() / self.heads;
+        let ([_, n, _], head_dim) = (x.shape(), self.head_dim());
         if let Some(rotary) = &self.rotary {
             rotary.check(n, head_dim, start)?;
         }
-        projection.forward_into(x, out, |first, rows| {
+        projection.forward_then(x, out, |first, rows| {
+            if let Some(norm) = norm {
+                norm.rows(rows)?; // each head's part is a row of its own
+            }
             let Some(rotary) = &self.rotary else { return Ok(()) };
             rotary.rotate_rows(rows, projection.outputs() / head_dim, head_dim, |row| {
                 start + (first + row) % n.max(1)
@@ -264,9 +452,10 @@ impl MultiHeadAttention {
     /// As [`forward`](Self::forward).
     ///
     /// ```
-    /// use regard::{Attention, Linear, Mask, MultiHeadAttention, Sequences};
-    /// let one = || Linear::new([1.0], 1, 1);
-    /// let layer = MultiHeadAttention::new(1, one()?, one()?, one()?, one()?)?;
+    /// use regard::{Attention, Linear, Mask, MultiHeadAttention, Projections, Sequences};
+    /// let one = || Linear::from_pytorch([1.0], 1, 1);
+    /// let projections = Projections { query: one()?, key: one()?, value: one()?, output: one()? };
+    /// let layer = MultiHeadAttention::new(1, projections)?;
     /// let x = Sequences::new("x", &[7.0, 7.0], [1, 2, 1])?; // the same token twice
     /// let weights = layer.weights(x, x, &Attention::new().mask(Mask::CAUSAL))?;
     /// assert_eq!(weights, [1.0, 0.0, 0.5, 0.5]);
@@ -278,17 +467,19 @@ impl MultiHeadAttention {
         key: Sequences<'_>,
         attention: &Attention<'_>,
     ) -> Result<Vec<f32>, Error> {
-        let mut q = zeros("the queries", &self.query.check("query", query)?)?;
-        let mut k = zeros("the keys", &self.key.check("key", key)?)?;
-        self.turned(&self.query, query, 0, &mut q)?;
-        self.turned(&self.key, key, 0, &mut k)?;
-        let q = split("query", &q, query, self.heads, &self.query)?;
-        attention.scores(Stage::Weights, q, split("key", &k, key, self.kv_heads, &self.key)?)
+        let of = &self.projections;
+        let mut q = zeros("the queries", &of.query.check("query", query)?)?;
+        let mut k = zeros("the keys", &of.key.check("key", key)?)?;
+        self.queries(query, 0, &mut q)?;
+        self.keys(key, 0, &mut k)?;
+        let q = split("query", &q, query, self.heads, &of.query)?;
+        let k = split("key", &k, key, self.kv_heads, &of.key)?;
+        Ok(attention.scores(Stage::Weights, q, k)?.into_vec())
     }
 }
 
-/// The heads of what `projection` made of `x`, without a copy.
-pub(crate) fn split<'a>(
+/// What `projection` made of `x` as heads, without a copy.
+fn split<'a>(
     name: &'static str,
     projected: &'a [f32],
     x: Sequences<'_>,
@@ -299,15 +490,14 @@ pub(crate) fn split<'a>(
     Heads::split(name, projected, [batch, heads, n, projection.outputs() / heads])
 }
 
-/// Rows \[heads · d\] of as many tokens from the `first` of all on as `joined` has room for, out of \[batch, heads, n, d\].
+/// Fills `joined` with the rows \[heads · d\] of consecutive tokens, beginning with token `first` of the whole batch, from `x`
+/// \[batch, heads, n, d\].
 pub(crate) fn join_heads(x: &[f32], [heads, n, d]: [usize; 3], first: usize, joined: &mut [f32]) {
     for (row, joined) in joined.chunks_exact_mut((heads * d).max(1)).enumerate() {
         let (entry, token) = ((first + row) / n.max(1), (first + row) % n.max(1));
         for (head, joined) in joined.chunks_exact_mut(d.max(1)).enumerate() {
             let start = ((entry * heads + head) * n + token) * d;
-            if let Some(head) = x.get(start..start + d) {
-                joined.copy_from_slice(head);
-            }
+            joined.copy_from_slice(&x[start..start + d]);
         }
     }
 }

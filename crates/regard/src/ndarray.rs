@@ -21,7 +21,7 @@ impl<'a, T: Element> Heads<'a, T> {
     /// let x = array![[[[1.0], [10.0]], [[3.0], [30.0]], [[5.0], [50.0]]]];
     /// let x = Heads::from_ndarray("x", x.view().permuted_axes([0, 2, 1, 3]))?;
     /// let out = Attention::new().scale(0.0).mask(Mask::CAUSAL).forward(x, x, x)?;
-    /// let out = Array4::from_shape_vec(x.shape(), out)?;
+    /// let out = Array4::from_shape_vec(out.shape(), out.into_vec())?;
     /// assert_eq!(out, array![[[[1.0], [2.0], [3.0]], [[10.0], [20.0], [30.0]]]]); // the mean of each token and those before
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```

@@ -1,13 +1,13 @@
 use regard_kernels::{Error as KernelError, MatMut, layer_norm, rms_norm};
 
 use crate::error::{Error, check_shape};
-use crate::view::zeros;
+use crate::view::{check_elements, zeros};
 use crate::{Sequences, Threads};
 
 /// Normalization of each token's features: layer norm or RMS norm.
 ///
 /// ```
-/// use regard::{Norm, Sequences};
+/// use regard::{Norm, Sequences, Threads};
 /// let norm = Norm::layer(vec![1.0; 2], vec![0.5; 2], 0.0)?;
 /// let y = norm.forward(Sequences::new("x", &[1.0, 3.0, 12.0, 10.0], [1, 2, 2])?)?;
 /// assert_eq!(y, [-0.5, 1.5, 1.5, -0.5]);
@@ -37,7 +37,7 @@ impl Norm {
     /// [`KernelError::Range`] if ε is negative or no number.
     ///
     /// ```
-    /// use regard::{Norm, Sequences};
+    /// use regard::{Norm, Sequences, Threads};
     /// let norm = Norm::rms(vec![1.0; 2], 0.0)?;
     /// assert_eq!(norm.forward(Sequences::new("x", &[7.0, 1.0], [1, 1, 2])?)?, [1.4, 0.2]);
     /// # Ok::<(), regard::Error>(())
@@ -64,17 +64,27 @@ impl Norm {
     /// # Errors
     /// [`Error::Shape`] if x has another number of features.
     pub fn forward(&self, x: Sequences<'_>) -> Result<Vec<f32>, Error> {
-        let [batch, n, features] = x.shape();
-        check_shape(
-            "the input",
-            &[batch, n, features],
-            &[batch, n, self.features()],
-            "the norm's features",
-        )?;
-        let mut out = zeros("the output of the norm", &[batch, n, features])?;
-        out.copy_from_slice(x.data());
-        self.forward_in_place(&mut out)?;
+        self.check(x)?;
+        let mut out = zeros(OUTPUT, &x.shape())?;
+        self.forward_into(x, &mut out)?;
         Ok(out)
+    }
+
+    /// As [`forward`](Self::forward), into `out` \[batch, tokens, features\]. On one thread, the call allocates nothing.
+    ///
+    /// # Errors
+    /// As [`forward`](Self::forward), and [`Error::Elements`] if `out` has another number of elements.
+    pub fn forward_into(&self, x: Sequences<'_>, out: &mut [f32]) -> Result<(), Error> {
+        self.check(x)?;
+        check_elements(OUTPUT, out.len(), &x.shape())?;
+        out.copy_from_slice(x.data());
+        self.forward_in_place(out)
+    }
+
+    fn check(&self, x: Sequences<'_>) -> Result<(), Error> {
+        let [batch, n, features] = x.shape();
+        let expected = [batch, n, self.features()];
+        check_shape("the input", &[batch, n, features], &expected, "the norm's features")
     }
 
     /// [`forward`](Self::forward), in place.
@@ -101,3 +111,5 @@ impl Norm {
         Ok(())
     }
 }
+
+const OUTPUT: &str = "the output of the norm";

@@ -9,14 +9,15 @@ use regard_kernels::{Attention as Kernel, MatMut, TILE_KEYS, attention_scratch_l
 
 use crate::error::{Error, check_shape};
 use crate::mask::ResolvedMask;
+use crate::slices;
 use crate::view::saturating_product;
-use crate::{Attention, Element, Heads, Packed, Threads};
+use crate::{Attention, Element, Heads, Ragged, Threads};
 
 /// Memory that calls of one shape after another use again, so that they allocate nothing: see
 /// [`Attention::forward_into`](crate::Attention::forward_into).
 #[derive(Clone, Debug, Default)]
 pub struct Workspace {
-    parts: Vec<Part>,
+    blocks: Vec<QueryBlock>,
     /// What the chunks of a split attention come to.
     pub(crate) partial: Vec<f32>,
 }
@@ -45,12 +46,12 @@ pub(crate) enum Shapes<'a> {
     /// The same for each entry of a batch. The result is \[batch, heads, n_q, …\].
     Batch { batch: usize, n_q: usize, n_k: usize },
     /// Of each sequence. The result is \[all queries, heads, …\].
-    Packed { n_q: &'a [usize], n_k: &'a [usize] },
+    Ragged { n_q: &'a [usize], n_k: &'a [usize] },
 }
 
 /// Some queries of one entry: of one head, or of all where a token's heads lie side by side.
 #[derive(Clone, Copy, Debug)]
-struct Part {
+struct QueryBlock {
     entry: usize,
     /// The head, or the first of all.
     head: usize,
@@ -59,7 +60,7 @@ struct Part {
     /// Queries and keys of the entry.
     n_q: usize,
     n_k: usize,
-    /// Of all the packed ones, the first that is the entry's.
+    /// The entry's first query and key among those of all ragged sequences.
     first_query: usize,
     first_key: usize,
 }
@@ -109,12 +110,26 @@ impl<'a> Plan<'a> {
         Ok(Self { attention, mask, shapes, heads, kv_heads, d_k })
     }
 
-    /// As [`new`](Self::new), for packed sequences.
-    pub(crate) fn of_packed<T: Element>(
+    /// As [`new`](Self::new), with values.
+    pub(crate) fn with_values<Q: Element, T: Element>(
         attention: &'a Attention<'a>,
-        q: Packed<'a, T>,
-        k: Packed<'a, T>,
-        v: Packed<'_, T>,
+        q: Heads<'_, Q>,
+        k: Heads<'_, T>,
+        v: Heads<'_, T>,
+    ) -> Result<Self, Error> {
+        let plan = Self::new(attention, q, k)?;
+        let ([batch, kv_heads, n_k, _], [_, _, _, d_v]) = (k.shape(), v.shape());
+        let expected = [batch, kv_heads, n_k, d_v];
+        check_shape("value", &v.shape(), &expected, "the batch, heads and tokens of key")?;
+        Ok(plan)
+    }
+
+    /// As [`with_values`](Self::with_values), for ragged sequences.
+    pub(crate) fn of_ragged<Q: Element, T: Element>(
+        attention: &'a Attention<'a>,
+        q: Ragged<'a, Q>,
+        k: Ragged<'a, T>,
+        v: Ragged<'_, T>,
     ) -> Result<Self, Error> {
         let ([_, heads, d_k], [keys, kv_heads, _], [_, _, d_v]) = (q.shape(), k.shape(), v.shape());
         check_shape("key", &k.shape(), &[keys, kv_heads, d_k], "the head_dim of query")?;
@@ -126,8 +141,8 @@ impl<'a> Plan<'a> {
         check_shape("value", &v.shape(), &[keys, kv_heads, d_v], "the tokens and heads of key")?;
         check_heads(heads, kv_heads)?;
         attention.check(heads)?;
-        let mask = attention.mask.resolve_packed(heads)?;
-        let shapes = Shapes::Packed { n_q, n_k };
+        let mask = attention.mask.resolve_ragged(heads)?;
+        let shapes = Shapes::Ragged { n_q, n_k };
         Ok(Self { attention, mask, shapes, heads, kv_heads, d_k })
     }
 
@@ -153,9 +168,9 @@ impl<'a> Plan<'a> {
         let multiply_adds = saturating_product(&[pairs, self.heads, self.d_k.saturating_add(d_v)]);
         let threads = Threads::current();
         let block = self.block(threads.helpers(multiply_adds));
-        self.divide(block, &mut workspace.parts);
+        self.divide(block, &mut workspace.blocks);
 
-        let most = |f: fn(&Part) -> usize| workspace.parts.iter().map(f).max().unwrap_or_default();
+        let most = |f: fn(&QueryBlock) -> usize| workspace.blocks.iter().map(f).max().unwrap_or(0);
         let (rows, n_k) = (most(|part| part.rows), most(|part| part.n_k));
         let scratch = attention_scratch_len(rows, n_k, self.d_k, d_v)
             .saturating_add(rows.saturating_mul(of_query))
@@ -163,15 +178,24 @@ impl<'a> Plan<'a> {
         // All heads of a token lie side by side, or those of all tokens.
         let (together, stride) = match self.shapes {
             Shapes::Batch { .. } => (1, cols),
-            Shapes::Packed { .. } => (self.heads, self.heads * cols),
+            Shapes::Ragged { .. } => (self.heads, self.heads * cols),
         };
-        let (done, all) = (AtomicUsize::new(0), workspace.parts.len());
-        let jobs = Jobs { parts: workspace.parts.iter(), out, stride, log_sum_exp };
+        let (done, all) = (AtomicUsize::new(0), workspace.blocks.len());
+        let jobs = Jobs { blocks: workspace.blocks.iter(), out, stride, log_sum_exp };
         threads.for_each(jobs, multiply_adds, scratch, |scratch, (part, out, mut sums)| {
-            let Part { entry, head: first_head, first, rows, n_q, n_k, first_query, first_key } =
-                part;
+            let QueryBlock {
+                entry,
+                head: first_head,
+                first,
+                rows,
+                n_q,
+                n_k,
+                first_query,
+                first_key,
+            } = part;
             for head in first_head..first_head + together {
-                let columns = out.get_mut((head - first_head) * cols..).unwrap_or_default();
+                let start = ((head - first_head) * cols).min(out.len()); // a block may have no numbers
+                let (_, columns) = slices::split(out, start);
                 let out = MatMut::strided(columns, rows, cols, stride)?;
                 let log_sum_exp = sums.as_deref_mut();
                 let mask = self.mask.of_head(entry, head, n_q)?.rows(first, rows, n_q, n_k);
@@ -208,22 +232,22 @@ impl<'a> Plan<'a> {
             self.shapes.entries().fold((0, 0), |(count, sum), e| (count + 1, e.n_q.max(sum)));
         let heads = match self.shapes {
             Shapes::Batch { .. } => saturating_product(&[entries, self.heads]),
-            Shapes::Packed { .. } => entries,
+            Shapes::Ragged { .. } => entries,
         };
         let blocks_of_each = (8 * (helpers + 1)).div_ceil(heads.max(1));
         queries.div_ceil(blocks_of_each).next_multiple_of(SMALLEST / 4).max(SMALLEST)
     }
 
     /// All parts, in the order of the result.
-    fn divide(&self, block: usize, parts: &mut Vec<Part>) {
-        parts.clear();
+    fn divide(&self, block: usize, blocks: &mut Vec<QueryBlock>) {
+        blocks.clear();
         for entry in self.shapes.entries() {
-            let heads = if matches!(self.shapes, Shapes::Packed { .. }) { 1 } else { self.heads };
+            let heads = if matches!(self.shapes, Shapes::Ragged { .. }) { 1 } else { self.heads };
             for head in 0..heads {
                 let mut first = 0;
                 while first < entry.n_q {
                     let rows = block.min(entry.n_q - first);
-                    parts.push(Part { head, first, rows, ..entry });
+                    blocks.push(QueryBlock { head, first, rows, ..entry });
                     first += rows;
                 }
             }
@@ -250,22 +274,27 @@ pub(crate) fn whole_tiles(keys: Range<usize>, n_k: usize) -> Range<usize> {
 
 impl Shapes<'_> {
     /// Each entry of a batch, or sequence, as a part with all its queries.
-    fn entries(&self) -> impl Iterator<Item = Part> {
+    fn entries(&self) -> impl Iterator<Item = QueryBlock> {
         let (mut first_query, mut first_key) = (0, 0);
         let count = match self {
             Shapes::Batch { batch, .. } => *batch,
-            Shapes::Packed { n_q, .. } => n_q.len(),
+            Shapes::Ragged { n_q, .. } => n_q.len(),
         };
         (0..count).map(move |entry| {
             let (n_q, n_k) = match self {
                 Shapes::Batch { n_q, n_k, .. } => (*n_q, *n_k),
-                Shapes::Packed { n_q, n_k } => (
-                    n_q.get(entry).copied().unwrap_or_default(),
-                    n_k.get(entry).copied().unwrap_or_default(),
-                ),
+                Shapes::Ragged { n_q, n_k } => (n_q[entry], n_k[entry]),
             };
-            let part =
-                Part { entry, head: 0, first: 0, rows: n_q, n_q, n_k, first_query, first_key };
+            let part = QueryBlock {
+                entry,
+                head: 0,
+                first: 0,
+                rows: n_q,
+                n_q,
+                n_k,
+                first_query,
+                first_key,
+            };
             first_query += n_q;
             first_key += n_k;
             part
@@ -276,7 +305,7 @@ impl Shapes<'_> {
 /// Hands out the parts and their rows of the result, from the last to the first, because under a causal mask the last
 /// queries are the most work.
 struct Jobs<'w, 'o> {
-    parts: slice::Iter<'w, Part>,
+    blocks: slice::Iter<'w, QueryBlock>,
     out: &'o mut [f32],
     /// Numbers of the result from one query to the next.
     stride: usize,
@@ -284,10 +313,10 @@ struct Jobs<'w, 'o> {
 }
 
 impl<'o> Iterator for Jobs<'_, 'o> {
-    type Item = (Part, &'o mut [f32], Option<&'o mut [f32]>);
+    type Item = (QueryBlock, &'o mut [f32], Option<&'o mut [f32]>);
 
     fn next(&mut self) -> Option<Self::Item> {
-        let part = *self.parts.next_back()?;
+        let part = *self.blocks.next_back()?;
         let out = take(&mut self.out);
         let (rest, out) =
             out.split_at_mut_checked(out.len().saturating_sub(part.rows * self.stride))?;
@@ -305,7 +334,7 @@ impl<'o> Iterator for Jobs<'_, 'o> {
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        self.parts.size_hint()
+        self.blocks.size_hint()
     }
 }
 

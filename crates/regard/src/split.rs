@@ -6,6 +6,7 @@ use regard_kernels::{CHUNK_KEYS, MatMut, attention_scratch_len};
 
 use crate::error::Error;
 use crate::plan::{Plan, Shapes, Workspace, whole_tiles};
+use crate::slices;
 use crate::view::{grown, saturating_product};
 use crate::{Element, Heads, Threads};
 
@@ -24,9 +25,9 @@ impl Plan<'_> {
     }
 
     /// Computes chunks of keys in parallel, then merges those of each head in their order (Flash-Decoding, Dao et al. 2023).
-    pub(crate) fn run_split<T: Element>(
+    pub(crate) fn run_split<Q: Element, T: Element>(
         &self,
-        (q, k, v): (Heads<'_, T>, Heads<'_, T>, Heads<'_, T>),
+        (q, k, v): (Heads<'_, Q>, Heads<'_, T>, Heads<'_, T>),
         out: &mut [f32],
         mut log_sum_exp: Option<&mut [f32]>,
         workspace: &mut Workspace,
@@ -41,9 +42,9 @@ impl Plan<'_> {
         let memory = grown(&mut workspace.partial, &[batch, heads, chunks, size])?;
 
         let width = d_k.saturating_add(d_v);
-        let widened = n_q.saturating_mul(d_k).saturating_add(CHUNK_KEYS.saturating_mul(width));
         let scratch = attention_scratch_len(n_q, CHUNK_KEYS, d_k, d_v)
-            .saturating_add(widened.saturating_mul(T::MEMORY));
+            .saturating_add(saturating_product(&[n_q, d_k, Q::MEMORY]))
+            .saturating_add(saturating_product(&[CHUNK_KEYS, width, T::MEMORY]));
         let multiply_adds = saturating_product(&[batch, heads, n_q, n_k, width]);
         let (done, all) = (AtomicUsize::new(0), batch * heads * chunks);
         let jobs = memory.chunks_exact_mut(size.max(1)).enumerate();
@@ -55,9 +56,9 @@ impl Plan<'_> {
             let mask = self.mask.of_head(entry, head, n_q)?.columns(first, keys, n_q, n_k);
             let seen = whole_tiles(mask.seen(n_q, keys), keys);
             let kernel = self.attention.describe(mask, head);
-            let (out, state) = memory.split_at_mut_checked(n_q * d_v).unwrap_or_default();
+            let (out, state) = slices::split(memory, n_q * d_v);
             let mut part = kernel.partial(d_k, MatMut::new(out, n_q, d_v)?, state)?;
-            let (q, scratch) = T::widened(q.head(entry, head)?, 0..n_q, scratch)?;
+            let (q, scratch) = Q::widened(q.head(entry, head)?, 0..n_q, scratch)?;
             let (k, scratch) =
                 T::widened(k.head(entry, kv_head)?.rows_from(first, keys), seen.clone(), scratch)?;
             let (v, scratch) =
@@ -68,22 +69,19 @@ impl Plan<'_> {
         })?;
 
         for row in 0..batch * heads {
-            let memory =
-                memory.get_mut(row * chunks * size..(row + 1) * chunks * size).unwrap_or_default();
-            let (first, rest) = memory.split_at_mut_checked(size).unwrap_or_default();
+            let of_row = row * chunks * size..(row + 1) * chunks * size;
+            let (first, rest) = slices::split(slices::part_mut(memory, of_row), size);
             let head = row % heads;
             let kernel = self.attention.describe(self.mask.of_head(row / heads, head, n_q)?, head);
-            let (sums, state) = first.split_at_mut_checked(n_q * d_v).unwrap_or_default();
+            let (sums, state) = slices::split(first, n_q * d_v);
             let mut whole = kernel.partial(d_k, MatMut::new(sums, n_q, d_v)?, state)?;
             for other in rest.chunks_exact_mut(size.max(1)) {
-                let (other, state) = other.split_at_mut_checked(n_q * d_v).unwrap_or_default();
+                let (other, state) = slices::split(other, n_q * d_v);
                 whole.merge(&kernel.partial(d_k, MatMut::new(other, n_q, d_v)?, state)?)?;
             }
             let range = |width: usize| row * n_q * width..(row + 1) * n_q * width;
-            whole.finish(log_sum_exp.as_deref_mut().and_then(|l| l.get_mut(range(1))))?;
-            if let Some(out) = out.get_mut(range(d_v)) {
-                out.copy_from_slice(sums);
-            }
+            whole.finish(log_sum_exp.as_deref_mut().map(|l| slices::part_mut(l, range(1))))?;
+            slices::part_mut(out, range(d_v)).copy_from_slice(sums);
         }
         Ok(())
     }

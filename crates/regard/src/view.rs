@@ -1,5 +1,9 @@
+//! Borrowed tensors: heads and sequences, without a copy.
+
 use regard_kernels::Mat;
 
+use crate::error::check_shape;
+use crate::slices;
 use crate::{Element, Error};
 
 /// `Ok` if `shape` has `found` elements in all.
@@ -38,7 +42,7 @@ pub(crate) fn grown<'m>(memory: &'m mut Vec<f32>, shape: &[usize]) -> Result<&'m
             .map_err(|_e| Error::Memory { tensor: TENSOR, shape: shape.to_vec() })?;
         memory.resize(len, 0.0);
     }
-    Ok(memory.get_mut(..len).unwrap_or_default())
+    Ok(slices::part_mut(memory, 0..len))
 }
 
 /// How many elements a result of this shape has.
@@ -82,12 +86,14 @@ impl<'a, T: Element> Heads<'a, T> {
     /// [`Error::Elements`] if `data` has another number of elements.
     pub fn new(name: &'static str, data: &'a [T], shape: [usize; 4]) -> Result<Self, Error> {
         check_elements(name, data.len(), &shape)?;
+        Ok(Self::dense(data, shape))
+    }
+
+    /// Numbers that fill the shape.
+    pub(crate) fn dense(data: &'a [T], shape: [usize; 4]) -> Self {
         let [_, heads, n, d] = shape;
-        Ok(Self {
-            data,
-            shape,
-            strides: [saturating_product(&[heads, n, d]), saturating_product(&[n, d]), d],
-        })
+        let strides = [saturating_product(&[heads, n, d]), saturating_product(&[n, d]), d];
+        Self { data, shape, strides }
     }
 
     /// The heads of activations, \[batch, tokens, heads · head_dim\] in memory: split without a copy.
@@ -139,46 +145,49 @@ impl<'a, T: Element> Heads<'a, T> {
     pub(crate) fn head(&self, entry: usize, head: usize) -> Result<Mat<'a, T>, Error> {
         let [_, _, n, d] = self.shape;
         let [entry_stride, head_stride, row_stride] = self.strides;
-        let data = self
-            .data
-            .get(
-                saturating_product(&[entry, entry_stride])
-                    .saturating_add(saturating_product(&[head, head_stride]))..,
-            )
-            .unwrap_or_default();
+        // A head without numbers may begin anywhere.
+        let start = saturating_product(&[entry, entry_stride])
+            .saturating_add(saturating_product(&[head, head_stride]));
+        debug_assert!(n * d == 0 || start < self.data.len(), "head {head} of entry {entry}");
+        let data = slices::from(self.data, start.min(self.data.len()));
         Ok(Mat::strided(data, n, d, row_stride)?)
     }
 }
 
-/// Borrowed sequences of different lengths, packed end to end without padding: \[all tokens, heads, head_dim\].
+/// Borrowed heads of sequences of different lengths, end to end without padding: \[all tokens, heads, head_dim\].
 ///
 /// ```
-/// use regard::Packed;
+/// use regard::Ragged;
 /// let data = [0.0; (3 + 5) * 2 * 4];
-/// let q = Packed::new("query", &data, &[3, 5], [2, 4])?; // 2 heads of 4 numbers
+/// let q = Ragged::new("query", &data, &[3, 5], [8, 2, 4])?; // 2 heads of 4 numbers
 /// assert_eq!((q.lengths(), q.shape()), (&[3, 5][..], [8, 2, 4]));
 /// # Ok::<(), regard::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Packed<'a, T = f32> {
+#[doc(alias = "packed")]
+#[doc(alias = "cu_seqlens")]
+#[doc(alias = "nested")]
+pub struct Ragged<'a, T = f32> {
     data: &'a [T],
     lengths: &'a [usize],
     shape: [usize; 3],
 }
 
-impl<'a, T: Element> Packed<'a, T> {
-    /// Sequences of these `lengths`, of `heads` and `head_dim`. `name` is what errors call the tensor.
+impl<'a, T: Element> Ragged<'a, T> {
+    /// Sequences of these `lengths`, dense, \[all tokens, heads, head_dim\] in memory. `name` is what errors call the tensor.
     ///
     /// # Errors
-    /// [`Error::Elements`] if `data` has another number of elements.
+    /// [`Error::Elements`] if `data` has another number of elements, [`Error::Shape`] if the lengths do not add up to all
+    /// tokens.
     pub fn new(
         name: &'static str,
         data: &'a [T],
         lengths: &'a [usize],
-        [heads, head_dim]: [usize; 2],
+        shape: [usize; 3],
     ) -> Result<Self, Error> {
+        let [_, heads, head_dim] = shape;
         let tokens = lengths.iter().fold(0_usize, |sum, n| sum.saturating_add(*n));
-        let shape = [tokens, heads, head_dim];
+        check_shape(name, &shape, &[tokens, heads, head_dim], "the sum of the lengths")?;
         check_elements(name, data.len(), &shape)?;
         Ok(Self { data, lengths, shape })
     }
@@ -196,13 +205,8 @@ impl<'a, T: Element> Packed<'a, T> {
     /// The matrix \[tokens, head_dim\] of one head of the sequence of `n` tokens that begins at token `start`.
     pub(crate) fn head(&self, start: usize, n: usize, head: usize) -> Result<Mat<'a, T>, Error> {
         let [_, heads, d] = self.shape;
-        let start = start * heads * d + head * d;
-        Ok(Mat::strided(
-            self.data.get(start..).unwrap_or_default(),
-            n,
-            d,
-            saturating_product(&[heads, d]),
-        )?)
+        let data = slices::from(self.data, (start * heads * d + head * d).min(self.data.len()));
+        Ok(Mat::strided(data, n, d, saturating_product(&[heads, d]))?)
     }
 }
 
@@ -227,7 +231,12 @@ impl<'a> Sequences<'a> {
     /// [`Error::Elements`] if `data` has another number of elements.
     pub fn new(name: &'static str, data: &'a [f32], shape: [usize; 3]) -> Result<Self, Error> {
         check_elements(name, data.len(), &shape)?;
-        Ok(Self { data, shape })
+        Ok(Self::dense(data, shape))
+    }
+
+    /// Numbers that fill the shape.
+    pub(crate) fn dense(data: &'a [f32], shape: [usize; 3]) -> Self {
+        Self { data, shape }
     }
 
     /// \[batch, tokens, features\].

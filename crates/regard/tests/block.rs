@@ -7,8 +7,9 @@ mod common;
 use common::numbers;
 use proptest::prelude::*;
 use regard::{
-    Activation, Attention, Decoder, DecoderBlock, Encoder, EncoderBlock, Error, FeedForward,
-    Linear, Mask, MultiHeadAttention, Norm, Pairing, PositionTable, Rotary, Sequences, Threads,
+    Activation, Attention, Decoder, DecoderAttention, DecoderBlock, DecoderParts, Encoder,
+    EncoderBlock, EncoderParts, Error, FeedForward, GatedParts, Linear, Mask, MultiHeadAttention,
+    Norm, Pairing, PositionTable, Projections, Rotary, Sequences, Threads,
 };
 
 /// Rows of `f64`.
@@ -117,7 +118,8 @@ impl Heads {
 
     fn build(&self) -> MultiHeadAttention {
         let [q, k, v, o] = self.projections.each_ref().map(Dense::build);
-        let layer = MultiHeadAttention::new(self.heads, q, k, v, o).unwrap();
+        let projections = Projections { query: q, key: k, value: v, output: o };
+        let layer = MultiHeadAttention::new(self.heads, projections).unwrap();
         match self.pairing {
             Some(pairing) => {
                 layer.with_rotary(Rotary::new(self.head_dim, 64, 100.0, pairing).unwrap()).unwrap()
@@ -213,7 +215,10 @@ impl Feed {
     fn build(&self) -> FeedForward {
         let (up, down) = (self.up.build(), self.down.build());
         match &self.gate {
-            Some(gate) => FeedForward::gated(gate.build(), self.activation, up, down).unwrap(),
+            Some(gate) => {
+                let (gate, activation) = (gate.build(), self.activation);
+                FeedForward::gated(GatedParts { gate, activation, up, down }).unwrap()
+            }
             None => FeedForward::new(up, self.activation, down).unwrap(),
         }
     }
@@ -279,11 +284,13 @@ proptest! {
         let feed = Feed::new(d, hidden, activation, gated, 20);
         let norms = [Normed::new(d, rms, 30), Normed::new(d, rms, 40)];
         let [first, second] = norms.each_ref().map(Normed::build);
-        let block = if after {
-            EncoderBlock::post_norm(heads.build(), first, feed.build(), second).unwrap()
-        } else {
-            EncoderBlock::pre_norm(first, heads.build(), second, feed.build()).unwrap()
+        let parts = EncoderParts {
+            attention_norm: first,
+            attention: heads.build(),
+            feed_forward_norm: second,
+            feed_forward: feed.build(),
         };
+        let block = if after { EncoderBlock::post_norm(parts) } else { EncoderBlock::pre_norm(parts) }.unwrap();
         let x = numbers(2 * n * d, 1);
         let attention = Attention::new().mask(if causal { Mask::CAUSAL } else { Mask::NONE });
         let (found, weights) = block.forward_with_weights(Sequences::new("x", &x, [2, n, d]).unwrap(), &attention).unwrap();
@@ -306,22 +313,29 @@ proptest! {
         let feed = Feed::new(d, hidden, Activation::Relu, false, 20);
         let norms = [Normed::new(d, rms, 30), Normed::new(d, rms, 40), Normed::new(d, rms, 60)];
         let [first, second, third] = norms.each_ref().map(Normed::build);
-        let block = if after {
-            DecoderBlock::post_norm(own.build(), first, cross.build(), second, feed.build(), third).unwrap()
-        } else {
-            DecoderBlock::pre_norm(first, own.build(), second, cross.build(), third, feed.build()).unwrap()
+        let parts = DecoderParts {
+            self_attention_norm: first,
+            self_attention: own.build(),
+            cross_attention_norm: second,
+            cross_attention: cross.build(),
+            feed_forward_norm: third,
+            feed_forward: feed.build(),
         };
+        let block = if after { DecoderBlock::post_norm(parts) } else { DecoderBlock::pre_norm(parts) }.unwrap();
         let (x, keys) = (numbers(n * d, 1), numbers(n_k * memory, 2));
         let (x_view, keys_view) = (Sequences::new("x", &x, [1, n, d]).unwrap(), Sequences::new("x", &keys, [1, n_k, memory]).unwrap());
-        let causal = Attention::new().mask(Mask::CAUSAL);
-        let found = block.forward(x_view, keys_view, &causal, &Attention::new()).unwrap();
+        let attention = DecoderAttention {
+            self_attention: Attention::new().mask(Mask::CAUSAL),
+            cross_attention: Attention::new(),
+        };
+        let found = block.forward(x_view, keys_view, &attention).unwrap();
         let h = sublayer(&wide(&x, d), &norms[0], after, |x| own.of(x, x, true));
         let h = sublayer(&h, &norms[1], after, |x| cross.of(x, &wide(&keys, memory), false));
         assert_close(&found, &sublayer(&h, &norms[2], after, |x| feed.of(x)));
 
         let norm = Normed::new(d, rms, 70);
         let stack = Decoder::new(vec![block.clone()], Some(norm.build())).unwrap();
-        let stacked = stack.forward(x_view, keys_view, &causal, &Attention::new()).unwrap();
+        let stacked = stack.forward(x_view, keys_view, &attention).unwrap();
         let found = Sequences::new("x", &found, [1, n, d]).unwrap();
         prop_assert_eq!(stacked, norm.build().forward(found).unwrap());
     }
@@ -346,8 +360,13 @@ fn large_encoder(d: usize) -> Encoder {
         heads.pairing = Some(Pairing::HalfSplit);
         let feed = Feed::new(d, 3 * d, Activation::Silu, true, seed + 10);
         let norm = |seed| Normed::new(d, true, seed).build();
-        EncoderBlock::pre_norm(norm(seed + 20), heads.build(), norm(seed + 21), feed.build())
-            .unwrap()
+        EncoderBlock::pre_norm(EncoderParts {
+            attention_norm: norm(seed + 20),
+            attention: heads.build(),
+            feed_forward_norm: norm(seed + 21),
+            feed_forward: feed.build(),
+        })
+        .unwrap()
     };
     Encoder::new(vec![block(100), block(200)], Some(Normed::new(d, true, 300).build())).unwrap()
 }
@@ -449,7 +468,7 @@ fn parts_refuse_what_does_not_fit() {
         "the input must have the shape [1, 2, 3] (the norm's features), not [1, 2, 4]"
     );
     assert_eq!(
-        Linear::from_transposed([0.0; 5], 2, 3).unwrap_err().to_string(),
+        Linear::from_pytorch([0.0; 5], 2, 3).unwrap_err().to_string(),
         "the weight has 5 elements, which do not fill the shape [3, 2]"
     );
 
@@ -457,7 +476,7 @@ fn parts_refuse_what_does_not_fit() {
     let mut x = [1.0; 6];
     assert_eq!(
         table.add(&mut x, [1, 3, 2], 2).unwrap_err().to_string(),
-        "5 positions are needed, but there are 4"
+        "the position table has 4 positions, but 5 are needed"
     );
     assert!(matches!(table.add(&mut x, [1, 3, 2], usize::MAX), Err(Error::Positions { .. })));
     assert!(matches!(table.add(&mut x, [1, 2, 3], 0), Err(Error::Shape { .. })));
@@ -480,7 +499,7 @@ fn parts_refuse_what_does_not_fit() {
     let mut x8 = [1.0; 8];
     assert!(matches!(
         rotary.rotate(&mut x8, [1, 2, 1, 4], 3),
-        Err(Error::Positions { needed: 5, table: 4 })
+        Err(Error::Positions { needed: 5, table: 4, .. })
     ));
     assert_eq!((x, x8), ([1.0; 6], [1.0; 8]), "left as they were");
     // A layer whose sequence is longer than its angles.
@@ -514,7 +533,7 @@ fn empty_sequences_and_sizes_larger_than_memory_are_no_panics() {
     for many in [1 << 40, usize::MAX] {
         let x = Sequences::new("x", &none, [1, many, 0]).unwrap();
         assert_eq!(Norm::rms(vec![], 0.0).unwrap().forward(x).unwrap(), none);
-        let weightless = |outputs| Linear::new(vec![], 0, outputs).unwrap();
+        let weightless = |outputs| Linear::new::<f32>([], 0, outputs).unwrap();
         let layer = FeedForward::new(
             weightless(d),
             Activation::Relu,
@@ -523,8 +542,8 @@ fn empty_sequences_and_sizes_larger_than_memory_are_no_panics() {
         .unwrap();
         assert!(matches!(layer.forward(x), Err(Error::Memory { .. })));
         let output = Linear::new(vec![0.0; 8], d, 2).unwrap();
-        let heads = MultiHeadAttention::new(2, weightless(d), weightless(d), weightless(d), output)
-            .unwrap();
+        let (query, key, value) = (weightless(d), weightless(d), weightless(d));
+        let heads = MultiHeadAttention::new(2, Projections { query, key, value, output }).unwrap();
         assert!(matches!(heads.forward(x, x, x, &Attention::new()), Err(Error::Memory { .. })));
     }
 }

@@ -6,8 +6,9 @@ mod common;
 
 use common::{bits, numbers};
 use regard::{
-    Activation, Attention, Encoder, EncoderBlock, Error, FeedForward, Heads, KvCache, Linear, Mask,
-    MultiHeadAttention, Norm, Pairing, Position, Rotary, Sequences, Stage, Window, alibi_slopes,
+    Activation, Attention, Encoder, EncoderBlock, EncoderParts, Error, FeedForward, GatedParts,
+    Heads, KvCache, KvCacheShape, Linear, Mask, MultiHeadAttention, Norm, Pairing, Position,
+    Projections, Rotary, Sequences, Stage, Window, alibi_slopes,
 };
 
 /// A prefill, another, then tokens one by one.
@@ -25,9 +26,8 @@ fn layer(seed: u64, pairing: Option<Pairing>) -> MultiHeadAttention {
             .with_bias(numbers(outputs, seed + 10 + i))
             .unwrap()
     };
-    let layer =
-        MultiHeadAttention::new(4, linear(0, 24), linear(1, 12), linear(2, 12), linear(3, 24))
-            .unwrap();
+    let (query, key, value, output) = (linear(0, 24), linear(1, 12), linear(2, 12), linear(3, 24));
+    let layer = MultiHeadAttention::new(4, Projections { query, key, value, output }).unwrap();
     match pairing {
         Some(pairing) => {
             layer.with_rotary(Rotary::new(6, TOKENS, 100.0, pairing).unwrap()).unwrap()
@@ -40,20 +40,20 @@ fn block(seed: u64) -> EncoderBlock {
     let linear = |i, inputs, outputs| {
         Linear::new(numbers(inputs * outputs, seed + i), inputs, outputs).unwrap()
     };
-    let feed_forward = FeedForward::gated(
-        linear(0, 24, 40),
-        Activation::Silu,
-        linear(1, 24, 40),
-        linear(2, 40, 24),
-    )
+    let feed_forward = FeedForward::gated(GatedParts {
+        gate: linear(0, 24, 40),
+        activation: Activation::Silu,
+        up: linear(1, 24, 40),
+        down: linear(2, 40, 24),
+    })
     .unwrap();
     let norm = |i| Norm::rms(numbers(FEATURES, seed + i), 1e-6).unwrap();
-    EncoderBlock::pre_norm(
-        norm(3),
-        layer(seed + 20, Some(Pairing::HalfSplit)),
-        norm(4),
+    EncoderBlock::pre_norm(EncoderParts {
+        attention_norm: norm(3),
+        attention: layer(seed + 20, Some(Pairing::HalfSplit)),
+        feed_forward_norm: norm(4),
         feed_forward,
-    )
+    })
     .unwrap()
 }
 
@@ -165,7 +165,7 @@ fn after_an_error_the_caches_are_as_they_were() {
     let message = |result: Result<Vec<f32>, Error>| result.unwrap_err().to_string();
     assert_eq!(
         message(layer.forward_cached(tokens(2), &mut cache, &causal)),
-        "14 positions are needed, but there are 13"
+        "the rotary table has 13 positions, but 14 are needed"
     );
     // Found out behind the place where keys and values were appended.
     assert_eq!(
@@ -174,19 +174,20 @@ fn after_an_error_the_caches_are_as_they_were() {
             &mut cache,
             &Attention::new().mask(Mask::CAUSAL.key_lengths(&[14]))
         )),
-        "the key length of batch entry 0 is 14, but there are 13 keys"
+        "the key length of batch entry 0 is 14, but key has 13 tokens"
     );
     assert_eq!(cache.len(), 12);
 
     let model = Encoder::new(vec![block(100), block(200)], None).unwrap();
     let mut caches = model.caches(1, 8).unwrap();
     model.forward_cached(tokens(6), &mut caches, &causal).unwrap();
-    let mut smaller = KvCache::new([1, 2, 7, 6], 6).unwrap();
+    let shape = KvCacheShape { capacity: 7, ..caches[1].shape() };
+    let mut smaller = KvCache::new(shape).unwrap();
     smaller.append(caches[1].keys(), caches[1].values()).unwrap();
     caches[1] = smaller;
     assert_eq!(
         message(model.forward_cached(tokens(2), &mut caches, &causal)),
-        "2 tokens do not fit behind the 6 of a cache for 7"
+        "the cache of keys and values has room for 7 tokens and holds 6 of batch entry 0: 2 more do not fit"
     );
     assert_eq!(caches.iter().map(KvCache::len).collect::<Vec<_>>(), [6, 6]);
     assert!(matches!(
@@ -214,7 +215,10 @@ fn a_mask_that_places_new_tokens_elsewhere_is_refused() {
         (Mask::NONE.causal(Position::Offset(-1)), "causal", -1),
     ] {
         let error = layer.forward_cached(tokens(1), &mut cache, &Attention::new().mask(mask));
-        assert_eq!(error.unwrap_err(), Error::CachePosition { part, first, cached: 5 });
+        let said = error.unwrap_err().to_string();
+        let place =
+            format!("the {part} mask places the first query at key {first}, but it stands after 5");
+        assert!(said.starts_with(&place), "{said}");
         assert_eq!(cache.len(), 5);
     }
     let offset = Attention::new().mask(Mask::NONE.causal(Position::Offset(5)));

@@ -3,8 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 
 use regard::{
-    Activation, Attention, DecoderBlock, Encoder, EncoderBlock, Error, FeedForward, Heads, KvCache,
-    Linear, Mask, MaskTensor, MultiHeadAttention, Norm, Packed, Pairing, Position, PositionTable,
+    Activation, Attention, DecoderAttention, DecoderBlock, DecoderParts, Encoder, EncoderBlock,
+    EncoderParts, Error, FeedForward, GatedParts, Heads, KvCache, KvCacheShape, Linear, Mask,
+    MaskTensor, MultiHeadAttention, Norm, Pairing, Position, PositionTable, Projections, Ragged,
     Rotary, Sequences, Temperature, softmax_backward,
 };
 
@@ -18,9 +19,13 @@ fn sequences(shape: [usize; 3]) -> Sequences<'static> {
     Sequences::new("x", &ZEROS[..shape.iter().product()], shape).unwrap()
 }
 
-fn packed(lengths: &[usize], [heads, d]: [usize; 2]) -> Packed<'_> {
-    Packed::new("x", &ZEROS[..lengths.iter().sum::<usize>() * heads * d], lengths, [heads, d])
-        .unwrap()
+fn ragged(lengths: &[usize], [heads, d]: [usize; 2]) -> Ragged<'_> {
+    let n = lengths.iter().sum::<usize>();
+    Ragged::new("x", &ZEROS[..n * heads * d], lengths, [n, heads, d]).unwrap()
+}
+
+fn cache([batch, kv_heads, capacity, dim]: [usize; 4]) -> KvCacheShape {
+    KvCacheShape { batch, kv_heads, capacity, key_dim: dim, value_dim: dim }
 }
 
 fn linear(inputs: usize, outputs: usize) -> Linear {
@@ -54,8 +59,12 @@ fn of_tensors() {
             "key has 24 elements, which do not fill the shape [1, 2, 3, 5]",
         ),
         (
-            said(Packed::new("value", x, &[2, 3], [1, 4])),
+            said(Ragged::new("value", x, &[2, 3], [5, 1, 4])),
             "value has 24 elements, which do not fill the shape [5, 1, 4]",
+        ),
+        (
+            said(Ragged::new("value", x, &[2, 3], [6, 1, 4])),
+            "value must have the shape [5, 1, 4] (the sum of the lengths), not [6, 1, 4]",
         ),
         (
             said(Sequences::new("x", x, [1, 5, 5])),
@@ -70,7 +79,7 @@ fn of_tensors() {
             "the additive mask has 5 dimensions, [1, 1, 1, 1, 1], but at most 4 are possible",
         ),
         (
-            said(KvCache::<f32>::new([usize::MAX, 1, 1, 1], 1)),
+            said(KvCache::<f32>::new(cache([usize::MAX, 1, 1, 1]))),
             "the cache of keys of the shape [18446744073709551615, 1, 1, 1] does not fit in memory",
         ),
     ]);
@@ -109,7 +118,7 @@ fn of_attention() {
         ),
         (
             said(all.clone().mask(Mask::NONE.key_lengths(&[4])).forward(q, q, q)),
-            "the key length of batch entry 0 is 4, but there are 3 keys",
+            "the key length of batch entry 0 is 4, but key has 3 tokens",
         ),
         (
             said(all.clone().mask(mask).forward(q, q, q)),
@@ -150,32 +159,32 @@ fn of_attention() {
 const OUTPUT: &str = "the output has 5 elements, which do not fill the shape [1, 2, 3, 4]";
 
 #[test]
-fn of_packed_sequences_and_caches() {
-    let (all, q) = (Attention::new(), packed(&[2, 3], [2, 4]));
-    let mut cache = KvCache::new([1, 2, 3, 4], 4).unwrap();
+fn of_ragged_sequences_and_caches() {
+    let (all, q) = (Attention::new(), ragged(&[2, 3], [2, 4]));
+    let mut cache = KvCache::new(cache([1, 2, 3, 4])).unwrap();
     let mask = Mask::NONE.bias(MaskTensor::new(&[0.0], &[1]).unwrap());
     assert_said([
         (
-            said(all.forward_packed(q, packed(&[2, 3], [2, 3]), q)),
+            said(all.forward_ragged(q, ragged(&[2, 3], [2, 3]), q)),
             "key must have the shape [5, 2, 4] (the head_dim of query), not [5, 2, 3]",
         ),
         (
-            said(all.forward_packed(q, packed(&[5], [2, 4]), q)),
+            said(all.forward_ragged(q, ragged(&[5], [2, 4]), q)),
             "the lengths of key must have the shape [2] (as many as of query), not [1]",
         ),
         (
-            said(all.forward_packed(q, q, packed(&[3, 2], [2, 4]))),
+            said(all.forward_ragged(q, q, ragged(&[3, 2], [2, 4]))),
             "the lengths of value are [3, 2], but those of key are [2, 3]",
         ),
         (
-            said(all.forward_packed(q, q, packed(&[2, 3], [1, 4]))),
+            said(all.forward_ragged(q, q, ragged(&[2, 3], [1, 4]))),
             "value must have the shape [5, 2, 4] (the tokens and heads of key), not [5, 1, 4]",
         ),
         (
-            said(all.clone().mask(Mask::NONE.key_lengths(&[2, 3])).forward_packed(q, q, q)),
-            "packed sequences have no key lengths",
+            said(all.clone().mask(Mask::NONE.key_lengths(&[2, 3])).forward_ragged(q, q, q)),
+            "ragged sequences have no key lengths",
         ),
-        (said(all.mask(mask).forward_packed(q, q, q)), "packed sequences have no mask tensor"),
+        (said(all.mask(mask).forward_ragged(q, q, q)), "ragged sequences have no mask tensor"),
         (
             said(cache.append(heads([1, 1, 2, 4]), heads([1, 2, 2, 4]))),
             "key must have the shape [1, 2, 2, 4] (as the cache), not [1, 1, 2, 4]",
@@ -186,7 +195,7 @@ fn of_packed_sequences_and_caches() {
         ),
         (
             said(cache.append(heads([1, 2, 4, 4]), heads([1, 2, 4, 4]))),
-            "4 tokens do not fit behind the 0 of a cache for 3",
+            "the cache of keys and values has room for 3 tokens and holds 0 of batch entry 0: 4 more do not fit",
         ),
     ]);
 }
@@ -194,7 +203,9 @@ fn of_packed_sequences_and_caches() {
 #[test]
 fn of_layers() {
     let mha = |heads, [k, v]: [usize; 2], output| {
-        MultiHeadAttention::new(heads, linear(4, 8), linear(4, k), linear(5, v), output)
+        let projections =
+            Projections { query: linear(4, 8), key: linear(4, k), value: linear(5, v), output };
+        MultiHeadAttention::new(heads, projections)
     };
     let layer = mha(4, [8, 8], linear(8, 4)).unwrap();
     let (all, rotary) =
@@ -263,7 +274,10 @@ fn of_layers() {
             said(table.add(&mut [0.0; 6], [1, 2, 3], 0)),
             "the input must have the shape [1, 2, 2] (the position table's features), not [1, 2, 3]",
         ),
-        (said(table.add(&mut [0.0; 6], [1, 3, 2], 2)), "5 positions are needed, but there are 4"),
+        (
+            said(table.add(&mut [0.0; 6], [1, 3, 2], 2)),
+            "the position table has 4 positions, but 5 are needed",
+        ),
         (
             said(Norm::layer(vec![1.0; 3], vec![1.0; 2], 0.0)),
             "beta must have the shape [3] (as many as gamma), not [2]",
@@ -276,13 +290,29 @@ fn of_blocks() {
     let norm = |d| Norm::layer(vec![1.0; d], vec![0.0; d], 1e-5).unwrap();
     // Two heads of two on one, for tokens and keys of so many features.
     let mha = |d, keys| {
-        MultiHeadAttention::new(2, linear(d, 4), linear(keys, 2), linear(keys, 2), linear(4, d))
-            .unwrap()
+        let (query, output) = (linear(d, 4), linear(4, d));
+        let projections =
+            Projections { query, key: linear(keys, 2), value: linear(keys, 2), output };
+        MultiHeadAttention::new(2, projections).unwrap()
     };
     let feed = |d| FeedForward::new(linear(d, 8), Activation::Gelu, linear(8, d)).unwrap();
-    let encoder = |a, b, c, d| EncoderBlock::pre_norm(norm(a), b, norm(c), d);
+    let encoder = |a, attention, c, feed_forward| {
+        EncoderBlock::pre_norm(EncoderParts {
+            attention_norm: norm(a),
+            attention,
+            feed_forward_norm: norm(c),
+            feed_forward,
+        })
+    };
     let decoder = |d, keys| {
-        DecoderBlock::pre_norm(norm(4), mha(4, 4), norm(d), mha(d, keys), norm(4), feed(4))
+        DecoderBlock::pre_norm(DecoderParts {
+            self_attention_norm: norm(4),
+            self_attention: mha(4, 4),
+            cross_attention_norm: norm(d),
+            cross_attention: mha(d, keys),
+            feed_forward_norm: norm(4),
+            feed_forward: feed(4),
+        })
     };
     let block = encoder(4, mha(4, 4), 4, feed(4)).unwrap();
     let all = Attention::new();
@@ -319,8 +349,7 @@ fn of_blocks() {
             said(decoder(4, 7).unwrap().forward(
                 sequences([1, 2, 4]),
                 sequences([1, 3, 6]),
-                &all,
-                &all,
+                &DecoderAttention::default(),
             )),
             "the memory must have the shape [1, 3, 7] (the cross-attention's key and value inputs), not [1, 3, 6]",
         ),
@@ -337,7 +366,12 @@ fn of_blocks() {
             "the down projection's inputs must have the shape [8] (the up projection's outputs), not [7]",
         ),
         (
-            said(FeedForward::gated(linear(4, 7), Activation::Relu, linear(4, 8), linear(8, 4))),
+            said(FeedForward::gated(GatedParts {
+                gate: linear(4, 7),
+                activation: Activation::Relu,
+                up: linear(4, 8),
+                down: linear(8, 4),
+            })),
             "the gate projection must have the shape [4, 8] (that of the up projection), not [4, 7]",
         ),
     ]);

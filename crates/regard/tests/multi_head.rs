@@ -7,7 +7,8 @@ mod common;
 use common::numbers;
 use proptest::prelude::*;
 use regard::{
-    Attention, Error, Heads, Linear, Mask, MaskTensor, MultiHeadAttention, Sequences, Threads,
+    Attention, Error, Heads, Linear, Mask, MaskTensor, MultiHeadAttention, Projections, Sequences,
+    Tensor, Threads,
 };
 
 struct Layer {
@@ -34,7 +35,8 @@ impl Layer {
         let [q, k, v, o] = self.projections.clone().map(|(weight, bias, inputs, outputs)| {
             Linear::new(weight, inputs, outputs).unwrap().with_bias(bias).unwrap()
         });
-        MultiHeadAttention::new(self.heads, q, k, v, o).unwrap()
+        let projections = Projections { query: q, key: k, value: v, output: o };
+        MultiHeadAttention::new(self.heads, projections).unwrap()
     }
 
     /// The layer's output for one sequence, in f64, by the formula.
@@ -132,7 +134,7 @@ fn weights_are_distributions_and_give_the_output() {
 }
 
 /// Large enough that all threads take part.
-fn long_attention(attention: &Attention<'_>, n: usize) -> Vec<f32> {
+fn long_attention(attention: &Attention<'_>, n: usize) -> Tensor<4> {
     let data = numbers(2 * 3 * n * 20, 5);
     let heads = Heads::new("x", &data, [2, 3, n, 20]).unwrap();
     attention.forward(heads, heads, heads).unwrap()
@@ -192,7 +194,7 @@ fn a_batch_entry_and_a_head_do_not_depend_on_the_others() {
     let together = Attention::new().forward(whole, whole, whole).unwrap();
     for (alone, together) in data.chunks(70 * 20).zip(together.chunks(70 * 20)) {
         let head = Heads::new("x", alone, [1, 1, 70, 20]).unwrap();
-        assert_eq!(Attention::new().forward(head, head, head).unwrap(), together);
+        assert_eq!(Attention::new().forward(head, head, head).unwrap()[..], *together);
     }
 }
 
@@ -295,12 +297,13 @@ fn shapes_larger_than_memory_are_errors() {
         assert!(
             Heads::new("q", &empty, [many; 4]).unwrap_err().to_string().contains("do not fill")
         );
-        let weightless = Linear::new(vec![], 0, many).unwrap();
+        let weightless = Linear::new::<f32>([], 0, many).unwrap();
         let x = Sequences::new("x", &empty, [1, 2, 0]).unwrap();
         assert!(matches!(weightless.forward(x), Err(Error::Memory { .. })), "{many} outputs");
         // Two query heads on one key/value head, whose values side by side are more than a number can say.
-        let linear = |outputs| Linear::new(vec![], 0, outputs).unwrap();
-        let layer = MultiHeadAttention::new(2, linear(2), linear(1), linear(many), linear(1));
+        let linear = |outputs| Linear::new::<f32>([], 0, outputs).unwrap();
+        let (query, key, value, output) = (linear(2), linear(1), linear(many), linear(1));
+        let layer = MultiHeadAttention::new(2, Projections { query, key, value, output });
         assert!(
             matches!(layer, Err(Error::Shape { tensor: "the output projection's inputs", .. })),
             "{many} outputs"

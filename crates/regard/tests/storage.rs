@@ -1,4 +1,4 @@
-//! Packed sequences, caches and half precision: the same bits as the same numbers, dense and in `f32`.
+//! Ragged sequences, caches and half precision: the same bits as the same numbers, dense and in `f32`.
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 
@@ -8,12 +8,13 @@ use common::{bits, numbers};
 use half::{bf16, f16};
 use proptest::prelude::*;
 use regard::{
-    Attention, Element, Error, Heads, KvCache, Linear, Mask, Packed, Position, Threads, Window,
+    Attention, Element, Error, Heads, KvCache, KvCacheShape, Linear, Mask, Position, Ragged,
+    Threads, Window,
 };
 
 proptest! {
     #[test]
-    fn a_packed_sequence_has_the_bits_that_it_has_alone(
+    fn a_ragged_sequence_has_the_bits_that_it_has_alone(
         lengths in prop::collection::vec((0..40_usize, 0..50_usize), 1..6),
         (kv_heads, group) in (1..3_usize, 1..3_usize),
         (d_k, d_v) in (1..20_usize, 1..20_usize),
@@ -26,10 +27,10 @@ proptest! {
         let q = numbers(all(&n_q) * heads * d_k, 1);
         let (k, v) = (numbers(all(&n_k) * kv_heads * d_k, 2), numbers(all(&n_k) * kv_heads * d_v, 3));
         let attention = Attention::new().mask(if causal { Mask::CAUSAL } else { Mask::NONE });
-        let packed = Threads::new(threads).unwrap().install(|| attention.forward_packed(
-            Packed::new("query", &q, &n_q, [heads, d_k]).unwrap(),
-            Packed::new("key", &k, &n_k, [kv_heads, d_k]).unwrap(),
-            Packed::new("value", &v, &n_k, [kv_heads, d_v]).unwrap(),
+        let ragged = Threads::new(threads).unwrap().install(|| attention.forward_ragged(
+            Ragged::new("query", &q, &n_q, [all(&n_q), heads, d_k]).unwrap(),
+            Ragged::new("key", &k, &n_k, [all(&n_k), kv_heads, d_k]).unwrap(),
+            Ragged::new("value", &v, &n_k, [all(&n_k), kv_heads, d_v]).unwrap(),
         )).unwrap();
         let (mut query, mut key) = (0, 0);
         for (n_q, n_k) in n_q.into_iter().zip(n_k) {
@@ -43,8 +44,8 @@ proptest! {
             ).unwrap();
             for (head, alone) in alone.chunks_exact((n_q * d_v).max(1)).enumerate() {
                 for (i, alone) in alone.chunks_exact(d_v).enumerate() {
-                    let packed = &packed[((query + i) * heads + head) * d_v..][..d_v];
-                    prop_assert_eq!(bits(packed), bits(alone));
+                    let ragged = &ragged[((query + i) * heads + head) * d_v..][..d_v];
+                    prop_assert_eq!(bits(ragged), bits(alone));
                 }
             }
             query += n_q;
@@ -71,7 +72,9 @@ proptest! {
             Heads::new("key", &k, [batch, kv_heads, n, d_k]).unwrap(),
             Heads::new("value", &v, [batch, kv_heads, n, d_v]).unwrap(),
         ).unwrap();
-        let mut cache = KvCache::new([batch, kv_heads, n, d_k], d_v).unwrap();
+        let mut cache = KvCache::new(KvCacheShape {
+            batch, kv_heads, capacity: n, key_dim: d_k, value_dim: d_v,
+        }).unwrap();
         for step in steps {
             let first = cache.len();
             let part = |x: &[f32], d: usize| -> Vec<f32> {
@@ -154,7 +157,9 @@ fn half_precision_is_widened_where_somebody_sees_it() {
 #[test]
 fn nothing_of_any_shape_is_stored_and_computed_at_once() {
     let none: [f32; 0] = [];
-    let mut cache = KvCache::new([usize::MAX, 1, 0, 4], 4).unwrap();
+    let shape =
+        KvCacheShape { batch: usize::MAX, kv_heads: 1, capacity: 0, key_dim: 4, value_dim: 4 };
+    let mut cache = KvCache::new(shape).unwrap();
     let tokens = Heads::new("the tokens", &none, [usize::MAX, 1, 0, 4]).unwrap();
     cache.append(tokens, tokens).unwrap();
     assert!(cache.is_empty());
@@ -165,18 +170,115 @@ fn nothing_of_any_shape_is_stored_and_computed_at_once() {
     let x = Heads::new("x", &none, [1, 1, 0, usize::MAX]).unwrap();
     let gradients = two.install(|| Attention::new().backward(x, x, x, &none, &none));
     assert_eq!(gradients.unwrap().key, none);
-    for layer in [Linear::new(none, usize::MAX, 0), Linear::from_transposed(none, 0, usize::MAX)] {
+    for layer in [Linear::new(none, usize::MAX, 0), Linear::from_pytorch(none, 0, usize::MAX)] {
         layer.unwrap();
     }
 }
 
+/// A cache of one number a key and value.
+fn numbers_of(batch: usize, capacity: usize) -> KvCacheShape {
+    KvCacheShape { batch, kv_heads: 1, capacity, key_dim: 1, value_dim: 1 }
+}
+
+/// Prompts of different lengths, padded at their ends, then a token at a time: each sequence has the bits that it has alone.
+#[test]
+fn a_cache_has_a_length_for_each_sequence() {
+    const LENGTHS: [usize; 3] = [7, 2, 5];
+    let (heads, kv_heads, d_k, d_v, steps) = (4, 2, 6, 3, 4);
+    let (batch, longest) = (LENGTHS.len(), 7);
+    let n = longest + steps;
+    let shape = KvCacheShape { batch, kv_heads, capacity: n, key_dim: d_k, value_dim: d_v };
+    let (q, k) = (numbers(batch * heads * n * d_k, 1), numbers(batch * kv_heads * n * d_k, 2));
+    let v = numbers(batch * kv_heads * n * d_v, 3);
+    // `count` tokens of each entry from its own `first` on; NaN where it has none so soon.
+    let part =
+        |x: &[f32], heads: usize, d: usize, first: [usize; 3], count: usize, known: [usize; 3]| {
+            let of_head = |index: usize, head: &[f32]| -> Vec<f32> {
+                let (first, known) = (first[index / heads], known[index / heads]);
+                (first * d..(first + count) * d)
+                    .map(|i| if i < known * d { head[i] } else { f32::NAN })
+                    .collect()
+            };
+            let all = x.chunks_exact(n * d).enumerate();
+            all.flat_map(|(index, head)| of_head(index, head)).collect::<Vec<f32>>()
+        };
+    let alone: Vec<_> = (0..batch)
+        .map(|entry| {
+            let of =
+                |x: &[f32], width: usize| x[entry * n * width..(entry + 1) * n * width].to_vec();
+            let (q, k, v) = (of(&q, heads * d_k), of(&k, kv_heads * d_k), of(&v, kv_heads * d_v));
+            let q = Heads::new("query", &q, [1, heads, n, d_k]).unwrap();
+            let k = Heads::new("key", &k, [1, kv_heads, n, d_k]).unwrap();
+            let v = Heads::new("value", &v, [1, kv_heads, n, d_v]).unwrap();
+            Attention::new().mask(Mask::CAUSAL).forward(q, k, v).unwrap()
+        })
+        .collect();
+
+    let mut cache = KvCache::new(shape).unwrap();
+    let mut compared = 0;
+    for step in 0..=steps {
+        // First the prompts, then a token of each.
+        let (first, count) =
+            if step == 0 { ([0; 3], longest) } else { (LENGTHS.map(|len| len + step - 1), 1) };
+        let known = LENGTHS.map(|len| len + step);
+        let q = part(&q, heads, d_k, first, count, known);
+        let (k, v) = (
+            part(&k, kv_heads, d_k, first, count, known),
+            part(&v, kv_heads, d_v, first, count, known),
+        );
+        let k = Heads::new("key", &k, [batch, kv_heads, count, d_k]).unwrap();
+        cache.append(k, Heads::new("value", &v, [batch, kv_heads, count, d_v]).unwrap()).unwrap();
+        let q = Heads::new("query", &q, [batch, heads, count, d_k]).unwrap();
+        let causal = Attention::new().mask(Mask::CAUSAL.key_lengths(cache.lengths()));
+        let out = causal.forward(q, cache.keys(), cache.values()).unwrap();
+        cache.truncate_each(&known).unwrap();
+        assert_eq!(cache.lengths(), known);
+        for (row, out) in out.chunks_exact(d_v).enumerate() {
+            let (entry, head, i) = (row / count / heads, row / count % heads, row % count);
+            if first[entry] + i < known[entry] {
+                let start = (head * n + first[entry] + i) * d_v;
+                assert_eq!(bits(out), bits(&alone[entry][start..start + d_v]), "step {step}");
+                compared += 1;
+            }
+        }
+    }
+    assert_eq!(compared, (7 + 2 + 5 + 3 * steps) * heads);
+    assert!(matches!(cache.truncate_each(&[1]), Err(Error::Shape { tensor: "the lengths", .. })));
+}
+
+/// A cache in half precision has the bits of one in `f32` that holds the rounded numbers; queries stay in `f32`.
+fn half_cache<T: Element>(round: fn(f32) -> f32) {
+    let shape = KvCacheShape { batch: 2, kv_heads: 2, capacity: 9, key_dim: 4, value_dim: 3 };
+    let (q, k, v) =
+        (numbers(2 * 4 * 9 * 4, 1), numbers(2 * 2 * 9 * 4, 2), numbers(2 * 2 * 9 * 3, 3));
+    let rounded = |x: &[f32]| -> Vec<f32> { x.iter().map(|x| round(*x)).collect() };
+    let heads = |x, heads, d| Heads::new("x", x, [2, heads, 9, d]).unwrap();
+    let mut half = KvCache::<T>::new(shape).unwrap();
+    half.append_rounded(heads(&k, 2, 4), heads(&v, 2, 3)).unwrap();
+    let causal = Attention::new().mask(Mask::CAUSAL);
+    let found = causal.forward(heads(&q, 4, 4), half.keys(), half.values()).unwrap();
+    let (k, v) = (rounded(&k), rounded(&v));
+    let expected = causal.forward(heads(&q, 4, 4), heads(&k, 2, 4), heads(&v, 2, 3)).unwrap();
+    assert_eq!(bits(&found), bits(&expected));
+}
+
+#[test]
+fn a_cache_in_half_precision_holds_the_nearest_numbers() {
+    half_cache::<f16>(|x| f16::from_f32(x).to_f32());
+    half_cache::<bf16>(|x| bf16::from_f32(x).to_f32());
+    half_cache::<f32>(|x| x);
+}
+
 #[test]
 fn a_full_cache_says_so_and_stays_as_it_was() {
-    let mut cache = KvCache::new([1, 1, 2, 1], 1).unwrap();
+    let mut cache = KvCache::new(numbers_of(1, 2)).unwrap();
     let three = [1.0, 2.0, 3.0];
     let three = Heads::new("key", &three, [1, 1, 3, 1]).unwrap();
     let error = cache.append(three, three).unwrap_err();
-    assert_eq!(error.to_string(), "3 tokens do not fit behind the 0 of a cache for 2");
+    assert_eq!(
+        error.to_string(),
+        "the cache of keys and values has room for 2 tokens and holds 0 of batch entry 0: 3 more do not fit"
+    );
     assert_eq!((cache.len(), cache.capacity(), cache.is_empty()), (0, 2, true));
     let other = Heads::new("value", &[1.0, 2.0], [1, 1, 1, 2]).unwrap();
     let one = Heads::new("key", &[1.0], [1, 1, 1, 1]).unwrap();
@@ -187,15 +289,15 @@ fn a_full_cache_says_so_and_stays_as_it_was() {
 }
 
 #[test]
-fn packed_sequences_refuse_what_speaks_of_a_batch() {
-    let x = Packed::new("x", &[1.0, 2.0], &[1, 1], [1, 1]).unwrap();
+fn ragged_sequences_refuse_what_speaks_of_a_batch() {
+    let x = Ragged::new("x", &[1.0, 2.0], &[1, 1], [2, 1, 1]).unwrap();
     let error =
-        Attention::new().mask(Mask::NONE.key_lengths(&[1, 1])).forward_packed(x, x, x).unwrap_err();
-    assert_eq!(error.to_string(), "packed sequences have no key lengths");
-    let other = Packed::new("x", &[1.0, 2.0], &[2], [1, 1]).unwrap();
-    assert!(matches!(Attention::new().forward_packed(x, other, other), Err(Error::Shape { .. })));
+        Attention::new().mask(Mask::NONE.key_lengths(&[1, 1])).forward_ragged(x, x, x).unwrap_err();
+    assert_eq!(error.to_string(), "ragged sequences have no key lengths");
+    let other = Ragged::new("x", &[1.0, 2.0], &[2], [2, 1, 1]).unwrap();
+    assert!(matches!(Attention::new().forward_ragged(x, other, other), Err(Error::Shape { .. })));
     assert!(matches!(
-        Packed::new("x", &[1.0], &[2], [1, 1]),
+        Ragged::new("x", &[1.0], &[2], [2, 1, 1]),
         Err(Error::Elements { tensor: "x", .. })
     ));
 }

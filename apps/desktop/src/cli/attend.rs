@@ -153,15 +153,18 @@ fn attend(inputs: Inputs, args: &Args) -> Result<Vec<(&'static str, Tensor)>> {
     let mut results = Vec::new();
     let output = if args.lse {
         let (output, log_sum_exp) = attention.forward_with_log_sum_exp(q, k, v)?;
-        results.push(("log_sum_exp", tensor(log_sum_exp, &[batch, heads, n_q], Dtype::F32)));
+        results.push((
+            "log_sum_exp",
+            tensor(log_sum_exp.into_vec(), &[batch, heads, n_q], Dtype::F32),
+        ));
         output
     } else {
         attention.forward(q, k, v)?
     };
-    results.push(("output", tensor(output, &[batch, heads, n_q, d_v], dtype)));
+    results.push(("output", tensor(output.into_vec(), &[batch, heads, n_q, d_v], dtype)));
     if let Some(stage) = args.scores {
         let scores = attention.scores(stage.into(), q, k)?;
-        results.push(("scores", tensor(scores, &[batch, heads, n_q, n_k], dtype)));
+        results.push(("scores", tensor(scores.into_vec(), &[batch, heads, n_q, n_k], dtype)));
     }
     if inputs.has_past {
         let Inputs { k, v, .. } = inputs;

@@ -1,4 +1,4 @@
-use regard::EncoderBlock;
+use regard::{EncoderBlock, EncoderParts};
 
 use super::{Entry, Group, HeadCounts, Start, feed_forward, matrix};
 use crate::attend::{Head, distance};
@@ -96,8 +96,12 @@ pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
         && let Some(w_o) = trace.input(Quantity::WO)
     {
         let weights = [&w[0], &w[1], &w[2], &w_o].map(|w| &w.ours);
-        let multi_head = multi_head(trace.inputs.heads, weights)?;
-        let block = EncoderBlock::pre_norm(norm_1, multi_head, norm_2, feed_forward)?;
+        let block = EncoderBlock::pre_norm(EncoderParts {
+            attention_norm: norm_1,
+            attention: multi_head(trace.inputs.heads, weights)?,
+            feed_forward_norm: norm_2,
+            feed_forward,
+        })?;
         let whole = block.forward(sequences(&placed.ours)?, &attention(trace.settings, true))?;
         let whole = crate::Matrix::from_fn(output.ours.rows(), output.ours.cols(), |i, j| {
             whole[i * output.ours.cols() + j]

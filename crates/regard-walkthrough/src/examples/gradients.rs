@@ -97,7 +97,7 @@ const D_W: [Text<'_>; 3] = [
         name: "Gradient of W_Q",
         formula: "dW_Q = Xᵀ·dQ",
         meaning: "The step to learn by: W_Q less a small share of this makes the loss smaller.",
-        code: "linear.backward(x, d_q, threads)",
+        code: "linear.backward(x, d_q)",
     },
     Text {
         key: StepKey::new(Section::Main, Quantity::DWK),
@@ -105,7 +105,7 @@ const D_W: [Text<'_>; 3] = [
         name: "Gradient of W_K",
         formula: "dW_K = Xᵀ·dK",
         meaning: "The same for W_K: added up over all tokens, because all share these weights.",
-        code: "linear.backward(x, d_k, threads)",
+        code: "linear.backward(x, d_k)",
     },
     Text {
         key: StepKey::new(Section::Main, Quantity::DWV),
@@ -113,7 +113,7 @@ const D_W: [Text<'_>; 3] = [
         name: "Gradient of W_V",
         formula: "dW_V = Xᵀ·dV",
         meaning: "The same for W_V: often the largest, because nothing but the weights stands between it and the output.",
-        code: "linear.backward(x, d_v, threads)",
+        code: "linear.backward(x, d_v)",
     },
 ];
 

@@ -41,11 +41,8 @@ pub(super) fn scores(
     if let Some(allowed) = &allowed {
         mask = mask.allowed(MaskTensor::new(allowed, &[n, n])?);
     }
-    attention.mask(mask).scores(
-        Stage::Masked,
-        Heads::new("query", &queries, shape)?,
-        Heads::new("key", &keys, shape)?,
-    )
+    let (q, k) = (Heads::new("query", &queries, shape)?, Heads::new("key", &keys, shape)?);
+    Ok(attention.mask(mask).scores(Stage::Masked, q, k)?.into_vec())
 }
 
 /// `true` where a key may be seen.

@@ -1,0 +1,96 @@
+use std::sync::Arc;
+
+use crate::error::Error;
+use crate::view::{check_elements, zeros};
+use crate::weight::{Panels, Weight};
+use crate::{Element, Linear};
+
+/// A vector of features for each token of a vocabulary.
+///
+/// The table is kept once, in the type in which it was given and in the layout of a [`Linear`] layer's weight: the output
+/// head of a model with tied embeddings ([`output_head`](Self::output_head)) shares it.
+///
+/// ```
+/// use regard::{Embedding, Sequences};
+/// let table = [1.0, 0.0, 0.0, 1.0, 0.5, 0.5]; // three tokens of two features
+/// let embedding = Embedding::new(table, 3, 2)?;
+/// let x = embedding.forward(&[2, 0])?;
+/// assert_eq!(x, [0.5, 0.5, 1.0, 0.0]);
+///
+/// let logits = embedding.output_head().forward(Sequences::new("x", &x, [1, 2, 2])?)?;
+/// assert_eq!(logits, [0.5, 0.5, 0.5, 1.0, 0.0, 0.5]); // each token's dot products with the table's rows
+/// # Ok::<(), regard::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Embedding {
+    /// \[features, tokens\].
+    weight: Arc<dyn Weight>,
+    tokens: usize,
+    features: usize,
+}
+
+impl Embedding {
+    /// An embedding from `table` \[tokens, features\], row-major: as PyTorch's `nn.Embedding` stores it. `tokens` is the size of
+    /// the vocabulary.
+    ///
+    /// # Errors
+    /// [`Error::Elements`] if `table` has another number of elements, [`Error::Memory`] if there is no memory for it.
+    pub fn new<T: Element>(
+        table: impl AsRef<[T]>,
+        tokens: usize,
+        features: usize,
+    ) -> Result<Self, Error> {
+        let table = table.as_ref();
+        check_elements("the embedding table", table.len(), &[tokens, features])?;
+        let weight = Arc::new(Panels::from_columns(table, features, tokens)?);
+        Ok(Self { weight, tokens, features })
+    }
+
+    /// The size of the vocabulary.
+    pub fn tokens(&self) -> usize {
+        self.tokens
+    }
+
+    /// The number of features of a token.
+    pub fn features(&self) -> usize {
+        self.features
+    }
+
+    /// The embeddings \[tokens, features\] of the tokens with these `ids`. The ids of several sequences of equal length, one
+    /// sequence after another, give \[batch, tokens, features\].
+    ///
+    /// # Errors
+    /// [`Error::Token`] if an id is not in the vocabulary.
+    pub fn forward(&self, ids: &[u32]) -> Result<Vec<f32>, Error> {
+        let mut out = zeros("the embeddings", &[ids.len(), self.features])?;
+        self.forward_into(ids, &mut out)?;
+        Ok(out)
+    }
+
+    /// As [`forward`](Self::forward), into `out` \[tokens, features\]. The call allocates nothing.
+    ///
+    /// # Errors
+    /// As [`forward`](Self::forward), and [`Error::Elements`] if `out` has another number of elements.
+    pub fn forward_into(&self, ids: &[u32], out: &mut [f32]) -> Result<(), Error> {
+        check_elements("the embeddings", out.len(), &[ids.len(), self.features])?;
+        for (index, id) in ids.iter().enumerate() {
+            if *id as usize >= self.tokens {
+                return Err(Error::Token { index, id: *id, tokens: self.tokens });
+            }
+        }
+        for (id, row) in ids.iter().zip(out.chunks_exact_mut(self.features.max(1))) {
+            self.weight.column(*id as usize, row);
+        }
+        Ok(())
+    }
+
+    /// The output head that is tied to this embedding: the layer without bias that gives a logit for each token of the
+    /// vocabulary, the dot product of x with the token's embedding (Press and Wolf 2017). It shares the table's memory.
+    #[doc(alias = "tied")]
+    #[doc(alias = "unembedding")]
+    #[doc(alias = "lm_head")]
+    #[must_use]
+    pub fn output_head(&self) -> Linear {
+        Linear::of(Arc::clone(&self.weight), self.features, self.tokens)
+    }
+}

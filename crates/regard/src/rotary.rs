@@ -1,0 +1,353 @@
+//! Rotary positions: the angles of any of the usual frequency scalings, and how queries and keys turn by them.
+
+use core::f64::consts::TAU;
+use std::sync::Arc;
+
+use regard_kernels::{Error as KernelError, Mat, MatMut, Pairing, rotate};
+
+use crate::error::{Error, check_positions, check_shape};
+use crate::slices;
+use crate::view::{check_elements, saturating_product, zeros};
+
+/// How fast each pair of features turns: pair i of the token at position t turns by the angle t·fᵢ.
+///
+/// ```
+/// use regard::{Pairing, Rotary, RotaryFrequencies, RotaryScaling};
+/// // Llama 3.1: eight times as many positions as the model was first trained on.
+/// let scaling = RotaryScaling::Llama3 {
+///     factor: 8.0,
+///     low_frequency_factor: 1.0,
+///     high_frequency_factor: 4.0,
+///     original_positions: 8192,
+/// };
+/// let frequencies = RotaryFrequencies::scaled(128, 500_000.0, scaling)?;
+/// let rotary = Rotary::with_frequencies(&frequencies, 1024, Pairing::HalfSplit)?;
+/// let other_layer = rotary.clone(); // shares the table
+/// assert_eq!((other_layer.features(), other_layer.positions()), (128, 1024));
+/// # Ok::<(), regard::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct RotaryFrequencies {
+    /// 1/fᵢ, one for each pair.
+    reciprocals: Vec<f64>,
+    /// Sines and cosines are multiplied by it.
+    amplitude: f64,
+}
+
+/// How the frequencies of a model are changed, so that it reads more tokens than it was first trained on.
+///
+/// The names of `config.json` in Hugging Face's format are beside each field.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+#[doc(alias = "rope_scaling")]
+#[doc(alias = "rope_parameters")]
+pub enum RotaryScaling {
+    /// fᵢ / factor for all pairs: position interpolation (Chen et al. 2023, arXiv 2306.15595).
+    Linear {
+        /// `factor`.
+        factor: f64,
+    },
+    /// Llama 3.1: pairs that turn less than `low_frequency_factor` times over the original positions take fᵢ / factor. Pairs
+    /// that turn more than `high_frequency_factor` times keep fᵢ. Between them the two are interpolated, linearly in the
+    /// number of turns (Grattafiori et al. 2024, arXiv 2407.21783, and Meta's reference code).
+    Llama3 {
+        /// `factor`.
+        factor: f64,
+        /// `low_freq_factor`.
+        low_frequency_factor: f64,
+        /// `high_freq_factor`.
+        high_frequency_factor: f64,
+        /// `original_max_position_embeddings`.
+        original_positions: usize,
+    },
+    /// YaRN (Peng et al. 2023, arXiv 2309.00071, section 3.4, and its reference code): pairs below ⌊i(beta_fast)⌋ keep fᵢ, pairs
+    /// above ⌈i(beta_slow)⌉ take fᵢ / factor, and those between are interpolated, linearly in i. Here i(r) is the pair that
+    /// turns r times over the original positions, as a real number. Sines and cosines are multiplied by `amplitude`.
+    Yarn {
+        /// `factor`.
+        factor: f64,
+        /// `original_max_position_embeddings`.
+        original_positions: usize,
+        /// `beta_fast`: 32 in the paper.
+        beta_fast: f64,
+        /// `beta_slow`: 1 in the paper.
+        beta_slow: f64,
+        /// `attention_factor`; `None` is the paper's 0.1·ln(factor) + 1.
+        amplitude: Option<f64>,
+    },
+}
+
+impl RotaryFrequencies {
+    /// fᵢ = base^(−2i/features): pairs of `features` (Su et al. 2021). `base` is 10000 in the paper, also called θ.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if `features` is odd; [`Error::Kernel`] if `base` is not finite and greater than 0.
+    #[doc(alias = "rope_theta")]
+    pub fn new(features: usize, base: f64) -> Result<Self, Error> {
+        check_positive("rotary base", base)?;
+        let pairs = features / 2;
+        check_shape("rotary features", &[features], &[2 * pairs], "pairs of features")?;
+        let reciprocal = |i| base.powf((2 * i) as f64 / features as f64);
+        Ok(Self { reciprocals: (0..pairs).map(reciprocal).collect(), amplitude: 1.0 })
+    }
+
+    /// Those of [`new`](Self::new), scaled.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), and [`Error::Kernel`] if a number of `scaling` is not finite and greater than 0, or if the number
+    /// for high frequencies is not greater than that for low ones.
+    pub fn scaled(features: usize, base: f64, scaling: RotaryScaling) -> Result<Self, Error> {
+        let Self { mut reciprocals, mut amplitude } = Self::new(features, base)?;
+        // The fraction of f, and not of f / factor, in each pair's frequency.
+        let blend = |r: &mut f64, factor: f64, own: f64| {
+            *r = 1.0 / (own / *r + (1.0 - own) / (factor * *r));
+        };
+        match scaling {
+            RotaryScaling::Linear { factor } => {
+                check_positive("rotary factor", factor)?;
+                for r in &mut reciprocals {
+                    *r *= factor;
+                }
+            }
+            RotaryScaling::Llama3 {
+                factor,
+                low_frequency_factor: low,
+                high_frequency_factor: high,
+                original_positions,
+            } => {
+                check_positive("rotary factor", factor)?;
+                check_positive("low_frequency_factor", low)?;
+                check_above("high_frequency_factor", high, low)?;
+                for r in &mut reciprocals {
+                    let turns = original_positions as f64 / (TAU * *r);
+                    blend(r, factor, ((turns - low) / (high - low)).clamp(0.0, 1.0));
+                }
+            }
+            RotaryScaling::Yarn {
+                factor,
+                original_positions,
+                beta_fast,
+                beta_slow,
+                amplitude: given,
+            } => {
+                check_positive("rotary factor", factor)?;
+                check_positive("beta_slow", beta_slow)?;
+                check_above("beta_fast", beta_fast, beta_slow)?;
+                check_above("rotary base", base, 1.0)?;
+                // The pair that turns so often: original / (2π·base^(2i/features)) = turns.
+                let pair = |turns: f64| {
+                    let reciprocal = original_positions as f64 / (TAU * turns);
+                    features as f64 * reciprocal.ln() / (2.0 * base.ln())
+                };
+                let first = pair(beta_fast).floor().max(0.0);
+                let last = pair(beta_slow).ceil().min(features as f64 - 1.0);
+                // Where both are the same pair, the step between them is as steep as the reference code has it.
+                let width = if last > first { last - first } else { 1e-3 };
+                for (i, r) in reciprocals.iter_mut().enumerate() {
+                    blend(r, factor, 1.0 - ((i as f64 - first) / width).clamp(0.0, 1.0));
+                }
+                amplitude = given.unwrap_or_else(|| 0.1 * factor.max(1.0).ln() + 1.0);
+                check_positive("rotary amplitude", amplitude)?;
+            }
+        }
+        Ok(Self { reciprocals, amplitude })
+    }
+
+    /// Any frequencies, in radians a position, one for each pair: for what no [`RotaryScaling`] describes, such as LongRoPE.
+    ///
+    /// # Errors
+    /// [`Error::Kernel`] if one is not finite, or is negative.
+    ///
+    /// ```
+    /// use regard::{Pairing, Rotary, RotaryFrequencies};
+    /// let frequencies = RotaryFrequencies::custom(&[1.0, 0.0])?; // the second pair does not turn
+    /// let rotary = Rotary::with_frequencies(&frequencies, 2, Pairing::Interleaved)?;
+    /// let mut x = [1.0, 0.0, 1.0, 0.0];
+    /// rotary.rotate(&mut x, [1, 1, 1, 4], 1)?;
+    /// assert_eq!(x, [1_f32.cos(), 1_f32.sin(), 1.0, 0.0]);
+    /// # Ok::<(), regard::Error>(())
+    /// ```
+    pub fn custom(frequencies: &[f64]) -> Result<Self, Error> {
+        let bad = |f: &&f64| !(**f >= 0.0 && f.is_finite());
+        if let Some(f) = frequencies.iter().find(bad) {
+            return Err(out_of_range("rotary frequency", *f, "finite and 0 or greater"));
+        }
+        Ok(Self { reciprocals: frequencies.iter().map(|f| 1.0 / f).collect(), amplitude: 1.0 })
+    }
+
+    /// The same frequencies with sines and cosines that are multiplied by `amplitude`, as YaRN and LongRoPE do. A score is then
+    /// multiplied by amplitude² as far as the features that turn make it.
+    ///
+    /// # Errors
+    /// [`Error::Kernel`] if it is not finite and greater than 0.
+    #[doc(alias = "attention_factor")]
+    #[doc(alias = "mscale")]
+    pub fn with_amplitude(self, amplitude: f64) -> Result<Self, Error> {
+        check_positive("rotary amplitude", amplitude)?;
+        Ok(Self { amplitude, ..self })
+    }
+
+    /// The features that turn: two for each frequency.
+    pub fn features(&self) -> usize {
+        2 * self.reciprocals.len()
+    }
+
+    /// The frequencies, in radians a position.
+    pub fn frequencies(&self) -> impl Iterator<Item = f64> {
+        self.reciprocals.iter().map(|r| 1.0 / r)
+    }
+}
+
+fn check_positive(name: &'static str, value: f64) -> Result<(), Error> {
+    if value > 0.0 && value.is_finite() {
+        Ok(())
+    } else {
+        Err(out_of_range(name, value, "finite and greater than 0"))
+    }
+}
+
+fn check_above(name: &'static str, value: f64, other: f64) -> Result<(), Error> {
+    check_positive(name, value)?;
+    if value > other {
+        Ok(())
+    } else {
+        Err(out_of_range(name, value, "greater than the other end"))
+    }
+}
+
+fn out_of_range(name: &'static str, value: f64, range: &'static str) -> Error {
+    KernelError::Range { name, value: value as f32, range }.into()
+}
+
+/// Rotary position embedding (Su et al. 2021): pairs of features of queries and keys turn by an angle that grows with the
+/// position, so that their dot products depend on how far apart they stand.
+///
+/// Sines and cosines are computed once, in `f64`, into a table \[positions, features / 2\]. Clones share it: one table serves
+/// all layers of a model.
+///
+/// ```
+/// use regard::{Pairing, Rotary};
+/// let rotary = Rotary::new(2, 16, 10_000.0, Pairing::HalfSplit)?;
+/// let mut q = [1.0, 0.0, 1.0, 0.0]; // two tokens, one head of two features
+/// rotary.rotate(&mut q, [1, 2, 1, 2], 0)?;
+/// assert_eq!(q, [1.0, 0.0, 1_f32.cos(), 1_f32.sin()]); // the first stands at 0, and does not turn
+/// # Ok::<(), regard::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+#[doc(alias = "RoPE")]
+pub struct Rotary {
+    /// \[positions, features / 2\]
+    cos: Arc<[f32]>,
+    sin: Arc<[f32]>,
+    positions: usize,
+    features: usize,
+    pairing: Pairing,
+}
+
+impl Rotary {
+    /// Angles t / base^(2i/features) for `positions` t from 0 on and pairs i of the first `features` of each head, fewer than
+    /// head_dim for partial rotation. `base` is 10000 in the paper, also called θ.
+    ///
+    /// # Errors
+    /// As [`RotaryFrequencies::new`] and [`with_frequencies`](Self::with_frequencies).
+    pub fn new(
+        features: usize,
+        positions: usize,
+        base: f64,
+        pairing: Pairing,
+    ) -> Result<Self, Error> {
+        Self::with_frequencies(&RotaryFrequencies::new(features, base)?, positions, pairing)
+    }
+
+    /// Angles of any frequencies, for `positions` from 0 on.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] if there is no memory for the table.
+    pub fn with_frequencies(
+        frequencies: &RotaryFrequencies,
+        positions: usize,
+        pairing: Pairing,
+    ) -> Result<Self, Error> {
+        const TABLE: &str = "the rotary table";
+        let RotaryFrequencies { reciprocals, amplitude } = frequencies;
+        let pairs = reciprocals.len();
+        let mut cos = zeros(TABLE, &[positions, pairs])?;
+        let mut sin = zeros(TABLE, &[positions, pairs])?;
+        let rows = cos.chunks_mut(pairs.max(1)).zip(sin.chunks_mut(pairs.max(1)));
+        for (t, (cos, sin)) in rows.enumerate() {
+            for ((cos, sin), reciprocal) in cos.iter_mut().zip(sin).zip(reciprocals) {
+                let angle = t as f64 / reciprocal;
+                *cos = (amplitude * angle.cos()) as f32;
+                *sin = (amplitude * angle.sin()) as f32;
+            }
+        }
+        let features = frequencies.features();
+        Ok(Self { cos: cos.into(), sin: sin.into(), positions, features, pairing })
+    }
+
+    /// The features of each head that turn.
+    pub fn features(&self) -> usize {
+        self.features
+    }
+
+    /// The number of positions.
+    pub fn positions(&self) -> usize {
+        self.positions
+    }
+
+    /// Turns queries or keys in place: `x` of `shape` \[batch, tokens, heads, head_dim\], as projections give them. The first
+    /// token of each batch entry stands at `first`: 0, or the number of keys before it in a cache. Features after those that
+    /// turn stay as they are.
+    ///
+    /// # Errors
+    /// [`Error::Elements`] or [`Error::Shape`] if `x` does not fit, [`Error::Positions`] if the angles end before the tokens;
+    /// `x` is then as it was.
+    pub fn rotate(&self, x: &mut [f32], shape: [usize; 4], first: usize) -> Result<(), Error> {
+        check_elements("the input", x.len(), &shape)?;
+        let [_, n, heads, head_dim] = shape;
+        self.check(n, head_dim, first)?;
+        self.rotate_rows(x, heads, head_dim, |row| first + row % n.max(1))
+    }
+
+    /// The same angles, the other way round: what a gradient turns by.
+    pub(crate) fn inverse(&self) -> Self {
+        Self { sin: self.sin.iter().map(|sin| -sin).collect(), ..self.clone() }
+    }
+
+    /// Whether it turns `n` tokens from `first` on.
+    pub(crate) fn check(&self, n: usize, head_dim: usize, first: usize) -> Result<(), Error> {
+        if self.features > head_dim {
+            let (found, expected) = (vec![self.features], vec![head_dim]);
+            return Err(Error::Shape {
+                tensor: "rotary features",
+                found,
+                expected,
+                why: "at most head_dim",
+            });
+        }
+        check_positions("the rotary table", first, n, self.positions)
+    }
+
+    /// Turns rows \[heads · head_dim\], each by the `position` of its number.
+    pub(crate) fn rotate_rows(
+        &self,
+        x: &mut [f32],
+        heads: usize,
+        head_dim: usize,
+        position: impl Fn(usize) -> usize,
+    ) -> Result<(), Error> {
+        let pairs = self.features / 2;
+        if pairs == 0 {
+            return Ok(());
+        }
+        for (row, x) in x.chunks_mut(saturating_product(&[heads, head_dim]).max(1)).enumerate() {
+            // All heads of a token turn by the same angles.
+            let start = position(row) * pairs;
+            let [cos, sin] = [&self.cos, &self.sin].map(|angles| slices::from(angles, start));
+            let (cos, sin) =
+                (Mat::strided(cos, heads, pairs, 0)?, Mat::strided(sin, heads, pairs, 0)?);
+            rotate(MatMut::strided(x, heads, self.features, head_dim)?, cos, sin, self.pairing)?;
+        }
+        Ok(())
+    }
+}

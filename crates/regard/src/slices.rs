@@ -1,0 +1,34 @@
+//! Parts of slices whose bounds follow from shapes that were checked.
+//!
+//! A part that is not there is a mistake of ours: debug builds stop at it. Release builds of these functions return what
+//! there is none of, an empty slice, which the views and the loops after them refuse or skip; they do not panic.
+
+use core::ops::Range;
+
+/// `x[range]`.
+#[track_caller]
+pub(crate) fn part<T>(x: &[T], range: Range<usize>) -> &[T] {
+    debug_assert!(range.start <= range.end && range.end <= x.len(), "{range:?} of {}", x.len());
+    x.get(range).unwrap_or_default()
+}
+
+/// `x[range]`, to write to.
+#[track_caller]
+pub(crate) fn part_mut<T>(x: &mut [T], range: Range<usize>) -> &mut [T] {
+    debug_assert!(range.start <= range.end && range.end <= x.len(), "{range:?} of {}", x.len());
+    x.get_mut(range).unwrap_or_default()
+}
+
+/// `x[start..]`.
+#[track_caller]
+pub(crate) fn from<T>(x: &[T], start: usize) -> &[T] {
+    debug_assert!(start <= x.len(), "{start} of {}", x.len());
+    x.get(start..).unwrap_or_default()
+}
+
+/// The first `len` elements, and the others.
+#[track_caller]
+pub(crate) fn split<T>(x: &mut [T], len: usize) -> (&mut [T], &mut [T]) {
+    debug_assert!(len <= x.len(), "{len} of {}", x.len());
+    x.split_at_mut_checked(len).unwrap_or_default()
+}

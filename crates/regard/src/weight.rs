@@ -1,0 +1,184 @@
+//! Weight matrices in the layout that products read, and in the type in which they were given.
+
+use core::fmt::Debug;
+use std::sync::Arc;
+
+use regard_kernels::{Mat, MatMut, Packed, add_row, matmul_packed, matmul_packed_add, packed_len};
+
+use crate::Element;
+use crate::error::Error;
+use crate::threads::with_scratch;
+use crate::view::{saturating_product, zeros};
+
+/// Columns of a panel: those of [`regard_kernels::Packed`].
+const LANES: usize = 16;
+
+/// A matrix W \[inputs, outputs\] of one of the element types. Layers share it through an [`Arc`]: a clone of a layer,
+/// and an output head that is tied to an embedding, copy no weight.
+pub(crate) trait Weight: Debug + Send + Sync {
+    /// `out` ← xW (+ bias), or `out` ← `out` + xW (+ bias) if `add`; for shapes that fit.
+    fn multiply(
+        &self,
+        x: Mat<'_>,
+        bias: Option<&[f32]>,
+        out: &mut [f32],
+        add: bool,
+    ) -> Result<(), Error>;
+
+    /// Writes column `column`, a row of what PyTorch stores, to `out` \[inputs\].
+    fn column(&self, column: usize, out: &mut [f32]);
+
+    /// A new matrix of the given columns, in their order.
+    fn columns(&self, columns: &[usize]) -> Result<Arc<dyn Weight>, Error>;
+
+    /// Writes W to `out` \[inputs, outputs\], row-major.
+    fn unpack(&self, out: &mut [f32]) -> Result<(), Error>;
+
+    /// The bytes that the matrix takes in memory.
+    fn bytes(&self) -> usize;
+}
+
+/// W \[inputs, outputs\] in panels of 16 columns, as [`Packed`] lays them out: panel p holds columns 16p to 16p + 15, one
+/// row after another; columns past the last are zeros.
+///
+/// Weights in half precision stay in half precision. A product widens a group of panels at a time into the thread's scratch
+/// memory, where the group stays in a second-level cache while it is multiplied. Its bits are those of the same weights in
+/// `f32`, because no output element depends on the columns beside it.
+#[derive(Debug)]
+pub(crate) struct Panels<T> {
+    memory: Vec<T>,
+    /// The first element: it begins a cache line, because products read whole lines.
+    start: usize,
+    inputs: usize,
+    outputs: usize,
+}
+
+impl<T: Element> Panels<T> {
+    /// From `weight` \[inputs, outputs\], row-major.
+    pub(crate) fn from_rows(weight: &[T], inputs: usize, outputs: usize) -> Result<Self, Error> {
+        let mut panels = Self::zeros(inputs, outputs)?;
+        let memory = panels.as_mut_slice();
+        for (t, row) in weight.chunks_exact(outputs.max(1)).enumerate() {
+            for (p, lanes) in row.chunks(LANES).enumerate() {
+                memory[(p * inputs + t) * LANES..][..lanes.len()].copy_from_slice(lanes);
+            }
+        }
+        Ok(panels)
+    }
+
+    /// From `weight` \[outputs, inputs\], row-major.
+    pub(crate) fn from_columns(weight: &[T], inputs: usize, outputs: usize) -> Result<Self, Error> {
+        let mut panels = Self::zeros(inputs, outputs)?;
+        for (c, column) in weight.chunks_exact(inputs.max(1)).enumerate() {
+            panels.set_column(c, column.iter().copied());
+        }
+        Ok(panels)
+    }
+
+    fn zeros(inputs: usize, outputs: usize) -> Result<Self, Error> {
+        const LINE: usize = 64;
+        let len = packed_len(inputs, outputs);
+        let memory: Vec<T> =
+            zeros("the packed weight", &[len.saturating_add(LINE / size_of::<T>())])?;
+        let start = memory.as_ptr().align_offset(LINE).min(memory.len() - len);
+        Ok(Self { memory, start, inputs, outputs })
+    }
+
+    fn as_slice(&self) -> &[T] {
+        &self.memory[self.start..][..packed_len(self.inputs, self.outputs)]
+    }
+
+    fn as_mut_slice(&mut self) -> &mut [T] {
+        &mut self.memory[self.start..][..packed_len(self.inputs, self.outputs)]
+    }
+
+    /// The elements of a column, from the first row to the last.
+    fn of_column(&self, c: usize) -> impl Iterator<Item = T> {
+        let panel = &self.as_slice()[c / LANES * LANES * self.inputs..][..LANES * self.inputs];
+        panel.iter().skip(c % LANES).step_by(LANES).copied()
+    }
+
+    fn set_column(&mut self, c: usize, column: impl Iterator<Item = T>) {
+        let start = c / LANES * LANES * self.inputs;
+        let panel = &mut self.as_mut_slice()[start..];
+        for (to, from) in panel.iter_mut().skip(c % LANES).step_by(LANES).zip(column) {
+            *to = from;
+        }
+    }
+
+    /// Calls `each` with groups of panels in `f32`, and the number of the first column of each group.
+    fn for_each_group(
+        &self,
+        mut each: impl FnMut(usize, Packed<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        /// Elements of a group: 256 KiB once they are widened.
+        const GROUP: usize = 64 * 1024;
+        if T::MEMORY == 0 {
+            let (whole, _) =
+                T::widened(Mat::new(self.as_slice(), 1, self.as_slice().len())?, 0..1, &mut [])?;
+            return each(0, Packed::new(whole.row(0), self.inputs, self.outputs)?);
+        }
+        let group = (GROUP / self.inputs.max(1) / LANES).max(1) * LANES;
+        with_scratch(packed_len(self.inputs, group.min(self.outputs)), |scratch| {
+            for first in (0..self.outputs).step_by(group) {
+                let outputs = group.min(self.outputs - first);
+                let len = packed_len(self.inputs, outputs);
+                let panels = &self.as_slice()[first * self.inputs..][..len];
+                let (wide, _) = T::widened(Mat::new(panels, 1, len)?, 0..1, &mut *scratch)?;
+                each(first, Packed::new(wide.row(0), self.inputs, outputs)?)?;
+            }
+            Ok(())
+        })
+    }
+}
+
+impl<T: Element> Weight for Panels<T> {
+    fn multiply(
+        &self,
+        x: Mat<'_>,
+        bias: Option<&[f32]>,
+        out: &mut [f32],
+        add: bool,
+    ) -> Result<(), Error> {
+        let (rows, outputs) = (x.rows(), self.outputs);
+        if let Some(bias) = bias {
+            if add {
+                add_row(MatMut::new(out, rows, outputs)?, bias)?;
+            } else {
+                out.chunks_exact_mut(outputs.max(1)).for_each(|row| row.copy_from_slice(bias));
+            }
+        }
+        let multiply = if add || bias.is_some() { matmul_packed_add } else { matmul_packed };
+        self.for_each_group(|first, group| {
+            let (_, columns) = group.shape();
+            let out = out.get_mut(first..).unwrap_or_default(); // without rows there is nothing
+            Ok(multiply(x, group, MatMut::strided(out, rows, columns, outputs)?)?)
+        })
+    }
+
+    fn column(&self, column: usize, out: &mut [f32]) {
+        for (to, from) in out.iter_mut().zip(self.of_column(column)) {
+            *to = from.into();
+        }
+    }
+
+    fn columns(&self, columns: &[usize]) -> Result<Arc<dyn Weight>, Error> {
+        let mut selected = Self::zeros(self.inputs, columns.len())?;
+        for (to, from) in columns.iter().enumerate() {
+            selected.set_column(to, self.of_column(*from));
+        }
+        Ok(Arc::new(selected))
+    }
+
+    fn unpack(&self, out: &mut [f32]) -> Result<(), Error> {
+        self.for_each_group(|first, group| {
+            let (rows, columns) = group.shape();
+            let out = out.get_mut(first..).unwrap_or_default();
+            Ok(group.unpack(MatMut::strided(out, rows, columns, self.outputs)?)?)
+        })
+    }
+
+    fn bytes(&self) -> usize {
+        saturating_product(&[self.as_slice().len(), size_of::<T>()])
+    }
+}
