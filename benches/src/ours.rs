@@ -1,4 +1,4 @@
-//! What this project has: for each operation, its implementations on the same numbers, the naive one first.
+//! This project's implementations of each operation, on the same numbers. The naive one is the first.
 
 use core::hint::black_box;
 
@@ -12,7 +12,7 @@ use crate::{Operation, Shape, Subject, Subjects, aligned_numbers, masks, numbers
 /// The naive loops, the kernels, and for attention the multi-head layer, on one thread and on those of the shape.
 ///
 /// # Errors
-/// For sizes that cannot be measured.
+/// If the sizes cannot be measured.
 pub fn subjects(operation: Operation, shape: Shape) -> Result<Subjects> {
     shape.check(operation)?;
     let implementations = match operation {
@@ -83,8 +83,8 @@ fn fixed_matmul<const N: usize>() -> Subject {
     })
 }
 
-/// The kernel works in place, on what it gave the call before: no step of it depends on the values. The naive loop's exp
-/// is quick at 0, so it gets its scores anew.
+/// The kernel works in place on the output of the call before, because its time does not depend on the values. The naive loop's
+/// exp is faster at 0, so each call gets the scores anew.
 fn softmax(shape: Shape) -> Vec<Subject> {
     let Shape { queries: rows, keys: cols, .. } = shape;
     let scores = numbers(rows * cols, 0.1);
@@ -139,7 +139,7 @@ fn naive_attention(tensors: Tensors) -> Subject {
                 naive::attention(q, k, v, out, false, &mut scores);
                 continue;
             }
-            // The naive loops stand top-left, so each query gets the keys that it sees.
+            // The naive loops have a top-left causal mask, so each query is given the keys that it sees.
             for i in 0..queries {
                 let seen = (keys + i + 1).saturating_sub(queries);
                 let row = MatMut::new(out.row_mut(i), 1, q.cols())?;

@@ -34,7 +34,7 @@ impl Tensors {
         self.q.len()
     }
 
-    /// All queries, keys and values.
+    /// The queries, keys and values of all heads.
     pub(crate) fn views(&self) -> Result<[Heads<'_>; 3]> {
         let Shape { batch, heads, kv_heads, queries, keys, dim, .. } = self.shape;
         let q = Heads::new("q", &self.q, [batch, heads, queries, dim])?;
@@ -42,7 +42,7 @@ impl Tensors {
         Ok([q, k, Heads::new("v", &self.v, [batch, kv_heads, keys, dim])?])
     }
 
-    /// Queries, keys and values of each head of the batch, and its part of `out`.
+    /// The queries, keys and values of each head of the batch, with the head's part of `out`.
     pub(crate) fn heads<'a>(
         &'a self,
         out: &'a mut [f32],

@@ -1,4 +1,4 @@
-//! The same bits, whichever way one comes to the kernels, and whatever is computed beside them.
+//! The bits of a result depend neither on the path to the kernels nor on what is computed together with it.
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 
@@ -42,7 +42,7 @@ struct Sizes {
     d_v: usize,
 }
 
-/// The layer's rows, for each number of threads, are those that the kernel gives for each query alone. Looks at every
+/// Checks that the layer computes each row as the kernel computes its query alone, for each number of threads. Compares every
 /// `step`th row.
 fn check(sizes: Sizes, causal: Option<Position>, threads: &[Threads], step: usize) {
     let Sizes { batch, kv_heads, group, n_q, n_k, d_k, d_v } = sizes;
@@ -119,7 +119,7 @@ fn a_row_of_the_parallel_layer_is_that_of_its_query_alone() {
         d_k,
         d_v,
     };
-    // Enough work that all threads take part.
+    // The work is enough for all threads.
     for sizes in [
         sizes(1, 1, 1, 500, 500, 64, 64),
         sizes(2, 2, 3, 130, 200, 24, 40),

@@ -1,5 +1,5 @@
-//! Three tiny models, BERT, GPT-2 and Llama, assembled from their weights by the blocks of `regard`: hidden states, attentions
-//! and logits are what `transformers` computes in `f64`.
+//! Three tiny models, BERT, GPT-2 and Llama, assembled from their weights by the blocks of `regard`: their hidden states,
+//! attentions and logits agree with those that `transformers` computes in `f64`.
 
 #![expect(clippy::print_stdout, reason = "errors are measured")]
 
@@ -62,7 +62,7 @@ fn token_ids(expected: &[u8]) -> Result<Vec<usize>> {
         .collect())
 }
 
-/// From the last hidden states to logits.
+/// The function from the last hidden states to logits.
 type Head = dyn Fn(Sequences<'_>) -> Result<Vec<f32>>;
 
 /// A model between its embeddings and its logits.
@@ -72,7 +72,7 @@ struct Model {
     head: Box<Head>,
 }
 
-/// Every hidden state, attention and logit against the expected ones.
+/// Compares every hidden state, attention and logit with the expected one.
 fn check(model: &Model, files: &Files, attention: &Attention<'_>) -> Result<()> {
     let features =
         files.size(if files.config["n_embd"].is_u64() { "n_embd" } else { "hidden_size" })?;
@@ -102,7 +102,7 @@ fn check(model: &Model, files: &Files, attention: &Attention<'_>) -> Result<()> 
         )?;
         x = y;
     }
-    // The last hidden state is that behind the norm, where there is one; and the stack does what its blocks do.
+    // The last hidden state is taken after the final norm, if the model has one. The stack must agree with its blocks.
     if let Some(norm) = model.encoder.norm() {
         x = norm.forward(Sequences::new("x", &x, shape)?)?;
     }
@@ -112,7 +112,7 @@ fn check(model: &Model, files: &Files, attention: &Attention<'_>) -> Result<()> 
         states.next().context("the last hidden state")?,
         features,
     )?;
-    ensure!(states.next().is_none() && attentions.next().is_none(), "something was not compared");
+    ensure!(states.next().is_none() && attentions.next().is_none(), "the file has more hidden states or attentions than the model");
     ensure!(
         x == model.encoder.forward(Sequences::new("x", &model.embedded, shape)?, attention)?,
         "the stack differs"
@@ -150,7 +150,7 @@ fn compare(what: &str, found: &[f32], expected: &[f32], row: usize) -> Result<()
     Ok(())
 }
 
-/// The rows of a table \[rows, features\] with the given numbers.
+/// The given rows of a table \[rows, features\], one after another.
 fn look_up(table: &[f32], features: usize, rows: &[usize]) -> Vec<f32> {
     rows.iter().flat_map(|row| &table[row * features..][..features]).copied().collect()
 }

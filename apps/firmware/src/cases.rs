@@ -1,4 +1,4 @@
-//! Attentions, and what else the kernels compute, whose bits are compared across machines.
+//! Attentions and the other operations of the kernels, whose bits are compared across machines.
 
 use regard_kernels::{
     Attention, Error, Mask, Mat, MatMut, Packed, Pairing, Position, Stage, Temperature, Window,
@@ -77,7 +77,7 @@ static SEEN: [bool; 29] = {
     seen
 };
 
-/// Computes every case in `memory`, and calls `line` with its name and its numbers.
+/// Computes every case in `memory`, and calls `line` with the names and the numbers.
 ///
 /// # Errors
 /// [`Error::Scratch`] or [`Error::Slice`] if there are fewer than [`MEMORY`](crate::MEMORY) elements.
@@ -96,7 +96,7 @@ pub fn run(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> Resu
     int8_cases::run(memory, line)
 }
 
-/// What a transformer block needs besides attention.
+/// The operations of a transformer block besides attention.
 fn block(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> Result<(), Error> {
     const ROWS: usize = 3;
     const COLS: usize = 26;
@@ -129,7 +129,7 @@ fn block(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> Result
     packed_products(memory, line)
 }
 
-/// Products with weights that are laid out beforehand.
+/// Products with packed weights.
 fn packed_products(
     memory: &mut [f32],
     line: &mut impl FnMut(&str, Numbers<'_>),
@@ -146,7 +146,7 @@ fn packed_products(
     Ok(())
 }
 
-/// Every case. Apart, because the table would stay on the stack, where the smallest board has no room for it.
+/// Every case. The function is separate so that the table does not stay on the stack: the smallest board has no room for it.
 #[inline(never)]
 fn attentions(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> Result<(), Error> {
     for case in cases()? {
@@ -155,7 +155,7 @@ fn attentions(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> R
     Ok(())
 }
 
-/// The worked example whose queries and keys are given.
+/// The worked example that begins with queries and keys.
 fn attention_scores(line: &mut impl FnMut(&str, Numbers<'_>)) -> Result<(), Error> {
     let q = [[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0], [1.0, 1.0, 0.0, 0.0]];
     let k = [[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0], [0.5, 0.5, 0.5, 0.5]];
@@ -186,7 +186,7 @@ fn vectors(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> Resu
     }
     let row = memory.get_mut(..39).unwrap_or_default();
     for (x, number) in row.iter_mut().zip(&NUMBERS[5..]) {
-        *x = number * 110.0; // from 0 by way of subnormal numbers to ∞
+        *x = number * 110.0; // from 0 through subnormal numbers to ∞
     }
     exp(row);
     line("exp", Floats(row));
@@ -194,7 +194,7 @@ fn vectors(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> Resu
     Ok(())
 }
 
-/// Where exponentials leave the range of numbers. What is NaN there has other bits from processor to processor.
+/// Exponentials at the ends of their range. The bits of NaN differ between processors, so the line says where NaN stands.
 #[inline(never)]
 fn limits(line: &mut impl FnMut(&str, Numbers<'_>)) {
     const INF: f32 = f32::INFINITY;
@@ -250,7 +250,7 @@ impl Case {
     }
 }
 
-/// Values of hidden keys that are no numbers, in both tiles of keys.
+/// Infinite and NaN values of hidden keys, in both tiles of keys.
 #[inline(never)]
 fn hidden_values(
     memory: &mut [f32],

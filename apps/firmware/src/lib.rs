@@ -1,5 +1,5 @@
-//! What the images compute, on microcontrollers and on the desktop alike: worked examples and pseudo-random attentions whose
-//! bits are compared, and what the kernels cost.
+//! The computations of the images, the same on microcontrollers and on the desktop: worked examples and pseudo-random attentions,
+//! whose bits are compared, and the kernels' costs.
 
 #![no_std]
 #![deny(unsafe_code)] // `stack` alone allows it, to look at memory that belongs to no variable

@@ -1,4 +1,4 @@
-//! The image: computes the cases and prints the bits of every number by semihosting. On the host, the same by std.
+//! The image: computes the cases and prints the bits of every number by semihosting, and on the host by `std`.
 
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]

@@ -500,7 +500,7 @@ fn bytes_0_and_2(word: i32) -> i32 {
     let out;
     // SAFETY: SXTB16 works on registers alone and touches no flag.
     unsafe {
-        asm!("sxtb16 {}, {}", lateout(reg) out, in(reg) word, options(pure, nomem, nostack, preserves_flags))
+        asm!("sxtb16 {}, {}", lateout(reg) out, in(reg) word, options(pure, nomem, nostack, preserves_flags));
     };
     out
 }
