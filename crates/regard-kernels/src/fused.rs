@@ -8,7 +8,7 @@ use crate::mask::Bounds;
 use crate::scores::{Block, Group, Scores, Sink, TILE, for_runs};
 use crate::simd::{
     Continue, Kernel, LANES, NARROW, Panel, Panels, Simd, dispatch, multiply, multiply_or_add,
-    pack_columns, with_rows,
+    pack_columns, panels_at_once,
 };
 use crate::softmax::{divide, log_sum_exp, scale_row, weigh_by_2, weight_by_2};
 use crate::{Mat, MatMut, Temperature};
@@ -126,17 +126,17 @@ impl Sink for Online<'_, '_> {
         match groups {
             _ if S::NARROW => {
                 for group in groups.iter().filter(|group| group.first < group.end) {
-                    self.add::<S, 1, 1>(simd, weights(group, 1), group, bounds, 0);
+                    self.add(simd, weights(group, 1), group, bounds, 0, 1);
                 }
             }
-            [group] if group.rows == 1 => {
-                self.add_wide::<S, 1, 4>(simd, weights(group, 1), group, bounds);
-            }
-            [group] if group.rows == 2 => {
-                self.add_wide::<S, 2, 2>(simd, weights(group, 1), group, bounds);
-            }
-            _ => {
-                for col in (0..self.values.v.cols()).step_by(LANES) {
+            [widest, ..] => {
+                let at_once = panels_at_once::<S>(widest.rows);
+                let all = self.values.v.cols().div_ceil(LANES);
+                let in_place = self.values.in_place();
+                let mut panel = 0;
+                while panel < all {
+                    let end = if panel < in_place { in_place } else { all };
+                    let panels = at_once.min(end - panel);
                     for_runs!(
                         groups,
                         |group| (group.first, group.end, group.hides, group.begins),
@@ -144,12 +144,14 @@ impl Sink for Online<'_, '_> {
                             // Not for those that see nothing here.
                             if first.first < first.end {
                                 let weights = weights(first, count);
-                                with_rows!(first.rows, R => self.add::<S, R, 1>(simd, weights, first, bounds, col));
+                                self.add(simd, weights, first, bounds, panel * LANES, panels);
                             }
                         }
                     );
+                    panel += panels;
                 }
             }
+            [] => {}
         }
     }
 }
@@ -201,35 +203,17 @@ impl Kernel for Weigh<'_, '_, '_> {
 }
 
 impl Online<'_, '_> {
+    /// out += weights · v, for the rows of `weights`, the first of which is the group's, in tiles of the group's rows, and
+    /// `panels` times 16 columns from `col` on (by a narrow tier, all columns).
     #[inline(always)]
-    fn add_wide<S: Simd, const R: usize, const P: usize>(
-        &mut self,
-        simd: S,
-        weights: Mat<'_>,
-        group: &Group,
-        bounds: &Bounds<'_>,
-    ) {
-        let columns = self.values.v.cols();
-        let mut col = 0;
-        while col + P * LANES <= columns {
-            self.add::<S, R, P>(simd, weights, group, bounds, col);
-            col += P * LANES;
-        }
-        for col in (col..columns).step_by(LANES) {
-            self.add::<S, R, 1>(simd, weights, group, bounds, col);
-        }
-    }
-
-    /// out += weights · v, for the rows of `weights`, the first of which is the group's, `R` at a time, and `P` times 16
-    /// columns from `col` on (by a narrow tier, all columns).
-    #[inline(always)]
-    fn add<S: Simd, const R: usize, const P: usize>(
+    fn add<S: Simd>(
         &mut self,
         simd: S,
         weights: Mat<'_>,
         group: &Group,
         bounds: &Bounds<'_>,
         col: usize,
+        panels: usize,
     ) {
         let keys = group.end - group.first;
         let weights = weights.block(0, weights.rows(), group.first, keys);
@@ -241,11 +225,14 @@ impl Online<'_, '_> {
         if is_plain {
             let mut out = self.out.rows_from(group.row);
             let values = self.values.panels(col, group.first, keys);
-            multiply_or_add::<S, R, P>(simd, weights, values, &mut out, col, group.begins);
+            let begins = group.begins;
+            multiply_or_add(simd, weights, values, &mut out, col, group.rows, panels, begins);
             return;
         }
         if !S::NARROW {
-            self.add_seen::<S, P>(simd, weights, group, bounds, col);
+            for col in (col..).step_by(LANES).take(panels) {
+                self.add_seen(simd, weights, group, bounds, col);
+            }
         }
     }
 
@@ -298,7 +285,7 @@ impl Online<'_, '_> {
 
     /// As [`add`](Self::add), key by key, without the hidden ones: 0 · NaN is NaN, so a hidden value must not take part at all.
     #[inline(always)]
-    fn add_seen<S: Simd, const P: usize>(
+    fn add_seen<S: Simd>(
         &mut self,
         simd: S,
         weights: Mat<'_>,
@@ -308,13 +295,14 @@ impl Online<'_, '_> {
     ) {
         let mut out = self.out.rows_from(group.row);
         for r in 0..weights.rows() {
-            let mut sums = [[0.0; LANES]; P];
-            let Ok(mut sums) = MatMut::new(sums.as_flattened_mut(), 1, P * LANES) else { return };
+            let mut sums = [[0.0; LANES]];
+            let mut sums = MatMut::from(&mut sums);
             for t in (0..weights.cols())
                 .filter(|t| bounds.sees(group.row + r, self.values.keys.start + group.first + t))
             {
                 let value = self.values.panels(col, group.first + t, 1);
-                multiply::<S, Continue, 1, P>(simd, weights.block(r, 1, t, 1), value, &mut sums, 0);
+                let weight = weights.block(r, 1, t, 1);
+                multiply::<S, Continue>(simd, weight, value, &mut sums, 0, 1, 1);
             }
             let out = out.row_mut(r).get_mut(col..).unwrap_or_default();
             for (out, sum) in out.iter_mut().zip(sums.row_mut(0)) {

@@ -2,7 +2,7 @@
 #![no_std]
 #![deny(unsafe_code)] // `simd` alone allows it, block by block
 
-#[cfg(test)]
+#[cfg(any(test, feature = "std"))]
 extern crate std;
 
 mod activation;

@@ -4,7 +4,7 @@ use crate::error::{Error, check_shape};
 use crate::simd::{
     Continue, Finish, Kernel, LANES, NARROW, Panel, Panels, Set, Simd, dispatch, multiply,
     multiply_by_4, multiply_by_8, multiply_by_16, next_groups, pack_columns, pack_transposed,
-    with_rows,
+    panels_at_once,
 };
 use crate::{Mat, MatMut};
 
@@ -108,15 +108,13 @@ impl Kernel for Product<'_> {
         if S::NARROW {
             let panels =
                 if self.transposed { Panels::transposed(self.b) } else { Panels::in_place(self.b) };
-            self.panel(simd, panels, 0..rows, 0, 0);
+            multiply::<S, Set>(simd, self.a, panels, &mut self.out, 0, 1, 1);
             return;
         }
         if !self.transposed && self.b.stride() <= NEAR {
-            let panels = Panels::in_place(self.b);
-            while first + LANES <= self.columns {
-                self.panel(simd, panels.from(first / LANES), 0..rows, 0, first);
-                first += LANES;
-            }
+            let whole = self.columns / LANES;
+            self.panels(simd, Panels::in_place(self.b), whole, 0..rows, 0, 0);
+            first = whole * LANES;
         }
         if first < self.columns && self.a.cols() <= SHORT {
             simd.call(PackedProduct::<SHORT> { product: self, first });
@@ -165,11 +163,9 @@ impl<const ROOM: usize> Kernel for PackedProduct<'_, ROOM> {
                             steps,
                         );
                     }
-                    for (p, col) in (start..product.columns).step_by(LANES).enumerate().take(width)
-                    {
-                        let panels = Panels::packed(&packed.0, steps).from(p);
-                        product.panel(simd, panels, rows.clone(), t, col);
-                    }
+                    let panels = Panels::packed(&packed.0, steps);
+                    let count = (product.columns - start).div_ceil(LANES).min(width);
+                    product.panels(simd, panels, count, rows.clone(), t, start);
                 }
             }
         }
@@ -181,40 +177,48 @@ impl<const ROOM: usize> Kernel for PackedProduct<'_, ROOM> {
 struct Packed<const ROOM: usize>([Panel; ROOM]);
 
 impl Product<'_> {
-    /// The product of `rows` of A, from their column `t` on, with one panel, added to what came of the columns before.
+    /// The product of `rows` of A, from their column `t` on, with the first `count` panels, added to the product of the
+    /// columns before `t`.
     #[inline(always)]
-    fn panel<S: Simd>(
+    fn panels<S: Simd>(
         &mut self,
         simd: S,
-        panel: Panels<'_>,
+        panels: Panels<'_>,
+        count: usize,
         rows: Range<usize>,
         t: usize,
         col: usize,
     ) {
         let a = self.a.block(rows.start, rows.len(), t, self.a.cols());
         let mut out = self.out.rows_from(rows.start);
-        if S::NARROW || t == 0 {
-            multiply_all::<S, Set>(simd, a, panel, &mut out, col);
+        if t == 0 {
+            multiply_all::<S, Set>(simd, a, panels, count, &mut out, col);
         } else {
-            multiply_all::<S, Continue>(simd, a, panel, &mut out, col);
+            multiply_all::<S, Continue>(simd, a, panels, count, &mut out, col);
         }
     }
 }
 
-/// [`multiply`] for any number of rows, in as few groups as possible.
+/// [`multiply`] for any number of rows, in as few groups as possible, by so many panels that they stay in the nearest cache.
 #[inline(always)]
 pub(crate) fn multiply_all<S: Simd, F: Finish>(
     simd: S,
     a: Mat<'_>,
-    panel: Panels<'_>,
+    b: Panels<'_>,
+    panels: usize,
     out: &mut MatMut<'_>,
     col: usize,
 ) {
-    let mut row = 0;
-    while row < a.rows() {
-        let (group, count) = next_groups(a.rows() - row);
-        let (a, out) = (a.rows_from(row, group * count), &mut out.rows_from(row));
-        with_rows!(group, R => multiply::<S, F, R, 1>(simd, a, panel, out, col));
-        row += group * count;
+    let at_once = panels_at_once::<S>(next_groups::<S>(a.rows()).0.max(1));
+    for first in (0..panels).step_by(at_once) {
+        let panels = at_once.min(panels - first);
+        let (b, col) = (b.from(first).first(panels), col + first * LANES);
+        let mut row = 0;
+        while row < a.rows() {
+            let (size, count) = next_groups::<S>(a.rows() - row);
+            let (a, out) = (a.rows_from(row, size * count), &mut out.rows_from(row));
+            multiply::<S, F>(simd, a, b, out, col, size, panels);
+            row += size * count;
+        }
     }
 }

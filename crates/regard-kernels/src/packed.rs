@@ -115,15 +115,8 @@ impl<'a> Packed<'a> {
         (self.rows, self.cols)
     }
 
-    /// The 16 columns from 16 · `p` on.
-    #[inline(always)]
-    fn panel(&self, p: usize) -> Panels<'a> {
-        let panel = self
-            .panels
-            .get(p * self.rows..)
-            .and_then(|panels| panels.get(..self.rows))
-            .unwrap_or_default();
-        Panels::packed(panel, self.rows)
+    fn panels(&self) -> Panels<'a> {
+        Panels::packed(self.panels, self.rows)
     }
 }
 
@@ -225,15 +218,14 @@ impl Product<'_> {
     fn columns<S: Simd>(&mut self, simd: S, rows: Range<usize>, steps: Range<usize>) {
         let a = self.a.block(rows.start, rows.len(), steps.start, steps.len());
         let mut out = self.out.rows_from(rows.start);
-        for p in 0..self.b.cols.div_ceil(LANES) {
-            let panel = self.b.panel(p).rows(steps.start, steps.len());
-            if self.add {
-                multiply_all::<S, Add>(simd, a, panel, &mut out, p * LANES);
-            } else if S::NARROW || steps.start == 0 {
-                multiply_all::<S, Set>(simd, a, panel, &mut out, p * LANES);
-            } else {
-                multiply_all::<S, Continue>(simd, a, panel, &mut out, p * LANES);
-            }
+        let panels = self.b.panels().rows(steps.start, steps.len());
+        let count = self.b.cols.div_ceil(LANES);
+        if self.add {
+            multiply_all::<S, Add>(simd, a, panels, count, &mut out, 0);
+        } else if S::NARROW || steps.start == 0 {
+            multiply_all::<S, Set>(simd, a, panels, count, &mut out, 0);
+        } else {
+            multiply_all::<S, Continue>(simd, a, panels, count, &mut out, 0);
         }
     }
 }

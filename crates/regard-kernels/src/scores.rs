@@ -6,7 +6,7 @@ use crate::activation::{Capped, map};
 use crate::mask::Bounds;
 use crate::simd::{
     GROUP, Kernel, LANES, NARROW, Panel, Panels, Set, Simd, dispatch, multiply, multiply_row,
-    next_groups, pack_transposed, with_rows,
+    next_groups, pack_transposed, panels_at_once,
 };
 use crate::softmax::scale_row;
 use crate::{Mat, MatMut, TILE_KEYS};
@@ -193,7 +193,7 @@ impl Scores<'_> {
         let mut count = 0;
         while next < end {
             let (size, many) =
-                if BLOCK == GROUP { (end - next, 1) } else { next_groups(end - next) };
+                if BLOCK == GROUP { (end - next, 1) } else { next_groups::<S>(end - next) };
             for group in groups.iter_mut().skip(count).take(many) {
                 let range = self.bounds.range_of_rows(next, size);
                 let keys_seen = intersect(keys, &range);
@@ -227,19 +227,17 @@ impl Scores<'_> {
                     self.multiply_in_place(simd, row, keys.start, group);
                 }
             }
-            // Few queries: several panels at once, so that there are chains enough to keep the multipliers busy.
             [group] if self.q.rows() == 1 => self.multiply_one(simd, keys.start, group),
-            [group] if group.rows == 1 => self.multiply_wide::<S, 1, 4>(simd, group),
-            [group] if group.rows == 2 => self.multiply_wide::<S, 2, 2>(simd, group),
-            _ => {
-                for lane in seen.step_by(LANES) {
-                    for_runs!(groups, |group| group.lanes().contains(&lane), |first, count| {
-                        if first.lanes().contains(&lane) {
-                            with_rows!(first.rows, R => self.multiply::<S, R, 1>(simd, row, first.row, count, lane));
-                        }
+            [widest, ..] => {
+                let width = panels_at_once::<S>(widest.rows) * LANES;
+                for lane in seen.step_by(width) {
+                    let lanes = |group: &Group| intersect(&group.lanes(), &(lane..lane + width));
+                    for_runs!(groups, |group| lanes(group), |first, count| {
+                        self.multiply(simd, row, first, count, lanes(first));
                     });
                 }
             }
+            [] => {}
         }
         for group in groups {
             self.mask(simd, row, keys.start, group);
@@ -259,7 +257,7 @@ impl Scores<'_> {
         if whole < keys.rows() {
             pack_transposed(simd, keys.rows_from(whole, LANES), self.panels);
             let panels = Panels::packed(self.panels, self.q.cols());
-            multiply::<S, Set, 1, 1>(simd, self.q, panels, &mut self.tile, lanes.start + whole);
+            multiply::<S, Set>(simd, self.q, panels, &mut self.tile, lanes.start + whole, 1, 1);
         }
     }
 
@@ -268,40 +266,24 @@ impl Scores<'_> {
     fn multiply_in_place<S: Simd>(&mut self, simd: S, block: usize, start: usize, group: &Group) {
         let (q, lanes) = (self.q.rows_from(group.row, group.rows), group.lanes());
         let keys = Panels::transposed(self.k.rows_from(start + lanes.start, lanes.len()));
-        multiply::<S, Set, 1, 1>(
-            simd,
-            q,
-            keys,
-            &mut self.tile.rows_from(group.row - block),
-            lanes.start,
-        );
+        let tile = &mut self.tile.rows_from(group.row - block);
+        multiply::<S, Set>(simd, q, keys, tile, lanes.start, 1, 1);
     }
 
+    /// The dot products of the queries of `count` groups, from the `first` on, with the keys `lanes` of the tile.
     #[inline(always)]
-    fn multiply_wide<S: Simd, const R: usize, const P: usize>(&mut self, simd: S, group: &Group) {
-        let mut lanes = group.lanes();
-        while lanes.len() >= P * LANES {
-            self.multiply::<S, R, P>(simd, group.row, group.row, 1, lanes.start);
-            lanes.start += P * LANES;
-        }
-        for lane in lanes.step_by(LANES) {
-            self.multiply::<S, R, 1>(simd, group.row, group.row, 1, lane);
-        }
-    }
-
-    /// The dot products of `groups` × `R` queries with `P` panels of keys, from key `lane` of the tile on.
-    #[inline(always)]
-    fn multiply<S: Simd, const R: usize, const P: usize>(
+    fn multiply<S: Simd>(
         &mut self,
         simd: S,
         block: usize,
-        row: usize,
-        groups: usize,
-        lane: usize,
+        first: &Group,
+        count: usize,
+        lanes: Range<usize>,
     ) {
-        let panels = Panels::packed(self.panels, self.q.cols()).from(lane / LANES);
-        let q = self.q.rows_from(row, groups * R);
-        multiply::<S, Set, R, P>(simd, q, panels, &mut self.tile.rows_from(row - block), lane);
+        let panels = Panels::packed(self.panels, self.q.cols()).from(lanes.start / LANES);
+        let q = self.q.rows_from(first.row, first.rows * count);
+        let tile = &mut self.tile.rows_from(first.row - block);
+        multiply::<S, Set>(simd, q, panels, tile, lanes.start, first.rows, lanes.len() / LANES);
     }
 
     /// Scale, soft cap, additive mask, and −∞ for what a query of the group may not see.

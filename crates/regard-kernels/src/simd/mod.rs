@@ -11,6 +11,8 @@
 
 #[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
 mod avx2;
+#[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
+mod avx512;
 mod exp;
 pub(crate) mod int8;
 mod pack;
@@ -19,6 +21,7 @@ mod portable;
 #[cfg(any(scalar, test))]
 mod scalar;
 mod small;
+mod tier;
 mod tile;
 
 #[cfg(not(scalar))]
@@ -30,9 +33,10 @@ use self::tile::Tiles;
 pub(crate) use self::exp::{Distance, Exp, Exp2ToZero, ExpToZero, exp_to_zero};
 pub(crate) use self::pack::{multiply_row, pack_columns, pack_transposed, pack_transposed_here};
 pub(crate) use self::small::{multiply_by_4, multiply_by_8, multiply_by_16};
+pub use self::tier::Tier;
 pub(crate) use self::tile::{
     Add, Continue, Finish, GROUP, Panel, Panels, Set, multiply, multiply_or_add, next_groups,
-    with_rows,
+    panels_at_once,
 };
 
 /// The number of lanes of a block.
@@ -100,6 +104,12 @@ pub(crate) trait Simd: Lanes {
     /// A block of lanes is more than the registers hold: the tier has tiles of its own, for any number of rows and for all
     /// columns at once, that read B where it lies, by rows or by columns.
     const NARROW: bool = false;
+
+    /// The most rows of A in a tile, and the panels of B beside them: as many sums as the registers hold.
+    const ROWS: usize = GROUP;
+    const PANELS: usize = 1;
+    /// So many chains of multiply-adds, a block each, keep the multipliers busy.
+    const CHAINS: usize = 4;
 
     /// Runs `kernel` as a function of its own, whose loops have all registers to themselves.
     fn call<K: Kernel>(self, kernel: K) -> K::Output;
@@ -195,11 +205,20 @@ pub(crate) trait Simd: Lanes {
     /// The largest element that is no NaN; −∞ if there is none.
     #[inline(always)]
     fn max_of(self, row: &[Panel]) -> f32 {
-        let mut max = self.splat(f32::NEG_INFINITY);
-        for lanes in row {
-            max = self.max(self.load(lanes), max);
+        // Four chains hide the latency of the comparison. In which order the largest is found does not show.
+        let mut max = [self.splat(f32::NEG_INFINITY); 4];
+        let (fours, rest) = row.as_chunks();
+        for four in fours {
+            let four: &[Panel; 4] = four;
+            for (max, lanes) in max.iter_mut().zip(four) {
+                *max = self.max(self.load(lanes), *max);
+            }
         }
-        self.reduce_max(max)
+        for (max, lanes) in max.iter_mut().zip(rest) {
+            *max = self.max(self.load(lanes), *max);
+        }
+        let [a, b, c, d] = max;
+        self.reduce_max(self.max(self.max(a, b), self.max(c, d)))
     }
 
     /// The tiles of a product.
@@ -268,16 +287,34 @@ pub(crate) trait Kernel {
     fn run<S: Simd>(self, simd: S) -> Self::Output;
 }
 
-/// Runs `kernel` on the best vectors of this CPU. Ask once for a whole head or matrix, never for a row.
+/// Runs `kernel` on the [active](Tier::active) tier. Ask once for a whole head or matrix, never for a row.
 #[inline(always)]
 pub(crate) fn dispatch<K: Kernel>(kernel: K) -> K::Output {
+    dispatch_to(Tier::active(), kernel)
+}
+
+/// Runs `kernel` on `tier`, or where the CPU lacks it, on the next that it has.
+#[inline(always)]
+fn dispatch_to<K: Kernel>(tier: Tier, kernel: K) -> K::Output {
     #[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
-    return match avx2::Avx2::new() {
-        Some(avx2) => avx2.call(kernel),
-        None => Fixed.call(kernel),
-    };
+    {
+        if tier == Tier::Avx512
+            && let Some(avx512) = avx512::Avx512::new()
+        {
+            return avx512.call(kernel);
+        }
+        if tier != Tier::Portable
+            && let Some(avx2) = avx2::Avx2::new()
+        {
+            return avx2.call(kernel);
+        }
+        Fixed.call(kernel)
+    }
     #[cfg(not(all(target_arch = "x86_64", not(feature = "portable"))))]
-    kernel.run(Fixed)
+    {
+        let _ = tier;
+        kernel.run(Fixed)
+    }
 }
 
 /// √x, rounded correctly.
@@ -289,86 +326,59 @@ pub(crate) fn sqrt(x: f32) -> f32 {
     libm::sqrtf(x)
 }
 
-/// Which vectors the kernels run on.
+/// Multiplies and adds in registers for so many rounds: the most that this CPU can do, what a benchmark divides by for a
+/// share of the peak.
+///
+/// It runs on the [fastest](Tier::fastest) tier of this CPU, whichever is active. Returns the number of multiply-adds, and a
+/// value that depends on all of them.
 ///
 /// ```
-/// println!("attention runs on {}", regard_kernels::Tier::active().name());
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Tier {
-    /// What was fixed at compile time: SSE2, NEON, wasm simd128, or more with `-C target-cpu=native`, through the `wide`
-    /// crate; on Cortex-M and RISC-V, which have no vectors, a number at a time.
-    Portable,
-    /// x86-64 with AVX2 and FMA, found at run time.
-    Avx2,
-}
-
-impl Tier {
-    /// The tier that every kernel of this process uses.
-    #[must_use]
-    pub fn active() -> Self {
-        #[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
-        if avx2::Avx2::new().is_some() {
-            return Self::Avx2;
-        }
-        Self::Portable
-    }
-
-    /// A short name for tables and logs.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Portable => "portable",
-            Self::Avx2 => "AVX2 + FMA",
-        }
-    }
-}
-
-/// Independent chains of multiply-adds in [`multiply_add_rounds`]: enough to hide the latency of a fused multiply-add on
-/// two pipes (2 × 4 or 2 × 5 cycles), few enough to stay in registers.
-const CHAINS: usize = 6;
-
-/// Runs `rounds` × 6 × 16 multiply-adds in registers and returns (their number, a value that depends on all of them).
-///
-/// The fastest that this tier can multiply and add: what a benchmark divides by for a share of the peak.
-///
-/// ```
-/// let (multiply_adds, _) = regard_kernels::multiply_add_rounds(1000);
-/// assert_eq!(multiply_adds, 96_000);
+/// let (few, _) = regard_kernels::multiply_add_rounds(1000);
+/// let (many, _) = regard_kernels::multiply_add_rounds(2000);
+/// assert_eq!(many, 2 * few);
 /// ```
 #[must_use]
 pub fn multiply_add_rounds(rounds: u32) -> (u64, f32) {
     struct Rounds(u32);
     impl Kernel for Rounds {
-        type Output = f32;
+        type Output = (u64, f32);
         #[inline(always)]
-        fn run<S: Simd>(self, simd: S) -> f32 {
-            let factor = simd.splat(0.999_999);
-            let term = simd.splat(1e-6);
-            // Numbers that only the run knows, another in each lane: a chain whose value the compiler could foresee
-            // would be left out.
-            let mut start = [self.0 as f32; LANES];
-            let mut chains = [term; CHAINS];
-            for chain in &mut chains {
-                for (i, x) in start.iter_mut().enumerate() {
-                    *x += 1.0 + i as f32;
-                }
-                *chain = simd.load(&start);
+        fn run<S: Simd>(self, simd: S) -> (u64, f32) {
+            // Enough chains to hide the latency of a fused multiply-add on two pipes (2 × 4 or 2 × 5 cycles), few enough to
+            // stay in registers.
+            if S::PANELS == 1 {
+                chains::<S, 6>(simd, self.0)
+            } else {
+                chains::<S, 12>(simd, self.0)
             }
-            for _ in 0..self.0 {
-                for chain in &mut chains {
-                    *chain = simd.mul_add(*chain, factor, term);
-                }
-            }
-            let mut sum = 0.0;
-            for chain in chains {
-                sum += simd.reduce_add(chain);
-            }
-            sum
         }
     }
-    (u64::from(rounds) * (CHAINS * LANES) as u64, dispatch(Rounds(rounds)))
+    #[inline(always)]
+    fn chains<S: Simd, const N: usize>(simd: S, rounds: u32) -> (u64, f32) {
+        let factor = simd.splat(0.999_999);
+        let term = simd.splat(1e-6);
+        // Numbers that only the run knows, another in each lane: a chain whose value the compiler could foresee would be
+        // left out.
+        let mut start = [rounds as f32; LANES];
+        let mut chains = [term; N];
+        for chain in &mut chains {
+            for (i, x) in start.iter_mut().enumerate() {
+                *x += 1.0 + i as f32;
+            }
+            *chain = simd.load(&start);
+        }
+        for _ in 0..rounds {
+            for chain in &mut chains {
+                *chain = simd.mul_add(*chain, factor, term);
+            }
+        }
+        let mut sum = 0.0;
+        for chain in chains {
+            sum += simd.reduce_add(chain);
+        }
+        (u64::from(rounds) * (N * LANES) as u64, sum)
+    }
+    dispatch_to(Tier::fastest(), Rounds(rounds))
 }
 
 #[cfg(test)]

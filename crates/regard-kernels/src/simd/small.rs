@@ -3,8 +3,23 @@
 
 use core::mem::MaybeUninit;
 
-use super::tile::{GROUP, with_rows};
 use super::{Kernel, LANES, Simd, dispatch};
+
+/// Calls `$body` with the number of rows as a constant in scope. The compiler knows the number, and keeps one of these.
+macro_rules! with_rows {
+    (@ $rows:expr, $group:ident => $body:expr; $($r:literal)+) => {
+        match $rows {
+            $($r => {
+                const $group: usize = $r;
+                $body
+            })+
+            _ => {}
+        }
+    };
+    ($rows:expr, $group:ident => $body:expr) => {
+        with_rows!(@ $rows, $group => $body; 1 2 3 4 5 6 7 8 9 10 11 12)
+    };
+}
 
 macro_rules! fixed_product {
     ($name:ident, $lanes:expr, $load:ident, $store:ident, $mul_add:ident) => {
@@ -25,7 +40,7 @@ macro_rules! fixed_product {
                 fn run<S: Simd>(self, simd: S) -> [[f32; N]; M] {
                     assert!(N.is_multiple_of($lanes));
                     let mut product = MaybeUninit::<[[f32; N]; M]>::uninit();
-                    let groups = M.div_ceil(GROUP).max(1);
+                    let groups = M.div_ceil(S::ROWS).max(1);
                     let (size, larger) = (M / groups, M % groups);
                     let (more, fewer) = self.a.split_at(larger * (size + 1));
                     let rows = product.as_mut_ptr().cast();

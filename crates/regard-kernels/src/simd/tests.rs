@@ -59,6 +59,18 @@ impl RunTier for OnAvx2 {
     }
 }
 
+#[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
+struct OnAvx512;
+
+#[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
+impl RunTier for OnAvx512 {
+    const FUSED: bool = true;
+
+    fn run<K: Kernel>(kernel: K) -> Option<K::Output> {
+        super::avx512::Avx512::new().map(|avx512| avx512.run(kernel))
+    }
+}
+
 /// Applies an operation to blocks on a tier, `on!(T, |s, a, b| s.add(a, b))`: a name is that of a block outside the kernel, and
 /// of its vector inside.
 macro_rules! on {
@@ -415,6 +427,8 @@ const EXPS: &[[Exp; 2]] = &[
     exponentials::<OnScalar>("scalar"),
     #[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
     exponentials::<OnAvx2>("AVX2"),
+    #[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
+    exponentials::<OnAvx512>("AVX-512"),
 ];
 
 /// An error in ULP, and where it is.
@@ -589,18 +603,27 @@ for_tier!(portable, super::OnPortable);
 for_tier!(scalar, super::OnScalar);
 #[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
 for_tier!(avx2, super::OnAvx2);
+#[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
+for_tier!(avx512, super::OnAvx512);
 
 #[test]
 #[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
 fn tiers_with_fused_multiply_add_agree_on_exp_to_the_last_bit() {
-    if !PORTABLE_IS_FUSED {
-        return; // compiled without FMA, the portable tier has its own last bits
+    type Exp = fn(&Block) -> Option<Block>;
+    let mut tiers: Vec<(&str, Exp)> =
+        vec![("AVX2", exp_of::<OnAvx2>), ("AVX-512", exp_of::<OnAvx512>)];
+    if PORTABLE_IS_FUSED {
+        tiers.push(("portable", exp_of::<OnPortable>)); // else it has its own last bits
     }
     let mut bits = Bits(7);
     for _ in 0..if cfg!(miri) { 50 } else { 100_000 } {
         let x: Block = core::array::from_fn(|_| bits.float() % 128.0);
-        let (Some(a), Some(b)) = (exp_of::<OnPortable>(&x), exp_of::<OnAvx2>(&x)) else { return };
-        assert_lanes(Some(a), "exp, portable and AVX2", |l| b[l]);
+        let mut first = None;
+        for (name, exp) in &tiers {
+            let Some(found) = exp(&x) else { continue };
+            let expected = first.get_or_insert(found);
+            assert_lanes(Some(found), name, |l| expected[l]);
+        }
     }
 }
 
@@ -615,7 +638,7 @@ fn a_narrow_tier_refuses_columns_that_lie_outside_of_the_data() {
         #[inline(always)]
         fn run<S: Simd>(self, simd: S) {
             let Self(a, b, mut out) = self;
-            multiply::<S, Set, 1, 1>(simd, a, b, &mut out, 0);
+            multiply::<S, Set>(simd, a, b, &mut out, 0, 1, 1);
         }
     }
     let (a, b, mut out) = ([[1.0, 2.0]], [[3.0, 4.0, 5.0], [6.0, 7.0, 8.0]], [[9.0; 3]]);

@@ -5,50 +5,27 @@ use core::marker::PhantomData;
 use super::{Kernel, LANES, Simd};
 use crate::{Mat, MatMut};
 
-/// The most rows of A in a tile: 6 × 16 accumulators are what 16 registers of 8 lanes hold.
+/// The most rows of A in a tile of the tiers with 16 registers of 8 lanes, which hold 6 × 16 sums.
 pub(crate) const GROUP: usize = 6;
-
-/// Calls `$body` with `R` as a constant in scope, for a number of rows from 1 to [`GROUP`]: the rows of a tile. (A narrow tier
-/// finds tiles for any number of rows itself.)
-macro_rules! with_rows {
-    ($rows:expr, $group:ident => $body:expr) => {{
-        match if S::NARROW { 1 } else { $rows } {
-            1 => {
-                const $group: usize = 1;
-                $body
-            }
-            2 => {
-                const $group: usize = 2;
-                $body
-            }
-            3 => {
-                const $group: usize = 3;
-                $body
-            }
-            4 => {
-                const $group: usize = 4;
-                $body
-            }
-            5 => {
-                const $group: usize = 5;
-                $body
-            }
-            _ => {
-                const $group: usize = 6;
-                $body
-            }
-        }
-    }};
-}
-pub(crate) use with_rows;
 
 /// The size of the next groups of `rows` and how many of that size there are: as few groups as possible, of as equal
 /// sizes as possible, because a tile of few rows waits for its own chains of multiply-adds.
 #[inline(always)]
-pub(crate) fn next_groups(rows: usize) -> (usize, usize) {
-    let groups = rows.div_ceil(GROUP).max(1);
+pub(crate) fn next_groups<S: Simd>(rows: usize) -> (usize, usize) {
+    let groups = rows.div_ceil(S::ROWS).max(1);
     let (size, larger) = (rows / groups, rows % groups);
     if larger == 0 { (size, groups) } else { (size + 1, larger) }
+}
+
+/// The panels that tiles of `rows` rows take at a time, if there are so many: more for few rows, whose own chains of
+/// multiply-adds are too few to keep the multipliers busy.
+#[inline(always)]
+pub(crate) const fn panels_at_once<S: Simd>(rows: usize) -> usize {
+    let mut panels = S::PANELS;
+    while 2 * panels * rows <= S::CHAINS {
+        panels *= 2;
+    }
+    panels
 }
 
 /// A row of a panel: 16 columns of B at one step of the sum.
@@ -110,6 +87,11 @@ impl<'a> Panels<'a> {
         Self { data, cols: self.cols.saturating_sub(first * LANES), ..self }
     }
 
+    /// The first `count` panels.
+    pub(crate) fn first(self, count: usize) -> Self {
+        Self { cols: self.cols.min(count.saturating_mul(LANES)), ..self }
+    }
+
     /// Rows `start..start + len` of each panel.
     pub(crate) fn rows(self, start: usize, len: usize) -> Self {
         let data = self.data.get(start * self.row_stride..).unwrap_or_default();
@@ -157,44 +139,79 @@ impl Finish for Add {
     const ADD: bool = true;
 }
 
-/// `out`\[r\]\[`col` + c\] ← Σₜ a\[r\]\[t\] · b\[t\]\[c\] for the columns c of `P` panels, t in ascending order, `R` rows at a time.
+/// `out`\[r\]\[`col` + c\] ← Σₜ a\[r\]\[t\] · b\[t\]\[c\] for the columns c of `panels` panels, t in ascending order, in
+/// tiles of `rows` rows.
 ///
-/// All rows of `a`, a multiple of `R`, go to the first rows of `out`. What of the panels lies behind the columns of `out`
-/// is left out. `a` must have a column for each row of `b`; else nothing is done.
+/// All rows of `a`, a multiple of `rows`, go to the first rows of `out`. Columns of the panels beyond those of `out` are left
+/// out. `a` must have a column for each row of `b`; else nothing is done.
 ///
 /// Each element is one chain of multiply-adds, so its bits do not depend on the rows or columns computed beside it.
 #[inline(always)]
-pub(crate) fn multiply<S: Simd, F: Finish, const R: usize, const P: usize>(
+pub(crate) fn multiply<S: Simd, F: Finish>(
     simd: S,
     a: Mat<'_>,
     b: Panels<'_>,
     out: &mut MatMut<'_>,
     col: usize,
+    rows: usize,
+    panels: usize,
 ) {
-    if let Some(tiles) = Tiles::<F, R, P>::new::<S>(a, b, out, col) {
-        simd.call(tiles);
+    /// The widest tiles of `R` rows first, of the widths that the tier has for so many rows.
+    macro_rules! tiles {
+        ($r:literal: $($p:literal)+) => {{
+            let mut done = 0;
+            $(while $p <= panels_at_once::<S>($r) && panels - done >= $p {
+                if let Some(tiles) =
+                    Tiles::<F, $r, $p>::new::<S>(a, b.from(done), out, col + done * LANES)
+                {
+                    simd.call(tiles);
+                }
+                done += $p;
+            })+
+        }};
+    }
+    /// Only what the tier has rows for is compiled.
+    macro_rules! rows {
+        ($($r:literal)+) => {
+            match rows {
+                1 => tiles!(1: 8 4 2 1),
+                2 => tiles!(2: 4 2 1),
+                $($r if $r <= S::ROWS => tiles!($r: 2 1),)+
+                _ => debug_assert!(false, "no tiles of {rows} rows"),
+            }
+        };
+    }
+    if S::NARROW {
+        // It finds tiles for any number of rows itself.
+        if let Some(tiles) = Tiles::<F, 1, 1>::new::<S>(a, b, out, col) {
+            simd.call(tiles);
+        }
+    } else {
+        rows!(3 4 5 6 7 8 9 10 11 12);
     }
 }
 
 /// [`multiply`] that begins with the elements ([`Set`]), or else adds to them ([`Add`]).
 #[inline(always)]
-pub(crate) fn multiply_or_add<S: Simd, const R: usize, const P: usize>(
+pub(crate) fn multiply_or_add<S: Simd>(
     simd: S,
     a: Mat<'_>,
     b: Panels<'_>,
     out: &mut MatMut<'_>,
     col: usize,
+    rows: usize,
+    panels: usize,
     begins: bool,
 ) {
     if S::NARROW {
         // One call, because code is counted.
-        if let Some(tiles) = Tiles::<Add, R, P>::new::<S>(a, b, out, col) {
+        if let Some(tiles) = Tiles::<Add, 1, 1>::new::<S>(a, b, out, col) {
             simd.call(Tiles { add: !begins, ..tiles });
         }
     } else if begins {
-        multiply::<S, Set, R, P>(simd, a, b, out, col);
+        multiply::<S, Set>(simd, a, b, out, col, rows, panels);
     } else {
-        multiply::<S, Add, R, P>(simd, a, b, out, col);
+        multiply::<S, Add>(simd, a, b, out, col, rows, panels);
     }
 }
 

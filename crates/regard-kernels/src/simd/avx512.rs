@@ -1,0 +1,220 @@
+//! x86-64 with AVX-512, found at run time. A block of 16 lanes is one register.
+
+use core::arch::x86_64::*;
+
+use super::avx2::Avx2;
+use super::{Kernel, LANES, Lanes, Panel, Simd};
+
+cpufeatures::new!(detect, "avx512f", "avx512bw", "avx512dq", "avx512vl");
+
+/// Proof that this CPU has AVX-512 (F, BW, DQ and VL), AVX2 and FMA, and that the operating system saves its registers. It
+/// can only be had from [`Avx512::new`].
+#[derive(Clone, Copy)]
+pub(crate) struct Avx512(Avx2);
+
+impl Avx512 {
+    /// The proof, if the CPU has all of them. The first call asks the CPU, later ones read the answer.
+    #[inline]
+    pub(crate) fn new() -> Option<Self> {
+        if detect::get() { Avx2::new().map(Self) } else { None }
+    }
+
+    /// Runs `kernel`, compiled for AVX-512.
+    #[inline]
+    pub(crate) fn run<K: Kernel>(self, kernel: K) -> K::Output {
+        #[inline(never)]
+        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+        fn inner<K: Kernel>(kernel: K, simd: Avx512) -> K::Output {
+            kernel.run(simd)
+        }
+        // SAFETY: `self` proves that the CPU has these features.
+        unsafe { inner(kernel, self) }
+    }
+}
+
+/// Calls an intrinsic that works on registers alone.
+macro_rules! registers {
+    ($call:expr) => {
+        // SAFETY: a value of `Avx512` exists, so the CPU has AVX-512; the intrinsic works on registers alone.
+        unsafe { $call }
+    };
+}
+
+/// Lanes 0 to 7, and 8 to 15.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq")]
+fn halves(v: __m512) -> [__m256; 2] {
+    [_mm512_castps512_ps256(v), _mm512_extractf32x8_ps::<1>(v)]
+}
+
+/// v·2ⁿ: as two factors, so that neither leaves the range of normal numbers and only the last product rounds.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn scale_exp2(v: __m512, n: __m512) -> __m512 {
+    let n = _mm512_cvtps_epi32(n);
+    let half = _mm512_srai_epi32::<1>(n);
+    let bias = _mm512_set1_epi32(127);
+    let low = _mm512_slli_epi32::<23>(_mm512_add_epi32(half, bias));
+    let high = _mm512_slli_epi32::<23>(_mm512_add_epi32(_mm512_sub_epi32(n, half), bias));
+    _mm512_mul_ps(_mm512_mul_ps(v, _mm512_castsi512_ps(low)), _mm512_castsi512_ps(high))
+}
+
+/// A bit for each of the first `count` lanes, or for all 16.
+#[inline(always)]
+fn first_lanes(count: usize) -> __mmask16 {
+    if count < LANES { (1 << count) - 1 } else { __mmask16::MAX }
+}
+
+impl Lanes for Avx512 {
+    type V = __m512;
+    type M = __mmask16;
+
+    #[inline(always)]
+    fn splat(self, x: f32) -> __m512 {
+        registers!(_mm512_set1_ps(x))
+    }
+
+    #[inline(always)]
+    fn add(self, a: __m512, b: __m512) -> __m512 {
+        registers!(_mm512_add_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn sub(self, a: __m512, b: __m512) -> __m512 {
+        registers!(_mm512_sub_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn mul(self, a: __m512, b: __m512) -> __m512 {
+        registers!(_mm512_mul_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn div(self, a: __m512, b: __m512) -> __m512 {
+        registers!(_mm512_div_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn mul_add(self, a: __m512, b: __m512, c: __m512) -> __m512 {
+        registers!(_mm512_fmadd_ps(a, b, c))
+    }
+
+    #[inline(always)]
+    fn max(self, a: __m512, b: __m512) -> __m512 {
+        // VMAXPS gives its second operand for NaN and for equal zeros: what the trait asks for.
+        registers!(_mm512_max_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn gt(self, a: __m512, b: __m512) -> __mmask16 {
+        registers!(_mm512_cmp_ps_mask::<_CMP_GT_OQ>(a, b))
+    }
+
+    #[inline(always)]
+    fn eq(self, a: __m512, b: __m512) -> __mmask16 {
+        registers!(_mm512_cmp_ps_mask::<_CMP_EQ_OQ>(a, b))
+    }
+
+    #[inline(always)]
+    fn select(self, mask: __mmask16, yes: __m512, no: __m512) -> __m512 {
+        registers!(_mm512_mask_blend_ps(mask, no, yes))
+    }
+
+    #[inline(always)]
+    fn scale_exp2(self, v: __m512, n: __m512) -> __m512 {
+        registers!(scale_exp2(v, n))
+    }
+
+    #[inline(always)]
+    fn exponent(self, v: __m512) -> __m512 {
+        registers!(_mm512_castsi512_ps(_mm512_slli_epi32::<23>(_mm512_castps_si512(v))))
+    }
+}
+
+impl Simd for Avx512 {
+    type Half = __m256;
+    type Quarter = __m128;
+
+    const ROWS: usize = 12;
+    const PANELS: usize = 2;
+    const CHAINS: usize = 8;
+
+    #[inline(always)]
+    fn call<K: Kernel>(self, kernel: K) -> K::Output {
+        self.run(kernel)
+    }
+
+    #[inline(always)]
+    fn prefetch(self, address: *const f32) {
+        self.0.prefetch(address);
+    }
+
+    #[inline(always)]
+    fn load(self, x: &[f32; LANES]) -> __m512 {
+        // SAFETY: `self` proves AVX-512; the load is that of the array, and needs no alignment.
+        unsafe { _mm512_loadu_ps(x.as_ptr()) }
+    }
+
+    #[inline(always)]
+    fn store(self, v: __m512, out: &mut [f32; LANES]) {
+        // SAFETY: `self` proves AVX-512; the store is that of the array, and needs no alignment.
+        unsafe { _mm512_storeu_ps(out.as_mut_ptr(), v) }
+    }
+
+    #[inline(always)]
+    fn load_or(self, x: &[f32], fill: f32) -> __m512 {
+        // SAFETY: `self` proves AVX-512; only lanes that `x` has are loaded.
+        unsafe { _mm512_mask_loadu_ps(_mm512_set1_ps(fill), first_lanes(x.len()), x.as_ptr()) }
+    }
+
+    #[inline(always)]
+    fn store_first(self, v: __m512, out: &mut [f32]) {
+        // SAFETY: `self` proves AVX-512; only lanes that `out` has are stored.
+        unsafe { _mm512_mask_storeu_ps(out.as_mut_ptr(), first_lanes(out.len()), v) }
+    }
+
+    #[inline(always)]
+    fn transpose(self, rows: [&[f32; 8]; 8], panel: &mut [Panel; 8], second: bool) {
+        self.0.transpose(rows, panel, second);
+    }
+
+    #[inline(always)]
+    fn reduce_add(self, v: __m512) -> f32 {
+        self.0.reduce_add(registers!(halves(v)))
+    }
+
+    #[inline(always)]
+    fn reduce_max(self, v: __m512) -> f32 {
+        self.0.reduce_max(registers!(halves(v)))
+    }
+
+    #[inline(always)]
+    fn load_half(self, x: &[f32; 8]) -> __m256 {
+        self.0.load_half(x)
+    }
+
+    #[inline(always)]
+    fn store_half(self, v: __m256, out: &mut [f32; 8]) {
+        self.0.store_half(v, out);
+    }
+
+    #[inline(always)]
+    fn mul_add_half(self, a: f32, b: __m256, c: __m256) -> __m256 {
+        self.0.mul_add_half(a, b, c)
+    }
+
+    #[inline(always)]
+    fn load_quarter(self, x: &[f32; 4]) -> __m128 {
+        self.0.load_quarter(x)
+    }
+
+    #[inline(always)]
+    fn store_quarter(self, v: __m128, out: &mut [f32; 4]) {
+        self.0.store_quarter(v, out);
+    }
+
+    #[inline(always)]
+    fn mul_add_quarter(self, a: f32, b: __m128, c: __m128) -> __m128 {
+        self.0.mul_add_quarter(a, b, c)
+    }
+}

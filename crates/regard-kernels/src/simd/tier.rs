@@ -1,0 +1,136 @@
+//! Which vectors the kernels run on.
+
+#[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
+use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
+
+#[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
+use super::{avx2::Avx2, avx512::Avx512};
+
+/// Which vectors the kernels run on: the fastest that the CPU has, unless another tier is [chosen](Self::choose).
+///
+/// ```
+/// println!("attention runs on {}", regard_kernels::Tier::active().name());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Tier {
+    /// What was fixed at compile time: SSE2, NEON, wasm simd128, or more with `-C target-cpu=native`, through the `wide`
+    /// crate; on Cortex-M and RISC-V, which have no vectors, a number at a time.
+    Portable,
+    /// x86-64 with AVX2 and FMA, found at run time.
+    Avx2,
+    /// x86-64 with AVX-512 (F, BW, DQ and VL), AVX2 and FMA, found at run time.
+    Avx512,
+}
+
+/// The place of the active tier in [`Tier::ALL`], or [`UNKNOWN`] until somebody asks.
+#[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
+static ACTIVE: AtomicU8 = AtomicU8::new(UNKNOWN);
+#[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
+const UNKNOWN: u8 = u8::MAX;
+
+impl Tier {
+    /// All tiers, the slowest first.
+    pub const ALL: [Self; 3] = [Self::Portable, Self::Avx2, Self::Avx512];
+
+    /// The tier that every kernel of this process uses.
+    ///
+    /// It is the fastest that this CPU has, until [`choose`](Self::choose) says otherwise. With the feature `std`, the
+    /// environment variable `REGARD_TIER` (`portable`, `avx2` or `avx512`) decides at the first use; a tier that the CPU
+    /// lacks, or an unknown word, is passed over.
+    #[must_use]
+    #[inline]
+    pub fn active() -> Self {
+        #[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
+        return match ACTIVE.load(Relaxed) {
+            UNKNOWN => Self::find(),
+            0 => Self::Portable,
+            1 => Self::Avx2,
+            _ => Self::Avx512,
+        };
+        #[cfg(not(all(target_arch = "x86_64", not(feature = "portable"))))]
+        Self::Portable
+    }
+
+    #[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
+    #[cold]
+    fn find() -> Self {
+        let tier =
+            from_environment().filter(|tier| tier.is_available()).unwrap_or_else(Self::fastest);
+        ACTIVE.store(tier as u8, Relaxed);
+        tier
+    }
+
+    /// The fastest tier that this CPU has.
+    #[must_use]
+    pub fn fastest() -> Self {
+        let [portable, others @ ..] = Self::ALL;
+        others.into_iter().rev().find(|tier| tier.is_available()).unwrap_or(portable)
+    }
+
+    /// Whether this program has been compiled with the tier, and this CPU has it.
+    #[must_use]
+    pub fn is_available(self) -> bool {
+        match self {
+            Self::Portable => true,
+            #[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
+            Self::Avx2 => Avx2::new().is_some(),
+            #[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
+            Self::Avx512 => Avx512::new().is_some(),
+            #[cfg(not(all(target_arch = "x86_64", not(feature = "portable"))))]
+            _ => false,
+        }
+    }
+
+    /// Makes this the tier of every kernel that begins from now on, in all threads: for tests and benchmarks. Returns
+    /// whether it is [available](Self::is_available); if it is not, nothing changes.
+    ///
+    /// ```
+    /// use regard_kernels::Tier;
+    /// assert!(Tier::Portable.choose());
+    /// assert_eq!(Tier::active(), Tier::Portable);
+    /// ```
+    #[must_use = "the CPU may lack it"]
+    pub fn choose(self) -> bool {
+        let available = self.is_available();
+        #[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
+        if available {
+            ACTIVE.store(self as u8, Relaxed);
+        }
+        available
+    }
+
+    /// A short name for tables and logs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Portable => "portable",
+            Self::Avx2 => "AVX2 + FMA",
+            Self::Avx512 => "AVX-512",
+        }
+    }
+
+    /// The tier of which `REGARD_TIER` may hold the `word`: `portable`, `avx2` or `avx512`.
+    ///
+    /// ```
+    /// assert_eq!(regard_kernels::Tier::from_word("avx2"), Some(regard_kernels::Tier::Avx2));
+    /// ```
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        match word {
+            "portable" => Some(Self::Portable),
+            "avx2" => Some(Self::Avx2),
+            "avx512" => Some(Self::Avx512),
+            _ => None,
+        }
+    }
+}
+
+/// The tier that `REGARD_TIER` names.
+#[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
+fn from_environment() -> Option<Tier> {
+    #[cfg(any(test, feature = "std"))]
+    return Tier::from_word(&std::env::var("REGARD_TIER").ok()?);
+    #[cfg(not(any(test, feature = "std")))]
+    None
+}
