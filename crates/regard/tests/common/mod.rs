@@ -1,13 +1,9 @@
 //! What several tests need. Not all of them use all of it.
 #![allow(dead_code, clippy::allow_attributes, reason = "each test uses a part")]
 
-<<<<<<< HEAD
-/// Pseudo-random numbers between −1 and 1, the same on every machine.
-=======
 pub mod bounded;
 
-/// Numbers between −1 and 1 that look random and are the same everywhere.
->>>>>>> main
+/// Pseudo-random numbers between −1 and 1, the same on every machine.
 pub fn numbers(len: usize, seed: u64) -> Vec<f32> {
     let mut random = fastrand::Rng::with_seed(seed);
     (0..len).map(|_| 2.0 * random.f32() - 1.0).collect()
