@@ -5,11 +5,12 @@
 mod common;
 
 use common::{bits, numbers};
+use half::{bf16, f16};
 use regard::{
     Activation, Attention, Decoder, DecoderAttention, DecoderBlock, DecoderCache, DecoderParts,
-    Encoder, EncoderBlock, EncoderParts, Error, FeedForward, GatedParts, Heads, Keep, KvCache,
-    KvCacheShape, LayerWorkspace, Linear, Mask, MultiHeadAttention, Norm, Pairing, Position,
-    Projections, Rotary, Sequences, Stage, Window, alibi_slopes,
+    Element, Encoder, EncoderBlock, EncoderParts, Error, FeedForward, GatedParts, Heads, Keep,
+    KvCache, KvCacheShape, LayerWorkspace, Linear, Mask, MultiHeadAttention, Norm, Pairing,
+    Position, Projections, Rotary, Sequences, Stage, Window, alibi_slopes,
 };
 
 /// A prefill, another, then tokens one by one.
@@ -227,6 +228,78 @@ fn a_mask_that_places_new_tokens_elsewhere_is_refused() {
     cache.truncate(5);
     let causal = Attention::new().mask(Mask::CAUSAL);
     assert_eq!(here, layer.forward_cached(tokens(1), &mut cache, &causal).unwrap());
+}
+
+/// Prompts of different lengths side by side: each sequence has the bits that it has alone, rotary positions included.
+#[test]
+fn sequences_of_different_lengths_are_decoded_side_by_side() {
+    const LENGTHS: [usize; 2] = [5, 2];
+    let model = Encoder::new(vec![block(100), block(200)], None).unwrap();
+    let x = numbers(BATCH * TOKENS * FEATURES, 1);
+    let token = |entry: usize, i: usize| &x[(entry * TOKENS + i) * FEATURES..][..FEATURES];
+    let causal = Attention::new().mask(Mask::CAUSAL);
+    let alone: Vec<Vec<f32>> = x
+        .chunks(TOKENS * FEATURES)
+        .map(|x| {
+            let x = Sequences::new("x", x, [1, TOKENS, FEATURES]).unwrap();
+            model.forward(x, &causal).unwrap()
+        })
+        .collect();
+    let mut caches = model.caches(BATCH, TOKENS).unwrap();
+    // The second prompt is padded with tokens that are no numbers: they must not show.
+    let prompts: Vec<f32> = (0..BATCH)
+        .flat_map(|entry| (0..LENGTHS[0]).map(move |i| (entry, i)))
+        .flat_map(|(entry, i)| {
+            if i < LENGTHS[entry] { token(entry, i).to_vec() } else { vec![f32::NAN; FEATURES] }
+        })
+        .collect();
+    let prompts = Sequences::new("x", &prompts, [BATCH, LENGTHS[0], FEATURES]).unwrap();
+    let y = model.forward_cached(prompts, &mut caches, &causal).unwrap();
+    for (entry, len) in LENGTHS.into_iter().enumerate() {
+        let found = &y[entry * LENGTHS[0] * FEATURES..][..len * FEATURES];
+        assert_eq!(bits(found), bits(&alone[entry][..len * FEATURES]), "prompt {entry}");
+    }
+    for cache in &mut caches {
+        cache.truncate_each(&LENGTHS).unwrap();
+    }
+    for step in 0..6 {
+        let places = LENGTHS.map(|len| len + step);
+        let next = [token(0, places[0]), token(1, places[1])].concat();
+        let next = Sequences::new("x", &next, [BATCH, 1, FEATURES]).unwrap();
+        let y = model.forward_cached(next, &mut caches, &causal).unwrap();
+        for (entry, place) in places.into_iter().enumerate() {
+            let expected = &alone[entry][place * FEATURES..][..FEATURES];
+            let found = &y[entry * FEATURES..][..FEATURES];
+            assert_eq!(bits(found), bits(expected), "token {place} of sequence {entry}");
+        }
+    }
+    // One offset cannot be right for both.
+    let offset = Attention::new().mask(Mask::NONE.causal(Position::Offset(11)));
+    let next = Sequences::new("x", &x[..BATCH * FEATURES], [BATCH, 1, FEATURES]).unwrap();
+    let error = model.forward_cached(next, &mut caches, &offset).unwrap_err();
+    assert!(matches!(error, Error::CachePosition { first: 11, cached: 8, .. }), "{error}");
+}
+
+/// A cache in half precision gives a token the same bits whether it comes alone or in a prefill, and other bits than `f32`.
+fn half_caches<T: Element>() {
+    let model = Encoder::new(vec![block(100), block(200)], None).unwrap();
+    let x = numbers(BATCH * TOKENS * FEATURES, 1);
+    let all = Sequences::new("x", &x, [BATCH, TOKENS, FEATURES]).unwrap();
+    let causal = Attention::new().mask(Mask::CAUSAL);
+    let mut caches = model.caches_of::<T>(BATCH, TOKENS).unwrap();
+    let whole = model.forward_cached(all, &mut caches, &causal).unwrap();
+    for cache in &mut caches {
+        cache.truncate(0);
+    }
+    let found = in_steps(&x, |x| model.forward_cached(x, &mut caches, &causal).unwrap());
+    assert_eq!(bits(&found), bits(&whole));
+    assert_ne!(bits(&found), bits(&model.forward(all, &causal).unwrap()));
+}
+
+#[test]
+fn caches_of_layers_hold_half_precision() {
+    half_caches::<f16>();
+    half_caches::<bf16>();
 }
 
 /// A decoder block with rotary positions, whose memory has 10 features.
