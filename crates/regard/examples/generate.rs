@@ -35,7 +35,7 @@ impl Files<'_> {
     /// A vector, which is the only row of a table.
     fn norm(&self, name: &str, d: usize) -> Result<Norm> {
         let weight = Embedding::tied_to(&self.linear(name, d, 1)?).forward(&[0])?;
-        Ok(Norm::rms(weight, self.number("rms_norm_eps")? as f32)?)
+        Ok(Norm::rms(weight.into_vec(), self.number("rms_norm_eps")? as f32)?)
     }
 
     fn block(&self, i: usize, positions: usize) -> Result<EncoderBlock> {
