@@ -2,6 +2,7 @@
 #![allow(dead_code, clippy::allow_attributes, reason = "each test uses a part")]
 
 pub mod bounded;
+pub mod slopes;
 
 /// Numbers between −1 and 1 that look random and are the same everywhere.
 pub fn numbers(len: usize, seed: u64) -> Vec<f32> {
