@@ -6,7 +6,7 @@ use regard_kernels::Mat;
 
 use crate::{Error, slices};
 
-/// What tensors may be stored in: `f32`, [`f16`](half::f16) or [`bf16`](half::bf16).
+/// The numbers that a tensor may hold: `f32`, [`f16`](half::f16) or [`bf16`](half::bf16).
 ///
 /// Half precision halves the memory that a cache of keys and values takes. Computation is in `f32`: those keys and values of a
 /// head that its queries may see are widened (by F16C where the CPU has it) into memory of the thread, which keeps room for all
