@@ -1,3 +1,5 @@
+//! What an attention is: scale, soft cap, temperature, mask and sinks.
+
 use core::fmt;
 
 use regard_kernels::{Attention as Kernel, Mask as HeadMask, Temperature};
@@ -7,10 +9,11 @@ use crate::error::{Error, check_shape};
 
 /// Scaled dot-product attention over \[batch, heads, tokens, head_dim\], described once and run on any tensors that fit.
 ///
-/// What it means, step by step, is [`regard_kernels::Attention`]'s contract. Fewer key/value heads than query heads mean
+/// The contract of [`regard_kernels::Attention`] says what it computes, step by step. Fewer key/value heads than query heads mean
 /// grouped queries (GQA, Ainslie et al. 2023): query head h uses key/value head h / (heads / kv_heads).
 ///
-/// An output row has the same bits for any number of threads, and whatever is computed beside it.
+/// An output row has the same bits for any number of threads, and whatever else is computed in the same call. To choose threads, see
+/// [`Threads`](crate::Threads).
 ///
 /// ```
 /// use regard::{Attention, Heads, Mask, Position};
@@ -24,6 +27,9 @@ use crate::error::{Error, check_shape};
 /// # Ok::<(), regard::Error>(())
 /// ```
 #[derive(Clone, Debug, Default)]
+#[doc(alias = "scaled_dot_product_attention")]
+#[doc(alias = "SDPA")]
+#[doc(alias = "FlashAttention")]
 pub struct Attention<'a> {
     scale: Option<f32>,
     pub(crate) softcap: Option<f32>,
@@ -50,7 +56,7 @@ impl<'a> Attention<'a> {
         Self::default()
     }
 
-    /// What the dot products are multiplied by, instead of 1/√head_dim.
+    /// The number that the dot products are multiplied by, instead of 1/√head_dim.
     ///
     /// ```
     /// use regard::{Attention, Heads};
@@ -163,24 +169,24 @@ impl<'a> Attention<'a> {
         self.sinks?.get(head).copied()
     }
 
-    /// Whether what is given for each head is there for each.
+    /// `Ok` if there is a sink for each head, and every number is in its range.
     pub(crate) fn check(&self, heads: usize) -> Result<(), Error> {
         if let Some(sinks) = self.sinks {
             check_shape("the sinks", &[sinks.len()], &[heads], "one a head of query")?;
         }
-        // What else may be wrong with a number does not depend on the shapes, which may have any number of empty heads.
+        // The other numbers do not depend on the head, and a shape may have any number of empty heads.
         for head in 0..self.sinks.map_or(1, <[f32]>::len).max(1) {
             self.describe(HeadMask::NONE, head).check()?;
         }
         Ok(())
     }
 
-    /// What the dot products of vectors of `d_k` are multiplied by.
+    /// The number that dot products of vectors of `d_k` are multiplied by.
     pub(crate) fn scale_for(&self, d_k: usize) -> f32 {
         self.scale.unwrap_or_else(|| if d_k == 0 { 1.0 } else { 1.0 / (d_k as f32).sqrt() })
     }
 
-    /// Says how many parts of all are done, to whoever wants to know.
+    /// Reports how many parts of all are done, if the caller wants to know.
     pub(crate) fn report(&self, done: usize, all: usize) {
         if let Some(Progress(progress)) = self.progress {
             progress(done, all);
@@ -188,10 +194,10 @@ impl<'a> Attention<'a> {
     }
 }
 
-/// The slopes of ALiBi for so many heads (Press et al. 2022, and the code that came with it).
+/// The slopes of ALiBi for so many heads (Press et al. 2022, and its reference code).
 ///
-/// 2^(−8h/n) for h = 1 … n where n is a power of two; else those of the power of two below n, and every other one of that above
-/// for the rest.
+/// For a power of two n they are 2^(−8h/n), h = 1 … n. For another number of heads they are those of the power of two below it,
+/// then every other slope of the power of two above it.
 ///
 /// ```
 /// assert_eq!(regard::alibi_slopes(2), [0.0625, 0.00390625]);

@@ -6,11 +6,11 @@ use regard_kernels::Mat;
 
 use crate::{Error, slices};
 
-/// What tensors may be stored in: `f32`, [`f16`](half::f16) or [`bf16`](half::bf16).
+/// The numbers that a tensor may hold: `f32`, [`f16`](half::f16) or [`bf16`](half::bf16).
 ///
-/// Half precision halves the memory that a cache of keys and values takes. Computation is in `f32`: those keys and values of a
-/// head that its queries may see are widened (by F16C where the CPU has it) into memory of the thread, which keeps room for all
-/// of a head, before they are multiplied; so that the result is that of the same numbers in `f32`, to the bit.
+/// Half precision halves the memory that a cache of keys and values takes. Computation is in `f32`: each thread first widens the
+/// keys and values that its queries may see (by F16C where the CPU has it) into its scratch memory, which has room for one head.
+/// The result has the bits of the same numbers in `f32`.
 ///
 /// ```
 /// use half::f16;

@@ -27,7 +27,7 @@ pub enum Error {
         why: &'static str,
     },
 
-    /// A slice has not as many elements as its shape says.
+    /// A slice has more or fewer elements than its shape says.
     #[error("{tensor} has {found} elements, which do not fill the shape {shape:?}")]
     #[non_exhaustive]
     Elements {
@@ -51,7 +51,7 @@ pub enum Error {
         most: usize,
     },
 
-    /// An array whose numbers do not lie in memory as they must.
+    /// An array has a layout in memory that cannot be borrowed.
     #[cfg(feature = "ndarray")]
     #[error("{tensor} of the shape {shape:?} has the strides {strides:?}, but {needed}")]
     #[non_exhaustive]
@@ -76,7 +76,7 @@ pub enum Error {
         shape: Vec<usize>,
     },
 
-    /// A number of heads that does not divide what it should evenly.
+    /// A number of heads does not divide another number evenly.
     #[error("{into} {what} cannot be divided evenly among {heads} {of} heads")]
     #[non_exhaustive]
     Heads {
@@ -86,11 +86,11 @@ pub enum Error {
         of: &'static str,
         /// What is divided, in the plural.
         what: &'static str,
-        /// How many there are of it.
+        /// The number that is divided.
         into: usize,
     },
 
-    /// A key length greater than the number of keys.
+    /// A key length is greater than the number of keys.
     #[error("{tensor} of batch entry {entry} is {found}, but key has {keys} tokens")]
     #[non_exhaustive]
     KeyLength {
@@ -104,7 +104,7 @@ pub enum Error {
         keys: usize,
     },
 
-    /// Tokens after the last position of a table.
+    /// Tokens stand after the last position of a table.
     #[error("{tensor} has {table} positions, but {needed} are needed")]
     #[non_exhaustive]
     Positions {
@@ -127,7 +127,7 @@ pub enum Error {
         tokens: usize,
     },
 
-    /// A cache of keys and values without room.
+    /// A cache of keys and values has no room for more tokens.
     #[error(
         "{tensor} has room for {capacity} tokens and holds {len} of batch entry {entry}: \
          {tokens} more do not fit"
@@ -146,7 +146,7 @@ pub enum Error {
         capacity: usize,
     },
 
-    /// A mask that places the newest tokens elsewhere than after the tokens in the cache.
+    /// A mask places the newest tokens elsewhere than after the tokens in the cache.
     #[error(
         "the {part} mask places the first query at key {first}, but it stands after {cached} cached keys; \
          use Mask::CAUSAL, or Position::BottomRight"
@@ -161,7 +161,7 @@ pub enum Error {
         cached: usize,
     },
 
-    /// Ragged values of other sequences than the keys.
+    /// Ragged values have other lengths than the keys.
     #[error("the lengths of value are {found:?}, but those of key are {expected:?}")]
     #[non_exhaustive]
     Lengths {
@@ -171,7 +171,7 @@ pub enum Error {
         expected: Vec<usize>,
     },
 
-    /// What ragged sequences cannot have, because it speaks of a batch whose sequences are equally long.
+    /// Ragged sequences were given a mask for sequences of equal length.
     #[error("ragged sequences have no {what}")]
     #[non_exhaustive]
     Ragged {
@@ -192,7 +192,7 @@ pub enum Error {
     Threads {
         /// Threads asked for.
         count: usize,
-        /// What stood in the way.
+        /// The reason that the system gave.
         reason: String,
     },
 

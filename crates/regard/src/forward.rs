@@ -1,4 +1,4 @@
-//! Running an attention: outputs, log-sum-exp, scores.
+//! What an attention computes: outputs, log-sum-exp, scores.
 
 use regard_kernels::{Attention as Kernel, Mat, Stage};
 
@@ -33,8 +33,8 @@ impl Attention<'_> {
         Ok(out)
     }
 
-    /// The output as [`forward`](Self::forward) gives it, and the log-sum-exp \[batch, heads, n_q\] of each row's scores
-    /// (after temperature).
+    /// The output as in [`forward`](Self::forward), and the log-sum-exp \[batch, heads, n_q\] of each row's scores, which are
+    /// divided by the temperature.
     ///
     /// # Errors
     /// As [`forward`](Self::forward).
@@ -59,10 +59,9 @@ impl Attention<'_> {
         Ok((out, log_sum_exp))
     }
 
-    /// As [`forward`](Self::forward), into `out` \[batch, heads, n_q, d_v\]. With the `workspace` of an earlier call of the
-    /// same shapes on this thread nothing is allocated, but for a mask tensor that repeats over the keys or ends before them;
-    /// where there are more threads, for what rayon keeps a list of, and for the scratch memory of a thread that takes its first
-    /// part.
+    /// As [`forward`](Self::forward), into `out` \[batch, heads, n_q, d_v\]. On one thread, a call with the `workspace` of
+    /// an earlier call of the same shapes allocates nothing, unless a mask tensor repeats over the keys or ends before them. On
+    /// several threads, rayon allocates an entry of its queue for each, and a thread takes scratch memory at its first block.
     ///
     /// # Errors
     /// As [`forward`](Self::forward), and [`Error::Elements`] if `out` has another number of elements.
@@ -200,7 +199,7 @@ fn widened<Q: Element, T: Element>(d_k: usize, d_v: usize) -> [usize; 2] {
     [d_k.saturating_mul(Q::MEMORY), d_k.saturating_add(d_v).saturating_mul(T::MEMORY)]
 }
 
-/// One job, whose tensors are widened first where they are not in `f32`.
+/// One job. Its tensors are widened first where they are not in `f32`.
 fn run<Q: Element, T: Element>(
     kernel: &Kernel<'_>,
     (q, k, v): (Mat<'_, Q>, Mat<'_, T>, Mat<'_, T>),

@@ -1,4 +1,37 @@
 //! Gradients of attention: what training needs, and asking which token mattered.
+//!
+//! With S the scores after the mask, P = softmax(S / T) the weights, O = P·V the output and dX the gradient of a loss with
+//! respect to X (Dao et al. 2022, arXiv 2205.14135, appendix B.2):
+//!
+//! ```text
+//! dV = Pᵀ·dO      dP = dO·Vᵀ      dSᵢⱼ = Pᵢⱼ·(dPᵢⱼ − Dᵢ) / T,   Dᵢ = Σⱼ Pᵢⱼ·dPᵢⱼ = dOᵢ·Oᵢ
+//! dQ = scale · dR·K      dK = scale · dRᵀ·Q      d_scale = Σᵢ Qᵢ·(dR·K)ᵢ      d_bias = dS, summed over what repeats
+//! ```
+//!
+//! where dR = dS without a soft cap, and dS ∘ (1 − (R/c)²) with one of c, for scores R after it. A sink is a score whose value
+//! is 0: its gradient is −P_sink·Dᵢ / T, summed over the queries.
+//!
+//! P takes n_q × n_k numbers, so nobody keeps it. It is computed anew, block by block, as in FlashAttention-2 (Dao 2023,
+//! algorithm 2), with the loops exchanged: the outer one is over queries, because a row's softmax needs all its keys.
+//!
+//! ```text
+//! for each batch entry and key/value head             in parallel: nobody else adds to its dK and dV
+//!     K, V ← copies, with 0 for numbers that are not finite
+//!     for each query head of the group, each block of 32 queries
+//!         J  ← the keys that some query of the block sees
+//!         S  ← scores of the block and J               32 × |J|, by the kernel
+//!         P  ← softmax of each row                     in place of S
+//!         dS ← P ∘ (dO·Vᵀ − D) / T                     32 × |J|
+//!         dQ ← scale · dR·K                            written once
+//!         dK ← dK + (scale · dR)ᵀ·Q,   dV ← dV + Pᵀ·dO
+//! ```
+//!
+//! So memory grows with the number of keys and not with its square. The weights come from a softmax over the row, not from
+//! e^(S − log-sum-exp): the log-sum-exp of large scores has lost the differences between them.
+//!
+//! What is hidden must not leak: a weight of 0 has slope 0, whatever the value there, and rows of Q and dO that see nothing
+//! are 0 in the products, because 0·NaN is NaN. Heads may share an additive mask; then they run one after the other, because
+//! a sum's bits must not depend on which thread comes first.
 
 use core::mem::take;
 use core::ops::Range;
@@ -35,26 +68,24 @@ pub struct Gradients {
     pub key: Tensor<4>,
     /// \[batch, kv_heads, n_k, d_v\].
     pub value: Tensor<4>,
-    /// Of the number that dot products are multiplied by.
+    /// The gradient of the number that dot products are multiplied by.
     pub scale: f32,
-    /// In the shape of the additive mask, where there is one: summed over what it was broadcast to.
+    /// In the shape of the additive mask, padded to four dimensions, where there is one: summed over what it was broadcast to.
     pub bias: Option<Tensor<4>>,
-    /// \[heads\], of the [sinks](Attention::sinks), where there are any.
+    /// \[heads\]: the gradient of the [sinks](Attention::sinks), where there are any.
     pub sinks: Option<Vec<f32>>,
 }
 
-/// Queries whose weights are computed anew at a time: so memory grows with the number of keys, and not with its square.
+/// The queries whose weights are computed at a time.
 const BLOCK: usize = 32;
 
 impl Attention<'_> {
-    /// The gradients of a loss of which `d_out` \[batch, heads, n_q, d_v\] is the gradient with respect to the output. `out` is
-    /// what [`forward`](Self::forward) gave for the same tensors.
+    /// The gradients of a loss, from its gradient `d_out` \[batch, heads, n_q, d_v\] with respect to the output. `out` is what
+    /// [`forward`](Self::forward) gave for the same tensors.
     ///
-    /// The weights, which nobody kept, are computed anew, a few queries at a time and for the keys alone that these may see
-    /// (after Dao et al. 2022, FlashAttention, algorithm 4; by a softmax over the row, because e^(S − log-sum-exp) loses the
-    /// digits of scores that are large). With P the weights and S the scores, dV = PᵀdO, dS = P ∘ (dO·Vᵀ − rowsum(dO ∘ O)) / T,
-    /// dQ = dS·K·scale and dK = dSᵀ·Q·scale. A sink is a score whose value is 0. Key/value heads are computed in parallel (with
-    /// an additive mask, in turn).
+    /// The weights are computed anew, a few queries at a time and only for the keys that these may see (Dao 2023,
+    /// FlashAttention-2, algorithm 2): memory grows with the number of keys and not with its square. Key/value heads are
+    /// computed in parallel; with an additive mask, one after the other.
     ///
     /// # Errors
     /// Names the tensor that does not fit the others; a temperature below 2⁻¹²⁶ is refused: at 0, softmax has no slope.
@@ -95,7 +126,7 @@ impl Attention<'_> {
             .transpose()?
             .map(Mutex::new);
 
-        // A key/value head and the query heads that share it are one job: nobody else adds to its gradients.
+        // A key/value head and the query heads that share it are one job.
         let group = heads.checked_div(kv_heads).unwrap_or(0);
         let (mut queries, mut keys, mut values) = (&mut query[..], &mut key[..], &mut value[..]);
         let mut jobs = Vec::new();
@@ -114,7 +145,6 @@ impl Attention<'_> {
         }
         let width = d_k.saturating_mul(2).saturating_add(d_v.saturating_mul(3));
         let multiply_adds = saturating_product(&[batch, heads, n_q, n_k, width]);
-        // Heads may share an additive mask, and sums must not depend on who comes first.
         let threads = if bias.is_some() { Threads::ONE } else { Threads::current() };
         let scratch = Memory::len(n_q, n_k, d_k, d_v);
         threads.for_each(
@@ -166,10 +196,10 @@ impl Attention<'_> {
     }
 }
 
-/// 1/T: the slope of what softmax makes of the scores.
+/// 1/T: what softmax's slope is multiplied by.
 ///
 /// # Errors
-/// [`KernelError::Range`] where it would be no number.
+/// [`KernelError::Range`] where it is not finite.
 pub(crate) fn inverse(temperature: Temperature) -> Result<f32, Error> {
     let t = temperature.get();
     if t < f32::MIN_POSITIVE {
@@ -179,7 +209,7 @@ pub(crate) fn inverse(temperature: Temperature) -> Result<f32, Error> {
     Ok(1.0 / t)
 }
 
-/// What the blocks of a job add to.
+/// The gradients that the blocks of a job add to.
 struct Sums<'a> {
     scale: &'a mut f32,
     key: &'a mut [f32],
@@ -188,7 +218,7 @@ struct Sums<'a> {
     sinks: &'a mut [f32],
 }
 
-/// Some queries of a head, and the keys that some of them may see.
+/// Consecutive queries of a head, and the keys that some of them may see.
 struct Block<'a> {
     kernel: Kernel<'a>,
     attention: &'a Attention<'a>,
@@ -202,7 +232,7 @@ struct Block<'a> {
 }
 
 impl Block<'_> {
-    /// Writes the queries' gradient, adds to the others, and returns that of the scores after the mask \[rows, keys seen\].
+    /// Writes the gradient of the queries, adds to the others, and returns that of the scores after the mask, \[rows, keys seen\].
     fn backward<'m>(
         &self,
         d_query: &mut [f32],
@@ -238,7 +268,7 @@ impl Block<'_> {
             if let Some(sum) = sums.sinks.get_mut(member) {
                 *sum += self.slope(of_sink, -mean);
             }
-            // A query that sees nothing takes part in nothing: NaN in it must not, and 0 · NaN is NaN.
+            // A query that sees nothing takes part in nothing, even if it is NaN.
             let sees = weights.iter().any(|p| *p != 0.0);
             for (copies, given) in [(&mut *q, self.q), (&mut *d_out, self.d_out)] {
                 let copy = slices::part_mut(copies, of_row(given.cols()));
@@ -248,7 +278,7 @@ impl Block<'_> {
         let q = Mat::new(slices::part(q, 0..rows * d_k), rows, d_k)?;
         let d_out = Mat::new(slices::part(d_out, 0..rows * d_v), rows, d_v)?;
 
-        // Back through the soft cap: d/dx cap·tanh(x/cap) = 1 − (its value / cap)².
+        // Back through the soft cap, whose slope is 1 − (R / cap)².
         d_dots.copy_from_slice(d_scores);
         if let Some(cap) = self.attention.softcap {
             self.kernel.scores(
@@ -281,7 +311,7 @@ impl Block<'_> {
         Ok(d_scores)
     }
 
-    /// Makes weights of a query's scores, by way of `row`, and returns that of its sink.
+    /// Replaces a query's scores by their weights, with the memory of `row`, and returns the weight of its sink.
     fn weigh(&self, scores: &mut [f32], row: &mut [f32]) -> f32 {
         let row = slices::part_mut(row, 0..scores.len() + 1);
         let Some((of_sink, of_keys)) = row.split_last_mut() else { return 0.0 };
@@ -293,13 +323,13 @@ impl Block<'_> {
         *of_sink
     }
 
-    /// The gradient of a score of weight p. What has no weight has none, whatever stands there.
+    /// The gradient of a score of weight p. A score without weight has none, whatever d is.
     fn slope(&self, p: f32, d: f32) -> f32 {
         if p == 0.0 { 0.0 } else { p * d * self.inverse_temperature }
     }
 }
 
-/// The scratch memory of a job, as its steps use it.
+/// The scratch memory of a job, divided among its steps.
 struct Memory<'m> {
     /// \[BLOCK, n_k\] each.
     pairs: [&'m mut [f32]; 4],
@@ -311,7 +341,7 @@ struct Memory<'m> {
     q: &'m mut [f32],
     d_out: &'m mut [f32],
     kernel: &'m mut [f32],
-    /// Keys and values, with 0 for what is not finite: what no query sees has gradient 0, but 0 · NaN is NaN.
+    /// Keys and values, with 0 for numbers that are not finite: a hidden NaN must not show, and 0 · NaN is NaN.
     keys: &'m [f32],
     values: &'m [f32],
 }
@@ -371,7 +401,7 @@ pub(crate) fn transpose(x: &[f32], cols: usize, factor: f32, out: &mut [f32]) {
     }
 }
 
-/// sum ← sum + a·b, by way of `product`.
+/// sum ← sum + a·b, with the memory of `product`.
 fn add_product(a: Mat<'_>, b: Mat<'_>, product: &mut [f32], sum: &mut [f32]) -> Result<(), Error> {
     let product = slices::part_mut(product, 0..sum.len());
     matmul(a, b, MatMut::new(product, a.rows(), b.cols())?)?;

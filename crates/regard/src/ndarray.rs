@@ -8,11 +8,11 @@ impl<'a, T: Element> Heads<'a, T> {
     /// The heads of an array \[batch, heads, tokens, head_dim\], by reference, or of a view, whose axes may have been permuted to
     /// that. `name` is what errors call the tensor. Needs the feature `ndarray`.
     ///
-    /// The numbers are borrowed as they lie in memory: rows must be contiguous, strides positive, and a slice may not have left
-    /// gaps. What does not lie so, `as_standard_layout` copies.
+    /// The numbers are borrowed where they are: rows must be contiguous, strides positive, and there may be no gaps between the
+    /// numbers. `as_standard_layout` makes a copy that has this layout.
     ///
     /// # Errors
-    /// [`Error::Layout`] if the numbers do not lie so.
+    /// [`Error::Layout`] if the numbers have another layout.
     ///
     /// ```
     /// use ndarray::{Array4, array};
@@ -37,7 +37,7 @@ impl<'a, T: Element> Heads<'a, T> {
         let mut strides = [0; 4];
         for ((stride, found), n) in strides.iter_mut().zip(view.strides()).zip(shape) {
             match usize::try_from(*found) {
-                _ if n == 1 => {} // no step to take, whatever its length
+                _ if n == 1 => {} // there is no next index, so any stride is right
                 Ok(found @ 1..) => *stride = found,
                 _ => return Err(layout(name, &shape, view.strides(), "they must be positive")),
             }
@@ -63,7 +63,7 @@ impl<'a> Sequences<'a> {
     /// call the tensor. Needs the feature `ndarray`.
     ///
     /// # Errors
-    /// [`Error::Layout`] if the numbers do not lie so; `as_standard_layout` copies them.
+    /// [`Error::Layout`] if the numbers have another layout; `as_standard_layout` copies them into this one.
     ///
     /// ```
     /// use ndarray::{Array3, array};

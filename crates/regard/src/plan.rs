@@ -1,4 +1,33 @@
-//! How an attention is divided into jobs.
+//! How an attention is checked, divided into blocks of queries, and run on threads.
+//!
+//! A [`Plan`] is an attention whose tensors fit: the shapes are compared once, and the mask is broadcast once. Then
+//!
+//! ```text
+//! rows ← block size                        whole heads on one thread; see `Plan::block`
+//! for each batch entry e, head h, block b of `rows` queries     in parallel, the last block first
+//!     M   ← the mask of (e, h), cut to the block's rows
+//!     J   ← the keys that some query of the block sees by its place, in whole tiles of 256
+//!     Q   ← rows of head h; K, V ← rows J of key/value head h / (heads / kv_heads), in f32
+//!     out[e, h, b] ← kernel(Q, K, V, M)    one fused attention: no scores are kept
+//! ```
+//!
+//! The division follows FlashAttention-2 (Dao 2023, arXiv 2307.08691, section 3.2): threads divide queries and heads, never
+//! a sum, so that a row has the same bits for any number of threads. Where there are fewer queries than would keep the
+//! threads busy, `split` divides the keys instead.
+//!
+//! What bounds the block size:
+//! - Each block transposes the keys it sees into tiles, which costs as much as some 20 queries. A block has at least 96
+//!   queries where threads share a head, and all of them where they need not.
+//! - Each thread should have about eight blocks: then the last one to finish keeps the others waiting for an eighth of its
+//!   work at most. Under a causal mask the last queries see the most keys, so they are handed out first.
+//! - The rows of a mask tensor may each lie in a page of their own. A processor remembers where some 1000 pages are, so that
+//!   a block has at most 512 rows where such a mask is read.
+//!
+//! A block of ragged sequences has all heads of its queries, because a token's heads lie side by side in the result and only
+//! one job may borrow them.
+//!
+//! Each thread takes the next block from one list when it has done its last one, with scratch memory for the largest block:
+//! the kernel's tiles, and the block's tensors in `f32` where they are stored in half precision.
 
 use core::mem::take;
 use core::ops::Range;
@@ -13,17 +42,17 @@ use crate::slices;
 use crate::view::saturating_product;
 use crate::{Attention, Element, Heads, Ragged, Threads};
 
-/// Memory that calls of one shape after another use again, so that they allocate nothing: see
+/// Memory that one call leaves to the next, so that calls of the same shape allocate nothing: see
 /// [`Attention::forward_into`](crate::Attention::forward_into).
 #[derive(Clone, Debug, Default)]
 pub struct Workspace {
     blocks: Vec<QueryBlock>,
-    /// What the chunks of a split attention come to.
+    /// The partial results of an attention whose keys are divided.
     pub(crate) partial: Vec<f32>,
 }
 
 impl Workspace {
-    /// Without memory yet.
+    /// A workspace without memory: the first call takes it.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -43,18 +72,19 @@ pub(crate) struct Plan<'a> {
 /// The numbers of queries and of keys.
 #[derive(Clone, Copy)]
 pub(crate) enum Shapes<'a> {
-    /// The same for each entry of a batch. The result is \[batch, heads, n_q, …\].
+    /// The numbers are the same for each entry of a batch. The result is \[batch, heads, n_q, …\].
     Batch { batch: usize, n_q: usize, n_k: usize },
-    /// Of each sequence. The result is \[all queries, heads, …\].
+    /// The numbers of each sequence. The result is \[all queries, heads, …\].
     Ragged { n_q: &'a [usize], n_k: &'a [usize] },
 }
 
-/// Some queries of one entry: of one head, or of all where a token's heads lie side by side.
+/// Consecutive queries of one entry: of one head, or of all heads where a token's heads lie side by side.
 #[derive(Clone, Copy, Debug)]
 struct QueryBlock {
     entry: usize,
-    /// The head, or the first of all.
+    /// The head, or 0 where the block has all heads.
     head: usize,
+    /// The first query, among those of the entry.
     first: usize,
     rows: usize,
     /// Queries and keys of the entry.
@@ -65,14 +95,14 @@ struct QueryBlock {
     first_key: usize,
 }
 
-/// Some queries of one head, and their rows of the result.
+/// A block of queries of one head, and its rows of the result.
 pub(crate) struct Job<'o> {
     pub(crate) entry: usize,
     pub(crate) head: usize,
     pub(crate) first: usize,
     pub(crate) rows: usize,
     pub(crate) n_k: usize,
-    /// Those that its queries may see by their places, in whole tiles of the kernel.
+    /// The keys that its queries may see by their places, in whole tiles of the kernel.
     pub(crate) keys: Range<usize>,
     pub(crate) first_query: usize,
     pub(crate) first_key: usize,
@@ -80,16 +110,16 @@ pub(crate) struct Job<'o> {
     pub(crate) log_sum_exp: Option<&'o mut [f32]>,
 }
 
-/// What a result is made of, and the memory for it.
+/// The memory for a result, and what a job needs to compute its part.
 pub(crate) struct Output<'o> {
-    /// As [`Shapes`] says, with `cols` numbers a query and head.
+    /// The shape is as [`Shapes`] says, with `cols` numbers for each query and head.
     pub(crate) out: &'o mut [f32],
     pub(crate) cols: usize,
     /// \[batch, heads, n_q\], where it is wanted.
     pub(crate) log_sum_exp: Option<&'o mut [f32]>,
-    /// What each job needs besides the kernel's scratch memory: so many elements a query, and a key.
+    /// Elements that a job needs for each query and for each key, besides the kernel's scratch memory.
     pub(crate) widened: [usize; 2],
-    /// Columns of the values; 0 if there are none.
+    /// Columns of the values; 0 where only scores are computed.
     pub(crate) d_v: usize,
 }
 
@@ -159,7 +189,7 @@ impl<'a> Plan<'a> {
     ) -> Result<(), Error> {
         let Output { out, cols, log_sum_exp, widened: [of_query, of_key], d_v } = output;
         if out.is_empty() && log_sum_exp.as_ref().is_none_or(|l| l.is_empty()) {
-            return Ok(()); // however many rows of nothing there are
+            return Ok(()); // a result without numbers may have any number of rows
         }
         let pairs = self
             .shapes
@@ -171,11 +201,11 @@ impl<'a> Plan<'a> {
         self.divide(block, &mut workspace.blocks);
 
         let most = |f: fn(&QueryBlock) -> usize| workspace.blocks.iter().map(f).max().unwrap_or(0);
-        let (rows, n_k) = (most(|part| part.rows), most(|part| part.n_k));
+        let (rows, n_k) = (most(|block| block.rows), most(|block| block.n_k));
         let scratch = attention_scratch_len(rows, n_k, self.d_k, d_v)
             .saturating_add(rows.saturating_mul(of_query))
             .saturating_add(n_k.saturating_mul(of_key));
-        // All heads of a token lie side by side, or those of all tokens.
+        // The rows of one head lie one after the other, or all heads of a token lie side by side.
         let (together, stride) = match self.shapes {
             Shapes::Batch { .. } => (1, cols),
             Shapes::Ragged { .. } => (self.heads, self.heads * cols),
@@ -219,11 +249,9 @@ impl<'a> Plan<'a> {
         })
     }
 
-    /// Queries a block: whole heads on one thread; else parts of them, so many that no thread waits long for the last one.
-    /// Each block transposes the keys anew, so it is not small.
+    /// The number of queries in a block: see the top of this file.
     fn block(&self, helpers: usize) -> usize {
         const SMALLEST: usize = 96;
-        /// The rows of a mask may each be in a page of their own, and a processor remembers where some 1000 pages are.
         const ROWS_OF_MASK: usize = 512;
         if helpers == 0 {
             return if self.mask.has_tensor() { ROWS_OF_MASK } else { usize::MAX };
@@ -238,7 +266,7 @@ impl<'a> Plan<'a> {
         queries.div_ceil(blocks_of_each).next_multiple_of(SMALLEST / 4).max(SMALLEST)
     }
 
-    /// All parts, in the order of the result.
+    /// All blocks, in the order of the result.
     fn divide(&self, block: usize, blocks: &mut Vec<QueryBlock>) {
         blocks.clear();
         for entry in self.shapes.entries() {
@@ -264,7 +292,7 @@ fn check_heads(heads: usize, kv_heads: usize) -> Result<(), Error> {
     Ok(())
 }
 
-/// The tiles that these of `n_k` keys are in: a kernel reads no others.
+/// `keys`, rounded to whole tiles among `n_k`: a kernel reads the tiles that hold a key it sees, and no others.
 pub(crate) fn whole_tiles(keys: Range<usize>, n_k: usize) -> Range<usize> {
     if keys.is_empty() {
         return 0..0;
@@ -273,7 +301,7 @@ pub(crate) fn whole_tiles(keys: Range<usize>, n_k: usize) -> Range<usize> {
 }
 
 impl Shapes<'_> {
-    /// Each entry of a batch, or sequence, as a part with all its queries.
+    /// Each entry of a batch, or each sequence, as one block of all its queries.
     fn entries(&self) -> impl Iterator<Item = QueryBlock> {
         let (mut first_query, mut first_key) = (0, 0);
         let count = match self {
@@ -302,8 +330,8 @@ impl Shapes<'_> {
     }
 }
 
-/// Hands out the parts and their rows of the result, from the last to the first, because under a causal mask the last
-/// queries are the most work.
+/// Hands out the blocks and their rows of the result, from the last to the first: under a causal mask the last queries are the
+/// most work.
 struct Jobs<'w, 'o> {
     blocks: slice::Iter<'w, QueryBlock>,
     out: &'o mut [f32],
@@ -317,6 +345,10 @@ impl<'o> Iterator for Jobs<'_, 'o> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let part = *self.blocks.next_back()?;
+        debug_assert!(
+            part.rows * self.stride <= self.out.len(),
+            "{part:?} has no place in the result"
+        );
         let out = take(&mut self.out);
         let (rest, out) =
             out.split_at_mut_checked(out.len().saturating_sub(part.rows * self.stride))?;

@@ -6,9 +6,9 @@ use crate::error::{Error, check_shape};
 use crate::gradient::inverse;
 use crate::view::zeros;
 
-/// The gradient of a loss with respect to scores \[n\], from that with respect to their softmax.
+/// The gradient of a loss with respect to scores \[n\], from its gradient with respect to their softmax.
 ///
-/// With p the weights that softmax made of the scores at temperature t, dsᵢ = pᵢ·(dpᵢ − Σⱼ pⱼ·dpⱼ) / t: the product of dp with
+/// With p the weights, which are the softmax of the scores at temperature t, dsᵢ = pᵢ·(dpᵢ − Σⱼ pⱼ·dpⱼ) / t: the product of dp with
 /// the [Jacobian](softmax_jacobian).
 ///
 /// # Errors

@@ -1,4 +1,8 @@
-//! Few queries on many keys: the keys are divided among the threads.
+//! Few queries on many keys: the keys are divided among the threads (Flash-Decoding, Dao et al. 2023).
+//!
+//! Keys come in chunks of [`CHUNK_KEYS`]. Each chunk of each head is a job: its output, the largest score and the sum of
+//! exponentials of each query. Then the chunks of a head are merged in their order. The kernel computes the same chunks one
+//! after the other where the keys are not divided, so that the bits are the same either way.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -11,10 +15,9 @@ use crate::view::{grown, saturating_product};
 use crate::{Element, Heads, Threads};
 
 impl Plan<'_> {
-    /// Whether there are keys to divide, and fewer heads than would keep the threads busy. The bits are the same either way:
-    /// the kernel computes the same chunks, one after the other.
+    /// Whether there are keys to divide, and fewer heads than would keep the threads busy.
     pub(crate) fn is_worth_splitting(&self, n_k: usize) -> bool {
-        /// More would be whole blocks of queries, which are divided instead.
+        /// More queries fill blocks, which are divided instead.
         const MOST_QUERIES: usize = 32;
         let Shapes::Batch { batch, n_q, .. } = self.shapes else { return false };
         if n_k <= CHUNK_KEYS || n_q > MOST_QUERIES {
@@ -24,7 +27,7 @@ impl Plan<'_> {
         threads > 1 && batch * self.heads < 4 * threads
     }
 
-    /// Computes chunks of keys in parallel, then merges those of each head in their order (Flash-Decoding, Dao et al. 2023).
+    /// Computes the chunks in parallel, then merges those of each head.
     pub(crate) fn run_split<Q: Element, T: Element>(
         &self,
         (q, k, v): (Heads<'_, Q>, Heads<'_, T>, Heads<'_, T>),
@@ -34,7 +37,7 @@ impl Plan<'_> {
     ) -> Result<(), Error> {
         let ([batch, heads, n_q, d_k], [_, _, n_k, d_v]) = (q.shape(), v.shape());
         if out.is_empty() && log_sum_exp.as_ref().is_none_or(|l| l.is_empty()) {
-            return Ok(()); // however many keys of nothing there are
+            return Ok(()); // a result without numbers may have any number of keys
         }
         let chunks = n_k.div_ceil(CHUNK_KEYS);
         // The output of each chunk, and two numbers a query.

@@ -101,12 +101,12 @@ impl Threads {
 
     /// The threads besides the caller's that are worth waking for so many multiply-adds.
     pub(crate) fn helpers(&self, multiply_adds: usize) -> usize {
-        // Waking a thread and waiting for its end costs some 10 µs; a core does 5·10⁴ multiply-adds a µs.
+        // To wake a thread and wait for its end takes some 10 µs, in which a core does 5·10⁵ multiply-adds.
         const WORTH_WAKING: usize = 2_000_000;
         if multiply_adds < WORTH_WAKING { 0 } else { self.count() - 1 }
     }
 
-    /// The most rows that a product takes at a time: so many that weights are read from memory only a few times.
+    /// The most rows of a block in a product: enough that weights are read from memory only a few times.
     pub(crate) const ROWS: usize = 96;
 
     /// Calls `each` for blocks of at most `most` rows of `out`, `cols` columns each, with the number of the block's first row,
@@ -137,10 +137,9 @@ impl Threads {
     }
 
     /// Calls `each` for every one of `jobs`, in parallel if there is more than one thread and `multiply_adds` in all are
-    /// worth waking them. `each` gets `scratch` elements of memory with anything in them.
+    /// worth waking the others. `each` gets `scratch` elements of memory, which may hold anything.
     ///
-    /// The caller works too, and every thread takes the next job when it has done one: if the others wake late, they find
-    /// less to do.
+    /// The caller works too, and every thread takes the next job when it has done one. Threads that wake late find less to do.
     pub(crate) fn for_each<J: Send>(
         &self,
         jobs: impl IntoIterator<Item = J, IntoIter: ExactSizeIterator + Send>,
@@ -187,8 +186,8 @@ fn with_helpers<'s>(scope: &Scope<'s>, helpers: usize, work: &'s (impl Fn() + Sy
     work();
 }
 
-/// Calls `use_it` with `len` elements that this thread keeps for the next time: fresh memory would cost more than the
-/// smaller attentions. They may hold anything.
+/// Calls `use_it` with `len` elements, which may hold anything. The thread keeps them for the next call: to touch fresh memory
+/// would take longer than a small attention does.
 pub(crate) fn with_scratch<T>(
     len: usize,
     use_it: impl FnOnce(&mut [f32]) -> Result<T, Error>,
@@ -197,7 +196,7 @@ pub(crate) fn with_scratch<T>(
     /// token.
     const LEAST: usize = 16 * 1024;
     thread_local! {
-        /// The last one given back is the first one taken: a call within another finds its own again.
+        /// The memory that was given back last is taken first, so that a call within another finds its own again.
         static SCRATCH: RefCell<Vec<Vec<f32>>> = const { RefCell::new(Vec::new()) };
     }
     let mut scratch = SCRATCH.with_borrow_mut(Vec::pop).unwrap_or_default();

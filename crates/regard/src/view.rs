@@ -19,7 +19,7 @@ pub(crate) fn check_elements(
     }
 }
 
-/// Zeros for a result of this shape. A shape can be larger than memory, where an input has rows without elements.
+/// Zeros for a result of this shape, which may be larger than memory: an input can have any number of rows without elements.
 pub(crate) fn zeros<T: Copy + Default>(
     tensor: &'static str,
     shape: &[usize],
@@ -31,7 +31,7 @@ pub(crate) fn zeros<T: Copy + Default>(
     Ok(zeros)
 }
 
-/// As many elements of `memory` as this shape has, with anything in them.
+/// As many elements of `memory` as this shape has. They may hold anything.
 pub(crate) fn grown<'m>(memory: &'m mut Vec<f32>, shape: &[usize]) -> Result<&'m mut [f32], Error> {
     const TENSOR: &str = "scratch memory";
     let len = len_of(TENSOR, shape)?;
@@ -50,12 +50,13 @@ pub(crate) fn len_of(tensor: &'static str, shape: &[usize]) -> Result<usize, Err
     elements(shape).ok_or_else(|| Error::Memory { tensor, shape: shape.to_vec() })
 }
 
-/// How many elements a shape has, if that is a number: a shape from a file may be anything.
+/// How many elements a shape has, if a `usize` can hold the number: a shape from a file may be anything.
 fn elements(shape: &[usize]) -> Option<usize> {
     shape.iter().try_fold(1_usize, |product, n| product.checked_mul(*n))
 }
 
-/// A product that may be too large where nothing depends on it: a stride of an empty tensor, an amount of work.
+/// A product, or the largest `usize`, for uses in which a number that is too large does no harm: the stride of an empty tensor, an
+/// amount of work.
 pub(crate) fn saturating_product(factors: &[usize]) -> usize {
     factors.iter().fold(1, |product, n| product.saturating_mul(*n))
 }
@@ -75,7 +76,7 @@ pub(crate) fn saturating_product(factors: &[usize]) -> usize {
 pub struct Heads<'a, T = f32> {
     data: &'a [T],
     shape: [usize; 4],
-    /// Elements from one batch entry, head and token to the next.
+    /// The distances in memory from one batch entry, head and token to the next, in elements.
     strides: [usize; 3],
 }
 

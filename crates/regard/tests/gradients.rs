@@ -1,45 +1,24 @@
-//! Gradients against central differences of the formula in f64, and against closed forms.
+//! Gradients against those of the formulas in `f64`, within bounds that the formulas compute along, and against closed forms;
+//! the formulas' gradients against central differences.
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 
 mod common;
 
+use core::slice::from_ref;
+
+use common::bounded::{Num, assert_within};
 use common::numbers;
+use common::slopes::{Case, Inputs, assert_slopes};
 use proptest::prelude::*;
 use regard::{
-    Attention, Gradients, Heads, Linear, Mask, MaskTensor, MultiHeadAttention, Pairing, Position,
-    Projections, Rotary, Sequences, Temperature, Tensor, Threads, Window, alibi_slopes,
-    softmax_backward, softmax_jacobian,
+    Attention, Heads, Linear, Mask, MaskTensor, MultiHeadAttention, Pairing, Position, Projections,
+    Rotary, Sequences, Temperature, Tensor, Threads, Window, alibi_slopes, softmax_backward,
+    softmax_jacobian,
 };
 
-fn wide(x: &[f32]) -> Vec<f64> {
-    x.iter().map(|x| f64::from(*x)).collect()
-}
-
-/// What is attended to, and how. Queries stand at the end of their entry's keys.
-#[derive(Clone, Debug)]
-struct Case {
-    batch: usize,
-    kv_heads: usize,
-    group: usize,
-    n_q: usize,
-    n_k: usize,
-    d_k: usize,
-    d_v: usize,
-    causal: bool,
-    window: Option<Window>,
-    /// Of the batch entries; none if it is empty.
-    key_lengths: Vec<usize>,
-    /// A slope for each head; none if it is empty.
-    slopes: Vec<f32>,
-    sinks: bool,
-    scale: Option<f32>,
-    softcap: Option<f32>,
-    temperature: f32,
-    /// Of the additive mask.
-    bias: Option<[usize; 4]>,
-    threads: usize,
-}
+/// The unit roundoff of `f32`.
+const U: f64 = f32::EPSILON as f64 / 2.0;
 
 /// Two query heads on each of two key/value heads, in two entries, and nothing that masks.
 const PLAIN: Case = Case {
@@ -62,178 +41,94 @@ const PLAIN: Case = Case {
     threads: 1,
 };
 
-/// Everything that has a gradient.
-#[derive(Clone)]
-struct Inputs {
-    q: Vec<f64>,
-    k: Vec<f64>,
-    v: Vec<f64>,
-    scale: f64,
-    bias: Vec<f64>,
-    sinks: Vec<f64>,
+fn exact(x: &[f32]) -> Vec<Num> {
+    x.iter().copied().map(Num::exact).collect()
 }
 
-impl Case {
-    fn heads(&self) -> usize {
-        self.kv_heads * self.group
+/// The gradients that are computed lie within the bounds of the formulas' gradients, which are slopes of the formulas.
+fn check(case: &Case) {
+    let Case { batch, kv_heads, n_q, n_k, d_k, d_v, .. } = *case;
+    let heads = case.heads();
+    let (q, k) = (numbers(batch * heads * n_q * d_k, 1), numbers(batch * kv_heads * n_k * d_k, 2));
+    let (v, d_out) =
+        (numbers(batch * kv_heads * n_k * d_v, 3), numbers(batch * heads * n_q * d_v, 4));
+    let bias = numbers(case.bias.map_or(0, |shape| shape.iter().product()), 5);
+    let sinks = numbers(if case.sinks { heads } else { 0 }, 6);
+    let end = Position::BottomRight;
+    let mut mask = Mask::NONE;
+    if case.causal {
+        mask = mask.causal(end);
     }
-
-    /// Σ d_out ∘ out, by the formula.
-    fn loss(&self, x: &Inputs, d_out: &[f64]) -> f64 {
-        let Self { kv_heads, n_q, n_k, d_k, d_v, .. } = *self;
-        let mut loss = 0.0;
-        for entry in 0..self.batch {
-            for head in 0..self.heads() {
-                let kv = entry * kv_heads + head / self.group;
-                let len = self.key_lengths.get(entry).copied().unwrap_or(n_k);
-                for i in 0..n_q {
-                    let place = (i + len) as f64 - n_q as f64;
-                    let row = (entry * self.heads() + head) * n_q + i;
-                    let score = |j: usize| {
-                        let dot: f64 = (0..d_k)
-                            .map(|t| x.q[row * d_k + t] * x.k[(kv * n_k + j) * d_k + t])
-                            .sum();
-                        let mut score = dot * x.scale;
-                        if let Some(cap) = self.softcap.map(f64::from) {
-                            score = cap * (score / cap).tanh();
-                        }
-                        if let Some([b, h, rows, keys]) = self.bias {
-                            let at = |n: usize, i: usize| if n == 1 { 0 } else { i };
-                            score += x.bias[((at(b, entry) * h + at(h, head)) * rows
-                                + at(rows, i))
-                                * keys
-                                + at(keys, j)];
-                        }
-                        score -= self
-                            .slopes
-                            .get(head)
-                            .map_or(0.0, |slope| f64::from(*slope) * (j as f64 - place).abs());
-                        score / f64::from(self.temperature)
-                    };
-                    let seen = |j: &usize| {
-                        let Window { left, right } = self.window.unwrap_or_default();
-                        let (to_right, far) = (*j as f64 - place, |n: Option<usize>| {
-                            n.map_or(f64::MAX, |n| n as f64)
-                        });
-                        *j < len
-                            && (!self.causal || to_right <= 0.0)
-                            && (-to_right <= far(left) && to_right <= far(right))
-                    };
-                    let weights: Vec<_> =
-                        (0..n_k).filter(seen).map(|j| (j, score(j).exp())).collect();
-                    let sink = x
-                        .sinks
-                        .get(head)
-                        .map_or(0.0, |sink| (sink / f64::from(self.temperature)).exp());
-                    let sum: f64 = weights.iter().map(|(_, w)| w).sum::<f64>() + sink;
-                    for (j, w) in weights {
-                        let value: f64 = (0..d_v)
-                            .map(|c| d_out[row * d_v + c] * x.v[(kv * n_k + j) * d_v + c])
-                            .sum();
-                        loss += w / sum * value;
-                    }
-                }
-            }
-        }
-        loss
+    if let Some(window) = case.window {
+        mask = mask.window(end, window);
     }
-
-    fn check(&self) {
-        let Self { batch, kv_heads, n_q, n_k, d_k, d_v, .. } = *self;
-        let heads = self.heads();
-        let (q, k) =
-            (numbers(batch * heads * n_q * d_k, 1), numbers(batch * kv_heads * n_k * d_k, 2));
-        let (v, d_out) =
-            (numbers(batch * kv_heads * n_k * d_v, 3), numbers(batch * heads * n_q * d_v, 4));
-        let bias = numbers(self.bias.map_or(0, |shape| shape.iter().product()), 5);
-        let end = Position::BottomRight;
-        let mut mask = Mask::NONE;
-        if self.causal {
-            mask = mask.causal(end);
-        }
-        if let Some(window) = self.window {
-            mask = mask.window(end, window);
-        }
-        if !self.key_lengths.is_empty() {
-            mask = mask.key_lengths(&self.key_lengths);
-        }
-        if !self.slopes.is_empty() {
-            mask = mask.alibi(end, &self.slopes);
-        }
-        if let Some(shape) = self.bias {
-            mask = mask.bias(MaskTensor::new(&bias, &shape).unwrap());
-        }
-        let temperature = Temperature::new(self.temperature).unwrap();
-        let mut attention = Attention::new().mask(mask).temperature(temperature);
-        let sinks = numbers(if self.sinks { heads } else { 0 }, 6);
-        if self.sinks {
-            attention = attention.sinks(&sinks);
-        }
-        if let Some(scale) = self.scale {
-            attention = attention.scale(scale);
-        }
-        if let Some(cap) = self.softcap {
-            attention = attention.softcap(cap);
-        }
-        let query = Heads::new("query", &q, [batch, heads, n_q, d_k]).unwrap();
-        let key = Heads::new("key", &k, [batch, kv_heads, n_k, d_k]).unwrap();
-        let value = Heads::new("value", &v, [batch, kv_heads, n_k, d_v]).unwrap();
-        let threads = Threads::new(self.threads).unwrap();
-        let gradients = threads.install(|| {
-            let out = attention.forward(query, key, value)?;
-            attention.backward(query, key, value, &out, &d_out)
-        });
-        let Gradients { query, key, value, scale, bias: d_bias, sinks: d_sinks, .. } =
-            gradients.unwrap();
-
-        let inputs = Inputs {
-            q: wide(&q),
-            k: wide(&k),
-            v: wide(&v),
-            scale: self.scale.map_or_else(|| 1.0 / (d_k as f64).sqrt(), f64::from),
-            bias: wide(&bias),
-            sinks: wide(&sinks),
-        };
-        let d_out = wide(&d_out);
-        self.compare(&inputs, &d_out, &query, |x| &mut x.q);
-        self.compare(&inputs, &d_out, &key, |x| &mut x.k);
-        self.compare(&inputs, &d_out, &value, |x| &mut x.v);
-        self.compare(&inputs, &d_out, &[scale], |x| core::slice::from_mut(&mut x.scale));
-        assert_eq!(d_bias.is_some(), self.bias.is_some());
-        self.compare(&inputs, &d_out, &d_bias.map_or_else(Vec::new, Tensor::into_vec), |x| {
-            &mut x.bias
-        });
-        assert_eq!(d_sinks.is_some(), self.sinks);
-        self.compare(&inputs, &d_out, &d_sinks.unwrap_or_default(), |x| &mut x.sinks);
+    if !case.key_lengths.is_empty() {
+        mask = mask.key_lengths(&case.key_lengths);
     }
-
-    fn compare(
-        &self,
-        inputs: &Inputs,
-        d_out: &[f64],
-        found: &[f32],
-        of: impl Fn(&mut Inputs) -> &mut [f64],
-    ) {
-        // Central differences are off by h² · f‴ / 6, some 1e-9 here; the gradient sums some hundred products of numbers
-        // near 1 in f32.
-        const H: f64 = 1e-5;
-        let expected: Vec<f64> = (0..of(&mut inputs.clone()).len())
-            .map(|i| {
-                let at = |h: f64| {
-                    let mut x = inputs.clone();
-                    of(&mut x)[i] += h;
-                    self.loss(&x, d_out)
-                };
-                (at(H) - at(-H)) / (2.0 * H)
-            })
-            .collect();
-        let largest = expected.iter().fold(1.0, |max: f64, x| max.max(x.abs()));
-        assert_eq!(found.len(), expected.len());
-        for (found, expected) in found.iter().zip(expected) {
-            let error = (f64::from(*found) - expected).abs();
-            assert!(error <= 4e-6 * largest, "{found} is not {expected}, in {self:?}");
-        }
+    if !case.slopes.is_empty() {
+        mask = mask.alibi(end, &case.slopes);
     }
+    if let Some(shape) = case.bias {
+        mask = mask.bias(MaskTensor::new(&bias, &shape).unwrap());
+    }
+    let temperature = Temperature::new(case.temperature).unwrap();
+    let mut attention = Attention::new().mask(mask).temperature(temperature);
+    if case.sinks {
+        attention = attention.sinks(&sinks);
+    }
+    if let Some(scale) = case.scale {
+        attention = attention.scale(scale);
+    }
+    if let Some(cap) = case.softcap {
+        attention = attention.softcap(cap);
+    }
+    let query = Heads::new("query", &q, [batch, heads, n_q, d_k]).unwrap();
+    let key = Heads::new("key", &k, [batch, kv_heads, n_k, d_k]).unwrap();
+    let value = Heads::new("value", &v, [batch, kv_heads, n_k, d_v]).unwrap();
+    let (out, found) = Threads::new(case.threads).unwrap().install(|| {
+        let out = attention.forward(query, key, value).unwrap();
+        let gradients = attention.backward(query, key, value, &out, &d_out).unwrap();
+        (out, gradients)
+    });
+
+    let default_scale = Num::constant(1.0 / (d_k as f64).sqrt());
+    let scale = vec![case.scale.map_or(default_scale, Num::exact)];
+    let x = Inputs {
+        q: exact(&q),
+        k: exact(&k),
+        v: exact(&v),
+        scale,
+        bias: exact(&bias),
+        sinks: exact(&sinks),
+    };
+    let d_out = exact(&d_out);
+    assert_within(&out, &[case.forward(&x)]);
+    let expected = case.backward(&x, &d_out);
+    assert_within(&found.query, from_ref(&expected.q));
+    assert_within(&found.key, from_ref(&expected.k));
+    assert_within(&found.value, from_ref(&expected.v));
+    assert_within(&[found.scale], from_ref(&expected.scale));
+    assert_eq!(found.bias.is_some(), case.bias.is_some());
+    assert_within(&found.bias.map_or_else(Vec::new, Tensor::into_vec), from_ref(&expected.bias));
+    assert_eq!(found.sinks.is_some(), case.sinks);
+    assert_within(&found.sinks.unwrap_or_default(), from_ref(&expected.sinks));
+
+    let loss = |[q, k, v, scale, bias, sinks]: [&[f64]; 6]| {
+        let num = |x: &[f64]| x.iter().map(|x| Num { x: *x, e: 0.0 }).collect();
+        let [q, k, v, scale, bias, sinks] = [q, k, v, scale, bias, sinks].map(num);
+        let out = case.forward(&Inputs { q, k, v, scale, bias, sinks });
+        out.iter().zip(&d_out).map(|(x, d)| x.x * d.x).sum()
+    };
+    // Values are at most 1, so that no output is larger.
+    let size = d_out.iter().map(|d| d.x.abs()).sum();
+    let Inputs { q, k, v, scale, bias, sinks } = &x;
+    let g = &expected;
+    assert_slopes(
+        loss,
+        [q, k, v, scale, bias, sinks],
+        [&g.q, &g.k, &g.v, &g.scale, &g.bias, &g.sinks],
+        size,
+    );
 }
 
 proptest! {
@@ -257,25 +152,25 @@ proptest! {
         let window = window.map(|(left, right)| Window { left, right });
         let key_lengths = lengths.map(|(a, b)| [a.min(n_k), b.min(n_k)][..batch].to_vec()).unwrap_or_default();
         let slopes = slope.map(|slope| (1..=heads).map(|h| slope / h as f32).collect()).unwrap_or_default();
-        Case {
+        check(&Case {
             batch, kv_heads, group, n_q, n_k, d_k, d_v,
             causal, window, key_lengths, slopes, sinks, scale, softcap, temperature, bias, threads,
-        }.check();
+        });
     }
 }
 
 /// Each of what an attention can be asked for, alone, on grouped queries.
 #[test]
 fn nothing_that_is_asked_for_lacks_its_gradient() {
-    PLAIN.check();
-    Case { causal: true, ..PLAIN }.check();
-    Case { causal: true, n_q: 6, n_k: 4, ..PLAIN }.check(); // two queries before all keys see nothing
-    Case { window: Some(Window { left: Some(1), right: Some(1) }), ..PLAIN }.check();
-    Case { key_lengths: vec![2, 5], ..PLAIN }.check();
-    Case { key_lengths: vec![0, 6], causal: true, ..PLAIN }.check();
-    Case { slopes: alibi_slopes(4), ..PLAIN }.check();
-    Case { sinks: true, ..PLAIN }.check();
-    Case {
+    check(&PLAIN);
+    check(&Case { causal: true, ..PLAIN });
+    check(&Case { causal: true, n_q: 6, n_k: 4, ..PLAIN }); // two queries before all keys see nothing
+    check(&Case { window: Some(Window { left: Some(1), right: Some(1) }), ..PLAIN });
+    check(&Case { key_lengths: vec![2, 5], ..PLAIN });
+    check(&Case { key_lengths: vec![0, 6], causal: true, ..PLAIN });
+    check(&Case { slopes: alibi_slopes(4), ..PLAIN });
+    check(&Case { sinks: true, ..PLAIN });
+    check(&Case {
         sinks: true,
         temperature: 0.4,
         softcap: Some(1.5),
@@ -283,16 +178,15 @@ fn nothing_that_is_asked_for_lacks_its_gradient() {
         n_q: 6,
         n_k: 4,
         ..PLAIN
-    }
-    .check();
-    Case { scale: Some(-0.8), ..PLAIN }.check();
-    Case { softcap: Some(0.7), ..PLAIN }.check();
-    Case { temperature: 0.4, ..PLAIN }.check();
+    });
+    check(&Case { scale: Some(-0.8), ..PLAIN });
+    check(&Case { softcap: Some(0.7), ..PLAIN });
+    check(&Case { temperature: 0.4, ..PLAIN });
     for mask in 0..16 {
         let full = [2, 4, 4, 6];
         let bias =
             [0, 1, 2, 3].map(|axis: usize| if (mask >> axis) & 1 == 1 { full[axis] } else { 1 });
-        Case { bias: Some(bias), ..PLAIN }.check();
+        check(&Case { bias: Some(bias), ..PLAIN });
     }
 }
 
@@ -301,7 +195,7 @@ fn more_queries_than_a_block() {
     for softcap in [None, Some(1.0)] {
         let (n_q, n_k) = (37, 41);
         let case = Case { batch: 1, kv_heads: 1, n_q, n_k, causal: true, sinks: true, ..PLAIN };
-        Case { softcap, temperature: 0.7, threads: 2, ..case }.check();
+        check(&Case { softcap, temperature: 0.7, threads: 2, ..case });
     }
 }
 
@@ -415,15 +309,19 @@ fn softmax_has_its_jacobian() {
     let jacobian = softmax_jacobian(&weights, t).unwrap();
     for (i, p) in weights.iter().enumerate() {
         for (j, other) in weights.iter().enumerate() {
+            let (p, other) = (f64::from(*p), f64::from(*other));
             let expected = if i == j { p * (1.0 - p) } else { -p * other } / 2.0;
-            assert!((jacobian[i * 3 + j] - expected).abs() < 1e-7);
+            // The difference and the two products are rounded once each.
+            let error = (f64::from(jacobian[i * 3 + j]) - expected).abs();
+            assert!(error <= 3.1 * U * expected.abs());
         }
     }
     let d_weights = [1.0, -2.0, 0.5];
     let product = softmax_backward(&weights, &d_weights, t).unwrap();
     for (row, found) in jacobian.chunks_exact(3).zip(product) {
-        let expected: f32 = row.iter().zip(d_weights).map(|(x, d)| x * d).sum();
-        assert!((found - expected).abs() < 1e-6);
+        // Either way takes less than ten roundings of a term, and no term is larger than 1/2.
+        let expected: f64 = row.iter().zip(d_weights).map(|(x, d)| f64::from(x * d)).sum();
+        assert!((f64::from(found) - expected).abs() <= 10.0 * U * 3.0 * 0.5);
     }
     assert!(softmax_backward(&weights, &[1.0], t).is_err());
     let zero = Temperature::new(0.0).unwrap();
@@ -433,12 +331,114 @@ fn softmax_has_its_jacobian() {
     );
 }
 
-/// The layer's own forward pass is tested elsewhere: here its slope is, by central differences of it in f32, which are good to
-/// some 1e-3.
-fn check_layer(rotary: Option<&Rotary>) {
-    let (batch, n_q, n_k, d, heads, kv_heads, d_k, d_v) = (2, 3, 4, 5, 4, 2, 3, 2);
+/// y = xW + b for rows of x.
+fn linear(x: &[Num], weight: &[Num], bias: &[Num]) -> Vec<Num> {
+    let outputs = bias.len();
+    let inputs = weight.len() / outputs;
+    let element = |row: &[Num], c: usize| {
+        let products = row.iter().enumerate().map(|(t, x)| (*x, weight[t * outputs + c]));
+        Num::dot(products.chain([(bias[c], Num::exact(1.0))]))
+    };
+    x.chunks(inputs).flat_map(|row| (0..outputs).map(move |c| element(row, c))).collect()
+}
+
+/// The gradients of a linear layer: of its weight, its bias and its input.
+fn linear_backward(x: &[Num], weight: &[Num], outputs: usize, d: &[Num]) -> [Vec<Num>; 3] {
+    let inputs = weight.len() / outputs;
+    let rows = d.len() / outputs;
+    let of_weight = (0..inputs * outputs).map(|e| {
+        let (t, c) = (e / outputs, e % outputs);
+        Num::dot((0..rows).map(|row| (x[row * inputs + t], d[row * outputs + c])))
+    });
+    let of_bias = (0..outputs).map(|c| Num::sum((0..rows).map(|row| d[row * outputs + c])));
+    let of_input = (0..rows * inputs).map(|e| {
+        let (row, t) = (e / inputs, e % inputs);
+        Num::dot((0..outputs).map(|c| (d[row * outputs + c], weight[t * outputs + c])))
+    });
+    [of_weight.collect(), of_bias.collect(), of_input.collect()]
+}
+
+/// \[batch, a, b, d\] to \[batch, b, a, d\].
+fn swapped(x: &[Num], [batch, a, b, d]: [usize; 4]) -> Vec<Num> {
+    let places = (0..batch).flat_map(|e| (0..b).flat_map(move |j| (0..a).map(move |i| (e, i, j))));
+    places.flat_map(|(e, i, j)| x[((e * a + i) * b + j) * d..][..d].to_vec()).collect()
+}
+
+/// Turns the first two features of each head of x \[batch, n, heads · d\] by the token's position, or back.
+fn turned(x: &[Num], [n, heads, d]: [usize; 3], pairing: Option<Pairing>, back: bool) -> Vec<Num> {
+    let mut x = x.to_vec();
+    for (row, head) in x.chunks_mut(d).enumerate().filter(|_| pairing.is_some()) {
+        let (sin, cos) = ((row / heads % n) as f64).sin_cos();
+        let (sin, cos) = (Num::constant(if back { -sin } else { sin }), Num::constant(cos));
+        let (a, b) = (head[0], head[1]);
+        head[0] = Num::dot([(a, cos), (Num { x: -b.x, ..b }, sin)]);
+        head[1] = Num::dot([(b, cos), (a, sin)]);
+    }
+    x
+}
+
+/// A layer of four query heads on two key/value heads, and of two sequences.
+struct Layer {
+    case: Case,
+    d_model: usize,
+    pairing: Option<Pairing>,
+}
+
+/// Weight and bias of the four projections, then query, key and value.
+type Parameters = [Vec<Num>; 11];
+
+impl Layer {
+    /// The queries, keys and values of heads, \[batch, heads, n, d\] each.
+    fn project(&self, p: &Parameters) -> Inputs {
+        let Case { batch, kv_heads, n_q, n_k, d_k, d_v, .. } = self.case;
+        let heads = self.case.heads();
+        let q = turned(&linear(&p[8], &p[0], &p[1]), [n_q, heads, d_k], self.pairing, false);
+        let k = turned(&linear(&p[9], &p[2], &p[3]), [n_k, kv_heads, d_k], self.pairing, false);
+        let v = linear(&p[10], &p[4], &p[5]);
+        Inputs {
+            q: swapped(&q, [batch, n_q, heads, d_k]),
+            k: swapped(&k, [batch, n_k, kv_heads, d_k]),
+            v: swapped(&v, [batch, n_k, kv_heads, d_v]),
+            scale: vec![Num::constant(1.0 / (d_k as f64).sqrt())],
+            bias: vec![],
+            sinks: vec![],
+        }
+    }
+
+    /// What the heads give, side by side.
+    fn joined(&self, inputs: &Inputs) -> Vec<Num> {
+        let Case { batch, n_q, d_v, .. } = self.case;
+        swapped(&self.case.forward(inputs), [batch, self.case.heads(), n_q, d_v])
+    }
+
+    fn forward(&self, p: &Parameters) -> Vec<Num> {
+        linear(&self.joined(&self.project(p)), &p[6], &p[7])
+    }
+
+    fn backward(&self, p: &Parameters, d_out: &[Num]) -> Parameters {
+        let Case { batch, kv_heads, n_q, n_k, d_k, d_v, .. } = self.case;
+        let (heads, inputs) = (self.case.heads(), self.project(p));
+        let [w_o, b_o, d_joined] =
+            linear_backward(&self.joined(&inputs), &p[6], self.d_model, d_out);
+        let d_heads = swapped(&d_joined, [batch, n_q, heads, d_v]);
+        let Inputs { q, k, v, .. } = self.case.backward(&inputs, &d_heads);
+        let q = swapped(&q, [batch, heads, n_q, d_k]);
+        let k = swapped(&k, [batch, kv_heads, n_k, d_k]);
+        let v = swapped(&v, [batch, kv_heads, n_k, d_v]);
+        let q = turned(&q, [n_q, heads, d_k], self.pairing, true);
+        let k = turned(&k, [n_k, kv_heads, d_k], self.pairing, true);
+        let [w_q, b_q, query] = linear_backward(&p[8], &p[0], heads * d_k, &q);
+        let [w_k, b_k, key] = linear_backward(&p[9], &p[2], kv_heads * d_k, &k);
+        let [w_v, b_v, value] = linear_backward(&p[10], &p[4], kv_heads * d_v, &v);
+        [w_q, b_q, w_k, b_k, w_v, b_v, w_o, b_o, query, key, value]
+    }
+}
+
+fn check_layer(pairing: Option<Pairing>) {
+    let case = Case { n_q: 3, n_k: 4, d_k: 3, d_v: 2, causal: true, ..PLAIN };
+    let Case { batch, kv_heads, n_q, n_k, d_k, d_v, .. } = case;
+    let (d, heads) = (5, case.heads());
     let sizes = [(d, heads * d_k), (d, kv_heads * d_k), (d, kv_heads * d_v), (heads * d_v, d)];
-    // Weights and biases of the four projections, then query, key and value.
     let mut parameters: Vec<Vec<f32>> = sizes
         .iter()
         .zip(1..)
@@ -446,73 +446,59 @@ fn check_layer(rotary: Option<&Rotary>) {
             [numbers(inputs * outputs, i), numbers(*outputs, 10 + i)]
         })
         .collect();
-    parameters.extend([
-        numbers(batch * n_q * d, 21),
-        numbers(batch * n_k * d, 22),
-        numbers(batch * n_k * d, 23),
-    ]);
+    let texts = [(n_q, 21), (n_k, 22), (n_k, 23)];
+    parameters.extend(texts.map(|(n, seed)| numbers(batch * n * d, seed)));
     let d_out = numbers(batch * n_q * d, 24);
-    let attention = Attention::new().mask(Mask::CAUSAL);
 
-    let layer = |p: &[Vec<f32>]| {
-        let linear = |i: usize| {
-            let (inputs, outputs) = sizes[i];
-            Linear::new(p[2 * i].clone(), inputs, outputs)
-                .unwrap()
-                .with_bias(p[2 * i + 1].clone())
-                .unwrap()
-        };
-        let layer = MultiHeadAttention::new(
-            heads,
-            Projections { query: linear(0), key: linear(1), value: linear(2), output: linear(3) },
-        )
-        .unwrap();
-        match rotary {
-            Some(rotary) => layer.with_rotary(rotary.clone()).unwrap(),
-            None => layer,
-        }
-    };
-    let sequences = |x: &[f32]| x.len() / (batch * d);
-    let loss = |p: &[Vec<f32>]| -> f64 {
-        let [q, k, v] = [&p[8], &p[9], &p[10]]
-            .map(|x| Sequences::new("x", x, [batch, sequences(x), d]).unwrap());
-        let out = layer(p).forward(q, k, v, &attention).unwrap();
-        out.iter().zip(&d_out).map(|(y, d)| f64::from(*y) * f64::from(*d)).sum()
-    };
-    let [q, k, v] = [8, 9, 10].map(|i: usize| {
-        let x: &Vec<f32> = &parameters[i];
-        Sequences::new("x", x, [batch, sequences(x), d]).unwrap()
+    let [query, key, value, output] = [0, 1, 2, 3].map(|i| {
+        let ((inputs, outputs), weight, bias) =
+            (sizes[i], &parameters[2 * i], &parameters[2 * i + 1]);
+        Linear::new(weight.clone(), inputs, outputs).unwrap().with_bias(bias.clone()).unwrap()
     });
-    let g = layer(&parameters).backward(q, k, v, &attention, &d_out).unwrap();
-    let found = [
-        g.query.weight,
-        g.query.bias,
-        g.key.weight,
-        g.key.bias,
-        g.value.weight,
-        g.value.bias,
-        g.output.weight,
-        g.output.bias,
-        g.query.input,
-        g.key.input,
-        g.value.input,
-    ];
-    for (i, found) in found.iter().enumerate() {
-        assert_eq!(found.len(), parameters[i].len());
-        for (j, found) in found.iter().enumerate() {
-            let at = |h: f32| {
-                let mut p = parameters.clone();
-                p[i][j] += h;
-                (f64::from(p[i][j]), loss(&p))
-            };
-            let ((x, y), (x_before, y_before)) = (at(1e-2), at(-1e-2));
-            let expected = (y - y_before) / (x - x_before);
-            assert!(
-                (f64::from(*found) - expected).abs() < 2e-3,
-                "{found} is not {expected}: parameter {i}, {j}"
-            );
-        }
+    let projections = Projections { query, key, value, output };
+    let mut layer = MultiHeadAttention::new(heads, projections).unwrap();
+    if let Some(pairing) = pairing {
+        layer = layer.with_rotary(Rotary::new(2, 8, 10.0, pairing).unwrap()).unwrap();
     }
+    let [q, k, v] = [(8, n_q), (9, n_k), (10, n_k)]
+        .map(|(i, n): (usize, usize)| Sequences::new("x", &parameters[i], [batch, n, d]).unwrap());
+    let attention = Attention::new().mask(Mask::CAUSAL);
+    let g = layer.backward(q, k, v, &attention, &d_out).unwrap();
+    let found = [
+        &g.query.weight,
+        &g.query.bias,
+        &g.key.weight,
+        &g.key.bias,
+        &g.value.weight,
+        &g.value.bias,
+        &g.output.weight,
+        &g.output.bias,
+        &g.query.input,
+        &g.key.input,
+        &g.value.input,
+    ];
+
+    let reference = Layer { case, d_model: d, pairing };
+    let p: Parameters = core::array::from_fn(|i| exact(&parameters[i]));
+    let d_out = exact(&d_out);
+    let y = layer.forward(q, k, v, &attention).unwrap();
+    assert_within(&y, &[reference.forward(&p)]);
+    let expected = reference.backward(&p, &d_out);
+    for (found, expected) in found.into_iter().zip(&expected) {
+        assert_within(found, from_ref(expected));
+    }
+    let loss = |p: [&[f64]; 11]| {
+        let p = p.map(|x| x.iter().map(|x| Num { x: *x, e: 0.0 }).collect());
+        reference.forward(&p).iter().zip(&d_out).map(|(y, d)| y.x * d.x).sum()
+    };
+    // Sums of at most 8 products: a value is at most 6, an output 8 · 6 + 1.
+    let size = 49.0 * d_out.iter().map(|d| d.x.abs()).sum::<f64>();
+    assert_slopes(
+        loss,
+        p.each_ref().map(Vec::as_slice),
+        expected.each_ref().map(Vec::as_slice),
+        size,
+    );
 }
 
 #[test]
@@ -523,6 +509,6 @@ fn the_whole_multi_head_layer_has_a_backward_pass() {
 #[test]
 fn rotary_positions_have_a_backward_pass() {
     for pairing in [Pairing::Interleaved, Pairing::HalfSplit] {
-        check_layer(Some(&Rotary::new(2, 8, 10.0, pairing).unwrap()));
+        check_layer(Some(pairing));
     }
 }

@@ -11,10 +11,18 @@ use regard::{
     Window, alibi_slopes,
 };
 
-fn assert_close(a: &[f32], b: &[f32], tolerance: f32) {
+/// Both are an attention over `keys` keys, of vectors of `d` numbers between −1 and 1, computed in different ways.
+///
+/// With u the unit roundoff: a score, at most √d large, is within (d + 4)·u of itself, and its exponential within 8u more. So
+/// a weight is within twice that, by the numerator and the sum, and a sum of weights times numbers that are at most 1, or the
+/// logarithm of a sum, within (keys + 8)·u more. Both ways are so far from the exact number at most.
+#[track_caller]
+fn assert_same_attention(a: &[f32], b: &[f32], keys: usize, d: usize) {
+    let of_score = (d as f32 + 4.0) * (d as f32).sqrt() + 8.0;
+    let bound = 2.0 * (2.0 * of_score + keys as f32 + 8.0) * f32::EPSILON / 2.0;
     assert_eq!(a.len(), b.len());
     for (a, b) in a.iter().zip(b) {
-        assert!((a - b).abs() <= tolerance, "{a} is not {b}");
+        assert!((a - b).abs() <= bound, "{a} is not {b} ± {bound:e}");
     }
 }
 
@@ -92,7 +100,7 @@ fn linear_biases_are_those_of_the_paper() {
 
     assert_eq!(alibi_slopes(0), [0.0; 0]);
     assert_eq!(alibi_slopes(8), [1, 2, 3, 4, 5, 6, 7, 8].map(|h| 0.5_f32.powi(h)));
-    assert_close(&alibi_slopes(12)[8..], &[0.5, 1.5, 2.5, 3.5].map(|h: f32| (-h).exp2()), 1e-7);
+    assert_eq!(alibi_slopes(12)[8..], [0.5, 1.5, 2.5, 3.5].map(|h: f32| (-h).exp2()));
     let error = attend(Mask::NONE.alibi(Position::TopLeft, &slopes[..2])).unwrap_err();
     assert!(matches!(error, Error::Shape { tensor: "the slopes of ALiBi", .. }));
     let no_slope = [0.5, f32::NAN, 0.5];
@@ -124,8 +132,8 @@ fn a_sink_is_a_key_whose_value_is_zero() {
         tensor(&longer_v, n + 1),
     );
     let expected = expected.unwrap();
-    assert_close(&found.0, &expected.0, 1e-6);
-    assert_close(&found.1, &expected.1, 1e-6);
+    assert_same_attention(&found.0, &expected.0, n + 1, d);
+    assert_same_attention(&found.1, &expected.1, n + 1, d);
 
     let weights = with_sinks.scores(Stage::Weights, query, tensor(&k, n)).unwrap();
     let all = Attention::new()
@@ -133,7 +141,7 @@ fn a_sink_is_a_key_whose_value_is_zero() {
         .scores(Stage::Weights, query, tensor(&longer_k, n + 1))
         .unwrap();
     for (row, all) in weights.chunks_exact(n).zip(all.chunks_exact(n + 1)) {
-        assert_close(row, &all[1..], 1e-6);
+        assert_same_attention(row, &all[1..], n + 1, d);
     }
     let error =
         Attention::new().sinks(&[0.0]).forward(query, tensor(&k, n), tensor(&v, n)).unwrap_err();

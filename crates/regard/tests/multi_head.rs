@@ -4,6 +4,7 @@
 
 mod common;
 
+use common::bounded::{Num, assert_within, softmax};
 use common::numbers;
 use proptest::prelude::*;
 use regard::{
@@ -39,45 +40,40 @@ impl Layer {
         MultiHeadAttention::new(self.heads, projections).unwrap()
     }
 
-    /// The layer's output for one sequence, in f64, by the formula.
-    fn reference(&self, query: &[f32], key: &[f32], causal: bool) -> Vec<f64> {
-        let wide = |x: &[f32]| x.iter().map(|x| f64::from(*x)).collect::<Vec<f64>>();
-        let project = |x: &[f64], i: usize| {
+    /// The layer's output for one sequence, by the formula, in f64 with bounds.
+    fn reference(&self, query: &[f32], key: &[f32], causal: bool) -> Vec<Vec<Num>> {
+        let exact = |x: &[f32]| x.iter().copied().map(Num::exact).collect::<Vec<Num>>();
+        let project = |x: &[Num], i: usize| {
             let (weight, bias, inputs, outputs) = &self.projections[i];
-            let rows = x.len() / inputs;
-            let element = |row: usize, col: usize| -> f64 {
-                let sum: f64 = (0..*inputs)
-                    .map(|t| x[row * inputs + t] * f64::from(weight[t * outputs + col]))
-                    .sum();
-                sum + f64::from(bias[col])
+            let element = |row: &[Num], c: usize| {
+                let weights = (0..*inputs).map(|t| Num::exact(weight[t * outputs + c]));
+                let bias = (Num::exact(bias[c]), Num::exact(1.0));
+                Num::dot(row.iter().copied().zip(weights).chain([bias]))
             };
-            (0..rows * outputs).map(|e| element(e / outputs, e % outputs)).collect::<Vec<f64>>()
+            let row = |row: &[Num]| (0..*outputs).map(|c| element(row, c)).collect();
+            x.chunks(*inputs).map(row).collect::<Vec<Vec<Num>>>()
         };
-        let (q, k, v) = (project(&wide(query), 0), project(&wide(key), 1), project(&wide(key), 2));
-        let (q_cols, k_cols, v_cols) =
-            (self.projections[0].3, self.projections[1].3, self.projections[2].3);
-        let d_k = q_cols / self.heads;
-        let kv_heads = k_cols / d_k;
-        let d_v = v_cols / kv_heads;
-        let (n_q, n_k) = (q.len() / q_cols, k.len() / k_cols);
-        let mut joined = vec![0.0; n_q * self.heads * d_v];
-        for h in 0..self.heads {
-            let kv = h / (self.heads / kv_heads);
-            for i in 0..n_q {
-                let keys = if causal { i + 1 } else { n_k };
-                let score = |j: usize| -> f64 {
-                    let dot: f64 = (0..d_k)
-                        .map(|t| q[i * q_cols + h * d_k + t] * k[j * k_cols + kv * d_k + t])
-                        .sum();
-                    dot / (d_k as f64).sqrt()
+        let (q, k, v) =
+            (project(&exact(query), 0), project(&exact(key), 1), project(&exact(key), 2));
+        let d_k = self.projections[0].3 / self.heads;
+        let kv_heads = self.projections[1].3 / d_k;
+        let d_v = self.projections[2].3 / kv_heads;
+        let scale = Num::constant(1.0 / (d_k as f64).sqrt());
+        let mut joined = Vec::new();
+        for (i, q) in q.iter().enumerate() {
+            let keys = if causal { i + 1 } else { k.len() };
+            for h in 0..self.heads {
+                let kv = h / (self.heads / kv_heads);
+                let of =
+                    |row: &[Num], head: usize, d: usize| row[head * d..(head + 1) * d].to_vec();
+                let score = |k: &Vec<Num>| {
+                    Num::dot(of(q, h, d_k).into_iter().zip(of(k, kv, d_k))).times(scale)
                 };
-                let weights: Vec<f64> = (0..keys).map(|j| score(j).exp()).collect();
-                let sum: f64 = weights.iter().sum();
-                for c in 0..d_v {
-                    let blend: f64 =
-                        (0..keys).map(|j| weights[j] / sum * v[j * v_cols + kv * d_v + c]).sum();
-                    joined[(i * self.heads + h) * d_v + c] = blend;
-                }
+                let weights = softmax(&k[..keys].iter().map(score).collect::<Vec<Num>>());
+                joined.extend((0..d_v).map(|c| {
+                    let values = v.iter().map(|v| v[kv * d_v + c]);
+                    Num::dot(weights.iter().copied().zip(values))
+                }));
             }
         }
         project(&joined, 3)
@@ -100,12 +96,7 @@ proptest! {
         let input = Sequences::new("x", &x, [1, n, d_model]).unwrap();
         let attention = Attention::new().mask(if causal { Mask::CAUSAL } else { Mask::NONE });
         let found = layer.build().forward(input, input, input, &attention).unwrap();
-        let expected = layer.reference(&x, &x, causal);
-        // Four chained sums of at most 30 terms of size ≤ 30: well below 1e-5 of the largest element.
-        let largest = expected.iter().fold(1.0_f64, |m, x| m.max(x.abs()));
-        for (f, e) in found.iter().zip(&expected) {
-            prop_assert!((f64::from(*f) - e).abs() <= 1e-5 * largest, "{f} is not {e}");
-        }
+        assert_within(&found, &layer.reference(&x, &x, causal));
     }
 }
 
@@ -116,9 +107,7 @@ fn cross_attention_takes_other_keys_than_queries() {
     let query = Sequences::new("x", &x, [1, 3, 6]).unwrap();
     let memory_view = Sequences::new("memory", &memory, [1, 7, 6]).unwrap();
     let found = layer.build().forward(query, memory_view, memory_view, &Attention::new()).unwrap();
-    for (f, e) in found.iter().zip(layer.reference(&x, &memory, false)) {
-        assert!((f64::from(*f) - e).abs() < 1e-5, "{f} is not {e}");
-    }
+    assert_within(&found, &layer.reference(&x, &memory, false));
 }
 
 #[test]
@@ -129,7 +118,10 @@ fn weights_are_distributions_and_give_the_output() {
     let weights = layer.weights(input, input, &Attention::new()).unwrap();
     assert_eq!(weights.len(), 4 * 5 * 5);
     for row in weights.chunks(5) {
-        assert!((row.iter().sum::<f32>() - 1.0).abs() < 1e-6);
+        // Each of the five exponentials is divided by their sum as it was computed, of which their exact sum is within four
+        // roundings; each quotient is rounded once more.
+        let sum: f64 = row.iter().map(|w| f64::from(*w)).sum();
+        assert!((sum - 1.0).abs() <= 5.1 * f64::from(f32::EPSILON / 2.0), "{sum}");
     }
 }
 
@@ -322,8 +314,16 @@ fn the_log_sum_exp_is_that_of_the_masked_scores() {
     let scores = attention.scores(regard::Stage::Masked, x, x).unwrap();
     for (row, found) in scores.chunks(70).zip(log_sum_exp) {
         let expected = row.iter().map(|s| f64::from(*s).exp()).sum::<f64>().ln();
-        // Scores below 5 in size, rounded a few times.
-        assert!((f64::from(found) - expected).abs() < 5e-6, "{found} is not {expected}");
+        // With u the unit roundoff: each exponential is within 4u and as many u as its exponent is large, |s − m| ≤ 2·max|s|;
+        // the sum of 70 terms within 70u; the logarithm, the maximum that is added, and their sum within 4u of the result's
+        // parts, which are at most max|s| and ln 70 < 5.
+        let size =
+            row.iter().filter(|s| s.is_finite()).fold(0.0_f64, |m, s| m.max(f64::from(s.abs())));
+        let bound = f64::from(f32::EPSILON / 2.0) * (4.0 + 8.0 * size + 70.0 + 4.0 * (size + 5.0));
+        assert!(
+            (f64::from(found) - expected).abs() <= bound,
+            "{found} is not {expected} ± {bound:e}"
+        );
     }
 }
 

@@ -2,6 +2,7 @@
 #![allow(dead_code, clippy::allow_attributes, reason = "each test uses a part")]
 
 pub mod bounded;
+pub mod slopes;
 
 /// Pseudo-random numbers between −1 and 1, the same on every machine.
 pub fn numbers(len: usize, seed: u64) -> Vec<f32> {
