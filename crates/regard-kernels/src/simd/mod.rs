@@ -104,7 +104,8 @@ pub(crate) trait Simd: Lanes {
     /// columns at once, that read B where it lies, by rows or by columns.
     const NARROW: bool = false;
 
-    /// The most rows of A in a tile, and the panels of B beside them: as many sums as the registers hold.
+    /// MR, the most rows of A in a tile, and the panels of B in it (NR / 16): as many sums as the registers
+    /// hold.
     const MR: usize = MR;
     const PANELS: usize = 1;
     /// So many chains of multiply-adds, a block each, keep the multipliers busy.
