@@ -11,7 +11,7 @@
 //! visit(block):
 //!     scores → weights; m and l are updated, out is rescaled if needed      see `online`
 //!     for each panel of 16 columns of V:                                    the panel stays in L1
-//!         for each group of up to MR = 6 queries that sees a key of the tile:
+//!         for each group of up to MR queries that sees a key of the tile:
 //!             MR × NR sums ← Σₖ weights[group, k] · V[k, columns]           in registers, k ascending
 //!             out[group, columns] += sums                                   or = in the first tile
 //! after the last tile:
@@ -25,8 +25,8 @@
 //! second-level caches between their computation and their use.
 //!
 //! V is packed only from [`PACK_FROM`] queries on. Below, its rows are read where they lie, apart from a
-//! last panel of less than 16 columns, and so is a V that fits in the cache. One or two queries use
-//! tiles of 1 × 64 and 2 × 32 columns, as the scores do.
+//! last panel of less than 16 columns, and so is a V that fits in the cache. One or two queries take
+//! several panels at once, as for the scores.
 //!
 //! A hidden key's weight is +0, and adding 0 · v changes nothing, unless v is not finite. Where a group
 //! is masked within a tile and some value of the tile is not finite, the keys that a query sees are
@@ -39,8 +39,8 @@ use crate::linked::Visible;
 use crate::online::{OnlineSoftmax, Weigh};
 use crate::scores::{Block, Group, NC, Scores, TileVisitor, for_runs};
 use crate::simd::{
-    Continue, Kernel, LANES, NARROW, Panel, Panels, Simd, multiply as gebp,
-    multiply_or_add as gebp_or_add, pack_columns, panels_at_once,
+    Continue, Kernel, LANES, NARROW, Panel, Panels, Simd, gebp, gebp_or_add, pack_columns,
+    panels_at_once,
 };
 use crate::softmax::divide;
 use crate::{Mat, MatMut};

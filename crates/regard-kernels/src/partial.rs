@@ -4,11 +4,12 @@ use crate::simd::{Kernel, Simd, dispatch};
 use crate::softmax::{divide, scale_row};
 use crate::{Mat, MatMut, Temperature};
 
-/// What an attention over some of the keys has come to: not yet divided by the sum of its weights.
+/// The result of an attention over some of the keys, not yet divided by the sum of its weights.
 ///
-/// For whoever divides the keys: among threads, among machines, or because they do not all fit. The parts may be of any
-/// size; those that [`Attention::forward`](crate::Attention::forward) itself computes, one after the other, are of
-/// [`CHUNK_KEYS`] each, so that merging the same parts in the same order gives its very bits.
+/// It serves to divide the keys among threads or machines, or to compute with keys that do not all fit in
+/// memory. A part may have any number of keys. [`Attention::forward`](crate::Attention::forward) computes
+/// parts of [`CHUNK_KEYS`] keys and merges them in order: the same parts in the same order give the same
+/// bits.
 ///
 /// ```
 /// use regard_kernels::{Attention, Mask, Mat, MatMut, attention_scratch_len};
@@ -43,12 +44,12 @@ pub struct Partial<'a> {
 /// Keys that [`Attention::forward`](crate::Attention::forward) computes as one [`Partial`].
 pub const CHUNK_KEYS: usize = 4096;
 
-/// Keys that are computed together, in a fixed grid: of keys and values, those in a tile with none that is
+/// Keys that are computed together, in a fixed grid. The keys and values of a tile in which no key is
 /// [seen](crate::Mask::seen) are not read.
 pub const TILE_KEYS: usize = 256;
 
 impl Partial<'_> {
-    /// Adds the keys of `other`, which is of the same queries and of none of these keys.
+    /// Adds the keys of `other`, which has the same queries and none of these keys.
     ///
     /// # Errors
     /// [`Error::Shape`] if their outputs differ in shape.
@@ -68,8 +69,8 @@ impl Partial<'_> {
         dispatch(Merge(self, other));
     }
 
-    /// Divides by the sums of weights: then the output is one, and `log_sum_exp` \[n_q\], where given, that of each query's
-    /// scores after temperature.
+    /// Divides the output by the sums of weights, which completes it. If `log_sum_exp` \[n_q\] is given, it
+    /// receives the log-sum-exp of each query's scores after temperature.
     ///
     /// # Errors
     /// [`Error::Length`] if `log_sum_exp` is not n_q long.
@@ -82,7 +83,7 @@ impl Partial<'_> {
     }
 }
 
-/// Merges the finished results of two attentions of the same queries over keys that are in but one of them.
+/// Merges the finished results of two attentions of the same queries over disjoint keys.
 ///
 /// `out` \[n_q, d_v\] becomes their sum, weighted by e^(log-sum-exp), and `log_sum_exp` \[n_q\] that of all keys (Dao et al.
 /// 2023, FlashAttention-2; Flash-Decoding). A result that saw nothing, whose log-sum-exp is −∞, changes no bit. Where both

@@ -10,7 +10,7 @@
 //!     transpose the tile's keys into panels of NR = 16 keys × d_k     once for all queries
 //!     visitor.begin(tile)
 //!     for each block of MC queries:
-//!         divide the block into groups of up to MR = 6 queries, of as equal sizes as possible
+//!         divide the block into groups of up to MR queries, of as equal sizes as possible
 //!         for each panel that a group of the block sees:              the panel stays in L1
 //!             for each group that sees it:                            MR × NR sums stay in registers
 //!                 scores[group, panel] ← Σₜ q[group, t] · panel[t]    t in ascending order
@@ -19,8 +19,8 @@
 //!         visitor.visit(block)
 //! ```
 //!
-//! In the terms of BLIS (Van Zee & van de Geijn 2015) the product is Q·Kᵀ with MR = 6, NR = 16,
-//! MC = 24, NC = 256 and KC = d_k: d_k is never divided, so a score is one chain of multiply-adds, and
+//! In the terms of BLIS (Van Zee & van de Geijn 2015) the product is Q·Kᵀ with MC = 24, NC = 256,
+//! KC = d_k, and MR × NR = 6 × 16 (12 × 32 with AVX-512): d_k is never divided, so a score is one chain of multiply-adds, and
 //! its bits do not depend on the tile, the block or the group that it is computed in. The loop over
 //! tiles is the outermost one: so K is transposed once, and the scratch memory does not grow with n_k.
 //!
@@ -29,8 +29,8 @@
 //! again a range, and a tile or panel outside of it is skipped. Only a group of which
 //! [`may_hide`](Visible::may_hide) is true is masked score by score.
 //!
-//! Two cases differ. One or two queries use tiles of 1 × 64 or 2 × 32, because the MR × NR sums of few
-//! rows are too few chains to hide the latency of a multiply-add. A single query's keys are transposed
+//! Two cases differ. One or two queries take several panels at once (`panels_at_once`), because the sums
+//! of few rows are too few chains to hide the latency of a multiply-add. A single query's keys are transposed
 //! in registers, since nothing else would use the panels. On a narrow tier, which has no vectors, the
 //! keys are read where they lie, and a block is one group.
 
@@ -39,8 +39,8 @@ use core::ops::Range;
 use crate::activation::Capped;
 use crate::linked::{Linked, RowStep, Visible};
 use crate::simd::{
-    GROUP as MR, LANES, NARROW, Panel, Panels, Set, Simd, multiply as gebp, multiply_row as gemv,
-    next_groups, pack_transposed, panels_at_once,
+    LANES, MR, NARROW, Panel, Panels, Set, Simd, gebp, gemv, next_groups, pack_transposed,
+    panels_at_once,
 };
 use crate::softmax::scale_row;
 use crate::{Mat, MatMut, TILE_KEYS};
@@ -250,7 +250,7 @@ impl Scores<'_> {
         for group in groups {
             self.mask(simd, row, keys.start, group);
         }
-        let scores = self.tile.rows_from(0);
+        let scores = self.tile.reborrow();
         visitor.visit(simd, self.visible, Block { start: keys.start, row, groups, scores });
     }
 

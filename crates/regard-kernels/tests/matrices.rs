@@ -245,13 +245,18 @@ fn the_naive_loops_agree() {
     let (a, b) = (Matrix::random(5, 30, 1.0, random), Matrix::random(30, 9, 1.0, random));
     let mut out = Matrix::filled(5, 9, f32::NAN);
     naive::matmul(a.view(), b.view(), out.view_mut());
-    for (x, y) in out.data.iter().zip(product(&a, &b).data) {
-        assert!((x - y).abs() < 1e-5);
+    let (found, columns) = (product(&a, &b), b.transposed());
+    // Each is within γ₃₀ of the sum of magnitudes of the exact one.
+    let tolerance = |a: &[f32], b: &[f32]| 2.0 * common::gamma(30) * common::dot(a, b).1;
+    for i in 0..5 {
+        for c in 0..9 {
+            let tolerance = tolerance(a.row(i), columns.row(c));
+            common::assert_close(out.at(i, c), f64::from(found.at(i, c)), tolerance, "product");
+        }
     }
-    assert!(
-        (naive::dot(a.row(0), a.row(1)) - regard_kernels::dot(a.row(0), a.row(1)).unwrap()).abs()
-            < 1e-5
-    );
+    let (x, y) = (a.row(0), a.row(1));
+    let expected = regard_kernels::dot(x, y).unwrap();
+    common::assert_close(naive::dot(x, y), f64::from(expected), tolerance(x, y), "dot");
 }
 
 proptest! {

@@ -51,9 +51,12 @@ fn check(x: &[f32], t: f32) {
 fn a_known_row() {
     let (x, lse) = run(&[2.0, 1.0, 0.1], 1.0);
     for (x, exact) in x.iter().zip([0.659_001_1, 0.242_432_97, 0.098_565_89]) {
-        assert!((x - exact).abs() < 1e-7);
+        // The bound of `check` with exponents up to 1.9, 4·1.9·u twice and γ₁₁, and half of the last
+        // digit of the expected number.
+        assert_close(*x, exact, gamma(11 + 16) * exact + 5e-8, "weight");
     }
-    assert!((lse - 2.417_03).abs() < 1e-6);
+    assert_close(lse, 2.417_03, gamma(11 + 16 + 4 * 5) + 5e-6, "log-sum-exp");
+    check(&[2.0, 1.0, 0.1], 1.0);
     check(&[2.0, 1.0, 0.1], 2.0);
 }
 
@@ -170,7 +173,8 @@ fn the_fixed_door_and_the_naive_loops_agree() {
     let mut naive = x;
     naive::softmax(&mut naive);
     for (a, b) in naive.iter().zip(expected) {
-        assert!((a - b).abs() < 1e-7);
+        // Both are within the bound of `check`, with exponents up to 8: 4·8·u twice and γ₄₅.
+        assert_close(*a, f64::from(b), 2.0 * gamma(45 + 64) * f64::from(b), "weight");
     }
 }
 
@@ -202,7 +206,11 @@ proptest! {
         let shifted: Vec<f32> = x.iter().map(|x| x + shift as f32).collect();
         let ((a, lse), (b, shifted_lse)) = (run(&x, 0.7), run(&shifted, 0.7));
         prop_assert_eq!(common::bits(&a), common::bits(&b));
-        assert_close(shifted_lse, f64::from(lse) + f64::from(shift) / f64::from(0.7_f32), 1e-6 * (20.0 + f64::from(shift.abs())), "lse");
+        // ln Σ is the same too. Besides it 1/T, its product with the maximum and the sum round, each
+        // relative to its size, in both.
+        let moved = f64::from(shift) / f64::from(0.7_f32);
+        let sizes = 2.0 * 8.0 / 0.7 + moved.abs() + f64::from(lse.abs() + shifted_lse.abs());
+        assert_close(shifted_lse, f64::from(lse) + moved, 4.0 * U * sizes, "log-sum-exp");
     }
 
     #[test]
@@ -211,7 +219,9 @@ proptest! {
         let mut x: Vec<f32> = (0..len).map(|_| random.within(30.0)).collect();
         x.sort_by(f32::total_cmp);
         let (weights, _) = run(&x, t);
-        // `exp` is within 1 ULP but not monotonic: neighbours may swap by that much.
-        prop_assert!(weights.windows(2).all(|w| w[0] <= w[1] * (1.0 + 3e-7)));
+        // Differences, products and quotients are monotonic. `exp` is not: it is within 1 ULP, which is
+        // 2u of each weight, and the sum is the same for both; the product here rounds once more.
+        let limit = 1.0 + gamma(6) as f32;
+        prop_assert!(weights.windows(2).all(|w| w[0] <= w[1] * limit));
     }
 }

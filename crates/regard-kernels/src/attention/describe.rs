@@ -3,7 +3,7 @@ use crate::linked::Linked;
 use crate::scores::Softcap;
 use crate::{Mask, Temperature};
 
-/// One scaled dot-product attention, described: scale, soft cap, mask and temperature.
+/// The description of a scaled dot-product attention: scale, soft cap, mask, temperature and sink.
 ///
 /// With Q \[n_q, d_k\], K \[n_k, d_k\] and V \[n_k, d_v\], in this order:
 /// 1. scores = QKᵀ × scale, 1/√d_k unless given (Vaswani et al. 2017, equation 1);
@@ -12,8 +12,8 @@ use crate::{Mask, Temperature};
 /// 4. divided by the [temperature](Temperature);
 /// 5. softmax over each row, then weights · V.
 ///
-/// A row that may see nothing has zero weights, a zero output and a log-sum-exp of −∞. NaN where the mask hides it does
-/// not leak; NaN at a visible place shows in that row's output.
+/// A row that may see nothing has zero weights, a zero output and a log-sum-exp of −∞. NaN at a hidden
+/// place does not leak; NaN at a visible place shows in that row's output.
 ///
 /// [`forward`](Self::forward) is fused: it never holds more than 24 × 256 scores (the online softmax of Milakov and
 /// Gimelshein 2018, tiled as in FlashAttention, Dao et al. 2022). An output row's bits depend on that query, the keys, the
@@ -39,7 +39,7 @@ pub struct Attention<'a> {
     pub(super) sink: Option<f32>,
 }
 
-/// How far the scores have come: what [`Attention::scores`] gives.
+/// The stage at which [`Attention::scores`] returns the scores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// QKᵀ × scale.
@@ -65,7 +65,7 @@ impl<'a> Attention<'a> {
         }
     }
 
-    /// What the dot products are multiplied by, instead of 1/√d_k.
+    /// Multiplies the dot products by `scale` instead of 1/√d_k.
     #[must_use]
     pub const fn scale(mut self, scale: f32) -> Self {
         self.scale = Some(scale);
@@ -79,23 +79,23 @@ impl<'a> Attention<'a> {
         self
     }
 
-    /// Which keys each query may see.
+    /// Hides from each query the keys that `mask` hides, and adds its biases.
     #[must_use]
     pub const fn mask(mut self, mask: Mask<'a>) -> Self {
         self.mask = mask;
         self
     }
 
-    /// What the scores are divided by before softmax.
+    /// Divides the scores by `temperature` before the softmax.
     #[must_use]
     pub const fn temperature(mut self, temperature: Temperature) -> Self {
         self.temperature = temperature;
         self
     }
 
-    /// An attention sink: a score, the same for each query, that takes part in the softmax and gives no value, as if there
-    /// were one more key, always seen, whose value is 0 (Agarwal et al. 2025, gpt-oss; Xiao et al. 2023, arXiv 2309.17453).
-    /// Neither scale nor soft cap nor mask concern it, the temperature does; the log-sum-exp counts it.
+    /// Adds an attention sink: one more key with this score for every query, always visible, whose value
+    /// is 0 (Agarwal et al. 2025, gpt-oss; Xiao et al. 2023, arXiv 2309.17453). Scale, soft cap and mask
+    /// do not apply to it; the temperature does, and the log-sum-exp includes it.
     ///
     /// ```
     /// use regard_kernels::{Attention, Mat, MatMut, attention_scratch_len};
@@ -112,7 +112,7 @@ impl<'a> Attention<'a> {
         self
     }
 
-    /// Whether scale and soft cap are numbers to compute with: what every call checks, along with the shapes.
+    /// Whether scale, soft cap and sink can be computed with. Every call checks this along with the shapes.
     ///
     /// # Errors
     /// [`Error::Range`] names the one that is not.

@@ -12,11 +12,11 @@ use crate::simd::{LANES, NARROW, Panel};
 /// - ⌈t⌉₁₆ × d_k for its keys, transposed (for one query 16 × d_k are enough),
 /// - t × ⌈d_v⌉₁₆ for a copy of its values from b′ queries on; below, t × 16 if d_v is no multiple of 16, else nothing,
 /// - 2·n_q, and 15 to start at a multiple of 64 bytes,
-/// - for more than [`CHUNK_KEYS`] keys n_q × (d_v + 2) for what the next chunk of them comes to.
+/// - n_q × (d_v + 2) for the result of the next chunk, where there are more than [`CHUNK_KEYS`] keys.
 ///
-/// b = 24 and b′ = 12 where there is an operating system, because there are caches then; on bare metal b = 6, and whole
-/// panels of values are never copied. Cortex-M and RISC-V (b = 6) read keys and values where they lie: only the first and
-/// the last line count there.
+/// Where there is an operating system there are caches, and b = 24 and b′ = 12. On bare metal b = 6, and
+/// whole panels of values are never copied. Cortex-M and RISC-V (b = 6) read keys and values where they
+/// lie and need none of the memory for them.
 #[must_use]
 pub const fn attention_scratch_len(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> usize {
     let [scores, keys, values] = scratch_parts(n_q, n_k, d_k, d_v);
@@ -34,7 +34,7 @@ pub const fn attention_scratch_len(n_q: usize, n_k: usize, d_k: usize, d_v: usiz
 /// [scratch memory](attention_scratch_len): 4·(n_q + n_k)·(d_k + d_v) and what the scratch takes.
 ///
 /// ```
-/// // That these shapes fit into 64 KiB is said where they are chosen, and checked by the compiler.
+/// // The compiler checks that these shapes fit into 64 KiB.
 /// const _: () = assert!(regard_kernels::attention_bytes(64, 64, 32, 32) <= 64 * 1024);
 /// ```
 #[must_use]
@@ -48,7 +48,7 @@ pub(crate) const fn tensor_elements(n_q: usize, n_k: usize, d_k: usize, d_v: usi
     n_q.saturating_add(n_k).saturating_mul(d_k.saturating_add(d_v))
 }
 
-/// Elements for what a chunk of keys comes to.
+/// Elements for the result of a chunk of keys.
 const fn chunk_len(n_q: usize, n_k: usize, d_v: usize) -> usize {
     if n_k > CHUNK_KEYS { n_q.saturating_mul(d_v.saturating_add(2)) } else { 0 }
 }
@@ -61,7 +61,7 @@ const fn scratch_parts(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> [usize
     let tile = if n_k < NC { n_k } else { NC };
     let block = if n_q < MC { n_q } else { MC };
     [
-        // Rows that are no power of two apart, which would compete for the same places of a cache.
+        // Rows that are a power of two apart would compete for the same sets of a cache.
         block * (tile.next_multiple_of(LANES) + LANES),
         match (NARROW, n_q) {
             (true, _) => 0,
@@ -93,7 +93,7 @@ impl<'t> Scratch<'t> {
         let needed = attention_scratch_len(n_q, n_k, d_k, d_v);
         let found = scratch.len();
         let scratch = scratch.get_mut(..needed).ok_or(Error::Scratch { found, needed })?;
-        // Where the address is not known, as in Miri, the start is as good as any other place.
+        // Where the address is unknown, as in Miri, the memory begins at its start.
         let offset = scratch.as_ptr().align_offset(ALIGNMENT * size_of::<f32>()).min(ALIGNMENT - 1);
         let aligned = scratch.get_mut(offset..).unwrap_or_default();
         let [tile, panels, values] = scratch_parts(n_q, n_k, d_k, d_v);
@@ -116,6 +116,6 @@ impl<'t> Scratch<'t> {
     /// The same memory, borrowed, without the parts for state and chunks.
     pub(super) fn reborrow(&mut self) -> Scratch<'_> {
         let Self { tile, panels, values, .. } = self;
-        Scratch { tile: tile.rows_from(0), panels, values, state: &mut [], chunk: &mut [] }
+        Scratch { tile: tile.reborrow(), panels, values, state: &mut [], chunk: &mut [] }
     }
 }

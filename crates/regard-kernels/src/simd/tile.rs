@@ -1,24 +1,58 @@
-//! The innermost loop: a few rows of A times panels of 16 columns of B.
+//! The innermost loop of every product: a few rows of A times panels of 16 columns of B.
+//!
+//! Matrix products, the scores and the weighted sums of attention all end here. The names are those of
+//! GotoBLAS (Goto & van de Geijn 2008, "Anatomy of high-performance matrix multiplication") and BLIS
+//! (Van Zee & van de Geijn 2015): [`gebp`] multiplies a general block of A by panels of B, and the
+//! microkernel inside it computes one tile of MR × NR elements.
+//!
+//! ```text
+//! gebp:  for each group of P panels (NR = 16·P columns):     the panels stay in L1
+//!            for each tile of R ≤ MR rows of A:
+//! microkernel:   sums[R][P] ← 0                              or what is in `out` (Continue)
+//!                for t in 0..KC:                             in ascending order
+//!                    b[P] ← row t of the panels              P loads of 16 numbers
+//!                    for each row r of the tile:
+//!                        x ← A[r, t] in every lane           one broadcast
+//!                        sums[r][p] ← x · b[p] + sums[r][p]  P fused multiply-adds
+//!                out[R][P] ← sums                            or out + sums (Add)
+//! ```
+//!
+//! The sums stay in registers for the whole of KC. A block of 16 lanes is two registers of AVX2, so
+//! 6 × 16 sums take 12 of its 16 registers, a row of B takes 2 and an element of A one. AVX-512 has 32
+//! registers of a whole block: 12 × 32 sums take 24 of them. A step of the loop loads P blocks of B and
+//! R elements of A for R·P multiply-adds, which is why a tile is large; and the R·P chains of
+//! multiply-adds are independent, which hides their latency of 4 or 5 cycles on two pipes. Few rows
+//! have too few chains: they take more panels at once ([`panels_at_once`]).
+//!
+//! The callers do the blocking around it: KC, MC and NC are constants of `matmul`, `packed` and
+//! `scores`. Packed panels lie one after the other, KC rows of 16 numbers each, so that B is read from
+//! the first to the last byte; a B whose rows are close together is read where it lies.
+//!
+//! An element of the product is one chain of multiply-adds over t in ascending order on every tier, so
+//! its bits depend neither on the size of the tile nor on the rows and columns beside it. A narrow tier
+//! has tiles of its own (`scalar`), with the same chains.
 
 use core::marker::PhantomData;
 
 use super::{Kernel, LANES, Simd};
 use crate::{Mat, MatMut};
 
-/// The most rows of A in a tile of the tiers with 16 registers of 8 lanes, which hold 6 × 16 sums.
-pub(crate) const GROUP: usize = 6;
+/// MR, the most rows of A in a tile, on tiers with 16 registers of 8 lanes. Other tiers have their own
+/// [`Simd::MR`].
+pub(crate) const MR: usize = 6;
 
-/// The size of the next groups of `rows` and how many of that size there are: as few groups as possible, of as equal
-/// sizes as possible, because a tile of few rows waits for its own chains of multiply-adds.
+/// The size of the next groups of `rows`, and how many of that size there are. There are as few groups as
+/// possible, of as equal sizes as possible, because a tile of few rows waits for its own chains of
+/// multiply-adds: 7 rows are 4 + 3, not 6 + 1.
 #[inline(always)]
 pub(crate) fn next_groups<S: Simd>(rows: usize) -> (usize, usize) {
-    let groups = rows.div_ceil(S::ROWS).max(1);
+    let groups = rows.div_ceil(S::MR).max(1);
     let (size, larger) = (rows / groups, rows % groups);
     if larger == 0 { (size, groups) } else { (size + 1, larger) }
 }
 
-/// The panels that tiles of `rows` rows take at a time, if there are so many: more for few rows, whose own chains of
-/// multiply-adds are too few to keep the multipliers busy.
+/// The panels that a tile of `rows` rows takes at once, if there are so many. Few rows take more of them,
+/// because the chains of multiply-adds of one panel are too few to keep the multipliers busy.
 #[inline(always)]
 pub(crate) const fn panels_at_once<S: Simd>(rows: usize) -> usize {
     let mut panels = S::PANELS;
@@ -31,23 +65,24 @@ pub(crate) const fn panels_at_once<S: Simd>(rows: usize) -> usize {
 /// A row of a panel: 16 columns of B at one step of the sum.
 pub(crate) type Panel = [f32; LANES];
 
-/// B as panels of 16 columns, `depth` rows each: packed one behind the other, or where they lie in a matrix. Whatever made
-/// them, `depth` elements of each of `cols` columns lie within the data, by the strides of [narrow](Simd::NARROW) tiers.
+/// B as panels of 16 columns, `depth` rows each: packed one after the other, or where they lie in a
+/// matrix. Every constructor ensures that `depth` elements of each of `cols` columns lie within the
+/// data, by the strides that [narrow](Simd::NARROW) tiers use.
 #[derive(Clone, Copy)]
 pub(crate) struct Panels<'a> {
     pub(super) data: &'a [f32],
     pub(super) depth: usize,
-    /// The columns that there are.
+    /// The number of columns.
     pub(super) cols: usize,
     pub(super) row_stride: usize,
-    /// From one column to the next within a panel: 1, but for [narrow](Simd::NARROW) tiers.
+    /// Elements from one column of a panel to the next: 1, except on [narrow](Simd::NARROW) tiers.
     #[cfg_attr(not(any(scalar, test)), expect(dead_code, reason = "for narrow tiers"))]
     pub(super) col_stride: usize,
     panel_stride: usize,
 }
 
 impl<'a> Panels<'a> {
-    /// Panels of `depth` rows, one behind the other.
+    /// Panels of `depth` rows, one after the other.
     pub(crate) fn packed(panels: &'a [Panel], depth: usize) -> Self {
         let cols = panels.len().checked_div(depth).unwrap_or(usize::MAX / LANES) * LANES;
         Self {
@@ -60,7 +95,8 @@ impl<'a> Panels<'a> {
         }
     }
 
-    /// The columns of `b` where they are. Only whole panels may be asked for, but by [narrow](Simd::NARROW) tiers.
+    /// The columns of `b` where they lie. Only [narrow](Simd::NARROW) tiers may read a panel that is not
+    /// whole.
     pub(crate) fn in_place(b: Mat<'a>) -> Self {
         let (depth, cols) = b.shape();
         Self {
@@ -73,10 +109,10 @@ impl<'a> Panels<'a> {
         }
     }
 
-    /// The rows of `b` as columns, where they are: for [narrow](Simd::NARROW) tiers.
+    /// The rows of `b` as columns, where they lie, for [narrow](Simd::NARROW) tiers.
     pub(crate) fn transposed(b: Mat<'a>) -> Self {
         let (cols, depth) = b.shape();
-        // Wraps for no more than one row, behind which there is no panel.
+        // It wraps only where there is a single row, and then no second panel exists.
         let panel_stride = b.stride().wrapping_mul(LANES);
         Self { data: b.data(), depth, cols, row_stride: 1, col_stride: b.stride(), panel_stride }
     }
@@ -116,8 +152,8 @@ impl<'a> Panels<'a> {
     }
 }
 
-/// What the sums of a tile do to the elements of the product.
-pub(crate) trait Finish {
+/// What happens to the sums of a tile and to the elements of the product.
+pub(crate) trait Epilogue {
     /// The sums start from what is there, instead of 0.
     const CONTINUE: bool = false;
     /// The sums are added to what is there, instead of replacing it.
@@ -126,28 +162,29 @@ pub(crate) trait Finish {
 
 /// Replace what is there.
 pub(crate) struct Set;
-/// Go on with the chain of multiply-adds that ended in what is there.
+/// Continue the chain of multiply-adds that ended in what is there.
 pub(crate) struct Continue;
-/// Add to what is there. The multiply-adds need not wait for it, and a long sum is rounded less often than by one chain.
+/// Add to what is there. The multiply-adds do not wait for it, and a long sum is rounded less often than
+/// in one chain.
 pub(crate) struct Add;
 
-impl Finish for Set {}
-impl Finish for Continue {
+impl Epilogue for Set {}
+impl Epilogue for Continue {
     const CONTINUE: bool = true;
 }
-impl Finish for Add {
+impl Epilogue for Add {
     const ADD: bool = true;
 }
 
 /// `out`\[r\]\[`col` + c\] ← Σₜ a\[r\]\[t\] · b\[t\]\[c\] for the columns c of `panels` panels, t in ascending order, in
 /// tiles of `rows` rows.
 ///
-/// All rows of `a`, a multiple of `rows`, go to the first rows of `out`. Columns of the panels beyond those of `out` are left
-/// out. `a` must have a column for each row of `b`; else nothing is done.
+/// All rows of `a`, a multiple of `rows`, go to the first rows of `out`. Columns of the panels beyond
+/// those of `out` are left out. `a` must have a column for each row of `b`; otherwise nothing happens.
 ///
 /// Each element is one chain of multiply-adds, so its bits do not depend on the rows or columns computed beside it.
 #[inline(always)]
-pub(crate) fn multiply<S: Simd, F: Finish>(
+pub(crate) fn gebp<S: Simd, F: Epilogue>(
     simd: S,
     a: Mat<'_>,
     b: Panels<'_>,
@@ -170,19 +207,19 @@ pub(crate) fn multiply<S: Simd, F: Finish>(
             })+
         }};
     }
-    /// Only what the tier has rows for is compiled.
+    /// Only tiles of as many rows as the tier has registers for are compiled.
     macro_rules! rows {
         ($($r:literal)+) => {
             match rows {
                 1 => tiles!(1: 8 4 2 1),
                 2 => tiles!(2: 4 2 1),
-                $($r if $r <= S::ROWS => tiles!($r: 2 1),)+
+                $($r if $r <= S::MR => tiles!($r: 2 1),)+
                 _ => debug_assert!(false, "no tiles of {rows} rows"),
             }
         };
     }
     if S::NARROW {
-        // It finds tiles for any number of rows itself.
+        // A narrow tier divides any number of rows into tiles itself.
         if let Some(tiles) = Tiles::<F, 1, 1>::new::<S>(a, b, out, col) {
             simd.call(tiles);
         }
@@ -191,9 +228,9 @@ pub(crate) fn multiply<S: Simd, F: Finish>(
     }
 }
 
-/// [`multiply`] that begins with the elements ([`Set`]), or else adds to them ([`Add`]).
+/// [`gebp`] that replaces the elements ([`Set`]) if `begins`, and otherwise adds to them ([`Add`]).
 #[inline(always)]
-pub(crate) fn multiply_or_add<S: Simd>(
+pub(crate) fn gebp_or_add<S: Simd>(
     simd: S,
     a: Mat<'_>,
     b: Panels<'_>,
@@ -204,31 +241,31 @@ pub(crate) fn multiply_or_add<S: Simd>(
     begins: bool,
 ) {
     if S::NARROW {
-        // One call, because code is counted.
+        // A single call takes less flash.
         if let Some(tiles) = Tiles::<Add, 1, 1>::new::<S>(a, b, out, col) {
             simd.call(Tiles { add: !begins, ..tiles });
         }
     } else if begins {
-        multiply::<S, Set>(simd, a, b, out, col, rows, panels);
+        gebp::<S, Set>(simd, a, b, out, col, rows, panels);
     } else {
-        multiply::<S, Add>(simd, a, b, out, col, rows, panels);
+        gebp::<S, Add>(simd, a, b, out, col, rows, panels);
     }
 }
 
-/// [`multiply`], whose conditions hold.
+/// [`gebp`], whose conditions hold.
 pub(crate) struct Tiles<'t, 'o, F, const R: usize, const P: usize> {
     pub(super) a: Mat<'t>,
     pub(super) b: Panels<'t>,
     pub(super) out: &'t mut MatMut<'o>,
     pub(super) col: usize,
-    /// [`Finish::ADD`], which a narrow tier need not know before the program runs.
+    /// [`Epilogue::ADD`], which a narrow tier reads at run time.
     #[cfg_attr(not(any(scalar, test)), expect(dead_code, reason = "for narrow tiers"))]
     pub(super) add: bool,
-    finish: PhantomData<F>,
+    epilogue: PhantomData<F>,
 }
 
-impl<'t, 'o, F: Finish, const R: usize, const P: usize> Tiles<'t, 'o, F, R, P> {
-    /// What the unsafe code below relies on is found out here.
+impl<'t, 'o, F: Epilogue, const R: usize, const P: usize> Tiles<'t, 'o, F, R, P> {
+    /// Checks what the unsafe code below relies on.
     #[inline(always)]
     fn new<S: Simd>(
         a: Mat<'t>,
@@ -250,23 +287,23 @@ impl<'t, 'o, F: Finish, const R: usize, const P: usize> Tiles<'t, 'o, F, R, P> {
             b.depth,
             out.shape()
         );
-        holds.then_some(Self { a, b, out, col, add: F::ADD, finish: PhantomData })
+        holds.then_some(Self { a, b, out, col, add: F::ADD, epilogue: PhantomData })
     }
 }
 
-impl<F: Finish, const R: usize, const P: usize> Kernel for Tiles<'_, '_, F, R, P> {
+impl<F: Epilogue, const R: usize, const P: usize> Kernel for Tiles<'_, '_, F, R, P> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        simd.multiply(self);
+        simd.microkernel(self);
     }
 }
 
-impl<F: Finish, const R: usize, const P: usize> Tiles<'_, '_, F, R, P> {
-    /// The tiles of all tiers that have registers for them.
+impl<F: Epilogue, const R: usize, const P: usize> Tiles<'_, '_, F, R, P> {
+    /// The tiles of the tiers that have registers for them.
     #[inline(always)]
-    pub(super) fn multiply<S: Simd>(self, simd: S) {
+    pub(super) fn microkernel<S: Simd>(self, simd: S) {
         let Self { a, b, out, col, .. } = self;
         let whole = col + P * LANES <= out.cols();
         let (a_stride, b_stride) = (a.stride(), b.row_stride);
@@ -277,7 +314,7 @@ impl<F: Finish, const R: usize, const P: usize> Tiles<'_, '_, F, R, P> {
                 [[simd.splat(0.0); P]; R]
             };
             if F::ADD {
-                // What is there is needed when the sums are done, and may be far away.
+                // The elements are needed after the sums, and may not be in the cache.
                 let start = out.data_mut().as_ptr().wrapping_add(row * out.stride() + col);
                 for r in 0..R {
                     simd.prefetch(start.wrapping_add(r * out.stride()));
@@ -304,7 +341,8 @@ impl<F: Finish, const R: usize, const P: usize> Tiles<'_, '_, F, R, P> {
     }
 }
 
-/// `R` rows from `row` on, which there are, and `P` times 16 columns from `col` on; `whole` if there are so many.
+/// Reads `R` rows from `row` on, which exist, and `P` times 16 columns from `col` on; `whole` if so many
+/// columns exist.
 #[inline(always)]
 fn load<S: Simd, const R: usize, const P: usize>(
     simd: S,
@@ -334,9 +372,9 @@ fn load<S: Simd, const R: usize, const P: usize>(
     rows
 }
 
-/// The sums to where [`load`] would read, replacing what is there or added to it.
+/// Writes the sums to where [`load`] reads: in the place of what is there, or added to it.
 #[inline(always)]
-fn store<S: Simd, F: Finish, const R: usize, const P: usize>(
+fn store<S: Simd, F: Epilogue, const R: usize, const P: usize>(
     simd: S,
     sums: [[S::V; P]; R],
     m: &mut MatMut<'_>,

@@ -409,6 +409,25 @@ impl Case {
         exponent.exp_m1() + gamma(self.k.rows + 8 + 4 * self.k.rows.div_ceil(64))
     }
 
+    /// By how much an output of row i may be off: weights that are off by a share of ε in the numerator and
+    /// in the denominator move a mean of values by 2ε of the largest one. The last term is a step of the
+    /// subnormal numbers for each of up to seven roundings.
+    pub fn output_error(&self, reference: &Reference, i: usize) -> f64 {
+        2.5 * self.weight_error(reference, i) * self.largest_value(i) + 1e-44
+    }
+
+    /// By how much the log-sum-exp of row i may be off: it moves by the weights' relative error, and its own
+    /// roundings (1/T, product, logarithm, sum) are relative to its parts.
+    pub fn log_sum_exp_error(&self, reference: &Reference, i: usize) -> f64 {
+        let max = self.largest_score(reference, i);
+        let size = if max.is_finite() {
+            (max / f64::from(self.temperature)).abs() + reference.log_sum_exp[i].abs()
+        } else {
+            0.0
+        };
+        1.5 * self.weight_error(reference, i) + 4.0 * U * size
+    }
+
     /// Asserts that the fused result is the reference's, as exactly as `f32` allows. For temperatures that are no limit.
     pub fn assert_matches_reference(&self) {
         self.assert_outcome_matches_reference(&self.run());
@@ -417,9 +436,7 @@ impl Case {
     pub fn assert_outcome_matches_reference(&self, found: &Outcome) {
         let reference = self.reference();
         for i in 0..self.q.rows {
-            let error = self.weight_error(&reference, i);
-            // Weights off by a share of ε, above and below the line, move a mean of values by 2ε of the largest one.
-            let tolerance = 2.5 * error * self.largest_value(i) + 1e-44;
+            let tolerance = self.output_error(&reference, i);
             for c in 0..self.v.cols {
                 assert_close(
                     found.out.at(i, c),
@@ -428,15 +445,8 @@ impl Case {
                     &format!("output [{i}, {c}]"),
                 );
             }
-            // Its logarithm moves by the weights' relative error; its own roundings are relative to its size.
             let lse = reference.log_sum_exp[i];
-            let max = self.largest_score(&reference, i);
-            let size = if max.is_finite() {
-                (max / f64::from(self.temperature)).abs() + lse.abs()
-            } else {
-                0.0
-            };
-            let tolerance = 1.5 * error + 4.0 * U * size;
+            let tolerance = self.log_sum_exp_error(&reference, i);
             assert_close(found.log_sum_exp[i], lse, tolerance, &format!("log-sum-exp [{i}]"));
         }
     }
