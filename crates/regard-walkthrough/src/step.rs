@@ -3,7 +3,7 @@ use std::sync::Arc;
 use crate::expr::Arithmetic;
 use crate::origin::Origin;
 use crate::pair::Name;
-use crate::{Matrix, Part, Rows, StepKey, formula_parts, ulp, ulps};
+use crate::{FormulaPart, Matrix, Rows, StepKey, formula_parts, ulp, ulps};
 
 /// What the numbers of a step are: how a view should colour them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,7 +97,7 @@ impl Step {
     }
 
     /// The formula in parts, to be drawn.
-    pub fn formula_parts(&self) -> Vec<Part<'_>> {
+    pub fn formula_parts(&self) -> Vec<FormulaPart<'_>> {
         formula_parts(&self.formula)
     }
 
