@@ -188,7 +188,7 @@ fn every_panel_explains_itself() {
         ("Number of heads", "share out the columns"),
         ("Leave out", "what broke"),
         ("Temperature T", "at ∞ the same"),
-        ("How \"t0\" shares out its attention", "a curve for each key"),
+        ("How \"t0\" distributes its attention", "one curve per key"),
     ];
     let of_heads = [
         ("File", "safetensors"),

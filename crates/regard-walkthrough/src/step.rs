@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use crate::check::scale;
 use crate::expr::Arithmetic;
 use crate::origin::Origin;
 use crate::pair::Name;
@@ -138,6 +139,18 @@ impl Step {
         let x = f64::from(x);
         // Two hidden scores are equal, though −∞ − (−∞) is NaN.
         Some(if x == r { 0.0 } else { (x - r).abs() })
+    }
+
+    /// The largest distance of a cell from the f64 reference, over the largest number of the matrix.
+    ///
+    /// ```
+    /// use regard_walkthrough::{Example, Quantity, Settings, Walkthrough};
+    /// let walk = Walkthrough::run(Example::MathOfAttention, &Settings::default())?;
+    /// assert!(walk.step(Quantity::Output).is_some_and(|output| output.relative_error() < 1e-6));
+    /// # Ok::<(), regard_walkthrough::Error>(())
+    /// ```
+    pub fn relative_error(&self) -> f64 {
+        self.max_error / scale(&self.exact)
     }
 
     /// The most that rounding in single precision explains of [`error`](Self::error), here and in all steps before.
