@@ -5,6 +5,7 @@ use egui::accesskit::{Role, Toggled};
 use egui::{Key, Modifiers, Pos2, Rect, vec2};
 use egui_kittest::Harness;
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
+use regard_figure::numbers;
 use regard_ui::heatmap::Cell;
 use regard_ui::walkthrough::{At, Picked, State};
 use regard_ui::{App, Command, Session};
