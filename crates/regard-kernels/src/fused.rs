@@ -39,8 +39,8 @@ use crate::linked::Visible;
 use crate::online::{OnlineSoftmax, Weigh};
 use crate::scores::{Block, Group, NC, Scores, TileVisitor, for_runs};
 use crate::simd::{
-    Continue, Kernel, LANES, NARROW, Panel, Panels, Simd, multiply as gebp,
-    multiply_or_add as gebp_or_add, pack_columns, panels_at_once,
+    Continue, Kernel, LANES, NARROW, Panel, Panels, Simd, gebp, gebp_or_add, pack_columns,
+    panels_at_once,
 };
 use crate::softmax::divide;
 use crate::{Mat, MatMut};

@@ -2,8 +2,8 @@ use core::ops::Range;
 
 use crate::error::{Error, check_shape};
 use crate::simd::{
-    Continue, Finish, Kernel, LANES, NARROW, Panel, Panels, Set, Simd, dispatch, multiply,
-    multiply_by_4, multiply_by_8, multiply_by_16, next_groups, pack_columns, pack_transposed,
+    Continue, Epilogue, Kernel, LANES, NARROW, Panel, Panels, Set, Simd, dispatch, gebp,
+    matmul_by_4, matmul_by_8, matmul_by_16, next_groups, pack_columns, pack_transposed,
     panels_at_once,
 };
 use crate::{Mat, MatMut};
@@ -26,7 +26,7 @@ use crate::{Mat, MatMut};
 pub fn matmul(a: Mat<'_>, b: Mat<'_>, out: MatMut<'_>) -> Result<(), Error> {
     check_shape("B", b.shape(), (a.cols(), b.cols()), "a row for each column of A")?;
     check_shape("the product", out.shape(), (a.rows(), b.cols()), "rows of A × columns of B")?;
-    dispatch(Product { a, b, columns: b.cols(), transposed: false, out });
+    dispatch(Matmul { a, b, columns: b.cols(), transposed: false, out });
     Ok(())
 }
 
@@ -48,7 +48,7 @@ pub fn matmul(a: Mat<'_>, b: Mat<'_>, out: MatMut<'_>) -> Result<(), Error> {
 pub fn matmul_transposed(a: Mat<'_>, b: Mat<'_>, out: MatMut<'_>) -> Result<(), Error> {
     check_shape("B", b.shape(), (b.rows(), a.cols()), "as many columns as A")?;
     check_shape("the product", out.shape(), (a.rows(), b.rows()), "rows of A × rows of B")?;
-    dispatch(Product { a, b, columns: b.rows(), transposed: true, out });
+    dispatch(Matmul { a, b, columns: b.rows(), transposed: true, out });
     Ok(())
 }
 
@@ -60,12 +60,12 @@ pub(crate) fn matmul_fixed<const M: usize, const K: usize, const N: usize>(
 ) -> [[f32; N]; M] {
     // The compiler knows N, and keeps one of these.
     match N {
-        4 if !NARROW => multiply_by_4(a, b),
-        8 if !NARROW => multiply_by_8(a, b),
-        _ if N.is_multiple_of(LANES) && N <= NEAR && !NARROW => multiply_by_16(a, b),
+        4 if !NARROW => matmul_by_4(a, b),
+        8 if !NARROW => matmul_by_8(a, b),
+        _ if N.is_multiple_of(LANES) && N <= NEAR && !NARROW => matmul_by_16(a, b),
         _ => {
             let mut out = [[0.0; N]; M];
-            dispatch(Product {
+            dispatch(Matmul {
                 a: a.into(),
                 b: b.into(),
                 columns: N,
@@ -77,28 +77,31 @@ pub(crate) fn matmul_fixed<const M: usize, const K: usize, const N: usize>(
     }
 }
 
-/// Steps of the sum that are packed at a time, and panels of columns: 256 × 16 elements stay in a first-level cache of
-/// 32 KiB beside the rows of A, and neighbouring panels lie in the same pages. Without a cache, only the stack counts.
-const DEPTH: usize = if cfg!(target_os = "none") { 32 } else { 256 };
-const WIDTH: usize = if cfg!(target_os = "none") { 1 } else { 4 };
-/// Sums of so few steps need no more memory than this many steps of a panel.
-const SHORT: usize = if cfg!(target_os = "none") { DEPTH * WIDTH } else { 64 };
-/// Rows of A that stay in a second-level cache, DEPTH columns of them, while all columns of B pass.
-pub(crate) const HEIGHT: usize = 256;
-/// B is used where it lies if its rows are this close together.
+/// Steps of the sum and columns of B that are packed at a time. A panel of 256 × 16 elements takes half
+/// of a first-level cache of 32 KiB and leaves room for the rows of A; neighbouring panels lie in the
+/// same pages. Without a cache, only the stack counts.
+const KC: usize = if cfg!(target_os = "none") { 32 } else { 256 };
+const NC: usize = if cfg!(target_os = "none") { LANES } else { 4 * LANES };
+/// Rows of a panel that the buffer holds.
+const ROOM: usize = KC * NC / LANES;
+/// A sum of at most this many steps takes a smaller buffer.
+const SHORT: usize = if cfg!(target_os = "none") { ROOM } else { 64 };
+/// Rows of A, KC columns of them, that stay in a second-level cache while all columns of B pass.
+pub(crate) const MC: usize = 256;
+/// B is read where it lies if its rows are at most this many elements apart.
 const NEAR: usize = 64;
 
-struct Product<'a> {
+struct Matmul<'a> {
     a: Mat<'a>,
     b: Mat<'a>,
-    /// Of the product.
+    /// Of the matmul.
     columns: usize,
     /// The columns of the product go by the rows of B.
     transposed: bool,
     out: MatMut<'a>,
 }
 
-impl Kernel for Product<'_> {
+impl Kernel for Matmul<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -108,7 +111,7 @@ impl Kernel for Product<'_> {
         if S::NARROW {
             let panels =
                 if self.transposed { Panels::transposed(self.b) } else { Panels::in_place(self.b) };
-            multiply::<S, Set>(simd, self.a, panels, &mut self.out, 0, 1, 1);
+            gebp::<S, Set>(simd, self.a, panels, &mut self.out, 0, 1, 1);
             return;
         }
         if !self.transposed && self.b.stride() <= NEAR {
@@ -117,9 +120,9 @@ impl Kernel for Product<'_> {
             first = whole * LANES;
         }
         if first < self.columns && self.a.cols() <= SHORT {
-            simd.call(PackedProduct::<SHORT> { product: self, first });
+            simd.call(MatmulByPanels::<SHORT> { matmul: self, first });
         } else if first < self.columns {
-            simd.call(PackedProduct::<{ DEPTH * WIDTH }> { product: self, first });
+            simd.call(MatmulByPanels::<ROOM> { matmul: self, first });
         }
     }
 }
@@ -127,45 +130,45 @@ impl Kernel for Product<'_> {
 /// The columns of the product from `first` on, by panels that are packed on the stack. A function of its own, so that
 /// products that need no such memory do not pay for it; and with room for `ROOM` steps of a panel, because the memory is
 /// cleared in every call.
-struct PackedProduct<'a, const ROOM: usize> {
-    product: Product<'a>,
+struct MatmulByPanels<'a, const ROOM: usize> {
+    matmul: Matmul<'a>,
     first: usize,
 }
 
-impl<const ROOM: usize> Kernel for PackedProduct<'_, ROOM> {
+impl<const ROOM: usize> Kernel for MatmulByPanels<'_, ROOM> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        let Self { mut product, first } = self;
-        let (rows, depth) = product.a.shape();
-        let mut packed = Packed([[0.0; LANES]; ROOM]);
+        let Self { mut matmul, first } = self;
+        let (rows, depth) = matmul.a.shape();
+        let mut packed = PanelBuffer([[0.0; LANES]; ROOM]);
         // At least once, so that a product over no column at all is written as zeros.
-        for t in (0..depth.max(1)).step_by(DEPTH) {
-            let steps = DEPTH.min(depth - t);
-            let width = (ROOM / steps.max(1)).clamp(1, WIDTH);
-            for row in (0..rows).step_by(HEIGHT) {
-                let rows = row..rows.min(row + HEIGHT);
-                for start in (first..product.columns).step_by(width * LANES) {
+        for t in (0..depth.max(1)).step_by(KC) {
+            let steps = KC.min(depth - t);
+            let width = (ROOM / steps.max(1)).clamp(1, NC / LANES);
+            for row in (0..rows).step_by(MC) {
+                let rows = row..rows.min(row + MC);
+                for start in (first..matmul.columns).step_by(width * LANES) {
                     let memory = packed.0.get_mut(..width * steps).unwrap_or_default();
-                    if product.transposed {
+                    if matmul.transposed {
                         pack_transposed(
                             simd,
-                            product.b.block(start, width * LANES, t, steps),
+                            matmul.b.block(start, width * LANES, t, steps),
                             memory,
                         );
                     } else {
                         pack_columns(
                             simd,
-                            product.b.block(t, steps, start, width * LANES),
+                            matmul.b.block(t, steps, start, width * LANES),
                             0,
                             memory,
                             steps,
                         );
                     }
                     let panels = Panels::packed(&packed.0, steps);
-                    let count = (product.columns - start).div_ceil(LANES).min(width);
-                    product.panels(simd, panels, count, rows.clone(), t, start);
+                    let count = (matmul.columns - start).div_ceil(LANES).min(width);
+                    matmul.panels(simd, panels, count, rows.clone(), t, start);
                 }
             }
         }
@@ -174,9 +177,9 @@ impl<const ROOM: usize> Kernel for PackedProduct<'_, ROOM> {
 
 /// In whole cache lines.
 #[repr(align(64))]
-struct Packed<const ROOM: usize>([Panel; ROOM]);
+struct PanelBuffer<const ROOM: usize>([Panel; ROOM]);
 
-impl Product<'_> {
+impl Matmul<'_> {
     /// The product of `rows` of A, from their column `t` on, with the first `count` panels, added to the product of the
     /// columns before `t`.
     #[inline(always)]
@@ -192,16 +195,16 @@ impl Product<'_> {
         let a = self.a.block(rows.start, rows.len(), t, self.a.cols());
         let mut out = self.out.rows_from(rows.start);
         if t == 0 {
-            multiply_all::<S, Set>(simd, a, panels, count, &mut out, col);
+            gebp_rows::<S, Set>(simd, a, panels, count, &mut out, col);
         } else {
-            multiply_all::<S, Continue>(simd, a, panels, count, &mut out, col);
+            gebp_rows::<S, Continue>(simd, a, panels, count, &mut out, col);
         }
     }
 }
 
-/// [`multiply`] for any number of rows, in as few groups as possible, by so many panels that they stay in the nearest cache.
+/// [`gebp`] for any number of rows, in as few groups as possible, by so many panels that they stay in the nearest cache.
 #[inline(always)]
-pub(crate) fn multiply_all<S: Simd, F: Finish>(
+pub(crate) fn gebp_rows<S: Simd, F: Epilogue>(
     simd: S,
     a: Mat<'_>,
     b: Panels<'_>,
@@ -217,7 +220,7 @@ pub(crate) fn multiply_all<S: Simd, F: Finish>(
         while row < a.rows() {
             let (size, count) = next_groups::<S>(a.rows() - row);
             let (a, out) = (a.rows_from(row, size * count), &mut out.rows_from(row));
-            multiply::<S, F>(simd, a, b, out, col, size, panels);
+            gebp::<S, F>(simd, a, b, out, col, size, panels);
             row += size * count;
         }
     }

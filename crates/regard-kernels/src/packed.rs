@@ -3,7 +3,7 @@
 use core::ops::Range;
 
 use crate::error::{Error, check_len, check_shape};
-use crate::matmul::{HEIGHT, multiply_all};
+use crate::matmul::{MC, gebp_rows};
 use crate::simd::{
     Add, Continue, Kernel, LANES, Panel, Panels, Set, Simd, dispatch, pack_columns, pack_transposed,
 };
@@ -147,7 +147,7 @@ impl Kernel for Pack<'_> {
 ///
 /// An example is at [`Packed`].
 pub fn matmul_packed(a: Mat<'_>, b: Packed<'_>, out: MatMut<'_>) -> Result<(), Error> {
-    product(a, b, out, false)
+    packed_matmul(a, b, out, false)
 }
 
 /// `out` ← `out` + A·B: a product on top of a bias or of a residual connection.
@@ -168,42 +168,39 @@ pub fn matmul_packed(a: Mat<'_>, b: Packed<'_>, out: MatMut<'_>) -> Result<(), E
 /// # Ok::<(), regard_kernels::Error>(())
 /// ```
 pub fn matmul_packed_add(a: Mat<'_>, b: Packed<'_>, out: MatMut<'_>) -> Result<(), Error> {
-    product(a, b, out, true)
+    packed_matmul(a, b, out, true)
 }
 
-fn product(a: Mat<'_>, b: Packed<'_>, out: MatMut<'_>, add: bool) -> Result<(), Error> {
+fn packed_matmul(a: Mat<'_>, b: Packed<'_>, out: MatMut<'_>, add: bool) -> Result<(), Error> {
     check_shape("B", b.shape(), (a.cols(), b.cols), "a row for each column of A")?;
     check_shape("the product", out.shape(), (a.rows(), b.cols), "rows of A × columns of B")?;
-    dispatch(Product { a, b, out, add });
+    dispatch(PackedMatmul { a, b, out, add });
     Ok(())
 }
 
 /// Steps of the sum at a time: as many rows of a panel stay in a first-level cache.
-const DEPTH: usize = 384;
+const KC: usize = 384;
 
-struct Product<'a> {
+struct PackedMatmul<'a> {
     a: Mat<'a>,
     b: Packed<'a>,
     out: MatMut<'a>,
     add: bool,
 }
 
-impl Kernel for Product<'_> {
+impl Kernel for PackedMatmul<'_> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(mut self, simd: S) {
         let (rows, depth) = self.a.shape();
         // A narrow tier reads B row by row, however long its columns are, and its tiles do not go on where others ended.
-        let most = if S::NARROW && !self.add {
-            depth
-        } else {
-            depth.div_ceil(depth.div_ceil(DEPTH).max(1))
-        }
-        .max(1);
+        let most =
+            if S::NARROW && !self.add { depth } else { depth.div_ceil(depth.div_ceil(KC).max(1)) }
+                .max(1);
         let rows = if self.b.cols == 0 { 0 } else { rows }; // however many rows of nothing there are
-        for row in (0..rows).step_by(HEIGHT) {
-            let rows = row..rows.min(row + HEIGHT);
+        for row in (0..rows).step_by(MC) {
+            let rows = row..rows.min(row + MC);
             // At least once, so that a product over no column at all is written as zeros.
             for t in (0..depth.max(1)).step_by(most) {
                 self.columns(simd, rows.clone(), t..depth.min(t + most));
@@ -212,7 +209,7 @@ impl Kernel for Product<'_> {
     }
 }
 
-impl Product<'_> {
+impl PackedMatmul<'_> {
     /// All columns of the product's `rows`, of the sums' `steps`.
     #[inline(always)]
     fn columns<S: Simd>(&mut self, simd: S, rows: Range<usize>, steps: Range<usize>) {
@@ -221,11 +218,11 @@ impl Product<'_> {
         let panels = self.b.panels().rows(steps.start, steps.len());
         let count = self.b.cols.div_ceil(LANES);
         if self.add {
-            multiply_all::<S, Add>(simd, a, panels, count, &mut out, 0);
+            gebp_rows::<S, Add>(simd, a, panels, count, &mut out, 0);
         } else if S::NARROW || steps.start == 0 {
-            multiply_all::<S, Set>(simd, a, panels, count, &mut out, 0);
+            gebp_rows::<S, Set>(simd, a, panels, count, &mut out, 0);
         } else {
-            multiply_all::<S, Continue>(simd, a, panels, count, &mut out, 0);
+            gebp_rows::<S, Continue>(simd, a, panels, count, &mut out, 0);
         }
     }
 }

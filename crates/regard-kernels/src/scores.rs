@@ -39,8 +39,8 @@ use core::ops::Range;
 use crate::activation::Capped;
 use crate::linked::{Linked, RowStep, Visible};
 use crate::simd::{
-    GROUP as MR, LANES, NARROW, Panel, Panels, Set, Simd, multiply as gebp, multiply_row as gemv,
-    next_groups, pack_transposed, panels_at_once,
+    LANES, MR, NARROW, Panel, Panels, Set, Simd, gebp, gemv, next_groups, pack_transposed,
+    panels_at_once,
 };
 use crate::softmax::scale_row;
 use crate::{Mat, MatMut, TILE_KEYS};
@@ -250,7 +250,7 @@ impl Scores<'_> {
         for group in groups {
             self.mask(simd, row, keys.start, group);
         }
-        let scores = self.tile.rows_from(0);
+        let scores = self.tile.reborrow();
         visitor.visit(simd, self.visible, Block { start: keys.start, row, groups, scores });
     }
 

@@ -231,6 +231,23 @@ impl<'a, T> MatMut<'a, T> {
         if self.cols == 0 { 0 } else { self.rows }
     }
 
+    /// The same matrix, borrowed for a shorter time: for a call that takes it by value, when it is
+    /// needed afterwards.
+    ///
+    /// ```
+    /// use regard_kernels::{Mat, MatMut, add_row, matmul};
+    /// let mut out = [[0.0]];
+    /// let mut out = MatMut::from(&mut out);
+    /// matmul(Mat::from(&[[2.0]]), Mat::from(&[[3.0]]), out.reborrow())?;
+    /// add_row(out.reborrow(), &[1.0])?;
+    /// assert_eq!(out.row_mut(0), [7.0]);
+    /// # Ok::<(), regard_kernels::Error>(())
+    /// ```
+    #[inline]
+    pub const fn reborrow(&mut self) -> MatMut<'_, T> {
+        MatMut { data: self.data, rows: self.rows, cols: self.cols, stride: self.stride }
+    }
+
     /// The same matrix, to be read.
     pub(crate) const fn view(&self) -> Mat<'_, T> {
         Mat { data: self.data, rows: self.rows, cols: self.cols, stride: self.stride }

@@ -101,27 +101,3 @@ pub fn text(t: f64) -> String {
         text
     }
 }
-
-/// For `#[serde(with)]`: the number as text, because JSON has no ∞.
-pub mod as_text {
-    use regard_kernels::Temperature;
-    use serde::de::Error as _;
-    use serde::{Deserialize as _, Deserializer, Serializer};
-
-    pub fn serialize<S: Serializer>(
-        temperature: &Temperature,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&temperature.get())
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Temperature, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let t = text
-            .parse()
-            .map_err(|e| D::Error::custom(format!("\"{text}\" is no temperature: {e}")))?;
-        Temperature::new(t).map_err(D::Error::custom)
-    }
-}

@@ -170,14 +170,7 @@ impl Head<'_> {
                 if t.get() == 1.0 { argument.to_owned() } else { format!("({argument}) / T") };
             let formula = format!("A{} = softmax({argument})", self.subscript);
             let code = "for row in scores { softmax(row, temperature) }";
-            (
-                scores.softmax(t),
-                formula,
-                meaning,
-                Kind::Weights,
-                Origin::softmax(scores, t.get()),
-                code,
-            )
+            (scores.softmax(t), formula, meaning, Kind::Weights, Origin::softmax(scores, t), code)
         };
         let rows = (0..weights.ours.rows()).map(|i| weights.ours.row(i));
         let sums = rows.map(|row| row.iter().map(|w| f64::from(*w)).sum());

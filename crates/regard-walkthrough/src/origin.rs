@@ -3,6 +3,8 @@
 use core::fmt;
 use std::sync::Arc;
 
+use regard_kernels::Temperature;
+
 use crate::Matrix;
 use crate::expr::{Arithmetic, Expr};
 use crate::number::number;
@@ -176,7 +178,7 @@ impl Origin {
     }
 
     /// Softmax of each row at a temperature; −∞ is hidden.
-    pub fn softmax(from: &Pair, temperature: f32) -> Self {
+    pub fn softmax(from: &Pair, temperature: Temperature) -> Self {
         let from = from.clone();
         Self::new(move |i, j, value| softmax(&from, [i, j], temperature, value))
     }
@@ -209,7 +211,7 @@ fn hidden() -> How {
     How::Both(Expr::constant(0.0), "hidden by the mask: weight 0".to_owned())
 }
 
-fn softmax(from: &Pair, [i, j]: [usize; 2], temperature: f32, value: f32) -> How {
+fn softmax(from: &Pair, [i, j]: [usize; 2], temperature: Temperature, value: f32) -> How {
     let row = from.ours.row(i);
     if from.ours.get(i, j) == f32::NEG_INFINITY {
         return hidden();
@@ -217,18 +219,18 @@ fn softmax(from: &Pair, [i, j]: [usize; 2], temperature: f32, value: f32) -> How
     let visible: Vec<usize> = (0..row.len()).filter(|k| row[*k] > f32::NEG_INFINITY).collect();
     let max = visible.iter().map(|k| row[*k]).fold(f32::NEG_INFINITY, f32::max);
     let result = number(value.into());
-    if temperature == f32::INFINITY {
+    if temperature.is_infinite() {
         let text = format!(
             "at T = ∞ all visible keys get the same weight: 1/{} = {result}",
             visible.len()
         );
         return How::Both(Expr::constant(1.0).over(Expr::constant(visible.len() as f64)), text);
     }
-    if temperature < f32::MIN_POSITIVE {
+    if temperature.is_zero() {
         let ties = visible.iter().filter(|k| row[**k] == max).count();
         return largest_takes_all(from.ours.get(i, j), max, ties, &result);
     }
-    let t = f64::from(temperature);
+    let t = f64::from(temperature.get());
     let exponent = |k: usize| {
         let score = from.cell(i, k);
         if t == 1.0 { score } else { score.over(Expr::Number { name: "T", value: t }) }

@@ -16,8 +16,7 @@ use crate::pair::effective;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// Divides the scores before softmax: low is sharp, high is flat. Saved as a number; `null` is ∞, which JSON has not.
-    #[serde(with = "temperature")]
+    /// Divides the scores before softmax: low is sharp, high is flat. Saved as a number, and ∞ as `null`.
     pub temperature: Temperature,
     /// A token sees itself and what comes before it, nothing after.
     pub causal: bool,
@@ -34,26 +33,6 @@ impl Settings {
     /// The temperature that the kernels compute with: they count a subnormal one as 0.
     pub(crate) fn t(&self) -> f64 {
         effective(self.temperature)
-    }
-}
-
-/// A temperature as it is saved.
-mod temperature {
-    use regard_kernels::Temperature;
-    use serde::de::Error as _;
-    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
-
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a field so")]
-    pub(super) fn serialize<S: Serializer>(
-        temperature: &Temperature,
-        to: S,
-    ) -> Result<S::Ok, S::Error> {
-        Some(temperature.get()).filter(|t| t.is_finite()).serialize(to)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Temperature, D::Error> {
-        let t = Option::<f32>::deserialize(from)?.unwrap_or(f32::INFINITY);
-        Temperature::new(t).map_err(D::Error::custom)
     }
 }
 

@@ -172,7 +172,7 @@ impl Attention<'_> {
 /// [`KernelError::Range`] where it would be no number.
 pub(crate) fn inverse(temperature: Temperature) -> Result<f32, Error> {
     let t = temperature.get();
-    if t < f32::MIN_POSITIVE {
+    if temperature.is_zero() {
         let range = "2⁻¹²⁶ or more for gradients";
         return Err(KernelError::Range { name: "temperature", value: t, range }.into());
     }

@@ -253,7 +253,7 @@ impl<'c> Call<'c> {
         let visible = self.visible.within(start..start + CHUNK_KEYS);
         let mut call = self.reborrow();
         call.visible = &visible;
-        call.fuse(partial.out.rows_from(0), partial.softmax.reborrow(), false, None);
+        call.fuse(partial.out.reborrow(), partial.softmax.reborrow(), false, None);
     }
 
     /// All keys that the mask shows, chunk by chunk, merged in their order.

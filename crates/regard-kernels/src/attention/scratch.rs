@@ -116,6 +116,6 @@ impl<'t> Scratch<'t> {
     /// The same memory, borrowed, without the parts for state and chunks.
     pub(super) fn reborrow(&mut self) -> Scratch<'_> {
         let Self { tile, panels, values, .. } = self;
-        Scratch { tile: tile.rows_from(0), panels, values, state: &mut [], chunk: &mut [] }
+        Scratch { tile: tile.reborrow(), panels, values, state: &mut [], chunk: &mut [] }
     }
 }

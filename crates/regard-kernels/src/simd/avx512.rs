@@ -135,7 +135,7 @@ impl Simd for Avx512 {
     type Half = __m256;
     type Quarter = __m128;
 
-    const ROWS: usize = 12;
+    const MR: usize = 12;
     const PANELS: usize = 2;
     const CHAINS: usize = 8;
 

@@ -14,13 +14,13 @@ mod avx2;
 #[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
 mod avx512;
 mod exp;
+mod fixed;
 pub(crate) mod int8;
 mod pack;
 #[cfg(not(scalar))]
 mod portable;
 #[cfg(any(scalar, test))]
 mod scalar;
-mod small;
 mod tier;
 mod tile;
 
@@ -31,12 +31,11 @@ use self::scalar::Scalar as Fixed;
 use self::tile::Tiles;
 
 pub(crate) use self::exp::{Distance, Exp, Exp2ToZero, ExpToZero, exp_to_zero};
-pub(crate) use self::pack::{multiply_row, pack_columns, pack_transposed, pack_transposed_here};
-pub(crate) use self::small::{multiply_by_4, multiply_by_8, multiply_by_16};
+pub(crate) use self::fixed::{matmul_by_4, matmul_by_8, matmul_by_16};
+pub(crate) use self::pack::{gemv, pack_columns, pack_transposed, pack_transposed_here};
 pub use self::tier::Tier;
 pub(crate) use self::tile::{
-    Add, Continue, Finish, GROUP, Panel, Panels, Set, multiply, multiply_or_add, next_groups,
-    panels_at_once,
+    Add, Continue, Epilogue, MR, Panel, Panels, Set, gebp, gebp_or_add, next_groups, panels_at_once,
 };
 
 /// The number of lanes of a block.
@@ -106,7 +105,7 @@ pub(crate) trait Simd: Lanes {
     const NARROW: bool = false;
 
     /// The most rows of A in a tile, and the panels of B beside them: as many sums as the registers hold.
-    const ROWS: usize = GROUP;
+    const MR: usize = MR;
     const PANELS: usize = 1;
     /// So many chains of multiply-adds, a block each, keep the multipliers busy.
     const CHAINS: usize = 4;
@@ -223,8 +222,11 @@ pub(crate) trait Simd: Lanes {
 
     /// The tiles of a product.
     #[inline(always)]
-    fn multiply<F: Finish, const R: usize, const P: usize>(self, tiles: Tiles<'_, '_, F, R, P>) {
-        tiles.multiply(self);
+    fn microkernel<F: Epilogue, const R: usize, const P: usize>(
+        self,
+        tiles: Tiles<'_, '_, F, R, P>,
+    ) {
+        tiles.microkernel(self);
     }
 
     /// The first 16 elements of `x`, and `fill` in the lanes that it has not.

@@ -45,10 +45,10 @@ fn padded_square(rows: Mat<'_>, t: usize) -> [&[f32; SIDE]; SIDE] {
     square
 }
 
-/// `out`\[i\] ← `q` · row i of `k`, for rows in whole panels: what [`multiply`](super::multiply) gives for transposed
+/// `out`\[i\] ← `q` · row i of `k`, for rows in whole panels: what [`gebp`](super::gebp) gives for transposed
 /// panels, bit by bit, without a place to keep them. For one query the place would be used but once.
 #[inline(always)]
-pub(crate) fn multiply_row<S: Simd>(simd: S, q: &[f32], k: Mat<'_>, out: &mut [f32]) {
+pub(crate) fn gemv<S: Simd>(simd: S, q: &[f32], k: Mat<'_>, out: &mut [f32]) {
     debug_assert!(
         k.rows().is_multiple_of(LANES) && q.len() == k.cols(),
         "{} times {:?}",

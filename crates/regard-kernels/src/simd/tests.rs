@@ -9,7 +9,7 @@ use super::exp::{exp, exp_to_zero};
 #[cfg(not(scalar))]
 use super::portable::Portable;
 use super::scalar::Scalar;
-use super::{Kernel, LANES, Panels, Set, Simd, multiply};
+use super::{Kernel, LANES, Panels, Set, Simd, gebp};
 use crate::{Mat, MatMut};
 
 type Block = [f32; LANES];
@@ -638,7 +638,7 @@ fn a_narrow_tier_refuses_columns_that_lie_outside_of_the_data() {
         #[inline(always)]
         fn run<S: Simd>(self, simd: S) {
             let Self(a, b, mut out) = self;
-            multiply::<S, Set>(simd, a, b, &mut out, 0, 1, 1);
+            gebp::<S, Set>(simd, a, b, &mut out, 0, 1, 1);
         }
     }
     let (a, b, mut out) = ([[1.0, 2.0]], [[3.0, 4.0, 5.0], [6.0, 7.0, 8.0]], [[9.0; 3]]);

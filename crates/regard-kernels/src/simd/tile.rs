@@ -6,13 +6,13 @@ use super::{Kernel, LANES, Simd};
 use crate::{Mat, MatMut};
 
 /// The most rows of A in a tile of the tiers with 16 registers of 8 lanes, which hold 6 × 16 sums.
-pub(crate) const GROUP: usize = 6;
+pub(crate) const MR: usize = 6;
 
 /// The size of the next groups of `rows` and how many of that size there are: as few groups as possible, of as equal
 /// sizes as possible, because a tile of few rows waits for its own chains of multiply-adds.
 #[inline(always)]
 pub(crate) fn next_groups<S: Simd>(rows: usize) -> (usize, usize) {
-    let groups = rows.div_ceil(S::ROWS).max(1);
+    let groups = rows.div_ceil(S::MR).max(1);
     let (size, larger) = (rows / groups, rows % groups);
     if larger == 0 { (size, groups) } else { (size + 1, larger) }
 }
@@ -117,7 +117,7 @@ impl<'a> Panels<'a> {
 }
 
 /// What the sums of a tile do to the elements of the product.
-pub(crate) trait Finish {
+pub(crate) trait Epilogue {
     /// The sums start from what is there, instead of 0.
     const CONTINUE: bool = false;
     /// The sums are added to what is there, instead of replacing it.
@@ -131,11 +131,11 @@ pub(crate) struct Continue;
 /// Add to what is there. The multiply-adds need not wait for it, and a long sum is rounded less often than by one chain.
 pub(crate) struct Add;
 
-impl Finish for Set {}
-impl Finish for Continue {
+impl Epilogue for Set {}
+impl Epilogue for Continue {
     const CONTINUE: bool = true;
 }
-impl Finish for Add {
+impl Epilogue for Add {
     const ADD: bool = true;
 }
 
@@ -147,7 +147,7 @@ impl Finish for Add {
 ///
 /// Each element is one chain of multiply-adds, so its bits do not depend on the rows or columns computed beside it.
 #[inline(always)]
-pub(crate) fn multiply<S: Simd, F: Finish>(
+pub(crate) fn gebp<S: Simd, F: Epilogue>(
     simd: S,
     a: Mat<'_>,
     b: Panels<'_>,
@@ -176,7 +176,7 @@ pub(crate) fn multiply<S: Simd, F: Finish>(
             match rows {
                 1 => tiles!(1: 8 4 2 1),
                 2 => tiles!(2: 4 2 1),
-                $($r if $r <= S::ROWS => tiles!($r: 2 1),)+
+                $($r if $r <= S::MR => tiles!($r: 2 1),)+
                 _ => debug_assert!(false, "no tiles of {rows} rows"),
             }
         };
@@ -191,9 +191,9 @@ pub(crate) fn multiply<S: Simd, F: Finish>(
     }
 }
 
-/// [`multiply`] that begins with the elements ([`Set`]), or else adds to them ([`Add`]).
+/// [`gebp`] that begins with the elements ([`Set`]), or else adds to them ([`Add`]).
 #[inline(always)]
-pub(crate) fn multiply_or_add<S: Simd>(
+pub(crate) fn gebp_or_add<S: Simd>(
     simd: S,
     a: Mat<'_>,
     b: Panels<'_>,
@@ -209,25 +209,25 @@ pub(crate) fn multiply_or_add<S: Simd>(
             simd.call(Tiles { add: !begins, ..tiles });
         }
     } else if begins {
-        multiply::<S, Set>(simd, a, b, out, col, rows, panels);
+        gebp::<S, Set>(simd, a, b, out, col, rows, panels);
     } else {
-        multiply::<S, Add>(simd, a, b, out, col, rows, panels);
+        gebp::<S, Add>(simd, a, b, out, col, rows, panels);
     }
 }
 
-/// [`multiply`], whose conditions hold.
+/// [`gebp`], whose conditions hold.
 pub(crate) struct Tiles<'t, 'o, F, const R: usize, const P: usize> {
     pub(super) a: Mat<'t>,
     pub(super) b: Panels<'t>,
     pub(super) out: &'t mut MatMut<'o>,
     pub(super) col: usize,
-    /// [`Finish::ADD`], which a narrow tier need not know before the program runs.
+    /// [`Epilogue::ADD`], which a narrow tier need not know before the program runs.
     #[cfg_attr(not(any(scalar, test)), expect(dead_code, reason = "for narrow tiers"))]
     pub(super) add: bool,
-    finish: PhantomData<F>,
+    epilogue: PhantomData<F>,
 }
 
-impl<'t, 'o, F: Finish, const R: usize, const P: usize> Tiles<'t, 'o, F, R, P> {
+impl<'t, 'o, F: Epilogue, const R: usize, const P: usize> Tiles<'t, 'o, F, R, P> {
     /// What the unsafe code below relies on is found out here.
     #[inline(always)]
     fn new<S: Simd>(
@@ -250,23 +250,23 @@ impl<'t, 'o, F: Finish, const R: usize, const P: usize> Tiles<'t, 'o, F, R, P> {
             b.depth,
             out.shape()
         );
-        holds.then_some(Self { a, b, out, col, add: F::ADD, finish: PhantomData })
+        holds.then_some(Self { a, b, out, col, add: F::ADD, epilogue: PhantomData })
     }
 }
 
-impl<F: Finish, const R: usize, const P: usize> Kernel for Tiles<'_, '_, F, R, P> {
+impl<F: Epilogue, const R: usize, const P: usize> Kernel for Tiles<'_, '_, F, R, P> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        simd.multiply(self);
+        simd.microkernel(self);
     }
 }
 
-impl<F: Finish, const R: usize, const P: usize> Tiles<'_, '_, F, R, P> {
+impl<F: Epilogue, const R: usize, const P: usize> Tiles<'_, '_, F, R, P> {
     /// The tiles of all tiers that have registers for them.
     #[inline(always)]
-    pub(super) fn multiply<S: Simd>(self, simd: S) {
+    pub(super) fn microkernel<S: Simd>(self, simd: S) {
         let Self { a, b, out, col, .. } = self;
         let whole = col + P * LANES <= out.cols();
         let (a_stride, b_stride) = (a.stride(), b.row_stride);
@@ -336,7 +336,7 @@ fn load<S: Simd, const R: usize, const P: usize>(
 
 /// The sums to where [`load`] would read, replacing what is there or added to it.
 #[inline(always)]
-fn store<S: Simd, F: Finish, const R: usize, const P: usize>(
+fn store<S: Simd, F: Epilogue, const R: usize, const P: usize>(
     simd: S,
     sums: [[S::V; P]; R],
     m: &mut MatMut<'_>,

@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 
 use super::Request;
 use crate::heatmap::{Cell, View};
-use crate::temperature;
 use regard_heads::QueriesAndKeys;
 
 /// The most tokens.
@@ -62,7 +61,6 @@ pub struct Inputs {
     /// What is added to the scaled score of the first key, for every query.
     pub sink: f32,
     /// Divides the scores before softmax.
-    #[serde(with = "temperature::as_text")]
     pub temperature: Temperature,
     /// Whether scores are multiplied by 1/√d.
     pub scaled: bool,

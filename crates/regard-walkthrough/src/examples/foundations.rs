@@ -214,14 +214,15 @@ fn softmax(trace: &mut Trace<'_>) -> Result<(), Error> {
             meaning,
             code: "softmax(scores, temperature)",
         };
-        let weights = scores.softmax(Temperature::new(t).unwrap_or_default());
+        let temperature = Temperature::new(t).unwrap_or_default();
+        let weights = scores.softmax(temperature);
         let rows = ["the row".to_owned()];
         trace.push(
             &text,
             weights,
             Kind::Weights,
             Axes::new(Rows::Other, &rows, &cols),
-            Origin::softmax(&scores, t),
+            Origin::softmax(&scores, temperature),
         );
     }
     Ok(())

@@ -4,7 +4,7 @@
 use core::arch::asm;
 use core::mem::MaybeUninit;
 
-use super::{COLS, Lane, Map, Panel, ROWS, Sums};
+use super::{Lane, MR, Map, NR, Panel, Sums};
 use crate::simd::exp::{Distance, tables};
 
 /// a·b + c, rounded once.
@@ -285,7 +285,7 @@ pub(super) fn sum(row: &[Panel], tail: &[Panel]) -> f32 {
 }
 
 /// Sums of nothing yet.
-static ZEROS: Sums = [[0.0; COLS]; ROWS];
+static ZEROS: Sums = [[0.0; NR]; MR];
 
 /// Sums that begin, in two instructions.
 #[inline(always)]
@@ -379,7 +379,7 @@ macro_rules! row {
 #[inline(always)]
 pub(super) unsafe fn by_rows(
     sums: &mut Sums,
-    a: [*const f32; ROWS],
+    a: [*const f32; MR],
     b: *const f32,
     step: usize,
     depth: usize,
@@ -401,8 +401,8 @@ pub(super) unsafe fn by_rows(
 #[inline(always)]
 pub(super) unsafe fn by_columns(
     sums: &mut Sums,
-    a: [*const f32; ROWS],
-    b: [*const f32; COLS],
+    a: [*const f32; MR],
+    b: [*const f32; NR],
     step: usize,
     depth: usize,
 ) {

@@ -2,7 +2,7 @@
 
 use core::mem::MaybeUninit;
 
-use super::{COLS, LANES, Lane, Map, Panel, ROWS, Sums, fold};
+use super::{LANES, Lane, MR, Map, NR, Panel, Sums, fold};
 
 /// a·b + c, rounded once where the core has an instruction for it: stable Rust has no function for that in `core`.
 #[inline(always)]
@@ -53,7 +53,7 @@ pub(super) fn map_sum(row: &mut [Panel], tail: &mut [Panel], f: &impl Map) -> f3
 /// Sums that begin.
 #[inline(always)]
 pub(super) fn clear(sums: &mut MaybeUninit<Sums>) -> &mut Sums {
-    sums.write([[0.0; COLS]; ROWS])
+    sums.write([[0.0; NR]; MR])
 }
 
 /// Adds the products of the next elements of A with a row of B, written out for compilers that are told to save bytes.
@@ -100,13 +100,13 @@ macro_rules! rounds {
 #[inline(always)]
 pub(super) unsafe fn by_rows(
     sums: &mut Sums,
-    a: [*const f32; ROWS],
+    a: [*const f32; MR],
     mut b: *const f32,
     step: usize,
     depth: usize,
 ) {
     rounds!(sums, a, depth, {
-        let row = b.cast::<[f32; COLS]>();
+        let row = b.cast::<[f32; NR]>();
         b = b.wrapping_add(step);
         // SAFETY: the caller answers for the elements.
         unsafe { *row }
@@ -121,8 +121,8 @@ pub(super) unsafe fn by_rows(
 #[inline(always)]
 pub(super) unsafe fn by_columns(
     sums: &mut Sums,
-    a: [*const f32; ROWS],
-    b: [*const f32; COLS],
+    a: [*const f32; MR],
+    b: [*const f32; NR],
     step: usize,
     depth: usize,
 ) {

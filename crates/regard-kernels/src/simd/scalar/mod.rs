@@ -15,7 +15,7 @@ pub(super) use self::core_loops::sqrt;
 #[cfg(all(fused, target_arch = "arm"))]
 pub(super) use self::core_loops::{exp, exp_to_zero, exp2_to_zero};
 
-use super::tile::{Finish, Panels, Tiles};
+use super::tile::{Epilogue, Panels, Tiles};
 use super::{Kernel, LANES, Lanes, Map, Panel, Simd};
 use crate::{Mat, MatMut};
 
@@ -317,31 +317,34 @@ impl Simd for Scalar {
     }
 
     #[inline(always)]
-    fn multiply<F: Finish, const R: usize, const P: usize>(self, tiles: Tiles<'_, '_, F, R, P>) {
+    fn microkernel<F: Epilogue, const R: usize, const P: usize>(
+        self,
+        tiles: Tiles<'_, '_, F, R, P>,
+    ) {
         let Tiles { a, b, out, col, add, .. } = tiles;
-        product(&mut Product { a: &a, b: &b, out, col, add });
+        gebp(&mut Gebp { a: &a, b: &b, out, col, add });
     }
 }
 
 /// Rows and columns of a tile: its sums, a row of B and an element of A fill 29 of 32 registers.
-const ROWS: usize = 6;
-const COLS: usize = 4;
-type Sums = [[f32; COLS]; ROWS];
+const MR: usize = 6;
+const NR: usize = 4;
+type Sums = [[f32; NR]; MR];
 
 /// A product of any number of rows and columns.
-struct Product<'t, 'o> {
+struct Gebp<'t, 'o> {
     a: &'t Mat<'t>,
     b: &'t Panels<'t>,
     out: &'t mut MatMut<'o>,
     /// The first of the columns in `out`.
     col: usize,
-    /// As in [`Finish`], not known to the compiler: the code is there but once.
+    /// As in [`Epilogue`], not known to the compiler: the code is there but once.
     add: bool,
 }
 
 /// A function of its own, and not one for each number of rows.
 #[inline(never)]
-fn product(p: &mut Product<'_, '_>) {
+fn gebp(p: &mut Gebp<'_, '_>) {
     let cols = p.b.cols.min(p.out.cols().saturating_sub(p.col));
     // What the unsafe code below relies on: A has a column for each row of B, `out` a row for each
     // row of A, and the columns of B lie within its data.
@@ -362,16 +365,16 @@ fn product(p: &mut Product<'_, '_>) {
         while row < p.a.rows() {
             // From 4 rows on, a whole tile some of whose rows are computed in vain is less work than single rows.
             let left = p.a.rows() - row;
-            let rows = if left < 4 { 1 } else { left.min(ROWS) };
-            p.tile(row, rows, col, COLS.min(cols - col));
+            let rows = if left < 4 { 1 } else { left.min(MR) };
+            p.tile(row, rows, col, NR.min(cols - col));
             row += rows;
         }
-        col += COLS;
+        col += NR;
     }
 }
 
-impl Product<'_, '_> {
-    /// 1 row or from 4 to 6 rows from `row` on, and `cols` columns, up to [`COLS`], from `col` on. For what a
+impl Gebp<'_, '_> {
+    /// 1 row or from 4 to 6 rows from `row` on, and `cols` columns, up to [`NR`], from `col` on. For what a
     /// tile has in excess, the last row or column is computed again.
     #[inline(always)]
     fn tile(&mut self, row: usize, rows: usize, col: usize, cols: usize) {
@@ -394,10 +397,10 @@ impl Product<'_, '_> {
         let b1 = next(b0, b.col_stride, cols > 1);
         let b2 = next(b1, b.col_stride, cols > 2);
         let columns = [b0, b1, b2, next(b2, b.col_stride, cols > 3)];
-        // SAFETY: `product` has checked that the rows of A have `depth` elements and that the
+        // SAFETY: `gebp` has checked that the rows of A have `depth` elements and that the
         // columns of B lie within its data; a view holds all of its rows.
         unsafe {
-            if b.col_stride == 1 && cols == COLS {
+            if b.col_stride == 1 && cols == NR {
                 core_loops::by_rows(sums, rows_of_a, columns[0], b.row_stride, b.depth);
             } else {
                 core_loops::by_columns(sums, rows_of_a, columns, b.row_stride, b.depth);
@@ -405,7 +408,7 @@ impl Product<'_, '_> {
         }
         let mut out = start;
         for sums in sums.get(..rows).unwrap_or_default() {
-            if cols == COLS && !add {
+            if cols == NR && !add {
                 let [s0, s1, s2, s3] = *sums;
                 // SAFETY: as above. Said one by one, because of a copy a call of memmove would be made.
                 unsafe {

@@ -29,18 +29,18 @@ macro_rules! fixed_product {
             a: &[[f32; K]; M],
             b: &[[f32; N]; K],
         ) -> [[f32; N]; M] {
-            struct Product<'a, const M: usize, const K: usize, const N: usize> {
+            struct FixedMatmul<'a, const M: usize, const K: usize, const N: usize> {
                 a: &'a [[f32; K]; M],
                 b: &'a [[f32; N]; K],
             }
-            impl<const M: usize, const K: usize, const N: usize> Kernel for Product<'_, M, K, N> {
+            impl<const M: usize, const K: usize, const N: usize> Kernel for FixedMatmul<'_, M, K, N> {
                 type Output = [[f32; N]; M];
 
                 #[inline(always)]
                 fn run<S: Simd>(self, simd: S) -> [[f32; N]; M] {
                     assert!(N.is_multiple_of($lanes));
                     let mut product = MaybeUninit::<[[f32; N]; M]>::uninit();
-                    let groups = M.div_ceil(S::ROWS).max(1);
+                    let groups = M.div_ceil(S::MR).max(1);
                     let (size, larger) = (M / groups, M % groups);
                     let (more, fewer) = self.a.split_at(larger * (size + 1));
                     let rows = product.as_mut_ptr().cast();
@@ -86,11 +86,11 @@ macro_rules! fixed_product {
                     }
                 }
             }
-            dispatch(Product { a, b })
+            dispatch(FixedMatmul { a, b })
         }
     };
 }
 
-fixed_product!(multiply_by_16, LANES, load, store, mul_add_block);
-fixed_product!(multiply_by_8, LANES / 2, load_half, store_half, mul_add_half);
-fixed_product!(multiply_by_4, LANES / 4, load_quarter, store_quarter, mul_add_quarter);
+fixed_product!(matmul_by_16, LANES, load, store, mul_add_block);
+fixed_product!(matmul_by_8, LANES / 2, load_half, store_half, mul_add_half);
+fixed_product!(matmul_by_4, LANES / 4, load_quarter, store_quarter, mul_add_quarter);
