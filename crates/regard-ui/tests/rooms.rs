@@ -185,10 +185,10 @@ fn every_panel_explains_itself() {
         ("Heatmap", "arithmetic below"),
         ("Heatmap", "Pooling"),
         ("Checks", "What must hold"),
-        ("Number of heads", "share out the columns"),
-        ("Leave out", "what broke"),
+        ("Number of heads", "divide the columns"),
+        ("Leave out", "what breaks"),
         ("Temperature T", "at ∞ the same"),
-        ("How \"t0\" shares out its attention", "a curve for each key"),
+        ("How \"t0\" distributes its attention", "one curve per key"),
     ];
     let of_heads = [
         ("File", "safetensors"),

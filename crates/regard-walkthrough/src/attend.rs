@@ -58,8 +58,7 @@ impl Head<'_> {
             symbol: &symbol,
             name: &self.name("Scores QKᵀ"),
             formula: &format!("S{s} = Q{s}·K{s}ᵀ"),
-            meaning: "A dot product for every pair, ‖q‖·‖k‖·cos θ: large where one token looks for what the other \
-                      advertises; n tokens make n² of them.",
+            meaning: "One dot product per query and key, ‖q‖·‖k‖·cos θ. It is large where the query looks for what the key offers. n tokens have n² scores.",
             code: "matmul_transposed(q, k, scores)",
         };
         let raw =
@@ -76,9 +75,7 @@ impl Head<'_> {
                 symbol: &format!("M{s}"),
                 name: &self.name("Masked scores"),
                 formula: "score(i, j) = −∞ for j > i",
-                meaning: "A token may not see what comes after it, so that the lower triangle is left: a score of −∞ becomes a \
-                          weight of exactly 0. Padding is hidden in the same way; −10⁹, which some write in place of −∞, does \
-                          as well until a whole row is hidden, which it would share out evenly.",
+                meaning: "A token may not see the tokens after it, so only the lower triangle is left. A score of −∞ becomes a weight of exactly 0. Padding is hidden in the same way. Some code writes −10⁹ for −∞: it works too, except where a whole row is hidden, which then gets equal weights.",
                 code: "Attention::new().mask(Mask::NONE.causal(position)).scores(Stage::Masked, q, k, scores, scratch)",
             };
             let masked = Pair::scores(q, k, scaled, Some(self.position()))?;
@@ -115,8 +112,7 @@ impl Head<'_> {
             symbol: &format!("Z{s}"),
             name: &self.name("Scaled scores"),
             formula: &format!("S{s} / √d_k = S{s} / √{d_k}"),
-            meaning: "A sum of d_k products spreads as √d_k; divided by it, scores keep the same spread for every d_k, and \
-                      softmax neither saturates nor stops learning.",
+            meaning: "The standard deviation of a sum of d_k products grows as √d_k. Divided by √d_k, scores have the same spread for every d_k, so softmax does not saturate and its gradients do not vanish.",
             code: "Attention::new().scores(Stage::Raw, q, k, scores, scratch)",
         };
         Ok(trace.push(&text, scores, Kind::Signed, self.pairs(), Origin::over_root(raw, d_k)))
@@ -160,17 +156,15 @@ impl Head<'_> {
         let (weights, formula, meaning, kind, origin, code) = if trace.settings.without
             == Some(Without::Softmax)
         {
-            let meaning = "Left out: magnitudes without meaning, of any sign and any sum, stand in for weights.";
+            let meaning = "Left out: the scores take the place of the weights. They have any sign, and their rows have any sum.";
             let formula = format!("A{} = {argument}", self.subscript);
             (scores.hidden_as_zero(), formula, meaning, Kind::Signed, Origin::unweighed(scores), "")
         } else {
             // Between two texts, the diagonal is nothing of its own.
             let meaning = if self.queries == self.keys {
-                "Each row says how one query shares out its attention; each column, how much a token receives; the diagonal, how \
-                 much a token attends to itself. The row's largest score is subtracted first, so that nothing overflows."
+                "Each row shows how one query distributes its attention, each column how much attention a token receives, and the diagonal how much each token attends to itself. Softmax subtracts the row's largest score first, so nothing overflows."
             } else {
-                "Each row says how one query shares out its attention; each column, how much a token receives; the row's largest \
-                 score is subtracted first, so that nothing overflows."
+                "Each row shows how one query distributes its attention, and each column how much attention a token receives. Softmax subtracts the row's largest score first, so nothing overflows."
             };
             let argument =
                 if t.get() == 1.0 { argument.to_owned() } else { format!("({argument}) / T") };
@@ -188,7 +182,11 @@ impl Head<'_> {
             let gap = Gap { value: f64::from(weight.abs()), limit: Some(0.0) };
             Measured::note(&mut trace.measured.hidden, gap);
         }
-        let name = if quantity == Quantity::CausalWeights { "Causal weights" } else { "Weights A" };
+        let name = if quantity == Quantity::CausalWeights {
+            "Causal attention weights"
+        } else {
+            "Attention weights A"
+        };
         let symbol = format!("A{}", self.subscript);
         let (key, name) = (self.key(quantity), self.name(name));
         let text = Text { key, symbol: &symbol, name: &name, formula: &formula, meaning, code };
@@ -225,7 +223,7 @@ impl Head<'_> {
             symbol: &format!("O{}", self.subscript),
             name: &self.name(name),
             formula,
-            meaning: "Each token's new vector: all values blended, in the proportions of its row of weights.",
+            meaning: "Each token's new vector: the mean of all values, weighted by the token's row of A.",
             code,
         };
         let cols = labels("v", v.ours.cols());

@@ -9,19 +9,21 @@ use crate::{Matrix, Quantity, Section, Step, StepKey, Walkthrough, Without};
 pub(crate) fn describe(without: Without, full: &Walkthrough, cut: &Walkthrough) -> String {
     if steps(full, Quantity::Weights).next().is_none() {
         return format!(
-            "This example computes no attention: it has no {} to leave out.",
+            "This example computes no attention, so it has no {} to leave out.",
             without.name()
         );
     }
     match without {
         Without::Projections if full.step(Quantity::WQ).is_none() => {
-            "This example starts with queries and keys: it has no projections to leave out.".to_owned()
+            "This example starts with queries and keys, so it has no projections to leave out."
+                .to_owned()
         }
         Without::Projections => projections(full, cut),
         Without::Scaling => scaling(full, cut),
         Without::Softmax => softmax(full, cut),
         Without::Mask if steps(full, Quantity::MaskedScores).next().is_none() => {
-            "Here one text attends to another, all of which may be seen: there is no mask to leave out.".to_owned()
+            "Here one text attends to all of another text, so there is no mask to leave out."
+                .to_owned()
         }
         Without::Mask => mask(full, cut),
     }
@@ -33,9 +35,7 @@ fn projections(full: &Walkthrough, cut: &Walkthrough) -> String {
             number(steps(walk, Quantity::RawScores).map(|s| largest(&s.matrix)).fold(0.0, f64::max))
         };
         return format!(
-            "Every token is compared with the other text's tokens as they are: a fixed lookup of what is similar, which finds \
-             nothing unless both texts use the same numbers for the same things. The largest score is {} in size. And there is \
-             nothing left to learn.",
+            "Every token is compared with the tokens of the other text directly. That finds similar tokens only if both texts encode the same meaning by the same numbers. The largest absolute score is {}. There is nothing to learn.",
             instead(&scores(cut), &scores(full)),
         );
     }
@@ -48,9 +48,7 @@ fn projections(full: &Walkthrough, cut: &Walkthrough) -> String {
         number(differences.fold(0.0_f32, |m, d| m.max(d.abs())).into())
     };
     format!(
-        "Every token is compared with every token as it is. On average, the share of its attention that a token gives itself is \
-         {}. The scores are symmetric: score(i, j) and score(j, i) differ by {} at most, where they differed by {}, so no token \
-         can look for what it is not. And there is nothing left to learn.",
+        "Every token is compared with every token directly. On average, a token's weight on itself is {}. The scores are symmetric: score(i, j) and score(j, i) differ by at most {}, where they differed by {} before, so a token can look only for tokens like itself. There is nothing to learn.",
         instead(&own(cut), &own(full)),
         skew(cut),
         skew(full),
@@ -60,8 +58,7 @@ fn projections(full: &Walkthrough, cut: &Walkthrough) -> String {
 fn scaling(full: &Walkthrough, cut: &Walkthrough) -> String {
     let d_k = steps(full, Quantity::Q).map(|q| q.matrix.cols()).next();
     if d_k == Some(1) {
-        return "A query has one number here, and √1 = 1: dividing by it changes nothing. The longer the vectors, the more it \
-                does: see why-scale."
+        return "Each query has one number here, and dividing by √1 = 1 changes nothing. Scaling matters for long vectors: see why-scale."
             .to_owned();
     }
     let change = |f: &dyn Fn(&[f64]) -> f64| {
@@ -71,9 +68,7 @@ fn scaling(full: &Walkthrough, cut: &Walkthrough) -> String {
     let spread =
         |walk, key| number(steps(walk, key).map(|s| largest(&s.matrix)).fold(0.0, f64::max));
     format!(
-        "The largest score is {} in size. Of each row's attention, the largest share is {} on average; the entropy of a row is, \
-         in nats, {}, and the norm of the gradient that comes through softmax {}. The longer the vectors, the more of this: see \
-         why-scale.",
+        "The largest absolute score is {}. On average, the largest weight of a row is {}, the entropy of a row is {} nats, and the norm of the gradient through softmax is {}. The effect grows with the length of the vectors: see why-scale.",
         instead(&spread(cut, Quantity::RawScores), &spread(full, Quantity::ScaledScores)),
         change(&|row| row.iter().copied().fold(0.0, f64::max)),
         change(&entropy),
@@ -93,22 +88,22 @@ fn softmax(full: &Walkthrough, cut: &Walkthrough) -> String {
     let high = sums().fold(f32::NEG_INFINITY, f32::max);
     let all = || weights().flat_map(|w| w.as_slice());
     let negative = match all().filter(|w| **w < 0.0).count() {
-        0 => "No weight is negative here, but any could be.".to_owned(),
+        0 => "No weight is negative here, but weights can be.".to_owned(),
         n => format!(
-            "{n} of {} weights {} negative, so a token can be attended to less than not at all.",
+            "{n} of {} weights {} negative, and a negative weight subtracts a value.",
             all().count(),
             if n == 1 { "is" } else { "are" },
         ),
     };
     let output = match (full.step(Quantity::Output), cut.step(Quantity::Output)) {
         (Some(before), Some(now)) => format!(
-            " The output is no longer a blend of the values: its largest number is {} in size.",
+            " The output is no longer a weighted mean of the values: its largest absolute number is {}.",
             instead(&number(largest(&now.matrix)), &number(largest(&before.matrix))),
         ),
         _ => String::new(),
     };
     format!(
-        "The scores stand in for weights. Rows should sum to 1: they sum to anything from {} to {}. {negative}{output}",
+        "The scores take the place of the weights. Each row should sum to 1, but the sums range from {} to {}. {negative}{output}",
         number(low.into()),
         number(high.into()),
     )
@@ -126,20 +121,19 @@ fn mask(full: &Walkthrough, cut: &Walkthrough) -> String {
             let changed = (0..now.rows()).filter(|i| distance(*i) > 1e-6 * largest_of(&now)).count();
             let most = (0..now.rows()).map(distance).fold(0.0, f64::max);
             format!(
-                " {changed} of {} outputs change, by {} at most: what a model learns from them, it cannot have when it writes, \
-                 because the later tokens are not there yet.",
+                " {changed} of {} outputs change, by at most {}. A model trained on them would depend on later tokens, which do not exist yet when it generates text.",
                 now.rows(),
                 number(most)
             )
         }
         _ => {
-            " A model that learns from this cannot have it when it writes, because the later tokens are not there yet."
+            " A model trained on this would depend on later tokens, which do not exist yet when it generates text."
                 .to_owned()
         }
     };
     format!(
-        "Tokens see the future: on average a token gives {} of its attention to tokens after it, and the first gives {}, where \
-         the causal mask leaves 0.{moved}",
+        "Tokens see the future: on average, a token gives {} of its attention to tokens after it, and the first token gives {}. \
+         The causal mask sets both to 0.{moved}",
         number(mean(cut, later)),
         number(first),
     )

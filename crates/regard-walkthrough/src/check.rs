@@ -1,6 +1,6 @@
+use crate::Matrix;
 use crate::bound::gamma;
 use crate::pair::Pair;
-use crate::{Matrix, Step};
 
 /// A statement about the numbers of a walkthrough, with what was measured.
 ///
@@ -51,11 +51,11 @@ impl Gap {
         Self::of(distances.zip(bounds.map(|(a, b)| a + b)), scale(&ours.exact))
     }
 
-    /// Between a step and its reference.
-    pub fn of_step(step: &Step) -> Self {
-        let cells = step.matrix.as_slice().iter().zip(step.exact.as_slice());
+    /// Between numbers of single precision and their references.
+    pub fn from_exact(ours: &Matrix, exact: &Matrix<f64>, bound: &Matrix<f64>) -> Self {
+        let cells = ours.as_slice().iter().zip(exact.as_slice());
         let distances = cells.map(|(a, b)| distance(f64::from(*a), *b));
-        Self::of(distances.zip(step.bounds.as_slice().iter().copied()), scale(&step.exact))
+        Self::of(distances.zip(bound.as_slice().iter().copied()), scale(exact))
     }
 
     /// The largest of some distances of a sum from 1, after `roundings`.
@@ -96,7 +96,7 @@ pub(crate) fn distance(a: f64, b: f64) -> f64 {
 }
 
 /// The largest finite size of the numbers, or 1 where all are 0.
-fn scale(exact: &Matrix<f64>) -> f64 {
+pub(crate) fn scale(exact: &Matrix<f64>) -> f64 {
     let sizes = exact.as_slice().iter().map(|x| x.abs()).filter(|x| x.is_finite());
     let largest = sizes.fold(0.0, f64::max);
     if largest == 0.0 { 1.0 } else { largest }

@@ -19,7 +19,7 @@ pub(crate) fn look_up(trace: &mut Trace<'_>, vocabulary: &[&str]) -> Result<Pair
         Quantity::Embeddings,
         "E",
         "Embeddings E",
-        "Learned: a vector for each word that there is.",
+        "Learned. It has one vector for each word of the vocabulary.",
     );
     let table = trace.give(&text, Axes::new(Rows::Other, &words, &dims))?;
     let ids: Vec<usize> =
@@ -29,7 +29,7 @@ pub(crate) fn look_up(trace: &mut Trace<'_>, vocabulary: &[&str]) -> Result<Pair
         symbol: "X",
         name: "Tokens X",
         formula: "Xᵢ = E[token i]",
-        meaning: "Each token is looked up in the table: the same word is the same row, wherever it stands.",
+        meaning: "One row per token: its embedding, looked up in the table. The same word has the same row, wherever it stands.",
         code: "x.copy_from_slice(embeddings.row(id))",
     };
     let x = table.reordered(&ids);
@@ -65,7 +65,7 @@ pub(crate) fn push_positions(trace: &mut Trace<'_>, d: usize) -> Result<Pair, Er
         symbol: "P",
         name: "Positions P",
         formula: "P(t, 2i) = sin(t / 10000^(2i/d)),  P(t, 2i + 1) = cos(t / 10000^(2i/d))",
-        meaning: "Each position has its own row of sines and cosines, fast ones first: a clock with many hands.",
+        meaning: "Each position has a row of sines and cosines of its own, from fast to slow, like the hands of a clock.",
         code: "PositionTable::sinusoidal(positions, d)",
     };
     let origin = Origin::computed(move |t, j| {
@@ -93,7 +93,7 @@ pub(crate) fn push_placed(trace: &mut Trace<'_>, x: &Pair, positions: &Pair) -> 
         symbol: "H",
         name: "Tokens with positions",
         formula: "H = X + P",
-        meaning: "The position is added to the token: the same word at another place is now another row.",
+        meaning: "Each token plus its position: the same word at another position now has another row.",
         code: "table.add(x, [batch, tokens, d], first)",
     };
     trace.push(

@@ -5,7 +5,7 @@ use crate::StepKey;
 #[non_exhaustive]
 pub enum Error {
     /// A name that nothing here has.
-    #[error("there is no {what} \"{name}\"; there are {known}")]
+    #[error("there is no {what} called \"{name}\"; choose one of {known}")]
     Unknown {
         /// What was looked for, such as "example".
         what: &'static str,
@@ -38,7 +38,7 @@ pub enum Error {
     },
 
     /// A number that cannot be calculated with.
-    #[error("{matrix} cannot hold {value}: a number from −10⁶ to 10⁶ is needed")]
+    #[error("{matrix} cannot hold {value}: enter a number from −10⁶ to 10⁶")]
     Value {
         /// The key of the matrix.
         matrix: StepKey,
@@ -47,7 +47,7 @@ pub enum Error {
     },
 
     /// A size outside what a walkthrough can show.
-    #[error("{what} is {found}, but it can be {least} to {most}")]
+    #[error("{what} is {found}, but must be {least} to {most}")]
     Size {
         /// What is counted, such as "the number of tokens".
         what: &'static str,

@@ -1,6 +1,6 @@
 /// A part of a formula, to be drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part<'a> {
+pub struct FormulaPart<'a> {
     /// The characters.
     pub text: &'a str,
     /// Where they stand.
@@ -27,17 +27,17 @@ pub enum Script {
 /// let (base, sub, sup) = (Script::Base, Script::Sub, Script::Super);
 /// assert_eq!(parts, [("e", base), ("s/T", sup), ("·W", base), ("Q", sub), (" + 1", base)]);
 /// ```
-pub fn formula_parts(formula: &str) -> Vec<Part<'_>> {
+pub fn formula_parts(formula: &str) -> Vec<FormulaPart<'_>> {
     let mut parts = Vec::new();
     let mut rest = formula;
     while let Some((base, script)) = rest.split_once(['_', '^']) {
         let kind = if rest[base.len()..].starts_with('_') { Script::Sub } else { Script::Super };
-        parts.push(Part { text: base, script: Script::Base });
+        parts.push(FormulaPart { text: base, script: Script::Base });
         let (text, after) = argument(script);
-        parts.push(Part { text, script: kind });
+        parts.push(FormulaPart { text, script: kind });
         rest = after;
     }
-    parts.push(Part { text: rest, script: Script::Base });
+    parts.push(FormulaPart { text: rest, script: Script::Base });
     parts.retain(|p| !p.text.is_empty());
     parts
 }

@@ -79,7 +79,7 @@ fn push_share(
                 format!("{symbol}{} = columns {} to {last} of {symbol}", head.subscript, h * width)
             }
         },
-        meaning: "This head's share of the columns: it sees nothing else.",
+        meaning: "This head's columns. It sees no others.",
         code: "Heads::split(name, projected, [batch, heads, tokens, d_k])",
     };
     let rows = if matches!(role, Role::Query) { head.queries } else { head.keys };
@@ -92,8 +92,7 @@ fn push_concatenated(trace: &mut Trace<'_>, road: &Head<'_>, outputs: &[Pair], d
     let dims = labels("o", concatenated.ours.cols());
     let columns = (0..dims.len()).map(|j| format!("head {}, v{}", j / d_v + 1, j % d_v)).collect();
     let parts: Vec<&str> = outputs.iter().map(|o| o.name.symbol.as_str()).collect();
-    let meaning = "Each head had its own softmax, so each can follow its own relation, where one head follows one: here their \
-                   findings stand side by side.";
+    let meaning = "The outputs of all heads, side by side. Each head has its own softmax, so each can follow a relation of its own.";
     let formula = format!("C = [{}]", parts.join(" "));
     let text = Text::given(Quantity::Concatenated, "C", "Heads side by side", meaning);
     let text = Text { formula: &formula, ..text };
@@ -114,9 +113,8 @@ fn push_mixed(trace: &mut Trace<'_>, road: &Head<'_>, concatenated: &Pair) -> Re
     let text = Text::given(
         Quantity::WO,
         "W_O",
-        "Weights W_O",
-        "Learned: mixes what the heads found into one vector for each token; without it, what a head found would stay in \
-                  the head's own columns.",
+        "Projection matrix W_O",
+        "Learned. It mixes the outputs of all heads into one vector per token; without it, each head would write to its own columns only.",
     );
     let w_o = trace.give(&text, Axes::new(Rows::Other, &dims, &cols))?;
     let text = Text {
@@ -124,7 +122,7 @@ fn push_mixed(trace: &mut Trace<'_>, road: &Head<'_>, concatenated: &Pair) -> Re
         symbol: "O",
         name: "Output",
         formula: "O = C·W_O",
-        meaning: "Each token's new vector, drawn from all heads.",
+        meaning: "Each token's new vector: a mixture of all heads.",
         code: "matmul(concatenated, w_o, output)",
     };
     let (output, origin) = (concatenated.times(&w_o)?, Origin::product(concatenated, &w_o));

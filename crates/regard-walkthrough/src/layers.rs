@@ -57,13 +57,13 @@ pub(crate) fn push_norm(
         gamma,
         &format!("γ{subscript}"),
         &format!("Gain γ{name}"),
-        "Learned: how large each feature may be after all.",
+        "Learned. It scales each feature after it was normalized.",
     )?;
     let beta = one_row(
         beta,
         &format!("β{subscript}"),
         &format!("Shift β{name}"),
-        "Learned: where each feature is centred after all.",
+        "Learned. It shifts each feature after it was normalized.",
     )?;
 
     let norm = Norm::layer(gamma.ours.as_slice().to_vec(), beta.ours.as_slice().to_vec(), EPSILON)?;
@@ -91,8 +91,7 @@ pub(crate) fn push_norm(
             "N{subscript} = (x − mean) / √(variance + ε)·γ{subscript} + β{subscript},  x a row of {}",
             x.name.symbol
         ),
-        meaning: "Each token's numbers are brought to mean 0 and variance 1, then to what γ and β say: no token is louder than \
-                  another, however many layers came before.",
+        meaning: "Each token is brought to mean 0 and variance 1, then scaled by γ and shifted by β. So tokens keep the same size through many layers.",
         code: "Norm::layer(gamma, beta, epsilon)?.forward(x)",
     };
     let origin = normalized(x, &gamma, &beta);
@@ -131,7 +130,7 @@ pub(crate) fn push_feed_forward(
         symbol: "U",
         name: "Hidden features before the ReLU",
         formula: &format!("U = {from}·W₁ + b₁"),
-        meaning: "Each token for itself is compared with what each hidden feature looks for.",
+        meaning: "Each token is compared with what each hidden feature looks for. Tokens do not mix here.",
         code: "Linear::new(w_1, d, hidden)?.with_bias(b_1)?.forward(x)",
     };
     let up = linear(&w_1.ours)?.with_bias(b_1.ours.as_slice().to_vec())?;
@@ -147,7 +146,7 @@ pub(crate) fn push_feed_forward(
         symbol: "R",
         name: "Hidden features",
         formula: "R = max(0, U)",
-        meaning: "What is negative becomes 0. Without this bend, two layers would be no more than one.",
+        meaning: "ReLU sets negative numbers to 0. Without it, the two linear layers would be equal to a single one.",
         code: "Activation::Relu.apply(hidden)",
     };
     let origin = {
@@ -166,7 +165,7 @@ pub(crate) fn push_feed_forward(
         symbol: "F",
         name: "Feed-forward",
         formula: "F = R·W₂ + b₂",
-        meaning: "What was found is written back into the token: attention moves facts between tokens, this looks them up.",
+        meaning: "The hidden features are turned back into a token. Attention moves information between tokens; the feed-forward layers process it within each token.",
         code: "FeedForward::new(up, Activation::Relu, down)?.forward(x)",
     };
     let origin = Origin::affine(&hidden, &w_2, &b_2);
@@ -181,22 +180,18 @@ fn push_layer(
     [rows, cols]: [&[String]; 2],
 ) -> Result<[Pair; 2], Error> {
     let symbol = format!("W{subscript}");
-    let name = format!("Weights {symbol}");
+    let name = format!("Weight matrix {symbol}");
     let text = Text::given(
         weights,
         &symbol,
         &name,
-        "Learned: a linear layer's weights, a column a feature that it computes.",
+        "Learned. It has one column for each feature that the linear layer computes.",
     );
     let w = trace.give(&text, Axes::new(Rows::Other, rows, cols))?;
     let symbol = format!("b{subscript}");
     let name = format!("Bias {symbol}");
-    let text = Text::given(
-        bias,
-        &symbol,
-        &name,
-        "Learned: what is added to each feature, whatever the token.",
-    );
+    let text =
+        Text::given(bias, &symbol, &name, "Learned. It is added to each feature of every token.");
     let b = trace.give(&text, Axes::new(Rows::Other, core::slice::from_ref(&symbol), cols))?;
     Ok([w, b])
 }
@@ -215,8 +210,7 @@ pub(crate) fn push_residual(
         symbol,
         name,
         formula: &format!("{symbol} = {} + {}", x.name.symbol, added.name.symbol),
-        meaning: "The residual connection: the token runs past the layer and is added, so a layer only says what to change, and \
-                  gradients find a way around it.",
+        meaning: "The residual connection adds the layer's input to its output. So the layer computes only a change, and gradients have a path around it.",
         code: "add(x, layer_output)",
     };
     trace.push(

@@ -166,12 +166,12 @@ impl Origin {
             if value == f32::NEG_INFINITY {
                 let (key, query) = (label(&keys, j), label(&queries, i));
                 let text =
-                    format!("hidden by the mask: {key} comes after {query}, so its score is −∞");
+                    format!("hidden by the mask: {key} comes after {query}, so the score is −∞");
                 How::Both(Expr::constant(f64::NEG_INFINITY), text)
             } else {
                 How::Both(
                     from.cell(i, j),
-                    format!("may be seen, so its score stays: {}", number(value.into())),
+                    format!("visible, so the score stays: {}", number(value.into())),
                 )
             }
         })
@@ -220,8 +220,10 @@ fn softmax(from: &Pair, [i, j]: [usize; 2], temperature: Temperature, value: f32
     let max = visible.iter().map(|k| row[*k]).fold(f32::NEG_INFINITY, f32::max);
     let result = number(value.into());
     if temperature.is_infinite() {
-        let text =
-            format!("at T = ∞ all that may be seen share evenly: 1/{} = {result}", visible.len());
+        let text = format!(
+            "at T = ∞ all visible keys get the same weight: 1/{} = {result}",
+            visible.len()
+        );
         return How::Both(Expr::constant(1.0).over(Expr::constant(visible.len() as f64)), text);
     }
     if temperature.is_zero() {
@@ -244,17 +246,17 @@ fn largest_takes_all(score: f32, max: f32, ties: usize, result: &str) -> How {
     if score < max {
         let score = number(score.into());
         let text = format!(
-            "at T = 0 all weight goes to the largest score of the row, {largest}, and this is {score}: weight 0"
+            "at T = 0 the largest score of the row, {largest}, gets all the weight; this score is {score}: weight 0"
         );
         How::Both(Expr::constant(0.0), text)
     } else if ties == 1 {
         let text = format!(
-            "at T = 0 all weight goes to the largest score of the row, {largest}: weight 1"
+            "at T = 0 the largest score of the row, {largest}, gets all the weight: weight 1"
         );
         How::Both(Expr::constant(1.0), text)
     } else {
         let text = format!(
-            "at T = 0 the {ties} scores of {largest}, the largest of the row, share evenly: 1/{ties} = {result}"
+            "at T = 0 the {ties} largest scores of the row, {largest} each, share the weight: 1/{ties} = {result}"
         );
         How::Both(Expr::constant(1.0).over(Expr::constant(ties as f64)), text)
     }

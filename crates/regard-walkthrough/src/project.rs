@@ -21,12 +21,7 @@ pub(crate) fn give_tokens_and_weights(trace: &mut Trace<'_>) -> Result<(Pair, [P
 pub(crate) fn give_tokens(trace: &mut Trace<'_>) -> Result<Pair, Error> {
     let tokens = trace.tokens.clone();
     let dims = labels("d", trace.inputs.matrix(Quantity::X).map_or(0, Matrix::cols));
-    let text = Text::given(
-        Quantity::X,
-        "X",
-        "Tokens X",
-        "Each row is a token as a list of numbers: without numbers there is nothing to compute with.",
-    );
+    let text = Text::given(Quantity::X, "X", "Tokens X", "One row per token: its embedding.");
     trace.give(&text, Axes::new(Rows::Tokens, &tokens, &dims))
 }
 
@@ -43,7 +38,8 @@ fn give_weight(trace: &mut Trace<'_>, role: Role) -> Result<Pair, Error> {
     {
         return Ok(w);
     }
-    let (symbol, name) = (format!("W_{}", role.symbol()), format!("Weights W_{}", role.symbol()));
+    let (symbol, name) =
+        (format!("W_{}", role.symbol()), format!("Projection matrix W_{}", role.symbol()));
     let text = Text::given(key, &symbol, &name, role.weights_meaning());
     let (rows, cols) = trace.inputs.matrix(key).map_or((0, 0), Matrix::shape);
     let (rows, cols) = (labels("d", rows), labels(role.feature(), cols));
@@ -88,7 +84,7 @@ pub(crate) fn project_as(
     let (symbol, from) = (role.symbol(), x.name.symbol.as_str());
     let left_out = trace.settings.without == Some(Without::Projections);
     let (mut pair, formula, meaning, origin) = if left_out {
-        let meaning = "Left out: the token plays this role as it is.";
+        let meaning = "Left out: the token itself plays this role.";
         (x.clone(), format!("{symbol} = {from}"), meaning, Origin::copied(x))
     } else {
         (

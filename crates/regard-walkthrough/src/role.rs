@@ -69,10 +69,12 @@ impl Role {
 
     pub fn weights_meaning(self) -> &'static str {
         match self {
-            Self::Query => "Learned: turns a token into what it looks for in others.",
-            Self::Key => "Learned: turns a token into what it advertises, to be found by others.",
+            Self::Query => {
+                "Learned. It turns a token into its query: what it looks for in other tokens."
+            }
+            Self::Key => "Learned. It turns a token into its key: what other tokens find it by.",
             Self::Value => {
-                "Learned: turns a token into what it hands over to those who attend to it."
+                "Learned. It turns a token into its value: what it passes on to the tokens that attend to it."
             }
         }
     }
@@ -80,10 +82,12 @@ impl Role {
     pub fn meaning(self) -> &'static str {
         match self {
             Self::Query => {
-                "Row i is what token i looks for: one token, three roles, and this is the first."
+                "Row i is what token i looks for. Each token plays three roles; this is the first."
             }
-            Self::Key => "Row j is what token j advertises: the queries are compared with it.",
-            Self::Value => "Row j is what token j hands over, as far as it is attended to.",
+            Self::Key => "Row j is what token j offers: every query is compared with it.",
+            Self::Value => {
+                "Row j is what token j passes on, in proportion to the attention it gets."
+            }
         }
     }
 }

@@ -68,16 +68,16 @@ impl Without {
     pub fn description(self) -> &'static str {
         match self {
             Self::Projections => {
-                "Q = K = V = X: every token plays all three roles as it is, so attention is a fixed lookup of what is similar."
+                "Q = K = V = X: the tokens themselves play all three roles, so each token attends to the tokens that are like it."
             }
             Self::Scaling => {
-                "The scores are not divided by √d_k: the longer the vectors, the wider they spread, and softmax picks one token."
+                "The scores are not divided by √d_k. The longer the vectors, the wider the scores spread, until softmax picks a single token."
             }
             Self::Softmax => {
-                "The scores weigh the values as they are: rows sum to anything, and weights can be negative."
+                "The scores themselves weight the values: their rows have any sum, and they can be negative."
             }
             Self::Mask => {
-                "Causal attention without its mask: each token sees the tokens that it should foretell."
+                "Causal attention without its mask: each token sees the tokens that it should predict."
             }
         }
     }

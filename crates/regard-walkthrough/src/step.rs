@@ -1,9 +1,10 @@
 use std::sync::Arc;
 
+use crate::check::scale;
 use crate::expr::Arithmetic;
 use crate::origin::Origin;
 use crate::pair::Name;
-use crate::{Matrix, Part, Rows, StepKey, formula_parts, ulp, ulps};
+use crate::{FormulaPart, Matrix, Rows, StepKey, formula_parts, ulp, ulps};
 
 /// What the numbers of a step are: how a view should colour them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,7 +98,7 @@ impl Step {
     }
 
     /// The formula in parts, to be drawn.
-    pub fn formula_parts(&self) -> Vec<Part<'_>> {
+    pub fn formula_parts(&self) -> Vec<FormulaPart<'_>> {
         formula_parts(&self.formula)
     }
 
@@ -138,6 +139,18 @@ impl Step {
         let x = f64::from(x);
         // Two hidden scores are equal, though −∞ − (−∞) is NaN.
         Some(if x == r { 0.0 } else { (x - r).abs() })
+    }
+
+    /// The largest distance of a cell from the f64 reference, over the largest number of the matrix.
+    ///
+    /// ```
+    /// use regard_walkthrough::{Example, Quantity, Settings, Walkthrough};
+    /// let walk = Walkthrough::run(Example::MathOfAttention, &Settings::default())?;
+    /// assert!(walk.step(Quantity::Output).is_some_and(|output| output.relative_error() < 1e-6));
+    /// # Ok::<(), regard_walkthrough::Error>(())
+    /// ```
+    pub fn relative_error(&self) -> f64 {
+        self.max_error / scale(&self.exact)
     }
 
     /// The most that rounding in single precision explains of [`error`](Self::error), here and in all steps before.

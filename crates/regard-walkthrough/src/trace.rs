@@ -210,7 +210,9 @@ impl<'a> Trace<'a> {
         let others = others.iter().map(|other| (other.name, other.gap, other.meaning));
         // What is given is rounded once, and its bound is that rounding: it says nothing.
         let computed = self.steps.iter().filter(|step| !step.formula.is_empty());
-        let steps = computed.map(Gap::of_step).reduce(Gap::worse);
+        let steps = computed
+            .map(|step| Gap::from_exact(&step.matrix, &step.exact, &step.bounds))
+            .reduce(Gap::worse);
         let precision = steps.map(|gap| {
             let meaning = "Each step beside the same in double precision: the distance over the step's largest number, \
                            where it comes closest to its limit.";

@@ -32,14 +32,6 @@ pub struct Walkthrough {
     pub broken: Option<String>,
 }
 
-/// The whole of attention, to be kept in mind.
-pub const IN_FOUR_LINES: [&str; 4] = [
-    "Q = X·W_Q,  K = X·W_K,  V = X·W_V",
-    "S = Q·Kᵀ / √d_k",
-    "A = softmax(S), row by row",
-    "O = A·V",
-];
-
 impl Walkthrough {
     /// Computes all steps of an example as it is given.
     ///

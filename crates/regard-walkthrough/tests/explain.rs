@@ -36,19 +36,19 @@ fn weights_at_other_temperatures() {
     );
     assert_eq!(
         explain(0.0, 0, 0),
-        "at T = 0 all weight goes to the largest score of the row, 2.887: weight 1"
+        "at T = 0 the largest score of the row, 2.887, gets all the weight: weight 1"
     );
     assert_eq!(
         explain(0.0, 0, 1),
-        "at T = 0 all weight goes to the largest score of the row, 2.887, and this is 1.732: weight 0"
+        "at T = 0 the largest score of the row, 2.887, gets all the weight; this score is 1.732: weight 0"
     );
     assert_eq!(
         explain(0.0, 2, 0),
-        "at T = 0 the 2 scores of 1.732, the largest of the row, share evenly: 1/2 = 0.5"
+        "at T = 0 the 2 largest scores of the row, 1.732 each, share the weight: 1/2 = 0.5"
     );
     assert_eq!(
         explain(f32::INFINITY, 0, 1),
-        "at T = ∞ all that may be seen share evenly: 1/3 = 0.333"
+        "at T = ∞ all visible keys get the same weight: 1/3 = 0.333"
     );
 }
 
@@ -58,9 +58,9 @@ fn what_the_mask_hides() {
     let explain = |key, row, col| explain(Example::ILoveRobotics, &causal, key, row, col);
     assert_eq!(
         explain("masked_scores", 0, 2),
-        "hidden by the mask: robotics comes after I, so its score is −∞"
+        "hidden by the mask: robotics comes after I, so the score is −∞"
     );
-    assert_eq!(explain("masked_scores", 1, 0), "may be seen, so its score stays: 2.309");
+    assert_eq!(explain("masked_scores", 1, 0), "visible, so the score stays: 2.309");
     assert_eq!(explain("weights", 0, 2), "hidden by the mask: weight 0");
     assert_eq!(explain("weights", 1, 0), "e^2.309 / (e^2.309 + e^2.309) = 0.5");
 }

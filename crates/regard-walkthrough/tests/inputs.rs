@@ -195,7 +195,7 @@ fn what_cannot_be_is_refused_and_named() {
     let message = |e: Result<Option<f64>, Error>| e.unwrap_err().to_string();
     assert_eq!(
         message(inputs.set(named("w_o"), 0, 0, 1.0)),
-        "there is no matrix \"w_o\"; there are x, w_q, w_k, w_v, q, k, v"
+        "there is no matrix called \"w_o\"; choose one of x, w_q, w_k, w_v, q, k, v"
     );
     assert_eq!(
         message(inputs.set(named("w_q"), 0, 4, 1.0)),
@@ -218,10 +218,10 @@ fn what_cannot_be_is_refused_and_named() {
         Inputs::seeded(vec![String::new(); tokens], d, d_k, heads, 0)
     };
     for (result, what) in [
-        (seeded(0, 4, 4, 1), "the number of tokens is 0, but it can be 1 to 64"),
-        (seeded(2, 257, 4, 1), "d_model is 257, but it can be 1 to 256"),
-        (seeded(2, 4, 0, 1), "d_k is 0, but it can be 1 to 64"),
-        (seeded(2, 4, 4, 9), "the number of heads is 9, but it can be 1 to 8"),
+        (seeded(0, 4, 4, 1), "the number of tokens is 0, but must be 1 to 64"),
+        (seeded(2, 257, 4, 1), "d_model is 257, but must be 1 to 256"),
+        (seeded(2, 4, 0, 1), "d_k is 0, but must be 1 to 64"),
+        (seeded(2, 4, 4, 9), "the number of heads is 9, but must be 1 to 8"),
     ] {
         assert_eq!(result.unwrap_err().to_string(), what);
     }

@@ -185,7 +185,7 @@ fn what_the_first_token_sees_of_the_future_is_told_of_all_heads() {
     assert_ne!(rounded(one), rounded(f64::midpoint(one, two)), "the heads differ");
     let text = walk.broken.clone().unwrap();
     assert!(
-        text.contains(&format!("the first gives {},", rounded(f64::midpoint(one, two)))),
+        text.contains(&format!("the first token gives {}.", rounded(f64::midpoint(one, two)))),
         "{text}"
     );
 }
@@ -200,16 +200,16 @@ fn without_the_mask_tokens_see_the_future() {
         let text = walk.broken.unwrap();
         assert!(
             text.contains(
-                "gives 0.267 of its attention to tokens after it, and the first gives 0.467"
+                "gives 0.267 of its attention to tokens after it, and the first token gives 0.467"
             ),
             "{text}"
         );
-        assert!(text.contains("2 of 3 outputs change, by "), "{text}");
+        assert!(text.contains("2 of 3 outputs change, by at most "), "{text}");
     }
     let cross = run(Example::CrossAttention, &settings).broken.unwrap();
     assert!(cross.contains("no mask to leave out"), "{cross}");
     let none = run(Example::LayerNorm, &settings).broken.unwrap();
-    assert_eq!(none, "This example computes no attention: it has no mask to leave out.");
+    assert_eq!(none, "This example computes no attention, so it has no mask to leave out.");
 }
 
 #[test]
@@ -221,7 +221,7 @@ fn what_broke_follows_what_was_typed() {
         Walkthrough::compute(&inputs, &settings).unwrap().broken.unwrap()
     };
     let scaling = cut(Without::Scaling);
-    assert!(scaling.starts_with("The largest score is 101 instead of 50.5 in size."), "{scaling}");
+    assert!(scaling.starts_with("The largest absolute score is 101 instead of 50.5."), "{scaling}");
     let softmax = cut(Without::Softmax);
     assert!(softmax.contains("from 1.5 to 75.75"), "{softmax}");
 
@@ -285,4 +285,59 @@ fn steps_say_what_they_are_in_a_sentence_and_a_formula() {
             assert!(step.matrix.as_slice().len() < 2100, "{}", step.key);
         }
     }
+}
+
+#[test]
+fn a_gradient_has_the_rows_and_columns_of_what_it_is_the_gradient_of() {
+    for without in [None, Some(Without::Scaling), Some(Without::Projections)] {
+        let walk = run(Example::Gradients, &Settings { without, ..Settings::default() });
+        for of in ["x", "w_q", "w_k", "w_v", "q", "k", "v", "weights"] {
+            let Some(of) = walk.step(named(of)) else { continue };
+            let gradient = step(&walk, &format!("d_{}", of.key));
+            assert_eq!(gradient.row_labels, of.row_labels, "{}", gradient.key);
+            assert_eq!(gradient.col_labels, of.col_labels, "{}", gradient.key);
+        }
+    }
+}
+
+#[test]
+fn the_four_lines_are_those_of_the_steps() {
+    let lines =
+        |example, settings: &Settings| run(example, settings).in_four_lines().map(|l| l.join("\n"));
+    let plain = Settings::default();
+    assert_eq!(
+        lines(Example::ILoveRobotics, &plain).as_deref(),
+        Some(
+            "Q = X·W_Q,  K = X·W_K,  V = X·W_V\nS = Q·Kᵀ / √d_k\nA = softmax(S), row by row\nO = A·V"
+        )
+    );
+    let settings = Settings {
+        temperature: regard_kernels::Temperature::new(2.0).expect("a temperature"),
+        causal: true,
+        without: None,
+    };
+    assert_eq!(
+        lines(Example::Block, &settings).as_deref(),
+        Some(
+            "Q = N₁·W_Q,  K = N₁·W_K,  V = N₁·W_V\n\
+             S₁ = Q₁·K₁ᵀ / √d_k,  −∞ where j > i,  and so in each of 2 heads\n\
+             A₁ = softmax(S₁ / T), row by row\n\
+             O = [A₁·V₁ A₂·V₂]·W_O"
+        )
+    );
+    assert!(
+        lines(Example::CrossAttention, &settings)
+            .is_some_and(|l| l.contains("K = E·W_K") && !l.contains("−∞"))
+    );
+    assert!(lines(Example::Positions, &plain).is_some_and(|l| l.starts_with("Q = H·W_Q")));
+    let cut = |without| {
+        lines(Example::TheCatSat, &Settings { without: Some(without), ..plain })
+            .expect("there is an output")
+    };
+    assert!(cut(Without::Projections).starts_with("Q = X,  K = X,  V = X\n"));
+    assert!(
+        !cut(Without::Scaling).contains("√d_k")
+            && cut(Without::Softmax).contains("A = S, without softmax")
+    );
+    assert_eq!(lines(Example::AttentionScores, &plain), None);
 }

@@ -171,7 +171,7 @@ fn without_projections_a_token_is_its_own_query_key_and_value() {
     let scores = &step(&walk, "raw_scores").matrix;
     assert_eq!(scores.as_slice(), [2.0, 0.0, 1.0, 0.0, 2.0, 1.0, 1.0, 1.0, 2.0]);
     let broken = walk.broken.unwrap();
-    assert!(broken.contains("differ by 0 at most"), "{broken}");
+    assert!(broken.contains("differ by at most 0,"), "{broken}");
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn without_scaling_softmax_sees_the_raw_scores() {
     assert_eq!(walk.step(named("scaled_scores")).map(|s| s.key), None);
     let expected = softmax_curve(&[2.0, 0.0, 1.0], &[Temperature::ONE]);
     assert_eq!(step(&walk, "weights").matrix.row(0), expected.row(0));
-    assert!(walk.broken.unwrap().contains("The largest score is 2 instead of 1"));
+    assert!(walk.broken.unwrap().contains("The largest absolute score is 2 instead of 1"));
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn without_softmax_the_scores_are_the_weights_and_hidden_ones_are_0() {
     for (j, expected) in [5.0 / 3.0_f64.sqrt(), 0.0, 0.0].into_iter().enumerate() {
         assert!(is_near(weights, (0, j), expected));
     }
-    assert!(walk.broken.unwrap().contains("Rows should sum to 1"));
+    assert!(walk.broken.unwrap().contains("Each row should sum to 1"));
 }
 
 #[test]
@@ -307,7 +307,7 @@ fn names_read_back_and_others_are_told_what_there_is() {
     let error = "x".parse::<Example>().unwrap_err().to_string();
     assert_eq!(
         error,
-        "there is no example \"x\"; there are math-of-attention, the-cat-sat, foundations, i-love-robotics, \
+        "there is no example called \"x\"; choose one of math-of-attention, the-cat-sat, foundations, i-love-robotics, \
          attention-scores, why-scale, two-heads, positions, layer-norm, feed-forward, block, cross-attention, gradients, \
          seeded"
     );

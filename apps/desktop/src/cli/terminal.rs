@@ -7,7 +7,7 @@ use core::fmt::Write as _;
 use anstyle::{Color, RgbColor, Style};
 use regard_figure::{Look, Palette, ink_on, numbers};
 use regard_ui::colors;
-use regard_walkthrough::{Example, IN_FOUR_LINES, Kind, Quantity, Step, Walkthrough};
+use regard_walkthrough::{Example, Kind, Step, Walkthrough};
 
 const BOLD: Style = Style::new().bold();
 const DIM: Style = Style::new().dimmed();
@@ -36,8 +36,8 @@ pub(crate) fn walkthrough(walkthrough: &Walkthrough) -> String {
     for step in &walkthrough.steps {
         push_step(&mut out, step);
     }
-    if walkthrough.step(Quantity::Output).is_some() {
-        let _ = writeln!(out, "\n{BOLD}In four lines{BOLD:#}\n{}", IN_FOUR_LINES.join("\n"));
+    if let Some(lines) = walkthrough.in_four_lines() {
+        let _ = writeln!(out, "\n{BOLD}In four lines{BOLD:#}\n{}", lines.join("\n"));
     }
     if !walkthrough.checks.is_empty() {
         let _ = writeln!(out, "\n{BOLD}Checks{BOLD:#}");

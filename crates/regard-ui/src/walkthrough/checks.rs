@@ -1,22 +1,23 @@
-//! What stands after the last step: the whole in short, and what was checked.
+//! What stands after the last step: attention in four lines, and the checks.
 
 use egui::{Label, RichText, TextStyle, Ui};
-use regard_walkthrough::{Check, IN_FOUR_LINES};
+use regard_walkthrough::Check;
 
 use super::formula;
 use crate::explain::heading;
 use crate::{numbers, style};
 
 const EXPLANATION: &str = "\
-    What must hold of the numbers above, whatever was typed over: what was measured stands before the limit that it must not \
-    pass. Limits are a few roundings of single precision.";
+    What must hold for the numbers above, whatever was typed: the measured distance stands before its limit. A limit is a bound \
+    on the rounding of single precision, computed alongside the numbers. Where rounding can change the numbers too much for a \
+    bound to be useful, as near T = 0, there is no limit.";
 
-/// Shows the whole of attention in short.
-pub fn in_four_lines(ui: &mut Ui) {
+/// Shows the attention of the example in four lines.
+pub fn in_four_lines(ui: &mut Ui, lines: &[String; 4]) {
     style::card(ui.visuals()).show(ui, |ui| {
         ui.set_width(ui.available_width());
         ui.label(RichText::new("In four lines").text_style(style::subheading()).strong());
-        for line in IN_FOUR_LINES {
+        for line in lines {
             formula::show(ui, line, formula::SIZE, ui.visuals().strong_text_color());
         }
     });

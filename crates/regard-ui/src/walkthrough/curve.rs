@@ -16,7 +16,7 @@ const POINTS: usize = 97;
 const NAMED: usize = 12;
 
 const EXPLANATION: &str = "\
-    The weights of one query over the temperature, a curve for each key; the upright line is the present temperature. At the \
+    The weights of one query at every temperature, with one curve per key. The vertical line marks the current temperature. At the \
     left the largest score takes all, at the right all get the same. Point at a row of weights to see another query.";
 
 /// Shows the curve of the row that is pointed at.
@@ -67,7 +67,7 @@ fn curve(ui: &mut Ui, now: Temperature, scores: &[f32], weights: &Step, row: usi
 
     title(
         ui,
-        &format!("How \"{}\" shares out its attention", weights.row_labels[row]),
+        &format!("How \"{}\" distributes its attention", weights.row_labels[row]),
         EXPLANATION,
     );
     let marker = ui.visuals().text_color();

@@ -220,7 +220,9 @@ pub fn fineness(step: &Step) -> f64 {
 fn parse(text: &str) -> Result<f64, String> {
     let plain = text.trim().replace('−', "-");
     let no_number = || {
-        format!("\"{text}\" is no number. Write one like 1.5 or −2e−3; Esc leaves it as it was.")
+        format!(
+            "\"{text}\" is not a number. Enter one like 1.5 or −2e−3, or press Esc to keep the old one."
+        )
     };
     plain.parse().ok().ok_or_else(no_number)
 }

@@ -23,7 +23,7 @@ impl OwnTokens {
         *self = Self::default();
         let button = ui.button("Use your own tokens");
         if button
-            .on_hover_text("Begin with these tokens; type others, choose sizes and a seed.")
+            .on_hover_text("Start with these tokens, then type others and choose sizes and a seed.")
             .clicked()
         {
             let tokens = state.inputs.tokens().to_vec();
@@ -39,10 +39,10 @@ impl OwnTokens {
 
     fn fields(&mut self, ui: &mut Ui, state: &mut State, sizes: Sizes) {
         let mut text = self.typed.take().unwrap_or_else(|| state.inputs.tokens().join(" "));
-        let field = TextEdit::singleline(&mut text).hint_text("words with blanks between them");
+        let field = TextEdit::singleline(&mut text).hint_text("words separated by spaces");
         let width = ui.available_width();
         let field = ui.add(field.desired_width(width)).accessible_name("Your tokens");
-        let field = field.on_hover_text("Words with blanks between them, then Enter.");
+        let field = field.on_hover_text("Enter 1–64 words, separated by spaces.");
         if field.lost_focus() && !ui.input(|input| input.key_pressed(egui::Key::Escape)) {
             let tokens = text.split_whitespace().map(str::to_owned).collect();
             self.problem = Self::draw(state, tokens, sizes).err().map(|error| error.to_string());
@@ -64,7 +64,7 @@ impl OwnTokens {
             size(ui, "d_k", "Numbers of a query of one head", &mut now.d_k, Inputs::MOST_D_K);
             ui.label("seed");
             ui.add(DragValue::new(&mut now.seed).speed(0.1).update_while_editing(false))
-                .on_hover_text("Which numbers are drawn.")
+                .on_hover_text("The seed of the random numbers.")
                 .accessible_name("Seed");
         });
         if now != sizes {

@@ -1,7 +1,7 @@
 //! The room: its panels, and what is in them.
 
 use egui::{CentralPanel, Frame, Label, Margin, Panel, RichText, ScrollArea, TextStyle, Ui};
-use regard_walkthrough::{Error, Quantity, StepKey, Walkthrough};
+use regard_walkthrough::{Error, StepKey, Walkthrough};
 
 use super::edit::Edit;
 use super::own_tokens::OwnTokens;
@@ -120,8 +120,8 @@ impl Room {
         };
         let hovered = steps.show(ui, state, walkthrough);
         ui.add_space(16.0);
-        if walkthrough.step(Quantity::Output).is_some() {
-            checks::in_four_lines(ui);
+        if let Some(lines) = walkthrough.in_four_lines() {
+            checks::in_four_lines(ui, &lines);
             ui.add_space(16.0);
         }
         checks::show(ui, &walkthrough.checks);

@@ -9,14 +9,12 @@ use crate::explain::label;
 use crate::temperature;
 
 const HEADS: &str = "\
-    Heads share out the columns of Q, K and V, d_model/h to each of h heads (512 = 8 × 64): each attends by its own part alone, \
-    with its own weights, and their outputs stand side by side again. One head has one softmax, and can follow one relation at \
-    a time. Numbers that the example cannot have are grey.";
+    h heads divide the columns of Q, K and V evenly, d_model/h columns each (512 = 8 × 64). Each head computes attention from its own columns, with weights of its own; the outputs of all heads are put side by side. One head has one softmax, so it can follow one relation at a time. Numbers of heads that do not divide the columns are grey.";
 
 const LEAVE_OUT: &str = "\
-    What is each step for? Leave it out, and a line above the page says with the numbers of this example what broke.\n\
-    Projections: Q, K and V are the tokens themselves. Scaling: scores are not divided by √d. Mask: tokens see the future. \
-    Softmax: scores are the weights, negative ones too.";
+    What is each step for? Leave one out, and a line above the page says what breaks, with the numbers of this example.\n\
+    Projections: Q, K and V are the tokens themselves. Scaling: the scores are not divided by √d_k. Mask: tokens see later tokens. \
+    Softmax: the scores are the weights, including negative ones.";
 
 /// Shows the panel's contents.
 pub fn show(
@@ -30,7 +28,7 @@ pub fn show(
     ui.separator();
     heads(ui, &mut state.inputs);
     ui.checkbox(&mut state.settings.causal, "Causal mask")
-        .on_hover_text("A token sees itself and what comes before it, nothing after.");
+        .on_hover_text("A token attends to itself and to earlier tokens only.");
     leave_out(ui, &mut state.settings.without);
     ui.separator();
     label(ui, "Temperature T", temperature::EXPLANATION);
@@ -92,9 +90,9 @@ fn heads(ui: &mut Ui, inputs: &mut Inputs) {
     label(ui, "Number of heads", HEADS);
     let possible = inputs.possible_heads();
     let why_not = if possible.len() == 1 {
-        "This example is worked with one head alone."
+        "This example has one head."
     } else {
-        "The columns cannot be shared out evenly among so many heads."
+        "The columns cannot be divided evenly among so many heads."
     };
     ui.horizontal(|ui| {
         ui.spacing_mut().item_spacing.x = 3.0;

@@ -187,14 +187,14 @@ fn text(ui: &mut Ui, step: &Step) {
     let strong = ui.visuals().strong_text_color();
     ui.horizontal_wrapped(|ui| {
         formula::show(ui, &step.name, style::subheading().resolve(ui.style()).size, strong);
-        let error = match step.max_ulp {
+        let error = match step.relative_error() {
             0.0 => "exact".to_owned(),
-            ulp => format!("≤ {} ULP", numbers::ulp(ulp)),
+            error => format!("error {}", numbers::error(error)),
         };
         let error = RichText::new(error);
-        let absolute = numbers::error(step.max_error);
+        let (absolute, ulp) = (numbers::error(step.max_error), numbers::ulp(step.max_ulp));
         ui.label(error.text_style(TextStyle::Small).weak()).on_hover_text(format!(
-            "The largest distance from the same step in double precision; {absolute} in absolute terms. {}",
+            "The largest distance from the same step in double precision, over the largest number of the matrix. It is {absolute}, or {ulp} ULP. {}",
             numbers::ULP
         ));
     });
@@ -202,8 +202,9 @@ fn text(ui: &mut Ui, step: &Step) {
         formula::show(ui, &step.formula, formula::SIZE, strong);
     }
     let shapes = RichText::new(step.shapes()).text_style(TextStyle::Monospace).size(11.5).weak();
-    ui.label(shapes)
-        .on_hover_text("The shape: [rows, columns]. Of a product, those of its factors first.");
+    ui.label(shapes).on_hover_text(
+        "The shape: [rows, columns]. For a product, the shapes of its factors come first.",
+    );
     formula::show(
         ui,
         &step.meaning,
@@ -212,7 +213,7 @@ fn text(ui: &mut Ui, step: &Step) {
     );
     if !step.code.is_empty() {
         let code = RichText::new(step.code).text_style(TextStyle::Monospace).size(11.5).weak();
-        ui.add(Label::new(code).wrap()).on_hover_text("The call that computed it, in Rust.");
+        ui.add(Label::new(code).wrap()).on_hover_text("The Rust call that computes it.");
     }
     if let Some(correction) = &step.correction {
         ui.add(Label::new(RichText::new(correction).color(ui.visuals().warn_fg_color)).wrap());

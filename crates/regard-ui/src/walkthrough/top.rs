@@ -8,12 +8,10 @@ use crate::explain::explain;
 use crate::{Command, heatmap};
 
 const STEPS: &str = "\
-    Each step has a formula, a sentence and its matrix, and what the kernel computed is compared with the same step in double \
-    precision: the largest distance in ULP stands behind the name. Point at a cell, and the arithmetic below unfolds.";
+    Each step shows its name, formula, meaning and matrix. The kernels compute it in single precision; after the name stands its error, the largest distance from the same step in double precision. Point at a cell to see its arithmetic below.";
 
 const FOLLOW: &str = "\
-    A token asks by its query and answers by its key and value. Choose one: its query, its row of scores and weights and its \
-    output are framed in green, the keys and values that it may see in pink, through all steps.";
+    Choose a token to follow it through all steps. Its query, its row of scores and weights, and its output are framed in green; the keys and values that it may see are framed in pink.";
 
 /// Shows the line. Returns the command that was chosen.
 pub fn show(ui: &mut Ui, state: &mut State, walkthrough: &Walkthrough) -> Option<Command> {
@@ -54,7 +52,9 @@ fn tokens(ui: &mut Ui, state: &mut State, walkthrough: &Walkthrough) {
                 egui::WidgetInfo::selected(egui::Role::Button, true, is_picked, name)
             });
             if button
-                .on_hover_text("Its query, keys, scores, weights and output, through all steps.")
+                .on_hover_text(
+                    "Follow its query, keys, scores, weights and output through all steps.",
+                )
                 .clicked()
             {
                 state.picked = if is_picked { None } else { picked };

@@ -6,7 +6,7 @@ use crate::{Error, Quantity, Rows};
 
 pub(super) const ENTRY: Entry = Entry {
     title: "Attention scores",
-    summary: "Given queries and keys, how the weights come about: dot product, scaling, softmax.",
+    summary: "From given queries and keys to attention weights: dot product, scaling, softmax.",
     group: Group::Attention,
     tokens: "t0 t1 t2",
     start: Start::Given(inputs),
@@ -29,7 +29,7 @@ pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
         Quantity::Q,
         "Q",
         "Queries Q",
-        "Row i is what position i looks for. Given, not projected.",
+        "Row i is what token i looks for. The queries are given here, not projected.",
     );
     let q = trace.give(&text, Axes::new(Rows::Queries, &tokens, &dims))?;
     let text = Text::given(
@@ -37,9 +37,9 @@ pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
         "K",
         "Keys K",
         if trace.inputs.is_changed() {
-            "Row j is what position j advertises."
+            "Row j is what token j offers."
         } else {
-            "Row j is what position j advertises; the last has a little of everything, so every query finds some of it."
+            "Row j is what token j offers. The last key has a little of every feature, so every query finds something in it."
         },
     );
     let k = trace.give(&text, Axes::new(Rows::Keys, &tokens, &dims))?;

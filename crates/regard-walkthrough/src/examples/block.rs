@@ -13,7 +13,7 @@ use crate::{Error, Quantity, Rows, Without, heads};
 
 pub(super) const ENTRY: Entry = Entry {
     title: "A whole block",
-    summary: "\"the cat sat\" through an encoder block: positions, norms, two heads, feed-forward and what runs past them.",
+    summary: "\"the cat sat\" through an encoder block: positions, layer norms, two heads, feed-forward layers and residual connections.",
     group: Group::Around,
     tokens: "the cat sat",
     start: Start::Given(inputs),
@@ -82,7 +82,7 @@ pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
     let qkv = project_all(trace, &normed, &w)?;
     let tokens = trace.tokens.clone();
     let attended = heads::attend(trace, &Head::of_all(&tokens), [&normed; 2], &w, &qkv)?;
-    let text = ["Y", "Tokens and what they attended to"];
+    let text = ["Y", "Tokens plus attention"];
     let residual =
         push_residual(trace, Quantity::Residual, text, [&placed, &attended], Rows::Queries);
 

@@ -8,7 +8,7 @@ use crate::{Error, Matrix, Quantity, Rows, heads};
 
 pub(super) const ENTRY: Entry = Entry {
     title: "Cross-attention",
-    summary: "\"le chat\" looks for its words in \"the cat sat\": queries of one text, keys of another.",
+    summary: "\"le chat\" attends to \"the cat sat\": the queries come from one text, the keys and values from another.",
     group: Group::Around,
     tokens: "le chat",
     start: Start::Given(inputs),
@@ -63,7 +63,7 @@ pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
         Quantity::Memory,
         "E",
         "Memory E",
-        "What the encoder made of the text that was read: keys and values come from here.",
+        "The encoder's output, one row per token of the text that it read. Keys and values come from here.",
     );
     let memory = trace.give(&text, Axes::new(Rows::Keys, &source, &dims))?;
     let w = give_weights(trace)?;

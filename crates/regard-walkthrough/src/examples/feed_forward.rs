@@ -7,7 +7,7 @@ use crate::{Error, Quantity, Rows};
 
 pub(super) const ENTRY: Entry = Entry {
     title: "Feed-forward",
-    summary: "Four numbers become eight, what is negative becomes 0, and eight become four again.",
+    summary: "Four features become eight, ReLU sets negative ones to 0, and the eight become four again.",
     group: Group::Around,
     tokens: "the cat sat",
     start: Start::Given(inputs),

@@ -13,7 +13,7 @@ use crate::{Error, Matrix, Quantity, Rows, Section, StepKey, reference};
 
 pub(super) const ENTRY: Entry = Entry {
     title: "Foundations",
-    summary: "Dot product, length, angle, matrix product and softmax; then four tokens of six numbers (NumPy, seed 0).",
+    summary: "Dot product, norm, cosine similarity, matrix product and softmax; then attention over four tokens of six numbers (NumPy, seed 0).",
     group: Group::Attention,
     tokens: "t0 t1 t2 t3",
     start: Start::Given(inputs),
@@ -67,9 +67,9 @@ fn vectors(trace: &mut Trace<'_>) -> Result<(), Error> {
         Quantity::X,
         "x",
         "Vector x",
-        "A vector is a list of numbers: an arrow, or a token.",
+        "A vector is a list of numbers. It can stand for an arrow or for a token.",
     )?;
-    let y = vector(Quantity::Y, "y", "Vector y", "Another vector, to compare with the first.")?;
+    let y = vector(Quantity::Y, "y", "Vector y", "A second vector, to compare with the first.")?;
 
     let (a, b) = (x.ours.as_slice(), y.ours.as_slice());
     let (exact_a, exact_b) = (x.exact.as_slice(), y.exact.as_slice());
@@ -85,7 +85,7 @@ fn vectors(trace: &mut Trace<'_>) -> Result<(), Error> {
             symbol: "x·y",
             name: "Dot product x·y",
             formula: "x·y = Σ xᵢyᵢ",
-            meaning: "Two vectors become one scalar, a plain number: how much they have in common.",
+            meaning: "The dot product of two vectors is a scalar, a single number. It is large where both point the same way.",
             code: "dot(x, y)",
         },
         dot(a, b)?,
@@ -103,7 +103,7 @@ fn vectors(trace: &mut Trace<'_>) -> Result<(), Error> {
             symbol: "‖x‖",
             name: "Norm ‖x‖",
             formula: "‖x‖ = √(x·x)",
-            meaning: "The length of a vector: the root of its dot product with itself.",
+            meaning: "The length of a vector: the square root of its dot product with itself.",
             code: "norm(x)",
         },
         norm(a),
@@ -116,7 +116,7 @@ fn vectors(trace: &mut Trace<'_>) -> Result<(), Error> {
             symbol: "cos θ",
             name: "Cosine similarity",
             formula: "cos θ = x·y / (‖x‖·‖y‖)",
-            meaning: "The dot product without the lengths: 1 for one direction, 0 for a right angle, −1 for opposite directions.",
+            meaning: "The dot product divided by both lengths: 1 for the same direction, 0 for a right angle, −1 for opposite directions.",
             code: "cosine_similarity(x, y)",
         },
         cosine_similarity(a, b)?,
@@ -159,14 +159,14 @@ fn matrix_product(trace: &mut Trace<'_>) -> Result<(), Error> {
         StepKey::new(Section::Matmul, Quantity::MatrixA),
         "A",
         "Matrix A",
-        "A matrix is rows of numbers: a list of vectors.",
+        "A matrix has rows and columns of numbers. Each row is a vector.",
     );
     let a = trace.give(&text, axes)?;
     let text = Text::given(
         StepKey::new(Section::Matmul, Quantity::MatrixB),
         "B",
         "Matrix B",
-        "As many rows as A has columns, or no product.",
+        "The product A·B exists because B has as many rows as A has columns.",
     );
     let b = trace.give(&text, axes)?;
     let text = Text {
@@ -174,7 +174,7 @@ fn matrix_product(trace: &mut Trace<'_>) -> Result<(), Error> {
         symbol: "AB",
         name: "Matrix product AB",
         formula: "(AB)ᵢⱼ = Σₜ AᵢₜBₜⱼ",
-        meaning: "All rows of A against all columns of B: every element is a dot product.",
+        meaning: "Each element is the dot product of a row of A and a column of B.",
         code: "matmul(a, b, ab)",
     };
     trace.push(&text, a.times(&b)?, Kind::Signed, axes, Origin::product(&a, &b));
@@ -187,7 +187,7 @@ fn softmax(trace: &mut Trace<'_>) -> Result<(), Error> {
         StepKey::new(Section::Softmax, Quantity::Scores),
         "s",
         "Scores",
-        "Three scores, of any size and sign.",
+        "Three scores. A score can have any size and sign.",
     );
     let scores = trace.give(&text, Axes::new(Rows::Other, &rows, &cols))?;
     let temperatures = [
@@ -195,13 +195,13 @@ fn softmax(trace: &mut Trace<'_>) -> Result<(), Error> {
             Quantity::AtT1,
             "Softmax at T = 1",
             1.0,
-            "Scores become shares: all positive, adding up to 1, in the same order.",
+            "Softmax turns scores into shares: they are positive, sum to 1 and keep the order of the scores.",
         ),
         (
             Quantity::AtT2,
             "Softmax at T = 2",
             2.0,
-            "Scores divided by a higher temperature give flatter shares; a lower one, sharper.",
+            "A higher temperature makes the shares more even; a lower one makes them sharper.",
         ),
     ];
     for (quantity, name, t, meaning) in temperatures {

@@ -16,7 +16,7 @@ use crate::{Error, Matrix, Quantity, Rows, Section, StepKey, Without, reference}
 
 pub(super) const ENTRY: Entry = Entry {
     title: "Gradients",
-    summary: "\"The cat sat\" once more: how a wrong output says to each weight where to go.",
+    summary: "\"The cat sat\" again: from a wrong output back to the gradient of every weight.",
     group: Group::Around,
     tokens: "The cat sat",
     start: Start::Given(inputs),
@@ -45,15 +45,16 @@ pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
     let d_output = push_loss(trace, &output)?;
 
     let [q, k, v] = &qkv;
-    let d_v = push_product(trace, &D_V, [&weights.transposed(), &d_output], Rows::Keys)?;
-    let d_weights = push_product(trace, &D_WEIGHTS, [&d_output, &v.transposed()], Rows::Pairs)?;
+    let d_v = push_product(trace, &D_V, [&weights.transposed(), &d_output], (Rows::Keys, v))?;
+    let d_weights =
+        push_product(trace, &D_WEIGHTS, [&d_output, &v.transposed()], (Rows::Pairs, &weights))?;
     let d_scores = push_d_scores(trace, &weights, &d_weights)?;
-    let d_q = push_scaled_product(trace, &D_Q, [&d_scores, k], Rows::Queries)?;
-    let d_k = push_scaled_product(trace, &D_K, [&d_scores.transposed(), q], Rows::Keys)?;
+    let d_q = push_scaled_product(trace, &D_Q, [&d_scores, k], (Rows::Queries, q))?;
+    let d_k = push_scaled_product(trace, &D_K, [&d_scores.transposed(), q], (Rows::Keys, k))?;
     let d_qkv = [d_q, d_k, d_v];
     if trace.settings.without != Some(Without::Projections) {
-        for (text, d) in D_W.iter().zip(&d_qkv) {
-            push_product(trace, text, [&x.transposed(), d], Rows::Other)?;
+        for ((text, d), w) in D_W.iter().zip(&d_qkv).zip(&w) {
+            push_product(trace, text, [&x.transposed(), d], (Rows::Other, w))?;
         }
     }
     push_d_x(trace, &d_qkv, &w)?;
@@ -65,7 +66,7 @@ const D_V: Text<'_> = Text {
     symbol: "dV",
     name: "Gradient of the values",
     formula: "dV = Aᵀ·dO",
-    meaning: "A value is blamed by every output that it went into, as much as it was attended to.",
+    meaning: "dV combines the gradients of all outputs, each weighted by the attention that it paid to the value.",
     code: "matmul(weights_transposed, d_output, d_v)",
 };
 const D_WEIGHTS: Text<'_> = Text {
@@ -73,7 +74,7 @@ const D_WEIGHTS: Text<'_> = Text {
     symbol: "dA",
     name: "Gradient of the weights",
     formula: "dA = dO·Vᵀ",
-    meaning: "A weight should fall where its value points where the output is too large, and rise where it does not.",
+    meaning: "dA compares each output gradient with each value: a weight should fall where both point the same way.",
     code: "matmul_transposed(d_output, v, d_weights)",
 };
 const D_Q: Text<'_> = Text {
@@ -81,7 +82,7 @@ const D_Q: Text<'_> = Text {
     symbol: "dQ",
     name: "Gradient of the queries",
     formula: "dQ = dS·K / √d_k",
-    meaning: "A query moves along the keys whose scores should change.",
+    meaning: "dQ combines the keys, weighted by their score gradients.",
     code: "matmul(d_scores, k, d_q)",
 };
 const D_K: Text<'_> = Text {
@@ -89,7 +90,7 @@ const D_K: Text<'_> = Text {
     symbol: "dK",
     name: "Gradient of the keys",
     formula: "dK = dSᵀ·Q / √d_k",
-    meaning: "A key moves along the queries whose scores with it should change.",
+    meaning: "dK combines the queries, weighted by their score gradients.",
     code: "matmul(d_scores_transposed, q, d_k)",
 };
 const D_W: [Text<'_>; 3] = [
@@ -98,7 +99,7 @@ const D_W: [Text<'_>; 3] = [
         symbol: "dW_Q",
         name: "Gradient of W_Q",
         formula: "dW_Q = Xᵀ·dQ",
-        meaning: "The step to learn by: W_Q less a small share of this makes the loss smaller.",
+        meaning: "One step of learning: subtracting a small multiple of dW_Q from W_Q lowers the loss.",
         code: "linear.backward(x, d_q)",
     },
     Text {
@@ -106,7 +107,7 @@ const D_W: [Text<'_>; 3] = [
         symbol: "dW_K",
         name: "Gradient of W_K",
         formula: "dW_K = Xᵀ·dK",
-        meaning: "The same for W_K: added up over all tokens, because all share these weights.",
+        meaning: "The same for W_K. It sums over all tokens, because all tokens share W_K.",
         code: "linear.backward(x, d_k)",
     },
     Text {
@@ -114,7 +115,7 @@ const D_W: [Text<'_>; 3] = [
         symbol: "dW_V",
         name: "Gradient of W_V",
         formula: "dW_V = Xᵀ·dV",
-        meaning: "The same for W_V: often the largest, because nothing but the weights stands between it and the output.",
+        meaning: "The same for W_V. It is often the largest, because only the attention weights lie between W_V and the output.",
         code: "linear.backward(x, d_v)",
     },
 ];
@@ -135,19 +136,14 @@ fn of_step(trace: &Trace<'_>, quantity: Quantity) -> Pair {
 fn push_loss(trace: &mut Trace<'_>, output: &Pair) -> Result<Pair, Error> {
     let (rows, cols) = (output.name.rows.to_vec(), output.name.cols.to_vec());
     let axes = Axes::new(Rows::Queries, &rows, &cols);
-    let text = Text::given(
-        Quantity::Target,
-        "Y",
-        "Target Y",
-        "What the output should have been: learning begins with being told.",
-    );
+    let text = Text::given(Quantity::Target, "Y", "Target Y", "The output that training asks for.");
     let target = trace.give(&text, axes)?;
     let text = Text {
         key: Quantity::DOutput.into(),
         symbol: "dO",
         name: "Gradient of the output",
         formula: "dO = O − Y",
-        meaning: "How the loss changes with each number of the output: half the square of a distance changes as the distance.",
+        meaning: "How the loss changes with each number of the output. The derivative of ½(O − Y)² is O − Y.",
         code: "",
     };
     let d_output = trace.push(
@@ -166,7 +162,7 @@ fn push_loss(trace: &mut Trace<'_>, output: &Pair) -> Result<Pair, Error> {
         symbol: "L",
         name: "Loss L",
         formula: "L = ½ Σ (O − Y)²",
-        meaning: "One number for how wrong the output is; all gradients are of it.",
+        meaning: "One number that says how wrong the output is. All gradients are gradients of this number.",
         code: "",
     };
     let d = d_output.clone();
@@ -185,45 +181,36 @@ fn push_loss(trace: &mut Trace<'_>, output: &Pair) -> Result<Pair, Error> {
     Ok(d_output)
 }
 
+/// The gradient of `like`, whose rows and columns are its rows and columns: a product.
 fn push_product(
     trace: &mut Trace<'_>,
     text: &Text<'_>,
     [a, b]: [&Pair; 2],
-    rows: Rows,
+    (rows, like): (Rows, &Pair),
 ) -> Result<Pair, Error> {
-    let (row_labels, col_labels) = (row_labels(a), col_labels(b));
-    let axes = Axes::new(rows, &row_labels, &col_labels);
+    let axes = Axes::new(rows, &like.name.rows, &like.name.cols);
     Ok(trace.push(text, a.times(b)?, Kind::Signed, axes, Origin::product(a, b)))
 }
 
-/// A product by way of the scale: over √d_k, or as it is where scaling is left out.
+/// The same over √d_k, unless scaling is left out.
 fn push_scaled_product(
     trace: &mut Trace<'_>,
     text: &Text<'_>,
     [a, b]: [&Pair; 2],
-    rows: Rows,
+    (rows, like): (Rows, &Pair),
 ) -> Result<Pair, Error> {
-    let d_k = b.ours.cols();
     if trace.settings.without == Some(Without::Scaling) {
-        let formula = text.formula.trim_end_matches(" / √d_k");
-        return push_product(trace, &Text { formula, ..*text }, [a, b], rows);
+        let text = Text { formula: text.formula.trim_end_matches(" / √d_k"), ..*text };
+        return push_product(trace, &text, [a, b], (rows, like));
     }
-    let product = a.times_over_root(b, d_k)?;
-    let (row_labels, col_labels) = (row_labels(a), col_labels(b));
-    let (a, b) = (a.clone(), b.clone());
+    let d_k = b.ours.cols();
+    let (product, a, b) = (a.times_over_root(b, d_k)?, a.clone(), b.clone());
     let origin = Origin::computed(move |i, j| {
         let sum = dot((0..a.ours.cols()).map(|t| [a.cell(i, t), b.cell(t, j)]));
         sum.over(Expr::Number { name: "d_k", value: d_k as f64 }.root())
     });
-    Ok(trace.push(text, product, Kind::Signed, Axes::new(rows, &row_labels, &col_labels), origin))
-}
-
-fn row_labels(a: &Pair) -> Vec<String> {
-    if a.name.transposed { a.name.cols.to_vec() } else { a.name.rows.to_vec() }
-}
-
-fn col_labels(b: &Pair) -> Vec<String> {
-    if b.name.transposed { b.name.rows.to_vec() } else { b.name.cols.to_vec() }
+    let axes = Axes::new(rows, &like.name.rows, &like.name.cols);
+    Ok(trace.push(text, product, Kind::Signed, axes, origin))
 }
 
 /// Back through softmax, row by row.
@@ -251,12 +238,11 @@ fn push_d_scores(trace: &mut Trace<'_>, weights: &Pair, d_weights: &Pair) -> Res
         _ => "dSᵢⱼ = Aᵢⱼ·(dAᵢⱼ − Σₖ Aᵢₖ·dAᵢₖ) / T".to_owned(),
     };
     let meaning = if without {
-        "Left out: what the weights are told, the scores are told."
+        "Softmax is left out, so the gradient of the weights is the gradient of the scores."
     } else if t == 0.0 {
-        "At T = 0 a small change of a score changes no weight: nothing comes through, and nothing is learned."
+        "At T = 0 a small change of a score changes no weight: every gradient is 0, and nothing is learned."
     } else {
-        "Back through softmax: a score is told how much worse its value is than the row's mean, in proportion to its weight, and \
-         should fall by that; where one weight has all, hardly anything comes through."
+        "Back through softmax. A score's gradient is its weight times how much worse its value is than the row's mean. Where one weight is near 1, all gradients of the row are near 0."
     };
     let text = Text {
         key: Quantity::DScores.into(),
@@ -269,13 +255,16 @@ fn push_d_scores(trace: &mut Trace<'_>, weights: &Pair, d_weights: &Pair) -> Res
     let (p, d, hides) = (weights.clone(), d_weights.clone(), settings.hides());
     let origin = Origin::new(move |i, j, _| {
         if hides && j > i {
-            return How::Both(Expr::constant(0.0), "hidden by the mask: no gradient".to_owned());
+            return How::Both(
+                Expr::constant(0.0),
+                "hidden by the mask: the gradient is 0".to_owned(),
+            );
         }
         if without {
             return How::Computed(d.cell(i, j));
         }
         if t == 0.0 {
-            return How::Both(Expr::constant(0.0), "at T = 0 softmax has no slope: 0".to_owned());
+            return How::Both(Expr::constant(0.0), "at T = 0 the slope of softmax is 0".to_owned());
         }
         let mean = dot((0..cols).map(|t| [p.cell(i, t), d.cell(i, t)]));
         let through = Expr::Product(vec![p.cell(i, j), d.cell(i, j).minus(mean)]);
@@ -285,8 +274,7 @@ fn push_d_scores(trace: &mut Trace<'_>, weights: &Pair, d_weights: &Pair) -> Res
             through.over(Expr::Number { name: "T", value: t })
         })
     });
-    let (row_labels, col_labels) = (row_labels(weights), col_labels(weights));
-    let axes = Axes::new(Rows::Pairs, &row_labels, &col_labels);
+    let axes = Axes::new(Rows::Pairs, &weights.name.rows, &weights.name.cols);
     Ok(trace.push(&text, d_scores, Kind::Signed, axes, origin))
 }
 
@@ -356,7 +344,7 @@ fn push_d_x(trace: &mut Trace<'_>, d_qkv: &[Pair; 3], w: &[Pair; 3]) -> Result<(
         } else {
             "dX = dQ·W_Qᵀ + dK·W_Kᵀ + dV·W_Vᵀ"
         },
-        meaning: "A token played three roles, so it is told three things: this goes on to the layer before.",
+        meaning: "Each token played three roles, so its gradient has three parts. It goes on to the previous layer.",
         code: "matmul_transposed(d_q, w_q, d_x)",
     };
     let (rows, cols) = (trace.tokens.clone(), crate::trace::labels("d", sum.ours.cols()));

@@ -9,7 +9,7 @@ use crate::{Error, Quantity, Section, StepKey, Without};
 
 pub(super) const ENTRY: Entry = Entry {
     title: "I love robotics",
-    summary: "Whole numbers that can be worked by hand: first the row of \"love\", then all rows at once.",
+    summary: "Whole numbers to compute by hand: first the row of \"love\", then all rows at once.",
     group: Group::Attention,
     tokens: "I love robotics",
     start: Start::Given(inputs),
@@ -91,22 +91,19 @@ const BY_HAND: [(Quantity, &str); 7] = [
         Quantity::Q,
         "\"love\" is [1, 1, 0, 0], so its query is the sum of the first two rows of W_Q.",
     ),
-    (
-        Quantity::K,
-        "In the same way each token's key is the sum of the rows of W_K where the token has a 1.",
-    ),
-    (Quantity::V, "And each token's value is the sum of the rows of W_V where it has a 1."),
+    (Quantity::K, "Each token's key is the sum of the rows of W_K where the token has a 1."),
+    (Quantity::V, "Each token's value is the sum of the rows of W_V where the token has a 1."),
     (
         Quantity::RawScores,
-        "The query of \"love\" with each key: multiply number by number and add up.",
+        "The dot product of the query of \"love\" with each key: multiply number by number, then add.",
     ),
     (
         Quantity::ScaledScores,
-        "Each score over the root of the number of elements that were added up.",
+        "Each score divided by the square root of the number of products in its sum.",
     ),
     (
         Quantity::Weights,
-        "Raise e to each score and divide by the sum of these powers: equal scores get equal shares.",
+        "e to the power of each score, divided by the sum of these powers. Equal scores get equal weights.",
     ),
-    (Quantity::Output, "Each value times its weight, added up: the new vector of \"love\"."),
+    (Quantity::Output, "The sum of all values, each times its weight: the new vector of \"love\"."),
 ];

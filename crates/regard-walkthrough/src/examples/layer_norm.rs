@@ -13,7 +13,7 @@ use crate::{Error, Matrix, Quantity, Rows, reference};
 
 pub(super) const ENTRY: Entry = Entry {
     title: "Layer norm",
-    summary: "Three tokens of very different size, each brought to mean 0 and variance 1.",
+    summary: "Three tokens of very different sizes, each brought to mean 0 and variance 1.",
     group: Group::Around,
     tokens: "the cat sat",
     start: Start::Given(inputs),
@@ -62,7 +62,7 @@ fn push_moments(trace: &mut Trace<'_>, x: &Pair) {
             "mean = Σ x / d,  variance = Σ (x − mean)² / d,  ε = {}",
             number(EPSILON.into())
         ),
-        meaning: "Of the numbers of each token: where they lie and how far they spread.",
+        meaning: "The mean and the variance of each token's features.",
         code: "",
     };
     let x = x.clone();

@@ -5,7 +5,7 @@ use crate::random::TorchRng;
 
 pub(super) const ENTRY: Entry = Entry {
     title: "The math of attention",
-    summary: "Four tokens of eight random numbers (PyTorch, seed 42): unscaled weights make the softmax pick one token.",
+    summary: "Four tokens of eight random numbers (PyTorch, seed 42). The scores are so large that softmax picks one token.",
     group: Group::Attention,
     tokens: "t0 t1 t2 t3",
     start: Start::Given(inputs),

@@ -103,7 +103,7 @@ impl Group {
     pub fn title(self) -> &'static str {
         match self {
             Self::Attention => "Attention, step by step",
-            Self::Around => "What is around it",
+            Self::Around => "Around attention, and training",
             Self::Own => "Your own",
         }
     }

@@ -13,7 +13,7 @@ use crate::{Error, Matrix, Quantity, Rows, Section, StepKey, Without};
 
 pub(super) const ENTRY: Entry = Entry {
     title: "Positions",
-    summary: "\"the dog saw the cat\": without positions, both \"the\" are one token, and order means nothing.",
+    summary: "\"the dog saw the cat\": without positions, both \"the\" are the same token, and the order does not matter.",
     group: Group::Around,
     tokens: "the dog saw the cat",
     start: Start::Given(inputs),
@@ -77,7 +77,7 @@ pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
         plain,
         Section::Plain,
         "Output without positions",
-        "The same word gets the same output, wherever it stands: with neither positions nor a mask, there is no order.",
+        "The same word gets the same output, wherever it stands: without positions and without a mask, attention does not know the order of the tokens.",
         None,
     );
     let reversed = output_of(trace, &named(x.reordered(&order), &x), &w)?;
@@ -86,8 +86,7 @@ pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
         reversed,
         Section::Reversed,
         "Output of the reversed tokens",
-        "The same rows in the opposite order, and nothing else: attention without a mask is told which tokens there are, not \
-         where.",
+        "The same rows in the opposite order. Attention without a mask sees which tokens there are, not where they stand.",
         Some(&order),
     );
     let mirrored = plain.reordered(&order);
@@ -95,8 +94,7 @@ pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
     trace.measured.others.push(Other {
         name: "permuted tokens give permuted outputs",
         gap,
-        meaning: "The output of the reversed tokens beside the reversed output, both without positions and without a mask: the \
-                  largest distance.",
+        meaning: "The output of the reversed tokens beside the reversed output, both without positions and without a mask: the distance over the largest number, where it comes closest to its limit.",
     });
 
     let positions = push_positions(trace, x.ours.cols())?;
@@ -105,15 +103,15 @@ pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
     push_moved(trace, [&x, &positions], [&plain, &reversed], &w, &order)
 }
 
-/// Attention in one go, with what it was computed from. Never masked: a causal mask tells tokens apart by their places, and
-/// what is shown here is what happens where nothing does.
-struct Outcome {
+/// The output of an attention without a mask, and the operands of its last product. A causal mask would tell tokens apart by
+/// their positions.
+struct Unmasked {
     output: Pair,
     weights: Pair,
     v: Pair,
 }
 
-fn output_of(trace: &Trace<'_>, x: &Pair, [w_q, w_k, w_v]: &[Pair; 3]) -> Result<Outcome, Error> {
+fn output_of(trace: &Trace<'_>, x: &Pair, [w_q, w_k, w_v]: &[Pair; 3]) -> Result<Unmasked, Error> {
     let settings = trace.settings;
     let project = |w: &Pair| {
         if settings.without == Some(Without::Projections) { Ok(x.clone()) } else { x.times(w) }
@@ -122,7 +120,7 @@ fn output_of(trace: &Trace<'_>, x: &Pair, [w_q, w_k, w_v]: &[Pair; 3]) -> Result
     let scaled = settings.without != Some(Without::Scaling);
     let scores = Pair::scores(&q, &k, scaled, None)?;
     if settings.without == Some(Without::Softmax) {
-        return Ok(Outcome { output: scores.times(&v)?, weights: scores, v });
+        return Ok(Unmasked { output: scores.times(&v)?, weights: scores, v });
     }
     let weights = scores.softmax(settings.temperature);
     let mut output = weights.blended(&v)?;
@@ -132,7 +130,7 @@ fn output_of(trace: &Trace<'_>, x: &Pair, [w_q, w_k, w_v]: &[Pair; 3]) -> Result
         &k.ours,
         &v.ours,
     )?;
-    Ok(Outcome { output, weights, v })
+    Ok(Unmasked { output, weights, v })
 }
 
 fn named(x: Pair, like: &Pair) -> Pair {
@@ -142,7 +140,7 @@ fn named(x: Pair, like: &Pair) -> Pair {
 /// Without the steps on the way, which are those of every attention.
 fn push_plain(
     trace: &mut Trace<'_>,
-    outcome: Outcome,
+    unmasked: Unmasked,
     section: Section,
     name: &str,
     meaning: &str,
@@ -151,7 +149,7 @@ fn push_plain(
     let tokens = trace.tokens.clone();
     let tokens: Vec<String> = order
         .map_or_else(|| tokens.clone(), |order| order.iter().map(|i| tokens[*i].clone()).collect());
-    let Outcome { output, weights, v } = outcome;
+    let Unmasked { output, weights, v } = unmasked;
     let name_as = |pair: Pair, symbol: &str| {
         let rows: std::sync::Arc<[String]> = tokens.as_slice().into();
         let cols = if symbol == "A" { tokens.clone() } else { labels("v", pair.ours.cols()) };
@@ -212,7 +210,7 @@ fn push_moved(
         symbol: "",
         name: "What the order changes",
         formula: "max |output − output of the reversed tokens|",
-        meaning: "How far a token's output moves if the sentence is reversed, with nothing masked: with positions, order counts.",
+        meaning: "How far each token's output moves if the sentence is reversed, without a mask. With positions, the order matters.",
         code: "",
     };
     let rows = x.name.rows.to_vec();

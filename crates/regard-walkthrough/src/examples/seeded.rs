@@ -5,7 +5,7 @@ use crate::random::TorchRng;
 
 pub(super) const ENTRY: Entry = Entry {
     title: "Your own tokens",
-    summary: "Tokens and sizes of your own, one to eight heads, and numbers drawn as PyTorch draws them from a seed.",
+    summary: "Your tokens and sizes, one to eight heads, and the random numbers that PyTorch draws from a seed.",
     group: Group::Own,
     tokens: "the quick brown fox",
     start: Start::Drawn(inputs),

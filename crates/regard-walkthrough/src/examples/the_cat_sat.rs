@@ -8,7 +8,7 @@ use crate::{Error, Quantity};
 
 pub(super) const ENTRY: Entry = Entry {
     title: "The cat sat",
-    summary: "Three tokens, small random weights (PyTorch, seed 42), with and without the causal mask.",
+    summary: "Three tokens and small random projection matrices (PyTorch, seed 42), with and without the causal mask.",
     group: Group::Attention,
     tokens: "The cat sat",
     start: Start::Given(inputs),

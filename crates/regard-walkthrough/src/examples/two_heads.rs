@@ -6,7 +6,7 @@ use crate::random::TorchRng;
 
 pub(super) const ENTRY: Entry = Entry {
     title: "Two heads",
-    summary: "\"The cat sat\" seen by two heads of two numbers each, put side by side and mixed by W_O.",
+    summary: "\"The cat sat\" with two heads of two features each. Their outputs are put side by side and mixed by W_O.",
     group: Group::Attention,
     tokens: "The cat sat",
     start: Start::Given(inputs),

@@ -14,7 +14,7 @@ use crate::{Error, Matrix, Quantity, Rows, reference};
 
 pub(super) const ENTRY: Entry = Entry {
     title: "Why scale by √d?",
-    summary: "Random queries and keys of 4 to 1024 numbers: what softmax does with and without 1/√d.",
+    summary: "Random queries and keys of 4 to 1024 numbers: how softmax behaves with and without 1/√d.",
     group: Group::Attention,
     tokens: "",
     start: Start::Given(Vec::new),
@@ -269,8 +269,7 @@ fn push_table(trace: &mut Trace<'_>, samples: &[Sample]) {
         symbol: "",
         name: "With and without 1/√d",
         formula: "q·k = Σ qᵢkᵢ has mean 0 and variance d",
-        meaning: "Unscaled, nearly all scores lie within ±3√d, one weight takes all and the gradient vanishes; over √d, they lie \
-                  within ±3, and nothing depends on d.",
+        meaning: "Without scaling, nearly all scores lie within ±3√d: for large d one weight is near 1 and the gradient vanishes. Divided by √d, they lie within ±3 for every d.",
         code: "why_scale(temperature)",
     };
     trace.push(
