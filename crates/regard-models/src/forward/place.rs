@@ -113,7 +113,8 @@ impl Keep {
             let before = kept.len();
             kept.extend(places.iter().filter(|place| matches(pattern, place)).cloned());
             if kept.len() == before {
-                let example = places.get(1).map_or("", String::as_str);
+                let example = places.iter().find(|place| place.ends_with("hook_resid_pre"));
+                let example = example.map_or("", String::as_str);
                 let what = format!(
                     "the model has no place {pattern:?}; its places have names like {example}"
                 );

@@ -1,0 +1,362 @@
+//! What is said of models, inputs and changes that make no sense.
+
+#![expect(clippy::unwrap_used, reason = "a test fails with a panic")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use regard_models::{Ablation, Change, Error, Input, Model};
+
+fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/models").join(name)
+}
+
+fn open(name: &str) -> Model {
+    Model::open(golden(name)).unwrap()
+}
+
+/// What is said of a model whose config.json has `to` where `from` was: one line.
+fn with_config(name: &str, from: &str, to: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    for file in fs::read_dir(golden(name)).unwrap() {
+        let file = file.unwrap();
+        fs::copy(file.path(), folder.path().join(file.file_name())).unwrap();
+    }
+    let path = folder.path().join("config.json");
+    let config = fs::read_to_string(&path).unwrap();
+    assert!(config.contains(from), "{from}");
+    fs::write(path, config.replace(from, to)).unwrap();
+    let said = Model::open(folder.path()).unwrap_err().to_string();
+    assert!(!said.contains('\n'), "{said}");
+    said
+}
+
+fn assert_says(said: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(said.contains(part), "{said:?} does not say {part:?}");
+    }
+}
+
+#[test]
+fn a_family_that_is_not_known_is_named_with_those_that_are() {
+    let said = with_config("tiny-llama", r#""model_type": "llama""#, r#""model_type": "mamba""#);
+    assert_says(
+        &said,
+        &["config.json: the family \"mamba\" is not known", "gpt_neox", "t5 and vit"],
+    );
+    let said = with_config("tiny-llama", r#""model_type": "llama","#, "");
+    assert_says(&said, &["config.json: model_type is missing"]);
+}
+
+#[test]
+fn a_setting_that_makes_no_sense_is_named() {
+    for (model, from, to, part) in [
+        (
+            "tiny-llama",
+            r#""num_hidden_layers": 2"#,
+            r#""num_hidden_layers": 99"#,
+            "num_hidden_layers is 99, but there are",
+        ),
+        (
+            "tiny-llama",
+            r#""num_key_value_heads": 2"#,
+            r#""num_key_value_heads": 3"#,
+            "cannot share 3 key/value heads",
+        ),
+        (
+            "tiny-llama",
+            r#""num_attention_heads": 4"#,
+            r#""num_attention_heads": 0"#,
+            "0 query heads",
+        ),
+        (
+            "tiny-llama",
+            r#""hidden_size": 32"#,
+            r#""hidden_size": -1"#,
+            "hidden_size is -1, which is no size",
+        ),
+        (
+            "tiny-llama",
+            r#""hidden_act": "silu""#,
+            r#""hidden_act": "selu""#,
+            "hidden_act is \"selu\", which is not known",
+        ),
+        (
+            "tiny-llama",
+            r#""rope_type": "default""#,
+            r#""rope_type": "new""#,
+            "the rope_type \"new\" is not known",
+        ),
+        ("tiny-llama", r#""rope_type": "default""#, r#""rope_type": "linear""#, "no number factor"),
+        ("tiny-vit", r#""patch_size": 4"#, r#""patch_size": 5"#, "patches of 5"),
+    ] {
+        assert_says(&with_config(model, from, to), &[part]);
+    }
+}
+
+#[test]
+fn a_tensor_of_another_shape_is_named_with_both() {
+    let said =
+        with_config("tiny-llama", r#""intermediate_size": 64"#, r#""intermediate_size": 63"#);
+    assert_says(
+        &said,
+        &[
+            "model.safetensors: the tensor model.layers.0.mlp.gate_proj.weight has the shape [64, 32]",
+            "needs [63, 32]",
+        ],
+    );
+    let said = with_config("tiny-gpt2", r#""n_positions": 64"#, r#""n_positions": 65"#);
+    assert_says(
+        &said,
+        &["model.safetensors: the tensor transformer.wpe.weight has the shape [64, 32]"],
+    );
+}
+
+#[test]
+fn a_tensor_that_is_missing_is_named() {
+    let said = with_config("tiny-qwen2", r#""model_type": "qwen2""#, r#""model_type": "qwen3""#);
+    assert_says(&said, &["the tensor model.layers.0.self_attn.q_norm.weight is missing"]);
+    // The config says that the head is not the embedding: then it is a tensor.
+    let said = with_config(
+        "tiny-qwen2",
+        r#""tie_word_embeddings": true"#,
+        r#""tie_word_embeddings": false"#,
+    );
+    assert_says(&said, &["the tensor lm_head.weight is missing"]);
+}
+
+#[test]
+fn an_input_that_does_not_fit_is_refused() {
+    let refusal =
+        |model: &str, input: Input| open(model).pass().run(&input).unwrap_err().to_string();
+    assert_says(&refusal("tiny-gpt2", Input::tokens([])), &["no token"]);
+    assert_says(
+        &refusal("tiny-gpt2", Input::tokens([320])),
+        &["320 is not one of the vocabulary's 320"],
+    );
+    assert_says(
+        &refusal("tiny-gpt2", Input::tokens(vec![1; 65])),
+        &["65 tokens are too many", "positions for 64"],
+    );
+    assert_says(
+        &refusal("tiny-roberta", Input::tokens(vec![5; 41])),
+        &["41 tokens are too many", "positions for 40"],
+    );
+    assert_says(&refusal("tiny-gpt2", Input::image([0.0])), &["tokens, not an image"]);
+    assert_says(&refusal("tiny-gpt2", Input::tokens([1]).decoder([1])), &["no decoder of its own"]);
+    assert_says(&refusal("tiny-t5", Input::tokens([1])), &["the decoder needs"]);
+    assert_says(
+        &refusal("tiny-vit", Input::image([0.0; 5])),
+        &["an image of [3, 12, 12]", "not one of 5"],
+    );
+    assert_says(
+        &refusal("tiny-bert", Input::tokens([1, 2]).types([0])),
+        &["1 token types for 2 tokens"],
+    );
+    assert_says(&refusal("tiny-bert", Input::tokens([1]).types([2])), &["token type 2"]);
+    let said = open("tiny-bert").generate(&Input::tokens([1]), 1, &[]).unwrap_err().to_string();
+    assert_says(&said, &["no head that predicts the next token"]);
+}
+
+/// What is said of a change of a run over 8 tokens.
+fn of_change(model: &str, change: &str) -> String {
+    let change: Change = match serde_json::from_str(change) {
+        Ok(change) => change,
+        Err(e) => return e.to_string(),
+    };
+    let mut input = Input::tokens([9, 8, 7, 6, 5, 4, 3, 2]);
+    if model.starts_with("tiny-t5") {
+        input = input.decoder([0, 3]);
+    }
+    match open(model).pass().change(change).run(&input) {
+        Err(Error::Input(said)) => said,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_change_that_means_nothing_says_so() {
+    for (model, change, part) in [
+        (
+            "tiny-gpt2",
+            r#"{"ablate": {"head": "2.0", "to": "zero"}}"#,
+            "no head 2.0: there are 2 layers of 4 heads",
+        ),
+        (
+            "tiny-gpt2",
+            r#"{"ablate": {"head": "0.4", "to": "mean"}}"#,
+            "no head 0.4: there are 2 layers of 4 heads",
+        ),
+        (
+            "tiny-gpt2",
+            r#"{"ablate": {"head": "encoder.0.0", "to": "zero"}}"#,
+            "the model has one stack",
+        ),
+        ("tiny-gpt2", r#"{"ablate": {"head": "zero", "to": "zero"}}"#, "\"zero\" is no head"),
+        (
+            "tiny-t5",
+            r#"{"ablate": {"head": "0.0", "to": "zero"}}"#,
+            "the model has encoder, decoder and cross",
+        ),
+        (
+            "tiny-t5",
+            r#"{"cut": {"head": "cross.0.0", "query": 2, "key": 0}}"#,
+            "2 queries and 8 keys",
+        ),
+        (
+            "tiny-gpt2",
+            r#"{"temperature": {"head": "0.0", "temperature": -1.0}}"#,
+            "the temperature of head 0.0",
+        ),
+        ("tiny-gpt2", r#"{"cut": {"head": "0.0", "query": 8, "key": 0}}"#, "no edge 8,0 to cut"),
+        ("tiny-gpt2", r#"{"cut": {"head": "0.0", "query": 1, "key": 2}}"#, "does not see key 2"),
+        ("tiny-mistral", r#"{"cut": {"head": "0.0", "query": 7, "key": 1}}"#, "does not see key 1"), // a window of 6
+        (
+            "tiny-gpt2",
+            r#"{"patch": {"place": "blocks.2.hook_resid_pre", "position": 0, "from": {"ids": [1]}}}"#,
+            "no place \"blocks.2",
+        ),
+        (
+            "tiny-gpt2",
+            r#"{"patch": {"place": "blocks.1.hook_resid_pre", "position": 0, "from": {"ids": [1]}}}"#,
+            "as many tokens",
+        ),
+        (
+            "tiny-gpt2",
+            r#"{"patch": {"place": "blocks.1.hook_resid_pre", "position": 8, "from": {"ids": [1, 1, 1, 1, 1, 1, 1, 1]}}}"#,
+            "no position 8 to patch",
+        ),
+        (
+            "tiny-gpt2",
+            r#"{"add": {"place": "blocks.0.attn.hook_pattern", "position": null, "vector": []}}"#,
+            "can be read, but not set",
+        ),
+        (
+            "tiny-gpt2",
+            r#"{"add": {"place": "blocks.0.hook_resid_pre", "position": 0, "vector": [1.0]}}"#,
+            "1 numbers at position 0 cannot be added",
+        ),
+    ] {
+        assert_says(&of_change(model, change), &[part]);
+    }
+    let model = open("tiny-gpt2");
+    let said = model.pass().keep(["blocks.9.*"]).run(&Input::tokens([1])).unwrap_err().to_string();
+    assert_says(&said, &["no place \"blocks.9.*\"", "blocks.0.hook_resid_pre"]);
+    let other = model.baseline(&Input::tokens([1])).unwrap();
+    let said = model.pass().after(&other).run(&Input::tokens([2])).unwrap_err().to_string();
+    assert_says(&said, &["the unchanged run is one of another input"]);
+}
+
+/// One change, and what the changed run keeps at a place.
+fn kept(model: &Model, input: &Input, change: Option<Change>, place: &str) -> Vec<f32> {
+    let pass = model.pass().keep([place]);
+    let pass = change.into_iter().fold(pass, regard_models::Pass::change);
+    pass.run(input).unwrap().get(place).unwrap().data.clone()
+}
+
+#[test]
+fn a_cut_edge_has_no_weight_and_no_other_changes_but_its_row() {
+    let (model, input) = (open("tiny-mistral"), Input::tokens([9, 8, 7, 6]));
+    let place = "blocks.0.attn.hook_pattern";
+    let before = kept(&model, &input, None, place);
+    let cut = Change::Cut { head: "0.5".parse().unwrap(), query: 2, key: 1 };
+    let after = kept(&model, &input, Some(cut), place);
+    let row = (5 * 4 + 2) * 4..(5 * 4 + 3) * 4;
+    assert_eq!(after[row.start + 1], 0.0);
+    for (i, (x, y)) in before.iter().zip(&after).enumerate() {
+        if row.contains(&i) {
+            // The other weights of the row share what the edge had.
+            let rest = before[row.start] + before[row.start + 2];
+            let expected = if i == row.start + 1 { 0.0 } else { x / rest };
+            assert!((y - if i == row.start + 3 { 0.0 } else { expected }).abs() < 1e-6, "{i}: {y}");
+        } else {
+            assert_eq!(x, y, "{i}");
+        }
+    }
+}
+
+#[test]
+fn a_mean_is_the_mean_over_positions() {
+    let (model, input) = (open("tiny-gpt2"), Input::tokens([9, 8, 7, 6, 5]));
+    let place = "blocks.1.attn.hook_z"; // [5, 4, 8]
+    let z = kept(&model, &input, None, place);
+    let mean = |column: usize| (0..5).map(|token| z[token * 32 + column]).sum::<f32>() / 5.0;
+    let head = "1.2".parse().unwrap();
+    let same = kept(&model, &input, Some(Change::Ablate { head, to: Ablation::Mean }), place);
+    let other = Change::Ablate { head, to: Ablation::MeanOf(input.clone()) };
+    assert_eq!(kept(&model, &input, Some(other), place), same);
+    for (i, x) in same.iter().enumerate() {
+        let column = i % 32;
+        let expected = if (16..24).contains(&column) { mean(column) } else { z[i] };
+        assert!((x - expected).abs() < 1e-6, "{i}");
+    }
+}
+
+#[test]
+fn an_added_vector_is_added_where_it_says() {
+    let (model, input) = (open("tiny-gpt2"), Input::tokens([9, 8]));
+    let place = "blocks.1.hook_resid_mid";
+    let x = kept(&model, &input, None, place);
+    for position in [None, Some(1)] {
+        let add = Change::Add { place: place.into(), position, vector: vec![0.5; 32] };
+        let y = kept(&model, &input, Some(add), place);
+        for (i, (x, y)) in x.iter().zip(&y).enumerate() {
+            let added = if position.is_none_or(|position| position == i / 32) { 0.5 } else { 0.0 };
+            assert_eq!(*y, x + added, "{i}");
+        }
+    }
+}
+
+#[test]
+fn a_change_in_a_generated_text_is_that_of_the_whole_text() {
+    let model = open("tiny-gpt2");
+    let input = Input::tokens([9, 8, 7, 6]);
+    let head = "0.1".parse().unwrap();
+    for change in [
+        Change::Ablate { head, to: Ablation::Zero },
+        Change::Ablate { head, to: Ablation::Mean },
+        Change::Temperature { head, temperature: 0.25 },
+        Change::Cut { head, query: 3, key: 1 },
+        Change::Add {
+            place: "blocks.1.hook_resid_pre".into(),
+            position: Some(2),
+            vector: vec![2.0; 32],
+        },
+    ] {
+        let written = model.generate(&input, 6, core::slice::from_ref(&change)).unwrap();
+        let mut text = input.clone();
+        for id in written {
+            let trace = model.pass().change(change.clone()).run(&text).unwrap();
+            let logits = trace.logits().unwrap().last().to_vec();
+            assert!(logits.iter().all(|x| *x <= logits[id as usize]), "{change:?}");
+            text.ids.push(id);
+        }
+    }
+}
+
+#[test]
+fn changes_are_values_that_a_file_can_hold() {
+    let change = Change::Patch {
+        place: "blocks.1.hook_resid_pre".into(),
+        position: 3,
+        from: Input::tokens([1, 2]),
+    };
+    let text = serde_json::to_string(&change).unwrap();
+    assert_eq!(
+        text,
+        r#"{"patch":{"place":"blocks.1.hook_resid_pre","position":3,"from":{"ids":[1,2]}}}"#
+    );
+    assert_eq!(serde_json::from_str::<Change>(&text).unwrap(), change);
+}
+
+#[test]
+fn a_description_is_a_value_that_a_file_can_hold() {
+    for name in ["tiny-gemma2", "tiny-t5", "tiny-vit", "tiny-gpt_neox"] {
+        let model = open(name);
+        let text = serde_json::to_string(model.description()).unwrap();
+        assert_eq!(
+            &serde_json::from_str::<regard_models::Description>(&text).unwrap(),
+            model.description()
+        );
+    }
+}
