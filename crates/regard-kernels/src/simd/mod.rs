@@ -39,6 +39,8 @@ pub(crate) use self::tile::{
     panels_at_once,
 };
 
+use crate::Mat;
+
 /// The number of lanes of a block.
 pub(crate) const LANES: usize = 16;
 
@@ -148,6 +150,13 @@ pub(crate) trait Simd: Lanes {
         panel: &mut [Panel; LANES / 2],
         second: bool,
     );
+    /// Column t of the 16 `rows` goes to row t of the panel, for the first columns: as many as are returned, which may be none.
+    #[inline(always)]
+    fn transpose_rows(self, rows: Mat<'_>, panel: &mut [Panel]) -> usize {
+        let _ = (rows, panel);
+        0
+    }
+
     /// The sum, as a tree: lane i + lane i+8, then i+4, i+2, i+1.
     fn reduce_add(self, v: Self::V) -> f32;
     /// The largest lane that is no NaN (NaN in some lanes gives any of the lanes).
