@@ -43,11 +43,21 @@ impl Temperature {
         self.0
     }
 
-    pub(crate) const fn is_zero(self) -> bool {
+    /// Whether it counts as zero: subnormal temperatures do.
+    ///
+    /// ```
+    /// use regard_kernels::Temperature;
+    /// assert!(Temperature::new(1e-40)?.is_zero() && !Temperature::new(1e-30)?.is_zero());
+    /// # Ok::<(), regard_kernels::Error>(())
+    /// ```
+    #[must_use]
+    pub const fn is_zero(self) -> bool {
         self.0 < f32::MIN_POSITIVE
     }
 
-    pub(crate) fn is_infinite(self) -> bool {
+    /// Whether it is ∞.
+    #[must_use]
+    pub const fn is_infinite(self) -> bool {
         self.0 == f32::INFINITY
     }
 

@@ -2,11 +2,12 @@
 
 use regard_kernels::{Mask, Position};
 
+use crate::check::Gap;
 use crate::origin::Origin;
 use crate::pair::{Pair, attention, fused};
 use crate::step::Kind;
-use crate::trace::{Axes, Measured, Text, Trace, labels, largest};
-use crate::{Error, Matrix, Quantity, Rows, Section, StepKey, Without};
+use crate::trace::{Axes, Measured, Text, Trace, labels};
+use crate::{Error, Quantity, Rows, Section, StepKey, Without};
 
 /// One attention, from scores to output.
 pub(crate) struct Head<'a> {
@@ -184,13 +185,15 @@ impl Head<'_> {
                 code,
             )
         };
-        for i in 0..weights.ours.rows() {
-            let sum: f64 = weights.ours.row(i).iter().map(|w| f64::from(*w)).sum();
-            Measured::note(&mut trace.measured.row_sum, (sum - 1.0).abs());
-        }
+        let rows = (0..weights.ours.rows()).map(|i| weights.ours.row(i));
+        let sums = rows.map(|row| row.iter().map(|w| f64::from(*w)).sum());
+        // The sum of the powers has a rounding each, and the division two.
+        let gap = Gap::from_one(sums, weights.ours.cols() + 2);
+        Measured::note(&mut trace.measured.row_sum, gap);
         let hidden = scores.ours.as_slice().iter().zip(weights.ours.as_slice());
         for (_, weight) in hidden.filter(|(score, _)| **score == f32::NEG_INFINITY) {
-            Measured::note(&mut trace.measured.hidden, f64::from(weight.abs()));
+            let gap = Gap { value: f64::from(weight.abs()), limit: Some(0.0) };
+            Measured::note(&mut trace.measured.hidden, gap);
         }
         let name = if quantity == Quantity::CausalWeights { "Causal weights" } else { "Weights A" };
         let symbol = format!("A{}", self.subscript);
@@ -209,7 +212,7 @@ impl Head<'_> {
         causal: Option<Position>,
     ) -> Result<Pair, Error> {
         let settings = trace.settings;
-        let mut output = weights.times(v)?;
+        let mut output = weights.blended(v)?;
         let code = if settings.without == Some(Without::Softmax) {
             "matmul(weights, v, output)"
         } else {
@@ -217,8 +220,8 @@ impl Head<'_> {
             let attention = attention(settings.without != Some(Without::Scaling), mask);
             let one_call =
                 fused(&attention.temperature(settings.temperature), &q.ours, &k.ours, &v.ours)?;
-            let deviation = distance(&output.ours, &one_call) / largest(&v.ours).max(1.0);
-            Measured::note(&mut trace.measured.fused, deviation);
+            let gap = Gap::between(&output, &one_call, &output.bound);
+            Measured::note(&mut trace.measured.fused, gap);
             // What is shown is what a user of the kernels gets: it is rounded less often.
             output.ours = one_call;
             "attention.forward(q, k, v, output, scratch)"
@@ -253,12 +256,4 @@ impl Head<'_> {
     fn key(&self, quantity: Quantity) -> StepKey {
         StepKey::new(self.section, quantity)
     }
-}
-
-/// The largest distance of two elements at one place.
-pub(crate) fn distance(a: &Matrix, b: &Matrix) -> f64 {
-    let pairs = a.as_slice().iter().zip(b.as_slice());
-    pairs
-        .map(|(a, b)| f64::from((a - b).abs()))
-        .fold(0.0, |d, e| if e.is_nan() { e } else { d.max(e) })
 }

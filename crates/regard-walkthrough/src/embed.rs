@@ -2,6 +2,7 @@
 
 use regard::PositionTable;
 
+use crate::bound;
 use crate::expr::Expr;
 use crate::origin::{How, Origin};
 use crate::pair::{Pair, zeros};
@@ -55,6 +56,10 @@ pub(crate) fn push_positions(trace: &mut Trace<'_>, d: usize) -> Result<Pair, Er
         let angle = t as f64 / divisor(j);
         if j.is_multiple_of(2) { angle.sin() } else { angle.cos() }
     });
+    // Both are computed in double precision, where the angle has a few roundings, and the table is rounded once.
+    let bound = Matrix::from_fn(n, d, |t, j| {
+        bound::rounded(exact.get(t, j), 8.0 * f64::EPSILON * (1.0 + t as f64 / divisor(j)))
+    });
     let text = Text {
         key: Quantity::Positions.into(),
         symbol: "P",
@@ -73,7 +78,7 @@ pub(crate) fn push_positions(trace: &mut Trace<'_>, d: usize) -> Result<Pair, Er
     });
     Ok(trace.push(
         &text,
-        Pair::new(ours, exact),
+        Pair::new(ours, exact, bound),
         Kind::Signed,
         Axes::new(Rows::Tokens, &tokens, &dims),
         origin,

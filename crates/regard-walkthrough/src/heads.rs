@@ -2,12 +2,13 @@
 
 use regard::{Attention, Linear, Mask, MultiHeadAttention, Projections, Sequences};
 
-use crate::attend::{Head, distance};
+use crate::attend::Head;
+use crate::check::Gap;
 use crate::origin::Origin;
 use crate::pair::Pair;
 use crate::role::Role;
 use crate::step::Kind;
-use crate::trace::{Axes, Measured, Text, Trace, labels, largest};
+use crate::trace::{Axes, Measured, Text, Trace, labels};
 use crate::{Error, Matrix, Quantity, Rows, Section, Settings, StepKey, Without};
 
 /// Scores to output: by one head, or, where there is a W_O, by as many as the inputs say. `x` are the tokens of the queries,
@@ -48,8 +49,8 @@ pub(crate) fn attend(
     if is_the_layers && !trace.inputs.has_typed_projections() {
         let weights = [&w[0], &w[1], &w[2], &w_o].map(|w| &w.ours);
         let layer = layer(trace.settings, heads, [&x.ours, &memory.ours], weights, road.maskable)?;
-        let deviation = distance(&output.ours, &layer) / largest(&output.ours).max(1.0);
-        Measured::note(&mut trace.measured.layer, deviation);
+        let gap = Gap::between(&output, &layer, &output.bound);
+        Measured::note(&mut trace.measured.layer, gap);
     }
     Ok(output)
 }

@@ -2,6 +2,7 @@
 
 use regard::{Activation, FeedForward, Norm};
 
+use crate::bound;
 use crate::expr::Expr;
 use crate::heads::{linear, sequences};
 use crate::origin::Origin;
@@ -10,8 +11,8 @@ use crate::step::Kind;
 use crate::trace::{Axes, Text, Trace, labels};
 use crate::{Error, Matrix, Quantity, Rows, reference};
 
-/// What keeps layer norm from dividing by 0. A power of two near the usual 10⁻⁵, so that `f32` and `f64` have the same.
-pub(crate) const EPSILON: f32 = 1.0 / 131_072.0;
+/// What keeps layer norm from dividing by 0, as in PyTorch. The reference has the same number, which is 10⁻⁵ rounded to `f32`.
+pub(crate) const EPSILON: f32 = 1e-5;
 
 /// Which layer norm of an example: the keys of its gain, its shift and its result, and what follows its name and symbol.
 #[derive(Clone, Copy)]
@@ -73,7 +74,15 @@ pub(crate) fn push_norm(
     let exact = Matrix::from_fn(exact.rows(), exact.cols(), |i, j| {
         exact.get(i, j) * gamma.exact.get(0, j) + beta.exact.get(0, j)
     });
-    let normed = Pair::of_layer(&norm.forward(sequences(&x.ours)?)?, exact);
+    let rows_of = |pair: &Pair, i: usize| [pair.exact.row(i).to_vec(), pair.bound.row(i).to_vec()];
+    let bounds = (0..exact.rows()).map(|i| {
+        let [[x, dx], [g, dg], [b, db]] =
+            [(x, i), (&gamma, 0), (&beta, 0)].map(|(m, i)| rows_of(m, i));
+        bound::layer_norm([&x, &dx], [&g, &dg], [&b, &db], f64::from(EPSILON))
+    });
+    let bounds: Vec<Vec<f64>> = bounds.collect();
+    let bound = Matrix::from_fn(exact.rows(), exact.cols(), |i, j| bounds[i][j]);
+    let normed = Pair::of_layer(&norm.forward(sequences(&x.ours)?)?, exact, bound);
     let text = Text {
         key: norm_key.into(),
         symbol: &format!("N{subscript}"),
@@ -126,14 +135,13 @@ pub(crate) fn push_feed_forward(
         code: "Linear::new(w_1, d, hidden)?.with_bias(b_1)?.forward(x)",
     };
     let up = linear(&w_1.ours)?.with_bias(b_1.ours.as_slice().to_vec())?;
-    let exact = x.times(&w_1)?.zip(&b_1, |a, b| a + b, |a, b| a + b).exact;
-    let raw = Pair::of_layer(&up.forward(sequences(&x.ours)?)?, exact);
+    let raw = x.affine(&w_1, &b_1, &up.forward(sequences(&x.ours)?)?);
     let axes = Axes::new(rows, &tokens, &hidden_dims);
     let raw = trace.push(&text, raw, Kind::Signed, axes, Origin::affine(x, &w_1, &b_1));
 
     let mut ours = raw.ours.clone();
     Activation::Relu.apply(ours.as_mut_slice());
-    let hidden = Pair::new(ours, raw.exact.map(|x| x.max(0.0)));
+    let hidden = Pair::new(ours, raw.exact.map(|x| x.max(0.0)), raw.bound.clone());
     let text = Text {
         key: Quantity::Hidden.into(),
         symbol: "R",
@@ -152,8 +160,7 @@ pub(crate) fn push_feed_forward(
     let [w_2, b_2] = push_layer(trace, [Quantity::W2, Quantity::B2], "₂", [&hidden_dims, &outs])?;
     let down = linear(&w_2.ours)?.with_bias(b_2.ours.as_slice().to_vec())?;
     let layer = FeedForward::new(up, Activation::Relu, down)?;
-    let exact = hidden.times(&w_2)?.zip(&b_2, |a, b| a + b, |a, b| a + b).exact;
-    let fed = Pair::of_layer(&layer.forward(sequences(&x.ours)?)?, exact);
+    let fed = hidden.affine(&w_2, &b_2, &layer.forward(sequences(&x.ours)?)?);
     let text = Text {
         key: Quantity::Fed.into(),
         symbol: "F",

@@ -17,7 +17,9 @@
 //! What an example begins with can be changed cell by cell, and everything follows: see [`Inputs`].
 
 mod attend;
+mod bound;
 mod broken;
+mod check;
 mod curve;
 mod embed;
 mod error;
@@ -46,6 +48,7 @@ mod ulp;
 mod values;
 mod walkthrough;
 
+pub use self::check::Check;
 pub use self::curve::softmax_curve;
 pub use self::error::Error;
 pub use self::examples::why_scale::{WhyScale, softmax_gradient_norm, why_scale};
@@ -60,4 +63,4 @@ pub use self::select::{Marks, Rows, Selection};
 pub use self::settings::{Settings, Without};
 pub use self::step::{Kind, Step};
 pub use self::ulp::ulps;
-pub use self::walkthrough::{Check, IN_FOUR_LINES, Walkthrough};
+pub use self::walkthrough::{IN_FOUR_LINES, Walkthrough};

@@ -82,6 +82,16 @@ impl<T: Copy> Matrix<T> {
         Self { rows, cols: self.cols, data }
     }
 
+    /// `cols` columns from `col` on.
+    pub(crate) fn columns_from(&self, col: usize, cols: usize) -> Self {
+        Self::from_fn(self.rows, cols, |i, j| self.get(i, col + j))
+    }
+
+    /// The matrix whose rows are this one's columns.
+    pub(crate) fn transposed(&self) -> Self {
+        Self::from_fn(self.cols, self.rows, |i, j| self.get(j, i))
+    }
+
     /// All elements, row by row.
     pub fn as_slice(&self) -> &[T] {
         &self.data

@@ -4,14 +4,18 @@ use regard_kernels::{
     Attention, Mask, Mat, MatMut, Position, Stage, Temperature, attention_scratch_len,
 };
 
+use crate::bound::{self, Known};
 use crate::expr::{Cell, Expr, Operand};
 use crate::{Error, Matrix, StepKey, reference};
 
-/// A matrix twice: as the kernels compute it, and as the reference does. Each operation is done to both.
+/// A matrix as the kernels compute it, as the reference does, and how far apart the two may be. Each operation is done to all
+/// three.
 #[derive(Clone, Debug)]
 pub(crate) struct Pair {
     pub ours: Matrix,
     pub exact: Matrix<f64>,
+    /// The largest distance of each element of `ours` from that of `exact` that rounding explains.
+    pub bound: Matrix<f64>,
     /// Where it is shown, once a step shows it.
     pub name: Name,
 }
@@ -33,19 +37,24 @@ pub(crate) struct Name {
 
 impl Pair {
     /// Numbers that `f32` holds as they are.
-    pub fn single(ours: Matrix) -> Self {
-        let exact = ours.map(f64::from);
-        Self::new(ours, exact)
+    pub fn single(ours: &Matrix) -> Self {
+        Self::double(ours.map(f64::from))
     }
 
-    /// Both, under no name.
-    pub fn new(ours: Matrix, exact: Matrix<f64>) -> Self {
-        Self { ours, exact, name: Name::default() }
+    /// All three, under no name.
+    pub fn new(ours: Matrix, exact: Matrix<f64>, bound: Matrix<f64>) -> Self {
+        Self { ours, exact, bound, name: Name::default() }
     }
 
-    /// Numbers that the kernels see rounded.
+    /// Given numbers, which the kernels see rounded, if single precision does not hold them.
     pub fn double(exact: Matrix<f64>) -> Self {
-        Self::new(exact.map(|x| x as f32), exact)
+        let bound = exact.map(bound::of_given);
+        Self::new(exact.map(|x| x as f32), exact, bound)
+    }
+
+    /// What the bounds of its products follow from.
+    pub fn known(&self) -> Known<'_> {
+        Known { exact: &self.exact, bound: &self.bound }
     }
 
     /// The largest distance between the two.
@@ -63,14 +72,38 @@ impl Pair {
     pub fn times(&self, b: &Self) -> Result<Self, Error> {
         let mut ours = zeros(self.ours.rows(), b.ours.cols());
         regard_kernels::matmul(self.ours.view()?, b.ours.view()?, ours.view_mut()?)?;
-        Ok(Self::new(ours, reference::matmul(&self.exact, &b.exact)))
+        let bound = bound::product(self.known(), b.known());
+        Ok(Self::new(ours, reference::matmul(&self.exact, &b.exact), bound))
     }
 
     /// A·Bᵀ.
     pub fn times_transposed(&self, b: &Self) -> Result<Self, Error> {
         let mut ours = zeros(self.ours.rows(), b.ours.rows());
         regard_kernels::matmul_transposed(self.ours.view()?, b.ours.view()?, ours.view_mut()?)?;
-        Ok(Self::new(ours, reference::matmul_transposed(&self.exact, &b.exact)))
+        let bound = bound::product(self.known(), b.transposed().known());
+        Ok(Self::new(ours, reference::matmul_transposed(&self.exact, &b.exact), bound))
+    }
+
+    /// A·B / √d, computed as A·B times 1/√d or as A/√d times B.
+    pub fn times_over_root(&self, b: &Self, d: usize) -> Result<Self, Error> {
+        let product = self.times(b)?;
+        let root = (d as f64).sqrt();
+        Ok(Self {
+            ours: product.ours.map(|x| x / root as f32),
+            exact: product.exact.map(|x| x / root),
+            bound: self.bound_over_root(b, &product.exact, root),
+            name: Name::default(),
+        })
+    }
+
+    /// The bound of A·B / √d: 1/√d has two roundings, and either each factor or each sum another two.
+    fn bound_over_root(&self, b: &Self, product: &Matrix<f64>, root: f64) -> Matrix<f64> {
+        let error = bound::product(self.known(), b.known());
+        let magnitude = bound::magnitude(self.known(), b.known());
+        Matrix::from_fn(product.rows(), product.cols(), |i, j| {
+            let (sum, error) = (product.get(i, j).abs(), error.get(i, j));
+            (error + bound::gamma(4) * (sum + error) + bound::U * magnitude.get(i, j)) / root
+        })
     }
 
     /// Q·Kᵀ, over √d_k if `scaled`, and −∞ for what comes after `position`, where one is given.
@@ -94,22 +127,30 @@ impl Pair {
         )?;
 
         let raw = reference::matmul_transposed(&q.exact, &k.exact);
-        let divisor = if scaled { (d_k as f64).sqrt() } else { 1.0 };
-        let score = |i, j| {
-            if mask.sees(i, j, n_q, n_k) { raw.get(i, j) / divisor } else { f64::NEG_INFINITY }
+        let (divisor, k) = (if scaled { (d_k as f64).sqrt() } else { 1.0 }, k.transposed());
+        let bound = if scaled {
+            q.bound_over_root(&k, &raw, divisor)
+        } else {
+            bound::product(q.known(), k.known())
         };
-        Ok(Self::new(ours, Matrix::from_fn(n_q, n_k, score)))
+        let seen =
+            |i, j, then: f64, otherwise| if mask.sees(i, j, n_q, n_k) { then } else { otherwise };
+        let exact = |i, j| seen(i, j, raw.get(i, j) / divisor, f64::NEG_INFINITY);
+        let bound = |i, j| seen(i, j, bound.get(i, j), 0.0);
+        let [exact, bound] = [Matrix::from_fn(n_q, n_k, exact), Matrix::from_fn(n_q, n_k, bound)];
+        Ok(Self::new(ours, exact, bound))
     }
 
     /// Softmax of each row.
     pub fn softmax(&self, temperature: Temperature) -> Self {
-        let mut weights = Self::new(self.ours.clone(), self.exact.clone());
-        let t = temperature.get();
-        // The kernels have no reciprocal of a subnormal number, and say that they take it for 0.
-        let t = if t < f32::MIN_POSITIVE { 0.0 } else { f64::from(t) };
+        let mut weights = Self { name: Name::default(), ..self.clone() };
+        let t = effective(temperature);
         for i in 0..self.ours.rows() {
             regard_kernels::softmax(weights.ours.row_mut(i), temperature);
             reference::softmax(weights.exact.row_mut(i), t);
+            let bound =
+                bound::softmax(self.exact.row(i), self.bound.row(i), weights.exact.row(i), t);
+            weights.bound.row_mut(i).copy_from_slice(&bound);
         }
         weights
     }
@@ -119,7 +160,14 @@ impl Pair {
         Self::new(
             self.ours.map(|x| if x == f32::NEG_INFINITY { 0.0 } else { x }),
             self.exact.map(|x| if x == f64::NEG_INFINITY { 0.0 } else { x }),
+            self.bound.clone(),
         )
+    }
+
+    /// weights·V as the fused attention computes it: the sum of products is divided at the end.
+    pub fn blended(&self, v: &Self) -> Result<Self, Error> {
+        let bound = bound::sums(self.known(), v.known(), 3);
+        Ok(Self { bound, ..self.times(v)? })
     }
 
     /// A + B.
@@ -132,41 +180,47 @@ impl Pair {
         self.zip(b, |a, b| a - b, |a, b| a - b)
     }
 
-    /// Each element with the other's at the same place. A row of the other alone serves all.
-    pub fn zip(
+    /// The sum or difference of the elements at each place.
+    fn zip(
         &self,
         b: &Self,
         ours: impl Fn(f32, f32) -> f32,
         exact: impl Fn(f64, f64) -> f64,
     ) -> Self {
         let (rows, cols) = self.ours.shape();
-        let row = |i: usize| i.min(b.ours.rows().saturating_sub(1));
-        Self::new(
-            Matrix::from_fn(rows, cols, |i, j| ours(self.ours.get(i, j), b.ours.get(row(i), j))),
-            Matrix::from_fn(rows, cols, |i, j| exact(self.exact.get(i, j), b.exact.get(row(i), j))),
-        )
+        let exact =
+            Matrix::from_fn(rows, cols, |i, j| exact(self.exact.get(i, j), b.exact.get(i, j)));
+        let bound =
+            |i, j| bound::rounded(exact.get(i, j), self.bound.get(i, j) + b.bound.get(i, j));
+        let bound = Matrix::from_fn(rows, cols, bound);
+        let ours = Matrix::from_fn(rows, cols, |i, j| ours(self.ours.get(i, j), b.ours.get(i, j)));
+        Self::new(ours, exact, bound)
     }
 
-    /// Each element, changed.
-    pub fn map(&self, ours: impl FnMut(f32) -> f32, exact: impl FnMut(f64) -> f64) -> Self {
-        Self::new(self.ours.map(ours), self.exact.map(exact))
+    /// A·W + b in a linear layer's result `ours`, which comes as a list.
+    pub fn affine(&self, w: &Self, b: &Self, ours: &[f32]) -> Self {
+        let product = reference::matmul(&self.exact, &w.exact);
+        let exact = Matrix::from_fn(product.rows(), product.cols(), |i, j| {
+            product.get(i, j) + b.exact.get(0, j)
+        });
+        Self::of_layer(ours, exact, bound::affine(self.known(), w.known(), b.known()))
     }
 
-    /// The same in a layer's result, which comes as a list, beside the reference.
-    pub fn of_layer(ours: &[f32], exact: Matrix<f64>) -> Self {
-        let cols = exact.cols();
-        Self::new(
-            Matrix::from_fn(exact.rows(), cols, |i, j| {
-                ours.get(i * cols + j).copied().unwrap_or(f32::NAN)
-            }),
-            exact,
-        )
+    /// A layer's result, which comes as a list, beside the reference.
+    pub fn of_layer(ours: &[f32], exact: Matrix<f64>, bound: Matrix<f64>) -> Self {
+        let (rows, cols) = exact.shape();
+        let element = |i, j| ours.get(i * cols + j).copied().unwrap_or(f32::NAN);
+        Self::new(Matrix::from_fn(rows, cols, element), exact, bound)
     }
 
     /// `rows` rows from `row` on.
     pub fn rows(&self, row: usize, rows: usize) -> Self {
-        let (ours, exact) = (self.ours.rows_from(row, rows), self.exact.rows_from(row, rows));
-        Self { ours, exact, name: self.name.part([row, 0]) }
+        Self {
+            ours: self.ours.rows_from(row, rows),
+            exact: self.exact.rows_from(row, rows),
+            bound: self.bound.rows_from(row, rows),
+            name: self.name.part([row, 0]),
+        }
     }
 
     /// All rows of some matrices of one width.
@@ -174,6 +228,7 @@ impl Pair {
         Self::new(
             Matrix::stacked(&parts.iter().map(|p| &p.ours).collect::<Vec<_>>()),
             Matrix::stacked(&parts.iter().map(|p| &p.exact).collect::<Vec<_>>()),
+            Matrix::stacked(&parts.iter().map(|p| &p.bound).collect::<Vec<_>>()),
         )
     }
 
@@ -185,28 +240,26 @@ impl Pair {
 
     /// The rows in another order: row `i` is row `order[i]`.
     pub fn reordered(&self, order: &[usize]) -> Self {
-        let cols = self.ours.cols();
-        Self::new(
-            Matrix::from_fn(order.len(), cols, |i, j| self.ours.get(order[i], j)),
-            Matrix::from_fn(order.len(), cols, |i, j| self.exact.get(order[i], j)),
-        )
+        let row = |i: &usize| self.rows(*i, 1);
+        Self::stacked(&order.iter().map(row).collect::<Vec<_>>())
     }
 
     /// `cols` columns from `col` on.
     pub fn columns(&self, col: usize, cols: usize) -> Self {
         Self {
-            ours: Matrix::from_fn(self.ours.rows(), cols, |i, j| self.ours.get(i, col + j)),
-            exact: Matrix::from_fn(self.exact.rows(), cols, |i, j| self.exact.get(i, col + j)),
+            ours: self.ours.columns_from(col, cols),
+            exact: self.exact.columns_from(col, cols),
+            bound: self.bound.columns_from(col, cols),
             name: self.name.part([0, col]),
         }
     }
 
     /// Aᵀ.
     pub fn transposed(&self) -> Self {
-        let (rows, cols) = self.ours.shape();
         Self {
-            ours: Matrix::from_fn(cols, rows, |i, j| self.ours.get(j, i)),
-            exact: Matrix::from_fn(cols, rows, |i, j| self.exact.get(j, i)),
+            ours: self.ours.transposed(),
+            exact: self.exact.transposed(),
+            bound: self.bound.transposed(),
             name: Name { transposed: !self.name.transposed, ..self.name.clone() },
         }
     }
@@ -233,6 +286,11 @@ impl Name {
         let cell = self.key.map(|step| Cell { step, row, col });
         Operand { label, value, cell }
     }
+}
+
+/// The temperature that the kernels compute with: they count a subnormal one as 0.
+pub(crate) fn effective(temperature: Temperature) -> f64 {
+    if temperature.is_zero() { 0.0 } else { f64::from(temperature.get()) }
 }
 
 /// The attention that a head computes.

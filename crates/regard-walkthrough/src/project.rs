@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::bound;
 use crate::origin::Origin;
 use crate::pair::Pair;
 use crate::role::Role;
@@ -128,6 +129,7 @@ fn type_over(
         if let Some(row) = row.checked_sub(first).filter(|row| *row < rows && col < cols) {
             pair.ours.row_mut(row)[col] = value as f32;
             pair.exact.row_mut(row)[col] = value;
+            pair.bound.row_mut(row)[col] = bound::of_given(value);
             cells.push([row, col]);
         }
     }

@@ -4,9 +4,15 @@ use crate::Matrix;
 
 /// A·B.
 pub(crate) fn matmul(a: &Matrix<f64>, b: &Matrix<f64>) -> Matrix<f64> {
-    Matrix::from_fn(a.rows(), b.cols(), |i, j| {
-        (0..a.cols()).map(|t| a.get(i, t) * b.get(t, j)).sum()
-    })
+    let mut out = Matrix::from_fn(a.rows(), b.cols(), |_, _| 0.0);
+    for i in 0..a.rows() {
+        for (t, x) in a.row(i).iter().enumerate() {
+            for (sum, y) in out.row_mut(i).iter_mut().zip(b.row(t)) {
+                *sum += x * y;
+            }
+        }
+    }
+    out
 }
 
 /// A·Bᵀ.

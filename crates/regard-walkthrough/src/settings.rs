@@ -4,6 +4,7 @@ use regard_kernels::Temperature;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
+use crate::pair::effective;
 
 /// What a learner can change.
 ///
@@ -30,10 +31,9 @@ impl Settings {
         self.causal && self.without != Some(Without::Mask)
     }
 
-    /// The temperature that the kernels compute with: they have no reciprocal of a subnormal number, and take it for 0.
+    /// The temperature that the kernels compute with: they count a subnormal one as 0.
     pub(crate) fn t(&self) -> f64 {
-        let t = self.temperature.get();
-        if t < f32::MIN_POSITIVE { 0.0 } else { f64::from(t) }
+        effective(self.temperature)
     }
 }
 

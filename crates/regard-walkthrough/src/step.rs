@@ -53,6 +53,8 @@ pub struct Step {
     pub correction: Option<String>,
     /// What the cells hold where nobody typed over them, if they can be typed over.
     pub(crate) given: Option<Arc<Matrix<f64>>>,
+    /// How far each cell may be from the reference.
+    pub(crate) bounds: Matrix<f64>,
     /// How each cell came to be, for [`Step::arithmetic`].
     pub(crate) origin: Origin,
 }
@@ -136,6 +138,20 @@ impl Step {
         let x = f64::from(x);
         // Two hidden scores are equal, though −∞ − (−∞) is NaN.
         Some(if x == r { 0.0 } else { (x - r).abs() })
+    }
+
+    /// The most that rounding in single precision explains of [`error`](Self::error), here and in all steps before.
+    /// `None` outside the matrix.
+    ///
+    /// ```
+    /// use regard_walkthrough::{Example, Quantity, Settings, Walkthrough};
+    /// let walk = Walkthrough::run(Example::MathOfAttention, &Settings::default())?;
+    /// let output = walk.step(Quantity::Output).expect("there is an output");
+    /// assert!(output.error(0, 0) <= output.bound(0, 0));
+    /// # Ok::<(), regard_walkthrough::Error>(())
+    /// ```
+    pub fn bound(&self, row: usize, col: usize) -> Option<f64> {
+        self.both(row, col).map(|_| self.bounds.get(row, col))
     }
 
     /// The same in units of the last place: see [`ulps`]. `None` outside the matrix.

@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use crate::check::Gap;
 use crate::number::number;
 use crate::origin::{How, Origin};
 use crate::pair::Pair;
@@ -16,27 +17,25 @@ pub(crate) struct Trace<'a> {
     pub measured: Measured,
 }
 
-/// The largest deviations so far: what the checks are made of. `None` is "not looked at".
+/// What the checks are made of, as far as it was measured. `None` is "not measured".
 #[derive(Default)]
 pub(crate) struct Measured {
-    /// Of a row of weights from a sum of 1.
-    pub row_sum: Option<f64>,
-    /// Of the output from the fused kernel's, over the largest value (or 1).
-    pub fused: Option<f64>,
-    /// Of the output of all heads from the multi-head layer's.
-    pub layer: Option<f64>,
-    /// Of the weight of a hidden token from 0.
-    pub hidden: Option<f64>,
-    /// What an example checks besides: with its limit, in units of the common one.
+    /// Between the rows' sums of weights and 1.
+    pub row_sum: Option<Gap>,
+    /// Between the output and that of the fused kernel.
+    pub fused: Option<Gap>,
+    /// Between the output of all heads and that of the multi-head layer.
+    pub layer: Option<Gap>,
+    /// The largest weight of a hidden token.
+    pub hidden: Option<Gap>,
+    /// The checks that an example adds.
     pub others: Vec<Other>,
-    /// By what a low temperature multiplies gradients, and their rounding.
-    pub slope: f64,
 }
 
-/// A check of one example.
+/// A check that an example adds.
 pub(crate) struct Other {
     pub name: &'static str,
-    pub value: f64,
+    pub gap: Gap,
     pub meaning: &'static str,
 }
 
@@ -81,8 +80,13 @@ impl<'a> Axes<'a> {
 
 impl<'a> Trace<'a> {
     pub fn new(settings: &'a Settings, inputs: &'a Values) -> Self {
-        let measured = Measured { slope: 1.0, ..Measured::default() };
-        Self { settings, inputs, tokens: inputs.tokens.clone(), steps: Vec::new(), measured }
+        Self {
+            settings,
+            inputs,
+            tokens: inputs.tokens.clone(),
+            steps: Vec::new(),
+            measured: Measured::default(),
+        }
     }
 
     /// Writes a step down. Returns its matrix, under its name.
@@ -113,6 +117,7 @@ impl<'a> Trace<'a> {
             origin,
             matrix: pair.ours.clone(),
             exact: pair.exact.clone(),
+            bounds: pair.bound.clone(),
         };
         let name = step.operand_name();
         self.steps.push(step);
@@ -169,84 +174,71 @@ impl<'a> Trace<'a> {
         }
     }
 
+    /// The checks of everything measured, and of all steps beside their references.
     pub fn checks(&self) -> Vec<Check> {
-        let check = |name: &str, value: Option<f64>, limit: f64, meaning: &str| {
-            value.map(|value| Check {
-                name: name.to_owned(),
-                value,
-                limit,
-                meaning: meaning.to_owned(),
-            })
-        };
-        let layer = match self.inputs.heads {
+        let Measured { row_sum, fused, layer, hidden, others } = &self.measured;
+        let layer_name = match self.inputs.heads {
             1 => "one head equals the layer".to_owned(),
             n => format!("{} heads equal the layer", COUNTS.get(n).copied().unwrap_or("all")),
         };
-        let mut checks: Vec<Check> = [
-            check(
+        let common = [
+            (
                 "rows sum to 1",
-                self.measured.row_sum,
-                1e-6,
+                *row_sum,
                 "Each row of weights is a distribution: the largest distance of a row's sum from 1.",
             ),
-            check(
+            (
                 "nothing hidden is seen",
-                self.measured.hidden,
-                0.0,
+                *hidden,
                 "The causal mask leaves no weight on a later token: the largest weight there.",
             ),
-            check(
+            (
                 "step by step equals one call",
-                self.measured.fused,
-                self.limit(),
-                "weights · V from these steps beside the output of the fused kernel, which never writes the scores down: the \
-                 largest distance, over the largest value.",
+                *fused,
+                "weights · V from these steps beside the output of the fused kernel, which never stores the scores: \
+                 the distance over the largest number, where it comes closest to its limit.",
             ),
-            check(
-                &layer,
-                self.measured.layer,
-                self.limit(),
-                "The output of these steps and of a multi-head layer with the same weights: the largest distance, over the \
-                 largest number.",
+            (
+                &layer_name,
+                *layer,
+                "The output of these steps beside that of a multi-head layer with the same weights: the distance over \
+                 the largest number, where it comes closest to its limit.",
             ),
-        ]
-        .into_iter()
-        .flatten()
-        .collect();
-        checks.extend(
-            self.measured
-                .others
-                .iter()
-                .filter_map(|o| check(o.name, Some(o.value), self.limit(), o.meaning)),
-        );
-        checks.extend(check(
-            "single precision suffices",
-            self.steps.iter().map(relative_error).reduce(f64::max),
-            self.limit(),
-            "Each step beside the same in double precision: the largest distance, over the step's largest number.",
-        ));
-        checks
-    }
-
-    /// How far single precision may be off: softmax turns a score's rounding into a relative change of the weight, by
-    /// |score| / T times 2⁻²⁴, and sums of a few terms add a few of these.
-    fn limit(&self) -> f64 {
-        let scores = self.steps.iter().filter(|s| s.key.quantity.is_scores());
-        let largest = scores.map(|s| largest(&s.matrix)).fold(1.0, f64::max);
-        let t = f64::from(self.settings.temperature.get());
-        // At T = 0 only the order of scores counts.
-        1e-6 * self.measured.slope * if t == 0.0 { 1.0 } else { (largest / t).max(1.0) }
+        ];
+        let common =
+            common.into_iter().filter_map(|(name, gap, meaning)| Some((name, gap?, meaning)));
+        let others = others.iter().map(|other| (other.name, other.gap, other.meaning));
+        // What is given is rounded once, and its bound is that rounding: it says nothing.
+        let computed = self.steps.iter().filter(|step| !step.formula.is_empty());
+        let steps = computed.map(Gap::of_step).reduce(Gap::worse);
+        let precision = steps.map(|gap| {
+            let meaning = "Each step beside the same in double precision: the distance over the step's largest number, \
+                           where it comes closest to its limit.";
+            ("single precision suffices", gap, meaning)
+        });
+        let check = |(name, Gap { value, limit }, meaning): (&str, Gap, &str)| Check {
+            name: name.to_owned(),
+            value,
+            limit,
+            meaning: if limit.is_some() {
+                meaning.to_owned()
+            } else {
+                format!("{meaning} {UNBOUNDED}")
+            },
+        };
+        common.chain(others).chain(precision).map(check).collect()
     }
 }
+
+/// What a check without a limit adds.
+const UNBOUNDED: &str = "There is no limit here: with these numbers, sizes and temperature, rounding may change a number by more \
+                         than a thousandth of the largest.";
 
 const COUNTS: [&str; 9] = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight"];
 
 impl Measured {
-    pub fn note(slot: &mut Option<f64>, deviation: f64) {
-        *slot =
-            Some(slot.map_or(deviation, |d| {
-                if deviation.is_nan() { deviation } else { d.max(deviation) }
-            }));
+    pub fn note(slot: &mut Option<Gap>, gap: Gap) {
+        *slot = Some(slot.map_or(gap, |before| before.worse(gap)));
     }
 }
 
@@ -258,10 +250,6 @@ pub(crate) fn largest(matrix: &crate::Matrix) -> f64 {
         .map(|x| f64::from(x.abs()))
         .filter(|x| x.is_finite())
         .fold(0.0, f64::max)
-}
-
-fn relative_error(step: &Step) -> f64 {
-    step.max_error / largest(&step.matrix).max(1.0)
 }
 
 /// "t0", "t1", …

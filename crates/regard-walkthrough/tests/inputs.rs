@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::named;
+use common::{is_near, named, passes};
 use proptest::prelude::*;
 use regard_walkthrough::{
     Error, Example, Inputs, Section, Settings, Sizes, StepKey, Walkthrough, Without,
@@ -98,7 +98,7 @@ fn queries_keys_and_values_are_typed_over_and_all_that_follows_sees_it() {
     }
     // The query of "love" is [5, 1, 1], the key of "I" [2, 1, −0.3]; in double precision −0.3 is what was typed.
     assert_eq!(numbers(&walk, "q")[3..6], [5.0, 1.0, 1.0]);
-    assert!((numbers(&walk, "raw_scores")[3] - 10.7).abs() < 1e-6);
+    assert!(is_near(walk.step(named("raw_scores")).unwrap(), (1, 0), 10.7));
     let rows = |key: &str| -> Vec<Vec<f64>> {
         let step = before.step(named(key)).unwrap();
         (0..3).map(|i| step.matrix.row(i).iter().map(|x| f64::from(*x)).collect()).collect()
@@ -108,12 +108,10 @@ fn queries_keys_and_values_are_typed_over_and_all_that_follows_sees_it() {
     let output = walk.step(named("output")).unwrap();
     for (i, row) in attention(&q, &k, &v).iter().enumerate() {
         for (j, expected) in row.iter().enumerate() {
+            assert!(is_near(output, (i, j), *expected), "output[{i}, {j}]");
             assert!(
-                (f64::from(output.matrix.get(i, j)) - expected).abs() < 1e-6,
-                "output[{i}, {j}]"
-            );
-            assert!(
-                (output.exact.get(i, j) - expected).abs() < 1e-14,
+                // Two computations of numbers below 4, with some 15 roundings of double precision each.
+                (output.exact.get(i, j) - expected).abs() < 2.0 * 15.0 * f64::EPSILON / 2.0 * 4.0,
                 "the reference of output[{i}, {j}]"
             );
         }
@@ -123,7 +121,7 @@ fn queries_keys_and_values_are_typed_over_and_all_that_follows_sees_it() {
         let love = &walk.step(named(&format!("love.{key}"))).unwrap().matrix;
         assert_eq!(love.row(0), walk.step(named(key)).unwrap().matrix.row(1), "{key}");
     }
-    assert!(walk.checks.iter().all(regard_walkthrough::Check::holds), "{:?}", walk.checks);
+    assert!(walk.checks.iter().all(passes), "{:?}", walk.checks);
 
     let q = walk.step(named("q")).unwrap();
     assert_eq!(
@@ -178,11 +176,7 @@ fn what_is_projected_can_be_typed_over_in_every_example_but_gradients() {
                 assert_eq!(of_last_head.matrix.as_slice().last(), Some(&1.75), "{at}");
             }
             assert_ne!(numbers(&after, "output"), numbers(&before, "output"), "{at}");
-            assert!(
-                after.checks.iter().all(regard_walkthrough::Check::holds),
-                "{at}: {:?}",
-                after.checks
-            );
+            assert!(after.checks.iter().all(passes), "{at}: {:?}", after.checks);
 
             // Without projections, X plays the role as it is.
             let settings = Settings { without: Some(Without::Projections), ..Settings::default() };
@@ -390,7 +384,7 @@ fn another_number_of_heads_leaves_the_tokens_and_what_was_typed() {
             .iter()
             .find(|c| c.name.ends_with("the layer"))
             .expect("a check against the layer");
-        assert!(layer.holds(), "{layer:?}");
+        assert_eq!(layer.holds(), Some(true), "{layer:?}");
         inputs.set(named("k"), 1, 2, 4.0).unwrap();
     }
     // What was typed where one head has no columns is gone with them.
@@ -433,7 +427,7 @@ fn every_possible_number_of_heads_is_computed_with_every_step_left_out() {
                     let settings = Settings { causal, without, ..Settings::default() };
                     let walk = Walkthrough::compute(&inputs, &settings).unwrap();
                     for check in walk.checks.iter().filter(|c| c.name != "rows sum to 1") {
-                        assert!(check.holds(), "{} {heads} {without:?}: {check:?}", example.name());
+                        assert!(passes(check), "{} {heads} {without:?}: {check:?}", example.name());
                     }
                 }
             }
@@ -506,7 +500,7 @@ proptest! {
         let settings = Settings { causal, without: Without::ALL.get(cut).copied(), ..Settings::default() };
         let walk = Walkthrough::compute(&inputs, &settings).unwrap();
         for check in walk.checks.iter().filter(|c| c.name != "rows sum to 1") {
-            prop_assert!(check.holds(), "{}: {:?}", Example::ALL[which].name(), check);
+            prop_assert!(passes(check), "{}: {:?}", Example::ALL[which].name(), check);
         }
     }
 }

@@ -2,10 +2,13 @@
 
 use crate::decoding::DecoderCache;
 use crate::error::{Error, check_shape};
+use crate::kv_cache::LayerCache;
 use crate::multi_head::Keys;
 use crate::residual::Residual;
 use crate::view::{check_elements, grown, zeros};
-use crate::{Attention, FeedForward, KvCache, LayerWorkspace, MultiHeadAttention, Norm, Sequences};
+use crate::{
+    Attention, Element, FeedForward, KvCache, LayerWorkspace, MultiHeadAttention, Norm, Sequences,
+};
 
 /// Attention as a sublayer.
 #[derive(Clone, Debug)]
@@ -19,11 +22,11 @@ pub(crate) enum Source<'a> {
     /// The same tokens as the queries.
     Own,
     /// The same tokens, and those in the cache before them.
-    Cached(&'a mut KvCache),
+    Cached(&'a mut dyn LayerCache),
     /// What an encoder gave.
     Memory(Sequences<'a>),
     /// A cache that was filled from what an encoder gave. The first query stands at this position.
-    Kept(&'a KvCache, usize),
+    Kept(&'a dyn LayerCache, usize),
 }
 
 impl Attending {
@@ -319,11 +322,11 @@ impl EncoderBlock {
     /// # Errors
     /// As [`forward`](Self::forward) and [`forward_cached`](Self::forward_cached), and [`Error::Elements`] if x has another
     /// number of elements than its shape. After an error the cache is as it was, and x may hold anything.
-    pub fn forward_in_place(
+    pub fn forward_in_place<T: Element>(
         &self,
         x: &mut [f32],
         shape: [usize; 3],
-        cache: Option<&mut KvCache>,
+        cache: Option<&mut KvCache<T>>,
         attention: &Attention<'_>,
         workspace: &mut LayerWorkspace,
     ) -> Result<(), Error> {
@@ -495,7 +498,7 @@ impl DecoderBlock {
         attention: &DecoderAttention<'_>,
     ) -> Result<Vec<f32>, Error> {
         let mut y = copy(x, self.features())?;
-        let sources = DecoderSource::Memory(memory);
+        let sources = [Source::Own, Source::Memory(memory)];
         self.run(&mut y, x.shape(), sources, attention, None, &mut LayerWorkspace::new())?;
         Ok(y)
     }
@@ -507,19 +510,18 @@ impl DecoderBlock {
     /// # Errors
     /// As [`forward_cached`](Self::forward_cached), and [`Error::Elements`] if x has another number of elements than its
     /// shape. After an error the cache is as it was, and x may hold anything.
-    pub fn forward_in_place(
+    pub fn forward_in_place<T: Element>(
         &self,
         x: &mut [f32],
         shape: [usize; 3],
-        cache: &mut DecoderCache,
+        cache: &mut DecoderCache<T>,
         attention: &DecoderAttention<'_>,
         workspace: &mut LayerWorkspace,
     ) -> Result<(), Error> {
         check_elements("the input", x.len(), &shape)?;
         check_features(shape, self.features())?;
         let len = cache.len();
-        let source = DecoderSource::Cached(cache);
-        let done = self.run(x, shape, source, attention, None, workspace);
+        let done = self.run(x, shape, cache.sources(), attention, None, workspace);
         if done.is_err() {
             cache.undo_to(len);
         }
@@ -531,16 +533,12 @@ impl DecoderBlock {
         &self,
         x: &mut [f32],
         shape: [usize; 3],
-        source: DecoderSource<'_>,
+        [own, cross]: [Source<'_>; 2],
         attention: &DecoderAttention<'_>,
         weights: Option<[&mut Vec<Vec<f32>>; 2]>,
         workspace: &mut LayerWorkspace,
     ) -> Result<(), Error> {
         let DecoderAttention { self_attention, cross_attention } = attention;
-        let (own, cross) = match source {
-            DecoderSource::Memory(memory) => (Source::Own, Source::Memory(memory)),
-            DecoderSource::Cached(cache) => cache.sources(),
-        };
         let [own_weights, cross_weights] = match weights {
             Some(weights) => weights.map(Some),
             None => [None, None],
@@ -549,12 +547,6 @@ impl DecoderBlock {
         self.cross.run(x, shape, cross, cross_attention, cross_weights, workspace)?;
         self.feeding.run(x)
     }
-}
-
-/// What the keys and values of a decoder block are made of, besides the queries' tokens.
-pub(crate) enum DecoderSource<'a> {
-    Memory(Sequences<'a>),
-    Cached(&'a mut DecoderCache),
 }
 
 /// What errors call the inputs and outputs of queries, the inputs of keys and values, and the norm.

@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::multi_head::Keys;
 use crate::view::zeros;
 use crate::{
-    Attention, Decoder, DecoderAttention, DecoderBlock, Encoder, EncoderBlock, KvCache,
+    Attention, Decoder, DecoderAttention, DecoderBlock, Element, Encoder, EncoderBlock, KvCache,
     KvCacheShape, LayerWorkspace, MultiHeadAttention, Sequences,
 };
 
@@ -26,12 +26,21 @@ impl MultiHeadAttention {
     /// # Errors
     /// [`Error::Memory`] if there is no memory for it.
     pub fn cache(&self, batch: usize, capacity: usize) -> Result<KvCache, Error> {
+        self.cache_of(batch, capacity)
+    }
+
+    /// As [`cache`](Self::cache), in the precision of `T`: `layer.cache_of::<bf16>(batch, capacity)` takes half the memory.
+    ///
+    /// # Errors
+    /// As [`cache`](Self::cache).
+    pub fn cache_of<T: Element>(&self, batch: usize, capacity: usize) -> Result<KvCache<T>, Error> {
         KvCache::new(self.cache_shape(batch, capacity))
     }
 
     /// Self-attention of tokens `x` \[batch, n, …\] that follow those in the `cache`: their keys and values are appended to it,
     /// and each query attends to all keys in it that `attention` lets it see. Rotary positions continue after those of the
-    /// tokens in the cache.
+    /// tokens in the cache. Where the sequences in the cache have different lengths (see [`KvCache`]), each goes on after its
+    /// own last token, and its keys are hidden from there on.
     ///
     /// The output \[batch, n, outputs\] has the bits of these tokens' rows in one [`forward`](Self::forward) of all tokens, if
     /// `attention` hides the same keys: with [`Mask::CAUSAL`](crate::Mask::CAUSAL), for example. Whatever goes by positions
@@ -54,10 +63,10 @@ impl MultiHeadAttention {
     /// assert_eq!((prefill, token), (vec![1.0, 2.0], vec![4.0])); // each the mean of all tokens so far
     /// # Ok::<(), regard::Error>(())
     /// ```
-    pub fn forward_cached(
+    pub fn forward_cached<T: Element>(
         &self,
         x: Sequences<'_>,
-        cache: &mut KvCache,
+        cache: &mut KvCache<T>,
         attention: &Attention<'_>,
     ) -> Result<Vec<f32>, Error> {
         let len = cache.len();
@@ -83,10 +92,10 @@ impl EncoderBlock {
     ///
     /// # Errors
     /// As [`forward`](Self::forward) and [`MultiHeadAttention::forward_cached`]. The cache is then as it was.
-    pub fn forward_cached(
+    pub fn forward_cached<T: Element>(
         &self,
         x: Sequences<'_>,
-        cache: &mut KvCache,
+        cache: &mut KvCache<T>,
         attention: &Attention<'_>,
     ) -> Result<Vec<f32>, Error> {
         let mut y = copy(x, self.features())?;
@@ -102,7 +111,20 @@ impl Encoder {
     /// # Errors
     /// [`Error::Memory`] if there is no memory for them.
     pub fn caches(&self, batch: usize, capacity: usize) -> Result<Vec<KvCache>, Error> {
-        self.blocks().iter().map(|block| block.cache(batch, capacity)).collect()
+        self.caches_of(batch, capacity)
+    }
+
+    /// As [`caches`](Self::caches), in the precision of `T`: `model.caches_of::<bf16>(batch, capacity)` takes half the memory.
+    ///
+    /// # Errors
+    /// As [`caches`](Self::caches).
+    pub fn caches_of<T: Element>(
+        &self,
+        batch: usize,
+        capacity: usize,
+    ) -> Result<Vec<KvCache<T>>, Error> {
+        let cache = |block: &EncoderBlock| block.attention().cache_of(batch, capacity);
+        self.blocks().iter().map(cache).collect()
     }
 
     /// y \[batch, n, features\] for tokens x of the same shape that follow those in the `caches`, one for each block: how a
@@ -141,10 +163,10 @@ impl Encoder {
     /// # Ok::<(), regard::Error>(())
     /// ```
     #[doc(alias = "generate")]
-    pub fn forward_cached(
+    pub fn forward_cached<T: Element>(
         &self,
         x: Sequences<'_>,
-        caches: &mut [KvCache],
+        caches: &mut [KvCache<T>],
         attention: &Attention<'_>,
     ) -> Result<Vec<f32>, Error> {
         let mut y = zeros("the output of the stack", &x.shape())?;
@@ -158,12 +180,12 @@ impl Encoder {
 ///
 /// It is made with [`DecoderBlock::cache`] or [`Decoder::caches`].
 #[derive(Clone, Debug)]
-pub struct DecoderCache {
-    own: KvCache,
-    cross: KvCache,
+pub struct DecoderCache<T = f32> {
+    own: KvCache<T>,
+    cross: KvCache<T>,
 }
 
-impl DecoderCache {
+impl<T: Element> DecoderCache<T> {
     /// The number of the decoder's tokens so far.
     pub fn len(&self) -> usize {
         self.own.len()
@@ -179,6 +201,14 @@ impl DecoderCache {
         self.own.capacity()
     }
 
+    /// Forgets all but the first tokens of each sequence, \[batch\] of them. The memory's keys and values stay.
+    ///
+    /// # Errors
+    /// As [`KvCache::truncate_each`].
+    pub fn truncate_each(&mut self, lengths: &[usize]) -> Result<(), Error> {
+        self.own.truncate_each(lengths)
+    }
+
     /// Forgets all but the first `len` tokens of the decoder. The memory's keys and values stay.
     pub fn truncate(&mut self, len: usize) {
         self.own.truncate(len);
@@ -190,9 +220,9 @@ impl DecoderCache {
     }
 
     /// What self-attention and cross-attention attend to.
-    pub(crate) fn sources(&mut self) -> (Source<'_>, Source<'_>) {
+    pub(crate) fn sources(&mut self) -> [Source<'_>; 2] {
         let first = self.own.len();
-        (Source::Cached(&mut self.own), Source::Kept(&self.cross, first))
+        [Source::Cached(&mut self.own), Source::Kept(&self.cross, first)]
     }
 }
 
@@ -204,11 +234,23 @@ impl DecoderBlock {
     /// [`Error::Shape`] if the memory has other features than the cross-attention's keys, [`Error::Memory`] if there is no
     /// memory for the cache.
     pub fn cache(&self, memory: Sequences<'_>, capacity: usize) -> Result<DecoderCache, Error> {
+        self.cache_of(memory, capacity)
+    }
+
+    /// As [`cache`](Self::cache), in the precision of `T`.
+    ///
+    /// # Errors
+    /// As [`cache`](Self::cache).
+    pub fn cache_of<T: Element>(
+        &self,
+        memory: Sequences<'_>,
+        capacity: usize,
+    ) -> Result<DecoderCache<T>, Error> {
         let ([batch, n_k, _], layer) = (memory.shape(), self.cross_attention());
         check_memory(layer, memory)?;
-        let mut cross = layer.cache(batch, n_k)?;
-        layer.key_values(memory, |k, v| cross.append(k, v))?;
-        Ok(DecoderCache { own: self.self_attention().cache(batch, capacity)?, cross })
+        let mut cross = layer.cache_of::<T>(batch, n_k)?;
+        layer.key_values(memory, |k, v| cross.append_rounded(k, v))?;
+        Ok(DecoderCache { own: self.self_attention().cache_of(batch, capacity)?, cross })
     }
 
     /// y \[batch, n, features\] for tokens x of the same shape that follow those in the `cache`: the bits of these tokens' rows in
@@ -217,10 +259,10 @@ impl DecoderBlock {
     ///
     /// # Errors
     /// As [`forward`](Self::forward) and [`MultiHeadAttention::forward_cached`]. The cache is then as it was.
-    pub fn forward_cached(
+    pub fn forward_cached<T: Element>(
         &self,
         x: Sequences<'_>,
-        cache: &mut DecoderCache,
+        cache: &mut DecoderCache<T>,
         attention: &DecoderAttention<'_>,
     ) -> Result<Vec<f32>, Error> {
         let mut y = copy(x, self.features())?;
@@ -251,10 +293,10 @@ impl Decoder {
     /// # Errors
     /// As [`DecoderBlock::forward_cached`], and [`Error::Shape`] if there are not as many caches as blocks. The caches are then
     /// as they were.
-    pub fn forward_cached(
+    pub fn forward_cached<T: Element>(
         &self,
         x: Sequences<'_>,
-        caches: &mut [DecoderCache],
+        caches: &mut [DecoderCache<T>],
         attention: &DecoderAttention<'_>,
     ) -> Result<Vec<f32>, Error> {
         let mut y = zeros("the output of the stack", &x.shape())?;

@@ -1,7 +1,9 @@
+use regard_kernels::Stage;
+
 use crate::error::{Error, check_shape};
 use crate::slices;
 use crate::view::zeros;
-use crate::{Element, Heads};
+use crate::{Attention, Element, Heads, Workspace};
 
 /// What a [`KvCache`] has room for.
 ///
@@ -168,7 +170,7 @@ impl<T: Element> KvCache<T> {
         &self.lengths
     }
 
-    /// The tokens of the longest sequence so far.
+    /// The number of tokens of the longest sequence so far.
     pub fn len(&self) -> usize {
         self.lengths.iter().copied().max().unwrap_or(0)
     }
@@ -214,6 +216,61 @@ impl<T: Element> KvCache<T> {
     pub(crate) fn undo_to(&mut self, len: usize) {
         let n = self.len().saturating_sub(len);
         self.lengths.iter_mut().for_each(|own| *own = own.saturating_sub(n));
+    }
+}
+
+/// A [`KvCache`] of any precision, as layers use it.
+pub(crate) trait LayerCache: Sync {
+    /// The tokens of a sequence so far.
+    fn len_of(&self, entry: usize) -> usize;
+
+    /// Appends keys and values, rounded to the cache's precision.
+    fn append(&mut self, k: Heads<'_>, v: Heads<'_>) -> Result<(), Error>;
+
+    /// The output of `q` for the keys in the cache, and the weights, appended to `weights`.
+    fn attend(
+        &self,
+        q: Heads<'_>,
+        attention: &Attention<'_>,
+        out: &mut [f32],
+        weights: Option<&mut Vec<Vec<f32>>>,
+        workspace: &mut Workspace,
+    ) -> Result<(), Error>;
+
+    /// `Ok` if the mask places new tokens after those in the cache.
+    fn check(&self, attention: &Attention<'_>) -> Result<(), Error>;
+}
+
+impl<T: Element> LayerCache for KvCache<T> {
+    fn len_of(&self, entry: usize) -> usize {
+        self.lengths.get(entry).copied().unwrap_or(0) // a cache without room for a number has no lengths
+    }
+
+    fn append(&mut self, k: Heads<'_>, v: Heads<'_>) -> Result<(), Error> {
+        self.append_rounded(k, v)
+    }
+
+    fn attend(
+        &self,
+        q: Heads<'_>,
+        attention: &Attention<'_>,
+        out: &mut [f32],
+        weights: Option<&mut Vec<Vec<f32>>>,
+        workspace: &mut Workspace,
+    ) -> Result<(), Error> {
+        let mut attention = attention.clone();
+        if self.lengths.iter().any(|len| *len != self.len()) {
+            attention.mask = attention.mask.or_key_lengths(&self.lengths);
+        }
+        attention.forward_into(q, self.keys(), self.values(), out, workspace)?;
+        if let Some(weights) = weights {
+            weights.push(attention.scores(Stage::Weights, q, self.keys())?.into_vec());
+        }
+        Ok(())
+    }
+
+    fn check(&self, attention: &Attention<'_>) -> Result<(), Error> {
+        self.lengths.iter().try_for_each(|len| attention.mask.check_cached(*len))
     }
 }
 

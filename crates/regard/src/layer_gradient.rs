@@ -138,36 +138,42 @@ impl MultiHeadAttention {
         }
         let Projections { query: to_query, key: to_key, value: to_value, output: to_output } =
             self.projections();
-        self.project([query, key, value], 0, |[q, k, v]| {
-            let out = attention.forward(q, k, v)?;
+        self.project(
+            [query, key, value],
+            (),
+            |(), _entry| 0,
+            |(), [q, k, v]| {
+                let out = attention.forward(q, k, v)?;
 
-            let ([batch, heads, n_q, d_k], [_, kv_heads, n_k, d_v]) = (q.shape(), v.shape());
-            let joined = join_heads(&out, batch, heads, n_q, d_v);
-            let joined = Sequences::new("the input", &joined, [batch, n_q, heads * d_v])?;
-            let output = to_output.backward(joined, d_out)?;
+                let ([batch, heads, n_q, d_k], [_, kv_heads, n_k, d_v]) = (q.shape(), v.shape());
+                let joined = join_heads(&out, batch, heads, n_q, d_v);
+                let joined = Sequences::new("the input", &joined, [batch, n_q, heads * d_v])?;
+                let output = to_output.backward(joined, d_out)?;
 
-            // [batch, tokens, heads · d] is [batch, heads, tokens, d] with heads and tokens exchanged, and back.
-            let d_heads = join_heads(&output.input, batch, n_q, heads, d_v);
-            let gradients = attention.backward(q, k, v, &out, &d_heads)?;
-            let joined = |d: &[f32], heads: usize, n: usize, width: usize| {
-                join_heads(d, batch, heads, n, width)
-            };
-            let mut d_q = joined(&gradients.query, heads, n_q, d_k);
-            let mut d_k_rows = joined(&gradients.key, kv_heads, n_k, d_k);
-            if let Some(back) = self.rotary().map(Rotary::inverse) {
-                back.rotate(&mut d_q, [batch, n_q, heads, d_k], 0)?;
-                back.rotate(&mut d_k_rows, [batch, n_k, kv_heads, d_k], 0)?;
-            }
-            Ok(MultiHeadGradients {
-                query: to_query.backward(query, &d_q)?,
-                key: to_key.backward(key, &d_k_rows)?,
-                value: to_value.backward(value, &joined(&gradients.value, kv_heads, n_k, d_v))?,
-                output,
-                scale: gradients.scale,
-                bias: gradients.bias,
-                sinks: gradients.sinks,
-            })
-        })
+                // [batch, tokens, heads · d] is [batch, heads, tokens, d] with heads and tokens exchanged, and back.
+                let d_heads = join_heads(&output.input, batch, n_q, heads, d_v);
+                let gradients = attention.backward(q, k, v, &out, &d_heads)?;
+                let joined = |d: &[f32], heads: usize, n: usize, width: usize| {
+                    join_heads(d, batch, heads, n, width)
+                };
+                let mut d_q = joined(&gradients.query, heads, n_q, d_k);
+                let mut d_k_rows = joined(&gradients.key, kv_heads, n_k, d_k);
+                if let Some(back) = self.rotary().map(Rotary::inverse) {
+                    back.rotate(&mut d_q, [batch, n_q, heads, d_k], 0)?;
+                    back.rotate(&mut d_k_rows, [batch, n_k, kv_heads, d_k], 0)?;
+                }
+                Ok(MultiHeadGradients {
+                    query: to_query.backward(query, &d_q)?,
+                    key: to_key.backward(key, &d_k_rows)?,
+                    value: to_value
+                        .backward(value, &joined(&gradients.value, kv_heads, n_k, d_v))?,
+                    output,
+                    scale: gradients.scale,
+                    bias: gradients.bias,
+                    sinks: gradients.sinks,
+                })
+            },
+        )
     }
 }
 

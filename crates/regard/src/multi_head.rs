@@ -1,10 +1,11 @@
 use regard_kernels::{Mat, Stage};
 
 use crate::error::{Error, check_shape};
+use crate::kv_cache::LayerCache;
 use crate::residual::Residual;
 use crate::threads::with_scratch;
 use crate::view::{check_elements, grown, len_of, saturating_product, zeros};
-use crate::{Attention, Heads, KvCache, Linear, Norm, Rotary, Sequences, Threads, Workspace};
+use crate::{Attention, Heads, Linear, Norm, Rotary, Sequences, Threads, Workspace};
 
 /// Multi-head attention (Vaswani et al. 2017, section 3.2.2): project to queries, keys and values, split into heads,
 /// attend in each head, concatenate the heads, project.
@@ -57,9 +58,9 @@ pub(crate) enum Keys<'a> {
     /// Keys and values of these sequences.
     Of(Sequences<'a>, Sequences<'a>),
     /// Those of the query's tokens and of the tokens before them, which are in the cache.
-    Cached(&'a mut KvCache),
+    Cached(&'a mut dyn LayerCache),
     /// Those in the cache. The first query stands at this position.
-    Kept(&'a KvCache, usize),
+    Kept(&'a dyn LayerCache, usize),
 }
 
 /// The memory in which a layer or a stack of blocks keeps what it computes on the way.
@@ -303,41 +304,45 @@ impl MultiHeadAttention {
         let [batch, n_q, _] = query.shape();
         let LayerWorkspace { attention: workspace, attended, .. } = workspace;
         let attended = grown(attended, &[batch, self.heads, n_q, self.value_head_dim()])?;
-        let attend = |q: Heads<'_>, k: Heads<'_>, v: Heads<'_>| {
-            attention.forward_into(q, k, v, attended, workspace)?;
-            if let Some(weights) = weights {
-                weights.push(attention.scores(Stage::Weights, q, k)?.into_vec());
-            }
-            Ok(())
-        };
         match keys {
             Keys::Of(key, value) => {
-                self.project([query, key, value], 0, |[q, k, v]| attend(q, k, v))
+                let start = |(): &(), _entry: usize| 0;
+                self.project([query, key, value], (), start, |(), [q, k, v]| {
+                    attention.forward_into(q, k, v, attended, workspace)?;
+                    if let Some(weights) = weights {
+                        weights.push(attention.scores(Stage::Weights, q, k)?.into_vec());
+                    }
+                    Ok(())
+                })
             }
             Keys::Cached(cache) => {
-                attention.mask.check_cached(cache.len())?;
-                self.project([query; 3], cache.len(), |[q, k, v]| {
+                cache.check(attention)?;
+                let start = |cache: &&mut dyn LayerCache, entry: usize| cache.len_of(entry);
+                self.project([query; 3], cache, start, |cache, [q, k, v]| {
                     cache.append(k, v)?;
-                    attend(q, cache.keys(), cache.values())
+                    cache.attend(q, attention, attended, weights, workspace)
                 })
             }
             Keys::Kept(cache, first) => {
                 let len = len_of("the queries", &self.projections.query.check("query", query)?)?;
                 with_scratch(len, |q| {
-                    self.queries(query, first, q)?;
+                    self.queries(query, |_entry| first, q)?;
                     let q = split("query", q, query, self.heads, &self.projections.query)?;
-                    attend(q, cache.keys(), cache.values())
+                    cache.attend(q, attention, attended, weights, workspace)
                 })
             }
         }
     }
 
-    /// Calls `then` with the heads of queries, keys and values of tokens that stand at `first` and after it.
-    pub(crate) fn project<R>(
+    /// Calls `then` with the heads of queries, keys and values. The tokens of an entry stand at `start` and after it.
+    ///
+    /// Both closures need the `context`: the lengths of a cache say where tokens stand, and then the cache grows.
+    pub(crate) fn project<C: Sync, R>(
         &self,
         [query, key, value]: [Sequences<'_>; 3],
-        first: usize,
-        then: impl FnOnce([Heads<'_>; 3]) -> Result<R, Error>,
+        context: C,
+        start: impl Fn(&C, usize) -> usize + Sync,
+        then: impl FnOnce(C, [Heads<'_>; 3]) -> Result<R, Error>,
     ) -> Result<R, Error> {
         let of = &self.projections;
         let q_len = len_of("the queries", &of.query.check("query", query)?)?;
@@ -346,14 +351,15 @@ impl MultiHeadAttention {
         with_scratch(q_len.saturating_add(k_len).saturating_add(v_len), |scratch| {
             let (q, rest) = scratch.split_at_mut(q_len);
             let (k, v) = rest.split_at_mut(k_len);
-            self.queries(query, first, q)?;
-            self.keys(key, first, k)?;
+            self.queries(query, |entry| start(&context, entry), q)?;
+            self.keys(key, |entry| start(&context, entry), k)?;
             of.value.forward_then(value, v, |_, _| Ok(()))?;
-            then([
+            let heads = [
                 split("query", q, query, self.heads, &of.query)?,
                 split("key", k, key, self.kv_heads, &of.key)?,
                 split("value", v, value, self.kv_heads, &of.value)?,
-            ])
+            ];
+            then(context, heads)
         })
     }
 
@@ -368,7 +374,7 @@ impl MultiHeadAttention {
         let v_len = len_of("the values", &of.value.check("value", memory)?)?;
         with_scratch(k_len.saturating_add(v_len), |scratch| {
             let (k, v) = scratch.split_at_mut(k_len);
-            self.keys(memory, 0, k)?;
+            self.keys(memory, |_entry| 0, k)?;
             of.value.forward_then(memory, v, |_, _| Ok(()))?;
             then(
                 split("key", k, memory, self.kv_heads, &of.key)?,
@@ -411,16 +417,26 @@ impl MultiHeadAttention {
         )
     }
 
-    /// The queries of x, whose tokens stand at `first` and after it: normed and turned, where the layer does that.
-    fn queries(&self, x: Sequences<'_>, first: usize, out: &mut [f32]) -> Result<(), Error> {
+    /// The queries of x, normed and turned where the layer does that. The tokens of an entry stand at `start` and after it.
+    fn queries(
+        &self,
+        x: Sequences<'_>,
+        start: impl Fn(usize) -> usize + Sync,
+        out: &mut [f32],
+    ) -> Result<(), Error> {
         let norm = self.qk_norms.as_ref().map(|[query, _]| query);
-        self.turned(&self.projections.query, norm, x, first, out)
+        self.turned(&self.projections.query, norm, x, start, out)
     }
 
     /// The keys of x, as [`queries`](Self::queries).
-    fn keys(&self, x: Sequences<'_>, first: usize, out: &mut [f32]) -> Result<(), Error> {
+    fn keys(
+        &self,
+        x: Sequences<'_>,
+        start: impl Fn(usize) -> usize + Sync,
+        out: &mut [f32],
+    ) -> Result<(), Error> {
         let norm = self.qk_norms.as_ref().map(|[_, key]| key);
-        self.turned(&self.projections.key, norm, x, first, out)
+        self.turned(&self.projections.key, norm, x, start, out)
     }
 
     fn turned(
@@ -428,12 +444,13 @@ impl MultiHeadAttention {
         projection: &Linear,
         norm: Option<&Norm>,
         x: Sequences<'_>,
-        start: usize,
+        start: impl Fn(usize) -> usize + Sync,
         out: &mut [f32],
     ) -> Result<(), Error> {
-        let ([_, n, _], head_dim) = (x.shape(), self.head_dim());
+        let ([batch, n, _], head_dim) = (x.shape(), self.head_dim());
         if let Some(rotary) = &self.rotary {
-            rotary.check(n, head_dim, start)?;
+            let entries = if x.data().is_empty() { 0 } else { batch };
+            rotary.check(n, head_dim, (0..entries).map(&start).max().unwrap_or(0))?;
         }
         projection.forward_then(x, out, |first, rows| {
             if let Some(norm) = norm {
@@ -441,7 +458,8 @@ impl MultiHeadAttention {
             }
             let Some(rotary) = &self.rotary else { return Ok(()) };
             rotary.rotate_rows(rows, projection.outputs() / head_dim, head_dim, |row| {
-                start + (first + row) % n.max(1)
+                let token = first + row;
+                start(token / n.max(1)) + token % n.max(1)
             })
         })
     }
@@ -470,8 +488,8 @@ impl MultiHeadAttention {
         let of = &self.projections;
         let mut q = zeros("the queries", &of.query.check("query", query)?)?;
         let mut k = zeros("the keys", &of.key.check("key", key)?)?;
-        self.queries(query, 0, &mut q)?;
-        self.keys(key, 0, &mut k)?;
+        self.queries(query, |_entry| 0, &mut q)?;
+        self.keys(key, |_entry| 0, &mut k)?;
         let q = split("query", &q, query, self.heads, &of.query)?;
         let k = split("key", &k, key, self.kv_heads, &of.key)?;
         Ok(attention.scores(Stage::Weights, q, k)?.into_vec())

@@ -1,12 +1,12 @@
 //! Stacks of transformer blocks.
 
-use crate::block::{DecoderSource, Source, check_features};
+use crate::block::{Source, check_features};
 use crate::decoding::DecoderCache;
 use crate::error::{Error, check_shape};
 use crate::view::{check_elements, zeros};
 use crate::{
-    Attention, DecoderAttention, DecoderBlock, EncoderBlock, KvCache, LayerWorkspace, Norm,
-    Sequences,
+    Attention, DecoderAttention, DecoderBlock, Element, EncoderBlock, KvCache, LayerWorkspace,
+    Norm, Sequences,
 };
 
 /// A stack of [`EncoderBlock`]s, with a norm after the last where there is one: pre-norm blocks should have it.
@@ -133,7 +133,7 @@ impl Encoder {
         let mut run = EncoderOutput::default();
         let mut y = zeros(OUTPUT, &x.shape())?;
         let workspace = &mut LayerWorkspace::new();
-        self.run(x, None, attention, &mut y, Some((&mut run, keep)), workspace)?;
+        self.run(x, None::<&mut [KvCache]>, attention, &mut y, Some((&mut run, keep)), workspace)?;
         run.output = y;
         Ok(run)
     }
@@ -149,20 +149,20 @@ impl Encoder {
     /// number of elements. The caches are then as they were.
     ///
     /// ```
-    /// use regard::{Attention, Encoder, LayerWorkspace, Norm, Sequences};
+    /// use regard::{Attention, Encoder, KvCache, LayerWorkspace, Norm, Sequences};
     /// let encoder = Encoder::new(vec![], Some(Norm::rms(vec![1.0; 2], 0.0)?))?;
     /// let (mut y, mut workspace) = ([0.0; 2], LayerWorkspace::new());
     /// for x in [[7.0, 1.0], [1.0, 7.0]] {
     ///     let x = Sequences::new("x", &x, [1, 1, 2])?;
-    ///     encoder.forward_into(x, None, |_layer| Attention::new(), &mut y, &mut workspace)?;
+    ///     encoder.forward_into(x, None::<&mut [KvCache]>, |_layer| Attention::new(), &mut y, &mut workspace)?;
     /// }
     /// assert_eq!(y, [0.2, 1.4]);
     /// # Ok::<(), regard::Error>(())
     /// ```
-    pub fn forward_into<'a>(
+    pub fn forward_into<'a, T: Element>(
         &self,
         x: Sequences<'_>,
-        caches: Option<&mut [KvCache]>,
+        caches: Option<&mut [KvCache<T>]>,
         attention: impl Fn(usize) -> Attention<'a>,
         out: &mut [f32],
         workspace: &mut LayerWorkspace,
@@ -172,10 +172,10 @@ impl Encoder {
     }
 
     /// x through one block after another, into y. After an error the caches are as they were.
-    fn run<'a>(
+    fn run<'a, T: Element>(
         &self,
         x: Sequences<'_>,
-        mut caches: Option<&mut [KvCache]>,
+        mut caches: Option<&mut [KvCache<T>]>,
         attention: impl Fn(usize) -> Attention<'a>,
         y: &mut [f32],
         mut kept: Option<(&mut EncoderOutput, Keep)>,
@@ -300,7 +300,7 @@ impl Decoder {
     ) -> Result<DecoderOutput, Error> {
         let mut run = DecoderOutput::default();
         let mut y = zeros(OUTPUT, &x.shape())?;
-        let (sources, workspace) = (Sources::Memory(memory), &mut LayerWorkspace::new());
+        let (sources, workspace) = (Sources::<f32>::Memory(memory), &mut LayerWorkspace::new());
         self.run(x, sources, attention, &mut y, Some((&mut run, keep)), workspace)?;
         run.output = y;
         Ok(run)
@@ -314,10 +314,10 @@ impl Decoder {
     /// # Errors
     /// As [`forward_cached`](Self::forward_cached), and [`Error::Elements`] if `out` has another number of elements. The caches
     /// are then as they were.
-    pub fn forward_into<'a>(
+    pub fn forward_into<'a, T: Element>(
         &self,
         x: Sequences<'_>,
-        caches: &mut [DecoderCache],
+        caches: &mut [DecoderCache<T>],
         attention: impl Fn(usize) -> DecoderAttention<'a>,
         out: &mut [f32],
         workspace: &mut LayerWorkspace,
@@ -328,10 +328,10 @@ impl Decoder {
     }
 
     /// x through one block after another, into y. After an error the caches are as they were.
-    fn run<'a>(
+    fn run<'a, T: Element>(
         &self,
         x: Sequences<'_>,
-        mut sources: Sources<'_>,
+        mut sources: Sources<'_, T>,
         attention: impl Fn(usize) -> DecoderAttention<'a>,
         y: &mut [f32],
         mut kept: Option<(&mut DecoderOutput, Keep)>,
@@ -353,8 +353,8 @@ impl Decoder {
             };
             let done = match &mut sources {
                 Sources::Memory(memory) => {
-                    let source = DecoderSource::Memory(*memory);
-                    block.run(y, shape, source, &attention, weights, workspace)
+                    let sources = [Source::Own, Source::Memory(*memory)];
+                    block.run(y, shape, sources, &attention, weights, workspace)
                 }
                 Sources::Cached(caches) => {
                     block.forward_in_place(y, shape, &mut caches[layer], &attention, workspace)
@@ -376,10 +376,10 @@ impl Decoder {
 }
 
 /// What the keys and values of a decoder are made of, besides the queries' tokens.
-enum Sources<'a> {
+enum Sources<'a, T> {
     Memory(Sequences<'a>),
     /// One for each block.
-    Cached(&'a mut [DecoderCache]),
+    Cached(&'a mut [DecoderCache<T>]),
 }
 
 const OUTPUT: &str = "the output of the stack";

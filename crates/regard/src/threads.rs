@@ -193,12 +193,15 @@ pub(crate) fn with_scratch<T>(
     len: usize,
     use_it: impl FnOnce(&mut [f32]) -> Result<T, Error>,
 ) -> Result<T, Error> {
+    /// The scratch memory of a query and any number of keys of up to 256 features: decoding takes no more of it from token to
+    /// token.
+    const LEAST: usize = 16 * 1024;
     thread_local! {
         /// The last one given back is the first one taken: a call within another finds its own again.
         static SCRATCH: RefCell<Vec<Vec<f32>>> = const { RefCell::new(Vec::new()) };
     }
     let mut scratch = SCRATCH.with_borrow_mut(Vec::pop).unwrap_or_default();
-    let result = use_it(grown(&mut scratch, &[len])?);
+    let result = use_it(&mut grown(&mut scratch, &[len.max(LEAST)])?[..len]);
     SCRATCH.with_borrow_mut(|kept| kept.push(scratch));
     result
 }

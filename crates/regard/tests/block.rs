@@ -1,26 +1,31 @@
-//! Transformer blocks and their parts against plain `f64` loops, and the promises about threads, rows and errors.
+//! Transformer blocks and their parts against plain `f64` loops, within bounds that the loops compute along; and the promises
+//! about threads, rows and errors.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
 
+use common::bounded::{Num, assert_within, softmax};
 use common::numbers;
 use proptest::prelude::*;
 use regard::{
     Activation, Attention, Decoder, DecoderAttention, DecoderBlock, DecoderParts, Encoder,
     EncoderBlock, EncoderParts, Error, FeedForward, GatedParts, Linear, Mask, MultiHeadAttention,
-    Norm, Pairing, PositionTable, Projections, Rotary, Sequences, Threads,
+    Norm, OutputNorms, Pairing, PositionTable, Projections, Rotary, Sequences, Threads,
 };
 
-/// Rows of `f64`.
-type Rows = Vec<Vec<f64>>;
+/// Rows of numbers with their bounds.
+type Rows = Vec<Vec<Num>>;
 
-fn wide(x: &[f32], cols: usize) -> Rows {
-    x.chunks(cols).map(|row| row.iter().map(|x| f64::from(*x)).collect()).collect()
+fn exact(x: &[f32], cols: usize) -> Rows {
+    x.chunks(cols).map(|row| row.iter().copied().map(Num::exact).collect()).collect()
 }
 
+/// x plus what a sublayer gives. The sublayer's last sum of at most 64 terms begins with x, so x takes part in its roundings.
 fn plus(x: &Rows, y: &Rows) -> Rows {
-    x.iter().zip(y).map(|(x, y)| x.iter().zip(y).map(|(x, y)| x + y).collect()).collect()
+    let zeros = || (0..64).map(|_| Num::exact(0.0));
+    let element = |(x, y): (&Num, &Num)| Num::sum([*x, *y].into_iter().chain(zeros()));
+    x.iter().zip(y).map(|(x, y)| x.iter().zip(y).map(element).collect()).collect()
 }
 
 /// A linear layer's weights, small enough that sums stay around 1.
@@ -47,13 +52,10 @@ impl Dense {
     }
 
     fn of(&self, x: &Rows) -> Rows {
-        let element = |row: &[f64], c: usize| {
-            let sum: f64 = row
-                .iter()
-                .enumerate()
-                .map(|(t, x)| x * f64::from(self.weight[t * self.outputs + c]))
-                .sum();
-            sum + f64::from(self.bias[c])
+        let element = |row: &[Num], c: usize| {
+            let weights = (0..self.inputs).map(|t| Num::exact(self.weight[t * self.outputs + c]));
+            let bias = (Num::exact(self.bias[c]), Num::exact(1.0));
+            Num::dot(row.iter().copied().zip(weights).chain([bias]))
         };
         x.iter().map(|row| (0..self.outputs).map(|c| element(row, c)).collect()).collect()
     }
@@ -80,28 +82,37 @@ impl Normed {
     }
 
     fn of(&self, x: &Rows) -> Rows {
-        let row = |x: &Vec<f64>| {
-            let d = x.len() as f64;
-            let mean = if self.beta.is_some() { x.iter().sum::<f64>() / d } else { 0.0 };
-            let variance = x.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / d;
-            let factor = 1.0 / (variance + f64::from(Self::EPSILON)).sqrt();
-            let beta = |c: usize| self.beta.as_ref().map_or(0.0, |beta| f64::from(beta[c]));
-            x.iter()
-                .enumerate()
-                .map(|(c, x)| (x - mean) * factor * f64::from(self.gamma[c]) + beta(c))
-                .collect()
+        let row = |x: &Vec<Num>| -> Vec<Num> {
+            let share = Num::constant(1.0 / x.len() as f64);
+            let deviations = if self.beta.is_some() {
+                let mean = Num::sum(x.iter().copied()).times(share);
+                x.iter().map(|x| x.minus(mean)).collect()
+            } else {
+                x.clone()
+            };
+            let variance = Num::dot(deviations.iter().map(|x| (*x, *x))).times(share);
+            let factor = variance.reciprocal_root(Self::EPSILON);
+            let element = |(c, x): (usize, &Num)| {
+                let scaled = x.times(factor).times(Num::exact(self.gamma[c]));
+                match &self.beta {
+                    Some(beta) => Num::sum([scaled, Num::exact(beta[c])]),
+                    None => scaled,
+                }
+            };
+            deviations.iter().enumerate().map(element).collect()
         };
         x.iter().map(row).collect()
     }
 }
 
-/// Attention with its projections; rotary where it has a pairing.
+/// Attention with its projections; rotary where it has a pairing, with norms of queries and keys where it has them.
 struct Heads {
     heads: usize,
     kv_heads: usize,
     head_dim: usize,
     projections: [Dense; 4],
     pairing: Option<Pairing>,
+    qk_norms: Option<[Normed; 2]>,
 }
 
 impl Heads {
@@ -113,25 +124,33 @@ impl Heads {
             seed += 1;
             Dense::new(inputs, outputs, seed)
         });
-        Self { heads, kv_heads, head_dim, projections, pairing: None }
+        Self { heads, kv_heads, head_dim, projections, pairing: None, qk_norms: None }
     }
 
     fn build(&self) -> MultiHeadAttention {
-        let [q, k, v, o] = self.projections.each_ref().map(Dense::build);
-        let projections = Projections { query: q, key: k, value: v, output: o };
-        let layer = MultiHeadAttention::new(self.heads, projections).unwrap();
-        match self.pairing {
-            Some(pairing) => {
-                layer.with_rotary(Rotary::new(self.head_dim, 64, 100.0, pairing).unwrap()).unwrap()
-            }
-            None => layer,
+        let [query, key, value, output] = self.projections.each_ref().map(Dense::build);
+        let projections = Projections { query, key, value, output };
+        let mut layer = MultiHeadAttention::new(self.heads, projections).unwrap();
+        if let Some([query, key]) = &self.qk_norms {
+            layer = layer.with_qk_norms(query.build(), key.build()).unwrap();
         }
+        if let Some(pairing) = self.pairing {
+            let rotary = Rotary::new(self.head_dim, 64, 100.0, pairing).unwrap();
+            layer = layer.with_rotary(rotary).unwrap();
+        }
+        layer
     }
 
-    /// Each head's part of the rows of one sequence, turned by the row's number.
-    fn turned(&self, x: Rows) -> Rows {
+    /// Queries or keys, each head's part of the rows of one sequence normed and turned by the row's number.
+    fn turned(&self, x: Rows, norm: Option<&Normed>) -> Rows {
+        let d = self.head_dim;
+        let normed = |row: Vec<Num>| match norm {
+            Some(norm) => norm.of(&row.chunks(d).map(<[Num]>::to_vec).collect()).concat(),
+            None => row,
+        };
+        let x: Rows = x.into_iter().map(normed).collect();
         let Some(pairing) = self.pairing else { return x };
-        let (d, mut turned) = (self.head_dim, x.clone());
+        let mut turned = x.clone();
         for (t, (from, to)) in x.iter().zip(&mut turned).enumerate() {
             for (from, to) in from.chunks(d).zip(to.chunks_mut(d)) {
                 for i in 0..d / 2 {
@@ -141,7 +160,9 @@ impl Heads {
                         (2 * i, 2 * i + 1)
                     };
                     let (sin, cos) = (t as f64 / 100_f64.powf(2.0 * i as f64 / d as f64)).sin_cos();
-                    (to[a], to[b]) = (from[a] * cos - from[b] * sin, from[b] * cos + from[a] * sin);
+                    let [sin, cos, back] = [sin, cos, -sin].map(Num::constant);
+                    to[a] = Num::dot([(from[a], cos), (from[b], back)]);
+                    to[b] = Num::dot([(from[b], cos), (from[a], sin)]);
                 }
             }
         }
@@ -150,21 +171,22 @@ impl Heads {
 
     fn of(&self, query: &Rows, key: &Rows, causal: bool) -> Rows {
         let [q, k, v] = [(0, query), (1, key), (2, key)].map(|(i, x)| self.projections[i].of(x));
-        let (q, k, d) = (self.turned(q), self.turned(k), self.head_dim);
-        let part = |x: &[f64], head: usize| x[head * d..][..d].to_vec();
-        let row = |i: usize| -> Vec<f64> {
-            let head = |h: usize| -> Vec<f64> {
+        let norms = self.qk_norms.as_ref();
+        let (q, k) = (self.turned(q, norms.map(|n| &n[0])), self.turned(k, norms.map(|n| &n[1])));
+        let d = self.head_dim;
+        let part = |x: &[Num], head: usize| x[head * d..][..d].to_vec();
+        let scale = Num::constant(1.0 / (d as f64).sqrt());
+        let row = |i: usize| -> Vec<Num> {
+            let head = |h: usize| -> Vec<Num> {
                 let kv = h / (self.heads / self.kv_heads);
                 let seen = if causal { i + 1 } else { key.len() };
-                let score = |j: usize| -> f64 {
-                    let dot: f64 =
-                        part(&q[i], h).iter().zip(part(&k[j], kv)).map(|(q, k)| q * k).sum();
-                    (dot / (d as f64).sqrt()).exp()
+                let score = |j: usize| {
+                    Num::dot(part(&q[i], h).into_iter().zip(part(&k[j], kv))).times(scale)
                 };
-                let sum: f64 = (0..seen).map(score).sum();
-                (0..d)
-                    .map(|c| (0..seen).map(|j| score(j) / sum * part(&v[j], kv)[c]).sum())
-                    .collect()
+                let weights = softmax(&(0..seen).map(score).collect::<Vec<_>>());
+                let column =
+                    |c: usize| Num::dot((0..seen).map(|j| (weights[j], part(&v[j], kv)[c])));
+                (0..d).map(column).collect()
             };
             (0..self.heads).flat_map(head).collect()
         };
@@ -179,19 +201,27 @@ fn activation_of(activation: Activation, x: f64) -> f64 {
             0.5 * x
                 * (1.0 + ((2.0 / core::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x)).tanh())
         }
+        Activation::QuickGelu => x / (1.0 + (-1.702 * x).exp()),
         Activation::Silu => x / (1.0 + (-x).exp()),
-        _ => 0.5 * x * (1.0 + erf(x * core::f64::consts::FRAC_1_SQRT_2)),
+        _ => 0.5 * x * erfc(-x * core::f64::consts::FRAC_1_SQRT_2),
     }
 }
 
-/// By its power series, which converges fast for what is small.
-fn erf(x: f64) -> f64 {
-    let (mut term, mut sum) = (x, x);
-    for n in 1..200 {
-        term *= -x * x / f64::from(n);
-        sum += term / f64::from(2 * n + 1);
+/// 1 − erf(x): by erf's power series near 0, where it converges fast, and by a continued fraction elsewhere.
+fn erfc(x: f64) -> f64 {
+    if x < 0.0 {
+        return 2.0 - erfc(-x);
     }
-    sum * core::f64::consts::FRAC_2_SQRT_PI
+    if x < 2.0 {
+        let (mut term, mut sum) = (x, x);
+        for n in 1..60 {
+            term *= -x * x / f64::from(n);
+            sum += term / f64::from(2 * n + 1);
+        }
+        return 1.0 - sum * core::f64::consts::FRAC_2_SQRT_PI;
+    }
+    let fraction = (1..200).rev().fold(0.0, |t, k| f64::from(k) / 2.0 / (x + t));
+    (-x * x).exp() / core::f64::consts::PI.sqrt() / (x + fraction)
 }
 
 struct Feed {
@@ -224,20 +254,18 @@ impl Feed {
     }
 
     fn of(&self, x: &Rows) -> Rows {
-        let activate = |x: Rows| -> Rows {
-            x.into_iter()
-                .map(|x| x.into_iter().map(|x| activation_of(self.activation, x)).collect())
-                .collect()
+        /// GELU is the steepest of them: 1.13 at most.
+        const SLOPE: f64 = 1.13;
+        let activate = |x: Num| x.apply(SLOPE, |x| activation_of(self.activation, x));
+        let all = |x: Rows| -> Rows {
+            x.into_iter().map(|x| x.into_iter().map(activate).collect()).collect()
         };
         let up = self.up.of(x);
-        let Some(gate) = &self.gate else { return self.down.of(&activate(up)) };
-        let gate = activate(gate.of(x));
-        let hidden = gate
-            .iter()
-            .zip(&up)
-            .map(|(g, u)| g.iter().zip(u).map(|(g, u)| g * u).collect())
-            .collect();
-        self.down.of(&hidden)
+        let Some(gate) = &self.gate else { return self.down.of(&all(up)) };
+        let gate = all(gate.of(x));
+        let times = |(g, u): (&Num, &Num)| g.times(*u);
+        let rows = gate.iter().zip(&up);
+        self.down.of(&rows.map(|(g, u)| g.iter().zip(u).map(times).collect()).collect())
     }
 }
 
@@ -246,22 +274,12 @@ fn sublayer(x: &Rows, norm: &Normed, after: bool, f: impl Fn(&Rows) -> Rows) -> 
     if after { norm.of(&plus(x, &f(x))) } else { plus(x, &f(&norm.of(x))) }
 }
 
-/// Sums of at most some hundred terms around 1, a few of them one behind the other: within 1e-5 of the largest element.
-#[track_caller]
-fn assert_close(found: &[f32], expected: &Rows) {
-    let expected = expected.concat();
-    assert_eq!(found.len(), expected.len());
-    let largest = expected.iter().fold(1.0_f64, |m, x| m.max(x.abs()));
-    for (i, (f, e)) in found.iter().zip(&expected).enumerate() {
-        assert!((f64::from(*f) - e).abs() <= 1e-5 * largest, "element {i} is {f}, not {e}");
-    }
-}
-
 fn activation() -> impl Strategy<Value = Activation> {
     prop::sample::select(vec![
         Activation::Relu,
         Activation::Gelu,
         Activation::GeluTanh,
+        Activation::QuickGelu,
         Activation::Silu,
     ])
 }
@@ -270,35 +288,70 @@ fn pairing() -> impl Strategy<Value = Option<Pairing>> {
     prop::sample::select(vec![None, Some(Pairing::HalfSplit), Some(Pairing::Interleaved)])
 }
 
+/// Where the norms of an encoder block are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Order {
+    Pre,
+    Post,
+    Parallel,
+}
+
+fn order() -> impl Strategy<Value = Order> {
+    prop::sample::select(vec![Order::Pre, Order::Post, Order::Parallel])
+}
+
 proptest! {
     #[test]
     fn an_encoder_block_is_its_formula(
         (kv_heads, group, pairs, d) in (1_usize..3, 1_usize..3, 1_usize..5, 1_usize..24),
         (n, hidden) in (1_usize..12, 1_usize..40),
-        (after, gated, rms, causal) in any::<(bool, bool, bool, bool)>(),
+        (gated, rms, causal, qk_norms, output_norms) in any::<(bool, bool, bool, bool, bool)>(),
+        order in order(),
         activation in activation(),
         pairing in pairing(),
     ) {
         let mut heads = Heads::new(d, d, [kv_heads * group, kv_heads, 2 * pairs], 10);
         heads.pairing = pairing;
+        heads.qk_norms = qk_norms.then(|| [50, 60].map(|seed| Normed::new(2 * pairs, rms, seed)));
         let feed = Feed::new(d, hidden, activation, gated, 20);
-        let norms = [Normed::new(d, rms, 30), Normed::new(d, rms, 40)];
-        let [first, second] = norms.each_ref().map(Normed::build);
+        let [first, second, third, fourth] = [30, 40, 70, 80].map(|seed| Normed::new(d, rms, seed));
         let parts = EncoderParts {
-            attention_norm: first,
+            attention_norm: first.build(),
             attention: heads.build(),
-            feed_forward_norm: second,
+            feed_forward_norm: second.build(),
             feed_forward: feed.build(),
         };
-        let block = if after { EncoderBlock::post_norm(parts) } else { EncoderBlock::pre_norm(parts) }.unwrap();
+        let mut block = match order {
+            Order::Pre => EncoderBlock::pre_norm(parts),
+            Order::Post => EncoderBlock::post_norm(parts),
+            Order::Parallel => EncoderBlock::parallel(parts),
+        }.unwrap();
+        if output_norms {
+            let norms = OutputNorms { attention: third.build(), feed_forward: fourth.build() };
+            block = block.with_output_norms(norms).unwrap();
+        }
         let x = numbers(2 * n * d, 1);
         let attention = Attention::new().mask(if causal { Mask::CAUSAL } else { Mask::NONE });
-        let (found, weights) = block.forward_with_weights(Sequences::new("x", &x, [2, n, d]).unwrap(), &attention).unwrap();
+        let view = Sequences::new("x", &x, [2, n, d]).unwrap();
+        let (found, weights) = block.forward_with_weights(view, &attention).unwrap();
         prop_assert_eq!(weights.len(), 2 * kv_heads * group * n * n);
-        prop_assert!(weights.chunks(n).all(|row| (row.iter().sum::<f32>() - 1.0).abs() < 1e-5));
+        // Each weight is rounded twice, and their sum n times.
+        let tolerance = (n + 2) as f32 * f32::EPSILON;
+        prop_assert!(weights.chunks(n).all(|row| (row.iter().sum::<f32>() - 1.0).abs() <= tolerance));
+        prop_assert_eq!(bits(&found), bits(&block.forward(view, &attention).unwrap()));
+
+        let normed = |norm: &Normed, x: Rows| if output_norms { norm.of(&x) } else { x };
+        let attend = |x: &Rows| normed(&third, heads.of(x, x, causal));
+        let feed = |x: &Rows| normed(&fourth, feed.of(x));
         for (x, found) in x.chunks(n * d).zip(found.chunks(n * d)) {
-            let h = sublayer(&wide(x, d), &norms[0], after, |x| heads.of(x, x, causal));
-            assert_close(found, &sublayer(&h, &norms[1], after, |x| feed.of(x)));
+            let x = exact(x, d);
+            let expected = if order == Order::Parallel {
+                plus(&plus(&x, &feed(&second.of(&x))), &attend(&first.of(&x)))
+            } else {
+                let after = order == Order::Post;
+                sublayer(&sublayer(&x, &first, after, attend), &second, after, feed)
+            };
+            assert_within(found, &expected);
         }
     }
 
@@ -311,27 +364,27 @@ proptest! {
         let sizes = [kv_heads * group, kv_heads, head_dim];
         let (own, cross) = (Heads::new(d, d, sizes, 10), Heads::new(d, memory, sizes, 50));
         let feed = Feed::new(d, hidden, Activation::Relu, false, 20);
-        let norms = [Normed::new(d, rms, 30), Normed::new(d, rms, 40), Normed::new(d, rms, 60)];
-        let [first, second, third] = norms.each_ref().map(Normed::build);
+        let [first, second, third] = [30, 40, 60].map(|seed| Normed::new(d, rms, seed));
         let parts = DecoderParts {
-            self_attention_norm: first,
+            self_attention_norm: first.build(),
             self_attention: own.build(),
-            cross_attention_norm: second,
+            cross_attention_norm: second.build(),
             cross_attention: cross.build(),
-            feed_forward_norm: third,
+            feed_forward_norm: third.build(),
             feed_forward: feed.build(),
         };
         let block = if after { DecoderBlock::post_norm(parts) } else { DecoderBlock::pre_norm(parts) }.unwrap();
         let (x, keys) = (numbers(n * d, 1), numbers(n_k * memory, 2));
-        let (x_view, keys_view) = (Sequences::new("x", &x, [1, n, d]).unwrap(), Sequences::new("x", &keys, [1, n_k, memory]).unwrap());
+        let x_view = Sequences::new("x", &x, [1, n, d]).unwrap();
+        let keys_view = Sequences::new("memory", &keys, [1, n_k, memory]).unwrap();
         let attention = DecoderAttention {
             self_attention: Attention::new().mask(Mask::CAUSAL),
             cross_attention: Attention::new(),
         };
         let found = block.forward(x_view, keys_view, &attention).unwrap();
-        let h = sublayer(&wide(&x, d), &norms[0], after, |x| own.of(x, x, true));
-        let h = sublayer(&h, &norms[1], after, |x| cross.of(x, &wide(&keys, memory), false));
-        assert_close(&found, &sublayer(&h, &norms[2], after, |x| feed.of(x)));
+        let h = sublayer(&exact(&x, d), &first, after, |x| own.of(x, x, true));
+        let h = sublayer(&h, &second, after, |x| cross.of(x, &exact(&keys, memory), false));
+        assert_within(&found, &sublayer(&h, &third, after, |x| feed.of(x)));
 
         let norm = Normed::new(d, rms, 70);
         let stack = Decoder::new(vec![block.clone()], Some(norm.build())).unwrap();
@@ -349,7 +402,7 @@ proptest! {
         let feed = Feed::new(d, hidden, activation, gated, 7);
         let x = numbers(n * d, 3);
         let found = feed.build().forward(Sequences::new("x", &x, [1, n, d]).unwrap()).unwrap();
-        assert_close(&found, &feed.of(&wide(&x, d)));
+        assert_within(&found, &feed.of(&exact(&x, d)));
     }
 }
 

@@ -356,7 +356,7 @@ fn of_blocks() {
         (
             said(Encoder::new(vec![block], None).unwrap().forward_cached(
                 sequences([1, 2, 4]),
-                &mut [],
+                &mut [] as &mut [KvCache],
                 &all,
             )),
             "the caches must have the shape [1] (one a block), not [0]",

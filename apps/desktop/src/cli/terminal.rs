@@ -44,9 +44,17 @@ pub(crate) fn walkthrough(walkthrough: &Walkthrough) -> String {
         let _ = writeln!(out, "\n{BOLD}Checks{BOLD:#}");
     }
     for check in &walkthrough.checks {
-        let verdict = if check.holds() { "ok" } else { "FAILED" };
-        let (value, limit) = (numbers::error(check.value), numbers::error(check.limit));
-        let _ = writeln!(out, "{verdict:<6} {}: {value}, at most {limit} allowed", check.name);
+        let verdict = match check.holds() {
+            Some(true) => "ok",
+            Some(false) => "FAILED",
+            None => "–",
+        };
+        let limit = check.limit.map_or_else(
+            || "no limit".to_owned(),
+            |limit| format!("at most {} allowed", numbers::error(limit)),
+        );
+        let value = numbers::error(check.value);
+        let _ = writeln!(out, "{verdict:<6} {}: {value}, {limit}", check.name);
     }
     out
 }

@@ -1,13 +1,14 @@
 use regard::{EncoderBlock, EncoderParts};
 
 use super::{Entry, Group, HeadCounts, Start, feed_forward, matrix};
-use crate::attend::{Head, distance};
+use crate::attend::Head;
+use crate::check::Gap;
 use crate::embed::{look_up, push_placed, push_positions};
 use crate::heads::{attention, multi_head, sequences};
 use crate::input::Input;
 use crate::layers::{Which, push_feed_forward, push_norm, push_residual};
 use crate::project::{give_weights, project_all};
-use crate::trace::{Other, Trace, largest};
+use crate::trace::{Other, Trace};
 use crate::{Error, Quantity, Rows, Without, heads};
 
 pub(super) const ENTRY: Entry = Entry {
@@ -108,7 +109,7 @@ pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
         });
         trace.measured.others.push(Other {
             name: "step by step equals the block",
-            value: distance(&output.ours, &whole) / largest(&output.ours).max(1.0),
+            gap: Gap::between(&output, &whole, &output.bound),
             meaning: "The output of these steps and of an encoder block with the same weights, in one call: the largest \
                       distance, over the largest number.",
         });

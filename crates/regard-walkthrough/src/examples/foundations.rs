@@ -1,6 +1,7 @@
 use regard_kernels::{Temperature, cosine_similarity, dot, norm};
 
 use super::{Entry, Group, HeadCounts, Start, matrix, self_attention};
+use crate::bound;
 use crate::expr::Expr;
 use crate::input::Input;
 use crate::origin::Origin;
@@ -72,8 +73,9 @@ fn vectors(trace: &mut Trace<'_>) -> Result<(), Error> {
 
     let (a, b) = (x.ours.as_slice(), y.ours.as_slice());
     let (exact_a, exact_b) = (x.exact.as_slice(), y.exact.as_slice());
-    let mut scalar = |text: Text<'_>, ours: f32, exact: f64, origin| {
-        let pair = Pair::new(Matrix::from_rows(&[[ours]]), Matrix::from_rows(&[[exact]]));
+    let mut scalar = |text: Text<'_>, ours: f32, [exact, bound]: [f64; 2], origin| {
+        let [exact, bound] = [exact, bound].map(|x| Matrix::from_rows(&[[x]]));
+        let pair = Pair::new(Matrix::from_rows(&[[ours]]), exact, bound);
         let empty = [String::new()];
         trace.push(&text, pair, Kind::Signed, Axes::new(Rows::Other, &empty, &empty), origin)
     };
@@ -87,7 +89,7 @@ fn vectors(trace: &mut Trace<'_>) -> Result<(), Error> {
             code: "dot(x, y)",
         },
         dot(a, b)?,
-        reference::dot(exact_a, exact_b),
+        [reference::dot(exact_a, exact_b), error_of_dot(&x, &y)],
         Origin::product_transposed(&x, &y),
     );
     let length = |v: &Pair| {
@@ -105,7 +107,7 @@ fn vectors(trace: &mut Trace<'_>) -> Result<(), Error> {
             code: "norm(x)",
         },
         norm(a),
-        reference::norm(exact_a),
+        [reference::norm(exact_a), error_of_norm(&x)],
         Origin::computed(move |_, _| length_x()),
     );
     scalar(
@@ -118,13 +120,36 @@ fn vectors(trace: &mut Trace<'_>) -> Result<(), Error> {
             code: "cosine_similarity(x, y)",
         },
         cosine_similarity(a, b)?,
-        reference::cosine(exact_a, exact_b),
+        [reference::cosine(exact_a, exact_b), error_of_cosine(&x, &y)],
         Origin::computed(move |_, _| {
             let length_y = Expr::Number { name: "‖y‖", value: f64::from(length_y) };
             product.cell(0, 0).over(Expr::Product(vec![length.cell(0, 0), length_y]))
         }),
     );
     Ok(())
+}
+
+/// The bound of x·y, whose sum is 16 virtual lanes.
+fn error_of_dot(x: &Pair, y: &Pair) -> f64 {
+    bound::sums(x.known(), y.transposed().known(), 0).get(0, 0)
+}
+
+fn error_of_norm(x: &Pair) -> f64 {
+    let square = reference::dot(x.exact.as_slice(), x.exact.as_slice());
+    bound::root(square, error_of_dot(x, x))
+}
+
+/// The bound of x·y / (‖x‖·‖y‖). No cosine is further from another than 2, and those of vectors without a length are 0.
+fn error_of_cosine(x: &Pair, y: &Pair) -> f64 {
+    let (a, b) = (x.exact.as_slice(), y.exact.as_slice());
+    let [length_x, length_y] = [a, b].map(reference::norm);
+    if length_x * length_y == 0.0 {
+        return 0.0;
+    }
+    let (error_x, error_y) = (error_of_norm(x), error_of_norm(y));
+    let error = error_x * (length_y + error_y) + length_x * error_y;
+    let lengths = [length_x * length_y, bound::rounded(length_x * length_y, error)];
+    bound::quotient([reference::dot(a, b), error_of_dot(x, y)], lengths, 1).min(2.0)
 }
 
 fn matrix_product(trace: &mut Trace<'_>) -> Result<(), Error> {

@@ -1,16 +1,18 @@
 use regard::{Heads, softmax_backward};
+use regard_kernels::Temperature;
 
 use super::{Entry, Group, HeadCounts, Start, attend_to_itself, matrix, the_cat_sat};
-use crate::attend::distance;
+use crate::bound;
+use crate::check::Gap;
 use crate::expr::Expr;
 use crate::heads::attention;
 use crate::input::Input;
 use crate::origin::{How, Origin, dot};
-use crate::pair::Pair;
+use crate::pair::{Pair, zeros};
 use crate::project::give_tokens_and_weights;
 use crate::step::Kind;
-use crate::trace::{Axes, Other, Text, Trace, largest};
-use crate::{Error, Matrix, Quantity, Rows, Section, StepKey, Without};
+use crate::trace::{Axes, Other, Text, Trace};
+use crate::{Error, Matrix, Quantity, Rows, Section, StepKey, Without, reference};
 
 pub(super) const ENTRY: Entry = Entry {
     title: "Gradients",
@@ -55,7 +57,7 @@ pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
         }
     }
     push_d_x(trace, &d_qkv, &w)?;
-    compare(trace, &qkv, &d_output, &d_qkv)
+    compare(trace, &qkv, [&weights, &d_weights, &d_output, &output], &d_qkv)
 }
 
 const D_V: Text<'_> = Text {
@@ -122,7 +124,10 @@ fn of_step(trace: &Trace<'_>, quantity: Quantity) -> Pair {
     let step = trace.steps.iter().find(|s| s.key == quantity.into());
     step.map_or_else(
         || Pair::stacked(&[]),
-        |s| Pair { name: s.operand_name(), ..Pair::new(s.matrix.clone(), s.exact.clone()) },
+        |s| Pair {
+            name: s.operand_name(),
+            ..Pair::new(s.matrix.clone(), s.exact.clone(), s.bounds.clone())
+        },
     )
 }
 
@@ -170,7 +175,11 @@ fn push_loss(trace: &mut Trace<'_>, output: &Pair) -> Result<Pair, Error> {
         let squares = (0..rows * cols).map(|i| d.cell(i / cols, i % cols).square()).collect();
         Expr::Sum(squares).over(Expr::constant(2.0))
     });
-    let loss = Pair::new(Matrix::from_rows(&[[ours as f32]]), Matrix::from_rows(&[[exact]]));
+    // Half the squares of what may be off are added up in double precision, and the sum is rounded.
+    let moved = |(d, e): (&f64, &f64)| d.abs() * e + 0.5 * e * e;
+    let error = d_output.exact.as_slice().iter().zip(d_output.bound.as_slice()).map(moved).sum();
+    let [exact, bound] = [exact, bound::rounded(exact, error)].map(|x| Matrix::from_rows(&[[x]]));
+    let loss = Pair::new(Matrix::from_rows(&[[ours as f32]]), exact, bound);
     let empty = [String::new()];
     trace.push(&text, loss, Kind::Signed, Axes::new(Rows::Other, &empty, &empty), origin);
     Ok(d_output)
@@ -199,8 +208,7 @@ fn push_scaled_product(
         let formula = text.formula.trim_end_matches(" / √d_k");
         return push_product(trace, &Text { formula, ..*text }, [a, b], rows);
     }
-    let root = (d_k as f64).sqrt();
-    let product = a.times(b)?.map(|x| x / root as f32, |x| x / root);
+    let product = a.times_over_root(b, d_k)?;
     let (row_labels, col_labels) = (row_labels(a), col_labels(b));
     let (a, b) = (a.clone(), b.clone());
     let origin = Origin::computed(move |i, j| {
@@ -223,31 +231,19 @@ fn push_d_scores(trace: &mut Trace<'_>, weights: &Pair, d_weights: &Pair) -> Res
     let settings = trace.settings;
     let hidden = |i: usize, j: usize| settings.hides() && j > i;
     let without = settings.without == Some(Without::Softmax);
-    let t = settings.t();
-    let (rows, cols) = weights.ours.shape();
-    let mut d_scores =
-        Pair::new(Matrix::from_fn(rows, cols, |_, _| 0.0), Matrix::from_fn(rows, cols, |_, _| 0.0));
-    for i in 0..rows {
-        if without {
-            for j in (0..cols).filter(|j| !hidden(i, *j)) {
-                d_scores.ours.row_mut(i)[j] = d_weights.ours.get(i, j);
-                d_scores.exact.row_mut(i)[j] = d_weights.exact.get(i, j);
-            }
-        } else if has_slope(t) {
-            let row =
-                softmax_backward(weights.ours.row(i), d_weights.ours.row(i), settings.temperature)?;
-            d_scores.ours.row_mut(i).copy_from_slice(&row);
-            let (p, d) = (weights.exact.row(i), d_weights.exact.row(i));
-            let mean = crate::reference::dot(p, d);
-            for (x, (p, d)) in d_scores.exact.row_mut(i).iter_mut().zip(p.iter().zip(d)) {
-                *x = p * (d - mean) / t;
-            }
-        }
-    }
-    // At low temperatures, what is rounded here is multiplied by 1/T.
-    if !without && t > 0.0 {
-        trace.measured.slope = (largest(&d_weights.ours).max(1.0) / t).max(1.0);
-    }
+    let (t, cols) = (settings.t(), weights.ours.cols());
+    let d_scores = if without {
+        let seen = |i, j| !hidden(i, j);
+        let keep = |m: &Matrix<f64>| {
+            Matrix::from_fn(m.rows(), cols, |i, j| if seen(i, j) { m.get(i, j) } else { 0.0 })
+        };
+        let ours = |i, j| if seen(i, j) { d_weights.ours.get(i, j) } else { 0.0 };
+        let ours = Matrix::from_fn(weights.ours.rows(), cols, ours);
+        Pair::new(ours, keep(&d_weights.exact), keep(&d_weights.bound))
+    } else {
+        let means = bound_of_dots([weights, d_weights]);
+        through_softmax(settings.temperature, weights, d_weights, &means)?
+    };
     let formula = match (without, t) {
         (true, _) => "dS = dA".to_owned(),
         (_, 0.0) => "dS = 0".to_owned(),
@@ -294,6 +290,47 @@ fn push_d_scores(trace: &mut Trace<'_>, weights: &Pair, d_weights: &Pair) -> Res
     Ok(trace.push(&text, d_scores, Kind::Signed, axes, origin))
 }
 
+/// Back through softmax: dSᵢⱼ = Aᵢⱼ·(dAᵢⱼ − Σₖ Aᵢₖ·dAᵢₖ) / T, where the sum of row i may be off by `mean_errors[i]`. 0 where
+/// softmax has no slope.
+fn through_softmax(
+    temperature: Temperature,
+    weights: &Pair,
+    d_weights: &Pair,
+    mean_errors: &[f64],
+) -> Result<Pair, Error> {
+    let (rows, cols) = weights.ours.shape();
+    let zero = || Matrix::from_fn(rows, cols, |_, _| 0.0);
+    let mut d_scores = Pair::new(zeros(rows, cols), zero(), zero());
+    if temperature.is_zero() {
+        return Ok(d_scores);
+    }
+    let t = f64::from(temperature.get());
+    // 1/T is subnormal where T is large, and then rounded more coarsely.
+    let inverse = bound::gamma(4) + t.min(f64::from(f32::MAX)) * 2.0_f64.powi(-150);
+    for (i, mean_error) in mean_errors.iter().enumerate() {
+        let row = softmax_backward(weights.ours.row(i), d_weights.ours.row(i), temperature)?;
+        d_scores.ours.row_mut(i).copy_from_slice(&row);
+        let mean = reference::dot(weights.exact.row(i), d_weights.exact.row(i));
+        for j in 0..cols {
+            let (p, p_error) = (weights.exact.get(i, j), weights.bound.get(i, j));
+            let above = d_weights.exact.get(i, j) - mean;
+            let above_error = bound::rounded(above, d_weights.bound.get(i, j) + mean_error);
+            let error = p * above_error + p_error * (above.abs() + above_error);
+            d_scores.exact.row_mut(i)[j] = p * above / t;
+            let size = p * above.abs() + error;
+            d_scores.bound.row_mut(i)[j] =
+                (error + inverse * size) / t + f64::from(f32::MIN_POSITIVE) * bound::U;
+        }
+    }
+    Ok(d_scores)
+}
+
+/// The bound of Σₖ aᵢₖ·bᵢₖ of each row i, in any order of summation.
+fn bound_of_dots([a, b]: [&Pair; 2]) -> Vec<f64> {
+    let row = |i| bound::sums(a.rows(i, 1).known(), b.rows(i, 1).transposed().known(), 0).get(0, 0);
+    (0..a.ours.rows()).map(row).collect()
+}
+
 /// What all three roles say to the token.
 fn push_d_x(trace: &mut Trace<'_>, d_qkv: &[Pair; 3], w: &[Pair; 3]) -> Result<(), Error> {
     let left_out = trace.settings.without == Some(Without::Projections);
@@ -327,39 +364,50 @@ fn push_d_x(trace: &mut Trace<'_>, d_qkv: &[Pair; 3], w: &[Pair; 3]) -> Result<(
     Ok(())
 }
 
-/// Whether softmax at a temperature has a slope that is a number.
-fn has_slope(t: f64) -> bool {
-    t >= f64::from(f32::MIN_POSITIVE)
-}
-
-/// The gradients that [`regard`] computes without ever writing weights down.
+/// The gradients that [`regard`] computes without storing the weights. It takes the row's mean Σₖ Aᵢₖ·dAᵢₖ as the dot product of
+/// dO and O (Dao et al. 2022), which rounds differently: so its bound is worked out apart.
 fn compare(
     trace: &mut Trace<'_>,
-    [q, k, v]: &[Pair; 3],
-    d_output: &Pair,
+    qkv: &[Pair; 3],
+    [weights, d_weights, d_output, output]: [&Pair; 4],
     d_qkv: &[Pair; 3],
 ) -> Result<(), Error> {
-    if trace.settings.without == Some(Without::Softmax) || !has_slope(trace.settings.t()) {
+    let settings = trace.settings;
+    if settings.without == Some(Without::Softmax) || settings.temperature.is_zero() {
         return Ok(());
     }
-    let attention = attention(trace.settings, true);
+    let attention = attention(settings, true);
+    let [q, k, v] = qkv;
     let shape = |m: &Pair| [1, 1, m.ours.rows(), m.ours.cols()];
-    let q = Heads::new("query", q.ours.as_slice(), shape(q))?;
-    let k = Heads::new("key", k.ours.as_slice(), shape(k))?;
-    let v = Heads::new("value", v.ours.as_slice(), shape(v))?;
-    let out = attention.forward(q, k, v)?;
-    let gradients = attention.backward(q, k, v, &out, d_output.ours.as_slice())?;
-    let mut deviation = 0.0_f64;
-    for (ours, theirs) in d_qkv.iter().zip([&gradients.query, &gradients.key, &gradients.value]) {
+    let q_heads = Heads::new("query", q.ours.as_slice(), shape(q))?;
+    let k_heads = Heads::new("key", k.ours.as_slice(), shape(k))?;
+    let v_heads = Heads::new("value", v.ours.as_slice(), shape(v))?;
+    let out = attention.forward(q_heads, k_heads, v_heads)?;
+    let gradients =
+        attention.backward(q_heads, k_heads, v_heads, &out, d_output.ours.as_slice())?;
+
+    let means = bound_of_dots([d_output, output]);
+    let d_scores = through_softmax(settings.temperature, weights, d_weights, &means)?;
+    let d_k = q.ours.cols();
+    let scaled = |a: &Pair, b: &Pair| match settings.without {
+        Some(Without::Scaling) => a.times(b),
+        _ => a.times_over_root(b, d_k),
+    };
+    let bounds = [
+        scaled(&d_scores, k)?.bound,
+        scaled(&d_scores.transposed(), q)?.bound,
+        d_qkv[2].bound.clone(),
+    ];
+    let theirs = [&gradients.query, &gradients.key, &gradients.value];
+    let gaps = d_qkv.iter().zip(theirs).zip(&bounds).map(|((ours, theirs), bound)| {
         let (rows, cols) = ours.ours.shape();
-        let theirs = Matrix::from_fn(rows, cols, |i, j| theirs[i * cols + j]);
-        deviation = deviation.max(distance(&ours.ours, &theirs) / largest(&ours.ours).max(1.0));
-    }
-    trace.measured.others.push(Other {
-        name: "step by step equals the gradients of one call",
-        value: deviation,
-        meaning: "dQ, dK and dV of these steps beside those of the fused attention, which computes the weights anew: the largest \
-                  distance, over the largest number.",
+        Gap::between(ours, &Matrix::from_fn(rows, cols, |i, j| theirs[i * cols + j]), bound)
     });
+    trace.measured.others.extend(gaps.reduce(Gap::worse).map(|gap| Other {
+        name: "step by step equals the gradients of one call",
+        gap,
+        meaning: "dQ, dK and dV of these steps beside those of the fused attention, which computes the weights again: the \
+                  distance over the largest number, where it comes closest to its limit.",
+    }));
     Ok(())
 }

@@ -1,4 +1,5 @@
 use super::{Entry, Group, HeadCounts, Start, matrix};
+use crate::bound;
 use crate::expr::Expr;
 use crate::input::Input;
 use crate::layers::{EPSILON, Which, push_norm};
@@ -47,6 +48,10 @@ fn push_moments(trace: &mut Trace<'_>, x: &Pair) {
     let moments = Pair::new(
         Matrix::from_fn(x.ours.rows(), 2, |i, j| exact(x.ours.map(f64::from).row(i))[j] as f32),
         Matrix::from_fn(x.exact.rows(), 2, |i, j| exact(x.exact.row(i))[j]),
+        Matrix::from_fn(x.exact.rows(), 2, |i, j| {
+            let [_, error] = bound::moments(x.exact.row(i), x.bound.row(i))[j];
+            bound::rounded(exact(x.exact.row(i))[j], error)
+        }),
     );
     let (rows, cols) = (x.name.rows.to_vec(), ["mean", "variance"].map(str::to_owned));
     let text = Text {

@@ -1,14 +1,14 @@
 use regard_kernels::Mask;
 
 use super::{Entry, Group, HeadCounts, Start, attend_to_itself, matrix};
-use crate::attend::distance;
+use crate::check::Gap;
 use crate::embed::{look_up, push_placed, push_positions};
 use crate::input::Input;
 use crate::origin::Origin;
 use crate::pair::{Pair, attention as kernel, fused};
 use crate::project::give_weights;
 use crate::step::Kind;
-use crate::trace::{Axes, Other, Text, Trace, labels, largest};
+use crate::trace::{Axes, Other, Text, Trace, labels};
 use crate::{Error, Matrix, Quantity, Rows, Section, StepKey, Without};
 
 pub(super) const ENTRY: Entry = Entry {
@@ -90,11 +90,11 @@ pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
          where.",
         Some(&order),
     );
-    let moved =
-        distance(&reversed.ours, &plain.reordered(&order).ours) / largest(&plain.ours).max(1.0);
+    let mirrored = plain.reordered(&order);
+    let gap = Gap::between(&reversed, &mirrored.ours, &mirrored.bound);
     trace.measured.others.push(Other {
         name: "permuted tokens give permuted outputs",
-        value: moved,
+        gap,
         meaning: "The output of the reversed tokens beside the reversed output, both without positions and without a mask: the \
                   largest distance.",
     });
@@ -125,7 +125,7 @@ fn output_of(trace: &Trace<'_>, x: &Pair, [w_q, w_k, w_v]: &[Pair; 3]) -> Result
         return Ok(Outcome { output: scores.times(&v)?, weights: scores, v });
     }
     let weights = scores.softmax(settings.temperature);
-    let mut output = weights.times(&v)?;
+    let mut output = weights.blended(&v)?;
     output.ours = fused(
         &kernel(scaled, Mask::NONE).temperature(settings.temperature),
         &q.ours,
@@ -201,9 +201,11 @@ fn push_moved(
     let largest = |row: &[f64]| row.iter().fold(0.0_f64, |m, d| m.max(d.abs()));
     let both =
         |ours: [Matrix<f64>; 2]| Matrix::from_fn(x.ours.rows(), 2, |i, j| largest(ours[j].row(i)));
+    // A maximum moves no further than the number that moves furthest.
     let moved = Pair::new(
         both([before.ours.map(f64::from), after.ours.map(f64::from)]).map(|d| d as f32),
         both([before.exact, after.exact]),
+        both([before.bound, after.bound]),
     );
     let text = Text {
         key: Quantity::Moved.into(),

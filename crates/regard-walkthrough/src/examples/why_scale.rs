@@ -4,8 +4,9 @@ use regard_kernels::Temperature;
 
 use super::{Entry, Group, HeadCounts, Start, torch_randn};
 use crate::attend::Head;
+use crate::bound;
 use crate::origin::Origin;
-use crate::pair::{Name, Pair};
+use crate::pair::{Name, Pair, effective};
 use crate::random::TorchRng;
 use crate::step::Kind;
 use crate::trace::{Axes, Text, Trace, labels};
@@ -128,8 +129,8 @@ impl Sample {
     fn draw(rng: &mut TorchRng, d: usize) -> Result<Self, Error> {
         let (mut raw, mut scaled, mut first) = (Vec::new(), Vec::new(), None);
         for _ in 0..GROUPS {
-            let q = Pair::single(torch_randn(rng, QUERIES, d));
-            let k = Pair::single(torch_randn(rng, KEYS, d));
+            let q = Pair::single(&torch_randn(rng, QUERIES, d));
+            let k = Pair::single(&torch_randn(rng, KEYS, d));
             raw.push(q.times_transposed(&k)?);
             scaled.push(Pair::scores(&q, &k, true, None)?);
             first.get_or_insert((q, k));
@@ -146,12 +147,13 @@ impl Sample {
 
     /// Of the raw and of the scaled scores.
     fn statistics(&self, temperature: Temperature) -> [Both; 2] {
-        let t = f64::from(temperature.get());
+        let t = effective(temperature);
         [&self.raw, &self.scaled].map(|scores| {
             let weights = scores.softmax(temperature);
             Both {
                 ours: Statistics::new(&scores.ours.map(f64::from), &weights.ours.map(f64::from), t),
                 exact: Statistics::new(&scores.exact, &weights.exact, t),
+                bound: Statistics::bound(&scores.bound, &weights.bound, t),
             }
         })
     }
@@ -160,6 +162,7 @@ impl Sample {
 struct Both {
     ours: Statistics,
     exact: Statistics,
+    bound: Statistics,
 }
 
 struct Statistics {
@@ -181,6 +184,24 @@ impl Statistics {
             largest: mean_of(&|w| w.iter().copied().fold(0.0, f64::max)),
             entropy: mean_of(&entropy),
             gradient: mean_of(&|w| softmax_gradient_norm(w.iter().copied(), t)),
+        }
+    }
+
+    /// How far each may be off, from how far scores and weights may. With η(w) = −w·ln w, |η(a) − η(b)| ≤ η(|a − b|) up to a
+    /// distance of ½. The Jacobian diag(p) − p·pᵀ moves by |dp|·(1 + |p| + |p + dp|) at most, with |p| ≤ 1; cancellation in
+    /// the square of its norm leaves the root of a few roundings of double precision.
+    fn bound(scores: &Matrix<f64>, weights: &Matrix<f64>, t: f64) -> Self {
+        let length = |x: &[f64]| reference::norm(x);
+        let mean_of = |f: &dyn Fn(&[f64]) -> f64| {
+            (0..weights.rows()).map(|i| f(weights.row(i))).sum::<f64>() / weights.rows() as f64
+        };
+        let eta = |e: &f64| if *e == 0.0 { 0.0 } else { -e * e.min(0.5).ln() };
+        let jacobian = |e: &[f64]| length(e) * (3.0 + length(e)) + (8.0 * f64::EPSILON).sqrt();
+        Self {
+            std: length(scores.as_slice()) / (scores.as_slice().len() as f64).sqrt(),
+            largest: mean_of(&|e| e.iter().copied().fold(0.0, f64::max)),
+            entropy: mean_of(&|e| e.iter().map(eta).sum()),
+            gradient: if t == 0.0 || t.is_infinite() { 0.0 } else { mean_of(&jacobian) / t },
         }
     }
 
@@ -207,7 +228,7 @@ pub(crate) fn entropy(weights: &[f64]) -> f64 {
 /// assert_eq!(softmax_gradient_norm([0.5, 0.5], f64::INFINITY), 0.0);
 /// ```
 pub fn softmax_gradient_norm(weights: impl IntoIterator<Item = f64>, t: f64) -> f64 {
-    if t < f64::from(f32::MIN_POSITIVE) || t.is_infinite() {
+    if Temperature::new(t as f32).is_ok_and(Temperature::is_zero) || t.is_infinite() {
         return 0.0;
     }
     let (squares, cubes) =
@@ -238,6 +259,10 @@ fn push_table(trace: &mut Trace<'_>, samples: &[Sample]) {
             statistics[i][j % 2].ours.as_row()[j / 2] as f32
         }),
         Matrix::from_fn(rows.len(), cols.len(), |i, j| statistics[i][j % 2].exact.as_row()[j / 2]),
+        Matrix::from_fn(rows.len(), cols.len(), |i, j| {
+            let Both { exact, bound, .. } = &statistics[i][j % 2];
+            bound::rounded(exact.as_row()[j / 2], bound.as_row()[j / 2])
+        }),
     );
     let text = Text {
         key: Quantity::ByDimension.into(),

@@ -1,8 +1,30 @@
-//! What the tests share.
+//! What the tests share. Not every test needs all of it.
+#![allow(dead_code, clippy::allow_attributes, reason = "each test file is a crate of its own")]
 
-use regard_walkthrough::StepKey;
+use regard_walkthrough::{Check, Step, StepKey};
+
+/// The unit roundoff of single precision.
+pub const U: f64 = 1.0 / 16_777_216.0;
 
 /// The key of that text.
 pub fn named(text: &str) -> StepKey {
     text.parse().unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Whether a check is within its limit, or has none.
+pub fn passes(check: &Check) -> bool {
+    check.holds() != Some(false)
+}
+
+/// The rows and columns of all cells.
+pub fn cells(step: &Step) -> impl Iterator<Item = (usize, usize)> {
+    let (rows, cols) = step.matrix.shape();
+    (0..rows).flat_map(move |i| (0..cols).map(move |j| (i, j)))
+}
+
+/// Whether a cell is as near to `expected` as its bound allows. `expected` is computed in double precision, or was rounded to
+/// single precision, as decimals in JSON are.
+pub fn is_near(step: &Step, (i, j): (usize, usize), expected: f64) -> bool {
+    let bound = step.bound(i, j).expect("the cell is there") + U * expected.abs();
+    (f64::from(step.matrix.get(i, j)) - expected).abs() <= bound
 }

@@ -1,6 +1,8 @@
 //! What several tests need. Not all of them use all of it.
 #![allow(dead_code, clippy::allow_attributes, reason = "each test uses a part")]
 
+pub mod bounded;
+
 /// Numbers between −1 and 1 that look random and are the same everywhere.
 pub fn numbers(len: usize, seed: u64) -> Vec<f32> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;

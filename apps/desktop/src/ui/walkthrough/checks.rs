@@ -31,17 +31,17 @@ pub fn show(ui: &mut Ui, checks: &[Check]) {
         ui.set_width(ui.available_width());
         heading(ui, "Checks", EXPLANATION);
         for check in checks {
-            let holds = check.holds();
-            let measured = format!(
-                "{} {} {}",
-                numbers::error(check.value),
-                if holds { "≤" } else { ">" },
-                numbers::error(check.limit)
-            );
+            let value = numbers::error(check.value);
+            let (sign, measured) = match (check.limit.map(numbers::error), check.holds()) {
+                (Some(limit), Some(true)) => ("✓", format!("{value} ≤ {limit}")),
+                (Some(limit), _) => ("✗", format!("{value} > {limit}")),
+                (None, _) => ("–", format!("{value}, no limit")),
+            };
             ui.horizontal_wrapped(|ui| {
+                let fails = check.holds() == Some(false);
                 let color =
-                    if holds { ui.visuals().text_color() } else { ui.visuals().warn_fg_color };
-                ui.label(RichText::new(if holds { "✓" } else { "✗" }).color(color));
+                    if fails { ui.visuals().warn_fg_color } else { ui.visuals().text_color() };
+                ui.label(RichText::new(sign).color(color));
                 ui.label(RichText::new(&check.name).color(color));
                 ui.label(RichText::new(measured).monospace());
             });

@@ -1,0 +1,130 @@
+//! Weights of layers: in half precision, split, shared, looked up.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use common::{bits, numbers};
+use half::{bf16, f16};
+use regard::{Element, Embedding, Error, Linear, Sequences, Threads};
+
+/// Layers of more columns than a group of panels, of odd numbers, and of nothing.
+const SHAPES: [[usize; 2]; 6] = [[5, 3], [64, 33], [384, 200], [3000, 40], [0, 20], [7, 0]];
+
+/// A layer whose weight is stored as `T` has the bits of one with the same numbers in `f32`, and takes a part of its memory.
+fn stored_as<T: Element>(from: fn(f32) -> T) {
+    for [inputs, outputs] in SHAPES {
+        let weight: Vec<T> = numbers(inputs * outputs, 1).into_iter().map(from).collect();
+        let wide: Vec<f32> = weight.iter().map(|w| (*w).into()).collect();
+        for (of_rows, narrow, wide) in [
+            (true, Linear::new(&weight, inputs, outputs), Linear::new(&wide, inputs, outputs)),
+            (
+                false,
+                Linear::from_pytorch(&weight, inputs, outputs),
+                Linear::from_pytorch(&wide, inputs, outputs),
+            ),
+        ] {
+            let bias = numbers(outputs, 2);
+            let narrow = narrow.unwrap().with_bias(bias.clone()).unwrap();
+            let wide = wide.unwrap().with_bias(bias).unwrap();
+            assert_eq!(narrow.weight_bytes() * 4, wide.weight_bytes() * size_of::<T>());
+            for rows in [1, 100] {
+                let x = numbers(rows * inputs, 3);
+                let x = Sequences::new("x", &x, [1, rows, inputs]).unwrap();
+                let expected = bits(&wide.forward(x).unwrap());
+                for threads in [Threads::ONE, Threads::new(2).unwrap()] {
+                    let found = bits(&threads.install(|| narrow.forward(x)).unwrap());
+                    assert!(found == expected, "{inputs} × {outputs}, {of_rows}, {rows} rows");
+                }
+                let d_out = numbers(rows * outputs, 4);
+                let gradients = [&narrow, &wide].map(|layer| layer.backward(x, &d_out).unwrap());
+                assert_eq!(gradients[0], gradients[1]);
+            }
+        }
+    }
+}
+
+#[test]
+fn half_precision_has_the_bits_of_the_same_numbers_in_f32() {
+    stored_as(f16::from_f32);
+    stored_as(bf16::from_f32);
+    stored_as(|x| x);
+}
+
+#[test]
+fn a_weight_and_its_transpose_are_one_layer() {
+    let (inputs, outputs) = (37, 50);
+    let weight = numbers(inputs * outputs, 1);
+    let transposed: Vec<f32> =
+        (0..outputs).flat_map(|c| weight.iter().skip(c).step_by(outputs).copied()).collect();
+    let x = numbers(4 * inputs, 2);
+    let x = Sequences::new("x", &x, [1, 4, inputs]).unwrap();
+    let rows = Linear::new(&weight, inputs, outputs).unwrap().forward(x).unwrap();
+    let columns = Linear::from_pytorch(&transposed, inputs, outputs).unwrap().forward(x).unwrap();
+    assert_eq!(bits(&rows), bits(&columns));
+}
+
+/// The parts of a fused projection give its columns.
+#[test]
+fn a_fused_projection_splits() {
+    let (inputs, heads, head_dim) = (20, 3, 7);
+    let outputs = 3 * heads * head_dim;
+    let weight: Vec<f16> = numbers(inputs * outputs, 1).into_iter().map(f16::from_f32).collect();
+    let fused = Linear::from_pytorch(weight, inputs, outputs).unwrap();
+    let fused = fused.with_bias(numbers(outputs, 2)).unwrap();
+    let x = numbers(5 * inputs, 3);
+    let x = Sequences::new("x", &x, [1, 5, inputs]).unwrap();
+    let whole = fused.forward(x).unwrap();
+    let columns = |columns: &[usize]| -> Vec<u32> {
+        whole.chunks(outputs).flat_map(|row| columns.iter().map(|c| row[*c].to_bits())).collect()
+    };
+
+    let parts = fused.split([40, 0, 23]).unwrap();
+    for (part, range) in parts.iter().zip([0..40, 40..40, 40..63]) {
+        assert_eq!(bits(&part.forward(x).unwrap()), columns(&range.collect::<Vec<_>>()));
+    }
+    let parts: [Linear; 3] = fused.split_by_head(heads).unwrap();
+    for (i, part) in parts.iter().enumerate() {
+        let of = |head: usize| (head * 3 + i) * head_dim..(head * 3 + i + 1) * head_dim;
+        let range: Vec<usize> = (0..heads).flat_map(of).collect();
+        assert_eq!(bits(&part.forward(x).unwrap()), columns(&range));
+    }
+    assert_eq!(parts.iter().map(Linear::weight_bytes).sum::<usize>(), 3 * 20 * 32 * 2);
+
+    assert_eq!(
+        fused.split([40, 24]).unwrap_err().to_string(),
+        "the fused projection's outputs must have the shape [64] (the sum of the parts' outputs), not [63]"
+    );
+    assert_eq!(
+        fused.split_by_head::<3>(4).unwrap_err().to_string(),
+        "63 outputs of the fused projection cannot be divided evenly among 12 fused heads"
+    );
+    assert!(fused.split_by_head::<3>(0).is_err());
+    assert!(fused.split_by_head::<3>(usize::MAX).is_err());
+}
+
+#[test]
+fn an_embedding_gives_its_rows_and_its_output_head_their_products() {
+    let (tokens, features) = (50, 12);
+    let table: Vec<bf16> = numbers(tokens * features, 1).into_iter().map(bf16::from_f32).collect();
+    let embedding = Embedding::new(&table, tokens, features).unwrap();
+    let ids = [49, 0, 17, 17];
+    let x = embedding.forward(&ids).unwrap();
+    for (id, x) in ids.iter().zip(x.chunks(features)) {
+        let row = &table[*id as usize * features..][..features];
+        assert_eq!(x, row.iter().map(|x| x.to_f32()).collect::<Vec<_>>());
+    }
+    let x = Sequences::new("x", &x, [1, 4, features]).unwrap();
+    let head = Linear::from_pytorch(&table, features, tokens).unwrap();
+    let logits = embedding.output_head().forward(x).unwrap();
+    assert_eq!(bits(&logits), bits(&head.forward(x).unwrap()));
+
+    let error = embedding.forward(&[3, 50]).unwrap_err();
+    assert_eq!(error, Error::Token { index: 1, id: 50, tokens });
+    assert_eq!(error.to_string(), "token 1 has the id 50, but the embedding has 50 tokens");
+    assert!(matches!(
+        Embedding::new(&table, tokens, 11),
+        Err(Error::Elements { tensor: "the embedding table", .. })
+    ));
+    assert!(embedding.forward(&[]).unwrap().is_empty());
+}
