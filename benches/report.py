@@ -148,11 +148,14 @@ def split(found):
 
 def table(header, lines, path):
     peak = statistics.median(line["peak_gflops"] for line in lines if line["peak_gflops"])
+    ours = next((line for line in lines if "tier" in line), None)
+    tier = f" The kernels ran on {ours['tier']}." if ours else ""
+    unit = f" of {ours['peak_tier']}" if ours else ""
     versions = ", ".join(f"{name} {version}" for name, version in header["versions"].items() if name != "regard")
     text = [
         "![Share of the FMA peak that ours and others reach](docs/benchmarks.svg)",
         "",
-        f"{header['cpu']}, {header['date']}. The FMA peak of one thread, measured in between, was {peak:.0f} GFLOP/s.",
+        f"{header['cpu']}, {header['date']}.{tier} The FMA peak{unit} on one thread, measured in between, was {peak:.0f} GFLOP/s.",
         f"One thread and 8 heads where nothing else is said. [All numbers]({path}); [how to repeat them](benches/README.md).",
         "",
         "| | naive | ours | GFLOP/s | of peak | best of the others | ratio |",

@@ -8,7 +8,7 @@ mod measure;
 pub mod ours;
 mod shape;
 
-pub use self::line::{HEADER, Line, duration};
+pub use self::line::{HEADER, Line, duration, tiers};
 pub use self::measure::{Progress, Subject, Subjects, measure, measure_while};
 pub use self::shape::{Args, Operation, Shape};
 

@@ -234,7 +234,8 @@ fn lines(subjects: &Subjects, samples: &[Samples], peaks: &[f64]) -> Vec<Line> {
     timed.iter().map(line).collect()
 }
 
-/// The most floating-point operations a second that one thread does here and now, with multiply-adds in registers.
+/// The most floating-point operations a second that one thread does here and now: multiply-adds in the widest registers that
+/// this machine has, whichever tier the kernels run on.
 fn fma_peak() -> f64 {
     const ROUNDS_A_SAMPLE: u32 = 200_000;
     let sample = || {
