@@ -1,5 +1,6 @@
-//! Golden data for the tests of several crates.
+//! What the tests of several crates share: golden data, and files of attention made for a test.
 
 #![forbid(unsafe_code)]
 
+pub mod attention_files;
 pub mod onnx;

@@ -2,10 +2,4 @@
 //! The program `regard`: attention computed before your eyes, in a window.
 
 pub mod cli;
-pub mod export;
-pub mod heads;
-mod npy;
-pub mod palette;
-pub mod token;
-pub mod ui;
-mod whole_file;
+mod window;

@@ -1,23 +1,56 @@
-//! The fused attention: the scores of a tile become weights and meet the values at once, by the online softmax of Milakov
-//! and Gimelshein 2018.
+//! The fused attention: the scores of a tile become weights and meet the values before the next tile is
+//! computed, as in FlashAttention (Dao et al. 2022, arXiv 2205.14135), so that the n_q × n_k weights
+//! never exist together.
+//!
+//! [`scores`](crate::scores) computes a block of MC = 24 queries × a tile of NC = 256 keys and hands it
+//! to this file:
+//!
+//! ```text
+//! begin(tile):
+//!     pack the tile's values into panels of 256 keys × NR = 16 columns      once for all queries
+//! visit(block):
+//!     scores → weights; m and l are updated, out is rescaled if needed      see `online`
+//!     for each panel of 16 columns of V:                                    the panel stays in L1
+//!         for each group of up to MR = 6 queries that sees a key of the tile:
+//!             MR × NR sums ← Σₖ weights[group, k] · V[k, columns]           in registers, k ascending
+//!             out[group, columns] += sums                                   or = in the first tile
+//! after the last tile:
+//!     out[query] ← out[query] / l[query]
+//! ```
+//!
+//! In the terms of BLIS the second product, weights · V, has KC = NC = 256: the sum over the keys of a
+//! tile is one chain of multiply-adds in registers, and `out` is read and written once a tile. An
+//! element of the output is thus a sum of chains of 256 keys in ascending order, whatever the other
+//! queries are. The weights of a block (24 × 256 × 4 bytes = 24 KiB) stay in the first- and
+//! second-level caches between their computation and their use.
+//!
+//! V is packed only from [`PACK_FROM`] queries on. Below, its rows are read where they lie, apart from a
+//! last panel of less than 16 columns, and so is a V that fits in the cache. One or two queries use
+//! tiles of 1 × 64 and 2 × 32 columns, as the scores do.
+//!
+//! A hidden key's weight is +0, and adding 0 · v changes nothing, unless v is not finite. Where a group
+//! is masked within a tile and some value of the tile is not finite, the keys that a query sees are
+//! therefore added one by one.
 
 use core::ops::Range;
 
-use crate::mask::Bounds;
-
-use crate::scores::{Block, Group, Scores, Sink, TILE, for_runs};
+use crate::bounds::SeenSum;
+use crate::linked::Visible;
+use crate::online::{OnlineSoftmax, Weigh};
+use crate::scores::{Block, Group, NC, Scores, TileVisitor, for_runs};
 use crate::simd::{
-    Continue, Kernel, LANES, NARROW, Panel, Panels, Simd, dispatch, multiply, multiply_or_add,
-    pack_columns, panels_at_once,
+    Continue, Kernel, LANES, NARROW, Panel, Panels, Simd, multiply as gebp,
+    multiply_or_add as gebp_or_add, pack_columns, panels_at_once,
 };
-use crate::softmax::{divide, log_sum_exp, scale_row, weigh_by_2, weight_by_2};
-use crate::{Mat, MatMut, Temperature};
+use crate::softmax::divide;
+use crate::{Mat, MatMut};
 
-/// Queries from which on it pays to copy the values of a tile into panels of 16 columns: a row of V may be a whole page
-/// away from the next, and then few of its columns find room in the nearest cache. Without a cache it never pays.
+/// The number of queries from which on it pays to pack the values of a tile. A row of V may be a page
+/// away from the next, and then few of its columns find room in the first-level cache. Without a cache
+/// it never pays.
 const PACK_FROM: usize = if cfg!(target_os = "none") { isize::MAX as usize } else { 12 };
 
-/// Panels of values that are copied: all of them, or only the last one if it is not whole.
+/// Panels of values that are packed: all of them, or only the last one if it is not whole.
 pub(crate) const fn packed_values(n_q: usize, d_v: usize) -> usize {
     if NARROW {
         0
@@ -28,74 +61,26 @@ pub(crate) const fn packed_values(n_q: usize, d_v: usize) -> usize {
     }
 }
 
-/// The largest score that a row's weights refer to stays until a weight would be more than 2 to this power: so the sums
-/// are hardly ever multiplied. Values from 2¹²⁴ on may overflow for it where weights up to 1 would just do.
-const SLACK: f32 = 4.0;
-
+/// An attention over all keys that its scores see.
 pub(crate) struct Fused<'a> {
     pub(crate) scores: Scores<'a>,
     pub(crate) values: Values<'a>,
+    /// \[n_q, d_v\].
     pub(crate) out: MatMut<'a>,
-    pub(crate) softmax: Softmax<'a>,
-    /// Whether these are all keys, so that the output can be divided by the sums of weights.
+    pub(crate) softmax: OnlineSoftmax<'a>,
+    /// Whether these are all keys, so that the output is divided by the sums of weights.
     pub(crate) whole: bool,
 }
 
-/// What the weights are made by, and what has come of it so far.
-#[derive(Debug)]
-pub(crate) struct Softmax<'a> {
-    pub(crate) temperature: Temperature,
-    /// What score differences are multiplied by before e is raised to them.
-    pub(crate) factor: f32,
-    /// [`Temperature::prepare`], if it does anything.
-    pub(crate) prepare: Option<fn(Temperature, &mut [f32])>,
-    /// Each query's reference: its largest score so far, or up to [`SLACK`] below.
-    pub(crate) max: &'a mut [f32],
-    /// Each query's sum of weights so far.
-    pub(crate) sum: &'a mut [f32],
-}
-
-impl<'a> Softmax<'a> {
-    /// Of results that are divided already: their log-sum-exp is the reference, and the sum of weights 1.
-    pub(crate) fn of_finished(max: &'a mut [f32], sum: &'a mut [f32]) -> Self {
-        Self { temperature: Temperature::ONE, factor: 1.0, prepare: None, max, sum }
-    }
-
-    /// Of each query, once all keys have been seen.
-    pub(crate) fn log_sum_exp(&self, out: &mut [f32]) {
-        for ((out, max), sum) in out.iter_mut().zip(self.max.iter()).zip(self.sum.iter()) {
-            *out = log_sum_exp(*max, *sum, self.factor, self.temperature);
-        }
-    }
-}
-
-/// The values.
-pub(crate) struct Values<'a> {
-    pub(crate) v: Mat<'a>,
-    /// Of the present tile: all columns, or the last ones if they are no whole panel.
-    pub(crate) packed: &'a mut [Panel],
-    /// The present tile.
-    pub(crate) keys: Range<usize>,
-    /// Whether the values of the tile are finite, once it has been asked.
-    pub(crate) finite: Option<bool>,
-}
-
-pub(crate) struct Online<'o, 'a> {
-    values: &'o mut Values<'a>,
-    out: &'o mut MatMut<'a>,
-    softmax: &'o mut Softmax<'a>,
-}
-
-/// By reference: moving it would be a call of memcpy.
+/// By reference, because moving it would call memcpy.
 impl Kernel for &mut Fused<'_> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        self.softmax.max.fill(f32::NEG_INFINITY);
-        self.softmax.sum.fill(-0.0); // what adding does not change; and no call of memset is made of it
         let Fused { scores, values, out, softmax, whole } = self;
-        scores.run(simd, &mut Online { values, out, softmax });
+        softmax.clear();
+        scores.run(simd, &mut AddValues { values, out, softmax });
         if *whole {
             for (i, sum) in softmax.sum.iter().enumerate() {
                 divide(simd, out.row_mut(i), *sum);
@@ -104,18 +89,25 @@ impl Kernel for &mut Fused<'_> {
     }
 }
 
-impl Sink for Online<'_, '_> {
+/// Turns the scores of each block into weights, and adds the weighted values to the output.
+struct AddValues<'o, 'a> {
+    values: &'o mut Values<'a>,
+    out: &'o mut MatMut<'a>,
+    softmax: &'o mut OnlineSoftmax<'a>,
+}
+
+impl TileVisitor for AddValues<'_, '_> {
     #[inline(always)]
     fn begin<S: Simd>(&mut self, simd: S, keys: Range<usize>) {
         self.values.begin(simd, keys);
     }
 
     #[inline(always)]
-    fn take<S: Simd>(&mut self, simd: S, bounds: &Bounds<'_>, block: Block<'_>) {
+    fn visit<S: Simd>(&mut self, simd: S, visible: &Visible<'_>, block: Block<'_>) {
         let Block { groups, row: start, mut scores, .. } = block;
         simd.call(Weigh {
             groups,
-            start,
+            row: start,
             scores: &mut scores,
             softmax: self.softmax,
             out: self.out,
@@ -126,7 +118,7 @@ impl Sink for Online<'_, '_> {
         match groups {
             _ if S::NARROW => {
                 for group in groups.iter().filter(|group| group.first < group.end) {
-                    self.add(simd, weights(group, 1), group, bounds, 0, 1);
+                    self.add(simd, weights(group, 1), group, visible, 0, 1);
                 }
             }
             [widest, ..] => {
@@ -141,10 +133,10 @@ impl Sink for Online<'_, '_> {
                         groups,
                         |group| (group.first, group.end, group.hides, group.begins),
                         |first, count| {
-                            // Not for those that see nothing here.
+                            // A group that sees nothing of the tile has nothing to add.
                             if first.first < first.end {
                                 let weights = weights(first, count);
-                                self.add(simd, weights, first, bounds, panel * LANES, panels);
+                                self.add(simd, weights, first, visible, panel * LANES, panels);
                             }
                         }
                     );
@@ -156,141 +148,64 @@ impl Sink for Online<'_, '_> {
     }
 }
 
-/// The scores of a block become weights; where one rose above the reference of its row, the sums so far are brought to the
-/// new one.
-struct Weigh<'w, 's, 'a> {
-    groups: &'w [Group],
-    start: usize,
-    scores: &'w mut MatMut<'s>,
-    softmax: &'w mut Softmax<'a>,
-    out: &'w mut MatMut<'a>,
-}
-
-impl Kernel for Weigh<'_, '_, '_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<S: Simd>(self, simd: S) {
-        let Self { groups, start, scores, softmax, out } = self;
-        let Softmax { temperature, factor, prepare, max, sum } = softmax;
-        let factor = *factor * core::f32::consts::LOG2_E;
-        let slack = if temperature.is_zero() { 0.0 } else { SLACK };
-        for group in groups {
-            for row in group.row..group.row + group.rows {
-                let scores = scores.row_mut(row - start).get_mut(group.lanes()).unwrap_or_default();
-                let (Some(reference), Some(sum)) = (max.get_mut(row), sum.get_mut(row)) else {
-                    return;
-                };
-                if !S::NARROW {
-                    temperature.prepare(scores);
-                } else if let Some(prepare) = prepare {
-                    prepare(*temperature, scores);
-                }
-                let scores = scores.as_chunks_mut().0;
-                let max = simd.max_of(scores);
-                if (max - *reference) * factor > slack {
-                    if *sum != 0.0 {
-                        let rescale = weight_by_2(simd, *reference, max, factor, *temperature);
-                        *sum *= rescale;
-                        scale_row(simd, out.row_mut(row), rescale);
-                    }
-                    *reference = max;
-                }
-                *sum += weigh_by_2(simd, scores, *reference, factor, *temperature);
-            }
-        }
-    }
-}
-
-impl Online<'_, '_> {
-    /// out += weights · v, for the rows of `weights`, the first of which is the group's, in tiles of the group's rows, and
-    /// `panels` times 16 columns from `col` on (by a narrow tier, all columns).
+impl<'a> AddValues<'_, 'a> {
+    /// out += weights · V for all rows of `weights`, of which the first is that of the group's first
+    /// query, in tiles of the group's rows, and for the columns of `panels` panels from `col` on. (A
+    /// narrow tier computes all columns at once.)
     #[inline(always)]
     fn add<S: Simd>(
         &mut self,
         simd: S,
         weights: Mat<'_>,
         group: &Group,
-        bounds: &Bounds<'_>,
+        visible: &Visible<'_>,
         col: usize,
         panels: usize,
     ) {
         let keys = group.end - group.first;
         let weights = weights.block(0, weights.rows(), group.first, keys);
-        let is_plain = if S::NARROW {
-            !group.hides || !bounds.add_seen(self, weights, group)
-        } else {
-            !group.hides || self.values.is_finite(simd)
-        };
-        if is_plain {
-            let mut out = self.out.rows_from(group.row);
-            let values = self.values.panels(col, group.first, keys);
-            let begins = group.begins;
-            multiply_or_add(simd, weights, values, &mut out, col, group.rows, panels, begins);
-            return;
-        }
-        if !S::NARROW {
-            for col in (col..).step_by(LANES).take(panels) {
-                self.add_seen(simd, weights, group, bounds, col);
-            }
-        }
-    }
-
-    /// As [`add_seen`](Self::add_seen), for all columns, where the values are not all finite: whether they are not.
-    pub(crate) fn add_seen_unless_finite(
-        &mut self,
-        weights: Mat<'_>,
-        group: &Group,
-        bounds: &Bounds<'_>,
-    ) -> bool {
-        struct OneByOne<'w, 'o, 'a>(&'w mut Online<'o, 'a>, Mat<'w>, &'w Group, &'w Bounds<'w>);
-        impl Kernel for OneByOne<'_, '_, '_> {
-            type Output = bool;
-
-            #[inline(always)]
-            fn run<S: Simd>(self, simd: S) -> bool {
-                let Self(online, weights, group, bounds) = self;
-                let finite = online.values.is_finite(simd);
-                if !finite {
-                    online.add_seen_one_by_one(simd, weights, group, bounds);
+        if group.hides {
+            if S::NARROW {
+                if visible.add_seen(&mut self.seen_sum(weights, group)) {
+                    return;
                 }
-                !finite
+            } else if !self.values.is_finite(simd) {
+                for col in (col..).step_by(LANES).take(panels) {
+                    self.add_seen(simd, weights, group, visible, col);
+                }
+                return;
             }
         }
-        dispatch(OneByOne(self, weights, group, bounds))
+        let mut out = self.out.rows_from(group.row);
+        let values = self.values.panels(col, group.first, keys);
+        gebp_or_add(simd, weights, values, &mut out, col, group.rows, panels, group.begins);
     }
 
-    /// In little code: no number is beside others here.
+    /// The same sum on a narrow tier, over the keys that each query sees.
     #[inline(always)]
-    fn add_seen_one_by_one<S: Simd>(
-        &mut self,
-        simd: S,
-        weights: Mat<'_>,
-        group: &Group,
-        bounds: &Bounds<'_>,
-    ) {
-        for r in 0..weights.rows() {
-            for (col, out) in self.out.row_mut(group.row + r).iter_mut().enumerate() {
-                let mut sum = 0.0;
-                for (key, weight) in (self.values.keys.start + group.first..).zip(weights.row(r)) {
-                    if bounds.sees(group.row + r, key) {
-                        let value = self.values.v.row(key).get(col).copied().unwrap_or_default();
-                        sum = simd.mul_add_one(*weight, value, sum);
-                    }
-                }
-                *out = if group.begins { sum } else { *out + sum };
-            }
+    fn seen_sum<'s>(&'s mut self, weights: Mat<'s>, group: &Group) -> SeenSum<'s, 'a> {
+        let Values { v, keys, finite, .. } = &mut *self.values;
+        SeenSum {
+            weights,
+            values: v.rows_from(keys.start, keys.len()),
+            first: group.first,
+            start: keys.start,
+            row: group.row,
+            begins: group.begins,
+            finite,
+            out: self.out,
         }
     }
 
-    /// As [`add`](Self::add), key by key, without the hidden ones: 0 · NaN is NaN, so a hidden value must not take part at all.
+    /// As [`add`](Self::add), key by key, over the keys that each query sees: 0 · NaN is NaN, so a hidden
+    /// value must not take part at all.
     #[inline(always)]
     fn add_seen<S: Simd>(
         &mut self,
         simd: S,
         weights: Mat<'_>,
         group: &Group,
-        bounds: &Bounds<'_>,
+        visible: &Visible<'_>,
         col: usize,
     ) {
         let mut out = self.out.rows_from(group.row);
@@ -298,11 +213,11 @@ impl Online<'_, '_> {
             let mut sums = [[0.0; LANES]];
             let mut sums = MatMut::from(&mut sums);
             for t in (0..weights.cols())
-                .filter(|t| bounds.sees(group.row + r, self.values.keys.start + group.first + t))
+                .filter(|t| visible.sees(group.row + r, self.values.keys.start + group.first + t))
             {
                 let value = self.values.panels(col, group.first + t, 1);
                 let weight = weights.block(r, 1, t, 1);
-                multiply::<S, Continue>(simd, weight, value, &mut sums, 0, 1, 1);
+                gebp::<S, Continue>(simd, weight, value, &mut sums, 0, 1, 1);
             }
             let out = out.row_mut(r).get_mut(col..).unwrap_or_default();
             for (out, sum) in out.iter_mut().zip(sums.row_mut(0)) {
@@ -312,8 +227,22 @@ impl Online<'_, '_> {
     }
 }
 
+/// The values of the keys, and the present tile of them.
+pub(crate) struct Values<'a> {
+    /// \[n_k, d_v\].
+    pub(crate) v: Mat<'a>,
+    /// The packed panels of the present tile: of all columns, or of the last ones if they are no whole
+    /// panel.
+    packed: &'a mut [Panel],
+    /// The keys of the present tile.
+    keys: Range<usize>,
+    /// Whether all values of the tile are finite, once that is known.
+    finite: Option<bool>,
+}
+
 impl<'a> Values<'a> {
-    /// With memory for [`packed_values`] panels of a tile. Values that fit in the nearest cache as they lie are not copied.
+    /// With memory for [`packed_values`] panels of a tile. Values that fit in the first-level cache as
+    /// they lie are not packed.
     #[inline(always)]
     pub(crate) fn new(v: Mat<'a>, memory: &'a mut [Panel]) -> Self {
         const IN_CACHE: usize = 16 * 1024 / size_of::<f32>();
@@ -329,6 +258,7 @@ impl<'a> Values<'a> {
 }
 
 impl Values<'_> {
+    /// A tile begins: packs its values.
     #[inline(always)]
     fn begin<S: Simd>(&mut self, simd: S, keys: Range<usize>) {
         if !S::NARROW && !self.packed.is_empty() {
@@ -343,16 +273,16 @@ impl Values<'_> {
     /// Rows of a packed panel.
     #[inline(always)]
     fn depth(&self) -> usize {
-        TILE.min(self.v.rows()).max(1)
+        NC.min(self.v.rows()).max(1)
     }
 
-    /// The panels that are read where they lie.
+    /// The number of panels that are read where they lie.
     #[inline(always)]
     fn in_place(&self) -> usize {
         self.v.cols().div_ceil(LANES) - self.packed.len() / self.depth()
     }
 
-    /// Of the panels that column `col` begins: `keys` rows from key `first` of the tile on.
+    /// The panels from column `col` on, `keys` rows of them from key `first` of the tile on.
     #[inline(always)]
     fn panels(&self, col: usize, first: usize, keys: usize) -> Panels<'_> {
         let (in_place, depth) =
@@ -370,15 +300,10 @@ impl Values<'_> {
         if let Some(known) = self.finite {
             return known;
         }
-        if S::NARROW {
-            let finite = self.keys.clone().all(|i| self.v.row(i).iter().all(|x| x.is_finite()));
-            self.finite = Some(finite);
-            return finite;
-        }
         let mut sum = simd.splat(0.0);
         for i in self.keys.clone() {
             for chunk in self.v.row(i).chunks(LANES) {
-                // 0 · x is 0 for finite x, and NaN else.
+                // 0 · x is 0 for a finite x, and NaN for any other.
                 sum = simd.mul_add(simd.load_or(chunk, 0.0), simd.splat(0.0), sum);
             }
         }

@@ -1,10 +1,8 @@
-use core::f32::consts::LOG2_E;
-
 use crate::error::{Error, check_len, check_shape};
-use crate::fused::Softmax;
+use crate::online::{OnlineSoftmax, Weighting};
 use crate::simd::{Kernel, Simd, dispatch};
-use crate::softmax::{divide, scale_row, weight_by_2};
-use crate::{Mat, MatMut};
+use crate::softmax::{divide, scale_row};
+use crate::{Mat, MatMut, Temperature};
 
 /// What an attention over some of the keys has come to: not yet divided by the sum of its weights.
 ///
@@ -37,7 +35,7 @@ use crate::{Mat, MatMut};
 #[derive(Debug)]
 pub struct Partial<'a> {
     pub(crate) out: MatMut<'a>,
-    pub(crate) softmax: Softmax<'a>,
+    pub(crate) softmax: OnlineSoftmax<'a>,
     /// The score of the attention sink, which is no key of any part.
     pub(crate) sink: Option<f32>,
 }
@@ -79,7 +77,7 @@ impl Partial<'_> {
         if let Some(l) = &log_sum_exp {
             check_len("the log-sum-exp", l.len(), self.out.rows())?;
         }
-        dispatch(Finish(self, log_sum_exp));
+        dispatch(Normalize(self, log_sum_exp));
         Ok(())
     }
 }
@@ -122,7 +120,7 @@ impl Kernel for Merge<'_, '_, '_> {
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
         let Self(Partial { out, softmax, .. }, other) = self;
-        let Softmax { max, sum, .. } = &other.softmax;
+        let OnlineSoftmax { max, sum, .. } = &other.softmax;
         for (i, (max, sum)) in max.iter().zip(sum.iter()).enumerate() {
             merge_row(simd, (out.row_mut(i), softmax, i), (other.out.view().row(i), *max, *sum));
         }
@@ -133,10 +131,10 @@ impl Kernel for Merge<'_, '_, '_> {
 #[inline(always)]
 fn merge_row<S: Simd>(
     simd: S,
-    (out, softmax, i): (&mut [f32], &mut Softmax<'_>, usize),
+    (out, softmax, i): (&mut [f32], &mut OnlineSoftmax<'_>, usize),
     (other, other_max, other_sum): (&[f32], f32, f32),
 ) {
-    let Softmax { temperature, factor, max, sum, .. } = softmax;
+    let OnlineSoftmax { weighting, max, sum } = softmax;
     let (Some(max), Some(sum)) = (max.get_mut(i), sum.get_mut(i)) else { return };
     // Nothing seen: what the output holds is no result, and no bit of it may take part.
     if other_sum == 0.0 {
@@ -150,9 +148,8 @@ fn merge_row<S: Simd>(
         return;
     }
     let largest = if other_max > *max { other_max } else { *max };
-    let weight =
-        |reference: f32| weight_by_2(simd, reference, largest, *factor * LOG2_E, *temperature);
-    let (own, others) = (weight(*max), weight(other_max));
+    let own = weighting.weight(simd, *max, largest);
+    let others = weighting.weight(simd, other_max, largest);
     for (x, y) in out.iter_mut().zip(other) {
         *x = *x * own + *y * others;
     }
@@ -160,9 +157,9 @@ fn merge_row<S: Simd>(
     *max = largest;
 }
 
-struct Finish<'a, 'l>(Partial<'a>, Option<&'l mut [f32]>);
+struct Normalize<'a, 'l>(Partial<'a>, Option<&'l mut [f32]>);
 
-impl Kernel for Finish<'_, '_> {
+impl Kernel for Normalize<'_, '_> {
     type Output = ();
 
     #[inline(always)]
@@ -170,14 +167,10 @@ impl Kernel for Finish<'_, '_> {
         let Self(Partial { mut out, softmax, sink }, log_sum_exp) = self;
         if let Some(sink) = sink {
             // One more key, whose value is 0.
-            let mut score = [sink];
-            softmax.temperature.prepare(&mut score);
-            let [score] = score;
+            let score = softmax.weighting.prepared(sink);
             for (i, (max, sum)) in softmax.max.iter_mut().zip(softmax.sum.iter_mut()).enumerate() {
                 let largest = if score > *max { score } else { *max };
-                let weight = |s: f32| {
-                    weight_by_2(simd, s, largest, softmax.factor * LOG2_E, softmax.temperature)
-                };
+                let weight = |s: f32| softmax.weighting.weight(simd, s, largest);
                 let out = out.row_mut(i);
                 if *sum == 0.0 {
                     out.fill(0.0);
@@ -217,8 +210,10 @@ impl Kernel for MergeFinished<'_> {
             if seen(*other_l) == 0.0 {
                 continue;
             }
+            // A result that is divided already: its log-sum-exp is the reference, its sum of weights 1.
             let (mut max, mut sum) = ([*l], [seen(*l)]);
-            let mut softmax = Softmax::of_finished(&mut max, &mut sum);
+            let weighting = Weighting::new(Temperature::ONE, 1.0);
+            let mut softmax = OnlineSoftmax { weighting, max: &mut max, sum: &mut sum };
             merge_row(simd, (out.row_mut(i), &mut softmax, 0), (other.row(i), *other_l, 1.0));
             softmax.log_sum_exp(core::slice::from_mut(l));
             let [sum] = sum;

@@ -1,109 +1,118 @@
 //! The scores of attention, tile by tile: steps 1 to 3 of [`Attention`](crate::Attention).
+//!
+//! A tile is [`NC`] keys, a block is [`MC`] queries; FlashAttention (Dao et al. 2022) calls them B_c
+//! and B_r. The scores of one block and one tile exist at a time, and a [`TileVisitor`] takes them:
+//! [`fused`](crate::fused) turns them into weights and adds up the values,
+//! [`Attention::scores`](crate::Attention::scores) copies them out.
+//!
+//! ```text
+//! for each tile of NC keys that some query sees:                  in ascending order
+//!     transpose the tile's keys into panels of NR = 16 keys × d_k     once for all queries
+//!     visitor.begin(tile)
+//!     for each block of MC queries:
+//!         divide the block into groups of up to MR = 6 queries, of as equal sizes as possible
+//!         for each panel that a group of the block sees:              the panel stays in L1
+//!             for each group that sees it:                            MR × NR sums stay in registers
+//!                 scores[group, panel] ← Σₜ q[group, t] · panel[t]    t in ascending order
+//!         for each query of the block:
+//!             multiply by the scale, cap, add the bias, and set hidden scores to −∞
+//!         visitor.visit(block)
+//! ```
+//!
+//! In the terms of BLIS (Van Zee & van de Geijn 2015) the product is Q·Kᵀ with MR = 6, NR = 16,
+//! MC = 24, NC = 256 and KC = d_k: d_k is never divided, so a score is one chain of multiply-adds, and
+//! its bits do not depend on the tile, the block or the group that it is computed in. The loop over
+//! tiles is the outermost one: so K is transposed once, and the scratch memory does not grow with n_k.
+//!
+//! What a mask hides by position (causal, window, key length) is a range of keys for each query, and
+//! neither end of the range falls from one query to the next. So the keys that a group may see are
+//! again a range, and a tile or panel outside of it is skipped. Only a group of which
+//! [`may_hide`](Visible::may_hide) is true is masked score by score.
+//!
+//! Two cases differ. One or two queries use tiles of 1 × 64 or 2 × 32, because the MR × NR sums of few
+//! rows are too few chains to hide the latency of a multiply-add. A single query's keys are transposed
+//! in registers, since nothing else would use the panels. On a narrow tier, which has no vectors, the
+//! keys are read where they lie, and a block is one group.
 
 use core::ops::Range;
 
-use crate::activation::{Capped, map};
-use crate::mask::Bounds;
+use crate::activation::Capped;
+use crate::linked::{Linked, RowStep, Visible};
 use crate::simd::{
-    GROUP, Kernel, LANES, NARROW, Panel, Panels, Set, Simd, dispatch, multiply, multiply_row,
+    GROUP as MR, LANES, NARROW, Panel, Panels, Set, Simd, multiply as gebp, multiply_row as gemv,
     next_groups, pack_transposed, panels_at_once,
 };
 use crate::softmax::scale_row;
 use crate::{Mat, MatMut, TILE_KEYS};
 
-/// Keys a tile: the maximum and the sums of a row are brought up to date once a tile.
-pub(crate) const TILE: usize = TILE_KEYS;
-/// Queries that meet a panel of keys or values while it is in the nearest cache. Without a cache, only memory counts.
-pub(crate) const BLOCK: usize = if NARROW || cfg!(target_os = "none") { GROUP } else { 24 };
+/// Keys a tile. The maximum and the sum of a row are updated once a tile: with 64 keys the kernels
+/// reached 73 % of the FMA peak, with 256 they reach 81 %.
+pub(crate) const NC: usize = TILE_KEYS;
+/// Queries a block: they meet a panel of keys, then one of values, while it is in the first-level
+/// cache. Where there is no cache, a block is one group, because only its memory counts.
+pub(crate) const MC: usize = if NARROW || cfg!(target_os = "none") { MR } else { 24 };
 
 /// Computes the scores tile by tile.
 pub(crate) struct Scores<'a> {
+    /// \[n_q, d_k\].
     pub(crate) q: Mat<'a>,
+    /// \[n_k, d_k\].
     pub(crate) k: Mat<'a>,
-    pub(crate) steps: Steps,
-    pub(crate) bounds: &'a Bounds<'a>,
+    /// What is done to the dot products before the mask, if anything.
+    pub(crate) steps: Option<Linked<Steps>>,
+    pub(crate) visible: &'a Visible<'a>,
     /// The tile's keys, transposed: a panel of d_k rows for every 16 keys.
     pub(crate) panels: &'a mut [Panel],
     /// The scores of a block of queries, in whole panels.
     pub(crate) tile: MatMut<'a>,
 }
 
-/// What is done to the dot products before the mask.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Steps {
-    /// `None` where who takes the scores multiplies by it in a step of its own.
-    scale: Option<f32>,
-    softcap: Option<Softcap>,
-    /// What applies them where code is counted: a program that never needs it need not link it.
-    apply: Option<fn(Self, &mut [f32])>,
-}
-
-impl Steps {
-    pub(crate) fn new(scale: f32, softcap: Option<Softcap>) -> Self {
-        struct Apply<'a>(Steps, &'a mut [f32]);
-        impl Kernel for Apply<'_> {
-            type Output = ();
-
-            #[inline(always)]
-            fn run<S: Simd>(self, simd: S) {
-                self.0.run(simd, self.1);
-            }
-        }
-        Self {
-            scale: Some(scale),
-            softcap,
-            apply: Some(|steps, scores| dispatch(Apply(steps, scores))),
-        }
-    }
-
-    #[inline(always)]
-    fn run<S: Simd>(self, simd: S, scores: &mut [f32]) {
-        if let Some(scale) = self.scale {
-            scale_row(simd, scores, scale);
-        }
-        if let Some(Softcap(cap, apply)) = self.softcap {
-            if S::NARROW {
-                apply(cap, scores);
-            } else {
-                simd.map(scores, &Capped(cap));
-            }
-        }
-    }
-}
-
-/// A soft cap, and the function that applies it where code is counted: a program that never caps need not link the
-/// hyperbolic tangent.
+/// Scale and soft cap, where the softmax does not multiply by the scale itself.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Softcap(f32, fn(f32, &mut [f32]));
+pub(crate) struct Steps {
+    pub(crate) scale: f32,
+    pub(crate) softcap: Option<Linked<Softcap>>,
+}
 
-impl Softcap {
-    pub(crate) const fn new(cap: f32) -> Self {
-        Self(cap, |cap, scores| map(scores, Capped(cap)))
-    }
-
-    pub(crate) const fn get(self) -> f32 {
-        self.0
+impl RowStep for Steps {
+    #[inline(always)]
+    fn apply<S: Simd>(self, simd: S, scores: &mut [f32]) {
+        scale_row(simd, scores, self.scale);
+        if let Some(softcap) = self.softcap {
+            softcap.apply(simd, scores);
+        }
     }
 }
 
-/// Neighbouring queries that are computed together, and what of a tile they may see.
+/// The soft cap c: a score s becomes c·tanh(s/c).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Softcap(pub(crate) f32);
+
+impl RowStep for Softcap {
+    #[inline(always)]
+    fn apply<S: Simd>(self, simd: S, scores: &mut [f32]) {
+        simd.map(scores, &Capped(self.0));
+    }
+}
+
+/// Neighbouring queries that are computed together, and the keys of a tile that they may see.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Group {
     /// The first query.
     pub(crate) row: usize,
-    /// From 1 to 6 queries.
+    /// 1 to [`MR`] queries.
     pub(crate) rows: usize,
-    /// The first key that one of them may see, counted from the tile's start, and the one behind the last.
+    /// The first key that one of them may see, counted from the tile's start, and the end.
     pub(crate) first: usize,
     pub(crate) end: usize,
-    /// Whether some of them may be kept from some of these keys.
+    /// Whether one of these keys may be hidden from one of the queries.
     pub(crate) hides: bool,
-    /// Whether this is the first tile of which one of them sees something.
+    /// Whether this is the first tile in which one of the queries sees a key.
     pub(crate) begins: bool,
 }
 
-/// Calls `$body` for each run of neighbouring groups of one size that agree in what `$key` says of them, with the first
-/// group and the number of them.
+/// Calls `$body` for each run of neighbouring groups that have the same size and the same `$key`, with
+/// the first group of the run and the number of groups.
 macro_rules! for_runs {
     ($groups:expr, |$group:ident| $key:expr, |$first:ident, $count:ident| $body:expr) => {{
         let mut rest: &[Group] = $groups;
@@ -118,7 +127,7 @@ macro_rules! for_runs {
 pub(crate) use for_runs;
 
 impl Group {
-    /// Their keys in whole panels.
+    /// The group's keys, rounded out to whole panels.
     #[inline(always)]
     pub(crate) fn lanes(&self) -> Range<usize> {
         self.first / LANES * LANES..self.end.next_multiple_of(LANES)
@@ -132,35 +141,37 @@ pub(crate) struct Block<'a> {
     /// The block's first query, whose scores are the first row.
     pub(crate) row: usize,
     pub(crate) groups: &'a [Group],
+    /// \[queries of the block, keys of the tile in whole panels\].
     pub(crate) scores: MatMut<'a>,
 }
 
-/// What becomes of the scores.
-pub(crate) trait Sink {
+/// Takes the scores as [`Scores::run`] computes them.
+pub(crate) trait TileVisitor {
     /// A tile of these keys begins.
     fn begin<S: Simd>(&mut self, simd: S, keys: Range<usize>);
-    /// The scores of a block, in whole panels: −∞ where a query of a group may not see a key of the group's panels.
-    fn take<S: Simd>(&mut self, simd: S, bounds: &Bounds<'_>, block: Block<'_>);
+    /// The scores of a block. In the panels that a group sees, the score of a key that is hidden from
+    /// a query of the group is −∞.
+    fn visit<S: Simd>(&mut self, simd: S, visible: &Visible<'_>, block: Block<'_>);
 }
 
 impl Scores<'_> {
     #[inline(always)]
-    pub(crate) fn run<S: Simd>(&mut self, simd: S, sink: &mut impl Sink) {
+    pub(crate) fn run<S: Simd>(&mut self, simd: S, visitor: &mut impl TileVisitor) {
         let (n_q, n_k) = (self.q.rows(), self.k.rows());
-        let seen = if n_q == 0 { 0..0 } else { self.bounds.range_of_rows(0, n_q) };
-        let mut start = seen.start / TILE * TILE;
+        let seen = if n_q == 0 { 0..0 } else { self.visible.range_of_rows(0, n_q) };
+        let mut start = seen.start / NC * NC;
         while start < seen.end {
-            let keys = start..(start + TILE).min(n_k);
+            let keys = start..(start + NC).min(n_k);
             if n_q > 1 && !S::NARROW {
                 self.pack(simd, start, &intersect(&keys, &seen));
             }
-            sink.begin(simd, keys.clone());
+            visitor.begin(simd, keys.clone());
             let mut row = 0;
             while row < n_q {
-                self.block(simd, row, BLOCK.min(n_q - row), &keys, sink);
-                row += BLOCK;
+                self.block(simd, row, MC.min(n_q - row), &keys, visitor);
+                row += MC;
             }
-            start += TILE;
+            start += NC;
         }
     }
 
@@ -171,13 +182,11 @@ impl Scores<'_> {
         let panels = first..(seen.end - start).div_ceil(LANES);
         let d_k = self.q.cols();
         let memory = self.panels.get_mut(panels.start * d_k..panels.end * d_k).unwrap_or_default();
-        pack_transposed(
-            simd,
-            self.k.rows_from(start + first * LANES, panels.len() * LANES),
-            memory,
-        );
+        let keys = self.k.rows_from(start + first * LANES, panels.len() * LANES);
+        pack_transposed(simd, keys, memory);
     }
 
+    /// The scores of `rows` queries from `row` on for the tile of `keys`.
     #[inline(always)]
     fn block<S: Simd>(
         &mut self,
@@ -185,22 +194,23 @@ impl Scores<'_> {
         row: usize,
         rows: usize,
         keys: &Range<usize>,
-        sink: &mut impl Sink,
+        visitor: &mut impl TileVisitor,
     ) {
-        let mut groups = [Group::default(); BLOCK / GROUP];
-        let mut seen = 0..0;
+        // Divide the block into groups, and find out what each of them sees of the tile.
+        let mut groups = [Group::default(); MC / MR];
+        let mut seen = 0..0; // by the whole block
         let (mut next, end) = (row, row + rows);
         let mut count = 0;
         while next < end {
             let (size, many) =
-                if BLOCK == GROUP { (end - next, 1) } else { next_groups::<S>(end - next) };
+                if MC == MR { (end - next, 1) } else { next_groups::<S>(end - next) };
             for group in groups.iter_mut().skip(count).take(many) {
-                let range = self.bounds.range_of_rows(next, size);
+                let range = self.visible.range_of_rows(next, size);
                 let keys_seen = intersect(keys, &range);
                 *group = Group { row: next, rows: size, ..Group::default() };
                 if !keys_seen.is_empty() {
                     group.begins = range.start >= keys.start;
-                    group.hides = self.bounds.may_hide(next, size, &keys_seen);
+                    group.hides = self.visible.may_hide(next, size, &keys_seen);
                     (group.first, group.end) =
                         (keys_seen.start - keys.start, keys_seen.end - keys.start);
                     seen = if seen.is_empty() {
@@ -216,11 +226,9 @@ impl Scores<'_> {
         if seen.is_empty() {
             return;
         }
-        let groups = if BLOCK == GROUP {
-            groups.as_slice()
-        } else {
-            groups.get(..count).unwrap_or_default()
-        };
+        let groups =
+            if MC == MR { groups.as_slice() } else { groups.get(..count).unwrap_or_default() };
+        // The dot products.
         match groups {
             _ if S::NARROW => {
                 for group in groups {
@@ -243,34 +251,36 @@ impl Scores<'_> {
             self.mask(simd, row, keys.start, group);
         }
         let scores = self.tile.rows_from(0);
-        sink.take(simd, self.bounds, Block { start: keys.start, row, groups, scores });
+        visitor.visit(simd, self.visible, Block { start: keys.start, row, groups, scores });
     }
 
-    /// The dot products of the only query, whose keys are not transposed but for the last ones.
+    /// The dot products of the only query. Its whole panels of keys are transposed in registers, the
+    /// last keys into memory.
     #[inline(always)]
     fn multiply_one<S: Simd>(&mut self, simd: S, start: usize, group: &Group) {
         let lanes = group.lanes();
         let keys = self.k.rows_from(start + lanes.start, lanes.len());
         let whole = keys.rows() / LANES * LANES;
         let scores = self.tile.row_mut(0).get_mut(lanes.clone()).unwrap_or_default();
-        multiply_row(simd, self.q.row(0), keys.rows_from(0, whole), scores);
+        gemv(simd, self.q.row(0), keys.rows_from(0, whole), scores);
         if whole < keys.rows() {
             pack_transposed(simd, keys.rows_from(whole, LANES), self.panels);
             let panels = Panels::packed(self.panels, self.q.cols());
-            multiply::<S, Set>(simd, self.q, panels, &mut self.tile, lanes.start + whole, 1, 1);
+            gebp::<S, Set>(simd, self.q, panels, &mut self.tile, lanes.start + whole, 1, 1);
         }
     }
 
-    /// The dot products of a group's queries with the keys that they see, where these lie.
+    /// The dot products of a group's queries with the keys that they see, read where they lie.
     #[inline(always)]
     fn multiply_in_place<S: Simd>(&mut self, simd: S, block: usize, start: usize, group: &Group) {
         let (q, lanes) = (self.q.rows_from(group.row, group.rows), group.lanes());
         let keys = Panels::transposed(self.k.rows_from(start + lanes.start, lanes.len()));
-        let tile = &mut self.tile.rows_from(group.row - block);
-        multiply::<S, Set>(simd, q, keys, tile, lanes.start, 1, 1);
+        let mut scores = self.tile.rows_from(group.row - block);
+        gebp::<S, Set>(simd, q, keys, &mut scores, lanes.start, 1, 1);
     }
 
-    /// The dot products of the queries of `count` groups, from the `first` on, with the keys `lanes` of the tile.
+    /// The dot products of the queries of `count` groups, of which `first` is the first, with the keys
+    /// `lanes` of the tile.
     #[inline(always)]
     fn multiply<S: Simd>(
         &mut self,
@@ -282,26 +292,26 @@ impl Scores<'_> {
     ) {
         let panels = Panels::packed(self.panels, self.q.cols()).from(lanes.start / LANES);
         let q = self.q.rows_from(first.row, first.rows * count);
-        let tile = &mut self.tile.rows_from(first.row - block);
-        multiply::<S, Set>(simd, q, panels, tile, lanes.start, first.rows, lanes.len() / LANES);
+        let scores = &mut self.tile.rows_from(first.row - block);
+        gebp::<S, Set>(simd, q, panels, scores, lanes.start, first.rows, lanes.len() / LANES);
     }
 
-    /// Scale, soft cap, additive mask, and −∞ for what a query of the group may not see.
+    /// Scale, soft cap and biases, and −∞ for the keys that are hidden from a query of the group.
     #[inline(always)]
     fn mask<S: Simd>(&mut self, simd: S, block: usize, start: usize, group: &Group) {
         let lanes = group.lanes();
-        if lanes == (group.first..group.end) && !group.hides && self.steps.apply.is_none() {
+        if lanes == (group.first..group.end) && !group.hides && self.steps.is_none() {
             return;
         }
         for row in group.row..group.row + group.rows {
             let scores = self.tile.row_mut(row - block).get_mut(lanes.clone()).unwrap_or_default();
             if !S::NARROW {
-                self.bounds.prefetch(simd, row + GROUP, start + lanes.start, lanes.len());
-                self.steps.run(simd, scores);
-            } else if let Some(apply) = self.steps.apply {
-                apply(self.steps, scores);
+                self.visible.prefetch(simd, row + MR, start + lanes.start, lanes.len());
             }
-            self.bounds.apply(row, start + lanes.start, scores);
+            if let Some(steps) = self.steps {
+                steps.apply(simd, scores);
+            }
+            self.visible.apply(row, start + lanes.start, scores);
         }
     }
 }

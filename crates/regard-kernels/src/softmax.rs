@@ -22,7 +22,7 @@ use crate::simd::{
 /// assert!((x[0] - 0.659).abs() < 1e-3);
 /// ```
 pub fn softmax(x: &mut [f32], temperature: Temperature) {
-    dispatch(Softmax(x, temperature));
+    dispatch(SoftmaxRow(x, temperature));
 }
 
 /// [`softmax`], and the row's log-sum-exp ln Σⱼ e^(xⱼ/T).
@@ -35,13 +35,13 @@ pub fn softmax(x: &mut [f32], temperature: Temperature) {
 /// assert!((log_sum_exp - 2.417).abs() < 1e-3);
 /// ```
 pub fn softmax_with_log_sum_exp(x: &mut [f32], temperature: Temperature) -> f32 {
-    let (max, sum) = dispatch(Softmax(x, temperature));
+    let (max, sum) = dispatch(SoftmaxRow(x, temperature));
     log_sum_exp(max, sum, temperature.factor(), temperature)
 }
 
-struct Softmax<'a>(&'a mut [f32], Temperature);
+struct SoftmaxRow<'a>(&'a mut [f32], Temperature);
 
-impl Kernel for Softmax<'_> {
+impl Kernel for SoftmaxRow<'_> {
     type Output = (f32, f32);
 
     #[inline(always)]
@@ -67,7 +67,7 @@ pub(crate) fn softmax_row<S: Simd>(
     let (max, max_of_tail) = (simd.max_of(blocks), simd.max_of(tail));
     let max = if max_of_tail > max { max_of_tail } else { max };
     let weigher = Weigher::new(max, temperature.factor(), temperature);
-    let sum = weigher.weigh(simd, blocks, tail);
+    let sum = weigher.exp_row_sum(simd, blocks, tail);
     for lanes in tail.iter() {
         simd.store_first(simd.load(lanes), rest);
     }
@@ -99,7 +99,7 @@ impl Weigher {
 
     /// Scores ← e^distance, within 1 ULP, and their sum.
     #[inline(always)]
-    fn weigh<S: Simd>(&self, simd: S, row: &mut [Panel], tail: &mut [Panel]) -> f32 {
+    fn exp_row_sum<S: Simd>(&self, simd: S, row: &mut [Panel], tail: &mut [Panel]) -> f32 {
         if self.limit {
             simd.map_sum(row, tail, &self.limit())
         } else {
@@ -109,7 +109,7 @@ impl Weigher {
 
     /// Scores ← 2^distance, and their sum.
     #[inline(always)]
-    fn weigh_by_2<S: Simd>(&self, simd: S, row: &mut [Panel]) -> f32 {
+    fn exp2_row_sum<S: Simd>(&self, simd: S, row: &mut [Panel]) -> f32 {
         if self.limit {
             simd.map_sum(row, &mut [], &self.limit())
         } else {
@@ -119,7 +119,7 @@ impl Weigher {
 
     /// Scores ← 2^distance.
     #[inline(always)]
-    fn weights_by_2<S: Simd>(&self, simd: S, row: &mut [f32]) {
+    fn exp2_row<S: Simd>(&self, simd: S, row: &mut [f32]) {
         if self.limit {
             simd.map(row, &self.limit());
         } else {
@@ -129,7 +129,7 @@ impl Weigher {
 
     /// 2^distance of one block.
     #[inline(always)]
-    pub(crate) fn by_2<S: Simd>(&self, simd: S, scores: S::V) -> S::V {
+    pub(crate) fn exp2<S: Simd>(&self, simd: S, scores: S::V) -> S::V {
         if self.limit {
             self.limit().of(simd, scores)
         } else {
@@ -138,9 +138,9 @@ impl Weigher {
     }
 }
 
-/// 2^distance of the scores of a row from `max`, in their place, and the sum of these weights.
+/// Scores ← 2^((score − max)·factor), and their sum.
 #[inline(always)]
-pub(crate) fn weigh_by_2<S: Simd>(
+pub(crate) fn exp2_row_sum<S: Simd>(
     simd: S,
     row: &mut [Panel],
     max: f32,
@@ -148,16 +148,16 @@ pub(crate) fn weigh_by_2<S: Simd>(
     temperature: Temperature,
 ) -> f32 {
     if S::NARROW {
-        weights_by_2(simd, row.as_flattened_mut(), max, factor, temperature);
+        exp2_row(simd, row.as_flattened_mut(), max, factor, temperature);
         simd.sum(row)
     } else {
-        Weigher::new(max, factor, temperature).weigh_by_2(simd, row)
+        Weigher::new(max, factor, temperature).exp2_row_sum(simd, row)
     }
 }
 
-/// [`weigh_by_2`] of one score: what sums that referred to a lower maximum are multiplied by.
+/// 2^((score − max)·factor): what sums that refer to the lower maximum `score` are multiplied by.
 #[inline(always)]
-pub(crate) fn weight_by_2<S: Simd>(
+pub(crate) fn exp2_one<S: Simd>(
     simd: S,
     score: f32,
     max: f32,
@@ -165,25 +165,20 @@ pub(crate) fn weight_by_2<S: Simd>(
     temperature: Temperature,
 ) -> f32 {
     let mut weight = [score];
-    weights_by_2(simd, &mut weight, max, factor, temperature);
+    exp2_row(simd, &mut weight, max, factor, temperature);
     let [weight] = weight;
     weight
 }
 
-/// On bare metal a function of its own, as the code of each call would add up.
+/// On bare metal a function of its own, because the code of each call would add up.
 #[cfg_attr(target_os = "none", inline(never))]
 #[cfg_attr(not(target_os = "none"), inline(always))]
-fn weights_by_2<S: Simd>(
-    simd: S,
-    row: &mut [f32],
-    max: f32,
-    factor: f32,
-    temperature: Temperature,
-) {
-    Weigher::new(max, factor, temperature).weights_by_2(simd, row);
+fn exp2_row<S: Simd>(simd: S, row: &mut [f32], max: f32, factor: f32, temperature: Temperature) {
+    Weigher::new(max, factor, temperature).exp2_row(simd, row);
 }
 
-/// The share of all weight that the keys have beside a sink, where `sum` is that of their weights from `max` on.
+/// The share of all weight that the keys have beside an attention sink with the score `sink`. `sum` is
+/// the sum of the keys' weights e^((score − max)/T).
 #[inline(always)]
 pub(crate) fn share_beside_sink<S: Simd>(
     simd: S,
@@ -196,7 +191,7 @@ pub(crate) fn share_beside_sink<S: Simd>(
     temperature.prepare(&mut score);
     let [score] = score;
     let largest = if score > max { score } else { max };
-    let weight = |x: f32| weight_by_2(simd, x, largest, temperature.factor() * LOG2_E, temperature);
+    let weight = |x: f32| exp2_one(simd, x, largest, temperature.factor() * LOG2_E, temperature);
     let keys = sum * weight(max);
     if keys == 0.0 { 0.0 } else { keys / (keys + weight(score)) }
 }

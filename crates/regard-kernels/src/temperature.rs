@@ -1,4 +1,6 @@
 use crate::Error;
+use crate::linked::{Linked, RowStep};
+use crate::simd::Simd;
 
 /// The temperature that divides the scores before softmax: `softmax(s / T)`.
 ///
@@ -78,14 +80,15 @@ impl Temperature {
         }
     }
 
-    /// [`prepare`](Self::prepare), if it does anything at this temperature.
-    pub(crate) fn preparation(self) -> Option<fn(Self, &mut [f32])> {
-        (self.0 > HIGH).then_some(|temperature, scores| temperature.prepare(scores))
+    /// [`prepare`](Self::prepare) as a step, if it does anything at this temperature.
+    pub(crate) fn preparation(self) -> Option<Linked<Self>> {
+        (self.0 > HIGH).then(|| Linked::new(self))
     }
 
-    /// Scores for temperatures so high that not their differences are divided: at T = ∞, what may be seen gets one and the
-    /// same score (−∞ and NaN stay); at high ones the scores are reduced first, because two of them may be further apart
-    /// than any finite `f32` and yet both count.
+    /// Prepares a row of scores for a temperature so high that dividing their differences is not
+    /// enough. At T = ∞ every score that may be seen becomes 0; −∞ and NaN stay. Below, the scores are
+    /// reduced first, because two of them may be further apart than the largest finite `f32`, and yet
+    /// both count.
     #[inline(always)]
     pub(crate) fn prepare(self, scores: &mut [f32]) {
         if self.is_infinite() {
@@ -97,6 +100,13 @@ impl Temperature {
                 *x *= REDUCTION;
             }
         }
+    }
+}
+
+impl RowStep for Temperature {
+    #[inline(always)]
+    fn apply<S: Simd>(self, _simd: S, scores: &mut [f32]) {
+        self.prepare(scores);
     }
 }
 

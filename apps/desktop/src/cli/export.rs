@@ -3,15 +3,14 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use indicatif::ProgressBar;
+use regard_figure::{Error, Format, Look, Map, Matrix};
+use regard_heads::{AttentionMaps, Over, Part, unattended};
+use regard_ui::heads::Opened;
+use regard_ui::laboratory::Engine;
+use regard_ui::{Room, Session, of_step, of_walkthrough};
 use regard_walkthrough::{Example, Settings, StepKey, Walkthrough};
 
 use super::failure::{BadInput as _, Failure};
-use crate::export::{self, Format, Matrix};
-use crate::heads::{AttentionMaps, Over, Part, unattended};
-use crate::palette::{Look, Map};
-use crate::ui::heads::{self, Opened};
-use crate::ui::laboratory::Engine;
-use crate::ui::{Room, Session};
 
 /// Write a matrix as a picture or as numbers
 ///
@@ -75,7 +74,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         None => matrix,
     };
     match matrix.write(&args.to) {
-        Err(e @ export::Error::Write { .. }) => Err(anyhow::Error::from(e).into()),
+        Err(e @ Error::Write { .. }) => Err(anyhow::Error::from(e).into()),
         outcome => outcome.bad_input(),
     }
 }
@@ -94,7 +93,7 @@ fn of_example(example: Example, args: &Args, look: Look) -> Result<Matrix> {
     let step = key.parse::<StepKey>().ok().and_then(|key| walkthrough.step(key));
     let step = step
         .with_context(|| format!("{} has no matrix `{key}`; it has {}", example.name(), steps()))?;
-    Ok(Matrix::of_step(&walkthrough, step, look))
+    Ok(of_step(&walkthrough, step, look))
 }
 
 /// What the room of a session shows.
@@ -109,7 +108,7 @@ fn of_session(args: &Args) -> Result<Matrix> {
         Room::Walkthrough => {
             let state = &session.walkthrough;
             let walkthrough = Walkthrough::compute(&state.inputs, &state.settings)?;
-            crate::ui::of_walkthrough(&walkthrough, state.picked_step(), look)
+            of_walkthrough(&walkthrough, state.picked_step(), look)
                 .context("the example has no step")
         }
         Room::Laboratory => {
@@ -137,7 +136,7 @@ fn of_file(args: &Args, look: Look) -> Result<Matrix> {
         (None, Some(head)) => Part::Mean(Over::LayersOf(head)),
         (None, None) => Part::Mean(Over::All),
     };
-    let matrix = heads::matrix(&maps, part, look, &progress)?;
+    let matrix = maps.matrix(part, look, &progress)?;
     bar.finish_and_clear();
     Ok(matrix)
 }

@@ -17,10 +17,10 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::{Parser, Subcommand, ValueEnum};
 use regard_kernels::Temperature;
+use regard_ui::{Session, Start};
 use regard_walkthrough::{Example, Settings};
 
 use self::failure::{BadInput as _, Failure};
-use crate::ui::{Session, Start};
 
 /// Attention you can trust, and see.
 ///
@@ -90,7 +90,7 @@ fn window(example: Option<Example>, file: Option<&Path>) -> Result<(), Failure> 
     };
     let example = example.unwrap_or(Example::ALL[0]);
     let why = if has_display() {
-        match crate::ui::run(start) {
+        match crate::window::run(start) {
             Ok(()) => return Ok(()),
             Err(e) => {
                 // What stands before the last colon is where in the window library it was found.

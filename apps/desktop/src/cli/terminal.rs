@@ -5,10 +5,9 @@
 use core::fmt::Write as _;
 
 use anstyle::{Color, RgbColor, Style};
+use regard_figure::{Look, Palette, ink_on, numbers};
+use regard_ui::colors;
 use regard_walkthrough::{Example, IN_FOUR_LINES, Kind, Quantity, Step, Walkthrough};
-
-use crate::ui::colors::{Palette, ink_on};
-use crate::ui::numbers;
 
 const BOLD: Style = Style::new().bold();
 const DIM: Style = Style::new().dimmed();
@@ -81,7 +80,7 @@ fn push_matrix(out: &mut String, step: &Step) {
     let widest_number = numbers.iter().map(|x| text(*x).chars().count()).max().unwrap_or(0);
     let width = 2 + widest_number.max(step.col_labels.iter().map(count).max().unwrap_or(0));
     let labels = step.row_labels.iter().map(count).max().unwrap_or(0);
-    let palette = Palette::new(step.kind, numbers);
+    let palette = colors::of_step(step.kind, numbers, Look::default());
 
     let _ = write!(out, "{:labels$} ", "");
     for label in &step.col_labels {
@@ -101,7 +100,7 @@ fn push_matrix(out: &mut String, step: &Step) {
 }
 
 fn cell_style(palette: Palette, x: f32) -> Style {
-    let rgb = |c: egui::Color32| Color::Rgb(RgbColor(c.r(), c.g(), c.b()));
-    let background = palette.color(x);
+    let rgb = |[r, g, b]: [u8; 3]| Color::Rgb(RgbColor(r, g, b));
+    let background = palette.rgb(x);
     Style::new().bg_color(Some(rgb(background))).fg_color(Some(rgb(ink_on(background))))
 }

@@ -58,7 +58,6 @@ use self::ratio::Ratio;
 use self::rows::{Rows, scratch_len};
 use crate::attention::tensor_elements;
 use crate::error::{Error, check_shape};
-use crate::mask::Bounds;
 use crate::simd::dispatch;
 use crate::{Mask, Mat, MatMut, Temperature};
 
@@ -180,13 +179,13 @@ impl<'a> Attention<'a> {
         if found < needed {
             return Err(Error::Scratch { found, needed });
         }
-        let bounds = Bounds::new(&self.mask, n_q, n_k);
+        let visible = self.mask.visible(n_q, n_k);
         dispatch(Rows {
             q,
             k,
             v,
             out,
-            bounds,
+            visible,
             exponent: self.exponent,
             ratio: self.ratio,
             scratch,

@@ -2,7 +2,7 @@
 
 use super::exponent::{Exponent, HIDDEN};
 use super::ratio::{Factor, MOST, Ratio};
-use crate::mask::Bounds;
+use crate::linked::Visible;
 use crate::simd::int8::{Fours, GROUP, Queries, Values, query_words, value_words, weigh};
 use crate::simd::{Kernel, Simd};
 use crate::{Mat, MatMut};
@@ -28,7 +28,7 @@ pub(crate) struct Rows<'a> {
     pub(crate) k: Mat<'a, i8>,
     pub(crate) v: Mat<'a, i8>,
     pub(crate) out: MatMut<'a, i8>,
-    pub(crate) bounds: Bounds<'a>,
+    pub(crate) visible: Visible<'a>,
     pub(crate) exponent: Exponent,
     pub(crate) ratio: Ratio,
     pub(crate) scratch: &'a mut [i32],
@@ -40,12 +40,12 @@ impl Kernel for Rows<'_> {
     /// Compiled for the best vectors of this CPU; the loops are plain ones.
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        let Self { q, k, v, out, bounds, exponent, ratio, scratch } = self;
+        let Self { q, k, v, out, visible, exponent, ratio, scratch } = self;
         let [scores, queries, values] = scratch_parts(q.rows(), k.rows(), k.cols(), v.cols());
         let (scores, rest) = scratch.split_at_mut_checked(scores).unwrap_or_default();
         let (queries, rest) = rest.split_at_mut_checked(queries).unwrap_or_default();
         let values = Values::new(v, rest.get_mut(..values).unwrap_or_default());
-        let mut groups = Groups { q, k, v: values, out, bounds, exponent, ratio, scores, queries };
+        let mut groups = Groups { q, k, v: values, out, visible, exponent, ratio, scores, queries };
         let whole = q.rows() - q.rows() % GROUP;
         for first in (0..whole).step_by(GROUP) {
             groups.compute::<S, GROUP>(simd, first);
@@ -61,7 +61,7 @@ struct Groups<'a> {
     k: Mat<'a, i8>,
     v: Values<'a>,
     out: MatMut<'a, i8>,
-    bounds: Bounds<'a>,
+    visible: Visible<'a>,
     exponent: Exponent,
     ratio: Ratio,
     scores: &'a mut [i32],
@@ -72,7 +72,7 @@ impl Groups<'_> {
     /// The `R` rows from `first` on. The loops are functions of their own, which have all registers to themselves.
     #[inline(always)]
     fn compute<S: Simd, const R: usize>(&mut self, simd: S, first: usize) {
-        let keys = self.bounds.range_of_rows(first, R);
+        let keys = self.visible.range_of_rows(first, R);
         // Whole words of bytes are read where values are transposed.
         let start = keys.start & !3;
         let scores = self.scores.as_chunks_mut::<R>().0;
@@ -83,7 +83,7 @@ impl Groups<'_> {
 
         let mut factors = [Factor::ZERO; R];
         for (r, factor) in factors.iter_mut().enumerate() {
-            hide(&self.bounds, first + r, start, scores, r);
+            hide(&self.visible, first + r, start, scores, r);
             *factor =
                 self.ratio.divided_by(simd.call(Weigh { exponent: self.exponent, scores, r }));
         }
@@ -133,13 +133,13 @@ impl<const R: usize> Kernel for Add<'_, R> {
 /// Hides what query `row` may not see of the keys from `first` on, whose scores are those numbered `r`.
 #[inline(always)]
 fn hide<const R: usize>(
-    bounds: &Bounds<'_>,
+    visible: &Visible<'_>,
     row: usize,
     first: usize,
     scores: &mut [[i32; R]],
     r: usize,
 ) {
-    let range = bounds.range(row);
+    let range = visible.range(row);
     let (before, behind) = (range.start.saturating_sub(first), range.end.saturating_sub(first));
     for scores in scores.get_mut(..before).unwrap_or_default() {
         scores[r] = HIDDEN;
@@ -147,7 +147,7 @@ fn hide<const R: usize>(
     for scores in scores.get_mut(behind..).unwrap_or_default() {
         scores[r] = HIDDEN;
     }
-    if let Some(allowed) = bounds.allowed(row) {
+    if let Some(allowed) = visible.allowed(row) {
         for (scores, allowed) in scores.iter_mut().zip(allowed.get(first..).unwrap_or_default()) {
             if !allowed {
                 scores[r] = HIDDEN;

@@ -1,0 +1,37 @@
+//! The window: eframe's shell around [`regard_ui::App`].
+
+use eframe::egui::{Ui, ViewportBuilder};
+use regard_ui::{App, Start};
+
+/// Opens the window, and returns when it is closed.
+///
+/// # Errors
+/// Where no window can be opened: there is no display, or it has no OpenGL.
+pub fn run(start: Start) -> Result<(), eframe::Error> {
+    let viewport = ViewportBuilder::default()
+        .with_title("Regard")
+        .with_app_id("regard")
+        .with_inner_size([1280.0, 800.0])
+        .with_min_inner_size([640.0, 480.0]);
+    let options = eframe::NativeOptions { viewport, ..eframe::NativeOptions::default() };
+    eframe::run_native(
+        "Regard",
+        options,
+        Box::new(move |cc| Ok(Box::new(Shell(start.app(&cc.egui_ctx))))),
+    )
+}
+
+/// The window's contents, as eframe calls them.
+struct Shell(App);
+
+impl eframe::App for Shell {
+    fn ui(&mut self, ui: &mut Ui, _frame: &mut eframe::Frame) {
+        self.0.ui(ui);
+    }
+
+    fn on_exit(&mut self, _gl: Option<&eframe::glow::Context>) {
+        if let Err(e) = self.0.end() {
+            anstream::eprintln!("regard: the session is not kept for the next start: {e:#}");
+        }
+    }
+}

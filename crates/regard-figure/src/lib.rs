@@ -1,0 +1,27 @@
+#![forbid(unsafe_code)]
+//! A labelled matrix as a picture or as a file of numbers.
+//!
+//! A [`Table`] borrows the numbers, the labels and the title; a [`Matrix`] owns them and carries its [`Palette`], so that
+//! a file has the colours of the screen. [`Format`] lists the files that can be written: PNG, SVG, CSV, npy and safetensors.
+
+mod format;
+mod label;
+mod matrix;
+pub mod npy;
+pub mod numbers;
+mod palette;
+mod png;
+mod svg;
+mod table;
+mod text;
+pub mod whole_file;
+
+pub use self::format::Format;
+pub use self::label::Label;
+pub use self::matrix::Matrix;
+pub use self::palette::{
+    COLORS, HIDDEN, Look, Map, NOT_A_NUMBER, Palette, TEXELS, ink_on, largest,
+};
+pub use self::png::encode as encode_png;
+pub use self::table::{Error, Table};
+pub use self::text::shortened;

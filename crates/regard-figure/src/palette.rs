@@ -1,0 +1,275 @@
+//! What colour a number has, whatever it is drawn with: the window, a file or the terminal.
+
+use core::fmt::{self, Display};
+
+use serde::{Deserialize, Serialize};
+
+mod map;
+
+pub use self::map::{COLORS, HIDDEN, Map, NOT_A_NUMBER, TEXELS};
+use self::map::{MASKED, NAN};
+
+/// A logarithmic map from 0 goes down to the largest number times this.
+const FLOOR: f32 = 1e-6;
+
+/// On a logarithmic diverging map, numbers below the limit times this are as on a linear one.
+const LINEAR: f32 = 1e-3;
+
+/// A map ends at a number between these, so that its ends and what is computed of them are normal numbers.
+const ENDS: [f32; 2] = [1e-30, 1e38];
+
+/// How the user wants to see weights.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Look {
+    /// For numbers from 0; numbers of both signs have their own map.
+    pub map: Map,
+    /// Whether equal steps of colour are equal factors.
+    pub logarithmic: bool,
+}
+
+/// How numbers become colours.
+///
+/// ```
+/// use regard_figure::{Look, Map, Palette};
+/// let palette = Palette::weights(0.25, Look { map: Map::Magma, logarithmic: false });
+/// assert_eq!(palette.marks(), [0.0, 0.125, 0.25]);
+/// assert_eq!(palette.rgb(0.125), Map::Magma.at(0.5));
+/// assert_eq!(palette.rgb(7.0), Map::Magma.at(1.0));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Palette {
+    /// `None` for no colours: the numbers alone.
+    map: Option<Map>,
+    low: f32,
+    high: f32,
+    logarithmic: bool,
+}
+
+impl Palette {
+    /// No colours: the numbers alone.
+    pub const PLAIN: Self = Self { map: None, low: 0.0, high: 1.0, logarithmic: false };
+
+    /// No colours, with a scale for those that another map brings: see [`Palette::with_map`].
+    pub fn plain(look: Look) -> Self {
+        Self { logarithmic: look.logarithmic, ..Self::PLAIN }
+    }
+
+    /// From 0, or for numbers of both signs −`largest`, to `largest`: for numbers of which most are small.
+    pub fn up_to(largest: f32, both_signs: bool, look: Look) -> Self {
+        if both_signs { Self::signed(largest, look) } else { Self::weights(largest, look) }
+    }
+
+    /// From 0 to `high`.
+    pub fn weights(high: f32, look: Look) -> Self {
+        let high = end(high);
+        let low = if look.logarithmic { high * FLOOR } else { 0.0 };
+        Self { map: Some(look.map), low, high, logarithmic: look.logarithmic }
+    }
+
+    /// From −`limit` to `limit`, 0 in the middle.
+    pub fn signed(limit: f32, look: Look) -> Self {
+        let limit = end(limit);
+        Self { map: Some(Map::Diverging), low: -limit, high: limit, logarithmic: look.logarithmic }
+    }
+
+    /// The same numbers on another map. Where they are not weights, a map without a middle goes from the smallest to the
+    /// largest, or, by the logarithm, from 0.
+    #[must_use]
+    pub fn with_map(self, map: Map, numbers: &[f32]) -> Self {
+        let look = Look { map, logarithmic: self.logarithmic };
+        let high = if self.is_plain() { largest(numbers) } else { self.high };
+        if map == Map::Diverging {
+            return Self::signed(high, look);
+        }
+        if look.logarithmic || !self.is_plain() && !self.is_diverging() {
+            return Self::weights(high, look);
+        }
+        let [smallest, most] = ENDS;
+        let finite = || numbers.iter().filter(|x| x.is_finite()).map(|x| x.clamp(-most, most));
+        let low = finite().reduce(f32::min).unwrap_or(0.0);
+        let high = finite().fold(low, f32::max);
+        let high = if high - low > smallest { high } else { low + low.abs().max(1.0) };
+        Self { map: Some(map), low, high, logarithmic: false }
+    }
+
+    /// The map, if there are colours at all.
+    pub fn map(self) -> Option<Map> {
+        self.map
+    }
+
+    /// Whether there are no colours.
+    pub fn is_plain(self) -> bool {
+        self.map.is_none()
+    }
+
+    /// Whether the middle is 0, and both signs have colours.
+    pub fn is_diverging(self) -> bool {
+        self.map == Some(Map::Diverging) && self.low < 0.0
+    }
+
+    /// The numbers at both ends of the map.
+    pub fn range(self) -> (f32, f32) {
+        (self.low, self.high)
+    }
+
+    /// The numbers at the low end, in the middle and at the high end.
+    pub fn marks(self) -> [f32; 3] {
+        let (low, high) = self.range();
+        let middle = if self.logarithmic && low > 0.0 {
+            low.sqrt() * high.sqrt()
+        } else {
+            f32::midpoint(low, high)
+        };
+        [low, middle, high]
+    }
+
+    /// The colour of a number, red, green and blue. What lies outside the range gets the colour of its end.
+    pub fn rgb(self, x: f32) -> [u8; 3] {
+        self.map.map_or([0; 3], |map| map.texel(self.texels()(x)))
+    }
+
+    /// Which of the map's [`TEXELS`] a number has.
+    pub fn texels(self) -> impl Fn(f32) -> usize + Sync {
+        let position = self.positions();
+        move |x| {
+            // `as` saturates: a number beyond the end is at the end. Selected, not branched on: many numbers are masked.
+            let place = ((position(x) * (COLORS - 1) as f32 + 0.5) as u32).min(COLORS as u32 - 1);
+            let place = if x == f32::NEG_INFINITY { MASKED as u32 } else { place };
+            (if x.is_nan() { NAN as u32 } else { place }) as usize
+        }
+    }
+
+    /// Where a number is between the ends: 0 to 1, or beyond.
+    fn positions(self) -> impl Fn(f32) -> f32 + Sync {
+        let Self { low, high, logarithmic, .. } = self;
+        let both_signs = self.is_diverging();
+        let linear = 1.0 / (high - low);
+        let knee = 1.0 / (high * LINEAR);
+        let (first, last) =
+            (log2(low), if both_signs { log2(1.0 + 1.0 / LINEAR) } else { log2(high) });
+        move |x| match (logarithmic, both_signs) {
+            (false, _) => (x - low) * linear,
+            (true, false) => (log2(x) - first) / (last - first),
+            (true, true) => 0.5 + 0.5 * (log2(1.0 + x.abs() * knee) / last).copysign(x),
+        }
+    }
+}
+
+impl Display for Palette {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { low, high, .. } = self;
+        let scale = if self.logarithmic { "logarithmic" } else { "linear" };
+        match self.map {
+            Some(map) => write!(f, "{low} to {high}, {}, {scale}", map.name()),
+            None => f.write_str("no colours"),
+        }
+    }
+}
+
+/// An end of a map; 1 if there is no number but 0.
+fn end(x: f32) -> f32 {
+    let [smallest, most] = ENDS;
+    if x > 0.0 { x.clamp(smallest, most) } else { 1.0 }
+}
+
+/// The size of the largest number.
+pub fn largest(numbers: &[f32]) -> f32 {
+    numbers.iter().map(|x| x.abs()).filter(|x| x.is_finite()).fold(0.0, f32::max)
+}
+
+/// log₂ to 0.01, which is less than a step of colour; below 0 it is that of the smallest normal number.
+fn log2(x: f32) -> f32 {
+    let bits = x.max(f32::MIN_POSITIVE).to_bits();
+    let mantissa = f32::from_bits(bits & 0x007F_FFFF | 0x3F80_0000);
+    let exponent = (bits >> 23) as f32 - 127.0;
+    exponent + (-0.344_845 * mantissa + 2.024_658) * mantissa - 1.679_813
+}
+
+/// Black or white, whichever can be read on `background`.
+pub fn ink_on(background: [u8; 3]) -> [u8; 3] {
+    let [r, g, b] = background.map(f32::from);
+    if 0.299 * r + 0.587 * g + 0.114 * b > 140.0 { [0; 3] } else { [255; 3] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_logarithm_is_right_to_a_step_of_colour() {
+        for i in 0..10_000 {
+            let x = 10_f32.powf(-30.0 + 60.0 * i as f32 / 10_000.0);
+            assert!((log2(x) - x.log2()).abs() < 0.011, "{x}: {} {}", log2(x), x.log2());
+        }
+        assert_eq!(log2(0.0), log2(-1.0));
+    }
+
+    #[test]
+    fn equal_factors_are_equal_steps_on_a_logarithmic_map() {
+        let look = Look { logarithmic: true, ..Look::default() };
+        let position = Palette::weights(1.0, look).positions();
+        for (x, t) in [(1e-6, 0.0), (1e-3, 0.5), (1.0, 1.0)] {
+            assert!((position(x) - t).abs() < 2e-3, "{x}: {}", position(x));
+        }
+        let position = Palette::signed(2.0, look).positions();
+        for (x, t) in [(-2.0, 0.0), (0.0, 0.5), (2.0, 1.0)] {
+            assert!((position(x) - t).abs() < 2e-3, "{x}: {}", position(x));
+        }
+        assert!((position(0.02) + position(-0.02) - 1.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn another_map_has_the_range_of_its_numbers() {
+        let numbers = [-3.0, 2.0, f32::NAN, f32::NEG_INFINITY];
+        let weights = |look| Palette::weights(1.0, look);
+        let signed = |look| Palette::signed(largest(&numbers), look);
+        let ends = |logarithmic, palette: &dyn Fn(Look) -> Palette, map| {
+            let look = Look { logarithmic, ..Look::default() };
+            palette(look).with_map(map, &numbers).range()
+        };
+        assert_eq!(ends(false, &weights, Map::Magma), (0.0, 1.0));
+        assert_eq!(ends(false, &weights, Map::Diverging), (-1.0, 1.0));
+        for palette in [&signed as &dyn Fn(Look) -> Palette, &Palette::plain] {
+            assert_eq!(ends(false, palette, Map::Magma), (-3.0, 2.0));
+            assert_eq!(ends(true, palette, Map::Magma), (3.0 * FLOOR, 3.0));
+            assert_eq!(ends(true, palette, Map::Diverging), (-3.0, 3.0));
+        }
+    }
+
+    #[test]
+    fn numbers_that_are_all_the_same_or_missing_or_extreme_have_a_range_too() {
+        for numbers in [
+            &[][..],
+            &[0.0],
+            &[5.0, 5.0],
+            &[-5.0],
+            &[f32::NAN],
+            &[f32::MAX, f32::MIN],
+            &[1e-40],
+            &[f32::MAX],
+        ] {
+            for (map, logarithmic) in Map::ALL.into_iter().flat_map(|m| [(m, false), (m, true)]) {
+                let look = Look { map, logarithmic };
+                let limit = largest(numbers);
+                let signed = Palette::signed(limit, look);
+                for palette in
+                    [signed, Palette::weights(limit, look), signed.with_map(map, numbers)]
+                {
+                    let (low, high) = palette.range();
+                    assert!(low < high, "{palette} for {numbers:?}");
+                    let position = palette.positions();
+                    assert!(
+                        (position(low)).abs() < 1e-3 && (position(high) - 1.0).abs() < 1e-3,
+                        "{palette}"
+                    );
+                    assert!(
+                        palette.marks().is_sorted()
+                            && palette.marks().iter().all(|x| x.is_finite()),
+                        "{palette}"
+                    );
+                }
+            }
+        }
+    }
+}

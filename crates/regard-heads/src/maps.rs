@@ -1,0 +1,311 @@
+use std::borrow::Cow;
+use std::path::Path;
+
+use regard_figure::Label;
+
+use super::select::{Layers, select};
+use super::source::{Entry, Source};
+use super::tokens::{self, Found};
+use super::values::Values;
+use super::{Error, Progress};
+
+/// The attention of a model on one text: a matrix of weights, queries × keys, for each layer and head.
+///
+/// ```no_run
+/// use regard_heads::{AttentionMaps, HeadId, unattended};
+/// let maps = AttentionMaps::open("bert.safetensors".as_ref(), None, &unattended)?;
+/// let shape = maps.shape();
+/// println!("{} layers of {} heads, {} × {}", shape.layers, shape.heads, shape.queries, shape.keys);
+/// let weights = maps.head(HeadId { layer: 3, head: 5 });
+/// # Ok::<(), regard_heads::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct AttentionMaps {
+    name: String,
+    shape: Shape,
+    layer_numbers: Vec<usize>,
+    values: Values,
+    queries: Option<Vec<Label>>,
+    keys: Option<Vec<Label>>,
+    /// Compared once: it is asked for often.
+    is_self_attention: bool,
+}
+
+/// How many of each there are: none is 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Layers.
+    pub layers: usize,
+    /// Heads of each layer.
+    pub heads: usize,
+    /// Queries, the rows of a head's matrix.
+    pub queries: usize,
+    /// Keys, its columns.
+    pub keys: usize,
+}
+
+/// A head, by its place in the file: both from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct HeadId {
+    /// Its layer, see [`AttentionMaps::layer_number`].
+    pub layer: usize,
+    /// Its place within the layer.
+    pub head: usize,
+}
+
+impl Shape {
+    /// The heads of all layers, layer by layer.
+    pub fn ids(self) -> impl ExactSizeIterator<Item = HeadId> + Clone {
+        (0..self.layers * self.heads)
+            .map(move |i| HeadId { layer: i / self.heads, head: i % self.heads })
+    }
+
+    /// The place of a head in that order, if there is such a head.
+    pub fn index(self, id: HeadId) -> Option<usize> {
+        (id.layer < self.layers && id.head < self.heads).then(|| id.layer * self.heads + id.head)
+    }
+
+    /// How many weights a head has.
+    pub fn size(self) -> usize {
+        self.queries * self.keys
+    }
+}
+
+impl AttentionMaps {
+    /// Reads a safetensors, npy or npz file. Where it has several attentions, `name` tells which; `weights` is also the
+    /// attention of a file that has nothing of this name.
+    ///
+    /// Shapes: \[layers, heads, n, n\], \[heads, n, n\] or \[n, n\]; also \[layers, 1, heads, n, n\], a batch of one; or one
+    /// tensor a layer, \[heads, n, n\], \[1, heads, n, n\] or \[n, n\]. F32, F16, BF16 or F64. Tokens are read too, if there
+    /// are any. The weights are not looked at: [`Survey::new`](super::Survey::new) does.
+    ///
+    /// # Errors
+    /// See [`Error`]. Nothing is allocated that the file could not fill.
+    pub fn open(path: &Path, name: Option<&str>, progress: &Progress<'_>) -> Result<Self, Error> {
+        Self::read(Source::open(path)?, Some(path), name, progress)
+    }
+
+    /// The same of a file that is in memory already.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn in_memory(
+        bytes: &'static [u8],
+        name: &str,
+        progress: &Progress<'_>,
+    ) -> Result<Self, Error> {
+        Self::read(Source::in_memory(bytes, name)?, None, None, progress)
+    }
+
+    fn read(
+        mut source: Source,
+        path: Option<&Path>,
+        name: Option<&str>,
+        progress: &Progress<'_>,
+    ) -> Result<Self, Error> {
+        let entries = source.entries.clone();
+        let selection = select(&entries, name)?;
+        let (layers, layer_numbers): (Vec<(&Entry, Shape)>, Vec<usize>) = match selection.layers {
+            Layers::One(entry) => {
+                let shape = shape_of_all(entry)?;
+                (vec![(entry, shape)], (0..shape.layers).collect())
+            }
+            Layers::Each(layers) => {
+                let shapes: Result<_, Error> =
+                    layers.iter().map(|(_, e)| Ok((*e, shape_of_layer(e)?))).collect();
+                (shapes?, layers.iter().map(|(number, _)| *number).collect())
+            }
+        };
+        let shape = shape_of_equals(&layers)?;
+        let found = tokens::find(path, &mut source)?;
+        let (queries, keys) = tokens_for(&selection.name, shape, found)?;
+        let entries: Vec<&Entry> = layers.iter().map(|(entry, _)| *entry).collect();
+        let values = Values::of(&mut source, &entries, progress)?;
+        let is_self_attention = shape.queries == shape.keys && queries == keys;
+        Ok(Self {
+            name: selection.name,
+            shape,
+            layer_numbers,
+            values,
+            queries,
+            keys,
+            is_self_attention,
+        })
+    }
+
+    /// The tensor's name, or the names' with `*` for the number of a layer.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How many layers, heads, queries and keys.
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// The number of a layer in the file: where tensors are named by layer, some may be left out.
+    pub fn layer_number(&self, layer: usize) -> usize {
+        self.layer_numbers.get(layer).copied().unwrap_or(layer)
+    }
+
+    /// The head of these numbers, the layer's being that in the file.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchHead`], which says what there is.
+    pub fn find(&self, layer_number: usize, head: usize) -> Result<HeadId, Error> {
+        let layer = self.find_layer(layer_number)?;
+        self.check_head(head)?;
+        Ok(HeadId { layer, head })
+    }
+
+    /// The place of the layer of this number.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchHead`], which says what there is.
+    pub fn find_layer(&self, number: usize) -> Result<usize, Error> {
+        let layer = self.layer_numbers.iter().position(|n| *n == number);
+        layer.ok_or_else(|| {
+            let first = self.layer_number(0);
+            let last = self.layer_number(self.shape.layers - 1);
+            let there_are = format!("{} layers, from {first} to {last}", self.shape.layers);
+            Error::NoSuchHead { what: "layer", number, there_are }
+        })
+    }
+
+    pub(super) fn check_head(&self, number: usize) -> Result<(), Error> {
+        let heads = self.shape.heads;
+        let there_are = || format!("{heads} heads a layer, from 0 to {}", heads - 1);
+        if number < heads {
+            Ok(())
+        } else {
+            Err(Error::NoSuchHead { what: "head", number, there_are: there_are() })
+        }
+    }
+
+    /// The weights of a head, row by row; empty if there is no such head. Half precision is widened.
+    pub fn head(&self, id: HeadId) -> Cow<'_, [f32]> {
+        self.shape.index(id).map_or_else(Cow::default, |i| {
+            self.values.get(i * self.shape.size()..(i + 1) * self.shape.size())
+        })
+    }
+
+    /// A row of a head: what this query sees.
+    pub(super) fn row(&self, id: HeadId, query: usize) -> Cow<'_, [f32]> {
+        let Shape { queries, keys, .. } = self.shape;
+        let start =
+            self.shape.index(id).filter(|_| query < queries).map(|i| (i * queries + query) * keys);
+        start.map_or_else(Cow::default, |start| self.values.get(start..start + keys))
+    }
+
+    /// The tokens that ask, if the file has them.
+    pub fn query_tokens(&self) -> Option<&[Label]> {
+        self.queries.as_deref()
+    }
+
+    /// The tokens that are asked, if the file has them.
+    pub fn key_tokens(&self) -> Option<&[Label]> {
+        self.keys.as_deref()
+    }
+
+    /// What queries and keys are called: their tokens, or their numbers where the file has none.
+    pub fn tokens(&self) -> [Vec<Label>; 2] {
+        let named = |tokens: Option<&[Label]>, n| {
+            tokens.map_or_else(|| Label::numbers(n), <[Label]>::to_vec)
+        };
+        [named(self.query_tokens(), self.shape.queries), named(self.key_tokens(), self.shape.keys)]
+    }
+
+    /// Whether queries and keys are the same tokens: as many, and with the same texts where these are known. Only then can
+    /// places be compared.
+    pub fn is_self_attention(&self) -> bool {
+        self.is_self_attention
+    }
+}
+
+/// What one tensor of all layers may look like.
+fn shape_of_all(entry: &Entry) -> Result<Shape, Error> {
+    let shape = match entry.shape[..] {
+        [queries, keys] => Shape { layers: 1, heads: 1, queries, keys },
+        [heads, queries, keys] => Shape { layers: 1, heads, queries, keys },
+        [layers, heads, queries, keys] | [layers, 1, heads, queries, keys] => {
+            Shape { layers, heads, queries, keys }
+        }
+        _ => {
+            return Err(rank(
+                entry,
+                "[layers, heads, n, n], [heads, n, n] or [n, n] (and a batch must be of one)",
+            ));
+        }
+    };
+    checked(entry, shape)
+}
+
+/// What the tensor of one layer may look like.
+fn shape_of_layer(entry: &Entry) -> Result<Shape, Error> {
+    let shape = match entry.shape[..] {
+        [queries, keys] => Shape { layers: 1, heads: 1, queries, keys },
+        [heads, queries, keys] | [1, heads, queries, keys] => {
+            Shape { layers: 1, heads, queries, keys }
+        }
+        _ => {
+            return Err(rank(
+                entry,
+                "[heads, n, n] or [n, n] for each layer (and a batch must be of one)",
+            ));
+        }
+    };
+    checked(entry, shape)
+}
+
+pub(super) fn rank(entry: &Entry, needed: &'static str) -> Error {
+    Error::Rank { tensor: entry.name.clone(), shape: entry.shape.clone(), needed }
+}
+
+/// The shape, if its numbers can be read and there are any.
+pub(super) fn checked<T>(entry: &Entry, shape: T) -> Result<T, Error> {
+    if entry.dtype.is_none() {
+        return Err(Error::Type { tensor: entry.name.clone(), found: entry.type_name.clone() });
+    }
+    if entry.len == 0 {
+        return Err(Error::Empty { tensor: entry.name.clone(), shape: entry.shape.clone() });
+    }
+    Ok(shape)
+}
+
+/// The shape of layers that must all be alike.
+fn shape_of_equals(layers: &[(&Entry, Shape)]) -> Result<Shape, Error> {
+    let Some((&(first, shape), others)) = layers.split_first() else {
+        return Err(Error::NoAttention { names: Vec::new() });
+    };
+    match others.iter().find(|(entry, other)| *other != shape || entry.dtype != first.dtype) {
+        Some((other, _)) => Err(Error::Ragged {
+            tensor: other.name.clone(),
+            found: other.description(),
+            first: first.name.clone(),
+            expected: first.description(),
+        }),
+        None if others.is_empty() => Ok(shape),
+        None => Ok(Shape { layers: layers.len(), ..shape }),
+    }
+}
+
+pub(super) type Tokens = Option<Vec<Label>>;
+
+/// The tokens found, as many as there are queries and keys.
+pub(super) fn tokens_for(
+    tensor: &str,
+    shape: Shape,
+    found: Found,
+) -> Result<(Tokens, Tokens), Error> {
+    let fit = |found: Option<(String, Vec<String>)>, axis, needed| match found {
+        Some((place, tokens)) if tokens.len() != needed => Err(Error::TokenCount {
+            place,
+            found: tokens.len(),
+            tensor: tensor.to_owned(),
+            needed,
+            axis,
+        }),
+        found => Ok(found.map(|(_, tokens)| super::readable(tokens))),
+    };
+    Ok((fit(found.queries, "queries", shape.queries)?, fit(found.keys, "keys", shape.keys)?))
+}

@@ -1,0 +1,171 @@
+use std::path::Path;
+
+use regard_figure::Label;
+
+use super::maps::{self, Tokens};
+use super::select::TOKENS;
+use super::source::{Entry, Source};
+use super::values::Values;
+use super::{Error, Progress, Shape, tokens};
+
+/// What attention is computed from: the queries and the keys of a file, or tokens that are both.
+///
+/// ```
+/// use regard_heads::{QueriesAndKeys, unattended};
+/// use safetensors::{Dtype, tensor::TensorView};
+///
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("embeddings.safetensors");
+/// let numbers: Vec<u8> = [1.0_f32, 2.0, 3.0, 4.0, 5.0, 6.0].iter().flat_map(|x| x.to_le_bytes()).collect();
+/// let tokens = TensorView::new(Dtype::F32, vec![3, 2], &numbers)?;
+/// safetensors::serialize_to_file([("x", tokens)], None, &path)?;
+///
+/// let file = QueriesAndKeys::open(&path, &unattended)?;
+/// assert_eq!((file.heads(), file.tokens(), file.dim()), (1, 3, 2));
+/// let [queries, keys] = file.first(0, 2, 1);
+/// assert_eq!(queries, [1.0, 3.0]);
+/// assert_eq!(keys, queries);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct QueriesAndKeys {
+    queries: Tensor,
+    /// `None` where tokens are both.
+    keys: Option<Tensor>,
+    names: [Tokens; 2],
+}
+
+/// Of the first batch, \[heads, tokens, dim\].
+#[derive(Clone, Debug)]
+struct Tensor {
+    values: Values,
+    size: Size,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Size {
+    batch: usize,
+    heads: usize,
+    tokens: usize,
+    dim: usize,
+}
+
+impl QueriesAndKeys {
+    /// Reads a safetensors, npy or npz file: its tensors `q` and `k`, or the one that it has, which is both then.
+    ///
+    /// Shapes: \[n, d\], \[heads, n, d\] or \[batch, heads, n, d\], of which the first of the batch is read. Several heads of
+    /// `q` may share one of `k`. F32, F16, BF16 or F64. Tokens are read too, if there are any.
+    ///
+    /// # Errors
+    /// See [`Error`]. Nothing is allocated that the file could not fill.
+    pub fn open(path: &Path, progress: &Progress<'_>) -> Result<Self, Error> {
+        let mut source = Source::open(path)?;
+        let (q, k) = select(&source)?;
+        let (size, of_keys) = (size_of(&q)?, k.as_ref().map(size_of).transpose()?);
+        if let Some((k, of_keys)) = k.as_ref().zip(of_keys)
+            && !goes_with(of_keys, size)
+        {
+            return Err(Error::Unlike { keys: k.shape.clone(), queries: q.shape.clone() });
+        }
+        let found = tokens::find(Some(path), &mut source)?;
+        let of_maps =
+            Shape { layers: 1, heads: size.heads, queries: size.tokens, keys: size.tokens };
+        let names = maps::tokens_for(&q.name, of_maps, found)?.into();
+        let parts = if k.is_some() { 2.0 } else { 1.0 };
+        let queries = Tensor::read(&mut source, q, size, &|part| progress(part / parts))?;
+        let keys = match k.zip(of_keys) {
+            Some((k, size)) => {
+                Some(Tensor::read(&mut source, k, size, &|part| progress((1.0 + part) / parts))?)
+            }
+            None => None,
+        };
+        Ok(Self { queries, keys, names })
+    }
+
+    /// How many heads there are; 1 where the file says nothing of heads.
+    pub fn heads(&self) -> usize {
+        self.queries.size.heads
+    }
+
+    /// How many queries, and as many keys.
+    pub fn tokens(&self) -> usize {
+        self.queries.size.tokens
+    }
+
+    /// The numbers of a query and of a key.
+    pub fn dim(&self) -> usize {
+        self.queries.size.dim
+    }
+
+    /// Of a head, the queries and the keys \[tokens, dim\]: the first tokens and of each the first numbers. Where the file has
+    /// fewer, as many as it has; nothing of a head that it has not.
+    pub fn first(&self, head: usize, tokens: usize, dim: usize) -> [Vec<f32>; 2] {
+        let queries = self.queries.first(head, tokens, dim);
+        let keys = match &self.keys {
+            Some(keys) => keys.first(head * keys.size.heads / self.heads(), tokens, dim),
+            None => queries.clone(),
+        };
+        [queries, keys]
+    }
+
+    /// What queries and keys are called, if the file says it.
+    pub fn names(&self) -> [Option<&[Label]>; 2] {
+        self.names.each_ref().map(Option::as_deref)
+    }
+}
+
+impl Tensor {
+    fn read(
+        source: &mut Source,
+        mut entry: Entry,
+        size: Size,
+        progress: &Progress<'_>,
+    ) -> Result<Self, Error> {
+        // The first of a batch is the first part of the numbers.
+        entry.len /= size.batch;
+        Ok(Self { values: Values::of(source, &[&entry], progress)?, size })
+    }
+
+    fn first(&self, head: usize, tokens: usize, dim: usize) -> Vec<f32> {
+        let all = self.size.tokens * self.size.dim;
+        let (start, len) = (head * all, tokens.min(self.size.tokens) * self.size.dim);
+        let numbers = self.values.get(start..start + len);
+        if dim >= self.size.dim {
+            return numbers.into_owned();
+        }
+        numbers.chunks_exact(self.size.dim).flat_map(|token| &token[..dim]).copied().collect()
+    }
+}
+
+/// The tensors of queries and of keys; one tensor alone is both.
+fn select(source: &Source) -> Result<(Entry, Option<Entry>), Error> {
+    if let (Some(q), Some(k)) = (source.entry("q"), source.entry("k")) {
+        return Ok((q.clone(), Some(k.clone())));
+    }
+    let tensors: Vec<&Entry> =
+        source.entries.iter().filter(|e| !TOKENS.contains(&e.name.as_str())).collect();
+    match tensors[..] {
+        [alone] => Ok((alone.clone(), None)),
+        _ => {
+            Err(Error::NoQueriesAndKeys { names: tensors.iter().map(|e| e.name.clone()).collect() })
+        }
+    }
+}
+
+fn size_of(entry: &Entry) -> Result<Size, Error> {
+    let (batch, heads, tokens, dim) = match entry.shape[..] {
+        [tokens, dim] => (1, 1, tokens, dim),
+        [heads, tokens, dim] => (1, heads, tokens, dim),
+        [batch, heads, tokens, dim] => (batch, heads, tokens, dim),
+        _ => return Err(maps::rank(entry, "[n, d], [heads, n, d] or [batch, heads, n, d]")),
+    };
+    if tokens < 2 || entry.len == 0 {
+        return Err(Error::TooFew { tensor: entry.name.clone(), shape: entry.shape.clone() });
+    }
+    maps::checked(entry, Size { batch, heads, tokens, dim })
+}
+
+/// Whether keys of this size go with queries of that: several heads may share their keys.
+fn goes_with(keys: Size, queries: Size) -> bool {
+    queries == Size { heads: queries.heads, ..keys } && queries.heads.is_multiple_of(keys.heads)
+}

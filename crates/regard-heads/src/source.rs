@@ -1,0 +1,223 @@
+use std::fs::File;
+use std::io::{BufReader, Cursor, Read, Seek, SeekFrom};
+use std::path::Path;
+
+use regard_figure::npy;
+use safetensors::Dtype;
+use safetensors::tensor::Metadata;
+use zip::{CompressionMethod, ZipArchive};
+
+use super::Error;
+
+/// A header is read into memory before anything in it can be checked: the same limit as the safetensors crate has.
+const LARGEST_HEADER: u64 = 100_000_000;
+
+/// A file of tensors, of which only the headers were read.
+pub(super) struct Source {
+    container: Container,
+    pub(super) entries: Vec<Entry>,
+    /// Metadata of a safetensors file.
+    pub(super) metadata: Vec<(String, String)>,
+}
+
+enum Container {
+    Plain(Bytes),
+    Zip(ZipArchive<BufReader<Bytes>>),
+}
+
+/// A file, or what the program carries along.
+trait Stream: Read + Seek + Send {}
+
+impl<T: Read + Seek + Send> Stream for T {}
+
+type Bytes = Box<dyn Stream>;
+
+/// A tensor, as its header describes it. The numbers are in the file, or those of a compressed file may be.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    pub(super) name: String,
+    pub(super) shape: Vec<usize>,
+    /// The product of the shape.
+    pub(super) len: usize,
+    /// Its type, if it is one that is read.
+    pub(super) dtype: Option<Dtype>,
+    /// Its type, as the file calls it.
+    pub(super) type_name: String,
+    place: Place,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    /// So many bytes into the file.
+    At(u64),
+    /// The file of this index in the archive, so many bytes into it.
+    In(usize, usize),
+}
+
+/// Deflate makes no more than this of a byte.
+const MOST_EXPANSION: u64 = 1032;
+
+impl Source {
+    /// Reads the headers of a file.
+    pub(super) fn open(path: &Path) -> Result<Self, Error> {
+        let file = File::open(path)?;
+        let len = file.metadata()?.len();
+        Self::new(Box::new(file), len, &path.file_stem().unwrap_or_default().to_string_lossy())
+    }
+
+    /// Reads the headers of a file that is in memory already.
+    pub(super) fn in_memory(bytes: &'static [u8], name: &str) -> Result<Self, Error> {
+        Self::new(Box::new(Cursor::new(bytes)), bytes.len() as u64, name)
+    }
+
+    /// What kind of file it is, its first bytes tell.
+    fn new(mut file: Bytes, len: u64, name: &str) -> Result<Self, Error> {
+        let mut start = Vec::new();
+        (&mut file).take(6).read_to_end(&mut start)?;
+        file.rewind()?;
+        if start == npy::MAGIC {
+            Self::npy(file, len, name.to_owned())
+        } else if start.starts_with(b"PK") {
+            Self::npz(file, len)
+        } else {
+            Self::safetensors(file, len)
+        }
+    }
+
+    fn safetensors(mut file: Bytes, file_len: u64) -> Result<Self, Error> {
+        let format = |reason: &dyn ToString| Error::format("safetensors", reason);
+        let mut header_len = [0; 8];
+        file.read_exact(&mut header_len).map_err(|_e| format(&"it has fewer than 8 bytes"))?;
+        let start = u64::from_le_bytes(header_len).checked_add(8);
+        let start = start.filter(|start| *start <= file_len.min(LARGEST_HEADER));
+        let start = start.ok_or_else(|| {
+            format(&"its first 8 bytes are no length of a header that it has room for, or of one beyond 100 MB")
+        })?;
+        let mut header = vec![0; start as usize - 8];
+        file.read_exact(&mut header)?;
+        let header: Metadata = serde_json::from_slice(&header).map_err(|e| format(&e))?;
+        let mut entries = Vec::new();
+        for name in header.offset_keys() {
+            let Some(info) = header.info(&name) else { continue };
+            let (from, to) = info.data_offsets;
+            let shape = info.shape.clone();
+            // That the shape fits the offsets was checked with the header; that the file has the bytes, was not.
+            let found = (file_len - start).saturating_sub(from as u64);
+            let needed = (to - from) as u64;
+            if found < needed {
+                return Err(Error::Truncated { tensor: name, shape, needed, found });
+            }
+            let dtype = is_read(info.dtype).then_some(info.dtype);
+            let (len, place) = (shape.iter().product(), Place::At(start + from as u64));
+            entries.push(Entry {
+                name,
+                shape,
+                len,
+                dtype,
+                type_name: format!("{:?}", info.dtype),
+                place,
+            });
+        }
+        let mut metadata: Vec<_> =
+            header.metadata().clone().unwrap_or_default().into_iter().collect();
+        metadata.sort();
+        Ok(Self { container: Container::Plain(file), entries, metadata })
+    }
+
+    fn npy(mut file: Bytes, len: u64, name: String) -> Result<Self, Error> {
+        let header = npy::read_header(&mut file).map_err(|e| Error::format("npy", &e))?;
+        let found = len.saturating_sub(header.len as u64);
+        let place = Place::At(header.len as u64);
+        Ok(Self {
+            container: Container::Plain(file),
+            entries: vec![Entry::of_npy(name, header, place, found)?],
+            metadata: Vec::new(),
+        })
+    }
+
+    fn npz(file: Bytes, file_len: u64) -> Result<Self, Error> {
+        let format = |reason: &dyn ToString| Error::format("npz", reason);
+        let mut archive = ZipArchive::new(BufReader::new(file)).map_err(|e| format(&e))?;
+        let mut entries = Vec::new();
+        for index in 0..archive.len() {
+            let mut file = archive.by_index(index).map_err(|e| format(&e))?;
+            let name = file.name().map_err(|e| format(&e))?;
+            let Some(name) = name.strip_suffix(".npy").map(str::to_owned) else { continue };
+            // What the archive says of sizes may be wrong; the file's own size is not.
+            let stored = file.compressed_size().min(file_len);
+            let expansion =
+                if file.compression() == CompressionMethod::Stored { 1 } else { MOST_EXPANSION };
+            let most = file.size().min(stored.saturating_mul(expansion));
+            let header =
+                npy::read_header(&mut file).map_err(|e| format(&format!("`{name}`: {e}")))?;
+            let place = Place::In(index, header.len);
+            let found = most.saturating_sub(header.len as u64);
+            entries.push(Entry::of_npy(name, header, place, found)?);
+        }
+        Ok(Self { container: Container::Zip(archive), entries, metadata: Vec::new() })
+    }
+
+    /// Calls `read` with a reader that stands at the first number of `entry`.
+    pub(super) fn read<T>(
+        &mut self,
+        entry: &Entry,
+        read: impl FnOnce(&mut dyn Read) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        match (&mut self.container, entry.place) {
+            (Container::Plain(file), Place::At(at)) => {
+                file.seek(SeekFrom::Start(at))?;
+                read(file)
+            }
+            (Container::Zip(archive), Place::In(index, header_len)) => {
+                let mut file = archive.by_index(index).map_err(|e| Error::format("npz", &e))?;
+                std::io::copy(&mut (&mut file).take(header_len as u64), &mut std::io::sink())?;
+                read(&mut file)
+            }
+            _ => Err(Error::format("npz", &format!("`{}` is not in it", entry.name))),
+        }
+    }
+
+    pub(super) fn entry(&self, name: &str) -> Option<&Entry> {
+        self.entries.iter().find(|e| e.name == name)
+    }
+}
+
+impl Entry {
+    /// Its type and shape.
+    pub(super) fn description(&self) -> String {
+        format!("{} with the shape {:?}", self.type_name, self.shape)
+    }
+
+    /// The tensor of an npy file with `found` bytes behind its header.
+    fn of_npy(name: String, header: npy::Header, place: Place, found: u64) -> Result<Self, Error> {
+        let npy::Header { descr, fortran_order, shape, .. } = header;
+        let dtype = match descr.as_str() {
+            "<f2" => Some(Dtype::F16),
+            "<f4" => Some(Dtype::F32),
+            "<f8" => Some(Dtype::F64),
+            _ => None,
+        };
+        let type_name = match descr.as_str() {
+            "" => "a structure".to_owned(),
+            "|O" => "a list of Python objects".to_owned(),
+            _ if fortran_order => format!("{descr} in column-major order"),
+            _ => descr,
+        };
+        let product = shape.iter().try_fold(1_usize, |all, n| all.checked_mul(*n));
+        let needed = product
+            .and_then(|n| (n as u64).checked_mul(dtype.map_or(1, |d| d.bitsize() as u64 / 8)));
+        let (Some(len), Some(needed)) = (product, needed) else {
+            return Err(Error::TooLarge { tensor: name, shape });
+        };
+        if dtype.is_some() && needed > found {
+            return Err(Error::Truncated { tensor: name, shape, needed, found });
+        }
+        let one_axis = shape.iter().filter(|n| **n != 1).count() <= 1;
+        let dtype = dtype.filter(|_| !fortran_order || one_axis);
+        Ok(Self { name, shape, len, dtype, type_name, place })
+    }
+}
+
+fn is_read(dtype: Dtype) -> bool {
+    matches!(dtype, Dtype::F16 | Dtype::BF16 | Dtype::F32 | Dtype::F64)
+}

@@ -1,0 +1,157 @@
+use core::sync::atomic::{AtomicUsize, Ordering};
+use std::borrow::Cow;
+
+use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
+
+use super::measure::{Earlier, Row, Sums};
+use super::pool::{Pool, factor};
+use super::{AttentionMaps, Error, HeadId, Measure, Measures, Progress, Shape, Warning, tell};
+
+/// Everything that is said of the heads of a file: their measures, a small picture of each, and warnings.
+///
+/// ```no_run
+/// use regard_heads::{AttentionMaps, Measure, Survey, unattended};
+/// let maps = AttentionMaps::open("bert.safetensors".as_ref(), None, &unattended)?;
+/// let survey = Survey::new(&maps, &unattended)?;
+/// for id in survey.sorted_by(Measure::Induction).into_iter().take(3) {
+///     println!("{id}: {:?}", survey.measures(id).get(Measure::Induction));
+/// }
+/// # Ok::<(), regard_heads::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Survey {
+    shape: Shape,
+    factor: usize,
+    causal: bool,
+    measures: Vec<Measures>,
+    /// Empty where the head itself is small enough.
+    thumbnails: Vec<Vec<f32>>,
+    warnings: Vec<Warning>,
+}
+
+/// What one pass over a head finds.
+struct Found {
+    sums: Sums,
+    thumbnail: Vec<f32>,
+    /// Rows that are NaN, no weights, or no distribution.
+    odd: [usize; 3],
+}
+
+impl Survey {
+    /// The most cells that a thumbnail has in each direction.
+    pub const THUMBNAIL: usize = 96;
+
+    /// Looks at every weight once, on all threads.
+    ///
+    /// # Errors
+    /// [`Error::Cancelled`], if `progress` says so.
+    pub fn new(maps: &AttentionMaps, progress: &Progress<'_>) -> Result<Self, Error> {
+        let shape = maps.shape();
+        let factor = factor(shape.queries, shape.keys, Self::THUMBNAIL);
+        let tokens = maps.key_tokens().filter(|_| maps.is_self_attention());
+        let earlier = tokens.map(|tokens| Earlier::new(tokens.iter().map(|t| t.raw.as_str())));
+        let ids: Vec<HeadId> = shape.ids().collect();
+        let done = AtomicUsize::new(0);
+        let found: Vec<Found> = ids
+            .into_par_iter()
+            .map(|id| {
+                let found = look(maps, id, factor, earlier.as_ref());
+                tell(
+                    progress,
+                    done.fetch_add(1, Ordering::Relaxed) + 1,
+                    shape.layers * shape.heads,
+                )?;
+                Ok(found)
+            })
+            .collect::<Result<_, Error>>()?;
+        let causal = maps.is_self_attention() && !found.iter().any(|f| f.sums.sees_later);
+        Ok(Self {
+            shape,
+            factor,
+            causal,
+            warnings: warnings(maps, &found),
+            measures: found.iter().map(|f| f.sums.finish(causal)).collect(),
+            thumbnails: found.into_iter().map(|f| f.thumbnail).collect(),
+        })
+    }
+
+    /// The measures of a head; none of them if there is no such head.
+    pub fn measures(&self, id: HeadId) -> Measures {
+        self.shape.index(id).and_then(|i| self.measures.get(i)).copied().unwrap_or_default()
+    }
+
+    /// The heads by a measure, the largest first; those without it come last. Equal ones are in the order of the file.
+    pub fn sorted_by(&self, measure: Measure) -> Vec<HeadId> {
+        let mut ids: Vec<HeadId> = self.shape.ids().collect();
+        let value = |id: &HeadId| self.measures(*id).get(measure).unwrap_or(f32::NEG_INFINITY);
+        ids.sort_by(|a, b| value(b).total_cmp(&value(a)));
+        ids
+    }
+
+    /// A head made small: the largest weight of each square of [`factor`](Self::factor) × factor cells, row by row.
+    /// ⌈queries / factor⌉ × ⌈keys / factor⌉ numbers; none if there is no such head.
+    pub fn thumbnail<'a>(&'a self, maps: &'a AttentionMaps, id: HeadId) -> Cow<'a, [f32]> {
+        match self.shape.index(id).and_then(|i| self.thumbnails.get(i)) {
+            Some(thumbnail) if self.factor > 1 => thumbnail.into(),
+            _ => maps.head(id),
+        }
+    }
+
+    /// How many cells in each direction became one cell of a thumbnail.
+    pub fn factor(&self) -> usize {
+        self.factor
+    }
+
+    /// The rows and columns of a thumbnail.
+    pub fn thumbnail_shape(&self) -> (usize, usize) {
+        (self.shape.queries.div_ceil(self.factor), self.shape.keys.div_ceil(self.factor))
+    }
+
+    /// Whether no query of the file sees a key behind its own place.
+    pub fn is_causal(&self) -> bool {
+        self.causal
+    }
+
+    /// What a person should know before believing the numbers.
+    pub fn warnings(&self) -> &[Warning] {
+        &self.warnings
+    }
+}
+
+fn look(maps: &AttentionMaps, id: HeadId, factor: usize, earlier: Option<&Earlier>) -> Found {
+    let mut pool = (factor > 1).then(|| Pool::new(factor, maps.shape().keys));
+    let mut sums = Sums::default();
+    let mut odd = [0; 3];
+    for query in 0..maps.shape().queries {
+        let row = maps.row(id, query);
+        match sums.add(&row, maps.is_self_attention().then_some(query), earlier) {
+            Row::Distribution | Row::Hidden => {}
+            Row::NotANumber => odd[0] += 1,
+            Row::NotWeights => odd[1] += 1,
+            Row::Unnormalised => odd[2] += 1,
+        }
+        if let Some(pool) = &mut pool {
+            pool.add(&row);
+        }
+    }
+    Found { sums, thumbnail: pool.map_or_else(Vec::new, Pool::finish), odd }
+}
+
+fn warnings(maps: &AttentionMaps, found: &[Found]) -> Vec<Warning> {
+    let odd = |kind: usize| {
+        let rows: usize = found.iter().map(|f| f.odd[kind]).sum();
+        let mut heads = maps.shape().ids().zip(found).filter(|(_, f)| f.odd[kind] > 0);
+        let (first, _) = heads.next()?;
+        let first = format!("layer {}, head {}", maps.layer_number(first.layer), first.head);
+        Some((rows, 1 + heads.count(), first))
+    };
+    [
+        odd(0).map(|(rows, heads, first)| Warning::NotANumber { rows, heads, first }),
+        odd(1).map(|(rows, heads, first)| Warning::NotWeights { rows, heads, first }),
+        odd(2).map(|(rows, heads, first)| Warning::NotADistribution { rows, heads, first }),
+        (maps.shape().keys == 1).then_some(Warning::OneKey),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}

@@ -1,0 +1,147 @@
+//! Tokens as a tokenizer wrote them, and as a person reads them.
+
+use core::fmt::Write as _;
+
+use regard_figure::Label;
+
+/// The tokens of one tokenizer, with a text to show.
+///
+/// What is shown differs from the raw text where the tokenizer writes spaces and bytes in a code of its own:
+///
+/// | tokenizer | raw | shown |
+/// |---|---|---|
+/// | byte-level (GPT-2, RoBERTa, Llama 3) | `Ġcat`, `Ċ`, `ĉ`, `Ã©` | `␣cat`, `⏎`, `⇥`, `é` |
+/// | byte-level, a part of a character | `âĤ` | `\xE2\x82` |
+/// | SentencePiece (T5, Llama 2, Gemma) | `▁cat`, `<0x0A>` | `␣cat`, `⏎` |
+/// | WordPiece (BERT) | `##ing` | `##ing` |
+/// | any | a space, a line break, a tab, nothing | `␣`, `⏎`, `⇥`, `""` |
+///
+/// Other control characters, and those that turn the direction of writing, are shown as `\u{…}`. Which tokenizer it was is
+/// seen from all tokens: byte-level if some token begins with `Ġ` or is `Ċ` and none begins with `▁`, SentencePiece if one
+/// does.
+///
+/// ```
+/// let tokens = regard_heads::readable(["The", "Ġcat", "Ċ"].map(str::to_owned).to_vec());
+/// assert_eq!(tokens[1].text, "␣cat");
+/// assert_eq!(tokens[2].raw, "Ċ");
+/// ```
+pub fn readable(raw: Vec<String>) -> Vec<Label> {
+    let pieces = raw.iter().any(|t| t.starts_with(SPACE_OF_SENTENCEPIECE));
+    let bytes = !pieces && raw.iter().any(|t| t.starts_with('Ġ') || t == "Ċ");
+    let text = |t: &str| match (pieces, bytes) {
+        (true, _) => visible(&from_sentencepiece(t)),
+        (_, true) => from_byte_level(t).unwrap_or_else(|| visible(t)),
+        _ => visible(t),
+    };
+    raw.into_iter().map(|raw| Label { text: text(&raw), raw }).collect()
+}
+
+const SPACE_OF_SENTENCEPIECE: char = '▁';
+
+fn from_sentencepiece(token: &str) -> String {
+    let byte = token
+        .strip_prefix("<0x")
+        .and_then(|t| t.strip_suffix('>'))
+        .and_then(|t| u8::from_str_radix(t, 16).ok());
+    match byte {
+        Some(byte) if byte.is_ascii() => char::from(byte).to_string(),
+        _ => token.replace(SPACE_OF_SENTENCEPIECE, " "),
+    }
+}
+
+/// The text behind GPT-2's letters for bytes; `None` if a letter stands for no byte (as in special tokens).
+fn from_byte_level(token: &str) -> Option<String> {
+    let bytes: Vec<u8> = token.chars().map(byte_of).collect::<Option<_>>()?;
+    let mut text = String::new();
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        for byte in chunk.invalid() {
+            // Writing to a string cannot fail.
+            let _ = write!(text, "\\x{byte:02X}");
+        }
+    }
+    Some(visible(&text))
+}
+
+/// Printable bytes of Latin-1 stand for themselves; the others, in ascending order, are written U+0100, U+0101, …
+fn byte_of(letter: char) -> Option<u8> {
+    let stands_for_itself = |b: &u8| matches!(b, 0x21..=0x7E | 0xA1..=0xAC | 0xAE..=0xFF);
+    match u32::from(letter) {
+        code @ 0..=0xFF => u8::try_from(code).ok().filter(stands_for_itself),
+        code => (0..=u8::MAX).filter(|b| !stands_for_itself(b)).nth(code as usize - 0x100),
+    }
+}
+
+/// The text with what cannot be seen made visible.
+fn visible(text: &str) -> String {
+    if text.is_empty() {
+        return "\"\"".to_owned();
+    }
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            ' ' => out.push('␣'),
+            '\n' => out.push('⏎'),
+            '\t' => out.push('⇥'),
+            '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}' | '\u{FEFF}' => {
+                out.extend(c.escape_unicode());
+            }
+            c if c.is_control() => out.extend(c.escape_unicode()),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(raw: &[&str]) -> Vec<String> {
+        readable(raw.iter().map(|t| (*t).to_owned()).collect())
+            .into_iter()
+            .map(|t| t.text)
+            .collect()
+    }
+
+    #[test]
+    fn byte_level_tokens_are_read_as_text() {
+        // As GPT-2's tokenizer writes "The café cost 5€\n\t", with the euro sign in two tokens.
+        let raw = ["The", "ĠcafÃ©", "Ġcost", "Ġ5", "âĤ", "¬", "Ċ", "ĉ", "<|endoftext|>"];
+        let text =
+            ["The", "␣café", "␣cost", "␣5", "\\xE2\\x82", "\\xAC", "⏎", "⇥", "<|endoftext|>"];
+        assert_eq!(shown(&raw), text);
+        assert_eq!(
+            shown(&["Ġ", "Ġç", "｜"]),
+            ["␣", "␣\\xE7", "｜"],
+            "a letter that is no byte leaves a token as it is"
+        );
+    }
+
+    #[test]
+    fn all_bytes_have_a_letter() {
+        let letters: Vec<char> =
+            (0..0x144).filter_map(char::from_u32).filter(|c| byte_of(*c).is_some()).collect();
+        let mut bytes: Vec<u8> = letters.iter().filter_map(|c| byte_of(*c)).collect();
+        bytes.sort_unstable();
+        assert_eq!(bytes, (0..=255).collect::<Vec<u8>>());
+        assert_eq!(
+            ["Ġ", "Ċ", "ĉ", "Ń"].map(|s| s.chars().next().and_then(byte_of)),
+            [Some(0x20), Some(0x0A), Some(0x09), Some(0xAD)]
+        );
+    }
+
+    #[test]
+    fn other_scripts_and_tokenizers_stay_as_they_are() {
+        assert_eq!(
+            shown(&["▁The", "▁", "cat", "<0x0A>", "<0xE2>"]),
+            ["␣The", "␣", "cat", "⏎", "<0xE2>"]
+        );
+        assert_eq!(shown(&["[CLS]", "play", "##ing", "é"]), ["[CLS]", "play", "##ing", "é"]);
+        assert_eq!(shown(&["猫", "кот", "قطة", "👩‍🚀"]), ["猫", "кот", "قطة", "👩‍🚀"]);
+        assert_eq!(
+            shown(&["", " ", "a\nb", "\0", "\u{202E}x"]),
+            ["\"\"", "␣", "a⏎b", "\\u{0}", "\\u{202e}x"]
+        );
+    }
+}

@@ -1,0 +1,736 @@
+//! Files of attention: what opens, what is refused, and what is measured, against plain loops in `f64`.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use core::ops::ControlFlow;
+use core::sync::atomic::{AtomicUsize, Ordering};
+use std::path::Path;
+
+use half::{bf16, f16};
+use regard_heads::{
+    AttentionMaps, Error, HeadId, Measure, Over, Shape, Survey, Warning, unattended,
+};
+use safetensors::Dtype;
+use zip::CompressionMethod;
+
+use regard_tests::attention_files::{Folder, attention, bytes, npy, npz, safetensors, weights};
+
+const FIRST: HeadId = HeadId { layer: 0, head: 0 };
+
+fn open(path: &Path) -> Result<AttentionMaps, Error> {
+    AttentionMaps::open(path, None, &unattended)
+}
+
+fn opened(bytes: &[u8]) -> Result<AttentionMaps, Error> {
+    open(&Folder::new().file("a.safetensors", bytes))
+}
+
+fn survey(maps: &AttentionMaps) -> Survey {
+    Survey::new(maps, &unattended).unwrap()
+}
+
+fn texts(tokens: Option<&[regard_figure::Label]>) -> Vec<&str> {
+    tokens.unwrap().iter().map(|t| t.text.as_str()).collect()
+}
+
+/// A foreign file may begin with any number: what it claims is not reserved.
+#[test]
+fn a_header_as_large_as_memory_is_refused() {
+    let folder = Folder::new();
+    let path = folder.file("model.gguf", 14_000_000_000_u64.to_le_bytes());
+    // It takes no room on the disk.
+    std::fs::File::options().write(true).open(&path).unwrap().set_len(15_000_000_000).unwrap();
+    let message = open(&path).unwrap_err().to_string();
+    assert!(message.contains("header"), "{message}");
+}
+
+mod opens {
+    use super::*;
+
+    #[test]
+    fn two_to_five_dimensions() {
+        for (shape, expected) in [
+            (&[3, 4][..], [1, 1, 3, 4]),
+            (&[2, 3, 4], [1, 2, 3, 4]),
+            (&[5, 2, 3, 4], [5, 2, 3, 4]),
+            (&[5, 1, 2, 3, 4], [5, 2, 3, 4]),
+        ] {
+            let n = shape.iter().product();
+            let numbers: Vec<f32> = (0..n).map(|i| i as f32).collect();
+            let maps = opened(&attention(shape, &numbers)).unwrap();
+            let [layers, heads, queries, keys] = expected;
+            assert_eq!(maps.shape(), Shape { layers, heads, queries, keys });
+            let read: Vec<f32> =
+                maps.shape().ids().flat_map(|id| maps.head(id).into_owned()).collect();
+            assert_eq!(read, numbers);
+        }
+    }
+
+    #[test]
+    fn every_type_of_number_in_every_kind_of_file() {
+        // Exact in all of them.
+        let numbers = [0.5_f32, 0.25, 0.25, 0.0, 1.0, 0.0, 0.125, 0.375, 0.5];
+        let half =
+            numbers.iter().flat_map(|x| f16::from_f32(*x).to_le_bytes()).collect::<Vec<u8>>();
+        let brain =
+            numbers.iter().flat_map(|x| bf16::from_f32(*x).to_le_bytes()).collect::<Vec<u8>>();
+        let double = numbers.iter().flat_map(|x| f64::from(*x).to_le_bytes()).collect::<Vec<u8>>();
+        let single =
+            |dtype, bytes: &[u8]| safetensors(&[("a", dtype, &[3, 3], bytes.to_vec())], &[]);
+        let archived =
+            |descr, data: &[u8], method| npz(&[("a.npy", npy(descr, "(3, 3)", data))], method);
+        for file in [
+            single(Dtype::F32, &bytes(&numbers)),
+            single(Dtype::F16, &half),
+            single(Dtype::BF16, &brain),
+            single(Dtype::F64, &double),
+            npy("<f4", "(3, 3)", &bytes(&numbers)),
+            npy("<f2", "(3, 3)", &half),
+            npy("<f8", "(1, 3, 3)", &double),
+            archived("<f4", &bytes(&numbers), CompressionMethod::Stored),
+            archived("<f8", &double, CompressionMethod::Deflated),
+            archived("<f2", &half, CompressionMethod::Deflated),
+        ] {
+            assert_eq!(&*opened(&file).unwrap().head(FIRST), numbers);
+        }
+    }
+
+    #[test]
+    fn a_tensor_a_layer_in_the_order_of_their_numbers() {
+        let layer = |x: f32| bytes(&[x; 8]);
+        let tensors: Vec<_> = [("layer_10", 10.0), ("layer_2", 2.0), ("layer_9", 9.0)]
+            .map(|(name, x)| (name, Dtype::F32, &[1, 2, 2, 2][..], layer(x)))
+            .to_vec();
+        let maps = opened(&safetensors(&tensors, &[])).unwrap();
+        assert_eq!((maps.name(), maps.shape().layers, maps.shape().heads), ("layer_*", 3, 2));
+        for (layer, number) in [(0, 2), (1, 9), (2, 10)] {
+            assert_eq!(maps.layer_number(layer), number);
+            assert_eq!(maps.head(HeadId { layer, head: 1 })[0], number as f32);
+            assert_eq!(maps.find(number, 1).unwrap(), HeadId { layer, head: 1 });
+        }
+        let refused = maps.find(3, 0).unwrap_err().to_string();
+        assert!(refused.contains("no layer 3") && refused.contains("from 2 to 10"), "{refused}");
+        assert!(maps.find(2, 2).unwrap_err().to_string().contains("from 0 to 1"));
+    }
+
+    #[test]
+    fn one_of_several_attentions_by_name() {
+        let tensor = |name, x| (name, Dtype::F32, &[1, 1][..], bytes(&[x]));
+        let folder = Folder::new();
+        let tensors = [
+            tensor("encoder.0", 1.0),
+            tensor("encoder.1", 2.0),
+            tensor("cross.0", 3.0),
+            tensor("cross.1", 4.0),
+        ];
+        let path = folder.file("a.safetensors", safetensors(&tensors, &[]));
+        let ambiguous = open(&path).unwrap_err();
+        assert!(matches!(&ambiguous, Error::Ambiguous { .. }), "{ambiguous}");
+        assert!(ambiguous.to_string().contains("cross.*, encoder.*"), "{ambiguous}");
+        let cross = AttentionMaps::open(&path, Some("cross.*"), &unattended).unwrap();
+        assert_eq!(cross.head(HeadId { layer: 1, head: 0 })[0], 4.0);
+        let unknown = AttentionMaps::open(&path, Some("decoder"), &unattended).unwrap_err();
+        assert!(matches!(unknown, Error::Unknown { .. }), "{unknown}");
+
+        let known = [tensor("output", 1.0), tensor("scores", 2.0)];
+        assert_eq!(
+            opened(&safetensors(&known, &[])).unwrap().name(),
+            "scores",
+            "as `regard attend` writes it"
+        );
+        let beside = [("mask", Dtype::F32, &[2][..], bytes(&[0.0; 2])), tensor("a", 1.0)];
+        assert_eq!(opened(&safetensors(&beside, &[])).unwrap().name(), "a");
+    }
+
+    #[test]
+    fn tokens_from_every_place() {
+        let file = |metadata: &[(&str, &str)]| {
+            safetensors(&[("a", Dtype::F32, &[2, 2], bytes(&[0.5; 4]))], metadata)
+        };
+        let in_metadata = opened(&file(&[("tokens", r#"["Ġa", "猫"]"#)])).unwrap();
+        assert_eq!(texts(in_metadata.key_tokens()), ["␣a", "猫"]);
+        assert!(in_metadata.is_self_attention());
+        let cross =
+            opened(&file(&[("query_tokens", r#"["a", "b"]"#), ("key_tokens", r#"["c", "d"]"#)]))
+                .unwrap();
+        assert_eq!(
+            (texts(cross.query_tokens()), texts(cross.key_tokens())),
+            (vec!["a", "b"], vec!["c", "d"])
+        );
+        assert!(!cross.is_self_attention(), "as many, but others");
+
+        let folder = Folder::new();
+        let path = folder.file("b.npy", npy("<f4", "(2, 2)", &bytes(&[0.5; 4])));
+        assert!(open(&path).unwrap().key_tokens().is_none());
+        folder.file("b.tokens.txt", "one\r\ntwo\n");
+        assert_eq!(texts(open(&path).unwrap().query_tokens()), ["one", "two"]);
+        folder.file("b.tokens.json", r#"["with\nbreak", ""]"#);
+        assert_eq!(
+            texts(open(&path).unwrap().query_tokens()),
+            ["with⏎break", "\"\""],
+            "JSON goes first"
+        );
+        folder.file("b.tokens.json", r#"{"query_tokens": ["x", "y"], "key_tokens": ["x", "z"]}"#);
+        assert_eq!(texts(open(&path).unwrap().key_tokens()), ["x", "z"]);
+
+        let strings: Vec<u8> = ["a\0", "猫b"]
+            .iter()
+            .flat_map(|t| t.chars())
+            .flat_map(|c| u32::from(c).to_le_bytes())
+            .collect();
+        let with_tokens = [
+            ("attention.npy", npy("<f4", "(2, 2)", &bytes(&[0.5; 4]))),
+            ("tokens.npy", npy("<U2", "(2,)", &strings)),
+        ];
+        let maps = opened(&npz(&with_tokens, CompressionMethod::Deflated)).unwrap();
+        assert_eq!(texts(maps.key_tokens()), ["a", "猫b"]);
+    }
+
+    #[test]
+    fn progress_is_told_and_can_cancel() {
+        let folder = Folder::new();
+        let path =
+            folder.file("a.safetensors", attention(&[2, 3, 200, 200], &weights(1200, 200, 1)));
+        let calls = AtomicUsize::new(0);
+        let count = |part: f32| {
+            assert!((0.0..=1.0).contains(&part));
+            calls.fetch_add(1, Ordering::Relaxed);
+            ControlFlow::Continue(())
+        };
+        let maps = AttentionMaps::open(&path, None, &count).unwrap();
+        Survey::new(&maps, &count).unwrap();
+        assert!(calls.into_inner() >= 4 + 6, "a call for each chunk and each head");
+        let stop = |_: f32| ControlFlow::Break(());
+        assert!(matches!(AttentionMaps::open(&path, None, &stop), Err(Error::Cancelled)));
+        assert!(matches!(Survey::new(&maps, &stop), Err(Error::Cancelled)));
+        assert!(matches!(maps.rollout(1, &stop), Err(Error::Cancelled)));
+    }
+}
+
+mod refuses {
+    use super::*;
+
+    /// The error of a file.
+    fn refused(file: &[u8]) -> Error {
+        opened(file).unwrap_err()
+    }
+
+    #[test]
+    fn what_is_cut_off() {
+        let good = attention(&[2, 4, 4], &weights(8, 4, 1));
+        for len in 0..good.len() {
+            let error = refused(&good[..len]);
+            assert!(
+                matches!(error, Error::Format { .. } | Error::Truncated { .. }),
+                "{len} bytes: {error}"
+            );
+        }
+        let error = refused(&good[..good.len() - 1]).to_string();
+        assert!(
+            error.contains("`attention`") && error.contains("128 bytes") && error.contains("127"),
+            "{error}"
+        );
+        let good = npy("<f4", "(2, 4, 4)", &bytes(&weights(8, 4, 1)));
+        for len in 0..good.len() {
+            let error = refused(&good[..len]);
+            assert!(
+                matches!(error, Error::Format { .. } | Error::Truncated { .. }),
+                "{len} bytes: {error}"
+            );
+        }
+        for method in [CompressionMethod::Stored, CompressionMethod::Deflated] {
+            let good = npz(&[("a.npy", good.clone())], method);
+            for len in 0..good.len() {
+                let error = refused(&good[..len]);
+                assert!(
+                    matches!(error, Error::Format { .. } | Error::Truncated { .. }),
+                    "{len} bytes: {error}"
+                );
+            }
+        }
+        let short = npy("<f4", "(2, 4, 4)", &bytes(&[0.5; 31]));
+        let error = refused(&npz(&[("a.npy", short)], CompressionMethod::Deflated));
+        assert!(matches!(&error, Error::Truncated { tensor, .. } if tensor == "a"), "{error}");
+    }
+
+    #[test]
+    fn numbers_that_are_declared_but_absent() {
+        // 10⁹ and 10¹⁷ elements, and more than can be counted; the bytes are not there.
+        let header = |shape: &str, end: &str| {
+            let text =
+                format!(r#"{{"a":{{"dtype":"F32","shape":{shape},"data_offsets":[0,{end}]}}}}"#);
+            [&(text.len() as u64).to_le_bytes()[..], text.as_bytes(), &[0; 64]].concat()
+        };
+        assert!(matches!(
+            refused(&header("[1000,1000,1000]", "4000000000")),
+            Error::Truncated { found: 64, .. }
+        ));
+        let huge = refused(&header("[100000000,1000000000]", "400000000000000000"));
+        assert!(matches!(huge, Error::Truncated { .. }), "{huge}");
+        assert!(matches!(
+            refused(&header("[4294967296,4294967296,9]", "64")),
+            Error::Format { .. }
+        ));
+        assert!(
+            matches!(refused(&u64::MAX.to_le_bytes()), Error::Format { .. }),
+            "a header of 2⁶⁴ bytes"
+        );
+
+        let numpy = |shape| npy("<f4", shape, &[0; 64]);
+        assert!(matches!(refused(&numpy("(1000, 1000, 1000)")), Error::Truncated { .. }));
+        assert!(matches!(refused(&numpy("(4294967296, 4294967296, 9)")), Error::TooLarge { .. }));
+        let zipped = npz(&[("a.npy", numpy("(1000, 1000, 1000)"))], CompressionMethod::Deflated);
+        assert!(matches!(refused(&zipped), Error::Truncated { .. }));
+        // An archive that lies about the size of its file too.
+        let mut lying = npz(&[("a.npy", numpy("(16, 1000, 1000)"))], CompressionMethod::Stored);
+        let directory = lying.windows(4).rposition(|w| w == b"PK\x01\x02").unwrap();
+        lying[directory + 20..directory + 24].copy_from_slice(&64_000_200_u32.to_le_bytes());
+        lying[directory + 24..directory + 28].copy_from_slice(&64_000_200_u32.to_le_bytes());
+        let error = refused(&lying);
+        assert!(matches!(error, Error::Truncated { .. } | Error::Format { .. }), "{error}");
+
+        let tokens = npz(
+            &[
+                ("a.npy", npy("<f4", "(1, 1)", &[0; 4])),
+                ("tokens.npy", npy("<U9", "(1000000000000,)", &[0; 72])),
+            ],
+            CompressionMethod::Stored,
+        );
+        let error = refused(&tokens);
+        assert!(matches!(error, Error::Tokens { .. }), "{error}");
+    }
+
+    #[test]
+    fn shapes_that_are_no_attention() {
+        let named = |shape: &[usize]| {
+            let error = refused(&attention(shape, &vec![0.0; shape.iter().product()]));
+            assert!(error.to_string().contains("`attention`"), "{error}");
+            assert!(error.to_string().contains(&format!("{shape:?}")), "{error}");
+            error
+        };
+        assert!(matches!(named(&[4]), Error::Rank { .. }));
+        assert!(matches!(named(&[2, 2, 1, 2, 2]), Error::Rank { .. }), "a batch of two");
+        assert!(matches!(named(&[1, 1, 1, 1, 2, 2]), Error::Rank { .. }));
+        assert!(matches!(named(&[3, 0, 0]), Error::Empty { .. }), "0 tokens");
+        assert!(matches!(named(&[0, 2, 2]), Error::Empty { .. }), "0 heads");
+        let empty = refused(&safetensors(&[], &[("title", "nothing")]));
+        assert!(matches!(empty, Error::NoAttention { .. }), "{empty}");
+        assert!(matches!(
+            refused(&npz(&[("readme.txt", vec![1])], CompressionMethod::Stored)),
+            Error::NoAttention { .. }
+        ));
+    }
+
+    #[test]
+    fn layers_that_differ() {
+        let ragged = npz(
+            &[
+                ("layer_0.npy", npy("<f4", "(2, 3, 3)", &bytes(&weights(6, 3, 1)))),
+                ("layer_1.npy", npy("<f4", "(2, 4, 4)", &bytes(&weights(8, 4, 1)))),
+            ],
+            CompressionMethod::Stored,
+        );
+        let error = refused(&ragged);
+        let text = error.to_string();
+        assert!(matches!(error, Error::Ragged { .. }), "{text}");
+        assert!(
+            text.contains("`layer_1`") && text.contains("[2, 4, 4]") && text.contains("[2, 3, 3]"),
+            "{text}"
+        );
+        let types = [
+            ("layer_0", Dtype::F32, &[1, 1][..], bytes(&[1.0])),
+            ("layer_1", Dtype::F16, &[1, 1][..], f16::ONE.to_le_bytes().to_vec()),
+        ];
+        assert!(matches!(refused(&safetensors(&types, &[])), Error::Ragged { .. }));
+    }
+
+    #[test]
+    fn types_that_are_no_floats() {
+        for (descr, size) in [("<i4", 4), (">f4", 4), ("|O", 8), ("<c8", 8)] {
+            let error = refused(&npy(descr, "(2, 2)", &vec![0; 4 * size]));
+            assert!(matches!(error, Error::Type { .. }), "{descr}: {error}");
+        }
+        let fortran = npy("<f4", "(2, 2)", &[0; 16]);
+        let at = fortran.windows(5).position(|w| w == b"False").unwrap();
+        let fortran = [&fortran[..at], b"True ", &fortran[at + 5..]].concat();
+        assert!(refused(&fortran).to_string().contains("column-major"));
+        let integers = safetensors(&[("a", Dtype::I32, &[1, 1], vec![0; 4])], &[]);
+        assert!(refused(&integers).to_string().contains("`a` is I32"));
+    }
+
+    #[test]
+    fn tokens_that_do_not_fit_or_cannot_be_read() {
+        let folder = Folder::new();
+        let path = folder.file("a.npy", npy("<f4", "(2, 2)", &bytes(&[0.5; 4])));
+        let with = |name: &str, text: &[u8]| {
+            let tokens = folder.file(name, text);
+            let error = open(&path).unwrap_err();
+            std::fs::remove_file(tokens).unwrap();
+            assert!(error.to_string().contains(name), "{error}");
+            error
+        };
+        let count = with("a.tokens.txt", b"one\ntwo\nthree\n");
+        assert!(matches!(&count, Error::TokenCount { found: 3, needed: 2, .. }), "{count}");
+        let not_utf8 = with("a.tokens.txt", b"one\n\xFF\n");
+        assert!(not_utf8.to_string().contains("UTF-8"), "{not_utf8}");
+        for json in
+            [&b"[1, 2]"[..], b"{}", b"[", b"\"a\"", b"{\"tokens\": 3}", b"[\"\xFF\", \"a\"]"]
+        {
+            let error = with("a.tokens.json", json);
+            assert!(matches!(error, Error::Tokens { .. }), "{error}");
+        }
+        assert!(matches!(with("a.tokens.json", b"[\"a\"]"), Error::TokenCount { .. }));
+        assert!(open(&path).is_ok(), "without them it opens");
+    }
+
+    #[test]
+    fn a_missing_file() {
+        assert!(matches!(open("/no/such/file".as_ref()), Err(Error::Io(_))));
+    }
+}
+
+mod warns {
+    use super::*;
+
+    fn warnings(shape: &[usize], numbers: &[f32]) -> Vec<Warning> {
+        survey(&opened(&attention(shape, numbers)).unwrap()).warnings().to_vec()
+    }
+
+    #[test]
+    fn of_nan_of_scores_and_of_rows_that_do_not_sum_to_one() {
+        let good = weights(8, 4, 3);
+        assert_eq!(warnings(&[2, 4, 4], &good), []);
+        let changed = |change: &dyn Fn(&mut [f32])| {
+            let mut numbers = good.clone();
+            change(&mut numbers);
+            warnings(&[2, 4, 4], &numbers)
+        };
+        let nan = changed(&|w| w[17] = f32::NAN);
+        assert_eq!(
+            nan,
+            [Warning::NotANumber { rows: 1, heads: 1, first: "layer 0, head 1".to_owned() }]
+        );
+        let scores = changed(&|w| (w[0], w[20]) = (-1.0, f32::NEG_INFINITY));
+        assert_eq!(
+            scores,
+            [Warning::NotWeights { rows: 2, heads: 2, first: "layer 0, head 0".to_owned() }]
+        );
+        let sums = changed(&|w| w[..8].iter_mut().for_each(|w| *w *= 0.9));
+        assert_eq!(
+            sums,
+            [Warning::NotADistribution { rows: 2, heads: 1, first: "layer 0, head 0".to_owned() }]
+        );
+        assert_eq!(changed(&|w| w[4..8].fill(0.0)), [], "a query that sees nothing");
+        assert_eq!(warnings(&[1, 1], &[1.0]), [Warning::OneKey]);
+    }
+
+    #[test]
+    fn but_not_of_rounding() {
+        let rounded: Vec<u8> =
+            (0..4 * 4096).flat_map(|_| bf16::from_f32(1.0 / 4096.3).to_le_bytes()).collect();
+        let maps = opened(&safetensors(&[("a", Dtype::BF16, &[4, 4096], rounded)], &[])).unwrap();
+        assert_eq!(survey(&maps).warnings(), []);
+    }
+
+    #[test]
+    fn and_leaves_bad_rows_out_of_the_measures() {
+        let good = weights(1, 5, 3);
+        let bad: Vec<f32> = good.iter().copied().chain([f32::NAN, 0.0, 0.0, 0.0, 1.0]).collect();
+        let [alone, beside] = [attention(&[1, 5], &good), attention(&[2, 5], &bad)].map(|file| {
+            let maps = opened(&file).unwrap();
+            survey(&maps).measures(FIRST)
+        });
+        assert_eq!(alone, beside);
+    }
+}
+
+mod measures {
+    use super::*;
+
+    /// All measures of a head by plain loops in f64, as their descriptions say.
+    fn reference(weights: &[f32], n: usize, tokens: &[&str], causal: bool) -> Vec<Option<f64>> {
+        let w = |i: usize, j: usize| {
+            f64::from(weights[i * n + j])
+                / (0..n).map(|j| f64::from(weights[i * n + j])).sum::<f64>()
+        };
+        let mean = |values: Vec<f64>| {
+            (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+        };
+        let over = |f: &dyn Fn(usize) -> Option<f64>| mean((0..n).filter_map(f).collect());
+        let entropy = |i: usize| {
+            (0..n).map(|j| w(i, j)).filter(|w| *w > 0.0).map(|w| -w * w.log2()).sum::<f64>()
+        };
+        let most = |i: usize| if causal { i as f64 + 1.0 } else { n as f64 };
+        let mean_entropy = over(&|i| Some(entropy(i)));
+        let mean_most = over(&|i| Some(most(i).log2())).unwrap();
+        let places = |i: usize, after: usize| {
+            let places = (0..i)
+                .filter(move |j| tokens[*j] == tokens[i])
+                .map(move |j| j + after)
+                .filter(move |j| *j < i);
+            let places: Vec<usize> = places.collect();
+            (!places.is_empty()).then(|| places.iter().map(|j| w(i, *j)).sum())
+        };
+        vec![
+            mean_entropy,
+            mean_entropy.map(|h| h / mean_most),
+            over(&|i| Some((0..n).map(|j| w(i, j) * i.abs_diff(j) as f64).sum())),
+            over(&|i| Some(w(i, 0))),
+            over(&|i| (i > 0).then(|| w(i, i - 1))),
+            over(&|i| Some(w(i, i))),
+            over(&|i| places(i, 0)),
+            over(&|i| places(i, 1)),
+        ]
+    }
+
+    fn causal(mut weights: Vec<f32>, n: usize) -> Vec<f32> {
+        for (i, row) in weights.chunks_mut(n).enumerate() {
+            row[i % n + 1..].fill(0.0);
+            let sum: f32 = row.iter().sum();
+            for w in row {
+                *w /= sum;
+            }
+        }
+        weights
+    }
+
+    #[test]
+    fn are_those_of_plain_loops_in_f64() {
+        for (n, is_causal) in
+            [(2, false), (7, true), (8, false), (33, true), (100, false), (257, true)]
+        {
+            let words = ["the", "cat", "sat", "the", "the", "on"];
+            let tokens: Vec<&str> = (0..n).map(|i| words[i * i % 6]).collect();
+            let numbers = weights(3 * n, n, n as u32);
+            let numbers = if is_causal { causal(numbers, n) } else { numbers };
+            let list = serde_json::to_string(&tokens).unwrap();
+            let file = safetensors(
+                &[("a", Dtype::F32, &[3, n, n], bytes(&numbers))],
+                &[("tokens", &list)],
+            );
+            let maps = opened(&file).unwrap();
+            let survey = survey(&maps);
+            assert_eq!((survey.is_causal(), survey.warnings()), (is_causal, &[][..]));
+            for id in maps.shape().ids() {
+                let head = &numbers[id.head * n * n..][..n * n];
+                let expected = reference(head, n, &tokens, is_causal);
+                for (measure, expected) in Measure::ALL.into_iter().zip(expected) {
+                    let found = survey.measures(id).get(measure).map(f64::from);
+                    let near = match (found, expected) {
+                        (Some(found), Some(expected)) => {
+                            (found - expected).abs() <= 2e-6 * expected.abs().max(1.0)
+                        }
+                        (found, expected) => found == expected,
+                    };
+                    assert!(near, "{measure:?} of {id}, n = {n}: {found:?}, not {expected:?}");
+                }
+            }
+        }
+    }
+
+    /// A head that puts all weight on one place a query, over the tokens A B C A B C ….
+    fn head(n: usize, place: impl Fn(usize) -> usize) -> Vec<f32> {
+        (0..n * n).map(|k| f32::from(u8::from(place(k / n) == k % n))).collect()
+    }
+
+    #[test]
+    fn of_heads_as_in_the_textbook_are_exact() {
+        let n = 12;
+        let tokens =
+            serde_json::to_string(&(0..n).map(|i| ["A", "B", "C"][i % 3]).collect::<Vec<_>>())
+                .unwrap();
+        let uniform = vec![1.0 / n as f32; n * n];
+        let heads = [
+            uniform,
+            head(n, |i| i.saturating_sub(1)),
+            head(n, |i| i),
+            head(n, |_| 0),
+            head(n, |i| i.checked_sub(3).unwrap_or(i)),
+            head(n, |i| i.checked_sub(2).unwrap_or(i)),
+        ];
+        let file = safetensors(
+            &[("a", Dtype::F32, &[6, n, n], bytes(&heads.concat()))],
+            &[("tokens", &tokens)],
+        );
+        let maps = opened(&file).unwrap();
+        let survey = survey(&maps);
+        let get = |head, measure| survey.measures(HeadId { layer: 0, head }).get(measure).unwrap();
+        let near = |found: f32, expected: f64| (f64::from(found) - expected).abs() < 1e-6;
+        assert!(
+            near(get(0, Measure::Entropy), 12_f64.log2())
+                && near(get(0, Measure::RelativeEntropy), 1.0)
+        );
+        // The mean of |i − j| over a square is (n² − 1) / 3n.
+        assert!(near(get(0, Measure::Distance), 143.0 / 36.0));
+        assert!((1..6).all(|h| get(h, Measure::Entropy) == 0.0));
+        assert_eq!([get(1, Measure::PreviousToken), get(1, Measure::Distance)], [1.0, 11.0 / 12.0]);
+        assert_eq!([get(2, Measure::SameToken), get(2, Measure::Distance)], [1.0, 0.0]);
+        assert_eq!([get(3, Measure::FirstToken), get(3, Measure::Distance)], [1.0, 5.5]);
+        assert_eq!([get(4, Measure::DuplicateToken), get(4, Measure::Induction)], [1.0, 0.0]);
+        assert_eq!([get(5, Measure::Induction), get(5, Measure::DuplicateToken)], [1.0, 0.0]);
+        for (measure, head) in [
+            (Measure::Entropy, 0),
+            (Measure::PreviousToken, 1),
+            (Measure::SameToken, 2),
+            (Measure::FirstToken, 3),
+            (Measure::DuplicateToken, 4),
+            (Measure::Induction, 5),
+        ] {
+            assert_eq!(survey.sorted_by(measure)[0].head, head, "{measure:?}");
+        }
+    }
+
+    #[test]
+    fn equal_weight_on_all_that_a_causal_mask_shows_is_the_largest_entropy() {
+        let n = 20;
+        let uniform: Vec<f32> = (0..n * n)
+            .map(|k| if k % n <= k / n { 1.0 / (k / n + 1) as f32 } else { 0.0 })
+            .collect();
+        let maps = opened(&attention(&[n, n], &uniform)).unwrap();
+        let relative = survey(&maps).measures(FIRST).get(Measure::RelativeEntropy).unwrap();
+        assert!((relative - 1.0).abs() < 1e-6, "{relative}");
+    }
+
+    #[test]
+    fn that_compare_places_are_for_self_attention_alone() {
+        let maps = opened(&attention(&[2, 5], &weights(2, 5, 1))).unwrap();
+        let measures = survey(&maps).measures(FIRST);
+        for measure in
+            [Measure::Distance, Measure::PreviousToken, Measure::SameToken, Measure::Induction]
+        {
+            assert_eq!(measures.get(measure), None, "{measure:?}");
+        }
+        assert!(
+            measures.get(Measure::Entropy).is_some() && measures.get(Measure::FirstToken).is_some()
+        );
+        let maps = opened(&attention(&[4, 4], &weights(4, 4, 1))).unwrap();
+        assert_eq!(
+            survey(&maps).measures(FIRST).get(Measure::DuplicateToken),
+            None,
+            "without tokens"
+        );
+        assert_eq!(
+            survey(&maps).measures(HeadId { layer: 9, head: 0 }).get(Measure::Entropy),
+            None
+        );
+    }
+
+    #[test]
+    fn each_has_a_name_and_an_explanation_of_its_own() {
+        let mut names: Vec<_> = Measure::ALL.iter().map(|m| m.name()).collect();
+        let mut explanations: Vec<_> = Measure::ALL.iter().map(|m| m.description()).collect();
+        for list in [&mut names, &mut explanations] {
+            list.sort_unstable();
+            list.dedup();
+            assert_eq!(list.len(), Measure::ALL.len());
+        }
+    }
+}
+
+mod combines {
+    use super::*;
+
+    #[test]
+    fn thumbnails_are_the_largest_of_each_square() {
+        let n = 200;
+        let numbers = weights(2 * n, n, 5);
+        let maps = opened(&attention(&[2, n, n], &numbers)).unwrap();
+        let survey = survey(&maps);
+        assert_eq!((survey.factor(), survey.thumbnail_shape()), (3, (67, 67)));
+        let id = HeadId { layer: 0, head: 1 };
+        let thumbnail = survey.thumbnail(&maps, id);
+        assert_eq!(thumbnail.len(), 67 * 67);
+        for (k, found) in thumbnail.iter().enumerate() {
+            let (row, col) = (k / 67 * 3, k % 67 * 3);
+            let square =
+                (row..n.min(row + 3)).flat_map(|i| (col..n.min(col + 3)).map(move |j| (i, j)));
+            let largest = square.map(|(i, j)| numbers[n * n + i * n + j]).fold(0.0, f32::max);
+            assert_eq!(*found, largest);
+        }
+        let small = opened(&attention(&[5, 5], &weights(5, 5, 1))).unwrap();
+        let of_small = super::survey(&small);
+        assert_eq!(
+            of_small.thumbnail(&small, FIRST),
+            small.head(FIRST),
+            "as it is, where it is small"
+        );
+    }
+
+    #[test]
+    fn means_are_those_of_plain_loops() {
+        let (layers, heads, n) = (3, 4, 70);
+        let numbers = weights(layers * heads * n, n, 2);
+        let maps = opened(&attention(&[layers, heads, n, n], &numbers)).unwrap();
+        let check = |over: Over, of: &dyn Fn(usize, usize) -> bool| {
+            let found = maps.mean(over, &unattended).unwrap();
+            let chosen: Vec<usize> =
+                (0..layers * heads).filter(|i| of(i / heads, i % heads)).collect();
+            for (k, found) in found.iter().enumerate() {
+                let sum: f64 = chosen.iter().map(|i| f64::from(numbers[i * n * n + k])).sum();
+                let expected = sum / chosen.len() as f64;
+                assert!(
+                    (f64::from(*found) - expected).abs() < 1e-6 * expected,
+                    "{found}, not {expected}"
+                );
+            }
+        };
+        check(Over::HeadsOf(1), &|layer, _| layer == 1);
+        check(Over::LayersOf(3), &|_, head| head == 3);
+        check(Over::All, &|_, _| true);
+        assert!(matches!(maps.mean(Over::HeadsOf(3), &unattended), Err(Error::NoSuchHead { .. })));
+        assert!(matches!(maps.mean(Over::LayersOf(4), &unattended), Err(Error::NoSuchHead { .. })));
+        assert!(matches!(maps.mean(Over::All, &|_| ControlFlow::Break(())), Err(Error::Cancelled)));
+    }
+
+    #[test]
+    fn rollout_is_that_of_plain_loops_in_f64() {
+        let (layers, heads, n) = (4, 2, 150);
+        let numbers = weights(layers * heads * n, n, 7);
+        let maps = opened(&attention(&[layers, heads, n, n], &numbers)).unwrap();
+        // Abnar & Zuidema's own code: residual added, normalised, then the joint attention of layer after layer.
+        let mut expected: Vec<f64> = Vec::new();
+        for layer in 0..layers {
+            let mut a = vec![0.0; n * n];
+            for head in 0..heads {
+                let start = (layer * heads + head) * n * n;
+                a.iter_mut()
+                    .zip(&numbers[start..])
+                    .for_each(|(a, w)| *a += f64::from(*w) / heads as f64);
+            }
+            for (i, row) in a.chunks_mut(n).enumerate() {
+                row[i] += 1.0;
+                let sum: f64 = row.iter().sum();
+                for x in row {
+                    *x /= sum;
+                }
+            }
+            expected = if layer == 0 {
+                a
+            } else {
+                let product =
+                    |k: usize| (0..n).map(|t| a[k / n * n + t] * expected[t * n + k % n]).sum();
+                (0..n * n).map(product).collect()
+            };
+            let found = maps.rollout(layer, &unattended).unwrap();
+            for (found, expected) in found.iter().zip(&expected) {
+                assert!(
+                    (f64::from(*found) - expected).abs() < 2e-6 * expected.max(1e-3),
+                    "{found}, not {expected}"
+                );
+            }
+        }
+        assert!(matches!(maps.rollout(layers, &unattended), Err(Error::NoSuchHead { .. })));
+    }
+
+    #[test]
+    fn rollout_of_looking_at_the_token_before_is_binomial() {
+        // (S + I) / 2 to the power of L, S shifting by one: the weights of place i are those of L coins.
+        let (layers, n) = (4_usize, 8_usize);
+        let shift: Vec<f32> =
+            (0..n * n).map(|k| f32::from(u8::from((k / n).saturating_sub(1) == k % n))).collect();
+        let maps = opened(&attention(&[layers, 1, n, n], &shift.repeat(layers))).unwrap();
+        let rollout = maps.rollout(layers - 1, &unattended).unwrap();
+        assert_eq!(rollout[(n - 1) * n + 3..], [1.0, 4.0, 6.0, 4.0, 1.0].map(|x| x / 16.0));
+        let cross = opened(&attention(&[2, 3], &weights(2, 3, 1))).unwrap();
+        assert!(matches!(cross.rollout(0, &unattended), Err(Error::NotSelfAttention { .. })));
+    }
+}

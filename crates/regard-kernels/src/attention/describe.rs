@@ -1,0 +1,141 @@
+use crate::error::Error;
+use crate::linked::Linked;
+use crate::scores::Softcap;
+use crate::{Mask, Temperature};
+
+/// One scaled dot-product attention, described: scale, soft cap, mask and temperature.
+///
+/// With Q \[n_q, d_k\], K \[n_k, d_k\] and V \[n_k, d_v\], in this order:
+/// 1. scores = QKᵀ × scale, 1/√d_k unless given (Vaswani et al. 2017, equation 1);
+/// 2. soft cap, where given: c·tanh(score / c);
+/// 3. the additive mask, where given, then −∞ where the [mask](Mask) hides a key;
+/// 4. divided by the [temperature](Temperature);
+/// 5. softmax over each row, then weights · V.
+///
+/// A row that may see nothing has zero weights, a zero output and a log-sum-exp of −∞. NaN where the mask hides it does
+/// not leak; NaN at a visible place shows in that row's output.
+///
+/// [`forward`](Self::forward) is fused: it never holds more than 24 × 256 scores (the online softmax of Milakov and
+/// Gimelshein 2018, tiled as in FlashAttention, Dao et al. 2022). An output row's bits depend on that query, the keys, the
+/// values and its mask alone: not on the rows beside it.
+///
+/// ```
+/// use regard_kernels::{Attention, Mask, Mat, MatMut, Position, attention_scratch_len};
+/// let (q, k) = ([[1.0, 0.0], [0.0, 1.0]], [[1.0, 0.0], [0.0, 1.0]]);
+/// let v = [[1.0], [3.0]];
+/// let mut out = [[0.0]; 2];
+/// let mut scratch = [0.0; attention_scratch_len(2, 2, 2, 1)];
+/// let causal = Attention::new().mask(Mask::NONE.causal(Position::TopLeft));
+/// causal.forward(Mat::from(&q), Mat::from(&k), Mat::from(&v), MatMut::from(&mut out), &mut scratch)?;
+/// assert_eq!(out[0], [1.0]); // the first query sees the first key alone
+/// # Ok::<(), regard_kernels::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Attention<'a> {
+    pub(super) scale: Option<f32>,
+    pub(super) softcap: Option<Linked<Softcap>>,
+    pub(super) mask: Mask<'a>,
+    pub(super) temperature: Temperature,
+    pub(super) sink: Option<f32>,
+}
+
+/// How far the scores have come: what [`Attention::scores`] gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// QKᵀ × scale.
+    Raw,
+    /// After the soft cap.
+    Softcapped,
+    /// After the additive mask, with −∞ where a key may not be seen.
+    Masked,
+    /// After temperature and softmax: each row a distribution.
+    Weights,
+}
+
+impl<'a> Attention<'a> {
+    /// Scale 1/√d_k, no soft cap, no mask, temperature 1.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            scale: None,
+            softcap: None,
+            mask: Mask::NONE,
+            temperature: Temperature::ONE,
+            sink: None,
+        }
+    }
+
+    /// What the dot products are multiplied by, instead of 1/√d_k.
+    #[must_use]
+    pub const fn scale(mut self, scale: f32) -> Self {
+        self.scale = Some(scale);
+        self
+    }
+
+    /// Caps the scores softly at ±`cap`: cap·tanh(score / cap).
+    #[must_use]
+    pub const fn softcap(mut self, cap: f32) -> Self {
+        self.softcap = Some(Linked::new(Softcap(cap)));
+        self
+    }
+
+    /// Which keys each query may see.
+    #[must_use]
+    pub const fn mask(mut self, mask: Mask<'a>) -> Self {
+        self.mask = mask;
+        self
+    }
+
+    /// What the scores are divided by before softmax.
+    #[must_use]
+    pub const fn temperature(mut self, temperature: Temperature) -> Self {
+        self.temperature = temperature;
+        self
+    }
+
+    /// An attention sink: a score, the same for each query, that takes part in the softmax and gives no value, as if there
+    /// were one more key, always seen, whose value is 0 (Agarwal et al. 2025, gpt-oss; Xiao et al. 2023, arXiv 2309.17453).
+    /// Neither scale nor soft cap nor mask concern it, the temperature does; the log-sum-exp counts it.
+    ///
+    /// ```
+    /// use regard_kernels::{Attention, Mat, MatMut, attention_scratch_len};
+    /// let (q, k, v, mut out) = ([[1.0]], [[0.0]], [[4.0]], [[0.0]]);
+    /// let mut scratch = [0.0; attention_scratch_len(1, 1, 1, 1)];
+    /// let (q, k, v) = (Mat::from(&q), Mat::from(&k), Mat::from(&v));
+    /// Attention::new().sink(0.0).forward(q, k, v, MatMut::from(&mut out), &mut scratch)?;
+    /// assert_eq!(out, [[2.0]]); // the sink, whose score is that of the key, took one half
+    /// # Ok::<(), regard_kernels::Error>(())
+    /// ```
+    #[must_use]
+    pub const fn sink(mut self, score: f32) -> Self {
+        self.sink = Some(score);
+        self
+    }
+
+    /// Whether scale and soft cap are numbers to compute with: what every call checks, along with the shapes.
+    ///
+    /// # Errors
+    /// [`Error::Range`] names the one that is not.
+    pub fn check(&self) -> Result<(), Error> {
+        if let Some(scale) = self.scale
+            && !scale.is_finite()
+        {
+            return Err(Error::Range { name: "scale", value: scale, range: "finite" });
+        }
+        if let Some(sink) = self.sink
+            && (sink.is_nan() || sink == f32::INFINITY)
+        {
+            return Err(Error::Range {
+                name: "the sink's score",
+                value: sink,
+                range: "less than ∞",
+            });
+        }
+        match self.softcap.map(|softcap| softcap.step.0) {
+            Some(c) if !(c > 0.0 && c.is_finite()) => {
+                Err(Error::Range { name: "soft cap", value: c, range: "finite and greater than 0" })
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,333 @@
+use core::mem::take;
+use core::ops::Range;
+
+use super::resolve::Call;
+use super::scratch::Scratch;
+use super::small::{FixedSmall, Small};
+use super::{Attention, Stage};
+use crate::error::{Error, check_len, check_shape};
+use crate::fused::{Fused, Values};
+use crate::linked::Visible;
+use crate::online::OnlineSoftmax;
+use crate::partial::{CHUNK_KEYS, Partial};
+use crate::scores::{Block, Scores, TileVisitor};
+use crate::simd::{Kernel, Simd, dispatch};
+use crate::softmax::{scale_row, share_beside_sink, softmax_row};
+use crate::{Mask, Mat, MatMut, Temperature};
+
+impl Attention<'_> {
+    /// Computes the attention's output \[n_q, d_v\] into `out`. `scratch` holds at least
+    /// [`attention_scratch_len`](crate::attention_scratch_len) elements; what is in it does not matter.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] and [`Error::Length`] name the tensor that does not fit, [`Error::Scratch`] says
+    /// how much scratch memory is needed, and [`Error::Range`] names a scale, soft cap or sink that
+    /// cannot be computed with. `out` is then unchanged.
+    pub fn forward(
+        &self,
+        q: Mat<'_>,
+        k: Mat<'_>,
+        v: Mat<'_>,
+        out: MatMut<'_>,
+        scratch: &mut [f32],
+    ) -> Result<(), Error> {
+        self.run(q, k, v, out, scratch, None)
+    }
+
+    /// [`forward`](Self::forward), and writes the log-sum-exp of each row's scores (after temperature)
+    /// to `log_sum_exp` \[n_q\]. [`merge`](crate::merge) combines results over disjoint keys by it, where
+    /// it is finite (at T = 0 it is the limit, mostly ±∞).
+    ///
+    /// # Errors
+    /// As [`forward`](Self::forward), and [`Error::Length`] if `log_sum_exp` is not n_q long.
+    pub fn forward_with_log_sum_exp(
+        &self,
+        q: Mat<'_>,
+        k: Mat<'_>,
+        v: Mat<'_>,
+        out: MatMut<'_>,
+        log_sum_exp: &mut [f32],
+        scratch: &mut [f32],
+    ) -> Result<(), Error> {
+        self.run(q, k, v, out, scratch, Some(log_sum_exp))
+    }
+
+    /// [`forward`](Self::forward) for shapes that the compiler knows.
+    #[inline]
+    pub(crate) fn forward_fixed<
+        const N_Q: usize,
+        const N_K: usize,
+        const D_K: usize,
+        const D_V: usize,
+    >(
+        &self,
+        q: &[[f32; D_K]; N_Q],
+        k: &[[f32; D_K]; N_K],
+        v: &[[f32; D_V]; N_K],
+        out: &mut [[f32; D_V]; N_Q],
+        scratch: &mut [f32],
+    ) -> Result<(), Error> {
+        // Code for each shape pays off where flash is plentiful.
+        if !cfg!(target_os = "none")
+            && Small::fits(N_K, D_V)
+            && self.mask.is_none()
+            && let Some(factor) = self.folded(D_K)
+        {
+            dispatch(FixedSmall { q, k, v, out, factor, temperature: self.temperature });
+            return Ok(());
+        }
+        let (q, k, v, out) = (q.into(), k.into(), v.into(), out.into());
+        if N_K <= CHUNK_KEYS && self.sink.is_none() {
+            // The compiler knows that it is not by chunks, and does not link them.
+            return self.whole(q, k, v, out, scratch, None);
+        }
+        self.run(q, k, v, out, scratch, None)
+    }
+
+    fn run(
+        &self,
+        q: Mat<'_>,
+        k: Mat<'_>,
+        v: Mat<'_>,
+        out: MatMut<'_>,
+        scratch: &mut [f32],
+        log_sum_exp: Option<&mut [f32]>,
+    ) -> Result<(), Error> {
+        if k.rows() > CHUNK_KEYS || self.sink.is_some() {
+            self.by_chunks(q, k, v, out, scratch, log_sum_exp)
+        } else {
+            self.whole(q, k, v, out, scratch, log_sum_exp)
+        }
+    }
+
+    /// All keys at once: there are at most [`CHUNK_KEYS`], and no sink.
+    fn whole(
+        &self,
+        q: Mat<'_>,
+        k: Mat<'_>,
+        v: Mat<'_>,
+        out: MatMut<'_>,
+        scratch: &mut [f32],
+        log_sum_exp: Option<&mut [f32]>,
+    ) -> Result<(), Error> {
+        let len = log_sum_exp.as_ref().map(|l| l.len());
+        self.resolve(q, k, v, out.shape(), len, scratch, |mut call| {
+            if call.fits_registers() {
+                dispatch(call.small(out, log_sum_exp));
+                return;
+            }
+            let state = take(&mut call.scratch.state);
+            let softmax = OnlineSoftmax::new(call.weighting, state, q.rows());
+            call.fuse(out, softmax, true, log_sum_exp);
+        })
+    }
+
+    /// [`CHUNK_KEYS`] keys at a time, then the sink, which is no key of any chunk.
+    #[inline(never)]
+    fn by_chunks(
+        &self,
+        q: Mat<'_>,
+        k: Mat<'_>,
+        v: Mat<'_>,
+        out: MatMut<'_>,
+        scratch: &mut [f32],
+        log_sum_exp: Option<&mut [f32]>,
+    ) -> Result<(), Error> {
+        let len = log_sum_exp.as_ref().map(|l| l.len());
+        self.resolve(q, k, v, out.shape(), len, scratch, |mut call| {
+            let state = take(&mut call.scratch.state);
+            let softmax = OnlineSoftmax::new(call.weighting, state, q.rows());
+            let mut partial = Partial { out, softmax, sink: self.sink };
+            call.chunks(&mut partial);
+            partial.finish(log_sum_exp)
+        })?
+    }
+
+    /// A [`Partial`] for queries of `d_k` elements, with its output \[n_q, d_v\] in `out` and two numbers
+    /// a query in `state` \[2·n_q\]: one that [`forward_partial`](Self::forward_partial) is to compute, or
+    /// one that it has left there.
+    ///
+    /// # Errors
+    /// [`Error::Length`] if `state` has another length.
+    pub fn partial<'p>(
+        &self,
+        d_k: usize,
+        out: MatMut<'p>,
+        state: &'p mut [f32],
+    ) -> Result<Partial<'p>, Error> {
+        check_len("the state", state.len(), out.rows().saturating_mul(2))?;
+        let (_, weighting) = self.weighting(d_k);
+        let softmax = OnlineSoftmax::new(weighting, state, out.rows());
+        Ok(Partial { out, softmax, sink: self.sink })
+    }
+
+    /// [`forward`](Self::forward) over the keys that the mask shows, without the division by the sums of
+    /// weights. What `part` held before does not matter.
+    ///
+    /// # Errors
+    /// As [`forward`](Self::forward).
+    pub fn forward_partial(
+        &self,
+        q: Mat<'_>,
+        k: Mat<'_>,
+        v: Mat<'_>,
+        part: &mut Partial<'_>,
+        scratch: &mut [f32],
+    ) -> Result<(), Error> {
+        self.resolve(q, k, v, part.out.shape(), None, scratch, |mut call| {
+            part.softmax.weighting = call.weighting;
+            part.sink = self.sink;
+            call.chunks(part);
+        })
+    }
+
+    /// Computes the scores \[n_q, n_k\] at a `stage` into `out`. The fused computation never holds them
+    /// whole.
+    ///
+    /// # Errors
+    /// As [`forward`](Self::forward).
+    pub fn scores(
+        &self,
+        stage: Stage,
+        q: Mat<'_>,
+        k: Mat<'_>,
+        out: MatMut<'_>,
+        scratch: &mut [f32],
+    ) -> Result<(), Error> {
+        self.check_scores(q, k)?;
+        check_shape("the scores", out.shape(), (q.rows(), k.rows()), "queries × keys")?;
+        let Scratch { tile, panels, .. } = Scratch::divide(scratch, q.rows(), k.shape(), 0)?;
+        let mut described = *self;
+        if stage == Stage::Raw {
+            described.softcap = None;
+        }
+        if matches!(stage, Stage::Raw | Stage::Softcapped) {
+            described.mask = Mask::NONE;
+        }
+        let visible = described.mask.visible(q.rows(), k.rows());
+        let steps = Some(described.steps(q.cols()));
+        let scores = Scores { q, k, steps, visible: &visible, panels, tile };
+        let softmax = (stage == Stage::Weights).then_some((self.temperature, self.sink));
+        dispatch(WriteScores { scores, out, softmax });
+        Ok(())
+    }
+}
+
+impl<'c> Call<'c> {
+    /// Whether keys, weights and values fit in registers, and no key is hidden.
+    fn fits_registers(&self) -> bool {
+        self.steps.is_none()
+            && Small::fits(self.k.rows(), self.v.cols())
+            && !self.visible.may_hide(0, self.q.rows(), &(0..self.k.rows()))
+    }
+
+    /// The attention in registers.
+    fn small(self, out: MatMut<'c>, log_sum_exp: Option<&'c mut [f32]>) -> Small<'c> {
+        let Self { q, k, v, weighting, scratch, .. } = self;
+        let (factor, temperature) = (weighting.factor, weighting.temperature);
+        Small { q, k, v, out, factor, temperature, panel: scratch.panels, log_sum_exp }
+    }
+
+    /// Computes the attention over the keys that the mask shows; over the `whole` of them, with the
+    /// division by the sums of weights.
+    #[inline(always)]
+    fn fuse(
+        self,
+        out: MatMut<'_>,
+        softmax: OnlineSoftmax<'_>,
+        whole: bool,
+        log_sum_exp: Option<&mut [f32]>,
+    ) {
+        let Self { q, k, v, steps, visible, scratch, .. } = self;
+        let Scratch { tile, panels, values, .. } = scratch;
+        let scores = Scores { q, k, steps, visible, panels, tile };
+        let mut fused = Fused { scores, values: Values::new(v, values), out, softmax, whole };
+        fuse(&mut fused);
+        if let Some(log_sum_exp) = log_sum_exp {
+            fused.softmax.log_sum_exp(log_sum_exp);
+        }
+    }
+
+    /// Computes the attention over [`CHUNK_KEYS`] keys from `start` on into `partial`.
+    fn chunk(&mut self, start: usize, partial: &mut Partial<'_>) {
+        let visible = self.visible.within(start..start + CHUNK_KEYS);
+        let mut call = self.reborrow();
+        call.visible = &visible;
+        call.fuse(partial.out.rows_from(0), partial.softmax.reborrow(), false, None);
+    }
+
+    /// All keys that the mask shows, chunk by chunk, merged in their order.
+    fn chunks(&mut self, partial: &mut Partial<'_>) {
+        let (n_q, n_k, d_v) = (self.q.rows(), self.k.rows(), self.v.cols());
+        self.chunk(0, partial);
+        let memory = take(&mut self.scratch.chunk);
+        let (state, out) = memory.split_at_mut_checked(2 * n_q).unwrap_or_default();
+        let mut start = CHUNK_KEYS;
+        while start < n_k {
+            let Ok(out) = MatMut::new(out, n_q, d_v) else { return };
+            let softmax = OnlineSoftmax::new(self.weighting, state, n_q);
+            let mut next = Partial { out, softmax, sink: None };
+            self.chunk(start, &mut next);
+            partial.add(&next);
+            start += CHUNK_KEYS;
+        }
+    }
+}
+
+/// On bare metal a function of its own, which all shapes share.
+#[cfg_attr(target_os = "none", inline(never))]
+#[cfg_attr(not(target_os = "none"), inline(always))]
+fn fuse(fused: &mut Fused<'_>) {
+    dispatch(fused);
+}
+
+/// Writes the scores \[n_q, n_k\] to `out`.
+struct WriteScores<'a> {
+    scores: Scores<'a>,
+    out: MatMut<'a>,
+    /// The temperature and the sink, if the scores become weights.
+    softmax: Option<(Temperature, Option<f32>)>,
+}
+
+impl Kernel for WriteScores<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(mut self, simd: S) {
+        let rows = self.out.rows();
+        for i in 0..rows {
+            self.out.row_mut(i).fill(f32::NEG_INFINITY); // a tile that is skipped is hidden
+        }
+        self.scores.run(simd, &mut CopyRows(&mut self.out));
+        if let Some((temperature, sink)) = self.softmax {
+            for i in 0..rows {
+                let row = self.out.row_mut(i);
+                let (max, sum) = softmax_row(simd, row, temperature);
+                if let Some(sink) = sink {
+                    scale_row(simd, row, share_beside_sink(simd, max, sum, sink, temperature));
+                }
+            }
+        }
+    }
+}
+
+struct CopyRows<'o, 'a>(&'o mut MatMut<'a>);
+
+impl TileVisitor for CopyRows<'_, '_> {
+    #[inline(always)]
+    fn begin<S: Simd>(&mut self, _simd: S, _keys: Range<usize>) {}
+
+    #[inline(always)]
+    fn visit<S: Simd>(&mut self, _simd: S, _visible: &Visible<'_>, mut block: Block<'_>) {
+        for group in block.groups {
+            for row in group.row..group.row + group.rows {
+                let scores = block.scores.row_mut(row - block.row);
+                let scores = scores.get(group.first..group.end).unwrap_or_default();
+                let out = self.0.row_mut(row).get_mut(block.start + group.first..);
+                for (out, score) in out.unwrap_or_default().iter_mut().zip(scores) {
+                    *out = *score;
+                }
+            }
+        }
+    }
+}

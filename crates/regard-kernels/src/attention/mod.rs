@@ -1,0 +1,17 @@
+//! Scaled dot-product attention: the door to the fused kernel.
+//!
+//! - [`describe`]: what a user composes, [`Attention`].
+//! - [`resolve`]: what follows from a description for the tensors of one call, worked out once: the
+//!   checks, the factor of the softmax, the bounds of the mask and the parts of the scratch memory.
+//! - [`drive`]: how a call runs: whole, in chunks of keys, or in registers ([`small`]).
+//! - [`scratch`]: how much memory that takes, and how it is divided.
+
+mod describe;
+mod drive;
+mod resolve;
+mod scratch;
+mod small;
+
+pub use self::describe::{Attention, Stage};
+pub(crate) use self::scratch::tensor_elements;
+pub use self::scratch::{attention_bytes, attention_scratch_len};

@@ -1,0 +1,121 @@
+use crate::MatMut;
+use crate::error::Error;
+use crate::fused::packed_values;
+use crate::partial::CHUNK_KEYS;
+use crate::scores::{MC, NC};
+use crate::simd::{LANES, NARROW, Panel};
+
+/// Elements of `f32` scratch memory that [`Attention::forward`] and [`Attention::scores`] need (the latter with d_v = 0).
+///
+/// With t = min(n_k, 256) keys a tile, b queries a block and ⌈ ⌉₁₆ for rounding up to a multiple of 16:
+/// - (⌈t⌉₁₆ + 16) × min(n_q, b) for the scores of a tile,
+/// - ⌈t⌉₁₆ × d_k for its keys, transposed (for one query 16 × d_k are enough),
+/// - t × ⌈d_v⌉₁₆ for a copy of its values from b′ queries on; below, t × 16 if d_v is no multiple of 16, else nothing,
+/// - 2·n_q, and 15 to start at a multiple of 64 bytes,
+/// - for more than [`CHUNK_KEYS`] keys n_q × (d_v + 2) for what the next chunk of them comes to.
+///
+/// b = 24 and b′ = 12 where there is an operating system, because there are caches then; on bare metal b = 6, and whole
+/// panels of values are never copied. Cortex-M and RISC-V (b = 6) read keys and values where they lie: only the first and
+/// the last line count there.
+#[must_use]
+pub const fn attention_scratch_len(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> usize {
+    let [scores, keys, values] = scratch_parts(n_q, n_k, d_k, d_v);
+    scores
+        .saturating_add(keys)
+        .saturating_add(values)
+        .saturating_add(n_q.saturating_mul(2))
+        .saturating_add(chunk_len(n_q, n_k, d_v))
+        .saturating_add(ALIGNMENT - 1)
+}
+
+/// Bytes of RAM of one attention in `f32`.
+///
+/// Query \[n_q, d_k\], key \[n_k, d_k\], value \[n_k, d_v\], output \[n_q, d_v\] and the
+/// [scratch memory](attention_scratch_len): 4·(n_q + n_k)·(d_k + d_v) and what the scratch takes.
+///
+/// ```
+/// // That these shapes fit into 64 KiB is said where they are chosen, and checked by the compiler.
+/// const _: () = assert!(regard_kernels::attention_bytes(64, 64, 32, 32) <= 64 * 1024);
+/// ```
+#[must_use]
+pub const fn attention_bytes(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> usize {
+    let scratch = attention_scratch_len(n_q, n_k, d_k, d_v);
+    tensor_elements(n_q, n_k, d_k, d_v).saturating_add(scratch).saturating_mul(size_of::<f32>())
+}
+
+/// Elements of query, key, value and output together.
+pub(crate) const fn tensor_elements(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> usize {
+    n_q.saturating_add(n_k).saturating_mul(d_k.saturating_add(d_v))
+}
+
+/// Elements for what a chunk of keys comes to.
+const fn chunk_len(n_q: usize, n_k: usize, d_v: usize) -> usize {
+    if n_k > CHUNK_KEYS { n_q.saturating_mul(d_v.saturating_add(2)) } else { 0 }
+}
+
+/// The elements of a cache line.
+const ALIGNMENT: usize = 16;
+
+/// Elements for the scores, the keys and the values of a tile.
+const fn scratch_parts(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> [usize; 3] {
+    let tile = if n_k < NC { n_k } else { NC };
+    let block = if n_q < MC { n_q } else { MC };
+    [
+        // Rows that are no power of two apart, which would compete for the same places of a cache.
+        block * (tile.next_multiple_of(LANES) + LANES),
+        match (NARROW, n_q) {
+            (true, _) => 0,
+            (false, 1) if tile > LANES => LANES.saturating_mul(d_k),
+            (false, _) => tile.next_multiple_of(LANES).saturating_mul(d_k),
+        },
+        packed_values(n_q, d_v).saturating_mul(tile * LANES),
+    ]
+}
+
+/// The caller's scratch memory.
+pub(super) struct Scratch<'t> {
+    pub(super) tile: MatMut<'t>,
+    pub(super) panels: &'t mut [Panel],
+    pub(super) values: &'t mut [Panel],
+    /// Two numbers a query.
+    pub(super) state: &'t mut [f32],
+    /// Where there is more than one chunk of keys: two numbers a query, and an output.
+    pub(super) chunk: &'t mut [f32],
+}
+
+impl<'t> Scratch<'t> {
+    pub(super) fn divide(
+        scratch: &'t mut [f32],
+        n_q: usize,
+        (n_k, d_k): (usize, usize),
+        d_v: usize,
+    ) -> Result<Self, Error> {
+        let needed = attention_scratch_len(n_q, n_k, d_k, d_v);
+        let found = scratch.len();
+        let scratch = scratch.get_mut(..needed).ok_or(Error::Scratch { found, needed })?;
+        // Where the address is not known, as in Miri, the start is as good as any other place.
+        let offset = scratch.as_ptr().align_offset(ALIGNMENT * size_of::<f32>()).min(ALIGNMENT - 1);
+        let aligned = scratch.get_mut(offset..).unwrap_or_default();
+        let [tile, panels, values] = scratch_parts(n_q, n_k, d_k, d_v);
+        let block = MC.min(n_q);
+        let width = tile.checked_div(block).unwrap_or_default();
+        let (tile, rest) = aligned.split_at_mut_checked(tile).unwrap_or_default();
+        let (panels, rest) = rest.split_at_mut_checked(panels).unwrap_or_default();
+        let (values, rest) = rest.split_at_mut_checked(values).unwrap_or_default();
+        let (state, chunk) = rest.split_at_mut_checked(2 * n_q).unwrap_or_default();
+        let chunk = chunk.get_mut(..chunk_len(n_q, n_k, d_v)).unwrap_or_default();
+        Ok(Self {
+            tile: MatMut::new(tile, block, width)?,
+            panels: panels.as_chunks_mut().0,
+            values: values.as_chunks_mut().0,
+            state,
+            chunk,
+        })
+    }
+
+    /// The same memory, borrowed, without the parts for state and chunks.
+    pub(super) fn reborrow(&mut self) -> Scratch<'_> {
+        let Self { tile, panels, values, .. } = self;
+        Scratch { tile: tile.rows_from(0), panels, values, state: &mut [], chunk: &mut [] }
+    }
+}

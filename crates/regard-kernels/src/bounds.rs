@@ -1,0 +1,245 @@
+//! A mask for given numbers of queries and keys: which keys each query may see, and what is added to
+//! their scores.
+
+use core::ops::Range;
+
+use crate::error::{Error, check_shape};
+use crate::simd::{Kernel, Simd, dispatch};
+use crate::{Mat, MatMut, Position, Window};
+
+/// What a user composes a [`Mask`](crate::Mask) of.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct MaskParts<'a> {
+    pub(crate) causal: Option<Position>,
+    pub(crate) window: Option<(Position, Window)>,
+    pub(crate) key_len: Option<usize>,
+    /// The first key and the end of the keys.
+    pub(crate) keys: Option<(usize, usize)>,
+    pub(crate) allowed: Option<Mat<'a, bool>>,
+    pub(crate) bias: Option<Mat<'a>>,
+    /// ALiBi's positions and slope.
+    pub(crate) alibi: Option<(Position, f32)>,
+}
+
+impl MaskParts<'_> {
+    /// Whether the parts fit `n_q` queries and `n_k` keys.
+    pub(crate) fn check(&self, n_q: usize, n_k: usize) -> Result<(), Error> {
+        const WHY: &str = "queries × keys";
+        if let Some(m) = self.allowed {
+            check_shape("the boolean mask", m.shape(), (n_q, n_k), WHY)?;
+        }
+        if let Some(m) = self.bias {
+            check_shape("the additive mask", m.shape(), (n_q, n_k), WHY)?;
+        }
+        if let Some((_, slope)) = self.alibi
+            && !slope.is_finite()
+        {
+            return Err(Error::Range { name: "the slope of ALiBi", value: slope, range: "finite" });
+        }
+        match self.key_len {
+            Some(len) if len > n_k => {
+                Err(Error::Length { tensor: "key", found: n_k, expected: len })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A mask whose positions are worked out for given numbers of queries and keys.
+#[derive(Clone, Copy)]
+pub(crate) struct Bounds<'a> {
+    /// Query i sees no key before `first + i`.
+    first: Option<isize>,
+    /// Query i sees no key from `end + i` on.
+    end: Option<isize>,
+    /// No query sees a key outside of these.
+    keys: (usize, usize),
+    allowed: Option<Mat<'a, bool>>,
+    bias: Option<Mat<'a>>,
+    /// The position of query 0, and what the distance of a key is multiplied by.
+    alibi: Option<(isize, f32)>,
+}
+
+impl<'a> Bounds<'a> {
+    /// Every query sees each of `n_k` keys.
+    #[inline]
+    pub(crate) const fn unbounded(n_k: usize) -> Self {
+        Self { first: None, end: None, keys: (0, n_k), allowed: None, bias: None, alibi: None }
+    }
+
+    pub(crate) fn new(mask: &MaskParts<'a>, n_q: usize, n_k: usize) -> Self {
+        let key_len = mask.key_len.unwrap_or(n_k).min(n_k);
+        let at = |position: Position| position.of_first_query(n_q, key_len);
+        let causal_end = mask.causal.map(|p| at(p).saturating_add(1));
+        let (mut first, mut end) = (None, causal_end);
+        if let Some((position, window)) = mask.window {
+            let at = at(position);
+            first = window.left.map(|left| at.saturating_sub_unsigned(left));
+            let window_end =
+                window.right.map(|right| at.saturating_add_unsigned(right).saturating_add(1));
+            end = match (causal_end, window_end) {
+                (Some(a), Some(b)) => Some(a.min(b)),
+                (a, b) => a.or(b),
+            };
+        }
+        let (from, to) = mask.keys.unwrap_or((0, key_len));
+        let keys = (from.min(key_len), to.min(key_len));
+        let alibi = mask.alibi.map(|(position, slope)| (at(position), slope));
+        Self { first, end, keys, allowed: mask.allowed, bias: mask.bias, alibi }
+    }
+
+    /// The same for those of the keys that are in `keys`.
+    pub(crate) fn within(mut self, keys: Range<usize>) -> Self {
+        let (start, end) = self.keys;
+        self.keys = (start.max(keys.start).min(keys.end), end.min(keys.end));
+        self
+    }
+
+    /// No query sees this key or one after it.
+    #[inline]
+    pub(crate) const fn end(&self) -> usize {
+        self.keys.1
+    }
+
+    /// The keys that query `i` may see by its position alone. Neither end falls as `i` grows.
+    #[cfg_attr(scalar, inline(never))]
+    #[cfg_attr(not(scalar), inline)]
+    pub(crate) fn range(&self, i: usize) -> Range<usize> {
+        let (from, to) = self.keys;
+        let clamp = |x: isize| (x.saturating_add_unsigned(i).max(0) as usize).max(from).min(to);
+        let start = self.first.map_or(from, clamp);
+        let end = self.end.map_or(to, clamp);
+        start..end.max(start)
+    }
+
+    /// Whether one of `keys` may be hidden from one of `rows` queries from `i` on: `false` is certain,
+    /// `true` is not.
+    #[cfg_attr(not(scalar), inline)]
+    pub(crate) fn may_hide(&self, i: usize, rows: usize, keys: &Range<usize>) -> bool {
+        self.allowed.is_some()
+            || self.bias.is_some()
+            || self.range(i + rows.saturating_sub(1)).start > keys.start
+            || self.range(i).end < keys.end
+    }
+
+    /// Which keys the boolean mask shows to query `i`.
+    pub(crate) fn allowed(&self, i: usize) -> Option<&'a [bool]> {
+        self.allowed.map(|m| m.row(i))
+    }
+
+    pub(crate) fn sees(&self, i: usize, key: usize) -> bool {
+        self.range(i).contains(&key)
+            && self.allowed.is_none_or(|m| m.row(i).get(key).copied().unwrap_or(true))
+            && self.bias.is_none_or(|m| m.row(i).get(key).copied() != Some(f32::NEG_INFINITY))
+    }
+
+    /// Asks for the memory that [`apply`](Self::apply) reads: the rows of a mask may be a page apart,
+    /// which no hardware prefetcher follows.
+    #[inline(always)]
+    pub(crate) fn prefetch<S: Simd>(&self, simd: S, i: usize, key: usize, keys: usize) {
+        if let Some(row) = self.allowed.and_then(|m| m.row(i).get(key..key + keys)) {
+            for line in row.as_chunks::<64>().0 {
+                simd.prefetch(line.as_ptr().cast());
+            }
+        }
+        if let Some(row) = self.bias.and_then(|m| m.row(i).get(key..key + keys)) {
+            for line in row.as_chunks::<16>().0 {
+                simd.prefetch(line.as_ptr());
+            }
+        }
+    }
+
+    /// Adds the biases to the scores of query `i` for the keys from `key` on, and sets those of hidden
+    /// keys to −∞.
+    #[cfg_attr(not(scalar), inline(always))]
+    pub(crate) fn apply(&self, i: usize, key: usize, scores: &mut [f32]) {
+        if let Some(bias) = self.bias {
+            for (score, bias) in scores.iter_mut().zip(bias.row(i).get(key..).unwrap_or_default()) {
+                // −∞ is selected, not added, because it hides a score of NaN too.
+                *score =
+                    if *bias == f32::NEG_INFINITY { f32::NEG_INFINITY } else { *score + *bias };
+            }
+        }
+        if let Some((at, slope)) = self.alibi {
+            // Distances below 2²⁴ are exact.
+            let distance = at.saturating_add_unsigned(i).saturating_sub_unsigned(key) as f32;
+            for (j, score) in (0_u16..).zip(scores.iter_mut()) {
+                *score -= slope * (distance - f32::from(j)).abs();
+            }
+        }
+        if let Some(allowed) = self.allowed {
+            for (score, allowed) in
+                scores.iter_mut().zip(allowed.row(i).get(key..).unwrap_or_default())
+            {
+                // Adding 0 makes every lane change. Otherwise the compiler makes masked stores of this
+                // loop, which are slow.
+                *score = if *allowed { *score + 0.0 } else { f32::NEG_INFINITY };
+            }
+        }
+        let range = self.range(i);
+        let start = range.start.saturating_sub(key).min(scores.len());
+        let end = range.end.saturating_sub(key).min(scores.len());
+        scores.get_mut(..start).unwrap_or_default().fill(f32::NEG_INFINITY);
+        scores.get_mut(end..).unwrap_or_default().fill(f32::NEG_INFINITY);
+    }
+}
+
+/// `out` += weights · values for a group of queries, over the keys that each of them sees, on narrow
+/// tiers. The weight of a hidden key is 0, but 0 · NaN is NaN: where a value is not finite, a hidden
+/// key must be left out.
+pub(crate) struct SeenSum<'s, 'o> {
+    /// \[queries of the group, keys\].
+    pub(crate) weights: Mat<'s>,
+    /// V's rows of the tile of keys, of which the weights are for those from `first` on.
+    pub(crate) values: Mat<'s>,
+    pub(crate) first: usize,
+    /// The tile's first key, and the group's first query.
+    pub(crate) start: usize,
+    pub(crate) row: usize,
+    /// Whether the sums replace what is in `out`.
+    pub(crate) begins: bool,
+    /// Whether all values of the tile are finite, once that is known.
+    pub(crate) finite: &'s mut Option<bool>,
+    pub(crate) out: &'s mut MatMut<'o>,
+}
+
+impl SeenSum<'_, '_> {
+    /// Computes the sum unless the values are finite, and says whether it did.
+    pub(crate) fn run(&mut self, bounds: &Bounds<'_>) -> bool {
+        struct OneByOne<'a, 's, 'o>(&'a mut SeenSum<'s, 'o>, &'a Bounds<'a>);
+        impl Kernel for OneByOne<'_, '_, '_> {
+            type Output = ();
+
+            #[inline(always)]
+            fn run<S: Simd>(self, simd: S) {
+                self.0.one_by_one(simd, self.1);
+            }
+        }
+        let values = self.values;
+        let finite = *self.finite.get_or_insert_with(|| {
+            (0..values.rows()).all(|i| values.row(i).iter().all(|x| x.is_finite()))
+        });
+        if !finite {
+            dispatch(OneByOne(self, bounds));
+        }
+        !finite
+    }
+
+    /// One element of `out` at a time, in little code. The order of the additions is that of a tile.
+    #[inline(always)]
+    fn one_by_one<S: Simd>(&mut self, simd: S, bounds: &Bounds<'_>) {
+        for r in 0..self.weights.rows() {
+            let row = self.row + r;
+            for (col, out) in self.out.row_mut(row).iter_mut().enumerate() {
+                let mut sum = 0.0;
+                for (key, weight) in (self.first..).zip(self.weights.row(r)) {
+                    if bounds.sees(row, self.start + key) {
+                        let value = self.values.row(key).get(col).copied().unwrap_or_default();
+                        sum = simd.mul_add_one(*weight, value, sum);
+                    }
+                }
+                *out = if self.begins { sum } else { *out + sum };
+            }
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! What the window costs without its display: its start, the laboratory's slider to the new picture, a frame of a large
+//! heatmap, and opening the attention of a model.
+
+use core::hint::black_box;
+use core::time::Duration;
+use std::path::Path;
+use std::sync::Arc;
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use egui::{Context, Event, Modifiers, Pos2, RawInput, Rect, TextureId, vec2};
+use regard::Temperature;
+use regard_ui::colors::{Look, Palette};
+use regard_ui::heatmap::{Heatmap, Picture, View};
+use regard_ui::laboratory::{Engine, Inputs, Request, Shown};
+use regard_ui::{App, Room, Session};
+use regard_walkthrough::{Example, Marks};
+
+/// A frame of the window, laid out and cut into triangles.
+fn draw(ctx: &Context, app: &mut App, events: Vec<Event>) {
+    let screen_rect = Some(Rect::from_min_size(Pos2::ZERO, vec2(1280.0, 800.0)));
+    let input =
+        RawInput { events, screen_rect, max_texture_side: Some(8192), ..RawInput::default() };
+    let output = ctx.run_ui(input, |ui| app.ui(ui));
+    black_box(ctx.tessellate(output.shapes, output.pixels_per_point));
+}
+
+/// Draws until there is nothing left to come.
+fn settle(ctx: &Context, app: &mut App) {
+    draw(ctx, app, Vec::new());
+    while app.is_busy() {
+        std::thread::sleep(Duration::from_millis(1));
+        draw(ctx, app, Vec::new());
+    }
+    draw(ctx, app, Vec::new());
+}
+
+/// What a frame gets while one zooms in at a place, and out again.
+fn zooming(at: Pos2) -> impl FnMut() -> Vec<Event> {
+    let (mut factor, mut steps) = (1.02, 0);
+    move || {
+        steps += 1;
+        if steps % 150 == 0 {
+            factor = 1.0 / factor;
+        }
+        vec![Event::PointerMoved(at), Event::Zoom(factor)]
+    }
+}
+
+/// The whole laboratory with 4096 tokens, its knobs and curves too.
+fn laboratory(c: &mut Criterion) {
+    let mut session = Session { room: Room::Laboratory, ..Session::default() };
+    session.laboratory.inputs = Inputs { tokens: 4096, ..Inputs::default() };
+    let ctx = Context::default();
+    let mut app = App::with_session(&ctx, session);
+    settle(&ctx, &mut app);
+    let mut i = 0.0;
+    let mut place = || {
+        i = (i + 1.7) % 400.0;
+        Event::PointerMoved(Pos2::new(400.0 + i, 200.0 + i))
+    };
+    c.bench_function("4096 tokens, a frame of the laboratory while the pointer moves", |b| {
+        b.iter(|| draw(&ctx, &mut app, vec![place()]));
+    });
+    let mut zoom = zooming(Pos2::new(600.0, 400.0));
+    c.bench_function("4096 tokens, a frame of the laboratory while zooming", |b| {
+        b.iter(|| draw(&ctx, &mut app, zoom()));
+    });
+}
+
+/// From nothing to the first frame of the first example, fonts and all.
+fn start(c: &mut Criterion) {
+    c.bench_function("start to first frame", |b| {
+        b.iter(|| {
+            let ctx = Context::default();
+            draw(&ctx, &mut App::with_session(&ctx, Session::default()), Vec::new());
+        });
+    });
+}
+
+/// The attention of a model of 12 layers × 12 heads over 512 tokens, to the frame that shows all heads.
+fn open(c: &mut Criterion) {
+    let Ok(folder) = tempfile::tempdir() else { return };
+    let path = folder.path().join("dump.safetensors");
+    if dump(&path).is_err() {
+        return;
+    }
+    let mut group = c.benchmark_group("file to full grid");
+    group.sample_size(10);
+    group.bench_function("12 layers, 12 heads, 512 tokens", |b| {
+        b.iter(|| {
+            let ctx = Context::default();
+            let mut app = App::with_session(&ctx, regard_ui::attention(&path));
+            settle(&ctx, &mut app);
+            assert!(app.heads().opened().is_some(), "{:?}", app.heads().error());
+        });
+    });
+}
+
+/// Causal weights, no two heads the same: 151 MB.
+fn dump(path: &Path) -> anyhow::Result<()> {
+    const N: usize = 512;
+    let heads = 12 * 12;
+    let mut numbers = vec![0.0_f32; heads * N * N];
+    for (i, row) in numbers.chunks_mut(N).enumerate() {
+        let (head, query) = (i / N, i % N);
+        for (key, score) in row.iter_mut().enumerate().take(query + 1) {
+            *score = (((i * 7919 + key * 104_729) % 10007) as f32 / 10007.0) * head as f32 / 16.0;
+        }
+        regard_kernels::softmax(&mut row[..=query], Temperature::ONE);
+    }
+    let view = safetensors::tensor::TensorView::new(
+        safetensors::Dtype::F32,
+        vec![12, 12, N, N],
+        bytemuck::cast_slice(&numbers),
+    )?;
+    Ok(safetensors::serialize_to_file([("attention", view)], None, path)?)
+}
+
+/// The slider is moved: softmax again, the picture, and the texture of what is seen.
+fn slider(c: &mut Criterion) {
+    let mut group = c.benchmark_group("slider to texture");
+    group.sample_size(20);
+    for tokens in [1024, 4096] {
+        for causal in [false, true] {
+            let inputs = Inputs { tokens, dim: 64, causal, ..Inputs::default() };
+            let (ctx, mut engine) = (Context::default(), Engine::default());
+            let mut t = 1.0;
+            let mask = if causal { "causal" } else { "no mask" };
+            // As the window does it: what is shown is kept until the next is there.
+            let mut shown = None;
+            group.bench_function(format!("{tokens} tokens, {mask}"), |b| {
+                b.iter(|| {
+                    t = if t > 5.0 { 0.5 } else { t * 1.01 };
+                    let temperature = Temperature::new(t).unwrap_or_default();
+                    let inputs = Inputs { temperature, ..inputs.clone() };
+                    let request = Request { inputs, pinned: None, shown: Shown::Weights };
+                    let Ok(outcome) = engine.run(request, &|_| ()) else { return };
+                    let level = (tokens / 512).ilog2() as usize;
+                    let part = outcome.picture.part(level, 0..tokens, 0..tokens);
+                    black_box(outcome.picture.texture(&ctx, "weights", &outcome.numbers, &part));
+                    shown = Some(outcome);
+                });
+            });
+        }
+    }
+}
+
+/// A frame of a heatmap of 4096 × 4096 cells, laid out and cut into triangles.
+fn frame(c: &mut Criterion) {
+    const N: usize = 4096;
+    let numbers: Arc<Vec<f32>> =
+        Arc::new((0..N * N).map(|i| ((i * 7919) % 10007) as f32 / 10007.0).collect());
+    let labels: Vec<String> = (0..N).map(|i| format!("t{i}")).collect();
+    let picture = Picture::new(&numbers, N, Palette::weights(1.0, Look::default()));
+    let ctx = Context::default();
+    App::new(&ctx, Example::TheCatSat);
+    let mut view = View::default();
+    let mut show = |events: Vec<Event>| {
+        let screen_rect = Some(Rect::from_min_size(Pos2::ZERO, vec2(1280.0, 1000.0)));
+        let input =
+            RawInput { events, screen_rect, max_texture_side: Some(8192), ..RawInput::default() };
+        let output = ctx.run_ui(input, |ui| {
+            let map = Heatmap {
+                name: "weights",
+                numbers: &numbers,
+                row_labels: &labels,
+                col_labels: &labels,
+                picture: &picture,
+                captions: None,
+                terms: ["query", "key", "weight"],
+                pointed: Some((7, 7)),
+                marks: Marks::default(),
+                edited: &[],
+                large: 800.0,
+                paints: false,
+            };
+            map.show(ui, 1000.0, &mut view);
+        });
+        black_box(ctx.tessellate(output.shapes, output.pixels_per_point));
+        output.textures_delta.set.iter().filter(|(id, _)| **id != TextureId::default()).count()
+    };
+    let mut i = 0.0;
+    let mut place = || {
+        i = (i + 1.7) % 500.0;
+        Pos2::new(200.0 + i, 150.0 + i)
+    };
+    show(Vec::new());
+    c.bench_function("4096 tokens, a frame while the pointer moves", |b| {
+        b.iter(|| show(vec![Event::PointerMoved(place())]));
+    });
+    let mut zoom = zooming(Pos2::new(500.0, 400.0));
+    c.bench_function("4096 tokens, a frame while zooming", |b| b.iter(|| show(zoom())));
+    show(vec![Event::PointerMoved(Pos2::new(500.0, 400.0)), Event::Zoom(6.0)]);
+    let button = |pressed| Event::PointerButton {
+        pos: Pos2::new(500.0, 400.0),
+        button: egui::PointerButton::Primary,
+        pressed,
+        modifiers: Modifiers::NONE,
+    };
+    show(vec![button(true)]);
+    c.bench_function("4096 tokens, a frame while dragging", |b| {
+        b.iter(|| show(vec![Event::PointerMoved(place())]));
+    });
+    show(vec![button(false)]);
+}
+
+criterion_group!(benches, start, slider, frame, laboratory, open);
+criterion_main!(benches);

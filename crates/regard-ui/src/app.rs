@@ -1,0 +1,279 @@
+//! The window's contents: a bar with the tabs and the menu, and the room that is open.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use egui::{Context, Panel, Ui};
+use regard_walkthrough::{Error, Example, Walkthrough};
+
+use super::command_palette::{self, Palette};
+use super::dialog::{self, Dialog, Purpose};
+use super::history::History;
+use super::kept::Kept;
+use super::session::Room;
+use super::{
+    Command, Session, command, heads, kept, laboratory, picture, side, style, walkthrough,
+};
+
+mod bar;
+mod files;
+
+use self::bar::Notice;
+use self::files::no_matrix;
+pub use self::files::{of_step, of_walkthrough};
+
+/// The program, without its window.
+pub struct App {
+    /// What the user chose.
+    pub session: Session,
+    history: History,
+    walkthrough: walkthrough::Room,
+    laboratory: laboratory::Room,
+    heads: heads::Room,
+    palette: Option<Palette>,
+    dialog: Option<Dialog>,
+    notice: Option<Notice>,
+    pictures: picture::Pending,
+    kept: Option<Kept>,
+}
+
+impl App {
+    /// Opens an example.
+    pub fn new(ctx: &Context, example: Example) -> Self {
+        Self::with_session(ctx, super::example(example))
+    }
+
+    /// Goes on with a session.
+    pub fn with_session(ctx: &Context, session: Session) -> Self {
+        style::apply(ctx);
+        // Zooming is a command like others.
+        ctx.options_mut(|options| options.zoom_with_keyboard = false);
+        session.looks.apply(ctx);
+        Self {
+            history: History::new(&session),
+            walkthrough: walkthrough::Room::new(&session.walkthrough, session.look),
+            laboratory: laboratory::Room::default(),
+            heads: heads::Room::default(),
+            palette: None,
+            dialog: None,
+            notice: None,
+            pictures: picture::Pending::default(),
+            kept: None,
+            session,
+        }
+    }
+
+    /// Goes on where the user left off, as a file says that is kept up to date from now on.
+    ///
+    /// Where there is none, [`GREETING`](super::GREETING) is shown; one that cannot be read is put aside, and a note says where.
+    pub fn resume(ctx: &Context, path: PathBuf) -> Self {
+        let (session, failure) = match Session::read(&path) {
+            Ok(session) => (session, None),
+            Err(e) => (super::example(super::GREETING), path.exists().then_some(e)),
+        };
+        let mut app = Self::with_session(ctx, session);
+        let Some(e) = failure else {
+            app.keep_in(path);
+            return app;
+        };
+        match kept::put_aside(&path) {
+            Ok(aside) => {
+                let what = format!(
+                    "This is a new session, because the last one, now {}, cannot be read",
+                    aside.display()
+                );
+                app.tell(Err(e.context(what)));
+                app.keep_in(path);
+            }
+            // Nothing is written over it.
+            Err(_) => app.tell(Err(
+                e.context("This session is not kept, because the last one cannot be read")
+            )),
+        }
+        app
+    }
+
+    /// Writes the session to a file from now on, whenever it changes.
+    pub fn keep_in(&mut self, path: PathBuf) {
+        self.kept = Some(Kept::new(path, &self.session));
+    }
+
+    /// Waits for files that are still written, and writes the session to its own, if it has one: nothing comes after this.
+    ///
+    /// # Errors
+    /// Says which file cannot be written.
+    pub fn end(&mut self) -> anyhow::Result<()> {
+        self.pictures.finish();
+        self.kept.take().map_or(Ok(()), |mut kept| kept.write(&self.session))
+    }
+
+    /// What is shown in the first room: the walkthrough of the present state.
+    ///
+    /// # Errors
+    /// Where the kernels refuse the settings.
+    pub fn walkthrough(&self) -> Result<&Walkthrough, &Error> {
+        self.walkthrough.walkthrough()
+    }
+
+    /// The second room.
+    pub fn laboratory(&self) -> &laboratory::Room {
+        &self.laboratory
+    }
+
+    /// The third room.
+    pub fn heads(&self) -> &heads::Room {
+        &self.heads
+    }
+
+    /// Whether a thread is at work, for a room or on a file.
+    pub fn is_busy(&self) -> bool {
+        self.laboratory.is_computing() || self.heads.is_busy() || self.pictures.is_busy()
+    }
+
+    /// Shows everything, and takes what the user does.
+    pub fn ui(&mut self, ui: &mut Ui) {
+        let mut chosen = self.overlay(ui);
+        if self.palette.is_none() && self.dialog.is_none() {
+            chosen = chosen.or_else(|| command::pressed(ui.ctx()));
+        }
+        let top = Panel::top("rooms").resizable(false).frame(style::panel(ui, 16, 8));
+        chosen = top.show(ui, |ui| self.bar(ui)).inner.or(chosen);
+        self.notice(ui);
+        self.drops(ui.ctx());
+        let side = side::is_shown(width(ui.ctx()), self.session.looks.side);
+        let Session { room, look, walkthrough, laboratory, heads, .. } = &mut self.session;
+        match room {
+            Room::Walkthrough => {
+                chosen = self.walkthrough.ui(ui, walkthrough, *look, side).or(chosen);
+            }
+            Room::Laboratory => chosen = self.laboratory.ui(ui, laboratory, *look, side).or(chosen),
+            Room::Heads => chosen = self.heads.ui(ui, heads, *look, side).or(chosen),
+        }
+        if let Some(command) = chosen {
+            self.perform(ui.ctx(), command);
+        }
+        // What a slider passes on its way is one change.
+        if !ui.input(|input| input.pointer.any_down()) {
+            self.history.note(&self.session);
+        }
+        self.session.looks.follow(ui.ctx());
+        let kept = self.kept.as_mut().map(|kept| kept.note(ui.ctx(), &self.session));
+        if let Some(Err(e)) = kept {
+            // It would fail again and again.
+            self.kept = None;
+            self.tell(Err(e.context("The session is not kept for the next start")));
+        }
+    }
+
+    /// Whether a command would do something.
+    fn is_possible(&self, command: Command) -> bool {
+        match command {
+            Command::Undo => self.history.can_undo(),
+            Command::Redo => self.history.can_redo(),
+            Command::ResetNumbers => self.session.walkthrough.inputs.is_changed(),
+            Command::ForgetA => self.session.laboratory.pinned.is_some(),
+            Command::ExportMatrix | Command::CopyMatrix => self.has_matrix(),
+            _ => true,
+        }
+    }
+
+    /// What lies over the window: the palette, a dialog.
+    fn overlay(&mut self, ui: &Ui) -> Option<Command> {
+        if let Some(done) = self.pictures.take() {
+            self.tell(done);
+        }
+        if let Some(palette) = &mut self.palette {
+            let outcome = palette.show(ui);
+            if !matches!(outcome, command_palette::Outcome::Open) {
+                self.palette = None;
+            }
+            if let command_palette::Outcome::Chosen(command) = outcome {
+                return Some(command);
+            }
+        }
+        if let Some(dialog) = &mut self.dialog {
+            let purpose = dialog.purpose;
+            match dialog.show(ui) {
+                dialog::Outcome::Open => {}
+                dialog::Outcome::Cancelled => self.dialog = None,
+                dialog::Outcome::Chosen(path) => {
+                    self.dialog = None;
+                    self.use_file(ui.ctx(), purpose, path);
+                }
+            }
+        }
+        None
+    }
+
+    /// Does what a command says.
+    pub fn perform(&mut self, ctx: &Context, command: Command) {
+        let has_matrix = self.has_matrix();
+        let session = &mut self.session;
+        match command {
+            Command::Palette => self.palette = Some(Palette::default()),
+            Command::Room(room) => session.room = room,
+            Command::NextExample => self.go_to_example(|state| state.go_by(1)),
+            Command::PreviousExample => self.go_to_example(|state| state.go_by(-1)),
+            Command::Example(example) => self.go_to_example(|state| state.open(example)),
+            Command::Undo => self.history.undo(session),
+            Command::Redo => self.history.redo(session),
+            Command::Reset => match session.room {
+                Room::Walkthrough => {
+                    session.walkthrough = walkthrough::State::new(session.walkthrough.example());
+                }
+                Room::Laboratory => session.laboratory = laboratory::State::default(),
+                Room::Heads => session.heads = heads::State::of(session.heads.source.clone()),
+            },
+            Command::ResetNumbers => {
+                session.room = Room::Walkthrough;
+                session.walkthrough.inputs.reset();
+            }
+            Command::PinA => {
+                session.room = Room::Laboratory;
+                session.laboratory.pin();
+            }
+            Command::ForgetA => session.laboratory.unpin(),
+            Command::Benchmark => {
+                session.room = Room::Laboratory;
+                self.laboratory.benchmark.toggle(ctx, &session.laboratory.inputs);
+            }
+            Command::OpenSession => self.dialog = Some(Dialog::new(Purpose::OpenSession)),
+            Command::SaveSession => self.dialog = Some(Dialog::new(Purpose::SaveSession)),
+            Command::SaveImage => self.dialog = Some(Dialog::new(Purpose::SaveImage)),
+            Command::OpenAttention => self.dialog = Some(Dialog::new(Purpose::OpenAttention)),
+            Command::OpenTokens => self.dialog = Some(Dialog::new(Purpose::OpenTokens)),
+            Command::ExportMatrix if has_matrix => {
+                self.dialog = Some(Dialog::new(Purpose::ExportMatrix));
+            }
+            Command::ExportMatrix => self.tell(Err(no_matrix())),
+            Command::CopyMatrix => self.copy(ctx),
+            Command::SidePanel => {
+                session.looks.side = side::toggled(width(ctx), session.looks.side);
+            }
+            Command::ZoomIn => egui::gui_zoom::zoom_in(ctx),
+            Command::ZoomOut => egui::gui_zoom::zoom_out(ctx),
+            Command::ZoomReset => ctx.set_zoom_factor(1.0),
+            Command::Theme(theme) => ctx.set_theme(theme),
+            Command::Map(map) => session.look.map = map,
+            Command::Logarithmic => session.look.logarithmic = !session.look.logarithmic,
+        }
+        ctx.request_repaint();
+    }
+
+    fn go_to_example(&mut self, go: impl FnOnce(&mut walkthrough::State)) {
+        self.session.room = Room::Walkthrough;
+        go(&mut self.session.walkthrough);
+    }
+
+    fn tell(&mut self, done: anyhow::Result<String>) {
+        self.notice = Some(match done {
+            Ok(text) => Notice { text, is_error: false, since: Instant::now() },
+            Err(e) => Notice { text: format!("{e:#}"), is_error: true, since: Instant::now() },
+        });
+    }
+}
+
+/// The width of the window.
+fn width(ctx: &Context) -> f32 {
+    ctx.content_rect().width()
+}

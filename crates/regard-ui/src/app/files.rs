@@ -1,0 +1,166 @@
+//! What comes into the window as a file, and what goes out.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use egui::{Context, RichText};
+use regard_figure::{Label, Matrix};
+use regard_walkthrough::{Kind, Step, StepKey, Walkthrough};
+
+use super::App;
+use crate::colors::{self, Look};
+use crate::dialog::Purpose;
+use crate::session::Room;
+use crate::{Session, heads, style};
+
+/// More numbers are not copied: 512 × 512 as text take some 3 MB.
+const MOST_COPIED: usize = 512 * 512;
+
+impl App {
+    /// The matrix that the open room shows: of an example, the step of the chosen cell, or the weights.
+    pub fn matrix(&self) -> Option<Matrix> {
+        let look = self.session.look;
+        match self.session.room {
+            Room::Walkthrough => {
+                let walkthrough = self.walkthrough.walkthrough().ok()?;
+                of_walkthrough(walkthrough, self.session.walkthrough.picked_step(), look)
+            }
+            Room::Laboratory => self.laboratory.outcome().map(|outcome| outcome.matrix(look)),
+            Room::Heads => self.heads.matrix(look),
+        }
+    }
+
+    /// Opens a file: a session if its name says so, else attention.
+    pub fn open_file(&mut self, ctx: &Context, path: &Path) {
+        if Session::is_named(path) {
+            self.use_file(ctx, Purpose::OpenSession, path.to_owned());
+        } else {
+            self.use_file(ctx, Purpose::OpenAttention, path.to_owned());
+        }
+    }
+
+    pub(super) fn use_file(&mut self, ctx: &Context, purpose: Purpose, path: PathBuf) {
+        match purpose {
+            Purpose::OpenSession => match Session::read(&path) {
+                Ok(session) => {
+                    self.session = session;
+                    self.session.looks.apply(ctx);
+                    self.tell(Ok(format!("Opened {}", path.display())));
+                }
+                Err(e) => self.tell(Err(e)),
+            },
+            Purpose::SaveSession => {
+                let done = self.session.write(&path).map(|()| format!("Saved {}", path.display()));
+                self.tell(done);
+            }
+            Purpose::SaveImage => self.pictures.ask(ctx, path),
+            Purpose::OpenAttention => {
+                self.session.room = Room::Heads;
+                self.heads.open(ctx, heads::Source::File(from_anywhere(path)));
+            }
+            Purpose::OpenTokens => {
+                self.session.room = Room::Laboratory;
+                self.laboratory.open(from_anywhere(path));
+            }
+            Purpose::ExportMatrix => self.export(ctx, path),
+        }
+    }
+
+    pub(super) fn has_matrix(&self) -> bool {
+        match self.session.room {
+            Room::Walkthrough => self.walkthrough.walkthrough().is_ok(),
+            Room::Laboratory => self.laboratory.outcome().is_some(),
+            Room::Heads => self.heads.selected().is_some(),
+        }
+    }
+
+    /// Writes the matrix in a thread: a large one takes seconds as CSV.
+    pub(super) fn export(&mut self, ctx: &Context, path: PathBuf) {
+        let Some(matrix) = self.matrix() else { return self.tell(Err(no_matrix())) };
+        self.pictures.run(ctx, move || {
+            matrix.write(&path)?;
+            Ok(format!("Saved {}", path.display()))
+        });
+    }
+
+    /// Copies the matrix, if it is not too large to be pasted.
+    pub(super) fn copy(&mut self, ctx: &Context) {
+        let copied = self.matrix().ok_or_else(no_matrix).and_then(|matrix| {
+            let (rows, cols) = (matrix.rows.len(), matrix.cols.len());
+            if rows * cols > MOST_COPIED {
+                anyhow::bail!(
+                    "{rows} × {cols} numbers are too many to copy: export them to a file"
+                );
+            }
+            ctx.copy_text(matrix.csv()?);
+            Ok(format!("Copied {rows} × {cols} numbers: {}", matrix.title))
+        });
+        self.tell(copied);
+    }
+
+    /// Takes files that are dropped onto the window.
+    pub(super) fn drops(&mut self, ctx: &Context) {
+        let (hovering, dropped) = ctx.input(|input| {
+            (
+                !input.raw.hovered_files.is_empty(),
+                input.raw.dropped_files.first().map(|file| file.path().to_owned()),
+            )
+        });
+        if let Some(path) = dropped {
+            self.open_file(ctx, &path);
+        } else if hovering {
+            let text = "Drop an attention file or a session to open it";
+            egui::Tooltip::always_open(
+                ctx.clone(),
+                egui::LayerId::background(),
+                egui::Id::unique("drop"),
+                ctx.content_rect().center(),
+            )
+            .show(|ui| ui.label(RichText::new(text).text_style(style::subheading())));
+        }
+    }
+}
+
+/// A path by which a session that is gone on with elsewhere finds the file too.
+fn from_anywhere(path: PathBuf) -> PathBuf {
+    std::path::absolute(&path).unwrap_or(path)
+}
+
+/// Of the steps of an example, the one asked for, or the last weights; the last step, where there are none.
+pub fn of_walkthrough(
+    walkthrough: &Walkthrough,
+    key: Option<StepKey>,
+    look: Look,
+) -> Option<Matrix> {
+    let steps = &walkthrough.steps;
+    let weights = || steps.iter().rev().find(|step| step.kind == Kind::Weights);
+    let step =
+        key.and_then(|key| walkthrough.step(key)).or_else(weights).or_else(|| steps.last())?;
+    Some(of_step(walkthrough, step, look))
+}
+
+/// A step of an example.
+pub fn of_step(walkthrough: &Walkthrough, step: &Step, look: Look) -> Matrix {
+    let (rows, cols) = step.matrix.shape();
+    // A label for each row and column, even where the step has fewer.
+    let labels = |labels: &[String], n: usize| -> Vec<Label> {
+        (0..n).map(|i| Label::plain(labels.get(i).map_or("", String::as_str))).collect()
+    };
+    let attention = rows == cols
+        && step.row_labels == walkthrough.tokens
+        && step.col_labels == walkthrough.tokens;
+    Matrix {
+        title: format!("{}: {}", walkthrough.example.title(), step.name),
+        name: step.key.to_string(),
+        values: Arc::new(step.matrix.as_slice().to_vec()),
+        masked: f32::NEG_INFINITY,
+        rows: labels(&step.row_labels, rows),
+        cols: labels(&step.col_labels, cols),
+        axes: if attention { ["query", "key"] } else { ["", ""] },
+        palette: colors::of_step(step.kind, step.matrix.as_slice(), look),
+    }
+}
+
+pub(super) fn no_matrix() -> anyhow::Error {
+    anyhow::anyhow!("no matrix is shown: of the grid of heads, choose one first")
+}

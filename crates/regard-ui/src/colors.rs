@@ -1,0 +1,82 @@
+//! The colours of numbers as the window draws them.
+
+use std::sync::OnceLock;
+
+use egui::{Color32, ColorImage};
+
+use regard_figure::{COLORS, TEXELS};
+pub use regard_figure::{Look, Map, Palette, largest};
+use regard_walkthrough::Kind;
+
+/// What stands for −∞: a place that may not be seen.
+pub const HIDDEN: Color32 = color(regard_figure::HIDDEN);
+
+/// What stands for NaN. It is on no map.
+pub const NOT_A_NUMBER: Color32 = color(regard_figure::NOT_A_NUMBER);
+
+type Table = [Color32; TEXELS];
+
+/// The colours of a map, computed once.
+fn table(map: Map) -> &'static Table {
+    static TABLES: [OnceLock<Table>; Map::ALL.len()] = [const { OnceLock::new() }; Map::ALL.len()];
+    TABLES[map as usize].get_or_init(|| core::array::from_fn(|i| color(map.texel(i))))
+}
+
+const fn color([r, g, b]: [u8; 3]) -> Color32 {
+    Color32::from_rgb(r, g, b)
+}
+
+/// The palette for a step of this kind, as the user wants to see it: weights from 0 to 1.
+pub fn of_step(kind: Kind, numbers: &[f32], look: Look) -> Palette {
+    match kind {
+        Kind::Weights => Palette::weights(1.0, look),
+        Kind::Table => Palette::plain(look),
+        Kind::Signed => Palette::signed(largest(numbers), look),
+    }
+}
+
+/// The colours of a [`Palette`] as egui has them.
+pub trait Colors: Copy {
+    /// The colour of a number. What lies outside the range gets the colour of its end.
+    fn color(self, x: f32) -> Color32 {
+        self.colors()(x)
+    }
+
+    /// The colours of many numbers.
+    fn colors(self) -> impl Fn(f32) -> Color32 + Sync;
+
+    /// A picture of `cols` texels across: one a number.
+    fn image(self, numbers: &[f32], cols: usize) -> ColorImage {
+        let rows = numbers.len() / cols.max(1);
+        let color = self.colors();
+        ColorImage::new([cols, rows], numbers.iter().map(|&x| color(x)).collect())
+    }
+
+    /// The colour at a place of the colour bar, from 0 at the low end to 1 at the high end.
+    fn at(self, t: f32) -> Color32;
+}
+
+impl Colors for Palette {
+    fn colors(self) -> impl Fn(f32) -> Color32 + Sync {
+        static NONE: Table = [Color32::TRANSPARENT; TEXELS];
+        let (table, texel) = (self.map().map_or(&NONE, table), self.texels());
+        move |x| table[texel(x)]
+    }
+
+    fn at(self, t: f32) -> Color32 {
+        let t = (t.clamp(0.0, 1.0) * (COLORS - 1) as f32).round() as usize;
+        self.map().map_or(Color32::TRANSPARENT, |map| table(map)[t])
+    }
+}
+
+/// Black or white, whichever can be read on `background`.
+pub fn ink_on(background: Color32) -> Color32 {
+    let [r, g, b, _] = background.to_array();
+    color(regard_figure::ink_on([r, g, b]))
+}
+
+/// Colours for the curves of a plot, one a token.
+pub fn curve(i: usize) -> Color32 {
+    let c = colorous::TABLEAU10[i % colorous::TABLEAU10.len()];
+    Color32::from_rgb(c.r, c.g, c.b)
+}

@@ -1,0 +1,189 @@
+//! All heads, small.
+
+use std::collections::HashMap;
+
+use egui::accesskit::Role;
+use egui::{
+    Align2, Color32, Rect, Response, ScrollArea, Sense, StrokeKind, TextStyle, TextureFilter,
+    TextureHandle, TextureOptions, Ui, Vec2, WidgetInfo, pos2, vec2,
+};
+
+use super::opened::Opened;
+use super::{Shown, State};
+use crate::colors::{Colors as _, Look, largest};
+use regard_heads::{HeadId, Measure, palette};
+
+/// No picture is wider, and where there is a choice none is narrower.
+const WIDEST: f32 = 176.0;
+const NARROWEST: f32 = 56.0;
+/// Between two pictures.
+const GAP: f32 = 8.0;
+
+/// The textures of the heads that were seen.
+#[derive(Default)]
+pub struct Thumbnails {
+    drawn_for: Option<(Look, bool)>,
+    textures: HashMap<HeadId, TextureHandle>,
+}
+
+impl Thumbnails {
+    /// Shows all heads; a click shows one.
+    pub fn show(&mut self, ui: &mut Ui, opened: &Opened, state: &mut State, look: Look) {
+        if self.drawn_for.replace((look, state.own_scale)) != Some((look, state.own_scale)) {
+            self.textures.clear();
+        }
+        let ids = opened.ordered(state.order, state.smallest_first);
+        ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
+            let room = vec2(ui.available_width() - 4.0, ui.clip_rect().height());
+            let line = ui.text_style_height(&TextStyle::Small);
+            let columns =
+                columns(room, line, opened.maps.shape().heads, ids.len(), state.order.is_some());
+            let side = side(room.x, columns);
+            ui.spacing_mut().item_spacing = vec2(GAP, GAP);
+            for row in ids.chunks(columns) {
+                ui.horizontal(|ui| {
+                    for id in row {
+                        if self.head(ui, opened, *id, state, look, side).clicked() {
+                            state.show(*id);
+                        }
+                    }
+                });
+            }
+        });
+    }
+
+    fn head(
+        &mut self,
+        ui: &mut Ui,
+        opened: &Opened,
+        id: HeadId,
+        state: &State,
+        look: Look,
+        side: f32,
+    ) -> Response {
+        let line = ui.text_style_height(&TextStyle::Small);
+        let (rect, response) = ui.allocate_exact_size(vec2(side, side + line), Sense::click());
+        let name = name(opened, id, state.order);
+        response.widget_info(|| WidgetInfo::labeled(Role::Button, true, &name));
+        if !ui.is_rect_visible(rect) {
+            return response;
+        }
+        let picture = Rect::from_min_size(rect.min, vec2(side, side));
+        let (rows, cols) = opened.survey.thumbnail_shape();
+        let scale = side / rows.max(cols) as f32;
+        let cells =
+            Rect::from_min_size(picture.min, vec2(cols as f32 * scale, rows as f32 * scale));
+        let whole = Rect::from_min_max(pos2(0.0, 0.0), pos2(1.0, 1.0));
+        let texture = self.texture(ui, opened, id, state.own_scale, look);
+        ui.painter().image(texture, cells, whole, Color32::WHITE);
+        let visuals = ui.visuals();
+        let is_last = state.id() == id && state.shown == Shown::Head;
+        let stroke = if response.hovered() || response.has_focus() || is_last {
+            visuals.selection.stroke
+        } else {
+            visuals.widgets.noninteractive.bg_stroke
+        };
+        ui.painter().rect_stroke(cells, 0, stroke, StrokeKind::Outside);
+        self::caption(
+            ui,
+            opened,
+            id,
+            state.order,
+            Rect::from_min_max(picture.left_bottom(), rect.max),
+        );
+        response.on_hover_text(name)
+    }
+
+    fn texture(
+        &mut self,
+        ui: &Ui,
+        opened: &Opened,
+        id: HeadId,
+        own_scale: bool,
+        look: Look,
+    ) -> egui::TextureId {
+        let texture = self.textures.entry(id).or_insert_with(|| {
+            let numbers = opened.survey.thumbnail(&opened.maps, id);
+            let limit = if own_scale { largest(&numbers) } else { opened.largest };
+            let (_, cols) = opened.survey.thumbnail_shape();
+            let image = palette(&numbers, limit, look).image(&numbers, cols);
+            let options =
+                TextureOptions { minification: TextureFilter::Linear, ..TextureOptions::NEAREST };
+            ui.ctx().load_texture(format!("{id}"), image, options)
+        });
+        texture.id()
+    }
+
+    /// Forgets everything: another file was opened.
+    pub fn clear(&mut self) {
+        self.textures.clear();
+    }
+}
+
+/// How many pictures there are side by side: a row for each layer in the order of the file, if that fits; else as few as
+/// have all in sight, or, where that cannot be, as many as can be told apart.
+fn columns(room: Vec2, line: f32, heads: usize, all: usize, sorted: bool) -> usize {
+    let fits = |side: f32| ((room.x / (side + GAP)) as usize).max(1);
+    if !sorted && heads > 1 && heads <= fits(NARROWEST) {
+        return heads;
+    }
+    let most = fits(1.6 * NARROWEST).min(all.max(1));
+    let height =
+        |columns: usize| all.div_ceil(columns) as f32 * (side(room.x, columns) + line + GAP);
+    (1..most).find(|columns| height(*columns) <= room.y).unwrap_or(most)
+}
+
+/// How wide pictures are, so many side by side.
+fn side(room: f32, columns: usize) -> f32 {
+    (room / columns as f32 - GAP).floor().clamp(8.0, WIDEST)
+}
+
+/// "layer 3 head 5, entropy 2.1 bits".
+pub fn name(opened: &Opened, id: HeadId, order: Option<Measure>) -> String {
+    let measure = order.unwrap_or(Measure::Entropy);
+    let value = opened.survey.measures(id).get(measure);
+    let value = value.map_or_else(|| format!("{}: none", measure.name()), |x| measure.in_words(x));
+    format!("layer {} head {}, {value}", opened.maps.layer_number(id.layer), id.head)
+}
+
+/// The head's numbers at the left, the measure at the right if there is room.
+fn caption(ui: &Ui, opened: &Opened, id: HeadId, order: Option<Measure>, at: Rect) {
+    let (font, visuals) = (TextStyle::Small.resolve(ui.style()), ui.visuals());
+    let number = format!("{}·{}", opened.maps.layer_number(id.layer), id.head);
+    let left = at.left_top() + vec2(0.0, 1.0);
+    let painter = ui.painter().with_clip_rect(at.intersect(ui.clip_rect()));
+    let used = painter.text(left, Align2::LEFT_TOP, number, font.clone(), visuals.text_color());
+    let measure = order.unwrap_or(Measure::Entropy);
+    let Some(x) = opened.survey.measures(id).get(measure) else { return };
+    let galley = painter.layout_no_wrap(measure.short(x), font, visuals.weak_text_color());
+    if used.right() + 6.0 + galley.size().x <= at.right() {
+        painter.galley(
+            at.right_top() + vec2(-galley.size().x, 1.0),
+            galley,
+            visuals.weak_text_color(),
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_layer_is_a_row_where_it_fits() {
+        let columns =
+            |width, heads, all, sorted| columns(vec2(width, 700.0), 16.0, heads, all, sorted);
+        assert_eq!(columns(1000.0, 12, 144, false), 12);
+        assert_eq!(columns(300.0, 12, 144, false), 3);
+        assert_eq!(columns(1000.0, 12, 144, true), 10);
+        assert_eq!(columns(1000.0, 1, 1, false), 1);
+        assert_eq!(columns(10.0, 64, 64, true), 1);
+    }
+
+    #[test]
+    fn few_heads_are_large() {
+        assert_eq!(columns(vec2(900.0, 640.0), 16.0, 4, 12, true), 4);
+        assert_eq!(side(900.0, 4), WIDEST);
+        assert_eq!(columns(vec2(900.0, 400.0), 16.0, 4, 12, true), 6);
+    }
+}

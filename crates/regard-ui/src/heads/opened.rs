@@ -1,0 +1,146 @@
+//! An attention that was read, and what is shown of it.
+
+use std::sync::Arc;
+
+use super::{Source, State};
+use crate::colors::{self, Look, Palette};
+use crate::heatmap::Picture;
+use regard_figure::Matrix;
+use regard_heads::{
+    AttentionMaps, Error, HeadId, Measure, Over, Part, Progress, Survey, palette, unattended,
+};
+
+/// The sample: see `examples/make_sample.rs`.
+const SAMPLE: &[u8] = include_bytes!("../../assets/sample.safetensors");
+
+/// Of the time to open a file, about so much is reading; the rest is looking at the numbers.
+const READING: f32 = 0.4;
+
+/// An attention that was read.
+pub struct Opened {
+    /// Where it comes from.
+    pub source: Source,
+    /// The weights.
+    pub maps: AttentionMaps,
+    /// The measures and the small pictures.
+    pub survey: Survey,
+    /// What queries and keys are called.
+    pub(super) labels: [Vec<String>; 2],
+    /// The size of the largest number.
+    pub(super) largest: f32,
+}
+
+/// A matrix to look at closely.
+pub struct Selected {
+    pub(super) part: Part,
+    /// What it is.
+    pub title: String,
+    /// The weights, queries × keys.
+    pub numbers: Arc<Vec<f32>>,
+    cols: usize,
+    /// What was made of them.
+    pub picture: Picture,
+    pub(super) largest: f32,
+}
+
+impl Opened {
+    /// Reads it, and looks at every weight once.
+    ///
+    /// # Errors
+    /// What is wrong with the file.
+    pub fn open(source: Source, progress: &Progress<'_>) -> Result<Self, Error> {
+        let reading = |part: f32| progress(READING * part);
+        let looking = |part: f32| progress(READING + (1.0 - READING) * part);
+        let maps = match &source {
+            Source::Sample => AttentionMaps::in_memory(SAMPLE, "sample", &reading)?,
+            Source::File(path) => AttentionMaps::open(path, None, &reading)?,
+        };
+        let survey = Survey::new(&maps, &looking)?;
+        let shape = maps.shape();
+        let labels =
+            maps.tokens().map(|tokens| tokens.into_iter().map(|token| token.text).collect());
+        let largest =
+            shape.ids().map(|id| colors::largest(&survey.thumbnail(&maps, id))).fold(0.0, f32::max);
+        Ok(Self { source, maps, survey, labels, largest })
+    }
+
+    /// What it is called: the file's name.
+    pub fn name(&self) -> String {
+        match &self.source {
+            Source::Sample => "The sample".to_owned(),
+            Source::File(path) => {
+                path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+            }
+        }
+    }
+
+    /// The heads in the order to show them.
+    pub fn ordered(&self, order: Option<Measure>, smallest_first: bool) -> Vec<HeadId> {
+        let Some(measure) = order else { return self.maps.shape().ids().collect() };
+        let mut ids = self.survey.sorted_by(measure);
+        if smallest_first {
+            // Those without the measure stay last.
+            let known = ids
+                .iter()
+                .take_while(|id| self.survey.measures(**id).get(measure).is_some())
+                .count();
+            ids[..known].reverse();
+        }
+        ids
+    }
+
+    /// Whether any head has this measure.
+    pub fn has(&self, measure: Measure) -> bool {
+        self.maps.shape().ids().any(|id| self.survey.measures(id).get(measure).is_some())
+    }
+
+    /// What a session shows of it, to take along; of the grid, the mean of all heads.
+    ///
+    /// # Errors
+    /// [`Error::NotSelfAttention`], if rollout is asked for and has no meaning.
+    pub fn matrix(&self, mut state: State, look: Look) -> Result<Matrix, Error> {
+        let shown = state.shown;
+        state.limit(self.maps.shape(), self.maps.is_self_attention());
+        // Not the grid instead of rollout that has no meaning: nobody sees that it is another matrix.
+        state.shown = shown;
+        let part = state.part().unwrap_or(Part::Mean(Over::All));
+        self.maps.matrix(part, look, &unattended)
+    }
+
+    /// Computes what is to be shown.
+    pub(super) fn select(&self, part: Part, progress: &Progress<'_>) -> Result<Selected, Error> {
+        let numbers = self.maps.part(part, progress)?;
+        let largest = colors::largest(&numbers);
+        let cols = self.maps.shape().keys;
+        let picture = Picture::new(&numbers, cols, palette(&numbers, largest, Look::default()));
+        Ok(Selected {
+            part,
+            title: self.maps.title(part),
+            numbers: Arc::new(numbers),
+            cols,
+            picture,
+            largest,
+        })
+    }
+}
+
+impl Selected {
+    /// The weight of a query on a key.
+    pub fn number(&self, query: usize, key: usize) -> Option<f32> {
+        self.numbers.get(query * self.cols + key).copied().filter(|_| key < self.cols)
+    }
+
+    /// It with its tokens, to take along.
+    pub fn matrix(&self, opened: &Opened, look: Look) -> Matrix {
+        opened.maps.labelled(self.part, Arc::clone(&self.numbers), self.palette(look))
+    }
+
+    /// Takes on the colours that the user wants to see.
+    pub(super) fn set_look(&mut self, look: Look) {
+        self.picture.set_palette(self.palette(look));
+    }
+
+    fn palette(&self, look: Look) -> Palette {
+        Palette::up_to(self.largest, self.picture.palette().is_diverging(), look)
+    }
+}

@@ -1,0 +1,143 @@
+//! What the user chose in this room.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::heatmap::{Cell, View};
+use regard_heads::{HeadId, Measure, Over, Part, Shape};
+
+/// Where the attention comes from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Source {
+    /// The one that the program carries along.
+    #[default]
+    Sample,
+    /// A file.
+    File(PathBuf),
+}
+
+/// What is shown of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Shown {
+    /// All heads, small.
+    #[default]
+    Grid,
+    /// One head.
+    Head,
+    /// The mean of a layer's heads.
+    MeanOfLayer,
+    /// The mean of the heads of one number over all layers.
+    MeanOfHead,
+    /// The mean of all heads.
+    MeanOfAll,
+    /// Attention rollout as far as a layer.
+    Rollout,
+}
+
+/// A side of the view with lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Side {
+    /// The queries, at the left.
+    Queries,
+    /// The keys, at the right.
+    Keys,
+}
+
+/// What the user chose in this room.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct State {
+    /// Where the attention comes from.
+    pub source: Source,
+    /// What the heads are sorted by; `None` is the order of the file.
+    pub order: Option<Measure>,
+    /// Whether the smallest comes first.
+    pub smallest_first: bool,
+    /// Whether the colours of each small picture go to its own largest weight, instead of the file's.
+    pub own_scale: bool,
+    /// What is shown.
+    pub shown: Shown,
+    /// The layer, by its place in the file.
+    pub layer: usize,
+    /// The head of the layer.
+    pub head: usize,
+    /// Whether lines are shown instead of a heatmap.
+    pub lines: bool,
+    /// The cell clicked on.
+    pub chosen: Option<Cell>,
+    /// What of the heatmap is seen.
+    pub view: View,
+    /// The token whose lines alone are seen.
+    pub isolated: Option<(Side, usize)>,
+    /// The token in the middle of the lines, where there is no room for all.
+    pub around: usize,
+}
+
+impl State {
+    /// An attention as it is opened.
+    pub fn of(source: Source) -> Self {
+        Self { source, ..Self::default() }
+    }
+
+    /// What is undone and redone: the choices, but not where one looks.
+    pub fn choices(&self) -> Self {
+        Self { chosen: None, view: View::default(), isolated: None, around: 0, ..self.clone() }
+    }
+
+    /// Takes the choices of another state, and goes on looking where one looked.
+    pub fn take(&mut self, choices: &Self) {
+        let (chosen, isolated, around) = (self.chosen, self.isolated, self.around);
+        *self = Self {
+            view: core::mem::take(&mut self.view),
+            chosen,
+            isolated,
+            around,
+            ..choices.clone()
+        };
+    }
+
+    /// The head that is chosen.
+    pub fn id(&self) -> HeadId {
+        HeadId { layer: self.layer, head: self.head }
+    }
+
+    /// Shows a head.
+    pub fn show(&mut self, id: HeadId) {
+        (self.layer, self.head, self.shown) = (id.layer, id.head, Shown::Head);
+    }
+
+    /// Brings everything to where the file has something: a session file may hold anything.
+    pub fn limit(&mut self, shape: Shape, is_self_attention: bool) {
+        self.layer = self.layer.min(shape.layers - 1);
+        self.head = self.head.min(shape.heads - 1);
+        self.chosen = self.chosen.filter(|(row, col)| *row < shape.queries && *col < shape.keys);
+        self.isolated = self.isolated.filter(|(side, i)| {
+            *i < match side {
+                Side::Queries => shape.queries,
+                Side::Keys => shape.keys,
+            }
+        });
+        self.around = self.around.min(shape.queries.max(shape.keys) - 1);
+        if self.shown == Shown::Rollout && !is_self_attention {
+            self.shown = Shown::Grid;
+        }
+    }
+}
+
+impl State {
+    /// The matrix that is shown; none in the grid.
+    pub(super) fn part(&self) -> Option<Part> {
+        match self.shown {
+            Shown::Grid => None,
+            Shown::Head => Some(Part::Head(self.id())),
+            Shown::MeanOfLayer => Some(Part::Mean(Over::HeadsOf(self.layer))),
+            Shown::MeanOfHead => Some(Part::Mean(Over::LayersOf(self.head))),
+            Shown::MeanOfAll => Some(Part::Mean(Over::All)),
+            Shown::Rollout => Some(Part::Rollout(self.layer)),
+        }
+    }
+}

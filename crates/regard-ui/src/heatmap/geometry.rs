@@ -1,0 +1,201 @@
+//! Where everything is.
+
+use core::ops::Range;
+
+use egui::{Pos2, Rect, TextStyle, Ui, Vec2, WidgetText, vec2};
+
+use super::{Cell, Heatmap, View};
+use crate::{numbers, style};
+
+/// The most cells whose numbers make room for themselves.
+const MAX_ANNOTATED: usize = 1024;
+/// What the widest token asks of a column at most.
+const WIDEST_COLUMN: f32 = 88.0;
+/// Zooming in ends where cells are so wide.
+const WIDEST_CELL: f32 = 96.0;
+/// Between the cells and what is written around them.
+pub const GAP: f32 = 6.0;
+/// The width of the colour bar.
+pub const BAR: f32 = 10.0;
+
+/// The sizes of a heatmap's parts.
+pub struct Geometry {
+    rows: usize,
+    cols: usize,
+    /// Of a cell, when all are seen.
+    pub cell: Vec2,
+    /// With how many decimals numbers are written in the cells, where the matrix is small enough to tell beforehand.
+    pub decimals: Option<usize>,
+    /// Of the row labels.
+    pub row_label: f32,
+    /// Of the widest column label.
+    pub col_label: f32,
+    /// The height of a line of labels.
+    pub line: f32,
+    /// Whether there is a line below the cells that says what is seen of them.
+    pub note: bool,
+    /// Left of the cells: caption and labels.
+    left: f32,
+    /// Above the cells: caption and labels.
+    top: f32,
+    /// Right of the cells: the colour bar.
+    right: f32,
+}
+
+impl Geometry {
+    pub fn new(map: &Heatmap<'_>, ui: &Ui, max_width: f32) -> Self {
+        let (rows, cols) = (map.rows(), map.cols());
+        let line = ui.text_style_height(&TextStyle::Small);
+        let captions = if map.captions.is_some() { line + GAP } else { 0.0 };
+        let has_bar = !map.picture.palette().is_plain();
+        let right = if has_bar { GAP + BAR + GAP + bar_labels_width(map, ui) } else { 0.0 };
+
+        let wanted = (map.numbers.len() <= MAX_ANNOTATED).then(|| numbers::decimals(map.numbers));
+        let row_label = widest(map.row_labels, ui).min(0.35 * max_width);
+        let col_label = widest(map.col_labels, ui);
+        let left = captions + row_label + GAP;
+        let room = (max_width - left - right).max(1.0) / cols.max(1) as f32;
+
+        // Where there is no room for all decimals, two are better than no number.
+        let annotated = wanted.and_then(|wanted| {
+            let mut widths = (wanted.min(2)..=wanted)
+                .rev()
+                .map(|decimals| (decimals, widest_number(map, ui, decimals)));
+            widths.find(|(_, number)| number + 4.0 <= room)
+        });
+        let decimals = annotated.map(|(decimals, _)| decimals).or(wanted);
+        let cell = if let Some((_, number)) = annotated {
+            let padding = if cols > 6 { 4.0 } else { 10.0 };
+            let wanted = (number + padding).max((col_label + 10.0).min(WIDEST_COLUMN)).max(34.0);
+            vec2(wanted.min(room).floor(), 30.0)
+        } else {
+            let side = room.min(map.large / rows.max(cols).max(1) as f32).min(30.0);
+            Vec2::splat(if side >= 2.0 { side.floor() } else { side })
+        };
+        let note = annotated.is_none() && has_bar;
+        let top = captions + line + 2.0;
+        Self { rows, cols, cell, decimals, row_label, col_label, line, note, left, top, right }
+    }
+
+    pub fn size(&self) -> Vec2 {
+        let below = if self.note { self.line + 2.0 } else { 0.0 };
+        vec2(self.left + self.right, self.top + below) + self.cells_size()
+    }
+
+    pub fn cells(&self, min: Pos2) -> Rect {
+        Rect::from_min_size(min + vec2(self.left, self.top), self.cells_size())
+    }
+
+    fn cells_size(&self) -> Vec2 {
+        self.cell * self.matrix()
+    }
+
+    /// Columns and rows.
+    pub fn matrix(&self) -> Vec2 {
+        vec2(self.cols as f32, self.rows as f32)
+    }
+
+    /// How far one can zoom in.
+    pub fn most_zoom(&self) -> f32 {
+        (WIDEST_CELL / self.cell.x).max(4.0)
+    }
+
+    /// What is seen of the matrix in `cells`.
+    pub fn seen(&self, cells: Rect, view: &View) -> Seen {
+        let size = self.matrix();
+        let corner = view.corner().min(size - size / view.zoom()).max(Vec2::ZERO);
+        Seen {
+            frame: cells,
+            cell: self.cell * view.zoom(),
+            corner,
+            rows: self.rows,
+            cols: self.cols,
+        }
+    }
+}
+
+/// The cells that are in the frame.
+pub struct Seen {
+    /// Where they are on the screen.
+    pub frame: Rect,
+    /// The size of one.
+    pub cell: Vec2,
+    /// The column and row at the frame's corner.
+    corner: Vec2,
+    rows: usize,
+    cols: usize,
+}
+
+impl Seen {
+    /// The cell at a place on the screen.
+    pub fn cell_at(&self, at: Pos2) -> Option<Cell> {
+        if !self.frame.contains(at) {
+            return None;
+        }
+        let place = (at - self.frame.min) / self.cell + self.corner;
+        let (row, col) = (place.y as usize, place.x as usize);
+        (row < self.rows && col < self.cols).then_some((row, col))
+    }
+
+    /// Where a cell is, seen or not.
+    pub fn rect(&self, (row, col): Cell) -> Rect {
+        let place = vec2(col as f32, row as f32) - self.corner;
+        Rect::from_min_size(self.frame.min + self.cell * place, self.cell)
+    }
+
+    /// Where rows and columns are, seen or not.
+    pub fn rect_of(&self, rows: &Range<usize>, cols: &Range<usize>) -> Rect {
+        Rect::from_min_max(
+            self.rect((rows.start, cols.start)).min,
+            self.rect((rows.end, cols.end)).min,
+        )
+    }
+
+    /// The rows and the columns of which something is seen in `clip`.
+    pub fn cells(&self, clip: Rect) -> (Range<usize>, Range<usize>) {
+        let part = self.frame.intersect(clip);
+        let first = (part.min - self.frame.min) / self.cell + self.corner;
+        let last = (part.max - self.frame.min) / self.cell + self.corner;
+        let range = |first: f32, last: f32, n: usize| {
+            // A hundredth of a pixel of a cell is not seen.
+            let first = ((first + 1e-3) as usize).min(n);
+            first..((last - 1e-3).ceil().max(0.0) as usize).clamp(first, n)
+        };
+        (range(first.y, last.y, self.rows), range(first.x, last.x, self.cols))
+    }
+}
+
+fn widest(labels: &[String], ui: &Ui) -> f32 {
+    // Of many labels (`d0` … `d511`), the widest is among the longest; an "iiii" is narrower than an "mmm".
+    let length =
+        |label: &String| label.chars().map(|c| if c.is_ascii() { 1 } else { 2 }).sum::<usize>();
+    let longest = labels.iter().map(length).max().unwrap_or(0);
+    let long = [0, 1, 2].into_iter().flat_map(|less| {
+        labels.iter().filter(move |label| length(label) + less == longest).take(16)
+    });
+    long.map(|label| text_width(label, TextStyle::Small, ui)).fold(0.0, f32::max)
+}
+
+fn widest_number(map: &Heatmap<'_>, ui: &Ui, decimals: usize) -> f32 {
+    let longest = map
+        .numbers
+        .iter()
+        .map(|&x| numbers::fixed(x, decimals))
+        .max_by_key(|text| text.chars().count());
+    text_width(&longest.unwrap_or_default(), style::digits(), ui)
+}
+
+fn bar_labels_width(map: &Heatmap<'_>, ui: &Ui) -> f32 {
+    let width = |x: f32| text_width(&numbers::tick(x), TextStyle::Small, ui);
+    map.picture.palette().marks().map(width).into_iter().fold(0.0, f32::max)
+}
+
+pub fn text_width(text: &str, text_style: TextStyle, ui: &Ui) -> f32 {
+    let galley = WidgetText::from(text).into_galley(
+        ui,
+        Some(egui::TextWrapMode::Extend),
+        f32::INFINITY,
+        text_style,
+    );
+    galley.size().x.ceil()
+}

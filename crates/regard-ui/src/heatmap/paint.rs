@@ -1,0 +1,255 @@
+//! Drawing the cells, and what lies on them.
+
+mod around;
+
+use core::ops::Range;
+
+use egui::{
+    Align2, Color32, Painter, Pos2, Rect, Response, Stroke, StrokeKind, TextStyle, Ui, pos2,
+};
+use regard_walkthrough::Marks;
+
+use super::geometry::{Geometry, Seen, text_width};
+use super::{Cell, Heatmap, View};
+use crate::colors::Colors as _;
+use crate::{colors, numbers, style};
+
+const WHOLE_TEXTURE: Rect = Rect::from_min_max(Pos2::ZERO, pos2(1.0, 1.0));
+/// More cells than this do not get numbers, however large the screen.
+const MOST_NUMBERS: usize = 3000;
+/// Narrower cells cannot hold a number.
+const NARROW: f32 = 26.0;
+/// Smaller cells are not hatched.
+const TINY: f32 = 10.0;
+
+pub fn paint(
+    map: &Heatmap<'_>,
+    ui: &Ui,
+    at: &Geometry,
+    seen: &Seen,
+    view: &View,
+    response: &Response,
+    hovered: Option<Cell>,
+) {
+    let visuals = ui.visuals();
+    let within = ui.painter().with_clip_rect(seen.frame.intersect(ui.clip_rect()));
+    let (rows, cols) = seen.cells(ui.clip_rect());
+    let level = if map.picture.palette().is_plain() { 0 } else { picture(map, ui, &within, seen) };
+    ui.painter().rect_stroke(
+        seen.frame,
+        0,
+        visuals.widgets.noninteractive.bg_stroke,
+        StrokeKind::Outside,
+    );
+    if level == 0 {
+        hatch_all(map, &within, seen, &rows, &cols);
+        annotate(map, ui, at, &within, seen, &rows, &cols);
+    }
+    mark(map, &within, seen);
+    for cell in view.pinned.iter().filter(|(row, col)| *row < map.rows() && *col < map.cols()) {
+        pin(&within, seen.rect(*cell));
+    }
+    let crossed =
+        hovered.or(map.pointed).filter(|(row, col)| *row < map.rows() && *col < map.cols());
+    if let Some(cell) = crossed {
+        crosshair(&within, seen, cell);
+    }
+    around::labels(map, ui, at, seen, &rows, &cols, crossed);
+    around::captions(map, ui, at, seen);
+    around::color_bar(map.picture.palette(), ui, seen);
+    around::note(map, ui, at, seen, view, level);
+    if response.has_focus() {
+        ui.painter().rect_stroke(
+            seen.frame.expand(3.0),
+            3,
+            visuals.selection.stroke,
+            StrokeKind::Outside,
+        );
+    }
+}
+
+/// Frames the query's row and the keys' rows and columns, neighbours together; a corner says what was typed over.
+fn mark(map: &Heatmap<'_>, within: &Painter, seen: &Seen) {
+    let Marks { query, keys, cols } = &map.marks;
+    for rows in runs(keys, map.rows()) {
+        outline(within, seen.rect_of(&rows, &(0..map.cols())), style::KEY);
+    }
+    let shown = query.map_or(0..map.rows(), |row| row..row + 1);
+    for cols in runs(cols, map.cols()) {
+        outline(within, seen.rect_of(&shown, &cols), style::KEY);
+    }
+    if let Some(row) = query.filter(|row| *row < map.rows()) {
+        // Where keys are columns, both frames are seen.
+        let inset = if cols.is_empty() { 0.0 } else { -3.0 };
+        outline(
+            within,
+            seen.rect_of(&(row..row + 1), &(0..map.cols())).expand2(egui::vec2(0.0, inset)),
+            style::QUERY,
+        );
+    }
+    for cell in map.edited {
+        corner(within, seen.rect(*cell), style::EDITED);
+    }
+}
+
+/// The runs of neighbours among numbers in order, below `end`.
+fn runs(numbers: &[usize], end: usize) -> Vec<Range<usize>> {
+    let numbers: Vec<usize> = numbers.iter().copied().filter(|i| *i < end).collect();
+    numbers
+        .chunk_by(|a, b| a + 1 == *b)
+        .filter_map(|run| Some(*run.first()?..*run.last()? + 1))
+        .collect()
+}
+
+/// Draws the texture, no finer than the screen. Returns the level of its blocks.
+fn picture(map: &Heatmap<'_>, ui: &Ui, within: &Painter, seen: &Seen) -> usize {
+    let (rows, cols) = seen.cells(seen.frame);
+    let pixels = seen.cell.min_elem() * ui.pixels_per_point();
+    let finest = (1.0 / pixels).log2().ceil().max(0.0) as usize;
+    let largest = ui.input(|input| input.max_texture_side);
+    let coarsest = map.picture.levels();
+    let part = |level: usize| map.picture.part(level, rows.clone(), cols.clone());
+    let fits = |level: &usize| part(*level).texture_side() <= largest;
+    let level = (finest.min(coarsest)..=coarsest).find(fits).unwrap_or(coarsest);
+    let (texture, part) = map.picture.texture(ui.ctx(), map.name, map.numbers, &part(level));
+    let cells_of = |blocks: &Range<usize>| blocks.start << level..blocks.end << level;
+    within.image(
+        texture,
+        seen.rect_of(&cells_of(&part.rows), &cells_of(&part.cols)),
+        WHOLE_TEXTURE,
+        Color32::WHITE,
+    );
+    level
+}
+
+/// The numbers, where there is room for all of them.
+fn annotate(
+    map: &Heatmap<'_>,
+    ui: &Ui,
+    at: &Geometry,
+    within: &Painter,
+    seen: &Seen,
+    rows: &Range<usize>,
+    cols: &Range<usize>,
+) {
+    let line = ui.text_style_height(&style::digits());
+    if seen.cell.x < NARROW || seen.cell.y < line || rows.len() * cols.len() > MOST_NUMBERS {
+        return;
+    }
+    let cells = || rows.clone().flat_map(|row| cols.clone().map(move |col| (row, col)));
+    let decimals = at.decimals.unwrap_or_else(|| {
+        let visible: Vec<f32> = cells().filter_map(|cell| map.number(cell)).collect();
+        numbers::decimals(&visible)
+    });
+    let texts: Vec<(Cell, f32, String)> = cells()
+        .filter_map(|cell| map.number(cell).map(|x| (cell, x, numbers::fixed(x, decimals))))
+        .collect();
+    let longest = texts.iter().max_by_key(|(_, _, text)| text.chars().count());
+    if longest.is_none_or(|(_, _, text)| text_width(text, style::digits(), ui) + 4.0 > seen.cell.x)
+    {
+        return;
+    }
+    let font = style::digits().resolve(ui.style());
+    let palette = map.picture.palette();
+    let color = palette.colors();
+    for (cell, x, text) in texts {
+        let ink =
+            if palette.is_plain() { ui.visuals().text_color() } else { colors::ink_on(color(x)) };
+        within.text(seen.rect(cell).center(), Align2::CENTER_CENTER, text, font.clone(), ink);
+    }
+}
+
+/// Hatching where there is no number.
+fn hatch_all(
+    map: &Heatmap<'_>,
+    within: &Painter,
+    seen: &Seen,
+    rows: &Range<usize>,
+    cols: &Range<usize>,
+) {
+    let palette = map.picture.palette();
+    if palette.is_plain() || seen.cell.min_elem() < TINY {
+        return;
+    }
+    for row in rows.clone() {
+        for col in cols.clone() {
+            let Some(x) = map.number((row, col)) else { continue };
+            if x.is_nan() || x == f32::NEG_INFINITY {
+                hatch(
+                    within,
+                    seen.rect((row, col)),
+                    colors::ink_on(palette.color(x)).gamma_multiply(0.25),
+                );
+            }
+        }
+    }
+}
+
+fn hatch(painter: &Painter, rect: Rect, color: Color32) {
+    const STEP: f32 = 7.0;
+    let painter = painter.with_clip_rect(rect.intersect(painter.clip_rect()));
+    let mut x = rect.left() - rect.height() + STEP / 2.0;
+    while x < rect.right() {
+        painter.line_segment(
+            [pos2(x, rect.bottom()), pos2(x + rect.height(), rect.top())],
+            Stroke::new(1.0, color),
+        );
+        x += STEP;
+    }
+}
+
+/// Lines to both axes and a frame around the cell, seen on every colour.
+fn crosshair(within: &Painter, seen: &Seen, cell: Cell) {
+    let rect = seen.rect(cell);
+    let dark = Stroke::new(1.0, Color32::from_black_alpha(150));
+    let (ys, xs) = if rect.height() < 4.0 {
+        (vec![rect.center().y], vec![rect.center().x])
+    } else {
+        (vec![rect.top(), rect.bottom()], vec![rect.left(), rect.right()])
+    };
+    for y in ys {
+        within.hline(seen.frame.left()..=rect.left(), y, dark);
+    }
+    for x in xs {
+        within.vline(x, seen.frame.top()..=rect.top(), dark);
+    }
+    outline(within, rect, Color32::WHITE);
+}
+
+/// A frame, and a corner of it filled, so that it is not taken for the crosshair.
+fn pin(painter: &Painter, rect: Rect) {
+    let rect = Rect::from_center_size(rect.center(), rect.size().max(egui::Vec2::splat(6.0)));
+    outline(painter, rect, style::PIN);
+    corner(painter, rect, style::PIN);
+}
+
+/// Fills the upper right corner.
+fn corner(painter: &Painter, rect: Rect, color: Color32) {
+    let side = (0.35 * rect.height()).clamp(3.0, 9.0);
+    let corner = [
+        rect.right_top(),
+        rect.right_top() - egui::vec2(side, 0.0),
+        rect.right_top() + egui::vec2(0.0, side),
+    ];
+    painter.add(egui::Shape::convex_polygon(
+        corner.to_vec(),
+        color,
+        Stroke::new(1.0, Color32::from_black_alpha(190)),
+    ));
+}
+
+/// A frame with a dark seam, seen on every colour.
+fn outline(painter: &Painter, rect: Rect, color: Color32) {
+    painter.rect_stroke(
+        rect,
+        1,
+        Stroke::new(4.0, Color32::from_black_alpha(190)),
+        StrokeKind::Middle,
+    );
+    painter.rect_stroke(rect, 1, Stroke::new(2.0, color), StrokeKind::Middle);
+}
+
+/// The font of labels.
+fn label_font(ui: &Ui) -> egui::FontId {
+    TextStyle::Small.resolve(ui.style())
+}

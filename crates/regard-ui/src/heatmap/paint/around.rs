@@ -1,0 +1,210 @@
+//! What is written around the cells: labels, captions, the colour bar, and what is seen of them.
+
+use core::f32::consts::FRAC_PI_2;
+use core::ops::Range;
+use std::sync::Arc;
+
+use egui::epaint::TextShape;
+use egui::text::{LayoutJob, TextWrapping};
+use egui::{Align2, Color32, Galley, Mesh, Rect, Shape, Ui, pos2, vec2};
+
+use super::label_font;
+use crate::colors::{Colors as _, Palette};
+use crate::heatmap::geometry::{BAR, GAP, Geometry, Seen};
+use crate::heatmap::{Cell, Heatmap, View};
+use crate::{numbers, style};
+
+/// Labels stand beside the cells that are seen, and stay on the screen while the page scrolls.
+pub fn labels(
+    map: &Heatmap<'_>,
+    ui: &Ui,
+    at: &Geometry,
+    seen: &Seen,
+    rows: &Range<usize>,
+    cols: &Range<usize>,
+    crossed: Option<Cell>,
+) {
+    let left = seen.frame.left() - GAP;
+    let top = (seen.frame.top() - 2.0).max(ui.clip_rect().top() + at.line + 2.0);
+    let scrolled = top > seen.frame.top();
+    if scrolled && top < seen.frame.bottom() {
+        let strip = Rect::from_x_y_ranges(seen.frame.x_range(), top - at.line - 2.0..=top + 2.0);
+        ui.painter().rect_filled(strip, 0, ui.visuals().window_fill);
+    }
+    let normal = ui.visuals().text_color();
+    let row_label = |row: usize, backed: bool| {
+        let color = if map.marks.query == Some(row) {
+            style::readable(style::QUERY, ui.visuals())
+        } else if map.marks.keys.contains(&row) {
+            style::readable(style::KEY, ui.visuals())
+        } else {
+            normal
+        };
+        let galley = elided(ui, &map.row_labels[row], at.row_label, color);
+        let y = seen.rect((row, 0)).center().y.clamp(seen.frame.top(), seen.frame.bottom());
+        place(ui, pos2(left - galley.size().x, y - galley.size().y / 2.0), galley, color, backed);
+    };
+    // Between labels that are left out, those of the crosshair are written, and make room for themselves.
+    let over_row =
+        crossed.map(|cell| cell.0).filter(|row| rows.contains(row) && seen.cell.y < at.line);
+    let stride = strided((at.line / seen.cell.y).ceil() as usize);
+    let y = |row: usize| seen.rect((row, 0)).center().y;
+    let has_room = |row: &usize| over_row.is_none_or(|over| (y(*row) - y(over)).abs() >= at.line);
+    for row in rows
+        .clone()
+        .filter(|row| row % stride == 0 && seen.frame.y_range().contains(y(*row)) && has_room(row))
+    {
+        row_label(row, false);
+    }
+    if let Some(row) = over_row {
+        row_label(row, true);
+    }
+
+    let roomy = at.col_label.min(78.0) + 6.0 <= seen.cell.x || seen.cell.x >= 40.0;
+    let stride =
+        if roomy { 1 } else { strided(((at.col_label + 8.0) / seen.cell.x).ceil() as usize) };
+    let col_label = |col: usize, backed: bool| {
+        let width = if backed { at.col_label } else { seen.cell.x * stride as f32 - 2.0 };
+        let is_key = map.marks.cols.contains(&col);
+        let color = if is_key { style::readable(style::KEY, ui.visuals()) } else { normal };
+        let galley = elided(ui, &map.col_labels[col], width, color);
+        let middle = seen.rect((0, col)).center().x;
+        let half = galley.size().x / 2.0;
+        let x = if backed { middle.clamp(seen.frame.left(), seen.frame.right()) } else { middle };
+        place(ui, pos2(x - half, top - galley.size().y), galley, color, backed);
+    };
+    let over_col = crossed.map(|cell| cell.1).filter(|col| cols.contains(col) && !roomy);
+    let x = |col: usize| seen.rect((0, col)).center().x;
+    let has_room =
+        |col: &usize| over_col.is_none_or(|over| (x(*col) - x(over)).abs() >= at.col_label + 6.0);
+    for col in cols
+        .clone()
+        .filter(|col| col % stride == 0 && seen.frame.x_range().contains(x(*col)) && has_room(col))
+    {
+        col_label(col, false);
+    }
+    if let Some(col) = over_col {
+        col_label(col, true);
+    }
+}
+
+/// A stride that is 1, 2 or 5 times a power of ten: labels are at round numbers, and stay when one zooms.
+fn strided(least: usize) -> usize {
+    let mut unit = 1;
+    loop {
+        for times in [1, 2, 5] {
+            if unit * times >= least {
+                return unit * times;
+            }
+        }
+        unit *= 10;
+    }
+}
+
+fn place(ui: &Ui, corner: egui::Pos2, galley: Arc<Galley>, color: Color32, backed: bool) {
+    if backed {
+        let rect = Rect::from_min_size(corner, galley.size()).expand2(vec2(3.0, 1.0));
+        ui.painter().rect_filled(rect, 2, ui.visuals().window_fill);
+    }
+    ui.painter().galley(corner, galley, color);
+}
+
+/// One line of text that ends in "…" where there is no room for it.
+fn elided(ui: &Ui, text: &str, max_width: f32, color: Color32) -> Arc<Galley> {
+    let mut job = LayoutJob::simple_singleline(text.to_owned(), label_font(ui), color);
+    job.wrap = TextWrapping::truncate_at_width(max_width.ceil() + 0.5);
+    ui.painter().layout_job(job)
+}
+
+pub fn captions(map: &Heatmap<'_>, ui: &Ui, at: &Geometry, seen: &Seen) {
+    let Some([down, across]) = map.captions else { return };
+    let cells = seen.frame;
+    let color = ui.visuals().weak_text_color();
+    let above = cells.center_top() - vec2(0.0, 2.0 + at.line + 1.5 * GAP / 2.0);
+    ui.painter().text(above, Align2::CENTER_BOTTOM, across, label_font(ui), color);
+    let galley = ui.painter().layout_no_wrap(down.to_owned(), label_font(ui), color);
+    let x = cells.left() - 2.0 * GAP - at.row_label - at.line;
+    let y = cells.center().y + galley.size().x / 2.0;
+    ui.painter().add(
+        TextShape::new(pos2(x, y.max(cells.top() + galley.size().x - at.line)), galley, color)
+            .with_angle(-FRAC_PI_2),
+    );
+}
+
+pub fn color_bar(palette: Palette, ui: &Ui, seen: &Seen) {
+    const STEPS: u32 = 48;
+    if palette.is_plain() {
+        return;
+    }
+    let height = seen.frame.height().min(240.0);
+    let bar = Rect::from_min_size(seen.frame.right_top() + vec2(GAP, 0.0), vec2(BAR, height));
+    let mut mesh = Mesh::default();
+    for i in 0..=STEPS {
+        let t = i as f32 / STEPS as f32;
+        let (y, color) = (egui::lerp(bar.bottom()..=bar.top(), t), palette.at(t));
+        mesh.colored_vertex(pos2(bar.left(), y), color);
+        mesh.colored_vertex(pos2(bar.right(), y), color);
+        if i > 0 {
+            let first = 2 * (i - 1);
+            mesh.add_triangle(first, first + 1, first + 2);
+            mesh.add_triangle(first + 1, first + 2, first + 3);
+        }
+    }
+    ui.painter().add(Shape::mesh(mesh));
+    let [low, middle, high] = palette.marks();
+    let color = ui.visuals().weak_text_color();
+    let label = |y: f32, x: f32, align: Align2| {
+        ui.painter().text(
+            pos2(bar.right() + GAP, y),
+            align,
+            numbers::tick(x),
+            label_font(ui),
+            color,
+        );
+    };
+    label(bar.top(), high, Align2::LEFT_TOP);
+    label(bar.bottom(), low, Align2::LEFT_BOTTOM);
+    if height > 60.0 {
+        label(bar.center().y, middle, Align2::LEFT_CENTER);
+    }
+}
+
+/// Below the cells: whether each is seen, and how to see more.
+pub fn note(map: &Heatmap<'_>, ui: &Ui, at: &Geometry, seen: &Seen, view: &View, level: usize) {
+    if !at.note {
+        return;
+    }
+    let side = 1_usize << level;
+    let largest = if map.picture.palette().is_diverging() { "farthest from 0" } else { "largest" };
+    let text = match (level, view.is_whole()) {
+        (0, true) => return,
+        (0, false) => "double click shows all".to_owned(),
+        (_, true) => format!("each pixel is the {largest} of {side} × {side} cells"),
+        (_, false) => {
+            format!("each pixel is the {largest} of {side} × {side} cells; double click shows all")
+        }
+    };
+    let galley = elided(
+        ui,
+        &text,
+        seen.frame.right() - ui.min_rect().left().max(ui.clip_rect().left()),
+        Color32::PLACEHOLDER,
+    );
+    let x = (seen.frame.right() - galley.size().x).min(seen.frame.left());
+    let color = ui.visuals().weak_text_color();
+    ui.painter().galley(pos2(x, seen.frame.bottom() + 2.0), galley, color);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::strided;
+
+    #[test]
+    fn labels_are_at_round_numbers() {
+        for (least, stride) in
+            [(0, 1), (1, 1), (2, 2), (3, 5), (6, 10), (11, 20), (150, 200), (501, 1000)]
+        {
+            assert_eq!(strided(least), stride);
+        }
+    }
+}

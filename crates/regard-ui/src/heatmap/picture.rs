@@ -1,0 +1,359 @@
+//! A matrix as colours: maxima of blocks for when it is larger than the screen, and the texture of what is seen.
+
+use core::cell::RefCell;
+use core::ops::Range;
+
+use egui::{Color32, Context, TextureHandle, TextureId, TextureOptions};
+use rayon::prelude::*;
+
+use crate::colors::{self, Colors as _, Palette};
+
+/// Blocks are pooled until a matrix of them is no larger than this.
+const SMALL: usize = 64;
+
+/// What is kept of a matrix to draw it at any size, but not the numbers themselves. It takes a third of their memory.
+pub struct Picture {
+    palette: Palette,
+    shape: (usize, usize),
+    /// Level 1 has blocks of 2 × 2 cells, level 2 of 4 × 4, and so on.
+    levels: Vec<Level>,
+    drawn: RefCell<Option<Drawn>>,
+}
+
+struct Level {
+    numbers: Vec<f32>,
+    rows: usize,
+    cols: usize,
+}
+
+/// The texture, and what is in it.
+struct Drawn {
+    part: Part,
+    palette: Palette,
+    texture: TextureHandle,
+}
+
+/// Blocks of a level.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// A block is 2^`level` cells wide.
+    pub level: usize,
+    /// Its rows of blocks.
+    pub rows: Range<usize>,
+    /// Its columns of blocks.
+    pub cols: Range<usize>,
+}
+
+impl Picture {
+    /// The picture of a matrix, row by row, of `cols` columns.
+    pub fn new(numbers: &[f32], cols: usize, palette: Palette) -> Self {
+        let shape = (numbers.len() / cols.max(1), cols);
+        let mut levels: Vec<Level> = Vec::new();
+        loop {
+            let (from, (rows, cols)) = levels
+                .last()
+                .map_or((numbers, shape), |level| (&level.numbers[..], (level.rows, level.cols)));
+            if rows.max(cols) <= SMALL {
+                break;
+            }
+            let level = if palette.is_diverging() {
+                pool(from, cols, farther)
+            } else {
+                pool(from, cols, greater)
+            };
+            levels.push(level);
+        }
+        Self { palette, shape, levels, drawn: RefCell::new(None) }
+    }
+
+    /// How numbers become colours.
+    pub fn palette(&self) -> Palette {
+        self.palette
+    }
+
+    /// The same numbers in other colours.
+    pub fn set_palette(&mut self, palette: Palette) {
+        debug_assert_eq!(
+            palette.is_diverging(),
+            self.palette.is_diverging(),
+            "pooled for the other kind"
+        );
+        self.palette = palette;
+    }
+
+    /// The size of the largest of the numbers that it was made of, which may be negative only where the colours diverge.
+    ///
+    /// It is that of the largest block, unless one has in it what has no size.
+    pub fn largest(&self, numbers: &[f32]) -> f32 {
+        let blocks = self.levels.last().map_or(numbers, |level| &level.numbers[..]);
+        let hides = |x: &f32| x.is_nan() || *x == f32::INFINITY;
+        if blocks.iter().any(hides) {
+            return numbers.par_chunks(1 << 14).map(colors::largest).reduce(|| 0.0, f32::max);
+        }
+        colors::largest(blocks)
+    }
+
+    /// The bytes that it takes beside the numbers, without the texture.
+    pub fn bytes(&self) -> usize {
+        self.levels.iter().map(|level| size_of_val(&level.numbers[..])).sum()
+    }
+
+    /// The levels there are.
+    pub fn levels(&self) -> usize {
+        self.levels.len()
+    }
+
+    /// The blocks of a level that cover these cells.
+    pub fn part(&self, level: usize, rows: Range<usize>, cols: Range<usize>) -> Part {
+        let blocks = |cells: Range<usize>| cells.start >> level..cells.end.div_ceil(1 << level);
+        Part { level, rows: blocks(rows), cols: blocks(cols) }
+    }
+
+    /// A texture that has this part in it, and all that it has.
+    ///
+    /// It is made anew only if it has not, or is of other colours; and then with some more around it, so that it lasts while
+    /// what is seen moves.
+    pub fn texture(
+        &self,
+        ctx: &Context,
+        name: &str,
+        numbers: &[f32],
+        part: &Part,
+    ) -> (TextureId, Part) {
+        let mut drawn = self.drawn.borrow_mut();
+        if let Some(drawn) = &*drawn
+            && drawn.part.has(part)
+            && drawn.palette == self.palette
+        {
+            return (drawn.texture.id(), drawn.part.clone());
+        }
+        let (from, (rows, cols)) = match part.level.checked_sub(1).and_then(|i| self.levels.get(i))
+        {
+            Some(level) => (&level.numbers[..], (level.rows, level.cols)),
+            None => (numbers, self.shape),
+        };
+        let part = Part {
+            level: part.level,
+            rows: around(&part.rows, rows),
+            cols: around(&part.cols, cols),
+        };
+        let color = self.palette.colors();
+        let mut texels = vec![Color32::TRANSPARENT; part.rows.len() * part.cols.len()];
+        // In this thread alone: it is the window's, and must not wait for a pool that is busy with the next picture.
+        for (texels, row) in texels.chunks_exact_mut(part.cols.len().max(1)).zip(part.rows.clone())
+        {
+            for (texel, x) in texels.iter_mut().zip(&from[row * cols..][part.cols.clone()]) {
+                *texel = color(*x);
+            }
+        }
+        let image = egui::ColorImage::new([part.cols.len(), part.rows.len()], texels);
+        let texture = match drawn.take() {
+            Some(mut before) => {
+                before.texture.set(image, TextureOptions::NEAREST);
+                before.texture
+            }
+            None => ctx.load_texture(name, image, TextureOptions::NEAREST),
+        };
+        let id = texture.id();
+        *drawn = Some(Drawn { part: part.clone(), palette: self.palette, texture });
+        (id, part)
+    }
+}
+
+impl Part {
+    /// The share of a part that is drawn around it, on each side.
+    const AROUND: usize = 8;
+
+    /// Whether all of another part is in it.
+    fn has(&self, other: &Self) -> bool {
+        let has = |a: &Range<usize>, b: &Range<usize>| a.start <= b.start && b.end <= a.end;
+        self.level == other.level && has(&self.rows, &other.rows) && has(&self.cols, &other.cols)
+    }
+
+    /// The longer side of the texture that is made for it.
+    pub fn texture_side(&self) -> usize {
+        let side = self.rows.len().max(self.cols.len());
+        side + 2 * (side / Self::AROUND)
+    }
+}
+
+/// Some more on both sides, where there is something.
+fn around(blocks: &Range<usize>, all: usize) -> Range<usize> {
+    let more = blocks.len() / Part::AROUND;
+    let end = (blocks.end + more).min(all);
+    blocks.start.saturating_sub(more).min(end)..end
+}
+
+/// Blocks of 2 × 2, fewer at an odd end, each with that number of them that `pick` picks.
+fn pool(numbers: &[f32], cols: usize, pick: impl Fn(f32, f32) -> f32 + Sync) -> Level {
+    let half = cols.div_ceil(2);
+    let rows = numbers.len().div_ceil(cols.max(1)).div_ceil(2);
+    let mut pooled = vec![0.0; rows * half];
+    let each = |(out, two): (&mut [f32], &[f32])| {
+        let (upper, lower) = two.split_at(cols.min(two.len()));
+        let lower = if lower.is_empty() { upper } else { lower };
+        for ((out, upper), lower) in
+            out.iter_mut().zip(upper.chunks_exact(2)).zip(lower.chunks_exact(2))
+        {
+            *out = pick(pick(upper[0], lower[0]), pick(upper[1], lower[1]));
+        }
+        if cols % 2 == 1 {
+            out[cols / 2] = pick(upper[cols - 1], lower[cols - 1]);
+        }
+    };
+    let two_rows = (2 * cols).max(1);
+    if numbers.len() < 1 << 16 {
+        pooled.chunks_mut(half.max(1)).zip(numbers.chunks(two_rows)).for_each(each);
+    } else {
+        pooled
+            .par_chunks_mut(half)
+            .zip(numbers.par_chunks(two_rows))
+            .with_min_len(16)
+            .for_each(each);
+    }
+    Level { numbers: pooled, rows, cols: half }
+}
+
+/// The greater of two; NaN wins, because nobody must miss it, and −∞ loses.
+fn greater(a: f32, b: f32) -> f32 {
+    if a > b || a.is_nan() { a } else { b }
+}
+
+/// The one that is farther from 0; NaN wins, and −∞, which is masked, loses.
+fn farther(a: f32, b: f32) -> f32 {
+    let size = |x: f32| if x == f32::NEG_INFINITY { -1.0 } else { x.abs() };
+    if size(a) > size(b) || a.is_nan() { a } else { b }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::colors::Look;
+
+    /// The largest of a block, found cell by cell.
+    fn block(
+        numbers: &[f32],
+        (rows, cols): (usize, usize),
+        level: usize,
+        (i, j): (usize, usize),
+    ) -> f32 {
+        let side = 1 << level;
+        let cells = (i * side..((i + 1) * side).min(rows))
+            .flat_map(|r| (j * side..((j + 1) * side).min(cols)).map(move |c| (r, c)));
+        cells.map(|(r, c)| numbers[r * cols + c]).fold(f32::NEG_INFINITY, |a, b| {
+            if a.is_nan() || b.is_nan() { f32::NAN } else { a.max(b) }
+        })
+    }
+
+    #[test]
+    fn a_block_has_the_largest_of_its_cells() {
+        for shape in [(130, 131), (1, 300), (257, 2), (65, 65), (400, 403)] {
+            let (rows, cols) = shape;
+            let mut numbers: Vec<f32> =
+                (0..rows * cols).map(|i| ((i * 7919) % 10007) as f32).collect();
+            numbers[rows * cols / 2] = f32::NAN;
+            numbers[0] = f32::NEG_INFINITY;
+            let picture = Picture::new(&numbers, cols, Palette::weights(1.0, Look::default()));
+            assert!(picture.levels() > 0);
+            for (i, level) in picture.levels.iter().enumerate() {
+                assert_eq!(
+                    (level.rows, level.cols),
+                    (rows.div_ceil(2 << i), cols.div_ceil(2 << i))
+                );
+                for row in 0..level.rows {
+                    for col in 0..level.cols {
+                        let (found, right) = (
+                            level.numbers[row * level.cols + col],
+                            block(&numbers, shape, i + 1, (row, col)),
+                        );
+                        assert!(
+                            found == right || found.is_nan() && right.is_nan(),
+                            "{shape:?} {i} {row} {col}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn of_both_signs_the_farthest_from_zero_is_shown_and_masked_cells_only_where_all_are() {
+        let masked = f32::NEG_INFINITY;
+        assert_eq!(farther(-3.0, 2.0), -3.0);
+        assert_eq!(farther(2.0, -3.0), -3.0);
+        assert_eq!(farther(masked, 0.0), 0.0);
+        assert_eq!(farther(0.0, masked), 0.0);
+        assert_eq!(farther(masked, masked), masked);
+        assert!(farther(f32::NAN, 1.0).is_nan() && farther(1.0, f32::NAN).is_nan());
+        assert!(greater(f32::NAN, 1.0).is_nan() && greater(1.0, f32::NAN).is_nan());
+    }
+
+    /// The texels of the texture that was made last.
+    fn texels(ctx: &Context) -> Vec<Color32> {
+        let mut delta = ctx.tex_manager().write().take_delta();
+        let (_, changes) = delta.set.iter().max_by_key(|(id, _)| *id).unwrap();
+        let egui::ImageData::Color(image) = &changes.last().unwrap().image;
+        let texels = image.pixels.clone();
+        delta.clear();
+        texels
+    }
+
+    #[test]
+    fn a_texture_has_the_colours_of_its_part_and_lasts_while_it_moves_a_little() {
+        let (ctx, cols) = (Context::default(), 300);
+        let mut numbers: Vec<f32> =
+            (0..cols * 500).map(|i| ((i * 7919) % 10007) as f32 / 10007.0).collect();
+        numbers[250 * cols + 150] = f32::NAN;
+        numbers[251 * cols + 150] = f32::NEG_INFINITY;
+        let mut picture = Picture::new(&numbers, cols, Palette::weights(1.0, Look::default()));
+        let asked = picture.part(0, 200..300, 100..200);
+        let (id, part) = picture.texture(&ctx, "x", &numbers, &asked);
+        assert_eq!((part.rows.clone(), part.cols.clone()), (188..312, 88..212));
+        let colors: Vec<Color32> = part
+            .rows
+            .clone()
+            .flat_map(|row| part.cols.clone().map(move |col| row * cols + col))
+            .map(|i| picture.palette().color(numbers[i]))
+            .collect();
+        assert_eq!(texels(&ctx), colors);
+        let moved = picture.part(0, 210..310, 90..190);
+        assert_eq!(picture.texture(&ctx, "x", &numbers, &moved), (id, part));
+        let far = picture.part(0, 400..500, 200..300);
+        let (same, part) = picture.texture(&ctx, "x", &numbers, &far);
+        assert_eq!((same, part.rows, part.cols), (id, 388..500, 188..300));
+        let before = texels(&ctx);
+        picture.set_palette(Palette::weights(0.5, Look::default()));
+        picture.texture(&ctx, "x", &numbers, &far);
+        assert_ne!(texels(&ctx), before);
+        let coarse = picture.part(2, 0..500, 0..300);
+        assert_eq!(picture.texture(&ctx, "x", &numbers, &coarse).1, coarse);
+    }
+
+    #[test]
+    fn the_largest_number_is_found_without_looking_at_all() {
+        let mut numbers = vec![0.25; 200 * 100];
+        numbers[12_345] = 0.75;
+        numbers[0] = f32::NEG_INFINITY;
+        let largest =
+            |numbers: &[f32], palette| Picture::new(numbers, 100, palette).largest(numbers);
+        let (weights, signed) =
+            (Palette::weights(1.0, Look::default()), Palette::signed(1.0, Look::default()));
+        assert_eq!(largest(&numbers, weights), 0.75);
+        numbers[12_344] = -0.875;
+        assert_eq!(largest(&numbers, signed), 0.875);
+        // What no number is hides the numbers of its block.
+        for special in [f32::NAN, f32::INFINITY] {
+            numbers[12_346] = special;
+            assert_eq!(largest(&numbers, signed), 0.875);
+        }
+        assert_eq!(largest(&[0.5, f32::NAN, 0.25], weights), 0.5);
+        assert_eq!(largest(&[], weights), 0.0);
+    }
+
+    #[test]
+    fn a_picture_takes_a_third_of_the_numbers() {
+        let numbers = vec![0.0; 1024 * 1024];
+        let picture = Picture::new(&numbers, 1024, Palette::PLAIN);
+        assert!(picture.bytes() < size_of_val(&numbers[..]) * 34 / 100, "{}", picture.bytes());
+    }
+}

@@ -1,0 +1,106 @@
+//! Undo and redo, by keeping what was.
+
+use super::Session;
+
+/// So many changes can be taken back.
+const MOST: usize = 200;
+
+/// The choices before and after the present ones.
+pub struct History {
+    past: Vec<Session>,
+    present: Session,
+    future: Vec<Session>,
+}
+
+impl History {
+    /// Nothing can be taken back yet.
+    pub fn new(session: &Session) -> Self {
+        Self { past: Vec::new(), present: session.choices(), future: Vec::new() }
+    }
+
+    /// Remembers what was, if the choices are others now. Going to another room is no change.
+    pub fn note(&mut self, session: &Session) {
+        let now = session.choices();
+        self.present.room = now.room;
+        if now != self.present {
+            self.past.push(core::mem::replace(&mut self.present, now));
+            self.future.clear();
+            if self.past.len() > MOST {
+                self.past.remove(0);
+            }
+        }
+    }
+
+    /// Whether there is something to take back.
+    pub fn can_undo(&self) -> bool {
+        !self.past.is_empty()
+    }
+
+    /// Whether there is something to make again.
+    pub fn can_redo(&self) -> bool {
+        !self.future.is_empty()
+    }
+
+    /// Takes the last change back.
+    pub fn undo(&mut self, session: &mut Session) {
+        self.note(session);
+        if let Some(before) = self.past.pop() {
+            self.future.push(core::mem::replace(&mut self.present, before));
+            session.take(&self.present);
+        }
+    }
+
+    /// Makes it again.
+    pub fn redo(&mut self, session: &mut Session) {
+        self.note(session);
+        if let Some(after) = self.future.pop() {
+            self.past.push(core::mem::replace(&mut self.present, after));
+            session.take(&self.present);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use regard_walkthrough::Example;
+
+    use super::*;
+    use crate::session::Room;
+
+    #[test]
+    fn changes_are_taken_back_one_by_one_and_made_again() {
+        let mut session = Session::default();
+        let mut history = History::new(&session);
+        session.walkthrough.settings.causal = true;
+        history.note(&session);
+        session.walkthrough.open(Example::TwoHeads);
+        history.note(&session);
+
+        history.undo(&mut session);
+        assert_eq!(session.walkthrough.example(), Example::ALL[0]);
+        assert!(session.walkthrough.settings.causal);
+        history.undo(&mut session);
+        assert!(!session.walkthrough.settings.causal && !history.can_undo());
+        history.undo(&mut session);
+        history.redo(&mut session);
+        history.redo(&mut session);
+        assert_eq!(session.walkthrough.example(), Example::TwoHeads);
+        assert!(session.walkthrough.settings.causal && !history.can_redo());
+    }
+
+    #[test]
+    fn a_room_is_no_change_but_undoing_shows_the_room_where_something_changed() {
+        let mut session = Session::default();
+        let mut history = History::new(&session);
+        session.room = Room::Laboratory;
+        history.note(&session);
+        assert!(!history.can_undo());
+        session.laboratory.inputs.seed += 1;
+        history.note(&session);
+        session.room = Room::Heads;
+        history.note(&session);
+        history.undo(&mut session);
+        assert_eq!(session.room, Room::Laboratory);
+        assert_eq!(session.laboratory, Session::default().laboratory);
+    }
+}

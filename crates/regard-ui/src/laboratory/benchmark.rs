@@ -1,0 +1,167 @@
+//! The panel that measures: naive loops, the kernel and the multi-head layer on one thread and on all.
+
+use std::sync::mpsc::{self, Receiver, TryRecvError};
+use std::thread::{self, JoinHandle};
+
+use egui::{Context, Label, ProgressBar, RichText, Ui};
+use regard_benches::{Line, Operation, Progress, Shape, duration, measure_while, ours};
+
+use super::Inputs;
+use crate::explain::heading;
+use crate::style::small;
+use crate::{Command, colors};
+
+/// Queries times dimensions of all heads: with more, a naive call would take too long.
+const MOST_WORK: usize = 8 * 4096 * 64;
+
+const EXPLANATION: &str = "\
+    How fast this machine computes attention of so many tokens and dimensions, with the causal mask if there is one: textbook \
+    loops (naive), the SIMD kernel on one thread, and the layer for several heads on one thread and on all.\n\
+    A bar is the billions of floating-point operations a second; its end would be the most that all threads could do \
+    with multiply-adds in registers, measured in the same run (the FMA peak). The share is that of the peak of the threads used.\n\
+    The implementations take turns, and the median of up to 21 samples counts. Naive loops are left out where one call \
+    would take more than 10 GFLOP.";
+
+/// A benchmark, while it is measured and afterwards.
+#[derive(Default)]
+pub struct Benchmark {
+    /// Dropped to stop it.
+    running: Option<Receiver<Result<Progress, String>>>,
+    /// What measures, or ends what it has begun after it was stopped: two would measure each other.
+    thread: Option<JoinHandle<()>>,
+    shape: Option<Shape>,
+    last: Option<Result<Progress, String>>,
+}
+
+impl Benchmark {
+    /// Whether it is being measured.
+    pub fn is_running(&self) -> bool {
+        self.running.is_some()
+    }
+
+    /// What was measured so far.
+    pub fn lines(&self) -> &[Line] {
+        self.last
+            .as_ref()
+            .and_then(|last| last.as_ref().ok())
+            .map_or(&[], |progress| &progress.lines)
+    }
+
+    /// Stops it if it runs, or measures anew. What is measured when it stops stays.
+    pub fn toggle(&mut self, ctx: &Context, inputs: &Inputs) {
+        self.receive();
+        if self.running.take().is_some() {
+            return;
+        }
+        let (shape, ctx) = (shape(inputs), ctx.clone());
+        let (sender, receiver) = mpsc::channel();
+        let before = self.thread.take();
+        let work = move || {
+            if let Some(before) = before {
+                drop(before.join());
+            }
+            let progress = |progress: &Progress| {
+                let goes_on = sender.send(Ok(progress.clone())).is_ok();
+                ctx.request_repaint();
+                goes_on
+            };
+            if let Err(e) = run(shape, progress) {
+                // Nobody listens if it was stopped, and then nobody needs to know.
+                drop(sender.send(Err(format!("{e:#}"))));
+            }
+            drop(sender);
+            ctx.request_repaint();
+        };
+        (self.shape, self.last) = (Some(shape), None);
+        match thread::Builder::new().name("benchmark".to_owned()).spawn(work) {
+            Ok(thread) => (self.running, self.thread) = (Some(receiver), Some(thread)),
+            Err(e) => self.last = Some(Err(format!("no thread could be started: {e}"))),
+        }
+    }
+
+    /// Takes what has been measured since.
+    pub fn receive(&mut self) {
+        while let Some(running) = &self.running {
+            match running.try_recv() {
+                Ok(last) => self.last = Some(last),
+                Err(TryRecvError::Empty) => break,
+                Err(TryRecvError::Disconnected) => self.running = None,
+            }
+        }
+    }
+
+    /// Shows the button and the bars. Returns the command, if its button was pressed.
+    pub fn show(&mut self, ui: &mut Ui, inputs: &Inputs) -> Option<Command> {
+        self.receive();
+        heading(ui, "Benchmark", EXPLANATION);
+        let clicked = ui
+            .horizontal_wrapped(|ui| {
+                let name = if self.is_running() { "Stop benchmark" } else { "Start benchmark" };
+                let clicked = ui.button(name).on_hover_text(Command::Benchmark.tooltip()).clicked();
+                let shape = self.shape.unwrap_or_else(|| shape(inputs));
+                ui.add(Label::new(small(shape.text(Operation::Attention)).weak()).wrap());
+                clicked
+            })
+            .inner;
+        match &self.last {
+            Some(Ok(progress)) => bars(ui, progress, self.is_running()),
+            Some(Err(error)) => {
+                ui.add(Label::new(RichText::new(error).color(ui.visuals().error_fg_color)).wrap());
+            }
+            None => {}
+        }
+        clicked.then_some(Command::Benchmark)
+    }
+}
+
+/// What is measured: the laboratory's sizes, with as many heads as there is patience for.
+fn shape(inputs: &Inputs) -> Shape {
+    let Inputs { tokens, dim, causal, .. } = *inputs;
+    let heads = (MOST_WORK / (tokens * dim)).clamp(1, 8);
+    Shape {
+        batch: 1,
+        heads,
+        kv_heads: heads,
+        queries: tokens,
+        keys: tokens,
+        dim,
+        causal,
+        fixed: false,
+        threads: 0,
+    }
+}
+
+fn run(shape: Shape, progress: impl FnMut(&Progress) -> bool) -> anyhow::Result<()> {
+    let mut subjects = ours::subjects(Operation::Attention, shape)?;
+    subjects.keep(&[])?;
+    measure_while(subjects, progress)?;
+    Ok(())
+}
+
+/// A bar for each implementation: as long as its share of what all threads could do.
+fn bars(ui: &mut Ui, progress: &Progress, running: bool) {
+    if running {
+        let part = progress.done as f32 / progress.of.max(1) as f32;
+        ui.add(ProgressBar::new(part).desired_height(8.0)).accessible_name("Measuring");
+    }
+    let most = progress.lines.iter().map(Line::peak_gflops).fold(0.0, f64::max);
+    for (i, line) in progress.lines.iter().enumerate() {
+        let threads = if line.threads() == 1 {
+            "1 thread".to_owned()
+        } else {
+            format!("{} threads", line.threads())
+        };
+        let name = format!("{}, {threads}", line.name());
+        let numbers = format!(
+            "{name}: {:.1} GFLOP/s, {:.0} % of the FMA peak, {} a call",
+            line.gflops(),
+            100.0 * line.fraction_of_peak(),
+            duration(line.seconds()),
+        );
+        ui.add(Label::new(small(numbers)).wrap());
+        let bar = ProgressBar::new((line.gflops() / most) as f32)
+            .desired_height(8.0)
+            .fill(colors::curve(i));
+        ui.add(bar).accessible_name(name);
+    }
+}

@@ -1,0 +1,257 @@
+//! The laboratory's knobs.
+
+use core::ops::RangeInclusive;
+use std::path::Path;
+
+use egui::{DragValue, Label, RichText, Slider, TextStyle, Ui};
+
+use super::state::{LEAST_CAP, MOST_DIM, MOST_SINK, MOST_SMOOTH, MOST_TOKENS};
+use super::{Brush, Inputs, Source, State};
+use crate::explain::heading;
+use crate::{Command, temperature};
+use regard_heads::QueriesAndKeys;
+
+/// What the knobs ask for.
+pub enum Asked {
+    /// A command's button was pressed.
+    Command(Command),
+    /// Random tokens, instead of a file's.
+    Random,
+}
+
+/// Shows all knobs. `file` is what the tokens come from, if it is a file and is read.
+pub fn show(ui: &mut Ui, state: &mut State, file: Option<&QueriesAndKeys>) -> Option<Asked> {
+    let asked = tokens(ui, &mut state.inputs, file);
+    ui.separator();
+    softmax(ui, &mut state.inputs);
+    ui.separator();
+    masks(ui, state);
+    ui.separator();
+    heading(
+        ui,
+        "Sinks",
+        "Many models put most weight on the first token when there is nothing to look at. Without it, one sees \
+        what the rest of the weights do.",
+    );
+    ui.checkbox(&mut state.inputs.hide_first, "Hide the first token")
+        .on_hover_text("Take the first token's weight away, and make the others sum to 1 again.");
+    asked
+}
+
+fn tokens(ui: &mut Ui, inputs: &mut Inputs, file: Option<&QueriesAndKeys>) -> Option<Asked> {
+    heading(
+        ui,
+        "Tokens",
+        "n queries attend to n keys of d numbers each: random ones, or those of a file.\n\
+        Of random ones, \"alike\" makes a key like its own token's query, \"smooth\" makes neighbours like each other, \
+        and a sink is a first key that everybody likes.\n\
+        Of a file, a safetensors, npy or npz file with tensors q and k, or with one tensor that is both: [n, d], [heads, n, d] \
+        or [batch, heads, n, d], of which the first of the batch is taken.",
+    );
+    let is_random = inputs.source == Source::Seed;
+    if !is_random {
+        of_file(ui, inputs, file);
+    }
+    let (most_tokens, most_dim) =
+        file.map_or((MOST_TOKENS, MOST_DIM), |file| (file.tokens(), file.dim()));
+    size(ui, "n", "Tokens", &mut inputs.tokens, 2..=most_tokens.min(MOST_TOKENS));
+    inputs.keys = inputs.keys.map(|keys| keys.min(inputs.tokens));
+    size(ui, "d", "Dimensions", &mut inputs.dim, 1..=most_dim.min(MOST_DIM));
+    if is_random {
+        random(ui, inputs);
+    }
+    let mut asked = None;
+    ui.horizontal_wrapped(|ui| {
+        let open = Command::OpenTokens;
+        if ui.button(open.name()).on_hover_text(open.tooltip()).clicked() {
+            asked = Some(Asked::Command(open));
+        }
+        if !is_random && ui.button("Random tokens").on_hover_text("Leave the file.").clicked() {
+            asked = Some(Asked::Random);
+        }
+    });
+    asked
+}
+
+/// What file it is, and which of its heads.
+fn of_file(ui: &mut Ui, inputs: &mut Inputs, file: Option<&QueriesAndKeys>) {
+    let Source::File { path, head } = &mut inputs.source else { return };
+    ui.add(Label::new(RichText::new(name(path)).strong()).truncate());
+    let Some(file) = file else { return };
+    let (heads, n, d) = (file.heads(), file.tokens(), file.dim());
+    let mut text = format!("{n} tokens × {d}");
+    if heads > 1 {
+        text = format!("{heads} heads, {text}");
+        row(ui, "Head", |ui| {
+            ui.add(DragValue::new(head).range(0..=heads - 1)).accessible_name("Head")
+        });
+    }
+    let more: Vec<String> = [(n, MOST_TOKENS, "tokens"), (d, MOST_DIM, "dimensions")]
+        .into_iter()
+        .filter(|(has, most, _)| has > most)
+        .map(|(_, most, what)| format!("{most} {what}"))
+        .collect();
+    if !more.is_empty() {
+        text = format!("{text}: the first {} are shown", more.join(" and "));
+    }
+    ui.add(Label::new(RichText::new(text).text_style(TextStyle::Small).weak()).wrap());
+}
+
+/// The file's own name, without its folder.
+fn name(path: &Path) -> String {
+    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+}
+
+fn random(ui: &mut Ui, inputs: &mut Inputs) {
+    part(ui, "Alike", &mut inputs.alike, 0.0..=1.0);
+    part(ui, "Smooth", &mut inputs.smooth, 0.0..=MOST_SMOOTH);
+    part(ui, "Sink", &mut inputs.sink, 0.0..=MOST_SINK);
+    ui.horizontal(|ui| {
+        let label = ui.label("Seed");
+        ui.add(DragValue::new(&mut inputs.seed).speed(0.1))
+            .labelled_by(label.id)
+            .accessible_name("Seed");
+        if ui.button("Draw again").on_hover_text("Take the next seed.").clicked() {
+            inputs.seed = inputs.seed.wrapping_add(1);
+        }
+    });
+}
+
+fn softmax(ui: &mut Ui, inputs: &mut Inputs) {
+    heading(
+        ui,
+        "Softmax",
+        &format!(
+            "{}\n1/√d keeps the spread of independent tokens' scores at about 1, however many dimensions are added up.",
+            temperature::EXPLANATION
+        ),
+    );
+    ui.label("Temperature T");
+    temperature::show(ui, &mut inputs.temperature);
+    ui.checkbox(&mut inputs.scaled, "Scale by 1/√d")
+        .on_hover_text("Without it, scores spread as √d, and softmax picks one token.");
+}
+
+fn masks(ui: &mut Ui, state: &mut State) {
+    heading(
+        ui,
+        "Mask",
+        "Which keys a query may see. A key is seen if every part allows it; what may not be seen is grey, and hatched where cells are large. ALiBi and \
+        the soft cap change scores and hide nothing.",
+    );
+    let inputs = &mut state.inputs;
+    let n = inputs.tokens;
+    ui.checkbox(&mut inputs.causal, "Causal")
+        .on_hover_text("A token sees itself and what comes before it, nothing after.");
+    option(ui, "Window", &mut inputs.window, [8, 8], |ui, [left, right]| {
+        for (name, side) in [("left", left), ("right", right)] {
+            let value = DragValue::new(side).range(0..=n).prefix(format!("{name} "));
+            ui.add(value).accessible_name(format!("Window to the {name}"));
+        }
+    });
+    option(ui, "Padding", &mut inputs.keys, n - n / 4, |ui, keys| {
+        ui.add(DragValue::new(keys).range(0..=n).suffix(" keys"))
+            .accessible_name("Keys that are no padding");
+    });
+    option(ui, "ALiBi", &mut inputs.alibi, 0.1, |ui, slope| {
+        let value =
+            DragValue::new(slope).range(0.0..=1.0).speed(0.005).prefix("slope ").max_decimals(3);
+        ui.add(value).accessible_name("Slope of ALiBi");
+    });
+    option(ui, "Soft cap", &mut inputs.softcap, 2.0, |ui, cap| {
+        let value =
+            DragValue::new(cap).range(LEAST_CAP..=50.0).speed(0.05).prefix("± ").max_decimals(2);
+        ui.add(value).accessible_name("Size of the soft cap");
+    });
+    painting(ui, state);
+}
+
+fn painting(ui: &mut Ui, state: &mut State) {
+    let n = state.inputs.tokens;
+    let start = Brush { side: (n / 16).max(1), hides: true };
+    option(ui, "Paint cells", &mut state.brush, start, |ui, brush| {
+        ui.add(DragValue::new(&mut brush.side).range(1..=n).prefix("brush "))
+            .accessible_name("Side of the brush");
+    });
+    let painted = !state.inputs.painted.is_empty();
+    if state.brush.is_none() && !painted {
+        return;
+    }
+    ui.horizontal_wrapped(|ui| {
+        if let Some(brush) = &mut state.brush {
+            ui.selectable_value(&mut brush.hides, true, "hide");
+            ui.selectable_value(&mut brush.hides, false, "show again");
+        }
+        if painted && ui.button("Clear paint").clicked() {
+            state.inputs.painted.clear();
+        }
+    });
+    if state.inputs.is_all_painted() {
+        let text = "No more can be painted: clear the paint, or use a larger brush after that.";
+        ui.add(Label::new(RichText::new(text).text_style(TextStyle::Small)).wrap());
+    }
+}
+
+/// A whole number on a logarithmic slider.
+fn size(ui: &mut Ui, name: &str, spoken: &str, value: &mut usize, range: RangeInclusive<usize>) {
+    row(ui, name, |ui| ui.add(Slider::new(value, range).logarithmic(true)).accessible_name(spoken));
+}
+
+fn part(ui: &mut Ui, name: &str, value: &mut f32, range: RangeInclusive<f32>) {
+    row(ui, name, |ui| ui.add(Slider::new(value, range).max_decimals(2)).accessible_name(name));
+}
+
+/// A name, and a control in the room that it leaves.
+fn row<R>(ui: &mut Ui, name: &str, control: impl FnOnce(&mut Ui) -> R) {
+    ui.horizontal(|ui| {
+        let width = ui.available_width();
+        ui.label(name);
+        ui.add_space((56.0 - ui.min_rect().width()).max(0.0));
+        ui.spacing_mut().slider_width = (width - 56.0 - 80.0).max(60.0);
+        control(ui);
+    });
+}
+
+/// A box to check, and behind it what it brings along.
+fn option<T>(
+    ui: &mut Ui,
+    name: &str,
+    value: &mut Option<T>,
+    start: T,
+    control: impl FnOnce(&mut Ui, &mut T),
+) {
+    ui.horizontal_wrapped(|ui| {
+        let mut on = value.is_some();
+        if ui.checkbox(&mut on, name).changed() {
+            *value = on.then_some(start);
+        }
+        if let Some(value) = value {
+            control(ui, value);
+        }
+    });
+}
+
+/// The inputs in a few words, for what A is.
+pub fn in_words(inputs: &Inputs) -> String {
+    let Inputs { tokens, dim, temperature, .. } = inputs;
+    let mut words =
+        format!("n = {tokens}, d = {dim}, T = {}", temperature::text(f64::from(temperature.get())));
+    if let Source::File { path, head } = &inputs.source {
+        words = format!("{words}, head {head} of {}", name(path));
+    }
+    let parts = [
+        (inputs.causal, "causal"),
+        (inputs.window.is_some(), "window"),
+        (inputs.keys.is_some(), "padding"),
+        (inputs.alibi.is_some(), "ALiBi"),
+        (inputs.softcap.is_some(), "soft cap"),
+        (!inputs.painted.is_empty(), "painted"),
+        (!inputs.scaled, "unscaled"),
+        (inputs.hide_first, "first hidden"),
+    ];
+    for (_, part) in parts.iter().filter(|(on, _)| *on) {
+        words.push_str(", ");
+        words.push_str(part);
+    }
+    words
+}

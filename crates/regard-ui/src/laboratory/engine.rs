@@ -1,0 +1,310 @@
+//! What follows from the laboratory's inputs, with what can be kept from one time to the next.
+
+use core::time::Duration;
+use std::sync::Arc;
+use std::time::Instant;
+
+use rayon::prelude::*;
+use regard_kernels::softmax;
+
+use super::files::{Error, Files, Names, names};
+use super::tokens::{Drawn, Tokens};
+use super::{Inputs, Shown, Source};
+use crate::colors::{Look, Palette};
+use crate::heatmap::Picture;
+use regard_figure::Matrix;
+use regard_heads::QueriesAndKeys;
+
+mod scores;
+
+use self::scores::scores;
+
+/// What is to be computed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Request {
+    /// The present state.
+    pub inputs: Inputs,
+    /// The state to compare with.
+    pub pinned: Option<Box<Inputs>>,
+    /// What is to be shown.
+    pub shown: Shown,
+}
+
+/// What came out.
+pub struct Outcome {
+    /// What was asked for, brought to where files have something.
+    pub request: Request,
+    /// The file of the present state, if it has one.
+    pub file: Option<Arc<QueriesAndKeys>>,
+    /// Queries and keys.
+    pub(super) tokens: Arc<Tokens>,
+    /// The scores \[n, n\] as softmax gets them, −∞ where a key may not be seen.
+    pub scores: Arc<Vec<f32>>,
+    /// The weights \[n, n\], −∞ where a key may not be seen.
+    pub weights: Arc<Vec<f32>>,
+    /// The same of A, where there is one.
+    pub pinned: Option<Arc<Vec<f32>>>,
+    /// What is shown: one of the others, or B − A.
+    pub numbers: Arc<Vec<f32>>,
+    /// Tokens of what is shown.
+    pub side: usize,
+    /// What these are called.
+    pub names: Arc<Names>,
+    /// What was made of the numbers.
+    pub picture: Picture,
+    /// The size of the largest number.
+    pub largest: f32,
+    /// Why something else is shown than was asked for.
+    pub note: Option<&'static str>,
+    /// How long it took.
+    pub took: Duration,
+}
+
+impl Outcome {
+    /// What is shown, in words.
+    pub fn title(&self) -> &'static str {
+        match self.request.shown {
+            Shown::Scores => "Scores",
+            Shown::Pinned if self.pinned.is_some() => "Weights of A",
+            Shown::Difference if self.pinned.is_some() && self.note.is_none() => "B − A",
+            _ => "Weights",
+        }
+    }
+
+    /// The colours of what is shown: weights up to the largest there is, because most are small.
+    pub fn palette(&self, look: Look) -> Palette {
+        Palette::up_to(self.largest, self.picture.palette().is_diverging(), look)
+    }
+
+    /// What is shown, to take along: a weight that is masked is 0 in a file of numbers.
+    pub fn matrix(&self, look: Look) -> Matrix {
+        let title = self.title();
+        let [rows, cols] = self.names.as_ref().clone();
+        Matrix {
+            title: title.to_owned(),
+            name: title.to_lowercase().replace(' ', "_").replace('−', "minus"),
+            values: Arc::clone(&self.numbers),
+            masked: if self.request.shown == Shown::Scores { f32::NEG_INFINITY } else { 0.0 },
+            rows,
+            cols,
+            axes: ["query", "key"],
+            palette: self.palette(look),
+        }
+    }
+}
+
+/// Computes, and keeps what the next request may need again.
+#[derive(Default)]
+pub struct Engine {
+    files: Files,
+    drawn: Option<Drawn>,
+    tokens: Option<(Inputs, Arc<Tokens>)>,
+    scores: Option<(Inputs, Arc<Vec<f32>>)>,
+    weights: Option<(Inputs, Arc<Vec<f32>>)>,
+    pinned: Option<(Inputs, Arc<Vec<f32>>)>,
+    names: Option<(Source, Arc<Names>)>,
+    /// The weights before, whose memory is used again when nobody looks at them any more.
+    spare: Option<Arc<Vec<f32>>>,
+}
+
+impl Engine {
+    /// Computes what is asked for; `progress` is told which part is done, from 0 to 1.
+    ///
+    /// # Errors
+    /// What is wrong with a file, or what the kernels say of the inputs.
+    pub fn run(
+        &mut self,
+        mut request: Request,
+        progress: &(dyn Fn(f32) + Sync),
+    ) -> Result<Outcome, Error> {
+        let start = Instant::now();
+        self.files.keep_for(&request);
+        let file = self.limit(&mut request.inputs, progress)?;
+        let pinned_file = match &mut request.pinned {
+            Some(inputs) => self.limit(inputs, progress)?,
+            None => None,
+        };
+        let pinned = match &request.pinned {
+            Some(inputs) => Some(self.pinned(inputs, progress)?),
+            None => None,
+        };
+        let tokens = self.tokens(&request.inputs, progress)?;
+        let scores = self.scores(&request.inputs, progress)?;
+        let weights = self.weights(&request.inputs, &scores);
+        let same_size = request.pinned.as_ref().is_none_or(|a| a.tokens == request.inputs.tokens);
+        let mut named = (&request.inputs, file.as_deref());
+        let mut note = None;
+        let numbers = match (request.shown, &pinned, &request.pinned) {
+            (Shown::Scores, _, _) => Arc::clone(&scores),
+            (Shown::Pinned, Some(a), Some(inputs)) => {
+                named = (inputs, pinned_file.as_deref());
+                Arc::clone(a)
+            }
+            (Shown::Difference, Some(a), _) if same_size => Arc::new(difference(&weights, a)),
+            (Shown::Difference, Some(_), _) => {
+                note = Some("A has another number of tokens: this is B.");
+                Arc::clone(&weights)
+            }
+            _ => Arc::clone(&weights),
+        };
+        let (side, names) = (named.0.tokens, self.names(named.0, named.1));
+        let is_signed =
+            request.shown == Shown::Scores || request.shown == Shown::Difference && note.is_none();
+        let palette = |largest| Palette::up_to(largest, is_signed, Look::default());
+        let mut picture = Picture::new(&numbers, side, palette(1.0));
+        let largest = picture.largest(&numbers);
+        picture.set_palette(palette(largest));
+        let took = start.elapsed();
+        Ok(Outcome {
+            request,
+            file,
+            tokens,
+            scores,
+            weights,
+            pinned,
+            numbers,
+            side,
+            names,
+            picture,
+            largest,
+            note,
+            took,
+        })
+    }
+
+    /// Reads the inputs' file, if they have one and it is not read yet, and brings them to where it has something.
+    fn limit(
+        &mut self,
+        inputs: &mut Inputs,
+        progress: &(dyn Fn(f32) + Sync),
+    ) -> Result<Option<Arc<QueriesAndKeys>>, Error> {
+        let file = self.files.get(inputs, progress)?;
+        if let Some(file) = &file {
+            inputs.limit_to(file);
+        }
+        Ok(file)
+    }
+
+    fn names(&mut self, inputs: &Inputs, file: Option<&QueriesAndKeys>) -> Arc<Names> {
+        let is_it = |(from, names): &&(Source, Arc<Names>)| {
+            *from == inputs.source && names[0].len() == inputs.tokens
+        };
+        if let Some((_, names)) = self.names.as_ref().filter(is_it) {
+            return Arc::clone(names);
+        }
+        let names = Arc::new(names(file, inputs.tokens));
+        self.names = Some((inputs.source.clone(), Arc::clone(&names)));
+        names
+    }
+
+    fn tokens(
+        &mut self,
+        inputs: &Inputs,
+        progress: &(dyn Fn(f32) + Sync),
+    ) -> Result<Arc<Tokens>, Error> {
+        let Inputs { tokens, seed, alike, smooth, .. } = *inputs;
+        let key = Inputs {
+            source: inputs.source.clone(),
+            tokens,
+            seed,
+            alike,
+            smooth,
+            ..Inputs::default()
+        };
+        if let Some((_, tokens)) = self.tokens.as_ref().filter(|(from, _)| *from == key) {
+            return Ok(Arc::clone(tokens));
+        }
+        let tokens = Arc::new(match self.files.get(inputs, progress)? {
+            Some(file) => Tokens::of_file(&file, inputs),
+            None => self.drawn.get_or_insert_with(|| Drawn::new(seed)).tokens(inputs),
+        });
+        self.tokens = Some((key, Arc::clone(&tokens)));
+        Ok(tokens)
+    }
+
+    /// The scores as softmax gets them, before they are divided by the temperature.
+    fn scores(
+        &mut self,
+        inputs: &Inputs,
+        progress: &(dyn Fn(f32) + Sync),
+    ) -> Result<Arc<Vec<f32>>, Error> {
+        let key = inputs.of_scores();
+        if let Some((_, scores)) = self.scores.as_ref().filter(|(from, _)| *from == key) {
+            return Ok(Arc::clone(scores));
+        }
+        let scores = Arc::new(scores(inputs, &*self.tokens(inputs, progress)?, progress)?);
+        self.scores = Some((key, Arc::clone(&scores)));
+        Ok(scores)
+    }
+
+    fn weights(&mut self, inputs: &Inputs, scores: &[f32]) -> Arc<Vec<f32>> {
+        if let Some((_, weights)) = self.weights.as_ref().filter(|(from, _)| from == inputs) {
+            return Arc::clone(weights);
+        }
+        let before = self.spare.take().and_then(Arc::into_inner).unwrap_or_default();
+        let weights = Arc::new(weigh(inputs, scores, before));
+        self.spare = self
+            .weights
+            .replace((inputs.clone(), Arc::clone(&weights)))
+            .map(|(_, weights)| weights);
+        weights
+    }
+
+    /// The weights of A, which are computed once.
+    fn pinned(
+        &mut self,
+        inputs: &Inputs,
+        progress: &(dyn Fn(f32) + Sync),
+    ) -> Result<Arc<Vec<f32>>, Error> {
+        let is_it = |(from, _): &&(Inputs, Arc<Vec<f32>>)| from == inputs;
+        if let Some((_, weights)) =
+            self.pinned.as_ref().filter(is_it).or_else(|| self.weights.as_ref().filter(is_it))
+        {
+            let weights = Arc::clone(weights);
+            self.pinned = Some((inputs.clone(), Arc::clone(&weights)));
+            return Ok(weights);
+        }
+        let scores = self.scores(inputs, progress)?;
+        let weights = Arc::new(weigh(inputs, &scores, Vec::new()));
+        self.pinned = Some((inputs.clone(), Arc::clone(&weights)));
+        Ok(weights)
+    }
+}
+
+/// The weights \[n, n\]: softmax of each row. −∞ stays where it is, to be seen as masked.
+fn weigh(inputs: &Inputs, scores: &[f32], mut out: Vec<f32>) -> Vec<f32> {
+    out.resize(scores.len(), 0.0);
+    let n = inputs.tokens;
+    out.par_chunks_mut(n).zip(scores.par_chunks(n)).with_min_len(8).for_each(
+        |(weights, scores)| {
+            weights.copy_from_slice(scores);
+            hide_first(inputs, weights);
+            softmax(weights, inputs.temperature);
+            for (i, (weight, score)) in weights.iter_mut().zip(scores).enumerate() {
+                let is_hidden = *score == f32::NEG_INFINITY || i == 0 && inputs.hide_first;
+                *weight = if is_hidden { f32::NEG_INFINITY } else { *weight };
+            }
+        },
+    );
+    out
+}
+
+/// Hides the first token from a row of scores, if that is asked for: as if it were not there, whatever it would have.
+pub fn hide_first(inputs: &Inputs, scores: &mut [f32]) {
+    if let Some(first) = scores.first_mut().filter(|_| inputs.hide_first) {
+        *first = f32::NEG_INFINITY;
+    }
+}
+
+/// B − A. What only one of them may see counts as 0 in the other; what neither may see stays masked.
+fn difference(b: &[f32], a: &[f32]) -> Vec<f32> {
+    let minus = |(b, a): (&f32, &f32)| {
+        let masked = f32::NEG_INFINITY;
+        let weight = |x: f32| if x == masked { 0.0 } else { x };
+        if *b == masked && *a == masked { masked } else { weight(*b) - weight(*a) }
+    };
+    b.par_iter().zip(a).with_min_len(1 << 14).map(minus).collect()
+}
+
+#[cfg(test)]
+mod tests;

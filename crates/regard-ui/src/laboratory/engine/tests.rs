@@ -1,0 +1,167 @@
+use regard::{Attention, Heads, Mask, Stage, Temperature};
+
+use super::*;
+use crate::laboratory::Square;
+
+const MASKED: f32 = f32::NEG_INFINITY;
+
+fn run(engine: &mut Engine, inputs: &Inputs) -> Outcome {
+    engine
+        .run(Request { inputs: inputs.clone(), pinned: None, shown: Shown::Weights }, &|_| ())
+        .unwrap()
+}
+
+/// The same in `f64`, from the definition.
+fn reference(inputs: &Inputs, outcome: &Outcome) -> Vec<f64> {
+    let (n, d) = (inputs.tokens, inputs.dim);
+    let (q, k) = outcome.tokens.of_dim(d, inputs.sink);
+    let mut weights = Vec::new();
+    for i in 0..n {
+        let score = |j: usize| {
+            let product: f64 =
+                (0..d).map(|t| f64::from(q[i * d + t]) * f64::from(k[j * d + t])).sum();
+            let mut score = if inputs.scaled { product / (d as f64).sqrt() } else { product };
+            if let Some(cap) = inputs.softcap {
+                score = f64::from(cap) * (score / f64::from(cap)).tanh();
+            }
+            if let Some(slope) = inputs.alibi {
+                score -= f64::from(slope) * i.abs_diff(j) as f64;
+            }
+            let outside = |[left, right]: [usize; 2]| j + left < i || j > i + right;
+            let painted = inputs.painted.iter().rfind(|square| {
+                let (row, col) = square.cell;
+                (row..row + square.side).contains(&i) && (col..col + square.side).contains(&j)
+            });
+            let hidden = inputs.causal && j > i
+                || inputs.window.is_some_and(outside)
+                || inputs.keys.is_some_and(|keys| j >= keys)
+                || painted.is_some_and(|square| square.hides);
+            if hidden { f64::NEG_INFINITY } else { score / f64::from(inputs.temperature.get()) }
+        };
+        let scores: Vec<f64> = (0..n).map(score).collect();
+        let max = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let mut row: Vec<f64> = scores
+            .iter()
+            .map(|s| if *s == f64::NEG_INFINITY { f64::NEG_INFINITY } else { (s - max).exp() })
+            .collect();
+        if inputs.hide_first {
+            row[0] = f64::NEG_INFINITY;
+        }
+        let sum: f64 = row.iter().filter(|x| x.is_finite()).sum();
+        weights.extend(row.iter().map(|x| if sum > 0.0 { x / sum } else { *x }));
+    }
+    weights
+}
+
+#[test]
+fn weights_are_those_of_the_definition() {
+    let base = Inputs { tokens: 33, dim: 12, causal: false, ..Inputs::default() };
+    let square = |cell, side, hides| Square { cell, side, hides };
+    let cases = [
+        base.clone(),
+        Inputs { scaled: false, causal: true, ..base.clone() },
+        Inputs {
+            window: Some([3, 1]),
+            temperature: Temperature::new(0.3).unwrap(),
+            ..base.clone()
+        },
+        Inputs { keys: Some(20), alibi: Some(0.25), sink: 6.0, ..base.clone() },
+        Inputs { softcap: Some(1.5), hide_first: true, sink: 3.0, ..base.clone() },
+        Inputs { painted: vec![square((2, 3), 9, true), square((4, 5), 2, false)], ..base.clone() },
+    ];
+    let mut engine = Engine::default();
+    for inputs in cases {
+        let outcome = run(&mut engine, &inputs);
+        for (i, (found, right)) in
+            outcome.weights.iter().zip(reference(&inputs, &outcome)).enumerate()
+        {
+            let close = (f64::from(*found) - right).abs() < 2e-6;
+            assert!(
+                close || *found == MASKED && right == f64::NEG_INFINITY,
+                "{inputs:?} {i}: {found} {right}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_kernels_own_weights_have_the_same_bits() {
+    let inputs =
+        Inputs { tokens: 70, temperature: Temperature::new(0.7).unwrap(), ..Inputs::default() };
+    let outcome = run(&mut Engine::default(), &inputs);
+    let (q, k) = outcome.tokens.of_dim(inputs.dim, inputs.sink);
+    let shape = [1, 1, inputs.tokens, inputs.dim];
+    let attention = Attention::new().mask(Mask::CAUSAL).temperature(inputs.temperature);
+    let (q, k) = (Heads::new("query", &q, shape).unwrap(), Heads::new("key", &k, shape).unwrap());
+    for (ours, theirs) in
+        outcome.weights.iter().zip(attention.scores(Stage::Weights, q, k).unwrap())
+    {
+        assert!(*ours == theirs || *ours == MASKED && theirs == 0.0, "{ours} {theirs}");
+    }
+}
+
+#[test]
+fn the_ends_of_the_temperature_are_limits() {
+    let mut engine = Engine::default();
+    let at = |temperature| Inputs { tokens: 16, causal: false, temperature, ..Inputs::default() };
+    let cold = run(&mut engine, &at(Temperature::ZERO));
+    assert!(cold.weights.chunks(16).all(|row| row.iter().filter(|w| **w == 1.0).count() == 1));
+    let hot = run(&mut engine, &at(Temperature::INFINITE));
+    assert!(hot.weights.iter().all(|w| *w == 1.0 / 16.0));
+}
+
+#[test]
+fn another_temperature_keeps_the_scores() {
+    let mut engine = Engine::default();
+    let inputs = Inputs::default();
+    let before = run(&mut engine, &inputs);
+    let after =
+        run(&mut engine, &Inputs { temperature: Temperature::new(3.0).unwrap(), ..inputs.clone() });
+    assert!(Arc::ptr_eq(&before.scores, &after.scores));
+    assert_ne!(before.weights, after.weights);
+    let other = run(&mut engine, &Inputs { causal: false, ..inputs });
+    assert!(!Arc::ptr_eq(&before.scores, &other.scores));
+}
+
+#[test]
+fn a_difference_is_b_minus_a() {
+    let mut engine = Engine::default();
+    let a = Inputs { tokens: 9, ..Inputs::default() };
+    let b = Inputs { causal: false, ..a.clone() };
+    let mut ask = |b: &Inputs, shown| {
+        let request = Request { inputs: b.clone(), pinned: Some(Box::new(a.clone())), shown };
+        engine.run(request, &|_| ()).unwrap()
+    };
+    let outcome = ask(&b, Shown::Difference);
+    let pinned = outcome.pinned.unwrap();
+    for (i, difference) in outcome.numbers.iter().enumerate() {
+        let a = if pinned[i] == MASKED { 0.0 } else { pinned[i] };
+        assert_eq!(*difference, outcome.weights[i] - a);
+    }
+    assert!(ask(&a, Shown::Difference).numbers.iter().all(|x| *x == 0.0 || *x == MASKED));
+    assert_eq!(ask(&a, Shown::Difference).numbers[1], MASKED);
+    let smaller = ask(&Inputs { tokens: 5, ..b.clone() }, Shown::Difference);
+    assert!(smaller.note.is_some() && smaller.numbers.len() == 25);
+    assert_eq!(ask(&Inputs { tokens: 5, ..b }, Shown::Pinned).numbers.len(), 81);
+}
+
+/// A sink takes so much that softmax has nothing left for the others: without it, they still sum to 1.
+#[test]
+fn the_others_sum_to_1_when_the_first_token_is_hidden() {
+    for t in [0.0, 0.05, 1.0] {
+        let temperature = Temperature::new(t).unwrap();
+        let inputs = Inputs {
+            tokens: 6,
+            sink: 16.0,
+            causal: false,
+            hide_first: true,
+            temperature,
+            ..Inputs::default()
+        };
+        let outcome = run(&mut Engine::default(), &inputs);
+        for row in outcome.weights.chunks(6) {
+            assert_eq!(row[0], MASKED);
+            assert!((row[1..].iter().sum::<f32>() - 1.0).abs() < 1e-6, "T = {t}: {row:?}");
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! What goes to the worker, and what comes back.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use egui::Ui;
+
+use super::super::worker::Answer;
+use super::super::{Inputs, State, Worker};
+use super::Room;
+use crate::progress::PATIENCE;
+use regard_figure::Label;
+use regard_heads::QueriesAndKeys;
+
+impl Room {
+    /// Takes queries and keys from a file, which is read anew. Until it is read, and if it cannot be, the state is left as it is.
+    pub fn open(&mut self, path: PathBuf) {
+        self.opening = Some(path);
+        self.refused = None;
+        // The next worker has read nothing yet.
+        (self.worker, self.asked) = (None, None);
+    }
+
+    /// The file that the state's tokens come from, if it is read.
+    pub(super) fn file(&self, state: &State) -> Option<Arc<QueriesAndKeys>> {
+        let outcome = self.outcome.as_ref()?;
+        let is_it = outcome.request.inputs.source.path() == state.inputs.source.path();
+        outcome.file.clone().filter(|_| is_it)
+    }
+
+    /// Takes what the worker has, and asks for what is not yet asked for.
+    pub(super) fn exchange(&mut self, ui: &Ui, state: &mut State) {
+        let ctx = ui.ctx().clone();
+        if self.worker.is_none() {
+            match Worker::new(move || ctx.request_repaint()) {
+                Ok(worker) => self.worker = Some(worker),
+                Err(e) => self.error = Some(format!("no thread could be started: {e}")),
+            }
+        }
+        let was_late = self.is_late();
+        if let Some(answer) = self.worker.as_ref().and_then(Worker::take) {
+            self.receive(answer, state);
+        }
+        let Some(worker) = &self.worker else { return };
+        let mut request = state.request();
+        if let Some(path) = &self.opening {
+            request.inputs = request.inputs.of_file(path);
+        }
+        if self.asked.as_ref().is_none_or(|(asked, _)| *asked != request) {
+            worker.ask(request.clone());
+            let since = self
+                .asked
+                .take()
+                .filter(|_| was_late)
+                .map_or_else(Instant::now, |(_, since)| since);
+            self.asked = Some((request, since));
+        }
+        if self.is_late() {
+            ui.ctx().request_repaint_after(PATIENCE / 2);
+        }
+    }
+
+    fn receive(&mut self, (asked, outcome): Answer, state: &mut State) {
+        let is_latest = self.asked.as_ref().is_some_and(|(latest, _)| *latest == asked);
+        self.answered = Some(asked.clone());
+        let path = asked.inputs.source.path();
+        let is_opening = self.opening.is_some() && self.opening.as_deref() == path;
+        if is_opening {
+            self.opening = None;
+        }
+        match outcome {
+            Ok(outcome) => {
+                // While the picture moves, nobody waits.
+                if let Some((_, since)) = &mut self.asked {
+                    *since = Instant::now();
+                }
+                if is_opening {
+                    let Inputs { source, tokens, dim, .. } = outcome.request.inputs.clone();
+                    state.inputs = Inputs { source, tokens, dim, ..state.inputs.clone() };
+                }
+                if let Some(file) =
+                    outcome.file.as_ref().filter(|_| state.inputs.source.path() == path)
+                {
+                    state.inputs.limit_to(file);
+                }
+                if is_latest && state.request() == outcome.request {
+                    // It was brought to where the file has something, as the state is now: nothing is left to ask.
+                    self.asked = Some((outcome.request.clone(), Instant::now()));
+                    self.answered = Some(outcome.request.clone());
+                }
+                if self
+                    .outcome
+                    .as_ref()
+                    .is_none_or(|before| !Arc::ptr_eq(&before.names, &outcome.names))
+                {
+                    let texts =
+                        |names: &Vec<Label>| names.iter().map(|name| name.text.clone()).collect();
+                    self.labels = outcome.names.each_ref().map(texts);
+                }
+                self.outcome = Some(outcome);
+                self.curves = None;
+                self.error = None;
+            }
+            Err(error) if is_opening => self.refused = Some(error),
+            Err(error) => self.error = Some(error),
+        }
+    }
+
+    pub(super) fn is_late(&self) -> bool {
+        self.asked.as_ref().is_some_and(|(asked, _)| self.answered.as_ref() != Some(asked))
+    }
+}

@@ -1,0 +1,77 @@
+#![forbid(unsafe_code)]
+//! The window: three rooms to understand attention in.
+//!
+//! [`App`] is all of it but the window, so that a shell for any system, or a test, can drive it.
+//! [`Session`] is what the user chose; everything else follows from it and is kept in the rooms' caches.
+//! [`Command`] is all that can be done without pointing at something.
+
+mod app;
+pub mod colors;
+mod command;
+mod command_palette;
+mod dialog;
+mod explain;
+pub mod heads;
+pub mod heatmap;
+mod history;
+mod kept;
+pub mod laboratory;
+mod message;
+mod picture;
+mod plots;
+mod progress;
+mod session;
+mod side;
+mod style;
+mod temperature;
+pub mod walkthrough;
+
+pub use self::app::{App, of_step, of_walkthrough};
+pub use self::command::Command;
+pub use self::session::{Looks, Room, Session};
+
+use std::path::{Path, PathBuf};
+
+// The modules say `crate::numbers`.
+use regard_figure::numbers;
+use regard_walkthrough::Example;
+
+/// What the first start shows: words, and whole numbers that can be worked by hand.
+pub const GREETING: Example = Example::ILoveRobotics;
+
+/// What the window opens with: what the user left off with, or [`GREETING`], and on top of it this.
+pub enum Start {
+    /// Nothing else.
+    Last,
+    /// An example.
+    Example(Example),
+    /// A session or a model's attention.
+    File(PathBuf),
+}
+
+impl Start {
+    /// The window's contents, as they are when it opens.
+    pub fn app(self, ctx: &egui::Context) -> App {
+        let mut app =
+            kept::place().map_or_else(|| App::new(ctx, GREETING), |place| App::resume(ctx, place));
+        match self {
+            Self::Last => {}
+            Self::Example(example) => app.perform(ctx, Command::Example(example)),
+            Self::File(path) => app.open_file(ctx, &path),
+        }
+        app
+    }
+}
+
+/// A session that begins with an example.
+pub fn example(example: Example) -> Session {
+    let mut session = Session::default();
+    session.walkthrough.open(example);
+    session
+}
+
+/// A session that begins with a file of attention.
+pub fn attention(path: &Path) -> Session {
+    let heads = heads::State::of(heads::Source::File(path.to_owned()));
+    Session { room: Room::Heads, heads, ..Session::default() }
+}

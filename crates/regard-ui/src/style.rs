@@ -1,0 +1,195 @@
+//! The look: one type scale, one grid of 4 points, a dark and a light theme.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use egui::{
+    Color32, Context, CornerRadius, FontData, FontDefinitions, FontFamily, FontId, Frame, Margin,
+    RichText, Stroke, TextStyle, Theme, Visuals, vec2,
+};
+
+/// The name of a step.
+pub fn subheading() -> TextStyle {
+    TextStyle::Name("subheading".into())
+}
+
+/// A number in a cell.
+pub fn digits() -> TextStyle {
+    TextStyle::Name("digits".into())
+}
+
+/// What marks the query's row.
+pub const QUERY: Color32 = Color32::from_rgb(0, 158, 115);
+
+/// What marks the key's row.
+pub const KEY: Color32 = Color32::from_rgb(204, 121, 167);
+
+/// What marks a pinned cell.
+pub const PIN: Color32 = Color32::from_rgb(86, 180, 233);
+
+/// What marks a cell that was typed over.
+pub const EDITED: Color32 = Color32::from_rgb(240, 228, 66);
+
+/// A remark.
+pub fn small(text: String) -> RichText {
+    RichText::new(text).text_style(TextStyle::Small)
+}
+
+/// Sets fonts, spacing and both themes. The theme follows the system until the user chooses one.
+pub fn apply(ctx: &Context) {
+    ctx.set_fonts(fonts());
+    ctx.all_styles_mut(|style| {
+        style.text_styles = text_styles();
+        style.spacing.item_spacing = vec2(8.0, 8.0);
+        style.spacing.button_padding = vec2(8.0, 4.0);
+        style.spacing.interact_size.y = 24.0;
+        style.spacing.tooltip_width = 480.0;
+        style.interaction.selectable_labels = true;
+    });
+    ctx.set_visuals_of(Theme::Dark, dark());
+    ctx.set_visuals_of(Theme::Light, light());
+}
+
+/// The frame of a panel.
+pub fn panel(ui: &egui::Ui, x: i8, y: i8) -> Frame {
+    Frame::new().fill(ui.visuals().panel_fill).inner_margin(Margin::symmetric(x, y))
+}
+
+/// The frame of a step.
+pub fn card(visuals: &Visuals) -> Frame {
+    Frame::new()
+        .fill(visuals.faint_bg_color)
+        .stroke(visuals.widgets.noninteractive.bg_stroke)
+        .corner_radius(8)
+        .inner_margin(Margin::same(CARD_MARGIN))
+}
+
+/// The inner margin of [`card`].
+pub const CARD_MARGIN: i8 = 12;
+
+/// egui's fonts, and the signs of mathematics that they lack.
+fn fonts() -> FontDefinitions {
+    let mut fonts = FontDefinitions::default();
+    let symbols = FontData::from_static(include_bytes!("../assets/symbols.ttf"));
+    fonts.font_data.insert("symbols".to_owned(), Arc::new(symbols));
+    for family in fonts.families.values_mut() {
+        family.push("symbols".to_owned());
+    }
+    fonts
+}
+
+fn text_styles() -> BTreeMap<TextStyle, FontId> {
+    use FontFamily::{Monospace, Proportional};
+    [
+        (TextStyle::Small, FontId::new(12.5, Proportional)),
+        (TextStyle::Body, FontId::new(14.5, Proportional)),
+        (TextStyle::Button, FontId::new(14.5, Proportional)),
+        (TextStyle::Monospace, FontId::new(13.0, Monospace)),
+        (digits(), FontId::new(11.5, Monospace)),
+        (subheading(), FontId::new(17.0, Proportional)),
+        (TextStyle::Heading, FontId::new(24.0, Proportional)),
+    ]
+    .into()
+}
+
+fn dark() -> Visuals {
+    let mut visuals = Visuals::dark();
+    visuals.panel_fill = Color32::from_rgb(20, 22, 27);
+    visuals.window_fill = Color32::from_rgb(34, 37, 44);
+    visuals.faint_bg_color = Color32::from_rgb(29, 32, 39);
+    visuals.extreme_bg_color = Color32::from_rgb(12, 13, 17);
+    visuals.widgets.noninteractive.bg_stroke = Stroke::new(1.0, Color32::from_rgb(48, 52, 62));
+    visuals.widgets.noninteractive.fg_stroke.color = Color32::from_rgb(208, 211, 218);
+    visuals.widgets.inactive.fg_stroke.color = Color32::from_rgb(220, 223, 230);
+    visuals.weak_text_color = Some(Color32::from_rgb(154, 160, 172));
+    visuals.error_fg_color = Color32::from_rgb(255, 122, 112);
+    visuals.warn_fg_color = Color32::from_rgb(255, 176, 84);
+    round(visuals)
+}
+
+fn light() -> Visuals {
+    let mut visuals = Visuals::light();
+    visuals.panel_fill = Color32::from_rgb(243, 244, 247);
+    visuals.window_fill = Color32::WHITE;
+    visuals.faint_bg_color = Color32::WHITE;
+    visuals.extreme_bg_color = Color32::WHITE;
+    visuals.widgets.noninteractive.bg_stroke = Stroke::new(1.0, Color32::from_rgb(214, 218, 226));
+    visuals.widgets.noninteractive.fg_stroke.color = Color32::from_rgb(38, 42, 50);
+    visuals.widgets.inactive.fg_stroke.color = Color32::from_rgb(38, 42, 50);
+    visuals.weak_text_color = Some(Color32::from_rgb(92, 98, 110));
+    visuals.error_fg_color = Color32::from_rgb(180, 22, 22);
+    visuals.warn_fg_color = Color32::from_rgb(150, 80, 0);
+    round(visuals)
+}
+
+fn round(mut visuals: Visuals) -> Visuals {
+    let radius = CornerRadius::same(6);
+    let widgets = &mut visuals.widgets;
+    for state in [
+        &mut widgets.noninteractive,
+        &mut widgets.inactive,
+        &mut widgets.hovered,
+        &mut widgets.active,
+        &mut widgets.open,
+    ] {
+        state.corner_radius = radius;
+    }
+    visuals.slider_trailing_fill = true;
+    visuals
+}
+
+/// The ground behind a message of this colour.
+pub fn tinted(visuals: &Visuals, color: Color32) -> Color32 {
+    visuals.panel_fill.lerp_to_gamma(color, 0.1)
+}
+
+/// A marking colour as text.
+pub fn readable(color: Color32, visuals: &Visuals) -> Color32 {
+    let towards = if visuals.dark_mode { Color32::WHITE } else { Color32::BLACK };
+    color.lerp_to_gamma(towards, 0.3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Contrast as the Web Content Accessibility Guidelines 2.2 have it; they ask for 4.5 (for large text 3).
+    fn contrast(a: Color32, b: Color32) -> f32 {
+        let luminance = |c: Color32| {
+            let [r, g, b, _] = egui::Rgba::from(c).to_array();
+            0.2126 * r + 0.7152 * g + 0.0722 * b
+        };
+        let (a, b) = (luminance(a), luminance(b));
+        (a.max(b) + 0.05) / (a.min(b) + 0.05)
+    }
+
+    #[test]
+    fn text_can_be_read_in_both_themes() {
+        for visuals in [dark(), light()] {
+            let ground = visuals.panel_fill;
+            let texts = [
+                visuals.text_color(),
+                visuals.strong_text_color(),
+                visuals.weak_text_color(),
+                visuals.error_fg_color,
+                visuals.warn_fg_color,
+                readable(QUERY, &visuals),
+                readable(KEY, &visuals),
+            ];
+            for text in texts {
+                assert!(
+                    contrast(text, ground) >= 4.5,
+                    "{text:?} on {ground:?}: {}",
+                    contrast(text, ground)
+                );
+            }
+            for text in [visuals.text_color(), visuals.error_fg_color] {
+                let ground = tinted(&visuals, text);
+                assert!(
+                    ground.is_opaque() && contrast(text, ground) >= 4.5,
+                    "{text:?} on {ground:?}"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! What follows from the state, kept until the state changes.
+
+use std::collections::HashMap;
+
+use regard_walkthrough::{
+    Error, Example, Inputs, Settings, Step, StepKey, Walkthrough, WhyScale, why_scale,
+};
+
+use super::State;
+use crate::colors::{self, Look};
+use crate::heatmap::{Cell, Picture};
+
+/// The walkthrough of the present state, and a picture of each of its steps.
+pub struct Cache {
+    /// What the walkthrough was computed from.
+    from: (Inputs, Settings),
+    walkthrough: Result<Walkthrough, Error>,
+    pictures: HashMap<StepKey, Picture>,
+    /// The cells that were typed over, by the key of the step.
+    edited: HashMap<StepKey, Vec<Cell>>,
+    look: Look,
+    why_scale: Option<Vec<WhyScale>>,
+}
+
+impl Cache {
+    /// Computes everything.
+    pub fn new(state: &State, look: Look) -> Self {
+        let mut cache = Self {
+            from: (state.inputs.clone(), state.settings),
+            walkthrough: Walkthrough::compute(&state.inputs, &state.settings),
+            pictures: HashMap::new(),
+            edited: edited(&state.inputs),
+            look,
+            why_scale: measured(state),
+        };
+        cache.repaint(None);
+        cache
+    }
+
+    /// Computes again what has changed, and says whether anything has.
+    pub fn update(&mut self, state: &State, look: Look) -> bool {
+        if self.look != look {
+            self.look = look;
+            self.pictures.clear();
+            self.repaint(None);
+        }
+        let is_changed = self.from.0 != state.inputs || self.from.1 != state.settings;
+        if is_changed {
+            let walkthrough = Walkthrough::compute(&state.inputs, &state.settings);
+            let before = core::mem::replace(&mut self.walkthrough, walkthrough);
+            if self.from.1.temperature != state.settings.temperature
+                || self.from.0.example() != state.example()
+            {
+                self.why_scale = measured(state);
+            }
+            self.from = (state.inputs.clone(), state.settings);
+            self.edited = edited(&state.inputs);
+            self.repaint(before.ok().as_ref());
+        }
+        is_changed
+    }
+
+    /// The walkthrough of the present state.
+    pub fn walkthrough(&self) -> Result<&Walkthrough, &Error> {
+        self.walkthrough.as_ref()
+    }
+
+    /// What was made of a step.
+    pub fn picture(&self, step: &Step) -> Option<&Picture> {
+        self.pictures.get(&step.key)
+    }
+
+    /// The cells of a step that were typed over.
+    pub fn edited(&self, step: StepKey) -> &[Cell] {
+        self.edited.get(&step).map_or(&[], Vec::as_slice)
+    }
+
+    /// The measurements to plot, in `why-scale`.
+    pub fn why_scale(&self) -> Option<&[WhyScale]> {
+        self.why_scale.as_deref()
+    }
+
+    /// Makes the pictures of those steps whose numbers differ from `before`.
+    fn repaint(&mut self, before: Option<&Walkthrough>) {
+        let Ok(walkthrough) = &self.walkthrough else { return };
+        self.pictures.retain(|key, _| walkthrough.step(*key).is_some());
+        for step in &walkthrough.steps {
+            let old = before.and_then(|before| before.step(step.key));
+            let is_old = old.is_some_and(|old| old.kind == step.kind && old.matrix == step.matrix);
+            if !is_old || !self.pictures.contains_key(&step.key) {
+                let numbers = step.matrix.as_slice();
+                let palette = colors::of_step(step.kind, numbers, self.look);
+                self.pictures.insert(step.key, Picture::new(numbers, step.matrix.cols(), palette));
+            }
+        }
+    }
+}
+
+fn edited(inputs: &Inputs) -> HashMap<StepKey, Vec<Cell>> {
+    let mut edited: HashMap<StepKey, Vec<Cell>> = HashMap::new();
+    for edit in inputs.edits() {
+        edited.entry(edit.matrix).or_default().push((edit.row, edit.col));
+    }
+    edited
+}
+
+fn measured(state: &State) -> Option<Vec<WhyScale>> {
+    (state.example() == Example::WhyScale)
+        .then(|| why_scale(state.settings.temperature).ok())
+        .flatten()
+}

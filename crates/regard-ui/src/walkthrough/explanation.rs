@@ -1,0 +1,123 @@
+//! The panel at the bottom: how the pointed cell came to be.
+
+use egui::{Align, DragValue, Label, Layout, RichText, ScrollArea, TextStyle, Ui};
+use regard_walkthrough::{Expr, Inputs, Step, Walkthrough};
+
+use super::state::{At, Picked, State};
+use super::{edit, equation};
+use crate::numbers;
+
+/// More operands than this are not listed beside words.
+const LISTED: usize = 12;
+
+/// Shows the panel. Returns the operand that was clicked on.
+pub fn show(ui: &mut Ui, state: &mut State, walkthrough: &Walkthrough) -> Option<At> {
+    ui.spacing_mut().item_spacing.y = 4.0;
+    let at = state.pointed().cloned();
+    let Some((step, at)) = at.and_then(|at| Some((walkthrough.step(at.step)?, at))) else {
+        hint(ui, state, walkthrough);
+        return None;
+    };
+    let arithmetic = step.arithmetic(at.cell.0, at.cell.1)?;
+    heading(ui, state, step, &at);
+    let area = ScrollArea::both().id_salt(("arithmetic", &at.step, at.cell));
+    let area = area.auto_shrink(false).min_scrolled_height(0.0);
+    area.show(ui, |ui| match &arithmetic.expr {
+        Some(expr) if is_the_text(expr, &arithmetic.text) => equation::show(ui, expr, &arithmetic),
+        expr => words(ui, expr.as_ref(), &arithmetic.text),
+    })
+    .inner
+}
+
+/// Whether the text says no more than the expression.
+fn is_the_text(expr: &Expr, text: &str) -> bool {
+    text.strip_prefix(&expr.text()).is_some_and(|rest| rest.starts_with(" = "))
+}
+
+/// What is there to do.
+fn hint(ui: &mut Ui, state: &State, walkthrough: &Walkthrough) {
+    let text = match state.picked {
+        Some(Picked::Token(i)) => {
+            let token = walkthrough.tokens.get(i).map_or("", String::as_str);
+            format!(
+                "\"{token}\" asks: its query, its scores, its weights and its output are framed in green, the keys and values \
+                 that it may see in pink. Click it again to look at nothing."
+            )
+        }
+        _ => "Point at a cell to read how its number came to be; click to keep it. Numbers that are given, and those \
+              of Q, K and V, can be typed over: double-click, or Enter; or drag them with Shift held."
+            .to_owned(),
+    };
+    ScrollArea::vertical().id_salt("hint").auto_shrink(false).min_scrolled_height(0.0).show(
+        ui,
+        |ui| {
+            ui.add(Label::new(RichText::new(text).weak()).wrap());
+        },
+    );
+}
+
+/// What the cell is called, its number where it can be changed, and its error.
+fn heading(ui: &mut Ui, state: &mut State, step: &Step, at: &At) {
+    ui.horizontal(|ui| {
+        ui.set_min_height(ui.spacing().interact_size.y);
+        ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+            let (row, col) = at.cell;
+            let (error, ulp) =
+                (step.error(row, col).unwrap_or(0.0), step.ulp(row, col).unwrap_or(0.0));
+            let text = format!("{} ULP from f64", numbers::ulp(ulp));
+            let label = ui.label(RichText::new(text).text_style(TextStyle::Small).weak());
+            label.on_hover_text(format!(
+                "{} in absolute terms. {}",
+                numbers::error(error),
+                numbers::ULP
+            ));
+            number(ui, &mut state.inputs, step, at);
+            ui.with_layout(Layout::left_to_right(Align::Center), |ui| {
+                ui.add(Label::new(RichText::new(edit::name(step, at.cell)).strong()).truncate());
+            });
+        });
+    });
+}
+
+/// A number that can be dragged or typed, and put back. Nothing, where it cannot be typed over.
+fn number(ui: &mut Ui, inputs: &mut Inputs, step: &Step, at: &At) {
+    let (row, col) = at.cell;
+    let (Some(before), Some(given)) = (edit::number(step, at.cell), step.given(row, col)) else {
+        return;
+    };
+    let button = ui.add_enabled(inputs.is_edited(at.step, row, col), egui::Button::new("Restore"));
+    let is_restored = button.on_hover_text(format!("Back to {}.", given as f32)).clicked();
+    if is_restored {
+        inputs.restore(at.step, row, col);
+    }
+    let shown = if is_restored { given } else { before };
+    let mut x = shown;
+    let field = DragValue::new(&mut x)
+        .range(-Inputs::LARGEST..=Inputs::LARGEST)
+        .speed(0.5 / edit::fineness(step))
+        .max_decimals(6)
+        .update_while_editing(false);
+    ui.add(field)
+        .on_hover_text("Drag it, or click to type.")
+        .accessible_name(format!("Number of {}", edit::name(step, at.cell)));
+    if x != shown {
+        // What is beyond the limits, the field does not give.
+        let _ = inputs.set(at.step, row, col, x);
+    }
+}
+
+/// What an expression does not say, and the cells that it is about.
+fn words(ui: &mut Ui, expr: Option<&Expr>, text: &str) -> Option<At> {
+    ui.add(Label::new(RichText::new(text)).wrap());
+    let mut clicked = None;
+    let operands = expr.map(Expr::operands).unwrap_or_default();
+    ui.horizontal_wrapped(|ui| {
+        for operand in operands.iter().take(LISTED) {
+            let Some(cell) = &operand.cell else { continue };
+            if ui.link(&operand.label).clicked() {
+                clicked = Some(At { step: cell.step, cell: (cell.row, cell.col) });
+            }
+        }
+    });
+    clicked
+}

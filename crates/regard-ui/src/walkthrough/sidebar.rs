@@ -1,0 +1,133 @@
+//! The side panel: which example, and what to change in it.
+
+use egui::{Button, ComboBox, RichText, TextStyle, Ui, vec2};
+use regard_walkthrough::{Example, Group, Inputs, Walkthrough, Without};
+
+use super::own_tokens::OwnTokens;
+use super::{State, curve};
+use crate::explain::label;
+use crate::temperature;
+
+const HEADS: &str = "\
+    Heads share out the columns of Q, K and V, d_model/h to each of h heads (512 = 8 × 64): each attends by its own part alone, \
+    with its own weights, and their outputs stand side by side again. One head has one softmax, and can follow one relation at \
+    a time. Numbers that the example cannot have are grey.";
+
+const LEAVE_OUT: &str = "\
+    What is each step for? Leave it out, and a line above the page says with the numbers of this example what broke.\n\
+    Projections: Q, K and V are the tokens themselves. Scaling: scores are not divided by √d. Mask: tokens see the future. \
+    Softmax: scores are the weights, negative ones too.";
+
+/// Shows the panel's contents.
+pub fn show(
+    ui: &mut Ui,
+    state: &mut State,
+    own_tokens: &mut OwnTokens,
+    walkthrough: Option<&Walkthrough>,
+) {
+    examples(ui, state);
+    own_tokens.show(ui, state);
+    ui.separator();
+    heads(ui, &mut state.inputs);
+    ui.checkbox(&mut state.settings.causal, "Causal mask")
+        .on_hover_text("A token sees itself and what comes before it, nothing after.");
+    leave_out(ui, &mut state.settings.without);
+    ui.separator();
+    label(ui, "Temperature T", temperature::EXPLANATION);
+    temperature::show(ui, &mut state.settings.temperature);
+    if let Some(walkthrough) = walkthrough {
+        curve::show(ui, state, walkthrough);
+    }
+}
+
+/// The list, and a way to walk along it.
+fn examples(ui: &mut Ui, state: &mut State) {
+    ui.horizontal(|ui| {
+        ui.spacing_mut().item_spacing.x = 4.0;
+        let arrow = |ui: &mut Ui, sign: &str, name: &str| {
+            ui.add(Button::new(sign).min_size(vec2(26.0, 0.0)))
+                .on_hover_text(name)
+                .accessible_name(name)
+                .clicked()
+        };
+        if arrow(ui, "‹", "Example before") {
+            state.go_by(-1);
+        }
+        let mut opened = None;
+        let list = ComboBox::from_id_salt("example")
+            .selected_text(state.example().title())
+            .width(ui.available_width() - 30.0)
+            .height(520.0)
+            .show_ui(ui, |ui| opened = list(ui, state.example()));
+        list.response.on_hover_text(state.example().summary()).accessible_name("Example");
+        if let Some(example) = opened.filter(|example| *example != state.example()) {
+            state.open(example);
+        }
+        if arrow(ui, "›", "Example after") {
+            state.go_by(1);
+        }
+    });
+}
+
+/// All examples. Returns the one that was clicked on.
+fn list(ui: &mut Ui, open: Example) -> Option<Example> {
+    ui.spacing_mut().item_spacing.y = 2.0;
+    let mut clicked = None;
+    for group in Group::ALL {
+        ui.add_space(4.0);
+        ui.label(RichText::new(group.title()).text_style(TextStyle::Small).weak());
+        for example in group.examples() {
+            let button = Button::selectable(open == example, example.title())
+                .min_size(vec2(ui.available_width(), 0.0));
+            if ui.add(button).on_hover_text(example.summary()).clicked() {
+                clicked = Some(example);
+            }
+        }
+    }
+    clicked
+}
+
+/// How many heads share the columns.
+fn heads(ui: &mut Ui, inputs: &mut Inputs) {
+    label(ui, "Number of heads", HEADS);
+    let possible = inputs.possible_heads();
+    let why_not = if possible.len() == 1 {
+        "This example is worked with one head alone."
+    } else {
+        "The columns cannot be shared out evenly among so many heads."
+    };
+    ui.horizontal(|ui| {
+        ui.spacing_mut().item_spacing.x = 3.0;
+        for n in 1..=Inputs::MOST_HEADS {
+            let is_possible = possible.contains(&n);
+            let button =
+                Button::selectable(inputs.heads() == n, n.to_string()).min_size(vec2(26.0, 0.0));
+            let button = ui.add_enabled(is_possible, button);
+            button.widget_info(|| {
+                let name = if n == 1 { "1 head".to_owned() } else { format!("{n} heads") };
+                egui::WidgetInfo::selected(
+                    egui::Role::Button,
+                    is_possible,
+                    inputs.heads() == n,
+                    name,
+                )
+            });
+            let button = button.on_disabled_hover_text(why_not);
+            if button.clicked() {
+                // It is possible.
+                let _ = inputs.set_heads(n);
+            }
+        }
+    });
+}
+
+fn leave_out(ui: &mut Ui, without: &mut Option<Without>) {
+    label(ui, "Leave out", LEAVE_OUT);
+    ui.horizontal_wrapped(|ui| {
+        ui.spacing_mut().item_spacing = vec2(4.0, 4.0);
+        ui.selectable_value(without, None, "nothing");
+        for step in Without::ALL {
+            ui.selectable_value(without, Some(step), step.name()).on_hover_text(step.description());
+        }
+    });
+}

@@ -1,0 +1,123 @@
+//! What the user chose in a walkthrough. Everything else follows from it.
+
+use std::collections::BTreeMap;
+
+use regard_walkthrough::{Example, Inputs, Selection, Settings, StepKey, Walkthrough};
+use serde::{Deserialize, Serialize};
+
+use crate::heatmap::{Cell, View};
+
+/// What the user chose in a walkthrough.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct State {
+    /// The worked example, and what was typed over in it.
+    pub inputs: Inputs,
+    /// Temperature, mask, and what is left out.
+    pub settings: Settings,
+    /// The cell under the pointer.
+    #[serde(skip)]
+    pub hovered: Option<At>,
+    /// What was clicked on, which stays when the pointer leaves.
+    pub picked: Option<Picked>,
+    /// What is zoomed in or pinned, by the key of the step.
+    pub views: BTreeMap<StepKey, View>,
+}
+
+/// Something to look at through all steps.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Picked {
+    /// A token, as a query with all keys that it may see.
+    Token(usize),
+    /// A cell, to see how it came to be.
+    Cell(At),
+}
+
+/// A cell of a step.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct At {
+    /// The key of the step.
+    pub step: StepKey,
+    /// (row, column).
+    pub cell: Cell,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self::new(Example::ALL[0])
+    }
+}
+
+impl State {
+    /// An example as it is given.
+    pub fn new(example: Example) -> Self {
+        Self::of(Inputs::new(example), Settings::default())
+    }
+
+    fn of(inputs: Inputs, settings: Settings) -> Self {
+        Self { inputs, settings, hovered: None, picked: None, views: BTreeMap::new() }
+    }
+
+    /// The example.
+    pub fn example(&self) -> Example {
+        self.inputs.example()
+    }
+
+    /// Goes to another example. The settings stay, to be compared.
+    pub fn open(&mut self, example: Example) {
+        self.begin_with(Inputs::new(example));
+    }
+
+    /// Goes to other inputs.
+    pub fn begin_with(&mut self, inputs: Inputs) {
+        *self = Self::of(inputs, self.settings);
+    }
+
+    /// The example `by` places farther in the list, around its end.
+    pub fn go_by(&mut self, by: isize) {
+        let all = Example::ALL;
+        let here = all.iter().position(|example| *example == self.example()).unwrap_or(0);
+        self.open(all[(here as isize + by).rem_euclid(all.len() as isize) as usize]);
+    }
+
+    /// The key of the step whose cell was clicked on.
+    pub fn picked_step(&self) -> Option<StepKey> {
+        match &self.picked {
+            Some(Picked::Cell(at)) => Some(at.step),
+            _ => None,
+        }
+    }
+
+    /// The cell that is explained: the one under the pointer, else the picked one.
+    pub fn pointed(&self) -> Option<&At> {
+        let picked = match &self.picked {
+            Some(Picked::Cell(at)) => Some(at),
+            _ => None,
+        };
+        self.hovered.as_ref().or(picked)
+    }
+
+    /// What is marked in all steps: what the pointed cell is about, else the picked token.
+    pub fn selection(&self, walkthrough: &Walkthrough) -> Selection {
+        match (self.pointed(), &self.picked) {
+            (Some(At { step, cell: (row, col) }), _) => walkthrough.select(*step, *row, *col),
+            (None, Some(Picked::Token(token))) => walkthrough.select_token(*token),
+            _ => Selection::default(),
+        }
+    }
+
+    /// What is undone and redone: the choices, but not where one looks.
+    pub fn choices(&self) -> Self {
+        Self::of(self.inputs.clone(), self.settings)
+    }
+
+    /// Takes the choices of another state, and goes on looking where one looked.
+    pub fn take(&mut self, choices: &Self) {
+        if self.example() != choices.example() {
+            self.begin_with(choices.inputs.clone());
+        }
+        self.inputs = choices.inputs.clone();
+        self.settings = choices.settings;
+    }
+}

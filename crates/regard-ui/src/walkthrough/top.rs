@@ -1,0 +1,64 @@
+//! The line above the page: the tokens to look at, and what was typed over.
+
+use egui::{Align, Button, Layout, RichText, ScrollArea, TextStyle, Ui};
+use regard_walkthrough::Walkthrough;
+
+use super::{Picked, State};
+use crate::explain::explain;
+use crate::{Command, heatmap};
+
+const STEPS: &str = "\
+    Each step has a formula, a sentence and its matrix, and what the kernel computed is compared with the same step in double \
+    precision: the largest distance in ULP stands behind the name. Point at a cell, and the arithmetic below unfolds.";
+
+const FOLLOW: &str = "\
+    A token asks by its query and answers by its key and value. Choose one: its query, its row of scores and weights and its \
+    output are framed in green, the keys and values that it may see in pink, through all steps.";
+
+/// Shows the line. Returns the command that was chosen.
+pub fn show(ui: &mut Ui, state: &mut State, walkthrough: &Walkthrough) -> Option<Command> {
+    let mut chosen = None;
+    ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+        explain(ui, "Heatmap", &format!("{STEPS}\n{}", heatmap::EXPLANATION));
+        if state.inputs.is_changed() {
+            let command = Command::ResetNumbers;
+            if ui.button(command.name()).on_hover_text(command.tooltip()).clicked() {
+                chosen = Some(command);
+            }
+            let n = state.inputs.edits().len();
+            let text =
+                if n == 1 { "1 number changed".to_owned() } else { format!("{n} numbers changed") };
+            ui.label(RichText::new(text).text_style(TextStyle::Small).weak());
+        }
+        ui.with_layout(Layout::left_to_right(Align::Center), |ui| tokens(ui, state, walkthrough));
+    });
+    chosen
+}
+
+/// A button for each token.
+fn tokens(ui: &mut Ui, state: &mut State, walkthrough: &Walkthrough) {
+    if walkthrough.tokens.is_empty() || walkthrough.select_token(0).keys.is_empty() {
+        ui.label(RichText::new("No attention between tokens here").weak());
+        return;
+    }
+    ui.label(RichText::new("Follow a token").weak());
+    explain(ui, "Follow a token", FOLLOW);
+    ScrollArea::horizontal().id_salt("tokens").min_scrolled_width(0.0).show(ui, |ui| {
+        ui.spacing_mut().item_spacing.x = 4.0;
+        for (i, token) in walkthrough.tokens.iter().enumerate() {
+            let picked = Some(Picked::Token(i));
+            let is_picked = state.picked == picked;
+            let button = ui.add(Button::selectable(is_picked, token));
+            button.widget_info(|| {
+                let name = format!("Token {}: {token}", i + 1);
+                egui::WidgetInfo::selected(egui::Role::Button, true, is_picked, name)
+            });
+            if button
+                .on_hover_text("Its query, keys, scores, weights and output, through all steps.")
+                .clicked()
+            {
+                state.picked = if is_picked { None } else { picked };
+            }
+        }
+    });
+}

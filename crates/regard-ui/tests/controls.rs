@@ -1,0 +1,131 @@
+//! Every control of every room, by its name: it does something, and what it does can be taken back.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[expect(dead_code, reason = "shared with tests that need more of it")]
+mod driver;
+
+use std::collections::BTreeMap;
+
+use egui::accesskit::{Role, Toggled};
+use egui_kittest::kittest::{NodeT as _, Queryable as _};
+use regard_heads::Measure;
+use regard_ui::heads::Shown;
+use regard_ui::laboratory::{Brush, Square};
+use regard_ui::walkthrough::Picked;
+use regard_ui::{Room, Session};
+use regard_walkthrough::{Example, Quantity};
+
+use self::driver::{Window, open, session, settle};
+
+/// Tall enough that nothing scrolls.
+const SIZE: [f32; 2] = [1280.0, 12000.0];
+
+const ROLES: [Role; 6] = [
+    Role::Button,
+    Role::CheckBox,
+    Role::RadioButton,
+    Role::Slider,
+    Role::SpinButton,
+    Role::ComboBox,
+];
+
+/// What a control is: its role, its name, and its place among those of the same name.
+type Control = (Role, String, usize);
+
+/// Sessions in which all controls are there.
+fn sessions() -> Vec<(&'static str, Session)> {
+    let mut worked = Session::default();
+    worked.walkthrough.open(Example::TheCatSat);
+    worked.walkthrough.inputs.set(Quantity::X, 0, 0, 5.0).unwrap();
+    worked.walkthrough.picked = Some(Picked::Token(1));
+    let mut own = Session::default();
+    own.walkthrough.open(Example::Seeded);
+
+    let mut laboratory = Session { room: Room::Laboratory, ..Session::default() };
+    let state = &mut laboratory.laboratory;
+    state.pin();
+    state.brush = Some(Brush { side: 4, hides: true });
+    let inputs = &mut state.inputs;
+    inputs.painted = vec![Square { cell: (1, 1), side: 4, hides: true }];
+    (inputs.window, inputs.keys, inputs.alibi, inputs.softcap) =
+        (Some([8, 8]), Some(50), Some(0.1), Some(2.0));
+
+    let mut grid = Session { room: Room::Heads, ..Session::default() };
+    grid.heads.order = Some(Measure::Entropy);
+    let mut head = grid.clone();
+    head.heads.shown = Shown::Head;
+    (head.heads.layer, head.heads.head) = (1, 1);
+    let mut lines = head.clone();
+    lines.heads.lines = true;
+    vec![
+        ("an example", worked),
+        ("one's own tokens", own),
+        ("the laboratory", laboratory),
+        ("all heads", grid),
+        ("a head", head),
+        ("lines", lines),
+    ]
+}
+
+/// What can be used in a window.
+fn controls(window: &Window) -> Vec<Control> {
+    let mut seen: BTreeMap<(Role, String), usize> = BTreeMap::new();
+    let mut controls = Vec::new();
+    for role in ROLES {
+        for node in window.query_all_by_role(role) {
+            let node = node.accesskit_node();
+            let name = node.label().unwrap_or_default();
+            assert!(!name.trim().is_empty(), "{role:?} without a name");
+            let place = seen.entry((role, name.clone())).or_default();
+            // What is on already is put on again by a click.
+            let is_on = node.toggled() == Some(Toggled::True) && role != Role::CheckBox;
+            if !node.is_disabled() && !is_on {
+                controls.push((role, name, *place));
+            }
+            *place += 1;
+        }
+    }
+    controls
+}
+
+/// What one sees and hears.
+fn contents(window: &Window) -> Vec<String> {
+    let all = window.query_all_by(|node| node.label().is_some() || node.value().is_some());
+    let text = |node: egui_kittest::Node<'_>| {
+        let node = node.accesskit_node();
+        format!("{:?} {:?} {:?}", node.label(), node.value(), node.toggled())
+    };
+    all.map(text).collect()
+}
+
+fn use_it(window: &mut Window, (role, name, place): &Control) {
+    let node = window.get_all_by_role_and_label(*role, name).nth(*place).unwrap();
+    if matches!(role, Role::Slider | Role::SpinButton) {
+        let node_value = node.accesskit_node();
+        let (low, high) = (node_value.min_numeric_value(), node_value.max_numeric_value());
+        let now = node_value.numeric_value().unwrap();
+        // Another number within the limits.
+        let other = [now + 1.0, now - 1.0, now / 2.0 + 0.01];
+        let fits = |x: &f64| low.is_none_or(|low| *x >= low) && high.is_none_or(|high| *x <= high);
+        node.set_value_accesskit(other.into_iter().find(fits).unwrap());
+    } else {
+        node.click();
+    }
+    settle(window);
+}
+
+#[test]
+fn every_control_does_something() {
+    let mut used = 0;
+    for (what, start) in sessions() {
+        for control in controls(&open(start.clone(), SIZE)) {
+            let mut window = open(start.clone(), SIZE);
+            let before = (session(&window).clone(), contents(&window));
+            use_it(&mut window, &control);
+            let after = (session(&window).clone(), contents(&window));
+            assert!(before != after, "{what}: {control:?} does nothing");
+            used += 1;
+        }
+    }
+    assert!(used > 150, "{used}");
+}

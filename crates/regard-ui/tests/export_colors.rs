@@ -1,0 +1,186 @@
+//! What is exported has the colours of the screen, in every room and every look.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[expect(dead_code, reason = "shared with tests that need more of it")]
+mod driver;
+
+use egui::Color32;
+use regard_figure::{Error, Format, HIDDEN, Look, Map, Matrix, Palette};
+use regard_heads::{HeadId, unattended};
+use regard_tests::attention_files::{Folder, bytes, safetensors, weights};
+use regard_ui::colors::Colors as _;
+use regard_ui::heads::Opened;
+use regard_ui::laboratory::{Inputs, Shown};
+use regard_ui::{Room, Session, attention as attention_session, of_step};
+use regard_walkthrough::{Example, Quantity, Settings, Walkthrough};
+use safetensors::Dtype;
+
+use self::driver::{Window, app, open};
+
+const LOOKS: [Look; 2] = [
+    Look { map: Map::YellowOrangeRed, logarithmic: false },
+    Look { map: Map::Viridis, logarithmic: true },
+];
+
+/// The colour of each cell of a PNG: those of `n` × `n` cells.
+fn cells(png: &[u8], n: usize) -> Vec<[u8; 3]> {
+    let mut reader = png::Decoder::new(std::io::Cursor::new(png)).read_info().unwrap();
+    let mut image = vec![0; reader.output_buffer_size().unwrap()];
+    let width = reader.next_frame(&mut image).unwrap().width as usize;
+    let side = width / n;
+    let pixel = |row: usize, col: usize| 3 * (row * side * width + col * side);
+    (0..n * n)
+        .map(|i| pixel(i / n, i % n))
+        .map(|at| [image[at], image[at + 1], image[at + 2]])
+        .collect()
+}
+
+/// The file's cells and its colour bar are those of `numbers` on the screen.
+fn looks_like(matrix: &Matrix, numbers: &[f32], palette: Palette, what: &str) {
+    let n = matrix.rows.len();
+    let found = cells(&matrix.encode(Format::Png).unwrap(), n);
+    for (found, x) in found.iter().zip(numbers) {
+        let [r, g, b] = *found;
+        assert_eq!(Color32::from_rgb(r, g, b), palette.color(*x), "{what}: {x}");
+    }
+    // What matters most has the map's last colour, and is never blank.
+    let map = palette.map().unwrap();
+    let largest = numbers
+        .iter()
+        .copied()
+        .filter(|x| x.is_finite())
+        .fold(0.0, |a: f32, x| if x.abs() > a.abs() { x } else { a });
+    let place = numbers.iter().position(|x| *x == largest).unwrap();
+    assert_eq!(found[place], map.at(if largest < 0.0 { 0.0 } else { 1.0 }), "{what}");
+    let svg = String::from_utf8(matrix.encode(Format::Svg).unwrap()).unwrap();
+    let [low, _, high] = palette.marks().map(two_digits);
+    assert!(
+        svg.contains(&format!(">{low}</text>")) && svg.contains(&format!(">{high}</text>")),
+        "{what}: {low} {high}"
+    );
+}
+
+/// A number as the bar of the heatmap writes it, here for numbers that need no exponent but below 0.001.
+fn two_digits(x: f32) -> String {
+    let text = match x.abs() {
+        0.0 => "0".to_owned(),
+        size if size < 1e-3 => format!("{x:.1e}").replace(".0e", "e"),
+        size => {
+            let decimals = (1 - size.log10().floor() as i32).max(0) as usize;
+            let text = format!("{x:.decimals$}");
+            if text.contains('.') {
+                text.trim_end_matches('0').trim_end_matches('.').to_owned()
+            } else {
+                text
+            }
+        }
+    };
+    text.replace('-', "−")
+}
+
+fn laboratory(look: Look, shown: Shown) -> Window {
+    let mut session = Session { room: Room::Laboratory, look, ..Session::default() };
+    let state = &mut session.laboratory;
+    state.shown = shown;
+    state.pinned = (shown == Shown::Difference).then(|| Box::new(state.inputs.clone()));
+    state.inputs = Inputs { seed: state.inputs.seed + 1, ..state.inputs.clone() };
+    open(session, [1280.0, 900.0])
+}
+
+#[test]
+fn of_the_laboratory() {
+    for (look, shown) in LOOKS
+        .into_iter()
+        .flat_map(|look| [Shown::Weights, Shown::Scores, Shown::Difference].map(|s| (look, s)))
+    {
+        let window = laboratory(look, shown);
+        let (outcome, matrix) =
+            (app(&window).laboratory().outcome().unwrap(), app(&window).matrix().unwrap());
+        looks_like(
+            &matrix,
+            &outcome.numbers,
+            outcome.picture.palette(),
+            &format!("{look:?} {shown:?}"),
+        );
+        let masked = outcome.numbers.iter().position(|x| *x == f32::NEG_INFINITY).unwrap();
+        assert_eq!(cells(&matrix.encode(Format::Png).unwrap(), outcome.side)[masked], HIDDEN);
+        let csv = matrix.csv().unwrap();
+        assert_eq!(csv.contains("-inf"), shown == Shown::Scores, "a masked weight is 0");
+    }
+}
+
+/// A file of a head of weights and one of scores over so many tokens that each weight is small.
+fn dump(folder: &Folder, n: usize) -> std::path::PathBuf {
+    let mut values = weights(2 * n, n, 3);
+    for w in &mut values {
+        *w = w.min(0.015);
+    }
+    values[n] = 0.02;
+    for score in &mut values[n * n..] {
+        *score = 40.0 * *score - 0.5;
+    }
+    folder.file(
+        "in.safetensors",
+        safetensors(&[("attentions", Dtype::F32, &[1, 2, n, n], bytes(&values))], &[]),
+    )
+}
+
+#[test]
+fn of_heads() {
+    let folder = Folder::new();
+    let file = dump(&folder, 300);
+    for (look, head) in LOOKS.into_iter().flat_map(|look| [(look, 0), (look, 1)]) {
+        let mut session = Session { look, ..attention_session(&file) };
+        session.heads.show(HeadId { layer: 0, head });
+        let window = open(session.clone(), [1280.0, 900.0]);
+        let (selected, matrix) =
+            (app(&window).heads().selected().unwrap(), app(&window).matrix().unwrap());
+        let palette = selected.picture.palette();
+        let (low, high) = palette.range();
+        assert_eq!(palette.is_diverging(), head == 1);
+        assert!(head == 1 || low >= 0.0 && high == 0.02, "{low} {high}");
+        looks_like(&matrix, &selected.numbers, palette, &format!("{look:?}, head {head}"));
+
+        // The command line opens the file so, from the session or by its flags.
+        let opened = Opened::open(session.heads.source.clone(), &unattended).unwrap();
+        let theirs = opened.matrix(session.heads, look).unwrap();
+        assert!(theirs.encode(Format::Png).unwrap() == matrix.encode(Format::Png).unwrap());
+    }
+}
+
+#[test]
+fn of_the_walkthrough() {
+    let walkthrough = Walkthrough::run(Example::ALL[0], &Settings::default()).unwrap();
+    let weights = walkthrough.step(Quantity::Weights).unwrap();
+    for look in LOOKS {
+        let window = open(Session { look, ..Session::default() }, [1280.0, 900.0]);
+        let matrix = app(&window).matrix().unwrap();
+        // Weights go to 1, as the page shows them, whatever the largest is.
+        assert_eq!(matrix.palette.range(), (if look.logarithmic { 1e-6 } else { 0.0 }, 1.0));
+        let (found, palette) =
+            (cells(&matrix.encode(Format::Png).unwrap(), matrix.rows.len()), matrix.palette);
+        for (found, x) in found.iter().zip(weights.matrix.as_slice()) {
+            assert_eq!(*found, palette.rgb(*x));
+        }
+        let theirs = of_step(&walkthrough, weights, look);
+        assert!(theirs.encode(Format::Png).unwrap() == matrix.encode(Format::Png).unwrap());
+    }
+}
+
+#[test]
+fn a_table_has_no_colours_unless_some_are_asked_for() {
+    let walkthrough = Walkthrough::run(Example::LayerNorm, &Settings::default()).unwrap();
+    let moments =
+        walkthrough.steps.iter().find(|s| s.kind == regard_walkthrough::Kind::Table).unwrap();
+    let matrix = of_step(&walkthrough, moments, Look::default());
+    assert!(
+        matches!(matrix.encode(Format::Png), Err(Error::Plain(name)) if name == moments.key.to_string())
+    );
+    let svg = String::from_utf8(matrix.encode(Format::Svg).unwrap()).unwrap();
+    assert!(
+        !svg.contains("linearGradient") && svg.matches("text-anchor=\"middle\">").count() > 0,
+        "{svg}"
+    );
+    assert_eq!(svg.matches("<rect").count(), 1, "the paper alone");
+    assert!(matrix.with_map(Map::Magma).encode(Format::Png).is_ok());
+}

@@ -1,0 +1,528 @@
+//! The room of heads, driven through the window by the names of its controls.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[expect(dead_code, reason = "shared with tests that need more of it")]
+mod driver;
+
+use core::time::Duration;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use egui::accesskit::Role;
+use egui::epaint::text::{FallbackRequest, FontInsert};
+use egui::{Key, TextStyle};
+use egui_kittest::kittest::{NodeT as _, Queryable as _};
+use regard_heads::{HeadId, Measure};
+use regard_ui::heads::{Opened, Shown, Side, Source};
+use regard_ui::{Command, Room, Session};
+use safetensors::Dtype;
+
+use self::driver::{Window, app, click, press, session, settle};
+use regard_tests::attention_files::{Folder, attention, bytes, npy, safetensors, weights};
+
+/// The room with the sample.
+fn window() -> Window {
+    driver::open(Session { room: Room::Heads, ..Session::default() }, [1280.0, 900.0])
+}
+
+fn opened(window: &Window) -> &Opened {
+    app(window).heads().opened().unwrap()
+}
+
+fn numbers(window: &Window) -> Vec<f32> {
+    app(window).heads().selected().unwrap().numbers.to_vec()
+}
+
+fn shows(window: &Window, text: &str) -> bool {
+    window.query_all_by_label_contains(text).next().is_some()
+}
+
+/// Answers a command's question for a file.
+fn with_file(window: &mut Window, command: Command, path: &Path, act: &str) {
+    press(window, command);
+    window.get_by_label("Path of the file").set_text_value_accesskit(path.to_str().unwrap());
+    window.run_steps(3);
+    window.get_by_role_and_label(Role::Button, act).click();
+    settle(window);
+}
+
+fn open(window: &mut Window, path: &Path) {
+    with_file(window, Command::OpenAttention, path, "Open");
+}
+
+/// The names of the grid's cells, in their order.
+fn cells(window: &Window) -> Vec<String> {
+    let nodes =
+        window.query_all_by_role(Role::Button).filter_map(|node| node.accesskit_node().label());
+    nodes.filter(|label| label.starts_with("layer ")).collect()
+}
+
+/// A dump of so many layers and heads over tokens that repeat.
+fn dump(layers: usize, heads: usize, n: usize) -> (Vec<u8>, Vec<f32>) {
+    let values = weights(layers * heads * n, n, 7);
+    let tokens: Vec<String> = (0..n).map(|i| format!("Ġt{}", i % 10)).collect();
+    let tokens = serde_json::to_string(&tokens).unwrap();
+    let tensor = ("attentions", Dtype::F32, &[layers, heads, n, n][..], bytes(&values));
+    (safetensors(&[tensor], &[("tokens", &tokens)]), values)
+}
+
+#[test]
+fn a_first_visitor_sees_the_sample_and_its_heads_are_what_they_are_said_to_be() {
+    let window = window();
+    assert_eq!(opened(&window).source, Source::Sample);
+    let cells = cells(&window);
+    assert_eq!(cells.len(), 12);
+    assert!(
+        cells[0].starts_with("layer 0 head 0, entropy ") && cells[0].ends_with(" bits"),
+        "{}",
+        cells[0]
+    );
+    let top = |measure| opened(&window).ordered(Some(measure), false)[0];
+    for (measure, layer, head) in [
+        (Measure::PreviousToken, 0, 0),
+        (Measure::SameToken, 0, 1),
+        (Measure::Entropy, 0, 3),
+        (Measure::DuplicateToken, 1, 0),
+        (Measure::Induction, 1, 1),
+        (Measure::FirstToken, 1, 2),
+    ] {
+        assert_eq!(top(measure), HeadId { layer, head }, "{}", measure.name());
+    }
+    assert!(opened(&window).survey.is_causal() && opened(&window).survey.warnings().is_empty());
+}
+
+#[test]
+fn heads_are_sorted_by_each_measure_and_each_is_explained() {
+    let mut window = window();
+    for measure in Measure::ALL {
+        click(&mut window, measure.name());
+        let order = opened(&window).ordered(Some(measure), false);
+        let expected: Vec<String> =
+            order.iter().map(|id| format!("layer {} head {}, ", id.layer, id.head)).collect();
+        let found = cells(&window);
+        assert!(
+            found.iter().zip(&expected).all(|(found, expected)| found.starts_with(expected)),
+            "{found:?}"
+        );
+        click(&mut window, "Smallest first");
+        let last = &expected[expected.len() - 1];
+        assert!(cells(&window)[0].starts_with(last), "{}", measure.name());
+        click(&mut window, "Smallest first");
+        click(&mut window, &format!("Explain: {}", measure.name()));
+        assert!(shows(&window, measure.description()));
+        window.key_press(Key::Escape);
+        window.run_steps(2);
+    }
+    click(&mut window, "Order of the file");
+    assert!(cells(&window)[0].starts_with("layer 0 head 0"));
+    click(&mut window, "Own colour scale for each head");
+    assert!(session(&window).heads.own_scale);
+}
+
+#[test]
+fn a_head_is_shown_large_and_the_next_ones_follow() {
+    let folder = Folder::new();
+    let (file, values) = dump(2, 3, 12);
+    let mut window = window();
+    open(&mut window, &folder.file("a.safetensors", file));
+    let cell = cells(&window)[4].clone();
+    click(&mut window, &cell);
+    assert!(shows(&window, "Heatmap of Layer 1, head 1"));
+    assert_eq!(numbers(&window), values[4 * 144..5 * 144]);
+    click(&mut window, "Next head");
+    assert_eq!(numbers(&window), values[5 * 144..]);
+    assert!(window.get_by_label("Next head").accesskit_node().is_disabled());
+    click(&mut window, "Previous head");
+    for (name, value) in [("Which layer", 0.0), ("Which head", 2.0)] {
+        window.get_by_label(name).set_value_accesskit(value);
+        settle(&mut window);
+    }
+    assert_eq!(numbers(&window), values[2 * 144..3 * 144]);
+    press(&mut window, Command::Undo);
+    assert_eq!(session(&window).heads.id(), HeadId { layer: 0, head: 1 });
+    click(&mut window, "All heads");
+    assert_eq!(cells(&window).len(), 6);
+}
+
+#[test]
+fn means_and_rollout_are_those_of_plain_loops() {
+    let folder = Folder::new();
+    let (file, values) = dump(2, 3, 9);
+    let mut window = window();
+    open(&mut window, &folder.file("a.safetensors", file));
+    let mean = |heads: &[usize]| -> Vec<f64> {
+        let sum = |k: usize| heads.iter().map(|h| f64::from(values[h * 81 + k])).sum::<f64>();
+        (0..81).map(|k| sum(k) / heads.len() as f64).collect()
+    };
+    let near = |window: &Window, expected: &[f64]| {
+        let found = numbers(window);
+        assert!(found.iter().zip(expected).all(|(a, b)| (f64::from(*a) - b).abs() < 1e-6));
+    };
+    let cell = cells(&window)[4].clone();
+    click(&mut window, &cell);
+    for (button, heads) in [
+        ("Layer mean", &[3, 4, 5][..]),
+        ("Head mean", &[1, 4]),
+        ("Mean of all", &[0, 1, 2, 3, 4, 5]),
+    ] {
+        click(&mut window, button);
+        near(&window, &mean(heads));
+    }
+    click(&mut window, "Rollout");
+    let residual = |a: Vec<f64>| -> Vec<f64> {
+        let mixed: Vec<f64> =
+            a.iter().enumerate().map(|(k, a)| a + f64::from(u8::from(k / 9 == k % 9))).collect();
+        mixed.chunks(9).flat_map(|row| row.iter().map(|a| a / row.iter().sum::<f64>())).collect()
+    };
+    let (first, second) = (residual(mean(&[0, 1, 2])), residual(mean(&[3, 4, 5])));
+    let product =
+        |k: usize| (0..9).map(|j| second[k / 9 * 9 + j] * first[j * 9 + k % 9]).sum::<f64>();
+    near(&window, &(0..81).map(product).collect::<Vec<f64>>());
+}
+
+#[test]
+fn lines_are_isolated_by_a_token_and_a_long_text_is_seen_in_parts() {
+    let folder = Folder::new();
+    let mut window = window();
+    open(&mut window, &folder.file("a.safetensors", dump(1, 2, 200).0));
+    click(&mut window, "Head");
+    click(&mut window, "Lines");
+    assert!(
+        shows(&window, "query 0: ␣t0")
+            && shows(&window, "key 0: ␣t0")
+            && !shows(&window, "query 150: ")
+    );
+    click(&mut window, "query 3: ␣t3");
+    assert_eq!(session(&window).heads.isolated, Some((Side::Queries, 3)));
+    assert!(shows(&window, "of its weight is on keys that are not in view"));
+    click(&mut window, "query 3: ␣t3");
+    assert_eq!(session(&window).heads.isolated, None);
+    window.get_by_role_and_label(Role::Slider, "Around token").set_value_accesskit(150.0);
+    settle(&mut window);
+    assert!(shows(&window, "query 150: ␣t0") && !shows(&window, "query 3: "));
+    click(&mut window, "key 151: ␣t1");
+    assert_eq!(session(&window).heads.isolated, Some((Side::Keys, 151)));
+    click(&mut window, "Heatmap");
+    assert!(shows(&window, "Heatmap of Layer 0, head 0"));
+}
+
+#[test]
+fn a_file_is_opened_by_dropping_it() {
+    #[derive(Debug)]
+    struct Dropped(std::path::PathBuf);
+    impl egui::DroppedFile for Dropped {
+        fn path(&self) -> &Path {
+            &self.0
+        }
+        fn bytes(&self) -> Result<Vec<u8>, String> {
+            Err("the path is enough".to_owned())
+        }
+    }
+    let folder = Folder::new();
+    let path = folder.file("dropped.npy", npy("<f4", "(2, 3, 3)", &bytes(&weights(6, 3, 1))));
+    let mut window = driver::open(Session::default(), [1280.0, 800.0]);
+    window.input_mut().dropped_files.push(Arc::new(Dropped(path.clone())));
+    settle(&mut window);
+    assert_eq!(session(&window).room, Room::Heads);
+    assert_eq!(opened(&window).source, Source::File(path));
+    assert_eq!(cells(&window).len(), 2);
+    click(&mut window, "Open the sample");
+    assert_eq!(opened(&window).source, Source::Sample);
+}
+
+#[test]
+fn a_session_with_a_file_is_gone_on_with() {
+    let folder = Folder::new();
+    let (path, mine) =
+        (folder.file("a.safetensors", dump(2, 3, 8).0), folder.path("mine.regard.json"));
+    let mut first = window();
+    open(&mut first, &path);
+    let cell = cells(&first)[5].clone();
+    click(&mut first, &cell);
+    with_file(&mut first, Command::SaveSession, &mine, "Save");
+    let second = driver::open(Session::read(&mine).unwrap(), [900.0, 600.0]);
+    assert_eq!(session(&second).heads, session(&first).heads);
+    assert_eq!(numbers(&second), numbers(&first));
+
+    // The file is gone: a message, and what was asked for is not forgotten.
+    let bytes = std::fs::read(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    let mut third = driver::open(Session::read(&mine).unwrap(), [900.0, 600.0]);
+    assert!(app(&third).heads().error().unwrap().contains("a.safetensors"));
+    assert_eq!(session(&third).heads, session(&first).heads);
+    click(&mut third, "Try again");
+    assert!(app(&third).heads().error().is_some());
+    std::fs::write(&path, bytes).unwrap();
+    click(&mut third, "Try again");
+    assert!(app(&third).heads().error().is_none());
+    assert_eq!(numbers(&third), numbers(&first));
+    // Or something else is opened.
+    std::fs::remove_file(&path).unwrap();
+    let mut fourth = driver::open(Session::read(&mine).unwrap(), [900.0, 600.0]);
+    click(&mut fourth, "Open the sample");
+    assert_eq!(opened(&fourth).source, Source::Sample);
+}
+
+#[test]
+fn a_matrix_goes_out_and_comes_back() {
+    let folder = Folder::new();
+    let mut window = window();
+    press(&mut window, Command::ExportMatrix);
+    assert!(shows(&window, "choose one first"), "the grid is no matrix");
+    let cell = cells(&window)[5].clone();
+    click(&mut window, &cell);
+    for name in ["a.png", "a.svg", "a.csv", "a.npy", "a.safetensors"] {
+        let path = folder.path(name);
+        with_file(&mut window, Command::ExportMatrix, &path, "Export");
+        assert!(shows(&window, &format!("Saved {}", path.display())));
+        assert!(path.exists());
+    }
+    let bad = folder.path("a.bmp");
+    with_file(&mut window, Command::ExportMatrix, &bad, "Export");
+    assert!(shows(&window, "a.bmp does not end in") && !bad.exists());
+    let written = numbers(&window);
+    open(&mut window, &folder.path("a.safetensors"));
+    click(&mut window, "Head");
+    assert_eq!(numbers(&window), written);
+    press(&mut window, Command::CopyMatrix);
+    assert!(shows(&window, "Copied 22 × 22 numbers"));
+}
+
+#[test]
+fn masked_weights_of_the_laboratory_are_written_as_0() {
+    let folder = Folder::new();
+    let path = folder.path("weights.npy");
+    let mut window =
+        driver::open(Session { room: Room::Laboratory, ..Session::default() }, [1280.0, 900.0]);
+    with_file(&mut window, Command::ExportMatrix, &path, "Export");
+    let shown = Arc::clone(&app(&window).laboratory().outcome().unwrap().numbers);
+    let file = std::fs::read(&path).unwrap();
+    let written: Vec<f32> = file[file.len() - 4 * shown.len()..]
+        .as_chunks()
+        .0
+        .iter()
+        .map(|b| f32::from_le_bytes(*b))
+        .collect();
+    assert!(shown.contains(&f32::NEG_INFINITY));
+    assert!(
+        written
+            .iter()
+            .zip(&*shown)
+            .all(|(a, b)| a == if *b == f32::NEG_INFINITY { &0.0 } else { b })
+    );
+}
+
+/// What bad files say, and that the session goes on with what it had.
+mod bad_files {
+    use super::*;
+
+    fn refused(name: &str, file: impl AsRef<[u8]>, words: &[&str]) {
+        let folder = Folder::new();
+        refused_in(&folder, name, file, words);
+    }
+
+    fn refused_in(folder: &Folder, name: &str, file: impl AsRef<[u8]>, words: &[&str]) {
+        let mut window = window();
+        let cell = cells(&window)[5].clone();
+        click(&mut window, &cell);
+        let before = session(&window).heads.clone();
+        open(&mut window, &folder.file(name, file));
+        for word in words.iter().chain(&[name]) {
+            assert!(shows(&window, word), "{word}: {:?}", app(&window).heads().error());
+        }
+        assert_eq!(session(&window).heads, before);
+        click(&mut window, "Dismiss");
+        assert!(app(&window).heads().error().is_none() && !shows(&window, "was not opened"));
+        click(&mut window, "Next head");
+        assert_eq!(app(&window).heads().selected().unwrap().title, "Layer 1, head 2");
+    }
+
+    #[test]
+    fn truncated() {
+        let (file, _) = dump(2, 2, 8);
+        refused(
+            "cut.safetensors",
+            &file[..file.len() - 100],
+            &["attentions", "ends too early", "[2, 2, 8, 8]"],
+        );
+    }
+
+    #[test]
+    fn of_a_wrong_rank() {
+        refused(
+            "rank.safetensors",
+            attention(&[8], &[0.125; 8]),
+            &["attention", "[8]", "[layers, heads, n, n]"],
+        );
+    }
+
+    #[test]
+    fn ragged() {
+        let layer = |n: usize| bytes(&weights(n, n, 1));
+        let tensors = [
+            ("layer_0", Dtype::F32, &[3, 3][..], layer(3)),
+            ("layer_1", Dtype::F32, &[4, 4], layer(4)),
+        ];
+        refused(
+            "ragged.safetensors",
+            safetensors(&tensors, &[]),
+            &["layer_1", "[4, 4]", "[3, 3]", "alike"],
+        );
+    }
+
+    #[test]
+    fn without_tokens() {
+        refused(
+            "empty.safetensors",
+            attention(&[1, 1, 0, 0], &[]),
+            &["[1, 1, 0, 0]", "no attention"],
+        );
+    }
+
+    #[test]
+    fn that_claims_a_thousand_million_numbers() {
+        refused("huge.npy", npy("<f4", "(1000000000,)", &[0; 16]), &["[1000000000]", "too early"]);
+        let square = npy("<f4", "(10, 10, 3200, 3200)", &[0; 16]);
+        refused("large.npy", square, &["[10, 10, 3200, 3200]", "too early"]);
+    }
+
+    #[test]
+    fn whose_tokens_are_no_text() {
+        let folder = Folder::new();
+        folder.file("bytes.tokens.txt", b"the\n\xff\xfe\ncat");
+        refused_in(
+            &folder,
+            "bytes.safetensors",
+            dump(1, 1, 3).0,
+            &["bytes.tokens.txt", "not UTF-8"],
+        );
+    }
+
+    #[test]
+    fn with_nan_are_shown_with_a_warning() {
+        let folder = Folder::new();
+        let (file, mut values) = dump(1, 2, 6);
+        values[3] = f32::NAN;
+        drop(file);
+        let mut window = window();
+        open(&mut window, &folder.file("nan.safetensors", attention(&[1, 2, 6, 6], &values)));
+        assert!(shows(&window, "1 rows in 1 heads hold NaN"));
+        click(&mut window, "Head");
+        assert!(numbers(&window)[3].is_nan());
+        click(&mut window, "Lines");
+        click(&mut window, "query 0: 0");
+    }
+
+    #[test]
+    fn with_one_token_are_shown_with_a_warning() {
+        let folder = Folder::new();
+        let mut window = window();
+        open(&mut window, &folder.file("one.safetensors", attention(&[2, 2, 1, 1], &[1.0; 4])));
+        assert!(shows(&window, "one key only"));
+        for way in ["Head", "Lines", "Rollout", "Heatmap", "Mean of all"] {
+            click(&mut window, way);
+        }
+        assert_eq!(numbers(&window), [1.0]);
+    }
+}
+
+/// A pipe that nobody writes to is read for ever.
+#[cfg(unix)]
+#[test]
+fn reading_can_be_cancelled() {
+    let folder = Folder::new();
+    let pipe = folder.path("pipe.safetensors");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let mut window = window();
+    press(&mut window, Command::OpenAttention);
+    window.get_by_label("Path of the file").set_text_value_accesskit(pipe.to_str().unwrap());
+    window.run_steps(3);
+    window.get_by_role_and_label(Role::Button, "Open").click();
+    window.run_steps(3);
+    std::thread::sleep(Duration::from_millis(150));
+    window.run_steps(3);
+    assert!(window.query_by_role_and_label(Role::ProgressIndicator, "Opening").is_some());
+    assert_eq!(cells(&window).len(), 12, "the room goes on");
+    click(&mut window, "Cancel");
+    assert!(!app(&window).is_busy());
+    assert_eq!(session(&window).heads.source, Source::Sample);
+    // The thread that waits for the pipe is let go.
+    drop(std::fs::OpenOptions::new().write(true).open(&pipe));
+}
+
+/// egui asks for a font by the character that it has none for: the window's are the system's.
+#[test]
+fn fonts_are_asked_for_what_the_window_lacks_and_signs_of_tokens_are_there() {
+    let folder = Folder::new();
+    folder.file("a.tokens.json", r#"["猫", "قطة", " ", "\n", "\t"]"#);
+    let path = folder.file("a.npy", npy("<f4", "(5, 5)", &bytes(&weights(5, 5, 1))));
+    let asked = Arc::new(Mutex::new(String::new()));
+    let mut window = window();
+    // What no font has is a box; elsewhere a test ends with a panic.
+    window.ctx.set_missing_glyph_policy(egui::MissingGlyphPolicy::Tofu);
+    let heard = Arc::clone(&asked);
+    window.ctx.add_font_provider(Arc::new(
+        move |request: &FallbackRequest<'_>| -> Option<FontInsert> {
+            heard.lock().unwrap().push_str(request.cluster);
+            None
+        },
+    ));
+    open(&mut window, &path);
+    click(&mut window, "Head");
+    click(&mut window, "Lines");
+    assert!(shows(&window, "query 0: 猫") && shows(&window, "query 3: ⏎"));
+    let asked = asked.lock().unwrap().clone();
+    assert!(asked.contains('猫') && asked.contains('ق'), "{asked}");
+    for style in [TextStyle::Body, TextStyle::Small, TextStyle::Monospace, TextStyle::Button] {
+        let font = style.resolve(&window.ctx.global_style());
+        for sign in ['␣', '⏎', '⇥', '·', '…', '−', '∞', '←', '→'] {
+            assert!(
+                window.ctx.fonts_mut(|fonts| fonts.has_glyph(&font, sign)),
+                "{sign} in {style:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn everything_has_a_name_and_fits_in_every_view() {
+    let folder = Folder::new();
+    let path = folder.file("a.safetensors", dump(12, 12, 20).0);
+    for size in [[900.0, 600.0], [1280.0, 800.0], [640.0, 480.0]] {
+        let mut window = driver::open(regard_ui::attention(&path), size);
+        assert_eq!(opened(&window).source, Source::File(path.clone()));
+        for view in [
+            "All heads",
+            "Head",
+            "Lines",
+            "Layer mean",
+            "Head mean",
+            "Mean of all",
+            "Rollout",
+            "Heatmap",
+        ] {
+            click(&mut window, view);
+            for role in [
+                Role::Button,
+                Role::CheckBox,
+                Role::Slider,
+                Role::SpinButton,
+                Role::Image,
+                Role::RadioButton,
+            ] {
+                for node in window.query_all_by_role(role) {
+                    let (rect, label) = (node.rect(), node.accesskit_node().label());
+                    assert!(
+                        label.as_ref().is_some_and(|label| !label.trim().is_empty()),
+                        "{view}: {role:?} {rect:?}"
+                    );
+                    assert!(
+                        rect.left() >= 0.0 && rect.right() <= size[0] + 0.5,
+                        "{view} at {size:?}: {label:?} {rect:?}"
+                    );
+                }
+            }
+        }
+        assert_eq!(session(&window).heads.shown, Shown::Rollout);
+    }
+}

@@ -1,0 +1,331 @@
+//! The laboratory's queries and keys from a file: what opens, what is refused, and the weights, against plain loops in `f64`.
+
+use std::path::Path;
+
+use half::{bf16, f16};
+use regard_figure::Look;
+use regard_heads::{QueriesAndKeys, unattended};
+use regard_kernels::Temperature;
+use regard_ui::laboratory::{Engine, Inputs, Outcome, Request, Shown, Source};
+use safetensors::Dtype;
+use zip::CompressionMethod;
+
+use regard_tests::attention_files::{Folder, bytes, npy, npz, safetensors};
+
+/// Numbers between −2 and 2 that every type has, even bf16.
+fn numbers(len: usize, seed: usize) -> Vec<f32> {
+    (0..len).map(|i| (((i + 31 * seed) * 7919 % 129) as f32 - 64.0) / 32.0).collect()
+}
+
+/// All tokens of a head, without a mask.
+fn inputs(path: &Path, head: usize) -> Inputs {
+    let source = Source::File { path: path.to_owned(), head };
+    Inputs { source, tokens: 4096, dim: 256, causal: false, ..Inputs::default() }
+}
+
+fn run(engine: &mut Engine, inputs: &Inputs) -> Result<Outcome, String> {
+    let request = Request { inputs: inputs.clone(), pinned: None, shown: Shown::Weights };
+    engine.run(request, &|_| ()).map_err(|e| e.to_string())
+}
+
+/// The weights of the first `n` tokens by their first `d` numbers, of `width` each.
+fn reference(queries: &[f32], keys: &[f32], width: usize, n: usize, d: usize) -> Vec<f64> {
+    let mut weights = Vec::new();
+    for query in queries.chunks(width).take(n) {
+        let score = |key: &[f32]| -> f64 {
+            let products =
+                query[..d].iter().zip(&key[..d]).map(|(q, k)| f64::from(*q) * f64::from(*k));
+            products.sum::<f64>() / (d as f64).sqrt()
+        };
+        let exps: Vec<f64> = keys.chunks(width).take(n).map(|key| score(key).exp()).collect();
+        let sum: f64 = exps.iter().sum();
+        weights.extend(exps.iter().map(|x| x / sum));
+    }
+    weights
+}
+
+fn assert_close(found: &[f32], right: &[f64], what: &str) {
+    assert_eq!(found.len(), right.len(), "{what}");
+    for (i, (found, right)) in found.iter().zip(right).enumerate() {
+        assert!((f64::from(*found) - right).abs() < 2e-6, "{what}, {i}: {found} {right}");
+    }
+}
+
+fn halves(numbers: &[f32]) -> Vec<u8> {
+    numbers.iter().flat_map(|x| f16::from_f32(*x).to_le_bytes()).collect()
+}
+
+fn brains(numbers: &[f32]) -> Vec<u8> {
+    numbers.iter().flat_map(|x| bf16::from_f32(*x).to_le_bytes()).collect()
+}
+
+fn doubles(numbers: &[f32]) -> Vec<u8> {
+    numbers.iter().flat_map(|x| f64::from(*x).to_le_bytes()).collect()
+}
+
+/// A safetensors file with `q` and `k`.
+fn pair(dtype: Dtype, q: (&[usize], Vec<u8>), k: (&[usize], Vec<u8>)) -> Vec<u8> {
+    safetensors(&[("q", dtype, q.0, q.1), ("k", dtype, k.0, k.1)], &[])
+}
+
+/// What a file is, its bytes, a head, and the queries and keys of this.
+type Case<'a> = (&'a str, Vec<u8>, usize, &'a [f32], &'a [f32]);
+
+#[test]
+fn weights_of_every_kind_of_file_are_those_of_the_definition() {
+    let (n, d) = (5, 3);
+    let one = n * d;
+    // A batch of 2, of which the second must not be seen, with 4 heads; the keys have 2, each for two of the queries'.
+    let (q, k, shared) = (numbers(8 * one, 1), numbers(8 * one, 2), numbers(4 * one, 3));
+    let (first_q, first_k) = (&q[..one], &k[..one]);
+    let [whole, few, heads]: [&[usize]; 3] = [&[2, 4, n, d], &[2, 2, n, d], &[4, n, d]];
+    let numpy = |numbers: &[f32], shape: &str| npy("<f4", shape, &bytes(numbers));
+    let arrays = [("q.npy", numpy(&q, "(2, 4, 5, 3)")), ("k.npy", numpy(&k, "(2, 4, 5, 3)"))];
+    let strings: Vec<u8> = "abcde".chars().flat_map(|c| (c as u32).to_le_bytes()).collect();
+    let lone = [("x.npy", numpy(first_q, "(5, 3)")), ("tokens.npy", npy("<U1", "(5,)", &strings))];
+    let two = (Dtype::F32, [n, d]);
+    let cases: Vec<Case<'_>> = vec![
+        (
+            "F32",
+            pair(two.0, (&two.1, bytes(first_q)), (&two.1, bytes(first_k))),
+            0,
+            first_q,
+            first_k,
+        ),
+        (
+            "F16",
+            pair(Dtype::F16, (heads, halves(&q[..4 * one])), (heads, halves(&k[..4 * one]))),
+            3,
+            &q[3 * one..4 * one],
+            &k[3 * one..4 * one],
+        ),
+        (
+            "BF16",
+            pair(Dtype::BF16, (whole, brains(&q)), (whole, brains(&k))),
+            1,
+            &q[one..2 * one],
+            &k[one..2 * one],
+        ),
+        (
+            "shared keys",
+            pair(Dtype::F32, (whole, bytes(&q)), (few, bytes(&shared))),
+            1,
+            &q[one..2 * one],
+            &shared[..one],
+        ),
+        (
+            "F64",
+            safetensors(&[("wte", Dtype::F64, &two.1, doubles(first_q))], &[]),
+            0,
+            first_q,
+            first_q,
+        ),
+        ("npy", numpy(&q[..4 * one], "(4, 5, 3)"), 1, &q[one..2 * one], &q[one..2 * one]),
+        ("npy of f8", npy("<f8", "(5, 3)", &doubles(first_k)), 0, first_k, first_k),
+        ("npy of f2", npy("<f2", "(5, 3)", &halves(first_k)), 0, first_k, first_k),
+        ("npz", npz(&arrays, CompressionMethod::Stored), 0, first_q, first_k),
+        (
+            "npz, compressed",
+            npz(&arrays, CompressionMethod::Deflated),
+            1,
+            &q[one..2 * one],
+            &k[one..2 * one],
+        ),
+        ("npz of one", npz(&lone, CompressionMethod::Stored), 0, first_q, first_q),
+    ];
+    let folder = Folder::new();
+    let mut engine = Engine::default();
+    for (i, (what, bytes, head, queries, keys)) in cases.into_iter().enumerate() {
+        let path = folder.file(&format!("{i}.bin"), bytes);
+        let outcome = run(&mut engine, &inputs(&path, head)).unwrap();
+        let found = &outcome.request.inputs;
+        assert_eq!(
+            (found.tokens, found.dim, found.source.path()),
+            (n, d, Some(path.as_path())),
+            "{what}"
+        );
+        assert_close(&outcome.weights, &reference(queries, keys, d, n, d), what);
+    }
+}
+
+#[test]
+fn fewer_tokens_and_dimensions_are_the_first() {
+    let (q, k) = (numbers(7 * 6, 4), numbers(7 * 6, 5));
+    let path = Folder::new();
+    let path = path.file("a", pair(Dtype::F32, (&[7, 6], bytes(&q)), (&[7, 6], bytes(&k))));
+    let mut engine = Engine::default();
+    for (tokens, dim) in [(7, 6), (3, 6), (7, 1), (2, 5)] {
+        let outcome = run(&mut engine, &Inputs { tokens, dim, ..inputs(&path, 0) });
+        let what = format!("{tokens} × {dim}");
+        match outcome {
+            Ok(outcome) => {
+                assert_close(&outcome.weights, &reference(&q, &k, 6, tokens, dim), &what);
+            }
+            Err(e) => panic!("{what}: {e}"),
+        }
+    }
+}
+
+#[test]
+fn what_makes_random_numbers_has_no_part_in_a_file() {
+    let folder = Folder::new();
+    let path = folder.file("a", npy("<f4", "(4, 2)", &bytes(&numbers(8, 6))));
+    let plain = run(&mut Engine::default(), &inputs(&path, 0)).unwrap();
+    let other = Inputs { seed: 9, alike: 0.0, smooth: 0.3, sink: 8.0, ..inputs(&path, 0) };
+    assert_eq!(run(&mut Engine::default(), &other).unwrap().weights, plain.weights);
+}
+
+#[test]
+fn more_than_can_be_shown_is_left_out_and_a_head_that_is_not_there_is_the_last() {
+    let folder = Folder::new();
+    let many = numbers(4100 * 2, 7);
+    let path = folder.file("many", npy("<f4", "(4100, 2)", &bytes(&many)));
+    let outcome = run(&mut Engine::default(), &inputs(&path, 0)).unwrap();
+    assert_eq!((outcome.request.inputs.tokens, outcome.side), (4096, 4096));
+    let last = reference(&many[4095 * 2..], &many, 2, 4096, 2);
+    assert_close(&outcome.weights[4095 * 4096..], &last[..4096], "the last row");
+
+    let wide = numbers(2 * 3 * 300, 8);
+    let path = folder.file("wide", npy("<f4", "(2, 3, 300)", &bytes(&wide)));
+    let outcome = run(&mut Engine::default(), &inputs(&path, 9)).unwrap();
+    assert_eq!(outcome.request.inputs.source, Source::File { path, head: 1 });
+    assert_eq!(outcome.request.inputs.dim, 256);
+    assert_close(
+        &outcome.weights,
+        &reference(&wide[900..], &wide[900..], 300, 3, 256),
+        "the second head",
+    );
+}
+
+#[test]
+fn a_file_says_what_its_tokens_are_called() {
+    let folder = Folder::new();
+    let x = bytes(&numbers(6, 9));
+    let texts = |outcome: &Outcome| -> Vec<Vec<String>> {
+        outcome
+            .names
+            .iter()
+            .map(|names| names.iter().map(|name| name.text.clone()).collect())
+            .collect()
+    };
+    let mut engine = Engine::default();
+    let metadata = [("tokens", r#"["The", "Ġcat", "Ġsat"]"#)];
+    let path = folder.file("a", safetensors(&[("x", Dtype::F32, &[3, 2], x.clone())], &metadata));
+    let outcome = run(&mut engine, &inputs(&path, 0)).unwrap();
+    assert_eq!(texts(&outcome), vec![["The", "␣cat", "␣sat"]; 2]);
+    let matrix = outcome.matrix(Look::default());
+    assert_eq!((matrix.rows[1].raw.as_str(), matrix.cols.len()), ("Ġcat", 3));
+    let two = run(&mut engine, &Inputs { tokens: 2, ..inputs(&path, 0) }).unwrap();
+    assert_eq!(texts(&two), vec![["The", "␣cat"]; 2]);
+
+    let keys = [("key_tokens", r#"["a", "b", "c"]"#)];
+    let path = folder.file("b", safetensors(&[("x", Dtype::F32, &[3, 2], x)], &keys));
+    assert_eq!(
+        texts(&run(&mut engine, &inputs(&path, 0)).unwrap()),
+        [["t0", "t1", "t2"], ["a", "b", "c"]]
+    );
+    let random = run(&mut engine, &Inputs { tokens: 2, ..Inputs::default() }).unwrap();
+    assert_eq!(texts(&random), vec![["t0", "t1"]; 2]);
+}
+
+#[test]
+fn not_a_number_shows_where_it_is_seen() {
+    let (mut q, k) = (numbers(4 * 2, 10), numbers(4 * 2, 11));
+    let right = reference(&q, &k, 2, 4, 2);
+    q[3] = f32::NAN;
+    let folder = Folder::new();
+    let path = folder.file("a", pair(Dtype::F32, (&[4, 2], bytes(&q)), (&[4, 2], bytes(&k))));
+    let outcome = run(&mut Engine::default(), &inputs(&path, 0)).unwrap();
+    assert!(outcome.weights[4..8].iter().all(|x| x.is_nan()), "{:?}", &outcome.weights[4..8]);
+    assert_close(&outcome.weights[..4], &right[..4], "the row before");
+    assert_close(&outcome.weights[8..], &right[8..], "the rows behind");
+}
+
+#[test]
+fn a_file_is_read_once_while_it_is_asked_for() {
+    let folder = Folder::new();
+    let path = folder.file("a", npy("<f4", "(2, 4, 2)", &bytes(&numbers(16, 12))));
+    let mut engine = Engine::default();
+    let first = run(&mut engine, &inputs(&path, 0)).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    let warm = Inputs { temperature: Temperature::new(3.0).unwrap(), ..inputs(&path, 0) };
+    assert_ne!(run(&mut engine, &warm).unwrap().weights, first.weights);
+    assert_ne!(run(&mut engine, &inputs(&path, 1)).unwrap().weights, first.weights);
+
+    // A is a file, B is not.
+    let b = Inputs { tokens: 4, ..Inputs::default() };
+    let request =
+        |shown| Request { inputs: b.clone(), pinned: Some(Box::new(inputs(&path, 0))), shown };
+    let outcome = engine.run(request(Shown::Pinned), &|_| ()).unwrap();
+    assert_eq!((&outcome.numbers, outcome.side), (&first.weights, 4));
+    assert!(outcome.file.is_none());
+
+    run(&mut engine, &b).unwrap();
+    let gone = run(&mut engine, &inputs(&path, 0)).err().unwrap();
+    assert!(gone.contains(&path.display().to_string()), "{gone}");
+}
+
+#[test]
+fn what_cannot_be_queries_and_keys_is_refused_by_name_and_shape() {
+    let f32s = |len: usize| bytes(&numbers(len, 13));
+    let two = |q: &[usize], k: &[usize]| {
+        pair(Dtype::F32, (q, f32s(q.iter().product())), (k, f32s(k.iter().product())))
+    };
+    let one = |shape: &[usize]| {
+        safetensors(&[("emb", Dtype::F32, shape, f32s(shape.iter().product()))], &[])
+    };
+    let ints = safetensors(&[("emb", Dtype::I32, &[2, 2], vec![0; 16])], &[]);
+    let others = safetensors(
+        &[("q", Dtype::F32, &[2, 2], f32s(4)), ("v", Dtype::F32, &[2, 2], f32s(4))],
+        &[],
+    );
+    let misnamed =
+        safetensors(&[("emb", Dtype::F32, &[3, 2], f32s(6))], &[("tokens", r#"["one", "two"]"#)]);
+    let whole = two(&[4, 8], &[4, 8]);
+    let cases: Vec<(Vec<u8>, &[&str])> = vec![
+        (Vec::new(), &["safetensors"]),
+        (whole[..whole.len() - 4].to_vec(), &["[4, 8]", "128 bytes", "124"]),
+        (npy("<f4", "(9, 8)", &f32s(8)), &["[9, 8]", "288 bytes", "32"]),
+        (one(&[8]), &["`emb`", "[8]", "[n, d]"]),
+        (one(&[1, 1, 2, 2, 2]), &["`emb`", "[1, 1, 2, 2, 2]", "[batch, heads, n, d]"]),
+        (two(&[4, 8], &[4, 6]), &["`k`", "[4, 6]", "`q`", "[4, 8]"]),
+        (two(&[4, 8], &[5, 8]), &["[5, 8]", "[4, 8]"]),
+        (two(&[3, 4, 8], &[2, 4, 8]), &["[2, 4, 8]", "[3, 4, 8]", "multiple"]),
+        (two(&[2, 3, 4, 8], &[1, 3, 4, 8]), &["[1, 3, 4, 8]", "batch"]),
+        (one(&[1, 4]), &["`emb`", "[1, 4]", "2 tokens"]),
+        (one(&[0, 4]), &["`emb`", "[0, 4]", "2 tokens"]),
+        (one(&[4, 0]), &["`emb`", "[4, 0]", "at least 1 of"]),
+        (one(&[0, 2, 4, 4]), &["`emb`", "[0, 2, 4, 4]"]),
+        (two(&[0, 4, 8], &[0, 4, 8]), &["`q`", "[0, 4, 8]"]),
+        (ints, &["`emb`", "I32", "F32"]),
+        (others, &["q, v", "`k`"]),
+        (npz(&[], CompressionMethod::Stored), &["no tensor"]),
+        (misnamed, &["2 tokens", "`emb`", "3"]),
+    ];
+    let folder = Folder::new();
+    let mut engine = Engine::default();
+    for (i, (bytes, words)) in cases.into_iter().enumerate() {
+        let path = folder.file(&format!("{i}.bin"), bytes);
+        let message =
+            run(&mut engine, &inputs(&path, 0)).err().unwrap_or_else(|| panic!("{i}: {words:?}"));
+        assert!(message.starts_with(&format!("{} was not opened: ", path.display())), "{message}");
+        for word in words {
+            assert!(message.contains(word), "{i}: {word} is not in: {message}");
+        }
+        // It goes on.
+        assert_eq!(run(&mut engine, &Inputs::default()).unwrap().side, 64);
+    }
+    for missing in [folder.path("none"), folder.path("")] {
+        assert!(run(&mut engine, &inputs(&missing, 0)).is_err());
+    }
+}
+
+#[test]
+fn there_is_nothing_of_a_head_or_a_token_that_a_file_has_not() {
+    let folder = Folder::new();
+    let file = folder.file("a", npy("<f4", "(2, 3, 2)", &bytes(&numbers(12, 14))));
+    let file = QueriesAndKeys::open(&file, &unattended).unwrap();
+    assert_eq!((file.heads(), file.tokens(), file.dim()), (2, 3, 2));
+    assert_eq!(file.first(1, 9, 9)[0], numbers(12, 14)[6..]);
+    assert_eq!(file.first(2, 3, 2), [[0.0_f32; 0]; 2]);
+}

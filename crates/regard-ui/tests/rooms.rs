@@ -1,0 +1,337 @@
+//! The rooms and what is around them: tabs, commands, names, and room for everything.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[expect(dead_code, reason = "shared with tests that need more of it")]
+mod driver;
+
+use egui::accesskit::Role;
+use egui::{Key, Theme, ThemePreference, ViewportCommand, vec2};
+use egui_kittest::kittest::{NodeT as _, Queryable as _};
+use regard_kernels::Temperature;
+use regard_ui::{Command, Room, Session};
+use regard_walkthrough::{Example, Quantity};
+
+use self::driver::{
+    Window, app, assert_named, choose, click, open, press, room, session, settle, shows,
+};
+
+#[test]
+fn a_new_session_begins_with_a_worked_example() {
+    let window = open(Session::default(), [1280.0, 800.0]);
+    assert_eq!(session(&window).room, Room::Walkthrough);
+    assert!(shows(&window, Example::ALL[0].summary()));
+}
+
+#[test]
+fn rooms_have_tabs_and_keys() {
+    let mut window = room(Room::Walkthrough);
+    for room in [Room::Heads, Room::Laboratory, Room::Walkthrough] {
+        click(&mut window, room.name());
+        assert_eq!(session(&window).room, room);
+    }
+    for room in Room::ALL {
+        press(&mut window, Command::Room(room));
+        assert_eq!(session(&window).room, room);
+    }
+}
+
+/// Does every command, once by its keys where it has some and once by the palette, and says what must have come of it.
+#[test]
+fn every_command_does_what_it_says() {
+    for command in Command::all() {
+        for by_keys in [true, false] {
+            if by_keys && command.shortcut().is_none() || !by_keys && command == Command::Palette {
+                continue;
+            }
+            let mut window = room(Room::Walkthrough);
+            let before = session(&window).clone();
+            if matches!(command, Command::Undo | Command::Redo) {
+                click(&mut window, "Causal mask");
+            }
+            if command == Command::Redo {
+                click(&mut window, "Undo");
+            }
+            if command == Command::ResetNumbers {
+                let app = window.state_mut().as_mut().unwrap();
+                app.session.walkthrough.inputs.set(Quantity::X, 0, 0, 5.0).unwrap();
+                settle(&mut window);
+            }
+            if command == Command::ForgetA {
+                press(&mut window, Command::PinA);
+            }
+            if matches!(command, Command::ZoomReset | Command::Reset) {
+                press(&mut window, Command::ZoomIn);
+                click(&mut window, "Causal mask");
+            }
+            if by_keys {
+                press(&mut window, command);
+            } else {
+                choose(&mut window, command);
+            }
+            check(&window, command, &before);
+        }
+    }
+}
+
+fn check(window: &Window, command: Command, before: &Session) {
+    let now = session(window);
+    let (ctx, all) = (&window.ctx, Example::ALL);
+    let ok = match command {
+        Command::Palette => shows(window, "Find a command"),
+        Command::Room(room) => now.room == room,
+        Command::NextExample => now.walkthrough.example() == all[1],
+        Command::PreviousExample => now.walkthrough.example() == all[all.len() - 1],
+        Command::Example(example) => now.walkthrough.example() == example,
+        Command::Undo | Command::Reset => !now.walkthrough.settings.causal,
+        Command::Redo => now.walkthrough.settings.causal,
+        Command::ResetNumbers => !now.walkthrough.inputs.is_changed(),
+        Command::PinA => now.laboratory.pinned.is_some() && now.room == Room::Laboratory,
+        Command::ForgetA => now.laboratory.pinned.is_none() && now.room == Room::Laboratory,
+        Command::Benchmark => {
+            shows(window, "Stop benchmark")
+                || !app(window).laboratory().benchmark().lines().is_empty()
+        }
+        Command::OpenSession
+        | Command::SaveSession
+        | Command::SaveImage
+        | Command::OpenAttention
+        | Command::OpenTokens
+        | Command::ExportMatrix => shows(window, "Path of the file"),
+        Command::CopyMatrix => window.query_all_by_label_contains("Copied").next().is_some(),
+        Command::SidePanel => now.looks.side == Some(false) && !shows(window, "Causal mask"),
+        Command::ZoomIn => ctx.zoom_factor() > 1.0,
+        Command::ZoomOut => ctx.zoom_factor() < 1.0,
+        Command::ZoomReset => ctx.zoom_factor() == 1.0,
+        Command::Theme(theme) => ctx.options(|options| options.theme_preference) == theme,
+        Command::Map(map) => now.look.map == map,
+        Command::Logarithmic => now.look.logarithmic != before.look.logarithmic,
+    };
+    assert!(ok, "{command:?}");
+}
+
+#[test]
+fn the_menu_has_the_commands() {
+    let mut window = room(Room::Walkthrough);
+    window.get_by_label("Menu").click();
+    window.run_steps(3);
+    let dark = Command::Theme(ThemePreference::Dark).name();
+    window.get_by_label(&dark).click();
+    window.run_steps(3);
+    assert_eq!(window.ctx.theme(), Theme::Dark);
+}
+
+#[test]
+fn the_palette_is_walked_with_arrows_and_left_with_escape() {
+    let mut window = room(Room::Walkthrough);
+    press(&mut window, Command::Palette);
+    window.get_by_label("Find a command").type_text("zoom");
+    window.run_steps(2);
+    assert!(shows(&window, "Zoom out") && !shows(&window, &Command::PinA.name()));
+    window.key_press(Key::ArrowDown);
+    window.run_steps(2);
+    window.key_press(Key::Enter);
+    window.run_steps(3);
+    assert!(window.ctx.zoom_factor() < 1.0, "the second of the zooms is out");
+    press(&mut window, Command::Palette);
+    window.key_press(Key::Escape);
+    window.run_steps(3);
+    assert!(!shows(&window, "Find a command"));
+}
+
+#[test]
+fn a_picture_of_the_window_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("window.png");
+    let mut window = room(Room::Walkthrough);
+    press(&mut window, Command::SaveImage);
+    window.get_by_label("Path of the file").set_text_value_accesskit(path.to_str().unwrap());
+    window.run_steps(3);
+    window.get_by_role_and_label(Role::Button, "Save").click();
+    let mut asked = false;
+    for _ in 0..4 {
+        window.step();
+        let commands =
+            window.output().viewport_output.values().flat_map(|viewport| &viewport.commands);
+        asked |=
+            commands.into_iter().any(|command| matches!(command, ViewportCommand::Screenshot(_)));
+    }
+    assert!(asked);
+}
+
+#[test]
+fn a_slider_that_is_dragged_is_one_change() {
+    let mut window = room(Room::Walkthrough);
+    let slider = window.get_by_role_and_label(Role::Slider, "Temperature as a power of ten").rect();
+    let place = |part: f32| slider.left_center() + vec2(part * slider.width(), 0.0);
+    window.hover_at(place(0.5));
+    window.drag_at(place(0.5));
+    for i in 0..10 {
+        window.hover_at(place(0.5 + 0.03 * i as f32));
+        window.step();
+    }
+    window.drop_at(place(0.8));
+    window.run_steps(3);
+    assert_ne!(session(&window).walkthrough.settings.temperature, Temperature::ONE);
+    press(&mut window, Command::Undo);
+    assert_eq!(session(&window).walkthrough.settings.temperature, Temperature::ONE);
+    press(&mut window, Command::Redo);
+    assert_ne!(session(&window).walkthrough.settings.temperature, Temperature::ONE);
+}
+
+#[test]
+fn every_panel_explains_itself() {
+    let of_walkthrough = [
+        ("Follow a token", "framed in green"),
+        ("Heatmap", "arithmetic below"),
+        ("Heatmap", "Pooling"),
+        ("Checks", "What must hold"),
+        ("Number of heads", "share out the columns"),
+        ("Leave out", "what broke"),
+        ("Temperature T", "at ∞ the same"),
+        ("How \"t0\" shares out its attention", "a curve for each key"),
+    ];
+    let of_heads = [
+        ("File", "safetensors"),
+        ("Sort heads by", "in one number"),
+        ("Means and rollout", "Abnar"),
+        ("Pictures", "Each small picture is a head"),
+        ("Induction", "followed earlier occurrences"),
+    ];
+    let of_laboratory = [
+        ("Tokens", "n queries attend to n keys"),
+        ("Softmax", "divided by the temperature"),
+        ("Mask", "Which keys a query may see"),
+        ("Sinks", "put most weight on the first token"),
+        ("A and B", "Pin it as A"),
+        ("Heatmap", "Pooling"),
+        ("Heatmap", "Logarithm"),
+        ("Heatmap", "Colours"),
+        ("The row of t63", "What one query does"),
+        ("Weights, sorted", "from the largest to the smallest"),
+        ("Entropy by temperature", "in nats"),
+        ("Gradient norm by temperature", "Jacobian"),
+        ("Gradient norm by d", "what the scaling is for"),
+        ("Benchmark", "floating-point operations"),
+    ];
+    let rooms: [(Room, &[(&str, &str)]); 3] = [
+        (Room::Walkthrough, &of_walkthrough),
+        (Room::Laboratory, &of_laboratory),
+        (Room::Heads, &of_heads),
+    ];
+    for (room, panels) in rooms {
+        let mut window = open(Session { room, ..Session::default() }, [1280.0, 12000.0]);
+        for (panel, words) in panels {
+            explains(&mut window, panel, words);
+        }
+    }
+}
+
+fn explains(window: &mut Window, panel: &str, words: &str) {
+    window.get_by_label(&format!("Explain: {panel}")).click();
+    window.run_steps(3);
+    assert!(window.query_all_by_label_contains(words).next().is_some(), "{panel}: {words}");
+    window.key_press(Key::Escape);
+    window.run_steps(3);
+    assert!(window.query_all_by_label_contains(words).next().is_none(), "{panel} is closed");
+}
+
+/// What is written in the line of tabs, from the left to the right, with nothing over anything else.
+#[test]
+fn the_bar_has_room_for_what_is_in_it() {
+    let names =
+        ["Side panel", "Walkthrough", "Laboratory", "Heads", "Undo", "Redo", "Commands", "Menu"];
+    for width in [450.0, 490.0, 570.0, 650.0, 900.0, 3840.0] {
+        let mut window = open(Session::default(), [width, 400.0]);
+        let mut right = 0.0;
+        for name in names {
+            let Some(node) = window.query_by_role_and_label(Role::Button, name) else { continue };
+            assert!(node.rect().left() >= right, "{name} at {width}");
+            right = node.rect().right();
+        }
+        assert!(right <= width);
+        // Where the bar has no room for a command, the menu has it.
+        click(&mut window, "Menu");
+        for command in [Command::Palette, Command::Undo, Command::Redo, Command::SidePanel] {
+            assert!(shows(&window, &command.name()), "{command:?} at {width}");
+        }
+    }
+}
+
+#[test]
+fn a_narrow_window_shows_the_page_and_the_side_panel_when_asked() {
+    let mut window = open(Session::default(), [450.0, 300.0]);
+    assert!(!shows(&window, "Causal mask"));
+    click(&mut window, "Side panel");
+    assert!(shows(&window, "Causal mask"));
+    press(&mut window, Command::SidePanel);
+    assert!(!shows(&window, "Causal mask"));
+    let mut window = open(Session { room: Room::Heads, ..Session::default() }, [450.0, 300.0]);
+    settle(&mut window);
+    let bar = window.get_by_label("Rollout").rect();
+    assert!(bar.bottom() < 150.0, "{bar}: the line below is the heads'");
+}
+
+/// Whoever cannot see the window knows each thing in it by its name.
+#[test]
+fn no_control_is_without_a_name() {
+    for room in Room::ALL {
+        let mut window = driver::room(room);
+        if room == Room::Laboratory {
+            for option in ["Window", "Padding", "ALiBi", "Soft cap", "Paint cells", "Pin as A"] {
+                click(&mut window, option);
+            }
+        }
+        assert_named(&window);
+    }
+}
+
+#[test]
+fn every_room_fits_its_window() {
+    for room in Room::ALL {
+        // The smallest is that of 900 × 600 at twice the size.
+        for size in
+            [[3840.0, 2160.0], [1280.0, 800.0], [900.0, 600.0], [640.0, 480.0], [450.0, 300.0]]
+        {
+            let mut window = open(Session { room, ..Session::default() }, size);
+            settle(&mut window);
+            for role in [Role::Button, Role::CheckBox, Role::Slider, Role::SpinButton, Role::Image]
+            {
+                for node in window.query_all_by_role(role) {
+                    let rect = node.rect();
+                    assert!(
+                        rect.left() >= 0.0 && rect.right() <= size[0] + 0.5,
+                        "{} at {size:?}: {:?} {rect}",
+                        room.name(),
+                        node.accesskit_node().label()
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn enter_is_the_buttons_that_has_the_focus() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("there.regard.json");
+    std::fs::write(&path, "of somebody else").unwrap();
+    let mut window = room(Room::Walkthrough);
+    press(&mut window, Command::SaveSession);
+    window.get_by_label("Path of the file").set_text_value_accesskit(path.to_str().unwrap());
+    window.run_steps(2);
+    window.get_by_label("Cancel").focus();
+    window.run_steps(2);
+    window.key_press(Key::Enter);
+    settle(&mut window);
+    assert!(!shows(&window, "Path of the file"));
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "of somebody else");
+
+    // In the field it says yes, and the field has it from the start.
+    let path = folder.path().join("new.regard.json");
+    press(&mut window, Command::SaveSession);
+    window.get_by_label("Path of the file").set_text_value_accesskit(path.to_str().unwrap());
+    window.run_steps(2);
+    window.key_press(Key::Enter);
+    settle(&mut window);
+    assert!(path.exists() && !shows(&window, "Path of the file"));
+}

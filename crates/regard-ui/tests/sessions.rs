@@ -1,0 +1,198 @@
+//! Sessions: saved, opened, and gone on with.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[expect(dead_code, reason = "shared with tests that need more of it")]
+mod driver;
+
+use core::time::Duration;
+use std::path::Path;
+use std::time::Instant;
+
+use egui::accesskit::Role;
+use egui::{Key, Modifiers, Theme, ThemePreference};
+use egui_kittest::Harness;
+use egui_kittest::kittest::Queryable as _;
+use regard_kernels::Temperature;
+use regard_ui::colors::Map;
+use regard_ui::laboratory::{Brush, Source};
+use regard_ui::{App, Command, GREETING, Room, Session};
+use regard_walkthrough::Example;
+
+use self::driver::{Window, choose, click, outcome, press, room, session, settle, shows};
+
+#[test]
+fn a_session_is_saved_and_opened() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mine.regard.json");
+    let mut window = room(Room::Walkthrough);
+    choose(&mut window, Command::Example(Example::TwoHeads));
+    window.get_by_label("T → ∞").click();
+    click(&mut window, "softmax");
+    choose(&mut window, Command::Map(Map::Cividis));
+    press(&mut window, Command::Room(Room::Laboratory));
+    click(&mut window, "Window");
+    press(&mut window, Command::PinA);
+    let file = |window: &mut Window, command, button: &str| {
+        press(window, command);
+        let field = window.get_by_label("Path of the file");
+        field.set_text_value_accesskit(path.to_str().unwrap());
+        window.run_steps(3);
+        window.get_by_role_and_label(Role::Button, button).click();
+        settle(window);
+    };
+    file(&mut window, Command::SaveSession, "Save");
+    assert!(shows(&window, &format!("Saved {}", path.display())));
+    let saved = session(&window).clone();
+
+    let mut other = room(Room::Walkthrough);
+    file(&mut other, Command::OpenSession, "Open");
+    assert_eq!(*session(&other), saved);
+    assert_eq!(session(&other).walkthrough.settings.temperature, Temperature::INFINITE);
+    assert_eq!(outcome(&other).weights, outcome(&window).weights);
+
+    std::fs::write(&path, "{\"format\": \"regard session 1\", \"room\": \"cellar\"}").unwrap();
+    let before = session(&other).clone();
+    file(&mut other, Command::OpenSession, "Open");
+    assert_eq!(*session(&other), before);
+    assert!(
+        other.query_all_by_label_contains("cellar").next().is_some(),
+        "the message names what is wrong"
+    );
+    click(&mut other, "Dismiss");
+    assert!(other.query_all_by_label_contains("cellar").next().is_none());
+}
+
+#[test]
+fn a_file_may_hold_anything_and_is_brought_into_the_limits() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("odd.json");
+    let odd = r#"{"format": "regard session 1", "laboratory": {"inputs": {"tokens": 1000000, "dim": 0, "smooth": 7}}}"#;
+    std::fs::write(&path, odd).unwrap();
+    let read = Session::read(&path).unwrap();
+    assert_eq!((read.laboratory.inputs.tokens, read.laboratory.inputs.dim), (4096, 1));
+    assert_eq!(read.laboratory.inputs.source, Source::Seed, "as before there were files of tokens");
+    for (bad, word) in
+        [("", "session"), ("[1]", "format"), ("{}", "format"), ("{\"format\": 2}", "session")]
+    {
+        std::fs::write(&path, bad).unwrap();
+        let message = format!("{:#}", Session::read(&path).unwrap_err());
+        assert!(message.contains(word) && message.contains("odd.json"), "{message}");
+    }
+}
+
+/// A window that goes on where the last one was left.
+fn resume(path: &Path) -> Window {
+    let path = path.to_owned();
+    let mut window = Harness::builder().with_size([1280.0, 1000.0]).build_ui_state(
+        move |ui, app: &mut Option<App>| match app {
+            Some(app) => app.ui(ui),
+            None => *app = Some(App::resume(ui.ctx(), path.clone())),
+        },
+        None,
+    );
+    window.run_steps(4);
+    window
+}
+
+#[test]
+fn the_next_start_goes_on_where_the_last_left_off() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("new").join("last.regard.json");
+    let end = |mut window: Window| window.state_mut().as_mut().unwrap().end().unwrap();
+
+    let mut window = resume(&path);
+    assert_eq!(session(&window).room, Room::Walkthrough);
+    assert!(shows(&window, GREETING.summary()), "the first start greets with an example");
+    assert!(!shows(&window, "Dismiss"));
+    press(&mut window, Command::Room(Room::Laboratory));
+    click(&mut window, "Window");
+    choose(&mut window, Command::Theme(ThemePreference::Light));
+    press(&mut window, Command::ZoomIn);
+    let left = session(&window).clone();
+    end(window);
+
+    let window = resume(&path);
+    assert_eq!(*session(&window), left);
+    assert_eq!(window.ctx.theme(), Theme::Light);
+    assert!(window.ctx.zoom_factor() > 1.0);
+    end(window);
+
+    std::fs::write(&path, "{ half of a").unwrap();
+    let mut window = resume(&path);
+    assert_eq!(session(&window).room, Room::Walkthrough);
+    assert!(window.query_by_label_contains("cannot be read").is_some());
+    click(&mut window, "Dismiss");
+    let aside = path.with_extension("unreadable-1.json");
+    assert_eq!(std::fs::read_to_string(&aside).unwrap(), "{ half of a", "it is put aside");
+    click(&mut window, "Causal mask");
+    end(window);
+    assert!(Session::read(&path).unwrap().walkthrough.settings.causal);
+}
+
+#[test]
+fn a_session_is_kept_while_the_window_is_open_and_a_place_that_cannot_be_written_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("last.regard.json");
+    let mut window = resume(&path);
+    click(&mut window, "Causal mask");
+    let start = Instant::now();
+    while !path.exists() {
+        window.run_steps(1);
+        assert!(start.elapsed() < Duration::from_mins(1), "nothing is written");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(Session::read(&path).unwrap().walkthrough.settings.causal);
+
+    let mut window = resume(&path.join("no-folder").join("last.regard.json"));
+    click(&mut window, "Causal mask");
+    while !shows(&window, "Dismiss") {
+        window.run_steps(1);
+        assert!(start.elapsed() < Duration::from_mins(2), "nothing is told");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(window.query_by_label_contains("not kept for the next start").is_some());
+}
+
+#[test]
+fn keys_that_belong_to_text_stay_with_it() {
+    let mut window = room(Room::Walkthrough);
+    click(&mut window, "Causal mask");
+    press(&mut window, Command::SaveSession);
+    window.get_by_label("Path of the file").focus();
+    window.run_steps(2);
+    window.key_press_modifiers(Modifiers::COMMAND, Key::Z);
+    window.run_steps(3);
+    assert!(session(&window).walkthrough.settings.causal, "undo is the field's");
+}
+
+#[test]
+fn a_brush_comes_back_as_it_was_and_no_view_is_too_large() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mine.json");
+    let mut session = Session { room: Room::Laboratory, ..Session::default() };
+    session.laboratory.brush = Some(Brush { side: 3, hides: false });
+    session.write(&path).unwrap();
+    assert_eq!(Session::read(&path).unwrap(), session);
+
+    // So near, the lines that hatch a cell would never end.
+    let text = std::fs::read_to_string(&path).unwrap();
+    let odd = text.replace(
+        "\"zoom\": 1.0,\n      \"corner\": [\n        0.0,",
+        "\"zoom\": 1e9,\n      \"corner\": [\n        0.5,",
+    );
+    assert_ne!(odd, text);
+    std::fs::write(&path, odd).unwrap();
+    let window = driver::open(Session::read(&path).unwrap(), [1280.0, 800.0]);
+    assert!(driver::session(&window).laboratory.view.zoom() < 1000.0);
+}
+
+#[test]
+fn opening_attention_leaves_the_other_rooms_as_they_are() {
+    let mut window = room(Room::Laboratory);
+    press(&mut window, Command::PinA);
+    let before = session(&window).laboratory.clone();
+    let ctx = window.ctx.clone();
+    window.state_mut().as_mut().unwrap().open_file(&ctx, Path::new("no-such-file.safetensors"));
+    settle(&mut window);
+    assert_eq!((session(&window).room, &session(&window).laboratory), (Room::Heads, &before));
+}

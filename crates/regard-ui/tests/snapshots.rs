@@ -1,0 +1,81 @@
+//! Pictures of each room, in both themes and in two sizes, compared with those in `tests/snapshots`.
+//!
+//! They are rendered by Vulkan, in software where there is a driver for it (lavapipe), so that every machine renders the
+//! same. After a change that is meant to be seen, `UPDATE_SNAPSHOTS=1 cargo test -p regard-desktop --features snapshots
+//! --test snapshots` writes them anew; look at them before they are committed.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use core::time::Duration;
+use std::time::Instant;
+
+use egui::{Rect, ThemePreference};
+use egui_kittest::kittest::Queryable as _;
+use egui_kittest::{Harness, SnapshotOptions, SnapshotResults};
+use regard_ui::{App, Command, Room, Session};
+
+const SIZES: [[f32; 2]; 2] = [[1280.0, 800.0], [900.0, 600.0]];
+
+/// The window, and what of it is never the same twice.
+#[derive(Default)]
+struct Shown {
+    app: Option<App>,
+    hidden: Vec<Rect>,
+}
+
+fn open(room: Room, theme: ThemePreference, size: [f32; 2]) -> Harness<'static, Shown> {
+    let session = Session { room, ..Session::default() };
+    let builder = Harness::builder().with_size(size).with_pixels_per_point(1.0).wgpu();
+    let mut window = builder.build_ui_state(
+        move |ui, shown: &mut Shown| {
+            let Some(app) = &mut shown.app else {
+                shown.app = Some(App::with_session(ui.ctx(), session.clone()));
+                return;
+            };
+            app.ui(ui);
+            let painter = ui.ctx().debug_painter();
+            for rect in &shown.hidden {
+                painter.rect_filled(rect.expand(1.0), 0, ui.visuals().panel_fill);
+            }
+        },
+        Shown::default(),
+    );
+    window.run_steps(2);
+    let ctx = window.ctx.clone();
+    window.state_mut().app.as_mut().unwrap().perform(&ctx, Command::Theme(theme));
+    window
+}
+
+/// Goes on until nothing is being computed, and covers how long it took.
+fn settle(window: &mut Harness<'static, Shown>) {
+    let start = Instant::now();
+    loop {
+        window.run_steps(8);
+        if !window.state().app.as_ref().unwrap().is_busy() {
+            break;
+        }
+        assert!(start.elapsed() < Duration::from_mins(2), "the work does not end");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    window.run_steps(2);
+    let times = window.query_all_by_label_contains(" ms").map(|node| node.rect()).collect();
+    window.state_mut().hidden = times;
+    window.run_steps(2);
+}
+
+#[test]
+fn rooms_look_as_they_did() {
+    // Edges of glyphs and of lines may be a shade lighter or darker, and a few pixels more than that.
+    let options = SnapshotOptions::new().threshold(2.0).max_failed_pixels(60);
+    let mut results = SnapshotResults::new();
+    for room in Room::ALL {
+        for (theme, shade) in [(ThemePreference::Dark, "dark"), (ThemePreference::Light, "light")] {
+            for size in SIZES {
+                let mut window = open(room, theme, size);
+                settle(&mut window);
+                let name =
+                    format!("{}-{shade}-{}x{}", room.name().to_lowercase(), size[0], size[1]);
+                results.add(window.try_snapshot_options(name, &options));
+            }
+        }
+    }
+}

@@ -1,0 +1,507 @@
+//! What is changed in the first room, by the pointer, the keyboard and the accessible names.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use egui::accesskit::{Role, Toggled};
+use egui::{Key, Modifiers, Pos2, Rect, vec2};
+use egui_kittest::Harness;
+use egui_kittest::kittest::{NodeT as _, Queryable as _};
+use regard_ui::heatmap::Cell;
+use regard_ui::walkthrough::{At, Picked, State};
+use regard_ui::{App, Command, Session};
+use regard_walkthrough::{
+    Example, IN_FOUR_LINES, Inputs, Quantity, Section, Step, StepKey, Walkthrough, Without,
+};
+
+type Window = Harness<'static, Option<App>>;
+
+fn open(example: Example) -> Window {
+    let mut window =
+        Harness::builder().with_size([1280.0, 12000.0]).with_step_dt(1.0 / 60.0).build_ui_state(
+            move |ui, app: &mut Option<App>| match app {
+                Some(app) => app.ui(ui),
+                None => *app = Some(App::new(ui.ctx(), example)),
+            },
+            None,
+        );
+    window.run_steps(4);
+    window
+}
+
+fn state(window: &Window) -> &State {
+    &window.state().as_ref().unwrap().session.walkthrough
+}
+
+fn walkthrough(window: &Window) -> &Walkthrough {
+    window.state().as_ref().unwrap().walkthrough().unwrap()
+}
+
+fn step<'a>(window: &'a Window, key: &str) -> &'a Step {
+    walkthrough(window).step(key.parse::<StepKey>().unwrap()).unwrap()
+}
+
+fn number(window: &Window, key: &str, (row, col): Cell) -> f64 {
+    step(window, key).exact.get(row, col)
+}
+
+fn place(window: &Window, key: &str, (row, col): Cell) -> Pos2 {
+    let step = step(window, key);
+    let cells: Rect = window.get_by_label(&format!("Heatmap of {}", step.name)).rect();
+    let (rows, cols) = step.matrix.shape();
+    cells.min
+        + cells.size() * vec2((col as f32 + 0.5) / cols as f32, (row as f32 + 0.5) / rows as f32)
+}
+
+fn click_at(window: &mut Window, at: Pos2) {
+    window.hover_at(at);
+    window.drag_at(at);
+    window.drop_at(at);
+    window.run_steps(2);
+}
+
+fn click(window: &mut Window, label: &str) {
+    window.get_by_label(label).click();
+    window.run_steps(3);
+}
+
+fn press(window: &mut Window, command: Command) {
+    let keys = command.shortcut().unwrap();
+    window.key_press_modifiers(keys.modifiers, keys.logical_key);
+    window.run_steps(3);
+}
+
+fn key(window: &mut Window, key: Key) {
+    window.key_press(key);
+    window.run_steps(3);
+}
+
+fn shows(window: &Window, text: &str) -> bool {
+    window.query_all_by_label_contains(text).next().is_some()
+}
+
+const FIELD: &str = "New number of";
+
+/// Picks a cell, opens its field by Enter, and types.
+fn type_over(window: &mut Window, key_of: &str, cell: Cell, text: &str) {
+    let at = place(window, key_of, cell);
+    click_at(window, at);
+    key(window, Key::Enter);
+    window.get_by_label_contains(FIELD).type_text(text);
+    window.run_steps(2);
+    key(window, Key::Enter);
+}
+
+#[test]
+fn a_cell_is_typed_over_by_keyboard_and_everything_follows() {
+    let mut window = open(Example::ILoveRobotics);
+    let before = walkthrough(&window).clone();
+    type_over(&mut window, "x", (1, 0), "−2.5");
+    assert_eq!(number(&window, "x", (1, 0)), -2.5);
+    assert!(!shows(&window, FIELD), "the field is closed");
+    for key in ["x", "q", "raw_scores", "weights", "output"] {
+        assert_ne!(
+            step(&window, key).matrix,
+            before.step(key.parse::<StepKey>().unwrap()).unwrap().matrix,
+            "{key}"
+        );
+    }
+    assert_eq!(step(&window, "w_q").matrix, before.step(Quantity::WQ).unwrap().matrix);
+    assert!(shows(&window, "1 number changed"));
+
+    // The cells have the focus again: the next one is an arrow and Enter away.
+    key(&mut window, Key::ArrowRight);
+    key(&mut window, Key::Enter);
+    window.get_by_label_contains(FIELD).type_text("7");
+    window.run_steps(2);
+    key(&mut window, Key::Enter);
+    assert_eq!(number(&window, "x", (1, 1)), 7.0);
+
+    press(&mut window, Command::Undo);
+    assert_eq!((number(&window, "x", (1, 0)), number(&window, "x", (1, 1))), (-2.5, 1.0));
+    press(&mut window, Command::Undo);
+    assert_eq!(step(&window, "output").matrix, before.step(Quantity::Output).unwrap().matrix);
+    press(&mut window, Command::Redo);
+    press(&mut window, Command::Redo);
+    assert_eq!(number(&window, "x", (1, 1)), 7.0);
+    click(&mut window, "Reset numbers");
+    assert!(!state(&window).inputs.is_changed());
+    assert_eq!(step(&window, "output").matrix, before.step(Quantity::Output).unwrap().matrix);
+    press(&mut window, Command::Undo);
+    assert_eq!(number(&window, "x", (1, 0)), -2.5);
+}
+
+#[test]
+fn what_is_no_number_is_refused_and_escape_leaves_it() {
+    let mut window = open(Example::ILoveRobotics);
+    let before = number(&window, "w_q", (0, 0));
+    for (text, message) in [
+        ("1,5", "\"1,5\" is no number"),
+        ("", "is no number"),
+        ("NaN", "NaN"),
+        ("2e6", "−10⁶ to 10⁶"),
+    ] {
+        let at = place(&window, "w_q", (0, 0));
+        click_at(&mut window, at);
+        key(&mut window, Key::Enter);
+        let field = window.get_by_label_contains(FIELD);
+        if text.is_empty() {
+            window.key_press(Key::Backspace);
+        } else {
+            field.type_text(text);
+        }
+        window.run_steps(2);
+        key(&mut window, Key::Enter);
+        assert!(shows(&window, FIELD) && shows(&window, message), "{text:?} is told to be wrong");
+        assert_eq!(number(&window, "w_q", (0, 0)), before);
+        key(&mut window, Key::Escape);
+        assert!(!shows(&window, FIELD) && !shows(&window, message), "{text:?} is given up");
+    }
+    assert!(!state(&window).inputs.is_changed());
+}
+
+#[test]
+fn a_query_is_typed_over_and_put_back() {
+    let mut window = open(Example::ILoveRobotics);
+    let before = walkthrough(&window).clone();
+    type_over(&mut window, "q", (1, 0), "5");
+    assert_eq!(number(&window, "q", (1, 0)), 5.0);
+    for key in ["raw_scores", "weights", "output"] {
+        assert_ne!(
+            step(&window, key).matrix,
+            before.step(key.parse::<StepKey>().unwrap()).unwrap().matrix,
+            "{key}"
+        );
+    }
+    assert_eq!(step(&window, "k").matrix, before.step(Quantity::K).unwrap().matrix);
+    assert!(
+        shows(&window, "1 number changed")
+            && shows(&window, "typed in: 5, in place of 1·1 + 1·0 + 0·1 + 0·0 = 1")
+    );
+
+    // Enter twice types nothing.
+    key(&mut window, Key::ArrowRight);
+    key(&mut window, Key::Enter);
+    key(&mut window, Key::Enter);
+    assert!(!shows(&window, FIELD) && state(&window).inputs.edits().len() == 1);
+
+    press(&mut window, Command::Undo);
+    assert_eq!(step(&window, "output").matrix, before.step(Quantity::Output).unwrap().matrix);
+    press(&mut window, Command::Redo);
+    let at = place(&window, "q", (1, 0));
+    click_at(&mut window, at);
+    window.get_by_label("Number of Queries Q: love, q0").set_value_accesskit(-2.5);
+    window.run_steps(3);
+    assert_eq!(number(&window, "q", (1, 0)), -2.5);
+    click(&mut window, "Restore");
+    assert_eq!(number(&window, "q", (1, 0)), 1.0);
+    assert!(!state(&window).inputs.is_changed());
+    // Without projections, Q is X as it is, and X is what can be typed over.
+    type_over(&mut window, "v", (0, 0), "3");
+    click(&mut window, "projections");
+    assert_eq!(number(&window, "v", (0, 0)), number(&window, "x", (0, 0)));
+    let at = place(&window, "v", (0, 0));
+    click_at(&mut window, at);
+    key(&mut window, Key::Enter);
+    assert!(!shows(&window, FIELD));
+    click(&mut window, "nothing");
+    assert_eq!(number(&window, "v", (0, 0)), 3.0);
+}
+
+#[test]
+fn a_double_click_types_into_what_can_be_typed_over() {
+    let mut window = open(Example::TheCatSat);
+    for (key_of, is_input) in [
+        ("x", true),
+        ("q", true),
+        ("k", true),
+        ("v", true),
+        ("raw_scores", false),
+        ("weights", false),
+    ] {
+        let at = place(&window, key_of, (0, 1));
+        for _ in 0..2 {
+            window.hover_at(at);
+            window.drag_at(at);
+            window.drop_at(at);
+        }
+        window.run_steps(3);
+        assert_eq!(shows(&window, FIELD), is_input, "{key_of}");
+        key(&mut window, Key::Escape);
+        // Long enough that the next click is the first of two again.
+        window.run_steps(60);
+    }
+}
+
+#[test]
+fn a_drag_with_shift_is_one_change() {
+    drag_with_shift("x");
+    drag_with_shift("k");
+}
+
+fn drag_with_shift(key: &str) {
+    let mut window = open(Example::ILoveRobotics);
+    let from = place(&window, key, (0, 0));
+    let before = number(&window, key, (0, 0));
+    window.hover_at(from);
+    window.event_modifiers(egui::Event::PointerMoved(from), Modifiers::SHIFT);
+    window.run_steps(2);
+    let button = |pos, pressed| egui::Event::PointerButton {
+        pos,
+        button: egui::PointerButton::Primary,
+        pressed,
+        modifiers: Modifiers::SHIFT,
+    };
+    window.event_modifiers(button(from, true), Modifiers::SHIFT);
+    window.step();
+    for i in 1..=10 {
+        window.event_modifiers(
+            egui::Event::PointerMoved(from + vec2(10.0 * i as f32, 0.0)),
+            Modifiers::SHIFT,
+        );
+        window.step();
+    }
+    window.event_modifiers(button(from + vec2(100.0, 0.0), false), Modifiers::SHIFT);
+    window.run_steps(3);
+    let after = number(&window, key, (0, 0));
+    assert!((after - before - 0.5).abs() < 1e-9, "{before} became {after}");
+    assert_eq!(step(&window, key).matrix.get(0, 0), after as f32);
+    press(&mut window, Command::Undo);
+    assert_eq!(number(&window, key, (0, 0)), before);
+}
+
+#[test]
+fn the_panel_has_the_number_and_puts_it_back() {
+    let mut window = open(Example::ILoveRobotics);
+    let at = place(&window, "w_k", (0, 0));
+    click_at(&mut window, at);
+    let name = format!(
+        "Number of {}: {}, {}",
+        step(&window, "w_k").name,
+        step(&window, "w_k").row_labels[0],
+        "k0"
+    );
+    let before = number(&window, "w_k", (0, 0));
+    window.get_by_label(&name).set_value_accesskit(3.25);
+    window.run_steps(3);
+    assert_eq!(number(&window, "w_k", (0, 0)), 3.25);
+    click(&mut window, "Restore");
+    assert_eq!(number(&window, "w_k", (0, 0)), before);
+}
+
+#[test]
+fn a_token_is_followed_through_all_steps() {
+    let mut window = open(Example::TheCatSat);
+    click(&mut window, "Token 2: cat");
+    assert_eq!(state(&window).picked, Some(Picked::Token(1)));
+    let selection = state(&window).selection(walkthrough(&window));
+    assert_eq!((selection.query, &selection.keys[..]), (Some(1), &[0, 1, 2][..]));
+    for key in ["q", "raw_scores", "weights", "output"] {
+        assert_eq!(step(&window, key).marks(&selection).query, Some(1), "{key}");
+    }
+    assert_eq!(step(&window, "k").marks(&selection).keys, [0, 1, 2]);
+    assert_eq!(window.get_by_label("Token 2: cat").accesskit_node().toggled(), Some(Toggled::True));
+    assert!(shows(&window, "\"cat\" asks"));
+    click(&mut window, "Causal mask");
+    assert_eq!(state(&window).selection(walkthrough(&window)).keys, [0, 1]);
+    click(&mut window, "Token 2: cat");
+    assert_eq!(state(&window).picked, None);
+}
+
+#[test]
+fn a_cell_unfolds_and_its_operands_lead_to_where_they_are() {
+    let mut window = open(Example::ILoveRobotics);
+    let at = place(&window, "raw_scores", (1, 0));
+    click_at(&mut window, at);
+    window.hover_at(Pos2::new(2.0, 2.0));
+    window.run_steps(3);
+    assert!(shows(&window, "1·2 + 1·1 + 1·1 = 4"));
+    assert!(shows(&window, "ULP from f64"));
+    let expr = step(&window, "raw_scores").arithmetic(1, 0).unwrap().expr.unwrap();
+    let operands: Vec<_> = expr.operands().into_iter().cloned().collect();
+    for operand in &operands {
+        assert!(shows(&window, &operand.label), "{}", operand.label);
+    }
+    window.get_by_role_and_label(Role::Link, "K[I, k0]").click();
+    window.run_steps(3);
+    let at = At { step: Quantity::K.into(), cell: (0, 0) };
+    assert_eq!(state(&window).picked, Some(Picked::Cell(at)));
+}
+
+#[test]
+fn every_cell_of_every_example_unfolds_within_the_window() {
+    for example in Example::ALL {
+        let mut window = open(example);
+        let keys: Vec<StepKey> = walkthrough(&window).steps.iter().map(|step| step.key).collect();
+        for key in keys {
+            let cell = walkthrough(&window).step(key).unwrap().matrix.shape();
+            let at = At { step: key, cell: (cell.0 - 1, cell.1 - 1) };
+            let text =
+                walkthrough(&window).step(key).unwrap().explain(at.cell.0, at.cell.1).unwrap();
+            let app = window.state_mut().as_mut().unwrap();
+            app.session.walkthrough.picked = Some(Picked::Cell(at));
+            window.run_steps(2);
+            assert!(shows(&window, &text), "{} {key}: {text}", example.name());
+        }
+    }
+}
+
+#[test]
+fn heads_share_the_columns_where_they_can() {
+    let mut window = open(Example::TheCatSat);
+    assert_eq!(state(&window).inputs.possible_heads(), [1, 2, 4]);
+    click(&mut window, "4 heads");
+    assert_eq!(state(&window).inputs.heads(), 4);
+    assert!(walkthrough(&window).step(StepKey::new(Section::Head(4), Quantity::Weights)).is_some());
+    click(&mut window, "3 heads");
+    assert_eq!(state(&window).inputs.heads(), 4, "four columns are not shared by three");
+    press(&mut window, Command::Undo);
+    assert_eq!(state(&window).inputs.heads(), 1);
+}
+
+#[test]
+fn heads_that_cannot_be_say_why() {
+    for (example, why) in [
+        (Example::TheCatSat, "cannot be shared out evenly"),
+        (Example::Gradients, "worked with one head alone"),
+        (Example::AttentionScores, "worked with one head alone"),
+    ] {
+        let mut window = open(example);
+        let button = window.get_by_label("3 heads").rect().center();
+        window.hover_at(button);
+        window.run_steps(60);
+        assert!(shows(&window, why), "{}", example.name());
+    }
+}
+
+#[test]
+fn shapes_and_the_four_lines_are_shown() {
+    let window = open(Example::MathOfAttention);
+    assert!(shows(&window, "[4, 8]·[8, 8] → [4, 8]") && shows(&window, "[4, 8]·[8, 4] → [4, 4]"));
+    for line in IN_FOUR_LINES {
+        assert!(window.query_all_by_label(line).next().is_some(), "{line}");
+    }
+    assert!(!shows(&open(Example::LayerNorm), IN_FOUR_LINES[0]), "no attention");
+}
+
+#[test]
+fn gradients_are_spoken_as_gradients() {
+    let mut window = open(Example::Gradients);
+    for (key_of, says) in [
+        ("d_scores", ", gradient "),
+        ("d_weights", ", gradient "),
+        ("weights", ", weight "),
+        ("raw_scores", ", score "),
+    ] {
+        let at = place(&window, key_of, (0, 1));
+        click_at(&mut window, at);
+        let label = format!("Heatmap of {}", step(&window, key_of).name);
+        let spoken = window.get_by_label(&label).accesskit_node().value().unwrap();
+        assert!(spoken.contains(says), "{key_of}: {spoken}");
+    }
+}
+
+#[test]
+fn ones_own_tokens_and_sizes() {
+    let mut window = open(Example::TheCatSat);
+    click(&mut window, "Use your own tokens");
+    assert_eq!(state(&window).example(), Example::Seeded);
+    assert_eq!(state(&window).inputs.tokens(), ["The", "cat", "sat"]);
+    let retype = |window: &mut Window, text: &str| {
+        window.get_by_label("Your tokens").click();
+        window.run_steps(2);
+        window.key_press_modifiers(Modifiers::COMMAND, Key::A);
+        window.run_steps(2);
+        if text.is_empty() {
+            window.key_press(Key::Backspace);
+        } else {
+            window.get_by_label("Your tokens").type_text(text);
+        }
+        window.run_steps(2);
+        window.key_press(Key::Enter);
+        window.run_steps(3);
+    };
+    retype(&mut window, "  ein  kleiner Hund ");
+    assert_eq!(walkthrough(&window).tokens, ["ein", "kleiner", "Hund"]);
+    retype(&mut window, "");
+    assert_eq!(state(&window).inputs.tokens().len(), 3);
+    assert!(shows(&window, "the number of tokens is 0"));
+    retype(&mut window, "to be");
+    assert!(!shows(&window, "the number of tokens is 0"));
+
+    for (name, value) in
+        [("Numbers of a token", 6.0), ("Numbers of a query of one head", 3.0), ("Seed", 7.0)]
+    {
+        window.get_by_label(name).set_value_accesskit(value);
+        window.run_steps(3);
+    }
+    click(&mut window, "5 heads");
+    let own = ["to", "be"].map(str::to_owned).to_vec();
+    assert_eq!(state(&window).inputs, Inputs::seeded(own, 6, 3, 5, 7).unwrap());
+    assert_eq!(step(&window, "x").matrix.shape(), (2, 6));
+    assert!(shows(
+        &window,
+        "torch.manual_seed(7)\nX = torch.randn(2, 6)\nW_Q = torch.randn(6, 15) / 6**0.5"
+    ));
+    press(&mut window, Command::Undo);
+    assert_eq!(state(&window).inputs.heads(), 1);
+}
+
+#[test]
+fn each_step_says_its_error_and_what_leaving_it_out_broke() {
+    let mut window = open(Example::ILoveRobotics);
+    for step in &walkthrough(&window).steps {
+        assert!(step.max_ulp < 4.0, "{}: {}", step.key, step.max_ulp);
+    }
+    assert!(shows(&window, "exact"), "whole numbers are");
+    let ulp = step(&window, "weights").max_ulp;
+    assert!(ulp > 0.0 && shows(&window, &format!("≤ {:.1} ULP", (10.0 * ulp).ceil() / 10.0)));
+    for without in Without::ALL {
+        click(&mut window, without.name());
+        let broken = walkthrough(&window).broken.clone().unwrap();
+        assert!(shows(&window, &broken), "{}", without.name());
+    }
+    click(&mut window, "nothing");
+    assert!(walkthrough(&window).broken.is_none());
+}
+
+#[test]
+fn the_session_keeps_what_was_typed_over() {
+    let mut window = open(Example::ILoveRobotics);
+    type_over(&mut window, "w_v", (2, 1), "0.1");
+    click(&mut window, "Token 3: robotics");
+    let session = window.state().as_ref().unwrap().session.clone();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("edited.regard.json");
+    session.write(&path).unwrap();
+    let read = Session::read(&path).unwrap();
+    assert_eq!(read, session);
+    assert_eq!(read.walkthrough.inputs.matrix(Quantity::WV).unwrap().get(2, 1), 0.1);
+
+    let broken = std::fs::read_to_string(&path).unwrap().replace("\"w_v\"", "\"w_x\"");
+    std::fs::write(&path, broken).unwrap();
+    let message = format!("{:#}", Session::read(&path).unwrap_err());
+    assert!(message.contains("w_x"), "{message}");
+}
+
+#[test]
+fn no_control_is_without_a_name() {
+    for example in [Example::TheCatSat, Example::Seeded] {
+        let mut window = open(example);
+        let at = place(&window, "x", (0, 0));
+        click_at(&mut window, at);
+        let roles = [
+            Role::Button,
+            Role::TextInput,
+            Role::SpinButton,
+            Role::Slider,
+            Role::CheckBox,
+            Role::ComboBox,
+        ];
+        for role in roles {
+            for node in window.get_all_by(|node| node.role() == role || node.role() == Role::Image)
+            {
+                let label = node.accesskit_node().label().unwrap_or_default();
+                assert!(!label.trim().is_empty(), "{role:?} at {:?}", node.rect());
+            }
+        }
+    }
+}

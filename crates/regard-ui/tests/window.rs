@@ -1,0 +1,252 @@
+//! The window without a window: what is shown, and what the controls change.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[expect(dead_code, reason = "shared with tests that need more of it")]
+mod driver;
+
+use std::collections::BTreeSet;
+
+use egui::accesskit::Role;
+use egui::{Color32, Pos2, Rect, TextureId, vec2};
+use egui_kittest::kittest::Queryable as _;
+use regard_kernels::Temperature;
+use regard_ui::colors::{self, Colors as _, HIDDEN, Look, NOT_A_NUMBER};
+use regard_ui::heatmap::Cell;
+use regard_ui::walkthrough::{At, Picked};
+use regard_walkthrough::{Example, Kind, Quantity, Step, StepKey, Without};
+
+use self::driver::{Window, app, click, shows};
+
+/// Tall enough that nothing scrolls.
+const TALL: [f32; 2] = [1280.0, 12000.0];
+
+fn open(example: Example, size: [f32; 2]) -> Window {
+    driver::open(regard_ui::example(example), size)
+}
+
+fn step<'a>(window: &'a Window, key: &str) -> &'a Step {
+    app(window).walkthrough().unwrap().step(key.parse::<StepKey>().unwrap()).unwrap()
+}
+
+/// Where the cells of a step are.
+fn cells(window: &Window, key: &str) -> Rect {
+    let step = step(window, key);
+    let same_name = app(window).walkthrough().unwrap().steps.iter().filter(|s| s.name == step.name);
+    let place = same_name.take_while(|s| s.key.to_string() != key).count();
+    let label = format!("Heatmap of {}", step.name);
+    window.get_all_by_label(&label).nth(place).unwrap().rect()
+}
+
+fn center(cells: Rect, (rows, cols): (usize, usize), (row, col): Cell) -> Pos2 {
+    let part = vec2((col as f32 + 0.5) / cols as f32, (row as f32 + 0.5) / rows as f32);
+    cells.min + cells.size() * part
+}
+
+fn hover(window: &mut Window, key: &str, cell: Cell) {
+    let at = center(cells(window, key), step(window, key).matrix.shape(), cell);
+    window.hover_at(at);
+    window.run_steps(3);
+}
+
+/// The textures there are, without that of the fonts.
+fn textures(window: &Window) -> BTreeSet<TextureId> {
+    let manager = window.ctx.tex_manager();
+    manager.read().allocated().map(|(id, _)| *id).filter(|id| *id != TextureId::default()).collect()
+}
+
+#[test]
+fn every_example_opens_and_shows_its_steps() {
+    for example in Example::ALL {
+        for size in [TALL, [1280.0, 800.0], [900.0, 600.0]] {
+            let window = open(example, size);
+            let walkthrough = app(&window).walkthrough().unwrap();
+            assert_eq!(walkthrough.example, example);
+            for step in &walkthrough.steps {
+                assert!(shows(&window, &step.name), "{}: {}", example.name(), step.name);
+                assert!(
+                    shows(&window, &format!("Heatmap of {}", step.name)),
+                    "{}: {}",
+                    example.name(),
+                    step.name
+                );
+                assert!(shows(&window, &step.meaning), "{}: {}", example.name(), step.name);
+            }
+            for check in &walkthrough.checks {
+                assert!(shows(&window, &check.name), "{}: {}", example.name(), check.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn no_heatmap_leaves_the_window() {
+    for example in Example::ALL {
+        let window = open(example, [900.0, 20000.0]);
+        let walkthrough = app(&window).walkthrough().unwrap();
+        let mut before: Vec<Rect> = Vec::new();
+        for step in &walkthrough.steps {
+            let cells = cells(&window, &step.key.to_string());
+            assert!(
+                cells.left() > 272.0 && cells.right() < 900.0,
+                "{}: {}: {cells}",
+                example.name(),
+                step.key
+            );
+            let overlaps = before.iter().any(|other| other.intersects(cells));
+            assert!(!overlaps, "{}: {}: {cells}", example.name(), step.key);
+            before.push(cells);
+        }
+    }
+}
+
+#[test]
+fn an_example_is_chosen_from_the_list() {
+    let mut window = open(Example::MathOfAttention, TALL);
+    click(&mut window, "Example");
+    window.get_by_role_and_label(Role::Button, Example::AttentionScores.title()).click();
+    window.run_steps(3);
+    assert_eq!(app(&window).session.walkthrough.example(), Example::AttentionScores);
+    assert_eq!(app(&window).walkthrough().unwrap().example, Example::AttentionScores);
+}
+
+#[test]
+fn the_temperature_changes_weights_and_output() {
+    let mut window = open(Example::TheCatSat, TALL);
+    let before = step(&window, "weights").matrix.clone();
+
+    window
+        .get_by_role_and_label(Role::Slider, "Temperature as a power of ten")
+        .set_value_accesskit(-1.0);
+    window.run_steps(3);
+    assert_eq!(app(&window).session.walkthrough.settings.temperature.get(), 0.1);
+    assert_ne!(step(&window, "weights").matrix, before);
+
+    click(&mut window, "T → 0");
+    assert_eq!(app(&window).session.walkthrough.settings.temperature, Temperature::ZERO);
+    assert!(step(&window, "weights").matrix.as_slice().iter().all(|w| *w == 0.0 || *w == 1.0));
+
+    click(&mut window, "T → ∞");
+    assert_eq!(app(&window).session.walkthrough.settings.temperature, Temperature::INFINITE);
+    let third = step(&window, "weights").matrix.get(0, 0);
+    assert!((third - 1.0 / 3.0).abs() < 1e-6);
+    // Under the curve, the row's weights follow.
+    let token = &step(&window, "weights").col_labels[0];
+    assert!(shows(&window, &format!("■ {token} 0.333")));
+
+    click(&mut window, "T = 1");
+    assert_eq!(step(&window, "weights").matrix, before);
+}
+
+#[test]
+fn the_causal_mask_hides_what_comes_after() {
+    let mut window = open(Example::MathOfAttention, TALL);
+    assert!(app(&window).walkthrough().unwrap().step(Quantity::MaskedScores).is_none());
+    click(&mut window, "Causal mask");
+    assert!(app(&window).session.walkthrough.settings.causal);
+    assert_eq!(step(&window, "masked_scores").matrix.get(0, 1), f32::NEG_INFINITY);
+    assert_eq!(step(&window, "weights").matrix.get(0, 1), 0.0);
+    hover(&mut window, "masked_scores", (0, 1));
+    assert!(shows(&window, &step(&window, "masked_scores").explain(0, 1).unwrap()));
+}
+
+#[test]
+fn a_step_can_be_left_out() {
+    let mut window = open(Example::MathOfAttention, TALL);
+    for without in Without::ALL {
+        click(&mut window, without.name());
+        assert_eq!(app(&window).session.walkthrough.settings.without, Some(without));
+        let broken = app(&window).walkthrough().unwrap().broken.clone().unwrap();
+        assert!(shows(&window, &broken));
+    }
+    assert_eq!(step(&window, "weights").kind, Kind::Signed);
+    click(&mut window, "nothing");
+    assert_eq!(app(&window).walkthrough().unwrap().broken, None);
+}
+
+#[test]
+fn a_score_says_which_sum_made_it() {
+    let mut window = open(Example::ILoveRobotics, TALL);
+    hover(&mut window, "raw_scores", (1, 0));
+    assert!(shows(&window, "1·2 + 1·1 + 1·1 = 4"));
+}
+
+#[test]
+fn a_weight_says_which_powers_made_it() {
+    let mut window = open(Example::ILoveRobotics, TALL);
+    hover(&mut window, "weights", (1, 0));
+    let explanation = step(&window, "weights").explain(1, 0).unwrap();
+    assert!(explanation.starts_with("e^2.309 / ("), "{explanation}");
+    assert!(shows(&window, &explanation));
+}
+
+#[test]
+fn a_chosen_cell_stays_and_the_arrow_keys_move_it() {
+    let mut window = open(Example::ILoveRobotics, TALL);
+    let at = center(cells(&window, "raw_scores"), (3, 3), (1, 0));
+    window.hover_at(at);
+    window.drag_at(at);
+    window.drop_at(at);
+    window.run_steps(3);
+    window.hover_at(Pos2::new(2.0, 2.0));
+    window.run_steps(3);
+    assert!(shows(&window, "1·2 + 1·1 + 1·1 = 4"));
+    window.key_press(egui::Key::ArrowDown);
+    window.run_steps(3);
+    let at = At { step: Quantity::RawScores.into(), cell: (2, 0) };
+    assert_eq!(app(&window).session.walkthrough.picked, Some(Picked::Cell(at)));
+    assert!(shows(&window, &step(&window, "raw_scores").explain(2, 0).unwrap()));
+}
+
+#[test]
+fn pictures_are_made_once_a_change() {
+    let mut window = open(Example::ILoveRobotics, TALL);
+    let (before, steps_before) =
+        (textures(&window), app(&window).walkthrough().unwrap().steps.clone());
+    hover(&mut window, "weights", (1, 1));
+    assert_eq!(textures(&window), before);
+
+    window.state_mut().as_mut().unwrap().session.walkthrough.settings.temperature =
+        Temperature::INFINITE;
+    window.run_steps(3);
+    let after = textures(&window);
+    assert_eq!(after.len(), before.len());
+    // Of most steps the numbers are what they were.
+    let steps = app(&window).walkthrough().unwrap().steps.iter().zip(&steps_before);
+    let changed = steps.filter(|(now, before)| now.matrix != before.matrix).count();
+    assert!(changed > 0 && changed < steps_before.len() / 2);
+    assert_eq!(after.difference(&before).count(), changed);
+}
+
+#[test]
+fn the_diverging_map_is_centred_at_zero() {
+    let palette = colors::of_step(
+        Kind::Signed,
+        &[-1.0, 0.5, 3.0, f32::NEG_INFINITY, f32::NAN],
+        Look::default(),
+    );
+    assert_eq!(palette.range(), (-3.0, 3.0));
+    let gray = |c: Color32| c.r().max(c.g()).max(c.b()) - c.r().min(c.g()).min(c.b());
+    assert!(gray(palette.color(0.0)) < 8, "{:?}", palette.color(0.0));
+    assert!(
+        palette.color(3.0).r() > palette.color(3.0).b()
+            && palette.color(-3.0).b() > palette.color(-3.0).r()
+    );
+    // Equally dark at equal distance from 0, so that nothing but the hue says the sign.
+    for x in [0.5, 1.5, 3.0] {
+        let light = |x: f32| palette.color(x).intensity();
+        assert!((light(x) - light(-x)).abs() < 0.15, "{x}");
+    }
+    assert_eq!(palette.color(f32::NEG_INFINITY), HIDDEN);
+    assert_eq!(palette.color(f32::NAN), NOT_A_NUMBER);
+    assert_eq!(palette.color(f32::INFINITY), palette.color(3.0));
+}
+
+#[test]
+fn the_sequential_map_darkens_from_zero_to_one() {
+    let palette = colors::of_step(Kind::Weights, &[], Look::default());
+    let light: Vec<f32> = (0..=10).map(|i| palette.color(i as f32 / 10.0).intensity()).collect();
+    assert!(light.is_sorted_by(|a, b| a > b), "{light:?}");
+    for special in [HIDDEN, NOT_A_NUMBER] {
+        assert!((0..=100).all(|i| palette.color(i as f32 / 100.0) != special));
+    }
+}

@@ -1,0 +1,91 @@
+//! Files of attention, made for tests.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::io::{Cursor, Write as _};
+use std::path::PathBuf;
+
+use safetensors::Dtype;
+use safetensors::tensor::{TensorView, serialize};
+use tempfile::TempDir;
+use zip::write::SimpleFileOptions;
+use zip::{CompressionMethod, ZipWriter};
+
+/// A folder that goes when the test is over.
+pub struct Folder(TempDir);
+
+impl Folder {
+    /// A new, empty folder.
+    #[expect(clippy::new_without_default, reason = "a new folder each time is no default")]
+    pub fn new() -> Self {
+        Self(TempDir::new().unwrap())
+    }
+
+    /// Writes a file into it, and returns its path.
+    pub fn file(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        std::fs::write(&path, bytes).unwrap();
+        path
+    }
+
+    /// The path of a file in it.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+}
+
+/// Numbers as a file holds them.
+pub fn bytes(numbers: &[f32]) -> Vec<u8> {
+    numbers.iter().flat_map(|x| x.to_le_bytes()).collect()
+}
+
+/// Tensors of any type.
+pub fn safetensors(
+    tensors: &[(&str, Dtype, &[usize], Vec<u8>)],
+    metadata: &[(&str, &str)],
+) -> Vec<u8> {
+    let views = tensors.iter().map(|(name, dtype, shape, bytes)| {
+        (*name, TensorView::new(*dtype, shape.to_vec(), bytes).unwrap())
+    });
+    let metadata =
+        metadata.iter().map(|(key, text)| ((*key).to_owned(), (*text).to_owned())).collect();
+    serialize(views, Some(metadata)).unwrap()
+}
+
+/// One tensor of `f32`.
+pub fn attention(shape: &[usize], numbers: &[f32]) -> Vec<u8> {
+    safetensors(&[("attention", Dtype::F32, shape, bytes(numbers))], &[])
+}
+
+/// An npy file as NumPy writes it.
+pub fn npy(descr: &str, shape: &str, data: &[u8]) -> Vec<u8> {
+    let header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}\n");
+    [b"\x93NUMPY\x01\x00", &(header.len() as u16).to_le_bytes()[..], header.as_bytes(), data]
+        .concat()
+}
+
+/// An npz file of these npy files.
+pub fn npz(files: &[(&str, Vec<u8>)], method: CompressionMethod) -> Vec<u8> {
+    let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
+    for (name, bytes) in files {
+        archive.start_file(*name, SimpleFileOptions::default().compression_method(method)).unwrap();
+        archive.write_all(bytes).unwrap();
+    }
+    archive.finish().unwrap().into_inner()
+}
+
+/// Rows of weights that sum to 1, from a simple generator.
+pub fn weights(rows: usize, cols: usize, seed: u32) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(2_654_435_761).wrapping_add(1);
+    let mut all = Vec::new();
+    for _ in 0..rows {
+        let row: Vec<f64> = (0..cols)
+            .map(|_| {
+                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                (f64::from(state >> 8) / f64::from(1 << 22)).exp()
+            })
+            .collect();
+        let sum: f64 = row.iter().sum();
+        all.extend(row.iter().map(|x| (x / sum) as f32));
+    }
+    all
+}
