@@ -110,6 +110,9 @@ pub(crate) trait Simd: Lanes {
     /// The most rows of A in a tile, and the panels of B beside them: as many sums as the registers hold.
     const ROWS: usize = GROUP;
     const PANELS: usize = 1;
+    /// Queries that meet a panel of keys, then one of values, while it is in the first-level cache; at most
+    /// [`MC`](crate::scores::MC).
+    const QUERIES: usize = 24;
     /// So many chains of multiply-adds, a block each, keep the multipliers busy.
     const CHAINS: usize = 4;
 
