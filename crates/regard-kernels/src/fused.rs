@@ -300,14 +300,18 @@ impl Values<'_> {
         if let Some(known) = self.finite {
             return known;
         }
-        let mut sum = simd.splat(0.0);
+        // Four chains hide the latency of the multiply-add.
+        let mut sums = [simd.splat(0.0); 4];
         for i in self.keys.clone() {
-            for chunk in self.v.row(i).chunks(LANES) {
-                // 0 · x is 0 for a finite x, and NaN for any other.
-                sum = simd.mul_add(simd.load_or(chunk, 0.0), simd.splat(0.0), sum);
+            for chunks in self.v.row(i).chunks(4 * LANES) {
+                for (sum, chunk) in sums.iter_mut().zip(chunks.chunks(LANES)) {
+                    // 0 · x is 0 for a finite x, and NaN for any other.
+                    *sum = simd.mul_add(simd.load_or(chunk, 0.0), simd.splat(0.0), *sum);
+                }
             }
         }
-        let finite = simd.reduce_add(sum) == 0.0;
+        let [a, b, c, d] = sums;
+        let finite = simd.reduce_add(simd.add(simd.add(a, b), simd.add(c, d))) == 0.0;
         self.finite = Some(finite);
         finite
     }

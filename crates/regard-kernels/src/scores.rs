@@ -32,8 +32,8 @@
 //!
 //! Two cases differ. One or two queries use tiles of 1 × 64 or 2 × 32 (on AVX-512 1 × 128 or 2 × 64),
 //! because the MR × NR sums of few rows are too few chains to hide the latency of a multiply-add. A
-//! single query's keys are transposed in registers, since nothing else would use the panels. On a narrow tier, which has no vectors, the
-//! keys are read where they lie, and a block is one group.
+//! single query's keys are transposed in registers, since nothing else would use the panels. On a narrow
+//! tier, which has no vectors, the keys are read where they lie, and a block is one group.
 
 use core::ops::Range;
 
