@@ -21,7 +21,7 @@
 //! In the terms of BLIS the second product, weights · V, has KC = NC = 256: the sum over the keys of a
 //! tile is one chain of multiply-adds in registers, and `out` is read and written once a tile. An
 //! element of the output is thus a sum of chains of 256 keys in ascending order, whatever the other
-//! queries are. The weights of a block (on AVX2 24 × 256 × 4 bytes = 24 KiB, on AVX-512 48 KiB) stay in
+//! queries are. The weights of a block (on AVX2 24 × 256 × 4 bytes = 24 KiB, on AVX-512 36 KiB) stay in
 //! the first- and second-level caches between their computation and their use.
 //!
 //! V is packed only from [`PACK_FROM`] queries on. Below, its rows are read where they lie, apart from a

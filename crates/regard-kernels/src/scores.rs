@@ -20,7 +20,7 @@
 //! ```
 //!
 //! In the terms of BLIS (Van Zee & van de Geijn 2015) the product is Q·Kᵀ with NC = 256, KC = d_k, and
-//! on AVX2 MR = 6, NR = 16 and MC = 24 (on AVX-512 12, 32 and 48). d_k is never divided, so a score is
+//! on AVX2 MR = 6, NR = 16 and MC = 24 (on AVX-512 12, 32 and 36). d_k is never divided, so a score is
 //! one chain of multiply-adds, and its bits do not depend on the tile, the block or the group that it is
 //! computed in. The loop over tiles is the outermost one: so K is transposed once, and the scratch
 //! memory does not grow with n_k.
@@ -51,7 +51,7 @@ use crate::{Mat, MatMut, TILE_KEYS};
 pub(crate) const NC: usize = TILE_KEYS;
 /// The most queries a block, on any tier: they meet a panel of keys, then one of values, while it is in
 /// the first-level cache. Where there is no cache, a block is one group, because only its memory counts.
-pub(crate) const MC: usize = if NARROW || cfg!(target_os = "none") { MR } else { 48 };
+pub(crate) const MC: usize = if NARROW || cfg!(target_os = "none") { MR } else { 36 };
 
 /// Computes the scores tile by tile.
 pub(crate) struct Scores<'a> {

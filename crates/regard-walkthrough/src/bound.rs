@@ -272,7 +272,7 @@ mod tests {
         let mut worst = [0.0_f64; 3];
         for signs in 0..8 {
             let moved =
-                [0, 1, 2].map(|i| scores[i] + if signs >> i & 1 == 1 { error } else { -error });
+                [0, 1, 2].map(|i| scores[i] + if (signs >> i) & 1 == 1 { error } else { -error });
             for (worst, (w, e)) in worst.iter_mut().zip(weights(moved).iter().zip(exact)) {
                 *worst = worst.max((w - e).abs());
             }

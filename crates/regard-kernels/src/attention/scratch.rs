@@ -14,7 +14,7 @@ use crate::simd::{LANES, NARROW, Panel};
 /// - 2·n_q, and 15 to start at a multiple of 64 bytes,
 /// - for more than [`CHUNK_KEYS`] keys n_q × (d_v + 2) for what the next chunk of them comes to.
 ///
-/// b = 24 and b′ = 12 where there is an operating system, because there are caches then; on bare metal b = 6, and whole
+/// b = 36 and b′ = 12 where there is an operating system, because there are caches then; on bare metal b = 6, and whole
 /// panels of values are never copied. Cortex-M and RISC-V (b = 6) read keys and values where they lie: only the first and
 /// the last line count there.
 #[must_use]

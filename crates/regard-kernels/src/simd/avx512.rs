@@ -187,7 +187,7 @@ impl Simd for Avx512 {
 
     const ROWS: usize = 12;
     const PANELS: usize = 2;
-    const QUERIES: usize = 48;
+    const QUERIES: usize = 36;
     const CHAINS: usize = 8;
 
     #[inline(always)]

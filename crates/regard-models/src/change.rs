@@ -1,0 +1,450 @@
+//! Changes of a forward pass: plain values, which a file can hold, and what becomes of them before a run.
+
+use core::fmt;
+use core::str::FromStr;
+use std::collections::BTreeMap;
+
+use regard::Temperature;
+use serde::{Deserialize, Serialize};
+
+use crate::forward::stacks;
+use crate::{Description, Error, Input, Model, Stack, Values};
+
+/// A head: `3.5` is head 5 of layer 3, counted from 0. A model with an encoder and a decoder has `encoder.3.5`, `decoder.3.5`
+/// and, for the attention from decoder to encoder, `cross.3.5`.
+///
+/// ```
+/// use regard_models::HeadAddress;
+/// let head: HeadAddress = "cross.3.5".parse()?;
+/// assert_eq!(head.places(), "decoder.3.cross_attn");
+/// # Ok::<(), regard_models::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct HeadAddress {
+    /// Which attention of the layer.
+    pub attention: Which,
+    /// The layer, from 0.
+    pub layer: usize,
+    /// The query head, from 0.
+    pub head: usize,
+}
+
+/// Which attention of a model's layers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Which {
+    /// The attention of a model of one stack.
+    Only,
+    /// An encoder's.
+    Encoder,
+    /// A decoder's, over its own tokens.
+    Decoder,
+    /// A decoder's, over the encoder's output.
+    Cross,
+}
+
+impl HeadAddress {
+    /// What the names of the attention's places begin with.
+    pub fn places(&self) -> String {
+        let layer = self.layer;
+        match self.attention {
+            Which::Only => format!("blocks.{layer}.attn"),
+            Which::Encoder => format!("encoder.{layer}.attn"),
+            Which::Decoder => format!("decoder.{layer}.attn"),
+            Which::Cross => format!("decoder.{layer}.cross_attn"),
+        }
+    }
+
+    /// The stack of the head, if the model has this head.
+    fn check<'d>(&self, description: &'d Description) -> Result<&'d Stack, Error> {
+        let prefix = match self.attention {
+            Which::Only => "blocks",
+            Which::Encoder => "encoder",
+            Which::Decoder | Which::Cross => "decoder",
+        };
+        let stacks = stacks(description);
+        let Some((_, stack)) = stacks.iter().find(|(name, _)| *name == prefix) else {
+            let known = if description.encoder.is_some() {
+                "encoder, decoder and cross"
+            } else {
+                "one stack"
+            };
+            return Err(Error::Input(format!("there is no head {self}: the model has {known}")));
+        };
+        let (layers, heads) = (stack.layers(), stack.block.heads);
+        if self.layer >= layers || self.head >= heads {
+            let what =
+                format!("there is no head {self}: there are {layers} layers of {heads} heads");
+            return Err(Error::Input(what));
+        }
+        Ok(stack)
+    }
+}
+
+impl fmt::Display for HeadAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.attention {
+            Which::Only => "",
+            Which::Encoder => "encoder.",
+            Which::Decoder => "decoder.",
+            Which::Cross => "cross.",
+        })?;
+        write!(f, "{}.{}", self.layer, self.head)
+    }
+}
+
+impl FromStr for HeadAddress {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let wrong = || {
+            Error::Input(format!("{text:?} is no head: a head is written LAYER.HEAD, such as 3.5"))
+        };
+        let (attention, rest) = match text.split_once('.').ok_or_else(wrong)? {
+            ("encoder", rest) => (Which::Encoder, rest),
+            ("decoder", rest) => (Which::Decoder, rest),
+            ("cross", rest) => (Which::Cross, rest),
+            _ => (Which::Only, text),
+        };
+        let (layer, head) = rest.split_once('.').ok_or_else(wrong)?;
+        let number = |text: &str| text.parse().map_err(|_e| wrong());
+        Ok(Self { attention, layer: number(layer)?, head: number(head)? })
+    }
+}
+
+impl From<HeadAddress> for String {
+    fn from(head: HeadAddress) -> Self {
+        head.to_string()
+    }
+}
+
+impl TryFrom<String> for HeadAddress {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Self, Error> {
+        text.parse()
+    }
+}
+
+/// A change of a forward pass. Everything after the changed place follows from it.
+///
+/// ```
+/// use regard_models::Change;
+/// let change: Change = serde_json::from_str(r#"{"ablate": {"head": "0.3", "to": "zero"}}"#)?;
+/// assert_eq!(change, Change::Ablate { head: "0.3".parse()?, to: regard_models::Ablation::Zero });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Change {
+    /// A head's output (weights · values, before the output projection) is the same at all positions.
+    Ablate {
+        /// The head.
+        head: HeadAddress,
+        /// The output that it has instead.
+        to: Ablation,
+    },
+    /// A head's scores are divided by a temperature of its own before softmax. 0 and ∞ are exact limits.
+    Temperature {
+        /// The head.
+        head: HeadAddress,
+        /// The temperature, 0 or above.
+        temperature: f32,
+    },
+    /// In one head, a query does not see a key.
+    Cut {
+        /// The head.
+        head: HeadAddress,
+        /// The query's position.
+        query: usize,
+        /// The key's position.
+        key: usize,
+    },
+    /// A place at a position has the numbers that it has in the run of another input (activation patching).
+    Patch {
+        /// A name of [`Description::places`].
+        place: String,
+        /// The position in both inputs.
+        position: usize,
+        /// The other input, which has as many tokens.
+        from: Input,
+    },
+    /// A vector is added to a place.
+    Add {
+        /// A name of [`Description::places`].
+        place: String,
+        /// The position, or all of them.
+        position: Option<usize>,
+        /// As many numbers as the place has for a token.
+        vector: Vec<f32>,
+    },
+}
+
+/// What an ablated head gives instead of its output.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ablation {
+    /// Zeros.
+    Zero,
+    /// The mean of its output over the positions of the same run.
+    Mean,
+    /// The mean of its output over the positions of another input.
+    MeanOf(Input),
+}
+
+/// Changes made ready for a run.
+#[derive(Debug, Default)]
+pub(crate) struct Plan {
+    /// By the prefix of an attention's places.
+    attentions: BTreeMap<String, AttentionChanges>,
+    /// By the name of a place, in the order in which they were given.
+    places: BTreeMap<String, Vec<PlaceChange>>,
+    /// Whether a run of some tokens after others, whose keys and values are cached, gives what a run of all gives.
+    pub(crate) cacheable: bool,
+}
+
+/// What changes inside an attention.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct AttentionChanges {
+    pub(crate) temperatures: Vec<(usize, Temperature)>,
+    /// Head, query and key.
+    cuts: Vec<[usize; 3]>,
+}
+
+impl AttentionChanges {
+    /// \[heads, queries, keys\]: whether an edge is not cut; `None` if no edge is.
+    ///
+    /// The queries are the last tokens of the keys, unless the keys are an encoder's.
+    pub(crate) fn uncut(&self, [heads, queries, keys]: [usize; 3]) -> Option<Vec<bool>> {
+        if self.cuts.is_empty() {
+            return None;
+        }
+        let mut uncut = vec![true; heads * queries * keys];
+        for [head, query, key] in &self.cuts {
+            if let Some(uncut) = uncut.get_mut((head * queries + query) * keys + key) {
+                *uncut = false;
+            }
+        }
+        Some(uncut)
+    }
+}
+
+#[derive(Clone, Debug)]
+enum PlaceChange {
+    /// A head's part of each row.
+    Head { head: usize, to: HeadOutput },
+    /// A row.
+    Replace { position: usize, row: Vec<f32> },
+    /// Added to a row, or to all.
+    Add { position: Option<usize>, vector: Vec<f32> },
+}
+
+#[derive(Clone, Debug)]
+enum HeadOutput {
+    Mean,
+    Vector(Vec<f32>),
+}
+
+impl Plan {
+    /// The changes, checked against the model and the input. Runs the other inputs that they refer to.
+    pub(crate) fn new(changes: &[Change], model: &Model, input: &Input) -> Result<Self, Error> {
+        let mut plan = Self { cacheable: true, ..Self::default() };
+        for change in changes {
+            plan.add(change, model, input)?;
+        }
+        Ok(plan)
+    }
+
+    fn add(&mut self, change: &Change, model: &Model, input: &Input) -> Result<(), Error> {
+        let description = model.description();
+        let refuse = |what: String| Err(Error::Input(what));
+        match change {
+            Change::Ablate { head, to } => {
+                let size = head.check(description)?.block.head_size;
+                let place = format!("{}.hook_z", head.places());
+                let to = match to {
+                    Ablation::Zero => HeadOutput::Vector(vec![0.0; size]),
+                    Ablation::Mean => {
+                        self.cacheable = false;
+                        HeadOutput::Mean
+                    }
+                    Ablation::MeanOf(other) => {
+                        let z = one_place(model, other, &place)?;
+                        HeadOutput::Vector(mean(
+                            &z.data,
+                            z.data.len() / z.shape[0],
+                            head.head,
+                            size,
+                        ))
+                    }
+                };
+                self.places
+                    .entry(place)
+                    .or_default()
+                    .push(PlaceChange::Head { head: head.head, to });
+            }
+            Change::Temperature { head, temperature } => {
+                head.check(description)?;
+                let temperature = Temperature::new(*temperature)
+                    .map_err(|e| Error::Input(format!("the temperature of head {head}: {e}")))?;
+                let changes = self.attentions.entry(head.places()).or_default();
+                changes.temperatures.push((head.head, temperature));
+            }
+            Change::Cut { head, query, key } => {
+                let stack = head.check(description)?;
+                let (queries, keys) = match head.attention {
+                    Which::Only => (model.tokens(input), model.tokens(input)),
+                    Which::Encoder => (input.ids.len(), input.ids.len()),
+                    Which::Decoder => (input.decoder_ids.len(), input.decoder_ids.len()),
+                    Which::Cross => (input.decoder_ids.len(), input.ids.len()),
+                };
+                if *query >= queries || *key >= keys {
+                    return refuse(format!(
+                        "there is no edge {query},{key} to cut: head {head} has {queries} queries and {keys} keys"
+                    ));
+                }
+                let cross = head.attention == Which::Cross;
+                let window = stack.windows.get(head.layer).copied().flatten().filter(|_| !cross);
+                let hidden = stack.causal && !cross && key > query
+                    || window.is_some_and(|window| key + window <= *query);
+                if hidden {
+                    return refuse(format!(
+                        "query {query} of head {head} does not see key {key}: there is nothing to cut"
+                    ));
+                }
+                self.cacheable = false;
+                let changes = self.attentions.entry(head.places()).or_default();
+                changes.cuts.push([head.head, *query, *key]);
+            }
+            Change::Patch { place, position, from } => {
+                changeable(description, place)?;
+                let (found, expected) = (lengths(from, model), lengths(input, model));
+                if found != expected {
+                    return refuse(format!(
+                        "a patch comes from an input of as many tokens: {found:?} are not {expected:?}"
+                    ));
+                }
+                let values = one_place(model, from, place)?;
+                let (rows, len) = (values.shape[0], values.data.len() / values.shape[0].max(1));
+                if *position >= rows {
+                    return refuse(format!(
+                        "there is no position {position} to patch: {place} has {rows}"
+                    ));
+                }
+                self.cacheable = false;
+                let row = values.data[position * len..(position + 1) * len].to_vec();
+                let change = PlaceChange::Replace { position: *position, row };
+                self.places.entry(place.clone()).or_default().push(change);
+            }
+            Change::Add { place, position, vector } => {
+                changeable(description, place)?;
+                self.cacheable &= position.is_none();
+                let change = PlaceChange::Add { position: *position, vector: vector.clone() };
+                self.places.entry(place.clone()).or_default().push(change);
+            }
+        }
+        Ok(())
+    }
+
+    /// What changes inside the attention whose places begin with `prefix`.
+    pub(crate) fn attention(&self, prefix: &str) -> AttentionChanges {
+        self.attentions.get(prefix).cloned().unwrap_or_default()
+    }
+
+    /// The first layer of the stack `prefix` in which anything changes, or `None` if nothing does.
+    pub(crate) fn first_layer(&self, prefix: &str) -> Option<usize> {
+        let layer = |place: &String| {
+            place.strip_prefix(prefix)?.strip_prefix('.')?.split('.').next()?.parse().ok()
+        };
+        self.attentions.keys().chain(self.places.keys()).filter_map(layer).min()
+    }
+
+    /// Whether anything changes before the layers.
+    pub(crate) fn changes_embedding(&self) -> bool {
+        self.places.keys().any(|place| place.starts_with("hook_"))
+    }
+
+    /// Changes the numbers \[positions, …\] of a place.
+    pub(crate) fn apply(
+        &self,
+        place: &str,
+        shape: &[usize],
+        data: &mut [f32],
+    ) -> Result<(), Error> {
+        let Some(changes) = self.places.get(place) else { return Ok(()) };
+        let rows = shape.first().copied().unwrap_or(0);
+        let len = data.len().checked_div(rows).unwrap_or(0);
+        for change in changes {
+            match change {
+                PlaceChange::Head { head, to } => {
+                    let size = shape.last().copied().unwrap_or(0);
+                    let vector = match to {
+                        HeadOutput::Vector(vector) => vector.clone(),
+                        HeadOutput::Mean => mean(data, len, *head, size),
+                    };
+                    for row in data.chunks_exact_mut(len) {
+                        row[head * size..(head + 1) * size].copy_from_slice(&vector);
+                    }
+                }
+                PlaceChange::Replace { position, row } => {
+                    data[position * len..(position + 1) * len].copy_from_slice(row);
+                }
+                PlaceChange::Add { position, vector } => {
+                    if vector.len() != len || position.is_some_and(|position| position >= rows) {
+                        let (found, at) = (vector.len(), position.unwrap_or(0));
+                        return Err(Error::Input(format!(
+                            "{found} numbers at position {at} cannot be added to {place}, which has {rows} positions of {len}"
+                        )));
+                    }
+                    let changed = data.chunks_exact_mut(len).enumerate();
+                    for (_, row) in
+                        changed.filter(|(i, _)| position.is_none_or(|position| position == *i))
+                    {
+                        row.iter_mut().zip(vector).for_each(|(x, y)| *x += y);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The mean over positions of a head's part of rows of `len`, in `f64`.
+fn mean(data: &[f32], len: usize, head: usize, size: usize) -> Vec<f32> {
+    let mut sums = vec![0.0_f64; size];
+    let rows = data.chunks_exact(len.max(1));
+    let count = rows.len().max(1) as f64;
+    for row in rows {
+        for (sum, x) in sums.iter_mut().zip(&row[head * size..(head + 1) * size]) {
+            *sum += f64::from(*x);
+        }
+    }
+    sums.iter().map(|sum| (sum / count) as f32).collect()
+}
+
+/// Whether numbers of a place can be changed.
+fn changeable(description: &Description, place: &str) -> Result<(), Error> {
+    if !description.places().iter().any(|known| known == place) {
+        return Err(Error::Input(format!("the model has no place {place:?}")));
+    }
+    if place.ends_with("hook_attn_scores") || place.ends_with("hook_pattern") {
+        let what = format!(
+            "{place} can be read, but not set: a head's temperature changes it, and a cut edge"
+        );
+        return Err(Error::Input(what));
+    }
+    Ok(())
+}
+
+/// A place of an unchanged run.
+fn one_place(model: &Model, input: &Input, place: &str) -> Result<Values, Error> {
+    let trace = model.pass().keep([place]).run(input)?;
+    let values = trace.get(place).cloned();
+    values.ok_or_else(|| Error::Input(format!("the model has no place {place:?}")))
+}
+
+/// The tokens of both stacks.
+fn lengths(input: &Input, model: &Model) -> [usize; 2] {
+    [model.tokens(input), input.decoder_ids.len()]
+}

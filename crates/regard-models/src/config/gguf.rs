@@ -1,0 +1,155 @@
+//! The metadata of GGUF files, by architecture.
+
+use std::path::Path;
+
+use super::windows;
+use crate::read::Metadata;
+use crate::{
+    Activation, Block, Checkpoint, Description, Embedding, Error, Head, LearnedPositions, Norm,
+    NormKind, Placement, RopeScaling, Rotary, Stack,
+};
+
+/// The architectures that are known.
+const KNOWN: &str = "llama, qwen2, qwen3, gemma2, phi3, gpt2 and gptneox";
+
+/// The settings of a GGUF file.
+pub(super) struct Config<'a> {
+    pub(super) path: &'a Path,
+    pub(super) metadata: &'a Metadata,
+    pub(super) checkpoint: &'a Checkpoint,
+}
+
+impl Config<'_> {
+    fn wrong(&self, what: impl Into<String>) -> Error {
+        Error::file(self.path, what)
+    }
+
+    fn optional(&self, key: &str) -> Option<usize> {
+        usize::try_from(u32::try_from(self.metadata.number(key)?).ok()?).ok()
+    }
+
+    pub(super) fn describe(&self) -> Result<Description, Error> {
+        let family = self
+            .metadata
+            .text("general.architecture")
+            .ok_or_else(|| self.wrong("general.architecture is missing"))?;
+        if !matches!(family, "llama" | "qwen2" | "qwen3" | "gemma2" | "phi3" | "gpt2" | "gptneox") {
+            let what = format!("the architecture {family:?} is not known; known are {KNOWN}");
+            return Err(self.wrong(what));
+        }
+        let key = |key: &str| format!("{family}.{key}");
+        let size = |name: &str| {
+            self.optional(&key(name)).ok_or_else(|| self.wrong(format!("{} is missing", key(name))))
+        };
+        let float = |name: &str| self.metadata.float(&key(name));
+        let (gemma, gpt) = (family == "gemma2", matches!(family, "gpt2" | "gptneox"));
+        let (width, layers, heads) =
+            (size("embedding_length")?, size("block_count")?, size("attention.head_count")?);
+        let tensors = self.checkpoint.names().count();
+        if layers > tensors {
+            let what =
+                format!("{} is {layers}, but there are {tensors} tensors", key("block_count"));
+            return Err(self.wrong(what));
+        }
+        // The converter has added 1 to Gemma's norm weights.
+        let norm = if gpt {
+            let epsilon = float("attention.layer_norm_epsilon").unwrap_or(1e-5);
+            Norm { kind: NormKind::Layer, epsilon: epsilon as f32 }
+        } else {
+            let epsilon = float("attention.layer_norm_rms_epsilon").unwrap_or(1e-6);
+            Norm { kind: NormKind::Rms, epsilon: epsilon as f32 }
+        };
+        let usual = width.checked_div(heads).unwrap_or(0);
+        let head_size = self.optional(&key("attention.key_length")).unwrap_or(usual);
+        // Gemma 2's model of 27 billion parameters scales by the width's share of a head.
+        let scaled = if gemma && layers == 46 { usual } else { head_size };
+        let block = Block {
+            heads,
+            kv_heads: self.optional(&key("attention.head_count_kv")).unwrap_or(heads),
+            head_size,
+            hidden: size("feed_forward_length")?,
+            norm,
+            placement: if gemma { Placement::Both } else { Placement::Before },
+            parallel: self
+                .metadata
+                .flag(&key("use_parallel_residual"))
+                .unwrap_or(family == "gptneox"),
+            qk_norm: family == "qwen3",
+            scale: (scaled as f32).sqrt().recip(),
+            scale_by_layer: false,
+            softcap: float("attn_logit_softcapping").map(|x| x as f32),
+            rotary: if family == "gpt2" { None } else { Some(self.rotary(family, head_size)?) },
+            relative: None,
+            activation: match family {
+                "gpt2" | "gemma2" => Activation::GeluTanh,
+                "gptneox" => Activation::Gelu,
+                _ => Activation::Silu,
+            },
+            gated: !gpt,
+        };
+        let window = self.optional(&key("attention.sliding_window"));
+        let window = window.filter(|_| matches!(family, "gemma2" | "phi3"));
+        let tokens = self.checkpoint.shape("token_embd.weight").and_then(<[usize]>::first);
+        let positions = LearnedPositions { count: size("context_length")?, first: 0 };
+        Ok(Description {
+            family: family.to_owned(),
+            vocabulary: tokens
+                .copied()
+                .ok_or_else(|| Error::tensor(self.path, "token_embd.weight", "is missing"))?,
+            width,
+            embedding: Embedding {
+                scale: if gemma { (width as f32).sqrt() } else { 1.0 },
+                positions: (family == "gpt2").then_some(positions),
+                types: 0,
+                norm: None,
+                patches: None,
+            },
+            encoder: None,
+            stack: Stack {
+                windows: windows(layers, window, |layer| !gemma || layer % 2 == 0),
+                causal: true,
+                cross: false,
+                final_norm: Some(norm),
+                hidden_after_norm: true,
+                block,
+            },
+            head: Head::Tokens {
+                transform: None,
+                scale: 1.0,
+                softcap: float("final_logit_softcapping").map(|x| x as f32),
+            },
+            tied: self.checkpoint.shape("output.weight").is_none(),
+            decoder_start: None,
+            ends: self
+                .metadata
+                .number("tokenizer.ggml.eos_token_id")
+                .and_then(|x| u32::try_from(x).ok())
+                .into_iter()
+                .collect(),
+        })
+    }
+
+    fn rotary(&self, family: &str, head_size: usize) -> Result<Rotary, Error> {
+        let key = |key: &str| format!("{family}.rope.{key}");
+        let features = self.optional(&key("dimension_count")).unwrap_or(head_size);
+        let base = self.metadata.float(&key("freq_base")).unwrap_or(10_000.0);
+        if !(base > 0.0 && base.is_finite()) {
+            return Err(self.wrong(format!("{} is {base}", key("freq_base"))));
+        }
+        let factor = self.metadata.float(&key("scaling.factor")).unwrap_or(1.0);
+        let scaling = match self.metadata.text(&key("scaling.type")).unwrap_or("none") {
+            _ if self.checkpoint.shape("rope_freqs.weight").is_some() => RopeScaling::Stored,
+            _ if self.checkpoint.shape("rope_factors_short.weight").is_some() => {
+                return Err(self.wrong("LongRoPE's divisors are not read from GGUF files; open the Hugging Face folder"));
+            }
+            "none" => RopeScaling::None,
+            "linear" => RopeScaling::Linear { factor },
+            other => {
+                let what =
+                    format!("{} is {other:?}; known are none and linear", key("scaling.type"));
+                return Err(self.wrong(what));
+            }
+        };
+        Ok(Rotary { features, base, scaling })
+    }
+}

@@ -1,0 +1,63 @@
+//! From a checkpoint's settings to a [`Description`].
+
+mod gguf;
+mod hugging_face;
+mod rope;
+
+use crate::read::Settings;
+use crate::{Checkpoint, Description, Error, Stack};
+
+impl Description {
+    /// The description of a checkpoint's model.
+    ///
+    /// # Errors
+    /// Names the file: if the family is not known, or if a setting is missing or makes no sense.
+    pub fn of(checkpoint: &Checkpoint) -> Result<Self, Error> {
+        let description = match checkpoint.settings() {
+            Settings::Config(config) => {
+                let path = checkpoint.path().join("config.json");
+                hugging_face::Config { path: &path, values: config, checkpoint }.describe()?
+            }
+            Settings::Gguf(metadata) => {
+                gguf::Config { path: checkpoint.path(), metadata, checkpoint }.describe()?
+            }
+        };
+        for stack in description.encoder.iter().chain([&description.stack]) {
+            check(stack, description.width).map_err(|what| Error::file(checkpoint.path(), what))?;
+        }
+        Ok(description)
+    }
+}
+
+/// Whether the numbers of a stack fit each other.
+fn check(stack: &Stack, width: usize) -> Result<(), String> {
+    let block = &stack.block;
+    let (heads, kv_heads) = (block.heads, block.kv_heads);
+    if width == 0 || block.head_size == 0 || block.hidden == 0 {
+        return Err("a size of the model is 0".into());
+    }
+    if heads == 0 || kv_heads == 0 || !heads.is_multiple_of(kv_heads) {
+        return Err(format!("{heads} query heads cannot share {kv_heads} key/value heads evenly"));
+    }
+    if let Some(rotary) = &block.rotary
+        && (rotary.features > block.head_size || !rotary.features.is_multiple_of(2))
+    {
+        let (found, most) = (rotary.features, block.head_size);
+        return Err(format!("{found} features of a head cannot turn in pairs: a head has {most}"));
+    }
+    for number in [block.scale, block.norm.epsilon, block.softcap.unwrap_or(1.0)] {
+        if !number.is_finite() {
+            return Err(format!("a setting of the attention or of a norm is {number}"));
+        }
+    }
+    Ok(())
+}
+
+/// `windows` of a stack: `window` in those layers that slide.
+fn windows(
+    layers: usize,
+    window: Option<usize>,
+    slides: impl Fn(usize) -> bool,
+) -> Vec<Option<usize>> {
+    (0..layers).map(|layer| window.filter(|_| slides(layer))).collect()
+}

@@ -1,0 +1,383 @@
+use serde::{Deserialize, Serialize};
+
+/// What a model is made of: all that its forward pass depends on besides the weights.
+///
+/// Every family is a value of this type, and one forward pass computes all of them.
+///
+/// ```
+/// use regard_models::{Checkpoint, Description, Placement};
+/// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models");
+/// let gemma = Description::of(&Checkpoint::open(format!("{models}/tiny-gemma2"))?)?;
+/// assert_eq!(gemma.stack.windows, [Some(5), None, Some(5), None]);
+/// assert_eq!(gemma.stack.block.placement, Placement::Both);
+/// # Ok::<(), regard_models::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Description {
+    /// `model_type` of config.json, or `general.architecture` of a GGUF file.
+    pub family: String,
+    /// The number of tokens, 0 for a model of images.
+    pub vocabulary: usize,
+    /// The features of the residual stream, also called `d_model`.
+    pub width: usize,
+    /// How tokens or patches become the residual stream.
+    pub embedding: Embedding,
+    /// The encoder of a model that has both an encoder and a decoder.
+    pub encoder: Option<Stack>,
+    /// The decoder of such a model, or the only stack of any other.
+    pub stack: Stack,
+    /// What comes out.
+    pub head: Head,
+    /// Whether the head multiplies by the transposed matrix of token embeddings.
+    pub tied: bool,
+    /// The token with which a decoder of an encoder-decoder begins.
+    pub decoder_start: Option<u32>,
+    /// The tokens that end a text.
+    pub ends: Vec<u32>,
+}
+
+/// How tokens or patches become the residual stream.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Embedding {
+    /// What token embeddings are multiplied by: √width in Gemma, else 1.
+    pub scale: f32,
+    /// A learned vector for each position is added.
+    pub positions: Option<LearnedPositions>,
+    /// The number of token types (of the first and of the second text), whose vectors are added; 0 if there are none.
+    pub types: usize,
+    /// A norm after all of these are added.
+    pub norm: Option<Norm>,
+    /// Patches of an image instead of tokens.
+    pub patches: Option<Patches>,
+}
+
+/// A table of position vectors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LearnedPositions {
+    /// The rows of the table.
+    pub count: usize,
+    /// The row of the first token: 2 in RoBERTa, else 0.
+    pub first: usize,
+}
+
+/// An image as square patches, row by row, after a class token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Patches {
+    /// Colour channels.
+    pub channels: usize,
+    /// The image's height in pixels.
+    pub height: usize,
+    /// The image's width in pixels.
+    pub width: usize,
+    /// The side of a patch in pixels.
+    pub side: usize,
+}
+
+/// Layers of the same kind.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Stack {
+    /// For each layer, how many keys a query sees at most, itself included; `None` is without limit. There are as many
+    /// layers as entries.
+    pub windows: Vec<Option<usize>>,
+    /// Whether a query sees no key to the right of where it stands.
+    pub causal: bool,
+    /// Whether each layer attends to the encoder's output too.
+    pub cross: bool,
+    /// A norm after the last layer.
+    pub final_norm: Option<Norm>,
+    /// Whether the last of transformers' `hidden_states` comes after that norm.
+    pub hidden_after_norm: bool,
+    /// What each layer computes.
+    pub block: Block,
+}
+
+impl Stack {
+    /// The number of layers.
+    pub fn layers(&self) -> usize {
+        self.windows.len()
+    }
+}
+
+/// One layer: an attention and a feed-forward layer, each added to the residual stream.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Block {
+    /// Query heads.
+    pub heads: usize,
+    /// Key/value heads: query head h reads key/value head h / (heads / kv_heads).
+    pub kv_heads: usize,
+    /// The features of a head.
+    pub head_size: usize,
+    /// The hidden features of the feed-forward layer.
+    pub hidden: usize,
+    /// The kind of all norms of the layer.
+    pub norm: Norm,
+    /// Where the norms stand.
+    pub placement: Placement,
+    /// Whether the feed-forward layer reads what the attention reads, and both are added at once (GPT-NeoX).
+    pub parallel: bool,
+    /// Whether each head's queries and keys go through an RMS norm of their own (Qwen 3).
+    pub qk_norm: bool,
+    /// What the dot products of queries and keys are multiplied by.
+    pub scale: f32,
+    /// Whether layer l divides its scale by l + 1 (an option of GPT-2).
+    pub scale_by_layer: bool,
+    /// The soft cap c of the scores: c · tanh(score / c).
+    pub softcap: Option<f32>,
+    /// Rotary position embedding.
+    pub rotary: Option<Rotary>,
+    /// A learned bias by the distance of query and key (T5).
+    pub relative: Option<RelativeBias>,
+    /// The activation of the feed-forward layer.
+    pub activation: Activation,
+    /// Whether the hidden features are multiplied by a second projection of the input.
+    pub gated: bool,
+}
+
+/// A norm of each token's features.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Norm {
+    /// Which norm.
+    pub kind: NormKind,
+    /// What is added to the variance.
+    pub epsilon: f32,
+}
+
+/// Which norm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NormKind {
+    /// Layer norm, with a weight and a bias.
+    Layer,
+    /// RMS norm, with a weight.
+    Rms,
+    /// RMS norm whose weight is 1 plus the stored one (Gemma).
+    RmsPlusOne,
+}
+
+/// Where a layer's norms stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Placement {
+    /// Before each sublayer (GPT-2, Llama).
+    Before,
+    /// After each sum (BERT).
+    After,
+    /// Before each sublayer, and on its output before that is added (Gemma 2).
+    Both,
+}
+
+/// The function of a feed-forward layer's hidden features.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Activation {
+    /// max(x, 0).
+    Relu,
+    /// x · Φ(x) with the normal distribution Φ.
+    Gelu,
+    /// GELU's tanh form.
+    GeluTanh,
+    /// x · σ(x).
+    Silu,
+}
+
+impl Activation {
+    /// The names in config.json of all activations that are known.
+    pub(crate) const KNOWN: &str =
+        "relu, gelu, gelu_new, gelu_fast, gelu_pytorch_tanh, silu and swish";
+
+    /// The activation of this name in config.json.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        match name {
+            "relu" => Some(Self::Relu),
+            "gelu" => Some(Self::Gelu),
+            "gelu_new" | "gelu_fast" | "gelu_pytorch_tanh" => Some(Self::GeluTanh),
+            "silu" | "swish" => Some(Self::Silu),
+            _ => None,
+        }
+    }
+}
+
+/// A bias of the scores for each head and each range of distances between query and key (Raffel et al. 2020, T5). The table of
+/// layer 0 serves all layers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RelativeBias {
+    /// The rows of the table.
+    pub buckets: usize,
+    /// The distance from which on all share the last bucket.
+    pub max_distance: usize,
+}
+
+/// Rotary position embedding: feature i of a head is paired with feature i + features / 2.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Rotary {
+    /// The first features of a head, which turn; the others stay.
+    pub features: usize,
+    /// The base θ: pair i turns by t · θ^(−2i/features) at position t.
+    pub base: f64,
+    /// How a model that was trained on short texts reads longer ones.
+    pub scaling: RopeScaling,
+}
+
+/// How rotary frequencies are changed for texts longer than those of the training.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RopeScaling {
+    /// Not at all.
+    None,
+    /// All frequencies are divided by a factor (Chen et al. 2023, position interpolation).
+    Linear {
+        /// The divisor.
+        factor: f64,
+    },
+    /// Low frequencies are divided, high ones stay, and those between are interpolated (Llama 3.1).
+    Llama3 {
+        /// The divisor of low frequencies.
+        factor: f64,
+        /// Below so many turns in the original context a frequency is low.
+        low: f64,
+        /// Above so many turns a frequency is high.
+        high: f64,
+        /// The positions of the training.
+        original: f64,
+    },
+    /// A divisor for each frequency: one list up to the original context, another for longer texts (Phi-3's LongRoPE).
+    LongRope {
+        /// Divisors up to `original` tokens.
+        short: Vec<f64>,
+        /// Divisors of longer texts.
+        long: Vec<f64>,
+        /// The positions of the training.
+        original: usize,
+        /// What sines and cosines are multiplied by.
+        attention_factor: f64,
+    },
+    /// Interpolation by frequency (Peng et al. 2023, YaRN).
+    Yarn {
+        /// The divisor of low frequencies.
+        factor: f64,
+        /// Turns in the original context above which a frequency stays.
+        fast: f64,
+        /// Turns below which it is divided by the whole factor.
+        slow: f64,
+        /// The positions of the training.
+        original: f64,
+        /// What sines and cosines are multiplied by.
+        attention_factor: f64,
+        /// Whether the bounds between frequencies are rounded to whole pairs.
+        truncate: bool,
+    },
+    /// The base grows with the length of the text (dynamic NTK).
+    Dynamic {
+        /// By how much it grows.
+        factor: f64,
+        /// The positions up to which it stays.
+        original: usize,
+    },
+    /// A divisor for each frequency is a tensor of the file (`rope_freqs.weight` of GGUF).
+    Stored,
+}
+
+/// What comes out of a model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Head {
+    /// Nothing but the last hidden states: a base model.
+    None,
+    /// A logit for each token of the vocabulary.
+    Tokens {
+        /// A linear layer, this activation and a layer norm come first (BERT's masked language modelling).
+        transform: Option<(Activation, Norm)>,
+        /// What the hidden states are multiplied by first (T5 with tied embeddings: width^−½).
+        scale: f32,
+        /// The soft cap c of the logits: c · tanh(logit / c).
+        softcap: Option<f32>,
+    },
+    /// A logit for each class, from the first token.
+    Classes,
+}
+
+impl Rotary {
+    /// The angle by which each pair turns from a position to the next in a text of `tokens`, and what sines and cosines are
+    /// multiplied by. `stored` are the divisors of [`RopeScaling::Stored`].
+    pub(crate) fn frequencies(&self, tokens: usize, stored: Option<&[f32]>) -> (Vec<f64>, f64) {
+        let features = self.features as f64;
+        let frequency = |base: f64, i: usize| base.powf(-((2 * i) as f64) / features);
+        let plain = |i| frequency(self.base, i);
+        let pairs = 0..self.features / 2;
+        match &self.scaling {
+            RopeScaling::None => (pairs.map(plain).collect(), 1.0),
+            RopeScaling::Linear { factor } => (pairs.map(|i| plain(i) / factor).collect(), 1.0),
+            RopeScaling::Llama3 { factor, low, high, original } => {
+                let scaled = |i| {
+                    let turns = original * plain(i) / core::f64::consts::TAU;
+                    let smooth = ((turns - low) / (high - low)).clamp(0.0, 1.0);
+                    plain(i) * (smooth + (1.0 - smooth) / factor)
+                };
+                (pairs.map(scaled).collect(), 1.0)
+            }
+            RopeScaling::LongRope { short, long, original, attention_factor } => {
+                let divisors = if tokens > *original { long } else { short };
+                let divided = pairs.zip(divisors).map(|(i, divisor)| plain(i) / divisor);
+                (divided.collect(), *attention_factor)
+            }
+            RopeScaling::Yarn { factor, fast, slow, original, attention_factor, truncate } => {
+                // The pair that makes so many turns in the original context.
+                let pair = |turns: f64| {
+                    features * (original / (turns * core::f64::consts::TAU)).ln()
+                        / (2.0 * self.base.ln())
+                };
+                let (mut first, mut last) = (pair(*fast), pair(*slow));
+                if *truncate {
+                    (first, last) = (first.floor(), last.ceil());
+                }
+                let (first, last) = (first.max(0.0), last.min(features - 1.0));
+                let width = if first == last { 0.001 } else { last - first };
+                let scaled = |i| {
+                    let divided = ((i as f64 - first) / width).clamp(0.0, 1.0);
+                    plain(i) * (1.0 - divided + divided / factor)
+                };
+                (pairs.map(scaled).collect(), *attention_factor)
+            }
+            RopeScaling::Dynamic { factor, original } => {
+                let length = tokens.max(*original) as f64 / *original as f64;
+                let grown = (factor * length - (factor - 1.0)).powf(features / (features - 2.0));
+                (pairs.map(|i| frequency(self.base * grown, i)).collect(), 1.0)
+            }
+            RopeScaling::Stored => {
+                let divisors = stored.unwrap_or_default();
+                let divided =
+                    pairs.map(|i| plain(i) / f64::from(divisors.get(i).copied().unwrap_or(1.0)));
+                (divided.collect(), 1.0)
+            }
+        }
+    }
+}
+
+impl Patches {
+    /// The class token and the patches.
+    pub fn tokens(&self) -> usize {
+        1 + (self.height / self.side) * (self.width / self.side)
+    }
+
+    /// The patches \[patches, channels · side · side\] of an image \[channels, height, width\].
+    pub(crate) fn cut(&self, pixels: &[f32]) -> Vec<f32> {
+        let Self { channels, height, width, side } = *self;
+        let mut patches = Vec::with_capacity(pixels.len());
+        for (top, left) in
+            (0..height / side).flat_map(|i| (0..width / side).map(move |j| (i * side, j * side)))
+        {
+            for (channel, row) in
+                (0..channels).flat_map(|channel| (top..top + side).map(move |row| (channel, row)))
+            {
+                patches
+                    .extend_from_slice(&pixels[(channel * height + row) * width + left..][..side]);
+            }
+        }
+        patches
+    }
+
+    /// The numbers of one patch.
+    pub(crate) fn numbers(&self) -> usize {
+        self.channels * self.side * self.side
+    }
+}

@@ -1,0 +1,73 @@
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why a model, an input or a change is refused. The message is one line, and names the file and the tensor at fault.
+///
+/// ```
+/// use regard_models::Checkpoint;
+/// let error = Checkpoint::open("no/such/model").unwrap_err();
+/// assert!(error.to_string().starts_with("no/such/model: "));
+/// ```
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The operating system refuses to read a file.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The operating system's reason.
+        source: io::Error,
+    },
+
+    /// A file does not have the content that its kind must have.
+    #[error("{}: {what}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The fault, in words.
+        what: String,
+    },
+
+    /// A tensor is missing, or it does not fit the model.
+    #[error("{}: the tensor {tensor} {what}", path.display())]
+    Tensor {
+        /// The file that holds the tensor, or should hold it.
+        path: PathBuf,
+        /// The tensor's name in the file.
+        tensor: String,
+        /// The fault, as the end of a sentence whose subject is the tensor.
+        what: String,
+    },
+
+    /// An input, a place or a change that has no meaning for the model.
+    #[error("{0}")]
+    Input(String),
+
+    /// A computation cannot be done, because memory has no room for it.
+    #[error(transparent)]
+    Compute(#[from] regard::Error),
+}
+
+impl Error {
+    pub(crate) fn io(path: &Path, source: io::Error) -> Self {
+        Self::Io { path: path.to_owned(), source }
+    }
+
+    pub(crate) fn file(path: &Path, what: impl Into<String>) -> Self {
+        Self::File { path: path.to_owned(), what: one_line(&what.into()) }
+    }
+
+    pub(crate) fn tensor(path: &Path, tensor: &str, what: impl Into<String>) -> Self {
+        let (tensor, what) = (one_line(tensor), one_line(&what.into()));
+        Self::Tensor { path: path.to_owned(), tensor, what }
+    }
+}
+
+/// Names and messages come from files and from other libraries: line breaks in them become spaces.
+fn one_line(text: &str) -> String {
+    text.split(|c: char| c.is_control())
+        .filter(|part| !part.is_empty())
+        .collect::<Vec<_>>()
+        .join(" ")
+}

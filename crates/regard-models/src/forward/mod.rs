@@ -1,0 +1,211 @@
+//! The forward pass: one function for a layer of any family, which the description drives, and every place of which can be
+//! kept or changed.
+
+mod attention;
+mod place;
+mod relative;
+mod rotary;
+mod run;
+
+pub(crate) use self::place::{Keep, final_norm, layer_output, stacks};
+pub(crate) use self::run::{Caches, Runner, Streams, normed};
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Description, Error};
+
+/// What a model reads.
+///
+/// ```
+/// use regard_models::Input;
+/// let question = Input::tokens([5, 7, 11]).decoder([0]); // for T5
+/// assert_eq!(question.ids, [5, 7, 11]);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Input {
+    /// The tokens, of an encoder where there is one.
+    pub ids: Vec<u32>,
+    /// For each token, whether it is of the first text (0) or of the second (1); empty means the first for all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub types: Vec<u32>,
+    /// The tokens of the decoder of a model that has an encoder too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub decoder_ids: Vec<u32>,
+    /// An image \[channels, height, width\], normalized as the model was trained.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pixels: Vec<f32>,
+}
+
+impl Input {
+    /// A text as tokens.
+    pub fn tokens(ids: impl Into<Vec<u32>>) -> Self {
+        Self { ids: ids.into(), ..Self::default() }
+    }
+
+    /// An image \[channels, height, width\].
+    pub fn image(pixels: impl Into<Vec<f32>>) -> Self {
+        Self { pixels: pixels.into(), ..Self::default() }
+    }
+
+    /// The same input, with the text that the decoder has written so far.
+    #[must_use]
+    pub fn decoder(mut self, ids: impl Into<Vec<u32>>) -> Self {
+        self.decoder_ids = ids.into();
+        self
+    }
+
+    /// The same input, with the number of the text that each token belongs to.
+    #[must_use]
+    pub fn types(mut self, types: impl Into<Vec<u32>>) -> Self {
+        self.types = types.into();
+        self
+    }
+}
+
+/// Numbers in a shape, row-major.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Values {
+    /// The shape, the outermost dimension first.
+    pub shape: Vec<usize>,
+    /// The numbers.
+    pub data: Vec<f32>,
+}
+
+impl Values {
+    /// The last row: of logits \[tokens, vocabulary\], what comes after the last token.
+    pub fn last(&self) -> &[f32] {
+        let cols = self.shape.last().copied().unwrap_or(0);
+        self.data.get(self.data.len().saturating_sub(cols)..).unwrap_or_default()
+    }
+}
+
+/// What a forward pass gives: the places that were asked for, and the logits.
+#[derive(Clone, Debug, Default)]
+pub struct Trace {
+    pub(crate) kept: BTreeMap<String, Values>,
+    pub(crate) logits: Option<Values>,
+}
+
+impl Trace {
+    /// The numbers at a place, if it was kept. [`Description::places`] tells the names and shapes.
+    pub fn get(&self, place: &str) -> Option<&Values> {
+        self.kept.get(place)
+    }
+
+    /// The names of the places that were kept, in alphabetical order.
+    pub fn places(&self) -> impl Iterator<Item = &str> {
+        self.kept.keys().map(String::as_str)
+    }
+
+    /// \[tokens, vocabulary\], or \[classes\] of a model of images; `None` if the model has no head.
+    pub fn logits(&self) -> Option<&Values> {
+        self.logits.as_ref()
+    }
+
+    /// The same place of each layer, one after another: \[layers, …\].
+    fn layers(&self, prefix: &str, place: &str, layers: usize) -> Option<Values> {
+        let mut all = Values { shape: vec![layers], data: Vec::new() };
+        for layer in 0..layers {
+            let values = self.get(&format!("{prefix}.{layer}.{place}"))?;
+            all.shape = [&[layers], values.shape.as_slice()].concat();
+            all.data.extend_from_slice(&values.data);
+        }
+        Some(all)
+    }
+
+    /// What transformers gives with `output_attentions` and `output_hidden_states`, by name, as far as the places were kept:
+    /// `attentions` \[layers, heads, n, n\], `hidden_states` \[layers + 1, n, width\] (the last entry after the final norm,
+    /// except for models of images), `residual_last` (before it), `last_hidden_state` (after it) and `logits`. Of a model with
+    /// an encoder and a decoder the names begin with `encoder_` and `decoder_`, and there is `cross_attentions`.
+    pub fn as_transformers(&self, description: &Description) -> BTreeMap<String, Values> {
+        let mut outputs = BTreeMap::new();
+        for (prefix, stack) in stacks(description) {
+            let layers = stack.layers();
+            let name = |name: &str| {
+                if prefix == "blocks" { name.to_owned() } else { format!("{prefix}_{name}") }
+            };
+            let mut add = |name: String, values: Option<Values>| {
+                outputs.extend(values.map(|values| (name, values)));
+            };
+            add(name("attentions"), self.layers(prefix, "attn.hook_pattern", layers));
+            if stack.cross {
+                add(
+                    "cross_attentions".into(),
+                    self.layers(prefix, "cross_attn.hook_pattern", layers),
+                );
+            }
+            let place = format!("{prefix}.{}.{}", layers.saturating_sub(1), layer_output(stack));
+            let residual = self.get(&place);
+            let normed =
+                if stack.final_norm.is_some() { self.get(final_norm(prefix)) } else { residual };
+            let last = if stack.hidden_after_norm { normed } else { residual };
+            if let (Some(mut hidden), Some(last)) =
+                (self.layers(prefix, "hook_resid_pre", layers), last)
+            {
+                hidden.data.extend_from_slice(&last.data);
+                hidden.shape = [&[layers + 1], last.shape.as_slice()].concat();
+                add(name("hidden_states"), Some(hidden));
+            }
+            add(name("residual_last"), residual.cloned());
+            add(name("last_hidden_state"), normed.cloned());
+        }
+        outputs.extend(self.logits.clone().map(|logits| ("logits".to_owned(), logits)));
+        outputs
+    }
+}
+
+/// The patterns of the places that [`Trace::as_transformers`] needs.
+pub const TRANSFORMERS: [&str; 6] = [
+    "*hook_pattern",
+    "*hook_resid_pre",
+    "*hook_resid_post",
+    "*hook_normalized_resid_post",
+    "*ln_final.hook_normalized",
+    "*_final_ln.hook_normalized",
+];
+
+/// What an input must be for a model.
+pub(crate) fn check(input: &Input, description: &Description) -> Result<(), Error> {
+    let refuse = |what: String| Err(Error::Input(what));
+    if let Some(patches) = &description.embedding.patches {
+        let expected = patches.channels * patches.height * patches.width;
+        if input.pixels.len() != expected || !input.ids.is_empty() {
+            let (found, shape) =
+                (input.pixels.len(), [patches.channels, patches.height, patches.width]);
+            return refuse(format!(
+                "the model reads an image of {shape:?} numbers, not one of {found}, and no tokens"
+            ));
+        }
+        return Ok(());
+    }
+    if !input.pixels.is_empty() {
+        return refuse("the model reads tokens, not an image".into());
+    }
+    if input.ids.is_empty() {
+        return refuse("there is no token to read".into());
+    }
+    if description.encoder.is_some() == input.decoder_ids.is_empty() {
+        return refuse(if input.decoder_ids.is_empty() {
+            "the decoder needs at least one token".into()
+        } else {
+            "the model has no decoder of its own, which could read tokens".into()
+        });
+    }
+    let vocabulary = description.vocabulary;
+    for id in input.ids.iter().chain(&input.decoder_ids) {
+        if *id as usize >= vocabulary {
+            return refuse(format!("the token {id} is not one of the vocabulary's {vocabulary}"));
+        }
+    }
+    let types = description.embedding.types;
+    if !input.types.is_empty() && input.types.len() != input.ids.len() {
+        let (found, tokens) = (input.types.len(), input.ids.len());
+        return refuse(format!("there are {found} token types for {tokens} tokens"));
+    }
+    if let Some(kind) = input.types.iter().find(|kind| **kind as usize >= types.max(1)) {
+        return refuse(format!("the token type {kind} is not one of the model's {types}"));
+    }
+    Ok(())
+}

@@ -1,0 +1,450 @@
+//! A run: the residual stream through embedding, layers and head.
+
+use std::collections::BTreeMap;
+
+use regard::{KvCache, KvCacheShape, Sequences};
+
+use super::attention::Setting;
+use super::rotary::Angles;
+use super::{Input, Keep, Trace, Values, final_norm, stacks};
+use crate::change::Plan;
+use crate::weights::{Layer, NormWeights, StackWeights};
+use crate::{Activation, Block, Error, Head, Model, Placement, Stack};
+
+/// The keys and values of a decoder's tokens so far, and of the encoder's output.
+#[derive(Debug)]
+pub(crate) struct Caches {
+    /// One a layer.
+    own: Vec<KvCache>,
+    /// One a layer; empty if the model has no encoder.
+    cross: Vec<KvCache>,
+    /// The encoder's output.
+    memory: Option<Vec<f32>>,
+}
+
+impl Caches {
+    /// Room for so many tokens of the stack, and of an encoder's text.
+    pub(crate) fn new(model: &Model, capacity: usize, memory: usize) -> Result<Self, Error> {
+        let stack = &model.description().stack;
+        let Block { kv_heads, head_size, .. } = stack.block;
+        let caches = |capacity, layers| -> Result<Vec<KvCache>, Error> {
+            let (key_dim, value_dim) = (head_size, head_size);
+            let cache =
+                || KvCache::new(KvCacheShape { batch: 1, kv_heads, capacity, key_dim, value_dim });
+            (0..layers).map(|_| Ok(cache()?)).collect()
+        };
+        let cross = if stack.cross { caches(memory, stack.layers())? } else { Vec::new() };
+        Ok(Self { own: caches(capacity, stack.layers())?, cross, memory: None })
+    }
+
+    fn len(&self) -> usize {
+        self.own.first().map_or(0, KvCache::len)
+    }
+}
+
+/// The residual stream that enters each layer of an unchanged run, and that leaves the last one: what a changed run of the same
+/// input begins with.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Streams(BTreeMap<(&'static str, usize), Vec<f32>>);
+
+/// What a run needs, and what it has found.
+pub(crate) struct Runner<'r> {
+    pub(super) model: &'r Model,
+    pub(super) keep: &'r Keep,
+    pub(super) plan: &'r Plan,
+    /// An earlier run to begin from.
+    pub(crate) from: Option<&'r Streams>,
+    /// The streams of this run, if a later one is to begin from it.
+    pub(crate) streams: Option<Streams>,
+    pub(crate) caches: Option<&'r mut Caches>,
+    /// Whether the head computes the last position alone.
+    pub(crate) last_only: bool,
+    trace: Trace,
+}
+
+impl<'r> Runner<'r> {
+    pub(crate) fn new(model: &'r Model, keep: &'r Keep, plan: &'r Plan) -> Self {
+        let trace = Trace::default();
+        Self { model, keep, plan, from: None, streams: None, caches: None, last_only: false, trace }
+    }
+
+    /// The trace, and the streams if they were asked for.
+    pub(crate) fn run(mut self, input: &Input) -> Result<(Trace, Option<Streams>), Error> {
+        super::check(input, self.model.description())?;
+        let description = self.model.description();
+        let mut memory = None;
+        let mut out = Vec::new();
+        for (prefix, stack) in stacks(description) {
+            let weights =
+                if prefix == "encoder" { self.model.weights().encoder.as_ref() } else { None };
+            let weights = weights.unwrap_or_else(|| &self.model.weights().stack);
+            let known = self.caches.as_mut().and_then(|caches| caches.memory.clone());
+            if let (Some(known), "encoder") = (&known, prefix) {
+                memory = Some(known.clone());
+                continue;
+            }
+            let x = self.embed(prefix, input)?;
+            let x = self.layers(prefix, stack, weights, x, memory.as_deref())?;
+            if prefix == "encoder" {
+                if let Some(caches) = &mut self.caches {
+                    caches.memory = Some(x.clone());
+                }
+                memory = Some(x);
+            } else {
+                out = x;
+            }
+        }
+        let width = description.width;
+        let rows = if self.last_only { &out[out.len() - width..] } else { &out[..] };
+        self.trace.logits = self.model.head(rows)?;
+        Ok((self.trace, self.streams))
+    }
+
+    /// Changes the numbers of a place as planned, and keeps them if they were asked for.
+    pub(super) fn place(
+        &mut self,
+        place: &str,
+        shape: &[usize],
+        data: &mut [f32],
+    ) -> Result<(), Error> {
+        self.plan.apply(place, shape, data)?;
+        if self.keep.has(place) {
+            self.keep_at(place.to_owned(), shape.to_vec(), data.to_vec());
+        }
+        Ok(())
+    }
+
+    pub(super) fn keep_at(&mut self, place: String, shape: Vec<usize>, data: Vec<f32>) {
+        self.trace.kept.insert(place, Values { shape, data });
+    }
+
+    /// The stream \[tokens, width\] that enters the first layer.
+    fn embed(&mut self, prefix: &str, input: &Input) -> Result<Vec<f32>, Error> {
+        let (description, weights) = (self.model.description(), self.model.weights());
+        let (width, embedding) = (description.width, &description.embedding);
+        let first = if prefix == "encoder" {
+            0
+        } else {
+            self.caches.as_ref().map_or(0, |caches| caches.len())
+        };
+        let ids = if prefix == "decoder" { &input.decoder_ids } else { &input.ids };
+        let mut x = match &embedding.patches {
+            Some(patches) => {
+                let class = weights.types.as_ref().map(crate::Tensor::to_f32).unwrap_or_default();
+                [class, weights.tokens.forward(&patches.cut(&input.pixels))?].concat()
+            }
+            None => rows(weights.tokens.weight(), ids.iter().map(|id| *id as usize), width),
+        };
+        for x in &mut x {
+            *x *= embedding.scale;
+        }
+        let tokens = x.len() / width;
+        let only = prefix == "blocks";
+        if only {
+            self.place("hook_embed", &[tokens, width], &mut x)?;
+        }
+        if let (Some(table), Some(positions)) = (&weights.positions, embedding.positions) {
+            let start = positions.first + first;
+            if start + tokens > positions.count {
+                let (all, most) =
+                    (first + tokens, positions.count - positions.first.min(positions.count));
+                return Err(Error::Input(format!(
+                    "{all} tokens are too many: the model has positions for {most}"
+                )));
+            }
+            let mut added = vec![0.0; tokens * width];
+            table.widen(start, &mut added);
+            if only {
+                self.place("hook_pos_embed", &[tokens, width], &mut added)?;
+            }
+            add(&mut x, &added);
+        }
+        if let (Some(table), None, true) = (&weights.types, embedding.patches, embedding.types > 0)
+        {
+            let kinds =
+                (0..tokens).map(|token| input.types.get(token).map_or(0, |kind| *kind as usize));
+            add(&mut x, &rows(table, kinds, width));
+        }
+        match &weights.embedding_norm {
+            Some(norm) => normed(norm, &x),
+            None => Ok(x),
+        }
+    }
+
+    /// The stream after all layers and the final norm.
+    fn layers(
+        &mut self,
+        prefix: &'static str,
+        stack: &Stack,
+        weights: &StackWeights,
+        mut x: Vec<f32>,
+        memory: Option<&[f32]>,
+    ) -> Result<Vec<f32>, Error> {
+        let description = self.model.description();
+        let (width, block) = (description.width, &stack.block);
+        let tokens = x.len() / width;
+        let first = if prefix == "encoder" {
+            0
+        } else {
+            self.caches.as_ref().map_or(0, |caches| caches.len())
+        };
+        let divisors = self.model.weights().divisors.as_deref();
+        let angles =
+            block.rotary.as_ref().map(|rotary| Angles::new(rotary, divisors, first, tokens));
+        let bias =
+            block.relative.as_ref().zip(weights.relative.as_ref()).map(|(relative, table)| {
+                relative.bias(table, block.heads, !stack.causal, first, [tokens, first + tokens])
+            });
+        let start = self.start(prefix, stack);
+        if let Some(known) = self.from.and_then(|from| from.0.get(&(prefix, start))) {
+            x.clone_from(known);
+        }
+        for (layer, of_layer) in weights.layers.iter().enumerate().skip(start) {
+            let setting = LayerSetting {
+                prefix,
+                stack,
+                layer,
+                angles: angles.as_ref(),
+                bias: bias.as_deref(),
+            };
+            x = self.layer(of_layer, x, memory, &setting)?;
+        }
+        if let Some(streams) = &mut self.streams {
+            streams.0.insert((prefix, stack.layers()), x.clone());
+        }
+        if let Some(norm) = &weights.norm {
+            x = normed(norm, &x)?;
+            self.place(final_norm(prefix), &[tokens, width], &mut x)?;
+        }
+        Ok(x)
+    }
+
+    /// The layer to begin with: all before it are as in the earlier run, and no place of them is wanted.
+    fn start(&self, prefix: &'static str, stack: &Stack) -> usize {
+        if self.from.is_none() || self.plan.changes_embedding() {
+            return 0;
+        }
+        let encoder_changes = prefix == "decoder" && self.plan.first_layer("encoder").is_some();
+        let changed = if encoder_changes {
+            0
+        } else {
+            self.plan.first_layer(prefix).unwrap_or_else(|| stack.layers())
+        };
+        let wanted = self.keep.first_layer(prefix).unwrap_or_else(|| stack.layers());
+        changed.min(wanted)
+    }
+
+    /// The stream after a layer.
+    fn layer(
+        &mut self,
+        weights: &Layer,
+        mut x: Vec<f32>,
+        memory: Option<&[f32]>,
+        setting: &LayerSetting<'_>,
+    ) -> Result<Vec<f32>, Error> {
+        let LayerSetting { prefix, stack, layer, angles, bias } = *setting;
+        let (block, width) = (&stack.block, self.model.description().width);
+        let shape = [x.len() / width, width];
+        let name = |place: &str| format!("{prefix}.{layer}.{place}");
+        if let Some(streams) = &mut self.streams {
+            streams.0.insert((prefix, layer), x.clone());
+        }
+        self.place(&name("hook_resid_pre"), &shape, &mut x)?;
+        let before = block.placement != Placement::After;
+        let normed_x = if before {
+            let mut y = normed(&weights.norm_1, &x)?;
+            self.place(&name("ln1.hook_normalized"), &shape, &mut y)?;
+            Some(y)
+        } else {
+            None
+        };
+        let mut caches = self.caches.take();
+        let of_attention = Setting {
+            prefix: name("attn"),
+            block,
+            scale: if block.scale_by_layer {
+                block.scale / (layer + 1) as f32
+            } else {
+                block.scale
+            },
+            causal: stack.causal,
+            window: stack.windows.get(layer).copied().flatten(),
+            angles,
+            bias,
+            memory: None,
+            cache: match prefix {
+                "encoder" => None,
+                _ => caches.as_mut().and_then(|caches| caches.own.get_mut(layer)),
+            },
+        };
+        let out =
+            self.attention(&weights.attention, normed_x.as_deref().unwrap_or(&x), of_attention);
+        self.caches = caches;
+        let mut out = out?;
+        if let Some((after, _)) = &weights.after {
+            out = normed(after, &out)?;
+        }
+        self.place(&name("hook_attn_out"), &shape, &mut out)?;
+        if block.parallel {
+            let mlp = self.feed_forward(weights, &x, before, setting)?;
+            add(&mut x, &out);
+            add(&mut x, &mlp);
+            self.place(&name("hook_resid_post"), &shape, &mut x)?;
+            return Ok(x);
+        }
+        add(&mut x, &out);
+        self.place(&name("hook_resid_mid"), &shape, &mut x)?;
+        if !before {
+            x = normed(&weights.norm_1, &x)?;
+            self.place(&name("ln1.hook_normalized"), &shape, &mut x)?;
+        }
+        if let (Some((norm, attention)), Some(memory)) = (&weights.cross, memory) {
+            let normed_x = normed(norm, &x)?;
+            let mut caches = self.caches.take();
+            let of_cross = Setting {
+                prefix: name("cross_attn"),
+                block,
+                scale: block.scale,
+                causal: false,
+                window: None,
+                angles: None,
+                bias: None,
+                memory: Some(memory),
+                cache: caches.as_mut().and_then(|caches| caches.cross.get_mut(layer)),
+            };
+            let out = self.attention(attention, &normed_x, of_cross);
+            self.caches = caches;
+            let mut out = out?;
+            self.place(&name("hook_cross_attn_out"), &shape, &mut out)?;
+            add(&mut x, &out);
+            self.place(&name("hook_resid_mid_cross"), &shape, &mut x)?;
+        }
+        let mlp = self.feed_forward(weights, &x, before, setting)?;
+        add(&mut x, &mlp);
+        self.place(&name("hook_resid_post"), &shape, &mut x)?;
+        if !before {
+            x = normed(&weights.norm_2, &x)?;
+            self.place(&name("hook_normalized_resid_post"), &shape, &mut x)?;
+        }
+        Ok(x)
+    }
+
+    /// The feed-forward layer's output, with the norms around it.
+    fn feed_forward(
+        &mut self,
+        weights: &Layer,
+        x: &[f32],
+        norm_before: bool,
+        setting: &LayerSetting<'_>,
+    ) -> Result<Vec<f32>, Error> {
+        let LayerSetting { prefix, stack, layer, .. } = *setting;
+        let (block, width) = (&stack.block, self.model.description().width);
+        let tokens = x.len() / width;
+        let (shape, hidden) = ([tokens, width], [tokens, block.hidden]);
+        let name = |place: &str| format!("{prefix}.{layer}.{place}");
+        let normed_x = if norm_before {
+            let mut y = normed(&weights.norm_2, x)?;
+            self.place(&name("ln2.hook_normalized"), &shape, &mut y)?;
+            Some(y)
+        } else {
+            None
+        };
+        let x = normed_x.as_deref().unwrap_or(x);
+        let mut features = weights.gate.as_ref().unwrap_or(&weights.up).forward(x)?;
+        self.place(&name("mlp.hook_pre"), &hidden, &mut features)?;
+        block.activation.apply(&mut features);
+        if weights.gate.is_some() {
+            let mut up = weights.up.forward(x)?;
+            self.place(&name("mlp.hook_pre_linear"), &hidden, &mut up)?;
+            features.iter_mut().zip(&up).for_each(|(x, y)| *x *= y);
+        }
+        self.place(&name("mlp.hook_post"), &hidden, &mut features)?;
+        let mut out = weights.down.forward(&features)?;
+        if let Some((_, after)) = &weights.after {
+            out = normed(after, &out)?;
+        }
+        self.place(&name("hook_mlp_out"), &shape, &mut out)?;
+        Ok(out)
+    }
+}
+
+/// What the layers of a run share, and the number of one of them.
+#[derive(Clone, Copy)]
+struct LayerSetting<'s> {
+    prefix: &'static str,
+    stack: &'s Stack,
+    layer: usize,
+    angles: Option<&'s Angles>,
+    bias: Option<&'s [f32]>,
+}
+
+impl Activation {
+    fn apply(self, x: &mut [f32]) {
+        match self {
+            Self::Relu => regard::Activation::Relu,
+            Self::Gelu => regard::Activation::Gelu,
+            Self::GeluTanh => regard::Activation::GeluTanh,
+            Self::Silu => regard::Activation::Silu,
+        }
+        .apply(x);
+    }
+}
+
+impl Model {
+    /// The logits of rows of the last hidden states.
+    pub(crate) fn head(&self, x: &[f32]) -> Result<Option<Values>, Error> {
+        let (width, weights) = (self.description().width, self.weights());
+        let Some(head) = &weights.head else { return Ok(None) };
+        match &self.description().head {
+            Head::None => Ok(None),
+            Head::Classes => {
+                let data = head.forward(&x[..width])?;
+                Ok(Some(Values { shape: vec![data.len()], data }))
+            }
+            Head::Tokens { transform, scale, softcap } => {
+                let mut x = x.to_vec();
+                if let (Some((activation, _)), Some((linear, norm))) =
+                    (transform, &weights.transform)
+                {
+                    x = linear.forward(&x)?;
+                    activation.apply(&mut x);
+                    x = normed(norm, &x)?;
+                }
+                for x in &mut x {
+                    *x *= scale;
+                }
+                let mut data = head.forward(&x)?;
+                if let Some(cap) = softcap {
+                    for x in &mut data {
+                        *x = cap * (*x / cap).tanh();
+                    }
+                }
+                Ok(Some(Values {
+                    shape: vec![x.len() / width, self.description().vocabulary],
+                    data,
+                }))
+            }
+        }
+    }
+}
+
+/// The rows of a table with these numbers, one after another.
+fn rows(
+    table: &crate::Tensor,
+    numbers: impl ExactSizeIterator<Item = usize>,
+    width: usize,
+) -> Vec<f32> {
+    let mut all = vec![0.0; numbers.len() * width];
+    all.chunks_exact_mut(width).zip(numbers).for_each(|(row, number)| table.widen(number, row));
+    all
+}
+
+/// The norm of each row of x.
+pub(crate) fn normed(norm: &NormWeights, x: &[f32]) -> Result<Vec<f32>, Error> {
+    let features = norm.features();
+    Ok(norm.forward(Sequences::new("the stream", x, [1, x.len() / features, features])?)?)
+}
+
+fn add(x: &mut [f32], y: &[f32]) {
+    x.iter_mut().zip(y).for_each(|(x, y)| *x += y);
+}

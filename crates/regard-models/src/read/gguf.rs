@@ -1,0 +1,133 @@
+//! Tensors and metadata of a GGUF file.
+//!
+//! The header is read by `anamnesis`, which bounds what a file can make it allocate and needs no memory map.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::path::Path;
+
+use anamnesis::{
+    GgufMetadataArray, GgufMetadataValue, ParseLimits,
+    parse_gguf_front_matter_from_reader_with_limits,
+};
+
+use super::Stored;
+use crate::{Error, Format};
+
+/// The settings and the tokenizer of a GGUF file, by key.
+#[derive(Debug)]
+pub(crate) struct Metadata(HashMap<String, GgufMetadataValue>);
+
+impl Metadata {
+    /// A whole number that is not negative.
+    pub(crate) fn number(&self, key: &str) -> Option<u64> {
+        match self.0.get(key)? {
+            GgufMetadataValue::U8(x) => Some((*x).into()),
+            GgufMetadataValue::U16(x) => Some((*x).into()),
+            GgufMetadataValue::U32(x) => Some((*x).into()),
+            GgufMetadataValue::U64(x) => Some(*x),
+            GgufMetadataValue::I8(x) => (*x).try_into().ok(),
+            GgufMetadataValue::I16(x) => (*x).try_into().ok(),
+            GgufMetadataValue::I32(x) => (*x).try_into().ok(),
+            GgufMetadataValue::I64(x) => (*x).try_into().ok(),
+            _ => None,
+        }
+    }
+
+    /// A number with a fraction.
+    pub(crate) fn float(&self, key: &str) -> Option<f64> {
+        match self.0.get(key)? {
+            GgufMetadataValue::F32(x) => Some((*x).into()),
+            GgufMetadataValue::F64(x) => Some(*x),
+            _ => self.number(key).map(|x| x as f64),
+        }
+    }
+
+    /// Yes or no.
+    pub(crate) fn flag(&self, key: &str) -> Option<bool> {
+        match self.0.get(key)? {
+            GgufMetadataValue::Bool(x) => Some(*x),
+            _ => None,
+        }
+    }
+
+    /// A text.
+    pub(crate) fn text(&self, key: &str) -> Option<&str> {
+        self.0.get(key)?.as_string()
+    }
+
+    /// A list of texts.
+    pub(crate) fn texts(&self, key: &str) -> Option<&[String]> {
+        match self.array(key)? {
+            GgufMetadataArray::String(x) => Some(x),
+            _ => None,
+        }
+    }
+
+    /// A list of numbers with fractions.
+    pub(crate) fn floats(&self, key: &str) -> Option<&[f32]> {
+        match self.array(key)? {
+            GgufMetadataArray::F32(x) => Some(x),
+            _ => None,
+        }
+    }
+
+    /// A list of whole numbers.
+    pub(crate) fn numbers(&self, key: &str) -> Option<Vec<i64>> {
+        match self.array(key)? {
+            GgufMetadataArray::I32(x) => Some(x.iter().map(|x| (*x).into()).collect()),
+            GgufMetadataArray::U32(x) => Some(x.iter().map(|x| (*x).into()).collect()),
+            _ => None,
+        }
+    }
+
+    fn array(&self, key: &str) -> Option<&GgufMetadataArray> {
+        match self.0.get(key)? {
+            GgufMetadataValue::Array(x) => Some(x),
+            _ => None,
+        }
+    }
+}
+
+/// The metadata and the tensors of a file. `anamnesis` checks that each tensor ends within the file.
+pub(super) fn open(path: &Path) -> Result<(Metadata, BTreeMap<String, Stored>), Error> {
+    let file = File::open(path).map_err(|e| Error::io(path, e))?;
+    let length = file.metadata().map_err(|e| Error::io(path, e))?.len();
+    // Nothing in a header is larger than the file, but a text of n bytes takes n + 24 in memory.
+    let limits = ParseLimits::unbounded()
+        .with_max_single_alloc(length.saturating_mul(8))
+        .with_max_total_bytes(length.saturating_mul(16));
+    let front = parse_gguf_front_matter_from_reader_with_limits(file, &limits)
+        .map_err(|e| Error::file(path, format!("is no GGUF file that can be read: {e}")))?;
+    let mut tensors = BTreeMap::new();
+    for info in front.tensor_infos {
+        let mut shape = info.shape;
+        shape.reverse();
+        let kind = (info.dtype.to_string(), Format::of_gguf(info.dtype));
+        let bytes = match kind.1 {
+            Some(format) => {
+                let cols = shape.last().copied().unwrap_or(1);
+                let rows = shape
+                    .iter()
+                    .rev()
+                    .skip(1)
+                    .try_fold(1_usize, |product, n| product.checked_mul(*n));
+                let bytes =
+                    format.row_bytes(cols).zip(rows).and_then(|(row, rows)| row.checked_mul(rows));
+                bytes.ok_or_else(|| {
+                    let (block, _) = format.block();
+                    let what = format!(
+                        "of the shape {shape:?} has rows that are not blocks of {block} numbers"
+                    );
+                    Error::tensor(path, &info.name, what)
+                })? as u64
+            }
+            None => info.byte_len.unwrap_or_default(),
+        };
+        let stored = Stored { file: path.to_owned(), kind, shape, offset: info.data_offset, bytes };
+        if tensors.insert(info.name.clone(), stored).is_some() {
+            return Err(Error::tensor(path, &info.name, "is in the file twice"));
+        }
+    }
+    Ok((Metadata(front.metadata), tensors))
+}

@@ -1,0 +1,129 @@
+//! Tensors of a Hugging Face folder: `model.safetensors`, or shards that `model.safetensors.index.json` lists.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::path::Path;
+
+use safetensors::Dtype;
+use safetensors::tensor::Metadata;
+
+use super::Stored;
+use crate::{Error, Format};
+
+const WHOLE: &str = "model.safetensors";
+const INDEX: &str = "model.safetensors.index.json";
+
+/// The most bytes of a header: as many as the crate `safetensors` allows.
+const MOST: u64 = 100_000_000;
+
+/// The tensors of a folder's files.
+pub(super) fn open(folder: &Path) -> Result<BTreeMap<String, Stored>, Error> {
+    let (whole, index) = (folder.join(WHOLE), folder.join(INDEX));
+    let mut tensors = BTreeMap::new();
+    if whole.exists() {
+        header(&whole, &mut tensors)?;
+        return Ok(tensors);
+    }
+    if !index.exists() {
+        return Err(Error::file(folder, format!("the folder has neither {WHOLE} nor {INDEX}")));
+    }
+    let shards = shards(&index)?;
+    for (shard, listed) in &shards {
+        let path = folder.join(shard);
+        if !path.exists() {
+            let what = format!("should be in the shard {shard}, which is missing");
+            return Err(Error::tensor(&index, listed.first().map_or("", String::as_str), what));
+        }
+        header(&path, &mut tensors)?;
+        for name in listed {
+            if tensors.get(name).is_none_or(|stored| stored.file != path) {
+                let what = format!("should be here, says {INDEX}, and is not");
+                return Err(Error::tensor(&path, name, what));
+            }
+        }
+    }
+    Ok(tensors)
+}
+
+/// The index's shards, each with the names of its tensors.
+///
+/// A shard lies in the same folder: a name that leads elsewhere, or to the index itself, is refused.
+fn shards(index: &Path) -> Result<BTreeMap<String, Vec<String>>, Error> {
+    let text = fs::read(index).map_err(|e| Error::io(index, e))?;
+    let index_json: serde_json::Value = serde_json::from_slice(&text)
+        .map_err(|e| Error::file(index, format!("is no JSON: {e}")))?;
+    let map = index_json
+        .get("weight_map")
+        .and_then(serde_json::Value::as_object)
+        .ok_or_else(|| Error::file(index, "has no object weight_map"))?;
+    let mut shards: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (tensor, shard) in map {
+        let refuse =
+            |what: &str| Error::tensor(index, tensor, format!("is in the shard {shard}, {what}"));
+        let name = shard.as_str().ok_or_else(|| refuse("which is no text"))?;
+        if name == INDEX {
+            return Err(refuse("which is the index itself"));
+        }
+        if name.contains(['/', '\\', ':']) || name.contains("..") {
+            return Err(refuse("which is not a file of the same folder"));
+        }
+        if !name.ends_with(".safetensors") {
+            return Err(refuse("which is no .safetensors file"));
+        }
+        shards.entry(name.to_owned()).or_default().push(tensor.clone());
+    }
+    Ok(shards)
+}
+
+/// Adds the tensors of one file, whose length must be what its header says.
+fn header(path: &Path, tensors: &mut BTreeMap<String, Stored>) -> Result<(), Error> {
+    let mut file = File::open(path).map_err(|e| Error::io(path, e))?;
+    let length = file.metadata().map_err(|e| Error::io(path, e))?.len();
+    let mut size = [0; 8];
+    let short = |_| Error::file(path, "ends before its header does: the file is cut short");
+    file.read_exact(&mut size).map_err(short)?;
+    let size = u64::from_le_bytes(size);
+    if size > MOST {
+        return Err(Error::file(path, format!("is no safetensors file: a header of {size} bytes")));
+    }
+    if size > length.saturating_sub(8) {
+        return Err(short(std::io::ErrorKind::UnexpectedEof.into()));
+    }
+    let mut text = vec![0; size as usize];
+    file.read_exact(&mut text).map_err(|e| Error::io(path, e))?;
+    let metadata: Metadata = serde_json::from_slice(&text)
+        .map_err(|e| Error::file(path, format!("has a header that is wrong: {e}")))?;
+    let start = 8 + size;
+    let expected = start.saturating_add(metadata.data_len() as u64);
+    for name in metadata.offset_keys() {
+        let Some(info) = metadata.info(&name) else { continue };
+        let (first, end) = (info.data_offsets.0 as u64, info.data_offsets.1 as u64);
+        if start.saturating_add(end) > length {
+            let what = format!("ends at byte {} of {length}: the file is cut short", start + end);
+            return Err(Error::tensor(path, &name, what));
+        }
+        let format = match info.dtype {
+            Dtype::F32 => Some(Format::F32),
+            Dtype::F16 => Some(Format::F16),
+            Dtype::BF16 => Some(Format::Bf16),
+            _ => None,
+        };
+        let stored = Stored {
+            file: path.to_owned(),
+            kind: (format!("{:?}", info.dtype), format),
+            shape: info.shape.clone(),
+            offset: start + first,
+            bytes: end - first,
+        };
+        if let Some(other) = tensors.insert(name.clone(), stored) {
+            let what = format!("is also in {}", other.file.display());
+            return Err(Error::tensor(path, &name, what));
+        }
+    }
+    if expected != length {
+        let what = format!("has {length} bytes, where its header tells of {expected}");
+        return Err(Error::file(path, what));
+    }
+    Ok(())
+}

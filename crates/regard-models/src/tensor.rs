@@ -1,0 +1,283 @@
+use core::fmt;
+
+use anamnesis::{AnamnesisError, F32Out, GgufType, dequantize_gguf_blocks};
+use half::slice::HalfFloatSliceExt as _;
+use half::{bf16, f16};
+
+/// The type in which a file stores a tensor's numbers.
+///
+/// Its name is the one that GGUF uses: `F32`, `F16`, `BF16`, `Q8_0`, `Q4_K` and so on.
+///
+/// ```
+/// use regard_models::Format;
+/// assert_eq!(Format::Bf16.to_string(), "BF16");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// IEEE 754 binary32.
+    F32,
+    /// IEEE 754 binary16.
+    F16,
+    /// The upper half of a binary32.
+    Bf16,
+    /// Blocks of quantized numbers, as GGUF has them.
+    Blocks(GgufType),
+}
+
+impl Format {
+    /// The format of a GGUF type, if it stores real numbers that this crate can widen to `f32`.
+    pub(crate) fn of_gguf(kind: GgufType) -> Option<Self> {
+        match kind {
+            GgufType::F32 => Some(Self::F32),
+            GgufType::F16 => Some(Self::F16),
+            GgufType::BF16 => Some(Self::Bf16),
+            GgufType::Q8_0
+            | GgufType::Q4_0
+            | GgufType::Q4_1
+            | GgufType::Q5_0
+            | GgufType::Q5_1
+            | GgufType::Q4_K
+            | GgufType::Q5_K
+            | GgufType::Q6_K => Some(Self::Blocks(kind)),
+            _ => None,
+        }
+    }
+
+    /// The names of all formats that can be read.
+    pub const KNOWN: &str = "F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K and Q6_K";
+
+    /// Numbers in a block, and the block's bytes.
+    pub(crate) fn block(self) -> (usize, usize) {
+        match self {
+            Self::F32 => (1, 4),
+            Self::F16 | Self::Bf16 => (1, 2),
+            Self::Blocks(kind) => (kind.block_size(), kind.type_size().unwrap_or_default()),
+        }
+    }
+
+    /// The bytes of a row of `numbers`, if that is a whole number of blocks.
+    pub(crate) fn row_bytes(self, numbers: usize) -> Option<usize> {
+        let (block, bytes) = self.block();
+        numbers.is_multiple_of(block).then_some(numbers / block)?.checked_mul(bytes)
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::F32 => f.write_str("F32"),
+            Self::F16 => f.write_str("F16"),
+            Self::Bf16 => f.write_str("BF16"),
+            Self::Blocks(kind) => write!(f, "{kind}"),
+        }
+    }
+}
+
+/// A tensor of a model, row-major, kept in the type that its file stores.
+///
+/// Rows are what is left of the shape when its last dimension, the columns, is taken away: a vector is one row.
+#[derive(Clone, Debug)]
+pub struct Tensor {
+    shape: Vec<usize>,
+    data: Data,
+}
+
+#[derive(Clone, Debug)]
+enum Data {
+    F32(Vec<f32>),
+    F16(Vec<f16>),
+    Bf16(Vec<bf16>),
+    /// Rows are whole blocks.
+    Blocks(GgufType, Vec<u8>),
+}
+
+impl Data {
+    /// Little-endian numbers, as files have them, on a machine that is not. Blocks are bytes.
+    fn swap_bytes(&mut self) {
+        match self {
+            Self::F32(x) => {
+                for x in x {
+                    *x = f32::from_bits(x.to_bits().swap_bytes());
+                }
+            }
+            Self::F16(x) => {
+                for x in x {
+                    *x = f16::from_bits(x.to_bits().swap_bytes());
+                }
+            }
+            Self::Bf16(x) => {
+                for x in x {
+                    *x = bf16::from_bits(x.to_bits().swap_bytes());
+                }
+            }
+            Self::Blocks(..) => {}
+        }
+    }
+}
+
+impl Tensor {
+    /// A tensor of zeros, whose bytes `fill` writes in the machine's byte order. `None` if the shape is too large for memory
+    /// or a row is no whole number of blocks.
+    pub(crate) fn filled<E>(
+        format: Format,
+        shape: Vec<usize>,
+        fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
+    ) -> Result<Option<Self>, E> {
+        let cols = shape.last().copied().unwrap_or(1);
+        let numbers = shape.iter().try_fold(1_usize, |product, n| product.checked_mul(*n));
+        let Some(numbers) = numbers.filter(|_| format.row_bytes(cols).is_some()) else {
+            return Ok(None);
+        };
+        let data = match format {
+            Format::F32 => zeros(numbers).map(Data::F32),
+            Format::F16 => zeros(numbers).map(Data::F16),
+            Format::Bf16 => zeros(numbers).map(Data::Bf16),
+            Format::Blocks(kind) => {
+                format.row_bytes(numbers).and_then(zeros).map(|bytes| Data::Blocks(kind, bytes))
+            }
+        };
+        let Some(mut data) = data else { return Ok(None) };
+        fill(match &mut data {
+            Data::F32(x) => bytemuck::cast_slice_mut(x),
+            Data::F16(x) => bytemuck::cast_slice_mut(x),
+            Data::Bf16(x) => bytemuck::cast_slice_mut(x),
+            Data::Blocks(_, x) => x,
+        })?;
+        if cfg!(target_endian = "big") {
+            data.swap_bytes();
+        }
+        Ok(Some(Self { shape, data }))
+    }
+
+    /// The shape, the outermost dimension first.
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// The type in which the numbers are kept.
+    pub fn format(&self) -> Format {
+        match &self.data {
+            Data::F32(_) => Format::F32,
+            Data::F16(_) => Format::F16,
+            Data::Bf16(_) => Format::Bf16,
+            Data::Blocks(kind, _) => Format::Blocks(*kind),
+        }
+    }
+
+    /// The number of columns: the last dimension of the shape.
+    pub fn cols(&self) -> usize {
+        self.shape.last().copied().unwrap_or(1)
+    }
+
+    /// The number of rows: the product of all dimensions but the last.
+    pub fn rows(&self) -> usize {
+        self.shape.iter().rev().skip(1).product()
+    }
+
+    /// The bytes that the numbers take in memory, which are those they take in the file.
+    pub fn bytes(&self) -> usize {
+        match &self.data {
+            Data::F32(x) => size_of_val(x.as_slice()),
+            Data::F16(x) => size_of_val(x.as_slice()),
+            Data::Bf16(x) => size_of_val(x.as_slice()),
+            Data::Blocks(_, x) => x.len(),
+        }
+    }
+
+    /// Consecutive rows from `first` on, widened to `f32`: as many as fill `out`, which has whole rows.
+    ///
+    /// # Panics
+    /// If there are not so many rows.
+    pub fn widen(&self, first: usize, out: &mut [f32]) {
+        let (start, end) = (first * self.cols(), first * self.cols() + out.len());
+        match &self.data {
+            Data::F32(x) => out.copy_from_slice(&x[start..end]),
+            Data::F16(x) => x[start..end].convert_to_f32_slice(out),
+            Data::Bf16(x) => x[start..end].convert_to_f32_slice(out),
+            Data::Blocks(kind, bytes) => {
+                let (block, size) = self.format().block();
+                let bytes = &bytes[start / block * size..end / block * size];
+                let mut blocks = out.chunks_exact_mut(block);
+                let done =
+                    dequantize_gguf_blocks::<F32Out, _>(bytes, *kind, end - start, |numbers| {
+                        let wide = blocks.next().unwrap_or_default();
+                        for (wide, number) in wide.iter_mut().zip(numbers.as_chunks::<4>().0) {
+                            *wide = f32::from_le_bytes(*number);
+                        }
+                        Ok::<(), AnamnesisError>(())
+                    });
+                debug_assert!(done.is_ok(), "rows of whole blocks widen");
+            }
+        }
+    }
+
+    /// The same numbers in another shape with as many rows of as many columns, or with other columns of single numbers.
+    pub(crate) fn reshaped(mut self, shape: Vec<usize>) -> Self {
+        debug_assert_eq!(
+            self.shape.iter().product::<usize>(),
+            shape.iter().product::<usize>(),
+            "as many numbers"
+        );
+        self.shape = shape;
+        self
+    }
+
+    /// A matrix of these rows, in this order. `None` if memory has no room for it.
+    pub(crate) fn select_rows(&self, rows: &[usize]) -> Option<Self> {
+        let cols = self.cols();
+        let data = match &self.data {
+            Data::F32(x) => Data::F32(select(x, rows, cols)?),
+            Data::F16(x) => Data::F16(select(x, rows, cols)?),
+            Data::Bf16(x) => Data::Bf16(select(x, rows, cols)?),
+            Data::Blocks(kind, x) => {
+                Data::Blocks(*kind, select(x, rows, self.format().row_bytes(cols)?)?)
+            }
+        };
+        Some(Self { shape: vec![rows.len(), cols], data })
+    }
+
+    /// The transposed matrix. `None` if memory has no room for it, or if its rows would not be whole blocks.
+    pub(crate) fn transposed(&self) -> Option<Self> {
+        let (rows, cols) = (self.rows(), self.cols());
+        let data = match &self.data {
+            Data::F32(x) => Data::F32(transpose(x, rows, cols)?),
+            Data::F16(x) => Data::F16(transpose(x, rows, cols)?),
+            Data::Bf16(x) => Data::Bf16(transpose(x, rows, cols)?),
+            Data::Blocks(..) => return None,
+        };
+        Some(Self { shape: vec![cols, rows], data })
+    }
+
+    /// All numbers, widened to `f32`.
+    pub fn to_f32(&self) -> Vec<f32> {
+        let mut out = vec![0.0; self.rows() * self.cols()];
+        self.widen(0, &mut out);
+        out
+    }
+}
+
+/// Zeros, if memory has room for so many.
+fn zeros<T: Copy + Default>(len: usize) -> Option<Vec<T>> {
+    let mut zeros = Vec::new();
+    zeros.try_reserve_exact(len).ok()?;
+    zeros.resize(len, T::default());
+    Some(zeros)
+}
+
+fn select<T: Copy + Default>(from: &[T], rows: &[usize], row_len: usize) -> Option<Vec<T>> {
+    let mut to = zeros(rows.len().checked_mul(row_len)?)?;
+    for (to, row) in to.chunks_exact_mut(row_len.max(1)).zip(rows) {
+        to.copy_from_slice(&from[row * row_len..(row + 1) * row_len]);
+    }
+    Some(to)
+}
+
+fn transpose<T: Copy + Default>(from: &[T], rows: usize, cols: usize) -> Option<Vec<T>> {
+    let mut to = zeros(from.len())?;
+    for (i, row) in from.chunks_exact(cols.max(1)).enumerate() {
+        for (j, x) in row.iter().enumerate() {
+            to[j * rows + i] = *x;
+        }
+    }
+    Some(to)
+}

@@ -1,0 +1,108 @@
+//! Text to tokens and back, by a folder's tokenizer.json or a GGUF file's metadata.
+
+mod gguf;
+
+use std::path::{Path, PathBuf};
+
+use crate::read::Settings;
+use crate::{Checkpoint, Error, Input};
+
+/// A model's tokenizer.
+///
+/// ```
+/// use regard_models::Model;
+/// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models");
+/// let model = Model::open(format!("{models}/tiny-bert"))?;
+/// let tokenizer = model.tokenizer().unwrap();
+/// let input = tokenizer.encode("the cat", None)?;
+/// let tokens: Vec<_> = input.ids.iter().filter_map(|id| tokenizer.token(*id)).collect();
+/// assert_eq!(tokens, ["[CLS]", "the", "cat", "[SEP]"]);
+/// # Ok::<(), regard_models::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Tokenizer {
+    tokenizer: tokenizers::Tokenizer,
+    path: PathBuf,
+}
+
+impl Tokenizer {
+    /// The tokenizer of a checkpoint, or `None` if there is none, for a model of so many tokens.
+    ///
+    /// # Errors
+    /// Names the file: if the tokenizer is not understood, or if it knows tokens that the model does not.
+    pub fn of(checkpoint: &Checkpoint, vocabulary: usize) -> Result<Option<Self>, Error> {
+        let (path, made) = match checkpoint.settings() {
+            Settings::Config(_) => {
+                let path = checkpoint.path().join("tokenizer.json");
+                if !path.exists() {
+                    return Ok(None);
+                }
+                let made = tokenizers::Tokenizer::from_file(&path);
+                (path, made)
+            }
+            Settings::Gguf(metadata) => {
+                let path = checkpoint.path().to_owned();
+                let Some(json) = gguf::json(metadata, &path)? else { return Ok(None) };
+                (path, tokenizers::Tokenizer::from_bytes(json.to_string()))
+            }
+        };
+        let wrong = |what: String| Error::file(&path, what);
+        let mut tokenizer =
+            made.map_err(|e| wrong(format!("is no tokenizer that can be read: {e}")))?;
+        // How long a text may be is the model's affair.
+        tokenizer.with_padding(None);
+        tokenizer.with_truncation(None).map_err(|e| wrong(format!("has a truncation: {e}")))?;
+        let largest = tokenizer.get_vocab(true).into_iter().max_by_key(|(_, id)| *id);
+        if let Some((token, id)) = largest.filter(|(_, id)| *id as usize >= vocabulary) {
+            return Err(wrong(format!(
+                "the token {token:?} has the id {id}, but the model knows {vocabulary} tokens"
+            )));
+        }
+        Ok(Some(Self { tokenizer, path }))
+    }
+
+    /// The tokens of a text, or of two, with the special tokens that the model was trained with.
+    ///
+    /// # Errors
+    /// What the tokenizer says.
+    pub fn encode(&self, text: &str, pair: Option<&str>) -> Result<Input, Error> {
+        let encoding = match pair {
+            Some(pair) => self.tokenizer.encode((text, pair), true),
+            None => self.tokenizer.encode(text, true),
+        };
+        let encoding = encoding
+            .map_err(|e| Error::file(&self.path, format!("the text is not understood: {e}")))?;
+        let input = Input::tokens(encoding.get_ids());
+        // Some tokenizers number the texts although the model has no types for them; one text needs no numbers.
+        Ok(if pair.is_some() { input.types(encoding.get_type_ids()) } else { input })
+    }
+
+    /// The text of tokens, special tokens included.
+    ///
+    /// # Errors
+    /// What the tokenizer says.
+    ///
+    /// ```
+    /// use regard_models::Model;
+    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models");
+    /// let model = Model::open(format!("{models}/gguf/tiny-llama.Q8_0.gguf"))?;
+    /// let tokenizer = model.tokenizer().unwrap();
+    /// let ids = tokenizer.encode("tokens look", None)?.ids;
+    /// assert_eq!(tokenizer.decode(&ids)?, "tokens look");
+    /// # Ok::<(), regard_models::Error>(())
+    /// ```
+    pub fn decode(&self, ids: &[u32]) -> Result<String, Error> {
+        let text = self.tokenizer.decode(ids, false);
+        text.map_err(|e| Error::file(&self.path, format!("the tokens are not understood: {e}")))
+    }
+
+    /// A token as the tokenizer writes it, such as `Ġthe`.
+    pub fn token(&self, id: u32) -> Option<String> {
+        self.tokenizer.id_to_token(id)
+    }
+
+    /// The file that describes the tokenizer.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}

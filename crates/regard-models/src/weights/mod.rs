@@ -1,0 +1,467 @@
+//! A model's weights, in the type in which the file stores them, and in one layout for all families.
+
+mod linear;
+mod names;
+
+use core::cell::RefCell;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+pub(crate) use self::linear::Linear;
+use self::names::{AttentionNames, LayerNames, Layout, Names};
+use crate::read::Settings;
+use crate::{
+    Block, Checkpoint, Description, Error, Head, Norm, NormKind, Placement, RopeScaling, Tensor,
+};
+
+/// All weights of a model.
+#[derive(Debug)]
+pub(crate) struct Weights {
+    /// \[vocabulary, width\]; of a model of images, its patches' projection.
+    pub(crate) tokens: Linear,
+    /// \[positions, width\]
+    pub(crate) positions: Option<Tensor>,
+    /// \[types, width\]; of a model of images, its class token \[1, width\].
+    pub(crate) types: Option<Tensor>,
+    pub(crate) embedding_norm: Option<NormWeights>,
+    pub(crate) encoder: Option<StackWeights>,
+    pub(crate) stack: StackWeights,
+    pub(crate) transform: Option<(Linear, NormWeights)>,
+    pub(crate) head: Option<Linear>,
+    /// The divisors of [`RopeScaling::Stored`].
+    pub(crate) divisors: Option<Vec<f32>>,
+    /// The tensors of the checkpoint that the model has no use for.
+    pub(crate) unused: Vec<String>,
+}
+
+#[derive(Debug)]
+pub(crate) struct StackWeights {
+    pub(crate) layers: Vec<Layer>,
+    pub(crate) norm: Option<NormWeights>,
+    /// \[buckets, heads\]
+    pub(crate) relative: Option<Vec<f32>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Layer {
+    pub(crate) norm_1: NormWeights,
+    pub(crate) norm_2: NormWeights,
+    /// The norms of both sublayers' outputs.
+    pub(crate) after: Option<(NormWeights, NormWeights)>,
+    pub(crate) attention: AttentionWeights,
+    pub(crate) cross: Option<(NormWeights, AttentionWeights)>,
+    pub(crate) gate: Option<Linear>,
+    pub(crate) up: Linear,
+    pub(crate) down: Linear,
+}
+
+#[derive(Debug)]
+pub(crate) struct AttentionWeights {
+    pub(crate) q: Linear,
+    pub(crate) k: Linear,
+    pub(crate) v: Linear,
+    pub(crate) out: Linear,
+    /// The norms of each head's queries and keys.
+    pub(crate) qk_norm: Option<(NormWeights, NormWeights)>,
+}
+
+/// A norm, ready to run.
+pub(crate) type NormWeights = regard::Norm;
+
+/// Reads weights by their names, and notes which it has read.
+struct Loader<'a> {
+    checkpoint: &'a Checkpoint,
+    prefix: &'static str,
+    layout: Layout,
+    used: RefCell<BTreeSet<String>>,
+}
+
+impl Weights {
+    /// Reads all weights that the description asks for, and checks their shapes.
+    pub(crate) fn load(checkpoint: &Checkpoint, description: &Description) -> Result<Self, Error> {
+        let names = match checkpoint.settings() {
+            Settings::Config(_) => {
+                names::hugging_face(&description.family, description.stack.block.gated)
+            }
+            Settings::Gguf(_) => names::gguf(&description.family),
+        };
+        let used = RefCell::default();
+        let loader = Loader { checkpoint, prefix: names.prefix, layout: names.layout, used };
+        loader.weights(&names, description)
+    }
+}
+
+impl Loader<'_> {
+    fn weights(&self, names: &Names, description: &Description) -> Result<Weights, Error> {
+        let Description { vocabulary, width, embedding, stack, .. } = description;
+        let (vocabulary, width) = (*vocabulary, *width);
+        let norm = |name: &str, norm: Option<Norm>| {
+            norm.map(|norm| self.norm(name, norm, width)).transpose()
+        };
+        let (tokens, types) = if let Some(patches) = &embedding.patches {
+            let weight = self.tensor(names.tokens, "weight")?;
+            let shape = [width, patches.channels, patches.side, patches.side];
+            self.check(names.tokens, "weight", &weight, &shape)?;
+            let weight = weight.reshaped(vec![width, patches.numbers()]);
+            let bias = self.bias(names.tokens, width)?;
+            let class = self.plain_table(names.types, &[1, 1, width])?;
+            (Linear::new(weight, bias), Some(class))
+        } else {
+            let tokens = Linear::new(self.table(names.tokens, &[vocabulary, width])?, None);
+            let types = match embedding.types {
+                0 => None,
+                types => Some(self.table(names.types, &[types, width])?),
+            };
+            (tokens, types)
+        };
+        let positions = match (embedding.positions, embedding.patches) {
+            (Some(positions), None) => {
+                Some(self.table(names.positions, &[positions.count, width])?)
+            }
+            (Some(positions), Some(_)) => {
+                Some(self.plain_table(names.positions, &[1, positions.count, width])?)
+            }
+            (None, _) => None,
+        };
+        let encoder = description.encoder.as_ref();
+        let encoder = encoder.map(|encoder| {
+            Ok::<_, Error>(StackWeights {
+                layers: self.layers(
+                    &names.encoder,
+                    &encoder.block,
+                    encoder.layers(),
+                    width,
+                    false,
+                )?,
+                norm: norm(names.encoder_norm, encoder.final_norm)?,
+                relative: self.relative(names.encoder.relative, &encoder.block)?,
+            })
+        });
+        let weights = Weights {
+            encoder: encoder.transpose()?,
+            stack: StackWeights {
+                layers: self.layers(
+                    &names.layer,
+                    &stack.block,
+                    stack.layers(),
+                    width,
+                    stack.cross,
+                )?,
+                norm: norm(names.norm, stack.final_norm)?,
+                relative: self.relative(names.layer.relative, &stack.block)?,
+            },
+            embedding_norm: norm(names.embedding_norm, embedding.norm)?,
+            transform: self.transform(names, description)?,
+            head: self.head(names, description, &tokens)?,
+            divisors: self.divisors(description)?,
+            tokens,
+            positions,
+            types,
+            unused: Vec::new(),
+        };
+        let used = self.used.borrow();
+        let unused = self.checkpoint.names().filter(|name| !used.contains(*name));
+        Ok(Weights { unused: unused.map(str::to_owned).collect(), ..weights })
+    }
+
+    fn transform(
+        &self,
+        names: &Names,
+        description: &Description,
+    ) -> Result<Option<(Linear, NormWeights)>, Error> {
+        let Head::Tokens { transform: Some((_, norm)), .. } = description.head else {
+            return Ok(None);
+        };
+        let (linear, name) = names.transform;
+        let width = description.width;
+        Ok(Some((self.matrix(linear, width, width)?, self.norm(name, norm, width)?)))
+    }
+
+    fn head(
+        &self,
+        names: &Names,
+        description: &Description,
+        tokens: &Linear,
+    ) -> Result<Option<Linear>, Error> {
+        let outputs = match &description.head {
+            Head::None => return Ok(None),
+            Head::Tokens { .. } => description.vocabulary,
+            Head::Classes => {
+                let shape =
+                    self.found(names.head, "weight").and_then(|name| self.checkpoint.shape(&name));
+                shape.and_then(|shape| shape.first().copied()).unwrap_or(0)
+            }
+        };
+        let mut head = if description.tied {
+            // The file may have a copy of the tied matrix.
+            self.note(names.head, "weight");
+            let mut head = tokens.clone();
+            head.bias = self.bias(names.head, outputs)?;
+            head
+        } else {
+            let weight = self.tensor(names.head, "weight")?;
+            self.check(names.head, "weight", &weight, &[outputs, description.width])?;
+            Linear::new(weight, self.bias(names.head, outputs)?)
+        };
+        if !names.head_bias.is_empty() && head.bias.is_none() {
+            head.bias = self.vector(names.head_bias, outputs)?;
+        }
+        self.note(names.head_bias, "");
+        Ok(Some(head))
+    }
+
+    fn divisors(&self, description: &Description) -> Result<Option<Vec<f32>>, Error> {
+        match &description.stack.block.rotary {
+            Some(rotary) if rotary.scaling == RopeScaling::Stored => {
+                let divisors = self.tensor("rope_freqs", "weight")?;
+                self.check("rope_freqs", "weight", &divisors, &[rotary.features / 2])?;
+                Ok(Some(divisors.to_f32()))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn layers(
+        &self,
+        names: &LayerNames,
+        block: &Block,
+        layers: usize,
+        width: usize,
+        cross: bool,
+    ) -> Result<Vec<Layer>, Error> {
+        let layer = |layer: usize| {
+            let name = |name: &str| name.replace("{}", &layer.to_string());
+            let norm = |template: &str| self.norm(&name(template), block.norm, width);
+            let (gate, up) = self.feed_forward(&name, names, block, width)?;
+            Ok(Layer {
+                norm_1: norm(names.norm_1)?,
+                norm_2: norm(names.norm_2)?,
+                after: match block.placement {
+                    Placement::Both => Some((norm(names.after_1)?, norm(names.after_2)?)),
+                    Placement::Before | Placement::After => None,
+                },
+                attention: self.attention(&name, &names.attention, block, width)?,
+                cross: if cross {
+                    let attention = self.attention(&name, &names.cross, block, width)?;
+                    Some((norm(names.cross_norm)?, attention))
+                } else {
+                    None
+                },
+                gate,
+                up,
+                down: self.matrix(&name(names.down), width, block.hidden)?,
+            })
+        };
+        (0..layers).map(layer).collect()
+    }
+
+    /// The gate, where there is one, and the projection that it is multiplied by.
+    fn feed_forward(
+        &self,
+        name: &impl Fn(&str) -> String,
+        names: &LayerNames,
+        block: &Block,
+        width: usize,
+    ) -> Result<(Option<Linear>, Linear), Error> {
+        let hidden = block.hidden;
+        if !block.gated {
+            return Ok((None, self.matrix(&name(names.up), hidden, width)?));
+        }
+        let gate = name(names.gate);
+        if !names.gate_up.is_empty() && self.found(&gate, "weight").is_none() {
+            let both = self.matrix(&name(names.gate_up), 2 * hidden, width)?;
+            let rows = |first| {
+                self.memory(
+                    &name(names.gate_up),
+                    both.select(&(first..first + hidden).collect::<Vec<_>>()),
+                )
+            };
+            return Ok((Some(rows(0)?), rows(hidden)?));
+        }
+        Ok((Some(self.matrix(&gate, hidden, width)?), self.matrix(&name(names.up), hidden, width)?))
+    }
+
+    fn attention(
+        &self,
+        name: &impl Fn(&str) -> String,
+        names: &AttentionNames,
+        block: &Block,
+        width: usize,
+    ) -> Result<AttentionWeights, Error> {
+        let (q_rows, kv_rows) = (block.heads * block.head_size, block.kv_heads * block.head_size);
+        let fused = name(names.qkv);
+        let fused_rows = q_rows + 2 * kv_rows;
+        let [q, k, v] = if !names.qkv.is_empty() && self.found(&fused, "weight").is_some() {
+            let all = self.matrix(&fused, fused_rows, width)?;
+            let part = |part: usize| {
+                let rows: Vec<usize> = match self.layout {
+                    Layout::ByHead => (0..block.heads)
+                        .flat_map(|head| {
+                            let first = (3 * head + part) * block.head_size;
+                            first..first + block.head_size
+                        })
+                        .collect(),
+                    _ => match part {
+                        0 => (0..q_rows).collect(),
+                        _ => (q_rows + (part - 1) * kv_rows..q_rows + part * kv_rows).collect(),
+                    },
+                };
+                self.memory(&fused, all.select(&rows))
+            };
+            [part(0)?, part(1)?, part(2)?]
+        } else {
+            let q = self.matrix(&name(names.q), q_rows, width)?;
+            let k = self.matrix(&name(names.k), kv_rows, width)?;
+            let v = self.matrix(&name(names.v), kv_rows, width)?;
+            if self.layout == Layout::Neighbours {
+                let rows = |heads| halves_of_neighbours(heads, block.head_size);
+                let q = self.memory(&name(names.q), q.select(&rows(block.heads)))?;
+                [q, self.memory(&name(names.k), k.select(&rows(block.kv_heads)))?, v]
+            } else {
+                [q, k, v]
+            }
+        };
+        let qk_norm = |name: String| {
+            let norm = Norm { kind: NormKind::Rms, ..block.norm };
+            self.norm(&name, norm, block.head_size)
+        };
+        Ok(AttentionWeights {
+            q,
+            k,
+            v,
+            out: self.matrix(&name(names.out), width, q_rows)?,
+            qk_norm: if block.qk_norm {
+                Some((qk_norm(name(names.q_norm))?, qk_norm(name(names.k_norm))?))
+            } else {
+                None
+            },
+        })
+    }
+
+    fn relative(&self, name: &str, block: &Block) -> Result<Option<Vec<f32>>, Error> {
+        let Some(relative) = block.relative else { return Ok(None) };
+        let table = self.table(name, &[relative.buckets, block.heads])?;
+        Ok(Some(table.to_f32()))
+    }
+
+    /// A linear layer with as many outputs and inputs.
+    fn matrix(&self, name: &str, outputs: usize, inputs: usize) -> Result<Linear, Error> {
+        let weight = self.tensor(name, "weight")?;
+        let weight = if self.layout == Layout::Columns {
+            self.check(name, "weight", &weight, &[inputs, outputs])?;
+            self.memory(name, weight.transposed())?
+        } else {
+            self.check(name, "weight", &weight, &[outputs, inputs])?;
+            weight
+        };
+        Ok(Linear::new(weight, self.bias(name, outputs)?))
+    }
+
+    fn norm(&self, name: &str, norm: Norm, features: usize) -> Result<NormWeights, Error> {
+        let weight = self.tensor(name, "weight")?;
+        self.check(name, "weight", &weight, &[features])?;
+        let mut gamma = weight.to_f32();
+        let made = match norm.kind {
+            NormKind::Layer => {
+                let beta = self.bias(name, features)?.unwrap_or_else(|| vec![0.0; features]);
+                regard::Norm::layer(gamma, beta, norm.epsilon)
+            }
+            NormKind::Rms => regard::Norm::rms(gamma, norm.epsilon),
+            NormKind::RmsPlusOne => {
+                for x in &mut gamma {
+                    *x += 1.0;
+                }
+                regard::Norm::rms(gamma, norm.epsilon)
+            }
+        };
+        made.map_err(|e| Error::tensor(self.checkpoint.path(), name, format!("makes no norm: {e}")))
+    }
+
+    /// A weight that is looked up by rows.
+    fn table(&self, name: &str, shape: &[usize]) -> Result<Tensor, Error> {
+        let table = self.tensor(name, "weight")?;
+        self.check(name, "weight", &table, shape)?;
+        Ok(table)
+    }
+
+    /// A table whose name ends with neither `.weight` nor `.bias`, and that may have dimensions of 1 before its rows.
+    fn plain_table(&self, name: &str, shape: &[usize]) -> Result<Tensor, Error> {
+        let table = self.tensor(name, "")?;
+        self.check(name, "", &table, shape)?;
+        Ok(table)
+    }
+
+    fn bias(&self, name: &str, outputs: usize) -> Result<Option<Vec<f32>>, Error> {
+        self.vector(&format!("{name}.bias"), outputs)
+    }
+
+    /// A vector, if the file has it.
+    fn vector(&self, name: &str, len: usize) -> Result<Option<Vec<f32>>, Error> {
+        let (stem, kind) = name.rsplit_once('.').unwrap_or((name, ""));
+        if self.found(stem, kind).is_none() {
+            return Ok(None);
+        }
+        let vector = self.tensor(stem, kind)?;
+        self.check(stem, kind, &vector, &[len])?;
+        Ok(Some(vector.to_f32()))
+    }
+
+    fn tensor(&self, name: &str, kind: &str) -> Result<Tensor, Error> {
+        let found = self.found(name, kind).unwrap_or_else(|| joined(name, kind));
+        self.used.borrow_mut().insert(found.clone());
+        self.checkpoint.read(&found)
+    }
+
+    /// Notes that a tensor, if it is there, has a use.
+    fn note(&self, name: &str, kind: &str) {
+        let (name, kind) = if kind.is_empty() {
+            name.rsplit_once('.').unwrap_or((name, ""))
+        } else {
+            (name, kind)
+        };
+        self.used.borrow_mut().extend(self.found(name, kind));
+    }
+
+    /// The name in the file: a base model's names lack the prefix, and old norms call weight and bias gamma and beta.
+    fn found(&self, name: &str, kind: &str) -> Option<String> {
+        let old = match kind {
+            "weight" => "gamma",
+            "bias" => "beta",
+            other => other,
+        };
+        let stems = [name, name.strip_prefix(self.prefix).unwrap_or(name)];
+        let names = stems.iter().flat_map(|stem| [kind, old].map(|kind| joined(stem, kind)));
+        names.into_iter().find(|name| self.checkpoint.shape(name).is_some())
+    }
+
+    fn check(&self, name: &str, kind: &str, tensor: &Tensor, shape: &[usize]) -> Result<(), Error> {
+        if tensor.shape() == shape {
+            return Ok(());
+        }
+        let found = self.found(name, kind).unwrap_or_else(|| joined(name, kind));
+        let what = format!("has the shape {:?}, but the model needs {shape:?}", tensor.shape());
+        Err(Error::tensor(&self.checkpoint.file_of(&found), &found, what))
+    }
+
+    /// What was made of a tensor, unless there is no memory for it.
+    fn memory<T>(&self, name: &str, made: Option<T>) -> Result<T, Error> {
+        made.ok_or_else(|| Error::tensor(self.checkpoint.path(), name, "does not fit in memory"))
+    }
+}
+
+fn joined(name: &str, kind: &str) -> String {
+    if kind.is_empty() { name.to_owned() } else { format!("{name}.{kind}") }
+}
+
+/// Where the rows of a matrix lie in a file that has pairs of a head's features as neighbours: row h·D + j·D/2 + i of the
+/// matrix is row h·D + 2i + j of the file.
+fn halves_of_neighbours(heads: usize, head_size: usize) -> Vec<usize> {
+    let half = head_size / 2;
+    let row = |head: usize, j: usize, i: usize| head * head_size + 2 * i + j;
+    (0..heads)
+        .flat_map(|head| (0..2).flat_map(move |j| (0..half).map(move |i| row(head, j, i))))
+        .collect()
+}
+
+/// Shared by the embedding and a tied head.
+type Shared = Arc<Tensor>;

@@ -1,0 +1,245 @@
+//! Every family against transformers in f64: attentions, hidden states, logits, greedy tokens, changes and the logit lens, each
+//! to 1e-4 of max(1, the tensor's largest number).
+#![expect(clippy::unwrap_used, reason = "a test fails with a panic")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use regard_models::{Ablation, Change, HeadAddress, Input, Model, TRANSFORMERS, Values};
+use safetensors::{Dtype, SafeTensors};
+
+fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/models").join(name)
+}
+
+/// Expected tensors by name; ids are widened to f32, which holds them exactly.
+struct Expected(BTreeMap<String, Values>);
+
+impl Expected {
+    fn of(path: &Path) -> Self {
+        let bytes = fs::read(path).unwrap();
+        let tensors = SafeTensors::deserialize(&bytes).unwrap();
+        let values = tensors.iter().map(|(name, tensor)| {
+            let data = match tensor.dtype() {
+                Dtype::F32 => {
+                    tensor.data().as_chunks().0.iter().map(|x| f32::from_le_bytes(*x)).collect()
+                }
+                Dtype::I64 => tensor
+                    .data()
+                    .as_chunks()
+                    .0
+                    .iter()
+                    .map(|x| i64::from_le_bytes(*x) as f32)
+                    .collect(),
+                other => panic!("{name} has the type {other:?}"),
+            };
+            (name.to_owned(), Values { shape: tensor.shape().to_vec(), data })
+        });
+        Self(values.collect())
+    }
+
+    fn ids(&self, name: &str) -> Vec<u32> {
+        self.0.get(name).map_or(Vec::new(), |ids| ids.data.iter().map(|x| *x as u32).collect())
+    }
+
+    fn input(&self) -> Input {
+        match self.0.get("pixel_values") {
+            Some(pixels) => Input::image(pixels.data.clone()),
+            None => Input::tokens(self.ids("input_ids")).decoder(self.ids("decoder_input_ids")),
+        }
+    }
+}
+
+fn assert_close(found: &Values, expected: &Values, what: &str) {
+    assert_eq!(found.shape, expected.shape, "{what}");
+    let largest = expected.data.iter().fold(1.0_f32, |largest, x| largest.max(x.abs()));
+    let error = found.data.iter().zip(&expected.data).map(|(x, y)| (x - y).abs());
+    let error = error.fold(0.0_f32, |most, x| if x.is_nan() { f32::INFINITY } else { most.max(x) });
+    assert!(
+        error <= 1e-4 * largest,
+        "{what} is off by {error}, where its largest number is {largest}"
+    );
+}
+
+/// Everything that a folder expects.
+fn check(name: &str) {
+    let model = Model::open(golden(name)).unwrap();
+    assert_eq!(model.unused(), [""; 0], "{name}");
+    let expected = Expected::of(&golden(name).join("expected.safetensors"));
+    let input = expected.input();
+    let patterns =
+        TRANSFORMERS.iter().filter(|pattern| model.pass().keep([**pattern]).run(&input).is_ok());
+    let patterns: Vec<&str> = patterns.copied().collect();
+    let run = |changes: &[Change]| {
+        let pass =
+            changes.iter().fold(model.pass().keep(patterns.iter().copied()), |pass, change| {
+                pass.change(change.clone())
+            });
+        pass.run(&input).unwrap().as_transformers(model.description())
+    };
+    let unchanged = run(&[]);
+    let baseline = model.baseline(&input).unwrap();
+    let mut checked = 0;
+    for (tensor, values) in &expected.0 {
+        let parts: Vec<&str> = tensor.split('/').collect();
+        let change = match parts.as_slice() {
+            [plain] => match *plain {
+                "input_ids" | "input_ids_b" | "decoder_input_ids" | "pixel_values" | "lens"
+                | "lens_logits" => continue,
+                "generated" => {
+                    let mut start = input.clone();
+                    start.decoder_ids.truncate(1);
+                    let found = model.generate(&start, values.data.len(), &[]).unwrap();
+                    assert_eq!(found, expected.ids("generated"), "{name}");
+                    checked += 1;
+                    continue;
+                }
+                plain => {
+                    assert_close(&unchanged[plain], values, &format!("{name}: {plain}"));
+                    checked += 1;
+                    continue;
+                }
+            },
+            ["ablated", head, _] => {
+                Change::Ablate { head: head.parse().unwrap(), to: Ablation::Zero }
+            }
+            ["tempered", change, _] => {
+                let (head, temperature) = change.split_once('=').unwrap();
+                Change::Temperature {
+                    head: head.parse().unwrap(),
+                    temperature: temperature.parse().unwrap(),
+                }
+            }
+            ["patched", at, _] => {
+                let (layer, position) = at.split_once('.').unwrap();
+                Change::Patch {
+                    place: format!("blocks.{layer}.hook_resid_pre"),
+                    position: position.parse().unwrap(),
+                    from: Input::tokens(expected.ids("input_ids_b")),
+                }
+            }
+            other => panic!("{other:?}"),
+        };
+        let what = format!("{name}: {tensor}");
+        assert_close(&run(core::slice::from_ref(&change))[parts[2]], values, &what);
+        let resumed = model.pass().change(change.clone()).after(&baseline).run(&input).unwrap();
+        let whole = model.pass().change(change).run(&input).unwrap();
+        assert!(
+            resumed.logits() == whole.logits(),
+            "{what}: a run that begins at the change differs"
+        );
+        checked += 1;
+    }
+    if expected.0.contains_key("lens") {
+        check_lens(name, &model, &expected, &unchanged);
+        checked += 1;
+    }
+    assert!(checked >= 3, "{name}");
+}
+
+/// The logit lens at the ids that are expected, and that no other id has a larger logit.
+fn check_lens(name: &str, model: &Model, expected: &Expected, outputs: &BTreeMap<String, Values>) {
+    let (ids, logits) = (&expected.0["lens"], &expected.0["lens_logits"]);
+    let hidden = &outputs["hidden_states"];
+    let [layers, tokens, width] = hidden.shape[..] else { panic!("{name}") };
+    let mut found = Values { shape: logits.shape.clone(), data: Vec::new() };
+    for layer in 0..layers {
+        let stream = if layer + 1 == layers {
+            outputs["residual_last"].clone()
+        } else {
+            let numbers = layer * tokens * width..(layer + 1) * tokens * width;
+            Values { shape: vec![tokens, width], data: hidden.data[numbers].to_vec() }
+        };
+        let all = model.lens(&stream).unwrap().unwrap();
+        let vocabulary = all.shape[1];
+        for token in 0..tokens {
+            let row = &all.data[token * vocabulary..(token + 1) * vocabulary];
+            let mut best: Vec<usize> = (0..vocabulary).collect();
+            best.sort_by(|i, j| row[*j].total_cmp(&row[*i]));
+            let first = (layer * tokens + token) * 5;
+            let expected: Vec<usize> =
+                ids.data[first..first + 5].iter().map(|x| *x as usize).collect();
+            assert_eq!(best[..5], expected, "{name}: lens of layer {layer}, token {token}");
+            found.data.extend(best[..5].iter().map(|i| row[*i]));
+        }
+    }
+    assert_close(&found, logits, &format!("{name}: lens_logits"));
+}
+
+macro_rules! families {
+    ($($test:ident: $name:literal,)+) => {$(
+        #[test]
+        fn $test() {
+            check($name);
+        }
+    )+};
+}
+
+families! {
+    bert: "tiny-bert",
+    roberta: "tiny-roberta",
+    distilbert: "tiny-distilbert",
+    gpt2: "tiny-gpt2",
+    gpt_neox: "tiny-gpt_neox",
+    llama: "tiny-llama",
+    mistral: "tiny-mistral",
+    qwen2: "tiny-qwen2",
+    qwen3: "tiny-qwen3",
+    gemma2: "tiny-gemma2",
+    phi3: "tiny-phi3",
+    t5: "tiny-t5",
+    t5_gated: "tiny-t5-gated",
+    vit: "tiny-vit",
+}
+
+/// The GGUF files of a model, whose numbers are those of the dequantized weights.
+fn check_gguf(model: &str, types: &[&str]) {
+    let expected = Expected::of(&golden(&format!("gguf/{model}.expected.safetensors")));
+    for kind in types {
+        let what = format!("{model}.{kind}");
+        let model = Model::open(golden(&format!("gguf/{what}.gguf"))).unwrap();
+        assert_eq!(model.unused(), [""; 0], "{what}");
+        let input = expected.input();
+        let trace = model.pass().keep(["*hook_pattern"]).run(&input).unwrap();
+        for (tensor, values) in trace.as_transformers(model.description()) {
+            assert_close(
+                &values,
+                &expected.0[&format!("{kind}/{tensor}")],
+                &format!("{what}: {tensor}"),
+            );
+        }
+        let generated = expected.ids(&format!("{kind}/generated"));
+        assert_eq!(model.generate(&input, generated.len(), &[]).unwrap(), generated, "{what}");
+    }
+}
+
+#[test]
+fn gguf_llama() {
+    check_gguf("tiny-llama", &["F16", "Q8_0", "Q4_0"]);
+}
+
+#[test]
+fn gguf_qwen2() {
+    check_gguf("tiny-qwen2", &["F16", "Q8_0", "Q4_0"]);
+}
+
+#[test]
+fn gguf_gpt2() {
+    check_gguf("tiny-gpt2", &["F16", "Q8_0", "Q4_0"]);
+}
+
+#[test]
+fn gguf_of_super_blocks() {
+    check_gguf("tiny-llama256", &["Q4_K"]);
+}
+
+#[test]
+fn a_head_is_read_as_it_is_written() {
+    for head in ["0.3", "encoder.1.2", "decoder.0.0", "cross.11.7"] {
+        assert_eq!(head.parse::<HeadAddress>().unwrap().to_string(), head);
+    }
+    for wrong in ["", "3", "a.b", "cross.1", "1.2.3", "other.1.2"] {
+        assert!(wrong.parse::<HeadAddress>().is_err(), "{wrong}");
+    }
+}

@@ -1,0 +1,237 @@
+//! Tensors as the files store them, and what is said of files that are wrong.
+#![expect(clippy::unwrap_used, reason = "a test fails with a panic")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use proptest::prelude::*;
+use regard_models::{Checkpoint, Error, Format};
+use safetensors::{SafeTensors, tensor::TensorView};
+
+fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/models").join(name)
+}
+
+/// A copy of a golden model that a test may spoil.
+fn copy(name: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for file in fs::read_dir(golden(name)).unwrap() {
+        let file = file.unwrap();
+        fs::copy(file.path(), folder.path().join(file.file_name())).unwrap();
+    }
+    folder
+}
+
+/// What is said of a checkpoint that cannot be opened: one line.
+fn refusal(path: &Path) -> String {
+    let said = Checkpoint::open(path).unwrap_err().to_string();
+    assert!(!said.contains('\n'), "{said}");
+    said
+}
+
+fn assert_says(said: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(said.contains(part), "{said:?} does not say {part:?}");
+    }
+}
+
+fn replace(path: &Path, from: &str, to: &str) {
+    let text = fs::read_to_string(path).unwrap();
+    assert!(text.contains(from), "{from}");
+    fs::write(path, text.replace(from, to)).unwrap();
+}
+
+#[test]
+fn every_format_widens_to_the_numbers_of_the_reference() {
+    let checkpoint = Checkpoint::open(golden("gguf/types.gguf")).unwrap();
+    let bytes = fs::read(golden("gguf/types.expected.safetensors")).unwrap();
+    let expected = SafeTensors::deserialize(&bytes).unwrap();
+    for name in
+        ["f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q4_k", "q5_k", "q6_k"]
+    {
+        let tensor = checkpoint.read(name).unwrap();
+        assert_eq!(
+            (tensor.shape(), tensor.format().to_string()),
+            (&[4, 256][..], name.to_uppercase())
+        );
+        let expected: &[[u8; 4]] = expected.tensor(name).unwrap().data().as_chunks().0;
+        let expected: Vec<f32> = expected.iter().map(|x| f32::from_le_bytes(*x)).collect();
+        assert_eq!(tensor.to_f32(), expected, "{name}");
+        // Rows in the middle are those rows.
+        let mut rows = vec![0.0; 2 * 256];
+        tensor.widen(1, &mut rows);
+        assert_eq!(rows, expected[256..3 * 256], "{name}");
+    }
+}
+
+#[test]
+fn weights_stay_in_the_type_in_which_they_are_stored() {
+    let checkpoint = Checkpoint::open(golden("gguf/tiny-llama256.Q4_K.gguf")).unwrap();
+    let read: u64 =
+        checkpoint.names().map(|name| checkpoint.read(name).unwrap().bytes() as u64).sum();
+    assert_eq!(read, checkpoint.bytes());
+    assert!(read < fs::metadata(checkpoint.path()).unwrap().len());
+    for (model, tensor, format) in [
+        ("tiny-qwen3", "model.norm.weight", Format::Bf16),
+        ("tiny-phi3", "model.norm.weight", Format::F16),
+        ("tiny-bert", "cls.predictions.bias", Format::F32),
+    ] {
+        let tensor = Checkpoint::open(golden(model)).unwrap().read(tensor).unwrap();
+        assert_eq!(tensor.format(), format, "{model}");
+        assert_eq!(tensor.bytes(), tensor.cols() * if format == Format::F32 { 4 } else { 2 });
+    }
+}
+
+#[test]
+fn shards_are_one_model() {
+    let checkpoint = Checkpoint::open(golden("tiny-gpt_neox")).unwrap();
+    assert_eq!(checkpoint.shape("embed_out.weight"), Some(&[300, 36][..]));
+    assert_eq!(checkpoint.read("gpt_neox.final_layer_norm.bias").unwrap().rows(), 1);
+}
+
+#[test]
+fn a_type_that_is_not_known_is_named_with_those_that_are() {
+    let checkpoint = Checkpoint::open(golden("gguf/types.gguf")).unwrap();
+    let said = checkpoint.read("iq4_xs").unwrap_err().to_string();
+    assert_says(
+        &said,
+        &["types.gguf: the tensor iq4_xs has the type IQ4_XS; known are F32,", "Q6_K"],
+    );
+    let said = checkpoint.read("nothing").unwrap_err().to_string();
+    assert_says(&said, &["types.gguf: the tensor nothing is missing"]);
+}
+
+#[test]
+fn what_is_not_there_is_named() {
+    assert_says(&refusal(Path::new("no/model")), &["no/model: "]);
+    let folder = tempfile::tempdir().unwrap();
+    assert_says(&refusal(folder.path()), &["config.json: "]);
+    fs::write(folder.path().join("config.json"), "[").unwrap();
+    assert_says(&refusal(folder.path()), &["config.json: is no JSON"]);
+    fs::write(folder.path().join("config.json"), "[]").unwrap();
+    assert_says(&refusal(folder.path()), &["config.json: holds no JSON object"]);
+    fs::write(folder.path().join("config.json"), "{}").unwrap();
+    assert_says(
+        &refusal(folder.path()),
+        &["neither model.safetensors nor model.safetensors.index.json"],
+    );
+}
+
+#[test]
+fn a_file_that_is_cut_short_is_named_with_the_tensor() {
+    let folder = copy("tiny-bert");
+    let weights = folder.path().join("model.safetensors");
+    let bytes = fs::read(&weights).unwrap();
+    fs::write(&weights, &bytes[..bytes.len() - 10]).unwrap();
+    assert_says(&refusal(folder.path()), &["model.safetensors: the tensor ", "cut short"]);
+    fs::write(&weights, &bytes[..100]).unwrap();
+    assert_says(&refusal(folder.path()), &["model.safetensors: ends before its header does"]);
+    fs::write(&weights, [&bytes[..], b"more"].concat()).unwrap();
+    assert_says(&refusal(folder.path()), &["model.safetensors: has ", "where its header tells of"]);
+    fs::write(&weights, [0xff; 64]).unwrap();
+    assert_says(&refusal(folder.path()), &["model.safetensors: is no safetensors file"]);
+
+    let gguf = folder.path().join("short.gguf");
+    let bytes = fs::read(golden("gguf/tiny-gpt2.Q8_0.gguf")).unwrap();
+    fs::write(&gguf, &bytes[..bytes.len() - 200]).unwrap();
+    assert_says(
+        &refusal(&gguf),
+        &["short.gguf: ", "`output_norm.weight`: data range", "exceeds file size"],
+    );
+    fs::write(&gguf, &bytes[..500]).unwrap();
+    assert_says(&refusal(&gguf), &["short.gguf: is no GGUF file that can be read"]);
+}
+
+#[test]
+fn an_index_leads_only_to_shards_beside_it() {
+    const SHARD: &str = "model-00002-of-00002.safetensors";
+    const INDEX: &str = "model.safetensors.index.json";
+    let spoilt = |to: &str| {
+        let folder = copy("tiny-gpt_neox");
+        replace(&folder.path().join(INDEX), SHARD, to);
+        refusal(folder.path())
+    };
+    assert_says(
+        &spoilt("../other.safetensors"),
+        &[INDEX, "embed_out.weight", "not a file of the same folder"],
+    );
+    assert_says(
+        &spoilt("/etc/passwd"),
+        &[INDEX, "embed_out.weight", "not a file of the same folder"],
+    );
+    assert_says(&spoilt(INDEX), &[INDEX, "embed_out.weight", "which is the index itself"]);
+    assert_says(&spoilt("other.bin"), &["embed_out.weight", "which is no .safetensors file"]);
+    assert_says(
+        &spoilt("gone.safetensors"),
+        &["embed_out.weight", "gone.safetensors, which is missing"],
+    );
+    assert_says(
+        &spoilt("model-00001-of-00002.safetensors"),
+        &["model-00001-of-00002.safetensors: the tensor embed_out.weight should be here"],
+    );
+    let folder = copy("tiny-gpt_neox");
+    fs::remove_file(folder.path().join(SHARD)).unwrap();
+    assert_says(&refusal(folder.path()), &["embed_out.weight", SHARD, "which is missing"]);
+    let folder = copy("tiny-gpt_neox");
+    fs::write(folder.path().join(INDEX), "{}").unwrap();
+    assert_says(&refusal(folder.path()), &[INDEX, "has no object weight_map"]);
+}
+
+#[test]
+fn a_tensor_in_two_shards_is_refused() {
+    let folder = copy("tiny-gpt_neox");
+    let second = folder.path().join("model-00002-of-00002.safetensors");
+    let bytes = fs::read(&second).unwrap();
+    let tensors = SafeTensors::deserialize(&bytes).unwrap();
+    let view = tensors.tensor("embed_out.weight").unwrap();
+    let view = TensorView::new(view.dtype(), view.shape().to_vec(), view.data()).unwrap();
+    let both = [("embed_out.weight", view.clone()), ("gpt_neox.embed_in.weight", view)];
+    safetensors::serialize_to_file(both, None, &second).unwrap();
+    assert_says(&refusal(folder.path()), &["the tensor gpt_neox.embed_in.weight is also in"]);
+}
+
+#[test]
+fn errors_are_values() {
+    assert!(matches!(Checkpoint::open("no/model"), Err(Error::Io { .. })));
+}
+
+proptest! {
+    /// Whatever bytes of a header are changed, the file is read or refused: nothing panics, and a refusal is one line.
+    #[test]
+    fn a_spoilt_gguf_header_is_read_or_refused(changes in prop::collection::vec((0_usize..9000, any::<u8>()), 1..8)) {
+        let mut bytes = fs::read(golden("gguf/tiny-qwen2.Q8_0.gguf")).unwrap();
+        for (at, value) in changes {
+            bytes[at] = value;
+        }
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), bytes).unwrap();
+        read_or_refuse(file.path());
+    }
+
+    /// The same for a folder.
+    #[test]
+    fn a_spoilt_safetensors_header_is_read_or_refused(changes in prop::collection::vec((0_usize..5000, any::<u8>()), 1..8)) {
+        let folder = tempfile::tempdir().unwrap();
+        let mut bytes = fs::read(golden("tiny-phi3/model.safetensors")).unwrap();
+        for (at, value) in changes {
+            let at = at % 1900;
+            bytes[at] = value;
+        }
+        fs::write(folder.path().join("config.json"), "{}").unwrap();
+        fs::write(folder.path().join("model.safetensors"), bytes).unwrap();
+        read_or_refuse(folder.path());
+    }
+}
+
+fn read_or_refuse(path: &Path) {
+    match Checkpoint::open(path) {
+        Ok(checkpoint) => {
+            for name in checkpoint.names() {
+                if let Err(e) = checkpoint.read(name) {
+                    assert!(!e.to_string().contains('\n'));
+                }
+            }
+        }
+        Err(e) => assert!(!e.to_string().contains('\n')),
+    }
+}

@@ -1,0 +1,114 @@
+//! Texts as the tokens that transformers gives, from tokenizer.json and from the metadata of GGUF files.
+#![expect(clippy::unwrap_used, reason = "a test fails with a panic")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use regard_models::{Checkpoint, Model, Tokenizer};
+use serde_json::Value;
+
+fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/models").join(name)
+}
+
+fn json(name: &str) -> Value {
+    serde_json::from_slice(&fs::read(golden(name)).unwrap()).unwrap()
+}
+
+fn ids(value: &Value) -> Vec<u32> {
+    value.as_array().unwrap().iter().map(|x| u32::try_from(x.as_u64().unwrap()).unwrap()).collect()
+}
+
+/// Encodes the texts of a list of cases, and counts them.
+fn check(what: &str, tokenizer: &Tokenizer, expected: &Value) -> usize {
+    if let (Some(text), Some(tokens)) = (expected["text"].as_str(), expected["tokens"].as_array()) {
+        let input = tokenizer.encode(text, None).unwrap();
+        let found: Vec<String> = input.ids.iter().map(|id| tokenizer.token(*id).unwrap()).collect();
+        assert_eq!(
+            found,
+            tokens.iter().map(|token| token.as_str().unwrap()).collect::<Vec<_>>(),
+            "{what}"
+        );
+    }
+    let cases = expected["tokenizer_cases"].as_array().map_or(&[][..], Vec::as_slice);
+    for case in cases {
+        let text = case["text"].as_str().unwrap();
+        assert_eq!(
+            tokenizer.encode(text, None).unwrap().ids,
+            ids(&case["ids"]),
+            "{what}: {text:?}"
+        );
+    }
+    cases.len()
+}
+
+#[test]
+fn tokenizer_json_gives_the_tokens_of_transformers() {
+    let mut cases = 0;
+    for name in [
+        "tiny-bert",
+        "tiny-roberta",
+        "tiny-distilbert",
+        "tiny-gpt2",
+        "tiny-gpt_neox",
+        "tiny-llama",
+        "tiny-mistral",
+        "tiny-qwen2",
+        "tiny-qwen3",
+        "tiny-gemma2",
+        "tiny-phi3",
+        "tiny-t5",
+        "tiny-t5-gated",
+    ] {
+        let model = Model::open(golden(name)).unwrap();
+        cases += check(name, model.tokenizer().unwrap(), &json(&format!("{name}/expected.json")));
+    }
+    assert!(cases >= 50, "{cases}");
+    assert!(Model::open(golden("tiny-vit")).unwrap().tokenizer().is_none());
+}
+
+#[test]
+fn the_metadata_of_a_gguf_file_gives_the_same_tokens() {
+    let expected = json("gguf/expected.json");
+    let mut cases = 0;
+    for name in ["tiny-llama.Q8_0", "tiny-qwen2.Q8_0", "tiny-gpt2.Q8_0", "tiny-llama256.Q4_K"] {
+        let model = Model::open(golden(&format!("gguf/{name}.gguf"))).unwrap();
+        let (model_name, _) = name.split_once('.').unwrap();
+        cases += check(name, model.tokenizer().unwrap(), &expected["models"][model_name]);
+    }
+    assert!(cases >= 20, "{cases}");
+}
+
+#[test]
+fn what_was_generated_reads_as_in_transformers() {
+    for name in ["tiny-gemma2", "tiny-qwen3", "tiny-mistral", "tiny-phi3", "tiny-t5"] {
+        let expected = json(&format!("{name}/expected.json"));
+        let bytes = fs::read(golden(name).join("expected.safetensors")).unwrap();
+        let tensors = safetensors::SafeTensors::deserialize(&bytes).unwrap();
+        let ids: &[[u8; 8]] = tensors.tensor("generated").unwrap().data().as_chunks().0;
+        let ids: Vec<u32> =
+            ids.iter().map(|id| u32::try_from(i64::from_le_bytes(*id)).unwrap()).collect();
+        let model = Model::open(golden(name)).unwrap();
+        let text = model.tokenizer().unwrap().decode(&ids).unwrap();
+        assert_eq!(Some(text.as_str()), expected["generated_text"].as_str(), "{name}");
+    }
+}
+
+#[test]
+fn two_texts_have_types() {
+    let model = Model::open(golden("tiny-bert")).unwrap();
+    let input = model.tokenizer().unwrap().encode("the cat", Some("the mat")).unwrap();
+    assert_eq!(input.types, [0, 0, 0, 0, 1, 1, 1]);
+    assert!(model.pass().run(&input).is_ok());
+}
+
+#[test]
+fn a_tokenizer_with_tokens_that_the_model_lacks_is_refused() {
+    let checkpoint = Checkpoint::open(golden("tiny-bert")).unwrap();
+    let said = Tokenizer::of(&checkpoint, 100).unwrap_err().to_string();
+    assert!(
+        said.contains("tokenizer.json: the token ")
+            && said.ends_with("but the model knows 100 tokens"),
+        "{said}"
+    );
+}
