@@ -10,7 +10,7 @@ mod shape;
 mod tensors;
 mod timing;
 
-pub use self::line::{HEADER, Line, duration};
+pub use self::line::{HEADER, Line, duration, tiers};
 pub use self::measure::{Progress, Subject, Subjects, measure, measure_while};
 pub use self::shape::{Args, Operation, Shape};
 

@@ -219,7 +219,8 @@ fn lines(subjects: &Subjects, samples: &[Samples], peaks: &[f64]) -> Vec<Line> {
     timed.iter().map(line).collect()
 }
 
-/// The FMA peak: the FLOP/s that one thread reaches now with multiply-adds in registers.
+/// The FMA peak: the FLOP/s that one thread reaches now with multiply-adds in the widest registers of
+/// the machine, whichever tier the kernels run on.
 fn fma_peak() -> f64 {
     const ROUNDS_A_SAMPLE: u32 = 200_000;
     let sample = || {
