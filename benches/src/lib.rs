@@ -9,7 +9,9 @@ pub mod ours;
 mod shape;
 
 pub use self::line::{HEADER, Line, duration};
-pub use self::measure::{Progress, Subject, Subjects, measure, measure_while};
+#[cfg(feature = "bar")]
+pub use self::measure::measure;
+pub use self::measure::{Progress, Subject, Subjects, measure_while};
 pub use self::shape::{Args, Operation, Shape};
 
 /// Numbers between −1 and 1 that do not repeat soon (Weyl's sequence): inputs whose values do not matter.
