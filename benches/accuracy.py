@@ -1,4 +1,4 @@
-"""The largest absolute error of ours and of PyTorch against f64, on the same unit-normal inputs.
+"""Prints the largest absolute errors of ours and of PyTorch against f64, on the same unit-normal inputs.
 
     python benches/accuracy.py [--format json]
 """

@@ -1,8 +1,8 @@
-"""Ours and a peer's, in turns: the ratio pair by pair, and the median of the ratios.
+"""Runs ours and a peer in turns, and prints the ratio of each pair and the median of the ratios.
 
     python3 benches/compare.py --pairs 7 --peer torch attention --queries 512 --dim 64 --causal --threads 1
 
-Flags that it does not know are those of `regard bench`.
+Other flags are those of `regard bench`.
 """
 
 import argparse
@@ -27,10 +27,10 @@ def main():
         # With more than one thread the last line is that with all of them.
         ours = programs.regard([*what, "--impl", ours_name])
         if not ours:
-            raise SystemExit(f"ours has no {ours_name} of this")
+            raise SystemExit(f"ours has no {ours_name} for these flags")
         theirs = programs.peer(args.peer, what, ours[-1]["peak_gflops"])
         if theirs is None:
-            raise SystemExit(f"{args.peer} has nothing of the kind")
+            raise SystemExit(f"{args.peer} lacks this operation")
         ratios.append(theirs["median_s"] / ours[-1]["median_s"])
         print(f"{pair:>6} {describe(ours[-1]):>16} {describe(theirs):>16} {ratios[-1]:>6.2f}×", flush=True)
     print(f"{'median':>6} {'':>16} {'':>16} {statistics.median(ratios):>6.2f}×  (more than 1: ours is faster)")

@@ -1,4 +1,4 @@
-"""Runs the programs that measure, and gives their lines."""
+"""Runs the programs that measure, and returns their lines."""
 
 import importlib.util
 import json
@@ -17,7 +17,7 @@ PEERS = RUST_PEERS + PYTHON_PEERS
 
 
 def build():
-    """What is measured is what stands here."""
+    """Builds `regard`, so that the present code is measured."""
     if "REGARD" not in os.environ:
         subprocess.run(["cargo", "build", "--release", "--quiet"], cwd=BENCHES.parent, check=True)
 
@@ -28,7 +28,7 @@ def regard_program():
 
 
 def regard(args):
-    """Lines of `regard bench`."""
+    """The lines of `regard bench`."""
     return lines([regard_program(), "bench", *args])
 
 
@@ -43,7 +43,7 @@ def installed(name):
 
 
 def peer(name, args, peak):
-    """The line of a peer; None if it has nothing of the kind."""
+    """The line of a peer, or None if it lacks the operation."""
     if name in PYTHON_PEERS:
         command = [sys.executable, BENCHES / "peers/peers.py", *args, "--peak", str(peak)]
     else:
@@ -57,10 +57,10 @@ def lines(command):
     try:
         run = subprocess.run(command, check=True, capture_output=True, text=True)
     except FileNotFoundError:
-        sys.exit(f"{command[0]} is not there: benches/README.md says how to build it")
+        sys.exit(f"{command[0]} does not exist: benches/README.md says how to build it")
     except subprocess.CalledProcessError as failure:
         reason = failure.stderr.strip()
-        if "there is: " in reason or "nobody has this" in reason:
+        if "there is: " in reason or "no peer has this operation" in reason:
             return []
         sys.exit(f"{' '.join(command)}: {reason}")
     return [json.loads(line) for line in run.stdout.splitlines()]

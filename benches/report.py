@@ -1,8 +1,10 @@
-"""Measures ours and every peer that is installed, keeps the results, and makes the README's table and plot of them.
+"""Measures ours and every installed peer, keeps the results, and writes the tables and the plot.
 
-    python benches/report.py                    # all rows: results/DATE-CPU.jsonl, the table, the plot
-    python benches/report.py --rows "^dot"      # some rows; those of the same day remain
-    python benches/report.py --table-only       # the table and the plot, from the newest results
+    python benches/report.py                    # all rows: results/DATE-CPU.jsonl, the tables, the plot
+    python benches/report.py --rows "^dot"      # some rows; the file keeps the day's other rows
+    python benches/report.py --table-only       # the tables and the plot, from the newest results
+
+RESULTS.md has all rows, the README six of them.
 """
 
 import argparse
@@ -52,21 +54,30 @@ ROWS = [
         for rows, n in ((1024, 64), (128, 512), (16, 4096))
     ),
 ]
+# The rows of the README.
+README_ROWS = [
+    "attention, 512 × 64",
+    "attention, 512 × 64, causal",
+    "attention, 2048 × 64, causal",
+    "decoding, 9 heads, 1 on 2048 × 64",
+    "matmul, 512³",
+    "softmax, 128 rows of 512",
+]
 NAMES = ["naive", "kernel", "multi-head", "fixed"]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", default="", help="measure rows whose name has this pattern alone")
-    parser.add_argument("--passes", type=int, default=3, help="how often each program has its turn [default: 3]")
-    parser.add_argument("--results", type=str, default=programs.BENCHES / "results", help="where results are kept")
+    parser.add_argument("--rows", default="", help="measure only the rows whose name matches this pattern")
+    parser.add_argument("--passes", type=int, default=3, help="how often each program runs [default: 3]")
+    parser.add_argument("--results", type=str, default=programs.BENCHES / "results", help="the folder of the results")
     parser.add_argument("--table-only", action="store_true", help="measure nothing")
     args = parser.parse_args()
     if not args.table_only:
         measure([row for row in ROWS if re.search(args.rows, row[0])], args.passes, args.results)
     path = max(entry.path for entry in os.scandir(args.results) if entry.name.endswith(".jsonl"))
     header, *lines = (json.loads(line) for line in open(path))
-    table(header, lines, os.path.relpath(path, ROOT))
+    tables(header, medians(lines), os.path.basename(path))
     plot(header, lines)
 
 
@@ -98,7 +109,7 @@ def measure(rows, passes, folder):
 
 
 def turn_of(flags, ours, peers, naive):
-    """Every program once."""
+    """The lines of every program, run once."""
     if "--threads" not in flags:
         flags = [*flags, "--threads", "1"]
     lines = [programs.regard([*flags, "--impl", ours])[-1]]  # the last is that with all threads
@@ -146,38 +157,57 @@ def split(found):
     return found.get("naive"), ours, sorted(others, key=lambda line: line["median_s"])
 
 
-def table(header, lines, path):
-    peak = statistics.median(line["peak_gflops"] for line in lines if line["peak_gflops"])
+def tables(header, found, path):
+    """Writes all rows to RESULTS.md, and six of them to the README."""
+    peaks = [line["peak_gflops"] for lines in found.values() for line in lines.values() if line["peak_gflops"]]
+    machine = (
+        f"{header['cpu']}, {header['date']}. One thread's FMA peak, measured between the runs, was "
+        f"{statistics.median(peaks):.0f} GFLOP/s. Rows use one thread and 8 heads unless they say otherwise."
+    )
     versions = ", ".join(f"{name} {version}" for name, version in header["versions"].items() if name != "regard")
-    text = [
-        "![Share of the FMA peak that ours and others reach](docs/benchmarks.svg)",
+    results = [
+        "# Results",
         "",
-        f"{header['cpu']}, {header['date']}. The FMA peak of one thread, measured in between, was {peak:.0f} GFLOP/s.",
-        f"One thread and 8 heads where nothing else is said. [All numbers]({path}); [how to repeat them](benches/README.md).",
+        "Written by [report.py](report.py); [README.md](README.md) says how to repeat it.",
         "",
-        "| | naive | ours | GFLOP/s | of peak | best of the others | ratio |",
-        "|---|---|---|---|---|---|---|",
+        machine,
+        f"[All numbers](results/{path}).",
+        "",
+        "![Share of the FMA peak that ours and others reach](../docs/benchmarks.svg)",
+        "",
+        *table(found, [row for row, *_ in ROWS]),
+        "",
+        f"The others: {versions}.",
     ]
-    found_of = medians(lines)
-    for row, found in ((row, found_of[row]) for row, *_ in ROWS if row in found_of):
-        naive, ours, others = split(found)
+    (programs.BENCHES / "RESULTS.md").write_text("\n".join(results) + "\n")
+    readme = (ROOT / "README.md").read_text()
+    begin, end = "<!-- benchmarks:begin -->\n", "<!-- benchmarks:end -->"
+    before, rest = readme.split(begin)
+    after = rest.split(end)[1]
+    text = [*table(found, README_ROWS), "", machine, "[All rows and the versions of the others](benches/RESULTS.md)."]
+    (ROOT / "README.md").write_text(before + begin + "\n".join(text) + "\n" + end + after)
+
+
+def table(found, rows):
+    """The lines of a table with these rows."""
+    text = ["| | naive | ours | GFLOP/s | of peak | best of the others | ratio |", "|---|---|---|---|---|---|---|"]
+    for row in rows:
+        if row not in found:
+            continue
+        naive, ours, others = split(found[row])
         share = f"{ours['fraction_of_peak']:.0%}"
         if ours["op"] == "softmax":
             share = f"{ours['ns_per_element']:.2f} ns an element"
         best = f"{programs.duration(others[0])}, {others[0]['impl']}" if others else ""
         ratio = f"{others[0]['median_s'] / ours['median_s']:.1f}×" if others else ""
-        gflops = f"{ours['gflops']:.0f}"
-        text.append(f"| {row} | {programs.duration(naive) if naive else ''} | {programs.duration(ours)} | {gflops} | {share} | {best} | {ratio} |")
-    text += ["", f"Measured beside them: {versions}."]
-    readme = (ROOT / "README.md").read_text()
-    begin, end = "<!-- benchmarks:begin -->\n", "<!-- benchmarks:end -->"
-    before, rest = readme.split(begin)
-    after = rest.split(end)[1]
-    (ROOT / "README.md").write_text(before + begin + "\n".join(text) + "\n" + end + after)
+        cells = [row, programs.duration(naive) if naive else "", programs.duration(ours), f"{ours['gflops']:.0f}"]
+        text.append("| " + " | ".join([*cells, share, best, ratio]) + " |")
+    return text
 
 
 def plot(header, lines):
-    """A dot for each: how much of the peak it reaches. Grey text on nothing reads on light and on dark pages."""
+    """Writes the plot: a dot for each implementation at its share of the FMA peak. Grey text without a background is legible
+    on light and on dark pages."""
     import matplotlib
 
     matplotlib.use("svg")

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes COSTS.md: what the kernels cost on each emulated core. No argument is needed; `--check` fails if it would change.
+"""Writes COSTS.md, the kernels' costs on each emulated core. With `--check` it fails if the file would change.
 
-Needs QEMU and the targets, as .ci/run does; for the column CMSIS-DSP also arm-none-eabi-gcc with newlib, and the directory of
-CMSIS-DSP's sources in CMSIS_DSP, such as `pip download --no-deps --no-binary cmsisdsp cmsisdsp` brings them.
+It needs QEMU and the targets, as .ci/run does. The column CMSIS-DSP also needs arm-none-eabi-gcc with newlib, and the variable
+CMSIS_DSP with the directory of CMSIS-DSP's sources, which `pip download --no-deps --no-binary cmsisdsp cmsisdsp` fetches.
 """
 
 import os
@@ -15,7 +15,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 BOARDS = HERE / "boards"
 
-# Alias, board, and for CMSIS-DSP the compiler's flags. The board says the core.
+# Alias: board, target, and the C compiler's flags for CMSIS-DSP. The board's file names the core.
 CORES = {
     "m0": ("microbit", "thumbv6m-none-eabi", None),
     "m4f": ("mps2-an386", "thumbv7em-none-eabihf", "-mcpu=cortex-m4 -mfpu=fpv4-sp-d16"),
@@ -27,7 +27,7 @@ CORES = {
 }
 NAMES = {"rv32imac": "RV32IMAC", "rv32imafc": "RV32IMAFC"}
 
-# What the image `size` can be made of.
+# The operations of the image `size`.
 OPERATIONS = [
     "attention", "causal attention", "any attention", "attention at 3 shapes", "decode step",
     "int8 attention", "any int8 attention", "int8 decode step", "matmul", "softmax", "exp",
@@ -55,7 +55,7 @@ def measured(text):
 
 
 def cmsis(board, flags, sources, directory):
-    """The same of the composition of CMSIS-DSP."""
+    """The lines of the composition of CMSIS-DSP, as `measured` gives them."""
     board, image = facts(board), directory / "composition.elf"
     region = lambda name: "ORIGIN = {}, LENGTH = {}".format(*board[name].split())
     memory = f"MEMORY {{ FLASH : {region('flash')} RAM : {region('ram')} }}\nINCLUDE {HERE}/cmsis/link.x\n"
@@ -63,7 +63,7 @@ def cmsis(board, flags, sources, directory):
     functions = ["MatrixFunctions/arm_mat_mult_f32", "MatrixFunctions/arm_mat_trans_f32", "BasicMathFunctions/arm_dot_prod_f32"]
     output([
         "arm-none-eabi-gcc", "-O3", "-mthumb", "-mfloat-abi=hard", *flags.split(), "-ffunction-sections",
-        # Without the headers of a vendor's device; with the library's own unrolled loops.
+        # The first leaves out the headers of a vendor's device, the second chooses the library's unrolled loops.
         "-D__GNUC_PYTHON__", "-DARM_MATH_LOOPUNROLL", f"-DCLOCK={board['clock']}",
         f"-I{sources}/Include", f"-I{sources}/PrivateInclude", "cmsis/composition.c",
         *(f"{sources}/Source/{f}.c" for f in functions),
@@ -90,7 +90,7 @@ def sections(image):
 
 
 def sizes(target, board):
-    """{operation: (bytes in flash, bytes of RAM)} beyond the same image without the call."""
+    """{operation: (bytes in flash, bytes of RAM)} that the call adds to the same image without it."""
     def built(operation, call):
         environment = {**os.environ, "REGARD_BOARD": board, "REGARD_OPERATION": operation, "REGARD_CALL": call}
         build = ["cargo", "build", "--quiet", "--profile", "firmware", "--bin", "size", "--target", target]
@@ -101,7 +101,7 @@ def sizes(target, board):
 
 
 def table(costs):
-    """Rows of operations; instructions of the kernels and of the others as multiples of them, then the kernels' memory."""
+    """A row for each operation: the instructions, with ratios to the kernels', then the kernels' memory."""
     ways = list(dict.fromkeys(by for ways in costs.values() for by in ways))
     titles = {"kernel": "kernels", "int8": "int8", "naive": "naive loops", "cmsis": "CMSIS-DSP"}
     ways = [by for by in titles if by in ways] + [by for by in ways if by not in titles]
@@ -119,7 +119,7 @@ def table(costs):
         for by in own:
             _, stack, scratch, memory = found.get(by, (None,) * 4)
             cell = lambda n: f"{n:,}" if n is not None else ""
-            # The painter's own frames hide what is less.
+            # The painter's own frames hide a smaller stack.
             row += [cell(scratch), "≤ 256" if stack == 256 else cell(stack), cell(memory)]
         rows.append(row)
     return markdown(head, rows, 2)
@@ -133,19 +133,20 @@ def markdown(head, rows, left):
 INTRODUCTION = """\
 # Costs
 
-Made by [costs.py](costs.py); each image measures itself under QEMU. The instructions of a call, where CMSIS-DSP and the
-naive loops and *int8* are followed by the multiple of the kernels'; in bytes, scratch memory (given by the caller), the peak
-of the stack, and *memory*: all that the caller gives, inputs, output and scratch. What has no room in a board's memory is left out.
+Written by [costs.py](costs.py); each image measures itself under QEMU. The first columns count the instructions of a call;
+those of *int8*, the naive loops and CMSIS-DSP are followed by their ratio to the kernels'. The other columns are bytes: *scratch*
+is the scratch memory that the caller provides, *stack* the peak of the stack, and *memory* all memory that the caller provides
+(inputs, output and scratch). Operations that do not fit in a board's memory are left out.
 
 - *attention* n × d: n queries, n keys, n values of d columns each. *causal*: query i sees keys 0 to i.
-- *matmul* n × d: an n × n matrix by an n × d one. *softmax*, *exp*: of a row of n numbers. *decode step* n × d: one query
-  against n keys.
-- *int8*: the same on 8-bit integers, [`regard_kernels::int8`](../../crates/regard-kernels/src/int8/mod.rs).
+- *matmul* n × d: the product of an n × n and an n × d matrix. *softmax*, *exp*: a row of n numbers. *decode step* n × d: one query
+  and n keys.
+- *int8*: the operation on 8-bit integers, [`regard_kernels::int8`](../../crates/regard-kernels/src/int8/mod.rs).
 - *naive loops*: [`regard_kernels::naive`](../../crates/regard-kernels/src/naive.rs), built for speed (`opt-level = 3`), as
-  CMSIS-DSP is; the kernels are built for size (`opt-level = "s"`).
-- *CMSIS-DSP*: [composition.c](cmsis/composition.c), `arm-none-eabi-gcc -O3`; the faster of scores by `arm_dot_prod_f32` and
-  by `arm_mat_mult_f32`, softmax over newlib's `expf`, values by `arm_mat_mult_f32`.
-- An instruction is no cycle: a multiply-add takes 3 cycles on an M4F, where a load takes 1 or 2.
+  CMSIS-DSP is. The kernels are built for size (`opt-level = "s"`).
+- *CMSIS-DSP*: [composition.c](cmsis/composition.c), `arm-none-eabi-gcc -O3`. Scores are computed by `arm_dot_prod_f32` or by
+  `arm_mat_mult_f32`, whichever is faster, the softmax with newlib's `expf`, the output by `arm_mat_mult_f32`.
+- Instructions are not cycles: on an M4F, a multiply-add takes 3 cycles, a load 1 or 2.
 """
 
 
@@ -171,15 +172,15 @@ def main():
     targets = {target: board for board, target, _ in CORES.values()}
     of_target = {target: sizes(target, board) for target, board in targets.items()}
     rows = [[op, *(f"{of_target[t][op][0]:,}" for t in targets)] for op in OPERATIONS]
-    text += "\n## Flash\n\nBytes that the call of an operation adds to an image: code, constants, and what it needs of `libm` and "
-    text += "of soft floating point. *any attention* is "
-    text += "described at run time, the others by what the compiler knows; inputs, output and scratch memory lie elsewhere. "
+    text += "\n## Flash\n\nBytes that the call of an operation adds to an image: code, constants, and the functions of `libm` and "
+    text += "of soft floating point that it needs. *any attention* is described at run time, the others at compile time. "
+    text += "Inputs, output and scratch memory are not counted. "
     ram = max(ram for of in of_target.values() for _, ram in of.values())
     text += f"Static RAM: {ram or 'none'}.\n\n" + markdown(["operation", *(f"`{t}`" for t in targets)], rows, 1)
 
     path = HERE / "COSTS.md"
     if "--check" in sys.argv and path.read_text() != text:
-        sys.exit("COSTS.md is not what the images measure: run apps/firmware/costs.py")
+        sys.exit("COSTS.md differs from what the images measure: run apps/firmware/costs.py")
     path.write_text(text)
 
 

@@ -1,6 +1,6 @@
-//! What `regard bench` measures, with criterion's statistics. An element of the throughput is a floating-point operation.
+//! The measurements of `regard bench`, with criterion's statistics. Throughput counts floating-point operations as elements.
 //!
-//! `cargo bench -p regard-benches -- attention` runs a part.
+//! `cargo bench -p regard-benches -- attention` runs a part of them.
 
 use core::time::Duration;
 
@@ -8,7 +8,7 @@ use clap::Parser as _;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use regard_benches::ours;
 
-/// As the command line of `regard bench` would have them.
+/// The arguments of `regard bench`.
 const SIZES: [&str; 22] = [
     "dot --dim 256",
     "dot --dim 4096",

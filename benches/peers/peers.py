@@ -2,7 +2,7 @@
 
     python peers.py attention --queries 512 --dim 64 --causal --threads 1 --format json
 
-The peak of the machine is not measured here: `--peak` takes what a line of `regard bench` says (`peak_gflops`).
+The program does not measure the machine's peak: `--peak` takes it from a line of `regard bench` (`peak_gflops`).
 """
 
 import argparse
@@ -25,7 +25,7 @@ def arguments():
     parser.add_argument("--causal", action="store_true", help="the last query sees all keys")
     parser.add_argument("--fixed", action="store_true", help="the sizes that `regard bench --fixed` has")
     parser.add_argument("--threads", type=int, default=0, help="0 means one for each core")
-    parser.add_argument("--impl", type=lambda names: names.split(","), help="measure these alone")
+    parser.add_argument("--impl", type=lambda names: names.split(","), help="measure only these")
     parser.add_argument("--peak", type=float, help="GFLOP/s of one thread")
     parser.add_argument("--format", choices=["text", "json"], default="text")
     args = parser.parse_args()
@@ -55,7 +55,7 @@ def shape(args):
 
 
 def flops(args):
-    """Of useful work, as `regard bench` counts it."""
+    """The operations of useful work, as `regard bench` counts them."""
     n_q, n_k = args.queries, args.keys
     if args.op == "matmul":
         return 2 * n_q * args.dim * n_k
@@ -70,7 +70,7 @@ def normal(*shape):
 
 
 def pytorch(args):
-    """What PyTorch has, by name: functions to call."""
+    """PyTorch's implementations: functions to call, by name."""
     import torch
     from torch.nn.attention.bias import causal_lower_right
 
@@ -126,7 +126,7 @@ def node(args, op, inputs, output, domain="", shared=(), **attributes):
 
 
 def onnx_runtime(args):
-    """What ONNX Runtime has, by name: functions to call."""
+    """ONNX Runtime's implementations: functions to call, by name."""
     if args.op == "matmul":
         inputs = {"a": normal(args.queries, args.dim), "b": normal(args.dim, args.keys)}
         return {"onnxruntime": node(args, "MatMul", inputs, normal(args.queries, args.keys))}

@@ -1,4 +1,4 @@
-//! Measuring: the flags of `regard bench`, what it measures and how, for the program, the criterion suites and the peers.
+//! Benchmarks: the flags of `regard bench`, what it measures and how. The program, the criterion suite and the peers share it.
 
 #![forbid(unsafe_code)]
 
@@ -7,6 +7,8 @@ mod masks;
 mod measure;
 pub mod ours;
 mod shape;
+mod tensors;
+mod timing;
 
 pub use self::line::{HEADER, Line, duration};
 #[cfg(feature = "bar")]
@@ -14,14 +16,14 @@ pub use self::measure::measure;
 pub use self::measure::{Progress, Subject, Subjects, measure_while};
 pub use self::shape::{Args, Operation, Shape};
 
-/// Numbers between −1 and 1 that do not repeat soon (Weyl's sequence): inputs whose values do not matter.
+/// Weyl's sequence, between −1 and 1: inputs whose values do not matter.
 pub fn numbers(len: usize, seed: f64) -> Vec<f32> {
     (0..len).map(|i| ((i as f64 * 0.618_033_988_75 + seed).fract() * 2.0 - 1.0) as f32).collect()
 }
 
-/// [`numbers`] that begin at a multiple of 64 bytes, as in the memory that tensor libraries hand out.
+/// [`numbers`] that begin at a multiple of 64 bytes, as tensors of other libraries do.
 ///
-/// There every load fits in a cache line. What loads more than it computes is up to a third slower from anywhere else.
+/// Each load then lies in one cache line. Loops that load more than they compute are up to a third slower on other addresses.
 pub fn aligned_numbers(len: usize, seed: f64) -> Aligned {
     const LINE: usize = 16;
     let mut data = numbers(len + LINE, seed);
@@ -30,7 +32,7 @@ pub fn aligned_numbers(len: usize, seed: f64) -> Aligned {
     Aligned { data, range: start..start + len }
 }
 
-/// Numbers in the middle of others.
+/// A part of a vector, which begins at a multiple of 64 bytes.
 #[derive(Debug)]
 pub struct Aligned {
     data: Vec<f32>,

@@ -1,9 +1,9 @@
 use serde_json::json;
 
-use crate::measure::Timing;
+use crate::timing::Timing;
 use crate::{Operation, Shape};
 
-/// Stands above the rows.
+/// The heading of the rows.
 pub const HEADER: &str = "operation  shape                                impl             threads     median  spread   \
     GFLOP/s  of FMA peak     ratio";
 
@@ -15,39 +15,39 @@ pub struct Line {
     pub(crate) name: &'static str,
     pub(crate) threads: usize,
     pub(crate) timing: Timing,
-    /// Of the first implementation.
+    /// The timing of the first implementation, which ratios refer to.
     pub(crate) first: Timing,
-    /// Floating-point operations a second of one thread, the median of the run.
+    /// The FMA peak of one thread in FLOP/s, the median of the run.
     pub(crate) peak: f64,
 }
 
 impl Line {
-    /// What the implementation is called.
+    /// The implementation's name.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// How many threads it used.
+    /// The number of threads that the implementation used.
     pub fn threads(&self) -> usize {
         self.threads
     }
 
-    /// Seconds a call, the median.
+    /// The median time of a call, in seconds.
     pub fn seconds(&self) -> f64 {
         self.timing.median
     }
 
-    /// Billions of floating-point operations a second.
+    /// GFLOP/s: billions of floating-point operations per second.
     pub fn gflops(&self) -> f64 {
         self.shape.flops(self.operation) / self.timing.median / 1e9
     }
 
-    /// The most of them that its threads do with multiply-adds in registers.
+    /// The FMA peak of all its threads, in GFLOP/s.
     pub fn peak_gflops(&self) -> f64 {
         self.peak * self.threads as f64 / 1e9
     }
 
-    /// The one as a share of the other.
+    /// [`gflops`](Self::gflops) as a share of [`peak_gflops`](Self::peak_gflops).
     pub fn fraction_of_peak(&self) -> f64 {
         self.gflops() / self.peak_gflops()
     }

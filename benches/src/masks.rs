@@ -1,4 +1,4 @@
-//! Attention under each kind of mask, on the same numbers: first without, so that ratios say what a mask costs or saves.
+//! Attention under each kind of mask, on the same numbers. The first has no mask, so that ratios say what a mask costs or saves.
 
 use core::hint::black_box;
 use std::rc::Rc;
@@ -6,18 +6,18 @@ use std::rc::Rc;
 use anyhow::Result;
 use regard::{Attention, Mask, MaskTensor, Position, Threads, Window, alibi_slopes};
 
-use crate::ours::Tensors;
+use crate::tensors::Tensors;
 use crate::{Shape, Subject, numbers};
 
-/// What masks are made of.
+/// The tensors that masks refer to.
 struct Parts {
     /// \[queries, keys\].
     shape: [usize; 2],
-    /// \[queries, keys\]: one in four is hidden.
+    /// \[queries, keys\]: one key in four is hidden.
     allowed: Vec<bool>,
     /// \[queries, keys\].
     bias: Vec<f32>,
-    /// \[batch\]: three quarters of the keys.
+    /// \[batch\]: three quarters of the keys each.
     lengths: Vec<usize>,
     /// \[heads\].
     slopes: Vec<f32>,
@@ -51,7 +51,7 @@ const KINDS: [(&str, Describe); 9] = [
 /// The last query stands at the last key.
 const END: Position = Position::BottomRight;
 
-/// The multi-head layer under each kind of mask. Operations are counted as if nothing were hidden.
+/// The multi-head layer under each kind of mask. The number of operations is that without a mask.
 ///
 /// # Errors
 /// If the threads cannot be started.

@@ -1,4 +1,4 @@
-//! Timing: implementations take turns, so that what else the machine does meets them all.
+//! Timing. Implementations take turns, so that other work on the machine affects all of them alike.
 
 use core::hint::black_box;
 use core::time::Duration;
@@ -10,48 +10,49 @@ use regard_kernels::multiply_add_rounds;
 use web_time::Instant;
 
 use crate::line::Line;
+use crate::timing::Timing;
 use crate::{Operation, Shape};
 
 /// Samples of each implementation, unless that takes longer than [`BUDGET`].
 const ROUNDS: usize = 21;
 
-/// How long a sample lasts at the least: a thousand ticks of a coarse clock.
+/// The shortest sample: a thousand ticks of a coarse clock.
 const SAMPLE: Duration = Duration::from_millis(5);
 
-/// No further sample of an implementation that has taken so long.
+/// An implementation that has taken this long gets no further samples.
 const BUDGET: Duration = Duration::from_secs(4);
 
-/// Naive loops do some 10⁹ operations a second.
+/// The most operations a call for which naive loops are measured by default. They do about 10⁹ a second.
 const MOST_NAIVE_FLOPS: f64 = 1e10;
 
-/// One implementation.
+/// An implementation of an operation.
 pub struct Subject {
-    /// What it is called.
+    /// Its name.
     pub name: &'static str,
-    /// How many threads it uses.
+    /// The number of threads that it uses.
     pub threads: usize,
     calls: Box<dyn FnMut(u64) -> Result<()>>,
 }
 
 impl Subject {
-    /// An implementation on one thread. `call` is inlined into the loop that is timed; what it reads and writes should
-    /// pass through [`black_box`].
+    /// An implementation on one thread. `call` is inlined into the timed loop; its inputs and outputs should pass through
+    /// [`black_box`].
     pub fn new(name: &'static str, mut call: impl FnMut() -> Result<()> + 'static) -> Self {
         let calls = move |n| (0..n).try_for_each(|_| call());
         Self { name, threads: 1, calls: Box::new(calls) }
     }
 
-    /// The same on more threads.
+    /// Says that the implementation uses more threads.
     #[must_use]
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = threads;
         self
     }
 
-    /// How long `calls` calls take.
+    /// The time that `calls` calls take.
     ///
     /// # Errors
-    /// Those of the call.
+    /// The errors of the call.
     pub fn time(&mut self, calls: u64) -> Result<Duration> {
         let start = Instant::now();
         (self.calls)(calls)?;
@@ -61,19 +62,19 @@ impl Subject {
 
 /// The implementations of one operation in one size.
 pub struct Subjects {
-    /// Which operation.
+    /// The operation.
     pub operation: Operation,
     /// Its sizes.
     pub shape: Shape,
-    /// The first is what the others are compared with.
+    /// Ratios compare the others with the first.
     pub implementations: Vec<Subject>,
 }
 
 impl Subjects {
-    /// Keeps those of these `names`. For no names, all; but naive loops that would take too long are left out.
+    /// Keeps the implementations with these `names`. Without names it keeps all, except naive loops that would take too long.
     ///
     /// # Errors
-    /// If there is none.
+    /// If no implementation has one of the names.
     pub fn keep(&mut self, names: &[String]) -> Result<()> {
         if names.is_empty() {
             let too_long = self.shape.flops(self.operation) > MOST_NAIVE_FLOPS;
@@ -93,22 +94,6 @@ impl Subjects {
     }
 }
 
-/// Seconds a call.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Timing {
-    pub(crate) median: f64,
-    /// The distance between the quartiles, as a share of the median.
-    pub(crate) spread: f64,
-}
-
-impl Timing {
-    fn of(mut seconds: Vec<f64>) -> Self {
-        seconds.sort_by(f64::total_cmp);
-        let at = |share: f64| seconds[((seconds.len() - 1) as f64 * share).round() as usize];
-        Self { median: at(0.5), spread: (at(0.75) - at(0.25)) / at(0.5) }
-    }
-}
-
 /// The samples of one subject.
 struct Samples {
     calls: u64,
@@ -116,17 +101,17 @@ struct Samples {
     seconds: Vec<f64>,
 }
 
-/// More calls do not make a sample.
+/// The most calls of a sample.
 const MOST_CALLS: u64 = 1 << 40;
 
 impl Samples {
-    /// Finds out how many calls fill a sample, which warms the caches up.
+    /// Finds the number of calls that fill a sample. This warms up the caches, too.
     fn warm_up(subject: &mut Subject) -> Result<Self> {
         let mut samples = Self { calls: 1, spent: Duration::ZERO, seconds: Vec::new() };
         loop {
             let elapsed = subject.time(samples.calls)?;
             samples.spent += elapsed;
-            // What takes no time at all never fills a sample: a compiler may have seen that it does nothing.
+            // A call that takes no time never fills a sample: the compiler may have removed it.
             if elapsed >= SAMPLE || samples.calls >= MOST_CALLS {
                 if samples.spent >= BUDGET {
                     samples.seconds.push(elapsed.as_secs_f64() / samples.calls as f64);
@@ -147,21 +132,21 @@ impl Samples {
     }
 }
 
-/// How far a measurement is.
+/// The progress of a measurement.
 #[derive(Clone, Debug)]
 pub struct Progress {
-    /// Samples that were taken, warming up among them.
+    /// The samples taken so far, including those for warming up.
     pub done: usize,
-    /// Samples there will be.
+    /// The samples of the whole measurement.
     pub of: usize,
-    /// What the samples so far say, of each implementation that has some.
+    /// The results so far, for each implementation that has samples.
     pub lines: Vec<Line>,
 }
 
-/// Times each implementation in turn, with the peak in between, under a progress bar.
+/// Times the implementations in turns, with the peak between them, and shows a progress bar.
 ///
 /// # Errors
-/// Those of the implementations.
+/// The errors of the implementations.
 #[cfg(feature = "bar")]
 pub fn measure(subjects: Subjects) -> Result<Vec<Line>> {
     let bar = ProgressBar::new(0).with_prefix(subjects.shape.text(subjects.operation));
@@ -177,12 +162,12 @@ pub fn measure(subjects: Subjects) -> Result<Vec<Line>> {
     Ok(lines)
 }
 
-/// Times each implementation in turn, with the peak in between, for as long as `go_on` says.
+/// Times the implementations in turns, with the peak between them, while `go_on` returns true.
 ///
-/// It is asked before each sample, and told at the end. Returns what was found until then.
+/// `go_on` is called before each sample and at the end. The function returns the results up to then.
 ///
 /// # Errors
-/// Those of the implementations.
+/// The errors of the implementations.
 pub fn measure_while(
     mut subjects: Subjects,
     mut go_on: impl FnMut(&Progress) -> bool,
@@ -209,12 +194,12 @@ pub fn measure_while(
             progress.lines = lines(&subjects, &samples, &peaks);
         }
     }
-    // Whoever shows what is known so far is told of the end too.
+    // A caller that shows the progress hears of the end, too.
     go_on(&progress);
     Ok(progress.lines)
 }
 
-/// What the samples say.
+/// The results of the samples.
 fn lines(subjects: &Subjects, samples: &[Samples], peaks: &[f64]) -> Vec<Line> {
     let peak = Timing::of(peaks.to_vec()).median;
     let timed = subjects
@@ -236,7 +221,7 @@ fn lines(subjects: &Subjects, samples: &[Samples], peaks: &[f64]) -> Vec<Line> {
     timed.iter().map(line).collect()
 }
 
-/// The most floating-point operations a second that one thread does here and now, with multiply-adds in registers.
+/// The FMA peak: the FLOP/s that one thread reaches now with multiply-adds in registers.
 fn fma_peak() -> f64 {
     const ROUNDS_A_SAMPLE: u32 = 200_000;
     let sample = || {

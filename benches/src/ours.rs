@@ -1,17 +1,18 @@
-//! What this project has: for each operation, its implementations on the same numbers, the naive one first.
+//! This project's implementations of each operation, on the same numbers. The naive one is the first.
 
 use core::hint::black_box;
 
 use anyhow::{Result, bail, ensure};
-use regard::{Attention, Heads, Position, Threads};
+use regard::{Attention, Position, Threads};
 use regard_kernels::{Mask, Mat, MatMut, Temperature, attention_scratch_len, fixed, naive};
 
+use crate::tensors::Tensors;
 use crate::{Operation, Shape, Subject, Subjects, aligned_numbers, masks, numbers};
 
 /// The naive loops, the kernels, and for attention the multi-head layer, on one thread and on those of the shape.
 ///
 /// # Errors
-/// For sizes that cannot be measured.
+/// If the sizes cannot be measured.
 pub fn subjects(operation: Operation, shape: Shape) -> Result<Subjects> {
     shape.check(operation)?;
     let implementations = match operation {
@@ -82,8 +83,8 @@ fn fixed_matmul<const N: usize>() -> Subject {
     })
 }
 
-/// The kernel works in place, on what it gave the call before: no step of it depends on the values. The naive loop's exp
-/// is quick at 0, so it gets its scores anew.
+/// The kernel works in place on the output of the call before, because its time does not depend on the values. The naive loop's
+/// exp is faster at 0, so each call gets the scores anew.
 fn softmax(shape: Shape) -> Vec<Subject> {
     let Shape { queries: rows, keys: cols, .. } = shape;
     let scores = numbers(rows * cols, 0.1);
@@ -101,47 +102,6 @@ fn softmax(shape: Shape) -> Vec<Subject> {
         Ok(())
     });
     vec![naive, kernel]
-}
-
-/// What attention reads: heads one after the other.
-#[derive(Clone)]
-pub(crate) struct Tensors {
-    shape: Shape,
-    q: Vec<f32>,
-    k: Vec<f32>,
-    v: Vec<f32>,
-}
-
-impl Tensors {
-    pub(crate) fn new(shape: Shape) -> Self {
-        let Shape { batch, heads, kv_heads, queries, keys, dim, .. } = shape;
-        let [k, v] = [0.2, 0.3].map(|seed| numbers(batch * kv_heads * keys * dim, seed));
-        Self { shape, q: numbers(batch * heads * queries * dim, 0.1), k, v }
-    }
-
-    /// All queries, keys and values.
-    pub(crate) fn views(&self) -> Result<[Heads<'_>; 3]> {
-        let Shape { batch, heads, kv_heads, queries, keys, dim, .. } = self.shape;
-        let q = Heads::new("q", &self.q, [batch, heads, queries, dim])?;
-        let k = Heads::new("k", &self.k, [batch, kv_heads, keys, dim])?;
-        Ok([q, k, Heads::new("v", &self.v, [batch, kv_heads, keys, dim])?])
-    }
-
-    /// Queries, keys and values of each head of the batch, and its part of `out`.
-    fn heads<'a>(
-        &'a self,
-        out: &'a mut [f32],
-    ) -> impl Iterator<Item = Result<(Mat<'a>, Mat<'a>, Mat<'a>, MatMut<'a>)>> {
-        let Shape { heads, kv_heads, queries, keys, dim, .. } = self.shape;
-        let (q_len, k_len) = (queries * dim, keys * dim);
-        let parts = self.q.chunks_exact(q_len).zip(out.chunks_exact_mut(q_len)).enumerate();
-        parts.map(move |(i, (q, out))| {
-            let start = i / (heads / kv_heads) * k_len;
-            let (k, v) = (&self.k[start..][..k_len], &self.v[start..][..k_len]);
-            let (k, v) = (Mat::new(k, keys, dim)?, Mat::new(v, keys, dim)?);
-            Ok((Mat::new(q, queries, dim)?, k, v, MatMut::new(out, queries, dim)?))
-        })
-    }
 }
 
 fn attention(shape: Shape) -> Result<Vec<Subject>> {
@@ -170,8 +130,8 @@ fn attention(shape: Shape) -> Result<Vec<Subject>> {
 }
 
 fn naive_attention(tensors: Tensors) -> Subject {
-    let Shape { queries, keys, causal, .. } = tensors.shape;
-    let (mut out, mut scores) = (vec![0.0; tensors.q.len()], vec![0.0; keys]);
+    let Shape { queries, keys, causal, .. } = tensors.shape();
+    let (mut out, mut scores) = (vec![0.0; tensors.out_len()], vec![0.0; keys]);
     Subject::new("naive", move || {
         for head in black_box(&tensors).heads(&mut out) {
             let (q, k, v, mut out) = head?;
@@ -179,7 +139,7 @@ fn naive_attention(tensors: Tensors) -> Subject {
                 naive::attention(q, k, v, out, false, &mut scores);
                 continue;
             }
-            // The naive loops stand top-left, so each query gets the keys that it sees.
+            // The naive loops have a top-left causal mask, so each query is given the keys that it sees.
             for i in 0..queries {
                 let seen = (keys + i + 1).saturating_sub(queries);
                 let row = MatMut::new(out.row_mut(i), 1, q.cols())?;
@@ -203,9 +163,9 @@ fn mask(causal: bool) -> Mask<'static> {
 }
 
 fn attention_kernel(tensors: Tensors) -> Subject {
-    let Shape { queries, keys, dim, causal, .. } = tensors.shape;
+    let Shape { queries, keys, dim, causal, .. } = tensors.shape();
     let mut scratch = vec![0.0; attention_scratch_len(queries, keys, dim, dim)];
-    let mut out = vec![0.0; tensors.q.len()];
+    let mut out = vec![0.0; tensors.out_len()];
     let attention = regard_kernels::Attention::new().mask(mask(causal));
     Subject::new("kernel", move || {
         for head in black_box(&tensors).heads(&mut out) {
@@ -231,7 +191,7 @@ fn fixed_attention<const N: usize, const D: usize, const SCRATCH: usize>(causal:
 
 fn multi_head(tensors: Tensors, threads: Threads) -> Subject {
     let count = threads.count();
-    let mask = if tensors.shape.causal { regard::Mask::CAUSAL } else { regard::Mask::NONE };
+    let mask = if tensors.shape().causal { regard::Mask::CAUSAL } else { regard::Mask::NONE };
     let attention = Attention::new().mask(mask);
     let call = move || {
         let [q, k, v] = black_box(&tensors).views()?;

@@ -1,10 +1,10 @@
-//! What to measure, as the command line says it.
+//! What to measure: the flags of the command line, operations and sizes.
 
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
 use serde_json::{Value, json};
 
-/// The flags that say what is measured.
+/// The flags that select what is measured.
 #[derive(Clone, Debug, clap::Args)]
 #[group(skip)]
 pub struct Args {
@@ -24,15 +24,15 @@ pub struct Args {
     #[arg(long, value_name = "H")]
     kv_heads: Option<usize>,
 
-    /// Queries; rows of the matrix product and of softmax [default: 512; 256; 64]
+    /// Queries of attention, or rows of the matrix product and of softmax [default: 512; 256; 64]
     #[arg(long, value_name = "N")]
     queries: Option<usize>,
 
-    /// Keys; columns of the matrix product and of softmax [default: as queries; 256; 1024]
+    /// Keys of attention, or columns of the matrix product and of softmax [default: as queries; 256; 1024]
     #[arg(long, value_name = "N")]
     keys: Option<usize>,
 
-    /// Elements a head; of the dot product; summed over in the matrix product [default: 64; 4096; 256]
+    /// Elements of a head, of the dot product's vectors, or of a sum in the matrix product [default: 64; 4096; 256]
     #[arg(long, value_name = "D")]
     dim: Option<usize>,
 
@@ -40,21 +40,21 @@ pub struct Args {
     #[arg(long)]
     causal: bool,
 
-    /// Also with sizes known at compile time: a matrix product of 4, 8, 16, 32 or 64 cubed, or attention of one head with
+    /// Also measure sizes known at compile time: a matrix product of 4, 8, 16, 32 or 64 cubed, or attention of one head with
     /// 4 queries and keys × 8 or 16 × 16 [default: 16]
     #[arg(long)]
     fixed: bool,
 
-    /// Threads of what can use more than one; 0 means one for each core
+    /// Threads of the implementations that can use several; 0 means one for each core
     #[arg(long, value_name = "N", default_value_t = 0)]
     threads: usize,
 
-    /// Measure these implementations alone [default: all, the naive loops up to 10 GFLOP a call]
+    /// Measure only these implementations [default: all; naive loops only up to 10 GFLOP a call]
     #[arg(long = "impl", value_name = "NAME", value_delimiter = ',')]
     pub implementations: Vec<String>,
 }
 
-/// What can be measured.
+/// The operations that can be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Operation {
     /// The dot product of two vectors
@@ -65,9 +65,9 @@ pub enum Operation {
     Softmax,
     /// Scaled dot-product attention
     Attention,
-    /// Scaled dot-product attention under each kind of mask, beside none (GFLOP/s as if nothing were hidden)
+    /// Scaled dot-product attention under each kind of mask, and without one (GFLOP/s count hidden keys, too)
     Masks,
-    /// Each of these but the masks
+    /// All of these except masks
     All,
 }
 
@@ -84,18 +84,18 @@ pub struct Shape {
     pub queries: usize,
     /// Keys, or columns.
     pub keys: usize,
-    /// Elements of what is multiplied and added up.
+    /// Elements of a head, or of a sum.
     pub dim: usize,
     /// Whether attention has a causal mask, bottom-right.
     pub causal: bool,
-    /// Whether the sizes are to be known at compile time.
+    /// Whether the compiler is to know the sizes.
     pub fixed: bool,
     /// Threads to use; 0 means one for each core.
     pub threads: usize,
 }
 
 impl Args {
-    /// What is asked for, and in which sizes.
+    /// The operations that the flags ask for, with their sizes.
     pub fn operations(&self) -> Vec<(Operation, Shape)> {
         let operations = match self.operation {
             Operation::All if self.fixed => vec![Operation::Matmul, Operation::Attention],
@@ -136,17 +136,17 @@ impl Args {
 }
 
 impl Operation {
-    /// As the command line has it.
+    /// The operation's word on the command line.
     pub fn name(self) -> String {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
 }
 
 impl Shape {
-    /// `Ok` if an operation can be measured in these sizes.
+    /// Checks that an operation can be measured in these sizes.
     ///
     /// # Errors
-    /// If a tensor is empty or larger than a benchmark has use for, or sizes do not fit each other.
+    /// If a tensor is empty or has more than 2²⁸ elements, or if sizes do not fit each other.
     pub fn check(&self, operation: Operation) -> Result<()> {
         let Self { batch, heads, kv_heads, queries, keys, dim, .. } = *self;
         ensure!(
@@ -172,7 +172,7 @@ impl Shape {
         }
     }
 
-    /// Floating-point operations of useful work.
+    /// The floating-point operations of useful work.
     pub fn flops(&self, operation: Operation) -> f64 {
         let [batch, heads, n_q, n_k, dim] =
             [self.batch, self.heads, self.queries, self.keys, self.dim].map(|n| n as f64);
@@ -182,7 +182,7 @@ impl Shape {
             // Compare, subtract, exponentiate, add, divide.
             Operation::Softmax => 5.0 * n_q * n_k,
             Operation::Attention | Operation::Masks | Operation::All => {
-                // Half of a square, and what is to the left of it.
+                // The lower triangle of the square on the right, and the rectangle to the left of it.
                 let seen = match self.causal {
                     false => n_q * n_k,
                     true if n_q <= n_k => n_q * n_k - n_q * n_q / 2.0,
@@ -193,7 +193,7 @@ impl Shape {
         }
     }
 
-    /// As the JSON lines have it, by the names of the flags.
+    /// The sizes as JSON, under the names of the flags.
     pub fn json(&self, operation: Operation) -> Value {
         let Self { batch, heads, kv_heads, queries, keys, dim, causal, .. } = *self;
         match operation {
@@ -207,7 +207,7 @@ impl Shape {
         }
     }
 
-    /// For people.
+    /// The sizes as text.
     pub fn text(&self, operation: Operation) -> String {
         let Self { batch, heads, kv_heads, queries, keys, dim, .. } = *self;
         match operation {

@@ -12,14 +12,14 @@ use regard::{Position, Stage, Window};
 use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
 
-/// A tensor of a case. Booleans are 0 and 1, lengths are whole numbers.
+/// A tensor of a case. Booleans are stored as 0 and 1, lengths as whole numbers.
 #[derive(Clone, Debug)]
 pub struct Tensor {
     /// Its shape.
     pub shape: Vec<usize>,
     /// Its numbers.
     pub data: Vec<f32>,
-    /// How the case stores it.
+    /// The type in which the case stores it.
     pub dtype: Dtype,
 }
 
@@ -27,7 +27,7 @@ impl Tensor {
     /// Reads the tensor `name`, if the file has it.
     ///
     /// # Errors
-    /// If it is of a type that no tensor of the operator or of `regard attend` has.
+    /// If its type is one that neither the operator nor `regard attend` uses.
     pub fn read(file: &SafeTensors<'_>, name: &str) -> Result<Option<Self>> {
         let Ok(view) = file.tensor(name) else { return Ok(None) };
         let bytes = view.data();
@@ -48,7 +48,7 @@ impl Tensor {
         Ok(Some(Self { shape: view.shape().to_vec(), data, dtype: view.dtype() }))
     }
 
-    /// The numbers as a file holds them.
+    /// The numbers as the bytes of a file.
     pub fn to_bytes(&self) -> Vec<u8> {
         let numbers = self.data.iter();
         match self.dtype {
@@ -60,15 +60,15 @@ impl Tensor {
         }
     }
 
-    /// The shape, of a tensor of four dimensions.
+    /// The shape of a tensor of four dimensions.
     ///
     /// # Panics
-    /// If it has other than four dimensions.
+    /// If the tensor has another number of dimensions.
     pub fn shape4(&self) -> [usize; 4] {
         self.shape.as_slice().try_into().expect("four dimensions")
     }
 
-    /// \[batch, tokens, heads · dim\] to \[batch, heads, tokens, dim\]; four dimensions stay.
+    /// Turns \[batch, tokens, heads · dim\] into \[batch, heads, tokens, dim\], and leaves four dimensions as they are.
     fn split_heads(self, heads: usize) -> Self {
         let &[batch, tokens, features] = self.shape.as_slice() else { return self };
         let dim = features / heads;
@@ -93,9 +93,9 @@ pub struct Case {
     pub name: String,
     /// The inputs by the names of `regard attend`: `q`, `k`, `v`, `attn_mask`, `past_key`, `past_value`, `kv_lengths`.
     pub inputs: BTreeMap<&'static str, Tensor>,
-    /// What is expected: `output`, `present_key`, `present_value`, `scores`.
+    /// The expected results: `output`, `present_key`, `present_value`, `scores`.
     pub expected: BTreeMap<&'static str, Tensor>,
-    /// The scale, unless 1/√d.
+    /// The scale, if it is not 1/√d.
     pub scale: Option<f32>,
     /// The soft cap.
     pub softcap: Option<f32>,
@@ -103,9 +103,9 @@ pub struct Case {
     pub causal: Option<Position>,
     /// The window.
     pub window: Option<Window>,
-    /// Where the queries stand among the keys.
+    /// The position of the queries among the keys.
     pub position: Position,
-    /// What `scores` are.
+    /// The stage whose matrix `scores` is.
     pub stage: Option<Stage>,
 }
 
@@ -160,7 +160,7 @@ fn read(name: &str, json: &Value, file: &SafeTensors<'_>) -> Result<Case> {
         }
     }
 
-    // ONNX: after a cache inside the operator queries come behind it; with key lengths the last query is the last key.
+    // ONNX: queries follow the keys of a cache inside the operator; with key lengths the last query stands at the last key.
     let past = inputs.get("past_key").map_or(0, |past| past.shape[2]);
     let position = if inputs.contains_key("kv_lengths") {
         Position::BottomRight
@@ -185,15 +185,15 @@ fn read(name: &str, json: &Value, file: &SafeTensors<'_>) -> Result<Case> {
     })
 }
 
-/// Whether `found` is `expected`, to within max(1, |expected|) times
-/// - 1e-6 in `f32`, which the operator's reference itself computes in;
-/// - 2⁻¹⁰ in F16 and 2⁻⁷ in BF16: the distance of two numbers at 1. The reference rounds the weights to this type, half of
-///   that at most, and the output, another half; and the scores before them, whose error is no more than these leave room for.
+/// Checks that `found` is `expected` within max(1, |expected|) times
+/// - 1e-6 in `f32`, in which the operator's reference computes, too;
+/// - ε = 2⁻¹⁰ in F16 and 2⁻⁷ in BF16, the distance between two numbers at 1. The reference rounds weights and output to this
+///   type, each by at most ε/2. It rounds the scores, too, with a smaller effect.
 ///
-/// −∞ and NaN must be met exactly.
+/// −∞ and NaN must agree exactly.
 ///
 /// # Errors
-/// Names the first element that is not.
+/// If an element is farther away; the message names the first.
 pub fn compare(what: &str, found: &[f32], expected: &Tensor) -> Result<()> {
     let (dtype, expected) = (expected.dtype, &expected.data);
     let tolerance = match dtype {

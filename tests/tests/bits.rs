@@ -1,4 +1,4 @@
-//! The same bits, whichever way one comes to the kernels, and whatever is computed beside them.
+//! The bits of a result depend neither on the path to the kernels nor on what is computed together with it.
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 
@@ -24,16 +24,10 @@ fn the_firmware_computes_what_the_window_shows() {
     assert_eq!(bits(firmware.output.as_flattened()), step("output"));
 }
 
-/// Numbers between −1 and 1 that look random and are the same everywhere.
+/// Pseudo-random numbers between −1 and 1, the same on every machine.
 fn numbers(len: usize, seed: u64) -> Vec<f32> {
-    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 40) as f32 / (1 << 23) as f32 - 1.0
-    };
-    (0..len).map(|_| next()).collect()
+    let mut random = fastrand::Rng::with_seed(seed);
+    (0..len).map(|_| 2.0 * random.f32() - 1.0).collect()
 }
 
 /// The sizes of an attention: a key/value head for every `group` query heads.
@@ -48,7 +42,7 @@ struct Sizes {
     d_v: usize,
 }
 
-/// The layer's rows, for each number of threads, are those that the kernel gives for each query alone. Looks at every
+/// Checks that the layer computes each row as the kernel computes its query alone, for each number of threads. Compares every
 /// `step`th row.
 fn check(sizes: Sizes, causal: Option<Position>, threads: &[Threads], step: usize) {
     let Sizes { batch, kv_heads, group, n_q, n_k, d_k, d_v } = sizes;
@@ -125,7 +119,7 @@ fn a_row_of_the_parallel_layer_is_that_of_its_query_alone() {
         d_k,
         d_v,
     };
-    // Enough work that all threads take part.
+    // The work is enough for all threads.
     for sizes in [
         sizes(1, 1, 1, 500, 500, 64, 64),
         sizes(2, 2, 3, 130, 200, 24, 40),

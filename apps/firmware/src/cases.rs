@@ -1,6 +1,4 @@
-//! Attentions, and what else the kernels compute, whose bits are compared across machines.
-
-use core::fmt;
+//! Attentions and the other operations of the kernels, whose bits are compared across machines.
 
 use regard_kernels::{
     Attention, Error, Mask, Mat, MatMut, Packed, Pairing, Position, Stage, Temperature, Window,
@@ -9,33 +7,10 @@ use regard_kernels::{
     rotate, silu, softmax,
 };
 
-use self::Numbers::Floats;
 use crate::int8_cases;
+use crate::line::Numbers::{self, Floats};
 use crate::numbers::{NUMBERS, fill, numbers};
 use crate::robotics::Robotics;
-
-/// Elements of memory that the cases need where keys and values are read where they lie; elsewhere, four times as many.
-pub const MEMORY: usize = 2704;
-
-/// The numbers of a line, written as their bits.
-#[derive(Clone, Copy, Debug)]
-pub enum Numbers<'a> {
-    /// Of which cores with fused multiply-add and those without have other last bits.
-    Floats(&'a [f32]),
-    /// Which are the same everywhere.
-    Integers(&'a [i8]),
-}
-
-impl fmt::Display for Numbers<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Floats(numbers) => {
-                numbers.iter().try_for_each(|x| write!(f, " {:08x}", x.to_bits()))
-            }
-            Self::Integers(numbers) => numbers.iter().try_for_each(|x| write!(f, " {x:02x}")),
-        }
-    }
-}
 
 /// A pseudo-random attention: \[n_q, d_k\], \[n_k, d_k\], \[n_k, d_v\].
 struct Case {
@@ -102,10 +77,10 @@ static SEEN: [bool; 29] = {
     seen
 };
 
-/// Computes every case in `memory`, and calls `line` with its name and its numbers.
+/// Computes every case in `memory`, and calls `line` with the names and the numbers.
 ///
 /// # Errors
-/// [`Error::Scratch`] or [`Error::Slice`] if there are fewer than [`MEMORY`] elements.
+/// [`Error::Scratch`] or [`Error::Slice`] if there are fewer than [`MEMORY`](crate::MEMORY) elements.
 pub fn run(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> Result<(), Error> {
     let robotics = Robotics::compute()?;
     line("I love robotics, weights", Floats(robotics.weights.as_flattened()));
@@ -121,7 +96,7 @@ pub fn run(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> Resu
     int8_cases::run(memory, line)
 }
 
-/// What a transformer block needs besides attention.
+/// The operations of a transformer block besides attention.
 fn block(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> Result<(), Error> {
     const ROWS: usize = 3;
     const COLS: usize = 26;
@@ -154,7 +129,7 @@ fn block(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> Result
     packed_products(memory, line)
 }
 
-/// Products with weights that are laid out beforehand.
+/// Products with packed weights.
 fn packed_products(
     memory: &mut [f32],
     line: &mut impl FnMut(&str, Numbers<'_>),
@@ -171,7 +146,7 @@ fn packed_products(
     Ok(())
 }
 
-/// Every case. Apart, because the table would stay on the stack, where the smallest board has no room for it.
+/// Every case. The function is separate so that the table does not stay on the stack: the smallest board has no room for it.
 #[inline(never)]
 fn attentions(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> Result<(), Error> {
     for case in cases()? {
@@ -180,7 +155,7 @@ fn attentions(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> R
     Ok(())
 }
 
-/// The worked example whose queries and keys are given.
+/// The worked example that begins with queries and keys.
 fn attention_scores(line: &mut impl FnMut(&str, Numbers<'_>)) -> Result<(), Error> {
     let q = [[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0], [1.0, 1.0, 0.0, 0.0]];
     let k = [[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0], [0.5, 0.5, 0.5, 0.5]];
@@ -211,7 +186,7 @@ fn vectors(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> Resu
     }
     let row = memory.get_mut(..39).unwrap_or_default();
     for (x, number) in row.iter_mut().zip(&NUMBERS[5..]) {
-        *x = number * 110.0; // from 0 by way of subnormal numbers to ∞
+        *x = number * 110.0; // from 0 through subnormal numbers to ∞
     }
     exp(row);
     line("exp", Floats(row));
@@ -219,7 +194,7 @@ fn vectors(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> Resu
     Ok(())
 }
 
-/// Where exponentials leave the range of numbers. What is NaN there has other bits from processor to processor.
+/// Exponentials at the ends of their range. The bits of NaN differ between processors, so the line says where NaN stands.
 #[inline(never)]
 fn limits(line: &mut impl FnMut(&str, Numbers<'_>)) {
     const INF: f32 = f32::INFINITY;
@@ -275,7 +250,7 @@ impl Case {
     }
 }
 
-/// Values of hidden keys that are no numbers, in both tiles of keys.
+/// Infinite and NaN values of hidden keys, in both tiles of keys.
 #[inline(never)]
 fn hidden_values(
     memory: &mut [f32],

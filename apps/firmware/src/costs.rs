@@ -1,4 +1,4 @@
-//! What is measured: the kernels' operations, and the naive loops beside them, at the shapes of the table.
+//! The measured operations: the kernels' and the naive loops', at the shapes of the table.
 
 use core::hint::black_box;
 
@@ -12,7 +12,7 @@ use crate::numbers::{NUMBERS, SCALES, integers, numbers};
 
 /// (queries and keys, columns).
 pub const SHAPES: [(usize, usize); 5] = [(8, 8), (16, 16), (32, 32), (64, 32), (64, 64)];
-/// Keys of a decode step, of [`DECODE_COLUMNS`] each.
+/// The numbers of keys of a decode step. A key has [`DECODE_COLUMNS`] columns.
 pub const DECODE: [usize; 3] = [64, 256, 1024];
 /// Columns of a key and of a value in a decode step.
 pub const DECODE_COLUMNS: usize = 32;
@@ -27,14 +27,14 @@ pub struct Cost {
     pub by: &'static str,
     /// Bytes of the caller's scratch memory.
     pub scratch: usize,
-    /// Bytes of what is read and written beside it.
+    /// Bytes of the inputs and the output.
     pub tensors: usize,
 }
 
 const FLOAT: usize = size_of::<f32>();
 
-/// Calls `measure` for each operation with what it is and a function that runs it once, in `memory`. What has no room there is
-/// left out.
+/// Calls `measure` for each operation with its description and a function that runs it once, in `memory`. An operation that does
+/// not fit there is left out.
 ///
 /// # Errors
 /// None with these shapes; the kernels' [`Error`] is passed on.
@@ -129,7 +129,7 @@ fn attention(
     Ok(())
 }
 
-/// The same on 8-bit integers.
+/// Attention on 8-bit integers.
 fn int8_attention(
     name: &'static str,
     shape: (usize, usize),

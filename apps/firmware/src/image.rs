@@ -1,4 +1,4 @@
-//! What an image needs beside its computation: where it begins, where it prints, what it costs.
+//! The parts of an image besides its computation: the entry point, printing, and a counter of instructions.
 
 #[cfg(target_arch = "arm")]
 use cortex_m as _; // brings the critical section
@@ -10,7 +10,7 @@ use riscv as _; // brings the critical section
 pub use riscv_rt::entry;
 pub use semihosting::{print, println, process::exit};
 
-/// Begins an image with a function that returns its exit code, and prints a panic.
+/// Defines an image: its entry point calls a function that returns the exit code, and its panic handler prints the panic.
 #[macro_export]
 macro_rules! image {
     ($run:path) => {
@@ -27,15 +27,15 @@ macro_rules! image {
     };
 }
 
-/// The core, as the board's file names it.
+/// The core's name in the board's file.
 pub const CORE: &str = env!("REGARD_CORE");
 
-/// Counts instructions, where a nanosecond of the emulator is one (`-icount shift=0`).
+/// Counts instructions by the time that passes: an instruction takes the emulator's clock a nanosecond (`-icount shift=0`).
 pub struct Counter(#[cfg(target_arch = "arm")] cortex_m::peripheral::SYST);
 
 #[cfg(target_arch = "arm")]
 impl Counter {
-    /// The core's timer, which is there once.
+    /// The core's timer; a program has one.
     #[must_use]
     pub fn take() -> Option<Self> {
         let mut timer = cortex_m::Peripherals::take()?.SYST;
@@ -46,10 +46,10 @@ impl Counter {
         Some(Self(timer))
     }
 
-    /// The instructions that `f` takes, to within the hundredth part of a tick of the timer or a thousandth of them all; at
-    /// most 500 million at a time.
+    /// The instructions that `f` takes, at most 500 million at a time. The error is at most a hundredth of a tick of the timer or
+    /// a thousandth of the result.
     pub fn count(&mut self, mut f: impl FnMut()) -> u64 {
-        /// Of one tick.
+        /// The nanoseconds of a tick.
         const NANOSECONDS: f64 = 1e9 / parse(env!("REGARD_CLOCK")) as f64;
         let mut rounds = 1;
         loop {
@@ -69,9 +69,9 @@ impl Counter {
 #[cfg(target_arch = "arm")]
 const fn parse(digits: &str) -> u32 {
     let (mut n, mut rest) = (0, digits.as_bytes());
-    while let [digit, behind @ ..] = rest {
+    while let [digit, after @ ..] = rest {
         n = 10 * n + (*digit - b'0') as u32;
-        rest = behind;
+        rest = after;
     }
     n
 }

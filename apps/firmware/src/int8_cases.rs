@@ -3,8 +3,7 @@
 use regard_kernels::int8::{self, Attention, Scales};
 use regard_kernels::{Error, Mask, Mat, MatMut, Position, Temperature, Window, fixed};
 
-use crate::cases::Numbers;
-use crate::cases::Numbers::Integers;
+use crate::line::Numbers::{self, Integers};
 use crate::memory::split;
 use crate::numbers::{INTEGERS, SCALES, fill, integers, next};
 
@@ -12,7 +11,7 @@ use crate::numbers::{INTEGERS, SCALES, fill, integers, next};
 struct Case {
     name: &'static str,
     shape: [usize; 4],
-    /// Of the scores, beside 1/√d_k.
+    /// The scores' factor, besides 1/√d_k.
     factor: f32,
     temperature: Temperature,
     mask: Mask<'static>,
@@ -50,8 +49,8 @@ const fn window(left: usize, right: Option<usize>) -> Window {
     Window { left: Some(left), right }
 }
 
-/// Shapes with whole words and without, above and below 4 and 8 queries and 256 keys, where the loops differ. In flash, as
-/// the smallest board has no room for them.
+/// Shapes with and without whole words, and with more and fewer than 4 and 8 queries and 256 keys, where the loops differ. They
+/// lie in flash, because the smallest board's RAM has no room for them.
 static CASES: [Case; 24] = [
     case("int8, plain", [13, 40, 16, 24], 1.0),
     case("int8, small", [5, 7, 5, 3], 1.0),
@@ -155,7 +154,7 @@ impl Case {
     }
 }
 
-/// A hundred pseudo-random shapes and masks, as one hash of all outputs.
+/// A hundred pseudo-random shapes and masks. The line has one hash of all outputs.
 fn many_shapes(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> Result<(), Error> {
     let (mut state, mut hash) = (1, 0x811c_9dc5_u32);
     for _ in 0..100 {

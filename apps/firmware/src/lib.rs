@@ -1,5 +1,5 @@
-//! What the images compute, on microcontrollers and on the desktop alike: worked examples and pseudo-random attentions whose
-//! bits are compared, and what the kernels cost.
+//! The computations of the images, the same on microcontrollers and on the desktop: worked examples and pseudo-random attentions,
+//! whose bits are compared, and the kernels' costs.
 
 #![no_std]
 #![deny(unsafe_code)] // `stack` alone allows it, to look at memory that belongs to no variable
@@ -9,12 +9,15 @@ pub mod costs;
 #[cfg(target_os = "none")]
 pub mod image;
 mod int8_cases;
+mod line;
 mod memory;
 mod numbers;
 mod robotics;
 #[cfg(target_os = "none")]
 pub mod stack;
 
+pub use self::line::Numbers;
+pub use self::memory::MEMORY;
 #[cfg(target_os = "none")]
 pub use self::memory::statics::Memory;
 pub use self::robotics::{LOVE, OUTPUT_OF_LOVE, Robotics, TOKENS};

@@ -1,4 +1,4 @@
-//! The image: computes the cases and prints the bits of every number by semihosting. On the host, the same by std.
+//! The image: computes the cases and prints the bits of every number by semihosting, and on the host by `std`.
 
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
@@ -25,10 +25,10 @@ mod image {
 fn main() -> std::io::Result<()> {
     use std::io::Write as _;
 
-    let mut memory = vec![0.0; 4 * regard_firmware::cases::MEMORY];
+    let mut memory = vec![0.0; 4 * regard_firmware::MEMORY];
     let mut out = std::io::stdout().lock();
     let mut written = Ok(());
-    let mut line = |name: &str, numbers: regard_firmware::cases::Numbers<'_>| {
+    let mut line = |name: &str, numbers: regard_firmware::Numbers<'_>| {
         if written.is_ok() {
             written = writeln!(out, "{name}:{numbers}");
         }

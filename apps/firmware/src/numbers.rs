@@ -1,4 +1,4 @@
-//! Inputs, in flash.
+//! Inputs, which lie in flash.
 
 use regard_kernels::int8::Scales;
 use regard_kernels::{Error, Mat};
@@ -29,29 +29,29 @@ pub(crate) static INTEGERS: [i8; 64 * 64 + 16] = {
     integers
 };
 
-/// Of all tensors of integers: queries and keys then have a variance of 1.
+/// The scales of all tensors of integers. With them, queries and keys have a variance of 1.
 pub(crate) const SCALES: Scales =
     Scales { query: 1.0 / 74.0, key: 1.0 / 74.0, value: 1.0 / 128.0, output: 1.0 / 300.0 };
 
-/// A step of the generator.
+/// The state of the generator after `state`.
 pub(crate) const fn next(mut state: u32) -> u32 {
     state ^= state << 13;
     state ^= state >> 17;
     state ^ (state << 5)
 }
 
-/// A matrix of them, from number `start` on. Rows of a large one overlap: a cache of a thousand keys costs no memory here, and
-/// as many instructions as ever.
+/// A matrix of [`NUMBERS`] that begins at number `start`. The rows of a large matrix overlap: a cache of a thousand keys then
+/// takes no more memory, and the kernels still execute the same instructions.
 pub(crate) fn numbers(start: usize, rows: usize, cols: usize) -> Result<Mat<'static>, Error> {
     matrix(&NUMBERS, start, rows, cols)
 }
 
-/// The same of integers.
+/// A matrix of [`INTEGERS`] that begins at integer `start`.
 pub(crate) fn integers(start: usize, rows: usize, cols: usize) -> Result<Mat<'static, i8>, Error> {
     matrix(&INTEGERS, start, rows, cols)
 }
 
-/// Writes `len` numbers of `source`, from number `from` on, into a cache, from place `at` on.
+/// Copies `len` numbers of `source`, beginning at `from`, into a cache, beginning at `at`.
 pub(crate) fn fill<T: Copy>(cache: &mut [T], at: usize, len: usize, source: &[T], from: usize) {
     for (cached, number) in cache.iter_mut().skip(at).take(len).zip(source.iter().skip(from)) {
         *cached = *number;

@@ -11,7 +11,7 @@ pub const TOKENS: [&str; 3] = ["I", "love", "robotics"];
 /// The place of "love" among them.
 pub const LOVE: usize = 1;
 
-/// What "love" must come to: the mean of all three values, because its three scores are equal.
+/// The output of "love", worked by hand: the mean of all three values, because its three scores are equal.
 pub const OUTPUT_OF_LOVE: [f32; 3] = [4.0 / 3.0, 2.0 / 3.0, 2.0 / 3.0];
 
 /// The words' embeddings, \[3, 4\].
@@ -26,14 +26,14 @@ static W_V: [[f32; 3]; 4] = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 0.0, 1.0], 
 /// The attention that the three words pay to each other.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Robotics {
-    /// How much each word (row) looks at each word (column).
+    /// The weight of each word (column) for each word (row).
     pub weights: [[f32; 3]; 3],
-    /// What each word takes away from it.
+    /// The output of each word (row).
     pub output: [[f32; 3]; 3],
 }
 
 impl Robotics {
-    /// Projects X to Q, K and V, and attends.
+    /// Projects X to Q, K and V, and computes attention.
     ///
     /// # Errors
     /// None with these shapes; the kernels' [`Error`] is passed on.
@@ -47,7 +47,7 @@ impl Robotics {
         Ok(Self { weights, output })
     }
 
-    /// Whether the row of "love" is what it comes to by hand, within 1e-6.
+    /// Whether the row of "love" is the one worked by hand, within 1e-6.
     #[must_use]
     pub fn is_right(&self) -> bool {
         self.output[LOVE]
@@ -57,7 +57,7 @@ impl Robotics {
     }
 }
 
-/// Numbers as decimals and as bits, so that two machines can be compared to the last one.
+/// Prints numbers as decimals and as bits, so that two machines can be compared bit by bit.
 struct Row<'a>(&'a [f32; 3]);
 
 impl fmt::Display for Row<'_> {
@@ -69,7 +69,7 @@ impl fmt::Display for Row<'_> {
     }
 }
 
-/// The report that both machines print.
+/// The report, which the image and the host print.
 impl fmt::Display for Robotics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "weights")?;

@@ -1,16 +1,16 @@
-//! How much stack a function takes: the memory below the stack is painted before, and what has lost its paint was used.
+//! The stack that a function takes: the memory below the stack is painted before the call; the part that lost its paint was used.
 
 #![expect(unsafe_code, reason = "memory that belongs to no variable: the free part of the stack")]
 
 use core::hint::black_box;
 
 const PAINT: u32 = 0x5ca1_ab1e;
-/// Painted below the caller: the most that can be found. The board's memory must have room for it.
+/// The bytes painted below the caller, and so the largest result. The board's memory must have room for them.
 const DEPTH: usize = 2560;
-/// Left alone below the caller: the frames of the functions that paint and look.
+/// The bytes below the caller that stay unpainted, for the frames of the functions that paint and look.
 const OWN: usize = 256;
 
-/// The bytes of stack that `f` takes, to within 4; [`OWN`] or less, and [`DEPTH`] or more, show as that.
+/// The bytes of stack that `f` takes, within 4 bytes. The result is at least [`OWN`] and at most [`DEPTH`].
 pub fn peak(f: impl FnOnce()) -> usize {
     let top = here();
     paint(top);
@@ -18,7 +18,7 @@ pub fn peak(f: impl FnOnce()) -> usize {
     unpainted(top)
 }
 
-/// About where the stack ends.
+/// An address near the end of the stack.
 #[inline(never)]
 fn here() -> usize {
     let local = black_box(0_u32);
@@ -32,7 +32,7 @@ fn cells(top: usize) -> impl Iterator<Item = *mut u32> {
 #[inline(never)]
 fn paint(top: usize) {
     for cell in cells(top) {
-        // SAFETY: below every frame, and above all statics, is memory of nobody; interrupts, which might use it, are off.
+        // SAFETY: the memory below every frame and above all statics belongs to nobody. Interrupts could use it, but they are off.
         unsafe { cell.write_volatile(PAINT) };
     }
 }

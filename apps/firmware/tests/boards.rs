@@ -1,17 +1,17 @@
-//! Every emulated core computes what this machine computes: bit by bit where both round a multiply-add alike, else within a
-//! bound. Needs QEMU and the targets; `.ci/run` has both, and runs this on both kinds of host tier.
+//! Every emulated core computes what this machine computes: the same bits where both round a multiply-add alike, and within
+//! a bound of them where they do not. Needs QEMU and the targets; `.ci/run` has both.
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 
 use std::process::Command;
 
-use regard_firmware::cases::{self, Numbers};
+use regard_firmware::{MEMORY, Numbers, cases};
 
 /// The aliases in `.cargo/config.toml`, and whether the core has fused multiply-add.
 const CORES: [(&str, bool); 8] = [
     ("m0", false),
-    ("m4f", true),
     ("m7", true),
+    ("m4f", true),
     ("m33", true),
     ("m55", true),
     ("m55-cpu", true),
@@ -19,27 +19,48 @@ const CORES: [(&str, bool); 8] = [
     ("rv32imafc", true),
 ];
 
-/// How far a number may be from that of another way of rounding, in units of the last place of the line's largest.
+/// The largest distance allowed between cores that round differently, in units of the last place of a line's largest number.
 const ULPS: f32 = 16.0;
 
-/// A case's name, and its numbers as they are written: eight digits each, or two for 8-bit integers.
+/// A case's name, and its numbers as hexadecimal digits: eight for a float, two for an 8-bit integer.
 type Line = (String, Vec<String>);
 
-fn here() -> Vec<Line> {
+/// This machine, with one of its tiers.
+struct Host {
+    tier: &'static str,
+    /// Whether the tier rounds a multiply-add once.
+    fused: bool,
+    lines: Vec<Line>,
+}
+
+/// The tier found at run time, and the tier that is fixed at compile time.
+fn hosts() -> [Host; 2] {
     let mut lines = Vec::new();
-    let mut memory = vec![0.0; 4 * cases::MEMORY];
+    let mut memory = vec![0.0; 4 * MEMORY];
     let mut line =
         |name: &str, numbers: Numbers<'_>| lines.push(parsed(&format!("{name}:{numbers}")));
     cases::run(&mut memory, &mut line).unwrap();
-    lines
+    let fused = cfg!(any(target_feature = "fma", target_arch = "aarch64"));
+    let arguments = ["run", "-p", "regard-firmware", "--features", "regard-kernels/portable"];
+    [
+        Host { tier: "the tier found at run time", fused: is_fused(), lines },
+        Host { tier: "the portable tier", fused, lines: cargo(&arguments) },
+    ]
 }
 
-fn on_core(alias: &str) -> Vec<Line> {
-    let output = Command::new(env!("CARGO")).arg(alias).current_dir("../..").output().unwrap();
+/// The lines that a program prints when cargo runs it.
+fn cargo(arguments: &[&str]) -> Vec<Line> {
+    let output = Command::new(env!("CARGO"))
+        .args(arguments)
+        .arg("--quiet")
+        .current_dir("../..")
+        .output()
+        .unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(
         output.status.success(),
-        "cargo {alias}: {text}{}",
+        "cargo {}: {text}{}",
+        arguments.join(" "),
         String::from_utf8_lossy(&output.stderr)
     );
     text.lines().map(parsed).collect()
@@ -50,7 +71,7 @@ fn parsed(line: &str) -> Line {
     (name.to_owned(), numbers.split(' ').map(str::to_owned).collect())
 }
 
-/// Whether this machine's tier rounds a multiply-add once: then (1 + ε)² − (1 + 2ε) keeps its ε².
+/// Whether the tier found at run time rounds a multiply-add once: then (1 + ε)² − (1 + 2ε) keeps its ε².
 fn is_fused() -> bool {
     let x = 1.0 + 2_f32.powi(-13);
     let [[found]] = regard_kernels::fixed::matmul(&[[1.0, x]], &[[-(1.0 + 2_f32.powi(-12))], [x]]);
@@ -76,32 +97,37 @@ fn distance(found: &[String], expected: &[String]) -> f32 {
     distances.fold(0.0, f32::max)
 }
 
+/// How the lines of a core compare with those of this machine.
+fn comparison(alias: &str, fused: bool, found: &[Line], host: &Host) -> String {
+    assert_eq!(found.len(), host.lines.len(), "{alias}");
+    let mut largest = 0_f32;
+    for ((name, found), (expected_name, expected)) in found.iter().zip(&host.lines) {
+        assert_eq!((name, found.len()), (expected_name, expected.len()), "{alias}");
+        if fused == host.fused {
+            assert_eq!(found, expected, "{alias}: {name}");
+        } else {
+            let distance = distance(found, expected);
+            assert!(
+                distance <= ULPS,
+                "{alias}: {name}: {distance} ULP: {found:?} instead of {expected:?}"
+            );
+            largest = largest.max(distance);
+        }
+    }
+    if fused == host.fused { "the same bits".to_owned() } else { format!("within {largest} ULP") }
+}
+
 #[test]
 #[ignore = "needs qemu-system-arm, qemu-system-riscv32 and the bare-metal targets"]
 fn all_cores_agree_with_this_machine() {
-    let expected = here();
+    let hosts = hosts();
     for (alias, fused) in CORES {
-        let found = on_core(alias);
-        assert_eq!(found.len(), expected.len(), "{alias}");
-        let mut largest = 0_f32;
-        for ((name, found), (expected_name, expected)) in found.iter().zip(&expected) {
-            assert_eq!((name, found.len()), (expected_name, expected.len()), "{alias}");
-            if fused == is_fused() {
-                assert_eq!(found, expected, "{alias}: {name}");
-            } else {
-                let distance = distance(found, expected);
-                assert!(
-                    distance <= ULPS,
-                    "{alias}: {name}: {distance} ULP: {found:?} instead of {expected:?}"
-                );
-                largest = largest.max(distance);
-            }
+        let found = cargo(&[alias]);
+        for host in &hosts {
+            let how = comparison(alias, fused, &found, host);
+            println!("{alias}: {} lines, {how} as {}", found.len(), host.tier);
         }
-        let how = if fused == is_fused() {
-            "the same bits".to_owned()
-        } else {
-            format!("within {largest} ULP")
-        };
-        println!("{alias}: {} lines, {how}", found.len());
+        cargo(&[alias, "--bin", "no_panic"]);
+        println!("{alias}: no panic can be reached from the kernels: the image links and runs");
     }
 }

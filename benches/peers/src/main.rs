@@ -1,4 +1,4 @@
-//! What others have for the operations of Regard, measured as `regard bench` measures ours: the same flags, the same lines.
+//! The operations of Regard by other libraries, measured as `regard bench` measures ours: the same flags, the same lines.
 
 mod attention;
 mod matmul;
@@ -63,6 +63,6 @@ fn subjects(operation: Operation, shape: Shape) -> Result<Subjects> {
         Operation::Matmul => matmul::matmul(shape),
         Operation::Attention | Operation::All => attention::attention(shape)?,
     };
-    ensure!(!implementations.is_empty(), "nobody has this");
+    ensure!(!implementations.is_empty(), "no peer has this operation");
     Ok(Subjects { operation, shape, implementations })
 }

@@ -209,7 +209,7 @@ pub(crate) fn multiply_all<S: Simd, F: Finish>(
     out: &mut MatMut<'_>,
     col: usize,
 ) {
-    let at_once = panels_at_once::<S>(next_groups::<S>(a.rows()).0.max(1));
+    let at_once = panels_at_once::<S>(next_groups::<S>(a.rows()).0.max(1)).max(1); // or `step_by` could panic
     for first in (0..panels).step_by(at_once) {
         let panels = at_once.min(panels - first);
         let (b, col) = (b.from(first).first(panels), col + first * LANES);

@@ -21,14 +21,8 @@ const HIDDEN: usize = 1536;
 
 /// Numbers between −0.05 and 0.05 that look random.
 fn numbers(len: usize, seed: u64) -> Vec<f32> {
-    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        ((state >> 40) as f32 / (1 << 23) as f32 - 1.0) * 0.05
-    };
-    (0..len).map(|_| next()).collect()
+    let mut random = fastrand::Rng::with_seed(seed);
+    (0..len).map(|_| 2.0 * random.f32() - 1.0).collect()
 }
 
 fn linear(inputs: usize, outputs: usize, seed: u64) -> Result<Linear, Error> {

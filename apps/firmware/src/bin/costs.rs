@@ -1,5 +1,5 @@
-//! The image that measures itself: instructions, stack, scratch memory and all of the caller's memory of each operation, a
-//! line each.
+//! The image that measures itself. It prints a line for each operation: instructions, stack, scratch memory, and all memory of the
+//! caller.
 
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]

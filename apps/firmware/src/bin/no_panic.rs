@@ -1,5 +1,5 @@
-//! The proof that no kernel can panic: the panic handler calls a function that does not exist, so that the image links only
-//! where no panic can be reached. Every public kernel is called, with numbers that the compiler does not know.
+//! The proof that no kernel can panic. The panic handler calls a function that does not exist, so the image links only if no panic
+//! can be reached. The image calls every public kernel with numbers that the compiler does not know.
 
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![deny(unsafe_code)]
@@ -21,7 +21,7 @@ mod image {
     #[expect(unsafe_code, reason = "a declaration that nothing defines")]
     mod unresolved {
         unsafe extern "C" {
-            /// What the linker names if a panic can be reached.
+            /// The name in the linker's error if a panic can be reached.
             pub(super) safe fn a_panic_can_be_reached() -> !;
         }
     }
@@ -269,7 +269,7 @@ mod image {
 
     const INT8_SCRATCH: usize = int8::attention_scratch_len(10, 10, 6, 6);
 
-    /// A part whose length the compiler does not know.
+    /// The slice with a length that the compiler does not know.
     fn some<T>(x: &[T]) -> &[T] {
         x.get(..black_box(x.len())).unwrap_or_default()
     }

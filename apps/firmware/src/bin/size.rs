@@ -1,4 +1,4 @@
-//! The image whose size is measured: it runs one operation, which REGARD_OPERATION named when it was built, or none.
+//! The image whose size is measured: it runs one operation, which REGARD_OPERATION names at build time, or none.
 
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
@@ -14,10 +14,10 @@ mod image {
         int8, matmul, softmax,
     };
 
-    /// Whether the operation is called, or only everything around it is there.
+    /// Whether the operation is called. Without the call, the image holds only what surrounds it.
     const CALL: bool = equal(option_env!("REGARD_CALL"), "yes");
 
-    /// Found out by the compiler, which then never sees the other operations.
+    /// A constant, so that the compiler removes the other operations.
     const fn is(operation: &str) -> bool {
         equal(option_env!("REGARD_OPERATION"), operation)
     }
@@ -37,7 +37,7 @@ mod image {
         exit(0)
     }
 
-    /// Apart from what never returns, in which the compiler takes every call for a rare one.
+    /// A separate function, because in a function that never returns the compiler takes every call for a rare one.
     #[inline(never)]
     fn run() {
         const SCRATCH: usize = attention_scratch_len(64, 64, 32, 32);
@@ -46,7 +46,7 @@ mod image {
         } else if const { is("causal attention") } {
             attention::<64, 64, 32, SCRATCH>(causal);
         } else if const { is("any attention") } {
-            // Described at run time, so that nothing of it can be left out.
+            // Described at run time, so that the linker can leave out no part of it.
             attention::<64, 64, 32, SCRATCH>(black_box(causal));
         } else if const { is("attention at 3 shapes") } {
             attention::<8, 8, 8, { attention_scratch_len(8, 8, 8, 8) }>(Attention::new);
@@ -99,7 +99,7 @@ mod image {
         black_box(row);
     }
 
-    /// `describe` is inlined, so that the compiler knows what it says.
+    /// `describe` is inlined, so that the compiler knows the description.
     #[inline(always)]
     fn attention<const N_Q: usize, const N_K: usize, const D: usize, const SCRATCH: usize>(
         describe: impl FnOnce() -> Attention<'static>,
@@ -115,8 +115,8 @@ mod image {
         black_box((out, scratch));
     }
 
-    /// Apart from the memory for output and scratch, which is no part of the kernels' stack frame: a firmware has it in
-    /// statics, and what lies behind kilobytes of it takes longer instructions.
+    /// A separate function, so that the memory for output and scratch is not in its stack frame: firmware has it in statics, and
+    /// variables that lie kilobytes away in a frame need longer instructions.
     #[inline(never)]
     fn compute<const N_Q: usize, const N_K: usize, const D: usize, const SCRATCH: usize>(
         describe: impl FnOnce() -> Attention<'static>,
@@ -136,7 +136,7 @@ mod image {
         }
     }
 
-    /// As [`attention`].
+    /// A separate function, as [`attention`] is.
     #[inline(always)]
     fn int8_attention<const N_Q: usize, const N_K: usize, const D: usize, const SCRATCH: usize>(
         attention: &int8::Attention<'_>,

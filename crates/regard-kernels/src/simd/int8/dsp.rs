@@ -227,8 +227,8 @@ unsafe fn dots<const R: usize>(
                 out.end.cast(),
                 len,
                 stride,
-            )
-        };
+            );
+        }
     } else {
         // Four rows of bytes at a time, and those that are left.
         let (whole, rest) = out.as_chunks_mut::<4>();
@@ -500,8 +500,8 @@ fn bytes_0_and_2(word: i32) -> i32 {
     let out;
     // SAFETY: SXTB16 works on registers alone and touches no flag.
     unsafe {
-        asm!("sxtb16 {}, {}", lateout(reg) out, in(reg) word, options(pure, nomem, nostack, preserves_flags))
-    };
+        asm!("sxtb16 {}, {}", lateout(reg) out, in(reg) word, options(pure, nomem, nostack, preserves_flags));
+    }
     out
 }
 
