@@ -2,11 +2,12 @@
 
 use core::hint::black_box;
 use core::time::Duration;
-use std::time::Instant;
 
 use anyhow::{Result, ensure};
+#[cfg(feature = "bar")]
 use indicatif::{ProgressBar, ProgressStyle};
 use regard_kernels::multiply_add_rounds;
+use web_time::Instant;
 
 use crate::line::Line;
 use crate::timing::Timing;
@@ -146,6 +147,7 @@ pub struct Progress {
 ///
 /// # Errors
 /// The errors of the implementations.
+#[cfg(feature = "bar")]
 pub fn measure(subjects: Subjects) -> Result<Vec<Line>> {
     let bar = ProgressBar::new(0).with_prefix(subjects.shape.text(subjects.operation));
     if let Ok(style) = ProgressStyle::with_template("{prefix} {wide_bar} {pos}/{len} samples") {

@@ -1,15 +1,13 @@
 //! The panel that measures: naive loops, the kernel and the multi-head layer on one thread and on all.
 
-use std::sync::mpsc::{self, Receiver, TryRecvError};
-use std::thread::{self, JoinHandle};
-
 use egui::{Context, Label, ProgressBar, RichText, Ui};
 use regard_benches::{Line, Operation, Progress, Shape, duration, measure_while, ours};
 
 use super::Inputs;
 use crate::explain::heading;
 use crate::style::small;
-use crate::{Command, colors};
+use crate::task::Task;
+use crate::{Command, Host, colors};
 
 /// Queries times dimensions of all heads: with more, a naive call would take too long.
 const MOST_WORK: usize = 8 * 4096 * 64;
@@ -25,10 +23,8 @@ const EXPLANATION: &str = "\
 /// A benchmark, while it is measured and afterwards.
 #[derive(Default)]
 pub struct Benchmark {
-    /// Dropped to stop it.
-    running: Option<Receiver<Result<Progress, String>>>,
     /// What measures, or ends what it has begun after it was stopped: two would measure each other.
-    thread: Option<JoinHandle<()>>,
+    task: Option<Task<Progress>>,
     shape: Option<Shape>,
     last: Option<Result<Progress, String>>,
 }
@@ -36,7 +32,7 @@ pub struct Benchmark {
 impl Benchmark {
     /// Whether it is being measured.
     pub fn is_running(&self) -> bool {
-        self.running.is_some()
+        self.task.as_ref().is_some_and(|task| task.is_running() && !task.is_cancelled())
     }
 
     /// What was measured so far.
@@ -48,45 +44,33 @@ impl Benchmark {
     }
 
     /// Stops it if it runs, or measures anew. What is measured when it stops stays.
-    pub fn toggle(&mut self, ctx: &Context, inputs: &Inputs) {
+    pub fn toggle(&mut self, host: &dyn Host, ctx: &Context, inputs: &Inputs) {
         self.receive();
-        if self.running.take().is_some() {
+        if self.is_running() {
+            self.task.iter().for_each(Task::cancel);
             return;
         }
-        let (shape, ctx) = (shape(inputs), ctx.clone());
-        let (sender, receiver) = mpsc::channel();
-        let before = self.thread.take();
-        let work = move || {
-            if let Some(before) = before {
-                drop(before.join());
-            }
-            let progress = |progress: &Progress| {
-                let goes_on = sender.send(Ok(progress.clone())).is_ok();
-                ctx.request_repaint();
-                goes_on
-            };
-            if let Err(e) = run(shape, progress) {
-                // Nobody listens if it was stopped, and then nobody needs to know.
-                drop(sender.send(Err(format!("{e:#}"))));
-            }
-            drop(sender);
-            ctx.request_repaint();
-        };
+        let (shape, before) = (shape(inputs), self.task.take());
         (self.shape, self.last) = (Some(shape), None);
-        match thread::Builder::new().name("benchmark".to_owned()).spawn(work) {
-            Ok(thread) => (self.running, self.thread) = (Some(receiver), Some(thread)),
-            Err(e) => self.last = Some(Err(format!("no thread could be started: {e}"))),
-        }
+        self.task = Some(Task::start(host, ctx, "benchmark", move |promise| {
+            if let Some(before) = before {
+                before.wait();
+            }
+            let mut last = Progress { done: 0, of: 0, lines: Vec::new() };
+            let measured = run(shape, |progress| {
+                last = progress.clone();
+                promise.show(progress.clone()).is_continue()
+            });
+            measured.map(|()| last).map_err(|e| format!("{e:#}"))
+        }));
     }
 
     /// Takes what has been measured since.
     pub fn receive(&mut self) {
-        while let Some(running) = &self.running {
-            match running.try_recv() {
-                Ok(last) => self.last = Some(last),
-                Err(TryRecvError::Empty) => break,
-                Err(TryRecvError::Disconnected) => self.running = None,
-            }
+        // What is measured when it stops stays.
+        let task = self.task.as_ref().filter(|task| !task.is_cancelled());
+        if let Some(last) = task.and_then(Task::take) {
+            self.last = Some(last);
         }
     }
 
