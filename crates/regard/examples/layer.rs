@@ -31,10 +31,7 @@ fn linear(inputs: usize, outputs: usize, seed: u64) -> Result<Linear, Error> {
 }
 
 /// The shortest of many runs on these threads, in ms.
-fn shortest(
-    threads: &Threads,
-    mut run: impl FnMut() -> Result<Vec<f32>, Error>,
-) -> Result<f64, Error> {
+fn shortest<R>(threads: &Threads, mut run: impl FnMut() -> Result<R, Error>) -> Result<f64, Error> {
     let mut shortest = f64::MAX;
     for _ in 0..300 {
         let start = Instant::now();

@@ -5,9 +5,10 @@ use crate::error::{Error, check_shape};
 use crate::kv_cache::LayerCache;
 use crate::multi_head::Keys;
 use crate::residual::Residual;
-use crate::view::{check_elements, grown, zeros};
+use crate::view::{check_elements, grown};
 use crate::{
     Attention, Element, FeedForward, KvCache, LayerWorkspace, MultiHeadAttention, Norm, Sequences,
+    Tensor,
 };
 
 /// Attention as a sublayer.
@@ -37,7 +38,7 @@ impl Attending {
         shape: [usize; 3],
         source: Source<'_>,
         attention: &Attention<'_>,
-        weights: Option<&mut Vec<Vec<f32>>>,
+        weights: Option<&mut Vec<Tensor<4>>>,
         workspace: &mut LayerWorkspace,
     ) -> Result<(), Error> {
         self.attend(x, shape, source, attention, weights, workspace)?;
@@ -51,7 +52,7 @@ impl Attending {
         shape: [usize; 3],
         source: Source<'_>,
         attention: &Attention<'_>,
-        weights: Option<&mut Vec<Vec<f32>>>,
+        weights: Option<&mut Vec<Tensor<4>>>,
         workspace: &mut LayerWorkspace,
     ) -> Result<(), Error> {
         let mut memory = core::mem::take(&mut workspace.normed);
@@ -275,7 +276,7 @@ impl EncoderBlock {
     ///
     /// # Errors
     /// [`Error::Shape`] if x has other features than the block, and what `attention` refuses.
-    pub fn forward(&self, x: Sequences<'_>, attention: &Attention<'_>) -> Result<Vec<f32>, Error> {
+    pub fn forward(&self, x: Sequences<'_>, attention: &Attention<'_>) -> Result<Tensor<3>, Error> {
         let mut y = copy(x, self.features())?;
         self.run(&mut y, x.shape(), Source::Own, attention, None, &mut LayerWorkspace::new())?;
         Ok(y)
@@ -308,11 +309,13 @@ impl EncoderBlock {
         &self,
         x: Sequences<'_>,
         attention: &Attention<'_>,
-    ) -> Result<(Vec<f32>, Vec<f32>), Error> {
+    ) -> Result<(Tensor<3>, Tensor<4>), Error> {
         let (mut y, mut weights) = (copy(x, self.features())?, Vec::new());
         let workspace = &mut LayerWorkspace::new();
         self.run(&mut y, x.shape(), Source::Own, attention, Some(&mut weights), workspace)?;
-        Ok((y, weights.pop().unwrap_or_default()))
+        let [batch, n, _] = x.shape();
+        let none = || Tensor::zeros("the weights", [batch, self.attention().heads(), n, n]);
+        Ok((y, weights.pop().map_or_else(none, Ok)?))
     }
 
     /// x ← y for x of `shape` \[batch, tokens, features\]; for tokens that follow those in the `cache`, if there is one (see
@@ -350,7 +353,7 @@ impl EncoderBlock {
         shape: [usize; 3],
         source: Source<'_>,
         attention: &Attention<'_>,
-        weights: Option<&mut Vec<Vec<f32>>>,
+        weights: Option<&mut Vec<Tensor<4>>>,
         workspace: &mut LayerWorkspace,
     ) -> Result<(), Error> {
         let Self { attending, feeding, parallel } = self;
@@ -496,7 +499,7 @@ impl DecoderBlock {
         x: Sequences<'_>,
         memory: Sequences<'_>,
         attention: &DecoderAttention<'_>,
-    ) -> Result<Vec<f32>, Error> {
+    ) -> Result<Tensor<3>, Error> {
         let mut y = copy(x, self.features())?;
         let sources = [Source::Own, Source::Memory(memory)];
         self.run(&mut y, x.shape(), sources, attention, None, &mut LayerWorkspace::new())?;
@@ -535,7 +538,7 @@ impl DecoderBlock {
         shape: [usize; 3],
         [own, cross]: [Source<'_>; 2],
         attention: &DecoderAttention<'_>,
-        weights: Option<[&mut Vec<Vec<f32>>; 2]>,
+        weights: Option<[&mut Vec<Tensor<4>>; 2]>,
         workspace: &mut LayerWorkspace,
     ) -> Result<(), Error> {
         let DecoderAttention { self_attention, cross_attention } = attention;
@@ -568,9 +571,9 @@ pub(crate) fn check_features(shape: [usize; 3], features: usize) -> Result<(), E
 }
 
 /// A copy of x, if it has the block's features.
-pub(crate) fn copy(x: Sequences<'_>, features: usize) -> Result<Vec<f32>, Error> {
+pub(crate) fn copy(x: Sequences<'_>, features: usize) -> Result<Tensor<3>, Error> {
     check_features(x.shape(), features)?;
-    let mut copy = zeros("the output of the block", &x.shape())?;
+    let mut copy = Tensor::zeros("the output of the block", x.shape())?;
     copy.copy_from_slice(x.data());
     Ok(copy)
 }

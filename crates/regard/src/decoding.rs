@@ -3,10 +3,9 @@
 use crate::block::{Source, check_memory, copy};
 use crate::error::Error;
 use crate::multi_head::Keys;
-use crate::view::zeros;
 use crate::{
     Attention, Decoder, DecoderAttention, DecoderBlock, Element, Encoder, EncoderBlock, KvCache,
-    KvCacheShape, LayerWorkspace, MultiHeadAttention, Sequences,
+    KvCacheShape, LayerWorkspace, MultiHeadAttention, Sequences, Tensor,
 };
 
 impl MultiHeadAttention {
@@ -68,7 +67,7 @@ impl MultiHeadAttention {
         x: Sequences<'_>,
         cache: &mut KvCache<T>,
         attention: &Attention<'_>,
-    ) -> Result<Vec<f32>, Error> {
+    ) -> Result<Tensor<3>, Error> {
         let len = cache.len();
         let out = self.output_for(x, Keys::Cached(cache), attention);
         if out.is_err() {
@@ -97,7 +96,7 @@ impl EncoderBlock {
         x: Sequences<'_>,
         cache: &mut KvCache<T>,
         attention: &Attention<'_>,
-    ) -> Result<Vec<f32>, Error> {
+    ) -> Result<Tensor<3>, Error> {
         let mut y = copy(x, self.features())?;
         let workspace = &mut LayerWorkspace::new();
         self.forward_in_place(&mut y, x.shape(), Some(cache), attention, workspace)?;
@@ -168,8 +167,8 @@ impl Encoder {
         x: Sequences<'_>,
         caches: &mut [KvCache<T>],
         attention: &Attention<'_>,
-    ) -> Result<Vec<f32>, Error> {
-        let mut y = zeros("the output of the stack", &x.shape())?;
+    ) -> Result<Tensor<3>, Error> {
+        let mut y = Tensor::zeros("the output of the stack", x.shape())?;
         let workspace = &mut LayerWorkspace::new();
         self.forward_into(x, Some(caches), |_| attention.clone(), &mut y, workspace)?;
         Ok(y)
@@ -264,7 +263,7 @@ impl DecoderBlock {
         x: Sequences<'_>,
         cache: &mut DecoderCache<T>,
         attention: &DecoderAttention<'_>,
-    ) -> Result<Vec<f32>, Error> {
+    ) -> Result<Tensor<3>, Error> {
         let mut y = copy(x, self.features())?;
         let workspace = &mut LayerWorkspace::new();
         self.forward_in_place(&mut y, x.shape(), cache, attention, workspace)?;
@@ -298,8 +297,8 @@ impl Decoder {
         x: Sequences<'_>,
         caches: &mut [DecoderCache<T>],
         attention: &DecoderAttention<'_>,
-    ) -> Result<Vec<f32>, Error> {
-        let mut y = zeros("the output of the stack", &x.shape())?;
+    ) -> Result<Tensor<3>, Error> {
+        let mut y = Tensor::zeros("the output of the stack", x.shape())?;
         let workspace = &mut LayerWorkspace::new();
         self.forward_into(x, caches, |_| attention.clone(), &mut y, workspace)?;
         Ok(y)

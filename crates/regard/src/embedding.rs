@@ -1,9 +1,9 @@
 use std::sync::Arc;
 
 use crate::error::Error;
-use crate::view::{check_elements, zeros};
+use crate::view::check_elements;
 use crate::weight::{Panels, Weight};
-use crate::{Element, Linear};
+use crate::{Element, Linear, Tensor};
 
 /// A vector of features for each token of a vocabulary.
 ///
@@ -11,13 +11,13 @@ use crate::{Element, Linear};
 /// head of a model with tied embeddings ([`output_head`](Self::output_head)) shares it.
 ///
 /// ```
-/// use regard::{Embedding, Sequences};
+/// use regard::Embedding;
 /// let table = [1.0, 0.0, 0.0, 1.0, 0.5, 0.5]; // three tokens of two features
 /// let embedding = Embedding::new(table, 3, 2)?;
 /// let x = embedding.forward(&[2, 0])?;
 /// assert_eq!(x, [0.5, 0.5, 1.0, 0.0]);
 ///
-/// let logits = embedding.output_head().forward(Sequences::new("x", &x, [1, 2, 2])?)?;
+/// let logits = embedding.output_head().forward(x.sequences())?;
 /// assert_eq!(logits, [0.5, 0.5, 0.5, 1.0, 0.0, 0.5]); // each token's dot products with the table's rows
 /// # Ok::<(), regard::Error>(())
 /// ```
@@ -46,6 +46,20 @@ impl Embedding {
         Ok(Self { weight, tokens, features })
     }
 
+    /// The embedding whose output head is `head`, without its bias: its tokens are the layer's outputs. It shares the layer's
+    /// memory.
+    ///
+    /// ```
+    /// use regard::{Embedding, Linear};
+    /// let head = Linear::from_pytorch([1.0, 2.0, 3.0, 4.0], 2, 2)?;
+    /// assert_eq!(Embedding::tied_to(&head).forward(&[1])?, [3.0, 4.0]);
+    /// # Ok::<(), regard::Error>(())
+    /// ```
+    #[must_use]
+    pub fn tied_to(head: &Linear) -> Self {
+        Self { weight: head.weight(), tokens: head.outputs(), features: head.inputs() }
+    }
+
     /// The size of the vocabulary.
     pub fn tokens(&self) -> usize {
         self.tokens
@@ -56,18 +70,18 @@ impl Embedding {
         self.features
     }
 
-    /// The embeddings \[tokens, features\] of the tokens with these `ids`. The ids of several sequences of equal length, one
-    /// sequence after another, give \[batch, tokens, features\].
+    /// The embeddings \[1, tokens, features\] of the tokens of one sequence, which are given by their `ids`.
     ///
     /// # Errors
     /// [`Error::Token`] if an id is not in the vocabulary.
-    pub fn forward(&self, ids: &[u32]) -> Result<Vec<f32>, Error> {
-        let mut out = zeros("the embeddings", &[ids.len(), self.features])?;
+    pub fn forward(&self, ids: &[u32]) -> Result<Tensor<3>, Error> {
+        let mut out = Tensor::zeros("the embeddings", [1, ids.len(), self.features])?;
         self.forward_into(ids, &mut out)?;
         Ok(out)
     }
 
-    /// As [`forward`](Self::forward), into `out` \[tokens, features\]. The call allocates nothing.
+    /// As [`forward`](Self::forward), into `out` \[tokens, features\]. The ids of several sequences of equal length, one
+    /// sequence after another, fill \[batch, tokens, features\]. The call allocates nothing.
     ///
     /// # Errors
     /// As [`forward`](Self::forward), and [`Error::Elements`] if `out` has another number of elements.

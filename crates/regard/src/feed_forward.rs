@@ -2,8 +2,8 @@ use regard_kernels::{Mat, multiply};
 
 use crate::error::{Error, check_shape};
 use crate::residual::Residual;
-use crate::view::{check_elements, saturating_product, zeros};
-use crate::{Activation, Linear, Sequences, Threads};
+use crate::view::{check_elements, saturating_product};
+use crate::{Activation, Linear, Sequences, Tensor, Threads};
 
 /// The position-wise feed-forward network of a transformer block, plain or gated.
 ///
@@ -104,8 +104,8 @@ impl FeedForward {
     ///
     /// # Errors
     /// [`Error::Shape`] if x has another number of features.
-    pub fn forward(&self, x: Sequences<'_>) -> Result<Vec<f32>, Error> {
-        let mut out = zeros(OUTPUT, &self.check(x)?)?;
+    pub fn forward(&self, x: Sequences<'_>) -> Result<Tensor<3>, Error> {
+        let mut out = Tensor::zeros(OUTPUT, self.check(x)?)?;
         self.forward_into(x, &mut out)?;
         Ok(out)
     }

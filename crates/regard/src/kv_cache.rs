@@ -3,7 +3,7 @@ use regard_kernels::Stage;
 use crate::error::{Error, check_shape};
 use crate::slices;
 use crate::view::zeros;
-use crate::{Attention, Element, Heads, Workspace};
+use crate::{Attention, Element, Heads, Tensor, Workspace};
 
 /// What a [`KvCache`] has room for.
 ///
@@ -233,7 +233,7 @@ pub(crate) trait LayerCache: Sync {
         q: Heads<'_>,
         attention: &Attention<'_>,
         out: &mut [f32],
-        weights: Option<&mut Vec<Vec<f32>>>,
+        weights: Option<&mut Vec<Tensor<4>>>,
         workspace: &mut Workspace,
     ) -> Result<(), Error>;
 
@@ -255,7 +255,7 @@ impl<T: Element> LayerCache for KvCache<T> {
         q: Heads<'_>,
         attention: &Attention<'_>,
         out: &mut [f32],
-        weights: Option<&mut Vec<Vec<f32>>>,
+        weights: Option<&mut Vec<Tensor<4>>>,
         workspace: &mut Workspace,
     ) -> Result<(), Error> {
         let mut attention = attention.clone();
@@ -264,7 +264,7 @@ impl<T: Element> LayerCache for KvCache<T> {
         }
         attention.forward_into(q, self.keys(), self.values(), out, workspace)?;
         if let Some(weights) = weights {
-            weights.push(attention.scores(Stage::Weights, q, self.keys())?.into_vec());
+            weights.push(attention.scores(Stage::Weights, q, self.keys())?);
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use regard_kernels::Mat;
 use crate::error::{Error, check_shape};
 use crate::view::{check_elements, saturating_product, zeros};
 use crate::weight::{Panels, Weight};
-use crate::{Element, Sequences, Threads};
+use crate::{Element, Sequences, Tensor, Threads};
 
 /// A linear layer y = xW + b.
 ///
@@ -83,6 +83,11 @@ impl Linear {
     /// A layer without bias, of a weight \[inputs, outputs\] that others may share.
     pub(crate) fn of(weight: Arc<dyn Weight>, inputs: usize, outputs: usize) -> Self {
         Self { weight, bias: None, inputs, outputs }
+    }
+
+    /// The weight, shared.
+    pub(crate) fn weight(&self) -> Arc<dyn Weight> {
+        Arc::clone(&self.weight)
     }
 
     /// The same layer with a bias \[outputs\].
@@ -187,8 +192,8 @@ impl Linear {
     ///
     /// # Errors
     /// [`Error::Shape`] if x has another number of features.
-    pub fn forward(&self, x: Sequences<'_>) -> Result<Vec<f32>, Error> {
-        let mut out = zeros("the output of the linear layer", &self.check("the input", x)?)?;
+    pub fn forward(&self, x: Sequences<'_>) -> Result<Tensor<3>, Error> {
+        let mut out = Tensor::zeros("the output of the linear layer", self.check("the input", x)?)?;
         self.forward_then(x, &mut out, |_, _| Ok(()))?;
         Ok(out)
     }

@@ -5,7 +5,7 @@ use crate::kv_cache::LayerCache;
 use crate::residual::Residual;
 use crate::threads::with_scratch;
 use crate::view::{check_elements, grown, len_of, saturating_product, zeros};
-use crate::{Attention, Heads, Linear, Norm, Rotary, Sequences, Threads, Workspace};
+use crate::{Attention, Heads, Linear, Norm, Rotary, Sequences, Tensor, Threads, Workspace};
 
 /// Multi-head attention (Vaswani et al. 2017, section 3.2.2): project to queries, keys and values, split into heads,
 /// attend in each head, concatenate the heads, project.
@@ -248,7 +248,7 @@ impl MultiHeadAttention {
         key: Sequences<'_>,
         value: Sequences<'_>,
         attention: &Attention<'_>,
-    ) -> Result<Vec<f32>, Error> {
+    ) -> Result<Tensor<3>, Error> {
         self.output_for(query, Keys::Of(key, value), attention)
     }
 
@@ -277,10 +277,10 @@ impl MultiHeadAttention {
         query: Sequences<'_>,
         keys: Keys<'_>,
         attention: &Attention<'_>,
-    ) -> Result<Vec<f32>, Error> {
+    ) -> Result<Tensor<3>, Error> {
         let mut workspace = LayerWorkspace::new();
         self.attend(query, keys, attention, None, &mut workspace)?;
-        let mut out = zeros("the output", &self.output_shape(query))?;
+        let mut out = Tensor::zeros("the output", self.output_shape(query))?;
         self.join(&workspace.attended, query.shape(), &mut out, None)?;
         Ok(out)
     }
@@ -298,7 +298,7 @@ impl MultiHeadAttention {
         query: Sequences<'_>,
         keys: Keys<'_>,
         attention: &Attention<'_>,
-        weights: Option<&mut Vec<Vec<f32>>>,
+        weights: Option<&mut Vec<Tensor<4>>>,
         workspace: &mut LayerWorkspace,
     ) -> Result<(), Error> {
         let [batch, n_q, _] = query.shape();
@@ -310,7 +310,7 @@ impl MultiHeadAttention {
                 self.project([query, key, value], (), start, |(), [q, k, v]| {
                     attention.forward_into(q, k, v, attended, workspace)?;
                     if let Some(weights) = weights {
-                        weights.push(attention.scores(Stage::Weights, q, k)?.into_vec());
+                        weights.push(attention.scores(Stage::Weights, q, k)?);
                     }
                     Ok(())
                 })
@@ -484,7 +484,7 @@ impl MultiHeadAttention {
         query: Sequences<'_>,
         key: Sequences<'_>,
         attention: &Attention<'_>,
-    ) -> Result<Vec<f32>, Error> {
+    ) -> Result<Tensor<4>, Error> {
         let of = &self.projections;
         let mut q = zeros("the queries", &of.query.check("query", query)?)?;
         let mut k = zeros("the keys", &of.key.check("key", key)?)?;
@@ -492,7 +492,7 @@ impl MultiHeadAttention {
         self.keys(key, |_entry| 0, &mut k)?;
         let q = split("query", &q, query, self.heads, &of.query)?;
         let k = split("key", &k, key, self.kv_heads, &of.key)?;
-        Ok(attention.scores(Stage::Weights, q, k)?.into_vec())
+        attention.scores(Stage::Weights, q, k)
     }
 }
 

@@ -1,8 +1,8 @@
 use regard_kernels::{Error as KernelError, MatMut, layer_norm, rms_norm};
 
 use crate::error::{Error, check_shape};
-use crate::view::{check_elements, zeros};
-use crate::{Sequences, Threads};
+use crate::view::check_elements;
+use crate::{Sequences, Tensor, Threads};
 
 /// Normalization of each token's features: layer norm or RMS norm.
 ///
@@ -63,9 +63,9 @@ impl Norm {
     ///
     /// # Errors
     /// [`Error::Shape`] if x has another number of features.
-    pub fn forward(&self, x: Sequences<'_>) -> Result<Vec<f32>, Error> {
+    pub fn forward(&self, x: Sequences<'_>) -> Result<Tensor<3>, Error> {
         self.check(x)?;
-        let mut out = zeros(OUTPUT, &x.shape())?;
+        let mut out = Tensor::zeros(OUTPUT, x.shape())?;
         self.forward_into(x, &mut out)?;
         Ok(out)
     }

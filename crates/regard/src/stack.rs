@@ -3,10 +3,10 @@
 use crate::block::{Source, check_features};
 use crate::decoding::DecoderCache;
 use crate::error::{Error, check_shape};
-use crate::view::{check_elements, zeros};
+use crate::view::check_elements;
 use crate::{
     Attention, DecoderAttention, DecoderBlock, Element, EncoderBlock, KvCache, LayerWorkspace,
-    Norm, Sequences,
+    Norm, Sequences, Tensor,
 };
 
 /// A stack of [`EncoderBlock`]s, with a norm after the last where there is one: pre-norm blocks should have it.
@@ -50,16 +50,16 @@ impl Keep {
 }
 
 /// What an [`Encoder`] computed: see [`Encoder::forward_with`].
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct EncoderOutput {
     /// \[batch, tokens, features\], after the last norm.
-    pub output: Vec<f32>,
+    pub output: Tensor<3>,
     /// What enters each block, and what leaves the last one before the norm: blocks + 1 times \[batch, tokens, features\].
     /// Empty if the states are not kept.
-    pub states: Vec<Vec<f32>>,
+    pub states: Vec<Tensor<3>>,
     /// The attention weights of each block, \[batch, heads, tokens, tokens\]. Empty if they are not kept.
-    pub weights: Vec<Vec<f32>>,
+    pub weights: Vec<Tensor<4>>,
 }
 
 impl Encoder {
@@ -86,7 +86,7 @@ impl Encoder {
     ///
     /// # Errors
     /// As [`EncoderBlock::forward`].
-    pub fn forward(&self, x: Sequences<'_>, attention: &Attention<'_>) -> Result<Vec<f32>, Error> {
+    pub fn forward(&self, x: Sequences<'_>, attention: &Attention<'_>) -> Result<Tensor<3>, Error> {
         Ok(self.forward_with(x, |_| attention.clone(), Keep::NOTHING)?.output)
     }
 
@@ -130,12 +130,12 @@ impl Encoder {
         attention: impl Fn(usize) -> Attention<'a>,
         keep: Keep,
     ) -> Result<EncoderOutput, Error> {
-        let mut run = EncoderOutput::default();
-        let mut y = zeros(OUTPUT, &x.shape())?;
-        let workspace = &mut LayerWorkspace::new();
-        self.run(x, None::<&mut [KvCache]>, attention, &mut y, Some((&mut run, keep)), workspace)?;
-        run.output = y;
-        Ok(run)
+        let mut output = Tensor::zeros(OUTPUT, x.shape())?;
+        let (mut states, mut weights) = (Vec::new(), Vec::new());
+        let kept = (keep.states.then_some(&mut states), keep.weights.then_some(&mut weights));
+        let (caches, workspace) = (None::<&mut [KvCache]>, &mut LayerWorkspace::new());
+        self.run(x, caches, attention, &mut output, kept, workspace)?;
+        Ok(EncoderOutput { output, states, weights })
     }
 
     /// As [`forward_with`](Self::forward_with), into `out` \[batch, tokens, features\]; for tokens that follow those in the
@@ -168,7 +168,7 @@ impl Encoder {
         workspace: &mut LayerWorkspace,
     ) -> Result<(), Error> {
         check_elements(OUTPUT, out.len(), &x.shape())?;
-        self.run(x, caches, attention, out, None, workspace)
+        self.run(x, caches, attention, out, (None, None), workspace)
     }
 
     /// x through one block after another, into y. After an error the caches are as they were.
@@ -178,7 +178,7 @@ impl Encoder {
         mut caches: Option<&mut [KvCache<T>]>,
         attention: impl Fn(usize) -> Attention<'a>,
         y: &mut [f32],
-        mut kept: Option<(&mut EncoderOutput, Keep)>,
+        (mut states, mut weights): (Option<&mut Vec<Tensor<3>>>, Option<&mut Vec<Tensor<4>>>),
         workspace: &mut LayerWorkspace,
     ) -> Result<(), Error> {
         let (shape, first) = (x.shape(), self.blocks.first().map(EncoderBlock::features));
@@ -189,13 +189,10 @@ impl Encoder {
         y.copy_from_slice(x.data());
         for (layer, block) in self.blocks.iter().enumerate() {
             let attention = attention(layer);
-            if let Some((run, Keep { states: true, .. })) = &mut kept {
-                run.states.push(y.to_vec());
+            if let Some(states) = &mut states {
+                states.push(state(y, shape)?);
             }
-            let weights = match &mut kept {
-                Some((run, Keep { weights: true, .. })) => Some(&mut run.weights),
-                _ => None,
-            };
+            let weights = weights.as_deref_mut();
             let done = match &mut caches {
                 None => block.run(y, shape, Source::Own, &attention, weights, workspace),
                 Some(caches) => {
@@ -211,8 +208,8 @@ impl Encoder {
                 return Err(e);
             }
         }
-        if let Some((run, Keep { states: true, .. })) = kept {
-            run.states.push(y.to_vec());
+        if let Some(states) = states {
+            states.push(state(y, shape)?);
         }
         finish(y, self.norm.as_ref())
     }
@@ -239,18 +236,18 @@ pub struct Decoder {
 }
 
 /// What a [`Decoder`] computed: see [`Decoder::forward_with`].
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct DecoderOutput {
     /// \[batch, n_q, features\], after the last norm.
-    pub output: Vec<f32>,
+    pub output: Tensor<3>,
     /// What enters each block, and what leaves the last one before the norm: blocks + 1 times \[batch, n_q, features\]. Empty
     /// if the states are not kept.
-    pub states: Vec<Vec<f32>>,
+    pub states: Vec<Tensor<3>>,
     /// The weights of self-attention in each block, \[batch, heads, n_q, n_q\]. Empty if they are not kept.
-    pub self_weights: Vec<Vec<f32>>,
+    pub self_weights: Vec<Tensor<4>>,
     /// The weights of cross-attention in each block, \[batch, heads, n_q, n_k\]. Empty if they are not kept.
-    pub cross_weights: Vec<Vec<f32>>,
+    pub cross_weights: Vec<Tensor<4>>,
 }
 
 impl Decoder {
@@ -282,7 +279,7 @@ impl Decoder {
         x: Sequences<'_>,
         memory: Sequences<'_>,
         attention: &DecoderAttention<'_>,
-    ) -> Result<Vec<f32>, Error> {
+    ) -> Result<Tensor<3>, Error> {
         Ok(self.forward_with(x, memory, |_| attention.clone(), Keep::NOTHING)?.output)
     }
 
@@ -298,12 +295,14 @@ impl Decoder {
         attention: impl Fn(usize) -> DecoderAttention<'a>,
         keep: Keep,
     ) -> Result<DecoderOutput, Error> {
-        let mut run = DecoderOutput::default();
-        let mut y = zeros(OUTPUT, &x.shape())?;
+        let mut output = Tensor::zeros(OUTPUT, x.shape())?;
+        let (mut states, mut self_weights, mut cross_weights) =
+            (Vec::new(), Vec::new(), Vec::new());
+        let weights = [&mut self_weights, &mut cross_weights];
+        let kept = (keep.states.then_some(&mut states), keep.weights.then_some(weights));
         let (sources, workspace) = (Sources::<f32>::Memory(memory), &mut LayerWorkspace::new());
-        self.run(x, sources, attention, &mut y, Some((&mut run, keep)), workspace)?;
-        run.output = y;
-        Ok(run)
+        self.run(x, sources, attention, &mut output, kept, workspace)?;
+        Ok(DecoderOutput { output, states, self_weights, cross_weights })
     }
 
     /// As [`forward_cached`](Self::forward_cached), with attentions for each block, into `out` \[batch, n, features\].
@@ -324,7 +323,7 @@ impl Decoder {
     ) -> Result<(), Error> {
         check_elements(OUTPUT, out.len(), &x.shape())?;
         check_shape("the caches", &[caches.len()], &[self.blocks.len()], "one a block")?;
-        self.run(x, Sources::Cached(caches), attention, out, None, workspace)
+        self.run(x, Sources::Cached(caches), attention, out, (None, None), workspace)
     }
 
     /// x through one block after another, into y. After an error the caches are as they were.
@@ -334,7 +333,7 @@ impl Decoder {
         mut sources: Sources<'_, T>,
         attention: impl Fn(usize) -> DecoderAttention<'a>,
         y: &mut [f32],
-        mut kept: Option<(&mut DecoderOutput, Keep)>,
+        (mut states, mut weights): (Option<&mut Vec<Tensor<3>>>, Option<[&mut Vec<Tensor<4>>; 2]>),
         workspace: &mut LayerWorkspace,
     ) -> Result<(), Error> {
         let (shape, first) = (x.shape(), self.blocks.first().map(DecoderBlock::features));
@@ -342,15 +341,10 @@ impl Decoder {
         y.copy_from_slice(x.data());
         for (layer, block) in self.blocks.iter().enumerate() {
             let attention = attention(layer);
-            if let Some((run, Keep { states: true, .. })) = &mut kept {
-                run.states.push(y.to_vec());
+            if let Some(states) = &mut states {
+                states.push(state(y, shape)?);
             }
-            let weights = match &mut kept {
-                Some((run, Keep { weights: true, .. })) => {
-                    Some([&mut run.self_weights, &mut run.cross_weights])
-                }
-                _ => None,
-            };
+            let weights = weights.as_mut().map(|weights| weights.each_mut().map(|w| &mut **w));
             let done = match &mut sources {
                 Sources::Memory(memory) => {
                     let sources = [Source::Own, Source::Memory(*memory)];
@@ -368,8 +362,8 @@ impl Decoder {
                 return Err(e);
             }
         }
-        if let Some((run, Keep { states: true, .. })) = kept {
-            run.states.push(y.to_vec());
+        if let Some(states) = states {
+            states.push(state(y, shape)?);
         }
         finish(y, self.norm.as_ref())
     }
@@ -383,6 +377,13 @@ enum Sources<'a, T> {
 }
 
 const OUTPUT: &str = "the output of the stack";
+
+/// A copy of the states between two blocks.
+fn state(y: &[f32], shape: [usize; 3]) -> Result<Tensor<3>, Error> {
+    let mut state = Tensor::zeros("the states", shape)?;
+    state.copy_from_slice(y);
+    Ok(state)
+}
 
 /// The features of a stack. An empty one takes any.
 fn features_of(first: Option<usize>, norm: Option<&Norm>, x: Sequences<'_>) -> usize {

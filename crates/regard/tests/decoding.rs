@@ -4,13 +4,15 @@
 
 mod common;
 
+use core::ops::Deref;
+
 use common::{bits, numbers};
 use half::{bf16, f16};
 use regard::{
     Activation, Attention, Decoder, DecoderAttention, DecoderBlock, DecoderCache, DecoderParts,
     Element, Encoder, EncoderBlock, EncoderParts, Error, FeedForward, GatedParts, Heads, Keep,
     KvCache, KvCacheShape, LayerWorkspace, Linear, Mask, MultiHeadAttention, Norm, Pairing,
-    Position, Projections, Rotary, Sequences, Stage, Window, alibi_slopes,
+    Position, Projections, Rotary, Sequences, Stage, Tensor, Window, alibi_slopes,
 };
 
 /// A prefill, another, then tokens one by one.
@@ -60,7 +62,10 @@ fn block(seed: u64) -> EncoderBlock {
 }
 
 /// `step` for the tokens of each of `STEPS`, side by side as all tokens at once.
-fn in_steps(x: &[f32], mut step: impl FnMut(Sequences<'_>) -> Vec<f32>) -> Vec<f32> {
+fn in_steps<Y: Deref<Target = [f32]>>(
+    x: &[f32],
+    mut step: impl FnMut(Sequences<'_>) -> Y,
+) -> Vec<f32> {
     let (mut first, mut out) = (0, vec![0.0; x.len()]);
     for n in STEPS {
         let of = |entry: usize| {
@@ -164,7 +169,7 @@ fn after_an_error_the_caches_are_as_they_were() {
     let (causal, layer) = (Attention::new().mask(Mask::CAUSAL), layer(2, Some(Pairing::HalfSplit)));
     let mut cache = layer.cache(1, 20).unwrap();
     layer.forward_cached(tokens(12), &mut cache, &causal).unwrap();
-    let message = |result: Result<Vec<f32>, Error>| result.unwrap_err().to_string();
+    let message = |result: Result<Tensor<3>, Error>| result.unwrap_err().to_string();
     assert_eq!(
         message(layer.forward_cached(tokens(2), &mut cache, &causal)),
         "the rotary table has 13 positions, but 14 are needed"
@@ -238,7 +243,7 @@ fn sequences_of_different_lengths_are_decoded_side_by_side() {
     let x = numbers(BATCH * TOKENS * FEATURES, 1);
     let token = |entry: usize, i: usize| &x[(entry * TOKENS + i) * FEATURES..][..FEATURES];
     let causal = Attention::new().mask(Mask::CAUSAL);
-    let alone: Vec<Vec<f32>> = x
+    let alone: Vec<Tensor<3>> = x
         .chunks(TOKENS * FEATURES)
         .map(|x| {
             let x = Sequences::new("x", x, [1, TOKENS, FEATURES]).unwrap();
@@ -382,7 +387,7 @@ fn one_pass_gives_what_the_blocks_give() {
         let (next, weights) = block.forward_with_weights(view, &attention(layer)).unwrap();
         assert_eq!(bits(&run.weights[layer]), bits(&weights));
         assert_eq!(bits(&next), bits(&block.forward(view, &attention(layer)).unwrap()));
-        state = next;
+        state = next.into_vec();
     }
     assert_eq!(bits(&run.states[2]), bits(&state));
     let output =

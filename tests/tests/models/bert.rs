@@ -23,7 +23,7 @@ pub fn bert(files: &Files) -> Result<Model> {
         for token in x.chunks_mut(d) {
             regard_kernels::add(token, &kinds[..d])?; // one sentence: all tokens are of the first kind
         }
-        Ok(norm.forward(Sequences::new("x", &x, shape)?)?)
+        Ok(norm.forward(x.sequences())?.into_vec())
     };
 
     let block = |i: usize| -> Result<EncoderBlock> {
@@ -53,8 +53,8 @@ pub fn bert(files: &Files) -> Result<Model> {
     let head = move |x: Sequences<'_>| -> Result<Vec<f32>> {
         let mut y = transform.forward(x)?;
         Activation::Gelu.apply(&mut y);
-        let y = norm.forward(Sequences::new("y", &y, x.shape())?)?;
-        Ok(logits.forward(Sequences::new("y", &y, x.shape())?)?)
+        let y = norm.forward(y.sequences())?;
+        Ok(logits.forward(y.sequences())?.into_vec())
     };
     Ok(Model {
         embed: Box::new(embed),

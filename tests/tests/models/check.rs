@@ -1,7 +1,7 @@
 //! Every hidden state, attention and logit of a model against the expected ones.
 
 use anyhow::{Context as _, Result, ensure};
-use regard::{Attention, Encoder, Keep, LayerWorkspace, Sequences};
+use regard::{Attention, Encoder, Keep, LayerWorkspace, Sequences, Tensor};
 
 use crate::files::Files;
 
@@ -35,7 +35,7 @@ impl Model {
         *run.states.last_mut().context("a state")? = run.output.clone();
         compare_all("hidden state", &run.states, &files.expected("hidden_states")?, features)?;
         compare_all("attentions of layer", &run.weights, &files.expected("attentions")?, n)?;
-        let logits = (self.head)(Sequences::new("x", &run.output, x.shape())?)?;
+        let logits = (self.head)(run.output.sequences())?;
         let expected = files.expected("logits")?;
         compare("logits", &logits, &expected, expected.len() / n)
     }
@@ -70,7 +70,12 @@ pub fn largest(x: &[f32]) -> Option<u32> {
 }
 
 /// Each of `found`, one a layer, against its part of the expected ones.
-pub fn compare_all(what: &str, found: &[Vec<f32>], expected: &[f32], row: usize) -> Result<()> {
+pub fn compare_all<const N: usize>(
+    what: &str,
+    found: &[Tensor<N>],
+    expected: &[f32],
+    row: usize,
+) -> Result<()> {
     ensure!(!found.is_empty(), "no {what}");
     let len = expected.len() / found.len();
     for (layer, (found, expected)) in found.iter().zip(expected.chunks(len)).enumerate() {

@@ -20,7 +20,7 @@ pub fn gpt2(files: &Files) -> Result<Model> {
     let embed = move |ids: &[u32], first: usize| -> Result<Vec<f32>> {
         let mut x = words.forward(ids)?;
         positions.add(&mut x, [1, ids.len(), d], first)?;
-        Ok(x)
+        Ok(x.into_vec())
     };
 
     // GPT-2 stores weights as [inputs, outputs].
@@ -49,7 +49,7 @@ pub fn gpt2(files: &Files) -> Result<Model> {
         embed: Box::new(embed),
         encoder: Encoder::new(blocks, Some(norm))?,
         attention: Box::new(|_| Attention::new().mask(Mask::CAUSAL)),
-        head: Box::new(move |x: Sequences<'_>| Ok(logits.forward(x)?)),
+        head: Box::new(move |x: Sequences<'_>| Ok(logits.forward(x)?.into_vec())),
     })
 }
 
@@ -81,9 +81,9 @@ pub fn gpt_neox(files: &Files) -> Result<Model> {
     let words = files.embedding("gpt_neox.embed_in.weight", d)?;
     let logits = files.linear("embed_out", d, files.size("vocab_size")?)?;
     Ok(Model {
-        embed: Box::new(move |ids: &[u32], _| Ok(words.forward(ids)?)),
+        embed: Box::new(move |ids: &[u32], _| Ok(words.forward(ids)?.into_vec())),
         encoder: Encoder::new(blocks, Some(norm))?,
         attention: Box::new(|_| Attention::new().mask(Mask::CAUSAL)),
-        head: Box::new(move |x: Sequences<'_>| Ok(logits.forward(x)?)),
+        head: Box::new(move |x: Sequences<'_>| Ok(logits.forward(x)?.into_vec())),
     })
 }

@@ -160,10 +160,10 @@ impl Parts {
         let blocks = (0..files.size("num_hidden_layers")?).map(block).collect::<Result<_>>()?;
         let words = files.embedding(EMBEDDING, self.d)?;
         Ok(Model {
-            embed: Box::new(move |ids: &[u32], _| Ok(words.forward(ids)?)),
+            embed: Box::new(move |ids: &[u32], _| Ok(words.forward(ids)?.into_vec())),
             encoder: Encoder::new(blocks, Some(self.norm(files, "model.norm")?))?,
             attention,
-            head: Box::new(move |x: Sequences<'_>| Ok(logits.forward(x)?)),
+            head: Box::new(move |x: Sequences<'_>| Ok(logits.forward(x)?.into_vec())),
         })
     }
 

@@ -128,7 +128,7 @@ impl T5 {
     fn logits(&self, x: &[f32]) -> Result<Vec<f32>> {
         let x: Vec<f32> = x.iter().map(|x| x / (self.d as f32).sqrt()).collect();
         let shape = [1, x.len() / self.d, self.d];
-        Ok(self.words.output_head().forward(Sequences::new("x", &x, shape)?)?)
+        Ok(self.words.output_head().forward(Sequences::new("x", &x, shape)?)?.into_vec())
     }
 }
 
@@ -144,10 +144,6 @@ fn attention(bias: MaskTensor<'_>) -> DecoderAttention<'_> {
 pub fn check_t5(files: &Files) -> Result<()> {
     let model = T5::read(files)?;
     let (d, heads) = (model.d, model.encoder_bias.heads);
-    let compare_all = |what: &str, found: &[Vec<f32>], name: &str, row: usize| {
-        compare_all(what, found, &files.expected(name)?, row)
-    };
-
     let ids = files.ids("input_ids")?;
     let n = ids.len();
     let x = model.words.forward(&ids)?;
@@ -157,8 +153,18 @@ pub fn check_t5(files: &Files) -> Result<()> {
     let mut run =
         model.encoder.forward_with(Sequences::new("x", &x, [1, n, d])?, encoding, Keep::ALL)?;
     *run.states.last_mut().context("a state")? = run.output.clone(); // after the norm
-    compare_all("hidden state of the encoder", &run.states, "encoder_hidden_states", d)?;
-    compare_all("attentions of encoder layer", &run.weights, "encoder_attentions", n)?;
+    compare_all(
+        "hidden state of the encoder",
+        &run.states,
+        &files.expected("encoder_hidden_states")?,
+        d,
+    )?;
+    compare_all(
+        "attentions of encoder layer",
+        &run.weights,
+        &files.expected("encoder_attentions")?,
+        n,
+    )?;
     let memory = Sequences::new("memory", &run.output, [1, n, d])?;
 
     let ids = files.ids("decoder_input_ids")?;
@@ -169,9 +175,24 @@ pub fn check_t5(files: &Files) -> Result<()> {
     let x = Sequences::new("x", &x, [1, m, d])?;
     let mut run = model.decoder.forward_with(x, memory, |_| attention(bias), Keep::ALL)?;
     *run.states.last_mut().context("a state")? = run.output.clone(); // after the norm
-    compare_all("hidden state of the decoder", &run.states, "decoder_hidden_states", d)?;
-    compare_all("attentions of decoder layer", &run.self_weights, "decoder_attentions", m)?;
-    compare_all("cross-attentions of layer", &run.cross_weights, "cross_attentions", n)?;
+    compare_all(
+        "hidden state of the decoder",
+        &run.states,
+        &files.expected("decoder_hidden_states")?,
+        d,
+    )?;
+    compare_all(
+        "attentions of decoder layer",
+        &run.self_weights,
+        &files.expected("decoder_attentions")?,
+        m,
+    )?;
+    compare_all(
+        "cross-attentions of layer",
+        &run.cross_weights,
+        &files.expected("cross_attentions")?,
+        n,
+    )?;
     let expected = files.expected("logits")?;
     compare("logits", &model.logits(&run.output)?, &expected, expected.len() / m)?;
 

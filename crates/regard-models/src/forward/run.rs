@@ -442,7 +442,9 @@ fn rows(
 /// The norm of each row of x.
 pub(crate) fn normed(norm: &NormWeights, x: &[f32]) -> Result<Vec<f32>, Error> {
     let features = norm.features();
-    Ok(norm.forward(Sequences::new("the stream", x, [1, x.len() / features, features])?)?)
+    Ok(norm
+        .forward(Sequences::new("the stream", x, [1, x.len() / features, features])?)?
+        .into_vec())
 }
 
 fn add(x: &mut [f32], y: &[f32]) {
