@@ -69,17 +69,17 @@ impl App {
     /// Goes on where the user left off, as a file says that is kept up to date from now on.
     ///
     /// Where there is none, [`GREETING`](super::GREETING) is shown; one that cannot be read is put aside, and a note says where.
-    pub fn resume(ctx: &Context, host: Arc<dyn Host>, path: PathBuf) -> Self {
-        let (session, failure) = match Session::read(&*host, &path) {
+    pub fn resume(ctx: &Context, host: &Arc<dyn Host>, path: PathBuf) -> Self {
+        let (session, failure) = match Session::read(&**host, &path) {
             Ok(session) => (session, None),
             Err(e) => (super::example(super::GREETING), host.exists(&path).then_some(e)),
         };
-        let mut app = Self::with_session(ctx, Arc::clone(&host), session);
+        let mut app = Self::with_session(ctx, Arc::clone(host), session);
         let Some(e) = failure else {
             app.keep_in(path);
             return app;
         };
-        match kept::put_aside(&*host, &path) {
+        match kept::put_aside(&**host, &path) {
             Ok(aside) => {
                 let what = format!(
                     "This is a new session, because the last one, now {}, cannot be read",
@@ -241,17 +241,17 @@ impl App {
                 self.laboratory.benchmark.toggle(&*self.host, ctx, &session.laboratory.inputs);
             }
             Command::OpenSession => {
-                self.dialog = Some(Dialog::new(&*self.host, Purpose::OpenSession))
+                self.dialog = Some(Dialog::new(&*self.host, Purpose::OpenSession));
             }
             Command::SaveSession => {
-                self.dialog = Some(Dialog::new(&*self.host, Purpose::SaveSession))
+                self.dialog = Some(Dialog::new(&*self.host, Purpose::SaveSession));
             }
             Command::SaveImage => self.dialog = Some(Dialog::new(&*self.host, Purpose::SaveImage)),
             Command::OpenAttention => {
-                self.dialog = Some(Dialog::new(&*self.host, Purpose::OpenAttention))
+                self.dialog = Some(Dialog::new(&*self.host, Purpose::OpenAttention));
             }
             Command::OpenTokens => {
-                self.dialog = Some(Dialog::new(&*self.host, Purpose::OpenTokens))
+                self.dialog = Some(Dialog::new(&*self.host, Purpose::OpenTokens));
             }
             Command::ExportMatrix if has_matrix => {
                 self.dialog = Some(Dialog::new(&*self.host, Purpose::ExportMatrix));

@@ -63,7 +63,7 @@ impl Start {
     /// The window's contents, as they are when it opens.
     pub fn app(self, ctx: &egui::Context, host: Arc<dyn Host>) -> App {
         let mut app = match host.session_file() {
-            Some(path) => App::resume(ctx, host, path),
+            Some(path) => App::resume(ctx, &host, path),
             None => App::new(ctx, host, GREETING),
         };
         match self {

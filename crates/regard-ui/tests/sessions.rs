@@ -86,9 +86,13 @@ fn a_file_may_hold_anything_and_is_brought_into_the_limits() {
 fn resume(path: &Path) -> Window {
     let path = path.to_owned();
     let mut window = Harness::builder().with_size([1280.0, 1000.0]).build_ui_state(
-        move |ui, app: &mut Option<App>| match app {
-            Some(app) => app.ui(ui),
-            None => *app = Some(App::resume(ui.ctx(), Arc::new(TestHost::DEFAULT), path.clone())),
+        move |ui, app: &mut Option<App>| {
+            if let Some(app) = app {
+                app.ui(ui);
+            } else {
+                let host: Arc<dyn regard_ui::Host> = Arc::new(TestHost::DEFAULT);
+                *app = Some(App::resume(ui.ctx(), &host, path.clone()));
+            }
         },
         None,
     );

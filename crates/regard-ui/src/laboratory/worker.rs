@@ -9,6 +9,9 @@ use crate::task::Task;
 /// What was asked for, and what came of it.
 pub type Answer = (Request, Result<Outcome, String>);
 
+/// The engine comes back with its outcome.
+type Finished = (Engine, Result<Outcome, String>);
+
 /// Computes the latest request; those that it could not begin with before the next came are left out.
 ///
 /// What it has begun it ends: a slider that is dragged on and on would never show anything else.
@@ -16,7 +19,7 @@ pub type Answer = (Request, Result<Outcome, String>);
 pub struct Worker {
     /// Rests here between two requests, with what it keeps.
     engine: Engine,
-    task: Option<(Request, Task<(Engine, Result<Outcome, String>)>)>,
+    task: Option<(Request, Task<Finished>)>,
     next: Option<Request>,
 }
 

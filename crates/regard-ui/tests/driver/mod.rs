@@ -25,7 +25,7 @@ pub fn open(session: Session, size: [f32; 2]) -> Window {
             Some(app) => app.ui(ui),
             None => {
                 *app =
-                    Some(App::with_session(ui.ctx(), Arc::new(TestHost::DEFAULT), session.clone()))
+                    Some(App::with_session(ui.ctx(), Arc::new(TestHost::DEFAULT), session.clone()));
             }
         },
         None,
