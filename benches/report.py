@@ -160,8 +160,10 @@ def split(found):
 def tables(header, found, path):
     """Writes all rows to RESULTS.md, and six of them to the README."""
     peaks = [line["peak_gflops"] for lines in found.values() for line in lines.values() if line["peak_gflops"]]
+    tiers = next((line for lines in found.values() for line in lines.values() if "tier" in line), None)
     machine = (
-        f"{header['cpu']}, {header['date']}. One thread's FMA peak, measured between the runs, was "
+        f"{header['cpu']}, {header['date']}. " + (f"The kernels ran on {tiers['tier']}. " if tiers else "") +
+        f"One thread's FMA peak{' on ' + tiers['peak_tier'] if tiers else ''}, measured between the runs, was "
         f"{statistics.median(peaks):.0f} GFLOP/s. Rows use one thread and 8 heads unless they say otherwise."
     )
     versions = ", ".join(f"{name} {version}" for name, version in header["versions"].items() if name != "regard")

@@ -10,8 +10,10 @@ mod shape;
 mod tensors;
 mod timing;
 
-pub use self::line::{HEADER, Line, duration};
-pub use self::measure::{Progress, Subject, Subjects, measure, measure_while};
+pub use self::line::{HEADER, Line, duration, tiers};
+#[cfg(feature = "bar")]
+pub use self::measure::measure;
+pub use self::measure::{Progress, Subject, Subjects, measure_while};
 pub use self::shape::{Args, Operation, Shape};
 
 /// Weyl's sequence, between −1 and 1: inputs whose values do not matter.

@@ -1,7 +1,17 @@
+use regard_kernels::Tier;
 use serde_json::json;
 
 use crate::timing::Timing;
 use crate::{Operation, Shape};
+
+/// The tier that the kernels run on, and the tier whose peak their speed is compared with.
+pub fn tiers() -> String {
+    format!(
+        "Kernels on {}; the FMA peak is that of {}",
+        Tier::active().name(),
+        Tier::fastest().name()
+    )
+}
 
 /// The heading of the rows.
 pub const HEADER: &str = "operation  shape                                impl             threads     median  spread   \
@@ -89,6 +99,8 @@ impl Line {
             "gflops": self.gflops(),
             "fraction_of_peak": self.fraction_of_peak(),
             "peak_gflops": self.peak / 1e9,
+            "tier": Tier::active().name(),
+            "peak_tier": Tier::fastest().name(),
         });
         if self.operation == Operation::Softmax {
             line["ns_per_element"] = self.ns_per_element().into();

@@ -2,11 +2,12 @@
 
 use core::hint::black_box;
 use core::time::Duration;
-use std::time::Instant;
 
 use anyhow::{Result, ensure};
+#[cfg(feature = "bar")]
 use indicatif::{ProgressBar, ProgressStyle};
 use regard_kernels::multiply_add_rounds;
+use web_time::Instant;
 
 use crate::line::Line;
 use crate::timing::Timing;
@@ -146,6 +147,7 @@ pub struct Progress {
 ///
 /// # Errors
 /// The errors of the implementations.
+#[cfg(feature = "bar")]
 pub fn measure(subjects: Subjects) -> Result<Vec<Line>> {
     let bar = ProgressBar::new(0).with_prefix(subjects.shape.text(subjects.operation));
     if let Ok(style) = ProgressStyle::with_template("{prefix} {wide_bar} {pos}/{len} samples") {
@@ -219,7 +221,8 @@ fn lines(subjects: &Subjects, samples: &[Samples], peaks: &[f64]) -> Vec<Line> {
     timed.iter().map(line).collect()
 }
 
-/// The FMA peak: the FLOP/s that one thread reaches now with multiply-adds in registers.
+/// The FMA peak: the FLOP/s that one thread reaches now with multiply-adds in the widest registers of
+/// the machine, whichever tier the kernels run on.
 fn fma_peak() -> f64 {
     const ROUNDS_A_SAMPLE: u32 = 200_000;
     let sample = || {

@@ -2,4 +2,6 @@
 //! The program `regard`: attention computed before your eyes, in a window.
 
 pub mod cli;
+mod host;
+mod whole_file;
 mod window;

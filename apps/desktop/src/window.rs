@@ -1,7 +1,11 @@
 //! The window: eframe's shell around [`regard_ui::App`].
 
+use std::sync::Arc;
+
 use eframe::egui::{Ui, ViewportBuilder};
 use regard_ui::{App, Start};
+
+use crate::host::Native;
 
 /// Opens the window, and returns when it is closed.
 ///
@@ -17,7 +21,7 @@ pub fn run(start: Start) -> Result<(), eframe::Error> {
     eframe::run_native(
         "Regard",
         options,
-        Box::new(move |cc| Ok(Box::new(Shell(start.app(&cc.egui_ctx))))),
+        Box::new(move |cc| Ok(Box::new(Shell(start.app(&cc.egui_ctx, Arc::new(Native)))))),
     )
 }
 

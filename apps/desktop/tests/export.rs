@@ -22,6 +22,10 @@ fn exported(args: &[&str], to: &Path) -> Vec<u8> {
     std::fs::read(to).unwrap()
 }
 
+fn save(session: &Session, path: &Path) {
+    std::fs::write(path, session.text().unwrap()).unwrap();
+}
+
 fn numbers(file: &[u8]) -> Vec<f32> {
     let file = SafeTensors::deserialize(file).unwrap();
     let (_, view) = file.iter().next().unwrap();
@@ -153,7 +157,7 @@ fn what_a_session_shows() {
     let (file, values) = dump(&folder);
     let (to, saved) = (folder.path("out.safetensors"), folder.path("mine.regard.json"));
     let export_of = |session: &Session| {
-        session.write(&saved).unwrap();
+        save(session, &saved);
         numbers(&exported(&[saved.to_str().unwrap()], &to))
     };
     let mut session = attention_session(Path::new(&file));
@@ -163,7 +167,7 @@ fn what_a_session_shows() {
     let between = dump_between(&folder);
     let mut rollout = attention_session(&between);
     rollout.heads.shown = Shown::Rollout;
-    rollout.write(&saved).unwrap();
+    save(&rollout, &saved);
     let output = export(&[saved.to_str().unwrap(), "--to", to.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(2));
     session.room = Room::Laboratory;
@@ -238,7 +242,7 @@ fn a_head_has_the_colours_of_the_window() {
         let matrix = opened.matrix(session.heads.clone(), look).unwrap();
         let png = matrix.encode(Format::Png).unwrap();
         let saved = folder.path("mine.regard.json");
-        session.write(&saved).unwrap();
+        save(&session, &saved);
         assert!(exported(&[saved.to_str().unwrap()], &to) == png);
         let (number, mut flags) = (head.to_string(), vec![file.to_str().unwrap(), "--layer", "0"]);
         flags.extend(["--head", &number]);

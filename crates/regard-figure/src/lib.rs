@@ -14,7 +14,6 @@ mod png;
 mod svg;
 mod table;
 mod text;
-pub mod whole_file;
 
 pub use self::format::Format;
 pub use self::label::Label;

@@ -1,8 +1,7 @@
 use std::borrow::Cow;
-use std::path::Path;
 use std::sync::Arc;
 
-use crate::{Error, Format, Label, Map, Palette, Table, whole_file};
+use crate::{Error, Format, Label, Map, Palette, Table};
 
 /// A matrix that owns what a [`Table`] borrows, and has the colours in which the window shows it.
 #[derive(Clone, Debug)]
@@ -50,16 +49,6 @@ impl Matrix {
             return Cow::Borrowed(&self.values);
         }
         self.values.iter().map(|x| if *x == masked { self.masked } else { *x }).collect()
-    }
-
-    /// Writes it in the format that the name of the file says, whole or not at all.
-    ///
-    /// # Errors
-    /// [`Error`], by what failed.
-    pub fn write(&self, path: &Path) -> Result<(), Error> {
-        let bytes = self.encode(Format::of(path)?)?;
-        whole_file::write(path, &bytes)
-            .map_err(|source| Error::Write { path: path.to_owned(), source })
     }
 
     /// It as CSV.

@@ -55,15 +55,6 @@ pub enum Error {
     /// The file could not be laid out.
     #[error("laying out the file: {0}")]
     Safetensors(#[from] safetensors::SafeTensorError),
-
-    /// The file could not be written.
-    #[error("writing {}: {source}", .path.display())]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// What the file system said.
-        source: std::io::Error,
-    },
 }
 
 impl Table<'_> {

@@ -2,15 +2,15 @@
 //! computed, as in FlashAttention (Dao et al. 2022, arXiv 2205.14135), so that the n_q × n_k weights
 //! never exist together.
 //!
-//! [`scores`](crate::scores) computes a block of MC = 24 queries × a tile of NC = 256 keys and hands it
-//! to this file:
+//! [`scores`](crate::scores) computes a block of MC queries × a tile of NC = 256 keys and hands it to
+//! this file:
 //!
 //! ```text
 //! begin(tile):
-//!     pack the tile's values into panels of 256 keys × NR = 16 columns      once for all queries
+//!     pack the tile's values into panels of 256 keys × 16 columns           once for all queries
 //! visit(block):
 //!     scores → weights; m and l are updated, out is rescaled if needed      see `online`
-//!     for each panel of 16 columns of V:                                    the panel stays in L1
+//!     for each NR / 16 panels of V:                                         they stay in L1
 //!         for each group of up to MR queries that sees a key of the tile:
 //!             MR × NR sums ← Σₖ weights[group, k] · V[k, columns]           in registers, k ascending
 //!             out[group, columns] += sums                                   or = in the first tile
@@ -21,12 +21,12 @@
 //! In the terms of BLIS the second product, weights · V, has KC = NC = 256: the sum over the keys of a
 //! tile is one chain of multiply-adds in registers, and `out` is read and written once a tile. An
 //! element of the output is thus a sum of chains of 256 keys in ascending order, whatever the other
-//! queries are. The weights of a block (24 × 256 × 4 bytes = 24 KiB) stay in the first- and
-//! second-level caches between their computation and their use.
+//! queries are. The weights of a block (on AVX2 24 × 256 × 4 bytes = 24 KiB, on AVX-512 36 KiB) stay in
+//! the first- and second-level caches between their computation and their use.
 //!
 //! V is packed only from [`PACK_FROM`] queries on. Below, its rows are read where they lie, apart from a
-//! last panel of less than 16 columns, and so is a V that fits in the cache. One or two queries take
-//! several panels at once, as for the scores.
+//! last panel of less than 16 columns, and so is a V that fits in the cache. One or two queries use
+//! wider tiles, as the scores do.
 //!
 //! A hidden key's weight is +0, and adding 0 · v changes nothing, unless v is not finite. Where a group
 //! is masked within a tile and some value of the tile is not finite, the keys that a query sees are
@@ -300,14 +300,18 @@ impl Values<'_> {
         if let Some(known) = self.finite {
             return known;
         }
-        let mut sum = simd.splat(0.0);
+        // Four chains hide the latency of the multiply-add.
+        let mut sums = [simd.splat(0.0); 4];
         for i in self.keys.clone() {
-            for chunk in self.v.row(i).chunks(LANES) {
-                // 0 · x is 0 for a finite x, and NaN for any other.
-                sum = simd.mul_add(simd.load_or(chunk, 0.0), simd.splat(0.0), sum);
+            for chunks in self.v.row(i).chunks(4 * LANES) {
+                for (sum, chunk) in sums.iter_mut().zip(chunks.chunks(LANES)) {
+                    // 0 · x is 0 for a finite x, and NaN for any other.
+                    *sum = simd.mul_add(simd.load_or(chunk, 0.0), simd.splat(0.0), *sum);
+                }
             }
         }
-        let finite = simd.reduce_add(sum) == 0.0;
+        let [a, b, c, d] = sums;
+        let finite = simd.reduce_add(simd.add(simd.add(a, b), simd.add(c, d))) == 0.0;
         self.finite = Some(finite);
         finite
     }

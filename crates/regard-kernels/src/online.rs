@@ -19,7 +19,7 @@ use core::f32::consts::LOG2_E;
 
 use crate::linked::Linked;
 use crate::scores::Group;
-use crate::simd::{Kernel, Simd};
+use crate::simd::{Kernel, LANES, Simd};
 use crate::softmax::{exp2_one, exp2_row_sum, log_sum_exp, scale_row};
 use crate::{MatMut, Temperature};
 
@@ -110,34 +110,70 @@ pub(crate) struct Weigh<'w, 's, 'a> {
 impl Kernel for Weigh<'_, '_, '_> {
     type Output = ();
 
+    /// In two passes, because a row's weights wait for its maximum: the maxima of many rows are computed
+    /// side by side. In one pass where code is counted.
     #[inline(always)]
-    fn run<S: Simd>(self, simd: S) {
-        let Self { groups, row: block, scores, softmax, out } = self;
-        let OnlineSoftmax { weighting: Weighting { temperature, factor, preparation }, max, sum } =
-            softmax;
-        let factor = *factor * LOG2_E;
-        let slack = if temperature.is_zero() { 0.0 } else { SLACK };
-        for group in groups {
+    fn run<S: Simd>(mut self, simd: S) {
+        for group in self.groups {
             for row in group.row..group.row + group.rows {
-                let scores = scores.row_mut(row - block).get_mut(group.lanes()).unwrap_or_default();
-                let (Some(reference), Some(sum)) = (max.get_mut(row), sum.get_mut(row)) else {
-                    return;
-                };
-                if let Some(preparation) = preparation {
-                    preparation.apply(simd, scores);
+                self.update_reference(simd, group, row);
+                if S::NARROW {
+                    self.weigh(simd, group, row);
                 }
-                let scores = scores.as_chunks_mut().0;
-                let max = simd.max_of(scores);
-                if (max - *reference) * factor > slack {
-                    if *sum != 0.0 {
-                        let rescale = exp2_one(simd, *reference, max, factor, *temperature);
-                        *sum *= rescale;
-                        scale_row(simd, out.row_mut(row), rescale);
-                    }
-                    *reference = max;
-                }
-                *sum += exp2_row_sum(simd, scores, *reference, factor, *temperature);
             }
+        }
+        if !S::NARROW {
+            for group in self.groups {
+                for row in group.row..group.row + group.rows {
+                    self.weigh(simd, group, row);
+                }
+            }
+        }
+    }
+}
+
+impl Weigh<'_, '_, '_> {
+    /// The scores of a query of the group, in whole panels.
+    #[inline(always)]
+    fn scores(&mut self, group: &Group, row: usize) -> &mut [[f32; LANES]] {
+        let scores = self.scores.row_mut(row - self.row);
+        scores.get_mut(group.lanes()).unwrap_or_default().as_chunks_mut().0
+    }
+
+    /// Raises the reference of a query to the maximum of its scores, if it must.
+    #[inline(always)]
+    fn update_reference<S: Simd>(&mut self, simd: S, group: &Group, row: usize) {
+        let Weighting { temperature, factor, preparation } = self.softmax.weighting;
+        let factor = factor * LOG2_E;
+        let slack = if temperature.is_zero() { 0.0 } else { SLACK };
+        let scores = self.scores(group, row);
+        if let Some(preparation) = preparation {
+            preparation.apply(simd, scores.as_flattened_mut());
+        }
+        let max = simd.max_of(scores);
+        let OnlineSoftmax { max: references, sum, .. } = &mut *self.softmax;
+        let (Some(reference), Some(sum)) = (references.get_mut(row), sum.get_mut(row)) else {
+            return;
+        };
+        if (max - *reference) * factor > slack {
+            if *sum != 0.0 {
+                let rescale = exp2_one(simd, *reference, max, factor, temperature);
+                *sum *= rescale;
+                scale_row(simd, self.out.row_mut(row), rescale);
+            }
+            *reference = max;
+        }
+    }
+
+    /// Turns the scores of a query into weights, and adds these to its sum.
+    #[inline(always)]
+    fn weigh<S: Simd>(&mut self, simd: S, group: &Group, row: usize) {
+        let Weighting { temperature, factor, .. } = self.softmax.weighting;
+        let Some(reference) = self.softmax.max.get(row).copied() else { return };
+        let scores = self.scores(group, row);
+        let weights = exp2_row_sum(simd, scores, reference, factor * LOG2_E, temperature);
+        if let Some(sum) = self.softmax.sum.get_mut(row) {
+            *sum += weights;
         }
     }
 }

@@ -7,11 +7,11 @@
 //!
 //! ```text
 //! for each tile of NC keys that some query sees:                  in ascending order
-//!     transpose the tile's keys into panels of NR = 16 keys × d_k     once for all queries
+//!     transpose the tile's keys into panels of 16 keys × d_k          once for all queries
 //!     visitor.begin(tile)
 //!     for each block of MC queries:
 //!         divide the block into groups of up to MR queries, of as equal sizes as possible
-//!         for each panel that a group of the block sees:              the panel stays in L1
+//!         for each NR / 16 panels that a group of the block sees:     they stay in L1
 //!             for each group that sees it:                            MR × NR sums stay in registers
 //!                 scores[group, panel] ← Σₜ q[group, t] · panel[t]    t in ascending order
 //!         for each query of the block:
@@ -19,20 +19,21 @@
 //!         visitor.visit(block)
 //! ```
 //!
-//! In the terms of BLIS (Van Zee & van de Geijn 2015) the product is Q·Kᵀ with MC = 24, NC = 256,
-//! KC = d_k, and MR × NR = 6 × 16 (12 × 32 with AVX-512): d_k is never divided, so a score is one chain of multiply-adds, and
-//! its bits do not depend on the tile, the block or the group that it is computed in. The loop over
-//! tiles is the outermost one: so K is transposed once, and the scratch memory does not grow with n_k.
+//! In the terms of BLIS (Van Zee & van de Geijn 2015) the product is Q·Kᵀ with NC = 256, KC = d_k, and
+//! on AVX2 MR = 6, NR = 16 and MC = 24 (on AVX-512 12, 32 and 36). d_k is never divided, so a score is
+//! one chain of multiply-adds, and its bits do not depend on the tile, the block or the group that it is
+//! computed in. The loop over tiles is the outermost one: so K is transposed once, and the scratch
+//! memory does not grow with n_k.
 //!
 //! What a mask hides by position (causal, window, key length) is a range of keys for each query, and
 //! neither end of the range falls from one query to the next. So the keys that a group may see are
 //! again a range, and a tile or panel outside of it is skipped. Only a group of which
 //! [`may_hide`](Visible::may_hide) is true is masked score by score.
 //!
-//! Two cases differ. One or two queries take several panels at once (`panels_at_once`), because the sums
-//! of few rows are too few chains to hide the latency of a multiply-add. A single query's keys are transposed
-//! in registers, since nothing else would use the panels. On a narrow tier, which has no vectors, the
-//! keys are read where they lie, and a block is one group.
+//! Two cases differ. One or two queries use tiles of 1 × 64 or 2 × 32 (on AVX-512 1 × 128 or 2 × 64),
+//! because the MR × NR sums of few rows are too few chains to hide the latency of a multiply-add. A
+//! single query's keys are transposed in registers, since nothing else would use the panels. On a narrow
+//! tier, which has no vectors, the keys are read where they lie, and a block is one group.
 
 use core::ops::Range;
 
@@ -48,9 +49,9 @@ use crate::{Mat, MatMut, TILE_KEYS};
 /// Keys a tile. The maximum and the sum of a row are updated once a tile: with 64 keys the kernels
 /// reached 73 % of the FMA peak, with 256 they reach 81 %.
 pub(crate) const NC: usize = TILE_KEYS;
-/// Queries a block: they meet a panel of keys, then one of values, while it is in the first-level
-/// cache. Where there is no cache, a block is one group, because only its memory counts.
-pub(crate) const MC: usize = if NARROW || cfg!(target_os = "none") { MR } else { 24 };
+/// The most queries a block, on any tier: they meet a panel of keys, then one of values, while it is in
+/// the first-level cache. Where there is no cache, a block is one group, because only its memory counts.
+pub(crate) const MC: usize = if NARROW || cfg!(target_os = "none") { MR } else { 36 };
 
 /// Computes the scores tile by tile.
 pub(crate) struct Scores<'a> {
@@ -166,10 +167,11 @@ impl Scores<'_> {
                 self.pack(simd, start, &intersect(&keys, &seen));
             }
             visitor.begin(simd, keys.clone());
+            let most = MC.min(S::QUERIES);
             let mut row = 0;
             while row < n_q {
-                self.block(simd, row, MC.min(n_q - row), &keys, visitor);
-                row += MC;
+                self.block(simd, row, most.min(n_q - row), &keys, visitor);
+                row += most;
             }
             start += NC;
         }

@@ -524,7 +524,7 @@ fn the_naive_loops_agree() {
 fn the_scratch_length_is_what_its_formula_says() {
     assert_eq!(attention_scratch_len(3, 3, 4, 4), 3 * 32 + 16 * 4 + 3 * 16 + 6 + 15);
     assert_eq!(attention_scratch_len(10, 1000, 64, 64), 10 * 272 + 256 * 64 + 20 + 15);
-    assert_eq!(attention_scratch_len(100, 1000, 64, 65), 24 * 272 + 256 * 64 + 256 * 80 + 200 + 15);
+    assert_eq!(attention_scratch_len(100, 1000, 64, 65), 36 * 272 + 256 * 64 + 256 * 80 + 200 + 15);
     assert_eq!(attention_scratch_len(0, 0, 0, 0), 15);
     assert_eq!(
         attention_scratch_len(usize::MAX, 1, 1, 1),

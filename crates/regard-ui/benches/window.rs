@@ -1,6 +1,9 @@
 //! What the window costs without its display: its start, the laboratory's slider to the new picture, a frame of a large
 //! heatmap, and opening the attention of a model.
 
+#[path = "../tests/driver/host.rs"]
+mod host;
+
 use core::hint::black_box;
 use core::time::Duration;
 use std::path::Path;
@@ -14,6 +17,8 @@ use regard_ui::heatmap::{Heatmap, Picture, View};
 use regard_ui::laboratory::{Engine, Inputs, Request, Shown};
 use regard_ui::{App, Room, Session};
 use regard_walkthrough::{Example, Marks};
+
+use self::host::TestHost;
 
 /// A frame of the window, laid out and cut into triangles.
 fn draw(ctx: &Context, app: &mut App, events: Vec<Event>) {
@@ -51,7 +56,7 @@ fn laboratory(c: &mut Criterion) {
     let mut session = Session { room: Room::Laboratory, ..Session::default() };
     session.laboratory.inputs = Inputs { tokens: 4096, ..Inputs::default() };
     let ctx = Context::default();
-    let mut app = App::with_session(&ctx, session);
+    let mut app = App::with_session(&ctx, Arc::new(TestHost::DEFAULT), session);
     settle(&ctx, &mut app);
     let mut i = 0.0;
     let mut place = || {
@@ -72,7 +77,11 @@ fn start(c: &mut Criterion) {
     c.bench_function("start to first frame", |b| {
         b.iter(|| {
             let ctx = Context::default();
-            draw(&ctx, &mut App::with_session(&ctx, Session::default()), Vec::new());
+            draw(
+                &ctx,
+                &mut App::with_session(&ctx, Arc::new(TestHost::DEFAULT), Session::default()),
+                Vec::new(),
+            );
         });
     });
 }
@@ -89,7 +98,8 @@ fn open(c: &mut Criterion) {
     group.bench_function("12 layers, 12 heads, 512 tokens", |b| {
         b.iter(|| {
             let ctx = Context::default();
-            let mut app = App::with_session(&ctx, regard_ui::attention(&path));
+            let mut app =
+                App::with_session(&ctx, Arc::new(TestHost::DEFAULT), regard_ui::attention(&path));
             settle(&ctx, &mut app);
             assert!(app.heads().opened().is_some(), "{:?}", app.heads().error());
         });
@@ -153,7 +163,7 @@ fn frame(c: &mut Criterion) {
     let labels: Vec<String> = (0..N).map(|i| format!("t{i}")).collect();
     let picture = Picture::new(&numbers, N, Palette::weights(1.0, Look::default()));
     let ctx = Context::default();
-    App::new(&ctx, Example::TheCatSat);
+    App::new(&ctx, Arc::new(TestHost::DEFAULT), Example::TheCatSat);
     let mut view = View::default();
     let mut show = |events: Vec<Event>| {
         let screen_rect = Some(Rect::from_min_size(Pos2::ZERO, vec2(1280.0, 1000.0)));

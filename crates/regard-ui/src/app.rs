@@ -1,10 +1,11 @@
 //! The window's contents: a bar with the tabs and the menu, and the room that is open.
 
 use std::path::PathBuf;
-use std::time::Instant;
+use std::sync::Arc;
 
 use egui::{Context, Panel, Ui};
 use regard_walkthrough::{Error, Example, Walkthrough};
+use web_time::Instant;
 
 use super::command_palette::{self, Palette};
 use super::dialog::{self, Dialog, Purpose};
@@ -12,7 +13,7 @@ use super::history::History;
 use super::kept::Kept;
 use super::session::Room;
 use super::{
-    Command, Session, command, heads, kept, laboratory, picture, side, style, walkthrough,
+    Command, Host, Session, command, heads, kept, laboratory, picture, side, style, walkthrough,
 };
 
 mod bar;
@@ -26,6 +27,7 @@ pub use self::files::{of_step, of_walkthrough};
 pub struct App {
     /// What the user chose.
     pub session: Session,
+    host: Arc<dyn Host>,
     history: History,
     walkthrough: walkthrough::Room,
     laboratory: laboratory::Room,
@@ -39,12 +41,12 @@ pub struct App {
 
 impl App {
     /// Opens an example.
-    pub fn new(ctx: &Context, example: Example) -> Self {
-        Self::with_session(ctx, super::example(example))
+    pub fn new(ctx: &Context, host: Arc<dyn Host>, example: Example) -> Self {
+        Self::with_session(ctx, host, super::example(example))
     }
 
     /// Goes on with a session.
-    pub fn with_session(ctx: &Context, session: Session) -> Self {
+    pub fn with_session(ctx: &Context, host: Arc<dyn Host>, session: Session) -> Self {
         style::apply(ctx);
         // Zooming is a command like others.
         ctx.options_mut(|options| options.zoom_with_keyboard = false);
@@ -52,31 +54,32 @@ impl App {
         Self {
             history: History::new(&session),
             walkthrough: walkthrough::Room::new(&session.walkthrough, session.look),
-            laboratory: laboratory::Room::default(),
-            heads: heads::Room::default(),
+            laboratory: laboratory::Room::new(Arc::clone(&host)),
+            heads: heads::Room::new(Arc::clone(&host)),
             palette: None,
             dialog: None,
             notice: None,
-            pictures: picture::Pending::default(),
+            pictures: picture::Pending::new(Arc::clone(&host)),
             kept: None,
             session,
+            host,
         }
     }
 
     /// Goes on where the user left off, as a file says that is kept up to date from now on.
     ///
     /// Where there is none, [`GREETING`](super::GREETING) is shown; one that cannot be read is put aside, and a note says where.
-    pub fn resume(ctx: &Context, path: PathBuf) -> Self {
-        let (session, failure) = match Session::read(&path) {
+    pub fn resume(ctx: &Context, host: &Arc<dyn Host>, path: PathBuf) -> Self {
+        let (session, failure) = match Session::read(&**host, &path) {
             Ok(session) => (session, None),
-            Err(e) => (super::example(super::GREETING), path.exists().then_some(e)),
+            Err(e) => (super::example(super::GREETING), host.exists(&path).then_some(e)),
         };
-        let mut app = Self::with_session(ctx, session);
+        let mut app = Self::with_session(ctx, Arc::clone(host), session);
         let Some(e) = failure else {
             app.keep_in(path);
             return app;
         };
-        match kept::put_aside(&path) {
+        match kept::put_aside(&**host, &path) {
             Ok(aside) => {
                 let what = format!(
                     "This is a new session, because the last one, now {}, cannot be read",
@@ -95,7 +98,7 @@ impl App {
 
     /// Writes the session to a file from now on, whenever it changes.
     pub fn keep_in(&mut self, path: PathBuf) {
-        self.kept = Some(Kept::new(path, &self.session));
+        self.kept = Some(Kept::new(Arc::clone(&self.host), path, &self.session));
     }
 
     /// Waits for files that are still written, and writes the session to its own, if it has one: nothing comes after this.
@@ -193,7 +196,7 @@ impl App {
         }
         if let Some(dialog) = &mut self.dialog {
             let purpose = dialog.purpose;
-            match dialog.show(ui) {
+            match dialog.show(&*self.host, ui) {
                 dialog::Outcome::Open => {}
                 dialog::Outcome::Cancelled => self.dialog = None,
                 dialog::Outcome::Chosen(path) => {
@@ -235,15 +238,23 @@ impl App {
             Command::ForgetA => session.laboratory.unpin(),
             Command::Benchmark => {
                 session.room = Room::Laboratory;
-                self.laboratory.benchmark.toggle(ctx, &session.laboratory.inputs);
+                self.laboratory.benchmark.toggle(&*self.host, ctx, &session.laboratory.inputs);
             }
-            Command::OpenSession => self.dialog = Some(Dialog::new(Purpose::OpenSession)),
-            Command::SaveSession => self.dialog = Some(Dialog::new(Purpose::SaveSession)),
-            Command::SaveImage => self.dialog = Some(Dialog::new(Purpose::SaveImage)),
-            Command::OpenAttention => self.dialog = Some(Dialog::new(Purpose::OpenAttention)),
-            Command::OpenTokens => self.dialog = Some(Dialog::new(Purpose::OpenTokens)),
+            Command::OpenSession => {
+                self.dialog = Some(Dialog::new(&*self.host, Purpose::OpenSession));
+            }
+            Command::SaveSession => {
+                self.dialog = Some(Dialog::new(&*self.host, Purpose::SaveSession));
+            }
+            Command::SaveImage => self.dialog = Some(Dialog::new(&*self.host, Purpose::SaveImage)),
+            Command::OpenAttention => {
+                self.dialog = Some(Dialog::new(&*self.host, Purpose::OpenAttention));
+            }
+            Command::OpenTokens => {
+                self.dialog = Some(Dialog::new(&*self.host, Purpose::OpenTokens));
+            }
             Command::ExportMatrix if has_matrix => {
-                self.dialog = Some(Dialog::new(Purpose::ExportMatrix));
+                self.dialog = Some(Dialog::new(&*self.host, Purpose::ExportMatrix));
             }
             Command::ExportMatrix => self.tell(Err(no_matrix())),
             Command::CopyMatrix => self.copy(ctx),

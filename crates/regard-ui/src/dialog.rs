@@ -1,12 +1,13 @@
 //! Which file: a path to type, or to find with the system's own dialog.
 
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, TryRecvError, channel};
-use std::thread;
 
-use egui::{Context, Id, Key, Label, Modal, RichText, TextEdit, Ui};
+use egui::{Id, Key, Label, Modal, RichText, TextEdit, Ui};
 
 use super::style;
+use crate::Host;
+use crate::host::Question;
+use crate::task::Task;
 
 /// What the file is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +34,7 @@ pub struct Dialog {
     /// Not yet shown.
     is_new: bool,
     /// What the system's dialog finds, while it is open.
-    browsing: Option<Receiver<Option<PathBuf>>>,
+    browsing: Option<Task<Option<PathBuf>>>,
 }
 
 /// What came of asking.
@@ -76,9 +77,9 @@ impl Purpose {
 
 impl Dialog {
     /// Asks for a file in the folder that the program was started in.
-    pub fn new(purpose: Purpose) -> Self {
+    pub fn new(host: &dyn Host, purpose: Purpose) -> Self {
         let [_, _, name] = purpose.words();
-        let folder = std::env::current_dir().unwrap_or_default();
+        let folder = host.folder();
         Self {
             purpose,
             path: folder.join(name).display().to_string(),
@@ -88,14 +89,11 @@ impl Dialog {
     }
 
     /// Shows the question.
-    pub fn show(&mut self, ui: &Ui) -> Outcome {
-        match self.browsing.as_ref().map(Receiver::try_recv) {
-            None | Some(Err(TryRecvError::Empty)) => {}
-            Some(found) => {
-                self.browsing = None;
-                if let Ok(Some(path)) = found {
-                    self.path = path.display().to_string();
-                }
+    pub fn show(&mut self, host: &dyn Host, ui: &Ui) -> Outcome {
+        if let Some(found) = self.browsing.as_ref().and_then(Task::take) {
+            self.browsing = None;
+            if let Ok(Some(path)) = found {
+                self.path = path.display().to_string();
             }
         }
         let [heading, act, _] = self.purpose.words();
@@ -109,7 +107,7 @@ impl Dialog {
                 field.request_focus();
             }
             field.accessible_name("Path of the file");
-            let replaces = !self.purpose.is_opening() && PathBuf::from(&self.path).exists();
+            let replaces = !self.purpose.is_opening() && host.exists(Path::new(&self.path));
             let kinds = self.purpose.extensions();
             let hint = match kinds {
                 _ if replaces => "There is such a file: it will be replaced.".to_owned(),
@@ -125,7 +123,17 @@ impl Dialog {
                 let cancel = ui.button("Cancel").clicked();
                 let browse = ui.add_enabled(self.browsing.is_none(), egui::Button::new("Browse…"));
                 if browse.on_hover_text("Find the file with the system's own dialog.").clicked() {
-                    self.browsing = Some(browse_for(self.purpose, Path::new(&self.path), ui.ctx()));
+                    let [heading, _, name] = self.purpose.words();
+                    let (task, promise) = Task::promise(ui.ctx());
+                    let question = Question {
+                        heading,
+                        extensions: self.purpose.extensions(),
+                        opens: self.purpose.is_opening(),
+                        path: Path::new(&self.path),
+                        name,
+                    };
+                    host.browse(question, Box::new(move |path| promise.fulfil(Ok(path))));
+                    self.browsing = Some(task);
                 }
                 (act || entered, cancel)
             })
@@ -140,39 +148,4 @@ impl Dialog {
             Outcome::Open
         }
     }
-}
-
-/// Opens the system's dialog. It answers from a thread, so that the window goes on; where there is none, it finds nothing.
-fn browse_for(purpose: Purpose, path: &Path, ctx: &Context) -> Receiver<Option<PathBuf>> {
-    let [heading, _, name] = purpose.words();
-    let mut dialog =
-        rfd::AsyncFileDialog::new().set_title(heading).add_filter(heading, purpose.extensions());
-    if let Some(folder) = path.parent().filter(|folder| folder.is_dir()) {
-        dialog = dialog.set_directory(folder);
-    }
-    let (sender, found) = channel();
-    let wake = ctx.clone();
-    let answer = move |file: Option<rfd::FileHandle>| {
-        // Nobody to tell: the question was left.
-        drop(sender.send(file.map(|file| file.path().to_owned())));
-        wake.request_repaint();
-    };
-    let spawn = |work: Box<dyn FnOnce() + Send>| {
-        thread::Builder::new().name("dialog".to_owned()).spawn(work)
-    };
-    // The dialogs are made here, as macOS wants it, and awaited there.
-    let spawned = if purpose.is_opening() {
-        let dialog = dialog.pick_file();
-        spawn(Box::new(move || answer(pollster::block_on(dialog))))
-    } else {
-        let dialog = dialog
-            .set_file_name(
-                path.file_name().map_or_else(|| name.into(), |name| name.to_string_lossy()),
-            )
-            .save_file();
-        spawn(Box::new(move || answer(pollster::block_on(dialog))))
-    };
-    // Without a thread nothing is found: the sender is dropped with the work.
-    drop(spawned);
-    found
 }

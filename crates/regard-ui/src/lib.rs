@@ -14,23 +14,33 @@ mod explain;
 pub mod heads;
 pub mod heatmap;
 mod history;
+pub mod host;
 mod kept;
 pub mod laboratory;
 mod message;
 mod picture;
 mod plots;
-mod progress;
 mod session;
 mod side;
 mod style;
+mod task;
 mod temperature;
 pub mod walkthrough;
 
+// The tests of this crate use the host of its integration tests.
+#[cfg(test)]
+extern crate self as regard_ui;
+#[cfg(test)]
+#[path = "../tests/driver/host.rs"]
+mod test_host;
+
 pub use self::app::{App, of_step, of_walkthrough};
 pub use self::command::Command;
+pub use self::host::Host;
 pub use self::session::{Looks, Room, Session};
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 // The modules say `crate::numbers`.
 use regard_figure::numbers;
@@ -51,9 +61,11 @@ pub enum Start {
 
 impl Start {
     /// The window's contents, as they are when it opens.
-    pub fn app(self, ctx: &egui::Context) -> App {
-        let mut app =
-            kept::place().map_or_else(|| App::new(ctx, GREETING), |place| App::resume(ctx, place));
+    pub fn app(self, ctx: &egui::Context, host: Arc<dyn Host>) -> App {
+        let mut app = match host.session_file() {
+            Some(path) => App::resume(ctx, &host, path),
+            None => App::new(ctx, host, GREETING),
+        };
         match self {
             Self::Last => {}
             Self::Example(example) => app.perform(ctx, Command::Example(example)),

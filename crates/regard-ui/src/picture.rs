@@ -1,90 +1,96 @@
 //! Files that are written while the window goes on; and the window's picture, as a PNG.
 
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::JoinHandle;
+use std::sync::Arc;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use egui::{ColorImage, Context};
-
 use regard_figure::encode_png;
-use regard_figure::whole_file;
 
-/// What was asked for, and what came of it.
+use crate::Host;
+use crate::task::Task;
+
+/// The files that are being written. A result names the file.
 pub struct Pending {
-    sender: Sender<anyhow::Result<String>>,
-    done: Receiver<anyhow::Result<String>>,
-    at_work: Vec<JoinHandle<()>>,
-}
-
-impl Default for Pending {
-    fn default() -> Self {
-        let (sender, done) = channel();
-        Self { sender, done, at_work: Vec::new() }
-    }
+    host: Arc<dyn Host>,
+    files: Vec<Task<String>>,
+    /// Pictures of frames that are not drawn yet.
+    pictures: Vec<Task<String>>,
 }
 
 impl Pending {
-    /// Writes the next frame to a file, once it is drawn.
-    pub fn ask(&self, ctx: &Context, path: PathBuf) {
-        let (sender, wake) = (self.sender.clone(), ctx.clone());
-        ctx.request_screenshot(move |image| {
-            let written = write(&image, &path).map(|()| format!("Saved {}", path.display()));
-            // Nobody to tell: the window is gone.
-            drop(sender.send(written));
-            wake.request_repaint();
-        });
+    /// No file is being written yet.
+    pub fn new(host: Arc<dyn Host>) -> Self {
+        Self { host, files: Vec::new(), pictures: Vec::new() }
     }
 
-    /// Does some work in a thread of its own, and tells what came of it.
+    /// Writes a picture of the next frame to a file, once it is drawn.
+    pub fn ask(&mut self, ctx: &Context, path: PathBuf) {
+        let (task, promise) = Task::promise(ctx);
+        let host = Arc::clone(&self.host);
+        ctx.request_screenshot(move |image| {
+            let written = write(&*host, &image, &path);
+            promise.fulfil(written.map(|()| saved(&path)).map_err(|e| format!("{e:#}")));
+        });
+        self.pictures.push(task);
+    }
+
+    /// Writes the bytes that `encode` returns to a file, in a thread.
     pub fn run(
         &mut self,
         ctx: &Context,
-        work: impl FnOnce() -> anyhow::Result<String> + Send + 'static,
+        path: PathBuf,
+        encode: impl FnOnce() -> anyhow::Result<Vec<u8>> + Send + 'static,
     ) {
-        let (sender, wake) = (self.sender.clone(), ctx.clone());
-        let started = std::thread::Builder::new().name("file".to_owned()).spawn(move || {
-            drop(sender.send(work()));
-            wake.request_repaint();
-        });
-        self.at_work.retain(|thread| !thread.is_finished());
-        match started {
-            Ok(thread) => self.at_work.push(thread),
-            Err(e) => drop(
-                self.sender.send(Err(anyhow::Error::from(e).context("no thread could be started"))),
-            ),
-        }
+        let host = Arc::clone(&self.host);
+        self.files.push(Task::start(&*self.host, ctx, "file", move |_| {
+            let written = encode().and_then(|bytes| {
+                host.write(&path, &bytes)
+                    .with_context(|| format!("cannot write {}", path.display()))
+            });
+            written.map(|()| saved(&path)).map_err(|e| format!("{e:#}"))
+        }));
     }
 
-    /// Whether a thread is at work.
+    /// Whether a file is being written.
     pub fn is_busy(&self) -> bool {
-        self.at_work.iter().any(|thread| !thread.is_finished())
+        self.files.iter().any(Task::is_running)
     }
 
     /// Waits until every file is written.
     pub fn finish(&mut self) {
-        for thread in self.at_work.drain(..) {
-            // One that panicked has said so.
-            drop(thread.join());
+        for task in self.files.drain(..) {
+            task.wait();
         }
     }
 
-    /// What came of the last one.
-    pub fn take(&self) -> Option<anyhow::Result<String>> {
-        self.done.try_recv().ok()
+    /// What came of a file that has been written since this was last asked.
+    pub fn take(&mut self) -> Option<anyhow::Result<String>> {
+        for tasks in [&mut self.files, &mut self.pictures] {
+            let done = tasks.iter().enumerate().find_map(|(i, task)| Some((i, task.take()?)));
+            if let Some((i, done)) = done {
+                tasks.remove(i);
+                return Some(done.map_err(|e| anyhow!(e)));
+            }
+        }
+        None
     }
+}
+
+fn saved(path: &Path) -> String {
+    format!("Saved {}", path.display())
 }
 
 /// Writes an image as a PNG.
 ///
 /// # Errors
 /// Says which file cannot be written.
-pub fn write(image: &ColorImage, path: &Path) -> anyhow::Result<()> {
+pub fn write(host: &dyn Host, image: &ColorImage, path: &Path) -> anyhow::Result<()> {
     let pixels: Vec<u8> =
         image.pixels.iter().flat_map(egui::Color32::to_srgba_unmultiplied).collect();
     let bytes = encode_png(png::ColorType::Rgba, image.size, &pixels, &[])
         .context("cannot make a PNG of the window")?;
-    whole_file::write(path, &bytes).with_context(|| format!("cannot write {}", path.display()))
+    host.write(path, &bytes).with_context(|| format!("cannot write {}", path.display()))
 }
 
 #[cfg(test)]
@@ -92,17 +98,16 @@ mod tests {
     use egui::Color32;
 
     use super::*;
+    use crate::test_host::TestHost;
 
     #[test]
     fn what_is_begun_is_ended_before_the_window_closes() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("slow");
-        let mut pending = Pending::default();
-        let theirs = path.clone();
-        pending.run(&Context::default(), move || {
+        let mut pending = Pending::new(Arc::new(TestHost::DEFAULT));
+        pending.run(&Context::default(), path.clone(), || {
             std::thread::sleep(core::time::Duration::from_millis(30));
-            std::fs::write(&theirs, "whole")?;
-            Ok(String::new())
+            Ok(b"whole".to_vec())
         });
         pending.finish();
         assert!(path.exists() && !pending.is_busy());
@@ -113,7 +118,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("window.png");
         let pixels: Vec<Color32> = (0..6).map(|i| Color32::from_rgb(40 * i, 7, 255 - i)).collect();
-        write(&ColorImage::new([3, 2], pixels.clone()), &path).unwrap();
+        write(&TestHost::DEFAULT, &ColorImage::new([3, 2], pixels.clone()), &path).unwrap();
         let file = std::io::BufReader::new(std::fs::File::open(&path).unwrap());
         let mut reader = png::Decoder::new(file).read_info().unwrap();
         let mut read = vec![0; reader.output_buffer_size().unwrap()];

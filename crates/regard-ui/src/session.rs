@@ -7,8 +7,9 @@ use egui::{Context, ThemePreference};
 use serde::{Deserialize, Serialize};
 
 use super::colors::Look;
+use crate::Host;
+
 use super::{heads, laboratory, walkthrough};
-use regard_figure::whole_file;
 
 /// A room of the window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -154,15 +155,11 @@ impl Session {
     ///
     /// # Errors
     /// Says what is wrong with the file.
-    pub fn read(path: &Path) -> anyhow::Result<Self> {
+    pub fn read(host: &dyn Host, path: &Path) -> anyhow::Result<Self> {
         let name = path.display();
-        let size = std::fs::metadata(path).with_context(|| format!("cannot read {name}"))?.len();
-        if size > LARGEST_FILE {
-            bail!("{name} is no session file: it has {size} bytes");
-        }
-        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {name}"))?;
+        let text = host.read(path, LARGEST_FILE).with_context(|| format!("cannot read {name}"))?;
         let value: serde_json::Value =
-            serde_json::from_str(&text).with_context(|| format!("{name} is no session file"))?;
+            serde_json::from_slice(&text).with_context(|| format!("{name} is no session file"))?;
         if value.get("format").is_none() {
             bail!("{name} is no session file: it has no \"format\"");
         }
@@ -188,8 +185,7 @@ impl Session {
     ///
     /// # Errors
     /// Says which file cannot be written.
-    pub fn write(&self, path: &Path) -> anyhow::Result<()> {
-        whole_file::write(path, &self.text()?)
-            .with_context(|| format!("cannot write {}", path.display()))
+    pub fn write(&self, host: &dyn Host, path: &Path) -> anyhow::Result<()> {
+        host.write(path, &self.text()?).with_context(|| format!("cannot write {}", path.display()))
     }
 }

@@ -17,7 +17,7 @@ use regard_ui::heads::{Opened, Shown, Side, Source};
 use regard_ui::{Command, Room, Session};
 use safetensors::Dtype;
 
-use self::driver::{Window, app, click, press, session, settle};
+use self::driver::{TestHost, Window, app, click, press, session, settle};
 use regard_tests::attention_files::{Folder, attention, bytes, npy, safetensors, weights};
 
 /// The room with the sample.
@@ -240,14 +240,14 @@ fn a_session_with_a_file_is_gone_on_with() {
     let cell = cells(&first)[5].clone();
     click(&mut first, &cell);
     with_file(&mut first, Command::SaveSession, &mine, "Save");
-    let second = driver::open(Session::read(&mine).unwrap(), [900.0, 600.0]);
+    let second = driver::open(Session::read(&TestHost::DEFAULT, &mine).unwrap(), [900.0, 600.0]);
     assert_eq!(session(&second).heads, session(&first).heads);
     assert_eq!(numbers(&second), numbers(&first));
 
     // The file is gone: a message, and what was asked for is not forgotten.
     let bytes = std::fs::read(&path).unwrap();
     std::fs::remove_file(&path).unwrap();
-    let mut third = driver::open(Session::read(&mine).unwrap(), [900.0, 600.0]);
+    let mut third = driver::open(Session::read(&TestHost::DEFAULT, &mine).unwrap(), [900.0, 600.0]);
     assert!(app(&third).heads().error().unwrap().contains("a.safetensors"));
     assert_eq!(session(&third).heads, session(&first).heads);
     click(&mut third, "Try again");
@@ -258,7 +258,8 @@ fn a_session_with_a_file_is_gone_on_with() {
     assert_eq!(numbers(&third), numbers(&first));
     // Or something else is opened.
     std::fs::remove_file(&path).unwrap();
-    let mut fourth = driver::open(Session::read(&mine).unwrap(), [900.0, 600.0]);
+    let mut fourth =
+        driver::open(Session::read(&TestHost::DEFAULT, &mine).unwrap(), [900.0, 600.0]);
     click(&mut fourth, "Open the sample");
     assert_eq!(opened(&fourth).source, Source::Sample);
 }

@@ -1,5 +1,10 @@
 //! The heatmap by itself: what the pointer, the wheel and the keyboard do, and what it costs.
 
+#[path = "driver/host.rs"]
+mod host;
+
+use std::sync::Arc;
+
 use std::time::Instant;
 
 use egui::{Event, Key, Modifiers, MouseWheelUnit, Pos2, Rect, TextureId, TouchPhase, Vec2, vec2};
@@ -9,6 +14,8 @@ use regard_ui::App;
 use regard_ui::colors::{Look, Palette};
 use regard_ui::heatmap::{Cell, Heatmap, Picture, View};
 use regard_walkthrough::{Example, Marks};
+
+use self::host::TestHost;
 
 struct Shown {
     n: usize,
@@ -34,7 +41,7 @@ fn open(n: usize, number: impl Fn(usize, usize) -> f32) -> Window {
         |ui, shown: &mut Shown| {
             if !shown.styled {
                 // The styles that the window sets.
-                App::new(ui.ctx(), Example::TheCatSat);
+                App::new(ui.ctx(), Arc::new(TestHost::DEFAULT), Example::TheCatSat);
                 shown.styled = true;
                 return;
             }

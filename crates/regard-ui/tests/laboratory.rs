@@ -16,7 +16,8 @@ use regard_ui::{Command, Room, Session};
 use safetensors::Dtype;
 
 use self::driver::{
-    Window, app, assert_named, choose, click, open, outcome, press, room, session, settle, shows,
+    TestHost, Window, app, assert_named, choose, click, open, outcome, press, room, session,
+    settle, shows,
 };
 use regard_tests::attention_files::{Folder, attention, bytes, safetensors};
 
@@ -154,8 +155,8 @@ fn tokens_come_from_a_file_and_go_again() {
 
     // A session brings it back.
     let saved = folder.path("mine.regard.json");
-    session(&window).write(&saved).unwrap();
-    let mut other = open(Session::read(&saved).unwrap(), [1280.0, 1600.0]);
+    session(&window).write(&TestHost::DEFAULT, &saved).unwrap();
+    let mut other = open(Session::read(&TestHost::DEFAULT, &saved).unwrap(), [1280.0, 1600.0]);
     settle(&mut other);
     assert_eq!(session(&other), session(&window));
     assert_eq!(outcome(&other).weights, outcome(&window).weights);

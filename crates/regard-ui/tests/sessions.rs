@@ -4,6 +4,8 @@
 #[expect(dead_code, reason = "shared with tests that need more of it")]
 mod driver;
 
+use std::sync::Arc;
+
 use core::time::Duration;
 use std::path::Path;
 use std::time::Instant;
@@ -18,7 +20,7 @@ use regard_ui::laboratory::{Brush, Source};
 use regard_ui::{App, Command, GREETING, Room, Session};
 use regard_walkthrough::Example;
 
-use self::driver::{Window, choose, click, outcome, press, room, session, settle, shows};
+use self::driver::{TestHost, Window, choose, click, outcome, press, room, session, settle, shows};
 
 #[test]
 fn a_session_is_saved_and_opened() {
@@ -68,14 +70,14 @@ fn a_file_may_hold_anything_and_is_brought_into_the_limits() {
     let path = folder.path().join("odd.json");
     let odd = r#"{"format": "regard session 1", "laboratory": {"inputs": {"tokens": 1000000, "dim": 0, "smooth": 7}}}"#;
     std::fs::write(&path, odd).unwrap();
-    let read = Session::read(&path).unwrap();
+    let read = Session::read(&TestHost::DEFAULT, &path).unwrap();
     assert_eq!((read.laboratory.inputs.tokens, read.laboratory.inputs.dim), (4096, 1));
     assert_eq!(read.laboratory.inputs.source, Source::Seed, "as before there were files of tokens");
     for (bad, word) in
         [("", "session"), ("[1]", "format"), ("{}", "format"), ("{\"format\": 2}", "session")]
     {
         std::fs::write(&path, bad).unwrap();
-        let message = format!("{:#}", Session::read(&path).unwrap_err());
+        let message = format!("{:#}", Session::read(&TestHost::DEFAULT, &path).unwrap_err());
         assert!(message.contains(word) && message.contains("odd.json"), "{message}");
     }
 }
@@ -84,9 +86,13 @@ fn a_file_may_hold_anything_and_is_brought_into_the_limits() {
 fn resume(path: &Path) -> Window {
     let path = path.to_owned();
     let mut window = Harness::builder().with_size([1280.0, 1000.0]).build_ui_state(
-        move |ui, app: &mut Option<App>| match app {
-            Some(app) => app.ui(ui),
-            None => *app = Some(App::resume(ui.ctx(), path.clone())),
+        move |ui, app: &mut Option<App>| {
+            if let Some(app) = app {
+                app.ui(ui);
+            } else {
+                let host: Arc<dyn regard_ui::Host> = Arc::new(TestHost::DEFAULT);
+                *app = Some(App::resume(ui.ctx(), &host, path.clone()));
+            }
         },
         None,
     );
@@ -126,7 +132,7 @@ fn the_next_start_goes_on_where_the_last_left_off() {
     assert_eq!(std::fs::read_to_string(&aside).unwrap(), "{ half of a", "it is put aside");
     click(&mut window, "Causal mask");
     end(window);
-    assert!(Session::read(&path).unwrap().walkthrough.settings.causal);
+    assert!(Session::read(&TestHost::DEFAULT, &path).unwrap().walkthrough.settings.causal);
 }
 
 #[test]
@@ -141,7 +147,7 @@ fn a_session_is_kept_while_the_window_is_open_and_a_place_that_cannot_be_written
         assert!(start.elapsed() < Duration::from_mins(1), "nothing is written");
         std::thread::sleep(Duration::from_millis(20));
     }
-    assert!(Session::read(&path).unwrap().walkthrough.settings.causal);
+    assert!(Session::read(&TestHost::DEFAULT, &path).unwrap().walkthrough.settings.causal);
 
     let mut window = resume(&path.join("no-folder").join("last.regard.json"));
     click(&mut window, "Causal mask");
@@ -171,8 +177,8 @@ fn a_brush_comes_back_as_it_was_and_no_view_is_too_large() {
     let path = folder.path().join("mine.json");
     let mut session = Session { room: Room::Laboratory, ..Session::default() };
     session.laboratory.brush = Some(Brush { side: 3, hides: false });
-    session.write(&path).unwrap();
-    assert_eq!(Session::read(&path).unwrap(), session);
+    session.write(&TestHost::DEFAULT, &path).unwrap();
+    assert_eq!(Session::read(&TestHost::DEFAULT, &path).unwrap(), session);
 
     // So near, the lines that hatch a cell would never end.
     let text = std::fs::read_to_string(&path).unwrap();
@@ -182,7 +188,7 @@ fn a_brush_comes_back_as_it_was_and_no_view_is_too_large() {
     );
     assert_ne!(odd, text);
     std::fs::write(&path, odd).unwrap();
-    let window = driver::open(Session::read(&path).unwrap(), [1280.0, 800.0]);
+    let window = driver::open(Session::read(&TestHost::DEFAULT, &path).unwrap(), [1280.0, 800.0]);
     assert!(driver::session(&window).laboratory.view.zoom() < 1000.0);
 }
 

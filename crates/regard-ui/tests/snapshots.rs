@@ -5,6 +5,11 @@
 //! --test snapshots` writes them anew; look at them before they are committed.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "driver/host.rs"]
+mod host;
+
+use std::sync::Arc;
+
 use core::time::Duration;
 use std::time::Instant;
 
@@ -12,6 +17,8 @@ use egui::{Rect, ThemePreference};
 use egui_kittest::kittest::Queryable as _;
 use egui_kittest::{Harness, SnapshotOptions, SnapshotResults};
 use regard_ui::{App, Command, Room, Session};
+
+use self::host::TestHost;
 
 const SIZES: [[f32; 2]; 2] = [[1280.0, 800.0], [900.0, 600.0]];
 
@@ -28,7 +35,8 @@ fn open(room: Room, theme: ThemePreference, size: [f32; 2]) -> Harness<'static, 
     let mut window = builder.build_ui_state(
         move |ui, shown: &mut Shown| {
             let Some(app) = &mut shown.app else {
-                shown.app = Some(App::with_session(ui.ctx(), session.clone()));
+                shown.app =
+                    Some(App::with_session(ui.ctx(), Arc::new(TestHost::DEFAULT), session.clone()));
                 return;
             };
             app.ui(ui);

@@ -1,6 +1,11 @@
 //! What is changed in the first room, by the pointer, the keyboard and the accessible names.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "driver/host.rs"]
+mod host;
+
+use std::sync::Arc;
+
 use egui::accesskit::{Role, Toggled};
 use egui::{Key, Modifiers, Pos2, Rect, vec2};
 use egui_kittest::Harness;
@@ -11,6 +16,8 @@ use regard_ui::walkthrough::{At, Picked, State};
 use regard_ui::{App, Command, Session};
 use regard_walkthrough::{Example, Inputs, Quantity, Section, Step, StepKey, Walkthrough, Without};
 
+use self::host::TestHost;
+
 type Window = Harness<'static, Option<App>>;
 
 fn open(example: Example) -> Window {
@@ -18,7 +25,7 @@ fn open(example: Example) -> Window {
         Harness::builder().with_size([1280.0, 12000.0]).with_step_dt(1.0 / 60.0).build_ui_state(
             move |ui, app: &mut Option<App>| match app {
                 Some(app) => app.ui(ui),
-                None => *app = Some(App::new(ui.ctx(), example)),
+                None => *app = Some(App::new(ui.ctx(), Arc::new(TestHost::DEFAULT), example)),
             },
             None,
         );
@@ -467,14 +474,14 @@ fn the_session_keeps_what_was_typed_over() {
     let session = window.state().as_ref().unwrap().session.clone();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("edited.regard.json");
-    session.write(&path).unwrap();
-    let read = Session::read(&path).unwrap();
+    session.write(&TestHost::DEFAULT, &path).unwrap();
+    let read = Session::read(&TestHost::DEFAULT, &path).unwrap();
     assert_eq!(read, session);
     assert_eq!(read.walkthrough.inputs.matrix(Quantity::WV).unwrap().get(2, 1), 0.1);
 
     let broken = std::fs::read_to_string(&path).unwrap().replace("\"w_v\"", "\"w_x\"");
     std::fs::write(&path, broken).unwrap();
-    let message = format!("{:#}", Session::read(&path).unwrap_err());
+    let message = format!("{:#}", Session::read(&TestHost::DEFAULT, &path).unwrap_err());
     assert!(message.contains("w_x"), "{message}");
 }
 

@@ -1,6 +1,6 @@
 //! `regard bench`: naive loops beside the kernels beside the multi-head layer.
 
-use regard_benches::{HEADER, Line, measure, ours};
+use regard_benches::{HEADER, Line, measure, ours, tiers};
 
 use super::failure::{BadInput as _, Failure};
 use super::{Format, print};
@@ -18,7 +18,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if args.format == Format::Text {
-        print(&format!("Kernels on {}\n\n{HEADER}\n", regard_kernels::Tier::active().name()))?;
+        print(&format!("{}\n\n{HEADER}\n", tiers()))?;
     }
     for (operation, shape) in args.what.operations() {
         let mut subjects = ours::subjects(operation, shape).bad_input()?;

@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use indicatif::ProgressBar;
-use regard_figure::{Error, Format, Look, Map, Matrix};
+use regard_figure::{Format, Look, Map, Matrix};
 use regard_heads::{AttentionMaps, Over, Part, unattended};
 use regard_ui::heads::Opened;
 use regard_ui::laboratory::Engine;
@@ -11,6 +11,8 @@ use regard_ui::{Room, Session, of_step, of_walkthrough};
 use regard_walkthrough::{Example, Settings, StepKey, Walkthrough};
 
 use super::failure::{BadInput as _, Failure};
+use crate::host::Native;
+use crate::whole_file;
 
 /// Write a matrix as a picture or as numbers
 ///
@@ -58,7 +60,7 @@ fn map_parser() -> impl TypedValueParser<Value = Map> {
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     // Said at once, not after a large file was read.
-    Format::of(&args.to).bad_input()?;
+    let format = Format::of(&args.to).bad_input()?;
     let look = Look { logarithmic: args.log, ..Look::default() };
     let matrix = match args.source.parse::<Example>() {
         Ok(example) => of_example(example, args, look),
@@ -73,10 +75,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         Some(map) => matrix.with_map(map),
         None => matrix,
     };
-    match matrix.write(&args.to) {
-        Err(e @ Error::Write { .. }) => Err(anyhow::Error::from(e).into()),
-        outcome => outcome.bad_input(),
-    }
+    let bytes = matrix.encode(format).bad_input()?;
+    let written = whole_file::write(&args.to, &bytes);
+    written.with_context(|| format!("writing {}", args.to.display()))?;
+    Ok(())
 }
 
 fn of_example(example: Example, args: &Args, look: Look) -> Result<Matrix> {
@@ -102,7 +104,7 @@ fn of_session(args: &Args) -> Result<Matrix> {
         args.layer.is_none() && args.head.is_none() && !args.rollout && args.matrix.is_none(),
         "--matrix, --layer, --head and --rollout are not for sessions: a session says itself what is shown"
     );
-    let session = Session::read(Path::new(&args.source))?;
+    let session = Session::read(&Native, Path::new(&args.source))?;
     let look = Look { logarithmic: session.look.logarithmic || args.log, ..session.look };
     match session.room {
         Room::Walkthrough => {

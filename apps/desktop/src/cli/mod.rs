@@ -78,7 +78,7 @@ fn window(example: Option<Example>, file: Option<&Path>) -> Result<(), Failure> 
     let start = match file {
         Some(path) => {
             if Session::is_named(path) {
-                Session::read(path).bad_input()?;
+                Session::read(&crate::host::Native, path).bad_input()?;
             } else {
                 std::fs::metadata(path)
                     .with_context(|| format!("cannot read {}", path.display()))

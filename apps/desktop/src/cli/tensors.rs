@@ -5,9 +5,10 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use half::{bf16, f16};
-use regard_figure::whole_file;
 use safetensors::tensor::{View, serialize};
 use safetensors::{Dtype, SafeTensors};
+
+use crate::whole_file;
 
 /// A tensor of numbers, widened to `f32`.
 #[derive(Clone, Debug)]

@@ -15,7 +15,7 @@ use crate::{Mask, Temperature};
 /// A row that may see nothing has zero weights, a zero output and a log-sum-exp of −∞. NaN at a hidden
 /// place does not leak; NaN at a visible place shows in that row's output.
 ///
-/// [`forward`](Self::forward) is fused: it never holds more than 24 × 256 scores (the online softmax of Milakov and
+/// [`forward`](Self::forward) is fused: it never holds more than 36 × 256 scores (the online softmax of Milakov and
 /// Gimelshein 2018, tiled as in FlashAttention, Dao et al. 2022). An output row's bits depend on that query, the keys, the
 /// values and its mask alone: not on the rows beside it.
 ///

@@ -5,7 +5,8 @@ use crate::partial::CHUNK_KEYS;
 use crate::scores::{MC, NC};
 use crate::simd::{LANES, NARROW, Panel};
 
-/// Elements of `f32` scratch memory that [`Attention::forward`] and [`Attention::scores`] need (the latter with d_v = 0).
+/// Elements of `f32` scratch memory that [`Attention::forward`](super::Attention::forward) and
+/// [`Attention::scores`](super::Attention::scores) need (the latter with d_v = 0).
 ///
 /// With t = min(n_k, 256) keys a tile, b queries a block and ⌈ ⌉₁₆ for rounding up to a multiple of 16:
 /// - (⌈t⌉₁₆ + 16) × min(n_q, b) for the scores of a tile,
@@ -14,7 +15,7 @@ use crate::simd::{LANES, NARROW, Panel};
 /// - 2·n_q, and 15 to start at a multiple of 64 bytes,
 /// - n_q × (d_v + 2) for the result of the next chunk, where there are more than [`CHUNK_KEYS`] keys.
 ///
-/// Where there is an operating system there are caches, and b = 24 and b′ = 12. On bare metal b = 6, and
+/// Where there is an operating system there are caches, and b = 36 and b′ = 12. On bare metal b = 6, and
 /// whole panels of values are never copied. Cortex-M and RISC-V (b = 6) read keys and values where they
 /// lie and need none of the memory for them.
 #[must_use]

@@ -4,6 +4,7 @@ use core::arch::x86_64::*;
 
 use super::avx2::Avx2;
 use super::{Kernel, LANES, Lanes, Panel, Simd};
+use crate::Mat;
 
 cpufeatures::new!(detect, "avx512f", "avx512bw", "avx512dq", "avx512vl");
 
@@ -57,6 +58,55 @@ fn scale_exp2(v: __m512, n: __m512) -> __m512 {
     let low = _mm512_slli_epi32::<23>(_mm512_add_epi32(half, bias));
     let high = _mm512_slli_epi32::<23>(_mm512_add_epi32(_mm512_sub_epi32(n, half), bias));
     _mm512_mul_ps(_mm512_mul_ps(v, _mm512_castsi512_ps(low)), _mm512_castsi512_ps(high))
+}
+
+/// 16 rows, 4 columns at a time. A register is filled with the fours of every fourth row, so that the shuffles within its
+/// quarters leave the rows in order: 8 shuffles for 64 elements, where squares of 8 × 8 take 24.
+///
+/// # Safety
+/// There are 16 rows of 4 columns for each of `panel`, `stride` elements from row to row, from `start` on.
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn transpose(start: *const f32, stride: usize, panel: &mut [[Panel; 4]]) {
+    let quarters = [0, 4, 8, 12].map(|row| start.wrapping_add(row * stride));
+    for (t, lanes) in panel.iter_mut().enumerate() {
+        if t.is_multiple_of(4) {
+            // A line of the cache of each row of the next panel: 16 rows at a time are no pattern that a processor foresees.
+            for row in LANES..2 * LANES {
+                _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(row * stride + 4 * t).cast());
+            }
+        }
+        let mut fours = [_mm512_setzero_ps(); 4];
+        for (i, fours) in fours.iter_mut().enumerate() {
+            let [a, b, c, d] = quarters;
+            // SAFETY: the caller answers for the elements.
+            let (a, b, c, d) = unsafe {
+                let at = i * stride + 4 * t;
+                (
+                    _mm_loadu_ps(a.wrapping_add(at)),
+                    _mm_loadu_ps(b.wrapping_add(at)),
+                    _mm_loadu_ps(c.wrapping_add(at)),
+                    _mm_loadu_ps(d.wrapping_add(at)),
+                )
+            };
+            let x = _mm512_mask_broadcast_f32x4(_mm512_castps128_ps512(a), 0x00f0, b);
+            let x = _mm512_mask_broadcast_f32x4(x, 0x0f00, c);
+            *fours = _mm512_mask_broadcast_f32x4(x, 0xf000, d);
+        }
+        let [a, b, c, d] = fours;
+        let (ab_low, ab_high) = (_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
+        let (cd_low, cd_high) = (_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d));
+        let columns = [
+            _mm512_shuffle_ps::<0b01_00_01_00>(ab_low, cd_low),
+            _mm512_shuffle_ps::<0b11_10_11_10>(ab_low, cd_low),
+            _mm512_shuffle_ps::<0b01_00_01_00>(ab_high, cd_high),
+            _mm512_shuffle_ps::<0b11_10_11_10>(ab_high, cd_high),
+        ];
+        for (lanes, column) in lanes.iter_mut().zip(columns) {
+            // SAFETY: the store fills the row of 16.
+            unsafe { _mm512_storeu_ps(lanes.as_mut_ptr(), column) };
+        }
+    }
 }
 
 /// A bit for each of the first `count` lanes, or for all 16.
@@ -137,6 +187,7 @@ impl Simd for Avx512 {
 
     const MR: usize = 12;
     const PANELS: usize = 2;
+    const QUERIES: usize = 36;
     const CHAINS: usize = 8;
 
     #[inline(always)]
@@ -176,6 +227,18 @@ impl Simd for Avx512 {
     #[inline(always)]
     fn transpose(self, rows: [&[f32; 8]; 8], panel: &mut [Panel; 8], second: bool) {
         self.0.transpose(rows, panel, second);
+    }
+
+    #[inline(always)]
+    fn transpose_rows(self, rows: Mat<'_>, panel: &mut [Panel]) -> usize {
+        let columns = panel.len().min(rows.cols()) / 4 * 4;
+        if rows.rows() != LANES {
+            return 0;
+        }
+        let fours = panel.as_chunks_mut().0.get_mut(..columns / 4).unwrap_or_default();
+        // SAFETY: `self` proves AVX-512; there are 16 rows of at least `columns` columns, and the data of a view holds them.
+        unsafe { transpose(rows.data().as_ptr(), rows.stride(), fours) };
+        columns
     }
 
     #[inline(always)]

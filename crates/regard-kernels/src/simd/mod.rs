@@ -38,6 +38,8 @@ pub(crate) use self::tile::{
     Add, Continue, Epilogue, MR, Panel, Panels, Set, gebp, gebp_or_add, next_groups, panels_at_once,
 };
 
+use crate::Mat;
+
 /// The number of lanes of a block.
 pub(crate) const LANES: usize = 16;
 
@@ -108,6 +110,9 @@ pub(crate) trait Simd: Lanes {
     /// hold.
     const MR: usize = MR;
     const PANELS: usize = 1;
+    /// Queries that meet a panel of keys, then one of values, while it is in the first-level cache; at most
+    /// [`MC`](crate::scores::MC).
+    const QUERIES: usize = 24;
     /// So many chains of multiply-adds, a block each, keep the multipliers busy.
     const CHAINS: usize = 4;
 
@@ -148,6 +153,13 @@ pub(crate) trait Simd: Lanes {
         panel: &mut [Panel; LANES / 2],
         second: bool,
     );
+    /// Column t of the 16 `rows` goes to row t of the panel, for the first columns: as many as are returned, which may be none.
+    #[inline(always)]
+    fn transpose_rows(self, rows: Mat<'_>, panel: &mut [Panel]) -> usize {
+        let _ = (rows, panel);
+        0
+    }
+
     /// The sum, as a tree: lane i + lane i+8, then i+4, i+2, i+1.
     fn reduce_add(self, v: Self::V) -> f32;
     /// The largest lane that is no NaN (NaN in some lanes gives any of the lanes).

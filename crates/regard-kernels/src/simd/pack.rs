@@ -143,26 +143,40 @@ impl Kernel for Transpose<'_> {
         for p in 0..b.rows().div_ceil(LANES) {
             let Some((panel, rest)) = panels.split_at_mut_checked(depth) else { return };
             panels = rest;
-            for second in [false, true] {
-                let lane = SIDE * usize::from(second);
-                let rows = b.rows_from(p * LANES + lane, SIDE);
-                let done = depth / SIDE * SIDE;
-                for (t, lanes) in panel.as_chunks_mut::<SIDE>().0.iter_mut().enumerate() {
-                    let square = if rows.rows() == SIDE {
-                        let (data, stride) = (rows.data(), rows.stride());
-                        // SAFETY: there are 8 rows, and as many columns as the panel has rows, of
-                        // which these are the t-th 8; the data of a view holds all of its rows.
-                        unsafe { square(simd, data, t * SIDE, stride, t.is_multiple_of(2)) }
-                    } else {
-                        padded_square(rows, t)
-                    };
-                    simd.transpose(square, lanes, second);
-                }
-                for (t, lanes) in panel.iter_mut().enumerate().skip(done) {
-                    for (l, lane) in lanes.iter_mut().skip(lane).take(SIDE).enumerate() {
-                        *lane = rows.row(l).get(t).copied().unwrap_or(0.0);
-                    }
-                }
+            let rows = b.rows_from(p * LANES, LANES);
+            let done = if rows.rows() == LANES { simd.transpose_rows(rows, panel) } else { 0 };
+            if done < depth {
+                transpose_by_squares(simd, rows, panel, done);
+            }
+        }
+    }
+}
+
+/// Column t of up to 16 `rows` goes to row t of the panel, from column `done` on, with 0 in the lanes of rows that there are
+/// not.
+#[inline(always)]
+fn transpose_by_squares<S: Simd>(simd: S, rows: Mat<'_>, panel: &mut [Panel], done: usize) {
+    let depth = panel.len();
+    let rows = rows.block(0, rows.rows(), done, depth - done);
+    let panel = panel.get_mut(done..).unwrap_or_default();
+    for second in [false, true] {
+        let lane = SIDE * usize::from(second);
+        let rows = rows.rows_from(lane, SIDE);
+        for (t, lanes) in panel.as_chunks_mut::<SIDE>().0.iter_mut().enumerate() {
+            let square = if rows.rows() == SIDE {
+                let (data, stride) = (rows.data(), rows.stride());
+                // SAFETY: there are 8 rows, and as many columns as the panel has rows, of which these are the t-th 8; the
+                // data of a view holds all of its rows.
+                unsafe { square(simd, data, t * SIDE, stride, t.is_multiple_of(2)) }
+            } else {
+                padded_square(rows, t)
+            };
+            simd.transpose(square, lanes, second);
+        }
+        let whole = panel.len() / SIDE * SIDE;
+        for (t, lanes) in panel.iter_mut().enumerate().skip(whole) {
+            for (l, lane) in lanes.iter_mut().skip(lane).take(SIDE).enumerate() {
+                *lane = rows.row(l).get(t).copied().unwrap_or(0.0);
             }
         }
     }

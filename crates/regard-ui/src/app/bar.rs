@@ -1,7 +1,8 @@
 //! The line of tabs and its menu, and what there is to tell.
 
 use core::time::Duration;
-use std::time::Instant;
+
+use web_time::Instant;
 
 use egui::{Align, Button, Layout, Panel, RichText, ScrollArea, Ui};
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use egui::{Context, RichText};
-use regard_figure::{Label, Matrix};
+use regard_figure::{Format, Label, Matrix};
 use regard_walkthrough::{Kind, Step, StepKey, Walkthrough};
 
 use super::App;
@@ -41,7 +41,7 @@ impl App {
 
     pub(super) fn use_file(&mut self, ctx: &Context, purpose: Purpose, path: PathBuf) {
         match purpose {
-            Purpose::OpenSession => match Session::read(&path) {
+            Purpose::OpenSession => match Session::read(&*self.host, &path) {
                 Ok(session) => {
                     self.session = session;
                     self.session.looks.apply(ctx);
@@ -50,7 +50,10 @@ impl App {
                 Err(e) => self.tell(Err(e)),
             },
             Purpose::SaveSession => {
-                let done = self.session.write(&path).map(|()| format!("Saved {}", path.display()));
+                let done = self
+                    .session
+                    .write(&*self.host, &path)
+                    .map(|()| format!("Saved {}", path.display()));
                 self.tell(done);
             }
             Purpose::SaveImage => self.pictures.ask(ctx, path),
@@ -77,10 +80,10 @@ impl App {
     /// Writes the matrix in a thread: a large one takes seconds as CSV.
     pub(super) fn export(&mut self, ctx: &Context, path: PathBuf) {
         let Some(matrix) = self.matrix() else { return self.tell(Err(no_matrix())) };
-        self.pictures.run(ctx, move || {
-            matrix.write(&path)?;
-            Ok(format!("Saved {}", path.display()))
-        });
+        match Format::of(&path) {
+            Ok(format) => self.pictures.run(ctx, path, move || Ok(matrix.encode(format)?)),
+            Err(e) => self.tell(Err(e.into())),
+        }
     }
 
     /// Copies the matrix, if it is not too large to be pasted.

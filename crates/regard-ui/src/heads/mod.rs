@@ -6,7 +6,6 @@
 mod bar;
 mod controls;
 mod grid;
-mod job;
 mod lines;
 mod opened;
 mod room;

@@ -8,27 +8,26 @@ use egui::{
 
 use super::controls::{self, Asked};
 use super::grid::Thumbnails;
-use super::job::Job;
 use super::opened::{Opened, Selected};
 use super::{Shown, Source, State, bar, lines};
 use regard_walkthrough::Marks;
 
 use crate::colors::Look;
 use crate::heatmap::{Cell, Heatmap};
-use crate::progress::PATIENCE;
 use crate::style::panel;
-use crate::{Command, message, numbers, side};
+use crate::task::{PATIENCE, Task};
+use crate::{Command, Host, message, numbers, side};
 use regard_figure::Matrix;
 use regard_heads::Part;
 
 /// What is shown of a [`State`].
-#[derive(Default)]
 pub struct Room {
+    host: Arc<dyn Host>,
     opening: Option<Opening>,
     opened: Option<Arc<Opened>>,
     /// What could not be opened, and why.
     failed: Option<(Source, String)>,
-    selecting: Option<(Part, Job<Selected>)>,
+    selecting: Option<(Part, Task<Selected>)>,
     selected: Option<Selected>,
     thumbnails: Thumbnails,
     /// The cell under the pointer.
@@ -40,21 +39,38 @@ struct Opening {
     source: Source,
     /// Whether the user asked for it just now; else it is what the session says.
     anew: bool,
-    job: Job<Opened>,
+    task: Task<Opened>,
 }
 
 impl Opening {
-    fn start(ctx: &Context, source: Source, anew: bool) -> Self {
+    fn start(host: &dyn Host, ctx: &Context, source: Source, anew: bool) -> Self {
         let theirs = source.clone();
-        Self { source, anew, job: Job::start(ctx, move |progress| Opened::open(theirs, progress)) }
+        let task = Task::start(host, ctx, "heads", move |promise| {
+            Opened::open(theirs, &|part| promise.tell(part)).map_err(|e| e.to_string())
+        });
+        Self { source, anew, task }
     }
 }
 
 impl Room {
+    /// Nothing is read yet.
+    pub fn new(host: Arc<dyn Host>) -> Self {
+        Self {
+            host,
+            opening: None,
+            opened: None,
+            failed: None,
+            selecting: None,
+            selected: None,
+            thumbnails: Thumbnails::default(),
+            hovered: None,
+        }
+    }
+
     /// Begins to read a file. What is shown stays until it is read.
     pub fn open(&mut self, ctx: &Context, source: Source) {
         self.failed = None;
-        self.opening = Some(Opening::start(ctx, source, true));
+        self.opening = Some(Opening::start(&*self.host, ctx, source, true));
     }
 
     /// Gives up reading.
@@ -142,7 +158,7 @@ impl Room {
 
     /// Takes what the threads have, and starts what is not yet there.
     fn exchange(&mut self, ctx: &Context, state: &mut State) {
-        if let Some(outcome) = self.opening.as_ref().and_then(|opening| opening.job.take())
+        if let Some(outcome) = self.opening.as_ref().and_then(|opening| opening.task.take())
             && let Some(opening) = self.opening.take()
         {
             self.read(outcome, opening, state);
@@ -154,7 +170,7 @@ impl Room {
         } else {
             (self.selected, self.selecting) = (None, None);
             if !has_failed && self.opening.is_none() {
-                self.opening = Some(Opening::start(ctx, state.source.clone(), false));
+                self.opening = Some(Opening::start(&*self.host, ctx, state.source.clone(), false));
             }
         }
         if self.is_busy() {
@@ -166,7 +182,7 @@ impl Room {
     fn select(&mut self, ctx: &Context, state: &mut State) {
         let Some(opened) = &self.opened else { return };
         state.limit(opened.maps.shape(), opened.maps.is_self_attention());
-        if let Some(outcome) = self.selecting.as_ref().and_then(|(_, job)| job.take()) {
+        if let Some(outcome) = self.selecting.as_ref().and_then(|(_, task)| task.take()) {
             self.selecting = None;
             match outcome {
                 Ok(selected) => self.selected = Some(selected),
@@ -184,8 +200,11 @@ impl Room {
         let asked = self.selecting.as_ref().map(|(asked, _)| *asked);
         if asked.or_else(|| self.selected.as_ref().map(|selected| selected.part)) != Some(part) {
             let opened = Arc::clone(opened);
-            self.selecting =
-                Some((part, Job::start(ctx, move |progress| opened.select(part, progress))));
+            let task = Task::start(&*self.host, ctx, "heads", move |promise| {
+                let progress = |done: f32| promise.tell(done);
+                opened.select(part, &progress).map_err(|e| e.to_string())
+            });
+            self.selecting = Some((part, task));
         }
     }
 
@@ -240,11 +259,11 @@ impl Room {
         }
         let mut cancelled = false;
         if let Some(opening) =
-            self.opening.as_ref().filter(|o| o.job.elapsed() > PATIENCE || !is_here)
+            self.opening.as_ref().filter(|o| o.task.elapsed() > PATIENCE || !is_here)
         {
             ui.horizontal(|ui| {
                 ui.add(
-                    ProgressBar::new(opening.job.progress())
+                    ProgressBar::new(opening.task.progress())
                         .desired_width(200.0)
                         .desired_height(10.0),
                 )

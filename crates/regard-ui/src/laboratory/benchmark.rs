@@ -1,15 +1,13 @@
 //! The panel that measures: naive loops, the kernel and the multi-head layer on one thread and on all.
 
-use std::sync::mpsc::{self, Receiver, TryRecvError};
-use std::thread::{self, JoinHandle};
-
 use egui::{Context, Label, ProgressBar, RichText, Ui};
 use regard_benches::{Line, Operation, Progress, Shape, duration, measure_while, ours};
 
 use super::Inputs;
 use crate::explain::heading;
 use crate::style::small;
-use crate::{Command, colors};
+use crate::task::Task;
+use crate::{Command, Host, colors};
 
 /// Queries times dimensions of all heads: with more, a naive call would take too long.
 const MOST_WORK: usize = 8 * 4096 * 64;
@@ -25,10 +23,9 @@ const EXPLANATION: &str = "\
 /// A benchmark, while it is measured and afterwards.
 #[derive(Default)]
 pub struct Benchmark {
-    /// Dropped to stop it.
-    running: Option<Receiver<Result<Progress, String>>>,
-    /// What measures, or ends what it has begun after it was stopped: two would measure each other.
-    thread: Option<JoinHandle<()>>,
+    task: Option<Task<Progress>>,
+    /// A stopped task ends the sample that it has begun. The next one waits for it: two would measure each other.
+    stopped: Option<Task<Progress>>,
     shape: Option<Shape>,
     last: Option<Result<Progress, String>>,
 }
@@ -36,7 +33,7 @@ pub struct Benchmark {
 impl Benchmark {
     /// Whether it is being measured.
     pub fn is_running(&self) -> bool {
-        self.running.is_some()
+        self.task.is_some()
     }
 
     /// What was measured so far.
@@ -48,45 +45,38 @@ impl Benchmark {
     }
 
     /// Stops it if it runs, or measures anew. What is measured when it stops stays.
-    pub fn toggle(&mut self, ctx: &Context, inputs: &Inputs) {
+    pub fn toggle(&mut self, host: &dyn Host, ctx: &Context, inputs: &Inputs) {
         self.receive();
-        if self.running.take().is_some() {
+        if let Some(task) = self.task.take() {
+            task.cancel();
+            self.stopped = Some(task);
             return;
         }
-        let (shape, ctx) = (shape(inputs), ctx.clone());
-        let (sender, receiver) = mpsc::channel();
-        let before = self.thread.take();
-        let work = move || {
-            if let Some(before) = before {
-                drop(before.join());
-            }
-            let progress = |progress: &Progress| {
-                let goes_on = sender.send(Ok(progress.clone())).is_ok();
-                ctx.request_repaint();
-                goes_on
-            };
-            if let Err(e) = run(shape, progress) {
-                // Nobody listens if it was stopped, and then nobody needs to know.
-                drop(sender.send(Err(format!("{e:#}"))));
-            }
-            drop(sender);
-            ctx.request_repaint();
-        };
+        let (shape, before) = (shape(inputs), self.stopped.take());
         (self.shape, self.last) = (Some(shape), None);
-        match thread::Builder::new().name("benchmark".to_owned()).spawn(work) {
-            Ok(thread) => (self.running, self.thread) = (Some(receiver), Some(thread)),
-            Err(e) => self.last = Some(Err(format!("no thread could be started: {e}"))),
-        }
+        self.task = Some(Task::start(host, ctx, "benchmark", move |promise| {
+            if let Some(before) = before {
+                before.wait();
+            }
+            let mut last = Progress { done: 0, of: 0, lines: Vec::new() };
+            let measured = run(shape, |progress| {
+                last = progress.clone();
+                promise.show(progress.clone()).is_continue()
+            });
+            measured.map(|()| last).map_err(|e| format!("{e:#}"))
+        }));
     }
 
     /// Takes what has been measured since.
     pub fn receive(&mut self) {
-        while let Some(running) = &self.running {
-            match running.try_recv() {
-                Ok(last) => self.last = Some(last),
-                Err(TryRecvError::Empty) => break,
-                Err(TryRecvError::Disconnected) => self.running = None,
-            }
+        let Some(task) = &self.task else { return };
+        // Asked first, so that the last result is taken before the task is dropped.
+        let has_ended = !task.is_running();
+        if let Some(last) = task.take() {
+            self.last = Some(last);
+        }
+        if has_ended {
+            self.task = None;
         }
     }
 

@@ -2,10 +2,10 @@
 
 use core::time::Duration;
 use std::sync::Arc;
-use std::time::Instant;
 
 use rayon::prelude::*;
 use regard_kernels::softmax;
+use web_time::Instant;
 
 use super::files::{Error, Files, Names, names};
 use super::tokens::{Drawn, Tokens};

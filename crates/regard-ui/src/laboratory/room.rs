@@ -2,12 +2,13 @@
 
 use core::time::Duration;
 use std::path::PathBuf;
-use std::time::Instant;
+use std::sync::Arc;
 
 use egui::{
     CentralPanel, Frame, Label, Margin, Panel, ProgressBar, RichText, ScrollArea, TextStyle, Ui,
 };
 use regard_walkthrough::Marks;
+use web_time::Instant;
 
 use super::benchmark::Benchmark;
 use super::controls::Asked;
@@ -16,9 +17,9 @@ use super::{Outcome, Request, Shown, Source, Square, State, Worker, controls, fi
 use crate::colors::Look;
 use crate::explain::{explain, heading};
 use crate::heatmap::{self, Cell, Heatmap, Pointing};
-use crate::progress::PATIENCE;
 use crate::style::{panel, small};
-use crate::{Command, message, numbers, side};
+use crate::task::PATIENCE;
+use crate::{Command, Host, message, numbers, side};
 use regard_figure::shortened;
 
 mod exchange;
@@ -38,9 +39,9 @@ const OF_THE_ROW: &str = "\
     last one.";
 
 /// What is shown of a [`State`]: the last outcome, while the worker computes the next.
-#[derive(Default)]
 pub struct Room {
-    worker: Option<Worker>,
+    host: Arc<dyn Host>,
+    worker: Worker,
     asked: Option<(Request, Instant)>,
     answered: Option<Request>,
     outcome: Option<Outcome>,
@@ -59,6 +60,24 @@ pub struct Room {
 }
 
 impl Room {
+    /// Nothing is computed yet.
+    pub fn new(host: Arc<dyn Host>) -> Self {
+        Self {
+            host,
+            worker: Worker::default(),
+            asked: None,
+            answered: None,
+            outcome: None,
+            error: None,
+            opening: None,
+            refused: None,
+            curves: None,
+            benchmark: Benchmark::default(),
+            labels: Default::default(),
+            hovered: None,
+        }
+    }
+
     /// The last outcome.
     pub fn outcome(&self) -> Option<&Outcome> {
         self.outcome.as_ref()
@@ -71,7 +90,7 @@ impl Room {
 
     /// Whether what is shown is not yet what was asked for.
     pub fn is_computing(&self) -> bool {
-        self.worker.as_ref().is_some_and(Worker::is_busy)
+        self.worker.is_busy()
     }
 
     /// Shows everything, and takes what the user does. Returns a command, if its button was pressed.
@@ -204,7 +223,7 @@ impl Room {
             ui.set_height(ui.text_style_height(&TextStyle::Small));
             let waited = self.asked.as_ref().map_or(Duration::ZERO, |(_, since)| since.elapsed());
             if self.is_late() && waited > PATIENCE {
-                let progress = self.worker.as_ref().map_or(0.0, Worker::progress);
+                let progress = self.worker.progress();
                 ui.add(ProgressBar::new(progress).desired_width(160.0).desired_height(8.0))
                     .accessible_name("Computing");
                 return;

@@ -1,5 +1,9 @@
 //! The window without a window, driven by the names of its controls.
 
+mod host;
+
+use std::sync::Arc;
+
 use core::time::Duration;
 use std::time::Instant;
 
@@ -10,6 +14,8 @@ use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use regard_ui::laboratory::Outcome;
 use regard_ui::{App, Command, Room, Session};
 
+pub use self::host::TestHost;
+
 pub type Window = Harness<'static, Option<App>>;
 
 /// Opens a session, and waits for what it computes.
@@ -17,7 +23,10 @@ pub fn open(session: Session, size: [f32; 2]) -> Window {
     let mut window = Harness::builder().with_size(size).build_ui_state(
         move |ui, app: &mut Option<App>| match app {
             Some(app) => app.ui(ui),
-            None => *app = Some(App::with_session(ui.ctx(), session.clone())),
+            None => {
+                *app =
+                    Some(App::with_session(ui.ctx(), Arc::new(TestHost::DEFAULT), session.clone()));
+            }
         },
         None,
     );

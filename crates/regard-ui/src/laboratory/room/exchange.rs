@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
 
 use egui::Ui;
+use web_time::Instant;
 
 use super::super::worker::Answer;
 use super::super::{Inputs, State, Worker};
 use super::Room;
-use crate::progress::PATIENCE;
+use crate::task::PATIENCE;
 use regard_figure::Label;
 use regard_heads::QueriesAndKeys;
 
@@ -19,7 +19,7 @@ impl Room {
         self.opening = Some(path);
         self.refused = None;
         // The next worker has read nothing yet.
-        (self.worker, self.asked) = (None, None);
+        (self.worker, self.asked) = (Worker::default(), None);
     }
 
     /// The file that the state's tokens come from, if it is read.
@@ -31,24 +31,16 @@ impl Room {
 
     /// Takes what the worker has, and asks for what is not yet asked for.
     pub(super) fn exchange(&mut self, ui: &Ui, state: &mut State) {
-        let ctx = ui.ctx().clone();
-        if self.worker.is_none() {
-            match Worker::new(move || ctx.request_repaint()) {
-                Ok(worker) => self.worker = Some(worker),
-                Err(e) => self.error = Some(format!("no thread could be started: {e}")),
-            }
-        }
         let was_late = self.is_late();
-        if let Some(answer) = self.worker.as_ref().and_then(Worker::take) {
+        if let Some(answer) = self.worker.take(&*self.host, ui.ctx()) {
             self.receive(answer, state);
         }
-        let Some(worker) = &self.worker else { return };
         let mut request = state.request();
         if let Some(path) = &self.opening {
             request.inputs = request.inputs.of_file(path);
         }
         if self.asked.as_ref().is_none_or(|(asked, _)| *asked != request) {
-            worker.ask(request.clone());
+            self.worker.ask(&*self.host, ui.ctx(), request.clone());
             let since = self
                 .asked
                 .take()

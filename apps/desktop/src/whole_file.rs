@@ -7,7 +7,7 @@ use std::path::Path;
 ///
 /// # Errors
 /// Where the folder is missing or may not be written to, or the disk is full. What was at `path` is then still there.
-pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder =
         path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
     let mut builder = tempfile::Builder::new();

@@ -1,0 +1,233 @@
+//! Work that goes on while the window is drawn.
+
+use core::ops::ControlFlow;
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use core::time::Duration;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use egui::Context;
+use web_time::Instant;
+
+use crate::Host;
+
+/// The window shows the progress of work that takes longer.
+pub const PATIENCE: Duration = Duration::from_millis(100);
+
+/// Work that a [`Promise`] does elsewhere. Dropping the task cancels the work.
+///
+/// Results come one at a time: a later one takes the place of one that nobody took.
+pub struct Task<T> {
+    shared: Arc<Shared<T>>,
+    since: Instant,
+}
+
+/// The side of a [`Task`] that does the work.
+pub struct Promise<T> {
+    shared: Arc<Shared<T>>,
+}
+
+struct Shared<T> {
+    slot: Mutex<Slot<T>>,
+    ended: Condvar,
+    /// The part of the work that is done, in thousandths.
+    done: AtomicU32,
+    is_cancelled: AtomicBool,
+    /// Drawn anew when there is something new to see.
+    window: Context,
+}
+
+struct Slot<T> {
+    result: Option<Result<T, String>>,
+    has_ended: bool,
+}
+
+impl<T: Send + 'static> Task<T> {
+    /// Starts work in a thread with this name.
+    ///
+    /// If no thread can be started, or if the work panics, the result is an error that says so.
+    pub fn start(
+        host: &dyn Host,
+        window: &Context,
+        name: &str,
+        work: impl FnOnce(&Promise<T>) -> Result<T, String> + Send + 'static,
+    ) -> Self {
+        let (task, promise) = Self::promise(window);
+        let started = host.spawn(
+            name,
+            Box::new(move || {
+                let result = work(&promise);
+                promise.fulfil(result);
+            }),
+        );
+        if let Err(e) = started {
+            task.shared.lock().result = Some(Err(format!("no thread could be started: {e}")));
+        }
+        task
+    }
+
+    /// A task whose result something else promises, such as a dialog.
+    pub fn promise(window: &Context) -> (Self, Promise<T>) {
+        let shared = Arc::new(Shared {
+            slot: Mutex::new(Slot { result: None, has_ended: false }),
+            ended: Condvar::new(),
+            done: AtomicU32::new(0),
+            is_cancelled: AtomicBool::new(false),
+            window: window.clone(),
+        });
+        let task = Self { shared: Arc::clone(&shared), since: Instant::now() };
+        (task, Promise { shared })
+    }
+}
+
+impl<T> Task<T> {
+    /// The latest result, unless it was taken already.
+    pub fn take(&self) -> Option<Result<T, String>> {
+        self.shared.lock().result.take()
+    }
+
+    /// Whether the work still goes on.
+    pub fn is_running(&self) -> bool {
+        !self.shared.lock().has_ended
+    }
+
+    /// The part of the work that is done, from 0 to 1.
+    pub fn progress(&self) -> f32 {
+        self.shared.done.load(Ordering::Relaxed) as f32 / 1000.0
+    }
+
+    /// The time since the work started.
+    pub fn elapsed(&self) -> Duration {
+        self.since.elapsed()
+    }
+
+    /// Asks the work to end early.
+    pub fn cancel(&self) {
+        self.shared.is_cancelled.store(true, Ordering::Relaxed);
+    }
+
+    /// Waits until the work has ended. A window must not wait while it is drawn.
+    pub fn wait(&self) {
+        let running = |slot: &mut Slot<T>| !slot.has_ended;
+        drop(
+            self.shared
+                .ended
+                .wait_while(self.shared.lock(), running)
+                .unwrap_or_else(PoisonError::into_inner),
+        );
+    }
+}
+
+impl<T> Drop for Task<T> {
+    fn drop(&mut self) {
+        self.cancel();
+    }
+}
+
+impl<T> Promise<T> {
+    /// Tells which part of the work is done, from 0 to 1. Breaks off if the task is cancelled.
+    pub fn tell(&self, part: f32) -> ControlFlow<()> {
+        self.shared.done.store((part * 1000.0) as u32, Ordering::Relaxed);
+        self.goes_on()
+    }
+
+    /// Shows a result before the last one. Breaks off if the task is cancelled.
+    pub fn show(&self, result: T) -> ControlFlow<()> {
+        self.shared.lock().result = Some(Ok(result));
+        self.shared.window.request_repaint();
+        self.goes_on()
+    }
+
+    /// Ends the work with its last result.
+    pub fn fulfil(self, result: Result<T, String>) {
+        let mut slot = self.shared.lock();
+        slot.result = Some(result);
+        slot.has_ended = true;
+    }
+
+    fn goes_on(&self) -> ControlFlow<()> {
+        if self.shared.is_cancelled.load(Ordering::Relaxed) {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    }
+}
+
+impl<T> Drop for Promise<T> {
+    fn drop(&mut self) {
+        let mut slot = self.shared.lock();
+        if !slot.has_ended {
+            slot.result = Some(Err("the work ended without a result".to_owned()));
+            slot.has_ended = true;
+        }
+        drop(slot);
+        self.shared.ended.notify_all();
+        self.shared.window.request_repaint();
+    }
+}
+
+impl<T> Shared<T> {
+    fn lock(&self) -> MutexGuard<'_, Slot<T>> {
+        self.slot.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::thread;
+
+    use super::*;
+    use crate::test_host::TestHost;
+
+    #[test]
+    fn a_task_that_is_dropped_ends() {
+        let (sender, ended) = channel();
+        let task: Task<()> =
+            Task::start(&TestHost::DEFAULT, &Context::default(), "test", move |promise| {
+                while promise.tell(0.25).is_continue() {
+                    thread::yield_now();
+                }
+                sender.send(()).unwrap();
+                Err("cancelled".to_owned())
+            });
+        while task.progress() == 0.0 {
+            thread::yield_now();
+        }
+        assert_eq!(task.progress(), 0.25);
+        assert!(task.is_running() && task.take().is_none());
+        drop(task);
+        ended.recv_timeout(Duration::from_mins(1)).unwrap();
+    }
+
+    #[test]
+    fn a_panic_is_told() {
+        let task: Task<()> = Task::start(&TestHost::DEFAULT, &Context::default(), "test", |_| {
+            std::panic::resume_unwind(Box::new(()))
+        });
+        task.wait();
+        assert!(task.take().unwrap().unwrap_err().contains("without a result"));
+        assert!(!task.is_running() && task.take().is_none());
+    }
+
+    #[test]
+    fn the_latest_result_takes_the_place_of_those_before() {
+        let (task, promise) = Task::promise(&Context::default());
+        assert!(promise.show(1).is_continue() && promise.show(2).is_continue());
+        assert_eq!(task.take(), Some(Ok(2)));
+        assert!(task.take().is_none() && task.is_running());
+        task.cancel();
+        assert!(promise.show(3).is_break());
+        promise.fulfil(Ok(4));
+        assert_eq!(task.take(), Some(Ok(4)));
+        assert!(!task.is_running());
+    }
+
+    #[test]
+    fn a_thread_that_cannot_be_started_is_told() {
+        let task: Task<()> =
+            Task::start(&TestHost { has_threads: false }, &Context::default(), "test", |_| Ok(()));
+        assert!(!task.is_running());
+        assert!(task.take().unwrap().unwrap_err().contains("no thread"));
+    }
+}
