@@ -212,7 +212,10 @@ pub(crate) fn gebp_rows<S: Simd, F: Epilogue>(
     out: &mut MatMut<'_>,
     col: usize,
 ) {
-    let at_once = panels_at_once::<S>(next_groups::<S>(a.rows()).0.max(1)).max(1); // or `step_by` could panic
+    // A narrow tier reads the columns of B by one stride, which leads from panel to panel only where B is not packed.
+    let at_once =
+        if S::NARROW { 1 } else { panels_at_once::<S>(next_groups::<S>(a.rows()).0.max(1)) };
+    let at_once = at_once.max(1); // or `step_by` could panic
     for first in (0..panels).step_by(at_once) {
         let panels = at_once.min(panels - first);
         let (b, col) = (b.from(first).first(panels), col + first * LANES);

@@ -105,11 +105,6 @@ impl<T> Task<T> {
         self.shared.is_cancelled.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the work was asked to end early.
-    pub fn is_cancelled(&self) -> bool {
-        self.shared.is_cancelled.load(Ordering::Relaxed)
-    }
-
     /// Waits until the work has ended. A window must not wait while it is drawn.
     pub fn wait(&self) {
         let running = |slot: &mut Slot<T>| !slot.has_ended;

@@ -16,7 +16,7 @@ use crate::{Sequences, Tensor, Threads};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Norm {
     gamma: Vec<f32>,
-    /// Layer norm has it, RMS norm has not.
+    /// RMS norm has none.
     beta: Option<Vec<f32>>,
     epsilon: f32,
 }
@@ -25,7 +25,7 @@ impl Norm {
     /// Layer norm (Ba, Kiros and Hinton 2016): (x − mean)/√(variance + ε) · γ + β, with γ and β \[features\].
     ///
     /// # Errors
-    /// [`Error::Shape`] if γ and β differ in length, [`KernelError::Range`] if ε is negative or no number.
+    /// [`Error::Shape`] if γ and β differ in length, [`KernelError::Range`] if ε is negative, infinite or NaN.
     pub fn layer(gamma: Vec<f32>, beta: Vec<f32>, epsilon: f32) -> Result<Self, Error> {
         check_shape("beta", &[beta.len()], &[gamma.len()], "as many as gamma")?;
         Self::rms(gamma, epsilon).map(|norm| Self { beta: Some(beta), ..norm })
@@ -34,7 +34,7 @@ impl Norm {
     /// RMS norm (Zhang and Sennrich 2019): x/√(mean of x² + ε) · γ, with γ \[features\].
     ///
     /// # Errors
-    /// [`KernelError::Range`] if ε is negative or no number.
+    /// [`KernelError::Range`] if ε is negative, infinite or NaN.
     ///
     /// ```
     /// use regard::{Norm, Sequences, Threads};

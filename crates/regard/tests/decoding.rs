@@ -1,4 +1,4 @@
-//! A prefill in parts and then token by token, behind caches, has the bits of all tokens at once.
+//! A prefill in parts that is continued token by token with caches has the bits of all tokens at once.
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 
@@ -174,7 +174,7 @@ fn after_an_error_the_caches_are_as_they_were() {
         message(layer.forward_cached(tokens(2), &mut cache, &causal)),
         "the rotary table has 13 positions, but 14 are needed"
     );
-    // Found out behind the place where keys and values were appended.
+    // This error is found after keys and values are appended.
     assert_eq!(
         message(layer.forward_cached(
             tokens(1),

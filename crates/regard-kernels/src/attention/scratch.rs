@@ -5,7 +5,8 @@ use crate::partial::CHUNK_KEYS;
 use crate::scores::{MC, NC};
 use crate::simd::{LANES, NARROW, Panel};
 
-/// Elements of `f32` scratch memory that [`Attention::forward`] and [`Attention::scores`] need (the latter with d_v = 0).
+/// Elements of `f32` scratch memory that [`Attention::forward`](super::Attention::forward) and
+/// [`Attention::scores`](super::Attention::scores) need (the latter with d_v = 0).
 ///
 /// With t = min(n_k, 256) keys a tile, b queries a block and ⌈ ⌉₁₆ for rounding up to a multiple of 16:
 /// - (⌈t⌉₁₆ + 16) × min(n_q, b) for the scores of a tile,

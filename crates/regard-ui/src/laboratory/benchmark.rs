@@ -23,8 +23,9 @@ const EXPLANATION: &str = "\
 /// A benchmark, while it is measured and afterwards.
 #[derive(Default)]
 pub struct Benchmark {
-    /// What measures, or ends what it has begun after it was stopped: two would measure each other.
     task: Option<Task<Progress>>,
+    /// A stopped task ends the sample that it has begun. The next one waits for it: two would measure each other.
+    stopped: Option<Task<Progress>>,
     shape: Option<Shape>,
     last: Option<Result<Progress, String>>,
 }
@@ -32,7 +33,7 @@ pub struct Benchmark {
 impl Benchmark {
     /// Whether it is being measured.
     pub fn is_running(&self) -> bool {
-        self.task.as_ref().is_some_and(|task| task.is_running() && !task.is_cancelled())
+        self.task.is_some()
     }
 
     /// What was measured so far.
@@ -46,11 +47,12 @@ impl Benchmark {
     /// Stops it if it runs, or measures anew. What is measured when it stops stays.
     pub fn toggle(&mut self, host: &dyn Host, ctx: &Context, inputs: &Inputs) {
         self.receive();
-        if self.is_running() {
-            self.task.iter().for_each(Task::cancel);
+        if let Some(task) = self.task.take() {
+            task.cancel();
+            self.stopped = Some(task);
             return;
         }
-        let (shape, before) = (shape(inputs), self.task.take());
+        let (shape, before) = (shape(inputs), self.stopped.take());
         (self.shape, self.last) = (Some(shape), None);
         self.task = Some(Task::start(host, ctx, "benchmark", move |promise| {
             if let Some(before) = before {
@@ -67,10 +69,14 @@ impl Benchmark {
 
     /// Takes what has been measured since.
     pub fn receive(&mut self) {
-        // What is measured when it stops stays.
-        let task = self.task.as_ref().filter(|task| !task.is_cancelled());
-        if let Some(last) = task.and_then(Task::take) {
+        let Some(task) = &self.task else { return };
+        // Asked first, so that the last result is taken before the task is dropped.
+        let has_ended = !task.is_running();
+        if let Some(last) = task.take() {
             self.last = Some(last);
+        }
+        if has_ended {
+            self.task = None;
         }
     }
 

@@ -28,7 +28,10 @@ impl Host for TestHost {
     }
 
     fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        fs::write(path, bytes)
+        // Other threads wait for the file and read it at once: it must never be there in part.
+        let part = path.with_extension("part");
+        fs::write(&part, bytes)?;
+        fs::rename(part, path)
     }
 
     fn exists(&self, path: &Path) -> bool {

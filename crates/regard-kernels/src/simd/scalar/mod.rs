@@ -387,7 +387,7 @@ impl Gebp<'_, '_> {
         let next = |pointer: *const f32, step: usize, exists: bool| {
             pointer.wrapping_add(if exists { step } else { 0 })
         };
-        let a0 = a.data().as_ptr().wrapping_add(row * a.stride());
+        let a0 = a.data().as_ptr().wrapping_add(row.wrapping_mul(a.stride())); // 0 columns may have any stride
         let a1 = if rows == 1 { ptr::null() } else { a0.wrapping_add(a.stride()) };
         let a2 = a1.wrapping_add(a.stride());
         let a3 = a2.wrapping_add(a.stride());
