@@ -38,12 +38,14 @@ pub enum Error {
     },
 
     /// A number that cannot be calculated with.
-    #[error("{matrix} cannot hold {value}: enter a number from −10⁶ to 10⁶")]
+    #[error("{matrix} cannot hold {value}: enter a number from −{largest} to {largest}")]
     Value {
         /// The key of the matrix.
         matrix: StepKey,
         /// The number as given.
         value: f64,
+        /// The largest absolute value that the example allows.
+        largest: f64,
     },
 
     /// A size outside what a walkthrough can show.

@@ -52,7 +52,8 @@ impl Inputs {
     pub const MOST_D_MODEL: usize = 256;
     /// The largest number of features of a query of one head.
     pub const MOST_D_K: usize = 64;
-    /// The largest absolute value that a cell can hold. It keeps all products and sums finite.
+    /// The largest absolute value that a cell of any example can hold. An example whose steps multiply more numbers has a
+    /// smaller limit: see [`largest`](Self::largest).
     pub const LARGEST: f64 = 1e6;
 
     /// The inputs of an example as it is given.
@@ -215,7 +216,7 @@ impl Inputs {
     ///
     /// # Errors
     /// [`Error::Unknown`] if the example has no such matrix, [`Error::Cell`] if the matrix has no such cell, [`Error::Value`] if
-    /// the value is NaN or outside ±10⁶.
+    /// the value is NaN or outside ±[`largest`](Self::largest).
     ///
     /// ```
     /// use regard_walkthrough::{Example, Inputs, Quantity};
@@ -241,14 +242,26 @@ impl Inputs {
             let known = self.keys().chain(self.projected_keys()).map(String::from);
             return Err(Error::unknown("matrix", &key.to_string(), known));
         };
+        let largest = self.largest();
         // NaN is outside every range.
-        if !(-Self::LARGEST..=Self::LARGEST).contains(&value) {
-            return Err(Error::Value { matrix: key, value });
+        if !(-largest..=largest).contains(&value) {
+            return Err(Error::Value { matrix: key, value, largest });
         }
         if row >= rows || col >= cols {
             return Err(Error::Cell { matrix: key, row, col, rows, cols });
         }
         Ok(self.values.set(key, row, col, value))
+    }
+
+    /// The largest absolute value that a cell of this example can hold.
+    ///
+    /// ```
+    /// use regard_walkthrough::{Example, Inputs};
+    /// assert_eq!(Inputs::new(Example::TheCatSat).largest(), Inputs::LARGEST);
+    /// assert_eq!(Inputs::new(Example::Gradients).largest(), 500.0);
+    /// ```
+    pub fn largest(&self) -> f64 {
+        self.example.entry().largest
     }
 
     /// Takes back what was typed into a cell, if anything was.

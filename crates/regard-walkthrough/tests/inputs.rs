@@ -450,6 +450,37 @@ fn sizes_are_those_asked_for() {
     assert_eq!(numbers(&compute(&inputs), "head_4.weights"), [1.0]);
 }
 
+/// Gradients multiply up to eleven of the numbers typed: 10⁶ overflowed, and ∞ − ∞ was NaN.
+#[test]
+fn the_largest_gradients_are_finite() {
+    let mut inputs = Inputs::new(Example::Gradients);
+    let largest = inputs.largest();
+    assert!(
+        inputs
+            .set(named("x"), 0, 0, 2.0 * largest)
+            .unwrap_err()
+            .to_string()
+            .contains("−500 to 500")
+    );
+    for key in inputs.keys().collect::<Vec<_>>() {
+        let (rows, cols) = shape(&inputs, key);
+        for (i, j) in (0..rows).flat_map(|i| (0..cols).map(move |j| (i, j))) {
+            let sign = if (i * 7 + j * 3) % 4 == 0 { -1.0 } else { 1.0 };
+            inputs.set(key, i, j, sign * largest).unwrap();
+        }
+    }
+    for without in core::iter::once(None).chain(Without::ALL.map(Some)) {
+        let settings = Settings { without, ..Settings::default() };
+        for step in Walkthrough::compute(&inputs, &settings).unwrap().steps {
+            assert!(
+                step.matrix.as_slice().iter().all(|x| x.is_finite()),
+                "{} {without:?}",
+                step.key
+            );
+        }
+    }
+}
+
 proptest! {
     /// Whatever is typed, every number stays one, and every check but that of the rounding, whose limit knows the scores
     /// alone, holds.
@@ -466,7 +497,9 @@ proptest! {
             let Some(&key) = keys.get(key % keys.len().max(1)) else { continue };
             let (rows, cols) = shape(&inputs, key);
             let cell = cell % (rows * cols);
-            inputs.set(key, cell / cols, cell % cols, value * 10_f64.powi(power - 1)).unwrap();
+            let largest = inputs.largest();
+            let value = (value * 10_f64.powi(power - 1)).clamp(-largest, largest);
+            inputs.set(key, cell / cols, cell % cols, value).unwrap();
         }
         let settings = Settings { causal, without: Without::ALL.get(cut).copied(), ..Settings::default() };
         let walk = Walkthrough::compute(&inputs, &settings).unwrap();

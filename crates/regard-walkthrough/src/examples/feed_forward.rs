@@ -14,6 +14,7 @@ pub(super) const ENTRY: Entry = Entry {
     heads: 1,
     possible_heads: HeadCounts::Sharing,
     projections_are_editable: true,
+    largest: crate::Inputs::LARGEST,
     run,
 };
 

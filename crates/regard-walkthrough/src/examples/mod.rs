@@ -130,6 +130,8 @@ pub(crate) struct Entry {
     pub possible_heads: HeadCounts,
     /// Whether cells of Q, K and V can be typed over, where tokens are projected to them.
     pub projections_are_editable: bool,
+    /// The largest absolute value that a cell can hold.
+    pub largest: f64,
     /// Computes the steps and measures what the checks compare.
     pub run: fn(&mut Trace<'_>) -> Result<(), Error>,
 }

@@ -12,6 +12,7 @@ pub(super) const ENTRY: Entry = Entry {
     heads: 2,
     possible_heads: HeadCounts::Any,
     projections_are_editable: true,
+    largest: crate::Inputs::LARGEST,
     run: self_attention,
 };
 

@@ -13,6 +13,7 @@ pub(super) const ENTRY: Entry = Entry {
     heads: 2,
     possible_heads: HeadCounts::Sharing,
     projections_are_editable: true,
+    largest: crate::Inputs::LARGEST,
     run: self_attention,
 };
 
