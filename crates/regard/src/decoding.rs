@@ -59,7 +59,7 @@ impl MultiHeadAttention {
     /// let mut cache = layer.cache(1, 16)?;
     /// let prefill = layer.forward_cached(Sequences::new("x", &[1.0, 3.0], [1, 2, 1])?, &mut cache, &causal)?;
     /// let token = layer.forward_cached(Sequences::new("x", &[8.0], [1, 1, 1])?, &mut cache, &causal)?;
-    /// assert_eq!((prefill, token), (vec![1.0, 2.0], vec![4.0])); // each the mean of all tokens so far
+    /// assert_eq!((&prefill[..], &token[..]), (&[1.0, 2.0][..], &[4.0][..])); // each the mean of all tokens so far
     /// # Ok::<(), regard::Error>(())
     /// ```
     pub fn forward_cached<T: Element>(
@@ -158,7 +158,7 @@ impl Encoder {
     /// let prompt = model.forward_cached(Sequences::new("x", &x[..4], [1, 2, 2])?, &mut caches, &causal)?;
     /// let next = model.forward_cached(Sequences::new("x", &x[4..], [1, 1, 2])?, &mut caches, &causal)?;
     /// let whole = model.forward(Sequences::new("x", &x, [1, 3, 2])?, &causal)?;
-    /// assert_eq!([prompt, next].concat(), whole); // to the bit
+    /// assert_eq!([&prompt[..], &next[..]].concat(), whole[..]); // to the bit
     /// # Ok::<(), regard::Error>(())
     /// ```
     #[doc(alias = "generate")]
