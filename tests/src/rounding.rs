@@ -1,7 +1,9 @@
 //! How far `f32` may be from exact arithmetic: the limits that tests compare with.
 
-/// γₙ = n·u / (1 − n·u) with u = 2⁻²⁴: n roundings to `f32` change a sum of products by at most γₙ·Σ |aᵢbᵢ|, in whatever order
-/// they are added (Higham, Accuracy and Stability of Numerical Algorithms, 3.1).
+/// γₙ = n·u / (1 − n·u), the largest relative error of n roundings to `f32`; u is 2⁻²⁴.
+///
+/// They change a sum of products by at most γₙ·Σ |aᵢbᵢ|, in whatever order they are added (Higham, Accuracy and Stability of
+/// Numerical Algorithms, 3.1).
 pub fn gamma(n: usize) -> f64 {
     let nu = n as f64 * f64::from(f32::EPSILON) / 2.0;
     nu / (1.0 - nu)
