@@ -60,7 +60,7 @@ fn every_matrix_of_every_example_in_every_format() {
             // A table of numbers of several units has no colours.
             let is_table = step.kind == Kind::Table;
             let formats =
-                Format::ALL.into_iter().filter(|format| !is_table || *format != Format::Png);
+                Format::ALL.iter().copied().filter(|format| !is_table || *format != Format::Png);
             for format in formats.skip(if all { 0 } else { i % 5 }).take(if all { 5 } else { 1 }) {
                 let to = folder.path(&format!("out.{}", format.extension()));
                 let file = exported(&[example.name(), "--matrix", &step.key.to_string()], &to);

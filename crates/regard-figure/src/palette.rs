@@ -249,7 +249,7 @@ mod tests {
             &[1e-40],
             &[f32::MAX],
         ] {
-            for (map, logarithmic) in Map::ALL.into_iter().flat_map(|m| [(m, false), (m, true)]) {
+            for (map, logarithmic) in Map::ALL.iter().flat_map(|m| [(*m, false), (*m, true)]) {
                 let look = Look { map, logarithmic };
                 let limit = largest(numbers);
                 let signed = Palette::signed(limit, look);

@@ -171,7 +171,7 @@ fn what_cannot_be_written_is_refused() {
     let table =
         |values, rows, cols| Table { title: "", name: "a", values, rows, cols, axes: ["", ""] };
     let one = tokens(&["a"]);
-    for format in Format::ALL {
+    for &format in Format::ALL {
         assert!(matches!(
             table(&[1.0, 2.0], &one, &one).encode(format, palette()),
             Err(Error::Shape { values: 2, .. })
