@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use regard_desktop::host::Native;
 use regard_figure::{Format, Look, Map};
 use regard_heads::{HeadId, unattended};
 use regard_tests::attention_files::{Folder, bytes, safetensors, weights};
@@ -238,7 +239,7 @@ fn a_head_has_the_colours_of_the_window() {
     for (look, head) in LOOKS.into_iter().flat_map(|look| [(look, 0), (look, 1)]) {
         let mut session = Session { look, ..attention_session(&file) };
         session.heads.show(HeadId { layer: 0, head });
-        let opened = Opened::open(session.heads.source.clone(), &unattended).unwrap();
+        let opened = Opened::open(&Native, session.heads.source.clone(), &unattended).unwrap();
         let matrix = opened.matrix(session.heads.clone(), look).unwrap();
         let png = matrix.encode(Format::Png).unwrap();
         let saved = folder.path("mine.regard.json");

@@ -1,13 +1,14 @@
+use core::fmt;
 use std::borrow::Cow;
 use std::path::Path;
 
 use regard_figure::Label;
 
 use super::select::{Layers, select};
-use super::source::{Entry, Source};
+use super::source::{Entry, TensorFile};
 use super::tokens::{self, Found};
 use super::values::Values;
-use super::{Error, Progress};
+use super::{Error, Opener, Progress, from_disk};
 
 /// The attention of a model on one text: a matrix of weights, queries × keys, for each layer and head.
 ///
@@ -53,6 +54,12 @@ pub struct HeadId {
     pub head: usize,
 }
 
+impl fmt::Display for HeadId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "layer {}, head {}", self.layer, self.head)
+    }
+}
+
 impl Shape {
     /// The heads of all layers, layer by layer.
     pub fn ids(self) -> impl ExactSizeIterator<Item = HeadId> + Clone {
@@ -72,20 +79,33 @@ impl Shape {
 }
 
 impl AttentionMaps {
-    /// Reads a safetensors, npy or npz file. Where it has several attentions, `name` tells which; `weights` is also the
-    /// attention of a file that has nothing of this name.
+    /// Reads a safetensors, npy or npz file. If it holds several attentions, `name` chooses one. The name `weights` also
+    /// chooses the only attention of a file that has no tensor of this name.
     ///
     /// Shapes: \[layers, heads, n, n\], \[heads, n, n\] or \[n, n\]; also \[layers, 1, heads, n, n\], a batch of one; or one
-    /// tensor a layer, \[heads, n, n\], \[1, heads, n, n\] or \[n, n\]. F32, F16, BF16 or F64. Tokens are read too, if there
-    /// are any. The weights are not looked at: [`Survey::new`](super::Survey::new) does.
+    /// tensor a layer, \[heads, n, n\], \[1, heads, n, n\] or \[n, n\]. Types: F32, F16, BF16 or F64. Tokens are read if the
+    /// file has them. The weights are not checked here, but by [`Survey::new`](super::Survey::new).
     ///
     /// # Errors
-    /// See [`Error`]. Nothing is allocated that the file could not fill.
+    /// See [`Error`]. No memory is reserved that the file could not fill.
     pub fn open(path: &Path, name: Option<&str>, progress: &Progress<'_>) -> Result<Self, Error> {
-        Self::read(Source::open(path)?, Some(path), name, progress)
+        Self::open_with(&from_disk, path, name, progress)
     }
 
-    /// The same of a file that is in memory already.
+    /// Reads a file as [`open`](Self::open) does. `open` opens it and the file of tokens beside it.
+    ///
+    /// # Errors
+    /// Those of [`open`](Self::open).
+    pub fn open_with(
+        open: &Opener<'_>,
+        path: &Path,
+        name: Option<&str>,
+        progress: &Progress<'_>,
+    ) -> Result<Self, Error> {
+        Self::read(TensorFile::open(open, path)?, Some((open, path)), name, progress)
+    }
+
+    /// Reads a file in memory.
     ///
     /// # Errors
     /// See [`Error`].
@@ -94,12 +114,12 @@ impl AttentionMaps {
         name: &str,
         progress: &Progress<'_>,
     ) -> Result<Self, Error> {
-        Self::read(Source::in_memory(bytes, name)?, None, None, progress)
+        Self::read(TensorFile::in_memory(bytes, name)?, None, None, progress)
     }
 
     fn read(
-        mut source: Source,
-        path: Option<&Path>,
+        mut source: TensorFile,
+        beside: Option<(&Opener<'_>, &Path)>,
         name: Option<&str>,
         progress: &Progress<'_>,
     ) -> Result<Self, Error> {
@@ -117,7 +137,7 @@ impl AttentionMaps {
             }
         };
         let shape = shape_of_equals(&layers)?;
-        let found = tokens::find(path, &mut source)?;
+        let found = tokens::find(beside, &mut source)?;
         let (queries, keys) = tokens_for(&selection.name, shape, found)?;
         let entries: Vec<&Entry> = layers.iter().map(|(entry, _)| *entry).collect();
         let values = Values::of(&mut source, &entries, progress)?;

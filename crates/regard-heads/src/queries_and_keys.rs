@@ -4,9 +4,9 @@ use regard_figure::Label;
 
 use super::maps::{self, Tokens};
 use super::select::TOKENS;
-use super::source::{Entry, Source};
+use super::source::{Entry, TensorFile};
 use super::values::Values;
-use super::{Error, Progress, Shape, tokens};
+use super::{Error, Opener, Progress, Shape, from_disk, tokens};
 
 /// What attention is computed from: the queries and the keys of a file, or tokens that are both.
 ///
@@ -59,7 +59,19 @@ impl QueriesAndKeys {
     /// # Errors
     /// See [`Error`]. Nothing is allocated that the file could not fill.
     pub fn open(path: &Path, progress: &Progress<'_>) -> Result<Self, Error> {
-        let mut source = Source::open(path)?;
+        Self::open_with(&from_disk, path, progress)
+    }
+
+    /// Reads a file as [`open`](Self::open) does. `open` opens it and the file of tokens beside it.
+    ///
+    /// # Errors
+    /// Those of [`open`](Self::open).
+    pub fn open_with(
+        open: &Opener<'_>,
+        path: &Path,
+        progress: &Progress<'_>,
+    ) -> Result<Self, Error> {
+        let mut source = TensorFile::open(open, path)?;
         let (q, k) = select(&source)?;
         let (size, of_keys) = (size_of(&q)?, k.as_ref().map(size_of).transpose()?);
         if let Some((k, of_keys)) = k.as_ref().zip(of_keys)
@@ -67,7 +79,7 @@ impl QueriesAndKeys {
         {
             return Err(Error::Unlike { keys: k.shape.clone(), queries: q.shape.clone() });
         }
-        let found = tokens::find(Some(path), &mut source)?;
+        let found = tokens::find(Some((open, path)), &mut source)?;
         let of_maps =
             Shape { layers: 1, heads: size.heads, queries: size.tokens, keys: size.tokens };
         let names = maps::tokens_for(&q.name, of_maps, found)?.into();
@@ -116,7 +128,7 @@ impl QueriesAndKeys {
 
 impl Tensor {
     fn read(
-        source: &mut Source,
+        source: &mut TensorFile,
         mut entry: Entry,
         size: Size,
         progress: &Progress<'_>,
@@ -138,7 +150,7 @@ impl Tensor {
 }
 
 /// The tensors of queries and of keys; one tensor alone is both.
-fn select(source: &Source) -> Result<(Entry, Option<Entry>), Error> {
+fn select(source: &TensorFile) -> Result<(Entry, Option<Entry>), Error> {
     if let (Some(q), Some(k)) = (source.entry("q"), source.entry("k")) {
         return Ok((q.clone(), Some(k.clone())));
     }

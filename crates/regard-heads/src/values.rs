@@ -6,7 +6,7 @@ use half::slice::HalfFloatSliceExt as _;
 use half::{bf16, f16};
 use safetensors::Dtype;
 
-use super::source::{Entry, Source};
+use super::source::{Entry, TensorFile};
 use super::{Error, Progress, tell};
 
 /// Numbers as they were in the file: half precision takes half the memory. `f64` is rounded to `f32`.
@@ -23,7 +23,7 @@ const CHUNK: usize = 1 << 16;
 impl Values {
     /// The numbers of tensors of one type, one after the other.
     pub(super) fn of(
-        source: &mut Source,
+        source: &mut TensorFile,
         entries: &[&Entry],
         progress: &Progress<'_>,
     ) -> Result<Self, Error> {

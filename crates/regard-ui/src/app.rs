@@ -7,10 +7,11 @@ use egui::{Context, Panel, Ui};
 use regard_walkthrough::{Error, Example, Walkthrough};
 use web_time::Instant;
 
-use super::command_palette::{self, Palette};
-use super::dialog::{self, Dialog, Purpose};
+use super::command_palette::Palette;
+use super::dialog::{Dialog, Purpose};
 use super::history::History;
 use super::kept::Kept;
+use super::reply::Reply;
 use super::session::Room;
 use super::{
     Command, Host, Session, command, heads, kept, laboratory, picture, side, style, walkthrough,
@@ -29,9 +30,9 @@ pub struct App {
     pub session: Session,
     host: Arc<dyn Host>,
     history: History,
-    walkthrough: walkthrough::Room,
-    laboratory: laboratory::Room,
-    heads: heads::Room,
+    walkthrough: walkthrough::WalkthroughRoom,
+    laboratory: laboratory::LaboratoryRoom,
+    heads: heads::HeadsRoom,
     palette: Option<Palette>,
     dialog: Option<Dialog>,
     notice: Option<Notice>,
@@ -50,12 +51,12 @@ impl App {
         style::apply(ctx);
         // Zooming is a command like others.
         ctx.options_mut(|options| options.zoom_with_keyboard = false);
-        session.looks.apply(ctx);
+        session.appearance.apply(ctx);
         Self {
             history: History::new(&session),
-            walkthrough: walkthrough::Room::new(&session.walkthrough, session.look),
-            laboratory: laboratory::Room::new(Arc::clone(&host)),
-            heads: heads::Room::new(Arc::clone(&host)),
+            walkthrough: walkthrough::WalkthroughRoom::new(&session.walkthrough, session.look),
+            laboratory: laboratory::LaboratoryRoom::new(Arc::clone(&host)),
+            heads: heads::HeadsRoom::new(Arc::clone(&host)),
             palette: None,
             dialog: None,
             notice: None,
@@ -119,12 +120,12 @@ impl App {
     }
 
     /// The second room.
-    pub fn laboratory(&self) -> &laboratory::Room {
+    pub fn laboratory(&self) -> &laboratory::LaboratoryRoom {
         &self.laboratory
     }
 
     /// The third room.
-    pub fn heads(&self) -> &heads::Room {
+    pub fn heads(&self) -> &heads::HeadsRoom {
         &self.heads
     }
 
@@ -143,7 +144,7 @@ impl App {
         chosen = top.show(ui, |ui| self.bar(ui)).inner.or(chosen);
         self.notice(ui);
         self.drops(ui.ctx());
-        let side = side::is_shown(width(ui.ctx()), self.session.looks.side);
+        let side = side::is_shown(width(ui.ctx()), self.session.appearance.side);
         let Session { room, look, walkthrough, laboratory, heads, .. } = &mut self.session;
         match room {
             Room::Walkthrough => {
@@ -159,7 +160,7 @@ impl App {
         if !ui.input(|input| input.pointer.any_down()) {
             self.history.note(&self.session);
         }
-        self.session.looks.follow(ui.ctx());
+        self.session.appearance.follow(ui.ctx());
         let kept = self.kept.as_mut().map(|kept| kept.note(ui.ctx(), &self.session));
         if let Some(Err(e)) = kept {
             // It would fail again and again.
@@ -186,20 +187,20 @@ impl App {
             self.tell(done);
         }
         if let Some(palette) = &mut self.palette {
-            let outcome = palette.show(ui);
-            if !matches!(outcome, command_palette::Outcome::Open) {
+            let reply = palette.show(ui);
+            if !matches!(reply, Reply::Pending) {
                 self.palette = None;
             }
-            if let command_palette::Outcome::Chosen(command) = outcome {
+            if let Reply::Chosen(command) = reply {
                 return Some(command);
             }
         }
         if let Some(dialog) = &mut self.dialog {
             let purpose = dialog.purpose;
             match dialog.show(&*self.host, ui) {
-                dialog::Outcome::Open => {}
-                dialog::Outcome::Cancelled => self.dialog = None,
-                dialog::Outcome::Chosen(path) => {
+                Reply::Pending => {}
+                Reply::Closed => self.dialog = None,
+                Reply::Chosen(path) => {
                     self.dialog = None;
                     self.use_file(ui.ctx(), purpose, path);
                 }
@@ -259,7 +260,7 @@ impl App {
             Command::ExportMatrix => self.tell(Err(no_matrix())),
             Command::CopyMatrix => self.copy(ctx),
             Command::SidePanel => {
-                session.looks.side = side::toggled(width(ctx), session.looks.side);
+                session.appearance.side = side::toggled(width(ctx), session.appearance.side);
             }
             Command::ZoomIn => egui::gui_zoom::zoom_in(ctx),
             Command::ZoomOut => egui::gui_zoom::zoom_out(ctx),

@@ -3,6 +3,7 @@
 use egui::{Button, Id, Key, Modal, Modifiers, RichText, ScrollArea, TextEdit, TextStyle, Ui};
 
 use super::Command;
+use crate::reply::Reply;
 
 /// The list while it is open.
 #[derive(Default)]
@@ -12,19 +13,9 @@ pub struct Palette {
     marked: usize,
 }
 
-/// What came of showing it.
-pub enum Outcome {
-    /// It stays open.
-    Open,
-    /// It was left.
-    Closed,
-    /// A command was chosen.
-    Chosen(Command),
-}
-
 impl Palette {
     /// Shows the list.
-    pub fn show(&mut self, ui: &Ui) -> Outcome {
+    pub fn show(&mut self, ui: &Ui) -> Reply<Command> {
         let (up, down, enter) = ui.input_mut(|input| {
             let mut pressed = |key| input.consume_key(Modifiers::NONE, key);
             (pressed(Key::ArrowUp), pressed(Key::ArrowDown), pressed(Key::Enter))
@@ -63,9 +54,9 @@ impl Palette {
             chosen
         });
         match modal.inner {
-            Some(command) => Outcome::Chosen(command),
-            None if modal.should_close() => Outcome::Closed,
-            None => Outcome::Open,
+            Some(command) => Reply::Chosen(command),
+            None if modal.should_close() => Reply::Closed,
+            None => Reply::Pending,
         }
     }
 }

@@ -7,6 +7,7 @@ use egui::{Id, Key, Label, Modal, RichText, TextEdit, Ui};
 use super::style;
 use crate::Host;
 use crate::host::Question;
+use crate::reply::Reply;
 use crate::task::Task;
 
 /// What the file is for.
@@ -35,16 +36,6 @@ pub struct Dialog {
     is_new: bool,
     /// What the system's dialog finds, while it is open.
     browsing: Option<Task<Option<PathBuf>>>,
-}
-
-/// What came of asking.
-pub enum Outcome {
-    /// It stays open.
-    Open,
-    /// No file, then.
-    Cancelled,
-    /// This file.
-    Chosen(PathBuf),
 }
 
 impl Purpose {
@@ -89,7 +80,7 @@ impl Dialog {
     }
 
     /// Shows the question.
-    pub fn show(&mut self, host: &dyn Host, ui: &Ui) -> Outcome {
+    pub fn show(&mut self, host: &dyn Host, ui: &Ui) -> Reply<PathBuf> {
         if let Some(found) = self.browsing.as_ref().and_then(Task::take) {
             self.browsing = None;
             if let Ok(Some(path)) = found {
@@ -141,11 +132,11 @@ impl Dialog {
         });
         let (act, cancel) = modal.inner;
         if act && !self.path.trim().is_empty() {
-            Outcome::Chosen(PathBuf::from(self.path.trim()))
+            Reply::Chosen(PathBuf::from(self.path.trim()))
         } else if cancel || modal.should_close() {
-            Outcome::Cancelled
+            Reply::Closed
         } else {
-            Outcome::Open
+            Reply::Pending
         }
     }
 }

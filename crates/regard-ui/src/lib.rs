@@ -17,9 +17,11 @@ mod history;
 pub mod host;
 mod kept;
 pub mod laboratory;
+mod memo;
 mod message;
 mod picture;
 mod plots;
+mod reply;
 mod session;
 mod side;
 mod style;
@@ -37,7 +39,7 @@ mod test_host;
 pub use self::app::{App, of_step, of_walkthrough};
 pub use self::command::Command;
 pub use self::host::Host;
-pub use self::session::{Looks, Room, Session};
+pub use self::session::{Appearance, Room, Session};
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -84,6 +86,6 @@ pub fn example(example: Example) -> Session {
 
 /// A session that begins with a file of attention.
 pub fn attention(path: &Path) -> Session {
-    let heads = heads::State::of(heads::Source::File(path.to_owned()));
+    let heads = heads::State::of(heads::AttentionSource::File(path.to_owned()));
     Session { room: Room::Heads, heads, ..Session::default() }
 }

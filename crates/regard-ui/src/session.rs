@@ -49,10 +49,10 @@ impl Room {
     }
 }
 
-/// How the window looks, whatever is in it.
+/// The appearance of the window, whatever its contents.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Looks {
+pub struct Appearance {
     /// Light, dark, or as the system is.
     #[serde(with = "ThemeName")]
     pub theme: ThemePreference,
@@ -62,13 +62,13 @@ pub struct Looks {
     pub side: Option<bool>,
 }
 
-impl Default for Looks {
+impl Default for Appearance {
     fn default() -> Self {
         Self { theme: ThemePreference::System, zoom: 1.0, side: None }
     }
 }
 
-impl Looks {
+impl Appearance {
     /// Takes over what the window looks like now.
     pub fn follow(&mut self, ctx: &Context) {
         self.theme = ctx.options(|options| options.theme_preference);
@@ -99,8 +99,9 @@ pub struct Session {
     pub format: Format,
     /// The room that is open.
     pub room: Room,
-    /// How the window looks. It is not undone.
-    pub looks: Looks,
+    /// The appearance of the window. Undo leaves it alone.
+    #[serde(rename = "looks")]
+    pub appearance: Appearance,
     /// How weights are coloured.
     pub look: Look,
     /// The choices in the first room.
@@ -124,12 +125,12 @@ pub enum Format {
 const LARGEST_FILE: u64 = 16 << 20;
 
 impl Session {
-    /// What is undone and redone: the choices, but not where one looks.
+    /// The choices, which undo and redo change. Zoom, pins and the cursor are not among them.
     pub fn choices(&self) -> Self {
         Self {
             format: self.format,
             room: self.room,
-            looks: Looks::default(),
+            appearance: Appearance::default(),
             look: self.look,
             walkthrough: self.walkthrough.choices(),
             laboratory: self.laboratory.choices(),
@@ -137,7 +138,7 @@ impl Session {
         }
     }
 
-    /// Takes the choices of another session, and goes on looking where one looked.
+    /// Takes the choices of another session. Zoom, pins and the cursor stay.
     pub fn take(&mut self, choices: &Self) {
         self.room = choices.room;
         self.look = choices.look;
@@ -166,8 +167,8 @@ impl Session {
         let mut session: Self = serde_json::from_value(value)
             .with_context(|| format!("{name} is no session file of this version"))?;
         session.laboratory.limit();
-        let zoom = session.looks.zoom;
-        session.looks.zoom = if zoom.is_finite() { zoom.clamp(0.2, 5.0) } else { 1.0 };
+        let zoom = session.appearance.zoom;
+        session.appearance.zoom = if zoom.is_finite() { zoom.clamp(0.2, 5.0) } else { 1.0 };
         Ok(session)
     }
 

@@ -31,7 +31,7 @@ pub const PIN: Color32 = Color32::from_rgb(86, 180, 233);
 pub const EDITED: Color32 = Color32::from_rgb(240, 228, 66);
 
 /// A remark.
-pub fn small(text: String) -> RichText {
+pub fn remark(text: String) -> RichText {
     RichText::new(text).text_style(TextStyle::Small)
 }
 

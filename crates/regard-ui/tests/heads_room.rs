@@ -13,7 +13,7 @@ use egui::epaint::text::{FallbackRequest, FontInsert};
 use egui::{Key, TextStyle};
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use regard_heads::{HeadId, Measure};
-use regard_ui::heads::{Opened, Shown, Side, Source};
+use regard_ui::heads::{AttentionSource, Opened, Shown, Side};
 use regard_ui::{Command, Room, Session};
 use safetensors::Dtype;
 
@@ -69,7 +69,7 @@ fn dump(layers: usize, heads: usize, n: usize) -> (Vec<u8>, Vec<f32>) {
 #[test]
 fn a_first_visitor_sees_the_sample_and_its_heads_are_what_they_are_said_to_be() {
     let window = window();
-    assert_eq!(opened(&window).source, Source::Sample);
+    assert_eq!(opened(&window).source, AttentionSource::Sample);
     let cells = cells(&window);
     assert_eq!(cells.len(), 12);
     assert!(
@@ -224,10 +224,10 @@ fn a_file_is_opened_by_dropping_it() {
     window.input_mut().dropped_files.push(Arc::new(Dropped(path.clone())));
     settle(&mut window);
     assert_eq!(session(&window).room, Room::Heads);
-    assert_eq!(opened(&window).source, Source::File(path));
+    assert_eq!(opened(&window).source, AttentionSource::File(path));
     assert_eq!(cells(&window).len(), 2);
     click(&mut window, "Open the sample");
-    assert_eq!(opened(&window).source, Source::Sample);
+    assert_eq!(opened(&window).source, AttentionSource::Sample);
 }
 
 #[test]
@@ -261,7 +261,7 @@ fn a_session_with_a_file_is_gone_on_with() {
     let mut fourth =
         driver::open(Session::read(&TestHost::DEFAULT, &mine).unwrap(), [900.0, 600.0]);
     click(&mut fourth, "Open the sample");
-    assert_eq!(opened(&fourth).source, Source::Sample);
+    assert_eq!(opened(&fourth).source, AttentionSource::Sample);
 }
 
 #[test]
@@ -446,7 +446,7 @@ fn reading_can_be_cancelled() {
     assert_eq!(cells(&window).len(), 12, "the room goes on");
     click(&mut window, "Cancel");
     assert!(!app(&window).is_busy());
-    assert_eq!(session(&window).heads.source, Source::Sample);
+    assert_eq!(session(&window).heads.source, AttentionSource::Sample);
     // The thread that waits for the pipe is let go.
     drop(std::fs::OpenOptions::new().write(true).open(&pipe));
 }
@@ -491,7 +491,7 @@ fn everything_has_a_name_and_fits_in_every_view() {
     let path = folder.file("a.safetensors", dump(12, 12, 20).0);
     for size in [[900.0, 600.0], [1280.0, 800.0], [640.0, 480.0]] {
         let mut window = driver::open(regard_ui::attention(&path), size);
-        assert_eq!(opened(&window).source, Source::File(path.clone()));
+        assert_eq!(opened(&window).source, AttentionSource::File(path.clone()));
         for view in [
             "All heads",
             "Head",

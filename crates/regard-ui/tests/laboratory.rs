@@ -11,7 +11,7 @@ use std::time::Instant;
 use egui::accesskit::Role;
 use egui_kittest::kittest::Queryable as _;
 use regard_ui::colors::{Look, Map};
-use regard_ui::laboratory::{Inputs, Shown, Source};
+use regard_ui::laboratory::{LaboratoryInputs, Shown, TokenSource};
 use regard_ui::{Command, Room, Session};
 use safetensors::Dtype;
 
@@ -119,11 +119,11 @@ fn tokens_come_from_a_file_and_go_again() {
     let mut window = room(Room::Walkthrough);
     open_tokens(&mut window, &path);
     assert_eq!(session(&window).room, Room::Laboratory);
-    let expected = Inputs {
-        source: Source::File { path: path.clone(), head: 0 },
+    let expected = LaboratoryInputs {
+        source: TokenSource::File { path: path.clone(), head: 0 },
         tokens: 5,
         dim: 3,
-        ..Inputs::default()
+        ..LaboratoryInputs::default()
     };
     assert_eq!(session(&window).laboratory.inputs, expected);
     assert_weights(&window, &q[..15], &k[..15]);
@@ -144,7 +144,7 @@ fn tokens_come_from_a_file_and_go_again() {
     settle(&mut window);
     assert_eq!(
         session(&window).laboratory.inputs.source,
-        Source::File { path: path.clone(), head: 1 }
+        TokenSource::File { path: path.clone(), head: 1 }
     );
     assert_eq!(session(&window).laboratory.inputs.tokens, 5);
     window.get_by_role_and_label(Role::Slider, "Tokens").set_value_accesskit(2.0);
@@ -162,7 +162,7 @@ fn tokens_come_from_a_file_and_go_again() {
     assert_eq!(outcome(&other).weights, outcome(&window).weights);
 
     click(&mut window, "Random tokens");
-    assert_eq!(session(&window).laboratory.inputs.source, Source::Seed);
+    assert_eq!(session(&window).laboratory.inputs.source, TokenSource::Seed);
     assert!(
         shows(&window, "Draw again") && !shows(&window, "Random tokens") && !shows(&window, "Head")
     );
@@ -236,7 +236,7 @@ fn a_bad_file_of_tokens_is_named_and_the_session_goes_on() {
     // A session whose file has gone.
     let (path, ..) = tokens_file(&folder);
     let mut session_of_file = Session { room: Room::Laboratory, ..Session::default() };
-    session_of_file.laboratory.inputs.source = Source::File { path: path.clone(), head: 0 };
+    session_of_file.laboratory.inputs.source = TokenSource::File { path: path.clone(), head: 0 };
     std::fs::remove_file(&path).unwrap();
     let mut window = open(session_of_file, [1280.0, 1600.0]);
     settle(&mut window);

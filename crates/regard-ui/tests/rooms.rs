@@ -98,7 +98,7 @@ fn check(window: &Window, command: Command, before: &Session) {
         | Command::OpenTokens
         | Command::ExportMatrix => shows(window, "Path of the file"),
         Command::CopyMatrix => window.query_all_by_label_contains("Copied").next().is_some(),
-        Command::SidePanel => now.looks.side == Some(false) && !shows(window, "Causal mask"),
+        Command::SidePanel => now.appearance.side == Some(false) && !shows(window, "Causal mask"),
         Command::ZoomIn => ctx.zoom_factor() > 1.0,
         Command::ZoomOut => ctx.zoom_factor() < 1.0,
         Command::ZoomReset => ctx.zoom_factor() == 1.0,

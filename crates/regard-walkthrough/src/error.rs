@@ -1,4 +1,4 @@
-use crate::StepKey;
+use crate::{StepKey, UnknownKey};
 
 /// Why a walkthrough could not be shown.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -15,12 +15,9 @@ pub enum Error {
         known: String,
     },
 
-    /// A text that is the key of no step.
-    #[error("no step of any example is called \"{text}\"")]
-    Key {
-        /// The text as given.
-        text: String,
-    },
+    /// A text that is not the key of any step.
+    #[error(transparent)]
+    Key(#[from] UnknownKey),
 
     /// A cell outside its matrix.
     #[error("{matrix} has {rows} rows and {cols} columns: there is no cell ({row}, {col})")]

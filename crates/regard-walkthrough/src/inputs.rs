@@ -5,7 +5,7 @@ mod saved;
 use serde::{Deserialize, Serialize};
 
 use self::saved::Saved;
-use crate::examples::{HeadCounts, Start, seeded};
+use crate::examples::{self, HeadCounts, Start, seeded};
 use crate::input::{Edit, Input, Sizes};
 use crate::role::Role;
 use crate::values::Values;
@@ -52,9 +52,9 @@ impl Inputs {
     pub const MOST_D_MODEL: usize = 256;
     /// The largest number of features of a query of one head.
     pub const MOST_D_K: usize = 64;
-    /// The largest absolute value that a cell of any example can hold. An example whose steps multiply more numbers has a
-    /// smaller limit: see [`largest`](Self::largest).
-    pub const LARGEST: f64 = 1e6;
+    /// The largest absolute value that a cell of most examples can hold. Some have a smaller limit, because their steps multiply
+    /// more numbers: see [`largest`](Self::largest).
+    pub const LARGEST: f64 = examples::LARGEST;
 
     /// The inputs of an example as it is given.
     pub fn new(example: Example) -> Self {
@@ -253,7 +253,8 @@ impl Inputs {
         Ok(self.values.set(key, row, col, value))
     }
 
-    /// The largest absolute value that a cell of this example can hold.
+    /// The largest absolute value that a cell of this example can hold. Up to it, every step of every setting stays finite in
+    /// single precision.
     ///
     /// ```
     /// use regard_walkthrough::{Example, Inputs};

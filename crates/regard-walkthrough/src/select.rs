@@ -1,21 +1,6 @@
 //! What belongs together in all steps: a query, its keys, and the rows and columns that are about them.
 
-use crate::{Quantity, Step, StepKey, Walkthrough};
-
-/// What the rows of a step are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Rows {
-    /// Tokens before they are anything else, which play all roles: X.
-    Tokens,
-    /// Queries, or what became of them: Q, the output.
-    Queries,
-    /// Keys or values.
-    Keys,
-    /// Queries, and the columns are keys: scores and weights.
-    Pairs,
-    /// None of these: learned weights, tables.
-    Other,
-}
+use crate::{Quantity, Rows, Step, StepKey, Walkthrough};
 
 /// A query and the keys that it is looked at with, by the numbers of their tokens.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

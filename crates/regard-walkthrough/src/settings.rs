@@ -1,7 +1,6 @@
-use core::str::FromStr;
-
 use regard_kernels::Temperature;
 use serde::{Deserialize, Serialize};
+use strum::{EnumString, IntoStaticStr};
 
 use crate::Error;
 use crate::pair::effective;
@@ -37,8 +36,15 @@ impl Settings {
 }
 
 /// A step that can be left out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, EnumString, IntoStaticStr,
+)]
 #[serde(rename_all = "lowercase")]
+#[strum(
+    serialize_all = "lowercase",
+    parse_err_ty = Error,
+    parse_err_fn = unknown_step
+)]
 pub enum Without {
     /// Q = K = V = X.
     Projections,
@@ -56,12 +62,7 @@ impl Without {
 
     /// The name to type.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Projections => "projections",
-            Self::Scaling => "scaling",
-            Self::Softmax => "softmax",
-            Self::Mask => "mask",
-        }
+        self.into()
     }
 
     /// What leaving it out means, in one sentence.
@@ -83,13 +84,6 @@ impl Without {
     }
 }
 
-impl FromStr for Without {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Self, Error> {
-        Self::ALL
-            .into_iter()
-            .find(|w| w.name() == name)
-            .ok_or_else(|| Error::unknown("step to leave out", name, Self::ALL.map(Self::name)))
-    }
+fn unknown_step(name: &str) -> Error {
+    Error::unknown("step to leave out", name, Without::ALL.map(Without::name))
 }

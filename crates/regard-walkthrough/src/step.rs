@@ -4,7 +4,7 @@ use crate::check::scale;
 use crate::expr::Arithmetic;
 use crate::origin::Origin;
 use crate::pair::Name;
-use crate::{FormulaPart, Matrix, Rows, StepKey, formula_parts, ulp, ulps};
+use crate::{FormulaPart, Matrix, StepKey, formula_parts, ulp, ulps};
 
 /// What the numbers of a step are: how a view should colour them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +15,21 @@ pub enum Kind {
     Weights,
     /// Rows of different measures: shown as a table, not as colours.
     Table,
+}
+
+/// What the rows of a step are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Rows {
+    /// Tokens before they are projected, such as X. They play all roles.
+    Tokens,
+    /// Queries, or what is computed from them: Q, the output.
+    Queries,
+    /// Keys or values.
+    Keys,
+    /// Queries, with keys as columns: scores and weights.
+    Pairs,
+    /// None of these: learned weights, tables.
+    Other,
 }
 
 /// One step of a walkthrough: a matrix on the way, with what a learner needs to read it.

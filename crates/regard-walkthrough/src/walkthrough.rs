@@ -60,7 +60,7 @@ impl Walkthrough {
             // What lacks a mask would have had one.
             let causal = settings.causal || without == Without::Mask;
             let full = Self::steps_of(inputs, &Settings { without: None, causal, ..*settings })?;
-            walk.broken = Some(broken::describe(without, &full, &walk));
+            walk.broken = Some(broken::describe(without, settings.t(), &full.steps, &walk.steps));
         }
         Ok(walk)
     }

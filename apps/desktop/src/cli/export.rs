@@ -1,4 +1,5 @@
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -55,7 +56,8 @@ pub(crate) struct Args {
 
 /// Reads a map's name, and lists the names in the help.
 fn map_parser() -> impl TypedValueParser<Value = Map> {
-    PossibleValuesParser::new(Map::ALL.map(Map::name)).try_map(|name| name.parse::<Map>())
+    PossibleValuesParser::new(Map::ALL.iter().map(|map| map.name()))
+        .try_map(|name| name.parse::<Map>())
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
@@ -113,13 +115,11 @@ fn of_session(args: &Args) -> Result<Matrix> {
             of_walkthrough(&walkthrough, state.picked_step(), look)
                 .context("the example has no step")
         }
-        Room::Laboratory => {
-            Ok(Engine::default().run(session.laboratory.request(), &|_| ())?.matrix(look))
-        }
-        Room::Heads => {
-            Ok(Opened::open(session.heads.source.clone(), &unattended)?
-                .matrix(session.heads, look)?)
-        }
+        Room::Laboratory => Ok(Engine::new(Arc::new(Native))
+            .run(session.laboratory.request(), &|_| ())?
+            .matrix(look)),
+        Room::Heads => Ok(Opened::open(&Native, session.heads.source.clone(), &unattended)?
+            .matrix(session.heads, look)?),
     }
 }
 

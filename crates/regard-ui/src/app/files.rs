@@ -44,7 +44,7 @@ impl App {
             Purpose::OpenSession => match Session::read(&*self.host, &path) {
                 Ok(session) => {
                     self.session = session;
-                    self.session.looks.apply(ctx);
+                    self.session.appearance.apply(ctx);
                     self.tell(Ok(format!("Opened {}", path.display())));
                 }
                 Err(e) => self.tell(Err(e)),
@@ -59,7 +59,7 @@ impl App {
             Purpose::SaveImage => self.pictures.ask(ctx, path),
             Purpose::OpenAttention => {
                 self.session.room = Room::Heads;
-                self.heads.open(ctx, heads::Source::File(from_anywhere(path)));
+                self.heads.open(ctx, heads::AttentionSource::File(from_anywhere(path)));
             }
             Purpose::OpenTokens => {
                 self.session.room = Room::Laboratory;

@@ -3,7 +3,7 @@
 use egui::{Align, Label, Layout, RichText, TextStyle, Ui};
 
 use super::opened::Opened;
-use super::{Shown, Source, State};
+use super::{AttentionSource, Shown, State};
 use crate::Command;
 use crate::explain::{explain, heading};
 use regard_heads::Measure;
@@ -41,7 +41,7 @@ fn file(ui: &mut Ui, opened: Option<&Opened>) -> Option<Asked> {
         let (layers, heads) = (counted(shape.layers, "layer"), counted(shape.heads, "head"));
         let size = format!("{layers} of {heads}, {} × {}", shape.queries, shape.keys);
         ui.add(Label::new(RichText::new(size).weak()).wrap());
-        if opened.source == Source::Sample {
+        if opened.source == AttentionSource::Sample {
             let text = "Twelve heads made by hand, each with a pattern that real models have.";
             ui.add(Label::new(RichText::new(text).text_style(TextStyle::Small).weak()).wrap());
         }
@@ -58,7 +58,7 @@ fn file(ui: &mut Ui, opened: Option<&Opened>) -> Option<Asked> {
         if ui.button("Open file").on_hover_text(open.tooltip()).clicked() {
             asked = Some(Asked::Command(open));
         }
-        let is_sample = opened.is_some_and(|opened| opened.source == Source::Sample);
+        let is_sample = opened.is_some_and(|opened| opened.source == AttentionSource::Sample);
         if !is_sample
             && ui
                 .button("Open the sample")

@@ -12,5 +12,5 @@ mod room;
 mod state;
 
 pub use self::opened::{Opened, Selected};
-pub use self::room::Room;
-pub use self::state::{Shown, Side, Source, State};
+pub use self::room::HeadsRoom;
+pub use self::state::{AttentionSource, Shown, Side, State};

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{Source, State};
+use super::{AttentionSource, State};
+use crate::Host;
 use crate::colors::{self, Look, Palette};
 use crate::heatmap::Picture;
 use regard_figure::Matrix;
@@ -19,7 +20,7 @@ const READING: f32 = 0.4;
 /// An attention that was read.
 pub struct Opened {
     /// Where it comes from.
-    pub source: Source,
+    pub source: AttentionSource,
     /// The weights.
     pub maps: AttentionMaps,
     /// The measures and the small pictures.
@@ -48,12 +49,18 @@ impl Opened {
     ///
     /// # Errors
     /// What is wrong with the file.
-    pub fn open(source: Source, progress: &Progress<'_>) -> Result<Self, Error> {
+    pub fn open(
+        host: &dyn Host,
+        source: AttentionSource,
+        progress: &Progress<'_>,
+    ) -> Result<Self, Error> {
         let reading = |part: f32| progress(READING * part);
         let looking = |part: f32| progress(READING + (1.0 - READING) * part);
         let maps = match &source {
-            Source::Sample => AttentionMaps::in_memory(SAMPLE, "sample", &reading)?,
-            Source::File(path) => AttentionMaps::open(path, None, &reading)?,
+            AttentionSource::Sample => AttentionMaps::in_memory(SAMPLE, "sample", &reading)?,
+            AttentionSource::File(path) => {
+                AttentionMaps::open_with(&|path| host.open(path), path, None, &reading)?
+            }
         };
         let survey = Survey::new(&maps, &looking)?;
         let shape = maps.shape();
@@ -67,8 +74,8 @@ impl Opened {
     /// What it is called: the file's name.
     pub fn name(&self) -> String {
         match &self.source {
-            Source::Sample => "The sample".to_owned(),
-            Source::File(path) => {
+            AttentionSource::Sample => "The sample".to_owned(),
+            AttentionSource::File(path) => {
                 path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
             }
         }

@@ -9,7 +9,7 @@ use egui::{
 use super::controls::{self, Asked};
 use super::grid::Thumbnails;
 use super::opened::{Opened, Selected};
-use super::{Shown, Source, State, bar, lines};
+use super::{AttentionSource, Shown, State, bar, lines};
 use regard_walkthrough::Marks;
 
 use crate::colors::Look;
@@ -21,12 +21,12 @@ use regard_figure::Matrix;
 use regard_heads::Part;
 
 /// What is shown of a [`State`].
-pub struct Room {
+pub struct HeadsRoom {
     host: Arc<dyn Host>,
     opening: Option<Opening>,
     opened: Option<Arc<Opened>>,
     /// What could not be opened, and why.
-    failed: Option<(Source, String)>,
+    failed: Option<(AttentionSource, String)>,
     selecting: Option<(Part, Task<Selected>)>,
     selected: Option<Selected>,
     thumbnails: Thumbnails,
@@ -36,23 +36,23 @@ pub struct Room {
 
 /// A file that is being read.
 struct Opening {
-    source: Source,
+    source: AttentionSource,
     /// Whether the user asked for it just now; else it is what the session says.
     anew: bool,
     task: Task<Opened>,
 }
 
 impl Opening {
-    fn start(host: &dyn Host, ctx: &Context, source: Source, anew: bool) -> Self {
-        let theirs = source.clone();
-        let task = Task::start(host, ctx, "heads", move |promise| {
-            Opened::open(theirs, &|part| promise.tell(part)).map_err(|e| e.to_string())
+    fn start(host: &Arc<dyn Host>, ctx: &Context, source: AttentionSource, anew: bool) -> Self {
+        let (files, theirs) = (Arc::clone(host), source.clone());
+        let task = Task::start(&**host, ctx, "heads", move |promise| {
+            Opened::open(&*files, theirs, &|part| promise.tell(part)).map_err(|e| e.to_string())
         });
         Self { source, anew, task }
     }
 }
 
-impl Room {
+impl HeadsRoom {
     /// Nothing is read yet.
     pub fn new(host: Arc<dyn Host>) -> Self {
         Self {
@@ -68,9 +68,9 @@ impl Room {
     }
 
     /// Begins to read a file. What is shown stays until it is read.
-    pub fn open(&mut self, ctx: &Context, source: Source) {
+    pub fn open(&mut self, ctx: &Context, source: AttentionSource) {
         self.failed = None;
-        self.opening = Some(Opening::start(&*self.host, ctx, source, true));
+        self.opening = Some(Opening::start(&self.host, ctx, source, true));
     }
 
     /// Gives up reading.
@@ -116,8 +116,8 @@ impl Room {
     }
 
     /// What was opened before; the sample, if nothing was.
-    fn last_source(&self) -> Source {
-        self.opened.as_ref().map_or_else(Source::default, |opened| opened.source.clone())
+    fn last_source(&self) -> AttentionSource {
+        self.opened.as_ref().map_or_else(AttentionSource::default, |opened| opened.source.clone())
     }
 
     /// Shows everything, and takes what the user does. Returns a command, if its button was pressed.
@@ -149,7 +149,7 @@ impl Room {
         match asked {
             Some(Asked::Command(command)) => Some(command),
             Some(Asked::Sample) => {
-                self.open(ui.ctx(), Source::Sample);
+                self.open(ui.ctx(), AttentionSource::Sample);
                 None
             }
             None => None,
@@ -170,7 +170,7 @@ impl Room {
         } else {
             (self.selected, self.selecting) = (None, None);
             if !has_failed && self.opening.is_none() {
-                self.opening = Some(Opening::start(&*self.host, ctx, state.source.clone(), false));
+                self.opening = Some(Opening::start(&self.host, ctx, state.source.clone(), false));
             }
         }
         if self.is_busy() {
@@ -225,8 +225,10 @@ impl Room {
             }
             Err(message) => {
                 let message = match &opening.source {
-                    Source::Sample => message,
-                    Source::File(path) => format!("{} was not opened: {message}", path.display()),
+                    AttentionSource::Sample => message,
+                    AttentionSource::File(path) => {
+                        format!("{} was not opened: {message}", path.display())
+                    }
                 };
                 // What a session asks for stays asked for: the file may come back.
                 self.failed = Some((opening.source, message));

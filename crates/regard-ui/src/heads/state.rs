@@ -10,7 +10,7 @@ use regard_heads::{HeadId, Measure, Over, Part, Shape};
 /// Where the attention comes from.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Source {
+pub enum AttentionSource {
     /// The one that the program carries along.
     #[default]
     Sample,
@@ -52,7 +52,7 @@ pub enum Side {
 #[serde(default)]
 pub struct State {
     /// Where the attention comes from.
-    pub source: Source,
+    pub source: AttentionSource,
     /// What the heads are sorted by; `None` is the order of the file.
     pub order: Option<Measure>,
     /// Whether the smallest comes first.
@@ -79,7 +79,7 @@ pub struct State {
 
 impl State {
     /// An attention as it is opened.
-    pub fn of(source: Source) -> Self {
+    pub fn of(source: AttentionSource) -> Self {
         Self { source, ..Self::default() }
     }
 

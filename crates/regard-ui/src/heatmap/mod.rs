@@ -14,7 +14,7 @@ use egui::{Pos2, Rect, Response, Role, Sense, Ui, WidgetInfo};
 use regard_walkthrough::Marks;
 
 use self::geometry::{Geometry, Seen};
-pub use self::picture::{Part, Picture};
+pub use self::picture::{Blocks, Picture};
 pub use self::view::View;
 
 /// What a heatmap shows and how it is read.

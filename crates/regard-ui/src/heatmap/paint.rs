@@ -108,7 +108,7 @@ fn picture(map: &Heatmap<'_>, ui: &Ui, within: &Painter, seen: &Seen) -> usize {
     let finest = (1.0 / pixels).log2().ceil().max(0.0) as usize;
     let largest = ui.input(|input| input.max_texture_side);
     let coarsest = map.picture.levels();
-    let part = |level: usize| map.picture.part(level, rows.clone(), cols.clone());
+    let part = |level: usize| map.picture.blocks(level, rows.clone(), cols.clone());
     let fits = |level: &usize| part(*level).texture_side() <= largest;
     let level = (finest.min(coarsest)..=coarsest).find(fits).unwrap_or(coarsest);
     let (texture, part) = map.picture.texture(ui.ctx(), map.name, map.numbers, &part(level));

@@ -28,14 +28,14 @@ struct Level {
 
 /// The texture, and what is in it.
 struct Drawn {
-    part: Part,
+    blocks: Blocks,
     palette: Palette,
     texture: TextureHandle,
 }
 
 /// Blocks of a level.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct Blocks {
     /// A block is 2^`level` cells wide.
     pub level: usize,
     /// Its rows of blocks.
@@ -104,49 +104,50 @@ impl Picture {
     }
 
     /// The blocks of a level that cover these cells.
-    pub fn part(&self, level: usize, rows: Range<usize>, cols: Range<usize>) -> Part {
-        let blocks = |cells: Range<usize>| cells.start >> level..cells.end.div_ceil(1 << level);
-        Part { level, rows: blocks(rows), cols: blocks(cols) }
+    pub fn blocks(&self, level: usize, rows: Range<usize>, cols: Range<usize>) -> Blocks {
+        let covering = |cells: Range<usize>| cells.start >> level..cells.end.div_ceil(1 << level);
+        Blocks { level, rows: covering(rows), cols: covering(cols) }
     }
 
-    /// A texture that has this part in it, and all that it has.
+    /// A texture that contains these blocks, and all the blocks that it contains.
     ///
-    /// It is made anew only if it has not, or is of other colours; and then with some more around it, so that it lasts while
-    /// what is seen moves.
+    /// The texture of the previous call is used again if it contains the blocks in the same colours. A new one has a margin, so
+    /// that it lasts while the view moves.
     pub fn texture(
         &self,
         ctx: &Context,
         name: &str,
         numbers: &[f32],
-        part: &Part,
-    ) -> (TextureId, Part) {
+        blocks: &Blocks,
+    ) -> (TextureId, Blocks) {
         let mut drawn = self.drawn.borrow_mut();
         if let Some(drawn) = &*drawn
-            && drawn.part.has(part)
+            && drawn.blocks.has(blocks)
             && drawn.palette == self.palette
         {
-            return (drawn.texture.id(), drawn.part.clone());
+            return (drawn.texture.id(), drawn.blocks.clone());
         }
-        let (from, (rows, cols)) = match part.level.checked_sub(1).and_then(|i| self.levels.get(i))
-        {
-            Some(level) => (&level.numbers[..], (level.rows, level.cols)),
-            None => (numbers, self.shape),
-        };
-        let part = Part {
-            level: part.level,
-            rows: around(&part.rows, rows),
-            cols: around(&part.cols, cols),
+        let (from, (rows, cols)) =
+            match blocks.level.checked_sub(1).and_then(|i| self.levels.get(i)) {
+                Some(level) => (&level.numbers[..], (level.rows, level.cols)),
+                None => (numbers, self.shape),
+            };
+        let blocks = Blocks {
+            level: blocks.level,
+            rows: around(&blocks.rows, rows),
+            cols: around(&blocks.cols, cols),
         };
         let color = self.palette.colors();
-        let mut texels = vec![Color32::TRANSPARENT; part.rows.len() * part.cols.len()];
+        let mut texels = vec![Color32::TRANSPARENT; blocks.rows.len() * blocks.cols.len()];
         // In this thread alone: it is the window's, and must not wait for a pool that is busy with the next picture.
-        for (texels, row) in texels.chunks_exact_mut(part.cols.len().max(1)).zip(part.rows.clone())
+        for (texels, row) in
+            texels.chunks_exact_mut(blocks.cols.len().max(1)).zip(blocks.rows.clone())
         {
-            for (texel, x) in texels.iter_mut().zip(&from[row * cols..][part.cols.clone()]) {
+            for (texel, x) in texels.iter_mut().zip(&from[row * cols..][blocks.cols.clone()]) {
                 *texel = color(*x);
             }
         }
-        let image = egui::ColorImage::new([part.cols.len(), part.rows.len()], texels);
+        let image = egui::ColorImage::new([blocks.cols.len(), blocks.rows.len()], texels);
         let texture = match drawn.take() {
             Some(mut before) => {
                 before.texture.set(image, TextureOptions::NEAREST);
@@ -155,12 +156,12 @@ impl Picture {
             None => ctx.load_texture(name, image, TextureOptions::NEAREST),
         };
         let id = texture.id();
-        *drawn = Some(Drawn { part: part.clone(), palette: self.palette, texture });
-        (id, part)
+        *drawn = Some(Drawn { blocks: blocks.clone(), palette: self.palette, texture });
+        (id, blocks)
     }
 }
 
-impl Part {
+impl Blocks {
     /// The share of a part that is drawn around it, on each side.
     const AROUND: usize = 8;
 
@@ -179,7 +180,7 @@ impl Part {
 
 /// Some more on both sides, where there is something.
 fn around(blocks: &Range<usize>, all: usize) -> Range<usize> {
-    let more = blocks.len() / Part::AROUND;
+    let more = blocks.len() / Blocks::AROUND;
     let end = (blocks.end + more).min(all);
     blocks.start.saturating_sub(more).min(end)..end
 }
@@ -306,26 +307,26 @@ mod tests {
         numbers[250 * cols + 150] = f32::NAN;
         numbers[251 * cols + 150] = f32::NEG_INFINITY;
         let mut picture = Picture::new(&numbers, cols, Palette::weights(1.0, Look::default()));
-        let asked = picture.part(0, 200..300, 100..200);
-        let (id, part) = picture.texture(&ctx, "x", &numbers, &asked);
-        assert_eq!((part.rows.clone(), part.cols.clone()), (188..312, 88..212));
+        let asked = picture.blocks(0, 200..300, 100..200);
+        let (id, blocks) = picture.texture(&ctx, "x", &numbers, &asked);
+        assert_eq!((blocks.rows.clone(), blocks.cols.clone()), (188..312, 88..212));
         let colors: Vec<Color32> = part
             .rows
             .clone()
-            .flat_map(|row| part.cols.clone().map(move |col| row * cols + col))
+            .flat_map(|row| blocks.cols.clone().map(move |col| row * cols + col))
             .map(|i| picture.palette().color(numbers[i]))
             .collect();
         assert_eq!(texels(&ctx), colors);
-        let moved = picture.part(0, 210..310, 90..190);
-        assert_eq!(picture.texture(&ctx, "x", &numbers, &moved), (id, part));
-        let far = picture.part(0, 400..500, 200..300);
-        let (same, part) = picture.texture(&ctx, "x", &numbers, &far);
-        assert_eq!((same, part.rows, part.cols), (id, 388..500, 188..300));
+        let moved = picture.blocks(0, 210..310, 90..190);
+        assert_eq!(picture.texture(&ctx, "x", &numbers, &moved), (id, blocks));
+        let far = picture.blocks(0, 400..500, 200..300);
+        let (same, blocks) = picture.texture(&ctx, "x", &numbers, &far);
+        assert_eq!((same, blocks.rows, blocks.cols), (id, 388..500, 188..300));
         let before = texels(&ctx);
         picture.set_palette(Palette::weights(0.5, Look::default()));
         picture.texture(&ctx, "x", &numbers, &far);
         assert_ne!(texels(&ctx), before);
-        let coarse = picture.part(2, 0..500, 0..300);
+        let coarse = picture.blocks(2, 0..500, 0..300);
         assert_eq!(picture.texture(&ctx, "x", &numbers, &coarse).1, coarse);
     }
 

@@ -3,9 +3,9 @@
 use egui::{Context, Label, ProgressBar, RichText, Ui};
 use regard_benches::{Line, Operation, Progress, Shape, duration, measure_while, ours};
 
-use super::Inputs;
+use super::LaboratoryInputs;
 use crate::explain::heading;
-use crate::style::small;
+use crate::style::remark;
 use crate::task::Task;
 use crate::{Command, Host, colors};
 
@@ -45,7 +45,7 @@ impl Benchmark {
     }
 
     /// Stops it if it runs, or measures anew. What is measured when it stops stays.
-    pub fn toggle(&mut self, host: &dyn Host, ctx: &Context, inputs: &Inputs) {
+    pub fn toggle(&mut self, host: &dyn Host, ctx: &Context, inputs: &LaboratoryInputs) {
         self.receive();
         if let Some(task) = self.task.take() {
             task.cancel();
@@ -81,7 +81,7 @@ impl Benchmark {
     }
 
     /// Shows the button and the bars. Returns the command, if its button was pressed.
-    pub fn show(&mut self, ui: &mut Ui, inputs: &Inputs) -> Option<Command> {
+    pub fn show(&mut self, ui: &mut Ui, inputs: &LaboratoryInputs) -> Option<Command> {
         self.receive();
         heading(ui, "Benchmark", EXPLANATION);
         let clicked = ui
@@ -89,7 +89,7 @@ impl Benchmark {
                 let name = if self.is_running() { "Stop benchmark" } else { "Start benchmark" };
                 let clicked = ui.button(name).on_hover_text(Command::Benchmark.tooltip()).clicked();
                 let shape = self.shape.unwrap_or_else(|| shape(inputs));
-                ui.add(Label::new(small(shape.text(Operation::Attention)).weak()).wrap());
+                ui.add(Label::new(remark(shape.text(Operation::Attention)).weak()).wrap());
                 clicked
             })
             .inner;
@@ -105,8 +105,8 @@ impl Benchmark {
 }
 
 /// What is measured: the laboratory's sizes, with as many heads as there is patience for.
-fn shape(inputs: &Inputs) -> Shape {
-    let Inputs { tokens, dim, causal, .. } = *inputs;
+fn shape(inputs: &LaboratoryInputs) -> Shape {
+    let LaboratoryInputs { tokens, dim, causal, .. } = *inputs;
     let heads = (MOST_WORK / (tokens * dim)).clamp(1, 8);
     Shape {
         batch: 1,
@@ -148,7 +148,7 @@ fn bars(ui: &mut Ui, progress: &Progress, running: bool) {
             100.0 * line.fraction_of_peak(),
             duration(line.seconds()),
         );
-        ui.add(Label::new(small(numbers)).wrap());
+        ui.add(Label::new(remark(numbers)).wrap());
         let bar = ProgressBar::new((line.gflops() / most) as f32)
             .desired_height(8.0)
             .fill(colors::curve(i));

@@ -6,7 +6,7 @@ use std::path::Path;
 use egui::{DragValue, Label, RichText, Slider, TextStyle, Ui};
 
 use super::state::{LEAST_CAP, MOST_DIM, MOST_SINK, MOST_SMOOTH, MOST_TOKENS};
-use super::{Brush, Inputs, Source, State};
+use super::{Brush, LaboratoryInputs, State, TokenSource};
 use crate::explain::heading;
 use crate::{Command, temperature};
 use regard_heads::QueriesAndKeys;
@@ -38,7 +38,11 @@ pub fn show(ui: &mut Ui, state: &mut State, file: Option<&QueriesAndKeys>) -> Op
     asked
 }
 
-fn tokens(ui: &mut Ui, inputs: &mut Inputs, file: Option<&QueriesAndKeys>) -> Option<Asked> {
+fn tokens(
+    ui: &mut Ui,
+    inputs: &mut LaboratoryInputs,
+    file: Option<&QueriesAndKeys>,
+) -> Option<Asked> {
     heading(
         ui,
         "Tokens",
@@ -48,7 +52,7 @@ fn tokens(ui: &mut Ui, inputs: &mut Inputs, file: Option<&QueriesAndKeys>) -> Op
         Of a file, a safetensors, npy or npz file with tensors q and k, or with one tensor that is both: [n, d], [heads, n, d] \
         or [batch, heads, n, d], of which the first of the batch is taken.",
     );
-    let is_random = inputs.source == Source::Seed;
+    let is_random = inputs.source == TokenSource::Seed;
     if !is_random {
         of_file(ui, inputs, file);
     }
@@ -74,8 +78,8 @@ fn tokens(ui: &mut Ui, inputs: &mut Inputs, file: Option<&QueriesAndKeys>) -> Op
 }
 
 /// What file it is, and which of its heads.
-fn of_file(ui: &mut Ui, inputs: &mut Inputs, file: Option<&QueriesAndKeys>) {
-    let Source::File { path, head } = &mut inputs.source else { return };
+fn of_file(ui: &mut Ui, inputs: &mut LaboratoryInputs, file: Option<&QueriesAndKeys>) {
+    let TokenSource::File { path, head } = &mut inputs.source else { return };
     ui.add(Label::new(RichText::new(name(path)).strong()).truncate());
     let Some(file) = file else { return };
     let (heads, n, d) = (file.heads(), file.tokens(), file.dim());
@@ -102,7 +106,7 @@ fn name(path: &Path) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
-fn random(ui: &mut Ui, inputs: &mut Inputs) {
+fn random(ui: &mut Ui, inputs: &mut LaboratoryInputs) {
     part(ui, "Alike", &mut inputs.alike, 0.0..=1.0);
     part(ui, "Smooth", &mut inputs.smooth, 0.0..=MOST_SMOOTH);
     part(ui, "Sink", &mut inputs.sink, 0.0..=MOST_SINK);
@@ -117,7 +121,7 @@ fn random(ui: &mut Ui, inputs: &mut Inputs) {
     });
 }
 
-fn softmax(ui: &mut Ui, inputs: &mut Inputs) {
+fn softmax(ui: &mut Ui, inputs: &mut LaboratoryInputs) {
     heading(
         ui,
         "Softmax",
@@ -232,11 +236,11 @@ fn option<T>(
 }
 
 /// The inputs in a few words, for what A is.
-pub fn in_words(inputs: &Inputs) -> String {
-    let Inputs { tokens, dim, temperature, .. } = inputs;
+pub fn in_words(inputs: &LaboratoryInputs) -> String {
+    let LaboratoryInputs { tokens, dim, temperature, .. } = inputs;
     let mut words =
         format!("n = {tokens}, d = {dim}, T = {}", temperature::text(f64::from(temperature.get())));
-    if let Source::File { path, head } = &inputs.source {
+    if let TokenSource::File { path, head } = &inputs.source {
         words = format!("{words}, head {head} of {}", name(path));
     }
     let parts = [

@@ -241,8 +241,11 @@ mod tests {
     use safetensors::Dtype;
     use safetensors::tensor::TensorView;
 
+    use std::sync::Arc;
+
     use super::*;
-    use crate::laboratory::{Engine, Inputs, Request, Shown, Source};
+    use crate::laboratory::{Engine, LaboratoryInputs, Request, Shown, TokenSource};
+    use crate::test_host::TestHost;
 
     #[test]
     fn the_dimensions_of_a_file_are_plotted_as_far_as_they_go() {
@@ -253,14 +256,14 @@ mod tests {
         let path = folder.path().join("x.safetensors");
         let tensor = TensorView::new(Dtype::F32, vec![n, d], &bytes).unwrap();
         safetensors::serialize_to_file([("x", tensor)], None, &path).unwrap();
-        let inputs = Inputs {
-            source: Source::File { path, head: 0 },
+        let inputs = LaboratoryInputs {
+            source: TokenSource::File { path, head: 0 },
             tokens: n,
             dim: 2,
-            ..Inputs::default()
+            ..LaboratoryInputs::default()
         };
         let request = Request { inputs, pinned: None, shown: Shown::Weights };
-        let outcome = Engine::default().run(request, &|_| ()).unwrap();
+        let outcome = Engine::new(Arc::new(TestHost::DEFAULT)).run(request, &|_| ()).unwrap();
 
         let curves = Curves::new(&outcome, n - 1);
         for (curve, is_scaled) in curves.by_dim.iter().zip([false, true]) {

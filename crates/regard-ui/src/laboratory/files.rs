@@ -4,7 +4,8 @@ use core::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{Inputs, Request};
+use super::{LaboratoryInputs, Request};
+use crate::Host;
 use regard_figure::Label;
 use regard_heads::QueriesAndKeys;
 
@@ -29,16 +30,23 @@ pub enum Error {
     Attention(#[from] regard::Error),
 }
 
-/// The files of the last request, each read once.
-#[derive(Default)]
-pub struct Files(Vec<(PathBuf, Arc<QueriesAndKeys>)>);
+/// The files of the last request. Each is read once.
+pub struct Files {
+    host: Arc<dyn Host>,
+    read: Vec<(PathBuf, Arc<QueriesAndKeys>)>,
+}
 
 impl Files {
-    /// Forgets those that this request has no use for.
+    /// No file has been read yet. `host` opens them.
+    pub fn new(host: Arc<dyn Host>) -> Self {
+        Self { host, read: Vec::new() }
+    }
+
+    /// Forgets the files that this request does not need.
     pub fn keep_for(&mut self, request: &Request) {
         let present = request.inputs.source.path();
         let pinned = request.pinned.as_ref().and_then(|inputs| inputs.source.path());
-        self.0.retain(|(path, _)| [present, pinned].contains(&Some(path)));
+        self.read.retain(|(path, _)| [present, pinned].contains(&Some(path)));
     }
 
     /// The file that the inputs name, if they name one.
@@ -47,11 +55,11 @@ impl Files {
     /// What is wrong with it.
     pub fn get(
         &mut self,
-        inputs: &Inputs,
+        inputs: &LaboratoryInputs,
         progress: &(dyn Fn(f32) + Sync),
     ) -> Result<Option<Arc<QueriesAndKeys>>, Error> {
         let Some(wanted) = inputs.source.path() else { return Ok(None) };
-        if let Some((_, file)) = self.0.iter().find(|(path, _)| path == wanted) {
+        if let Some((_, file)) = self.read.iter().find(|(path, _)| path == wanted) {
             return Ok(Some(Arc::clone(file)));
         }
         let progress = |part| {
@@ -59,10 +67,10 @@ impl Files {
             ControlFlow::Continue(())
         };
         let path = wanted.to_owned();
-        match QueriesAndKeys::open(wanted, &progress) {
+        match QueriesAndKeys::open_with(&|path| self.host.open(path), wanted, &progress) {
             Ok(file) => {
                 let file = Arc::new(file);
-                self.0.push((path, Arc::clone(&file)));
+                self.read.push((path, Arc::clone(&file)));
                 Ok(Some(file))
             }
             Err(error) => Err(Error::File { path, error }),

@@ -15,8 +15,8 @@ mod tokens;
 mod worker;
 
 pub use self::benchmark::Benchmark;
-pub use self::engine::{Engine, Outcome, Request};
+pub use self::engine::{Engine, Outcome};
 pub use self::files::Error;
-pub use self::room::Room;
-pub use self::state::{Brush, Inputs, Shown, Source, Square, State};
+pub use self::room::LaboratoryRoom;
+pub use self::state::{Brush, LaboratoryInputs, Request, Shown, Square, State, TokenSource};
 pub use self::worker::Worker;

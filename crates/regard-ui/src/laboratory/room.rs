@@ -13,11 +13,11 @@ use web_time::Instant;
 use super::benchmark::Benchmark;
 use super::controls::Asked;
 use super::curves::Curves;
-use super::{Outcome, Request, Shown, Source, Square, State, Worker, controls, files};
+use super::{Outcome, Request, Shown, Square, State, TokenSource, Worker, controls, files};
 use crate::colors::Look;
 use crate::explain::{explain, heading};
 use crate::heatmap::{self, Cell, Heatmap, Pointing};
-use crate::style::{panel, small};
+use crate::style::{panel, remark};
 use crate::task::PATIENCE;
 use crate::{Command, Host, message, numbers, side};
 use regard_figure::shortened;
@@ -39,7 +39,7 @@ const OF_THE_ROW: &str = "\
     last one.";
 
 /// What is shown of a [`State`]: the last outcome, while the worker computes the next.
-pub struct Room {
+pub struct LaboratoryRoom {
     host: Arc<dyn Host>,
     worker: Worker,
     asked: Option<(Request, Instant)>,
@@ -59,12 +59,12 @@ pub struct Room {
     hovered: Option<Cell>,
 }
 
-impl Room {
+impl LaboratoryRoom {
     /// Nothing is computed yet.
     pub fn new(host: Arc<dyn Host>) -> Self {
         Self {
+            worker: Worker::new(Arc::clone(&host)),
             host,
-            worker: Worker::default(),
             asked: None,
             answered: None,
             outcome: None,
@@ -118,7 +118,7 @@ impl Room {
             Some(Asked::Command(asked)) => command = Some(asked),
             Some(Asked::Random) => {
                 self.opening = None;
-                state.inputs.source = Source::Seed;
+                state.inputs.source = TokenSource::Seed;
             }
             None => {}
         }
@@ -168,7 +168,7 @@ impl Room {
             explain(ui, "Heatmap", heatmap::EXPLANATION);
         });
         if let Some(pinned) = &state.pinned {
-            ui.add(Label::new(small(format!("A: {}", controls::in_words(pinned)))).wrap());
+            ui.add(Label::new(remark(format!("A: {}", controls::in_words(pinned)))).wrap());
         }
         command
     }
@@ -231,7 +231,7 @@ impl Room {
             let Some(outcome) = &self.outcome else { return };
             let took =
                 format!("{} in {:.1} ms", outcome.title(), 1000.0 * outcome.took.as_secs_f64());
-            ui.label(small(outcome.note.map_or(took, str::to_owned)).weak());
+            ui.label(remark(outcome.note.map_or(took, str::to_owned)).weak());
         });
     }
 

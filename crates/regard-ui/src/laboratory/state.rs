@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use regard::Temperature;
 use serde::{Deserialize, Serialize};
 
-use super::Request;
 use crate::heatmap::{Cell, View};
 use regard_heads::QueriesAndKeys;
 
@@ -19,7 +18,7 @@ const MOST_PAINTED: usize = 4096;
 /// Where queries and keys come from.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Source {
+pub enum TokenSource {
     /// Random numbers.
     #[default]
     Seed,
@@ -32,7 +31,7 @@ pub enum Source {
     },
 }
 
-impl Source {
+impl TokenSource {
     /// The file, if it is one.
     pub fn path(&self) -> Option<&Path> {
         match self {
@@ -45,9 +44,9 @@ impl Source {
 /// What the numbers follow from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Inputs {
+pub struct LaboratoryInputs {
     /// Where queries and keys come from. Of a file, the seed and what makes random numbers less random have no part in it.
-    pub source: Source,
+    pub source: TokenSource,
     /// How many tokens there are: queries, and as many keys.
     pub tokens: usize,
     /// The numbers of a query and of a key.
@@ -106,6 +105,17 @@ pub enum Shown {
     Difference,
 }
 
+/// A request to the [`Engine`](super::Engine).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Request {
+    /// The present state.
+    pub inputs: LaboratoryInputs,
+    /// The state to compare with.
+    pub pinned: Option<Box<LaboratoryInputs>>,
+    /// What is to be shown.
+    pub shown: Shown,
+}
+
 /// What dragging over the cells does, instead of moving them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Brush {
@@ -120,9 +130,9 @@ pub struct Brush {
 #[serde(default)]
 pub struct State {
     /// What the numbers follow from.
-    pub inputs: Inputs,
+    pub inputs: LaboratoryInputs,
     /// The state to compare with: A.
-    pub pinned: Option<Box<Inputs>>,
+    pub pinned: Option<Box<LaboratoryInputs>>,
     /// What is shown.
     pub shown: Shown,
     /// Whether dragging paints.
@@ -133,10 +143,10 @@ pub struct State {
     pub view: View,
 }
 
-impl Default for Inputs {
+impl Default for LaboratoryInputs {
     fn default() -> Self {
         Self {
-            source: Source::Seed,
+            source: TokenSource::Seed,
             tokens: 64,
             dim: 64,
             seed: 0,
@@ -156,7 +166,7 @@ impl Default for Inputs {
     }
 }
 
-impl Inputs {
+impl LaboratoryInputs {
     /// What the scores follow from: all but what softmax does with them.
     pub(super) fn of_scores(&self) -> Self {
         Self { temperature: Temperature::ONE, hide_first: false, ..self.clone() }
@@ -181,13 +191,13 @@ impl Inputs {
 
     /// All of a file, as far as it can be shown, instead of what there was.
     pub(super) fn of_file(&self, path: &Path) -> Self {
-        let source = Source::File { path: path.to_owned(), head: 0 };
+        let source = TokenSource::File { path: path.to_owned(), head: 0 };
         Self { source, tokens: MOST_TOKENS, dim: MOST_DIM, ..self.clone() }
     }
 
     /// Brings head and sizes to where the file has something: it may have changed since.
     pub(super) fn limit_to(&mut self, file: &QueriesAndKeys) {
-        if let Source::File { head, .. } = &mut self.source {
+        if let TokenSource::File { head, .. } = &mut self.source {
             *head = (*head).min(file.heads() - 1);
         }
         self.tokens = self.tokens.min(file.tokens());

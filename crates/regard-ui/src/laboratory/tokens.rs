@@ -3,7 +3,7 @@
 use regard_walkthrough::random::TorchRng;
 
 use super::state::MOST_DIM;
-use super::{Inputs, Source};
+use super::{LaboratoryInputs, TokenSource};
 use regard_heads::QueriesAndKeys;
 
 /// What the keys' seed differs in from that of the queries.
@@ -35,7 +35,7 @@ impl Drawn {
     }
 
     /// Draws as many as these inputs need, or starts again for another seed.
-    pub fn tokens(&mut self, inputs: &Inputs) -> Tokens {
+    pub fn tokens(&mut self, inputs: &LaboratoryInputs) -> Tokens {
         if self.seed != inputs.seed {
             *self = Self::new(inputs.seed);
         }
@@ -65,8 +65,8 @@ fn smoothed(numbers: &[f32], smooth: f32) -> Vec<f32> {
 
 impl Tokens {
     /// Those of a file.
-    pub fn of_file(file: &QueriesAndKeys, inputs: &Inputs) -> Self {
-        let head = if let Source::File { head, .. } = inputs.source { head } else { 0 };
+    pub fn of_file(file: &QueriesAndKeys, inputs: &LaboratoryInputs) -> Self {
+        let head = if let TokenSource::File { head, .. } = inputs.source { head } else { 0 };
         let width = file.dim().min(MOST_DIM);
         let [queries, keys] = file.first(head, inputs.tokens, width);
         Self { width, queries, keys }
@@ -101,16 +101,16 @@ impl Tokens {
 mod tests {
     use super::*;
 
-    fn inputs(tokens: usize, sink: f32) -> Inputs {
-        Inputs { tokens, sink, ..Inputs::default() }
+    fn inputs(tokens: usize, sink: f32) -> LaboratoryInputs {
+        LaboratoryInputs { tokens, sink, ..LaboratoryInputs::default() }
     }
 
     #[test]
     fn more_tokens_and_dimensions_leave_those_there_were() {
         let mut drawn = Drawn::new(7);
-        let few = drawn.tokens(&Inputs { seed: 7, ..inputs(10, 0.0) });
-        let many = drawn.tokens(&Inputs { seed: 7, ..inputs(1000, 0.0) });
-        let at_once = Drawn::new(7).tokens(&Inputs { seed: 7, ..inputs(1000, 0.0) });
+        let few = drawn.tokens(&LaboratoryInputs { seed: 7, ..inputs(10, 0.0) });
+        let many = drawn.tokens(&LaboratoryInputs { seed: 7, ..inputs(1000, 0.0) });
+        let at_once = Drawn::new(7).tokens(&LaboratoryInputs { seed: 7, ..inputs(1000, 0.0) });
         assert_eq!(many.queries, at_once.queries);
         assert_eq!(few.keys, many.keys[..10 * MOST_DIM]);
         let (q, k) = many.of_dim(3, 0.0);
@@ -120,7 +120,8 @@ mod tests {
 
     #[test]
     fn tokens_keep_their_variance_and_keys_are_as_alike_as_asked() {
-        let tokens = Drawn::new(1).tokens(&Inputs { smooth: 0.5, alike: 0.7, ..inputs(500, 0.0) });
+        let tokens =
+            Drawn::new(1).tokens(&LaboratoryInputs { smooth: 0.5, alike: 0.7, ..inputs(500, 0.0) });
         let n = tokens.queries.len() as f64;
         let mean = |f: &dyn Fn(f64, f64) -> f64| {
             tokens

@@ -7,7 +7,7 @@ use regard_walkthrough::{Kind, Quantity, Step, Walkthrough, softmax_curve};
 
 use super::State;
 use crate::explain::title;
-use crate::style::small;
+use crate::style::remark;
 use crate::{colors, numbers, plots, temperature};
 
 /// Of points on a curve.
@@ -126,7 +126,7 @@ fn legend(ui: &mut Ui, weights: &Step, row: usize) {
                 egui::FontSelection::Default,
                 egui::Align::Center,
             );
-            small(format!("{token} {weight}")).color(Color32::PLACEHOLDER).append_to(
+            remark(format!("{token} {weight}")).color(Color32::PLACEHOLDER).append_to(
                 &mut job,
                 style,
                 egui::FontSelection::Default,

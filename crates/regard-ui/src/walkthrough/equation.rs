@@ -155,8 +155,8 @@ impl Setter<'_> {
             }
             Expr::Quotient(of) => self.fraction(self.set(&of[0]), self.set(&of[1])),
             Expr::Root(of) => self.root(self.set(of)),
-            Expr::Square(of) => self.factor(of).raised(self.small().text("2")),
-            Expr::Exp { exponent, .. } => self.text("e").raised(self.small().set(exponent)),
+            Expr::Square(of) => self.factor(of).raised(self.for_power().text("2")),
+            Expr::Exp { exponent, .. } => self.text("e").raised(self.for_power().set(exponent)),
             Expr::Max(of) => {
                 let mut row = self.text("max(");
                 for (i, expr) in of.iter().enumerate() {
@@ -231,7 +231,7 @@ impl Setter<'_> {
     }
 
     /// For powers. Sums in them are cut early.
-    fn small(&self) -> Setter<'_> {
+    fn for_power(&self) -> Setter<'_> {
         Setter { ui: self.ui, most: self.most.min(3), size: SIZE * SMALLER }
     }
 

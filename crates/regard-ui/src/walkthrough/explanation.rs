@@ -93,7 +93,7 @@ fn number(ui: &mut Ui, inputs: &mut Inputs, step: &Step, at: &At) {
     let shown = if is_restored { given } else { before };
     let mut x = shown;
     let field = DragValue::new(&mut x)
-        .range(-Inputs::LARGEST..=Inputs::LARGEST)
+        .range(-inputs.largest()..=inputs.largest())
         .speed(0.5 / edit::fineness(step))
         .max_decimals(6)
         .update_while_editing(false);

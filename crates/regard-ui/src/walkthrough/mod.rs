@@ -18,5 +18,5 @@ mod top;
 mod why_scale;
 
 use self::cache::Cache;
-pub use self::room::Room;
+pub use self::room::WalkthroughRoom;
 pub use self::state::{At, Picked, State};

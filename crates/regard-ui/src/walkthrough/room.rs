@@ -12,7 +12,7 @@ use crate::style::{self, panel};
 use crate::{Command, side};
 
 /// What is shown of a [`State`].
-pub struct Room {
+pub struct WalkthroughRoom {
     cache: Cache,
     edit: Edit,
     own_tokens: OwnTokens,
@@ -20,7 +20,7 @@ pub struct Room {
     reveal: Option<StepKey>,
 }
 
-impl Room {
+impl WalkthroughRoom {
     /// Computes the walkthrough.
     pub fn new(state: &State, look: Look) -> Self {
         let cache = Cache::new(state, look);

@@ -20,11 +20,11 @@ pub(super) const ENTRY: Entry = Entry {
     group: Group::Around,
     tokens: "The cat sat",
     start: Start::Given(inputs),
-    heads: 1,
     possible_heads: HeadCounts::One,
     projections_are_editable: false,
     largest: LARGEST,
     run,
+    ..Entry::PLAIN
 };
 
 /// Three tokens of four features keep every gradient finite in single precision up to here. With numbers up to L and without

@@ -7,19 +7,19 @@ use egui::Ui;
 use web_time::Instant;
 
 use super::super::worker::Answer;
-use super::super::{Inputs, State, Worker};
-use super::Room;
+use super::super::{LaboratoryInputs, State, Worker};
+use super::LaboratoryRoom;
 use crate::task::PATIENCE;
 use regard_figure::Label;
 use regard_heads::QueriesAndKeys;
 
-impl Room {
+impl LaboratoryRoom {
     /// Takes queries and keys from a file, which is read anew. Until it is read, and if it cannot be, the state is left as it is.
     pub fn open(&mut self, path: PathBuf) {
         self.opening = Some(path);
         self.refused = None;
         // The next worker has read nothing yet.
-        (self.worker, self.asked) = (Worker::default(), None);
+        (self.worker, self.asked) = (Worker::new(Arc::clone(&self.host)), None);
     }
 
     /// The file that the state's tokens come from, if it is read.
@@ -32,7 +32,7 @@ impl Room {
     /// Takes what the worker has, and asks for what is not yet asked for.
     pub(super) fn exchange(&mut self, ui: &Ui, state: &mut State) {
         let was_late = self.is_late();
-        if let Some(answer) = self.worker.take(&*self.host, ui.ctx()) {
+        if let Some(answer) = self.worker.take(ui.ctx()) {
             self.receive(answer, state);
         }
         let mut request = state.request();
@@ -40,7 +40,7 @@ impl Room {
             request.inputs = request.inputs.of_file(path);
         }
         if self.asked.as_ref().is_none_or(|(asked, _)| *asked != request) {
-            self.worker.ask(&*self.host, ui.ctx(), request.clone());
+            self.worker.ask(ui.ctx(), request.clone());
             let since = self
                 .asked
                 .take()
@@ -68,8 +68,9 @@ impl Room {
                     *since = Instant::now();
                 }
                 if is_opening {
-                    let Inputs { source, tokens, dim, .. } = outcome.request.inputs.clone();
-                    state.inputs = Inputs { source, tokens, dim, ..state.inputs.clone() };
+                    let LaboratoryInputs { source, tokens, dim, .. } =
+                        outcome.request.inputs.clone();
+                    state.inputs = LaboratoryInputs { source, tokens, dim, ..state.inputs.clone() };
                 }
                 if let Some(file) =
                     outcome.file.as_ref().filter(|_| state.inputs.source.path() == path)
