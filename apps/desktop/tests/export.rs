@@ -184,6 +184,17 @@ fn what_a_session_shows() {
 }
 
 #[test]
+fn without_a_name_the_weights_of_an_example_are_exported() {
+    let folder = Folder::new();
+    let to = folder.path("out.npy");
+    let weights = exported(&["the-cat-sat", "--matrix", "weights"], &to);
+    assert_eq!(exported(&["the-cat-sat"], &to), weights);
+    let output = export(&["the-cat-sat", "--to", to.to_str().unwrap()]);
+    let note = String::from_utf8(output.stderr).unwrap();
+    assert!(note.contains("out.npy") && note.contains("3 × 3"), "{note}");
+}
+
+#[test]
 fn bad_input_is_exit_2_and_says_what_there_is() {
     let folder = Folder::new();
     let (file, _) = dump(&folder);
@@ -192,7 +203,6 @@ fn bad_input_is_exit_2_and_says_what_there_is() {
     let to = to.to_str().unwrap();
     for (args, reason) in [
         (&["the-dog-sat", "--to", to][..], "the-cat-sat"),
-        (&["the-cat-sat", "--to", to], "raw_scores"),
         (&["the-cat-sat", "--matrix", "wights", "--to", to], "weights"),
         (&["the-cat-sat", "--matrix", "weights", "--head", "1", "--to", to], "--head"),
         (&["the-cat-sat", "--matrix", "weights", "--to", "out.bmp"], ".safetensors"),

@@ -1,5 +1,6 @@
 //! A table as the bytes of a file, in each format.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use safetensors::Dtype;
@@ -19,7 +20,7 @@ impl Table<'_> {
     /// let tokens = [Label::plain("a,b"), Label::plain("c")];
     /// let values = [0.5, 0.5, 0.25, 0.75];
     /// let table =
-    ///     Table { title: "Weights", name: "weights", values: &values, rows: &tokens, cols: &tokens, axes: ["query", "key"] };
+    ///     Table { title: "Weights", name: "weights", values: &values, masked: f32::NEG_INFINITY, rows: &tokens, cols: &tokens, axes: ["query", "key"] };
     /// let palette = Palette::weights(1.0, Look::default());
     /// assert_eq!(table.encode(Format::Csv, palette)?, b"query \\ key,\"a,b\",c\n\"a,b\",0.5,0.5\nc,0.25,0.75\n");
     /// # Ok::<(), regard_figure::Error>(())
@@ -32,13 +33,30 @@ impl Table<'_> {
         if self.values.is_empty() {
             return Err(Error::Empty);
         }
+        let numbers = self.numbers();
+        let table = if format.is_picture() { *self } else { Table { values: &numbers, ..*self } };
         match format {
-            Format::Png => png::png(self, palette),
-            Format::Svg => Ok(svg::svg(self, palette)?.into_bytes()),
-            Format::Csv => csv(self),
-            Format::Npy => Ok(npy::write(rows, cols, self.values)),
-            Format::Safetensors => safetensors(self),
+            Format::Png => png::png(&table, palette),
+            Format::Svg => Ok(svg::svg(&table, palette)?.into_bytes()),
+            Format::Csv => csv(&table),
+            Format::Npy => Ok(npy::write(rows, cols, table.values)),
+            Format::Safetensors => safetensors(&table),
         }
+    }
+}
+
+impl Table<'_> {
+    /// The numbers, with those that −∞ stands for in its place.
+    fn numbers(&self) -> Cow<'_, [f32]> {
+        if self.masked == f32::NEG_INFINITY || !self.values.contains(&f32::NEG_INFINITY) {
+            return Cow::Borrowed(self.values);
+        }
+        self.values.iter().map(|x| self.number(*x)).collect()
+    }
+
+    /// The number that a value stands for.
+    pub(crate) fn number(&self, x: f32) -> f32 {
+        if x == f32::NEG_INFINITY { self.masked } else { x }
     }
 }
 

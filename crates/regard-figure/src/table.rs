@@ -11,6 +11,8 @@ pub struct Table<'a> {
     pub name: &'a str,
     /// The numbers, row by row.
     pub values: &'a [f32],
+    /// The number that −∞ stands for: 0 in a matrix of weights whose masked cells are marked by −∞, −∞ in any other.
+    pub masked: f32,
     /// One label for each row.
     pub rows: &'a [Label],
     /// One label for each column.

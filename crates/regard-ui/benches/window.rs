@@ -174,6 +174,7 @@ fn frame(c: &mut Criterion) {
             let map = Heatmap {
                 name: "weights",
                 numbers: &numbers,
+                masked: f32::NEG_INFINITY,
                 row_labels: &labels,
                 col_labels: &labels,
                 picture: &picture,

@@ -1,9 +1,9 @@
 #![forbid(unsafe_code)]
 //! The window: three rooms to understand attention in.
 //!
-//! [`App`] is all of it but the window, so that a shell for any system, or a test, can drive it.
-//! [`Session`] is what the user chose; everything else follows from it and is kept in the rooms' caches.
-//! [`Command`] is all that can be done without pointing at something.
+//! [`App`] is the whole program except the window, so that a shell for any system, or a test, can drive it.
+//! [`Session`] holds the choices of the user. Everything else follows from them and is kept in the caches of the rooms.
+//! [`Command`] lists the actions that need no pointer.
 
 mod app;
 pub mod colors;
@@ -48,12 +48,12 @@ use std::sync::Arc;
 use regard_figure::numbers;
 use regard_walkthrough::Example;
 
-/// What the first start shows: words, and whole numbers that can be worked by hand.
+/// The example of the first start. It has words, and whole numbers that can be worked by hand.
 pub const GREETING: Example = Example::ILoveRobotics;
 
-/// What the window opens with: what the user left off with, or [`GREETING`], and on top of it this.
+/// The contents of the window when it opens, on top of the last session or of [`GREETING`].
 pub enum Start {
-    /// Nothing else.
+    /// The last session alone.
     Last,
     /// An example.
     Example(Example),
@@ -62,7 +62,7 @@ pub enum Start {
 }
 
 impl Start {
-    /// The window's contents, as they are when it opens.
+    /// The window's contents when it opens.
     pub fn app(self, ctx: &egui::Context, host: Arc<dyn Host>) -> App {
         let mut app = match host.session_file() {
             Some(path) => App::resume(ctx, &host, path),
@@ -77,14 +77,14 @@ impl Start {
     }
 }
 
-/// A session that begins with an example.
+/// A new session with an example.
 pub fn example(example: Example) -> Session {
     let mut session = Session::default();
     session.walkthrough.open(example);
     session
 }
 
-/// A session that begins with a file of attention.
+/// A new session with a file of attention.
 pub fn attention(path: &Path) -> Session {
     let heads = heads::State::of(heads::AttentionSource::File(path.to_owned()));
     Session { room: Room::Heads, heads, ..Session::default() }

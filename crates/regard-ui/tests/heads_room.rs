@@ -11,10 +11,11 @@ use std::sync::{Arc, Mutex};
 use egui::accesskit::Role;
 use egui::epaint::text::{FallbackRequest, FontInsert};
 use egui::{Key, TextStyle};
+use egui_kittest::Harness;
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use regard_heads::{HeadId, Measure};
 use regard_ui::heads::{AttentionSource, Opened, Shown, Side};
-use regard_ui::{Command, Room, Session};
+use regard_ui::{App, Command, Room, Session, Start};
 use safetensors::Dtype;
 
 use self::driver::{TestHost, Window, app, click, press, session, settle};
@@ -73,7 +74,8 @@ fn a_first_visitor_sees_the_sample_and_its_heads_are_what_they_are_said_to_be() 
     let cells = cells(&window);
     assert_eq!(cells.len(), 12);
     assert!(
-        cells[0].starts_with("layer 0 head 0, entropy ") && cells[0].ends_with(" bits"),
+        cells[0].starts_with("layer 0 head 0, entropy ")
+            && cells[0].ends_with(" nats (24 queries)"),
         "{}",
         cells[0]
     );
@@ -338,6 +340,41 @@ mod bad_files {
         assert_eq!(app(&window).heads().selected().unwrap().title, "Layer 1, head 2");
     }
 
+    /// The session's own file is opened too, and its success must not take the message away.
+    #[test]
+    fn at_the_start_are_told_beside_the_file_of_the_session() {
+        let folder = Folder::new();
+        folder.file("tokens.tokens.txt", "one\ntwo");
+        let (good, _) = dump(1, 1, 3);
+        for (name, bytes, word) in [
+            ("truncated.safetensors", &good[..good.len() - 8], "too early"),
+            ("empty.npy", &[][..], "fewer than 8 bytes"),
+            ("notes.txt", b"These are notes, and no tensors.", "safetensors"),
+            ("model.pt", b"PK\x03\x04 a torch archive", "npz"),
+            ("tokens.safetensors", &good[..], "2 tokens"),
+        ] {
+            let path = folder.file(name, bytes);
+            let mut window = Harness::builder().with_size([1280.0, 1000.0]).build_ui_state(
+                move |ui, app: &mut Option<App>| {
+                    if let Some(app) = app {
+                        app.ui(ui);
+                    } else {
+                        let start = Start::File(path.clone());
+                        *app = Some(start.app(ui.ctx(), Arc::new(TestHost::DEFAULT)));
+                    }
+                },
+                None,
+            );
+            window.run_steps(1);
+            settle(&mut window);
+            assert_eq!(session(&window).room, Room::Heads);
+            let error = app(&window).heads().error().unwrap_or_default();
+            assert!(error.contains(name) && error.contains(word), "{name}: {error:?}");
+            assert!(shows(&window, "was not opened"), "{name}");
+            assert_eq!(opened(&window).source, AttentionSource::Sample);
+        }
+    }
+
     #[test]
     fn truncated() {
         let (file, _) = dump(2, 2, 8);
@@ -407,7 +444,7 @@ mod bad_files {
         drop(file);
         let mut window = window();
         open(&mut window, &folder.file("nan.safetensors", attention(&[1, 2, 6, 6], &values)));
-        assert!(shows(&window, "1 rows in 1 heads hold NaN"));
+        assert!(shows(&window, "1 row in 1 head contains NaN"));
         click(&mut window, "Head");
         assert!(numbers(&window)[3].is_nan());
         click(&mut window, "Lines");
@@ -419,7 +456,7 @@ mod bad_files {
         let folder = Folder::new();
         let mut window = window();
         open(&mut window, &folder.file("one.safetensors", attention(&[2, 2, 1, 1], &[1.0; 4])));
-        assert!(shows(&window, "one key only"));
+        assert!(shows(&window, "only one key"));
         for way in ["Head", "Lines", "Rollout", "Heatmap", "Mean of all"] {
             click(&mut window, way);
         }

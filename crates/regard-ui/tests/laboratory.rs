@@ -25,9 +25,13 @@ use regard_tests::attention_files::{Folder, attention, bytes, safetensors};
 fn the_laboratory_computes_what_its_knobs_say() {
     let mut window = room(Room::Laboratory);
     assert_eq!(outcome(&window).weights.len(), 64 * 64);
-    for (slider, value) in
-        [("Tokens", 100.0), ("Dimensions", 16.0), ("Alike", 0.25), ("Smooth", 0.5), ("Sink", 4.0)]
-    {
+    for (slider, value) in [
+        ("Tokens", 100.0),
+        ("Dimensions", 16.0),
+        ("Query–key similarity", 0.25),
+        ("Neighbour similarity", 0.5),
+        ("Sink strength", 4.0),
+    ] {
         window.get_by_role_and_label(Role::Slider, slider).set_value_accesskit(value);
         settle(&mut window);
     }
@@ -131,7 +135,9 @@ fn tokens_come_from_a_file_and_go_again() {
     {
         assert!(shows(&window, there), "{there}");
     }
-    for gone in ["Alike", "Smooth", "Sink", "Seed", "Draw again"] {
+    for gone in
+        ["Query–key similarity", "Neighbour similarity", "Sink strength", "Seed", "Draw again"]
+    {
         assert!(!shows(&window, gone), "{gone}");
     }
     assert_named(&window);

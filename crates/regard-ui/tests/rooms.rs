@@ -184,7 +184,7 @@ fn every_panel_explains_itself() {
         ("Follow a token", "framed in green"),
         ("Heatmap", "arithmetic below"),
         ("Heatmap", "Pooling"),
-        ("Checks", "What must hold"),
+        ("Checks", "must hold"),
         ("Number of heads", "divide the columns"),
         ("Leave out", "what breaks"),
         ("Temperature T", "at ∞ the same"),

@@ -1,4 +1,4 @@
-//! The room: its panels, and what is in them.
+//! The room: its panels and their contents.
 
 use std::sync::Arc;
 
@@ -20,12 +20,12 @@ use crate::{Command, Host, message, numbers, side};
 use regard_figure::Matrix;
 use regard_heads::Part;
 
-/// What is shown of a [`State`].
+/// The view of a [`State`].
 pub struct HeadsRoom {
     host: Arc<dyn Host>,
     opening: Option<Opening>,
     opened: Option<Arc<Opened>>,
-    /// What could not be opened, and why.
+    /// The source that could not be opened, and the reason.
     failed: Option<(AttentionSource, String)>,
     selecting: Option<(Part, Task<Selected>)>,
     selected: Option<Selected>,
@@ -37,7 +37,7 @@ pub struct HeadsRoom {
 /// A file that is being read.
 struct Opening {
     source: AttentionSource,
-    /// Whether the user asked for it just now; else it is what the session says.
+    /// Whether the user has just asked for it. Otherwise the session names it.
     anew: bool,
     task: Task<Opened>,
 }
@@ -53,7 +53,7 @@ impl Opening {
 }
 
 impl HeadsRoom {
-    /// Nothing is read yet.
+    /// Nothing has been read yet.
     pub fn new(host: Arc<dyn Host>) -> Self {
         Self {
             host,
@@ -67,13 +67,13 @@ impl HeadsRoom {
         }
     }
 
-    /// Begins to read a file. What is shown stays until it is read.
+    /// Begins to read a file. The view stays until it is read.
     pub fn open(&mut self, ctx: &Context, source: AttentionSource) {
         self.failed = None;
         self.opening = Some(Opening::start(&self.host, ctx, source, true));
     }
 
-    /// Gives up reading.
+    /// Stops reading.
     pub fn cancel(&mut self, state: &mut State) {
         if let Some(opening) = self.opening.take()
             && !opening.anew
@@ -87,7 +87,7 @@ impl HeadsRoom {
         self.opened.as_deref()
     }
 
-    /// The matrix that is shown, if one is.
+    /// The matrix that is shown, if there is one.
     pub fn selected(&self) -> Option<&Selected> {
         self.selected.as_ref()
     }
@@ -97,12 +97,12 @@ impl HeadsRoom {
         self.failed.as_ref().map(|(_, message)| message.as_str())
     }
 
-    /// Whether something is still to come.
+    /// Whether a thread is at work.
     pub fn is_busy(&self) -> bool {
         self.opening.is_some() || self.selecting.is_some()
     }
 
-    /// The matrix that is shown, to take along.
+    /// The matrix that is shown, to export it.
     pub fn matrix(&self, look: Look) -> Option<Matrix> {
         self.opened
             .as_ref()
@@ -110,17 +110,17 @@ impl HeadsRoom {
             .map(|(opened, selected)| selected.matrix(opened, look))
     }
 
-    /// What the state asks for, if it is read.
+    /// The attention that the state names, if it has been read.
     fn here(&self, state: &State) -> Option<Arc<Opened>> {
         self.opened.clone().filter(|opened| opened.source == state.source)
     }
 
-    /// What was opened before; the sample, if nothing was.
+    /// The source that was opened last, or the sample.
     fn last_source(&self) -> AttentionSource {
         self.opened.as_ref().map_or_else(AttentionSource::default, |opened| opened.source.clone())
     }
 
-    /// Shows everything, and takes what the user does. Returns a command, if its button was pressed.
+    /// Draws the room and handles the user's input. Returns the command whose button was pressed.
     pub fn ui(
         &mut self,
         ui: &mut Ui,
@@ -156,7 +156,7 @@ impl HeadsRoom {
         }
     }
 
-    /// Takes what the threads have, and starts what is not yet there.
+    /// Takes the results of the threads and starts what is missing.
     fn exchange(&mut self, ctx: &Context, state: &mut State) {
         if let Some(outcome) = self.opening.as_ref().and_then(|opening| opening.task.take())
             && let Some(opening) = self.opening.take()
@@ -178,7 +178,7 @@ impl HeadsRoom {
         }
     }
 
-    /// Has the matrix computed that is to be shown.
+    /// Starts to compute the matrix that is to be shown, if it is another.
     fn select(&mut self, ctx: &Context, state: &mut State) {
         let Some(opened) = &self.opened else { return };
         state.limit(opened.maps.shape(), opened.maps.is_self_attention());
@@ -196,7 +196,7 @@ impl HeadsRoom {
             (self.selected, self.selecting) = (None, None);
             return;
         };
-        // What is asked for last, if anything is, else what is there.
+        // The matrix that is being computed counts, or else the one that is shown.
         let asked = self.selecting.as_ref().map(|(asked, _)| *asked);
         if asked.or_else(|| self.selected.as_ref().map(|selected| selected.part)) != Some(part) {
             let opened = Arc::clone(opened);
@@ -208,7 +208,7 @@ impl HeadsRoom {
         }
     }
 
-    /// A file was read, or could not be.
+    /// Takes a file that was read, or the reason why it could not be.
     fn read(&mut self, outcome: Result<Opened, String>, opening: Opening, state: &mut State) {
         match outcome {
             Ok(opened) => {
@@ -216,11 +216,13 @@ impl HeadsRoom {
                     *state = State {
                         order: state.order,
                         own_scale: state.own_scale,
-                        ..State::of(opening.source)
+                        ..State::of(opening.source.clone())
                     };
                 }
+                // A message about another file stays until the user has seen it.
+                self.failed.take_if(|(failed, _)| opening.anew || *failed == opened.source);
                 self.opened = Some(Arc::new(opened));
-                (self.failed, self.selected, self.selecting) = (None, None, None);
+                (self.selected, self.selecting) = (None, None);
                 self.thumbnails.clear();
             }
             Err(message) => {
@@ -230,7 +232,7 @@ impl HeadsRoom {
                         format!("{} was not opened: {message}", path.display())
                     }
                 };
-                // What a session asks for stays asked for: the file may come back.
+                // The session keeps naming the file, which may come back.
                 self.failed = Some((opening.source, message));
             }
         }
@@ -249,11 +251,11 @@ impl HeadsRoom {
         }
     }
 
-    /// What went wrong, and how far reading is.
+    /// Shows what went wrong, and the progress of reading.
     fn messages(&mut self, ui: &mut Ui, state: &mut State) {
         let is_here = self.here(state).is_some();
         if let Some((_, message)) = &self.failed {
-            // Without it, what the session asks for is read again.
+            // Without the message, the file that the session names is read again.
             let button = if is_here { "Dismiss" } else { "Try again" };
             if message::show(ui, message, ui.visuals().error_fg_color, button) {
                 self.failed = None;
@@ -283,7 +285,7 @@ impl HeadsRoom {
         }
     }
 
-    /// A matrix, as a heatmap or as lines.
+    /// Shows a matrix as a heatmap or as lines.
     fn matrix_ui(&mut self, ui: &mut Ui, opened: &Opened, state: &mut State, look: Look) {
         let Some(selected) = &mut self.selected else { return };
         selected.set_look(look);
@@ -301,6 +303,7 @@ impl HeadsRoom {
                 let map = Heatmap {
                     name: &selected.title,
                     numbers: &selected.numbers,
+                    masked: f32::NEG_INFINITY,
                     row_labels: rows,
                     col_labels: cols,
                     picture: &selected.picture,
@@ -326,7 +329,7 @@ impl HeadsRoom {
         }
     }
 
-    /// The cell in words.
+    /// Shows the cell in words.
     fn readout(&self, ui: &mut Ui, cell: Option<Cell>, state: &State) {
         ui.take_available_space();
         let found = self.opened.as_ref().zip(self.selected.as_ref()).zip(cell);
@@ -339,8 +342,8 @@ impl HeadsRoom {
             ))
         });
         let hint = match state.shown {
-            Shown::Grid => "Click a head to see it large.",
-            _ if state.lines => "Point at a token to see its lines alone; click to keep them.",
+            Shown::Grid => "Click a head to enlarge it.",
+            _ if state.lines => "Point at a token to see only its lines; click to keep them.",
             _ => "Point at a cell to read its weight.",
         };
         ui.add(match text {

@@ -1,4 +1,4 @@
-//! A matrix as colours: maxima of blocks for when it is larger than the screen, and the texture of what is seen.
+//! A matrix as colours: maxima of blocks for a matrix larger than the screen, and the texture of the visible part.
 
 use core::cell::RefCell;
 use core::ops::Range;
@@ -8,10 +8,11 @@ use rayon::prelude::*;
 
 use crate::colors::{self, Colors as _, Palette};
 
-/// Blocks are pooled until a matrix of them is no larger than this.
+/// Blocks are pooled until at most this many rows and columns are left.
 const SMALL: usize = 64;
 
-/// What is kept of a matrix to draw it at any size, but not the numbers themselves. It takes a third of their memory.
+/// The maxima of a matrix's blocks, to draw it at any size. It does not hold the numbers themselves, and takes a third of their
+/// memory.
 pub struct Picture {
     palette: Palette,
     shape: (usize, usize),
@@ -26,7 +27,7 @@ struct Level {
     cols: usize,
 }
 
-/// The texture, and what is in it.
+/// The texture and its contents.
 struct Drawn {
     blocks: Blocks,
     palette: Palette,
@@ -66,12 +67,12 @@ impl Picture {
         Self { palette, shape, levels, drawn: RefCell::new(None) }
     }
 
-    /// How numbers become colours.
+    /// The palette.
     pub fn palette(&self) -> Palette {
         self.palette
     }
 
-    /// The same numbers in other colours.
+    /// Changes the colours.
     pub fn set_palette(&mut self, palette: Palette) {
         debug_assert_eq!(
             palette.is_diverging(),
@@ -81,9 +82,9 @@ impl Picture {
         self.palette = palette;
     }
 
-    /// The size of the largest of the numbers that it was made of, which may be negative only where the colours diverge.
+    /// The largest absolute value of the numbers. Negative numbers are allowed only with diverging colours.
     ///
-    /// It is that of the largest block, unless one has in it what has no size.
+    /// It is found among the largest blocks, unless one holds NaN or ∞.
     pub fn largest(&self, numbers: &[f32]) -> f32 {
         let blocks = self.levels.last().map_or(numbers, |level| &level.numbers[..]);
         let hides = |x: &f32| x.is_nan() || *x == f32::INFINITY;
@@ -93,12 +94,12 @@ impl Picture {
         colors::largest(blocks)
     }
 
-    /// The bytes that it takes beside the numbers, without the texture.
+    /// The bytes of the blocks, without the texture.
     pub fn bytes(&self) -> usize {
         self.levels.iter().map(|level| size_of_val(&level.numbers[..])).sum()
     }
 
-    /// The levels there are.
+    /// The number of levels.
     pub fn levels(&self) -> usize {
         self.levels.len()
     }
@@ -139,7 +140,7 @@ impl Picture {
         };
         let color = self.palette.colors();
         let mut texels = vec![Color32::TRANSPARENT; blocks.rows.len() * blocks.cols.len()];
-        // In this thread alone: it is the window's, and must not wait for a pool that is busy with the next picture.
+        // This runs in the window's thread, which must not wait for a pool that is busy with the next picture.
         for (texels, row) in
             texels.chunks_exact_mut(blocks.cols.len().max(1)).zip(blocks.rows.clone())
         {
@@ -162,30 +163,30 @@ impl Picture {
 }
 
 impl Blocks {
-    /// The share of a part that is drawn around it, on each side.
+    /// The margin of a texture on each side is this fraction of its blocks: an eighth.
     const AROUND: usize = 8;
 
-    /// Whether all of another part is in it.
+    /// Whether these blocks contain the others.
     fn has(&self, other: &Self) -> bool {
         let has = |a: &Range<usize>, b: &Range<usize>| a.start <= b.start && b.end <= a.end;
         self.level == other.level && has(&self.rows, &other.rows) && has(&self.cols, &other.cols)
     }
 
-    /// The longer side of the texture that is made for it.
+    /// The longer side of the texture that these blocks need.
     pub fn texture_side(&self) -> usize {
         let side = self.rows.len().max(self.cols.len());
         side + 2 * (side / Self::AROUND)
     }
 }
 
-/// Some more on both sides, where there is something.
+/// The blocks with a margin on both sides, as far as the matrix goes.
 fn around(blocks: &Range<usize>, all: usize) -> Range<usize> {
     let more = blocks.len() / Blocks::AROUND;
     let end = (blocks.end + more).min(all);
     blocks.start.saturating_sub(more).min(end)..end
 }
 
-/// Blocks of 2 × 2, fewer at an odd end, each with that number of them that `pick` picks.
+/// Blocks of 2 × 2 numbers, or fewer at an odd end. `pick` chooses the number of a block.
 fn pool(numbers: &[f32], cols: usize, pick: impl Fn(f32, f32) -> f32 + Sync) -> Level {
     let half = cols.div_ceil(2);
     let rows = numbers.len().div_ceil(cols.max(1)).div_ceil(2);
@@ -215,12 +216,12 @@ fn pool(numbers: &[f32], cols: usize, pick: impl Fn(f32, f32) -> f32 + Sync) -> 
     Level { numbers: pooled, rows, cols: half }
 }
 
-/// The greater of two; NaN wins, because nobody must miss it, and −∞ loses.
+/// The greater of two numbers. NaN wins, because nobody must miss it. −∞ loses.
 fn greater(a: f32, b: f32) -> f32 {
     if a > b || a.is_nan() { a } else { b }
 }
 
-/// The one that is farther from 0; NaN wins, and −∞, which is masked, loses.
+/// The number farther from 0. NaN wins. −∞, which marks a masked cell, loses.
 fn farther(a: f32, b: f32) -> f32 {
     let size = |x: f32| if x == f32::NEG_INFINITY { -1.0 } else { x.abs() };
     if size(a) > size(b) || a.is_nan() { a } else { b }
@@ -310,7 +311,7 @@ mod tests {
         let asked = picture.blocks(0, 200..300, 100..200);
         let (id, blocks) = picture.texture(&ctx, "x", &numbers, &asked);
         assert_eq!((blocks.rows.clone(), blocks.cols.clone()), (188..312, 88..212));
-        let colors: Vec<Color32> = part
+        let colors: Vec<Color32> = blocks
             .rows
             .clone()
             .flat_map(|row| blocks.cols.clone().map(move |col| row * cols + col))

@@ -1,4 +1,4 @@
-//! What follows from the laboratory's inputs, with what can be kept from one time to the next.
+//! Computes what follows from the laboratory's inputs, and keeps intermediate results.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -21,38 +21,38 @@ mod scores;
 
 use self::scores::scores;
 
-/// What came out.
+/// The result of a request.
 pub struct Outcome {
-    /// What was asked for, brought to where files have something.
+    /// The request, limited to what its files have.
     pub request: Request,
     /// The file of the present state, if it has one.
     pub file: Option<Arc<QueriesAndKeys>>,
     /// Queries and keys.
     pub(super) tokens: Arc<Tokens>,
-    /// The scores \[n, n\] as softmax gets them, −∞ where a key may not be seen.
+    /// The scores \[n, n\], the input of softmax. A masked score is −∞.
     pub scores: Arc<Vec<f32>>,
-    /// The weights \[n, n\], −∞ where a key may not be seen.
+    /// The weights \[n, n\]. −∞ marks a masked cell, whose weight is 0, so that it is drawn as masked.
     pub weights: Arc<Vec<f32>>,
-    /// The same of A, where there is one.
+    /// The weights of A, if something is pinned.
     pub pinned: Option<Arc<Vec<f32>>>,
-    /// What is shown: one of the others, or B − A.
+    /// The numbers that are shown: scores, weights, weights of A, or B − A.
     pub numbers: Arc<Vec<f32>>,
-    /// Tokens of what is shown.
+    /// The number of tokens of what is shown.
     pub side: usize,
-    /// What these are called.
+    /// The labels of these tokens.
     pub names: Arc<Names>,
-    /// What was made of the numbers.
+    /// The picture of the numbers.
     pub picture: Picture,
-    /// The size of the largest number.
+    /// The largest absolute value.
     pub largest: f32,
-    /// Why something else is shown than was asked for.
+    /// The reason, if something else is shown than was asked for.
     pub note: Option<&'static str>,
-    /// How long it took.
+    /// The time that the computation took.
     pub took: Duration,
 }
 
 impl Outcome {
-    /// What is shown, in words.
+    /// The title of what is shown.
     pub fn title(&self) -> &'static str {
         match self.request.shown {
             Shown::Scores => "Scores",
@@ -62,12 +62,17 @@ impl Outcome {
         }
     }
 
-    /// The colours of what is shown: weights up to the largest there is, because most are small.
+    /// The colours of what is shown. Weights go up to the largest one, because most are small.
     pub fn palette(&self, look: Look) -> Palette {
         Palette::up_to(self.largest, self.picture.palette().is_diverging(), look)
     }
 
-    /// What is shown, to take along: a weight that is masked is 0 in a file of numbers.
+    /// The number that −∞ stands for in what is shown. A masked score is −∞; a masked weight is 0.
+    pub fn masked(&self) -> f32 {
+        if self.request.shown == Shown::Scores { f32::NEG_INFINITY } else { 0.0 }
+    }
+
+    /// What is shown, to export it.
     pub fn matrix(&self, look: Look) -> Matrix {
         let title = self.title();
         let [rows, cols] = self.names.as_ref().clone();
@@ -75,7 +80,7 @@ impl Outcome {
             title: title.to_owned(),
             name: title.to_lowercase().replace(' ', "_").replace('−', "minus"),
             values: Arc::clone(&self.numbers),
-            masked: if self.request.shown == Shown::Scores { f32::NEG_INFINITY } else { 0.0 },
+            masked: self.masked(),
             rows,
             cols,
             axes: ["query", "key"],
@@ -115,7 +120,7 @@ impl Engine {
     /// Computes what is asked for. `progress` is told the share of the work that is done, from 0 to 1.
     ///
     /// # Errors
-    /// What is wrong with a file, or what the kernels say of the inputs.
+    /// If a file cannot be read, or if the kernels refuse the inputs.
     pub fn run(
         &mut self,
         mut request: Request,
@@ -146,7 +151,7 @@ impl Engine {
             }
             (Shown::Difference, Some(a), _) if same_size => Arc::new(difference(&weights, a)),
             (Shown::Difference, Some(_), _) => {
-                note = Some("A has another number of tokens: this is B.");
+                note = Some("A has another number of tokens, so this is B.");
                 Arc::clone(&weights)
             }
             _ => Arc::clone(&weights),
@@ -176,7 +181,7 @@ impl Engine {
         })
     }
 
-    /// Reads the inputs' file, if they have one and it is not read yet, and brings them to where it has something.
+    /// Reads the file of the inputs, if they name one, and limits the inputs to what it has.
     fn limit(
         &mut self,
         inputs: &mut LaboratoryInputs,
@@ -255,7 +260,7 @@ impl Engine {
     }
 }
 
-/// The weights \[n, n\]: softmax of each row. −∞ stays where it is, to be seen as masked.
+/// The weights \[n, n\]: softmax of each row. −∞ stays as the mark of a masked cell.
 fn weigh(inputs: &LaboratoryInputs, scores: &[f32], mut out: Vec<f32>) -> Vec<f32> {
     out.resize(scores.len(), 0.0);
     let n = inputs.tokens;
@@ -273,14 +278,14 @@ fn weigh(inputs: &LaboratoryInputs, scores: &[f32], mut out: Vec<f32>) -> Vec<f3
     out
 }
 
-/// Hides the first token from a row of scores, if that is asked for: as if it were not there, whatever it would have.
+/// Hides the first token in a row of scores, if the inputs ask for it.
 pub fn hide_first(inputs: &LaboratoryInputs, scores: &mut [f32]) {
     if let Some(first) = scores.first_mut().filter(|_| inputs.hide_first) {
         *first = f32::NEG_INFINITY;
     }
 }
 
-/// B − A. What only one of them may see counts as 0 in the other; what neither may see stays masked.
+/// B − A. A weight that is masked in only one of them counts as 0. A cell that is masked in both keeps its mark.
 fn difference(b: &[f32], a: &[f32]) -> Vec<f32> {
     let minus = |(b, a): (&f32, &f32)| {
         let masked = f32::NEG_INFINITY;

@@ -1,4 +1,4 @@
-//! Files that queries and keys come from.
+//! The files of queries and keys.
 
 use core::ops::ControlFlow;
 use std::path::PathBuf;
@@ -9,19 +9,19 @@ use crate::Host;
 use regard_figure::Label;
 use regard_heads::QueriesAndKeys;
 
-/// What queries and keys are called.
+/// The labels of queries and of keys.
 pub type Names = [Vec<Label>; 2];
 
-/// Why there is no outcome.
+/// An error of computing an outcome.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A file cannot be read, or holds no queries and keys.
+    /// A file cannot be read or does not hold queries and keys.
     #[error("{} was not opened: {error}", .path.display())]
     File {
-        /// Where it is.
+        /// The path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         error: regard_heads::Error,
     },
 
@@ -52,7 +52,7 @@ impl Files {
     /// The file that the inputs name, if they name one.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// [`Error::File`] if it cannot be read.
     pub fn get(
         &mut self,
         inputs: &LaboratoryInputs,
@@ -78,12 +78,12 @@ impl Files {
     }
 }
 
-/// What the first `n` queries and keys are called.
+/// The labels of the first `n` queries and keys.
 pub fn names(file: Option<&QueriesAndKeys>, n: usize) -> Names {
     [0, 1].map(|side| (0..n).map(|i| name(file, side, i)).collect())
 }
 
-/// What a query (side 0) or a key (side 1) is called: as the file says, or t0, t1, …
+/// The label of a query (side 0) or a key (side 1): that of the file, or t0, t1, …
 pub fn name(file: Option<&QueriesAndKeys>, side: usize, i: usize) -> Label {
     let of_file = file.and_then(|file| file.names()[side]?.get(i));
     of_file.cloned().unwrap_or_else(|| Label::plain(&format!("t{i}")))

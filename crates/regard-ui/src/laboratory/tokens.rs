@@ -1,4 +1,4 @@
-//! The laboratory's queries and keys: a file's, or random numbers, and what makes them less random.
+//! The laboratory's queries and keys: those of a file, or random numbers with given similarities.
 
 use regard_walkthrough::random::TorchRng;
 
@@ -6,21 +6,21 @@ use super::state::MOST_DIM;
 use super::{LaboratoryInputs, TokenSource};
 use regard_heads::QueriesAndKeys;
 
-/// What the keys' seed differs in from that of the queries.
+/// The bit in which the seed of the keys differs from that of the queries.
 const OF_KEYS: u32 = 1 << 31;
 
-/// The queries and keys of as many tokens as were asked for, with all the numbers there are of each. Fewer dimensions are the
-/// first of these, fewer tokens too: so moving a slider adds or takes away, and changes nothing else.
+/// The queries and keys of some tokens, with all their dimensions. Fewer dimensions are the first of these, and fewer tokens
+/// are the first tokens: a slider adds or removes numbers, and changes no others.
 pub struct Tokens {
-    /// The numbers of a token: [`MOST_DIM`], or as many as the file has if these are fewer.
+    /// The number of dimensions: [`MOST_DIM`], or that of the file if it has fewer.
     pub width: usize,
     /// \[tokens, width\].
     queries: Vec<f32>,
-    /// The same of keys.
+    /// \[tokens, width\].
     keys: Vec<f32>,
 }
 
-/// Independent normal numbers, drawn once.
+/// Independent normal numbers, which are drawn once.
 pub struct Drawn {
     seed: u32,
     of_queries: (TorchRng, Vec<f32>),
@@ -28,13 +28,13 @@ pub struct Drawn {
 }
 
 impl Drawn {
-    /// Nothing is drawn yet.
+    /// Nothing has been drawn yet.
     pub fn new(seed: u32) -> Self {
         let start = |seed| (TorchRng::seed(seed), Vec::new());
         Self { seed, of_queries: start(seed), of_keys: start(seed ^ OF_KEYS) }
     }
 
-    /// Draws as many as these inputs need, or starts again for another seed.
+    /// Draws the numbers that these inputs need. Another seed starts again.
     pub fn tokens(&mut self, inputs: &LaboratoryInputs) -> Tokens {
         if self.seed != inputs.seed {
             *self = Self::new(inputs.seed);
@@ -53,7 +53,7 @@ impl Drawn {
     }
 }
 
-/// Each token is `smooth` times the one before it and something new, so that all keep a variance of 1.
+/// Each token is `smooth` times the one before it plus new noise, so that all have variance 1.
 fn smoothed(numbers: &[f32], smooth: f32) -> Vec<f32> {
     let new = (1.0 - smooth * smooth).sqrt();
     let mut out = numbers.to_vec();
@@ -64,7 +64,7 @@ fn smoothed(numbers: &[f32], smooth: f32) -> Vec<f32> {
 }
 
 impl Tokens {
-    /// Those of a file.
+    /// The queries and keys of a file.
     pub fn of_file(file: &QueriesAndKeys, inputs: &LaboratoryInputs) -> Self {
         let head = if let TokenSource::File { head, .. } = inputs.source { head } else { 0 };
         let width = file.dim().min(MOST_DIM);
@@ -86,7 +86,7 @@ impl Tokens {
         (queries, keys)
     }
 
-    /// The dot products of one query with all keys, by their first `dim` numbers alone. Without the sink.
+    /// The dot products of one query with all keys over the first `dim` dimensions, without the sink.
     pub fn products(&self, query: usize, dim: usize) -> Vec<f32> {
         let Some(query) = self.queries.chunks_exact(self.width).nth(query) else {
             return Vec::new();

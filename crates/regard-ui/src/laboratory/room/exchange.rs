@@ -1,4 +1,4 @@
-//! What goes to the worker, and what comes back.
+//! The requests to the worker, and its answers.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,22 +14,22 @@ use regard_figure::Label;
 use regard_heads::QueriesAndKeys;
 
 impl LaboratoryRoom {
-    /// Takes queries and keys from a file, which is read anew. Until it is read, and if it cannot be, the state is left as it is.
+    /// Takes queries and keys from a file, which is read again. The state changes only when the file has been read.
     pub fn open(&mut self, path: PathBuf) {
         self.opening = Some(path);
         self.refused = None;
-        // The next worker has read nothing yet.
+        // A new worker has not read any file.
         (self.worker, self.asked) = (Worker::new(Arc::clone(&self.host)), None);
     }
 
-    /// The file that the state's tokens come from, if it is read.
+    /// The file of the state's tokens, if it has been read.
     pub(super) fn file(&self, state: &State) -> Option<Arc<QueriesAndKeys>> {
         let outcome = self.outcome.as_ref()?;
         let is_it = outcome.request.inputs.source.path() == state.inputs.source.path();
         outcome.file.clone().filter(|_| is_it)
     }
 
-    /// Takes what the worker has, and asks for what is not yet asked for.
+    /// Takes the answer of the worker, and makes the next request.
     pub(super) fn exchange(&mut self, ui: &Ui, state: &mut State) {
         let was_late = self.is_late();
         if let Some(answer) = self.worker.take(ui.ctx()) {
@@ -63,7 +63,7 @@ impl LaboratoryRoom {
         }
         match outcome {
             Ok(outcome) => {
-                // While the picture moves, nobody waits.
+                // A new picture restarts the clock of the progress bar.
                 if let Some((_, since)) = &mut self.asked {
                     *since = Instant::now();
                 }
@@ -78,7 +78,7 @@ impl LaboratoryRoom {
                     state.inputs.limit_to(file);
                 }
                 if is_latest && state.request() == outcome.request {
-                    // It was brought to where the file has something, as the state is now: nothing is left to ask.
+                    // The state is limited in the same way as the request, so there is nothing left to ask.
                     self.asked = Some((outcome.request.clone(), Instant::now()));
                     self.answered = Some(outcome.request.clone());
                 }
