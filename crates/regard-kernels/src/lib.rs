@@ -45,7 +45,7 @@ pub use self::mask::Mask;
 pub use self::matmul::{matmul, matmul_transposed};
 pub use self::packed::{Packed, matmul_packed, matmul_packed_add, packed_len};
 pub use self::packed_half::{Half, PackedHalf, matmul_packed_half};
-pub use self::partial::{CHUNK_KEYS, Partial, TILE_KEYS, merge};
+pub use self::partial::{CHUNK_KEYS, Partial, TILE_KEYS, merge_finished};
 pub use self::position::{Position, Window};
 pub use self::quantized::{QUANTIZED, Quantized};
 pub use self::rotary::{Pairing, rotate};
