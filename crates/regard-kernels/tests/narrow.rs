@@ -38,7 +38,7 @@ proptest! {
         (rows, depth, cols) in (0_usize..7, 0_usize..900, 0_usize..80),
         bf16 in any::<bool>(),
         add in any::<bool>(),
-        seed in 0.0..1.0,
+        seed in 0.0..1.0_f64,
     ) {
         let len = packed_len(depth, cols);
         let kind = if bf16 { Half::Bf16 } else { Half::F16 };
@@ -72,7 +72,7 @@ proptest! {
     fn quantized_rows_are_multiplied_and_widened(
         (tokens, rows, blocks) in (0_usize..4, 0_usize..10, 0_usize..40),
         has_minima in any::<bool>(),
-        seed in 0.0..1.0,
+        seed in 0.0..1.0_f64,
     ) {
         let cols = blocks * QUANTIZED;
         let whole: Vec<i8> = numbers(rows * cols, seed).iter().map(|x| (x * 127.0) as i8).collect();

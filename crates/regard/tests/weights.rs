@@ -8,7 +8,8 @@ use common::{bits, numbers};
 use half::{bf16, f16};
 use regard::{Element, Embedding, Error, Linear, Sequences, Threads};
 
-/// Layers of more columns than a group of panels, of odd numbers, and of nothing. The last has enough weights that threads divide the columns of few rows.
+/// Layers of more columns than a group of panels, of odd numbers, and of nothing. The last has enough weights that threads
+/// divide the columns of few rows.
 const SHAPES: [[usize; 2]; 7] =
     [[5, 3], [64, 33], [384, 200], [3000, 40], [0, 20], [7, 0], [384, 700]];
 
