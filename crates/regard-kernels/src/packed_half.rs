@@ -21,8 +21,10 @@ pub enum Half {
     Bf16,
 }
 
-/// A matrix \[rows, columns\] of 16-bit floating-point numbers, given by their bits, in the layout of
-/// [`Packed`](crate::Packed): panels of 16 columns, one row after another, and zeros in columns past the last.
+/// A matrix \[rows, columns\] of 16-bit floating-point numbers, which are given by their bits.
+///
+/// The layout is that of [`Packed`](crate::Packed): panels of 16 columns, one row after another, and zeros in columns past the
+/// last.
 ///
 /// ```
 /// use regard_kernels::{Half, Mat, MatMut, PackedHalf, matmul_packed_half};
@@ -53,9 +55,10 @@ impl<'a> PackedHalf<'a> {
     }
 }
 
-/// The product A·B of [`matmul_packed`](crate::matmul_packed), or `out` + A·B of
-/// [`matmul_packed_add`](crate::matmul_packed_add) if `add`, with their bits. B is widened anew for every four rows of A, so
-/// many rows are faster with a B that is widened before.
+/// The product A·B into `out`, or `out` + A·B if `add`.
+///
+/// The bits are those of [`matmul_packed`](crate::matmul_packed) and [`matmul_packed_add`](crate::matmul_packed_add). B is
+/// widened anew for every four rows of A, so many rows are faster with a B that is widened before.
 ///
 /// # Errors
 /// [`Error::Shape`] if the shapes do not fit; `out` is then as it was.

@@ -113,7 +113,7 @@ fn q4_1(b: &[u8; 20], q: &mut [i8; 32], s: &mut [f32; 2], m: &mut [f32; 2]) {
 #[inline(always)]
 fn fifth_bits(bits: &[u8], q: &mut [i8; 32]) {
     for (i, q) in q.iter_mut().enumerate() {
-        *q |= ((bits[i / 8] >> (i % 8) & 1) << 4) as i8;
+        *q |= (((bits[i / 8] >> (i % 8)) & 1) << 4) as i8;
     }
 }
 
@@ -144,8 +144,8 @@ fn of_parts(b: &[u8], s: &mut [f32; 16], m: &mut [f32; 16]) {
             (bits[part] & 63, bits[part + 4] & 63)
         } else {
             (
-                bits[part + 4] & 15 | bits[part - 4] >> 6 << 4,
-                bits[part + 4] >> 4 | bits[part] >> 6 << 4,
+                (bits[part + 4] & 15) | ((bits[part - 4] >> 6) << 4),
+                (bits[part + 4] >> 4) | ((bits[part] >> 6) << 4),
             )
         };
         for i in [2 * part, 2 * part + 1] {
@@ -170,7 +170,7 @@ fn q5_k(b: &[u8; 176], q: &mut [i8; 256], s: &mut [f32; 16], m: &mut [f32; 16]) 
     }
     for (part, q) in q.as_chunks_mut::<32>().0.iter_mut().enumerate() {
         for (q, bits) in q.iter_mut().zip(&b[16..48]) {
-            *q |= ((bits >> part & 1) << 4) as i8;
+            *q |= (((bits >> part) & 1) << 4) as i8;
         }
     }
 }
@@ -186,7 +186,7 @@ fn q6_k(b: &[u8; 210], q: &mut [i8; 256], s: &mut [f32; 16], _: &mut [f32; 0]) {
         nibbles(low, q);
         for (part, q) in q.chunks_exact_mut(32).enumerate() {
             for (q, high) in q.iter_mut().zip(high) {
-                *q = (*q | (high >> (2 * part) & 3) as i8 * 16) - 32;
+                *q = (*q | (((high >> (2 * part)) & 3) << 4) as i8) - 32;
             }
         }
     }
