@@ -87,12 +87,15 @@ impl Found {
 
 /// The text of a file. `None` if there is no such file.
 fn read(open: &Opener<'_>, path: &Path) -> Result<Option<String>, Error> {
-    let mut text = String::new();
-    match open(path).and_then(|mut file| file.read_to_string(&mut text)) {
-        Ok(_) => Ok(Some(text)),
-        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(Error::tokens(&path.display().to_string(), &e)),
+    let failed = |reason: &dyn ToString| Error::tokens(&path.display().to_string(), reason);
+    let mut bytes = Vec::new();
+    match open(path).and_then(|mut file| file.read_to_end(&mut bytes)) {
+        Ok(_) => {}
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(failed(&e)),
     }
+    let text = String::from_utf8(bytes);
+    text.map(Some).map_err(|e| failed(&format!("it is not UTF-8: {}", e.utf8_error())))
 }
 
 fn list(place: &str, value: &Value) -> Result<Vec<String>, Error> {

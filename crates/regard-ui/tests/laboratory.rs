@@ -233,7 +233,7 @@ fn a_bad_file_of_tokens_is_named_and_the_session_goes_on() {
     let before = session(&window).laboratory.clone();
     let weights = Arc::clone(&outcome(&window).weights);
     open_tokens(&mut window, &bad);
-    let message = "tensor `k` has the shape [3, 2], which does not go with `q` [3, 4]";
+    let message = "tensor `k` has the shape [3, 2], which does not fit `q` [3, 4]";
     let says =
         |window: &Window, words: &str| window.query_all_by_label_contains(words).next().is_some();
     assert!(says(&window, message) && says(&window, &bad.display().to_string()));

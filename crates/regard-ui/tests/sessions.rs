@@ -160,7 +160,7 @@ fn a_session_is_kept_while_the_window_is_open_and_a_place_that_cannot_be_written
         assert!(start.elapsed() < Duration::from_mins(2), "nothing is told");
         std::thread::sleep(Duration::from_millis(20));
     }
-    assert!(window.query_by_label_contains("not kept for the next start").is_some());
+    assert!(window.query_by_label_contains("will not be there at the next start").is_some());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What leaving a step out breaks, told in the numbers of both computations.
+//! The effect of leaving out a step, in the numbers of both computations.
 
 use crate::examples::why_scale::{entropy, softmax_gradient_norm};
 use crate::number::number;
@@ -152,7 +152,7 @@ fn main(walk: &[Step], quantity: Quantity) -> Option<&Step> {
 /// The steps of a quantity in each head, or in the whole example where it has no heads. The row computed by hand is not
 /// counted twice.
 fn steps(walk: &[Step], quantity: Quantity) -> impl Iterator<Item = &Step> {
-    // With several heads, Q as a whole belongs to none.
+    // With several heads, the whole Q belongs to none of them.
     let heads = walk.iter().any(|step| step.key.head().is_some());
     let belongs =
         move |key: StepKey| if heads { key.head().is_some() } else { key.section == Section::Main };

@@ -5,7 +5,7 @@ use strum::{EnumString, IntoStaticStr};
 use crate::Error;
 use crate::pair::effective;
 
-/// What a learner can change.
+/// The settings that a learner can change.
 ///
 /// ```
 /// use regard_walkthrough::{Settings, Without};
@@ -17,19 +17,19 @@ use crate::pair::effective;
 pub struct Settings {
     /// Divides the scores before softmax: low is sharp, high is flat. Saved as a number, and ∞ as `null`.
     pub temperature: Temperature,
-    /// A token sees itself and what comes before it, nothing after.
+    /// A token attends to itself and to earlier tokens only.
     pub causal: bool,
     /// A step to leave out, to see what breaks.
     pub without: Option<Without>,
 }
 
 impl Settings {
-    /// Whether what comes after a token is hidden from it.
+    /// Whether later tokens are hidden.
     pub(crate) fn hides(&self) -> bool {
         self.causal && self.without != Some(Without::Mask)
     }
 
-    /// The temperature that the kernels compute with: they count a subnormal one as 0.
+    /// The temperature that the kernels compute with. They count a subnormal one as 0.
     pub(crate) fn t(&self) -> f64 {
         effective(self.temperature)
     }
@@ -52,12 +52,12 @@ pub enum Without {
     Scaling,
     /// The scores themselves weigh the values.
     Softmax,
-    /// Causal attention, but every token sees what comes after it: compared with the causal mask, whether or not it was on.
+    /// Causal attention without its mask. It is compared with the causal mask, whether or not that was on.
     Mask,
 }
 
 impl Without {
-    /// All of them, in the order of computation.
+    /// All of these steps, in the order of computation.
     pub const ALL: [Self; 4] = [Self::Projections, Self::Scaling, Self::Mask, Self::Softmax];
 
     /// The name to type.
@@ -65,7 +65,7 @@ impl Without {
         self.into()
     }
 
-    /// What leaving it out means, in one sentence.
+    /// The effect of leaving it out, in one sentence.
     pub fn description(self) -> &'static str {
         match self {
             Self::Projections => {

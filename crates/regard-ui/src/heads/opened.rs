@@ -86,10 +86,10 @@ impl Opened {
         let Some(measure) = order else { return self.maps.shape().ids().collect() };
         let mut ids = self.survey.sorted_by(measure);
         if smallest_first {
-            // Heads without a significant value stay last.
+            // Heads without the measure stay last.
             let known = ids
                 .iter()
-                .take_while(|id| self.survey.measures(**id).is_significant(measure))
+                .take_while(|id| self.survey.measures(**id).get(measure).is_some())
                 .count();
             ids[..known].reverse();
         }
