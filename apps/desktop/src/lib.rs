@@ -2,6 +2,6 @@
 //! The program `regard`: attention computed before your eyes, in a window.
 
 pub mod cli;
-mod host;
+pub mod host;
 mod whole_file;
 mod window;
