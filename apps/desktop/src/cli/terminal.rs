@@ -8,6 +8,7 @@ use anstyle::{Color, RgbColor, Style};
 use regard_figure::{Look, Palette, ink_on, numbers};
 use regard_ui::colors;
 use regard_walkthrough::{Example, Kind, Step, Walkthrough};
+use unicode_width::UnicodeWidthStr as _;
 
 const BOLD: Style = Style::new().bold();
 const DIM: Style = Style::new().dimmed();
@@ -75,21 +76,21 @@ fn push_step(out: &mut String, step: &Step) {
 fn push_matrix(out: &mut String, step: &Step) {
     let numbers = step.matrix.as_slice();
     let decimals = numbers::decimals(numbers);
-    let text = |x: f32| numbers::fixed(x, decimals);
-    let count = |label: &String| label.chars().count();
-    let widest_number = numbers.iter().map(|x| text(*x).chars().count()).max().unwrap_or(0);
-    let width = 2 + widest_number.max(step.col_labels.iter().map(count).max().unwrap_or(0));
-    let labels = step.row_labels.iter().map(count).max().unwrap_or(0);
     let palette = colors::of_step(step.kind, numbers, Look::default());
+    let text = |x: f32| numbers::cell(x, decimals, palette);
+    let widest = |labels: &[String]| labels.iter().map(|label| label.width()).max().unwrap_or(0);
+    let widest_number = numbers.iter().map(|x| text(*x).width()).max().unwrap_or(0);
+    let width = 2 + widest_number.max(widest(&step.col_labels));
+    let labels = widest(&step.row_labels);
 
     let _ = write!(out, "{:labels$} ", "");
     for label in &step.col_labels {
-        let _ = write!(out, "{DIM}{label:>width$}{DIM:#}");
+        let _ = write!(out, "{DIM}{}{DIM:#}", padded(label, width));
     }
     out.push('\n');
     for i in 0..step.matrix.rows() {
         let label = step.row_labels.get(i).map_or("", String::as_str);
-        let _ = write!(out, "{DIM}{label:>labels$}{DIM:#} ");
+        let _ = write!(out, "{DIM}{}{DIM:#} ", padded(label, labels));
         for &x in step.matrix.row(i) {
             let style =
                 if step.kind == Kind::Table { Style::new() } else { cell_style(palette, x) };
@@ -97,6 +98,11 @@ fn push_matrix(out: &mut String, step: &Step) {
         }
         out.push('\n');
     }
+}
+
+/// The text at the right of `width` columns. East Asian letters take two columns each.
+fn padded(text: &str, width: usize) -> String {
+    format!("{}{text}", " ".repeat(width.saturating_sub(text.width())))
 }
 
 fn cell_style(palette: Palette, x: f32) -> Style {
