@@ -23,7 +23,11 @@ fn golden(name: &str) -> PathBuf {
 }
 
 fn hex(digest: &[u8]) -> String {
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    let mut hex = String::new();
+    for byte in digest {
+        core::fmt::Write::write_fmt(&mut hex, format_args!("{byte:02x}")).unwrap();
+    }
+    hex
 }
 
 /// What a server does wrong.

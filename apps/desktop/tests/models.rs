@@ -115,12 +115,11 @@ fn ids(tensor: &Tensor) -> String {
 
 /// The options of what a golden model reads: its text where it has one.
 fn reads(name: &str, tensors: &BTreeMap<String, Tensor>, notes: &Value) -> Vec<String> {
-    let mut options = match notes["text"].as_str() {
-        Some(text) => vec!["--text".to_owned(), text.to_owned()],
-        None => {
-            let file = golden(name).join("expected.safetensors");
-            vec!["--image".to_owned(), file.to_str().unwrap().to_owned()]
-        }
+    let mut options = if let Some(text) = notes["text"].as_str() {
+        vec!["--text".to_owned(), text.to_owned()]
+    } else {
+        let file = golden(name).join("expected.safetensors");
+        vec!["--image".to_owned(), file.to_str().unwrap().to_owned()]
     };
     if let Some(decoder) = notes["decoder_text"].as_str() {
         options.extend(["--decoder-text".to_owned(), decoder.to_owned()]);

@@ -62,7 +62,7 @@ impl ImageProcessor {
             Value::Null => Some([patches.height, patches.width]),
             Value::Object(size) => {
                 let named = |key: &str| size.get(key).and_then(side);
-                named("height").zip(named("width")).map(|(height, width)| [height, width])
+                named("height").zip(named("width")).map(Into::into)
             }
             number => side(number).map(|side| [side, side]),
         };
@@ -158,7 +158,7 @@ impl Filter {
         let scale = width as f64 / to as f64;
         let weights: Vec<(usize, Vec<i64>)> = (0..to)
             .map(|x| {
-                if let Self::Nearest = self {
+                if matches!(self, Self::Nearest) {
                     return ((((x as f64 + 0.5) * scale) as usize).min(width - 1), vec![1 << BITS]);
                 }
                 let (half, value) = self.shape();

@@ -104,7 +104,7 @@ impl Text<'_> {
         };
         match self.model.tokenizer() {
             Some(tokenizer) => tokenizer.decode(ids).bad_input(),
-            None => Ok(ids.iter().map(|id| format!("{id} ")).collect()),
+            None => Ok(ids.iter().map(u32::to_string).collect::<Vec<_>>().join(" ")),
         }
     }
 

@@ -114,23 +114,20 @@ impl Measure {
 
 /// The ids of `A` or `A-B`. A text that can be split at a hyphen into two tokens is split there.
 fn tokens(text: &str, model: &Model) -> Result<(usize, Option<usize>)> {
-    let splits = text.match_indices('-').filter_map(|(at, _)| {
+    let mut splits = text.match_indices('-').filter_map(|(at, _)| {
         let (plus, minus) = (&text[..at], &text[at + 1..]);
         Some((token(plus, model).ok()?, Some(token(minus, model).ok()?)))
     });
-    match splits.into_iter().next() {
-        Some(both) => Ok(both),
-        None => {
-            // What is wrong with a part says more than what is wrong with the whole.
-            let whole = token(text, model);
-            let parts = text.split_once('-').filter(|_| whole.is_err());
-            if let Some((plus, minus)) = parts {
-                token(plus, model)?;
-                token(minus, model)?;
-            }
-            Ok((whole?, None))
-        }
+    if let Some(both) = splits.next() {
+        return Ok(both);
     }
+    let whole = token(text, model);
+    // What is wrong with a part says more than what is wrong with the whole.
+    if let Some((plus, minus)) = text.split_once('-').filter(|_| whole.is_err()) {
+        token(plus, model)?;
+        token(minus, model)?;
+    }
+    Ok((whole?, None))
 }
 
 /// The id of a token: a number, a token as the tokenizer writes it, or a text of one token; of a model that sorts images, a
@@ -150,9 +147,9 @@ fn token(text: &str, model: &Model) -> Result<usize> {
     if let Some(id) = tokenizer.id(text) {
         return Ok(id as usize);
     }
-    match tokenizer.encode_as_is(text)?[..] {
-        [id] => Ok(id as usize),
-        ref ids => bail!("{text:?} is {} tokens, and not one", ids.len()),
+    match tokenizer.encode_as_is(text)?.as_slice() {
+        [id] => Ok(*id as usize),
+        ids => bail!("{text:?} is {} tokens, and not one", ids.len()),
     }
 }
 

@@ -117,14 +117,13 @@ fn tensors(
 fn outputs(description: &Description) -> Vec<String> {
     let of_stack = ["attentions", "hidden_states", "residual_last", "last_hidden_state"];
     let mut names = vec!["logits".to_owned()];
-    match description.encoder {
-        None => names.extend(of_stack.map(str::to_owned)),
-        Some(_) => {
-            names.push("cross_attentions".to_owned());
-            for prefix in ["encoder", "decoder"] {
-                names.extend(of_stack.map(|name| format!("{prefix}_{name}")));
-            }
-        }
+    if description.encoder.is_none() {
+        names.extend(of_stack.map(str::to_owned));
+        return names;
+    }
+    names.push("cross_attentions".to_owned());
+    for prefix in ["encoder", "decoder"] {
+        names.extend(of_stack.map(|name| format!("{prefix}_{name}")));
     }
     names
 }

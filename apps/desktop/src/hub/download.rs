@@ -4,9 +4,10 @@
 //! first answer has the file's hash and the commit, and the last one its bytes. Bytes go to `blobs/HASH.incomplete`; a download
 //! that was interrupted goes on where it ended. A file is given its name once its size and its hash are right.
 
+use core::fmt::Write as _;
 use core::time::Duration;
 use std::fs::{self, File, OpenOptions};
-use std::io::{Read, Write as _};
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
@@ -44,7 +45,7 @@ pub(crate) fn download(repository: &Repository, cache: &Cache) -> Result<PathBuf
             .http_status_as_error(false)
             .max_redirects(0)
             .timeout_connect(Some(Duration::from_secs(30)))
-            .timeout_recv_response(Some(Duration::from_secs(60)))
+            .timeout_recv_response(Some(Duration::from_mins(1)))
             .build()
             .into(),
         base: format!("{}/{}/resolve/main", endpoint.trim_end_matches('/'), repository.name()),
@@ -75,15 +76,15 @@ impl Download {
         let (commit, config) = self
             .file(CONFIG)?
             .with_context(|| format!("{}/{CONFIG}: there is no such file", self.base))?;
-        let snapshot = self.folder.join("snapshots").join(&commit);
-        self.link(&snapshot, CONFIG, &config)?;
+        let snapshot = self.snapshot(&commit);
+        self.link(&commit, CONFIG, &config)?;
         let fetch = |name: &str| -> Result<bool> {
             let Some((found, blob)) = self.file(name)? else { return Ok(false) };
             ensure!(
                 found == commit,
                 "{name} is of another commit than {CONFIG}: the model has changed, try again"
             );
-            self.link(&snapshot, name, &blob)?;
+            self.link(&commit, name, &blob)?;
             Ok(true)
         };
         for name in OPTIONAL {
@@ -119,12 +120,12 @@ impl Download {
             is_name(&tag) && is_name(&commit),
             "the hash {tag:?} or the commit {commit:?} is no file name"
         );
-        let blob = self.folder.join("blobs").join(&tag);
+        let blob = self.blob(&tag);
         if blob.exists() {
             return Ok(Some((commit, tag)));
         }
         fs::create_dir_all(self.folder.join("blobs"))?;
-        let part = self.folder.join("blobs").join(format!("{tag}.incomplete"));
+        let part = self.blob(&format!("{tag}.incomplete"));
         let there = part.metadata().map_or(0, |part| part.len());
         let wanted = there > 0 && facts.size.is_none_or(|size| there <= size);
         let (response, start) = if wanted && facts.size == Some(there) {
@@ -187,17 +188,28 @@ impl Download {
         bail!("there are more than {REDIRECTIONS} redirections")
     }
 
+    fn blob(&self, tag: &str) -> PathBuf {
+        self.folder.join("blobs").join(tag)
+    }
+
+    fn snapshot(&self, commit: &str) -> PathBuf {
+        self.folder.join("snapshots").join(commit)
+    }
+
     /// Puts a blob into a snapshot under its name.
-    fn link(&self, snapshot: &Path, name: &str, tag: &str) -> Result<()> {
-        fs::create_dir_all(snapshot)?;
+    fn link(&self, commit: &str, name: &str, tag: &str) -> Result<()> {
+        let snapshot = self.snapshot(commit);
+        fs::create_dir_all(&snapshot)?;
         let link = snapshot.join(name);
         if link.symlink_metadata().is_ok() {
             fs::remove_file(&link)?;
         }
-        #[cfg(unix)]
-        std::os::unix::fs::symlink(Path::new("../../blobs").join(tag), &link)?;
-        #[cfg(not(unix))]
-        fs::copy(self.folder.join("blobs").join(tag), &link)?;
+        if cfg!(unix) {
+            #[cfg(unix)]
+            std::os::unix::fs::symlink(Path::new("../../blobs").join(tag), &link)?;
+        } else {
+            fs::copy(self.blob(tag), &link)?;
+        }
         Ok(())
     }
 }
@@ -318,7 +330,11 @@ fn hash<D: sha2::Digest>(path: &Path, mut digest: D) -> Result<String> {
         }
         digest.update(&buffer[..read]);
     }
-    Ok(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    let mut hex = String::new();
+    for byte in digest.finalize() {
+        write!(hex, "{byte:02x}")?;
+    }
+    Ok(hex)
 }
 
 /// The shards that an index names, each a file of the same folder.
