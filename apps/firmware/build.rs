@@ -11,6 +11,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     writeln!(cargo, "cargo::rerun-if-env-changed=REGARD_BOARD")?;
     writeln!(cargo, "cargo::rerun-if-changed=boards")?;
     if env::var("CARGO_CFG_TARGET_OS")? != "none" {
+        if env::var_os("CARGO_FEATURE_X86").is_some() {
+            link_x86(&mut cargo)?;
+        }
         return Ok(());
     }
     let board =
@@ -52,6 +55,19 @@ fn main() -> Result<(), Box<dyn Error>> {
     link_with(&mut cargo, "link.x")?;
     writeln!(cargo, "cargo::rustc-env=REGARD_CORE={}", fact("core")?)?;
     writeln!(cargo, "cargo::rustc-env=REGARD_CLOCK={}", fact("clock")?)?;
+    Ok(())
+}
+
+/// Links the x86 image at fixed addresses, without libc.
+fn link_x86(cargo: &mut io::Stdout) -> Result<(), Box<dyn Error>> {
+    writeln!(cargo, "cargo::rerun-if-changed=x86")?;
+    let script = format!("-T{}/x86/link.x", env::var("CARGO_MANIFEST_DIR")?);
+    let page = "-Wl,-z,max-page-size=4096";
+    for argument in
+        ["-nostdlib", "-nostartfiles", "-static", "-no-pie", "-Wl,--build-id=none", page, &script]
+    {
+        writeln!(cargo, "cargo::rustc-link-arg-bin=x86={argument}")?;
+    }
     Ok(())
 }
 

@@ -1,6 +1,7 @@
-//! What the tests of several crates share: golden data, and files of attention made for a test.
+//! What the tests of several crates share: golden data, files of attention made for a test, and bounds of rounding errors.
 
 #![forbid(unsafe_code)]
 
 pub mod attention_files;
 pub mod onnx;
+pub mod rounding;

@@ -1,5 +1,5 @@
 //! Every emulated core computes what this machine computes: the same bits where both round a multiply-add alike, and within
-//! a bound of them where they do not. Needs QEMU and the targets; `.ci/run` has both.
+//! a bound of them where they do not. Needs QEMU, Bochs and the targets; `.ci/run` has them.
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 
@@ -129,5 +129,16 @@ fn all_cores_agree_with_this_machine() {
         }
         cargo(&[alias, "--bin", "no_panic"]);
         println!("{alias}: no panic can be reached from the kernels: the image links and runs");
+    }
+}
+
+#[test]
+#[ignore = "needs Bochs"]
+fn avx512_in_the_emulator_agrees_with_this_machine() {
+    // The image fails on any other tier.
+    let found = cargo(&["x86"]);
+    for host in &hosts() {
+        let how = comparison("x86", true, &found, host);
+        println!("AVX-512 in the emulator Bochs: {} lines, {how} as {}", found.len(), host.tier);
     }
 }

@@ -42,7 +42,7 @@ pub use self::layer_norm::{layer_norm, rms_norm};
 pub use self::mask::Mask;
 pub use self::matmul::{matmul, matmul_transposed};
 pub use self::packed::{Packed, matmul_packed, matmul_packed_add, packed_len};
-pub use self::partial::{CHUNK_KEYS, Partial, TILE_KEYS, merge};
+pub use self::partial::{CHUNK_KEYS, Partial, TILE_KEYS, merge_finished};
 pub use self::position::{Position, Window};
 pub use self::rotary::{Pairing, rotate};
 pub use self::simd::{Tier, multiply_add_rounds};

@@ -94,13 +94,13 @@ impl Partial<'_> {
 /// [`Error::Shape`] and [`Error::Length`] if the results are not of one shape.
 ///
 /// ```
-/// use regard_kernels::{Mat, MatMut, merge};
+/// use regard_kernels::{Mat, MatMut, merge_finished};
 /// let (mut out, mut log_sum_exp) = ([[1.0]], [0.0]);
-/// merge(MatMut::from(&mut out), &mut log_sum_exp, Mat::from(&[[4.0]]), &[2.0_f32.ln()])?;
+/// merge_finished(MatMut::from(&mut out), &mut log_sum_exp, Mat::from(&[[4.0]]), &[2.0_f32.ln()])?;
 /// assert!((out[0][0] - 3.0).abs() < 1e-6 && (log_sum_exp[0] - 3.0_f32.ln()).abs() < 1e-6);
 /// # Ok::<(), regard_kernels::Error>(())
 /// ```
-pub fn merge(
+pub fn merge_finished(
     out: MatMut<'_>,
     log_sum_exp: &mut [f32],
     other: Mat<'_>,

@@ -7,7 +7,7 @@ use common::{Case, Matrix, Outcome, Random, bits};
 use proptest::prelude::*;
 use regard_kernels::{
     Attention, CHUNK_KEYS, Error, Mat, MatMut, Partial, Position, Stage, Temperature,
-    attention_scratch_len, int8, merge,
+    attention_scratch_len, int8, merge_finished,
 };
 
 /// The outcome by parts of the keys that begin at 0 and at each of `starts`.
@@ -127,7 +127,7 @@ fn finished_results_merge_by_their_log_sum_exp() {
     let mut out = [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]];
     let mut log_sum_exp = [0.0, f32::NEG_INFINITY, 100.0];
     let other = [[3.0, 6.0], [7.0, 8.0], [f32::NAN; 2]];
-    merge(
+    merge_finished(
         MatMut::from(&mut out),
         &mut log_sum_exp,
         Mat::from(&other),
@@ -137,7 +137,8 @@ fn finished_results_merge_by_their_log_sum_exp() {
     assert_eq!(out, [[2.0, 4.0], [7.0, 8.0], [5.0, 6.0]], "what saw nothing changes nothing");
     assert_eq!(log_sum_exp, [2.0_f32.ln(), -3.0, 100.0]);
     let error =
-        merge(MatMut::from(&mut out), &mut log_sum_exp, Mat::from(&[[1.0]]), &[0.0]).unwrap_err();
+        merge_finished(MatMut::from(&mut out), &mut log_sum_exp, Mat::from(&[[1.0]]), &[0.0])
+            .unwrap_err();
     assert!(matches!(error, Error::Shape { tensor: "the other output", .. }));
 }
 

@@ -128,7 +128,7 @@ fn the_temperature_changes_weights_and_output() {
     click(&mut window, "T → ∞");
     assert_eq!(app(&window).session.walkthrough.settings.temperature, Temperature::INFINITE);
     let third = step(&window, "weights").matrix.get(0, 0);
-    assert!((third - 1.0 / 3.0).abs() < 1e-6);
+    assert!((third * 3.0 - 1.0).abs() <= 2.0 * f32::EPSILON, "one division, and this product");
     // Under the curve, the row's weights follow.
     let token = &step(&window, "weights").col_labels[0];
     assert!(shows(&window, &format!("■ {token} 0.333")));

@@ -23,7 +23,7 @@ impl MultiHeadAttention {
     /// An empty cache for this layer's keys and values of up to `capacity` tokens of each of `batch` sequences.
     ///
     /// # Errors
-    /// [`Error::Memory`] if there is no memory for it.
+    /// [`Error::Memory`] if the cache does not fit in memory.
     pub fn cache(&self, batch: usize, capacity: usize) -> Result<KvCache, Error> {
         self.cache_of(batch, capacity)
     }
@@ -81,7 +81,7 @@ impl EncoderBlock {
     /// An empty cache for the keys and values of up to `capacity` tokens of each of `batch` sequences.
     ///
     /// # Errors
-    /// [`Error::Memory`] if there is no memory for it.
+    /// [`Error::Memory`] if the cache does not fit in memory.
     pub fn cache(&self, batch: usize, capacity: usize) -> Result<KvCache, Error> {
         self.attention().cache(batch, capacity)
     }
@@ -108,7 +108,7 @@ impl Encoder {
     /// An empty cache for each block, for the keys and values of up to `capacity` tokens of each of `batch` sequences.
     ///
     /// # Errors
-    /// [`Error::Memory`] if there is no memory for them.
+    /// [`Error::Memory`] if the caches do not fit in memory.
     pub fn caches(&self, batch: usize, capacity: usize) -> Result<Vec<KvCache>, Error> {
         self.caches_of(batch, capacity)
     }

@@ -34,7 +34,7 @@ impl Embedding {
     /// the vocabulary.
     ///
     /// # Errors
-    /// [`Error::Elements`] if `table` has another number of elements, [`Error::Memory`] if there is no memory for it.
+    /// [`Error::Elements`] if `table` has another number of elements, [`Error::Memory`] if the copy of it does not fit in memory.
     pub fn new<T: Element>(
         table: impl AsRef<[T]>,
         tokens: usize,

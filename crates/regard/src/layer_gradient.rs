@@ -86,22 +86,23 @@ const BLOCK: usize = 96;
 
 /// The gradients of a loss with respect to a [`MultiHeadAttention`] layer: see [`MultiHeadAttention::backward`].
 ///
-/// Those of each projection hold the gradient of what it was given as `input`. In self-attention, that of x is the sum of three.
+/// The `input` of a projection's gradients is the gradient of the sequence that it projects. In self-attention, the gradient of
+/// x is the sum of three of them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MultiHeadGradients {
-    /// Of the query projection; its `input` \[batch, n_q, …\] is that of `query`.
+    /// The query projection's gradients; `input` \[batch, n_q, …\] is the gradient of `query`.
     pub query: LinearGradients,
-    /// Of the key projection; its `input` \[batch, n_k, …\] is that of `key`.
+    /// The key projection's gradients; `input` \[batch, n_k, …\] is the gradient of `key`.
     pub key: LinearGradients,
-    /// Of the value projection; its `input` \[batch, n_k, …\] is that of `value`.
+    /// The value projection's gradients; `input` \[batch, n_k, …\] is the gradient of `value`.
     pub value: LinearGradients,
-    /// Of the output projection; its `input` is that of the heads' outputs, side by side.
+    /// The output projection's gradients; `input` is the gradient of the heads' outputs, side by side.
     pub output: LinearGradients,
-    /// Of the number that dot products are multiplied by.
+    /// The gradient of the factor that dot products are multiplied by.
     pub scale: f32,
-    /// Of the additive mask, where there is one.
+    /// The additive mask's gradient, if there is such a mask.
     pub bias: Option<Tensor<4>>,
-    /// \[heads\], of the [sinks](Attention::sinks), where there are any.
+    /// The gradient \[heads\] of the [sinks](Attention::sinks), if there are any.
     pub sinks: Option<Vec<f32>>,
 }
 

@@ -37,7 +37,7 @@ impl Linear {
     /// A layer without bias, from `weight` \[outputs, inputs\], row-major: as PyTorch's `nn.Linear` stores it.
     ///
     /// # Errors
-    /// [`Error::Elements`] if `weight` has another number of elements, [`Error::Memory`] if there is no memory for it.
+    /// [`Error::Elements`] if `weight` has another number of elements, [`Error::Memory`] if the copy of it does not fit in memory.
     ///
     /// ```
     /// use regard::{Linear, Sequences};
@@ -105,7 +105,7 @@ impl Linear {
     /// in the same element type.
     ///
     /// # Errors
-    /// [`Error::Shape`] if the parts' outputs do not sum to the layer's, [`Error::Memory`] if there is no memory for them.
+    /// [`Error::Shape`] if the parts' outputs do not sum to the layer's, [`Error::Memory`] if the parts do not fit in memory.
     ///
     /// ```
     /// use regard::{Linear, Sequences};
@@ -132,8 +132,8 @@ impl Linear {
     /// GPT-NeoX, where each head has its own three side by side.
     ///
     /// # Errors
-    /// [`Error::Heads`] if the outputs are not `heads` · N parts of equal size, [`Error::Memory`] if there is no memory for
-    /// the parts.
+    /// [`Error::Heads`] if the outputs are not `heads` · N parts of equal size, [`Error::Memory`] if the parts do
+    /// not fit in memory.
     ///
     /// ```
     /// use regard::{Linear, Sequences};

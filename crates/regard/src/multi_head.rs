@@ -22,7 +22,7 @@ pub struct MultiHeadAttention {
     heads: usize,
     kv_heads: usize,
     projections: Projections,
-    /// Of queries and of keys.
+    /// The norms of queries and of keys.
     qk_norms: Option<[Norm; 2]>,
     rotary: Option<Rotary>,
 }

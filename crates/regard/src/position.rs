@@ -37,7 +37,7 @@ impl PositionTable {
     /// 2i + 1 the cosine. Computed in `f64`.
     ///
     /// # Errors
-    /// [`Error::Memory`] if there is none for the table.
+    /// [`Error::Memory`] if the table does not fit in memory.
     ///
     /// ```
     /// use regard::PositionTable;

@@ -262,7 +262,7 @@ impl Rotary {
     /// Angles of any frequencies, for `positions` from 0 on.
     ///
     /// # Errors
-    /// [`Error::Memory`] if there is no memory for the table.
+    /// [`Error::Memory`] if the table does not fit in memory.
     pub fn with_frequencies(
         frequencies: &RotaryFrequencies,
         positions: usize,

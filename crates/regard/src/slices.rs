@@ -1,7 +1,7 @@
 //! Parts of slices whose bounds follow from shapes that were checked.
 //!
-//! A part that is not there is a mistake of ours: debug builds stop at it. Release builds of these functions return what
-//! there is none of, an empty slice, which the views and the loops after them refuse or skip; they do not panic.
+//! A range outside the slice is a bug in this crate, so debug builds panic. Release builds return an empty slice, which the
+//! views and loops of the callers refuse or skip.
 
 use core::ops::Range;
 

@@ -37,12 +37,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "OUT.safetensors")]
     output: PathBuf,
 
-    /// Hide the keys behind each query, which stands: top-left (query i at key i), bottom-right (the last query at the
-    /// last key) or OFFSET + i
+    /// Hide the keys after each query's position: top-left (query i stands at key i), bottom-right (the last query stands at
+    /// the last key) or OFFSET (query i stands at key OFFSET + i)
     #[arg(long, value_name = "POSITION", value_parser = parse_position, allow_hyphen_values = true)]
     causal: Option<Position>,
 
-    /// What the dot products are multiplied by [default: 1/√d]
+    /// Multiply the dot products by S [default: 1/√d]
     #[arg(long, value_name = "S", allow_hyphen_values = true)]
     scale: Option<f32>,
 
@@ -50,23 +50,23 @@ pub(crate) struct Args {
     #[arg(long, value_name = "C")]
     softcap: Option<f32>,
 
-    /// What the scores are divided by before softmax: 0 for the largest score alone, inf for uniform
+    /// Divide the scores by T before softmax: 0 keeps the largest score alone, inf makes the weights uniform
     #[arg(long, value_name = "T", default_value = "1", value_parser = parse_temperature)]
     temperature: Temperature,
 
-    /// See at most LEFT keys before and RIGHT keys behind the query's place (inf: no limit)
+    /// Let each query see at most LEFT keys before its position and RIGHT keys after it (inf: no limit)
     #[arg(long, value_name = "LEFT,RIGHT", value_parser = parse_window)]
     window: Option<Window>,
 
-    /// Where the queries stand for --window and `alibi_slopes`: as for --causal [default: as --causal]
+    /// Place the queries for --window and `alibi_slopes`, in the words of --causal [default: as --causal]
     #[arg(long, value_name = "POSITION", value_parser = parse_position, allow_hyphen_values = true)]
     position: Option<Position>,
 
-    /// Also write the scores, as they are at this stage
+    /// Also write the scores at this stage
     #[arg(long, value_enum, value_name = "STAGE")]
     scores: Option<ScoreStage>,
 
-    /// Also write `log_sum_exp` of each query's scores, after the temperature, in F32: by it, results over disjoint keys merge
+    /// Also write `log_sum_exp` of each query's scores after the temperature, in F32: it merges results over disjoint keys
     #[arg(long)]
     lse: bool,
 

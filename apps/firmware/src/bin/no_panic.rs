@@ -14,8 +14,8 @@ mod image {
         Attention, Error, Mask, Mat, MatMut, Packed, Pairing, Position, Stage, Temperature, Tier,
         Window, add, add_row, attention_scratch_len, cosine_similarity, dot, exp, fixed, gelu,
         gelu_tanh, int8, layer_norm, matmul, matmul_packed, matmul_packed_add, matmul_transposed,
-        merge, multiply, multiply_add_rounds, norm, packed_len, relu, rms_norm, rotate, silu,
-        softmax, softmax_with_log_sum_exp,
+        merge_finished, multiply, multiply_add_rounds, norm, packed_len, relu, rms_norm, rotate,
+        silu, softmax, softmax_with_log_sum_exp,
     };
 
     #[expect(unsafe_code, reason = "a declaration that nothing defines")]
@@ -193,7 +193,7 @@ mod image {
         let mut log_sum_exp = black_box([0.0; 2]);
         part.finish(Some(some_mut(&mut log_sum_exp)))?;
         let (out, other) = (MatMut::new(&mut out, n_q, d_v)?, Mat::new(&other, n_q, d_v)?);
-        merge(out, some_mut(&mut log_sum_exp), other, some(&other_state[..2]))?;
+        merge_finished(out, some_mut(&mut log_sum_exp), other, some(&other_state[..2]))?;
         black_box(log_sum_exp);
         Ok(())
     }

@@ -35,7 +35,7 @@ impl Attention<'_> {
     }
 
     /// [`forward`](Self::forward), and writes the log-sum-exp of each row's scores (after temperature)
-    /// to `log_sum_exp` \[n_q\]. [`merge`](crate::merge) combines results over disjoint keys by it, where
+    /// to `log_sum_exp` \[n_q\]. [`merge_finished`](crate::merge_finished) combines results over disjoint keys by it, where
     /// it is finite (at T = 0 it is the limit, mostly ±∞).
     ///
     /// # Errors

@@ -1,4 +1,30 @@
-//! x86-64 with AVX-512, found at run time. A block of 16 lanes is one register.
+//! x86-64 with AVX-512, found at run time.
+//!
+//! A block of 16 lanes is one register of 512 bits, where AVX2 takes two of 256. Each lane of a sum is
+//! therefore added in the same order, and this tier has AVX2's bits. A block is folded to a single number
+//! by AVX2: lanes 0 to 7 and lanes 8 to 15 are the two registers that it would have had.
+//!
+//! The microkernel of a product ([`Tiles`](super::tile::Tiles)) uses the 32 registers so:
+//!
+//! ```text
+//! 24  sums: MR × PANELS = 12 rows × 2 blocks, the tile of 12 × 32 elements
+//!  2  a row of B: 2 blocks, loaded once a step
+//!  6  elements of A, each broadcast to all lanes, used for 2 multiply-adds
+//! ```
+//!
+//! A step makes 24 multiply-adds of 14 loads. Two pipes multiply and add, two others load, so 12 cycles of
+//! arithmetic hide 7 of loads. A sum waits 4 cycles for its last multiply-add; 2 × 4 = 8 independent
+//! chains hide that, and 24 are there ([`CHAINS`](Simd::CHAINS) says how many panels a tile of few
+//! rows takes, so that it has 8, too).
+//!
+//! More rows would load less of B for each row, but 14 × 2 sums leave 4 registers: the compiler then
+//! spills sums to memory in the loop, and attention falls from 45–83 % of the peak to 22–62 % (Xeon,
+//! Sapphire Rapids). Tiles of 8 × 2 reach what 12 × 2 do, and pass B once for each 8 rows; 36 queries are
+//! three whole tiles of 12.
+//!
+//! What has less than 16 lanes is loaded and stored under a mask, without a copy. Products of 8 and 4
+//! columns run on AVX2's registers. 2ⁿ is made of shifts, as on AVX2, because the emulator that tests this
+//! tier elsewhere computes `vscalefps` wrong.
 
 use core::arch::x86_64::*;
 
@@ -67,13 +93,13 @@ fn scale_exp2(v: __m512, n: __m512) -> __m512 {
 /// There are 16 rows of 4 columns for each of `panel`, `stride` elements from row to row, from `start` on.
 #[inline]
 #[target_feature(enable = "avx512f")]
-unsafe fn transpose(start: *const f32, stride: usize, panel: &mut [[Panel; 4]]) {
+unsafe fn transpose(simd: Avx2, start: *const f32, stride: usize, panel: &mut [[Panel; 4]]) {
     let quarters = [0, 4, 8, 12].map(|row| start.wrapping_add(row * stride));
     for (t, lanes) in panel.iter_mut().enumerate() {
         if t.is_multiple_of(4) {
-            // A line of the cache of each row of the next panel: 16 rows at a time are no pattern that a processor foresees.
+            // A cache line of each row of the next panel: processors do not foresee 16 rows at a time.
             for row in LANES..2 * LANES {
-                _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(row * stride + 4 * t).cast());
+                simd.prefetch(start.wrapping_add(row * stride + 4 * t));
             }
         }
         let mut fours = [_mm512_setzero_ps(); 4];
@@ -237,7 +263,7 @@ impl Simd for Avx512 {
         }
         let fours = panel.as_chunks_mut().0.get_mut(..columns / 4).unwrap_or_default();
         // SAFETY: `self` proves AVX-512; there are 16 rows of at least `columns` columns, and the data of a view holds them.
-        unsafe { transpose(rows.data().as_ptr(), rows.stride(), fours) };
+        unsafe { transpose(self.0, rows.data().as_ptr(), rows.stride(), fours) };
         columns
     }
 
