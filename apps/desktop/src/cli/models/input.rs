@@ -11,6 +11,7 @@ use super::image;
 
 /// What the model reads.
 #[derive(Debug, clap::Args)]
+#[group(skip)]
 #[command(group(ArgGroup::new("input").required(true).args(["text", "ids", "image"])))]
 pub(crate) struct Args {
     /// The text
