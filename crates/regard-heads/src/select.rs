@@ -2,7 +2,8 @@ use super::Error;
 use super::source::Entry;
 
 /// Names that identify the attention among other tensors. The first name that a file has is taken.
-const KNOWN: [&str; 5] = ["attentions", "attention", "attn", "weights", "scores"];
+const KNOWN: [&str; 6] =
+    ["attentions", "attention", "attn", "weights", "scores", "encoder_attentions"];
 
 /// A name that stands for the only attention of a file.
 const WEIGHTS: &str = "weights";
