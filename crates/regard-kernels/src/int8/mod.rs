@@ -1,7 +1,8 @@
 //! Attention on 8-bit integers: a quarter of the memory, and on many small cores less work.
 //!
 //! On cores without an FPU it takes a tenth of the instructions or less, and with SMLAD (Cortex-M4, M7) two thirds. An FPU
-//! without SMLAD is three to five times as fast at `f32`: there it saves memory alone.
+//! without SMLAD is three to five times as fast at `f32`: there it saves memory alone. On x86-64 eight or more queries take
+//! vectors of integers (AVX2, AVX-512, VNNI), which are faster than those of `f32`.
 //!
 //! Q, K, V and the output are symmetric `i8` with one scale a tensor: x = scale · integer. Everything between them is
 //! integers of 32 bits, so the result has the same bits on every target, without exception. Scales, temperature and 1/√d
@@ -55,7 +56,8 @@ pub(crate) use self::exponent::{Exponent, HIDDEN};
 use self::quantize::check_scale;
 pub(crate) use self::ratio::Factor;
 use self::ratio::Ratio;
-use self::rows::{Rows, scratch_len};
+use self::rows::scratch_len;
+pub(crate) use self::rows::{Rows, halve};
 use crate::attention::tensor_elements;
 use crate::error::{Error, check_shape};
 use crate::simd::dispatch;
@@ -207,7 +209,9 @@ fn check_most(
 ///
 /// With g = 4 queries a group (1 where n_q < 4) and ⌈ ⌉₄ for rounding up to a multiple of 4: g × ⌈n_k⌉₄ for the scores of a
 /// group. Cores with the DSP extension (Cortex-M4, M7) need g × ⌈d_k⌉₄ / 2 more for its queries, widened to 16 bits; and for
-/// 8 or more queries and up to 256 keys ⌈n_k⌉₄ / 4 × d_v for a transposed copy of the values.
+/// 8 or more queries and up to 256 keys ⌈n_k⌉₄ / 4 × d_v for a transposed copy of the values. On x86-64, 8 or more queries
+/// need 8 × ⌈n_k⌉₃₂ for the scores, (8 + ⌈n_k⌉₃₂) × ⌈d_k⌉₂ / 2 for packed queries and keys, and ⌈n_k⌉₃₂ / 2 × ⌈d_v⌉₁₆ for
+/// packed values.
 #[must_use]
 pub const fn attention_scratch_len(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> usize {
     scratch_len(n_q, n_k, d_k, d_v)

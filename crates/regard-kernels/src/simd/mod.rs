@@ -39,6 +39,7 @@ pub(crate) use self::tile::{
 };
 
 use crate::Mat;
+use crate::int8::Rows;
 
 /// The number of lanes of a block.
 pub(crate) const LANES: usize = 16;
@@ -118,6 +119,12 @@ pub(crate) trait Simd: Lanes {
 
     /// Runs `kernel` as a function of its own, whose loops have all registers to themselves.
     fn call<K: Kernel>(self, kernel: K) -> K::Output;
+
+    /// The rows of an attention on 8-bit integers.
+    #[inline(always)]
+    fn attend_int8(self, rows: Rows<'_>) {
+        rows.by_plain_loops(self);
+    }
 
     /// 8 lanes and 4 lanes, for products of as few columns.
     type Half: Copy;
