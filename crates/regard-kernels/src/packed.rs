@@ -181,6 +181,14 @@ fn packed_matmul(a: Mat<'_>, b: Packed<'_>, out: MatMut<'_>, add: bool) -> Resul
 /// Steps of the sum at a time: as many rows of a panel stay in a first-level cache.
 const KC: usize = 384;
 
+/// The steps of each part of a sum over `depth`: parts of as equal lengths as possible.
+pub(crate) const fn sum_steps(depth: usize) -> usize {
+    let parts = depth.div_ceil(KC);
+    let parts = if parts == 0 { 1 } else { parts };
+    let steps = depth.div_ceil(parts);
+    if steps == 0 { 1 } else { steps }
+}
+
 struct PackedMatmul<'a> {
     a: Mat<'a>,
     b: Packed<'a>,
@@ -195,9 +203,7 @@ impl Kernel for PackedMatmul<'_> {
     fn run<S: Simd>(mut self, simd: S) {
         let (rows, depth) = self.a.shape();
         // A narrow tier reads B row by row, however long its columns are, and its tiles do not go on where others ended.
-        let most =
-            if S::NARROW && !self.add { depth } else { depth.div_ceil(depth.div_ceil(KC).max(1)) }
-                .max(1);
+        let most = if S::NARROW && !self.add { depth.max(1) } else { sum_steps(depth) };
         let rows = if self.b.cols == 0 { 0 } else { rows }; // however many rows of nothing there are
         for row in (0..rows).step_by(MC) {
             let rows = row..rows.min(row + MC);

@@ -3,6 +3,7 @@
 //! [`Checkpoint`] lists a model's tensors without reading them, and reads each one in the type that the file stores.
 #![forbid(unsafe_code)]
 
+mod blocks;
 mod change;
 mod config;
 mod description;

@@ -23,12 +23,15 @@ mod portable;
 mod scalar;
 mod tier;
 mod tile;
+mod widen;
 
 #[cfg(not(scalar))]
 use self::portable::Portable as Fixed;
 #[cfg(scalar)]
 use self::scalar::Scalar as Fixed;
 use self::tile::Tiles;
+use self::widen::Widen;
+pub use self::widen::f32_from_f16;
 
 pub(crate) use self::exp::{Distance, Exp, Exp2ToZero, ExpToZero, exp_to_zero};
 pub(crate) use self::fixed::{matmul_by_4, matmul_by_8, matmul_by_16};
@@ -102,7 +105,7 @@ pub(crate) trait Map {
 }
 
 /// What a kernel may ask of a vector: 16 lanes of `f32`. A value that implements it proves that the CPU can do it.
-pub(crate) trait Simd: Lanes {
+pub(crate) trait Simd: Widen {
     /// A block of lanes is more than the registers hold: the tier has tiles of its own, for any number of rows and for all
     /// columns at once, that read B where it lies, by rows or by columns.
     const NARROW: bool = false;
