@@ -8,7 +8,7 @@ mod common;
 use core::f64::consts::{LN_2, LOG2_E, TAU};
 use core::fmt::Write as _;
 
-use common::{Case, Matrix, Random};
+use common::{Case, Matrix, Random, SHAPES};
 use proptest::prelude::*;
 use regard_kernels::int8::{
     Attention, Scales, attention_scratch_len, default_scale, dequantize, quantize, scale_for,
@@ -204,22 +204,7 @@ fn rescaled(sum: i128, total: i128, ratio: f64) -> i8 {
 #[test]
 fn every_shape_gives_the_references_bits() {
     let random = &mut Random(8);
-    let mut shapes = vec![
-        (0, 3, 4, 5),
-        (3, 0, 4, 5),
-        (3, 4, 0, 5),
-        (3, 4, 5, 0),
-        (13, 260, 2, 3),
-        (1, 258, 5, 17),
-    ];
-    shapes.extend([
-        (1, 1, 1, 1),
-        (2, 15, 15, 15),
-        (3, 16, 16, 16),
-        (4, 17, 17, 17),
-        (5, 64, 3, 33),
-        (8, 63, 8, 2),
-    ]);
+    let mut shapes = SHAPES.to_vec();
     shapes.extend([
         (9, 256, 7, 18),
         (9, 257, 7, 18),
@@ -368,7 +353,7 @@ proptest! {
         let random = &mut Random(seed);
         let [n_q, n_k, d_k, d_v] = [9, 30, 20, 20].map(|n| 1 + random.below(n));
         let case = with_masks(Quantized::random(n_q, n_k, d_k, d_v, random), random);
-        // Rows with a gap of noise behind each but the last, which ends with the memory.
+        // Rows with a gap of noise after each but the last, which ends with the memory.
         let mut strided = |m: &Matrix<i8>| -> Vec<i8> {
             let stride = m.cols + 3;
             let len = (m.rows - 1) * stride + m.cols;

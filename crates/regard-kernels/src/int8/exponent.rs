@@ -4,14 +4,14 @@
 #[cfg(any(not(dsp), test))] // there in assembly
 pub(crate) const ONE: u32 = 1 << 14;
 
-/// What a score is where a key may not be seen: further below any score than two scores can be apart.
+/// The score of a key that may not be seen: it lies further below any score than two scores can be apart.
 pub(crate) const HIDDEN: i32 = i32::MIN;
 
 /// Scores lie within ±2²⁹, so their distances within 2³⁰; to [`HIDDEN`] it is farther.
 const FARTHEST: u32 = 1 << 30;
 
 /// How a distance of scores becomes a weight: y = (distance >> `shift`) · `multiplier` is the logarithm to base 2, negated,
-/// with 28 bits behind the point.
+/// with 28 bits after the point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Exponent {
     pub(crate) shift: u32,

@@ -30,7 +30,7 @@
 //!
 //! # Method
 //! 1. Scores are dot products in `i32`. From the largest of its row, a score is d ≥ 0 away; y = d · (the scales' product) ·
-//!    log₂e / T in fixed point, with 28 bits behind the point.
+//!    log₂e / T in fixed point, with 28 bits after the point.
 //! 2. A weight is 2^−y, from whole part and fraction of y and a polynomial of degree 3, as a 16-bit integer of which 2¹⁴ is
 //!    1: the integer exponential of I-BERT (Kim et al. 2021, arXiv 2101.01321), in base 2. It is off by at most
 //!    4.8e-4 · 2^−y + 2⁻¹⁴, and never rises with y. From y = 16 on it is 0.
@@ -63,23 +63,23 @@ use crate::error::{Error, check_shape};
 use crate::simd::dispatch;
 use crate::{Mask, Mat, MatMut, Temperature};
 
-/// What one unit of each tensor stands for: x = scale · integer. Finite and greater than 0.
+/// The real number that one unit of each tensor stands for: x = scale · integer. Scales are finite and greater than 0.
 ///
 /// [`scale_for`] gives the one at which the largest number becomes 127. The output's is best taken from outputs that were
 /// seen; that of value never clips, because an output is a mean of values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scales {
-    /// Of the queries.
+    /// The scale of the queries.
     pub query: f32,
-    /// Of the keys.
+    /// The scale of the keys.
     pub key: f32,
-    /// Of the values.
+    /// The scale of the values.
     pub value: f32,
-    /// Of the output: from 1/4096 of that of value (exclusive) to 256 times it.
+    /// The scale of the output: more than 1/4096 of the values' scale, and at most 256 times it.
     pub output: f32,
 }
 
-/// One scaled dot-product attention on 8-bit integers, described: the contract of [`crate::Attention`] without soft cap and
+/// The description of a scaled dot-product attention on 8-bit integers: the contract of [`crate::Attention`] without soft cap and
 /// additive mask.
 ///
 /// Make it once, at best as a `const`, and give it the [mask](Self::mask) of each call.
@@ -157,8 +157,8 @@ impl<'a> Attention<'a> {
     ///
     /// # Errors
     /// [`Error::Shape`] and [`Error::Length`] name the tensor that does not fit, [`Error::Scratch`] says how much is needed,
-    /// [`Error::Range`] that there are more than 2¹⁵ columns or 2¹⁷ keys, [`Error::Unsupported`] that the mask is additive.
-    /// `out` is then as it was.
+    /// [`Error::Range`] reports more than 2¹⁵ columns or 2¹⁷ keys, [`Error::Unsupported`] an additive mask.
+    /// `out` is then unchanged.
     pub fn forward(
         &self,
         q: Mat<'_, i8>,

@@ -121,7 +121,7 @@ impl<const R: usize> Kernel for Score<'_, R> {
 
     #[inline(always)]
     fn run<S: Simd>(self, _simd: S) {
-        // What lies behind the last key is hidden, whatever it is.
+        // Keys after the last one get any scores: `hide` hides them.
         self.queries.dots(self.k, self.start, self.scores);
     }
 }
@@ -154,11 +154,11 @@ fn hide<const R: usize>(
     r: usize,
 ) {
     let range = visible.range(row);
-    let (before, behind) = (range.start.saturating_sub(first), range.end.saturating_sub(first));
+    let (before, after) = (range.start.saturating_sub(first), range.end.saturating_sub(first));
     for scores in scores.get_mut(..before).unwrap_or_default() {
         scores[r] = HIDDEN;
     }
-    for scores in scores.get_mut(behind..).unwrap_or_default() {
+    for scores in scores.get_mut(after..).unwrap_or_default() {
         scores[r] = HIDDEN;
     }
     if let Some(allowed) = visible.allowed(row) {

@@ -252,7 +252,7 @@ pub(crate) trait Simd: Widen {
         tiles.microkernel(self);
     }
 
-    /// The first 16 elements of `x`, and `fill` in the lanes that it has not.
+    /// The first 16 elements of `x`, and `fill` in the lanes after its end.
     #[inline(always)]
     fn load_or(self, x: &[f32], fill: f32) -> Self::V {
         if let Some(full) = x.first_chunk() {
