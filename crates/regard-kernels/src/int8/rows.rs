@@ -186,8 +186,7 @@ impl<const R: usize> Kernel for Weigh<'_, R> {
         let r = r.min(R - 1); // tells the compiler that it is one of them
         let total = weigh(&exponent, scores, r);
         let weights = scores.len() / 2;
-        let total = halve(total, scores.iter_mut().take(weights).map(|scores| &mut scores[r]));
-        total
+        halve(total, scores.iter_mut().take(weights).map(|scores| &mut scores[r]))
     }
 }
 

@@ -32,6 +32,7 @@ impl Integers for Avx2 {
         unsafe { inner(kernel, self) }
     }
 
+    #[expect(clippy::cast_ptr_alignment, reason = "the loads need no alignment")]
     #[inline(always)]
     fn load(self, x: &[i32; 16]) -> Self::V {
         let start = x.as_ptr().cast::<__m256i>();
@@ -39,6 +40,7 @@ impl Integers for Avx2 {
         unsafe { [_mm256_loadu_si256(start), _mm256_loadu_si256(start.add(1))] }
     }
 
+    #[expect(clippy::cast_ptr_alignment, reason = "the stores need no alignment")]
     #[inline(always)]
     fn store(self, v: Self::V, out: &mut [i32; 16]) {
         let start = out.as_mut_ptr().cast::<__m256i>();
@@ -263,7 +265,7 @@ impl Vnni {
             // As a pointer, because the compiler's version decides whether the function itself is unsafe.
             let cpuid: unsafe fn(u32, u32) -> CpuidResult = __cpuid_count;
             // SAFETY: every x86-64 has the instruction.
-            let answer = 1 + (unsafe { cpuid(7, 0) }.ecx >> 11 & 1) as u8;
+            let answer = 1 + ((unsafe { cpuid(7, 0) }.ecx >> 11) & 1) as u8;
             ANSWER.store(answer, Relaxed);
             answer
         }
