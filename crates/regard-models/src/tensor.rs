@@ -3,6 +3,9 @@ use core::fmt;
 use anamnesis::{AnamnesisError, F32Out, GgufType, dequantize_gguf_blocks};
 use half::slice::HalfFloatSliceExt as _;
 use half::{bf16, f16};
+use regard::Linear;
+
+use crate::blocks::Blocks;
 
 /// The type in which a file stores a tensor's numbers.
 ///
@@ -236,16 +239,33 @@ impl Tensor {
         Some(Self { shape: vec![rows.len(), cols], data })
     }
 
-    /// The transposed matrix. `None` if memory has no room for it, or if its rows would not be whole blocks.
-    pub(crate) fn transposed(&self) -> Option<Self> {
+    /// A matrix of these columns, in this order. `None` if memory has no room for it, or if the numbers are in blocks.
+    pub(crate) fn select_columns(&self, columns: &[usize]) -> Option<Self> {
         let (rows, cols) = (self.rows(), self.cols());
         let data = match &self.data {
-            Data::F32(x) => Data::F32(transpose(x, rows, cols)?),
-            Data::F16(x) => Data::F16(transpose(x, rows, cols)?),
-            Data::Bf16(x) => Data::Bf16(transpose(x, rows, cols)?),
+            Data::F32(x) => Data::F32(columns_of(x, columns, cols)?),
+            Data::F16(x) => Data::F16(columns_of(x, columns, cols)?),
+            Data::Bf16(x) => Data::Bf16(columns_of(x, columns, cols)?),
             Data::Blocks(..) => return None,
         };
-        Some(Self { shape: vec![cols, rows], data })
+        Some(Self { shape: vec![rows, columns.len()], data })
+    }
+
+    /// The linear layer of this weight \[outputs, inputs\], or \[inputs, outputs\] if `by_columns`, which keeps the type.
+    pub(crate) fn into_layer(self, by_columns: bool) -> Result<Linear, regard::Error> {
+        let (rows, cols) = (self.rows(), self.cols());
+        match self.data {
+            Data::F32(x) if by_columns => Linear::new(x, rows, cols),
+            Data::F16(x) if by_columns => Linear::new(x, rows, cols),
+            Data::Bf16(x) if by_columns => Linear::new(x, rows, cols),
+            Data::F32(x) => Linear::from_pytorch(x, cols, rows),
+            Data::F16(x) => Linear::from_pytorch(x, cols, rows),
+            Data::Bf16(x) => Linear::from_pytorch(x, cols, rows),
+            Data::Blocks(kind, bytes) => {
+                let row_bytes = bytes.len().checked_div(rows).unwrap_or(0);
+                Linear::quantized(Blocks { kind, bytes, row_bytes }, cols, rows)
+            }
+        }
     }
 
     /// All numbers, widened to `f32`.
@@ -272,12 +292,11 @@ fn select<T: Copy + Default>(from: &[T], rows: &[usize], row_len: usize) -> Opti
     Some(to)
 }
 
-fn transpose<T: Copy + Default>(from: &[T], rows: usize, cols: usize) -> Option<Vec<T>> {
-    let mut to = zeros(from.len())?;
-    for (i, row) in from.chunks_exact(cols.max(1)).enumerate() {
-        for (j, x) in row.iter().enumerate() {
-            to[j * rows + i] = *x;
-        }
+fn columns_of<T: Copy + Default>(from: &[T], columns: &[usize], row_len: usize) -> Option<Vec<T>> {
+    let rows = from.chunks_exact(row_len.max(1));
+    let mut to = zeros(rows.len().checked_mul(columns.len())?)?;
+    for (to, row) in to.chunks_exact_mut(columns.len().max(1)).zip(rows) {
+        to.iter_mut().zip(columns).for_each(|(to, column)| *to = row[*column]);
     }
     Some(to)
 }

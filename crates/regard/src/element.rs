@@ -2,7 +2,7 @@ use core::ops::Range;
 
 use half::slice::HalfFloatSliceExt as _;
 use half::{bf16, f16};
-use regard_kernels::Mat;
+use regard_kernels::{Half, Mat};
 
 use crate::{Error, slices};
 
@@ -30,7 +30,7 @@ pub(crate) mod sealed {
     use core::fmt::Debug;
     use core::ops::Range;
 
-    use regard_kernels::Mat;
+    use regard_kernels::{Half, Mat};
 
     use crate::Error;
 
@@ -45,6 +45,9 @@ pub(crate) mod sealed {
             rows: Range<usize>,
             memory: &'s mut [f32],
         ) -> Result<(Mat<'s>, &'s mut [f32]), Error>;
+
+        /// The bits and the type of numbers of 16 bits.
+        fn half(x: &[Self]) -> Option<(&[u16], Half)>;
 
         /// `to` ← `from`, each number rounded to the nearest of this type; both are as long.
         fn round(from: &[f32], to: &mut [Self]);
@@ -62,13 +65,17 @@ impl sealed::Element for f32 {
         Ok((m, memory))
     }
 
+    fn half(_: &[Self]) -> Option<(&[u16], Half)> {
+        None
+    }
+
     fn round(from: &[f32], to: &mut [Self]) {
         to.copy_from_slice(from);
     }
 }
 
 macro_rules! half_precision {
-    ($($number:ty),+) => {$(
+    ($($number:ty: $half:ident),+) => {$(
         impl sealed::Element for $number {
             const MEMORY: usize = 1;
 
@@ -85,10 +92,14 @@ macro_rules! half_precision {
                 Ok((Mat::new(wide, all, cols)?, rest))
             }
 
+            fn half(x: &[Self]) -> Option<(&[u16], Half)> {
+                Some((x.reinterpret_cast(), Half::$half))
+            }
+
             fn round(from: &[f32], to: &mut [Self]) {
                 to.convert_from_f32_slice(from);
             }
         }
     )+};
 }
-half_precision!(f16, bf16);
+half_precision!(f16: F16, bf16: Bf16);

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use regard_kernels::Mat;
 
 use crate::error::{Error, check_shape};
+use crate::quantized::{Blocks, QuantizedRows};
 use crate::view::{check_elements, saturating_product, zeros};
-use crate::weight::{Panels, Weight};
+use crate::weight::{Panels, Weight, multiply};
 use crate::{Element, Sequences, Tensor, Threads};
 
 /// A linear layer y = xW + b.
@@ -78,6 +79,19 @@ impl Linear {
         let weight = weight.as_ref();
         check_elements("the weight", weight.len(), &[inputs, outputs])?;
         Ok(Self::of(Arc::new(Panels::from_rows(weight, inputs, outputs)?), inputs, outputs))
+    }
+
+    /// A layer without bias, of a weight \[outputs, inputs\] that is stored in blocks of quantized numbers, and stays so.
+    /// Products are computed in `f32`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if `inputs` is no multiple of 16.
+    pub fn quantized(
+        weight: impl QuantizedRows + 'static,
+        inputs: usize,
+        outputs: usize,
+    ) -> Result<Self, Error> {
+        Ok(Self::of(Arc::new(Blocks::new(weight, inputs, outputs)?), inputs, outputs))
     }
 
     /// A layer without bias, of a weight \[inputs, outputs\] that others may share.
@@ -188,7 +202,8 @@ impl Linear {
         self.weight.bytes()
     }
 
-    /// y \[batch, tokens, outputs\] for x \[batch, tokens, inputs\], in parallel over blocks of tokens.
+    /// y \[batch, tokens, outputs\] for x \[batch, tokens, inputs\], in parallel over blocks of tokens; few tokens are
+    /// divided by output features instead.
     ///
     /// # Errors
     /// [`Error::Shape`] if x has another number of features.
@@ -225,7 +240,16 @@ impl Linear {
     ) -> Result<(), Error> {
         let rows = x.rows()?;
         let work = self.multiply_adds(rows.rows());
-        Threads::current().for_each_rows(
+        let threads = Threads::current();
+        // Weights come from memory, which takes longer than to multiply a few rows by them.
+        let reading = self.multiply_adds(rows.rows().max(16));
+        if rows.rows() <= Threads::ROWS && threads.helpers(reading) > 0 {
+            threads.for_each_columns(out, rows.rows(), reading, |columns, out| {
+                multiply(&*self.weight, columns, rows, self.bias.as_deref(), out, false)
+            })?;
+            return then(0, out);
+        }
+        threads.for_each_rows(
             out,
             self.outputs,
             Threads::ROWS,
@@ -247,12 +271,12 @@ impl Linear {
 
     /// `out` ← xW + b, for rows that fit.
     pub(crate) fn rows(&self, x: Mat<'_>, out: &mut [f32]) -> Result<(), Error> {
-        self.weight.multiply(x, self.bias.as_deref(), out, false)
+        multiply(&*self.weight, 0..self.outputs, x, self.bias.as_deref(), out, false)
     }
 
     /// `out` ← `out` + xW + b, for rows that fit.
     pub(crate) fn add_rows(&self, x: Mat<'_>, out: &mut [f32]) -> Result<(), Error> {
-        self.weight.multiply(x, self.bias.as_deref(), out, true)
+        multiply(&*self.weight, 0..self.outputs, x, self.bias.as_deref(), out, true)
     }
 
     /// The weight \[inputs, outputs\], row-major.

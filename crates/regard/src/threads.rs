@@ -3,6 +3,7 @@
 use core::cell::RefCell;
 use core::mem::take;
 use core::num::NonZero;
+use core::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::available_parallelism;
 
@@ -133,6 +134,46 @@ impl Threads {
         let jobs = out.chunks_mut(block.saturating_mul(cols)).enumerate();
         self.for_each(jobs, multiply_adds, scratch(block), |scratch, (i, out)| {
             each(scratch, i * block, out)
+        })
+    }
+
+    /// Calls `each` for ranges of columns of `out` \[rows, columns\], which begin at multiples of 64, in parallel as
+    /// [`for_each`](Self::for_each). `each` gets \[rows, columns of the range\].
+    pub(crate) fn for_each_columns(
+        &self,
+        out: &mut [f32],
+        rows: usize,
+        multiply_adds: usize,
+        each: impl Fn(Range<usize>, &mut [f32]) -> Result<(), Error> + Sync,
+    ) -> Result<(), Error> {
+        /// Columns of the smallest range.
+        const LEAST: usize = 64;
+        /// Ranges for each thread: one that is held up leaves some of its share to the others.
+        const SHARES: usize = 4;
+        if out.is_empty() {
+            return Ok(());
+        }
+        let columns = out.len() / rows;
+        let shares = SHARES * (self.helpers(multiply_adds) + 1);
+        let width = columns.div_ceil(shares).next_multiple_of(LEAST);
+        let compute = |parts: &mut [f32]| {
+            let jobs = parts.chunks_mut(rows * width).enumerate();
+            self.for_each(jobs, multiply_adds, 0, |_, (i, part)| {
+                each(i * width..columns.min((i + 1) * width), part)
+            })
+        };
+        if rows == 1 {
+            return compute(out);
+        }
+        with_scratch(out.len(), |parts| {
+            compute(parts)?;
+            for (i, part) in parts.chunks(rows * width).enumerate() {
+                let count = part.len() / rows;
+                for (to, from) in out.chunks_exact_mut(columns).zip(part.chunks_exact(count)) {
+                    to[i * width..][..count].copy_from_slice(from);
+                }
+            }
+            Ok(())
         })
     }
 

@@ -1,26 +1,31 @@
 //! Weight matrices in the layout that products read, and in the type in which they were given.
 
 use core::fmt::Debug;
+use core::ops::Range;
 use std::sync::Arc;
 
-use regard_kernels::{Mat, MatMut, Packed, add_row, matmul_packed, matmul_packed_add, packed_len};
+use regard_kernels::{
+    Mat, MatMut, Packed, PackedHalf, add_row, matmul_packed, matmul_packed_add, matmul_packed_half,
+    packed_len,
+};
 
-use crate::Element;
 use crate::error::Error;
 use crate::threads::with_scratch;
 use crate::view::{saturating_product, zeros};
+use crate::{Element, Threads};
 
 /// Columns of a panel: those of [`regard_kernels::Packed`].
-const LANES: usize = 16;
+pub(crate) const LANES: usize = 16;
 
 /// A matrix W \[inputs, outputs\] of one of the element types. Layers share it through an [`Arc`]: a clone of a layer,
 /// and an output head that is tied to an embedding, copy no weight.
 pub(crate) trait Weight: Debug + Send + Sync {
-    /// `out` ← xW (+ bias), or `out` ← `out` + xW (+ bias) if `add`; for shapes that fit.
+    /// `out` ← xW, or `out` ← `out` + xW if `add`, of these columns of W, which begin at a multiple of 16: `out` is
+    /// \[rows, columns\]. For shapes that fit.
     fn multiply(
         &self,
+        columns: Range<usize>,
         x: Mat<'_>,
-        bias: Option<&[f32]>,
         out: &mut [f32],
         add: bool,
     ) -> Result<(), Error>;
@@ -36,6 +41,26 @@ pub(crate) trait Weight: Debug + Send + Sync {
 
     /// The bytes that the matrix takes in memory.
     fn bytes(&self) -> usize;
+}
+
+/// `out` ← xW (+ bias), or `out` ← `out` + xW (+ bias) if `add`, of these columns.
+pub(crate) fn multiply(
+    weight: &dyn Weight,
+    columns: Range<usize>,
+    x: Mat<'_>,
+    bias: Option<&[f32]>,
+    out: &mut [f32],
+    add: bool,
+) -> Result<(), Error> {
+    let (rows, count) = (x.rows(), columns.len());
+    if let Some(bias) = bias.and_then(|bias| bias.get(columns.clone())) {
+        if add {
+            add_row(MatMut::new(out, rows, count)?, bias)?;
+        } else {
+            out.chunks_exact_mut(count.max(1)).for_each(|row| row.copy_from_slice(bias));
+        }
+    }
+    weight.multiply(columns, x, out, add || bias.is_some())
 }
 
 /// W \[inputs, outputs\] in panels of 16 columns, as [`Packed`] lays them out: panel p holds columns 16p to 16p + 15, one
@@ -67,11 +92,25 @@ impl<T: Element> Panels<T> {
     }
 
     /// From `weight` \[outputs, inputs\], row-major.
+    ///
+    /// Tiles of 16 × 16 numbers change sides in the nearest cache, and threads share the panels.
     pub(crate) fn from_columns(weight: &[T], inputs: usize, outputs: usize) -> Result<Self, Error> {
         let mut panels = Self::zeros(inputs, outputs)?;
-        for (c, column) in weight.chunks_exact(inputs.max(1)).enumerate() {
-            panels.set_column(c, column.iter().copied());
-        }
+        let size = LANES * inputs.max(1);
+        let jobs = panels.as_mut_slice().chunks_exact_mut(size).zip(weight.chunks(size));
+        Threads::current().for_each(jobs, weight.len(), 0, |_, (panel, columns)| {
+            let mut tile = [[T::default(); LANES]; LANES];
+            for (i, rows) in panel.chunks_mut(LANES * LANES).enumerate() {
+                for (c, column) in columns.chunks_exact(inputs.max(1)).enumerate() {
+                    let column = column.get(i * LANES..).unwrap_or_default();
+                    for (row, x) in tile.iter_mut().zip(column) {
+                        row[c] = *x;
+                    }
+                }
+                rows.copy_from_slice(&tile.as_flattened()[..rows.len()]);
+            }
+            Ok(())
+        })?;
         Ok(panels)
     }
 
@@ -106,26 +145,33 @@ impl<T: Element> Panels<T> {
         }
     }
 
-    /// Calls `each` with groups of panels in `f32`, and the number of the first column of each group.
+    /// The panels of these columns, which begin at a multiple of 16.
+    fn part(&self, columns: &Range<usize>) -> &[T] {
+        let start = columns.start * self.inputs;
+        &self.as_slice()[start..][..packed_len(self.inputs, columns.len())]
+    }
+
+    /// Calls `each` with groups of panels in `f32`, and the number of each group's first column among these columns.
     fn for_each_group(
         &self,
+        columns: Range<usize>,
         mut each: impl FnMut(usize, Packed<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         /// Elements of a group: 256 KiB once they are widened.
         const GROUP: usize = 64 * 1024;
         if T::MEMORY == 0 {
-            let (whole, _) =
-                T::widened(Mat::new(self.as_slice(), 1, self.as_slice().len())?, 0..1, &mut [])?;
-            return each(0, Packed::new(whole.row(0), self.inputs, self.outputs)?);
+            let part = self.part(&columns);
+            let (whole, _) = T::widened(Mat::new(part, 1, part.len())?, 0..1, &mut [])?;
+            return each(0, Packed::new(whole.row(0), self.inputs, columns.len())?);
         }
         let group = (GROUP / self.inputs.max(1) / LANES).max(1) * LANES;
-        with_scratch(packed_len(self.inputs, group.min(self.outputs)), |scratch| {
-            for first in (0..self.outputs).step_by(group) {
-                let outputs = group.min(self.outputs - first);
-                let len = packed_len(self.inputs, outputs);
-                let panels = &self.as_slice()[first * self.inputs..][..len];
+        with_scratch(packed_len(self.inputs, group.min(columns.len())), |scratch| {
+            for first in columns.clone().step_by(group) {
+                let panels = first..columns.end.min(first + group);
+                let (outputs, panels) = (panels.len(), self.part(&panels));
+                let len = panels.len();
                 let (wide, _) = T::widened(Mat::new(panels, 1, len)?, 0..1, &mut *scratch)?;
-                each(first, Packed::new(wide.row(0), self.inputs, outputs)?)?;
+                each(first - columns.start, Packed::new(wide.row(0), self.inputs, outputs)?)?;
             }
             Ok(())
         })
@@ -135,24 +181,23 @@ impl<T: Element> Panels<T> {
 impl<T: Element> Weight for Panels<T> {
     fn multiply(
         &self,
+        columns: Range<usize>,
         x: Mat<'_>,
-        bias: Option<&[f32]>,
         out: &mut [f32],
         add: bool,
     ) -> Result<(), Error> {
-        let (rows, outputs) = (x.rows(), self.outputs);
-        if let Some(bias) = bias {
-            if add {
-                add_row(MatMut::new(out, rows, outputs)?, bias)?;
-            } else {
-                out.chunks_exact_mut(outputs.max(1)).for_each(|row| row.copy_from_slice(bias));
-            }
+        /// More rows of x are multiplied by weights that are widened once for all of them.
+        const FEW: usize = 4;
+        let (rows, count) = (x.rows(), columns.len());
+        if let (true, Some((bits, kind))) = (rows <= FEW, T::half(self.part(&columns))) {
+            let weight = PackedHalf::new(bits, kind, self.inputs, count)?;
+            return Ok(matmul_packed_half(x, weight, MatMut::new(out, rows, count)?, add)?);
         }
-        let multiply = if add || bias.is_some() { matmul_packed_add } else { matmul_packed };
-        self.for_each_group(|first, group| {
+        let multiply = if add { matmul_packed_add } else { matmul_packed };
+        self.for_each_group(columns, |first, group| {
             let (_, columns) = group.shape();
             let out = out.get_mut(first..).unwrap_or_default(); // without rows there is nothing
-            Ok(multiply(x, group, MatMut::strided(out, rows, columns, outputs)?)?)
+            Ok(multiply(x, group, MatMut::strided(out, rows, columns, count)?)?)
         })
     }
 
@@ -171,7 +216,7 @@ impl<T: Element> Weight for Panels<T> {
     }
 
     fn unpack(&self, out: &mut [f32]) -> Result<(), Error> {
-        self.for_each_group(|first, group| {
+        self.for_each_group(0..self.outputs, |first, group| {
             let (rows, columns) = group.shape();
             let out = out.get_mut(first..).unwrap_or_default();
             Ok(group.unpack(MatMut::strided(out, rows, columns, self.outputs)?)?)

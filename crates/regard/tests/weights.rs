@@ -8,8 +8,10 @@ use common::{bits, numbers};
 use half::{bf16, f16};
 use regard::{Element, Embedding, Error, Linear, Sequences, Threads};
 
-/// Layers of more columns than a group of panels, of odd numbers, and of nothing.
-const SHAPES: [[usize; 2]; 6] = [[5, 3], [64, 33], [384, 200], [3000, 40], [0, 20], [7, 0]];
+/// Layers of more columns than a group of panels, of odd numbers, and of nothing. The last has enough weights that threads
+/// divide the columns of few rows.
+const SHAPES: [[usize; 2]; 7] =
+    [[5, 3], [64, 33], [384, 200], [3000, 40], [0, 20], [7, 0], [384, 700]];
 
 /// A layer whose weight is stored as `T` has the bits of one with the same numbers in `f32`, and takes a part of its memory.
 fn stored_as<T: Element>(from: fn(f32) -> T) {
@@ -28,7 +30,7 @@ fn stored_as<T: Element>(from: fn(f32) -> T) {
             let narrow = narrow.unwrap().with_bias(bias.clone()).unwrap();
             let wide = wide.unwrap().with_bias(bias).unwrap();
             assert_eq!(narrow.weight_bytes() * 4, wide.weight_bytes() * size_of::<T>());
-            for rows in [1, 100] {
+            for rows in [1, 3, 50, 100] {
                 let x = numbers(rows * inputs, 3);
                 let x = Sequences::new("x", &x, [1, rows, inputs]).unwrap();
                 let expected = bits(&wide.forward(x).unwrap());

@@ -1,12 +1,19 @@
-//! The command line: `regard`, `regard walk`, `regard attend`, `regard bench`, `regard export`.
+//! The command line: `regard` alone opens the window, and each subcommand has a module.
 
 mod attend;
 mod bench;
 mod export;
 mod failure;
+mod generate;
 mod inputs;
+mod model;
+mod models;
+mod predict;
+mod summary;
+mod sweep;
 mod tensors;
 mod terminal;
+mod trace;
 mod walk;
 
 use std::ffi::OsString;
@@ -20,11 +27,12 @@ use regard_kernels::Temperature;
 use regard_ui::{Session, Start};
 use regard_walkthrough::{Example, Settings};
 
-use self::failure::{BadInput as _, Failure};
+use self::failure::BadInput as _;
+pub(crate) use self::failure::Failure;
 
 /// Attention you can trust, and see.
 ///
-/// Without a subcommand, opens the window; where there is no display, shows the first walkthrough in the terminal.
+/// Without a subcommand, opens the window. Without a display, summarises FILE or shows a walkthrough in the terminal.
 #[derive(Debug, Parser)]
 #[command(name = "regard", version)]
 struct Cli {
@@ -46,6 +54,11 @@ enum Command {
     Attend(attend::Args),
     Bench(bench::Args),
     Export(export::Args),
+    Model(model::Args),
+    Trace(trace::Args),
+    Predict(predict::Args),
+    Generate(generate::Args),
+    Sweep(sweep::Args),
 }
 
 /// How results are printed.
@@ -64,6 +77,11 @@ pub fn main() -> ExitCode {
         Some(Command::Attend(args)) => attend::run(&args),
         Some(Command::Bench(args)) => bench::run(&args),
         Some(Command::Export(args)) => export::run(&args),
+        Some(Command::Model(args)) => model::run(&args),
+        Some(Command::Trace(args)) => trace::run(&args),
+        Some(Command::Predict(args)) => predict::run(&args),
+        Some(Command::Generate(args)) => generate::run(&args),
+        Some(Command::Sweep(args)) => sweep::run(&args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -104,8 +122,13 @@ fn window(example: Option<Example>, file: Option<&Path>) -> Result<(), Failure> 
     } else {
         "there is no display".to_owned()
     };
+    if let Some(path) = file {
+        let text = summary::of_file(path).bad_input()?;
+        anstream::eprintln!("regard: {why}; this is a summary of the file");
+        return print(&text);
+    }
     anstream::eprintln!(
-        "regard: {why}; here is the walkthrough in the terminal, and `regard --help` says what else there is"
+        "regard: {why}; this is the walkthrough in the terminal, and `regard --help` lists the subcommands"
     );
     walk::show(example, &Settings::default())
 }

@@ -23,12 +23,15 @@ mod portable;
 mod scalar;
 mod tier;
 mod tile;
+mod widen;
 
 #[cfg(not(scalar))]
 use self::portable::Portable as Fixed;
 #[cfg(scalar)]
 use self::scalar::Scalar as Fixed;
 use self::tile::Tiles;
+use self::widen::Widen;
+pub use self::widen::f32_from_f16;
 
 pub(crate) use self::exp::{Distance, Exp, Exp2ToZero, ExpToZero, exp_to_zero};
 pub(crate) use self::fixed::{matmul_by_4, matmul_by_8, matmul_by_16};
@@ -39,6 +42,7 @@ pub(crate) use self::tile::{
 };
 
 use crate::Mat;
+use crate::int8::Rows;
 
 /// The number of lanes of a block.
 pub(crate) const LANES: usize = 16;
@@ -101,7 +105,7 @@ pub(crate) trait Map {
 }
 
 /// What a kernel may ask of a vector: 16 lanes of `f32`. A value that implements it proves that the CPU can do it.
-pub(crate) trait Simd: Lanes {
+pub(crate) trait Simd: Widen {
     /// A block of lanes is more than the registers hold: the tier has tiles of its own, for any number of rows and for all
     /// columns at once, that read B where it lies, by rows or by columns.
     const NARROW: bool = false;
@@ -118,6 +122,12 @@ pub(crate) trait Simd: Lanes {
 
     /// Runs `kernel` as a function of its own, whose loops have all registers to themselves.
     fn call<K: Kernel>(self, kernel: K) -> K::Output;
+
+    /// The rows of an attention on 8-bit integers.
+    #[inline(always)]
+    fn attend_int8(self, rows: Rows<'_>) {
+        rows.by_plain_loops(self);
+    }
 
     /// 8 lanes and 4 lanes, for products of as few columns.
     type Half: Copy;
@@ -242,7 +252,7 @@ pub(crate) trait Simd: Lanes {
         tiles.microkernel(self);
     }
 
-    /// The first 16 elements of `x`, and `fill` in the lanes that it has not.
+    /// The first 16 elements of `x`, and `fill` in the lanes after its end.
     #[inline(always)]
     fn load_or(self, x: &[f32], fill: f32) -> Self::V {
         if let Some(full) = x.first_chunk() {

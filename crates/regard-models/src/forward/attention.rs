@@ -3,7 +3,7 @@
 use regard::{Attention, Heads, KvCache, Mask, MaskTensor, Position, Stage, Window};
 
 use super::rotary::Angles;
-use super::run::{Runner, normed};
+use super::run::{Runner, normed, product};
 use crate::weights::AttentionWeights;
 use crate::{Block, Error};
 
@@ -45,9 +45,9 @@ impl Runner<'_> {
         setting: Setting<'_>,
     ) -> Result<Vec<f32>, Error> {
         let Block { heads, kv_heads, head_size, .. } = *setting.block;
-        let tokens = x.len() / weights.q.weight().cols();
+        let tokens = x.len() / weights.q.inputs();
         let place = |name: &str| format!("{}.{name}", setting.prefix);
-        let mut q = weights.q.forward(x)?;
+        let mut q = product(&weights.q, x)?;
         self.place(&place("hook_q"), &[tokens, heads, head_size], &mut q)?;
 
         // An encoder's keys and values are the same for every token that the decoder writes.
@@ -55,10 +55,10 @@ impl Runner<'_> {
             && setting.cache.as_ref().is_some_and(|cache| !cache.is_empty());
         let (mut k, mut v) = (Vec::new(), Vec::new());
         let source = setting.memory.unwrap_or(x);
-        let new_keys = if known { 0 } else { source.len() / weights.k.weight().cols() };
+        let new_keys = if known { 0 } else { source.len() / weights.k.inputs() };
         if !known {
-            k = weights.k.forward(source)?;
-            v = weights.v.forward(source)?;
+            k = product(&weights.k, source)?;
+            v = product(&weights.v, source)?;
             self.place(&place("hook_k"), &[new_keys, kv_heads, head_size], &mut k)?;
             self.place(&place("hook_v"), &[new_keys, kv_heads, head_size], &mut v)?;
         }
@@ -122,7 +122,7 @@ impl Runner<'_> {
         }
         let mut z = by_token(&z, heads, tokens, head_size);
         self.place(&format!("{prefix}.hook_z"), &[tokens, heads, head_size], &mut z)?;
-        weights.out.forward(&z)
+        product(&weights.out, &z)
     }
 }
 

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use regard::{KvCache, KvCacheShape, Sequences};
+use regard::{KvCache, KvCacheShape, Linear, Sequences};
 
 use super::attention::Setting;
 use super::rotary::Angles;
 use super::{Input, Keep, Trace, Values, final_norm, stacks};
 use crate::change::Plan;
-use crate::weights::{Layer, NormWeights, StackWeights};
+use crate::weights::{Layer, NormWeights, StackWeights, Tokens};
 use crate::{Activation, Block, Error, Head, Model, Placement, Stack};
 
 /// The keys and values of a decoder's tokens so far, and of the encoder's output.
@@ -128,12 +128,14 @@ impl<'r> Runner<'r> {
             self.caches.as_ref().map_or(0, |caches| caches.len())
         };
         let ids = if prefix == "decoder" { &input.decoder_ids } else { &input.ids };
-        let mut x = match &embedding.patches {
-            Some(patches) => {
+        let mut x = match &weights.tokens {
+            Tokens::Patches(projection) => {
                 let class = weights.types.as_ref().map(crate::Tensor::to_f32).unwrap_or_default();
-                [class, weights.tokens.forward(&patches.cut(&input.pixels))?].concat()
+                let patches = embedding.patches.map(|patches| patches.cut(&input.pixels));
+                [class, product(projection, &patches.unwrap_or_default())?].concat()
             }
-            None => rows(weights.tokens.weight(), ids.iter().map(|id| *id as usize), width),
+            Tokens::Rows(table) => rows(table, ids.iter().map(|id| *id as usize), width),
+            Tokens::Tied(table) => table.forward(ids)?.into_vec(),
         };
         for x in &mut x {
             *x *= embedding.scale;
@@ -350,16 +352,16 @@ impl<'r> Runner<'r> {
             None
         };
         let x = normed_x.as_deref().unwrap_or(x);
-        let mut features = weights.gate.as_ref().unwrap_or(&weights.up).forward(x)?;
+        let mut features = product(weights.gate.as_ref().unwrap_or(&weights.up), x)?;
         self.place(&name("mlp.hook_pre"), &hidden, &mut features)?;
         block.activation.apply(&mut features);
         if weights.gate.is_some() {
-            let mut up = weights.up.forward(x)?;
+            let mut up = product(&weights.up, x)?;
             self.place(&name("mlp.hook_pre_linear"), &hidden, &mut up)?;
             features.iter_mut().zip(&up).for_each(|(x, y)| *x *= y);
         }
         self.place(&name("mlp.hook_post"), &hidden, &mut features)?;
-        let mut out = weights.down.forward(&features)?;
+        let mut out = product(&weights.down, &features)?;
         if let Some((_, after)) = &weights.after {
             out = normed(after, &out)?;
         }
@@ -398,7 +400,7 @@ impl Model {
         match &self.description().head {
             Head::None => Ok(None),
             Head::Classes => {
-                let data = head.forward(&x[..width])?;
+                let data = product(head, &x[..width])?;
                 Ok(Some(Values { shape: vec![data.len()], data }))
             }
             Head::Tokens { transform, scale, softcap } => {
@@ -406,14 +408,14 @@ impl Model {
                 if let (Some((activation, _)), Some((linear, norm))) =
                     (transform, &weights.transform)
                 {
-                    x = linear.forward(&x)?;
+                    x = product(linear, &x)?;
                     activation.apply(&mut x);
                     x = normed(norm, &x)?;
                 }
                 for x in &mut x {
                     *x *= scale;
                 }
-                let mut data = head.forward(&x)?;
+                let mut data = product(head, &x)?;
                 if let Some(cap) = softcap {
                     for x in &mut data {
                         *x = cap * (*x / cap).tanh();
@@ -437,6 +439,12 @@ fn rows(
     let mut all = vec![0.0; numbers.len() * width];
     all.chunks_exact_mut(width).zip(numbers).for_each(|(row, number)| table.widen(number, row));
     all
+}
+
+/// The layer's output for each row of x.
+pub(super) fn product(layer: &Linear, x: &[f32]) -> Result<Vec<f32>, Error> {
+    let rows = x.len() / layer.inputs().max(1);
+    Ok(layer.forward(Sequences::new("the stream", x, [1, rows, layer.inputs()])?)?.into_vec())
 }
 
 /// The norm of each row of x.

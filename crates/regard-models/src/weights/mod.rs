@@ -5,9 +5,10 @@ mod names;
 
 use core::cell::RefCell;
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
-pub(crate) use self::linear::Linear;
+use regard::{Embedding as Table, Linear};
+
+use self::linear::Stored;
 use self::names::{AttentionNames, LayerNames, Layout, Names};
 use crate::read::Settings;
 use crate::{
@@ -17,8 +18,7 @@ use crate::{
 /// All weights of a model.
 #[derive(Debug)]
 pub(crate) struct Weights {
-    /// \[vocabulary, width\]; of a model of images, its patches' projection.
-    pub(crate) tokens: Linear,
+    pub(crate) tokens: Tokens,
     /// \[positions, width\]
     pub(crate) positions: Option<Tensor>,
     /// \[types, width\]; of a model of images, its class token \[1, width\].
@@ -32,6 +32,17 @@ pub(crate) struct Weights {
     pub(crate) divisors: Option<Vec<f32>>,
     /// The tensors of the checkpoint that the model has no use for.
     pub(crate) unused: Vec<String>,
+}
+
+/// What turns an input into the residual stream.
+#[derive(Debug)]
+pub(crate) enum Tokens {
+    /// A table \[vocabulary, width\].
+    Rows(Tensor),
+    /// The table of a model whose head has the same matrix, which is in memory once.
+    Tied(Table),
+    /// The projection of an image's patches.
+    Patches(Linear),
 }
 
 #[derive(Debug)]
@@ -105,9 +116,16 @@ impl Loader<'_> {
             let weight = weight.reshaped(vec![width, patches.numbers()]);
             let bias = self.bias(names.tokens, width)?;
             let class = self.plain_table(names.types, &[1, 1, width])?;
-            (Linear::new(weight, bias), Some(class))
+            let patches = self.layer(names.tokens, Stored::new(weight, false, bias))?;
+            (Tokens::Patches(patches), Some(class))
         } else {
-            let tokens = Linear::new(self.table(names.tokens, &[vocabulary, width])?, None);
+            let table = self.table(names.tokens, &[vocabulary, width])?;
+            let tokens = if description.tied {
+                let head = self.layer(names.tokens, Stored::new(table, false, None))?;
+                Tokens::Tied(Table::tied_to(&head))
+            } else {
+                Tokens::Rows(table)
+            };
             let types = match embedding.types {
                 0 => None,
                 types => Some(self.table(names.types, &[types, width])?),
@@ -174,14 +192,14 @@ impl Loader<'_> {
         };
         let (linear, name) = names.transform;
         let width = description.width;
-        Ok(Some((self.matrix(linear, width, width)?, self.norm(name, norm, width)?)))
+        Ok(Some((self.linear(linear, width, width)?, self.norm(name, norm, width)?)))
     }
 
     fn head(
         &self,
         names: &Names,
         description: &Description,
-        tokens: &Linear,
+        tokens: &Tokens,
     ) -> Result<Option<Linear>, Error> {
         let outputs = match &description.head {
             Head::None => return Ok(None),
@@ -192,21 +210,23 @@ impl Loader<'_> {
                 shape.and_then(|shape| shape.first().copied()).unwrap_or(0)
             }
         };
-        let mut head = if description.tied {
+        let mut bias = self.bias(names.head, outputs)?;
+        if !names.head_bias.is_empty() && bias.is_none() {
+            bias = self.vector(names.head_bias, outputs)?;
+        }
+        self.note(names.head_bias, "");
+        let head = if let Tokens::Tied(table) = tokens {
             // The file may have a copy of the tied matrix.
             self.note(names.head, "weight");
-            let mut head = tokens.clone();
-            head.bias = self.bias(names.head, outputs)?;
-            head
+            match bias {
+                Some(bias) => table.output_head().with_bias(bias)?,
+                None => table.output_head(),
+            }
         } else {
             let weight = self.tensor(names.head, "weight")?;
             self.check(names.head, "weight", &weight, &[outputs, description.width])?;
-            Linear::new(weight, self.bias(names.head, outputs)?)
+            self.layer(names.head, Stored::new(weight, false, bias))?
         };
-        if !names.head_bias.is_empty() && head.bias.is_none() {
-            head.bias = self.vector(names.head_bias, outputs)?;
-        }
-        self.note(names.head_bias, "");
         Ok(Some(head))
     }
 
@@ -249,7 +269,7 @@ impl Loader<'_> {
                 },
                 gate,
                 up,
-                down: self.matrix(&name(names.down), width, block.hidden)?,
+                down: self.linear(&name(names.down), width, block.hidden)?,
             })
         };
         (0..layers).map(layer).collect()
@@ -265,20 +285,19 @@ impl Loader<'_> {
     ) -> Result<(Option<Linear>, Linear), Error> {
         let hidden = block.hidden;
         if !block.gated {
-            return Ok((None, self.matrix(&name(names.up), hidden, width)?));
+            return Ok((None, self.linear(&name(names.up), hidden, width)?));
         }
         let gate = name(names.gate);
         if !names.gate_up.is_empty() && self.found(&gate, "weight").is_none() {
-            let both = self.matrix(&name(names.gate_up), 2 * hidden, width)?;
+            let fused = name(names.gate_up);
+            let both = self.matrix(&fused, 2 * hidden, width)?;
             let rows = |first| {
-                self.memory(
-                    &name(names.gate_up),
-                    both.select(&(first..first + hidden).collect::<Vec<_>>()),
-                )
+                let rows = both.select(&(first..first + hidden).collect::<Vec<_>>());
+                self.layer(&fused, self.memory(&fused, rows)?)
             };
             return Ok((Some(rows(0)?), rows(hidden)?));
         }
-        Ok((Some(self.matrix(&gate, hidden, width)?), self.matrix(&name(names.up), hidden, width)?))
+        Ok((Some(self.linear(&gate, hidden, width)?), self.linear(&name(names.up), hidden, width)?))
     }
 
     fn attention(
@@ -306,20 +325,21 @@ impl Loader<'_> {
                         _ => (q_rows + (part - 1) * kv_rows..q_rows + part * kv_rows).collect(),
                     },
                 };
-                self.memory(&fused, all.select(&rows))
+                self.layer(&fused, self.memory(&fused, all.select(&rows))?)
             };
             [part(0)?, part(1)?, part(2)?]
         } else {
-            let q = self.matrix(&name(names.q), q_rows, width)?;
-            let k = self.matrix(&name(names.k), kv_rows, width)?;
-            let v = self.matrix(&name(names.v), kv_rows, width)?;
-            if self.layout == Layout::Neighbours {
-                let rows = |heads| halves_of_neighbours(heads, block.head_size);
-                let q = self.memory(&name(names.q), q.select(&rows(block.heads)))?;
-                [q, self.memory(&name(names.k), k.select(&rows(block.kv_heads)))?, v]
-            } else {
-                [q, k, v]
-            }
+            let turned = |name: &str, heads| {
+                let stored = self.matrix(name, heads * block.head_size, width)?;
+                if self.layout != Layout::Neighbours {
+                    return self.layer(name, stored);
+                }
+                let rows = halves_of_neighbours(heads, block.head_size);
+                self.layer(name, self.memory(name, stored.select(&rows))?)
+            };
+            let q = turned(&name(names.q), block.heads)?;
+            let k = turned(&name(names.k), block.kv_heads)?;
+            [q, k, self.linear(&name(names.v), kv_rows, width)?]
         };
         let qk_norm = |name: String| {
             let norm = Norm { kind: NormKind::Rms, ..block.norm };
@@ -329,7 +349,7 @@ impl Loader<'_> {
             q,
             k,
             v,
-            out: self.matrix(&name(names.out), width, q_rows)?,
+            out: self.linear(&name(names.out), width, q_rows)?,
             qk_norm: if block.qk_norm {
                 Some((qk_norm(name(names.q_norm))?, qk_norm(name(names.k_norm))?))
             } else {
@@ -345,16 +365,23 @@ impl Loader<'_> {
     }
 
     /// A linear layer with as many outputs and inputs.
-    fn matrix(&self, name: &str, outputs: usize, inputs: usize) -> Result<Linear, Error> {
+    fn linear(&self, name: &str, outputs: usize, inputs: usize) -> Result<Linear, Error> {
+        self.layer(name, self.matrix(name, outputs, inputs)?)
+    }
+
+    /// The weight and bias of such a layer, as the file has them.
+    fn matrix(&self, name: &str, outputs: usize, inputs: usize) -> Result<Stored, Error> {
         let weight = self.tensor(name, "weight")?;
-        let weight = if self.layout == Layout::Columns {
-            self.check(name, "weight", &weight, &[inputs, outputs])?;
-            self.memory(name, weight.transposed())?
-        } else {
-            self.check(name, "weight", &weight, &[outputs, inputs])?;
-            weight
-        };
-        Ok(Linear::new(weight, self.bias(name, outputs)?))
+        let by_columns = self.layout == Layout::Columns;
+        let shape = if by_columns { [inputs, outputs] } else { [outputs, inputs] };
+        self.check(name, "weight", &weight, &shape)?;
+        Ok(Stored::new(weight, by_columns, self.bias(name, outputs)?))
+    }
+
+    fn layer(&self, name: &str, stored: Stored) -> Result<Linear, Error> {
+        let refuse =
+            |e| Error::tensor(self.checkpoint.path(), name, format!("makes no layer: {e}"));
+        stored.layer().map_err(refuse)
     }
 
     fn norm(&self, name: &str, norm: Norm, features: usize) -> Result<NormWeights, Error> {
@@ -462,6 +489,3 @@ fn halves_of_neighbours(heads: usize, head_size: usize) -> Vec<usize> {
         .flat_map(|head| (0..2).flat_map(move |j| (0..half).map(move |i| row(head, j, i))))
         .collect()
 }
-
-/// Shared by the embedding and a tied head.
-type Shared = Arc<Tensor>;

@@ -1,0 +1,242 @@
+//! Few rows times a packed matrix of 16-bit floating-point numbers: each number is read from memory once, and widened in
+//! registers.
+//!
+//! A row that continues a text is multiplied by every weight of a model once, so its time is that of reading the weights.
+//! The loop is that of `simd::tile`, with a wider load; the sums, their order and their bits are the same as those of
+//! [`matmul_packed`](crate::matmul_packed) with the same numbers in `f32`.
+
+use core::ops::Range;
+
+use crate::error::{Error, check_len, check_shape};
+use crate::packed::{packed_len, sum_steps};
+use crate::simd::{Kernel, LANES, Simd, dispatch};
+use crate::{Mat, MatMut};
+
+/// A 16-bit floating-point type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Half {
+    /// IEEE 754 binary16.
+    F16,
+    /// bfloat16, the upper half of an `f32`.
+    Bf16,
+}
+
+/// A matrix \[rows, columns\] of 16-bit floating-point numbers, which are given by their bits.
+///
+/// The layout is that of [`Packed`](crate::Packed): panels of 16 columns, one row after another, and zeros in columns past the
+/// last.
+///
+/// ```
+/// use regard_kernels::{Half, Mat, MatMut, PackedHalf, matmul_packed_half};
+/// let mut bits = [0; 2 * 16]; // two rows, one column
+/// (bits[0], bits[16]) = (0x4000, 0x3f80); // 2 and 1
+/// let b = PackedHalf::new(&bits, Half::Bf16, 2, 1)?;
+/// let mut out = [[0.0]];
+/// matmul_packed_half(Mat::from(&[[3.0, 4.0]]), b, MatMut::from(&mut out), false)?;
+/// assert_eq!(out, [[10.0]]);
+/// # Ok::<(), regard_kernels::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct PackedHalf<'a> {
+    panels: &'a [[u16; LANES]],
+    kind: Half,
+    rows: usize,
+    cols: usize,
+}
+
+impl<'a> PackedHalf<'a> {
+    /// The matrix of these bits.
+    ///
+    /// # Errors
+    /// [`Error::Length`] if `bits` does not have [`packed_len`]`(rows, cols)` elements.
+    pub fn new(bits: &'a [u16], kind: Half, rows: usize, cols: usize) -> Result<Self, Error> {
+        check_len("the packed matrix", bits.len(), packed_len(rows, cols))?;
+        Ok(Self { panels: bits.as_chunks().0, kind, rows, cols })
+    }
+}
+
+/// The product A·B into `out`, or `out` + A·B if `add`.
+///
+/// The bits are those of [`matmul_packed`](crate::matmul_packed) and [`matmul_packed_add`](crate::matmul_packed_add). B is
+/// widened anew for every four rows of A, so many rows are faster with a B that is widened before.
+///
+/// # Errors
+/// [`Error::Shape`] if the shapes do not fit; `out` is then unchanged.
+pub fn matmul_packed_half(
+    a: Mat<'_>,
+    b: PackedHalf<'_>,
+    out: MatMut<'_>,
+    add: bool,
+) -> Result<(), Error> {
+    let shape = (b.rows, b.cols);
+    check_shape("B", shape, (a.cols(), b.cols), "a row for each column of A")?;
+    check_shape("the product", out.shape(), (a.rows(), b.cols), "rows of A × columns of B")?;
+    dispatch(Product { a, b, out, add });
+    Ok(())
+}
+
+struct Product<'a> {
+    a: Mat<'a>,
+    b: PackedHalf<'a>,
+    out: MatMut<'a>,
+    add: bool,
+}
+
+impl Kernel for Product<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        // A branch in the innermost loop would cost as much as the widening.
+        match self.b.kind {
+            Half::F16 => simd.call(Rows { product: self, widen: F16 }),
+            Half::Bf16 => simd.call(Rows { product: self, widen: Bf16 }),
+        }
+    }
+}
+
+/// How 16 numbers are widened.
+trait Load: Copy {
+    fn load<S: Simd>(self, simd: S, bits: &[u16; LANES]) -> S::V;
+}
+
+#[derive(Clone, Copy)]
+struct F16;
+#[derive(Clone, Copy)]
+struct Bf16;
+
+impl Load for F16 {
+    #[inline(always)]
+    fn load<S: Simd>(self, simd: S, bits: &[u16; LANES]) -> S::V {
+        simd.widen_f16(bits)
+    }
+}
+
+impl Load for Bf16 {
+    #[inline(always)]
+    fn load<S: Simd>(self, simd: S, bits: &[u16; LANES]) -> S::V {
+        simd.widen_bf16(bits)
+    }
+}
+
+struct Rows<'a, L> {
+    product: Product<'a>,
+    widen: L,
+}
+
+impl<L: Load> Kernel for Rows<'_, L> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(mut self, simd: S) {
+        let rows = self.product.out.filled_rows();
+        let mut row = 0;
+        while row < rows {
+            let count = (rows - row).min(4);
+            match count {
+                1 => self.columns::<S, 1, 4>(simd, row),
+                2 => self.columns::<S, 2, 2>(simd, row),
+                3 => self.columns::<S, 3, 2>(simd, row),
+                _ => self.columns::<S, 4, 1>(simd, row),
+            }
+            row += count;
+        }
+    }
+}
+
+impl<L: Load> Rows<'_, L> {
+    /// `R` rows of the product: `P` panels at a time, and then the others.
+    #[inline(always)]
+    fn columns<S: Simd, const R: usize, const P: usize>(&mut self, simd: S, row: usize) {
+        let panels = self.product.b.cols.div_ceil(LANES);
+        let whole = panels / P * P;
+        for p in (0..whole).step_by(P) {
+            self.tile::<S, R, P>(simd, row, p);
+        }
+        for p in whole..panels {
+            self.tile::<S, R, 1>(simd, row, p);
+        }
+    }
+
+    /// `R` rows of the product times `P` panels from number `p` on.
+    #[inline(always)]
+    fn tile<S: Simd, const R: usize, const P: usize>(&mut self, simd: S, row: usize, p: usize) {
+        let Product { a, b, out, add } = &mut self.product;
+        let depth = b.rows;
+        let mut x = [[].as_slice(); R];
+        for (r, x) in x.iter_mut().enumerate() {
+            *x = a.row(row + r);
+        }
+        let mut panels = [[].as_slice(); P];
+        for (i, panel) in panels.iter_mut().enumerate() {
+            *panel = b.panels.get((p + i) * depth..(p + i + 1) * depth).unwrap_or_default();
+        }
+        let mut total = [[simd.splat(0.0); P]; R];
+        if *add {
+            for (r, total) in total.iter_mut().enumerate() {
+                for (i, total) in total.iter_mut().enumerate() {
+                    let old = out.row_mut(row + r).get((p + i) * LANES..).unwrap_or_default();
+                    *total = simd.load_or(old, 0.0);
+                }
+            }
+        }
+        let step = if *add { sum_steps(depth) } else { depth.max(1) };
+        for start in (0..depth).step_by(step) {
+            let steps = start..depth.min(start + step);
+            let sums = chains::<S, L, R, P>(simd, self.widen, &x, &panels, steps);
+            for (total, sums) in total.iter_mut().zip(sums) {
+                for (total, sum) in total.iter_mut().zip(sums) {
+                    *total = if *add { simd.add(*total, sum) } else { sum };
+                }
+            }
+        }
+        for (r, total) in total.into_iter().enumerate() {
+            for (i, total) in total.into_iter().enumerate() {
+                let new = out.row_mut(row + r).get_mut((p + i) * LANES..).unwrap_or_default();
+                simd.store_first(total, new);
+            }
+        }
+    }
+}
+
+/// Chains of multiply-adds over these steps, in ascending order.
+#[inline(always)]
+fn chains<S: Simd, L: Load, const R: usize, const P: usize>(
+    simd: S,
+    widen: L,
+    x: &[&[f32]; R],
+    panels: &[&[[u16; LANES]]; P],
+    steps: Range<usize>,
+) -> [[S::V; P]; R] {
+    let mut sums = [[simd.splat(0.0); P]; R];
+    // Parts of equal length, so that the loop needs no checks.
+    let count = steps.len();
+    let mut rows = [[].as_slice(); R];
+    for (row, x) in rows.iter_mut().zip(x) {
+        *row = x.get(steps.clone()).unwrap_or_default();
+    }
+    let mut columns = [[].as_slice(); P];
+    for (column, panel) in columns.iter_mut().zip(panels) {
+        *column = panel.get(steps.clone()).unwrap_or_default();
+    }
+    if rows.iter().any(|row| row.len() != count) || columns.iter().any(|c| c.len() != count) {
+        return sums;
+    }
+    for t in 0..count {
+        for (p, column) in columns.iter().enumerate() {
+            let Some(bits) = column.get(t) else { continue };
+            // Several streams of a few kilobytes each are more than a processor foresees.
+            simd.prefetch(bits.as_ptr().wrapping_add(AHEAD).cast());
+            let lanes = widen.load(simd, bits);
+            for (row, sums) in rows.iter().zip(&mut sums) {
+                if let (Some(x), Some(sum)) = (row.get(t), sums.get_mut(p)) {
+                    *sum = simd.mul_add(simd.splat(*x), lanes, *sum);
+                }
+            }
+        }
+    }
+    sums
+}
+
+/// The numbers by which reading runs ahead of computing.
+const AHEAD: usize = 1024;
