@@ -20,6 +20,9 @@ struct HeldBack {
     distractor: bool,
 }
 
+/// Whether a story is of a kind.
+type Kind = fn(&HeldBack) -> bool;
+
 /// A prompt as tokens, with the tokens of the person who gets the thing and of the one who gives it.
 struct Prompt {
     input: Input,
@@ -136,7 +139,7 @@ fn indirect_object(model: &Model) -> [f64; 2] {
     let prompts = prompts(model);
     let unchanged = right(model, &prompts, &[]);
     println!("indirect object, {} held-back stories: {:.1} %", prompts.len(), 100.0 * unchanged);
-    let kinds: [(&str, fn(&HeldBack) -> bool); 6] = [
+    let kinds: [(&str, Kind); 6] = [
         ("the giver is the second of the two (ABBA)", |told| told.order == "ABBA"),
         ("the giver is the first of the two (BABA)", |told| told.order == "BABA"),
         ("somebody else is named, too", |told| told.distractor),
