@@ -7,7 +7,7 @@ mod relative;
 mod rotary;
 mod run;
 
-pub(crate) use self::place::{Keep, final_norm, layer_output, stacks};
+pub(crate) use self::place::{Keep, final_norm, layer_output, matches, stacks};
 pub(crate) use self::run::{Caches, Runner, Streams, normed};
 
 use std::collections::BTreeMap;
@@ -157,7 +157,7 @@ impl Trace {
 }
 
 /// The patterns of the places that [`Trace::as_transformers`] needs.
-pub const TRANSFORMERS: [&str; 6] = [
+pub(crate) const TRANSFORMERS: [&str; 6] = [
     "*hook_pattern",
     "*hook_resid_pre",
     "*hook_resid_post",
