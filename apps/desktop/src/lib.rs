@@ -1,7 +1,9 @@
 #![forbid(unsafe_code)]
 //! The program `regard`: attention computed before your eyes, in a window.
 
+mod bundled;
 pub mod cli;
 mod host;
+mod hub;
 mod whole_file;
 mod window;

@@ -67,7 +67,7 @@ impl QueriesAndKeys {
         {
             return Err(Error::Unlike { keys: k.shape.clone(), queries: q.shape.clone() });
         }
-        let found = tokens::find(Some(path), &mut source)?;
+        let found = tokens::find(Some(path), &mut source, "")?;
         let of_maps =
             Shape { layers: 1, heads: size.heads, queries: size.tokens, keys: size.tokens };
         let names = maps::tokens_for(&q.name, of_maps, found)?.into();

@@ -2,7 +2,8 @@ use super::Error;
 use super::source::Entry;
 
 /// Names that say what a tensor is, where a file has others beside it. The first that a file has is taken.
-const KNOWN: [&str; 5] = ["attentions", "attention", "attn", "weights", "scores"];
+const KNOWN: [&str; 6] =
+    ["attentions", "attention", "attn", "weights", "scores", "encoder_attentions"];
 
 /// What an attention may be called whatever the file calls it.
 const WEIGHTS: &str = "weights";

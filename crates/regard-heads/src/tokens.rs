@@ -14,18 +14,25 @@ pub(super) struct Found {
     pub(super) keys: Option<(String, Vec<String>)>,
 }
 
-/// Looks for tokens in a file beside the attention file, then in its metadata, then among its tensors.
+/// Looks for the tokens of an attention in a file beside the attention file, then in its metadata, then among its tensors. In
+/// the metadata, `NAME.tokens`, `NAME.query_tokens` and `NAME.key_tokens` are those of the attention NAME alone.
 ///
 /// Beside `NAME.npy`, `NAME.tokens.json` is a list of strings, or an object with the lists `query_tokens` and `key_tokens`
 /// or `tokens`; `NAME.tokens.txt` has one token a line.
-pub(super) fn find(path: Option<&Path>, source: &mut Source) -> Result<Found, Error> {
+pub(super) fn find(
+    path: Option<&Path>,
+    source: &mut Source,
+    attention: &str,
+) -> Result<Found, Error> {
     if let Some(found) = path.map(beside).transpose()?.flatten() {
         return Ok(found);
     }
     let metadata = core::mem::take(&mut source.metadata);
     let in_metadata = Found::by_name(|name| {
-        let Some((_, text)) = metadata.iter().find(|(key, _)| key == name) else { return Ok(None) };
-        let place = format!("the metadata, `{name}`");
+        let find = |name: &str| metadata.iter().find(|(key, _)| key == name);
+        let own = find(&format!("{attention}.{name}"));
+        let Some((key, text)) = own.or_else(|| find(name)) else { return Ok(None) };
+        let place = format!("the metadata, `{key}`");
         let value: Value = serde_json::from_str(text).map_err(|e| Error::tokens(&place, &e))?;
         Ok(Some((place.clone(), list(&place, &value)?)))
     })?;

@@ -1,28 +1,38 @@
 //! Transformers from the files that people have: Hugging Face folders and GGUF files.
 //!
-//! [`Checkpoint`] lists a model's tensors without reading them, and reads each one in the type that the file stores.
+//! - [`Checkpoint`] lists a model's tensors without reading them, and reads each one in the type that the file stores.
+//! - [`Model`] runs: a [`Pass`] keeps any place of the forward pass and makes any [`Change`], and a [`Writing`] writes on.
+//! - [`Tokenizer`], [`ChatTemplate`] and [`ImageProcessor`] turn text, a chat and an image into an [`Input`].
 #![forbid(unsafe_code)]
 
 mod blocks;
 mod change;
+mod chat;
 mod config;
 mod description;
 mod error;
 mod forward;
+mod image;
+mod memory;
 mod model;
 mod read;
+mod sweep;
 mod tensor;
 mod tokenizer;
 mod weights;
+mod write;
 
 pub use self::change::{Ablation, Change, HeadAddress, Which};
+pub use self::chat::{ChatTemplate, Message};
 pub use self::description::{
     Activation, Block, Description, Embedding, Head, LearnedPositions, Norm, NormKind, Patches,
     Placement, RelativeBias, RopeScaling, Rotary, Stack,
 };
 pub use self::error::Error;
-pub use self::forward::{Input, TRANSFORMERS, Trace, Values};
+pub use self::forward::{Input, Trace, Values};
+pub use self::image::ImageProcessor;
 pub use self::model::{Baseline, Model, Pass};
 pub use self::read::Checkpoint;
 pub use self::tensor::{Format, Tensor};
 pub use self::tokenizer::Tokenizer;
+pub use self::write::{Sampler, Writing};

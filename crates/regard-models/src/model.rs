@@ -1,11 +1,12 @@
 //! A model that runs.
 
+use core::slice::from_ref;
 use std::path::Path;
 
 use crate::change::Plan;
-use crate::forward::{Caches, Keep, Runner, Streams, normed};
+use crate::forward::{Keep, Runner, Streams, TRANSFORMERS, matches, normed};
 use crate::weights::Weights;
-use crate::{Change, Checkpoint, Description, Error, Input, Tokenizer, Trace, Values};
+use crate::{Change, Checkpoint, Description, Error, Head, Input, Tokenizer, Trace, Values};
 
 /// A model with its weights: a value that runs.
 ///
@@ -72,7 +73,7 @@ impl Model {
 
     /// A forward pass, to say what is kept and what is changed.
     pub fn pass(&self) -> Pass<'_> {
-        Pass { model: self, keep: Vec::new(), changes: Vec::new(), after: None }
+        Pass { model: self, keep: Vec::new(), changes: Vec::new(), after: None, last_only: false }
     }
 
     /// The logits of the residual stream \[tokens, width\] of any layer: through the final norm and the head (logit lens,
@@ -98,9 +99,10 @@ impl Model {
                 "a stream has {width} numbers for a token, not the shape {shape:?}"
             )));
         }
+        let rows = stream.data.len() / width;
         match &self.weights.stack.norm {
-            Some(norm) => self.head(&normed(norm, &stream.data)?),
-            None => self.head(&stream.data),
+            Some(norm) => self.head(&normed(norm, &stream.data)?, rows),
+            None => self.head(&stream.data, rows),
         }
     }
 
@@ -109,75 +111,17 @@ impl Model {
     /// # Errors
     /// [`Error::Input`] if the input does not fit the model.
     pub fn baseline(&self, input: &Input) -> Result<Baseline, Error> {
-        let (keep, plan) = (Keep::default(), Plan::default());
-        let mut runner = Runner::new(self, &keep, &plan);
+        let (keep, plans) = (Keep::default(), [Plan::default()]);
+        let mut runner = Runner::new(self, &keep, &plans);
         runner.streams = Some(Streams::default());
-        let (trace, streams) = runner.run(input)?;
+        let (trace, streams) = runner.run(from_ref(input))?;
         Ok(Baseline { input: input.clone(), trace, streams: streams.unwrap_or_default() })
     }
 
-    /// The most likely token after those of `input` (after the decoder's, where there is one), `count` times over. Keys and
-    /// values are cached, unless a change makes earlier tokens depend on later ones.
-    ///
-    /// It ends early with a token that ends a text, which is the last one then.
-    ///
-    /// # Errors
-    /// [`Error::Input`] if the input or a change does not fit the model, or if the model has no head that predicts tokens.
-    ///
-    /// ```
-    /// use regard_models::{Input, Model};
-    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models");
-    /// let model = Model::open(format!("{models}/tiny-gpt2"))?;
-    /// let next = model.generate(&Input::tokens([7, 8, 9]), 4, &[])?;
-    /// let after_two = Input::tokens([7, 8, 9, next[0], next[1]]);
-    /// assert_eq!(model.generate(&after_two, 2, &[])?, next[2..]);
-    /// # Ok::<(), regard_models::Error>(())
-    /// ```
-    pub fn generate(
-        &self,
-        input: &Input,
-        count: usize,
-        changes: &[Change],
-    ) -> Result<Vec<u32>, Error> {
-        if !self.description.stack.causal || self.weights.head.is_none() {
-            return Err(Error::Input("the model has no head that predicts the next token".into()));
-        }
-        let mut input = input.clone();
-        let (keep, plan) = (Keep::default(), Plan::new(changes, self, &input)?);
-        let decoding = self.description.encoder.is_some();
-        let given = if decoding { input.decoder_ids.len() } else { input.ids.len() };
-        let mut caches = if plan.cacheable {
-            Some(Caches::new(self, given + count, input.ids.len())?)
-        } else {
-            None
-        };
-        let mut written = Vec::new();
-        while written.len() < count {
-            let mut runner = Runner::new(self, &keep, &plan);
-            runner.caches = caches.as_mut();
-            runner.last_only = true;
-            let (trace, _) = runner.run(&input)?;
-            let Some(next) = trace.logits.as_ref().and_then(|logits| largest(logits.last())) else {
-                break;
-            };
-            written.push(next);
-            let ids = if decoding { &mut input.decoder_ids } else { &mut input.ids };
-            if caches.is_some() {
-                ids.clear(); // they are in the cache
-            }
-            ids.push(next);
-            if self.description.ends.contains(&next) {
-                break;
-            }
-        }
-        Ok(written)
+    /// Whether the model has a head with a logit for each token.
+    pub(crate) fn predicts_tokens(&self) -> bool {
+        self.weights.head.is_some() && matches!(self.description.head, Head::Tokens { .. })
     }
-}
-
-/// The number of the largest logit, the first of equal ones.
-fn largest(logits: &[f32]) -> Option<u32> {
-    let best = (0..logits.len()).reduce(|best, i| if logits[i] > logits[best] { i } else { best });
-    u32::try_from(best?).ok()
 }
 
 /// An unchanged run, from which changed runs of the same input begin.
@@ -194,6 +138,10 @@ impl Baseline {
         &self.input
     }
 
+    pub(crate) fn streams(&self) -> &Streams {
+        &self.streams
+    }
+
     /// The logits of the unchanged run.
     pub fn logits(&self) -> Option<&Values> {
         self.trace.logits()
@@ -207,6 +155,7 @@ pub struct Pass<'m> {
     keep: Vec<String>,
     changes: Vec<Change>,
     after: Option<&'m Baseline>,
+    last_only: bool,
 }
 
 impl<'m> Pass<'m> {
@@ -215,6 +164,31 @@ impl<'m> Pass<'m> {
     #[must_use]
     pub fn keep<S: Into<String>>(mut self, patterns: impl IntoIterator<Item = S>) -> Self {
         self.keep.extend(patterns.into_iter().map(Into::into));
+        self
+    }
+
+    /// Keeps the places that [`Trace::as_transformers`] needs.
+    ///
+    /// ```
+    /// use regard_models::{Input, Model};
+    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models");
+    /// let model = Model::open(format!("{models}/tiny-qwen3"))?;
+    /// let trace = model.pass().keep_as_transformers().run(&Input::tokens([7, 8, 9]))?;
+    /// let outputs = trace.as_transformers(model.description());
+    /// assert_eq!(outputs["attentions"].shape, [3, 5, 3, 3]); // layers, heads, queries, keys
+    /// # Ok::<(), regard_models::Error>(())
+    /// ```
+    #[must_use]
+    pub fn keep_as_transformers(self) -> Self {
+        let places = self.model.description.places();
+        let needed = |place: &String| TRANSFORMERS.iter().any(|pattern| matches(pattern, place));
+        self.keep(places.into_iter().filter(needed))
+    }
+
+    /// Computes the logits of the last position alone: [1, vocabulary].
+    #[must_use]
+    pub fn last_logits(mut self) -> Self {
+        self.last_only = true;
         self
     }
 
@@ -262,15 +236,47 @@ impl<'m> Pass<'m> {
     /// [`Error::Input`] if the input, a place or a change does not fit the model, or if the unchanged run is one of another
     /// input.
     pub fn run(&self, input: &Input) -> Result<Trace, Error> {
+        let plans = [Plan::new(&self.changes, self.model, input)?];
+        self.run_together(from_ref(input), &plans)
+    }
+
+    /// Runs the model on several inputs of equal length together, which is faster than one after another: weights are read
+    /// once for all of them. The kept places and the logits have the inputs as a first dimension.
+    ///
+    /// # Errors
+    /// The same as those of [`run`](Self::run); and [`Error::Input`] if the inputs have different lengths, if there is none,
+    /// or if the pass has changes.
+    ///
+    /// ```
+    /// use regard_models::{Input, Model};
+    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models");
+    /// let model = Model::open(format!("{models}/tiny-gpt2"))?;
+    /// let inputs = [[7, 8, 9], [3, 2, 1]].map(Input::tokens);
+    /// let together = model.pass().run_batch(&inputs)?;
+    /// let logits = together.logits().unwrap(); // [inputs, tokens, vocabulary]
+    /// let second = model.pass().run(&inputs[1])?;
+    /// let second = second.logits().unwrap();
+    /// assert_eq!(logits.data[second.data.len()..], second.data);
+    /// # Ok::<(), regard_models::Error>(())
+    /// ```
+    pub fn run_batch(&self, inputs: &[Input]) -> Result<Trace, Error> {
+        if inputs.is_empty() || !self.changes.is_empty() {
+            let what = "a batch is of at least one input, and without changes";
+            return Err(Error::Input(what.into()));
+        }
+        self.run_together(inputs, &[Plan::default()])
+    }
+
+    fn run_together(&self, inputs: &[Input], plans: &[Plan]) -> Result<Trace, Error> {
         let keep = Keep::new(&self.keep, &self.model.description)?;
-        let plan = Plan::new(&self.changes, self.model, input)?;
-        let mut runner = Runner::new(self.model, &keep, &plan);
+        let mut runner = Runner::new(self.model, &keep, plans);
+        runner.last_only = self.last_only && !matches!(self.model.description.head, Head::Classes);
         if let Some(after) = self.after {
-            if after.input != *input {
+            if [after.input.clone()] != *inputs {
                 return Err(Error::Input("the unchanged run is one of another input".into()));
             }
             runner.from = Some(&after.streams);
         }
-        Ok(runner.run(input)?.0)
+        Ok(runner.run(inputs)?.0)
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use regard_models::{Ablation, Change, HeadAddress, Input, Model, TRANSFORMERS, Values};
+use regard_models::{Ablation, Change, HeadAddress, Input, Model, Values};
 use safetensors::{Dtype, SafeTensors};
 
 fn golden(name: &str) -> PathBuf {
@@ -68,14 +68,10 @@ fn check(name: &str) {
     assert_eq!(model.unused(), [""; 0], "{name}");
     let expected = Expected::of(&golden(name).join("expected.safetensors"));
     let input = expected.input();
-    let patterns =
-        TRANSFORMERS.iter().filter(|pattern| model.pass().keep([**pattern]).run(&input).is_ok());
-    let patterns: Vec<&str> = patterns.copied().collect();
     let run = |changes: &[Change]| {
-        let pass =
-            changes.iter().fold(model.pass().keep(patterns.iter().copied()), |pass, change| {
-                pass.change(change.clone())
-            });
+        let pass = changes
+            .iter()
+            .fold(model.pass().keep_as_transformers(), |pass, change| pass.change(change.clone()));
         pass.run(&input).unwrap().as_transformers(model.description())
     };
     let unchanged = run(&[]);

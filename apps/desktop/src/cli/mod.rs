@@ -1,12 +1,18 @@
-//! The command line: `regard`, `regard walk`, `regard attend`, `regard bench`, `regard export`.
+//! The command line: `regard` alone opens the window, and each subcommand has a module.
 
 mod attend;
 mod bench;
 mod export;
 mod failure;
+mod generate;
 mod inputs;
+mod model;
+mod models;
+mod predict;
+mod sweep;
 mod tensors;
 mod terminal;
+mod trace;
 mod walk;
 
 use std::ffi::OsString;
@@ -20,7 +26,8 @@ use regard_kernels::Temperature;
 use regard_ui::{Session, Start};
 use regard_walkthrough::{Example, Settings};
 
-use self::failure::{BadInput as _, Failure};
+use self::failure::BadInput as _;
+pub(crate) use self::failure::Failure;
 
 /// Attention you can trust, and see.
 ///
@@ -46,6 +53,11 @@ enum Command {
     Attend(attend::Args),
     Bench(bench::Args),
     Export(export::Args),
+    Model(model::Args),
+    Trace(trace::Args),
+    Predict(predict::Args),
+    Generate(generate::Args),
+    Sweep(sweep::Args),
 }
 
 /// How results are printed.
@@ -64,6 +76,11 @@ pub fn main() -> ExitCode {
         Some(Command::Attend(args)) => attend::run(&args),
         Some(Command::Bench(args)) => bench::run(&args),
         Some(Command::Export(args)) => export::run(&args),
+        Some(Command::Model(args)) => model::run(&args),
+        Some(Command::Trace(args)) => trace::run(&args),
+        Some(Command::Predict(args)) => predict::run(&args),
+        Some(Command::Generate(args)) => generate::run(&args),
+        Some(Command::Sweep(args)) => sweep::run(&args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -74,25 +74,41 @@ fn push_step(out: &mut String, step: &Step) {
 
 fn push_matrix(out: &mut String, step: &Step) {
     let numbers = step.matrix.as_slice();
+    let palette =
+        (step.kind != Kind::Table).then(|| colors::of_step(step.kind, numbers, Look::default()));
+    push_cells(out, &step.row_labels, &step.col_labels, numbers, palette);
+}
+
+/// A labelled matrix whose colours tell numbers of both signs.
+pub(crate) fn push_signed(out: &mut String, rows: &[String], cols: &[String], numbers: &[f32]) {
+    let palette = Palette::signed(colors::largest(numbers), Look::default());
+    push_cells(out, rows, cols, numbers, Some(palette));
+}
+
+fn push_cells(
+    out: &mut String,
+    rows: &[String],
+    cols: &[String],
+    numbers: &[f32],
+    palette: Option<Palette>,
+) {
     let decimals = numbers::decimals(numbers);
     let text = |x: f32| numbers::fixed(x, decimals);
     let count = |label: &String| label.chars().count();
     let widest_number = numbers.iter().map(|x| text(*x).chars().count()).max().unwrap_or(0);
-    let width = 2 + widest_number.max(step.col_labels.iter().map(count).max().unwrap_or(0));
-    let labels = step.row_labels.iter().map(count).max().unwrap_or(0);
-    let palette = colors::of_step(step.kind, numbers, Look::default());
+    let width = 2 + widest_number.max(cols.iter().map(count).max().unwrap_or(0));
+    let labels = rows.iter().map(count).max().unwrap_or(0);
 
     let _ = write!(out, "{:labels$} ", "");
-    for label in &step.col_labels {
+    for label in cols {
         let _ = write!(out, "{DIM}{label:>width$}{DIM:#}");
     }
     out.push('\n');
-    for i in 0..step.matrix.rows() {
-        let label = step.row_labels.get(i).map_or("", String::as_str);
+    for (i, row) in numbers.chunks(cols.len().max(1)).enumerate() {
+        let label = rows.get(i).map_or("", String::as_str);
         let _ = write!(out, "{DIM}{label:>labels$}{DIM:#} ");
-        for &x in step.matrix.row(i) {
-            let style =
-                if step.kind == Kind::Table { Style::new() } else { cell_style(palette, x) };
+        for &x in row {
+            let style = palette.map_or_else(Style::new, |palette| cell_style(palette, x));
             let _ = write!(out, "{style}{:>1$} {style:#}", text(x), width - 1);
         }
         out.push('\n');

@@ -120,12 +120,12 @@ impl Config<'_> {
             },
             tied: self.checkpoint.shape("output.weight").is_none(),
             decoder_start: None,
-            ends: self
-                .metadata
-                .number("tokenizer.ggml.eos_token_id")
-                .and_then(|x| u32::try_from(x).ok())
-                .into_iter()
+            ends: ["eos", "eot", "eom"]
+                .iter()
+                .filter_map(|end| self.metadata.number(&format!("tokenizer.ggml.{end}_token_id")))
+                .filter_map(|id| u32::try_from(id).ok())
                 .collect(),
+            labels: Vec::new(),
         })
     }
 

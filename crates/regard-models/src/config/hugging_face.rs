@@ -94,6 +94,17 @@ impl Config<'_> {
         }
     }
 
+    /// The tokens that end a text: those of generation_config.json, where a chat's end stands too, and of config.json.
+    fn ends(&self) -> Result<Vec<u32>, Error> {
+        let mut ends = self.ids("eos_token_id");
+        if let Some(values) = self.checkpoint.json("generation_config.json")? {
+            ends.extend(Config { values: &values, ..*self }.ids("eos_token_id"));
+        }
+        ends.sort_unstable();
+        ends.dedup();
+        Ok(ends)
+    }
+
     /// Whether the checkpoint has one of these tensors, or its architecture says that it has a head of this kind: then a
     /// tensor that is missing is an error, and not a model without a head.
     fn has_head(&self, architectures: &[&str], tensors: &[&str]) -> bool {
@@ -118,7 +129,12 @@ impl Config<'_> {
             }
         };
         description.family = family.to_owned();
-        description.ends = self.ids("eos_token_id");
+        description.ends = self.ends()?;
+        if description.head == Head::Classes {
+            let labels =
+                (0..).map_while(|id: u32| self.get("id2label")?.get(id.to_string())?.as_str());
+            description.labels = labels.map(str::to_owned).collect();
+        }
         Ok(description)
     }
 
@@ -393,5 +409,6 @@ fn plain(width: usize, layers: usize, heads: usize, hidden: usize, norm: Norm) -
         tied: false,
         decoder_start: None,
         ends: Vec::new(),
+        labels: Vec::new(),
     }
 }

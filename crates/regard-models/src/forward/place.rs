@@ -98,21 +98,18 @@ impl Description {
         }
         places
     }
-}
 
-/// The places to keep.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Keep(Vec<String>);
-
-impl Keep {
-    /// The places that `patterns` name. A `*` stands for any characters.
-    pub(crate) fn new(patterns: &[String], description: &Description) -> Result<Self, Error> {
-        let places = description.places();
-        let mut kept = Vec::new();
-        for pattern in patterns {
-            let before = kept.len();
-            kept.extend(places.iter().filter(|place| matches(pattern, place)).cloned());
-            if kept.len() == before {
+    /// The names of the places that patterns name, in alphabetical order. A `*` stands for any characters.
+    ///
+    /// # Errors
+    /// [`Error::Input`] if a pattern names no place.
+    pub fn places_named<S: AsRef<str>>(&self, patterns: &[S]) -> Result<Vec<String>, Error> {
+        let places = self.places();
+        let mut named = Vec::new();
+        for pattern in patterns.iter().map(AsRef::as_ref) {
+            let before = named.len();
+            named.extend(places.iter().filter(|place| matches(pattern, place)).cloned());
+            if named.len() == before {
                 let example = places.iter().find(|place| place.ends_with("hook_resid_pre"));
                 let example = example.map_or("", String::as_str);
                 let what = format!(
@@ -121,8 +118,23 @@ impl Keep {
                 return Err(Error::Input(what));
             }
         }
-        kept.sort_unstable();
-        Ok(Self(kept))
+        named.sort_unstable();
+        named.dedup();
+        Ok(named)
+    }
+}
+
+/// The places to keep, in alphabetical order.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Keep(Vec<String>);
+
+impl Keep {
+    pub(crate) fn new(patterns: &[String], description: &Description) -> Result<Self, Error> {
+        description.places_named(patterns).map(Self)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// The first layer of the stack `prefix` of which a place is kept.
@@ -139,7 +151,7 @@ impl Keep {
 }
 
 /// Whether a pattern's parts between `*` follow each other in `text`.
-fn matches(pattern: &str, text: &str) -> bool {
+pub(crate) fn matches(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();
     let Some(mut rest) = text.strip_prefix(first) else { return false };

@@ -3,7 +3,6 @@
 //! The header is read by `anamnesis`, which bounds what a file can make it allocate and needs no memory map.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs::File;
 use std::path::Path;
 
 use anamnesis::{
@@ -12,6 +11,7 @@ use anamnesis::{
 };
 
 use super::Stored;
+use super::files::Files;
 use crate::{Error, Format};
 
 /// The settings and the tokenizer of a GGUF file, by key.
@@ -90,9 +90,11 @@ impl Metadata {
 }
 
 /// The metadata and the tensors of a file. `anamnesis` checks that each tensor ends within the file.
-pub(super) fn open(path: &Path) -> Result<(Metadata, BTreeMap<String, Stored>), Error> {
-    let file = File::open(path).map_err(|e| Error::io(path, e))?;
-    let length = file.metadata().map_err(|e| Error::io(path, e))?.len();
+pub(super) fn open(
+    files: &Files,
+    path: &Path,
+) -> Result<(Metadata, BTreeMap<String, Stored>), Error> {
+    let (file, length) = files.open(path)?;
     // Nothing in a header is larger than the file, but a text of n bytes takes n + 24 in memory.
     let limits = ParseLimits::unbounded()
         .with_max_single_alloc(length.saturating_mul(8))

@@ -1,13 +1,16 @@
 //! The files of a model: which tensors are there, and their numbers.
 
+mod files;
 mod gguf;
 mod safetensors;
 
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fs::{self, File};
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
+use self::files::Files;
 pub(crate) use self::gguf::Metadata;
 use crate::{Error, Format, Tensor};
 
@@ -28,8 +31,10 @@ use crate::{Error, Format, Tensor};
 #[derive(Debug)]
 pub struct Checkpoint {
     path: PathBuf,
+    files: Files,
     settings: Settings,
     tensors: BTreeMap<String, Stored>,
+    bytes_read: AtomicU64,
 }
 
 /// What a checkpoint says of its model besides the tensors.
@@ -60,14 +65,43 @@ impl Checkpoint {
     /// Names the file: if it is missing, cut short, or not what its name says.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
-        let kind = fs::metadata(path).map_err(|e| Error::io(path, e))?;
-        let (settings, tensors) = if kind.is_dir() {
-            (Settings::Config(config(path)?), safetensors::open(path)?)
+        Self::new(path, Files::on_disk(path)?)
+    }
+
+    /// Reads the headers of files that are in memory: those of a Hugging Face folder by their names, or one GGUF file.
+    ///
+    /// Messages call the model `name`.
+    ///
+    /// # Errors
+    /// The same as those of [`open`](Self::open).
+    ///
+    /// ```
+    /// use regard_models::{Checkpoint, Input, Model};
+    /// # let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models/tiny-gpt2");
+    /// # let read = |name: &str| std::fs::read(format!("{folder}/{name}")).unwrap();
+    /// let (config, weights) = (read("config.json"), read("model.safetensors"));
+    /// let files = [("config.json", config), ("model.safetensors", weights)];
+    /// let model = Model::load(&Checkpoint::from_files("tiny", files)?)?;
+    /// assert_eq!(model.generate(&Input::tokens([7, 8, 9]), 4, &[])?.len(), 4);
+    /// # Ok::<(), regard_models::Error>(())
+    /// ```
+    pub fn from_files<N: Into<String>, B: Into<Cow<'static, [u8]>>>(
+        name: &str,
+        files: impl IntoIterator<Item = (N, B)>,
+    ) -> Result<Self, Error> {
+        let path = Path::new(name);
+        Self::new(path, Files::in_memory(path, files))
+    }
+
+    fn new(path: &Path, files: Files) -> Result<Self, Error> {
+        let (path, settings, tensors) = if let Some(path) = files.gguf(path) {
+            let (metadata, tensors) = gguf::open(&files, &path)?;
+            (path, Settings::Gguf(metadata), tensors)
         } else {
-            let (metadata, tensors) = gguf::open(path)?;
-            (Settings::Gguf(metadata), tensors)
+            let config = Settings::Config(files.json(&path.join("config.json"))?);
+            (path.to_owned(), config, safetensors::open(&files, path)?)
         };
-        Ok(Self { path: path.to_owned(), settings, tensors })
+        Ok(Self { path, files, settings, tensors, bytes_read: AtomicU64::new(0) })
     }
 
     /// The folder or file that was opened.
@@ -77,6 +111,23 @@ impl Checkpoint {
 
     pub(crate) fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    /// The content of a file of the folder, or `None` if the folder has no file of this name.
+    pub(crate) fn file(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
+        let path = self.path.join(name);
+        if self.files.has(&path) { self.files.read(&path).map(Some) } else { Ok(None) }
+    }
+
+    /// The content of a JSON file of the folder, or `None` if the folder has no file of this name.
+    pub(crate) fn json(&self, name: &str) -> Result<Option<serde_json::Value>, Error> {
+        let path = self.path.join(name);
+        if self.files.has(&path) { self.files.json(&path).map(Some) } else { Ok(None) }
+    }
+
+    /// The bytes of tensors that were read so far, with those that were read twice: at the end about [`bytes`](Self::bytes).
+    pub fn bytes_read(&self) -> u64 {
+        self.bytes_read.load(Ordering::Relaxed)
     }
 
     /// The names of all tensors, in alphabetical order.
@@ -112,23 +163,15 @@ impl Checkpoint {
             let what = format!("has the type {kind}; known are {}", Format::KNOWN);
             Error::tensor(path, name, what)
         })?;
-        let mut file = File::open(path).map_err(|e| Error::io(path, e))?;
+        let (mut file, _) = self.files.open(path)?;
         let read = Tensor::filled(format, shape.clone(), |bytes| {
             file.seek(SeekFrom::Start(*offset))?;
             file.read_exact(bytes)
         });
         let tensor = read.map_err(|e| Error::tensor(path, name, format!("cannot be read: {e}")))?;
+        self.bytes_read.fetch_add(stored.bytes, Ordering::Relaxed);
         tensor.ok_or_else(|| {
             Error::tensor(path, name, format!("of the shape {shape:?} does not fit in memory"))
         })
     }
-}
-
-/// The content of a folder's config.json, which is an object.
-fn config(folder: &Path) -> Result<serde_json::Value, Error> {
-    let path = folder.join("config.json");
-    let text = fs::read(&path).map_err(|e| Error::io(&path, e))?;
-    let config: serde_json::Value = serde_json::from_slice(&text)
-        .map_err(|e| Error::file(&path, format!("is no JSON: {e}")))?;
-    if config.is_object() { Ok(config) } else { Err(Error::file(&path, "holds no JSON object")) }
 }

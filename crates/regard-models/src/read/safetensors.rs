@@ -1,14 +1,13 @@
 //! Tensors of a Hugging Face folder: `model.safetensors`, or shards that `model.safetensors.index.json` lists.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::Read as _;
 use std::path::Path;
 
 use safetensors::Dtype;
 use safetensors::tensor::Metadata;
 
 use super::Stored;
+use super::files::Files;
 use crate::{Error, Format};
 
 const WHOLE: &str = "model.safetensors";
@@ -18,24 +17,24 @@ const INDEX: &str = "model.safetensors.index.json";
 const MOST: u64 = 100_000_000;
 
 /// The tensors of a folder's files.
-pub(super) fn open(folder: &Path) -> Result<BTreeMap<String, Stored>, Error> {
+pub(super) fn open(files: &Files, folder: &Path) -> Result<BTreeMap<String, Stored>, Error> {
     let (whole, index) = (folder.join(WHOLE), folder.join(INDEX));
     let mut tensors = BTreeMap::new();
-    if whole.exists() {
-        header(&whole, &mut tensors)?;
+    if files.has(&whole) {
+        header(files, &whole, &mut tensors)?;
         return Ok(tensors);
     }
-    if !index.exists() {
+    if !files.has(&index) {
         return Err(Error::file(folder, format!("the folder has neither {WHOLE} nor {INDEX}")));
     }
-    let shards = shards(&index)?;
+    let shards = shards(&index, &files.json(&index)?)?;
     for (shard, listed) in &shards {
         let path = folder.join(shard);
-        if !path.exists() {
+        if !files.has(&path) {
             let what = format!("should be in the shard {shard}, which is missing");
             return Err(Error::tensor(&index, listed.first().map_or("", String::as_str), what));
         }
-        header(&path, &mut tensors)?;
+        header(files, &path, &mut tensors)?;
         for name in listed {
             if tensors.get(name).is_none_or(|stored| stored.file != path) {
                 let what = format!("should be here, says {INDEX}, and is not");
@@ -49,11 +48,11 @@ pub(super) fn open(folder: &Path) -> Result<BTreeMap<String, Stored>, Error> {
 /// The index's shards, each with the names of its tensors.
 ///
 /// A shard lies in the same folder: a name that leads elsewhere, or to the index itself, is refused.
-fn shards(index: &Path) -> Result<BTreeMap<String, Vec<String>>, Error> {
-    let text = fs::read(index).map_err(|e| Error::io(index, e))?;
-    let index_json: serde_json::Value = serde_json::from_slice(&text)
-        .map_err(|e| Error::file(index, format!("is no JSON: {e}")))?;
-    let map = index_json
+fn shards(
+    index: &Path,
+    content: &serde_json::Value,
+) -> Result<BTreeMap<String, Vec<String>>, Error> {
+    let map = content
         .get("weight_map")
         .and_then(serde_json::Value::as_object)
         .ok_or_else(|| Error::file(index, "has no object weight_map"))?;
@@ -77,9 +76,8 @@ fn shards(index: &Path) -> Result<BTreeMap<String, Vec<String>>, Error> {
 }
 
 /// Adds the tensors of one file, whose length must be what its header says.
-fn header(path: &Path, tensors: &mut BTreeMap<String, Stored>) -> Result<(), Error> {
-    let mut file = File::open(path).map_err(|e| Error::io(path, e))?;
-    let length = file.metadata().map_err(|e| Error::io(path, e))?.len();
+fn header(files: &Files, path: &Path, tensors: &mut BTreeMap<String, Stored>) -> Result<(), Error> {
+    let (mut file, length) = files.open(path)?;
     let mut size = [0; 8];
     let short = |_| Error::file(path, "ends before its header does: the file is cut short");
     file.read_exact(&mut size).map_err(short)?;

@@ -33,12 +33,8 @@ impl Tokenizer {
     pub fn of(checkpoint: &Checkpoint, vocabulary: usize) -> Result<Option<Self>, Error> {
         let (path, made) = match checkpoint.settings() {
             Settings::Config(_) => {
-                let path = checkpoint.path().join("tokenizer.json");
-                if !path.exists() {
-                    return Ok(None);
-                }
-                let made = tokenizers::Tokenizer::from_file(&path);
-                (path, made)
+                let Some(json) = checkpoint.file("tokenizer.json")? else { return Ok(None) };
+                (checkpoint.path().join("tokenizer.json"), tokenizers::Tokenizer::from_bytes(json))
             }
             Settings::Gguf(metadata) => {
                 let path = checkpoint.path().to_owned();
@@ -70,11 +66,29 @@ impl Tokenizer {
             Some(pair) => self.tokenizer.encode((text, pair), true),
             None => self.tokenizer.encode(text, true),
         };
-        let encoding = encoding
-            .map_err(|e| Error::file(&self.path, format!("the text is not understood: {e}")))?;
+        let encoding = encoding.map_err(|e| self.not_understood(&e))?;
         let input = Input::tokens(encoding.get_ids());
         // Some tokenizers number the texts although the model has no types for them; one text needs no numbers.
         Ok(if pair.is_some() { input.types(encoding.get_type_ids()) } else { input })
+    }
+
+    /// The tokens of a text that has its special tokens already, such as a [`ChatTemplate`](crate::ChatTemplate)'s: none are
+    /// added.
+    ///
+    /// # Errors
+    /// What the tokenizer says.
+    ///
+    /// ```
+    /// use regard_models::Model;
+    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models");
+    /// let model = Model::open(format!("{models}/tiny-bert"))?;
+    /// let tokenizer = model.tokenizer().unwrap();
+    /// assert_eq!(tokenizer.encode_as_is("the cat")?.len() + 2, tokenizer.encode("the cat", None)?.ids.len());
+    /// # Ok::<(), regard_models::Error>(())
+    /// ```
+    pub fn encode_as_is(&self, text: &str) -> Result<Vec<u32>, Error> {
+        let encoding = self.tokenizer.encode(text, false).map_err(|e| self.not_understood(&e))?;
+        Ok(encoding.get_ids().to_vec())
     }
 
     /// The text of tokens, special tokens included.
@@ -99,6 +113,25 @@ impl Tokenizer {
     /// A token as the tokenizer writes it, such as `Ġthe`.
     pub fn token(&self, id: u32) -> Option<String> {
         self.tokenizer.id_to_token(id)
+    }
+
+    /// The id of a token as the tokenizer writes it, if there is such a token.
+    pub fn id(&self, token: &str) -> Option<u32> {
+        self.tokenizer.token_to_id(token)
+    }
+
+    /// The number of tokens that the tokenizer knows.
+    pub fn len(&self) -> usize {
+        self.tokenizer.get_vocab_size(true)
+    }
+
+    /// Whether the tokenizer knows no token.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn not_understood(&self, error: &dyn core::fmt::Display) -> Error {
+        Error::file(&self.path, format!("the text is not understood: {error}"))
     }
 
     /// The file that describes the tokenizer.

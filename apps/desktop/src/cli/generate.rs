@@ -1,0 +1,121 @@
+//! `regard generate`: text that a model writes.
+
+use anyhow::Context as _;
+use regard_models::{Model, Sampler};
+use serde::Serialize;
+
+use super::failure::{BadInput as _, Failure};
+use super::models::input::Reading;
+use super::models::{changes, input, open, working};
+use super::{Format, print};
+
+/// Let a model write on after a text
+///
+/// The text is printed as it comes. It ends after --tokens tokens, or with a token that ends texts.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example: regard generate story --text \"Once there was\" --tokens 40 --temperature 0.8 --seed 7"
+)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    model: open::Args,
+
+    #[command(flatten)]
+    input: input::Args,
+
+    #[command(flatten)]
+    changes: changes::Args,
+
+    /// How many tokens to write at most
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    tokens: usize,
+
+    /// 0 writes the most likely token each time; otherwise a token is drawn with the probabilities softmax(logits / T)
+    #[arg(long, value_name = "T", default_value_t = 0.0)]
+    temperature: f64,
+
+    /// Where the random numbers begin (a Mersenne twister, as numpy.random.RandomState(SEED).random_sample()): the same seed
+    /// gives the same text
+    #[arg(long, value_name = "SEED", default_value_t = 0)]
+    seed: u32,
+
+    /// How to print it: text as it comes, or JSON at the end
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+#[derive(Debug, Serialize)]
+struct Written {
+    ids: Vec<u32>,
+    text: String,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let sampler = Sampler::new(args.temperature, args.seed).bad_input()?;
+    let (checkpoint, model) = args.model.open()?;
+    let reading = args.input.read(&checkpoint, &model)?;
+    let changes = args.changes.changes(&args.input, &reading.input, &checkpoint, &model)?;
+    allow(args.tokens, &model, &reading)?;
+    let mut writing = model.write(&reading.input, args.tokens, &changes, sampler).bad_input()?;
+    let mut text = Text { model: &model, ids: Vec::new(), printed: 0 };
+    while let Some(id) = working("writing", || writing.next()) {
+        text.ids.push(id.bad_input()?);
+        if args.format == Format::Text {
+            text.print(false)?;
+        }
+    }
+    match args.format {
+        Format::Text => {
+            text.print(true)?;
+            print("\n")
+        }
+        Format::Json => {
+            let written = Written { text: text.all()?, ids: text.ids };
+            let json = serde_json::to_string(&written).context("writing JSON")?;
+            print(&format!("{json}\n"))
+        }
+    }
+}
+
+/// Tells the memory of a long text.
+fn allow(count: usize, model: &Model, reading: &Reading) -> Result<(), Failure> {
+    let description = model.description();
+    let [tokens, decoder_tokens] = reading.lengths();
+    let written = if description.encoder.is_some() { decoder_tokens } else { tokens };
+    let cache = description.cache_bytes(written.saturating_add(count));
+    open::allow("the run takes", description.run_bytes(reading.lengths(), 1).saturating_add(cache))
+}
+
+/// A text that is written.
+struct Text<'m> {
+    model: &'m Model,
+    ids: Vec<u32>,
+    /// The bytes that are printed.
+    printed: usize,
+}
+
+impl Text<'_> {
+    /// The text without the token that ends it; of a model without a tokenizer, its ids.
+    fn all(&self) -> Result<String, Failure> {
+        let ends = &self.model.description().ends;
+        let ids = match self.ids.split_last() {
+            Some((last, others)) if ends.contains(last) => others,
+            _ => &self.ids,
+        };
+        match self.model.tokenizer() {
+            Some(tokenizer) => tokenizer.decode(ids).bad_input(),
+            None => Ok(ids.iter().map(u32::to_string).collect::<Vec<_>>().join(" ")),
+        }
+    }
+
+    /// Prints what is new. The first bytes of a character wait for the others, unless the text is at its end.
+    fn print(&mut self, end: bool) -> Result<(), Failure> {
+        let text = self.all()?;
+        let complete = if end { text.as_str() } else { text.trim_end_matches('\u{fffd}') };
+        if let Some(new) = complete.get(self.printed..) {
+            print(new)?;
+            self.printed = complete.len().max(self.printed);
+        }
+        Ok(())
+    }
+}

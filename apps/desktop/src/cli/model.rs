@@ -1,0 +1,210 @@
+//! `regard model`: what a model is.
+
+use core::fmt::Write as _;
+
+use anyhow::Context as _;
+use indicatif::DecimalBytes;
+use regard_models::{Checkpoint, Description, Head, Placement, Stack, Tokenizer};
+use serde::Serialize;
+
+use super::failure::{BadInput as _, Failure};
+use super::models::open;
+use super::{Format, print};
+
+/// Describe a model: family, layers, heads, sizes, tokenizer, and the memory that it takes
+///
+/// Only the headers of the files are read.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: regard model story")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    model: open::Args,
+
+    /// The number of tokens of the run whose memory is told
+    #[arg(long, value_name = "N", default_value_t = 128)]
+    tokens: usize,
+
+    /// How to print it
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+/// The memory of a model, in bytes.
+#[derive(Debug, Serialize)]
+struct Memory {
+    /// In the types of the file.
+    weights: u64,
+    /// The length of the run.
+    tokens: usize,
+    /// A forward pass over that many tokens, with all logits.
+    run: u64,
+    /// The weights of attention of all heads, which a trace keeps.
+    attentions: u64,
+    /// The keys and values of a text that is written.
+    cache: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Summary<'a> {
+    parameters: u64,
+    tensors: usize,
+    vocabulary_of_tokenizer: Option<usize>,
+    memory: Memory,
+    #[serde(flatten)]
+    description: &'a Description,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let checkpoint = args.model.checkpoint()?;
+    let description = Description::of(&checkpoint).bad_input()?;
+    let tokenizer = Tokenizer::of(&checkpoint, description.vocabulary).bad_input()?;
+    let summary = summary(args.tokens, &checkpoint, &description, tokenizer.as_ref());
+    match args.format {
+        Format::Text => print(&text(args.model.name(), &summary)),
+        Format::Json => {
+            let json = serde_json::to_string_pretty(&summary).context("writing JSON")?;
+            print(&format!("{json}\n"))
+        }
+    }
+}
+
+fn summary<'a>(
+    tokens: usize,
+    checkpoint: &Checkpoint,
+    description: &'a Description,
+    tokenizer: Option<&Tokenizer>,
+) -> Summary<'a> {
+    let numbers = |name: &str| checkpoint.shape(name).unwrap_or_default().iter().map(|n| *n as u64);
+    let parameters = checkpoint.names().map(|name| numbers(name).product::<u64>()).sum();
+    let tokens = description.embedding.patches.map_or(tokens, |patches| patches.tokens());
+    let lengths = if description.encoder.is_some() { [tokens; 2] } else { [tokens, 0] };
+    Summary {
+        parameters,
+        tensors: checkpoint.names().count(),
+        vocabulary_of_tokenizer: tokenizer.map(Tokenizer::len),
+        memory: Memory {
+            weights: checkpoint.bytes(),
+            tokens,
+            run: description.run_bytes(lengths, tokens),
+            attentions: description.attention_bytes(lengths),
+            cache: description.cache_bytes(tokens),
+        },
+        description,
+    }
+}
+
+fn text(name: &str, summary: &Summary<'_>) -> String {
+    let mut out = String::new();
+    let description = summary.description;
+    let mut line = |label: &str, text: String| {
+        let _ = writeln!(out, "{label:<12} {text}");
+    };
+    line("model", name.to_owned());
+    line("family", description.family.clone());
+    match &description.encoder {
+        Some(encoder) => {
+            line("encoder", stack(encoder));
+            line(
+                "decoder",
+                format!(
+                    "{}, and attention to the encoder in each layer",
+                    stack(&description.stack)
+                ),
+            );
+        }
+        None => line("layers", stack(&description.stack)),
+    }
+    line("width", description.width.to_string());
+    line("block", block(&description.stack));
+    line("positions", positions(description));
+    if let Some(patches) = &description.embedding.patches {
+        let (height, width, side) = (patches.height, patches.width, patches.side);
+        line("image", format!("{height} × {width} pixels in patches of {side} × {side}"));
+    }
+    line("head", head(description));
+    line(
+        "tokenizer",
+        match summary.vocabulary_of_tokenizer {
+            Some(known) => format!("{known} tokens, of the model's {}", description.vocabulary),
+            None => "none".to_owned(),
+        },
+    );
+    line("parameters", format!("{} in {} tensors", summary.parameters, summary.tensors));
+    let Memory { weights, tokens, run, attentions, cache } = summary.memory;
+    line("memory", format!("{} for the weights, in the types of the file", DecimalBytes(weights)));
+    line("", format!("{} for a run over {tokens} tokens", DecimalBytes(run)));
+    line(
+        "",
+        format!("{} for the attention weights that a trace of it keeps", DecimalBytes(attentions)),
+    );
+    if description.stack.causal {
+        line(
+            "",
+            format!(
+                "{} for the keys and values while it writes {tokens} tokens",
+                DecimalBytes(cache)
+            ),
+        );
+    }
+    out
+}
+
+fn stack(stack: &Stack) -> String {
+    let block = &stack.block;
+    let (heads, kv_heads) = (block.heads, block.kv_heads);
+    let shared = if kv_heads == heads {
+        String::new()
+    } else {
+        format!(", which share {kv_heads} key/value heads")
+    };
+    let sliding: Vec<_> = stack.windows.iter().flatten().collect();
+    let window = match sliding.first() {
+        Some(window) if sliding.len() == stack.layers() => format!("; each sees {window} tokens"),
+        Some(window) => format!("; {} of the layers see {window} tokens", sliding.len()),
+        None => String::new(),
+    };
+    format!("{} × {heads} heads of {} features{shared}{window}", stack.layers(), block.head_size)
+}
+
+fn block(stack: &Stack) -> String {
+    let block = &stack.block;
+    let norm = match block.placement {
+        Placement::Before => "norms before each sublayer",
+        Placement::After => "norms after each sublayer",
+        Placement::Both => "norms before and after each sublayer",
+    };
+    let gated = if block.gated { "gated " } else { "" };
+    let parallel = if block.parallel { ", parallel to the attention" } else { "" };
+    format!("{norm}; {gated}feed-forward layer of {} features{parallel}", block.hidden)
+}
+
+fn positions(description: &Description) -> String {
+    let block = &description.stack.block;
+    match (&description.embedding.positions, &block.rotary, &block.relative) {
+        (Some(learned), _, _) => {
+            format!("learned, at most {}", learned.count.saturating_sub(learned.first))
+        }
+        (None, Some(rotary), _) => {
+            format!("rotary over {} of {} features", rotary.features, block.head_size)
+        }
+        (None, None, Some(relative)) => {
+            format!("a bias by distance, in {} buckets", relative.buckets)
+        }
+        (None, None, None) => "none".to_owned(),
+    }
+}
+
+fn head(description: &Description) -> String {
+    match description.head {
+        Head::None => "none".to_owned(),
+        Head::Tokens { .. } if description.tied => {
+            "a logit for each token, by the embeddings".to_owned()
+        }
+        Head::Tokens { .. } => "a logit for each token".to_owned(),
+        Head::Classes => format!("classes{}", labels(&description.labels)),
+    }
+}
+
+fn labels(labels: &[String]) -> String {
+    if labels.is_empty() { String::new() } else { format!(": {}", labels.join(", ")) }
+}

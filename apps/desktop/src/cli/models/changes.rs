@@ -1,0 +1,149 @@
+//! Changes of a forward pass, as options.
+
+use core::str::FromStr;
+
+use anyhow::{Result, ensure};
+use clap::ArgGroup;
+use regard_models::{Ablation, Change, Checkpoint, HeadAddress, Input, Model, Which};
+
+use super::super::failure::{BadInput as _, Failure};
+use super::input;
+
+/// What is changed. L is a layer and H a head, both from 0; of t5, L is encoder.L, decoder.L or cross.L.
+#[derive(Debug, clap::Args)]
+#[command(group(ArgGroup::new("patches").args(["patch_text", "patch_ids"])))]
+pub(crate) struct Args {
+    /// Replace a head's output by zeros, or by its mean over the positions (repeatable)
+    #[arg(long, value_name = "L.H[=zero|mean]", value_parser = parse_ablate)]
+    ablate: Vec<Change>,
+
+    /// Divide a head's scores by a temperature of its own: 0 leaves the largest score alone, inf makes all equal (repeatable)
+    #[arg(long, value_name = "L.H=T", value_parser = parse_temperature)]
+    head_temperature: Vec<Change>,
+
+    /// Hide key J from query I in one head; positions count from 0 (repeatable)
+    #[arg(long, value_name = "L.H:I,J", value_parser = parse_cut)]
+    cut: Vec<Change>,
+
+    /// Replace the residual stream that enters layer L at position POS by that of the run of another text (repeatable). cross.L
+    /// is the stream that enters the cross-attention of layer L
+    #[arg(long, value_name = "L.POS", value_parser = parse_patch, requires = "patches")]
+    patch: Vec<HeadAddress>,
+
+    /// The other text, which has as many tokens
+    #[arg(long, value_name = "TEXT", requires = "patch", allow_hyphen_values = true)]
+    patch_text: Option<String>,
+
+    /// The ids of the other text
+    #[arg(long, value_name = "IDS", value_delimiter = ',', requires = "patch")]
+    patch_ids: Option<Vec<u32>>,
+}
+
+impl Args {
+    pub(crate) fn changes(
+        &self,
+        reading: &input::Args,
+        read: &Input,
+        checkpoint: &Checkpoint,
+        model: &Model,
+    ) -> Result<Vec<Change>, Failure> {
+        let heads = [&self.ablate, &self.head_temperature, &self.cut];
+        let mut changes: Vec<Change> = heads.into_iter().flatten().cloned().collect();
+        if !self.patch.is_empty() {
+            let from = self.other(reading, read, checkpoint, model).bad_input()?;
+            for at in &self.patch {
+                let place = entry(at);
+                ensure_place(&place, at, model).bad_input()?;
+                changes.push(Change::Patch { place, position: at.head, from: from.clone() });
+            }
+        }
+        Ok(changes)
+    }
+
+    /// The input that patches come from: all is as in `read` but the text.
+    fn other(
+        &self,
+        reading: &input::Args,
+        read: &Input,
+        checkpoint: &Checkpoint,
+        model: &Model,
+    ) -> Result<Input> {
+        let (ids, types) = match (&self.patch_ids, &self.patch_text) {
+            (Some(ids), _) => (ids.clone(), read.types.clone()),
+            (None, Some(text)) => {
+                let other = reading.of_text(text, checkpoint, model)?;
+                (other.ids, other.types)
+            }
+            (None, None) => anyhow::bail!("--patch needs --patch-text or --patch-ids"),
+        };
+        let (found, expected) = (ids.len(), read.ids.len());
+        ensure!(
+            found == expected,
+            "the text that patches come from has {found} tokens, but the text has {expected}"
+        );
+        Ok(Input { ids, types, ..read.clone() })
+    }
+}
+
+/// The place of the residual stream that enters a layer, whose position is written in the place of a head.
+fn entry(at: &HeadAddress) -> String {
+    let layer = at.layer;
+    match at.attention {
+        Which::Only => format!("blocks.{layer}.hook_resid_pre"),
+        Which::Encoder => format!("encoder.{layer}.hook_resid_pre"),
+        Which::Decoder => format!("decoder.{layer}.hook_resid_pre"),
+        Which::Cross => format!("decoder.{layer}.hook_resid_mid"),
+    }
+}
+
+fn ensure_place(place: &str, at: &HeadAddress, model: &Model) -> Result<()> {
+    let places = model.description().places();
+    let there = places.iter().any(|known| known == place);
+    let layers = places.iter().filter(|place| place.ends_with("hook_resid_pre")).count();
+    let kinds = if model.description().encoder.is_some() {
+        "of encoder and decoder together"
+    } else {
+        "of one stack"
+    };
+    ensure!(there, "there is no layer of --patch {at}: the model has {layers} layers {kinds}");
+    Ok(())
+}
+
+fn parse<T: FromStr>(text: &str, form: &str) -> Result<T, String>
+where
+    T::Err: core::fmt::Display,
+{
+    text.parse().map_err(|e| format!("{e}; the form is {form}"))
+}
+
+pub(crate) fn parse_ablation(text: &str) -> Result<Ablation, String> {
+    match text {
+        "zero" => Ok(Ablation::Zero),
+        "mean" => Ok(Ablation::Mean),
+        other => Err(format!("{other:?} is neither zero nor mean")),
+    }
+}
+
+fn parse_ablate(text: &str) -> Result<Change, String> {
+    let (head, to) = text.split_once('=').unwrap_or((text, "zero"));
+    Ok(Change::Ablate { head: parse(head, "L.H[=zero|mean]")?, to: parse_ablation(to)? })
+}
+
+fn parse_temperature(text: &str) -> Result<Change, String> {
+    const FORM: &str = "L.H=T";
+    let (head, temperature) = text.split_once('=').ok_or("the form is L.H=T, as in 3.5=2")?;
+    let temperature: f32 = parse(temperature, FORM)?;
+    super::super::parse_temperature(&temperature.to_string())?;
+    Ok(Change::Temperature { head: parse(head, FORM)?, temperature })
+}
+
+fn parse_cut(text: &str) -> Result<Change, String> {
+    const FORM: &str = "L.H:I,J";
+    let parts = text.split_once(':').and_then(|(head, edge)| Some((head, edge.split_once(',')?)));
+    let (head, (query, key)) = parts.ok_or("the form is L.H:I,J, as in 3.5:7,2")?;
+    Ok(Change::Cut { head: parse(head, FORM)?, query: parse(query, FORM)?, key: parse(key, FORM)? })
+}
+
+fn parse_patch(text: &str) -> Result<HeadAddress, String> {
+    text.parse().map_err(|_e| format!("{text:?} is not of the form L.POS, as in 3.7"))
+}

@@ -1,0 +1,41 @@
+//! An image as a model reads it.
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result, ensure};
+use image::ImageReader;
+use regard_models::{Checkpoint, Description, ImageProcessor, Input};
+use safetensors::SafeTensors;
+
+use super::super::tensors;
+
+/// Reads a PNG or JPEG file, or the tensor `pixel_values` [channels, height, width] of a safetensors file, which is normalized
+/// already.
+pub(super) fn read(
+    path: &Path,
+    checkpoint: &Checkpoint,
+    description: &Description,
+) -> Result<Input> {
+    let name = || path.display().to_string();
+    if path.extension().is_some_and(|kind| kind == "safetensors") {
+        return normalized(path, description).with_context(name);
+    }
+    let processor = ImageProcessor::of(checkpoint, description)?;
+    let reader = ImageReader::open(path).with_context(name)?;
+    let image = reader.with_guessed_format().with_context(name)?.decode().with_context(name)?;
+    let (width, height) = (image.width() as usize, image.height() as usize);
+    Ok(processor.read(&image.into_rgb8(), [height, width])?)
+}
+
+fn normalized(path: &Path, description: &Description) -> Result<Input> {
+    let bytes = std::fs::read(path)?;
+    let pixels = tensors::required(&SafeTensors::deserialize(&bytes)?, "pixel_values")?;
+    let shape = description.embedding.patches.map(|p| [p.channels, p.height, p.width]);
+    let found = pixels.shape.strip_prefix(&[1]).unwrap_or(&pixels.shape);
+    ensure!(
+        shape.is_none_or(|shape| shape == found),
+        "tensor `pixel_values` has the shape {found:?}, but the model reads {:?}",
+        shape.unwrap_or_default()
+    );
+    Ok(Input::image(pixels.data))
+}

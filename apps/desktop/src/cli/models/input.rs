@@ -1,0 +1,180 @@
+//! What a model reads: text, ids or an image.
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
+use clap::ArgGroup;
+use regard_models::{ChatTemplate, Checkpoint, Description, Input, Message, Model, Tokenizer};
+
+use super::super::failure::{BadInput as _, Failure};
+use super::image;
+
+/// What the model reads.
+#[derive(Debug, clap::Args)]
+#[command(group(ArgGroup::new("input").required(true).args(["text", "ids", "image"])))]
+pub(crate) struct Args {
+    /// The text
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    text: Option<String>,
+
+    /// The ids of the tokens instead of a text, as in 1,2,3
+    #[arg(long, value_name = "IDS", value_delimiter = ',')]
+    ids: Option<Vec<u32>>,
+
+    /// An image instead of a text, for a model of images: PNG, JPEG, or safetensors with the normalized `pixel_values`
+    #[arg(long, value_name = "FILE")]
+    image: Option<PathBuf>,
+
+    /// A second text, for a model that reads two (bert)
+    #[arg(long, value_name = "TEXT", requires = "text", allow_hyphen_values = true)]
+    text_pair: Option<String>,
+
+    /// What the decoder has written already, for a model that has an encoder and a decoder (t5)
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    decoder_text: Option<String>,
+
+    /// The same as ids, the first of which begins the text (0 in t5)
+    #[arg(long, value_name = "IDS", value_delimiter = ',', conflicts_with = "decoder_text")]
+    decoder_ids: Option<Vec<u32>>,
+
+    /// Put the text into the model's chat template, as a message of the user
+    #[arg(long, requires = "text", conflicts_with = "text_pair")]
+    chat: bool,
+}
+
+/// What the model reads, with the names of its tokens or patches.
+pub(crate) struct Reading {
+    pub(crate) input: Input,
+    pub(crate) tokens: Vec<String>,
+    /// Those of the decoder, where there is one.
+    pub(crate) decoder_tokens: Vec<String>,
+}
+
+impl Reading {
+    /// The tokens of both stacks, in number.
+    pub(crate) fn lengths(&self) -> [usize; 2] {
+        [self.tokens.len(), self.decoder_tokens.len()]
+    }
+}
+
+impl Args {
+    pub(crate) fn read(&self, checkpoint: &Checkpoint, model: &Model) -> Result<Reading, Failure> {
+        self.input(checkpoint, model).bad_input()
+    }
+
+    fn input(&self, checkpoint: &Checkpoint, model: &Model) -> Result<Reading> {
+        let description = model.description();
+        let mut input = if let Some(path) = &self.image {
+            image::read(path, checkpoint, description)?
+        } else if let Some(ids) = &self.ids {
+            Input::tokens(ids.clone())
+        } else {
+            ensure!(
+                description.embedding.patches.is_none(),
+                "the model reads an image (--image FILE), not a text"
+            );
+            let text = self.text.as_deref().unwrap_or_default();
+            self.of_text(text, checkpoint, model)?
+        };
+        input.decoder_ids = self.decoder(model)?;
+        let tokens = match &description.embedding.patches {
+            Some(_) => patches(description),
+            None => names(&input.ids, model),
+        };
+        let decoder_tokens = names(&input.decoder_ids, model);
+        Ok(Reading { input, tokens, decoder_tokens })
+    }
+
+    /// The input of another text, which is read in the same way as the one that these options give.
+    pub(super) fn of_text(
+        &self,
+        text: &str,
+        checkpoint: &Checkpoint,
+        model: &Model,
+    ) -> Result<Input> {
+        let tokenizer = tokenizer(model, "--ids")?;
+        if self.chat {
+            let template =
+                ChatTemplate::of(checkpoint)?.context("the model has no chat template")?;
+            let message = Message { role: "user".to_owned(), content: text.to_owned() };
+            return Ok(Input::tokens(tokenizer.encode_as_is(&template.prompt(&[message])?)?));
+        }
+        let mut input = tokenizer.encode(text, self.text_pair.as_deref())?;
+        if model.description().embedding.types < 2 {
+            input.types.clear(); // the tokenizer numbers the texts, but the model does not
+        }
+        Ok(input)
+    }
+
+    /// What the decoder of a model with an encoder and a decoder has read.
+    fn decoder(&self, model: &Model) -> Result<Vec<u32>> {
+        let given = self.decoder_text.is_some() || self.decoder_ids.is_some();
+        if model.description().encoder.is_none() {
+            ensure!(
+                !given,
+                "the model has no decoder beside an encoder: --decoder-text and --decoder-ids are for t5"
+            );
+            return Ok(Vec::new());
+        }
+        if let Some(ids) = &self.decoder_ids {
+            return Ok(ids.clone());
+        }
+        let start = model
+            .description()
+            .decoder_start
+            .context("the model does not say with which token the decoder begins")?;
+        let mut ids = vec![start];
+        if let Some(text) = &self.decoder_text {
+            ids.extend(tokenizer(model, "--decoder-ids")?.encode_as_is(text)?);
+        }
+        Ok(ids)
+    }
+}
+
+/// The model's tokenizer; where it has none, the option to use instead of a text is named.
+pub(crate) fn tokenizer<'m>(model: &'m Model, instead: &str) -> Result<&'m Tokenizer> {
+    model.tokenizer().with_context(|| format!("the model has no tokenizer; {instead} takes ids"))
+}
+
+/// Tokens as the tokenizer writes them, or their ids.
+pub(crate) fn names(ids: &[u32], model: &Model) -> Vec<String> {
+    ids.iter().map(|id| name(*id, model)).collect()
+}
+
+/// A token as the tokenizer writes it, or its id.
+pub(crate) fn name(id: u32, model: &Model) -> String {
+    model.tokenizer().and_then(|tokenizer| tokenizer.token(id)).unwrap_or_else(|| id.to_string())
+}
+
+/// The class token, and the patches by their row and column.
+fn patches(description: &Description) -> Vec<String> {
+    let Some(patches) = &description.embedding.patches else { return Vec::new() };
+    let (rows, cols) = (patches.height / patches.side, patches.width / patches.side);
+    let patches = (0..rows).flat_map(|i| (0..cols).map(move |j| format!("patch {i},{j}")));
+    core::iter::once("[CLS]".to_owned()).chain(patches).collect()
+}
+
+/// The position whose logits a prediction reads: the last one of a model that writes, the mask of one that fills gaps. `None`
+/// of a model that sorts images.
+pub(crate) fn predicted(model: &Model, reading: &Reading) -> Result<Option<usize>> {
+    let description = model.description();
+    if description.embedding.patches.is_some() {
+        return Ok(None);
+    }
+    if description.stack.causal {
+        let [tokens, decoder_tokens] = reading.lengths();
+        let last = if description.encoder.is_some() { decoder_tokens } else { tokens };
+        return Ok(Some(last.saturating_sub(1)));
+    }
+    let mask = ["[MASK]", "<mask>"].into_iter().find_map(|mask| model.tokenizer()?.id(mask));
+    let mask = mask.ok_or_else(|| anyhow!("the model does not write, and it has no mask token"))?;
+    let name = name(mask, model);
+    let mut places = (0..).zip(&reading.input.ids).filter(|(_, id)| **id == mask).map(|(i, _)| i);
+    match (places.next(), places.next()) {
+        (Some(place), None) => Ok(Some(place)),
+        (None, _) => bail!("the model fills gaps: put {name} where it is to predict a token"),
+        (Some(_), Some(_)) => {
+            bail!("the text has several {name}: one token is predicted at a time")
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! What the commands of models share: which model, what it reads, what is changed.
+
+pub(crate) mod changes;
+mod image;
+pub(crate) mod input;
+pub(crate) mod open;
+mod progress;
+
+use regard_heads::readable;
+
+pub(crate) use self::progress::{working, working_on};
+
+/// Tokens in a readable form, such as `␣cat`.
+pub(crate) fn shown(tokens: &[String]) -> Vec<String> {
+    readable(tokens.to_vec()).into_iter().map(|label| label.text).collect()
+}

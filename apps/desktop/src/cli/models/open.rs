@@ -1,0 +1,98 @@
+use std::path::Path;
+
+use anyhow::anyhow;
+use indicatif::DecimalBytes;
+use regard_models::{Checkpoint, Model};
+
+use super::super::failure::{BadInput as _, Failure};
+use super::working_on;
+use crate::hub;
+
+/// From so many bytes on, what a model takes is told.
+const LARGE: u64 = 1 << 30;
+
+/// Which model.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// A Hugging Face folder, a .gguf file, `story` (the model that comes with the program), or a name such as
+    /// openai-community/gpt2, which is looked for in the local Hugging Face cache (HF_HOME)
+    #[arg(value_name = "MODEL")]
+    model: String,
+
+    /// Download a model that is not in the cache, from HF_ENDPOINT or else from https://huggingface.co
+    #[arg(long)]
+    download: bool,
+}
+
+impl Args {
+    /// The model's name as the user wrote it.
+    pub(crate) fn name(&self) -> &str {
+        &self.model
+    }
+
+    /// The model's files, of which only the headers are read.
+    pub(crate) fn checkpoint(&self) -> Result<Checkpoint, Failure> {
+        let name = self.model.as_str();
+        if name == crate::bundled::NAME {
+            return crate::bundled::checkpoint().bad_input();
+        }
+        let path = Path::new(name);
+        if path.exists() {
+            return Checkpoint::open(path).bad_input();
+        }
+        let Some(repository) = hub::Repository::named(name) else {
+            return Err(anyhow!("{name}: there is no such file or folder")).bad_input();
+        };
+        let cache = hub::Cache::of_environment().bad_input()?;
+        let folder = match cache.snapshot(&repository) {
+            Some(folder) if !self.download || hub::is_complete(&folder) => folder,
+            _ if self.download => hub::download(&repository, &cache)?,
+            _ => {
+                let place = cache.folder(&repository);
+                return Err(anyhow!(
+                    "{name}: there is no such file or folder, and {} is not in the cache; --download fetches it",
+                    place.display()
+                ))
+                .bad_input();
+            }
+        };
+        Checkpoint::open(hub::model_in(&folder)).bad_input()
+    }
+
+    /// The model with its weights.
+    pub(crate) fn open(&self) -> Result<(Checkpoint, Model), Failure> {
+        let checkpoint = self.checkpoint()?;
+        allow("the weights take", checkpoint.bytes())?;
+        let model = working_on(
+            "reading",
+            checkpoint.bytes(),
+            true,
+            || checkpoint.bytes_read(),
+            || Model::load(&checkpoint),
+        )
+        .bad_input()?;
+        Ok((checkpoint, model))
+    }
+}
+
+/// Tells what a large model or a long text takes, and refuses what memory has no room for.
+pub(crate) fn allow(what: &str, bytes: u64) -> Result<(), Failure> {
+    let needed = DecimalBytes(bytes);
+    if let Some(available) = available().filter(|available| *available < bytes) {
+        let available = DecimalBytes(available);
+        return Err(anyhow!("{what} {needed}, and the machine has {available} of memory left"))
+            .bad_input();
+    }
+    if bytes >= LARGE {
+        anstream::eprintln!("note: {what} {needed} of memory");
+    }
+    Ok(())
+}
+
+/// The bytes of memory that programs can still take, where the system tells.
+fn available() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kibibytes.checked_mul(1024)
+}

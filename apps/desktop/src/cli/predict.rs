@@ -1,0 +1,127 @@
+//! `regard predict`: the tokens that a model expects next.
+
+use core::fmt::Write as _;
+
+use anyhow::{Context as _, Result};
+use regard_models::{Change, Model};
+use serde::Serialize;
+
+use super::failure::{BadInput as _, Failure};
+use super::models::input::{Reading, name, predicted};
+use super::models::{changes, input, open, shown, working};
+use super::{Format, print};
+
+/// Predict the next token
+///
+/// Of a model that fills gaps (bert), the token at its mask, as in --text "The [MASK] sat."; of a model that sorts images, the
+/// class.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: regard predict story --text \"Anna gave the ball to\" --top 3")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    model: open::Args,
+
+    #[command(flatten)]
+    input: input::Args,
+
+    #[command(flatten)]
+    changes: changes::Args,
+
+    /// How many tokens to show, the most likely first
+    #[arg(long, value_name = "K", default_value_t = 10)]
+    top: usize,
+
+    /// How to print them
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+#[derive(Debug, Serialize)]
+struct Prediction {
+    tokens: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    decoder_tokens: Vec<String>,
+    next: Vec<Next>,
+}
+
+#[derive(Debug, Serialize)]
+struct Next {
+    id: usize,
+    token: String,
+    logit: f32,
+    probability: f64,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let (checkpoint, model) = args.model.open()?;
+    let reading = args.input.read(&checkpoint, &model)?;
+    let changes = args.changes.changes(&args.input, &reading.input, &checkpoint, &model)?;
+    open::allow("the run takes", model.description().run_bytes(reading.lengths(), 1))?;
+    let next =
+        working("running the model", || next(args.top, &model, &reading, &changes)).bad_input()?;
+    let Reading { tokens, decoder_tokens, .. } = reading;
+    let prediction = Prediction { tokens, decoder_tokens, next };
+    match args.format {
+        Format::Text => print(&text(&prediction)),
+        Format::Json => {
+            let json = serde_json::to_string(&prediction).context("writing JSON")?;
+            print(&format!("{json}\n"))
+        }
+    }
+}
+
+fn next(top: usize, model: &Model, reading: &Reading, changes: &[Change]) -> Result<Vec<Next>> {
+    let position = predicted(model, reading)?;
+    let mut pass = model.pass();
+    if model.description().stack.causal {
+        pass = pass.last_logits();
+    }
+    for change in changes {
+        pass = pass.change(change.clone());
+    }
+    let trace = pass.run(&reading.input)?;
+    let logits = trace.logits().context("the model has no head, and predicts nothing")?;
+    let width = logits.shape.last().copied().unwrap_or(0);
+    let row = match position {
+        Some(position) if !model.description().stack.causal => position,
+        _ => 0,
+    };
+    let logits = logits.data.get(row * width..(row + 1) * width).unwrap_or_default();
+    Ok(ranked(logits, top)
+        .map(|(id, probability)| {
+            let token = match position {
+                Some(_) => name(u32::try_from(id).unwrap_or(u32::MAX), model),
+                None => {
+                    model.description().labels.get(id).cloned().unwrap_or_else(|| id.to_string())
+                }
+            };
+            Next { id, token, logit: logits[id], probability }
+        })
+        .collect())
+}
+
+/// The largest logits' places with their probabilities, the first of equal ones first.
+fn ranked(logits: &[f32], top: usize) -> impl Iterator<Item = (usize, f64)> {
+    let largest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let weight = move |x: f32| f64::from(x - largest).exp();
+    let sum: f64 = logits.iter().map(|x| weight(*x)).sum();
+    let mut order: Vec<usize> = (0..logits.len()).collect();
+    order.sort_by(|i, j| logits[*j].total_cmp(&logits[*i]));
+    order.into_iter().take(top).map(move |i| (i, weight(logits[i]) / sum))
+}
+
+fn text(prediction: &Prediction) -> String {
+    let next = &prediction.next;
+    // All tokens together tell which tokenizer it was.
+    let all = prediction.tokens.iter().chain(next.iter().map(|next| &next.token)).cloned();
+    let all = shown(&all.collect::<Vec<_>>());
+    let tokens = &all[all.len() - next.len()..];
+    let width = tokens.iter().map(|token| token.chars().count()).max().unwrap_or(0).max(5);
+    let mut out =
+        format!("{:<width$} {:>8} {:>12} {:>12}\n", "token", "id", "logit", "probability");
+    for (next, token) in next.iter().zip(tokens) {
+        let Next { id, logit, probability, .. } = next;
+        let _ = writeln!(out, "{token:<width$} {id:>8} {logit:>12.4} {probability:>12.6}");
+    }
+    out
+}

@@ -1,0 +1,115 @@
+//! Models by name, in the cache that Hugging Face's libraries share.
+//!
+//! The cache has a folder for each repository, `models--ORG--NAME`: `blobs` has files by their hashes, `snapshots/COMMIT` has
+//! links to them by their names, and `refs/main` says which commit is the newest that was fetched.
+
+mod download;
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+
+pub(crate) use self::download::download;
+
+const CONFIG: &str = "config.json";
+const WEIGHTS: &str = "model.safetensors";
+const INDEX: &str = "model.safetensors.index.json";
+
+/// A repository of a model: `org/name`, or a name alone, as some old ones have it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Repository(String);
+
+impl Repository {
+    /// The repository of this name, if it can be one.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        let part = |part: &str| {
+            let known = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+            !part.is_empty()
+                && part.chars().all(known)
+                && !part.starts_with('.')
+                && !part.contains("..")
+        };
+        let parts: Vec<&str> = name.split('/').collect();
+        (parts.len() <= 2 && parts.into_iter().all(part)).then(|| Self(name.to_owned()))
+    }
+
+    /// The name, as it stands in addresses.
+    fn name(&self) -> &str {
+        &self.0
+    }
+}
+
+/// The folder of all repositories.
+#[derive(Clone, Debug)]
+pub(crate) struct Cache(PathBuf);
+
+impl Cache {
+    /// `HF_HUB_CACHE`, else `hub` in `HF_HOME`, else `huggingface/hub` in `XDG_CACHE_HOME` or in `.cache` of the home folder.
+    pub(crate) fn of_environment() -> Result<Self> {
+        let set =
+            |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let folder = set("HF_HUB_CACHE")
+            .or_else(|| set("HF_HOME").map(|home| home.join("hub")))
+            .or_else(|| set("XDG_CACHE_HOME").map(|cache| cache.join("huggingface/hub")))
+            .or_else(|| env::home_dir().map(|home| home.join(".cache/huggingface/hub")));
+        folder
+            .map(Self)
+            .context("there is no home folder for the Hugging Face cache; HF_HOME names one")
+    }
+
+    /// The folder of a repository.
+    pub(crate) fn folder(&self, repository: &Repository) -> PathBuf {
+        self.0.join(format!("models--{}", repository.0.replace('/', "--")))
+    }
+
+    /// The folder of the newest snapshot of a repository, if there is one.
+    pub(crate) fn snapshot(&self, repository: &Repository) -> Option<PathBuf> {
+        let folder = self.folder(repository);
+        let commit = fs::read_to_string(folder.join("refs/main")).ok()?;
+        let snapshot = folder.join("snapshots").join(commit.trim());
+        snapshot.is_dir().then_some(snapshot)
+    }
+}
+
+/// Whether a snapshot has a configuration and all weights.
+pub(crate) fn is_complete(snapshot: &Path) -> bool {
+    let has = |name: &str| snapshot.join(name).exists();
+    let shards = || {
+        let index = fs::read(snapshot.join(INDEX)).ok()?;
+        Some(download::shards(&index).ok()?.iter().all(|shard| has(shard)))
+    };
+    has(CONFIG) && (has(WEIGHTS) || shards().unwrap_or(false)) || gguf(snapshot).is_some()
+}
+
+/// What to open of a snapshot: the folder, or the only GGUF file of a folder without a configuration.
+pub(crate) fn model_in(snapshot: &Path) -> PathBuf {
+    gguf(snapshot)
+        .filter(|_| !snapshot.join(CONFIG).exists())
+        .unwrap_or_else(|| snapshot.to_owned())
+}
+
+/// The only GGUF file of a folder.
+fn gguf(folder: &Path) -> Option<PathBuf> {
+    let files = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
+    let mut files = files.filter(|path| path.extension().is_some_and(|kind| kind == "gguf"));
+    files.next().filter(|_| files.next().is_none())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Repository;
+
+    #[test]
+    fn names_of_repositories_lead_nowhere_else() {
+        for name in ["gpt2", "openai-community/gpt2", "HuggingFaceTB/SmolLM2-135M", "a/b.c_d-e"] {
+            assert!(Repository::named(name).is_some(), "{name}");
+        }
+        for name in
+            ["", "/", "a/", "/a", "a/b/c", "../a", "a/..", "a b", "a/b?c", ".hidden", "a\\b"]
+        {
+            assert!(Repository::named(name).is_none(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,618 @@
+//! The commands of models, through the program: what they write and print for models whose numbers transformers computed, each
+//! to 1e-4 of max(1, the tensor's largest number).
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use regard_tests::attention_files::Folder;
+use safetensors::{Dtype, SafeTensors};
+use serde_json::Value;
+
+/// The families, each with the names that its ablations and hidden states have.
+const FAMILIES: [&str; 14] = [
+    "tiny-bert",
+    "tiny-distilbert",
+    "tiny-gemma2",
+    "tiny-gpt2",
+    "tiny-gpt_neox",
+    "tiny-llama",
+    "tiny-mistral",
+    "tiny-phi3",
+    "tiny-qwen2",
+    "tiny-qwen3",
+    "tiny-roberta",
+    "tiny-t5",
+    "tiny-t5-gated",
+    "tiny-vit",
+];
+
+fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/models").join(name)
+}
+
+fn path(name: &str) -> String {
+    golden(name).to_str().unwrap().to_owned()
+}
+
+fn regard(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_regard")).args(args).output().unwrap()
+}
+
+fn printed(args: &[&str]) -> String {
+    let output = regard(args);
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn json(args: &[&str]) -> Value {
+    serde_json::from_str(&printed(&[args, &["--format", "json"]].concat())).unwrap()
+}
+
+/// What the program says of arguments or files that are wrong: one line, and exit code 2.
+fn refused(args: &[&str]) -> String {
+    let output = regard(args);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+    said
+}
+
+fn assert_refused(args: &[&str], parts: &[&str]) {
+    let said = refused(args);
+    assert_eq!(said.lines().count(), 1, "{said}");
+    for part in parts {
+        assert!(said.contains(part), "{args:?}: {said:?} does not say {part:?}");
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Tensor {
+    shape: Vec<usize>,
+    data: Vec<f64>,
+}
+
+/// The tensors of a file, and its metadata.
+fn read(path: &Path) -> (BTreeMap<String, Tensor>, BTreeMap<String, String>) {
+    let bytes = fs::read(path).unwrap();
+    let tensors = SafeTensors::deserialize(&bytes).unwrap();
+    let (_, header) = SafeTensors::read_metadata(&bytes).unwrap();
+    let values = tensors.iter().map(|(name, view)| {
+        let data = match view.dtype() {
+            Dtype::F32 => {
+                view.data().as_chunks().0.iter().map(|b| f32::from_le_bytes(*b).into()).collect()
+            }
+            Dtype::I64 => {
+                view.data().as_chunks().0.iter().map(|b| i64::from_le_bytes(*b) as f64).collect()
+            }
+            other => panic!("{name} has the type {other:?}"),
+        };
+        (name.to_owned(), Tensor { shape: view.shape().to_vec(), data })
+    });
+    let metadata = header.metadata().clone().unwrap_or_default().into_iter().collect();
+    (values.collect(), metadata)
+}
+
+fn expected(name: &str) -> (BTreeMap<String, Tensor>, Value) {
+    let text = fs::read(golden(name).join("expected.json")).unwrap();
+    (read(&golden(name).join("expected.safetensors")).0, serde_json::from_slice(&text).unwrap())
+}
+
+fn assert_close(found: &Tensor, expected: &Tensor, what: &str) {
+    assert_eq!(found.shape, expected.shape, "{what}");
+    let largest = expected.data.iter().fold(1.0_f64, |largest, x| largest.max(x.abs()));
+    for (x, y) in found.data.iter().zip(&expected.data) {
+        assert!((x - y).abs() <= 1e-4 * largest, "{what}: {x} is not {y}");
+    }
+}
+
+/// The ids of a tensor, as an option's value.
+fn ids(tensor: &Tensor) -> String {
+    tensor.data.iter().map(|id| id.to_string()).collect::<Vec<_>>().join(",")
+}
+
+/// The options of what a golden model reads: its text where it has one.
+fn reads(name: &str, tensors: &BTreeMap<String, Tensor>, notes: &Value) -> Vec<String> {
+    let mut options = if let Some(text) = notes["text"].as_str() {
+        vec!["--text".to_owned(), text.to_owned()]
+    } else {
+        let file = golden(name).join("expected.safetensors");
+        vec!["--image".to_owned(), file.to_str().unwrap().to_owned()]
+    };
+    if let Some(decoder) = notes["decoder_text"].as_str() {
+        options.extend(["--decoder-text".to_owned(), decoder.to_owned()]);
+    }
+    assert!(tensors.contains_key("input_ids") || tensors.contains_key("pixel_values"));
+    options
+}
+
+fn traced(
+    folder: &Folder,
+    args: &[&str],
+) -> (BTreeMap<String, Tensor>, BTreeMap<String, String>, PathBuf) {
+    let output = folder.path("trace.safetensors");
+    printed(&[&["trace"], args, &["--output", output.to_str().unwrap()]].concat());
+    let (tensors, metadata) = read(&output);
+    (tensors, metadata, output)
+}
+
+/// Every tensor that transformers computed for a family: plain, ablated, of another temperature, patched.
+#[test]
+fn trace_gives_what_transformers_gives() {
+    let folder = Folder::new();
+    for name in FAMILIES {
+        let (tensors, notes) = expected(name);
+        let (model, reads) = (path(name), reads(name, &tensors, &notes));
+        let reads: Vec<&str> = reads.iter().map(String::as_str).collect();
+        let trace =
+            |change: &[&str]| traced(&folder, &[&[model.as_str()], &reads[..], change].concat());
+        let (plain, metadata, _) = trace(&[]);
+        let mut changed: BTreeMap<String, BTreeMap<String, Tensor>> = BTreeMap::new();
+        for (tensor, values) in &tensors {
+            let parts: Vec<&str> = tensor.split('/').collect();
+            let found = match parts[..] {
+                ["lens" | "lens_logits" | "generated" | "input_ids_b"] => continue,
+                [plain_name] => &plain[plain_name],
+                [kind, at, output] => {
+                    let other = tensors.get("input_ids_b").map(ids).unwrap_or_default();
+                    let options = match kind {
+                        "ablated" => vec!["--ablate", at],
+                        "tempered" => vec!["--head-temperature", at],
+                        "patched" => vec!["--patch", at, "--patch-ids", &other],
+                        other => panic!("{other}"),
+                    };
+                    let run =
+                        changed.entry(format!("{kind}/{at}")).or_insert_with(|| trace(&options).0);
+                    &run[output]
+                }
+                _ => panic!("{tensor}"),
+            };
+            assert_close(found, values, &format!("{name}: {tensor}"));
+        }
+        let tokens: Value = serde_json::from_str(&metadata["tokens"]).unwrap();
+        assert_eq!(tokens, notes["tokens"], "{name}");
+        if let Some(decoder_tokens) = notes.get("decoder_tokens") {
+            let found: Value = serde_json::from_str(&metadata["decoder_tokens"]).unwrap();
+            assert_eq!(found, *decoder_tokens, "{name}");
+        }
+    }
+}
+
+#[test]
+fn trace_of_gguf_files_gives_what_the_dequantized_weights_give() {
+    let folder = Folder::new();
+    let expected = read(&golden("gguf/tiny-qwen2.expected.safetensors")).0;
+    let ids = ids(&expected["input_ids"]);
+    for kind in ["F16", "Q8_0", "Q4_0"] {
+        let model = path(&format!("gguf/tiny-qwen2.{kind}.gguf"));
+        let (found, ..) = traced(&folder, &[&model, "--ids", &ids]);
+        for tensor in ["attentions", "logits"] {
+            assert_close(
+                &found[tensor],
+                &expected[&format!("{kind}/{tensor}")],
+                &format!("{kind}: {tensor}"),
+            );
+        }
+    }
+}
+
+#[test]
+fn generate_writes_what_transformers_writes() {
+    for name in FAMILIES {
+        let (tensors, notes) = expected(name);
+        let Some(generated) = tensors.get("generated") else { continue };
+        let (model, reads) = (path(name), reads(name, &tensors, &notes));
+        // A decoder begins with its first token alone.
+        let reads = if notes.get("decoder_text").is_some() { &reads[..2] } else { &reads[..] };
+        let mut args = vec!["generate", model.as_str(), "--tokens", "12"];
+        args.extend(reads.iter().map(String::as_str));
+        let found = json(&args);
+        let ids: Vec<f64> =
+            found["ids"].as_array().unwrap().iter().map(|id| id.as_f64().unwrap()).collect();
+        assert_eq!(ids, generated.data, "{name}");
+        assert_eq!(found["text"], notes["generated_text"], "{name}");
+        assert_eq!(
+            printed(&args),
+            format!("{}\n", notes["generated_text"].as_str().unwrap()),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn a_seed_gives_the_same_text_again() {
+    let model = path("tiny-llama");
+    let with = |options: &[&str]| {
+        json(&[&["generate", &model, "--ids", "7,8,9", "--tokens", "20"], options].concat())["ids"]
+            .clone()
+    };
+    let first = with(&["--temperature", "1", "--seed", "5"]);
+    assert_eq!(first, with(&["--temperature", "1", "--seed", "5"]));
+    assert_ne!(first, with(&["--temperature", "1", "--seed", "6"]));
+    assert_eq!(with(&["--temperature", "0.0001", "--seed", "5"]), with(&[]), "a low temperature");
+}
+
+#[test]
+fn predict_ranks_the_next_tokens() {
+    let (tensors, notes) = expected("tiny-llama");
+    let model = path("tiny-llama");
+    let found = json(&["predict", &model, "--text", notes["text"].as_str().unwrap(), "--top", "5"]);
+    assert_eq!(found["tokens"], notes["tokens"]);
+    let logits = &tensors["logits"];
+    let row = &logits.data[logits.data.len() - logits.shape[1]..];
+    let mut order: Vec<usize> = (0..row.len()).collect();
+    order.sort_by(|i, j| row[*j].total_cmp(&row[*i]));
+    let largest = row[order[0]];
+    let sum: f64 = row.iter().map(|x| (x - largest).exp()).sum();
+    let next = found["next"].as_array().unwrap();
+    assert_eq!(next.len(), 5);
+    for (next, id) in next.iter().zip(order) {
+        assert_eq!(next["id"].as_u64().unwrap() as usize, id);
+        assert!((next["logit"].as_f64().unwrap() - row[id]).abs() <= 1e-4 * largest.abs().max(1.0));
+        let probability = (row[id] - largest).exp() / sum;
+        assert!((next["probability"].as_f64().unwrap() - probability).abs() <= 1e-3 * probability);
+        assert!(next["token"].is_string());
+    }
+    let text =
+        printed(&["predict", &model, "--text", notes["text"].as_str().unwrap(), "--top", "2"]);
+    assert_eq!(text.lines().count(), 3, "{text}");
+    // A decoder's prediction comes after its text.
+    let (tensors, notes) = expected("tiny-t5");
+    let (text, decoder) = (notes["text"].as_str().unwrap(), ids(&tensors["decoder_input_ids"]));
+    let found = json(&[
+        "predict",
+        &path("tiny-t5"),
+        "--text",
+        text,
+        "--decoder-ids",
+        &decoder,
+        "--top",
+        "1",
+    ]);
+    let logits = &tensors["logits"];
+    let last = &logits.data[logits.data.len() - logits.shape[1]..];
+    let best = (0..last.len()).max_by(|i, j| last[*i].total_cmp(&last[*j])).unwrap();
+    assert_eq!(found["next"][0]["id"].as_u64(), Some(best as u64));
+    assert_eq!(found["decoder_tokens"], notes["decoder_tokens"]);
+}
+
+#[test]
+fn predict_fills_a_mask_and_sorts_images() {
+    let model = path("tiny-bert");
+    let folder = Folder::new();
+    let (tensors, ..) = traced(&folder, &[&model, "--text", "the [MASK] sat"]);
+    let found = json(&["predict", &model, "--text", "the [MASK] sat", "--top", "1"]);
+    let logits = &tensors["logits"];
+    let row = &logits.data[2 * logits.shape[1]..3 * logits.shape[1]];
+    let best = (0..row.len()).max_by(|i, j| row[*i].total_cmp(&row[*j])).unwrap();
+    assert_eq!(found["next"][0]["id"].as_u64(), Some(best as u64));
+    assert_refused(&["predict", &model, "--text", "the cat"], &["put [MASK] where"]);
+    assert_refused(&["predict", &model, "--text", "[MASK] [MASK]"], &["several [MASK]"]);
+
+    let (tensors, _) = expected("tiny-vit");
+    let image = path("tiny-vit/expected.safetensors");
+    let found = json(&["predict", &path("tiny-vit"), "--image", &image]);
+    let best =
+        (0..5).max_by(|i, j| tensors["logits"].data[*i].total_cmp(&tensors["logits"].data[*j]));
+    assert_eq!(found["next"][0]["id"].as_u64(), best.map(|id| id as u64));
+    assert_eq!(found["next"].as_array().unwrap().len(), 5);
+}
+
+/// A sweep's numbers are those of single runs, whose tensors are compared with transformers.
+#[test]
+fn sweep_gives_a_number_for_each_head() {
+    let (tensors, notes) = expected("tiny-qwen2");
+    let (model, text) = (path("tiny-qwen2"), notes["text"].as_str().unwrap());
+    let args = ["sweep", &model, "--text", text, "--ablate-each-head", "--logit", "7-9"];
+    let found = json(&args);
+    let difference = |logits: &Tensor| {
+        let row = &logits.data[logits.data.len() - logits.shape[1]..];
+        row[7] - row[9]
+    };
+    let unchanged = difference(&tensors["logits"]);
+    assert!((found["unchanged"].as_f64().unwrap() - unchanged).abs() < 1e-4);
+    let mut checked = 0;
+    for (tensor, values) in &tensors {
+        let Some(head) =
+            tensor.strip_prefix("ablated/").and_then(|rest| rest.strip_suffix("/logits"))
+        else {
+            continue;
+        };
+        let (layer, head) = head.split_once('.').unwrap();
+        let at = |key: &str| {
+            found[key][layer.parse::<usize>().unwrap()][head.parse::<usize>().unwrap()]
+                .as_f64()
+                .unwrap()
+        };
+        assert!((at("ablated") - difference(values)).abs() < 1e-4, "{tensor}");
+        assert!((at("effect") - (difference(values) - unchanged)).abs() < 2e-4, "{tensor}");
+        checked += 1;
+    }
+    assert!(checked >= 2);
+    let text = printed(&args);
+    assert!(text.contains("head 0") && text.contains("layer 0"), "{text}");
+
+    let found = json(&[
+        "sweep",
+        &path("tiny-t5"),
+        "--text",
+        "the fox",
+        "--ablate-each-head=mean",
+        "--logit",
+        "7",
+    ]);
+    assert_eq!(found["effect"]["encoder"].as_array().unwrap().len(), 2);
+    assert_eq!(found["effect"]["cross"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn a_token_of_a_logit_is_an_id_a_token_or_a_text() {
+    let model = path("tiny-gpt2");
+    let logit = |logit: &str| {
+        json(&["sweep", &model, "--text", "the fox", "--ablate-each-head", "--logit", logit])["logit"].clone()
+    };
+    let the = logit("Ġthe");
+    assert_eq!(the[0]["token"], "Ġthe");
+    assert_eq!(the, logit(" the"));
+    assert_eq!(the, logit(&the[0]["id"].to_string()));
+    assert_eq!(logit("Ġthe-the")[1]["token"], "the");
+    assert_eq!(logit("-")[0]["token"], "-");
+    let with = |logit: &'static str| {
+        ["sweep", &model, "--text", "a", "--ablate-each-head", "--logit", logit]
+    };
+    assert_refused(&with("the fox"), &["\"the fox\" is", "tokens, and not one"]);
+    assert_refused(&with("99999"), &["99999 is not one of the vocabulary's 320"]);
+}
+
+#[test]
+fn model_says_what_a_model_is() {
+    let text = printed(&["model", &path("tiny-llama")]);
+    for part in [
+        "llama",
+        "2 × 4 heads of 8 features, which share 2 key/value heads",
+        "320",
+        "for the weights",
+    ] {
+        assert!(text.contains(part), "{text}");
+    }
+    for name in FAMILIES {
+        let found = json(&["model", &path(name)]);
+        assert!(found["memory"]["weights"].as_u64().unwrap() > 1000, "{found}");
+        assert!(found["memory"]["run"].as_u64().unwrap() > 1000, "{found}");
+        assert!(
+            name.starts_with(&format!("tiny-{}", found["family"].as_str().unwrap())),
+            "{found}"
+        );
+        printed(&["model", &path(name)]);
+    }
+    let found = json(&["model", &path("gguf/tiny-llama256.Q4_K.gguf")]);
+    assert_eq!(found["stack"]["block"]["kv_heads"], 2);
+}
+
+/// The files of a trace open where attention is shown.
+#[test]
+fn traces_are_files_of_attention() {
+    let folder = Folder::new();
+    let out = folder.path("head.csv");
+    let out = out.to_str().unwrap();
+    let export = |file: &Path, options: &[&str]| {
+        let args = [&["export", file.to_str().unwrap(), "--to", out], options].concat();
+        printed(&args);
+        fs::read_to_string(out).unwrap()
+    };
+    let (tensors, _, file) = traced(&folder, &[&path("tiny-gpt2"), "--text", "the quick fox"]);
+    let csv = export(&file, &["--layer", "1", "--head", "2"]);
+    assert!(csv.starts_with(",the,Ġqu,"), "{csv}");
+    let n = tensors["input_ids"].shape[0];
+    assert_eq!(csv.lines().count(), n + 1);
+    let (_, _, file) = traced(
+        &folder,
+        &[&path("tiny-gpt2"), "--text", "the quick fox", "--keep", "blocks.*.attn.hook_pattern"],
+    );
+    assert_eq!(export(&file, &["--layer", "1", "--head", "2"]), csv);
+    // Of an encoder and a decoder, each attention has its own tokens.
+    let t5 = ["--text", "the fox", "--decoder-text", "a"];
+    let (tensors, _, file) = traced(&folder, &[&[path("tiny-t5").as_str()], &t5[..]].concat());
+    let [.., queries, keys] = tensors["cross_attentions"].shape[..] else { panic!() };
+    assert_ne!(queries, keys);
+    let csv = export(&file, &["--matrix", "cross_attentions", "--layer", "0", "--head", "0"]);
+    assert!(csv.starts_with(",▁the,") && csv.contains("\n<pad>,"), "{csv}");
+    let csv = export(&file, &["--matrix", "decoder_attentions", "--layer", "0", "--head", "0"]);
+    assert!(csv.starts_with(",<pad>,"), "{csv}");
+    let csv = export(&file, &["--layer", "0", "--head", "0"]);
+    assert!(csv.starts_with(",▁the,"), "the encoder's attention comes first: {csv}");
+    let keep = ["--keep", "decoder.*.cross_attn.hook_pattern"];
+    let (_, _, file) = traced(&folder, &[&[path("tiny-t5").as_str()], &t5[..], &keep[..]].concat());
+    assert!(export(&file, &["--layer", "0", "--head", "0"]).contains("\n<pad>,"));
+}
+
+#[test]
+fn keep_names_places_and_outputs() {
+    let folder = Folder::new();
+    let args = [
+        "--text",
+        "the fox",
+        "--keep",
+        "blocks.0.attn.hook_q,attentions",
+        "--keep",
+        "*hook_resid_mid",
+    ];
+    let (tensors, ..) = traced(&folder, &[&[path("tiny-llama").as_str()], &args[..]].concat());
+    let names: Vec<&str> = tensors.keys().map(String::as_str).collect();
+    let expected = [
+        "attentions",
+        "blocks.0.attn.hook_q",
+        "blocks.0.hook_resid_mid",
+        "blocks.1.hook_resid_mid",
+        "input_ids",
+    ];
+    assert_eq!(names, expected);
+    let output = folder.path("none.safetensors");
+    let output = output.to_str().unwrap();
+    let keep = |name: &'static str| {
+        vec![
+            "trace".to_owned(),
+            path("tiny-llama"),
+            "--text".into(),
+            "a".into(),
+            "--output".into(),
+            output.into(),
+            "--keep".into(),
+            name.into(),
+        ]
+    };
+    let args = keep("blocks.7.hook_resid_pre");
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    assert_refused(&args, &["the model has no place \"blocks.7.hook_resid_pre\""]);
+    assert!(!Path::new(output).exists());
+}
+
+#[test]
+fn a_cut_edge_has_no_weight() {
+    let folder = Folder::new();
+    let model = path("tiny-gpt2");
+    let args = [model.as_str(), "--text", "the quick fox", "--cut", "1.2:3,1", "--cut", "1.2:3,2"];
+    let attentions = traced(&folder, &args).0.remove("attentions").unwrap();
+    let [_, heads, n, _] = attentions.shape[..] else { panic!() };
+    let row = &attentions.data[((heads + 2) * n + 3) * n..][..n];
+    assert_eq!((row[1], row[2], row[4]), (0.0, 0.0, 0.0));
+    assert!((row.iter().sum::<f64>() - 1.0).abs() < 1e-6 && row[0] > 0.0);
+}
+
+#[test]
+fn changes_without_a_meaning_are_refused() {
+    let (gpt, t5) = (path("tiny-gpt2"), path("tiny-t5"));
+    let of = |model: &str, options: &[&str]| {
+        let mut args = vec!["predict", model, "--text", "the fox", "--top", "1"];
+        args.extend(options);
+        refused(&args)
+    };
+    for (options, part) in [
+        (&["--ablate", "2.0"][..], "there is no head 2.0: there are 2 layers of 4 heads"),
+        (&["--ablate", "0.4"], "there is no head 0.4"),
+        (&["--ablate", "encoder.0.0"], "the model has one stack"),
+        (&["--ablate", "0.1=half"], "\"half\" is neither zero nor mean"),
+        (&["--ablate", "7"], "a head is written LAYER.HEAD"),
+        (&["--head-temperature", "0.1"], "L.H=T"),
+        (&["--head-temperature", "0.1=-1"], "0.1=-1"),
+        (&["--cut", "0.1:1,2"], "query 1 of head 0.1 does not see key 2: there is nothing to cut"),
+        (&["--cut", "0.1:99,2"], "there is no edge 99,2 to cut"),
+        (&["--patch", "1.1"], "--patch-text"),
+        (&["--patch-text", "the fox"], "--patch"),
+        (&["--patch", "1.1", "--patch-text", "the quick fox"], "tokens, but the text has"),
+        (&["--patch", "1.9", "--patch-text", "the fox"], "there is no position 9 to patch"),
+        (&["--patch", "5.1", "--patch-text", "the fox"], "no layer of --patch 5.1"),
+        (&["--decoder-text", "a"], "--decoder-text and --decoder-ids are for t5"),
+        (&["--image", "a.png"], "--image"),
+    ] {
+        let said = of(&gpt, options);
+        assert!(said.contains(part), "{options:?}: {said}");
+    }
+    let said = of(&t5, &["--ablate", "0.1"]);
+    assert!(said.contains("the model has encoder, decoder and cross"), "{said}");
+    assert_refused(
+        &["predict", &gpt, "--ids", "999"],
+        &["the token 999 is not one of the vocabulary's 320"],
+    );
+    assert_refused(
+        &["generate", &path("tiny-bert"), "--text", "the"],
+        &["no head that predicts the next token"],
+    );
+    assert_refused(
+        &["generate", &gpt, "--ids", "1", "--tokens", "9999"],
+        &["the model has positions for"],
+    );
+}
+
+/// A patch of a text's own run changes nothing; for t5, of each stack.
+#[test]
+fn patches_reach_every_stack() {
+    let model = path("tiny-t5");
+    let logit = |options: &[&str]| {
+        let mut args =
+            vec!["predict", &model, "--text", "the fox", "--decoder-text", "a", "--top", "1"];
+        args.extend(options);
+        json(&args)["next"][0]["logit"].as_f64().unwrap()
+    };
+    let plain = logit(&[]);
+    for at in ["encoder.1.1", "decoder.1.0", "cross.1.1"] {
+        assert_eq!(logit(&["--patch", at, "--patch-text", "the fox"]), plain, "{at}");
+        let other = logit(&["--patch", at, "--patch-text", "the box"]);
+        assert!(other != plain || at.starts_with("decoder"), "{at}");
+    }
+}
+
+#[test]
+fn files_that_are_wrong_are_named_in_one_line() {
+    let folder = Folder::new();
+    assert_refused(
+        &["model", "no/such/model/here"],
+        &["no/such/model/here: there is no such file or folder"],
+    );
+    let copy = |name: &str| {
+        let to = folder.path(name);
+        fs::create_dir_all(&to).unwrap();
+        for file in fs::read_dir(golden(name)).unwrap() {
+            let file = file.unwrap();
+            fs::copy(file.path(), to.join(file.file_name())).unwrap();
+        }
+        to
+    };
+    let model = copy("tiny-gpt2");
+    let name = model.to_str().unwrap().to_owned();
+    let weights = model.join("model.safetensors");
+    let bytes = fs::read(&weights).unwrap();
+    fs::write(&weights, &bytes[..bytes.len() - 100]).unwrap();
+    assert_refused(
+        &["predict", &name, "--text", "a"],
+        &["model.safetensors: the tensor", "cut short"],
+    );
+    fs::write(&weights, b"short").unwrap();
+    assert_refused(&["model", &name], &["model.safetensors: ends before its header does"]);
+    fs::remove_file(&weights).unwrap();
+    assert_refused(
+        &["model", &name],
+        &["neither model.safetensors nor model.safetensors.index.json"],
+    );
+
+    let shards = copy("tiny-gpt_neox");
+    fs::remove_file(shards.join("model-00002-of-00002.safetensors")).unwrap();
+    assert_refused(
+        &["model", shards.to_str().unwrap()],
+        &["model.safetensors.index.json: the tensor", "missing"],
+    );
+
+    let file = folder.path("short.gguf");
+    fs::write(&file, &fs::read(golden("gguf/tiny-gpt2.F16.gguf")).unwrap()[..2000]).unwrap();
+    assert_refused(&["model", file.to_str().unwrap()], &["short.gguf: is no GGUF file"]);
+}
+
+#[test]
+fn models_are_found_in_the_cache_by_their_names() {
+    let folder = Folder::new();
+    let snapshot = folder.path("hub/models--some--gpt/snapshots/abc");
+    fs::create_dir_all(&snapshot).unwrap();
+    for file in ["config.json", "model.safetensors", "tokenizer.json"] {
+        fs::copy(golden("tiny-gpt2").join(file), snapshot.join(file)).unwrap();
+    }
+    let refs = folder.path("hub/models--some--gpt/refs");
+    fs::create_dir_all(&refs).unwrap();
+    fs::write(refs.join("main"), "abc").unwrap();
+    let regard = |name: &str, value: &Path, args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_regard"));
+        for name in ["HF_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME", "HF_ENDPOINT"] {
+            command.env_remove(name);
+        }
+        command.env(name, value).args(args).output().unwrap()
+    };
+    let found = regard("HF_HOME", &folder.path(""), &["model", "some/gpt"]);
+    assert!(found.status.success(), "{}", String::from_utf8_lossy(&found.stderr));
+    let found = regard("HF_HUB_CACHE", &folder.path("hub"), &["model", "some/gpt", "--download"]);
+    assert!(found.status.success(), "what is there is not downloaded again");
+    let missing = regard("HF_HOME", &folder.path(""), &["model", "some/other"]);
+    let said = String::from_utf8(missing.stderr).unwrap();
+    assert_eq!(missing.status.code(), Some(2));
+    assert!(said.contains("models--some--other") && said.contains("--download"), "{said}");
+}

@@ -1,0 +1,187 @@
+//! Images as a model of images reads them, as transformers' `ViTImageProcessor` prepares them.
+
+use serde_json::Value;
+
+use crate::{Checkpoint, Description, Error, Input};
+
+/// How an image becomes numbers: resized, multiplied by a factor, and normalized by a mean and a deviation for each channel.
+///
+/// The settings are those of `preprocessor_config.json`; what it leaves out is as in transformers. Resizing is that of Pillow
+/// to the last bit: a weighted sum along rows and then along columns, each rounded to 8 bits, where the filter is as wide as the
+/// pixels of the smaller image.
+///
+/// ```
+/// use regard_models::{Checkpoint, ImageProcessor, Model};
+/// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models");
+/// let checkpoint = Checkpoint::open(format!("{models}/tiny-vit"))?;
+/// let model = Model::load(&checkpoint)?;
+/// let processor = ImageProcessor::of(&checkpoint, model.description())?;
+/// let grey = [128; 2 * 2 * 3]; // an image of 2 × 2 pixels
+/// let input = processor.read(&grey, [2, 2])?;
+/// assert_eq!(input.pixels.len(), 3 * 12 * 12);
+/// assert_eq!(input.pixels[0], (128.0 / 255.0 - 0.5) / 0.5);
+/// # Ok::<(), regard_models::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct ImageProcessor {
+    /// Height and width after resizing; `None` leaves an image as large as it is.
+    size: Option<[usize; 2]>,
+    filter: Filter,
+    factor: f32,
+    mean: [f32; 3],
+    deviation: [f32; 3],
+}
+
+/// What neighbouring pixels are weighted by, as Pillow numbers it.
+#[derive(Clone, Copy, Debug)]
+enum Filter {
+    Nearest,
+    Lanczos,
+    Bilinear,
+    Bicubic,
+}
+
+impl ImageProcessor {
+    /// The processor of a checkpoint's model.
+    ///
+    /// # Errors
+    /// Names the file and the setting that is not known.
+    pub fn of(checkpoint: &Checkpoint, description: &Description) -> Result<Self, Error> {
+        const FILE: &str = "preprocessor_config.json";
+        let Some(patches) = &description.embedding.patches else {
+            return Err(Error::Input("the model reads tokens, not an image".into()));
+        };
+        let path = checkpoint.path().join(FILE);
+        let config = checkpoint.json(FILE)?.unwrap_or_default();
+        let wrong =
+            |key: &str| Error::file(&path, format!("{key} is {}, which is not known", config[key]));
+        let flag = |key: &str| config[key].as_bool().unwrap_or(true);
+        let side =
+            |value: &Value| value.as_u64().and_then(|n| u16::try_from(n).ok()).map(usize::from);
+        let size = match &config["size"] {
+            Value::Null => Some([patches.height, patches.width]),
+            Value::Object(size) => {
+                let named = |key: &str| size.get(key).and_then(side);
+                named("height").zip(named("width")).map(Into::into)
+            }
+            number => side(number).map(|side| [side, side]),
+        };
+        let size = size
+            .filter(|[height, width]| *height > 0 && *width > 0)
+            .ok_or_else(|| wrong("size"))?;
+        let filter = match config["resample"].as_u64() {
+            None | Some(2) => Filter::Bilinear,
+            Some(0) => Filter::Nearest,
+            Some(1) => Filter::Lanczos,
+            Some(3) => Filter::Bicubic,
+            Some(_) => return Err(wrong("resample")),
+        };
+        let channels = |key: &str| match &config[key] {
+            Value::Null => Ok([0.5; 3]),
+            Value::Array(numbers) if numbers.len() == 3 => {
+                let numbers = [0, 1, 2].map(|i| numbers[i].as_f64().map_or(f32::NAN, |x| x as f32));
+                if numbers.iter().all(|x| x.is_finite()) { Ok(numbers) } else { Err(wrong(key)) }
+            }
+            number => number.as_f64().map(|x| [x as f32; 3]).ok_or_else(|| wrong(key)),
+        };
+        let normalize = flag("do_normalize");
+        let factor = config["rescale_factor"].as_f64().unwrap_or(1.0 / 255.0);
+        Ok(Self {
+            size: flag("do_resize").then_some(size),
+            filter,
+            factor: if flag("do_rescale") { factor as f32 } else { 1.0 },
+            mean: if normalize { channels("image_mean")? } else { [0.0; 3] },
+            deviation: if normalize { channels("image_std")? } else { [1.0; 3] },
+        })
+    }
+
+    /// The numbers \[3, height, width\] of an image whose pixels are red, green and blue bytes, row by row.
+    ///
+    /// # Errors
+    /// [`Error::Input`] if there are not 3 bytes for each of height × width pixels, or no pixel.
+    pub fn read(&self, pixels: &[u8], [height, width]: [usize; 2]) -> Result<Input, Error> {
+        if pixels.is_empty()
+            || height.checked_mul(width).and_then(|n| n.checked_mul(3)) != Some(pixels.len())
+        {
+            let bytes = pixels.len();
+            return Err(Error::Input(format!(
+                "{bytes} bytes are no image of {height} × {width} pixels"
+            )));
+        }
+        let [new_height, new_width] = self.size.unwrap_or([height, width]);
+        let resized = if [new_height, new_width] == [height, width] {
+            pixels.to_vec()
+        } else {
+            // Pillow resizes along rows first.
+            let wide = self.filter.along_rows(pixels, [height, width], new_width);
+            let columns = transposed(&wide, [height, new_width]);
+            let columns = self.filter.along_rows(&columns, [new_width, height], new_height);
+            transposed(&columns, [new_width, new_height])
+        };
+        let channel = |c: usize| {
+            let pixels = resized.iter().skip(c).step_by(3);
+            pixels.map(move |x| (f32::from(*x) * self.factor - self.mean[c]) / self.deviation[c])
+        };
+        Ok(Input::image((0..3).flat_map(channel).collect::<Vec<_>>()))
+    }
+}
+
+/// The pixels \[width, height\] of an image \[height, width\].
+fn transposed(pixels: &[u8], [height, width]: [usize; 2]) -> Vec<u8> {
+    let pixel = |i: usize, j: usize| pixels[(i * width + j) * 3..][..3].iter().copied();
+    (0..width).flat_map(|j| (0..height).flat_map(move |i| pixel(i, j))).collect()
+}
+
+impl Filter {
+    /// Half its width, and its value at x.
+    fn shape(self) -> (f64, fn(f64) -> f64) {
+        fn sinc(x: f64) -> f64 {
+            let x = x * core::f64::consts::PI;
+            if x == 0.0 { 1.0 } else { x.sin() / x }
+        }
+        match self {
+            Self::Nearest => (0.5, |_| 1.0),
+            Self::Bilinear => (1.0, |x| (1.0 - x.abs()).max(0.0)),
+            // Keys 1981, with a = −½.
+            Self::Bicubic => (2.0, |x| match x.abs() {
+                x if x < 1.0 => (1.5 * x - 2.5) * x * x + 1.0,
+                x if x < 2.0 => ((-0.5 * x + 2.5) * x - 4.0) * x + 2.0,
+                _ => 0.0,
+            }),
+            Self::Lanczos => (3.0, |x| if x.abs() < 3.0 { sinc(x) * sinc(x / 3.0) } else { 0.0 }),
+        }
+    }
+
+    /// Every row of an image \[height, width\] resized to `to` pixels. Weights are integers of 22 bits after the point.
+    fn along_rows(self, pixels: &[u8], [height, width]: [usize; 2], to: usize) -> Vec<u8> {
+        const BITS: u32 = 22;
+        let scale = width as f64 / to as f64;
+        let weights: Vec<(usize, Vec<i64>)> = (0..to)
+            .map(|x| {
+                if matches!(self, Self::Nearest) {
+                    return ((((x as f64 + 0.5) * scale) as usize).min(width - 1), vec![1 << BITS]);
+                }
+                let (half, value) = self.shape();
+                let (centre, stretch) = ((x as f64 + 0.5) * scale, scale.max(1.0));
+                let reach = half * stretch;
+                let first = ((centre - reach + 0.5) as i64).max(0) as usize;
+                let end = ((centre + reach + 0.5) as usize).min(width);
+                let at = |i: usize| value((i as f64 - centre + 0.5) / stretch);
+                let sum: f64 = (first..end).map(at).sum();
+                let whole = |i| (at(i) / sum * f64::from(1 << BITS)).round() as i64;
+                (first, (first..end).map(whole).collect())
+            })
+            .collect();
+        let mut out = Vec::with_capacity(height * to * 3);
+        for row in pixels.chunks_exact(width * 3) {
+            for (first, weights) in &weights {
+                for c in 0..3 {
+                    let pixels = row[first * 3 + c..].iter().step_by(3);
+                    let sum: i64 = weights.iter().zip(pixels).map(|(w, x)| w * i64::from(*x)).sum();
+                    out.push(((sum + (1 << (BITS - 1))) >> BITS).clamp(0, 255) as u8);
+                }
+            }
+        }
+        out
+    }
+}

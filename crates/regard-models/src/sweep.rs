@@ -1,0 +1,98 @@
+//! Many changes of one run, each alone.
+//!
+//! Runs whose changes begin in the same layer go through the layers from there on together, their rows stacked: a product of
+//! many rows is faster than many products of a few. They have one stream in common up to the first place that changes. Where
+//! only the last position's logits are asked for, the last layer computes the keys and values of all positions, and the rest of
+//! itself for the last one.
+
+use core::slice::from_ref;
+
+use crate::change::Plan;
+use crate::forward::{Keep, Runner};
+use crate::{Baseline, Change, Description, Error, Head, HeadAddress, Model, Values, Which};
+
+/// The most runs that go together: more would take memory, and not be faster.
+const TOGETHER: usize = 16;
+
+impl Description {
+    /// All heads: layer by layer; an encoder's, then a decoder's over its own tokens, then those from decoder to encoder.
+    ///
+    /// ```
+    /// use regard_models::{Checkpoint, Description};
+    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models");
+    /// let gpt = Description::of(&Checkpoint::open(format!("{models}/tiny-gpt2"))?)?;
+    /// let heads: Vec<String> = gpt.heads().iter().map(ToString::to_string).collect();
+    /// assert_eq!(heads, ["0.0", "0.1", "0.2", "0.3", "1.0", "1.1", "1.2", "1.3"]);
+    /// # Ok::<(), regard_models::Error>(())
+    /// ```
+    pub fn heads(&self) -> Vec<HeadAddress> {
+        let of = |attention, stack: &crate::Stack| {
+            let heads = stack.block.heads;
+            (0..stack.layers())
+                .flat_map(move |layer| {
+                    (0..heads).map(move |head| HeadAddress { attention, layer, head })
+                })
+                .collect::<Vec<_>>()
+        };
+        match &self.encoder {
+            None => of(Which::Only, &self.stack),
+            Some(encoder) => {
+                let stacks = [
+                    (Which::Encoder, encoder),
+                    (Which::Decoder, &self.stack),
+                    (Which::Cross, &self.stack),
+                ];
+                stacks.into_iter().flat_map(|(attention, stack)| of(attention, stack)).collect()
+            }
+        }
+    }
+}
+
+impl Model {
+    /// The logits of the unchanged run's input with each change alone: \[positions, vocabulary\], or those of the last position
+    /// with `last`. Layers before a change are not computed anew. `done` is told the number of changes that are done.
+    ///
+    /// # Errors
+    /// [`Error::Input`] if a change does not fit, or if the model has no head.
+    ///
+    /// ```
+    /// use regard_models::{Ablation, Change, Input, Model};
+    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models");
+    /// let model = Model::open(format!("{models}/tiny-gpt2"))?;
+    /// let unchanged = model.baseline(&Input::tokens([7, 8, 9]))?;
+    /// let heads = model.description().heads();
+    /// let changes: Vec<_> = heads.iter().map(|head| Change::Ablate { head: *head, to: Ablation::Zero }).collect();
+    /// let logits = model.sweep(&unchanged, &changes, true, &mut |_| ())?;
+    /// let one = model.pass().change(changes[5].clone()).last_logits().run(unchanged.input())?;
+    /// assert_eq!(one.logits(), Some(&logits[5]));
+    /// # Ok::<(), regard_models::Error>(())
+    /// ```
+    pub fn sweep(
+        &self,
+        unchanged: &Baseline,
+        changes: &[Change],
+        last: bool,
+        done: &mut dyn FnMut(usize),
+    ) -> Result<Vec<Values>, Error> {
+        let input = unchanged.input();
+        let keep = Keep::default();
+        let mut plans = Vec::with_capacity(changes.len());
+        for change in changes {
+            plans.push(Plan::new(from_ref(change), self, input)?);
+        }
+        let mut all = Vec::with_capacity(changes.len());
+        for together in plans.chunk_by(Plan::go_together) {
+            for plans in together.chunks(TOGETHER) {
+                let mut runner = Runner::new(self, &keep, plans);
+                runner.from = Some(unchanged.streams());
+                runner.last_only = last && !matches!(self.description().head, Head::Classes);
+                let (trace, _) = runner.run(from_ref(input))?;
+                let missing = || Error::Input("the model has no head, and no logits".into());
+                let logits = trace.logits.ok_or_else(missing)?;
+                all.extend(logits.split(plans.len()));
+                done(all.len());
+            }
+        }
+        Ok(all)
+    }
+}

@@ -1,0 +1,60 @@
+//! Chat templates as models have them.
+
+#![expect(clippy::unwrap_used, reason = "a test fails with a panic")]
+
+use std::fs;
+use std::path::Path;
+
+use regard_models::{ChatTemplate, Checkpoint, Message};
+use serde_json::{Value, json};
+
+fn user(content: &str) -> Message {
+    Message { role: "user".into(), content: content.into() }
+}
+
+/// The template of a folder with this tokenizer_config.json.
+fn of(config: &Value) -> Option<ChatTemplate> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/models/tiny-llama");
+    let read = |name: &str| fs::read(folder.join(name)).unwrap();
+    let files = [
+        ("config.json", read("config.json")),
+        ("model.safetensors", read("model.safetensors")),
+        ("tokenizer_config.json", config.to_string().into_bytes()),
+    ];
+    ChatTemplate::of(&Checkpoint::from_files("tiny", files).unwrap()).unwrap()
+}
+
+/// SmolLM2's template, which adds a message of the system.
+#[test]
+fn a_template_may_add_messages() {
+    let template = "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}\
+        {{ '<|im_start|>system\nYou are SmolLM<|im_end|>\n' }}{% endif %}\
+        {{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}\
+        {% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
+    let chat = of(&json!({"chat_template": template})).unwrap();
+    let expected = "<|im_start|>system\nYou are SmolLM<|im_end|>\n<|im_start|>user\nWho sat?<|im_end|>\n<|im_start|>assistant\n";
+    assert_eq!(chat.prompt(&[user("Who sat?")]).unwrap(), expected);
+}
+
+/// What templates use of Python and of Jinja: methods of text, blocks on lines of their own, namespaces, exceptions.
+#[test]
+fn templates_may_use_what_transformers_offers() {
+    let template = "{{ bos_token }}\n{%- set ns = namespace(n=0) %}\n\
+        {% for m in messages %}\n    {% if m.role not in ['user', 'assistant'] %}\n\
+        {{ raise_exception('no role ' ~ m.role) }}\n    {% endif %}\n\
+        {%- set ns.n = ns.n + 1 %}[{{ m['content'].strip() | upper }}]{{ eos_token }}\n{% endfor %}{{ ns.n }}";
+    let config = json!({
+        "chat_template": [{"name": "tool", "template": "x"}, {"name": "default", "template": template}],
+        "bos_token": {"content": "<s>"}, "eos_token": "</s>",
+    });
+    let chat = of(&config).unwrap();
+    assert_eq!(chat.prompt(&[user("  a "), user("b")]).unwrap(), "<s>[A]</s>\n[B]</s>\n2");
+    let system = Message { role: "system".into(), content: String::new() };
+    let said = chat.prompt(&[system]).unwrap_err().to_string();
+    assert!(said.contains("no role system") && !said.contains('\n'), "{said}");
+}
+
+#[test]
+fn a_model_without_a_template_has_none() {
+    assert!(of(&json!({})).is_none());
+}

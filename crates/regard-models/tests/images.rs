@@ -1,0 +1,80 @@
+//! Images resized as Pillow resizes them, to the last bit.
+
+#![expect(clippy::unwrap_used, reason = "a test fails with a panic")]
+
+use std::fs;
+use std::path::Path;
+
+use regard_models::{Checkpoint, Description, ImageProcessor};
+use serde_json::{Value, json};
+
+/// The pixels of `golden/resize.py`.
+fn image(height: usize, width: usize) -> Vec<u8> {
+    let pixel = |i: usize, j: usize, c: usize| (i * i * 37 + j * 101 + i * j * 13 + c * 59) as u8;
+    let places = (0..height).flat_map(|i| (0..width).map(move |j| (i, j)));
+    places.flat_map(|(i, j)| (0..3).map(move |c| pixel(i, j, c))).collect()
+}
+
+/// A processor with these settings.
+fn processor(settings: &Value) -> Result<ImageProcessor, regard_models::Error> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/models/tiny-vit");
+    let read = |name: &str| fs::read(folder.join(name)).unwrap();
+    let files = [
+        ("config.json", read("config.json")),
+        ("model.safetensors", read("model.safetensors")),
+        ("preprocessor_config.json", settings.to_string().into_bytes()),
+    ];
+    let checkpoint = Checkpoint::from_files("tiny", files).unwrap();
+    ImageProcessor::of(&checkpoint, &Description::of(&checkpoint).unwrap())
+}
+
+#[test]
+fn images_are_resized_as_pillow_resizes_them() {
+    let cases: Vec<Value> = serde_json::from_str(include_str!("golden/resize.json")).unwrap();
+    assert_eq!(cases.len(), 16);
+    for case in cases {
+        let pair = |key: &str| [0, 1].map(|i| case[key][i].as_u64().unwrap() as usize);
+        let ([height, width], [new_height, new_width]) = (pair("before"), pair("after"));
+        let settings = json!({
+            "resample": case["resample"], "size": {"height": new_height, "width": new_width},
+            "do_rescale": false, "do_normalize": false,
+        });
+        let input =
+            processor(&settings).unwrap().read(&image(height, width), [height, width]).unwrap();
+        let pixels = new_height * new_width;
+        for (i, expected) in case["pixels"].as_array().unwrap().iter().enumerate() {
+            let found = input.pixels[i % 3 * pixels + i / 3];
+            assert_eq!(Some(f64::from(found)), expected.as_f64(), "{settings}: number {i}");
+        }
+    }
+}
+
+#[test]
+fn numbers_are_rescaled_and_normalized_by_channel() {
+    let settings = json!({
+        "size": 12, "image_mean": [0.1, 0.2, 0.3], "image_std": [0.5, 0.25, 1.0], "rescale_factor": 0.01,
+    });
+    let input = processor(&settings).unwrap().read(&[100; 12 * 12 * 3], [12, 12]).unwrap();
+    for (c, expected) in [1.8, 3.2, 0.7_f32].into_iter().enumerate() {
+        // Three roundings of numbers below 4, by which the error is below 3 · 2⁻²².
+        assert!((input.pixels[c * 144] - expected).abs() < 3.0 * f32::EPSILON * 2.0, "{c}");
+    }
+    let left = processor(&json!({"do_resize": false})).unwrap();
+    assert_eq!(left.read(&image(2, 5), [2, 5]).unwrap().pixels.len(), 30);
+}
+
+#[test]
+fn settings_and_images_that_make_no_sense_are_refused() {
+    for (settings, part) in [
+        (json!({"size": {"shortest_edge": 12}}), "preprocessor_config.json: size is"),
+        (json!({"size": 0}), "size is 0"),
+        (json!({"resample": 9}), "resample is 9"),
+        (json!({"image_mean": [1, 2]}), "image_mean is [1,2]"),
+    ] {
+        let said = processor(&settings).unwrap_err().to_string();
+        assert!(said.contains(part), "{said}");
+    }
+    let usual = processor(&json!({})).unwrap();
+    assert!(usual.read(&[0; 10], [2, 2]).is_err());
+    assert!(usual.read(&[], [0, 0]).is_err());
+}
