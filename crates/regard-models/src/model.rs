@@ -61,6 +61,11 @@ impl Model {
         self.tokenizer.as_ref()
     }
 
+    /// The bytes of the weights that a token is multiplied by: what writing one token reads from memory.
+    pub fn product_bytes(&self) -> usize {
+        self.weights.product_bytes()
+    }
+
     /// The tensors of the checkpoint that the model has no use for.
     pub fn unused(&self) -> &[String] {
         &self.weights.unused
