@@ -4,6 +4,8 @@ mod gguf;
 
 use std::path::{Path, PathBuf};
 
+use tokenizers::models::ModelWrapper;
+
 use crate::read::Settings;
 use crate::{Checkpoint, Error, Input};
 
@@ -89,6 +91,37 @@ impl Tokenizer {
     pub fn encode_as_is(&self, text: &str) -> Result<Vec<u32>, Error> {
         let encoding = self.tokenizer.encode(text, false).map_err(|e| self.not_understood(&e))?;
         Ok(encoding.get_ids().to_vec())
+    }
+
+    /// The parts of a text that the model does not know, and reads as its token for the unknown. A tokenizer of the kind
+    /// "Unigram" (T5) does not tell.
+    ///
+    /// # Errors
+    /// What the tokenizer says.
+    ///
+    /// ```
+    /// use regard_models::Model;
+    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models");
+    /// let model = Model::open(format!("{models}/tiny-bert"))?;
+    /// assert_eq!(model.tokenizer().unwrap().unknown("the 注 cat")?, ["注"]);
+    /// # Ok::<(), regard_models::Error>(())
+    /// ```
+    pub fn unknown(&self, text: &str) -> Result<Vec<String>, Error> {
+        let token = match self.tokenizer.get_model() {
+            ModelWrapper::BPE(model) => model.unk_token.as_deref(),
+            ModelWrapper::WordPiece(model) => Some(model.unk_token.as_str()),
+            ModelWrapper::WordLevel(model) => Some(model.unk_token.as_str()),
+            ModelWrapper::Unigram(_) => None, // it does not say which one
+        };
+        let unknown = token.and_then(|token| self.id(token));
+        let Some(unknown) = unknown else { return Ok(Vec::new()) };
+        let encoding = self.tokenizer.encode(text, false).map_err(|e| self.not_understood(&e))?;
+        let parts = encoding.get_ids().iter().zip(encoding.get_offsets());
+        let parts = parts.filter(|(id, _)| **id == unknown);
+        Ok(parts
+            .filter_map(|(_, (start, end))| text.get(*start..*end))
+            .map(str::to_owned)
+            .collect())
     }
 
     /// The text of tokens, special tokens included.

@@ -11,6 +11,7 @@ use super::input;
 
 /// What is changed. L is a layer and H a head, both from 0; of t5, L is encoder.L, decoder.L or cross.L.
 #[derive(Debug, clap::Args)]
+#[group(skip)]
 #[command(group(ArgGroup::new("patches").args(["patch_text", "patch_ids"])))]
 pub(crate) struct Args {
     /// Replace a head's output by zeros, or by its mean over the positions (repeatable)

@@ -11,6 +11,7 @@ use super::image;
 
 /// What the model reads.
 #[derive(Debug, clap::Args)]
+#[group(skip)]
 #[command(group(ArgGroup::new("input").required(true).args(["text", "ids", "image"])))]
 pub(crate) struct Args {
     /// The text
@@ -99,6 +100,7 @@ impl Args {
             let message = Message { role: "user".to_owned(), content: text.to_owned() };
             return Ok(Input::tokens(tokenizer.encode_as_is(&template.prompt(&[message])?)?));
         }
+        tell_unknown(text, tokenizer)?;
         let mut input = tokenizer.encode(text, self.text_pair.as_deref())?;
         if model.description().embedding.types < 2 {
             input.types.clear(); // the tokenizer numbers the texts, but the model does not
@@ -129,6 +131,17 @@ impl Args {
         }
         Ok(ids)
     }
+}
+
+/// Tells which words the model does not know.
+fn tell_unknown(text: &str, tokenizer: &Tokenizer) -> Result<()> {
+    let mut unknown = tokenizer.unknown(text)?;
+    unknown.dedup();
+    if !unknown.is_empty() {
+        let words: Vec<String> = unknown.iter().map(|word| format!("{word:?}")).collect();
+        anstream::eprintln!("note: the model does not know {}", words.join(", "));
+    }
+    Ok(())
 }
 
 /// The model's tokenizer; where it has none, the option to use instead of a text is named.

@@ -13,6 +13,7 @@ const LARGE: u64 = 1 << 30;
 
 /// Which model.
 #[derive(Debug, clap::Args)]
+#[group(skip)]
 pub(crate) struct Args {
     /// A Hugging Face folder, a .gguf file, `story` (the model that comes with the program), or a name such as
     /// openai-community/gpt2, which is looked for in the local Hugging Face cache (HF_HOME)
