@@ -73,17 +73,12 @@ pub fn npz(files: &[(&str, Vec<u8>)], method: CompressionMethod) -> Vec<u8> {
     archive.finish().unwrap().into_inner()
 }
 
-/// Rows of weights that sum to 1, from a simple generator.
+/// Random rows of weights that sum to 1. The logarithms of the weights are spread over 4.
 pub fn weights(rows: usize, cols: usize, seed: u32) -> Vec<f32> {
-    let mut state = seed.wrapping_mul(2_654_435_761).wrapping_add(1);
+    let mut rng = fastrand::Rng::with_seed(seed.into());
     let mut all = Vec::new();
     for _ in 0..rows {
-        let row: Vec<f64> = (0..cols)
-            .map(|_| {
-                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                (f64::from(state >> 8) / f64::from(1 << 22)).exp()
-            })
-            .collect();
+        let row: Vec<f64> = (0..cols).map(|_| (4.0 * rng.f64()).exp()).collect();
         let sum: f64 = row.iter().sum();
         all.extend(row.iter().map(|x| (x / sum) as f32));
     }

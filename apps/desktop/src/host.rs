@@ -1,6 +1,5 @@
-//! The system around the window: its threads, its files, and its own dialogs.
+//! The system around the window: its threads, files and dialogs.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -11,47 +10,22 @@ use regard_ui::host::{Answer, Host, Question, Work};
 use crate::whole_file;
 
 /// This machine.
-pub(crate) struct Native;
+pub struct Native;
 
 impl Host for Native {
     fn spawn(&self, name: &str, work: Work) -> io::Result<()> {
         thread::Builder::new().name(name.to_owned()).spawn(work).map(drop)
     }
 
-    fn read(&self, path: &Path, largest: u64) -> io::Result<Vec<u8>> {
-        let size = fs::metadata(path)?.len();
-        if size > largest {
-            let reason = format!("it has {size} bytes, and at most {largest} are read");
-            return Err(io::Error::new(io::ErrorKind::FileTooLarge, reason));
-        }
-        fs::read(path)
-    }
-
     fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         whole_file::write(path, bytes)
-    }
-
-    fn exists(&self, path: &Path) -> bool {
-        path.exists()
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        fs::rename(from, to)
-    }
-
-    fn create_folder(&self, path: &Path) -> io::Result<()> {
-        fs::create_dir_all(path)
-    }
-
-    fn folder(&self) -> PathBuf {
-        std::env::current_dir().unwrap_or_default()
     }
 
     fn session_file(&self) -> Option<PathBuf> {
         Some(ProjectDirs::from("", "", "regard")?.data_local_dir().join("last.regard.json"))
     }
 
-    /// The dialog answers from a thread, so that the window goes on.
+    /// The dialog answers from a thread, so that the window keeps running.
     fn browse(&self, question: Question<'_>, answer: Answer) {
         let Question { heading, extensions, opens, path, name } = question;
         let mut dialog =
@@ -61,7 +35,7 @@ impl Host for Native {
         }
         let answer =
             |file: Option<rfd::FileHandle>| answer(file.map(|file| file.path().to_owned()));
-        // macOS wants dialogs to be made in this thread; another one awaits them.
+        // macOS requires that dialogs are made in this thread. Another thread waits for them.
         let spawned = if opens {
             let dialog = dialog.pick_file();
             self.spawn("dialog", Box::new(move || answer(pollster::block_on(dialog))))
@@ -70,7 +44,7 @@ impl Host for Native {
             let dialog = dialog.set_file_name(name).save_file();
             self.spawn("dialog", Box::new(move || answer(pollster::block_on(dialog))))
         };
-        // Without a thread the answer is dropped, which the window takes for no choice.
+        // Without a thread the answer is dropped, which counts as no choice.
         drop(spawned);
     }
 }
@@ -85,6 +59,6 @@ mod tests {
         let path = folder.path().join("large");
         Native.write(&path, &[7; 100]).unwrap();
         assert_eq!(Native.read(&path, 100).unwrap(), [7; 100]);
-        assert!(Native.read(&path, 99).unwrap_err().to_string().contains("100 bytes"));
+        assert!(Native.read(&path, 99).unwrap_err().to_string().contains("more than 99 bytes"));
     }
 }

@@ -3,7 +3,7 @@
 
 mod bundled;
 pub mod cli;
-mod host;
+pub mod host;
 mod hub;
 mod whole_file;
 mod window;

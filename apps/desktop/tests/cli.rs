@@ -182,6 +182,48 @@ mod walk {
         }
     }
 
+    /// It printed the first walkthrough and exited with 0, whatever the file.
+    #[test]
+    fn without_a_display_a_file_is_summarised_or_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name).display().to_string();
+        let weights: Vec<u8> =
+            [1.0_f32, 0.0, 0.0, 1.0].iter().flat_map(|x| x.to_le_bytes()).collect();
+        let tensor = TensorView::new(Dtype::F32, vec![1, 1, 2, 2], &weights).unwrap();
+        let tokens = HashMap::from([("tokens".to_owned(), r#"["The","Ġcat"]"#.to_owned())]);
+        let file = serialize([("attentions", tensor)], Some(tokens)).unwrap();
+        std::fs::write(path("dump.safetensors"), &file).unwrap();
+        let text = stdout(&[&path("dump.safetensors")]);
+        for part in ["`attentions`", "1 layer × 1 head", "2 queries × 2 keys", "2 tokens: The ␣cat"]
+        {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+
+        std::fs::write(
+            path("mine.regard.json"),
+            r#"{"format": "regard session 1", "room": "heads"}"#,
+        )
+        .unwrap();
+        let text = stdout(&[&path("mine.regard.json")]);
+        for part in ["Walkthrough: ", "64 tokens × 64 dimensions", "Heads (open): ", "the sample"]
+        {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+
+        for (name, bytes) in [
+            ("cut.safetensors", &file[..file.len() - 4]),
+            ("empty.npy", &[][..]),
+            ("notes.txt", b"These are notes, and no tensors."),
+            ("model.pt", b"PK\x03\x04 a torch archive"),
+        ] {
+            std::fs::write(path(name), bytes).unwrap();
+            let output = regard(&[&path(name)]);
+            let message = String::from_utf8(output.stderr).unwrap();
+            assert_eq!((output.status.code(), &output.stdout[..]), (Some(2), &[][..]), "{message}");
+            assert!(message.contains(name) && message.lines().count() == 1, "{message}");
+        }
+    }
+
     #[test]
     fn wrong_usage_is_exit_2() {
         for args in [

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use regard_desktop::host::Native;
 use regard_figure::{Format, Look, Map};
 use regard_heads::{HeadId, unattended};
 use regard_tests::attention_files::{Folder, bytes, safetensors, weights};
@@ -61,7 +62,7 @@ fn every_matrix_of_every_example_in_every_format() {
             // A table of numbers of several units has no colours.
             let is_table = step.kind == Kind::Table;
             let formats =
-                Format::ALL.into_iter().filter(|format| !is_table || *format != Format::Png);
+                Format::ALL.iter().copied().filter(|format| !is_table || *format != Format::Png);
             for format in formats.skip(if all { 0 } else { i % 5 }).take(if all { 5 } else { 1 }) {
                 let to = folder.path(&format!("out.{}", format.extension()));
                 let file = exported(&[example.name(), "--matrix", &step.key.to_string()], &to);
@@ -186,6 +187,17 @@ fn what_a_session_shows() {
 }
 
 #[test]
+fn without_a_name_the_weights_of_an_example_are_exported() {
+    let folder = Folder::new();
+    let to = folder.path("out.npy");
+    let weights = exported(&["the-cat-sat", "--matrix", "weights"], &to);
+    assert_eq!(exported(&["the-cat-sat"], &to), weights);
+    let output = export(&["the-cat-sat", "--to", to.to_str().unwrap()]);
+    let note = String::from_utf8(output.stderr).unwrap();
+    assert!(note.contains("out.npy") && note.contains("3 × 3"), "{note}");
+}
+
+#[test]
 fn bad_input_is_exit_2_and_says_what_there_is() {
     let folder = Folder::new();
     let (file, _) = dump(&folder);
@@ -194,7 +206,6 @@ fn bad_input_is_exit_2_and_says_what_there_is() {
     let to = to.to_str().unwrap();
     for (args, reason) in [
         (&["the-dog-sat", "--to", to][..], "the-cat-sat"),
-        (&["the-cat-sat", "--to", to], "raw_scores"),
         (&["the-cat-sat", "--matrix", "wights", "--to", to], "weights"),
         (&["the-cat-sat", "--matrix", "weights", "--head", "1", "--to", to], "--head"),
         (&["the-cat-sat", "--matrix", "weights", "--to", "out.bmp"], ".safetensors"),
@@ -241,7 +252,7 @@ fn a_head_has_the_colours_of_the_window() {
     for (look, head) in LOOKS.into_iter().flat_map(|look| [(look, 0), (look, 1)]) {
         let mut session = Session { look, ..attention_session(&file) };
         session.heads.show(HeadId { layer: 0, head });
-        let opened = Opened::open(session.heads.source.clone(), &unattended).unwrap();
+        let opened = Opened::open(&Native, session.heads.source.clone(), &unattended).unwrap();
         let matrix = opened.matrix(session.heads.clone(), look).unwrap();
         let png = matrix.encode(Format::Png).unwrap();
         let saved = folder.path("mine.regard.json");

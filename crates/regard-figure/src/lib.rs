@@ -4,6 +4,7 @@
 //! A [`Table`] borrows the numbers, the labels and the title; a [`Matrix`] owns them and carries its [`Palette`], so that
 //! a file has the colours of the screen. [`Format`] lists the files that can be written: PNG, SVG, CSV, npy and safetensors.
 
+mod encode;
 mod format;
 mod label;
 mod matrix;

@@ -1,9 +1,11 @@
-//! Numbers as a person reads them.
+//! Numbers for readers.
+
+use crate::Palette;
 
 /// The most decimals that a cell shows.
 const MOST: usize = 3;
 
-/// How many decimals a matrix needs: none if all numbers are whole, at most three, and more only where all are tiny.
+/// The number of decimals of a matrix: 0 if all numbers are whole, at most 3, and more only if all are tiny.
 pub fn decimals(numbers: &[f32]) -> usize {
     let exact = |n: usize| {
         let unit = 10_f32.powi(n as i32);
@@ -15,7 +17,7 @@ pub fn decimals(numbers: &[f32]) -> usize {
     (0..most).find(|n| !tiny && exact(*n)).unwrap_or(most)
 }
 
-/// A number for a cell, with fewer decimals where there are many digits before them.
+/// A number with `decimals` decimals, or fewer if it has three digits or more before them.
 pub fn fixed(x: f32, decimals: usize) -> String {
     let decimals = match x.abs() {
         size if size >= 1000.0 => 0,
@@ -31,6 +33,12 @@ pub fn fixed(x: f32, decimals: usize) -> String {
     let text =
         if text.trim_matches(['-', '0', '.']).is_empty() { text.replace('-', "") } else { text };
     text.replace('-', "−")
+}
+
+/// A number for a cell of a matrix with this palette. The columns of a table without colours have different units, so each of
+/// its numbers has three digits of its own.
+pub fn cell(x: f32, decimals: usize, palette: Palette) -> String {
+    if palette.is_plain() && x.is_finite() { spoken(x) } else { fixed(x, decimals) }
 }
 
 /// A number by itself, to three digits: "0.42", "1.3e−9", "masked", "not a number".
@@ -55,6 +63,15 @@ pub fn spoken(x: f32) -> String {
     }
 }
 
+/// A number by itself, where −∞ marks a masked cell that stands for `masked`: "0 (masked)".
+pub fn spoken_masked(x: f32, masked: f32) -> String {
+    if x == f32::NEG_INFINITY && masked.is_finite() {
+        format!("{} (masked)", spoken(masked))
+    } else {
+        spoken(x)
+    }
+}
+
 /// A number beside a colour bar, to two digits: "0.25", "2.5e−7".
 pub fn tick(x: f32) -> String {
     let size = x.abs();
@@ -70,16 +87,16 @@ pub fn tick(x: f32) -> String {
     }
 }
 
-/// An error: "0" or "1.2e−7".
+/// A rounding error: "0" or "1.2e−7".
 pub fn error(x: f64) -> String {
     if x == 0.0 { "0".to_owned() } else { format!("{x:.1e}").replace('-', "−") }
 }
 
-/// What a unit of the last place is.
+/// The definition of a unit of the last place.
 pub const ULP: &str =
     "A unit of the last place (ULP) is the gap between neighbouring 32-bit numbers of that size.";
 
-/// So many units of the last place, small ones rounded up: "0", "0.4", "12", "3.5e6".
+/// A number of units of the last place. Small ones are rounded up: "0", "0.4", "12", "3.5e6".
 pub fn ulp(x: f64) -> String {
     match x {
         0.0 => "0".to_owned(),
@@ -108,6 +125,12 @@ mod tests {
         for (x, decimals, text) in cases {
             assert_eq!(fixed(x, decimals), text);
         }
+    }
+
+    #[test]
+    fn a_small_number_in_a_table_is_not_rounded_to_0() {
+        assert_eq!(cell(0.000_35, 3, Palette::PLAIN), "0.00035");
+        assert_eq!(cell(0.000_35, 3, Palette::weights(1.0, crate::Look::default())), "0.000");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What colour a number has, whatever it is drawn with: the window, a file or the terminal.
+//! The colours of numbers, for the window, for files and for the terminal.
 
 use core::fmt::{self, Display};
 
@@ -9,26 +9,26 @@ mod map;
 pub use self::map::{COLORS, HIDDEN, Map, NOT_A_NUMBER, TEXELS};
 use self::map::{MASKED, NAN};
 
-/// A logarithmic map from 0 goes down to the largest number times this.
+/// A logarithmic map of positive numbers begins at the largest number times this.
 const FLOOR: f32 = 1e-6;
 
-/// On a logarithmic diverging map, numbers below the limit times this are as on a linear one.
+/// A logarithmic diverging map is linear for numbers below the limit times this.
 const LINEAR: f32 = 1e-3;
 
-/// A map ends at a number between these, so that its ends and what is computed of them are normal numbers.
+/// The ends of a map lie between these, so that they and all numbers computed from them are normal.
 const ENDS: [f32; 2] = [1e-30, 1e38];
 
-/// How the user wants to see weights.
+/// The user's choice of colours for weights.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Look {
-    /// For numbers from 0; numbers of both signs have their own map.
+    /// The map for numbers from 0 upwards. Numbers of both signs have their own map.
     pub map: Map,
-    /// Whether equal steps of colour are equal factors.
+    /// Whether equal steps of colour stand for equal factors.
     pub logarithmic: bool,
 }
 
-/// How numbers become colours.
+/// A map from numbers to colours.
 ///
 /// ```
 /// use regard_figure::{Look, Map, Palette};
@@ -39,7 +39,7 @@ pub struct Look {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Palette {
-    /// `None` for no colours: the numbers alone.
+    /// `None` for numbers without colours.
     map: Option<Map>,
     low: f32,
     high: f32,
@@ -47,15 +47,15 @@ pub struct Palette {
 }
 
 impl Palette {
-    /// No colours: the numbers alone.
+    /// Numbers without colours.
     pub const PLAIN: Self = Self { map: None, low: 0.0, high: 1.0, logarithmic: false };
 
-    /// No colours, with a scale for those that another map brings: see [`Palette::with_map`].
+    /// Numbers without colours. The scale of the look applies if [`Palette::with_map`] adds a map.
     pub fn plain(look: Look) -> Self {
         Self { logarithmic: look.logarithmic, ..Self::PLAIN }
     }
 
-    /// From 0, or for numbers of both signs −`largest`, to `largest`: for numbers of which most are small.
+    /// From 0 to `largest`, or from −`largest` to `largest` for numbers of both signs.
     pub fn up_to(largest: f32, both_signs: bool, look: Look) -> Self {
         if both_signs { Self::signed(largest, look) } else { Self::weights(largest, look) }
     }
@@ -67,14 +67,14 @@ impl Palette {
         Self { map: Some(look.map), low, high, logarithmic: look.logarithmic }
     }
 
-    /// From −`limit` to `limit`, 0 in the middle.
+    /// From −`limit` to `limit`, with 0 in the middle.
     pub fn signed(limit: f32, look: Look) -> Self {
         let limit = end(limit);
         Self { map: Some(Map::Diverging), low: -limit, high: limit, logarithmic: look.logarithmic }
     }
 
-    /// The same numbers on another map. Where they are not weights, a map without a middle goes from the smallest to the
-    /// largest, or, by the logarithm, from 0.
+    /// The palette of the same numbers with another map. For numbers that are not weights, a sequential map goes from the
+    /// smallest to the largest, or from 0 if it is logarithmic.
     #[must_use]
     pub fn with_map(self, map: Map, numbers: &[f32]) -> Self {
         let look = Look { map, logarithmic: self.logarithmic };
@@ -93,7 +93,7 @@ impl Palette {
         Self { map: Some(map), low, high, logarithmic: false }
     }
 
-    /// The map, if there are colours at all.
+    /// The map. `None` without colours.
     pub fn map(self) -> Option<Map> {
         self.map
     }
@@ -103,7 +103,7 @@ impl Palette {
         self.map.is_none()
     }
 
-    /// Whether the middle is 0, and both signs have colours.
+    /// Whether the map has 0 in its middle, with colours for both signs.
     pub fn is_diverging(self) -> bool {
         self.map == Some(Map::Diverging) && self.low < 0.0
     }
@@ -124,23 +124,23 @@ impl Palette {
         [low, middle, high]
     }
 
-    /// The colour of a number, red, green and blue. What lies outside the range gets the colour of its end.
+    /// The colour of a number: red, green and blue. A number outside the range has the colour of the nearer end.
     pub fn rgb(self, x: f32) -> [u8; 3] {
         self.map.map_or([0; 3], |map| map.texel(self.texels()(x)))
     }
 
-    /// Which of the map's [`TEXELS`] a number has.
+    /// The function from a number to its index among the map's [`TEXELS`] colours.
     pub fn texels(self) -> impl Fn(f32) -> usize + Sync {
         let position = self.positions();
         move |x| {
-            // `as` saturates: a number beyond the end is at the end. Selected, not branched on: many numbers are masked.
+            // `as` saturates, so a number beyond the end is at the end. Selection beats a branch, because many numbers are masked.
             let place = ((position(x) * (COLORS - 1) as f32 + 0.5) as u32).min(COLORS as u32 - 1);
             let place = if x == f32::NEG_INFINITY { MASKED as u32 } else { place };
             (if x.is_nan() { NAN as u32 } else { place }) as usize
         }
     }
 
-    /// Where a number is between the ends: 0 to 1, or beyond.
+    /// The function from a number to its position: 0 at the low end, 1 at the high end.
     fn positions(self) -> impl Fn(f32) -> f32 + Sync {
         let Self { low, high, logarithmic, .. } = self;
         let both_signs = self.is_diverging();
@@ -167,18 +167,18 @@ impl Display for Palette {
     }
 }
 
-/// An end of a map; 1 if there is no number but 0.
+/// The high end of a map. 1 if all numbers are 0.
 fn end(x: f32) -> f32 {
     let [smallest, most] = ENDS;
     if x > 0.0 { x.clamp(smallest, most) } else { 1.0 }
 }
 
-/// The size of the largest number.
+/// The largest absolute value among finite numbers.
 pub fn largest(numbers: &[f32]) -> f32 {
     numbers.iter().map(|x| x.abs()).filter(|x| x.is_finite()).fold(0.0, f32::max)
 }
 
-/// log₂ to 0.01, which is less than a step of colour; below 0 it is that of the smallest normal number.
+/// log₂ x with an error below 0.011, less than a step of colour. Below the smallest normal number, it is constant.
 fn log2(x: f32) -> f32 {
     let bits = x.max(f32::MIN_POSITIVE).to_bits();
     let mantissa = f32::from_bits(bits & 0x007F_FFFF | 0x3F80_0000);
@@ -186,7 +186,7 @@ fn log2(x: f32) -> f32 {
     exponent + (-0.344_845 * mantissa + 2.024_658) * mantissa - 1.679_813
 }
 
-/// Black or white, whichever can be read on `background`.
+/// Black or white, whichever is readable on `background`.
 pub fn ink_on(background: [u8; 3]) -> [u8; 3] {
     let [r, g, b] = background.map(f32::from);
     if 0.299 * r + 0.587 * g + 0.114 * b > 140.0 { [0; 3] } else { [255; 3] }
@@ -249,7 +249,7 @@ mod tests {
             &[1e-40],
             &[f32::MAX],
         ] {
-            for (map, logarithmic) in Map::ALL.into_iter().flat_map(|m| [(m, false), (m, true)]) {
+            for (map, logarithmic) in Map::ALL.iter().flat_map(|m| [(*m, false), (*m, true)]) {
                 let look = Look { map, logarithmic };
                 let limit = largest(numbers);
                 let signed = Palette::signed(limit, look);

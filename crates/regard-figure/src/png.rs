@@ -2,10 +2,10 @@ use ::png::{BitDepth, ColorType, Encoder, EncodingError};
 
 use crate::{Error, Palette, Table};
 
-/// Pixels that a picture of few cells has at least in its longer direction.
+/// The longer side of a picture of few cells, in pixels.
 const WIDTH: usize = 768;
 
-/// The cells as squares of equally many pixels; a pixel each, where there are many.
+/// A picture of the cells as equal squares of pixels. Where there are many cells, each is a pixel.
 pub(super) fn png(table: &Table<'_>, palette: Palette) -> Result<Vec<u8>, Error> {
     if palette.is_plain() {
         return Err(Error::Plain(table.name.to_owned()));
@@ -14,7 +14,7 @@ pub(super) fn png(table: &Table<'_>, palette: Palette) -> Result<Vec<u8>, Error>
     cells(table, palette, side, &[("Title", table.title), ("Description", &palette.to_string())])
 }
 
-/// A pixel a cell.
+/// A picture with one pixel a cell.
 pub(super) fn pixels(table: &Table<'_>, palette: Palette) -> Result<Vec<u8>, Error> {
     cells(table, palette, 1, &[])
 }
@@ -38,7 +38,7 @@ fn cells(
     Ok(encode(ColorType::Rgb, [cols * side, rows * side], &image, texts)?)
 }
 
-/// A PNG of these bytes, `size` pixels wide and high, 8 bits a channel, with these texts in it.
+/// A PNG of these bytes: `size` pixels wide and high, 8 bits a channel, with these text chunks.
 ///
 /// # Errors
 /// If `image` does not have as many bytes as `size` and `color` need.

@@ -8,35 +8,35 @@ use base64::engine::general_purpose::STANDARD;
 use crate::text::{escaped, shortened, width};
 use crate::{Error, Label, NOT_A_NUMBER, Palette, Table, ink_on, numbers, png};
 
-/// Cells are drawn as rectangles up to so many of them; more are an embedded picture.
+/// The most cells that are drawn as rectangles. More are embedded as a picture.
 const MOST_RECTANGLES: usize = 4096;
-/// What the longer side of the cells measures, if cells need be neither larger nor smaller than these.
+/// The longer side of all cells, if the limits of a cell allow it.
 const SIDE: f64 = 560.0;
 const SMALLEST_CELL: f64 = 0.25;
 const LARGEST_CELL: f64 = 44.0;
-/// The size of labels where there is room, and the least at which they can be read.
+/// The size of labels, and the smallest readable size.
 const FONT: f64 = 12.0;
 const SMALLEST_FONT: f64 = 7.0;
-/// Numbers are written into cells of at least this width.
+/// The least width of a cell with a number.
 const CELL_WITH_NUMBER: f64 = 34.0;
-/// Characters of a label.
+/// The most characters of a label.
 const LONGEST_LABEL: usize = 24;
 const GAP: f64 = 8.0;
 const BAR: f64 = 14.0;
 const STOPS: usize = 32;
-/// Of text on the paper.
+/// The colour of text on the paper.
 const INK: [u8; 3] = [0x22; 3];
 
-/// Where everything is. Lengths are CSS pixels.
+/// The layout, in CSS pixels.
 struct Layout {
     cell: f64,
     font: f64,
-    /// Of the cells.
+    /// The rectangle of the cells.
     left: f64,
     top: f64,
     width: f64,
     height: f64,
-    /// Of all.
+    /// The width and height of the figure.
     total: [f64; 2],
 }
 
@@ -107,7 +107,7 @@ fn push_cells(
             r#"<image x="{left:.2}" y="{top:.2}" width="{width:.2}" height="{height:.2}" preserveAspectRatio="none" style="image-rendering:pixelated" href="data:image/png;base64,{picture}"/>"#
         );
     } else {
-        // Without antialiasing, or the paper would shine through between the cells.
+        // Antialiasing would let the paper show between the cells.
         let _ = writeln!(out, r#"<g shape-rendering="crispEdges">"#);
         for (i, x) in table.values.iter().enumerate() {
             let (x_at, y_at) = place(layout, i, table.cols.len());
@@ -126,7 +126,7 @@ fn push_cells(
             let (x_at, y_at) = place(layout, i, table.cols.len());
             let (x_at, y_at) = (x_at + cell / 2.0, y_at + cell / 2.0 + FONT * 0.33);
             let ink = Rgb(if palette.is_plain() { INK } else { ink_on(palette.rgb(*x)) });
-            let number = numbers::fixed(*x, decimals);
+            let number = numbers::cell(table.number(*x), decimals, palette);
             let _ =
                 writeln!(out, r#"<text x="{x_at:.2}" y="{y_at:.2}" fill="{ink}">{number}</text>"#);
         }
@@ -139,7 +139,7 @@ fn place(layout: &Layout, i: usize, cols: usize) -> (f64, f64) {
     (layout.left + (i % cols) as f64 * layout.cell, layout.top + (i / cols) as f64 * layout.cell)
 }
 
-/// Labels on both axes: each, or as many as there is room for, evenly spread.
+/// The labels of both axes: all, or as many as fit, evenly spaced.
 fn push_labels(out: &mut String, table: &Table<'_>, layout: &Layout) {
     let Layout { cell, font, left, top, width: cells_width, height, .. } = *layout;
     let every = ((font * 1.15 / cell).ceil() as usize).max(1);
@@ -181,7 +181,7 @@ fn push_labels(out: &mut String, table: &Table<'_>, layout: &Layout) {
     out.push_str("</g>\n");
 }
 
-/// The colour bar with its numbers; and what the colours mean that are on no map, if there are any.
+/// The colour bar with its numbers, and the colours of masked cells and NaN if there are any.
 fn push_bar(out: &mut String, table: &Table<'_>, palette: Palette, layout: &Layout) {
     let Some(map) = palette.map() else { return };
     let (x, top) = (layout.left + layout.width + 2.0 * GAP, layout.top);
@@ -207,8 +207,9 @@ fn push_bar(out: &mut String, table: &Table<'_>, palette: Palette, layout: &Layo
             writeln!(out, r##"<path d="M{:.2} {y:.2}h4" stroke="#222"/>"##, x - GAP / 2.0 - 4.0);
     }
     let mut y = top + height + 2.0 * GAP;
+    let masked = format!("masked ({})", numbers::fixed(table.masked, 0));
     let special = [
-        ("masked (−∞)", map.hidden(), table.values.contains(&f32::NEG_INFINITY)),
+        (masked.as_str(), map.hidden(), table.values.contains(&f32::NEG_INFINITY)),
         ("NaN", NOT_A_NUMBER, table.values.iter().any(|x| x.is_nan())),
     ];
     for (name, color, _) in special.into_iter().filter(|(_, _, occurs)| *occurs) {

@@ -1,16 +1,18 @@
 //! Text in SVG: its width and its escapes.
 
-/// About how wide a text is, in parts of the font's size. Only space is made for it: the font is the reader's.
+use unicode_width::UnicodeWidthChar;
+
+/// The approximate width of a text, in units of the font's size. The reader's font decides the real width.
 pub(super) fn width(text: &str) -> f64 {
-    text.chars().map(|c| if is_wide(c) { 1.05 } else { 0.62 }).sum()
+    let letter = |c| match UnicodeWidthChar::width(c) {
+        None | Some(0) => 0.0,
+        Some(1) => 0.62,
+        Some(_) => 1.05,
+    };
+    text.chars().map(letter).sum()
 }
 
-/// East Asian letters and emoji, roughly.
-fn is_wide(c: char) -> bool {
-    matches!(u32::from(c), 0x1100..=0x115F | 0x2E80..=0xA4CF | 0xAC00..=0xD7A3 | 0xF900..=0xFAFF | 0xFE30..=0xFE6F | 0xFF00..=0xFF60 | 0x1F300..=0x1FAFF | 0x20000..=0x3FFFD)
-}
-
-/// Text as XML holds it. Characters that XML does not have are left out.
+/// The text with XML escapes. Characters that XML forbids are left out.
 pub(super) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -27,7 +29,7 @@ pub(super) fn escaped(text: &str) -> String {
     out
 }
 
-/// A text that is not longer than `most` characters.
+/// The text, cut to `most` characters with "…" at the end if it is longer.
 pub fn shortened(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();

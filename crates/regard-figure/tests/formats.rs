@@ -14,8 +14,15 @@ fn tokens(labels: &[&str]) -> Vec<Label> {
 }
 
 fn encode(format: Format, values: &[f32], rows: &[Label], cols: &[Label]) -> Vec<u8> {
-    let table =
-        Table { title: "A < B", name: "weights", values, rows, cols, axes: ["query", "key"] };
+    let table = Table {
+        title: "A < B",
+        name: "weights",
+        values,
+        masked: f32::NEG_INFINITY,
+        rows,
+        cols,
+        axes: ["query", "key"],
+    };
     table.encode(format, palette()).unwrap()
 }
 
@@ -58,6 +65,30 @@ fn csv_quotes_what_needs_it_and_keeps_every_bit() {
     let odd =
         encode(Format::Csv, &[f32::NAN, f32::NEG_INFINITY], &tokens(&["a"]), &tokens(&["", "b"]));
     assert_eq!(String::from_utf8(odd).unwrap(), "query \\ key,,b\na,NaN,-inf\n");
+}
+
+/// A masked cell of weights is marked by −∞ and has the weight 0.
+#[test]
+fn a_masked_weight_is_0_in_every_file_and_keeps_its_colour() {
+    let labels = tokens(&["a", "b"]);
+    let values = [1.0, f32::NEG_INFINITY, 0.25, 0.75];
+    let table = Table {
+        title: "",
+        name: "weights",
+        values: &values,
+        masked: 0.0,
+        rows: &labels,
+        cols: &labels,
+        axes: ["query", "key"],
+    };
+    let file = |format| table.encode(format, palette()).unwrap();
+    let text = |format| String::from_utf8(file(format)).unwrap();
+    assert!(text(Format::Csv).contains("a,1,0\n"), "{}", text(Format::Csv));
+    let svg = text(Format::Svg);
+    assert!(!svg.contains('∞') && svg.contains(">masked (0)</text>"), "{svg}");
+    let (width, _, image) = pixels(&file(Format::Png));
+    assert_eq!(image[3 * (width - 1)..][..3], HIDDEN);
+    assert!(file(Format::Npy).ends_with(&[0.0_f32, 0.25, 0.75].map(f32::to_le_bytes).concat()));
 }
 
 /// Reads CSV by RFC 4180, letter by letter.
@@ -168,10 +199,17 @@ fn well_formed(svg: &str) {
 
 #[test]
 fn what_cannot_be_written_is_refused() {
-    let table =
-        |values, rows, cols| Table { title: "", name: "a", values, rows, cols, axes: ["", ""] };
+    let table = |values, rows, cols| Table {
+        title: "",
+        name: "a",
+        values,
+        masked: f32::NEG_INFINITY,
+        rows,
+        cols,
+        axes: ["", ""],
+    };
     let one = tokens(&["a"]);
-    for format in Format::ALL {
+    for &format in Format::ALL {
         assert!(matches!(
             table(&[1.0, 2.0], &one, &one).encode(format, palette()),
             Err(Error::Shape { values: 2, .. })

@@ -4,21 +4,21 @@ use regard_kernels::{Mat, MatMut, matmul};
 
 use super::{AttentionMaps, Error, HeadId, Progress, tell};
 
-/// What of an attention to look at: a matrix, queries × keys.
+/// A matrix of an attention, queries × keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// One head.
     Head(HeadId),
     /// A mean of heads.
     Mean(Over),
-    /// Attention rollout as far as a layer (by its place in the file).
+    /// Attention rollout up to a layer (by its index in the file).
     Rollout(usize),
 }
 
-/// What to average.
+/// The heads that a mean averages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Over {
-    /// All heads of a layer (by its place in the file).
+    /// All heads of a layer (by its index in the file).
     HeadsOf(usize),
     /// The heads of one number in all layers.
     LayersOf(usize),
@@ -26,7 +26,7 @@ pub enum Over {
     All,
 }
 
-/// Rows that a thread computes at a time.
+/// The number of rows that a thread computes at a time.
 const ROWS: usize = 64;
 
 impl AttentionMaps {
@@ -42,7 +42,7 @@ impl AttentionMaps {
         }
     }
 
-    /// What a part is called, with the numbers of the file.
+    /// The title of a part, with the layer numbers of the file.
     pub fn title(&self, part: Part) -> String {
         let number = |layer| self.layer_number(layer);
         match part {
@@ -56,7 +56,7 @@ impl AttentionMaps {
         }
     }
 
-    /// The mean of some heads, queries × keys, row by row. A head with NaN makes the mean NaN there.
+    /// The mean of some heads, queries × keys, row by row. Where a head has NaN, the mean is NaN.
     ///
     /// # Errors
     /// [`Error::NoSuchHead`], or [`Error::Cancelled`].
@@ -88,11 +88,12 @@ impl AttentionMaps {
         Ok(mean)
     }
 
-    /// Attention rollout from the tokens to the output of `layer` (by its place in the file): \[n, n\], row by row; row i
-    /// says how much of each token is in place i.
+    /// Attention rollout from the tokens to the output of `layer` (by its index in the file): \[n, n\], row by row. Row i
+    /// estimates how much of each token reaches position i.
     ///
-    /// Of each layer the heads' mean A is taken with the residual connection, (A + I) / 2, each row divided by its sum, and
-    /// these matrices are multiplied: Abnar & Zuidema, "Quantifying Attention Flow in Transformers", ACL 2020.
+    /// For each layer, the heads are averaged to A, the residual connection is added, (A + I) / 2, and each row is divided by
+    /// its sum. The product of these matrices is the rollout: Abnar & Zuidema, "Quantifying Attention Flow in Transformers",
+    /// ACL 2020.
     ///
     /// # Errors
     /// [`Error::NotSelfAttention`], [`Error::NoSuchHead`], or [`Error::Cancelled`].

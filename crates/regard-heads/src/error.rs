@@ -1,21 +1,19 @@
 use std::io;
 
-use super::HeadId;
-
-/// Why a file of attention maps, or of queries and keys, could not be opened, or its maps not be combined.
+/// An error of opening a file of attention maps or of queries and keys, or of combining maps.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The file system refused.
+    /// The file system reports an error.
     #[error(transparent)]
     Io(#[from] io::Error),
 
-    /// The file is not of the format that its first bytes promise.
-    #[error("this is no {format} file that can be read: {reason}")]
+    /// The file does not have the format that its first bytes announce.
+    #[error("it is not a readable {format} file: {reason}")]
     Format {
         /// safetensors, npy or npz.
         format: &'static str,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
 
@@ -30,13 +28,13 @@ pub enum Error {
         shape: Vec<usize>,
         /// The bytes that this shape needs.
         needed: u64,
-        /// The bytes that there are, or that there can be at most where they are compressed.
+        /// The bytes that the file has, or can have at most if they are compressed.
         found: u64,
     },
 
-    /// Numbers of a type that is not read.
+    /// The numbers have a type that is not supported.
     #[error(
-        "tensor `{tensor}` is {found}, but F32, F16, BF16 or F64 in little-endian and row-major order is needed"
+        "tensor `{tensor}` is {found}; F32, F16, BF16 or F64 in little-endian and row-major order is needed"
     )]
     Type {
         /// The tensor's name.
@@ -45,20 +43,20 @@ pub enum Error {
         found: String,
     },
 
-    /// Too many dimensions or too few.
+    /// The tensor has too many dimensions or too few.
     #[error("tensor `{tensor}` has the shape {shape:?}, but {needed} is needed")]
     Rank {
         /// The tensor's name.
         tensor: String,
         /// Its shape.
         shape: Vec<usize>,
-        /// The shapes that would do.
+        /// The shapes that are possible.
         needed: &'static str,
     },
 
-    /// No layers, heads, queries or keys.
+    /// A dimension of the tensor is 0.
     #[error(
-        "tensor `{tensor}` has the shape {shape:?}: it holds no attention, because one of its dimensions is 0"
+        "tensor `{tensor}` has the shape {shape:?}: it holds no attention, because a dimension is 0"
     )]
     Empty {
         /// The tensor's name.
@@ -67,8 +65,10 @@ pub enum Error {
         shape: Vec<usize>,
     },
 
-    /// Layers that do not fit together.
-    #[error("tensor `{tensor}` is {found}, but `{first}` is {expected}: all layers must be alike")]
+    /// The layers differ in type or shape.
+    #[error(
+        "tensor `{tensor}` is {found}, but `{first}` is {expected}: all layers must be alike in type and shape"
+    )]
     Ragged {
         /// A tensor that differs.
         tensor: String,
@@ -80,7 +80,7 @@ pub enum Error {
         expected: String,
     },
 
-    /// More numbers than there is memory for, or than can be counted.
+    /// The tensor does not fit in memory.
     #[error("tensor `{tensor}` with the shape {shape:?} does not fit in memory")]
     TooLarge {
         /// The tensor's name.
@@ -89,23 +89,23 @@ pub enum Error {
         shape: Vec<usize>,
     },
 
-    /// No tensor could be attention.
-    #[error("the file has no attention: {}", if .names.is_empty() { "no tensor at all".to_owned() } else { format!("its tensors are {}", .names.join(", ")) })]
+    /// The file has no tensor that can be attention.
+    #[error("the file has no attention: {}", if .names.is_empty() { "it has no tensors".to_owned() } else { format!("its tensors are {}", .names.join(", ")) })]
     NoAttention {
         /// The tensors of the file.
         names: Vec<String>,
     },
 
-    /// Neither queries and keys, nor one tensor alone that could be both.
-    #[error("the file has neither `q` and `k` nor one tensor alone: {}", if .names.is_empty() { "no tensor at all".to_owned() } else { format!("its tensors are {}", .names.join(", ")) })]
+    /// The file has neither queries and keys nor a single tensor that can be both.
+    #[error("the file has neither `q` and `k` nor a single tensor: {}", if .names.is_empty() { "it has no tensors".to_owned() } else { format!("its tensors are {}", .names.join(", ")) })]
     NoQueriesAndKeys {
         /// The tensors of the file.
         names: Vec<String>,
     },
 
-    /// Keys that do not go with the queries.
+    /// The keys do not fit the queries.
     #[error(
-        "tensor `k` has the shape {keys:?}, which does not go with `q` {queries:?}: batch, tokens and dimensions must be the same, and the heads of `q` a multiple of those of `k`"
+        "tensor `k` has the shape {keys:?}, which does not fit `q` {queries:?}: batch, tokens and dimensions must be the same, and the number of heads of `q` a multiple of that of `k`"
     )]
     Unlike {
         /// The shape of `k`.
@@ -114,7 +114,7 @@ pub enum Error {
         queries: Vec<usize>,
     },
 
-    /// A token alone has nothing to attend to, and without heads or dimensions there is nothing at all.
+    /// There are fewer than two tokens, or another dimension is 0.
     #[error(
         "tensor `{tensor}` has the shape {shape:?}, but at least 2 tokens are needed, and at least 1 of everything else"
     )]
@@ -125,60 +125,60 @@ pub enum Error {
         shape: Vec<usize>,
     },
 
-    /// Several tensors could be meant.
-    #[error("the file has several attentions, and one must be named: {}", .names.join(", "))]
+    /// The file has several tensors that can be attention.
+    #[error("the file has several attentions; name one of {}", .names.join(", "))]
     Ambiguous {
-        /// The names that would do.
+        /// The names to choose from.
         names: Vec<String>,
     },
 
-    /// The tensor asked for is not there.
-    #[error("the file has no `{name}`; it has {}", .names.join(", "))]
+    /// The file lacks the tensor asked for.
+    #[error("the file has no tensor `{name}`; it has {}", .names.join(", "))]
     Unknown {
         /// The name asked for.
         name: String,
-        /// The names that would do.
+        /// The names to choose from.
         names: Vec<String>,
     },
 
-    /// Tokens that cannot be read.
+    /// The tokens cannot be read.
     #[error("the tokens in {place} cannot be read: {reason}")]
     Tokens {
-        /// Where they are: a file, or a place in the attention file.
+        /// The file that they are in, or the place in the attention file.
         place: String,
-        /// What is wrong with them.
+        /// The reason.
         reason: String,
     },
 
-    /// More tokens or fewer than the matrix has.
+    /// The number of tokens does not fit the matrix.
     #[error("there are {found} tokens in {place}, but tensor `{tensor}` has {needed} {axis}")]
     TokenCount {
-        /// Where the tokens are.
+        /// The place of the tokens.
         place: String,
-        /// How many there are.
+        /// The number of tokens.
         found: usize,
         /// The tensor of the attention.
         tensor: String,
-        /// How many are needed.
+        /// The number of queries or keys.
         needed: usize,
         /// queries or keys.
         axis: &'static str,
     },
 
-    /// A layer or head that the file has not.
+    /// The file has no such layer or head.
     #[error("there is no {what} {number}: the file has {there_are}")]
     NoSuchHead {
         /// layer or head.
         what: &'static str,
         /// The number asked for.
         number: usize,
-        /// The numbers that there are.
+        /// The numbers to choose from.
         there_are: String,
     },
 
-    /// Rollout multiplies the attention of layers, which needs tokens that attend to each other.
+    /// Rollout multiplies the attention of layers. It needs as many queries as keys, of the same tokens.
     #[error(
-        "rollout needs self-attention: as many queries as keys, of the same tokens, and here are {queries} queries and {keys} keys"
+        "rollout needs self-attention, with as many queries as keys, of the same tokens; the file has {queries} queries and {keys} keys"
     )]
     NotSelfAttention {
         /// The number of queries.
@@ -187,40 +187,44 @@ pub enum Error {
         keys: usize,
     },
 
-    /// A kernel refused its input.
+    /// A kernel refuses its input.
     #[error(transparent)]
     Kernel(#[from] regard_kernels::Error),
 
-    /// The caller wanted no more of it.
+    /// The caller cancelled the work.
     #[error("cancelled")]
     Cancelled,
 }
 
-/// What a person should know of a file that can be opened all the same.
+/// What a reader should know about a file that can be opened nevertheless.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Warning {
     /// Some numbers are NaN.
     #[error(
-        "{rows} rows in {heads} heads hold NaN (the first in {first}); the measures leave these rows out"
+        "{} NaN (the first in {first}); the measures leave {} out",
+        contain(*rows, *heads),
+        if *rows == 1 { "it" } else { "them" }
     )]
     NotANumber {
-        /// How many rows.
+        /// The number of rows.
         rows: usize,
-        /// In how many heads.
+        /// The number of heads that these rows are in.
         heads: usize,
         /// The first of these heads.
         first: String,
     },
 
-    /// Some numbers are no weights: scores, for instance.
+    /// Some numbers are not weights, but for instance scores.
     #[error(
-        "{rows} rows in {heads} heads hold negative or infinite numbers (the first in {first}): these are no attention weights, and the measures leave these rows out"
+        "{} negative or infinite numbers (the first in {first}), which are not attention weights; the measures leave {} out",
+        contain(*rows, *heads),
+        if *rows == 1 { "it" } else { "them" }
     )]
     NotWeights {
-        /// How many rows.
+        /// The number of rows.
         rows: usize,
-        /// In how many heads.
+        /// The number of heads that these rows are in.
         heads: usize,
         /// The first of these heads.
         first: String,
@@ -228,20 +232,33 @@ pub enum Warning {
 
     /// Some rows do not sum to 1.
     #[error(
-        "{rows} rows in {heads} heads do not sum to 1 (the first in {first}); the measures divide each by its sum"
+        "{} {} not sum to 1 (the first in {first}); the measures divide each row by its sum",
+        counted(*rows, *heads),
+        if *rows == 1 { "does" } else { "do" }
     )]
     NotADistribution {
-        /// How many rows.
+        /// The number of rows.
         rows: usize,
-        /// In how many heads.
+        /// The number of heads that these rows are in.
         heads: usize,
         /// The first of these heads.
         first: String,
     },
 
-    /// With one key there is nothing to choose from.
-    #[error("there is one key only: all weight is on it, whatever the head")]
+    /// There is only one key to attend to.
+    #[error("there is only one key: every head puts all its weight on it")]
     OneKey,
+}
+
+/// "1 row in 1 head", "3 rows in 2 heads".
+fn counted(rows: usize, heads: usize) -> String {
+    let plural = |n: usize| if n == 1 { "" } else { "s" };
+    format!("{rows} row{} in {heads} head{}", plural(rows), plural(heads))
+}
+
+/// "1 row in 1 head contains", "3 rows in 2 heads contain".
+fn contain(rows: usize, heads: usize) -> String {
+    format!("{} contain{}", counted(rows, heads), if rows == 1 { "s" } else { "" })
 }
 
 impl Error {
@@ -251,11 +268,5 @@ impl Error {
 
     pub(super) fn tokens(place: &str, reason: &dyn ToString) -> Self {
         Self::Tokens { place: place.to_owned(), reason: reason.to_string() }
-    }
-}
-
-impl core::fmt::Display for HeadId {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "layer {}, head {}", self.layer, self.head)
     }
 }

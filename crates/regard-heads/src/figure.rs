@@ -5,7 +5,7 @@ use regard_figure::{Look, Matrix, Palette, largest};
 use super::{AttentionMaps, Error, Part, Progress};
 
 impl AttentionMaps {
-    /// A part of an attention in the colours in which it is shown, to take along.
+    /// A part of an attention as a figure, in the colours of this look.
     ///
     /// # Errors
     /// Those of [`AttentionMaps::part`].
@@ -15,7 +15,7 @@ impl AttentionMaps {
         Ok(self.labelled(part, Arc::new(numbers), palette))
     }
 
-    /// The same of `values`, which [`AttentionMaps::part`] has computed.
+    /// The figure of a part whose `values` [`AttentionMaps::part`] has computed.
     pub fn labelled(&self, part: Part, values: Arc<Vec<f32>>, palette: Palette) -> Matrix {
         let [rows, cols] = self.tokens();
         Matrix {
@@ -31,7 +31,7 @@ impl AttentionMaps {
     }
 }
 
-/// Colours for weights; for scores, where a file has these.
+/// The palette for weights, or for scores if a number is negative.
 pub fn palette(numbers: &[f32], largest: f32, look: Look) -> Palette {
     Palette::up_to(largest, numbers.iter().any(|x| *x < 0.0 && x.is_finite()), look)
 }

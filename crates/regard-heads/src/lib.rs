@@ -1,9 +1,9 @@
 #![forbid(unsafe_code)]
-//! The attention of real models: files of maps, one for each layer and head, and what can be said of each.
+//! The attention of real models: files with a matrix of weights for each layer and head, and measures of these matrices.
 //!
-//! [`AttentionMaps::open`] reads a file, [`Survey::new`] measures each head and draws it small, and
-//! [`AttentionMaps::part`] has the matrix of a head, a mean or attention rollout. `docs/attention-files.md` describes the files.
-//! [`QueriesAndKeys::open`] reads what attention is computed from.
+//! [`AttentionMaps::open`] reads a file, [`Survey::new`] measures each head and makes its thumbnail, and
+//! [`AttentionMaps::part`] computes the matrix of a head, of a mean or of attention rollout. `docs/attention-files.md`
+//! describes the files. [`QueriesAndKeys::open`] reads the tensors that attention is computed from.
 
 mod combine;
 mod error;
@@ -27,19 +27,20 @@ pub use self::figure::palette;
 pub use self::maps::{AttentionMaps, HeadId, Shape};
 pub use self::measure::{Measure, Measures};
 pub use self::queries_and_keys::QueriesAndKeys;
+pub use self::source::{Opener, Stream, from_disk};
 pub use self::survey::Survey;
 pub use self::token::readable;
 
-/// Is told from time to time what part of the work is done, from 0 to 1, from any thread; and can end it, with
-/// [`Error::Cancelled`].
+/// A function that is told from time to time, by any thread, which share of the work is done, from 0 to 1. If it returns
+/// `Break`, the work ends with [`Error::Cancelled`].
 pub type Progress<'a> = dyn Fn(f32) -> ControlFlow<()> + Sync + 'a;
 
-/// No one looks, and no one cancels.
+/// The progress function of work that nobody watches or cancels.
 pub fn unattended(_part: f32) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
 
-/// Tells `progress`, as a step that may fail.
+/// Tells `progress` the share done / all. Fails if the work is cancelled.
 fn tell(progress: &Progress<'_>, done: usize, all: usize) -> Result<(), Error> {
     match progress(done as f32 / all.max(1) as f32) {
         ControlFlow::Continue(()) => Ok(()),

@@ -1,13 +1,14 @@
+use core::fmt;
 use std::borrow::Cow;
 use std::path::Path;
 
 use regard_figure::Label;
 
 use super::select::{Layers, select};
-use super::source::{Entry, Source};
+use super::source::{Entry, TensorFile};
 use super::tokens::{self, Found};
 use super::values::Values;
-use super::{Error, Progress};
+use super::{Error, Opener, Progress, from_disk};
 
 /// The attention of a model on one text: a matrix of weights, queries × keys, for each layer and head.
 ///
@@ -27,11 +28,11 @@ pub struct AttentionMaps {
     values: Values,
     queries: Option<Vec<Label>>,
     keys: Option<Vec<Label>>,
-    /// Compared once: it is asked for often.
+    /// The tokens are compared only once, because this is asked for often.
     is_self_attention: bool,
 }
 
-/// How many of each there are: none is 0.
+/// The sizes of an attention. None is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// Layers.
@@ -44,13 +45,19 @@ pub struct Shape {
     pub keys: usize,
 }
 
-/// A head, by its place in the file: both from 0.
+/// A head by its indices in the file, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HeadId {
-    /// Its layer, see [`AttentionMaps::layer_number`].
+    /// The index of its layer. [`AttentionMaps::layer_number`] gives the number of the layer.
     pub layer: usize,
-    /// Its place within the layer.
+    /// Its index within the layer.
     pub head: usize,
+}
+
+impl fmt::Display for HeadId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "layer {}, head {}", self.layer, self.head)
+    }
 }
 
 impl Shape {
@@ -60,32 +67,45 @@ impl Shape {
             .map(move |i| HeadId { layer: i / self.heads, head: i % self.heads })
     }
 
-    /// The place of a head in that order, if there is such a head.
+    /// The index of a head in that order, if there is such a head.
     pub fn index(self, id: HeadId) -> Option<usize> {
         (id.layer < self.layers && id.head < self.heads).then(|| id.layer * self.heads + id.head)
     }
 
-    /// How many weights a head has.
+    /// The number of weights of a head.
     pub fn size(self) -> usize {
         self.queries * self.keys
     }
 }
 
 impl AttentionMaps {
-    /// Reads a safetensors, npy or npz file. Where it has several attentions, `name` tells which; `weights` is also the
-    /// attention of a file that has nothing of this name.
+    /// Reads a safetensors, npy or npz file. If it holds several attentions, `name` chooses one. The name `weights` also
+    /// chooses the only attention of a file that has no tensor of this name.
     ///
     /// Shapes: \[layers, heads, n, n\], \[heads, n, n\] or \[n, n\]; also \[layers, 1, heads, n, n\], a batch of one; or one
-    /// tensor a layer, \[heads, n, n\], \[1, heads, n, n\] or \[n, n\]. F32, F16, BF16 or F64. Tokens are read too, if there
-    /// are any. The weights are not looked at: [`Survey::new`](super::Survey::new) does.
+    /// tensor a layer, \[heads, n, n\], \[1, heads, n, n\] or \[n, n\]. Types: F32, F16, BF16 or F64. Tokens are read if the
+    /// file has them. The weights are not checked here, but by [`Survey::new`](super::Survey::new).
     ///
     /// # Errors
-    /// See [`Error`]. Nothing is allocated that the file could not fill.
+    /// See [`Error`]. No memory is reserved that the file could not fill.
     pub fn open(path: &Path, name: Option<&str>, progress: &Progress<'_>) -> Result<Self, Error> {
-        Self::read(Source::open(path)?, Some(path), name, progress)
+        Self::open_with(&from_disk, path, name, progress)
     }
 
-    /// The same of a file that is in memory already.
+    /// Reads a file as [`open`](Self::open) does. `open` opens it and the file of tokens beside it.
+    ///
+    /// # Errors
+    /// Those of [`open`](Self::open).
+    pub fn open_with(
+        open: &Opener<'_>,
+        path: &Path,
+        name: Option<&str>,
+        progress: &Progress<'_>,
+    ) -> Result<Self, Error> {
+        Self::read(TensorFile::open(open, path)?, Some((open, path)), name, progress)
+    }
+
+    /// Reads a file in memory.
     ///
     /// # Errors
     /// See [`Error`].
@@ -94,12 +114,12 @@ impl AttentionMaps {
         name: &str,
         progress: &Progress<'_>,
     ) -> Result<Self, Error> {
-        Self::read(Source::in_memory(bytes, name)?, None, None, progress)
+        Self::read(TensorFile::in_memory(bytes, name)?, None, None, progress)
     }
 
     fn read(
-        mut source: Source,
-        path: Option<&Path>,
+        mut source: TensorFile,
+        beside: Option<(&Opener<'_>, &Path)>,
         name: Option<&str>,
         progress: &Progress<'_>,
     ) -> Result<Self, Error> {
@@ -117,7 +137,7 @@ impl AttentionMaps {
             }
         };
         let shape = shape_of_equals(&layers)?;
-        let found = tokens::find(path, &mut source, &selection.name)?;
+        let found = tokens::find(beside, &mut source, &selection.name)?;
         let (queries, keys) = tokens_for(&selection.name, shape, found)?;
         let entries: Vec<&Entry> = layers.iter().map(|(entry, _)| *entry).collect();
         let values = Values::of(&mut source, &entries, progress)?;
@@ -133,35 +153,35 @@ impl AttentionMaps {
         })
     }
 
-    /// The tensor's name, or the names' with `*` for the number of a layer.
+    /// The name of the tensor. Where each layer is a tensor, `*` stands for the number of the layer.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// How many layers, heads, queries and keys.
+    /// The numbers of layers, heads, queries and keys.
     pub fn shape(&self) -> Shape {
         self.shape
     }
 
-    /// The number of a layer in the file: where tensors are named by layer, some may be left out.
+    /// The number of a layer. Where tensors are named by layer, the file may lack some numbers.
     pub fn layer_number(&self, layer: usize) -> usize {
         self.layer_numbers.get(layer).copied().unwrap_or(layer)
     }
 
-    /// The head of these numbers, the layer's being that in the file.
+    /// The head with these numbers.
     ///
     /// # Errors
-    /// [`Error::NoSuchHead`], which says what there is.
+    /// [`Error::NoSuchHead`], which lists the numbers.
     pub fn find(&self, layer_number: usize, head: usize) -> Result<HeadId, Error> {
         let layer = self.find_layer(layer_number)?;
         self.check_head(head)?;
         Ok(HeadId { layer, head })
     }
 
-    /// The place of the layer of this number.
+    /// The index of the layer with this number.
     ///
     /// # Errors
-    /// [`Error::NoSuchHead`], which says what there is.
+    /// [`Error::NoSuchHead`], which lists the numbers.
     pub fn find_layer(&self, number: usize) -> Result<usize, Error> {
         let layer = self.layer_numbers.iter().position(|n| *n == number);
         layer.ok_or_else(|| {
@@ -182,14 +202,14 @@ impl AttentionMaps {
         }
     }
 
-    /// The weights of a head, row by row; empty if there is no such head. Half precision is widened.
+    /// The weights of a head, row by row. Half precision is widened. Empty if there is no such head.
     pub fn head(&self, id: HeadId) -> Cow<'_, [f32]> {
         self.shape.index(id).map_or_else(Cow::default, |i| {
             self.values.get(i * self.shape.size()..(i + 1) * self.shape.size())
         })
     }
 
-    /// A row of a head: what this query sees.
+    /// A row of a head: the weights of one query.
     pub(super) fn row(&self, id: HeadId, query: usize) -> Cow<'_, [f32]> {
         let Shape { queries, keys, .. } = self.shape;
         let start =
@@ -197,17 +217,17 @@ impl AttentionMaps {
         start.map_or_else(Cow::default, |start| self.values.get(start..start + keys))
     }
 
-    /// The tokens that ask, if the file has them.
+    /// The tokens of the queries, if the file has them.
     pub fn query_tokens(&self) -> Option<&[Label]> {
         self.queries.as_deref()
     }
 
-    /// The tokens that are asked, if the file has them.
+    /// The tokens of the keys, if the file has them.
     pub fn key_tokens(&self) -> Option<&[Label]> {
         self.keys.as_deref()
     }
 
-    /// What queries and keys are called: their tokens, or their numbers where the file has none.
+    /// The labels of queries and keys: their tokens, or their numbers if the file has no tokens.
     pub fn tokens(&self) -> [Vec<Label>; 2] {
         let named = |tokens: Option<&[Label]>, n| {
             tokens.map_or_else(|| Label::numbers(n), <[Label]>::to_vec)
@@ -215,14 +235,14 @@ impl AttentionMaps {
         [named(self.query_tokens(), self.shape.queries), named(self.key_tokens(), self.shape.keys)]
     }
 
-    /// Whether queries and keys are the same tokens: as many, and with the same texts where these are known. Only then can
-    /// places be compared.
+    /// Whether queries and keys are the same tokens: their numbers are equal, and their texts too if the file has them. Only then
+    /// can positions be compared.
     pub fn is_self_attention(&self) -> bool {
         self.is_self_attention
     }
 }
 
-/// What one tensor of all layers may look like.
+/// The shape of a tensor that holds all layers.
 fn shape_of_all(entry: &Entry) -> Result<Shape, Error> {
     let shape = match entry.shape[..] {
         [queries, keys] => Shape { layers: 1, heads: 1, queries, keys },
@@ -233,14 +253,14 @@ fn shape_of_all(entry: &Entry) -> Result<Shape, Error> {
         _ => {
             return Err(rank(
                 entry,
-                "[layers, heads, n, n], [heads, n, n] or [n, n] (and a batch must be of one)",
+                "[layers, heads, n, n], [heads, n, n] or [n, n] (with at most a batch of 1)",
             ));
         }
     };
     checked(entry, shape)
 }
 
-/// What the tensor of one layer may look like.
+/// The shape of a tensor that holds one layer.
 fn shape_of_layer(entry: &Entry) -> Result<Shape, Error> {
     let shape = match entry.shape[..] {
         [queries, keys] => Shape { layers: 1, heads: 1, queries, keys },
@@ -250,7 +270,7 @@ fn shape_of_layer(entry: &Entry) -> Result<Shape, Error> {
         _ => {
             return Err(rank(
                 entry,
-                "[heads, n, n] or [n, n] for each layer (and a batch must be of one)",
+                "[heads, n, n] or [n, n] for each layer (with at most a batch of 1)",
             ));
         }
     };
@@ -261,7 +281,7 @@ pub(super) fn rank(entry: &Entry, needed: &'static str) -> Error {
     Error::Rank { tensor: entry.name.clone(), shape: entry.shape.clone(), needed }
 }
 
-/// The shape, if its numbers can be read and there are any.
+/// The shape, if the type is supported and there are numbers.
 pub(super) fn checked<T>(entry: &Entry, shape: T) -> Result<T, Error> {
     if entry.dtype.is_none() {
         return Err(Error::Type { tensor: entry.name.clone(), found: entry.type_name.clone() });
@@ -272,7 +292,7 @@ pub(super) fn checked<T>(entry: &Entry, shape: T) -> Result<T, Error> {
     Ok(shape)
 }
 
-/// The shape of layers that must all be alike.
+/// The common shape of all layers.
 fn shape_of_equals(layers: &[(&Entry, Shape)]) -> Result<Shape, Error> {
     let Some((&(first, shape), others)) = layers.split_first() else {
         return Err(Error::NoAttention { names: Vec::new() });
@@ -291,7 +311,7 @@ fn shape_of_equals(layers: &[(&Entry, Shape)]) -> Result<Shape, Error> {
 
 pub(super) type Tokens = Option<Vec<Label>>;
 
-/// The tokens found, as many as there are queries and keys.
+/// The labels of the tokens found, whose numbers must be those of the queries and keys.
 pub(super) fn tokens_for(
     tensor: &str,
     shape: Shape,

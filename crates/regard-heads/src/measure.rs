@@ -1,17 +1,15 @@
-use core::f64::consts::LN_2;
-
 use serde::{Deserialize, Serialize};
 use wide::f32x8;
 
-/// What can be said of a head in one number. Each is a mean over the queries; heads can be sorted by any.
+/// A property of a head as one number: a mean over the queries. Heads can be sorted by any measure.
 ///
-/// Queries that see nothing (all weights 0), and rows that are no weights, are left out.
+/// Queries that see nothing (all weights are 0) and rows that are not weights are left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Measure {
-    /// −Σ w log₂ w.
+    /// −Σ w ln w, in nats.
     Entropy,
-    /// Entropy divided by the largest there can be.
+    /// The entropy over the largest possible one.
     RelativeEntropy,
     /// Σ w·|query − key|.
     Distance,
@@ -28,7 +26,7 @@ pub enum Measure {
 }
 
 impl Measure {
-    /// All of them.
+    /// All measures.
     pub const ALL: [Self; 8] = [
         Self::Entropy,
         Self::RelativeEntropy,
@@ -43,7 +41,7 @@ impl Measure {
     /// The name, with its unit.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Entropy => "Entropy (bits)",
+            Self::Entropy => "Entropy (nats)",
             Self::RelativeEntropy => "Relative entropy",
             Self::Distance => "Distance (tokens)",
             Self::FirstToken => "First token (sink)",
@@ -54,11 +52,11 @@ impl Measure {
         }
     }
 
-    /// A number of it in words: "entropy 2.1 bits", "previous token 34 %".
+    /// A value in words: "entropy 2.1 nats", "previous token 34 %".
     pub fn in_words(self, x: f32) -> String {
         let percent = 100.0 * x;
         match self {
-            Self::Entropy => format!("entropy {x:.1} bits"),
+            Self::Entropy => format!("entropy {x:.1} nats"),
             Self::RelativeEntropy => format!("relative entropy {percent:.0} %"),
             Self::Distance => format!("distance {x:.1} tokens"),
             Self::FirstToken => format!("first token {percent:.0} %"),
@@ -69,7 +67,7 @@ impl Measure {
         }
     }
 
-    /// A number of it for where there is little room: "2.1", "34 %".
+    /// A value for a narrow column: "2.1", "34 %".
     pub fn short(self, x: f32) -> String {
         match self {
             Self::Entropy | Self::Distance => format!("{x:.1}"),
@@ -77,62 +75,136 @@ impl Measure {
         }
     }
 
-    /// What it means, for those who see it for the first time.
+    /// A definition for readers who meet the measure for the first time.
     pub fn description(self) -> &'static str {
         match self {
             Self::Entropy => {
-                "How spread out the weights are: −Σ w·log₂ w of a query's row, averaged over the queries. 0 bits is all \
-                 weight on one key; 3 bits is as spread out as 8 equal weights."
+                "How spread out the weights are: −Σ w·ln w of a query's row, averaged over the queries. 0 nats means that all \
+                 weight is on one key. ln 8 = 2.1 nats is the entropy of 8 equal weights."
             }
             Self::RelativeEntropy => {
-                "The entropy as a share of the largest possible: 0 is all weight on one key, 1 is equal weight on all keys \
-                 that may be seen (where no query of the file looks at later keys, those up to its own place)."
+                "The entropy as a share of the largest possible entropy: 0 means that all weight is on one key, 1 that all \
+                 visible keys have equal weights. If no query of the file attends to later keys, the visible keys are those \
+                 up to the query's own position."
             }
             Self::Distance => {
-                "How many tokens away a query looks: Σ w·|place of the query − place of the key|, averaged over the \
-                 queries. In a causal model, that is how far back. Self-attention only."
+                "How far away a query attends, in tokens: Σ w·|position of the query − position of the key|, averaged over \
+                 the queries. In a causal model, this is how far back it attends. Self-attention only."
             }
             Self::FirstToken => {
-                "The share of weight on the first key, averaged over the queries. Heads that have nothing to add often \
-                 leave their weight there: an attention sink."
+                "The share of weight on the first key, averaged over the queries. Heads that have nothing to add often leave \
+                 their weight there: the first key is an attention sink."
             }
             Self::PreviousToken => {
-                "The share of weight on the token just before the query, averaged over all queries but the first. \
-                 Previous-token heads are one half of an induction circuit. Self-attention only."
+                "The share of weight on the token just before the query, averaged over all queries but the first. A \
+                 previous-token head is one half of an induction circuit. Self-attention only."
             }
             Self::SameToken => {
-                "The share of weight on the query's own place (the diagonal), averaged over the queries. Self-attention \
+                "The share of weight on the query's own position (the diagonal), averaged over the queries. Self-attention \
                  only."
             }
             Self::DuplicateToken => {
                 "The share of weight on earlier occurrences of the query's own token, averaged over the queries that have \
-                 one. Needs tokens, some of them more than once; self-attention only."
+                 one. It needs tokens, some of which occur more than once. Self-attention only."
             }
             Self::Induction => {
-                "The share of weight on the tokens that followed earlier occurrences of the query's token, averaged over \
-                 the queries that have one: what came after \"A\" last time is looked at when \"A\" comes again. Needs \
-                 tokens, some of them more than once; self-attention only."
+                "The share of weight on the tokens that followed earlier occurrences of the query's token, averaged over the \
+                 queries that have one: when \"A\" comes again, the head attends to what came after \"A\" before. It needs \
+                 tokens, some of which occur more than once. Self-attention only."
             }
         }
     }
 }
 
-/// All measures of one head. A measure is missing where it has no meaning, or no query to be averaged over.
+/// All measures of one head. A measure is missing where it has no meaning or no queries.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Measures([Option<f32>; Measure::ALL.len()]);
+pub struct Measures([Option<Mean>; Measure::ALL.len()]);
+
+/// A mean over queries.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Mean {
+    value: f32,
+    queries: usize,
+    is_significant: bool,
+}
+
+/// A mean over fewer queries than this is not significant.
+const FEWEST_QUERIES: f64 = 3.0;
 
 impl Measures {
-    /// One of them.
+    /// The value of a measure.
     pub fn get(&self, measure: Measure) -> Option<f32> {
+        self.mean(measure).map(|mean| mean.value)
+    }
+
+    /// The number of queries that the measure is a mean of. 0 where the measure is missing.
+    pub fn queries(&self, measure: Measure) -> usize {
+        self.mean(measure).map_or(0, |mean| mean.queries)
+    }
+
+    /// Whether the value tells something about the head.
+    ///
+    /// A share of weight does if it is the mean of three queries or more, and lies above that of equal weights on all visible
+    /// keys by more than two standard errors. A single query with a large weight is not significant. Entropies and distances
+    /// always are.
+    pub fn is_significant(&self, measure: Measure) -> bool {
+        self.mean(measure).is_some_and(|mean| mean.is_significant)
+    }
+
+    fn mean(&self, measure: Measure) -> Option<Mean> {
         self.0[measure as usize]
     }
 
-    fn set(&mut self, measure: Measure, sum: f64, queries: f64) {
-        self.0[measure as usize] = (queries > 0.0).then(|| (sum / queries) as f32);
+    fn set(&mut self, measure: Measure, sum: f64, divisor: f64, queries: f64) {
+        self.0[measure as usize] = (divisor > 0.0).then(|| Mean {
+            value: (sum / divisor) as f32,
+            queries: queries as usize,
+            is_significant: true,
+        });
+    }
+
+    fn set_share(&mut self, measure: Measure, share: &Share, causal: bool) {
+        self.set(measure, share.sum, share.queries, share.queries);
+        if let Some(mean) = &mut self.0[measure as usize] {
+            mean.is_significant = share.is_significant(causal);
+        }
     }
 }
 
-/// For each token the last place before where the same text stood.
+/// The share of weight on certain keys, added up over the queries that have such keys.
+#[derive(Clone, Copy, Debug, Default)]
+struct Share {
+    sum: f64,
+    squares: f64,
+    queries: f64,
+    /// The sum of the shares of equal weights: on all keys, and on the keys up to the query's own position.
+    equal: [f64; 2],
+}
+
+impl Share {
+    /// Adds the weight of one query on `keys` keys.
+    fn add(&mut self, weight: f64, keys: usize, visible: [f64; 2]) {
+        self.sum += weight;
+        self.squares += weight * weight;
+        self.queries += 1.0;
+        for (equal, visible) in self.equal.iter_mut().zip(visible) {
+            *equal += keys as f64 / visible;
+        }
+    }
+
+    /// Whether the mean m of n queries exceeds that of equal weights by two standard errors, √(Σ(x − m)² / (n − 1) / n).
+    fn is_significant(&self, causal: bool) -> bool {
+        let Self { sum, squares, queries, equal } = *self;
+        if queries < FEWEST_QUERIES {
+            return false;
+        }
+        let (mean, equal) = (sum / queries, equal[usize::from(causal)] / queries);
+        let variance = (squares / queries - mean * mean).max(0.0) * queries / (queries - 1.0);
+        mean - 2.0 * (variance / queries).sqrt() > equal
+    }
+}
+
+/// For each token, the last position before it with the same text.
 #[derive(Clone, Debug)]
 pub(super) struct Earlier(Vec<Option<usize>>);
 
@@ -142,14 +214,14 @@ impl Earlier {
         Self(tokens.enumerate().map(|(i, token)| last.insert(token, i)).collect())
     }
 
-    /// The places before `i` with the same text, from the last to the first.
+    /// The positions before `i` with the same text, from the last to the first.
     fn of(&self, i: usize) -> impl Iterator<Item = usize> + '_ {
         let before = |j: usize| self.0.get(j).copied().flatten();
         core::iter::successors(before(i), move |j| before(*j))
     }
 }
 
-/// What a row is.
+/// The kinds of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Row {
     /// Weights that sum to 1.
@@ -164,39 +236,38 @@ pub(super) enum Row {
     NotWeights,
 }
 
-/// How far from 1 a sum may be: rounding 4096 equal weights to BF16 does not reach it.
+/// The largest distance of a row's sum from 1. Rounding 4096 equal weights to BF16 stays below it.
 const TOLERANCE: f64 = 0.01;
 
-/// The measures of a head as they are added up, row by row.
+/// The sums that the measures of a head follow from. Rows are added one by one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sums {
     rows: f64,
     entropy: f64,
-    /// log₂ of the number of keys, and of those up to the query's own place.
+    /// The logarithm of the number of keys, and of the number of keys up to the query's own position.
     largest_entropy: [f64; 2],
     distance: f64,
-    first: f64,
-    /// Weights on a place, and the queries that have such a place.
-    previous: [f64; 2],
-    same: [f64; 2],
-    duplicate: [f64; 2],
-    induction: [f64; 2],
-    /// Whether a query sees keys behind its own place.
+    first: Share,
+    previous: Share,
+    same: Share,
+    duplicate: Share,
+    induction: Share,
+    /// Whether a query attends to keys after its own position.
     pub(super) sees_later: bool,
 }
 
 impl Sums {
-    /// Adds a row. `query` is its place among the keys, in self-attention.
+    /// Adds a row. In self-attention, `query` is its position among the keys.
     pub(super) fn add(
         &mut self,
         row: &[f32],
         query: Option<usize>,
         earlier: Option<&Earlier>,
     ) -> Row {
-        // Keys up to the query's own place, whose distances fall from `query` to 0, and those behind it.
+        // The distances of the keys up to the query's own position fall from `query` to 0. Those of later keys rise from 1.
         let own = query.unwrap_or(row.len());
         let (back, later) = row.split_at(row.len().min(own + 1));
-        let (back, later) = (Part::of(back, own as f32, -1.0), Part::of(later, 1.0, 1.0));
+        let (back, later) = (Totals::of(back, own as f32, -1.0), Totals::of(later, 1.0, 1.0));
         let sum = back.sum + later.sum;
         if !sum.is_finite() || back.smallest.min(later.smallest) < 0.0 {
             return if row.iter().any(|w| w.is_nan()) { Row::NotANumber } else { Row::NotWeights };
@@ -207,73 +278,72 @@ impl Sums {
         self.sees_later |= later.sum != 0.0;
         self.rows += 1.0;
         // With w = x / sum: −Σ w ln w = ln sum − Σ x ln x / sum.
-        self.entropy += ((sum.ln() - (back.x_ln_x + later.x_ln_x) / sum) / LN_2).max(0.0);
-        self.largest_entropy[0] += (row.len() as f64).log2();
-        self.largest_entropy[1] += (row.len().min(own + 1) as f64).log2();
+        self.entropy += (sum.ln() - (back.x_ln_x + later.x_ln_x) / sum).max(0.0);
+        let visible = [row.len(), row.len().min(own + 1)].map(|keys| keys as f64);
+        for (largest, visible) in self.largest_entropy.iter_mut().zip(visible) {
+            *largest += visible.ln();
+        }
         let weight = |key: usize| row.get(key).map_or(0.0, |w| f64::from(*w) / sum);
-        self.first += weight(0);
+        self.first.add(weight(0), 1, visible);
         if let Some(query) = query {
             self.distance += (back.distance + later.distance) / sum;
-            add(&mut self.same, weight(query));
+            self.same.add(weight(query), 1, visible);
             if let Some(previous) = query.checked_sub(1) {
-                add(&mut self.previous, weight(previous));
+                self.previous.add(weight(previous), 1, visible);
             }
             if let Some(earlier) = earlier {
-                self.add_repeated(query, earlier, weight);
+                // A token that follows its like directly is not one that the query looks back to.
+                let followers = earlier.of(query).map(|i| i + 1).filter(|i| *i != query);
+                add_all(&mut self.duplicate, earlier.of(query), weight, visible);
+                add_all(&mut self.induction, followers, weight, visible);
             }
         }
         if (sum - 1.0).abs() <= TOLERANCE { Row::Distribution } else { Row::Unnormalised }
     }
 
-    fn add_repeated(&mut self, query: usize, earlier: &Earlier, weight: impl Fn(usize) -> f64) {
-        if let Some(sum) = earlier.of(query).map(&weight).reduce(|a, b| a + b) {
-            add(&mut self.duplicate, sum);
-        }
-        // The token itself, where it follows its like at once, is not one that was looked back to.
-        let followers = earlier.of(query).map(|place| place + 1).filter(|place| *place != query);
-        if let Some(sum) = followers.map(weight).reduce(|a, b| a + b) {
-            add(&mut self.induction, sum);
-        }
-    }
-
-    /// The means. `causal`: no query of the file sees later keys.
+    /// The measures. `causal`: no query of the file attends to later keys.
     pub(super) fn finish(&self, causal: bool) -> Measures {
         let mut measures = Measures::default();
-        measures.set(Measure::Entropy, self.entropy, self.rows);
-        measures.set(
-            Measure::RelativeEntropy,
-            self.entropy,
-            self.largest_entropy[usize::from(causal)],
-        );
-        measures.set(Measure::Distance, self.distance, self.same[1]);
-        measures.set(Measure::FirstToken, self.first, self.rows);
-        for (measure, [sum, queries]) in [
-            (Measure::PreviousToken, self.previous),
-            (Measure::SameToken, self.same),
-            (Measure::DuplicateToken, self.duplicate),
-            (Measure::Induction, self.induction),
+        let (rows, largest) = (self.rows, self.largest_entropy[usize::from(causal)]);
+        measures.set(Measure::Entropy, self.entropy, rows, rows);
+        measures.set(Measure::RelativeEntropy, self.entropy, largest, rows);
+        measures.set(Measure::Distance, self.distance, self.same.queries, self.same.queries);
+        for (measure, share) in [
+            (Measure::FirstToken, &self.first),
+            (Measure::PreviousToken, &self.previous),
+            (Measure::SameToken, &self.same),
+            (Measure::DuplicateToken, &self.duplicate),
+            (Measure::Induction, &self.induction),
         ] {
-            measures.set(measure, sum, queries);
+            measures.set_share(measure, share, causal);
         }
         measures
     }
 }
 
-fn add([sum, queries]: &mut [f64; 2], weight: f64) {
-    *sum += weight;
-    *queries += 1.0;
+/// Adds the weight of a query on some keys, if there are any.
+fn add_all(
+    share: &mut Share,
+    keys: impl Iterator<Item = usize>,
+    weight: impl Fn(usize) -> f64,
+    visible: [f64; 2],
+) {
+    let (sum, count) = keys.fold((0.0, 0), |(sum, count), key| (sum + weight(key), count + 1));
+    if count > 0 {
+        share.add(sum, count, visible);
+    }
 }
 
 /// Sums over a part of a row.
-struct Part {
+struct Totals {
     sum: f64,
     x_ln_x: f64,
     distance: f64,
     smallest: f32,
 }
 
-impl Part {
-    /// The first weight is `distance` away, and each further one `step` more.
+impl Totals {
+    /// The first weight is `distance` tokens away, and each further one `step` tokens more.
     fn of(weights: &[f32], distance: f32, step: f32) -> Self {
         let lanes = f32x8::from([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]);
         let mut distances = lanes * f32x8::splat(step) + f32x8::splat(distance);
@@ -309,5 +379,30 @@ mod tests {
         assert!(!sums.sees_later);
         sums.add(&[0.5, 0.5], Some(0), None);
         assert!(sums.sees_later);
+    }
+
+    /// The token of a causal head's last query occurs once before, and the head attends to the token after it. A single query
+    /// says nothing about the head; six of them do.
+    #[test]
+    fn a_share_of_one_query_is_not_significant() {
+        let induction = |tokens: &[&str], first: usize| {
+            let n = tokens.len();
+            let earlier = Earlier::new(tokens.iter().copied());
+            let mut sums = Sums::default();
+            for i in 0..n {
+                let mut row = vec![0.0; n];
+                row[if i >= first { i + 1 - first } else { 0 }] = 1.0;
+                sums.add(&row, Some(i), Some(&earlier));
+            }
+            let measures = sums.finish(true);
+            (
+                measures.get(Measure::Induction),
+                measures.queries(Measure::Induction),
+                measures.is_significant(Measure::Induction),
+            )
+        };
+        assert_eq!(induction(&["a", "b", "c", "d", "a"], 4), (Some(1.0), 1, false));
+        let repeated = ["a", "b", "c", "d", "e", "f", "a", "b", "c", "d", "e", "f"];
+        assert_eq!(induction(&repeated, 6), (Some(1.0), 6, true));
     }
 }

@@ -1,6 +1,6 @@
-/// Makes a matrix small by taking the largest number of each square of cells. NaN wins, so that it is seen.
+/// Shrinks a matrix to the largest number of each square of cells. NaN wins, so that nobody misses it.
 ///
-/// Rows are taken one by one, in order.
+/// Rows are added one by one, in order.
 #[derive(Debug)]
 pub(super) struct Pool {
     factor: usize,
@@ -11,7 +11,7 @@ pub(super) struct Pool {
     pooled: Vec<f32>,
 }
 
-/// The cells that become one, in each direction, so that at most `limit` are left.
+/// The side of the squares that leave at most `limit` rows and columns.
 pub(super) fn factor(rows: usize, cols: usize, limit: usize) -> usize {
     rows.max(cols).div_ceil(limit.max(1)).max(1)
 }

@@ -4,11 +4,11 @@ use regard_figure::Label;
 
 use super::maps::{self, Tokens};
 use super::select::TOKENS;
-use super::source::{Entry, Source};
+use super::source::{Entry, TensorFile};
 use super::values::Values;
-use super::{Error, Progress, Shape, tokens};
+use super::{Error, Opener, Progress, Shape, from_disk, tokens};
 
-/// What attention is computed from: the queries and the keys of a file, or tokens that are both.
+/// The queries and keys of a file, from which attention is computed. One tensor can be both.
 ///
 /// ```
 /// use regard_heads::{QueriesAndKeys, unattended};
@@ -30,12 +30,12 @@ use super::{Error, Progress, Shape, tokens};
 #[derive(Clone, Debug)]
 pub struct QueriesAndKeys {
     queries: Tensor,
-    /// `None` where tokens are both.
+    /// `None` if `queries` is both.
     keys: Option<Tensor>,
     names: [Tokens; 2],
 }
 
-/// Of the first batch, \[heads, tokens, dim\].
+/// The first entry of the batch, \[heads, tokens, dim\].
 #[derive(Clone, Debug)]
 struct Tensor {
     values: Values,
@@ -51,15 +51,27 @@ struct Size {
 }
 
 impl QueriesAndKeys {
-    /// Reads a safetensors, npy or npz file: its tensors `q` and `k`, or the one that it has, which is both then.
+    /// Reads a safetensors, npy or npz file: its tensors `q` and `k`, or its only tensor, which is then both.
     ///
-    /// Shapes: \[n, d\], \[heads, n, d\] or \[batch, heads, n, d\], of which the first of the batch is read. Several heads of
-    /// `q` may share one of `k`. F32, F16, BF16 or F64. Tokens are read too, if there are any.
+    /// Shapes: \[n, d\], \[heads, n, d\] or \[batch, heads, n, d\], whose first batch entry is read. Several heads of `q` may
+    /// share one of `k`. Types: F32, F16, BF16 or F64. Tokens are read if the file has them.
     ///
     /// # Errors
-    /// See [`Error`]. Nothing is allocated that the file could not fill.
+    /// See [`Error`]. No memory is reserved that the file could not fill.
     pub fn open(path: &Path, progress: &Progress<'_>) -> Result<Self, Error> {
-        let mut source = Source::open(path)?;
+        Self::open_with(&from_disk, path, progress)
+    }
+
+    /// Reads a file as [`open`](Self::open) does. `open` opens it and the file of tokens beside it.
+    ///
+    /// # Errors
+    /// Those of [`open`](Self::open).
+    pub fn open_with(
+        open: &Opener<'_>,
+        path: &Path,
+        progress: &Progress<'_>,
+    ) -> Result<Self, Error> {
+        let mut source = TensorFile::open(open, path)?;
         let (q, k) = select(&source)?;
         let (size, of_keys) = (size_of(&q)?, k.as_ref().map(size_of).transpose()?);
         if let Some((k, of_keys)) = k.as_ref().zip(of_keys)
@@ -67,7 +79,7 @@ impl QueriesAndKeys {
         {
             return Err(Error::Unlike { keys: k.shape.clone(), queries: q.shape.clone() });
         }
-        let found = tokens::find(Some(path), &mut source, "")?;
+        let found = tokens::find(Some((open, path)), &mut source, "")?;
         let of_maps =
             Shape { layers: 1, heads: size.heads, queries: size.tokens, keys: size.tokens };
         let names = maps::tokens_for(&q.name, of_maps, found)?.into();
@@ -82,23 +94,23 @@ impl QueriesAndKeys {
         Ok(Self { queries, keys, names })
     }
 
-    /// How many heads there are; 1 where the file says nothing of heads.
+    /// The number of heads. 1 if the shape has no heads.
     pub fn heads(&self) -> usize {
         self.queries.size.heads
     }
 
-    /// How many queries, and as many keys.
+    /// The number of queries, and of keys.
     pub fn tokens(&self) -> usize {
         self.queries.size.tokens
     }
 
-    /// The numbers of a query and of a key.
+    /// The number of dimensions of a query and of a key.
     pub fn dim(&self) -> usize {
         self.queries.size.dim
     }
 
-    /// Of a head, the queries and the keys \[tokens, dim\]: the first tokens and of each the first numbers. Where the file has
-    /// fewer, as many as it has; nothing of a head that it has not.
+    /// The queries and the keys \[tokens, dim\] of a head: the first tokens, and the first dimensions of each. If the file has
+    /// fewer, all of them. Empty if there is no such head.
     pub fn first(&self, head: usize, tokens: usize, dim: usize) -> [Vec<f32>; 2] {
         let queries = self.queries.first(head, tokens, dim);
         let keys = match &self.keys {
@@ -108,7 +120,7 @@ impl QueriesAndKeys {
         [queries, keys]
     }
 
-    /// What queries and keys are called, if the file says it.
+    /// The labels of queries and of keys, if the file has them.
     pub fn names(&self) -> [Option<&[Label]>; 2] {
         self.names.each_ref().map(Option::as_deref)
     }
@@ -116,12 +128,12 @@ impl QueriesAndKeys {
 
 impl Tensor {
     fn read(
-        source: &mut Source,
+        source: &mut TensorFile,
         mut entry: Entry,
         size: Size,
         progress: &Progress<'_>,
     ) -> Result<Self, Error> {
-        // The first of a batch is the first part of the numbers.
+        // The first batch entry comes first in the file.
         entry.len /= size.batch;
         Ok(Self { values: Values::of(source, &[&entry], progress)?, size })
     }
@@ -137,8 +149,8 @@ impl Tensor {
     }
 }
 
-/// The tensors of queries and of keys; one tensor alone is both.
-fn select(source: &Source) -> Result<(Entry, Option<Entry>), Error> {
+/// The tensors of queries and of keys. A single tensor is both.
+fn select(source: &TensorFile) -> Result<(Entry, Option<Entry>), Error> {
     if let (Some(q), Some(k)) = (source.entry("q"), source.entry("k")) {
         return Ok((q.clone(), Some(k.clone())));
     }
@@ -165,7 +177,7 @@ fn size_of(entry: &Entry) -> Result<Size, Error> {
     maps::checked(entry, Size { batch, heads, tokens, dim })
 }
 
-/// Whether keys of this size go with queries of that: several heads may share their keys.
+/// Whether keys of one size fit queries of the other. Several heads may share their keys.
 fn goes_with(keys: Size, queries: Size) -> bool {
     queries == Size { heads: queries.heads, ..keys } && queries.heads.is_multiple_of(keys.heads)
 }

@@ -1,22 +1,22 @@
 use super::Error;
 use super::source::Entry;
 
-/// Names that say what a tensor is, where a file has others beside it. The first that a file has is taken.
+/// Names that identify the attention among other tensors. The first name that a file has is taken.
 const KNOWN: [&str; 6] =
     ["attentions", "attention", "attn", "weights", "scores", "encoder_attentions"];
 
-/// What an attention may be called whatever the file calls it.
+/// A name that stands for the only attention of a file.
 const WEIGHTS: &str = "weights";
 
-/// Tensors that are tokens.
+/// The names of tensors of tokens.
 pub(super) const TOKENS: [&str; 3] = ["tokens", "query_tokens", "key_tokens"];
 
-/// The tensors that make up an attention.
+/// The tensors of an attention.
 #[derive(Debug)]
 pub(super) struct Selection<'a> {
-    /// The tensor's name, or for one tensor a layer their name with `*` for the number.
+    /// The name of the tensor. Where each layer is a tensor, `*` stands for the number of the layer.
     pub(super) name: String,
-    /// All layers in one tensor; or by their numbers in ascending order.
+    /// One tensor with all layers, or a tensor for each layer, sorted by number.
     pub(super) layers: Layers<'a>,
 }
 
@@ -26,9 +26,9 @@ pub(super) enum Layers<'a> {
     Each(Vec<(usize, &'a Entry)>),
 }
 
-/// The attention called `wanted`, or the one that the file has. [`WEIGHTS`] is that too, where nothing is called so.
+/// The attention called `wanted`, or the only one of the file. [`WEIGHTS`] also stands for the only one, if no tensor has this name.
 ///
-/// Tensors whose names differ in one number (`layer_0`, `layer_1`, …) are one attention, called `layer_*`.
+/// Tensors whose names differ in one number (`layer_0`, `layer_1`, …) are one attention called `layer_*`.
 pub(super) fn select<'a>(
     entries: &'a [Entry],
     wanted: Option<&str>,
@@ -55,11 +55,11 @@ pub(super) fn select<'a>(
     Ok(all.swap_remove(place))
 }
 
-/// All attentions that a file may have, by name: tensors of two dimensions or more.
+/// All tensors of a file that can be attention, by name: those of at least two dimensions.
 fn selections(entries: &[Entry]) -> Vec<Selection<'_>> {
     let mut all: Vec<Selection<'_>> = Vec::new();
     let tensors = || entries.iter().filter(|e| !TOKENS.contains(&e.name.as_str()));
-    // Where there are matrices, vectors and numbers beside them are something else.
+    // Beside matrices, vectors and numbers are something else.
     let some_matrix = tensors().any(|e| e.shape.len() >= 2);
     for entry in tensors().filter(|e| e.shape.len() >= 2 || !some_matrix) {
         let Some((pattern, number)) = numbered(&entry.name) else {
@@ -73,7 +73,7 @@ fn selections(entries: &[Entry]) -> Vec<Selection<'_>> {
     }
     for selection in &mut all {
         match &mut selection.layers {
-            // A single tensor with a number in its name is no series of layers.
+            // A single tensor with a number in its name is not a series of layers.
             Layers::Each(layers) if layers.len() == 1 => {
                 let entry = layers[0].1;
                 *selection = Selection { name: entry.name.clone(), layers: Layers::One(entry) };

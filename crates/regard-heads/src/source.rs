@@ -1,5 +1,5 @@
 use std::fs::File;
-use std::io::{BufReader, Cursor, Read, Seek, SeekFrom};
+use std::io::{self, BufReader, Cursor, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use regard_figure::npy;
@@ -9,14 +9,14 @@ use zip::{CompressionMethod, ZipArchive};
 
 use super::Error;
 
-/// A header is read into memory before anything in it can be checked: the same limit as the safetensors crate has.
+/// The size of the largest header. A header is read whole before it can be checked. The safetensors crate has the same limit.
 const LARGEST_HEADER: u64 = 100_000_000;
 
-/// A file of tensors, of which only the headers were read.
-pub(super) struct Source {
+/// A file of tensors whose headers have been read.
+pub(super) struct TensorFile {
     container: Container,
     pub(super) entries: Vec<Entry>,
-    /// Metadata of a safetensors file.
+    /// The metadata of a safetensors file, sorted by key.
     pub(super) metadata: Vec<(String, String)>,
 }
 
@@ -25,52 +25,67 @@ enum Container {
     Zip(ZipArchive<BufReader<Bytes>>),
 }
 
-/// A file, or what the program carries along.
-trait Stream: Read + Seek + Send {}
+/// An open file: bytes that can be read from any position.
+pub trait Stream: Read + Seek + Send {}
 
 impl<T: Read + Seek + Send> Stream for T {}
 
+/// Opens a file by its path.
+///
+/// An error of the kind [`NotFound`](io::ErrorKind::NotFound) means that there is no such file.
+pub type Opener<'a> = dyn Fn(&Path) -> io::Result<Box<dyn Stream>> + Sync + 'a;
+
+/// Opens a file of this machine.
+///
+/// # Errors
+/// The file system's.
+pub fn from_disk(path: &Path) -> io::Result<Box<dyn Stream>> {
+    Ok(Box::new(File::open(path)?))
+}
+
 type Bytes = Box<dyn Stream>;
 
-/// A tensor, as its header describes it. The numbers are in the file, or those of a compressed file may be.
+/// A tensor as its header describes it. A plain file was checked to have room for its numbers; a compressed file may
+/// turn out to be too short.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub(super) name: String,
     pub(super) shape: Vec<usize>,
     /// The product of the shape.
     pub(super) len: usize,
-    /// Its type, if it is one that is read.
+    /// The type of the numbers. `None` for a type that is not supported.
     pub(super) dtype: Option<Dtype>,
-    /// Its type, as the file calls it.
+    /// The type's name in the file.
     pub(super) type_name: String,
     place: Place,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Place {
-    /// So many bytes into the file.
+    /// An offset into the file, in bytes.
     At(u64),
-    /// The file of this index in the archive, so many bytes into it.
+    /// The index of a file in the archive, and an offset into it, in bytes.
     In(usize, usize),
 }
 
-/// Deflate makes no more than this of a byte.
+/// The largest ratio of uncompressed to compressed bytes that Deflate can reach.
 const MOST_EXPANSION: u64 = 1032;
 
-impl Source {
-    /// Reads the headers of a file.
-    pub(super) fn open(path: &Path) -> Result<Self, Error> {
-        let file = File::open(path)?;
-        let len = file.metadata()?.len();
-        Self::new(Box::new(file), len, &path.file_stem().unwrap_or_default().to_string_lossy())
+impl TensorFile {
+    /// Opens a file and reads its headers.
+    pub(super) fn open(open: &Opener<'_>, path: &Path) -> Result<Self, Error> {
+        let mut file = open(path)?;
+        let len = file.seek(SeekFrom::End(0))?;
+        file.rewind()?;
+        Self::new(file, len, &path.file_stem().unwrap_or_default().to_string_lossy())
     }
 
-    /// Reads the headers of a file that is in memory already.
+    /// Reads the headers of a file in memory.
     pub(super) fn in_memory(bytes: &'static [u8], name: &str) -> Result<Self, Error> {
         Self::new(Box::new(Cursor::new(bytes)), bytes.len() as u64, name)
     }
 
-    /// What kind of file it is, its first bytes tell.
+    /// The first bytes tell the kind of file.
     fn new(mut file: Bytes, len: u64, name: &str) -> Result<Self, Error> {
         let mut start = Vec::new();
         (&mut file).take(6).read_to_end(&mut start)?;
@@ -87,11 +102,12 @@ impl Source {
     fn safetensors(mut file: Bytes, file_len: u64) -> Result<Self, Error> {
         let format = |reason: &dyn ToString| Error::format("safetensors", reason);
         let mut header_len = [0; 8];
-        file.read_exact(&mut header_len).map_err(|_e| format(&"it has fewer than 8 bytes"))?;
+        file.read_exact(&mut header_len)
+            .map_err(|_e| format(&"the file has fewer than 8 bytes"))?;
         let start = u64::from_le_bytes(header_len).checked_add(8);
         let start = start.filter(|start| *start <= file_len.min(LARGEST_HEADER));
         let start = start.ok_or_else(|| {
-            format(&"its first 8 bytes are no length of a header that it has room for, or of one beyond 100 MB")
+            format(&"its first 8 bytes are not the length of a header: the length exceeds the file or 100 MB")
         })?;
         let mut header = vec![0; start as usize - 8];
         file.read_exact(&mut header)?;
@@ -101,7 +117,7 @@ impl Source {
             let Some(info) = header.info(&name) else { continue };
             let (from, to) = info.data_offsets;
             let shape = info.shape.clone();
-            // That the shape fits the offsets was checked with the header; that the file has the bytes, was not.
+            // `Metadata` has checked that the shape fits the offsets, but not that the file has these bytes.
             let found = (file_len - start).saturating_sub(from as u64);
             let needed = (to - from) as u64;
             if found < needed {
@@ -143,7 +159,7 @@ impl Source {
             let mut file = archive.by_index(index).map_err(|e| format(&e))?;
             let name = file.name().map_err(|e| format(&e))?;
             let Some(name) = name.strip_suffix(".npy").map(str::to_owned) else { continue };
-            // What the archive says of sizes may be wrong; the file's own size is not.
+            // The sizes in the archive may be wrong. The size of the archive itself is not.
             let stored = file.compressed_size().min(file_len);
             let expansion =
                 if file.compression() == CompressionMethod::Stored { 1 } else { MOST_EXPANSION };
@@ -157,7 +173,7 @@ impl Source {
         Ok(Self { container: Container::Zip(archive), entries, metadata: Vec::new() })
     }
 
-    /// Calls `read` with a reader that stands at the first number of `entry`.
+    /// Calls `read` with a reader positioned at the first number of `entry`.
     pub(super) fn read<T>(
         &mut self,
         entry: &Entry,
@@ -173,7 +189,7 @@ impl Source {
                 std::io::copy(&mut (&mut file).take(header_len as u64), &mut std::io::sink())?;
                 read(&mut file)
             }
-            _ => Err(Error::format("npz", &format!("`{}` is not in it", entry.name))),
+            _ => Err(Error::format("npz", &format!("it does not contain `{}`", entry.name))),
         }
     }
 
@@ -183,12 +199,12 @@ impl Source {
 }
 
 impl Entry {
-    /// Its type and shape.
+    /// The type and the shape, in words.
     pub(super) fn description(&self) -> String {
         format!("{} with the shape {:?}", self.type_name, self.shape)
     }
 
-    /// The tensor of an npy file with `found` bytes behind its header.
+    /// The tensor of an npy file whose header is followed by `found` bytes.
     fn of_npy(name: String, header: npy::Header, place: Place, found: u64) -> Result<Self, Error> {
         let npy::Header { descr, fortran_order, shape, .. } = header;
         let dtype = match descr.as_str() {

@@ -7,7 +7,7 @@ use super::measure::{Earlier, Row, Sums};
 use super::pool::{Pool, factor};
 use super::{AttentionMaps, Error, HeadId, Measure, Measures, Progress, Shape, Warning, tell};
 
-/// Everything that is said of the heads of a file: their measures, a small picture of each, and warnings.
+/// One pass over the heads of a file: their measures, a thumbnail of each, and warnings.
 ///
 /// ```no_run
 /// use regard_heads::{AttentionMaps, Measure, Survey, unattended};
@@ -24,27 +24,27 @@ pub struct Survey {
     factor: usize,
     causal: bool,
     measures: Vec<Measures>,
-    /// Empty where the head itself is small enough.
+    /// Empty if the heads themselves are small enough.
     thumbnails: Vec<Vec<f32>>,
     warnings: Vec<Warning>,
 }
 
-/// What one pass over a head finds.
+/// The results of one pass over a head.
 struct Found {
     sums: Sums,
     thumbnail: Vec<f32>,
-    /// Rows that are NaN, no weights, or no distribution.
+    /// The number of rows that contain NaN, that are not weights, and that do not sum to 1.
     odd: [usize; 3],
 }
 
 impl Survey {
-    /// The most cells that a thumbnail has in each direction.
+    /// The most rows and columns of a thumbnail.
     pub const THUMBNAIL: usize = 96;
 
-    /// Looks at every weight once, on all threads.
+    /// Reads every weight once, on all threads.
     ///
     /// # Errors
-    /// [`Error::Cancelled`], if `progress` says so.
+    /// [`Error::Cancelled`] if `progress` cancels the work.
     pub fn new(maps: &AttentionMaps, progress: &Progress<'_>) -> Result<Self, Error> {
         let shape = maps.shape();
         let factor = factor(shape.queries, shape.keys, Self::THUMBNAIL);
@@ -55,7 +55,7 @@ impl Survey {
         let found: Vec<Found> = ids
             .into_par_iter()
             .map(|id| {
-                let found = look(maps, id, factor, earlier.as_ref());
+                let found = measured(maps, id, factor, earlier.as_ref());
                 tell(
                     progress,
                     done.fetch_add(1, Ordering::Relaxed) + 1,
@@ -75,21 +75,30 @@ impl Survey {
         })
     }
 
-    /// The measures of a head; none of them if there is no such head.
+    /// The measures of a head. All are missing if there is no such head.
     pub fn measures(&self, id: HeadId) -> Measures {
         self.shape.index(id).and_then(|i| self.measures.get(i)).copied().unwrap_or_default()
     }
 
-    /// The heads by a measure, the largest first; those without it come last. Equal ones are in the order of the file.
+    /// The heads sorted by a measure, the largest value first. Heads whose value is not significant
+    /// ([`Measures::is_significant`]) come after those whose value is, and heads without the measure come last. Equal ones
+    /// are in the order of the file.
     pub fn sorted_by(&self, measure: Measure) -> Vec<HeadId> {
         let mut ids: Vec<HeadId> = self.shape.ids().collect();
-        let value = |id: &HeadId| self.measures(*id).get(measure).unwrap_or(f32::NEG_INFINITY);
-        ids.sort_by(|a, b| value(b).total_cmp(&value(a)));
+        let value = |id: &HeadId| {
+            let measures = self.measures(*id);
+            let value = measures.get(measure).unwrap_or(f32::NEG_INFINITY);
+            (measures.is_significant(measure), value)
+        };
+        ids.sort_by(|a, b| {
+            let ((a_first, a), (b_first, b)) = (value(a), value(b));
+            b_first.cmp(&a_first).then(b.total_cmp(&a))
+        });
         ids
     }
 
-    /// A head made small: the largest weight of each square of [`factor`](Self::factor) × factor cells, row by row.
-    /// ⌈queries / factor⌉ × ⌈keys / factor⌉ numbers; none if there is no such head.
+    /// The thumbnail of a head: the largest weight of each square of [`factor`](Self::factor) × factor cells, row by row. It
+    /// has ⌈queries / factor⌉ × ⌈keys / factor⌉ numbers, and none if there is no such head.
     pub fn thumbnail<'a>(&'a self, maps: &'a AttentionMaps, id: HeadId) -> Cow<'a, [f32]> {
         match self.shape.index(id).and_then(|i| self.thumbnails.get(i)) {
             Some(thumbnail) if self.factor > 1 => thumbnail.into(),
@@ -97,7 +106,7 @@ impl Survey {
         }
     }
 
-    /// How many cells in each direction became one cell of a thumbnail.
+    /// The side of the square of cells that one cell of a thumbnail stands for.
     pub fn factor(&self) -> usize {
         self.factor
     }
@@ -107,18 +116,18 @@ impl Survey {
         (self.shape.queries.div_ceil(self.factor), self.shape.keys.div_ceil(self.factor))
     }
 
-    /// Whether no query of the file sees a key behind its own place.
+    /// Whether no query of the file attends to a key after its own position.
     pub fn is_causal(&self) -> bool {
         self.causal
     }
 
-    /// What a person should know before believing the numbers.
+    /// What a reader should know before trusting the numbers.
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
 }
 
-fn look(maps: &AttentionMaps, id: HeadId, factor: usize, earlier: Option<&Earlier>) -> Found {
+fn measured(maps: &AttentionMaps, id: HeadId, factor: usize, earlier: Option<&Earlier>) -> Found {
     let mut pool = (factor > 1).then(|| Pool::new(factor, maps.shape().keys));
     let mut sums = Sums::default();
     let mut odd = [0; 3];

@@ -1,12 +1,12 @@
-//! Tokens as a tokenizer wrote them, and as a person reads them.
+//! Tokens as a tokenizer writes them, and in a readable form.
 
 use core::fmt::Write as _;
 
 use regard_figure::Label;
 
-/// The tokens of one tokenizer, with a text to show.
+/// The tokens of one tokenizer as labels with a readable text.
 ///
-/// What is shown differs from the raw text where the tokenizer writes spaces and bytes in a code of its own:
+/// The readable text differs from the raw text where the tokenizer encodes spaces and bytes:
 ///
 /// | tokenizer | raw | shown |
 /// |---|---|---|
@@ -16,9 +16,8 @@ use regard_figure::Label;
 /// | WordPiece (BERT) | `##ing` | `##ing` |
 /// | any | a space, a line break, a tab, nothing | `␣`, `⏎`, `⇥`, `""` |
 ///
-/// Other control characters, and those that turn the direction of writing, are shown as `\u{…}`. Which tokenizer it was is
-/// seen from all tokens: byte-level if some token begins with `Ġ` or is `Ċ` and none begins with `▁`, SentencePiece if one
-/// does.
+/// Other control characters, and those that change the direction of writing, become `\u{…}`. The tokens tell the kind of
+/// tokenizer: SentencePiece if a token begins with `▁`, otherwise byte-level if a token begins with `Ġ` or is `Ċ`.
 ///
 /// ```
 /// let tokens = regard_heads::readable(["The", "Ġcat", "Ċ"].map(str::to_owned).to_vec());
@@ -49,7 +48,7 @@ fn from_sentencepiece(token: &str) -> String {
     }
 }
 
-/// The text behind GPT-2's letters for bytes; `None` if a letter stands for no byte (as in special tokens).
+/// The text that GPT-2's letters for bytes encode. `None` if a letter does not stand for a byte, as in special tokens.
 fn from_byte_level(token: &str) -> Option<String> {
     let bytes: Vec<u8> = token.chars().map(byte_of).collect::<Option<_>>()?;
     let mut text = String::new();
@@ -63,7 +62,7 @@ fn from_byte_level(token: &str) -> Option<String> {
     Some(visible(&text))
 }
 
-/// Printable bytes of Latin-1 stand for themselves; the others, in ascending order, are written U+0100, U+0101, …
+/// Printable bytes of Latin-1 stand for themselves. The others, in ascending order, are written as U+0100, U+0101, …
 fn byte_of(letter: char) -> Option<u8> {
     let stands_for_itself = |b: &u8| matches!(b, 0x21..=0x7E | 0xA1..=0xAC | 0xAE..=0xFF);
     match u32::from(letter) {
@@ -72,7 +71,7 @@ fn byte_of(letter: char) -> Option<u8> {
     }
 }
 
-/// The text with what cannot be seen made visible.
+/// The text with invisible characters made visible.
 fn visible(text: &str) -> String {
     if text.is_empty() {
         return "\"\"".to_owned();

@@ -1,13 +1,13 @@
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read as _};
 use std::path::Path;
 
 use serde_json::Value;
 
-use super::Error;
 use super::select::TOKENS;
-use super::source::Source;
+use super::source::TensorFile;
+use super::{Error, Opener};
 
-/// Tokens as they were found, and where.
+/// The tokens as they stand in the file, each list with the place where it was found.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) queries: Option<(String, Vec<String>)>,
@@ -15,16 +15,17 @@ pub(super) struct Found {
 }
 
 /// Looks for the tokens of an attention in a file beside the attention file, then in its metadata, then among its tensors. In
-/// the metadata, `NAME.tokens`, `NAME.query_tokens` and `NAME.key_tokens` are those of the attention NAME alone.
+/// the metadata, `NAME.tokens`, `NAME.query_tokens` and `NAME.key_tokens` are those of the attention NAME alone. `beside` is the path of
+/// the attention file, and the function that opens its neighbours; `None` for a file in memory.
 ///
-/// Beside `NAME.npy`, `NAME.tokens.json` is a list of strings, or an object with the lists `query_tokens` and `key_tokens`
-/// or `tokens`; `NAME.tokens.txt` has one token a line.
+/// Beside `NAME.npy` may stand `NAME.tokens.json`, a list of strings or an object with the lists `query_tokens` and
+/// `key_tokens` or `tokens`, or `NAME.tokens.txt`, with one token a line.
 pub(super) fn find(
-    path: Option<&Path>,
-    source: &mut Source,
+    beside: Option<(&Opener<'_>, &Path)>,
+    source: &mut TensorFile,
     attention: &str,
 ) -> Result<Found, Error> {
-    if let Some(found) = path.map(beside).transpose()?.flatten() {
+    if let Some(found) = beside.map(|(open, path)| in_own_file(open, path)).transpose()?.flatten() {
         return Ok(found);
     }
     let metadata = core::mem::take(&mut source.metadata);
@@ -42,10 +43,10 @@ pub(super) fn find(
     }
 }
 
-/// Tokens in a file of their own.
-fn beside(path: &Path) -> Result<Option<Found>, Error> {
+/// The tokens in a file of their own, beside the attention file.
+fn in_own_file(open: &Opener<'_>, path: &Path) -> Result<Option<Found>, Error> {
     let json = path.with_extension("tokens.json");
-    if let Some(text) = read(&json)? {
+    if let Some(text) = read(open, &json)? {
         let place = json.display().to_string();
         let value: Value = serde_json::from_str(&text).map_err(|e| Error::tokens(&place, &e))?;
         return if value.is_array() {
@@ -59,12 +60,12 @@ fn beside(path: &Path) -> Result<Option<Found>, Error> {
                     .map(|t| (place.clone(), t)))
             })?;
             found.map(Some).ok_or_else(|| {
-                Error::tokens(&place, &"neither a list nor an object with `tokens` or `query_tokens` and `key_tokens`")
+                Error::tokens(&place, &"it is neither a list nor an object with `tokens` or `query_tokens` and `key_tokens`")
             })
         };
     }
     let plain = path.with_extension("tokens.txt");
-    if let Some(text) = read(&plain)? {
+    if let Some(text) = read(open, &plain)? {
         let tokens = text.lines().map(str::to_owned).collect();
         return Ok(Some(Found::both(&plain.display().to_string(), tokens)));
     }
@@ -77,7 +78,7 @@ impl Found {
         Self { queries: found.clone(), keys: found }
     }
 
-    /// `query_tokens` and `key_tokens` as `get` finds them, or `tokens` for those that are not there.
+    /// The lists `query_tokens` and `key_tokens` that `get` finds. `tokens` stands in for a missing one.
     fn by_name(
         mut get: impl FnMut(&str) -> Result<Option<(String, Vec<String>)>, Error>,
     ) -> Result<Option<Self>, Error> {
@@ -88,37 +89,35 @@ impl Found {
     }
 }
 
-/// The text of a file, if there is one.
-fn read(path: &Path) -> Result<Option<String>, Error> {
-    match std::fs::read(path) {
-        Ok(bytes) => {
-            let text = String::from_utf8(bytes).map_err(|e| {
-                Error::tokens(
-                    &path.display().to_string(),
-                    &format!("not UTF-8: {}", e.utf8_error()),
-                )
-            })?;
-            Ok(Some(text))
-        }
-        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(Error::tokens(&path.display().to_string(), &e)),
+/// The text of a file. `None` if there is no such file.
+fn read(open: &Opener<'_>, path: &Path) -> Result<Option<String>, Error> {
+    let failed = |reason: &dyn ToString| Error::tokens(&path.display().to_string(), reason);
+    let mut bytes = Vec::new();
+    match open(path).and_then(|mut file| file.read_to_end(&mut bytes)) {
+        Ok(_) => {}
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(failed(&e)),
     }
+    let text = String::from_utf8(bytes);
+    text.map(Some).map_err(|e| failed(&format!("it is not UTF-8: {}", e.utf8_error())))
 }
 
 fn list(place: &str, value: &Value) -> Result<Vec<String>, Error> {
-    let items = value.as_array().ok_or_else(|| Error::tokens(place, &"not a list of strings"))?;
+    let items =
+        value.as_array().ok_or_else(|| Error::tokens(place, &"it is not a list of strings"))?;
     let strings = items.iter().enumerate().map(|(i, item)| {
         let text = item.as_str().map(str::to_owned);
         text.ok_or_else(|| {
-            Error::tokens(place, &format!("number {i} of the list is {item}, not a string"))
+            Error::tokens(place, &format!("entry {i} of the list is {item}, not a string"))
         })
     });
     strings.collect()
 }
 
-/// A tensor of strings, as `numpy.savez(…, tokens=tokens)` writes it: so many UTF-32 characters each, filled up with 0.
-fn strings(source: &mut Source, name: &str) -> Result<Option<(String, Vec<String>)>, Error> {
-    /// More characters than this in a token are a mistake.
+/// The strings of a tensor, as `numpy.savez(…, tokens=tokens)` writes it: each has the same number of UTF-32 characters,
+/// padded with 0.
+fn strings(source: &mut TensorFile, name: &str) -> Result<Option<(String, Vec<String>)>, Error> {
+    /// The most characters that a token can have.
     const LONGEST: usize = 1 << 16;
     let Some(entry) = source.entry(name).cloned() else { return Ok(None) };
     let place = format!("the file, `{name}`");
@@ -128,10 +127,10 @@ fn strings(source: &mut Source, name: &str) -> Result<Option<(String, Vec<String
         .and_then(|n| n.parse::<usize>().ok())
         .filter(|n| *n <= LONGEST);
     let width = width.ok_or_else(|| {
-        Error::tokens(&place, &format!("{} is no list of strings", entry.type_name))
+        Error::tokens(&place, &format!("its type is {}, not a list of strings", entry.type_name))
     })?;
     let tokens = source.read(&entry, |file| {
-        // Token by token, because the header may claim any number of them.
+        // Tokens are read one by one, because the header may claim any number of them.
         let mut tokens = Vec::new();
         let mut bytes = vec![0; width * 4];
         for i in 0..if width == 0 { 0 } else { entry.len } {

@@ -6,10 +6,10 @@ use half::slice::HalfFloatSliceExt as _;
 use half::{bf16, f16};
 use safetensors::Dtype;
 
-use super::source::{Entry, Source};
+use super::source::{Entry, TensorFile};
 use super::{Error, Progress, tell};
 
-/// Numbers as they were in the file: half precision takes half the memory. `f64` is rounded to `f32`.
+/// Numbers in the type of the file, so that half precision takes half the memory. `f64` is rounded to `f32`.
 #[derive(Clone, Debug)]
 pub(super) enum Values {
     F32(Vec<f32>),
@@ -17,13 +17,13 @@ pub(super) enum Values {
     Bf16(Vec<bf16>),
 }
 
-/// Numbers read at a time.
+/// The number of values that are read at a time.
 const CHUNK: usize = 1 << 16;
 
 impl Values {
-    /// The numbers of tensors of one type, one after the other.
+    /// The numbers of some tensors of one type, concatenated.
     pub(super) fn of(
-        source: &mut Source,
+        source: &mut TensorFile,
         entries: &[&Entry],
         progress: &Progress<'_>,
     ) -> Result<Self, Error> {
@@ -42,7 +42,7 @@ impl Values {
             };
             let outcome = source.read(entry, |file| values.read(dtype, entry.len, file, step));
             match outcome {
-                // Where numbers are compressed, only reading them tells how many there are.
+                // The number of compressed values is known only after reading them.
                 Err(Error::Io(e)) if e.kind() == io::ErrorKind::UnexpectedEof => {
                     let size = dtype.bitsize() as u64 / 8;
                     let (needed, found) = (entry.len as u64 * size, (done - before) as u64 * size);
@@ -58,8 +58,7 @@ impl Values {
         Ok(values)
     }
 
-    /// Room for so many numbers of this type, which must be one of the four that are read. Pages that were not written to
-    /// take no memory yet.
+    /// An empty list with capacity for `len` numbers of a supported type. Pages take memory only when they are written.
     pub(super) fn with_capacity(dtype: Dtype, len: usize) -> Option<Self> {
         fn room<T>(len: usize) -> Option<Vec<T>> {
             let mut numbers = Vec::new();
@@ -73,7 +72,7 @@ impl Values {
         }
     }
 
-    /// Reads `len` more numbers of type `dtype`, chunk by chunk, each followed by a call of `each` with its length.
+    /// Reads `len` more numbers of type `dtype` in chunks. After each chunk, `each` is called with its length.
     pub(super) fn read<E: From<io::Error>>(
         &mut self,
         dtype: Dtype,
@@ -107,7 +106,7 @@ impl Values {
         Ok(())
     }
 
-    /// Some of the numbers, widened to `f32` where they are not. Those that do not exist are left out.
+    /// A range of the numbers, widened to `f32`. Empty if the range is not within the list.
     pub(super) fn get(&self, range: Range<usize>) -> Cow<'_, [f32]> {
         fn widened(part: usize, widen: impl FnOnce(&mut [f32])) -> Cow<'static, [f32]> {
             let mut wide = vec![0.0; part];
@@ -128,7 +127,7 @@ impl Values {
     }
 }
 
-/// Makes a vector longer, and gives the new end of it.
+/// Makes a vector longer and returns its new end.
 fn more<T: Copy>(numbers: &mut Vec<T>, len: usize, zero: T) -> &mut [T] {
     let old = numbers.len();
     numbers.resize(old + len, zero);
@@ -142,7 +141,7 @@ fn read_half(bits: &mut [u16], file: &mut dyn Read) -> io::Result<()> {
     Ok(())
 }
 
-/// Little-endian numbers of N bytes, as this machine has them.
+/// Converts little-endian numbers of N bytes to the byte order of this machine.
 fn to_native<const N: usize>(bytes: &mut [u8]) {
     if cfg!(target_endian = "big") {
         bytes.as_chunks_mut::<N>().0.iter_mut().for_each(|number| number.reverse());

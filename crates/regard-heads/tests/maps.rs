@@ -458,11 +458,11 @@ mod measures {
         };
         let over = |f: &dyn Fn(usize) -> Option<f64>| mean((0..n).filter_map(f).collect());
         let entropy = |i: usize| {
-            (0..n).map(|j| w(i, j)).filter(|w| *w > 0.0).map(|w| -w * w.log2()).sum::<f64>()
+            (0..n).map(|j| w(i, j)).filter(|w| *w > 0.0).map(|w| -w * w.ln()).sum::<f64>()
         };
         let most = |i: usize| if causal { i as f64 + 1.0 } else { n as f64 };
         let mean_entropy = over(&|i| Some(entropy(i)));
-        let mean_most = over(&|i| Some(most(i).log2())).unwrap();
+        let mean_most = over(&|i| Some(most(i).ln())).unwrap();
         let places = |i: usize, after: usize| {
             let places = (0..i)
                 .filter(move |j| tokens[*j] == tokens[i])
@@ -562,7 +562,7 @@ mod measures {
             (f64::from(found) - expected).abs() <= gamma(2 * (n / 8 + 8)) * expected
         };
         assert!(
-            near(get(0, Measure::Entropy), 12_f64.log2())
+            near(get(0, Measure::Entropy), 12_f64.ln())
                 && near(get(0, Measure::RelativeEntropy), 1.0)
         );
         // The mean of |i − j| over a square is (n² − 1) / 3n.

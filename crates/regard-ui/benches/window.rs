@@ -14,7 +14,7 @@ use egui::{Context, Event, Modifiers, Pos2, RawInput, Rect, TextureId, vec2};
 use regard::Temperature;
 use regard_ui::colors::{Look, Palette};
 use regard_ui::heatmap::{Heatmap, Picture, View};
-use regard_ui::laboratory::{Engine, Inputs, Request, Shown};
+use regard_ui::laboratory::{Engine, LaboratoryInputs, Request, Shown};
 use regard_ui::{App, Room, Session};
 use regard_walkthrough::{Example, Marks};
 
@@ -54,7 +54,7 @@ fn zooming(at: Pos2) -> impl FnMut() -> Vec<Event> {
 /// The whole laboratory with 4096 tokens, its knobs and curves too.
 fn laboratory(c: &mut Criterion) {
     let mut session = Session { room: Room::Laboratory, ..Session::default() };
-    session.laboratory.inputs = Inputs { tokens: 4096, ..Inputs::default() };
+    session.laboratory.inputs = LaboratoryInputs { tokens: 4096, ..LaboratoryInputs::default() };
     let ctx = Context::default();
     let mut app = App::with_session(&ctx, Arc::new(TestHost::DEFAULT), session);
     settle(&ctx, &mut app);
@@ -132,8 +132,9 @@ fn slider(c: &mut Criterion) {
     group.sample_size(20);
     for tokens in [1024, 4096] {
         for causal in [false, true] {
-            let inputs = Inputs { tokens, dim: 64, causal, ..Inputs::default() };
-            let (ctx, mut engine) = (Context::default(), Engine::default());
+            let inputs =
+                LaboratoryInputs { tokens, dim: 64, causal, ..LaboratoryInputs::default() };
+            let (ctx, mut engine) = (Context::default(), Engine::new(Arc::new(TestHost::DEFAULT)));
             let mut t = 1.0;
             let mask = if causal { "causal" } else { "no mask" };
             // As the window does it: what is shown is kept until the next is there.
@@ -142,11 +143,11 @@ fn slider(c: &mut Criterion) {
                 b.iter(|| {
                     t = if t > 5.0 { 0.5 } else { t * 1.01 };
                     let temperature = Temperature::new(t).unwrap_or_default();
-                    let inputs = Inputs { temperature, ..inputs.clone() };
+                    let inputs = LaboratoryInputs { temperature, ..inputs.clone() };
                     let request = Request { inputs, pinned: None, shown: Shown::Weights };
                     let Ok(outcome) = engine.run(request, &|_| ()) else { return };
                     let level = (tokens / 512).ilog2() as usize;
-                    let part = outcome.picture.part(level, 0..tokens, 0..tokens);
+                    let part = outcome.picture.blocks(level, 0..tokens, 0..tokens);
                     black_box(outcome.picture.texture(&ctx, "weights", &outcome.numbers, &part));
                     shown = Some(outcome);
                 });
@@ -173,6 +174,7 @@ fn frame(c: &mut Criterion) {
             let map = Heatmap {
                 name: "weights",
                 numbers: &numbers,
+                masked: f32::NEG_INFINITY,
                 row_labels: &labels,
                 col_labels: &labels,
                 picture: &picture,

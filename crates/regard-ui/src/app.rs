@@ -1,4 +1,4 @@
-//! The window's contents: a bar with the tabs and the menu, and the room that is open.
+//! The contents of the window: a bar with tabs and a menu, and the open room.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,10 +7,11 @@ use egui::{Context, Panel, Ui};
 use regard_walkthrough::{Error, Example, Walkthrough};
 use web_time::Instant;
 
-use super::command_palette::{self, Palette};
-use super::dialog::{self, Dialog, Purpose};
+use super::command_palette::Palette;
+use super::dialog::{Dialog, Purpose};
 use super::history::History;
 use super::kept::Kept;
+use super::reply::Reply;
 use super::session::Room;
 use super::{
     Command, Host, Session, command, heads, kept, laboratory, picture, side, style, walkthrough,
@@ -23,15 +24,15 @@ use self::bar::Notice;
 use self::files::no_matrix;
 pub use self::files::{of_step, of_walkthrough};
 
-/// The program, without its window.
+/// The program without its window.
 pub struct App {
-    /// What the user chose.
+    /// The choices of the user.
     pub session: Session,
     host: Arc<dyn Host>,
     history: History,
-    walkthrough: walkthrough::Room,
-    laboratory: laboratory::Room,
-    heads: heads::Room,
+    walkthrough: walkthrough::WalkthroughRoom,
+    laboratory: laboratory::LaboratoryRoom,
+    heads: heads::HeadsRoom,
     palette: Option<Palette>,
     dialog: Option<Dialog>,
     notice: Option<Notice>,
@@ -45,17 +46,17 @@ impl App {
         Self::with_session(ctx, host, super::example(example))
     }
 
-    /// Goes on with a session.
+    /// Continues a session.
     pub fn with_session(ctx: &Context, host: Arc<dyn Host>, session: Session) -> Self {
         style::apply(ctx);
-        // Zooming is a command like others.
+        // Zooming is one of our commands.
         ctx.options_mut(|options| options.zoom_with_keyboard = false);
-        session.looks.apply(ctx);
+        session.appearance.apply(ctx);
         Self {
             history: History::new(&session),
-            walkthrough: walkthrough::Room::new(&session.walkthrough, session.look),
-            laboratory: laboratory::Room::new(Arc::clone(&host)),
-            heads: heads::Room::new(Arc::clone(&host)),
+            walkthrough: walkthrough::WalkthroughRoom::new(&session.walkthrough, session.look),
+            laboratory: laboratory::LaboratoryRoom::new(Arc::clone(&host)),
+            heads: heads::HeadsRoom::new(Arc::clone(&host)),
             palette: None,
             dialog: None,
             notice: None,
@@ -66,9 +67,9 @@ impl App {
         }
     }
 
-    /// Goes on where the user left off, as a file says that is kept up to date from now on.
+    /// Continues the session in a file, and keeps the file up to date from now on.
     ///
-    /// Where there is none, [`GREETING`](super::GREETING) is shown; one that cannot be read is put aside, and a note says where.
+    /// Without such a file, [`GREETING`](super::GREETING) is shown. A file that cannot be read is renamed, and a message names it.
     pub fn resume(ctx: &Context, host: &Arc<dyn Host>, path: PathBuf) -> Self {
         let (session, failure) = match Session::read(&**host, &path) {
             Ok(session) => (session, None),
@@ -82,15 +83,15 @@ impl App {
         match kept::put_aside(&**host, &path) {
             Ok(aside) => {
                 let what = format!(
-                    "This is a new session, because the last one, now {}, cannot be read",
+                    "this is a new session; the last one cannot be read and is now {}",
                     aside.display()
                 );
                 app.tell(Err(e.context(what)));
                 app.keep_in(path);
             }
-            // Nothing is written over it.
+            // The file is not overwritten.
             Err(_) => app.tell(Err(
-                e.context("This session is not kept, because the last one cannot be read")
+                e.context("this session will not be saved, because the last one cannot be read")
             )),
         }
         app
@@ -101,39 +102,40 @@ impl App {
         self.kept = Some(Kept::new(Arc::clone(&self.host), path, &self.session));
     }
 
-    /// Waits for files that are still written, and writes the session to its own, if it has one: nothing comes after this.
+    /// Waits for the files that are being written, then writes the session to its own file, if it has one. This is the last
+    /// call before the window closes.
     ///
     /// # Errors
-    /// Says which file cannot be written.
+    /// If the file cannot be written. The error names it.
     pub fn end(&mut self) -> anyhow::Result<()> {
         self.pictures.finish();
         self.kept.take().map_or(Ok(()), |mut kept| kept.write(&self.session))
     }
 
-    /// What is shown in the first room: the walkthrough of the present state.
+    /// The walkthrough that the first room shows.
     ///
     /// # Errors
-    /// Where the kernels refuse the settings.
+    /// If the kernels refuse the settings.
     pub fn walkthrough(&self) -> Result<&Walkthrough, &Error> {
         self.walkthrough.walkthrough()
     }
 
     /// The second room.
-    pub fn laboratory(&self) -> &laboratory::Room {
+    pub fn laboratory(&self) -> &laboratory::LaboratoryRoom {
         &self.laboratory
     }
 
     /// The third room.
-    pub fn heads(&self) -> &heads::Room {
+    pub fn heads(&self) -> &heads::HeadsRoom {
         &self.heads
     }
 
-    /// Whether a thread is at work, for a room or on a file.
+    /// Whether a thread works for a room or on a file.
     pub fn is_busy(&self) -> bool {
         self.laboratory.is_computing() || self.heads.is_busy() || self.pictures.is_busy()
     }
 
-    /// Shows everything, and takes what the user does.
+    /// Draws the window and handles the user's input.
     pub fn ui(&mut self, ui: &mut Ui) {
         let mut chosen = self.overlay(ui);
         if self.palette.is_none() && self.dialog.is_none() {
@@ -143,7 +145,7 @@ impl App {
         chosen = top.show(ui, |ui| self.bar(ui)).inner.or(chosen);
         self.notice(ui);
         self.drops(ui.ctx());
-        let side = side::is_shown(width(ui.ctx()), self.session.looks.side);
+        let side = side::is_shown(width(ui.ctx()), self.session.appearance.side);
         let Session { room, look, walkthrough, laboratory, heads, .. } = &mut self.session;
         match room {
             Room::Walkthrough => {
@@ -155,20 +157,20 @@ impl App {
         if let Some(command) = chosen {
             self.perform(ui.ctx(), command);
         }
-        // What a slider passes on its way is one change.
+        // All positions of a slider during one drag are one change.
         if !ui.input(|input| input.pointer.any_down()) {
             self.history.note(&self.session);
         }
-        self.session.looks.follow(ui.ctx());
+        self.session.appearance.follow(ui.ctx());
         let kept = self.kept.as_mut().map(|kept| kept.note(ui.ctx(), &self.session));
         if let Some(Err(e)) = kept {
-            // It would fail again and again.
+            // Writing would fail again and again.
             self.kept = None;
-            self.tell(Err(e.context("The session is not kept for the next start")));
+            self.tell(Err(e.context("the session will not be there at the next start")));
         }
     }
 
-    /// Whether a command would do something.
+    /// Whether a command has an effect now.
     fn is_possible(&self, command: Command) -> bool {
         match command {
             Command::Undo => self.history.can_undo(),
@@ -180,26 +182,26 @@ impl App {
         }
     }
 
-    /// What lies over the window: the palette, a dialog.
+    /// Shows what lies over the window: the command palette or a dialog.
     fn overlay(&mut self, ui: &Ui) -> Option<Command> {
         if let Some(done) = self.pictures.take() {
             self.tell(done);
         }
         if let Some(palette) = &mut self.palette {
-            let outcome = palette.show(ui);
-            if !matches!(outcome, command_palette::Outcome::Open) {
+            let reply = palette.show(ui);
+            if !matches!(reply, Reply::Pending) {
                 self.palette = None;
             }
-            if let command_palette::Outcome::Chosen(command) = outcome {
+            if let Reply::Chosen(command) = reply {
                 return Some(command);
             }
         }
         if let Some(dialog) = &mut self.dialog {
             let purpose = dialog.purpose;
             match dialog.show(&*self.host, ui) {
-                dialog::Outcome::Open => {}
-                dialog::Outcome::Cancelled => self.dialog = None,
-                dialog::Outcome::Chosen(path) => {
+                Reply::Pending => {}
+                Reply::Closed => self.dialog = None,
+                Reply::Chosen(path) => {
                     self.dialog = None;
                     self.use_file(ui.ctx(), purpose, path);
                 }
@@ -208,7 +210,7 @@ impl App {
         None
     }
 
-    /// Does what a command says.
+    /// Performs a command.
     pub fn perform(&mut self, ctx: &Context, command: Command) {
         let has_matrix = self.has_matrix();
         let session = &mut self.session;
@@ -259,7 +261,7 @@ impl App {
             Command::ExportMatrix => self.tell(Err(no_matrix())),
             Command::CopyMatrix => self.copy(ctx),
             Command::SidePanel => {
-                session.looks.side = side::toggled(width(ctx), session.looks.side);
+                session.appearance.side = side::toggled(width(ctx), session.appearance.side);
             }
             Command::ZoomIn => egui::gui_zoom::zoom_in(ctx),
             Command::ZoomOut => egui::gui_zoom::zoom_out(ctx),

@@ -8,10 +8,10 @@ use regard_figure::{COLORS, TEXELS};
 pub use regard_figure::{Look, Map, Palette, largest};
 use regard_walkthrough::Kind;
 
-/// What stands for −∞: a place that may not be seen.
+/// The colour of −∞, which marks a masked cell.
 pub const HIDDEN: Color32 = color(regard_figure::HIDDEN);
 
-/// What stands for NaN. It is on no map.
+/// The colour of NaN. No map contains it.
 pub const NOT_A_NUMBER: Color32 = color(regard_figure::NOT_A_NUMBER);
 
 type Table = [Color32; TEXELS];
@@ -26,7 +26,7 @@ const fn color([r, g, b]: [u8; 3]) -> Color32 {
     Color32::from_rgb(r, g, b)
 }
 
-/// The palette for a step of this kind, as the user wants to see it: weights from 0 to 1.
+/// The palette of a step of this kind, in the look that the user chose. Weights go from 0 to 1.
 pub fn of_step(kind: Kind, numbers: &[f32], look: Look) -> Palette {
     match kind {
         Kind::Weights => Palette::weights(1.0, look),
@@ -35,9 +35,9 @@ pub fn of_step(kind: Kind, numbers: &[f32], look: Look) -> Palette {
     }
 }
 
-/// The colours of a [`Palette`] as egui has them.
+/// The colours of a [`Palette`] as egui's type.
 pub trait Colors: Copy {
-    /// The colour of a number. What lies outside the range gets the colour of its end.
+    /// The colour of a number. A number outside the range has the colour of the nearer end.
     fn color(self, x: f32) -> Color32 {
         self.colors()(x)
     }
@@ -45,14 +45,14 @@ pub trait Colors: Copy {
     /// The colours of many numbers.
     fn colors(self) -> impl Fn(f32) -> Color32 + Sync;
 
-    /// A picture of `cols` texels across: one a number.
+    /// An image of `cols` columns with one texel a number.
     fn image(self, numbers: &[f32], cols: usize) -> ColorImage {
         let rows = numbers.len() / cols.max(1);
         let color = self.colors();
         ColorImage::new([cols, rows], numbers.iter().map(|&x| color(x)).collect())
     }
 
-    /// The colour at a place of the colour bar, from 0 at the low end to 1 at the high end.
+    /// The colour at `t` of the colour bar, from 0 at the low end to 1 at the high end.
     fn at(self, t: f32) -> Color32;
 }
 
@@ -69,7 +69,7 @@ impl Colors for Palette {
     }
 }
 
-/// Black or white, whichever can be read on `background`.
+/// Black or white, whichever is readable on `background`.
 pub fn ink_on(background: Color32) -> Color32 {
     let [r, g, b, _] = background.to_array();
     color(regard_figure::ink_on([r, g, b]))

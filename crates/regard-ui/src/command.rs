@@ -1,4 +1,4 @@
-//! Everything that can be done without pointing at something: one list for the menu, the shortcuts and the palette.
+//! The commands: one list for the menu, the shortcuts and the command palette.
 
 use egui::{Key, KeyboardShortcut, Modifiers, ThemePreference};
 use regard_walkthrough::Example;
@@ -6,7 +6,7 @@ use regard_walkthrough::Example;
 use super::colors::Map;
 use super::session::Room;
 
-/// Something that can be done.
+/// An action that needs no pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Shows the list of all commands.
@@ -15,19 +15,19 @@ pub enum Command {
     Room(Room),
     /// Goes to the next example.
     NextExample,
-    /// Goes to the example before.
+    /// Goes to the previous example.
     PreviousExample,
     /// Goes to an example.
     Example(Example),
-    /// Takes the last change back.
+    /// Undoes the last change.
     Undo,
-    /// Makes it again.
+    /// Redoes the change that was undone last.
     Redo,
-    /// Puts the room back to how it was at first.
+    /// Resets the room to its initial state.
     Reset,
-    /// Puts back what was typed over in the walkthrough.
+    /// Restores the numbers of the walkthrough that were typed over.
     ResetNumbers,
-    /// Keeps the laboratory's present state as A.
+    /// Pins the laboratory's present state as A.
     PinA,
     /// Forgets A.
     ForgetA,
@@ -53,18 +53,18 @@ pub enum Command {
     ZoomIn,
     /// Makes everything smaller.
     ZoomOut,
-    /// Makes everything as large as it was at first.
+    /// Shows everything at its normal size.
     ZoomReset,
     /// Chooses light or dark.
     Theme(ThemePreference),
     /// Chooses the colours of weights.
     Map(Map),
-    /// Colours by the logarithm, or not.
+    /// Switches between linear and logarithmic colours.
     Logarithmic,
 }
 
 impl Command {
-    /// All of them, in the order of a menu: between groups there is a line.
+    /// All commands in the order of the menu, where a line separates the groups.
     pub fn groups() -> Vec<Vec<Self>> {
         use ThemePreference::{Dark, Light, System};
         vec![
@@ -91,12 +91,12 @@ impl Command {
         ]
     }
 
-    /// All of them.
+    /// All commands.
     pub fn all() -> Vec<Self> {
         Self::groups().concat()
     }
 
-    /// What it is called.
+    /// The name.
     pub fn name(self) -> String {
         match self {
             Self::Palette => "Commands".to_owned(),
@@ -130,58 +130,62 @@ impl Command {
         }
     }
 
-    /// What it does, in one sentence.
+    /// The effect, in one sentence.
     pub fn tooltip(self) -> String {
         match self {
             Self::Palette => "Find a command by its name.".to_owned(),
             Self::Room(room) => room.summary().to_owned(),
-            Self::NextExample => "The example after this one.".to_owned(),
-            Self::PreviousExample => "The example before this one.".to_owned(),
+            Self::NextExample => "Go to the next example.".to_owned(),
+            Self::PreviousExample => "Go to the previous example.".to_owned(),
             Self::Example(example) => example.summary().to_owned(),
-            Self::Undo => "Take the last change back.".to_owned(),
-            Self::Redo => "Make the change again that was taken back.".to_owned(),
-            Self::Reset => "Put this room back to how it was at first.".to_owned(),
+            Self::Undo => "Undo the last change.".to_owned(),
+            Self::Redo => "Redo the change that was undone last.".to_owned(),
+            Self::Reset => "Reset this room to its initial state.".to_owned(),
             Self::ResetNumbers => {
-                "Put back every number of the walkthrough that was typed over.".to_owned()
+                "Restore every number of the walkthrough that was typed over.".to_owned()
             }
             Self::PinA => {
-                "Keep the laboratory's present state as A, to compare with what follows.".to_owned()
+                "Pin the laboratory's present state as A, to compare later states with it."
+                    .to_owned()
             }
-            Self::ForgetA => "Compare with nothing.".to_owned(),
+            Self::ForgetA => "Stop comparing with A.".to_owned(),
             Self::Benchmark => {
                 "Measure how fast this machine computes the laboratory's attention.".to_owned()
             }
-            Self::OpenSession => "Go on where a session file left off.".to_owned(),
-            Self::SaveSession => "Write down every choice, to go on later or elsewhere.".to_owned(),
-            Self::SaveImage => "Write the window as a PNG.".to_owned(),
+            Self::OpenSession => "Continue a session from a file.".to_owned(),
+            Self::SaveSession => {
+                "Save every choice to a file, to continue later or elsewhere.".to_owned()
+            }
+            Self::SaveImage => "Save a picture of the window as PNG.".to_owned(),
             Self::OpenAttention => {
-                "Look at a model's attention: safetensors, npy or npz.".to_owned()
+                "Open the attention of a model from a safetensors, npy or npz file.".to_owned()
             }
             Self::OpenTokens => {
-                "Queries and keys of the laboratory from a file: safetensors, npy or npz."
+                "Open queries and keys for the laboratory from a safetensors, npy or npz file."
                     .to_owned()
             }
             Self::ExportMatrix => {
-                "Write the matrix of this room as PNG, SVG, CSV, npy or safetensors.".to_owned()
+                "Export the matrix of this room as PNG, SVG, CSV, npy or safetensors.".to_owned()
             }
             Self::CopyMatrix => {
-                "Copy the numbers of this room's matrix, with the tokens.".to_owned()
+                "Copy the numbers of this room's matrix with its tokens.".to_owned()
             }
-            Self::SidePanel => "Hide the panel at the left, or show it.".to_owned(),
+            Self::SidePanel => "Show or hide the panel at the left.".to_owned(),
             Self::ZoomIn => "Make everything larger.".to_owned(),
             Self::ZoomOut => "Make everything smaller.".to_owned(),
-            Self::ZoomReset => "Make everything as large as it was at first.".to_owned(),
-            Self::Theme(ThemePreference::Light) => "Dark on light.".to_owned(),
-            Self::Theme(ThemePreference::Dark) => "Light on dark.".to_owned(),
-            Self::Theme(ThemePreference::System) => "Light or dark, as the system is.".to_owned(),
-            Self::Map(_) => "The colours of weights.".to_owned(),
+            Self::ZoomReset => "Show everything at its normal size.".to_owned(),
+            Self::Theme(ThemePreference::Light) => "Use dark text on a light ground.".to_owned(),
+            Self::Theme(ThemePreference::Dark) => "Use light text on a dark ground.".to_owned(),
+            Self::Theme(ThemePreference::System) => "Follow the theme of the system.".to_owned(),
+            Self::Map(_) => "Use these colours for weights.".to_owned(),
             Self::Logarithmic => {
-                "Whether equal steps of colour are equal differences or equal factors.".to_owned()
+                "Let equal steps of colour stand for equal differences, or for equal factors."
+                    .to_owned()
             }
         }
     }
 
-    /// The keys that do it.
+    /// The keyboard shortcut.
     pub fn shortcut(self) -> Option<KeyboardShortcut> {
         let (modifiers, key) = match self {
             Self::Palette => (Modifiers::COMMAND, Key::K),
@@ -216,20 +220,20 @@ impl Command {
         Some(KeyboardShortcut::new(modifiers, key))
     }
 
-    /// Whether a field that text is typed into has these keys for itself.
+    /// Whether a text field uses these keys itself.
     pub fn is_of_text(self) -> bool {
         matches!(self, Self::Undo | Self::Redo | Self::NextExample | Self::PreviousExample)
     }
 }
 
-/// The command whose keys are pressed. Longer shortcuts come first, because ⌘ Z is part of ⇧ ⌘ Z.
+/// The command whose shortcut is pressed. Longer shortcuts are tried first, because ⌘ Z is part of ⇧ ⌘ Z.
 pub fn pressed(ctx: &egui::Context) -> Option<Command> {
     let typing = ctx.text_edit_focused();
     let mut commands = Command::all();
     commands.sort_by_key(|command| !command.shortcut().is_some_and(|keys| keys.modifiers.shift));
     let is_pressed = |input: &mut egui::InputState, command: Command| {
         command.shortcut().is_some_and(|keys| input.consume_shortcut(&keys))
-            // On many keyboards + is on the key of =.
+            // Many keyboards have + on the key of =.
             || command == Command::ZoomIn && input.consume_key(Modifiers::COMMAND, Key::Equals)
     };
     ctx.input_mut(|input| {

@@ -1,30 +1,21 @@
-//! The list of all commands, found by typing.
+//! The command palette: a list of all commands that is searched by typing.
 
 use egui::{Button, Id, Key, Modal, Modifiers, RichText, ScrollArea, TextEdit, TextStyle, Ui};
 
 use super::Command;
+use crate::reply::Reply;
 
-/// The list while it is open.
+/// The open command palette.
 #[derive(Default)]
 pub struct Palette {
     typed: String,
-    /// Which of the commands found is marked.
+    /// The index of the marked command among those found.
     marked: usize,
 }
 
-/// What came of showing it.
-pub enum Outcome {
-    /// It stays open.
-    Open,
-    /// It was left.
-    Closed,
-    /// A command was chosen.
-    Chosen(Command),
-}
-
 impl Palette {
-    /// Shows the list.
-    pub fn show(&mut self, ui: &Ui) -> Outcome {
+    /// Shows the palette.
+    pub fn show(&mut self, ui: &Ui) -> Reply<Command> {
         let (up, down, enter) = ui.input_mut(|input| {
             let mut pressed = |key| input.consume_key(Modifiers::NONE, key);
             (pressed(Key::ArrowUp), pressed(Key::ArrowDown), pressed(Key::Enter))
@@ -63,9 +54,9 @@ impl Palette {
             chosen
         });
         match modal.inner {
-            Some(command) => Outcome::Chosen(command),
-            None if modal.should_close() => Outcome::Closed,
-            None => Outcome::Open,
+            Some(command) => Reply::Chosen(command),
+            None if modal.should_close() => Reply::Closed,
+            None => Reply::Pending,
         }
     }
 }
@@ -80,7 +71,7 @@ fn row(ui: &mut Ui, command: Command, marked: bool) -> egui::Response {
     ui.add(button).accessible_name(command.name()).on_hover_text(command.tooltip())
 }
 
-/// The commands whose names have all the words typed, those that begin with them first.
+/// The commands whose names contain all the words typed. Names that begin with the text come first.
 fn found(typed: &str) -> Vec<Command> {
     let typed = typed.trim().to_lowercase();
     let words: Vec<&str> = typed.split_whitespace().collect();

@@ -1,4 +1,4 @@
-//! Which file: a path to type, or to find with the system's own dialog.
+//! The file dialog: a path to type, or to find with the system's own dialog.
 
 use std::path::{Path, PathBuf};
 
@@ -7,9 +7,10 @@ use egui::{Id, Key, Label, Modal, RichText, TextEdit, Ui};
 use super::style;
 use crate::Host;
 use crate::host::Question;
+use crate::reply::Reply;
 use crate::task::Task;
 
-/// What the file is for.
+/// The purposes of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// A session is read from it.
@@ -26,25 +27,15 @@ pub enum Purpose {
     ExportMatrix,
 }
 
-/// The question while it is open.
+/// The open dialog.
 pub struct Dialog {
-    /// What the file is for.
+    /// The purpose of the file.
     pub purpose: Purpose,
     path: String,
-    /// Not yet shown.
+    /// Whether it has not been shown yet.
     is_new: bool,
-    /// What the system's dialog finds, while it is open.
+    /// The answer of the system's dialog, while that is open.
     browsing: Option<Task<Option<PathBuf>>>,
-}
-
-/// What came of asking.
-pub enum Outcome {
-    /// It stays open.
-    Open,
-    /// No file, then.
-    Cancelled,
-    /// This file.
-    Chosen(PathBuf),
 }
 
 impl Purpose {
@@ -60,7 +51,7 @@ impl Purpose {
         }
     }
 
-    /// What kinds of files there are, for the system's dialog and to be read.
+    /// The endings of possible names.
     fn extensions(self) -> &'static [&'static str] {
         match self {
             Self::OpenSession | Self::SaveSession => &["json"],
@@ -76,7 +67,7 @@ impl Purpose {
 }
 
 impl Dialog {
-    /// Asks for a file in the folder that the program was started in.
+    /// Asks for a file, starting in the host's folder.
     pub fn new(host: &dyn Host, purpose: Purpose) -> Self {
         let [_, _, name] = purpose.words();
         let folder = host.folder();
@@ -88,8 +79,8 @@ impl Dialog {
         }
     }
 
-    /// Shows the question.
-    pub fn show(&mut self, host: &dyn Host, ui: &Ui) -> Outcome {
+    /// Shows the dialog.
+    pub fn show(&mut self, host: &dyn Host, ui: &Ui) -> Reply<PathBuf> {
         if let Some(found) = self.browsing.as_ref().and_then(Task::take) {
             self.browsing = None;
             if let Ok(Some(path)) = found {
@@ -101,7 +92,7 @@ impl Dialog {
             ui.set_width(480.0_f32.min(ui.ctx().content_rect().width() - 64.0));
             ui.label(RichText::new(heading).text_style(style::subheading()).strong());
             let field = ui.add(TextEdit::singleline(&mut self.path).desired_width(f32::INFINITY));
-            // Enter is the field's: on another button it is that button's.
+            // Enter confirms only in the field. On a button it presses that button.
             let entered = field.lost_focus() && ui.input(|input| input.key_pressed(Key::Enter));
             if core::mem::take(&mut self.is_new) {
                 field.request_focus();
@@ -110,9 +101,9 @@ impl Dialog {
             let replaces = !self.purpose.is_opening() && host.exists(Path::new(&self.path));
             let kinds = self.purpose.extensions();
             let hint = match kinds {
-                _ if replaces => "There is such a file: it will be replaced.".to_owned(),
+                _ if replaces => "This file exists and will be replaced.".to_owned(),
                 [_] => String::new(),
-                _ => format!("The ending says the format: .{}", kinds.join(", .")),
+                _ => format!("The ending chooses the format: .{}", kinds.join(", .")),
             };
             if !hint.is_empty() {
                 ui.add(Label::new(RichText::new(hint).weak()).wrap());
@@ -122,7 +113,7 @@ impl Dialog {
                     ui.add_enabled(!self.path.trim().is_empty(), egui::Button::new(act)).clicked();
                 let cancel = ui.button("Cancel").clicked();
                 let browse = ui.add_enabled(self.browsing.is_none(), egui::Button::new("Browse…"));
-                if browse.on_hover_text("Find the file with the system's own dialog.").clicked() {
+                if browse.on_hover_text("Open the system's file dialog.").clicked() {
                     let [heading, _, name] = self.purpose.words();
                     let (task, promise) = Task::promise(ui.ctx());
                     let question = Question {
@@ -141,11 +132,11 @@ impl Dialog {
         });
         let (act, cancel) = modal.inner;
         if act && !self.path.trim().is_empty() {
-            Outcome::Chosen(PathBuf::from(self.path.trim()))
+            Reply::Chosen(PathBuf::from(self.path.trim()))
         } else if cancel || modal.should_close() {
-            Outcome::Cancelled
+            Reply::Closed
         } else {
-            Outcome::Open
+            Reply::Pending
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A "?" beside the name of what one sees: it says what that is, and how to read it.
+//! A "?" beside a name. It opens an explanation: what the thing is and how to read it.
 
 use egui::{Align, Label, Layout, RichText, TextStyle, Ui};
 
@@ -7,22 +7,19 @@ use super::style;
 /// The width of an explanation.
 const WIDTH: f32 = 360.0;
 
-/// A "?" that unfolds what one sees, in paragraphs.
+/// A "?" that opens an explanation in paragraphs.
 pub fn explain(ui: &mut Ui, name: &str, text: &str) {
     let mark = RichText::new("?").text_style(TextStyle::Small);
     let button = ui.menu_button(mark, |ui| {
         ui.set_max_width(WIDTH.min(ui.ctx().content_rect().width() - 32.0));
-        // A menu stretches its lines to its width; text is read better as it flows.
+        // A menu stretches its lines to its width. Text is easier to read unstretched.
         ui.with_layout(Layout::top_down(Align::Min), |ui| {
             for paragraph in text.lines() {
                 ui.add(Label::new(paragraph).wrap());
             }
         });
     });
-    button
-        .response
-        .accessible_name(format!("Explain: {name}"))
-        .on_hover_text("Explain what one sees here.");
+    button.response.accessible_name(format!("Explain: {name}")).on_hover_text("What is this?");
 }
 
 /// The name of a panel, and its explanation.

@@ -1,11 +1,14 @@
-//! Undo and redo, by keeping what was.
+//! Undo and redo: a list of earlier states and one of later states.
 
 use super::Session;
 
-/// So many changes can be taken back.
+/// The most changes that can be undone.
 const MOST: usize = 200;
 
-/// The choices before and after the present ones.
+/// The states before and after the present one.
+///
+/// egui's `Undoer` compares whole states by time. Here a change ends when the pointer is released, going to another room is not
+/// a change, and undoing returns to the room in which the change was made.
 pub struct History {
     past: Vec<Session>,
     present: Session,
@@ -13,12 +16,12 @@ pub struct History {
 }
 
 impl History {
-    /// Nothing can be taken back yet.
+    /// A history without changes.
     pub fn new(session: &Session) -> Self {
         Self { past: Vec::new(), present: session.choices(), future: Vec::new() }
     }
 
-    /// Remembers what was, if the choices are others now. Going to another room is no change.
+    /// Remembers the state before, if the choices have changed. Going to another room is not a change.
     pub fn note(&mut self, session: &Session) {
         let now = session.choices();
         self.present.room = now.room;
@@ -31,17 +34,17 @@ impl History {
         }
     }
 
-    /// Whether there is something to take back.
+    /// Whether a change can be undone.
     pub fn can_undo(&self) -> bool {
         !self.past.is_empty()
     }
 
-    /// Whether there is something to make again.
+    /// Whether a change can be redone.
     pub fn can_redo(&self) -> bool {
         !self.future.is_empty()
     }
 
-    /// Takes the last change back.
+    /// Undoes the last change.
     pub fn undo(&mut self, session: &mut Session) {
         self.note(session);
         if let Some(before) = self.past.pop() {
@@ -50,7 +53,7 @@ impl History {
         }
     }
 
-    /// Makes it again.
+    /// Redoes the change that was undone last.
     pub fn redo(&mut self, session: &mut Session) {
         self.note(session);
         if let Some(after) = self.future.pop() {

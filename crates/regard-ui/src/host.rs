@@ -1,17 +1,21 @@
 //! What the window asks of the system that it runs on.
 
-use std::io;
+use std::fs;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
+
+use regard_heads::Stream;
 
 /// Work that [`Host::spawn`] runs beside the window.
 pub type Work = Box<dyn FnOnce() + Send>;
 
-/// Takes the file that the user chose in the system's dialog; `None` if there was no dialog or no choice.
+/// Takes the file that the user chose in the system's dialog. `None` means that there was no dialog or no choice.
 pub type Answer = Box<dyn FnOnce(Option<PathBuf>) + Send>;
 
 /// The system around the window: its threads, files and dialogs.
 ///
-/// Everything else in this crate is the same on every system, wasm32 in a browser included.
+/// The rest of this crate is the same on every system, including wasm32 in a browser. The methods with a default use the
+/// standard library. A browser has no file system: its host answers them from the files that the user dropped.
 pub trait Host: Send + Sync {
     /// Runs `work` beside the window, in a thread with this name or in something like it.
     ///
@@ -19,11 +23,27 @@ pub trait Host: Send + Sync {
     /// If no thread can be started. `work` is dropped then.
     fn spawn(&self, name: &str, work: Work) -> io::Result<()>;
 
+    /// Opens a file for reading. An error of the kind [`NotFound`](io::ErrorKind::NotFound) means that there is no such file.
+    ///
+    /// # Errors
+    /// If there is no such file, or if it cannot be opened.
+    fn open(&self, path: &Path) -> io::Result<Box<dyn Stream>> {
+        regard_heads::from_disk(path)
+    }
+
     /// Reads a whole file of at most `largest` bytes.
     ///
     /// # Errors
     /// If there is no such file, if it cannot be read, or if it is larger.
-    fn read(&self, path: &Path, largest: u64) -> io::Result<Vec<u8>>;
+    fn read(&self, path: &Path, largest: u64) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.open(path)?.take(largest.saturating_add(1)).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > largest {
+            let reason = format!("the file has more than {largest} bytes");
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, reason));
+        }
+        Ok(bytes)
+    }
 
     /// Writes a whole file. After an error the old file, if there was one, is still there.
     ///
@@ -32,27 +52,37 @@ pub trait Host: Send + Sync {
     fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()>;
 
     /// Whether there is a file or a folder at this path.
-    fn exists(&self, path: &Path) -> bool;
+    fn exists(&self, path: &Path) -> bool {
+        path.exists()
+    }
 
-    /// Gives a file another name.
+    /// Renames a file.
     ///
     /// # Errors
     /// If the folder cannot be written to.
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
 
-    /// Creates a folder and those that it is in, if they are missing.
+    /// Creates a folder and its missing parents.
     ///
     /// # Errors
     /// If a folder cannot be created.
-    fn create_folder(&self, path: &Path) -> io::Result<()>;
+    fn create_folder(&self, path: &Path) -> io::Result<()> {
+        fs::create_dir_all(path)
+    }
 
-    /// The folder in which the user starts to look for files.
-    fn folder(&self) -> PathBuf;
+    /// The folder in which dialogs start.
+    fn folder(&self) -> PathBuf {
+        std::env::current_dir().unwrap_or_default()
+    }
 
-    /// The file that keeps the session from one start to the next, if this system has a place for it.
-    fn session_file(&self) -> Option<PathBuf>;
+    /// The file that keeps the session from one start to the next. `None` if the system has no place for it.
+    fn session_file(&self) -> Option<PathBuf> {
+        None
+    }
 
-    /// Opens the system's own dialog, and calls `answer` when the user has closed it.
+    /// Opens the system's own dialog and calls `answer` when the user has closed it.
     fn browse(&self, question: Question<'_>, answer: Answer);
 }
 
@@ -61,11 +91,11 @@ pub trait Host: Send + Sync {
 pub struct Question<'a> {
     /// The heading.
     pub heading: &'a str,
-    /// The endings of names to choose from, without a dot.
+    /// The endings of the names to choose from, without a dot.
     pub extensions: &'a [&'a str],
-    /// Whether the file is read; else it is written.
+    /// Whether the file is to be read. Otherwise it is to be written.
     pub opens: bool,
-    /// Where the user is so far: a file in a folder.
+    /// The path to start from: a file in a folder.
     pub path: &'a Path,
     /// The name of a new file, if `path` has none.
     pub name: &'a str,

@@ -1,4 +1,4 @@
-//! What is kept from one start to the next: the session, in a file of the user's.
+//! The session that is kept from one start to the next, in a file of the user.
 
 use core::time::Duration;
 use std::path::{Path, PathBuf};
@@ -12,13 +12,13 @@ use super::Session;
 use crate::Host;
 use crate::task::Task;
 
-/// Changes are written so long after the last time, not at each move of a slider.
+/// The least time between two writes. A moving slider is not written at each step.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// Gives a session that cannot be read another name, which it returns, so that it is not written over.
+/// Renames a session that cannot be read, so that it is not overwritten. Returns the new name.
 ///
 /// # Errors
-/// Where the folder may not be changed.
+/// If the folder cannot be changed.
 pub fn put_aside(host: &dyn Host, path: &Path) -> std::io::Result<PathBuf> {
     let free = |i: &u32| path.with_extension(format!("unreadable-{i}.json"));
     let aside = (1..1000).map(|i| free(&i)).find(|path| !host.exists(path)).unwrap_or_default();
@@ -26,29 +26,29 @@ pub fn put_aside(host: &dyn Host, path: &Path) -> std::io::Result<PathBuf> {
     Ok(aside)
 }
 
-/// The file, and what is in it.
+/// The file and its contents.
 pub struct Kept {
     host: Arc<dyn Host>,
     path: PathBuf,
     written: Vec<u8>,
-    /// The session when it was last looked at.
+    /// The session at the last check.
     seen: Session,
     since: Instant,
-    /// Disks can be slow, and frames must not be.
+    /// Disks can be slow, but frames must not be.
     writer: Option<Task<()>>,
 }
 
 impl Kept {
-    /// Keeps what follows on a session in a file.
+    /// Keeps the later states of a session in a file.
     pub fn new(host: Arc<dyn Host>, path: PathBuf, session: &Session) -> Self {
         let written = session.text().unwrap_or_default();
         Self { host, path, written, seen: session.clone(), since: Instant::now(), writer: None }
     }
 
-    /// Writes the session now and then, if it is another, in a thread of its own.
+    /// Writes the session in a thread, if it has changed and the last write was long enough ago.
     ///
     /// # Errors
-    /// Says which file could not be written.
+    /// If the last write failed. The error names the file.
     pub fn note(&mut self, ctx: &Context, session: &Session) -> anyhow::Result<()> {
         if self.writer.as_ref().is_some_and(|writer| !writer.is_running()) {
             self.finish()?;
@@ -71,16 +71,16 @@ impl Kept {
         Ok(())
     }
 
-    /// Writes the session, if it is another.
+    /// Writes the session, if it has changed.
     ///
     /// # Errors
-    /// Says which file cannot be written.
+    /// If the file cannot be written. The error names it.
     pub fn write(&mut self, session: &Session) -> anyhow::Result<()> {
         self.finish()?;
         self.news(session)?.map_or(Ok(()), |text| write(&*self.host, &self.path, &text))
     }
 
-    /// The session as text, if it is not the one that was written last. Where the pointer is, is not written.
+    /// The session as text, if it differs from the text that was written last. The position of the pointer is not part of it.
     fn news(&mut self, session: &Session) -> anyhow::Result<Option<Vec<u8>>> {
         let text = session.text()?;
         if text == self.written {

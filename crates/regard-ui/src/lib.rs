@@ -1,9 +1,9 @@
 #![forbid(unsafe_code)]
 //! The window: three rooms to understand attention in.
 //!
-//! [`App`] is all of it but the window, so that a shell for any system, or a test, can drive it.
-//! [`Session`] is what the user chose; everything else follows from it and is kept in the rooms' caches.
-//! [`Command`] is all that can be done without pointing at something.
+//! [`App`] is the whole program except the window, so that a shell for any system, or a test, can drive it.
+//! [`Session`] holds the choices of the user. Everything else follows from them and is kept in the caches of the rooms.
+//! [`Command`] lists the actions that need no pointer.
 
 mod app;
 pub mod colors;
@@ -17,9 +17,11 @@ mod history;
 pub mod host;
 mod kept;
 pub mod laboratory;
+mod memo;
 mod message;
 mod picture;
 mod plots;
+mod reply;
 mod session;
 mod side;
 mod style;
@@ -37,7 +39,7 @@ mod test_host;
 pub use self::app::{App, of_step, of_walkthrough};
 pub use self::command::Command;
 pub use self::host::Host;
-pub use self::session::{Looks, Room, Session};
+pub use self::session::{Appearance, Room, Session};
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -46,12 +48,12 @@ use std::sync::Arc;
 use regard_figure::numbers;
 use regard_walkthrough::Example;
 
-/// What the first start shows: words, and whole numbers that can be worked by hand.
+/// The example of the first start. It has words, and whole numbers that can be worked by hand.
 pub const GREETING: Example = Example::ILoveRobotics;
 
-/// What the window opens with: what the user left off with, or [`GREETING`], and on top of it this.
+/// The contents of the window when it opens, on top of the last session or of [`GREETING`].
 pub enum Start {
-    /// Nothing else.
+    /// The last session alone.
     Last,
     /// An example.
     Example(Example),
@@ -60,7 +62,7 @@ pub enum Start {
 }
 
 impl Start {
-    /// The window's contents, as they are when it opens.
+    /// The window's contents when it opens.
     pub fn app(self, ctx: &egui::Context, host: Arc<dyn Host>) -> App {
         let mut app = match host.session_file() {
             Some(path) => App::resume(ctx, &host, path),
@@ -75,15 +77,15 @@ impl Start {
     }
 }
 
-/// A session that begins with an example.
+/// A new session with an example.
 pub fn example(example: Example) -> Session {
     let mut session = Session::default();
     session.walkthrough.open(example);
     session
 }
 
-/// A session that begins with a file of attention.
+/// A new session with a file of attention.
 pub fn attention(path: &Path) -> Session {
-    let heads = heads::State::of(heads::Source::File(path.to_owned()));
+    let heads = heads::State::of(heads::AttentionSource::File(path.to_owned()));
     Session { room: Room::Heads, heads, ..Session::default() }
 }

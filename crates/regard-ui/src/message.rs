@@ -1,11 +1,11 @@
-//! Something to tell, with a button behind it.
+//! A message with a button.
 
 use egui::{Color32, Label, RichText, Ui};
 
-/// What a button and the room before it take.
+/// The width of the button and of the gap before it.
 const BUTTON: f32 = 96.0;
 
-/// Shows a message, all of it, and a button. Returns whether that was pressed.
+/// Shows the whole message and a button. Returns whether the button was pressed.
 pub fn show(ui: &mut Ui, text: &str, color: Color32, button: &str) -> bool {
     let shown = ui.horizontal_top(|ui| {
         let width = (ui.available_width() - BUTTON).max(BUTTON);

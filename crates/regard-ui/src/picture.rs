@@ -1,4 +1,4 @@
-//! Files that are written while the window goes on; and the window's picture, as a PNG.
+//! Files that are written in the background, and the picture of the window as PNG.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use regard_figure::encode_png;
 use crate::Host;
 use crate::task::Task;
 
-/// The files that are being written. A result names the file.
+/// The files that are being written. A result is a message that names the file.
 pub struct Pending {
     host: Arc<dyn Host>,
     files: Vec<Task<String>>,
-    /// Pictures of frames that are not drawn yet.
+    /// Pictures of frames that have not been drawn yet.
     pictures: Vec<Task<String>>,
 }
 
@@ -24,7 +24,7 @@ impl Pending {
         Self { host, files: Vec::new(), pictures: Vec::new() }
     }
 
-    /// Writes a picture of the next frame to a file, once it is drawn.
+    /// Writes a picture of the next frame to a file.
     pub fn ask(&mut self, ctx: &Context, path: PathBuf) {
         let (task, promise) = Task::promise(ctx);
         let host = Arc::clone(&self.host);
@@ -64,7 +64,7 @@ impl Pending {
         }
     }
 
-    /// What came of a file that has been written since this was last asked.
+    /// The result of a file that has been written since the last call.
     pub fn take(&mut self) -> Option<anyhow::Result<String>> {
         for tasks in [&mut self.files, &mut self.pictures] {
             let done = tasks.iter().enumerate().find_map(|(i, task)| Some((i, task.take()?)));
@@ -84,7 +84,7 @@ fn saved(path: &Path) -> String {
 /// Writes an image as a PNG.
 ///
 /// # Errors
-/// Says which file cannot be written.
+/// If the file cannot be written. The error names it.
 pub fn write(host: &dyn Host, image: &ColorImage, path: &Path) -> anyhow::Result<()> {
     let pixels: Vec<u8> =
         image.pixels.iter().flat_map(egui::Color32::to_srgba_unmultiplied).collect();

@@ -1,9 +1,9 @@
-//! What all plots have in common.
+//! The common parts of all plots.
 
 use egui::{TextStyle, Ui};
 use egui_plot::{AxisHints, GridInput, GridMark, Plot};
 
-/// A plot to look at, that leaves dragging and scrolling to the page.
+/// A plot that does not react to dragging and scrolling, so that the page scrolls.
 pub fn still<'a>(name: &'static str) -> Plot<'a> {
     Plot::new(name)
         .allow_drag(false)
@@ -23,7 +23,7 @@ pub fn ticks<'a>(ui: &Ui, axis: AxisHints<'a>) -> AxisHints<'a> {
         .tick_label_color(ui.visuals().weak_text_color())
 }
 
-/// A number without needless digits.
+/// A number without trailing digits.
 pub fn plain(x: f64) -> String {
     format!("{}", (x * 1e6).round() / 1e6)
 }

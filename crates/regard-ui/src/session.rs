@@ -1,4 +1,4 @@
-//! All choices of all rooms: what a session file holds, and what is undone.
+//! The choices of all rooms: the contents of a session file, which undo and redo change.
 
 use std::path::Path;
 
@@ -25,10 +25,10 @@ pub enum Room {
 }
 
 impl Room {
-    /// All of them, in the order of their tabs.
+    /// All rooms, in the order of their tabs.
     pub const ALL: [Self; 3] = [Self::Walkthrough, Self::Laboratory, Self::Heads];
 
-    /// What is on its tab.
+    /// The name on the tab.
     pub fn name(self) -> &'static str {
         match self {
             Self::Walkthrough => "Walkthrough",
@@ -37,52 +37,54 @@ impl Room {
         }
     }
 
-    /// What it is for, in one sentence.
+    /// The purpose, in one sentence.
     pub fn summary(self) -> &'static str {
         match self {
-            Self::Walkthrough => "An attention worked step by step, every number explained.",
-            Self::Laboratory => {
-                "Attention over up to 4096 tokens: turn its knobs and see what they do."
+            Self::Walkthrough => {
+                "See attention computed step by step, with every number explained."
             }
-            Self::Heads => "The attention of a real model, layer by layer and head by head.",
+            Self::Laboratory => {
+                "Change the inputs and masks of attention over up to 4096 tokens, and see the effect."
+            }
+            Self::Heads => "See the attention of a real model, layer by layer and head by head.",
         }
     }
 }
 
-/// How the window looks, whatever is in it.
+/// The appearance of the window, whatever its contents.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Looks {
-    /// Light, dark, or as the system is.
+pub struct Appearance {
+    /// Light, dark, or the theme of the system.
     #[serde(with = "ThemeName")]
     pub theme: ThemePreference,
-    /// 1 for the size that the system asks for.
+    /// The zoom factor. 1 is the system's size.
     pub zoom: f32,
-    /// Whether the panel at the left is shown; `None` where the window's width decides.
+    /// Whether the panel at the left is shown. `None`: the width of the window decides.
     pub side: Option<bool>,
 }
 
-impl Default for Looks {
+impl Default for Appearance {
     fn default() -> Self {
         Self { theme: ThemePreference::System, zoom: 1.0, side: None }
     }
 }
 
-impl Looks {
-    /// Takes over what the window looks like now.
+impl Appearance {
+    /// Reads the appearance from the window.
     pub fn follow(&mut self, ctx: &Context) {
         self.theme = ctx.options(|options| options.theme_preference);
         self.zoom = ctx.zoom_factor();
     }
 
-    /// Makes the window look so.
+    /// Gives the window this appearance.
     pub fn apply(self, ctx: &Context) {
         ctx.set_theme(self.theme);
         ctx.set_zoom_factor(self.zoom);
     }
 }
 
-/// How the file says it.
+/// The names of the themes in the file.
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "ThemePreference", rename_all = "kebab-case")]
 enum ThemeName {
@@ -97,11 +99,12 @@ enum ThemeName {
 pub struct Session {
     /// The version of the file's format.
     pub format: Format,
-    /// The room that is open.
+    /// The open room.
     pub room: Room,
-    /// How the window looks. It is not undone.
-    pub looks: Looks,
-    /// How weights are coloured.
+    /// The appearance of the window. Undo leaves it alone.
+    #[serde(rename = "looks")]
+    pub appearance: Appearance,
+    /// The colours of weights.
     pub look: Look,
     /// The choices in the first room.
     pub walkthrough: walkthrough::State,
@@ -111,25 +114,25 @@ pub struct Session {
     pub heads: heads::State,
 }
 
-/// What the file says of itself.
+/// The format of a session file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Format {
-    /// The only one so far.
+    /// The first format.
     #[default]
     #[serde(rename = "regard session 1")]
     One,
 }
 
-/// A larger file is no session.
+/// The largest session file, in bytes.
 const LARGEST_FILE: u64 = 16 << 20;
 
 impl Session {
-    /// What is undone and redone: the choices, but not where one looks.
+    /// The choices, which undo and redo change. Zoom, pins and the cursor are not among them.
     pub fn choices(&self) -> Self {
         Self {
             format: self.format,
             room: self.room,
-            looks: Looks::default(),
+            appearance: Appearance::default(),
             look: self.look,
             walkthrough: self.walkthrough.choices(),
             laboratory: self.laboratory.choices(),
@@ -137,7 +140,7 @@ impl Session {
         }
     }
 
-    /// Takes the choices of another session, and goes on looking where one looked.
+    /// Takes the choices of another session. Zoom, pins and the cursor stay.
     pub fn take(&mut self, choices: &Self) {
         self.room = choices.room;
         self.look = choices.look;
@@ -146,7 +149,7 @@ impl Session {
         self.heads.take(&choices.heads);
     }
 
-    /// Whether a file is a session by its name; else it holds attention.
+    /// Whether a file has the name of a session. Other files hold attention.
     pub fn is_named(path: &Path) -> bool {
         path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"))
     }
@@ -154,37 +157,37 @@ impl Session {
     /// Reads a session file.
     ///
     /// # Errors
-    /// Says what is wrong with the file.
+    /// If the file cannot be read or is not a session. The error says why.
     pub fn read(host: &dyn Host, path: &Path) -> anyhow::Result<Self> {
         let name = path.display();
         let text = host.read(path, LARGEST_FILE).with_context(|| format!("cannot read {name}"))?;
-        let value: serde_json::Value =
-            serde_json::from_slice(&text).with_context(|| format!("{name} is no session file"))?;
+        let value: serde_json::Value = serde_json::from_slice(&text)
+            .with_context(|| format!("{name} is not a session file"))?;
         if value.get("format").is_none() {
-            bail!("{name} is no session file: it has no \"format\"");
+            bail!("{name} is not a session file: it lacks the key \"format\"");
         }
         let mut session: Self = serde_json::from_value(value)
-            .with_context(|| format!("{name} is no session file of this version"))?;
+            .with_context(|| format!("{name} is not a session file of this version"))?;
         session.laboratory.limit();
-        let zoom = session.looks.zoom;
-        session.looks.zoom = if zoom.is_finite() { zoom.clamp(0.2, 5.0) } else { 1.0 };
+        let zoom = session.appearance.zoom;
+        session.appearance.zoom = if zoom.is_finite() { zoom.clamp(0.2, 5.0) } else { 1.0 };
         Ok(session)
     }
 
-    /// What stands in a session file.
+    /// The text of a session file.
     ///
     /// # Errors
-    /// None in practice: every choice can be written down.
+    /// None in practice, because every choice can be written.
     pub fn text(&self) -> anyhow::Result<Vec<u8>> {
-        let mut text = serde_json::to_vec_pretty(self).context("cannot write the session down")?;
+        let mut text = serde_json::to_vec_pretty(self).context("cannot write the session")?;
         text.push(b'\n');
         Ok(text)
     }
 
-    /// Writes a session file: to a temporary file first, so that there is never half of one.
+    /// Writes a session file, whole or not at all.
     ///
     /// # Errors
-    /// Says which file cannot be written.
+    /// If the file cannot be written. The error names it.
     pub fn write(&self, host: &dyn Host, path: &Path) -> anyhow::Result<()> {
         host.write(path, &self.text()?).with_context(|| format!("cannot write {}", path.display()))
     }

@@ -1,21 +1,21 @@
-//! The panel at the left of each room: what can be chosen in it.
+//! The panel at the left of each room, with its controls.
 
 use egui::{Panel, ScrollArea, Ui};
 
 use super::style;
 
-/// In a window narrower than this it is hidden, until somebody asks for it.
+/// A narrower window hides the panel until the user asks for it.
 const NARROW: f32 = 600.0;
 
-/// Whether a window of this width shows the panel, where somebody may have chosen that it does or does not.
+/// Whether a window of this width shows the panel. The user may have chosen.
 pub fn is_shown(width: f32, chosen: Option<bool>) -> bool {
     chosen.unwrap_or(width >= NARROW)
 }
 
-/// What is chosen when the panel is hidden that is shown now, or the other way round.
+/// The choice after the panel is shown or hidden.
 pub fn toggled(width: f32, chosen: Option<bool>) -> Option<bool> {
     let wanted = !is_shown(width, chosen);
-    // What the width asks for anyway is no choice: it stays with the width.
+    // What the width decides anyway is not a choice: it still follows the width.
     (wanted != is_shown(width, None)).then_some(wanted)
 }
 

@@ -18,20 +18,20 @@ pub fn digits() -> TextStyle {
     TextStyle::Name("digits".into())
 }
 
-/// What marks the query's row.
+/// The colour that marks the query's row.
 pub const QUERY: Color32 = Color32::from_rgb(0, 158, 115);
 
-/// What marks the key's row.
+/// The colour that marks the key's row.
 pub const KEY: Color32 = Color32::from_rgb(204, 121, 167);
 
-/// What marks a pinned cell.
+/// The colour that marks a pinned cell.
 pub const PIN: Color32 = Color32::from_rgb(86, 180, 233);
 
-/// What marks a cell that was typed over.
+/// The colour that marks a cell that was typed over.
 pub const EDITED: Color32 = Color32::from_rgb(240, 228, 66);
 
-/// A remark.
-pub fn small(text: String) -> RichText {
+/// Text in the small size, for a remark.
+pub fn remark(text: String) -> RichText {
     RichText::new(text).text_style(TextStyle::Small)
 }
 

@@ -1,4 +1,4 @@
-//! Work that goes on while the window is drawn.
+//! Work in the background, while the window is drawn.
 
 use core::ops::ControlFlow;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -10,12 +10,12 @@ use web_time::Instant;
 
 use crate::Host;
 
-/// The window shows the progress of work that takes longer.
+/// The window shows the progress of work that takes longer than this.
 pub const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Work that a [`Promise`] does elsewhere. Dropping the task cancels the work.
 ///
-/// Results come one at a time: a later one takes the place of one that nobody took.
+/// A later result replaces an earlier one that has not been taken.
 pub struct Task<T> {
     shared: Arc<Shared<T>>,
     since: Instant,
@@ -29,10 +29,10 @@ pub struct Promise<T> {
 struct Shared<T> {
     slot: Mutex<Slot<T>>,
     ended: Condvar,
-    /// The part of the work that is done, in thousandths.
+    /// The share of the work that is done, in thousandths.
     done: AtomicU32,
     is_cancelled: AtomicBool,
-    /// Drawn anew when there is something new to see.
+    /// The window, which is drawn again when a result arrives.
     window: Context,
 }
 
@@ -60,12 +60,12 @@ impl<T: Send + 'static> Task<T> {
             }),
         );
         if let Err(e) = started {
-            task.shared.lock().result = Some(Err(format!("no thread could be started: {e}")));
+            task.shared.lock().result = Some(Err(format!("cannot start a thread: {e}")));
         }
         task
     }
 
-    /// A task whose result something else promises, such as a dialog.
+    /// A task whose result comes from elsewhere, for instance from a dialog.
     pub fn promise(window: &Context) -> (Self, Promise<T>) {
         let shared = Arc::new(Shared {
             slot: Mutex::new(Slot { result: None, has_ended: false }),
@@ -80,17 +80,17 @@ impl<T: Send + 'static> Task<T> {
 }
 
 impl<T> Task<T> {
-    /// The latest result, unless it was taken already.
+    /// The latest result, if it has not been taken yet.
     pub fn take(&self) -> Option<Result<T, String>> {
         self.shared.lock().result.take()
     }
 
-    /// Whether the work still goes on.
+    /// Whether the work has not ended.
     pub fn is_running(&self) -> bool {
         !self.shared.lock().has_ended
     }
 
-    /// The part of the work that is done, from 0 to 1.
+    /// The share of the work that is done, from 0 to 1.
     pub fn progress(&self) -> f32 {
         self.shared.done.load(Ordering::Relaxed) as f32 / 1000.0
     }
@@ -124,13 +124,13 @@ impl<T> Drop for Task<T> {
 }
 
 impl<T> Promise<T> {
-    /// Tells which part of the work is done, from 0 to 1. Breaks off if the task is cancelled.
+    /// Tells the share of the work that is done, from 0 to 1. Returns `Break` if the task is cancelled.
     pub fn tell(&self, part: f32) -> ControlFlow<()> {
         self.shared.done.store((part * 1000.0) as u32, Ordering::Relaxed);
         self.goes_on()
     }
 
-    /// Shows a result before the last one. Breaks off if the task is cancelled.
+    /// Shows an intermediate result. Returns `Break` if the task is cancelled.
     pub fn show(&self, result: T) -> ControlFlow<()> {
         self.shared.lock().result = Some(Ok(result));
         self.shared.window.request_repaint();
@@ -228,6 +228,6 @@ mod tests {
         let task: Task<()> =
             Task::start(&TestHost { has_threads: false }, &Context::default(), "test", |_| Ok(()));
         assert!(!task.is_running());
-        assert!(task.take().unwrap().unwrap_err().contains("no thread"));
+        assert!(task.take().unwrap().unwrap_err().contains("cannot start a thread"));
     }
 }

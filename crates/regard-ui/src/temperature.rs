@@ -8,7 +8,7 @@ use regard_kernels::Temperature;
 
 /// The exponents of ten between which the slider and the curves go.
 pub const DECADES: RangeInclusive<f64> = -2.0..=2.0;
-/// How far beyond them the slider goes: there are the limits, 0 and ∞.
+/// The slider goes this far beyond them, to the limits 0 and ∞.
 const BEYOND: f64 = 0.2;
 
 /// The exponents at the ends of an axis of temperatures.
@@ -16,13 +16,13 @@ pub fn bounds() -> (f64, f64) {
     (DECADES.start() - BEYOND, DECADES.end() + BEYOND)
 }
 
-/// Where a temperature is on such an axis.
+/// The position of a temperature on such an axis.
 pub fn position(temperature: Temperature) -> f64 {
     let (low, high) = bounds();
     f64::from(temperature.get()).log10().clamp(low, high)
 }
 
-/// So many temperatures, from end to end of [`DECADES`], with their exponents.
+/// `points` temperatures from end to end of [`DECADES`], with their exponents.
 pub fn sampled(points: usize) -> (Vec<f64>, Vec<Temperature>) {
     let exponents = (0..points).map(|i| egui::lerp(DECADES, i as f64 / (points - 1) as f64));
     exponents.filter_map(|e| Some((e, Temperature::new(10f64.powf(e) as f32).ok()?))).unzip()
@@ -33,10 +33,10 @@ pub fn decades(_: GridInput) -> Vec<GridMark> {
     (-2..=2).map(|e| GridMark { value: f64::from(e), step_size: 1.0 }).collect()
 }
 
-/// What the temperature does.
+/// The effect of the temperature.
 pub const EXPLANATION: &str = "\
-    Scores are divided by the temperature T, and softmax makes weights of them: e^score, divided by the sum of its row. \
-    Below 1 the largest score takes more, at 0 all; above 1 weights become more even, at ∞ the same.";
+    Scores are divided by the temperature T before softmax turns them into weights: e^score, divided by the sum of its row. \
+    Below 1, the largest score gets more of the weight; at 0 it gets all. Above 1, weights become more even; at ∞ they are equal.";
 
 /// Shows the slider, the number, and the limits.
 pub fn show(ui: &mut Ui, temperature: &mut Temperature) {

@@ -10,12 +10,12 @@ use regard_heads::{HeadId, unattended};
 use regard_tests::attention_files::{Folder, bytes, safetensors, weights};
 use regard_ui::colors::Colors as _;
 use regard_ui::heads::Opened;
-use regard_ui::laboratory::{Inputs, Shown};
+use regard_ui::laboratory::{LaboratoryInputs, Shown};
 use regard_ui::{Room, Session, attention as attention_session, of_step};
 use regard_walkthrough::{Example, Quantity, Settings, Walkthrough};
 use safetensors::Dtype;
 
-use self::driver::{Window, app, open};
+use self::driver::{TestHost, Window, app, open};
 
 const LOOKS: [Look; 2] = [
     Look { map: Map::YellowOrangeRed, logarithmic: false },
@@ -83,7 +83,7 @@ fn laboratory(look: Look, shown: Shown) -> Window {
     let state = &mut session.laboratory;
     state.shown = shown;
     state.pinned = (shown == Shown::Difference).then(|| Box::new(state.inputs.clone()));
-    state.inputs = Inputs { seed: state.inputs.seed + 1, ..state.inputs.clone() };
+    state.inputs = LaboratoryInputs { seed: state.inputs.seed + 1, ..state.inputs.clone() };
     open(session, [1280.0, 900.0])
 }
 
@@ -142,7 +142,8 @@ fn of_heads() {
         looks_like(&matrix, &selected.numbers, palette, &format!("{look:?}, head {head}"));
 
         // The command line opens the file so, from the session or by its flags.
-        let opened = Opened::open(session.heads.source.clone(), &unattended).unwrap();
+        let opened =
+            Opened::open(&TestHost::DEFAULT, session.heads.source.clone(), &unattended).unwrap();
         let theirs = opened.matrix(session.heads, look).unwrap();
         assert!(theirs.encode(Format::Png).unwrap() == matrix.encode(Format::Png).unwrap());
     }

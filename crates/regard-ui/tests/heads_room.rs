@@ -11,10 +11,11 @@ use std::sync::{Arc, Mutex};
 use egui::accesskit::Role;
 use egui::epaint::text::{FallbackRequest, FontInsert};
 use egui::{Key, TextStyle};
+use egui_kittest::Harness;
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use regard_heads::{HeadId, Measure};
-use regard_ui::heads::{Opened, Shown, Side, Source};
-use regard_ui::{Command, Room, Session};
+use regard_ui::heads::{AttentionSource, Opened, Shown, Side};
+use regard_ui::{App, Command, Room, Session, Start};
 use safetensors::Dtype;
 
 use self::driver::{TestHost, Window, app, click, press, session, settle};
@@ -70,11 +71,12 @@ fn dump(layers: usize, heads: usize, n: usize) -> (Vec<u8>, Vec<f32>) {
 #[test]
 fn a_first_visitor_sees_the_sample_and_its_heads_are_what_they_are_said_to_be() {
     let window = window();
-    assert_eq!(opened(&window).source, Source::Sample);
+    assert_eq!(opened(&window).source, AttentionSource::Sample);
     let cells = cells(&window);
     assert_eq!(cells.len(), 12);
     assert!(
-        cells[0].starts_with("layer 0 head 0, entropy ") && cells[0].ends_with(" bits"),
+        cells[0].starts_with("layer 0 head 0, entropy ")
+            && cells[0].ends_with(" nats (22 queries)"),
         "{}",
         cells[0]
     );
@@ -229,10 +231,10 @@ fn a_file_is_opened_by_dropping_it() {
     window.input_mut().dropped_files.push(Arc::new(Dropped(path.clone())));
     settle(&mut window);
     assert_eq!(session(&window).room, Room::Heads);
-    assert_eq!(opened(&window).source, Source::File(path));
+    assert_eq!(opened(&window).source, AttentionSource::File(path));
     assert_eq!(cells(&window).len(), 2);
     click(&mut window, "Open the sample");
-    assert_eq!(opened(&window).source, Source::Sample);
+    assert_eq!(opened(&window).source, AttentionSource::Sample);
 }
 
 #[test]
@@ -266,7 +268,7 @@ fn a_session_with_a_file_is_gone_on_with() {
     let mut fourth =
         driver::open(Session::read(&TestHost::DEFAULT, &mine).unwrap(), [900.0, 600.0]);
     click(&mut fourth, "Open the sample");
-    assert_eq!(opened(&fourth).source, Source::Sample);
+    assert_eq!(opened(&fourth).source, AttentionSource::Sample);
 }
 
 #[test]
@@ -274,7 +276,7 @@ fn a_matrix_goes_out_and_comes_back() {
     let folder = Folder::new();
     let mut window = window();
     press(&mut window, Command::ExportMatrix);
-    assert!(shows(&window, "choose one first"), "the grid is no matrix");
+    assert!(shows(&window, "choose a head from the grid first"), "the grid is no matrix");
     let cell = cells(&window)[5].clone();
     click(&mut window, &cell);
     for name in ["a.png", "a.svg", "a.csv", "a.npy", "a.safetensors"] {
@@ -341,6 +343,41 @@ mod bad_files {
         assert!(app(&window).heads().error().is_none() && !shows(&window, "was not opened"));
         click(&mut window, "Next head");
         assert_eq!(app(&window).heads().selected().unwrap().title, "Layer 1, head 2");
+    }
+
+    /// The session's own file is opened too, and its success must not take the message away.
+    #[test]
+    fn at_the_start_are_told_beside_the_file_of_the_session() {
+        let folder = Folder::new();
+        folder.file("tokens.tokens.txt", "one\ntwo");
+        let (good, _) = dump(1, 1, 3);
+        for (name, bytes, word) in [
+            ("truncated.safetensors", &good[..good.len() - 8], "too early"),
+            ("empty.npy", &[][..], "fewer than 8 bytes"),
+            ("notes.txt", b"These are notes, and no tensors.", "safetensors"),
+            ("model.pt", b"PK\x03\x04 a torch archive", "npz"),
+            ("tokens.safetensors", &good[..], "2 tokens"),
+        ] {
+            let path = folder.file(name, bytes);
+            let mut window = Harness::builder().with_size([1280.0, 1000.0]).build_ui_state(
+                move |ui, app: &mut Option<App>| {
+                    if let Some(app) = app {
+                        app.ui(ui);
+                    } else {
+                        let start = Start::File(path.clone());
+                        *app = Some(start.app(ui.ctx(), Arc::new(TestHost::DEFAULT)));
+                    }
+                },
+                None,
+            );
+            window.run_steps(1);
+            settle(&mut window);
+            assert_eq!(session(&window).room, Room::Heads);
+            let error = app(&window).heads().error().unwrap_or_default();
+            assert!(error.contains(name) && error.contains(word), "{name}: {error:?}");
+            assert!(shows(&window, "was not opened"), "{name}");
+            assert_eq!(opened(&window).source, AttentionSource::Sample);
+        }
     }
 
     #[test]
@@ -412,7 +449,7 @@ mod bad_files {
         drop(file);
         let mut window = window();
         open(&mut window, &folder.file("nan.safetensors", attention(&[1, 2, 6, 6], &values)));
-        assert!(shows(&window, "1 rows in 1 heads hold NaN"));
+        assert!(shows(&window, "1 row in 1 head contains NaN"));
         click(&mut window, "Head");
         assert!(numbers(&window)[3].is_nan());
         click(&mut window, "Lines");
@@ -424,7 +461,7 @@ mod bad_files {
         let folder = Folder::new();
         let mut window = window();
         open(&mut window, &folder.file("one.safetensors", attention(&[2, 2, 1, 1], &[1.0; 4])));
-        assert!(shows(&window, "one key only"));
+        assert!(shows(&window, "only one key"));
         for way in ["Head", "Lines", "Rollout", "Heatmap", "Mean of all"] {
             click(&mut window, way);
         }
@@ -451,7 +488,7 @@ fn reading_can_be_cancelled() {
     assert_eq!(cells(&window).len(), 12, "the room goes on");
     click(&mut window, "Cancel");
     assert!(!app(&window).is_busy());
-    assert_eq!(session(&window).heads.source, Source::Sample);
+    assert_eq!(session(&window).heads.source, AttentionSource::Sample);
     // The thread that waits for the pipe is let go.
     drop(std::fs::OpenOptions::new().write(true).open(&pipe));
 }
@@ -496,7 +533,7 @@ fn everything_has_a_name_and_fits_in_every_view() {
     let path = folder.file("a.safetensors", dump(12, 12, 20).0);
     for size in [[900.0, 600.0], [1280.0, 800.0], [640.0, 480.0]] {
         let mut window = driver::open(regard_ui::attention(&path), size);
-        assert_eq!(opened(&window).source, Source::File(path.clone()));
+        assert_eq!(opened(&window).source, AttentionSource::File(path.clone()));
         for view in [
             "All heads",
             "Head",

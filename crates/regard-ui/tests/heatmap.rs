@@ -49,6 +49,7 @@ fn open(n: usize, number: impl Fn(usize, usize) -> f32) -> Window {
                 let map = Heatmap {
                     name: "weights",
                     numbers: &shown.numbers,
+                    masked: f32::NEG_INFINITY,
                     row_labels: &shown.labels,
                     col_labels: &shown.labels,
                     picture: &shown.picture,

@@ -11,7 +11,7 @@ use std::time::Instant;
 use egui::accesskit::Role;
 use egui_kittest::kittest::Queryable as _;
 use regard_ui::colors::{Look, Map};
-use regard_ui::laboratory::{Inputs, Shown, Source};
+use regard_ui::laboratory::{LaboratoryInputs, Shown, TokenSource};
 use regard_ui::{Command, Room, Session};
 use safetensors::Dtype;
 
@@ -26,9 +26,13 @@ use regard_tests::rounding::weight_error;
 fn the_laboratory_computes_what_its_knobs_say() {
     let mut window = room(Room::Laboratory);
     assert_eq!(outcome(&window).weights.len(), 64 * 64);
-    for (slider, value) in
-        [("Tokens", 100.0), ("Dimensions", 16.0), ("Alike", 0.25), ("Smooth", 0.5), ("Sink", 4.0)]
-    {
+    for (slider, value) in [
+        ("Tokens", 100.0),
+        ("Dimensions", 16.0),
+        ("Query–key similarity", 0.25),
+        ("Neighbour similarity", 0.5),
+        ("Sink strength", 4.0),
+    ] {
         window.get_by_role_and_label(Role::Slider, slider).set_value_accesskit(value);
         settle(&mut window);
     }
@@ -125,11 +129,11 @@ fn tokens_come_from_a_file_and_go_again() {
     let mut window = room(Room::Walkthrough);
     open_tokens(&mut window, &path);
     assert_eq!(session(&window).room, Room::Laboratory);
-    let expected = Inputs {
-        source: Source::File { path: path.clone(), head: 0 },
+    let expected = LaboratoryInputs {
+        source: TokenSource::File { path: path.clone(), head: 0 },
         tokens: 5,
         dim: 3,
-        ..Inputs::default()
+        ..LaboratoryInputs::default()
     };
     assert_eq!(session(&window).laboratory.inputs, expected);
     assert_weights(&window, &q[..15], &k[..15]);
@@ -137,7 +141,9 @@ fn tokens_come_from_a_file_and_go_again() {
     {
         assert!(shows(&window, there), "{there}");
     }
-    for gone in ["Alike", "Smooth", "Sink", "Seed", "Draw again"] {
+    for gone in
+        ["Query–key similarity", "Neighbour similarity", "Sink strength", "Seed", "Draw again"]
+    {
         assert!(!shows(&window, gone), "{gone}");
     }
     assert_named(&window);
@@ -150,7 +156,7 @@ fn tokens_come_from_a_file_and_go_again() {
     settle(&mut window);
     assert_eq!(
         session(&window).laboratory.inputs.source,
-        Source::File { path: path.clone(), head: 1 }
+        TokenSource::File { path: path.clone(), head: 1 }
     );
     assert_eq!(session(&window).laboratory.inputs.tokens, 5);
     window.get_by_role_and_label(Role::Slider, "Tokens").set_value_accesskit(2.0);
@@ -168,7 +174,7 @@ fn tokens_come_from_a_file_and_go_again() {
     assert_eq!(outcome(&other).weights, outcome(&window).weights);
 
     click(&mut window, "Random tokens");
-    assert_eq!(session(&window).laboratory.inputs.source, Source::Seed);
+    assert_eq!(session(&window).laboratory.inputs.source, TokenSource::Seed);
     assert!(
         shows(&window, "Draw again") && !shows(&window, "Random tokens") && !shows(&window, "Head")
     );
@@ -227,7 +233,7 @@ fn a_bad_file_of_tokens_is_named_and_the_session_goes_on() {
     let before = session(&window).laboratory.clone();
     let weights = Arc::clone(&outcome(&window).weights);
     open_tokens(&mut window, &bad);
-    let message = "tensor `k` has the shape [3, 2], which does not go with `q` [3, 4]";
+    let message = "tensor `k` has the shape [3, 2], which does not fit `q` [3, 4]";
     let says =
         |window: &Window, words: &str| window.query_all_by_label_contains(words).next().is_some();
     assert!(says(&window, message) && says(&window, &bad.display().to_string()));
@@ -242,7 +248,7 @@ fn a_bad_file_of_tokens_is_named_and_the_session_goes_on() {
     // A session whose file has gone.
     let (path, ..) = tokens_file(&folder);
     let mut session_of_file = Session { room: Room::Laboratory, ..Session::default() };
-    session_of_file.laboratory.inputs.source = Source::File { path: path.clone(), head: 0 };
+    session_of_file.laboratory.inputs.source = TokenSource::File { path: path.clone(), head: 0 };
     std::fs::remove_file(&path).unwrap();
     let mut window = open(session_of_file, [1280.0, 1600.0]);
     settle(&mut window);

@@ -1,15 +1,20 @@
 //! The laboratory's queries and keys from a file: what opens, what is refused, and the weights, against plain loops in `f64`.
 
+#[path = "driver/host.rs"]
+mod host;
+
 use std::path::Path;
+use std::sync::Arc;
 
 use half::{bf16, f16};
 use regard_figure::Look;
 use regard_heads::{QueriesAndKeys, unattended};
 use regard_kernels::Temperature;
-use regard_ui::laboratory::{Engine, Inputs, Outcome, Request, Shown, Source};
+use regard_ui::laboratory::{Engine, LaboratoryInputs, Outcome, Request, Shown, TokenSource};
 use safetensors::Dtype;
 use zip::CompressionMethod;
 
+use self::host::TestHost;
 use regard_tests::attention_files::{Folder, bytes, npy, npz, safetensors};
 use regard_tests::rounding::weight_error;
 
@@ -19,12 +24,22 @@ fn numbers(len: usize, seed: usize) -> Vec<f32> {
 }
 
 /// All tokens of a head, without a mask.
-fn inputs(path: &Path, head: usize) -> Inputs {
-    let source = Source::File { path: path.to_owned(), head };
-    Inputs { source, tokens: 4096, dim: 256, causal: false, ..Inputs::default() }
+fn inputs(path: &Path, head: usize) -> LaboratoryInputs {
+    let source = TokenSource::File { path: path.to_owned(), head };
+    LaboratoryInputs {
+        source,
+        tokens: 4096,
+        dim: 256,
+        causal: false,
+        ..LaboratoryInputs::default()
+    }
 }
 
-fn run(engine: &mut Engine, inputs: &Inputs) -> Result<Outcome, String> {
+fn engine() -> Engine {
+    Engine::new(Arc::new(TestHost::DEFAULT))
+}
+
+fn run(engine: &mut Engine, inputs: &LaboratoryInputs) -> Result<Outcome, String> {
     let request = Request { inputs: inputs.clone(), pinned: None, shown: Shown::Weights };
     engine.run(request, &|_| ()).map_err(|e| e.to_string())
 }
@@ -138,7 +153,7 @@ fn weights_of_every_kind_of_file_are_those_of_the_definition() {
         ("npz of one", npz(&lone, CompressionMethod::Stored), 0, first_q, first_q),
     ];
     let folder = Folder::new();
-    let mut engine = Engine::default();
+    let mut engine = engine();
     for (i, (what, bytes, head, queries, keys)) in cases.into_iter().enumerate() {
         let path = folder.file(&format!("{i}.bin"), bytes);
         let outcome = run(&mut engine, &inputs(&path, head)).unwrap();
@@ -157,9 +172,9 @@ fn fewer_tokens_and_dimensions_are_the_first() {
     let (q, k) = (numbers(7 * 6, 4), numbers(7 * 6, 5));
     let path = Folder::new();
     let path = path.file("a", pair(Dtype::F32, (&[7, 6], bytes(&q)), (&[7, 6], bytes(&k))));
-    let mut engine = Engine::default();
+    let mut engine = engine();
     for (tokens, dim) in [(7, 6), (3, 6), (7, 1), (2, 5)] {
-        let outcome = run(&mut engine, &Inputs { tokens, dim, ..inputs(&path, 0) });
+        let outcome = run(&mut engine, &LaboratoryInputs { tokens, dim, ..inputs(&path, 0) });
         let what = format!("{tokens} × {dim}");
         match outcome {
             Ok(outcome) => {
@@ -174,9 +189,10 @@ fn fewer_tokens_and_dimensions_are_the_first() {
 fn what_makes_random_numbers_has_no_part_in_a_file() {
     let folder = Folder::new();
     let path = folder.file("a", npy("<f4", "(4, 2)", &bytes(&numbers(8, 6))));
-    let plain = run(&mut Engine::default(), &inputs(&path, 0)).unwrap();
-    let other = Inputs { seed: 9, alike: 0.0, smooth: 0.3, sink: 8.0, ..inputs(&path, 0) };
-    assert_eq!(run(&mut Engine::default(), &other).unwrap().weights, plain.weights);
+    let plain = run(&mut engine(), &inputs(&path, 0)).unwrap();
+    let other =
+        LaboratoryInputs { seed: 9, alike: 0.0, smooth: 0.3, sink: 8.0, ..inputs(&path, 0) };
+    assert_eq!(run(&mut engine(), &other).unwrap().weights, plain.weights);
 }
 
 #[test]
@@ -184,15 +200,15 @@ fn more_than_can_be_shown_is_left_out_and_a_head_that_is_not_there_is_the_last()
     let folder = Folder::new();
     let many = numbers(4100 * 2, 7);
     let path = folder.file("many", npy("<f4", "(4100, 2)", &bytes(&many)));
-    let outcome = run(&mut Engine::default(), &inputs(&path, 0)).unwrap();
+    let outcome = run(&mut engine(), &inputs(&path, 0)).unwrap();
     assert_eq!((outcome.request.inputs.tokens, outcome.side), (4096, 4096));
     let last = reference(&many[4095 * 2..], &many, 2, 4096, 2);
     assert_close(&outcome.weights[4095 * 4096..], &last[..4096], "the last row");
 
     let wide = numbers(2 * 3 * 300, 8);
     let path = folder.file("wide", npy("<f4", "(2, 3, 300)", &bytes(&wide)));
-    let outcome = run(&mut Engine::default(), &inputs(&path, 9)).unwrap();
-    assert_eq!(outcome.request.inputs.source, Source::File { path, head: 1 });
+    let outcome = run(&mut engine(), &inputs(&path, 9)).unwrap();
+    assert_eq!(outcome.request.inputs.source, TokenSource::File { path, head: 1 });
     assert_eq!(outcome.request.inputs.dim, 256);
     assert_close(
         &outcome.weights,
@@ -212,14 +228,14 @@ fn a_file_says_what_its_tokens_are_called() {
             .map(|names| names.iter().map(|name| name.text.clone()).collect())
             .collect()
     };
-    let mut engine = Engine::default();
+    let mut engine = engine();
     let metadata = [("tokens", r#"["The", "Ġcat", "Ġsat"]"#)];
     let path = folder.file("a", safetensors(&[("x", Dtype::F32, &[3, 2], x.clone())], &metadata));
     let outcome = run(&mut engine, &inputs(&path, 0)).unwrap();
     assert_eq!(texts(&outcome), vec![["The", "␣cat", "␣sat"]; 2]);
     let matrix = outcome.matrix(Look::default());
     assert_eq!((matrix.rows[1].raw.as_str(), matrix.cols.len()), ("Ġcat", 3));
-    let two = run(&mut engine, &Inputs { tokens: 2, ..inputs(&path, 0) }).unwrap();
+    let two = run(&mut engine, &LaboratoryInputs { tokens: 2, ..inputs(&path, 0) }).unwrap();
     assert_eq!(texts(&two), vec![["The", "␣cat"]; 2]);
 
     let keys = [("key_tokens", r#"["a", "b", "c"]"#)];
@@ -228,7 +244,8 @@ fn a_file_says_what_its_tokens_are_called() {
         texts(&run(&mut engine, &inputs(&path, 0)).unwrap()),
         [["t0", "t1", "t2"], ["a", "b", "c"]]
     );
-    let random = run(&mut engine, &Inputs { tokens: 2, ..Inputs::default() }).unwrap();
+    let random =
+        run(&mut engine, &LaboratoryInputs { tokens: 2, ..LaboratoryInputs::default() }).unwrap();
     assert_eq!(texts(&random), vec![["t0", "t1"]; 2]);
 }
 
@@ -239,7 +256,7 @@ fn not_a_number_shows_where_it_is_seen() {
     q[3] = f32::NAN;
     let folder = Folder::new();
     let path = folder.file("a", pair(Dtype::F32, (&[4, 2], bytes(&q)), (&[4, 2], bytes(&k))));
-    let outcome = run(&mut Engine::default(), &inputs(&path, 0)).unwrap();
+    let outcome = run(&mut engine(), &inputs(&path, 0)).unwrap();
     assert!(outcome.weights[4..8].iter().all(|x| x.is_nan()), "{:?}", &outcome.weights[4..8]);
     assert_close(&outcome.weights[..4], &right[..4], "the row before");
     assert_close(&outcome.weights[8..], &right[8..], "the rows after it");
@@ -249,15 +266,15 @@ fn not_a_number_shows_where_it_is_seen() {
 fn a_file_is_read_once_while_it_is_asked_for() {
     let folder = Folder::new();
     let path = folder.file("a", npy("<f4", "(2, 4, 2)", &bytes(&numbers(16, 12))));
-    let mut engine = Engine::default();
+    let mut engine = engine();
     let first = run(&mut engine, &inputs(&path, 0)).unwrap();
     std::fs::remove_file(&path).unwrap();
-    let warm = Inputs { temperature: Temperature::new(3.0).unwrap(), ..inputs(&path, 0) };
+    let warm = LaboratoryInputs { temperature: Temperature::new(3.0).unwrap(), ..inputs(&path, 0) };
     assert_ne!(run(&mut engine, &warm).unwrap().weights, first.weights);
     assert_ne!(run(&mut engine, &inputs(&path, 1)).unwrap().weights, first.weights);
 
     // A is a file, B is not.
-    let b = Inputs { tokens: 4, ..Inputs::default() };
+    let b = LaboratoryInputs { tokens: 4, ..LaboratoryInputs::default() };
     let request =
         |shown| Request { inputs: b.clone(), pinned: Some(Box::new(inputs(&path, 0))), shown };
     let outcome = engine.run(request(Shown::Pinned), &|_| ()).unwrap();
@@ -307,7 +324,7 @@ fn what_cannot_be_queries_and_keys_is_refused_by_name_and_shape() {
         (misnamed, &["2 tokens", "`emb`", "3"]),
     ];
     let folder = Folder::new();
-    let mut engine = Engine::default();
+    let mut engine = engine();
     for (i, (bytes, words)) in cases.into_iter().enumerate() {
         let path = folder.file(&format!("{i}.bin"), bytes);
         let message =
@@ -317,7 +334,7 @@ fn what_cannot_be_queries_and_keys_is_refused_by_name_and_shape() {
             assert!(message.contains(word), "{i}: {word} is not in: {message}");
         }
         // It goes on.
-        assert_eq!(run(&mut engine, &Inputs::default()).unwrap().side, 64);
+        assert_eq!(run(&mut engine, &LaboratoryInputs::default()).unwrap().side, 64);
     }
     for missing in [folder.path("none"), folder.path("")] {
         assert!(run(&mut engine, &inputs(&missing, 0)).is_err());

@@ -16,7 +16,7 @@ use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable as _;
 use regard_kernels::Temperature;
 use regard_ui::colors::Map;
-use regard_ui::laboratory::{Brush, Source};
+use regard_ui::laboratory::{Brush, TokenSource};
 use regard_ui::{App, Command, GREETING, Room, Session};
 use regard_walkthrough::Example;
 
@@ -72,7 +72,11 @@ fn a_file_may_hold_anything_and_is_brought_into_the_limits() {
     std::fs::write(&path, odd).unwrap();
     let read = Session::read(&TestHost::DEFAULT, &path).unwrap();
     assert_eq!((read.laboratory.inputs.tokens, read.laboratory.inputs.dim), (4096, 1));
-    assert_eq!(read.laboratory.inputs.source, Source::Seed, "as before there were files of tokens");
+    assert_eq!(
+        read.laboratory.inputs.source,
+        TokenSource::Seed,
+        "as before there were files of tokens"
+    );
     for (bad, word) in
         [("", "session"), ("[1]", "format"), ("{}", "format"), ("{\"format\": 2}", "session")]
     {
@@ -156,7 +160,7 @@ fn a_session_is_kept_while_the_window_is_open_and_a_place_that_cannot_be_written
         assert!(start.elapsed() < Duration::from_mins(2), "nothing is told");
         std::thread::sleep(Duration::from_millis(20));
     }
-    assert!(window.query_by_label_contains("not kept for the next start").is_some());
+    assert!(window.query_by_label_contains("will not be there at the next start").is_some());
 }
 
 #[test]

@@ -143,7 +143,7 @@ fn what_is_no_number_is_refused_and_escape_leaves_it() {
         ("1,5", "\"1,5\" is not a number"),
         ("", "is not a number"),
         ("NaN", "NaN"),
-        ("2e6", "−1000000 to 1000000"),
+        ("2e6", "−10000 to 10000"),
     ] {
         let at = place(&window, "w_q", (0, 0));
         click_at(&mut window, at);

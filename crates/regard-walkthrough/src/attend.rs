@@ -1,4 +1,4 @@
-//! The road from tokens to output that all examples share.
+//! The steps from scores to output that all examples share.
 
 use regard_kernels::{Mask, Position};
 
@@ -12,15 +12,15 @@ use crate::{Error, Quantity, Rows, Section, StepKey, Without};
 /// One attention, from scores to output.
 pub(crate) struct Head<'a> {
     pub section: Section,
-    /// Behind each name: "" or ", head 1".
+    /// The suffix of each name: "" or ", head 1".
     pub of: &'a str,
-    /// Behind each symbol: "" or "₁".
+    /// The suffix of each symbol: "" or "₁".
     pub subscript: &'a str,
     pub queries: &'a [String],
     pub keys: &'a [String],
     /// The token of the first query.
     pub first: usize,
-    /// Whether a causal mask makes sense: not between two texts.
+    /// Whether a causal mask makes sense. Between two texts it does not.
     pub maskable: bool,
 }
 
@@ -40,7 +40,7 @@ impl<'a> Head<'a> {
 }
 
 impl Head<'_> {
-    /// Scores, scaled and masked as the settings say, then weights, and the output where there are values.
+    /// The scores, scaled and masked by the settings, then the weights, and the output if there are values.
     pub fn attend(
         &self,
         trace: &mut Trace<'_>,
@@ -118,7 +118,7 @@ impl Head<'_> {
         Ok(trace.push(&text, scores, Kind::Signed, self.pairs(), Origin::over_root(raw, d_k)))
     }
 
-    /// The causal twin of an attention that is not causal: its weights and output alone.
+    /// The weights and the output of the same attention with a causal mask, to compare with those without it.
     pub fn causal_twin(
         &self,
         trace: &mut Trace<'_>,
@@ -128,7 +128,7 @@ impl Head<'_> {
     ) -> Result<(), Error> {
         let scaled = trace.settings.without != Some(Without::Scaling);
         let mut scores = Pair::scores(q, k, scaled, Some(self.position()))?;
-        // Where its scores may be seen, they are those of the attention without the mask.
+        // Visible scores are those of the attention without the mask.
         let key = self.key(if scaled { Quantity::ScaledScores } else { Quantity::RawScores });
         if let Some(step) = trace.steps.iter().find(|s| s.key == key) {
             scores.name = step.operand_name();
@@ -160,7 +160,7 @@ impl Head<'_> {
             let formula = format!("A{} = {argument}", self.subscript);
             (scores.hidden_as_zero(), formula, meaning, Kind::Signed, Origin::unweighed(scores), "")
         } else {
-            // Between two texts, the diagonal is nothing of its own.
+            // Between two texts, the diagonal has no meaning.
             let meaning = if self.queries == self.keys {
                 "Each row shows how one query distributes its attention, each column how much attention a token receives, and the diagonal how much each token attends to itself. Softmax subtracts the row's largest score first, so nothing overflows."
             } else {
@@ -174,7 +174,7 @@ impl Head<'_> {
         };
         let rows = (0..weights.ours.rows()).map(|i| weights.ours.row(i));
         let sums = rows.map(|row| row.iter().map(|w| f64::from(*w)).sum());
-        // The sum of the powers has a rounding each, and the division two.
+        // Each power of the sum is rounded once, and the division twice.
         let gap = Gap::from_one(sums, weights.ours.cols() + 2);
         Measured::note(&mut trace.measured.row_sum, gap);
         let hidden = scores.ours.as_slice().iter().zip(weights.ours.as_slice());
@@ -213,7 +213,7 @@ impl Head<'_> {
                 fused(&attention.temperature(settings.temperature), &q.ours, &k.ours, &v.ours)?;
             let gap = Gap::between(&output, &one_call, &output.bound);
             Measured::note(&mut trace.measured.fused, gap);
-            // What is shown is what a user of the kernels gets: it is rounded less often.
+            // The step shows the output of one call, which is what a user of the kernels gets. It is rounded less often.
             output.ours = one_call;
             "attention.forward(q, k, v, output, scratch)"
         };
@@ -231,7 +231,7 @@ impl Head<'_> {
         Ok(trace.push(&text, output, Kind::Signed, axes, Origin::product(weights, v)))
     }
 
-    /// Where the first query stands among the keys.
+    /// The position of the first query among the keys.
     fn position(&self) -> Position {
         Position::Offset(self.first as isize)
     }

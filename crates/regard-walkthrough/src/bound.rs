@@ -2,8 +2,8 @@
 //! matrix, computed alongside the numbers (running error analysis: Higham 2002, Accuracy and Stability of Numerical
 //! Algorithms, sections 3.1 to 3.3).
 //!
-//! An operation in single precision gives its exact result times 1 + δ with |δ| ≤ u = 2⁻²⁴, and where the result is subnormal,
-//! plus at most 2⁻¹⁵⁰. After n operations the factor is 1 + θ with |θ| ≤ γₙ = n·u/(1 − n·u). So each function below adds two
+//! An operation in single precision gives its exact result times 1 + δ with |δ| ≤ u = 2⁻²⁴. A subnormal result has an
+//! additional error of at most 2⁻¹⁵⁰. After n operations the factor is 1 + θ with |θ| ≤ γₙ = n·u/(1 − n·u). So each function below adds two
 //! parts: what the errors eₐ, e_b, … of its operands make of an error of the result, and its own roundings:
 //!
 //! ```text
@@ -46,17 +46,17 @@ impl Known<'_> {
     }
 }
 
-/// What one term a·b adds to an element of a product.
+/// One term a·b of an element of a product.
 struct Term {
     /// a·b.
     value: f64,
     /// The largest |a·b| in single precision.
     size: f64,
-    /// What the errors of a and b make of an error of a·b.
+    /// The error of a·b that follows from the errors of a and b.
     moved: f64,
 }
 
-/// The matrix of what `add` collects for each element of A·B over its terms, in ascending order.
+/// The matrix of what `add` collects over the terms of each element of A·B, in ascending order.
 fn collected<T: Clone>(
     a: Known<'_>,
     b: Known<'_>,
@@ -83,7 +83,7 @@ fn collected<T: Clone>(
     out
 }
 
-/// A·B, each element one chain of multiply-adds in ascending order, as `regard_kernels::matmul` promises.
+/// A·B, where each element is one chain of multiply-adds in ascending order, as `regard_kernels::matmul` promises.
 pub(crate) fn product(a: Known<'_>, b: Known<'_>) -> Matrix<f64> {
     let add = |[sum, error]: &mut [f64; 2], term: Term| {
         *sum += term.value;
@@ -106,7 +106,7 @@ pub(crate) fn sums(a: Known<'_>, b: Known<'_>, more: usize) -> Matrix<f64> {
     collected(a, b, n as f64 * TINY, add, |error| *error)
 }
 
-/// A·B + a row b that is added to each row, in any order of summation.
+/// A·B + b, where the row b is added to each row, in any order of summation.
 pub(crate) fn affine(a: Known<'_>, b: Known<'_>, bias: Known<'_>) -> Matrix<f64> {
     let (sums, n) = (sums(a, b, 1), a.exact.cols() + 1);
     Matrix::from_fn(sums.rows(), sums.cols(), |i, j| {
@@ -141,10 +141,10 @@ pub(crate) fn root(x: f64, error: f64) -> f64 {
     rounded(root, moved)
 }
 
-/// Softmax of a row of scores at temperature `t`; −∞ is hidden. `weights` are the exact ones.
+/// Softmax of a row of scores at temperature `t`. A score of −∞ is hidden. `weights` are the exact weights.
 ///
-/// At T = 0 only the order of the scores counts: a weight is certain where the scores are further apart than their errors, and
-/// may be anything from 0 to 1 otherwise.
+/// At T = 0 only the order of the scores counts. A weight is certain if the scores are further apart than their errors.
+/// Otherwise it can be anything from 0 to 1.
 pub(crate) fn softmax(scores: &[f64], errors: &[f64], weights: &[f64], t: f64) -> Vec<f64> {
     let is_seen = |i: usize| scores[i] > f64::NEG_INFINITY;
     let seen = || (0..scores.len()).filter(|i| is_seen(*i));
@@ -153,7 +153,7 @@ pub(crate) fn softmax(scores: &[f64], errors: &[f64], weights: &[f64], t: f64) -
     }
     let max = seen().map(|i| scores[i]).fold(f64::NEG_INFINITY, f64::max);
     let worst = seen().map(|i| errors[i]).fold(0.0, f64::max);
-    // How far sᵢ/T may move.
+    // The largest error of sᵢ/T.
     let moved = |i: usize| {
         if t.is_infinite() {
             return 4.0 * U;
@@ -176,7 +176,7 @@ pub(crate) fn softmax(scores: &[f64], errors: &[f64], weights: &[f64], t: f64) -
         }
         let most = share(high[i], all_low - low[i]);
         let least = share(low[i], all_high - high[i]);
-        // Powers beyond f64 say nothing.
+        // Powers that overflow f64 give no bound.
         let most = if most.is_nan() { 1.0 } else { most };
         let least = if least.is_nan() { 0.0 } else { least };
         (most - weights[i]).max(weights[i] - least).max(0.0) + more * most + FLUSHED
@@ -198,7 +198,7 @@ fn largest_takes_all(scores: &[f64], errors: &[f64], weights: &[f64]) -> Vec<f64
     (0..scores.len()).map(bound).collect()
 }
 
-/// Mean and variance of some numbers, each with its error: \[\[mean, error\], \[variance, error\]\].
+/// The mean and the variance of some numbers, each with its error: \[\[mean, error\], \[variance, error\]\].
 pub(crate) fn moments(x: &[f64], errors: &[f64]) -> [[f64; 2]; 2] {
     let n = x.len() as f64;
     let [mean, variance] = crate::reference::moments(x);

@@ -1,12 +1,12 @@
-//! What leaving a step out breaks, told in the numbers of both computations.
+//! The effect of leaving out a step, in the numbers of both computations.
 
 use crate::examples::why_scale::{entropy, softmax_gradient_norm};
 use crate::number::number;
 use crate::trace::largest;
-use crate::{Matrix, Quantity, Section, Step, StepKey, Walkthrough, Without};
+use crate::{Matrix, Quantity, Section, Step, StepKey, Without};
 
-/// A few sentences about `cut`, which lacks a step that `full` has.
-pub(crate) fn describe(without: Without, full: &Walkthrough, cut: &Walkthrough) -> String {
+/// A few sentences about the steps `cut`, which lack what `full` has, at temperature `t`.
+pub(crate) fn describe(without: Without, t: f64, full: &[Step], cut: &[Step]) -> String {
     if steps(full, Quantity::Weights).next().is_none() {
         return format!(
             "This example computes no attention, so it has no {} to leave out.",
@@ -14,12 +14,12 @@ pub(crate) fn describe(without: Without, full: &Walkthrough, cut: &Walkthrough) 
         );
     }
     match without {
-        Without::Projections if full.step(Quantity::WQ).is_none() => {
+        Without::Projections if main(full, Quantity::WQ).is_none() => {
             "This example starts with queries and keys, so it has no projections to leave out."
                 .to_owned()
         }
         Without::Projections => projections(full, cut),
-        Without::Scaling => scaling(full, cut),
+        Without::Scaling => scaling(t, full, cut),
         Without::Softmax => softmax(full, cut),
         Without::Mask if steps(full, Quantity::MaskedScores).next().is_none() => {
             "Here one text attends to all of another text, so there is no mask to leave out."
@@ -29,9 +29,9 @@ pub(crate) fn describe(without: Without, full: &Walkthrough, cut: &Walkthrough) 
     }
 }
 
-fn projections(full: &Walkthrough, cut: &Walkthrough) -> String {
+fn projections(full: &[Step], cut: &[Step]) -> String {
     if steps(full, Quantity::Weights).any(|w| w.row_labels != w.col_labels) {
-        let scores = |walk| {
+        let scores = |walk: &[Step]| {
             number(steps(walk, Quantity::RawScores).map(|s| largest(&s.matrix)).fold(0.0, f64::max))
         };
         return format!(
@@ -39,8 +39,8 @@ fn projections(full: &Walkthrough, cut: &Walkthrough) -> String {
             instead(&scores(cut), &scores(full)),
         );
     }
-    let own = |walk| number(mean(walk, |row, i| row.get(i).copied().unwrap_or_default()));
-    let skew = |walk| {
+    let own = |walk: &[Step]| number(mean(walk, |row, i| row.get(i).copied().unwrap_or_default()));
+    let skew = |walk: &[Step]| {
         let scores = steps(walk, Quantity::RawScores).map(|s| &s.matrix);
         let differences = scores.flat_map(|s| {
             (0..s.rows()).flat_map(move |i| (0..i).map(move |j| s.get(i, j) - s.get(j, i)))
@@ -55,7 +55,7 @@ fn projections(full: &Walkthrough, cut: &Walkthrough) -> String {
     )
 }
 
-fn scaling(full: &Walkthrough, cut: &Walkthrough) -> String {
+fn scaling(t: f64, full: &[Step], cut: &[Step]) -> String {
     let d_k = steps(full, Quantity::Q).map(|q| q.matrix.cols()).next();
     if d_k == Some(1) {
         return "Each query has one number here, and dividing by √1 = 1 changes nothing. Scaling matters for long vectors: see why-scale."
@@ -65,14 +65,15 @@ fn scaling(full: &Walkthrough, cut: &Walkthrough) -> String {
         let [now, before] = [cut, full].map(|walk| number(mean(walk, |row, _| f(row))));
         instead(&now, &before)
     };
-    let spread =
-        |walk, key| number(steps(walk, key).map(|s| largest(&s.matrix)).fold(0.0, f64::max));
+    let spread = |walk: &[Step], key| {
+        number(steps(walk, key).map(|s| largest(&s.matrix)).fold(0.0, f64::max))
+    };
     format!(
         "The largest absolute score is {}. On average, the largest weight of a row is {}, the entropy of a row is {} nats, and the norm of the gradient through softmax is {}. The effect grows with the length of the vectors: see why-scale.",
         instead(&spread(cut, Quantity::RawScores), &spread(full, Quantity::ScaledScores)),
         change(&|row| row.iter().copied().fold(0.0, f64::max)),
         change(&entropy),
-        change(&|row| softmax_gradient_norm(row.iter().copied(), full.settings.t())),
+        change(&|row| softmax_gradient_norm(row.iter().copied(), t)),
     )
 }
 
@@ -81,7 +82,7 @@ fn instead(now: &str, before: &str) -> String {
     if now == before { format!("still {now}") } else { format!("{now} instead of {before}") }
 }
 
-fn softmax(full: &Walkthrough, cut: &Walkthrough) -> String {
+fn softmax(full: &[Step], cut: &[Step]) -> String {
     let weights = || steps(cut, Quantity::Weights).map(|w| &w.matrix);
     let sums = || weights().flat_map(|w| (0..w.rows()).map(move |i| w.row(i).iter().sum::<f32>()));
     let low = sums().fold(f32::INFINITY, f32::min);
@@ -95,7 +96,7 @@ fn softmax(full: &Walkthrough, cut: &Walkthrough) -> String {
             if n == 1 { "is" } else { "are" },
         ),
     };
-    let output = match (full.step(Quantity::Output), cut.step(Quantity::Output)) {
+    let output = match (main(full, Quantity::Output), main(cut, Quantity::Output)) {
         (Some(before), Some(now)) => format!(
             " The output is no longer a weighted mean of the values: its largest absolute number is {}.",
             instead(&number(largest(&now.matrix)), &number(largest(&before.matrix))),
@@ -109,11 +110,11 @@ fn softmax(full: &Walkthrough, cut: &Walkthrough) -> String {
     )
 }
 
-fn mask(full: &Walkthrough, cut: &Walkthrough) -> String {
+fn mask(full: &[Step], cut: &[Step]) -> String {
     let later =
         |row: &[f64], i: usize| row.get(i + 1..).map_or(0.0, |later| later.iter().sum::<f64>());
     let first = mean_of_rows(cut, |i| i == 0, later);
-    let moved = match (full.step(Quantity::Output), cut.step(Quantity::Output)) {
+    let moved = match (main(full, Quantity::Output), main(cut, Quantity::Output)) {
         (Some(before), Some(now)) if before.matrix.shape() == now.matrix.shape() => {
             let (before, now) = (before.matrix.map(f64::from), now.matrix.map(f64::from));
             let distance =
@@ -143,24 +144,29 @@ fn largest_of(m: &Matrix<f64>) -> f64 {
     m.as_slice().iter().fold(0.0, |m, x| m.max(x.abs()))
 }
 
+/// The step of a quantity in the main section.
+fn main(walk: &[Step], quantity: Quantity) -> Option<&Step> {
+    walk.iter().find(|step| step.key == quantity.into())
+}
+
 /// The steps of a quantity in each head, or in the whole example where it has no heads. The row computed by hand is not
 /// counted twice.
-fn steps(walk: &Walkthrough, quantity: Quantity) -> impl Iterator<Item = &Step> {
-    // With several heads, Q as a whole belongs to none.
-    let heads = walk.steps.iter().any(|step| step.key.head().is_some());
+fn steps(walk: &[Step], quantity: Quantity) -> impl Iterator<Item = &Step> {
+    // With several heads, the whole Q belongs to none of them.
+    let heads = walk.iter().any(|step| step.key.head().is_some());
     let belongs =
         move |key: StepKey| if heads { key.head().is_some() } else { key.section == Section::Main };
-    walk.steps.iter().filter(move |step| step.key.quantity == quantity && belongs(step.key))
+    walk.iter().filter(move |step| step.key.quantity == quantity && belongs(step.key))
 }
 
 /// The mean of `f(weights, i)` over all rows i of the weights of all heads.
-fn mean(walk: &Walkthrough, f: impl Fn(&[f64], usize) -> f64) -> f64 {
+fn mean(walk: &[Step], f: impl Fn(&[f64], usize) -> f64) -> f64 {
     mean_of_rows(walk, |_| true, f)
 }
 
 /// The same over some rows.
 fn mean_of_rows(
-    walk: &Walkthrough,
+    walk: &[Step],
     is_one: impl Fn(usize) -> bool,
     f: impl Fn(&[f64], usize) -> f64,
 ) -> f64 {

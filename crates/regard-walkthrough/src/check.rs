@@ -6,14 +6,14 @@ use crate::pair::Pair;
 ///
 /// A limit follows from a bound on the rounding of single precision that is computed alongside the numbers, element by element
 /// (running error analysis). Where rounding can change the numbers too much for a bound to say anything, for instance at a
-/// temperature near 0, there is no limit: the check says how large the distance is, and not whether it is right.
+/// temperature near 0, there is no limit: the check tells how large the distance is, not whether it is right.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Check {
     /// The statement: "rows sum to 1".
     pub name: String,
     /// The measured distance.
     pub value: f64,
-    /// The largest distance that rounding explains. `None` where no bound is worth having.
+    /// The largest distance that rounding explains. `None` if no bound is useful.
     pub limit: Option<f64>,
     /// What was measured, in one sentence.
     pub meaning: String,
@@ -28,22 +28,22 @@ impl Check {
     }
 }
 
-/// The distance between two computations of the same numbers, where it is largest beside its bound.
+/// The distance between two computations of the same numbers, at the element where it is largest relative to its bound.
 #[derive(Clone, Copy)]
 pub(crate) struct Gap {
-    /// Over the largest number.
+    /// The distance over the largest number.
     pub value: f64,
     pub limit: Option<f64>,
 }
 
-/// A bound above this share of the largest number says nothing about the three decimals that are shown.
+/// A bound above this share of the largest number is useless, because the window shows three decimals.
 const WORTH_HAVING: f64 = 1e-3;
 
 impl Gap {
-    /// Nothing between two equal matrices.
+    /// The gap between two equal matrices.
     const NONE: Self = Self { value: 0.0, limit: Some(0.0) };
 
-    /// Between two matrices of single precision, each of which may be as far from the same exact numbers as its bound.
+    /// The gap between two matrices in single precision. Each may differ from the same exact numbers by its bound.
     pub fn between(ours: &Pair, theirs: &Matrix, their_bound: &Matrix<f64>) -> Self {
         let cells = ours.ours.as_slice().iter().zip(theirs.as_slice());
         let bounds = ours.bound.as_slice().iter().zip(their_bound.as_slice());
@@ -51,7 +51,7 @@ impl Gap {
         Self::of(distances.zip(bounds.map(|(a, b)| a + b)), scale(&ours.exact))
     }
 
-    /// Between numbers of single precision and their references.
+    /// The gap between numbers in single precision and their references.
     pub fn from_exact(ours: &Matrix, exact: &Matrix<f64>, bound: &Matrix<f64>) -> Self {
         let cells = ours.as_slice().iter().zip(exact.as_slice());
         let distances = cells.map(|(a, b)| distance(f64::from(*a), *b));
@@ -71,7 +71,7 @@ impl Gap {
         cells.map(gap).fold(Self::NONE, Self::worse)
     }
 
-    /// The one to be told: what breaks its limit before what has none, and that before what comes closest to its limit.
+    /// The gap to report: one that exceeds its limit comes first, then one without a limit, then the one closest to its limit.
     pub fn worse(self, other: Self) -> Self {
         let severity = |gap: &Self| match gap.limit {
             _ if gap.value.is_nan() => [3.0, 0.0],
@@ -79,7 +79,7 @@ impl Gap {
             Some(limit) => [0.0, if limit > 0.0 { gap.value / limit } else { 0.0 }],
             None => [1.0, gap.value],
         };
-        // Equal gaps: the one with the larger limit, so that an exact 0 does not stand for all.
+        // Of equal gaps, the one with the larger limit counts, so that an exact 0 does not stand for all.
         let order = severity(&other).partial_cmp(&severity(&self));
         let is_wider = other.limit.unwrap_or(0.0) > self.limit.unwrap_or(0.0);
         match order {
@@ -90,12 +90,12 @@ impl Gap {
     }
 }
 
-/// Hidden scores are equal, though −∞ − (−∞) is NaN.
+/// The distance of two numbers. Two hidden scores are equal, although −∞ − (−∞) is NaN.
 pub(crate) fn distance(a: f64, b: f64) -> f64 {
     if a == b { 0.0 } else { (a - b).abs() }
 }
 
-/// The largest finite size of the numbers, or 1 where all are 0.
+/// The largest absolute value among finite numbers, or 1 if all are 0.
 pub(crate) fn scale(exact: &Matrix<f64>) -> f64 {
     let sizes = exact.as_slice().iter().map(|x| x.abs()).filter(|x| x.is_finite());
     let largest = sizes.fold(0.0, f64::max);

@@ -1,4 +1,4 @@
-//! From words to vectors: a row of a table for each token, and one for each position.
+//! From words to vectors: a row of a table for each token, and a row for each position.
 
 use regard::PositionTable;
 
@@ -10,7 +10,7 @@ use crate::step::Kind;
 use crate::trace::{Axes, Text, Trace, labels};
 use crate::{Error, Matrix, Quantity, Rows};
 
-/// The table of embeddings, a row a word of `vocabulary`, and X: the rows of the tokens.
+/// The table of embeddings, with a row for each word of `vocabulary`, and X, the rows of the tokens.
 pub(crate) fn look_up(trace: &mut Trace<'_>, vocabulary: &[&str]) -> Result<Pair, Error> {
     let tokens = trace.tokens.clone();
     let words: Vec<String> = vocabulary.iter().map(|w| (*w).to_owned()).collect();
@@ -56,7 +56,7 @@ pub(crate) fn push_positions(trace: &mut Trace<'_>, d: usize) -> Result<Pair, Er
         let angle = t as f64 / divisor(j);
         if j.is_multiple_of(2) { angle.sin() } else { angle.cos() }
     });
-    // Both are computed in double precision, where the angle has a few roundings, and the table is rounded once.
+    // Both are computed in double precision, where the angle is rounded a few times. Then the table is rounded once.
     let bound = Matrix::from_fn(n, d, |t, j| {
         bound::rounded(exact.get(t, j), 8.0 * f64::EPSILON * (1.0 + t as f64 / divisor(j)))
     });

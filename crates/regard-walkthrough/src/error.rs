@@ -1,26 +1,23 @@
-use crate::StepKey;
+use crate::{StepKey, UnknownKey};
 
-/// Why a walkthrough could not be shown.
+/// An error of computing a walkthrough.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A name that nothing here has.
+    /// A name that does not exist.
     #[error("there is no {what} called \"{name}\"; choose one of {known}")]
     Unknown {
-        /// What was looked for, such as "example".
+        /// The kind of thing, such as "example".
         what: &'static str,
         /// The name as given.
         name: String,
-        /// The names that there are.
+        /// The existing names.
         known: String,
     },
 
-    /// A text that is the key of no step.
-    #[error("no step of any example is called \"{text}\"")]
-    Key {
-        /// The text as given.
-        text: String,
-    },
+    /// A text that is not the key of any step.
+    #[error(transparent)]
+    Key(#[from] UnknownKey),
 
     /// A cell outside its matrix.
     #[error("{matrix} has {rows} rows and {cols} columns: there is no cell ({row}, {col})")]
@@ -31,13 +28,13 @@ pub enum Error {
         row: usize,
         /// The column asked for.
         col: usize,
-        /// The rows that there are.
+        /// The number of rows.
         rows: usize,
-        /// The columns that there are.
+        /// The number of columns.
         cols: usize,
     },
 
-    /// A number that cannot be calculated with.
+    /// A number that a cell cannot hold.
     #[error("{matrix} cannot hold {value}: enter a number from −{largest} to {largest}")]
     Value {
         /// The key of the matrix.
@@ -55,9 +52,9 @@ pub enum Error {
         what: &'static str,
         /// The number as given.
         found: usize,
-        /// The least there can be.
+        /// The smallest possible number.
         least: usize,
-        /// The most there can be.
+        /// The largest possible number.
         most: usize,
     },
 
@@ -68,7 +65,7 @@ pub enum Error {
         example: &'static str,
         /// The number as given.
         heads: usize,
-        /// The numbers of heads that it can have.
+        /// The possible numbers of heads.
         possible: String,
     },
 
@@ -77,15 +74,15 @@ pub enum Error {
     Saved {
         /// The example's name.
         example: &'static str,
-        /// What is wrong with them.
+        /// The problem.
         problem: &'static str,
     },
 
-    /// A kernel refused its input.
+    /// A kernel refuses its input.
     #[error(transparent)]
     Kernel(#[from] regard_kernels::Error),
 
-    /// The multi-head layer refused its input.
+    /// The multi-head layer refuses its input.
     #[error(transparent)]
     Layer(#[from] regard::Error),
 }

@@ -15,11 +15,11 @@ pub struct Cell {
 /// A number that another one was computed from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Operand {
-    /// What it is called: "Q\[cat, q0\]".
+    /// The name: "Q\[cat, q0\]".
     pub label: String,
     /// The number, as the kernels computed it.
     pub value: f32,
-    /// Where it is shown, if a step shows it.
+    /// The cell that shows it, if a step does.
     pub cell: Option<Cell>,
 }
 
@@ -42,7 +42,7 @@ pub enum Expr {
     Cell(Operand),
     /// A number that no step shows: a constant, a mean.
     Number {
-        /// What it is called, such as "d_k"; empty if it has no name.
+        /// The name, such as "d_k". Empty if it has none.
         name: &'static str,
         /// The number.
         value: f64,
@@ -59,8 +59,8 @@ pub enum Expr {
     Root(Box<Self>),
     /// a².
     Square(Box<Self>),
-    /// e^(a − shift): softmax subtracts the row's largest, so that nothing overflows. Both sides of a fraction have the same
-    /// shift, which the text leaves out.
+    /// e^(a − shift). Softmax subtracts the row's largest score, so that nothing overflows. Both sides of a fraction have the
+    /// same shift, which the text omits.
     Exp {
         /// The power, before the shift.
         exponent: Box<Self>,
@@ -97,7 +97,7 @@ impl Expr {
         Self::Square(Box::new(self))
     }
 
-    /// What it comes to, in double precision.
+    /// The value in double precision.
     pub fn value(&self) -> f64 {
         match self {
             Self::Cell(operand) => f64::from(operand.value),
@@ -141,8 +141,8 @@ impl Expr {
         }
     }
 
-    /// With numbers rounded for reading: "1·2 + 1·(−1)". A sum of more than 12 terms shows the first four and the last, and
-    /// what those between add up to.
+    /// The expression as text, with rounded numbers: "1·2 + 1·(−1)". A sum of more than 12 terms shows the first four, the sum of
+    /// the middle ones, and the last.
     pub fn text(&self) -> String {
         match self {
             Self::Cell(Operand { value, .. }) => number(f64::from(*value)),
@@ -165,7 +165,7 @@ impl Expr {
         }
     }
 
-    /// As a factor: negative numbers, sums and fractions in brackets.
+    /// The text as a factor. Negative numbers, sums and fractions get brackets.
     fn factor(&self) -> String {
         match self {
             Self::Cell(_) | Self::Number { .. } => bracketed(self.value()),
@@ -174,12 +174,12 @@ impl Expr {
         }
     }
 
-    /// Behind a fraction's bar, where a product needs brackets too.
+    /// The text as a divisor, where a product needs brackets too.
     fn factor_alone(&self) -> String {
         if matches!(self, Self::Product(_)) { format!("({})", self.text()) } else { self.factor() }
     }
 
-    /// Before a fraction's bar, where a negative number needs none.
+    /// The text as a dividend, where a negative number needs no brackets.
     fn dividend(&self) -> String {
         if self.is_number() { self.text() } else { self.factor() }
     }
@@ -201,7 +201,7 @@ fn sum(terms: &[Expr]) -> String {
         return shown(terms);
     };
     let (first, middle) = rest.split_at(SHOWN);
-    // Powers are shown without their shift, so what they add up to has none either.
+    // Powers are shown without their shift, so their sum has none either.
     let unshifted = |e: &Expr| {
         if let Expr::Exp { exponent, .. } = e { exponent.value().exp() } else { e.value() }
     };
@@ -223,13 +223,13 @@ fn power(exponent: &Expr) -> String {
     }
 }
 
-/// How a cell came to be.
+/// The arithmetic of a cell.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Arithmetic {
     /// The number in the cell.
     pub value: f32,
-    /// What it was computed from. `None` where nothing was: for what is given or drawn, and for measurements in a table.
+    /// The expression that it was computed from. `None` for given and drawn numbers, and for measurements in a table.
     pub expr: Option<Expr>,
-    /// The same in one line.
+    /// The arithmetic in one line of text.
     pub text: String,
 }

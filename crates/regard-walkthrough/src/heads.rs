@@ -1,4 +1,4 @@
-//! Several heads: Q, K and V shared out by columns, an attention in each, then all side by side and mixed.
+//! Several heads: Q, K and V are divided by columns, each head computes attention, and W_O mixes the outputs.
 
 use regard::{Attention, Linear, Mask, MultiHeadAttention, Projections, Sequences};
 
@@ -11,8 +11,8 @@ use crate::step::Kind;
 use crate::trace::{Axes, Measured, Text, Trace, labels};
 use crate::{Error, Matrix, Quantity, Rows, Section, Settings, StepKey, Without};
 
-/// Scores to output: by one head, or, where there is a W_O, by as many as the inputs say. `x` are the tokens of the queries,
-/// `memory` those of the keys, which Q, K and V were made of by `w`.
+/// From scores to output, by one head, or by the heads of the inputs if there is a W_O. `x` are the tokens of the queries and
+/// `memory` those of the keys, from which `w` made Q, K and V.
 pub(crate) fn attend(
     trace: &mut Trace<'_>,
     road: &Head<'_>,
@@ -24,7 +24,7 @@ pub(crate) fn attend(
         let output = road.attend(trace, q, k, Some(v))?;
         return Ok(output.unwrap_or_else(|| q.clone()));
     };
-    // X itself in place of projections need not have as many columns as they.
+    // Without projections, X may have another number of columns.
     let fits = v.ours.cols() == w_o.ours.rows();
     let heads = if fits { trace.inputs.heads } else { 1 };
     let (d_k, d_v) = (q.ours.cols() / heads, v.ours.cols() / heads);
@@ -45,7 +45,7 @@ pub(crate) fn attend(
     let output = push_mixed(trace, road, &concatenated)?;
     let is_the_layers =
         !matches!(trace.settings.without, Some(Without::Projections | Without::Softmax));
-    // The layer projects X itself: it knows nothing of what was typed over Q, K and V.
+    // The layer projects X itself, so it ignores numbers that were typed over Q, K and V.
     if is_the_layers && !trace.inputs.has_typed_projections() {
         let weights = [&w[0], &w[1], &w[2], &w_o].map(|w| &w.ours);
         let layer = layer(trace.settings, heads, [&x.ours, &memory.ours], weights, road.maskable)?;
@@ -55,10 +55,10 @@ pub(crate) fn attend(
     Ok(output)
 }
 
-/// What comes behind the symbols of a head.
+/// The suffixes of the symbols of each head.
 const SUBSCRIPTS: [&str; 8] = ["₁", "₂", "₃", "₄", "₅", "₆", "₇", "₈"];
 
-/// The columns of Q, K or V that are head `h`'s.
+/// The columns of Q, K or V that belong to head `h`.
 fn push_share(
     trace: &mut Trace<'_>,
     head: &Head<'_>,
@@ -135,7 +135,7 @@ fn push_mixed(trace: &mut Trace<'_>, road: &Head<'_>, concatenated: &Pair) -> Re
     ))
 }
 
-/// The same from the multi-head layer of [`regard`].
+/// The output of the multi-head layer of [`regard`].
 fn layer(
     settings: &Settings,
     heads: usize,
@@ -164,7 +164,7 @@ pub(crate) fn linear(w: &Matrix) -> Result<Linear, Error> {
     Ok(Linear::new(w.as_slice(), w.rows(), w.cols())?)
 }
 
-/// What the settings say, for the layers of [`regard`].
+/// The attention of the settings, for the layers of [`regard`].
 pub(crate) fn attention(settings: &Settings, maskable: bool) -> Attention<'static> {
     let mut attention = Attention::new().temperature(settings.temperature);
     if settings.hides() && maskable {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Matrix, StepKey};
 
-/// A matrix that an example begins with, before anyone changed it.
+/// A matrix that an example begins with, before any change.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Input {
     /// The key of the step that shows it.
@@ -24,8 +24,7 @@ impl Input {
     }
 }
 
-/// The sizes of an example of one's own, and the seed of its numbers. [`Inputs::seeded`](crate::Inputs::seeded) says how they
-/// are drawn.
+/// The sizes and the seed of the user's own tokens. [`Inputs::seeded`](crate::Inputs::seeded) tells how the numbers are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sizes {

@@ -1,11 +1,11 @@
-//! What a walkthrough is computed from, to be changed cell by cell.
+//! The inputs of a walkthrough, which can be changed cell by cell.
 
 mod saved;
 
 use serde::{Deserialize, Serialize};
 
 use self::saved::Saved;
-use crate::examples::{HeadCounts, Start, seeded};
+use crate::examples::{self, HeadCounts, Start, seeded};
 use crate::input::{Edit, Input, Sizes};
 use crate::role::Role;
 use crate::values::Values;
@@ -14,8 +14,8 @@ use crate::{Error, Example, Matrix, Quantity, StepKey};
 /// The matrices that an example begins with, and the number of heads. Every step follows from them and the
 /// [`Settings`](crate::Settings).
 ///
-/// Q, K and V follow from the tokens and the projection matrices. Their cells can be typed over too; a cell that was typed over
-/// keeps its number, whatever the projection gives.
+/// Q, K and V follow from the tokens and the projection matrices. Their cells can be typed over too. Such a cell keeps its
+/// number, whatever the projection gives.
 ///
 /// Numbers are kept as typed, in double precision: the kernels see them rounded, the reference sees them as they are. A file
 /// holds the example and the changes, so it is small and is read back exactly.
@@ -46,23 +46,23 @@ pub struct Inputs {
 impl Inputs {
     /// The largest number of heads.
     pub const MOST_HEADS: usize = 8;
-    /// The largest number of tokens of one's own.
+    /// The largest number of the user's own tokens.
     pub const MOST_TOKENS: usize = 64;
-    /// The largest number of features of a token of one's own.
+    /// The largest number of features of the user's own tokens.
     pub const MOST_D_MODEL: usize = 256;
     /// The largest number of features of a query of one head.
     pub const MOST_D_K: usize = 64;
-    /// The largest absolute value that a cell of any example can hold. An example whose steps multiply more numbers has a
-    /// smaller limit: see [`largest`](Self::largest).
-    pub const LARGEST: f64 = 1e6;
+    /// The largest absolute value that a cell of most examples can hold. Some have a smaller limit, because their steps multiply
+    /// more numbers: see [`largest`](Self::largest).
+    pub const LARGEST: f64 = examples::LARGEST;
 
-    /// The inputs of an example as it is given.
+    /// The inputs of an example before any change.
     pub fn new(example: Example) -> Self {
         let sizes = (example == Example::Seeded).then(Sizes::default);
         Self::build(example, example.tokens(), sizes, example.entry().heads)
     }
 
-    /// Tokens and sizes of one's own, 1 to 8 heads of `d_k` features each, and numbers drawn from `seed`, which are the same
+    /// The user's own tokens and sizes, with 1 to 8 heads of `d_k` features each, and numbers drawn from `seed`. They are the same
     /// on every machine.
     ///
     /// They are the numbers of PyTorch: after `torch.manual_seed(seed)`, X is `torch.randn(tokens, d_model)`; then W_Q, W_K and
@@ -132,12 +132,12 @@ impl Inputs {
         &self.values.tokens
     }
 
-    /// The sizes and the seed of one's own tokens. `None` for the other examples.
+    /// The sizes and the seed of the user's own tokens. `None` for the other examples.
     pub fn sizes(&self) -> Option<Sizes> {
         self.sizes
     }
 
-    /// The lines of Python that draw the same numbers for one's own tokens. `None` for the other examples.
+    /// The lines of Python that draw the same numbers for the user's own tokens. `None` for the other examples.
     ///
     /// ```
     /// use regard_walkthrough::{Example, Inputs};
@@ -253,7 +253,8 @@ impl Inputs {
         Ok(self.values.set(key, row, col, value))
     }
 
-    /// The largest absolute value that a cell of this example can hold.
+    /// The largest absolute value that a cell of this example can hold. Up to it, every step of every setting stays finite in
+    /// single precision.
     ///
     /// ```
     /// use regard_walkthrough::{Example, Inputs};

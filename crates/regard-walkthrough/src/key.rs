@@ -4,7 +4,10 @@ use core::str::FromStr;
 use serde::{Deserialize, Serialize};
 use strum::{EnumString, IntoStaticStr};
 
-use crate::Error;
+/// A text that is not the key of any step.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no step of any example is called \"{0}\"")]
+pub struct UnknownKey(pub String);
 
 /// The key of a step, unique within its walkthrough: which quantity it shows, in which section of the example.
 ///
@@ -56,9 +59,9 @@ impl From<StepKey> for String {
 }
 
 impl TryFrom<String> for StepKey {
-    type Error = Error;
+    type Error = UnknownKey;
 
-    fn try_from(text: String) -> Result<Self, Error> {
+    fn try_from(text: String) -> Result<Self, UnknownKey> {
         text.parse()
     }
 }
@@ -74,16 +77,16 @@ impl fmt::Display for StepKey {
 }
 
 impl FromStr for StepKey {
-    type Err = Error;
+    type Err = UnknownKey;
 
-    fn from_str(text: &str) -> Result<Self, Error> {
+    fn from_str(text: &str) -> Result<Self, UnknownKey> {
         let key = match text.rsplit_once('.') {
             Some((section, quantity)) => {
                 Section::named(section).zip(quantity.parse().ok()).map(|(s, q)| Self::new(s, q))
             }
             None => text.parse::<Quantity>().ok().map(Self::from),
         };
-        key.ok_or_else(|| Error::Key { text: text.to_owned() })
+        key.ok_or_else(|| UnknownKey(text.to_owned()))
     }
 }
 

@@ -11,10 +11,10 @@ use crate::step::Kind;
 use crate::trace::{Axes, Text, Trace, labels};
 use crate::{Error, Matrix, Quantity, Rows, reference};
 
-/// What keeps layer norm from dividing by 0, as in PyTorch. The reference has the same number, which is 10⁻⁵ rounded to `f32`.
+/// The ε of layer norm, as in PyTorch. The reference uses the same number, which is 10⁻⁵ rounded to `f32`.
 pub(crate) const EPSILON: f32 = 1e-5;
 
-/// Which layer norm of an example: the keys of its gain, its shift and its result, and what follows its name and symbol.
+/// A layer norm of an example: the keys of its gain, its shift and its result, and the suffixes of its name and symbol.
 #[derive(Clone, Copy)]
 pub(crate) struct Which {
     keys: [Quantity; 3],
@@ -114,7 +114,7 @@ fn normalized(x: &Pair, gamma: &Pair, beta: &Pair) -> Origin {
     })
 }
 
-/// W₁, b₁, what is hidden before and after the ReLU, W₂, b₂ and the output.
+/// W₁, b₁, the hidden features before and after the ReLU, W₂, b₂ and the output.
 pub(crate) fn push_feed_forward(
     trace: &mut Trace<'_>,
     x: &Pair,
@@ -196,7 +196,7 @@ fn push_layer(
     Ok([w, b])
 }
 
-/// x + what a layer made of it.
+/// x plus the output of a layer.
 pub(crate) fn push_residual(
     trace: &mut Trace<'_>,
     key: Quantity,

@@ -2,8 +2,8 @@
 //! Attention, step by step, as data: every matrix on the way, with its name, its formula, what it means in one plain
 //! sentence, and how far its numbers are from the same computation in double precision.
 //!
-//! The numbers are those of the kernels in [`regard_kernels`]; beside each of them runs a reference in `f64`, in plain
-//! loops. What a window, a terminal or a test shows of it is up to them.
+//! The numbers are those of the kernels in [`regard_kernels`]. Plain loops compute a reference in `f64` beside them. A window, a
+//! terminal or a test decides what to show.
 //!
 //! ```
 //! use regard_walkthrough::{Example, Quantity, Settings, Walkthrough};
@@ -14,7 +14,7 @@
 //! # Ok::<(), regard_walkthrough::Error>(())
 //! ```
 //!
-//! What an example begins with can be changed cell by cell, and everything follows: see [`Inputs`].
+//! The inputs of an example can be changed cell by cell, and all steps follow: see [`Inputs`].
 
 mod attend;
 mod bound;
@@ -58,10 +58,10 @@ pub use self::expr::{Arithmetic, Cell, Expr, Operand};
 pub use self::formula::{FormulaPart, Script, formula_parts};
 pub use self::input::{Edit, Sizes};
 pub use self::inputs::Inputs;
-pub use self::key::{Quantity, Section, StepKey};
+pub use self::key::{Quantity, Section, StepKey, UnknownKey};
 pub use self::matrix::Matrix;
-pub use self::select::{Marks, Rows, Selection};
+pub use self::select::{Marks, Selection};
 pub use self::settings::{Settings, Without};
-pub use self::step::{Kind, Step};
+pub use self::step::{Kind, Rows, Step};
 pub use self::ulp::ulps;
 pub use self::walkthrough::Walkthrough;

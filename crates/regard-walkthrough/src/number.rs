@@ -1,4 +1,4 @@
-/// A number as a learner should read it: three decimals, more where it is small, whole numbers whole.
+/// A number for a learner: three decimals, more if it is small, and none if it is whole.
 pub(crate) fn number(x: f64) -> String {
     let size = x.abs();
     let text = if x == 0.0 {
@@ -22,7 +22,7 @@ pub(crate) fn number(x: f64) -> String {
     text.replace('-', "−")
 }
 
-/// The same, in brackets if negative: to stand behind an operator.
+/// A number after an operator, in brackets if it is negative.
 pub(crate) fn bracketed(x: f64) -> String {
     if x < 0.0 { format!("({})", number(x)) } else { number(x) }
 }

@@ -1,4 +1,4 @@
-//! How one cell came to be, as data and in words.
+//! The arithmetic of a cell, as data and in words.
 
 use core::fmt;
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use crate::expr::{Arithmetic, Expr};
 use crate::number::number;
 use crate::pair::Pair;
 
-/// What there is to say of a cell.
+/// The explanation of a cell.
 pub(crate) enum How {
-    /// Words alone: nothing was computed.
+    /// Words alone, for a number that was not computed.
     Told(String),
-    /// An expression, which says all.
+    /// An expression that says everything.
     Computed(Expr),
     /// An expression, and better words.
     Both(Expr, String),
@@ -34,11 +34,11 @@ impl How {
     }
 }
 
-/// How each cell (row, col) of some value came to be.
+/// The origin of each cell (row, col) of a matrix.
 #[derive(Clone)]
 pub(crate) struct Origin {
     how: Arc<dyn Fn(usize, usize, f32) -> How + Send + Sync>,
-    /// The shapes of the two that were multiplied, if it is a product.
+    /// The shapes of the two factors, if it is a product.
     factors: Option<[(usize, usize); 2]>,
 }
 
@@ -49,7 +49,7 @@ impl fmt::Debug for Origin {
 }
 
 impl Origin {
-    /// How the cell (row, col), which holds `value`, came to be.
+    /// The arithmetic of the cell (row, col), which holds `value`.
     pub fn arithmetic(&self, row: usize, col: usize, value: f32) -> Arithmetic {
         let (expr, text) = (self.how)(row, col, value).told(value);
         Arithmetic { value, expr, text }
@@ -115,7 +115,7 @@ impl Origin {
         })
     }
 
-    /// The same, but for cells that hold what was typed in place of a number of `given`.
+    /// The same origin, except for the cells that were typed over, in place of a number of `given`.
     pub fn typed_over(self, typed: Vec<[usize; 2]>, given: Matrix) -> Self {
         let Self { how, factors } = self;
         let typed = move |i, j, value: f32| {
@@ -139,7 +139,7 @@ impl Origin {
         })
     }
 
-    /// Columns of other matrices, each said to be what the label says.
+    /// The columns of other matrices, each with a label.
     pub fn side_by_side(parts: &[Pair], labels: Vec<String>) -> Self {
         let parts = parts.to_vec();
         Self::new(move |i, j, value| {
@@ -152,14 +152,14 @@ impl Origin {
         })
     }
 
-    /// A table: what each column measures.
+    /// A table, whose columns measure what the labels say.
     pub fn measured(columns: Vec<String>) -> Self {
         Self::new(move |_, j, value| {
             How::Told(format!("{}: {}", label(&columns, j), number(value.into())))
         })
     }
 
-    /// −∞ where a token may not be seen, elsewhere the score as it was.
+    /// −∞ where a token is hidden. Elsewhere the score as it was.
     pub fn masked(from: &Pair, queries: &[String], keys: &[String]) -> Self {
         let (from, queries, keys) = (from.clone(), queries.to_vec(), keys.to_vec());
         Self::new(move |i, j, value| {
@@ -177,13 +177,13 @@ impl Origin {
         })
     }
 
-    /// Softmax of each row at a temperature; −∞ is hidden.
+    /// Softmax of each row at a temperature. A score of −∞ is hidden.
     pub fn softmax(from: &Pair, temperature: Temperature) -> Self {
         let from = from.clone();
         Self::new(move |i, j, value| softmax(&from, [i, j], temperature, value))
     }
 
-    /// The scores stand in for the weights; −∞ is hidden.
+    /// The scores in the place of weights. A score of −∞ is hidden.
     pub fn unweighed(from: &Pair) -> Self {
         let from = from.clone();
         Self::new(move |i, j, value| {

@@ -8,7 +8,7 @@ use crate::bound::{self, Known};
 use crate::expr::{Cell, Expr, Operand};
 use crate::{Error, Matrix, StepKey, reference};
 
-/// A matrix as the kernels compute it, as the reference does, and how far apart the two may be. Each operation is done to all
+/// A matrix as the kernels compute it, as the reference computes it, and a bound on their distance. Each operation applies to all
 /// three.
 #[derive(Clone, Debug)]
 pub(crate) struct Pair {
@@ -16,11 +16,11 @@ pub(crate) struct Pair {
     pub exact: Matrix<f64>,
     /// The largest distance of each element of `ours` from that of `exact` that rounding explains.
     pub bound: Matrix<f64>,
-    /// Where it is shown, once a step shows it.
+    /// Its name, once a step shows it.
     pub name: Name,
 }
 
-/// What a matrix is called where it is an operand.
+/// The name of a matrix as an operand.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Name {
     /// The key of the step that shows it, if one does.
@@ -29,30 +29,30 @@ pub(crate) struct Name {
     pub symbol: String,
     pub rows: Arc<[String]>,
     pub cols: Arc<[String]>,
-    /// Where in the step it begins, if it is a part.
+    /// The cell of the step at which it begins, if it is a part.
     pub first: [usize; 2],
     /// Its rows are the step's columns.
     pub transposed: bool,
 }
 
 impl Pair {
-    /// Numbers that `f32` holds as they are.
+    /// Numbers that `f32` represents exactly.
     pub fn single(ours: &Matrix) -> Self {
         Self::double(ours.map(f64::from))
     }
 
-    /// All three, under no name.
+    /// All three, without a name.
     pub fn new(ours: Matrix, exact: Matrix<f64>, bound: Matrix<f64>) -> Self {
         Self { ours, exact, bound, name: Name::default() }
     }
 
-    /// Given numbers, which the kernels see rounded, if single precision does not hold them.
+    /// Given numbers. The kernels see them rounded to single precision.
     pub fn double(exact: Matrix<f64>) -> Self {
         let bound = exact.map(bound::of_given);
         Self::new(exact.map(|x| x as f32), exact, bound)
     }
 
-    /// What the bounds of its products follow from.
+    /// The operands of bounds.
     pub fn known(&self) -> Known<'_> {
         Known { exact: &self.exact, bound: &self.bound }
     }
@@ -61,7 +61,7 @@ impl Pair {
     pub fn max_error(&self) -> f64 {
         let distance = |(a, b): (&f32, &f64)| {
             let a = f64::from(*a);
-            // Two hidden scores are equal, though −∞ − (−∞) is NaN.
+            // Two hidden scores are equal, although −∞ − (−∞) is NaN.
             if a == *b { 0.0 } else { (a - b).abs() }
         };
         let worse = |a: f64, b: f64| if b > a || b.is_nan() { b } else { a };
@@ -106,7 +106,7 @@ impl Pair {
         })
     }
 
-    /// Q·Kᵀ, over √d_k if `scaled`, and −∞ for what comes after `position`, where one is given.
+    /// Q·Kᵀ, over √d_k if `scaled`. If a position is given, scores of later keys are −∞.
     pub fn scores(
         q: &Self,
         k: &Self,
@@ -155,7 +155,7 @@ impl Pair {
         weights
     }
 
-    /// The scores as weights, without softmax: what is hidden counts nothing.
+    /// The scores as weights, without softmax. Hidden scores count as 0.
     pub fn hidden_as_zero(&self) -> Self {
         Self::new(
             self.ours.map(|x| if x == f32::NEG_INFINITY { 0.0 } else { x }),
@@ -164,7 +164,7 @@ impl Pair {
         )
     }
 
-    /// weights·V as the fused attention computes it: the sum of products is divided at the end.
+    /// weights·V as the fused attention computes it, which divides the sum of products at the end.
     pub fn blended(&self, v: &Self) -> Result<Self, Error> {
         let bound = bound::sums(self.known(), v.known(), 3);
         Ok(Self { bound, ..self.times(v)? })
@@ -288,7 +288,7 @@ impl Name {
     }
 }
 
-/// The temperature that the kernels compute with: they count a subnormal one as 0.
+/// The temperature that the kernels compute with. They count a subnormal one as 0.
 pub(crate) fn effective(temperature: Temperature) -> f64 {
     if temperature.is_zero() { 0.0 } else { f64::from(temperature.get()) }
 }
@@ -317,7 +317,7 @@ pub(crate) fn zeros(rows: usize, cols: usize) -> Matrix {
 }
 
 impl Matrix {
-    /// As the kernels take it.
+    /// A view for the kernels.
     pub(crate) fn view(&self) -> Result<Mat<'_>, Error> {
         Ok(Mat::new(self.as_slice(), self.rows(), self.cols())?)
     }

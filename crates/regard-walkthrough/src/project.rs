@@ -1,4 +1,4 @@
-//! What tokens are projected to: queries, keys and values, and the weights that make them.
+//! Queries, keys and values, and the projection matrices that make them from tokens.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::step::Kind;
 use crate::trace::{Axes, Text, Trace, labels};
 use crate::{Error, Matrix, Quantity, Rows, Section, StepKey, Without};
 
-/// X, and W_Q, W_K and W_V unless they are left out.
+/// X and, unless they are left out, W_Q, W_K and W_V.
 pub(crate) fn give_tokens_and_weights(trace: &mut Trace<'_>) -> Result<(Pair, [Pair; 3]), Error> {
     let x = give_tokens(trace)?;
     let w = give_weights(trace)?;
@@ -71,7 +71,7 @@ pub(crate) fn project_all(
     ])
 }
 
-/// [`project`] with something before the key and behind the name, of other rows than all tokens: from the token `first` on.
+/// [`project`] in a section, with a suffix `of` of the name, for the rows from the token `first` on.
 pub(crate) fn project_as(
     trace: &mut Trace<'_>,
     role: Role,
@@ -106,7 +106,7 @@ pub(crate) fn project_as(
     let given = pair.clone();
     let typed = type_over(&mut pair, trace.inputs.typed(role), first);
     let pair = trace.push(&text, pair, Kind::Signed, axes, origin.typed_over(typed, given.ours));
-    // What is worked by hand follows, and is not typed over itself.
+    // The row worked by hand follows from the whole matrix and cannot be typed over.
     if section == Section::Main {
         trace.make_editable(Arc::new(given.exact));
     }

@@ -1,32 +1,17 @@
-//! What belongs together in all steps: a query, its keys, and the rows and columns that are about them.
+//! What belongs together in all steps: a query, its keys, and their rows and columns.
 
-use crate::{Quantity, Step, StepKey, Walkthrough};
+use crate::{Quantity, Rows, Step, StepKey, Walkthrough};
 
-/// What the rows of a step are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Rows {
-    /// Tokens before they are anything else, which play all roles: X.
-    Tokens,
-    /// Queries, or what became of them: Q, the output.
-    Queries,
-    /// Keys or values.
-    Keys,
-    /// Queries, and the columns are keys: scores and weights.
-    Pairs,
-    /// None of these: learned weights, tables.
-    Other,
-}
-
-/// A query and the keys that it is looked at with, by the numbers of their tokens.
+/// A query and some keys, by the numbers of their tokens.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
-    /// Whose query.
+    /// The token of the query.
     pub query: Option<usize>,
-    /// Whose keys and values.
+    /// The tokens of the keys and values.
     pub keys: Vec<usize>,
 }
 
-/// What to mark in a step.
+/// The rows and columns to mark in a step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Marks {
     /// The row of the query.
@@ -38,7 +23,7 @@ pub struct Marks {
 }
 
 impl Walkthrough {
-    /// A token as a query, with all keys that it may see.
+    /// A token as a query, with all keys that it sees.
     ///
     /// ```
     /// use regard_walkthrough::{Example, Quantity, Settings, Walkthrough};
@@ -61,8 +46,8 @@ impl Walkthrough {
         Selection { query: Some(token), keys: (0..seen).collect() }
     }
 
-    /// What a cell is about: a score about one query and one key, an output about a query and all keys that it sees, a value
-    /// about a key. Nothing, where the cell is not there or not about tokens.
+    /// The tokens of a cell. A score belongs to one query and one key, an output to a query and all keys that it sees, a value to
+    /// a key. Empty if there is no such cell or if it does not belong to tokens.
     ///
     /// ```
     /// use regard_walkthrough::{Example, Quantity, Settings, Walkthrough};
@@ -93,7 +78,7 @@ impl Walkthrough {
 }
 
 impl Step {
-    /// The rows and columns of this step that a selection is about.
+    /// The rows and columns of this step that belong to a selection.
     pub fn marks(&self, selection: &Selection) -> Marks {
         let (rows, cols) = self.matrix.shape();
         let row = |token: usize| token.checked_sub(self.first_token).filter(|row| *row < rows);

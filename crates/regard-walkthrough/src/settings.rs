@@ -1,12 +1,11 @@
-use core::str::FromStr;
-
 use regard_kernels::Temperature;
 use serde::{Deserialize, Serialize};
+use strum::{EnumString, IntoStaticStr};
 
 use crate::Error;
 use crate::pair::effective;
 
-/// What a learner can change.
+/// The settings that a learner can change.
 ///
 /// ```
 /// use regard_walkthrough::{Settings, Without};
@@ -18,27 +17,34 @@ use crate::pair::effective;
 pub struct Settings {
     /// Divides the scores before softmax: low is sharp, high is flat. Saved as a number, and ∞ as `null`.
     pub temperature: Temperature,
-    /// A token sees itself and what comes before it, nothing after.
+    /// A token attends to itself and to earlier tokens only.
     pub causal: bool,
     /// A step to leave out, to see what breaks.
     pub without: Option<Without>,
 }
 
 impl Settings {
-    /// Whether what comes after a token is hidden from it.
+    /// Whether later tokens are hidden.
     pub(crate) fn hides(&self) -> bool {
         self.causal && self.without != Some(Without::Mask)
     }
 
-    /// The temperature that the kernels compute with: they count a subnormal one as 0.
+    /// The temperature that the kernels compute with. They count a subnormal one as 0.
     pub(crate) fn t(&self) -> f64 {
         effective(self.temperature)
     }
 }
 
 /// A step that can be left out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, EnumString, IntoStaticStr,
+)]
 #[serde(rename_all = "lowercase")]
+#[strum(
+    serialize_all = "lowercase",
+    parse_err_ty = Error,
+    parse_err_fn = unknown_step
+)]
 pub enum Without {
     /// Q = K = V = X.
     Projections,
@@ -46,25 +52,20 @@ pub enum Without {
     Scaling,
     /// The scores themselves weigh the values.
     Softmax,
-    /// Causal attention, but every token sees what comes after it: compared with the causal mask, whether or not it was on.
+    /// Causal attention without its mask. It is compared with the causal mask, whether or not that was on.
     Mask,
 }
 
 impl Without {
-    /// All of them, in the order of computation.
+    /// All of these steps, in the order of computation.
     pub const ALL: [Self; 4] = [Self::Projections, Self::Scaling, Self::Mask, Self::Softmax];
 
     /// The name to type.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Projections => "projections",
-            Self::Scaling => "scaling",
-            Self::Softmax => "softmax",
-            Self::Mask => "mask",
-        }
+        self.into()
     }
 
-    /// What leaving it out means, in one sentence.
+    /// The effect of leaving it out, in one sentence.
     pub fn description(self) -> &'static str {
         match self {
             Self::Projections => {
@@ -83,13 +84,6 @@ impl Without {
     }
 }
 
-impl FromStr for Without {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Self, Error> {
-        Self::ALL
-            .into_iter()
-            .find(|w| w.name() == name)
-            .ok_or_else(|| Error::unknown("step to leave out", name, Self::ALL.map(Self::name)))
-    }
+fn unknown_step(name: &str) -> Error {
+    Error::unknown("step to leave out", name, Without::ALL.map(Without::name))
 }

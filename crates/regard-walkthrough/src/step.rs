@@ -4,72 +4,86 @@ use crate::check::scale;
 use crate::expr::Arithmetic;
 use crate::origin::Origin;
 use crate::pair::Name;
-use crate::{FormulaPart, Matrix, Rows, StepKey, formula_parts, ulp, ulps};
+use crate::{FormulaPart, Matrix, StepKey, formula_parts, ulp, ulps};
 
-/// What the numbers of a step are: how a view should colour them.
+/// The kind of numbers of a step, which tells a view how to colour them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Any sign: a diverging map, centred at 0.
     Signed,
     /// Weights of 0 to 1, each row a distribution: a sequential map from 0 to 1.
     Weights,
-    /// Rows of different measures: shown as a table, not as colours.
+    /// Columns of different measures. They are shown as a table without colours.
     Table,
 }
 
-/// One step of a walkthrough: a matrix on the way, with what a learner needs to read it.
+/// What the rows of a step are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Rows {
+    /// Tokens before they are projected, such as X. They play all roles.
+    Tokens,
+    /// Queries, or what is computed from them: Q, the output.
+    Queries,
+    /// Keys or values.
+    Keys,
+    /// Queries, with keys as columns: scores and weights.
+    Pairs,
+    /// None of these: learned weights, tables.
+    Other,
+}
+
+/// One step of a walkthrough: a matrix, with the texts that explain it.
 #[derive(Clone, Debug)]
 pub struct Step {
     /// The key, unique within the walkthrough: `x`, `w_q`, `raw_scores`, `head_1.weights` …
     pub key: StepKey,
-    /// What formulas call it: "Q".
+    /// The symbol in formulas: "Q".
     pub symbol: String,
     /// The name in words, with the symbol: "Queries Q".
     pub name: String,
-    /// The formula: "Q = X·W_Q". Empty for what is given.
+    /// The formula: "Q = X·W_Q". Empty for a given matrix.
     pub formula: String,
-    /// What it means, in one plain sentence.
+    /// The meaning, in plain sentences.
     pub meaning: String,
-    /// The call that computed it, in Rust: "matmul(x, w_q, q)". Empty for what is given.
+    /// The Rust call that computed it: "matmul(x, w_q, q)". Empty for a given matrix.
     pub code: &'static str,
     /// The numbers, as the kernels computed them.
     pub matrix: Matrix,
-    /// The same in double precision, by plain loops.
+    /// The reference in double precision, by plain loops.
     pub exact: Matrix<f64>,
-    /// How to colour them.
+    /// The kind of numbers.
     pub kind: Kind,
     /// What the rows are: tokens, dimensions ("d0"), …
     pub row_labels: Vec<String>,
-    /// What the columns are.
+    /// The labels of the columns.
     pub col_labels: Vec<String>,
-    /// What the rows are about: to mark what belongs together.
+    /// What the rows are, which tells which rows belong together.
     pub rows: Rows,
-    /// The number of the token of the first row: not 0 where one row is shown alone.
+    /// The number of the token of the first row. It is not 0 if one row is shown alone.
     pub first_token: usize,
     /// The largest distance of an element from the f64 reference (absolute).
     pub max_error: f64,
     /// The same in units of the last place: see [`ulps`].
     pub max_ulp: f64,
-    /// Where a notebook printed another number: what it printed, and what is right.
+    /// If a notebook printed another number: what it printed, and what is right.
     pub correction: Option<String>,
-    /// What the cells hold where nobody typed over them, if they can be typed over.
+    /// The numbers before any change, if the cells can be typed over.
     pub(crate) given: Option<Arc<Matrix<f64>>>,
-    /// How far each cell may be from the reference.
+    /// The largest distance of each cell from the reference that rounding explains.
     pub(crate) bounds: Matrix<f64>,
-    /// How each cell came to be, for [`Step::arithmetic`].
+    /// The origin of each cell, for [`Step::arithmetic`].
     pub(crate) origin: Origin,
 }
 
 impl Step {
-    /// How the cell (row, col) came to be: "1·2 + 1·1 + 1·1 = 4". `None` outside the matrix.
+    /// The arithmetic of the cell (row, col) as text: "1·2 + 1·1 + 1·1 = 4". `None` outside the matrix.
     ///
-    /// Numbers are rounded for reading. A sum of more than 12 terms shows the first four and the last, and what those between
-    /// add up to.
+    /// Numbers are rounded for reading. A sum of more than 12 terms shows the first four, the sum of the middle ones, and the last.
     pub fn explain(&self, row: usize, col: usize) -> Option<String> {
         self.arithmetic(row, col).map(|a| a.text)
     }
 
-    /// How the cell (row, col) came to be, to be drawn. `None` outside the matrix.
+    /// The arithmetic of the cell (row, col), to be drawn. `None` outside the matrix.
     pub fn arithmetic(&self, row: usize, col: usize) -> Option<Arithmetic> {
         let (rows, cols) = self.matrix.shape();
         if row >= rows || col >= cols {
@@ -78,7 +92,7 @@ impl Step {
         Some(self.origin.arithmetic(row, col, self.matrix.get(row, col)))
     }
 
-    /// The shape, and of a product those of its factors: "\[4, 8\]·\[8, 8\] → \[4, 8\]".
+    /// The shape, and for a product also the shapes of its factors: "\[4, 8\]·\[8, 8\] → \[4, 8\]".
     ///
     /// ```
     /// use regard_walkthrough::{Example, Quantity, Section, Settings, StepKey, Walkthrough};
@@ -107,8 +121,8 @@ impl Step {
         self.given.is_some()
     }
 
-    /// What the cell (row, col) holds where nobody types over it: what the example has, or what a projection gives. `None`
-    /// outside the matrix, and where cells cannot be typed over.
+    /// The number of the cell (row, col) before any change: that of the example, or that of a projection. `None` outside the
+    /// matrix, and if its cells cannot be typed over.
     ///
     /// ```
     /// use regard_walkthrough::{Example, Inputs, Quantity, Settings, Walkthrough};
@@ -125,7 +139,7 @@ impl Step {
         (row < given.rows() && col < given.cols()).then(|| given.get(row, col))
     }
 
-    /// How far the cell (row, col) is from the f64 reference, absolute. `None` outside the matrix.
+    /// The absolute distance of the cell (row, col) from the f64 reference. `None` outside the matrix.
     ///
     /// ```
     /// use regard_walkthrough::{Example, Quantity, Settings, Walkthrough};
@@ -137,7 +151,7 @@ impl Step {
     pub fn error(&self, row: usize, col: usize) -> Option<f64> {
         let (x, r) = self.both(row, col)?;
         let x = f64::from(x);
-        // Two hidden scores are equal, though −∞ − (−∞) is NaN.
+        // Two hidden scores are equal, although −∞ − (−∞) is NaN.
         Some(if x == r { 0.0 } else { (x - r).abs() })
     }
 
@@ -153,7 +167,7 @@ impl Step {
         self.max_error / scale(&self.exact)
     }
 
-    /// The most that rounding in single precision explains of [`error`](Self::error), here and in all steps before.
+    /// The largest [`error`](Self::error) that rounding in single precision explains, in this step and all steps before.
     /// `None` outside the matrix.
     ///
     /// ```
@@ -173,7 +187,7 @@ impl Step {
         Some(ulps(x, r, ulp::floor(&self.exact, row)))
     }
 
-    /// What its cells are called as operands.
+    /// The name of its cells as operands.
     pub(crate) fn operand_name(&self) -> Name {
         Name {
             key: Some(self.key),

@@ -8,7 +8,7 @@ use crate::step::{Kind, Step};
 use crate::values::Values;
 use crate::{Check, Error, Matrix, Quantity, Rows, Settings, StepKey, ulp};
 
-/// A walkthrough as it is written down.
+/// A walkthrough that is being computed.
 pub(crate) struct Trace<'a> {
     pub settings: &'a Settings,
     pub inputs: &'a Values,
@@ -17,14 +17,14 @@ pub(crate) struct Trace<'a> {
     pub measured: Measured,
 }
 
-/// What the checks are made of, as far as it was measured. `None` is "not measured".
+/// The measurements of the checks. `None` means not measured.
 #[derive(Default)]
 pub(crate) struct Measured {
-    /// Between the rows' sums of weights and 1.
+    /// The gap between each row's sum of weights and 1.
     pub row_sum: Option<Gap>,
-    /// Between the output and that of the fused kernel.
+    /// The gap between the output and that of the fused kernel.
     pub fused: Option<Gap>,
-    /// Between the output of all heads and that of the multi-head layer.
+    /// The gap between the output of all heads and that of the multi-head layer.
     pub layer: Option<Gap>,
     /// The largest weight of a hidden token.
     pub hidden: Option<Gap>,
@@ -39,7 +39,7 @@ pub(crate) struct Other {
     pub meaning: &'static str,
 }
 
-/// What a learner reads of a step.
+/// The texts of a step.
 #[derive(Clone, Copy)]
 pub(crate) struct Text<'a> {
     pub key: StepKey,
@@ -51,7 +51,7 @@ pub(crate) struct Text<'a> {
 }
 
 impl<'a> Text<'a> {
-    /// The text of what is given: it has neither a formula nor a call.
+    /// The texts of a given matrix, which has neither a formula nor a call.
     pub fn given(
         key: impl Into<StepKey>,
         symbol: &'a str,
@@ -62,7 +62,7 @@ impl<'a> Text<'a> {
     }
 }
 
-/// What the rows and columns of a step are.
+/// The rows and columns of a step.
 #[derive(Clone, Copy)]
 pub(crate) struct Axes<'a> {
     pub rows: &'a [String],
@@ -89,7 +89,7 @@ impl<'a> Trace<'a> {
         }
     }
 
-    /// Writes a step down. Returns its matrix, under its name.
+    /// Adds a step. Returns its matrix with its name.
     pub fn push(
         &mut self,
         text: &Text<'_>,
@@ -124,7 +124,7 @@ impl<'a> Trace<'a> {
         Pair { name, ..pair }
     }
 
-    /// Writes an input down, which has the key of the step.
+    /// Adds a step that shows the input with the same key.
     pub fn give(&mut self, text: &Text<'_>, axes: Axes<'_>) -> Result<Pair, Error> {
         let inputs = self.inputs;
         let Some((given, values)) = inputs.input(text.key) else {
@@ -151,7 +151,7 @@ impl<'a> Trace<'a> {
         Ok(pair)
     }
 
-    /// Says that the last step can be typed over, and what it holds where nobody does.
+    /// Makes the last step editable. `given` are its numbers before any change.
     pub fn make_editable(&mut self, given: Arc<Matrix<f64>>) {
         if let Some(step) = self.steps.last_mut() {
             step.given = Some(given);
@@ -163,7 +163,7 @@ impl<'a> Trace<'a> {
         self.inputs.matrix(key).map(|m| Pair::double(m.clone()))
     }
 
-    /// Says where a notebook printed another number. Only as the notebook had it: with other settings, other numbers are right.
+    /// Notes that a notebook printed another number. With other settings or inputs, other numbers are right, and nothing is noted.
     pub fn correct(&mut self, key: impl Into<StepKey>, correction: &str) {
         let key = key.into();
         if *self.settings == Settings::default()
@@ -174,7 +174,7 @@ impl<'a> Trace<'a> {
         }
     }
 
-    /// The checks of everything measured, and of all steps beside their references.
+    /// The checks of all measurements, and of all steps against their references.
     pub fn checks(&self) -> Vec<Check> {
         let Measured { row_sum, fused, layer, hidden, others } = &self.measured;
         let layer_name = match self.inputs.heads {
@@ -208,7 +208,7 @@ impl<'a> Trace<'a> {
         let common =
             common.into_iter().filter_map(|(name, gap, meaning)| Some((name, gap?, meaning)));
         let others = others.iter().map(|other| (other.name, other.gap, other.meaning));
-        // What is given is rounded once, and its bound is that rounding: it says nothing.
+        // A given matrix is only rounded, and its bound is that rounding, so it is not checked.
         let computed = self.steps.iter().filter(|step| !step.formula.is_empty());
         let steps = computed
             .map(|step| Gap::from_exact(&step.matrix, &step.exact, &step.bounds))
@@ -232,7 +232,7 @@ impl<'a> Trace<'a> {
     }
 }
 
-/// What a check without a limit adds.
+/// The addition to the meaning of a check without a limit.
 const UNBOUNDED: &str = "There is no limit here: with these numbers, sizes and temperature, rounding may change a number by more \
                          than a thousandth of the largest.";
 
@@ -244,7 +244,7 @@ impl Measured {
     }
 }
 
-/// The largest finite size among the numbers.
+/// The largest absolute value among finite numbers.
 pub(crate) fn largest(matrix: &crate::Matrix) -> f64 {
     matrix
         .as_slice()

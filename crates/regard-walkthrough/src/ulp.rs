@@ -5,7 +5,7 @@ use crate::Matrix;
 /// Cells smaller than this share of their row's largest are measured as if they were that large.
 const FLOOR: f64 = 1.0 / 1024.0;
 
-/// How far `x` is from `r`, in units of the last place of `r`: |x − r| / ulp(max(|r|, floor)).
+/// The distance of `x` from `r` in units of the last place of `r`: |x − r| / ulp(max(|r|, floor)).
 ///
 /// ulp(r) is the gap between neighbouring `f32` at r: 2^(e − 23) for 2^e ≤ |r| < 2^(e + 1), and 2^−149 below the normal numbers.
 /// r is not rounded first, so a correctly rounded result is at most ½ away.
@@ -43,7 +43,7 @@ pub(crate) fn floor(exact: &Matrix<f64>, i: usize) -> f64 {
     largest * FLOOR
 }
 
-/// The largest of all cells'.
+/// The largest distance of all cells.
 pub(crate) fn max_ulp(ours: &Matrix, exact: &Matrix<f64>) -> f64 {
     let row = |i| {
         let floor = floor(exact, i);

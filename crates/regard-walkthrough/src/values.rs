@@ -1,4 +1,4 @@
-//! The numbers that a walkthrough is computed from: the matrices given, and the cells typed over.
+//! The numbers that a walkthrough is computed from: the given matrices, and the cells that were typed over.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ pub(crate) struct Values {
     pub heads: usize,
     /// Whether cells of Q, K and V can be typed over.
     pub projections_are_editable: bool,
-    /// As the example has them.
+    /// The matrices of the example.
     given: Arc<[Input]>,
-    /// As they are now. Each is shared with `given` and with clones until it changes: keeping an earlier state for undo is
-    /// cheap.
+    /// The present matrices. Each is shared with `given` and with clones until it changes, which makes it cheap to keep earlier
+    /// states for undo.
     now: Vec<Arc<Matrix<f64>>>,
     /// The cells of Q, K and V that were typed over: by quantity, row and column.
     typed: BTreeMap<(Quantity, usize, usize), f64>,
@@ -32,7 +32,7 @@ impl PartialEq for Values {
     }
 }
 
-/// Whether the numbers are the same. Shared ones are not looked at.
+/// Whether the numbers are equal. Shared ones are not compared.
 fn is_same(a: &Arc<Matrix<f64>>, b: &Arc<Matrix<f64>>) -> bool {
     Arc::ptr_eq(a, b) || a == b
 }
@@ -56,12 +56,12 @@ impl Values {
         self.given.iter().map(|input| input.key)
     }
 
-    /// A matrix as it is now.
+    /// The present matrix of a key.
     pub fn matrix(&self, key: impl Into<StepKey>) -> Option<&Matrix<f64>> {
         self.input(key).map(|(_, now)| now)
     }
 
-    /// A matrix as the example has it, and as it is now.
+    /// The matrix of the example, and the present one.
     pub fn input(&self, key: impl Into<StepKey>) -> Option<(&Input, &Matrix<f64>)> {
         let i = self.position(key.into())?;
         Some((self.given.get(i)?, self.now.get(i)?.as_ref()))

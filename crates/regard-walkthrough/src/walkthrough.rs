@@ -3,7 +3,7 @@ use regard::Threads;
 use crate::trace::Trace;
 use crate::{Check, Error, Example, Inputs, Settings, Step, StepKey, Without, broken};
 
-/// An attention computed step by step, ready to be shown.
+/// An attention computed step by step.
 ///
 /// ```
 /// use regard_walkthrough::{Example, Settings, Walkthrough};
@@ -16,27 +16,27 @@ use crate::{Check, Error, Example, Inputs, Settings, Step, StepKey, Without, bro
 /// ```
 #[derive(Clone, Debug)]
 pub struct Walkthrough {
-    /// Which example this is.
+    /// The example.
     pub example: Example,
-    /// What the learner chose.
+    /// The settings.
     pub settings: Settings,
-    /// The tokens, where the example has some.
+    /// The tokens. Empty if the example has none.
     pub tokens: Vec<String>,
     /// The steps in the order in which they are computed.
     pub steps: Vec<Step>,
-    /// What must hold for the numbers shown, measured on them.
+    /// The checks, measured on the numbers of the steps.
     pub checks: Vec<Check>,
-    /// The lines of Python that draw the numbers to begin with, if they are drawn for one's own tokens: PyTorch gives the same.
+    /// The lines of Python that draw the same numbers in PyTorch, for the user's own tokens.
     pub python: Option<String>,
-    /// What leaving a step out broke, beside the full computation. `None` if nothing is left out.
+    /// The effect of leaving out a step, compared with the full computation. `None` if nothing is left out.
     pub broken: Option<String>,
 }
 
 impl Walkthrough {
-    /// Computes all steps of an example as it is given.
+    /// Computes all steps of an example.
     ///
     /// # Errors
-    /// None that is known: the examples' shapes fit. What the kernels might say is passed on.
+    /// None is known, because the examples' shapes fit. Errors of the kernels are passed on.
     pub fn run(example: Example, settings: &Settings) -> Result<Self, Error> {
         Self::compute(&Inputs::new(example), settings)
     }
@@ -44,7 +44,7 @@ impl Walkthrough {
     /// Computes all steps that follow from some inputs.
     ///
     /// # Errors
-    /// None that is known: inputs are checked when they are made. What the kernels might say is passed on.
+    /// None is known, because inputs are checked when they are made. Errors of the kernels are passed on.
     ///
     /// ```
     /// use regard_walkthrough::{Example, Inputs, Quantity, Section, Settings, StepKey, Walkthrough};
@@ -57,10 +57,10 @@ impl Walkthrough {
     pub fn compute(inputs: &Inputs, settings: &Settings) -> Result<Self, Error> {
         let mut walk = Self::steps_of(inputs, settings)?;
         if let Some(without) = settings.without {
-            // What lacks a mask would have had one.
+            // An attention that lacks its mask is compared with a causal one.
             let causal = settings.causal || without == Without::Mask;
             let full = Self::steps_of(inputs, &Settings { without: None, causal, ..*settings })?;
-            walk.broken = Some(broken::describe(without, &full, &walk));
+            walk.broken = Some(broken::describe(without, settings.t(), &full.steps, &walk.steps));
         }
         Ok(walk)
     }

@@ -450,35 +450,52 @@ fn sizes_are_those_asked_for() {
     assert_eq!(numbers(&compute(&inputs), "head_4.weights"), [1.0]);
 }
 
-/// Gradients multiply up to eleven of the numbers typed: 10⁶ overflowed, and ∞ − ∞ was NaN.
-#[test]
-fn the_largest_gradients_are_finite() {
-    let mut inputs = Inputs::new(Example::Gradients);
+/// Sets every cell of every matrix, and of Q, K and V if `projections`, to ±the largest number of the example.
+fn fill(inputs: &mut Inputs, projections: bool, sign: impl Fn(usize) -> bool) {
     let largest = inputs.largest();
-    assert!(
-        inputs
-            .set(named("x"), 0, 0, 2.0 * largest)
-            .unwrap_err()
-            .to_string()
-            .contains("−500 to 500")
-    );
-    for key in inputs.keys().collect::<Vec<_>>() {
-        let (rows, cols) = shape(&inputs, key);
-        for (i, j) in (0..rows).flat_map(|i| (0..cols).map(move |j| (i, j))) {
-            let sign = if (i * 7 + j * 3) % 4 == 0 { -1.0 } else { 1.0 };
-            inputs.set(key, i, j, sign * largest).unwrap();
+    let projected: Vec<StepKey> = inputs.projected_keys().filter(|_| projections).collect();
+    let keys: Vec<StepKey> = inputs.keys().chain(projected).collect();
+    for key in keys {
+        let (rows, cols) = shape(inputs, key);
+        for cell in 0..rows * cols {
+            let value = if sign(cell) { largest } else { -largest };
+            inputs.set(key, cell / cols, cell % cols, value).expect("the example has this cell");
         }
     }
-    for without in core::iter::once(None).chain(Without::ALL.map(Some)) {
-        let settings = Settings { without, ..Settings::default() };
-        for step in Walkthrough::compute(&inputs, &settings).unwrap().steps {
-            assert!(
-                step.matrix.as_slice().iter().all(|x| x.is_finite()),
-                "{} {without:?}",
-                step.key
-            );
+}
+
+/// Fails if a step has a number that is not finite.
+fn assert_finite(inputs: &Inputs, settings: &Settings) {
+    for step in Walkthrough::compute(inputs, settings).expect("it can be computed").steps {
+        let is_finite = step.matrix.as_slice().iter().all(|x| x.is_finite());
+        assert!(is_finite, "{} {}: {settings:?}", inputs.example().name(), step.key);
+    }
+}
+
+/// In gradients, 10⁶ overflowed with softmax; in every other attention without it, and ∞ − ∞ was NaN.
+#[test]
+fn the_largest_numbers_stay_finite_in_every_example() {
+    for example in Example::ALL {
+        for heads in Inputs::new(example).possible_heads() {
+            let mut inputs = Inputs::new(example);
+            inputs.set_heads(heads).unwrap();
+            for sign in [|_| true, |cell: usize| !cell.is_multiple_of(4)] {
+                fill(&mut inputs, false, sign);
+                for without in core::iter::once(None).chain(Without::ALL.map(Some)) {
+                    assert_finite(&inputs, &Settings { without, ..Settings::default() });
+                }
+            }
         }
     }
+}
+
+#[test]
+fn the_largest_numbers_stay_finite_at_the_largest_sizes() {
+    let tokens = (0..Inputs::MOST_TOKENS).map(|i| format!("t{i}")).collect();
+    let (d_model, d_k) = (Inputs::MOST_D_MODEL, Inputs::MOST_D_K);
+    let mut inputs = Inputs::seeded(tokens, d_model, d_k, Inputs::MOST_HEADS, 0).unwrap();
+    fill(&mut inputs, false, |_| true);
+    assert_finite(&inputs, &Settings { without: Some(Without::Softmax), ..Settings::default() });
 }
 
 proptest! {
@@ -512,6 +529,20 @@ proptest! {
         }
         let read = serde_json::from_str::<Inputs>(&serde_json::to_string(&inputs).unwrap()).unwrap();
         prop_assert_eq!(read, inputs);
+    }
+
+    /// Any signs of the largest numbers stay finite, in the matrices and in Q, K and V.
+    #[test]
+    fn the_largest_numbers_stay_finite(
+        which in 0..Example::ALL.len(),
+        signs in proptest::collection::vec(any::<bool>(), 97),
+        projections: bool,
+        cut in 0_usize..5,
+    ) {
+        let mut inputs = Inputs::new(Example::ALL[which]);
+        fill(&mut inputs, projections, |cell| signs[cell % signs.len()]);
+        let without = Without::ALL.get(cut).copied();
+        assert_finite(&inputs, &Settings { without, ..Settings::default() });
     }
 
     /// The checks hold for what a learner types, and not for the examples alone.

@@ -8,7 +8,7 @@ use regard_kernels::{Position, Stage, Temperature, Window};
 use safetensors::Dtype;
 
 use super::failure::{BadInput as _, Failure};
-use super::inputs::{Inputs, heads};
+use super::inputs::{AttendInputs, heads};
 use super::parse_temperature;
 use super::tensors::{self, Tensor};
 
@@ -123,14 +123,14 @@ fn parse_window(text: &str) -> Result<Window, String> {
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let file = || args.input.display().to_string();
-    let inputs = Inputs::read(&args.input).with_context(file).bad_input()?;
+    let inputs = AttendInputs::read(&args.input).with_context(file).bad_input()?;
     let threads = Threads::new(args.threads).with_context(file).bad_input()?;
     let results = threads.install(|| attend(inputs, args)).with_context(file).bad_input()?;
     tensors::write(&args.output, results)?;
     Ok(())
 }
 
-fn attend(inputs: Inputs, args: &Args) -> Result<Vec<(&'static str, Tensor)>> {
+fn attend(inputs: AttendInputs, args: &Args) -> Result<Vec<(&'static str, Tensor)>> {
     let (q, k, v) = (heads("q", &inputs.q)?, heads("k", &inputs.k)?, heads("v", &inputs.v)?);
     let bar = ProgressBar::new(0).with_finish(ProgressFinish::AndClear);
     let progress = |done: usize, all: usize| {
@@ -167,14 +167,14 @@ fn attend(inputs: Inputs, args: &Args) -> Result<Vec<(&'static str, Tensor)>> {
         results.push(("scores", tensor(scores.into_vec(), &[batch, heads, n_q, n_k], dtype)));
     }
     if inputs.has_past {
-        let Inputs { k, v, .. } = inputs;
+        let AttendInputs { k, v, .. } = inputs;
         results.push(("present_key", tensor(k.data, &k.shape, k.dtype)));
         results.push(("present_value", tensor(v.data, &v.shape, v.dtype)));
     }
     Ok(results)
 }
 
-fn describe<'a>(inputs: &'a Inputs, args: &Args) -> Result<Attention<'a>> {
+fn describe<'a>(inputs: &'a AttendInputs, args: &Args) -> Result<Attention<'a>> {
     let mut attention = Attention::new().temperature(args.temperature);
     let mut mask = Mask::NONE;
     if let Some(scale) = args.scale {
@@ -208,7 +208,7 @@ fn describe<'a>(inputs: &'a Inputs, args: &Args) -> Result<Attention<'a>> {
 }
 
 /// Where the queries stand. Only for as many queries as keys, all of them there, is there nothing to say.
-fn position(inputs: &Inputs, args: &Args, what: &str) -> Result<Position> {
+fn position(inputs: &AttendInputs, args: &Args, what: &str) -> Result<Position> {
     if let Some(position) = args.position.or(args.causal) {
         return Ok(position);
     }

@@ -1,6 +1,7 @@
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use indicatif::ProgressBar;
 use regard_figure::{Format, Look, Map, Matrix};
@@ -8,7 +9,7 @@ use regard_heads::{AttentionMaps, Over, Part, unattended};
 use regard_ui::heads::Opened;
 use regard_ui::laboratory::Engine;
 use regard_ui::{Room, Session, of_step, of_walkthrough};
-use regard_walkthrough::{Example, Settings, StepKey, Walkthrough};
+use regard_walkthrough::{Example, Quantity, Settings, StepKey, Walkthrough};
 
 use super::failure::{BadInput as _, Failure};
 use crate::host::Native;
@@ -16,27 +17,28 @@ use crate::whole_file;
 
 /// Write a matrix as a picture or as numbers
 ///
-/// From an example, the matrix of a step. From a session (.json), the matrix of its room. From a file of attention (safetensors, npy or npz), a head; without --head the
-/// mean of a layer's heads, without --layer the mean over the layers. Layers and heads count from 0.
+/// An example gives the matrix of a step. A session (.json) gives the matrix of its open room. A file of attention (safetensors, npy
+/// or npz) gives a head; without --head, the mean of a layer's heads; without --layer, the mean over the layers. Layers and heads
+/// count from 0.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// An example's name, a file of attention, or a session
     #[arg(value_name = "EXAMPLE|FILE|SESSION.regard.json")]
     source: String,
 
-    /// The step of an example, such as weights; or the tensor of a file that has several (weights: its attention)
+    /// The step of an example [default: weights], or the tensor of a file that has several
     #[arg(long, value_name = "NAME")]
     matrix: Option<String>,
 
-    /// The layer, of a file
+    /// The layer of a file
     #[arg(long, value_name = "L")]
     layer: Option<usize>,
 
-    /// The head, of a file
+    /// The head of a file
     #[arg(long, value_name = "H")]
     head: Option<usize>,
 
-    /// Attention rollout as far as the layer (or the last), of a file
+    /// Attention rollout of a file, up to the layer or the last one
     #[arg(long, conflicts_with = "head")]
     rollout: bool,
 
@@ -44,22 +46,23 @@ pub(crate) struct Args {
     #[arg(long, value_name = "OUT")]
     to: PathBuf,
 
-    /// The colours of a picture [default: those of the window or the session; diverging for numbers of any sign]
+    /// The colours of a picture [default: those of the window or the session; diverging for numbers of both signs]
     #[arg(long, value_name = "MAP", value_parser = map_parser())]
     map: Option<Map>,
 
-    /// Spread the colours by the numbers' logarithm
+    /// Map colours to the logarithm of the numbers
     #[arg(long)]
     log: bool,
 }
 
 /// Reads a map's name, and lists the names in the help.
 fn map_parser() -> impl TypedValueParser<Value = Map> {
-    PossibleValuesParser::new(Map::ALL.map(Map::name)).try_map(|name| name.parse::<Map>())
+    PossibleValuesParser::new(Map::ALL.iter().map(|map| map.name()))
+        .try_map(|name| name.parse::<Map>())
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    // Said at once, not after a large file was read.
+    // This error comes before a large file is read.
     let format = Format::of(&args.to).bad_input()?;
     let look = Look { logarithmic: args.log, ..Look::default() };
     let matrix = match args.source.parse::<Example>() {
@@ -68,7 +71,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         Err(_) if Path::new(&args.source).exists() => {
             of_file(args, look).with_context(|| args.source.clone())
         }
-        Err(e) => Err(anyhow::anyhow!("{e}; and no such file")),
+        Err(e) => Err(anyhow::anyhow!("{e}; nor is there such a file")),
     };
     let matrix = matrix.bad_input()?;
     let matrix = match args.map {
@@ -78,19 +81,22 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let bytes = matrix.encode(format).bad_input()?;
     let written = whole_file::write(&args.to, &bytes);
     written.with_context(|| format!("writing {}", args.to.display()))?;
+    let (rows, cols) = (matrix.rows.len(), matrix.cols.len());
+    anstream::eprintln!("wrote {}: {}, {rows} × {cols}", args.to.display(), matrix.title);
     Ok(())
 }
 
 fn of_example(example: Example, args: &Args, look: Look) -> Result<Matrix> {
     ensure!(
         args.layer.is_none() && args.head.is_none() && !args.rollout,
-        "--layer, --head and --rollout are for files: a head of an example is a step of its own, such as head_1.weights"
+        "--layer, --head and --rollout are for files; a head of an example is a step, such as head_1.weights"
     );
     let walkthrough = Walkthrough::run(example, &Settings::default())?;
     let steps =
         || walkthrough.steps.iter().map(|s| s.key.to_string()).collect::<Vec<_>>().join(", ");
     let Some(key) = &args.matrix else {
-        bail!("--matrix is missing: {} has {}", example.name(), steps());
+        let weights = Some(Quantity::Weights.into());
+        return of_walkthrough(&walkthrough, weights, look).context("the example has no step");
     };
     let step = key.parse::<StepKey>().ok().and_then(|key| walkthrough.step(key));
     let step = step
@@ -102,7 +108,7 @@ fn of_example(example: Example, args: &Args, look: Look) -> Result<Matrix> {
 fn of_session(args: &Args) -> Result<Matrix> {
     ensure!(
         args.layer.is_none() && args.head.is_none() && !args.rollout && args.matrix.is_none(),
-        "--matrix, --layer, --head and --rollout are not for sessions: a session says itself what is shown"
+        "--matrix, --layer, --head and --rollout are not for sessions, which tell themselves what is shown"
     );
     let session = Session::read(&Native, Path::new(&args.source))?;
     let look = Look { logarithmic: session.look.logarithmic || args.log, ..session.look };
@@ -113,13 +119,11 @@ fn of_session(args: &Args) -> Result<Matrix> {
             of_walkthrough(&walkthrough, state.picked_step(), look)
                 .context("the example has no step")
         }
-        Room::Laboratory => {
-            Ok(Engine::default().run(session.laboratory.request(), &|_| ())?.matrix(look))
-        }
-        Room::Heads => {
-            Ok(Opened::open(session.heads.source.clone(), &unattended)?
-                .matrix(session.heads, look)?)
-        }
+        Room::Laboratory => Ok(Engine::new(Arc::new(Native))
+            .run(session.laboratory.request(), &|_| ())?
+            .matrix(look)),
+        Room::Heads => Ok(Opened::open(&Native, session.heads.source.clone(), &unattended)?
+            .matrix(session.heads, look)?),
     }
 }
 

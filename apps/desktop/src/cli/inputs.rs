@@ -12,7 +12,7 @@ const KNOWN: [&str; 9] =
     ["q", "k", "v", "attn_mask", "past_key", "past_value", "kv_lengths", "sinks", "alibi_slopes"];
 
 /// The tensors of the file; q, k and v as [batch, heads, n, d], whatever their dimensions in the file.
-pub(crate) struct Inputs {
+pub(crate) struct AttendInputs {
     pub(crate) q: Tensor,
     /// With the past.
     pub(crate) k: Tensor,
@@ -28,7 +28,7 @@ pub(crate) struct Inputs {
     pub(crate) alibi_slopes: Option<Vec<f32>>,
 }
 
-impl Inputs {
+impl AttendInputs {
     pub(crate) fn read(path: &Path) -> Result<Self> {
         let bytes = std::fs::read(path).context("reading")?;
         let file = SafeTensors::deserialize(&bytes).context("reading")?;

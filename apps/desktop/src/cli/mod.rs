@@ -9,6 +9,7 @@ mod inputs;
 mod model;
 mod models;
 mod predict;
+mod summary;
 mod sweep;
 mod tensors;
 mod terminal;
@@ -31,7 +32,7 @@ pub(crate) use self::failure::Failure;
 
 /// Attention you can trust, and see.
 ///
-/// Without a subcommand, opens the window; where there is no display, shows the first walkthrough in the terminal.
+/// Without a subcommand, opens the window. Without a display, summarises FILE or shows a walkthrough in the terminal.
 #[derive(Debug, Parser)]
 #[command(name = "regard", version)]
 struct Cli {
@@ -121,8 +122,13 @@ fn window(example: Option<Example>, file: Option<&Path>) -> Result<(), Failure> 
     } else {
         "there is no display".to_owned()
     };
+    if let Some(path) = file {
+        let text = summary::of_file(path).bad_input()?;
+        anstream::eprintln!("regard: {why}; this is a summary of the file");
+        return print(&text);
+    }
     anstream::eprintln!(
-        "regard: {why}; here is the walkthrough in the terminal, and `regard --help` says what else there is"
+        "regard: {why}; this is the walkthrough in the terminal, and `regard --help` lists the subcommands"
     );
     walk::show(example, &Settings::default())
 }

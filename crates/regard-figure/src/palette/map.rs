@@ -1,56 +1,64 @@
 use core::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use strum::{IntoStaticStr, VariantArray};
 
-/// What stands for −∞, a place that may not be seen, on maps without grey.
+/// The colour of −∞, which stands for a masked cell, on maps without grey.
 pub const HIDDEN: [u8; 3] = [140, 143, 150];
 
-/// What stands for NaN. It is on no map.
+/// The colour of NaN. No map contains it.
 pub const NOT_A_NUMBER: [u8; 3] = [255, 0, 255];
 
-/// So many colours of a map are used, odd so that the middle of a diverging one is among them.
+/// The number of colours of a map that are used. It is odd, so that the middle of a diverging map is one of them.
 pub const COLORS: usize = 1025;
-/// After the colours of a map come that of −∞ and that of NaN.
+/// The colours of −∞ and of NaN follow those of the map.
 pub(super) const MASKED: usize = COLORS;
 pub(super) const NAN: usize = COLORS + 1;
-/// All colours that numbers get on a map.
+/// The number of all colours: those of the map, that of −∞ and that of NaN.
 pub const TEXELS: usize = COLORS + 2;
 
-/// A map from 0 … 1 to colours. All of them can be read by the colour-blind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// A map from 0 … 1 to colours. The colour-blind can read every map.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    Hash,
+    Serialize,
+    Deserialize,
+    IntoStaticStr,
+    VariantArray,
+)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "lowercase")]
 pub enum Map {
     /// ColorBrewer's YlOrRd, from light yellow to dark red.
     #[default]
+    #[strum(serialize = "ylorrd")]
     YellowOrangeRed,
     /// matplotlib's viridis, from dark violet to yellow.
     Viridis,
-    /// From dark blue to yellow, the same for the colour-blind (Nuñez et al. 2018).
+    /// From dark blue to yellow. It looks the same to the colour-blind (Nuñez et al. 2018).
     Cividis,
     /// matplotlib's magma, from black through red to light yellow.
     Magma,
-    /// ColorBrewer's RdBu, reversed: blue, white in the middle, red. For numbers of both signs.
+    /// ColorBrewer's RdBu, reversed: blue, white in the middle, red. It is for numbers of both signs.
     Diverging,
 }
 
 impl Map {
-    /// All of them.
-    pub const ALL: [Self; 5] =
-        [Self::YellowOrangeRed, Self::Viridis, Self::Cividis, Self::Magma, Self::Diverging];
+    /// All maps.
+    pub const ALL: &'static [Self] = Self::VARIANTS;
 
-    /// Those for numbers from 0.
+    /// The maps for numbers from 0 upwards.
     pub const SEQUENTIAL: [Self; 4] =
         [Self::YellowOrangeRed, Self::Viridis, Self::Cividis, Self::Magma];
 
-    /// The name to type.
+    /// The name on the command line: "ylorrd".
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Viridis => "viridis",
-            Self::Cividis => "cividis",
-            Self::Magma => "magma",
-            Self::YellowOrangeRed => "ylorrd",
-            Self::Diverging => "diverging",
-        }
+        self.into()
     }
 
     /// The colour at `t`, from 0 to 1.
@@ -66,7 +74,7 @@ impl Map {
         [c.r, c.g, c.b]
     }
 
-    /// One of the colours that numbers get, by its number below [`TEXELS`].
+    /// Colour `i` of the [`TEXELS`] colours of this map.
     pub fn texel(self, i: usize) -> [u8; 3] {
         match i {
             MASKED => self.hidden(),
@@ -75,7 +83,7 @@ impl Map {
         }
     }
 
-    /// What stands for −∞ on this map: grey, but for the map that has grey in its middle.
+    /// The colour of −∞ on this map: grey, except on the map that has grey in its middle.
     pub fn hidden(self) -> [u8; 3] {
         if self == Self::Cividis { [112, 60, 84] } else { HIDDEN }
     }
@@ -85,11 +93,9 @@ impl FromStr for Map {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
-        let known = || Self::ALL.map(Self::name).join(", ");
-        Self::ALL
-            .into_iter()
-            .find(|map| map.name() == name)
-            .ok_or_else(|| format!("there are {}", known()))
+        let known = || Self::ALL.iter().map(|map| map.name()).collect::<Vec<_>>().join(", ");
+        let map = Self::ALL.iter().find(|map| map.name() == name);
+        map.copied().ok_or_else(|| format!("choose one of {}", known()))
     }
 }
 

@@ -1,4 +1,4 @@
-//! The line of tabs and its menu, and what there is to tell.
+//! The bar with the tabs and the menu, and the message below it.
 
 use core::time::Duration;
 
@@ -10,10 +10,10 @@ use super::App;
 use crate::session::Room;
 use crate::{Command, message, style};
 
-/// What went well is told for so long.
+/// A message of success disappears after this time.
 const WHILE: Duration = Duration::from_secs(6);
 
-/// Something to tell, until the user has seen it.
+/// A message to the user.
 pub(super) struct Notice {
     pub(super) text: String,
     pub(super) is_error: bool,
@@ -51,14 +51,14 @@ impl App {
             }
             ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
                 ui.menu_button("Menu", |ui| {
-                    // As high as there is room, in a small window too.
+                    // The menu scrolls in a small window.
                     let height = ui.ctx().content_rect().height() - 72.0;
                     ui.spacing_mut().item_spacing.y = 2.0;
                     ScrollArea::vertical()
                         .max_height(height)
                         .show(ui, |ui| chosen = self.menu(ui).or(chosen));
                 });
-                // The menu has them too, and so have keys.
+                // The menu and the shortcuts offer these commands too.
                 let commands: &[Command] = match width {
                     560.0.. => &[Command::Palette, Command::Redo, Command::Undo],
                     480.0.. => &[Command::Palette],
@@ -78,7 +78,7 @@ impl App {
 
     fn menu(&self, ui: &mut Ui) -> Option<Command> {
         let mut chosen = None;
-        // Rooms and examples have their own places.
+        // Tabs show the rooms, and the walkthrough lists the examples.
         let elsewhere =
             |command: &Command| matches!(command, Command::Room(_) | Command::NextExample);
         for (i, group) in
@@ -104,9 +104,9 @@ impl App {
         chosen
     }
 
-    /// Tells what there is to tell.
+    /// Shows the message, if there is one.
     pub(super) fn notice(&mut self, ui: &mut Ui) {
-        // What went well needs no answer.
+        // A success needs no answer.
         let is_over = |notice: &mut Notice| !notice.is_error && notice.since.elapsed() >= WHILE;
         self.notice.take_if(is_over);
         let Some(notice) = &self.notice else { return };

@@ -1,4 +1,4 @@
-//! What comes into the window as a file, and what goes out.
+//! The files that the window opens and writes.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use crate::dialog::Purpose;
 use crate::session::Room;
 use crate::{Session, heads, style};
 
-/// More numbers are not copied: 512 × 512 as text take some 3 MB.
+/// The most numbers that are copied. As text, they take some 3 MB.
 const MOST_COPIED: usize = 512 * 512;
 
 impl App {
-    /// The matrix that the open room shows: of an example, the step of the chosen cell, or the weights.
+    /// The matrix that the open room shows. Of an example, it is the step of the chosen cell, or the weights.
     pub fn matrix(&self) -> Option<Matrix> {
         let look = self.session.look;
         match self.session.room {
@@ -30,7 +30,7 @@ impl App {
         }
     }
 
-    /// Opens a file: a session if its name says so, else attention.
+    /// Opens a session or, if the name is not that of a session, attention.
     pub fn open_file(&mut self, ctx: &Context, path: &Path) {
         if Session::is_named(path) {
             self.use_file(ctx, Purpose::OpenSession, path.to_owned());
@@ -44,7 +44,7 @@ impl App {
             Purpose::OpenSession => match Session::read(&*self.host, &path) {
                 Ok(session) => {
                     self.session = session;
-                    self.session.looks.apply(ctx);
+                    self.session.appearance.apply(ctx);
                     self.tell(Ok(format!("Opened {}", path.display())));
                 }
                 Err(e) => self.tell(Err(e)),
@@ -59,7 +59,7 @@ impl App {
             Purpose::SaveImage => self.pictures.ask(ctx, path),
             Purpose::OpenAttention => {
                 self.session.room = Room::Heads;
-                self.heads.open(ctx, heads::Source::File(from_anywhere(path)));
+                self.heads.open(ctx, heads::AttentionSource::File(from_anywhere(path)));
             }
             Purpose::OpenTokens => {
                 self.session.room = Room::Laboratory;
@@ -77,7 +77,7 @@ impl App {
         }
     }
 
-    /// Writes the matrix in a thread: a large one takes seconds as CSV.
+    /// Writes the matrix in a thread, because a large one takes seconds as CSV.
     pub(super) fn export(&mut self, ctx: &Context, path: PathBuf) {
         let Some(matrix) = self.matrix() else { return self.tell(Err(no_matrix())) };
         match Format::of(&path) {
@@ -86,13 +86,13 @@ impl App {
         }
     }
 
-    /// Copies the matrix, if it is not too large to be pasted.
+    /// Copies the matrix as CSV, if it is not too large.
     pub(super) fn copy(&mut self, ctx: &Context) {
         let copied = self.matrix().ok_or_else(no_matrix).and_then(|matrix| {
             let (rows, cols) = (matrix.rows.len(), matrix.cols.len());
             if rows * cols > MOST_COPIED {
                 anyhow::bail!(
-                    "{rows} × {cols} numbers are too many to copy: export them to a file"
+                    "{rows} × {cols} numbers are too many to copy; export the matrix to a file"
                 );
             }
             ctx.copy_text(matrix.csv()?);
@@ -101,7 +101,7 @@ impl App {
         self.tell(copied);
     }
 
-    /// Takes files that are dropped onto the window.
+    /// Opens files that are dropped onto the window.
     pub(super) fn drops(&mut self, ctx: &Context) {
         let (hovering, dropped) = ctx.input(|input| {
             (
@@ -124,12 +124,12 @@ impl App {
     }
 }
 
-/// A path by which a session that is gone on with elsewhere finds the file too.
+/// The absolute path, by which a session finds the file from any folder.
 fn from_anywhere(path: PathBuf) -> PathBuf {
     std::path::absolute(&path).unwrap_or(path)
 }
 
-/// Of the steps of an example, the one asked for, or the last weights; the last step, where there are none.
+/// The matrix of the step with this key. Without such a step, it is that of the last weights, or else of the last step.
 pub fn of_walkthrough(
     walkthrough: &Walkthrough,
     key: Option<StepKey>,
@@ -142,10 +142,10 @@ pub fn of_walkthrough(
     Some(of_step(walkthrough, step, look))
 }
 
-/// A step of an example.
+/// The matrix of a step of an example.
 pub fn of_step(walkthrough: &Walkthrough, step: &Step, look: Look) -> Matrix {
     let (rows, cols) = step.matrix.shape();
-    // A label for each row and column, even where the step has fewer.
+    // Every row and column needs a label, even if the step has fewer.
     let labels = |labels: &[String], n: usize| -> Vec<Label> {
         (0..n).map(|i| Label::plain(labels.get(i).map_or("", String::as_str))).collect()
     };
@@ -165,5 +165,5 @@ pub fn of_step(walkthrough: &Walkthrough, step: &Step, look: Look) -> Matrix {
 }
 
 pub(super) fn no_matrix() -> anyhow::Error {
-    anyhow::anyhow!("no matrix is shown: of the grid of heads, choose one first")
+    anyhow::anyhow!("no matrix is shown; choose a head from the grid first")
 }

@@ -1,4 +1,4 @@
-//! Above the heads: which of them, and how they are combined and shown.
+//! The bar above the heads: which heads are shown, how they are combined, and how they are drawn.
 
 use egui::{Button, DragValue, Label, RichText, Ui};
 
@@ -7,40 +7,42 @@ use super::{Shown, State};
 use crate::explain::explain;
 use crate::heatmap;
 
-const ROLLOUT: &str = "Attention rollout: how much of each token is in each place after a layer. Of each layer the mean of \
-    its heads is taken, A, with the residual connection, (A + I) / 2, rows divided by their sums, and these matrices are \
-    multiplied (Abnar & Zuidema, \"Quantifying Attention Flow in Transformers\", 2020).";
+const ROLLOUT: &str = "Attention rollout estimates how much of each token reaches each position through the layers. For each \
+    layer, the heads are averaged to A, the residual connection is added, (A + I) / 2, and each row is divided by its sum. These \
+    matrices are multiplied (Abnar & Zuidema, \"Quantifying Attention Flow in Transformers\", 2020).";
 
-const MEANS: &str = "The mean of weights, cell by cell: of a layer's heads, of the heads of one number in all layers, or of \
-    all. Means hide that heads do different things.";
+const MEANS: &str = "A mean averages the weights cell by cell: over the heads of a layer, over the heads of one number in all \
+    layers, or over all heads. A mean hides that heads do different things.";
 
-const GRID: &str = "Each small picture is a head: rows are queries, columns keys, dark is much weight. Below it stand its \
-    layer and number, and the measure that heads are sorted by, or the entropy. A pixel is the largest weight of its block of \
-    cells; where there is less room than that, neighbours are blended. Click one to see it large.";
+const GRID: &str = "Each small picture is a head: rows are queries, columns are keys, and dark cells have much weight. The line \
+    below gives the layer and the number of the head, and the measure that the heads are sorted by, or the entropy. A pixel shows the \
+    largest weight of its block of cells. In smaller pictures, neighbouring pixels are blended. Click a picture to enlarge it.";
 
-const LINES: &str = "Queries stand at the left and keys at the right; a line from a query to a key is as strong as its weight. \
-    Weights below a fiftieth of the strongest have no line. Point at a token to see its lines alone, with their numbers; click \
-    to keep them.";
+const LINES: &str = "Queries stand at the left and keys at the right. The line from a query to a key is as strong as its weight. \
+    Weights below a fiftieth of the largest have no line. Point at a token to see only its lines, with their weights. Click the \
+    token to keep them.";
 
 /// Shows the bar.
 pub fn show(ui: &mut Ui, opened: &Opened, state: &mut State) {
     ui.horizontal_wrapped(|ui| {
         ui.selectable_value(&mut state.shown, Shown::Grid, "All heads")
-            .on_hover_text("Every head, small.");
-        ui.selectable_value(&mut state.shown, Shown::Head, "Head").on_hover_text("One head.");
+            .on_hover_text("Show every head as a small picture.");
+        ui.selectable_value(&mut state.shown, Shown::Head, "Head").on_hover_text("Show one head.");
         ui.selectable_value(&mut state.shown, Shown::MeanOfLayer, "Layer mean")
-            .on_hover_text("A layer's heads.");
+            .on_hover_text("Average the heads of a layer.");
         ui.selectable_value(&mut state.shown, Shown::MeanOfHead, "Head mean")
-            .on_hover_text("The heads of one number in all layers.");
+            .on_hover_text("Average the heads of one number over all layers.");
         ui.selectable_value(&mut state.shown, Shown::MeanOfAll, "Mean of all")
-            .on_hover_text("All heads of all layers.");
-        // A button alone: a part of its own would take a whole line, and all that is below it.
+            .on_hover_text("Average all heads of all layers.");
+        // A nested layout would take a whole line, so this is a single button.
         let rollout = Button::selectable(state.shown == Shown::Rollout, "Rollout");
         let rollout = ui
             .add_enabled(opened.maps.is_self_attention(), rollout)
-            .on_hover_text("What flowed from each token through the layers.")
+            .on_hover_text(
+                "Estimate how much of each token reaches each position through the layers.",
+            )
             .on_disabled_hover_text(
-                "Rollout needs self-attention: as many queries as keys, of the same tokens.",
+                "Rollout needs self-attention, with as many queries as keys, of the same tokens.",
             );
         if rollout.clicked() {
             state.shown = Shown::Rollout;
@@ -57,7 +59,7 @@ pub fn show(ui: &mut Ui, opened: &Opened, state: &mut State) {
     }
 }
 
-/// The layer and the head; heatmap or lines.
+/// The controls for the layer and the head, and for heatmap or lines.
 fn which(ui: &mut Ui, opened: &Opened, state: &mut State) {
     let shape = opened.maps.shape();
     if matches!(state.shown, Shown::Head | Shown::MeanOfLayer | Shown::Rollout) {
@@ -86,7 +88,7 @@ fn which(ui: &mut Ui, opened: &Opened, state: &mut State) {
             let id = place.and_then(|place| order.get(place));
             let button = ui.add_enabled(id.is_some(), Button::new(sign));
             if button
-                .on_hover_text(format!("{name}, as they are sorted."))
+                .on_hover_text(format!("{name} in the order of the grid."))
                 .accessible_name(name)
                 .clicked()
                 && let Some(id) = id
@@ -97,10 +99,9 @@ fn which(ui: &mut Ui, opened: &Opened, state: &mut State) {
     }
     ui.separator();
     ui.selectable_value(&mut state.lines, false, "Heatmap")
-        .on_hover_text("A row for each query, a column for each key.");
-    ui.selectable_value(&mut state.lines, true, "Lines").on_hover_text(
-        "Queries at the left, keys at the right, a line for each weight. Point at a token to see its own.",
-    );
+        .on_hover_text("Show a row for each query and a column for each key.");
+    ui.selectable_value(&mut state.lines, true, "Lines")
+        .on_hover_text("Draw a line from each query to each key.");
     if state.lines {
         explain(ui, "Lines", LINES);
     } else {
@@ -108,7 +109,7 @@ fn which(ui: &mut Ui, opened: &Opened, state: &mut State) {
     }
 }
 
-/// What is shown, in words.
+/// The title of what is shown.
 pub fn title(ui: &mut Ui, title: &str) {
     ui.add(
         Label::new(RichText::new(title).text_style(crate::style::subheading()).strong()).truncate(),

@@ -1,4 +1,4 @@
-//! All heads, small.
+//! The grid of all heads as small pictures.
 
 use std::collections::HashMap;
 
@@ -11,15 +11,15 @@ use egui::{
 use super::opened::Opened;
 use super::{Shown, State};
 use crate::colors::{Colors as _, Look, largest};
-use regard_heads::{HeadId, Measure, palette};
+use regard_heads::{HeadId, Measure, Measures, palette};
 
-/// No picture is wider, and where there is a choice none is narrower.
+/// The limits of a picture's width. A picture is narrower only where a layer would not fit in a row.
 const WIDEST: f32 = 176.0;
 const NARROWEST: f32 = 56.0;
-/// Between two pictures.
+/// The gap between two pictures.
 const GAP: f32 = 8.0;
 
-/// The textures of the heads that were seen.
+/// The textures of the heads that have been visible.
 #[derive(Default)]
 pub struct Thumbnails {
     drawn_for: Option<(Look, bool)>,
@@ -27,7 +27,7 @@ pub struct Thumbnails {
 }
 
 impl Thumbnails {
-    /// Shows all heads; a click shows one.
+    /// Shows all heads. A click on one enlarges it.
     pub fn show(&mut self, ui: &mut Ui, opened: &Opened, state: &mut State, look: Look) {
         if self.drawn_for.replace((look, state.own_scale)) != Some((look, state.own_scale)) {
             self.textures.clear();
@@ -114,14 +114,14 @@ impl Thumbnails {
         texture.id()
     }
 
-    /// Forgets everything: another file was opened.
+    /// Forgets everything, because another file was opened.
     pub fn clear(&mut self) {
         self.textures.clear();
     }
 }
 
-/// How many pictures there are side by side: a row for each layer in the order of the file, if that fits; else as few as
-/// have all in sight, or, where that cannot be, as many as can be told apart.
+/// The number of pictures in a row. In the order of the file, a layer is a row if it fits. Otherwise it is the smallest number
+/// that shows all pictures at once, or, if none does, as many as are distinguishable.
 fn columns(room: Vec2, line: f32, heads: usize, all: usize, sorted: bool) -> usize {
     let fits = |side: f32| ((room.x / (side + GAP)) as usize).max(1);
     if !sorted && heads > 1 && heads <= fits(NARROWEST) {
@@ -133,17 +133,28 @@ fn columns(room: Vec2, line: f32, heads: usize, all: usize, sorted: bool) -> usi
     (1..most).find(|columns| height(*columns) <= room.y).unwrap_or(most)
 }
 
-/// How wide pictures are, so many side by side.
+/// The width of a picture in a row of `columns`.
 fn side(room: f32, columns: usize) -> f32 {
     (room / columns as f32 - GAP).floor().clamp(8.0, WIDEST)
 }
 
-/// "layer 3 head 5, entropy 2.1 bits".
+/// "layer 3 head 5, entropy 2.1 nats (20 queries)".
 pub fn name(opened: &Opened, id: HeadId, order: Option<Measure>) -> String {
     let measure = order.unwrap_or(Measure::Entropy);
-    let value = opened.survey.measures(id).get(measure);
-    let value = value.map_or_else(|| format!("{}: none", measure.name()), |x| measure.in_words(x));
+    let measures = opened.survey.measures(id);
+    let value = measures.get(measure).map_or_else(
+        || format!("{}: none", measure.name()),
+        |x| format!("{} ({})", measure.in_words(x), standing(&measures, measure)),
+    );
     format!("layer {} head {}, {value}", opened.maps.layer_number(id.layer), id.head)
+}
+
+/// What a measure stands on: "12 queries", "1 query, not significant".
+pub fn standing(measures: &Measures, measure: Measure) -> String {
+    let queries = measures.queries(measure);
+    let plural = if queries == 1 { "query" } else { "queries" };
+    let doubt = if measures.is_significant(measure) { "" } else { ", not significant" };
+    format!("{queries} {plural}{doubt}")
 }
 
 /// The head's numbers at the left, the measure at the right if there is room.

@@ -1,4 +1,4 @@
-//! The view with lines: queries at the left, keys at the right, a line for each weight.
+//! The view with lines: queries at the left, keys at the right, and a line for each weight.
 
 use core::ops::Range;
 
@@ -12,19 +12,19 @@ use super::opened::{Opened, Selected};
 use super::{Side, State};
 use crate::{numbers, style};
 
-/// Weaker lines, as a part of the strongest, are not seen.
+/// Lines weaker than this share of the strongest are not drawn.
 const WEAKEST: f32 = 0.02;
 /// The widest that a token's text may be.
 const WIDEST_TOKEN: f32 = 180.0;
 /// The widest that the lines may be.
 const WIDEST: f32 = 420.0;
-/// The room for a number behind a token.
+/// The width for a number beside a token.
 const NUMBER: f32 = 48.0;
 
-/// Where everything is.
+/// The layout.
 struct Places {
     tokens: [Range<usize>; 2],
-    /// Where the lines begin and end.
+    /// The x coordinates at which the lines begin and end.
     ends: [f32; 2],
     width: f32,
     top: f32,
@@ -48,7 +48,7 @@ impl Places {
     }
 }
 
-/// Shows as many tokens as there is room for, around the chosen one.
+/// Shows as many tokens as fit, around the chosen one.
 pub fn show(ui: &mut Ui, opened: &Opened, selected: &Selected, state: &mut State) {
     let line = ui.text_style_height(&TextStyle::Body) + 3.0;
     let counts = opened.labels.each_ref().map(Vec::len);
@@ -75,7 +75,7 @@ pub fn show(ui: &mut Ui, opened: &Opened, selected: &Selected, state: &mut State
     texts(ui, opened, selected, &places, isolated);
 }
 
-/// The width of the widest token that is seen.
+/// The width of the widest visible token.
 fn widest(ui: &Ui, opened: &Opened, tokens: &[Range<usize>; 2]) -> f32 {
     let font = TextStyle::Body.resolve(ui.style());
     let labels = opened.labels.iter().zip(tokens).flat_map(|(labels, seen)| &labels[seen.clone()]);
@@ -85,7 +85,7 @@ fn widest(ui: &Ui, opened: &Opened, tokens: &[Range<usize>; 2]) -> f32 {
     labels.map(width).fold(0.0, f32::max) + 8.0
 }
 
-/// Which tokens are in the middle, where there are more than fit.
+/// A slider for the token in the middle, if not all tokens fit.
 fn around(ui: &mut Ui, state: &mut State, most: usize) {
     ui.horizontal(|ui| {
         ui.label("Around token");
@@ -94,14 +94,14 @@ fn around(ui: &mut Ui, state: &mut State, most: usize) {
     });
 }
 
-/// The tokens that are seen of `n`, if there is room for `fit`.
+/// The visible tokens of `n`, if `fit` tokens fit.
 fn window(n: usize, around: usize, fit: usize) -> Range<usize> {
     let fit = fit.min(n);
     let start = around.saturating_sub(fit / 2).min(n - fit);
     start..start + fit
 }
 
-/// What of a chosen query's weight is on tokens that are not seen. Says whether there was something to say.
+/// Tells how much of a chosen query's weight is on invisible tokens. Returns whether it wrote anything.
 fn note(
     ui: &mut Ui,
     selected: &Selected,
@@ -127,7 +127,7 @@ fn note(
     true
 }
 
-/// A token is a button that isolates its lines. Returns the one under the pointer.
+/// Each token is a button that isolates its lines. Returns the token under the pointer.
 fn token_buttons(
     ui: &Ui,
     opened: &Opened,
@@ -169,7 +169,7 @@ fn lines(ui: &Ui, selected: &Selected, places: &Places, isolated: Option<(Side, 
     let size =
         |(query, key)| selected.number(query, key).filter(|w| w.is_finite()).map_or(0.0, f32::abs);
     let sizes: Vec<_> = pairs.map(|pair| (pair, size(pair))).collect();
-    // Of one token, the strongest line is as strong as any.
+    // The strongest line of one token is drawn as strongly as the strongest of all.
     let strongest = match isolated {
         Some(_) => sizes.iter().map(|(_, size)| *size).fold(0.0, f32::max),
         None => selected.largest,
@@ -185,7 +185,7 @@ fn lines(ui: &Ui, selected: &Selected, places: &Places, isolated: Option<(Side, 
     }
 }
 
-/// The tokens, and the weights of the isolated one behind those of the other side.
+/// The tokens, and beside those of the other side the weights of the isolated one.
 fn texts(
     ui: &Ui,
     opened: &Opened,
@@ -223,7 +223,7 @@ fn texts(
     }
 }
 
-/// One line of text, elided where there is no room.
+/// One line of text, truncated if it does not fit.
 fn text(ui: &Ui, text: &str, left_center: Pos2, width: f32, at_the_right: bool, color: Color32) {
     let font = TextStyle::Body.resolve(ui.style());
     let mut job = LayoutJob::simple_singleline(text.to_owned(), font, color);

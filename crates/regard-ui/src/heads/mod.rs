@@ -1,7 +1,7 @@
 //! The third room: the attention of a model, layer by layer and head by head.
 //!
-//! [`State`] is what the user chose. A file is read, and heads are combined, in threads of their own; the room shows what
-//! it has until they are done.
+//! [`State`] holds the choices of the user. Threads read files and combine heads. Until they are done, the room shows the
+//! previous result.
 
 mod bar;
 mod controls;
@@ -12,5 +12,5 @@ mod room;
 mod state;
 
 pub use self::opened::{Opened, Selected};
-pub use self::room::Room;
-pub use self::state::{Shown, Side, Source, State};
+pub use self::room::HeadsRoom;
+pub use self::state::{AttentionSource, Shown, Side, State};

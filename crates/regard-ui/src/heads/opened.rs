@@ -1,8 +1,9 @@
-//! An attention that was read, and what is shown of it.
+//! An attention that has been read, and the matrix that is shown of it.
 
 use std::sync::Arc;
 
-use super::{Source, State};
+use super::{AttentionSource, State};
+use crate::Host;
 use crate::colors::{self, Look, Palette};
 use crate::heatmap::Picture;
 use regard_figure::Matrix;
@@ -13,47 +14,53 @@ use regard_heads::{
 /// The sample: see `examples/make_sample.rs`.
 const SAMPLE: &[u8] = include_bytes!("../../assets/sample.safetensors");
 
-/// Of the time to open a file, about so much is reading; the rest is looking at the numbers.
+/// The approximate share of reading in the time to open a file. The rest is the survey.
 const READING: f32 = 0.4;
 
-/// An attention that was read.
+/// An attention that has been read.
 pub struct Opened {
-    /// Where it comes from.
-    pub source: Source,
+    /// The source of the attention.
+    pub source: AttentionSource,
     /// The weights.
     pub maps: AttentionMaps,
-    /// The measures and the small pictures.
+    /// The measures and the thumbnails.
     pub survey: Survey,
-    /// What queries and keys are called.
+    /// The labels of the queries and of the keys.
     pub(super) labels: [Vec<String>; 2],
-    /// The size of the largest number.
+    /// The largest absolute value.
     pub(super) largest: f32,
 }
 
-/// A matrix to look at closely.
+/// The matrix that is shown enlarged.
 pub struct Selected {
     pub(super) part: Part,
-    /// What it is.
+    /// The title.
     pub title: String,
     /// The weights, queries × keys.
     pub numbers: Arc<Vec<f32>>,
     cols: usize,
-    /// What was made of them.
+    /// The picture of the weights.
     pub picture: Picture,
     pub(super) largest: f32,
 }
 
 impl Opened {
-    /// Reads it, and looks at every weight once.
+    /// Reads the attention through `host` and surveys every weight.
     ///
     /// # Errors
-    /// What is wrong with the file.
-    pub fn open(source: Source, progress: &Progress<'_>) -> Result<Self, Error> {
+    /// If the file cannot be read or is not attention.
+    pub fn open(
+        host: &dyn Host,
+        source: AttentionSource,
+        progress: &Progress<'_>,
+    ) -> Result<Self, Error> {
         let reading = |part: f32| progress(READING * part);
         let looking = |part: f32| progress(READING + (1.0 - READING) * part);
         let maps = match &source {
-            Source::Sample => AttentionMaps::in_memory(SAMPLE, "sample", &reading)?,
-            Source::File(path) => AttentionMaps::open(path, None, &reading)?,
+            AttentionSource::Sample => AttentionMaps::in_memory(SAMPLE, "sample", &reading)?,
+            AttentionSource::File(path) => {
+                AttentionMaps::open_with(&|path| host.open(path), path, None, &reading)?
+            }
         };
         let survey = Survey::new(&maps, &looking)?;
         let shape = maps.shape();
@@ -64,22 +71,22 @@ impl Opened {
         Ok(Self { source, maps, survey, labels, largest })
     }
 
-    /// What it is called: the file's name.
+    /// The name of the file.
     pub fn name(&self) -> String {
         match &self.source {
-            Source::Sample => "The sample".to_owned(),
-            Source::File(path) => {
+            AttentionSource::Sample => "The sample".to_owned(),
+            AttentionSource::File(path) => {
                 path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
             }
         }
     }
 
-    /// The heads in the order to show them.
+    /// The heads in the order in which they are shown.
     pub fn ordered(&self, order: Option<Measure>, smallest_first: bool) -> Vec<HeadId> {
         let Some(measure) = order else { return self.maps.shape().ids().collect() };
         let mut ids = self.survey.sorted_by(measure);
         if smallest_first {
-            // Those without the measure stay last.
+            // Heads without the measure stay last.
             let known = ids
                 .iter()
                 .take_while(|id| self.survey.measures(**id).get(measure).is_some())
@@ -94,20 +101,20 @@ impl Opened {
         self.maps.shape().ids().any(|id| self.survey.measures(id).get(measure).is_some())
     }
 
-    /// What a session shows of it, to take along; of the grid, the mean of all heads.
+    /// The matrix that a session shows, to export it. For the grid, it is the mean of all heads.
     ///
     /// # Errors
-    /// [`Error::NotSelfAttention`], if rollout is asked for and has no meaning.
+    /// [`Error::NotSelfAttention`] if rollout is asked for and has no meaning.
     pub fn matrix(&self, mut state: State, look: Look) -> Result<Matrix, Error> {
         let shown = state.shown;
         state.limit(self.maps.shape(), self.maps.is_self_attention());
-        // Not the grid instead of rollout that has no meaning: nobody sees that it is another matrix.
+        // If rollout has no meaning, an error is better than another matrix, which nobody would notice.
         state.shown = shown;
         let part = state.part().unwrap_or(Part::Mean(Over::All));
         self.maps.matrix(part, look, &unattended)
     }
 
-    /// Computes what is to be shown.
+    /// Computes the matrix that is to be shown.
     pub(super) fn select(&self, part: Part, progress: &Progress<'_>) -> Result<Selected, Error> {
         let numbers = self.maps.part(part, progress)?;
         let largest = colors::largest(&numbers);
@@ -130,12 +137,12 @@ impl Selected {
         self.numbers.get(query * self.cols + key).copied().filter(|_| key < self.cols)
     }
 
-    /// It with its tokens, to take along.
+    /// The matrix with its tokens, to export it.
     pub fn matrix(&self, opened: &Opened, look: Look) -> Matrix {
         opened.maps.labelled(self.part, Arc::clone(&self.numbers), self.palette(look))
     }
 
-    /// Takes on the colours that the user wants to see.
+    /// Takes the colours that the user chose.
     pub(super) fn set_look(&mut self, look: Look) {
         self.picture.set_palette(self.palette(look));
     }

@@ -1,4 +1,4 @@
-//! The room: its panels, and what is in them.
+//! The room: its panels and their contents.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use egui::{
 use super::controls::{self, Asked};
 use super::grid::Thumbnails;
 use super::opened::{Opened, Selected};
-use super::{Shown, Source, State, bar, lines};
+use super::{AttentionSource, Shown, State, bar, lines};
 use regard_walkthrough::Marks;
 
 use crate::colors::Look;
@@ -20,13 +20,13 @@ use crate::{Command, Host, message, numbers, side};
 use regard_figure::Matrix;
 use regard_heads::Part;
 
-/// What is shown of a [`State`].
-pub struct Room {
+/// The view of a [`State`].
+pub struct HeadsRoom {
     host: Arc<dyn Host>,
     opening: Option<Opening>,
     opened: Option<Arc<Opened>>,
-    /// What could not be opened, and why.
-    failed: Option<(Source, String)>,
+    /// The source that could not be opened, and the reason.
+    failed: Option<(AttentionSource, String)>,
     selecting: Option<(Part, Task<Selected>)>,
     selected: Option<Selected>,
     thumbnails: Thumbnails,
@@ -36,24 +36,24 @@ pub struct Room {
 
 /// A file that is being read.
 struct Opening {
-    source: Source,
-    /// Whether the user asked for it just now; else it is what the session says.
+    source: AttentionSource,
+    /// Whether the user has just asked for it. Otherwise the session names it.
     anew: bool,
     task: Task<Opened>,
 }
 
 impl Opening {
-    fn start(host: &dyn Host, ctx: &Context, source: Source, anew: bool) -> Self {
-        let theirs = source.clone();
-        let task = Task::start(host, ctx, "heads", move |promise| {
-            Opened::open(theirs, &|part| promise.tell(part)).map_err(|e| e.to_string())
+    fn start(host: &Arc<dyn Host>, ctx: &Context, source: AttentionSource, anew: bool) -> Self {
+        let (files, theirs) = (Arc::clone(host), source.clone());
+        let task = Task::start(&**host, ctx, "heads", move |promise| {
+            Opened::open(&*files, theirs, &|part| promise.tell(part)).map_err(|e| e.to_string())
         });
         Self { source, anew, task }
     }
 }
 
-impl Room {
-    /// Nothing is read yet.
+impl HeadsRoom {
+    /// Nothing has been read yet.
     pub fn new(host: Arc<dyn Host>) -> Self {
         Self {
             host,
@@ -67,13 +67,13 @@ impl Room {
         }
     }
 
-    /// Begins to read a file. What is shown stays until it is read.
-    pub fn open(&mut self, ctx: &Context, source: Source) {
+    /// Begins to read a file. The view stays until it is read.
+    pub fn open(&mut self, ctx: &Context, source: AttentionSource) {
         self.failed = None;
-        self.opening = Some(Opening::start(&*self.host, ctx, source, true));
+        self.opening = Some(Opening::start(&self.host, ctx, source, true));
     }
 
-    /// Gives up reading.
+    /// Stops reading.
     pub fn cancel(&mut self, state: &mut State) {
         if let Some(opening) = self.opening.take()
             && !opening.anew
@@ -87,7 +87,7 @@ impl Room {
         self.opened.as_deref()
     }
 
-    /// The matrix that is shown, if one is.
+    /// The matrix that is shown, if there is one.
     pub fn selected(&self) -> Option<&Selected> {
         self.selected.as_ref()
     }
@@ -97,12 +97,12 @@ impl Room {
         self.failed.as_ref().map(|(_, message)| message.as_str())
     }
 
-    /// Whether something is still to come.
+    /// Whether a thread is at work.
     pub fn is_busy(&self) -> bool {
         self.opening.is_some() || self.selecting.is_some()
     }
 
-    /// The matrix that is shown, to take along.
+    /// The matrix that is shown, to export it.
     pub fn matrix(&self, look: Look) -> Option<Matrix> {
         self.opened
             .as_ref()
@@ -110,17 +110,17 @@ impl Room {
             .map(|(opened, selected)| selected.matrix(opened, look))
     }
 
-    /// What the state asks for, if it is read.
+    /// The attention that the state names, if it has been read.
     fn here(&self, state: &State) -> Option<Arc<Opened>> {
         self.opened.clone().filter(|opened| opened.source == state.source)
     }
 
-    /// What was opened before; the sample, if nothing was.
-    fn last_source(&self) -> Source {
-        self.opened.as_ref().map_or_else(Source::default, |opened| opened.source.clone())
+    /// The source that was opened last, or the sample.
+    fn last_source(&self) -> AttentionSource {
+        self.opened.as_ref().map_or_else(AttentionSource::default, |opened| opened.source.clone())
     }
 
-    /// Shows everything, and takes what the user does. Returns a command, if its button was pressed.
+    /// Draws the room and handles the user's input. Returns the command whose button was pressed.
     pub fn ui(
         &mut self,
         ui: &mut Ui,
@@ -149,14 +149,14 @@ impl Room {
         match asked {
             Some(Asked::Command(command)) => Some(command),
             Some(Asked::Sample) => {
-                self.open(ui.ctx(), Source::Sample);
+                self.open(ui.ctx(), AttentionSource::Sample);
                 None
             }
             None => None,
         }
     }
 
-    /// Takes what the threads have, and starts what is not yet there.
+    /// Takes the results of the threads and starts what is missing.
     fn exchange(&mut self, ctx: &Context, state: &mut State) {
         if let Some(outcome) = self.opening.as_ref().and_then(|opening| opening.task.take())
             && let Some(opening) = self.opening.take()
@@ -170,7 +170,7 @@ impl Room {
         } else {
             (self.selected, self.selecting) = (None, None);
             if !has_failed && self.opening.is_none() {
-                self.opening = Some(Opening::start(&*self.host, ctx, state.source.clone(), false));
+                self.opening = Some(Opening::start(&self.host, ctx, state.source.clone(), false));
             }
         }
         if self.is_busy() {
@@ -178,7 +178,7 @@ impl Room {
         }
     }
 
-    /// Has the matrix computed that is to be shown.
+    /// Starts to compute the matrix that is to be shown, if it is another.
     fn select(&mut self, ctx: &Context, state: &mut State) {
         let Some(opened) = &self.opened else { return };
         state.limit(opened.maps.shape(), opened.maps.is_self_attention());
@@ -196,7 +196,7 @@ impl Room {
             (self.selected, self.selecting) = (None, None);
             return;
         };
-        // What is asked for last, if anything is, else what is there.
+        // The matrix that is being computed counts, or else the one that is shown.
         let asked = self.selecting.as_ref().map(|(asked, _)| *asked);
         if asked.or_else(|| self.selected.as_ref().map(|selected| selected.part)) != Some(part) {
             let opened = Arc::clone(opened);
@@ -208,7 +208,7 @@ impl Room {
         }
     }
 
-    /// A file was read, or could not be.
+    /// Takes a file that was read, or the reason why it could not be.
     fn read(&mut self, outcome: Result<Opened, String>, opening: Opening, state: &mut State) {
         match outcome {
             Ok(opened) => {
@@ -216,19 +216,23 @@ impl Room {
                     *state = State {
                         order: state.order,
                         own_scale: state.own_scale,
-                        ..State::of(opening.source)
+                        ..State::of(opening.source.clone())
                     };
                 }
+                // A message about another file stays until the user has seen it.
+                self.failed.take_if(|(failed, _)| opening.anew || *failed == opened.source);
                 self.opened = Some(Arc::new(opened));
-                (self.failed, self.selected, self.selecting) = (None, None, None);
+                (self.selected, self.selecting) = (None, None);
                 self.thumbnails.clear();
             }
             Err(message) => {
                 let message = match &opening.source {
-                    Source::Sample => message,
-                    Source::File(path) => format!("{} was not opened: {message}", path.display()),
+                    AttentionSource::Sample => message,
+                    AttentionSource::File(path) => {
+                        format!("{} was not opened: {message}", path.display())
+                    }
                 };
-                // What a session asks for stays asked for: the file may come back.
+                // The session keeps naming the file, which may come back.
                 self.failed = Some((opening.source, message));
             }
         }
@@ -247,11 +251,11 @@ impl Room {
         }
     }
 
-    /// What went wrong, and how far reading is.
+    /// Shows what went wrong, and the progress of reading.
     fn messages(&mut self, ui: &mut Ui, state: &mut State) {
         let is_here = self.here(state).is_some();
         if let Some((_, message)) = &self.failed {
-            // Without it, what the session asks for is read again.
+            // Without the message, the file that the session names is read again.
             let button = if is_here { "Dismiss" } else { "Try again" };
             if message::show(ui, message, ui.visuals().error_fg_color, button) {
                 self.failed = None;
@@ -281,7 +285,7 @@ impl Room {
         }
     }
 
-    /// A matrix, as a heatmap or as lines.
+    /// Shows a matrix as a heatmap or as lines.
     fn matrix_ui(&mut self, ui: &mut Ui, opened: &Opened, state: &mut State, look: Look) {
         let Some(selected) = &mut self.selected else { return };
         selected.set_look(look);
@@ -299,6 +303,7 @@ impl Room {
                 let map = Heatmap {
                     name: &selected.title,
                     numbers: &selected.numbers,
+                    masked: f32::NEG_INFINITY,
                     row_labels: rows,
                     col_labels: cols,
                     picture: &selected.picture,
@@ -324,7 +329,7 @@ impl Room {
         }
     }
 
-    /// The cell in words.
+    /// Shows the cell in words.
     fn readout(&self, ui: &mut Ui, cell: Option<Cell>, state: &State) {
         ui.take_available_space();
         let found = self.opened.as_ref().zip(self.selected.as_ref()).zip(cell);
@@ -337,8 +342,8 @@ impl Room {
             ))
         });
         let hint = match state.shown {
-            Shown::Grid => "Click a head to see it large.",
-            _ if state.lines => "Point at a token to see its lines alone; click to keep them.",
+            Shown::Grid => "Click a head to enlarge it.",
+            _ if state.lines => "Point at a token to see only its lines; click to keep them.",
             _ => "Point at a cell to read its weight.",
         };
         ui.add(match text {

@@ -1,4 +1,4 @@
-//! What the user chose in this room.
+//! The choices of the user in this room.
 
 use std::path::PathBuf;
 
@@ -7,22 +7,22 @@ use serde::{Deserialize, Serialize};
 use crate::heatmap::{Cell, View};
 use regard_heads::{HeadId, Measure, Over, Part, Shape};
 
-/// Where the attention comes from.
+/// The sources of attention.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Source {
-    /// The one that the program carries along.
+pub enum AttentionSource {
+    /// The sample that is part of the program.
     #[default]
     Sample,
     /// A file.
     File(PathBuf),
 }
 
-/// What is shown of it.
+/// The matrices that can be shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Shown {
-    /// All heads, small.
+    /// All heads as small pictures.
     #[default]
     Grid,
     /// One head.
@@ -47,48 +47,48 @@ pub enum Side {
     Keys,
 }
 
-/// What the user chose in this room.
+/// The choices of the user in this room.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct State {
-    /// Where the attention comes from.
-    pub source: Source,
-    /// What the heads are sorted by; `None` is the order of the file.
+    /// The source of the attention.
+    pub source: AttentionSource,
+    /// The measure that the heads are sorted by. `None`: the order of the file.
     pub order: Option<Measure>,
     /// Whether the smallest comes first.
     pub smallest_first: bool,
-    /// Whether the colours of each small picture go to its own largest weight, instead of the file's.
+    /// Whether the colours of each small picture are scaled to its own largest weight, not to that of the file.
     pub own_scale: bool,
-    /// What is shown.
+    /// The matrix that is shown.
     pub shown: Shown,
     /// The layer, by its place in the file.
     pub layer: usize,
     /// The head of the layer.
     pub head: usize,
-    /// Whether lines are shown instead of a heatmap.
+    /// Whether the matrix is drawn as lines instead of a heatmap.
     pub lines: bool,
-    /// The cell clicked on.
+    /// The cell that was clicked.
     pub chosen: Option<Cell>,
-    /// What of the heatmap is seen.
+    /// The visible part of the heatmap.
     pub view: View,
-    /// The token whose lines alone are seen.
+    /// The token whose lines alone are shown.
     pub isolated: Option<(Side, usize)>,
-    /// The token in the middle of the lines, where there is no room for all.
+    /// The token in the middle of the lines, if not all tokens fit.
     pub around: usize,
 }
 
 impl State {
-    /// An attention as it is opened.
-    pub fn of(source: Source) -> Self {
+    /// The state of an attention that has just been opened.
+    pub fn of(source: AttentionSource) -> Self {
         Self { source, ..Self::default() }
     }
 
-    /// What is undone and redone: the choices, but not where one looks.
+    /// The choices, which undo and redo change. Zoom, pins and the cursor are not among them.
     pub fn choices(&self) -> Self {
         Self { chosen: None, view: View::default(), isolated: None, around: 0, ..self.clone() }
     }
 
-    /// Takes the choices of another state, and goes on looking where one looked.
+    /// Takes the choices of another state. Zoom, pins and the cursor stay.
     pub fn take(&mut self, choices: &Self) {
         let (chosen, isolated, around) = (self.chosen, self.isolated, self.around);
         *self = Self {
@@ -100,7 +100,7 @@ impl State {
         };
     }
 
-    /// The head that is chosen.
+    /// The chosen head.
     pub fn id(&self) -> HeadId {
         HeadId { layer: self.layer, head: self.head }
     }
@@ -110,7 +110,7 @@ impl State {
         (self.layer, self.head, self.shown) = (id.layer, id.head, Shown::Head);
     }
 
-    /// Brings everything to where the file has something: a session file may hold anything.
+    /// Limits every choice to what the file has. A session file may hold anything.
     pub fn limit(&mut self, shape: Shape, is_self_attention: bool) {
         self.layer = self.layer.min(shape.layers - 1);
         self.head = self.head.min(shape.heads - 1);
@@ -129,7 +129,7 @@ impl State {
 }
 
 impl State {
-    /// The matrix that is shown; none in the grid.
+    /// The matrix that is shown. The grid shows none.
     pub(super) fn part(&self) -> Option<Part> {
         match self.shown {
             Shown::Grid => None,

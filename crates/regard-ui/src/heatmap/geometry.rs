@@ -1,19 +1,21 @@
-//! Where everything is.
+//! The layout of a heatmap.
 
 use core::ops::Range;
+
+use unicode_width::UnicodeWidthStr as _;
 
 use egui::{Pos2, Rect, TextStyle, Ui, Vec2, WidgetText, vec2};
 
 use super::{Cell, Heatmap, View};
 use crate::{numbers, style};
 
-/// The most cells whose numbers make room for themselves.
+/// With at most this many cells, the cells are sized for their numbers.
 const MAX_ANNOTATED: usize = 1024;
-/// What the widest token asks of a column at most.
+/// The largest width that a token gives its column.
 const WIDEST_COLUMN: f32 = 88.0;
-/// Zooming in ends where cells are so wide.
+/// The largest width of a cell when zooming in.
 const WIDEST_CELL: f32 = 96.0;
-/// Between the cells and what is written around them.
+/// The gap between the cells and the text around them.
 pub const GAP: f32 = 6.0;
 /// The width of the colour bar.
 pub const BAR: f32 = 10.0;
@@ -22,23 +24,23 @@ pub const BAR: f32 = 10.0;
 pub struct Geometry {
     rows: usize,
     cols: usize,
-    /// Of a cell, when all are seen.
+    /// The size of a cell if all cells are visible.
     pub cell: Vec2,
-    /// With how many decimals numbers are written in the cells, where the matrix is small enough to tell beforehand.
+    /// The number of decimals in the cells, if the matrix is small enough to know it in advance.
     pub decimals: Option<usize>,
-    /// Of the row labels.
+    /// The width of the row labels.
     pub row_label: f32,
-    /// Of the widest column label.
+    /// The width of the widest column label.
     pub col_label: f32,
     /// The height of a line of labels.
     pub line: f32,
-    /// Whether there is a line below the cells that says what is seen of them.
+    /// Whether a line below the cells tells which part is visible.
     pub note: bool,
-    /// Left of the cells: caption and labels.
+    /// The width of the caption and the labels at the left of the cells.
     left: f32,
-    /// Above the cells: caption and labels.
+    /// The height of the caption and the labels above the cells.
     top: f32,
-    /// Right of the cells: the colour bar.
+    /// The width of the colour bar at the right of the cells.
     right: f32,
 }
 
@@ -56,7 +58,7 @@ impl Geometry {
         let left = captions + row_label + GAP;
         let room = (max_width - left - right).max(1.0) / cols.max(1) as f32;
 
-        // Where there is no room for all decimals, two are better than no number.
+        // If not all decimals fit, two are better than no number.
         let annotated = wanted.and_then(|wanted| {
             let mut widths = (wanted.min(2)..=wanted)
                 .rev()
@@ -95,12 +97,12 @@ impl Geometry {
         vec2(self.cols as f32, self.rows as f32)
     }
 
-    /// How far one can zoom in.
+    /// The largest zoom.
     pub fn most_zoom(&self) -> f32 {
         (WIDEST_CELL / self.cell.x).max(4.0)
     }
 
-    /// What is seen of the matrix in `cells`.
+    /// The part of the matrix that is visible in `cells`.
     pub fn seen(&self, cells: Rect, view: &View) -> Seen {
         let size = self.matrix();
         let corner = view.corner().min(size - size / view.zoom()).max(Vec2::ZERO);
@@ -114,20 +116,20 @@ impl Geometry {
     }
 }
 
-/// The cells that are in the frame.
+/// The visible part of a matrix.
 pub struct Seen {
-    /// Where they are on the screen.
+    /// The rectangle on the screen.
     pub frame: Rect,
-    /// The size of one.
+    /// The size of a cell.
     pub cell: Vec2,
-    /// The column and row at the frame's corner.
+    /// The column and the row at the corner of the frame.
     corner: Vec2,
     rows: usize,
     cols: usize,
 }
 
 impl Seen {
-    /// The cell at a place on the screen.
+    /// The cell at a position on the screen.
     pub fn cell_at(&self, at: Pos2) -> Option<Cell> {
         if !self.frame.contains(at) {
             return None;
@@ -137,13 +139,13 @@ impl Seen {
         (row < self.rows && col < self.cols).then_some((row, col))
     }
 
-    /// Where a cell is, seen or not.
+    /// The rectangle of a cell, visible or not.
     pub fn rect(&self, (row, col): Cell) -> Rect {
         let place = vec2(col as f32, row as f32) - self.corner;
         Rect::from_min_size(self.frame.min + self.cell * place, self.cell)
     }
 
-    /// Where rows and columns are, seen or not.
+    /// The rectangle of rows and columns, visible or not.
     pub fn rect_of(&self, rows: &Range<usize>, cols: &Range<usize>) -> Rect {
         Rect::from_min_max(
             self.rect((rows.start, cols.start)).min,
@@ -151,13 +153,13 @@ impl Seen {
         )
     }
 
-    /// The rows and the columns of which something is seen in `clip`.
+    /// The rows and the columns that are at least partly visible in `clip`.
     pub fn cells(&self, clip: Rect) -> (Range<usize>, Range<usize>) {
         let part = self.frame.intersect(clip);
         let first = (part.min - self.frame.min) / self.cell + self.corner;
         let last = (part.max - self.frame.min) / self.cell + self.corner;
         let range = |first: f32, last: f32, n: usize| {
-            // A hundredth of a pixel of a cell is not seen.
+            // A thousandth of a cell is invisible.
             let first = ((first + 1e-3) as usize).min(n);
             first..((last - 1e-3).ceil().max(0.0) as usize).clamp(first, n)
         };
@@ -166,9 +168,9 @@ impl Seen {
 }
 
 fn widest(labels: &[String], ui: &Ui) -> f32 {
-    // Of many labels (`d0` … `d511`), the widest is among the longest; an "iiii" is narrower than an "mmm".
-    let length =
-        |label: &String| label.chars().map(|c| if c.is_ascii() { 1 } else { 2 }).sum::<usize>();
+    // Not every label of many (`d0` … `d511`) is measured: the widest is among the longest ones by columns of text. "iiii" is
+    // narrower than "mmm", so slightly shorter ones are measured too.
+    let length = |label: &String| label.width();
     let longest = labels.iter().map(length).max().unwrap_or(0);
     let long = [0, 1, 2].into_iter().flat_map(|less| {
         labels.iter().filter(move |label| length(label) + less == longest).take(16)
@@ -177,11 +179,8 @@ fn widest(labels: &[String], ui: &Ui) -> f32 {
 }
 
 fn widest_number(map: &Heatmap<'_>, ui: &Ui, decimals: usize) -> f32 {
-    let longest = map
-        .numbers
-        .iter()
-        .map(|&x| numbers::fixed(x, decimals))
-        .max_by_key(|text| text.chars().count());
+    let longest =
+        map.numbers.iter().map(|&x| map.text(x, decimals)).max_by_key(|text| text.chars().count());
     text_width(&longest.unwrap_or_default(), style::digits(), ui)
 }
 

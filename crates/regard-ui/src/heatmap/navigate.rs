@@ -1,11 +1,11 @@
-//! The pointer and the keyboard on a heatmap.
+//! Zooming, panning and moving the cursor of a heatmap.
 
 use egui::{Event, EventFilter, Key, Rect, Response, Ui, Vec2};
 
 use super::geometry::Geometry;
 use super::{Cell, Heatmap, View};
 
-/// A press of + or − zooms by this.
+/// The zoom factor of a press of + or −.
 const STEP: f32 = 1.25;
 
 /// Zooms and pans. Returns the cell that the keyboard reached.
@@ -19,7 +19,7 @@ pub fn navigate(
 ) -> Option<Cell> {
     let size = at.matrix();
     if let Some(pointer) = response.hover_pos() {
-        // Wheel with Ctrl, or two fingers. The plain wheel is the page's.
+        // The wheel zooms with Ctrl, or two fingers do. The plain wheel scrolls the page.
         let factor = ui.input(|input| input.zoom_delta());
         if factor != 1.0 {
             view.zoom_by(factor, (pointer - cells.min) / cells.size(), size, at.most_zoom());
@@ -64,7 +64,7 @@ pub fn navigate(
     reached
 }
 
-/// Where a key leads from a cell; `far` takes Home and End to the first and last row too.
+/// The cell that a key leads to. With `far`, Home and End lead to the first and last row too.
 fn step(
     key: Key,
     far: bool,

@@ -1,4 +1,4 @@
-//! Drawing the cells, and what lies on them.
+//! Draws the cells and the marks on them.
 
 mod around;
 
@@ -15,11 +15,11 @@ use crate::colors::Colors as _;
 use crate::{colors, numbers, style};
 
 const WHOLE_TEXTURE: Rect = Rect::from_min_max(Pos2::ZERO, pos2(1.0, 1.0));
-/// More cells than this do not get numbers, however large the screen.
+/// The most cells that get numbers, on any screen.
 const MOST_NUMBERS: usize = 3000;
-/// Narrower cells cannot hold a number.
+/// The least width of a cell with a number.
 const NARROW: f32 = 26.0;
-/// Smaller cells are not hatched.
+/// The least side of a hatched cell.
 const TINY: f32 = 10.0;
 
 pub fn paint(
@@ -68,7 +68,8 @@ pub fn paint(
     }
 }
 
-/// Frames the query's row and the keys' rows and columns, neighbours together; a corner says what was typed over.
+/// Frames the query's row and the keys' rows and columns. Neighbours share a frame. A filled corner marks a cell that was typed
+/// over.
 fn mark(map: &Heatmap<'_>, within: &Painter, seen: &Seen) {
     let Marks { query, keys, cols } = &map.marks;
     for rows in runs(keys, map.rows()) {
@@ -79,7 +80,7 @@ fn mark(map: &Heatmap<'_>, within: &Painter, seen: &Seen) {
         outline(within, seen.rect_of(&shown, &cols), style::KEY);
     }
     if let Some(row) = query.filter(|row| *row < map.rows()) {
-        // Where keys are columns, both frames are seen.
+        // If keys are columns, the inset makes both frames visible.
         let inset = if cols.is_empty() { 0.0 } else { -3.0 };
         outline(
             within,
@@ -92,7 +93,7 @@ fn mark(map: &Heatmap<'_>, within: &Painter, seen: &Seen) {
     }
 }
 
-/// The runs of neighbours among numbers in order, below `end`.
+/// The runs of consecutive numbers below `end`, in a sorted list.
 fn runs(numbers: &[usize], end: usize) -> Vec<Range<usize>> {
     let numbers: Vec<usize> = numbers.iter().copied().filter(|i| *i < end).collect();
     numbers
@@ -101,14 +102,14 @@ fn runs(numbers: &[usize], end: usize) -> Vec<Range<usize>> {
         .collect()
 }
 
-/// Draws the texture, no finer than the screen. Returns the level of its blocks.
+/// Draws the texture, at most as fine as the screen. Returns the level of its blocks.
 fn picture(map: &Heatmap<'_>, ui: &Ui, within: &Painter, seen: &Seen) -> usize {
     let (rows, cols) = seen.cells(seen.frame);
     let pixels = seen.cell.min_elem() * ui.pixels_per_point();
     let finest = (1.0 / pixels).log2().ceil().max(0.0) as usize;
     let largest = ui.input(|input| input.max_texture_side);
     let coarsest = map.picture.levels();
-    let part = |level: usize| map.picture.part(level, rows.clone(), cols.clone());
+    let part = |level: usize| map.picture.blocks(level, rows.clone(), cols.clone());
     let fits = |level: &usize| part(*level).texture_side() <= largest;
     let level = (finest.min(coarsest)..=coarsest).find(fits).unwrap_or(coarsest);
     let (texture, part) = map.picture.texture(ui.ctx(), map.name, map.numbers, &part(level));
@@ -122,7 +123,7 @@ fn picture(map: &Heatmap<'_>, ui: &Ui, within: &Painter, seen: &Seen) -> usize {
     level
 }
 
-/// The numbers, where there is room for all of them.
+/// Writes the numbers, if all of them fit.
 fn annotate(
     map: &Heatmap<'_>,
     ui: &Ui,
@@ -142,7 +143,7 @@ fn annotate(
         numbers::decimals(&visible)
     });
     let texts: Vec<(Cell, f32, String)> = cells()
-        .filter_map(|cell| map.number(cell).map(|x| (cell, x, numbers::fixed(x, decimals))))
+        .filter_map(|cell| map.number(cell).map(|x| (cell, x, map.text(x, decimals))))
         .collect();
     let longest = texts.iter().max_by_key(|(_, _, text)| text.chars().count());
     if longest.is_none_or(|(_, _, text)| text_width(text, style::digits(), ui) + 4.0 > seen.cell.x)
@@ -159,7 +160,7 @@ fn annotate(
     }
 }
 
-/// Hatching where there is no number.
+/// Hatches masked cells and NaN.
 fn hatch_all(
     map: &Heatmap<'_>,
     within: &Painter,
@@ -198,7 +199,7 @@ fn hatch(painter: &Painter, rect: Rect, color: Color32) {
     }
 }
 
-/// Lines to both axes and a frame around the cell, seen on every colour.
+/// Draws lines to both axes and a frame around the cell, visible on every colour.
 fn crosshair(within: &Painter, seen: &Seen, cell: Cell) {
     let rect = seen.rect(cell);
     let dark = Stroke::new(1.0, Color32::from_black_alpha(150));
@@ -216,7 +217,7 @@ fn crosshair(within: &Painter, seen: &Seen, cell: Cell) {
     outline(within, rect, Color32::WHITE);
 }
 
-/// A frame, and a corner of it filled, so that it is not taken for the crosshair.
+/// Draws a frame with a filled corner, which distinguishes it from the crosshair.
 fn pin(painter: &Painter, rect: Rect) {
     let rect = Rect::from_center_size(rect.center(), rect.size().max(egui::Vec2::splat(6.0)));
     outline(painter, rect, style::PIN);
@@ -238,7 +239,7 @@ fn corner(painter: &Painter, rect: Rect, color: Color32) {
     ));
 }
 
-/// A frame with a dark seam, seen on every colour.
+/// Draws a frame with a dark seam, visible on every colour.
 fn outline(painter: &Painter, rect: Rect, color: Color32) {
     painter.rect_stroke(
         rect,

@@ -1,4 +1,4 @@
-//! A matrix as colours: maxima of blocks for when it is larger than the screen, and the texture of what is seen.
+//! A matrix as colours: maxima of blocks for a matrix larger than the screen, and the texture of the visible part.
 
 use core::cell::RefCell;
 use core::ops::Range;
@@ -8,10 +8,11 @@ use rayon::prelude::*;
 
 use crate::colors::{self, Colors as _, Palette};
 
-/// Blocks are pooled until a matrix of them is no larger than this.
+/// Blocks are pooled until at most this many rows and columns are left.
 const SMALL: usize = 64;
 
-/// What is kept of a matrix to draw it at any size, but not the numbers themselves. It takes a third of their memory.
+/// The maxima of a matrix's blocks, to draw it at any size. It does not hold the numbers themselves, and takes a third of their
+/// memory.
 pub struct Picture {
     palette: Palette,
     shape: (usize, usize),
@@ -26,16 +27,16 @@ struct Level {
     cols: usize,
 }
 
-/// The texture, and what is in it.
+/// The texture and its contents.
 struct Drawn {
-    part: Part,
+    blocks: Blocks,
     palette: Palette,
     texture: TextureHandle,
 }
 
 /// Blocks of a level.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct Blocks {
     /// A block is 2^`level` cells wide.
     pub level: usize,
     /// Its rows of blocks.
@@ -66,12 +67,12 @@ impl Picture {
         Self { palette, shape, levels, drawn: RefCell::new(None) }
     }
 
-    /// How numbers become colours.
+    /// The palette.
     pub fn palette(&self) -> Palette {
         self.palette
     }
 
-    /// The same numbers in other colours.
+    /// Changes the colours.
     pub fn set_palette(&mut self, palette: Palette) {
         debug_assert_eq!(
             palette.is_diverging(),
@@ -81,9 +82,9 @@ impl Picture {
         self.palette = palette;
     }
 
-    /// The size of the largest of the numbers that it was made of, which may be negative only where the colours diverge.
+    /// The largest absolute value of the numbers. Negative numbers are allowed only with diverging colours.
     ///
-    /// It is that of the largest block, unless one has in it what has no size.
+    /// It is found among the largest blocks, unless one holds NaN or ∞.
     pub fn largest(&self, numbers: &[f32]) -> f32 {
         let blocks = self.levels.last().map_or(numbers, |level| &level.numbers[..]);
         let hides = |x: &f32| x.is_nan() || *x == f32::INFINITY;
@@ -93,60 +94,61 @@ impl Picture {
         colors::largest(blocks)
     }
 
-    /// The bytes that it takes beside the numbers, without the texture.
+    /// The bytes of the blocks, without the texture.
     pub fn bytes(&self) -> usize {
         self.levels.iter().map(|level| size_of_val(&level.numbers[..])).sum()
     }
 
-    /// The levels there are.
+    /// The number of levels.
     pub fn levels(&self) -> usize {
         self.levels.len()
     }
 
     /// The blocks of a level that cover these cells.
-    pub fn part(&self, level: usize, rows: Range<usize>, cols: Range<usize>) -> Part {
-        let blocks = |cells: Range<usize>| cells.start >> level..cells.end.div_ceil(1 << level);
-        Part { level, rows: blocks(rows), cols: blocks(cols) }
+    pub fn blocks(&self, level: usize, rows: Range<usize>, cols: Range<usize>) -> Blocks {
+        let covering = |cells: Range<usize>| cells.start >> level..cells.end.div_ceil(1 << level);
+        Blocks { level, rows: covering(rows), cols: covering(cols) }
     }
 
-    /// A texture that has this part in it, and all that it has.
+    /// A texture that contains these blocks, and all the blocks that it contains.
     ///
-    /// It is made anew only if it has not, or is of other colours; and then with some more around it, so that it lasts while
-    /// what is seen moves.
+    /// The texture of the previous call is used again if it contains the blocks in the same colours. A new one has a margin, so
+    /// that it lasts while the view moves.
     pub fn texture(
         &self,
         ctx: &Context,
         name: &str,
         numbers: &[f32],
-        part: &Part,
-    ) -> (TextureId, Part) {
+        blocks: &Blocks,
+    ) -> (TextureId, Blocks) {
         let mut drawn = self.drawn.borrow_mut();
         if let Some(drawn) = &*drawn
-            && drawn.part.has(part)
+            && drawn.blocks.has(blocks)
             && drawn.palette == self.palette
         {
-            return (drawn.texture.id(), drawn.part.clone());
+            return (drawn.texture.id(), drawn.blocks.clone());
         }
-        let (from, (rows, cols)) = match part.level.checked_sub(1).and_then(|i| self.levels.get(i))
-        {
-            Some(level) => (&level.numbers[..], (level.rows, level.cols)),
-            None => (numbers, self.shape),
-        };
-        let part = Part {
-            level: part.level,
-            rows: around(&part.rows, rows),
-            cols: around(&part.cols, cols),
+        let (from, (rows, cols)) =
+            match blocks.level.checked_sub(1).and_then(|i| self.levels.get(i)) {
+                Some(level) => (&level.numbers[..], (level.rows, level.cols)),
+                None => (numbers, self.shape),
+            };
+        let blocks = Blocks {
+            level: blocks.level,
+            rows: around(&blocks.rows, rows),
+            cols: around(&blocks.cols, cols),
         };
         let color = self.palette.colors();
-        let mut texels = vec![Color32::TRANSPARENT; part.rows.len() * part.cols.len()];
-        // In this thread alone: it is the window's, and must not wait for a pool that is busy with the next picture.
-        for (texels, row) in texels.chunks_exact_mut(part.cols.len().max(1)).zip(part.rows.clone())
+        let mut texels = vec![Color32::TRANSPARENT; blocks.rows.len() * blocks.cols.len()];
+        // This runs in the window's thread, which must not wait for a pool that is busy with the next picture.
+        for (texels, row) in
+            texels.chunks_exact_mut(blocks.cols.len().max(1)).zip(blocks.rows.clone())
         {
-            for (texel, x) in texels.iter_mut().zip(&from[row * cols..][part.cols.clone()]) {
+            for (texel, x) in texels.iter_mut().zip(&from[row * cols..][blocks.cols.clone()]) {
                 *texel = color(*x);
             }
         }
-        let image = egui::ColorImage::new([part.cols.len(), part.rows.len()], texels);
+        let image = egui::ColorImage::new([blocks.cols.len(), blocks.rows.len()], texels);
         let texture = match drawn.take() {
             Some(mut before) => {
                 before.texture.set(image, TextureOptions::NEAREST);
@@ -155,36 +157,36 @@ impl Picture {
             None => ctx.load_texture(name, image, TextureOptions::NEAREST),
         };
         let id = texture.id();
-        *drawn = Some(Drawn { part: part.clone(), palette: self.palette, texture });
-        (id, part)
+        *drawn = Some(Drawn { blocks: blocks.clone(), palette: self.palette, texture });
+        (id, blocks)
     }
 }
 
-impl Part {
-    /// The share of a part that is drawn around it, on each side.
+impl Blocks {
+    /// The margin of a texture on each side is this fraction of its blocks: an eighth.
     const AROUND: usize = 8;
 
-    /// Whether all of another part is in it.
+    /// Whether these blocks contain the others.
     fn has(&self, other: &Self) -> bool {
         let has = |a: &Range<usize>, b: &Range<usize>| a.start <= b.start && b.end <= a.end;
         self.level == other.level && has(&self.rows, &other.rows) && has(&self.cols, &other.cols)
     }
 
-    /// The longer side of the texture that is made for it.
+    /// The longer side of the texture that these blocks need.
     pub fn texture_side(&self) -> usize {
         let side = self.rows.len().max(self.cols.len());
         side + 2 * (side / Self::AROUND)
     }
 }
 
-/// Some more on both sides, where there is something.
+/// The blocks with a margin on both sides, as far as the matrix goes.
 fn around(blocks: &Range<usize>, all: usize) -> Range<usize> {
-    let more = blocks.len() / Part::AROUND;
+    let more = blocks.len() / Blocks::AROUND;
     let end = (blocks.end + more).min(all);
     blocks.start.saturating_sub(more).min(end)..end
 }
 
-/// Blocks of 2 × 2, fewer at an odd end, each with that number of them that `pick` picks.
+/// Blocks of 2 × 2 numbers, or fewer at an odd end. `pick` chooses the number of a block.
 fn pool(numbers: &[f32], cols: usize, pick: impl Fn(f32, f32) -> f32 + Sync) -> Level {
     let half = cols.div_ceil(2);
     let rows = numbers.len().div_ceil(cols.max(1)).div_ceil(2);
@@ -214,12 +216,12 @@ fn pool(numbers: &[f32], cols: usize, pick: impl Fn(f32, f32) -> f32 + Sync) -> 
     Level { numbers: pooled, rows, cols: half }
 }
 
-/// The greater of two; NaN wins, because nobody must miss it, and −∞ loses.
+/// The greater of two numbers. NaN wins, because nobody must miss it. −∞ loses.
 fn greater(a: f32, b: f32) -> f32 {
     if a > b || a.is_nan() { a } else { b }
 }
 
-/// The one that is farther from 0; NaN wins, and −∞, which is masked, loses.
+/// The number farther from 0. NaN wins. −∞, which marks a masked cell, loses.
 fn farther(a: f32, b: f32) -> f32 {
     let size = |x: f32| if x == f32::NEG_INFINITY { -1.0 } else { x.abs() };
     if size(a) > size(b) || a.is_nan() { a } else { b }
@@ -306,26 +308,26 @@ mod tests {
         numbers[250 * cols + 150] = f32::NAN;
         numbers[251 * cols + 150] = f32::NEG_INFINITY;
         let mut picture = Picture::new(&numbers, cols, Palette::weights(1.0, Look::default()));
-        let asked = picture.part(0, 200..300, 100..200);
-        let (id, part) = picture.texture(&ctx, "x", &numbers, &asked);
-        assert_eq!((part.rows.clone(), part.cols.clone()), (188..312, 88..212));
-        let colors: Vec<Color32> = part
+        let asked = picture.blocks(0, 200..300, 100..200);
+        let (id, blocks) = picture.texture(&ctx, "x", &numbers, &asked);
+        assert_eq!((blocks.rows.clone(), blocks.cols.clone()), (188..312, 88..212));
+        let colors: Vec<Color32> = blocks
             .rows
             .clone()
-            .flat_map(|row| part.cols.clone().map(move |col| row * cols + col))
+            .flat_map(|row| blocks.cols.clone().map(move |col| row * cols + col))
             .map(|i| picture.palette().color(numbers[i]))
             .collect();
         assert_eq!(texels(&ctx), colors);
-        let moved = picture.part(0, 210..310, 90..190);
-        assert_eq!(picture.texture(&ctx, "x", &numbers, &moved), (id, part));
-        let far = picture.part(0, 400..500, 200..300);
-        let (same, part) = picture.texture(&ctx, "x", &numbers, &far);
-        assert_eq!((same, part.rows, part.cols), (id, 388..500, 188..300));
+        let moved = picture.blocks(0, 210..310, 90..190);
+        assert_eq!(picture.texture(&ctx, "x", &numbers, &moved), (id, blocks));
+        let far = picture.blocks(0, 400..500, 200..300);
+        let (same, blocks) = picture.texture(&ctx, "x", &numbers, &far);
+        assert_eq!((same, blocks.rows, blocks.cols), (id, 388..500, 188..300));
         let before = texels(&ctx);
         picture.set_palette(Palette::weights(0.5, Look::default()));
         picture.texture(&ctx, "x", &numbers, &far);
         assert_ne!(texels(&ctx), before);
-        let coarse = picture.part(2, 0..500, 0..300);
+        let coarse = picture.blocks(2, 0..500, 0..300);
         assert_eq!(picture.texture(&ctx, "x", &numbers, &coarse).1, coarse);
     }
 

@@ -1,4 +1,4 @@
-//! A cell in words, for a screen reader.
+//! The words of a screen reader for a cell.
 
 use egui::accesskit::Live;
 use egui::{Response, Ui};
@@ -6,10 +6,10 @@ use egui::{Response, Ui};
 use super::{Cell, Heatmap};
 use crate::numbers;
 
-/// Tells the accessibility tree where the cursor is; while the heatmap has the focus, each move is spoken.
+/// Tells the accessibility tree the position of the cursor. While the heatmap has the focus, each move is spoken.
 pub fn speak(map: &Heatmap<'_>, ui: &Ui, response: &Response, cursor: Option<Cell>) {
     let Some(text) = cursor.and_then(|cell| words(map, cell)) else { return };
-    // Asked before, because the context is locked within.
+    // This comes first, because the closure locks the context.
     let has_focus = response.has_focus();
     ui.ctx().accesskit_node_builder(response.id, |node| {
         node.set_value(text);
@@ -23,6 +23,6 @@ pub fn speak(map: &Heatmap<'_>, ui: &Ui, response: &Response, cursor: Option<Cel
 pub fn words(map: &Heatmap<'_>, (row, col): Cell) -> Option<String> {
     let [row_term, col_term, term] = map.terms;
     let (row_label, col_label) = (map.row_labels.get(row)?, map.col_labels.get(col)?);
-    let number = numbers::spoken(map.number((row, col))?);
+    let number = numbers::spoken_masked(map.number((row, col))?, map.masked);
     Some(format!("{row_term} {row_label}, {col_term} {col_label}, {term} {number}"))
 }

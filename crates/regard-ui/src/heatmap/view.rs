@@ -1,4 +1,4 @@
-//! What of a matrix is looked at.
+//! The part of a matrix that is looked at.
 
 use egui::{Vec2, vec2};
 use serde::{Deserialize, Serialize};
@@ -8,15 +8,15 @@ use super::Cell;
 /// The most cells that can be pinned.
 const MOST_PINNED: usize = 32;
 
-/// How far a heatmap is zoomed in, where its corner is, and which cells are pinned.
+/// The zoom and the corner of a heatmap, and its pinned cells.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct View {
     /// 1 shows the whole matrix, 2 half of its rows and columns.
     zoom: f32,
-    /// The row and the column at the corner, with what is cut off of them.
+    /// The row and the column at the corner, with the fractions that are cut off.
     corner: (f32, f32),
-    /// The cells that stay marked.
+    /// The pinned cells, which stay marked.
     pub pinned: Vec<Cell>,
 }
 
@@ -27,12 +27,12 @@ impl Default for View {
 }
 
 impl View {
-    /// Whether all of the matrix is seen.
+    /// Whether the whole matrix is visible.
     pub fn is_whole(&self) -> bool {
         self.zoom <= 1.0
     }
 
-    /// 1 for the whole matrix.
+    /// The zoom. 1 shows the whole matrix.
     pub fn zoom(&self) -> f32 {
         // A session file may hold anything.
         if self.zoom.is_finite() { self.zoom.max(1.0) } else { 1.0 }
@@ -44,7 +44,7 @@ impl View {
         vec2(finite(self.corner.1), finite(self.corner.0))
     }
 
-    /// Brings the zoom within its limits: a session file may ask for anything.
+    /// Limits the zoom. A session file may hold anything.
     pub(super) fn limit(&mut self, most: f32) {
         self.zoom = self.zoom().min(most.max(1.0));
     }
@@ -54,7 +54,7 @@ impl View {
         (self.zoom, self.corner) = (1.0, (0.0, 0.0));
     }
 
-    /// Pins a cell, or unpins it.
+    /// Pins a cell, or removes its pin.
     pub fn pin(&mut self, cell: Cell) {
         let before = self.pinned.len();
         self.pinned.retain(|pinned| *pinned != cell);
@@ -63,7 +63,7 @@ impl View {
         }
     }
 
-    /// Zooms so that what is at `at` (in parts of the whole picture's width and height) stays there.
+    /// Zooms around `at`, given as fractions of the picture's width and height.
     pub(super) fn zoom_by(&mut self, factor: f32, at: Vec2, size: Vec2, most: f32) {
         let before = self.zoom();
         let zoom = (before * factor).clamp(1.0, most.max(1.0));
@@ -72,13 +72,13 @@ impl View {
         self.go_to(corner, size);
     }
 
-    /// Brings a column and a row to the corner, as far as there are cells to fill the picture.
+    /// Moves a column and a row to the corner, as far as the cells still fill the picture.
     pub(super) fn go_to(&mut self, corner: Vec2, size: Vec2) {
         let corner = corner.min(size - size / self.zoom()).max(Vec2::ZERO);
         self.corner = (corner.y, corner.x);
     }
 
-    /// Moves no farther than needed to see a cell.
+    /// Moves as little as needed to make a cell visible.
     pub(super) fn reveal(&mut self, (row, col): Cell, size: Vec2) {
         let (cell, seen) = (vec2(col as f32, row as f32), size / self.zoom());
         let corner = self.corner().max(cell + Vec2::splat(1.0) - seen).min(cell);

@@ -1,42 +1,42 @@
-//! The panel that measures: naive loops, the kernel and the multi-head layer on one thread and on all.
+//! The benchmark panel: naive loops, the kernel, and the multi-head layer on one thread and on all.
 
 use egui::{Context, Label, ProgressBar, RichText, Ui};
 use regard_benches::{Line, Operation, Progress, Shape, duration, measure_while, ours};
 
-use super::Inputs;
+use super::LaboratoryInputs;
 use crate::explain::heading;
-use crate::style::small;
+use crate::style::remark;
 use crate::task::Task;
 use crate::{Command, Host, colors};
 
-/// Queries times dimensions of all heads: with more, a naive call would take too long.
+/// The largest product of queries, dimensions and heads. With more, a naive call would take too long.
 const MOST_WORK: usize = 8 * 4096 * 64;
 
 const EXPLANATION: &str = "\
-    How fast this machine computes attention of so many tokens and dimensions, with the causal mask if there is one: textbook \
-    loops (naive), the SIMD kernel on one thread, and the layer for several heads on one thread and on all.\n\
-    A bar is the billions of floating-point operations a second; its end would be the most that all threads could do \
-    with multiply-adds in registers, measured in the same run (the FMA peak). The share is that of the peak of the threads used.\n\
-    The implementations take turns, and the median of up to 21 samples counts. Naive loops are left out where one call \
-    would take more than 10 GFLOP.";
+    The benchmark measures how fast this machine computes attention over this number of tokens and dimensions, with the causal mask \
+    if it is on: textbook loops (naive), the SIMD kernel on one thread, and the multi-head layer on one thread and on all.\n\
+    A bar shows billions of floating-point operations a second. A full bar is the FMA peak: the most that all threads reach with \
+    multiply-adds in registers, measured in the same run. The percentage refers to the peak of the threads used.\n\
+    The implementations take turns, and the median of up to 21 samples counts. Naive loops are left out if one call \
+    needs more than 10 GFLOP.";
 
-/// A benchmark, while it is measured and afterwards.
+/// A benchmark, running or finished.
 #[derive(Default)]
 pub struct Benchmark {
     task: Option<Task<Progress>>,
-    /// A stopped task ends the sample that it has begun. The next one waits for it: two would measure each other.
+    /// A stopped task finishes its sample. The next task waits for it, because two would disturb each other.
     stopped: Option<Task<Progress>>,
     shape: Option<Shape>,
     last: Option<Result<Progress, String>>,
 }
 
 impl Benchmark {
-    /// Whether it is being measured.
+    /// Whether it is running.
     pub fn is_running(&self) -> bool {
         self.task.is_some()
     }
 
-    /// What was measured so far.
+    /// The results so far.
     pub fn lines(&self) -> &[Line] {
         self.last
             .as_ref()
@@ -44,8 +44,8 @@ impl Benchmark {
             .map_or(&[], |progress| &progress.lines)
     }
 
-    /// Stops it if it runs, or measures anew. What is measured when it stops stays.
-    pub fn toggle(&mut self, host: &dyn Host, ctx: &Context, inputs: &Inputs) {
+    /// Stops a running benchmark or starts a new one. The results of a stopped one stay.
+    pub fn toggle(&mut self, host: &dyn Host, ctx: &Context, inputs: &LaboratoryInputs) {
         self.receive();
         if let Some(task) = self.task.take() {
             task.cancel();
@@ -67,10 +67,10 @@ impl Benchmark {
         }));
     }
 
-    /// Takes what has been measured since.
+    /// Takes new results.
     pub fn receive(&mut self) {
         let Some(task) = &self.task else { return };
-        // Asked first, so that the last result is taken before the task is dropped.
+        // This comes first, so that the last result is taken before the task is dropped.
         let has_ended = !task.is_running();
         if let Some(last) = task.take() {
             self.last = Some(last);
@@ -80,8 +80,8 @@ impl Benchmark {
         }
     }
 
-    /// Shows the button and the bars. Returns the command, if its button was pressed.
-    pub fn show(&mut self, ui: &mut Ui, inputs: &Inputs) -> Option<Command> {
+    /// Shows the button and the bars. Returns the command if its button was pressed.
+    pub fn show(&mut self, ui: &mut Ui, inputs: &LaboratoryInputs) -> Option<Command> {
         self.receive();
         heading(ui, "Benchmark", EXPLANATION);
         let clicked = ui
@@ -89,7 +89,7 @@ impl Benchmark {
                 let name = if self.is_running() { "Stop benchmark" } else { "Start benchmark" };
                 let clicked = ui.button(name).on_hover_text(Command::Benchmark.tooltip()).clicked();
                 let shape = self.shape.unwrap_or_else(|| shape(inputs));
-                ui.add(Label::new(small(shape.text(Operation::Attention)).weak()).wrap());
+                ui.add(Label::new(remark(shape.text(Operation::Attention)).weak()).wrap());
                 clicked
             })
             .inner;
@@ -104,9 +104,9 @@ impl Benchmark {
     }
 }
 
-/// What is measured: the laboratory's sizes, with as many heads as there is patience for.
-fn shape(inputs: &Inputs) -> Shape {
-    let Inputs { tokens, dim, causal, .. } = *inputs;
+/// The shape that is measured: the laboratory's sizes, with as many heads as the largest work allows.
+fn shape(inputs: &LaboratoryInputs) -> Shape {
+    let LaboratoryInputs { tokens, dim, causal, .. } = *inputs;
     let heads = (MOST_WORK / (tokens * dim)).clamp(1, 8);
     Shape {
         batch: 1,
@@ -128,7 +128,7 @@ fn run(shape: Shape, progress: impl FnMut(&Progress) -> bool) -> anyhow::Result<
     Ok(())
 }
 
-/// A bar for each implementation: as long as its share of what all threads could do.
+/// Draws a bar for each implementation, relative to the FMA peak of all threads.
 fn bars(ui: &mut Ui, progress: &Progress, running: bool) {
     if running {
         let part = progress.done as f32 / progress.of.max(1) as f32;
@@ -148,7 +148,7 @@ fn bars(ui: &mut Ui, progress: &Progress, running: bool) {
             100.0 * line.fraction_of_peak(),
             duration(line.seconds()),
         );
-        ui.add(Label::new(small(numbers)).wrap());
+        ui.add(Label::new(remark(numbers)).wrap());
         let bar = ProgressBar::new((line.gflops() / most) as f32)
             .desired_height(8.0)
             .fill(colors::curve(i));

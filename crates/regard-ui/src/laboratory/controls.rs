@@ -1,4 +1,4 @@
-//! The laboratory's knobs.
+//! The knobs of the laboratory.
 
 use core::ops::RangeInclusive;
 use std::path::Path;
@@ -6,20 +6,20 @@ use std::path::Path;
 use egui::{DragValue, Label, RichText, Slider, TextStyle, Ui};
 
 use super::state::{LEAST_CAP, MOST_DIM, MOST_SINK, MOST_SMOOTH, MOST_TOKENS};
-use super::{Brush, Inputs, Source, State};
+use super::{Brush, LaboratoryInputs, State, TokenSource};
 use crate::explain::heading;
 use crate::{Command, temperature};
 use regard_heads::QueriesAndKeys;
 
-/// What the knobs ask for.
+/// A request of the knobs.
 pub enum Asked {
     /// A command's button was pressed.
     Command(Command),
-    /// Random tokens, instead of a file's.
+    /// Random tokens in place of those of a file.
     Random,
 }
 
-/// Shows all knobs. `file` is what the tokens come from, if it is a file and is read.
+/// Shows all knobs. `file` is the file of the tokens, once it is read.
 pub fn show(ui: &mut Ui, state: &mut State, file: Option<&QueriesAndKeys>) -> Option<Asked> {
     let asked = tokens(ui, &mut state.inputs, file);
     ui.separator();
@@ -30,25 +30,29 @@ pub fn show(ui: &mut Ui, state: &mut State, file: Option<&QueriesAndKeys>) -> Op
     heading(
         ui,
         "Sinks",
-        "Many models put most weight on the first token when there is nothing to look at. Without it, one sees \
-        what the rest of the weights do.",
+        "Many models put most weight on the first token when a head has nothing to attend to. Hide this token to see how the \
+        rest of the weight is distributed.",
     );
     ui.checkbox(&mut state.inputs.hide_first, "Hide the first token")
-        .on_hover_text("Take the first token's weight away, and make the others sum to 1 again.");
+        .on_hover_text("Remove the first token's weight. The others sum to 1 again.");
     asked
 }
 
-fn tokens(ui: &mut Ui, inputs: &mut Inputs, file: Option<&QueriesAndKeys>) -> Option<Asked> {
+fn tokens(
+    ui: &mut Ui,
+    inputs: &mut LaboratoryInputs,
+    file: Option<&QueriesAndKeys>,
+) -> Option<Asked> {
     heading(
         ui,
         "Tokens",
-        "n queries attend to n keys of d numbers each: random ones, or those of a file.\n\
-        Of random ones, \"alike\" makes a key like its own token's query, \"smooth\" makes neighbours like each other, \
-        and a sink is a first key that everybody likes.\n\
-        Of a file, a safetensors, npy or npz file with tensors q and k, or with one tensor that is both: [n, d], [heads, n, d] \
-        or [batch, heads, n, d], of which the first of the batch is taken.",
+        "n queries attend to n keys of d numbers each. They are random, or come from a file.\n\
+        Random tokens: query–key similarity makes each key resemble the query of the same token, neighbour similarity makes \
+        each token resemble the one before it, and sink strength is added to every query's score for the first key.\n\
+        A file is a safetensors, npy or npz file with tensors q and k, or with one tensor that is both. Its shape is [n, d], \
+        [heads, n, d] or [batch, heads, n, d]; the first entry of the batch is used.",
     );
-    let is_random = inputs.source == Source::Seed;
+    let is_random = inputs.source == TokenSource::Seed;
     if !is_random {
         of_file(ui, inputs, file);
     }
@@ -66,16 +70,21 @@ fn tokens(ui: &mut Ui, inputs: &mut Inputs, file: Option<&QueriesAndKeys>) -> Op
         if ui.button(open.name()).on_hover_text(open.tooltip()).clicked() {
             asked = Some(Asked::Command(open));
         }
-        if !is_random && ui.button("Random tokens").on_hover_text("Leave the file.").clicked() {
+        if !is_random
+            && ui
+                .button("Random tokens")
+                .on_hover_text("Close the file and draw random tokens.")
+                .clicked()
+        {
             asked = Some(Asked::Random);
         }
     });
     asked
 }
 
-/// What file it is, and which of its heads.
-fn of_file(ui: &mut Ui, inputs: &mut Inputs, file: Option<&QueriesAndKeys>) {
-    let Source::File { path, head } = &mut inputs.source else { return };
+/// The name of the file, and the choice of its head.
+fn of_file(ui: &mut Ui, inputs: &mut LaboratoryInputs, file: Option<&QueriesAndKeys>) {
+    let TokenSource::File { path, head } = &mut inputs.source else { return };
     ui.add(Label::new(RichText::new(name(path)).strong()).truncate());
     let Some(file) = file else { return };
     let (heads, n, d) = (file.heads(), file.tokens(), file.dim());
@@ -97,15 +106,15 @@ fn of_file(ui: &mut Ui, inputs: &mut Inputs, file: Option<&QueriesAndKeys>) {
     ui.add(Label::new(RichText::new(text).text_style(TextStyle::Small).weak()).wrap());
 }
 
-/// The file's own name, without its folder.
+/// The name of the file without its folder.
 fn name(path: &Path) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
-fn random(ui: &mut Ui, inputs: &mut Inputs) {
-    part(ui, "Alike", &mut inputs.alike, 0.0..=1.0);
-    part(ui, "Smooth", &mut inputs.smooth, 0.0..=MOST_SMOOTH);
-    part(ui, "Sink", &mut inputs.sink, 0.0..=MOST_SINK);
+fn random(ui: &mut Ui, inputs: &mut LaboratoryInputs) {
+    part(ui, "Query–key similarity", &mut inputs.alike, 0.0..=1.0);
+    part(ui, "Neighbour similarity", &mut inputs.smooth, 0.0..=MOST_SMOOTH);
+    part(ui, "Sink strength", &mut inputs.sink, 0.0..=MOST_SINK);
     ui.horizontal(|ui| {
         let label = ui.label("Seed");
         ui.add(DragValue::new(&mut inputs.seed).speed(0.1))
@@ -117,32 +126,33 @@ fn random(ui: &mut Ui, inputs: &mut Inputs) {
     });
 }
 
-fn softmax(ui: &mut Ui, inputs: &mut Inputs) {
+fn softmax(ui: &mut Ui, inputs: &mut LaboratoryInputs) {
     heading(
         ui,
         "Softmax",
         &format!(
-            "{}\n1/√d keeps the spread of independent tokens' scores at about 1, however many dimensions are added up.",
+            "{}\n1/√d keeps the standard deviation of independent tokens' scores near 1 for every number of dimensions d.",
             temperature::EXPLANATION
         ),
     );
     ui.label("Temperature T");
     temperature::show(ui, &mut inputs.temperature);
-    ui.checkbox(&mut inputs.scaled, "Scale by 1/√d")
-        .on_hover_text("Without it, scores spread as √d, and softmax picks one token.");
+    ui.checkbox(&mut inputs.scaled, "Scale by 1/√d").on_hover_text(
+        "Without it, the spread of the scores grows as √d, and softmax picks one token.",
+    );
 }
 
 fn masks(ui: &mut Ui, state: &mut State) {
     heading(
         ui,
         "Mask",
-        "Which keys a query may see. A key is seen if every part allows it; what may not be seen is grey, and hatched where cells are large. ALiBi and \
-        the soft cap change scores and hide nothing.",
+        "The mask decides which keys each query sees. A key is visible if every part of the mask allows it. Masked cells are \
+        grey, and hatched where cells are large; their weight is 0. ALiBi and the soft cap change scores and hide nothing.",
     );
     let inputs = &mut state.inputs;
     let n = inputs.tokens;
     ui.checkbox(&mut inputs.causal, "Causal")
-        .on_hover_text("A token sees itself and what comes before it, nothing after.");
+        .on_hover_text("A token attends to itself and to earlier tokens only.");
     option(ui, "Window", &mut inputs.window, [8, 8], |ui, [left, right]| {
         for (name, side) in [("left", left), ("right", right)] {
             let value = DragValue::new(side).range(0..=n).prefix(format!("{name} "));
@@ -187,7 +197,7 @@ fn painting(ui: &mut Ui, state: &mut State) {
         }
     });
     if state.inputs.is_all_painted() {
-        let text = "No more can be painted: clear the paint, or use a larger brush after that.";
+        let text = "The paint is used up. Clear it, then use a larger brush.";
         ui.add(Label::new(RichText::new(text).text_style(TextStyle::Small)).wrap());
     }
 }
@@ -198,10 +208,12 @@ fn size(ui: &mut Ui, name: &str, spoken: &str, value: &mut usize, range: RangeIn
 }
 
 fn part(ui: &mut Ui, name: &str, value: &mut f32, range: RangeInclusive<f32>) {
-    row(ui, name, |ui| ui.add(Slider::new(value, range).max_decimals(2)).accessible_name(name));
+    ui.label(name);
+    ui.spacing_mut().slider_width = (ui.available_width() - 80.0).max(60.0);
+    ui.add(Slider::new(value, range).max_decimals(2)).accessible_name(name);
 }
 
-/// A name, and a control in the room that it leaves.
+/// A name, with a control beside it.
 fn row<R>(ui: &mut Ui, name: &str, control: impl FnOnce(&mut Ui) -> R) {
     ui.horizontal(|ui| {
         let width = ui.available_width();
@@ -212,7 +224,7 @@ fn row<R>(ui: &mut Ui, name: &str, control: impl FnOnce(&mut Ui) -> R) {
     });
 }
 
-/// A box to check, and behind it what it brings along.
+/// A checkbox, followed by its controls if it is checked.
 fn option<T>(
     ui: &mut Ui,
     name: &str,
@@ -232,11 +244,11 @@ fn option<T>(
 }
 
 /// The inputs in a few words, for what A is.
-pub fn in_words(inputs: &Inputs) -> String {
-    let Inputs { tokens, dim, temperature, .. } = inputs;
+pub fn in_words(inputs: &LaboratoryInputs) -> String {
+    let LaboratoryInputs { tokens, dim, temperature, .. } = inputs;
     let mut words =
         format!("n = {tokens}, d = {dim}, T = {}", temperature::text(f64::from(temperature.get())));
-    if let Source::File { path, head } = &inputs.source {
+    if let TokenSource::File { path, head } = &inputs.source {
         words = format!("{words}, head {head} of {}", name(path));
     }
     let parts = [

@@ -1,15 +1,18 @@
-//! What is plotted of the chosen row.
+//! The plots of the chosen row, and of the gradient over the number of dimensions.
 
 use core::iter::successors;
+use std::sync::Arc;
 
 use egui::Ui;
-use egui_plot::{AxisHints, GridInput, GridMark, Line, LineStyle, PlotPoints, VLine};
+use egui_plot::{AxisHints, FilledArea, GridInput, GridMark, Line, LineStyle, PlotPoints, VLine};
 use regard::Temperature;
 use regard_kernels::softmax;
 
 use super::engine::hide_first;
 use super::{Outcome, measures};
 use crate::explain::title;
+use crate::memo::Memo;
+use crate::style::remark;
 use crate::{colors, plots, temperature};
 
 /// Of points over the temperature.
@@ -17,9 +20,50 @@ const POINTS: usize = 61;
 /// More weights than this are plotted by some of them.
 const MOST_POINTS: usize = 512;
 
+/// The most rows that the gradient norm by d is measured on, evenly spaced.
+const MOST_ROWS: usize = 25;
+
 type Points = Vec<[f64; 2]>;
 
-/// The curves of a row.
+/// The quartiles of a measure over several rows, at one x.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Quartiles {
+    x: f64,
+    low: f64,
+    median: f64,
+    high: f64,
+}
+
+impl Quartiles {
+    /// The quartiles of some values. `None` if there are none.
+    fn of(x: f64, mut values: Vec<f64>) -> Option<Self> {
+        values.sort_by(f64::total_cmp);
+        let last = values.len().checked_sub(1)?;
+        let at = |share: f64| values[(share * last as f64).round() as usize];
+        Some(Self { x, low: at(0.25), median: at(0.5), high: at(0.75) })
+    }
+}
+
+/// The gradient norm over log₂ d, without and with 1/√d. It depends on the scores alone, so it is kept while they stay.
+pub type ByDim = Arc<[Vec<Quartiles>; 2]>;
+
+/// Remembers the last [`ByDim`] by its scores.
+pub type ByDimMemo = Memo<ScoresKey, ByDim>;
+
+/// The identity of some scores.
+#[derive(Clone)]
+pub struct ScoresKey {
+    scores: Arc<Vec<f32>>,
+    hides_first: bool,
+}
+
+impl PartialEq for ScoresKey {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.scores, &other.scores) && self.hides_first == other.hides_first
+    }
+}
+
+/// The curves of a row, and those of all rows.
 pub struct Curves {
     /// The row.
     pub row: usize,
@@ -27,13 +71,17 @@ pub struct Curves {
     pinned: Option<Points>,
     entropy: Points,
     gradient: Points,
-    /// Without and with 1/√d, over log₂ d.
-    by_dim: [Points; 2],
+    by_dim: ByDim,
 }
 
 impl Curves {
-    /// Computes them: what is plotted over the temperature is at the other temperatures too.
-    pub fn new(outcome: &Outcome, row: usize) -> Self {
+    /// Computes the curves of a row.
+    pub fn new(outcome: &Outcome, row: usize, known: &mut ByDimMemo) -> Self {
+        let key = ScoresKey {
+            scores: Arc::clone(&outcome.scores),
+            hides_first: outcome.request.inputs.hide_first,
+        };
+        let by_dim = known.get(&key).unwrap_or_else(|| known.put(key, Arc::new(by_dim(outcome))));
         let n = outcome.request.inputs.tokens;
         let row = row.min(n - 1);
         let of_row = |numbers: &[f32], n: usize| {
@@ -61,7 +109,7 @@ impl Curves {
             pinned: pinned.map(|(weights, inputs)| ranked(&of_row(weights, inputs.tokens))),
             entropy: over(&|(entropy, _)| *entropy),
             gradient: over(&|(_, gradient)| *gradient),
-            by_dim: by_dim(outcome, row, &scores),
+            by_dim,
         }
     }
 
@@ -89,8 +137,8 @@ impl Curves {
         title(
             ui,
             "Weights, sorted",
-            "The weights of the chosen row from the largest to the smallest: steep is sharp, flat is even. \
-            Dashed: those of A.",
+            "The weights of the chosen row, from the largest to the smallest. A steep curve is sharp attention, a flat one even \
+            attention. The dashed curve is that of A.",
         );
         let x = |mark: GridMark| format!("{}", mark.value);
         frame(ui, "Weights, sorted", top([&self.weights]), x, plots::few, |plot| {
@@ -105,8 +153,8 @@ impl Curves {
         title(
             ui,
             "Entropy by temperature",
-            "How widely the chosen row shares out its attention, in nats: 0 is one token, ln k is k \
-            tokens evenly.",
+            "How widely the chosen row spreads its attention, in nats: 0 means one token, and ln k means k tokens with equal \
+            weights.",
         );
         Self::by_temperature(ui, "Entropy by temperature", &self.entropy, now);
     }
@@ -115,8 +163,8 @@ impl Curves {
         title(
             ui,
             "Gradient norm by temperature",
-            "The Frobenius norm of softmax's Jacobian: how much of a gradient comes \
-            through to the scores. Where one token takes all, nothing does.",
+            "The Frobenius norm of softmax's Jacobian for the chosen row: how much of a gradient reaches the scores. It is 0 \
+            where one token has all the weight.",
         );
         Self::by_temperature(ui, "Gradient norm by temperature", &self.gradient, now);
     }
@@ -145,14 +193,17 @@ impl Curves {
         title(
             ui,
             "Gradient norm by d",
-            "The same over the number of dimensions, by the dot products alone at T = 1, with 1/√d (solid) and \
-            without (dashed): what the scaling is for.",
+            "The gradient norm over the number of dimensions d, from the dot products alone at T = 1. A line is the median over \
+            the rows, and its band holds the middle half of them. Without 1/√d (dashed) the norm falls as d grows; with 1/√d \
+            (solid) it stays nearly constant. This is what the scaling is for.",
         );
+        let [without, with] = &*self.by_dim;
         let marker = ui.visuals().text_color();
+        let highest = without.iter().chain(with).map(|q| q.high).fold(0.0, f64::max);
         frame(
             ui,
             "Gradient norm by d",
-            top(&self.by_dim),
+            if highest > 0.0 { 0.0 } else { 1.0 },
             |mark| format!("{}", mark.value.exp2()),
             doublings,
             |plot| {
@@ -162,13 +213,32 @@ impl Curves {
                         .width(1.0)
                         .allow_hover(false),
                 );
-                let [without, with] = &self.by_dim;
-                plot.line(line("without", without, 2).style(LineStyle::dashed_dense()));
-                plot.line(line("with", with, 0));
+                for (name, quartiles, color) in [(WITHOUT, without, 2), (WITH, with, 0)] {
+                    let [xs, low, high] =
+                        [|q: &Quartiles| q.x, |q: &Quartiles| q.low, |q: &Quartiles| q.high]
+                            .map(|part| quartiles.iter().map(part).collect::<Vec<f64>>());
+                    let fill = colors::curve(color).gamma_multiply(0.25);
+                    plot.add(
+                        FilledArea::new(name, &xs, &low, &high).fill_color(fill).allow_hover(false),
+                    );
+                    let points: Points = quartiles.iter().map(|q| [q.x, q.median]).collect();
+                    let style =
+                        if color == 2 { LineStyle::dashed_dense() } else { LineStyle::Solid };
+                    plot.line(line(name, &points, color).style(style));
+                }
             },
         );
+        ui.horizontal_wrapped(|ui| {
+            for (name, color) in [(WITH, 0), (WITHOUT, 2)] {
+                ui.label(remark("■".to_owned()).color(colors::curve(color)));
+                ui.label(remark(name.to_owned()));
+            }
+        });
     }
 }
+
+const WITH: &str = "with 1/√d";
+const WITHOUT: &str = "without 1/√d";
 
 /// Rank and weight, from the largest to the smallest.
 fn ranked(weights: &[f32]) -> Points {
@@ -177,20 +247,40 @@ fn ranked(weights: &[f32]) -> Points {
     sorted.iter().enumerate().step_by(step).map(|(i, w)| [(i + 1) as f64, f64::from(*w)]).collect()
 }
 
-/// The gradient norm over log₂ d, without and with 1/√d, of what the row may see: at every power of two, and at all
+/// The gradient norm over log₂ d, without and with 1/√d, of the keys that each row sees: at every power of two, and at all
 /// dimensions that the tokens have.
-fn by_dim(outcome: &Outcome, row: usize, scores: &[f32]) -> [Points; 2] {
-    let mut curves = [Vec::new(), Vec::new()];
-    let most = outcome.tokens.width;
+fn by_dim(outcome: &Outcome) -> [Vec<Quartiles>; 2] {
+    let inputs = &outcome.request.inputs;
+    let (n, most) = (inputs.tokens, outcome.tokens.width);
+    let rows: Vec<usize> = (0..n).step_by(n.div_ceil(MOST_ROWS)).collect();
     let powers = successors(Some(1), |dim| Some(2 * dim)).take_while(|dim| *dim < most);
+    let mut curves = [Vec::new(), Vec::new()];
     for dim in powers.chain([most]) {
-        let products = outcome.tokens.products(row, dim);
-        for (curve, scale) in curves.iter_mut().zip([1.0, 1.0 / (dim as f32).sqrt()]) {
-            let visible =
-                products.iter().zip(scores).filter(|(_, score)| **score != f32::NEG_INFINITY);
-            let mut weights: Vec<f32> = visible.map(|(product, _)| product * scale).collect();
-            softmax(&mut weights, Temperature::ONE);
-            curve.push([(dim as f64).log2(), measures::gradient_norm(&weights, 1.0)]);
+        let mut norms = [Vec::new(), Vec::new()];
+        for row in &rows {
+            let Some(scores) = outcome.scores.chunks_exact(n).nth(*row) else { continue };
+            let products = outcome.tokens.products(*row, dim);
+            let is_visible = |(key, score): (usize, &f32)| {
+                *score != f32::NEG_INFINITY && !(inputs.hide_first && key == 0)
+            };
+            let visible: Vec<f32> = products
+                .iter()
+                .zip(scores.iter().enumerate())
+                .filter(|(_, at)| is_visible(*at))
+                .map(|(product, _)| *product)
+                .collect();
+            // One key alone has the weight 1 at every scale.
+            if visible.len() < 2 {
+                continue;
+            }
+            for (norms, scale) in norms.iter_mut().zip([1.0, 1.0 / (dim as f32).sqrt()]) {
+                let mut weights: Vec<f32> = visible.iter().map(|product| product * scale).collect();
+                softmax(&mut weights, Temperature::ONE);
+                norms.push(measures::gradient_norm(&weights, 1.0));
+            }
+        }
+        for (curve, norms) in curves.iter_mut().zip(norms) {
+            curve.extend(Quartiles::of((dim as f64).log2(), norms));
         }
     }
     curves
@@ -241,8 +331,11 @@ mod tests {
     use safetensors::Dtype;
     use safetensors::tensor::TensorView;
 
+    use std::sync::Arc;
+
     use super::*;
-    use crate::laboratory::{Engine, Inputs, Request, Shown, Source};
+    use crate::laboratory::{Engine, LaboratoryInputs, Request, Shown, TokenSource};
+    use crate::test_host::TestHost;
 
     #[test]
     fn the_dimensions_of_a_file_are_plotted_as_far_as_they_go() {
@@ -253,36 +346,72 @@ mod tests {
         let path = folder.path().join("x.safetensors");
         let tensor = TensorView::new(Dtype::F32, vec![n, d], &bytes).unwrap();
         safetensors::serialize_to_file([("x", tensor)], None, &path).unwrap();
-        let inputs = Inputs {
-            source: Source::File { path, head: 0 },
+        let inputs = LaboratoryInputs {
+            source: TokenSource::File { path, head: 0 },
             tokens: n,
             dim: 2,
-            ..Inputs::default()
+            ..LaboratoryInputs::default()
         };
         let request = Request { inputs, pinned: None, shown: Shown::Weights };
-        let outcome = Engine::default().run(request, &|_| ()).unwrap();
+        let outcome = Engine::new(Arc::new(TestHost::DEFAULT)).run(request, &|_| ()).unwrap();
 
-        let curves = Curves::new(&outcome, n - 1);
+        let curves = Curves::new(&outcome, n - 1, &mut Memo::default());
         for (curve, is_scaled) in curves.by_dim.iter().zip([false, true]) {
-            let dims: Vec<f64> = curve.iter().map(|[x, _]| x.exp2()).collect();
-            assert_eq!(dims.len(), 4);
-            for ([_, found], dim) in curve.iter().zip([1_usize, 2, 4, 6]) {
-                assert!(dims.iter().any(|x| (x - dim as f64).abs() < 1e-9), "{dims:?}");
+            let dims: Vec<usize> = curve.iter().map(|q| q.x.exp2().round() as usize).collect();
+            assert_eq!(dims, [1, 2, 4, 6]);
+            for (found, dim) in curve.iter().zip(dims) {
                 let number = |token: usize, t: usize| f64::from(x[token * d + t]);
-                let score = |key: usize| -> f64 {
-                    let product: f64 = (0..dim).map(|t| number(n - 1, t) * number(key, t)).sum();
-                    if is_scaled { product / (dim as f64).sqrt() } else { product }
+                // The causal mask leaves the first query one key, which has no gradient.
+                let norm = |query: usize| {
+                    let score = |key: usize| -> f64 {
+                        let product: f64 =
+                            (0..dim).map(|t| number(query, t) * number(key, t)).sum();
+                        if is_scaled { product / (dim as f64).sqrt() } else { product }
+                    };
+                    let exps: Vec<f64> = (0..=query).map(|key| score(key).exp()).collect();
+                    let sum: f64 = exps.iter().sum();
+                    // The Jacobian itself, diag(p) − p·pᵀ.
+                    let jacobian = |i: usize, j: usize| {
+                        let own = if i == j { exps[i] / sum } else { 0.0 };
+                        own - exps[i] * exps[j] / (sum * sum)
+                    };
+                    let m = exps.len();
+                    (0..m * m).map(|at| jacobian(at / m, at % m).powi(2)).sum::<f64>().sqrt()
                 };
-                let exps: Vec<f64> = (0..n).map(|key| score(key).exp()).collect();
-                let sum: f64 = exps.iter().sum();
-                // The Jacobian itself, diag(p) − p·pᵀ.
-                let jacobian = |i: usize, j: usize| {
-                    let own = if i == j { exps[i] / sum } else { 0.0 };
-                    own - exps[i] * exps[j] / (sum * sum)
-                };
-                let squares: f64 = (0..n * n).map(|at| jacobian(at / n, at % n).powi(2)).sum();
-                assert!((found - squares.sqrt()).abs() < 1e-6, "{dim}: {found} {}", squares.sqrt());
+                let right = Quartiles::of(found.x, vec![norm(1), norm(2)]).unwrap();
+                for (found, right) in [found.low, found.median, found.high].into_iter().zip([
+                    right.low,
+                    right.median,
+                    right.high,
+                ]) {
+                    assert!((found - right).abs() < 1e-6, "{dim}: {found} {right}");
+                }
             }
         }
+    }
+
+    /// One row of 64 falls and rises with d; the median of all rows shows what 1/√d is for.
+    #[test]
+    fn the_median_over_rows_falls_without_scaling_and_stays_with_it() {
+        let request = LaboratoryInputs { causal: false, alike: 0.0, ..LaboratoryInputs::default() };
+        let request = Request { inputs: request, pinned: None, shown: Shown::Weights };
+        let outcome = Engine::new(Arc::new(TestHost::DEFAULT)).run(request, &|_| ()).unwrap();
+        let [without, with] = by_dim(&outcome);
+        let medians =
+            |curve: &[Quartiles]| curve.iter().skip(3).map(|q| q.median).collect::<Vec<_>>();
+        let (without, with) = (medians(&without), medians(&with));
+        assert!(without.first() > without.last(), "{without:?}");
+        let spread = |values: &[f64]| {
+            let most = values.iter().copied().fold(0.0, f64::max);
+            most / values.iter().copied().fold(f64::INFINITY, f64::min)
+        };
+        assert!(spread(&with) < 2.0 && spread(&without) > 2.0, "{with:?} {without:?}");
+    }
+
+    #[test]
+    fn quartiles_leave_out_the_noisiest_rows() {
+        let quartiles = Quartiles::of(1.0, vec![9.0, 1.0, 3.0, 2.0, 4.0]).unwrap();
+        assert_eq!((quartiles.low, quartiles.median, quartiles.high), (2.0, 3.0, 4.0));
+        assert_eq!(Quartiles::of(1.0, Vec::new()), None);
     }
 }

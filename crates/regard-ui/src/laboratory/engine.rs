@@ -1,4 +1,4 @@
-//! What follows from the laboratory's inputs, with what can be kept from one time to the next.
+//! Computes what follows from the laboratory's inputs, and keeps intermediate results.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -9,9 +9,11 @@ use web_time::Instant;
 
 use super::files::{Error, Files, Names, names};
 use super::tokens::{Drawn, Tokens};
-use super::{Inputs, Shown, Source};
+use super::{LaboratoryInputs, Request, Shown, TokenSource};
+use crate::Host;
 use crate::colors::{Look, Palette};
 use crate::heatmap::Picture;
+use crate::memo::Memo;
 use regard_figure::Matrix;
 use regard_heads::QueriesAndKeys;
 
@@ -19,49 +21,38 @@ mod scores;
 
 use self::scores::scores;
 
-/// What is to be computed.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Request {
-    /// The present state.
-    pub inputs: Inputs,
-    /// The state to compare with.
-    pub pinned: Option<Box<Inputs>>,
-    /// What is to be shown.
-    pub shown: Shown,
-}
-
-/// What came out.
+/// The result of a request.
 pub struct Outcome {
-    /// What was asked for, brought to where files have something.
+    /// The request, limited to what its files have.
     pub request: Request,
     /// The file of the present state, if it has one.
     pub file: Option<Arc<QueriesAndKeys>>,
     /// Queries and keys.
     pub(super) tokens: Arc<Tokens>,
-    /// The scores \[n, n\] as softmax gets them, −∞ where a key may not be seen.
+    /// The scores \[n, n\], the input of softmax. A masked score is −∞.
     pub scores: Arc<Vec<f32>>,
-    /// The weights \[n, n\], −∞ where a key may not be seen.
+    /// The weights \[n, n\]. −∞ marks a masked cell, whose weight is 0, so that it is drawn as masked.
     pub weights: Arc<Vec<f32>>,
-    /// The same of A, where there is one.
+    /// The weights of A, if something is pinned.
     pub pinned: Option<Arc<Vec<f32>>>,
-    /// What is shown: one of the others, or B − A.
+    /// The numbers that are shown: scores, weights, weights of A, or B − A.
     pub numbers: Arc<Vec<f32>>,
-    /// Tokens of what is shown.
+    /// The number of tokens of what is shown.
     pub side: usize,
-    /// What these are called.
+    /// The labels of these tokens.
     pub names: Arc<Names>,
-    /// What was made of the numbers.
+    /// The picture of the numbers.
     pub picture: Picture,
-    /// The size of the largest number.
+    /// The largest absolute value.
     pub largest: f32,
-    /// Why something else is shown than was asked for.
+    /// The reason, if something else is shown than was asked for.
     pub note: Option<&'static str>,
-    /// How long it took.
+    /// The time that the computation took.
     pub took: Duration,
 }
 
 impl Outcome {
-    /// What is shown, in words.
+    /// The title of what is shown.
     pub fn title(&self) -> &'static str {
         match self.request.shown {
             Shown::Scores => "Scores",
@@ -71,12 +62,17 @@ impl Outcome {
         }
     }
 
-    /// The colours of what is shown: weights up to the largest there is, because most are small.
+    /// The colours of what is shown. Weights go up to the largest one, because most are small.
     pub fn palette(&self, look: Look) -> Palette {
         Palette::up_to(self.largest, self.picture.palette().is_diverging(), look)
     }
 
-    /// What is shown, to take along: a weight that is masked is 0 in a file of numbers.
+    /// The number that −∞ stands for in what is shown. A masked score is −∞; a masked weight is 0.
+    pub fn masked(&self) -> f32 {
+        if self.request.shown == Shown::Scores { f32::NEG_INFINITY } else { 0.0 }
+    }
+
+    /// What is shown, to export it.
     pub fn matrix(&self, look: Look) -> Matrix {
         let title = self.title();
         let [rows, cols] = self.names.as_ref().clone();
@@ -84,7 +80,7 @@ impl Outcome {
             title: title.to_owned(),
             name: title.to_lowercase().replace(' ', "_").replace('−', "minus"),
             values: Arc::clone(&self.numbers),
-            masked: if self.request.shown == Shown::Scores { f32::NEG_INFINITY } else { 0.0 },
+            masked: self.masked(),
             rows,
             cols,
             axes: ["query", "key"],
@@ -93,25 +89,38 @@ impl Outcome {
     }
 }
 
-/// Computes, and keeps what the next request may need again.
-#[derive(Default)]
+/// Computes outcomes. It keeps the intermediate results that the next request may need again.
 pub struct Engine {
     files: Files,
     drawn: Option<Drawn>,
-    tokens: Option<(Inputs, Arc<Tokens>)>,
-    scores: Option<(Inputs, Arc<Vec<f32>>)>,
-    weights: Option<(Inputs, Arc<Vec<f32>>)>,
-    pinned: Option<(Inputs, Arc<Vec<f32>>)>,
-    names: Option<(Source, Arc<Names>)>,
-    /// The weights before, whose memory is used again when nobody looks at them any more.
+    tokens: Memo<LaboratoryInputs, Arc<Tokens>>,
+    scores: Memo<LaboratoryInputs, Arc<Vec<f32>>>,
+    weights: Memo<LaboratoryInputs, Arc<Vec<f32>>>,
+    pinned: Memo<LaboratoryInputs, Arc<Vec<f32>>>,
+    names: Memo<(TokenSource, usize), Arc<Names>>,
+    /// The weights before the last ones. Their memory is used again as soon as nobody else holds them.
     spare: Option<Arc<Vec<f32>>>,
 }
 
 impl Engine {
-    /// Computes what is asked for; `progress` is told which part is done, from 0 to 1.
+    /// An engine that reads files of queries and keys through `host`.
+    pub fn new(host: Arc<dyn Host>) -> Self {
+        Self {
+            files: Files::new(host),
+            drawn: None,
+            tokens: Memo::default(),
+            scores: Memo::default(),
+            weights: Memo::default(),
+            pinned: Memo::default(),
+            names: Memo::default(),
+            spare: None,
+        }
+    }
+
+    /// Computes what is asked for. `progress` is told the share of the work that is done, from 0 to 1.
     ///
     /// # Errors
-    /// What is wrong with a file, or what the kernels say of the inputs.
+    /// If a file cannot be read, or if the kernels refuse the inputs.
     pub fn run(
         &mut self,
         mut request: Request,
@@ -142,7 +151,7 @@ impl Engine {
             }
             (Shown::Difference, Some(a), _) if same_size => Arc::new(difference(&weights, a)),
             (Shown::Difference, Some(_), _) => {
-                note = Some("A has another number of tokens: this is B.");
+                note = Some("A has another number of tokens, so this is B.");
                 Arc::clone(&weights)
             }
             _ => Arc::clone(&weights),
@@ -172,10 +181,10 @@ impl Engine {
         })
     }
 
-    /// Reads the inputs' file, if they have one and it is not read yet, and brings them to where it has something.
+    /// Reads the file of the inputs, if they name one, and limits the inputs to what it has.
     fn limit(
         &mut self,
-        inputs: &mut Inputs,
+        inputs: &mut LaboratoryInputs,
         progress: &(dyn Fn(f32) + Sync),
     ) -> Result<Option<Arc<QueriesAndKeys>>, Error> {
         let file = self.files.get(inputs, progress)?;
@@ -185,94 +194,74 @@ impl Engine {
         Ok(file)
     }
 
-    fn names(&mut self, inputs: &Inputs, file: Option<&QueriesAndKeys>) -> Arc<Names> {
-        let is_it = |(from, names): &&(Source, Arc<Names>)| {
-            *from == inputs.source && names[0].len() == inputs.tokens
-        };
-        if let Some((_, names)) = self.names.as_ref().filter(is_it) {
-            return Arc::clone(names);
+    fn names(&mut self, inputs: &LaboratoryInputs, file: Option<&QueriesAndKeys>) -> Arc<Names> {
+        let key = (inputs.source.clone(), inputs.tokens);
+        if let Some(names) = self.names.get(&key) {
+            return names;
         }
-        let names = Arc::new(names(file, inputs.tokens));
-        self.names = Some((inputs.source.clone(), Arc::clone(&names)));
-        names
+        self.names.put(key, Arc::new(names(file, inputs.tokens)))
     }
 
     fn tokens(
         &mut self,
-        inputs: &Inputs,
+        inputs: &LaboratoryInputs,
         progress: &(dyn Fn(f32) + Sync),
     ) -> Result<Arc<Tokens>, Error> {
-        let Inputs { tokens, seed, alike, smooth, .. } = *inputs;
-        let key = Inputs {
-            source: inputs.source.clone(),
-            tokens,
-            seed,
-            alike,
-            smooth,
-            ..Inputs::default()
-        };
-        if let Some((_, tokens)) = self.tokens.as_ref().filter(|(from, _)| *from == key) {
-            return Ok(Arc::clone(tokens));
+        let LaboratoryInputs { tokens, seed, alike, smooth, .. } = *inputs;
+        let source = inputs.source.clone();
+        let key =
+            LaboratoryInputs { source, tokens, seed, alike, smooth, ..LaboratoryInputs::default() };
+        if let Some(tokens) = self.tokens.get(&key) {
+            return Ok(tokens);
         }
-        let tokens = Arc::new(match self.files.get(inputs, progress)? {
+        let tokens = match self.files.get(inputs, progress)? {
             Some(file) => Tokens::of_file(&file, inputs),
             None => self.drawn.get_or_insert_with(|| Drawn::new(seed)).tokens(inputs),
-        });
-        self.tokens = Some((key, Arc::clone(&tokens)));
-        Ok(tokens)
+        };
+        Ok(self.tokens.put(key, Arc::new(tokens)))
     }
 
-    /// The scores as softmax gets them, before they are divided by the temperature.
+    /// The scores that softmax gets, before they are divided by the temperature.
     fn scores(
         &mut self,
-        inputs: &Inputs,
+        inputs: &LaboratoryInputs,
         progress: &(dyn Fn(f32) + Sync),
     ) -> Result<Arc<Vec<f32>>, Error> {
         let key = inputs.of_scores();
-        if let Some((_, scores)) = self.scores.as_ref().filter(|(from, _)| *from == key) {
-            return Ok(Arc::clone(scores));
+        if let Some(scores) = self.scores.get(&key) {
+            return Ok(scores);
         }
-        let scores = Arc::new(scores(inputs, &*self.tokens(inputs, progress)?, progress)?);
-        self.scores = Some((key, Arc::clone(&scores)));
-        Ok(scores)
+        let scores = scores(inputs, &*self.tokens(inputs, progress)?, progress)?;
+        Ok(self.scores.put(key, Arc::new(scores)))
     }
 
-    fn weights(&mut self, inputs: &Inputs, scores: &[f32]) -> Arc<Vec<f32>> {
-        if let Some((_, weights)) = self.weights.as_ref().filter(|(from, _)| from == inputs) {
-            return Arc::clone(weights);
+    fn weights(&mut self, inputs: &LaboratoryInputs, scores: &[f32]) -> Arc<Vec<f32>> {
+        if let Some(weights) = self.weights.get(inputs) {
+            return weights;
         }
         let before = self.spare.take().and_then(Arc::into_inner).unwrap_or_default();
         let weights = Arc::new(weigh(inputs, scores, before));
-        self.spare = self
-            .weights
-            .replace((inputs.clone(), Arc::clone(&weights)))
-            .map(|(_, weights)| weights);
+        self.spare = self.weights.replace(inputs.clone(), Arc::clone(&weights));
         weights
     }
 
     /// The weights of A, which are computed once.
     fn pinned(
         &mut self,
-        inputs: &Inputs,
+        inputs: &LaboratoryInputs,
         progress: &(dyn Fn(f32) + Sync),
     ) -> Result<Arc<Vec<f32>>, Error> {
-        let is_it = |(from, _): &&(Inputs, Arc<Vec<f32>>)| from == inputs;
-        if let Some((_, weights)) =
-            self.pinned.as_ref().filter(is_it).or_else(|| self.weights.as_ref().filter(is_it))
-        {
-            let weights = Arc::clone(weights);
-            self.pinned = Some((inputs.clone(), Arc::clone(&weights)));
-            return Ok(weights);
-        }
-        let scores = self.scores(inputs, progress)?;
-        let weights = Arc::new(weigh(inputs, &scores, Vec::new()));
-        self.pinned = Some((inputs.clone(), Arc::clone(&weights)));
-        Ok(weights)
+        let known = self.pinned.get(inputs).or_else(|| self.weights.get(inputs));
+        let weights = match known {
+            Some(weights) => weights,
+            None => Arc::new(weigh(inputs, &self.scores(inputs, progress)?, Vec::new())),
+        };
+        Ok(self.pinned.put(inputs.clone(), weights))
     }
 }
 
-/// The weights \[n, n\]: softmax of each row. −∞ stays where it is, to be seen as masked.
-fn weigh(inputs: &Inputs, scores: &[f32], mut out: Vec<f32>) -> Vec<f32> {
+/// The weights \[n, n\]: softmax of each row. −∞ stays as the mark of a masked cell.
+fn weigh(inputs: &LaboratoryInputs, scores: &[f32], mut out: Vec<f32>) -> Vec<f32> {
     out.resize(scores.len(), 0.0);
     let n = inputs.tokens;
     out.par_chunks_mut(n).zip(scores.par_chunks(n)).with_min_len(8).for_each(
@@ -289,14 +278,14 @@ fn weigh(inputs: &Inputs, scores: &[f32], mut out: Vec<f32>) -> Vec<f32> {
     out
 }
 
-/// Hides the first token from a row of scores, if that is asked for: as if it were not there, whatever it would have.
-pub fn hide_first(inputs: &Inputs, scores: &mut [f32]) {
+/// Hides the first token in a row of scores, if the inputs ask for it.
+pub fn hide_first(inputs: &LaboratoryInputs, scores: &mut [f32]) {
     if let Some(first) = scores.first_mut().filter(|_| inputs.hide_first) {
         *first = f32::NEG_INFINITY;
     }
 }
 
-/// B − A. What only one of them may see counts as 0 in the other; what neither may see stays masked.
+/// B − A. A weight that is masked in only one of them counts as 0. A cell that is masked in both keeps its mark.
 fn difference(b: &[f32], a: &[f32]) -> Vec<f32> {
     let minus = |(b, a): (&f32, &f32)| {
         let masked = f32::NEG_INFINITY;

@@ -1,16 +1,16 @@
-//! What is measured of a row of weights.
+//! Measures of a row of weights.
 
-/// The entropy in nats, 0·ln 0 being 0. Masked places have no part in it; of a row with NaN it is NaN.
+/// The entropy in nats, where 0·ln 0 is 0. Masked cells do not count. The entropy of a row with NaN is NaN.
 pub fn entropy(weights: &[f32]) -> f64 {
     -seen(weights).filter(|p| *p != 0.0).map(|p| p * p.ln()).sum::<f64>()
 }
 
-/// How much of a gradient comes through softmax. Masked places have no part in it.
+/// The share of a gradient that passes softmax: the Frobenius norm of its Jacobian. Masked cells do not count.
 pub fn gradient_norm(weights: &[f32], t: f64) -> f64 {
     regard_walkthrough::softmax_gradient_norm(seen(weights), t)
 }
 
-/// From the largest to the smallest.
+/// The weights from the largest to the smallest, without masked cells.
 pub fn sorted(weights: &[f32]) -> Vec<f32> {
     let mut sorted: Vec<f32> = weights.iter().copied().filter(|p| *p >= 0.0).collect();
     sorted.sort_by(|a, b| b.total_cmp(a));

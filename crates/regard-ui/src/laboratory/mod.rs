@@ -1,7 +1,7 @@
-//! The second room: attention over any number of tokens, and knobs for everything in it.
+//! The second room: attention over any number of tokens, with a knob for each of its inputs.
 //!
-//! [`State`] is what the user chose. A [`Worker`] computes what follows from it, so that the window never waits; the room
-//! shows the last result until the next is there.
+//! [`State`] holds the choices of the user. A [`Worker`] computes what follows from them, so that the window never waits. The
+//! room shows the last result until the next arrives.
 
 mod benchmark;
 mod controls;
@@ -15,8 +15,8 @@ mod tokens;
 mod worker;
 
 pub use self::benchmark::Benchmark;
-pub use self::engine::{Engine, Outcome, Request};
+pub use self::engine::{Engine, Outcome};
 pub use self::files::Error;
-pub use self::room::Room;
-pub use self::state::{Brush, Inputs, Shown, Source, Square, State};
+pub use self::room::LaboratoryRoom;
+pub use self::state::{Brush, LaboratoryInputs, Request, Shown, Square, State, TokenSource};
 pub use self::worker::Worker;

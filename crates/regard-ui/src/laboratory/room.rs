@@ -1,4 +1,4 @@
-//! The room: its panels, and what is in them.
+//! The room: its panels and their contents.
 
 use core::time::Duration;
 use std::path::PathBuf;
@@ -12,12 +12,13 @@ use web_time::Instant;
 
 use super::benchmark::Benchmark;
 use super::controls::Asked;
-use super::curves::Curves;
-use super::{Outcome, Request, Shown, Source, Square, State, Worker, controls, files};
+use super::curves::{ByDimMemo, Curves};
+use super::{Outcome, Request, Shown, Square, State, TokenSource, Worker, controls, files};
 use crate::colors::Look;
 use crate::explain::{explain, heading};
 use crate::heatmap::{self, Cell, Heatmap, Pointing};
-use crate::style::{panel, small};
+use crate::memo::Memo;
+use crate::style::{panel, remark};
 use crate::task::PATIENCE;
 use crate::{Command, Host, message, numbers, side};
 use regard_figure::shortened;
@@ -26,45 +27,46 @@ mod exchange;
 
 /// The width of the curves beside the heatmap.
 const CURVES: f32 = 264.0;
-/// The characters of a name that there is room for above the curves.
+/// The most characters of a name above the curves.
 const LONGEST_NAME: usize = 16;
 
 const A_AND_B: &str = "\
-    B is the present state. Pin it as A, change something, and see both, or what changed: B − A, blue where there is less \
-    weight than there was, red where there is more.\n\
-    Scores are what softmax gets: q·k times the scale, after soft cap, ALiBi and masks, before the temperature.";
+    B is the present state. Pin it as A and change something. Then look at either, or at the difference B − A: blue cells \
+    have less weight than before, red cells more.\n\
+    Scores are the input of softmax: q·k times the scale, after soft cap, ALiBi and masks, before the temperature.";
 
 const OF_THE_ROW: &str = "\
-    What one query does with its attention. Click on a cell of the heatmap to choose the query; without a choice it is the \
-    last one.";
+    How one query distributes its attention. Click a cell of the heatmap to choose its query. Before that, the last query is \
+    shown.";
 
-/// What is shown of a [`State`]: the last outcome, while the worker computes the next.
-pub struct Room {
+/// The view of a [`State`]. It shows the last outcome while the worker computes the next.
+pub struct LaboratoryRoom {
     host: Arc<dyn Host>,
     worker: Worker,
     asked: Option<(Request, Instant)>,
     answered: Option<Request>,
     outcome: Option<Outcome>,
     error: Option<String>,
-    /// A file that is to take the place of the state's source, once it is read.
+    /// The file that replaces the state's source as soon as it is read.
     opening: Option<PathBuf>,
-    /// Why it did not.
+    /// The reason why the last such file could not be read.
     refused: Option<String>,
     curves: Option<Curves>,
-    /// What is measured, or was.
+    by_dim: ByDimMemo,
+    /// The benchmark.
     pub(crate) benchmark: Benchmark,
-    /// The names of what is shown.
+    /// The labels of what is shown.
     labels: [Vec<String>; 2],
     /// The cell under the pointer.
     hovered: Option<Cell>,
 }
 
-impl Room {
-    /// Nothing is computed yet.
+impl LaboratoryRoom {
+    /// Nothing has been computed yet.
     pub fn new(host: Arc<dyn Host>) -> Self {
         Self {
+            worker: Worker::new(Arc::clone(&host)),
             host,
-            worker: Worker::default(),
             asked: None,
             answered: None,
             outcome: None,
@@ -72,6 +74,7 @@ impl Room {
             opening: None,
             refused: None,
             curves: None,
+            by_dim: Memo::default(),
             benchmark: Benchmark::default(),
             labels: Default::default(),
             hovered: None,
@@ -88,12 +91,12 @@ impl Room {
         &self.benchmark
     }
 
-    /// Whether what is shown is not yet what was asked for.
+    /// Whether the worker is busy.
     pub fn is_computing(&self) -> bool {
         self.worker.is_busy()
     }
 
-    /// Shows everything, and takes what the user does. Returns a command, if its button was pressed.
+    /// Draws the room and handles the user's input. Returns the command whose button was pressed.
     pub fn ui(
         &mut self,
         ui: &mut Ui,
@@ -118,7 +121,7 @@ impl Room {
             Some(Asked::Command(asked)) => command = Some(asked),
             Some(Asked::Random) => {
                 self.opening = None;
-                state.inputs.source = Source::Seed;
+                state.inputs.source = TokenSource::Seed;
             }
             None => {}
         }
@@ -136,7 +139,7 @@ impl Room {
         command
     }
 
-    /// What is shown, and A.
+    /// The choice of what is shown, and the controls of A.
     fn bar(ui: &mut Ui, state: &mut State) -> Option<Command> {
         let mut command = None;
         ui.horizontal_wrapped(|ui| {
@@ -145,14 +148,14 @@ impl Room {
                 Shown::Weights,
                 if state.pinned.is_some() { "B: weights" } else { "Weights" },
             )
-            .on_hover_text("The weights of the present state.");
+            .on_hover_text("Show the weights of the present state.");
             ui.selectable_value(&mut state.shown, Shown::Scores, "Scores")
-                .on_hover_text("What softmax gets.");
+                .on_hover_text("Show the scores, which are the input of softmax.");
             if state.pinned.is_some() {
                 ui.selectable_value(&mut state.shown, Shown::Pinned, "A: pinned")
-                    .on_hover_text("The state that was pinned.");
+                    .on_hover_text("Show the weights of the pinned state.");
                 ui.selectable_value(&mut state.shown, Shown::Difference, "B − A")
-                    .on_hover_text("What changed since.");
+                    .on_hover_text("Show how the weights have changed since A was pinned.");
             }
             ui.separator();
             for (button, is_there) in
@@ -168,7 +171,7 @@ impl Room {
             explain(ui, "Heatmap", heatmap::EXPLANATION);
         });
         if let Some(pinned) = &state.pinned {
-            ui.add(Label::new(small(format!("A: {}", controls::in_words(pinned)))).wrap());
+            ui.add(Label::new(remark(format!("A: {}", controls::in_words(pinned)))).wrap());
         }
         command
     }
@@ -190,7 +193,8 @@ impl Room {
                 ui.add_space((room - CURVES - ui.min_rect().width()).max(8.0));
                 ui.vertical(|ui| {
                     ui.set_width(CURVES - 16.0);
-                    curves(ui, &mut self.curves, outcome, state.chosen, 1);
+                    let kept = (&mut self.curves, &mut self.by_dim);
+                    curves(ui, kept, outcome, state.chosen, 1);
                 });
             }
         });
@@ -200,11 +204,12 @@ impl Room {
         }
         if !beside {
             ui.separator();
-            curves(ui, &mut self.curves, outcome, state.chosen, if room > 480.0 { 2 } else { 1 });
+            let kept = (&mut self.curves, &mut self.by_dim);
+            curves(ui, kept, outcome, state.chosen, if room > 480.0 { 2 } else { 1 });
         }
     }
 
-    /// Why nothing new is shown.
+    /// Shows the reason why nothing new is shown.
     fn errors(&mut self, ui: &mut Ui) {
         let color = ui.visuals().error_fg_color;
         if let Some(error) = &self.error {
@@ -217,7 +222,7 @@ impl Room {
         }
     }
 
-    /// How long it took, or how far it is.
+    /// Shows the progress, or the time that the computation took.
     fn status(&self, ui: &mut Ui) {
         ui.scope(|ui| {
             ui.set_height(ui.text_style_height(&TextStyle::Small));
@@ -231,11 +236,11 @@ impl Room {
             let Some(outcome) = &self.outcome else { return };
             let took =
                 format!("{} in {:.1} ms", outcome.title(), 1000.0 * outcome.took.as_secs_f64());
-            ui.label(small(outcome.note.map_or(took, str::to_owned)).weak());
+            ui.label(remark(outcome.note.map_or(took, str::to_owned)).weak());
         });
     }
 
-    /// The cell in words.
+    /// Shows the cell in words.
     fn readout(&self, ui: &mut Ui, cell: Option<Cell>) {
         ui.take_available_space();
         let found = self
@@ -244,14 +249,15 @@ impl Room {
             .zip(cell)
             .filter(|(outcome, (row, col))| outcome.side > *row.max(col));
         let Some((outcome, (row, col))) = found else {
-            let hint = "Point at a cell to read its numbers; click to keep its row for the curves.";
+            let hint = "Point at a cell to read its numbers; click it to plot its row.";
             ui.add(Label::new(RichText::new(hint).weak()).truncate());
             return;
         };
         let n = outcome.request.inputs.tokens;
         let number = |name: &str, matrix: &[f32], n: usize| {
             let x = (row < n && col < n).then(|| matrix.get(row * n + col)).flatten()?;
-            Some(format!("{name} {}", numbers::spoken(*x)))
+            let masked = if name == "score" { f32::NEG_INFINITY } else { 0.0 };
+            Some(format!("{name} {}", numbers::spoken_masked(*x, masked)))
         };
         let pinned = outcome.pinned.as_ref().zip(outcome.request.pinned.as_ref());
         let parts = [
@@ -270,7 +276,7 @@ impl Room {
     }
 }
 
-/// Shows the matrix; a brush paints on it.
+/// Shows the matrix, and paints on it with the brush.
 fn matrix(
     ui: &mut Ui,
     outcome: &Outcome,
@@ -283,6 +289,7 @@ fn matrix(
     let map = Heatmap {
         name,
         numbers: &outcome.numbers,
+        masked: outcome.masked(),
         row_labels: rows,
         col_labels: cols,
         picture: &outcome.picture,
@@ -310,7 +317,7 @@ fn matrix(
 
 fn curves(
     ui: &mut Ui,
-    kept: &mut Option<Curves>,
+    (kept, by_dim): (&mut Option<Curves>, &mut ByDimMemo),
     outcome: &Outcome,
     chosen: Option<Cell>,
     columns: usize,
@@ -319,9 +326,9 @@ fn curves(
     let row = chosen.map_or(n - 1, |(row, _)| row.min(n - 1));
     let curves = match kept.take() {
         Some(curves) if curves.row == row => curves,
-        _ => Curves::new(outcome, row),
+        _ => Curves::new(outcome, row, by_dim),
     };
-    // Not by the labels, which are those of A if that is shown.
+    // `labels` cannot be used here, because they may be those of A.
     let name = shortened(&files::name(outcome.file.as_deref(), 0, row).text, LONGEST_NAME);
     heading(ui, &format!("The row of {name}"), OF_THE_ROW);
     curves.show(ui, outcome, columns);

@@ -1,38 +1,37 @@
-//! What the user chose in the laboratory.
+//! The choices of the user in the laboratory.
 
 use std::path::{Path, PathBuf};
 
 use regard::Temperature;
 use serde::{Deserialize, Serialize};
 
-use super::Request;
 use crate::heatmap::{Cell, View};
 use regard_heads::QueriesAndKeys;
 
 /// The most tokens.
 pub const MOST_TOKENS: usize = 4096;
-/// The most numbers a token.
+/// The most numbers of a token.
 pub const MOST_DIM: usize = 256;
 /// The most squares that can be painted.
 const MOST_PAINTED: usize = 4096;
 
-/// Where queries and keys come from.
+/// The sources of queries and keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Source {
+pub enum TokenSource {
     /// Random numbers.
     #[default]
     Seed,
     /// A file.
     File {
-        /// Where it is.
+        /// The path of the file.
         path: PathBuf,
-        /// The head, of a file that has several.
+        /// The head, if the file has several.
         head: usize,
     },
 }
 
-impl Source {
+impl TokenSource {
     /// The file, if it is one.
     pub fn path(&self) -> Option<&Path> {
         match self {
@@ -42,63 +41,63 @@ impl Source {
     }
 }
 
-/// What the numbers follow from.
+/// The inputs of the computation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Inputs {
-    /// Where queries and keys come from. Of a file, the seed and what makes random numbers less random have no part in it.
-    pub source: Source,
-    /// How many tokens there are: queries, and as many keys.
+pub struct LaboratoryInputs {
+    /// The source of queries and keys. A file makes the seed, the similarities and the sink irrelevant.
+    pub source: TokenSource,
+    /// The number of tokens: queries, and as many keys.
     pub tokens: usize,
     /// The numbers of a query and of a key.
     pub dim: usize,
-    /// Where the random numbers start.
+    /// The seed of the random numbers.
     pub seed: u32,
-    /// How much a key is like its own token's query: 0 to 1.
+    /// The correlation of a key with the query of the same token, from 0 to 1.
     pub alike: f32,
-    /// How much a token is like the one before it: 0 to 1.
+    /// The correlation of a token with the one before it, from 0 to 1.
     pub smooth: f32,
-    /// What is added to the scaled score of the first key, for every query.
+    /// The number that is added to every query's scaled score of the first key.
     pub sink: f32,
     /// Divides the scores before softmax.
     pub temperature: Temperature,
     /// Whether scores are multiplied by 1/√d.
     pub scaled: bool,
-    /// Whether a token sees itself and what comes before it, nothing after.
+    /// Whether a token attends to itself and to earlier tokens only.
     pub causal: bool,
-    /// How many tokens one sees to the left and to the right.
+    /// The number of tokens that a query sees to the left and to the right.
     pub window: Option<[usize; 2]>,
-    /// How many keys there are; the others are padding.
+    /// The number of keys that are not padding.
     pub keys: Option<usize>,
     /// The slope of ALiBi.
     pub alibi: Option<f32>,
-    /// Where scores are capped softly.
+    /// The bound of the soft cap.
     pub softcap: Option<f32>,
-    /// What was painted, in order.
+    /// The painted squares, in order.
     pub painted: Vec<Square>,
-    /// Whether the first token's weight is taken away, and shared out among the others.
+    /// Whether the first token is hidden, so that the others share its weight.
     pub hide_first: bool,
 }
 
 /// A painted square of cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Square {
-    /// Its first row and column.
+    /// The first row and column.
     pub cell: Cell,
-    /// Its rows, and as many columns.
+    /// The number of rows, and of columns.
     pub side: usize,
-    /// Whether its cells are hidden, or shown again.
+    /// Whether the cells are hidden. Otherwise they are shown again.
     pub hides: bool,
 }
 
-/// What is shown.
+/// The matrices that can be shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Shown {
     /// The weights of the present state.
     #[default]
     Weights,
-    /// Its scores, as softmax gets them.
+    /// The scores of the present state, which are the input of softmax.
     Scores,
     /// The weights of the state that was pinned.
     Pinned,
@@ -106,12 +105,23 @@ pub enum Shown {
     Difference,
 }
 
-/// What dragging over the cells does, instead of moving them.
+/// A request to the [`Engine`](super::Engine).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Request {
+    /// The present state.
+    pub inputs: LaboratoryInputs,
+    /// The state to compare with.
+    pub pinned: Option<Box<LaboratoryInputs>>,
+    /// What is to be shown.
+    pub shown: Shown,
+}
+
+/// The brush that dragging paints with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Brush {
-    /// Rows and columns that it covers.
+    /// The number of rows and columns that it covers.
     pub side: usize,
-    /// Whether it hides cells, or shows them again.
+    /// Whether it hides cells. Otherwise it shows them again.
     pub hides: bool,
 }
 
@@ -119,24 +129,24 @@ pub struct Brush {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct State {
-    /// What the numbers follow from.
-    pub inputs: Inputs,
+    /// The inputs of the computation.
+    pub inputs: LaboratoryInputs,
     /// The state to compare with: A.
-    pub pinned: Option<Box<Inputs>>,
-    /// What is shown.
+    pub pinned: Option<Box<LaboratoryInputs>>,
+    /// The matrix that is shown.
     pub shown: Shown,
-    /// Whether dragging paints.
+    /// The brush, if dragging paints.
     pub brush: Option<Brush>,
-    /// The cell clicked on.
+    /// The cell that was clicked.
     pub chosen: Option<Cell>,
-    /// What of the heatmap is seen.
+    /// The visible part of the heatmap.
     pub view: View,
 }
 
-impl Default for Inputs {
+impl Default for LaboratoryInputs {
     fn default() -> Self {
         Self {
-            source: Source::Seed,
+            source: TokenSource::Seed,
             tokens: 64,
             dim: 64,
             seed: 0,
@@ -156,13 +166,13 @@ impl Default for Inputs {
     }
 }
 
-impl Inputs {
-    /// What the scores follow from: all but what softmax does with them.
+impl LaboratoryInputs {
+    /// The inputs that the scores depend on. The others have their default values.
     pub(super) fn of_scores(&self) -> Self {
         Self { temperature: Temperature::ONE, hide_first: false, ..self.clone() }
     }
 
-    /// Brings everything into its limits: a session file may hold anything.
+    /// Limits every number. A session file may hold anything.
     pub fn limit(&mut self) {
         let normal = Self::default();
         self.tokens = self.tokens.clamp(2, MOST_TOKENS);
@@ -179,15 +189,15 @@ impl Inputs {
         self.painted.truncate(MOST_PAINTED);
     }
 
-    /// All of a file, as far as it can be shown, instead of what there was.
+    /// The inputs with as much of a file as can be shown.
     pub(super) fn of_file(&self, path: &Path) -> Self {
-        let source = Source::File { path: path.to_owned(), head: 0 };
+        let source = TokenSource::File { path: path.to_owned(), head: 0 };
         Self { source, tokens: MOST_TOKENS, dim: MOST_DIM, ..self.clone() }
     }
 
-    /// Brings head and sizes to where the file has something: it may have changed since.
+    /// Limits the head and the sizes to what the file has. The file may have changed.
     pub(super) fn limit_to(&mut self, file: &QueriesAndKeys) {
-        if let Source::File { head, .. } = &mut self.source {
+        if let TokenSource::File { head, .. } = &mut self.source {
             *head = (*head).min(file.heads() - 1);
         }
         self.tokens = self.tokens.min(file.tokens());
@@ -195,39 +205,39 @@ impl Inputs {
         self.keys = self.keys.map(|keys| keys.min(self.tokens));
     }
 
-    /// Paints a square, if it is not the one painted last.
+    /// Paints a square, unless it is the one that was painted last.
     pub fn paint(&mut self, square: Square) {
         if self.painted.last() != Some(&square) && !self.is_all_painted() {
             self.painted.push(square);
         }
     }
 
-    /// Whether nothing more can be painted: a session stays small.
+    /// Whether the most squares have been painted. The limit keeps sessions small.
     pub fn is_all_painted(&self) -> bool {
         self.painted.len() >= MOST_PAINTED
     }
 }
 
-/// Tokens do not become all the same.
+/// The largest similarity of neighbours. Below 1, tokens differ.
 pub const MOST_SMOOTH: f32 = 0.99;
-/// A sink that takes all.
+/// The largest strength of the sink, which takes nearly all weight.
 pub const MOST_SINK: f32 = 16.0;
-/// A soft cap of 0 would be no number.
+/// The smallest soft cap. At 0, scores would be NaN.
 pub const LEAST_CAP: f32 = 0.1;
 
 impl State {
-    /// What is undone and redone: the choices, but not where one looks.
+    /// The choices, which undo and redo change. Zoom, pins and the cursor are not among them.
     pub fn choices(&self) -> Self {
         Self { chosen: None, view: View::default(), brush: None, ..self.clone() }
     }
 
-    /// Takes the choices of another state, and goes on looking where one looked.
+    /// Takes the choices of another state. Zoom, pins and the cursor stay.
     pub fn take(&mut self, choices: &Self) {
         let (chosen, view, brush) = (self.chosen, core::mem::take(&mut self.view), self.brush);
         *self = Self { brush, chosen, view, ..choices.clone() };
     }
 
-    /// Brings everything into its limits.
+    /// Limits every number.
     pub fn limit(&mut self) {
         self.inputs.limit();
         if let Some(pinned) = &mut self.pinned {
@@ -237,12 +247,12 @@ impl State {
             self.brush.map(|brush| Brush { side: brush.side.clamp(1, MOST_TOKENS), ..brush });
     }
 
-    /// What is to be computed.
+    /// The request that the state makes.
     pub fn request(&self) -> Request {
         Request { inputs: self.inputs.clone(), pinned: self.pinned.clone(), shown: self.shown }
     }
 
-    /// Keeps the present inputs as A.
+    /// Pins the present inputs as A.
     pub fn pin(&mut self) {
         self.pinned = Some(Box::new(self.inputs.clone()));
     }

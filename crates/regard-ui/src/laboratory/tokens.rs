@@ -1,26 +1,26 @@
-//! The laboratory's queries and keys: a file's, or random numbers, and what makes them less random.
+//! The laboratory's queries and keys: those of a file, or random numbers with given similarities.
 
 use regard_walkthrough::random::TorchRng;
 
 use super::state::MOST_DIM;
-use super::{Inputs, Source};
+use super::{LaboratoryInputs, TokenSource};
 use regard_heads::QueriesAndKeys;
 
-/// What the keys' seed differs in from that of the queries.
+/// The bit in which the seed of the keys differs from that of the queries.
 const OF_KEYS: u32 = 1 << 31;
 
-/// The queries and keys of as many tokens as were asked for, with all the numbers there are of each. Fewer dimensions are the
-/// first of these, fewer tokens too: so moving a slider adds or takes away, and changes nothing else.
+/// The queries and keys of some tokens, with all their dimensions. Fewer dimensions are the first of these, and fewer tokens
+/// are the first tokens: a slider adds or removes numbers, and changes no others.
 pub struct Tokens {
-    /// The numbers of a token: [`MOST_DIM`], or as many as the file has if these are fewer.
+    /// The number of dimensions: [`MOST_DIM`], or that of the file if it has fewer.
     pub width: usize,
     /// \[tokens, width\].
     queries: Vec<f32>,
-    /// The same of keys.
+    /// \[tokens, width\].
     keys: Vec<f32>,
 }
 
-/// Independent normal numbers, drawn once.
+/// Independent normal numbers, which are drawn once.
 pub struct Drawn {
     seed: u32,
     of_queries: (TorchRng, Vec<f32>),
@@ -28,14 +28,14 @@ pub struct Drawn {
 }
 
 impl Drawn {
-    /// Nothing is drawn yet.
+    /// Nothing has been drawn yet.
     pub fn new(seed: u32) -> Self {
         let start = |seed| (TorchRng::seed(seed), Vec::new());
         Self { seed, of_queries: start(seed), of_keys: start(seed ^ OF_KEYS) }
     }
 
-    /// Draws as many as these inputs need, or starts again for another seed.
-    pub fn tokens(&mut self, inputs: &Inputs) -> Tokens {
+    /// Draws the numbers that these inputs need. Another seed starts again.
+    pub fn tokens(&mut self, inputs: &LaboratoryInputs) -> Tokens {
         if self.seed != inputs.seed {
             *self = Self::new(inputs.seed);
         }
@@ -53,7 +53,7 @@ impl Drawn {
     }
 }
 
-/// Each token is `smooth` times the one before it and something new, so that all keep a variance of 1.
+/// Each token is `smooth` times the one before it plus new noise, so that all have variance 1.
 fn smoothed(numbers: &[f32], smooth: f32) -> Vec<f32> {
     let new = (1.0 - smooth * smooth).sqrt();
     let mut out = numbers.to_vec();
@@ -64,9 +64,9 @@ fn smoothed(numbers: &[f32], smooth: f32) -> Vec<f32> {
 }
 
 impl Tokens {
-    /// Those of a file.
-    pub fn of_file(file: &QueriesAndKeys, inputs: &Inputs) -> Self {
-        let head = if let Source::File { head, .. } = inputs.source { head } else { 0 };
+    /// The queries and keys of a file.
+    pub fn of_file(file: &QueriesAndKeys, inputs: &LaboratoryInputs) -> Self {
+        let head = if let TokenSource::File { head, .. } = inputs.source { head } else { 0 };
         let width = file.dim().min(MOST_DIM);
         let [queries, keys] = file.first(head, inputs.tokens, width);
         Self { width, queries, keys }
@@ -86,7 +86,7 @@ impl Tokens {
         (queries, keys)
     }
 
-    /// The dot products of one query with all keys, by their first `dim` numbers alone. Without the sink.
+    /// The dot products of one query with all keys over the first `dim` dimensions, without the sink.
     pub fn products(&self, query: usize, dim: usize) -> Vec<f32> {
         let Some(query) = self.queries.chunks_exact(self.width).nth(query) else {
             return Vec::new();
@@ -101,16 +101,16 @@ impl Tokens {
 mod tests {
     use super::*;
 
-    fn inputs(tokens: usize, sink: f32) -> Inputs {
-        Inputs { tokens, sink, ..Inputs::default() }
+    fn inputs(tokens: usize, sink: f32) -> LaboratoryInputs {
+        LaboratoryInputs { tokens, sink, ..LaboratoryInputs::default() }
     }
 
     #[test]
     fn more_tokens_and_dimensions_leave_those_there_were() {
         let mut drawn = Drawn::new(7);
-        let few = drawn.tokens(&Inputs { seed: 7, ..inputs(10, 0.0) });
-        let many = drawn.tokens(&Inputs { seed: 7, ..inputs(1000, 0.0) });
-        let at_once = Drawn::new(7).tokens(&Inputs { seed: 7, ..inputs(1000, 0.0) });
+        let few = drawn.tokens(&LaboratoryInputs { seed: 7, ..inputs(10, 0.0) });
+        let many = drawn.tokens(&LaboratoryInputs { seed: 7, ..inputs(1000, 0.0) });
+        let at_once = Drawn::new(7).tokens(&LaboratoryInputs { seed: 7, ..inputs(1000, 0.0) });
         assert_eq!(many.queries, at_once.queries);
         assert_eq!(few.keys, many.keys[..10 * MOST_DIM]);
         let (q, k) = many.of_dim(3, 0.0);
@@ -120,7 +120,8 @@ mod tests {
 
     #[test]
     fn tokens_keep_their_variance_and_keys_are_as_alike_as_asked() {
-        let tokens = Drawn::new(1).tokens(&Inputs { smooth: 0.5, alike: 0.7, ..inputs(500, 0.0) });
+        let tokens =
+            Drawn::new(1).tokens(&LaboratoryInputs { smooth: 0.5, alike: 0.7, ..inputs(500, 0.0) });
         let n = tokens.queries.len() as f64;
         let mean = |f: &dyn Fn(f64, f64) -> f64| {
             tokens

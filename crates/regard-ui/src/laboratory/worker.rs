@@ -1,4 +1,6 @@
-//! The engine at work in a thread while the window goes on.
+//! The engine at work in a thread, while the window keeps running.
+
+use std::sync::Arc;
 
 use egui::Context;
 
@@ -6,64 +8,68 @@ use super::{Engine, Outcome, Request};
 use crate::Host;
 use crate::task::Task;
 
-/// What was asked for, and what came of it.
+/// A request and its result.
 pub type Answer = (Request, Result<Outcome, String>);
 
-/// The engine comes back with its outcome.
+/// The engine returns from its thread with the result.
 type Finished = (Engine, Result<Outcome, String>);
 
-/// Computes the latest request; those that it could not begin with before the next came are left out.
+/// Computes the latest request. Requests that are replaced before their work begins are skipped.
 ///
-/// What it has begun it ends: a slider that is dragged on and on would never show anything else.
-#[derive(Default)]
+/// Work that has begun is finished. If each move of a slider began anew, a moving slider would show nothing.
 pub struct Worker {
-    /// Rests here between two requests, with what it keeps.
-    engine: Engine,
+    host: Arc<dyn Host>,
+    /// `None` while it is at work.
+    engine: Option<Engine>,
     task: Option<(Request, Task<Finished>)>,
     next: Option<Request>,
 }
 
 impl Worker {
-    /// Asks for something, instead of what was asked for before.
-    pub fn ask(&mut self, host: &dyn Host, ctx: &Context, request: Request) {
-        self.next = Some(request);
-        self.begin(host, ctx);
+    /// A worker with nothing to do. `host` runs its threads and opens its files.
+    pub fn new(host: Arc<dyn Host>) -> Self {
+        Self { host, engine: None, task: None, next: None }
     }
 
-    /// What was computed since this was last asked; begins with the next request, if there is one.
-    pub fn take(&mut self, host: &dyn Host, ctx: &Context) -> Option<Answer> {
+    /// Makes a request, in place of the one that waits.
+    pub fn ask(&mut self, ctx: &Context, request: Request) {
+        self.next = Some(request);
+        self.begin(ctx);
+    }
+
+    /// The answer that has arrived since the last call, if any. Starts the request that waits.
+    pub fn take(&mut self, ctx: &Context) -> Option<Answer> {
         let result = self.task.as_ref()?.1.take()?;
         let (request, _) = self.task.take()?;
-        let outcome = match result {
-            Ok((engine, outcome)) => {
-                self.engine = engine;
-                outcome
-            }
-            Err(e) => Err(e),
-        };
-        self.begin(host, ctx);
+        let outcome = result.and_then(|(engine, outcome)| {
+            self.engine = Some(engine);
+            outcome
+        });
+        self.begin(ctx);
         Some((request, outcome))
     }
 
-    /// Whether something is still to be computed.
+    /// Whether a request waits or is at work.
     pub fn is_busy(&self) -> bool {
         self.next.is_some() || self.task.as_ref().is_some_and(|(_, task)| task.is_running())
     }
 
-    /// What part of it is done, from 0 to 1.
+    /// The share of the work that is done, from 0 to 1.
     pub fn progress(&self) -> f32 {
         self.task.as_ref().map_or(0.0, |(_, task)| task.progress())
     }
 
-    fn begin(&mut self, host: &dyn Host, ctx: &Context) {
+    fn begin(&mut self, ctx: &Context) {
         if self.task.is_some() {
             return;
         }
         let Some(request) = self.next.take() else { return };
-        let (mut engine, theirs) = (core::mem::take(&mut self.engine), request.clone());
-        let task = Task::start(host, ctx, "laboratory", move |promise| {
+        let engine = self.engine.take();
+        let mut engine = engine.unwrap_or_else(|| Engine::new(Arc::clone(&self.host)));
+        let theirs = request.clone();
+        let task = Task::start(&*self.host, ctx, "laboratory", move |promise| {
             let progress = |part: f32| {
-                // What was begun is ended, even if nobody waits for it.
+                // Work that has begun is finished, even if the task is dropped.
                 let _ = promise.tell(part);
             };
             let outcome = engine.run(theirs, &progress).map_err(|e| e.to_string());
@@ -76,26 +82,26 @@ impl Worker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::laboratory::{Inputs, Shown};
+    use crate::laboratory::{LaboratoryInputs, Shown};
     use crate::test_host::TestHost;
 
     #[test]
     fn the_latest_request_wins() {
-        let (host, ctx) = (TestHost::DEFAULT, Context::default());
-        let mut worker = Worker::default();
+        let ctx = Context::default();
+        let mut worker = Worker::new(Arc::new(TestHost::DEFAULT));
         let request = |seed| {
-            let inputs = Inputs { tokens: 300, seed, ..Inputs::default() };
+            let inputs = LaboratoryInputs { tokens: 300, seed, ..LaboratoryInputs::default() };
             Request { inputs, pinned: None, shown: Shown::Weights }
         };
         for seed in 0..50 {
-            worker.ask(&host, &ctx, request(seed));
+            worker.ask(&ctx, request(seed));
         }
         let mut answers = Vec::new();
         while worker.is_busy() || answers.is_empty() {
-            answers.extend(worker.take(&host, &ctx));
+            answers.extend(worker.take(&ctx));
             std::thread::yield_now();
         }
-        answers.extend(worker.take(&host, &ctx));
+        answers.extend(worker.take(&ctx));
         let seeds: Vec<_> = answers.iter().map(|(asked, _)| asked.inputs.seed).collect();
         assert_eq!(seeds, [0, 49], "the one that was begun with, and the latest");
         for (asked, outcome) in answers {

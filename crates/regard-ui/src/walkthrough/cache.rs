@@ -1,4 +1,4 @@
-//! What follows from the state, kept until the state changes.
+//! The results that follow from the state. They are kept until the state changes.
 
 use std::collections::HashMap;
 
@@ -10,9 +10,9 @@ use super::State;
 use crate::colors::{self, Look};
 use crate::heatmap::{Cell, Picture};
 
-/// The walkthrough of the present state, and a picture of each of its steps.
+/// The walkthrough of the present state, with a picture of each step.
 pub struct Cache {
-    /// What the walkthrough was computed from.
+    /// The inputs and settings of the walkthrough.
     from: (Inputs, Settings),
     walkthrough: Result<Walkthrough, Error>,
     pictures: HashMap<StepKey, Picture>,
@@ -37,7 +37,7 @@ impl Cache {
         cache
     }
 
-    /// Computes again what has changed, and says whether anything has.
+    /// Computes again what has changed. Returns whether anything has.
     pub fn update(&mut self, state: &State, look: Look) -> bool {
         if self.look != look {
             self.look = look;
@@ -65,7 +65,7 @@ impl Cache {
         self.walkthrough.as_ref()
     }
 
-    /// What was made of a step.
+    /// The picture of a step.
     pub fn picture(&self, step: &Step) -> Option<&Picture> {
         self.pictures.get(&step.key)
     }
@@ -80,7 +80,7 @@ impl Cache {
         self.why_scale.as_deref()
     }
 
-    /// Makes the pictures of those steps whose numbers differ from `before`.
+    /// Makes new pictures of the steps whose numbers differ from `before`.
     fn repaint(&mut self, before: Option<&Walkthrough>) {
         let Ok(walkthrough) = &self.walkthrough else { return };
         self.pictures.retain(|key, _| walkthrough.step(*key).is_some());

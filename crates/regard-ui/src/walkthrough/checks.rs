@@ -1,4 +1,4 @@
-//! What stands after the last step: attention in four lines, and the checks.
+//! The end of the page: attention in four lines, and the checks.
 
 use egui::{Label, RichText, TextStyle, Ui};
 use regard_walkthrough::Check;
@@ -8,9 +8,9 @@ use crate::explain::heading;
 use crate::{numbers, style};
 
 const EXPLANATION: &str = "\
-    What must hold for the numbers above, whatever was typed: the measured distance stands before its limit. A limit is a bound \
-    on the rounding of single precision, computed alongside the numbers. Where rounding can change the numbers too much for a \
-    bound to be useful, as near T = 0, there is no limit.";
+    A check is a statement that must hold for the numbers above, whatever was typed. The measured distance stands before its limit. \
+    The limit is a bound on the rounding of single precision, computed alongside the numbers. If rounding can change the numbers too \
+    much for a useful bound, for instance near T = 0, there is no limit.";
 
 /// Shows the attention of the example in four lines.
 pub fn in_four_lines(ui: &mut Ui, lines: &[String; 4]) {

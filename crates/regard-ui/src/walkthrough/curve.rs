@@ -1,4 +1,4 @@
-//! What the temperature does to one row.
+//! The effect of the temperature on one row of weights.
 
 use egui::{Color32, Label, RichText, TextStyle, Ui};
 use egui_plot::{AxisHints, GridMark, Line, PlotPoints, VLine};
@@ -7,26 +7,26 @@ use regard_walkthrough::{Kind, Quantity, Step, Walkthrough, softmax_curve};
 
 use super::State;
 use crate::explain::title;
-use crate::style::small;
+use crate::style::remark;
 use crate::{colors, numbers, plots, temperature};
 
-/// Of points on a curve.
+/// The number of points on a curve.
 const POINTS: usize = 97;
-/// More tokens than this get curves, but no names under the plot.
+/// With more tokens than this, the plot has no legend.
 const NAMED: usize = 12;
 
 const EXPLANATION: &str = "\
     The weights of one query at every temperature, with one curve per key. The vertical line marks the current temperature. At the \
-    left the largest score takes all, at the right all get the same. Point at a row of weights to see another query.";
+    left, the largest score gets all the weight; at the right, all keys get equal weights. Point at a row of weights to see another query.";
 
-/// Shows the curve of the row that is pointed at.
+/// Shows the curves of the row under the pointer.
 pub fn show(ui: &mut Ui, state: &State, walkthrough: &Walkthrough) {
     if let Some((scores, weights, row)) = softmax_row(state, walkthrough) {
         curve(ui, state.settings.temperature, &scores, weights, row);
     }
 }
 
-/// The scores that softmax gets, its weights, and which row of them to show.
+/// The row of scores before softmax, the step of its weights, and the index of the row.
 fn softmax_row<'a>(
     state: &State,
     walkthrough: &'a Walkthrough,
@@ -36,7 +36,7 @@ fn softmax_row<'a>(
         .and_then(|at| walkthrough.steps.iter().position(|step| step.key == at.step));
     let is_weights =
         |i: &usize| walkthrough.steps[*i].kind == Kind::Weights && i.checked_sub(1).is_some();
-    // The weights pointed at, else the first that come after what is pointed at, else the last.
+    // The weights under the pointer come first, then the next weights after the pointer, then the last weights.
     let weights = (pointed.unwrap_or(0)..walkthrough.steps.len())
         .find(is_weights)
         .or_else(|| (0..walkthrough.steps.len()).rfind(is_weights))?;
@@ -44,7 +44,7 @@ fn softmax_row<'a>(
     let row = weights.marks(&state.selection(walkthrough)).query.unwrap_or(0);
     let mut scores = scores_of(weights, walkthrough)?.matrix.row(row).to_vec();
     if weights.key.quantity == Quantity::CausalWeights {
-        // The causal twin beside a plain attention: its masked scores are no step of their own.
+        // The masked scores of the causal attention beside a plain one are not a step.
         scores.iter_mut().skip(row + 1).for_each(|score| *score = f32::NEG_INFINITY);
     }
     Some((scores, weights, row))
@@ -126,7 +126,7 @@ fn legend(ui: &mut Ui, weights: &Step, row: usize) {
                 egui::FontSelection::Default,
                 egui::Align::Center,
             );
-            small(format!("{token} {weight}")).color(Color32::PLACEHOLDER).append_to(
+            remark(format!("{token} {weight}")).color(Color32::PLACEHOLDER).append_to(
                 &mut job,
                 style,
                 egui::FontSelection::Default,

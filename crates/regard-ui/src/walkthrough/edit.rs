@@ -1,4 +1,4 @@
-//! Typing over a number that can be typed over, and dragging it.
+//! Typing over a number, and dragging it.
 
 use egui::text::{CCursor, CCursorRange};
 use egui::text_edit::TextEditState;
@@ -11,10 +11,10 @@ use crate::style;
 
 /// The width that a number needs to be typed.
 const WIDTH: f32 = 72.0;
-/// The pointer goes so far for the smallest change.
+/// The distance of the pointer for the smallest change, in points.
 const POINTS: f32 = 2.0;
 
-/// What is being typed or dragged.
+/// The number that is being typed or dragged.
 #[derive(Default)]
 pub struct Edit {
     typing: Option<Typing>,
@@ -24,10 +24,10 @@ pub struct Edit {
 /// A field in a cell.
 struct Typing {
     at: At,
-    /// What was there: left as it is, it is not typed.
+    /// The text before. If it is unchanged, the number is not typed over.
     before: String,
     text: String,
-    /// What is wrong with the text.
+    /// The error of the text.
     problem: Option<String>,
     has_begun: bool,
 }
@@ -42,19 +42,19 @@ struct Dragging {
 }
 
 impl Edit {
-    /// Whether a drag on this step's cells changes a number: with Shift or Alt, and until the pointer is let go.
+    /// Whether a drag on this step's cells changes a number: with Shift or Alt, until the pointer is released.
     pub fn takes_drags(&self, ui: &Ui, step: &Step) -> bool {
         let wanted = ui.input(|input| input.modifiers.shift || input.modifiers.alt);
         self.dragging.as_ref().is_some_and(|drag| drag.at.step == step.key)
             || wanted && step.is_editable()
     }
 
-    /// What is dragged: it stays the one that is explained.
+    /// The cell that is dragged. It stays the one that is explained.
     pub fn dragged(&self) -> Option<&At> {
         self.dragging.as_ref().map(|drag| &drag.at)
     }
 
-    /// Lets go of a cell that is no longer there.
+    /// Ends the edit of a cell that no longer exists.
     pub fn keep_up(&mut self, walkthrough: Option<&Walkthrough>) {
         let is_gone =
             |at: &At| walkthrough.and_then(|w| number(w.step(at.step)?, at.cell)).is_none();
@@ -62,7 +62,7 @@ impl Edit {
         self.dragging.take_if(|drag| is_gone(&drag.at));
     }
 
-    /// Takes what the user does to the cells of a step, which are shown already. `cursor` is the keyboard's.
+    /// Handles input on the cells of a step that has been drawn. `cursor` is that of the keyboard.
     pub fn show(
         &mut self,
         ui: &mut Ui,
@@ -104,14 +104,14 @@ impl Edit {
         if response.dragged() {
             drag.moved += response.drag_delta();
             let At { step, cell: (row, col) } = &drag.at;
-            // Beyond the limits the number stays where it was.
+            // A number beyond the limits is not taken.
             let _ = state.inputs.set(*step, *row, *col, drag.value());
         } else {
             self.dragging = None;
         }
     }
 
-    /// Shows the field. Enter or a click elsewhere takes the number, Escape leaves it as it was.
+    /// Shows the field. Enter or a click elsewhere takes the number. Escape keeps the old one.
     fn field(&mut self, ui: &mut Ui, step: &Step, pointing: &Pointing, state: &mut State) {
         let Some(typing) = &mut self.typing else { return };
         let (row, col) = typing.at.cell;
@@ -197,26 +197,26 @@ impl Dragging {
         Some(Self { at, from, per: fineness(step), moved: Vec2::ZERO })
     }
 
-    /// To the right and up is more.
+    /// The new number. Right and up increase it.
     fn value(&self) -> f64 {
         let steps = (self.moved.x - self.moved.y) / POINTS;
         ((self.from * self.per).round() + f64::from(steps.round())) / self.per
     }
 }
 
-/// The number in a cell that can be typed over, as it was typed.
+/// The number of a cell that can be typed over, in double precision.
 pub fn number(step: &Step, (row, col): Cell) -> Option<f64> {
     step.given(row, col).map(|_| step.exact.get(row, col))
 }
 
-/// In how many parts 1 is divided when numbers of a matrix are dragged: a power of ten that suits their size.
+/// The inverse of the smallest change when a number of the matrix is dragged: a power of ten that suits their size.
 pub fn fineness(step: &Step) -> f64 {
     let largest = step.exact.as_slice().iter().map(|x| x.abs()).fold(0.0, f64::max);
     let exponent = if largest > 0.0 { largest.log10().floor() as i32 } else { 0 };
     10_f64.powi(2 - exponent.clamp(-4, 4))
 }
 
-/// What somebody typed, as a number.
+/// The typed text as a number.
 fn parse(text: &str) -> Result<f64, String> {
     let plain = text.trim().replace('−', "-");
     let no_number = || {
@@ -234,7 +234,7 @@ fn select_all(ui: &Ui, id: Id, text: &str) {
     state.store(ui.ctx(), id);
 }
 
-/// What a cell is called: "Tokens X: cat, d0".
+/// The name of a cell: "Tokens X: cat, d0".
 pub fn name(step: &Step, (row, col): Cell) -> String {
     let label = |labels: &[String], i: usize| labels.get(i).cloned().unwrap_or_default();
     format!("{}: {}, {}", step.name, label(&step.row_labels, row), label(&step.col_labels, col))

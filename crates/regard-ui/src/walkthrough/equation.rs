@@ -1,5 +1,4 @@
-//! The arithmetic behind a cell, set as on a blackboard: fractions with a bar, powers raised, and each number of an earlier
-//! step to be clicked on.
+//! The arithmetic of a cell, typeset: fractions with a bar, raised powers, and links to the numbers of earlier steps.
 
 use std::sync::Arc;
 
@@ -10,16 +9,16 @@ use regard_walkthrough::{Arithmetic, Expr, Operand};
 
 use super::state::At;
 
-/// Sums of more terms are cut in the middle, where they do not break over lines; the later ones are for narrow windows.
+/// A sum of more terms is cut in the middle. The smaller limits are for sums that do not fit otherwise.
 const MOST_TERMS: [usize; 3] = [12, 6, 3];
-/// Of the font.
+/// The size of the font.
 const SIZE: f32 = 16.0;
-/// Powers are so much smaller, and can still be clicked on.
+/// The relative size of powers. They can still be clicked.
 const SMALLER: f32 = 0.85;
-/// Between lines of a sum that is too wide for one.
+/// The gap between the lines of a sum that does not fit in one.
 const LEADING: f32 = 8.0;
 
-/// Shows `expr = value`, no wider than there is room if it can be broken or cut. Returns the operand that was clicked on.
+/// Shows `expr = value`, broken into lines or cut if it is too wide. Returns the operand that was clicked.
 pub fn show(ui: &mut Ui, expr: &Expr, arithmetic: &Arithmetic) -> Option<At> {
     let room = ui.available_width();
     let pieces = MOST_TERMS
@@ -47,13 +46,13 @@ pub fn show(ui: &mut Ui, expr: &Expr, arithmetic: &Arithmetic) -> Option<At> {
     clicked
 }
 
-/// What is set: its extent about its axis, the line through the middle of its minus signs.
+/// A typeset expression. Its extent is measured from its axis, the line through the middle of its minus signs.
 #[derive(Default)]
 struct Set {
     width: f32,
     above: f32,
     below: f32,
-    /// Each with its place, from the axis' left end.
+    /// The marks, each with its position from the left end of the axis.
     marks: Vec<(Vec2, Mark)>,
 }
 
@@ -61,37 +60,37 @@ enum Mark {
     Text(Arc<Galley>, Color32),
     /// A number of an earlier step.
     Operand(Arc<Galley>, Operand),
-    /// A bar to there.
+    /// A bar of this extent.
     Bar(Vec2, Color32),
 }
 
 impl Set {
-    /// One mark, about the line.
+    /// One mark, centred on the axis.
     fn of(size: Vec2, mark: Mark) -> Self {
         let half = size.y / 2.0;
         Self { width: size.x, above: half, below: half, marks: vec![(vec2(0.0, -half), mark)] }
     }
 
-    /// One after the other.
+    /// Expressions in a row.
     fn row(parts: impl IntoIterator<Item = Self>) -> Self {
         let mut row = Self::default();
         parts.into_iter().for_each(|part| row.push(part));
         row
     }
 
-    /// With a power.
+    /// The expression with a power.
     fn raised(mut self, power: Self) -> Self {
         let at = vec2(self.width, -self.above * 0.5 - power.below * 0.5);
         self.place(power, at);
         self
     }
 
-    /// Puts another one behind it.
+    /// Appends another expression.
     fn push(&mut self, other: Self) {
         self.place(other, vec2(self.width, 0.0));
     }
 
-    /// Puts another one at a place.
+    /// Places another expression.
     fn place(&mut self, other: Self, at: Vec2) {
         self.width = self.width.max(at.x + other.width);
         self.above = self.above.max(other.above - at.y);
@@ -114,14 +113,14 @@ fn broken(pieces: Vec<Set>, room: f32) -> Vec<Set> {
 
 struct Setter<'a> {
     ui: &'a Ui,
-    /// Of a sum.
+    /// The most terms of a sum.
     most: usize,
-    /// Of the font.
+    /// The size of the font.
     size: f32,
 }
 
 impl Setter<'_> {
-    /// What may begin a line: the terms of a sum, and the result.
+    /// The pieces that can begin a line: the terms of a sum, and the result.
     fn pieces(&self, expr: &Expr, arithmetic: &Arithmetic) -> Vec<Set> {
         let mut pieces = match expr {
             Expr::Sum(terms) => self.terms(terms),
@@ -155,8 +154,8 @@ impl Setter<'_> {
             }
             Expr::Quotient(of) => self.fraction(self.set(&of[0]), self.set(&of[1])),
             Expr::Root(of) => self.root(self.set(of)),
-            Expr::Square(of) => self.factor(of).raised(self.small().text("2")),
-            Expr::Exp { exponent, .. } => self.text("e").raised(self.small().set(exponent)),
+            Expr::Square(of) => self.factor(of).raised(self.for_power().text("2")),
+            Expr::Exp { exponent, .. } => self.text("e").raised(self.for_power().set(exponent)),
             Expr::Max(of) => {
                 let mut row = self.text("max(");
                 for (i, expr) in of.iter().enumerate() {
@@ -173,7 +172,7 @@ impl Setter<'_> {
         }
     }
 
-    /// In brackets where it would be misread.
+    /// A factor, in brackets if it needs them.
     fn factor(&self, expr: &Expr) -> Set {
         let brackets = match expr {
             Expr::Cell(_) | Expr::Number { .. } => expr.value() < 0.0,
@@ -230,8 +229,8 @@ impl Setter<'_> {
         set
     }
 
-    /// For powers. Sums in them are cut early.
-    fn small(&self) -> Setter<'_> {
+    /// The setter for powers. It cuts sums early.
+    fn for_power(&self) -> Setter<'_> {
         Setter { ui: self.ui, most: self.most.min(3), size: SIZE * SMALLER }
     }
 
@@ -266,7 +265,7 @@ impl Setter<'_> {
     }
 }
 
-/// Draws a mark. Returns the cell that it stands for, if it was clicked on.
+/// Draws a mark. Returns the cell of an operand that was clicked.
 fn draw(ui: &Ui, at: Pos2, mark: Mark, number: &mut usize) -> Option<At> {
     match mark {
         Mark::Text(galley, color) => {

@@ -1,4 +1,4 @@
-//! The panel at the bottom: how the pointed cell came to be.
+//! The panel at the bottom: the arithmetic of the cell under the pointer.
 
 use egui::{Align, DragValue, Label, Layout, RichText, ScrollArea, TextStyle, Ui};
 use regard_walkthrough::{Expr, Inputs, Step, Walkthrough};
@@ -7,10 +7,10 @@ use super::state::{At, Picked, State};
 use super::{edit, equation};
 use crate::numbers;
 
-/// More operands than this are not listed beside words.
+/// The most operands that are listed beside words.
 const LISTED: usize = 12;
 
-/// Shows the panel. Returns the operand that was clicked on.
+/// Shows the panel. Returns the operand that was clicked.
 pub fn show(ui: &mut Ui, state: &mut State, walkthrough: &Walkthrough) -> Option<At> {
     ui.spacing_mut().item_spacing.y = 4.0;
     let at = state.pointed().cloned();
@@ -34,18 +34,18 @@ fn is_the_text(expr: &Expr, text: &str) -> bool {
     text.strip_prefix(&expr.text()).is_some_and(|rest| rest.starts_with(" = "))
 }
 
-/// What is there to do.
+/// Tells what the user can do.
 fn hint(ui: &mut Ui, state: &State, walkthrough: &Walkthrough) {
     let text = match state.picked {
         Some(Picked::Token(i)) => {
             let token = walkthrough.tokens.get(i).map_or("", String::as_str);
             format!(
-                "\"{token}\" asks: its query, its scores, its weights and its output are framed in green, the keys and values \
-                 that it may see in pink. Click it again to look at nothing."
+                "The query, scores, weights and output of \"{token}\" are framed in green, the keys and values that it \
+                 attends to in pink. Click the token again to end this."
             )
         }
-        _ => "Point at a cell to read how its number came to be; click to keep it. Numbers that are given, and those \
-              of Q, K and V, can be typed over: double-click, or Enter; or drag them with Shift held."
+        _ => "Point at a cell to read its arithmetic; click to keep it. You can change the given numbers, and those of Q, K and V: \
+              double-click or press Enter to type, or hold Shift and drag."
             .to_owned(),
     };
     ScrollArea::vertical().id_salt("hint").auto_shrink(false).min_scrolled_height(0.0).show(
@@ -56,7 +56,7 @@ fn hint(ui: &mut Ui, state: &State, walkthrough: &Walkthrough) {
     );
 }
 
-/// What the cell is called, its number where it can be changed, and its error.
+/// The name of the cell, its number if it can be changed, and its error.
 fn heading(ui: &mut Ui, state: &mut State, step: &Step, at: &At) {
     ui.horizontal(|ui| {
         ui.set_min_height(ui.spacing().interact_size.y);
@@ -79,21 +79,21 @@ fn heading(ui: &mut Ui, state: &mut State, step: &Step, at: &At) {
     });
 }
 
-/// A number that can be dragged or typed, and put back. Nothing, where it cannot be typed over.
+/// A field that changes or restores the number, if it can be typed over.
 fn number(ui: &mut Ui, inputs: &mut Inputs, step: &Step, at: &At) {
     let (row, col) = at.cell;
     let (Some(before), Some(given)) = (edit::number(step, at.cell), step.given(row, col)) else {
         return;
     };
     let button = ui.add_enabled(inputs.is_edited(at.step, row, col), egui::Button::new("Restore"));
-    let is_restored = button.on_hover_text(format!("Back to {}.", given as f32)).clicked();
+    let is_restored = button.on_hover_text(format!("Restore {}.", given as f32)).clicked();
     if is_restored {
         inputs.restore(at.step, row, col);
     }
     let shown = if is_restored { given } else { before };
     let mut x = shown;
     let field = DragValue::new(&mut x)
-        .range(-Inputs::LARGEST..=Inputs::LARGEST)
+        .range(-inputs.largest()..=inputs.largest())
         .speed(0.5 / edit::fineness(step))
         .max_decimals(6)
         .update_while_editing(false);
@@ -101,12 +101,12 @@ fn number(ui: &mut Ui, inputs: &mut Inputs, step: &Step, at: &At) {
         .on_hover_text("Drag it, or click to type.")
         .accessible_name(format!("Number of {}", edit::name(step, at.cell)));
     if x != shown {
-        // What is beyond the limits, the field does not give.
+        // The field stays within the limits.
         let _ = inputs.set(at.step, row, col, x);
     }
 }
 
-/// What an expression does not say, and the cells that it is about.
+/// The words about a cell, and links to its operands.
 fn words(ui: &mut Ui, expr: Option<&Expr>, text: &str) -> Option<At> {
     ui.add(Label::new(RichText::new(text)).wrap());
     let mut clicked = None;

@@ -6,13 +6,13 @@ use regard_walkthrough::{Script, formula_parts};
 
 /// The size of letters on the line.
 pub const SIZE: f32 = 18.0;
-/// That of indices and powers, beside it.
+/// The relative size of indices and powers.
 const SMALL: f32 = 0.7;
 
-/// Shows a formula, or words with symbols, as a step has them.
+/// Shows a formula, or words with symbols.
 pub fn show(ui: &mut Ui, text: &str, size: f32, color: Color32) {
     let label = ui.add(Label::new(job(text, size, color)).wrap());
-    // Spoken as it is written, not as it is set: "W_Q".
+    // A screen reader gets the source of the formula: "W_Q".
     label.widget_info(|| WidgetInfo::labeled(Role::Label, true, text));
 }
 

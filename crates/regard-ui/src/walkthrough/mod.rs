@@ -1,6 +1,6 @@
-//! The first room: a worked example down the page, every matrix on the way as a heatmap, and what can be changed.
+//! The first room: a worked example step by step, with every matrix as a heatmap, and controls that change it.
 //!
-//! [`State`] is what the user chose; everything else follows from it and is kept in a cache.
+//! [`State`] holds the choices of the user. Everything else follows from them and is kept in a cache.
 
 mod cache;
 mod checks;
@@ -18,5 +18,5 @@ mod top;
 mod why_scale;
 
 use self::cache::Cache;
-pub use self::room::Room;
+pub use self::room::WalkthroughRoom;
 pub use self::state::{At, Picked, State};

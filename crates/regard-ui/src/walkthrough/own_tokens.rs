@@ -1,20 +1,20 @@
-//! One's own tokens and sizes, with numbers drawn from a seed.
+//! The user's own tokens and sizes, with numbers drawn from a seed.
 
 use egui::{DragValue, TextEdit, Ui};
 use regard_walkthrough::{Error, Example, Inputs, Sizes};
 
 use super::State;
 
-/// What is being typed.
+/// The text that is being typed.
 #[derive(Default)]
 pub struct OwnTokens {
-    /// `None` while nobody types: then the field shows the tokens that there are.
+    /// `None` while nobody types. Then the field shows the present tokens.
     typed: Option<String>,
     problem: Option<String>,
 }
 
 impl OwnTokens {
-    /// Where the tokens are one's own, the fields that say which; elsewhere a button that leads there.
+    /// Shows the fields of the user's own tokens, or a button that leads there.
     pub fn show(&mut self, ui: &mut Ui, state: &mut State) {
         if let Some(sizes) = state.inputs.sizes() {
             self.fields(ui, state, sizes);
@@ -23,7 +23,9 @@ impl OwnTokens {
         *self = Self::default();
         let button = ui.button("Use your own tokens");
         if button
-            .on_hover_text("Start with these tokens, then type others and choose sizes and a seed.")
+            .on_hover_text(
+                "Start with these tokens. Then type others, and choose sizes and a seed.",
+            )
             .clicked()
         {
             let tokens = state.inputs.tokens().to_vec();
@@ -31,7 +33,7 @@ impl OwnTokens {
             match Inputs::seeded(tokens, sizes.d_model, sizes.d_k, state.inputs.heads(), sizes.seed)
             {
                 Ok(inputs) => state.begin_with(inputs),
-                // Where an example has none.
+                // The example has no tokens.
                 Err(_) => state.open(Example::Seeded),
             }
         }

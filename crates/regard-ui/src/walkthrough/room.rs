@@ -1,4 +1,4 @@
-//! The room: its panels, and what is in them.
+//! The room: its panels and their contents.
 
 use egui::{CentralPanel, Frame, Label, Margin, Panel, RichText, ScrollArea, TextStyle, Ui};
 use regard_walkthrough::{Error, StepKey, Walkthrough};
@@ -11,16 +11,16 @@ use crate::colors::Look;
 use crate::style::{self, panel};
 use crate::{Command, side};
 
-/// What is shown of a [`State`].
-pub struct Room {
+/// The view of a [`State`].
+pub struct WalkthroughRoom {
     cache: Cache,
     edit: Edit,
     own_tokens: OwnTokens,
-    /// The step to bring into sight in the next frame.
+    /// The step that the next frame scrolls to.
     reveal: Option<StepKey>,
 }
 
-impl Room {
+impl WalkthroughRoom {
     /// Computes the walkthrough.
     pub fn new(state: &State, look: Look) -> Self {
         let cache = Cache::new(state, look);
@@ -30,12 +30,12 @@ impl Room {
     /// The walkthrough of the present state.
     ///
     /// # Errors
-    /// Where the kernels refuse the settings.
+    /// If the kernels refuse the settings.
     pub fn walkthrough(&self) -> Result<&Walkthrough, &Error> {
         self.cache.walkthrough()
     }
 
-    /// Shows everything, and takes what the user does. Returns the command that was chosen.
+    /// Draws the room and handles the user's input. Returns the command that was chosen.
     pub fn ui(
         &mut self,
         ui: &mut Ui,
@@ -129,7 +129,7 @@ impl Room {
     }
 }
 
-/// What leaving a step out broke.
+/// Tells what leaving out a step broke.
 fn banner(ui: &mut Ui, text: &str) {
     let color = ui.visuals().warn_fg_color;
     Frame::new()

@@ -1,4 +1,4 @@
-//! The side panel: which example, and what to change in it.
+//! The side panel: the choice of the example, and its controls.
 
 use egui::{Button, ComboBox, RichText, TextStyle, Ui, vec2};
 use regard_walkthrough::{Example, Group, Inputs, Walkthrough, Without};
@@ -38,7 +38,7 @@ pub fn show(
     }
 }
 
-/// The list, and a way to walk along it.
+/// The list of examples, with arrows to the previous and the next.
 fn examples(ui: &mut Ui, state: &mut State) {
     ui.horizontal(|ui| {
         ui.spacing_mut().item_spacing.x = 4.0;
@@ -48,7 +48,7 @@ fn examples(ui: &mut Ui, state: &mut State) {
                 .accessible_name(name)
                 .clicked()
         };
-        if arrow(ui, "‹", "Example before") {
+        if arrow(ui, "‹", "Previous example") {
             state.go_by(-1);
         }
         let mut opened = None;
@@ -61,13 +61,13 @@ fn examples(ui: &mut Ui, state: &mut State) {
         if let Some(example) = opened.filter(|example| *example != state.example()) {
             state.open(example);
         }
-        if arrow(ui, "›", "Example after") {
+        if arrow(ui, "›", "Next example") {
             state.go_by(1);
         }
     });
 }
 
-/// All examples. Returns the one that was clicked on.
+/// All examples. Returns the one that was clicked.
 fn list(ui: &mut Ui, open: Example) -> Option<Example> {
     ui.spacing_mut().item_spacing.y = 2.0;
     let mut clicked = None;
@@ -85,7 +85,7 @@ fn list(ui: &mut Ui, open: Example) -> Option<Example> {
     clicked
 }
 
-/// How many heads share the columns.
+/// The choice of the number of heads.
 fn heads(ui: &mut Ui, inputs: &mut Inputs) {
     label(ui, "Number of heads", HEADS);
     let possible = inputs.possible_heads();

@@ -1,4 +1,4 @@
-//! What the user chose in a walkthrough. Everything else follows from it.
+//! The choices of the user in a walkthrough. Everything else follows from them.
 
 use std::collections::BTreeMap;
 
@@ -7,30 +7,30 @@ use serde::{Deserialize, Serialize};
 
 use crate::heatmap::{Cell, View};
 
-/// What the user chose in a walkthrough.
+/// The choices of the user in a walkthrough.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct State {
-    /// The worked example, and what was typed over in it.
+    /// The worked example, and the numbers that were typed over.
     pub inputs: Inputs,
-    /// Temperature, mask, and what is left out.
+    /// The temperature, the mask, and the step that is left out.
     pub settings: Settings,
     /// The cell under the pointer.
     #[serde(skip)]
     pub hovered: Option<At>,
-    /// What was clicked on, which stays when the pointer leaves.
+    /// What was clicked. It stays when the pointer leaves.
     pub picked: Option<Picked>,
-    /// What is zoomed in or pinned, by the key of the step.
+    /// Zoom and pins, by the key of the step.
     pub views: BTreeMap<StepKey, View>,
 }
 
-/// Something to look at through all steps.
+/// Something to follow through all steps.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Picked {
-    /// A token, as a query with all keys that it may see.
+    /// A token, as a query with all keys that it attends to.
     Token(usize),
-    /// A cell, to see how it came to be.
+    /// A cell, to read its arithmetic.
     Cell(At),
 }
 
@@ -64,7 +64,7 @@ impl State {
         self.inputs.example()
     }
 
-    /// Goes to another example. The settings stay, to be compared.
+    /// Goes to another example. The settings stay, so that examples can be compared.
     pub fn open(&mut self, example: Example) {
         self.begin_with(Inputs::new(example));
     }
@@ -74,14 +74,14 @@ impl State {
         *self = Self::of(inputs, self.settings);
     }
 
-    /// The example `by` places farther in the list, around its end.
+    /// Goes `by` examples further in the list, which wraps around.
     pub fn go_by(&mut self, by: isize) {
         let all = Example::ALL;
         let here = all.iter().position(|example| *example == self.example()).unwrap_or(0);
         self.open(all[(here as isize + by).rem_euclid(all.len() as isize) as usize]);
     }
 
-    /// The key of the step whose cell was clicked on.
+    /// The key of the step whose cell was clicked.
     pub fn picked_step(&self) -> Option<StepKey> {
         match &self.picked {
             Some(Picked::Cell(at)) => Some(at.step),
@@ -89,7 +89,7 @@ impl State {
         }
     }
 
-    /// The cell that is explained: the one under the pointer, else the picked one.
+    /// The cell that is explained: the one under the pointer, or else the picked one.
     pub fn pointed(&self) -> Option<&At> {
         let picked = match &self.picked {
             Some(Picked::Cell(at)) => Some(at),
@@ -98,7 +98,7 @@ impl State {
         self.hovered.as_ref().or(picked)
     }
 
-    /// What is marked in all steps: what the pointed cell is about, else the picked token.
+    /// What is marked in all steps: the tokens of the cell under the pointer, or else the picked token.
     pub fn selection(&self, walkthrough: &Walkthrough) -> Selection {
         match (self.pointed(), &self.picked) {
             (Some(At { step, cell: (row, col) }), _) => walkthrough.select(*step, *row, *col),
@@ -107,12 +107,12 @@ impl State {
         }
     }
 
-    /// What is undone and redone: the choices, but not where one looks.
+    /// The choices, which undo and redo change. Zoom, pins and the pointer are not among them.
     pub fn choices(&self) -> Self {
         Self::of(self.inputs.clone(), self.settings)
     }
 
-    /// Takes the choices of another state, and goes on looking where one looked.
+    /// Takes the choices of another state. Zoom and pins stay.
     pub fn take(&mut self, choices: &Self) {
         if self.example() != choices.example() {
             self.begin_with(choices.inputs.clone());

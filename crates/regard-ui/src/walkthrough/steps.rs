@@ -1,4 +1,4 @@
-//! The steps in the order in which they are computed, down the page: formula, one sentence, the matrix.
+//! The steps in the order of computation, each with its formula, its meaning and its matrix.
 
 use egui::{Align, Label, Layout, RichText, TextStyle, Ui, UiBuilder, vec2};
 use regard_walkthrough::{Kind, Marks, Rows, Selection, Step, StepKey, Walkthrough};
@@ -9,26 +9,26 @@ use super::{Cache, formula};
 use crate::heatmap::{Cell, Heatmap, Picture, View};
 use crate::{numbers, style};
 
-/// Above and below a step's line.
+/// The gap above and below the line between two steps.
 const GAP: f32 = 12.0;
-/// Left of a step: its number.
+/// The width of the number at the left of a step.
 const GUTTER: f32 = 32.0;
-/// The width of a step's text, where the matrix stands beside it.
+/// The width of a step's text with the matrix beside it.
 const TEXT: f32 = 288.0;
-/// Between the text and the matrix beside it.
+/// The gap between the text and the matrix beside it.
 const BETWEEN: f32 = 24.0;
-/// Where there is less room than this, the matrix stands below the text.
+/// In a narrower page, the matrix stands below the text.
 const WIDE: f32 = 720.0;
-/// What is left of cells takes no more than this to be in line with others.
+/// The most that a matrix is indented to align its cells with those of other steps.
 const MOST_LEFT: f32 = 96.0;
 
-/// The page, and what the user does on it.
+/// The page of steps.
 pub struct Steps<'a> {
     pub cache: &'a Cache,
     pub edit: &'a mut Edit,
-    /// The step to bring into sight.
+    /// The step to scroll to.
     pub reveal: Option<StepKey>,
-    /// Where cells begin, right of their labels, in all steps.
+    /// The distance of the cells from the left in all steps.
     pub left: f32,
 }
 
@@ -103,13 +103,13 @@ impl Steps<'_> {
         .inner
     }
 
-    /// The widest of what is left of cells, so that those of all steps begin at one line.
+    /// The widest margin at the left of any step's cells, so that all cells can be aligned.
     fn widest_left(&self, ui: &Ui, walkthrough: &Walkthrough) -> f32 {
         let of = |step: &Step| Some(heatmap(step, self.cache.picture(step)?).left(ui, TEXT));
         walkthrough.steps.iter().filter_map(of).fold(0.0, f32::max).min(MOST_LEFT)
     }
 
-    /// Shows the matrix in its place. Returns the cell under the pointer.
+    /// Shows the matrix, aligned with the others. Returns the cell under the pointer.
     fn cells(
         &mut self,
         ui: &mut Ui,
@@ -135,7 +135,7 @@ impl Steps<'_> {
         .inner
     }
 
-    /// Shows the matrix, and takes what the user does to it. Returns the cell under the pointer.
+    /// Shows the matrix and handles the user's input. Returns the cell under the pointer.
     fn matrix(
         &mut self,
         ui: &mut Ui,
@@ -148,7 +148,7 @@ impl Steps<'_> {
         let before = view.clone();
         let pointing = heatmap.show(ui, width, &mut view);
         if step.is_editable() && pointing.response.double_clicked() {
-            // A double click types.
+            // A double click begins to type.
             view = before;
         }
         if view != View::default() {
@@ -169,6 +169,7 @@ fn heatmap<'a>(step: &'a Step, picture: &'a Picture) -> Heatmap<'a> {
     Heatmap {
         name: &step.name,
         numbers: step.matrix.as_slice(),
+        masked: f32::NEG_INFINITY,
         row_labels: &step.row_labels,
         col_labels: &step.col_labels,
         picture,
@@ -182,7 +183,7 @@ fn heatmap<'a>(step: &'a Step, picture: &'a Picture) -> Heatmap<'a> {
     }
 }
 
-/// The name, the formula, what it means, and how it is computed.
+/// The name, the formula, the meaning, and the call that computes the step.
 fn text(ui: &mut Ui, step: &Step) {
     let strong = ui.visuals().strong_text_color();
     ui.horizontal_wrapped(|ui| {
@@ -220,7 +221,7 @@ fn text(ui: &mut Ui, step: &Step) {
     }
 }
 
-/// What a screen reader calls a row, a column and a number.
+/// The words of a screen reader for a row, a column and a number.
 fn terms(step: &Step) -> [&'static str; 3] {
     match step.rows {
         Rows::Pairs if step.kind == Kind::Weights => ["query", "key", "weight"],

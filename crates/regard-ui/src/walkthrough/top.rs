@@ -1,4 +1,4 @@
-//! The line above the page: the tokens to look at, and what was typed over.
+//! The line above the page: the tokens to follow, and the number of changes.
 
 use egui::{Align, Button, Layout, RichText, ScrollArea, TextStyle, Ui};
 use regard_walkthrough::Walkthrough;
@@ -11,7 +11,7 @@ const STEPS: &str = "\
     Each step shows its name, formula, meaning and matrix. The kernels compute it in single precision; after the name stands its error, the largest distance from the same step in double precision. Point at a cell to see its arithmetic below.";
 
 const FOLLOW: &str = "\
-    Choose a token to follow it through all steps. Its query, its row of scores and weights, and its output are framed in green; the keys and values that it may see are framed in pink.";
+    Choose a token to follow it through all steps. Its query, its row of scores and weights, and its output are framed in green; the keys and values that it attends to are framed in pink.";
 
 /// Shows the line. Returns the command that was chosen.
 pub fn show(ui: &mut Ui, state: &mut State, walkthrough: &Walkthrough) -> Option<Command> {

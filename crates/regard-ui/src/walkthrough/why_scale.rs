@@ -1,4 +1,4 @@
-//! The curves of `why-scale`: what 1/√d does, for more and more dimensions.
+//! The curves of `why-scale`: the effect of 1/√d as the number of dimensions grows.
 
 use egui::{Ui, vec2};
 use egui_plot::{AxisHints, GridMark, Line, LineStyle, MarkerShape, PlotPoints, Points};
@@ -7,7 +7,7 @@ use regard_walkthrough::WhyScale;
 use crate::explain::heading;
 use crate::{colors, plots, style};
 
-/// A measure: its name, and its number with and without scaling.
+/// A measure: its name, and its values without and with scaling.
 type Measure = (&'static str, fn(&WhyScale) -> [f64; 2]);
 
 const MEASURES: [Measure; 4] = [

@@ -1,4 +1,4 @@
-use super::{Entry, Group, HeadCounts, Start, matrix};
+use super::{Entry, Group, Start, matrix};
 use crate::attend::Head;
 use crate::input::Input;
 use crate::trace::{Axes, Text, Trace, labels};
@@ -10,11 +10,8 @@ pub(super) const ENTRY: Entry = Entry {
     group: Group::Attention,
     tokens: "t0 t1 t2",
     start: Start::Given(inputs),
-    heads: 1,
-    possible_heads: HeadCounts::Sharing,
-    projections_are_editable: true,
-    largest: crate::Inputs::LARGEST,
     run,
+    ..Entry::PLAIN
 };
 
 /// Q and K are given, and only the weights are asked for.

@@ -1,4 +1,4 @@
-use super::{Entry, Group, HeadCounts, Start, matrix};
+use super::{Entry, Group, Start, matrix};
 use crate::attend::Head;
 use crate::input::Input;
 use crate::project::{give_tokens, give_weights, project};
@@ -12,11 +12,8 @@ pub(super) const ENTRY: Entry = Entry {
     group: Group::Around,
     tokens: "le chat",
     start: Start::Given(inputs),
-    heads: 1,
-    possible_heads: HeadCounts::Sharing,
-    projections_are_editable: true,
-    largest: crate::Inputs::LARGEST,
     run,
+    ..Entry::PLAIN
 };
 
 /// What is read: the queries come from elsewhere.

@@ -1,4 +1,4 @@
-use super::{Entry, Group, HeadCounts, Start, matrix};
+use super::{Entry, Group, Start, matrix};
 use crate::input::Input;
 use crate::layers::push_feed_forward;
 use crate::project::give_tokens;
@@ -11,11 +11,8 @@ pub(super) const ENTRY: Entry = Entry {
     group: Group::Around,
     tokens: "the cat sat",
     start: Start::Given(inputs),
-    heads: 1,
-    possible_heads: HeadCounts::Sharing,
-    projections_are_editable: true,
-    largest: crate::Inputs::LARGEST,
     run,
+    ..Entry::PLAIN
 };
 
 /// Four numbers become eight, and four again.

@@ -1,6 +1,6 @@
 use regard_kernels::{Temperature, cosine_similarity, dot, norm};
 
-use super::{Entry, Group, HeadCounts, Start, matrix, self_attention};
+use super::{Entry, Group, Start, matrix, self_attention};
 use crate::bound;
 use crate::expr::Expr;
 use crate::input::Input;
@@ -17,11 +17,8 @@ pub(super) const ENTRY: Entry = Entry {
     group: Group::Attention,
     tokens: "t0 t1 t2 t3",
     start: Start::Given(inputs),
-    heads: 1,
-    possible_heads: HeadCounts::Sharing,
-    projections_are_editable: true,
-    largest: crate::Inputs::LARGEST,
     run,
+    ..Entry::PLAIN
 };
 
 /// Vectors, a matrix product and a softmax; then `numpy.random.seed(0)`, X = randn(4, 6), W_Q, W_K, W_V = randn(6, 6).

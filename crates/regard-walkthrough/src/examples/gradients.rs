@@ -20,11 +20,11 @@ pub(super) const ENTRY: Entry = Entry {
     group: Group::Around,
     tokens: "The cat sat",
     start: Start::Given(inputs),
-    heads: 1,
     possible_heads: HeadCounts::One,
     projections_are_editable: false,
     largest: LARGEST,
     run,
+    ..Entry::PLAIN
 };
 
 /// Three tokens of four features keep every gradient finite in single precision up to here. With numbers up to L and without
@@ -138,31 +138,16 @@ fn of_step(trace: &Trace<'_>, quantity: Quantity) -> Pair {
     )
 }
 
-/// The target, the loss, and what it says to the output.
+/// The target, the loss and its gradient by the output, which is returned.
 fn push_loss(trace: &mut Trace<'_>, output: &Pair) -> Result<Pair, Error> {
     let (rows, cols) = (output.name.rows.to_vec(), output.name.cols.to_vec());
     let axes = Axes::new(Rows::Queries, &rows, &cols);
     let text = Text::given(Quantity::Target, "Y", "Target Y", "The output that training asks for.");
     let target = trace.give(&text, axes)?;
-    let text = Text {
-        key: Quantity::DOutput.into(),
-        symbol: "dO",
-        name: "Gradient of the output",
-        formula: "dO = O − Y",
-        meaning: "How the loss changes with each number of the output. The derivative of ½(O − Y)² is O − Y.",
-        code: "",
-    };
-    let d_output = trace.push(
-        &text,
-        output.minus(&target),
-        Kind::Signed,
-        axes,
-        Origin::difference(output, &target),
-    );
-
+    let difference = output.minus(&target);
     let half_squares = |d: f64| 0.5 * d * d;
-    let ours: f64 = d_output.ours.as_slice().iter().map(|d| half_squares(f64::from(*d))).sum();
-    let exact: f64 = d_output.exact.as_slice().iter().map(|d| half_squares(*d)).sum();
+    let ours: f64 = difference.ours.as_slice().iter().map(|d| half_squares(f64::from(*d))).sum();
+    let exact: f64 = difference.exact.as_slice().iter().map(|d| half_squares(*d)).sum();
     let text = Text {
         key: Quantity::Loss.into(),
         symbol: "L",
@@ -171,20 +156,31 @@ fn push_loss(trace: &mut Trace<'_>, output: &Pair) -> Result<Pair, Error> {
         meaning: "One number that says how wrong the output is. All gradients are gradients of this number.",
         code: "",
     };
-    let d = d_output.clone();
+    let (o, y) = (output.clone(), target.clone());
     let origin = Origin::computed(move |_, _| {
-        let (rows, cols) = d.ours.shape();
-        let squares = (0..rows * cols).map(|i| d.cell(i / cols, i % cols).square()).collect();
+        let (rows, cols) = o.ours.shape();
+        let cells = (0..rows * cols).map(|i| (i / cols, i % cols));
+        let squares = cells.map(|(i, j)| o.cell(i, j).minus(y.cell(i, j)).square()).collect();
         Expr::Sum(squares).over(Expr::constant(2.0))
     });
     // Half the squares of what may be off are added up in double precision, and the sum is rounded.
     let moved = |(d, e): (&f64, &f64)| d.abs() * e + 0.5 * e * e;
-    let error = d_output.exact.as_slice().iter().zip(d_output.bound.as_slice()).map(moved).sum();
+    let error =
+        difference.exact.as_slice().iter().zip(difference.bound.as_slice()).map(moved).sum();
     let [exact, bound] = [exact, bound::rounded(exact, error)].map(|x| Matrix::from_rows(&[[x]]));
     let loss = Pair::new(Matrix::from_rows(&[[ours as f32]]), exact, bound);
     let empty = [String::new()];
     trace.push(&text, loss, Kind::Signed, Axes::new(Rows::Other, &empty, &empty), origin);
-    Ok(d_output)
+    let text = Text {
+        key: Quantity::DOutput.into(),
+        symbol: "dO",
+        name: "Gradient of the output",
+        formula: "dO = O − Y",
+        meaning: "How the loss changes with each number of the output. The derivative of ½(O − Y)² is O − Y.",
+        code: "",
+    };
+    let origin = Origin::difference(output, &target);
+    Ok(trace.push(&text, difference, Kind::Signed, axes, origin))
 }
 
 /// The gradient of `like`, whose rows and columns are its rows and columns: a product.

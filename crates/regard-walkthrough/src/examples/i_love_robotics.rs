@@ -1,4 +1,4 @@
-use super::{Entry, Group, HeadCounts, Start, attend_to_itself, matrix};
+use super::{Entry, Group, Start, attend_to_itself, matrix};
 use crate::attend::Head;
 use crate::input::Input;
 use crate::pair::Pair;
@@ -13,11 +13,8 @@ pub(super) const ENTRY: Entry = Entry {
     group: Group::Attention,
     tokens: "I love robotics",
     start: Start::Given(inputs),
-    heads: 1,
-    possible_heads: HeadCounts::Sharing,
-    projections_are_editable: true,
-    largest: crate::Inputs::LARGEST,
     run,
+    ..Entry::PLAIN
 };
 
 /// Whole numbers.

@@ -1,4 +1,4 @@
-use super::{Entry, Group, HeadCounts, Start, matrix};
+use super::{Entry, Group, Start, matrix};
 use crate::bound;
 use crate::expr::Expr;
 use crate::input::Input;
@@ -17,11 +17,8 @@ pub(super) const ENTRY: Entry = Entry {
     group: Group::Around,
     tokens: "the cat sat",
     start: Start::Given(inputs),
-    heads: 1,
-    possible_heads: HeadCounts::Sharing,
-    projections_are_editable: true,
-    largest: crate::Inputs::LARGEST,
     run,
+    ..Entry::PLAIN
 };
 
 /// One token a hundred times as loud as another.

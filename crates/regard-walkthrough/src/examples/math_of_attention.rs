@@ -1,4 +1,4 @@
-use super::{Entry, Group, HeadCounts, Start, self_attention, torch_randn};
+use super::{Entry, Group, Start, self_attention, torch_randn};
 use crate::Quantity;
 use crate::input::Input;
 use crate::random::TorchRng;
@@ -9,11 +9,8 @@ pub(super) const ENTRY: Entry = Entry {
     group: Group::Attention,
     tokens: "t0 t1 t2 t3",
     start: Start::Given(inputs),
-    heads: 1,
-    possible_heads: HeadCounts::Sharing,
-    projections_are_editable: true,
-    largest: crate::Inputs::LARGEST,
     run: self_attention,
+    ..Entry::PLAIN
 };
 
 /// `torch.manual_seed(42)`; X = randn(4, 8); W_Q, W_K, W_V = randn(8, 8).

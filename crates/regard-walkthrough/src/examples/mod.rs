@@ -136,6 +136,27 @@ pub(crate) struct Entry {
     pub run: fn(&mut Trace<'_>) -> Result<(), Error>,
 }
 
+impl Entry {
+    /// What most entries have in common: one head, which may become several, and cells that can be typed over.
+    const PLAIN: Self = Self {
+        title: "",
+        summary: "",
+        group: Group::Attention,
+        tokens: "",
+        start: Start::Given(Vec::new),
+        heads: 1,
+        possible_heads: HeadCounts::Sharing,
+        projections_are_editable: true,
+        largest: LARGEST,
+        run: |_| Ok(()),
+    };
+}
+
+/// The largest number that most examples can hold. It keeps every step finite in single precision, also without softmax: with n
+/// tokens of d features up to L, Q, K and V ≤ d·L², A = S ≤ d·(d·L²)²/√d, O ≤ n·A·V, and W_O makes it d·O·L ≤ n·d^4.5·L⁷. That
+/// is 5·10³² for n = 4 and d = 8, the largest of these examples.
+pub(crate) const LARGEST: f64 = 1e4;
+
 /// How an example gets its matrices.
 pub(crate) enum Start {
     /// They are always the same.

@@ -17,11 +17,9 @@ pub(super) const ENTRY: Entry = Entry {
     group: Group::Around,
     tokens: "the dog saw the cat",
     start: Start::Given(inputs),
-    heads: 1,
     possible_heads: HeadCounts::One,
-    projections_are_editable: true,
-    largest: crate::Inputs::LARGEST,
     run,
+    ..Entry::PLAIN
 };
 
 /// Words that come twice have the same row.
@@ -43,7 +41,8 @@ fn embeddings() -> Matrix<f64> {
     ])
 }
 
-fn weights() -> [Input; 3] {
+/// W_Q, W_K and W_V for tokens of four features.
+pub(super) fn weights() -> [Input; 3] {
     let w_q = matrix(&[
         [1.0, 0.0, 0.5, 0.0],
         [0.0, 1.0, 0.0, -0.5],

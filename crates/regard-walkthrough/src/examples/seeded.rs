@@ -11,12 +11,16 @@ pub(super) const ENTRY: Entry = Entry {
     start: Start::Drawn(inputs),
     heads: 2,
     possible_heads: HeadCounts::Any,
-    projections_are_editable: true,
-    largest: crate::Inputs::LARGEST,
+    largest: LARGEST,
     run: self_attention,
+    ..Entry::PLAIN
 };
 
-/// As [`Inputs::seeded`](crate::Inputs::seeded) says.
+/// With 64 tokens of 256 features, eight heads of 64 features and numbers up to L, and without softmax, Q, K and V ≤ 256·L²,
+/// A = S ≤ 64·Q·K/8, O ≤ 64·A·V, and W_O makes it 512·O·L ≤ 4.4·10¹²·L⁷, which is 4.4·10³³.
+const LARGEST: f64 = 1000.0;
+
+/// The matrices that [`Inputs::seeded`](crate::Inputs::seeded) describes.
 pub(super) fn inputs(tokens: usize, sizes: Sizes, heads: usize) -> Vec<Input> {
     let Sizes { d_model, d_k, seed } = sizes;
     let mut rng = TorchRng::seed(seed);

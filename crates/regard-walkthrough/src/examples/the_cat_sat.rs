@@ -1,4 +1,4 @@
-use super::{Entry, Group, HeadCounts, Start, attend_to_itself, matrix, small_torch_randn};
+use super::{Entry, Group, Start, attend_to_itself, matrix, small_torch_randn};
 use crate::attend::Head;
 use crate::input::Input;
 use crate::project::give_tokens_and_weights;
@@ -12,11 +12,8 @@ pub(super) const ENTRY: Entry = Entry {
     group: Group::Attention,
     tokens: "The cat sat",
     start: Start::Given(inputs),
-    heads: 1,
-    possible_heads: HeadCounts::Sharing,
-    projections_are_editable: true,
-    largest: crate::Inputs::LARGEST,
     run,
+    ..Entry::PLAIN
 };
 
 /// X is given; `torch.manual_seed(42)`; W_Q, W_K, W_V = randn(4, 4) * 0.1.

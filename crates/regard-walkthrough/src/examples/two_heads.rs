@@ -1,5 +1,5 @@
 use super::the_cat_sat::drawn_with;
-use super::{Entry, Group, HeadCounts, Start, self_attention, small_torch_randn};
+use super::{Entry, Group, Start, self_attention, small_torch_randn};
 use crate::Quantity;
 use crate::input::Input;
 use crate::random::TorchRng;
@@ -11,10 +11,8 @@ pub(super) const ENTRY: Entry = Entry {
     tokens: "The cat sat",
     start: Start::Given(inputs),
     heads: 2,
-    possible_heads: HeadCounts::Sharing,
-    projections_are_editable: true,
-    largest: crate::Inputs::LARGEST,
     run: self_attention,
+    ..Entry::PLAIN
 };
 
 /// `the-cat-sat` split in two heads of two numbers each; W_O = randn(4, 4) * 0.1 comes next from the same generator.

@@ -2,7 +2,7 @@ use std::sync::LazyLock;
 
 use regard_kernels::Temperature;
 
-use super::{Entry, Group, HeadCounts, Start, torch_randn};
+use super::{Entry, Group, Start, torch_randn};
 use crate::attend::Head;
 use crate::bound;
 use crate::origin::Origin;
@@ -18,11 +18,8 @@ pub(super) const ENTRY: Entry = Entry {
     group: Group::Attention,
     tokens: "",
     start: Start::Given(Vec::new),
-    heads: 1,
-    possible_heads: HeadCounts::Sharing,
-    projections_are_editable: true,
-    largest: crate::Inputs::LARGEST,
     run,
+    ..Entry::PLAIN
 };
 
 const DIMENSIONS: [usize; 5] = [4, 16, 64, 256, 1024];

@@ -1,4 +1,4 @@
-//! What is written around the cells: labels, captions, the colour bar, and what is seen of them.
+//! Draws what surrounds the cells: labels, captions, the colour bar, and a note on the visible part.
 
 use core::f32::consts::FRAC_PI_2;
 use core::ops::Range;
@@ -14,7 +14,7 @@ use crate::heatmap::geometry::{BAR, GAP, Geometry, Seen};
 use crate::heatmap::{Cell, Heatmap, View};
 use crate::{numbers, style};
 
-/// Labels stand beside the cells that are seen, and stay on the screen while the page scrolls.
+/// Draws the labels of the visible cells. They stay on the screen while the page scrolls.
 pub fn labels(
     map: &Heatmap<'_>,
     ui: &Ui,
@@ -44,7 +44,7 @@ pub fn labels(
         let y = seen.rect((row, 0)).center().y.clamp(seen.frame.top(), seen.frame.bottom());
         place(ui, pos2(left - galley.size().x, y - galley.size().y / 2.0), galley, color, backed);
     };
-    // Between labels that are left out, those of the crosshair are written, and make room for themselves.
+    // The labels of the crosshair are always written, and displace their neighbours.
     let over_row =
         crossed.map(|cell| cell.0).filter(|row| rows.contains(row) && seen.cell.y < at.line);
     let stride = strided((at.line / seen.cell.y).ceil() as usize);
@@ -88,7 +88,7 @@ pub fn labels(
     }
 }
 
-/// A stride that is 1, 2 or 5 times a power of ten: labels are at round numbers, and stay when one zooms.
+/// A stride of 1, 2 or 5 times a power of ten, so that labels are at round numbers and stay when the user zooms.
 fn strided(least: usize) -> usize {
     let mut unit = 1;
     loop {
@@ -109,7 +109,7 @@ fn place(ui: &Ui, corner: egui::Pos2, galley: Arc<Galley>, color: Color32, backe
     ui.painter().galley(corner, galley, color);
 }
 
-/// One line of text that ends in "…" where there is no room for it.
+/// One line of text, which ends in "…" if it does not fit.
 fn elided(ui: &Ui, text: &str, max_width: f32, color: Color32) -> Arc<Galley> {
     let mut job = LayoutJob::simple_singleline(text.to_owned(), label_font(ui), color);
     job.wrap = TextWrapping::truncate_at_width(max_width.ceil() + 0.5);
@@ -169,7 +169,7 @@ pub fn color_bar(palette: Palette, ui: &Ui, seen: &Seen) {
     }
 }
 
-/// Below the cells: whether each is seen, and how to see more.
+/// Draws the note below the cells: whether each cell is visible, and how to see more.
 pub fn note(map: &Heatmap<'_>, ui: &Ui, at: &Geometry, seen: &Seen, view: &View, level: usize) {
     if !at.note {
         return;

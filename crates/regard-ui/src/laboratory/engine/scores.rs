@@ -3,16 +3,16 @@
 use regard::{Attention, Error, Heads, Mask, MaskTensor, Position, Stage, Window};
 
 use super::super::tokens::Tokens;
-use super::super::{Inputs, Source};
+use super::super::{LaboratoryInputs, TokenSource};
 
 /// The scores \[n, n\] after scale, soft cap, biases and masks.
 pub(super) fn scores(
-    inputs: &Inputs,
+    inputs: &LaboratoryInputs,
     tokens: &Tokens,
     progress: &(dyn Fn(f32) + Sync),
 ) -> Result<Vec<f32>, Error> {
     let (n, d) = (inputs.tokens, inputs.dim);
-    let sink = if inputs.source == Source::Seed { inputs.sink } else { 0.0 };
+    let sink = if inputs.source == TokenSource::Seed { inputs.sink } else { 0.0 };
     let (queries, keys) = tokens.of_dim(d, sink);
     let shape = [1, 1, n, d];
     let allowed = (!inputs.painted.is_empty()).then(|| painted(inputs));
@@ -46,7 +46,7 @@ pub(super) fn scores(
 }
 
 /// `true` where a key may be seen.
-fn painted(inputs: &Inputs) -> Vec<bool> {
+fn painted(inputs: &LaboratoryInputs) -> Vec<bool> {
     let n = inputs.tokens;
     let mut allowed = vec![true; n * n];
     for square in &inputs.painted {

@@ -2,17 +2,22 @@ use regard::{Attention, Heads, Mask, Stage, Temperature};
 
 use super::*;
 use crate::laboratory::Square;
+use crate::test_host::TestHost;
 
 const MASKED: f32 = f32::NEG_INFINITY;
 
-fn run(engine: &mut Engine, inputs: &Inputs) -> Outcome {
+fn engine() -> Engine {
+    Engine::new(Arc::new(TestHost::DEFAULT))
+}
+
+fn run(engine: &mut Engine, inputs: &LaboratoryInputs) -> Outcome {
     engine
         .run(Request { inputs: inputs.clone(), pinned: None, shown: Shown::Weights }, &|_| ())
         .unwrap()
 }
 
 /// The same in `f64`, from the definition.
-fn reference(inputs: &Inputs, outcome: &Outcome) -> Vec<f64> {
+fn reference(inputs: &LaboratoryInputs, outcome: &Outcome) -> Vec<f64> {
     let (n, d) = (inputs.tokens, inputs.dim);
     let (q, k) = outcome.tokens.of_dim(d, inputs.sink);
     let mut weights = Vec::new();
@@ -55,21 +60,25 @@ fn reference(inputs: &Inputs, outcome: &Outcome) -> Vec<f64> {
 
 #[test]
 fn weights_are_those_of_the_definition() {
-    let base = Inputs { tokens: 33, dim: 12, causal: false, ..Inputs::default() };
+    let base =
+        LaboratoryInputs { tokens: 33, dim: 12, causal: false, ..LaboratoryInputs::default() };
     let square = |cell, side, hides| Square { cell, side, hides };
     let cases = [
         base.clone(),
-        Inputs { scaled: false, causal: true, ..base.clone() },
-        Inputs {
+        LaboratoryInputs { scaled: false, causal: true, ..base.clone() },
+        LaboratoryInputs {
             window: Some([3, 1]),
             temperature: Temperature::new(0.3).unwrap(),
             ..base.clone()
         },
-        Inputs { keys: Some(20), alibi: Some(0.25), sink: 6.0, ..base.clone() },
-        Inputs { softcap: Some(1.5), hide_first: true, sink: 3.0, ..base.clone() },
-        Inputs { painted: vec![square((2, 3), 9, true), square((4, 5), 2, false)], ..base.clone() },
+        LaboratoryInputs { keys: Some(20), alibi: Some(0.25), sink: 6.0, ..base.clone() },
+        LaboratoryInputs { softcap: Some(1.5), hide_first: true, sink: 3.0, ..base.clone() },
+        LaboratoryInputs {
+            painted: vec![square((2, 3), 9, true), square((4, 5), 2, false)],
+            ..base.clone()
+        },
     ];
-    let mut engine = Engine::default();
+    let mut engine = engine();
     for inputs in cases {
         let outcome = run(&mut engine, &inputs);
         for (i, (found, right)) in
@@ -86,9 +95,12 @@ fn weights_are_those_of_the_definition() {
 
 #[test]
 fn the_kernels_own_weights_have_the_same_bits() {
-    let inputs =
-        Inputs { tokens: 70, temperature: Temperature::new(0.7).unwrap(), ..Inputs::default() };
-    let outcome = run(&mut Engine::default(), &inputs);
+    let inputs = LaboratoryInputs {
+        tokens: 70,
+        temperature: Temperature::new(0.7).unwrap(),
+        ..LaboratoryInputs::default()
+    };
+    let outcome = run(&mut engine(), &inputs);
     let (q, k) = outcome.tokens.of_dim(inputs.dim, inputs.sink);
     let shape = [1, 1, inputs.tokens, inputs.dim];
     let attention = Attention::new().mask(Mask::CAUSAL).temperature(inputs.temperature);
@@ -102,8 +114,13 @@ fn the_kernels_own_weights_have_the_same_bits() {
 
 #[test]
 fn the_ends_of_the_temperature_are_limits() {
-    let mut engine = Engine::default();
-    let at = |temperature| Inputs { tokens: 16, causal: false, temperature, ..Inputs::default() };
+    let mut engine = engine();
+    let at = |temperature| LaboratoryInputs {
+        tokens: 16,
+        causal: false,
+        temperature,
+        ..LaboratoryInputs::default()
+    };
     let cold = run(&mut engine, &at(Temperature::ZERO));
     assert!(cold.weights.chunks(16).all(|row| row.iter().filter(|w| **w == 1.0).count() == 1));
     let hot = run(&mut engine, &at(Temperature::INFINITE));
@@ -112,23 +129,25 @@ fn the_ends_of_the_temperature_are_limits() {
 
 #[test]
 fn another_temperature_keeps_the_scores() {
-    let mut engine = Engine::default();
-    let inputs = Inputs::default();
+    let mut engine = engine();
+    let inputs = LaboratoryInputs::default();
     let before = run(&mut engine, &inputs);
-    let after =
-        run(&mut engine, &Inputs { temperature: Temperature::new(3.0).unwrap(), ..inputs.clone() });
+    let after = run(
+        &mut engine,
+        &LaboratoryInputs { temperature: Temperature::new(3.0).unwrap(), ..inputs.clone() },
+    );
     assert!(Arc::ptr_eq(&before.scores, &after.scores));
     assert_ne!(before.weights, after.weights);
-    let other = run(&mut engine, &Inputs { causal: false, ..inputs });
+    let other = run(&mut engine, &LaboratoryInputs { causal: false, ..inputs });
     assert!(!Arc::ptr_eq(&before.scores, &other.scores));
 }
 
 #[test]
 fn a_difference_is_b_minus_a() {
-    let mut engine = Engine::default();
-    let a = Inputs { tokens: 9, ..Inputs::default() };
-    let b = Inputs { causal: false, ..a.clone() };
-    let mut ask = |b: &Inputs, shown| {
+    let mut engine = engine();
+    let a = LaboratoryInputs { tokens: 9, ..LaboratoryInputs::default() };
+    let b = LaboratoryInputs { causal: false, ..a.clone() };
+    let mut ask = |b: &LaboratoryInputs, shown| {
         let request = Request { inputs: b.clone(), pinned: Some(Box::new(a.clone())), shown };
         engine.run(request, &|_| ()).unwrap()
     };
@@ -140,9 +159,9 @@ fn a_difference_is_b_minus_a() {
     }
     assert!(ask(&a, Shown::Difference).numbers.iter().all(|x| *x == 0.0 || *x == MASKED));
     assert_eq!(ask(&a, Shown::Difference).numbers[1], MASKED);
-    let smaller = ask(&Inputs { tokens: 5, ..b.clone() }, Shown::Difference);
+    let smaller = ask(&LaboratoryInputs { tokens: 5, ..b.clone() }, Shown::Difference);
     assert!(smaller.note.is_some() && smaller.numbers.len() == 25);
-    assert_eq!(ask(&Inputs { tokens: 5, ..b }, Shown::Pinned).numbers.len(), 81);
+    assert_eq!(ask(&LaboratoryInputs { tokens: 5, ..b }, Shown::Pinned).numbers.len(), 81);
 }
 
 /// A sink takes so much that softmax has nothing left for the others: without it, they still sum to 1.
@@ -150,15 +169,15 @@ fn a_difference_is_b_minus_a() {
 fn the_others_sum_to_1_when_the_first_token_is_hidden() {
     for t in [0.0, 0.05, 1.0] {
         let temperature = Temperature::new(t).unwrap();
-        let inputs = Inputs {
+        let inputs = LaboratoryInputs {
             tokens: 6,
             sink: 16.0,
             causal: false,
             hide_first: true,
             temperature,
-            ..Inputs::default()
+            ..LaboratoryInputs::default()
         };
-        let outcome = run(&mut Engine::default(), &inputs);
+        let outcome = run(&mut engine(), &inputs);
         for row in outcome.weights.chunks(6) {
             assert_eq!(row[0], MASKED);
             assert!((row[1..].iter().sum::<f32>() - 1.0).abs() < 1e-6, "T = {t}: {row:?}");

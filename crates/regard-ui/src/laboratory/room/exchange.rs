@@ -1,4 +1,4 @@
-//! What goes to the worker, and what comes back.
+//! The requests to the worker, and its answers.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,32 +7,32 @@ use egui::Ui;
 use web_time::Instant;
 
 use super::super::worker::Answer;
-use super::super::{Inputs, State, Worker};
-use super::Room;
+use super::super::{LaboratoryInputs, State, Worker};
+use super::LaboratoryRoom;
 use crate::task::PATIENCE;
 use regard_figure::Label;
 use regard_heads::QueriesAndKeys;
 
-impl Room {
-    /// Takes queries and keys from a file, which is read anew. Until it is read, and if it cannot be, the state is left as it is.
+impl LaboratoryRoom {
+    /// Takes queries and keys from a file, which is read again. The state changes only when the file has been read.
     pub fn open(&mut self, path: PathBuf) {
         self.opening = Some(path);
         self.refused = None;
-        // The next worker has read nothing yet.
-        (self.worker, self.asked) = (Worker::default(), None);
+        // A new worker has not read any file.
+        (self.worker, self.asked) = (Worker::new(Arc::clone(&self.host)), None);
     }
 
-    /// The file that the state's tokens come from, if it is read.
+    /// The file of the state's tokens, if it has been read.
     pub(super) fn file(&self, state: &State) -> Option<Arc<QueriesAndKeys>> {
         let outcome = self.outcome.as_ref()?;
         let is_it = outcome.request.inputs.source.path() == state.inputs.source.path();
         outcome.file.clone().filter(|_| is_it)
     }
 
-    /// Takes what the worker has, and asks for what is not yet asked for.
+    /// Takes the answer of the worker, and makes the next request.
     pub(super) fn exchange(&mut self, ui: &Ui, state: &mut State) {
         let was_late = self.is_late();
-        if let Some(answer) = self.worker.take(&*self.host, ui.ctx()) {
+        if let Some(answer) = self.worker.take(ui.ctx()) {
             self.receive(answer, state);
         }
         let mut request = state.request();
@@ -40,7 +40,7 @@ impl Room {
             request.inputs = request.inputs.of_file(path);
         }
         if self.asked.as_ref().is_none_or(|(asked, _)| *asked != request) {
-            self.worker.ask(&*self.host, ui.ctx(), request.clone());
+            self.worker.ask(ui.ctx(), request.clone());
             let since = self
                 .asked
                 .take()
@@ -63,13 +63,14 @@ impl Room {
         }
         match outcome {
             Ok(outcome) => {
-                // While the picture moves, nobody waits.
+                // A new picture restarts the clock of the progress bar.
                 if let Some((_, since)) = &mut self.asked {
                     *since = Instant::now();
                 }
                 if is_opening {
-                    let Inputs { source, tokens, dim, .. } = outcome.request.inputs.clone();
-                    state.inputs = Inputs { source, tokens, dim, ..state.inputs.clone() };
+                    let LaboratoryInputs { source, tokens, dim, .. } =
+                        outcome.request.inputs.clone();
+                    state.inputs = LaboratoryInputs { source, tokens, dim, ..state.inputs.clone() };
                 }
                 if let Some(file) =
                     outcome.file.as_ref().filter(|_| state.inputs.source.path() == path)
@@ -77,7 +78,7 @@ impl Room {
                     state.inputs.limit_to(file);
                 }
                 if is_latest && state.request() == outcome.request {
-                    // It was brought to where the file has something, as the state is now: nothing is left to ask.
+                    // The state is limited in the same way as the request, so there is nothing left to ask.
                     self.asked = Some((outcome.request.clone(), Instant::now()));
                     self.answered = Some(outcome.request.clone());
                 }

@@ -1,0 +1,110 @@
+//! A file of attention or a session in a few lines, for a machine without a display.
+
+use core::fmt::Write as _;
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use regard_heads::{AttentionMaps, Measure, Survey, unattended};
+use regard_ui::heads::AttentionSource;
+use regard_ui::{Room, Session};
+
+use crate::host::Native;
+
+/// The most tokens that are listed.
+const MOST_TOKENS: usize = 12;
+
+/// The contents of a file.
+///
+/// # Errors
+/// If the file is neither a session nor attention. The error names the file.
+pub(crate) fn of_file(path: &Path) -> Result<String> {
+    if Session::is_named(path) {
+        Ok(of_session(&Session::read(&Native, path)?))
+    } else {
+        of_attention(path).with_context(|| format!("cannot open {}", path.display()))
+    }
+}
+
+fn of_attention(path: &Path) -> Result<String> {
+    let maps = AttentionMaps::open(path, None, &unattended)?;
+    let survey = Survey::new(&maps, &unattended)?;
+    let shape = maps.shape();
+    let mut out = format!("{}: attention, tensor `{}`\n", path.display(), maps.name());
+    let kind = match (maps.is_self_attention(), survey.is_causal()) {
+        (true, true) => "causal self-attention",
+        (true, false) => "self-attention",
+        (false, _) => "cross-attention",
+    };
+    let _ = writeln!(
+        out,
+        "{} × {}, {} queries × {} keys, {kind}",
+        counted(shape.layers, "layer"),
+        counted(shape.heads, "head"),
+        shape.queries,
+        shape.keys
+    );
+    let tokens = maps.key_tokens().or_else(|| maps.query_tokens());
+    let _ = match tokens {
+        Some(tokens) => {
+            let texts: Vec<&str> = tokens.iter().map(|t| t.text.as_str()).collect();
+            let first = texts[..texts.len().min(MOST_TOKENS)].join(" ");
+            let more = if texts.len() > MOST_TOKENS { " …" } else { "" };
+            writeln!(out, "{}: {first}{more}", counted(texts.len(), "token"))
+        }
+        None => writeln!(out, "no tokens"),
+    };
+    for warning in survey.warnings() {
+        let _ = writeln!(out, "note: {warning}");
+    }
+    for measure in Measure::ALL {
+        let first = survey.sorted_by(measure).into_iter().next();
+        let first = first.filter(|id| survey.measures(*id).is_significant(measure));
+        if let Some((id, x)) = first.and_then(|id| Some((id, survey.measures(id).get(measure)?))) {
+            let layer = maps.layer_number(id.layer);
+            let value = measure.in_words(x);
+            let _ = writeln!(out, "largest {value}: layer {layer}, head {}", id.head);
+        }
+    }
+    Ok(out)
+}
+
+fn of_session(session: &Session) -> String {
+    let name = |room: Room| {
+        let open = if session.room == room { " (open)" } else { "" };
+        format!("{}{open}:", room.name())
+    };
+    let mut out = String::from("a session of the window\n");
+    let (walkthrough, laboratory) = (&session.walkthrough, &session.laboratory);
+    let _ = writeln!(
+        out,
+        "{:<20} {}, {} changed, T = {}",
+        name(Room::Walkthrough),
+        walkthrough.example().title(),
+        counted(walkthrough.inputs.edits().len(), "number"),
+        walkthrough.settings.temperature.get()
+    );
+    let inputs = &laboratory.inputs;
+    let _ = writeln!(
+        out,
+        "{:<20} {} × {} dimensions, {}, T = {}",
+        name(Room::Laboratory),
+        counted(inputs.tokens, "token"),
+        inputs.dim,
+        inputs.source.path().map_or_else(
+            || format!("random (seed {})", inputs.seed),
+            |path| path.display().to_string()
+        ),
+        inputs.temperature.get()
+    );
+    let source = match &session.heads.source {
+        AttentionSource::Sample => "the sample".to_owned(),
+        AttentionSource::File(path) => path.display().to_string(),
+    };
+    let _ = writeln!(out, "{:<20} {source}", name(Room::Heads));
+    out
+}
+
+fn counted(n: usize, what: &str) -> String {
+    let plural = if n == 1 { "" } else { "s" };
+    format!("{n} {what}{plural}")
+}
