@@ -108,7 +108,8 @@ impl<'r> Runner<'r> {
                 x.extend(self.embed(prefix, input)?);
             }
             tokens = x.len() / description.width / inputs.len().max(1);
-            let x = self.layers(prefix, stack, weights, x, &mut tokens, of_memory(&memory))?;
+            let known = memory.as_ref().map(|(memory, tokens)| (memory.as_slice(), *tokens));
+            let x = self.layers(prefix, stack, weights, x, &mut tokens, known)?;
             if prefix == "encoder" {
                 if let Some(caches) = &mut self.caches {
                     caches.memory = Some((x.clone(), tokens));
@@ -502,11 +503,6 @@ impl Model {
             }
         }
     }
-}
-
-/// An encoder's output, borrowed.
-fn of_memory(memory: &Option<(Vec<f32>, usize)>) -> Option<(&[f32], usize)> {
-    memory.as_ref().map(|(memory, tokens)| (memory.as_slice(), *tokens))
 }
 
 /// Numbers of one run's shape, with a dimension before it if there are several runs.
