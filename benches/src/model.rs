@@ -65,7 +65,8 @@ fn in_turns(
     const BUDGET: f64 = 2.0;
     let (mut of_one, mut of_other) = (Vec::new(), Vec::new());
     let start = Instant::now();
-    (one()?, other()?);
+    one()?;
+    other()?;
     while of_one.is_empty() || of_one.len() < samples && start.elapsed().as_secs_f64() < BUDGET {
         of_one.push(one()?);
         of_other.push(other()?);
