@@ -186,7 +186,11 @@ fn read(name: &str, json: &Value, file: &SafeTensors<'_>) -> Result<Case> {
 }
 
 /// Checks that `found` is `expected` within max(1, |expected|) times
-/// - 1e-6 in `f32`, in which the operator's reference computes, too;
+/// - 2⁻¹⁵ = 512 · u in `f32`, where u = 2⁻²⁴ is the relative error of a rounding. The numbers of the cases lie within ±1,
+///   with d_k = 8 and at most 18 keys. A score with its mask is at most √8 + 1, and 16 roundings (8 products and sums, scale,
+///   soft cap, mask) move it by 62·u. That moves a weight by the factor e^(±2 · 62·u); its exponential, sum and division add
+///   24 roundings, and the weighted sum of values of at most 1 adds 18: 166·u in all. The operator's reference computes in
+///   `f32`, too, so the distance is at most twice that;
 /// - ε = 2⁻¹⁰ in F16 and 2⁻⁷ in BF16, the distance between two numbers at 1. The reference rounds weights and output to this
 ///   type, each by at most ε/2. It rounds the scores, too, with a smaller effect.
 ///
@@ -199,7 +203,7 @@ pub fn compare(what: &str, found: &[f32], expected: &Tensor) -> Result<()> {
     let tolerance = match dtype {
         Dtype::F16 => f16::EPSILON.to_f32(),
         Dtype::BF16 => bf16::EPSILON.to_f32(),
-        _ => 1e-6,
+        _ => 2_f32.powi(-15),
     };
     anyhow::ensure!(
         found.len() == expected.len(),

@@ -30,8 +30,8 @@ pub fn gelu(x: &mut [f32]) {
 
 /// GELU's tanh form (Hendrycks and Gimpel 2016, section 2), in place: ½x·(1 + tanh(√(2/π)·(x + 0.044715·x³))).
 ///
-/// What GPT-2 and its kin mean by GELU. Within 4 + 3|y| ULP of the formula, where y is twice what tanh is taken
-/// of; −0 where e^y is below 2⁻¹²⁶. −∞ gives −0, ∞ gives ∞, NaN gives NaN.
+/// GPT-2 and related models call this GELU. The result is within 4 + 3|y| ULP of the formula, where y is twice the
+/// argument of tanh, and −0 where e^y is below 2⁻¹²⁶. −∞ gives −0, ∞ gives ∞, NaN gives NaN.
 ///
 /// ```
 /// let mut x = [1.0, -1.0, 0.0];
@@ -188,16 +188,17 @@ fn sigmoid<L: Lanes>(lanes: L, x: L::V) -> L::V {
     lanes.div(numerator, lanes.add(one, power))
 }
 
-/// Φ(−|x|) = ½·erfc(|x|/√2), the part of the normal distribution behind |x|, as two factors: e^(−x²/2), and what is left.
+/// Φ(−|x|) = ½·erfc(|x|/√2), the part of the normal distribution beyond |x|, as two factors: e^(−x²/2) and the rest.
 ///
 /// With t = |x| that is P(u)/(t + 4), P a polynomial of degree 9 in u = (t − 4)/(t + 4), after Shepherd and Laframboise
 /// (1981). P is close to constant, so nothing cancels; with its coefficients rounded it is off by 1.8e-8, 0.3 of half an ULP.
 #[inline(always)]
 fn normal_tail<L: Lanes>(lanes: L, x: L::V) -> (L::V, L::V) {
     const CENTRE: f32 = 4.0;
-    /// Behind it the exponential is below 2⁻¹²⁶, and given as 0.
+    /// Beyond it the exponential is below 2⁻¹²⁶, and counts as 0.
     const LOWEST: f32 = -13.5;
-    /// Of the odd powers and of the even ones, from the highest down: two chains that need not wait for each other.
+    /// The coefficients of the odd powers and of the even ones, from the highest down: two chains that need not wait for each
+    /// other.
     const ODD: [f32; 5] =
         [-1.054_607_06e-4, 1.566_103_4e-3, -7.528_789_3e-3, -0.186_522_65, -0.607_896_6];
     const EVEN: [f32; 4] = [-3.541_538_7e-3, 0.060_410_466, 0.387_136_37, 0.755_285_14];

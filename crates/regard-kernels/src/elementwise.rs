@@ -7,7 +7,7 @@ use crate::{Mat, MatMut};
 /// x ← x + y, element by element: a residual connection.
 ///
 /// # Errors
-/// [`Error::Length`] if the lengths differ; `x` is then as it was.
+/// [`Error::Length`] if the lengths differ; `x` is then unchanged.
 ///
 /// ```
 /// let mut x = [1.0, 2.0, 3.0];
@@ -24,7 +24,7 @@ pub fn add(x: &mut [f32], y: &[f32]) -> Result<(), Error> {
 /// x ← x · y, element by element: what a gate lets through.
 ///
 /// # Errors
-/// [`Error::Length`] if the lengths differ; `x` is then as it was.
+/// [`Error::Length`] if the lengths differ; `x` is then unchanged.
 ///
 /// ```
 /// let mut x = [1.0, 2.0, 3.0];
@@ -41,7 +41,7 @@ pub fn multiply(x: &mut [f32], y: &[f32]) -> Result<(), Error> {
 /// Adds `row` \[d\] to each row of `x` \[n, d\]: a bias.
 ///
 /// # Errors
-/// [`Error::Length`] if `row` has another length than the rows; `x` is then as it was.
+/// [`Error::Length`] if `row` has another length than the rows; `x` is then unchanged.
 ///
 /// ```
 /// use regard_kernels::{MatMut, add_row};
@@ -73,7 +73,7 @@ impl Kernel for Rows<'_> {
             if self.sum {
                 zip(simd, x, y, &Sum);
             } else {
-                zip(simd, x, y, &Product);
+                zip(simd, x, y, &Multiply);
             }
         }
     }
@@ -88,9 +88,9 @@ impl Zip<1> for Sum {
     }
 }
 
-struct Product;
+struct Multiply;
 
-impl Zip<1> for Product {
+impl Zip<1> for Multiply {
     #[inline(always)]
     fn of<S: Simd>(&self, simd: S, x: S::V, [y]: [S::V; 1]) -> S::V {
         simd.mul(x, y)
@@ -102,7 +102,7 @@ pub(crate) trait Zip<const N: usize> {
     fn of<S: Simd>(&self, simd: S, x: S::V, others: [S::V; N]) -> S::V;
 }
 
-/// x ← f(x, others) for all elements; an element that the others have not is 0 there.
+/// x ← f(x, others) for all elements; where the others are shorter, their elements are 0.
 #[inline(always)]
 pub(crate) fn zip<S: Simd, const N: usize>(
     simd: S,

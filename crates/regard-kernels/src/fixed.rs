@@ -139,7 +139,7 @@ const fn assert_scratch(len: usize, n_q: usize, n_k: usize, d_k: usize, d_v: usi
 ///
 /// # Errors
 /// Only for what the compiler cannot see: a mask's matrix of another shape, or a soft cap or scale that is no number to
-/// compute with. `out` is then as it was.
+/// compute with. `out` is then unchanged.
 ///
 /// ```
 /// use regard_kernels::{Attention, attention_scratch_len, fixed};
@@ -243,7 +243,7 @@ pub fn attention_weights<
 ///
 /// # Errors
 /// Only for what the compiler cannot see: a boolean mask of another shape, or an additive one; and for more than 2¹⁵ columns
-/// or 2¹⁷ keys. `out` is then as it was.
+/// or 2¹⁷ keys. `out` is then unchanged.
 ///
 /// ```
 /// use regard_kernels::{Temperature, fixed, int8};

@@ -22,7 +22,7 @@ const _: () = {
         bytes + 4096 <= kib * 1024
     }
     let mut rest = TABLE.as_slice();
-    while let [(kib, d, [tokens, tokens_i8, keys, keys_i8]), behind @ ..] = rest {
+    while let [(kib, d, [tokens, tokens_i8, keys, keys_i8]), after @ ..] = rest {
         let (kib, d) = (*kib, *d);
         let mut more = 0;
         while more <= 8 {
@@ -40,6 +40,6 @@ const _: () = {
             );
             more += 8;
         }
-        rest = behind;
+        rest = after;
     }
 };

@@ -14,7 +14,7 @@ use crate::simd::{Kernel, LANES, Simd, dispatch, sqrt};
 /// A row of one number repeated gives β; with ε = 0, NaN. Squares that overflow (|x| > 10¹⁹) give β.
 ///
 /// # Errors
-/// [`Error::Length`] if γ or β has another length than the rows; `x` is then as it was.
+/// [`Error::Length`] if γ or β has another length than the rows; `x` is then unchanged.
 ///
 /// ```
 /// use regard_kernels::{MatMut, layer_norm};
@@ -36,7 +36,7 @@ pub fn layer_norm(x: MatMut<'_>, gamma: &[f32], beta: &[f32], epsilon: f32) -> R
 /// A row's bits depend on no other row. A row of zeros stays, or is NaN where ε = 0.
 ///
 /// # Errors
-/// [`Error::Length`] if γ has another length than the rows; `x` is then as it was.
+/// [`Error::Length`] if γ has another length than the rows; `x` is then unchanged.
 ///
 /// ```
 /// use regard_kernels::{MatMut, rms_norm};
@@ -54,7 +54,7 @@ pub fn rms_norm(x: MatMut<'_>, gamma: &[f32], epsilon: f32) -> Result<(), Error>
 struct Normalize<'a> {
     x: MatMut<'a>,
     gamma: &'a [f32],
-    /// Layer norm has it, RMS norm has not.
+    /// Layer norm has β, RMS norm does not.
     beta: Option<&'a [f32]>,
     epsilon: f32,
 }

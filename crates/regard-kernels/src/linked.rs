@@ -10,7 +10,7 @@
 //! Where the CPU has vectors ([`NARROW`] is false), flash is plentiful and calls are dear: the
 //! pointers are ignored, and the functions they point to are inlined.
 //!
-//! Without the pointers, behind run-time checks, the same attention takes 5,872 bytes instead of
+//! Without the pointers, with run-time checks instead, the same attention takes 5,872 bytes instead of
 //! 4,060 (7,216 instead of 6,420 with a mask), because the compiler does not see in every place that a
 //! check is constant. A type parameter in their place would have to be part of the type `Attention`,
 //! which then could not be described step by step at run time; chosen by a check inside the call, it

@@ -13,7 +13,7 @@ use crate::{Mat, MatMut};
 /// Each element is one chain of multiply-adds over k in ascending order, so its bits depend on its row and column alone.
 ///
 /// # Errors
-/// [`Error::Shape`] if the shapes do not fit; `out` is then as it was.
+/// [`Error::Shape`] if the shapes do not fit; `out` is then unchanged.
 ///
 /// ```
 /// use regard_kernels::{Mat, MatMut, matmul};
@@ -35,7 +35,7 @@ pub fn matmul(a: Mat<'_>, b: Mat<'_>, out: MatMut<'_>) -> Result<(), Error> {
 /// The same bits as [`matmul`] with B transposed. Uses 64 KiB of stack (2 KiB on bare metal), as [`matmul`] does for wide B.
 ///
 /// # Errors
-/// [`Error::Shape`] if the shapes do not fit; `out` is then as it was.
+/// [`Error::Shape`] if the shapes do not fit; `out` is then unchanged.
 ///
 /// ```
 /// use regard_kernels::{Mat, MatMut, matmul_transposed};
@@ -94,9 +94,9 @@ const NEAR: usize = 64;
 struct Matmul<'a> {
     a: Mat<'a>,
     b: Mat<'a>,
-    /// Of the matmul.
+    /// The columns of the product.
     columns: usize,
-    /// The columns of the product go by the rows of B.
+    /// The columns of the product are those of Bᵀ.
     transposed: bool,
     out: MatMut<'a>,
 }

@@ -23,7 +23,7 @@ pub const fn packed_len(rows: usize, cols: usize) -> usize {
 /// A matrix B \[k, n\] in panels of 16 columns: the layout that products want, which [`matmul`](crate::matmul) otherwise makes
 /// anew in each call.
 ///
-/// Panel p holds columns 16p to 16p + 15, a row behind the other, with zeros for columns that there are not. The memory is the
+/// Panel p holds columns 16p to 16p + 15, one row after the other, with zeros for columns that do not exist. The memory is the
 /// caller's; products are fastest where it begins at a multiple of 64 bytes.
 ///
 /// ```
@@ -69,17 +69,17 @@ impl<'a> Packed<'a> {
         cols: usize,
     ) -> Result<Self, Error> {
         check_len("the packed matrix", memory.len(), packed_len(rows, cols))?;
-        // However many rows of nothing there are.
+        // Rows without columns take no memory, however many there are.
         if !memory.is_empty() {
             dispatch(Pack { b, transposed, panels: memory.as_chunks_mut().0, depth: rows });
         }
         Self::new(memory, rows, cols)
     }
 
-    /// What [`pack`](Self::pack) wrote for a matrix of `rows` × `cols`.
+    /// The matrix of `rows` × `cols` that [`pack`](Self::pack) has written to `memory`.
     ///
     /// # Errors
-    /// [`Error::Length`] if `memory` has not [`packed_len`]`(rows, cols)` elements.
+    /// [`Error::Length`] unless `memory` has [`packed_len`]`(rows, cols)` elements.
     pub const fn new(memory: &'a [f32], rows: usize, cols: usize) -> Result<Self, Error> {
         let expected = packed_len(rows, cols);
         if memory.len() != expected {
@@ -143,7 +143,7 @@ impl Kernel for Pack<'_> {
 /// The matrix product A·B into `out`: \[m, k\] · \[k, n\] = \[m, n\], with the bits of [`matmul`](crate::matmul).
 ///
 /// # Errors
-/// [`Error::Shape`] if the shapes do not fit; `out` is then as it was.
+/// [`Error::Shape`] if the shapes do not fit; `out` is then unchanged.
 ///
 /// An example is at [`Packed`].
 pub fn matmul_packed(a: Mat<'_>, b: Packed<'_>, out: MatMut<'_>) -> Result<(), Error> {
@@ -152,11 +152,11 @@ pub fn matmul_packed(a: Mat<'_>, b: Packed<'_>, out: MatMut<'_>) -> Result<(), E
 
 /// `out` ← `out` + A·B: a product on top of a bias or of a residual connection.
 ///
-/// What is added is a chain of multiply-adds for each 384 steps (for more, parts of as equal lengths as possible), in ascending
+/// The sum that is added is a chain of multiply-adds for each 384 steps (for more, parts of as equal lengths as possible), in ascending
 /// order: the sum costs no pass of its own.
 ///
 /// # Errors
-/// [`Error::Shape`] if the shapes do not fit; `out` is then as it was.
+/// [`Error::Shape`] if the shapes do not fit; `out` is then unchanged.
 ///
 /// ```
 /// use regard_kernels::{Mat, MatMut, Packed, matmul_packed_add, packed_len};

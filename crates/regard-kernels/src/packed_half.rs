@@ -61,7 +61,7 @@ impl<'a> PackedHalf<'a> {
 /// widened anew for every four rows of A, so many rows are faster with a B that is widened before.
 ///
 /// # Errors
-/// [`Error::Shape`] if the shapes do not fit; `out` is then as it was.
+/// [`Error::Shape`] if the shapes do not fit; `out` is then unchanged.
 pub fn matmul_packed_half(
     a: Mat<'_>,
     b: PackedHalf<'_>,

@@ -70,7 +70,7 @@ impl<'a> Quantized<'a> {
     /// An element is the sum of s·(n·x) − m·x in each of 16 lanes, and the lanes are folded as a tree: a fixed order.
     ///
     /// # Errors
-    /// [`Error::Shape`] if the shapes do not fit; `out` is then as it was.
+    /// [`Error::Shape`] if the shapes do not fit; `out` is then unchanged.
     pub fn multiply(self, x: Mat<'_>, out: MatMut<'_>) -> Result<(), Error> {
         check_shape("x", x.shape(), (x.rows(), self.cols), "as many columns as W")?;
         check_shape("the product", out.shape(), (x.rows(), self.rows), "rows of x × rows of W")?;

@@ -19,7 +19,7 @@ pub enum Pairing {
 /// rounded the same way on every tier, fused multiply-add or not.
 ///
 /// # Errors
-/// [`Error::Shape`] if d is odd, or if `cos` or `sin` has another shape; `x` is then as it was.
+/// [`Error::Shape`] if d is odd, or if `cos` or `sin` has another shape; `x` is then unchanged.
 ///
 /// ```
 /// use regard_kernels::{Mat, MatMut, Pairing, rotate};

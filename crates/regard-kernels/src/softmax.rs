@@ -87,7 +87,7 @@ impl Weigher {
     /// Weights by the distance from `max`, times `factor`.
     #[inline(always)]
     pub(crate) fn new(max: f32, factor: f32, temperature: Temperature) -> Self {
-        // With nothing to see yet, −∞ − (−∞) would be NaN: any finite number does.
+        // While no key is seen, −∞ − (−∞) would be NaN; any finite number serves.
         let finite = if max == f32::NEG_INFINITY { 0.0 } else { max };
         let limit = finite == max && (temperature.is_zero() || max == f32::INFINITY);
         Self { distance: Distance { max: finite, factor }, limit }
@@ -155,7 +155,7 @@ pub(crate) fn exp2_row_sum<S: Simd>(
     }
 }
 
-/// 2^((score − max)·factor): what sums that refer to the lower maximum `score` are multiplied by.
+/// 2^((score − max)·factor): the factor for sums that refer to the lower maximum `score`.
 #[inline(always)]
 pub(crate) fn exp2_one<S: Simd>(
     simd: S,

@@ -59,7 +59,7 @@ impl<'a, T> Mat<'a, T> {
     /// A `rows` × `cols` matrix whose rows start `stride` elements apart. A stride of 0 repeats one row.
     ///
     /// # Errors
-    /// [`Error::Slice`] if the last row ends behind `data`.
+    /// [`Error::Slice`] if the last row ends after the end of `data`.
     pub const fn strided(
         data: &'a [T],
         rows: usize,
@@ -188,7 +188,7 @@ impl<'a, T> MatMut<'a, T> {
     /// A `rows` × `cols` matrix whose rows start `stride` elements apart.
     ///
     /// # Errors
-    /// [`Error::Slice`] if the last row ends behind `data`, or if rows would overlap.
+    /// [`Error::Slice`] if the last row ends after the end of `data`, or if rows would overlap.
     pub const fn strided(
         data: &'a mut [T],
         rows: usize,
@@ -290,7 +290,7 @@ fn row_of_mut<T>(
     data.get_mut(i * stride..).and_then(|d| d.get_mut(..cols)).unwrap_or_default()
 }
 
-/// Of [`MatMut::rows_from`], as [`row_of`].
+/// The data of [`MatMut::rows_from`], as [`row_of`].
 #[cfg_attr(target_os = "none", inline(never))]
 #[cfg_attr(not(target_os = "none"), inline)]
 fn data_from<T>(

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Case, Matrix, Outcome, Random, assert_close, bits, gamma};
+use common::{Attended, Case, Matrix, Random, assert_close, bits, gamma};
 use proptest::prelude::*;
 use regard_kernels::{
     Attention, Error, Mask, Mat, MatMut, Position, Stage, Temperature, Window,
@@ -96,11 +96,11 @@ fn whole_numbers(seed: u64) -> Case {
 }
 
 /// Row `i` of `outcome`, as bits.
-fn row_bits(outcome: &Outcome, i: usize) -> (Vec<u32>, Vec<u32>) {
+fn row_bits(outcome: &Attended, i: usize) -> (Vec<u32>, Vec<u32>) {
     (bits(outcome.out.row(i)), bits(&outcome.log_sum_exp[i..=i]))
 }
 
-fn same_bits(a: &Outcome, b: &Outcome) -> bool {
+fn same_bits(a: &Attended, b: &Attended) -> bool {
     bits(&a.out.data) == bits(&b.out.data) && bits(&a.log_sum_exp) == bits(&b.log_sum_exp)
 }
 
@@ -176,7 +176,7 @@ fn infinite_scores_follow_the_limit() {
     // +∞ twice: shared evenly. For the other query they are −∞, and the one −∞ takes all.
     assert_eq!(
         case.run(),
-        Outcome {
+        Attended {
             out: Matrix { rows: 2, cols: 2, data: vec![46.5, 146.5, 50.0, 150.0] },
             log_sum_exp: vec![INF; 2]
         }
@@ -193,7 +193,7 @@ fn infinite_scores_follow_the_limit() {
         Matrix::filled(70, 1, INF),
         Matrix::filled(70, 3, 1.0),
     );
-    assert_eq!(case.run(), Outcome { out: Matrix::filled(1, 3, 0.0), log_sum_exp: vec![-INF] });
+    assert_eq!(case.run(), Attended { out: Matrix::filled(1, 3, 0.0), log_sum_exp: vec![-INF] });
 }
 
 #[test]
@@ -455,10 +455,10 @@ fn what_is_in_the_scratch_memory_does_not_matter() {
             attention
                 .forward_with_log_sum_exp(q, k, v, out.view_mut(), &mut log_sum_exp, &mut scratch)
                 .unwrap();
-            assert!(same_bits(&Outcome { out, log_sum_exp }, &expected), "seed {seed}, {garbage}");
+            assert!(same_bits(&Attended { out, log_sum_exp }, &expected), "seed {seed}, {garbage}");
             assert!(
                 scratch[needed..].iter().all(|x| *x == garbage),
-                "writes behind what it asked for"
+                "writes after the end of what it asked for"
             );
         }
     }
@@ -707,8 +707,8 @@ fn the_limits_of_temperature() {
 }
 
 /// What the merge of partial results is: by each part's share of the whole sum.
-fn merged(parts: &[Outcome]) -> (Matrix<f64>, Vec<f64>) {
-    let Outcome { out, log_sum_exp } = &parts[0];
+fn merged(parts: &[Attended]) -> (Matrix<f64>, Vec<f64>) {
+    let Attended { out, log_sum_exp } = &parts[0];
     let lse: Vec<f64> = (0..log_sum_exp.len())
         .map(|i| {
             let of_parts = || parts.iter().map(|p| f64::from(p.log_sum_exp[i]));
@@ -807,7 +807,7 @@ proptest! {
                 let scratch = &mut case.scratch();
                 part.forward_with_log_sum_exp(q.view(), case.k.view(), case.v.view(), out.view_mut(), &mut log_sum_exp, scratch)
                     .unwrap();
-                let part = Outcome { out, log_sum_exp };
+                let part = Attended { out, log_sum_exp };
                 for i in 0..rows {
                     prop_assert_eq!(row_bits(&part, i), row_bits(&whole, first + i));
                 }
@@ -836,7 +836,7 @@ proptest! {
             let q = case.q.pick(&[i]);
             part.forward_with_log_sum_exp(q.view(), case.k.view(), case.v.view(), out.view_mut(), &mut log_sum_exp, &mut case.scratch())
                 .unwrap();
-            prop_assert_eq!(row_bits(&Outcome { out, log_sum_exp: log_sum_exp.to_vec() }, 0), row_bits(&whole, i));
+            prop_assert_eq!(row_bits(&Attended { out, log_sum_exp: log_sum_exp.to_vec() }, 0), row_bits(&whole, i));
             for c in 0..case.v.cols {
                 let visible = |j: &usize| case.sees(i, *j);
                 let bad_key = (0..case.k.rows).filter(visible).any(|j| case.k.row(j).iter().any(|x| !x.is_finite()));
@@ -884,7 +884,7 @@ proptest! {
         (case.causal, case.window, case.key_len, case.alibi) = (None, None, None, None);
         let random = &mut Random(!seed);
         let part_of: Vec<usize> = (0..case.k.rows).map(|_| random.below(parts)).collect();
-        let results: Vec<Outcome> = (0..parts)
+        let results: Vec<Attended> = (0..parts)
             .map(|part| {
                 let keys: Vec<usize> = (0..case.k.rows).filter(|j| part_of[*j] == part).collect();
                 let case = Case {

@@ -5,13 +5,13 @@
 
 mod common;
 
-use common::{Case, Matrix, Random, assert_close, bits, gamma};
+use common::{Case, Matrix, Random, SHAPES, assert_close, bits, gamma};
 use regard_kernels::{
     Attention, Mat, MatMut, Position, Stage, Temperature, Tier, Window, attention_scratch_len,
     cosine_similarity, dot, fixed, matmul, matmul_transposed, multiply_add_rounds, norm, softmax,
 };
 
-/// A matrix with a gap of NaN behind each row but the last, which ends with the memory.
+/// A matrix with a gap of NaN after each row but the last, which ends with the memory.
 struct Strided {
     data: Box<[f32]>,
     rows: usize,
@@ -133,22 +133,7 @@ fn check_attention(case: &Case) {
 #[test]
 fn attention_of_every_shape() {
     let random = &mut Random(2);
-    let mut shapes = vec![
-        (0, 3, 4, 5),
-        (3, 0, 4, 5),
-        (3, 4, 0, 5),
-        (3, 4, 5, 0),
-        (13, 260, 2, 3),
-        (1, 258, 5, 17),
-    ];
-    shapes.extend([
-        (1, 1, 1, 1),
-        (2, 15, 15, 15),
-        (3, 16, 16, 16),
-        (4, 17, 17, 17),
-        (5, 64, 3, 33),
-        (6, 63, 8, 2),
-    ]);
+    let mut shapes = SHAPES.to_vec();
     if !cfg!(miri) {
         for n_q in 1..14 {
             shapes.extend([(n_q, 16, 16, 16), (n_q, 65, 24, 40), (n_q, 129, 64, 64)]);

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Case, Matrix, Outcome, Random, bits};
+use common::{Attended, Case, Matrix, Random, bits};
 use proptest::prelude::*;
 use regard_kernels::{
     Attention, CHUNK_KEYS, Error, Mat, MatMut, Partial, Position, Stage, Temperature,
@@ -11,7 +11,7 @@ use regard_kernels::{
 };
 
 /// The outcome by parts of the keys that begin at 0 and at each of `starts`.
-fn by_parts(case: &Case, starts: &[usize]) -> Outcome {
+fn by_parts(case: &Case, starts: &[usize]) -> Attended {
     let (n_q, d_v) = (case.q.rows, case.v.cols);
     let ends: Vec<usize> = starts.iter().copied().chain([case.k.rows]).collect();
     let compute = |part: &mut Partial<'_>, start: usize, end: usize| {
@@ -31,7 +31,7 @@ fn by_parts(case: &Case, starts: &[usize]) -> Outcome {
         sum.merge(&part).unwrap();
     }
     sum.finish(Some(&mut log_sum_exp)).unwrap();
-    Outcome { out, log_sum_exp }
+    Attended { out, log_sum_exp }
 }
 
 /// Four queries on 10,000 keys.

@@ -23,7 +23,7 @@ fn check(x: &[f32], t: f32) {
     let (found, found_lse) = run(x, t);
     let max = exact.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let n = x.len();
-    // The exponent is rounded three times (difference, reciprocal, product), relative to its size; behind 104 there is
+    // The exponent is rounded three times (difference, reciprocal, product), relative to its size; beyond 104 there is
     // nothing left to be wrong.
     let exponent =
         |x: f64| 4.0 * U * if x < max { ((max - x) / f64::from(t)).min(104.0) } else { 0.0 };

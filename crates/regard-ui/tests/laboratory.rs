@@ -221,6 +221,16 @@ fn a_file_of_more_dimensions_than_can_be_shown_says_so() {
     assert!(shows(&window, "2 tokens × 300: the first 256 dimensions are shown"));
 }
 
+/// −∞ marks a masked cell; the weight there is 0.
+#[test]
+fn a_masked_weight_is_read_as_0() {
+    let mut session = Session { room: Room::Laboratory, ..Session::default() };
+    session.laboratory.chosen = Some((0, 1));
+    let window = open(session, [1280.0, 1600.0]);
+    let words = "score masked, weight 0 (masked)";
+    assert!(window.query_all_by_label_contains(words).next().is_some());
+}
+
 #[test]
 fn a_bad_file_of_tokens_is_named_and_the_session_goes_on() {
     let folder = Folder::new();

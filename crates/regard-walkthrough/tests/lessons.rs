@@ -152,6 +152,21 @@ fn gradients_of_one_call_agree() {
 }
 
 #[test]
+fn a_gradient_has_the_rows_and_columns_of_its_matrix_and_the_loss_comes_first() {
+    let walk = run(Example::Gradients, &Settings::default());
+    for key in ["q", "k", "v", "w_q", "w_k", "w_v", "x"] {
+        let (of, gradient) = (step(&walk, key), step(&walk, &format!("d_{key}")));
+        assert_eq!(
+            (&of.row_labels, &of.col_labels),
+            (&gradient.row_labels, &gradient.col_labels),
+            "{key}"
+        );
+    }
+    let place = |key: &str| walk.steps.iter().position(|step| step.key == named(key));
+    assert!(place("loss") < place("d_output"));
+}
+
+#[test]
 fn gradients_say_what_makes_the_loss_larger() {
     let walk = run(Example::Gradients, &Settings::default());
     let (a, d_a, d_s) = (step(&walk, "weights"), step(&walk, "d_weights"), step(&walk, "d_scores"));

@@ -7,7 +7,8 @@ use core::fmt::Write as _;
 use anstyle::{Color, RgbColor, Style};
 use regard_figure::{Look, Palette, ink_on, numbers};
 use regard_ui::colors;
-use regard_walkthrough::{Example, Kind, Step, Walkthrough};
+use regard_walkthrough::{Example, Step, Walkthrough};
+use unicode_width::UnicodeWidthStr as _;
 
 const BOLD: Style = Style::new().bold();
 const DIM: Style = Style::new().dimmed();
@@ -74,15 +75,14 @@ fn push_step(out: &mut String, step: &Step) {
 
 fn push_matrix(out: &mut String, step: &Step) {
     let numbers = step.matrix.as_slice();
-    let palette =
-        (step.kind != Kind::Table).then(|| colors::of_step(step.kind, numbers, Look::default()));
+    let palette = colors::of_step(step.kind, numbers, Look::default());
     push_cells(out, &step.row_labels, &step.col_labels, numbers, palette);
 }
 
 /// A labelled matrix whose colours tell numbers of both signs.
 pub(crate) fn push_signed(out: &mut String, rows: &[String], cols: &[String], numbers: &[f32]) {
     let palette = Palette::signed(colors::largest(numbers), Look::default());
-    push_cells(out, rows, cols, numbers, Some(palette));
+    push_cells(out, rows, cols, numbers, palette);
 }
 
 fn push_cells(
@@ -90,29 +90,34 @@ fn push_cells(
     rows: &[String],
     cols: &[String],
     numbers: &[f32],
-    palette: Option<Palette>,
+    palette: Palette,
 ) {
     let decimals = numbers::decimals(numbers);
-    let text = |x: f32| numbers::fixed(x, decimals);
-    let count = |label: &String| label.chars().count();
-    let widest_number = numbers.iter().map(|x| text(*x).chars().count()).max().unwrap_or(0);
-    let width = 2 + widest_number.max(cols.iter().map(count).max().unwrap_or(0));
-    let labels = rows.iter().map(count).max().unwrap_or(0);
+    let text = |x: f32| numbers::cell(x, decimals, palette);
+    let widest = |labels: &[String]| labels.iter().map(|label| label.width()).max().unwrap_or(0);
+    let widest_number = numbers.iter().map(|x| text(*x).width()).max().unwrap_or(0);
+    let width = 2 + widest_number.max(widest(cols));
+    let labels = widest(rows);
 
     let _ = write!(out, "{:labels$} ", "");
     for label in cols {
-        let _ = write!(out, "{DIM}{label:>width$}{DIM:#}");
+        let _ = write!(out, "{DIM}{}{DIM:#}", padded(label, width));
     }
     out.push('\n');
     for (i, row) in numbers.chunks(cols.len().max(1)).enumerate() {
         let label = rows.get(i).map_or("", String::as_str);
-        let _ = write!(out, "{DIM}{label:>labels$}{DIM:#} ");
+        let _ = write!(out, "{DIM}{}{DIM:#} ", padded(label, labels));
         for &x in row {
-            let style = palette.map_or_else(Style::new, |palette| cell_style(palette, x));
+            let style = if palette.is_plain() { Style::new() } else { cell_style(palette, x) };
             let _ = write!(out, "{style}{:>1$} {style:#}", text(x), width - 1);
         }
         out.push('\n');
     }
+}
+
+/// The text at the right of `width` columns. East Asian letters take two columns each.
+fn padded(text: &str, width: usize) -> String {
+    format!("{}{text}", " ".repeat(width.saturating_sub(text.width())))
 }
 
 fn cell_style(palette: Palette, x: f32) -> Style {

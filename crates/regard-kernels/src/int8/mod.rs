@@ -1,7 +1,8 @@
 //! Attention on 8-bit integers: a quarter of the memory, and on many small cores less work.
 //!
 //! On cores without an FPU it takes a tenth of the instructions or less, and with SMLAD (Cortex-M4, M7) two thirds. An FPU
-//! without SMLAD is three to five times as fast at `f32`: there it saves memory alone.
+//! without SMLAD is three to five times as fast at `f32`: there it saves memory alone. On x86-64 eight or more queries take
+//! vectors of integers (AVX2, AVX-512, VNNI), which are faster than those of `f32`.
 //!
 //! Q, K, V and the output are symmetric `i8` with one scale a tensor: x = scale · integer. Everything between them is
 //! integers of 32 bits, so the result has the same bits on every target, without exception. Scales, temperature and 1/√d
@@ -29,7 +30,7 @@
 //!
 //! # Method
 //! 1. Scores are dot products in `i32`. From the largest of its row, a score is d ≥ 0 away; y = d · (the scales' product) ·
-//!    log₂e / T in fixed point, with 28 bits behind the point.
+//!    log₂e / T in fixed point, with 28 bits after the point.
 //! 2. A weight is 2^−y, from whole part and fraction of y and a polynomial of degree 3, as a 16-bit integer of which 2¹⁴ is
 //!    1: the integer exponential of I-BERT (Kim et al. 2021, arXiv 2101.01321), in base 2. It is off by at most
 //!    4.8e-4 · 2^−y + 2⁻¹⁴, and never rises with y. From y = 16 on it is 0.
@@ -55,29 +56,30 @@ pub(crate) use self::exponent::{Exponent, HIDDEN};
 use self::quantize::check_scale;
 pub(crate) use self::ratio::Factor;
 use self::ratio::Ratio;
-use self::rows::{Rows, scratch_len};
+use self::rows::scratch_len;
+pub(crate) use self::rows::{Rows, halve};
 use crate::attention::tensor_elements;
 use crate::error::{Error, check_shape};
 use crate::simd::dispatch;
 use crate::{Mask, Mat, MatMut, Temperature};
 
-/// What one unit of each tensor stands for: x = scale · integer. Finite and greater than 0.
+/// The real number that one unit of each tensor stands for: x = scale · integer. Scales are finite and greater than 0.
 ///
 /// [`scale_for`] gives the one at which the largest number becomes 127. The output's is best taken from outputs that were
 /// seen; that of value never clips, because an output is a mean of values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scales {
-    /// Of the queries.
+    /// The scale of the queries.
     pub query: f32,
-    /// Of the keys.
+    /// The scale of the keys.
     pub key: f32,
-    /// Of the values.
+    /// The scale of the values.
     pub value: f32,
-    /// Of the output: from 1/4096 of that of value (exclusive) to 256 times it.
+    /// The scale of the output: more than 1/4096 of the values' scale, and at most 256 times it.
     pub output: f32,
 }
 
-/// One scaled dot-product attention on 8-bit integers, described: the contract of [`crate::Attention`] without soft cap and
+/// The description of a scaled dot-product attention on 8-bit integers: the contract of [`crate::Attention`] without soft cap and
 /// additive mask.
 ///
 /// Make it once, at best as a `const`, and give it the [mask](Self::mask) of each call.
@@ -155,8 +157,8 @@ impl<'a> Attention<'a> {
     ///
     /// # Errors
     /// [`Error::Shape`] and [`Error::Length`] name the tensor that does not fit, [`Error::Scratch`] says how much is needed,
-    /// [`Error::Range`] that there are more than 2¹⁵ columns or 2¹⁷ keys, [`Error::Unsupported`] that the mask is additive.
-    /// `out` is then as it was.
+    /// [`Error::Range`] reports more than 2¹⁵ columns or 2¹⁷ keys, [`Error::Unsupported`] an additive mask.
+    /// `out` is then unchanged.
     pub fn forward(
         &self,
         q: Mat<'_, i8>,
@@ -207,7 +209,9 @@ fn check_most(
 ///
 /// With g = 4 queries a group (1 where n_q < 4) and ⌈ ⌉₄ for rounding up to a multiple of 4: g × ⌈n_k⌉₄ for the scores of a
 /// group. Cores with the DSP extension (Cortex-M4, M7) need g × ⌈d_k⌉₄ / 2 more for its queries, widened to 16 bits; and for
-/// 8 or more queries and up to 256 keys ⌈n_k⌉₄ / 4 × d_v for a transposed copy of the values.
+/// 8 or more queries and up to 256 keys ⌈n_k⌉₄ / 4 × d_v for a transposed copy of the values. On x86-64, 8 or more queries
+/// need 8 × ⌈n_k⌉₃₂ for the scores, (8 + ⌈n_k⌉₃₂) × ⌈d_k⌉₂ / 2 for packed queries and keys, and ⌈n_k⌉₃₂ / 2 × ⌈d_v⌉₁₆ for
+/// packed values.
 #[must_use]
 pub const fn attention_scratch_len(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> usize {
     scratch_len(n_q, n_k, d_k, d_v)

@@ -17,7 +17,7 @@ pub fn scale_for(x: &[f32]) -> f32 {
 ///
 /// # Errors
 /// [`Error::Length`] if `out` is not as long as `x`, [`Error::Range`] for a scale that is not finite and positive. `out` is
-/// then as it was.
+/// then unchanged.
 ///
 /// ```
 /// use regard_kernels::int8;
@@ -38,7 +38,7 @@ pub fn quantize(x: &[f32], scale: f32, out: &mut [i8]) -> Result<(), Error> {
 /// Each x · `scale`.
 ///
 /// # Errors
-/// [`Error::Length`] if `out` is not as long as `x`. `out` is then as it was.
+/// [`Error::Length`] if `out` is not as long as `x`. `out` is then unchanged.
 ///
 /// ```
 /// use regard_kernels::int8;

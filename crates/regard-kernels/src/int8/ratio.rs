@@ -52,8 +52,8 @@ impl Ratio {
 /// A number to multiply by: `multiplier` · 2^−(32 + `shift`).
 #[derive(Clone, Copy)]
 pub(crate) struct Factor {
-    multiplier: i32,
-    shift: u32,
+    pub(crate) multiplier: i32,
+    pub(crate) shift: u32,
 }
 
 impl Factor {

@@ -19,7 +19,14 @@ const fn scratch_parts(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> [usize
 
 pub(crate) const fn scratch_len(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> usize {
     let [scores, queries, values] = scratch_parts(n_q, n_k, d_k, d_v);
-    scores.saturating_add(queries).saturating_add(values)
+    let len = scores.saturating_add(queries).saturating_add(values);
+    #[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
+    {
+        let packed = crate::simd::int8::blocks::scratch_len(n_q, n_k, d_k, d_v);
+        if packed > len { packed } else { len }
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(feature = "portable"))))]
+    len
 }
 
 /// All rows. The shapes fit, and `scratch` has [`scratch_len`] words.
@@ -37,9 +44,16 @@ pub(crate) struct Rows<'a> {
 impl Kernel for Rows<'_> {
     type Output = ();
 
-    /// Compiled for the best vectors of this CPU; the loops are plain ones.
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
+        simd.attend_int8(self);
+    }
+}
+
+impl Rows<'_> {
+    /// All rows by plain loops, compiled for the vectors of this CPU.
+    #[inline(always)]
+    pub(crate) fn by_plain_loops<S: Simd>(self, simd: S) {
         let Self { q, k, v, out, visible, exponent, ratio, scratch } = self;
         let [scores, queries, values] = scratch_parts(q.rows(), k.rows(), k.cols(), v.cols());
         let (scores, rest) = scratch.split_at_mut_checked(scores).unwrap_or_default();
@@ -107,7 +121,7 @@ impl<const R: usize> Kernel for Score<'_, R> {
 
     #[inline(always)]
     fn run<S: Simd>(self, _simd: S) {
-        // What lies behind the last key is hidden, whatever it is.
+        // Keys after the last one get any scores: `hide` hides them.
         self.queries.dots(self.k, self.start, self.scores);
     }
 }
@@ -140,11 +154,11 @@ fn hide<const R: usize>(
     r: usize,
 ) {
     let range = visible.range(row);
-    let (before, behind) = (range.start.saturating_sub(first), range.end.saturating_sub(first));
+    let (before, after) = (range.start.saturating_sub(first), range.end.saturating_sub(first));
     for scores in scores.get_mut(..before).unwrap_or_default() {
         scores[r] = HIDDEN;
     }
-    for scores in scores.get_mut(behind..).unwrap_or_default() {
+    for scores in scores.get_mut(after..).unwrap_or_default() {
         scores[r] = HIDDEN;
     }
     if let Some(allowed) = visible.allowed(row) {
@@ -170,23 +184,28 @@ impl<const R: usize> Kernel for Weigh<'_, R> {
     fn run<S: Simd>(self, _simd: S) -> u32 {
         let Self { exponent, scores, r } = self;
         let r = r.min(R - 1); // tells the compiler that it is one of them
-        let mut total = weigh(&exponent, scores, r);
-
-        // Below half of MOST: then rounding up, by at most half a weight of 2¹⁷ keys, stays below MOST.
-        let excess = (MOST / 2 - 1).leading_zeros().saturating_sub(total.leading_zeros());
-        if excess > 0 {
-            total = 0;
-            let weights = scores.len() / 2;
-            for pair in scores.iter_mut().take(weights) {
-                let both = pair[r] as u32;
-                let (low, high) =
-                    (((both & 0xffff) >> (excess - 1)) + 1, (both >> 16 >> (excess - 1)) + 1);
-                let (low, high) = (low >> 1, high >> 1);
-                total += low + high;
-                pair[r] = (low | (high << 16)) as i32;
-            }
-        }
-        debug_assert!(total < MOST, "{total}");
-        total
+        let total = weigh(&exponent, scores, r);
+        let weights = scores.len() / 2;
+        halve(total, scores.iter_mut().take(weights).map(|scores| &mut scores[r]))
     }
+}
+
+/// Halves a row's weights, two in a word, until their total is below half of [`MOST`]: then rounding up, by at most half a
+/// weight of 2¹⁷ keys, stays below [`MOST`]. Returns the new total.
+#[inline(always)]
+pub(crate) fn halve<'a>(total: u32, words: impl Iterator<Item = &'a mut i32>) -> u32 {
+    let excess = (MOST / 2 - 1).leading_zeros().saturating_sub(total.leading_zeros());
+    if excess == 0 {
+        return total;
+    }
+    let mut halved = 0;
+    for word in words {
+        let both = *word as u32;
+        let (low, high) = (((both & 0xffff) >> (excess - 1)) + 1, (both >> 16 >> (excess - 1)) + 1);
+        let (low, high) = (low >> 1, high >> 1);
+        halved += low + high;
+        *word = (low | (high << 16)) as i32;
+    }
+    debug_assert!(halved < MOST, "{halved}");
+    halved
 }

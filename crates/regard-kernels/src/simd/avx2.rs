@@ -2,7 +2,9 @@
 
 use core::arch::x86_64::*;
 
+use super::int8::blocks::{self, Integers};
 use super::{Kernel, LANES, Lanes, Panel, Simd};
+use crate::int8::Rows;
 
 cpufeatures::new!(detect, "avx2", "fma");
 
@@ -188,6 +190,15 @@ impl Simd for Avx2 {
         #[cfg(not(miri))]
         unsafe {
             _mm_prefetch::<_MM_HINT_T0>(address.cast());
+        }
+    }
+
+    #[inline(always)]
+    fn attend_int8(self, rows: Rows<'_>) {
+        if rows.q.rows() < blocks::ROWS {
+            rows.by_plain_loops(self);
+        } else {
+            Integers::call(self, rows);
         }
     }
 

@@ -29,8 +29,11 @@
 use core::arch::x86_64::*;
 
 use super::avx2::Avx2;
+use super::int8::blocks::{self, Integers};
+use super::int8::x86::Vnni;
 use super::{Kernel, LANES, Lanes, Panel, Simd};
 use crate::Mat;
+use crate::int8::Rows;
 
 cpufeatures::new!(detect, "avx512f", "avx512bw", "avx512dq", "avx512vl");
 
@@ -224,6 +227,17 @@ impl Simd for Avx512 {
     #[inline(always)]
     fn prefetch(self, address: *const f32) {
         self.0.prefetch(address);
+    }
+
+    #[inline(always)]
+    fn attend_int8(self, rows: Rows<'_>) {
+        if rows.q.rows() < blocks::ROWS {
+            rows.by_plain_loops(self);
+        } else if let Some(vnni) = Vnni::new(self) {
+            vnni.call(rows);
+        } else {
+            Integers::call(self, rows);
+        }
     }
 
     #[inline(always)]

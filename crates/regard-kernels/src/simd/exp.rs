@@ -71,10 +71,10 @@ const ROUND: f32 = 12_582_912.0 + 127.0;
 /// Where 0 in the exponent field stands for the factor 0.
 const LOWEST_POWER: f32 = -127.0;
 
-/// Behind these eˣ is 0 and ∞ all the same; within them n stays in the range of `scale_exp2`.
+/// Beyond these eˣ is 0 or ∞ in `f32`; within them n stays in the range of `scale_exp2`.
 const LOWEST: f32 = -104.0;
 const HIGHEST: f32 = 89.0;
-/// Where 0 in the exponent field stands for the factor 0: of e.
+/// The same for powers of e.
 const LOWEST_OF_E: f32 = LOWEST_POWER * core::f32::consts::LN_2;
 
 /// eˣ within 1 ULP for every `x`, subnormal results included. NaN gives NaN, −∞ gives 0, ∞ gives ∞.

@@ -42,6 +42,7 @@ pub(crate) use self::tile::{
 };
 
 use crate::Mat;
+use crate::int8::Rows;
 
 /// The number of lanes of a block.
 pub(crate) const LANES: usize = 16;
@@ -121,6 +122,12 @@ pub(crate) trait Simd: Widen {
 
     /// Runs `kernel` as a function of its own, whose loops have all registers to themselves.
     fn call<K: Kernel>(self, kernel: K) -> K::Output;
+
+    /// The rows of an attention on 8-bit integers.
+    #[inline(always)]
+    fn attend_int8(self, rows: Rows<'_>) {
+        rows.by_plain_loops(self);
+    }
 
     /// 8 lanes and 4 lanes, for products of as few columns.
     type Half: Copy;
@@ -245,7 +252,7 @@ pub(crate) trait Simd: Widen {
         tiles.microkernel(self);
     }
 
-    /// The first 16 elements of `x`, and `fill` in the lanes that it has not.
+    /// The first 16 elements of `x`, and `fill` in the lanes after its end.
     #[inline(always)]
     fn load_or(self, x: &[f32], fill: f32) -> Self::V {
         if let Some(full) = x.first_chunk() {

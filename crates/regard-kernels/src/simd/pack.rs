@@ -35,7 +35,7 @@ unsafe fn square<'a, S: Simd>(
     square
 }
 
-/// Elements `t` · 8 to `t` · 8 + 7 of up to 8 rows, with zeros for rows that there are not.
+/// Elements `t` · 8 to `t` · 8 + 7 of up to 8 rows, with zeros for rows that do not exist.
 #[inline(always)]
 fn padded_square(rows: Mat<'_>, t: usize) -> [&[f32; SIDE]; SIDE] {
     let mut square = [&[0.0; SIDE]; SIDE];
@@ -152,8 +152,8 @@ impl Kernel for Transpose<'_> {
     }
 }
 
-/// Column t of up to 16 `rows` goes to row t of the panel, from column `done` on, with 0 in the lanes of rows that there are
-/// not.
+/// Column t of up to 16 `rows` goes to row t of the panel, from column `done` on, with 0 in the lanes of rows that do not
+/// exist.
 #[inline(always)]
 fn transpose_by_squares<S: Simd>(simd: S, rows: Mat<'_>, panel: &mut [Panel], done: usize) {
     let depth = panel.len();
@@ -182,7 +182,7 @@ fn transpose_by_squares<S: Simd>(simd: S, rows: Mat<'_>, panel: &mut [Panel], do
     }
 }
 
-/// Copies the columns of `b` from `col` on into panels of `depth` rows, with 0 behind the last column.
+/// Copies the columns of `b` from `col` on into panels of `depth` rows, with 0 after the last column.
 #[inline(always)]
 pub(crate) fn pack_columns<S: Simd>(
     simd: S,
@@ -212,7 +212,7 @@ impl Kernel for CopyColumns<'_> {
             // Panel p has this row at p · depth + t.
             let mut column = panels.get_mut(t..).unwrap_or_default().iter_mut().step_by(depth);
             let (whole, rest) = row.as_chunks();
-            // In this order, so that what is behind the last chunk is not taken from the column.
+            // In this order, so that numbers after the last chunk do not enter the column.
             for (chunk, lanes) in whole.iter().zip(column.by_ref()) {
                 simd.store(simd.load(chunk), lanes);
             }

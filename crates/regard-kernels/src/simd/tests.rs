@@ -419,7 +419,7 @@ const fn exponentials<T: RunTier>(name: &'static str) -> [Exp; 2] {
     ]
 }
 
-/// Of all tiers.
+/// The tiers that this machine has.
 const EXPS: &[[Exp; 2]] = &[
     #[cfg(not(scalar))]
     exponentials::<OnPortable>("portable"),

@@ -184,9 +184,26 @@ pub struct Reference {
     pub score_error: Vec<f64>,
 }
 
+/// Shapes of attentions (n_q, n_k, d_k, d_v): without elements, of more keys than a tile, and of sizes around that of a vector.
+pub const SHAPES: [(usize, usize, usize, usize); 13] = [
+    (0, 3, 4, 5),
+    (3, 0, 4, 5),
+    (3, 4, 0, 5),
+    (3, 4, 5, 0),
+    (13, 260, 2, 3),
+    (1, 258, 5, 17),
+    (1, 1, 1, 1),
+    (2, 15, 15, 15),
+    (3, 16, 16, 16),
+    (4, 17, 17, 17),
+    (5, 64, 3, 33),
+    (6, 63, 8, 2),
+    (8, 63, 8, 2),
+];
+
 /// What a call gave.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Outcome {
+pub struct Attended {
     pub out: Matrix,
     pub log_sum_exp: Vec<f32>,
 }
@@ -262,7 +279,7 @@ impl Case {
         vec![f32::NAN; attention_scratch_len(self.q.rows, self.k.rows, self.q.cols, self.v.cols)]
     }
 
-    pub fn run(&self) -> Outcome {
+    pub fn run(&self) -> Attended {
         let mut out = Matrix::filled(self.q.rows, self.v.cols, f32::NAN);
         let mut log_sum_exp = vec![f32::NAN; self.q.rows];
         self.attention()
@@ -275,7 +292,7 @@ impl Case {
                 &mut self.scratch(),
             )
             .unwrap();
-        Outcome { out, log_sum_exp }
+        Attended { out, log_sum_exp }
     }
 
     pub fn scores(&self, stage: Stage) -> Matrix {
@@ -433,7 +450,7 @@ impl Case {
         self.assert_outcome_matches_reference(&self.run());
     }
 
-    pub fn assert_outcome_matches_reference(&self, found: &Outcome) {
+    pub fn assert_outcome_matches_reference(&self, found: &Attended) {
         let reference = self.reference();
         for i in 0..self.q.rows {
             let tolerance = self.output_error(&reference, i);

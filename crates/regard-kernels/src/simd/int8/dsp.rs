@@ -142,7 +142,7 @@ impl<'a> Values<'a> {
         let mut row = self.v.rows_from(first, keys).data().as_ptr().wrapping_add(col);
         for weights in whole {
             let mut next = || {
-                // SAFETY: of the keys from `first` on there is this one, and it has four columns from `col` on.
+                // SAFETY: this key exists, and it has four columns from `col` on.
                 let word = unsafe { load(row) };
                 row = row.wrapping_add(stride);
                 word
@@ -257,7 +257,7 @@ unsafe fn dots<const R: usize>(
 /// [`dots`] of four rows: 13 instructions for 16 multiply-adds, which the compiler's choice of registers does not reach.
 ///
 /// # Safety
-/// `len` is 4 for each element of `fours`, of which there is one at least, as from `out` to `end`. All rows of bytes must have
+/// `len` is 4 for each element of `fours`. There is at least one element in `fours`, and one from `out` to `end`. All rows of bytes must have
 /// `len`.
 #[unsafe(naked)]
 unsafe extern "C" fn dots_of_four(
@@ -350,7 +350,7 @@ pub(crate) fn weigh<const R: usize>(exponent: &Exponent, scores: &mut [[i32; R]]
 /// [`weigh`]: 25 instructions a weight, where the compiler takes 38.
 ///
 /// # Safety
-/// From `scores` on there must be elements `R` apart, a multiple of 4 and more than none; `end` lies behind the last, by
+/// From `scores` on there must be elements `R` apart: a multiple of 4, and at least 4; `end` lies after the last, by
 /// `R` elements at most.
 #[unsafe(naked)]
 unsafe extern "C" fn weigh_row<const R: usize>(
@@ -454,13 +454,13 @@ unsafe fn load(bytes: *const i8) -> i32 {
     i32::from_le_bytes(unsafe { bytes.cast::<[u8; 4]>().read() })
 }
 
-/// The four bytes from `i` on, and 0 for those that are not there.
+/// The four bytes from `i` on, and 0 for bytes that do not exist.
 #[inline(always)]
 fn word_at(bytes: &[i8], i: usize) -> i32 {
     word(bytes.get(i..).unwrap_or_default())
 }
 
-/// The first four bytes, and 0 for those that are not there.
+/// The first four bytes, and 0 for bytes that do not exist.
 #[inline(always)]
 fn word(bytes: &[i8]) -> i32 {
     if let Some(whole) = bytes.first_chunk() {

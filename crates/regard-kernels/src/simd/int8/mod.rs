@@ -1,10 +1,14 @@
 //! The inner loops of attention on 8-bit integers. Sums of integers are exact, so every tier gives the same bits in
 //! whatever order it adds.
 
+#[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
+pub(crate) mod blocks;
 #[cfg(dsp)]
 mod dsp;
 #[cfg(not(dsp))]
 mod plain;
+#[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
+pub(super) mod x86;
 
 #[cfg(dsp)]
 pub(crate) use self::dsp::{Queries, Values, query_words, value_words, weigh};

@@ -25,7 +25,7 @@ impl<'a, const R: usize> Queries<'a, R> {
         Self(rows)
     }
 
-    /// Each query's dot products with the keys from `first` on; what is behind the last key does not matter.
+    /// Each query's dot products with the keys from `first` on; the scores of keys after the last one are any numbers.
     #[inline(always)]
     pub(crate) fn dots(&self, k: Mat<'_, i8>, first: usize, scores: &mut [[i32; R]]) {
         let mut rest = k.rows_from(first, usize::MAX).data();
@@ -85,7 +85,7 @@ impl<'a> Values<'a> {
         let mut rest = self.0.block(first, usize::MAX, col, COLUMNS).data();
         for [even, odd] in weights {
             for (key, pairs) in [even, odd, even, odd].into_iter().enumerate() {
-                // Where there is no such key its weight is 0, so that any numbers will do.
+                // A key that does not exist has weight 0, so its values may be any numbers.
                 let values = match rest.first_chunk() {
                     Some(whole) if columns == COLUMNS => *whole,
                     _ => first_columns(rest.get(..columns).unwrap_or_default()),
@@ -130,7 +130,7 @@ pub(crate) fn weigh<const R: usize>(exponent: &Exponent, scores: &mut [[i32; R]]
     total
 }
 
-/// The first columns, and 0 for those that are not there.
+/// The first columns, and 0 for columns that do not exist.
 #[inline(always)]
 fn first_columns(row: &[i8]) -> [i8; COLUMNS] {
     let mut columns = [0; COLUMNS];

@@ -42,7 +42,7 @@ pub(crate) fn sqrt(x: f32) -> f32 {
     root
 }
 
-/// x ← f(x) for all elements: `$constants` are loaded, then `$steps` go from s0 to s1 for each. `c` is left behind the
+/// x ← f(x) for all elements: `$constants` are loaded, then `$steps` go from s0 to s1 for each. `c` is left after the
 /// constants, where the coefficients are, which Horner's rule writes over.
 macro_rules! each {
     ($row:expr, $table:expr, [$($constants:literal),+], [$($step:literal),+], [$($rare:literal),*], ($($scratch:ident),*)
@@ -223,7 +223,7 @@ pub(super) fn map_sum(row: &mut [Panel], tail: &mut [Panel], f: &impl Map) -> f3
 #[inline(never)]
 pub(super) fn sum(row: &[Panel], tail: &[Panel]) -> f32 {
     let sum;
-    // SAFETY: reads the panels that there are; the registers are declared.
+    // SAFETY: reads only panels that exist; the registers are declared.
     unsafe {
         asm!(
             "vldmia {zeros}, {{s0-s15}}",
