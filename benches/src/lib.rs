@@ -5,6 +5,8 @@
 mod line;
 mod masks;
 mod measure;
+#[cfg(feature = "models")]
+mod model;
 pub mod ours;
 mod shape;
 mod tensors;
@@ -14,6 +16,8 @@ pub use self::line::{HEADER, Line, duration, tiers};
 #[cfg(feature = "bar")]
 pub use self::measure::measure;
 pub use self::measure::{Progress, Subject, Subjects, measure_while};
+#[cfg(feature = "models")]
+pub use self::model::{ModelArgs, ModelLine, measure_model};
 pub use self::shape::{Args, Operation, Shape};
 
 /// Weyl's sequence, between −1 and 1: inputs whose values do not matter.

@@ -347,6 +347,19 @@ impl Plan {
         Ok(())
     }
 
+    /// Whether the numbers of a place change.
+    pub(crate) fn changes(&self, place: &str) -> bool {
+        self.places.contains_key(place)
+    }
+
+    /// Whether two runs go through the layers together: both change in the same layer first, and in places alone. What changes
+    /// inside of an attention, its scores, is computed for one run.
+    pub(crate) fn go_together(&self, other: &Self) -> bool {
+        let first =
+            |plan: &Self| ["blocks", "encoder", "decoder"].map(|stack| plan.first_layer(stack));
+        self.attentions.is_empty() && other.attentions.is_empty() && first(self) == first(other)
+    }
+
     /// What changes inside the attention whose places begin with `prefix`.
     pub(crate) fn attention(&self, prefix: &str) -> AttentionChanges {
         self.attentions.get(prefix).cloned().unwrap_or_default()
@@ -354,10 +367,18 @@ impl Plan {
 
     /// The first layer of the stack `prefix` in which anything changes, or `None` if nothing does.
     pub(crate) fn first_layer(&self, prefix: &str) -> Option<usize> {
-        let layer = |place: &String| {
+        self.layers(prefix).min()
+    }
+
+    /// The last layer of the stack `prefix` in which anything changes.
+    pub(crate) fn last_layer(&self, prefix: &str) -> Option<usize> {
+        self.layers(prefix).max()
+    }
+
+    fn layers(&self, prefix: &str) -> impl Iterator<Item = usize> {
+        self.attentions.keys().chain(self.places.keys()).filter_map(move |place| {
             place.strip_prefix(prefix)?.strip_prefix('.')?.split('.').next()?.parse().ok()
-        };
-        self.attentions.keys().chain(self.places.keys()).filter_map(layer).min()
+        })
     }
 
     /// Whether anything changes before the layers.

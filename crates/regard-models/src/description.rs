@@ -1,3 +1,4 @@
+use regard::{RotaryFrequencies, RotaryScaling};
 use serde::{Deserialize, Serialize};
 
 /// What a model is made of: all that its forward pass depends on besides the weights.
@@ -300,57 +301,49 @@ pub enum Head {
 }
 
 impl Rotary {
-    /// The angle by which each pair turns from a position to the next in a text of `tokens`, and what sines and cosines are
-    /// multiplied by. `stored` are the divisors of [`RopeScaling::Stored`].
-    pub(crate) fn frequencies(&self, tokens: usize, stored: Option<&[f32]>) -> (Vec<f64>, f64) {
-        let features = self.features as f64;
-        let frequency = |base: f64, i: usize| base.powf(-((2 * i) as f64) / features);
-        let plain = |i| frequency(self.base, i);
-        let pairs = 0..self.features / 2;
+    /// How fast each pair turns in a text of `tokens`. `stored` are the divisors of [`RopeScaling::Stored`].
+    pub(crate) fn frequencies(
+        &self,
+        tokens: usize,
+        stored: Option<&[f32]>,
+    ) -> Result<RotaryFrequencies, regard::Error> {
+        let scaled = |scaling| RotaryFrequencies::scaled(self.features, self.base, scaling);
+        let divided = |divisors: &mut dyn Iterator<Item = f64>| {
+            let plain = RotaryFrequencies::new(self.features, self.base)?;
+            let divided: Vec<f64> = plain.frequencies().zip(divisors).map(|(f, d)| f / d).collect();
+            RotaryFrequencies::custom(&divided)
+        };
         match &self.scaling {
-            RopeScaling::None => (pairs.map(plain).collect(), 1.0),
-            RopeScaling::Linear { factor } => (pairs.map(|i| plain(i) / factor).collect(), 1.0),
-            RopeScaling::Llama3 { factor, low, high, original } => {
-                let scaled = |i| {
-                    let turns = original * plain(i) / core::f64::consts::TAU;
-                    let smooth = ((turns - low) / (high - low)).clamp(0.0, 1.0);
-                    plain(i) * (smooth + (1.0 - smooth) / factor)
-                };
-                (pairs.map(scaled).collect(), 1.0)
-            }
+            RopeScaling::None => RotaryFrequencies::new(self.features, self.base),
+            RopeScaling::Linear { factor } => scaled(RotaryScaling::Linear { factor: *factor }),
+            RopeScaling::Llama3 { factor, low, high, original } => scaled(RotaryScaling::Llama3 {
+                factor: *factor,
+                low_frequency_factor: *low,
+                high_frequency_factor: *high,
+                original_positions: *original as usize,
+            }),
             RopeScaling::LongRope { short, long, original, attention_factor } => {
                 let divisors = if tokens > *original { long } else { short };
-                let divided = pairs.zip(divisors).map(|(i, divisor)| plain(i) / divisor);
-                (divided.collect(), *attention_factor)
+                divided(&mut divisors.iter().copied())?.with_amplitude(*attention_factor)
             }
             RopeScaling::Yarn { factor, fast, slow, original, attention_factor, truncate } => {
-                // The pair that makes so many turns in the original context.
-                let pair = |turns: f64| {
-                    features * (original / (turns * core::f64::consts::TAU)).ln()
-                        / (2.0 * self.base.ln())
-                };
-                let (mut first, mut last) = (pair(*fast), pair(*slow));
-                if *truncate {
-                    (first, last) = (first.floor(), last.ceil());
-                }
-                let (first, last) = (first.max(0.0), last.min(features - 1.0));
-                let width = if first == last { 0.001 } else { last - first };
-                let scaled = |i| {
-                    let divided = ((i as f64 - first) / width).clamp(0.0, 1.0);
-                    plain(i) * (1.0 - divided + divided / factor)
-                };
-                (pairs.map(scaled).collect(), *attention_factor)
+                scaled(RotaryScaling::Yarn {
+                    factor: *factor,
+                    original_positions: *original as usize,
+                    beta_fast: *fast,
+                    beta_slow: *slow,
+                    amplitude: Some(*attention_factor),
+                    whole_pairs: *truncate,
+                })
             }
             RopeScaling::Dynamic { factor, original } => {
+                let features = self.features as f64;
                 let length = tokens.max(*original) as f64 / *original as f64;
                 let grown = (factor * length - (factor - 1.0)).powf(features / (features - 2.0));
-                (pairs.map(|i| frequency(self.base * grown, i)).collect(), 1.0)
+                RotaryFrequencies::new(self.features, self.base * grown)
             }
             RopeScaling::Stored => {
-                let divisors = stored.unwrap_or_default();
-                let divided =
-                    pairs.map(|i| plain(i) / f64::from(divisors.get(i).copied().unwrap_or(1.0)));
-                (divided.collect(), 1.0)
+                divided(&mut stored.unwrap_or_default().iter().map(|divisor| f64::from(*divisor)))
             }
         }
     }

@@ -1,5 +1,6 @@
 //! A model that runs.
 
+use core::slice::from_ref;
 use std::path::Path;
 
 use crate::change::Plan;
@@ -60,6 +61,11 @@ impl Model {
         self.tokenizer.as_ref()
     }
 
+    /// The bytes of the weights that a token is multiplied by: what writing one token reads from memory.
+    pub fn product_bytes(&self) -> usize {
+        self.weights.product_bytes()
+    }
+
     /// The tensors of the checkpoint that the model has no use for.
     pub fn unused(&self) -> &[String] {
         &self.weights.unused
@@ -98,9 +104,10 @@ impl Model {
                 "a stream has {width} numbers for a token, not the shape {shape:?}"
             )));
         }
+        let rows = stream.data.len() / width;
         match &self.weights.stack.norm {
-            Some(norm) => self.head(&normed(norm, &stream.data)?),
-            None => self.head(&stream.data),
+            Some(norm) => self.head(&normed(norm, &stream.data)?, rows),
+            None => self.head(&stream.data, rows),
         }
     }
 
@@ -109,10 +116,10 @@ impl Model {
     /// # Errors
     /// [`Error::Input`] if the input does not fit the model.
     pub fn baseline(&self, input: &Input) -> Result<Baseline, Error> {
-        let (keep, plan) = (Keep::default(), Plan::default());
-        let mut runner = Runner::new(self, &keep, &plan);
+        let (keep, plans) = (Keep::default(), [Plan::default()]);
+        let mut runner = Runner::new(self, &keep, &plans);
         runner.streams = Some(Streams::default());
-        let (trace, streams) = runner.run(input)?;
+        let (trace, streams) = runner.run(from_ref(input))?;
         Ok(Baseline { input: input.clone(), trace, streams: streams.unwrap_or_default() })
     }
 
@@ -134,6 +141,10 @@ impl Baseline {
     /// The input.
     pub fn input(&self) -> &Input {
         &self.input
+    }
+
+    pub(crate) fn streams(&self) -> &Streams {
+        &self.streams
     }
 
     /// The logits of the unchanged run.
@@ -230,16 +241,47 @@ impl<'m> Pass<'m> {
     /// [`Error::Input`] if the input, a place or a change does not fit the model, or if the unchanged run is one of another
     /// input.
     pub fn run(&self, input: &Input) -> Result<Trace, Error> {
+        let plans = [Plan::new(&self.changes, self.model, input)?];
+        self.run_together(from_ref(input), &plans)
+    }
+
+    /// Runs the model on several inputs of equal length together, which is faster than one after another: weights are read
+    /// once for all of them. The kept places and the logits have the inputs as a first dimension.
+    ///
+    /// # Errors
+    /// The same as those of [`run`](Self::run); and [`Error::Input`] if the inputs have different lengths, if there is none,
+    /// or if the pass has changes.
+    ///
+    /// ```
+    /// use regard_models::{Input, Model};
+    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models");
+    /// let model = Model::open(format!("{models}/tiny-gpt2"))?;
+    /// let inputs = [[7, 8, 9], [3, 2, 1]].map(Input::tokens);
+    /// let together = model.pass().run_batch(&inputs)?;
+    /// let logits = together.logits().unwrap(); // [inputs, tokens, vocabulary]
+    /// let second = model.pass().run(&inputs[1])?;
+    /// let second = second.logits().unwrap();
+    /// assert_eq!(logits.data[second.data.len()..], second.data);
+    /// # Ok::<(), regard_models::Error>(())
+    /// ```
+    pub fn run_batch(&self, inputs: &[Input]) -> Result<Trace, Error> {
+        if inputs.is_empty() || !self.changes.is_empty() {
+            let what = "a batch is of at least one input, and without changes";
+            return Err(Error::Input(what.into()));
+        }
+        self.run_together(inputs, &[Plan::default()])
+    }
+
+    fn run_together(&self, inputs: &[Input], plans: &[Plan]) -> Result<Trace, Error> {
         let keep = Keep::new(&self.keep, &self.model.description)?;
-        let plan = Plan::new(&self.changes, self.model, input)?;
-        let mut runner = Runner::new(self.model, &keep, &plan);
+        let mut runner = Runner::new(self.model, &keep, plans);
         runner.last_only = self.last_only && !matches!(self.model.description.head, Head::Classes);
         if let Some(after) = self.after {
-            if after.input != *input {
+            if [after.input.clone()] != *inputs {
                 return Err(Error::Input("the unchanged run is one of another input".into()));
             }
             runner.from = Some(&after.streams);
         }
-        Ok(runner.run(input)?.0)
+        Ok(runner.run(inputs)?.0)
     }
 }

@@ -1,6 +1,18 @@
 //! Many changes of one run, each alone.
+//!
+//! Runs whose changes begin in the same layer go through the layers from there on together, their rows stacked: a product of
+//! many rows is faster than many products of a few. They have one stream in common up to the first place that changes. Where
+//! only the last position's logits are asked for, the last layer computes the keys and values of all positions, and the rest of
+//! itself for the last one.
 
-use crate::{Baseline, Change, Description, Error, HeadAddress, Model, Values, Which};
+use core::slice::from_ref;
+
+use crate::change::Plan;
+use crate::forward::{Keep, Runner};
+use crate::{Baseline, Change, Description, Error, Head, HeadAddress, Model, Values, Which};
+
+/// The most runs that go together: more would take memory, and not be faster.
+const TOGETHER: usize = 16;
 
 impl Description {
     /// All heads: layer by layer; an encoder's, then a decoder's over its own tokens, then those from decoder to encoder.
@@ -62,16 +74,24 @@ impl Model {
         last: bool,
         done: &mut dyn FnMut(usize),
     ) -> Result<Vec<Values>, Error> {
-        let mut all = Vec::with_capacity(changes.len());
+        let input = unchanged.input();
+        let keep = Keep::default();
+        let mut plans = Vec::with_capacity(changes.len());
         for change in changes {
-            let pass = self.pass().change(change.clone()).after(unchanged);
-            let pass = if last { pass.last_logits() } else { pass };
-            let logits = pass.run(unchanged.input())?.logits;
-            all.push(
-                logits
-                    .ok_or_else(|| Error::Input("the model has no head, and no logits".into()))?,
-            );
-            done(all.len());
+            plans.push(Plan::new(from_ref(change), self, input)?);
+        }
+        let mut all = Vec::with_capacity(changes.len());
+        for together in plans.chunk_by(Plan::go_together) {
+            for plans in together.chunks(TOGETHER) {
+                let mut runner = Runner::new(self, &keep, plans);
+                runner.from = Some(unchanged.streams());
+                runner.last_only = last && !matches!(self.description().head, Head::Classes);
+                let (trace, _) = runner.run(from_ref(input))?;
+                let missing = || Error::Input("the model has no head, and no logits".into());
+                let logits = trace.logits.ok_or_else(missing)?;
+                all.extend(logits.split(plans.len()));
+                done(all.len());
+            }
         }
         Ok(all)
     }

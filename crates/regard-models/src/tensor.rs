@@ -1,6 +1,8 @@
 use core::fmt;
 
 use anamnesis::{AnamnesisError, F32Out, GgufType, dequantize_gguf_blocks};
+use bytemuck::Zeroable;
+use bytemuck::allocation::try_zeroed_vec;
 use half::slice::HalfFloatSliceExt as _;
 use half::{bf16, f16};
 use regard::Linear;
@@ -276,15 +278,12 @@ impl Tensor {
     }
 }
 
-/// Zeros, if memory has room for so many.
-fn zeros<T: Copy + Default>(len: usize) -> Option<Vec<T>> {
-    let mut zeros = Vec::new();
-    zeros.try_reserve_exact(len).ok()?;
-    zeros.resize(len, T::default());
-    Some(zeros)
+/// Zeros, if memory has room for so many. Fresh pages of the operating system are zeros already, and are not written here.
+fn zeros<T: Zeroable>(len: usize) -> Option<Vec<T>> {
+    try_zeroed_vec(len).ok()
 }
 
-fn select<T: Copy + Default>(from: &[T], rows: &[usize], row_len: usize) -> Option<Vec<T>> {
+fn select<T: Copy + Zeroable>(from: &[T], rows: &[usize], row_len: usize) -> Option<Vec<T>> {
     let mut to = zeros(rows.len().checked_mul(row_len)?)?;
     for (to, row) in to.chunks_exact_mut(row_len.max(1)).zip(rows) {
         to.copy_from_slice(&from[row * row_len..(row + 1) * row_len]);
@@ -292,7 +291,7 @@ fn select<T: Copy + Default>(from: &[T], rows: &[usize], row_len: usize) -> Opti
     Some(to)
 }
 
-fn columns_of<T: Copy + Default>(from: &[T], columns: &[usize], row_len: usize) -> Option<Vec<T>> {
+fn columns_of<T: Copy + Zeroable>(from: &[T], columns: &[usize], row_len: usize) -> Option<Vec<T>> {
     let rows = from.chunks_exact(row_len.max(1));
     let mut to = zeros(rows.len().checked_mul(columns.len())?)?;
     for (to, row) in to.chunks_exact_mut(columns.len().max(1)).zip(rows) {

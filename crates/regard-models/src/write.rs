@@ -75,7 +75,7 @@ pub struct Writing<'m> {
     /// What the model has not read yet; all tokens if nothing is cached.
     input: Input,
     keep: Keep,
-    plan: Plan,
+    plans: [Plan; 1],
     caches: Option<Caches>,
     sampler: Sampler,
     left: usize,
@@ -125,7 +125,7 @@ impl Model {
         let caches =
             if plan.cacheable { Some(Caches::new(self, all, input.ids.len())?) } else { None };
         let (keep, input) = (Keep::default(), input.clone());
-        Ok(Writing { model: self, input, keep, plan, caches, sampler, left: count })
+        Ok(Writing { model: self, input, keep, plans: [plan], caches, sampler, left: count })
     }
 
     /// The most likely tokens after those of `input`, at most `count`: [`write`](Self::write) at the temperature 0.
@@ -155,10 +155,10 @@ impl Model {
 impl Writing<'_> {
     /// The next token.
     fn step(&mut self) -> Result<Option<u32>, Error> {
-        let mut runner = Runner::new(self.model, &self.keep, &self.plan);
+        let mut runner = Runner::new(self.model, &self.keep, &self.plans);
         runner.caches = self.caches.as_mut();
         runner.last_only = true;
-        let (trace, _) = runner.run(&self.input)?;
+        let (trace, _) = runner.run(core::slice::from_ref(&self.input))?;
         let next = trace.logits.as_ref().and_then(|logits| self.sampler.choose(logits.last()));
         let description = self.model.description();
         let decoding = description.encoder.is_some();

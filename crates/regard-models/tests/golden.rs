@@ -76,6 +76,9 @@ fn check(name: &str) {
     };
     let unchanged = run(&[]);
     let baseline = model.baseline(&input).unwrap();
+    if baseline.logits().is_some() {
+        check_together(name, &model, &input);
+    }
     let mut checked = 0;
     for (tensor, values) in &expected.0 {
         let parts: Vec<&str> = tensor.split('/').collect();
@@ -132,6 +135,31 @@ fn check(name: &str) {
         checked += 1;
     }
     assert!(checked >= 3, "{name}");
+}
+
+/// Runs that go together give what each gives alone: the heads ablated in turn, all positions and the last, and a batch.
+fn check_together(name: &str, model: &Model, input: &Input) {
+    let baseline = model.baseline(input).unwrap();
+    let ablated = |head| Change::Ablate { head, to: Ablation::Zero };
+    let changes: Vec<Change> = model.description().heads().into_iter().map(ablated).collect();
+    let [all, last] =
+        [false, true].map(|last| model.sweep(&baseline, &changes, last, &mut |_| ()).unwrap());
+    for ((change, all), last) in changes.into_iter().zip(&all).zip(&last) {
+        let what = format!("{name}: {change:?} in a sweep");
+        let alone = model.pass().change(change.clone()).run(input).unwrap();
+        assert_close(all, alone.logits().unwrap(), &what);
+        let alone = model.pass().change(change).last_logits().run(input).unwrap();
+        assert_close(last, alone.logits().unwrap(), &what);
+        assert_eq!(last.last().len(), all.last().len(), "{what}");
+        let ends = Values { shape: vec![all.last().len()], data: all.last().to_vec() };
+        let last = Values { shape: ends.shape.clone(), data: last.last().to_vec() };
+        assert_close(&last, &ends, &what);
+    }
+    let logits = baseline.logits().unwrap();
+    let batch = model.pass().run_batch(&[input.clone(), input.clone()]).unwrap();
+    let twice =
+        Values { shape: [&[2], logits.shape.as_slice()].concat(), data: logits.data.repeat(2) };
+    assert_close(batch.logits().unwrap(), &twice, &format!("{name}: a batch"));
 }
 
 /// The logit lens at the ids that are expected, and that no other id has a larger logit.

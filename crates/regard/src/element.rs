@@ -30,11 +30,12 @@ pub(crate) mod sealed {
     use core::fmt::Debug;
     use core::ops::Range;
 
+    use bytemuck::Zeroable;
     use regard_kernels::{Half, Mat};
 
     use crate::Error;
 
-    pub trait Element: Sized + Default + Debug + Into<f32> + 'static {
+    pub trait Element: Sized + Default + Zeroable + Debug + Into<f32> + 'static {
         /// Elements of `f32` memory that [`widened`](Self::widened) takes of each.
         const MEMORY: usize;
 

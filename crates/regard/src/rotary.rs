@@ -1,6 +1,7 @@
 //! Rotary positions: the angles of any of the usual frequency scalings, and how queries and keys turn by them.
 
 use core::f64::consts::TAU;
+use core::ops::Range;
 use std::sync::Arc;
 
 use regard_kernels::{Error as KernelError, Mat, MatMut, Pairing, rotate};
@@ -74,6 +75,8 @@ pub enum RotaryScaling {
         beta_slow: f64,
         /// `attention_factor`; `None` is the paper's 0.1·ln(factor) + 1.
         amplitude: Option<f64>,
+        /// `truncate`: whether i(beta_fast) and i(beta_slow) are rounded to whole pairs, as above.
+        whole_pairs: bool,
     },
 }
 
@@ -129,6 +132,7 @@ impl RotaryFrequencies {
                 beta_fast,
                 beta_slow,
                 amplitude: given,
+                whole_pairs,
             } => {
                 check_positive("rotary factor", factor)?;
                 check_positive("beta_slow", beta_slow)?;
@@ -139,8 +143,11 @@ impl RotaryFrequencies {
                     let reciprocal = original_positions as f64 / (TAU * turns);
                     features as f64 * reciprocal.ln() / (2.0 * base.ln())
                 };
-                let first = pair(beta_fast).floor().max(0.0);
-                let last = pair(beta_slow).ceil().min(features as f64 - 1.0);
+                let (mut first, mut last) = (pair(beta_fast), pair(beta_slow));
+                if whole_pairs {
+                    (first, last) = (first.floor(), last.ceil());
+                }
+                let (first, last) = (first.max(0.0), last.min(features as f64 - 1.0));
                 // Where both are the same pair, the step between them is as steep as the reference code has it.
                 let width = if last > first { last - first } else { 1e-3 };
                 for (i, r) in reciprocals.iter_mut().enumerate() {
@@ -236,9 +243,11 @@ fn out_of_range(name: &'static str, value: f64, range: &'static str) -> Error {
 #[derive(Clone, Debug, PartialEq)]
 #[doc(alias = "RoPE")]
 pub struct Rotary {
-    /// \[positions, features / 2\]
+    /// \[positions, features / 2\], from position `start` on.
     cos: Arc<[f32]>,
     sin: Arc<[f32]>,
+    start: usize,
+    /// The end of the positions.
     positions: usize,
     features: usize,
     pairing: Pairing,
@@ -268,13 +277,35 @@ impl Rotary {
         positions: usize,
         pairing: Pairing,
     ) -> Result<Self, Error> {
+        Self::between(frequencies, 0..positions, pairing)
+    }
+
+    /// Angles of any frequencies, for these `positions` alone: for tokens that continue a text.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] if there is no memory for the table.
+    ///
+    /// ```
+    /// use regard::{Pairing, Rotary, RotaryFrequencies};
+    /// let frequencies = RotaryFrequencies::new(2, 10_000.0)?;
+    /// let rotary = Rotary::between(&frequencies, 7..8, Pairing::HalfSplit)?;
+    /// let mut q = [1.0, 0.0]; // the eighth token
+    /// rotary.rotate(&mut q, [1, 1, 1, 2], 7)?;
+    /// assert_eq!(q, [7_f32.cos(), 7_f32.sin()]);
+    /// # Ok::<(), regard::Error>(())
+    /// ```
+    pub fn between(
+        frequencies: &RotaryFrequencies,
+        positions: Range<usize>,
+        pairing: Pairing,
+    ) -> Result<Self, Error> {
         const TABLE: &str = "the rotary table";
         let RotaryFrequencies { reciprocals, amplitude } = frequencies;
         let pairs = reciprocals.len();
-        let mut cos = zeros(TABLE, &[positions, pairs])?;
-        let mut sin = zeros(TABLE, &[positions, pairs])?;
+        let mut cos = zeros(TABLE, &[positions.len(), pairs])?;
+        let mut sin = zeros(TABLE, &[positions.len(), pairs])?;
         let rows = cos.chunks_mut(pairs.max(1)).zip(sin.chunks_mut(pairs.max(1)));
-        for (t, (cos, sin)) in rows.enumerate() {
+        for (t, (cos, sin)) in positions.clone().zip(rows) {
             for ((cos, sin), reciprocal) in cos.iter_mut().zip(sin).zip(reciprocals) {
                 let angle = t as f64 / reciprocal;
                 *cos = (amplitude * angle.cos()) as f32;
@@ -282,7 +313,8 @@ impl Rotary {
             }
         }
         let features = frequencies.features();
-        Ok(Self { cos: cos.into(), sin: sin.into(), positions, features, pairing })
+        let Range { start, end: positions } = positions;
+        Ok(Self { cos: cos.into(), sin: sin.into(), start, positions, features, pairing })
     }
 
     /// The features of each head that turn.
@@ -290,7 +322,7 @@ impl Rotary {
         self.features
     }
 
-    /// The number of positions.
+    /// The end of the positions: their number, where they begin at 0.
     pub fn positions(&self) -> usize {
         self.positions
     }
@@ -325,6 +357,11 @@ impl Rotary {
                 why: "at most head_dim",
             });
         }
+        if first < self.start {
+            let (found, expected) = (vec![first], vec![self.start]);
+            let (tensor, why) = ("the first position", "the start of the rotary table, or after");
+            return Err(Error::Shape { tensor, found, expected, why });
+        }
         check_positions("the rotary table", first, n, self.positions)
     }
 
@@ -342,7 +379,7 @@ impl Rotary {
         }
         for (row, x) in x.chunks_mut(saturating_product(&[heads, head_dim]).max(1)).enumerate() {
             // All heads of a token turn by the same angles.
-            let start = position(row) * pairs;
+            let start = (position(row) - self.start) * pairs;
             let [cos, sin] = [&self.cos, &self.sin].map(|angles| slices::from(angles, start));
             let (cos, sin) =
                 (Mat::strided(cos, heads, pairs, 0)?, Mat::strided(sin, heads, pairs, 0)?);

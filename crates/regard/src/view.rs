@@ -1,5 +1,7 @@
 //! Borrowed tensors: heads and sequences, without a copy.
 
+use bytemuck::Zeroable;
+use bytemuck::allocation::try_zeroed_vec;
 use regard_kernels::Mat;
 
 use crate::error::check_shape;
@@ -20,15 +22,11 @@ pub(crate) fn check_elements(
 }
 
 /// Zeros for a result of this shape, which may be larger than memory: an input can have any number of rows without elements.
-pub(crate) fn zeros<T: Copy + Default>(
-    tensor: &'static str,
-    shape: &[usize],
-) -> Result<Vec<T>, Error> {
+///
+/// Fresh pages of the operating system are zeros already, and are not written here.
+pub(crate) fn zeros<T: Zeroable>(tensor: &'static str, shape: &[usize]) -> Result<Vec<T>, Error> {
     let len = len_of(tensor, shape)?;
-    let mut zeros = Vec::new();
-    zeros.try_reserve_exact(len).map_err(|_e| Error::Memory { tensor, shape: shape.to_vec() })?;
-    zeros.resize(len, T::default());
-    Ok(zeros)
+    try_zeroed_vec(len).map_err(|()| Error::Memory { tensor, shape: shape.to_vec() })
 }
 
 /// As many elements of `memory` as this shape has. They may hold anything.

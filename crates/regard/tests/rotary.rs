@@ -48,11 +48,13 @@ fn formula(features: usize, base: f64, scaling: Option<RotaryScaling>) -> (Vec<f
             beta_fast,
             beta_slow,
             amplitude,
+            whole_pairs,
         }) => {
             let (dim, old) = (features as f64, original_positions as f64);
             let correction = |turns: f64| dim * (old / (turns * 2.0 * PI)).ln() / (2.0 * base.ln());
-            let low = correction(beta_fast).floor().max(0.0);
-            let mut high = correction(beta_slow).ceil().min(dim - 1.0);
+            let (low, high) = (correction(beta_fast), correction(beta_slow));
+            let (low, high) = if whole_pairs { (low.floor(), high.ceil()) } else { (low, high) };
+            let (low, mut high) = (low.max(0.0), high.min(dim - 1.0));
             if low == high {
                 high += 0.001;
             }
@@ -120,16 +122,23 @@ fn scaling() -> impl Strategy<Value = Option<RotaryScaling>> {
                 })
             }
         ),
-        (0.5..40.0_f64, positions, 16.0..64.0_f64, 0.5..4.0_f64, prop::option::of(0.5..2.0_f64))
-            .prop_map(|(factor, original_positions, beta_fast, beta_slow, amplitude)| {
-                Some(RotaryScaling::Yarn {
-                    factor,
-                    original_positions,
-                    beta_fast,
-                    beta_slow,
-                    amplitude,
-                })
-            }),
+        (
+            (0.5..40.0_f64, positions, 16.0..64.0_f64, 0.5..4.0_f64),
+            prop::option::of(0.5..2.0_f64),
+            any::<bool>()
+        )
+            .prop_map(
+                |((factor, original_positions, beta_fast, beta_slow), amplitude, whole_pairs)| {
+                    Some(RotaryScaling::Yarn {
+                        factor,
+                        original_positions,
+                        beta_fast,
+                        beta_slow,
+                        amplitude,
+                        whole_pairs,
+                    })
+                }
+            ),
     ]
 }
 

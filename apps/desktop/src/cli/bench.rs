@@ -1,13 +1,19 @@
 //! `regard bench`: naive loops beside the kernels beside the multi-head layer.
 
-use regard_benches::{HEADER, Line, measure, ours, tiers};
+use std::path::PathBuf;
+
+use regard_benches::{HEADER, Line, ModelArgs, measure, measure_model, ours, tiers};
 
 use super::failure::{BadInput as _, Failure};
 use super::{Format, print};
 
 /// Measure the kernels against naive loops, on this machine
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
+    #[command(subcommand)]
+    whole: Option<Whole>,
+
     #[command(flatten)]
     what: regard_benches::Args,
 
@@ -16,7 +22,34 @@ pub(crate) struct Args {
     format: Format,
 }
 
+/// What is measured as a whole.
+#[derive(Debug, clap::Subcommand)]
+enum Whole {
+    /// Measure a model: opening it, reading texts, and writing a token against a loop that reads as many bytes
+    Model {
+        /// A Hugging Face folder or a .gguf file
+        model: PathBuf,
+
+        #[command(flatten)]
+        what: ModelArgs,
+
+        /// How to print the results: as text, or one JSON object a line
+        #[arg(long, value_enum, default_value_t = Format::Text)]
+        format: Format,
+    },
+}
+
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    if let Some(Whole::Model { model, what, format }) = &args.whole {
+        if *format == Format::Text {
+            print(&format!("{}\n\n", tiers()))?;
+        }
+        let tell = |line: &regard_benches::ModelLine| {
+            let text = if *format == Format::Json { line.json() } else { line.row() };
+            print(&text).map_err(|failure| failure.error)
+        };
+        return measure_model(model, what, tell).bad_input();
+    }
     if args.format == Format::Text {
         print(&format!("{}\n\n{HEADER}\n", tiers()))?;
     }

@@ -2,8 +2,8 @@
 
 use regard::{Attention, Heads, KvCache, Mask, MaskTensor, Position, Stage, Window};
 
-use super::rotary::Angles;
-use super::run::{Runner, normed, product};
+use super::run::{Runner, last_rows, normed, product, spread};
+use crate::change::AttentionChanges;
 use crate::weights::AttentionWeights;
 use crate::{Block, Error};
 
@@ -12,14 +12,18 @@ pub(super) struct Setting<'s> {
     /// Such as `blocks.3.attn`.
     pub(super) prefix: String,
     pub(super) block: &'s Block,
+    /// Of one run.
+    pub(super) tokens: usize,
+    /// Whether only the last token of each run is a query.
+    pub(super) last_query: bool,
     pub(super) scale: f32,
     pub(super) causal: bool,
     pub(super) window: Option<usize>,
-    pub(super) angles: Option<&'s Angles>,
+    pub(super) angles: Option<&'s regard::Rotary>,
     /// \[heads, queries, keys\]
     pub(super) bias: Option<&'s [f32]>,
-    /// What the keys and values are made of, where that is not the stream: an encoder's output.
-    pub(super) memory: Option<&'s [f32]>,
+    /// What the keys and values are made of, where that is not the stream: an encoder's output, and its tokens of one run.
+    pub(super) memory: Option<(&'s [f32], usize)>,
     pub(super) cache: Option<&'s mut KvCache>,
 }
 
@@ -45,17 +49,21 @@ impl Runner<'_> {
         setting: Setting<'_>,
     ) -> Result<Vec<f32>, Error> {
         let Block { heads, kv_heads, head_size, .. } = *setting.block;
-        let tokens = x.len() / weights.q.inputs();
+        let width = weights.q.inputs();
         let place = |name: &str| format!("{}.{name}", setting.prefix);
-        let mut q = product(&weights.q, x)?;
+        let (tokens, mut q) = if setting.last_query {
+            (1, product(&weights.q, &last_rows(x, setting.tokens, width))?)
+        } else {
+            (setting.tokens, product(&weights.q, x)?)
+        };
         self.place(&place("hook_q"), &[tokens, heads, head_size], &mut q)?;
 
         // An encoder's keys and values are the same for every token that the decoder writes.
         let known = setting.memory.is_some()
             && setting.cache.as_ref().is_some_and(|cache| !cache.is_empty());
         let (mut k, mut v) = (Vec::new(), Vec::new());
-        let source = setting.memory.unwrap_or(x);
-        let new_keys = if known { 0 } else { source.len() / weights.k.inputs() };
+        let (source, keys) = setting.memory.unwrap_or((x, setting.tokens));
+        let new_keys = if known { 0 } else { keys };
         if !known {
             k = product(&weights.k, source)?;
             v = product(&weights.v, source)?;
@@ -67,12 +75,24 @@ impl Runner<'_> {
             k = normed(k_norm, &k)?;
         }
         if let Some(angles) = setting.angles {
-            angles.turn(&mut q, heads, head_size)?;
-            angles.turn(&mut k, kv_heads, head_size)?;
+            let turn = |x: &mut [f32], heads: usize, tokens: usize| {
+                let runs = x.len() / (tokens * heads * head_size).max(1);
+                angles.rotate(x, [runs, tokens, heads, head_size], angles.positions() - tokens)
+            };
+            turn(&mut q, heads, tokens)?;
+            turn(&mut k, kv_heads, new_keys)?;
             self.place(&place("hook_rot_q"), &[tokens, heads, head_size], &mut q)?;
             self.place(&place("hook_rot_k"), &[new_keys, kv_heads, head_size], &mut k)?;
         }
-        let shape = |heads, tokens| [1, heads, tokens, head_size];
+        let runs = (q.len() / (tokens * heads * head_size)).max(if known {
+            1
+        } else {
+            k.len().max(v.len()) / (new_keys * kv_heads * head_size)
+        });
+        spread(&mut q, runs * tokens * heads * head_size);
+        spread(&mut k, runs * new_keys * kv_heads * head_size);
+        spread(&mut v, runs * new_keys * kv_heads * head_size);
+        let shape = |heads, tokens| [runs, heads, tokens, head_size];
         let q = Heads::split("the queries", &q, shape(heads, tokens))?;
         let new_k = Heads::split("the keys", &k, shape(kv_heads, new_keys))?;
         let new_v = Heads::split("the values", &v, shape(kv_heads, new_keys))?;
@@ -90,7 +110,11 @@ impl Runner<'_> {
         if let Some(bias) = bias {
             mask = mask.bias(MaskTensor::new(bias, &[heads, tokens, keys])?);
         }
-        let changes = self.plan.attention(&prefix);
+        // Runs with changes inside of an attention do not go together with others.
+        let changes = match self.plans {
+            [plan] => plan.attention(&prefix),
+            _ => AttentionChanges::default(),
+        };
         let uncut = changes.uncut([heads, tokens, keys]);
         if let Some(uncut) = &uncut {
             mask = mask.allowed(MaskTensor::new(uncut, &[heads, tokens, keys])?);
@@ -100,15 +124,15 @@ impl Runner<'_> {
             attention = attention.softcap(cap);
         }
 
-        let mut z = attention.forward(q, k, v)?; // [heads, tokens, head size]
+        let mut z = attention.forward(q, k, v)?; // [runs, heads, tokens, head size]
         for (head, temperature) in &changes.temperatures {
             let changed = attention.clone().temperature(*temperature).forward(q, k, v)?;
-            copy_head(*head, &changed, &mut z, tokens * head_size);
+            copy_head([heads, *head], &changed, &mut z, tokens * head_size);
         }
         let scores = format!("{prefix}.hook_attn_scores");
         if self.keep.has(&scores) {
             let values = attention.scores(Stage::Masked, q, k)?;
-            self.keep_at(scores, vec![heads, tokens, keys], values.into_vec());
+            self.keep_at(scores, &[heads, tokens, keys], values.into_vec());
         }
         let pattern = format!("{prefix}.hook_pattern");
         if self.keep.has(&pattern) {
@@ -116,9 +140,9 @@ impl Runner<'_> {
             for (head, temperature) in &changes.temperatures {
                 let changed = attention.clone().temperature(*temperature);
                 let changed = changed.scores(Stage::Weights, q, k)?;
-                copy_head(*head, &changed, &mut weights, tokens * keys);
+                copy_head([heads, *head], &changed, &mut weights, tokens * keys);
             }
-            self.keep_at(pattern, vec![heads, tokens, keys], weights.into_vec());
+            self.keep_at(pattern, &[heads, tokens, keys], weights.into_vec());
         }
         let mut z = by_token(&z, heads, tokens, head_size);
         self.place(&format!("{prefix}.hook_z"), &[tokens, heads, head_size], &mut z)?;
@@ -126,16 +150,23 @@ impl Runner<'_> {
     }
 }
 
-/// The numbers of one head, `len` of them, from one result to another.
-fn copy_head(head: usize, from: &[f32], to: &mut [f32], len: usize) {
+/// The numbers of one of the `heads` of each run, `len` of them, from one result to another.
+fn copy_head([heads, head]: [usize; 2], from: &[f32], to: &mut [f32], len: usize) {
     let numbers = head * len..(head + 1) * len;
-    to[numbers.clone()].copy_from_slice(&from[numbers]);
+    let runs = from.chunks_exact(heads * len).zip(to.chunks_exact_mut(heads * len));
+    for (from, to) in runs {
+        to[numbers.clone()].copy_from_slice(&from[numbers.clone()]);
+    }
 }
 
-/// \[tokens, heads, head size\] from \[heads, tokens, head size\].
+/// \[runs, tokens, heads, head size\] from \[runs, heads, tokens, head size\].
 fn by_token(x: &[f32], heads: usize, tokens: usize, head_size: usize) -> Vec<f32> {
-    let row = |token, head| &x[(head * tokens + token) * head_size..][..head_size];
-    (0..tokens)
-        .flat_map(|token| (0..heads).flat_map(move |head| row(token, head).iter().copied()))
-        .collect()
+    let mut all = Vec::with_capacity(x.len());
+    for run in x.chunks_exact((heads * tokens * head_size).max(1)) {
+        for (token, head) in (0..tokens).flat_map(|token| (0..heads).map(move |head| (token, head)))
+        {
+            all.extend_from_slice(&run[(head * tokens + token) * head_size..][..head_size]);
+        }
+    }
+    all
 }

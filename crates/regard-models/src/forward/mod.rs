@@ -4,7 +4,6 @@
 mod attention;
 mod place;
 mod relative;
-mod rotary;
 mod run;
 
 pub(crate) use self::place::{Keep, final_norm, layer_output, matches, stacks};
@@ -74,6 +73,17 @@ pub struct Values {
 }
 
 impl Values {
+    /// The numbers of each of several runs, if there are more than one.
+    pub(crate) fn split(mut self, runs: usize) -> Vec<Self> {
+        if runs <= 1 {
+            return vec![self];
+        }
+        let len = self.data.len() / runs;
+        let shape = self.shape.split_off(1);
+        let of_run = |data: &[f32]| Self { shape: shape.clone(), data: data.to_vec() };
+        self.data.chunks_exact(len.max(1)).map(of_run).collect()
+    }
+
     /// The last row: of logits \[tokens, vocabulary\], what comes after the last token.
     pub fn last(&self) -> &[f32] {
         let cols = self.shape.last().copied().unwrap_or(0);

@@ -133,6 +133,10 @@ impl Keep {
         description.places_named(patterns).map(Self)
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The first layer of the stack `prefix` of which a place is kept.
     pub(crate) fn first_layer(&self, prefix: &str) -> Option<usize> {
         let layer = |place: &String| {

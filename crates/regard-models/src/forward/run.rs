@@ -1,11 +1,14 @@
 //! A run: the residual stream through embedding, layers and head.
+//!
+//! Several runs go through the layers together, their rows stacked, so that a product reads its weights once for all of them:
+//! inputs of equal length, or changes of the same input. Changes begin with one stream for all of them. It becomes a stream for
+//! each run at the first place that one of them changes; what comes before is computed once.
 
 use std::collections::BTreeMap;
 
-use regard::{KvCache, KvCacheShape, Linear, Sequences};
+use regard::{KvCache, KvCacheShape, Linear, Pairing, Sequences};
 
 use super::attention::Setting;
-use super::rotary::Angles;
 use super::{Input, Keep, Trace, Values, final_norm, stacks};
 use crate::change::Plan;
 use crate::weights::{Layer, NormWeights, StackWeights, Tokens};
@@ -18,8 +21,8 @@ pub(crate) struct Caches {
     own: Vec<KvCache>,
     /// One a layer; empty if the model has no encoder.
     cross: Vec<KvCache>,
-    /// The encoder's output.
-    memory: Option<Vec<f32>>,
+    /// The encoder's output, and its tokens.
+    memory: Option<(Vec<f32>, usize)>,
 }
 
 impl Caches {
@@ -51,7 +54,8 @@ pub(crate) struct Streams(BTreeMap<(&'static str, usize), Vec<f32>>);
 pub(crate) struct Runner<'r> {
     pub(super) model: &'r Model,
     pub(super) keep: &'r Keep,
-    pub(super) plan: &'r Plan,
+    /// The changes of each run, or one plan for all inputs.
+    pub(super) plans: &'r [Plan],
     /// An earlier run to begin from.
     pub(crate) from: Option<&'r Streams>,
     /// The streams of this run, if a later one is to begin from it.
@@ -63,17 +67,33 @@ pub(crate) struct Runner<'r> {
 }
 
 impl<'r> Runner<'r> {
-    pub(crate) fn new(model: &'r Model, keep: &'r Keep, plan: &'r Plan) -> Self {
+    pub(crate) fn new(model: &'r Model, keep: &'r Keep, plans: &'r [Plan]) -> Self {
         let trace = Trace::default();
-        Self { model, keep, plan, from: None, streams: None, caches: None, last_only: false, trace }
+        Self {
+            model,
+            keep,
+            plans,
+            from: None,
+            streams: None,
+            caches: None,
+            last_only: false,
+            trace,
+        }
     }
 
-    /// The trace, and the streams if they were asked for.
-    pub(crate) fn run(mut self, input: &Input) -> Result<(Trace, Option<Streams>), Error> {
-        super::check(input, self.model.description())?;
+    /// The trace, and the streams if they were asked for. Of several runs, each kept place has its numbers one run after
+    /// another.
+    pub(crate) fn run(mut self, inputs: &[Input]) -> Result<(Trace, Option<Streams>), Error> {
         let description = self.model.description();
+        for input in inputs {
+            super::check(input, description)?;
+            if lengths(input) != lengths(&inputs[0]) {
+                let what = "inputs that run together have as many tokens as each other";
+                return Err(Error::Input(what.into()));
+            }
+        }
         let mut memory = None;
-        let mut out = Vec::new();
+        let (mut out, mut tokens) = (Vec::new(), 0);
         for (prefix, stack) in stacks(description) {
             let weights =
                 if prefix == "encoder" { self.model.weights().encoder.as_ref() } else { None };
@@ -83,39 +103,56 @@ impl<'r> Runner<'r> {
                 memory = Some(known.clone());
                 continue;
             }
-            let x = self.embed(prefix, input)?;
-            let x = self.layers(prefix, stack, weights, x, memory.as_deref())?;
+            let mut x = Vec::new();
+            for input in inputs {
+                x.extend(self.embed(prefix, input)?);
+            }
+            tokens = x.len() / description.width / inputs.len().max(1);
+            let known = memory.as_ref().map(|(memory, tokens)| (memory.as_slice(), *tokens));
+            let x = self.layers(prefix, stack, weights, x, &mut tokens, known)?;
             if prefix == "encoder" {
                 if let Some(caches) = &mut self.caches {
-                    caches.memory = Some(x.clone());
+                    caches.memory = Some((x.clone(), tokens));
                 }
-                memory = Some(x);
+                memory = Some((x, tokens));
             } else {
                 out = x;
             }
         }
         let width = description.width;
-        let rows = if self.last_only { &out[out.len() - width..] } else { &out[..] };
-        self.trace.logits = self.model.head(rows)?;
+        if self.plans.len() > 1 {
+            spread(&mut out, self.plans.len() * tokens * width);
+        }
+        if self.last_only {
+            out = last_rows(&out, tokens, width);
+            tokens = 1;
+        }
+        self.trace.logits = self.model.head(&out, tokens)?;
         Ok((self.trace, self.streams))
     }
 
-    /// Changes the numbers of a place as planned, and keeps them if they were asked for.
+    /// Changes the numbers of a place as planned, and keeps them if they were asked for. `shape` is that of one run.
     pub(super) fn place(
         &mut self,
         place: &str,
         shape: &[usize],
-        data: &mut [f32],
+        data: &mut Vec<f32>,
     ) -> Result<(), Error> {
-        self.plan.apply(place, shape, data)?;
+        if self.plans.iter().any(|plan| plan.changes(place)) {
+            let len = shape.iter().product::<usize>().max(1);
+            spread(data, len * self.plans.len());
+            for (data, plan) in data.chunks_exact_mut(len).zip(self.plans.iter().cycle()) {
+                plan.apply(place, shape, data)?;
+            }
+        }
         if self.keep.has(place) {
-            self.keep_at(place.to_owned(), shape.to_vec(), data.to_vec());
+            self.keep_at(place.to_owned(), shape, data.clone());
         }
         Ok(())
     }
 
-    pub(super) fn keep_at(&mut self, place: String, shape: Vec<usize>, data: Vec<f32>) {
-        self.trace.kept.insert(place, Values { shape, data });
+    pub(super) fn keep_at(&mut self, place: String, shape: &[usize], data: Vec<f32>) {
+        self.trace.kept.insert(place, by_run(shape.to_vec(), data));
     }
 
     /// The stream \[tokens, width\] that enters the first layer.
@@ -180,19 +217,23 @@ impl<'r> Runner<'r> {
         stack: &Stack,
         weights: &StackWeights,
         mut x: Vec<f32>,
-        memory: Option<&[f32]>,
+        of_run: &mut usize,
+        memory: Option<(&[f32], usize)>,
     ) -> Result<Vec<f32>, Error> {
         let description = self.model.description();
-        let (width, block) = (description.width, &stack.block);
-        let tokens = x.len() / width;
+        let (width, block, tokens) = (description.width, &stack.block, *of_run);
         let first = if prefix == "encoder" {
             0
         } else {
             self.caches.as_ref().map_or(0, |caches| caches.len())
         };
         let divisors = self.model.weights().divisors.as_deref();
-        let angles =
-            block.rotary.as_ref().map(|rotary| Angles::new(rotary, divisors, first, tokens));
+        let angles = block.rotary.as_ref().map(|rotary| {
+            let positions = first..first + tokens;
+            let frequencies = rotary.frequencies(positions.end, divisors)?;
+            regard::Rotary::between(&frequencies, positions, Pairing::HalfSplit)
+        });
+        let angles = angles.transpose()?;
         let bias =
             block.relative.as_ref().zip(weights.relative.as_ref()).map(|(relative, table)| {
                 relative.bias(table, block.heads, !stack.causal, first, [tokens, first + tokens])
@@ -206,11 +247,17 @@ impl<'r> Runner<'r> {
                 prefix,
                 stack,
                 layer,
+                tokens,
                 angles: angles.as_ref(),
                 bias: bias.as_deref(),
+                last_query: layer + 1 == stack.layers() && self.needs_last_query(prefix, stack),
             };
             x = self.layer(of_layer, x, memory, &setting)?;
+            if setting.last_query {
+                *of_run = 1;
+            }
         }
+        let tokens = *of_run;
         if let Some(streams) = &mut self.streams {
             streams.0.insert((prefix, stack.layers()), x.clone());
         }
@@ -221,17 +268,28 @@ impl<'r> Runner<'r> {
         Ok(x)
     }
 
+    /// Whether the last layer is asked for its last position alone, so that only that one's query and feed-forward layer are
+    /// computed.
+    fn needs_last_query(&self, prefix: &str, stack: &Stack) -> bool {
+        let last = Some(stack.layers().saturating_sub(1));
+        let untouched = self.plans.iter().all(|plan| plan.last_layer(prefix) < last);
+        let places = self.keep.is_empty() && self.streams.is_none() && untouched;
+        self.last_only
+            && places
+            && prefix != "encoder"
+            && !stack.cross
+            && stack.block.relative.is_none()
+    }
+
     /// The layer to begin with: all before it are as in the earlier run, and no place of them is wanted.
     fn start(&self, prefix: &'static str, stack: &Stack) -> usize {
-        if self.from.is_none() || self.plan.changes_embedding() {
+        if self.from.is_none() || self.plans.iter().any(Plan::changes_embedding) {
             return 0;
         }
-        let encoder_changes = prefix == "decoder" && self.plan.first_layer("encoder").is_some();
-        let changed = if encoder_changes {
-            0
-        } else {
-            self.plan.first_layer(prefix).unwrap_or_else(|| stack.layers())
-        };
+        let first = |prefix| self.plans.iter().filter_map(|plan| plan.first_layer(prefix)).min();
+        let encoder_changes = prefix == "decoder" && first("encoder").is_some();
+        let changed =
+            if encoder_changes { 0 } else { first(prefix).unwrap_or_else(|| stack.layers()) };
         let wanted = self.keep.first_layer(prefix).unwrap_or_else(|| stack.layers());
         changed.min(wanted)
     }
@@ -241,12 +299,12 @@ impl<'r> Runner<'r> {
         &mut self,
         weights: &Layer,
         mut x: Vec<f32>,
-        memory: Option<&[f32]>,
+        memory: Option<(&[f32], usize)>,
         setting: &LayerSetting<'_>,
     ) -> Result<Vec<f32>, Error> {
-        let LayerSetting { prefix, stack, layer, angles, bias } = *setting;
+        let LayerSetting { prefix, stack, layer, tokens, angles, bias, last_query } = *setting;
         let (block, width) = (&stack.block, self.model.description().width);
-        let shape = [x.len() / width, width];
+        let mut shape = [tokens, width];
         let name = |place: &str| format!("{prefix}.{layer}.{place}");
         if let Some(streams) = &mut self.streams {
             streams.0.insert((prefix, layer), x.clone());
@@ -264,6 +322,8 @@ impl<'r> Runner<'r> {
         let of_attention = Setting {
             prefix: name("attn"),
             block,
+            tokens,
+            last_query,
             scale: if block.scale_by_layer {
                 block.scale / (layer + 1) as f32
             } else {
@@ -283,6 +343,12 @@ impl<'r> Runner<'r> {
             self.attention(&weights.attention, normed_x.as_deref().unwrap_or(&x), of_attention);
         self.caches = caches;
         let mut out = out?;
+        let last = LayerSetting { tokens: 1, ..*setting };
+        let setting = if last_query { &last } else { setting };
+        if last_query {
+            x = last_rows(&x, tokens, width);
+            shape = [1, width];
+        }
         if let Some((after, _)) = &weights.after {
             out = normed(after, &out)?;
         }
@@ -306,6 +372,8 @@ impl<'r> Runner<'r> {
             let of_cross = Setting {
                 prefix: name("cross_attn"),
                 block,
+                tokens,
+                last_query: false,
                 scale: block.scale,
                 causal: false,
                 window: None,
@@ -339,9 +407,8 @@ impl<'r> Runner<'r> {
         norm_before: bool,
         setting: &LayerSetting<'_>,
     ) -> Result<Vec<f32>, Error> {
-        let LayerSetting { prefix, stack, layer, .. } = *setting;
+        let LayerSetting { prefix, stack, layer, tokens, .. } = *setting;
         let (block, width) = (&stack.block, self.model.description().width);
-        let tokens = x.len() / width;
         let (shape, hidden) = ([tokens, width], [tokens, block.hidden]);
         let name = |place: &str| format!("{prefix}.{layer}.{place}");
         let normed_x = if norm_before {
@@ -358,6 +425,9 @@ impl<'r> Runner<'r> {
         if weights.gate.is_some() {
             let mut up = product(&weights.up, x)?;
             self.place(&name("mlp.hook_pre_linear"), &hidden, &mut up)?;
+            let len = features.len().max(up.len());
+            spread(&mut features, len);
+            spread(&mut up, len);
             features.iter_mut().zip(&up).for_each(|(x, y)| *x *= y);
         }
         self.place(&name("mlp.hook_post"), &hidden, &mut features)?;
@@ -376,8 +446,12 @@ struct LayerSetting<'s> {
     prefix: &'static str,
     stack: &'s Stack,
     layer: usize,
-    angles: Option<&'s Angles>,
+    /// Of one run.
+    tokens: usize,
+    angles: Option<&'s regard::Rotary>,
     bias: Option<&'s [f32]>,
+    /// Whether only the last token of each run leaves the layer.
+    last_query: bool,
 }
 
 impl Activation {
@@ -393,15 +467,19 @@ impl Activation {
 }
 
 impl Model {
-    /// The logits of rows of the last hidden states.
-    pub(crate) fn head(&self, x: &[f32]) -> Result<Option<Values>, Error> {
+    /// The logits of rows of the last hidden states, of which each run has `tokens`.
+    pub(crate) fn head(&self, x: &[f32], tokens: usize) -> Result<Option<Values>, Error> {
         let (width, weights) = (self.description().width, self.weights());
         let Some(head) = &weights.head else { return Ok(None) };
         match &self.description().head {
             Head::None => Ok(None),
             Head::Classes => {
-                let data = product(head, &x[..width])?;
-                Ok(Some(Values { shape: vec![data.len()], data }))
+                let first: Vec<f32> = x
+                    .chunks_exact(tokens * width)
+                    .flat_map(|run| run[..width].iter().copied())
+                    .collect();
+                let data = product(head, &first)?;
+                Ok(Some(by_run(vec![head.outputs()], data)))
             }
             Head::Tokens { transform, scale, softcap } => {
                 let mut x = x.to_vec();
@@ -421,13 +499,32 @@ impl Model {
                         *x = cap * (*x / cap).tanh();
                     }
                 }
-                Ok(Some(Values {
-                    shape: vec![x.len() / width, self.description().vocabulary],
-                    data,
-                }))
+                Ok(Some(by_run(vec![tokens, self.description().vocabulary], data)))
             }
         }
     }
+}
+
+/// Numbers of one run's shape, with a dimension before it if there are several runs.
+fn by_run(mut shape: Vec<usize>, data: Vec<f32>) -> Values {
+    let runs = data.len() / shape.iter().product::<usize>().max(1);
+    if runs > 1 {
+        shape.insert(0, runs);
+    }
+    Values { shape, data }
+}
+
+/// Repeats the numbers of one run for each of several, up to `len` of them.
+pub(super) fn spread(x: &mut Vec<f32>, len: usize) {
+    if x.len() < len {
+        *x = x.repeat(len / x.len().max(1));
+    }
+}
+
+/// The last of the `tokens` rows of each run.
+pub(super) fn last_rows(x: &[f32], tokens: usize, width: usize) -> Vec<f32> {
+    let runs = x.chunks_exact((tokens * width).max(1));
+    runs.flat_map(|run| run[run.len() - width..].iter().copied()).collect()
 }
 
 /// The rows of a table with these numbers, one after another.
@@ -455,6 +552,15 @@ pub(crate) fn normed(norm: &NormWeights, x: &[f32]) -> Result<Vec<f32>, Error> {
         .into_vec())
 }
 
-fn add(x: &mut [f32], y: &[f32]) {
-    x.iter_mut().zip(y).for_each(|(x, y)| *x += y);
+/// x ← x + y, where one of them may be the same for all runs.
+fn add(x: &mut Vec<f32>, y: &[f32]) {
+    spread(x, y.len());
+    for x in x.chunks_exact_mut(y.len().max(1)) {
+        x.iter_mut().zip(y).for_each(|(x, y)| *x += y);
+    }
+}
+
+/// The numbers that inputs have in common if they run together.
+fn lengths(input: &Input) -> [usize; 3] {
+    [input.ids.len(), input.decoder_ids.len(), input.pixels.len()]
 }

@@ -79,6 +79,24 @@ pub(crate) struct AttentionWeights {
 /// A norm, ready to run.
 pub(crate) type NormWeights = regard::Norm;
 
+impl Weights {
+    /// The bytes of the weights that each token of the stack is multiplied by.
+    pub(crate) fn product_bytes(&self) -> usize {
+        let of_layer = |layer: &Layer| {
+            let AttentionWeights { q, k, v, out, .. } = &layer.attention;
+            let attention = [q, k, v, out].map(Linear::weight_bytes).into_iter().sum::<usize>();
+            let cross = layer
+                .cross
+                .as_ref()
+                .map_or(0, |(_, cross)| cross.q.weight_bytes() + cross.out.weight_bytes());
+            let gate = layer.gate.as_ref().map_or(0, Linear::weight_bytes);
+            attention + cross + gate + layer.up.weight_bytes() + layer.down.weight_bytes()
+        };
+        let head = self.head.as_ref().map_or(0, Linear::weight_bytes);
+        self.stack.layers.iter().map(of_layer).sum::<usize>() + head
+    }
+}
+
 /// Reads weights by their names, and notes which it has read.
 struct Loader<'a> {
     checkpoint: &'a Checkpoint,
