@@ -14,7 +14,7 @@ use super::{Format, print, print_as_is};
 /// The text is printed as it comes. It ends after --tokens tokens, or with a token that ends texts.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Example: regard generate story --text \"Once there was\" --tokens 40 --temperature 0.8 --seed 7"
+    after_help = "Example: regard generate story --text \"Mia and Tom went to the park.\" --tokens 40 --temperature 0.8 --seed 7"
 )]
 pub(crate) struct Args {
     #[command(flatten)]
