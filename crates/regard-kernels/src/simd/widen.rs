@@ -74,7 +74,7 @@ mod x86_64 {
 
     use super::super::avx2::Avx2;
     use super::super::avx512::Avx512;
-    use super::{LANES, Widen, array};
+    use super::{LANES, Widen};
 
     impl Widen for Avx2 {
         #[inline(always)]
