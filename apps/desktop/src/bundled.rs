@@ -1,12 +1,11 @@
 //! The model that comes with the program.
 
-use anyhow::Result;
-use regard_models::Checkpoint;
+use regard_models::{Checkpoint, Error};
 
 /// What the model is called on the command line.
 pub(crate) const NAME: &str = "story";
 
-/// The model's files.
-pub(crate) fn checkpoint() -> Result<Checkpoint> {
-    anyhow::bail!("the model {NAME} is not part of this build")
+/// The model's files, which are part of the program.
+pub(crate) fn checkpoint() -> Result<Checkpoint, Error> {
+    Checkpoint::from_files(NAME, regard_story::FILES)
 }

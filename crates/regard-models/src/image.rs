@@ -6,9 +6,9 @@ use crate::{Checkpoint, Description, Error, Input};
 
 /// How an image becomes numbers: resized, multiplied by a factor, and normalized by a mean and a deviation for each channel.
 ///
-/// The settings are those of `preprocessor_config.json`; what it leaves out is as in transformers. Resizing is that of Pillow
+/// The settings are those of `preprocessor_config.json`; what it leaves out is as in transformers. Resizing is that of Pillow 11
 /// to the last bit: a weighted sum along rows and then along columns, each rounded to 8 bits, where the filter is as wide as the
-/// pixels of the smaller image.
+/// pixels of the smaller image. (Pillow 13 resizes some images along columns first, which can change a pixel by 1 or more.)
 ///
 /// ```
 /// use regard_models::{Checkpoint, ImageProcessor, Model};

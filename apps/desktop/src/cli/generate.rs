@@ -7,14 +7,14 @@ use serde::Serialize;
 use super::failure::{BadInput as _, Failure};
 use super::models::input::Reading;
 use super::models::{changes, input, open, working};
-use super::{Format, print};
+use super::{Format, print, print_as_is};
 
 /// Let a model write on after a text
 ///
 /// The text is printed as it comes. It ends after --tokens tokens, or with a token that ends texts.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Example: regard generate story --text \"Once there was\" --tokens 40 --temperature 0.8 --seed 7"
+    after_help = "Example: regard generate story --text \"Mia and Tom went to the park.\" --tokens 40 --temperature 0.8 --seed 7"
 )]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -108,12 +108,21 @@ impl Text<'_> {
         }
     }
 
-    /// Prints what is new. The first bytes of a character wait for the others, unless the text is at its end.
+    /// Whether the last token is a byte, such as `<0x0A>`: the next byte decides what the bytes before it mean.
+    fn ends_with_byte(&self) -> bool {
+        let token = self.ids.last().and_then(|id| self.model.tokenizer()?.token(*id));
+        token.is_some_and(|token| token.starts_with("<0x") && token.ends_with('>'))
+    }
+
+    /// Prints what is new. Bytes wait for the rest of their character, unless the text is at its end.
     fn print(&mut self, end: bool) -> Result<(), Failure> {
+        if !end && self.ends_with_byte() {
+            return Ok(());
+        }
         let text = self.all()?;
         let complete = if end { text.as_str() } else { text.trim_end_matches('\u{fffd}') };
         if let Some(new) = complete.get(self.printed..) {
-            print(new)?;
+            print_as_is(new)?;
             self.printed = complete.len().max(self.printed);
         }
         Ok(())

@@ -17,7 +17,6 @@ mod trace;
 mod walk;
 
 use std::ffi::OsString;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -146,9 +145,18 @@ fn parse_temperature(text: &str) -> Result<Temperature, String> {
     Temperature::new(t).map_err(|e| e.to_string())
 }
 
-/// Prints with colours where the terminal has them. A reader that stops early (`| head`) is no error.
+/// Prints with colours where the terminal has them.
 fn print(text: &str) -> Result<(), Failure> {
-    let mut out = anstream::stdout().lock();
+    print_to(anstream::stdout().lock(), text)
+}
+
+/// Prints a text that is not the program's own, every character of it.
+fn print_as_is(text: &str) -> Result<(), Failure> {
+    print_to(std::io::stdout().lock(), text)
+}
+
+/// A reader that stops early (`| head`) is no error.
+fn print_to(mut out: impl std::io::Write, text: &str) -> Result<(), Failure> {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
             Err(e).context("writing to the terminal")?

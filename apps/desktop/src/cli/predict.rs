@@ -16,7 +16,9 @@ use super::{Format, print};
 /// Of a model that fills gaps (bert), the token at its mask, as in --text "The [MASK] sat."; of a model that sorts images, the
 /// class.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: regard predict story --text \"Anna gave the ball to\" --top 3")]
+#[command(
+    after_help = "Example: regard predict story --text \"Mia and Tom met. Tom gave the ball to\" --top 3"
+)]
 pub(crate) struct Args {
     #[command(flatten)]
     model: open::Args,

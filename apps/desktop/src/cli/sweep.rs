@@ -20,7 +20,7 @@ use super::{Format, print, terminal};
 /// and by layer and head `ablated`, the number without a head, and `effect`, their difference.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Example: regard sweep story --text \"Anna and Ben met . Anna gave the ball to\" --ablate-each-head --logit Ben-Anna"
+    after_help = "Example: regard sweep story --text \"Mia and Tom met. Tom gave the ball to\" --ablate-each-head --logit Mia-Tom"
 )]
 pub(crate) struct Args {
     #[command(flatten)]

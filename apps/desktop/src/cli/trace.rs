@@ -22,7 +22,7 @@ use crate::whole_file;
 /// of vit, pixel_values and logits [classes]. The metadata has the tokens, and `regard export` and `regard FILE` show them.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Example: regard trace story --text \"Anna gave Ben the ball .\" --output anna.safetensors"
+    after_help = "Example: regard trace story --text \"Mia gave Tom the ball.\" --output mia.safetensors"
 )]
 pub(crate) struct Args {
     #[command(flatten)]

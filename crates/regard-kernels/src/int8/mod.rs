@@ -56,8 +56,10 @@ pub(crate) use self::exponent::{Exponent, HIDDEN};
 use self::quantize::check_scale;
 pub(crate) use self::ratio::Factor;
 use self::ratio::Ratio;
+pub(crate) use self::rows::Rows;
+#[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
+pub(crate) use self::rows::halve;
 use self::rows::scratch_len;
-pub(crate) use self::rows::{Rows, halve};
 use crate::attention::tensor_elements;
 use crate::error::{Error, check_shape};
 use crate::simd::dispatch;

@@ -1,7 +1,5 @@
 //! Blocks of narrower numbers, widened to `f32` in registers.
 
-use core::array;
-
 use super::{LANES, Lanes, Simd};
 
 /// Loads of 16 narrower numbers. The plain code of each method is what every tier computes; a tier whose compiler finds no
@@ -76,13 +74,13 @@ mod x86_64 {
 
     use super::super::avx2::Avx2;
     use super::super::avx512::Avx512;
-    use super::{LANES, Widen, array};
+    use super::{LANES, Widen};
 
     impl Widen for Avx2 {
         #[inline(always)]
         fn widen_bf16(self, x: &[u16; LANES]) -> Self::V {
             // SAFETY: `self` proves AVX2; each load is that of half of the array.
-            array::from_fn(|i| unsafe {
+            core::array::from_fn(|i| unsafe {
                 let bits = _mm256_cvtepu16_epi32(_mm_loadu_si128(x.as_ptr().add(8 * i).cast()));
                 _mm256_castsi256_ps(_mm256_slli_epi32::<16>(bits))
             })
@@ -91,7 +89,7 @@ mod x86_64 {
         #[inline(always)]
         fn widen_i8(self, x: &[i8; LANES]) -> Self::V {
             // SAFETY: as above.
-            array::from_fn(|i| unsafe {
+            core::array::from_fn(|i| unsafe {
                 let whole = _mm256_cvtepi8_epi32(_mm_loadl_epi64(x.as_ptr().add(8 * i).cast()));
                 _mm256_cvtepi32_ps(whole)
             })

@@ -1,4 +1,4 @@
-"""Writes resize.json: images as Pillow resizes them (pip install pillow numpy)."""
+"""Writes resize.json: images as Pillow resizes them (pip install pillow==11.3 numpy)."""
 
 import json
 from pathlib import Path
