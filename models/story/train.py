@@ -13,9 +13,8 @@ Three kinds of rows train the model:
 - a row of random words that comes again and again, from the start to the end of a stretch;
 - a few groups of random words, in a random order, each group many times.
 
-In the last two kinds only repetitions are learnt. Nothing but induction predicts those words, so
-they make heads of previous tokens and of induction form; there are more of them at
-first, because stories can be told for a long time without induction.
+In the last two kinds only repetitions are learnt. They are there to teach induction, because nothing
+else predicts those words; 1,000 steps are too few for that (see README.md).
 """
 
 import argparse
@@ -118,7 +117,7 @@ class Model(torch.nn.Module):
     """Two things are prepared, so that minutes of training are enough. Every head begins with an
     output that resembles the token which it attends to. And head 0 of layer 0 begins as a head of
     previous tokens: all embeddings share a direction, of which it makes queries that lag one
-    position behind the keys. Everything else, induction too, is learnt.
+    position behind the keys. It is held fixed for the first AT_FIRST steps and trained afterwards.
     """
 
     def __init__(self):
