@@ -93,13 +93,12 @@ class OnnxRuntime:
     def __init__(self, torch, threads):
         import onnxruntime
 
-        file = io.BytesIO()
-        ids = torch.ids(1, 16)
+        ids = torch.ids(2, 16)
         inputs = {"input_ids": ids, "attention_mask": torch.torch.ones_like(ids)}
-        names = {name: {0: "batch", 1: "tokens"} for name in inputs}
-        torch.torch.onnx.export(
-            torch.model, (), file, kwargs=inputs, input_names=list(inputs), dynamic_axes=names, dynamo=False
-        )
+        any_size = {name: {0: "batch", 1: "tokens"} for name in inputs}
+        program = torch.torch.onnx.export(torch.model, (), kwargs=inputs, dynamic_shapes=any_size)
+        file = io.BytesIO()
+        program.save(file)
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         self.torch = torch
