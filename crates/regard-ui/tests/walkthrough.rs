@@ -305,7 +305,7 @@ fn a_token_is_followed_through_all_steps() {
     }
     assert_eq!(step(&window, "k").marks(&selection).keys, [0, 1, 2]);
     assert_eq!(window.get_by_label("Token 2: cat").accesskit_node().toggled(), Some(Toggled::True));
-    assert!(shows(&window, "\"cat\" asks"));
+    assert!(shows(&window, "of \"cat\" are framed in green"));
     click(&mut window, "Causal mask");
     assert_eq!(state(&window).selection(walkthrough(&window)).keys, [0, 1]);
     click(&mut window, "Token 2: cat");
