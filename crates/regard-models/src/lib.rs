@@ -5,7 +5,6 @@
 //! - [`Tokenizer`], [`ChatTemplate`] and [`ImageProcessor`] turn text, a chat and an image into an [`Input`].
 #![forbid(unsafe_code)]
 
-mod blocks;
 mod change;
 mod chat;
 mod config;
