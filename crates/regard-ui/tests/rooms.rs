@@ -95,6 +95,7 @@ fn check(window: &Window, command: Command, before: &Session) {
         | Command::SaveSession
         | Command::SaveImage
         | Command::OpenAttention
+        | Command::OpenModel
         | Command::OpenTokens
         | Command::ExportMatrix => shows(window, "Path of the file"),
         Command::CopyMatrix => window.query_all_by_label_contains("Copied").next().is_some(),
@@ -238,8 +239,17 @@ fn explains(window: &mut Window, panel: &str, words: &str) {
 /// What is written in the line of tabs, from the left to the right, with nothing over anything else.
 #[test]
 fn the_bar_has_room_for_what_is_in_it() {
-    let names =
-        ["Side panel", "Walkthrough", "Laboratory", "Heads", "Undo", "Redo", "Commands", "Menu"];
+    let names = [
+        "Side panel",
+        "Walkthrough",
+        "Laboratory",
+        "Heads",
+        "Model",
+        "Undo",
+        "Redo",
+        "Commands",
+        "Menu",
+    ];
     for width in [450.0, 490.0, 570.0, 650.0, 900.0, 3840.0] {
         let mut window = open(Session::default(), [width, 400.0]);
         let mut right = 0.0;
