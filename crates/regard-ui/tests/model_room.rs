@@ -403,3 +403,24 @@ fn a_folder_that_is_dropped_is_opened() {
     assert_eq!(session(&window).room, Room::Model);
     assert!(shows(&window, "gpt2, "));
 }
+
+#[test]
+fn each_head_is_ablated_in_turn() {
+    let mut window = window();
+    let (model, input) = reference(regard_story::TEXT);
+    let heads = model.description().heads();
+    let logits = |changes: &[Change]| -> Vec<f32> {
+        let pass = changes.iter().fold(model.pass(), |pass, change| pass.change(change.clone()));
+        pass.run(&input).unwrap().logits().unwrap().last().to_vec()
+    };
+    let top = app(&window).model().next()[0].id as usize;
+    let whole = logits(&[])[top];
+    let without = |head| logits(&[Change::Ablate { head, to: Ablation::Zero }])[top] - whole;
+    let expected: Vec<f32> = heads.iter().map(|head| without(*head)).collect();
+    assert_eq!(app(&window).model().effects().unwrap(), expected);
+    assert!(shows(&window, "Heatmap of the effect of each head"));
+    click(&mut window, "Ablate each head in turn");
+    assert!(!state(&window).sweep && app(&window).model().effects().is_none());
+    click(&mut window, "Ablate each head in turn");
+    assert_eq!(app(&window).model().effects().unwrap(), expected);
+}

@@ -214,10 +214,18 @@ fn every_panel_explains_itself() {
         ("Gradient norm by d", "what the scaling is for"),
         ("Benchmark", "floating-point operations"),
     ];
-    let rooms: [(Room, &[(&str, &str)]); 3] = [
+    let of_model = [
+        ("Model", "which comes with the program"),
+        ("Next token", "softmax over a score"),
+        ("Change a head", "Change one head"),
+        ("Changes", "Each can be switched off and on"),
+        ("Pictures", "Each small picture is a head"),
+    ];
+    let rooms: [(Room, &[(&str, &str)]); 4] = [
         (Room::Walkthrough, &of_walkthrough),
         (Room::Laboratory, &of_laboratory),
         (Room::Heads, &of_heads),
+        (Room::Model, &of_model),
     ];
     for (room, panels) in rooms {
         let mut window = open(Session { room, ..Session::default() }, [1280.0, 12000.0]);

@@ -11,9 +11,10 @@ mod room;
 mod run;
 mod state;
 mod strip;
+mod sweep;
 
 pub use self::next::Next;
 pub use self::open::{STORY, story};
 pub use self::room::ModelRoom;
-pub use self::run::{Outcome, Request};
+pub use self::run::{Outcome, Request, matrix};
 pub use self::state::{Listed, State, Version};

@@ -29,6 +29,15 @@ pub(super) struct Opened {
     pub bytes: u64,
 }
 
+impl Opened {
+    /// Reads the weights.
+    pub fn load(name: String, checkpoint: &Checkpoint) -> Result<Self, String> {
+        let model = Model::load(checkpoint).map_err(|e| message(&name, &e.to_string()))?;
+        accepted(model.description(), &model).map_err(|what| message(&name, &what))?;
+        Ok(Self { name, model, bytes: checkpoint.bytes() })
+    }
+}
+
 /// How far the opening of a model is.
 pub(super) enum Stage {
     /// The headers have been read.
@@ -53,9 +62,7 @@ impl Opening {
             let checkpoint = Arc::new(files.checkpoint(&theirs).map_err(|e| message(&theirs, &e))?);
             // A task that is cancelled still ends: reading cannot be interrupted.
             let _ = promise.show(Stage::Reading(Arc::clone(&checkpoint)));
-            let model = Model::load(&checkpoint).map_err(|e| message(&theirs, &e.to_string()))?;
-            accepted(model.description(), &model).map_err(|what| message(&theirs, &what))?;
-            Ok(Stage::Ready(Arc::new(Opened { name: theirs, model, bytes: checkpoint.bytes() })))
+            Ok(Stage::Ready(Arc::new(Opened::load(theirs, &checkpoint)?)))
         });
         Self { name, anew, task, checkpoint: None }
     }

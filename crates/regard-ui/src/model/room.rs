@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use egui::{
-    CentralPanel, Context, Frame, Label, Margin, Panel, ProgressBar, RichText, TextEdit, TextStyle,
-    Ui,
+    CentralPanel, Context, Frame, Label, Margin, Panel, ProgressBar, RichText, ScrollArea,
+    TextEdit, TextStyle, Ui,
 };
 use regard_figure::Matrix;
 use regard_heads::HeadId;
@@ -12,7 +12,8 @@ use regard_heads::HeadId;
 use super::open::{Opened, Opening};
 use super::run::{Outcome, Request};
 use super::state::head_of;
-use super::{Next, STORY, State, Version, changes, next, note, strip};
+use super::sweep::{SMALL, Sweep};
+use super::{Next, STORY, State, changes, next, note, strip};
 use crate::colors::Look;
 use crate::explain::heading;
 use crate::heads::{Large, Marked, Selected, Shown, Surveyed, Thumbnails, bar};
@@ -47,6 +48,7 @@ pub struct ModelRoom {
     /// The attention that the grid shows.
     in_grid: Option<Arc<Surveyed>>,
     large: Large,
+    sweep: Sweep,
 }
 
 /// A request of the panel at the left.
@@ -70,6 +72,7 @@ impl ModelRoom {
             grid: Thumbnails::by_layer(),
             in_grid: None,
             large: Large::default(),
+            sweep: Sweep::default(),
         }
     }
 
@@ -81,7 +84,10 @@ impl ModelRoom {
 
     /// Whether a thread is at work.
     pub fn is_busy(&self) -> bool {
-        self.opening.is_some() || self.running.is_some() || self.large.is_busy()
+        self.opening.is_some()
+            || self.running.is_some()
+            || self.large.is_busy()
+            || self.sweep.is_busy()
     }
 
     /// The latest run.
@@ -103,6 +109,11 @@ impl ModelRoom {
     pub fn error(&self) -> Option<&str> {
         let failed = self.failed.as_ref().map(|(_, message)| message.as_str());
         failed.or_else(|| self.refused.as_ref().map(|(_, message)| message.as_str()))
+    }
+
+    /// The change of the likeliest token's logit by each head, layer by layer, if each is ablated in turn.
+    pub fn effects(&self) -> Option<&[f32]> {
+        self.sweep.effects()
     }
 
     /// The matrix that is shown, to export it.
@@ -138,6 +149,10 @@ impl ModelRoom {
                     next::show(ui, self.outcome.as_ref(), &self.next);
                 }
                 self.changes(ui, state);
+                if !is_wide && self.outcome.is_some() {
+                    ui.separator();
+                    self.sweep.show(ui, &self.next, state, look);
+                }
                 asked
             })
         } else {
@@ -146,7 +161,13 @@ impl ModelRoom {
         if is_wide {
             let right = Panel::right("next").resizable(false).exact_size(320.0);
             right.frame(panel(ui, 16, 12)).show(ui, |ui| {
-                next::show(ui, self.outcome.as_ref(), &self.next);
+                ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
+                    next::show(ui, self.outcome.as_ref(), &self.next);
+                    if self.outcome.is_some() {
+                        ui.separator();
+                        self.sweep.show(ui, &self.next, state, look);
+                    }
+                });
             });
         }
         CentralPanel::default().frame(panel(ui, 0, 0)).show(ui, |ui| {
@@ -190,6 +211,13 @@ impl ModelRoom {
             self.failed = Some((state.model.clone(), message));
             state.heads.shown = Shown::Grid;
         }
+        let unchanged = self.outcome.as_ref().map(|outcome| &outcome.unchanged);
+        // A text that is being typed is run first.
+        let asked = self.opened.as_ref().zip(unchanged);
+        let asked = asked.filter(|_| state.sweep);
+        if asked.is_none() || self.running.is_none() {
+            self.sweep.exchange(&*self.host, ctx, asked);
+        }
         if self.is_busy() {
             ctx.request_repaint_after(PATIENCE / 2);
         }
@@ -202,7 +230,8 @@ impl ModelRoom {
                 if opening.anew {
                     // The text stays: the next model can read it too.
                     let text = core::mem::take(&mut state.text);
-                    *state = State { text, ..State::of(opened.name.clone()) };
+                    let sweep = opened.bytes <= SMALL;
+                    *state = State { text, sweep, ..State::of(opened.name.clone()) };
                 }
                 self.failed.take_if(|(failed, _)| opening.anew || *failed == opened.name);
                 self.opened = Some(opened);
@@ -240,12 +269,7 @@ impl ModelRoom {
 
     /// The attention that is shown.
     fn heads(&self, state: &State) -> Option<&Arc<Surveyed>> {
-        let outcome = self.outcome.as_ref()?;
-        Some(match (outcome.changed(), state.version) {
-            (None, _) | (_, Version::Unchanged) => &outcome.unchanged.heads,
-            (Some(changed), Version::Changed) => &changed.heads,
-            (Some(changed), Version::Difference) => &changed.difference,
-        })
+        self.outcome.as_ref().map(|outcome| outcome.version(state.version))
     }
 
     /// Shows what the model is.

@@ -3,13 +3,15 @@
 use core::time::Duration;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use regard_figure::Label;
+use regard_figure::{Label, Look, Matrix};
 use regard_heads::{AttentionMaps, Shape, readable, unattended};
 use regard_models::{Baseline, Change, Input, Model, Trace};
 use web_time::Instant;
 
 use super::open::Opened;
 use super::state::head_of;
+use super::{State, Version};
+use crate::Host;
 use crate::heads::Surveyed;
 
 /// The most bytes that the weights of all heads may take. A run with changes has three times as many.
@@ -103,6 +105,15 @@ impl Outcome {
         self.changed().map(|changed| &changed.next[..])
     }
 
+    /// The attention of a run. Without changes, it is the unchanged one.
+    pub(super) fn version(&self, version: Version) -> &Arc<Surveyed> {
+        match (self.changed(), version) {
+            (None, _) | (_, Version::Unchanged) => &self.unchanged.heads,
+            (Some(changed), Version::Changed) => &changed.heads,
+            (Some(changed), Version::Difference) => &changed.difference,
+        }
+    }
+
     pub(super) fn changed(&self) -> Option<&Changed> {
         self.changed.as_ref().and_then(|changed| changed.as_ref().ok())
     }
@@ -111,6 +122,22 @@ impl Outcome {
     pub fn refusal(&self) -> Option<&str> {
         self.changed.as_ref().and_then(|changed| changed.as_ref().err()).map(String::as_str)
     }
+}
+
+/// The matrix that a session shows in this room, to export it. For the grid, it is the mean of all heads.
+///
+/// # Errors
+/// If the model cannot be opened, if it cannot read the text, or if the changes do not fit.
+pub fn matrix(host: &dyn Host, state: &State, look: Look) -> anyhow::Result<Matrix> {
+    let said = |message: String| anyhow::anyhow!(message);
+    let checkpoint = host.checkpoint(&state.model).map_err(said)?;
+    let opened = Opened::load(state.model.clone(), &checkpoint).map_err(said)?;
+    let request = Request { text: state.text.clone(), changes: state.active() };
+    let outcome = Outcome::new(&opened, request, None).map_err(said)?;
+    if let Some(refusal) = outcome.refusal() {
+        anyhow::bail!(refusal.to_owned());
+    }
+    Ok(outcome.version(state.version).matrix(state.heads.clone(), look)?)
 }
 
 impl Unchanged {
@@ -143,8 +170,15 @@ impl Unchanged {
         Ok(Self { input, tokens: labels, unknown, heads, next, baseline: Mutex::new(None) })
     }
 
+    /// The likeliest next token, if the model predicts one.
+    pub fn top(&self) -> Option<usize> {
+        let mut all = self.next.iter().enumerate();
+        let first = all.next()?;
+        Some(all.fold(first, |best, next| if next.1 > best.1 { next } else { best }).0)
+    }
+
     /// What changed runs begin from.
-    fn baseline(&self, model: &Model) -> Result<Arc<Baseline>, String> {
+    pub fn baseline(&self, model: &Model) -> Result<Arc<Baseline>, String> {
         let mut baseline = self.baseline.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(baseline) = &*baseline {
             return Ok(Arc::clone(baseline));

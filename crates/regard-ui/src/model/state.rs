@@ -41,6 +41,8 @@ pub struct State {
     pub changes: Vec<Listed>,
     /// The run whose weights are shown.
     pub version: Version,
+    /// Whether each head is ablated in turn.
+    pub sweep: bool,
     /// How the heads are shown.
     pub heads: heads::State,
 }
@@ -59,6 +61,7 @@ impl State {
             text: regard_story::TEXT.to_owned(),
             changes: Vec::new(),
             version: Version::default(),
+            sweep: true,
             heads: heads::State::default(),
         }
     }
