@@ -424,3 +424,25 @@ fn each_head_is_ablated_in_turn() {
     click(&mut window, "Ablate each head in turn");
     assert_eq!(app(&window).model().effects().unwrap(), expected);
 }
+
+#[test]
+fn the_logit_lens_ends_with_the_prediction_of_the_model() {
+    let mut window = window();
+    open_head(&mut window, 1, 1);
+    click(&mut window, "Zero");
+    click(&mut window, "Logit lens");
+    let (model, input) = reference(regard_story::TEXT);
+    let rows = app(&window).model().lens().unwrap();
+    assert_eq!(rows.len(), 1 + model.description().stack.layers());
+    assert!(rows.iter().all(|row| row.len() == input.ids.len()));
+    let next = app(&window).model().next();
+    let top = next.iter().max_by(|a, b| a.after.total_cmp(&b.after)).unwrap();
+    let (token, p) = rows.last().unwrap().last().unwrap();
+    assert_eq!(*token, top.token);
+    // Both are one number, rounded from `f64` sums in another order.
+    assert!((p - top.after).abs() <= f32::EPSILON);
+    let last = model.description().stack.layers() - 1;
+    assert!(shows(&window, &format!("layer {last}, after ")), "each cell has words");
+    click(&mut window, "Attention");
+    assert!(!state(&window).lens && cells(&window).len() > 1);
+}

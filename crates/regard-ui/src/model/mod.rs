@@ -4,6 +4,7 @@
 //! The views of a run are those of the heads room.
 
 mod changes;
+mod lens;
 mod next;
 mod note;
 mod open;

@@ -9,6 +9,7 @@ use egui::{
 use regard_figure::Matrix;
 use regard_heads::HeadId;
 
+use super::lens::Lens;
 use super::open::{Opened, Opening};
 use super::run::{Outcome, Request};
 use super::state::head_of;
@@ -49,6 +50,7 @@ pub struct ModelRoom {
     in_grid: Option<Arc<Surveyed>>,
     large: Large,
     sweep: Sweep,
+    lens: Lens,
 }
 
 /// A request of the panel at the left.
@@ -73,6 +75,7 @@ impl ModelRoom {
             in_grid: None,
             large: Large::default(),
             sweep: Sweep::default(),
+            lens: Lens::default(),
         }
     }
 
@@ -88,6 +91,7 @@ impl ModelRoom {
             || self.running.is_some()
             || self.large.is_busy()
             || self.sweep.is_busy()
+            || self.lens.is_busy()
     }
 
     /// The latest run.
@@ -114,6 +118,11 @@ impl ModelRoom {
     /// The change of the likeliest token's logit by each head, layer by layer, if each is ablated in turn.
     pub fn effects(&self) -> Option<&[f32]> {
         self.sweep.effects()
+    }
+
+    /// The likeliest token after each layer and position, if the logit lens is shown: the embedding, then the layers.
+    pub fn lens(&self) -> Option<&[Vec<(String, f32)>]> {
+        self.lens.rows()
     }
 
     /// The matrix that is shown, to export it.
@@ -218,6 +227,9 @@ impl ModelRoom {
         if asked.is_none() || self.running.is_none() {
             self.sweep.exchange(&*self.host, ctx, asked);
         }
+        let asked = self.opened.as_ref().zip(self.outcome.as_ref()).filter(|_| state.lens);
+        let asked = asked.map(|(opened, outcome)| (opened, &outcome.request, &outcome.unchanged));
+        self.lens.exchange(&*self.host, ctx, asked);
         if self.is_busy() {
             ctx.request_repaint_after(PATIENCE / 2);
         }
@@ -351,6 +363,16 @@ impl ModelRoom {
             ui.add(Label::new(text).wrap());
         }
         ui.separator();
+        ui.horizontal(|ui| {
+            ui.selectable_value(&mut state.lens, false, "Attention")
+                .on_hover_text("Show what each head attends to.");
+            ui.selectable_value(&mut state.lens, true, "Logit lens")
+                .on_hover_text("Show what the model would predict after each layer.");
+        });
+        if state.lens {
+            self.lens.show(ui, &heads.labels()[0], look);
+            return;
+        }
         bar::show(ui, &heads, &mut state.heads);
         if state.heads.shown == Shown::Grid || state.heads.part().is_none() {
             self.grid(ui, &heads, state, look);

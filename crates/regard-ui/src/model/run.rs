@@ -170,6 +170,11 @@ impl Unchanged {
         Ok(Self { input, tokens: labels, unknown, heads, next, baseline: Mutex::new(None) })
     }
 
+    /// What the model reads.
+    pub fn input(&self) -> &Input {
+        &self.input
+    }
+
     /// The likeliest next token, if the model predicts one.
     pub fn top(&self) -> Option<usize> {
         let mut all = self.next.iter().enumerate();

@@ -43,6 +43,8 @@ pub struct State {
     pub version: Version,
     /// Whether each head is ablated in turn.
     pub sweep: bool,
+    /// Whether the logit lens is shown instead of the heads.
+    pub lens: bool,
     /// How the heads are shown.
     pub heads: heads::State,
 }
@@ -62,6 +64,7 @@ impl State {
             changes: Vec::new(),
             version: Version::default(),
             sweep: true,
+            lens: false,
             heads: heads::State::default(),
         }
     }
