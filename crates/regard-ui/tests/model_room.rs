@@ -224,6 +224,8 @@ fn an_edge_is_cut_and_restored() {
     assert!(shows(&window, "there is no edge"));
     assert_eq!(numbers(&window).len(), run(&window).tokens().len().pow(2));
     press(&mut window, Command::Undo);
+    window.state_mut().as_mut().unwrap().session.model.heads.chosen = Some((n - 1, 1));
+    settle(&mut window);
     click(&mut window, "Restore edge");
     assert!(state(&window).changes.is_empty());
     window.state_mut().as_mut().unwrap().session.model.heads.chosen = Some((0, n - 1));
