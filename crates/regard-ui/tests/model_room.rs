@@ -163,7 +163,7 @@ fn a_head_without_its_output_is_compared_with_the_unchanged_run() {
         assert!(cells(&window).iter().any(|cell| cell.ends_with(", changed")));
     }
     assert!(shows(&window, "With the mean of head 0.1 at every position, “"));
-    click(&mut window, "As computed");
+    click(&mut window, "As is");
     assert!(state(&window).changes.is_empty() && run(&window).next_changed().is_none());
 }
 

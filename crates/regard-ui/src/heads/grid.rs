@@ -69,7 +69,13 @@ impl Thumbnails {
             } else {
                 (columns(room, line, heads, ids.len(), state.order.is_some()), GAP)
             };
-            let side = side(room.x, columns, gap);
+            let mut side = side(room.x, columns, gap);
+            if self.by_layer {
+                // All layers are seen at once, if the pictures do not become too small.
+                let layers = ids.len().div_ceil(columns) as f32;
+                let fitting = (room.y / layers - line - gap).floor();
+                side = side.min(fitting.max(NARROWEST.min(side)));
+            }
             ui.spacing_mut().item_spacing = vec2(gap, gap);
             for row in ids.chunks(columns) {
                 ui.horizontal(|ui| {

@@ -38,7 +38,7 @@ pub(super) fn of_head(ui: &mut Ui, state: &mut State, heads: &Surveyed) {
         ui.label("Output");
         let now = state.ablation(head).cloned();
         let choices = [
-            (None, "As computed", "Leave the head's output as it is."),
+            (None, "As is", "Leave the head's output as it is."),
             (Some(Ablation::Zero), "Zero", "Replace the head's output by zeros."),
             (
                 Some(Ablation::Mean),
@@ -83,13 +83,13 @@ pub(super) fn edge(ui: &mut Ui, state: &mut State, heads: &Surveyed, id: HeadId)
             .on_hover_text("Hide this key from this query in this head, or show it again.")
             .on_disabled_hover_text("The mask hides this key from this query already.");
         if button.clicked() {
-            state.toggle(cut);
+            state.toggle(&cut);
         }
     });
 }
 
 /// Shows the list of changes, and which run is shown.
-pub(super) fn list(ui: &mut Ui, state: &mut State, tokens: &[String], refusal: Option<&str>) {
+pub(super) fn list(ui: &mut Ui, state: &mut State, tokens: &[String]) {
     heading(ui, "Changes", LIST);
     if state.changes.is_empty() {
         ui.add(Label::new(RichText::new("None: the model is as it was trained.").weak()).wrap());
@@ -103,8 +103,10 @@ pub(super) fn list(ui: &mut Ui, state: &mut State, tokens: &[String], refusal: O
             if remove.accessible_name(format!("Remove: {text}")).clicked() {
                 removed = Some(i);
             }
-            ui.checkbox(&mut listed.on, RichText::new(&text))
+            ui.checkbox(&mut listed.on, "")
+                .accessible_name(&text)
                 .on_hover_text("Make this change, or leave it out.");
+            ui.add(Label::new(&text).wrap());
         });
     }
     if let Some(i) = removed {
@@ -112,10 +114,6 @@ pub(super) fn list(ui: &mut Ui, state: &mut State, tokens: &[String], refusal: O
     }
     if state.changes.len() > 1 && ui.button("Remove all").clicked() {
         state.changes.clear();
-    }
-    if let Some(refusal) = refusal {
-        let color = ui.visuals().error_fg_color;
-        ui.add(Label::new(RichText::new(refusal).color(color)).wrap());
     }
     if state.changes.iter().any(|c| c.on) {
         ui.horizontal_wrapped(|ui| {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use egui::accesskit::Role;
 use egui::text::{LayoutJob, TextWrapping};
 use egui::{
-    Align2, Context, Label, ProgressBar, Rect, RichText, ScrollArea, Sense, TextStyle, Ui,
+    Align2, Context, Label, ProgressBar, Rect, RichText, ScrollArea, Sense, TextStyle, Ui, Vec2,
     WidgetInfo, vec2,
 };
 use regard_heads::readable;
@@ -25,7 +25,7 @@ const EXPLANATION: &str = "\
     the top to the model's own prediction in the last row. The changes of the list are made.";
 
 /// The least width of a cell, and its height.
-const NARROWEST: f32 = 62.0;
+const NARROWEST: f32 = 50.0;
 const HEIGHT: f32 = 26.0;
 /// The width of the names of the layers.
 const NAMES: f32 = 84.0;
@@ -151,38 +151,61 @@ impl Predictions {
         let palette = Palette::weights(1.0, look);
         let n = tokens.len().max(1) as f32;
         let width = ((ui.available_width() - NAMES) / n - 2.0).clamp(NARROWEST, 140.0);
-        ScrollArea::both().auto_shrink(false).show(ui, |ui| {
+        let name = |i: usize| match i.checked_sub(1) {
+            None => "embedding".to_owned(),
+            Some(layer) => format!("layer {layer}"),
+        };
+        ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
             ui.spacing_mut().item_spacing = vec2(2.0, 2.0);
-            ui.horizontal(|ui| {
-                ui.allocate_exact_size(vec2(NAMES, HEIGHT), Sense::hover());
-                for token in tokens {
-                    let (rect, _) = ui.allocate_exact_size(vec2(width, HEIGHT), Sense::hover());
-                    text(ui, token, rect, ui.visuals().weak_text_color());
-                }
-            });
-            for (i, row) in self.rows.iter().enumerate() {
-                let name = match i.checked_sub(1) {
-                    None => "embedding".to_owned(),
-                    Some(layer) => format!("layer {layer}"),
-                };
-                ui.horizontal(|ui| {
-                    let (rect, _) = ui.allocate_exact_size(vec2(NAMES, HEIGHT), Sense::hover());
-                    let font = TextStyle::Body.resolve(ui.style());
-                    let color = ui.visuals().text_color();
-                    ui.painter().text(rect.left_center(), Align2::LEFT_CENTER, &name, font, color);
-                    for ((token, p), position) in row.iter().zip(tokens) {
-                        let size = vec2(width, HEIGHT);
-                        let (rect, response) = ui.allocate_exact_size(size, Sense::hover());
-                        let words = format!("{name}, after {position}: {token}, {}", percent(*p));
-                        response.widget_info(|| WidgetInfo::labeled(Role::Label, true, &words));
-                        let color = palette.color(*p);
-                        ui.painter().rect_filled(rect, 3, color);
-                        text(ui, token, rect, ink_on(color));
-                        response.on_hover_text(words);
+            ui.horizontal_top(|ui| {
+                ui.vertical(|ui| {
+                    ui.allocate_exact_size(vec2(NAMES, HEIGHT), Sense::hover());
+                    for i in 0..self.rows.len() {
+                        let (rect, _) = ui.allocate_exact_size(vec2(NAMES, HEIGHT), Sense::hover());
+                        let font = TextStyle::Body.resolve(ui.style());
+                        let color = ui.visuals().text_color();
+                        let (at, align) = (rect.left_center(), Align2::LEFT_CENTER);
+                        ui.painter().text(at, align, name(i), font, color);
                     }
                 });
+                // The last column is the prediction: it is seen first.
+                let scroll = ScrollArea::horizontal().stick_to_right(true);
+                scroll.show(ui, |ui| {
+                    ui.vertical(|ui| {
+                        self.cells(ui, tokens, [width, HEIGHT].into(), palette, &name);
+                    });
+                });
+            });
+        });
+    }
+
+    fn cells(
+        &self,
+        ui: &mut Ui,
+        tokens: &[String],
+        size: Vec2,
+        palette: Palette,
+        name: &dyn Fn(usize) -> String,
+    ) {
+        ui.horizontal(|ui| {
+            for token in tokens {
+                let (rect, _) = ui.allocate_exact_size(size, Sense::hover());
+                text(ui, token, rect, ui.visuals().weak_text_color());
             }
         });
+        for (i, row) in self.rows.iter().enumerate() {
+            ui.horizontal(|ui| {
+                for ((token, p), position) in row.iter().zip(tokens) {
+                    let (rect, response) = ui.allocate_exact_size(size, Sense::hover());
+                    let words = format!("{}, after {position}: {token}, {}", name(i), percent(*p));
+                    response.widget_info(|| WidgetInfo::labeled(Role::Label, true, &words));
+                    let color = palette.color(*p);
+                    ui.painter().rect_filled(rect, 3, color);
+                    text(ui, token, rect, ink_on(color));
+                    response.on_hover_text(words);
+                }
+            });
+        }
     }
 }
 

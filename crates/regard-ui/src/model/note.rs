@@ -81,9 +81,9 @@ mod tests {
         assert_eq!(change(&zero, &tokens), "Head 1.2 gives zeros");
         assert_eq!(change(&cut, &tokens), "Head 1.2: 1 gave does not see 0 Mia");
         assert_eq!(change(&cut, &[]), "Head 1.2: 1 does not see 0");
-        assert_eq!(with(&[zero.clone()], &tokens), "Without head 1.2");
+        assert_eq!(with(core::slice::from_ref(&zero), &tokens), "Without head 1.2");
         assert_eq!(with(&[cut], &tokens), "When “gave” does not see “Mia” in head 1.2");
-        assert_eq!(with(&[warm.clone()], &tokens), "With head 1.2 at temperature 0.5");
+        assert_eq!(with(core::slice::from_ref(&warm), &tokens), "With head 1.2 at temperature 0.5");
         assert_eq!(with(&[zero, warm], &tokens), "With 2 changes");
     }
 }

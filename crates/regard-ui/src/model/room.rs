@@ -322,7 +322,7 @@ impl ModelRoom {
         ui.separator();
         changes::of_head(ui, state, &outcome.unchanged.heads);
         ui.separator();
-        changes::list(ui, state, &outcome.unchanged.heads.labels()[0], outcome.refusal());
+        changes::list(ui, state, &outcome.unchanged.heads.labels()[0]);
     }
 
     fn central(&mut self, ui: &mut Ui, state: &mut State, look: Look) {
@@ -357,6 +357,10 @@ impl ModelRoom {
             let color = ui.visuals().warn_fg_color;
             let text = RichText::new(text).text_style(TextStyle::Small).color(color);
             ui.add(Label::new(text).wrap());
+        }
+        if let Some(refusal) = outcome.refusal() {
+            let text = format!("The changes are not made: {refusal}.");
+            ui.add(Label::new(RichText::new(text).color(ui.visuals().error_fg_color)).wrap());
         }
         if let Some(sentence) = note::sentence(outcome, &self.next) {
             let text = RichText::new(sentence).text_style(style::subheading());
@@ -426,7 +430,7 @@ impl ModelRoom {
     }
 
     /// Shows what went wrong, and the progress of reading.
-    fn messages(&mut self, ui: &mut Ui, state: &mut State) {
+    fn messages(&mut self, ui: &mut Ui, state: &State) {
         let is_here = self.here(state).is_some();
         if let Some((_, message)) = &self.failed {
             // Without the message, the model that the session names is opened again.

@@ -119,10 +119,10 @@ impl State {
     }
 
     /// Cuts an edge, or restores it.
-    pub fn toggle(&mut self, cut: Change) {
-        let now = self.changes.iter().any(|c| c.on && c.change == cut);
+    pub fn toggle(&mut self, cut: &Change) {
+        let now = self.changes.iter().any(|c| c.on && c.change == *cut);
         let change = (!now).then(|| cut.clone());
-        self.replace(|change| *change == cut, change);
+        self.replace(|change| change == cut, change);
     }
 
     /// Puts a change in the place of the one like it, or at the end.
@@ -177,9 +177,9 @@ mod tests {
     fn an_edge_is_cut_and_restored() {
         let mut state = State::default();
         let cut = Change::Cut { head: address(HeadId { layer: 0, head: 0 }), query: 3, key: 1 };
-        state.toggle(cut.clone());
-        assert_eq!(state.active(), std::slice::from_ref(&cut));
-        state.toggle(cut);
+        state.toggle(&cut);
+        assert_eq!(state.active(), core::slice::from_ref(&cut));
+        state.toggle(&cut);
         assert!(state.changes.is_empty());
     }
 }

@@ -18,11 +18,12 @@ pub(super) fn show(ui: &mut Ui, tokens: &[String], large: &Large, state: &mut St
         Some((Side::Queries, i)) if i < tokens.len() => Some(i),
         _ => None,
     };
+    let on_map = large.hovered().map(|(row, _)| row);
     let of_map = large.hovered().or(state.chosen).map(|(row, _)| row);
     let hovered_id = ui.scope_id().with("pointed token");
     let hovered: Option<usize> = ui.data(|data| data.get_temp(hovered_id)).flatten();
     let last = tokens.len().checked_sub(1);
-    let query = hovered.or(large.hovered().map(|(row, _)| row)).or(kept).or(of_map).or(last);
+    let query = hovered.or(on_map).or(kept).or(of_map).or(last);
     let query = query.filter(|query| *query < tokens.len());
     let mut now = None;
     ui.horizontal_wrapped(|ui| {
