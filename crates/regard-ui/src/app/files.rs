@@ -71,7 +71,7 @@ impl App {
                 self.heads.open(ctx, heads::AttentionSource::File(from_anywhere(path)));
             }
             Purpose::OpenModel => {
-                let name = self.model_at(path);
+                let name = self.model_at(&path);
                 self.open_model(ctx, name);
             }
             Purpose::OpenTokens => {
@@ -83,17 +83,16 @@ impl App {
     }
 
     /// The model that a path or a name leads to. A file of a Hugging Face folder leads to its folder.
-    fn model_at(&self, path: PathBuf) -> String {
-        if !self.host.exists(&path) {
+    fn model_at(&self, path: &Path) -> String {
+        if !self.host.exists(path) {
             return path.display().to_string(); // a name in the cache, or a mistake that the message names
         }
         let folder = path.parent().filter(|folder| {
-            !self.host.is_folder(&path)
-                && !is_gguf(&path)
+            !self.host.is_folder(path)
+                && !is_gguf(path)
                 && self.host.exists(&folder.join("config.json"))
         });
-        let path = folder.map_or_else(|| path.clone(), Path::to_owned);
-        from_anywhere(path).display().to_string()
+        from_anywhere(folder.unwrap_or(path).to_owned()).display().to_string()
     }
 
     pub(super) fn has_matrix(&self) -> bool {

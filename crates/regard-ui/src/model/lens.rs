@@ -117,9 +117,9 @@ impl Predictions {
             Placement::After => "hook_normalized_resid_post",
             Placement::Before | Placement::Both => "hook_resid_post",
         };
-        let first = ["blocks.0.hook_resid_pre".to_owned()].into_iter();
-        let places = first.chain((0..stack.layers()).map(|l| format!("blocks.{l}.{after}")));
-        let places: Vec<String> = places.collect();
+        let layers = (0..stack.layers()).map(|layer| format!("blocks.{layer}.{after}"));
+        let places: Vec<String> =
+            core::iter::once("blocks.0.hook_resid_pre".to_owned()).chain(layers).collect();
         let pass = model.pass().keep(places.clone());
         let pass = request.changes.iter().fold(pass, |pass, change| pass.change(change.clone()));
         let trace = pass.last_logits().run(unchanged.input()).map_err(|e| e.to_string())?;

@@ -55,16 +55,18 @@ pub(super) fn sentence(outcome: &Outcome, list: &[Next]) -> Option<String> {
     let tokens: Vec<String> = outcome.tokens().iter().map(|token| token.text.clone()).collect();
     let start = with(&outcome.request.changes, &tokens);
     let token = &top.token;
-    let mut text = match top.after - top.before {
-        _ if before == after => format!("{start}, “{token}” stays at {after}"),
-        d if d < 0.0 => format!("{start}, “{token}” falls from {before} to {after}"),
-        _ => format!("{start}, “{token}” rises from {before} to {after}"),
+    let what = match top.after - top.before {
+        _ if before == after => format!("stays at {after}"),
+        d if d < 0.0 => format!("falls from {before} to {after}"),
+        _ => format!("rises from {before} to {after}"),
     };
     let first = list.iter().max_by(|a, b| a.after.total_cmp(&b.after))?;
-    if first.id != top.id {
-        text += &format!("; “{}” is now the likeliest ({})", first.token, percent(first.after));
-    }
-    Some(text + ".")
+    let other = if first.id == top.id {
+        String::new()
+    } else {
+        format!("; “{}” is now the likeliest ({})", first.token, percent(first.after))
+    };
+    Some(format!("{start}, “{token}” {what}{other}."))
 }
 
 #[cfg(test)]

@@ -115,12 +115,12 @@ impl Outcome {
     }
 
     pub(super) fn changed(&self) -> Option<&Changed> {
-        self.changed.as_ref().and_then(|changed| changed.as_ref().ok())
+        self.changed.as_ref()?.as_ref().ok()
     }
 
     /// Why the changes cannot be made.
     pub fn refusal(&self) -> Option<&str> {
-        self.changed.as_ref().and_then(|changed| changed.as_ref().err()).map(String::as_str)
+        self.changed.as_ref()?.as_ref().err().map(String::as_str)
     }
 }
 
