@@ -154,8 +154,11 @@ fn a_head_without_its_output_is_compared_with_the_unchanged_run() {
     for (button, to) in [("Zero", Ablation::Zero), ("Mean", Ablation::Mean)] {
         click(&mut window, button);
         let change = Change::Ablate { head: "0.1".parse().unwrap(), to };
-        assert_eq!(state(&window).active(), [change.clone()]);
-        near(run(&window).next_changed().unwrap(), &traced(regard_story::TEXT, &[change], 0, 1).1);
+        assert_eq!(state(&window).active(), core::slice::from_ref(&change));
+        near(
+            run(&window).next_changed().unwrap(),
+            &traced(regard_story::TEXT, core::slice::from_ref(&change), 0, 1).1,
+        );
         near(run(&window).next(), &traced(regard_story::TEXT, &[], 0, 1).1);
         let next = app(&window).model().next()[0].clone();
         assert!(shows(&window, &format!("“{}” ", next.token)), "a sentence says what followed");
@@ -193,7 +196,7 @@ fn a_head_has_a_temperature_of_its_own() {
     for (button, temperature) in [("T → 0", 0.0), ("T → ∞", f32::INFINITY)] {
         click(&mut window, button);
         let change = Change::Temperature { head: "1.0".parse().unwrap(), temperature };
-        assert_eq!(state(&window).active(), [change.clone()]);
+        assert_eq!(state(&window).active(), core::slice::from_ref(&change));
         let (weights, next) = traced(regard_story::TEXT, &[change], 1, 0);
         assert_eq!(numbers(&window), weights);
         near(run(&window).next_changed().unwrap(), &next);
