@@ -61,7 +61,7 @@ impl<'a> Quantized<'a> {
     }
 
     /// `out` ← xWᵀ: \[m, columns\] · \[rows, columns\]ᵀ = \[m, rows\]. For few rows of x, because W is decoded anew for every
-    /// four of them.
+    /// two of them.
     ///
     /// An element is the sum of s·(n·x) + o·x in each of 16 lanes, and the lanes are folded as a tree. The order is fixed, and
     /// depends on no other row.
@@ -124,16 +124,12 @@ impl<F: Block<BYTES, PARTS>, const BYTES: usize, const PARTS: usize> Kernel
             }
             return;
         };
-        let mut row = 0;
-        while row < rows {
-            let count = (rows - row).min(4);
-            match count {
-                1 => self.columns::<S, 1, 4>(simd, x, row),
-                2 => self.columns::<S, 2, 2>(simd, x, row),
-                3 => self.columns::<S, 3, 1>(simd, x, row),
-                _ => self.columns::<S, 4, 1>(simd, x, row),
-            }
-            row += count;
+        let pairs = rows / 2 * 2;
+        for row in (0..pairs).step_by(2) {
+            self.columns::<S, 2, 2>(simd, x, row);
+        }
+        for row in pairs..rows {
+            self.columns::<S, 1, 4>(simd, x, row);
         }
     }
 }
@@ -220,18 +216,20 @@ impl<'a, F: Block<BYTES, PARTS>, const BYTES: usize, const PARTS: usize>
             for b in 0..group.len() {
                 let mut lanes = [&[[0.0; LANES]; PARTS]; R];
                 for (lanes, x) in lanes.iter_mut().zip(x) {
-                    *lanes = x.as_chunks().0.get(first + b).unwrap_or(lanes);
+                    let Some(x) = x.as_chunks().0.get(first + b) else { return };
+                    *lanes = x;
                 }
                 let mut encoded = [(&[0; BYTES], &[0.0; PARTS], &[0.0; PARTS]); N];
                 for ((encoded, blocks), [scales, offsets]) in
                     encoded.iter_mut().zip(&blocks).zip(&factors)
                 {
                     let (scales, offsets) = (scales.as_chunks().0, offsets.as_chunks().0);
-                    if let (Some(block), Some(scales), Some(offsets)) =
+                    let (Some(block), Some(scales), Some(offsets)) =
                         (blocks.get(b), scales.get(b), offsets.get(b))
-                    {
-                        *encoded = (block, scales, offsets);
-                    }
+                    else {
+                        return;
+                    };
+                    *encoded = (block, scales, offsets);
                 }
                 Self::add(simd, &encoded, &lanes, &mut sums);
             }
