@@ -2,13 +2,13 @@
 
 use core::fmt;
 use core::str::FromStr;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use regard::Temperature;
 use serde::{Deserialize, Serialize};
 
 use crate::forward::stacks;
-use crate::{Description, Error, Input, Model, Stack, Values};
+use crate::{Description, Error, Input, Model, Stack, Trace, Values};
 
 /// A head: `3.5` is head 5 of layer 3, counted from 0. A model with an encoder and a decoder has `encoder.3.5`, `decoder.3.5`
 /// and, for the attention from decoder to encoder, `cross.3.5`.
@@ -55,8 +55,23 @@ impl HeadAddress {
         }
     }
 
+    /// The place of the attention's output before the output projection.
+    fn z(&self) -> String {
+        format!("{}.hook_z", self.places())
+    }
+
+    /// The queries and the keys of the head, in number.
+    pub(crate) fn edges(&self, model: &Model, input: &Input) -> [usize; 2] {
+        let [tokens, decoder_tokens] = lengths(input, model);
+        match self.attention {
+            Which::Only | Which::Encoder => [tokens, tokens],
+            Which::Decoder => [decoder_tokens, decoder_tokens],
+            Which::Cross => [decoder_tokens, tokens],
+        }
+    }
+
     /// The stack of the head, if the model has this head.
-    fn check<'d>(&self, description: &'d Description) -> Result<&'d Stack, Error> {
+    pub(crate) fn check<'d>(&self, description: &'d Description) -> Result<&'d Stack, Error> {
         let prefix = match self.attention {
             Which::Only => "blocks",
             Which::Encoder => "encoder",
@@ -149,7 +164,8 @@ pub enum Change {
     Temperature {
         /// The head.
         head: HeadAddress,
-        /// The temperature, 0 or above.
+        /// The temperature, 0 or above. JSON has ∞ as the string `"inf"`.
+        #[serde(with = "temperature")]
         temperature: f32,
     },
     /// In one head, a query does not see a key.
@@ -179,6 +195,33 @@ pub enum Change {
         /// As many numbers as the place has for a token.
         vector: Vec<f32>,
     },
+}
+
+/// A temperature in a file: JSON has no number ∞.
+pub(crate) mod temperature {
+    use serde::{Deserialize as _, Deserializer, Serializer, de};
+
+    #[derive(serde::Deserialize)]
+    #[serde(untagged)]
+    enum Form {
+        Number(f32),
+        Text(String),
+    }
+
+    pub(crate) fn serialize<S: Serializer>(value: &f32, serializer: S) -> Result<S::Ok, S::Error> {
+        if value.is_finite() {
+            serializer.serialize_f32(*value)
+        } else {
+            serializer.collect_str(value)
+        }
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<f32, D::Error> {
+        match Form::deserialize(from)? {
+            Form::Number(number) => Ok(number),
+            Form::Text(text) => text.parse().map_err(de::Error::custom),
+        }
+    }
 }
 
 /// What an ablated head gives instead of its output.
@@ -249,20 +292,41 @@ enum HeadOutput {
 impl Plan {
     /// The changes, checked against the model and the input. Runs the other inputs that they refer to.
     pub(crate) fn new(changes: &[Change], model: &Model, input: &Input) -> Result<Self, Error> {
+        let others = Others::run(changes, model)?;
         let mut plan = Self { cacheable: true, ..Self::default() };
         for change in changes {
-            plan.add(change, model, input)?;
+            plan.add(change, model, input, &others)?;
         }
         Ok(plan)
     }
 
-    fn add(&mut self, change: &Change, model: &Model, input: &Input) -> Result<(), Error> {
+    /// A plan for each change alone. Each other input that they refer to runs once for all of them.
+    pub(crate) fn each(
+        changes: &[Change],
+        model: &Model,
+        input: &Input,
+    ) -> Result<Vec<Self>, Error> {
+        let others = Others::run(changes, model)?;
+        let plan = |change| {
+            let mut plan = Self { cacheable: true, ..Self::default() };
+            plan.add(change, model, input, &others).map(|()| plan)
+        };
+        changes.iter().map(plan).collect()
+    }
+
+    fn add(
+        &mut self,
+        change: &Change,
+        model: &Model,
+        input: &Input,
+        others: &Others<'_>,
+    ) -> Result<(), Error> {
         let description = model.description();
         let refuse = |what: String| Err(Error::Input(what));
         match change {
             Change::Ablate { head, to } => {
                 let size = head.check(description)?.block.head_size;
-                let place = format!("{}.hook_z", head.places());
+                let place = head.z();
                 let to = match to {
                     Ablation::Zero => HeadOutput::Vector(vec![0.0; size]),
                     Ablation::Mean => {
@@ -270,7 +334,7 @@ impl Plan {
                         HeadOutput::Mean
                     }
                     Ablation::MeanOf(other) => {
-                        let z = one_place(model, other, &place)?;
+                        let z = others.get(other, &place)?;
                         HeadOutput::Vector(mean(
                             &z.data,
                             z.data.len() / z.shape[0],
@@ -293,22 +357,13 @@ impl Plan {
             }
             Change::Cut { head, query, key } => {
                 let stack = head.check(description)?;
-                let (queries, keys) = match head.attention {
-                    Which::Only => (model.tokens(input), model.tokens(input)),
-                    Which::Encoder => (input.ids.len(), input.ids.len()),
-                    Which::Decoder => (input.decoder_ids.len(), input.decoder_ids.len()),
-                    Which::Cross => (input.decoder_ids.len(), input.ids.len()),
-                };
+                let [queries, keys] = head.edges(model, input);
                 if *query >= queries || *key >= keys {
                     return refuse(format!(
                         "there is no edge {query},{key} to cut: head {head} has {queries} queries and {keys} keys"
                     ));
                 }
-                let cross = head.attention == Which::Cross;
-                let window = stack.windows.get(head.layer).copied().flatten().filter(|_| !cross);
-                let hidden = stack.causal && !cross && key > query
-                    || window.is_some_and(|window| key + window <= *query);
-                if hidden {
+                if stack.hides(head, *query, *key).is_some() {
                     return refuse(format!(
                         "query {query} of head {head} does not see key {key}: there is nothing to cut"
                     ));
@@ -325,7 +380,7 @@ impl Plan {
                         "a patch comes from an input of as many tokens: {found:?} are not {expected:?}"
                     ));
                 }
-                let values = one_place(model, from, place)?;
+                let values = others.get(from, place)?;
                 let (rows, len) = (values.shape[0], values.data.len() / values.shape[0].max(1));
                 if *position >= rows {
                     return refuse(format!(
@@ -458,11 +513,37 @@ fn changeable(description: &Description, place: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// A place of an unchanged run.
-fn one_place(model: &Model, input: &Input, place: &str) -> Result<Values, Error> {
-    let trace = model.pass().keep([place]).run(input)?;
-    let values = trace.get(place).cloned();
-    values.ok_or_else(|| Error::Input(format!("the model has no place {place:?}")))
+/// The other inputs that changes refer to, each with the places that the changes need of its unchanged run.
+struct Others<'c>(Vec<(&'c Input, Trace)>);
+
+impl<'c> Others<'c> {
+    /// Runs each of the inputs once.
+    fn run(changes: &'c [Change], model: &Model) -> Result<Self, Error> {
+        let known = model.description().places();
+        let mut wanted: Vec<(&Input, BTreeSet<String>)> = Vec::new();
+        for change in changes {
+            let (from, place) = match change {
+                Change::Ablate { head, to: Ablation::MeanOf(from) } => (from, head.z()),
+                Change::Patch { place, from, .. } => (from, place.clone()),
+                _ => continue,
+            };
+            if !known.contains(&place) {
+                continue; // the change is refused when it is planned
+            }
+            match wanted.iter_mut().find(|(input, _)| *input == from) {
+                Some((_, places)) => _ = places.insert(place),
+                None => wanted.push((from, BTreeSet::from([place]))),
+            }
+        }
+        let run = |(input, places)| Ok((input, model.pass().keep(places).run(input)?));
+        wanted.into_iter().map(run).collect::<Result<_, Error>>().map(Self)
+    }
+
+    fn get(&self, input: &Input, place: &str) -> Result<&Values, Error> {
+        let trace = self.0.iter().find(|(other, _)| *other == input).map(|(_, trace)| trace);
+        let values = trace.and_then(|trace| trace.get(place));
+        values.ok_or_else(|| Error::Input(format!("the model has no place {place:?}")))
+    }
 }
 
 /// The tokens of both stacks.

@@ -137,6 +137,13 @@ pub struct Block {
     pub gated: bool,
 }
 
+impl Block {
+    /// What a layer multiplies the dot products of its own queries and keys by.
+    pub(crate) fn scale_in(&self, layer: usize) -> f32 {
+        if self.scale_by_layer { self.scale / (layer + 1) as f32 } else { self.scale }
+    }
+}
+
 /// A norm of each token's features.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Norm {

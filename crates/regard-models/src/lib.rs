@@ -5,6 +5,7 @@
 //! - [`Tokenizer`], [`ChatTemplate`] and [`ImageProcessor`] turn text, a chat and an image into an [`Input`].
 #![forbid(unsafe_code)]
 
+mod attribution;
 mod blocks;
 mod change;
 mod chat;
@@ -16,12 +17,14 @@ mod image;
 mod memory;
 mod model;
 mod read;
+mod score;
 mod sweep;
 mod tensor;
 mod tokenizer;
 mod weights;
 mod write;
 
+pub use self::attribution::{Attribution, LayerAttribution};
 pub use self::change::{Ablation, Change, HeadAddress, Which};
 pub use self::chat::{ChatTemplate, Message};
 pub use self::description::{
@@ -33,6 +36,7 @@ pub use self::forward::{Input, Trace, Values};
 pub use self::image::ImageProcessor;
 pub use self::model::{Baseline, Model, Pass};
 pub use self::read::Checkpoint;
+pub use self::score::{Hidden, Rounded, Score};
 pub use self::tensor::{Format, Tensor};
 pub use self::tokenizer::Tokenizer;
 pub use self::write::{Sampler, Writing};

@@ -156,11 +156,11 @@ impl Baseline {
 /// A forward pass before it runs: [`Model::pass`].
 #[derive(Clone, Debug)]
 pub struct Pass<'m> {
-    model: &'m Model,
-    keep: Vec<String>,
-    changes: Vec<Change>,
-    after: Option<&'m Baseline>,
-    last_only: bool,
+    pub(crate) model: &'m Model,
+    pub(crate) keep: Vec<String>,
+    pub(crate) changes: Vec<Change>,
+    pub(crate) after: Option<&'m Baseline>,
+    pub(crate) last_only: bool,
 }
 
 impl<'m> Pass<'m> {

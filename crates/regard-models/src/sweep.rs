@@ -8,8 +8,8 @@
 use core::slice::from_ref;
 
 use crate::change::Plan;
-use crate::forward::{Keep, Runner};
-use crate::{Baseline, Change, Description, Error, Head, HeadAddress, Model, Values, Which};
+use crate::forward::{Keep, Runner, stacks};
+use crate::{Baseline, Change, Description, Error, Head, HeadAddress, Input, Model, Values, Which};
 
 /// The most runs that go together: more would take memory, and not be faster.
 const TOGETHER: usize = 16;
@@ -49,6 +49,38 @@ impl Description {
 }
 
 impl Model {
+    /// A patch of the residual stream that enters each layer, at each position: from the run of an input with as many tokens,
+    /// layer by layer, an encoder's before a decoder's.
+    ///
+    /// ```
+    /// use regard_models::{Input, Model};
+    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models");
+    /// let model = Model::open(format!("{models}/tiny-gpt2"))?;
+    /// let (input, other) = (Input::tokens([7, 8, 9]), Input::tokens([7, 6, 9]));
+    /// let patches = model.patches(&other);
+    /// assert_eq!(patches.len(), 2 * 3); // layers × positions
+    ///
+    /// let unchanged = model.baseline(&input)?;
+    /// let logits = model.sweep(&unchanged, &patches, true, &mut |_| ())?;
+    /// assert_eq!(Some(logits[0].last()), unchanged.logits().map(|x| x.last())); // the first tokens are the same
+    /// assert_eq!(Some(logits[1].last()), model.pass().run(&other)?.logits().map(|x| x.last())); // the only other one
+    /// # Ok::<(), regard_models::Error>(())
+    /// ```
+    pub fn patches(&self, from: &Input) -> Vec<Change> {
+        let mut patches = Vec::new();
+        for (prefix, stack) in stacks(self.description()) {
+            let tokens =
+                if prefix == "decoder" { from.decoder_ids.len() } else { self.tokens(from) };
+            for (layer, position) in
+                (0..stack.layers()).flat_map(|layer| (0..tokens).map(move |token| (layer, token)))
+            {
+                let place = format!("{prefix}.{layer}.hook_resid_pre");
+                patches.push(Change::Patch { place, position, from: from.clone() });
+            }
+        }
+        patches
+    }
+
     /// The logits of the unchanged run's input with each change alone: \[positions, vocabulary\], or those of the last position
     /// with `last`. Layers before a change are not computed anew. `done` is told the number of changes that are done.
     ///
@@ -76,10 +108,7 @@ impl Model {
     ) -> Result<Vec<Values>, Error> {
         let input = unchanged.input();
         let keep = Keep::default();
-        let mut plans = Vec::with_capacity(changes.len());
-        for change in changes {
-            plans.push(Plan::new(from_ref(change), self, input)?);
-        }
+        let plans = Plan::each(changes, self, input)?;
         let mut all = Vec::with_capacity(changes.len());
         for together in plans.chunk_by(Plan::go_together) {
             for plans in together.chunks(TOGETHER) {

@@ -59,6 +59,21 @@ impl Norm {
         self.gamma.len()
     }
 
+    /// γ, by which each feature is multiplied.
+    pub fn gamma(&self) -> &[f32] {
+        &self.gamma
+    }
+
+    /// β, which is added to each feature; RMS norm has none.
+    pub fn beta(&self) -> Option<&[f32]> {
+        self.beta.as_deref()
+    }
+
+    /// ε, which is added to the variance or to the mean square.
+    pub fn epsilon(&self) -> f32 {
+        self.epsilon
+    }
+
     /// y \[batch, tokens, features\] for x of the same shape, in parallel over blocks of tokens.
     ///
     /// # Errors

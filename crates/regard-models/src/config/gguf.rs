@@ -136,20 +136,50 @@ impl Config<'_> {
         if !(base > 0.0 && base.is_finite()) {
             return Err(self.wrong(format!("{} is {base}", key("freq_base"))));
         }
-        let factor = self.metadata.float(&key("scaling.factor")).unwrap_or(1.0);
-        let scaling = match self.metadata.text(&key("scaling.type")).unwrap_or("none") {
+        let float = |name: &str| self.metadata.float(&key(name));
+        let factor = float("scaling.factor").unwrap_or(1.0);
+        let positions = self.optional(&format!("{family}.context_length")).unwrap_or(0);
+        let original = self.optional(&key("scaling.original_context_length")).unwrap_or(positions);
+        let amplitude = float("scaling.attn_factor").unwrap_or(1.0);
+        let scaling = match self.metadata.text(&key("scaling.type")).unwrap_or("linear") {
             _ if self.checkpoint.shape("rope_freqs.weight").is_some() => RopeScaling::Stored,
             _ if self.checkpoint.shape("rope_factors_short.weight").is_some() => {
-                return Err(self.wrong("LongRoPE's divisors are not read from GGUF files; open the Hugging Face folder"));
+                RopeScaling::LongRope {
+                    short: self.divisors("rope_factors_short.weight", features)?,
+                    long: self.divisors("rope_factors_long.weight", features)?,
+                    original,
+                    attention_factor: amplitude,
+                }
             }
-            "none" => RopeScaling::None,
-            "linear" => RopeScaling::Linear { factor },
+            "linear" if factor != 1.0 => RopeScaling::Linear { factor },
+            "none" | "linear" => RopeScaling::None,
+            "yarn" => RopeScaling::Yarn {
+                factor,
+                fast: float("scaling.yarn_beta_fast").unwrap_or(32.0),
+                slow: float("scaling.yarn_beta_slow").unwrap_or(1.0),
+                original: original as f64,
+                attention_factor: amplitude * (1.0 + 0.1 * factor.max(1.0).ln()),
+                truncate: true,
+            },
             other => {
-                let what =
-                    format!("{} is {other:?}; known are none and linear", key("scaling.type"));
+                let known = "none, linear and yarn, and longrope with its tensors rope_factors_short and rope_factors_long";
+                let what = format!("{} is {other:?}; known are {known}", key("scaling.type"));
                 return Err(self.wrong(what));
             }
         };
         Ok(Rotary { features, base, scaling })
+    }
+    /// A divisor for each rotary frequency, from a tensor.
+    fn divisors(&self, name: &str, features: usize) -> Result<Vec<f64>, Error> {
+        let tensor = self.checkpoint.read(name)?;
+        if tensor.shape() != [features / 2] {
+            let what = format!(
+                "has the shape {:?}, but the model needs {:?}",
+                tensor.shape(),
+                [features / 2]
+            );
+            return Err(Error::tensor(self.path, name, what));
+        }
+        Ok(tensor.to_f32().into_iter().map(f64::from).collect())
     }
 }

@@ -324,11 +324,7 @@ impl<'r> Runner<'r> {
             block,
             tokens,
             last_query,
-            scale: if block.scale_by_layer {
-                block.scale / (layer + 1) as f32
-            } else {
-                block.scale
-            },
+            scale: block.scale_in(layer),
             causal: stack.causal,
             window: stack.windows.get(layer).copied().flatten(),
             angles,

@@ -12,7 +12,8 @@ use self::linear::Stored;
 use self::names::{AttentionNames, LayerNames, Layout, Names};
 use crate::read::Settings;
 use crate::{
-    Block, Checkpoint, Description, Error, Head, Norm, NormKind, Placement, RopeScaling, Tensor,
+    Block, Checkpoint, Description, Error, Head, Norm, NormKind, Placement, RopeScaling, Rotary,
+    Tensor,
 };
 
 /// All weights of a model.
@@ -254,6 +255,12 @@ impl Loader<'_> {
                 let divisors = self.tensor("rope_freqs", "weight")?;
                 self.check("rope_freqs", "weight", &divisors, &[rotary.features / 2])?;
                 Ok(Some(divisors.to_f32()))
+            }
+            Some(Rotary { scaling: RopeScaling::LongRope { .. }, .. }) => {
+                // The description has the numbers of a GGUF file's tensors.
+                self.note("rope_factors_long", "weight");
+                self.note("rope_factors_short", "weight");
+                Ok(None)
             }
             _ => Ok(None),
         }

@@ -1,0 +1,276 @@
+//! Direct logit attribution: what each head and each layer adds to a logit (Elhage et al. 2021, "A Mathematical Framework for
+//! Transformer Circuits").
+//!
+//! The residual stream at a position is a sum: the embedding, and each sublayer's output. The final norm divides it by one
+//! number, the standard deviation or the root mean square, which is fixed at what it is in this run; the rest of the norm and the
+//! unembedding are linear. So a logit is a sum too, with a term for each part of the stream. A head's term is the dot product
+//! of its output z with a vector, which is the logit's direction u taken back through the norm and the output projection:
+//!
+//! ```text
+//! u = W_U[A] − W_U[B]                              the difference of two rows of the unembedding, or one row
+//! d = (1/σ) · γ ⊙ u, less its mean in layer norm     a part p of the stream adds d·p to the logit
+//! d' = the same with the norm of the sublayer's output, if the family has one (Gemma 2)
+//! v = W_Oᵀ d'                                      head h adds v_h · z_h, over its own features of z
+//! ```
+//!
+//! All of this is computed in `f64`, from the `f32` numbers of the run.
+
+use regard::{Embedding, Linear, Sequences};
+use serde::{Deserialize, Serialize};
+
+use crate::forward::{final_norm, layer_output};
+use crate::weights::{AttentionWeights, Layer, NormWeights};
+use crate::{Error, Head, Input, Model, Placement, Trace};
+
+/// What each part of a model adds to a logit, or to the difference of two.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Attribution {
+    /// The position whose logits are read.
+    pub position: usize,
+    /// The token A, or the class.
+    pub plus: usize,
+    /// The token B whose logit is subtracted.
+    pub minus: Option<usize>,
+    /// The logit of A, or that of A minus that of B, before a soft cap. The parts add up to it, but for what the run rounds.
+    pub logit: f64,
+    /// What the embedding of the position's token adds.
+    pub embedding: f64,
+    /// What the learned vector of the position adds, if the model has one.
+    pub positions: Option<f64>,
+    /// What each layer adds.
+    pub layers: Vec<LayerAttribution>,
+    /// What the biases of the final norm and of the head add.
+    pub bias: f64,
+}
+
+/// What the parts of a layer add to a logit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LayerAttribution {
+    /// What each head adds.
+    pub heads: Vec<f64>,
+    /// What each head from decoder to encoder adds, if the layer has any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cross: Vec<f64>,
+    /// What the biases of the output projections add.
+    pub bias: f64,
+    /// What the feed-forward layer adds, with its bias.
+    pub feed_forward: f64,
+}
+
+impl Attribution {
+    /// The sum of all parts.
+    pub fn sum(&self) -> f64 {
+        let layers = self.layers.iter().map(LayerAttribution::sum).sum::<f64>();
+        self.embedding + self.positions.unwrap_or(0.0) + layers + self.bias
+    }
+}
+
+impl LayerAttribution {
+    /// The sum of the layer's parts.
+    pub fn sum(&self) -> f64 {
+        self.heads.iter().chain(&self.cross).sum::<f64>() + self.bias + self.feed_forward
+    }
+}
+
+impl Model {
+    /// Runs the model, and tells what each of its parts adds to the logit of the token (or class) `plus`, or to that of `plus`
+    /// minus that of `minus`, at a position.
+    ///
+    /// # Errors
+    /// [`Error::Input`] if the model has no head, if its head is not linear (BERT's has an activation), if the input does not
+    /// fit, or if there is no such token or position. A model that sorts images has its logits at position 0.
+    ///
+    /// ```
+    /// use regard_models::{Input, Model};
+    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models");
+    /// let model = Model::open(format!("{models}/tiny-gpt2"))?;
+    /// let input = Input::tokens([7, 8, 9]);
+    /// let parts = model.attribute(&input, 2, 40, Some(41))?;
+    /// assert_eq!((parts.layers.len(), parts.layers[0].heads.len()), (2, 4));
+    ///
+    /// let logits = model.pass().run(&input)?.logits().unwrap().last().to_vec();
+    /// assert!((parts.sum() - f64::from(logits[40] - logits[41])).abs() < 1e-5);
+    /// # Ok::<(), regard_models::Error>(())
+    /// ```
+    pub fn attribute(
+        &self,
+        input: &Input,
+        position: usize,
+        plus: usize,
+        minus: Option<usize>,
+    ) -> Result<Attribution, Error> {
+        let (description, weights) = (self.description(), &self.weights().stack);
+        let (unembedding, bias) = self.unembedding(plus, minus)?;
+        let prefix = if description.encoder.is_some() { "decoder" } else { "blocks" };
+        let stack = &description.stack;
+        let name = |layer: usize, place: &str| format!("{prefix}.{layer}.{place}");
+        let last = name(stack.layers().saturating_sub(1), layer_output(stack));
+        let mut keep = vec![name(0, "hook_resid_pre"), last.clone()];
+        keep.extend(weights.norm.as_ref().map(|_| final_norm(prefix).to_owned()));
+        let positions = description.embedding.positions.is_some() && prefix == "blocks";
+        keep.extend(positions.then(|| "hook_pos_embed".to_owned()));
+        for layer in 0..stack.layers() {
+            keep.extend(["attn.hook_z", "hook_mlp_out"].map(|place| name(layer, place)));
+            keep.extend(stack.cross.then(|| name(layer, "cross_attn.hook_z")));
+        }
+        let trace = self.pass().keep(keep).last_logits().run(input)?;
+        if description.head == Head::Classes && position != 0 {
+            let what = format!("the logits of classes are read at position 0, not {position}");
+            return Err(Error::Input(what));
+        }
+        let row = |place: &str| row(&trace, place, position);
+
+        let stream = wide(row(&last)?);
+        let (direction, normed_bias) = match &weights.norm {
+            Some(norm) => (before(norm, &stream, &unembedding), shift(norm, &unembedding)),
+            None => (unembedding.clone(), 0.0),
+        };
+        let out = row(if weights.norm.is_some() { final_norm(prefix) } else { &last })?;
+        let vector = if positions { Some(row("hook_pos_embed")?) } else { None };
+        let vector = vector.map(|vector| dot(&direction, vector));
+        let count = stack.block.heads;
+        let layer = |(layer, of_layer): (usize, &Layer)| {
+            let after = of_layer.after.as_ref().map(|(after, _)| after);
+            let z = row(&name(layer, "attn.hook_z"))?;
+            let (heads, mut bias) = by_head(&of_layer.attention, after, z, &direction, count)?;
+            let mut cross = Vec::new();
+            if let Some((_, attention)) = &of_layer.cross {
+                let z = row(&name(layer, "cross_attn.hook_z"))?;
+                let more;
+                (cross, more) = by_head(attention, None, z, &direction, count)?;
+                bias += more;
+            }
+            let feed_forward = dot(&direction, row(&name(layer, "hook_mlp_out"))?);
+            Ok(LayerAttribution { heads, cross, bias, feed_forward })
+        };
+        let layers = weights.layers.iter().enumerate().map(layer).collect::<Result<_, Error>>()?;
+        Ok(Attribution {
+            position,
+            plus,
+            minus,
+            logit: dot(&unembedding, out) + bias,
+            embedding: dot(&direction, row(&name(0, "hook_resid_pre"))?) - vector.unwrap_or(0.0),
+            positions: vector,
+            layers,
+            bias: normed_bias + bias,
+        })
+    }
+
+    /// The direction u \[width\] of a logit, or of the difference of two, in the stream after the final norm; and what the head's
+    /// bias adds.
+    fn unembedding(&self, plus: usize, minus: Option<usize>) -> Result<(Vec<f64>, f64), Error> {
+        let description = self.description();
+        let refuse = |what: &str| Err(Error::Input(what.into()));
+        let Some(head) = &self.weights().head else {
+            return refuse("the model has no head, and no logits");
+        };
+        let scale = match &description.head {
+            Head::Tokens { transform: None, scale, .. } => f64::from(*scale),
+            Head::Classes => 1.0,
+            _ => {
+                return refuse(
+                    "the logits are no sum of parts: the model's head has an activation",
+                );
+            }
+        };
+        if description.stack.block.placement == Placement::After {
+            return refuse("the logits are no sum of parts: each layer's sum goes through a norm");
+        }
+        let outputs = head.outputs();
+        if let Some(wrong) = [Some(plus), minus].into_iter().flatten().find(|id| *id >= outputs) {
+            return Err(Error::Input(format!(
+                "there is no logit {wrong}: the model has {outputs}"
+            )));
+        }
+        let (rows, biases) = (Embedding::tied_to(head), biases(head)?);
+        let row = |id: usize| Ok::<_, Error>(wide(&rows.forward(&[id as u32])?));
+        let mut direction = row(plus)?;
+        let mut bias = biases[plus];
+        if let Some(minus) = minus {
+            direction.iter_mut().zip(row(minus)?).for_each(|(x, y)| *x -= y);
+            bias -= biases[minus];
+        }
+        for x in &mut direction {
+            *x *= scale;
+        }
+        Ok((direction, bias))
+    }
+}
+
+/// What each head adds, from its output z \[heads · head size\] at the position; and what the bias of the output projection
+/// adds. `after` is the norm of the attention's output.
+fn by_head(
+    attention: &AttentionWeights,
+    after: Option<&NormWeights>,
+    z: &[f32],
+    direction: &[f64],
+    heads: usize,
+) -> Result<(Vec<f64>, f64), Error> {
+    let out = &attention.out;
+    let (ids, biases) = ((0..out.outputs() as u32).collect::<Vec<_>>(), biases(out)?);
+    let weight = Embedding::tied_to(out).forward(&ids)?; // [width, heads · head size]
+    let rows = || weight.chunks_exact(out.inputs().max(1));
+    let after = after.map(|norm| {
+        let output = |(row, bias): (&[f32], &f64)| dot(&wide(z), row) + bias;
+        before(norm, &rows().zip(&biases).map(output).collect::<Vec<_>>(), direction)
+    });
+    let direction = after.as_deref().unwrap_or(direction);
+    let mut back = vec![0.0; out.inputs()];
+    for (row, d) in rows().zip(direction) {
+        back.iter_mut().zip(row).for_each(|(back, weight)| *back += d * f64::from(*weight));
+    }
+    let size = (z.len() / heads.max(1)).max(1);
+    let parts = back.chunks_exact(size).zip(z.chunks_exact(size)).map(|(v, z)| dot(v, z));
+    let bias = direction.iter().zip(&biases).map(|(d, bias)| d * bias).sum();
+    Ok((parts.collect(), bias))
+}
+
+/// A direction after a norm, taken back to the stream x before it: the norm's mean and divisor stay what they are for x.
+fn before(norm: &NormWeights, x: &[f64], direction: &[f64]) -> Vec<f64> {
+    let mean_of = |x: &[f64]| x.iter().sum::<f64>() / x.len().max(1) as f64;
+    let centred = norm.beta().is_some();
+    let mean = if centred { mean_of(x) } else { 0.0 };
+    let square = x.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / x.len().max(1) as f64;
+    let divisor = (square + f64::from(norm.epsilon())).sqrt();
+    let scaled =
+        norm.gamma().iter().zip(direction).map(|(gamma, d)| f64::from(*gamma) * d / divisor);
+    let mut back: Vec<f64> = scaled.collect();
+    if centred {
+        let mean = mean_of(&back);
+        for x in &mut back {
+            *x -= mean;
+        }
+    }
+    back
+}
+
+/// What a norm's bias adds in a direction after it.
+fn shift(norm: &NormWeights, direction: &[f64]) -> f64 {
+    norm.beta().map_or(0.0, |beta| dot(direction, beta))
+}
+
+/// The biases of a layer, 0 if it has none.
+fn biases(layer: &Linear) -> Result<Vec<f64>, Error> {
+    let inputs = layer.inputs();
+    let nothing = vec![0.0; inputs];
+    Ok(wide(&layer.forward(Sequences::new("zeros", &nothing, [1, 1, inputs])?)?))
+}
+
+/// The row of a kept place that belongs to a position.
+fn row<'t>(trace: &'t Trace, place: &str, position: usize) -> Result<&'t [f32], Error> {
+    let values = trace.get(place);
+    let values = values.ok_or_else(|| Error::Input(format!("the model has no place {place:?}")))?;
+    let rows = values.shape.first().copied().unwrap_or(0);
+    let len = values.data.len().checked_div(rows).unwrap_or(0);
+    let row = values.data.get(position * len..(position + 1) * len);
+    let missing = || Error::Input(format!("there is no position {position}: there are {rows}"));
+    row.filter(|_| position < rows).ok_or_else(missing)
+}
+
+fn wide(x: &[f32]) -> Vec<f64> {
+    x.iter().map(|x| f64::from(*x)).collect()
+}
+
+fn dot(x: &[f64], y: &[f32]) -> f64 {
+    x.iter().zip(y).map(|(x, y)| x * f64::from(*y)).sum()
+}

@@ -1,0 +1,309 @@
+//! One score of one head, with every number on the way from a query and a key to a weight.
+//!
+//! The steps are those of the contract of [`regard_kernels::Attention`]: dot product, scale, soft cap, bias, mask, temperature
+//! and softmax. The forward pass computes them for all pairs at once; here they are told for one pair, from the queries and
+//! keys that a trace keeps, beside the same steps in `f64`.
+
+use regard::{Attention, Heads, Stage, Temperature};
+use serde::{Deserialize, Serialize};
+
+use crate::change::temperature;
+use crate::{Change, Error, HeadAddress, Input, Pass, Stack, Values, Which};
+
+/// A score of a head unfolded: what query i and key j give, from the two vectors to the attention weight.
+///
+/// [`score`](Self::score) and the value of [`weight`](Self::weight) are the numbers that a [`Trace`](crate::Trace) of the same
+/// pass keeps as `hook_attn_scores` and `hook_pattern`, bit for bit. The references in `f64` begin with the `f32` vectors
+/// [`q`](Self::q) and [`k`](Self::k) of all keys, so an error is what the attention itself rounds, and not what the layers
+/// before it do.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Score {
+    /// The head.
+    pub head: HeadAddress,
+    /// The query's position i.
+    pub query: usize,
+    /// The key's position j.
+    pub key: usize,
+    /// The query before its norm (Qwen 3) and the rotary position (`hook_q`), \[head size\]; `None` if the head has neither.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub q_before: Option<Vec<f32>>,
+    /// The key before them (`hook_k`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub k_before: Option<Vec<f32>>,
+    /// The query as it is multiplied, \[head size\].
+    pub q: Vec<f32>,
+    /// The key as it is multiplied, \[head size\]. Query heads that share a key/value head have the same.
+    pub k: Vec<f32>,
+    /// q·k element by element. The product of two `f32` is exact in `f64`.
+    pub products: Vec<f64>,
+    /// The sum of the products.
+    pub dot: Rounded,
+    /// What the dot product is multiplied by.
+    pub scale: f32,
+    /// The dot product times the scale.
+    pub scaled: f32,
+    /// The soft cap c, if the model has one: a score s becomes c · tanh(s / c).
+    pub softcap: Option<f32>,
+    /// The scaled score after the soft cap; without one, the same.
+    pub capped: f32,
+    /// What is added for the distance of query and key (T5), if the model adds anything.
+    pub bias: Option<f32>,
+    /// Why the query does not see the key, if it does not.
+    pub hidden: Option<Hidden>,
+    /// The score after the bias; `None` if the key is hidden (−∞ in `hook_attn_scores`).
+    pub score: Option<f32>,
+    /// The temperature T that divides the head's scores, 1 unless a change sets it. JSON has ∞ as the string `"inf"`.
+    #[serde(with = "temperature")]
+    pub temperature: f32,
+    /// The largest score m of the query; `None` if it sees no key.
+    pub maximum: Option<f32>,
+    /// The sum of exp((s − m) / T) over the scores s of the keys that the query sees, in `f64`.
+    pub sum: f64,
+    /// exp((score − m) / T) / sum, or 0 for a hidden key: the attention weight.
+    pub weight: Rounded,
+}
+
+/// A number as the model computes it, and the same in `f64`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Rounded {
+    /// In `f32`.
+    pub value: f32,
+    /// In `f64`.
+    pub reference: f64,
+    /// `value` − `reference`.
+    pub error: f64,
+}
+
+impl Rounded {
+    fn new(value: f32, reference: f64) -> Self {
+        Self { value, reference, error: f64::from(value) - reference }
+    }
+}
+
+/// Why a query does not see a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Hidden {
+    /// The key comes after the query.
+    Causal,
+    /// The key lies before the layer's sliding window.
+    Window,
+    /// A [`Change::Cut`] hides it.
+    Cut,
+}
+
+impl Stack {
+    /// Why a head of the layer does not see the key, by position. An attention to an encoder's output sees all keys.
+    pub(crate) fn hides(&self, head: &HeadAddress, query: usize, key: usize) -> Option<Hidden> {
+        if head.attention == Which::Cross {
+            return None;
+        }
+        let window = self.windows.get(head.layer).copied().flatten();
+        if self.causal && key > query {
+            Some(Hidden::Causal)
+        } else if window.is_some_and(|window| key + window <= query) {
+            Some(Hidden::Window)
+        } else {
+            None
+        }
+    }
+}
+
+impl Pass<'_> {
+    /// Runs the model, and unfolds the score of a head for one query and one key, with the changes of the pass.
+    ///
+    /// # Errors
+    /// The same as those of [`run`](Self::run); and [`Error::Input`] if the model does not have the head, or the input the
+    /// positions.
+    ///
+    /// ```
+    /// use regard_models::{Input, Model};
+    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models");
+    /// let model = Model::open(format!("{models}/tiny-qwen3"))?;
+    /// let input = Input::tokens([7, 8, 9]);
+    /// let score = model.pass().score(&input, "2.4".parse()?, 2, 1)?;
+    /// assert_eq!(score.dot.reference, score.products.iter().sum::<f64>());
+    /// assert_eq!(score.scaled, score.dot.value * score.scale);
+    ///
+    /// let trace = model.pass().keep(["blocks.2.attn.hook_pattern"]).run(&input)?;
+    /// let weights = trace.get("blocks.2.attn.hook_pattern").unwrap(); // [heads, queries, keys]
+    /// assert_eq!(score.weight.value, weights.data[(4 * 3 + 2) * 3 + 1]);
+    /// # Ok::<(), regard_models::Error>(())
+    /// ```
+    pub fn score(
+        &self,
+        input: &Input,
+        head: HeadAddress,
+        query: usize,
+        key: usize,
+    ) -> Result<Score, Error> {
+        let model = self.model;
+        let stack = head.check(model.description())?;
+        let (block, cross) = (&stack.block, head.attention == Which::Cross);
+        let [queries, keys] = head.edges(model, input);
+        if query >= queries || key >= keys {
+            return Err(Error::Input(format!(
+                "there is no score of query {query} and key {key}: head {head} has {queries} queries and {keys} keys"
+            )));
+        }
+
+        let turned = block.rotary.is_some() && !cross;
+        let place = |name: &str| format!("{}.{name}", head.places());
+        let mut keep = vec!["hook_q", "hook_k", "hook_attn_scores", "hook_pattern"];
+        if turned {
+            keep.extend(["hook_rot_q", "hook_rot_k"]);
+        }
+        let keep = keep.into_iter().map(place).collect();
+        let trace = Self { keep, last_only: true, ..self.clone() }.run(input)?;
+        let kept = |name: &str| {
+            let missing = || Error::Input(format!("the model has no place {:?}", place(name)));
+            trace.get(&place(name)).ok_or_else(missing)
+        };
+        let kv_head = head.head / (block.heads / block.kv_heads).max(1);
+        let (first_q, first_k) = (kept("hook_q")?, kept("hook_k")?);
+        let (last_q, all_k) =
+            if turned { (kept("hook_rot_q")?, kept("hook_rot_k")?) } else { (first_q, first_k) };
+        let q = vector(last_q, query, head.head);
+        let row = |values: &Values| {
+            let start = (head.head * queries + query) * keys;
+            values.data[start..start + keys].to_vec()
+        };
+        let scores = row(kept("hook_attn_scores")?);
+        let bias =
+            if cross { None } else { self.bias(&head, stack, [queries, keys]) }.map(|x| row(&x));
+        let hidden = |key| {
+            let cut = Change::Cut { head, query, key };
+            let cut = self.changes.contains(&cut).then_some(Hidden::Cut);
+            stack.hides(&head, query, key).or(cut)
+        };
+        let steps = Steps {
+            scale: if cross { block.scale } else { block.scale_in(head.layer) },
+            softcap: block.softcap,
+            temperature: self.temperature_of(&head)?,
+        };
+
+        let k = vector(all_k, key, kv_head);
+        let [dot, scaled, capped] = steps.of(&q, &k)?;
+        let products: Vec<f64> =
+            q.iter().zip(&k).map(|(q, k)| f64::from(*q) * f64::from(*k)).collect();
+        let reference = |j: usize| {
+            let bias = bias.as_ref().map_or(0.0, |bias| f64::from(bias[j]));
+            let seen = hidden(j).is_none();
+            if seen {
+                steps.reference(&q, &vector(all_k, j, kv_head)) + bias
+            } else {
+                f64::NEG_INFINITY
+            }
+        };
+        let references: Vec<f64> = (0..keys).map(reference).collect();
+        let wide: Vec<f64> = scores.iter().map(|score| f64::from(*score)).collect();
+        let (_, sum) = steps.softmax(&wide, key);
+        let (reference, _) = steps.softmax(&references, key);
+        let hidden = hidden(key);
+        let maximum = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        Ok(Score {
+            head,
+            query,
+            key,
+            q_before: turned.then(|| vector(first_q, query, head.head)),
+            k_before: turned.then(|| vector(first_k, key, kv_head)),
+            dot: Rounded::new(dot, products.iter().sum()),
+            products,
+            q,
+            k,
+            scale: steps.scale,
+            scaled,
+            softcap: steps.softcap,
+            capped,
+            bias: bias.map(|bias| bias[key]),
+            hidden,
+            score: hidden.is_none().then_some(scores[key]),
+            temperature: steps.temperature.get(),
+            maximum: (maximum > f32::NEG_INFINITY).then_some(maximum),
+            sum,
+            weight: Rounded::new(row(kept("hook_pattern")?)[key], reference),
+        })
+    }
+
+    /// T5's bias \[heads, queries, keys\].
+    fn bias(&self, head: &HeadAddress, stack: &Stack, edges: [usize; 2]) -> Option<Values> {
+        let weights = self.model.weights();
+        let weights = match head.attention {
+            Which::Encoder => weights.encoder.as_ref()?,
+            _ => &weights.stack,
+        };
+        let (heads, [queries, keys]) = (stack.block.heads, edges);
+        let table = weights.relative.as_ref()?;
+        let data = stack.block.relative?.bias(table, heads, !stack.causal, 0, edges);
+        Some(Values { shape: vec![heads, queries, keys], data })
+    }
+
+    /// The temperature of a head: the last one that a change gives it.
+    fn temperature_of(&self, of: &HeadAddress) -> Result<Temperature, Error> {
+        let given = self.changes.iter().rev().find_map(|change| match change {
+            Change::Temperature { head, temperature } if head == of => Some(*temperature),
+            _ => None,
+        });
+        let refused = |e| Error::Input(format!("the temperature of head {of}: {e}"));
+        given.map_or(Ok(Temperature::ONE), Temperature::new).map_err(refused)
+    }
+}
+
+/// A head's vector \[head size\] of a token, from \[tokens, heads, head size\].
+fn vector(values: &Values, token: usize, head: usize) -> Vec<f32> {
+    let [heads, size] = [1, 2].map(|dimension| values.shape.get(dimension).copied().unwrap_or(0));
+    values.data[(token * heads + head) * size..][..size].to_vec()
+}
+
+/// What is done to a head's dot products.
+struct Steps {
+    scale: f32,
+    softcap: Option<f32>,
+    temperature: Temperature,
+}
+
+impl Steps {
+    /// The dot product, the same times the scale, and that after the soft cap, by the kernels that the model runs on.
+    fn of(&self, q: &[f32], k: &[f32]) -> Result<[f32; 3], Error> {
+        let shape = [1, 1, 1, q.len()];
+        let (q, k) = (Heads::new("the query", q, shape)?, Heads::new("the key", k, shape)?);
+        let score =
+            |attention: Attention<'_>, stage| Ok::<_, Error>(attention.scores(stage, q, k)?[0]);
+        let scaled = Attention::new().scale(self.scale);
+        let capped = match self.softcap {
+            Some(cap) => scaled.clone().softcap(cap),
+            None => scaled.clone(),
+        };
+        Ok([
+            score(Attention::new().scale(1.0), Stage::Raw)?,
+            score(scaled, Stage::Raw)?,
+            score(capped, Stage::Softcapped)?,
+        ])
+    }
+
+    /// The score before the bias, in `f64`.
+    fn reference(&self, q: &[f32], k: &[f32]) -> f64 {
+        let dot: f64 = q.iter().zip(k).map(|(q, k)| f64::from(*q) * f64::from(*k)).sum();
+        let scaled = dot * f64::from(self.scale);
+        self.softcap.map_or(scaled, |cap| f64::from(cap) * (scaled / f64::from(cap)).tanh())
+    }
+
+    /// The weight of a key among these scores, and the sum of exp((s − m) / T); with the limits T → 0 and T → ∞.
+    fn softmax(&self, scores: &[f64], key: usize) -> (f64, f64) {
+        let maximum = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        if maximum == f64::NEG_INFINITY {
+            return (0.0, 0.0);
+        }
+        let power = |score: f64| {
+            if score == maximum {
+                1.0
+            } else if self.temperature.is_zero() || score == f64::NEG_INFINITY {
+                0.0
+            } else {
+                ((score - maximum) / f64::from(self.temperature.get())).exp()
+            }
+        };
+        let sum = scores.iter().map(|score| power(*score)).sum();
+        (power(scores[key]) / sum, sum)
+    }
+}

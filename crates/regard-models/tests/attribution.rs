@@ -1,0 +1,353 @@
+//! Direct logit attribution against an independent computation in f64, from a trace and the weights of the files.
+#![expect(clippy::unwrap_used, reason = "a test fails with a panic")]
+
+use std::path::{Path, PathBuf};
+
+use regard_models::{Checkpoint, Head, Input, Model, Placement, Trace};
+
+/// The families whose head is linear.
+const FAMILIES: [&str; 11] = [
+    "tiny-gemma2",
+    "tiny-gpt2",
+    "tiny-gpt_neox",
+    "tiny-llama",
+    "tiny-mistral",
+    "tiny-phi3",
+    "tiny-qwen2",
+    "tiny-qwen3",
+    "tiny-t5",
+    "tiny-t5-gated",
+    "tiny-vit",
+];
+
+fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/models").join(name)
+}
+
+/// The unit roundoff of `f32`.
+const U: f64 = f32::EPSILON as f64 / 2.0;
+
+/// The weights of a file, under the names that families give them.
+struct File(Checkpoint);
+
+impl File {
+    /// The first of these tensors that the file has, in f64.
+    fn find(&self, names: &[String]) -> Option<Vec<f64>> {
+        let found = names.iter().find(|name| self.0.shape(name).is_some())?;
+        Some(self.0.read(found).unwrap().to_f32().into_iter().map(f64::from).collect())
+    }
+
+    fn named(&self, names: &[&str]) -> Option<Vec<f64>> {
+        self.find(&names.iter().map(ToString::to_string).collect::<Vec<_>>())
+    }
+
+    /// The final norm's weight or bias.
+    fn norm(&self, kind: &str) -> Option<Vec<f64>> {
+        let names = [
+            "transformer.ln_f",
+            "gpt_neox.final_layer_norm",
+            "model.norm",
+            "decoder.final_layer_norm",
+            "vit.layernorm",
+        ];
+        self.find(&names.map(|name| format!("{name}.{kind}")))
+    }
+
+    /// An output projection's weight or bias.
+    fn out(&self, layer: usize, cross: bool, kind: &str) -> Option<Vec<f64>> {
+        let names = if cross {
+            vec![format!("decoder.block.{layer}.layer.1.EncDecAttention.o.{kind}")]
+        } else {
+            vec![
+                format!("transformer.h.{layer}.attn.c_proj.{kind}"),
+                format!("gpt_neox.layers.{layer}.attention.dense.{kind}"),
+                format!("model.layers.{layer}.self_attn.o_proj.{kind}"),
+                format!("decoder.block.{layer}.layer.0.SelfAttention.o.{kind}"),
+                format!("vit.encoder.layer.{layer}.attention.output.dense.{kind}"),
+            ]
+        };
+        self.find(&names)
+    }
+}
+
+fn input(model: &Model) -> Input {
+    let description = model.description();
+    if let Some(patches) = &description.embedding.patches {
+        let numbers = patches.channels * patches.height * patches.width;
+        return Input::image((0..numbers).map(|i| (i as f32 * 0.37).sin()).collect::<Vec<_>>());
+    }
+    let input = Input::tokens((3..12).collect::<Vec<_>>());
+    if description.encoder.is_some() { input.decoder([0, 7, 5, 9]) } else { input }
+}
+
+fn row(trace: &Trace, place: &str, position: usize) -> Vec<f64> {
+    let values = trace.get(place).unwrap();
+    let len = values.data.len() / values.shape[0];
+    values.data[position * len..(position + 1) * len].iter().map(|x| f64::from(*x)).collect()
+}
+
+/// Gemma's weight of a norm, which the model has in f32.
+fn one_plus(gamma: f64) -> f64 {
+    f64::from(1.0 + gamma as f32)
+}
+
+fn mean(x: &[f64]) -> f64 {
+    x.iter().sum::<f64>() / x.len() as f64
+}
+
+fn length(x: &[f64]) -> f64 {
+    x.iter().map(|x| x * x).sum::<f64>().sqrt()
+}
+
+fn absolute(x: &[f64]) -> Vec<f64> {
+    x.iter().map(|x| x.abs()).collect()
+}
+
+/// The final norm, with its mean and divisor fixed at those of a stream, and the logit's direction after it.
+struct Direction {
+    u: Vec<f64>,
+    gamma: Vec<f64>,
+    beta: Option<Vec<f64>>,
+    sigma: f64,
+}
+
+impl Direction {
+    /// What a part of the stream adds to the logit.
+    fn of(&self, part: &[f64]) -> f64 {
+        let mean = if self.beta.is_some() { mean(part) } else { 0.0 };
+        let terms = self.u.iter().zip(&self.gamma).zip(part);
+        terms.map(|((u, gamma), x)| u * gamma * (x - mean) / self.sigma).sum()
+    }
+
+    /// A bound of the absolute value of that, for a part whose elements are at most as large as these.
+    fn at_most(&self, part: &[f64]) -> f64 {
+        let mean = if self.beta.is_some() { mean(part) } else { 0.0 };
+        let terms = self.u.iter().zip(&self.gamma).zip(part);
+        terms.map(|((u, gamma), x)| (u * gamma).abs() * (x + mean) / self.sigma).sum()
+    }
+}
+
+/// An attention's output at a position: of each head, of the bias, and the sums of absolute products Σ|W·z|.
+struct Output {
+    heads: Vec<Vec<f64>>,
+    bias: Vec<f64>,
+    sizes: Vec<f64>,
+}
+
+impl Output {
+    fn new(
+        weight: &[f64],
+        bias: Option<Vec<f64>>,
+        z: &[f64],
+        heads: usize,
+        by_columns: bool,
+    ) -> Self {
+        let (inputs, width) = (z.len(), weight.len() / z.len());
+        let at =
+            |o: usize, i: usize| weight[if by_columns { i * width + o } else { o * inputs + i }];
+        let size = inputs / heads;
+        let head = |h: usize| {
+            let of = |o: usize| (h * size..(h + 1) * size).map(|i| at(o, i) * z[i]).sum::<f64>();
+            (0..width).map(of).collect::<Vec<f64>>()
+        };
+        let bias = bias.unwrap_or_else(|| vec![0.0; width]);
+        let absolute = |o: usize| (0..inputs).map(|i| (at(o, i) * z[i]).abs()).sum::<f64>();
+        let sizes = (0..width).map(|o| absolute(o) + bias[o].abs()).collect();
+        Self { heads: (0..heads).map(head).collect(), bias, sizes }
+    }
+
+    /// Through the norm of the sublayer's output (Gemma 2: RMS with 1 + γ), and the factor by which rounding grows in it.
+    fn normed(&mut self, gamma: &[f64], epsilon: f64) -> f64 {
+        let mut all = self.bias.clone();
+        for head in &self.heads {
+            all.iter_mut().zip(head).for_each(|(x, y)| *x += y);
+        }
+        let divisor = (mean(&all.iter().map(|x| x * x).collect::<Vec<_>>()) + epsilon).sqrt();
+        let growth = 1.0 + length(&self.sizes) / length(&all);
+        for part in self.heads.iter_mut().chain([&mut self.bias, &mut self.sizes]) {
+            part.iter_mut().zip(gamma).for_each(|(x, gamma)| *x *= one_plus(*gamma) / divisor);
+        }
+        self.sizes = absolute(&self.sizes);
+        growth
+    }
+}
+
+fn check(name: &str) {
+    let file = File(Checkpoint::open(golden(name)).unwrap());
+    let model = Model::load(&file.0).unwrap();
+    let description = model.description();
+    let (stack, width, input) = (&description.stack, description.width, input(&model));
+    let prefix = if description.encoder.is_some() { "decoder" } else { "blocks" };
+    let trace = model.pass().keep(["*"]).run(&input).unwrap();
+    let logits = trace.logits().unwrap();
+    let classes = description.head == Head::Classes;
+    let position = if classes { 0 } else { logits.shape[0] - 1 };
+    let (plus, minus) = (1, 4);
+    let gemma = stack.block.placement == Placement::Both;
+    let place = |layer: usize, place: &str| format!("{prefix}.{layer}.{place}");
+
+    let unembedding = [
+        "lm_head.weight",
+        "embed_out.weight",
+        "transformer.wte.weight",
+        "model.embed_tokens.weight",
+        "shared.weight",
+        "classifier.weight",
+    ];
+    let table = file.named(&unembedding).unwrap();
+    let scale = match description.head {
+        Head::Tokens { scale, .. } => f64::from(scale),
+        _ => 1.0,
+    };
+    let u_of = |id: usize| table[id * width..(id + 1) * width].iter().map(move |x| x * scale);
+    let biases = file.named(&["classifier.bias"]);
+    let bias_of = |id: usize| biases.as_ref().map_or(0.0, |bias| bias[id]);
+
+    let stream = row(&trace, &place(stack.layers() - 1, "hook_resid_post"), position);
+    let beta = file.norm("bias");
+    let centre = if beta.is_some() { mean(&stream) } else { 0.0 };
+    let squares: Vec<f64> = stream.iter().map(|x| (x - centre).powi(2)).collect();
+    let norm = stack.final_norm.unwrap();
+    let path = Direction {
+        u: u_of(plus).zip(u_of(minus)).map(|(x, y)| x - y).collect(),
+        gamma: file
+            .norm("weight")
+            .unwrap()
+            .iter()
+            .map(|x| if gemma { one_plus(*x) } else { *x })
+            .collect(),
+        beta,
+        sigma: (mean(&squares) + f64::from(norm.epsilon)).sqrt(),
+    };
+
+    let found = model.attribute(&input, position, plus, Some(minus)).unwrap();
+    // What is computed in f64 in two ways differs by the rounding of sums of at most 4 · width terms, in which the sizes of the
+    // terms count.
+    let wide = |size: f64| 8.0 * width as f64 * f64::EPSILON * size;
+    let assert_equal = |found: f64, expected: f64, size: f64, what: &str| {
+        let bound = wide(size);
+        assert!(
+            (found - expected).abs() <= bound,
+            "{name}: {what} {found} is not {expected} ± {bound}"
+        );
+    };
+    let first = row(&trace, &place(0, "hook_resid_pre"), position);
+    let embedding = found.embedding + found.positions.unwrap_or(0.0);
+    assert_equal(
+        embedding,
+        path.of(&first),
+        2.0 * path.at_most(&absolute(&first)),
+        "the embedding",
+    );
+    // The sizes of all parts of the stream, and the bound of what the run rounds in them.
+    let (mut sizes, mut errors) = (absolute(&first), vec![0.0; width]);
+    for (layer, parts) in found.layers.iter().enumerate() {
+        let mut bias = 0.0;
+        for cross in [false, true] {
+            let expected = if cross { &parts.cross } else { &parts.heads };
+            if cross && expected.is_empty() {
+                continue;
+            }
+            let z = row(
+                &trace,
+                &place(layer, if cross { "cross_attn.hook_z" } else { "attn.hook_z" }),
+                position,
+            );
+            let (weight, b) =
+                (file.out(layer, cross, "weight").unwrap(), file.out(layer, cross, "bias"));
+            let mut out = Output::new(&weight, b, &z, stack.block.heads, name == "tiny-gpt2");
+            // Σ of k products in f32: γ = (k + 1) u of the sum of their sizes; a norm after it adds (width + 8) u.
+            let mut gamma = (z.len() + 1) as f64 * U;
+            if gemma {
+                let name = format!("model.layers.{layer}.post_attention_layernorm.weight");
+                let weight = file.find(&[name]).unwrap();
+                gamma =
+                    gamma * out.normed(&weight, f64::from(norm.epsilon)) + (width + 8) as f64 * U;
+            }
+            for (head, (part, found)) in out.heads.iter().zip(expected).enumerate() {
+                let what = format!("head {head} of layer {layer}");
+                assert_equal(*found, path.of(part), path.at_most(&out.sizes), &what);
+            }
+            bias += path.of(&out.bias);
+            for i in 0..width {
+                sizes[i] += out.sizes[i];
+                errors[i] += 1.01 * gamma * out.sizes[i];
+            }
+        }
+        assert_equal(parts.bias, bias, path.at_most(&sizes), "a bias");
+        let mlp = row(&trace, &place(layer, "hook_mlp_out"), position);
+        let size = path.at_most(&absolute(&mlp));
+        assert_equal(parts.feed_forward, path.of(&mlp), size, "a feed-forward layer");
+        sizes.iter_mut().zip(&mlp).for_each(|(size, x)| *size += x.abs());
+    }
+    // Each of at most 3 sums a layer rounds a number that is no larger than the sum of all sizes.
+    for (error, size) in errors.iter_mut().zip(&sizes) {
+        *error += (3 * stack.layers() + 1) as f64 * 1.01 * U * size;
+    }
+    // The final norm in f32: γ of the mean and of the square, and the difference from the mean.
+    let around: Vec<f64> = stream.iter().map(|x| x.abs() + mean(&absolute(&stream))).collect();
+    let shift = |sign: fn(f64) -> f64| {
+        let beta = path.beta.iter().flatten();
+        path.u.iter().zip(beta).map(|(u, beta)| sign(u * beta)).sum::<f64>()
+    };
+    let norm_error = (width + 8) as f64 * U * (path.at_most(&around) + shift(f64::abs));
+    let bound = path.at_most(&errors) + norm_error;
+    assert!((found.sum() - found.logit).abs() <= bound, "{name}: {found:?}, bound {bound}");
+    assert_equal(
+        found.bias,
+        shift(|x| x) + bias_of(plus) - bias_of(minus),
+        shift(f64::abs) + 1.0,
+        "biases",
+    );
+
+    // The logit itself, of one token: a sum of `width` products more, then the soft cap, which is no steeper than 1.
+    let one = model.attribute(&input, position, plus, None).unwrap();
+    let normed = row(
+        &trace,
+        if prefix == "blocks" {
+            "ln_final.hook_normalized"
+        } else {
+            "decoder_final_ln.hook_normalized"
+        },
+        position,
+    );
+    let size: f64 = u_of(plus).zip(&normed).map(|(u, x)| (u * x).abs()).sum();
+    let logit = f64::from(logits.data[if classes { 0 } else { position * logits.shape[1] } + plus]);
+    let capped = match description.head {
+        Head::Tokens { softcap: Some(cap), .. } => {
+            f64::from(cap) * (one.logit / f64::from(cap)).tanh()
+        }
+        _ => one.logit,
+    };
+    let bound = (width + 12) as f64 * U * (size + bias_of(plus).abs() + logit.abs());
+    assert!((capped - logit).abs() <= bound, "{name}: {capped} is not {logit} ± {bound}");
+}
+
+#[test]
+fn parts_add_up_to_the_logit_in_every_family() {
+    for name in FAMILIES {
+        check(name);
+    }
+}
+
+#[test]
+fn an_attribution_that_means_nothing_is_refused() {
+    let refused = |name: &str, position: usize, plus: usize, part: &str| {
+        let model = Model::open(golden(name)).unwrap();
+        let error = model.attribute(&input(&model), position, plus, None).unwrap_err().to_string();
+        assert!(error.contains(part), "{name}: {error}");
+    };
+    refused("tiny-bert", 0, 1, "the model's head has an activation");
+    refused("tiny-gpt2", 9, 1, "no position 9");
+    refused("tiny-gpt2", 0, 320, "no logit 320: the model has 320");
+    refused("tiny-vit", 1, 0, "position 0");
+}
+
+#[test]
+fn an_attribution_serialises() {
+    let model = Model::open(golden("tiny-t5")).unwrap();
+    let parts = model.attribute(&input(&model), 3, 5, Some(6)).unwrap();
+    let text = serde_json::to_string(&parts).unwrap();
+    let read: regard_models::Attribution = serde_json::from_str(&text).unwrap();
+    assert_eq!((read.position, read.minus, read.layers[0].cross.len()), (3, Some(6), 5));
+}

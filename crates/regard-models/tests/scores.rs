@@ -1,0 +1,178 @@
+//! Scores unfolded: each agrees with the trace bit for bit, its steps with each other, and its errors with their bounds.
+#![expect(clippy::unwrap_used, reason = "a test fails with a panic")]
+
+use std::path::{Path, PathBuf};
+
+use regard_models::{Change, HeadAddress, Hidden, Input, Model, Score, Trace};
+
+const FAMILIES: [&str; 14] = [
+    "tiny-bert",
+    "tiny-distilbert",
+    "tiny-gemma2",
+    "tiny-gpt2",
+    "tiny-gpt_neox",
+    "tiny-llama",
+    "tiny-mistral",
+    "tiny-phi3",
+    "tiny-qwen2",
+    "tiny-qwen3",
+    "tiny-roberta",
+    "tiny-t5",
+    "tiny-t5-gated",
+    "tiny-vit",
+];
+
+fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/models").join(name)
+}
+
+fn input(model: &Model) -> Input {
+    let description = model.description();
+    if let Some(patches) = &description.embedding.patches {
+        let numbers = patches.channels * patches.height * patches.width;
+        return Input::image((0..numbers).map(|i| (i as f32 * 0.37).sin()).collect::<Vec<_>>());
+    }
+    let input = Input::tokens((3..12).collect::<Vec<_>>());
+    if description.encoder.is_some() { input.decoder([0, 7, 5, 9]) } else { input }
+}
+
+/// The unit roundoff of `f32`.
+const U: f64 = f32::EPSILON as f64 / 2.0;
+
+/// Checks a score against the trace of the same pass, its own steps, and the bounds of rounding.
+fn check(score: &Score, trace: &Trace, what: &str) {
+    let place = |name: &str| trace.get(&format!("{}.{name}", score.head.places())).unwrap();
+    let scores = place("hook_attn_scores");
+    let [_, queries, keys] = scores.shape[..] else { panic!("{what}") };
+    let start = (score.head.head * queries + score.query) * keys;
+    let kept = scores.data[start + score.key];
+    assert_eq!(score.score.unwrap_or(f32::NEG_INFINITY).to_bits(), kept.to_bits(), "{what}");
+    assert_eq!(score.hidden.is_some(), kept == f32::NEG_INFINITY, "{what}");
+    let weight = place("hook_pattern").data[start + score.key];
+    assert_eq!(score.weight.value.to_bits(), weight.to_bits(), "{what}");
+    assert_eq!(score.scaled, score.dot.value * score.scale, "{what}");
+    if score.softcap.is_none() {
+        assert_eq!(score.capped, score.scaled, "{what}");
+    }
+    if score.hidden.is_none() {
+        assert_eq!(score.score, Some(score.capped + score.bias.unwrap_or(0.0)), "{what}");
+    }
+    let row = &scores.data[start..start + keys];
+    let maximum = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    assert_eq!(score.maximum.unwrap_or(f32::NEG_INFINITY), maximum, "{what}");
+
+    // A sum of d products is off by at most γ Σ|qᵢkᵢ|, γ = d·u / (1 − d·u) (Higham 2002, section 3.1).
+    let d = score.q.len() as f64;
+    let sum_of = |products: &[f64]| products.iter().map(|x| x.abs()).sum::<f64>();
+    let gamma = d * U / (1.0 - d * U);
+    assert!(score.dot.error.abs() <= gamma * sum_of(&score.products), "{what}: {:?}", score.dot);
+    assert_eq!(score.dot.error, f64::from(score.dot.value) - score.dot.reference, "{what}");
+    // No key is longer than the longest, so δ bounds the error of every score of the row: of the dot product and the scale;
+    // of tanh, 8 ulp; and of the bias. Where scores are off by δ, weights are off by a factor of at most exp(2δ/T); exp, the
+    // sum of n of them and the division add (n + 8) u, and each exponent (s − m)/T is off by 4 u of its size.
+    if score.temperature == 0.0 || score.temperature.is_infinite() {
+        return; // which keys tie is not a matter of rounding
+    }
+    let name = if score.q_before.is_some() { "hook_rot_k" } else { "hook_k" };
+    let longest = place(name).data.chunks(score.k.len()).map(|k| {
+        let products = k.iter().zip(&score.q).map(|(k, q)| f64::from(*k) * f64::from(*q));
+        sum_of(&products.collect::<Vec<_>>())
+    });
+    let longest = longest.fold(0.0, f64::max) * f64::from(score.scale).abs();
+    let largest =
+        row.iter().filter(|x| x.is_finite()).fold(0.0_f64, |m, x| m.max(f64::from(x.abs())));
+    let t = f64::from(score.temperature);
+    let delta = (gamma + 2.0 * U) * longest + 16.0 * U * largest;
+    let exponent = 4.0 * U * 2.0 * largest / t;
+    let relative = (2.0 * (delta / t + exponent)).exp_m1() + (keys as f64 + 8.0) * U;
+    let bound = relative * score.weight.reference + f64::from(f32::MIN_POSITIVE);
+    assert!(score.weight.error.abs() <= bound, "{what}: {:?}, bound {bound}", score.weight);
+}
+
+/// Every head with every query and key of a small input, if `all`; else a diagonal of them.
+fn check_heads(name: &str, model: &Model, changes: &[Change], all: bool) {
+    let input = input(model);
+    let pass = changes.iter().fold(model.pass(), |pass, change| pass.change(change.clone()));
+    let trace = pass.clone().keep(["*attn.hook*"]).run(&input).unwrap();
+    let heads = model.description().heads();
+    for (i, head) in heads.into_iter().enumerate() {
+        let pattern = trace.get(&format!("{}.hook_pattern", head.places())).unwrap();
+        let [_, queries, keys] = pattern.shape[..] else { panic!("{name}") };
+        for (query, key) in (0..queries).flat_map(|i| (0..keys).map(move |j| (i, j))) {
+            if all || (query * keys + key) % 17 == i % 17 {
+                let score = pass.score(&input, head, query, key).unwrap();
+                check(&score, &trace, &format!("{name}: head {head}, query {query}, key {key}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_score_agrees_with_the_trace_in_every_family() {
+    for name in FAMILIES {
+        check_heads(name, &Model::open(golden(name)).unwrap(), &[], false);
+    }
+}
+
+#[test]
+fn a_score_follows_the_changes() {
+    let model = Model::open(golden("tiny-gpt2")).unwrap();
+    let head: HeadAddress = "1.2".parse().unwrap();
+    for temperature in [0.0, 0.3, 7.0, f32::INFINITY] {
+        let changes = [
+            Change::Temperature { head, temperature },
+            Change::Cut { head, query: 5, key: 2 },
+            Change::Ablate { head: "0.1".parse().unwrap(), to: regard_models::Ablation::Zero },
+        ];
+        check_heads("tiny-gpt2", &model, &changes, true);
+        let pass = changes.iter().fold(model.pass(), |pass, change| pass.change(change.clone()));
+        let cut = pass.score(&input(&model), head, 5, 2).unwrap();
+        assert_eq!((cut.hidden, cut.score, cut.weight.value), (Some(Hidden::Cut), None, 0.0));
+        assert_eq!(cut.temperature, temperature);
+        let text = serde_json::to_string(&cut).unwrap();
+        let read: Score = serde_json::from_str(&text).unwrap();
+        let numbers =
+            |score: &Score| (score.temperature, score.q.clone(), score.hidden, score.maximum);
+        assert_eq!(numbers(&read), numbers(&cut));
+        let text = serde_json::to_string(&changes).unwrap();
+        assert_eq!(serde_json::from_str::<Vec<Change>>(&text).unwrap(), changes);
+    }
+}
+
+#[test]
+fn a_query_that_sees_nothing_has_no_maximum() {
+    let model = Model::open(golden("tiny-gpt2")).unwrap();
+    let head: HeadAddress = "0.0".parse().unwrap();
+    let pass = model.pass().change(Change::Cut { head, query: 0, key: 0 });
+    let score = pass.score(&input(&model), head, 0, 0).unwrap();
+    assert_eq!((score.maximum, score.sum, score.weight.value), (None, 0.0, 0.0));
+    assert_eq!(score.weight.error, 0.0);
+}
+
+#[test]
+fn why_a_key_is_hidden_is_told() {
+    let model = Model::open(golden("tiny-gemma2")).unwrap(); // layer 0 has a window of 5
+    let input = input(&model);
+    let why = |head: &str, query, key| {
+        model.pass().score(&input, head.parse().unwrap(), query, key).unwrap().hidden
+    };
+    assert_eq!(why("0.0", 3, 4), Some(Hidden::Causal));
+    assert_eq!(why("0.0", 6, 1), Some(Hidden::Window));
+    assert_eq!(why("0.0", 6, 2), None);
+    assert_eq!(why("1.0", 6, 1), None);
+}
+
+#[test]
+fn a_score_that_is_not_there_is_refused() {
+    let model = Model::open(golden("tiny-t5")).unwrap();
+    let input = input(&model);
+    for (head, query, key, part) in [
+        ("cross.0.0", 4, 0, "4 queries and 9 keys"),
+        ("decoder.0.0", 0, 4, "4 queries and 4 keys"),
+        ("encoder.0.9", 0, 0, "no head encoder.0.9"),
+        ("0.0", 0, 0, "encoder, decoder and cross"),
+    ] {
+        let error = model.pass().score(&input, head.parse().unwrap(), query, key).unwrap_err();
+        assert!(error.to_string().contains(part), "{error}");
+    }
+}
