@@ -26,6 +26,10 @@ impl App {
         let mut chosen = None;
         let width = ui.available_width();
         ui.horizontal(|ui| {
+            if width < 450.0 {
+                ui.spacing_mut().item_spacing.x = 2.0;
+                ui.spacing_mut().button_padding.x = 6.0;
+            }
             let command = Command::SidePanel;
             if ui
                 .button(RichText::new("◧").monospace())
