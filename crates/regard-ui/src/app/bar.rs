@@ -39,7 +39,7 @@ impl App {
             {
                 chosen = Some(command);
             }
-            if width >= 640.0 {
+            if width >= 760.0 {
                 ui.label(RichText::new("Regard").text_style(style::subheading()).strong());
                 ui.add_space(8.0);
             }
@@ -64,8 +64,8 @@ impl App {
                 });
                 // The menu and the shortcuts offer these commands too.
                 let commands: &[Command] = match width {
-                    560.0.. => &[Command::Palette, Command::Redo, Command::Undo],
-                    480.0.. => &[Command::Palette],
+                    672.0.. => &[Command::Palette, Command::Redo, Command::Undo],
+                    540.0.. => &[Command::Palette],
                     _ => &[],
                 };
                 for command in commands.iter().copied() {
