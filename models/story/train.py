@@ -4,8 +4,8 @@ model.safetensors beside this file.
     OMP_NUM_THREADS=1 python train.py
 
 The committed weights are what this script wrote with Python 3.11, torch 2.15.0, safetensors 0.8.0 and
-tokenizers 0.23.3 on one core of an x86-64 with AVX-512, in 6 minutes. The seeds are below. Another
-CPU or number of threads sums in another order: its model is as good, but its bits differ.
+tokenizers 0.23.3 on one core of an x86-64 with AVX-512, in 16 minutes beside other work. The seeds are
+below. Another CPU or number of threads sums in another order: its model is as good, but its bits differ.
 
 Three kinds of rows train the model:
 
@@ -13,8 +13,14 @@ Three kinds of rows train the model:
 - a row of random words that comes again and again, from the start to the end of a stretch;
 - a few groups of random words, in a random order, each group many times.
 
-In the last two kinds only repetitions are learnt. They are there to teach induction, because nothing
-else predicts those words; 1,000 steps are too few for that (see README.md).
+In the last two kinds only repetitions are learnt: nothing but induction predicts those words. Half of
+these rows take their words from stories, because a previous-token head has to hold after the frequent
+words, too: after "gave", a story alone teaches it to look further back.
+
+The model grows, from easy to hard. First only its two lower layers are there, and rows are short:
+where a query sees few keys, attention to the previous token stands out early, and an induction head
+in the second layer builds on it within a thousand steps. Then rows become longer. Then all layers
+learn whole stories, and a share of random rows keeps what was learnt.
 """
 
 import argparse
@@ -32,14 +38,14 @@ from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_toke
 import grammar
 
 HERE = Path(__file__).parent
-SEED = 15
+SEED = 17
 CONTEXT = 96
-WIDTH, LAYERS, HEADS, HEAD_SIZE, HIDDEN = 64, 3, 4, 32, 160
-BASE = 10_000.0  # of the rotary frequencies
-STEPS, ROWS, WARM_UP = 1000, 20, 30
-RATE, RATE_INNER = 4e-3, 0.02  # of Adam and of Muon
-# The share of rows with random words, in the first steps and later.
-AT_FIRST, RANDOM_AT_FIRST, RANDOM_LATER = 300, 0.4, 0.2
+WIDTH, LAYERS, HEADS, HEAD_SIZE, HIDDEN = 64, 4, 4, 16, 160
+BASE = 100.0  # of the rotary frequencies: the slowest turns once in about 400 positions
+# Each stage: its first step, the length of its rows, the layers that take part, the share of stories.
+STAGES = [(0, 20, 2, 0.3), (700, 40, 2, 0.3), (850, 80, 2, 0.3), (1200, CONTEXT - 1, LAYERS, 0.75)]
+STEPS, WARM_UP, TOKENS = 8000, 50, 2560  # TOKENS is a step's: rows times their length
+RATE, RATE_INNER = 2e-3, 0.02  # of Adam and of Muon
 VOCABULARY = grammar.vocabulary()
 IDS = {word: i for i, word in enumerate(VOCABULARY)}
 UNKNOWN, STORY = IDS["[UNK]"], IDS["[STORY]"]
@@ -49,38 +55,51 @@ IGNORED = -100  # a target that is not learnt
 # --- Data ---
 
 
-def story_row(rng):
-    """Ids of a story between two [STORY], and the targets."""
-    tokens = grammar.words(grammar.story(rng, CONTEXT - 2))
-    if rng.random() < 0.1:
-        pairs = zip(["."] + tokens, tokens)
-        tokens = [
-            token.lower() if before in ".?" and token.lower() in IDS else token
-            for before, token in pairs
-        ]
-    if rng.random() < 0.08:
-        word = rng.choice(tokens)
-        if word.isalpha():
-            tokens = ["[UNK]" if t == word else t for t in tokens]
-    ids = [STORY] + [IDS[t] for t in tokens] + [STORY]
-    targets = [IGNORED if i == UNKNOWN else i for i in ids[1:]] + [IGNORED]
-    return ids, targets
+def story_row(rng, length):
+    """A story, or a part of one that is longer, and the beginning of the next if there is room."""
+    ids = []
+    while len(ids) <= length:
+        tokens = grammar.words(grammar.story(rng, CONTEXT - 2))
+        if rng.random() < 0.1:
+            pairs = zip(["."] + tokens, tokens)
+            tokens = [
+                token.lower() if before in ".?" and token.lower() in IDS else token
+                for before, token in pairs
+            ]
+        if rng.random() < 0.08:
+            word = rng.choice(tokens)
+            if word.isalpha():
+                tokens = ["[UNK]" if t == word else t for t in tokens]
+        ids += [STORY] + [IDS[t] for t in tokens]
+    # A short row may be any part of the story: its end has to be learnt as well.
+    start = rng.randrange(len(ids) - length) if length < CONTEXT // 2 else 0
+    ids = ids[start : start + length + 1]
+    return ids[:-1], [IGNORED if i == UNKNOWN else i for i in ids[1:]]
+
+
+def random_words(rng, count):
+    """Different words in a random order: of the whole vocabulary, or of a few stories. The latter
+    has "gave", "the" and "to" far more often; after these, too, the pattern is all that counts."""
+    if rng.random() < 0.5:
+        return rng.sample(range(2, len(VOCABULARY)), count)
+    found = set()
+    while len(found) < count:
+        found.update(IDS[word] for word in grammar.words(grammar.story(rng)))
+    return rng.sample(sorted(found), count)
 
 
 def repeated_row(rng, length):
     """A stretch of random words, again and again."""
-    longest = length // 2 - 1
-    size = round(math.exp(rng.uniform(math.log(3), math.log(longest))))
-    stretch = rng.sample(range(2, len(VOCABULARY)), size)
-    ids = ([STORY] + stretch * length)[:length]
-    targets = [IGNORED] * (size + 1) + ids[size + 2 :] + [IGNORED]
-    return ids, targets
+    size = round(math.exp(rng.uniform(0, math.log(length // 2 - 1))))
+    stretch = random_words(rng, size)
+    ids = ([STORY] + stretch * length)[: length + 1]
+    return ids[:-1], [IGNORED] * (size + 1) + ids[size + 2 :]
 
 
 def grouped_row(rng, length):
     """A few groups of random words in a random order. The first word of a group is not learnt."""
     count, size = rng.randint(3, 8), rng.choice([2, 2, 3, 4])
-    words = rng.sample(range(2, len(VOCABULARY)), count * size)
+    words = random_words(rng, count * size)
     ids, targets, seen = [STORY], [IGNORED], set()
     while len(ids) < length:
         group = rng.randrange(count)
@@ -91,89 +110,74 @@ def grouped_row(rng, length):
     return ids[:length], targets[:length]
 
 
-def batches(rng):
-    """Batches of rows of like lengths, without an end: ids and targets [rows, length]."""
-    step = 0
-    while True:
-        share = RANDOM_AT_FIRST if step < AT_FIRST else RANDOM_LATER
-        stories = round(ROWS * (1 - share))
-        pool = sorted((story_row(rng) for _ in range(16 * stories)), key=lambda row: len(row[0]))
-        groups = [pool[i : i + stories] for i in range(0, len(pool), stories)]
-        rng.shuffle(groups)
-        for rows in groups:
-            length = max(len(ids) for ids, _ in rows)
-            kinds = [repeated_row, grouped_row] * ROWS
-            rows = rows + [kind(rng, length) for kind in kinds[: ROWS - stories]]
-            ids = [ids + [STORY] * (length - len(ids)) for ids, _ in rows]
-            targets = [targets + [IGNORED] * (length - len(targets)) for _, targets in rows]
-            yield torch.tensor(ids), torch.tensor(targets)
-            step += 1
+def batch(rng, length, share):
+    """Ids and targets [rows, length]; `share` of the rows are stories."""
+    rows = TOKENS // length
+    stories = round(rows * share)
+    kinds = [story_row] * stories + ([repeated_row, grouped_row] * rows)[: rows - stories]
+    made = [kind(rng, length) for kind in kinds]
+    return torch.tensor([ids for ids, _ in made]), torch.tensor([targets for _, targets in made])
 
 
 # --- The model: Llama's, with the names that transformers gives its tensors ---
 
 
 class Model(torch.nn.Module):
-    """Two things are prepared, so that minutes of training are enough. Every head begins with an
-    output that resembles the token which it attends to. And head 0 of layer 0 begins as a head of
-    previous tokens: all embeddings share a direction, of which it makes queries that lag one
-    position behind the keys. It is held fixed for the first AT_FIRST steps and trained afterwards.
+    """Llama's block with biases for queries and keys, as Qwen2 has them. The biases let a head
+    attend by distance alone. Head 0 of layer 0 begins as a head of previous tokens: its biases are
+    queries that lag one position behind the keys. It is trained like every other.
+
+    The upper layers begin with outputs of 0: they change nothing before they learn.
     """
 
     def __init__(self):
         super().__init__()
         frequencies = BASE ** (-torch.arange(0, HEAD_SIZE, 2) / HEAD_SIZE)
-        shared = torch.randn(WIDTH)
-        tensors = {
-            "embed_tokens.weight": (torch.randn(len(VOCABULARY), WIDTH) + shared) * 0.12,
-            "norm.weight": torch.ones(WIDTH),
-        }
 
         def random_matrix(outputs, inputs):
             return torch.randn(outputs, inputs) / math.sqrt(inputs)
 
+        tensors = {
+            "embed_tokens.weight": torch.randn(len(VOCABULARY), WIDTH) * 0.1,
+            "norm.weight": torch.ones(WIDTH),
+        }
         for layer in range(LAYERS):
             h = f"layers.{layer}."
-            q, k, v = (random_matrix(HEADS * HEAD_SIZE, WIDTH) for _ in range(3))
-            if layer == 0:
-                direction, angles = shared / shared.norm(), frequencies[:8, None]
-                q[:HEAD_SIZE], k[:HEAD_SIZE] = 0.0, 0.0
-                q[:8] = 1.5 * angles.cos() * direction
-                q[HEAD_SIZE // 2 :][:8] = -1.5 * angles.sin() * direction
-                k[:8] = 1.5 * direction
-            tensors[h + "self_attn.q_proj.weight"] = q
-            tensors[h + "self_attn.k_proj.weight"] = k
-            tensors[h + "self_attn.v_proj.weight"] = v
-            tensors[h + "self_attn.o_proj.weight"] = 0.15 * v.T.contiguous()
+            outputs = 0.0 if layer >= STAGES[0][2] else 1 / math.sqrt(2 * LAYERS)
+            for part in "qkv":
+                a = f"{h}self_attn.{part}_proj."
+                tensors[a + "weight"] = random_matrix(HEADS * HEAD_SIZE, WIDTH)
+                bias = 0.0 if part == "v" else 0.5
+                tensors[a + "bias"] = torch.randn(HEADS * HEAD_SIZE) * bias
+            tensors[h + "self_attn.o_proj.weight"] = (
+                random_matrix(WIDTH, HEADS * HEAD_SIZE) * outputs
+            )
             for part in ("gate", "up"):
                 tensors[f"{h}mlp.{part}_proj.weight"] = random_matrix(HIDDEN, WIDTH)
-            down = random_matrix(WIDTH, HIDDEN) / math.sqrt(2 * LAYERS)
-            tensors[h + "mlp.down_proj.weight"] = down
+            tensors[h + "mlp.down_proj.weight"] = random_matrix(WIDTH, HIDDEN) * outputs
             tensors[h + "input_layernorm.weight"] = torch.ones(WIDTH)
             tensors[h + "post_attention_layernorm.weight"] = torch.ones(WIDTH)
+
+        # The score of distance Δ begins as a sum of cos(frequency · (Δ − 1)): largest at Δ = 1.
+        size, zero = 3 * math.sqrt(2), torch.zeros(HEAD_SIZE // 2)
+        lag = torch.cat([frequencies.cos(), -frequencies.sin()])
+        first = "layers.0.self_attn."
+        for part, bias in ("q", lag), ("k", torch.cat([zero + 1, zero])):
+            tensors[f"{first}{part}_proj.bias"][:HEAD_SIZE] = size * bias
+            tensors[f"{first}{part}_proj.weight"][:HEAD_SIZE] *= 0.3
+
         self.names = list(tensors)
         self.tensors = torch.nn.ParameterList(tensors.values())
         angles = torch.arange(CONTEXT)[:, None] * frequencies
         self.cos = torch.cat([angles.cos(), angles.cos()], -1)
         self.sin = torch.cat([-angles.sin(), angles.sin()], -1)
 
-        self.prepared = {
-            name: tensor[:HEAD_SIZE].clone()
-            for name, tensor in tensors.items()
-            if name in ("layers.0.self_attn.q_proj.weight", "layers.0.self_attn.k_proj.weight")
-        }
-
-    @torch.no_grad()
-    def keep_prepared(self):
-        """Undoes what a step has changed in the prepared head."""
-        for name, tensor in self.prepared.items():
-            self.named()[name][:HEAD_SIZE] = tensor
-
     def named(self):
         return dict(zip(self.names, self.tensors))
 
-    def forward(self, ids, patterns=None):
-        """Logits [rows, length, vocabulary]; the weights of attention are appended to `patterns`."""
+    def forward(self, ids, layers=LAYERS, patterns=None):
+        """Logits [rows, length, vocabulary] of the model's lower layers. The weights of attention
+        are appended to `patterns`."""
         t = self.named()
         rows, length = ids.shape
 
@@ -181,7 +185,7 @@ class Model(torch.nn.Module):
             return F.rms_norm(x, (WIDTH,), t[name + ".weight"], 1e-5)
 
         def linear(x, name):
-            return F.linear(x, t[name + "_proj.weight"])
+            return F.linear(x, t[name + "_proj.weight"], t.get(name + "_proj.bias"))
 
         def heads(x, name):
             return linear(x, name).view(rows, length, HEADS, HEAD_SIZE).transpose(1, 2)
@@ -190,7 +194,7 @@ class Model(torch.nn.Module):
             return x * self.cos[:length] + x.roll(HEAD_SIZE // 2, -1) * self.sin[:length]
 
         x = t["embed_tokens.weight"][ids]
-        for layer in range(LAYERS):
+        for layer in range(layers):
             h = f"layers.{layer}."
             normed = norm(x, h + "input_layernorm")
             q, k, v = (heads(normed, f"{h}self_attn.{part}") for part in "qkv")
@@ -224,7 +228,8 @@ class Muon:
     @torch.no_grad()
     def step(self, rate):
         for shape, group in self.groups.items():
-            wide = [matrix.grad if matrix.shape == shape else matrix.grad.T for matrix in group]
+            found = [torch.zeros_like(m) if m.grad is None else m.grad for m in group]
+            wide = [gradient if gradient.shape == shape else gradient.T for gradient in found]
             gradients, average = torch.stack(wide), self.averages[shape]
             average.mul_(0.95).add_(gradients)
             x = gradients + 0.95 * average
@@ -238,22 +243,24 @@ class Muon:
                 matrix.mul_(1 - 0.01 * rate).sub_(update, alpha=rate * scale)
 
 
-# --- Measures, to follow the training; tests/tests/story.rs measures what counts ---
+# --- Measures, to follow the training; examples/measures.rs measures what counts ---
 
 
 @torch.no_grad()
 def measure(model, prompts):
-    """Share of right indirect objects, and the best heads of previous tokens and of induction."""
-    right = 0
+    """Share of right indirect objects, and the best heads of previous tokens, in the same stories,
+    and of induction, in random words told twice."""
+    right, previous = 0, 0.0
     for prompt in prompts:
         ids = torch.tensor([[STORY] + [IDS[t] for t in grammar.words(prompt["prompt"])]])
-        right += model(ids)[0, -1].argmax().item() == IDS[prompt["answer"]]
+        patterns = []
+        right += model(ids, patterns=patterns)[0, -1].argmax().item() == IDS[prompt["answer"]]
+        previous += torch.cat(patterns).diagonal(-1, -2, -1).mean(2) / len(prompts)
     rng, length = random.Random(7), 30
     halves = [rng.sample(range(2, len(VOCABULARY)), length) for _ in range(16)]
     patterns = []
-    model(torch.tensor([[STORY] + half + half for half in halves]), patterns)
+    model(torch.tensor([[STORY] + half + half for half in halves]), patterns=patterns)
     weights = torch.stack(patterns)  # [layers, rows, heads, queries, keys]
-    previous = weights.diagonal(-1, -2, -1).mean((1, 3))
     induction = weights.diagonal(1 - length, -2, -1)[..., 2:].mean((1, 3))
 
     def best(scores):
@@ -287,13 +294,10 @@ def tokenizer():
 
 def save(model, folder):
     config = {
-        "architectures": ["LlamaForCausalLM"],
-        "model_type": "llama",
-        "attention_bias": False,
-        "mlp_bias": False,
+        "architectures": ["Qwen2ForCausalLM"],
+        "model_type": "qwen2",
         "bos_token_id": STORY,
         "eos_token_id": STORY,
-        "head_dim": HEAD_SIZE,
         "hidden_act": "silu",
         "hidden_size": WIDTH,
         "intermediate_size": HIDDEN,
@@ -304,6 +308,7 @@ def save(model, folder):
         "rms_norm_eps": 1e-5,
         "rope_theta": BASE,
         "tie_word_embeddings": True,
+        "use_sliding_window": False,
         "dtype": "bfloat16",
         "vocab_size": len(VOCABULARY),
     }
@@ -334,25 +339,24 @@ def main():
     others = [t for name, t in named.items() if t.dim() == 1 or "layers." not in name]
     muon = Muon([t for name, t in named.items() if t.dim() == 2 and "layers." in name])
     adam = torch.optim.AdamW(others, lr=RATE, betas=(0.9, 0.98), weight_decay=0.0)
-    rows = batches(random.Random(SEED))
+    rng = random.Random(SEED)
     start, total = time.monotonic(), 0.0
     for step in range(STEPS):
-        done = step / STEPS
-        share = min((step + 1) / WARM_UP, 0.5 * (1 + math.cos(math.pi * done)))
-        adam.param_groups[0]["lr"] = RATE * share
-        ids, targets = next(rows)
-        loss = F.cross_entropy(model(ids).flatten(0, 1), targets.flatten(), ignore_index=IGNORED)
+        _, length, layers, share = [stage for stage in STAGES if stage[0] <= step][-1]
+        slower = min((step + 1) / WARM_UP, 1 - step / STEPS)
+        adam.param_groups[0]["lr"] = RATE * slower
+        ids, targets = batch(rng, length, share)
+        logits = model(ids, layers)
+        loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=IGNORED)
         model.zero_grad()
         loss.backward()
         adam.step()
-        muon.step(RATE_INNER * share)
-        if step < AT_FIRST:
-            model.keep_prepared()
+        muon.step(RATE_INNER * slower)
         total += loss.item()
-        if (step + 1) % 100 == 0 or step + 1 == STEPS:
+        if (step + 1) % 200 == 0:
             seconds = time.monotonic() - start
-            measured = measure(model, prompts[:: 1 if step + 1 == STEPS else 4])
-            print(f"{step + 1:5} {seconds:5.0f} s  loss {total / 100:.3f}  {measured}", flush=True)
+            measured = measure(model, prompts)
+            print(f"{step + 1:5} {seconds:5.0f} s  loss {total / 200:.3f}  {measured}", flush=True)
             total = 0.0
     with torch.no_grad():
         for tensor in model.tensors:

@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use directories::ProjectDirs;
+use regard_models::Checkpoint;
 use regard_ui::host::{Answer, Host, Question, Work};
 
+use crate::cli::models::open;
 use crate::whole_file;
 
 /// This machine.
@@ -19,6 +21,15 @@ impl Host for Native {
 
     fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         whole_file::write(path, bytes)
+    }
+
+    /// Also models in the local Hugging Face cache. Refuses what memory has no room for.
+    fn checkpoint(&self, name: &str) -> Result<Checkpoint, String> {
+        let opened = open::checkpoint(name, false).and_then(|checkpoint| {
+            open::allow("the weights take", checkpoint.bytes())?;
+            Ok(checkpoint)
+        });
+        opened.map_err(|failure| format!("{:#}", failure.error))
     }
 
     fn session_file(&self) -> Option<PathBuf> {

@@ -80,6 +80,19 @@ pub enum Error {
         expected: String,
     },
 
+    /// There are not as many weights or tokens as the shape says, or there are none.
+    #[error(
+        "{weights} weights, {} query tokens and {} key tokens do not fit the shape {shape:?}", tokens[0], tokens[1]
+    )]
+    Unfit {
+        /// Layers, heads, queries and keys.
+        shape: [usize; 4],
+        /// The number of weights.
+        weights: usize,
+        /// The number of query tokens and of key tokens.
+        tokens: [usize; 2],
+    },
+
     /// The tensor does not fit in memory.
     #[error("tensor `{tensor}` with the shape {shape:?} does not fit in memory")]
     TooLarge {

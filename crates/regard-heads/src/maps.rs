@@ -79,6 +79,47 @@ impl Shape {
 }
 
 impl AttentionMaps {
+    /// The attention that a model has just computed: \[layers, heads, queries, keys\], and the tokens of its queries and keys.
+    ///
+    /// # Errors
+    /// [`Error::Unfit`] if there are not as many weights or tokens as the shape says, or if there are none.
+    ///
+    /// ```
+    /// use regard_heads::{AttentionMaps, HeadId, Shape};
+    /// let shape = Shape { layers: 1, heads: 1, queries: 2, keys: 2 };
+    /// let tokens = regard_heads::readable(vec!["the".into(), "cat".into()]);
+    /// let maps = AttentionMaps::new(shape, vec![1.0, 0.0, 0.5, 0.5], [tokens.clone(), tokens])?;
+    /// assert_eq!(*maps.head(HeadId { layer: 0, head: 0 }), [1.0, 0.0, 0.5, 0.5]);
+    /// assert!(maps.is_self_attention());
+    /// # Ok::<(), regard_heads::Error>(())
+    /// ```
+    pub fn new(
+        shape: Shape,
+        weights: Vec<f32>,
+        [queries, keys]: [Vec<Label>; 2],
+    ) -> Result<Self, Error> {
+        let needed = shape.layers * shape.heads * shape.size();
+        if needed == 0
+            || weights.len() != needed
+            || [queries.len(), keys.len()] != [shape.queries, shape.keys]
+        {
+            let Shape { layers, heads, queries: n_q, keys: n_k } = shape;
+            let shape = [layers, heads, n_q, n_k];
+            let (weights, tokens) = (weights.len(), [queries.len(), keys.len()]);
+            return Err(Error::Unfit { shape, weights, tokens });
+        }
+        let is_self_attention = queries == keys;
+        Ok(Self {
+            name: "attentions".to_owned(),
+            shape,
+            layer_numbers: (0..shape.layers).collect(),
+            values: Values::F32(weights),
+            queries: Some(queries),
+            keys: Some(keys),
+            is_self_attention,
+        })
+    }
+
     /// Reads a safetensors, npy or npz file. If it holds several attentions, `name` chooses one. The name `weights` also
     /// chooses the only attention of a file that has no tensor of this name.
     ///

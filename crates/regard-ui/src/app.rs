@@ -14,7 +14,8 @@ use super::kept::Kept;
 use super::reply::Reply;
 use super::session::Room;
 use super::{
-    Command, Host, Session, command, heads, kept, laboratory, picture, side, style, walkthrough,
+    Command, Host, Session, command, heads, kept, laboratory, model, picture, side, style,
+    walkthrough,
 };
 
 mod bar;
@@ -33,6 +34,7 @@ pub struct App {
     walkthrough: walkthrough::WalkthroughRoom,
     laboratory: laboratory::LaboratoryRoom,
     heads: heads::HeadsRoom,
+    model: model::ModelRoom,
     palette: Option<Palette>,
     dialog: Option<Dialog>,
     notice: Option<Notice>,
@@ -57,6 +59,7 @@ impl App {
             walkthrough: walkthrough::WalkthroughRoom::new(&session.walkthrough, session.look),
             laboratory: laboratory::LaboratoryRoom::new(Arc::clone(&host)),
             heads: heads::HeadsRoom::new(Arc::clone(&host)),
+            model: model::ModelRoom::new(Arc::clone(&host)),
             palette: None,
             dialog: None,
             notice: None,
@@ -130,9 +133,17 @@ impl App {
         &self.heads
     }
 
+    /// The fourth room.
+    pub fn model(&self) -> &model::ModelRoom {
+        &self.model
+    }
+
     /// Whether a thread works for a room or on a file.
     pub fn is_busy(&self) -> bool {
-        self.laboratory.is_computing() || self.heads.is_busy() || self.pictures.is_busy()
+        self.laboratory.is_computing()
+            || self.heads.is_busy()
+            || self.model.is_busy()
+            || self.pictures.is_busy()
     }
 
     /// Draws the window and handles the user's input.
@@ -146,13 +157,14 @@ impl App {
         self.notice(ui);
         self.drops(ui.ctx());
         let side = side::is_shown(width(ui.ctx()), self.session.appearance.side);
-        let Session { room, look, walkthrough, laboratory, heads, .. } = &mut self.session;
+        let Session { room, look, walkthrough, laboratory, heads, model, .. } = &mut self.session;
         match room {
             Room::Walkthrough => {
                 chosen = self.walkthrough.ui(ui, walkthrough, *look, side).or(chosen);
             }
             Room::Laboratory => chosen = self.laboratory.ui(ui, laboratory, *look, side).or(chosen),
             Room::Heads => chosen = self.heads.ui(ui, heads, *look, side).or(chosen),
+            Room::Model => chosen = self.model.ui(ui, model, *look, side).or(chosen),
         }
         if let Some(command) = chosen {
             self.perform(ui.ctx(), command);
@@ -228,6 +240,7 @@ impl App {
                 }
                 Room::Laboratory => session.laboratory = laboratory::State::default(),
                 Room::Heads => session.heads = heads::State::of(session.heads.source.clone()),
+                Room::Model => session.model = model::State::of(session.model.model.clone()),
             },
             Command::ResetNumbers => {
                 session.room = Room::Walkthrough;
@@ -251,6 +264,9 @@ impl App {
             Command::SaveImage => self.dialog = Some(Dialog::new(&*self.host, Purpose::SaveImage)),
             Command::OpenAttention => {
                 self.dialog = Some(Dialog::new(&*self.host, Purpose::OpenAttention));
+            }
+            Command::OpenModel => {
+                self.dialog = Some(Dialog::new(&*self.host, Purpose::OpenModel));
             }
             Command::OpenTokens => {
                 self.dialog = Some(Dialog::new(&*self.host, Purpose::OpenTokens));

@@ -41,6 +41,8 @@ pub enum Command {
     SaveImage,
     /// Reads a file of attention.
     OpenAttention,
+    /// Opens a model.
+    OpenModel,
     /// Reads a file of queries and keys.
     OpenTokens,
     /// Writes the matrix that is shown to a file.
@@ -83,7 +85,13 @@ impl Command {
                 Self::ForgetA,
                 Self::Benchmark,
             ],
-            vec![Self::OpenAttention, Self::OpenTokens, Self::ExportMatrix, Self::CopyMatrix],
+            vec![
+                Self::OpenModel,
+                Self::OpenAttention,
+                Self::OpenTokens,
+                Self::ExportMatrix,
+                Self::CopyMatrix,
+            ],
             vec![Self::OpenSession, Self::SaveSession, Self::SaveImage],
             vec![Self::SidePanel, Self::ZoomIn, Self::ZoomOut, Self::ZoomReset],
             [Light, Dark, System].map(Self::Theme).to_vec(),
@@ -115,6 +123,7 @@ impl Command {
             Self::SaveSession => "Save session".to_owned(),
             Self::SaveImage => "Save picture of the window".to_owned(),
             Self::OpenAttention => "Open attention file".to_owned(),
+            Self::OpenModel => "Open model".to_owned(),
             Self::OpenTokens => "Open tokens".to_owned(),
             Self::ExportMatrix => "Export matrix".to_owned(),
             Self::CopyMatrix => "Copy matrix as CSV".to_owned(),
@@ -160,6 +169,10 @@ impl Command {
             Self::OpenAttention => {
                 "Open the attention of a model from a safetensors, npy or npz file.".to_owned()
             }
+            Self::OpenModel => {
+                "Open a model from a Hugging Face folder or a .gguf file, and watch it read."
+                    .to_owned()
+            }
             Self::OpenTokens => {
                 "Open queries and keys for the laboratory from a safetensors, npy or npz file."
                     .to_owned()
@@ -192,6 +205,7 @@ impl Command {
             Self::Room(Room::Walkthrough) => (Modifiers::COMMAND, Key::Num1),
             Self::Room(Room::Laboratory) => (Modifiers::COMMAND, Key::Num2),
             Self::Room(Room::Heads) => (Modifiers::COMMAND, Key::Num3),
+            Self::Room(Room::Model) => (Modifiers::COMMAND, Key::Num4),
             Self::NextExample => (Modifiers::ALT, Key::ArrowRight),
             Self::PreviousExample => (Modifiers::ALT, Key::ArrowLeft),
             Self::Undo => (Modifiers::COMMAND, Key::Z),
@@ -203,6 +217,7 @@ impl Command {
             Self::SaveSession => (Modifiers::COMMAND, Key::S),
             Self::SaveImage => (Modifiers::COMMAND, Key::E),
             Self::OpenAttention => (Modifiers::COMMAND.plus(Modifiers::SHIFT), Key::O),
+            Self::OpenModel => (Modifiers::COMMAND.plus(Modifiers::SHIFT), Key::M),
             Self::ExportMatrix => (Modifiers::COMMAND.plus(Modifiers::SHIFT), Key::E),
             Self::CopyMatrix => (Modifiers::COMMAND, Key::M),
             Self::SidePanel => (Modifiers::COMMAND, Key::Backslash),

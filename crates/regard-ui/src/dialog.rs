@@ -21,6 +21,8 @@ pub enum Purpose {
     SaveImage,
     /// Attention is read from it.
     OpenAttention,
+    /// A model is read from it, or from its folder.
+    OpenModel,
     /// Queries and keys are read from it.
     OpenTokens,
     /// The matrix that is shown is written to it.
@@ -46,6 +48,7 @@ impl Purpose {
             Self::SaveSession => ["Save session", "Save", "session.regard.json"],
             Self::SaveImage => ["Save picture of the window", "Save", "regard.png"],
             Self::OpenAttention => ["Open attention file", "Open", "attention.safetensors"],
+            Self::OpenModel => ["Open model", "Open", ""],
             Self::OpenTokens => ["Open tokens", "Open", "tokens.safetensors"],
             Self::ExportMatrix => ["Export matrix", "Export", "matrix.svg"],
         }
@@ -56,13 +59,14 @@ impl Purpose {
         match self {
             Self::OpenSession | Self::SaveSession => &["json"],
             Self::SaveImage => &["png"],
+            Self::OpenModel => &["gguf", "safetensors", "json"],
             Self::OpenAttention | Self::OpenTokens => &["safetensors", "npy", "npz"],
             Self::ExportMatrix => &["svg", "png", "csv", "npy", "safetensors"],
         }
     }
 
     fn is_opening(self) -> bool {
-        matches!(self, Self::OpenSession | Self::OpenAttention | Self::OpenTokens)
+        matches!(self, Self::OpenSession | Self::OpenAttention | Self::OpenModel | Self::OpenTokens)
     }
 }
 
@@ -102,6 +106,11 @@ impl Dialog {
             let kinds = self.purpose.extensions();
             let hint = match kinds {
                 _ if replaces => "This file exists and will be replaced.".to_owned(),
+                _ if self.purpose == Purpose::OpenModel => {
+                    "A folder of Hugging Face or a file in it, a .gguf file, or a name in the local cache such as \
+                     openai-community/gpt2."
+                        .to_owned()
+                }
                 [_] => String::new(),
                 _ => format!("The ending chooses the format: .{}", kinds.join(", .")),
             };

@@ -8,17 +8,19 @@ const MOST: usize = 200;
 /// The states before and after the present one.
 ///
 /// egui's `Undoer` compares whole states by time. Here a change ends when the pointer is released, going to another room is not
-/// a change, and undoing returns to the room in which the change was made.
+/// a change, undoing returns to the room in which the change was made, and letters that are typed one after another are one change.
 pub struct History {
     past: Vec<Session>,
     present: Session,
     future: Vec<Session>,
+    /// Whether the last change was of the model's text alone.
+    is_typing: bool,
 }
 
 impl History {
     /// A history without changes.
     pub fn new(session: &Session) -> Self {
-        Self { past: Vec::new(), present: session.choices(), future: Vec::new() }
+        Self { past: Vec::new(), present: session.choices(), future: Vec::new(), is_typing: false }
     }
 
     /// Remembers the state before, if the choices have changed. Going to another room is not a change.
@@ -26,7 +28,14 @@ impl History {
         let now = session.choices();
         self.present.room = now.room;
         if now != self.present {
-            self.past.push(core::mem::replace(&mut self.present, now));
+            let mut with_text = self.present.clone();
+            with_text.model.text.clone_from(&now.model.text);
+            let is_typed = with_text == now;
+            let before = core::mem::replace(&mut self.present, now);
+            if !(is_typed && self.is_typing) {
+                self.past.push(before);
+            }
+            self.is_typing = is_typed;
             self.future.clear();
             if self.past.len() > MOST {
                 self.past.remove(0);
@@ -47,6 +56,7 @@ impl History {
     /// Undoes the last change.
     pub fn undo(&mut self, session: &mut Session) {
         self.note(session);
+        self.is_typing = false;
         if let Some(before) = self.past.pop() {
             self.future.push(core::mem::replace(&mut self.present, before));
             session.take(&self.present);
@@ -56,6 +66,7 @@ impl History {
     /// Redoes the change that was undone last.
     pub fn redo(&mut self, session: &mut Session) {
         self.note(session);
+        self.is_typing = false;
         if let Some(after) = self.future.pop() {
             self.past.push(core::mem::replace(&mut self.present, after));
             session.take(&self.present);

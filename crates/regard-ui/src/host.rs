@@ -5,6 +5,9 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use regard_heads::Stream;
+use regard_models::Checkpoint;
+
+use crate::model;
 
 /// Work that [`Host::spawn`] runs beside the window.
 pub type Work = Box<dyn FnOnce() + Send>;
@@ -54,6 +57,21 @@ pub trait Host: Send + Sync {
     /// Whether there is a file or a folder at this path.
     fn exists(&self, path: &Path) -> bool {
         path.exists()
+    }
+
+    /// Whether there is a folder at this path.
+    fn is_folder(&self, path: &Path) -> bool {
+        path.is_dir()
+    }
+
+    /// Opens a model, of which only the headers are read: `story`, a Hugging Face folder, or a GGUF file.
+    ///
+    /// # Errors
+    /// What is wrong with its files. The reason names the file.
+    fn checkpoint(&self, name: &str) -> Result<Checkpoint, String> {
+        let opened =
+            if name == model::STORY { model::story() } else { Checkpoint::open(Path::new(name)) };
+        opened.map_err(|e| e.to_string())
     }
 
     /// Renames a file.

@@ -1,5 +1,5 @@
 #![forbid(unsafe_code)]
-//! The window: three rooms to understand attention in.
+//! The window: four rooms to understand attention in.
 //!
 //! [`App`] is the whole program except the window, so that a shell for any system, or a test, can drive it.
 //! [`Session`] holds the choices of the user. Everything else follows from them and is kept in the caches of the rooms.
@@ -19,6 +19,7 @@ mod kept;
 pub mod laboratory;
 mod memo;
 mod message;
+pub mod model;
 mod picture;
 mod plots;
 mod reply;
@@ -57,8 +58,10 @@ pub enum Start {
     Last,
     /// An example.
     Example(Example),
-    /// A session or a model's attention.
+    /// A session, a model or its attention.
     File(PathBuf),
+    /// A model by its name: `story`, or one in the local Hugging Face cache.
+    Model(String),
 }
 
 impl Start {
@@ -72,6 +75,7 @@ impl Start {
             Self::Last => {}
             Self::Example(example) => app.perform(ctx, Command::Example(example)),
             Self::File(path) => app.open_file(ctx, &path),
+            Self::Model(name) => app.open_model(ctx, name),
         }
         app
     }

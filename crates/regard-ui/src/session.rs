@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::colors::Look;
 use crate::Host;
 
-use super::{heads, laboratory, walkthrough};
+use super::{heads, laboratory, model, walkthrough};
 
 /// A room of the window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,11 +22,13 @@ pub enum Room {
     Laboratory,
     /// Attention of a model.
     Heads,
+    /// A model that reads a text, and that can be changed.
+    Model,
 }
 
 impl Room {
     /// All rooms, in the order of their tabs.
-    pub const ALL: [Self; 3] = [Self::Walkthrough, Self::Laboratory, Self::Heads];
+    pub const ALL: [Self; 4] = [Self::Walkthrough, Self::Laboratory, Self::Heads, Self::Model];
 
     /// The name on the tab.
     pub fn name(self) -> &'static str {
@@ -34,6 +36,7 @@ impl Room {
             Self::Walkthrough => "Walkthrough",
             Self::Laboratory => "Laboratory",
             Self::Heads => "Heads",
+            Self::Model => "Model",
         }
     }
 
@@ -47,6 +50,9 @@ impl Room {
                 "Change the inputs and masks of attention over up to 4096 tokens, and see the effect."
             }
             Self::Heads => "See the attention of a real model, layer by layer and head by head.",
+            Self::Model => {
+                "Type a text, see a model attend to it, change its heads, and see what follows."
+            }
         }
     }
 }
@@ -112,6 +118,8 @@ pub struct Session {
     pub laboratory: laboratory::State,
     /// The choices in the third.
     pub heads: heads::State,
+    /// The choices in the fourth.
+    pub model: model::State,
 }
 
 /// The format of a session file.
@@ -137,6 +145,7 @@ impl Session {
             walkthrough: self.walkthrough.choices(),
             laboratory: self.laboratory.choices(),
             heads: self.heads.choices(),
+            model: self.model.choices(),
         }
     }
 
@@ -147,6 +156,7 @@ impl Session {
         self.walkthrough.take(&choices.walkthrough);
         self.laboratory.take(&choices.laboratory);
         self.heads.take(&choices.heads);
+        self.model.take(&choices.model);
     }
 
     /// Whether a file has the name of a session. Other files hold attention.

@@ -9,8 +9,10 @@ use std::collections::BTreeMap;
 use egui::accesskit::{Role, Toggled};
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use regard_heads::Measure;
+use regard_models::{Ablation, Change};
 use regard_ui::heads::Shown;
 use regard_ui::laboratory::{Brush, Square};
+use regard_ui::model::Listed;
 use regard_ui::walkthrough::Picked;
 use regard_ui::{Room, Session};
 use regard_walkthrough::{Example, Quantity};
@@ -57,7 +59,17 @@ fn sessions() -> Vec<(&'static str, Session)> {
     (head.heads.layer, head.heads.head) = (1, 1);
     let mut lines = head.clone();
     lines.heads.lines = true;
+    let model = Session { room: Room::Model, ..Session::default() };
+    let mut changed = model.clone();
+    let state = &mut changed.model;
+    let zero = Change::Ablate { head: "0.1".parse().unwrap(), to: Ablation::Zero };
+    let cut = Change::Cut { head: "0.0".parse().unwrap(), query: 4, key: 2 };
+    state.changes = [zero, cut].map(|change| Listed { change, on: true }).to_vec();
+    state.heads.shown = Shown::Head;
+    state.heads.chosen = Some((5, 2));
     vec![
+        ("a model", model),
+        ("a model with changes", changed),
         ("an example", worked),
         ("one's own tokens", own),
         ("the laboratory", laboratory),

@@ -95,6 +95,7 @@ fn check(window: &Window, command: Command, before: &Session) {
         | Command::SaveSession
         | Command::SaveImage
         | Command::OpenAttention
+        | Command::OpenModel
         | Command::OpenTokens
         | Command::ExportMatrix => shows(window, "Path of the file"),
         Command::CopyMatrix => window.query_all_by_label_contains("Copied").next().is_some(),
@@ -213,10 +214,18 @@ fn every_panel_explains_itself() {
         ("Gradient norm by d", "what the scaling is for"),
         ("Benchmark", "floating-point operations"),
     ];
-    let rooms: [(Room, &[(&str, &str)]); 3] = [
+    let of_model = [
+        ("Model", "which comes with the program"),
+        ("Next token", "softmax over a score"),
+        ("Change a head", "Change one head"),
+        ("Changes", "Each can be switched off and on"),
+        ("Pictures", "Each small picture is a head"),
+    ];
+    let rooms: [(Room, &[(&str, &str)]); 4] = [
         (Room::Walkthrough, &of_walkthrough),
         (Room::Laboratory, &of_laboratory),
         (Room::Heads, &of_heads),
+        (Room::Model, &of_model),
     ];
     for (room, panels) in rooms {
         let mut window = open(Session { room, ..Session::default() }, [1280.0, 12000.0]);
@@ -238,8 +247,17 @@ fn explains(window: &mut Window, panel: &str, words: &str) {
 /// What is written in the line of tabs, from the left to the right, with nothing over anything else.
 #[test]
 fn the_bar_has_room_for_what_is_in_it() {
-    let names =
-        ["Side panel", "Walkthrough", "Laboratory", "Heads", "Undo", "Redo", "Commands", "Menu"];
+    let names = [
+        "Side panel",
+        "Walkthrough",
+        "Laboratory",
+        "Heads",
+        "Model",
+        "Undo",
+        "Redo",
+        "Commands",
+        "Menu",
+    ];
     for width in [450.0, 490.0, 570.0, 650.0, 900.0, 3840.0] {
         let mut window = open(Session::default(), [width, 400.0]);
         let mut right = 0.0;

@@ -1,4 +1,4 @@
-//! `story` is a transformer of 3 layers that writes short stories about who gives what to whom.
+//! `story` is a transformer of 4 layers that writes short stories about who gives what to whom.
 //!
 //! The crate holds the files of a Hugging Face folder. A token is a word, so its attention can be
 //! read. README.md is the model card: the data, the training, and what the model can and cannot do.

@@ -124,6 +124,7 @@ fn of_session(args: &Args) -> Result<Matrix> {
             .matrix(look)),
         Room::Heads => Ok(Opened::open(&Native, session.heads.source.clone(), &unattended)?
             .matrix(session.heads, look)?),
+        Room::Model => regard_ui::model::matrix(&Native, &session.model, look),
     }
 }
 

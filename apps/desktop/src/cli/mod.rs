@@ -7,7 +7,7 @@ mod failure;
 mod generate;
 mod inputs;
 mod model;
-mod models;
+pub(crate) mod models;
 mod predict;
 mod score;
 mod summary;
@@ -40,7 +40,8 @@ struct Cli {
     #[arg(long, value_name = "NAME")]
     example: Option<Example>,
 
-    /// A session to go on with, as the window saved it (.json), or a file of attention (safetensors, npy or npz)
+    /// What to open: a model (story, a Hugging Face folder, a .gguf file, or a name in the local cache), a session that the
+    /// window saved (.json), or a file of attention (safetensors, npy or npz)
     #[arg(value_name = "FILE", conflicts_with = "example")]
     file: Option<PathBuf>,
 
@@ -95,8 +96,17 @@ pub fn main() -> ExitCode {
 }
 
 fn window(example: Option<Example>, file: Option<&Path>) -> Result<(), Failure> {
-    let start = match file {
-        Some(path) => {
+    let model = file.and_then(Path::to_str).filter(|name| models::open::is_model(name));
+    let start = match (model, file) {
+        (Some(name), _) => {
+            // A fault of the files is told here, before there is a window.
+            let checkpoint = models::open::checkpoint(name, false)?;
+            regard_models::Description::of(&checkpoint).bad_input()?;
+            let path = std::path::absolute(name).unwrap_or_default();
+            let is_path = name != crate::bundled::NAME && path.exists();
+            Start::Model(if is_path { path.display().to_string() } else { name.to_owned() })
+        }
+        (None, Some(path)) => {
             if Session::is_named(path) {
                 Session::read(&crate::host::Native, path).bad_input()?;
             } else {
@@ -106,7 +116,7 @@ fn window(example: Option<Example>, file: Option<&Path>) -> Result<(), Failure> 
             }
             Start::File(path.to_owned())
         }
-        None => example.map_or(Start::Last, Start::Example),
+        (None, None) => example.map_or(Start::Last, Start::Example),
     };
     let example = example.unwrap_or(Example::ALL[0]);
     let why = if has_display() {
@@ -124,6 +134,10 @@ fn window(example: Option<Example>, file: Option<&Path>) -> Result<(), Failure> 
     } else {
         "there is no display".to_owned()
     };
+    if let Some(name) = model {
+        anstream::eprintln!("regard: {why}; this is a summary of the model");
+        return model::summarize(name);
+    }
     if let Some(path) = file {
         let text = summary::of_file(path).bad_input()?;
         anstream::eprintln!("regard: {why}; this is a summary of the file");

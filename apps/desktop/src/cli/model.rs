@@ -11,6 +11,9 @@ use super::failure::{BadInput as _, Failure};
 use super::models::open;
 use super::{Format, print};
 
+/// The number of tokens of a run, if the user names none.
+const TOKENS: usize = 128;
+
 /// Describe a model: family, layers, heads, sizes, tokenizer, and the memory that it takes
 ///
 /// Only the headers of the files are read.
@@ -21,7 +24,7 @@ pub(crate) struct Args {
     model: open::Args,
 
     /// The number of tokens of the run whose memory is told
-    #[arg(long, value_name = "N", default_value_t = 128)]
+    #[arg(long, value_name = "N", default_value_t = TOKENS)]
     tokens: usize,
 
     /// How to print it
@@ -66,6 +69,14 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             print(&format!("{json}\n"))
         }
     }
+}
+
+/// Prints what a model is.
+pub(crate) fn summarize(name: &str) -> Result<(), Failure> {
+    let checkpoint = open::checkpoint(name, false)?;
+    let description = Description::of(&checkpoint).bad_input()?;
+    let tokenizer = Tokenizer::of(&checkpoint, description.vocabulary).bad_input()?;
+    print(&text(name, &summary(TOKENS, &checkpoint, &description, tokenizer.as_ref())))
 }
 
 fn summary<'a>(

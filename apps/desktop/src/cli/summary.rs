@@ -101,6 +101,9 @@ fn of_session(session: &Session) -> String {
         AttentionSource::File(path) => path.display().to_string(),
     };
     let _ = writeln!(out, "{:<20} {source}", name(Room::Heads));
+    let model = &session.model;
+    let changes = counted(model.changes.len(), "change");
+    let _ = writeln!(out, "{:<20} {}, {changes}, {:?}", name(Room::Model), model.model, model.text);
     out
 }
 

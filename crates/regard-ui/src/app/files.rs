@@ -27,16 +27,25 @@ impl App {
             }
             Room::Laboratory => self.laboratory.outcome().map(|outcome| outcome.matrix(look)),
             Room::Heads => self.heads.matrix(look),
+            Room::Model => self.model.matrix(look),
         }
     }
 
-    /// Opens a session or, if the name is not that of a session, attention.
+    /// Opens a session (.json), a model (a folder or .gguf), or attention (any other file).
     pub fn open_file(&mut self, ctx: &Context, path: &Path) {
         if Session::is_named(path) {
             self.use_file(ctx, Purpose::OpenSession, path.to_owned());
+        } else if self.host.is_folder(path) || is_gguf(path) {
+            self.use_file(ctx, Purpose::OpenModel, path.to_owned());
         } else {
             self.use_file(ctx, Purpose::OpenAttention, path.to_owned());
         }
+    }
+
+    /// Opens a model in its room: `story`, a folder, a GGUF file, or a name in the local Hugging Face cache.
+    pub fn open_model(&mut self, ctx: &Context, name: String) {
+        self.session.room = Room::Model;
+        self.model.open(ctx, name);
     }
 
     pub(super) fn use_file(&mut self, ctx: &Context, purpose: Purpose, path: PathBuf) {
@@ -61,6 +70,10 @@ impl App {
                 self.session.room = Room::Heads;
                 self.heads.open(ctx, heads::AttentionSource::File(from_anywhere(path)));
             }
+            Purpose::OpenModel => {
+                let name = self.model_at(&path);
+                self.open_model(ctx, name);
+            }
             Purpose::OpenTokens => {
                 self.session.room = Room::Laboratory;
                 self.laboratory.open(from_anywhere(path));
@@ -69,11 +82,25 @@ impl App {
         }
     }
 
+    /// The model that a path or a name leads to. A file of a Hugging Face folder leads to its folder.
+    fn model_at(&self, path: &Path) -> String {
+        if !self.host.exists(path) {
+            return path.display().to_string(); // a name in the cache, or a mistake that the message names
+        }
+        let folder = path.parent().filter(|folder| {
+            !self.host.is_folder(path)
+                && !is_gguf(path)
+                && self.host.exists(&folder.join("config.json"))
+        });
+        from_anywhere(folder.unwrap_or(path).to_owned()).display().to_string()
+    }
+
     pub(super) fn has_matrix(&self) -> bool {
         match self.session.room {
             Room::Walkthrough => self.walkthrough.walkthrough().is_ok(),
             Room::Laboratory => self.laboratory.outcome().is_some(),
             Room::Heads => self.heads.selected().is_some(),
+            Room::Model => self.model.selected().is_some(),
         }
     }
 
@@ -112,7 +139,7 @@ impl App {
         if let Some(path) = dropped {
             self.open_file(ctx, &path);
         } else if hovering {
-            let text = "Drop an attention file or a session to open it";
+            let text = "Drop a model, an attention file or a session to open it";
             egui::Tooltip::always_open(
                 ctx.clone(),
                 egui::LayerId::background(),
@@ -122,6 +149,10 @@ impl App {
             .show(|ui| ui.label(RichText::new(text).text_style(style::subheading())));
         }
     }
+}
+
+fn is_gguf(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gguf"))
 }
 
 /// The absolute path, by which a session finds the file from any folder.

@@ -2,7 +2,7 @@
 
 use egui::{Button, DragValue, Label, RichText, Ui};
 
-use super::opened::Opened;
+use super::opened::Surveyed;
 use super::{Shown, State};
 use crate::explain::explain;
 use crate::heatmap;
@@ -23,7 +23,7 @@ const LINES: &str = "Queries stand at the left and keys at the right. The line f
     token to keep them.";
 
 /// Shows the bar.
-pub fn show(ui: &mut Ui, opened: &Opened, state: &mut State) {
+pub fn show(ui: &mut Ui, opened: &Surveyed, state: &mut State) {
     ui.horizontal_wrapped(|ui| {
         ui.selectable_value(&mut state.shown, Shown::Grid, "All heads")
             .on_hover_text("Show every head as a small picture.");
@@ -60,7 +60,7 @@ pub fn show(ui: &mut Ui, opened: &Opened, state: &mut State) {
 }
 
 /// The controls for the layer and the head, and for heatmap or lines.
-fn which(ui: &mut Ui, opened: &Opened, state: &mut State) {
+fn which(ui: &mut Ui, opened: &Surveyed, state: &mut State) {
     let shape = opened.maps.shape();
     if matches!(state.shown, Shown::Head | Shown::MeanOfLayer | Shown::Rollout) {
         let number = |place: f64| opened.maps.layer_number(place as usize).to_string();

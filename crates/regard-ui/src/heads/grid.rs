@@ -4,31 +4,58 @@ use std::collections::HashMap;
 
 use egui::accesskit::Role;
 use egui::{
-    Align2, Color32, Rect, Response, ScrollArea, Sense, StrokeKind, TextStyle, TextureFilter,
-    TextureHandle, TextureOptions, Ui, Vec2, WidgetInfo, pos2, vec2,
+    Align2, Color32, Rect, Response, ScrollArea, Sense, Stroke, StrokeKind, TextStyle,
+    TextureFilter, TextureHandle, TextureOptions, Ui, Vec2, WidgetInfo, pos2, vec2,
 };
 
-use super::opened::Opened;
+use super::opened::Surveyed;
 use super::{Shown, State};
 use crate::colors::{Colors as _, Look, largest};
-use regard_heads::{HeadId, Measure, Measures, palette};
+use crate::numbers;
+use regard_heads::{HeadId, Measure, Measures};
 
 /// The limits of a picture's width. A picture is narrower only where a layer would not fit in a row.
 const WIDEST: f32 = 176.0;
 const NARROWEST: f32 = 56.0;
-/// The gap between two pictures.
+/// The gap between two pictures, and between two small ones.
 const GAP: f32 = 8.0;
+const SMALL_GAP: f32 = 2.0;
+/// A narrower picture has no line of text.
+const CAPTIONED: f32 = 28.0;
 
 /// The textures of the heads that have been visible.
 #[derive(Default)]
 pub struct Thumbnails {
     drawn_for: Option<(Look, bool)>,
     textures: HashMap<HeadId, TextureHandle>,
+    /// Whether a layer is a row at any width.
+    by_layer: bool,
+}
+
+/// Heads to mark, and the word that says why.
+#[derive(Clone, Copy, Default)]
+pub struct Marked<'a> {
+    /// The heads.
+    pub heads: &'a [HeadId],
+    /// The word.
+    pub word: &'static str,
 }
 
 impl Thumbnails {
+    /// A grid whose rows are layers at any width.
+    pub fn by_layer() -> Self {
+        Self { by_layer: true, ..Self::default() }
+    }
+
     /// Shows all heads. A click on one enlarges it.
-    pub fn show(&mut self, ui: &mut Ui, opened: &Opened, state: &mut State, look: Look) {
+    pub fn show(
+        &mut self,
+        ui: &mut Ui,
+        opened: &Surveyed,
+        state: &mut State,
+        marked: Marked<'_>,
+        look: Look,
+    ) {
         if self.drawn_for.replace((look, state.own_scale)) != Some((look, state.own_scale)) {
             self.textures.clear();
         }
@@ -36,14 +63,24 @@ impl Thumbnails {
         ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
             let room = vec2(ui.available_width() - 4.0, ui.clip_rect().height());
             let line = ui.text_style_height(&TextStyle::Small);
-            let columns =
-                columns(room, line, opened.maps.shape().heads, ids.len(), state.order.is_some());
-            let side = side(room.x, columns);
-            ui.spacing_mut().item_spacing = vec2(GAP, GAP);
+            let heads = opened.maps.shape().heads;
+            let (columns, gap) = if self.by_layer && state.order.is_none() {
+                (heads, if room.x < CAPTIONED * heads as f32 { SMALL_GAP } else { GAP })
+            } else {
+                (columns(room, line, heads, ids.len(), state.order.is_some()), GAP)
+            };
+            let mut side = side(room.x, columns, gap);
+            if self.by_layer {
+                // All layers are seen at once, if the pictures do not become too small.
+                let layers = ids.len().div_ceil(columns) as f32;
+                let fitting = (room.y / layers - line - gap).floor();
+                side = side.min(fitting.max(NARROWEST.min(side)));
+            }
+            ui.spacing_mut().item_spacing = vec2(gap, gap);
             for row in ids.chunks(columns) {
                 ui.horizontal(|ui| {
                     for id in row {
-                        if self.head(ui, opened, *id, state, look, side).clicked() {
+                        if self.head(ui, opened, *id, state, marked, look, side).clicked() {
                             state.show(*id);
                         }
                     }
@@ -55,15 +92,20 @@ impl Thumbnails {
     fn head(
         &mut self,
         ui: &mut Ui,
-        opened: &Opened,
+        opened: &Surveyed,
         id: HeadId,
         state: &State,
+        marked: Marked<'_>,
         look: Look,
         side: f32,
     ) -> Response {
-        let line = ui.text_style_height(&TextStyle::Small);
+        let line = if side < CAPTIONED { 0.0 } else { ui.text_style_height(&TextStyle::Small) };
         let (rect, response) = ui.allocate_exact_size(vec2(side, side + line), Sense::click());
-        let name = name(opened, id, state.order);
+        let is_marked = marked.heads.contains(&id);
+        let mut name = name(opened, id, state.order);
+        if is_marked {
+            name = format!("{name}, {}", marked.word);
+        }
         response.widget_info(|| WidgetInfo::labeled(Role::Button, true, &name));
         if !ui.is_rect_visible(rect) {
             return response;
@@ -79,25 +121,24 @@ impl Thumbnails {
         let visuals = ui.visuals();
         let is_last = state.id() == id && state.shown == Shown::Head;
         let stroke = if response.hovered() || response.has_focus() || is_last {
-            visuals.selection.stroke
+            Stroke::new(2.0, visuals.selection.stroke.color)
+        } else if is_marked {
+            Stroke::new(2.0, visuals.warn_fg_color)
         } else {
             visuals.widgets.noninteractive.bg_stroke
         };
         ui.painter().rect_stroke(cells, 0, stroke, StrokeKind::Outside);
-        self::caption(
-            ui,
-            opened,
-            id,
-            state.order,
-            Rect::from_min_max(picture.left_bottom(), rect.max),
-        );
+        if line > 0.0 {
+            let at = Rect::from_min_max(picture.left_bottom(), rect.max);
+            caption(ui, opened, id, state.order, is_marked, at);
+        }
         response.on_hover_text(name)
     }
 
     fn texture(
         &mut self,
         ui: &Ui,
-        opened: &Opened,
+        opened: &Surveyed,
         id: HeadId,
         own_scale: bool,
         look: Look,
@@ -106,7 +147,7 @@ impl Thumbnails {
             let numbers = opened.survey.thumbnail(&opened.maps, id);
             let limit = if own_scale { largest(&numbers) } else { opened.largest };
             let (_, cols) = opened.survey.thumbnail_shape();
-            let image = palette(&numbers, limit, look).image(&numbers, cols);
+            let image = opened.palette(&numbers, limit, look).image(&numbers, cols);
             let options =
                 TextureOptions { minification: TextureFilter::Linear, ..TextureOptions::NEAREST };
             ui.ctx().load_texture(format!("{id}"), image, options)
@@ -129,24 +170,33 @@ fn columns(room: Vec2, line: f32, heads: usize, all: usize, sorted: bool) -> usi
     }
     let most = fits(1.6 * NARROWEST).min(all.max(1));
     let height =
-        |columns: usize| all.div_ceil(columns) as f32 * (side(room.x, columns) + line + GAP);
+        |columns: usize| all.div_ceil(columns) as f32 * (side(room.x, columns, GAP) + line + GAP);
     (1..most).find(|columns| height(*columns) <= room.y).unwrap_or(most)
 }
 
 /// The width of a picture in a row of `columns`.
-fn side(room: f32, columns: usize) -> f32 {
-    (room / columns as f32 - GAP).floor().clamp(8.0, WIDEST)
+fn side(room: f32, columns: usize, gap: f32) -> f32 {
+    (room / columns as f32 - gap).floor().clamp(8.0, WIDEST)
 }
 
 /// "layer 3 head 5, entropy 2.1 nats (20 queries)".
-pub fn name(opened: &Opened, id: HeadId, order: Option<Measure>) -> String {
+pub fn name(opened: &Surveyed, id: HeadId, order: Option<Measure>) -> String {
+    let number = opened.maps.layer_number(id.layer);
+    if opened.is_difference {
+        let most = numbers::spoken(largest_of(opened, id));
+        return format!("layer {number} head {}, largest difference {most}", id.head);
+    }
     let measure = order.unwrap_or(Measure::Entropy);
     let measures = opened.survey.measures(id);
     let value = measures.get(measure).map_or_else(
         || format!("{}: none", measure.name()),
         |x| format!("{} ({})", measure.in_words(x), standing(&measures, measure)),
     );
-    format!("layer {} head {}, {value}", opened.maps.layer_number(id.layer), id.head)
+    format!("layer {number} head {}, {value}", id.head)
+}
+
+fn largest_of(opened: &Surveyed, id: HeadId) -> f32 {
+    largest(&opened.survey.thumbnail(&opened.maps, id))
 }
 
 /// What a measure stands on: "12 queries", "1 query, not significant".
@@ -158,15 +208,28 @@ pub fn standing(measures: &Measures, measure: Measure) -> String {
 }
 
 /// The head's numbers at the left, the measure at the right if there is room.
-fn caption(ui: &Ui, opened: &Opened, id: HeadId, order: Option<Measure>, at: Rect) {
+fn caption(
+    ui: &Ui,
+    opened: &Surveyed,
+    id: HeadId,
+    order: Option<Measure>,
+    is_marked: bool,
+    at: Rect,
+) {
     let (font, visuals) = (TextStyle::Small.resolve(ui.style()), ui.visuals());
     let number = format!("{}·{}", opened.maps.layer_number(id.layer), id.head);
     let left = at.left_top() + vec2(0.0, 1.0);
     let painter = ui.painter().with_clip_rect(at.intersect(ui.clip_rect()));
-    let used = painter.text(left, Align2::LEFT_TOP, number, font.clone(), visuals.text_color());
+    let color = if is_marked { visuals.warn_fg_color } else { visuals.text_color() };
+    let used = painter.text(left, Align2::LEFT_TOP, number, font.clone(), color);
     let measure = order.unwrap_or(Measure::Entropy);
-    let Some(x) = opened.survey.measures(id).get(measure) else { return };
-    let galley = painter.layout_no_wrap(measure.short(x), font, visuals.weak_text_color());
+    let value = if opened.is_difference {
+        format!("±{}", numbers::fixed(largest_of(opened, id), 2))
+    } else {
+        let Some(x) = opened.survey.measures(id).get(measure) else { return };
+        measure.short(x)
+    };
+    let galley = painter.layout_no_wrap(value, font, visuals.weak_text_color());
     if used.right() + 6.0 + galley.size().x <= at.right() {
         painter.galley(
             at.right_top() + vec2(-galley.size().x, 1.0),
@@ -194,7 +257,7 @@ mod tests {
     #[test]
     fn few_heads_are_large() {
         assert_eq!(columns(vec2(900.0, 640.0), 16.0, 4, 12, true), 4);
-        assert_eq!(side(900.0, 4), WIDEST);
+        assert_eq!(side(900.0, 4, GAP), WIDEST);
         assert_eq!(columns(vec2(900.0, 400.0), 16.0, 4, 12, true), 6);
     }
 }

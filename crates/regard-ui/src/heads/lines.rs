@@ -8,7 +8,7 @@ use egui::{
     text::LayoutJob, text::TextWrapping, vec2,
 };
 
-use super::opened::{Opened, Selected};
+use super::opened::{Selected, Surveyed};
 use super::{Side, State};
 use crate::{numbers, style};
 
@@ -49,7 +49,7 @@ impl Places {
 }
 
 /// Shows as many tokens as fit, around the chosen one.
-pub fn show(ui: &mut Ui, opened: &Opened, selected: &Selected, state: &mut State) {
+pub fn show(ui: &mut Ui, opened: &Surveyed, selected: &Selected, state: &mut State) {
     let line = ui.text_style_height(&TextStyle::Body) + 3.0;
     let counts = opened.labels.each_ref().map(Vec::len);
     let most = counts.into_iter().max().unwrap_or(1);
@@ -76,7 +76,7 @@ pub fn show(ui: &mut Ui, opened: &Opened, selected: &Selected, state: &mut State
 }
 
 /// The width of the widest visible token.
-fn widest(ui: &Ui, opened: &Opened, tokens: &[Range<usize>; 2]) -> f32 {
+fn widest(ui: &Ui, opened: &Surveyed, tokens: &[Range<usize>; 2]) -> f32 {
     let font = TextStyle::Body.resolve(ui.style());
     let labels = opened.labels.iter().zip(tokens).flat_map(|(labels, seen)| &labels[seen.clone()]);
     let width = |label: &String| {
@@ -130,7 +130,7 @@ fn note(
 /// Each token is a button that isolates its lines. Returns the token under the pointer.
 fn token_buttons(
     ui: &Ui,
-    opened: &Opened,
+    opened: &Surveyed,
     state: &mut State,
     places: &Places,
 ) -> Option<(Side, usize)> {
@@ -188,7 +188,7 @@ fn lines(ui: &Ui, selected: &Selected, places: &Places, isolated: Option<(Side, 
 /// The tokens, and beside those of the other side the weights of the isolated one.
 fn texts(
     ui: &Ui,
-    opened: &Opened,
+    opened: &Surveyed,
     selected: &Selected,
     places: &Places,
     isolated: Option<(Side, usize)>,

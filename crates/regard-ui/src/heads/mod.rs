@@ -3,14 +3,17 @@
 //! [`State`] holds the choices of the user. Threads read files and combine heads. Until they are done, the room shows the
 //! previous result.
 
-mod bar;
+pub(crate) mod bar;
 mod controls;
 mod grid;
+mod large;
 mod lines;
 mod opened;
 mod room;
 mod state;
 
-pub use self::opened::{Opened, Selected};
+pub(crate) use self::grid::{Marked, Thumbnails};
+pub(crate) use self::large::Large;
+pub use self::opened::{Opened, Selected, Surveyed};
 pub use self::room::HeadsRoom;
 pub use self::state::{AttentionSource, Shown, Side, State};

@@ -1,5 +1,6 @@
-//! An attention that has been read, and the matrix that is shown of it.
+//! An attention that has been read or computed, and the matrix that is shown of it.
 
+use core::ops::Deref;
 use std::sync::Arc;
 
 use super::{AttentionSource, State};
@@ -21,7 +22,12 @@ const READING: f32 = 0.4;
 pub struct Opened {
     /// The source of the attention.
     pub source: AttentionSource,
-    /// The weights.
+    heads: Arc<Surveyed>,
+}
+
+/// The heads of an attention, with what is said and drawn of each.
+pub struct Surveyed {
+    /// The weights, or the differences of two runs' weights.
     pub maps: AttentionMaps,
     /// The measures and the thumbnails.
     pub survey: Survey,
@@ -29,6 +35,8 @@ pub struct Opened {
     pub(super) labels: [Vec<String>; 2],
     /// The largest absolute value.
     pub(super) largest: f32,
+    /// Whether the numbers are differences of weights, which measures of weights say nothing about.
+    pub(super) is_difference: bool,
 }
 
 /// The matrix that is shown enlarged.
@@ -62,13 +70,12 @@ impl Opened {
                 AttentionMaps::open_with(&|path| host.open(path), path, None, &reading)?
             }
         };
-        let survey = Survey::new(&maps, &looking)?;
-        let shape = maps.shape();
-        let labels =
-            maps.tokens().map(|tokens| tokens.into_iter().map(|token| token.text).collect());
-        let largest =
-            shape.ids().map(|id| colors::largest(&survey.thumbnail(&maps, id))).fold(0.0, f32::max);
-        Ok(Self { source, maps, survey, labels, largest })
+        Ok(Self { source, heads: Arc::new(Surveyed::new(maps, false, &looking)?) })
+    }
+
+    /// The heads, to share with a thread.
+    pub(super) fn heads(&self) -> &Arc<Surveyed> {
+        &self.heads
     }
 
     /// The name of the file.
@@ -78,6 +85,53 @@ impl Opened {
             AttentionSource::File(path) => {
                 path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
             }
+        }
+    }
+}
+
+impl Deref for Opened {
+    type Target = Surveyed;
+
+    fn deref(&self) -> &Surveyed {
+        &self.heads
+    }
+}
+
+impl Surveyed {
+    /// Surveys every number of an attention, or of the differences of two.
+    ///
+    /// # Errors
+    /// If `progress` cancels the work.
+    pub fn new(
+        maps: AttentionMaps,
+        is_difference: bool,
+        progress: &Progress<'_>,
+    ) -> Result<Self, Error> {
+        let survey = Survey::new(&maps, progress)?;
+        let shape = maps.shape();
+        let labels =
+            maps.tokens().map(|tokens| tokens.into_iter().map(|token| token.text).collect());
+        let largest =
+            shape.ids().map(|id| colors::largest(&survey.thumbnail(&maps, id))).fold(0.0, f32::max);
+        Ok(Self { maps, survey, labels, largest, is_difference })
+    }
+
+    /// The labels of the queries and of the keys.
+    pub fn labels(&self) -> &[Vec<String>; 2] {
+        &self.labels
+    }
+
+    /// What a number is called.
+    pub(super) fn term(&self) -> &'static str {
+        if self.is_difference { "difference" } else { "weight" }
+    }
+
+    /// The colours of some numbers, of which `largest` is the end of the scale.
+    pub(super) fn palette(&self, numbers: &[f32], largest: f32, look: Look) -> Palette {
+        if self.is_difference {
+            Palette::signed(largest, look)
+        } else {
+            palette(numbers, largest, look)
         }
     }
 
@@ -119,7 +173,8 @@ impl Opened {
         let numbers = self.maps.part(part, progress)?;
         let largest = colors::largest(&numbers);
         let cols = self.maps.shape().keys;
-        let picture = Picture::new(&numbers, cols, palette(&numbers, largest, Look::default()));
+        let colors = self.palette(&numbers, largest, Look::default());
+        let picture = Picture::new(&numbers, cols, colors);
         Ok(Selected {
             part,
             title: self.maps.title(part),
@@ -138,8 +193,8 @@ impl Selected {
     }
 
     /// The matrix with its tokens, to export it.
-    pub fn matrix(&self, opened: &Opened, look: Look) -> Matrix {
-        opened.maps.labelled(self.part, Arc::clone(&self.numbers), self.palette(look))
+    pub fn matrix(&self, heads: &Surveyed, look: Look) -> Matrix {
+        heads.maps.labelled(self.part, Arc::clone(&self.numbers), self.palette(look))
     }
 
     /// Takes the colours that the user chose.

@@ -2,23 +2,18 @@
 
 use std::sync::Arc;
 
-use egui::{
-    CentralPanel, Context, Frame, Label, Margin, Panel, ProgressBar, RichText, ScrollArea, Ui,
-};
+use egui::{CentralPanel, Context, Frame, Margin, Panel, ProgressBar, Ui};
 
 use super::controls::{self, Asked};
-use super::grid::Thumbnails;
+use super::grid::{Marked, Thumbnails};
+use super::large::Large;
 use super::opened::{Opened, Selected};
-use super::{AttentionSource, Shown, State, bar, lines};
-use regard_walkthrough::Marks;
-
+use super::{AttentionSource, Shown, State, bar};
 use crate::colors::Look;
-use crate::heatmap::{Cell, Heatmap};
 use crate::style::panel;
 use crate::task::{PATIENCE, Task};
-use crate::{Command, Host, message, numbers, side};
+use crate::{Command, Host, message, side};
 use regard_figure::Matrix;
-use regard_heads::Part;
 
 /// The view of a [`State`].
 pub struct HeadsRoom {
@@ -27,11 +22,8 @@ pub struct HeadsRoom {
     opened: Option<Arc<Opened>>,
     /// The source that could not be opened, and the reason.
     failed: Option<(AttentionSource, String)>,
-    selecting: Option<(Part, Task<Selected>)>,
-    selected: Option<Selected>,
+    large: Large,
     thumbnails: Thumbnails,
-    /// The cell under the pointer.
-    hovered: Option<Cell>,
 }
 
 /// A file that is being read.
@@ -60,10 +52,8 @@ impl HeadsRoom {
             opening: None,
             opened: None,
             failed: None,
-            selecting: None,
-            selected: None,
+            large: Large::default(),
             thumbnails: Thumbnails::default(),
-            hovered: None,
         }
     }
 
@@ -89,7 +79,7 @@ impl HeadsRoom {
 
     /// The matrix that is shown, if there is one.
     pub fn selected(&self) -> Option<&Selected> {
-        self.selected.as_ref()
+        self.large.selected()
     }
 
     /// Why the last file could not be opened.
@@ -99,15 +89,12 @@ impl HeadsRoom {
 
     /// Whether a thread is at work.
     pub fn is_busy(&self) -> bool {
-        self.opening.is_some() || self.selecting.is_some()
+        self.opening.is_some() || self.large.is_busy()
     }
 
     /// The matrix that is shown, to export it.
     pub fn matrix(&self, look: Look) -> Option<Matrix> {
-        self.opened
-            .as_ref()
-            .zip(self.selected.as_ref())
-            .map(|(opened, selected)| selected.matrix(opened, look))
+        self.large.matrix(look)
     }
 
     /// The attention that the state names, if it has been read.
@@ -129,12 +116,11 @@ impl HeadsRoom {
         side: bool,
     ) -> Option<Command> {
         self.exchange(ui.ctx(), state);
-        Panel::bottom("readout").resizable(false).exact_size(44.0).frame(panel(ui, 16, 8)).show(
-            ui,
-            |ui| {
-                self.readout(ui, self.hovered.or(state.chosen), state);
-            },
-        );
+        Panel::bottom("readout")
+            .resizable(false)
+            .exact_size(44.0)
+            .frame(panel(ui, 16, 8))
+            .show(ui, |ui| self.large.readout(ui, state));
         let opened = self.here(state);
         let asked = if side {
             side::show(ui, "file", |ui| controls::show(ui, opened.as_deref(), state))
@@ -168,7 +154,7 @@ impl HeadsRoom {
         if is_here {
             self.select(ctx, state);
         } else {
-            (self.selected, self.selecting) = (None, None);
+            self.large.clear();
             if !has_failed && self.opening.is_none() {
                 self.opening = Some(Opening::start(&self.host, ctx, state.source.clone(), false));
             }
@@ -182,29 +168,10 @@ impl HeadsRoom {
     fn select(&mut self, ctx: &Context, state: &mut State) {
         let Some(opened) = &self.opened else { return };
         state.limit(opened.maps.shape(), opened.maps.is_self_attention());
-        if let Some(outcome) = self.selecting.as_ref().and_then(|(_, task)| task.take()) {
-            self.selecting = None;
-            match outcome {
-                Ok(selected) => self.selected = Some(selected),
-                Err(message) => {
-                    self.failed = Some((state.source.clone(), message));
-                    state.shown = Shown::Grid;
-                }
-            }
-        }
-        let Some(part) = state.part() else {
-            (self.selected, self.selecting) = (None, None);
-            return;
-        };
-        // The matrix that is being computed counts, or else the one that is shown.
-        let asked = self.selecting.as_ref().map(|(asked, _)| *asked);
-        if asked.or_else(|| self.selected.as_ref().map(|selected| selected.part)) != Some(part) {
-            let opened = Arc::clone(opened);
-            let task = Task::start(&*self.host, ctx, "heads", move |promise| {
-                let progress = |done: f32| promise.tell(done);
-                opened.select(part, &progress).map_err(|e| e.to_string())
-            });
-            self.selecting = Some((part, task));
+        let asked = state.part().map(|part| (opened.heads(), part));
+        if let Err(message) = self.large.exchange(&*self.host, ctx, asked) {
+            self.failed = Some((state.source.clone(), message));
+            state.shown = Shown::Grid;
         }
     }
 
@@ -222,7 +189,7 @@ impl HeadsRoom {
                 // A message about another file stays until the user has seen it.
                 self.failed.take_if(|(failed, _)| opening.anew || *failed == opened.source);
                 self.opened = Some(Arc::new(opened));
-                (self.selected, self.selecting) = (None, None);
+                self.large.clear();
                 self.thumbnails.clear();
             }
             Err(message) => {
@@ -244,10 +211,9 @@ impl HeadsRoom {
         bar::show(ui, &opened, state);
         ui.add_space(2.0);
         if state.shown == Shown::Grid {
-            self.hovered = None;
-            self.thumbnails.show(ui, &opened, state, look);
+            self.thumbnails.show(ui, &opened, state, Marked::default(), look);
         } else {
-            self.matrix_ui(ui, &opened, state, look);
+            self.large.show(ui, state, look);
         }
     }
 
@@ -278,77 +244,6 @@ impl HeadsRoom {
         if cancelled {
             self.cancel(state);
         }
-        if let Some((_, job)) = self.selecting.as_ref().filter(|(_, job)| job.elapsed() > PATIENCE)
-        {
-            ui.add(ProgressBar::new(job.progress()).desired_width(200.0).desired_height(10.0))
-                .accessible_name("Computing");
-        }
-    }
-
-    /// Shows a matrix as a heatmap or as lines.
-    fn matrix_ui(&mut self, ui: &mut Ui, opened: &Opened, state: &mut State, look: Look) {
-        let Some(selected) = &mut self.selected else { return };
-        selected.set_look(look);
-        bar::title(ui, &selected.title);
-        if state.lines {
-            self.hovered = None;
-            lines::show(ui, opened, selected, state);
-            return;
-        }
-        let [rows, cols] = &opened.labels;
-        let large = (ui.available_height() - 60.0).max(200.0);
-        let hovered = ScrollArea::vertical()
-            .auto_shrink(false)
-            .show(ui, |ui| {
-                let map = Heatmap {
-                    name: &selected.title,
-                    numbers: &selected.numbers,
-                    masked: f32::NEG_INFINITY,
-                    row_labels: rows,
-                    col_labels: cols,
-                    picture: &selected.picture,
-                    captions: Some(["attending from", "attending to"]),
-                    terms: ["query", "key", "weight"],
-                    pointed: state.chosen,
-                    marks: Marks::default(),
-                    edited: &[],
-                    large,
-                    paints: false,
-                };
-                let pointing = map.show(ui, ui.available_width(), &mut state.view);
-                if let Some((row, _)) = pointing.chosen {
-                    state.chosen = pointing.chosen;
-                    state.around = row;
-                }
-                pointing.hovered
-            })
-            .inner;
-        if hovered != self.hovered {
-            self.hovered = hovered;
-            ui.ctx().request_repaint();
-        }
-    }
-
-    /// Shows the cell in words.
-    fn readout(&self, ui: &mut Ui, cell: Option<Cell>, state: &State) {
-        ui.take_available_space();
-        let found = self.opened.as_ref().zip(self.selected.as_ref()).zip(cell);
-        let text = found.and_then(|((opened, selected), (row, col))| {
-            let [rows, cols] = &opened.labels;
-            let (query, key, weight) = (rows.get(row)?, cols.get(col)?, selected.number(row, col)?);
-            Some(format!(
-                "query {row} {query}, key {col} {key}: weight {}",
-                numbers::spoken(weight)
-            ))
-        });
-        let hint = match state.shown {
-            Shown::Grid => "Click a head to enlarge it.",
-            _ if state.lines => "Point at a token to see only its lines; click to keep them.",
-            _ => "Point at a cell to read its weight.",
-        };
-        ui.add(match text {
-            Some(text) => Label::new(RichText::new(text).monospace()).truncate(),
-            None => Label::new(RichText::new(hint).weak()).truncate(),
-        });
+        self.large.progress(ui);
     }
 }

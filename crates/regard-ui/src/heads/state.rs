@@ -130,7 +130,7 @@ impl State {
 
 impl State {
     /// The matrix that is shown. The grid shows none.
-    pub(super) fn part(&self) -> Option<Part> {
+    pub(crate) fn part(&self) -> Option<Part> {
         match self.shown {
             Shown::Grid => None,
             Shown::Head => Some(Part::Head(self.id())),

@@ -33,31 +33,7 @@ impl Args {
 
     /// The model's files, of which only the headers are read.
     pub(crate) fn checkpoint(&self) -> Result<Checkpoint, Failure> {
-        let name = self.model.as_str();
-        if name == crate::bundled::NAME {
-            return crate::bundled::checkpoint().bad_input();
-        }
-        let path = Path::new(name);
-        if path.exists() {
-            return Checkpoint::open(path).bad_input();
-        }
-        let Some(repository) = hub::Repository::named(name) else {
-            return Err(anyhow!("{name}: there is no such file or folder")).bad_input();
-        };
-        let cache = hub::Cache::of_environment().bad_input()?;
-        let folder = match cache.snapshot(&repository) {
-            Some(folder) if !self.download || hub::is_complete(&folder) => folder,
-            _ if self.download => hub::download(&repository, &cache)?,
-            _ => {
-                let place = cache.folder(&repository);
-                return Err(anyhow!(
-                    "{name}: there is no such file or folder, and {} is not in the cache; --download fetches it",
-                    place.display()
-                ))
-                .bad_input();
-            }
-        };
-        Checkpoint::open(hub::model_in(&folder)).bad_input()
+        checkpoint(&self.model, self.download)
     }
 
     /// The model with its weights.
@@ -74,6 +50,50 @@ impl Args {
         .bad_input()?;
         Ok((checkpoint, model))
     }
+}
+
+/// The files of a model by its name, of which only the headers are read.
+pub(crate) fn checkpoint(name: &str, download: bool) -> Result<Checkpoint, Failure> {
+    if name == crate::bundled::NAME {
+        return crate::bundled::checkpoint().bad_input();
+    }
+    let path = Path::new(name);
+    if path.exists() {
+        return Checkpoint::open(path).bad_input();
+    }
+    let Some(repository) = hub::Repository::named(name) else {
+        return Err(anyhow!("{name}: there is no such file or folder")).bad_input();
+    };
+    let cache = hub::Cache::of_environment().bad_input()?;
+    let folder = match cache.snapshot(&repository) {
+        Some(folder) if !download || hub::is_complete(&folder) => folder,
+        _ if download => hub::download(&repository, &cache)?,
+        _ => {
+            let place = cache.folder(&repository);
+            return Err(anyhow!(
+                    "{name}: there is no such file or folder, and {} is not in the cache; --download fetches it",
+                    place.display()
+                ))
+                .bad_input();
+        }
+    };
+    Checkpoint::open(hub::model_in(&folder)).bad_input()
+}
+
+/// Whether a name on the command line is a model's, and not that of a session or of a file of attention.
+pub(crate) fn is_model(name: &str) -> bool {
+    let path = Path::new(name);
+    if path.exists() {
+        return path.is_dir()
+            || path.extension().is_some_and(|kind| kind.eq_ignore_ascii_case("gguf"));
+    }
+    let Some(repository) = hub::Repository::named(name) else { return false };
+    let is_cached =
+        hub::Cache::of_environment().is_ok_and(|cache| cache.snapshot(&repository).is_some());
+    // A name with an organisation is meant as such where there is no folder of that name.
+    let is_in_no_folder =
+        path.parent().is_some_and(|parent| !parent.as_os_str().is_empty() && !parent.exists());
+    name == crate::bundled::NAME || is_cached || is_in_no_folder
 }
 
 /// Tells what a large model or a long text takes, and refuses what memory has no room for.

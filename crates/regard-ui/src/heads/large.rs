@@ -1,0 +1,179 @@
+//! The matrix that is shown large: a thread computes it, and the one before is shown until then.
+
+use std::sync::Arc;
+
+use egui::{Context, Label, ProgressBar, RichText, ScrollArea, Ui};
+use regard_figure::Matrix;
+use regard_heads::Part;
+use regard_walkthrough::Marks;
+
+use super::opened::{Selected, Surveyed};
+use super::{Shown, State, bar, lines};
+use crate::colors::Look;
+use crate::heatmap::{Cell, Heatmap, Pointing};
+use crate::task::{PATIENCE, Task};
+use crate::{Host, numbers};
+
+/// The matrix, and the one that is being computed.
+#[derive(Default)]
+pub struct Large {
+    computing: Option<(Of, Task<Selected>)>,
+    shown: Option<(Of, Selected)>,
+    /// The cell under the pointer.
+    hovered: Option<Cell>,
+}
+
+/// A part of an attention.
+#[derive(Clone)]
+struct Of {
+    heads: Arc<Surveyed>,
+    part: Part,
+}
+
+impl Of {
+    fn is(&self, heads: &Arc<Surveyed>, part: Part) -> bool {
+        Arc::ptr_eq(&self.heads, heads) && self.part == part
+    }
+}
+
+impl Large {
+    /// Takes what the thread has computed, and starts what is missing. `None` shows no matrix.
+    ///
+    /// # Errors
+    /// If the part cannot be computed. The reason is a message for the user.
+    pub fn exchange(
+        &mut self,
+        host: &dyn Host,
+        ctx: &Context,
+        asked: Option<(&Arc<Surveyed>, Part)>,
+    ) -> Result<(), String> {
+        let mut outcome = Ok(());
+        if let Some(done) = self.computing.as_ref().and_then(|(_, task)| task.take())
+            && let Some((of, _)) = self.computing.take()
+        {
+            match done {
+                Ok(selected) => self.shown = Some((of, selected)),
+                Err(message) => outcome = Err(message),
+            }
+        }
+        let Some((heads, part)) = asked.filter(|_| outcome.is_ok()) else {
+            self.clear();
+            return outcome;
+        };
+        // The matrix that is being computed counts, or else the one that is shown.
+        let latest = self.computing.as_ref().map(|(of, _)| of);
+        let latest = latest.or_else(|| self.shown.as_ref().map(|(of, _)| of));
+        if !latest.is_some_and(|of| of.is(heads, part)) {
+            let of = Of { heads: Arc::clone(heads), part };
+            let theirs = Arc::clone(heads);
+            let task = Task::start(host, ctx, "heads", move |promise| {
+                let progress = |done: f32| promise.tell(done);
+                theirs.select(part, &progress).map_err(|e| e.to_string())
+            });
+            self.computing = Some((of, task));
+        }
+        outcome
+    }
+
+    /// Shows no matrix.
+    pub fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Whether a thread is at work.
+    pub fn is_busy(&self) -> bool {
+        self.computing.is_some()
+    }
+
+    /// The matrix that is shown.
+    pub fn selected(&self) -> Option<&Selected> {
+        self.shown.as_ref().map(|(_, selected)| selected)
+    }
+
+    /// The matrix that is shown, to export it.
+    pub fn matrix(&self, look: Look) -> Option<Matrix> {
+        self.shown.as_ref().map(|(of, selected)| selected.matrix(&of.heads, look))
+    }
+
+    /// The cell under the pointer.
+    pub fn hovered(&self) -> Option<Cell> {
+        self.hovered
+    }
+
+    /// The progress, if the matrix takes long.
+    pub fn progress(&self, ui: &mut Ui) {
+        let computing = self.computing.as_ref().filter(|(_, task)| task.elapsed() > PATIENCE);
+        if let Some((_, task)) = computing {
+            ui.add(ProgressBar::new(task.progress()).desired_width(200.0).desired_height(10.0))
+                .accessible_name("Computing");
+        }
+    }
+
+    /// Shows the matrix as a heatmap or as lines. Returns what the pointer does on the heatmap.
+    pub fn show(&mut self, ui: &mut Ui, state: &mut State, look: Look) -> Option<Pointing> {
+        let (of, selected) = self.shown.as_mut()?;
+        let heads = &of.heads;
+        selected.set_look(look);
+        bar::title(ui, &selected.title);
+        if state.lines {
+            self.hovered = None;
+            lines::show(ui, heads, selected, state);
+            return None;
+        }
+        let [rows, cols] = &heads.labels;
+        let large = (ui.available_height() - 60.0).max(200.0);
+        let pointing = ScrollArea::vertical()
+            .auto_shrink(false)
+            .show(ui, |ui| {
+                let map = Heatmap {
+                    name: &selected.title,
+                    numbers: &selected.numbers,
+                    masked: f32::NEG_INFINITY,
+                    row_labels: rows,
+                    col_labels: cols,
+                    picture: &selected.picture,
+                    captions: Some(["attending from", "attending to"]),
+                    terms: ["query", "key", heads.term()],
+                    pointed: state.chosen,
+                    marks: Marks::default(),
+                    edited: &[],
+                    large,
+                    paints: false,
+                };
+                let pointing = map.show(ui, ui.available_width(), &mut state.view);
+                if let Some((row, _)) = pointing.chosen {
+                    state.chosen = pointing.chosen;
+                    state.around = row;
+                }
+                pointing
+            })
+            .inner;
+        if pointing.hovered != self.hovered {
+            self.hovered = pointing.hovered;
+            ui.ctx().request_repaint();
+        }
+        Some(pointing)
+    }
+
+    /// Shows a cell in words: the one under the pointer, or the chosen one.
+    pub fn readout(&self, ui: &mut Ui, state: &State) {
+        ui.take_available_space();
+        let hint = match state.shown {
+            Shown::Grid => "Click a head to enlarge it.",
+            _ if state.lines => "Point at a token to see only its lines; click to keep them.",
+            _ => "Point at a cell to read its weight.",
+        };
+        ui.add(match self.hovered.or(state.chosen).and_then(|cell| self.words(cell)) {
+            Some(text) => Label::new(RichText::new(text).monospace()).truncate(),
+            None => Label::new(RichText::new(hint).weak()).truncate(),
+        });
+    }
+
+    fn words(&self, (row, col): Cell) -> Option<String> {
+        let (of, selected) = self.shown.as_ref()?;
+        let [rows, cols] = &of.heads.labels;
+        let (query, key, weight) = (rows.get(row)?, cols.get(col)?, selected.number(row, col)?);
+        let (term, weight) = (of.heads.term(), numbers::spoken(weight));
+        Some(format!("query {row} {query}, key {col} {key}: {term} {weight}"))
+    }
+}

@@ -1,0 +1,231 @@
+//! The logit lens: what the model would predict if it ended after each layer.
+
+use std::sync::Arc;
+
+use egui::accesskit::Role;
+use egui::text::{LayoutJob, TextWrapping};
+use egui::{
+    Align2, Context, Label, ProgressBar, Rect, RichText, ScrollArea, Sense, TextStyle, Ui, Vec2,
+    WidgetInfo, vec2,
+};
+use regard_heads::readable;
+use regard_models::Placement;
+
+use super::next::percent;
+use super::open::Opened;
+use super::run::{Request, Unchanged};
+use crate::Host;
+use crate::colors::{Colors as _, Look, Palette, ink_on};
+use crate::explain::title;
+use crate::task::{PATIENCE, Promise, Task};
+
+const EXPLANATION: &str = "\
+    The final norm and the output layer, applied to the residual stream after each layer (nostalgebraist 2020). A cell is the \
+    likeliest token there and its probability: a column shows how the prediction after its token comes about, from the embedding at \
+    the top to the model's own prediction in the last row. The changes of the list are made.";
+
+/// The least width of a cell, and its height.
+const NARROWEST: f32 = 50.0;
+const HEIGHT: f32 = 26.0;
+/// The width of the names of the layers.
+const NAMES: f32 = 84.0;
+
+/// The likeliest token of each layer and position.
+struct Predictions {
+    /// By layer and position: the token, and its probability.
+    rows: Vec<Vec<(String, f32)>>,
+}
+
+type Of = (Request, Arc<Unchanged>);
+
+/// The table, and the one that is being computed.
+#[derive(Default)]
+pub(super) struct Lens {
+    computing: Option<(Of, Task<Predictions>)>,
+    done: Option<(Of, Result<Predictions, String>)>,
+}
+
+fn is(a: &Of, b: &Of) -> bool {
+    a.0 == b.0 && Arc::ptr_eq(&a.1, &b.1)
+}
+
+impl Lens {
+    /// Whether a thread is at work.
+    pub fn is_busy(&self) -> bool {
+        self.computing.is_some()
+    }
+
+    /// The likeliest token after each layer and position: the embedding, then the layers.
+    pub fn rows(&self) -> Option<&[Vec<(String, f32)>]> {
+        self.done.as_ref()?.1.as_ref().ok().map(|predictions| &predictions.rows[..])
+    }
+
+    /// Takes what the thread has computed, and starts what is missing.
+    pub fn exchange(
+        &mut self,
+        host: &dyn Host,
+        ctx: &Context,
+        asked: Option<(&Arc<Opened>, &Request, &Arc<Unchanged>)>,
+    ) {
+        if let Some(outcome) = self.computing.as_ref().and_then(|(_, task)| task.take())
+            && let Some((of, _)) = self.computing.take()
+        {
+            self.done = Some((of, outcome));
+        }
+        let Some((opened, request, unchanged)) = asked else {
+            *self = Self::default();
+            return;
+        };
+        let of = (request.clone(), Arc::clone(unchanged));
+        if self.computing.is_none() && !self.done.as_ref().is_some_and(|(done, _)| is(done, &of)) {
+            let (model, theirs) = (Arc::clone(opened), of.clone());
+            let task = Task::start(host, ctx, "lens", move |promise| {
+                Predictions::new(&model, &theirs, promise)
+            });
+            self.computing = Some((of, task));
+        }
+    }
+
+    /// Shows the table.
+    pub fn show(&self, ui: &mut Ui, tokens: &[String], look: Look) {
+        title(ui, "Logit lens: the likeliest token after each layer", EXPLANATION);
+        if let Some((_, task)) =
+            self.computing.as_ref().filter(|(_, task)| task.elapsed() > 2 * PATIENCE)
+        {
+            ui.add(ProgressBar::new(task.progress()).desired_width(200.0).desired_height(10.0))
+                .accessible_name("Computing the lens");
+        }
+        match self.done.as_ref().map(|(_, done)| done) {
+            Some(Ok(predictions)) => predictions.show(ui, tokens, look),
+            Some(Err(message)) => {
+                ui.add(Label::new(RichText::new(message).weak()).wrap());
+            }
+            None => {}
+        }
+    }
+}
+
+impl Predictions {
+    fn new(
+        opened: &Opened,
+        (request, unchanged): &Of,
+        promise: &Promise<Self>,
+    ) -> Result<Self, String> {
+        let model = &opened.model;
+        let stack = &model.description().stack;
+        let after = match stack.block.placement {
+            Placement::After => "hook_normalized_resid_post",
+            Placement::Before | Placement::Both => "hook_resid_post",
+        };
+        let layers = (0..stack.layers()).map(|layer| format!("blocks.{layer}.{after}"));
+        let places: Vec<String> =
+            core::iter::once("blocks.0.hook_resid_pre".to_owned()).chain(layers).collect();
+        let pass = model.pass().keep(places.clone());
+        let pass = request.changes.iter().fold(pass, |pass, change| pass.change(change.clone()));
+        let trace = pass.last_logits().run(unchanged.input()).map_err(|e| e.to_string())?;
+        let mut found = Vec::new();
+        for (i, place) in places.iter().enumerate() {
+            let stream = trace.get(place).ok_or("the run has kept no residual stream")?;
+            let logits = model.lens(stream).map_err(|e| e.to_string())?;
+            let logits = logits.ok_or("The model predicts no tokens.")?;
+            let cols = logits.shape.last().copied().unwrap_or(1).max(1);
+            found.push(logits.data.chunks_exact(cols).map(likeliest).collect::<Vec<_>>());
+            if promise.tell((i + 1) as f32 / places.len() as f32).is_break() {
+                return Err("cancelled".to_owned());
+            }
+        }
+        // All tokens together tell which kind of tokenizer it is.
+        let name = |id: usize| {
+            let token = u32::try_from(id).ok().and_then(|id| model.tokenizer()?.token(id));
+            token.unwrap_or_else(|| id.to_string())
+        };
+        let names = readable(found.iter().flatten().map(|(id, _)| name(*id)).collect());
+        let mut names = names.into_iter().map(|label| label.text);
+        let row = |row: Vec<(usize, f32)>| {
+            row.into_iter().filter_map(|(_, p)| Some((names.next()?, p))).collect()
+        };
+        Ok(Self { rows: found.into_iter().map(row).collect() })
+    }
+
+    fn show(&self, ui: &mut Ui, tokens: &[String], look: Look) {
+        let palette = Palette::weights(1.0, look);
+        let n = tokens.len().max(1) as f32;
+        let width = ((ui.available_width() - NAMES) / n - 2.0).clamp(NARROWEST, 140.0);
+        let name = |i: usize| match i.checked_sub(1) {
+            None => "embedding".to_owned(),
+            Some(layer) => format!("layer {layer}"),
+        };
+        ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
+            ui.spacing_mut().item_spacing = vec2(2.0, 2.0);
+            ui.horizontal_top(|ui| {
+                ui.vertical(|ui| {
+                    ui.allocate_exact_size(vec2(NAMES, HEIGHT), Sense::hover());
+                    for i in 0..self.rows.len() {
+                        let (rect, _) = ui.allocate_exact_size(vec2(NAMES, HEIGHT), Sense::hover());
+                        let font = TextStyle::Body.resolve(ui.style());
+                        let color = ui.visuals().text_color();
+                        let (at, align) = (rect.left_center(), Align2::LEFT_CENTER);
+                        ui.painter().text(at, align, name(i), font, color);
+                    }
+                });
+                // The last column is the prediction: it is seen first.
+                let scroll = ScrollArea::horizontal().stick_to_right(true);
+                scroll.show(ui, |ui| {
+                    ui.vertical(|ui| {
+                        self.cells(ui, tokens, [width, HEIGHT].into(), palette, &name);
+                    });
+                });
+            });
+        });
+    }
+
+    fn cells(
+        &self,
+        ui: &mut Ui,
+        tokens: &[String],
+        size: Vec2,
+        palette: Palette,
+        name: &dyn Fn(usize) -> String,
+    ) {
+        ui.horizontal(|ui| {
+            for token in tokens {
+                let (rect, _) = ui.allocate_exact_size(size, Sense::hover());
+                text(ui, token, rect, ui.visuals().weak_text_color());
+            }
+        });
+        for (i, row) in self.rows.iter().enumerate() {
+            ui.horizontal(|ui| {
+                for ((token, p), position) in row.iter().zip(tokens) {
+                    let (rect, response) = ui.allocate_exact_size(size, Sense::hover());
+                    let words = format!("{}, after {position}: {token}, {}", name(i), percent(*p));
+                    response.widget_info(|| WidgetInfo::labeled(Role::Label, true, &words));
+                    let color = palette.color(*p);
+                    ui.painter().rect_filled(rect, 3, color);
+                    text(ui, token, rect, ink_on(color));
+                    response.on_hover_text(words);
+                }
+            });
+        }
+    }
+}
+
+/// The largest of some logits, and its probability.
+fn likeliest(logits: &[f32]) -> (usize, f32) {
+    let mut best = (0, f32::NEG_INFINITY);
+    for (id, x) in logits.iter().enumerate() {
+        if *x > best.1 {
+            best = (id, *x);
+        }
+    }
+    let sum: f64 = logits.iter().map(|x| f64::from(x - best.1).exp()).sum();
+    (best.0, (1.0 / sum) as f32)
+}
+
+/// One line in the middle of a cell, truncated if it does not fit.
+fn text(ui: &Ui, text: &str, rect: Rect, color: egui::Color32) {
+    let font = TextStyle::Small.resolve(ui.style());
+    let mut job = LayoutJob::simple_singleline(text.to_owned(), font, color);
+    job.wrap = TextWrapping::truncate_at_width(rect.width() - 6.0);
+    let galley = ui.painter().layout_job(job);
+    ui.painter().galley(rect.center() - galley.size() / 2.0, galley, color);
+}

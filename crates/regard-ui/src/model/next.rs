@@ -1,0 +1,195 @@
+//! The tokens that the model expects next, with and without the changes.
+
+use egui::accesskit::Role;
+use egui::{Color32, Label, Rect, RichText, Sense, TextStyle, Ui, WidgetInfo, vec2};
+use regard_heads::readable;
+use regard_models::Tokenizer;
+
+use super::run::Outcome;
+use crate::explain::heading;
+use crate::style;
+
+/// The most tokens in the list.
+const MOST: usize = 10;
+
+const EXPLANATION: &str = "\
+    The tokens that the model expects after the text, with their probabilities: softmax over a score (logit) for each token of \
+    its vocabulary. A model that fills gaps predicts the token at [MASK] instead.\n\
+    With changes, the thin bar is the probability without them, the thick bar the one with them, and the last column is their \
+    difference in percentage points.";
+
+/// A token that may come next.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Next {
+    /// The id.
+    pub id: u32,
+    /// The token in a readable form.
+    pub token: String,
+    /// Its probability in the unchanged run.
+    pub before: f32,
+    /// Its probability in the run with the changes. The same without changes.
+    pub after: f32,
+}
+
+impl Next {
+    /// The likeliest tokens of either run, in the order of the unchanged one.
+    pub fn likeliest(outcome: &Outcome, tokenizer: Option<&Tokenizer>) -> Vec<Self> {
+        let before = outcome.next();
+        let after = outcome.next_changed().unwrap_or(before);
+        let mut ids: Vec<usize> = (0..before.len().min(after.len())).collect();
+        let larger = |i: &usize| before[*i].max(after[*i]);
+        let most = MOST.min(ids.len());
+        if most < ids.len() {
+            let _ = ids.select_nth_unstable_by(most, |i, j| larger(j).total_cmp(&larger(i)));
+            ids.truncate(most);
+        }
+        ids.sort_by(|i, j| before[*j].total_cmp(&before[*i]).then(i.cmp(j)));
+        let name = |id: usize| {
+            let token = u32::try_from(id).ok().and_then(|id| tokenizer?.token(id));
+            token.unwrap_or_else(|| id.to_string())
+        };
+        // The tokens of the text tell which kind of tokenizer it is.
+        let text = outcome.tokens().iter().map(|token| token.raw.clone());
+        let all = readable(text.chain(ids.iter().map(|id| name(*id))).collect());
+        let names = all.into_iter().skip(outcome.tokens().len());
+        let next = ids.into_iter().zip(names).map(|(i, label)| Self {
+            id: u32::try_from(i).unwrap_or(u32::MAX),
+            token: label.text,
+            before: before[i],
+            after: after[i],
+        });
+        next.collect()
+    }
+}
+
+/// A probability as a reader wants it: "83 %", "0.4 %", "< 0.1 %".
+pub(super) fn percent(p: f32) -> String {
+    let p = 100.0 * p;
+    match p {
+        _ if p >= 9.95 || p == 0.0 => format!("{p:.0} %"),
+        _ if p >= 0.095 => format!("{p:.1} %"),
+        _ => "< 0.1 %".to_owned(),
+    }
+}
+
+/// A difference in percentage points: "+12", "−0.4", "0".
+fn points(difference: f32) -> String {
+    let points = 100.0 * difference;
+    let text = if points.abs() >= 9.95 { format!("{points:+.0}") } else { format!("{points:+.1}") };
+    if text.trim_matches(['+', '-', '0', '.']).is_empty() {
+        "0".to_owned()
+    } else {
+        text.replace('-', "−")
+    }
+}
+
+/// Shows the list.
+pub(super) fn show(ui: &mut Ui, outcome: Option<&Outcome>, list: &[Next]) {
+    heading(ui, "Next token", EXPLANATION);
+    let Some(outcome) = outcome else { return };
+    if list.is_empty() {
+        let text = if outcome.next().is_empty() {
+            "The model predicts nothing here. If it fills gaps, put [MASK] where it is to predict a token."
+        } else {
+            ""
+        };
+        ui.add(Label::new(RichText::new(text).weak()).wrap());
+        return;
+    }
+    let is_changed = outcome.next_changed().is_some();
+    if is_changed {
+        columns(ui);
+    }
+    for next in list {
+        row(ui, next, is_changed);
+    }
+}
+
+/// The widths of a number and of a token.
+const NUMBER: f32 = 52.0;
+const TOKEN: f32 = 84.0;
+
+fn columns(ui: &mut Ui) {
+    let line = ui.text_style_height(&TextStyle::Small) + 2.0;
+    let (rect, _) = ui.allocate_exact_size(vec2(ui.available_width(), line), Sense::hover());
+    let font = TextStyle::Small.resolve(ui.style());
+    let color = ui.visuals().weak_text_color();
+    for (i, name) in ["points", "after", "before"].into_iter().enumerate() {
+        let at = rect.right_center() - vec2(i as f32 * NUMBER, 0.0);
+        ui.painter().text(at, egui::Align2::RIGHT_CENTER, name, font.clone(), color);
+    }
+}
+
+fn row(ui: &mut Ui, next: &Next, is_changed: bool) {
+    let line = ui.text_style_height(&TextStyle::Body) + 4.0;
+    ui.spacing_mut().item_spacing.y = 3.0;
+    let (rect, response) = ui.allocate_exact_size(vec2(ui.available_width(), line), Sense::hover());
+    let (before, after) = (percent(next.before), percent(next.after));
+    let difference = points(next.after - next.before);
+    let words = if is_changed {
+        format!("{}: {after}, without the changes {before}, {difference} points", next.token)
+    } else {
+        format!("{}: {after}", next.token)
+    };
+    response.widget_info(|| WidgetInfo::labeled(Role::Label, true, &words));
+    if !ui.is_rect_visible(rect) {
+        return;
+    }
+    let visuals = ui.visuals();
+    let numbers = if is_changed { 3.0 * NUMBER } else { NUMBER };
+    let bars = Rect::from_min_max(
+        rect.left_top() + vec2(TOKEN, 0.0),
+        rect.right_bottom() - vec2(numbers, 0.0),
+    );
+    let bar = |p: f32, height: f32| {
+        let size = vec2(bars.width() * p.clamp(0.0, 1.0), height);
+        Rect::from_min_size(bars.left_center() - vec2(0.0, height / 2.0), size)
+    };
+    let color = visuals.selection.bg_fill;
+    ui.painter().rect_filled(
+        bar(1.0, line - 8.0),
+        2,
+        visuals.widgets.noninteractive.bg_stroke.color.gamma_multiply(0.5),
+    );
+    ui.painter().rect_filled(bar(next.after, line - 8.0), 2, color);
+    if is_changed {
+        ui.painter().rect_filled(bar(next.before, 3.0), 1, visuals.warn_fg_color);
+    }
+    let font = TextStyle::Body.resolve(ui.style());
+    let text = |ui: &Ui, text: String, right: f32, color: Color32| {
+        let at = rect.right_center() - vec2(right, 0.0);
+        ui.painter().text(at, egui::Align2::RIGHT_CENTER, text, font.clone(), color);
+    };
+    if is_changed {
+        let difference_color = match next.after - next.before {
+            d if d > 0.0005 => style::readable(style::QUERY, visuals),
+            d if d < -0.0005 => visuals.error_fg_color,
+            _ => visuals.weak_text_color(),
+        };
+        text(ui, before, 2.0 * NUMBER, visuals.weak_text_color());
+        text(ui, after, NUMBER, visuals.text_color());
+        text(ui, difference, 0.0, difference_color);
+    } else {
+        text(ui, after, 0.0, visuals.text_color());
+    }
+    let mut job =
+        egui::text::LayoutJob::simple_singleline(next.token.clone(), font, visuals.text_color());
+    job.wrap = egui::text::TextWrapping::truncate_at_width(TOKEN - 8.0);
+    let galley = ui.painter().layout_job(job);
+    let at = rect.left_center() - vec2(0.0, galley.size().y / 2.0);
+    ui.painter().galley(at, galley, visuals.text_color());
+    response.on_hover_text(words);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_and_differences_are_short() {
+        let shares = [1.0, 0.834, 0.0994, 0.05, 0.004, 0.0001, 0.0].map(percent);
+        assert_eq!(shares, ["100 %", "83 %", "9.9 %", "5.0 %", "0.4 %", "< 0.1 %", "0 %"]);
+        let differences = [0.5, -0.714, 0.004, -0.0001, 0.0].map(points);
+        assert_eq!(differences, ["+50", "−71", "+0.4", "0", "0"]);
+    }
+}

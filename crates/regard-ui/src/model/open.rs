@@ -1,0 +1,117 @@
+//! Opening a model.
+
+use core::time::Duration;
+use std::sync::Arc;
+
+use egui::Context;
+use regard_models::{Checkpoint, Description, Error, Head, Model};
+
+use crate::Host;
+use crate::task::Task;
+
+/// The name of the model that comes with the program.
+pub const STORY: &str = "story";
+
+/// The model that comes with the program.
+///
+/// # Errors
+/// None in practice, because its files are part of the program.
+pub fn story() -> Result<Checkpoint, Error> {
+    Checkpoint::from_files(STORY, regard_story::FILES)
+}
+
+/// A model that has been opened.
+pub(super) struct Opened {
+    /// What the user called it.
+    pub name: String,
+    pub model: Model,
+    /// The bytes of its weights.
+    pub bytes: u64,
+}
+
+impl Opened {
+    /// Reads the weights.
+    pub fn load(name: String, checkpoint: &Checkpoint) -> Result<Self, String> {
+        let model = Model::load(checkpoint).map_err(|e| message(&name, &e.to_string()))?;
+        accepted(model.description(), &model).map_err(|what| message(&name, &what))?;
+        Ok(Self { name, model, bytes: checkpoint.bytes() })
+    }
+}
+
+/// How far the opening of a model is.
+pub(super) enum Stage {
+    /// The headers have been read.
+    Reading(Arc<Checkpoint>),
+    /// The model can run.
+    Ready(Arc<Opened>),
+}
+
+/// A model that is being read.
+pub(super) struct Opening {
+    pub name: String,
+    /// Whether the user has just asked for it. Otherwise the session names it.
+    pub anew: bool,
+    task: Task<Stage>,
+    checkpoint: Option<Arc<Checkpoint>>,
+}
+
+impl Opening {
+    pub fn start(host: &Arc<dyn Host>, ctx: &Context, name: String, anew: bool) -> Self {
+        let (files, theirs) = (Arc::clone(host), name.clone());
+        let task = Task::start(&**host, ctx, "model", move |promise| {
+            let checkpoint = Arc::new(files.checkpoint(&theirs).map_err(|e| message(&theirs, &e))?);
+            // A task that is cancelled still ends: reading cannot be interrupted.
+            let _ = promise.show(Stage::Reading(Arc::clone(&checkpoint)));
+            Ok(Stage::Ready(Arc::new(Opened::load(theirs, &checkpoint)?)))
+        });
+        Self { name, anew, task, checkpoint: None }
+    }
+
+    /// The model, or why it cannot be opened, when the thread has ended.
+    pub fn take(&mut self) -> Option<Result<Arc<Opened>, String>> {
+        match self.task.take()? {
+            Ok(Stage::Reading(checkpoint)) => {
+                self.checkpoint = Some(checkpoint);
+                None
+            }
+            Ok(Stage::Ready(opened)) => Some(Ok(opened)),
+            Err(message) => Some(Err(message)),
+        }
+    }
+
+    /// The share of the weights that has been read.
+    pub fn progress(&self) -> f32 {
+        self.checkpoint.as_ref().map_or(0.0, |checkpoint| {
+            checkpoint.bytes_read() as f32 / checkpoint.bytes().max(1) as f32
+        })
+    }
+
+    pub fn elapsed(&self) -> Duration {
+        self.task.elapsed()
+    }
+}
+
+/// "gpt2 was not opened: …", without the name twice.
+fn message(name: &str, what: &str) -> String {
+    let what = what.strip_prefix(name).and_then(|what| what.strip_prefix(": ")).unwrap_or(what);
+    format!("{name} was not opened: {what}")
+}
+
+/// Refuses the models that this room cannot show.
+fn accepted(description: &Description, model: &Model) -> Result<(), String> {
+    let family = &description.family;
+    if description.embedding.patches.is_some() || matches!(description.head, Head::Classes) {
+        return Err(format!(
+            "it is a {family} model, which reads images; this room shows models that read text"
+        ));
+    }
+    if description.encoder.is_some() {
+        return Err(format!(
+            "it is a {family} model, which has an encoder and a decoder; this room shows models of one stack"
+        ));
+    }
+    if model.tokenizer().is_none() {
+        return Err("it has no tokenizer, which this room needs to read a text".to_owned());
+    }
+    Ok(())
+}

@@ -1,0 +1,78 @@
+//! The tokens of the text as a sentence, each shaded by what the pointed token attends to.
+
+use egui::accesskit::Role;
+use egui::{Sense, Stroke, StrokeKind, TextStyle, Ui, WidgetInfo, vec2};
+
+use crate::colors::{Colors as _, Look, ink_on};
+use crate::heads::{Large, Side, State};
+use crate::{numbers, style};
+
+/// Shows the tokens. A click on one keeps it as the query; a second click lets it go.
+///
+/// The query is the token under the pointer here, or the row under it on the heatmap, or the one that was clicked, or the last
+/// token.
+pub(super) fn show(ui: &mut Ui, tokens: &[String], large: &Large, state: &mut State, look: Look) {
+    let matrix = large.selected().filter(|selected| selected.numbers.len() == tokens.len().pow(2));
+    let palette = matrix.and_then(|_| Some(large.matrix(look)?.palette));
+    let kept = match state.isolated {
+        Some((Side::Queries, i)) if i < tokens.len() => Some(i),
+        _ => None,
+    };
+    let on_map = large.hovered().map(|(row, _)| row);
+    let of_map = large.hovered().or(state.chosen).map(|(row, _)| row);
+    let hovered_id = ui.scope_id().with("pointed token");
+    let hovered: Option<usize> = ui.data(|data| data.get_temp(hovered_id)).flatten();
+    let last = tokens.len().checked_sub(1);
+    let query = hovered.or(on_map).or(kept).or(of_map).or(last);
+    let query = query.filter(|query| *query < tokens.len());
+    let mut now = None;
+    ui.horizontal_wrapped(|ui| {
+        ui.spacing_mut().item_spacing = vec2(3.0, 3.0);
+        for (i, token) in tokens.iter().enumerate() {
+            let weight = query.and_then(|query| matrix?.number(query, i));
+            let font = TextStyle::Body.resolve(ui.style());
+            let text = ui.visuals().text_color();
+            let fill = palette.zip(weight).map(|(palette, weight)| palette.color(weight));
+            let ink = fill.map_or(text, ink_on);
+            let galley = ui.painter().layout_no_wrap(token.clone(), font, ink);
+            let (rect, response) =
+                ui.allocate_exact_size(galley.size() + vec2(10.0, 6.0), Sense::click());
+            let name = words(i, token, query.map(|query| (query, &tokens[query])), weight);
+            response.widget_info(|| WidgetInfo::labeled(Role::Button, true, &name));
+            let is_query = query == Some(i);
+            let stroke = if is_query {
+                Stroke::new(2.0, style::QUERY)
+            } else {
+                ui.visuals().widgets.noninteractive.bg_stroke
+            };
+            let fill = fill.unwrap_or_else(|| ui.visuals().faint_bg_color);
+            ui.painter().rect(rect, 4, fill, stroke, StrokeKind::Inside);
+            ui.painter().galley(rect.min + vec2(5.0, 3.0), galley, ink);
+            if response.clicked() {
+                let again = state.isolated == Some((Side::Queries, i));
+                state.isolated = (!again).then_some((Side::Queries, i));
+            }
+            if response.hovered() || response.has_focus() {
+                now = Some(i);
+            }
+            response.on_hover_text(name);
+        }
+    });
+    if now != hovered {
+        ui.data_mut(|data| data.insert_temp(hovered_id, now));
+        ui.ctx().request_repaint();
+    }
+}
+
+/// "token 3 gave, weight 0.42 from token 7 to".
+fn words(i: usize, token: &str, query: Option<(usize, &String)>, weight: Option<f32>) -> String {
+    match query.zip(weight) {
+        Some(((query, from), weight)) if weight.is_finite() => {
+            format!(
+                "token {i} {token}, weight {} from token {query} {from}",
+                numbers::spoken(weight)
+            )
+        }
+        _ => format!("token {i} {token}"),
+    }
+}

@@ -1,0 +1,168 @@
+//! Each head ablated in turn: what that does to the likeliest next token.
+
+use std::sync::Arc;
+
+use egui::{Context, Label, ProgressBar, RichText, Ui};
+use regard_heads::HeadId;
+use regard_models::{Ablation, Change};
+use regard_walkthrough::Marks;
+
+use super::open::Opened;
+use super::run::Unchanged;
+use super::{Next, State};
+use crate::Host;
+use crate::colors::{Look, Palette, largest};
+use crate::explain::title;
+use crate::heads::Shown;
+use crate::heatmap::{Heatmap, Picture, View};
+use crate::task::{PATIENCE, Task};
+
+/// The weights of a model whose sweep follows each text without being asked for.
+pub(super) const SMALL: u64 = 32 << 20;
+
+const EXPLANATION: &str = "\
+    Each head in turn gives zeros, and the others stay as they are. A cell is the change of the logit of the likeliest next token: \
+    negative where the model needs the head for this token, positive where the head speaks against it. A logit is the score before \
+    softmax. The changes of the list are not made in these runs. Click a cell to see its head.";
+
+/// The change of a logit by each head.
+pub(super) struct Effects {
+    effects: Vec<f32>,
+    picture: Picture,
+    labels: [Vec<String>; 2],
+    view: View,
+}
+
+/// The picture, and the one that is being computed.
+#[derive(Default)]
+pub(super) struct Sweep {
+    computing: Option<(Arc<Unchanged>, Task<Effects>)>,
+    done: Option<(Arc<Unchanged>, Result<Effects, String>)>,
+}
+
+impl Sweep {
+    /// Whether a thread is at work.
+    pub fn is_busy(&self) -> bool {
+        self.computing.is_some()
+    }
+
+    /// The change of the logit by each head, layer by layer, of the latest run.
+    pub fn effects(&self) -> Option<&[f32]> {
+        self.done.as_ref()?.1.as_ref().ok().map(|effects| &effects.effects[..])
+    }
+
+    /// Takes what the thread has computed, and starts what is missing.
+    pub fn exchange(
+        &mut self,
+        host: &dyn Host,
+        ctx: &Context,
+        asked: Option<(&Arc<Opened>, &Arc<Unchanged>)>,
+    ) {
+        if let Some(outcome) = self.computing.as_ref().and_then(|(_, task)| task.take())
+            && let Some((of, _)) = self.computing.take()
+        {
+            self.done = Some((of, outcome));
+        }
+        let Some((opened, unchanged)) = asked else {
+            *self = Self::default();
+            return;
+        };
+        let latest = self.done.as_ref().map(|(of, _)| of);
+        if self.computing.is_none() && !latest.is_some_and(|of| Arc::ptr_eq(of, unchanged)) {
+            let (model, run) = (Arc::clone(opened), Arc::clone(unchanged));
+            let task =
+                Task::start(host, ctx, "sweep", move |promise| Effects::new(&model, &run, promise));
+            self.computing = Some((Arc::clone(unchanged), task));
+        }
+    }
+
+    /// Shows the picture.
+    pub fn show(&mut self, ui: &mut Ui, next: &[Next], state: &mut State, look: Look) {
+        ui.horizontal(|ui| {
+            ui.checkbox(&mut state.sweep, "Ablate each head in turn")
+                .on_hover_text("Show what each head does for the likeliest next token.");
+        });
+        if !state.sweep {
+            return;
+        }
+        let Some(top) = next.first() else { return };
+        title(ui, &format!("Logit of “{}” without each head", top.token), EXPLANATION);
+        if let Some((_, task)) =
+            self.computing.as_ref().filter(|(_, task)| task.elapsed() > 2 * PATIENCE)
+        {
+            ui.add(ProgressBar::new(task.progress()).desired_height(10.0))
+                .accessible_name("Ablating heads");
+        }
+        match self.done.as_mut().map(|(_, done)| done) {
+            Some(Ok(effects)) => effects.show(ui, state, look),
+            Some(Err(message)) => {
+                ui.add(Label::new(RichText::new(&*message).weak()).wrap());
+            }
+            None => {}
+        }
+    }
+}
+
+impl Effects {
+    fn new(
+        opened: &Opened,
+        unchanged: &Unchanged,
+        promise: &crate::task::Promise<Self>,
+    ) -> Result<Self, String> {
+        let model = &opened.model;
+        let stack = &model.description().stack;
+        let top = unchanged.top().filter(|_| stack.causal);
+        let top = top.ok_or("A sweep needs a model that predicts the next token.")?;
+        let said = |e: regard_models::Error| e.to_string();
+        let baseline = unchanged.baseline(model)?;
+        let whole = baseline.logits().and_then(|logits| logits.last().get(top).copied());
+        let whole = whole.ok_or("The model has no logits.")?;
+        let heads = model.description().heads();
+        let mut effects = Vec::with_capacity(heads.len());
+        // One layer at a time, so that a text that has changed by then does not wait for the whole sweep.
+        for layer in heads.chunks(stack.block.heads.max(1)) {
+            let zero = |head| Change::Ablate { head, to: Ablation::Zero };
+            let changes: Vec<Change> = layer.iter().map(|head| zero(*head)).collect();
+            let logits = model.sweep(&baseline, &changes, true, &mut |_| ()).map_err(said)?;
+            effects.extend(
+                logits
+                    .iter()
+                    .map(|logits| logits.last().get(top).copied().unwrap_or(f32::NAN) - whole),
+            );
+            if promise.tell(effects.len() as f32 / heads.len() as f32).is_break() {
+                return Err("cancelled".to_owned());
+            }
+        }
+        let cols = stack.block.heads;
+        let palette = Palette::signed(largest(&effects), Look::default());
+        let picture = Picture::new(&effects, cols, palette);
+        let labels = [("layer", stack.layers()), ("head", cols)];
+        let labels = labels.map(|(name, n)| (0..n).map(|i| format!("{name} {i}")).collect());
+        Ok(Self { effects, picture, labels, view: View::default() })
+    }
+
+    fn show(&mut self, ui: &mut Ui, state: &mut State, look: Look) {
+        self.picture.set_palette(Palette::signed(largest(&self.effects), look));
+        let [rows, cols] = &self.labels;
+        let shown = (state.heads.shown == Shown::Head).then(|| state.heads.id());
+        let map = Heatmap {
+            name: "the effect of each head",
+            numbers: &self.effects,
+            masked: f32::NEG_INFINITY,
+            row_labels: rows,
+            col_labels: cols,
+            picture: &self.picture,
+            captions: None,
+            terms: ["layer", "head", "change of the logit"],
+            pointed: shown.map(|id| (id.layer, id.head)),
+            marks: Marks::default(),
+            edited: &[],
+            large: 280.0,
+            paints: false,
+        };
+        let pointing = map.show(ui, ui.available_width(), &mut self.view);
+        if let Some((layer, head)) = pointing.chosen {
+            state.heads.show(HeadId { layer, head });
+        }
+    }
+}

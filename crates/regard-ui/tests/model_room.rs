@@ -1,0 +1,450 @@
+//! The room of the model, driven through the window by the names of its controls.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[expect(dead_code, reason = "shared with tests that need more of it")]
+mod driver;
+
+use std::path::Path;
+
+use egui::accesskit::Role;
+use egui_kittest::kittest::{NodeT as _, Queryable as _};
+use regard_heads::HeadId;
+use regard_models::{Ablation, Change, Input, Model};
+use regard_ui::heads::{Shown, Side};
+use regard_ui::model::{Outcome, State, Version, story};
+use regard_ui::{App, Command, Room, Session};
+
+use self::driver::{TestHost, Window, app, click, press, session, settle};
+
+const MODELS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models");
+
+/// The room with story.
+fn window() -> Window {
+    driver::open(Session { room: Room::Model, ..Session::default() }, [1400.0, 1000.0])
+}
+
+fn state(window: &Window) -> &State {
+    &session(window).model
+}
+
+fn run(window: &Window) -> &Outcome {
+    app(window).model().outcome().unwrap()
+}
+
+fn shows(window: &Window, text: &str) -> bool {
+    window.query_all_by_label_contains(text).next().is_some()
+}
+
+fn type_text(window: &mut Window, text: &str) {
+    window.get_by_role_and_label(Role::MultilineTextInput, "Text").set_text_value_accesskit(text);
+    settle(window);
+}
+
+/// The names of the grid's cells, in their order.
+fn cells(window: &Window) -> Vec<String> {
+    let nodes =
+        window.query_all_by_role(Role::Button).filter_map(|node| node.accesskit_node().label());
+    nodes.filter(|label| label.starts_with("layer ")).collect()
+}
+
+fn open_head(window: &mut Window, layer: usize, head: usize) {
+    let start = format!("layer {layer} head {head},");
+    let cell = cells(window).into_iter().find(|cell| cell.starts_with(&start)).unwrap();
+    click(window, &cell);
+    assert_eq!(state(window).heads.id(), HeadId { layer, head });
+}
+
+fn numbers(window: &Window) -> Vec<f32> {
+    app(window).model().selected().unwrap().numbers.to_vec()
+}
+
+/// story itself, and the ids of its text.
+fn reference(text: &str) -> (Model, Input) {
+    let model = Model::load(&story().unwrap()).unwrap();
+    let input = model.tokenizer().unwrap().encode(text, None).unwrap();
+    (model, input)
+}
+
+/// The weights of a head of a run, and the probability of each next token.
+fn traced(text: &str, changes: &[Change], layer: usize, head: usize) -> (Vec<f32>, Vec<f64>) {
+    let (model, input) = reference(text);
+    let place = format!("blocks.{layer}.attn.hook_pattern");
+    let mut pass = model.pass().keep([place.clone()]);
+    for change in changes {
+        pass = pass.change(change.clone());
+    }
+    let trace = pass.run(&input).unwrap();
+    let n = input.ids.len();
+    let weights = trace.get(&place).unwrap().data[head * n * n..(head + 1) * n * n].to_vec();
+    let logits = trace.logits().unwrap().last();
+    let weight = |x: &f32| f64::from(*x).exp();
+    let sum: f64 = logits.iter().map(weight).sum();
+    (weights, logits.iter().map(|x| weight(x) / sum).collect())
+}
+
+/// The room rounds a probability from `f64` to `f32` once: half a unit in the last place of a number below 1.
+fn near(found: &[f32], expected: &[f64]) {
+    assert_eq!(found.len(), expected.len());
+    // Sums of exponentials in `f64` in another order differ by some 2⁻⁵⁰, far less than the rounding to `f32`.
+    let close = |(a, b): (&f32, &f64)| (f64::from(*a) - b).abs() <= f64::from(f32::EPSILON);
+    assert!(found.iter().zip(expected).all(close));
+}
+
+#[test]
+fn a_first_visitor_sees_story_read_a_text() {
+    let window = window();
+    let (model, input) = reference(regard_story::TEXT);
+    let stack = &model.description().stack;
+    assert_eq!(cells(&window).len(), stack.layers() * stack.block.heads);
+    assert_eq!(run(&window).tokens().len(), input.ids.len());
+    near(run(&window).next(), &traced(regard_story::TEXT, &[], 0, 0).1);
+    let next = app(&window).model().next();
+    assert_eq!(next.len(), 10);
+    assert!(next.is_sorted_by(|a, b| a.before >= b.before));
+    let first = format!("{}: ", next[0].token);
+    assert!(shows(&window, &first), "a prediction has words: {first}");
+    let last = input.ids.len() - 1;
+    assert!(shows(&window, &format!("token {last} ")), "each token has words");
+    assert!(shows(&window, "None: the model is as it was trained."));
+}
+
+#[test]
+fn rows_of_the_grid_are_layers_at_any_width() {
+    for width in [700.0, 900.0, 1920.0] {
+        let session = Session { room: Room::Model, ..Session::default() };
+        let window = driver::open(session, [width, 900.0]);
+        let (model, _) = reference("x");
+        let heads = model.description().stack.block.heads;
+        let buttons = window.query_all_by_role(Role::Button);
+        let of_grid = buttons.filter(|node| {
+            node.accesskit_node().label().is_some_and(|label| label.starts_with("layer "))
+        });
+        let tops: Vec<f32> = of_grid.map(|node| node.rect().top()).collect();
+        for row in tops.chunks(heads) {
+            assert!(row.iter().all(|top| *top == row[0]), "{width}: {tops:?}");
+        }
+    }
+}
+
+#[test]
+fn each_text_is_run() {
+    let mut window = window();
+    open_head(&mut window, 1, 2);
+    for text in ["Tom had a red ball.", "Tom had a red ball. Mia"] {
+        type_text(&mut window, text);
+        let (weights, next) = traced(text, &[], 1, 2);
+        assert_eq!(run(&window).request.text, text);
+        assert_eq!(numbers(&window), weights);
+        near(run(&window).next(), &next);
+    }
+    type_text(&mut window, "Tom met a xylophone");
+    assert!(shows(&window, "The model does not know “xylophone”."));
+    type_text(&mut window, "");
+    assert!(app(&window).model().outcome().is_none() || run(&window).tokens().len() == 1);
+    press(&mut window, Command::Room(Room::Model));
+    type_text(&mut window, "Mia");
+    assert_eq!(run(&window).request.text, "Mia");
+}
+
+#[test]
+fn a_head_without_its_output_is_compared_with_the_unchanged_run() {
+    let mut window = window();
+    open_head(&mut window, 0, 1);
+    assert!(shows(&window, "Change head 0.1"));
+    for (button, to) in [("Zero", Ablation::Zero), ("Mean", Ablation::Mean)] {
+        click(&mut window, button);
+        let change = Change::Ablate { head: "0.1".parse().unwrap(), to };
+        assert_eq!(state(&window).active(), core::slice::from_ref(&change));
+        near(
+            run(&window).next_changed().unwrap(),
+            &traced(regard_story::TEXT, core::slice::from_ref(&change), 0, 1).1,
+        );
+        near(run(&window).next(), &traced(regard_story::TEXT, &[], 0, 1).1);
+        let next = app(&window).model().next()[0].clone();
+        assert!(shows(&window, &format!("“{}” ", next.token)), "a sentence says what followed");
+        assert!(shows(&window, ", without the changes "), "a prediction is heard before and after");
+        assert!(cells(&window).iter().any(|cell| cell.ends_with(", changed")));
+    }
+    assert!(shows(&window, "With the mean of head 0.1 at every position, “"));
+    click(&mut window, "As is");
+    assert!(state(&window).changes.is_empty() && run(&window).next_changed().is_none());
+}
+
+#[test]
+fn the_changed_the_unchanged_and_the_difference_are_shown() {
+    let mut window = window();
+    open_head(&mut window, 0, 0);
+    click(&mut window, "Zero");
+    open_head(&mut window, 2, 1);
+    let change = Change::Ablate { head: "0.0".parse().unwrap(), to: Ablation::Zero };
+    let (changed, _) = traced(regard_story::TEXT, &[change], 2, 1);
+    let (unchanged, _) = traced(regard_story::TEXT, &[], 2, 1);
+    assert_ne!(changed, unchanged);
+    assert_eq!(numbers(&window), changed);
+    click(&mut window, "Unchanged");
+    assert_eq!(numbers(&window), unchanged);
+    click(&mut window, "Difference");
+    let difference: Vec<f32> = changed.iter().zip(&unchanged).map(|(a, b)| a - b).collect();
+    assert_eq!((numbers(&window), state(&window).version), (difference, Version::Difference));
+    assert!(cells(&window)[0].contains("largest difference 0"), "{:?}", cells(&window)[0]);
+}
+
+#[test]
+fn a_head_has_a_temperature_of_its_own() {
+    let mut window = window();
+    open_head(&mut window, 1, 0);
+    for (button, temperature) in [("T → 0", 0.0), ("T → ∞", f32::INFINITY)] {
+        click(&mut window, button);
+        let change = Change::Temperature { head: "1.0".parse().unwrap(), temperature };
+        assert_eq!(state(&window).active(), core::slice::from_ref(&change));
+        let (weights, next) = traced(regard_story::TEXT, &[change], 1, 0);
+        assert_eq!(numbers(&window), weights);
+        near(run(&window).next_changed().unwrap(), &next);
+    }
+    window.get_by_role_and_label(Role::SpinButton, "Temperature").set_value_accesskit(0.5);
+    settle(&mut window);
+    assert!(shows(&window, "Head 1.0 at temperature 0.5"));
+    click(&mut window, "T = 1");
+    assert!(state(&window).changes.is_empty());
+}
+
+#[test]
+fn an_edge_is_cut_and_restored() {
+    let mut window = window();
+    open_head(&mut window, 1, 0);
+    let n = run(&window).tokens().len();
+    window.state_mut().as_mut().unwrap().session.model.heads.chosen = Some((n - 1, 1));
+    settle(&mut window);
+    click(&mut window, "Cut edge");
+    let change = Change::Cut { head: "1.0".parse().unwrap(), query: n - 1, key: 1 };
+    let (weights, next) = traced(regard_story::TEXT, &[change], 1, 0);
+    assert_eq!(weights[(n - 1) * n + 1], 0.0);
+    assert_eq!(numbers(&window), weights);
+    near(run(&window).next_changed().unwrap(), &next);
+    assert!(shows(&window, " does not see "));
+    // A text without this edge says so, and shows what can be shown.
+    type_text(&mut window, "Mia");
+    assert!(shows(&window, "there is no edge"));
+    assert_eq!(numbers(&window).len(), run(&window).tokens().len().pow(2));
+    press(&mut window, Command::Undo);
+    window.state_mut().as_mut().unwrap().session.model.heads.chosen = Some((n - 1, 1));
+    settle(&mut window);
+    click(&mut window, "Restore edge");
+    assert!(state(&window).changes.is_empty());
+    window.state_mut().as_mut().unwrap().session.model.heads.chosen = Some((0, n - 1));
+    settle(&mut window);
+    assert!(window.get_by_label("Cut edge").accesskit_node().is_disabled(), "the mask hides it");
+}
+
+#[test]
+fn changes_are_switched_removed_and_undone() {
+    let mut window = window();
+    open_head(&mut window, 0, 0);
+    click(&mut window, "Zero");
+    open_head(&mut window, 1, 1);
+    click(&mut window, "Mean");
+    assert_eq!(state(&window).active().len(), 2);
+    assert!(shows(&window, "With 2 changes, “"));
+    window.get_by_role_and_label(Role::CheckBox, "Head 0.0 gives zeros").click();
+    settle(&mut window);
+    assert_eq!((state(&window).changes.len(), state(&window).active().len()), (2, 1));
+    click(&mut window, "Remove: Head 0.0 gives zeros");
+    assert_eq!(state(&window).changes.len(), 1);
+    press(&mut window, Command::Undo);
+    press(&mut window, Command::Undo);
+    assert_eq!(state(&window).active().len(), 2);
+    press(&mut window, Command::Redo);
+    assert_eq!(state(&window).active().len(), 1);
+    press(&mut window, Command::Undo);
+    click(&mut window, "Remove all");
+    assert!(state(&window).changes.is_empty());
+    press(&mut window, Command::Undo);
+    press(&mut window, Command::Reset);
+    assert_eq!(*state(&window), State::default());
+}
+
+#[test]
+fn typing_is_undone_at_once() {
+    let mut window = window();
+    open_head(&mut window, 0, 0);
+    click(&mut window, "Zero");
+    for text in ["Tom", "Tom h", "Tom had"] {
+        type_text(&mut window, text);
+    }
+    press(&mut window, Command::Undo);
+    assert_eq!(state(&window).text, regard_story::TEXT);
+    assert_eq!(state(&window).changes.len(), 1);
+    press(&mut window, Command::Redo);
+    assert_eq!(state(&window).text, "Tom had");
+}
+
+#[test]
+fn a_token_of_the_sentence_is_pointed_at() {
+    let mut window = window();
+    open_head(&mut window, 0, 0);
+    let n = run(&window).tokens().len();
+    assert!(shows(&window, &format!(" from token {} ", n - 1)), "the last token predicts");
+    let third = {
+        let buttons = window.query_all_by_role(Role::Button);
+        let mut names = buttons.filter_map(|node| node.accesskit_node().label());
+        names.find(|name| name.starts_with("token 3 ")).unwrap()
+    };
+    click(&mut window, &third);
+    assert_eq!(state(&window).heads.isolated, Some((Side::Queries, 3)));
+    click(&mut window, "Lines");
+    assert!(state(&window).heads.lines);
+    for (button, shown) in [
+        ("Layer mean", Shown::MeanOfLayer),
+        ("Rollout", Shown::Rollout),
+        ("All heads", Shown::Grid),
+    ] {
+        click(&mut window, button);
+        assert_eq!(state(&window).heads.shown, shown);
+    }
+}
+
+#[test]
+fn a_session_brings_the_room_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mine.regard.json");
+    let mut window = window();
+    type_text(&mut window, "Tom had a red ball.");
+    open_head(&mut window, 1, 1);
+    click(&mut window, "Zero");
+    click(&mut window, "Difference");
+    session(&window).write(&TestHost::DEFAULT, &path).unwrap();
+    let read = Session::read(&TestHost::DEFAULT, &path).unwrap();
+    let other = driver::open(read, [1400.0, 1000.0]);
+    assert_eq!(state(&other), state(&window));
+    assert_eq!(numbers(&other), numbers(&window));
+    assert_eq!(run(&other).next_changed(), run(&window).next_changed());
+    // A session from before there was this room.
+    std::fs::write(&path, r#"{"format": "regard session 1", "room": "heads"}"#).unwrap();
+    assert_eq!(Session::read(&TestHost::DEFAULT, &path).unwrap().model, State::default());
+}
+
+/// Opens what the dialog is told.
+fn open(window: &mut Window, path: &str) {
+    press(window, Command::OpenModel);
+    window.get_by_label("Path of the file").set_text_value_accesskit(path);
+    window.run_steps(3);
+    window.get_by_role_and_label(Role::Button, "Open").click();
+    settle(window);
+}
+
+#[test]
+fn folders_and_files_are_opened() {
+    let mut window = window();
+    click(&mut window, "Commands");
+    window.key_press(egui::Key::Escape);
+    settle(&mut window);
+    let gguf = format!("{MODELS}/gguf/tiny-llama.Q8_0.gguf");
+    for (path, family) in [
+        (format!("{MODELS}/tiny-gpt2"), "gpt2, "),
+        (format!("{MODELS}/tiny-qwen3/config.json"), "qwen3, "),
+        (gguf, "llama, "),
+        (format!("{MODELS}/tiny-bert"), "bert, "),
+    ] {
+        open(&mut window, &path);
+        assert_eq!(app(&window).model().error(), None, "{path}");
+        assert!(shows(&window, family), "{path}");
+        assert!(Path::new(&state(&window).model).is_absolute());
+        assert!(app(&window).model().outcome().is_some(), "{path}");
+    }
+    // bert fills gaps.
+    assert!(shows(&window, "The model predicts nothing here."));
+    type_text(&mut window, "the [MASK] cat");
+    assert_eq!(app(&window).model().next().len(), 10);
+    click(&mut window, "Open story");
+    assert_eq!(state(&window).model, "story");
+}
+
+#[test]
+fn what_cannot_be_opened_is_named_and_replaced_by_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let bad = folder.path().join("bad.gguf");
+    std::fs::write(&bad, b"GGUF").unwrap();
+    let empty = folder.path().join("empty");
+    std::fs::create_dir(&empty).unwrap();
+    let t5 = format!("{MODELS}/tiny-t5");
+    for (path, words) in [
+        (bad.to_str().unwrap(), "bad.gguf was not opened: "),
+        (empty.to_str().unwrap(), "config.json"),
+        ("no/such-model", "no/such-model was not opened: "),
+        (&t5, "an encoder and a decoder"),
+    ] {
+        let mut window = window();
+        open(&mut window, path);
+        let name = Path::new(path).file_name().unwrap().to_str().unwrap();
+        let message = app(&window).model().error().unwrap().to_owned();
+        assert!(message.contains(words) && message.contains(name), "{message}");
+        assert!(shows(&window, &message));
+        assert_eq!(state(&window).model, "story", "the model before stays");
+        click(&mut window, "Dismiss");
+        assert!(app(&window).model().error().is_none());
+
+        // A session that names it shows the message, and no other model.
+        let mut session = Session { room: Room::Model, ..Session::default() };
+        session.model.model = path.to_owned();
+        let mut window = driver::open(session, [1400.0, 1000.0]);
+        assert!(shows(&window, words) && app(&window).model().outcome().is_none());
+        assert!(cells(&window).is_empty());
+        click(&mut window, "Try again");
+        assert!(app(&window).model().error().is_some());
+    }
+}
+
+#[test]
+fn a_folder_that_is_dropped_is_opened() {
+    let mut window = window();
+    let ctx = window.ctx.clone();
+    let app: &mut App = window.state_mut().as_mut().unwrap();
+    app.session.room = Room::Walkthrough;
+    app.open_file(&ctx, format!("{MODELS}/tiny-gpt2").as_ref());
+    settle(&mut window);
+    assert_eq!(session(&window).room, Room::Model);
+    assert!(shows(&window, "gpt2, "));
+}
+
+#[test]
+fn each_head_is_ablated_in_turn() {
+    let mut window = window();
+    let (model, input) = reference(regard_story::TEXT);
+    let heads = model.description().heads();
+    let logits = |changes: &[Change]| -> Vec<f32> {
+        let pass = changes.iter().fold(model.pass(), |pass, change| pass.change(change.clone()));
+        pass.run(&input).unwrap().logits().unwrap().last().to_vec()
+    };
+    let top = app(&window).model().next()[0].id as usize;
+    let whole = logits(&[])[top];
+    let without = |head| logits(&[Change::Ablate { head, to: Ablation::Zero }])[top] - whole;
+    let expected: Vec<f32> = heads.iter().map(|head| without(*head)).collect();
+    assert_eq!(app(&window).model().effects().unwrap(), expected);
+    assert!(shows(&window, "Heatmap of the effect of each head"));
+    click(&mut window, "Ablate each head in turn");
+    assert!(!state(&window).sweep && app(&window).model().effects().is_none());
+    click(&mut window, "Ablate each head in turn");
+    assert_eq!(app(&window).model().effects().unwrap(), expected);
+}
+
+#[test]
+fn the_logit_lens_ends_with_the_prediction_of_the_model() {
+    let mut window = window();
+    open_head(&mut window, 1, 1);
+    click(&mut window, "Zero");
+    click(&mut window, "Logit lens");
+    let (model, input) = reference(regard_story::TEXT);
+    let rows = app(&window).model().lens().unwrap();
+    assert_eq!(rows.len(), 1 + model.description().stack.layers());
+    assert!(rows.iter().all(|row| row.len() == input.ids.len()));
+    let next = app(&window).model().next();
+    let top = next.iter().max_by(|a, b| a.after.total_cmp(&b.after)).unwrap();
+    let (token, p) = rows.last().unwrap().last().unwrap();
+    assert_eq!(*token, top.token);
+    // Both are one number, rounded from `f64` sums in another order.
+    assert!((p - top.after).abs() <= f32::EPSILON);
+    let last = model.description().stack.layers() - 1;
+    assert!(shows(&window, &format!("layer {last}, after ")), "each cell has words");
+    click(&mut window, "Attention");
+    assert!(!state(&window).lens && cells(&window).len() > 1);
+}
