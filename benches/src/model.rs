@@ -1,16 +1,16 @@
 //! How fast a model reads a text, writes a token, is opened, and is swept over its heads.
 //!
-//! A token that continues a text is multiplied by every weight once, so its time is compared with that of a loop that only reads
-//! as many bytes, on as many threads, in turns with it.
+//! A token that continues a text is multiplied by every weight once. Its bytes a second are compared with those of a loop that
+//! only reads memory, on as many threads, in turns with it.
 
 use core::hint::black_box;
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::thread;
 
 use anyhow::Result;
 use regard::Threads;
-use regard_models::{Ablation, Change, Input, Model, Sampler};
+use regard_kernels::read_all;
+use regard_models::{Ablation, Change, Checkpoint, Input, Model, Sampler};
 use serde_json::{Value, json};
 use web_time::Instant;
 
@@ -82,58 +82,90 @@ fn seconds<T>(call: impl FnOnce() -> Result<T>) -> Result<f64> {
 }
 
 /// Reads all numbers once, a share on each thread.
-fn read(numbers: &[u64], threads: usize) -> u64 {
-    let sum = |part: &[u64]| {
-        let (blocks, rest) = part.as_chunks::<32>();
-        let mut sums = [0_u64; 32];
-        for block in blocks {
-            for (sum, x) in sums.iter_mut().zip(block) {
-                *sum = sum.wrapping_add(*x);
-            }
-        }
-        sums.iter().chain(rest).fold(0_u64, |sum, x| sum.wrapping_add(*x))
-    };
-    if threads == 1 {
-        return sum(numbers);
-    }
+fn read(numbers: &[f32], threads: usize) -> f32 {
     thread::scope(|scope| {
         let share = numbers.len().div_ceil(threads).max(1);
-        let parts: Vec<_> =
-            numbers.chunks(share).map(|part| scope.spawn(move || sum(part))).collect();
-        parts.into_iter().filter_map(|part| part.join().ok()).fold(0, u64::wrapping_add)
+        let mut shares = numbers.chunks(share);
+        let own = shares.next().unwrap_or_default();
+        let others: Vec<_> = shares.map(|part| scope.spawn(move || read_all(part))).collect();
+        let own = read_all(own);
+        others.into_iter().filter_map(|other| other.join().ok()).fold(own, |sum, x| sum + x)
     })
 }
 
-/// Measures the model in a file or folder, and tells each result.
+/// Measures a model, and tells each result. `open` reads the headers of its files.
 ///
 /// # Errors
 /// The errors of opening and running it, and those of `tell`.
 pub fn measure_model(
-    path: &Path,
+    open: impl Fn() -> Result<Checkpoint>,
     args: &ModelArgs,
     mut tell: impl FnMut(&ModelLine) -> Result<()>,
 ) -> Result<()> {
-    let files = files(path)?;
-    let [load, file] = in_turns(
-        args.samples.min(5),
-        || seconds(|| Ok(Model::open(path)?)),
-        || seconds(|| Ok(files.iter().map(fs::read).collect::<Result<Vec<_>, _>>()?)),
-    )?;
-    let ratio = load.median / file.median;
-    tell(&ModelLine {
-        text: format!(
-            "open             {:>10}   {ratio:.2} × reading the files ({})",
-            duration(load.median),
-            duration(file.median)
-        ),
-        json: json!({ "op": "open", "median_s": load.median, "read_s": file.median, "ratio": ratio }),
-    })?;
-    let model = Model::open(path)?;
+    opening(&open, args, &mut tell)?;
+    let model = Model::load(&open()?)?;
     for count in &args.threads {
         let threads = Threads::new(*count)?;
         threads.install(|| run(&model, args, threads.count(), &mut tell))?;
     }
     Ok(())
+}
+
+/// Opening the model, and the time until it has written a token, beside reading its files. A model that is part of the program
+/// has no files.
+fn opening(
+    open: &impl Fn() -> Result<Checkpoint>,
+    args: &ModelArgs,
+    tell: &mut impl FnMut(&ModelLine) -> Result<()>,
+) -> Result<()> {
+    let files = open()?.files();
+    let mut first_tokens = Vec::new();
+    let [load, file] = in_turns(
+        args.samples.min(5),
+        || {
+            let start = Instant::now();
+            let model = Model::load(&open()?)?;
+            let loaded = start.elapsed().as_secs_f64();
+            if first_token(&model)? {
+                first_tokens.push(start.elapsed().as_secs_f64());
+            }
+            Ok(loaded)
+        },
+        || seconds(|| Ok(files.iter().map(fs::read).collect::<Result<Vec<_>, _>>()?)),
+    )?;
+    let warm = first_tokens.split_off(first_tokens.len().min(1));
+    let first_token = (!warm.is_empty()).then(|| Timing::of(warm));
+    let subjects = [("open", "open", Some(load)), ("first_token", "first token", first_token)];
+    for (op, name, timing) in subjects {
+        let Some(Timing { median, .. }) = timing else { continue };
+        let (time, ratio) = (duration(median), median / file.median);
+        tell(&if files.is_empty() {
+            ModelLine {
+                text: format!("{name:<16} {time:>10}   from memory"),
+                json: json!({ "op": op, "median_s": median }),
+            }
+        } else {
+            let reading = duration(file.median);
+            ModelLine {
+                text: format!("{name:<16} {time:>10}   {ratio:.2} × reading the files ({reading})"),
+                json: json!({ "op": op, "median_s": median, "read_s": file.median, "ratio": ratio }),
+            }
+        })?;
+    }
+    Ok(())
+}
+
+/// Writes the first token after a short text, if the model writes.
+fn first_token(model: &Model) -> Result<bool> {
+    if !model.description().stack.causal || model.description().encoder.is_some() {
+        return Ok(false);
+    }
+    let input = match model.tokenizer() {
+        Some(tokenizer) => tokenizer.encode("The cat sat on the", None)?,
+        None => Input::tokens([0; 5]),
+    };
+    black_box(model.generate(&input, 1, &[])?);
+    Ok(true)
 }
 
 fn run(
@@ -183,7 +215,7 @@ fn run(
     Ok(())
 }
 
-/// A token that continues a text, and a loop that reads as many bytes as the weights that it meets.
+/// A token that continues a text, and a loop that reads memory.
 fn token(
     model: &Model,
     args: &ModelArgs,
@@ -191,8 +223,10 @@ fn token(
     input: &Input,
     tell: &mut impl FnMut(&ModelLine) -> Result<()>,
 ) -> Result<()> {
+    /// The numbers that the loop reads: 1 GiB, several times a last-level cache.
+    const NUMBERS: usize = 1 << 28;
     let bytes = model.product_bytes();
-    let numbers = vec![1_u64; bytes / 8];
+    let numbers = vec![1.0; NUMBERS];
     let mut writing = model.write(input, 4 + args.samples, &[], Sampler::greedy())?;
     writing.next().transpose()?; // reads the text
     let [token, reading] = in_turns(
@@ -200,19 +234,20 @@ fn token(
         || seconds(|| Ok(writing.next().transpose()?)),
         || seconds(|| Ok(read(black_box(&numbers), threads))),
     )?;
-    let speed = |timing: &Timing| bytes as f64 / timing.median / 1e9;
-    let share = reading.median / token.median;
+    let speed = bytes as f64 / token.median;
+    let bandwidth = size_of_val(numbers.as_slice()) as f64 / reading.median;
+    let share = speed / bandwidth;
     tell(&ModelLine {
         text: format!(
             "write a token    {:>10}   {threads} threads   {:.1} GB/s, {:.0}% of the {:.1} GB/s of a loop that reads",
             duration(token.median),
-            speed(&token),
+            speed / 1e9,
             100.0 * share,
-            speed(&reading)
+            bandwidth / 1e9
         ),
         json: json!({
             "op": "write", "threads": threads, "median_s": token.median, "spread": token.spread, "bytes": bytes,
-            "read_s": reading.median, "fraction_of_bandwidth": share,
+            "bandwidth": bandwidth, "fraction_of_bandwidth": share,
         }),
     })
 }
@@ -246,19 +281,4 @@ fn sweep(
             "ratio": ratio,
         }),
     })
-}
-
-/// The files of a model: those of weights and the tokenizer.
-fn files(path: &Path) -> Result<Vec<PathBuf>> {
-    if !path.is_dir() {
-        return Ok(vec![path.to_owned()]);
-    }
-    let mut files = Vec::new();
-    for entry in fs::read_dir(path)? {
-        let path = entry?.path();
-        let is_read = path.extension().is_some_and(|kind| kind == "safetensors")
-            || path.file_name().is_some_and(|name| name == "tokenizer.json");
-        files.extend(is_read.then_some(path));
-    }
-    Ok(files)
 }

@@ -7,6 +7,7 @@ extern crate std;
 
 mod activation;
 mod attention;
+mod blocks;
 mod bounds;
 mod dot;
 mod elementwise;
@@ -36,6 +37,7 @@ mod view;
 
 pub use self::activation::{gelu, gelu_tanh, relu, silu, tanh};
 pub use self::attention::{Attention, Stage, attention_bytes, attention_scratch_len};
+pub use self::blocks::Quantization;
 pub use self::dot::{cosine_similarity, dot, norm};
 pub use self::elementwise::{add, add_row, multiply};
 pub use self::error::Error;
@@ -47,9 +49,9 @@ pub use self::packed::{Packed, matmul_packed, matmul_packed_add, packed_len};
 pub use self::packed_half::{Half, PackedHalf, matmul_packed_half};
 pub use self::partial::{CHUNK_KEYS, Partial, TILE_KEYS, merge_finished};
 pub use self::position::{Position, Window};
-pub use self::quantized::{QUANTIZED, Quantized};
+pub use self::quantized::Quantized;
 pub use self::rotary::{Pairing, rotate};
-pub use self::simd::{Tier, f32_from_f16, multiply_add_rounds};
+pub use self::simd::{Tier, f32_from_f16, multiply_add_rounds, read_all};
 pub use self::softmax::{softmax, softmax_with_log_sum_exp};
 pub use self::temperature::Temperature;
 pub use self::view::{Mat, MatMut};

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use regard_kernels::{
-    Half, Mat, MatMut, Packed, PackedHalf, QUANTIZED, Quantized, f32_from_f16, matmul_packed,
+    Half, Mat, MatMut, Packed, PackedHalf, Quantization, Quantized, f32_from_f16, matmul_packed,
     matmul_packed_add, matmul_packed_half, packed_len,
 };
 
@@ -65,42 +65,58 @@ proptest! {
     }
 
     /// The product of n terms, each of three roundings, errs by at most γ(n + 3) of the sum of magnitudes, where
-    /// γ(n) = n·u/(1 − n·u) and u = 2⁻²⁴ (Higham 2002, section 3.1); with the two terms of a number with a minimum, n is twice
-    /// the columns.
+    /// γ(n) = n·u/(1 − n·u) and u = 2⁻²⁴ (Higham 2002, section 3.1). A number with an offset is two terms, so n is twice the
+    /// columns.
+    ///
+    /// The scales are powers of two, so that W in `f32` is exact; without the offsets, it is the first of the two terms.
     #[test]
-    fn quantized_rows_are_multiplied_and_widened(
-        (tokens, rows, blocks) in (0_usize..4, 0_usize..10, 0_usize..40),
-        has_minima in any::<bool>(),
+    fn products_with_quantized_rows_are_those_of_f64(
+        (tokens, rows, blocks) in (0_usize..6, 0_usize..10, 0_usize..20),
+        format in prop::sample::select(&Quantization::ALL),
         seed in 0.0..1.0_f64,
     ) {
-        let cols = blocks * QUANTIZED;
-        let whole: Vec<i8> = numbers(rows * cols, seed).iter().map(|x| (x * 127.0) as i8).collect();
-        let scales = numbers(rows * blocks, seed + 0.3);
-        let minima = if has_minima { numbers(rows * blocks, seed + 0.6) } else { Vec::new() };
-        let w = Quantized::new(&whole, &scales, &minima, rows, cols).unwrap();
+        let (block, size) = format.block();
+        let cols = if block == 32 { blocks } else { blocks / 8 } * block;
+        let random = numbers(rows * cols / block * size, seed);
+        let mut bytes: Vec<u8> = random.iter().map(|x| (x * 127.0) as i8 as u8).collect();
+        let (scale, offset) = match format {
+            Quantization::Q8_0 | Quantization::Q4_0 | Quantization::Q5_0 => (0, None),
+            Quantization::Q6K => (208, None),
+            _ => (0, Some(2)),
+        };
+        let mut without = bytes.clone();
+        for (i, block) in bytes.chunks_exact_mut(size).enumerate() {
+            block[scale..scale + 2].copy_from_slice(&[0, ((12 + i % 6) << 2) as u8]);
+            if let Some(at) = offset {
+                block[at..at + 2].copy_from_slice(&[0, ((14 + i % 5) << 2) as u8]);
+            }
+        }
+        for (block, old) in without.chunks_exact_mut(size).zip(bytes.chunks_exact(size)) {
+            block.copy_from_slice(old);
+            if let Some(at) = offset {
+                block[at..at + 2].copy_from_slice(&[0, 0]);
+            }
+        }
+        let widened = |bytes: &[u8]| {
+            let mut wide = vec![0.0; rows * cols];
+            let w = Quantized::new(bytes, format, rows, cols).unwrap();
+            w.widen(MatMut::new(&mut wide, rows, cols).unwrap()).unwrap();
+            wide
+        };
+        let (wide, scaled) = (widened(&bytes), widened(&without));
         let x = numbers(tokens * cols, seed + 0.9);
-        let (mut wide, mut y) = (vec![0.0; rows * cols], vec![0.0; tokens * rows]);
-        w.widen(MatMut::new(&mut wide, rows, cols).unwrap()).unwrap();
+        let mut y = vec![0.0; tokens * rows];
+        let w = Quantized::new(&bytes, format, rows, cols).unwrap();
         w.multiply(Mat::new(&x, tokens, cols).unwrap(), MatMut::new(&mut y, tokens, rows).unwrap()).unwrap();
         let unit = f64::from(f32::EPSILON) / 2.0;
-        let parts = |r: usize, c: usize| {
-            let block = r * blocks + c / QUANTIZED;
-            let minimum = minima.get(block).map_or(0.0, |m| f64::from(*m));
-            (f64::from(whole[r * cols + c]) * f64::from(scales[block]), minimum)
-        };
-        for (i, found) in wide.iter().enumerate() {
-            let (scaled, minimum) = parts(i / cols, i % cols);
-            let error = (f64::from(*found) - (scaled - minimum)).abs();
-            prop_assert!(error <= 2.1 * unit * (scaled.abs() + minimum.abs()), "number {i}");
-        }
         let gamma = (2 * cols + 3) as f64 * unit / (1.0 - (2 * cols + 3) as f64 * unit);
         for (i, found) in y.iter().enumerate() {
             let (token, r) = (i / rows, i % rows);
             let (mut sum, mut magnitudes) = (0.0, 0.0);
             for c in 0..cols {
-                let ((scaled, minimum), x) = (parts(r, c), f64::from(x[token * cols + c]));
-                sum += (scaled - minimum) * x;
-                magnitudes += (scaled.abs() + minimum.abs()) * x.abs();
+                let [w, scaled, x] = [wide[r * cols + c], scaled[r * cols + c], x[token * cols + c]].map(f64::from);
+                sum += w * x;
+                magnitudes += (scaled.abs() + (w - scaled).abs()) * x.abs();
             }
             prop_assert!((f64::from(*found) - sum).abs() <= gamma * magnitudes, "element {i}");
         }

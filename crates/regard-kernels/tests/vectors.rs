@@ -4,7 +4,7 @@ mod common;
 
 use common::{Random, U, assert_close, gamma};
 use proptest::prelude::*;
-use regard_kernels::{Error, cosine_similarity, dot, fixed, norm};
+use regard_kernels::{Error, cosine_similarity, dot, fixed, norm, read_all};
 
 fn vector(len: usize, size: f32, seed: u64) -> Vec<f32> {
     let mut random = Random(seed);
@@ -34,6 +34,14 @@ fn dot_of_whole_numbers_is_exact() {
         assert_eq!(dot(&x, &ones).unwrap(), (0..len).sum::<usize>() as f32);
     }
     assert_eq!(dot(&[], &[]).unwrap().to_bits(), 0);
+}
+
+#[test]
+fn all_numbers_are_read_once() {
+    for len in [0, 1, 15, 16, 31, 32, 33, 127, 128, 129, 300, 1000] {
+        let x: Vec<f32> = (0..len).map(|i| i as f32).collect(); // whole numbers: the sum is exact in any order
+        assert_eq!(read_all(&x), (0..len).sum::<usize>() as f32, "{len} numbers");
+    }
 }
 
 #[test]

@@ -6,7 +6,6 @@
 #![forbid(unsafe_code)]
 
 mod attribution;
-mod blocks;
 mod change;
 mod chat;
 mod config;

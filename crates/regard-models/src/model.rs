@@ -1,7 +1,9 @@
 //! A model that runs.
 
 use core::slice::from_ref;
+use std::panic::resume_unwind;
 use std::path::Path;
+use std::thread;
 
 use crate::change::Plan;
 use crate::forward::{Keep, Runner, Streams, TRANSFORMERS, matches, normed};
@@ -42,9 +44,18 @@ impl Model {
     /// Names the file and the tensor that are wrong.
     pub fn load(checkpoint: &Checkpoint) -> Result<Self, Error> {
         let description = Description::of(checkpoint)?;
-        let tokenizer = Tokenizer::of(checkpoint, description.vocabulary)?;
-        let weights = Weights::load(checkpoint, &description)?;
-        Ok(Self { description, weights, tokenizer })
+        let tokenizer = || Tokenizer::of(checkpoint, description.vocabulary);
+        // The tokenizer takes as long as the weights of a small model.
+        let (tokenizer, weights) = thread::scope(|scope| {
+            let beside = thread::Builder::new().spawn_scoped(scope, tokenizer);
+            let weights = Weights::load(checkpoint, &description);
+            let tokenizer = match beside {
+                Ok(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
+                Err(_) => tokenizer(), // where no thread can be started
+            };
+            (tokenizer, weights)
+        });
+        Ok(Self { tokenizer: tokenizer?, weights: weights?, description })
     }
 
     /// What the model is made of.

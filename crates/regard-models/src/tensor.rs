@@ -5,9 +5,7 @@ use bytemuck::Zeroable;
 use bytemuck::allocation::try_zeroed_vec;
 use half::slice::HalfFloatSliceExt as _;
 use half::{bf16, f16};
-use regard::Linear;
-
-use crate::blocks::Blocks;
+use regard::{Linear, Quantization};
 
 /// The type in which a file stores a tensor's numbers.
 ///
@@ -263,10 +261,7 @@ impl Tensor {
             Data::F32(x) => Linear::from_pytorch(x, cols, rows),
             Data::F16(x) => Linear::from_pytorch(x, cols, rows),
             Data::Bf16(x) => Linear::from_pytorch(x, cols, rows),
-            Data::Blocks(kind, bytes) => {
-                let row_bytes = bytes.len().checked_div(rows).unwrap_or(0);
-                Linear::quantized(Blocks { kind, bytes, row_bytes }, cols, rows)
-            }
+            Data::Blocks(kind, bytes) => Linear::quantized(bytes, quantization(kind), cols, rows),
         }
     }
 
@@ -275,6 +270,23 @@ impl Tensor {
         let mut out = vec![0.0; self.rows() * self.cols()];
         self.widen(0, &mut out);
         out
+    }
+}
+
+/// The layout of a [`Format::Blocks`].
+fn quantization(kind: GgufType) -> Quantization {
+    match kind {
+        GgufType::Q4_0 => Quantization::Q4_0,
+        GgufType::Q4_1 => Quantization::Q4_1,
+        GgufType::Q5_0 => Quantization::Q5_0,
+        GgufType::Q5_1 => Quantization::Q5_1,
+        GgufType::Q4_K => Quantization::Q4K,
+        GgufType::Q5_K => Quantization::Q5K,
+        GgufType::Q6_K => Quantization::Q6K,
+        _ => {
+            debug_assert_eq!(kind, GgufType::Q8_0, "`Format::of_gguf` knows no other");
+            Quantization::Q8_0
+        }
     }
 }
 
@@ -298,4 +310,54 @@ fn columns_of<T: Copy + Zeroable>(from: &[T], columns: &[usize], row_len: usize)
         to.iter_mut().zip(columns).for_each(|(to, column)| *to = row[*column]);
     }
     Some(to)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use regard_kernels::{MatMut, Quantized};
+
+    use super::*;
+
+    const KINDS: [GgufType; 8] = [
+        GgufType::Q8_0,
+        GgufType::Q4_0,
+        GgufType::Q4_1,
+        GgufType::Q5_0,
+        GgufType::Q5_1,
+        GgufType::Q4_K,
+        GgufType::Q5_K,
+        GgufType::Q6_K,
+    ];
+
+    proptest! {
+        /// The kernels decode blocks as another reader of GGUF does. With scales that are powers of two, all numbers are small
+        /// multiples of a power of two, so that neither reader rounds.
+        #[test]
+        fn blocks_are_decoded_as_another_reader_does(
+            bytes in prop::collection::vec(any::<u8>(), 2 * 210),
+            exponents in [12_u8..18, 12_u8..18],
+        ) {
+            for kind in KINDS {
+                let (block, row_bytes) = (kind.block_size(), kind.type_size().unwrap());
+                prop_assert_eq!(quantization(kind).block(), (block, row_bytes));
+                let mut bytes = bytes[..2 * row_bytes].to_vec();
+                let scales = match kind {
+                    GgufType::Q6_K => &[208][..],
+                    GgufType::Q8_0 | GgufType::Q4_0 | GgufType::Q5_0 => &[0],
+                    _ => &[0, 2],
+                };
+                for row in bytes.chunks_exact_mut(row_bytes) {
+                    for (at, exponent) in scales.iter().zip(exponents) {
+                        row[*at..at + 2].copy_from_slice(&[0, exponent << 2]);
+                    }
+                }
+                let blocks = Quantized::new(&bytes, quantization(kind), 2, block).unwrap();
+                let mut found = vec![0.0; 2 * block];
+                blocks.widen(MatMut::new(&mut found, 2, block).unwrap()).unwrap();
+                let tensor = Tensor { shape: vec![2, block], data: Data::Blocks(kind, bytes) };
+                prop_assert_eq!(found, tensor.to_f32(), "{}", kind);
+            }
+        }
+    }
 }

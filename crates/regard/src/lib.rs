@@ -34,7 +34,9 @@ mod view;
 mod weight;
 
 pub use half;
-pub use regard_kernels::{Error as KernelError, Pairing, Position, Stage, Temperature, Window};
+pub use regard_kernels::{
+    Error as KernelError, Pairing, Position, Quantization, Stage, Temperature, Window,
+};
 
 pub use self::activation::Activation;
 pub use self::attention::{Attention, alibi_slopes};
@@ -55,7 +57,6 @@ pub use self::multi_head::{LayerWorkspace, MultiHeadAttention, Projections};
 pub use self::norm::Norm;
 pub use self::plan::Workspace;
 pub use self::position::PositionTable;
-pub use self::quantized::QuantizedRows;
 pub use self::rotary::{Rotary, RotaryFrequencies, RotaryScaling};
 pub use self::softmax_gradient::{softmax_backward, softmax_jacobian};
 pub use self::stack::{Decoder, DecoderOutput, Encoder, EncoderOutput, Keep};

@@ -1,10 +1,10 @@
 use core::array;
 use std::sync::Arc;
 
-use regard_kernels::Mat;
+use regard_kernels::{Mat, Quantization};
 
 use crate::error::{Error, check_shape};
-use crate::quantized::{Blocks, QuantizedRows};
+use crate::quantized::Blocks;
 use crate::view::{check_elements, saturating_product, zeros};
 use crate::weight::{Panels, Weight, multiply};
 use crate::{Element, Sequences, Tensor, Threads};
@@ -81,17 +81,20 @@ impl Linear {
         Ok(Self::of(Arc::new(Panels::from_rows(weight, inputs, outputs)?), inputs, outputs))
     }
 
-    /// A layer without bias, of a weight \[outputs, inputs\] that is stored in blocks of quantized numbers, and stays so.
-    /// Products are computed in `f32`.
+    /// A layer without bias, from `blocks` of quantized numbers, which hold a weight \[outputs, inputs\] row by row. They stay as
+    /// they are in memory, and products are computed in `f32`.
     ///
     /// # Errors
-    /// [`Error::Shape`] if `inputs` is no multiple of 16.
+    /// [`Error::Shape`] if `inputs` is no multiple of a block's numbers, [`Error::Elements`] if there are not as many bytes as
+    /// the blocks have.
     pub fn quantized(
-        weight: impl QuantizedRows + 'static,
+        blocks: Vec<u8>,
+        format: Quantization,
         inputs: usize,
         outputs: usize,
     ) -> Result<Self, Error> {
-        Ok(Self::of(Arc::new(Blocks::new(weight, inputs, outputs)?), inputs, outputs))
+        let weight = Blocks::new(blocks, format, inputs, outputs)?;
+        Ok(Self::of(Arc::new(weight), inputs, outputs))
     }
 
     /// A layer without bias, of a weight \[inputs, outputs\] that others may share.

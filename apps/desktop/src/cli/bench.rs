@@ -1,10 +1,9 @@
 //! `regard bench`: naive loops beside the kernels beside the multi-head layer.
 
-use std::path::PathBuf;
-
 use regard_benches::{HEADER, Line, ModelArgs, measure, measure_model, ours, tiers};
 
 use super::failure::{BadInput as _, Failure};
+use super::models::open;
 use super::{Format, print};
 
 /// Measure the kernels against naive loops, on this machine
@@ -25,10 +24,10 @@ pub(crate) struct Args {
 /// What is measured as a whole.
 #[derive(Debug, clap::Subcommand)]
 enum Whole {
-    /// Measure a model: opening it, reading texts, and writing a token against a loop that reads as many bytes
+    /// Measure a model: opening it, reading texts, and writing a token against a loop that reads memory
     Model {
-        /// A Hugging Face folder or a .gguf file
-        model: PathBuf,
+        #[command(flatten)]
+        model: open::Args,
 
         #[command(flatten)]
         what: ModelArgs,
@@ -48,7 +47,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             let text = if *format == Format::Json { line.json() } else { line.row() };
             print(&text).map_err(|failure| failure.error)
         };
-        return measure_model(model, what, tell).bad_input();
+        let checkpoint = || model.checkpoint().map_err(|failure| failure.error);
+        return measure_model(checkpoint, what, tell).bad_input();
     }
     if args.format == Format::Text {
         print(&format!("{}\n\n{HEADER}\n", tiers()))?;

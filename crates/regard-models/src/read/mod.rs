@@ -6,7 +6,7 @@ mod safetensors;
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
@@ -107,6 +107,17 @@ impl Checkpoint {
     /// The folder or file that was opened.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The files on the disk that hold the tensors and the tokenizer: what opening the model reads. There are none if the files
+    /// are in memory.
+    pub fn files(&self) -> Vec<PathBuf> {
+        if matches!(self.files, Files::Memory(_)) {
+            return Vec::new();
+        }
+        let mut files: BTreeSet<_> = self.tensors.values().map(|s| s.file.clone()).collect();
+        files.extend(Some(self.path.join("tokenizer.json")).filter(|path| path.is_file()));
+        files.into_iter().collect()
     }
 
     pub(crate) fn settings(&self) -> &Settings {

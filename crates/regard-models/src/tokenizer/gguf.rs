@@ -1,10 +1,17 @@
-//! The tokenizer of a GGUF file, written as a tokenizer.json.
+//! The tokenizer of a GGUF file.
+//!
+//! The small parts (normalizer, pre-tokenizer, decoder, post-processor) are written as a tokenizer.json has them. The vocabulary
+//! and its pairs, tens of thousands of texts, are handed over as they are: as JSON they would take a multiple of the time and of
+//! the memory.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::path::Path;
 
 use serde_json::{Value, json};
+use tokenizers::AddedToken;
+use tokenizers::models::bpe::{BPE, Merges, Vocab};
 
+use super::check_id;
 use crate::Error;
 use crate::read::Metadata;
 
@@ -19,35 +26,44 @@ const USER_DEFINED: i64 = 4;
 const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 const QWEN2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
-/// The tokenizer.json, or `None` if the file has no tokenizer.
-pub(super) fn json(metadata: &Metadata, path: &Path) -> Result<Option<Value>, Error> {
+/// How texts are split and joined.
+struct Parts {
+    /// A tokenizer.json without model, added tokens and post-processor.
+    json: Value,
+    /// Pairs that are joined, the first ones first.
+    merges: Merges,
+    unknown: Option<String>,
+    /// Whether a token that the vocabulary lacks is written as bytes, such as `<0x0A>`.
+    byte_fallback: bool,
+    /// Whether a word that is a token needs no pairs.
+    ignore_merges: bool,
+    /// Whether texts begin with a special token unless the file says otherwise.
+    begins: bool,
+}
+
+/// The tokenizer for a model of so many tokens, or `None` if the file has none.
+pub(super) fn tokenizer(
+    metadata: &Metadata,
+    path: &Path,
+    vocabulary: usize,
+) -> Result<Option<tokenizers::Tokenizer>, Error> {
     let key = |key: &str| format!("tokenizer.ggml.{key}");
     let Some(model) = metadata.text(&key("model")) else { return Ok(None) };
     let wrong = |what: String| Error::file(path, what);
     let tokens = metadata
         .texts(&key("tokens"))
         .ok_or_else(|| wrong(format!("{} is missing", key("tokens"))))?;
+    if let Some(last) = tokens.last() {
+        check_id(path, last, tokens.len() - 1, vocabulary)?;
+    }
     let types = metadata.numbers(&key("token_type")).unwrap_or_default();
     let kind = |id: usize| types.get(id).copied().unwrap_or(1);
-    let vocabulary: BTreeMap<&str, usize> =
-        tokens.iter().enumerate().map(|(id, token)| (token.as_str(), id)).collect();
-    let added: Vec<Value> = tokens
-        .iter()
-        .enumerate()
-        .filter(|(id, _)| matches!(kind(*id), UNKNOWN | CONTROL | USER_DEFINED))
-        .map(|(id, token)| {
-            json!({
-                "id": id, "content": token, "single_word": false, "lstrip": false, "rstrip": false,
-                "normalized": false, "special": kind(id) != USER_DEFINED,
-            })
-        })
-        .collect();
-    let (parts, begins) = match model {
+    let parts = match model {
         "gpt2" => {
             let merges = metadata
                 .texts(&key("merges"))
                 .ok_or_else(|| wrong(format!("{} is missing", key("merges"))))?;
-            bytes(metadata.text(&key("pre")).unwrap_or("gpt-2"), &vocabulary, merges, path)?
+            bytes(metadata.text(&key("pre")).unwrap_or("gpt-2"), merges, path)?
         }
         "llama" => {
             let scores = metadata
@@ -56,7 +72,7 @@ pub(super) fn json(metadata: &Metadata, path: &Path) -> Result<Option<Value>, Er
                 .ok_or_else(|| wrong(format!("{} is not as long as the tokens", key("scores"))))?;
             let space = metadata.flag(&key("add_space_prefix")).unwrap_or(true);
             let unknown = (0..tokens.len()).find(|id| kind(*id) == UNKNOWN);
-            (pieces(tokens, &vocabulary, scores, unknown, space), true)
+            pieces(tokens, scores, unknown, space)
         }
         other => {
             let what = format!("{} is {other:?}; known are \"gpt2\" and \"llama\"", key("model"));
@@ -70,13 +86,37 @@ pub(super) fn json(metadata: &Metadata, path: &Path) -> Result<Option<Value>, Er
         let id = id?;
         Some((id, tokens.get(id)?))
     };
-    let first = special("add_bos_token", "bos_token_id", begins);
+    let first = special("add_bos_token", "bos_token_id", parts.begins);
     let last = special("add_eos_token", "eos_token_id", false);
-    let mut json = parts;
+
+    let not_understood =
+        |e: &dyn core::fmt::Display| wrong(format!("is no tokenizer that can be read: {e}"));
+    let ids = tokens.iter().enumerate().map(|(id, token)| (token.clone(), id as u32));
+    let mut model = BPE::builder()
+        .vocab_and_merges(ids.collect::<Vocab>(), parts.merges)
+        .fuse_unk(parts.byte_fallback)
+        .byte_fallback(parts.byte_fallback)
+        .ignore_merges(parts.ignore_merges);
+    if let Some(unknown) = parts.unknown {
+        model = model.unk_token(unknown);
+    }
+    let mut json = parts.json;
     json["version"] = json!("1.0");
-    json["added_tokens"] = json!(added);
+    json["model"] = json!({"type": "BPE", "vocab": {}, "merges": []});
     json["post_processor"] = template(first, last);
-    Ok(Some(json))
+    let mut tokenizer: tokenizers::Tokenizer =
+        serde_json::from_value(json).map_err(|e| not_understood(&e))?;
+    tokenizer.with_model(model.build().map_err(|e| not_understood(&e))?);
+    let added: Vec<AddedToken> = tokens
+        .iter()
+        .enumerate()
+        .filter(|(id, _)| matches!(kind(*id), UNKNOWN | CONTROL | USER_DEFINED))
+        .map(|(id, token)| {
+            AddedToken::from(token.as_str(), kind(id) != USER_DEFINED).normalized(false)
+        })
+        .collect();
+    tokenizer.add_tokens(&added);
+    Ok(Some(tokenizer))
 }
 
 /// Special tokens around each text.
@@ -105,13 +145,8 @@ fn template(first: Option<(usize, &String)>, last: Option<(usize, &String)>) -> 
     })
 }
 
-/// Byte-level BPE, and whether texts begin with a special token unless the file says otherwise.
-fn bytes(
-    pre: &str,
-    vocabulary: &BTreeMap<&str, usize>,
-    merges: &[String],
-    path: &Path,
-) -> Result<(Value, bool), Error> {
+/// Byte-level BPE.
+fn bytes(pre: &str, merges: &[String], path: &Path) -> Result<Parts, Error> {
     let split = |regex: &str| json!({"type": "Split", "pattern": {"Regex": regex}, "behavior": "Isolated", "invert": false});
     let level = |regex: bool| json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": regex});
     let both = |first: Value, regex: bool| json!({"type": "Sequence", "pretokenizers": [first, level(regex)]});
@@ -128,38 +163,32 @@ fn bytes(
             return Err(Error::file(path, what));
         }
     };
-    let merges: Vec<(&str, &str)> =
-        merges.iter().filter_map(|merge| merge.split_once(' ')).collect();
-    let model = json!({
-        "type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": null,
-        "end_of_word_suffix": null, "fuse_unk": false, "byte_fallback": false, "ignore_merges": llama3,
-        "vocab": vocabulary, "merges": merges,
-    });
+    let merges = merges.iter().filter_map(|merge| merge.split_once(' '));
     let decoder = json!({"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true});
-    let json = json!({"normalizer": normalizer, "pre_tokenizer": pre_tokenizer, "decoder": decoder, "model": model});
-    Ok((json, llama3))
+    Ok(Parts {
+        json: json!({"normalizer": normalizer, "pre_tokenizer": pre_tokenizer, "decoder": decoder}),
+        merges: merges.map(|(left, right)| (left.to_owned(), right.to_owned())).collect(),
+        unknown: None,
+        byte_fallback: false,
+        ignore_merges: llama3,
+        begins: llama3,
+    })
 }
 
 /// SentencePiece's BPE: of all pairs of neighbours that make a token, the one whose token has the largest score is joined first.
 ///
 /// As ranks of pairs that is: all ways to split each token in two tokens, sorted by the token's score.
-fn pieces(
-    tokens: &[String],
-    vocabulary: &BTreeMap<&str, usize>,
-    scores: &[f32],
-    unknown: Option<usize>,
-    space: bool,
-) -> Value {
+fn pieces(tokens: &[String], scores: &[f32], unknown: Option<usize>, space: bool) -> Parts {
+    let ids: HashMap<&str, usize> =
+        tokens.iter().enumerate().map(|(id, token)| (token.as_str(), id)).collect();
     let mut merges: Vec<(f32, usize, usize, &str, &str)> = Vec::new();
     for (token, score) in tokens.iter().zip(scores) {
         let splits = token.char_indices().skip(1).map(|(at, _)| token.split_at(at));
         merges.extend(splits.filter_map(|(left, right)| {
-            Some((*score, *vocabulary.get(left)?, *vocabulary.get(right)?, left, right))
+            Some((*score, *ids.get(left)?, *ids.get(right)?, left, right))
         }));
     }
     merges.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| (a.1, a.2).cmp(&(b.1, b.2))));
-    let merges: Vec<(&str, &str)> =
-        merges.into_iter().map(|(.., left, right)| (left, right)).collect();
     let to_spaces = json!({"type": "Replace", "pattern": {"String": "▁"}, "content": " "});
     let replace = json!({"type": "Replace", "pattern": {"String": " "}, "content": "▁"});
     let mut decoders = vec![to_spaces, json!({"type": "ByteFallback"}), json!({"type": "Fuse"})];
@@ -168,15 +197,17 @@ fn pieces(
         normalizers.insert(0, json!({"type": "Prepend", "prepend": "▁"}));
         decoders.push(json!({"type": "Strip", "content": " ", "start": 1, "stop": 0}));
     }
-    let unknown = unknown.and_then(|id| tokens.get(id));
-    json!({
-        "normalizer": {"type": "Sequence", "normalizers": normalizers},
-        "pre_tokenizer": null,
-        "decoder": {"type": "Sequence", "decoders": decoders},
-        "model": {
-            "type": "BPE", "dropout": null, "unk_token": unknown, "continuing_subword_prefix": null,
-            "end_of_word_suffix": null, "fuse_unk": true, "byte_fallback": true, "ignore_merges": false,
-            "vocab": vocabulary, "merges": merges,
-        },
-    })
+    let merges = merges.into_iter();
+    Parts {
+        json: json!({
+            "normalizer": {"type": "Sequence", "normalizers": normalizers},
+            "pre_tokenizer": null,
+            "decoder": {"type": "Sequence", "decoders": decoders},
+        }),
+        merges: merges.map(|(.., left, right)| (left.to_owned(), right.to_owned())).collect(),
+        unknown: unknown.and_then(|id| tokens.get(id)).cloned(),
+        byte_fallback: true,
+        ignore_merges: false,
+        begins: true,
+    }
 }

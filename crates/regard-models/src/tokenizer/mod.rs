@@ -33,29 +33,31 @@ impl Tokenizer {
     /// # Errors
     /// Names the file: if the tokenizer is not understood, or if it knows tokens that the model does not.
     pub fn of(checkpoint: &Checkpoint, vocabulary: usize) -> Result<Option<Self>, Error> {
-        let (path, made) = match checkpoint.settings() {
+        let (path, mut tokenizer) = match checkpoint.settings() {
             Settings::Config(_) => {
                 let Some(json) = checkpoint.file("tokenizer.json")? else { return Ok(None) };
-                (checkpoint.path().join("tokenizer.json"), tokenizers::Tokenizer::from_bytes(json))
+                let path = checkpoint.path().join("tokenizer.json");
+                let made = tokenizers::Tokenizer::from_bytes(json).map_err(|e| {
+                    Error::file(&path, format!("is no tokenizer that can be read: {e}"))
+                })?;
+                let ids = made.get_vocab(true).into_iter();
+                if let Some((token, id)) = ids.max_by_key(|(_, id)| *id) {
+                    check_id(&path, &token, id as usize, vocabulary)?;
+                }
+                (path, made)
             }
             Settings::Gguf(metadata) => {
                 let path = checkpoint.path().to_owned();
-                let Some(json) = gguf::json(metadata, &path)? else { return Ok(None) };
-                (path, tokenizers::Tokenizer::from_bytes(json.to_string()))
+                let Some(made) = gguf::tokenizer(metadata, &path, vocabulary)? else {
+                    return Ok(None);
+                };
+                (path, made)
             }
         };
         let wrong = |what: String| Error::file(&path, what);
-        let mut tokenizer =
-            made.map_err(|e| wrong(format!("is no tokenizer that can be read: {e}")))?;
         // How long a text may be is the model's affair.
         tokenizer.with_padding(None);
         tokenizer.with_truncation(None).map_err(|e| wrong(format!("has a truncation: {e}")))?;
-        let largest = tokenizer.get_vocab(true).into_iter().max_by_key(|(_, id)| *id);
-        if let Some((token, id)) = largest.filter(|(_, id)| *id as usize >= vocabulary) {
-            return Err(wrong(format!(
-                "the token {token:?} has the id {id}, but the model knows {vocabulary} tokens"
-            )));
-        }
         Ok(Some(Self { tokenizer, path }))
     }
 
@@ -171,4 +173,14 @@ impl Tokenizer {
     pub fn path(&self) -> &Path {
         &self.path
     }
+}
+
+/// Refuses the largest id of a tokenizer if the model does not know it.
+fn check_id(path: &Path, token: &str, id: usize, vocabulary: usize) -> Result<(), Error> {
+    if id < vocabulary {
+        return Ok(());
+    }
+    let what =
+        format!("the token {token:?} has the id {id}, but the model knows {vocabulary} tokens");
+    Err(Error::file(path, what))
 }
