@@ -4,6 +4,8 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, Once, PoisonError};
 
+use tempfile::NamedTempFile;
+
 /// Temporary files that are there now. The signal that ends the program removes them.
 static TEMPORARY: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
@@ -12,17 +14,6 @@ static TEMPORARY: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 /// # Errors
 /// Where the folder is missing or may not be written to, or the disk is full. What was at `path` is then still there.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    write_by(path, |temporary| std::fs::File::create(temporary)?.write_all(bytes))
-}
-
-/// The same for a file that `write` writes at the path that it is given.
-///
-/// # Errors
-/// What `write` says, and as for [`write`].
-pub(crate) fn write_by<E>(path: &Path, write: impl FnOnce(&Path) -> Result<(), E>) -> Result<(), E>
-where
-    E: From<io::Error>,
-{
     let mut builder = tempfile::Builder::new();
     #[cfg(unix)]
     {
@@ -30,11 +21,11 @@ where
         // A temporary file is its owner's alone; a result has the rights of other new files, by the umask.
         builder.permissions(std::fs::Permissions::from_mode(0o666));
     }
-    let temporary = builder.prefix(".regard-").tempfile_in(folder(path))?;
-    let listed = Listed::new(temporary.path());
-    write(temporary.path())?;
+    let create = || builder.prefix(".regard-").tempfile_in(folder(path));
+    let (mut temporary, listed) = Listed::create(create)?;
+    temporary.write_all(bytes)?;
     temporary.as_file().sync_all()?;
-    temporary.persist(path).map_err(io::Error::from)?;
+    temporary.persist(path)?;
     drop(listed);
     Ok(())
 }
@@ -55,13 +46,19 @@ fn folder(path: &Path) -> &Path {
 struct Listed(PathBuf);
 
 impl Listed {
-    fn new(path: &Path) -> Self {
+    /// Creates a temporary file and lists it. A signal between the two waits for the list.
+    fn create(
+        create: impl FnOnce() -> io::Result<NamedTempFile>,
+    ) -> io::Result<(NamedTempFile, Self)> {
         static HANDLER: Once = Once::new();
         // Without a handler, Ctrl-C would leave the file.
         HANDLER.call_once(|| drop(ctrlc::set_handler(remove_and_exit)));
+        let mut listed = TEMPORARY.lock().unwrap_or_else(PoisonError::into_inner);
+        let temporary = create()?;
+        let path = temporary.path();
         let path = std::path::absolute(path).unwrap_or_else(|_e| path.to_owned());
-        TEMPORARY.lock().unwrap_or_else(PoisonError::into_inner).push(path.clone());
-        Self(path)
+        listed.push(path.clone());
+        Ok((temporary, Self(path)))
     }
 }
 

@@ -300,6 +300,39 @@ fn predict_fills_a_mask_and_sorts_images() {
     assert_eq!(found["next"].as_array().unwrap().len(), 5);
 }
 
+/// PNG and JPEG files of the model's own size: each pixel x of 0 … 255 is read as (x / 255 − mean) / deviation, where both are 0.5.
+#[test]
+fn images_of_both_kinds_are_read() {
+    let folder = Folder::new();
+    let pixel = |x: u32, y: u32| image::Rgb([20 * x, 20 * y, 9 * (x + y)].map(|x| x as u8));
+    let drawn = image::RgbImage::from_fn(12, 12, pixel);
+    for kind in ["png", "jpg"] {
+        let file = folder.path(&format!("image.{kind}"));
+        drawn.save(&file).unwrap();
+        let pixels = image::open(&file).unwrap().into_rgb8();
+        let vit = path("tiny-vit");
+        let (tensors, ..) = traced(&folder, &[&vit, "--image", file.to_str().unwrap()]);
+        let Tensor { shape, data } = &tensors["pixel_values"];
+        assert_eq!(shape, &[3, 12, 12]);
+        for (x, y, pixel) in pixels.enumerate_pixels() {
+            for (channel, number) in pixel.0.into_iter().enumerate() {
+                let found = data[(channel * 12 + y as usize) * 12 + x as usize];
+                let expected = (f64::from(number) / 255.0 - 0.5) / 0.5;
+                // Three roundings of numbers of at most 1, the last two of which are doubled.
+                assert!((found - expected).abs() <= 3.0 * f64::from(f32::EPSILON), "{kind}");
+            }
+        }
+        let found = json(&["predict", &vit, "--image", file.to_str().unwrap(), "--top", "5"]);
+        assert_eq!(found["next"].as_array().unwrap().len(), 5);
+    }
+    let wrong = folder.path("image.png");
+    fs::write(&wrong, b"no image").unwrap();
+    assert_refused(
+        &["predict", &path("tiny-vit"), "--image", wrong.to_str().unwrap()],
+        &["image.png"],
+    );
+}
+
 /// A sweep's numbers are those of single runs, whose tensors are compared with transformers.
 #[test]
 fn sweep_gives_a_number_for_each_head() {
@@ -345,6 +378,145 @@ fn sweep_gives_a_number_for_each_head() {
     ]);
     assert_eq!(found["effect"]["encoder"].as_array().unwrap().len(), 2);
     assert_eq!(found["effect"]["cross"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn sweep_patches_each_place() {
+    let model = path("tiny-gpt2");
+    let (text, other) = ("the quick fox", "the quick dog");
+    let sweep = ["sweep", &model, "--text", text, "--logit", "5-7", "--patch-each-place"];
+    let found = json(&[&sweep[..], &["--patch-text", other]].concat());
+    let n = found["tokens"].as_array().unwrap().len();
+    let layers = found["patched"].as_array().unwrap();
+    assert_eq!(layers.len(), 2);
+    let measure = |args: &[&str]| {
+        let found = json(&[&["predict", &model, "--top", "400"], args].concat());
+        let logit = |id: u64| {
+            let next = found["next"].as_array().unwrap();
+            next.iter().find(|next| next["id"] == id).unwrap()["logit"].as_f64().unwrap()
+        };
+        logit(5) - logit(7)
+    };
+    let whole = measure(&["--text", text]);
+    assert!((found["unchanged"].as_f64().unwrap() - whole).abs() < 1e-5);
+    for layer in 0..2 {
+        assert_eq!(layers[layer].as_array().unwrap().len(), n);
+        for position in 0..n {
+            let at = format!("{layer}.{position}");
+            let alone = measure(&["--text", text, "--patch", &at, "--patch-text", other]);
+            assert!((layers[layer][position].as_f64().unwrap() - alone).abs() < 1e-5, "{at}");
+            let effect = found["effect"][layer][position].as_f64().unwrap();
+            assert!((effect - (alone - whole)).abs() < 1e-5, "{at}");
+        }
+    }
+    let table = printed(&[&sweep[..], &["--patch-text", other]].concat());
+    assert!(table.contains("layer 1") && table.contains("0 the"), "{table}");
+    let t5 = ["sweep", &path("tiny-t5"), "--ids", "5,6,7", "--decoder-ids", "0,3", "--logit", "4"];
+    let found = json(&[&t5[..], &["--patch-each-place", "--patch-ids", "5,9,7"]].concat());
+    assert_eq!(found["patched"]["encoder"][0].as_array().unwrap().len(), 3);
+    assert_eq!(found["patched"]["decoder"][0].as_array().unwrap().len(), 2);
+    assert_refused(
+        &[&sweep[..], &["--patch-text", "the quick brown fox jumps"]].concat(),
+        &["tokens, but the text has"],
+    );
+}
+
+#[test]
+fn sweep_attributes_a_logit_to_its_parts() {
+    let model = path("tiny-gpt2");
+    let args =
+        ["sweep", &model, "--text", "the quick fox", "--attribute-each-head", "--logit", "5-7"];
+    let found = json(&args);
+    let number = |value: &Value| value.as_f64().unwrap();
+    let mut sum: f64 =
+        ["embedding", "positions", "bias"].map(|part| number(&found[part])).iter().sum();
+    for layer in found["layers"].as_array().unwrap() {
+        let heads = layer["heads"].as_array().unwrap();
+        assert_eq!(heads.len(), 4);
+        sum += heads.iter().map(number).sum::<f64>();
+        sum += number(&layer["bias"]) + number(&layer["feed_forward"]);
+    }
+    assert!((sum - number(&found["sum"])).abs() < 1e-9);
+    let ablated =
+        ["sweep", &model, "--text", "the quick fox", "--ablate-each-head", "--logit", "5-7"];
+    let whole = number(&json(&ablated)["unchanged"]);
+    assert!((sum - whole).abs() < 1e-4, "{sum} is not {whole}");
+    assert!((number(&found["unchanged"]) - whole).abs() < 1e-5);
+    assert_eq!(found["logit"][1]["id"], 7);
+    let table = printed(&args);
+    assert!(table.contains("feed-forward") && table.contains("layer 1"), "{table}");
+    let table = printed(&[
+        "sweep",
+        &path("tiny-t5"),
+        "--ids",
+        "5,6",
+        "--attribute-each-head",
+        "--logit",
+        "4",
+    ]);
+    assert!(table.contains("cross 4"), "{table}");
+    let bert = [
+        "sweep",
+        &path("tiny-bert"),
+        "--text",
+        "the [MASK]",
+        "--attribute-each-head",
+        "--logit",
+        "5",
+    ];
+    assert_refused(&bert, &["the model's head has an activation"]);
+}
+
+#[test]
+fn a_score_is_the_number_of_the_trace() {
+    let folder = Folder::new();
+    for (name, head) in [("tiny-llama", "1.3"), ("tiny-gemma2", "0.1"), ("tiny-gpt2", "0.2")] {
+        let keep = ["--text", "the quick brown fox", "--keep", "*hook_attn_scores,*hook_pattern"];
+        let (tensors, ..) = traced(&folder, &[&[path(name).as_str()], &keep[..]].concat());
+        let (layer, h) = head.split_once('.').unwrap();
+        let score = json(&[
+            "score",
+            &path(name),
+            "--text",
+            "the quick brown fox",
+            "--head",
+            head,
+            "--query",
+            "3",
+            "--key",
+            "1",
+        ]);
+        let at = |place: &str| {
+            let Tensor { shape, data } = &tensors[&format!("blocks.{layer}.attn.{place}")];
+            data[(h.parse::<usize>().unwrap() * shape[1] + 3) * shape[2] + 1] as f32
+        };
+        assert_eq!(score["score"].as_f64().unwrap() as f32, at("hook_attn_scores"), "{name}");
+        assert_eq!(score["weight"]["value"].as_f64().unwrap() as f32, at("hook_pattern"), "{name}");
+        assert!(score["weight"]["error"].as_f64().unwrap().abs() < 1e-6);
+        assert_eq!(score["q_before"].is_array(), name != "tiny-gpt2");
+        assert!(score["query_token"].is_string());
+    }
+    let args = [
+        "score",
+        &path("tiny-gpt2"),
+        "--ids",
+        "5,6,7",
+        "--head",
+        "1.2",
+        "--query",
+        "1",
+        "--key",
+        "2",
+    ];
+    let text = printed(&args);
+    for part in ["head 1.2: query 1", "product", "dot product q·k", "the key comes after the query"]
+    {
+        assert!(text.contains(part), "{text}");
+    }
+    let changed = json(&[&args[..8], &["--key", "0", "--head-temperature", "1.2=inf"]].concat());
+    assert_eq!(changed["temperature"], "inf");
+    assert_eq!(changed["weight"]["value"], 0.5);
+    assert_refused(&[&args[..8], &["--key", "3"]].concat(), &["3 queries and 3 keys"]);
 }
 
 #[test]

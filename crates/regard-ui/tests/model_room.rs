@@ -448,3 +448,24 @@ fn the_logit_lens_ends_with_the_prediction_of_the_model() {
     click(&mut window, "Attention");
     assert!(!state(&window).lens && cells(&window).len() > 1);
 }
+
+#[test]
+fn a_chosen_weight_is_unfolded() {
+    let mut window = window();
+    open_head(&mut window, 1, 2);
+    click(&mut window, "T → ∞");
+    let n = run(&window).tokens().len();
+    let mut choose = |cell: (usize, usize)| {
+        window.state_mut().as_mut().unwrap().session.model.heads.chosen = Some(cell);
+        settle(&mut window);
+        let weight = numbers(&window)[cell.0 * n + cell.1];
+        let score = app(&window).model().score().unwrap();
+        assert_eq!((score.query, score.key, score.weight.value), (cell.0, cell.1, weight));
+        assert!(shows(&window, "q·k = ") && shows(&window, "Weight of "));
+        shows(&window, "masked: the key comes after the query")
+    };
+    assert!(!choose((n - 1, 1)));
+    assert!(choose((1, n - 1)));
+    click(&mut window, "All heads");
+    assert!(app(&window).model().score().is_none());
+}

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::failure::{BadInput as _, Failure};
 use super::models::input::Reading;
-use super::models::{changes, input, open, working};
+use super::models::{Run, open, run, working};
 use super::{Format, print, print_as_is};
 
 /// Let a model write on after a text
@@ -18,13 +18,7 @@ use super::{Format, print, print_as_is};
 )]
 pub(crate) struct Args {
     #[command(flatten)]
-    model: open::Args,
-
-    #[command(flatten)]
-    input: input::Args,
-
-    #[command(flatten)]
-    changes: changes::Args,
+    run: run::Args,
 
     /// How many tokens to write at most
     #[arg(long, value_name = "N", default_value_t = 64)]
@@ -52,9 +46,7 @@ struct Written {
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let sampler = Sampler::new(args.temperature, args.seed).bad_input()?;
-    let (checkpoint, model) = args.model.open()?;
-    let reading = args.input.read(&checkpoint, &model)?;
-    let changes = args.changes.changes(&args.input, &reading.input, &checkpoint, &model)?;
+    let Run { model, reading, changes } = args.run.read()?;
     allow(args.tokens, &model, &reading)?;
     let mut writing = model.write(&reading.input, args.tokens, &changes, sampler).bad_input()?;
     let mut text = Text { model: &model, ids: Vec::new(), printed: 0 };

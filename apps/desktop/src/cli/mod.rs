@@ -9,6 +9,7 @@ mod inputs;
 mod model;
 pub(crate) mod models;
 mod predict;
+mod score;
 mod summary;
 mod sweep;
 mod tensors;
@@ -58,6 +59,7 @@ enum Command {
     Trace(trace::Args),
     Predict(predict::Args),
     Generate(generate::Args),
+    Score(score::Args),
     Sweep(sweep::Args),
 }
 
@@ -81,6 +83,7 @@ pub fn main() -> ExitCode {
         Some(Command::Trace(args)) => trace::run(&args),
         Some(Command::Predict(args)) => predict::run(&args),
         Some(Command::Generate(args)) => generate::run(&args),
+        Some(Command::Score(args)) => score::run(&args),
         Some(Command::Sweep(args)) => sweep::run(&args),
     };
     match outcome {

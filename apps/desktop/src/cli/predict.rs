@@ -3,12 +3,11 @@
 use core::fmt::Write as _;
 
 use anyhow::{Context as _, Result};
-use regard_models::{Change, Model};
 use serde::Serialize;
 
 use super::failure::{BadInput as _, Failure};
 use super::models::input::{Reading, name, predicted};
-use super::models::{changes, input, open, shown, working};
+use super::models::{Run, open, run, shown, working};
 use super::{Format, print};
 
 /// Predict the next token
@@ -21,13 +20,7 @@ use super::{Format, print};
 )]
 pub(crate) struct Args {
     #[command(flatten)]
-    model: open::Args,
-
-    #[command(flatten)]
-    input: input::Args,
-
-    #[command(flatten)]
-    changes: changes::Args,
+    run: run::Args,
 
     /// How many tokens to show, the most likely first
     #[arg(long, value_name = "K", default_value_t = 10)]
@@ -55,13 +48,11 @@ struct Next {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let (checkpoint, model) = args.model.open()?;
-    let reading = args.input.read(&checkpoint, &model)?;
-    let changes = args.changes.changes(&args.input, &reading.input, &checkpoint, &model)?;
-    open::allow("the run takes", model.description().run_bytes(reading.lengths(), 1))?;
-    let next =
-        working("running the model", || next(args.top, &model, &reading, &changes)).bad_input()?;
-    let Reading { tokens, decoder_tokens, .. } = reading;
+    let run = args.run.read()?;
+    let lengths = run.reading.lengths();
+    open::allow("the run takes", run.model.description().run_bytes(lengths, 1))?;
+    let next = working("running the model", || next(args.top, &run)).bad_input()?;
+    let Reading { tokens, decoder_tokens, .. } = run.reading;
     let prediction = Prediction { tokens, decoder_tokens, next };
     match args.format {
         Format::Text => print(&text(&prediction)),
@@ -72,14 +63,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
-fn next(top: usize, model: &Model, reading: &Reading, changes: &[Change]) -> Result<Vec<Next>> {
+fn next(top: usize, run: &Run) -> Result<Vec<Next>> {
+    let (model, reading) = (&run.model, &run.reading);
     let position = predicted(model, reading)?;
-    let mut pass = model.pass();
+    let mut pass = run.pass();
     if model.description().stack.causal {
         pass = pass.last_logits();
-    }
-    for change in changes {
-        pass = pass.change(change.clone());
     }
     let trace = pass.run(&reading.input)?;
     let logits = trace.logits().context("the model has no head, and predicts nothing")?;

@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, anyhow};
-use regard_models::{Change, Description, Input, Model, Values};
+use regard_models::{Description, Input, Values};
 use safetensors::Dtype;
-use safetensors::tensor::{View, serialize_to_file};
+use safetensors::tensor::{View, serialize};
 
 use super::failure::{BadInput as _, Failure};
 use super::models::input::Reading;
-use super::models::{changes, input, open, working};
+use super::models::{Run, open, run, working};
 use crate::whole_file;
 
 /// Write attention weights, hidden states and logits of a model into a safetensors file
@@ -26,13 +26,7 @@ use crate::whole_file;
 )]
 pub(crate) struct Args {
     #[command(flatten)]
-    model: open::Args,
-
-    #[command(flatten)]
-    input: input::Args,
-
-    #[command(flatten)]
-    changes: changes::Args,
+    run: run::Args,
 
     /// Write these places instead: TransformerLens's names, where * stands for any characters ('blocks.*.attn.hook_pattern'),
     /// or names of the tensors above (attentions); comma-separated or repeated
@@ -59,48 +53,38 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     whole_file::check_folder(&args.output)
         .with_context(|| format!("writing {}", args.output.display()))
         .bad_input()?;
-    let (checkpoint, model) = args.model.open()?;
-    let reading = args.input.read(&checkpoint, &model)?;
-    let changes = args.changes.changes(&args.input, &reading.input, &checkpoint, &model)?;
-    let description = model.description();
+    let run = args.run.read()?;
+    let (description, reading) = (run.model.description(), &run.reading);
     let rows = reading.lengths().into_iter().max().unwrap_or(0);
     let needed = description.run_bytes(reading.lengths(), rows)
-        + 2 * description.attention_bytes(reading.lengths());
+        + 3 * description.attention_bytes(reading.lengths());
     open::allow("the run takes", needed)?;
-    let mut tensors =
-        working("running the model", || tensors(&args.keep, &model, &reading, &changes))
-            .bad_input()?;
-    let metadata = metadata(&reading, description, &tensors)?;
-    tensors.extend(read(reading, description));
+    let mut tensors = working("running the model", || tensors(&args.keep, &run)).bad_input()?;
+    let metadata = metadata(reading, description, &tensors)?;
+    tensors.extend(read(reading.input.clone(), description));
+    // serialize_to_file would write into a temporary file of its own, which Ctrl-C would leave.
     let write = || {
-        whole_file::write_by(&args.output, |path| serialize_to_file(tensors, Some(metadata), path))
+        let bytes = serialize(tensors, Some(metadata)).context("laying out the file")?;
+        whole_file::write(&args.output, &bytes).map_err(anyhow::Error::from)
     };
     working("writing", write).with_context(|| format!("writing {}", args.output.display()))?;
     Ok(())
 }
 
 /// What transformers gives, or what is named: outputs by transformers' names, and places.
-fn tensors(
-    keep: &[String],
-    model: &Model,
-    reading: &Reading,
-    changes: &[Change],
-) -> Result<BTreeMap<String, Tensor>> {
-    let description = model.description();
+fn tensors(keep: &[String], run: &Run) -> Result<BTreeMap<String, Tensor>> {
+    let description = run.model.description();
     let known = outputs(description);
     let (outputs, places): (Vec<&String>, Vec<&String>) =
         keep.iter().partition(|name| known.contains(name));
     let places = description.places_named(&places)?;
-    let mut pass = model.pass().keep(places.clone());
+    let mut pass = run.pass().keep(places.clone());
     if places.is_empty() || !outputs.is_empty() {
         pass = pass.keep_as_transformers();
     } else {
         pass = pass.last_logits(); // none are written
     }
-    for change in changes {
-        pass = pass.change(change.clone());
-    }
-    let trace = pass.run(&reading.input)?;
+    let trace = pass.run(&run.reading.input)?;
     let mut values = trace.as_transformers(description);
     values.retain(|name, _| keep.is_empty() || outputs.contains(&name));
     if let Some(missing) = outputs.into_iter().find(|name| !values.contains_key(*name)) {
@@ -160,9 +144,9 @@ fn attention(name: &str) -> String {
 }
 
 /// What the model has read, by its names in transformers.
-fn read(reading: Reading, description: &Description) -> Vec<(String, Tensor)> {
+fn read(input: Input, description: &Description) -> Vec<(String, Tensor)> {
     let ids = |ids: Vec<u32>| Tensor { shape: vec![ids.len()], data: Data::Ids(ids) };
-    let Input { ids: first, decoder_ids, pixels, .. } = reading.input;
+    let Input { ids: first, decoder_ids, pixels, .. } = input;
     let mut tensors = Vec::new();
     if let Some(patches) = &description.embedding.patches {
         let shape = vec![patches.channels, patches.height, patches.width];

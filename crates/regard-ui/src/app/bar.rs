@@ -26,6 +26,10 @@ impl App {
         let mut chosen = None;
         let width = ui.available_width();
         ui.horizontal(|ui| {
+            if width < 450.0 {
+                ui.spacing_mut().item_spacing.x = 2.0;
+                ui.spacing_mut().button_padding.x = 6.0;
+            }
             let command = Command::SidePanel;
             if ui
                 .button(RichText::new("◧").monospace())
@@ -35,7 +39,7 @@ impl App {
             {
                 chosen = Some(command);
             }
-            if width >= 640.0 {
+            if width >= 760.0 {
                 ui.label(RichText::new("Regard").text_style(style::subheading()).strong());
                 ui.add_space(8.0);
             }
@@ -60,8 +64,8 @@ impl App {
                 });
                 // The menu and the shortcuts offer these commands too.
                 let commands: &[Command] = match width {
-                    560.0.. => &[Command::Palette, Command::Redo, Command::Undo],
-                    480.0.. => &[Command::Palette],
+                    672.0.. => &[Command::Palette, Command::Redo, Command::Undo],
+                    540.0.. => &[Command::Palette],
                     _ => &[],
                 };
                 for command in commands.iter().copied() {

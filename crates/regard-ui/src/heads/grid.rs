@@ -17,6 +17,8 @@ use regard_heads::{HeadId, Measure, Measures};
 /// The limits of a picture's width. A picture is narrower only where a layer would not fit in a row.
 const WIDEST: f32 = 176.0;
 const NARROWEST: f32 = 56.0;
+/// The widest picture where a layer is a row at any width.
+const WIDEST_BY_LAYER: f32 = 288.0;
 /// The gap between two pictures, and between two small ones.
 const GAP: f32 = 8.0;
 const SMALL_GAP: f32 = 2.0;
@@ -74,7 +76,8 @@ impl Thumbnails {
                 // All layers are seen at once, if the pictures do not become too small.
                 let layers = ids.len().div_ceil(columns) as f32;
                 let fitting = (room.y / layers - line - gap).floor();
-                side = side.min(fitting.max(NARROWEST.min(side)));
+                let widest = (room.x / columns as f32 - gap).floor().clamp(side, WIDEST_BY_LAYER);
+                side = widest.min(fitting.max(NARROWEST.min(side)));
             }
             ui.spacing_mut().item_spacing = vec2(gap, gap);
             for row in ids.chunks(columns) {
@@ -106,7 +109,14 @@ impl Thumbnails {
         if is_marked {
             name = format!("{name}, {}", marked.word);
         }
-        response.widget_info(|| WidgetInfo::labeled(Role::Button, true, &name));
+        let is_last = state.id() == id && state.shown == Shown::Head;
+        response.widget_info(|| {
+            if is_last {
+                WidgetInfo::selected(Role::Button, true, true, &name)
+            } else {
+                WidgetInfo::labeled(Role::Button, true, &name)
+            }
+        });
         if !ui.is_rect_visible(rect) {
             return response;
         }
@@ -119,7 +129,6 @@ impl Thumbnails {
         let texture = self.texture(ui, opened, id, state.own_scale, look);
         ui.painter().image(texture, cells, whole, Color32::WHITE);
         let visuals = ui.visuals();
-        let is_last = state.id() == id && state.shown == Shown::Head;
         let stroke = if response.hovered() || response.has_focus() || is_last {
             Stroke::new(2.0, visuals.selection.stroke.color)
         } else if is_marked {

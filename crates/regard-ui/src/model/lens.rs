@@ -5,19 +5,20 @@ use std::sync::Arc;
 use egui::accesskit::Role;
 use egui::text::{LayoutJob, TextWrapping};
 use egui::{
-    Align2, Context, Label, ProgressBar, Rect, RichText, ScrollArea, Sense, TextStyle, Ui, Vec2,
-    WidgetInfo, vec2,
+    Align2, Context, Label, Rect, RichText, ScrollArea, Sense, TextStyle, Ui, Vec2, WidgetInfo,
+    vec2,
 };
 use regard_heads::readable;
 use regard_models::Placement;
 
+use super::latest::{Latest, Same};
 use super::next::percent;
 use super::open::Opened;
 use super::run::{Request, Unchanged};
 use crate::Host;
 use crate::colors::{Colors as _, Look, Palette, ink_on};
 use crate::explain::title;
-use crate::task::{PATIENCE, Promise, Task};
+use crate::task::{Promise, Task};
 
 const EXPLANATION: &str = "\
     The final norm and the output layer, applied to the residual stream after each layer (nostalgebraist 2020). A cell is the \
@@ -36,28 +37,21 @@ struct Predictions {
     rows: Vec<Vec<(String, f32)>>,
 }
 
-type Of = (Request, Arc<Unchanged>);
+type Of = (Request, Same<Unchanged>);
 
 /// The table, and the one that is being computed.
 #[derive(Default)]
-pub(super) struct Lens {
-    computing: Option<(Of, Task<Predictions>)>,
-    done: Option<(Of, Result<Predictions, String>)>,
-}
-
-fn is(a: &Of, b: &Of) -> bool {
-    a.0 == b.0 && Arc::ptr_eq(&a.1, &b.1)
-}
+pub(super) struct Lens(Latest<Of, Predictions>);
 
 impl Lens {
     /// Whether a thread is at work.
     pub fn is_busy(&self) -> bool {
-        self.computing.is_some()
+        self.0.is_busy()
     }
 
     /// The likeliest token after each layer and position: the embedding, then the layers.
     pub fn rows(&self) -> Option<&[Vec<(String, f32)>]> {
-        self.done.as_ref()?.1.as_ref().ok().map(|predictions| &predictions.rows[..])
+        self.0.value().map(|predictions| &predictions.rows[..])
     }
 
     /// Takes what the thread has computed, and starts what is missing.
@@ -67,40 +61,25 @@ impl Lens {
         ctx: &Context,
         asked: Option<(&Arc<Opened>, &Request, &Arc<Unchanged>)>,
     ) {
-        if let Some(outcome) = self.computing.as_ref().and_then(|(_, task)| task.take())
-            && let Some((of, _)) = self.computing.take()
-        {
-            self.done = Some((of, outcome));
-        }
         let Some((opened, request, unchanged)) = asked else {
-            *self = Self::default();
-            return;
+            return self.0 = Latest::default();
         };
-        let of = (request.clone(), Arc::clone(unchanged));
-        if self.computing.is_none() && !self.done.as_ref().is_some_and(|(done, _)| is(done, &of)) {
-            let (model, theirs) = (Arc::clone(opened), of.clone());
-            let task = Task::start(host, ctx, "lens", move |promise| {
-                Predictions::new(&model, &theirs, promise)
-            });
-            self.computing = Some((of, task));
-        }
+        let asked = (request.clone(), Same(Arc::clone(unchanged)));
+        self.0.exchange(Some(asked), |of| {
+            let (model, of) = (Arc::clone(opened), of.clone());
+            Task::start(host, ctx, "lens", move |promise| Predictions::new(&model, &of, promise))
+        });
     }
 
     /// Shows the table.
     pub fn show(&self, ui: &mut Ui, tokens: &[String], look: Look) {
         title(ui, "Logit lens: the likeliest token after each layer", EXPLANATION);
-        if let Some((_, task)) =
-            self.computing.as_ref().filter(|(_, task)| task.elapsed() > 2 * PATIENCE)
-        {
-            ui.add(ProgressBar::new(task.progress()).desired_width(200.0).desired_height(10.0))
-                .accessible_name("Computing the lens");
+        self.0.progress(ui, "Computing the lens");
+        if let Some(message) = self.0.error() {
+            ui.add(Label::new(RichText::new(message).weak()).wrap());
         }
-        match self.done.as_ref().map(|(_, done)| done) {
-            Some(Ok(predictions)) => predictions.show(ui, tokens, look),
-            Some(Err(message)) => {
-                ui.add(Label::new(RichText::new(message).weak()).wrap());
-            }
-            None => {}
+        if let Some(predictions) = self.0.value() {
+            predictions.show(ui, tokens, look);
         }
     }
 }
@@ -122,7 +101,7 @@ impl Predictions {
             core::iter::once("blocks.0.hook_resid_pre".to_owned()).chain(layers).collect();
         let pass = model.pass().keep(places.clone());
         let pass = request.changes.iter().fold(pass, |pass, change| pass.change(change.clone()));
-        let trace = pass.last_logits().run(unchanged.input()).map_err(|e| e.to_string())?;
+        let trace = pass.last_logits().run(unchanged.0.input()).map_err(|e| e.to_string())?;
         let mut found = Vec::new();
         for (i, place) in places.iter().enumerate() {
             let stream = trace.get(place).ok_or("the run has kept no residual stream")?;

@@ -4,6 +4,7 @@
 //! The views of a run are those of the heads room.
 
 mod changes;
+mod latest;
 mod lens;
 mod next;
 mod note;
@@ -13,6 +14,7 @@ mod run;
 mod state;
 mod strip;
 mod sweep;
+mod unfold;
 
 pub use self::next::Next;
 pub use self::open::{STORY, story};

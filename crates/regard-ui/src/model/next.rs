@@ -109,12 +109,18 @@ pub(super) fn show(ui: &mut Ui, outcome: Option<&Outcome>, list: &[Next]) {
 const NUMBER: f32 = 52.0;
 const TOKEN: f32 = 84.0;
 
+/// The numbers that a row with changes has room for, besides its bar.
+fn numbers(width: f32) -> usize {
+    if width < 270.0 { 2 } else { 3 }
+}
+
 fn columns(ui: &mut Ui) {
     let line = ui.text_style_height(&TextStyle::Small) + 2.0;
     let (rect, _) = ui.allocate_exact_size(vec2(ui.available_width(), line), Sense::hover());
     let font = TextStyle::Small.resolve(ui.style());
     let color = ui.visuals().weak_text_color();
-    for (i, name) in ["points", "after", "before"].into_iter().enumerate() {
+    let names = ["points", "after", "before"];
+    for (i, name) in names.into_iter().take(numbers(rect.width())).enumerate() {
         let at = rect.right_center() - vec2(i as f32 * NUMBER, 0.0);
         ui.painter().text(at, egui::Align2::RIGHT_CENTER, name, font.clone(), color);
     }
@@ -136,10 +142,10 @@ fn row(ui: &mut Ui, next: &Next, is_changed: bool) {
         return;
     }
     let visuals = ui.visuals();
-    let numbers = if is_changed { 3.0 * NUMBER } else { NUMBER };
+    let numbers = if is_changed { numbers(rect.width()) } else { 1 };
     let bars = Rect::from_min_max(
         rect.left_top() + vec2(TOKEN, 0.0),
-        rect.right_bottom() - vec2(numbers, 0.0),
+        rect.right_bottom() - vec2(numbers as f32 * NUMBER, 0.0),
     );
     let bar = |p: f32, height: f32| {
         let size = vec2(bars.width() * p.clamp(0.0, 1.0), height);
@@ -166,7 +172,9 @@ fn row(ui: &mut Ui, next: &Next, is_changed: bool) {
             d if d < -0.0005 => visuals.error_fg_color,
             _ => visuals.weak_text_color(),
         };
-        text(ui, before, 2.0 * NUMBER, visuals.weak_text_color());
+        if numbers > 2 {
+            text(ui, before, 2.0 * NUMBER, visuals.weak_text_color());
+        }
         text(ui, after, NUMBER, visuals.text_color());
         text(ui, difference, 0.0, difference_color);
     } else {

@@ -8,13 +8,16 @@ use egui::{
 };
 use regard_figure::Matrix;
 use regard_heads::HeadId;
+use regard_models::Score;
 
+use super::latest::Same;
 use super::lens::Lens;
 use super::open::{Opened, Opening};
 use super::run::{Outcome, Request};
 use super::state::head_of;
 use super::sweep::{SMALL, Sweep};
-use super::{Next, STORY, State, changes, next, note, strip};
+use super::unfold::{self, Unfolded};
+use super::{Next, STORY, State, Version, changes, next, note, strip};
 use crate::colors::Look;
 use crate::explain::heading;
 use crate::heads::{Large, Marked, Selected, Shown, Surveyed, Thumbnails, bar};
@@ -51,6 +54,7 @@ pub struct ModelRoom {
     large: Large,
     sweep: Sweep,
     lens: Lens,
+    unfolded: Unfolded,
 }
 
 /// A request of the panel at the left.
@@ -76,6 +80,7 @@ impl ModelRoom {
             large: Large::default(),
             sweep: Sweep::default(),
             lens: Lens::default(),
+            unfolded: Unfolded::default(),
         }
     }
 
@@ -92,6 +97,7 @@ impl ModelRoom {
             || self.large.is_busy()
             || self.sweep.is_busy()
             || self.lens.is_busy()
+            || self.unfolded.is_busy()
     }
 
     /// The latest run.
@@ -123,6 +129,11 @@ impl ModelRoom {
     /// The likeliest token after each layer and position, if the logit lens is shown: the embedding, then the layers.
     pub fn lens(&self) -> Option<&[Vec<(String, f32)>]> {
         self.lens.rows()
+    }
+
+    /// The chosen weight step by step.
+    pub fn score(&self) -> Option<&Score> {
+        self.unfolded.score()
     }
 
     /// The matrix that is shown, to export it.
@@ -159,6 +170,7 @@ impl ModelRoom {
                 }
                 self.changes(ui, state);
                 if !is_wide && self.outcome.is_some() {
+                    self.unfolded.show(ui);
                     ui.separator();
                     self.sweep.show(ui, &self.next, state, look);
                 }
@@ -175,6 +187,7 @@ impl ModelRoom {
                     if self.outcome.is_some() {
                         ui.separator();
                         self.sweep.show(ui, &self.next, state, look);
+                        self.unfolded.show(ui);
                     }
                 });
             });
@@ -230,6 +243,17 @@ impl ModelRoom {
         let asked = self.opened.as_ref().zip(self.outcome.as_ref()).filter(|_| state.lens);
         let asked = asked.map(|(opened, outcome)| (opened, &outcome.request, &outcome.unchanged));
         self.lens.exchange(&*self.host, ctx, asked);
+        let of = self.outcome.as_ref().zip(state.heads.chosen);
+        let of = of.filter(|(outcome, _)| {
+            state.heads.shown == Shown::Head && !state.lens && outcome.refusal().is_none()
+        });
+        let asked = of.map(|(outcome, cell)| {
+            let run = Same(Arc::clone(&outcome.unchanged));
+            let is_changed = state.version != Version::Unchanged;
+            let changes = if is_changed { outcome.request.changes.clone() } else { Vec::new() };
+            unfold::Of { run, changes, head: state.heads.id(), cell }
+        });
+        self.unfolded.exchange(&*self.host, ctx, self.opened.as_ref(), asked);
         if self.is_busy() {
             ctx.request_repaint_after(PATIENCE / 2);
         }

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use egui::{Context, Label, ProgressBar, RichText, Ui};
+use egui::{Context, Label, RichText, Ui};
 use regard_heads::HeadId;
 use regard_models::{Ablation, Change};
 use regard_walkthrough::Marks;
 
+use super::latest::{Latest, Same};
 use super::open::Opened;
 use super::run::Unchanged;
 use super::{Next, State};
@@ -15,7 +16,7 @@ use crate::colors::{Look, Palette, largest};
 use crate::explain::title;
 use crate::heads::Shown;
 use crate::heatmap::{Heatmap, Picture, View};
-use crate::task::{PATIENCE, Task};
+use crate::task::Task;
 
 /// The weights of a model whose sweep follows each text without being asked for.
 pub(super) const SMALL: u64 = 32 << 20;
@@ -35,20 +36,17 @@ pub(super) struct Effects {
 
 /// The picture, and the one that is being computed.
 #[derive(Default)]
-pub(super) struct Sweep {
-    computing: Option<(Arc<Unchanged>, Task<Effects>)>,
-    done: Option<(Arc<Unchanged>, Result<Effects, String>)>,
-}
+pub(super) struct Sweep(Latest<Same<Unchanged>, Effects>);
 
 impl Sweep {
     /// Whether a thread is at work.
     pub fn is_busy(&self) -> bool {
-        self.computing.is_some()
+        self.0.is_busy()
     }
 
     /// The change of the logit by each head, layer by layer, of the latest run.
     pub fn effects(&self) -> Option<&[f32]> {
-        self.done.as_ref()?.1.as_ref().ok().map(|effects| &effects.effects[..])
+        self.0.value().map(|effects| &effects.effects[..])
     }
 
     /// Takes what the thread has computed, and starts what is missing.
@@ -58,22 +56,11 @@ impl Sweep {
         ctx: &Context,
         asked: Option<(&Arc<Opened>, &Arc<Unchanged>)>,
     ) {
-        if let Some(outcome) = self.computing.as_ref().and_then(|(_, task)| task.take())
-            && let Some((of, _)) = self.computing.take()
-        {
-            self.done = Some((of, outcome));
-        }
-        let Some((opened, unchanged)) = asked else {
-            *self = Self::default();
-            return;
-        };
-        let latest = self.done.as_ref().map(|(of, _)| of);
-        if self.computing.is_none() && !latest.is_some_and(|of| Arc::ptr_eq(of, unchanged)) {
-            let (model, run) = (Arc::clone(opened), Arc::clone(unchanged));
-            let task =
-                Task::start(host, ctx, "sweep", move |promise| Effects::new(&model, &run, promise));
-            self.computing = Some((Arc::clone(unchanged), task));
-        }
+        let Some((opened, unchanged)) = asked else { return self.0 = Latest::default() };
+        self.0.exchange(Some(Same(Arc::clone(unchanged))), |run| {
+            let (model, run) = (Arc::clone(opened), run.clone());
+            Task::start(host, ctx, "sweep", move |promise| Effects::new(&model, &run.0, promise))
+        });
     }
 
     /// Shows the picture.
@@ -87,18 +74,12 @@ impl Sweep {
         }
         let Some(top) = next.first() else { return };
         title(ui, &format!("Logit of “{}” without each head", top.token), EXPLANATION);
-        if let Some((_, task)) =
-            self.computing.as_ref().filter(|(_, task)| task.elapsed() > 2 * PATIENCE)
-        {
-            ui.add(ProgressBar::new(task.progress()).desired_height(10.0))
-                .accessible_name("Ablating heads");
+        self.0.progress(ui, "Ablating heads");
+        if let Some(message) = self.0.error() {
+            ui.add(Label::new(RichText::new(message).weak()).wrap());
         }
-        match self.done.as_mut().map(|(_, done)| done) {
-            Some(Ok(effects)) => effects.show(ui, state, look),
-            Some(Err(message)) => {
-                ui.add(Label::new(RichText::new(&*message).weak()).wrap());
-            }
-            None => {}
+        if let Some(effects) = self.0.value_mut() {
+            effects.show(ui, state, look);
         }
     }
 }

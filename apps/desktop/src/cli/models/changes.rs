@@ -12,7 +12,7 @@ use super::input;
 /// What is changed. L is a layer and H a head, both from 0; of t5, L is encoder.L, decoder.L or cross.L.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
-#[command(group(ArgGroup::new("patches").args(["patch_text", "patch_ids"])))]
+#[command(group(ArgGroup::new("patches").args(["patch_text", "patch_ids"]).requires("patch")))]
 pub(crate) struct Args {
     /// Replace a head's output by zeros, or by its mean over the positions (repeatable)
     #[arg(long, value_name = "L.H[=zero|mean]", value_parser = parse_ablate)]
@@ -31,12 +31,20 @@ pub(crate) struct Args {
     #[arg(long, value_name = "L.POS", value_parser = parse_patch, requires = "patches")]
     patch: Vec<HeadAddress>,
 
+    #[command(flatten)]
+    other: Other,
+}
+
+/// The text that patches come from.
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+pub(crate) struct Other {
     /// The other text, which has as many tokens
-    #[arg(long, value_name = "TEXT", requires = "patch", allow_hyphen_values = true)]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     patch_text: Option<String>,
 
     /// The ids of the other text
-    #[arg(long, value_name = "IDS", value_delimiter = ',', requires = "patch")]
+    #[arg(long, value_name = "IDS", value_delimiter = ',')]
     patch_ids: Option<Vec<u32>>,
 }
 
@@ -51,7 +59,7 @@ impl Args {
         let heads = [&self.ablate, &self.head_temperature, &self.cut];
         let mut changes: Vec<Change> = heads.into_iter().flatten().cloned().collect();
         if !self.patch.is_empty() {
-            let from = self.other(reading, read, checkpoint, model).bad_input()?;
+            let from = self.other.input(reading, read, checkpoint, model).bad_input()?;
             for at in &self.patch {
                 let place = entry(at);
                 ensure_place(&place, at, model).bad_input()?;
@@ -60,9 +68,11 @@ impl Args {
         }
         Ok(changes)
     }
+}
 
+impl Other {
     /// The input that patches come from: all is as in `read` but the text.
-    fn other(
+    pub(crate) fn input(
         &self,
         reading: &input::Args,
         read: &Input,
@@ -75,7 +85,7 @@ impl Args {
                 let other = reading.of_text(text, checkpoint, model)?;
                 (other.ids, other.types)
             }
-            (None, None) => anyhow::bail!("--patch needs --patch-text or --patch-ids"),
+            (None, None) => anyhow::bail!("patches need --patch-text or --patch-ids"),
         };
         let (found, expected) = (ids.len(), read.ids.len());
         ensure!(

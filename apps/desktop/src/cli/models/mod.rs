@@ -5,10 +5,12 @@ mod image;
 pub(crate) mod input;
 pub(crate) mod open;
 mod progress;
+pub(crate) mod run;
 
 use regard_heads::readable;
 
 pub(crate) use self::progress::{working, working_on};
+pub(crate) use self::run::Run;
 
 /// Tokens in a readable form, such as `␣cat`.
 pub(crate) fn shown(tokens: &[String]) -> Vec<String> {

@@ -1,25 +1,34 @@
-//! `regard sweep`: what each head does for a logit.
+//! `regard sweep`: what each head, or each place of the residual stream, does for a logit.
 
+mod logit;
+
+use core::fmt::Write as _;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::Context as _;
+use clap::ArgGroup;
 use regard_figure::numbers;
-use regard_models::{Ablation, Change, HeadAddress, Model, Values, Which};
-use serde::Serialize;
+use regard_models::{
+    Ablation, Attribution, Change, Checkpoint, HeadAddress, LayerAttribution, Model, Which,
+};
 use serde_json::{Map, Value, json};
 
+use self::logit::Measure;
 use super::failure::{BadInput as _, Failure};
-use super::models::input::{Reading, name, predicted};
-use super::models::{changes, input, open, working, working_on};
+use super::models::input::Reading;
+use super::models::{changes, input, open, shown, working, working_on};
 use super::{Format, print, terminal};
 
-/// Ablate each head in turn, and tell what that does to a logit
+/// Ablate each head, or patch each place, one at a time, and tell what that does to a logit; or tell what each part adds to it
 ///
 /// The logit is the one of the next token (of the mask's token in bert, of the class in vit). The table has a number for each
-/// head: by how much the logit, or the difference of two, changes without it. JSON has `unchanged`, the number with all heads,
-/// and by layer and head `ablated`, the number without a head, and `effect`, their difference.
+/// head, or for each position and layer: by how much the logit, or the difference of two, changes. With --attribute-each-head
+/// nothing is changed, and the table has what each head and each feed-forward layer adds to the logit directly, through the
+/// final norm as it is.
 #[derive(Debug, clap::Args)]
 #[command(
+    group(ArgGroup::new("sweep").required(true).args(["ablate_each_head", "patch_each_place", "attribute_each_head"])),
+    group(ArgGroup::new("patches").args(["patch_text", "patch_ids"]).requires("patch_each_place")),
     after_help = "Example: regard sweep story --text \"Mia and Tom met. Tom gave the ball to\" --ablate-each-head --logit Mia-Tom"
 )]
 pub(crate) struct Args {
@@ -32,14 +41,24 @@ pub(crate) struct Args {
     /// Replace the output of each head, one at a time, by zeros, or by its mean over the positions
     #[arg(
         long,
-        required = true,
         value_name = "zero|mean",
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "zero",
         value_parser = changes::parse_ablation
     )]
-    ablate_each_head: Ablation,
+    ablate_each_head: Option<Ablation>,
+
+    /// Replace the residual stream that enters each layer at each position, one at a time, by that of the run of another text
+    #[arg(long, requires = "patches")]
+    patch_each_place: bool,
+
+    #[command(flatten)]
+    other: changes::Other,
+
+    /// Tell what each head, each feed-forward layer and each bias adds to the logit: the parts add up to it
+    #[arg(long)]
+    attribute_each_head: bool,
 
     /// The token whose logit is told, or two whose logits are subtracted. A number is an id; other tokens are written as in the
     /// tokenizer (Ġthe), or as text that is one token (' the')
@@ -51,113 +70,155 @@ pub(crate) struct Args {
     format: Format,
 }
 
-/// A logit, or the difference of two.
-struct Measure {
-    plus: usize,
-    minus: Option<usize>,
-    /// The row of the logits.
-    row: usize,
-}
-
-#[derive(Debug, Serialize)]
-struct Token {
-    id: usize,
-    token: String,
-}
-
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let (checkpoint, model) = args.model.open()?;
     let reading = args.input.read(&checkpoint, &model)?;
-    let position = predicted(&model, &reading).bad_input()?;
-    let (plus, minus) = tokens(&args.logit, &model).bad_input()?;
-    let writes = model.description().stack.causal;
-    let measure = Measure { plus, minus, row: position.filter(|_| !writes).unwrap_or(0) };
+    let measure = Measure::parse(&args.logit, &model, &reading).bad_input()?;
     open::allow("the run takes", model.description().run_bytes(reading.lengths(), 1))?;
-
-    let unchanged = working("running the model", || model.baseline(&reading.input)).bad_input()?;
-    let whole = model.pass().after(&unchanged);
-    let whole = if writes { whole.last_logits() } else { whole };
-    let whole = whole.run(&reading.input).bad_input()?;
-    let whole = measure
-        .of(whole.logits().context("the model has no head, and predicts nothing").bad_input()?);
-    let heads = model.description().heads();
-    let change =
-        |head: &HeadAddress| Change::Ablate { head: *head, to: args.ablate_each_head.clone() };
-    let sweep: Vec<Change> = heads.iter().map(change).collect();
-    let done = AtomicU64::new(0);
-    let logits = working_on(
-        "ablating heads",
-        sweep.len() as u64,
-        false,
-        || done.load(Ordering::Relaxed),
-        || {
-            model
-                .sweep(&unchanged, &sweep, writes, &mut |n| done.store(n as u64, Ordering::Relaxed))
-        },
-    );
-    let numbers: Vec<f32> = logits.bad_input()?.iter().map(|logits| measure.of(logits)).collect();
+    if args.attribute_each_head {
+        return attribute(args, &measure, &reading, &model);
+    }
+    let sweep = Sweep::new(args, &reading, &checkpoint, &model)?;
+    let (whole, numbers) = sweep.run(&measure, &reading, &model)?;
     match args.format {
-        Format::Text => print(&text(&args.logit, whole, &heads, &numbers)),
+        Format::Text => print(&sweep.text(&args.logit, whole, &numbers, &reading)),
         Format::Json => {
-            print(&format!("{}\n", json(&measure, whole, &heads, &numbers, &reading, &model)))
+            print(&format!("{}\n", sweep.json(&measure, whole, &numbers, &reading, &model)))
         }
     }
 }
 
-impl Measure {
-    fn of(&self, logits: &Values) -> f32 {
-        let start = self.row * logits.shape.last().copied().unwrap_or(0);
-        let logit = |id: usize| logits.data.get(start + id).copied().unwrap_or(f32::NAN);
-        logit(self.plus) - self.minus.map_or(0.0, logit)
+/// Changes that are made one at a time.
+struct Sweep {
+    changes: Vec<Change>,
+    /// The head of each change. Of a patch, the position is written in the place of the head.
+    at: Vec<HeadAddress>,
+    patches: bool,
+}
+
+impl Sweep {
+    fn new(
+        args: &Args,
+        reading: &Reading,
+        checkpoint: &Checkpoint,
+        model: &Model,
+    ) -> Result<Self, Failure> {
+        if let Some(to) = &args.ablate_each_head {
+            let at = model.description().heads();
+            let ablate = |head: &HeadAddress| Change::Ablate { head: *head, to: to.clone() };
+            return Ok(Self { changes: at.iter().map(ablate).collect(), at, patches: false });
+        }
+        let from = args.other.input(&args.input, &reading.input, checkpoint, model).bad_input()?;
+        let changes = model.patches(&from);
+        Ok(Self { changes, at: entries(reading, model), patches: true })
+    }
+
+    /// The unchanged number, and the number with each change.
+    fn run(
+        &self,
+        measure: &Measure,
+        reading: &Reading,
+        model: &Model,
+    ) -> Result<(f32, Vec<f32>), Failure> {
+        let writes = model.description().stack.causal;
+        let unchanged =
+            working("running the model", || model.baseline(&reading.input)).bad_input()?;
+        let whole = model.pass().after(&unchanged);
+        let whole = if writes { whole.last_logits() } else { whole };
+        let whole = whole.run(&reading.input).bad_input()?;
+        let missing = "the model has no head, and predicts nothing";
+        let whole = measure.of(whole.logits().context(missing).bad_input()?);
+        let done = AtomicU64::new(0);
+        let logits = working_on(
+            if self.patches { "patching places" } else { "ablating heads" },
+            self.changes.len() as u64,
+            false,
+            || done.load(Ordering::Relaxed),
+            || {
+                let mut tell = |n: usize| done.store(n as u64, Ordering::Relaxed);
+                model.sweep(&unchanged, &self.changes, writes, &mut tell)
+            },
+        );
+        Ok((whole, logits.bad_input()?.iter().map(|logits| measure.of(logits)).collect()))
+    }
+
+    fn text(&self, logit: &str, whole: f32, numbers: &[f32], reading: &Reading) -> String {
+        let effects: Vec<f32> = numbers.iter().map(|x| x - whole).collect();
+        let (whole, what) = (numbers::fixed(whole, 4), ["without a head", "with the patch"]);
+        let what = what[usize::from(self.patches)];
+        let mut out = format!("{logit} unchanged: {whole}\n{what}, it changes by\n");
+        for (which, layers) in layers(&self.at, &effects) {
+            let name = label(which);
+            let named = |layer: usize| format!("{name} {layer}");
+            let layer_names: Vec<String> = (0..layers.len()).map(named).collect();
+            let cols = layers.first().map_or(0, |row| row.len());
+            if self.patches {
+                let tokens =
+                    if which == Which::Decoder { &reading.decoder_tokens } else { &reading.tokens };
+                let positions = shown(tokens).into_iter().enumerate();
+                let rows: Vec<String> =
+                    positions.map(|(i, token)| format!("{i} {token}")).collect();
+                let by_position: Vec<f32> =
+                    (0..cols).flat_map(|col| layers.iter().map(move |row| row[col])).collect();
+                terminal::push_signed(&mut out, &rows, &layer_names, &by_position);
+            } else {
+                terminal::push_signed(&mut out, &layer_names, &heads(cols), &layers.concat());
+            }
+        }
+        out
+    }
+
+    fn json(
+        &self,
+        measure: &Measure,
+        whole: f32,
+        numbers: &[f32],
+        reading: &Reading,
+        model: &Model,
+    ) -> Value {
+        let effects: Vec<f32> = numbers.iter().map(|x| x - whole).collect();
+        let by_layer = |numbers: &[f32]| match layers(&self.at, numbers).as_slice() {
+            [(_, only)] => json!(only),
+            several => {
+                let named =
+                    several.iter().map(|(which, layers)| (label(*which).to_owned(), json!(layers)));
+                Value::Object(named.collect::<Map<_, _>>())
+            }
+        };
+        json!({
+            "tokens": reading.tokens,
+            "logit": measure.tokens(model),
+            "unchanged": whole,
+            (if self.patches { "patched" } else { "ablated" }): by_layer(numbers),
+            "effect": by_layer(&effects),
+        })
     }
 }
 
-/// The ids of `A` or `A-B`. A text that can be split at a hyphen into two tokens is split there.
-fn tokens(text: &str, model: &Model) -> Result<(usize, Option<usize>)> {
-    let mut splits = text.match_indices('-').filter_map(|(at, _)| {
-        let (plus, minus) = (&text[..at], &text[at + 1..]);
-        Some((token(plus, model).ok()?, Some(token(minus, model).ok()?)))
-    });
-    if let Some(both) = splits.next() {
-        return Ok(both);
-    }
-    let whole = token(text, model);
-    // What is wrong with a part says more than what is wrong with the whole.
-    if let Some((plus, minus)) = text.split_once('-').filter(|_| whole.is_err()) {
-        token(plus, model)?;
-        token(minus, model)?;
-    }
-    Ok((whole?, None))
-}
-
-/// The id of a token: a number, a token as the tokenizer writes it, or a text of one token; of a model that sorts images, a
-/// class.
-fn token(text: &str, model: &Model) -> Result<usize> {
+/// The places that [`Model::patches`] patches, in the same order.
+fn entries(reading: &Reading, model: &Model) -> Vec<HeadAddress> {
+    let [tokens, decoder_tokens] = reading.lengths();
     let description = model.description();
-    if let Ok(id) = text.parse::<usize>() {
-        let known = description.vocabulary;
-        ensure!(known == 0 || id < known, "the token {id} is not one of the vocabulary's {known}");
-        return Ok(id);
-    }
-    if description.embedding.patches.is_some() {
-        let place = description.labels.iter().position(|label| label == text);
-        return place.with_context(|| format!("{text:?} is no class of the model"));
-    }
-    let tokenizer = input::tokenizer(model, "--logit")?;
-    if let Some(id) = tokenizer.id(text) {
-        return Ok(id as usize);
-    }
-    match tokenizer.encode_as_is(text)?.as_slice() {
-        [id] => Ok(*id as usize),
-        ids => bail!("{text:?} is {} tokens, and not one", ids.len()),
-    }
+    let stacks = match &description.encoder {
+        None => vec![(Which::Only, description.stack.layers(), tokens)],
+        Some(encoder) => vec![
+            (Which::Encoder, encoder.layers(), tokens),
+            (Which::Decoder, description.stack.layers(), decoder_tokens),
+        ],
+    };
+    let of_stack = |(attention, layers, tokens): (Which, usize, usize)| {
+        (0..layers).flat_map(move |layer| {
+            (0..tokens).map(move |head| HeadAddress { attention, layer, head })
+        })
+    };
+    stacks.into_iter().flat_map(of_stack).collect()
 }
 
-/// The numbers of each attention, layer by layer.
-fn layers<'n>(heads: &[HeadAddress], numbers: &'n [f32]) -> Vec<(Which, Vec<&'n [f32]>)> {
+/// The numbers of each attention or stack, layer by layer.
+fn layers<'n>(at: &[HeadAddress], numbers: &'n [f32]) -> Vec<(Which, Vec<&'n [f32]>)> {
     let mut all: Vec<(Which, Vec<&[f32]>)> = Vec::new();
     let mut start = 0;
-    for rows in heads.chunk_by(|a, b| (a.attention, a.layer) == (b.attention, b.layer)) {
+    for rows in at.chunk_by(|a, b| (a.attention, a.layer) == (b.attention, b.layer)) {
         let row = &numbers[start..start + rows.len()];
         start += rows.len();
         match all.last_mut() {
@@ -177,52 +238,54 @@ fn label(which: Which) -> &'static str {
     }
 }
 
-fn text(logit: &str, whole: f32, heads: &[HeadAddress], numbers: &[f32]) -> String {
-    let effects: Vec<f32> = numbers.iter().map(|x| x - whole).collect();
-    let mut out = format!(
-        "{logit} with all heads: {}\nwithout a head, it changes by\n",
-        numbers::fixed(whole, 4)
-    );
-    for (which, layers) in layers(heads, &effects) {
-        let name = label(which);
-        let rows: Vec<String> = (0..layers.len()).map(|layer| format!("{name} {layer}")).collect();
-        let cols: Vec<String> = (0..layers.first().map_or(0, |row| row.len()))
-            .map(|head| format!("head {head}"))
-            .collect();
-        terminal::push_signed(&mut out, &rows, &cols, &layers.concat());
-    }
-    out
+/// The names of columns of heads.
+fn heads(count: usize) -> Vec<String> {
+    (0..count).map(|head| format!("head {head}")).collect()
 }
 
-fn json(
+fn attribute(
+    args: &Args,
     measure: &Measure,
-    whole: f32,
-    heads: &[HeadAddress],
-    numbers: &[f32],
     reading: &Reading,
     model: &Model,
-) -> Value {
-    let token = |id: usize| {
-        let known = model.description().labels.get(id).cloned();
-        let token = known.unwrap_or_else(|| name(u32::try_from(id).unwrap_or(u32::MAX), model));
-        Token { id, token }
-    };
-    let effects: Vec<f32> = numbers.iter().map(|x| x - whole).collect();
-    let by_layer = |numbers: &[f32]| match layers(heads, numbers).as_slice() {
-        [(_, only)] => json!(only),
-        several => {
-            let named =
-                several.iter().map(|(which, layers)| (label(*which).to_owned(), json!(layers)));
-            Value::Object(named.collect::<Map<_, _>>())
+) -> Result<(), Failure> {
+    let Measure { plus, minus, position, .. } = *measure;
+    let parts = || model.attribute(&reading.input, position, plus, minus);
+    let parts = working("running the model", parts).bad_input()?;
+    match args.format {
+        Format::Text => print(&attribution(&args.logit, &parts)),
+        Format::Json => {
+            let mut all = json!(parts);
+            all["tokens"] = json!(reading.tokens);
+            all["logit"] = json!(measure.tokens(model));
+            all["unchanged"] = json!(parts.logit);
+            all["sum"] = json!(parts.sum());
+            print(&format!("{all}\n"))
         }
+    }
+}
+
+/// What each part adds, as a table: a row for each layer.
+fn attribution(logit: &str, parts: &Attribution) -> String {
+    let number = |x: f64| numbers::fixed(x as f32, 4);
+    let mut out = format!("{logit}: {}, the sum of\n", number(parts.logit));
+    let embedding = [("embedding", Some(parts.embedding)), ("positions", parts.positions)];
+    for (name, part) in embedding.into_iter().chain([("last biases", Some(parts.bias))]) {
+        if let Some(part) = part {
+            let _ = writeln!(out, "{name}: {}", number(part));
+        }
+    }
+    let rows: Vec<String> = (0..parts.layers.len()).map(|layer| format!("layer {layer}")).collect();
+    let count =
+        |of: fn(&LayerAttribution) -> &Vec<f64>| parts.layers.first().map_or(0, |x| of(x).len());
+    let mut cols = heads(count(|layer| &layer.heads));
+    cols.extend((0..count(|layer| &layer.cross)).map(|head| format!("cross {head}")));
+    cols.extend(["biases".to_owned(), "feed-forward".to_owned()]);
+    let of_layer = |layer: &LayerAttribution| {
+        let heads = layer.heads.iter().chain(&layer.cross).copied();
+        heads.chain([layer.bias, layer.feed_forward]).map(|x| x as f32).collect::<Vec<_>>()
     };
-    let mut logit = vec![token(measure.plus)];
-    logit.extend(measure.minus.map(token));
-    json!({
-        "tokens": reading.tokens,
-        "logit": logit,
-        "unchanged": whole,
-        "ablated": by_layer(numbers),
-        "effect": by_layer(&effects),
-    })
+    let numbers: Vec<f32> = parts.layers.iter().flat_map(of_layer).collect();
+    terminal::push_signed(&mut out, &rows, &cols, &numbers);
+    out
 }

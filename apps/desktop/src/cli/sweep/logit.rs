@@ -1,0 +1,92 @@
+//! The logit that a sweep measures, as an option gives it.
+
+use anyhow::{Context as _, Result, bail, ensure};
+use regard_models::{Model, Values};
+use serde::Serialize;
+
+use super::super::models::input::{self, Reading, name, predicted};
+
+/// A logit, or the difference of two.
+pub(super) struct Measure {
+    pub(super) plus: usize,
+    pub(super) minus: Option<usize>,
+    /// The row of the logits: 0 where only the predicted position has logits.
+    pub(super) row: usize,
+    /// The position that is predicted: 0 of a model that sorts images.
+    pub(super) position: usize,
+}
+
+/// A token or a class with its name.
+#[derive(Debug, Serialize)]
+pub(super) struct Token {
+    id: usize,
+    token: String,
+}
+
+impl Measure {
+    /// The logit that `A` or `A-B` names, at the position that is predicted.
+    pub(super) fn parse(text: &str, model: &Model, reading: &Reading) -> Result<Self> {
+        let position = predicted(model, reading)?;
+        let (plus, minus) = tokens(text, model)?;
+        let writes = model.description().stack.causal;
+        let row = position.filter(|_| !writes).unwrap_or(0);
+        Ok(Self { plus, minus, row, position: position.unwrap_or(0) })
+    }
+
+    pub(super) fn of(&self, logits: &Values) -> f32 {
+        let start = self.row * logits.shape.last().copied().unwrap_or(0);
+        let logit = |id: usize| logits.data.get(start + id).copied().unwrap_or(f32::NAN);
+        logit(self.plus) - self.minus.map_or(0.0, logit)
+    }
+
+    /// The tokens with their names.
+    pub(super) fn tokens(&self, model: &Model) -> Vec<Token> {
+        let token = |id: usize| {
+            let known = model.description().labels.get(id).cloned();
+            let token = known.unwrap_or_else(|| name(u32::try_from(id).unwrap_or(u32::MAX), model));
+            Token { id, token }
+        };
+        [Some(self.plus), self.minus].into_iter().flatten().map(token).collect()
+    }
+}
+
+/// The ids of `A` or `A-B`. A text that can be split at a hyphen into two tokens is split there.
+fn tokens(text: &str, model: &Model) -> Result<(usize, Option<usize>)> {
+    let mut splits = text.match_indices('-').filter_map(|(at, _)| {
+        let (plus, minus) = (&text[..at], &text[at + 1..]);
+        Some((token(plus, model).ok()?, Some(token(minus, model).ok()?)))
+    });
+    if let Some(both) = splits.next() {
+        return Ok(both);
+    }
+    let whole = token(text, model);
+    // What is wrong with a part says more than what is wrong with the whole.
+    if let Some((plus, minus)) = text.split_once('-').filter(|_| whole.is_err()) {
+        token(plus, model)?;
+        token(minus, model)?;
+    }
+    Ok((whole?, None))
+}
+
+/// The id of a token: a number, a token as the tokenizer writes it, or a text of one token; of a model that sorts images, a
+/// class.
+fn token(text: &str, model: &Model) -> Result<usize> {
+    let description = model.description();
+    if let Ok(id) = text.parse::<usize>() {
+        let known = description.vocabulary;
+        ensure!(known == 0 || id < known, "the token {id} is not one of the vocabulary's {known}");
+        return Ok(id);
+    }
+    if description.embedding.patches.is_some() {
+        let place = description.labels.iter().position(|label| label == text);
+        return place.with_context(|| format!("{text:?} is no class of the model"));
+    }
+    let tokenizer = input::tokenizer(model, "--logit")?;
+    if let Some(id) = tokenizer.id(text) {
+        return Ok(id as usize);
+    }
+    match tokenizer.encode_as_is(text)?.as_slice() {
+        [id] => Ok(*id as usize),
+        ids => bail!("{text:?} is {} tokens, and not one", ids.len()),
+    }
+}

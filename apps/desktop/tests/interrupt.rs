@@ -1,0 +1,52 @@
+//! Ctrl-C leaves no half file.
+
+#![cfg(unix)]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use core::time::Duration;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+
+use regard_tests::attention_files::Folder;
+use safetensors::SafeTensors;
+
+/// The names of the files in a folder.
+fn names(folder: &Path) -> Vec<String> {
+    let files = fs::read_dir(folder).unwrap();
+    files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+/// Traces a long text, whose file takes long enough to write that a signal comes in between. A try in which the file was whole
+/// by then is made again.
+#[test]
+fn a_trace_that_ctrl_c_ends_leaves_no_file() {
+    let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models/tiny-llama");
+    let ids = vec!["7"; 1500].join(",");
+    for _ in 0..10 {
+        let folder = Folder::new();
+        let (place, output) = (folder.path(""), folder.path("out.safetensors"));
+        let mut trace = Command::new(env!("CARGO_BIN_EXE_regard"))
+            .args(["trace", model, "--ids", &ids, "--output", output.to_str().unwrap()])
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        while names(&place).is_empty() && trace.try_wait().unwrap().is_none() {
+            thread::sleep(Duration::from_micros(200));
+        }
+        let pid = trace.id().to_string();
+        Command::new("kill").args(["-INT", &pid]).stderr(Stdio::null()).status().unwrap();
+        let status = trace.wait().unwrap();
+        if status.success() {
+            let file = fs::read(&output).unwrap();
+            assert!(SafeTensors::deserialize(&file).is_ok(), "a file with its name is whole");
+            assert_eq!(names(&place), ["out.safetensors"]);
+            continue;
+        }
+        assert_eq!(status.code(), Some(130));
+        assert_eq!(names(&place), [""; 0]);
+        return;
+    }
+    panic!("no signal came before the file was whole");
+}

@@ -1,0 +1,118 @@
+//! A weight unfolded: from a query and a key to the weight, step by step.
+
+use std::sync::Arc;
+
+use egui::{Context, Label, RichText, TextStyle, Ui};
+use regard_heads::HeadId;
+use regard_models::{Change, Score};
+
+use super::latest::{Latest, Same};
+use super::open::Opened;
+use super::run::Unchanged;
+use super::state::address;
+use crate::explain::title;
+use crate::heatmap::Cell;
+use crate::task::Task;
+use crate::{Host, numbers, temperature};
+
+const EXPLANATION: &str = "\
+    How the head computes this weight. The query and the key are vectors; their products are added to the dot product q·k, which \
+    is scaled and masked. Softmax subtracts the largest score of the query, takes e to its power, and divides by the sum over all \
+    keys that the query sees. The last line computes the same in double precision.";
+
+/// A weight of a run.
+#[derive(Clone, PartialEq)]
+pub(super) struct Of {
+    pub run: Same<Unchanged>,
+    pub changes: Vec<Change>,
+    pub head: HeadId,
+    pub cell: Cell,
+}
+
+/// The weight, and the one that is being computed.
+#[derive(Default)]
+pub(super) struct Unfolded(Latest<Of, (Of, Score)>);
+
+impl Unfolded {
+    /// Whether a thread is at work.
+    pub fn is_busy(&self) -> bool {
+        self.0.is_busy()
+    }
+
+    /// The steps of the weight.
+    pub fn score(&self) -> Option<&Score> {
+        self.0.value().map(|(_, score)| score)
+    }
+
+    /// Takes what the thread has computed, and starts what is missing.
+    pub fn exchange(
+        &mut self,
+        host: &dyn Host,
+        ctx: &Context,
+        opened: Option<&Arc<Opened>>,
+        asked: Option<Of>,
+    ) {
+        let Some(opened) = opened else { return self.0 = Latest::default() };
+        self.0.exchange(asked, |of| {
+            let (model, of) = (Arc::clone(opened), of.clone());
+            Task::start(host, ctx, "score", move |_| {
+                let pass = model.model.pass();
+                let pass = of.changes.iter().fold(pass, |pass, change| pass.change(change.clone()));
+                let (query, key) = of.cell;
+                let score = pass.score(of.run.0.input(), address(of.head), query, key);
+                score.map(|score| (of, score)).map_err(|e| e.to_string())
+            })
+        });
+    }
+
+    /// Shows the steps.
+    pub fn show(&self, ui: &mut Ui) {
+        let Some((of, score)) = self.0.value() else { return };
+        let token = |i: usize| of.run.0.tokens.get(i).map_or("", |token| token.text.as_str());
+        let name = format!("Weight of {} → {}", token(score.query), token(score.key));
+        ui.separator();
+        title(ui, &name, EXPLANATION);
+        ui.spacing_mut().item_spacing.y = 2.0;
+        for line in lines(score) {
+            let text = RichText::new(line).text_style(TextStyle::Monospace);
+            ui.add(Label::new(text).wrap());
+        }
+    }
+}
+
+/// The steps, one a line.
+fn lines(score: &Score) -> Vec<String> {
+    let spoken = numbers::spoken;
+    let mut lines = vec![
+        format!("q·k = {} ({} products)", spoken(score.dot.value), score.products.len()),
+        format!("× {} (scale) = {}", spoken(score.scale), spoken(score.scaled)),
+    ];
+    if let Some(cap) = score.softcap {
+        lines.push(format!("soft cap {} → {}", spoken(cap), spoken(score.capped)));
+    }
+    if let Some(bias) = score.bias {
+        lines.push(format!("+ {} (bias)", spoken(bias)));
+    }
+    let (Some(own), Some(maximum)) = (score.score, score.maximum) else {
+        let why = match score.hidden {
+            Some(regard_models::Hidden::Cut) => "the edge is cut",
+            Some(regard_models::Hidden::Window) => "the key lies before the window",
+            _ => "the key comes after the query",
+        };
+        lines.push(format!("masked: {why}"));
+        lines.push("weight = 0".to_owned());
+        return lines;
+    };
+    let (divided, unit) = if score.temperature == 1.0 {
+        (String::new(), 1.0)
+    } else {
+        let t = temperature::text(f64::from(score.temperature));
+        (format!(" / {t}"), score.temperature)
+    };
+    let power = ((f64::from(own) - f64::from(maximum)) / f64::from(unit)).exp() as f32;
+    lines.push(format!("e^(({} − {}){divided}) = {}", spoken(own), spoken(maximum), spoken(power)));
+    lines.push(format!("÷ {} (sum) = {}", spoken(score.sum as f32), spoken(score.weight.value)));
+    let error = numbers::error(score.weight.error.abs());
+    lines.push(format!("in f64: {:.9}, error {error}", score.weight.reference));
+    lines
+}
