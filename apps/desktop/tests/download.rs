@@ -3,11 +3,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use core::time::Duration;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
+#[cfg(unix)]
+use std::process::Stdio;
 use std::process::{Command, Output};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -35,6 +38,8 @@ fn hex(digest: &[u8]) -> String {
 struct Faults {
     /// The weights end after so many bytes the first time they are sent.
     breaks_after: Option<usize>,
+    /// The first time that the weights are sent, the server waits so long after half of them.
+    waits: Option<Duration>,
     /// One byte of the weights is another.
     changes_a_byte: bool,
     /// A range is answered with the whole file.
@@ -141,15 +146,25 @@ fn answer(
         None => format!("200 OK\r\nContent-Length: {length}"),
     };
     let end = faults.breaks_after.take().unwrap_or(length);
-    send(&head, &bytes[from.unwrap_or(0)..end]);
+    let bytes = &bytes[from.unwrap_or(0)..end];
+    let Some(wait) = faults.waits.take() else { return send(&head, bytes) };
+    let (first, rest) = bytes.split_at(bytes.len() / 2);
+    send(&head, first);
+    thread::sleep(wait);
+    drop(stream.write_all(rest));
 }
 
-fn regard(server: &Server, home: &Path, args: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_regard"));
+fn command(server: &Server, home: &Path, program: &str) -> Command {
+    let mut command = Command::new(program);
     for name in ["HF_HUB_CACHE", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"] {
         command.env_remove(name);
     }
-    command.env("HF_HOME", home).env("HF_ENDPOINT", &server.address).args(args).output().unwrap()
+    command.env("HF_HOME", home).env("HF_ENDPOINT", &server.address);
+    command
+}
+
+fn regard(server: &Server, home: &Path, args: &[&str]) -> Output {
+    command(server, home, env!("CARGO_BIN_EXE_regard")).args(args).output().unwrap()
 }
 
 const GENERATE: [&str; 8] =
@@ -209,6 +224,72 @@ fn a_broken_download_goes_on_where_it_ended() {
         assert_generates(&downloads(&server, &home));
         assert!(server.requests().contains(&"/cdn/model.safetensors from 10000".to_owned()));
     }
+}
+
+/// The sizes of the files of weights that are there, whole or not.
+#[cfg(unix)]
+fn large_blobs(home: &Path) -> Vec<u64> {
+    let blobs = fs::read_dir(home.join("hub/models--some--tiny/blobs")).into_iter().flatten();
+    let sizes = blobs.map(|blob| blob.unwrap().metadata().unwrap().len());
+    sizes.filter(|size| *size > 30_000).collect()
+}
+
+#[cfg(unix)]
+#[test]
+fn a_download_that_ctrl_c_ends_goes_on_where_it_ended() {
+    let faults = Faults { waits: Some(Duration::from_secs(3)), ..Faults::default() };
+    let (folder, server) = (Folder::new(), Server::of("tiny-gpt2", faults));
+    let home = folder.path("");
+    let half = fs::metadata(golden("tiny-gpt2/model.safetensors")).unwrap().len() / 2;
+    let mut download = command(&server, &home, env!("CARGO_BIN_EXE_regard"))
+        .args(GENERATE)
+        .arg("--download")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut tries = 0;
+    while large_blobs(&home) != [half] {
+        assert!(
+            download.try_wait().unwrap().is_none() && tries < 1000,
+            "the first half is not there"
+        );
+        thread::sleep(Duration::from_millis(10));
+        tries += 1;
+    }
+    let pid = download.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    assert!(!download.wait().unwrap().success());
+    let repository = home.join("hub/models--some--tiny");
+    assert!(!repository.join("refs/main").exists());
+    let incomplete =
+        |blob: fs::DirEntry| blob.path().extension().is_some_and(|x| x == "incomplete");
+    let large = fs::read_dir(repository.join("blobs")).unwrap().map(Result::unwrap);
+    let mut large = large.filter(|blob| blob.metadata().unwrap().len() > 30_000);
+    assert!(large.all(incomplete), "half a file has no name of a whole one");
+    server.requests();
+    assert_generates(&downloads(&server, &home));
+    assert!(server.requests().contains(&format!("/cdn/model.safetensors from {half}")));
+}
+
+/// On a terminal, which `script` gives it, the program shows how much has come.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_terminal_shows_the_progress() {
+    let faults = Faults { waits: Some(Duration::from_millis(1500)), ..Faults::default() };
+    let config = fs::read(golden("tiny-gpt2/config.json")).unwrap();
+    let weights = vec![0; 2 << 20]; // large enough for a bar; they are no model
+    let files = [("config.json".to_owned(), config), ("model.safetensors".to_owned(), weights)];
+    let (folder, server) = (Folder::new(), Server::start(files.into(), faults));
+    let program = env!("CARGO_BIN_EXE_regard");
+    let line = format!("'{program}' {} --download", GENERATE.join(" "));
+    let output = command(&server, &folder.path(""), "script")
+        .args(["--quiet", "--return", "--command", &line, "/dev/null"])
+        .env("TERM", "xterm")
+        .output()
+        .unwrap();
+    let shown = String::from_utf8_lossy(&output.stdout);
+    assert!(shown.contains("model.safetensors") && shown.contains("of 2.10 MB"), "{shown}");
 }
 
 #[test]

@@ -259,7 +259,7 @@ fn continues(response: &Response<Body>, start: u64) -> bool {
     response.status() == 206 && range.starts_with(&format!("bytes {start}-"))
 }
 
-/// Writes the bytes of an answer behind the first `start` bytes of a file.
+/// Writes the bytes of an answer after the first `start` bytes of a file.
 fn receive(
     name: &str,
     response: Response<Body>,
