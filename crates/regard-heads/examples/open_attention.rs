@@ -1,7 +1,7 @@
 //! Opens a file of attention as the window does, and says how long each part took, what memory the process had at most
 //! (on Linux), and which heads stand out.
 //!
-//! `cargo run --release -p regard-desktop --example open_attention ATTENTION.safetensors`
+//! `cargo run --release -p regard-heads --example open_attention ATTENTION.safetensors`
 
 use std::path::PathBuf;
 use std::time::Instant;

@@ -3,7 +3,7 @@
 //! No model was run: twelve heads are made by hand, from scores that each express one pattern that real models have, with a
 //! little noise, and the kernels' causal softmax.
 //!
-//! `cargo run -p regard-desktop --example make_sample apps/desktop/assets/sample.safetensors`
+//! `cargo run -p regard-ui --example make_sample apps/desktop/assets/sample.safetensors`
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! Writes on: `cargo run --release -p regard-models --example generate -- MODEL TEXT [TOKENS]`.
+//! Writes on: `cargo run --release -p regard-models --example write_on -- MODEL TEXT [TOKENS]`.
 
 #![expect(clippy::print_stdout, reason = "it is what the example is for")]
 
