@@ -3,5 +3,6 @@
 #![forbid(unsafe_code)]
 
 pub mod attention_files;
+pub mod models;
 pub mod onnx;
 pub mod rounding;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 #[cfg(unix)]
 use std::process::Stdio;
 use std::process::{Command, Output};
@@ -16,14 +16,11 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use regard_tests::attention_files::Folder;
+use regard_tests::models::golden;
 use sha1::Sha1;
 use sha2::{Digest as _, Sha256};
 
 const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
-
-fn golden(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/models").join(name)
-}
 
 fn hex(digest: &[u8]) -> String {
     let mut hex = String::new();

@@ -9,30 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use regard_tests::attention_files::Folder;
+use regard_tests::models::{FAMILIES, golden};
 use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
-
-/// The families, each with the names that its ablations and hidden states have.
-const FAMILIES: [&str; 14] = [
-    "tiny-bert",
-    "tiny-distilbert",
-    "tiny-gemma2",
-    "tiny-gpt2",
-    "tiny-gpt_neox",
-    "tiny-llama",
-    "tiny-mistral",
-    "tiny-phi3",
-    "tiny-qwen2",
-    "tiny-qwen3",
-    "tiny-roberta",
-    "tiny-t5",
-    "tiny-t5-gated",
-    "tiny-vit",
-];
-
-fn golden(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/models").join(name)
-}
 
 fn path(name: &str) -> String {
     golden(name).to_str().unwrap().to_owned()

@@ -1,9 +1,8 @@
 //! Direct logit attribution against an independent computation in f64, from a trace and the weights of the files.
 #![expect(clippy::unwrap_used, reason = "a test fails with a panic")]
 
-use std::path::{Path, PathBuf};
-
 use regard_models::{Checkpoint, Head, Input, Model, Placement, Trace};
+use regard_tests::models::golden;
 
 /// The families whose head is linear.
 const FAMILIES: [&str; 11] = [
@@ -19,10 +18,6 @@ const FAMILIES: [&str; 11] = [
     "tiny-t5-gated",
     "tiny-vit",
 ];
-
-fn golden(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/models").join(name)
-}
 
 /// The unit roundoff of `f32`.
 const U: f64 = f32::EPSILON as f64 / 2.0;

@@ -4,14 +4,11 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use regard_models::{Ablation, Change, HeadAddress, Input, Model, Values};
+use regard_tests::models::golden;
 use safetensors::{Dtype, SafeTensors};
-
-fn golden(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/models").join(name)
-}
 
 /// Expected tensors by name; ids are widened to f32, which holds them exactly.
 struct Expected(BTreeMap<String, Values>);

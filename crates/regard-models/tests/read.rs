@@ -2,15 +2,12 @@
 #![expect(clippy::unwrap_used, reason = "a test fails with a panic")]
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use proptest::prelude::*;
 use regard_models::{Checkpoint, Error, Format};
+use regard_tests::models::golden;
 use safetensors::{SafeTensors, tensor::TensorView};
-
-fn golden(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/models").join(name)
-}
 
 /// A copy of a golden model that a test may spoil.
 fn copy(name: &str) -> tempfile::TempDir {

@@ -3,13 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "a test fails with a panic")]
 
 use std::fs;
-use std::path::{Path, PathBuf};
 
 use regard_models::{Ablation, Change, Error, Input, Model};
-
-fn golden(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/models").join(name)
-}
+use regard_tests::models::golden;
 
 fn open(name: &str) -> Model {
     Model::open(golden(name)).unwrap()

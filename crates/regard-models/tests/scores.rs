@@ -1,30 +1,8 @@
 //! Scores unfolded: each agrees with the trace bit for bit, its steps with each other, and its errors with their bounds.
 #![expect(clippy::unwrap_used, reason = "a test fails with a panic")]
 
-use std::path::{Path, PathBuf};
-
 use regard_models::{Change, HeadAddress, Hidden, Input, Model, Score, Trace};
-
-const FAMILIES: [&str; 14] = [
-    "tiny-bert",
-    "tiny-distilbert",
-    "tiny-gemma2",
-    "tiny-gpt2",
-    "tiny-gpt_neox",
-    "tiny-llama",
-    "tiny-mistral",
-    "tiny-phi3",
-    "tiny-qwen2",
-    "tiny-qwen3",
-    "tiny-roberta",
-    "tiny-t5",
-    "tiny-t5-gated",
-    "tiny-vit",
-];
-
-fn golden(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/models").join(name)
-}
+use regard_tests::models::{FAMILIES, golden};
 
 fn input(model: &Model) -> Input {
     let description = model.description();

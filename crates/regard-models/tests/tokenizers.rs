@@ -2,14 +2,10 @@
 #![expect(clippy::unwrap_used, reason = "a test fails with a panic")]
 
 use std::fs;
-use std::path::{Path, PathBuf};
 
 use regard_models::{Checkpoint, Model, Tokenizer};
+use regard_tests::models::golden;
 use serde_json::Value;
-
-fn golden(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/models").join(name)
-}
 
 fn json(name: &str) -> Value {
     serde_json::from_slice(&fs::read(golden(name)).unwrap()).unwrap()
