@@ -3,6 +3,7 @@
 use core::fmt::Write as _;
 
 use anyhow::{Context as _, Result};
+use regard_models::probabilities;
 use serde::Serialize;
 
 use super::failure::{BadInput as _, Failure};
@@ -93,12 +94,10 @@ fn next(top: usize, run: &Run) -> Result<Vec<Next>> {
 
 /// The largest logits' places with their probabilities, the first of equal ones first.
 fn ranked(logits: &[f32], top: usize) -> impl Iterator<Item = (usize, f64)> {
-    let largest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let weight = move |x: f32| f64::from(x - largest).exp();
-    let sum: f64 = logits.iter().map(|x| weight(*x)).sum();
+    let probabilities = probabilities(logits);
     let mut order: Vec<usize> = (0..logits.len()).collect();
     order.sort_by(|i, j| logits[*j].total_cmp(&logits[*i]));
-    order.into_iter().take(top).map(move |i| (i, weight(logits[i]) / sum))
+    order.into_iter().take(top).map(move |i| (i, probabilities[i]))
 }
 
 fn text(prediction: &Prediction) -> String {

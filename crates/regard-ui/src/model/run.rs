@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use regard_figure::{Label, Look, Matrix};
 use regard_heads::{AttentionMaps, Shape, readable, unattended};
-use regard_models::{Baseline, Change, Input, Model, Trace};
+use regard_models::{Baseline, Change, Input, Model, Trace, probabilities};
 use web_time::Instant;
 
 use super::open::Opened;
@@ -281,8 +281,5 @@ fn next(model: &Model, input: &Input, trace: &Trace) -> Vec<f32> {
         gap.and_then(|gap| logits.data.get(gap * cols..(gap + 1) * cols))
     };
     let Some(row) = row else { return Vec::new() };
-    let largest = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let weights: Vec<f64> = row.iter().map(|x| f64::from(x - largest).exp()).collect();
-    let sum: f64 = weights.iter().sum();
-    weights.into_iter().map(|weight| (weight / sum) as f32).collect()
+    probabilities(row).into_iter().map(|p| p as f32).collect()
 }
