@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use egui::{
     Color32, Context, CornerRadius, FontData, FontDefinitions, FontFamily, FontId, Frame, Margin,
-    RichText, Stroke, TextStyle, Theme, Visuals, vec2,
+    Panel, RichText, Stroke, TextStyle, Theme, Visuals, vec2,
 };
 
 /// The name of a step.
@@ -53,6 +53,11 @@ pub fn apply(ctx: &Context) {
 /// The frame of a panel.
 pub fn panel(ui: &egui::Ui, x: i8, y: i8) -> Frame {
     Frame::new().fill(ui.visuals().panel_fill).inner_margin(Margin::symmetric(x, y))
+}
+
+/// The panel at the bottom of a room, which tells what is pointed at.
+pub fn readout(ui: &egui::Ui) -> Panel {
+    Panel::bottom("readout").resizable(false).exact_size(44.0).frame(panel(ui, 16, 8))
 }
 
 /// The frame of a step.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use egui::{CentralPanel, Context, Frame, Margin, Panel, ProgressBar, Ui};
+use egui::{CentralPanel, Context, Frame, Margin, ProgressBar, Ui};
 
 use super::controls::{self, Asked};
 use super::grid::{Marked, Thumbnails};
@@ -10,7 +10,7 @@ use super::large::Large;
 use super::opened::{Opened, Selected};
 use super::{AttentionSource, Shown, State, bar};
 use crate::colors::Look;
-use crate::style::panel;
+use crate::style::{panel, readout};
 use crate::task::{PATIENCE, Task};
 use crate::{Command, Host, message, side};
 use regard_figure::Matrix;
@@ -116,11 +116,7 @@ impl HeadsRoom {
         side: bool,
     ) -> Option<Command> {
         self.exchange(ui.ctx(), state);
-        Panel::bottom("readout")
-            .resizable(false)
-            .exact_size(44.0)
-            .frame(panel(ui, 16, 8))
-            .show(ui, |ui| self.large.readout(ui, state));
+        readout(ui).show(ui, |ui| self.large.readout(ui, state));
         let opened = self.here(state);
         let asked = if side {
             side::show(ui, "file", |ui| controls::show(ui, opened.as_deref(), state))

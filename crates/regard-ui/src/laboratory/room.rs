@@ -4,9 +4,7 @@ use core::time::Duration;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use egui::{
-    CentralPanel, Frame, Label, Margin, Panel, ProgressBar, RichText, ScrollArea, TextStyle, Ui,
-};
+use egui::{CentralPanel, Frame, Label, Margin, ProgressBar, RichText, ScrollArea, TextStyle, Ui};
 use regard_walkthrough::Marks;
 use web_time::Instant;
 
@@ -18,7 +16,7 @@ use crate::colors::Look;
 use crate::explain::{explain, heading};
 use crate::heatmap::{self, Cell, Heatmap, Pointing};
 use crate::memo::Memo;
-use crate::style::{panel, remark};
+use crate::style::{panel, readout, remark};
 use crate::task::PATIENCE;
 use crate::{Command, Host, message, numbers, side};
 use regard_figure::shortened;
@@ -104,12 +102,7 @@ impl LaboratoryRoom {
         look: Look,
         side: bool,
     ) -> Option<Command> {
-        Panel::bottom("readout").resizable(false).exact_size(44.0).frame(panel(ui, 16, 8)).show(
-            ui,
-            |ui| {
-                self.readout(ui, self.hovered.or(state.chosen));
-            },
-        );
+        readout(ui).show(ui, |ui| self.readout(ui, self.hovered.or(state.chosen)));
         let file = self.file(state);
         let asked = if side {
             side::show(ui, "knobs", |ui| controls::show(ui, state, file.as_deref()))

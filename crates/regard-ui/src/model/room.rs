@@ -155,11 +155,7 @@ impl ModelRoom {
         side: bool,
     ) -> Option<Command> {
         self.exchange(ui.ctx(), state);
-        Panel::bottom("readout")
-            .resizable(false)
-            .exact_size(44.0)
-            .frame(panel(ui, 16, 8))
-            .show(ui, |ui| self.large.readout(ui, &state.heads));
+        style::readout(ui).show(ui, |ui| self.large.readout(ui, &state.heads));
         let is_wide = ui.available_width() >= WIDE;
         let asked = if side {
             side::show(ui, "model", |ui| {
