@@ -1,6 +1,6 @@
 //! The choices of the user in a walkthrough. Everything else follows from them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use regard_walkthrough::{Example, Inputs, Selection, Settings, StepKey, Walkthrough};
 use serde::{Deserialize, Serialize};
@@ -22,6 +22,8 @@ pub struct State {
     pub picked: Option<Picked>,
     /// Zoom and pins, by the key of the step.
     pub views: BTreeMap<StepKey, View>,
+    /// The steps that show no matrix.
+    pub folded: BTreeSet<StepKey>,
 }
 
 /// Something to follow through all steps.
@@ -56,7 +58,14 @@ impl State {
     }
 
     fn of(inputs: Inputs, settings: Settings) -> Self {
-        Self { inputs, settings, hovered: None, picked: None, views: BTreeMap::new() }
+        Self {
+            inputs,
+            settings,
+            hovered: None,
+            picked: None,
+            views: BTreeMap::new(),
+            folded: BTreeSet::new(),
+        }
     }
 
     /// The example.
@@ -79,6 +88,15 @@ impl State {
         let all = Example::ALL;
         let here = all.iter().position(|example| *example == self.example()).unwrap_or(0);
         self.open(all[(here as isize + by).rem_euclid(all.len() as isize) as usize]);
+    }
+
+    /// Shows the matrix of a step again. The same step of all heads is folded together.
+    pub fn unfold(&mut self, step: StepKey) {
+        let is_same = |key: &StepKey| {
+            key.quantity == step.quantity
+                && (key.section == step.section || key.head().is_some() && step.head().is_some())
+        };
+        self.folded.retain(|key| !is_same(key));
     }
 
     /// The key of the step whose cell was clicked.
@@ -107,12 +125,12 @@ impl State {
         }
     }
 
-    /// The choices, which undo and redo change. Zoom, pins and the pointer are not among them.
+    /// The choices, which undo and redo change. Zoom, pins, folds and the pointer are not among them.
     pub fn choices(&self) -> Self {
         Self::of(self.inputs.clone(), self.settings)
     }
 
-    /// Takes the choices of another state. Zoom and pins stay.
+    /// Takes the choices of another state. Zoom, pins and folds stay.
     pub fn take(&mut self, choices: &Self) {
         if self.example() != choices.example() {
             self.begin_with(choices.inputs.clone());
