@@ -74,7 +74,7 @@ fn a_typed_number_is_followed_through_the_outline() {
     let is_of = |part: &str| changed.iter().any(|name| name.contains(part));
     assert!(is_of("Projection matrix W_V") && is_of("Values V") && is_of("Output"), "{changed:?}");
     assert!(!is_of("weights") && !is_of("Scores") && !is_of("Queries"), "{changed:?}");
-    assert_eq!(names(&window, "The last edit changed 4 steps").len(), 1, "{changed:?}");
+    assert!(window.query_by_label("The last edit changed 4 steps").is_some(), "{changed:?}");
 }
 
 #[test]
@@ -82,16 +82,18 @@ fn the_outline_leads_to_a_step_by_click_and_by_keys() {
     let mut window = open(Example::MathOfAttention, [1280.0, 800.0]);
     let visible = |window: &Window, name: &str| {
         let name = format!("Heatmap of {name}");
-        window.query_by_label(&name).is_some_and(|node| screen(window).contains(node.rect().center()))
+        window
+            .query_by_label(&name)
+            .is_some_and(|node| screen(window).contains(node.rect().center()))
     };
     assert!(!visible(&window, "Output"));
-    window.get_by_label("Step 10: Output").click();
+    window.get_by_label("Step 11: Output").click();
     window.run_steps(30);
     assert!(visible(&window, "Output"));
-    window.get_by_label("Step 9: Attention weights A").click();
+    window.get_by_label("Step 10: Attention weights A").click();
     window.run_steps(30);
     assert!(visible(&window, "Attention weights A"));
-    let marked = window.get_by_label("Step 9: Attention weights A");
+    let marked = window.get_by_label("Step 10: Attention weights A");
     assert_eq!(marked.accesskit_node().is_selected(), Some(true), "the visible step is marked");
     // From the focused thumbnail, arrows lead on.
     window.get_by_label("Step 2: Projection matrix W_Q").focus();

@@ -17,7 +17,7 @@ use egui_kittest::kittest::Queryable as _;
 use regard_kernels::Temperature;
 use regard_ui::colors::Map;
 use regard_ui::laboratory::{Brush, TokenSource};
-use regard_ui::{App, Command, GREETING, Room, Session};
+use regard_ui::{App, Command, Room, Session};
 use regard_walkthrough::Example;
 
 use self::driver::{TestHost, Window, choose, click, outcome, press, room, session, settle, shows};
@@ -112,7 +112,7 @@ fn the_next_start_goes_on_where_the_last_left_off() {
 
     let mut window = resume(&path);
     assert_eq!(session(&window).room, Room::Walkthrough);
-    assert!(shows(&window, GREETING.summary()), "the first start greets with an example");
+    assert!(shows(&window, "Drag the temperature"), "the first start greets with a real head");
     assert!(!shows(&window, "Dismiss"));
     press(&mut window, Command::Room(Room::Laboratory));
     click(&mut window, "Window");

@@ -17,6 +17,7 @@ mod sweep;
 mod unfold;
 
 pub use self::next::Next;
+pub(crate) use self::next::percent;
 pub use self::open::{STORY, story};
 pub use self::room::ModelRoom;
 pub use self::run::{Outcome, Request, matrix};

@@ -9,8 +9,10 @@ mod edit;
 mod equation;
 mod explanation;
 mod formula;
+mod lesson;
 mod outline;
 mod own_tokens;
+mod real_head;
 mod room;
 mod rows;
 mod sidebar;
@@ -20,5 +22,6 @@ mod top;
 mod why_scale;
 
 use self::cache::Cache;
+pub use self::real_head::{RealHead, RealHeadPage};
 pub use self::room::WalkthroughRoom;
-pub use self::state::{At, Picked, State};
+pub use self::state::{At, Page, Picked, Reading, State};

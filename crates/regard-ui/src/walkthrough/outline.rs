@@ -43,6 +43,8 @@ pub struct Outline<'a> {
     pub selection: Selection,
     /// The step at the top of the page.
     pub here: Option<StepKey>,
+    /// The steps whose numbers are shown.
+    pub shown: usize,
 }
 
 impl Outline<'_> {
@@ -163,10 +165,15 @@ impl Outline<'_> {
         clicked.or(reached)
     }
 
+    /// The number of a step, from 1.
+    fn number(&self, step: &Step) -> usize {
+        let place = self.walkthrough.steps.iter().position(|other| other.key == step.key);
+        place.unwrap_or(0) + 1
+    }
+
     /// "Step 5: Scores QKᵀ, changed by up to 0.12".
     fn name(&self, step: &Step) -> String {
-        let number = self.walkthrough.steps.iter().position(|other| other.key == step.key);
-        let name = format!("Step {}: {}", number.unwrap_or(0) + 1, step.name);
+        let name = format!("Step {}: {}", self.number(step), step.name);
         match self.cache.changed(step.key) {
             Some(most) if most.is_finite() => {
                 format!("{name}, changed by up to {}", numbers::spoken(most))
@@ -227,6 +234,10 @@ impl Outline<'_> {
     fn cells(&self, ui: &Ui, step: &Step, cell: Vec2, cells: Rect) {
         let Some(picture) = self.cache.picture(step) else { return };
         let painter = ui.painter();
+        if self.number(step) > self.shown {
+            painter.rect_filled(cells, 0, ui.visuals().faint_bg_color);
+            return;
+        }
         let (palette, (rows, cols)) = (picture.palette(), step.matrix.shape());
         if palette.is_plain() {
             painter.rect_filled(cells, 0, ui.visuals().faint_bg_color);

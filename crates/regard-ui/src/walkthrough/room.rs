@@ -1,16 +1,22 @@
 //! The room: its panels and their contents.
 
+use std::sync::Arc;
+
 use egui::{CentralPanel, Frame, Label, Margin, Panel, RichText, ScrollArea, TextStyle, Ui};
-use regard_walkthrough::{Error, StepKey, Walkthrough};
+use regard_walkthrough::{Error, Step, StepKey, Walkthrough};
 
 use super::edit::Edit;
 use super::outline::Outline;
 use super::own_tokens::OwnTokens;
+use super::real_head::RealHeadPage;
+use super::state::{Page, Reading};
 use super::steps::Steps;
-use super::{At, Cache, Picked, State, checks, explanation, sidebar, steps, top, why_scale};
+use super::{
+    At, Cache, Picked, State, checks, explanation, lesson, rows, sidebar, steps, top, why_scale,
+};
 use crate::colors::Look;
 use crate::style::{self, panel};
-use crate::{Command, side};
+use crate::{Command, Host, side};
 
 /// From this width on, the outline stands beside the page. In a narrower page it is a strip above it.
 const BESIDE: f32 = 760.0;
@@ -24,6 +30,7 @@ const MOST_ENLARGED: f32 = 2.0;
 
 /// The view of a [`State`].
 pub struct WalkthroughRoom {
+    real: RealHeadPage,
     cache: Cache,
     edit: Edit,
     own_tokens: OwnTokens,
@@ -39,9 +46,10 @@ pub struct WalkthroughRoom {
 
 impl WalkthroughRoom {
     /// Computes the walkthrough.
-    pub fn new(state: &State, look: Look) -> Self {
+    pub fn new(state: &State, look: Look, host: Arc<dyn Host>) -> Self {
         let cache = Cache::new(state, look);
         Self {
+            real: RealHeadPage::new(host),
             cache,
             edit: Edit::default(),
             own_tokens: OwnTokens::default(),
@@ -60,6 +68,16 @@ impl WalkthroughRoom {
         self.cache.walkthrough()
     }
 
+    /// The page of the real head.
+    pub fn real_head(&self) -> &RealHeadPage {
+        &self.real
+    }
+
+    /// Whether a thread is at work.
+    pub fn is_busy(&self) -> bool {
+        self.real.is_busy()
+    }
+
     /// Draws the room and handles the user's input. Returns the command that was chosen.
     pub fn ui(
         &mut self,
@@ -68,18 +86,27 @@ impl WalkthroughRoom {
         look: Look,
         side: bool,
     ) -> Option<Command> {
-        if side {
+        if state.page == Page::RealHead {
+            self.real.ui(ui, state, look, side);
+            return None;
+        }
+        if side && state.reading != Reading::Presented {
             let Self { cache, own_tokens, .. } = self;
             side::show(ui, "example", |ui| {
                 sidebar::show(ui, state, own_tokens, cache.walkthrough().ok());
             });
         }
+        let is_presented = state.reading == Reading::Presented;
         let is_down = ui.input(|input| input.pointer.any_down());
         if self.cache.update(state, look, self.in_gesture) {
             self.edit.keep_up(self.cache.walkthrough().ok());
             self.in_gesture = is_down;
         }
         self.in_gesture &= is_down;
+        if is_presented {
+            CentralPanel::default().frame(panel(ui, 0, 0)).show(ui, |ui| self.central(ui, state));
+            return None;
+        }
         let is_wide = ui.available_width() >= BESIDE;
         if is_wide {
             let width = (0.23 * ui.available_width()).clamp(216.0, 720.0);
@@ -118,13 +145,29 @@ impl WalkthroughRoom {
         let selection = state.selection(walkthrough);
         let chosen = self.chosen.filter(|chosen| walkthrough.step(*chosen).is_some());
         let here = chosen.or(self.here);
-        Some(Outline { cache: &self.cache, walkthrough, selection, here })
+        // The guided path does not show numbers before it asks for them.
+        let shown = if state.reading == Reading::Guided {
+            let rows = rows::of_page(&walkthrough.steps);
+            let rows = &rows[..(state.at + usize::from(state.revealed)).min(rows.len())];
+            let place = |step: &&Step| walkthrough.steps.iter().position(|s| s.key == step.key);
+            rows.iter().flatten().filter_map(place).max().map_or(0, |place| place + 1)
+        } else {
+            walkthrough.steps.len()
+        };
+        Some(Outline { cache: &self.cache, walkthrough, selection, here, shown })
     }
 
     /// Shows a step that was chosen in the outline.
     fn go_to(&mut self, state: &mut State, step: Option<StepKey>) {
         if let Some(step) = step {
             state.unfold(step);
+            if let (true, Ok(walkthrough)) =
+                (state.reading != Reading::Page, self.cache.walkthrough())
+            {
+                let rows = rows::of_page(&walkthrough.steps);
+                let row = rows.iter().position(|row| row.iter().any(|s| s.key == step));
+                (state.at, state.revealed) = (row.unwrap_or(state.at), false);
+            }
             (self.reveal, self.chosen) = (Some(step), Some(step));
         }
     }
@@ -142,8 +185,10 @@ impl WalkthroughRoom {
         // Each example starts at its first step.
         ScrollArea::vertical().id_salt(state.example()).auto_shrink(false).show(ui, |ui| {
             Frame::new().inner_margin(Margin::symmetric(16, 16)).show(ui, |ui| {
-                let factor = ui.available_width() / USUAL;
-                style::enlarge(ui, factor.clamp(1.0, MOST_ENLARGED));
+                if state.reading != Reading::Presented {
+                    let factor = ui.available_width() / USUAL;
+                    style::enlarge(ui, factor.clamp(1.0, MOST_ENLARGED));
+                }
                 hovered = self.example(ui, state);
             });
         });
@@ -153,10 +198,23 @@ impl WalkthroughRoom {
         }
     }
 
+    /// Shows one step of the example. Returns the cell under the pointer.
+    fn one_step(&mut self, ui: &mut Ui, state: &mut State) -> Option<At> {
+        let walkthrough = self.cache.walkthrough().ok()?;
+        let mut steps = Steps::new(&self.cache, &mut self.edit, None);
+        let hovered = lesson::show(ui, state, walkthrough, &mut steps);
+        (self.here, self.chosen) = (steps.here, None);
+        hovered
+    }
+
     /// Shows the example. Returns the cell under the pointer.
     fn example(&mut self, ui: &mut Ui, state: &mut State) -> Option<At> {
+        if state.reading != Reading::Page {
+            return self.one_step(ui, state);
+        }
         ui.horizontal_wrapped(|ui| {
             ui.heading(state.example().title());
+            lesson::begin(ui, state);
             if let Ok(walkthrough) = self.cache.walkthrough() {
                 steps::fold_all(ui, state, walkthrough);
             }
@@ -180,15 +238,7 @@ impl WalkthroughRoom {
             why_scale::show(ui, rows);
             ui.add_space(16.0);
         }
-        let mut steps = Steps {
-            cache: &self.cache,
-            edit: &mut self.edit,
-            reveal: self.reveal.take(),
-            here: None,
-            left: 0.0,
-            scale: 1.0,
-            is_wide: false,
-        };
+        let mut steps = Steps::new(&self.cache, &mut self.edit, self.reveal.take());
         let hovered = steps.show(ui, state, walkthrough);
         if self.here != steps.here {
             self.here = steps.here;

@@ -22,6 +22,8 @@ const WIDE: f32 = 600.0;
 const MOST_LEFT: f32 = 96.0;
 /// The most that the cells of a matrix grow with the page.
 const LARGEST: f32 = 2.4;
+/// The most that the cells of a matrix grow if it is shown alone.
+const MOST_ALONE: f32 = 4.0;
 /// The least width that a head needs beside another.
 const NARROWEST: f32 = 180.0;
 
@@ -39,6 +41,13 @@ pub struct Steps<'a> {
     pub scale: f32,
     /// Whether the matrices stand beside the texts.
     pub is_wide: bool,
+}
+
+impl<'a> Steps<'a> {
+    /// The page, which scrolls to `reveal`.
+    pub fn new(cache: &'a Cache, edit: &'a mut Edit, reveal: Option<StepKey>) -> Self {
+        Self { cache, edit, reveal, here: None, left: 0.0, scale: 1.0, is_wide: false }
+    }
 }
 
 impl Steps<'_> {
@@ -79,6 +88,60 @@ impl Steps<'_> {
             }
         }
         self.edit.dragged().cloned().or(hovered)
+    }
+
+    /// Shows one row as large as the page allows, without its numbers unless they are revealed. Returns the cell under the
+    /// pointer.
+    pub fn single(
+        &mut self,
+        ui: &mut Ui,
+        state: &mut State,
+        walkthrough: &Walkthrough,
+        at: usize,
+    ) -> Option<At> {
+        let selection = state.selection(walkthrough);
+        let rows = rows::of_page(&walkthrough.steps);
+        let row = rows.get(at)?;
+        self.here = row.first().map(|step| step.key);
+        let room = ui.available_width();
+        let beside = room - text_width(ui) - BETWEEN;
+        let fits = |step: &&Step| {
+            let size = heatmap(step, self.cache.picture(step)?).size(ui, f32::INFINITY);
+            Some(size.x <= beside / row.len() as f32)
+        };
+        let is_wide = room >= WIDE && row.iter().filter_map(fits).all(|fits| fits);
+        let bottom = ui.clip_rect().bottom() - 16.0;
+        let mut show = |ui: &mut Ui, width: f32| {
+            ui.set_width(width);
+            if !state.is_revealed() {
+                return None;
+            }
+            // The captions of several heads need some height.
+            let above = if row.len() > 1 { 64.0 * style::enlarged(ui) } else { 0.0 };
+            let height = (bottom - ui.cursor().top() - above).max(0.0);
+            let of = |step: &&Step| {
+                let size = heatmap(step, self.cache.picture(step)?).size(ui, width);
+                Some((width / row.len() as f32 / size.x).min(height / size.y))
+            };
+            self.scale = row.iter().filter_map(of).fold(MOST_ALONE, f32::min).max(1.0);
+            self.left = 0.0;
+            self.matrices(ui, width, row, state, &selection)
+        };
+        if !is_wide {
+            text(ui, row);
+            return show(ui, room);
+        }
+        let width = text_width(ui);
+        ui.horizontal_top(|ui| {
+            ui.spacing_mut().item_spacing.x = BETWEEN;
+            ui.vertical(|ui| {
+                ui.set_width(width);
+                text(ui, row);
+            });
+            let width = ui.available_width();
+            ui.vertical(|ui| show(ui, width)).inner
+        })
+        .inner
     }
 
     /// Whether the numbers of all matrices fit beside the texts, except for those that do not fit below them either.

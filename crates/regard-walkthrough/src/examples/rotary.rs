@@ -191,7 +191,7 @@ fn push_shifted(
         },
         ..pair
     };
-    let (q_far, k_far) = (named(rotated(q, SHIFT)?, "Q″", q), named(rotated(k, SHIFT)?, "K″", k));
+    let (q_far, k_far) = (named(rotated(q, SHIFT)?, "Q₇", q), named(rotated(k, SHIFT)?, "K₇", k));
     let shifted = q_far.times_transposed(&k_far)?;
     let scores = q_turned.times_transposed(k_turned)?;
     trace.measured.others.push(Other {
@@ -202,9 +202,9 @@ fn push_shifted(
     let tokens = trace.tokens.clone();
     let text = Text {
         key: StepKey::new(Section::Shifted, Quantity::RawScores),
-        symbol: "S″",
+        symbol: "S₇",
         name: "Scores 7 positions later",
-        formula: "S″ = Q″·K″ᵀ",
+        formula: "S₇ = Q₇·K₇ᵀ",
         meaning: "The same words at positions 7 to 10. Queries and keys turn by larger angles, but by the same ones: the difference of their angles, and so each score, stays.",
         code: "rotary.rotate(x, [1, tokens, 1, features], 7)",
     };
