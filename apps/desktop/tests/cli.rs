@@ -218,6 +218,95 @@ mod walk {
         }
     }
 
+    /// The width of the terminal, where the lines of PyTorch stay as they can be pasted.
+    #[test]
+    fn lines_are_as_long_as_the_terminal_is_wide() {
+        let walk = |args: &[&str], columns: usize| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_regard"));
+            let output = command.args(args).env("COLUMNS", columns.to_string()).output().unwrap();
+            String::from_utf8(output.stdout).unwrap()
+        };
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        let list = stdout(&["walk"]);
+        let names: Vec<&str> = list
+            .lines()
+            .take_while(|line| !line.is_empty())
+            .filter_map(|line| line.split_whitespace().next())
+            .collect();
+        assert!(names.len() > 10, "{list}");
+        for columns in [60, 80, 120] {
+            for name in names.iter().map(|name| vec!["walk", *name]).chain([vec!["walk"]]) {
+                let (free, text) = (stdout(&name), walk(&name, columns));
+                let python = |line: &&str| !line.contains("torch.") && !line.contains("F.");
+                for line in text.lines().filter(python) {
+                    let width = unicode_width::UnicodeWidthStr::width(line);
+                    assert!(width <= columns, "{name:?}, {columns} columns: {width}: {line}");
+                }
+                // No number is lost, and none appears twice; labels of rows may.
+                let count = |text: &str| words(text).iter().filter(|w| w.contains('.')).count();
+                assert_eq!(count(&text), count(&free), "{name:?}, {columns} columns");
+            }
+        }
+        // Eight columns of numbers are two blocks in 60 columns, with all rows in both.
+        let text = walk(&["walk", "math-of-attention"], 60);
+        let lines: Vec<&str> = text.lines().collect();
+        let at = lines.iter().position(|line| line.trim_start().starts_with("d0 ")).unwrap();
+        let rows = ["t0", "t1", "t2", "t3"];
+        assert!(lines[at].trim_end().ends_with("d6"), "{text}");
+        assert!((1..5).all(|i| lines[at + i].starts_with(rows[i - 1])), "{text}");
+        assert!(lines[at + 6].trim_start().starts_with("d7"), "{text}");
+        assert!((7..11).all(|i| lines[at + i].starts_with(rows[i - 7])), "{text}");
+    }
+
+    /// A message of wrong usage says what would be right.
+    #[test]
+    fn errors_say_what_may_have_been_meant() {
+        let story = |options: &[&'static str]| {
+            [&["predict", "story", "--text", "Mia saw Tom ."], options].concat()
+        };
+        let logit = |token: &'static str| {
+            let sweep = ["sweep", "story", "--text", "Mia saw Tom .", "--ablate-each-head"];
+            [&sweep[..], &["--logit", token]].concat()
+        };
+        const RANGE: &str = "a temperature is a number from 0";
+        for (args, parts) in [
+            (vec!["walk", "two-heads", "--temperature", "-1"], vec!["'-1'", RANGE]),
+            (vec!["walk", "two-heads", "--temperature", "warm"], vec!["'warm'", RANGE]),
+            (
+                vec!["generate", "story", "--text", "Mia", "--temperature", "-1"],
+                vec!["-1", "from 0"],
+            ),
+            (story(&["--top", "-1"]), vec!["'-1'", "a whole number from 0 on"]),
+            (vec!["walk", "the-ct"], vec!["'the-cat-sat'", "two-heads"]),
+            (vec!["--example", "tow-heads"], vec!["'two-heads'"]),
+            (vec!["walk", "two-heads", "--temprature", "1"], vec!["'--temperature'"]),
+            (vec!["walk", "two-heads", "--without", "scailing"], vec!["'scaling'"]),
+            (vec!["wlak"], vec!["did you mean `regard walk`?"]),
+            (vec!["two-haeds"], vec!["did you mean `regard --example two-heads`?"]),
+            (vec!["stroy"], vec!["did you mean `regard story`?"]),
+            (vec!["man", "swep"], vec!["did you mean \"sweep\"?"]),
+            (vec!["export", "two-haeds", "--to", "x.svg"], vec!["did you mean \"two-heads\"?"]),
+            (
+                vec!["export", "two-heads", "--matrix", "outptu", "--to", "x.svg"],
+                vec!["did you mean \"output\"?"],
+            ),
+            (logit("Mai"), vec!["does not know \"Mai\"; did you mean \"Mia\"?"]),
+            (story(&["--ablate", "9.0"]), vec!["count from 0, so the last one is "]),
+            (story(&["--ablate", "0.99"]), vec!["there is no head 0.99"]),
+        ] {
+            let output = regard(&args);
+            let said = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+            assert!(output.stdout.is_empty(), "{args:?}");
+            for part in parts {
+                assert!(said.contains(part), "{args:?} does not say {part}: {said}");
+            }
+        }
+        let output = regard(&["predict", "story", "--text", "Mai saw Tom ."]);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains("does not know \"Mai\"; did you mean \"Mia\"?"), "{said}");
+    }
+
     #[test]
     fn wrong_usage_is_exit_2() {
         for args in [
@@ -231,6 +320,61 @@ mod walk {
             assert_eq!(output.status.code(), Some(2), "{args:?}");
             assert!(!output.stderr.is_empty() && output.stdout.is_empty(), "{args:?}");
         }
+    }
+}
+
+mod help {
+    use regard_tests::attention_files::Folder;
+
+    use super::*;
+
+    /// The commands that the help lists.
+    fn commands() -> Vec<String> {
+        let help = stdout(&["--help"]);
+        let (_, list) = help.split_once("Commands:\n").unwrap();
+        let lines = list.lines().take_while(|line| !line.is_empty());
+        let names = lines.filter_map(|line| line.split_whitespace().next());
+        let names: Vec<String> = names.filter(|name| *name != "help").map(str::to_owned).collect();
+        assert!(names.len() >= 12, "{help}");
+        names
+    }
+
+    #[test]
+    fn completions_name_every_command_and_the_names_that_options_take() {
+        for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+            let script = stdout(&["completions", shell]);
+            for name in commands() {
+                assert!(script.contains(&name), "{shell}: {name}");
+            }
+            let options = ["ablate-each-head", "head-temperature"];
+            // clap's scripts of the other shells complete options alone.
+            let values = ["viridis", "the-cat-sat"];
+            let values = values.iter().filter(|_| ["bash", "fish", "zsh"].contains(&shell));
+            for name in options.iter().chain(values) {
+                assert!(script.contains(name), "{shell}: {name}");
+            }
+        }
+        assert_eq!(regard(&["completions", "tcsh"]).status.code(), Some(2));
+    }
+
+    #[test]
+    fn the_manual_has_a_page_for_every_command() {
+        let main = stdout(&["man"]);
+        assert!(main.starts_with(".ie") && main.contains(".TH regard 1"), "{main}");
+        let folder = Folder::new();
+        let to = folder.path("");
+        let output = regard(&["man", "--to", to.to_str().unwrap()]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(std::fs::read_to_string(folder.path("regard.1")).unwrap(), main);
+        for name in commands() {
+            let dashed = format!("regard\\-{name}");
+            assert!(main.contains(&dashed), "{name}: {main}");
+            let page = stdout(&["man", &name]);
+            assert!(page.contains(&format!("regard {name}")), "{name}: {page}");
+            let file = folder.path(&format!("regard-{name}.1"));
+            assert_eq!(std::fs::read_to_string(file).unwrap(), page);
+        }
+        assert!(stdout(&["man", "sweep"]).contains("patch\\-each\\-place"));
     }
 }
 

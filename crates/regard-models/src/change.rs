@@ -103,9 +103,11 @@ impl HeadAddress {
         };
         let (layers, heads) = (stack.layers(), stack.block.heads);
         if self.layer >= layers || self.head >= heads {
-            let what =
-                format!("there is no head {self}: there are {layers} layers of {heads} heads");
-            return Err(Error::Input(what));
+            let last =
+                Self { layer: layers.saturating_sub(1), head: heads.saturating_sub(1), ..*self };
+            return Err(Error::Input(format!(
+                "there is no head {self}: there are {layers} layers of {heads} heads, and both count from 0, so the last one is {last}"
+            )));
         }
         Ok(stack)
     }

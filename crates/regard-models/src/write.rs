@@ -39,7 +39,9 @@ impl Sampler {
     /// [`Error::Input`] if the temperature is negative or not finite.
     pub fn new(temperature: f64, seed: u32) -> Result<Self, Error> {
         if !(temperature >= 0.0 && temperature.is_finite()) {
-            let what = format!("the temperature {temperature} of a choice is not 0 or above");
+            let what = format!(
+                "the temperature is {temperature}; a token is drawn at a temperature from 0 (the likeliest token) up to a finite number"
+            );
             return Err(Error::Input(what));
         }
         Ok(Self { temperature, random: Mt::new(seed) })

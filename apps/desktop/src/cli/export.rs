@@ -12,6 +12,7 @@ use regard_ui::{Room, Session, of_step, of_walkthrough};
 use regard_walkthrough::{Example, Quantity, Settings, StepKey, Walkthrough};
 
 use super::failure::{BadInput as _, Failure};
+use super::suggest;
 use crate::host::Native;
 use crate::whole_file;
 
@@ -31,11 +32,11 @@ pub(crate) struct Args {
     matrix: Option<String>,
 
     /// The layer of a file
-    #[arg(long, value_name = "L")]
+    #[arg(long, value_name = "L", value_parser = super::parse_count)]
     layer: Option<usize>,
 
     /// The head of a file
-    #[arg(long, value_name = "H")]
+    #[arg(long, value_name = "H", value_parser = super::parse_count)]
     head: Option<usize>,
 
     /// Attention rollout of a file, up to the layer or the last one
@@ -71,7 +72,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         Err(_) if Path::new(&args.source).exists() => {
             of_file(args, look).with_context(|| args.source.clone())
         }
-        Err(e) => Err(anyhow::anyhow!("{e}; nor is there such a file")),
+        Err(_) => Err(unknown(&args.source)),
     };
     let matrix = matrix.bad_input()?;
     let matrix = match args.map {
@@ -86,21 +87,32 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The error of a name that is neither an example nor a file.
+fn unknown(source: &str) -> anyhow::Error {
+    let names = || Example::ALL.map(Example::name);
+    let hint = suggest::hint(source, names());
+    let names = names().join(", ");
+    anyhow::anyhow!(
+        "{source}: there is neither such a file nor such an example{hint}; the examples are {names}"
+    )
+}
+
 fn of_example(example: Example, args: &Args, look: Look) -> Result<Matrix> {
     ensure!(
         args.layer.is_none() && args.head.is_none() && !args.rollout,
         "--layer, --head and --rollout are for files; a head of an example is a step, such as head_1.weights"
     );
     let walkthrough = Walkthrough::run(example, &Settings::default())?;
-    let steps =
-        || walkthrough.steps.iter().map(|s| s.key.to_string()).collect::<Vec<_>>().join(", ");
+    let steps = || walkthrough.steps.iter().map(|s| s.key.to_string()).collect::<Vec<_>>();
     let Some(key) = &args.matrix else {
         let weights = Some(Quantity::Weights.into());
         return of_walkthrough(&walkthrough, weights, look).context("the example has no step");
     };
     let step = key.parse::<StepKey>().ok().and_then(|key| walkthrough.step(key));
-    let step = step
-        .with_context(|| format!("{} has no matrix `{key}`; it has {}", example.name(), steps()))?;
+    let step = step.with_context(|| {
+        let (hint, steps) = (suggest::hint(key, steps()), steps().join(", "));
+        format!("{} has no matrix `{key}`{hint}; it has {steps}", example.name())
+    })?;
     Ok(of_step(&walkthrough, step, look))
 }
 

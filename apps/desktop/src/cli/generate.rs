@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::failure::{BadInput as _, Failure};
 use super::models::input::Reading;
 use super::models::{Run, open, run, working};
-use super::{Format, print, print_as_is};
+use super::{Format, parse_count, print, print_as_is};
 
 /// Let a model write on after a text
 ///
@@ -21,7 +21,7 @@ pub(crate) struct Args {
     run: run::Args,
 
     /// How many tokens to write at most
-    #[arg(long, value_name = "N", default_value_t = 64)]
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = parse_count)]
     tokens: usize,
 
     /// 0 writes the most likely token each time; otherwise a token is drawn with the probabilities softmax(logits / T)

@@ -2,14 +2,17 @@
 
 mod attend;
 mod bench;
+mod completions;
 mod export;
 mod failure;
 mod generate;
 mod inputs;
+mod man;
 mod model;
 pub(crate) mod models;
 mod predict;
 mod score;
+pub(crate) mod suggest;
 mod summary;
 mod sweep;
 mod tensors;
@@ -22,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 use regard_kernels::Temperature;
 use regard_ui::{Session, Start};
 use regard_walkthrough::{Example, Settings};
@@ -30,14 +33,17 @@ use regard_walkthrough::{Example, Settings};
 use self::failure::BadInput as _;
 pub(crate) use self::failure::Failure;
 
+/// The program's name.
+const NAME: &str = "regard";
+
 /// Attention you can trust, and see.
 ///
 /// Without a subcommand, opens the window. Without a display, summarises FILE or shows a walkthrough in the terminal.
 #[derive(Debug, Parser)]
-#[command(name = "regard", version)]
+#[command(name = NAME, version)]
 struct Cli {
     /// The example to open the window with
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = walk::example_parser())]
     example: Option<Example>,
 
     /// What to open: a model (story, a Hugging Face folder, a .gguf file, or a name in the local cache), a session that the
@@ -61,6 +67,8 @@ enum Command {
     Generate(generate::Args),
     Score(score::Args),
     Sweep(sweep::Args),
+    Completions(completions::Args),
+    Man(man::Args),
 }
 
 /// How results are printed.
@@ -72,7 +80,7 @@ enum Format {
 
 /// Runs the command line of this process. 0 for success, 2 for wrong usage or bad input, 1 for any other failure.
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::from_arg_matches(&command().get_matches()).unwrap_or_else(|e| e.exit());
     let outcome = match cli.command {
         None => window(cli.example, cli.file.as_deref()),
         Some(Command::Walk(args)) => walk::run(&args),
@@ -85,6 +93,8 @@ pub fn main() -> ExitCode {
         Some(Command::Generate(args)) => generate::run(&args),
         Some(Command::Score(args)) => score::run(&args),
         Some(Command::Sweep(args)) => sweep::run(&args),
+        Some(Command::Completions(args)) => completions::run(&args),
+        Some(Command::Man(args)) => man::run(&args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -93,6 +103,22 @@ pub fn main() -> ExitCode {
             ExitCode::from(failure.exit_code)
         }
     }
+}
+
+/// The command line with all its commands.
+fn command() -> clap::Command {
+    take_negative_numbers(Cli::command())
+}
+
+/// Lets the value of each option be a negative number. The option refuses it and says why; clap would take `-1` for an
+/// option that does not exist.
+fn take_negative_numbers(command: clap::Command) -> clap::Command {
+    command
+        .mut_args(|arg| {
+            let takes_value = !arg.is_positional() && arg.get_action().takes_values();
+            if takes_value { arg.allow_negative_numbers(true) } else { arg }
+        })
+        .mut_subcommands(take_negative_numbers)
 }
 
 fn window(example: Option<Example>, file: Option<&Path>) -> Result<(), Failure> {
@@ -111,7 +137,7 @@ fn window(example: Option<Example>, file: Option<&Path>) -> Result<(), Failure> 
                 Session::read(&crate::host::Native, path).bad_input()?;
             } else {
                 std::fs::metadata(path)
-                    .with_context(|| format!("cannot read {}", path.display()))
+                    .with_context(|| format!("cannot read {}{}", path.display(), meant(path)))
                     .bad_input()?;
             }
             Start::File(path.to_owned())
@@ -157,9 +183,31 @@ fn has_display() -> bool {
     !by_environment || ["DISPLAY", "WAYLAND_DISPLAY", "WAYLAND_SOCKET"].into_iter().any(is_set)
 }
 
+/// What may have been meant by a file that does not exist: a command or an example.
+fn meant(path: &Path) -> String {
+    let name = path.to_string_lossy();
+    let command = command();
+    let commands =
+        command.get_subcommands().map(|command| format!("{NAME} {}", command.get_name()));
+    let examples = Example::ALL.map(|example| format!("{NAME} --example {}", example.name()));
+    let known = commands.chain(examples).chain([format!("{NAME} {}", crate::bundled::NAME)]);
+    let last_word = |line: &String| line.rsplit(' ').next().map(str::to_owned);
+    let (lines, words): (Vec<String>, Vec<String>) =
+        known.filter_map(|line| last_word(&line).map(|word| (line, word))).unzip();
+    let nearest = suggest::nearest(&name, words.clone());
+    let line = nearest.and_then(|word| lines.get(words.iter().position(|known| *known == word)?));
+    line.map_or_else(String::new, |line| format!(" (did you mean `{line}`?)"))
+}
+
 fn parse_temperature(text: &str) -> Result<Temperature, String> {
-    let t: f32 = text.parse().map_err(|e| format!("{e}"))?;
-    Temperature::new(t).map_err(|e| e.to_string())
+    const RANGE: &str = "a temperature is a number from 0 (all weight on the largest score) to inf (the same weight for all)";
+    let t: f32 = text.parse().map_err(|_e| RANGE)?;
+    Temperature::new(t).map_err(|_e| RANGE.to_owned())
+}
+
+/// A number of things, or the place of one of them.
+fn parse_count(text: &str) -> Result<usize, String> {
+    text.parse().map_err(|_e| "a whole number from 0 on is needed".to_owned())
 }
 
 /// Prints with colours where the terminal has them.

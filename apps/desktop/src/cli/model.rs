@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::failure::{BadInput as _, Failure};
 use super::models::open;
-use super::{Format, print};
+use super::{Format, parse_count, print};
 
 /// The number of tokens of a run, if the user names none.
 const TOKENS: usize = 128;
@@ -24,7 +24,7 @@ pub(crate) struct Args {
     model: open::Args,
 
     /// The number of tokens of the run whose memory is told
-    #[arg(long, value_name = "N", default_value_t = TOKENS)]
+    #[arg(long, value_name = "N", default_value_t = TOKENS, value_parser = parse_count)]
     tokens: usize,
 
     /// How to print it

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::failure::{BadInput as _, Failure};
 use super::models::input::{Reading, name, predicted};
 use super::models::{Run, open, run, shown, working};
-use super::{Format, print};
+use super::{Format, parse_count, print};
 
 /// Predict the next token
 ///
@@ -24,7 +24,7 @@ pub(crate) struct Args {
     run: run::Args,
 
     /// How many tokens to show, the most likely first
-    #[arg(long, value_name = "K", default_value_t = 10)]
+    #[arg(long, value_name = "K", default_value_t = 10, value_parser = parse_count)]
     top: usize,
 
     /// How to print them

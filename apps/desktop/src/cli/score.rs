@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::failure::{BadInput as _, Failure};
 use super::models::{Run, open, run, shown, working};
-use super::{Format, print};
+use super::{Format, parse_count, print};
 
 /// Show how a head computes the weight of one query and one key
 ///
@@ -29,11 +29,11 @@ pub(crate) struct Args {
     head: HeadAddress,
 
     /// The query's position, from 0
-    #[arg(long, value_name = "I")]
+    #[arg(long, value_name = "I", value_parser = parse_count)]
     query: usize,
 
     /// The key's position, from 0
-    #[arg(long, value_name = "J")]
+    #[arg(long, value_name = "J", value_parser = parse_count)]
     key: usize,
 
     /// How to print it

@@ -13,6 +13,7 @@ use super::{Format, parse_temperature, print, terminal};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The example's name
+    #[arg(value_parser = example_parser())]
     example: Option<Example>,
 
     /// How to print it
@@ -30,6 +31,12 @@ pub(crate) struct Args {
     /// Leave a step out, to see what breaks
     #[arg(long, value_name = "STEP", value_parser = step_parser())]
     without: Option<Without>,
+}
+
+/// Reads an example's name, and lists the names in the help.
+pub(crate) fn example_parser() -> impl TypedValueParser<Value = Example> {
+    PossibleValuesParser::new(Example::ALL.map(Example::name))
+        .try_map(|name| name.parse::<Example>())
 }
 
 /// Reads a step's name, and lists the names in the help.

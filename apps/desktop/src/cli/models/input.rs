@@ -7,6 +7,7 @@ use clap::ArgGroup;
 use regard_models::{ChatTemplate, Checkpoint, Description, Input, Message, Model, Tokenizer};
 
 use super::super::failure::{BadInput as _, Failure};
+use super::super::suggest;
 use super::image;
 
 /// What the model reads.
@@ -138,10 +139,17 @@ fn tell_unknown(text: &str, tokenizer: &Tokenizer) -> Result<()> {
     let mut unknown = tokenizer.unknown(text)?;
     unknown.dedup();
     if !unknown.is_empty() {
-        let words: Vec<String> = unknown.iter().map(|word| format!("{word:?}")).collect();
-        anstream::eprintln!("note: the model does not know {}", words.join(", "));
+        for word in unknown {
+            let hint = suggest::hint(&word, tokens(tokenizer));
+            anstream::eprintln!("note: the model does not know {word:?}{hint}");
+        }
     }
     Ok(())
+}
+
+/// All tokens, as the tokenizer writes them.
+pub(crate) fn tokens(tokenizer: &Tokenizer) -> impl Iterator<Item = String> {
+    (0..tokenizer.len()).filter_map(|id| tokenizer.token(u32::try_from(id).ok()?))
 }
 
 /// The model's tokenizer; where it has none, the option to use instead of a text is named.

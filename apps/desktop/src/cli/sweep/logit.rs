@@ -5,6 +5,7 @@ use regard_models::{Model, Values};
 use serde::Serialize;
 
 use super::super::models::input::{self, Reading, name, predicted};
+use super::super::suggest;
 
 /// A logit, or the difference of two.
 pub(super) struct Measure {
@@ -79,14 +80,22 @@ fn token(text: &str, model: &Model) -> Result<usize> {
     }
     if description.embedding.patches.is_some() {
         let place = description.labels.iter().position(|label| label == text);
-        return place.with_context(|| format!("{text:?} is no class of the model"));
+        let missing = || {
+            let hint = suggest::hint(text, &description.labels);
+            format!("the model has no class {text:?}{hint}")
+        };
+        return place.with_context(missing);
     }
     let tokenizer = input::tokenizer(model, "--logit")?;
     if let Some(id) = tokenizer.id(text) {
         return Ok(id as usize);
     }
+    let hint = || suggest::hint(text, input::tokens(tokenizer));
+    if tokenizer.unknown(text)?.iter().any(|part| part == text) {
+        bail!("the model does not know {text:?}{}", hint());
+    }
     match tokenizer.encode_as_is(text)?.as_slice() {
         [id] => Ok(*id as usize),
-        ids => bail!("{text:?} is {} tokens, and not one", ids.len()),
+        ids => bail!("{text:?} is {} tokens, and not one{}", ids.len(), hint()),
     }
 }
