@@ -548,9 +548,9 @@ impl<'c> Others<'c> {
         let mut wanted: Vec<(&Input, BTreeSet<String>)> = Vec::new();
         for change in changes {
             let (from, place) = match change {
-                Change::Ablate { head, to: Ablation::MeanOf(from) } => (from, head.z()),
+                Change::Ablate { head, to: Ablation::MeanOf(from) }
+                | Change::PatchHead { head, from, .. } => (from, head.z()),
                 Change::Patch { place, from, .. } => (from, place.clone()),
-                Change::PatchHead { head, from, .. } => (from, head.z()),
                 _ => continue,
             };
             if !known.contains(&place) {

@@ -64,6 +64,17 @@ impl Reading {
     pub fn computed(&self) -> usize {
         self.computed
     }
+
+    /// The tokens of another input that need not be computed again.
+    fn known(&self, new: &Input) -> usize {
+        let old = &self.unchanged.input;
+        let room = self.caches.as_ref().map_or(0, Caches::capacity);
+        if new.ids.len() > room || !old.types.is_empty() || !new.types.is_empty() {
+            return 0;
+        }
+        let same = old.ids.iter().zip(&new.ids).take_while(|(old, new)| old == new).count();
+        same.min(new.ids.len().saturating_sub(LEAST))
+    }
 }
 
 impl Model {
@@ -79,7 +90,7 @@ impl Model {
                 return Ok(Reading { computed: 0, ..before });
             }
             Some(before) => {
-                let known = self.known(input, &before);
+                let known = before.known(input);
                 (Some(before).filter(|_| known > 0), known)
             }
             None => (None, 0),
@@ -145,17 +156,6 @@ impl Model {
             matches!(rotary.scaling, RopeScaling::Dynamic { .. } | RopeScaling::LongRope { .. })
         });
         stack.causal && description.encoder.is_none() && !by_length && tokens >= LEAST
-    }
-
-    /// The tokens of the input that need not be computed again after `before`.
-    fn known(&self, input: &Input, before: &Reading) -> usize {
-        let (old, new) = (&before.unchanged.input, input);
-        let room = before.caches.as_ref().map_or(0, Caches::capacity);
-        if new.ids.len() > room || !old.types.is_empty() || !new.types.is_empty() {
-            return 0;
-        }
-        let same = old.ids.iter().zip(&new.ids).take_while(|(old, new)| old == new).count();
-        same.min(new.ids.len().saturating_sub(LEAST))
     }
 }
 

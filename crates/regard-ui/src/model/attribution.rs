@@ -182,18 +182,19 @@ impl Parts {
         let positions =
             positions.map_or_else(String::new, |x| format!(", positions {}", number(x)));
         let sum = self.attribution.sum();
-        let mut text = format!(
-            "Embedding {}{positions}, biases {}. All parts add up to {}; the logit is {}.",
+        let rest = logit - sum;
+        // The run rounds to some 7 digits; more than that is what a patch puts into the stream.
+        let patched = if rest.abs() > 1e-3 * (1.0 + logit.abs()) {
+            format!(" A patch of the stream adds the rest, {}.", number(rest))
+        } else {
+            String::new()
+        };
+        format!(
+            "Embedding {}{positions}, biases {}. All parts add up to {}; the logit is {}.{patched}",
             number(*embedding),
             number(biases),
             number(sum),
             number(*logit)
-        );
-        let rest = logit - sum;
-        // The run rounds to some 7 digits; more than that is what a patch puts into the stream.
-        if rest.abs() > 1e-3 * (1.0 + logit.abs()) {
-            text.push_str(&format!(" A patch of the stream adds the rest, {}.", number(rest)));
-        }
-        text
+        )
     }
 }

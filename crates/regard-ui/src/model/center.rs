@@ -17,6 +17,8 @@ use crate::{message, style};
 
 /// From this width on, all heads are shown beside the chosen one.
 const BESIDE: f32 = 560.0;
+/// From this width on, a sentence in large letters fits in a line.
+const WIDE: f32 = 620.0;
 
 impl ModelRoom {
     /// Shows the text, and what is chosen of its run.
@@ -57,7 +59,9 @@ impl ModelRoom {
         let nothing = || RichText::new("No change is made yet.").weak();
         let sentence = sentence.or_else(|| state.brush.map(|_| nothing()));
         if let Some(sentence) = sentence {
-            ui.add(Label::new(sentence.text_style(style::subheading())).truncate());
+            let style =
+                if ui.available_width() < WIDE { TextStyle::Body } else { style::subheading() };
+            ui.add(Label::new(sentence.text_style(style)).wrap());
         }
         ui.separator();
         views(ui, state);

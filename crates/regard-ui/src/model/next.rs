@@ -66,7 +66,7 @@ impl Next {
         let before = outcome.next();
         let after = outcome.next_changed().unwrap_or(before);
         let second = outcome.next_second();
-        let of_second = |i: usize| second.and_then(|second| second.get(i).copied());
+        let of_second = |i: usize| second?.get(i).copied();
         let mut ids: Vec<usize> = (0..before.len().min(after.len())).collect();
         let larger = |i: &usize| before[*i].max(after[*i]).max(of_second(*i).unwrap_or_default());
         let most = MOST.min(ids.len());

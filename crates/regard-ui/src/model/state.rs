@@ -52,7 +52,7 @@ impl View {
 }
 
 /// A text as the model wrote it. Other tokens may read the same.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Written {
     /// The whole text.
     pub text: String,

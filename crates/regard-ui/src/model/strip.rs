@@ -50,7 +50,7 @@ pub(super) fn show(
         _ => None,
     };
     let on_map = large.and_then(Large::hovered).map(|(row, _)| row);
-    let of_map = on_map.or(state.chosen.map(|(row, _)| row));
+    let of_map = on_map.or_else(|| state.chosen.map(|(row, _)| row));
     let hovered_id = ui.scope_id().with("pointed token");
     let hovered: Option<usize> = ui.data(|data| data.get_temp(hovered_id)).flatten();
     let last = tokens.len().checked_sub(1);
