@@ -104,8 +104,9 @@ impl Threads {
 
     /// The threads besides the caller's that are worth waking for so many multiply-adds.
     pub(crate) fn helpers(&self, multiply_adds: usize) -> usize {
-        // To wake a thread and wait for its end takes some 10 µs, in which a core does 5·10⁵ multiply-adds.
-        const WORTH_WAKING: usize = 2_000_000;
+        // To wake a thread and wait for its end takes some 10 µs, in which a core does 5·10⁵ multiply-adds. A thread that is
+        // awake takes one or two.
+        const WORTH_WAKING: usize = 800_000;
         if multiply_adds < WORTH_WAKING { 0 } else { self.count() - 1 }
     }
 
@@ -291,6 +292,9 @@ pub(crate) fn with_scratch<T>(
     thread_local! {
         /// The memory that was given back last is taken first, so that a call within another finds its own again.
         static SCRATCH: RefCell<Vec<Vec<f32>>> = const { RefCell::new(Vec::new()) };
+    }
+    if len == 0 {
+        return use_it(&mut []);
     }
     let mut scratch = SCRATCH.with_borrow_mut(Vec::pop).unwrap_or_default();
     let result = use_it(&mut grown(&mut scratch, &[len.max(LEAST)])?[..len]);
