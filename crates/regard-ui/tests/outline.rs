@@ -6,6 +6,7 @@ mod host;
 
 use std::sync::Arc;
 
+use egui::accesskit::Toggled;
 use egui::{Key, Rect, pos2};
 use egui_kittest::Harness;
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
@@ -94,7 +95,8 @@ fn the_outline_leads_to_a_step_by_click_and_by_keys() {
     window.run_steps(30);
     assert!(visible(&window, "Attention weights A"));
     let marked = window.get_by_label("Step 10: Attention weights A");
-    assert_eq!(marked.accesskit_node().is_selected(), Some(true), "the visible step is marked");
+    let toggled = marked.accesskit_node().toggled();
+    assert_eq!(toggled, Some(Toggled::True), "the visible step is marked");
     // From the focused thumbnail, arrows lead on.
     window.get_by_label("Step 2: Projection matrix W_Q").focus();
     window.run_steps(2);

@@ -8,6 +8,7 @@ use egui::accesskit::Role;
 use egui::{Key, Theme, ThemePreference, ViewportCommand, vec2};
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use regard_kernels::Temperature;
+use regard_ui::walkthrough::Page;
 use regard_ui::{Command, Room, Session};
 use regard_walkthrough::{Example, Quantity};
 

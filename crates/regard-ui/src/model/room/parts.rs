@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use egui::{Context, Ui};
 
-use super::super::{Next, State, next, strip};
+use super::super::{Next, State, Version, next, strip};
 use super::ModelRoom;
 use crate::colors::Look;
 use crate::heads::Surveyed;
@@ -23,7 +23,7 @@ impl ModelRoom {
     /// Shows the tokens, shaded by the attention of one of them.
     pub(crate) fn show_tokens(&self, ui: &mut Ui, state: &mut State, look: Look) {
         if let Some(heads) = self.heads(state) {
-            strip::show(ui, &heads.labels()[0], &self.large, &mut state.heads, look);
+            strip::show(ui, &heads.labels()[0], Some(&self.large), &mut state.heads, look);
         }
     }
 
@@ -35,7 +35,8 @@ impl ModelRoom {
 
     /// Shows the tokens that may come next.
     pub(crate) fn show_next(&self, ui: &mut Ui, most: usize) {
-        next::show(ui, self.outcome.as_ref(), &self.next[..most.min(self.next.len())]);
+        let list = &self.next[..most.min(self.next.len())];
+        next::show(ui, self.outcome.as_ref(), list, Version::Changed);
     }
 
     /// Shows the arithmetic of the chosen weight.
