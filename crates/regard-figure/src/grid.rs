@@ -73,7 +73,9 @@ impl Grid<'_> {
         let first = self.matrices.first().map_or(Palette::PLAIN, |small| small.palette);
         let is_shared = self.matrices.iter().all(|small| small.palette == first);
         let right = left + across * (side + GAP);
-        let legend = if is_shared { legend_width(first) } else { 0.0 };
+        let values = self.matrices.iter().flat_map(|small| small.values.iter().copied());
+        let values: Vec<f32> = values.collect();
+        let legend = if is_shared { legend_width(first, &values) } else { 0.0 };
         let total = (right + legend).max(width(&self.title) * TITLE + 2.0 * GAP);
         let note =
             if is_shared { first.to_string() } else { "each matrix has its own scale".to_owned() };
@@ -107,8 +109,6 @@ impl Grid<'_> {
             }));
         }
         if is_shared {
-            let values = self.matrices.iter().flat_map(|small| small.values.iter().copied());
-            let values: Vec<f32> = values.collect();
             push_bar(&mut figure, &values, f32::NEG_INFINITY, first, [right + GAP, top], 110.0);
         }
         figure

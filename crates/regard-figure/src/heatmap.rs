@@ -13,6 +13,8 @@ const LARGEST_CELL: f64 = 44.0;
 /// The size of labels, and the smallest readable size.
 pub(crate) const FONT: f64 = 12.0;
 const SMALLEST_FONT: f64 = 7.0;
+/// The size of the number in a cell.
+const NUMBER: f64 = FONT - 1.0;
 /// The size of the title, and the place of its baseline.
 pub(crate) const TITLE: f64 = 15.0;
 pub(crate) const TITLE_LINE: f64 = 22.0;
@@ -79,7 +81,7 @@ impl Layout {
         let (width_of_cells, height_of_cells) = (cols * cell, rows * cell);
         let title = width(table.title) * TITLE + 2.0 * GAP;
         let total = [
-            (left + width_of_cells + legend_width(palette)).max(title),
+            (left + width_of_cells + legend_width(palette, table.values)).max(title),
             top + height_of_cells.max(LOWEST_BAR) + 6.0 * GAP,
         ];
         Self { cell, font, left, top, width: width_of_cells, height: height_of_cells, total }
@@ -87,9 +89,11 @@ impl Layout {
 }
 
 /// The width of the colour bar with its numbers and the gaps beside it.
-pub(crate) fn legend_width(palette: Palette) -> f64 {
+pub(crate) fn legend_width(palette: Palette, values: &[f32]) -> f64 {
     let ticks = palette.marks().iter().map(|x| width(&numbers::tick(*x))).fold(0.0, f64::max);
-    4.0 * GAP + BAR + ticks.max(width("masked (−∞)")) * FONT
+    let is_masked = values.contains(&f32::NEG_INFINITY);
+    let masked = if is_masked { width("masked (−∞)") } else { 0.0 };
+    4.0 * GAP + BAR + ticks.max(masked) * FONT
 }
 
 fn push_cells(figure: &mut Figure, table: &Table<'_>, palette: Palette, layout: &Layout) {
@@ -113,7 +117,7 @@ fn push_cells(figure: &mut Figure, table: &Table<'_>, palette: Palette, layout: 
     if cell < CELL_WITH_NUMBER {
         return;
     }
-    let decimals = numbers::decimals(table.values).min(3);
+    let decimals = decimals(table, palette, cell);
     for (i, x) in table.values.iter().enumerate() {
         let cols = table.cols.len();
         let at = [
@@ -122,9 +126,19 @@ fn push_cells(figure: &mut Figure, table: &Table<'_>, palette: Palette, layout: 
         ];
         let ink = if palette.is_plain() { Ink::Text } else { Ink::Rgb(ink_on(palette.rgb(*x))) };
         let number = numbers::cell(table.number(*x), decimals, palette);
-        let text = Text::new(at, number, FONT - 1.0);
+        let text = Text::new(at, number, NUMBER);
         figure.text(Text { anchor: Anchor::Middle, ink, ..text });
     }
+}
+
+/// As many decimals as the widest number has room for in its cell, and at most three.
+fn decimals(table: &Table<'_>, palette: Palette, cell: f64) -> usize {
+    let fits = |decimals: &usize| {
+        let text = |x: &f32| numbers::cell(table.number(*x), *decimals, palette);
+        table.values.iter().all(|x| width(&text(x)) * NUMBER <= cell - 2.0)
+    };
+    let most = numbers::decimals(table.values).min(3);
+    (0..=most).rev().find(fits).unwrap_or(0)
 }
 
 /// The labels of both axes: all, or as many as fit, evenly spaced.

@@ -22,12 +22,7 @@ pub(super) fn draw(figure: &Figure, [width, height]: [usize; 2], scale: f64) -> 
             Shape::Text(text) => canvas.text(text),
             Shape::Line(line) => canvas.line(line),
             Shape::Box { at, size, ink } => canvas.rect(*at, *size, rgb(*ink)),
-            Shape::Bar { at: [x, y], size: [width, height], stops } => {
-                let step = height / stops.len() as f64;
-                for (i, color) in stops.iter().rev().enumerate() {
-                    canvas.rect([*x, y + i as f64 * step], [*width, step], *color);
-                }
-            }
+            Shape::Bar { at, size, stops } => canvas.bar(*at, *size, stops),
         }
     }
     canvas.bytes
@@ -74,6 +69,19 @@ impl Canvas {
         for row in down {
             let line = &mut self.bytes[row * self.width * 3..][across.start * 3..across.end * 3];
             line.as_chunks_mut::<3>().0.fill(color);
+        }
+    }
+
+    /// A row of pixels has the colour between the two stops that are nearest.
+    fn bar(&mut self, [x, y]: [f64; 2], [width, height]: [f64; 2], stops: &[[u8; 3]]) {
+        let rows = (height * self.scale).ceil();
+        for i in 0..rows as usize {
+            let place = (1.0 - (i as f64 + 0.5) / rows) * (stops.len() - 1) as f64;
+            let (below, share) = (place.floor(), place.fract());
+            let [from, to] = [below, place.ceil()].map(|stop| stops[stop as usize]);
+            let mix = |k: usize| f64::from(from[k]) * (1.0 - share) + f64::from(to[k]) * share;
+            let color = [0, 1, 2].map(|k| mix(k).round() as u8);
+            self.rect([x, y + i as f64 / self.scale], [width, 1.0 / self.scale], color);
         }
     }
 
