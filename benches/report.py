@@ -1,10 +1,10 @@
-"""Measures ours and every installed peer, keeps the results, and writes the tables and the plot.
+"""Measures ours and every installed peer, keeps the results, and writes the tables and the plots.
 
-    python benches/report.py                    # all rows: results/DATE-CPU.jsonl, the tables, the plot
+    python benches/report.py                    # all rows: results/DATE-CPU.jsonl, the tables, the plots
     python benches/report.py --rows "^dot"      # some rows; the file keeps the day's other rows
-    python benches/report.py --table-only       # the tables and the plot, from the newest results
+    python benches/report.py --table-only       # the tables and the plots, from the results that are kept
 
-RESULTS.md has all rows, the README six of them.
+RESULTS.md has all rows of each kind of machine, from its newest results; the README has six of them.
 """
 
 import argparse
@@ -75,10 +75,10 @@ def main():
     args = parser.parse_args()
     if not args.table_only:
         measure([row for row in ROWS if re.search(args.rows, row[0])], args.passes, args.results)
-    path = max(entry.path for entry in os.scandir(args.results) if entry.name.endswith(".jsonl"))
-    header, *lines = (json.loads(line) for line in open(path))
-    tables(header, medians(lines), os.path.basename(path))
-    plot(header, lines)
+    machines = newest(args.results)
+    tables(machines)
+    for machine in machines:
+        plot(machine)
 
 
 def measure(rows, passes, folder):
@@ -141,6 +141,33 @@ def versions():
     return found
 
 
+class Machine:
+    """The results of one file."""
+
+    def __init__(self, path):
+        header, *lines = (json.loads(line) for line in open(path))
+        self.file = os.path.basename(path)
+        self.name = self.file[len("2026-01-01-") : -len(".jsonl")]
+        self.cpu, self.date, self.versions = header["cpu"], header["date"], header["versions"]
+        self.rows = medians(lines)
+        self.peak = statistics.median(line["peak_gflops"] for line in lines if line["peak_gflops"])
+        # Results from before there were tiers do not name them.
+        tiers = next((line for line in lines if "tier" in line), {"tier": "AVX2", "peak_tier": "AVX2"})
+        self.tier, self.peak_tier = tiers["tier"], tiers["peak_tier"]
+
+    def described(self):
+        return (
+            f"{self.cpu}, {self.date}. The kernels ran on {self.tier}. One thread's FMA peak on {self.peak_tier}, "
+            f"measured between the runs, was {self.peak:.0f} GFLOP/s."
+        )
+
+
+def newest(folder):
+    """The newest results of each CPU, by the CPU's name."""
+    files = sorted(entry.path for entry in os.scandir(folder) if entry.name.endswith(".jsonl"))
+    return sorted({machine.cpu: machine for machine in map(Machine, files)}.values(), key=lambda machine: machine.name)
+
+
 def medians(lines):
     """By row, then by implementation: the line with the median time of all passes."""
     rows = {}
@@ -157,57 +184,68 @@ def split(found):
     return found.get("naive"), ours, sorted(others, key=lambda line: line["median_s"])
 
 
-def tables(header, found, path):
+def tables(machines):
     """Writes all rows to RESULTS.md, and six of them to the README."""
-    peaks = [line["peak_gflops"] for lines in found.values() for line in lines.values() if line["peak_gflops"]]
-    tiers = next((line for lines in found.values() for line in lines.values() if "tier" in line), None)
-    machine = (
-        f"{header['cpu']}, {header['date']}. " + (f"The kernels ran on {tiers['tier']}. " if tiers else "") +
-        f"One thread's FMA peak{' on ' + tiers['peak_tier'] if tiers else ''}, measured between the runs, was "
-        f"{statistics.median(peaks):.0f} GFLOP/s. Rows use one thread and 8 heads unless they say otherwise."
-    )
-    versions = ", ".join(f"{name} {version}" for name, version in header["versions"].items() if name != "regard")
     results = [
         "# Results",
         "",
-        "Written by [report.py](report.py); [README.md](README.md) says how to repeat it.",
-        "",
-        machine,
-        f"[All numbers](results/{path}).",
-        "",
-        "![Share of the FMA peak that ours and others reach](../docs/benchmarks.svg)",
-        "",
-        *table(found, [row for row, *_ in ROWS]),
-        "",
-        f"The others: {versions}.",
+        "Written by [report.py](report.py); [README.md](README.md) says how to repeat it. Rows use one thread and 8 heads",
+        "unless they say otherwise.",
     ]
+    for machine in machines:
+        versions = ", ".join(f"{name} {version}" for name, version in machine.versions.items() if name != "regard")
+        results += [
+            "",
+            f"## {machine.cpu}, {machine.tier}",
+            "",
+            machine.described(),
+            f"[All numbers](results/{machine.file}).",
+            "",
+            f"![Share of the FMA peak that ours and others reach](../docs/{picture(machine)})",
+            "",
+            "| | naive | ours | GFLOP/s | of peak | best of the others | ratio |",
+            "|---|---|---|---|---|---|---|",
+            *(cells(machine, row, [row]) for row, *_ in ROWS if row in machine.rows),
+            "",
+            f"The others: {versions}.",
+        ]
     (programs.BENCHES / "RESULTS.md").write_text("\n".join(results) + "\n")
     readme = (ROOT / "README.md").read_text()
     begin, end = "<!-- benchmarks:begin -->\n", "<!-- benchmarks:end -->"
     before, rest = readme.split(begin)
     after = rest.split(end)[1]
-    text = [*table(found, README_ROWS), "", machine, "[All rows and the versions of the others](benches/RESULTS.md)."]
+    text = [
+        "| | machine | naive | ours | GFLOP/s | of peak | best of the others | ratio |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for row in README_ROWS:
+        for machine in machines:
+            if row in machine.rows:
+                text.append(cells(machine, row, [row, machine.tier]))
+    text += ["", "Rows use one thread and 8 heads unless they say otherwise.", ""]
+    text += [f"- {machine.tier}: {machine.described()}" for machine in machines]
+    text += ["", "[All rows and the versions of the others](benches/RESULTS.md)."]
     (ROOT / "README.md").write_text(before + begin + "\n".join(text) + "\n" + end + after)
 
 
-def table(found, rows):
-    """The lines of a table with these rows."""
-    text = ["| | naive | ours | GFLOP/s | of peak | best of the others | ratio |", "|---|---|---|---|---|---|---|"]
-    for row in rows:
-        if row not in found:
-            continue
-        naive, ours, others = split(found[row])
-        share = f"{ours['fraction_of_peak']:.0%}"
-        if ours["op"] == "softmax":
-            share = f"{ours['ns_per_element']:.2f} ns an element"
-        best = f"{programs.duration(others[0])}, {others[0]['impl']}" if others else ""
-        ratio = f"{others[0]['median_s'] / ours['median_s']:.1f}×" if others else ""
-        cells = [row, programs.duration(naive) if naive else "", programs.duration(ours), f"{ours['gflops']:.0f}"]
-        text.append("| " + " | ".join([*cells, share, best, ratio]) + " |")
-    return text
+def cells(machine, row, first):
+    """A line of a table, after its `first` cells."""
+    naive, ours, others = split(machine.rows[row])
+    share = f"{ours['fraction_of_peak']:.0%}"
+    if ours["op"] == "softmax":
+        share = f"{ours['ns_per_element']:.2f} ns an element"
+    best = f"{programs.duration(others[0])}, {others[0]['impl']}" if others else ""
+    ratio = f"{others[0]['median_s'] / ours['median_s']:.1f}×" if others else ""
+    naive = programs.duration(naive) if naive else ""
+    line = [*first, naive, programs.duration(ours), f"{ours['gflops']:.0f}", share, best, ratio]
+    return "| " + " | ".join(line) + " |"
 
 
-def plot(header, lines):
+def picture(machine):
+    return f"benchmarks-{machine.name}.svg"
+
+
+def plot(machine):
     """Writes the plot: a dot for each implementation at its share of the FMA peak. Grey text without a background is legible
     on light and on dark pages."""
     import matplotlib
@@ -224,7 +262,7 @@ def plot(header, lines):
         "other crates": grey,
     }
     legend = {"torch": "PyTorch", "ort": "ONNX Runtime"}
-    rows = {row: found for row, found in medians(lines).items() if not row.startswith("softmax")}
+    rows = {row: found for row, found in machine.rows.items() if not row.startswith("softmax")}
     plt.rcParams |= {"text.color": grey, "axes.labelcolor": grey, "xtick.color": grey, "ytick.color": grey}
     plt.rcParams |= {"font.size": 9, "svg.hashsalt": "regard"}
     figure, axes = plt.subplots(figsize=(8, 0.8 + 0.27 * len(rows)))
@@ -243,7 +281,7 @@ def plot(header, lines):
     axes.invert_yaxis()
     axes.set_xlim(0, 1)
     axes.xaxis.set_major_formatter(matplotlib.ticker.PercentFormatter(1))
-    axes.set_xlabel(f"of the FMA peak, {header['cpu']}, {header['date']}")
+    axes.set_xlabel(f"of the FMA peak, {machine.cpu}, {machine.date}")
     axes.grid(axis="x", color=grey, alpha=0.25)
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
@@ -254,7 +292,7 @@ def plot(header, lines):
     axes.legend(
         [unique[name] for name in order], order, loc="lower center", bbox_to_anchor=(0.4, 1), ncols=6, frameon=False
     )
-    figure.savefig(ROOT / "docs/benchmarks.svg", transparent=True, bbox_inches="tight", metadata={"Date": None})
+    figure.savefig(ROOT / "docs" / picture(machine), transparent=True, bbox_inches="tight", metadata={"Date": None})
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 //! Says which targets are cores without vectors (`cfg(scalar)`), and which of these have fused multiply-add (`cfg(fused)`) and
-//! the DSP extension of Cortex-M (`cfg(dsp)`): on stable Rust no `cfg` of their own tells.
+//! the DSP extension of Cortex-M (`cfg(dsp)`): on stable Rust no `cfg` of their own tells. `cfg(integers)` is for targets that
+//! may have vectors for attention on 8-bit integers: x86-64 and, in the byte order that is used today, aarch64 with NEON.
 
 use std::env;
 use std::io::{self, Write as _};
@@ -21,8 +22,18 @@ fn main() -> io::Result<()> {
     // ARMv7E-M is ARMv7-M with the extension; in ARMv8-M it is each core's choice, which the name does not tell. (With
     // `-C target-cpu` it could be known, but the assembler of naked functions goes by the target's name alone.)
     let dsp = architecture == "thumbv7em";
+    let set = |name, expected: &str| {
+        env::var(name).is_ok_and(|found| found.split(',').any(|x| x == expected))
+    };
+    let integers = env::var_os("CARGO_FEATURE_PORTABLE").is_none()
+        && (set("CARGO_CFG_TARGET_ARCH", "x86_64")
+            || set("CARGO_CFG_TARGET_ARCH", "aarch64")
+                && set("CARGO_CFG_TARGET_ENDIAN", "little")
+                && set("CARGO_CFG_TARGET_FEATURE", "neon"));
     let mut cargo = io::stdout();
-    for (name, holds) in [("scalar", scalar), ("fused", scalar && fused), ("dsp", dsp)] {
+    for (name, holds) in
+        [("scalar", scalar), ("fused", scalar && fused), ("dsp", dsp), ("integers", integers)]
+    {
         writeln!(cargo, "cargo::rustc-check-cfg=cfg({name})")?;
         if holds {
             writeln!(cargo, "cargo::rustc-cfg={name}")?;

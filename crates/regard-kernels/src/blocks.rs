@@ -6,9 +6,14 @@
 //! byte, and a fifth bit elsewhere. A super-block holds 256 numbers, whose parts have scales and offsets of 6 or 8 bits, which
 //! the super-block's f16 numbers d and d_min multiply.
 //!
-//! A kernel decodes a group of 16 parts at a time: eight blocks or one super-block. The scales of a group fill one vector.
+//! A kernel decodes two parts at a time, a pair, which have a scale and an offset in common, or a scale for each of the two and
+//! no offset. A group of 256 numbers, which is eight blocks or one super-block, has eight pairs, whose 16 factors fill one
+//! vector.
+//!
+//! The product n·s is exact in `f32` in the formats with offsets: s has at most 17 significant bits, and n has at most 5. So an
+//! element is rounded once, and has the same bits with or without fused multiply-add.
 
-use crate::simd::{LANES, Simd, f32_from_f16};
+use crate::simd::{LANES, Panel, Simd, f32_from_f16};
 
 /// A format of quantized weights, by the name that GGUF uses.
 ///
@@ -65,16 +70,90 @@ impl Quantization {
     }
 }
 
-/// How a block of `BYTES` bytes is decoded: `PARTS` times 16 numbers.
-pub(crate) trait Block<const BYTES: usize, const PARTS: usize> {
-    /// Whether offsets other than 0 occur.
-    const OFFSETS: bool;
+/// The pairs of parts in a group.
+const PAIRS: usize = LANES / 2;
 
-    /// The scales of the parts of a group of 16 parts or fewer, and their offsets.
-    fn scales<S: Simd>(simd: S, group: &[[u8; BYTES]]) -> [[f32; LANES]; 2];
+/// The numbers of a pair.
+const PAIR: usize = 2 * LANES;
 
-    /// The whole numbers of a part.
-    fn part(block: &[u8; BYTES], part: usize) -> [i8; LANES];
+/// The numbers of a group.
+pub(crate) const GROUP: usize = PAIRS * PAIR;
+
+/// The factors of a pair: its scale and its offset, or the scales of its parts. Formats that need one scale leave the other
+/// number undefined.
+type Factors = [f32; 2];
+
+/// How a group of `BYTES` bytes is decoded.
+pub(crate) trait Decode<const BYTES: usize> {
+    /// The factors of the pairs.
+    fn factors<S: Simd>(simd: S, group: &[u8; BYTES]) -> [Factors; PAIRS];
+
+    /// The elements of a pair.
+    fn pair<S: Simd>(simd: S, group: &[u8; BYTES], pair: usize, factors: &Factors) -> [S::V; 2];
+}
+
+/// Decodes a row of blocks. Its 16 elements from 16t on go to place `i` of `out[t]`.
+#[inline(always)]
+pub(crate) fn decode<S: Simd, F: Decode<BYTES>, const BYTES: usize, const W: usize>(
+    simd: S,
+    row: &[u8],
+    out: &mut [[Panel; W]],
+    i: usize,
+) {
+    /// Groups at a time.
+    const MOST: usize = 3;
+    /// The bytes of a cache line, and those by which reading runs ahead of decoding.
+    const LINE: usize = 64;
+    const AHEAD: usize = 2048;
+    for (row, out) in row.chunks(MOST * BYTES).zip(out.chunks_mut(MOST * LANES)) {
+        let (groups, rest) = row.as_chunks();
+        let (places, rest_of_places) = out.as_chunks_mut();
+        // All factors are computed before the first of them is used: the compiler then takes each one from memory, which is
+        // faster than to take it out of a register.
+        let mut factors = [[[0.0; 2]; PAIRS]; MOST];
+        for (factors, group) in factors.iter_mut().zip(groups) {
+            for byte in (0..BYTES).step_by(LINE) {
+                simd.prefetch(group.as_ptr().wrapping_add(AHEAD + byte).cast());
+            }
+            *factors = F::factors(simd, group);
+        }
+        for ((group, places), factors) in groups.iter().zip(places).zip(&factors) {
+            let places: &mut [[Panel; W]; LANES] = places; // a loop of known length needs no branches
+            decode_pairs::<S, F, BYTES, W>(simd, group, 0, factors, places, i);
+        }
+        let first = PAIRS.saturating_sub(rest_of_places.len() / 2);
+        if let (false, Some(group)) = (rest.is_empty(), row.last_chunk()) {
+            // It overlaps the group before it, whose pairs are left out.
+            let factors = F::factors(simd, group);
+            let factors = factors.get(first..).unwrap_or_default();
+            decode_pairs::<S, F, BYTES, W>(simd, group, first, factors, rest_of_places, i);
+        } else if !rest.is_empty() {
+            let mut group = [0; BYTES];
+            group.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
+            let factors = F::factors(simd, &group);
+            decode_pairs::<S, F, BYTES, W>(simd, &group, 0, &factors, rest_of_places, i);
+        }
+    }
+}
+
+/// Decodes the pairs of a group from number `first` on, as many as have factors and places.
+#[inline(always)]
+fn decode_pairs<S: Simd, F: Decode<BYTES>, const BYTES: usize, const W: usize>(
+    simd: S,
+    group: &[u8; BYTES],
+    first: usize,
+    factors: &[Factors],
+    out: &mut [[Panel; W]],
+    i: usize,
+) {
+    for (pair, (factors, out)) in factors.iter().zip(out.as_chunks_mut::<2>().0).enumerate() {
+        let elements = F::pair(simd, group, first + pair, factors);
+        for (elements, out) in elements.into_iter().zip(out) {
+            if let Some(out) = out.get_mut(i) {
+                simd.store(elements, out);
+            }
+        }
+    }
 }
 
 pub(crate) struct Q8_0;
@@ -86,260 +165,310 @@ pub(crate) struct Q4K;
 pub(crate) struct Q5K;
 pub(crate) struct Q6K;
 
-/// The 16 bytes from number `at` on.
+/// The `N` bytes from number `at` on.
 #[inline(always)]
-fn bytes_at(block: &[u8], at: usize) -> [u8; LANES] {
-    block.get(at..).and_then(|bytes| bytes.first_chunk()).copied().unwrap_or_default()
+fn bytes_at<const N: usize>(block: &[u8], at: usize) -> [u8; N] {
+    block.get(at..).and_then(|bytes| bytes.first_chunk()).copied().unwrap_or([0; N])
 }
 
-/// The same bytes as whole numbers.
+/// The two halves of a pair's bytes.
 #[inline(always)]
-fn signed(bytes: [u8; LANES]) -> [i8; LANES] {
-    let mut numbers = [0; LANES];
-    for (number, byte) in numbers.iter_mut().zip(bytes) {
-        *number = byte as i8;
-    }
-    numbers
+fn halves(bytes: [u8; PAIR]) -> [[u8; LANES]; 2] {
+    [bytes_at(&bytes, 0), bytes_at(&bytes, LANES)]
 }
 
-/// The f16 at this byte, by its bits.
+/// The f16 at this byte.
 #[inline(always)]
-fn f16_at(block: &[u8], at: usize) -> u16 {
-    block.get(at..).and_then(|bytes| bytes.first_chunk()).copied().map_or(0, u16::from_le_bytes)
+fn f16_at(block: &[u8], at: usize) -> f32 {
+    f32_from_f16(u16::from_le_bytes(bytes_at(block, at)))
 }
 
 /// The four bytes from number `at` on, the first the lowest.
 #[inline(always)]
 fn word_at(block: &[u8], at: usize) -> u32 {
-    block.get(at..).and_then(|bytes| bytes.first_chunk()).copied().map_or(0, u32::from_le_bytes)
+    u32::from_le_bytes(bytes_at(block, at))
 }
 
-/// The f16 at this byte of each block, in the two lanes of the block's parts.
+/// The two f16 at the beginning of each of eight blocks.
 #[inline(always)]
-fn of_each<S: Simd, const BYTES: usize>(
-    simd: S,
-    blocks: &[[u8; BYTES]],
-    at: usize,
-) -> [f32; LANES] {
+fn of_blocks<S: Simd>(simd: S, group: &[u8]) -> [Factors; PAIRS] {
     let mut bits = [0; LANES];
-    match blocks.first_chunk::<{ LANES / 2 }>() {
-        Some(blocks) => copy_each(blocks, at, &mut bits), // a loop of known length needs no branches
-        None => copy_each(blocks, at, &mut bits),
+    for (i, bits) in bits.as_chunks_mut().0.iter_mut().enumerate() {
+        let word = word_at(group, group.len() / PAIRS * i);
+        *bits = [word as u16, (word >> 16) as u16];
     }
-    let mut wide = [0.0; LANES];
-    simd.store(simd.widen_f16(&bits), &mut wide);
-    wide
+    in_pairs(simd, simd.widen_f16(&bits))
 }
 
-/// Writes the bits at this byte of each block to two lanes.
 #[inline(always)]
-fn copy_each<const BYTES: usize>(blocks: &[[u8; BYTES]], at: usize, bits: &mut [u16; LANES]) {
-    for (bits, block) in bits.as_chunks_mut().0.iter_mut().zip(blocks) {
-        *bits = [f16_at(block, at); 2];
+fn in_pairs<S: Simd>(simd: S, factors: S::V) -> [Factors; PAIRS] {
+    let mut pairs = [[0.0; 2]; PAIRS];
+    if let Some(lanes) = pairs.as_flattened_mut().first_chunk_mut() {
+        simd.store(factors, lanes);
     }
+    pairs
 }
 
-/// d·n for the whole numbers of 16 parts.
-#[inline(always)]
-fn times<S: Simd>(simd: S, d: f32, n: &[i8; LANES]) -> [f32; LANES] {
-    let mut products = [0.0; LANES];
-    simd.store(simd.mul(simd.widen_i8(n), simd.splat(d)), &mut products);
-    products
-}
-
-/// The four bits of 16 bytes: the low ones, or the `high` ones.
-#[inline(always)]
-fn nibbles(bytes: [u8; LANES], high: bool) -> [i8; LANES] {
-    let mut numbers = [0; LANES];
-    for (number, byte) in numbers.iter_mut().zip(bytes) {
-        *number = if high { byte >> 4 } else { byte & 15 } as i8;
-    }
-    numbers
-}
-
-/// The 4-bit numbers of a part of a block whose bytes begin at number `at`: the low halves are the first part.
-#[inline(always)]
-fn of_block(block: &[u8], at: usize, part: usize) -> [i8; LANES] {
-    nibbles(bytes_at(block, at), part == 1)
-}
-
-/// [`of_block`] with fifth bits, which are the four bytes before the others.
-#[inline(always)]
-fn with_fifth_bits(block: &[u8], at: usize, part: usize) -> [i8; LANES] {
-    let mut numbers = of_block(block, at, part);
-    let bytes = f16_at(block, at - 4 + 2 * part).to_le_bytes();
-    for (numbers, byte) in numbers.as_chunks_mut::<8>().0.iter_mut().zip(bytes) {
-        // The byte in each of 8 bytes, of which byte i keeps bit i. Adding 127 carries any bit into the highest one.
-        let bits = (u64::from(byte) * 0x0101_0101_0101_0101) & 0x8040_2010_0804_0201;
-        let bits = ((bits + 0x7f7f_7f7f_7f7f_7f7f) >> 3) & 0x1010_1010_1010_1010;
-        for (number, bit) in numbers.iter_mut().zip(bits.to_le_bytes()) {
-            *number |= bit as i8;
-        }
-    }
-    numbers
-}
-
-/// The scales and offsets of the 8 pairs of parts of a super-block, of 6 bits each in 12 bytes: the first four scales and
+/// The factors of the 8 pairs of a super-block, whose scales and minima have 6 bits each in 12 bytes: the first four scales and
 /// minima have their bits together. The last four have 4 bits in the last bytes, and 2 above those of the first.
 #[inline(always)]
-fn of_pairs<S: Simd, const BYTES: usize>(simd: S, group: &[[u8; BYTES]]) -> [[f32; LANES]; 2] {
-    let Some(block) = group.first() else { return [[0.0; LANES]; 2] };
+fn of_super_block<S: Simd>(simd: S, block: &[u8]) -> [Factors; PAIRS] {
     let (a, b, c) = (word_at(block, 4), word_at(block, 8), word_at(block, 12));
     let scales = [a & 0x3f3f_3f3f, (c & 0x0f0f_0f0f) | ((a >> 2) & 0x3030_3030)];
     let minima = [b & 0x3f3f_3f3f, ((c >> 4) & 0x0f0f_0f0f) | ((b >> 2) & 0x3030_3030)];
-    let twice = |words: [u32; 2]| {
-        let mut numbers = [0; LANES];
-        for (words, numbers) in words.iter().zip(numbers.as_chunks_mut::<8>().0) {
-            for (byte, pair) in words.to_le_bytes().iter().zip(numbers.as_chunks_mut().0) {
-                *pair = [*byte as i8; 2];
-            }
+    let mut numbers = [0; LANES];
+    let words = scales.iter().zip(&minima).zip(numbers.as_chunks_mut::<8>().0);
+    for ((scales, minima), numbers) in words {
+        let bytes = scales.to_le_bytes().into_iter().zip(minima.to_le_bytes());
+        for (pair, (scale, minimum)) in numbers.as_chunks_mut().0.iter_mut().zip(bytes) {
+            *pair = [scale as i8, minimum as i8];
         }
-        numbers
-    };
-    let (d, d_min) = (f32_from_f16(f16_at(block, 0)), f32_from_f16(f16_at(block, 2)));
-    [times(simd, d, &twice(scales)), times(simd, -d_min, &twice(minima))]
+    }
+    let mut d = [f16_at(block, 0); LANES];
+    for minimum in d.iter_mut().skip(1).step_by(2) {
+        *minimum = -f16_at(block, 2);
+    }
+    in_pairs(simd, simd.mul(simd.widen_i8(&numbers), simd.load(&d)))
 }
 
-/// The 4-bit numbers of a part of a super-block whose bytes begin at number `at`: 32 bytes hold the low and high halves of
-/// four parts.
+/// The four bits of each byte: the low ones, or the `high` ones.
 #[inline(always)]
-fn of_super_block(block: &[u8], at: usize, part: usize) -> [i8; LANES] {
-    let bytes = bytes_at(block, at + part / 4 * 32 + part % 2 * LANES);
-    nibbles(bytes, part % 4 >= 2)
+fn nibbles<const N: usize>(mut bytes: [u8; N], high: bool) -> [u8; N] {
+    for byte in &mut bytes {
+        *byte = if high { *byte >> 4 } else { *byte & 15 };
+    }
+    bytes
 }
 
-impl Block<34, 2> for Q8_0 {
-    const OFFSETS: bool = false;
-
-    #[inline(always)]
-    fn scales<S: Simd>(simd: S, group: &[[u8; 34]]) -> [[f32; LANES]; 2] {
-        [of_each(simd, group, 0), [0.0; LANES]]
-    }
-
-    #[inline(always)]
-    fn part(block: &[u8; 34], part: usize) -> [i8; LANES] {
-        signed(bytes_at(block, 2 + part * LANES))
-    }
-}
-
-impl Block<18, 2> for Q4_0 {
-    const OFFSETS: bool = false;
-
-    #[inline(always)]
-    fn scales<S: Simd>(simd: S, group: &[[u8; 18]]) -> [[f32; LANES]; 2] {
-        [of_each(simd, group, 0), [0.0; LANES]]
-    }
-
-    #[inline(always)]
-    fn part(block: &[u8; 18], part: usize) -> [i8; LANES] {
-        less::<8>(of_block(block, 2, part))
-    }
-}
-
-impl Block<20, 2> for Q4_1 {
-    const OFFSETS: bool = true;
-
-    #[inline(always)]
-    fn scales<S: Simd>(simd: S, group: &[[u8; 20]]) -> [[f32; LANES]; 2] {
-        [of_each(simd, group, 0), of_each(simd, group, 2)]
-    }
-
-    #[inline(always)]
-    fn part(block: &[u8; 20], part: usize) -> [i8; LANES] {
-        of_block(block, 4, part)
-    }
-}
-
-impl Block<22, 2> for Q5_0 {
-    const OFFSETS: bool = false;
-
-    #[inline(always)]
-    fn scales<S: Simd>(simd: S, group: &[[u8; 22]]) -> [[f32; LANES]; 2] {
-        [of_each(simd, group, 0), [0.0; LANES]]
-    }
-
-    #[inline(always)]
-    fn part(block: &[u8; 22], part: usize) -> [i8; LANES] {
-        less::<16>(with_fifth_bits(block, 6, part))
-    }
-}
-
-impl Block<24, 2> for Q5_1 {
-    const OFFSETS: bool = true;
-
-    #[inline(always)]
-    fn scales<S: Simd>(simd: S, group: &[[u8; 24]]) -> [[f32; LANES]; 2] {
-        [of_each(simd, group, 0), of_each(simd, group, 2)]
-    }
-
-    #[inline(always)]
-    fn part(block: &[u8; 24], part: usize) -> [i8; LANES] {
-        with_fifth_bits(block, 8, part)
-    }
-}
-
-impl Block<144, 16> for Q4K {
-    const OFFSETS: bool = true;
-
-    #[inline(always)]
-    fn scales<S: Simd>(simd: S, group: &[[u8; 144]]) -> [[f32; LANES]; 2] {
-        of_pairs(simd, group)
-    }
-
-    #[inline(always)]
-    fn part(block: &[u8; 144], part: usize) -> [i8; LANES] {
-        of_super_block(block, 16, part)
-    }
-}
-
-impl Block<176, 16> for Q5K {
-    const OFFSETS: bool = true;
-
-    #[inline(always)]
-    fn scales<S: Simd>(simd: S, group: &[[u8; 176]]) -> [[f32; LANES]; 2] {
-        of_pairs(simd, group)
-    }
-
-    /// The fifth bits of a pair of parts are one bit of each of 32 bytes.
-    #[inline(always)]
-    fn part(block: &[u8; 176], part: usize) -> [i8; LANES] {
-        let mut numbers = of_super_block(block, 48, part);
-        for (number, bits) in numbers.iter_mut().zip(bytes_at(block, 16 + part % 2 * LANES)) {
-            *number |= (((bits >> (part / 2)) & 1) << 4) as i8;
-        }
-        numbers
-    }
-}
-
-impl Block<210, 16> for Q6K {
-    const OFFSETS: bool = false;
-
-    #[inline(always)]
-    fn scales<S: Simd>(simd: S, group: &[[u8; 210]]) -> [[f32; LANES]; 2] {
-        let Some(block) = group.first() else { return [[0.0; LANES]; 2] };
-        let scales = signed(bytes_at(block, 192));
-        [times(simd, f32_from_f16(f16_at(block, 208)), &scales), [0.0; LANES]]
-    }
-
-    /// The 128 numbers of half a super-block have their low bits in 64 bytes, as low and high halves, and two more bits of
-    /// each of four pairs of parts in 32 bytes.
-    #[inline(always)]
-    fn part(block: &[u8; 210], part: usize) -> [i8; LANES] {
-        let (half, part) = (part / 8, part % 8);
-        let mut numbers = nibbles(bytes_at(block, half * 64 + part % 4 * LANES), part >= 4);
-        let bits = bytes_at(block, 128 + half * 32 + part % 2 * LANES);
-        for (number, bits) in numbers.iter_mut().zip(bits) {
-            *number |= (((bits >> (part / 2 * 2)) & 3) << 4) as i8;
-        }
-        less::<32>(numbers)
-    }
-}
-
-/// Numbers that are stored as so much more than they are.
+/// The four bits of 16 bytes: the low ones, and then the high ones.
 #[inline(always)]
-fn less<const BY: i8>(mut numbers: [i8; LANES]) -> [i8; LANES] {
-    for number in &mut numbers {
-        *number -= BY;
+fn both_nibbles(bytes: [u8; LANES]) -> [u8; PAIR] {
+    let mut numbers = [0; PAIR];
+    let (low, high) = numbers.split_at_mut(LANES);
+    low.copy_from_slice(&nibbles(bytes, false));
+    high.copy_from_slice(&nibbles(bytes, true));
+    numbers
+}
+
+/// The numbers with higher bits added to each.
+#[inline(always)]
+fn with_bits(mut numbers: [u8; PAIR], bits: [u8; PAIR]) -> [u8; PAIR] {
+    for (number, bits) in numbers.iter_mut().zip(bits) {
+        *number |= bits;
     }
     numbers
+}
+
+/// As whole numbers, each less by `BY` than it is stored.
+#[inline(always)]
+fn less<const BY: u8>(bytes: [u8; LANES]) -> [i8; LANES] {
+    let mut numbers = [0; LANES];
+    for (number, byte) in numbers.iter_mut().zip(bytes) {
+        *number = byte.wrapping_sub(BY) as i8;
+    }
+    numbers
+}
+
+/// (n − `BY`)·s for the numbers n of both parts, which have a scale each.
+#[inline(always)]
+fn scaled<S: Simd, const BY: u8>(simd: S, numbers: [u8; PAIR], scales: &Factors) -> [S::V; 2] {
+    let [first, second] = halves(numbers);
+    [
+        simd.mul(simd.widen_i8(&less::<BY>(first)), simd.splat(scales[0])),
+        simd.mul(simd.widen_i8(&less::<BY>(second)), simd.splat(scales[1])),
+    ]
+}
+
+/// n·s + o for the numbers n of both parts.
+#[inline(always)]
+fn shifted<S: Simd>(simd: S, numbers: [u8; PAIR], [scale, offset]: &Factors) -> [S::V; 2] {
+    let (scale, offset) = (simd.splat(*scale), simd.splat(*offset));
+    let [first, second] = halves(numbers);
+    [
+        simd.mul_add(simd.widen_i8(&less::<0>(first)), scale, offset),
+        simd.mul_add(simd.widen_i8(&less::<0>(second)), scale, offset),
+    ]
+}
+
+/// The elements that 16 numbers from `first` on would have.
+#[inline(always)]
+fn values<S: Simd>(simd: S, first: i8, scale: f32, offset: Option<f32>) -> S::V {
+    let mut numbers = [0.0; LANES];
+    for (number, n) in numbers.iter_mut().zip(first..) {
+        *number = f32::from(n);
+    }
+    let (numbers, scale) = (simd.load(&numbers), simd.splat(scale));
+    match offset {
+        Some(offset) => simd.mul_add(numbers, scale, simd.splat(offset)),
+        None => simd.mul(numbers, scale),
+    }
+}
+
+/// The elements of a block of 4-bit numbers, whose bytes have a number of each part.
+#[inline(always)]
+fn of_nibbles<S: Simd>(simd: S, bytes: [u8; LANES], values: S::V) -> [S::V; 2] {
+    [simd.pick(values, &bytes, false), simd.pick(values, &bytes, true)]
+}
+
+/// The elements of a pair of 5-bit numbers.
+#[inline(always)]
+fn of_five_bits<S: Simd>(simd: S, numbers: [u8; PAIR], values: [S::V; 2]) -> [S::V; 2] {
+    let [first, second] = halves(numbers);
+    [simd.pick_of_two(values, &first), simd.pick_of_two(values, &second)]
+}
+
+impl Decode<272> for Q8_0 {
+    #[inline(always)]
+    fn factors<S: Simd>(simd: S, group: &[u8; 272]) -> [Factors; PAIRS] {
+        of_blocks(simd, group)
+    }
+
+    #[inline(always)]
+    fn pair<S: Simd>(simd: S, group: &[u8; 272], pair: usize, [scale, _]: &Factors) -> [S::V; 2] {
+        scaled::<S, 0>(simd, bytes_at(group, pair * 34 + 2), &[*scale; 2])
+    }
+}
+
+impl Decode<144> for Q4_0 {
+    #[inline(always)]
+    fn factors<S: Simd>(simd: S, group: &[u8; 144]) -> [Factors; PAIRS] {
+        of_blocks(simd, group)
+    }
+
+    #[inline(always)]
+    fn pair<S: Simd>(simd: S, group: &[u8; 144], pair: usize, [scale, _]: &Factors) -> [S::V; 2] {
+        let bytes = bytes_at(group, pair * 18 + 2);
+        if S::PICKS {
+            return of_nibbles(simd, bytes, values(simd, -8, *scale, None));
+        }
+        scaled::<S, 8>(simd, both_nibbles(bytes), &[*scale; 2])
+    }
+}
+
+impl Decode<160> for Q4_1 {
+    #[inline(always)]
+    fn factors<S: Simd>(simd: S, group: &[u8; 160]) -> [Factors; PAIRS] {
+        of_blocks(simd, group)
+    }
+
+    #[inline(always)]
+    fn pair<S: Simd>(simd: S, group: &[u8; 160], pair: usize, factors: &Factors) -> [S::V; 2] {
+        let (bytes, [scale, offset]) = (bytes_at(group, pair * 20 + 4), factors);
+        if S::PICKS {
+            return of_nibbles(simd, bytes, values(simd, 0, *scale, Some(*offset)));
+        }
+        shifted(simd, both_nibbles(bytes), factors)
+    }
+}
+
+impl Decode<176> for Q5_0 {
+    #[inline(always)]
+    fn factors<S: Simd>(simd: S, group: &[u8; 176]) -> [Factors; PAIRS] {
+        of_blocks(simd, group)
+    }
+
+    #[inline(always)]
+    fn pair<S: Simd>(simd: S, group: &[u8; 176], pair: usize, [scale, _]: &Factors) -> [S::V; 2] {
+        let fifth = simd.fifth_bits(word_at(group, pair * 22 + 2));
+        let numbers = with_bits(both_nibbles(bytes_at(group, pair * 22 + 6)), fifth);
+        if S::PICKS {
+            let values = [values(simd, -16, *scale, None), values(simd, 0, *scale, None)];
+            return of_five_bits(simd, numbers, values);
+        }
+        scaled::<S, 16>(simd, numbers, &[*scale; 2])
+    }
+}
+
+impl Decode<192> for Q5_1 {
+    #[inline(always)]
+    fn factors<S: Simd>(simd: S, group: &[u8; 192]) -> [Factors; PAIRS] {
+        of_blocks(simd, group)
+    }
+
+    #[inline(always)]
+    fn pair<S: Simd>(simd: S, group: &[u8; 192], pair: usize, factors: &Factors) -> [S::V; 2] {
+        let fifth = simd.fifth_bits(word_at(group, pair * 24 + 4));
+        five_bits_shifted(
+            simd,
+            with_bits(both_nibbles(bytes_at(group, pair * 24 + 8)), fifth),
+            factors,
+        )
+    }
+}
+
+/// The elements of a pair of 5-bit numbers with an offset.
+#[inline(always)]
+fn five_bits_shifted<S: Simd>(simd: S, numbers: [u8; PAIR], factors: &Factors) -> [S::V; 2] {
+    if S::PICKS {
+        let [scale, offset] = factors;
+        let values =
+            [values(simd, 0, *scale, Some(*offset)), values(simd, 16, *scale, Some(*offset))];
+        return of_five_bits(simd, numbers, values);
+    }
+    shifted(simd, numbers, factors)
+}
+
+/// The first byte of a pair's low bits among those of a super-block: 32 bytes hold the low and high halves of two pairs.
+#[inline(always)]
+fn low_bits(pair: usize) -> (usize, bool) {
+    (pair / 2 * PAIR, pair % 2 == 1)
+}
+
+impl Decode<144> for Q4K {
+    #[inline(always)]
+    fn factors<S: Simd>(simd: S, block: &[u8; 144]) -> [Factors; PAIRS] {
+        of_super_block(simd, block)
+    }
+
+    #[inline(always)]
+    fn pair<S: Simd>(simd: S, block: &[u8; 144], pair: usize, factors: &Factors) -> [S::V; 2] {
+        let (at, high) = low_bits(pair);
+        let bytes = bytes_at(block, 16 + at);
+        if S::PICKS {
+            let ([first, second], [scale, offset]) = (halves(bytes), factors);
+            let values = values(simd, 0, *scale, Some(*offset));
+            return [simd.pick(values, &first, high), simd.pick(values, &second, high)];
+        }
+        shifted(simd, nibbles(bytes, high), factors)
+    }
+}
+
+impl Decode<176> for Q5K {
+    #[inline(always)]
+    fn factors<S: Simd>(simd: S, block: &[u8; 176]) -> [Factors; PAIRS] {
+        of_super_block(simd, block)
+    }
+
+    /// The fifth bits of a pair are one bit of each of 32 bytes.
+    #[inline(always)]
+    fn pair<S: Simd>(simd: S, block: &[u8; 176], pair: usize, factors: &Factors) -> [S::V; 2] {
+        let (at, high) = low_bits(pair);
+        let mut fifth = bytes_at(block, 16);
+        for bits in &mut fifth {
+            *bits = ((*bits >> pair) & 1) << 4;
+        }
+        let numbers = with_bits(nibbles(bytes_at(block, 48 + at), high), fifth);
+        five_bits_shifted(simd, numbers, factors)
+    }
+}
+
+impl Decode<210> for Q6K {
+    #[inline(always)]
+    fn factors<S: Simd>(simd: S, block: &[u8; 210]) -> [Factors; PAIRS] {
+        let scales = simd.widen_i8(&less::<0>(bytes_at(block, 192)));
+        in_pairs(simd, simd.mul(scales, simd.splat(f16_at(block, 208))))
+    }
+
+    /// The four pairs of half a super-block have their low bits in 64 bytes, as low and high halves, and two more bits each in
+    /// 32 bytes.
+    #[inline(always)]
+    fn pair<S: Simd>(simd: S, block: &[u8; 210], pair: usize, scales: &Factors) -> [S::V; 2] {
+        let (half, pair) = (pair / 4, pair % 4);
+        let numbers = nibbles(bytes_at(block, half * 64 + pair % 2 * PAIR), pair >= 2);
+        let mut bits = bytes_at(block, 128 + half * PAIR);
+        for bits in &mut bits {
+            *bits = ((*bits >> (2 * pair)) & 3) << 4;
+        }
+        scaled::<S, 32>(simd, with_bits(numbers, bits), scales)
+    }
 }

@@ -49,7 +49,7 @@ pub use self::packed::{Packed, matmul_packed, matmul_packed_add, packed_len};
 pub use self::packed_half::{Half, PackedHalf, matmul_packed_half};
 pub use self::partial::{CHUNK_KEYS, Partial, TILE_KEYS, merge_finished};
 pub use self::position::{Position, Window};
-pub use self::quantized::Quantized;
+pub use self::quantized::{Quantized, quantized_scratch_len};
 pub use self::rotary::{Pairing, rotate};
 pub use self::simd::{Tier, f32_from_f16, multiply_add_rounds, read_all};
 pub use self::softmax::{softmax, softmax_with_log_sum_exp};

@@ -1,8 +1,27 @@
-//! Products with quantized weights, which are read from memory once and decoded in registers.
+//! Products with quantized weights.
+//!
+//! A strip of W is decoded to `f32`, [`ROWS`] rows and at most [`STEPS`] · 16 columns of it, and stays in the nearest cache while
+//! all rows of x are multiplied by it:
+//!
+//! ```text
+//! for each block of ≤ TOKENS rows of x:
+//!     for each ROWS rows of W:
+//!         for each STEPS · 16 columns:
+//!             strip ← decode(W)                                  each number is read from memory once
+//!             for each tile of R rows of x and N of the strip:
+//!                 for each 16 columns t:
+//!                     sums[r][n] ← x[r][t] · strip[t][n] + sums[r][n]     16 lanes
+//!         out[r][n] ← fold(sums[r][n])                           the 16 lanes, as a tree
+//! ```
+//!
+//! The rows of a strip lie side by side: step t holds 16 columns of each. An element of the product is the fold of 16 chains of
+//! multiply-adds, whatever the tile, so its bits depend on no other row or column.
 
 use core::marker::PhantomData;
 
-use crate::blocks::{Block, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0, Quantization};
+use crate::blocks::{
+    Decode, GROUP, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0, Quantization, decode,
+};
 use crate::error::{Error, check_len, check_shape};
 use crate::simd::{Kernel, LANES, Panel, Simd, dispatch};
 use crate::{Mat, MatMut};
@@ -10,16 +29,16 @@ use crate::{Mat, MatMut};
 /// A quantized matrix W \[rows, columns\], whose rows are whole blocks.
 ///
 /// ```
-/// use regard_kernels::{Mat, MatMut, Quantization, Quantized};
+/// use regard_kernels::{Mat, MatMut, Quantization, Quantized, quantized_scratch_len};
 /// let mut block = [3; 34]; // the scale as f16, then 32 numbers
 /// (block[0], block[1]) = (0x00, 0x38); // 0.5
 /// let row = Quantized::new(&block, Quantization::Q8_0, 1, 32)?; // 32 times 1.5
 /// let mut w = [[0.0; 32]];
 /// row.widen(MatMut::from(&mut w))?;
 /// assert_eq!(w, [[1.5; 32]]);
-/// let mut y = [[0.0]];
-/// row.multiply(Mat::from(&[[2.0; 32]]), MatMut::from(&mut y))?;
-/// assert_eq!(y, [[96.0]]);
+/// let (mut y, mut scratch) = ([[1.0]], [0.0; quantized_scratch_len(1)]);
+/// row.multiply(Mat::from(&[[2.0; 32]]), MatMut::from(&mut y), true, &mut scratch)?;
+/// assert_eq!(y, [[1.0 + 96.0]]);
 /// # Ok::<(), regard_kernels::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -56,31 +75,71 @@ impl<'a> Quantized<'a> {
     /// [`Error::Shape`] if `out` has another shape.
     pub fn widen(self, out: MatMut<'_>) -> Result<(), Error> {
         check_shape("the widened rows", out.shape(), (self.rows, self.cols), "the rows' shape")?;
-        dispatch(Task { w: self, x: None, out });
+        dispatch(Task { w: self, product: None, out });
         Ok(())
     }
 
-    /// `out` ← xWᵀ: \[m, columns\] · \[rows, columns\]ᵀ = \[m, rows\]. For few rows of x, because W is decoded anew for every
-    /// two of them.
+    /// `out` ← xWᵀ, or `out` ← `out` + xWᵀ if `add`: \[m, columns\] · \[rows, columns\]ᵀ = \[m, rows\].
     ///
-    /// An element is the sum of s·(n·x) + o·x in each of 16 lanes, and the lanes are folded as a tree. The order is fixed, and
-    /// depends on no other row.
+    /// Products of elements i and i + 16k are added in lane i, in ascending order, and the 16 lanes are folded as a tree. The
+    /// order is fixed, and depends on no other row or column. `scratch` may hold anything.
     ///
     /// # Errors
-    /// [`Error::Shape`] if the shapes do not fit; `out` is then unchanged.
-    pub fn multiply(self, x: Mat<'_>, out: MatMut<'_>) -> Result<(), Error> {
+    /// [`Error::Shape`] if the shapes do not fit, [`Error::Length`] if `scratch` has fewer elements than
+    /// [`quantized_scratch_len`] of the rows of x; `out` is then unchanged.
+    pub fn multiply(
+        self,
+        x: Mat<'_>,
+        out: MatMut<'_>,
+        add: bool,
+        scratch: &mut [f32],
+    ) -> Result<(), Error> {
         check_shape("x", x.shape(), (x.rows(), self.cols), "as many columns as W")?;
         check_shape("the product", out.shape(), (x.rows(), self.rows), "rows of x × rows of W")?;
-        dispatch(Task { w: self, x: Some(x), out });
+        let len = quantized_scratch_len(x.rows());
+        check_len("the scratch memory", scratch.len().min(len), len)?;
+        // In whole cache lines.
+        let start = scratch.as_ptr().align_offset(LANES * size_of::<f32>()).min(LANES - 1);
+        let (strip, sums) = scratch
+            .get_mut(start..)
+            .unwrap_or_default()
+            .as_chunks_mut()
+            .0
+            .split_at_mut(STEPS * ROWS);
+        let (strip, sums) = (strip.as_chunks_mut().0, sums.as_chunks_mut().0);
+        dispatch(Task { w: self, product: Some(Product { x, add, strip, sums }), out });
         Ok(())
     }
 }
 
+/// The scratch memory of [`Quantized::multiply`] with so many rows of x, in elements.
+#[must_use]
+pub const fn quantized_scratch_len(rows: usize) -> usize {
+    let rows = if rows < TOKENS { rows } else { TOKENS };
+    (STEPS + rows) * ROWS * LANES + LANES
+}
+
+/// Rows of W in a strip, its most columns in blocks of 16, and the rows of x that meet it: 24 KiB, and as much of sums.
+const ROWS: usize = 8;
+const STEPS: usize = 48;
+const TOKENS: usize = 48;
+
+/// The numbers by which reading x runs ahead of multiplying it.
+const AHEAD: usize = 8 * LANES;
+
 /// A product with x, or W itself.
 struct Task<'a> {
     w: Quantized<'a>,
-    x: Option<Mat<'a>>,
+    product: Option<Product<'a>>,
     out: MatMut<'a>,
+}
+
+struct Product<'a> {
+    x: Mat<'a>,
+    add: bool,
+    strip: &'a mut [[Panel; ROWS]],
+    /// Those of each row of x.
+    sums: &'a mut [[Panel; ROWS]],
 }
 
 impl Kernel for Task<'_> {
@@ -90,185 +149,172 @@ impl Kernel for Task<'_> {
     fn run<S: Simd>(self, simd: S) {
         // A function for each format: a branch in the innermost loop would cost as much as the decoding.
         match self.w.format {
-            Quantization::Q8_0 => simd.call(OfFormat::<Q8_0, 34, 2>::new(self)),
-            Quantization::Q4_0 => simd.call(OfFormat::<Q4_0, 18, 2>::new(self)),
-            Quantization::Q4_1 => simd.call(OfFormat::<Q4_1, 20, 2>::new(self)),
-            Quantization::Q5_0 => simd.call(OfFormat::<Q5_0, 22, 2>::new(self)),
-            Quantization::Q5_1 => simd.call(OfFormat::<Q5_1, 24, 2>::new(self)),
-            Quantization::Q4K => simd.call(OfFormat::<Q4K, 144, 16>::new(self)),
-            Quantization::Q5K => simd.call(OfFormat::<Q5K, 176, 16>::new(self)),
-            Quantization::Q6K => simd.call(OfFormat::<Q6K, 210, 16>::new(self)),
+            Quantization::Q8_0 => simd.call(OfFormat::<Q8_0, 272>::new(self)),
+            Quantization::Q4_0 => simd.call(OfFormat::<Q4_0, 144>::new(self)),
+            Quantization::Q4_1 => simd.call(OfFormat::<Q4_1, 160>::new(self)),
+            Quantization::Q5_0 => simd.call(OfFormat::<Q5_0, 176>::new(self)),
+            Quantization::Q5_1 => simd.call(OfFormat::<Q5_1, 192>::new(self)),
+            Quantization::Q4K => simd.call(OfFormat::<Q4K, 144>::new(self)),
+            Quantization::Q5K => simd.call(OfFormat::<Q5K, 176>::new(self)),
+            Quantization::Q6K => simd.call(OfFormat::<Q6K, 210>::new(self)),
         }
     }
 }
 
 /// A task on blocks of one format.
-struct OfFormat<'a, F, const BYTES: usize, const PARTS: usize> {
+struct OfFormat<'a, F, const BYTES: usize> {
     task: Task<'a>,
-    /// Those of a row.
-    blocks: usize,
     format: PhantomData<F>,
 }
 
-impl<F: Block<BYTES, PARTS>, const BYTES: usize, const PARTS: usize> Kernel
-    for OfFormat<'_, F, BYTES, PARTS>
-{
+impl<F: Decode<BYTES>, const BYTES: usize> Kernel for OfFormat<'_, F, BYTES> {
     type Output = ();
 
     #[inline(always)]
-    fn run<S: Simd>(mut self, simd: S) {
-        let rows = self.task.out.filled_rows();
-        let Some(x) = self.task.x else {
-            for row in 0..rows {
-                self.widen(simd, row);
+    fn run<S: Simd>(self, simd: S) {
+        let Task { w, product, mut out } = self.task;
+        let size = w.bytes.len() / w.rows.max(1);
+        let of_row = |r: usize| w.bytes.get(r * size..(r + 1) * size).unwrap_or_default();
+        let Some(Product { x, add, strip, sums }) = product else {
+            for r in 0..out.filled_rows() {
+                let out = out.row_mut(r).as_chunks_mut().0.as_chunks_mut::<1>().0;
+                decode::<S, F, BYTES, 1>(simd, of_row(r), out, 0);
             }
             return;
         };
-        let pairs = rows / 2 * 2;
-        for row in (0..pairs).step_by(2) {
-            self.columns::<S, 2, 2>(simd, x, row);
-        }
-        for row in pairs..rows {
-            self.columns::<S, 1, 4>(simd, x, row);
+        let parts = w.cols / LANES;
+        for first in (0..x.rows()).step_by(TOKENS) {
+            let x = x.rows_from(first, TOKENS);
+            let sums = sums.get_mut(..x.rows()).unwrap_or_default();
+            for row in (0..w.rows).step_by(ROWS) {
+                let rows = row..w.rows.min(row + ROWS);
+                // At least once, so that a product over no column at all is written as zeros.
+                for start in (0..parts.max(1)).step_by(STEPS) {
+                    let steps = start..parts.min(start + STEPS);
+                    let strip = strip.get_mut(..steps.len()).unwrap_or_default();
+                    for (i, r) in rows.clone().enumerate() {
+                        let bytes = |step: usize| step * LANES * BYTES / GROUP;
+                        let part = of_row(r).get(bytes(steps.start)..bytes(steps.end));
+                        decode::<S, F, BYTES, ROWS>(simd, part.unwrap_or_default(), strip, i);
+                    }
+                    let x = x.block(0, x.rows(), start * LANES, steps.len() * LANES);
+                    add_tiles(simd, x, strip, sums, start == 0);
+                }
+                for (r, sums) in sums.iter().enumerate() {
+                    let out = out.row_mut(first + r).get_mut(rows.clone()).unwrap_or_default();
+                    fold(simd, sums, out, add);
+                }
+            }
         }
     }
 }
 
-impl<'a, F: Block<BYTES, PARTS>, const BYTES: usize, const PARTS: usize>
-    OfFormat<'a, F, BYTES, PARTS>
-{
-    /// Blocks of a group, whose scales fill a vector.
-    const GROUP: usize = LANES / PARTS;
-
+impl<'a, F, const BYTES: usize> OfFormat<'a, F, BYTES> {
     #[inline(always)]
     fn new(task: Task<'a>) -> Self {
-        Self { blocks: task.w.cols / (PARTS * LANES), task, format: PhantomData }
+        Self { task, format: PhantomData }
     }
+}
 
-    /// The blocks of a row of W.
-    #[inline(always)]
-    fn row(&self, r: usize) -> &'a [[u8; BYTES]] {
-        let blocks = self.task.w.bytes.as_chunks().0;
-        blocks.get(r * self.blocks..(r + 1) * self.blocks).unwrap_or_default()
+/// Folds the sums of a row of x, and writes those that have a place in `out`, or adds them.
+#[inline(always)]
+fn fold<S: Simd>(simd: S, sums: &[Panel; ROWS], out: &mut [f32], add: bool) {
+    for (sums, out) in sums.as_chunks().0.iter().zip(out.chunks_mut(4)) {
+        let [a, b, c, d]: &[Panel; 4] = sums;
+        let folded = simd.reduce_add_each([simd.load(a), simd.load(b), simd.load(c), simd.load(d)]);
+        for (out, sum) in out.iter_mut().zip(folded) {
+            *out = if add { *out + sum } else { sum };
+        }
     }
+}
 
-    #[inline(always)]
-    fn widen<S: Simd>(&mut self, simd: S, r: usize) {
-        let groups = self.row(r).chunks(Self::GROUP);
-        let (out, _) = self.task.out.row_mut(r).as_chunks_mut::<LANES>();
-        for (group, out) in groups.zip(out.chunks_mut(LANES)) {
-            let [scales, offsets] = F::scales(simd, group);
-            let factors = scales.iter().zip(&offsets);
-            for (i, (out, (scale, offset))) in out.iter_mut().zip(factors).enumerate() {
-                let Some(block) = group.get(i / PARTS) else { return };
-                let numbers = simd.widen_i8(&F::part(block, i % PARTS));
-                let wide = simd.mul(numbers, simd.splat(*scale));
-                let wide = if F::OFFSETS { simd.add(wide, simd.splat(*offset)) } else { wide };
-                simd.store(wide, out);
+/// Multiplies the rows of x by a strip, in tiles that the registers hold. The sums start from zero if `begins`.
+///
+/// A chain of multiply-adds waits for its last one, and the other chains of the tile fill the time.
+#[inline(always)]
+fn add_tiles<S: Simd>(
+    simd: S,
+    x: Mat<'_>,
+    strip: &[[Panel; ROWS]],
+    sums: &mut [[Panel; ROWS]],
+    begins: bool,
+) {
+    /// Tiles of so many rows of x and rows of the strip.
+    macro_rules! tile {
+        ($x:expr, $sums:expr, $size:expr, $(($r:literal, $n:literal))+) => {
+            match $size {
+                $($r => simd.call(Tile::<$r, $n> { x: $x, strip, sums: $sums, begins }),)+
+                size => debug_assert!(false, "no tiles of {size} rows"),
             }
-        }
+        };
     }
-
-    /// `R` rows of the product: `N` columns at a time, and then the others. As many chains of multiply-adds hide their
-    /// latency.
-    #[inline(always)]
-    fn columns<S: Simd, const R: usize, const N: usize>(
-        &mut self,
-        simd: S,
-        x: Mat<'_>,
-        row: usize,
-    ) {
-        let mut of_rows = [[].as_slice(); R];
-        for (r, of_row) in of_rows.iter_mut().enumerate() {
-            *of_row = x.row(row + r).as_chunks().0;
+    let most = if S::PANELS > 1 { 6 } else { 3 };
+    let mut row = 0;
+    while row < sums.len() {
+        // As few tiles as possible, of as equal sizes as possible.
+        let rows = sums.len() - row;
+        let size = rows.div_ceil(rows.div_ceil(most));
+        let (x, sums) = (x.rows_from(row, size), sums.get_mut(row..).unwrap_or_default());
+        if S::PANELS > 1 {
+            tile!(x, sums, size, (1, 8)(2, 4)(3, 4)(4, 4)(5, 4)(6, 4));
+        } else {
+            tile!(x, sums, size, (1, 4)(2, 2)(3, 2));
         }
-        let whole = self.task.w.rows / N * N;
-        for column in (0..whole).step_by(N) {
-            self.tile::<S, R, N>(simd, &of_rows, row, column);
-        }
-        for column in whole..self.task.w.rows {
-            self.tile::<S, R, 1>(simd, &of_rows, row, column);
-        }
+        row += size;
     }
+}
 
-    /// `R` rows of x times `N` rows of W.
-    #[inline(always)]
-    fn tile<S: Simd, const R: usize, const N: usize>(
-        &mut self,
-        simd: S,
-        x: &[&[Panel]; R],
-        row: usize,
-        column: usize,
-    ) {
-        let mut of_w = [[].as_slice(); N];
-        for (i, of_w) in of_w.iter_mut().enumerate() {
-            *of_w = self.row(column + i);
-        }
-        let mut sums = [[simd.splat(0.0); R]; N];
-        for first in (0..self.blocks).step_by(Self::GROUP) {
-            let group = first..self.blocks.min(first + Self::GROUP);
-            let mut blocks = [[].as_slice(); N];
-            let mut factors = [[[0.0; LANES]; 2]; N];
-            for ((blocks, factors), of_w) in blocks.iter_mut().zip(&mut factors).zip(&of_w) {
-                *blocks = of_w.get(group.clone()).unwrap_or_default();
-                *factors = F::scales(simd, blocks);
-            }
-            for b in 0..group.len() {
-                let mut lanes = [&[[0.0; LANES]; PARTS]; R];
-                for (lanes, x) in lanes.iter_mut().zip(x) {
-                    let Some(x) = x.as_chunks().0.get(first + b) else { return };
-                    *lanes = x;
-                }
-                let mut encoded = [(&[0; BYTES], &[0.0; PARTS], &[0.0; PARTS]); N];
-                for ((encoded, blocks), [scales, offsets]) in
-                    encoded.iter_mut().zip(&blocks).zip(&factors)
-                {
-                    let (scales, offsets) = (scales.as_chunks().0, offsets.as_chunks().0);
-                    let (Some(block), Some(scales), Some(offsets)) =
-                        (blocks.get(b), scales.get(b), offsets.get(b))
-                    else {
-                        return;
-                    };
-                    *encoded = (block, scales, offsets);
-                }
-                Self::add(simd, &encoded, &lanes, &mut sums);
-            }
-        }
-        for (i, sums) in sums.into_iter().enumerate() {
-            for (r, sum) in sums.into_iter().enumerate() {
-                if let Some(out) = self.task.out.row_mut(row + r).get_mut(column + i) {
-                    *out = simd.reduce_add(sum);
-                }
-            }
-        }
-    }
+/// `R` rows of x by all rows of the strip, `N` at a time.
+struct Tile<'a, const R: usize, const N: usize> {
+    x: Mat<'a>,
+    strip: &'a [[Panel; ROWS]],
+    sums: &'a mut [[Panel; ROWS]],
+    begins: bool,
+}
 
-    /// Adds the products of a block of each of `N` rows of W with the elements of `R` rows of x that it meets.
-    ///
-    /// The rows of W take turns: a chain of multiply-adds waits for its last one, and the other chains fill the time.
+impl<const R: usize, const N: usize> Kernel for Tile<'_, R, N> {
+    type Output = ();
+
     #[inline(always)]
-    fn add<S: Simd, const R: usize, const N: usize>(
-        simd: S,
-        blocks: &[Encoded<'_, BYTES, PARTS>; N],
-        x: &[&[Panel; PARTS]; R],
-        sums: &mut [[S::V; R]; N],
-    ) {
-        for p in 0..PARTS {
-            for ((block, scales, offsets), sums) in blocks.iter().zip(sums.iter_mut()) {
-                let numbers = simd.widen_i8(&F::part(block, p));
-                let (scale, offset) = (simd.splat(scales[p]), simd.splat(offsets[p]));
-                for (x, sum) in x.iter().zip(sums.iter_mut()) {
-                    let lanes = simd.load(&x[p]);
-                    *sum = simd.mul_add(simd.mul(numbers, lanes), scale, *sum);
-                    if F::OFFSETS {
-                        *sum = simd.mul_add(lanes, offset, *sum);
+    fn run<S: Simd>(self, simd: S) {
+        let Some(places) = self.sums.first_chunk_mut::<R>() else { return };
+        // Parts of equal length, so that the loop needs no checks.
+        let steps = self.strip.len();
+        let mut rows = [[].as_slice(); R];
+        for (r, row) in rows.iter_mut().enumerate() {
+            let Some(part) = self.x.row(r).as_chunks::<LANES>().0.get(..steps) else { return };
+            *row = part;
+        }
+        for group in 0..ROWS / N {
+            let mut sums = [[simd.splat(0.0); R]; N];
+            if !self.begins {
+                for (n, sums) in sums.iter_mut().enumerate() {
+                    for (sum, place) in sums.iter_mut().zip(&*places) {
+                        *sum = simd.load(&place[group * N + n]);
                     }
                 }
             }
+            for t in 0..steps {
+                let Some(strip) = self.strip.get(t) else { continue };
+                let mut x = [simd.splat(0.0); R];
+                for (x, row) in x.iter_mut().zip(&rows) {
+                    let Some(lanes) = row.get(t) else { continue };
+                    // Several streams from the second-level cache are more than a processor foresees.
+                    simd.prefetch(lanes.as_ptr().wrapping_add(AHEAD));
+                    *x = simd.load(lanes);
+                }
+                for (n, sums) in sums.iter_mut().enumerate() {
+                    let w = simd.load(&strip[group * N + n]);
+                    for (sum, x) in sums.iter_mut().zip(x) {
+                        *sum = simd.mul_add(x, w, *sum);
+                    }
+                }
+            }
+            for (n, sums) in sums.into_iter().enumerate() {
+                for (sum, place) in sums.into_iter().zip(&mut *places) {
+                    simd.store(sum, &mut place[group * N + n]);
+                }
+            }
         }
     }
 }
-
-/// A block, and the scales and the offsets of its parts.
-type Encoded<'a, const BYTES: usize, const PARTS: usize> =
-    (&'a [u8; BYTES], &'a [f32; PARTS], &'a [f32; PARTS]);

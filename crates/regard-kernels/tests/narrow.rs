@@ -1,9 +1,11 @@
 //! Products with narrow weights: bit by bit those of the same weights in `f32`, or within the bound of an `f64` reference.
 
+#![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
+
 use proptest::prelude::*;
 use regard_kernels::{
     Half, Mat, MatMut, Packed, PackedHalf, Quantization, Quantized, f32_from_f16, matmul_packed,
-    matmul_packed_add, matmul_packed_half, packed_len,
+    matmul_packed_add, matmul_packed_half, packed_len, quantized_scratch_len,
 };
 
 /// Numbers between −1 and 1.
@@ -64,61 +66,95 @@ proptest! {
         prop_assert_eq!(bits(&found), bits(&expected));
     }
 
-    /// The product of n terms, each of three roundings, errs by at most γ(n + 3) of the sum of magnitudes, where
-    /// γ(n) = n·u/(1 − n·u) and u = 2⁻²⁴ (Higham 2002, section 3.1). A number with an offset is two terms, so n is twice the
-    /// columns.
-    ///
-    /// The scales are powers of two, so that W in `f32` is exact; without the offsets, it is the first of the two terms.
+    /// The product of n terms errs by at most γ(n + 1) of the sum of magnitudes, where γ(n) = n·u/(1 − n·u) and u = 2⁻²⁴, for
+    /// any order of the sum, with or without fused multiply-add (Higham 2002, section 3.1). W in `f32` is what is multiplied.
     #[test]
     fn products_with_quantized_rows_are_those_of_f64(
-        (tokens, rows, blocks) in (0_usize..6, 0_usize..10, 0_usize..20),
+        (tokens, rows, blocks) in (0_usize..9, 0_usize..20, 0_usize..60),
         format in prop::sample::select(&Quantization::ALL),
+        add in any::<bool>(),
         seed in 0.0..1.0_f64,
     ) {
-        let (block, size) = format.block();
-        let cols = if block == 32 { blocks } else { blocks / 8 } * block;
-        let random = numbers(rows * cols / block * size, seed);
-        let mut bytes: Vec<u8> = random.iter().map(|x| (x * 127.0) as i8 as u8).collect();
-        let (scale, offset) = match format {
-            Quantization::Q8_0 | Quantization::Q4_0 | Quantization::Q5_0 => (0, None),
-            Quantization::Q6K => (208, None),
-            _ => (0, Some(2)),
-        };
-        let mut without = bytes.clone();
-        for (i, block) in bytes.chunks_exact_mut(size).enumerate() {
-            block[scale..scale + 2].copy_from_slice(&[0, ((12 + i % 6) << 2) as u8]);
-            if let Some(at) = offset {
-                block[at..at + 2].copy_from_slice(&[0, ((14 + i % 5) << 2) as u8]);
-            }
-        }
-        for (block, old) in without.chunks_exact_mut(size).zip(bytes.chunks_exact(size)) {
-            block.copy_from_slice(old);
-            if let Some(at) = offset {
-                block[at..at + 2].copy_from_slice(&[0, 0]);
-            }
-        }
-        let widened = |bytes: &[u8]| {
-            let mut wide = vec![0.0; rows * cols];
-            let w = Quantized::new(bytes, format, rows, cols).unwrap();
-            w.widen(MatMut::new(&mut wide, rows, cols).unwrap()).unwrap();
-            wide
-        };
-        let (wide, scaled) = (widened(&bytes), widened(&without));
-        let x = numbers(tokens * cols, seed + 0.9);
-        let mut y = vec![0.0; tokens * rows];
+        let cols = columns(format, blocks);
+        let bytes = blocks_of(format, rows, cols, seed);
         let w = Quantized::new(&bytes, format, rows, cols).unwrap();
-        w.multiply(Mat::new(&x, tokens, cols).unwrap(), MatMut::new(&mut y, tokens, rows).unwrap()).unwrap();
+        let mut wide = vec![0.0; rows * cols];
+        w.widen(MatMut::new(&mut wide, rows, cols).unwrap()).unwrap();
+        let x = numbers(tokens * cols, seed + 0.9);
+        let x_view = Mat::new(&x, tokens, cols).unwrap();
+        let y = product(w, x_view, rows, false);
         let unit = f64::from(f32::EPSILON) / 2.0;
-        let gamma = (2 * cols + 3) as f64 * unit / (1.0 - (2 * cols + 3) as f64 * unit);
+        let gamma = (cols + 1) as f64 * unit / (1.0 - (cols + 1) as f64 * unit);
         for (i, found) in y.iter().enumerate() {
             let (token, r) = (i / rows, i % rows);
             let (mut sum, mut magnitudes) = (0.0, 0.0);
             for c in 0..cols {
-                let [w, scaled, x] = [wide[r * cols + c], scaled[r * cols + c], x[token * cols + c]].map(f64::from);
+                let [w, x] = [wide[r * cols + c], x[token * cols + c]].map(f64::from);
                 sum += w * x;
-                magnitudes += (scaled.abs() + (w - scaled).abs()) * x.abs();
+                magnitudes += w.abs() * x.abs();
             }
             prop_assert!((f64::from(*found) - sum).abs() <= gamma * magnitudes, "element {i}");
+        }
+        if add {
+            let expected: Vec<u32> = y.iter().map(|y| (1.0 + y).to_bits()).collect();
+            let found = product(w, x_view, rows, true);
+            prop_assert_eq!(found.iter().map(|y| y.to_bits()).collect::<Vec<_>>(), expected);
+        }
+    }
+}
+
+/// The columns of as many blocks of 32, in whole blocks of the format.
+fn columns(format: Quantization, blocks: usize) -> usize {
+    let (block, _) = format.block();
+    blocks * 32 / block * block
+}
+
+/// Blocks of any numbers, whose scales and offsets are near 1.
+fn blocks_of(format: Quantization, rows: usize, cols: usize, seed: f64) -> Vec<u8> {
+    let (block, size) = format.block();
+    let random = numbers(rows * cols / block * size, seed);
+    let mut bytes: Vec<u8> = random.iter().map(|x| (x * 127.0) as i8 as u8).collect();
+    let places: &[usize] = match format {
+        Quantization::Q8_0 | Quantization::Q4_0 | Quantization::Q5_0 => &[0],
+        Quantization::Q6K => &[208],
+        _ => &[0, 2],
+    };
+    for (i, block) in bytes.chunks_exact_mut(size).enumerate() {
+        for at in places {
+            block[at + 1] = ((12 + (i + at) % 6) << 2) as u8 | block[at + 1] & 0x83;
+        }
+    }
+    bytes
+}
+
+/// xWᵀ, or 1 + xWᵀ.
+fn product(w: Quantized<'_>, x: Mat<'_>, rows: usize, add: bool) -> Vec<f32> {
+    let tokens = x.rows();
+    let mut y = vec![1.0; tokens * rows];
+    let mut scratch = vec![f32::NAN; quantized_scratch_len(tokens)];
+    let out = MatMut::new(&mut y, tokens, rows).unwrap();
+    w.multiply(x, out, add, &mut scratch).unwrap();
+    y
+}
+
+#[test]
+fn a_row_times_quantized_rows_is_the_same_among_any_number_of_rows() {
+    const MANY: usize = 101; // more than meet a part of W at a time
+    const ROWS: usize = 11;
+    for format in Quantization::ALL {
+        for cols in [columns(format, 8), columns(format, 18), columns(format, 48)] {
+            let bytes = blocks_of(format, ROWS, cols, 0.3);
+            let w = Quantized::new(&bytes, format, ROWS, cols).unwrap();
+            let x = numbers(MANY * cols, 0.7);
+            let x = Mat::new(&x, MANY, cols).unwrap();
+            let all = product(w, x, ROWS, false);
+            for few in 1..=10 {
+                for first in [0, MANY / 2, MANY - few] {
+                    let found = product(w, x.rows_from(first, few), ROWS, false);
+                    let expected = &all[first * ROWS..(first + few) * ROWS];
+                    assert!(found == expected, "{format:?}, {few} rows from {first} on, {cols}");
+                }
+            }
         }
     }
 }

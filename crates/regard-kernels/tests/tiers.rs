@@ -10,10 +10,10 @@ use std::io::{self, Write as _};
 
 use common::{Case, Matrix, Random, bits};
 use regard_kernels::{
-    Packed, Pairing, Position, Stage, Temperature, Tier, Window, add, cosine_similarity, dot, exp,
-    fixed, gelu, gelu_tanh, layer_norm, matmul, matmul_packed, matmul_packed_add,
-    matmul_transposed, multiply, norm, packed_len, relu, rms_norm, rotate, silu, softmax,
-    softmax_with_log_sum_exp, tanh,
+    Packed, Pairing, Position, Quantization, Quantized, Stage, Temperature, Tier, Window, add,
+    cosine_similarity, dot, exp, fixed, gelu, gelu_tanh, layer_norm, matmul, matmul_packed,
+    matmul_packed_add, matmul_transposed, multiply, norm, packed_len, quantized_scratch_len, relu,
+    rms_norm, rotate, silu, softmax, softmax_with_log_sum_exp, tanh,
 };
 
 /// What one tier computes: a name and the numbers, for each call.
@@ -52,6 +52,23 @@ fn products(results: &mut Results) {
         results.add(format!("matmul_packed, {m} × {k} × {n}"), out.data.clone());
         matmul_packed_add(a.view(), packed, out.view_mut()).unwrap();
         results.add(format!("matmul_packed_add, {m} × {k} × {n}"), out.data.clone());
+    }
+    for format in Quantization::ALL {
+        let ((numbers, size), (rows, tokens)) = (format.block(), (13, 7));
+        let cols = 1088 / numbers * numbers;
+        let mut bytes = vec![0; rows * cols / numbers * size];
+        for (i, byte) in bytes.iter_mut().enumerate() {
+            *byte = ((i * i * 7919) >> 3) as u8 & 0xbf; // no f16 that is infinite or no number
+        }
+        let x = Matrix::random(tokens, cols, 1.0, random);
+        let mut scratch = vec![0.0; quantized_scratch_len(tokens)];
+        let mut out = Matrix::filled(tokens, rows, 7.0);
+        let w = Quantized::new(&bytes, format, rows, cols).unwrap();
+        w.multiply(x.view(), out.view_mut(), false, &mut scratch).unwrap();
+        results.add(format!("quantized, {format:?}"), out.data.clone());
+        let mut wide = Matrix::filled(rows, cols, 0.0);
+        w.widen(wide.view_mut()).unwrap();
+        results.add(format!("widened, {format:?}"), wide.data);
     }
     macro_rules! fixed {
         ($([$m:literal, $k:literal, $n:literal])+) => {$({

@@ -82,8 +82,7 @@ impl Linear {
     }
 
     /// A layer without bias, from `blocks` of quantized numbers, which hold a weight \[outputs, inputs\] row by row. They stay as
-    /// they are in memory, and products are computed in `f32`. Up to four tokens are multiplied by blocks, and more tokens by
-    /// widened weights. The two add in different orders, so the last bits differ.
+    /// they are in memory, and products are computed in `f32`.
     ///
     /// # Errors
     /// [`Error::Shape`] if `inputs` is no multiple of a block's numbers, [`Error::Elements`] if there are not as many bytes as

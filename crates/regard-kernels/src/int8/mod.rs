@@ -1,8 +1,9 @@
 //! Attention on 8-bit integers: a quarter of the memory, and on many small cores less work.
 //!
 //! On cores without an FPU it takes a tenth of the instructions or less, and with SMLAD (Cortex-M4, M7) two thirds. An FPU
-//! without SMLAD is three to five times as fast at `f32`: there it saves memory alone. On x86-64 eight or more queries take
-//! vectors of integers (AVX2, AVX-512, VNNI), which are faster than those of `f32`.
+//! without SMLAD is three to five times as fast at `f32`: there it saves memory alone. Eight or more queries
+//! take vectors of integers, which are faster than those of `f32`: on x86-64 with AVX2, AVX-512 or VNNI, and on aarch64 with the dot
+//! products of ARMv8.2 (found at run time with the feature `std`, or at compile time).
 //!
 //! Q, K, V and the output are symmetric `i8` with one scale a tensor: x = scale · integer. Everything between them is
 //! integers of 32 bits, so the result has the same bits on every target, without exception. Scales, temperature and 1/√d
@@ -57,7 +58,7 @@ use self::quantize::check_scale;
 pub(crate) use self::ratio::Factor;
 use self::ratio::Ratio;
 pub(crate) use self::rows::Rows;
-#[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
+#[cfg(integers)]
 pub(crate) use self::rows::halve;
 use self::rows::scratch_len;
 use crate::attention::tensor_elements;

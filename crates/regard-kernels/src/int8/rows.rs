@@ -20,12 +20,12 @@ const fn scratch_parts(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> [usize
 pub(crate) const fn scratch_len(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> usize {
     let [scores, queries, values] = scratch_parts(n_q, n_k, d_k, d_v);
     let len = scores.saturating_add(queries).saturating_add(values);
-    #[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
+    #[cfg(integers)]
     {
         let packed = crate::simd::int8::blocks::scratch_len(n_q, n_k, d_k, d_v);
         if packed > len { packed } else { len }
     }
-    #[cfg(not(all(target_arch = "x86_64", not(feature = "portable"))))]
+    #[cfg(not(integers))]
     len
 }
 

@@ -172,6 +172,15 @@ pub(crate) trait Simd: Widen {
 
     /// The sum, as a tree: lane i + lane i+8, then i+4, i+2, i+1.
     fn reduce_add(self, v: Self::V) -> f32;
+    /// [`reduce_add`](Self::reduce_add) of four blocks.
+    #[inline(always)]
+    fn reduce_add_each(self, v: [Self::V; 4]) -> [f32; 4] {
+        let mut sums = [0.0; 4];
+        for (sum, v) in sums.iter_mut().zip(v) {
+            *sum = self.reduce_add(v);
+        }
+        sums
+    }
     /// The largest lane that is no NaN (NaN in some lanes gives any of the lanes).
     fn reduce_max(self, v: Self::V) -> f32;
 

@@ -1,6 +1,13 @@
 use wide::{f32x4, f32x8, f32x16, i32x16, u32x16};
 
+#[cfg(all(integers, target_arch = "aarch64"))]
+use super::int8::{
+    blocks::{self, Integers as _},
+    neon::Neon,
+};
 use super::{Kernel, LANES, Lanes, Panel, Simd};
+#[cfg(all(integers, target_arch = "aarch64"))]
+use crate::int8::Rows;
 
 /// The vectors that were fixed at compile time, through `wide`.
 #[derive(Clone, Copy)]
@@ -86,6 +93,15 @@ impl Simd for Portable {
     #[inline(never)]
     fn call<K: Kernel>(self, kernel: K) -> K::Output {
         kernel.run(self)
+    }
+
+    #[cfg(all(integers, target_arch = "aarch64"))]
+    #[inline(always)]
+    fn attend_int8(self, rows: Rows<'_>) {
+        match Neon::new() {
+            Some(neon) if rows.q.rows() >= blocks::ROWS => neon.call(rows),
+            _ => rows.by_plain_loops(self),
+        }
     }
 
     #[inline(always)]

@@ -43,6 +43,53 @@ pub(crate) trait Widen: Lanes {
         }
         self.load(&lanes)
     }
+
+    /// Whether to pick an element of a table is faster than to compute it.
+    const PICKS: bool = false;
+
+    /// For each byte, the lane of `values` whose number is its low four bits, or its `high` ones.
+    #[inline(always)]
+    fn pick(self, values: Self::V, bytes: &[u8; LANES], high: bool) -> Self::V
+    where
+        Self: Simd,
+    {
+        let (mut table, mut lanes) = ([0.0; LANES], [0.0; LANES]);
+        self.store(values, &mut table);
+        for (lane, byte) in lanes.iter_mut().zip(bytes) {
+            let number = if high { byte >> 4 } else { byte & 15 };
+            *lane = table.get(usize::from(number)).copied().unwrap_or_default();
+        }
+        self.load(&lanes)
+    }
+
+    /// For each number below 32, the lane of the two `values` of that number.
+    #[inline(always)]
+    fn pick_of_two(self, values: [Self::V; 2], numbers: &[u8; LANES]) -> Self::V
+    where
+        Self: Simd,
+    {
+        let (mut table, mut lanes) = ([[0.0; LANES]; 2], [0.0; LANES]);
+        for (table, values) in table.iter_mut().zip(values) {
+            self.store(values, table);
+        }
+        for (lane, number) in lanes.iter_mut().zip(numbers) {
+            *lane = table.as_flattened().get(usize::from(*number)).copied().unwrap_or_default();
+        }
+        self.load(&lanes)
+    }
+
+    /// A byte for each of 32 bits, from the lowest on: 16 where the bit is set, and 0 elsewhere.
+    #[inline(always)]
+    fn fifth_bits(self, bits: u32) -> [u8; 2 * LANES] {
+        let mut bytes = [0; 2 * LANES];
+        for (bytes, byte) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(bits.to_le_bytes()) {
+            // The byte in each of 8 bytes, of which byte i keeps bit i. Adding 127 carries any bit into the highest one.
+            let bits = (u64::from(byte) * 0x0101_0101_0101_0101) & 0x8040_2010_0804_0201;
+            let bits = ((bits + 0x7f7f_7f7f_7f7f_7f7f) >> 3) & 0x1010_1010_1010_1010;
+            *bytes = bits.to_le_bytes();
+        }
+        bytes
+    }
 }
 
 /// The number whose bits as IEEE 754 binary16 are `x`, without a branch, so that a compiler can take several together.
@@ -94,6 +141,27 @@ mod x86_64 {
                 _mm256_cvtepi32_ps(whole)
             })
         }
+
+        #[inline(always)]
+        fn fifth_bits(self, bits: u32) -> [u8; 2 * LANES] {
+            let mut bytes = [0; 2 * LANES];
+            // SAFETY: `self` proves AVX2; the store is that of the array.
+            unsafe {
+                // Each byte of the bits eight times, and of each time one bit.
+                let eights = _mm256_setr_epi64x(
+                    0,
+                    0x0101_0101_0101_0101,
+                    0x0202_0202_0202_0202,
+                    0x0303_0303_0303_0303,
+                );
+                let eights = _mm256_shuffle_epi8(_mm256_set1_epi32(bits.cast_signed()), eights);
+                let bit = _mm256_set1_epi64x(0x8040_2010_0804_0201_u64.cast_signed());
+                let set = _mm256_cmpeq_epi8(_mm256_and_si256(eights, bit), bit);
+                let numbers = _mm256_and_si256(set, _mm256_set1_epi8(16));
+                _mm256_storeu_si256(bytes.as_mut_ptr().cast(), numbers);
+            }
+            bytes
+        }
     }
 
     impl Widen for Avx512 {
@@ -116,6 +184,39 @@ mod x86_64 {
         fn widen_i8(self, x: &[i8; LANES]) -> Self::V {
             // SAFETY: as above.
             unsafe { _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(x.as_ptr().cast()))) }
+        }
+
+        const PICKS: bool = true;
+
+        /// A permutation reads the low four bits of an index, and ignores the others.
+        #[inline(always)]
+        fn pick(self, values: Self::V, bytes: &[u8; LANES], high: bool) -> Self::V {
+            // SAFETY: as above.
+            unsafe {
+                let bytes = _mm512_cvtepu8_epi32(_mm_loadu_si128(bytes.as_ptr().cast()));
+                let index = if high { _mm512_srli_epi32::<4>(bytes) } else { bytes };
+                _mm512_permutexvar_ps(index, values)
+            }
+        }
+
+        #[inline(always)]
+        fn pick_of_two(self, [low, high]: [Self::V; 2], numbers: &[u8; LANES]) -> Self::V {
+            // SAFETY: as above.
+            unsafe {
+                let index = _mm512_cvtepu8_epi32(_mm_loadu_si128(numbers.as_ptr().cast()));
+                _mm512_permutex2var_ps(low, index, high)
+            }
+        }
+
+        #[inline(always)]
+        fn fifth_bits(self, bits: u32) -> [u8; 2 * LANES] {
+            let mut bytes = [0; 2 * LANES];
+            // SAFETY: `self` proves AVX-512; the store is that of the array.
+            unsafe {
+                let numbers = _mm256_maskz_set1_epi8(bits, 16);
+                _mm256_storeu_si256(bytes.as_mut_ptr().cast(), numbers);
+            }
+            bytes
         }
     }
 }

@@ -15,9 +15,10 @@
 //!         out ← the sums times the query's factor
 //! ```
 //!
-//! A word of a query and of a key holds four bytes where the machine multiplies those (VNNI), else two
-//! halves. VNNI multiplies unsigned by signed bytes: 128 is added to each byte of a key. This adds
-//! 128 · Σ query to all scores of a query, which leaves their distances, and so the weights, as they are.
+//! A word of a query and of a key holds four bytes where the machine multiplies those (VNNI, sdot), else two
+//! halves. VNNI multiplies unsigned by signed bytes: 128 is added to each byte of a key
+//! ([`KEY_BIAS`](Integers::KEY_BIAS)). This adds 128 · Σ query to all scores of a query, which leaves their
+//! distances, and so the weights, as they are.
 //! The weights are computed in halves from the logarithm on: a 16-bit multiplication takes a fraction of
 //! a 32-bit one.
 
@@ -39,6 +40,8 @@ type Words = [i32; LANES];
 pub(crate) trait Integers: Copy {
     /// The numbers of a query in a word: 4 bytes, or 2 halves.
     const PER_WORD: usize;
+    /// What is added to each byte of a key, without carry.
+    const KEY_BIAS: u8 = 0;
     /// Whether the registers hold the sums of ROWS queries × 2 vectors; else they hold those of half as many queries × 1.
     const WIDE: bool;
     type V: Copy;
@@ -51,11 +54,13 @@ pub(crate) trait Integers: Copy {
     fn max(self, a: Self::V, b: Self::V) -> Self::V;
     /// sum + the products of the bytes or halves of a query's and a key's word.
     fn add_products(self, sum: Self::V, query: Self::V, key: Self::V) -> Self::V;
-    /// sum + the products of both halves.
-    fn add_halves(self, sum: Self::V, a: Self::V, b: Self::V) -> Self::V;
+    /// sum + the products of both halves of `weight`, the same word everywhere, and of `values` from [`halves`](Self::halves).
+    fn add_halves(self, sum: Self::V, weight: Self::V, values: Self::V) -> Self::V;
+    /// sum + both halves of the weights.
+    fn add_weights(self, sum: Self::V, weights: Self::V) -> Self::V;
     /// The [weights](Exponent::weight) of two scores a word, the first in the lower half, by their distance from `max`.
     fn weights(self, exponent: &Exponent, max: Self::V, low: Self::V, high: Self::V) -> Self::V;
-    /// Two numbers a word, the first in the lower half.
+    /// Two numbers for each word, in the order that suits [`add_halves`](Self::add_halves).
     fn halves(self, low: &[i8; LANES], high: &[i8; LANES]) -> Self::V;
     /// `out` ← the sums [times](Factor::times) the factor.
     fn rescale(self, sums: Self::V, factor: Factor, out: &mut [i8; LANES]);
@@ -274,7 +279,7 @@ impl Weigh<'_> {
                     )
                 };
                 let weights = integers.weights(self.exponent, max, low, high);
-                *total = integers.add_halves(*total, weights, integers.splat(0x0001_0001));
+                *total = integers.add_weights(*total, weights);
                 // SAFETY: as above.
                 integers.store(weights, unsafe { row.get_unchecked_mut(block) });
             }
@@ -457,11 +462,13 @@ fn pack_queries<I: Integers>(q: Mat<'_, i8>, words: &mut [[i32; ROWS]]) {
 /// The keys' words in panels of 16 keys. Keys that do not exist keep what was there: their scores are hidden.
 #[inline(always)]
 fn pack_keys<I: Integers>(k: Mat<'_, i8>, words: usize, panels: &mut [Words]) {
-    let flip = if I::PER_WORD == 4 { 0x8080_8080_u32 as i32 } else { 0 };
+    // Bytes that hold 0 or 128 are added without carry by an exclusive or.
+    const { assert!(I::KEY_BIAS.trailing_zeros() >= 7) };
+    let bias = i32::from_le_bytes([I::KEY_BIAS; 4]);
     for i in 0..k.rows() {
         let panel = panels.get_mut(i / LANES * words..).unwrap_or_default();
         for_words!(k.row(i), |t, word| if let Some(lanes) = panel.get_mut(t) {
-            lanes[i % LANES] = word ^ flip;
+            lanes[i % LANES] = word ^ bias;
         });
     }
 }

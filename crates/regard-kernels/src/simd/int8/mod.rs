@@ -1,13 +1,15 @@
 //! The inner loops of attention on 8-bit integers. Sums of integers are exact, so every tier gives the same bits in
 //! whatever order it adds.
 
-#[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
+#[cfg(integers)]
 pub(crate) mod blocks;
 #[cfg(dsp)]
 mod dsp;
+#[cfg(all(integers, target_arch = "aarch64"))]
+pub(super) mod neon;
 #[cfg(not(dsp))]
 mod plain;
-#[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
+#[cfg(all(integers, target_arch = "x86_64"))]
 pub(super) mod x86;
 
 #[cfg(dsp)]

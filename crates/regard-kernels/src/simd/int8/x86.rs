@@ -75,6 +75,11 @@ impl Integers for Avx2 {
     }
 
     #[inline(always)]
+    fn add_weights(self, sum: Self::V, weights: Self::V) -> Self::V {
+        self.add_halves(sum, weights, self.splat(0x0001_0001))
+    }
+
+    #[inline(always)]
     fn weights(self, exponent: &Exponent, max: Self::V, low: Self::V, high: Self::V) -> Self::V {
         registers!([
             weights(exponent, max[0], low[0], high[0]),
@@ -159,9 +164,10 @@ fn log2(exponent: &Exponent, max: __m256i, scores: __m256i) -> __m256i {
 
 /// Implements [`Integers`] on registers of 512 bits for `$proof`, of whose type `$integers` is.
 macro_rules! integers_of_512_bits {
-    ($proof:ty, $features:literal, $per_word:literal, $add_products:expr, $add_halves:expr) => {
+    ($proof:ty, $features:literal, $per_word:literal, $key_bias:literal, $add_products:expr, $add_halves:expr) => {
         impl Integers for $proof {
             const PER_WORD: usize = $per_word;
+            const KEY_BIAS: u8 = $key_bias;
             const WIDE: bool = true;
             type V = __m512i;
 
@@ -209,6 +215,11 @@ macro_rules! integers_of_512_bits {
             }
 
             #[inline(always)]
+            fn add_weights(self, sum: __m512i, weights: __m512i) -> __m512i {
+                self.add_halves(sum, weights, self.splat(0x0001_0001))
+            }
+
+            #[inline(always)]
             fn weights(
                 self,
                 exponent: &Exponent,
@@ -238,6 +249,7 @@ integers_of_512_bits!(
     Avx512,
     "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma",
     2,
+    0,
     add_halves_512,
     add_halves_512
 );
@@ -245,6 +257,7 @@ integers_of_512_bits!(
     Vnni,
     "avx512vnni,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma",
     4,
+    128,
     add_bytes_512,
     _mm512_dpwssd_epi32
 );
