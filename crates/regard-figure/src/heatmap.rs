@@ -90,7 +90,7 @@ impl Layout {
 
 /// The width of the colour bar with its numbers and the gaps beside it.
 pub(crate) fn legend_width(palette: Palette, values: &[f32]) -> f64 {
-    let ticks = palette.marks().iter().map(|x| width(&numbers::tick(*x))).fold(0.0, f64::max);
+    let ticks = palette.ticks().iter().map(|tick| width(tick)).fold(0.0, f64::max);
     let is_masked = values.contains(&f32::NEG_INFINITY);
     let masked = if is_masked { width("masked (−∞)") } else { 0.0 };
     4.0 * GAP + BAR + ticks.max(masked) * FONT
@@ -184,7 +184,7 @@ pub(crate) fn push_bar(
     let stops = (0..=STOPS).map(|stop| map.at(stop as f64 / STOPS as f64)).collect();
     figure.shapes.push(Shape::Bar { at: [x, top], size: [BAR, height], stops });
     let text_at = x + BAR + GAP / 2.0;
-    for (number, part) in palette.marks().into_iter().zip([0.0, 0.5, 1.0]) {
+    for (tick, part) in palette.ticks().into_iter().zip([0.0, 0.5, 1.0]) {
         let y = top + (1.0 - part) * height;
         figure.shapes.push(Shape::Line(Line {
             points: vec![[x + BAR, y], [x + BAR + 4.0, y]],
@@ -194,7 +194,7 @@ pub(crate) fn push_bar(
             dashed: false,
             tip: String::new(),
         }));
-        figure.text(Text::new([text_at + 4.0, y + FONT * 0.35], numbers::tick(number), FONT));
+        figure.text(Text::new([text_at + 4.0, y + FONT * 0.35], tick, FONT));
     }
     let mut y = top + height + 2.0 * GAP;
     let masked = format!("masked ({})", numbers::fixed(masked, 0));

@@ -7,6 +7,7 @@
 //! ([`Grid`]).
 
 mod encode;
+mod extent;
 mod figure;
 mod format;
 mod grid;
@@ -23,6 +24,7 @@ mod svg;
 mod table;
 mod text;
 
+pub use self::extent::Extent;
 pub use self::figure::Figure;
 pub use self::format::Format;
 pub use self::grid::{Grid, Small};

@@ -141,7 +141,8 @@ fn push_line(out: &mut String, line: &Line, theme: &Theme) {
 
 fn push_bar(out: &mut String, [x, y]: [f64; 2], [width, height]: [f64; 2], stops: &[[u8; 3]]) {
     // A page may hold several figures, whose maps may differ.
-    let id: String = stops.iter().step_by(8).flatten().map(|byte| format!("{byte:02x}")).collect();
+    let id: String =
+        stops.iter().step_by(8).map(|color| Rgb(*color).to_string()[1..].to_owned()).collect();
     let _ = write!(out, r#"<linearGradient id="bar-{id}" x1="0" y1="1" x2="0" y2="0">"#);
     let last = stops.len().saturating_sub(1).max(1) as f64;
     for (i, color) in stops.iter().enumerate() {

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use regard_figure::{Figure, Grid, Label, Look, Matrix, Palette, Small, largest};
+use regard_figure::{Extent, Figure, Grid, Label, Look, Matrix, Palette, Small, largest};
 
 use super::{AttentionMaps, Error, Part, Progress, Survey};
 
@@ -11,7 +11,7 @@ impl AttentionMaps {
     /// Those of [`AttentionMaps::part`].
     pub fn matrix(&self, part: Part, look: Look, progress: &Progress<'_>) -> Result<Matrix, Error> {
         let numbers = self.part(part, progress)?;
-        let palette = palette(&numbers, largest(&numbers), look);
+        let palette = palette(&numbers, Extent::of(&numbers), look);
         Ok(self.labelled(part, Arc::new(numbers), palette))
     }
 
@@ -76,6 +76,6 @@ fn pooled(labels: Vec<Label>, factor: usize) -> Vec<Label> {
 }
 
 /// The palette for weights, or for scores if a number is negative.
-pub fn palette(numbers: &[f32], largest: f32, look: Look) -> Palette {
-    Palette::up_to(largest, numbers.iter().any(|x| *x < 0.0 && x.is_finite()), look)
+pub fn palette(numbers: &[f32], extent: Extent, look: Look) -> Palette {
+    Palette::of(extent, numbers.iter().any(|x| *x < 0.0 && x.is_finite()), look)
 }

@@ -110,9 +110,14 @@ fn order(ui: &mut Ui, opened: &Opened, state: &mut State) {
             });
         });
     }
-    let sorted = state.order.is_some();
-    ui.add_enabled_ui(sorted, |ui| ui.checkbox(&mut state.smallest_first, "Smallest first"));
-    ui.separator();
-    ui.checkbox(&mut state.own_scale, "Own colour scale for each head")
-        .on_hover_text("Scale the colours of each small picture to its own largest weight, not to the largest of the file.");
+    // What has no effect on the view is not shown.
+    if state.order.is_some() {
+        ui.checkbox(&mut state.smallest_first, "Smallest first");
+    }
+    if state.shown == Shown::Grid {
+        ui.separator();
+        ui.checkbox(&mut state.own_scale, "Own colour scale for each head").on_hover_text(
+            "Scale the colours of each small picture to its own largest weight, not to the largest of the file.",
+        );
+    }
 }

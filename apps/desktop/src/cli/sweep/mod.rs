@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 use self::logit::Measure;
 use super::failure::{BadInput as _, Failure};
 use super::models::input::Reading;
-use super::models::{changes, input, open, shown, working, working_on};
+use super::models::{NO_LOGITS, changes, input, open, shown, working, working_on};
 use super::{Format, export, print, terminal};
 
 /// Ablate each head, or patch each place, one at a time, and tell what that does to a logit; or tell what each part adds to it
@@ -142,7 +142,7 @@ impl Sweep {
         let whole = model.pass().after(&unchanged);
         let whole = if writes { whole.last_logits() } else { whole };
         let whole = whole.run(&reading.input).bad_input()?;
-        let missing = "the model has no head, and predicts nothing";
+        let missing = NO_LOGITS;
         let whole = measure.of(whole.logits().context(missing).bad_input()?);
         let done = AtomicU64::new(0);
         let logits = working_on(

@@ -12,7 +12,7 @@ use super::label_font;
 use crate::colors::{Colors as _, Palette};
 use crate::heatmap::geometry::{BAR, GAP, Geometry, Seen};
 use crate::heatmap::{Cell, Heatmap, View};
-use crate::{numbers, style};
+use crate::style;
 
 /// Draws the labels of the visible cells. They stay on the screen while the page scrolls.
 pub fn labels(
@@ -151,16 +151,10 @@ pub fn color_bar(palette: Palette, ui: &Ui, seen: &Seen) {
         }
     }
     ui.painter().add(Shape::mesh(mesh));
-    let [low, middle, high] = palette.marks();
+    let [low, middle, high] = palette.ticks();
     let color = ui.visuals().weak_text_color();
-    let label = |y: f32, x: f32, align: Align2| {
-        ui.painter().text(
-            pos2(bar.right() + GAP, y),
-            align,
-            numbers::tick(x),
-            label_font(ui),
-            color,
-        );
+    let label = |y: f32, tick: String, align: Align2| {
+        ui.painter().text(pos2(bar.right() + GAP, y), align, tick, label_font(ui), color);
     };
     label(bar.top(), high, Align2::LEFT_TOP);
     label(bar.bottom(), low, Align2::LEFT_BOTTOM);
