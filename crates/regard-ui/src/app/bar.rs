@@ -128,7 +128,7 @@ impl App {
             for command in group {
                 let is_active = self.is_active(ui.ctx(), command);
                 let tick =
-                    RichText::new(if is_active == Some(true) { "✔" } else { "  " }).monospace();
+                    RichText::new(if is_active == Some(true) { "✓" } else { "  " }).monospace();
                 let mut button = Button::new((tick, command.name()));
                 if let Some(keys) = command.shortcut() {
                     button = button.shortcut_text(ui.ctx().format_shortcut(&keys));

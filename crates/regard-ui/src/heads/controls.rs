@@ -38,7 +38,7 @@ fn file(ui: &mut Ui, opened: Option<&Opened>) -> Option<Asked> {
     );
     if let Some(opened) = opened {
         let shape = opened.maps.shape();
-        ui.add(Label::new(RichText::new(opened.name()).strong()).truncate());
+        ui.add(Label::new(RichText::new(opened.name()).strong()).wrap());
         let (layers, heads) = (counted(shape.layers, "layer"), counted(shape.heads, "head"));
         let size = format!("{layers} of {heads}, {} × {}", shape.queries, shape.keys);
         ui.add(Label::new(RichText::new(size).weak()).wrap());
