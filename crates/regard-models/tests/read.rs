@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use proptest::prelude::*;
-use regard_models::{Checkpoint, Error, Format};
+use regard_models::{Activation, Checkpoint, Error, Format, Head, Model};
 use regard_tests::models::golden;
 use safetensors::{SafeTensors, tensor::TensorView};
 
@@ -76,6 +76,30 @@ fn weights_stay_in_the_type_in_which_they_are_stored() {
         let tensor = Checkpoint::open(golden(model)).unwrap().read(tensor).unwrap();
         assert_eq!(tensor.format(), format, "{model}");
         assert_eq!(tensor.bytes(), tensor.cols() * if format == Format::F32 { 4 } else { 2 });
+    }
+}
+
+#[test]
+fn the_head_of_a_masked_model_has_the_activation_that_its_family_gives_it() {
+    // RoBERTa's is GELU, whatever the layers have.
+    let families = [
+        ("tiny-bert", "hidden_act", Activation::Relu),
+        ("tiny-distilbert", "activation", Activation::Relu),
+        ("tiny-roberta", "hidden_act", Activation::Gelu),
+    ];
+    for (name, key, expected) in families {
+        let folder = copy(name);
+        let path = folder.path().join("config.json");
+        let mut config: serde_json::Value =
+            serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+        config[key] = "relu".into();
+        fs::write(&path, config.to_string()).unwrap();
+        let model = Model::open(folder.path()).unwrap();
+        let Head::Tokens { transform: Some((found, _)), .. } = model.description().head else {
+            panic!("{name} has no head");
+        };
+        assert_eq!(found, expected, "{name}");
+        assert_eq!(model.description().stack.block.activation, Activation::Relu);
     }
 }
 

@@ -171,7 +171,7 @@ impl Config<'_> {
         let heads = ["cls.predictions.bias", "lm_head.dense.weight", "vocab_transform.weight"];
         if self.has_head(&["MaskedLM", "LMHeadModel", "ForPreTraining"], &heads) {
             let transform =
-                Some((if family == "bert" { activation } else { Activation::Gelu }, norm));
+                Some((if family == "roberta" { Activation::Gelu } else { activation }, norm));
             description.head = Head::Tokens { transform, scale: 1.0, softcap: None };
         }
         Ok(description)
