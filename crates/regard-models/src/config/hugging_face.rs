@@ -314,6 +314,12 @@ impl Config<'_> {
             buckets: self.size_or("relative_attention_num_buckets", 32)?,
             max_distance: self.size_or("relative_attention_max_distance", 128)?,
         });
+        if self.has_head(&["EncoderModel"], &[]) {
+            description.stack.causal = false;
+            description.decoder_start = None;
+            description.head = Head::None;
+            return Ok(description);
+        }
         let decoder_layers = match self.optional("num_decoder_layers")? {
             Some(_) => self.layers("num_decoder_layers")?,
             None => layers,
