@@ -367,13 +367,13 @@ const GGUF: Names = Names {
 };
 
 /// The names of the encoder as the only stack.
-const fn encoder_alone(names: Names) -> Names {
+const fn encoder_alone(names: &Names) -> Names {
     Names {
         layer: names.encoder,
         norm: names.encoder_norm,
         encoder: NO_LAYER,
         encoder_norm: "",
-        ..names
+        ..*names
     }
 }
 
@@ -381,7 +381,7 @@ const fn encoder_alone(names: Names) -> Names {
 pub(super) fn hugging_face(description: &Description) -> Names {
     let gated = description.stack.block.gated;
     match description.family.as_str() {
-        "t5" if description.encoder.is_none() => encoder_alone(if gated { T5_GATED } else { T5 }),
+        "t5" if description.encoder.is_none() => encoder_alone(if gated { &T5_GATED } else { &T5 }),
         "bert" => BERT,
         "roberta" => ROBERTA,
         "distilbert" => DISTILBERT,
