@@ -1,5 +1,7 @@
 use regard_kernels::{gelu, gelu_tanh, relu, silu};
 
+use crate::Threads;
+
 /// What a feed-forward layer does to its hidden features, element by element.
 ///
 /// ```
@@ -35,7 +37,7 @@ pub enum Activation {
 }
 
 impl Activation {
-    /// x ← f(x) for all elements.
+    /// x ← f(x) for all elements, in parallel if they are many.
     ///
     /// ```
     /// use regard::Activation;
@@ -44,6 +46,21 @@ impl Activation {
     /// assert!((x[0] + 0.1587).abs() < 1e-4 && x[1] == 0.0 && (x[2] - 0.8413).abs() < 1e-4);
     /// ```
     pub fn apply(self, x: &mut [f32]) {
+        /// Elements that stay in the nearest cache.
+        const PART: usize = 4096;
+        /// An element takes as long as so many multiply-adds.
+        const WORK: usize = 16;
+        let work = x.len().saturating_mul(WORK);
+        let parts = x.chunks_mut(PART);
+        let done = Threads::current().for_each(parts, work, 0, |_, part| {
+            self.apply_here(part);
+            Ok(())
+        });
+        debug_assert!(done.is_ok(), "only memory fails, and none is asked for: {done:?}");
+    }
+
+    /// [`apply`](Self::apply) on this thread alone.
+    pub(crate) fn apply_here(self, x: &mut [f32]) {
         match self {
             Self::Relu => relu(x),
             Self::Gelu => gelu(x),

@@ -171,11 +171,11 @@ impl FeedForward {
             let up = &mut rest[..len];
             gate.rows(x, hidden)?;
             self.up.rows(x, up)?;
-            self.activation.apply(hidden);
+            self.activation.apply_here(hidden);
             multiply(hidden, up)?;
         } else {
             self.up.rows(x, hidden)?;
-            self.activation.apply(hidden);
+            self.activation.apply_here(hidden);
         }
         Ok(Mat::new(hidden, x.rows(), self.hidden())?)
     }

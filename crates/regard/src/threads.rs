@@ -1,13 +1,15 @@
 //! Threads: how many, and how work is handed to them.
 
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
+use core::hint::spin_loop;
 use core::mem::take;
 use core::num::NonZero;
 use core::ops::Range;
+use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::available_parallelism;
 
-use rayon::{Scope, ThreadPool};
+use rayon::{Scope, ThreadPool, Yield};
 
 use crate::Error;
 use crate::view::grown;
@@ -102,8 +104,9 @@ impl Threads {
 
     /// The threads besides the caller's that are worth waking for so many multiply-adds.
     pub(crate) fn helpers(&self, multiply_adds: usize) -> usize {
-        // To wake a thread and wait for its end takes some 10 µs, in which a core does 5·10⁵ multiply-adds.
-        const WORTH_WAKING: usize = 2_000_000;
+        // To wake a thread and wait for its end takes some 10 µs, in which a core does 5·10⁵ multiply-adds. A thread that is
+        // awake takes one or two.
+        const WORTH_WAKING: usize = 800_000;
         if multiply_adds < WORTH_WAKING { 0 } else { self.count() - 1 }
     }
 
@@ -137,7 +140,7 @@ impl Threads {
         })
     }
 
-    /// Calls `each` for ranges of columns of `out` \[rows, columns\], which begin at multiples of 64, in parallel as
+    /// Calls `each` for ranges of columns of `out` \[rows, columns\], which begin at multiples of 32, in parallel as
     /// [`for_each`](Self::for_each). `each` gets \[rows, columns of the range\].
     pub(crate) fn for_each_columns(
         &self,
@@ -147,7 +150,7 @@ impl Threads {
         each: impl Fn(Range<usize>, &mut [f32]) -> Result<(), Error> + Sync,
     ) -> Result<(), Error> {
         /// Columns of the smallest range.
-        const LEAST: usize = 64;
+        const LEAST: usize = 32;
         /// Ranges for each thread: one that is held up leaves some of its share to the others.
         const SHARES: usize = 4;
         if out.is_empty() {
@@ -209,10 +212,13 @@ impl Threads {
                 failure.get_or_init(|| e);
             }
         };
+        let running = AtomicUsize::new(helpers);
         match &self.0 {
-            Kind::Pool(pool) => pool.in_place_scope(|scope| with_helpers(scope, helpers, &work)),
+            Kind::Pool(pool) => {
+                pool.in_place_scope(|scope| with_helpers(scope, helpers, &running, &work));
+            }
             Kind::Caller | Kind::One => {
-                rayon::in_place_scope(|scope| with_helpers(scope, helpers, &work));
+                rayon::in_place_scope(|scope| with_helpers(scope, helpers, &running, &work));
             }
         }
         failure.into_inner().map_or(Ok(()), Err)
@@ -220,11 +226,58 @@ impl Threads {
 }
 
 /// `work` on `helpers` threads of the pool and on this one.
-fn with_helpers<'s>(scope: &Scope<'s>, helpers: usize, work: &'s (impl Fn() + Sync)) {
+///
+/// The caller waits for the others awake, because they are about to end: a thread that slept would wake some 10 µs too late,
+/// and a model has hundreds of products to a token.
+fn with_helpers<'s>(
+    scope: &Scope<'s>,
+    helpers: usize,
+    running: &'s AtomicUsize,
+    work: &'s (impl Fn() + Sync),
+) {
+    /// Some 50 µs.
+    const LONGEST: usize = 1000;
+    /// The pool counts a thread as done shortly after `running` does.
+    const AFTER: usize = 4;
     for _ in 0..helpers {
-        scope.spawn(|_| work());
+        scope.spawn(|_| {
+            work();
+            stay_awake();
+            running.fetch_sub(1, Ordering::Release);
+        });
     }
     work();
+    let mut rounds = 0;
+    while rounds < LONGEST && running.load(Ordering::Acquire) > 0 {
+        spin_loop();
+        rounds += 1;
+    }
+    (0..AFTER).for_each(|_| spin_loop());
+}
+
+/// Keeps this thread of a pool awake for a while, in which it looks for work: the next product is not far, and to wake a thread
+/// takes as long as half a product of a small model.
+fn stay_awake() {
+    /// Some 50 µs without work.
+    const LONGEST: usize = 500;
+    thread_local! {
+        static AWAKE: Cell<bool> = const { Cell::new(false) };
+    }
+    if AWAKE.replace(true) {
+        return; // the task below is running, and has called what called this
+    }
+    rayon::spawn(|| {
+        let mut idle = 0;
+        while idle < LONGEST {
+            if rayon::yield_now() == Some(Yield::Executed) {
+                idle = 0;
+            } else {
+                idle += 1;
+                spin_loop();
+            }
+        }
+        AWAKE.set(false);
+    });
 }
 
 /// Calls `use_it` with `len` elements, which may hold anything. The thread keeps them for the next call: to touch fresh memory
@@ -239,6 +292,9 @@ pub(crate) fn with_scratch<T>(
     thread_local! {
         /// The memory that was given back last is taken first, so that a call within another finds its own again.
         static SCRATCH: RefCell<Vec<Vec<f32>>> = const { RefCell::new(Vec::new()) };
+    }
+    if len == 0 {
+        return use_it(&mut []);
     }
     let mut scratch = SCRATCH.with_borrow_mut(Vec::pop).unwrap_or_default();
     let result = use_it(&mut grown(&mut scratch, &[len.max(LEAST)])?[..len]);
