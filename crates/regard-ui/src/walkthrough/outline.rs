@@ -6,8 +6,8 @@
 
 use egui::accesskit::Role;
 use egui::{
-    Align2, Color32, EventFilter, Id, Key, Rect, Response, RichText, ScrollArea, Sense, Stroke,
-    StrokeKind, TextStyle, Ui, Vec2, WidgetInfo, pos2, vec2,
+    Align2, Color32, EventFilter, Id, Key, Modifiers, Rect, Response, RichText, ScrollArea, Sense,
+    Stroke, StrokeKind, TextStyle, Ui, Vec2, WidgetInfo, pos2, vec2,
 };
 use regard_walkthrough::{Kind, Selection, Step, StepKey, Walkthrough};
 
@@ -194,7 +194,10 @@ impl Outline<'_> {
             ..EventFilter::default()
         };
         ui.memory_mut(|memory| memory.set_focus_lock_filter(response.id, filter));
-        let pressed = |keys: [Key; 2]| ui.input(|input| keys.iter().any(|k| input.key_pressed(*k)));
+        // The next thumbnail, which has the focus from now on, must not see the same key.
+        let pressed = |keys: [Key; 2]| {
+            ui.input_mut(|input| keys.iter().any(|k| input.consume_key(Modifiers::NONE, *k)))
+        };
         let by = i32::from(pressed([Key::ArrowDown, Key::ArrowRight]))
             - i32::from(pressed([Key::ArrowUp, Key::ArrowLeft]));
         // The order is that of the outline, which sets heads side by side.
