@@ -59,11 +59,10 @@ fn every_matrix_of_every_example_in_every_format() {
         for (i, step) in walkthrough.steps.iter().enumerate() {
             // Each in one format, and the weights in all of them.
             let all = step.key == Quantity::Weights.into();
-            // A table of numbers of several units has no colours.
-            let is_table = step.kind == Kind::Table;
-            let formats =
-                Format::ALL.iter().copied().filter(|format| !is_table || *format != Format::Png);
-            for format in formats.skip(if all { 0 } else { i % 5 }).take(if all { 5 } else { 1 }) {
+            let count = Format::ALL.len();
+            let formats = Format::ALL.iter().copied();
+            let (first, how_many) = if all { (0, count) } else { (i % count, 1) };
+            for format in formats.skip(first).take(how_many) {
                 let to = folder.path(&format!("out.{}", format.extension()));
                 let file = exported(&[example.name(), "--matrix", &step.key.to_string()], &to);
                 if format == Format::Safetensors {
@@ -227,6 +226,96 @@ fn bad_input_is_exit_2_and_says_what_there_is() {
     assert_eq!(unwritable.status.code(), Some(1));
 }
 
+/// A picture has labels and a colour bar, so it is larger than its cells, which `--bare` writes alone.
+#[test]
+fn a_png_is_labelled_unless_it_is_bare() {
+    let folder = Folder::new();
+    let size = |args: &[&str]| {
+        let file = exported(args, &folder.path("out.png"));
+        let number = |at: usize| u32::from_be_bytes(file[at..at + 4].try_into().unwrap());
+        [number(16), number(20)]
+    };
+    assert_eq!(size(&["the-cat-sat", "--bare"]), [768, 768]);
+    let [width, height] = size(&["the-cat-sat"]);
+    assert!(width > height && [width, height] != [768, 768], "{width} × {height}");
+    for args in [
+        &["the-cat-sat", "--bare", "--to", "a.svg"][..],
+        &["the-cat-sat", "--bare", "--view", "lines", "--to", "a.png"],
+        &["the-cat-sat", "--view", "grid", "--to", "a.png"],
+        &["the-cat-sat", "--view", "lines", "--to", "a.csv"],
+    ] {
+        assert_eq!(export(args).status.code(), Some(2), "{args:?}");
+    }
+}
+
+#[test]
+fn lines_all_heads_and_pages_are_written() {
+    let folder = Folder::new();
+    let (file, _) = dump(&folder);
+    let text =
+        |args: &[&str], to: &str| String::from_utf8(exported(args, &folder.path(to))).unwrap();
+    let lines = text(&[&file, "--layer", "1", "--head", "0", "--view", "lines"], "lines.svg");
+    assert!(lines.contains("<polyline") && lines.contains(" → "), "{lines}");
+    let grid = text(&[&file, "--view", "grid"], "grid.svg");
+    for name in ["layer 0", "layer 1", "head 0", "head 2"] {
+        assert!(grid.contains(&format!(">{name}</text>")), "{name}");
+    }
+    let page = text(&[&file, "--view", "grid"], "grid.html");
+    assert!(page.contains("\"layer 1, head 2\"") && page.contains("prefers-color-scheme"));
+    let page = text(&["the-cat-sat"], "cat.html");
+    assert!(page.contains("\"rows\":[\"The\"") || page.contains("\"rows\":[\"the\""), "{page}");
+    let map = text(&[&file, "--view", "grid", "--map", "viridis"], "grid.svg");
+    let [r, g, b] = Map::Viridis.at(0.0);
+    assert!(map.contains(&format!("#{r:02x}{g:02x}{b:02x}")));
+}
+
+/// The file has the numbers that the command prints as JSON.
+#[test]
+fn a_sweep_is_a_table_in_a_file() {
+    let folder = Folder::new();
+    let sweep = ["sweep", "story", "--text", "Mia and Tom met. Tom gave the ball to"];
+    let run = |options: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_regard"));
+        let output = command.args(sweep).args(options).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        output.stdout
+    };
+    let to = folder.path("sweep.csv");
+    let heads = ["--ablate-each-head", "--logit", "Mia-Tom"];
+    run(&[&heads[..], &["--to", to.to_str().unwrap()]].concat());
+    let csv = std::fs::read_to_string(&to).unwrap();
+    let json = run(&[&heads[..], &["--format", "json"]].concat());
+    let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    let lines: Vec<&str> = csv.lines().collect();
+    assert!(lines[0].starts_with("layer \\ head,head 0,head 1"), "{csv}");
+    for (layer, row) in json["effect"].as_array().unwrap().iter().enumerate() {
+        let found: Vec<f32> =
+            lines[layer + 1].split(',').skip(1).map(|x| x.parse().unwrap()).collect();
+        let right: Vec<f32> =
+            row.as_array().unwrap().iter().map(|x| x.as_f64().unwrap() as f32).collect();
+        assert_eq!(found, right, "layer {layer}");
+    }
+    for (options, part) in [
+        (&["--ablate-each-head", "--logit", "Mia"][..], ">head 3</text>"),
+        (&["--attribute-each-head", "--logit", "Mia"], ">feed-forward</text>"),
+        (
+            &[
+                "--patch-each-place",
+                "--patch-text",
+                "Mia and Tom met. Mia gave the ball to",
+                "--logit",
+                "Mia",
+            ],
+            ">layer 3</text>",
+        ),
+    ] {
+        let to = folder.path("sweep.svg");
+        run(&[options, &["--to", to.to_str().unwrap()]].concat());
+        let svg = std::fs::read_to_string(&to).unwrap();
+        assert!(svg.contains(part), "{options:?}: {svg}");
+    }
+}
+
 const LOOKS: [Look; 2] = [
     Look { map: Map::YellowOrangeRed, logarithmic: false },
     Look { map: Map::Viridis, logarithmic: true },
@@ -286,13 +375,14 @@ fn a_step_has_the_colours_of_the_window() {
 }
 
 #[test]
-fn a_picture_of_a_table_needs_a_map() {
+fn bare_cells_of_a_table_need_a_map() {
     let walkthrough = Walkthrough::run(Example::LayerNorm, &Settings::default()).unwrap();
     let moments = walkthrough.steps.iter().find(|s| s.kind == Kind::Table).unwrap();
     let run = export(&[
         "layer-norm",
         "--matrix",
         &moments.key.to_string(),
+        "--bare",
         "--to",
         "/no/such/folder/a.png",
     ]);

@@ -693,6 +693,23 @@ fn changes_without_a_meaning_are_refused() {
     );
 }
 
+#[test]
+fn a_trace_says_what_it_wrote_and_which_place_may_have_been_meant() {
+    let folder = Folder::new();
+    let to = folder.path("story.safetensors");
+    let to = to.to_str().unwrap();
+    let output = regard(&["trace", "story", "--text", "Mia saw Tom.", "--output", to]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains(to) && said.contains("attentions [4, 4, 5, 5]"), "{said}");
+    let keep = ["trace", "story", "--text", "Mia", "--output", to, "--keep"];
+    for (name, meant) in
+        [("blocks.0.attn.hook_patern", "blocks.0.attn.hook_pattern"), ("atentions", "attentions")]
+    {
+        let said = refused(&[&keep[..], &[name]].concat());
+        assert!(said.contains(&format!("did you mean {meant:?}?")), "{said}");
+    }
+}
+
 /// A patch of a text's own run changes nothing; for t5, of each stack.
 #[test]
 fn patches_reach_every_stack() {

@@ -6,14 +6,13 @@ use std::collections::HashMap;
 use safetensors::Dtype;
 use safetensors::tensor::{TensorView, serialize};
 
-use crate::{Error, Format, Label, Palette, Table, npy, png, svg};
+use crate::{Error, Figure, Format, Label, Palette, Table, heatmap, lines, npy, png};
 
 impl Table<'_> {
     /// The bytes of a file in this format. Only pictures have colours.
     ///
     /// # Errors
-    /// [`Error::Shape`] if there are not rows × columns numbers, [`Error::Empty`] if there are none, [`Error::Plain`] for a
-    /// PNG without colours.
+    /// [`Error::Shape`] if there are not rows × columns numbers, [`Error::Empty`] if there are none, and those of the formats.
     ///
     /// ```
     /// use regard_figure::{Format, Label, Look, Palette, Table};
@@ -26,21 +25,66 @@ impl Table<'_> {
     /// # Ok::<(), regard_figure::Error>(())
     /// ```
     pub fn encode(&self, format: Format, palette: Palette) -> Result<Vec<u8>, Error> {
+        if format.is_picture() {
+            return self.figure(palette)?.encode(format);
+        }
+        self.check()?;
+        let numbers = self.numbers();
+        let table = Table { values: &numbers, ..*self };
+        match format {
+            Format::Csv => csv(&table),
+            Format::Npy => Ok(npy::write(table.rows.len(), table.cols.len(), table.values)),
+            _ => safetensors(&table),
+        }
+    }
+
+    /// The matrix as a picture: cells, labels and colour bar.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] or [`Error::Empty`].
+    pub fn figure(&self, palette: Palette) -> Result<Figure, Error> {
+        self.check()?;
+        Ok(heatmap::figure(self, palette))
+    }
+
+    /// The matrix as lines from rows, at the left, to columns: the larger the number, the stronger the line.
+    ///
+    /// # Errors
+    /// [`Error::Shape`], [`Error::Empty`], or [`Error::Tokens`] if there are more than 400 rows or columns.
+    pub fn lines(&self) -> Result<Figure, Error> {
+        self.check()?;
+        lines::figure(self)
+    }
+
+    /// A PNG of the cells alone. Each is a square of pixels, and text chunks tell what the colours mean.
+    ///
+    /// # Errors
+    /// [`Error::Shape`], [`Error::Empty`], or [`Error::Plain`] without colours.
+    pub fn bare_png(&self, palette: Palette) -> Result<Vec<u8>, Error> {
+        self.check()?;
+        png::bare(self, palette)
+    }
+
+    fn check(&self) -> Result<(), Error> {
         let (rows, cols) = (self.rows.len(), self.cols.len());
         if rows.checked_mul(cols) != Some(self.values.len()) {
             return Err(Error::Shape { values: self.values.len(), rows, cols });
         }
-        if self.values.is_empty() {
-            return Err(Error::Empty);
-        }
-        let numbers = self.numbers();
-        let table = if format.is_picture() { *self } else { Table { values: &numbers, ..*self } };
+        if self.values.is_empty() { Err(Error::Empty) } else { Ok(()) }
+    }
+}
+
+impl Figure {
+    /// The bytes of a picture in this format.
+    ///
+    /// # Errors
+    /// [`Error::NoPicture`] if the format is one of numbers, and those of [`Figure::png`] and [`Figure::html`].
+    pub fn encode(&self, format: Format) -> Result<Vec<u8>, Error> {
         match format {
-            Format::Png => png::png(&table, palette),
-            Format::Svg => Ok(svg::svg(&table, palette)?.into_bytes()),
-            Format::Csv => csv(&table),
-            Format::Npy => Ok(npy::write(rows, cols, table.values)),
-            Format::Safetensors => safetensors(&table),
+            Format::Png => self.png(),
+            Format::Svg => self.svg().map(String::into_bytes),
+            Format::Html => self.html().map(String::into_bytes),
+            _ => Err(Error::NoPicture),
         }
     }
 }

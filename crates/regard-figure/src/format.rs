@@ -8,10 +8,12 @@ use crate::Error;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "lowercase")]
 pub enum Format {
-    /// A picture of the cells alone. Each cell is a square of pixels, and text chunks tell what the colours mean.
+    /// A figure as pixels: cells, labels and colour bar.
     Png,
-    /// A figure to publish: cells, labels and colour bar.
+    /// A figure as shapes: cells, labels and colour bar.
     Svg,
+    /// A figure in a page that tells the number under the pointer. It is one file and needs no network.
+    Html,
     /// A table with the raw tokens as headings. Each number is the shortest one that reads back as the same `f32`.
     Csv,
     /// A NumPy array: \[rows, cols\] of `f32`.
@@ -26,7 +28,7 @@ impl Format {
 
     /// Whether the file shows numbers as colours.
     pub fn is_picture(self) -> bool {
-        matches!(self, Self::Png | Self::Svg)
+        matches!(self, Self::Png | Self::Svg | Self::Html)
     }
 
     /// The ending of the file's name: "svg".

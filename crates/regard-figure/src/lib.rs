@@ -2,11 +2,19 @@
 //! A labelled matrix as a picture or as a file of numbers.
 //!
 //! A [`Table`] borrows the numbers, the labels and the title; a [`Matrix`] owns them and carries its [`Palette`], so that
-//! a file has the colours of the screen. [`Format`] lists the files that can be written: PNG, SVG, CSV, npy and safetensors.
+//! a file has the colours of the screen. [`Format`] lists the files that can be written: PNG, SVG, HTML, CSV, npy and
+//! safetensors. A [`Figure`] is the picture of a matrix, of its weights as lines ([`Table::lines`]) or of many matrices
+//! ([`Grid`]).
 
 mod encode;
+mod extent;
+mod figure;
 mod format;
+mod grid;
+mod heatmap;
+mod html;
 mod label;
+mod lines;
 mod matrix;
 pub mod npy;
 pub mod numbers;
@@ -16,7 +24,10 @@ mod svg;
 mod table;
 mod text;
 
+pub use self::extent::Extent;
+pub use self::figure::Figure;
 pub use self::format::Format;
+pub use self::grid::{Grid, Small};
 pub use self::label::Label;
 pub use self::matrix::Matrix;
 pub use self::palette::{

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use crate::{Error, Format, Label, Map, Palette, Table};
+use crate::{Error, Figure, Format, Label, Map, Palette, Table};
 
 /// A matrix that owns what a [`Table`] borrows, with the colours in which the window shows it.
 #[derive(Clone, Debug)]
@@ -35,9 +35,28 @@ impl Matrix {
     /// # Errors
     /// Those of [`Table::encode`].
     pub fn encode(&self, format: Format) -> Result<Vec<u8>, Error> {
-        let Self { title, name, values, masked, rows, cols, axes, palette } = self;
-        let (masked, axes) = (*masked, *axes);
-        Table { title, name, values, masked, rows, cols, axes }.encode(format, *palette)
+        self.table().encode(format, self.palette)
+    }
+
+    /// A PNG of the cells alone.
+    ///
+    /// # Errors
+    /// Those of [`Table::bare_png`].
+    pub fn bare_png(&self) -> Result<Vec<u8>, Error> {
+        self.table().bare_png(self.palette)
+    }
+
+    /// The matrix as lines from rows to columns.
+    ///
+    /// # Errors
+    /// Those of [`Table::lines`].
+    pub fn lines(&self) -> Result<Figure, Error> {
+        self.table().lines()
+    }
+
+    fn table(&self) -> Table<'_> {
+        let Self { title, name, values, masked, rows, cols, axes, .. } = self;
+        Table { title, name, values, masked: *masked, rows, cols, axes: *axes }
     }
 
     /// The matrix as CSV.

@@ -4,6 +4,8 @@ use core::fmt::{self, Display};
 
 use serde::{Deserialize, Serialize};
 
+use crate::{Extent, numbers};
+
 mod map;
 
 pub use self::map::{COLORS, HIDDEN, Map, NOT_A_NUMBER, TEXELS};
@@ -44,15 +46,25 @@ pub struct Palette {
     low: f32,
     high: f32,
     logarithmic: bool,
+    /// Whether numbers are beyond the ends of the map.
+    clipped: bool,
 }
 
 impl Palette {
     /// Numbers without colours.
-    pub const PLAIN: Self = Self { map: None, low: 0.0, high: 1.0, logarithmic: false };
+    pub const PLAIN: Self =
+        Self { map: None, low: 0.0, high: 1.0, logarithmic: false, clipped: false };
 
     /// Numbers without colours. The scale of the look applies if [`Palette::with_map`] adds a map.
     pub fn plain(look: Look) -> Self {
         Self { logarithmic: look.logarithmic, ..Self::PLAIN }
+    }
+
+    /// The palette of numbers of this extent. A logarithmic map goes up to the largest number, a linear one to the end.
+    pub fn of(extent: Extent, both_signs: bool, look: Look) -> Self {
+        let clipped = !look.logarithmic && extent.end < extent.largest;
+        let end = if clipped { extent.end } else { extent.largest };
+        Self { clipped, ..Self::up_to(end, both_signs, look) }
     }
 
     /// From 0 to `largest`, or from −`largest` to `largest` for numbers of both signs.
@@ -64,13 +76,15 @@ impl Palette {
     pub fn weights(high: f32, look: Look) -> Self {
         let high = end(high);
         let low = if look.logarithmic { high * FLOOR } else { 0.0 };
-        Self { map: Some(look.map), low, high, logarithmic: look.logarithmic }
+        let logarithmic = look.logarithmic;
+        Self { map: Some(look.map), low, high, logarithmic, clipped: false }
     }
 
     /// From −`limit` to `limit`, with 0 in the middle.
     pub fn signed(limit: f32, look: Look) -> Self {
         let limit = end(limit);
-        Self { map: Some(Map::Diverging), low: -limit, high: limit, logarithmic: look.logarithmic }
+        let (map, logarithmic) = (Some(Map::Diverging), look.logarithmic);
+        Self { map, low: -limit, high: limit, logarithmic, clipped: false }
     }
 
     /// The palette of the same numbers with another map. For numbers that are not weights, a sequential map goes from the
@@ -80,17 +94,17 @@ impl Palette {
         let look = Look { map, logarithmic: self.logarithmic };
         let high = if self.is_plain() { largest(numbers) } else { self.high };
         if map == Map::Diverging {
-            return Self::signed(high, look);
+            return Self { clipped: self.clipped, ..Self::signed(high, look) };
         }
         if look.logarithmic || !self.is_plain() && !self.is_diverging() {
-            return Self::weights(high, look);
+            return Self { clipped: self.clipped, ..Self::weights(high, look) };
         }
         let [smallest, most] = ENDS;
         let finite = || numbers.iter().filter(|x| x.is_finite()).map(|x| x.clamp(-most, most));
         let low = finite().reduce(f32::min).unwrap_or(0.0);
         let high = finite().fold(low, f32::max);
         let high = if high - low > smallest { high } else { low + low.abs().max(1.0) };
-        Self { map: Some(map), low, high, logarithmic: false }
+        Self { map: Some(map), low, high, logarithmic: false, clipped: false }
     }
 
     /// The map. `None` without colours.
@@ -121,6 +135,24 @@ impl Palette {
         } else {
             f32::midpoint(low, high)
         };
+        [low, middle, high]
+    }
+
+    /// The [`marks`](Self::marks) as a colour bar names them: `≥ 0.01` if larger numbers have the last colour, and `0.001 log` in
+    /// the middle of a logarithmic map.
+    ///
+    /// ```
+    /// use regard_figure::{Extent, Look, Palette};
+    /// let extent = Extent { largest: 1.0, end: 0.01 };
+    /// assert_eq!(Palette::of(extent, false, Look::default()).ticks(), ["0", "0.005", "≥ 0.01"]);
+    /// let look = Look { logarithmic: true, ..Look::default() };
+    /// assert_eq!(Palette::of(extent, false, look).ticks(), ["1e−6", "0.001 log", "1"]);
+    /// ```
+    pub fn ticks(self) -> [String; 3] {
+        let [low, middle, high] = self.marks().map(numbers::tick);
+        let low = if self.clipped && self.low < 0.0 { format!("≤ {low}") } else { low };
+        let middle = if self.logarithmic { format!("{middle} log") } else { middle };
+        let high = if self.clipped { format!("≥ {high}") } else { high };
         [low, middle, high]
     }
 
@@ -160,8 +192,9 @@ impl Display for Palette {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { low, high, .. } = self;
         let scale = if self.logarithmic { "logarithmic" } else { "linear" };
+        let beyond = if self.clipped { " and beyond" } else { "" };
         match self.map {
-            Some(map) => write!(f, "{low} to {high}, {}, {scale}", map.name()),
+            Some(map) => write!(f, "{low} to {high}{beyond}, {}, {scale}", map.name()),
             None => f.write_str("no colours"),
         }
     }

@@ -1,31 +1,52 @@
+//! PNG: figures drawn pixel by pixel, and bare cells.
+
+mod draw;
+
 use ::png::{BitDepth, ColorType, Encoder, EncodingError};
 
+use crate::figure::{Figure, Shape};
 use crate::{Error, Palette, Table};
 
-/// The longer side of a picture of few cells, in pixels.
+/// The longer side of a picture of few bare cells, in pixels.
 const WIDTH: usize = 768;
+/// The pixels of a CSS pixel in a figure, where its cells do not need more.
+const SCALE: f64 = 2.0;
+/// The most pixels of a figure: 512 MiB of memory.
+const MOST_PIXELS: f64 = 1.7e8;
 
-/// A picture of the cells as equal squares of pixels. Where there are many cells, each is a pixel.
-pub(super) fn png(table: &Table<'_>, palette: Palette) -> Result<Vec<u8>, Error> {
+impl Figure {
+    /// The figure as PNG, on white. Text is set in DejaVu Sans, which has the alphabets of Europe and the Middle East and the
+    /// signs of mathematics; a character that it lacks is an empty box.
+    ///
+    /// A CSS pixel is 2 × 2 pixels, or more if each cell of a large matrix needs its own.
+    ///
+    /// # Errors
+    /// [`Error::Large`] if the picture has more than 170 million pixels.
+    pub fn png(&self) -> Result<Vec<u8>, Error> {
+        let cell = |shape: &Shape| match shape {
+            Shape::Cells(cells) => cells.cell[0].min(cells.cell[1]),
+            _ => f64::INFINITY,
+        };
+        let smallest = self.shapes.iter().map(cell).fold(f64::INFINITY, f64::min);
+        let scale = SCALE.max(1.0 / smallest);
+        let [width, height] = self.size.map(|side| (side * scale).ceil());
+        if width * height > MOST_PIXELS {
+            return Err(Error::Large { width: width as usize, height: height as usize });
+        }
+        let size = [width as usize, height as usize];
+        let image = draw::draw(self, size, scale);
+        let texts = [("Title", self.title.as_str()), ("Description", &self.note)];
+        Ok(encode(ColorType::Rgb, size, &image, &texts)?)
+    }
+}
+
+/// A picture of the cells as equal squares of pixels, without labels. Where there are many cells, each is a pixel.
+pub(super) fn bare(table: &Table<'_>, palette: Palette) -> Result<Vec<u8>, Error> {
     if palette.is_plain() {
         return Err(Error::Plain(table.name.to_owned()));
     }
-    let side = (WIDTH / table.rows.len().max(table.cols.len())).max(1);
-    cells(table, palette, side, &[("Title", table.title), ("Description", &palette.to_string())])
-}
-
-/// A picture with one pixel a cell.
-pub(super) fn pixels(table: &Table<'_>, palette: Palette) -> Result<Vec<u8>, Error> {
-    cells(table, palette, 1, &[])
-}
-
-fn cells(
-    table: &Table<'_>,
-    palette: Palette,
-    side: usize,
-    texts: &[(&str, &str)],
-) -> Result<Vec<u8>, Error> {
     let (rows, cols) = (table.rows.len(), table.cols.len());
+    let side = (WIDTH / rows.max(cols)).max(1);
     let mut image = Vec::with_capacity(rows * cols * side * side * 3);
     for row in table.values.chunks(cols) {
         let line: Vec<u8> = row
@@ -35,7 +56,8 @@ fn cells(
             .collect();
         (0..side).for_each(|_| image.extend_from_slice(&line));
     }
-    Ok(encode(ColorType::Rgb, [cols * side, rows * side], &image, texts)?)
+    let texts = [("Title", table.title), ("Description", &palette.to_string())];
+    Ok(encode(ColorType::Rgb, [cols * side, rows * side], &image, &texts)?)
 }
 
 /// A PNG of these bytes: `size` pixels wide and high, 8 bits a channel, with these text chunks.

@@ -26,7 +26,7 @@ pub struct Table<'a> {
 #[non_exhaustive]
 pub enum Error {
     /// The file's name has no ending of a known format.
-    #[error("{} does not end in .png, .svg, .csv, .npy or .safetensors", .0.display())]
+    #[error("{} does not end in .png, .svg, .html, .csv, .npy or .safetensors", .0.display())]
     Extension(PathBuf),
 
     /// The number of values is not rows × columns.
@@ -44,11 +44,44 @@ pub enum Error {
     #[error("the matrix is empty")]
     Empty,
 
-    /// The matrix has no colours, for instance because its columns have different units. A PNG needs colours.
+    /// The matrix has no colours, for instance because its columns have different units. Bare cells need colours.
     #[error(
-        "`{0}` is a table without colours: write it as .svg, .csv, .npy or .safetensors, or choose colours with --map"
+        "`{0}` is a table without colours, and bare cells are nothing else: leave out --bare, or choose colours with --map"
     )]
     Plain(String),
+
+    /// The picture would take too much memory.
+    #[error("a picture of {width} × {height} pixels is too large: write it as .svg, or bare")]
+    Large {
+        /// The width in pixels.
+        width: usize,
+        /// The height in pixels.
+        height: usize,
+    },
+
+    /// The page would have too many numbers.
+    #[error(
+        "a page of {numbers} numbers is too large (the most are {most}): write it as .svg, .npy or .safetensors"
+    )]
+    Many {
+        /// The number of numbers.
+        numbers: usize,
+        /// The most numbers of a page.
+        most: usize,
+    },
+
+    /// There are too many tokens to draw lines between.
+    #[error("{tokens} tokens are too many for lines (the most are {most}): export the matrix")]
+    Tokens {
+        /// The number of queries or keys, whichever is larger.
+        tokens: usize,
+        /// The most tokens.
+        most: usize,
+    },
+
+    /// The format has no place for a picture that is more than a matrix.
+    #[error("lines and grids are pictures: write them as .png, .svg or .html")]
+    NoPicture,
 
     /// The PNG encoder failed.
     #[error("cannot encode the picture: {0}")]

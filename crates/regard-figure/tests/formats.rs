@@ -1,7 +1,11 @@
 //! Matrices written out, and read back by other means.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use regard_figure::{Error, Format, HIDDEN, Label, Look, Map, NOT_A_NUMBER, Palette, Table};
+use std::sync::Arc;
+
+use regard_figure::{
+    Error, Format, Grid, HIDDEN, Label, Look, Map, NOT_A_NUMBER, Palette, Small, Table,
+};
 use regard_heads::{AttentionMaps, HeadId, readable, unattended};
 use regard_tests::attention_files::{Folder, weights};
 
@@ -13,17 +17,13 @@ fn tokens(labels: &[&str]) -> Vec<Label> {
     readable(labels.iter().map(|t| (*t).to_owned()).collect())
 }
 
+fn table<'a>(values: &'a [f32], rows: &'a [Label], cols: &'a [Label]) -> Table<'a> {
+    let (masked, axes) = (f32::NEG_INFINITY, ["query", "key"]);
+    Table { title: "A < B", name: "weights", values, masked, rows, cols, axes }
+}
+
 fn encode(format: Format, values: &[f32], rows: &[Label], cols: &[Label]) -> Vec<u8> {
-    let table = Table {
-        title: "A < B",
-        name: "weights",
-        values,
-        masked: f32::NEG_INFINITY,
-        rows,
-        cols,
-        axes: ["query", "key"],
-    };
-    table.encode(format, palette()).unwrap()
+    table(values, rows, cols).encode(format, palette()).unwrap()
 }
 
 /// Pixels of a PNG: width, height, RGB.
@@ -36,9 +36,10 @@ fn pixels(file: &[u8]) -> (usize, usize, Vec<u8>) {
 }
 
 #[test]
-fn a_png_has_a_square_for_each_cell_in_its_colour() {
+fn a_bare_png_has_a_square_for_each_cell_in_its_colour() {
     let values = [0.0, 0.25, 1.0, f32::NAN, f32::NEG_INFINITY, 0.5];
-    let file = encode(Format::Png, &values, &tokens(&["a", "b"]), &tokens(&["a", "b", "c"]));
+    let (rows, cols) = (tokens(&["a", "b"]), tokens(&["a", "b", "c"]));
+    let file = table(&values, &rows, &cols).bare_png(palette()).unwrap();
     let (width, height, image) = pixels(&file);
     assert_eq!((width, height), (768, 512));
     for (i, x) in values.iter().enumerate() {
@@ -48,6 +49,160 @@ fn a_png_has_a_square_for_each_cell_in_its_colour() {
         }
     }
     assert_ne!(HIDDEN, NOT_A_NUMBER);
+}
+
+/// The place of the `<rect>` that has this colour in an SVG: left, top, width and height.
+fn rect(svg: &str, [r, g, b]: [u8; 3]) -> [f64; 4] {
+    let fill = format!("fill=\"#{r:02x}{g:02x}{b:02x}\"/>");
+    let line = svg.lines().find(|line| line.starts_with("<rect") && line.ends_with(&fill)).unwrap();
+    ["x", "y", "width", "height"].map(|name| {
+        let (_, rest) = line.split_once(&format!(" {name}=\"")).unwrap();
+        rest.split_once('"').unwrap().0.parse().unwrap()
+    })
+}
+
+/// The picture of the pixels is that of the shapes, twice as large: cells lie at the same places, and letters to the left of a
+/// row, above a column and beside the bar.
+#[test]
+fn a_png_has_the_cells_the_labels_and_the_bar_of_the_svg() {
+    let values = [0.0, 0.25, 1.0, f32::NAN, f32::NEG_INFINITY, 0.5];
+    let (rows, cols) = (tokens(&["one", "two"]), tokens(&["a", "b", "c"]));
+    let (width, _, image) = pixels(&encode(Format::Png, &values, &rows, &cols));
+    let svg = String::from_utf8(encode(Format::Svg, &values, &rows, &cols)).unwrap();
+    let pixel = |x: f64, y: f64| {
+        let at = ((2.0 * y) as usize * width + (2.0 * x) as usize) * 3;
+        [image[at], image[at + 1], image[at + 2]]
+    };
+    for x in values {
+        let color = palette().rgb(x);
+        let [left, top, wide, high] = rect(&svg, color);
+        for (dx, dy) in [(0.1, 0.1), (0.9, 0.1), (0.1, 0.9), (0.9, 0.9)] {
+            assert_eq!(pixel(left + dx * wide, top + dy * high), color, "{x}");
+        }
+    }
+    let darkest = |from: [f64; 2], to: [f64; 2]| {
+        let steps =
+            |a: f64, b: f64| (0..=((b - a) * 2.0) as usize).map(move |i| a + i as f64 / 2.0);
+        steps(from[0], to[0])
+            .flat_map(|x| steps(from[1], to[1]).map(move |y| (x, y)))
+            .map(|(x, y)| pixel(x, y).iter().copied().max().unwrap())
+            .min()
+            .unwrap()
+    };
+    let [left, top, wide, high] = rect(&svg, palette().rgb(values[0]));
+    let ink = 0x60;
+    assert!(darkest([left - 28.0, top + 8.0], [left - 2.0, top + high - 8.0]) < ink, "row");
+    assert!(darkest([left, top - 16.0], [left + wide, top - 2.0]) < ink, "column");
+    assert!(darkest([8.0, 4.0], [60.0, 24.0]) < ink, "title");
+    let right = left + 3.0 * wide;
+    assert!(darkest([right + 36.0, top - 6.0], [right + 50.0, top + 6.0]) < ink, "bar");
+    assert_eq!(pixel(2.0, 2.0), [255; 3], "paper");
+    // A longer label needs more room; a title that is wider than the cells is not cut.
+    let long = tokens(&["one", "two and three quarters"]);
+    assert!(pixels(&encode(Format::Png, &values, &long, &cols)).0 > width);
+}
+
+#[test]
+fn a_png_of_many_cells_has_a_pixel_for_each() {
+    let labels = Label::numbers(2000);
+    let mut values = vec![0.0; 2000 * 2000];
+    for i in 0..2000 {
+        values[i * 2000 + i] = 1.0;
+    }
+    let (width, height, image) = pixels(&encode(Format::Png, &values, &labels, &labels));
+    assert!(width >= 2000 && height >= 2000);
+    let [last, first] = [palette().rgb(1.0), palette().rgb(0.0)];
+    let count = |color: [u8; 3]| image.chunks(3).filter(|pixel| *pixel == color).count();
+    assert!(count(last) >= 2000 && count(first) >= 2000 * 1999, "{} {}", count(last), count(first));
+}
+
+/// The page is one file: it names no other place than the namespace of SVG. Its script has every number and label.
+#[test]
+fn a_page_has_all_numbers_and_needs_no_network() {
+    use base64::Engine as _;
+    let values = [0.0, 0.25, 1.0, f32::NAN, f32::NEG_INFINITY, 0.5];
+    let (rows, cols) = (tokens(&["</script>", "two"]), tokens(&["a", "Ġb", "c"]));
+    let page = String::from_utf8(encode(Format::Html, &values, &rows, &cols)).unwrap();
+    let addresses: Vec<&str> =
+        page.match_indices("http").map(|(at, _)| &page[at..at + 26]).collect();
+    assert_eq!(addresses, ["http://www.w3.org/2000/svg"], "{page}");
+    assert!(
+        !page.contains("src=") && !page.contains("@import") && !page.contains("url(h"),
+        "{page}"
+    );
+    assert_eq!(page.matches("</script>").count(), 2, "no token ends a script");
+    let (_, data) = page.split_once("<script type=\"application/json\">").unwrap();
+    let data: serde_json::Value =
+        serde_json::from_str(data.split_once("</script>").unwrap().0).unwrap();
+    assert_eq!(data[0]["rows"][0], "</script>");
+    assert_eq!(data[0]["cols"][1], "␣b");
+    let numbers = data[0]["values"].as_str().unwrap();
+    let numbers = base64::engine::general_purpose::STANDARD.decode(numbers).unwrap();
+    assert_eq!(numbers, values.map(f32::to_le_bytes).concat());
+    // The script finds a cell by the place and the size that the SVG has.
+    let (_, svg) = page.split_once("<svg").unwrap();
+    let [left, top, wide, _] = rect(svg, palette().rgb(0.0));
+    let at = |i: usize| data[0]["at"][i].as_f64().unwrap();
+    assert!((at(0) - left).abs() < 0.01 && (at(1) - top).abs() < 0.01, "two decimals");
+    assert_eq!(data[0]["cell"][0], wide);
+    // Text and paper follow the theme of the reader.
+    assert!(page.contains("prefers-color-scheme: dark") && svg.contains("var(--paper)"), "{page}");
+    assert!(!svg.contains("#fff\"") && !svg.contains("#222\""), "{svg}");
+    let many = vec![0.0; 1 << 23];
+    let labels = [Label::numbers(1 << 12), Label::numbers(1 << 11)];
+    let error = table(&many, &labels[0], &labels[1]).encode(Format::Html, palette()).unwrap_err();
+    assert!(matches!(error, Error::Many { .. }) && error.to_string().contains(".npy"), "{error}");
+}
+
+#[test]
+fn lines_are_as_strong_as_the_weights() {
+    let labels = tokens(&["the", "Ġcat", "Ġsat"]);
+    let values = [1.0, 0.0, 0.0, 0.25, 0.75, f32::NEG_INFINITY, 0.01, 0.49, 0.5];
+    let lines = table(&values, &labels, &labels).lines().unwrap();
+    let svg = lines.svg().unwrap();
+    well_formed(&svg);
+    let drawn = |tip: &str| svg.contains(&format!("<title>{tip}</title>"));
+    assert!(drawn("the → the: 1.0000") && drawn("␣sat → ␣cat: 0.4900"), "{svg}");
+    assert_eq!(svg.matches("<polyline").count(), 5, "neither 0 nor masked nor 1 %: {svg}");
+    assert!(svg.contains("stroke-opacity=\"1.000\"") && svg.contains("stroke-opacity=\"0.500\""));
+    assert_eq!(svg.matches(">␣cat</text>").count(), 2);
+    let (width, height, image) = pixels(&lines.png().unwrap());
+    assert!(width > 500 && height > 100);
+    assert!(image.chunks(3).any(|p| p[2] > p[0].saturating_add(60)), "a blue line");
+    assert!(lines.html().unwrap().contains("the → the: 1.0000"));
+    assert!(matches!(lines.encode(Format::Csv), Err(Error::NoPicture)));
+    let many = Label::numbers(401);
+    let error = table(&vec![0.0; 401], &many, &labels[..1]).lines().unwrap_err();
+    assert!(matches!(error, Error::Tokens { tokens: 401, .. }), "{error}");
+}
+
+#[test]
+fn a_grid_has_every_matrix_with_its_row_and_column() {
+    let labels = tokens(&["a", "b"]);
+    let matrix = |i: usize| Small {
+        name: format!("layer {}, head {}", i / 3, i % 3),
+        values: Arc::new(vec![1.0, 0.0, i as f32 / 8.0, 1.0]),
+        palette: palette(),
+    };
+    let grid = Grid {
+        title: "All heads".to_owned(),
+        rows: vec!["layer 0".to_owned(), "layer 1".to_owned()],
+        cols: (0..3).map(|i| format!("head {i}")).collect(),
+        labels: [&labels, &labels],
+        axes: ["query", "key"],
+        matrices: (0..6).map(matrix).collect(),
+    };
+    let svg = grid.figure().svg().unwrap();
+    well_formed(&svg);
+    for name in ["All heads", "layer 0", "layer 1", "head 0", "head 2"] {
+        assert_eq!(svg.matches(&format!(">{name}</text>")).count(), 1, "{name}");
+    }
+    // Head 2 is to the right of head 1, and layer 1 below layer 0.
+    let at = |i: usize| rect(&svg, palette().rgb(i as f32 / 8.0));
+    assert!(at(2)[0] > at(1)[0] && at(2)[1] == at(1)[1] && at(4)[1] > at(1)[1]);
+    let page = grid.figure().html().unwrap();
+    assert!(page.contains("\"name\":\"layer 1, head 2\""), "{page}");
+    assert_eq!(page.matches("linearGradient id").count(), 1, "one scale, one bar");
 }
 
 #[test]
@@ -86,7 +241,7 @@ fn a_masked_weight_is_0_in_every_file_and_keeps_its_colour() {
     assert!(text(Format::Csv).contains("a,1,0\n"), "{}", text(Format::Csv));
     let svg = text(Format::Svg);
     assert!(!svg.contains('∞') && svg.contains(">masked (0)</text>"), "{svg}");
-    let (width, _, image) = pixels(&file(Format::Png));
+    let (width, _, image) = pixels(&table.bare_png(palette()).unwrap());
     assert_eq!(image[3 * (width - 1)..][..3], HIDDEN);
     assert!(file(Format::Npy).ends_with(&[0.0_f32, 0.25, 0.75].map(f32::to_le_bytes).concat()));
 }

@@ -1,8 +1,8 @@
 use std::sync::Arc;
 
-use regard_figure::{Look, Matrix, Palette, largest};
+use regard_figure::{Extent, Figure, Grid, Label, Look, Matrix, Palette, Small, largest};
 
-use super::{AttentionMaps, Error, Part, Progress};
+use super::{AttentionMaps, Error, Part, Progress, Survey};
 
 impl AttentionMaps {
     /// A part of an attention as a figure, in the colours of this look.
@@ -11,7 +11,7 @@ impl AttentionMaps {
     /// Those of [`AttentionMaps::part`].
     pub fn matrix(&self, part: Part, look: Look, progress: &Progress<'_>) -> Result<Matrix, Error> {
         let numbers = self.part(part, progress)?;
-        let palette = palette(&numbers, largest(&numbers), look);
+        let palette = palette(&numbers, Extent::of(&numbers), look);
         Ok(self.labelled(part, Arc::new(numbers), palette))
     }
 
@@ -31,7 +31,51 @@ impl AttentionMaps {
     }
 }
 
+impl Survey {
+    /// A picture of all heads: a row for each layer, and a matrix for each head. A long text is shown by the largest weight of
+    /// each square of [`factor`](Self::factor) × factor cells. All heads have the same scale, or each its own.
+    pub fn figure(&self, maps: &AttentionMaps, look: Look, own_scale: bool) -> Figure {
+        let shape = maps.shape();
+        let heads: Vec<_> = shape.ids().map(|id| (id, self.thumbnail(maps, id))).collect();
+        let most = heads.iter().map(|(_, numbers)| largest(numbers)).fold(0.0, f32::max);
+        let is_negative = |x: &f32| *x < 0.0 && x.is_finite();
+        let both_signs = heads.iter().any(|(_, numbers)| numbers.iter().any(is_negative));
+        let matrix = |(id, numbers): &(super::HeadId, std::borrow::Cow<'_, [f32]>)| {
+            let limit = if own_scale { largest(numbers) } else { most };
+            Small {
+                name: format!("layer {}, head {}", maps.layer_number(id.layer), id.head),
+                values: Arc::new(numbers.to_vec()),
+                palette: Palette::up_to(limit, both_signs, look),
+            }
+        };
+        let labels = maps.tokens().map(|tokens| pooled(tokens, self.factor()));
+        let grid = Grid {
+            title: format!("{} layers × {} heads", shape.layers, shape.heads),
+            rows: (0..shape.layers)
+                .map(|layer| format!("layer {}", maps.layer_number(layer)))
+                .collect(),
+            cols: (0..shape.heads).map(|head| format!("head {head}")).collect(),
+            labels: labels.each_ref().map(Vec::as_slice),
+            axes: ["query", "key"],
+            matrices: heads.iter().map(matrix).collect(),
+        };
+        grid.figure()
+    }
+}
+
+/// One label for each `factor` labels: the first and the last of them.
+fn pooled(labels: Vec<Label>, factor: usize) -> Vec<Label> {
+    if factor < 2 {
+        return labels;
+    }
+    let several = |labels: &[Label]| match labels {
+        [first, .., last] => Label::plain(&format!("{} … {}", first.text, last.text)),
+        one => one.first().cloned().unwrap_or_else(|| Label::plain("")),
+    };
+    labels.chunks(factor).map(several).collect()
+}
+
 /// The palette for weights, or for scores if a number is negative.
-pub fn palette(numbers: &[f32], largest: f32, look: Look) -> Palette {
-    Palette::up_to(largest, numbers.iter().any(|x| *x < 0.0 && x.is_finite()), look)
+pub fn palette(numbers: &[f32], extent: Extent, look: Look) -> Palette {
+    Palette::of(extent, numbers.iter().any(|x| *x < 0.0 && x.is_finite()), look)
 }

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::forward::{final_norm, layer_output};
 use crate::weights::{AttentionWeights, Layer, NormWeights};
-use crate::{Error, Head, Input, Model, Placement, Trace};
+use crate::{Error, Head, Input, Model, Pass, Placement, Trace};
 
 /// What each part of a model adds to a logit, or to the difference of two.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -99,8 +99,36 @@ impl Model {
         plus: usize,
         minus: Option<usize>,
     ) -> Result<Attribution, Error> {
-        let (description, weights) = (self.description(), &self.weights().stack);
-        let (unembedding, bias) = self.unembedding(plus, minus)?;
+        self.pass().attribute(input, position, plus, minus)
+    }
+}
+
+impl Pass<'_> {
+    /// As [`Model::attribute`], with the changes of the pass. A change of the residual stream or of an attention's output is no
+    /// part of the model: the parts then add up to the logit less what the change adds.
+    ///
+    /// # Errors
+    /// As [`Model::attribute`], and those of [`run`](Self::run).
+    ///
+    /// ```
+    /// use regard_models::{Ablation, Change, Input, Model};
+    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models");
+    /// let model = Model::open(format!("{models}/tiny-gpt2"))?;
+    /// let (head, input) = ("1.3".parse()?, Input::tokens([7, 8, 9]));
+    /// let pass = model.pass().change(Change::Ablate { head, to: Ablation::Zero });
+    /// assert_eq!(pass.attribute(&input, 2, 40, None)?.layers[1].heads[3], 0.0);
+    /// # Ok::<(), regard_models::Error>(())
+    /// ```
+    pub fn attribute(
+        &self,
+        input: &Input,
+        position: usize,
+        plus: usize,
+        minus: Option<usize>,
+    ) -> Result<Attribution, Error> {
+        let model = self.model;
+        let (description, weights) = (model.description(), &model.weights().stack);
+        let (unembedding, bias) = model.unembedding(plus, minus)?;
         let prefix = if description.encoder.is_some() { "decoder" } else { "blocks" };
         let stack = &description.stack;
         let name = |layer: usize, place: &str| format!("{prefix}.{layer}.{place}");
@@ -113,7 +141,7 @@ impl Model {
             keep.extend(["attn.hook_z", "hook_mlp_out"].map(|place| name(layer, place)));
             keep.extend(stack.cross.then(|| name(layer, "cross_attn.hook_z")));
         }
-        let trace = self.pass().keep(keep).last_logits().run(input)?;
+        let trace = Self { keep, last_only: true, ..self.clone() }.run(input)?;
         if description.head == Head::Classes && position != 0 {
             let what = format!("the logits of classes are read at position 0, not {position}");
             return Err(Error::Input(what));
@@ -155,7 +183,9 @@ impl Model {
             bias: normed_bias + bias,
         })
     }
+}
 
+impl Model {
     /// The direction u \[width\] of a logit, or of the difference of two, in the stream after the final norm; and what the head's
     /// bias adds.
     fn unembedding(&self, plus: usize, minus: Option<usize>) -> Result<(Vec<f64>, f64), Error> {

@@ -43,16 +43,31 @@ pub enum Which {
     Cross,
 }
 
+impl Which {
+    /// What the names of the places of this attention begin with in a layer.
+    fn places(self, layer: usize) -> String {
+        match self {
+            Self::Only => format!("blocks.{layer}.attn"),
+            Self::Encoder => format!("encoder.{layer}.attn"),
+            Self::Decoder => format!("decoder.{layer}.attn"),
+            Self::Cross => format!("decoder.{layer}.cross_attn"),
+        }
+    }
+
+    /// The name of the place of a layer's weights \[heads, queries, keys\].
+    ///
+    /// ```
+    /// assert_eq!(regard_models::Which::Only.weights_of(3), "blocks.3.attn.hook_pattern");
+    /// ```
+    pub fn weights_of(self, layer: usize) -> String {
+        format!("{}.hook_pattern", self.places(layer))
+    }
+}
+
 impl HeadAddress {
     /// What the names of the attention's places begin with.
     pub fn places(&self) -> String {
-        let layer = self.layer;
-        match self.attention {
-            Which::Only => format!("blocks.{layer}.attn"),
-            Which::Encoder => format!("encoder.{layer}.attn"),
-            Which::Decoder => format!("decoder.{layer}.attn"),
-            Which::Cross => format!("decoder.{layer}.cross_attn"),
-        }
+        self.attention.places(self.layer)
     }
 
     /// The place of the attention's output before the output projection.
@@ -188,6 +203,15 @@ pub enum Change {
         /// The other input, which has as many tokens.
         from: Input,
     },
+    /// A head's output (weights · values) at a position is what it is in the run of another input.
+    PatchHead {
+        /// The head.
+        head: HeadAddress,
+        /// The position in both inputs.
+        position: usize,
+        /// The other input, which has as many tokens.
+        from: Input,
+    },
     /// A vector is added to a place.
     Add {
         /// A name of [`Description::places`].
@@ -279,8 +303,8 @@ impl AttentionChanges {
 enum PlaceChange {
     /// A head's part of each row.
     Head { head: usize, to: HeadOutput },
-    /// A row.
-    Replace { position: usize, row: Vec<f32> },
+    /// The numbers of a row from `start` on.
+    Replace { position: usize, start: usize, numbers: Vec<f32> },
     /// Added to a row, or to all.
     Add { position: Option<usize>, vector: Vec<f32> },
 }
@@ -376,23 +400,15 @@ impl Plan {
             }
             Change::Patch { place, position, from } => {
                 changeable(description, place)?;
-                let (found, expected) = (lengths(from, model), lengths(input, model));
-                if found != expected {
-                    return refuse(format!(
-                        "a patch comes from an input of as many tokens: {found:?} are not {expected:?}"
-                    ));
-                }
-                let values = others.get(from, place)?;
-                let (rows, len) = (values.shape[0], values.data.len() / values.shape[0].max(1));
-                if *position >= rows {
-                    return refuse(format!(
-                        "there is no position {position} to patch: {place} has {rows}"
-                    ));
-                }
-                self.cacheable = false;
-                let row = values.data[position * len..(position + 1) * len].to_vec();
-                let change = PlaceChange::Replace { position: *position, row };
-                self.places.entry(place.clone()).or_default().push(change);
+                let row = others.row(from, place, *position, model, input)?;
+                self.replace(place.clone(), *position, 0, row.to_vec());
+            }
+            Change::PatchHead { head, position, from } => {
+                let size = head.check(description)?.block.head_size;
+                let (place, start) = (head.z(), head.head * size);
+                let row = others.row(from, &place, *position, model, input)?;
+                let numbers = row[start..start + size].to_vec();
+                self.replace(place, *position, start, numbers);
             }
             Change::Add { place, position, vector } => {
                 changeable(description, place)?;
@@ -402,6 +418,13 @@ impl Plan {
             }
         }
         Ok(())
+    }
+
+    /// Numbers of a row of a place are replaced, from `start` on.
+    fn replace(&mut self, place: String, position: usize, start: usize, numbers: Vec<f32>) {
+        self.cacheable = false;
+        let change = PlaceChange::Replace { position, start, numbers };
+        self.places.entry(place).or_default().push(change);
     }
 
     /// Whether the numbers of a place change.
@@ -465,8 +488,8 @@ impl Plan {
                         row[head * size..(head + 1) * size].copy_from_slice(&vector);
                     }
                 }
-                PlaceChange::Replace { position, row } => {
-                    data[position * len..(position + 1) * len].copy_from_slice(row);
+                PlaceChange::Replace { position, start, numbers } => {
+                    data[position * len + start..][..numbers.len()].copy_from_slice(numbers);
                 }
                 PlaceChange::Add { position, vector } => {
                     if vector.len() != len || position.is_some_and(|position| position >= rows) {
@@ -525,7 +548,8 @@ impl<'c> Others<'c> {
         let mut wanted: Vec<(&Input, BTreeSet<String>)> = Vec::new();
         for change in changes {
             let (from, place) = match change {
-                Change::Ablate { head, to: Ablation::MeanOf(from) } => (from, head.z()),
+                Change::Ablate { head, to: Ablation::MeanOf(from) }
+                | Change::PatchHead { head, from, .. } => (from, head.z()),
                 Change::Patch { place, from, .. } => (from, place.clone()),
                 _ => continue,
             };
@@ -545,6 +569,30 @@ impl<'c> Others<'c> {
         let trace = self.0.iter().find(|(other, _)| *other == input).map(|(_, trace)| trace);
         let values = trace.and_then(|trace| trace.get(place));
         values.ok_or_else(|| Error::Input(format!("the model has no place {place:?}")))
+    }
+
+    /// The row of a place at a position in the run of an input that has as many tokens as `input`.
+    fn row(
+        &self,
+        from: &Input,
+        place: &str,
+        position: usize,
+        model: &Model,
+        input: &Input,
+    ) -> Result<&[f32], Error> {
+        let refuse = |what: String| Err(Error::Input(what));
+        let (found, expected) = (lengths(from, model), lengths(input, model));
+        if found != expected {
+            return refuse(format!(
+                "a patch comes from an input of as many tokens: {found:?} are not {expected:?}"
+            ));
+        }
+        let values = self.get(from, place)?;
+        let (rows, len) = (values.shape[0], values.data.len() / values.shape[0].max(1));
+        if position >= rows {
+            return refuse(format!("there is no position {position} to patch: {place} has {rows}"));
+        }
+        Ok(&values.data[position * len..(position + 1) * len])
     }
 }
 

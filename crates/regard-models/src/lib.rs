@@ -1,7 +1,8 @@
 //! Transformers from the files that people have: Hugging Face folders and GGUF files.
 //!
 //! - [`Checkpoint`] lists a model's tensors without reading them, and reads each one in the type that the file stores.
-//! - [`Model`] runs: a [`Pass`] keeps any place of the forward pass and makes any [`Change`], and a [`Writing`] writes on.
+//! - [`Model`] runs: a [`Pass`] keeps any place of the forward pass and makes any [`Change`], a [`Reading`] reads
+//!   on, and a [`Writing`] writes on.
 //! - [`Tokenizer`], [`ChatTemplate`] and [`ImageProcessor`] turn text, a chat and an image into an [`Input`].
 #![forbid(unsafe_code)]
 
@@ -17,6 +18,7 @@ mod memory;
 mod model;
 mod probability;
 mod read;
+mod reading;
 mod score;
 mod sweep;
 mod tensor;
@@ -37,6 +39,7 @@ pub use self::image::ImageProcessor;
 pub use self::model::{Baseline, Model, Pass};
 pub use self::probability::probabilities;
 pub use self::read::Checkpoint;
+pub use self::reading::Reading;
 pub use self::score::{Hidden, Rounded, Score};
 pub use self::tensor::{Format, Tensor};
 pub use self::tokenizer::Tokenizer;

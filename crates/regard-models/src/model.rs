@@ -143,9 +143,9 @@ impl Model {
 /// An unchanged run, from which changed runs of the same input begin.
 #[derive(Clone, Debug)]
 pub struct Baseline {
-    input: Input,
-    trace: Trace,
-    streams: Streams,
+    pub(crate) input: Input,
+    pub(crate) trace: Trace,
+    pub(crate) streams: Streams,
 }
 
 impl Baseline {

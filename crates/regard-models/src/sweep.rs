@@ -9,7 +9,9 @@ use core::slice::from_ref;
 
 use crate::change::Plan;
 use crate::forward::{Keep, Runner, stacks};
-use crate::{Baseline, Change, Description, Error, Head, HeadAddress, Input, Model, Values, Which};
+use crate::{
+    Baseline, Change, Description, Error, Head, HeadAddress, Input, Model, Stack, Values, Which,
+};
 
 /// The most runs that go together: more would take memory, and not be faster.
 const TOGETHER: usize = 16;
@@ -26,24 +28,34 @@ impl Description {
     /// # Ok::<(), regard_models::Error>(())
     /// ```
     pub fn heads(&self) -> Vec<HeadAddress> {
-        let of = |attention, stack: &crate::Stack| {
-            let heads = stack.block.heads;
-            (0..stack.layers())
-                .flat_map(move |layer| {
-                    (0..heads).map(move |head| HeadAddress { attention, layer, head })
-                })
-                .collect::<Vec<_>>()
+        let heads = |(attention, stack): (Which, &Stack)| {
+            let (layers, heads) = (stack.layers(), stack.block.heads);
+            (0..layers).flat_map(move |layer| {
+                (0..heads).map(move |head| HeadAddress { attention, layer, head })
+            })
         };
+        self.attentions().into_iter().flat_map(heads).collect()
+    }
+
+    /// Each kind of attention of the model, with the stack that it is in: one, or those of an encoder, of a decoder over its own
+    /// tokens, and from decoder to encoder.
+    ///
+    /// ```
+    /// use regard_models::{Checkpoint, Description, Which};
+    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models");
+    /// let t5 = Description::of(&Checkpoint::open(format!("{models}/tiny-t5"))?)?;
+    /// let attentions: Vec<Which> = t5.attentions().into_iter().map(|(which, _)| which).collect();
+    /// assert_eq!(attentions, [Which::Encoder, Which::Decoder, Which::Cross]);
+    /// # Ok::<(), regard_models::Error>(())
+    /// ```
+    pub fn attentions(&self) -> Vec<(Which, &Stack)> {
         match &self.encoder {
-            None => of(Which::Only, &self.stack),
-            Some(encoder) => {
-                let stacks = [
-                    (Which::Encoder, encoder),
-                    (Which::Decoder, &self.stack),
-                    (Which::Cross, &self.stack),
-                ];
-                stacks.into_iter().flat_map(|(attention, stack)| of(attention, stack)).collect()
-            }
+            None => vec![(Which::Only, &self.stack)],
+            Some(encoder) => vec![
+                (Which::Encoder, encoder),
+                (Which::Decoder, &self.stack),
+                (Which::Cross, &self.stack),
+            ],
         }
     }
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use proptest::prelude::*;
-use regard_models::{Checkpoint, Error, Format};
+use regard_models::{Activation, Checkpoint, Error, Format, Head, Input, Model};
 use regard_tests::models::golden;
 use safetensors::{SafeTensors, tensor::TensorView};
 
@@ -76,6 +76,54 @@ fn weights_stay_in_the_type_in_which_they_are_stored() {
         let tensor = Checkpoint::open(golden(model)).unwrap().read(tensor).unwrap();
         assert_eq!(tensor.format(), format, "{model}");
         assert_eq!(tensor.bytes(), tensor.cols() * if format == Format::F32 { 4 } else { 2 });
+    }
+}
+
+#[test]
+fn the_head_of_a_masked_model_has_the_activation_that_its_family_gives_it() {
+    // RoBERTa's is GELU, whatever the layers have.
+    let families = [
+        ("tiny-bert", "hidden_act", Activation::Relu),
+        ("tiny-distilbert", "activation", Activation::Relu),
+        ("tiny-roberta", "hidden_act", Activation::Gelu),
+    ];
+    for (name, key, expected) in families {
+        let folder = copy(name);
+        let path = folder.path().join("config.json");
+        let mut config: serde_json::Value =
+            serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+        config[key] = "relu".into();
+        fs::write(&path, config.to_string()).unwrap();
+        let model = Model::open(folder.path()).unwrap();
+        let Head::Tokens { transform: Some((found, _)), .. } = model.description().head else {
+            panic!("{name} has no head");
+        };
+        assert_eq!(found, expected, "{name}");
+        assert_eq!(model.description().stack.block.activation, Activation::Relu);
+    }
+}
+
+#[test]
+fn the_encoder_of_t5_is_a_model_of_its_own() {
+    let folder = copy("tiny-t5");
+    let whole = Model::open(folder.path()).unwrap();
+    let config = folder.path().join("config.json");
+    replace(&config, "T5ForConditionalGeneration", "T5EncoderModel");
+    let path = folder.path().join("model.safetensors");
+    let bytes = fs::read(&path).unwrap();
+    let tensors = SafeTensors::deserialize(&bytes).unwrap();
+    let kept = tensors.tensors().into_iter().filter(|(name, _)| !name.starts_with("decoder."));
+    safetensors::serialize_to_file(kept, None, &path).unwrap();
+    let alone = Model::open(folder.path()).unwrap();
+
+    let run = |model: &Model, input: Input| {
+        let trace = model.pass().keep_as_transformers().run(&input).unwrap();
+        trace.as_transformers(model.description())
+    };
+    let found = run(&alone, Input::tokens([5, 7, 11]));
+    let expected = run(&whole, Input::tokens([5, 7, 11]).decoder([0]));
+    for name in ["attentions", "hidden_states", "last_hidden_state"] {
+        assert_eq!(found[name], expected[&format!("encoder_{name}")], "{name}");
     }
 }
 

@@ -154,7 +154,6 @@ impl App {
         }
         let top = Panel::top("rooms").resizable(false).frame(style::panel(ui, 16, 8));
         chosen = top.show(ui, |ui| self.bar(ui)).inner.or(chosen);
-        self.notice(ui);
         self.drops(ui.ctx());
         let side = side::is_shown(width(ui.ctx()), self.session.appearance.side);
         let Session { room, look, walkthrough, laboratory, heads, model, .. } = &mut self.session;
@@ -169,6 +168,7 @@ impl App {
         if let Some(command) = chosen {
             self.perform(ui.ctx(), command);
         }
+        self.notice(ui);
         // All positions of a slider during one drag are one change.
         if !ui.input(|input| input.pointer.any_down()) {
             self.history.note(&self.session);
@@ -189,7 +189,8 @@ impl App {
             Command::Redo => self.history.can_redo(),
             Command::ResetNumbers => self.session.walkthrough.inputs.is_changed(),
             Command::ForgetA => self.session.laboratory.pinned.is_some(),
-            Command::ExportMatrix | Command::CopyMatrix => self.has_matrix(),
+            Command::ExportMatrix => self.has_matrix() || self.shows_grid(),
+            Command::CopyMatrix => self.has_matrix(),
             _ => true,
         }
     }
@@ -224,7 +225,7 @@ impl App {
 
     /// Performs a command.
     pub fn perform(&mut self, ctx: &Context, command: Command) {
-        let has_matrix = self.has_matrix();
+        let can_export = self.is_possible(Command::ExportMatrix);
         let session = &mut self.session;
         match command {
             Command::Palette => self.palette = Some(Palette::default()),
@@ -271,7 +272,7 @@ impl App {
             Command::OpenTokens => {
                 self.dialog = Some(Dialog::new(&*self.host, Purpose::OpenTokens));
             }
-            Command::ExportMatrix if has_matrix => {
+            Command::ExportMatrix if can_export => {
                 self.dialog = Some(Dialog::new(&*self.host, Purpose::ExportMatrix));
             }
             Command::ExportMatrix => self.tell(Err(no_matrix())),

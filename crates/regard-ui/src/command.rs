@@ -178,7 +178,8 @@ impl Command {
                     .to_owned()
             }
             Self::ExportMatrix => {
-                "Export the matrix of this room as PNG, SVG, CSV, npy or safetensors.".to_owned()
+                "Export what this room shows as a picture (PNG, SVG), as a page (HTML), or its numbers (CSV, npy, safetensors)."
+                    .to_owned()
             }
             Self::CopyMatrix => {
                 "Copy the numbers of this room's matrix with its tokens.".to_owned()

@@ -36,7 +36,9 @@ impl Palette {
             self.marked =
                 (self.marked + usize::from(down)).saturating_sub(usize::from(up)).min(last);
             let mut chosen = found.get(self.marked).copied().filter(|_| enter);
-            ScrollArea::vertical().max_height(height).auto_shrink([false, true]).show(ui, |ui| {
+            // The window remembers the height of a short list, and would hold the next one to it.
+            let list = ScrollArea::vertical().max_height(height).min_scrolled_height(height);
+            list.auto_shrink([false, true]).show(ui, |ui| {
                 ui.spacing_mut().item_spacing.y = 2.0;
                 if found.is_empty() {
                     ui.label(RichText::new("No command has this name.").weak());

@@ -61,7 +61,7 @@ impl Purpose {
             Self::SaveImage => &["png"],
             Self::OpenModel => &["gguf", "safetensors", "json"],
             Self::OpenAttention | Self::OpenTokens => &["safetensors", "npy", "npz"],
-            Self::ExportMatrix => &["svg", "png", "csv", "npy", "safetensors"],
+            Self::ExportMatrix => &["svg", "png", "html", "csv", "npy", "safetensors"],
         }
     }
 

@@ -30,6 +30,7 @@ impl History {
         if now != self.present {
             let mut with_text = self.present.clone();
             with_text.model.text.clone_from(&now.model.text);
+            with_text.model.written.clone_from(&now.model.written);
             let is_typed = with_text == now;
             let before = core::mem::replace(&mut self.present, now);
             if !(is_typed && self.is_typing) {

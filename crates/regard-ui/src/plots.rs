@@ -28,6 +28,15 @@ pub fn plain(x: f64) -> String {
     format!("{}", (x * 1e6).round() / 1e6)
 }
 
+/// A number with four significant digits.
+pub fn rounded(x: f64) -> String {
+    if x == 0.0 || !x.is_finite() {
+        return format!("{x}");
+    }
+    let unit = 10_f64.powi(3 - x.abs().log10().floor() as i32);
+    format!("{}", (x * unit).round() / unit)
+}
+
 /// About three marks, at round numbers.
 #[expect(clippy::needless_pass_by_value, reason = "what a plot asks for")]
 pub fn few(input: GridInput) -> Vec<GridMark> {
@@ -51,6 +60,14 @@ fn round(step: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn four_digits_are_significant() {
+        for (x, text) in [(0.0, "0"), (64.0, "64"), (0.214_34, "0.2143"), (123_456.0, "123500")] {
+            assert_eq!(rounded(x), text);
+        }
+        assert_eq!(rounded(-1.234_56e-5), "-0.00001235");
+    }
 
     #[test]
     fn marks_are_few_and_round() {

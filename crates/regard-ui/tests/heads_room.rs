@@ -275,11 +275,11 @@ fn a_session_with_a_file_is_gone_on_with() {
 fn a_matrix_goes_out_and_comes_back() {
     let folder = Folder::new();
     let mut window = window();
-    press(&mut window, Command::ExportMatrix);
+    with_file(&mut window, Command::ExportMatrix, &folder.path("grid.csv"), "Export");
     assert!(shows(&window, "choose a head from the grid first"), "the grid is no matrix");
     let cell = cells(&window)[5].clone();
     click(&mut window, &cell);
-    for name in ["a.png", "a.svg", "a.csv", "a.npy", "a.safetensors"] {
+    for name in ["a.png", "a.svg", "a.html", "a.csv", "a.npy", "a.safetensors"] {
         let path = folder.path(name);
         with_file(&mut window, Command::ExportMatrix, &path, "Export");
         assert!(shows(&window, &format!("Saved {}", path.display())));

@@ -3,92 +3,24 @@
 
 #[expect(dead_code, reason = "shared with tests that need more of it")]
 mod driver;
+#[path = "driver/model.rs"]
+mod room;
 
 use std::path::Path;
 
 use egui::accesskit::Role;
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
-use regard_heads::HeadId;
-use regard_models::{Ablation, Change, Input, Model};
+use regard_models::{Ablation, Change};
 use regard_ui::heads::{Shown, Side};
-use regard_ui::model::{Outcome, State, Version, story};
+use regard_ui::model::{State, Version, View};
 use regard_ui::{App, Command, Room, Session};
 
 use self::driver::{TestHost, Window, app, click, press, session, settle};
+use self::room::{
+    cells, near, numbers, open_head, reference, run, shows, state, traced, type_text, window,
+};
 
 const MODELS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models");
-
-/// The room with story.
-fn window() -> Window {
-    driver::open(Session { room: Room::Model, ..Session::default() }, [1400.0, 1000.0])
-}
-
-fn state(window: &Window) -> &State {
-    &session(window).model
-}
-
-fn run(window: &Window) -> &Outcome {
-    app(window).model().outcome().unwrap()
-}
-
-fn shows(window: &Window, text: &str) -> bool {
-    window.query_all_by_label_contains(text).next().is_some()
-}
-
-fn type_text(window: &mut Window, text: &str) {
-    window.get_by_role_and_label(Role::MultilineTextInput, "Text").set_text_value_accesskit(text);
-    settle(window);
-}
-
-/// The names of the grid's cells, in their order.
-fn cells(window: &Window) -> Vec<String> {
-    let nodes =
-        window.query_all_by_role(Role::Button).filter_map(|node| node.accesskit_node().label());
-    nodes.filter(|label| label.starts_with("layer ")).collect()
-}
-
-fn open_head(window: &mut Window, layer: usize, head: usize) {
-    let start = format!("layer {layer} head {head},");
-    let cell = cells(window).into_iter().find(|cell| cell.starts_with(&start)).unwrap();
-    click(window, &cell);
-    assert_eq!(state(window).heads.id(), HeadId { layer, head });
-}
-
-fn numbers(window: &Window) -> Vec<f32> {
-    app(window).model().selected().unwrap().numbers.to_vec()
-}
-
-/// story itself, and the ids of its text.
-fn reference(text: &str) -> (Model, Input) {
-    let model = Model::load(&story().unwrap()).unwrap();
-    let input = model.tokenizer().unwrap().encode(text, None).unwrap();
-    (model, input)
-}
-
-/// The weights of a head of a run, and the probability of each next token.
-fn traced(text: &str, changes: &[Change], layer: usize, head: usize) -> (Vec<f32>, Vec<f64>) {
-    let (model, input) = reference(text);
-    let place = format!("blocks.{layer}.attn.hook_pattern");
-    let mut pass = model.pass().keep([place.clone()]);
-    for change in changes {
-        pass = pass.change(change.clone());
-    }
-    let trace = pass.run(&input).unwrap();
-    let n = input.ids.len();
-    let weights = trace.get(&place).unwrap().data[head * n * n..(head + 1) * n * n].to_vec();
-    let logits = trace.logits().unwrap().last();
-    let weight = |x: &f32| f64::from(*x).exp();
-    let sum: f64 = logits.iter().map(weight).sum();
-    (weights, logits.iter().map(|x| weight(x) / sum).collect())
-}
-
-/// The room rounds a probability from `f64` to `f32` once: half a unit in the last place of a number below 1.
-fn near(found: &[f32], expected: &[f64]) {
-    assert_eq!(found.len(), expected.len());
-    // Sums of exponentials in `f64` in another order differ by some 2⁻⁵⁰, far less than the rounding to `f32`.
-    let close = |(a, b): (&f32, &f64)| (f64::from(*a) - b).abs() <= f64::from(f32::EPSILON);
-    assert!(found.iter().zip(expected).all(close));
-}
 
 #[test]
 fn a_first_visitor_sees_story_read_a_text() {
@@ -446,7 +378,7 @@ fn the_logit_lens_ends_with_the_prediction_of_the_model() {
     let last = model.description().stack.layers() - 1;
     assert!(shows(&window, &format!("layer {last}, after ")), "each cell has words");
     click(&mut window, "Attention");
-    assert!(!state(&window).lens && cells(&window).len() > 1);
+    assert!(state(&window).view == View::Attention && cells(&window).len() > 1);
 }
 
 #[test]

@@ -2,10 +2,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, ensure};
+use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use indicatif::ProgressBar;
-use regard_figure::{Format, Look, Map, Matrix};
-use regard_heads::{AttentionMaps, Over, Part, unattended};
+use regard_figure::{Figure, Format, Look, Map, Matrix};
+use regard_heads::{AttentionMaps, Over, Part, Survey, unattended};
 use regard_ui::heads::Opened;
 use regard_ui::laboratory::Engine;
 use regard_ui::{Room, Session, of_step, of_walkthrough};
@@ -16,9 +17,9 @@ use super::suggest;
 use crate::host::Native;
 use crate::whole_file;
 
-/// Write a matrix as a picture or as numbers
+/// Write a matrix as a picture, as a page or as numbers
 ///
-/// An example gives the matrix of a step. A session (.json) gives the matrix of its open room. A file of attention (safetensors, npy
+/// An example gives the matrix of a step [default: its weights]. A session (.json) gives the matrix of its open room. A file of attention (safetensors, npy
 /// or npz) gives a head; without --head, the mean of a layer's heads; without --layer, the mean over the layers. Layers and heads
 /// count from 0.
 #[derive(Debug, clap::Args)]
@@ -43,7 +44,12 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "head")]
     rollout: bool,
 
-    /// The file to write: .png, .svg, .csv, .npy or .safetensors
+    /// What a picture shows: the matrix; its weights as lines between tokens; or all heads of a file. A session tells itself
+    #[arg(long, value_enum, value_name = "VIEW")]
+    view: Option<View>,
+
+    /// The file to write: .png or .svg for a picture, .html for a page that tells the number under the pointer (one file that
+    /// needs no network), .csv, .npy or .safetensors for numbers
     #[arg(long, value_name = "OUT")]
     to: PathBuf,
 
@@ -54,6 +60,18 @@ pub(crate) struct Args {
     /// Map colours to the logarithm of the numbers
     #[arg(long)]
     log: bool,
+
+    /// Write the cells alone as .png, without title, labels and colour bar
+    #[arg(long)]
+    bare: bool,
+}
+
+/// What a picture shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum View {
+    Matrix,
+    Lines,
+    Grid,
 }
 
 /// Reads a map's name, and lists the names in the help.
@@ -66,6 +84,14 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     // This error comes before a large file is read.
     let format = Format::of(&args.to).bad_input()?;
     let look = Look { logarithmic: args.log, ..Look::default() };
+    if args.bare && (format != Format::Png || args.view.is_some_and(|view| view != View::Matrix)) {
+        return Err(anyhow::anyhow!("--bare is for a .png of a matrix")).bad_input();
+    }
+    if args.view == Some(View::Grid) {
+        let figure = of_all_heads(args, look).with_context(|| args.source.clone()).bad_input()?;
+        let bytes = figure.encode(format).bad_input()?;
+        return write(&args.to, &bytes, figure.title());
+    }
     let matrix = match args.source.parse::<Example>() {
         Ok(example) => of_example(example, args, look),
         Err(_) if Session::is_named(Path::new(&args.source)) => of_session(args),
@@ -79,12 +105,35 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         Some(map) => matrix.with_map(map),
         None => matrix,
     };
-    let bytes = matrix.encode(format).bad_input()?;
-    let written = whole_file::write(&args.to, &bytes);
-    written.with_context(|| format!("writing {}", args.to.display()))?;
+    let bytes = match args.view {
+        _ if args.bare => matrix.bare_png(),
+        Some(View::Lines) => matrix.lines().and_then(|figure| figure.encode(format)),
+        _ => matrix.encode(format),
+    };
+    let bytes = bytes.bad_input()?;
     let (rows, cols) = (matrix.rows.len(), matrix.cols.len());
-    anstream::eprintln!("wrote {}: {}, {rows} × {cols}", args.to.display(), matrix.title);
+    write(&args.to, &bytes, &format!("{}, {rows} × {cols}", matrix.title))
+}
+
+/// Writes a file, and says where and what.
+pub(crate) fn write(to: &Path, bytes: &[u8], what: &str) -> Result<(), Failure> {
+    let written = whole_file::write(to, bytes);
+    written.with_context(|| format!("writing {}", to.display()))?;
+    anstream::eprintln!("wrote {}: {what}", to.display());
     Ok(())
+}
+
+/// All heads of a file of attention.
+fn of_all_heads(args: &Args, look: Look) -> Result<Figure> {
+    ensure!(
+        args.layer.is_none() && args.head.is_none() && !args.rollout,
+        "--layer, --head and --rollout choose one matrix, and --view grid shows all heads"
+    );
+    ensure!(Path::new(&args.source).exists(), "--view grid shows the heads of a file of attention");
+    let maps = AttentionMaps::open(Path::new(&args.source), args.matrix.as_deref(), &unattended)?;
+    let survey = Survey::new(&maps, &unattended)?;
+    let look = Look { map: args.map.unwrap_or(look.map), ..look };
+    Ok(survey.figure(&maps, look, false))
 }
 
 /// The error of a name that is neither an example nor a file.

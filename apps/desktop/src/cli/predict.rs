@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::failure::{BadInput as _, Failure};
 use super::models::input::{Reading, name, predicted};
-use super::models::{Run, open, run, shown, working};
+use super::models::{NO_LOGITS, Run, open, run, shown, working};
 use super::{Format, parse_count, print};
 
 /// Predict the next token
@@ -72,7 +72,7 @@ fn next(top: usize, run: &Run) -> Result<Vec<Next>> {
         pass = pass.last_logits();
     }
     let trace = pass.run(&reading.input)?;
-    let logits = trace.logits().context("the model has no head, and predicts nothing")?;
+    let logits = trace.logits().context(NO_LOGITS)?;
     let width = logits.shape.last().copied().unwrap_or(0);
     let row = match position {
         Some(position) if !model.description().stack.causal => position,

@@ -12,6 +12,7 @@ use safetensors::tensor::{View, serialize};
 use super::failure::{BadInput as _, Failure};
 use super::models::input::Reading;
 use super::models::{Run, open, run, working};
+use super::suggest;
 use crate::whole_file;
 
 /// Write attention weights, hidden states and logits of a model into a safetensors file
@@ -62,12 +63,15 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let mut tensors = working("running the model", || tensors(&args.keep, &run)).bad_input()?;
     let metadata = metadata(reading, description, &tensors)?;
     tensors.extend(read(reading.input.clone(), description));
+    let named = |(name, tensor): (&String, &Tensor)| format!("{name} {:?}", tensor.shape);
+    let names: Vec<String> = tensors.iter().map(named).collect();
     // serialize_to_file would write into a temporary file of its own, which Ctrl-C would leave.
     let write = || {
         let bytes = serialize(tensors, Some(metadata)).context("laying out the file")?;
         whole_file::write(&args.output, &bytes).map_err(anyhow::Error::from)
     };
     working("writing", write).with_context(|| format!("writing {}", args.output.display()))?;
+    anstream::eprintln!("wrote {}: {}", args.output.display(), names.join(", "));
     Ok(())
 }
 
@@ -77,7 +81,13 @@ fn tensors(keep: &[String], run: &Run) -> Result<BTreeMap<String, Tensor>> {
     let known = outputs(description);
     let (outputs, places): (Vec<&String>, Vec<&String>) =
         keep.iter().partition(|name| known.contains(name));
-    let places = description.places_named(&places)?;
+    let places = description.places_named(&places).map_err(|e| {
+        let all = || description.places().into_iter().chain(known.iter().cloned());
+        let is_unknown =
+            |name: &&&String| !name.contains('*') && all().all(|place| place != ***name);
+        let hint = places.iter().find(is_unknown).map(|name| suggest::hint(name, all()));
+        anyhow!("{e}{}", hint.unwrap_or_default())
+    })?;
     let mut pass = run.pass().keep(places.clone());
     if places.is_empty() || !outputs.is_empty() {
         pass = pass.keep_as_transformers();

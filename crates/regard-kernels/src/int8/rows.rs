@@ -11,7 +11,7 @@ use crate::{Mat, MatMut};
 const fn scratch_parts(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> [usize; 3] {
     let rows = if n_q < GROUP { 1 } else { GROUP };
     [
-        n_k.next_multiple_of(4).saturating_mul(rows),
+        n_k.div_ceil(4).saturating_mul(4).saturating_mul(rows),
         query_words(rows, d_k),
         value_words(n_q, n_k, d_v),
     ]

@@ -171,7 +171,7 @@ impl Config<'_> {
         let heads = ["cls.predictions.bias", "lm_head.dense.weight", "vocab_transform.weight"];
         if self.has_head(&["MaskedLM", "LMHeadModel", "ForPreTraining"], &heads) {
             let transform =
-                Some((if family == "bert" { activation } else { Activation::Gelu }, norm));
+                Some((if family == "roberta" { Activation::Gelu } else { activation }, norm));
             description.head = Head::Tokens { transform, scale: 1.0, softcap: None };
         }
         Ok(description)
@@ -314,6 +314,12 @@ impl Config<'_> {
             buckets: self.size_or("relative_attention_num_buckets", 32)?,
             max_distance: self.size_or("relative_attention_max_distance", 128)?,
         });
+        if self.has_head(&["EncoderModel"], &[]) {
+            description.stack.causal = false;
+            description.decoder_start = None;
+            description.head = Head::None;
+            return Ok(description);
+        }
         let decoder_layers = match self.optional("num_decoder_layers")? {
             Some(_) => self.layers("num_decoder_layers")?,
             None => layers,

@@ -40,8 +40,19 @@ impl Caches {
         Ok(Self { own: caches(capacity, stack.layers())?, cross, memory: None })
     }
 
-    fn len(&self) -> usize {
+    /// The tokens of the stack that are in the caches.
+    pub(crate) fn len(&self) -> usize {
         self.own.first().map_or(0, KvCache::len)
+    }
+
+    /// The most tokens of the stack.
+    pub(crate) fn capacity(&self) -> usize {
+        self.own.first().map_or(0, KvCache::capacity)
+    }
+
+    /// Forgets all but the first tokens of the stack.
+    pub(crate) fn truncate(&mut self, tokens: usize) {
+        self.own.iter_mut().for_each(|cache| cache.truncate(tokens));
     }
 }
 
@@ -49,6 +60,18 @@ impl Caches {
 /// input begins with.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Streams(BTreeMap<(&'static str, usize), Vec<f32>>);
+
+impl Streams {
+    /// The streams of a text whose first `len` numbers are those of `before`, and whose others are in `self`.
+    pub(crate) fn after(self, mut before: Self, len: usize) -> Self {
+        for (layer, rows) in self.0 {
+            let stream = before.0.entry(layer).or_default();
+            stream.truncate(len);
+            stream.extend(rows);
+        }
+        before
+    }
+}
 
 /// What a run needs, and what it has found.
 pub(crate) struct Runner<'r> {

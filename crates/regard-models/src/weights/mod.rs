@@ -110,9 +110,7 @@ impl Weights {
     /// Reads all weights that the description asks for, and checks their shapes.
     pub(crate) fn load(checkpoint: &Checkpoint, description: &Description) -> Result<Self, Error> {
         let names = match checkpoint.settings() {
-            Settings::Config(_) => {
-                names::hugging_face(&description.family, description.stack.block.gated)
-            }
+            Settings::Config(_) => names::hugging_face(description),
             Settings::Gguf(_) => names::gguf(&description.family),
         };
         let used = RefCell::default();

@@ -1,5 +1,7 @@
 //! What the tensors of each family are called in its files.
 
+use crate::Description;
+
 /// The names of a model's tensors. `{}` stands for the number of the layer; "" for a tensor that the family does not have.
 ///
 /// Weights are called without `.weight` and `.bias`.
@@ -364,9 +366,22 @@ const GGUF: Names = Names {
     ..NOTHING
 };
 
-/// The names of a family of Hugging Face, which [`crate::Description::of`] has found to be known.
-pub(super) fn hugging_face(family: &str, gated: bool) -> Names {
-    match family {
+/// The names of the encoder as the only stack.
+const fn encoder_alone(names: &Names) -> Names {
+    Names {
+        layer: names.encoder,
+        norm: names.encoder_norm,
+        encoder: NO_LAYER,
+        encoder_norm: "",
+        ..*names
+    }
+}
+
+/// The names in a folder of Hugging Face whose family [`crate::Description::of`] has found to be known.
+pub(super) fn hugging_face(description: &Description) -> Names {
+    let gated = description.stack.block.gated;
+    match description.family.as_str() {
+        "t5" if description.encoder.is_none() => encoder_alone(if gated { &T5_GATED } else { &T5 }),
         "bert" => BERT,
         "roberta" => ROBERTA,
         "distilbert" => DISTILBERT,

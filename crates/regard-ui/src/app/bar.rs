@@ -1,23 +1,44 @@
-//! The bar with the tabs and the menu, and the message below it.
+//! The bar with the tabs and the menu, and the message over the page.
 
 use core::time::Duration;
 
 use web_time::Instant;
 
-use egui::{Align, Button, Layout, Panel, RichText, ScrollArea, Ui};
+use egui::accesskit::{Live, Role};
+use egui::style::ScrollStyle;
+use egui::{
+    Align, Align2, Area, Button, Context, Frame, Id, Label, Layout, Margin, Order, RichText,
+    ScrollArea, Ui, WidgetInfo, vec2,
+};
 
 use super::App;
 use crate::session::Room;
-use crate::{Command, message, style};
+use crate::{Command, Session, side, style};
 
-/// A message of success disappears after this time.
-const WHILE: Duration = Duration::from_secs(6);
+/// A message of success stays for the first time, and for the second time longer for each of its characters.
+const AT_LEAST: Duration = Duration::from_secs(4);
+const A_CHARACTER: Duration = Duration::from_millis(60);
+/// The widest that a message may be, and its distance from the lower edge of the window.
+const WIDEST: f32 = 560.0;
+/// The width of the button, and of the gap before it.
+const BUTTON: f32 = 96.0;
+const ABOVE_EDGE: f32 = 44.0;
 
 /// A message to the user.
 pub(super) struct Notice {
     pub(super) text: String,
     pub(super) is_error: bool,
+    /// When it was shown, or when the pointer left it.
     pub(super) since: Instant,
+}
+
+impl Notice {
+    /// How long it still stays. An error stays until it is closed.
+    fn rest(&self) -> Option<Duration> {
+        let length = u32::try_from(self.text.chars().count()).unwrap_or(u32::MAX);
+        let whole = AT_LEAST.saturating_add(A_CHARACTER.saturating_mul(length));
+        (!self.is_error).then(|| whole.saturating_sub(self.since.elapsed()))
+    }
 }
 
 impl App {
@@ -58,6 +79,7 @@ impl App {
                     // The menu scrolls in a small window.
                     let height = ui.ctx().content_rect().height() - 72.0;
                     ui.spacing_mut().item_spacing.y = 2.0;
+                    ui.spacing_mut().scroll = ScrollStyle::solid();
                     ScrollArea::vertical()
                         .max_height(height)
                         .show(ui, |ui| chosen = self.menu(ui).or(chosen));
@@ -80,6 +102,18 @@ impl App {
         chosen
     }
 
+    /// Whether what the command chooses is chosen now. `None` for a command that does something.
+    fn is_active(&self, ctx: &Context, command: Command) -> Option<bool> {
+        let Session { look, appearance, .. } = &self.session;
+        match command {
+            Command::SidePanel => Some(side::is_shown(super::width(ctx), appearance.side)),
+            Command::Theme(theme) => Some(ctx.options(|options| options.theme_preference) == theme),
+            Command::Map(map) => Some(look.map == map),
+            Command::Logarithmic => Some(look.logarithmic),
+            _ => None,
+        }
+    }
+
     fn menu(&self, ui: &mut Ui) -> Option<Command> {
         let mut chosen = None;
         // Tabs show the rooms, and the walkthrough lists the examples.
@@ -92,13 +126,22 @@ impl App {
                 ui.separator();
             }
             for command in group {
-                let mut button = Button::new(command.name());
+                let is_active = self.is_active(ui.ctx(), command);
+                let tick =
+                    RichText::new(if is_active == Some(true) { "✓" } else { "  " }).monospace();
+                let mut button = Button::new((tick, command.name()));
                 if let Some(keys) = command.shortcut() {
                     button = button.shortcut_text(ui.ctx().format_shortcut(&keys));
                 }
                 let button = ui
                     .add_enabled(self.is_possible(command), button)
                     .accessible_name(command.name());
+                if let Some(is_active) = is_active {
+                    let name = command.name();
+                    button.widget_info(|| {
+                        WidgetInfo::selected(Role::MenuItemCheckBox, true, is_active, &name)
+                    });
+                }
                 if button.on_hover_text(command.tooltip()).clicked() {
                     chosen = Some(command);
                     ui.close();
@@ -108,20 +151,49 @@ impl App {
         chosen
     }
 
-    /// Shows the message, if there is one.
-    pub(super) fn notice(&mut self, ui: &mut Ui) {
-        // A success needs no answer.
-        let is_over = |notice: &mut Notice| !notice.is_error && notice.since.elapsed() >= WHILE;
-        self.notice.take_if(is_over);
-        let Some(notice) = &self.notice else { return };
-        if !notice.is_error {
-            ui.ctx().request_repaint_after(WHILE.saturating_sub(notice.since.elapsed()));
-        }
+    /// Shows the message over the page, if there is one. A screen reader reads it aloud.
+    pub(super) fn notice(&mut self, ui: &Ui) {
+        self.notice.take_if(|notice| notice.rest().is_some_and(|rest| rest.is_zero()));
+        let Some(notice) = &mut self.notice else { return };
+        let ctx = ui.ctx();
         let visuals = ui.visuals();
         let color = if notice.is_error { visuals.error_fg_color } else { visuals.text_color() };
-        let frame = style::panel(ui, 16, 6).fill(style::tinted(visuals, color));
-        let panel = Panel::top("notice").resizable(false).frame(frame);
-        if panel.show(ui, |ui| message::show(ui, &notice.text, color, "Dismiss")).inner {
+        let fill = style::tinted(visuals, color);
+        let width = WIDEST.min(ctx.content_rect().width() - 48.0);
+        let area = Area::new(Id::unique("notice")).order(Order::Foreground);
+        let area = area.anchor(Align2::CENTER_BOTTOM, vec2(0.0, -ABOVE_EDGE));
+        let shown = area.show(ctx, |ui| {
+            let frame = Frame::popup(ui.style()).fill(fill).inner_margin(Margin::symmetric(12, 8));
+            frame
+                .show(ui, |ui| {
+                    ui.set_max_width(width);
+                    ui.horizontal_top(|ui| {
+                        let text = RichText::new(&notice.text).color(color);
+                        let label = ui.scope(|ui| {
+                            ui.set_max_width(width - BUTTON);
+                            ui.add(Label::new(text).wrap())
+                        });
+                        ctx.accesskit_node_builder(label.inner.id, |node| {
+                            node.set_live(if notice.is_error {
+                                Live::Assertive
+                            } else {
+                                Live::Polite
+                            });
+                        });
+                        ui.button("Dismiss").clicked()
+                    })
+                    .inner
+                })
+                .inner
+        });
+        // What is being read does not leave.
+        if shown.response.contains_pointer() {
+            notice.since = Instant::now();
+        }
+        if let Some(rest) = notice.rest() {
+            ctx.request_repaint_after(rest);
+        }
+        if shown.inner {
             self.notice = None;
         }
     }
@@ -131,4 +203,21 @@ impl App {
 fn hint(ui: &Ui, command: Command) -> String {
     let keys = command.shortcut().map(|keys| ui.ctx().format_shortcut(&keys));
     keys.map_or_else(|| command.tooltip(), |keys| format!("{} ({keys})", command.tooltip()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_stays_as_long_as_it_takes_to_read_and_an_error_until_it_is_closed() {
+        let shown = |seconds: u64, characters: usize, is_error: bool| {
+            let since = Instant::now().checked_sub(Duration::from_secs(seconds)).unwrap();
+            Notice { text: "x".repeat(characters), is_error, since }.rest()
+        };
+        assert!(shown(3, 0, false).is_some_and(|rest| !rest.is_zero()));
+        assert_eq!(shown(5, 10, false), Some(Duration::ZERO));
+        assert!(shown(5, 100, false).is_some_and(|rest| rest > Duration::from_secs(4)));
+        assert_eq!(shown(1000, 10, true), None);
+    }
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use egui::{Context, RichText};
-use regard_figure::{Format, Label, Matrix};
+use regard_figure::{Figure, Format, Label, Matrix};
 use regard_walkthrough::{Kind, Step, StepKey, Walkthrough};
 
 use super::App;
@@ -104,13 +104,38 @@ impl App {
         }
     }
 
-    /// Writes the matrix in a thread, because a large one takes seconds as CSV.
-    pub(super) fn export(&mut self, ctx: &Context, path: PathBuf) {
-        let Some(matrix) = self.matrix() else { return self.tell(Err(no_matrix())) };
-        match Format::of(&path) {
-            Ok(format) => self.pictures.run(ctx, path, move || Ok(matrix.encode(format)?)),
-            Err(e) => self.tell(Err(e.into())),
+    /// Whether all heads of a file are shown, and no matrix.
+    pub(super) fn shows_grid(&self) -> bool {
+        let Session { room, heads, .. } = &self.session;
+        *room == Room::Heads && heads.shown == heads::Shown::Grid && self.heads.opened().is_some()
+    }
+
+    /// The picture of this room, if it is not that of its matrix: lines, or all heads.
+    fn figure(&self) -> Option<Result<Figure, regard_figure::Error>> {
+        let Session { room, heads, model, look, .. } = &self.session;
+        if self.shows_grid() {
+            return self.heads.opened().map(|opened| Ok(opened.figure(*look, heads.own_scale)));
         }
+        let shows_lines = match room {
+            Room::Heads => heads.lines,
+            Room::Model => model.heads.lines,
+            Room::Walkthrough | Room::Laboratory => false,
+        };
+        self.matrix().filter(|_| shows_lines).map(|matrix| matrix.lines())
+    }
+
+    /// Writes what is shown: a picture has the view of the room, and numbers are those of its matrix. A thread writes, because
+    /// a large matrix takes seconds as CSV.
+    pub(super) fn export(&mut self, ctx: &Context, path: PathBuf) {
+        let format = match Format::of(&path) {
+            Ok(format) => format,
+            Err(e) => return self.tell(Err(e.into())),
+        };
+        if let Some(figure) = self.figure().filter(|_| format.is_picture()) {
+            return self.pictures.run(ctx, path, move || Ok(figure?.encode(format)?));
+        }
+        let Some(matrix) = self.matrix() else { return self.tell(Err(no_matrix())) };
+        self.pictures.run(ctx, path, move || Ok(matrix.encode(format)?));
     }
 
     /// Copies the matrix as CSV, if it is not too large.

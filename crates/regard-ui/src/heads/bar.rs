@@ -111,7 +111,5 @@ fn which(ui: &mut Ui, opened: &Surveyed, state: &mut State) {
 
 /// The title of what is shown.
 pub fn title(ui: &mut Ui, title: &str) {
-    ui.add(
-        Label::new(RichText::new(title).text_style(crate::style::subheading()).strong()).truncate(),
-    );
+    ui.add(Label::new(RichText::new(title).text_style(crate::style::subheading()).strong()).wrap());
 }

@@ -38,7 +38,7 @@ fn file(ui: &mut Ui, opened: Option<&Opened>) -> Option<Asked> {
     );
     if let Some(opened) = opened {
         let shape = opened.maps.shape();
-        ui.add(Label::new(RichText::new(opened.name()).strong()).truncate());
+        ui.add(Label::new(RichText::new(opened.name()).strong()).wrap());
         let (layers, heads) = (counted(shape.layers, "layer"), counted(shape.heads, "head"));
         let size = format!("{layers} of {heads}, {} × {}", shape.queries, shape.keys);
         ui.add(Label::new(RichText::new(size).weak()).wrap());
@@ -110,9 +110,14 @@ fn order(ui: &mut Ui, opened: &Opened, state: &mut State) {
             });
         });
     }
-    let sorted = state.order.is_some();
-    ui.add_enabled_ui(sorted, |ui| ui.checkbox(&mut state.smallest_first, "Smallest first"));
-    ui.separator();
-    ui.checkbox(&mut state.own_scale, "Own colour scale for each head")
-        .on_hover_text("Scale the colours of each small picture to its own largest weight, not to the largest of the file.");
+    // What has no effect on the view is not shown.
+    if state.order.is_some() {
+        ui.checkbox(&mut state.smallest_first, "Smallest first");
+    }
+    if state.shown == Shown::Grid {
+        ui.separator();
+        ui.checkbox(&mut state.own_scale, "Own colour scale for each head").on_hover_text(
+            "Scale the colours of each small picture to its own largest weight, not to the largest of the file.",
+        );
+    }
 }

@@ -12,6 +12,7 @@ use super::opened::Surveyed;
 use super::{Shown, State};
 use crate::colors::{Colors as _, Look, largest};
 use crate::numbers;
+use regard_figure::Extent;
 use regard_heads::{HeadId, Measure, Measures};
 
 /// The limits of a picture's width. A picture is narrower only where a layer would not fit in a row.
@@ -155,6 +156,7 @@ impl Thumbnails {
         let texture = self.textures.entry(id).or_insert_with(|| {
             let numbers = opened.survey.thumbnail(&opened.maps, id);
             let limit = if own_scale { largest(&numbers) } else { opened.largest };
+            let limit = Extent { largest: limit, end: limit };
             let (_, cols) = opened.survey.thumbnail_shape();
             let image = opened.palette(&numbers, limit, look).image(&numbers, cols);
             let options =

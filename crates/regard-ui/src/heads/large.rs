@@ -21,6 +21,8 @@ pub struct Large {
     shown: Option<(Of, Selected)>,
     /// The cell under the pointer.
     hovered: Option<Cell>,
+    /// Whether dragging over the heatmap paints, which the caller handles.
+    pub(crate) paints: bool,
 }
 
 /// A part of an attention.
@@ -134,11 +136,14 @@ impl Large {
                     picture: &selected.picture,
                     captions: Some(["attending from", "attending to"]),
                     terms: ["query", "key", heads.term()],
-                    pointed: state.chosen,
+                    // The cursor may be one of a larger matrix beside this one.
+                    pointed: state
+                        .chosen
+                        .filter(|(row, col)| *row < rows.len() && *col < cols.len()),
                     marks: Marks::default(),
                     edited: &[],
                     large,
-                    paints: false,
+                    paints: self.paints,
                 };
                 let pointing = map.show(ui, ui.available_width(), &mut state.view);
                 if let Some((row, _)) = pointing.chosen {

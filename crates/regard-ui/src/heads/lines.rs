@@ -172,7 +172,7 @@ fn lines(ui: &Ui, selected: &Selected, places: &Places, isolated: Option<(Side, 
     // The strongest line of one token is drawn as strongly as the strongest of all.
     let strongest = match isolated {
         Some(_) => sizes.iter().map(|(_, size)| *size).fold(0.0, f32::max),
-        None => selected.largest,
+        None => selected.extent.largest,
     };
     for ((query, key), size) in sizes {
         let strength = size / strongest.max(f32::MIN_POSITIVE);

@@ -7,7 +7,7 @@ use super::{AttentionSource, State};
 use crate::Host;
 use crate::colors::{self, Look, Palette};
 use crate::heatmap::Picture;
-use regard_figure::Matrix;
+use regard_figure::{Extent, Figure, Matrix};
 use regard_heads::{
     AttentionMaps, Error, HeadId, Measure, Over, Part, Progress, Survey, palette, unattended,
 };
@@ -49,7 +49,7 @@ pub struct Selected {
     cols: usize,
     /// The picture of the weights.
     pub picture: Picture,
-    pub(super) largest: f32,
+    pub(super) extent: Extent,
 }
 
 impl Opened {
@@ -76,6 +76,11 @@ impl Opened {
     /// The heads, to share with a thread.
     pub(super) fn heads(&self) -> &Arc<Surveyed> {
         &self.heads
+    }
+
+    /// A picture of all heads.
+    pub fn figure(&self, look: Look, own_scale: bool) -> Figure {
+        self.survey.figure(&self.maps, look, own_scale)
     }
 
     /// The name of the file.
@@ -126,12 +131,12 @@ impl Surveyed {
         if self.is_difference { "difference" } else { "weight" }
     }
 
-    /// The colours of some numbers, of which `largest` is the end of the scale.
-    pub(super) fn palette(&self, numbers: &[f32], largest: f32, look: Look) -> Palette {
+    /// The colours of some numbers of this extent.
+    pub(super) fn palette(&self, numbers: &[f32], extent: Extent, look: Look) -> Palette {
         if self.is_difference {
-            Palette::signed(largest, look)
+            Palette::of(extent, true, look)
         } else {
-            palette(numbers, largest, look)
+            palette(numbers, extent, look)
         }
     }
 
@@ -171,9 +176,9 @@ impl Surveyed {
     /// Computes the matrix that is to be shown.
     pub(super) fn select(&self, part: Part, progress: &Progress<'_>) -> Result<Selected, Error> {
         let numbers = self.maps.part(part, progress)?;
-        let largest = colors::largest(&numbers);
+        let extent = Extent::of(&numbers);
         let cols = self.maps.shape().keys;
-        let colors = self.palette(&numbers, largest, Look::default());
+        let colors = self.palette(&numbers, extent, Look::default());
         let picture = Picture::new(&numbers, cols, colors);
         Ok(Selected {
             part,
@@ -181,7 +186,7 @@ impl Surveyed {
             numbers: Arc::new(numbers),
             cols,
             picture,
-            largest,
+            extent,
         })
     }
 }
@@ -203,6 +208,6 @@ impl Selected {
     }
 
     fn palette(&self, look: Look) -> Palette {
-        Palette::up_to(self.largest, self.picture.palette().is_diverging(), look)
+        Palette::of(self.extent, self.picture.palette().is_diverging(), look)
     }
 }

@@ -185,8 +185,8 @@ fn widest_number(map: &Heatmap<'_>, ui: &Ui, decimals: usize) -> f32 {
 }
 
 fn bar_labels_width(map: &Heatmap<'_>, ui: &Ui) -> f32 {
-    let width = |x: f32| text_width(&numbers::tick(x), TextStyle::Small, ui);
-    map.picture.palette().marks().map(width).into_iter().fold(0.0, f32::max)
+    let width = |tick: String| text_width(&tick, TextStyle::Small, ui);
+    map.picture.palette().ticks().map(width).into_iter().fold(0.0, f32::max)
 }
 
 pub fn text_width(text: &str, text_style: TextStyle, ui: &Ui) -> f32 {

@@ -85,7 +85,7 @@ fn tokens(
 /// The name of the file, and the choice of its head.
 fn of_file(ui: &mut Ui, inputs: &mut LaboratoryInputs, file: Option<&QueriesAndKeys>) {
     let TokenSource::File { path, head } = &mut inputs.source else { return };
-    ui.add(Label::new(RichText::new(name(path)).strong()).truncate());
+    ui.add(Label::new(RichText::new(name(path)).strong()).wrap());
     let Some(file) = file else { return };
     let (heads, n, d) = (file.heads(), file.tokens(), file.dim());
     let mut text = format!("{n} tokens × {d}");

@@ -4,7 +4,9 @@ use core::iter::successors;
 use std::sync::Arc;
 
 use egui::Ui;
-use egui_plot::{AxisHints, FilledArea, GridInput, GridMark, Line, LineStyle, PlotPoints, VLine};
+use egui_plot::{
+    AxisHints, FilledArea, GridInput, GridMark, HoverPosition, Line, LineStyle, PlotPoints, VLine,
+};
 use regard::Temperature;
 use regard_kernels::softmax;
 
@@ -140,12 +142,13 @@ impl Curves {
             "The weights of the chosen row, from the largest to the smallest. A steep curve is sharp attention, a flat one even \
             attention. The dashed curve is that of A.",
         );
-        let x = |mark: GridMark| format!("{}", mark.value);
-        frame(ui, "Weights, sorted", top([&self.weights]), x, plots::few, |plot| {
+        let rank = Named { name: "rank", value: |x| format!("{x}") };
+        frame(ui, "Weights, sorted", top([&self.weights]), rank, plots::few, |plot| {
+            plot.line(line(if self.pinned.is_some() { "B" } else { "weight" }, &self.weights, 0));
+            // The dashes of A lie on the line of B, so that both are seen where they are equal.
             if let Some(pinned) = &self.pinned {
                 plot.line(line("A", pinned, 2).style(LineStyle::dashed_dense()));
             }
-            plot.line(line("B", &self.weights, 0));
         });
     }
 
@@ -175,7 +178,7 @@ impl Curves {
             ui,
             name,
             top([points]),
-            |mark| format!("{}", 10f64.powf(mark.value)),
+            Named { name: "T", value: |x| plots::rounded(10f64.powf(x)) },
             temperature::decades,
             |plot| {
                 plot.vline(
@@ -204,7 +207,7 @@ impl Curves {
             ui,
             "Gradient norm by d",
             if highest > 0.0 { 0.0 } else { 1.0 },
-            |mark| format!("{}", mark.value.exp2()),
+            Named { name: "d", value: |x| plots::rounded(x.exp2()) },
             doublings,
             |plot| {
                 plot.vline(
@@ -288,7 +291,7 @@ fn by_dim(outcome: &Outcome) -> [Vec<Quartiles>; 2] {
 
 fn line(name: &'static str, points: &Points, color: usize) -> Line<'static> {
     let points: PlotPoints<'static> = points.iter().copied().collect();
-    Line::new(name, points).color(colors::curve(color)).width(2.0).allow_hover(false)
+    Line::new(name, points).color(colors::curve(color)).width(2.0)
 }
 
 /// Every second power of two.
@@ -301,11 +304,33 @@ fn top<'a>(points: impl IntoIterator<Item = &'a Points>) -> f64 {
     if points.into_iter().flatten().all(|[_, y]| *y <= 0.0) { 1.0 } else { 0.0 }
 }
 
+/// What stands on the x axis: its name, and the text of a place on it.
+#[derive(Clone, Copy)]
+struct Named {
+    name: &'static str,
+    value: fn(f64) -> String,
+}
+
+impl Named {
+    /// The name and the number of the curve under the pointer: `with 1/√d: 0.214 at d = 64`.
+    fn told(self, at: &HoverPosition<'_>) -> Option<String> {
+        match at {
+            HoverPosition::NearDataPoint { plot_name, position, .. } => Some(format!(
+                "{plot_name}: {} at {} = {}",
+                plots::rounded(position.y),
+                self.name,
+                (self.value)(position.x)
+            )),
+            HoverPosition::Elsewhere { .. } => None,
+        }
+    }
+}
+
 fn frame(
     ui: &mut Ui,
     name: &'static str,
     top: f64,
-    x: impl Fn(GridMark) -> String + 'static,
+    x: Named,
     marks: fn(GridInput) -> Vec<GridMark>,
     content: impl FnOnce(&mut egui_plot::PlotUi<'_>),
 ) {
@@ -317,7 +342,10 @@ fn frame(
         .include_y(top)
         .x_grid_spacer(marks)
         .y_grid_spacer(plots::few)
-        .custom_x_axes(vec![plots::ticks(ui, AxisHints::new_x()).formatter(move |mark, _| x(mark))])
+        .label_formatter(move |at| x.told(at))
+        .custom_x_axes(vec![
+            plots::ticks(ui, AxisHints::new_x()).formatter(move |mark, _| (x.value)(mark.value)),
+        ])
         .custom_y_axes(vec![
             plots::ticks(ui, AxisHints::new_y()).formatter(|mark, _| plots::plain(mark.value)),
         ])
@@ -406,6 +434,15 @@ mod tests {
             most / values.iter().copied().fold(f64::INFINITY, f64::min)
         };
         assert!(spread(&with) < 2.0 && spread(&without) > 2.0, "{with:?} {without:?}");
+    }
+
+    #[test]
+    fn the_curve_under_the_pointer_tells_its_name_and_its_number() {
+        let d = Named { name: "d", value: |x| plots::rounded(x.exp2()) };
+        let position = egui_plot::PlotPoint::new(6.0, 0.214_34);
+        let at = HoverPosition::NearDataPoint { plot_name: WITH, position, index: 3 };
+        assert_eq!(d.told(&at).as_deref(), Some("with 1/√d: 0.2143 at d = 64"));
+        assert_eq!(d.told(&HoverPosition::Elsewhere { position }), None);
     }
 
     #[test]

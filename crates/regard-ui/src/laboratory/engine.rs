@@ -14,7 +14,7 @@ use crate::Host;
 use crate::colors::{Look, Palette};
 use crate::heatmap::Picture;
 use crate::memo::Memo;
-use regard_figure::Matrix;
+use regard_figure::{Extent, Matrix};
 use regard_heads::QueriesAndKeys;
 
 mod scores;
@@ -43,8 +43,8 @@ pub struct Outcome {
     pub names: Arc<Names>,
     /// The picture of the numbers.
     pub picture: Picture,
-    /// The largest absolute value.
-    pub largest: f32,
+    /// How large the numbers are.
+    pub extent: Extent,
     /// The reason, if something else is shown than was asked for.
     pub note: Option<&'static str>,
     /// The time that the computation took.
@@ -62,9 +62,9 @@ impl Outcome {
         }
     }
 
-    /// The colours of what is shown. Weights go up to the largest one, because most are small.
+    /// The colours of what is shown. Weights go up to the largest one, because most are small, unless it outshines all others.
     pub fn palette(&self, look: Look) -> Palette {
-        Palette::up_to(self.largest, self.picture.palette().is_diverging(), look)
+        Palette::of(self.extent, self.picture.palette().is_diverging(), look)
     }
 
     /// The number that −∞ stands for in what is shown. A masked score is −∞; a masked weight is 0.
@@ -159,10 +159,10 @@ impl Engine {
         let (side, names) = (named.0.tokens, self.names(named.0, named.1));
         let is_signed =
             request.shown == Shown::Scores || request.shown == Shown::Difference && note.is_none();
-        let palette = |largest| Palette::up_to(largest, is_signed, Look::default());
-        let mut picture = Picture::new(&numbers, side, palette(1.0));
-        let largest = picture.largest(&numbers);
-        picture.set_palette(palette(largest));
+        let palette = |extent| Palette::of(extent, is_signed, Look::default());
+        let mut picture = Picture::new(&numbers, side, palette(Extent::default()));
+        let extent = Extent::up_to(picture.largest(&numbers), &numbers);
+        picture.set_palette(palette(extent));
         let took = start.elapsed();
         Ok(Outcome {
             request,
@@ -175,7 +175,7 @@ impl Engine {
             side,
             names,
             picture,
-            largest,
+            extent,
             note,
             took,
         })

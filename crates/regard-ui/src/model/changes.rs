@@ -1,14 +1,15 @@
-//! The controls that change the model: those of the chosen head, and the list of changes.
+//! The controls that change the chosen head.
 
 use egui::{Label, RichText, TextStyle, Ui};
 use regard_heads::HeadId;
 use regard_kernels::Temperature;
-use regard_models::{Ablation, Change};
+use regard_models::{Ablation, Change, Description};
 
-use super::state::{Version, address};
-use super::{State, note};
+use super::State;
+use super::state::address;
 use crate::explain::{heading, label};
 use crate::heads::{Shown, Surveyed};
+use crate::heatmap::Pointing;
 use crate::temperature;
 
 const HEAD: &str = "\
@@ -16,12 +17,8 @@ const HEAD: &str = "\
     Output: a head adds its output (weights · values) to the residual stream. Zeros take this away. The mean over the positions \
     takes away only what differs from one position to another.\n\
     Temperature: the head's scores are divided by it before softmax. Below 1 the head looks more sharply, above 1 more evenly.\n\
-    Edge: choose a cell of the heatmap. Its query then does not see its key in this head; the other weights of the row grow.";
-
-const LIST: &str = "\
-    The changes, in the order in which they were made. Each can be switched off and on, and removed. Undo takes back the last step.\n\
-    Changed shows the weights with the changes, Unchanged those without them, and Difference the changed weights minus the \
-    unchanged ones.";
+    Edge: choose a cell of the heatmap. Its query then does not see its key in this head; the other weights of the row grow.\n\
+    Mask: drag over the heatmap to hide many cells, or to show them again. A drag is one step of undo.";
 
 /// Shows the controls of the chosen head.
 pub(super) fn of_head(ui: &mut Ui, state: &mut State, heads: &Surveyed) {
@@ -61,6 +58,39 @@ pub(super) fn of_head(ui: &mut Ui, state: &mut State, heads: &Surveyed) {
         }
     }
     edge(ui, state, heads, id);
+    brush(ui, state);
+}
+
+/// The choice of what dragging over the heatmap does.
+fn brush(ui: &mut Ui, state: &mut State) {
+    ui.horizontal_wrapped(|ui| {
+        ui.label("Mask");
+        let choices = [
+            (None, "Off", "Dragging moves the visible part of the heatmap."),
+            (Some(true), "Hide", "Drag over the heatmap to hide keys from queries in this head."),
+            (Some(false), "Show", "Drag over the heatmap to show hidden keys again."),
+        ];
+        for (brush, name, hint) in choices {
+            ui.selectable_value(&mut state.brush, brush, name).on_hover_text(hint);
+        }
+    });
+}
+
+/// Hides the cell under the brush, or shows it again. Cells that the model hides anyway stay as they are.
+pub(super) fn paint(state: &mut State, pointing: &Pointing, description: &Description) {
+    let Some(hides) = state.brush else { return };
+    let response = &pointing.response;
+    let Some((query, key)) =
+        pointing.hovered.filter(|_| response.is_pointer_button_down_on() || response.clicked())
+    else {
+        return;
+    };
+    let (stack, id) = (&description.stack, state.heads.id());
+    let window = stack.windows.get(id.layer).copied().flatten();
+    let sees = !(stack.causal && key > query) && window.is_none_or(|window| key + window > query);
+    if sees {
+        state.cut(&Change::Cut { head: address(id), query, key }, hides);
+    }
 }
 
 /// The button that cuts the edge of the chosen cell.
@@ -86,45 +116,4 @@ pub(super) fn edge(ui: &mut Ui, state: &mut State, heads: &Surveyed, id: HeadId)
             state.toggle(&cut);
         }
     });
-}
-
-/// Shows the list of changes, and which run is shown.
-pub(super) fn list(ui: &mut Ui, state: &mut State, tokens: &[String]) {
-    heading(ui, "Changes", LIST);
-    if state.changes.is_empty() {
-        ui.add(Label::new(RichText::new("None: the model is as it was trained.").weak()).wrap());
-        return;
-    }
-    let mut removed = None;
-    for (i, listed) in state.changes.iter_mut().enumerate() {
-        let text = note::change(&listed.change, tokens);
-        ui.horizontal(|ui| {
-            let remove = ui.button("×").on_hover_text("Remove this change.");
-            if remove.accessible_name(format!("Remove: {text}")).clicked() {
-                removed = Some(i);
-            }
-            ui.checkbox(&mut listed.on, "")
-                .accessible_name(&text)
-                .on_hover_text("Make this change, or leave it out.");
-            ui.add(Label::new(&text).wrap());
-        });
-    }
-    if let Some(i) = removed {
-        state.changes.remove(i);
-    }
-    if state.changes.len() > 1 && ui.button("Remove all").clicked() {
-        state.changes.clear();
-    }
-    if state.changes.iter().any(|c| c.on) {
-        ui.horizontal_wrapped(|ui| {
-            let versions = [
-                (Version::Changed, "Changed", "Show the weights with the changes."),
-                (Version::Unchanged, "Unchanged", "Show the weights without the changes."),
-                (Version::Difference, "Difference", "Show changed minus unchanged weights."),
-            ];
-            for (version, name, hint) in versions {
-                ui.selectable_value(&mut state.version, version, name).on_hover_text(hint);
-            }
-        });
-    }
 }

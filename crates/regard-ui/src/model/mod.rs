@@ -1,23 +1,30 @@
 //! The fourth room: a model that reads a text while it is typed, and that is changed while it reads.
 //!
-//! [`State`] holds the choices of the user. A thread opens the model, another runs it: first unchanged, then with the changes.
-//! The views of a run are those of the heads room.
+//! [`State`] holds the choices of the user. A thread opens the model, another runs it: first unchanged, then with the changes,
+//! then over the second text. The views of a run are those of the heads room.
 
+mod attribution;
+mod center;
 mod changes;
+mod compare;
 mod latest;
 mod lens;
+mod list;
 mod next;
 mod note;
 mod open;
+mod patch;
+mod patches;
 mod room;
 mod run;
 mod state;
 mod strip;
 mod sweep;
 mod unfold;
+mod write;
 
 pub use self::next::Next;
 pub use self::open::{STORY, story};
 pub use self::room::ModelRoom;
 pub use self::run::{Outcome, Request, matrix};
-pub use self::state::{Listed, State, Version};
+pub use self::state::{Listed, Part, State, Version, View, Written};

@@ -5,6 +5,7 @@ use egui::{Color32, Label, Rect, RichText, Sense, TextStyle, Ui, WidgetInfo, vec
 use regard_heads::readable;
 use regard_models::Tokenizer;
 
+use super::Version;
 use super::run::Outcome;
 use crate::explain::heading;
 use crate::style;
@@ -16,7 +17,33 @@ const EXPLANATION: &str = "\
     The tokens that the model expects after the text, with their probabilities: softmax over a score (logit) for each token of \
     its vocabulary. A model that fills gaps predicts the token at [MASK] instead.\n\
     With changes, the thin bar is the probability without them, the thick bar the one with them, and the last column is their \
-    difference in percentage points.";
+    difference in percentage points. Where the second text's weights are shown, or without changes, its probabilities stand in \
+    the place of those without changes.\n\
+    Click a token to append it to the text.";
+
+/// What the probabilities are compared with.
+#[derive(Clone, Copy, PartialEq)]
+enum Against {
+    Unchanged,
+    Second,
+}
+
+impl Against {
+    /// The names of the columns, and the words for a screen reader.
+    fn names(self) -> ([&'static str; 3], &'static str) {
+        match self {
+            Self::Unchanged => (["points", "after", "before"], "without the changes"),
+            Self::Second => (["points", "first", "second"], "after the second text"),
+        }
+    }
+
+    fn of(self, next: &Next) -> f32 {
+        match self {
+            Self::Unchanged => next.before,
+            Self::Second => next.second.unwrap_or_default(),
+        }
+    }
+}
 
 /// A token that may come next.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,6 +56,8 @@ pub struct Next {
     pub before: f32,
     /// Its probability in the run with the changes. The same without changes.
     pub after: f32,
+    /// Its probability after the second text, if there is one.
+    pub second: Option<f32>,
 }
 
 impl Next {
@@ -36,8 +65,10 @@ impl Next {
     pub fn likeliest(outcome: &Outcome, tokenizer: Option<&Tokenizer>) -> Vec<Self> {
         let before = outcome.next();
         let after = outcome.next_changed().unwrap_or(before);
+        let second = outcome.next_second();
+        let of_second = |i: usize| second?.get(i).copied();
         let mut ids: Vec<usize> = (0..before.len().min(after.len())).collect();
-        let larger = |i: &usize| before[*i].max(after[*i]);
+        let larger = |i: &usize| before[*i].max(after[*i]).max(of_second(*i).unwrap_or_default());
         let most = MOST.min(ids.len());
         if most < ids.len() {
             let _ = ids.select_nth_unstable_by(most, |i, j| larger(j).total_cmp(&larger(i)));
@@ -57,6 +88,7 @@ impl Next {
             token: label.text,
             before: before[i],
             after: after[i],
+            second: of_second(i),
         });
         next.collect()
     }
@@ -83,10 +115,15 @@ fn points(difference: f32) -> String {
     }
 }
 
-/// Shows the list.
-pub(super) fn show(ui: &mut Ui, outcome: Option<&Outcome>, list: &[Next]) {
+/// Shows the list. Returns the place of the token that was clicked.
+pub(super) fn show(
+    ui: &mut Ui,
+    outcome: Option<&Outcome>,
+    list: &[Next],
+    version: Version,
+) -> Option<usize> {
     heading(ui, "Next token", EXPLANATION);
-    let Some(outcome) = outcome else { return };
+    let outcome = outcome?;
     if list.is_empty() {
         let text = if outcome.next().is_empty() {
             "The model predicts nothing here. If it fills gaps, put [MASK] where it is to predict a token."
@@ -94,55 +131,73 @@ pub(super) fn show(ui: &mut Ui, outcome: Option<&Outcome>, list: &[Next]) {
             ""
         };
         ui.add(Label::new(RichText::new(text).weak()).wrap());
-        return;
+        return None;
     }
     let is_changed = outcome.next_changed().is_some();
-    if is_changed {
-        columns(ui);
+    let has_second = outcome.next_second().is_some();
+    let shows_second = matches!(version, Version::Second | Version::FirstMinusSecond);
+    let against = if has_second && (shows_second || !is_changed) {
+        Some(Against::Second)
+    } else {
+        is_changed.then_some(Against::Unchanged)
+    };
+    if let Some(against) = against {
+        columns(ui, against);
     }
-    for next in list {
-        row(ui, next, is_changed);
+    let mut clicked = None;
+    for (i, next) in list.iter().enumerate() {
+        if row(ui, next, against) {
+            clicked = Some(i);
+        }
     }
+    clicked
 }
 
 /// The widths of a number and of a token.
-const NUMBER: f32 = 52.0;
-const TOKEN: f32 = 84.0;
+const NUMBER: f32 = 56.0;
+const TOKEN: f32 = 80.0;
 
 /// The numbers that a row with changes has room for, besides its bar.
 fn numbers(width: f32) -> usize {
     if width < 270.0 { 2 } else { 3 }
 }
 
-fn columns(ui: &mut Ui) {
+fn columns(ui: &mut Ui, against: Against) {
     let line = ui.text_style_height(&TextStyle::Small) + 2.0;
     let (rect, _) = ui.allocate_exact_size(vec2(ui.available_width(), line), Sense::hover());
     let font = TextStyle::Small.resolve(ui.style());
     let color = ui.visuals().weak_text_color();
-    let names = ["points", "after", "before"];
+    let (names, _) = against.names();
     for (i, name) in names.into_iter().take(numbers(rect.width())).enumerate() {
         let at = rect.right_center() - vec2(i as f32 * NUMBER, 0.0);
         ui.painter().text(at, egui::Align2::RIGHT_CENTER, name, font.clone(), color);
     }
 }
 
-fn row(ui: &mut Ui, next: &Next, is_changed: bool) {
+/// Shows a token. Returns whether it was clicked.
+fn row(ui: &mut Ui, next: &Next, against: Option<Against>) -> bool {
     let line = ui.text_style_height(&TextStyle::Body) + 4.0;
     ui.spacing_mut().item_spacing.y = 3.0;
-    let (rect, response) = ui.allocate_exact_size(vec2(ui.available_width(), line), Sense::hover());
-    let (before, after) = (percent(next.before), percent(next.after));
-    let difference = points(next.after - next.before);
-    let words = if is_changed {
-        format!("{}: {after}, without the changes {before}, {difference} points", next.token)
-    } else {
-        format!("{}: {after}", next.token)
+    let (rect, response) = ui.allocate_exact_size(vec2(ui.available_width(), line), Sense::click());
+    let reference = against.map(|against| against.of(next));
+    let (before, after) = (percent(reference.unwrap_or_default()), percent(next.after));
+    let difference = next.after - reference.unwrap_or(next.after);
+    let words = match against {
+        Some(against) => {
+            let (_, what) = against.names();
+            format!("{}: {after}, {what} {before}, {} points", next.token, points(difference))
+        }
+        None => format!("{}: {after}", next.token),
     };
-    response.widget_info(|| WidgetInfo::labeled(Role::Label, true, &words));
+    response.widget_info(|| WidgetInfo::labeled(Role::Button, true, &words));
     if !ui.is_rect_visible(rect) {
-        return;
+        return response.clicked();
+    }
+    if response.hovered() || response.has_focus() {
+        ui.painter().rect_filled(rect, 3, ui.visuals().widgets.hovered.weak_bg_fill);
     }
     let visuals = ui.visuals();
-    let numbers = if is_changed { numbers(rect.width()) } else { 1 };
+    let numbers = if against.is_some() { numbers(rect.width()) } else { 1 };
     let bars = Rect::from_min_max(
         rect.left_top() + vec2(TOKEN, 0.0),
         rect.right_bottom() - vec2(numbers as f32 * NUMBER, 0.0),
@@ -158,16 +213,16 @@ fn row(ui: &mut Ui, next: &Next, is_changed: bool) {
         visuals.widgets.noninteractive.bg_stroke.color.gamma_multiply(0.5),
     );
     ui.painter().rect_filled(bar(next.after, line - 8.0), 2, color);
-    if is_changed {
-        ui.painter().rect_filled(bar(next.before, 3.0), 1, visuals.warn_fg_color);
+    if let Some(reference) = reference {
+        ui.painter().rect_filled(bar(reference, 3.0), 1, visuals.warn_fg_color);
     }
     let font = TextStyle::Body.resolve(ui.style());
     let text = |ui: &Ui, text: String, right: f32, color: Color32| {
         let at = rect.right_center() - vec2(right, 0.0);
         ui.painter().text(at, egui::Align2::RIGHT_CENTER, text, font.clone(), color);
     };
-    if is_changed {
-        let difference_color = match next.after - next.before {
+    if against.is_some() {
+        let difference_color = match difference {
             d if d > 0.0005 => style::readable(style::QUERY, visuals),
             d if d < -0.0005 => visuals.error_fg_color,
             _ => visuals.weak_text_color(),
@@ -176,7 +231,7 @@ fn row(ui: &mut Ui, next: &Next, is_changed: bool) {
             text(ui, before, 2.0 * NUMBER, visuals.weak_text_color());
         }
         text(ui, after, NUMBER, visuals.text_color());
-        text(ui, difference, 0.0, difference_color);
+        text(ui, points(difference), 0.0, difference_color);
     } else {
         text(ui, after, 0.0, visuals.text_color());
     }
@@ -186,7 +241,7 @@ fn row(ui: &mut Ui, next: &Next, is_changed: bool) {
     let galley = ui.painter().layout_job(job);
     let at = rect.left_center() - vec2(0.0, galley.size().y / 2.0);
     ui.painter().galley(at, galley, visuals.text_color());
-    response.on_hover_text(words);
+    response.on_hover_text(format!("{words}. Click to append it to the text.")).clicked()
 }
 
 #[cfg(test)]

@@ -1,13 +1,14 @@
 //! What the changes did, in a sentence; and each change in words.
 
-use regard_models::{Ablation, Change};
+use regard_models::{Ablation, Change, Input, Tokenizer};
 
 use super::next::{Next, percent};
 use super::run::Outcome;
+use super::state::Listed;
 use crate::temperature;
 
-/// A change in a few words: "Head 1.2 gives zeros".
-pub(super) fn change(change: &Change, tokens: &[String]) -> String {
+/// A change in a few words: "Head 1.2 gives zeros". `tokens` are those of the first text.
+pub(super) fn change(change: &Change, tokens: &[String], tokenizer: Option<&Tokenizer>) -> String {
     let token =
         |i: usize| tokens.get(i).map_or_else(|| i.to_string(), |token| format!("{i} {token}"));
     match change {
@@ -19,12 +20,53 @@ pub(super) fn change(change: &Change, tokens: &[String]) -> String {
         Change::Cut { head, query, key } => {
             format!("Head {head}: {} does not see {}", token(*query), token(*key))
         }
-        Change::Patch { place, position, .. } => {
-            format!("{place} at {} from another text", token(*position))
+        Change::Patch { place, position, from } => {
+            let (place, from) = (capital(&self::place(place)), name(tokenizer, from, *position));
+            format!("{place} at {}: from “{from}”", token(*position))
+        }
+        Change::PatchHead { head, position, from } => {
+            let from = name(tokenizer, from, *position);
+            format!("Head {head} at {}: from “{from}”", token(*position))
         }
         Change::Add { place, .. } => format!("A vector is added to {place}"),
         _ => "Another change".to_owned(),
     }
+}
+
+/// Several edges of one head in a few words.
+pub(super) fn cuts(changes: &[Listed]) -> String {
+    let count = changes.len();
+    match changes.first().map(|listed| &listed.change) {
+        Some(Change::Cut { head, .. }) => format!("Head {head}: {count} edges are cut"),
+        _ => format!("{count} changes"),
+    }
+}
+
+/// The name of a place: "the stream after layer 2".
+pub(super) fn place(place: &str) -> String {
+    let mut parts = place.splitn(3, '.').skip(1);
+    let (Some(layer), Some(name)) = (parts.next(), parts.next()) else { return place.to_owned() };
+    match name {
+        "hook_resid_pre" => format!("the stream into layer {layer}"),
+        "hook_resid_post" | "hook_normalized_resid_post" => {
+            format!("the stream after layer {layer}")
+        }
+        "hook_attn_out" => format!("the attention output of layer {layer}"),
+        "hook_mlp_out" => format!("the feed-forward output of layer {layer}"),
+        _ => place.to_owned(),
+    }
+}
+
+/// The token of an input at a position.
+fn name(tokenizer: Option<&Tokenizer>, input: &Input, position: usize) -> String {
+    let Some(id) = input.ids.get(position) else { return position.to_string() };
+    let text = tokenizer.and_then(|tokenizer| tokenizer.decode(&[*id]).ok());
+    text.map_or_else(|| id.to_string(), |text| text.trim().to_owned())
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 /// The changes as the beginning of a sentence: "Without head 1.2".
@@ -41,9 +83,19 @@ fn with(changes: &[Change], tokens: &[String]) -> String {
         [Change::Cut { head, query, key }] => {
             format!("When {} does not see {} in head {head}", token(*query), token(*key))
         }
-        [_] => "With the change".to_owned(),
+        [Change::Patch { place, position, .. }] => {
+            format!("With {} at {} from the other text", self::place(place), token(*position))
+        }
+        [Change::PatchHead { head, position, .. }] => {
+            format!("With head {head} at {} from the other text", token(*position))
+        }
+        changes if all_cuts(changes) => format!("Without {} edges", changes.len()),
         changes => format!("With {} changes", changes.len()),
     }
+}
+
+fn all_cuts(changes: &[Change]) -> bool {
+    changes.len() > 1 && changes.iter().all(|change| matches!(change, Change::Cut { .. }))
 }
 
 /// What the changes did to the likeliest token, in one sentence: "Without head 1.2, “Mary” falls from 83 % to 12 %; “Tom” is
@@ -80,9 +132,18 @@ mod tests {
         let zero = Change::Ablate { head, to: Ablation::Zero };
         let cut = Change::Cut { head, query: 1, key: 0 };
         let warm = Change::Temperature { head, temperature: 0.5 };
-        assert_eq!(change(&zero, &tokens), "Head 1.2 gives zeros");
-        assert_eq!(change(&cut, &tokens), "Head 1.2: 1 gave does not see 0 Mia");
-        assert_eq!(change(&cut, &[]), "Head 1.2: 1 does not see 0");
+        assert_eq!(change(&zero, &tokens, None), "Head 1.2 gives zeros");
+        assert_eq!(change(&cut, &tokens, None), "Head 1.2: 1 gave does not see 0 Mia");
+        assert_eq!(change(&cut, &[], None), "Head 1.2: 1 does not see 0");
+        let from = Input::tokens([7, 8]);
+        let place = "blocks.2.hook_resid_post".to_owned();
+        let patch = Change::Patch { place, position: 1, from: from.clone() };
+        assert_eq!(change(&patch, &tokens, None), "The stream after layer 2 at 1 gave: from “8”");
+        let patch_head = Change::PatchHead { head, position: 0, from };
+        assert_eq!(change(&patch_head, &tokens, None), "Head 1.2 at 0 Mia: from “7”");
+        let start = "With the stream after layer 2 at “gave” from the other text";
+        assert_eq!(with(core::slice::from_ref(&patch), &tokens), start);
+        assert_eq!(with(&[cut.clone(), cut.clone()], &tokens), "Without 2 edges");
         assert_eq!(with(core::slice::from_ref(&zero), &tokens), "Without head 1.2");
         assert_eq!(with(&[cut], &tokens), "When “gave” does not see “Mia” in head 1.2");
         assert_eq!(with(core::slice::from_ref(&warm), &tokens), "With head 1.2 at temperature 0.5");

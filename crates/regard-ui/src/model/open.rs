@@ -1,10 +1,10 @@
 //! Opening a model.
 
 use core::time::Duration;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use egui::Context;
-use regard_models::{Checkpoint, Description, Error, Head, Model};
+use regard_models::{Checkpoint, Description, Error, Head, Input, Model, Reading};
 
 use crate::Host;
 use crate::task::Task;
@@ -27,6 +27,25 @@ pub(super) struct Opened {
     pub model: Model,
     /// The bytes of its weights.
     pub bytes: u64,
+    /// What it has read last of the first text, and of the second.
+    pub readers: [Reader; 2],
+}
+
+/// The reading of a text that is being typed: the next one goes on from it.
+#[derive(Default)]
+pub(super) struct Reader(Mutex<Option<Reading>>);
+
+impl Reader {
+    /// Reads a text.
+    pub fn read(&self, model: &Model, input: &Input) -> Result<Reading, String> {
+        let before = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        model.read(input, before).map_err(|e| e.to_string())
+    }
+
+    /// Keeps a reading for the next text.
+    pub fn keep(&self, reading: Reading) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(reading);
+    }
 }
 
 impl Opened {
@@ -34,7 +53,8 @@ impl Opened {
     pub fn load(name: String, checkpoint: &Checkpoint) -> Result<Self, String> {
         let model = Model::load(checkpoint).map_err(|e| message(&name, &e.to_string()))?;
         accepted(model.description(), &model).map_err(|what| message(&name, &what))?;
-        Ok(Self { name, model, bytes: checkpoint.bytes() })
+        let readers = Default::default();
+        Ok(Self { name, model, bytes: checkpoint.bytes(), readers })
     }
 }
 

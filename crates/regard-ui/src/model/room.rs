@@ -2,34 +2,30 @@
 
 use std::sync::Arc;
 
-use egui::{
-    CentralPanel, Context, Frame, Label, Margin, Panel, ProgressBar, RichText, ScrollArea,
-    TextEdit, TextStyle, Ui,
-};
+use egui::{CentralPanel, Context, Frame, Label, Margin, Panel, RichText, ScrollArea, Ui};
 use regard_figure::Matrix;
-use regard_heads::HeadId;
-use regard_models::Score;
+use regard_models::{Attribution, Score};
 
+use super::attribution::Attributed;
 use super::latest::Same;
 use super::lens::Lens;
 use super::open::{Opened, Opening};
+use super::patches::Patches;
 use super::run::{Outcome, Request};
-use super::state::head_of;
+use super::state::View;
 use super::sweep::{SMALL, Sweep};
 use super::unfold::{self, Unfolded};
-use super::{Next, STORY, State, Version, changes, next, note, strip};
+use super::write::{self, Writer};
+use super::{Next, STORY, State, Version, changes, list, next};
 use crate::colors::Look;
 use crate::explain::heading;
-use crate::heads::{Large, Marked, Selected, Shown, Surveyed, Thumbnails, bar};
+use crate::heads::{Large, Selected, Shown, Surveyed, Thumbnails};
 use crate::style::{self, panel};
 use crate::task::{PATIENCE, Task};
-use crate::{Command, Host, message, side};
+use crate::{Command, Host, side};
 
 /// From this width on, the next tokens have a panel of their own at the right.
 const WIDE: f32 = 1080.0;
-/// From this width on, all heads are shown beside the chosen one.
-const BESIDE: f32 = 560.0;
-
 const MODEL: &str = "\
     A model that reads your text: story, which comes with the program, or one of your own. Open a folder of Hugging Face (config.json, \
     model.safetensors, tokenizer.json), a .gguf file, or a name in the local Hugging Face cache such as openai-community/gpt2. You can \
@@ -37,23 +33,30 @@ const MODEL: &str = "\
 
 /// The view of a [`State`].
 pub struct ModelRoom {
-    host: Arc<dyn Host>,
-    opening: Option<Opening>,
-    opened: Option<Arc<Opened>>,
+    pub(super) host: Arc<dyn Host>,
+    pub(super) opening: Option<Opening>,
+    pub(super) opened: Option<Arc<Opened>>,
     /// The model that could not be opened, and the reason.
-    failed: Option<(String, String)>,
-    running: Option<(Request, Task<Outcome>)>,
-    outcome: Option<Outcome>,
+    pub(super) failed: Option<(String, String)>,
+    pub(super) running: Option<(Request, Task<Outcome>)>,
+    pub(super) outcome: Option<Outcome>,
     /// What could not be run, and the reason.
-    refused: Option<(Request, String)>,
+    pub(super) refused: Option<(Request, String)>,
     /// The next tokens of the outcome.
-    next: Vec<Next>,
-    grid: Thumbnails,
+    pub(super) next: Vec<Next>,
+    pub(super) grid: Thumbnails,
     /// The attention that the grid shows.
-    in_grid: Option<Arc<Surveyed>>,
-    large: Large,
+    pub(super) in_grid: Option<Arc<Surveyed>>,
+    pub(super) large: Large,
+    /// The same head in the run of the second text.
+    pub(super) second: Large,
+    pub(super) writer: Writer,
+    /// Why a token that was dropped makes no patch.
+    pub(super) dropped: Option<String>,
     sweep: Sweep,
-    lens: Lens,
+    pub(super) lens: Lens,
+    pub(super) attributed: Attributed,
+    pub(super) patches: Patches,
     unfolded: Unfolded,
 }
 
@@ -78,8 +81,13 @@ impl ModelRoom {
             grid: Thumbnails::by_layer(),
             in_grid: None,
             large: Large::default(),
+            second: Large::default(),
+            writer: Writer::default(),
+            dropped: None,
             sweep: Sweep::default(),
             lens: Lens::default(),
+            attributed: Attributed::default(),
+            patches: Patches::default(),
             unfolded: Unfolded::default(),
         }
     }
@@ -94,9 +102,13 @@ impl ModelRoom {
     pub fn is_busy(&self) -> bool {
         self.opening.is_some()
             || self.running.is_some()
+            || self.writer.is_on()
             || self.large.is_busy()
+            || self.second.is_busy()
             || self.sweep.is_busy()
             || self.lens.is_busy()
+            || self.attributed.is_busy()
+            || self.patches.is_busy()
             || self.unfolded.is_busy()
     }
 
@@ -126,6 +138,21 @@ impl ModelRoom {
         self.sweep.effects()
     }
 
+    /// What each part of the model adds to the chosen logit, if that is shown.
+    pub fn attribution(&self) -> Option<&Attribution> {
+        self.attributed.parts()
+    }
+
+    /// The change of the likeliest tokens' logits by each patch from the second text, layer by layer, if that is shown.
+    pub fn patches(&self) -> Option<&[f32]> {
+        self.patches.effects()
+    }
+
+    /// The chosen head in the run of the second text, if it is shown beside the first.
+    pub fn second(&self) -> Option<&Selected> {
+        self.second.selected()
+    }
+
     /// The likeliest token after each layer and position, if the logit lens is shown: the embedding, then the layers.
     pub fn lens(&self) -> Option<&[Vec<(String, f32)>]> {
         self.lens.rows()
@@ -142,7 +169,7 @@ impl ModelRoom {
     }
 
     /// The model that the state names, if it has been opened.
-    fn here(&self, state: &State) -> Option<Arc<Opened>> {
+    pub(super) fn here(&self, state: &State) -> Option<Arc<Opened>> {
         self.opened.clone().filter(|opened| opened.name == state.model)
     }
 
@@ -155,14 +182,20 @@ impl ModelRoom {
         side: bool,
     ) -> Option<Command> {
         self.exchange(ui.ctx(), state);
-        style::readout(ui).show(ui, |ui| self.large.readout(ui, &state.heads));
+        style::readout(ui).show(ui, |ui| match state.view {
+            View::Attention => self.large.readout(ui, &state.heads),
+            view => {
+                ui.take_available_space();
+                ui.add(Label::new(RichText::new(view.hint()).weak()).truncate());
+            }
+        });
         let is_wide = ui.available_width() >= WIDE;
         let asked = if side {
             side::show(ui, "model", |ui| {
                 let asked = self.model(ui, state);
                 if !is_wide {
                     ui.separator();
-                    next::show(ui, self.outcome.as_ref(), &self.next);
+                    self.next_tokens(ui, state);
                 }
                 self.changes(ui, state);
                 if !is_wide && self.outcome.is_some() {
@@ -179,7 +212,7 @@ impl ModelRoom {
             let right = Panel::right("next").resizable(false).exact_size(320.0);
             right.frame(panel(ui, 16, 12)).show(ui, |ui| {
                 ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
-                    next::show(ui, self.outcome.as_ref(), &self.next);
+                    self.next_tokens(ui, state);
                     if self.outcome.is_some() {
                         ui.separator();
                         self.sweep.show(ui, &self.next, state, look);
@@ -212,6 +245,7 @@ impl ModelRoom {
         }
         if let Some(opened) = self.here(state) {
             self.run(ctx, &opened, state);
+            self.writer.exchange(state, self.outcome.as_ref(), &opened.model);
         } else {
             (self.outcome, self.running, self.refused) = (None, None, None);
             let has_failed = self.failed.as_ref().is_some_and(|(name, _)| *name == state.model);
@@ -229,23 +263,39 @@ impl ModelRoom {
             self.failed = Some((state.model.clone(), message));
             state.heads.shown = Shown::Grid;
         }
-        let unchanged = self.outcome.as_ref().map(|outcome| &outcome.unchanged);
+        let second = self.outcome.as_ref().and_then(Outcome::second).filter(|_| {
+            // Beside itself, the second text would be there twice.
+            state.view == View::Attention && state.version != Version::Second
+        });
+        let asked = second.map(|second| &second.run.heads).zip(state.heads.part());
+        if self.second.exchange(&*self.host, ctx, asked).is_err() {
+            self.second.clear(); // the first text shows the same message
+        }
+        let outcome = self.opened.as_ref().zip(self.outcome.as_ref());
         // A text that is being typed is run first.
-        let asked = self.opened.as_ref().zip(unchanged);
-        let asked = asked.filter(|_| state.sweep);
+        let asked = outcome.filter(|_| state.sweep && !self.writer.is_on());
+        let asked = asked.map(|(opened, outcome)| (opened, &outcome.unchanged));
         if asked.is_none() || self.running.is_none() {
             self.sweep.exchange(&*self.host, ctx, asked);
         }
-        let asked = self.opened.as_ref().zip(self.outcome.as_ref()).filter(|_| state.lens);
+        let asked = outcome.filter(|_| state.view == View::Lens);
         let asked = asked.map(|(opened, outcome)| (opened, &outcome.request, &outcome.unchanged));
         self.lens.exchange(&*self.host, ctx, asked);
+        let asked = outcome.filter(|_| state.view == View::Attribution);
+        self.attributed.exchange(&*self.host, ctx, asked, state.attributed);
+        let asked = outcome.filter(|_| state.view == View::Patches);
+        self.patches.exchange(&*self.host, ctx, asked);
         let of = self.outcome.as_ref().zip(state.heads.chosen);
         let of = of.filter(|(outcome, _)| {
-            state.heads.shown == Shown::Head && !state.lens && outcome.refusal().is_none()
+            state.heads.shown == Shown::Head
+                && state.view == View::Attention
+                && outcome.refusal().is_none()
         });
         let asked = of.map(|(outcome, cell)| {
-            let run = Same(Arc::clone(&outcome.unchanged));
-            let is_changed = state.version != Version::Unchanged;
+            let second = outcome.second().filter(|_| state.version == Version::Second);
+            let run = second.map_or(&outcome.unchanged, |second| &second.run);
+            let run = Same(Arc::clone(run));
+            let is_changed = !matches!(state.version, Version::Unchanged | Version::Second);
             let changes = if is_changed { outcome.request.changes.clone() } else { Vec::new() };
             unfold::Of { run, changes, head: state.heads.id(), cell }
         });
@@ -289,18 +339,19 @@ impl ModelRoom {
         let latest = self.outcome.as_ref().map(|outcome| &outcome.request);
         let latest = latest.or_else(|| self.refused.as_ref().map(|(request, _)| request));
         // A run that has begun is not interrupted; the one after it has the latest text.
-        let request = Request { text: state.text.clone(), changes: state.active() };
+        let request = Request::of(state);
         if self.running.is_none() && latest != Some(&request) {
             let (model, asked) = (Arc::clone(opened), request.clone());
-            let before = self.outcome.as_ref().map(|outcome| Arc::clone(&outcome.unchanged));
+            let before = self.outcome.as_ref().map(Outcome::runs).unwrap_or_default();
             let task =
                 Task::start(&*self.host, ctx, "run", move |_| Outcome::new(&model, asked, before));
+            self.writer.forget();
             self.running = Some((request, task));
         }
     }
 
     /// The attention that is shown.
-    fn heads(&self, state: &State) -> Option<&Arc<Surveyed>> {
+    pub(super) fn heads(&self, state: &State) -> Option<&Arc<Surveyed>> {
         self.outcome.as_ref().map(|outcome| outcome.version(state.version))
     }
 
@@ -336,145 +387,25 @@ impl ModelRoom {
         asked
     }
 
+    /// Shows the next tokens. A click on one appends it to the text.
+    fn next_tokens(&self, ui: &mut Ui, state: &mut State) {
+        let clicked = next::show(ui, self.outcome.as_ref(), &self.next, state.version);
+        let next = clicked.and_then(|place| self.next.get(place));
+        let run = self.outcome.as_ref().zip(self.opened.as_ref());
+        if let (Some(next), Some((outcome, opened))) = (next, run)
+            && opened.model.description().stack.causal
+        {
+            write::choose(state, outcome, next, &opened.model);
+        }
+    }
+
     /// Shows the controls that change the model.
     fn changes(&self, ui: &mut Ui, state: &mut State) {
         let Some(outcome) = &self.outcome else { return };
         ui.separator();
         changes::of_head(ui, state, &outcome.unchanged.heads);
         ui.separator();
-        changes::list(ui, state, &outcome.unchanged.heads.labels()[0]);
-    }
-
-    fn central(&mut self, ui: &mut Ui, state: &mut State, look: Look) {
-        self.messages(ui, state);
-        if self.here(state).is_none() {
-            return;
-        }
-        let width = ui.available_width();
-        let field = TextEdit::multiline(&mut state.text).desired_rows(1).desired_width(width);
-        ui.add(
-            field.hint_text("Type a text for the model to read.").margin(Margin::symmetric(8, 6)),
-        )
-        .accessible_name("Text");
-        if let Some((_, message)) = &self.refused {
-            let color = if state.text.trim().is_empty() {
-                ui.visuals().weak_text_color()
-            } else {
-                ui.visuals().error_fg_color
-            };
-            ui.add(Label::new(RichText::new(message).color(color)).wrap());
-        }
-        let Some(outcome) = &self.outcome else { return };
-        let heads = Arc::clone(match self.heads(state) {
-            Some(heads) => heads,
-            None => return,
-        });
-        strip::show(ui, &heads.labels()[0], &self.large, &mut state.heads, look);
-        if !outcome.unchanged.unknown.is_empty() {
-            let words: Vec<String> =
-                outcome.unchanged.unknown.iter().map(|word| format!("“{word}”")).collect();
-            let text = format!("The model does not know {}.", words.join(", "));
-            let color = ui.visuals().warn_fg_color;
-            let text = RichText::new(text).text_style(TextStyle::Small).color(color);
-            ui.add(Label::new(text).wrap());
-        }
-        if let Some(refusal) = outcome.refusal() {
-            let text = format!("The changes are not made: {refusal}.");
-            ui.add(Label::new(RichText::new(text).color(ui.visuals().error_fg_color)).wrap());
-        }
-        if let Some(sentence) = note::sentence(outcome, &self.next) {
-            let text = RichText::new(sentence).text_style(style::subheading());
-            ui.add(Label::new(text).wrap());
-        }
-        ui.separator();
-        ui.horizontal(|ui| {
-            ui.selectable_value(&mut state.lens, false, "Attention")
-                .on_hover_text("Show what each head attends to.");
-            ui.selectable_value(&mut state.lens, true, "Logit lens")
-                .on_hover_text("Show what the model would predict after each layer.");
-        });
-        if state.lens {
-            self.lens.show(ui, &heads.labels()[0], look);
-            return;
-        }
-        bar::show(ui, &heads, &mut state.heads);
-        if state.heads.shown == Shown::Grid || state.heads.part().is_none() {
-            self.grid(ui, &heads, state, look);
-            return;
-        }
-        let width = ui.available_width();
-        if width >= BESIDE {
-            let count = heads.maps.shape().heads as f32;
-            let wanted = (0.38 * width).clamp(180.0, (72.0 * count).clamp(180.0, 480.0));
-            let beside = Panel::left("all heads").resizable(false).exact_size(wanted);
-            beside
-                .frame(Frame::new().inner_margin(Margin { right: 8, ..Margin::ZERO }))
-                .show(ui, |ui| self.grid(ui, &heads, state, look));
-            CentralPanel::default()
-                .frame(Frame::new().inner_margin(Margin { left: 8, ..Margin::ZERO }))
-                .show(ui, |ui| self.head(ui, state, look));
-        } else {
-            self.head(ui, state, look);
-        }
-    }
-
-    /// Shows all heads.
-    fn grid(&mut self, ui: &mut Ui, heads: &Arc<Surveyed>, state: &mut State, look: Look) {
-        if !self.in_grid.as_ref().is_some_and(|shown| Arc::ptr_eq(shown, heads)) {
-            self.grid.clear();
-            self.in_grid = Some(Arc::clone(heads));
-        }
-        let changed: Vec<HeadId> =
-            state.changes.iter().filter(|c| c.on).filter_map(|c| head_of(&c.change)).collect();
-        let marked = Marked { heads: &changed, word: "changed" };
-        self.grid.show(ui, heads, &mut state.heads, marked, look);
-    }
-
-    /// Shows the chosen head, or the mean.
-    fn head(&mut self, ui: &mut Ui, state: &mut State, look: Look) {
-        self.large.progress(ui);
-        let Some(pointing) = self.large.show(ui, &mut state.heads, look) else { return };
-        if state.heads.shown != Shown::Head {
-            return;
-        }
-        // A menu of the cell that was clicked last with the second button.
-        if pointing.response.secondary_clicked() {
-            state.heads.chosen = pointing.hovered.or(state.heads.chosen);
-        }
-        let outcome = self.outcome.as_ref();
-        pointing.response.context_menu(|ui| {
-            if let Some(outcome) = outcome {
-                changes::edge(ui, state, &outcome.unchanged.heads, state.heads.id());
-            }
-        });
-    }
-
-    /// Shows what went wrong, and the progress of reading.
-    fn messages(&mut self, ui: &mut Ui, state: &State) {
-        let is_here = self.here(state).is_some();
-        if let Some((_, message)) = &self.failed {
-            // Without the message, the model that the session names is opened again.
-            let button = if is_here { "Dismiss" } else { "Try again" };
-            if message::show(ui, message, ui.visuals().error_fg_color, button) {
-                self.failed = None;
-            }
-        }
-        if let Some(opening) = self.opening.as_ref().filter(|o| o.elapsed() > PATIENCE || !is_here)
-        {
-            ui.horizontal(|ui| {
-                ui.label(format!("Opening {}", opening.name));
-                ui.add(
-                    ProgressBar::new(opening.progress()).desired_width(200.0).desired_height(10.0),
-                )
-                .accessible_name("Opening");
-            });
-            ui.ctx().request_repaint_after(PATIENCE);
-        }
-        if self.running.as_ref().is_some_and(|(_, task)| task.elapsed() > 2 * PATIENCE) {
-            ui.horizontal(|ui| {
-                ui.spinner();
-                ui.label("The model is reading.");
-            });
-        }
+        let tokenizer = self.opened.as_ref().and_then(|opened| opened.model.tokenizer());
+        list::show(ui, state, &outcome.unchanged.heads.labels()[0], tokenizer);
     }
 }

@@ -1,15 +1,15 @@
 //! A run of the model over the text: unchanged, and with the changes beside it.
 
 use core::time::Duration;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use regard_figure::{Label, Look, Matrix};
 use regard_heads::{AttentionMaps, Shape, readable, unattended};
-use regard_models::{Baseline, Change, Input, Model, Trace, probabilities};
+use regard_models::{Baseline, Change, Input, Model, Trace, Values, Which, probabilities};
 use web_time::Instant;
 
 use super::open::Opened;
-use super::state::head_of;
+use super::state::first_layer;
 use super::{State, Version};
 use crate::Host;
 use crate::heads::Surveyed;
@@ -25,8 +25,24 @@ const MASKS: [&str; 2] = ["[MASK]", "<mask>"];
 pub struct Request {
     /// The text.
     pub text: String,
+    /// Its tokens, if they are not those that the tokenizer makes of it.
+    pub ids: Option<Vec<u32>>,
     /// The changes.
     pub changes: Vec<Change>,
+    /// The text of the second run, if there is one. It is run without changes.
+    pub second: Option<String>,
+}
+
+impl Request {
+    /// What the choices of the user ask for.
+    pub fn of(state: &State) -> Self {
+        Self {
+            text: state.text.clone(),
+            ids: state.ids().map(<[u32]>::to_vec),
+            changes: state.active(),
+            second: state.second.clone(),
+        }
+    }
 }
 
 /// A run without changes.
@@ -38,9 +54,14 @@ pub(super) struct Unchanged {
     pub heads: Arc<Surveyed>,
     /// The probability of each token of the vocabulary to be next; empty if the model predicts none here.
     pub next: Vec<f32>,
-    /// What changed runs begin from, as soon as there is one.
-    baseline: Mutex<Option<Arc<Baseline>>>,
+    /// What changed runs begin from.
+    pub baseline: Arc<Baseline>,
+    /// The tokens that were computed for this text. The others were known from the text before.
+    pub computed: usize,
 }
+
+/// The runs of the first and of the second text, as far as they are known.
+pub(super) type Runs = [Option<Arc<Unchanged>>; 2];
 
 /// A run with changes.
 pub(super) struct Changed {
@@ -50,6 +71,13 @@ pub(super) struct Changed {
     pub next: Vec<f32>,
 }
 
+/// The run of the second text.
+pub(super) struct Second {
+    pub run: Arc<Unchanged>,
+    /// The first run's weights, with the changes, minus these; or why there is no difference.
+    pub difference: Result<Arc<Surveyed>, String>,
+}
+
 /// What came of a request.
 pub struct Outcome {
     /// The request.
@@ -57,6 +85,8 @@ pub struct Outcome {
     pub(super) unchanged: Arc<Unchanged>,
     /// The run with the changes, or why they cannot be made. `None` without changes.
     pub(super) changed: Option<Result<Changed, String>>,
+    /// The run of the second text, or why there is none. `None` without a second text.
+    pub(super) second: Option<Result<Second, String>>,
     /// The time that it took.
     pub took: Duration,
 }
@@ -66,23 +96,39 @@ impl Outcome {
     pub(super) fn new(
         opened: &Opened,
         request: Request,
-        before: Option<Arc<Unchanged>>,
+        [first, second]: Runs,
     ) -> Result<Self, String> {
         let start = Instant::now();
         let model = &opened.model;
-        let tokenizer = model.tokenizer().ok_or("the model has no tokenizer")?;
-        let said = |e: regard_models::Error| e.to_string();
-        let mut input = tokenizer.encode(&request.text, None).map_err(said)?;
-        if model.description().embedding.types < 2 {
-            input.types.clear();
-        }
-        let unchanged = match before.filter(|before| before.input == input) {
-            Some(before) => before,
-            None => Arc::new(Unchanged::new(model, input, &request.text)?),
-        };
+        let ids = request.ids.as_deref();
+        let unchanged = Unchanged::of(opened, 0, &request.text, ids, first)?;
         let changed = (!request.changes.is_empty())
             .then(|| Changed::new(model, &unchanged, &request.changes));
-        Ok(Self { request, unchanged, changed, took: start.elapsed() })
+        let second = request.second.as_ref().map(|text| {
+            let run = Unchanged::of(opened, 1, text, None, second)?;
+            let first = match &changed {
+                Some(Ok(changed)) => &changed.heads,
+                _ => &unchanged.heads,
+            };
+            let difference = minus(first, &run.heads);
+            Ok(Second { run, difference })
+        });
+        Ok(Self { request, unchanged, changed, second, took: start.elapsed() })
+    }
+
+    /// The tokens that were computed for the text. The others were known from the text before.
+    pub fn computed(&self) -> usize {
+        self.unchanged.computed
+    }
+
+    /// The ids of the tokens of the text.
+    pub fn ids(&self) -> &[u32] {
+        &self.unchanged.input.ids
+    }
+
+    /// The unchanged runs, which a later request may have in common.
+    pub(super) fn runs(&self) -> Runs {
+        [Some(Arc::clone(&self.unchanged)), self.second().map(|second| Arc::clone(&second.run))]
     }
 
     /// The tokens of the text.
@@ -107,11 +153,25 @@ impl Outcome {
 
     /// The attention of a run. Without changes, it is the unchanged one.
     pub(super) fn version(&self, version: Version) -> &Arc<Surveyed> {
-        match (self.changed(), version) {
-            (None, _) | (_, Version::Unchanged) => &self.unchanged.heads,
-            (Some(changed), Version::Changed) => &changed.heads,
-            (Some(changed), Version::Difference) => &changed.difference,
+        let first = self.changed().map_or(&self.unchanged.heads, |changed| &changed.heads);
+        match version {
+            Version::Changed => first,
+            Version::Unchanged => &self.unchanged.heads,
+            Version::Difference => self.changed().map_or(first, |changed| &changed.difference),
+            Version::Second => self.second().map_or(first, |second| &second.run.heads),
+            Version::FirstMinusSecond => {
+                self.second().and_then(|second| second.difference.as_ref().ok()).unwrap_or(first)
+            }
         }
+    }
+
+    pub(super) fn second(&self) -> Option<&Second> {
+        self.second.as_ref()?.as_ref().ok()
+    }
+
+    /// The probability of each token to be next in the run of the second text, if there is one.
+    pub fn next_second(&self) -> Option<&[f32]> {
+        self.second().map(|second| &second.run.next[..])
     }
 
     pub(super) fn changed(&self) -> Option<&Changed> {
@@ -132,8 +192,7 @@ pub fn matrix(host: &dyn Host, state: &State, look: Look) -> anyhow::Result<Matr
     let said = |message: String| anyhow::anyhow!(message);
     let checkpoint = host.checkpoint(&state.model).map_err(said)?;
     let opened = Opened::load(state.model.clone(), &checkpoint).map_err(said)?;
-    let request = Request { text: state.text.clone(), changes: state.active() };
-    let outcome = Outcome::new(&opened, request, None).map_err(said)?;
+    let outcome = Outcome::new(&opened, Request::of(state), Runs::default()).map_err(said)?;
     if let Some(refusal) = outcome.refusal() {
         anyhow::bail!(refusal.to_owned());
     }
@@ -141,7 +200,30 @@ pub fn matrix(host: &dyn Host, state: &State, look: Look) -> anyhow::Result<Matr
 }
 
 impl Unchanged {
-    fn new(model: &Model, input: Input, text: &str) -> Result<Self, String> {
+    /// The run of a text. `known` is returned if it is the one, and `reader` tells the first text from the second.
+    fn of(
+        opened: &Opened,
+        reader: usize,
+        text: &str,
+        ids: Option<&[u32]>,
+        known: Option<Arc<Self>>,
+    ) -> Result<Arc<Self>, String> {
+        let tokenizer = opened.model.tokenizer().ok_or("the model has no tokenizer")?;
+        let mut input = match ids {
+            Some(ids) => Input::tokens(ids),
+            None => tokenizer.encode(text, None).map_err(|e| e.to_string())?,
+        };
+        if opened.model.description().embedding.types < 2 {
+            input.types.clear();
+        }
+        match known.filter(|known| known.input == input) {
+            Some(known) => Ok(known),
+            None => Self::new(opened, reader, input, text).map(Arc::new),
+        }
+    }
+
+    fn new(opened: &Opened, reader: usize, input: Input, text: &str) -> Result<Self, String> {
+        let model = &opened.model;
         let tokens = input.ids.len();
         if tokens == 0 {
             return Err("Type a text for the model to read.".to_owned());
@@ -155,19 +237,22 @@ impl Unchanged {
             ));
         }
         let said = |e: regard_models::Error| e.to_string();
-        let trace = run(model, &input, 0, &[], None)?;
+        let reading = opened.readers[reader].read(model, &input)?;
         let tokenizer = model.tokenizer();
         let name = |id: u32| tokenizer.and_then(|t| t.token(id)).unwrap_or_else(|| id.to_string());
         let labels = readable(input.ids.iter().map(|id| name(*id)).collect());
-        let weights = weights(model, &trace, None)?;
-        let heads = surveyed(model, weights, &labels, false)?;
-        let next = next(model, &input, &trace);
+        let weights = reading.weights(Which::Only).ok_or("the run has kept no weights")?;
+        let heads = surveyed(model, weights.data.clone(), &labels, false)?;
+        let baseline = Arc::new(reading.unchanged().clone());
+        let next = next(model, &input, baseline.logits());
+        let computed = reading.computed();
+        opened.readers[reader].keep(reading);
         let mut unknown = match tokenizer {
             Some(tokenizer) => tokenizer.unknown(text).map_err(said)?,
             None => Vec::new(),
         };
         unknown.dedup();
-        Ok(Self { input, tokens: labels, unknown, heads, next, baseline: Mutex::new(None) })
+        Ok(Self { input, tokens: labels, unknown, heads, next, baseline, computed })
     }
 
     /// What the model reads.
@@ -181,50 +266,44 @@ impl Unchanged {
         let first = all.next()?;
         Some(all.fold(first, |best, next| if next.1 > best.1 { next } else { best }).0)
     }
-
-    /// What changed runs begin from.
-    pub fn baseline(&self, model: &Model) -> Result<Arc<Baseline>, String> {
-        let mut baseline = self.baseline.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(baseline) = &*baseline {
-            return Ok(Arc::clone(baseline));
-        }
-        let made = Arc::new(model.baseline(&self.input).map_err(|e| e.to_string())?);
-        Ok(Arc::clone(baseline.insert(made)))
-    }
 }
 
 impl Changed {
     fn new(model: &Model, unchanged: &Unchanged, changes: &[Change]) -> Result<Self, String> {
-        let first = changes.iter().map(|change| head_of(change).map_or(0, |id| id.layer)).min();
-        let baseline = unchanged.baseline(model)?;
-        let trace = run(model, &unchanged.input, first.unwrap_or(0), changes, Some(&baseline))?;
-        let weights = weights(model, &trace, Some(&unchanged.heads))?;
-        let mut differences = weights.clone();
-        let before = unchanged.heads.maps.shape().ids().map(|id| unchanged.heads.maps.head(id));
-        let before = before.flat_map(|head| head.into_owned());
-        differences.iter_mut().zip(before).for_each(|(after, before)| *after -= before);
-        Ok(Self {
-            heads: surveyed(model, weights, &unchanged.tokens, false)?,
-            difference: surveyed(model, differences, &unchanged.tokens, true)?,
-            next: next(model, &unchanged.input, &trace),
-        })
+        let trace = run(model, unchanged, changes)?;
+        let weights = weights(model, &trace, &unchanged.heads);
+        let heads = surveyed(model, weights, &unchanged.tokens, false)?;
+        let difference = minus(&heads, &unchanged.heads)?;
+        let next = next(model, &unchanged.input, trace.logits());
+        Ok(Self { heads, difference, next })
     }
 }
 
-fn place(layer: usize) -> String {
-    format!("blocks.{layer}.attn.hook_pattern")
+/// The weights of one run minus those of another with as many layers, heads and tokens.
+fn minus(first: &Surveyed, second: &Surveyed) -> Result<Arc<Surveyed>, String> {
+    let (shape, other) = (first.maps.shape(), second.maps.shape());
+    if shape != other {
+        let (tokens, others) = (shape.queries, other.queries);
+        return Err(format!(
+            "there is no difference: the first text has {tokens} tokens, and the second {others}"
+        ));
+    }
+    let all = |heads: &Surveyed| -> Vec<f32> {
+        shape.ids().flat_map(|id| heads.maps.head(id).into_owned()).collect()
+    };
+    let mut differences = all(first);
+    differences.iter_mut().zip(all(second)).for_each(|(first, second)| *first -= second);
+    let maps = AttentionMaps::new(shape, differences, first.maps.tokens());
+    let heads = maps.and_then(|maps| Surveyed::new(maps, true, &unattended));
+    heads.map(Arc::new).map_err(|e| e.to_string())
 }
 
-/// A run that keeps the weights of the layers from `first` on.
-fn run(
-    model: &Model,
-    input: &Input,
-    first: usize,
-    changes: &[Change],
-    baseline: Option<&Baseline>,
-) -> Result<Trace, String> {
+/// A changed run that keeps the weights of the layers from the first changed one on.
+fn run(model: &Model, unchanged: &Unchanged, changes: &[Change]) -> Result<Trace, String> {
+    let first = changes.iter().map(first_layer).min().unwrap_or(0);
     let layers = model.description().stack.layers();
-    let mut pass = model.pass().keep((first.min(layers - 1)..layers).map(place));
+    let places = (first.min(layers - 1)..layers).map(|layer| Which::Only.weights_of(layer));
+    let mut pass = model.pass().keep(places).after(&unchanged.baseline);
     // A model that fills gaps predicts the token of a gap, which may be anywhere.
     if model.description().stack.causal {
         pass = pass.last_logits();
@@ -232,26 +311,21 @@ fn run(
     for change in changes {
         pass = pass.change(change.clone());
     }
-    if let Some(baseline) = baseline {
-        pass = pass.after(baseline);
-    }
-    pass.run(input).map_err(|e| e.to_string())
+    pass.run(&unchanged.input).map_err(|e| e.to_string())
 }
 
 /// The weights of all layers. Those that the run has not kept are those of the unchanged run.
-fn weights(model: &Model, trace: &Trace, unchanged: Option<&Surveyed>) -> Result<Vec<f32>, String> {
+fn weights(model: &Model, trace: &Trace, unchanged: &Surveyed) -> Vec<f32> {
     let mut weights = Vec::new();
     for layer in 0..model.description().stack.layers() {
-        match (trace.get(&place(layer)), unchanged) {
-            (Some(values), _) => weights.extend_from_slice(&values.data),
-            (None, Some(unchanged)) => {
-                let ids = unchanged.maps.shape().ids().filter(|id| id.layer == layer);
-                ids.for_each(|id| weights.extend_from_slice(&unchanged.maps.head(id)));
-            }
-            (None, None) => return Err(format!("the run has kept no weights of layer {layer}")),
+        if let Some(values) = trace.get(&Which::Only.weights_of(layer)) {
+            weights.extend_from_slice(&values.data);
+        } else {
+            let ids = unchanged.maps.shape().ids().filter(|id| id.layer == layer);
+            ids.for_each(|id| weights.extend_from_slice(&unchanged.maps.head(id)));
         }
     }
-    Ok(weights)
+    weights
 }
 
 fn surveyed(
@@ -269,8 +343,8 @@ fn surveyed(
 }
 
 /// The probability of each token of the vocabulary: to come next, or to stand in the gap. Empty if the model predicts none.
-fn next(model: &Model, input: &Input, trace: &Trace) -> Vec<f32> {
-    let Some(logits) = trace.logits() else { return Vec::new() };
+fn next(model: &Model, input: &Input, logits: Option<&Values>) -> Vec<f32> {
+    let Some(logits) = logits else { return Vec::new() };
     let cols = logits.shape.last().copied().unwrap_or(0);
     let row = if model.description().stack.causal {
         Some(logits.last())

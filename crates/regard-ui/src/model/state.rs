@@ -18,6 +18,63 @@ pub enum Version {
     Unchanged,
     /// Changed minus unchanged.
     Difference,
+    /// The run of the second text.
+    Second,
+    /// The first text's run, with the changes, minus that of the second.
+    FirstMinusSecond,
+}
+
+/// What the middle of the room shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum View {
+    /// The attention of each head.
+    #[default]
+    Attention,
+    /// What the model would predict after each layer.
+    Lens,
+    /// What each part of the model adds to a logit.
+    Attribution,
+    /// What each place of the second text's run does in that of the first.
+    Patches,
+}
+
+impl View {
+    /// What the user can do there.
+    pub(super) fn hint(self) -> &'static str {
+        match self {
+            Self::Attention => "Click a head to enlarge it.",
+            Self::Lens => "Point at a cell to read its token and its probability.",
+            Self::Attribution => "Point at a cell to read what it adds; click a head to see it.",
+            Self::Patches => "Click a cell to make its patch, or to take it back.",
+        }
+    }
+}
+
+/// A text as the model wrote it. Other tokens may read the same.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Written {
+    /// The whole text.
+    pub text: String,
+    /// Its tokens.
+    pub ids: Vec<u32>,
+}
+
+/// What a patch puts from the run of the second text into that of the first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Part {
+    /// The residual stream that enters a layer.
+    StreamIn,
+    /// The residual stream that leaves a layer.
+    #[default]
+    StreamOut,
+    /// What the attention of a layer adds to the stream.
+    Attention,
+    /// What the feed-forward layer adds to the stream.
+    FeedForward,
+    /// What one head gives.
+    Head,
 }
 
 /// A change in the list.
@@ -41,12 +98,22 @@ pub struct State {
     pub changes: Vec<Listed>,
     /// The run whose weights are shown.
     pub version: Version,
+    /// The text as the model wrote it. It counts as long as `text` is the same.
+    pub written: Option<Written>,
+    /// The text of the second run, if there is one.
+    pub second: Option<String>,
     /// Whether each head is ablated in turn.
     pub sweep: bool,
-    /// Whether the logit lens is shown instead of the heads.
-    pub lens: bool,
+    /// What the middle of the room shows.
+    pub view: View,
+    /// The tokens whose logits are attributed: the first, or the first minus the second. `None` is the likeliest one, and none.
+    pub attributed: [Option<u32>; 2],
+    /// What a patch takes from the second run.
+    pub part: Part,
     /// How the heads are shown.
     pub heads: heads::State,
+    /// Whether dragging over a head's heatmap hides cells, or shows them again. `None`: it moves the visible part.
+    pub brush: Option<bool>,
 }
 
 impl Default for State {
@@ -63,22 +130,32 @@ impl State {
             text: regard_story::TEXT.to_owned(),
             changes: Vec::new(),
             version: Version::default(),
+            written: None,
+            second: None,
             sweep: true,
-            lens: false,
+            view: View::default(),
+            attributed: [None; 2],
+            part: Part::default(),
             heads: heads::State::default(),
+            brush: None,
         }
     }
 
-    /// The choices, which undo and redo change. Zoom, pins and the cursor are not among them.
+    /// The choices, which undo and redo change. Zoom, pins, the cursor and the brush are not among them.
     pub fn choices(&self) -> Self {
-        Self { heads: self.heads.choices(), ..self.clone() }
+        Self { heads: self.heads.choices(), brush: None, ..self.clone() }
     }
 
-    /// Takes the choices of another state. Zoom, pins and the cursor stay.
+    /// Takes the choices of another state. Zoom, pins, the cursor and the brush stay.
     pub fn take(&mut self, choices: &Self) {
         let mut heads = core::mem::take(&mut self.heads);
         heads.take(&choices.heads);
-        *self = Self { heads, ..choices.clone() };
+        *self = Self { heads, brush: self.brush, ..choices.clone() };
+    }
+
+    /// The tokens of the text, if the model wrote it.
+    pub fn ids(&self) -> Option<&[u32]> {
+        self.written.as_ref().filter(|written| written.text == self.text).map(|w| &w.ids[..])
     }
 
     /// The changes that are on.
@@ -118,11 +195,19 @@ impl State {
         self.replace(is_it, (temperature != 1.0).then_some(change));
     }
 
+    /// Makes a change, or takes it back.
+    pub fn toggle(&mut self, change: &Change) {
+        let now = self.changes.iter().any(|c| c.on && c.change == *change);
+        let new = (!now).then(|| change.clone());
+        self.replace(|other| other == change, new);
+    }
+
     /// Cuts an edge, or restores it.
-    pub fn toggle(&mut self, cut: &Change) {
+    pub fn cut(&mut self, cut: &Change, hides: bool) {
         let now = self.changes.iter().any(|c| c.on && c.change == *cut);
-        let change = (!now).then(|| cut.clone());
-        self.replace(|change| change == cut, change);
+        if now != hides {
+            self.toggle(cut);
+        }
     }
 
     /// Puts a change in the place of the one like it, or at the end.
@@ -147,8 +232,19 @@ pub(super) fn head_of(change: &Change) -> Option<HeadId> {
     match change {
         Change::Ablate { head, .. }
         | Change::Temperature { head, .. }
-        | Change::Cut { head, .. } => Some(HeadId { layer: head.layer, head: head.head }),
+        | Change::Cut { head, .. }
+        | Change::PatchHead { head, .. } => Some(HeadId { layer: head.layer, head: head.head }),
         _ => None,
+    }
+}
+
+/// The first layer whose attention may be another with a change.
+pub(super) fn first_layer(change: &Change) -> usize {
+    match change {
+        Change::Patch { place, .. } | Change::Add { place, .. } => {
+            place.split('.').nth(1).and_then(|layer| layer.parse().ok()).unwrap_or(0)
+        }
+        _ => head_of(change).map_or(0, |id| id.layer),
     }
 }
 

@@ -1,53 +1,83 @@
 //! The tokens of the text as a sentence, each shaded by what the pointed token attends to.
 
 use egui::accesskit::Role;
-use egui::{Sense, Stroke, StrokeKind, TextStyle, Ui, WidgetInfo, vec2};
+use egui::{Color32, Response, Sense, Stroke, StrokeKind, TextStyle, Ui, WidgetInfo, vec2};
 
+use super::patch::Dragged;
 use crate::colors::{Colors as _, Look, ink_on};
-use crate::heads::{Large, Side, State};
+use crate::heads::{Large, Selected, Side, State};
 use crate::{numbers, style};
 
-/// Shows the tokens. A click on one keeps it as the query; a second click lets it go.
+/// A token in a frame.
+pub(super) struct Chip<'a> {
+    pub text: &'a str,
+    /// The colour behind the token; without one, that of an empty frame.
+    pub fill: Option<Color32>,
+    pub stroke: Stroke,
+}
+
+impl Chip<'_> {
+    /// Draws the token.
+    pub fn show(&self, ui: &mut Ui, sense: Sense) -> Response {
+        let font = TextStyle::Body.resolve(ui.style());
+        let ink = self.fill.map_or_else(|| ui.visuals().text_color(), ink_on);
+        let galley = ui.painter().layout_no_wrap(self.text.to_owned(), font, ink);
+        let (rect, response) = ui.allocate_exact_size(galley.size() + vec2(10.0, 6.0), sense);
+        let fill = self.fill.unwrap_or_else(|| ui.visuals().faint_bg_color);
+        ui.painter().rect(rect, 4, fill, self.stroke, StrokeKind::Inside);
+        ui.painter().galley(rect.min + vec2(5.0, 3.0), galley, ink);
+        response
+    }
+}
+
+/// Shows the tokens. A click on one keeps it as the query; a second click lets it go. Returns the token of the second text that
+/// was dropped, and the position.
 ///
 /// The query is the token under the pointer here, or the row under it on the heatmap, or the one that was clicked, or the last
 /// token.
-pub(super) fn show(ui: &mut Ui, tokens: &[String], large: &Large, state: &mut State, look: Look) {
-    let matrix = large.selected().filter(|selected| selected.numbers.len() == tokens.len().pow(2));
-    let palette = matrix.and_then(|_| Some(large.matrix(look)?.palette));
+pub(super) fn show(
+    ui: &mut Ui,
+    tokens: &[String],
+    large: Option<&Large>,
+    state: &mut State,
+    look: Look,
+) -> Option<(usize, usize)> {
+    let fits = |selected: &&Selected| selected.numbers.len() == tokens.len().pow(2);
+    let matrix = large.and_then(Large::selected).filter(fits);
+    let palette = matrix.and_then(|_| Some(large?.matrix(look)?.palette));
     let kept = match state.isolated {
         Some((Side::Queries, i)) if i < tokens.len() => Some(i),
         _ => None,
     };
-    let on_map = large.hovered().map(|(row, _)| row);
-    let of_map = large.hovered().or(state.chosen).map(|(row, _)| row);
+    let on_map = large.and_then(Large::hovered).map(|(row, _)| row);
+    let of_map = on_map.or_else(|| state.chosen.map(|(row, _)| row));
     let hovered_id = ui.scope_id().with("pointed token");
     let hovered: Option<usize> = ui.data(|data| data.get_temp(hovered_id)).flatten();
     let last = tokens.len().checked_sub(1);
     let query = hovered.or(on_map).or(kept).or(of_map).or(last);
     let query = query.filter(|query| *query < tokens.len());
-    let mut now = None;
+    let (mut now, mut dropped) = (None, None);
     ui.horizontal_wrapped(|ui| {
         ui.spacing_mut().item_spacing = vec2(3.0, 3.0);
         for (i, token) in tokens.iter().enumerate() {
             let weight = query.and_then(|query| matrix?.number(query, i));
-            let font = TextStyle::Body.resolve(ui.style());
-            let text = ui.visuals().text_color();
             let fill = palette.zip(weight).map(|(palette, weight)| palette.color(weight));
-            let ink = fill.map_or(text, ink_on);
-            let galley = ui.painter().layout_no_wrap(token.clone(), font, ink);
-            let (rect, response) =
-                ui.allocate_exact_size(galley.size() + vec2(10.0, 6.0), Sense::click());
-            let name = words(i, token, query.map(|query| (query, &tokens[query])), weight);
-            response.widget_info(|| WidgetInfo::labeled(Role::Button, true, &name));
-            let is_query = query == Some(i);
-            let stroke = if is_query {
+            let stroke = if query == Some(i) {
                 Stroke::new(2.0, style::QUERY)
             } else {
                 ui.visuals().widgets.noninteractive.bg_stroke
             };
-            let fill = fill.unwrap_or_else(|| ui.visuals().faint_bg_color);
-            ui.painter().rect(rect, 4, fill, stroke, StrokeKind::Inside);
-            ui.painter().galley(rect.min + vec2(5.0, 3.0), galley, ink);
+            let response = Chip { text: token, fill, stroke }.show(ui, Sense::click());
+            let name = words(i, token, query.map(|query| (query, &tokens[query])), weight);
+            response.widget_info(|| WidgetInfo::labeled(Role::Button, true, &name));
+            if let Some(Dragged(from)) = response.dnd_hover_payload().as_deref() {
+                let color = if *from == i { style::QUERY } else { ui.visuals().error_fg_color };
+                let stroke = Stroke::new(3.0, color);
+                ui.painter().rect_stroke(response.rect, 4, stroke, StrokeKind::Outside);
+            }
+            if let Some(Dragged(from)) = response.dnd_release_payload().as_deref() {
+                dropped = Some((*from, i));
+            }
             if response.clicked() {
                 let again = state.isolated == Some((Side::Queries, i));
                 state.isolated = (!again).then_some((Side::Queries, i));
@@ -62,6 +92,7 @@ pub(super) fn show(ui: &mut Ui, tokens: &[String], large: &Large, state: &mut St
         ui.data_mut(|data| data.insert_temp(hovered_id, now));
         ui.ctx().request_repaint();
     }
+    dropped
 }
 
 /// "token 3 gave, weight 0.42 from token 7 to".

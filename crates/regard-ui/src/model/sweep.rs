@@ -95,7 +95,7 @@ impl Effects {
         let top = unchanged.top().filter(|_| stack.causal);
         let top = top.ok_or("A sweep needs a model that predicts the next token.")?;
         let said = |e: regard_models::Error| e.to_string();
-        let baseline = unchanged.baseline(model)?;
+        let baseline = &unchanged.baseline;
         let whole = baseline.logits().and_then(|logits| logits.last().get(top).copied());
         let whole = whole.ok_or("The model has no logits.")?;
         let heads = model.description().heads();
@@ -104,7 +104,7 @@ impl Effects {
         for layer in heads.chunks(stack.block.heads.max(1)) {
             let zero = |head| Change::Ablate { head, to: Ablation::Zero };
             let changes: Vec<Change> = layer.iter().map(|head| zero(*head)).collect();
-            let logits = model.sweep(&baseline, &changes, true, &mut |_| ()).map_err(said)?;
+            let logits = model.sweep(baseline, &changes, true, &mut |_| ()).map_err(said)?;
             effects.extend(
                 logits
                     .iter()

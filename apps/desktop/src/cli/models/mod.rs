@@ -12,6 +12,10 @@ use regard_heads::readable;
 pub(crate) use self::progress::{working, working_on};
 pub(crate) use self::run::Run;
 
+/// The error of a model that ends with its last layer, such as one that embeds sentences.
+pub(crate) const NO_LOGITS: &str = "the model's files have no layer that predicts a token or a class, so there are no logits; \
+    regard trace writes its attention and its hidden states";
+
 /// Tokens in a readable form, such as `␣cat`.
 pub(crate) fn shown(tokens: &[String]) -> Vec<String> {
     readable(tokens.to_vec()).into_iter().map(|label| label.text).collect()

@@ -90,7 +90,9 @@ fn token(text: &str, model: &Model) -> Result<usize> {
     if let Some(id) = tokenizer.id(text) {
         return Ok(id as usize);
     }
-    let hint = || suggest::hint(text, input::tokens(tokenizer));
+    // Many tokenizers write a space at the beginning of a word as this letter.
+    let written = text.strip_prefix(' ').map_or_else(|| text.to_owned(), |word| format!("Ġ{word}"));
+    let hint = || suggest::hint(&written, input::tokens(tokenizer));
     if tokenizer.unknown(text)?.iter().any(|part| part == text) {
         bail!("the model does not know {text:?}{}", hint());
     }

@@ -4,10 +4,12 @@ mod logit;
 
 use core::fmt::Write as _;
 use core::sync::atomic::{AtomicU64, Ordering};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use clap::ArgGroup;
-use regard_figure::numbers;
+use regard_figure::{Format as FileFormat, Label, Look, Matrix, Palette, largest, numbers};
 use regard_models::{
     Ablation, Attribution, Change, Checkpoint, HeadAddress, LayerAttribution, Model, Which,
 };
@@ -16,8 +18,8 @@ use serde_json::{Map, Value, json};
 use self::logit::Measure;
 use super::failure::{BadInput as _, Failure};
 use super::models::input::Reading;
-use super::models::{changes, input, open, shown, working, working_on};
-use super::{Format, print, terminal};
+use super::models::{NO_LOGITS, changes, input, open, shown, working, working_on};
+use super::{Format, export, print, terminal};
 
 /// Ablate each head, or patch each place, one at a time, and tell what that does to a logit; or tell what each part adds to it
 ///
@@ -68,18 +70,32 @@ pub(crate) struct Args {
     /// How to print the numbers
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
+
+    /// Write the table of effects instead: .png, .svg or .html for a picture, .csv, .npy or .safetensors for numbers
+    #[arg(long, value_name = "OUT", conflicts_with = "format")]
+    to: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    // This error comes before a model is read.
+    let to = args.to.as_deref();
+    let to = to.map(|to| FileFormat::of(to).map(|format| (to, format))).transpose().bad_input()?;
     let (checkpoint, model) = args.model.open()?;
     let reading = args.input.read(&checkpoint, &model)?;
     let measure = Measure::parse(&args.logit, &model, &reading).bad_input()?;
     open::allow("the run takes", model.description().run_bytes(reading.lengths(), 1))?;
     if args.attribute_each_head {
-        return attribute(args, &measure, &reading, &model);
+        return attribute(args, to, &measure, &reading, &model);
     }
     let sweep = Sweep::new(args, &reading, &checkpoint, &model)?;
     let (whole, numbers) = sweep.run(&measure, &reading, &model)?;
+    if let Some((to, format)) = to {
+        let effects: Vec<f32> = numbers.iter().map(|x| x - whole).collect();
+        let table = Table::stacked(sweep.tables(&effects, &reading)).bad_input()?;
+        let what = if sweep.patches { "each place is patched" } else { "each head is ablated" };
+        let title = format!("{}: what changes when {what}", args.logit);
+        return table.write(to, format, title, sweep.axes());
+    }
     match args.format {
         Format::Text => print(&sweep.text(&args.logit, whole, &numbers, &reading)),
         Format::Json => {
@@ -126,7 +142,7 @@ impl Sweep {
         let whole = model.pass().after(&unchanged);
         let whole = if writes { whole.last_logits() } else { whole };
         let whole = whole.run(&reading.input).bad_input()?;
-        let missing = "the model has no head, and predicts nothing";
+        let missing = NO_LOGITS;
         let whole = measure.of(whole.logits().context(missing).bad_input()?);
         let done = AtomicU64::new(0);
         let logits = working_on(
@@ -147,25 +163,37 @@ impl Sweep {
         let (whole, what) = (numbers::fixed(whole, 4), ["without a head", "with the patch"]);
         let what = what[usize::from(self.patches)];
         let mut out = format!("{logit} unchanged: {whole}\n{what}, it changes by\n");
-        for (which, layers) in layers(&self.at, &effects) {
-            let name = label(which);
-            let named = |layer: usize| format!("{name} {layer}");
-            let layer_names: Vec<String> = (0..layers.len()).map(named).collect();
-            let cols = layers.first().map_or(0, |row| row.len());
-            if self.patches {
-                let tokens =
-                    if which == Which::Decoder { &reading.decoder_tokens } else { &reading.tokens };
-                let positions = shown(tokens).into_iter().enumerate();
-                let rows: Vec<String> =
-                    positions.map(|(i, token)| format!("{i} {token}")).collect();
-                let by_position: Vec<f32> =
-                    (0..cols).flat_map(|col| layers.iter().map(move |row| row[col])).collect();
-                terminal::push_signed(&mut out, &rows, &layer_names, &by_position);
-            } else {
-                terminal::push_signed(&mut out, &layer_names, &heads(cols), &layers.concat());
-            }
+        for table in self.tables(&effects, reading) {
+            terminal::push_signed(&mut out, &table.rows, &table.cols, &table.numbers);
         }
         out
+    }
+
+    /// A table for each stack: a row for each layer and a column for each head, or a row for each position and a column for
+    /// each layer.
+    fn tables(&self, effects: &[f32], reading: &Reading) -> Vec<Table> {
+        let table = |(which, layers): (Which, Vec<&[f32]>)| {
+            let name = label(which);
+            let layer_names: Vec<String> =
+                (0..layers.len()).map(|layer| format!("{name} {layer}")).collect();
+            let cols = layers.first().map_or(0, |row| row.len());
+            if !self.patches {
+                return Table { rows: layer_names, cols: heads(cols), numbers: layers.concat() };
+            }
+            let tokens =
+                if which == Which::Decoder { &reading.decoder_tokens } else { &reading.tokens };
+            let positions = shown(tokens).into_iter().enumerate();
+            let rows = positions.map(|(i, token)| format!("{i} {token}")).collect();
+            let by_position =
+                (0..cols).flat_map(|col| layers.iter().map(move |row| row[col])).collect();
+            Table { rows, cols: layer_names, numbers: by_position }
+        };
+        layers(&self.at, effects).into_iter().map(table).collect()
+    }
+
+    /// What the rows and the columns of a table stand for.
+    fn axes(&self) -> [&'static str; 2] {
+        if self.patches { ["position", "layer"] } else { ["layer", "head"] }
     }
 
     fn json(
@@ -192,6 +220,53 @@ impl Sweep {
             (if self.patches { "patched" } else { "ablated" }): by_layer(numbers),
             "effect": by_layer(&effects),
         })
+    }
+}
+
+/// Numbers of both signs with the names of their rows and columns.
+struct Table {
+    rows: Vec<String>,
+    cols: Vec<String>,
+    numbers: Vec<f32>,
+}
+
+impl Table {
+    /// One table of several with the same columns, one below the other.
+    fn stacked(tables: Vec<Self>) -> anyhow::Result<Self> {
+        let mut all = tables.into_iter();
+        let mut one = all.next().context("there is nothing to write")?;
+        for next in all {
+            anyhow::ensure!(
+                next.cols == one.cols,
+                "the encoder and the decoder have tables of their own: --format json prints both"
+            );
+            one.rows.extend(next.rows);
+            one.numbers.extend(next.numbers);
+        }
+        Ok(one)
+    }
+
+    /// Writes the table as a file.
+    fn write(
+        self,
+        to: &Path,
+        format: FileFormat,
+        title: String,
+        axes: [&'static str; 2],
+    ) -> Result<(), Failure> {
+        let labels = |names: &[String]| names.iter().map(|name| Label::plain(name)).collect();
+        let matrix = Matrix {
+            name: "effect".to_owned(),
+            masked: f32::NEG_INFINITY,
+            rows: labels(&self.rows),
+            cols: labels(&self.cols),
+            axes,
+            palette: Palette::signed(largest(&self.numbers), Look::default()),
+            values: Arc::new(self.numbers),
+            title,
+        };
+        let bytes = matrix.encode(format).bad_input()?;
+        export::write(to, &bytes, &matrix.title)
     }
 }
 
@@ -245,6 +320,7 @@ fn heads(count: usize) -> Vec<String> {
 
 fn attribute(
     args: &Args,
+    to: Option<(&Path, FileFormat)>,
     measure: &Measure,
     reading: &Reading,
     model: &Model,
@@ -252,6 +328,10 @@ fn attribute(
     let Measure { plus, minus, position, .. } = *measure;
     let parts = || model.attribute(&reading.input, position, plus, minus);
     let parts = working("running the model", parts).bad_input()?;
+    if let Some((to, format)) = to {
+        let title = format!("{}: what each part adds to it", args.logit);
+        return attributed(&parts).write(to, format, title, ["layer", "part"]);
+    }
     match args.format {
         Format::Text => print(&attribution(&args.logit, &parts)),
         Format::Json => {
@@ -275,7 +355,14 @@ fn attribution(logit: &str, parts: &Attribution) -> String {
             let _ = writeln!(out, "{name}: {}", number(part));
         }
     }
-    let rows: Vec<String> = (0..parts.layers.len()).map(|layer| format!("layer {layer}")).collect();
+    let table = attributed(parts);
+    terminal::push_signed(&mut out, &table.rows, &table.cols, &table.numbers);
+    out
+}
+
+/// What each part of each layer adds.
+fn attributed(parts: &Attribution) -> Table {
+    let rows = (0..parts.layers.len()).map(|layer| format!("layer {layer}")).collect();
     let count =
         |of: fn(&LayerAttribution) -> &Vec<f64>| parts.layers.first().map_or(0, |x| of(x).len());
     let mut cols = heads(count(|layer| &layer.heads));
@@ -285,7 +372,5 @@ fn attribution(logit: &str, parts: &Attribution) -> String {
         let heads = layer.heads.iter().chain(&layer.cross).copied();
         heads.chain([layer.bias, layer.feed_forward]).map(|x| x as f32).collect::<Vec<_>>()
     };
-    let numbers: Vec<f32> = parts.layers.iter().flat_map(of_layer).collect();
-    terminal::push_signed(&mut out, &rows, &cols, &numbers);
-    out
+    Table { rows, cols, numbers: parts.layers.iter().flat_map(of_layer).collect() }
 }

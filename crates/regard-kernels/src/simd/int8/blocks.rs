@@ -73,14 +73,14 @@ pub(crate) trait IntegerKernel {
 
 /// Words of scratch memory for the scores of a group, its queries, the packed keys and the packed values.
 const fn parts(n_k: usize, d_k: usize, d_v: usize) -> [usize; 4] {
-    let keys = n_k.next_multiple_of(BLOCK);
+    let keys = n_k.div_ceil(BLOCK).saturating_mul(BLOCK);
     // Two numbers a word; where four are, half of the memory stays unused.
     let words = d_k.div_ceil(2);
     [
         keys.saturating_mul(ROWS),
         words.saturating_mul(ROWS),
         keys.saturating_mul(words),
-        (keys / 2).saturating_mul(d_v.next_multiple_of(LANES)),
+        (keys / 2).saturating_mul(d_v.div_ceil(LANES).saturating_mul(LANES)),
     ]
 }
 

@@ -12,7 +12,7 @@ use super::label_font;
 use crate::colors::{Colors as _, Palette};
 use crate::heatmap::geometry::{BAR, GAP, Geometry, Seen};
 use crate::heatmap::{Cell, Heatmap, View};
-use crate::{numbers, style};
+use crate::style;
 
 /// Draws the labels of the visible cells. They stay on the screen while the page scrolls.
 pub fn labels(
@@ -27,8 +27,13 @@ pub fn labels(
     let left = seen.frame.left() - GAP;
     let top = (seen.frame.top() - 2.0).max(ui.clip_rect().top() + at.line + 2.0);
     let scrolled = top > seen.frame.top();
+    let edge = if scrolled {
+        covered(top + 2.0, seen.frame.top(), seen.cell.y, at.line).min(seen.frame.bottom())
+    } else {
+        seen.frame.top()
+    };
     if scrolled && top < seen.frame.bottom() {
-        let strip = Rect::from_x_y_ranges(seen.frame.x_range(), top - at.line - 2.0..=top + 2.0);
+        let strip = Rect::from_x_y_ranges(seen.frame.x_range(), top - at.line - 2.0..=edge);
         ui.painter().rect_filled(strip, 0, ui.visuals().window_fill);
     }
     let normal = ui.visuals().text_color();
@@ -50,10 +55,8 @@ pub fn labels(
     let stride = strided((at.line / seen.cell.y).ceil() as usize);
     let y = |row: usize| seen.rect((row, 0)).center().y;
     let has_room = |row: &usize| over_row.is_none_or(|over| (y(*row) - y(over)).abs() >= at.line);
-    for row in rows
-        .clone()
-        .filter(|row| row % stride == 0 && seen.frame.y_range().contains(y(*row)) && has_room(row))
-    {
+    let is_seen = |row: &usize| seen.frame.y_range().contains(y(*row)) && y(*row) > edge;
+    for row in rows.clone().filter(|row| row % stride == 0 && is_seen(row) && has_room(row)) {
         row_label(row, false);
     }
     if let Some(row) = over_row {
@@ -86,6 +89,12 @@ pub fn labels(
     if let Some(col) = over_col {
         col_label(col, true);
     }
+}
+
+/// Where the strip below the labels that stay on the screen ends: at `least`, or at the next edge of a row of cells that are
+/// large enough for digits. It would cut them.
+fn covered(least: f32, first: f32, cell: f32, line: f32) -> f32 {
+    if cell < line { least } else { first + ((least - first) / cell).ceil() * cell }
 }
 
 /// A stride of 1, 2 or 5 times a power of ten, so that labels are at round numbers and stay when the user zooms.
@@ -151,16 +160,10 @@ pub fn color_bar(palette: Palette, ui: &Ui, seen: &Seen) {
         }
     }
     ui.painter().add(Shape::mesh(mesh));
-    let [low, middle, high] = palette.marks();
+    let [low, middle, high] = palette.ticks();
     let color = ui.visuals().weak_text_color();
-    let label = |y: f32, x: f32, align: Align2| {
-        ui.painter().text(
-            pos2(bar.right() + GAP, y),
-            align,
-            numbers::tick(x),
-            label_font(ui),
-            color,
-        );
+    let label = |y: f32, tick: String, align: Align2| {
+        ui.painter().text(pos2(bar.right() + GAP, y), align, tick, label_font(ui), color);
     };
     label(bar.top(), high, Align2::LEFT_TOP);
     label(bar.bottom(), low, Align2::LEFT_BOTTOM);
@@ -197,7 +200,15 @@ pub fn note(map: &Heatmap<'_>, ui: &Ui, at: &Geometry, seen: &Seen, view: &View,
 
 #[cfg(test)]
 mod tests {
-    use super::strided;
+    use super::{covered, strided};
+
+    #[test]
+    fn labels_that_stay_cover_whole_rows_of_digits() {
+        for (least, edge) in [(100.0, 100.0), (101.0, 120.0), (119.9, 120.0), (120.1, 140.0)] {
+            assert!((covered(least, 40.0, 20.0, 14.0) - edge).abs() < 1e-3, "{least}");
+        }
+        assert_eq!(covered(101.0, 40.0, 3.0, 14.0), 101.0, "small cells have no digits");
+    }
 
     #[test]
     fn labels_are_at_round_numbers() {

@@ -1,0 +1,59 @@
+use super::largest;
+
+/// Numbers up to the end of the colours hold this share of the sum of all.
+const SHARE: f64 = 0.9;
+/// Colours end below the largest number only if that is this many times as large as the number that holds the share. Less is
+/// still told apart by colour.
+const OUTSHONE: f32 = 10.0;
+/// The most numbers that are looked at. More are sampled.
+const SAMPLE: usize = 1 << 16;
+
+/// How large the numbers of a matrix are.
+///
+/// Where a few cells outshine all others, the others are blank if colours go up to the largest number: in causal attention over
+/// 4096 tokens that share their weight evenly, the first row has the weight 1 and the last one 1/4096. Colours then end where
+/// 90 % of the sum of all absolute values lie at or below, and cells above have the last colour. In attention to one token a
+/// row, the large cells hold the sum themselves, and colours go up to them.
+///
+/// ```
+/// use regard_figure::Extent;
+/// let n = 1000;
+/// let even: Vec<f32> =
+///     (0..n * n).map(|i| if i % n <= i / n { 1.0 / (i / n + 1) as f32 } else { 0.0 }).collect();
+/// let extent = Extent::of(&even);
+/// assert_eq!(extent.largest, 1.0);
+/// assert!(extent.end < 0.02);
+/// let to_itself: Vec<f32> = (0..n * n).map(|i| if i % n == i / n { 1.0 } else { 1e-6 }).collect();
+/// assert_eq!(Extent::of(&to_itself).end, 1.0);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Extent {
+    /// The largest absolute value among finite numbers.
+    pub largest: f32,
+    /// The number where linear colours end.
+    pub end: f32,
+}
+
+impl Extent {
+    /// The extent of these numbers.
+    pub fn of(numbers: &[f32]) -> Self {
+        Self::up_to(largest(numbers), numbers)
+    }
+
+    /// The extent of numbers of which the largest absolute value is known.
+    pub fn up_to(largest: f32, numbers: &[f32]) -> Self {
+        // An odd stride meets all columns of a matrix whose width is a power of two.
+        let stride = (numbers.len() / SAMPLE) | 1;
+        let sample = numbers.iter().step_by(stride).map(|x| x.abs());
+        let mut sample: Vec<f32> = sample.filter(|x| x.is_finite() && *x > 0.0).collect();
+        sample.sort_unstable_by(f32::total_cmp);
+        let enough = SHARE * sample.iter().copied().map(f64::from).sum::<f64>();
+        let mut sum = 0.0;
+        let share = sample.into_iter().find(|x| {
+            sum += f64::from(*x);
+            sum >= enough
+        });
+        let end = share.filter(|share| share * OUTSHONE < largest).unwrap_or(largest);
+        Self { largest, end }
+    }
+}

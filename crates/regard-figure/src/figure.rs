@@ -1,0 +1,135 @@
+//! A figure as shapes, before it is the text of an SVG, the pixels of a PNG or a page of HTML.
+
+use std::sync::Arc;
+
+use crate::Label;
+
+/// The colour of a shape.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Ink {
+    /// Of text on the paper.
+    Text,
+    /// Of what names an axis.
+    Quiet,
+    /// One colour on light and dark paper.
+    Rgb([u8; 3]),
+}
+
+/// The point of a text that is at its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Anchor {
+    Start,
+    Middle,
+    End,
+}
+
+/// A line of text. The place is a point of its baseline.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Text {
+    pub(crate) at: [f64; 2],
+    pub(crate) text: String,
+    pub(crate) size: f64,
+    pub(crate) anchor: Anchor,
+    /// Whether the text reads from the bottom to the top.
+    pub(crate) upright: bool,
+    pub(crate) bold: bool,
+    pub(crate) ink: Ink,
+}
+
+impl Text {
+    /// A text that begins at a place.
+    pub(crate) fn new(at: [f64; 2], text: impl Into<String>, size: f64) -> Self {
+        let text = text.into();
+        Self { at, text, size, anchor: Anchor::Start, upright: false, bold: false, ink: Ink::Text }
+    }
+}
+
+/// A matrix of squares.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Cells {
+    pub(crate) at: [f64; 2],
+    /// The width and the height of a cell.
+    pub(crate) cell: [f64; 2],
+    pub(crate) cols: usize,
+    pub(crate) colors: Vec<[u8; 3]>,
+    /// What a page shows of the cell under the pointer.
+    pub(crate) told: Told,
+}
+
+impl Cells {
+    pub(crate) fn rows(&self) -> usize {
+        self.colors.len().div_ceil(self.cols.max(1))
+    }
+
+    /// The width and the height of all cells.
+    pub(crate) fn size(&self) -> [f64; 2] {
+        [self.cols as f64 * self.cell[0], self.rows() as f64 * self.cell[1]]
+    }
+}
+
+/// The numbers of cells, with the names of rows and columns.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Told {
+    pub(crate) name: String,
+    pub(crate) values: Arc<Vec<f32>>,
+    pub(crate) rows: Vec<Label>,
+    pub(crate) cols: Vec<Label>,
+    pub(crate) axes: [String; 2],
+    /// The number that −∞ stands for.
+    pub(crate) masked: f32,
+}
+
+/// A line through points.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Line {
+    pub(crate) points: Vec<[f64; 2]>,
+    pub(crate) width: f64,
+    pub(crate) ink: Ink,
+    pub(crate) opacity: f64,
+    /// Whether the line is dashed.
+    pub(crate) dashed: bool,
+    /// The text that appears under the pointer.
+    pub(crate) tip: String,
+}
+
+/// A part of a figure, in CSS pixels from the top left corner.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Shape {
+    Cells(Cells),
+    Text(Text),
+    Line(Line),
+    /// A rectangle.
+    Box {
+        at: [f64; 2],
+        size: [f64; 2],
+        ink: Ink,
+    },
+    /// The colours of a map, the last one at the top.
+    Bar {
+        at: [f64; 2],
+        size: [f64; 2],
+        stops: Vec<[u8; 3]>,
+    },
+}
+
+/// A figure to publish: [`svg`](Self::svg), [`png`](Self::png) and [`html`](Self::html) draw the same shapes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figure {
+    pub(crate) title: String,
+    /// What the colours mean, in words.
+    pub(crate) note: String,
+    /// The width and the height in CSS pixels.
+    pub(crate) size: [f64; 2],
+    pub(crate) shapes: Vec<Shape>,
+}
+
+impl Figure {
+    /// The title.
+    pub fn title(&self) -> &str {
+        &self.title
+    }
+
+    pub(crate) fn text(&mut self, text: Text) {
+        self.shapes.push(Shape::Text(text));
+    }
+}

@@ -1,0 +1,214 @@
+//! A matrix as a figure: cells, labels and colour bar.
+
+use std::sync::Arc;
+
+use crate::figure::{Anchor, Cells, Figure, Ink, Line, Shape, Text, Told};
+use crate::text::{shortened, width};
+use crate::{Label, NOT_A_NUMBER, Palette, Table, ink_on, numbers};
+
+/// The longer side of all cells, if the limits of a cell allow it.
+const SIDE: f64 = 560.0;
+const SMALLEST_CELL: f64 = 0.25;
+const LARGEST_CELL: f64 = 44.0;
+/// The size of labels, and the smallest readable size.
+pub(crate) const FONT: f64 = 12.0;
+const SMALLEST_FONT: f64 = 7.0;
+/// The size of the number in a cell.
+const NUMBER: f64 = FONT - 1.0;
+/// The size of the title, and the place of its baseline.
+pub(crate) const TITLE: f64 = 15.0;
+pub(crate) const TITLE_LINE: f64 = 22.0;
+/// The least width of a cell with a number.
+const CELL_WITH_NUMBER: f64 = 34.0;
+/// The most characters of a label.
+const LONGEST_LABEL: usize = 24;
+pub(crate) const GAP: f64 = 8.0;
+/// The width of the colour bar, and its least height.
+const BAR: f64 = 14.0;
+const LOWEST_BAR: f64 = 110.0;
+const STOPS: usize = 32;
+
+/// The layout, in CSS pixels.
+struct Layout {
+    cell: f64,
+    font: f64,
+    /// The rectangle of the cells.
+    left: f64,
+    top: f64,
+    width: f64,
+    height: f64,
+    /// The width and height of the figure.
+    total: [f64; 2],
+}
+
+/// The figure of a table that is not empty.
+pub(crate) fn figure(table: &Table<'_>, palette: Palette) -> Figure {
+    let layout = Layout::of(table, palette);
+    let mut figure = Figure {
+        title: table.title.to_owned(),
+        note: palette.to_string(),
+        size: layout.total,
+        shapes: Vec::new(),
+    };
+    figure.text(title(table.title));
+    push_cells(&mut figure, table, palette, &layout);
+    push_labels(&mut figure, table, &layout);
+    let at = [layout.left + layout.width + 2.0 * GAP, layout.top];
+    push_bar(&mut figure, table.values, table.masked, palette, at, layout.height);
+    figure
+}
+
+/// The title of a figure.
+pub(crate) fn title(text: &str) -> Text {
+    Text { bold: true, ..Text::new([GAP, TITLE_LINE], text, TITLE) }
+}
+
+impl Layout {
+    fn of(table: &Table<'_>, palette: Palette) -> Self {
+        let (rows, cols) = (table.rows.len() as f64, table.cols.len() as f64);
+        // Where there are no colours, there are numbers.
+        let smallest = if palette.is_plain() { CELL_WITH_NUMBER } else { SMALLEST_CELL };
+        let cell = (SIDE / rows.max(cols)).clamp(smallest, LARGEST_CELL);
+        let font = (cell * 0.8).clamp(SMALLEST_FONT, FONT);
+        let longest =
+            |labels: &[Label]| labels.iter().map(|t| width(&label(t))).fold(0.0, f64::max) * font;
+        let axis = |name: &str| if name.is_empty() { 0.0 } else { FONT + GAP };
+        // Column labels are upright where they are wider than a column.
+        let across = longest(table.cols);
+        let above = if across > cell { across } else { font };
+        let left = 2.0 * GAP + axis(table.axes[0]) + longest(table.rows);
+        let top = TITLE_LINE + 2.0 * GAP + axis(table.axes[1]) + above;
+        let (width_of_cells, height_of_cells) = (cols * cell, rows * cell);
+        let title = width(table.title) * TITLE + 2.0 * GAP;
+        let total = [
+            (left + width_of_cells + legend_width(palette, table.values)).max(title),
+            top + height_of_cells.max(LOWEST_BAR) + 6.0 * GAP,
+        ];
+        Self { cell, font, left, top, width: width_of_cells, height: height_of_cells, total }
+    }
+}
+
+/// The width of the colour bar with its numbers and the gaps beside it.
+pub(crate) fn legend_width(palette: Palette, values: &[f32]) -> f64 {
+    let ticks = palette.ticks().iter().map(|tick| width(tick)).fold(0.0, f64::max);
+    let is_masked = values.contains(&f32::NEG_INFINITY);
+    let masked = if is_masked { width("masked (−∞)") } else { 0.0 };
+    4.0 * GAP + BAR + ticks.max(masked) * FONT
+}
+
+fn push_cells(figure: &mut Figure, table: &Table<'_>, palette: Palette, layout: &Layout) {
+    let Layout { cell, left, top, .. } = *layout;
+    if !palette.is_plain() {
+        figure.shapes.push(Shape::Cells(Cells {
+            at: [left, top],
+            cell: [cell; 2],
+            cols: table.cols.len(),
+            colors: table.values.iter().map(|x| palette.rgb(*x)).collect(),
+            told: Told {
+                name: String::new(),
+                values: Arc::new(table.values.to_vec()),
+                rows: table.rows.to_vec(),
+                cols: table.cols.to_vec(),
+                axes: table.axes.map(str::to_owned),
+                masked: table.masked,
+            },
+        }));
+    }
+    if cell < CELL_WITH_NUMBER {
+        return;
+    }
+    let decimals = decimals(table, palette, cell);
+    for (i, x) in table.values.iter().enumerate() {
+        let cols = table.cols.len();
+        let at = [
+            left + ((i % cols) as f64 + 0.5) * cell,
+            top + ((i / cols) as f64 + 0.5) * cell + FONT * 0.33,
+        ];
+        let ink = if palette.is_plain() { Ink::Text } else { Ink::Rgb(ink_on(palette.rgb(*x))) };
+        let number = numbers::cell(table.number(*x), decimals, palette);
+        let text = Text::new(at, number, NUMBER);
+        figure.text(Text { anchor: Anchor::Middle, ink, ..text });
+    }
+}
+
+/// As many decimals as the widest number has room for in its cell, and at most three.
+fn decimals(table: &Table<'_>, palette: Palette, cell: f64) -> usize {
+    let fits = |decimals: &usize| {
+        let text = |x: &f32| numbers::cell(table.number(*x), *decimals, palette);
+        table.values.iter().all(|x| width(&text(x)) * NUMBER <= cell - 2.0)
+    };
+    let most = numbers::decimals(table.values).min(3);
+    (0..=most).rev().find(fits).unwrap_or(0)
+}
+
+/// The labels of both axes: all, or as many as fit, evenly spaced.
+fn push_labels(figure: &mut Figure, table: &Table<'_>, layout: &Layout) {
+    let Layout { cell, font, left, top, width: cells_width, height, .. } = *layout;
+    let every = ((font * 1.15 / cell).ceil() as usize).max(1);
+    for (i, token) in table.rows.iter().enumerate().step_by(every) {
+        let at = [left - GAP / 2.0, top + (i as f64 + 0.5) * cell + font * 0.35];
+        figure.text(Text { anchor: Anchor::End, ..Text::new(at, label(token), font) });
+    }
+    let upright = table.cols.iter().any(|t| width(&label(t)) * font > cell);
+    for (i, token) in table.cols.iter().enumerate().step_by(every) {
+        let (middle, y) = (left + (i as f64 + 0.5) * cell, top - GAP / 2.0);
+        let text = label(token);
+        figure.text(if upright {
+            Text { upright, ..Text::new([middle + font * 0.35, y], text, font) }
+        } else {
+            Text { anchor: Anchor::Middle, ..Text::new([middle, y], text, font) }
+        });
+    }
+    let [rows, cols] = table.axes;
+    let quiet = |at, text, upright| Text {
+        anchor: Anchor::Middle,
+        ink: Ink::Quiet,
+        upright,
+        ..Text::new(at, text, FONT)
+    };
+    figure.text(quiet([GAP + FONT, top + height / 2.0], rows, true));
+    figure.text(quiet([left + cells_width / 2.0, TITLE_LINE + GAP + FONT], cols, false));
+}
+
+/// The colour bar with its numbers, and the colours of masked cells and NaN if there are any.
+pub(crate) fn push_bar(
+    figure: &mut Figure,
+    values: &[f32],
+    masked: f32,
+    palette: Palette,
+    [x, top]: [f64; 2],
+    height: f64,
+) {
+    let Some(map) = palette.map() else { return };
+    let height = height.max(LOWEST_BAR);
+    let stops = (0..=STOPS).map(|stop| map.at(stop as f64 / STOPS as f64)).collect();
+    figure.shapes.push(Shape::Bar { at: [x, top], size: [BAR, height], stops });
+    let text_at = x + BAR + GAP / 2.0;
+    for (tick, part) in palette.ticks().into_iter().zip([0.0, 0.5, 1.0]) {
+        let y = top + (1.0 - part) * height;
+        figure.shapes.push(Shape::Line(Line {
+            points: vec![[x + BAR, y], [x + BAR + 4.0, y]],
+            width: 1.0,
+            ink: Ink::Text,
+            opacity: 1.0,
+            dashed: false,
+            tip: String::new(),
+        }));
+        figure.text(Text::new([text_at + 4.0, y + FONT * 0.35], tick, FONT));
+    }
+    let mut y = top + height + 2.0 * GAP;
+    let masked = format!("masked ({})", numbers::fixed(masked, 0));
+    let special = [
+        (masked.as_str(), map.hidden(), values.contains(&f32::NEG_INFINITY)),
+        ("NaN", NOT_A_NUMBER, values.iter().any(|x| x.is_nan())),
+    ];
+    for (name, color, _) in special.into_iter().filter(|(_, _, occurs)| *occurs) {
+        figure.shapes.push(Shape::Box { at: [x, y], size: [BAR, 10.0], ink: Ink::Rgb(color) });
+        figure.text(Text::new([text_at, y + FONT * 0.8], name, FONT));
+        y += 2.0 * GAP;
+    }
+}
+
+pub(crate) fn label(token: &Label) -> String {
+    shortened(&token.text, LONGEST_LABEL)
+}

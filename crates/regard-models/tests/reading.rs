@@ -1,0 +1,130 @@
+//! A text that is read on gives the numbers of a run of the whole text, bit for bit.
+#![expect(clippy::unwrap_used, reason = "a test fails with a panic")]
+
+use regard_models::{Ablation, Change, HeadAddress, Input, Model, Reading};
+use regard_tests::models::{FAMILIES, golden};
+
+/// The ids from `first` on, `count` of them.
+fn ids(first: u32, count: usize) -> Vec<u32> {
+    (first..).take(count).map(|i| 3 + i * 7 % 40).collect()
+}
+
+/// The folders of all families, and GGUF files with quantized weights.
+fn models() -> Vec<(String, Model)> {
+    let files = std::fs::read_dir(golden("gguf")).unwrap();
+    let files = files.map(|file| file.unwrap().path());
+    let files = files.filter(|path| {
+        path.extension().is_some_and(|kind| kind == "gguf") && !path.ends_with("types.gguf")
+    });
+    let all = FAMILIES.map(golden).into_iter().chain(files);
+    all.map(|path| (path.display().to_string(), Model::open(path).unwrap())).collect()
+}
+
+/// Checks a reading against a run of the whole input.
+fn check(reading: &Reading, model: &Model, input: &Input, name: &str) {
+    let pass = model.pass().keep(["*hook_pattern"]);
+    let pass = if model.description().stack.causal { pass.last_logits() } else { pass };
+    let whole = pass.run(input).unwrap();
+    assert_eq!(reading.unchanged().logits(), whole.logits(), "{name}");
+    for (which, stack) in model.description().attentions() {
+        let found = reading.weights(which).unwrap();
+        let of_layers =
+            (0..stack.layers()).map(|layer| whole.get(&which.weights_of(layer)).unwrap());
+        let expected: Vec<f32> = of_layers.flat_map(|weights| weights.data.clone()).collect();
+        assert_eq!(found.data, expected, "{name}");
+        assert_eq!(found.shape[..2], [stack.layers(), stack.block.heads]);
+    }
+    // A changed run begins from the streams.
+    if let Some(head) = model.description().heads().last() {
+        let change = Change::Ablate { head: *head, to: Ablation::Zero };
+        let pass = model.pass().change(change);
+        let after = pass.clone().after(reading.unchanged()).run(input).unwrap();
+        assert_eq!(after.logits(), pass.run(input).unwrap().logits(), "{name}");
+    }
+}
+
+#[test]
+fn a_text_is_read_on_bit_for_bit() {
+    for (name, model) in models() {
+        let description = model.description();
+        if description.embedding.patches.is_some() || description.encoder.is_some() {
+            continue;
+        }
+        let long = ids(1, 12);
+        let typed = [long.clone(), vec![9]].concat();
+        let mut edited = typed.clone();
+        edited[5] = 2;
+        let shorter = edited[..9].to_vec();
+        let grown = [shorter.clone(), ids(5, 60)].concat();
+        let texts = [ids(1, 2), ids(1, 3), ids(1, 7), long, typed, edited, shorter.clone(), grown];
+        let reads_on = description.stack.causal
+            && description
+                .stack
+                .block
+                .rotary
+                .as_ref()
+                .is_none_or(|rotary| format!("{:?}", rotary.scaling) == "None");
+        let mut before: Option<Reading> = None;
+        for (i, ids) in texts.into_iter().enumerate() {
+            let n = ids.len();
+            let most = description.embedding.positions.map_or(n, |p| p.count - p.first);
+            let input = Input::tokens(&ids[..n.min(most)]);
+            let reading = model.read(&input, before.take()).unwrap();
+            check(&reading, &model, &input, &name);
+            if reads_on {
+                // The fifth text is one token longer than the fourth; the sixth differs from its place 5 on.
+                let expected = [2, 3, 7, 5, 5, 8, 5][..].get(i).copied();
+                assert!(expected.is_none_or(|n| n == reading.computed()), "{name}: text {i}");
+            }
+            before = Some(reading);
+        }
+        let again = model.read(&before.as_ref().unwrap().unchanged().input().clone(), before);
+        assert_eq!(again.unwrap().computed(), 0);
+    }
+}
+
+#[test]
+fn models_of_images_and_of_two_stacks_are_read_as_a_whole() {
+    for (name, model) in models() {
+        let description = model.description();
+        let input = if let Some(patches) = &description.embedding.patches {
+            let numbers = patches.channels * patches.height * patches.width;
+            Input::image((0..numbers).map(|i| (i as f32 * 0.37).sin()).collect::<Vec<_>>())
+        } else if description.encoder.is_some() {
+            Input::tokens(ids(1, 8)).decoder([0, 7, 5])
+        } else {
+            continue;
+        };
+        let first = model.read(&input, None).unwrap();
+        check(&first, &model, &input, &name);
+        let mut other = input.clone();
+        other.decoder_ids.extend(other.decoder_ids.first().copied());
+        other.pixels.reverse();
+        check(&model.read(&other, Some(first)).unwrap(), &model, &other, &name);
+    }
+}
+
+#[test]
+fn a_head_is_patched_at_one_position() {
+    let model = Model::open(golden("tiny-gpt2")).unwrap();
+    let (input, other) = (Input::tokens([7, 8, 9, 3]), Input::tokens([5, 6, 9, 4]));
+    let head: HeadAddress = "1.2".parse().unwrap();
+    let z = |pass: regard_models::Pass<'_>, input: &Input| {
+        let trace = pass.keep(["blocks.1.attn.hook_z"]).run(input).unwrap();
+        trace.get("blocks.1.attn.hook_z").unwrap().clone()
+    };
+    let change = Change::PatchHead { head, position: 2, from: other.clone() };
+    let patched = z(model.pass().change(change), &input);
+    let (mut expected, from) = (z(model.pass(), &input), z(model.pass(), &other));
+    let [_, heads, size] = expected.shape[..] else { panic!() };
+    let numbers = (2 * heads + 2) * size..(2 * heads + 3) * size;
+    expected.data[numbers.clone()].copy_from_slice(&from.data[numbers]);
+    assert_eq!(patched, expected);
+
+    let refused = |position, from| {
+        let change = Change::PatchHead { head, position, from };
+        model.pass().change(change).run(&input).unwrap_err().to_string()
+    };
+    assert!(refused(4, other).contains("no position 4"));
+    assert!(refused(0, Input::tokens([7])).contains("as many tokens"));
+}

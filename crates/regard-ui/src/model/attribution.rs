@@ -1,0 +1,200 @@
+//! Direct logit attribution: what each part of the model adds to a logit, or to the difference of two.
+
+use std::sync::Arc;
+
+use egui::{ComboBox, Context, Label, RichText, ScrollArea, Ui};
+use regard_heads::HeadId;
+use regard_models::Attribution;
+use regard_walkthrough::Marks;
+
+use super::latest::{Latest, Same};
+use super::open::Opened;
+use super::run::{Outcome, Request, Unchanged};
+use super::{Next, State, View as Shows};
+use crate::Host;
+use crate::colors::{Look, Palette, largest};
+use crate::explain::title;
+use crate::heatmap::{Cell, Heatmap, Picture, View};
+use crate::numbers;
+use crate::task::Task;
+
+const EXPLANATION: &str = "\
+    The logit of a token is a sum: what the embedding adds, each head, each feed-forward layer, and the biases (Elhage et al. 2021, \
+    A Mathematical Framework for Transformer Circuits). The final norm divides by one number, which is taken as it is in this run. A \
+    cell is what a head, or the feed-forward layer, adds at the last position: directly, and not through later layers. Of the \
+    difference of two tokens, a positive part speaks for the first one. The changes of the list are made. Click a head to see it.";
+
+/// What each part adds.
+struct Parts {
+    attribution: Attribution,
+    /// \[layers, heads + 1\]: the feed-forward layer is last.
+    numbers: Vec<f32>,
+    picture: Picture,
+    labels: [Vec<String>; 2],
+    pointed: Option<Cell>,
+    view: View,
+}
+
+/// A run, and the tokens A and B of A − B.
+#[derive(Clone, PartialEq)]
+struct Of {
+    run: Same<Unchanged>,
+    request: Request,
+    tokens: [Option<u32>; 2],
+}
+
+/// The picture, and the one that is being computed.
+#[derive(Default)]
+pub(super) struct Attributed(Latest<Of, Parts>);
+
+impl Attributed {
+    /// Whether a thread is at work.
+    pub fn is_busy(&self) -> bool {
+        self.0.is_busy()
+    }
+
+    /// What each part of the model adds.
+    pub fn parts(&self) -> Option<&Attribution> {
+        self.0.value().map(|parts| &parts.attribution)
+    }
+
+    /// Takes what the thread has computed, and starts what is missing.
+    pub fn exchange(
+        &mut self,
+        host: &dyn Host,
+        ctx: &Context,
+        asked: Option<(&Arc<Opened>, &Outcome)>,
+        tokens: [Option<u32>; 2],
+    ) {
+        let Some((opened, outcome)) = asked else { return self.0 = Latest::default() };
+        let run = Same(Arc::clone(&outcome.unchanged));
+        let of = Of { run, request: outcome.request.clone(), tokens };
+        self.0.exchange(Some(of), |of| {
+            let (model, of) = (Arc::clone(opened), of.clone());
+            Task::start(host, ctx, "attribution", move |_| Parts::new(&model, &of))
+        });
+    }
+
+    /// Shows the picture, and the choice of the tokens.
+    pub fn show(&mut self, ui: &mut Ui, state: &mut State, next: &[Next], look: Look) {
+        title(ui, "Direct logit attribution: what each part adds to a logit", EXPLANATION);
+        tokens(ui, state, next);
+        self.0.progress(ui, "Attributing the logit");
+        if let Some(message) = self.0.error() {
+            ui.add(Label::new(RichText::new(message).weak()).wrap());
+        }
+        if let Some(parts) = self.0.value_mut() {
+            parts.show(ui, state, look);
+        }
+    }
+}
+
+/// The choice of the token, and of the one whose logit is subtracted.
+fn tokens(ui: &mut Ui, state: &mut State, next: &[Next]) {
+    let Some(top) = next.first() else { return };
+    let name = |id: u32| {
+        let known = next.iter().find(|next| next.id == id);
+        known.map_or_else(|| format!("token {id}"), |next| next.token.clone())
+    };
+    ui.horizontal_wrapped(|ui| {
+        ui.label("Logit of");
+        let [plus, minus] = &mut state.attributed;
+        let menu = ComboBox::from_id_salt("plus").selected_text(name(plus.unwrap_or(top.id)));
+        let menu = menu.show_ui(ui, |ui| {
+            for next in next {
+                ui.selectable_value(plus, Some(next.id), &next.token);
+            }
+        });
+        menu.response.accessible_name("Token whose logit is attributed");
+        ui.label("minus that of");
+        let selected = minus.map_or_else(|| "none".to_owned(), name);
+        let menu = ComboBox::from_id_salt("minus").selected_text(selected).show_ui(ui, |ui| {
+            ui.selectable_value(minus, None, "none");
+            for next in next {
+                ui.selectable_value(minus, Some(next.id), &next.token);
+            }
+        });
+        menu.response.accessible_name("Token whose logit is subtracted");
+    });
+}
+
+impl Parts {
+    fn new(opened: &Opened, of: &Of) -> Result<Self, String> {
+        let (model, run) = (&opened.model, &of.run.0);
+        let top = run.top().ok_or("The model predicts no tokens here.")?;
+        let [plus, minus] = of.tokens.map(|id| id.map(|id| id as usize));
+        let pass = model.pass();
+        let changes = &of.request.changes;
+        let pass = changes.iter().fold(pass, |pass, change| pass.change(change.clone()));
+        let position = run.tokens.len() - 1;
+        let attribution = pass.attribute(run.input(), position, plus.unwrap_or(top), minus);
+        let attribution = attribution.map_err(|e| e.to_string())?;
+        let layers = &attribution.layers;
+        let of_layer = |layer: &regard_models::LayerAttribution| {
+            let heads = layer.heads.iter().map(|x| *x as f32);
+            heads.chain([layer.feed_forward as f32]).collect::<Vec<_>>()
+        };
+        let numbers: Vec<f32> = layers.iter().flat_map(of_layer).collect();
+        let heads = layers.first().map_or(0, |layer| layer.heads.len());
+        let picture =
+            Picture::new(&numbers, heads + 1, Palette::signed(largest(&numbers), Look::default()));
+        let rows = (0..layers.len()).map(|i| format!("layer {i}")).collect();
+        let cols = (0..heads).map(|i| format!("head {i}")).chain(["MLP".to_owned()]).collect();
+        let labels = [rows, cols];
+        Ok(Self { attribution, numbers, picture, labels, pointed: None, view: View::default() })
+    }
+
+    fn show(&mut self, ui: &mut Ui, state: &mut State, look: Look) {
+        ui.add(Label::new(self.sum()).wrap());
+        self.picture.set_palette(Palette::signed(largest(&self.numbers), look));
+        let [rows, cols] = &self.labels;
+        let map = Heatmap {
+            name: "what each part adds to the logit",
+            numbers: &self.numbers,
+            masked: f32::NEG_INFINITY,
+            row_labels: rows,
+            col_labels: cols,
+            picture: &self.picture,
+            captions: None,
+            terms: ["layer", "part", "added to the logit"],
+            pointed: self.pointed,
+            marks: Marks::default(),
+            edited: &[],
+            large: (ui.available_height() - 60.0).max(200.0),
+            paints: false,
+        };
+        let area = ScrollArea::both().auto_shrink(false);
+        let pointing = area.show(ui, |ui| map.show(ui, ui.available_width(), &mut self.view)).inner;
+        self.pointed = pointing.chosen.or(self.pointed);
+        if let Some((layer, head)) = self.pointed.filter(|_| pointing.response.clicked())
+            && head + 1 < cols.len()
+        {
+            state.heads.show(HeadId { layer, head });
+            state.view = Shows::Attention;
+        }
+    }
+
+    /// The parts that have no cell, and the sum of all, in words.
+    fn sum(&self) -> String {
+        let Attribution { embedding, positions, bias, logit, layers, .. } = &self.attribution;
+        let number = |x: f64| numbers::fixed(x as f32, 2);
+        let biases = bias + layers.iter().map(|layer| layer.bias).sum::<f64>();
+        let positions =
+            positions.map_or_else(String::new, |x| format!(", positions {}", number(x)));
+        let sum = self.attribution.sum();
+        let rest = logit - sum;
+        // The run rounds to some 7 digits; more than that is what a patch puts into the stream.
+        let patched = if rest.abs() > 1e-3 * (1.0 + logit.abs()) {
+            format!(" A patch of the stream adds the rest, {}.", number(rest))
+        } else {
+            String::new()
+        };
+        format!(
+            "Embedding {}{positions}, biases {}. All parts add up to {}; the logit is {}.{patched}",
+            number(*embedding),
+            number(biases),
+            number(sum),
+            number(*logit)
+        )
+    }
+}

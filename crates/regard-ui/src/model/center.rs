@@ -1,0 +1,214 @@
+//! The middle of the room: the text, the runs, and what is shown of them.
+
+use std::sync::Arc;
+
+use egui::{
+    CentralPanel, Frame, Label, Margin, Panel, ProgressBar, RichText, TextEdit, TextStyle, Ui,
+};
+use regard_heads::HeadId;
+
+use super::run::Outcome;
+use super::state::{View, head_of};
+use super::{ModelRoom, State, Version, changes, compare, note, patch, strip};
+use crate::colors::Look;
+use crate::heads::{Marked, Shown, Surveyed, bar};
+use crate::task::PATIENCE;
+use crate::{message, style};
+
+/// From this width on, all heads are shown beside the chosen one.
+const BESIDE: f32 = 560.0;
+/// From this width on, a sentence in large letters fits in a line.
+const WIDE: f32 = 620.0;
+
+impl ModelRoom {
+    /// Shows the text, and what is chosen of its run.
+    pub(super) fn central(&mut self, ui: &mut Ui, state: &mut State, look: Look) {
+        self.messages(ui, state);
+        let Some(opened) = self.here(state) else { return };
+        let width = ui.available_width();
+        let field = TextEdit::multiline(&mut state.text).desired_rows(1).desired_width(width);
+        ui.add(
+            field.hint_text("Type a text for the model to read.").margin(Margin::symmetric(8, 6)),
+        )
+        .accessible_name("Text");
+        if let Some((_, message)) = &self.refused {
+            let color = if state.text.trim().is_empty() {
+                ui.visuals().weak_text_color()
+            } else {
+                ui.visuals().error_fg_color
+            };
+            ui.add(Label::new(RichText::new(message).color(color)).wrap());
+        }
+        let Some(outcome) = &self.outcome else { return };
+        let description = opened.model.description();
+        let tokens = &outcome.heads().labels()[0];
+        let large = Some(&self.large).filter(|_| state.version != Version::Second);
+        if let Some((from, to)) = strip::show(ui, tokens, large, &mut state.heads, look) {
+            self.dropped = patch::drop_at(state, outcome, description, from, to).err();
+        }
+        ui.horizontal_wrapped(|ui| {
+            self.writer.show(ui, state, outcome, &opened.model);
+            ui.separator();
+            compare::switch(ui, state);
+        });
+        compare::field(ui, state, outcome);
+        patch::show(ui, state, outcome, description);
+        told(ui, outcome, self.dropped.as_deref());
+        let sentence = note::sentence(outcome, &self.next).map(RichText::new);
+        // The line is there before a mask is painted, so that nothing moves under the pointer.
+        let nothing = || RichText::new("No change is made yet.").weak();
+        let sentence = sentence.or_else(|| state.brush.map(|_| nothing()));
+        if let Some(sentence) = sentence {
+            let style =
+                if ui.available_width() < WIDE { TextStyle::Body } else { style::subheading() };
+            ui.add(Label::new(sentence.text_style(style)).wrap());
+        }
+        ui.separator();
+        views(ui, state);
+        match state.view {
+            View::Attention => self.attention(ui, state, look),
+            View::Lens => self.lens.show(ui, tokens, look),
+            View::Attribution => self.attributed.show(ui, state, &self.next, look),
+            View::Patches => self.patches.show(ui, state, outcome, look),
+        }
+    }
+
+    /// Shows the attention of one run.
+    fn attention(&mut self, ui: &mut Ui, state: &mut State, look: Look) {
+        let Some(outcome) = &self.outcome else { return };
+        compare::versions(ui, state, outcome);
+        let heads = Arc::clone(outcome.version(state.version));
+        bar::show(ui, &heads, &mut state.heads);
+        if state.heads.shown == Shown::Grid || state.heads.part().is_none() {
+            self.grid(ui, &heads, state, look);
+            return;
+        }
+        if self.second.selected().is_some() {
+            ui.columns_const(|[left, right]| {
+                left.push_id("first text", |ui| {
+                    caption(ui, "First text");
+                    self.head(ui, state, look);
+                });
+                right.push_id("second text", |ui| {
+                    caption(ui, "Second text");
+                    self.second.progress(ui);
+                    self.second.show(ui, &mut state.heads, look);
+                });
+            });
+            return;
+        }
+        let width = ui.available_width();
+        if width >= BESIDE {
+            let count = heads.maps.shape().heads as f32;
+            let wanted = (0.38 * width).clamp(180.0, (72.0 * count).clamp(180.0, 480.0));
+            let beside = Panel::left("all heads").resizable(false).exact_size(wanted);
+            beside
+                .frame(Frame::new().inner_margin(Margin { right: 8, ..Margin::ZERO }))
+                .show(ui, |ui| self.grid(ui, &heads, state, look));
+            CentralPanel::default()
+                .frame(Frame::new().inner_margin(Margin { left: 8, ..Margin::ZERO }))
+                .show(ui, |ui| self.head(ui, state, look));
+        } else {
+            self.head(ui, state, look);
+        }
+    }
+
+    /// Shows all heads.
+    fn grid(&mut self, ui: &mut Ui, heads: &Arc<Surveyed>, state: &mut State, look: Look) {
+        if !self.in_grid.as_ref().is_some_and(|shown| Arc::ptr_eq(shown, heads)) {
+            self.grid.clear();
+            self.in_grid = Some(Arc::clone(heads));
+        }
+        let changed: Vec<HeadId> =
+            state.changes.iter().filter(|c| c.on).filter_map(|c| head_of(&c.change)).collect();
+        let marked = Marked { heads: &changed, word: "changed" };
+        self.grid.show(ui, heads, &mut state.heads, marked, look);
+    }
+
+    /// Shows the chosen head, or the mean.
+    fn head(&mut self, ui: &mut Ui, state: &mut State, look: Look) {
+        self.large.progress(ui);
+        self.large.paints = state.brush.is_some() && state.heads.shown == Shown::Head;
+        let Some(pointing) = self.large.show(ui, &mut state.heads, look) else { return };
+        if state.heads.shown != Shown::Head {
+            return;
+        }
+        if let Some(opened) = &self.opened {
+            changes::paint(state, &pointing, opened.model.description());
+        }
+        // A menu of the cell that was clicked last with the second button.
+        if pointing.response.secondary_clicked() {
+            state.heads.chosen = pointing.hovered.or(state.heads.chosen);
+        }
+        let outcome = self.outcome.as_ref();
+        pointing.response.context_menu(|ui| {
+            if let Some(outcome) = outcome {
+                changes::edge(ui, state, &outcome.unchanged.heads, state.heads.id());
+            }
+        });
+    }
+
+    /// Shows what went wrong, and the progress of reading.
+    fn messages(&mut self, ui: &mut Ui, state: &State) {
+        let is_here = self.here(state).is_some();
+        if let Some((_, message)) = &self.failed {
+            // Without the message, the model that the session names is opened again.
+            let button = if is_here { "Dismiss" } else { "Try again" };
+            if message::show(ui, message, ui.visuals().error_fg_color, button) {
+                self.failed = None;
+            }
+        }
+        if let Some(opening) = self.opening.as_ref().filter(|o| o.elapsed() > PATIENCE || !is_here)
+        {
+            ui.horizontal(|ui| {
+                ui.label(format!("Opening {}", opening.name));
+                ui.add(
+                    ProgressBar::new(opening.progress()).desired_width(200.0).desired_height(10.0),
+                )
+                .accessible_name("Opening");
+            });
+            ui.ctx().request_repaint_after(PATIENCE);
+        }
+        if self.running.as_ref().is_some_and(|(_, task)| task.elapsed() > 2 * PATIENCE) {
+            ui.horizontal(|ui| {
+                ui.spinner();
+                ui.label("The model is reading.");
+            });
+        }
+    }
+}
+
+/// Shows what of the text, the changes and the second text has no effect, and why.
+fn told(ui: &mut Ui, outcome: &Outcome, dropped: Option<&str>) {
+    let (warning, error) = (ui.visuals().warn_fg_color, ui.visuals().error_fg_color);
+    let unknown = &outcome.unchanged.unknown;
+    if !unknown.is_empty() {
+        let words: Vec<String> = unknown.iter().map(|word| format!("“{word}”")).collect();
+        let text = format!("The model does not know {}.", words.join(", "));
+        let text = RichText::new(text).text_style(TextStyle::Small).color(warning);
+        ui.add(Label::new(text).wrap());
+    }
+    let refusal = outcome.refusal().map(|refusal| format!("The changes are not made: {refusal}."));
+    for text in refusal.into_iter().chain(dropped.map(str::to_owned)) {
+        ui.add(Label::new(RichText::new(text).color(error)).wrap());
+    }
+}
+
+/// Shows the choice of what is shown of the run.
+fn views(ui: &mut Ui, state: &mut State) {
+    let views = [
+        (View::Attention, "Attention", "Show what each head attends to."),
+        (View::Lens, "Logit lens", "Show what the model would predict after each layer."),
+        (View::Attribution, "Attribution", "Show what each part of the model adds to a logit."),
+        (View::Patches, "Patches", "Show what each place of the second text does in the first."),
+    ];
+    ui.horizontal_wrapped(|ui| {
+        for (view, name, hint) in views {
+            ui.selectable_value(&mut state.view, view, name).on_hover_text(hint);
+        }
+    });
+}
+
+fn caption(ui: &mut Ui, text: &str) {
+    ui.add(Label::new(RichText::new(text).text_style(TextStyle::Small).weak()));
+}

@@ -1,0 +1,118 @@
+//! The list of changes: each can be switched, moved, removed.
+
+use core::ops::Range;
+
+use egui::{Button, Label, RichText, Ui};
+use regard_models::{Change, Tokenizer};
+
+use super::state::Listed;
+use super::{State, note};
+use crate::explain::heading;
+
+const LIST: &str = "\
+    The changes, in the order in which they are made. The order matters where two of them change the same numbers: the later one \
+    has the last word. Each can be switched off and on, moved, and removed. Undo takes back the last step.\n\
+    Edges of one head that are cut one after another stand in one line.";
+
+/// What is asked of the list.
+enum Asked {
+    Remove(Range<usize>),
+    Switch(Range<usize>, bool),
+    /// The first goes after the second, which follows it.
+    Swap(Range<usize>, Range<usize>),
+}
+
+/// Shows the list of changes. `tokens` are those of the first text.
+pub(super) fn show(
+    ui: &mut Ui,
+    state: &mut State,
+    tokens: &[String],
+    tokenizer: Option<&Tokenizer>,
+) {
+    heading(ui, "Changes", LIST);
+    if state.changes.is_empty() {
+        ui.add(Label::new(RichText::new("None: the model is as it was trained.").weak()).wrap());
+        return;
+    }
+    let lines = lines(&state.changes);
+    let mut asked = None;
+    for (i, line) in lines.iter().enumerate() {
+        let text = match &state.changes[line.clone()] {
+            [listed] => note::change(&listed.change, tokens, tokenizer),
+            several => note::cuts(several),
+        };
+        let mut on = state.changes[line.start].on;
+        ui.horizontal(|ui| {
+            let remove = ui.button("×").on_hover_text("Remove this change.");
+            if remove.accessible_name(format!("Remove: {text}")).clicked() {
+                asked = Some(Asked::Remove(line.clone()));
+            }
+            let others = [
+                (i.checked_sub(1), "↑", "Move up", "Make this change earlier."),
+                (i.checked_add(1), "↓", "Move down", "Make this change later."),
+            ];
+            for (other, sign, name, hint) in others {
+                let other = other.and_then(|other| lines.get(other));
+                if lines.len() < 2 {
+                    continue;
+                }
+                let button = ui.add_enabled(other.is_some(), Button::new(sign).small());
+                let button = button.on_hover_text(hint).accessible_name(format!("{name}: {text}"));
+                if let (true, Some(other)) = (button.clicked(), other) {
+                    let (first, second) =
+                        if other.start < line.start { (other, line) } else { (line, other) };
+                    asked = Some(Asked::Swap(first.clone(), second.clone()));
+                }
+            }
+            let switch = ui.checkbox(&mut on, "").accessible_name(&text);
+            if switch.on_hover_text("Make this change, or leave it out.").changed() {
+                asked = Some(Asked::Switch(line.clone(), on));
+            }
+            ui.add(Label::new(&text).wrap());
+        });
+    }
+    match asked {
+        Some(Asked::Remove(line)) => drop(state.changes.drain(line)),
+        Some(Asked::Switch(line, on)) => state.changes[line].iter_mut().for_each(|c| c.on = on),
+        Some(Asked::Swap(first, second)) => {
+            state.changes[first.start..second.end].rotate_left(first.len());
+        }
+        None => {}
+    }
+    if lines.len() > 1 && ui.button("Remove all").clicked() {
+        state.changes.clear();
+    }
+}
+
+/// The changes of each line of the list: one, or edges of one head that were cut one after another.
+fn lines(changes: &[Listed]) -> Vec<Range<usize>> {
+    let together = |a: &Listed, b: &Listed| match (&a.change, &b.change) {
+        (Change::Cut { head, .. }, Change::Cut { head: other, .. }) => {
+            head == other && a.on == b.on
+        }
+        _ => false,
+    };
+    let mut start = 0;
+    let lines = changes.chunk_by(together).map(|line| {
+        let range = start..start + line.len();
+        start = range.end;
+        range
+    });
+    lines.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn edges_of_one_head_are_one_line() {
+        let cut = |head: &str, key| Change::Cut { head: head.parse().unwrap(), query: 3, key };
+        let zero =
+            Change::Ablate { head: "0.0".parse().unwrap(), to: regard_models::Ablation::Zero };
+        let changes = [cut("0.1", 0), cut("0.1", 1), cut("0.2", 0), zero, cut("0.2", 1)];
+        let changes = changes.map(|change| Listed { change, on: true });
+        assert_eq!(lines(&changes), [0..2, 2..3, 3..4, 4..5]);
+        assert_eq!(note::cuts(&changes[..2]), "Head 0.1: 2 edges are cut");
+    }
+}

@@ -1,0 +1,178 @@
+//! Patching: what the model computes for a token of the second text is put into the run of the first (activation patching).
+
+use egui::{ComboBox, DragValue, Label, LayerId, Order, RichText, Sense, Stroke, TextStyle, Ui};
+use regard_heads::HeadId;
+use regard_models::{Change, Description, Input, Placement};
+
+use super::run::{Outcome, Unchanged};
+use super::state::{Part, address};
+use super::{State, strip};
+use crate::style;
+
+/// A token of the second text that is being dragged, by its position.
+pub(super) struct Dragged(pub usize);
+
+impl Part {
+    const ALL: [Self; 5] =
+        [Self::StreamOut, Self::StreamIn, Self::Attention, Self::FeedForward, Self::Head];
+
+    /// The name in the menu, before the number of the layer.
+    fn name(self) -> &'static str {
+        match self {
+            Self::StreamIn => "Stream into layer",
+            Self::StreamOut => "Stream after layer",
+            Self::Attention => "Attention output of layer",
+            Self::FeedForward => "Feed-forward output of layer",
+            Self::Head => "Output of head",
+        }
+    }
+
+    /// The patch of this part of a layer, or of a head, at a position.
+    pub(super) fn patch(
+        self,
+        id: HeadId,
+        position: usize,
+        from: Input,
+        description: &Description,
+    ) -> Change {
+        let after = match description.stack.block.placement {
+            Placement::After => "hook_normalized_resid_post",
+            Placement::Before | Placement::Both => "hook_resid_post",
+        };
+        let place = match self {
+            Self::Head => return Change::PatchHead { head: address(id), position, from },
+            Self::StreamIn => "hook_resid_pre",
+            Self::StreamOut => after,
+            Self::Attention => "hook_attn_out",
+            Self::FeedForward => "hook_mlp_out",
+        };
+        Change::Patch { place: format!("blocks.{}.{place}", id.layer), position, from }
+    }
+}
+
+/// Why no patch can be made, if none can.
+fn refusal(outcome: &Outcome, second: &Unchanged) -> Option<String> {
+    let [first, second] = [outcome.tokens().len(), second.tokens.len()];
+    (first != second).then(|| {
+        format!(
+            "A patch needs two texts with as many tokens: the first has {first}, and the second {second}."
+        )
+    })
+}
+
+/// Shows the second text's tokens, which are clicked or dragged, and the choice of what a patch takes.
+pub(super) fn show(ui: &mut Ui, state: &mut State, outcome: &Outcome, description: &Description) {
+    let Some(second) = outcome.second() else { return };
+    let run = &second.run;
+    let refusal = refusal(outcome, run);
+    let part = part_name(state);
+    let mut made = None;
+    ui.horizontal_wrapped(|ui| {
+        ui.spacing_mut().item_spacing = egui::vec2(3.0, 3.0);
+        for (i, token) in run.tokens.iter().enumerate() {
+            let differs = outcome.tokens().get(i).is_none_or(|first| first.raw != token.raw);
+            let stroke = if differs {
+                Stroke::new(2.0, ui.visuals().warn_fg_color)
+            } else {
+                ui.visuals().widgets.noninteractive.bg_stroke
+            };
+            let chip = strip::Chip { text: &token.text, fill: None, stroke };
+            let response = chip.show(ui, Sense::click_and_drag());
+            let words = format!("patch token {i} {}: {part}", token.text);
+            let is_on = refusal.is_none();
+            response.widget_info(|| {
+                egui::WidgetInfo::labeled(egui::accesskit::Role::Button, is_on, &words)
+            });
+            if response.clicked() {
+                made = Some(i);
+            }
+            response.dnd_set_drag_payload(Dragged(i));
+            if response.dragged()
+                && let Some(at) = ui.ctx().pointer_latest_pos()
+            {
+                let painter = ui.ctx().layer_painter(LayerId::new(Order::Tooltip, response.id));
+                let font = TextStyle::Body.resolve(ui.style());
+                let at = at + egui::vec2(12.0, -8.0);
+                painter.text(at, egui::Align2::LEFT_BOTTOM, &token.text, font, style::QUERY);
+            }
+            response.on_hover_text(format!(
+                "Put its part into the first text: {part} at token {i}. Drag it up, or click it."
+            ));
+        }
+    });
+    ui.horizontal_wrapped(|ui| {
+        ui.label("Patch").on_hover_text("What a patch takes from the second text.");
+        let name = state.part.name();
+        let menu = ComboBox::from_id_salt("patched part").selected_text(name).width(220.0);
+        let menu = menu.show_ui(ui, |ui| {
+            for part in Part::ALL {
+                ui.selectable_value(&mut state.part, part, part.name());
+            }
+        });
+        menu.response.accessible_name("Patched part");
+        let stack = &description.stack;
+        let layers = DragValue::new(&mut state.heads.layer).range(0..=stack.layers() - 1);
+        ui.add(layers.speed(0.1)).accessible_name("Layer of the patch");
+        if state.part == Part::Head {
+            ui.label("·");
+            let heads = DragValue::new(&mut state.heads.head).range(0..=stack.block.heads - 1);
+            ui.add(heads.speed(0.1)).accessible_name("Head of the patch");
+        }
+        let text = refusal.clone().unwrap_or_else(|| "Drag a token up, or click it.".to_owned());
+        let color = if refusal.is_some() {
+            ui.visuals().warn_fg_color
+        } else {
+            ui.visuals().weak_text_color()
+        };
+        ui.add(Label::new(RichText::new(text).color(color)).wrap());
+    });
+    if let Some(position) = made.filter(|_| refusal.is_none()) {
+        toggle(state, outcome, description, position);
+    }
+}
+
+/// Makes the patch of a position, or takes it back.
+pub(super) fn toggle(
+    state: &mut State,
+    outcome: &Outcome,
+    description: &Description,
+    position: usize,
+) {
+    let Some(second) = outcome.second() else { return };
+    let patch =
+        state.part.patch(state.heads.id(), position, second.run.input().clone(), description);
+    state.toggle(&patch);
+}
+
+/// Takes a token that was dragged from the second text to a position of the first.
+///
+/// # Errors
+/// If it belongs to another position, or if the texts do not fit.
+pub(super) fn drop_at(
+    state: &mut State,
+    outcome: &Outcome,
+    description: &Description,
+    from: usize,
+    to: usize,
+) -> Result<(), String> {
+    let Some(second) = outcome.second() else { return Ok(()) };
+    if let Some(refusal) = refusal(outcome, &second.run) {
+        return Err(refusal);
+    }
+    if from != to {
+        return Err(format!(
+            "A patch keeps its position: token {from} of the second text goes to token {from} of the first, and not to token {to}."
+        ));
+    }
+    toggle(state, outcome, description, from);
+    Ok(())
+}
+
+/// What a patch takes: "Stream after layer 2".
+fn part_name(state: &State) -> String {
+    let id = state.heads.id();
+    match state.part {
+        Part::Head => format!("{} {}.{}", state.part.name(), id.layer, id.head),
+        part => format!("{} {}", part.name(), id.layer),
+    }
+}

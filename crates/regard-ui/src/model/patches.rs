@@ -1,0 +1,176 @@
+//! Each place of the second text's run put into that of the first, one at a time: what that does to the prediction.
+
+use std::sync::Arc;
+
+use egui::{Context, Label, RichText, ScrollArea, Ui};
+use regard_models::{Change, Values};
+use regard_walkthrough::Marks;
+
+use super::State;
+use super::latest::{Latest, Same};
+use super::open::Opened;
+use super::run::{Outcome, Unchanged};
+use crate::Host;
+use crate::colors::{Look, Palette, largest};
+use crate::explain::title;
+use crate::heatmap::{Cell, Heatmap, Picture, View};
+use crate::task::{Promise, Task};
+
+const EXPLANATION: &str = "\
+    Each cell is a run of the first text, with one change: at this position, the stream into this layer is what it is in the run of \
+    the second text. The number is the change of a logit, or of the difference of two: that of the first text's likeliest next token, \
+    minus that of the second's. Strongly negative cells carry what makes the two predictions differ. The changes of the list are \
+    not made in these runs. Click a cell to make its patch, or to take it back.";
+
+/// The change of a logit by each patch.
+struct Effects {
+    /// \[layers, positions\]
+    numbers: Vec<f32>,
+    picture: Picture,
+    labels: [Vec<String>; 2],
+    /// "Logit of “Mia” minus that of “Rosa”".
+    measure: String,
+    /// The cursor of the keyboard.
+    pointed: Option<Cell>,
+    view: View,
+}
+
+type Of = (Same<Unchanged>, Same<Unchanged>);
+
+/// The picture, and the one that is being computed.
+#[derive(Default)]
+pub(super) struct Patches(Latest<Of, Effects>);
+
+impl Patches {
+    /// Whether a thread is at work.
+    pub fn is_busy(&self) -> bool {
+        self.0.is_busy()
+    }
+
+    /// The change of the logit by each patch, layer by layer.
+    pub fn effects(&self) -> Option<&[f32]> {
+        self.0.value().map(|effects| &effects.numbers[..])
+    }
+
+    /// Takes what the thread has computed, and starts what is missing.
+    pub fn exchange(
+        &mut self,
+        host: &dyn Host,
+        ctx: &Context,
+        asked: Option<(&Arc<Opened>, &Outcome)>,
+    ) {
+        let asked = asked.and_then(|(opened, outcome)| {
+            let second = Same(Arc::clone(&outcome.second()?.run));
+            Some((opened, (Same(Arc::clone(&outcome.unchanged)), second)))
+        });
+        let Some((opened, of)) = asked else { return self.0 = Latest::default() };
+        self.0.exchange(Some(of), |of| {
+            let (model, of) = (Arc::clone(opened), of.clone());
+            Task::start(host, ctx, "patches", move |promise| Effects::new(&model, &of, promise))
+        });
+    }
+
+    /// Shows the picture. A click on a cell makes its patch.
+    pub fn show(&mut self, ui: &mut Ui, state: &mut State, outcome: &Outcome, look: Look) {
+        let Some(second) = outcome.second() else {
+            title(ui, "Each place patched", EXPLANATION);
+            let text = "The patches come from a second text: switch on “Second text”, and change a word of it.";
+            ui.add(Label::new(RichText::new(text).weak()).wrap());
+            return;
+        };
+        if let Some(effects) = self.0.value_mut() {
+            title(ui, &format!("{}, with each place patched", effects.measure), EXPLANATION);
+            if let Some((layer, position)) = effects.show(ui, look) {
+                let (place, from) =
+                    (format!("blocks.{layer}.hook_resid_pre"), second.run.input().clone());
+                state.toggle(&Change::Patch { place, position, from });
+            }
+        } else {
+            title(ui, "Each place patched", EXPLANATION);
+        }
+        self.0.progress(ui, "Patching places");
+        if let Some(message) = self.0.error() {
+            ui.add(Label::new(RichText::new(message).weak()).wrap());
+        }
+    }
+}
+
+impl Effects {
+    fn new(opened: &Opened, (first, second): &Of, promise: &Promise<Self>) -> Result<Self, String> {
+        let (model, first, second) = (&opened.model, &first.0, &second.0);
+        let stack = &model.description().stack;
+        let positions = first.tokens.len();
+        if positions != second.tokens.len() {
+            let others = second.tokens.len();
+            return Err(format!(
+                "Patches need two texts with as many tokens: the first has {positions}, and the second {others}."
+            ));
+        }
+        let top = |run: &Unchanged| run.top().filter(|_| stack.causal);
+        let needs = "Patches need a model that predicts the next token.";
+        let (plus, minus) = (top(first).ok_or(needs)?, top(second).ok_or(needs)?);
+        let measure = |logits: &Values| {
+            let logit = |id: usize| logits.last().get(id).copied().unwrap_or(f32::NAN);
+            if plus == minus { logit(plus) } else { logit(plus) - logit(minus) }
+        };
+        let whole = first.baseline.logits().map(measure).ok_or("The model has no logits.")?;
+        let patches = model.patches(second.input());
+        let mut numbers = Vec::with_capacity(patches.len());
+        // One layer at a time, so that a text that has changed by then does not wait for all of them.
+        for layer in patches.chunks(positions.max(1)) {
+            let logits = model.sweep(&first.baseline, layer, true, &mut |_| ());
+            let logits = logits.map_err(|e| e.to_string())?;
+            numbers.extend(logits.iter().map(|logits| measure(logits) - whole));
+            if promise.tell(numbers.len() as f32 / patches.len() as f32).is_break() {
+                return Err("cancelled".to_owned());
+            }
+        }
+        let name = |id: usize| {
+            let id = u32::try_from(id).unwrap_or(u32::MAX);
+            let text = model.tokenizer().and_then(|tokenizer| tokenizer.decode(&[id]).ok());
+            text.map_or_else(|| id.to_string(), |text| text.trim().to_owned())
+        };
+        let measure = if plus == minus {
+            format!("Logit of “{}”", name(plus))
+        } else {
+            format!("Logit of “{}” minus that of “{}”", name(plus), name(minus))
+        };
+        let tokens = first.tokens.iter().zip(&second.tokens).map(|(first, second)| {
+            if first.raw == second.raw {
+                first.text.clone()
+            } else {
+                format!("{} ← {}", first.text, second.text)
+            }
+        });
+        let labels =
+            [(0..stack.layers()).map(|i| format!("layer {i}")).collect(), tokens.collect()];
+        let palette = Palette::signed(largest(&numbers), Look::default());
+        let picture = Picture::new(&numbers, positions, palette);
+        Ok(Self { numbers, picture, labels, measure, pointed: None, view: View::default() })
+    }
+
+    /// Draws the picture. Returns the cell that was clicked: a layer and a position. Arrow keys move the cursor, and Enter clicks.
+    fn show(&mut self, ui: &mut Ui, look: Look) -> Option<Cell> {
+        self.picture.set_palette(Palette::signed(largest(&self.numbers), look));
+        let [rows, cols] = &self.labels;
+        let map = Heatmap {
+            name: "the effect of each patch",
+            numbers: &self.numbers,
+            masked: f32::NEG_INFINITY,
+            row_labels: rows,
+            col_labels: cols,
+            picture: &self.picture,
+            captions: None,
+            terms: ["layer", "token", "change of the logit"],
+            pointed: self.pointed,
+            marks: Marks::default(),
+            edited: &[],
+            large: (ui.available_height() - 80.0).max(200.0),
+            paints: false,
+        };
+        let area = ScrollArea::both().auto_shrink(false);
+        let pointing = area.show(ui, |ui| map.show(ui, ui.available_width(), &mut self.view)).inner;
+        self.pointed = pointing.chosen.or(self.pointed);
+        self.pointed.filter(|_| pointing.response.clicked())
+    }
+}

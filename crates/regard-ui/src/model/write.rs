@@ -1,0 +1,115 @@
+//! Text that the model writes, a token at a time.
+
+use egui::{Button, Label, RichText, Ui};
+use regard_models::{Model, Tokenizer};
+
+use super::run::{Outcome, Request};
+use super::state::Written;
+use super::{Next, State};
+
+/// The most tokens that are written without being asked again.
+const MOST: usize = 200;
+
+/// A text that is being written.
+#[derive(Default)]
+pub(super) struct Writer {
+    /// The tokens that are still to be written.
+    left: usize,
+    /// Why the model wrote no more.
+    end: Option<String>,
+}
+
+impl Writer {
+    /// Whether the model goes on to write.
+    pub fn is_on(&self) -> bool {
+        self.left > 0
+    }
+
+    /// Writes the next token if it is asked for and if the latest run is that of the text.
+    pub fn exchange(&mut self, state: &mut State, outcome: Option<&Outcome>, model: &Model) {
+        if !self.is_on() {
+            return;
+        }
+        let Some(outcome) = outcome else { return self.left = 0 };
+        if outcome.request == Request::of(state) {
+            self.left -= 1;
+            self.write(state, outcome, model);
+        }
+    }
+
+    /// Writes the likeliest token of the run with the changes.
+    fn write(&mut self, state: &mut State, outcome: &Outcome, model: &Model) {
+        self.end = None;
+        let probabilities = outcome.next_changed().unwrap_or_else(|| outcome.next());
+        let next = (0..probabilities.len())
+            .reduce(|best, i| if probabilities[i] > probabilities[best] { i } else { best });
+        let Some(next) = next.and_then(|next| u32::try_from(next).ok()) else { return };
+        if model.description().ends.contains(&next) {
+            self.left = 0;
+            self.end = Some("The model ends its text here.".to_owned());
+        } else if let Err(message) = append(state, outcome, next, model.tokenizer()) {
+            self.left = 0;
+            self.end = Some(message);
+        }
+    }
+
+    /// Shows the buttons.
+    pub fn show(&mut self, ui: &mut Ui, state: &mut State, outcome: &Outcome, model: &Model) {
+        let can = model.description().stack.causal && !outcome.next().is_empty();
+        let is_on = self.is_on();
+        let next = ui.add_enabled(can && !is_on, Button::new("Next token"));
+        let next = next
+            .on_hover_text(
+                "Append the likeliest token. A click on a token of the list appends that one.",
+            )
+            .on_disabled_hover_text("The model fills gaps, and does not write on.");
+        if next.clicked() {
+            self.write(state, outcome, model);
+        }
+        let (name, hint) = if is_on {
+            ("Stop", "Write no more.")
+        } else {
+            ("Write on", "Append the likeliest token again and again.")
+        };
+        if ui.add_enabled(can, Button::new(name)).on_hover_text(hint).clicked() {
+            self.left = if is_on { 0 } else { MOST };
+        }
+        if let Some(end) = &self.end {
+            ui.add(Label::new(RichText::new(end).weak()));
+        }
+    }
+
+    /// Forgets why the model wrote no more.
+    pub fn forget(&mut self) {
+        self.end = None;
+    }
+}
+
+/// Appends a token to the text that was run.
+///
+/// # Errors
+/// If the tokenizer does not know it.
+pub(super) fn append(
+    state: &mut State,
+    outcome: &Outcome,
+    next: u32,
+    tokenizer: Option<&Tokenizer>,
+) -> Result<(), String> {
+    let tokenizer = tokenizer.ok_or("the model has no tokenizer")?;
+    let text = |ids: &[u32]| tokenizer.decode(ids).map_err(|e| e.to_string());
+    let ids = [outcome.ids(), &[next]].concat();
+    let (before, after) = (text(outcome.ids())?, text(&ids)?);
+    // A token may be a part of a letter, which is seen when the rest has come.
+    let more =
+        after.strip_prefix(&before).map_or_else(|| text(&[next]), |more| Ok(more.to_owned()))?;
+    let more = if state.text.ends_with(char::is_whitespace) { more.trim_start() } else { &more };
+    state.text.push_str(more);
+    state.written = Some(Written { text: state.text.clone(), ids });
+    Ok(())
+}
+
+/// Appends a token of the list.
+pub(super) fn choose(state: &mut State, outcome: &Outcome, next: &Next, model: &Model) {
+    // The tokens of the list are the tokenizer's own.
+    let _known = append(state, outcome, next.id, model.tokenizer());
+}

@@ -1,0 +1,143 @@
+//! What lies around the rooms: messages, the menu, the command palette, and files of what is shown.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[expect(dead_code, reason = "shared with tests that need more of it")]
+mod driver;
+
+use egui::accesskit::{Live, Role, Toggled};
+use egui::{Key, Rect, ThemePreference};
+use egui_kittest::kittest::{NodeT as _, Queryable as _};
+use regard_tests::attention_files::Folder;
+use regard_ui::colors::Map;
+use regard_ui::{Command, Room, Session, attention as attention_session};
+use regard_walkthrough::Example;
+
+use self::driver::{Window, choose, click, open, press, settle, shows};
+
+fn walkthrough(size: [f32; 2]) -> Window {
+    open(regard_ui::example(Example::TheCatSat), size)
+}
+
+fn rect(window: &Window, label: &str) -> Rect {
+    window.get_all_by_label(label).next().unwrap().rect()
+}
+
+/// Writes what a command asks a file for.
+fn write(window: &mut Window, command: Command, path: &std::path::Path, button: &str) {
+    press(window, command);
+    window.get_by_label("Path of the file").set_text_value_accesskit(path.to_str().unwrap());
+    window.run_steps(3);
+    window.get_by_role_and_label(Role::Button, button).click();
+    settle(window);
+}
+
+/// A message lies over the page: nothing moves when it comes and when it leaves, and a screen reader reads it.
+#[test]
+fn a_message_shifts_nothing_and_is_announced() {
+    let folder = Folder::new();
+    let mut window = walkthrough([900.0, 600.0]);
+    let page = "Heatmap of Tokens X";
+    let before = rect(&window, page);
+    let path = folder.path("mine.regard.json");
+    write(&mut window, Command::SaveSession, &path, "Save");
+    let text = format!("Saved {}", path.display());
+    assert_eq!(rect(&window, page), before);
+    let live =
+        |window: &Window, text: &str| window.get_by_label_contains(text).accesskit_node().live();
+    assert_eq!(live(&window, &text), Live::Polite);
+    let message = rect(&window, &text);
+    assert!(message.top() > 300.0 && message.bottom() < 600.0, "near the lower edge: {message}");
+    click(&mut window, "Dismiss");
+    assert!(!shows(&window, &text));
+    assert_eq!(rect(&window, page), before);
+
+    write(&mut window, Command::SaveSession, &folder.path("no/folder/a.regard.json"), "Save");
+    assert_eq!(live(&window, "a.regard.json"), Live::Assertive, "an error");
+    assert_eq!(rect(&window, page), before);
+}
+
+/// The menu ticks the theme, the map and the scale that are chosen.
+#[test]
+fn the_menu_ticks_what_is_active() {
+    let mut window = walkthrough([1280.0, 1200.0]);
+    let ticked = |window: &mut Window| {
+        window.get_by_label("Menu").click();
+        window.run_steps(4);
+        let boxes = window.query_all_by_role(Role::MenuItemCheckBox);
+        let chosen: Vec<String> = boxes
+            .map(|node| node.accesskit_node())
+            .filter(|node| node.toggled() == Some(Toggled::True))
+            .filter_map(|node| node.label())
+            .collect();
+        window.key_press(Key::Escape);
+        window.run_steps(3);
+        chosen
+    };
+    let name = |command: Command| command.name();
+    let found = ticked(&mut window);
+    assert!(found.contains(&name(Command::Map(Map::YellowOrangeRed))), "{found:?}");
+    assert!(!found.contains(&name(Command::Map(Map::Viridis))), "{found:?}");
+    assert!(!found.contains(&name(Command::Logarithmic)), "{found:?}");
+    choose(&mut window, Command::Map(Map::Viridis));
+    choose(&mut window, Command::Logarithmic);
+    choose(&mut window, Command::Theme(ThemePreference::Light));
+    let found = ticked(&mut window);
+    for command in
+        [Command::Map(Map::Viridis), Command::Logarithmic, Command::Theme(ThemePreference::Light)]
+    {
+        assert!(found.contains(&name(command)), "{found:?}");
+    }
+    assert!(!found.contains(&name(Command::Map(Map::YellowOrangeRed))), "{found:?}");
+}
+
+/// A list that a search has made short is as long as before when the search is cleared.
+#[test]
+fn the_palette_grows_back() {
+    let mut window = walkthrough([1280.0, 800.0]);
+    press(&mut window, Command::Palette);
+    let seen = |window: &Window| {
+        let names = [Command::Undo, Command::Redo, Command::Reset, Command::Room(Room::Model)];
+        let visible = |command: &Command| {
+            let rect = rect(window, &command.name());
+            rect.top() > 0.0 && rect.bottom() < 800.0
+        };
+        (rect(window, "Find a command").top(), names.iter().filter(|name| visible(name)).count())
+    };
+    let before = seen(&window);
+    let field = |window: &Window, text: &str| {
+        window.get_by_label("Find a command").set_text_value_accesskit(text);
+    };
+    field(&window, "no such command");
+    window.run_steps(5);
+    assert!(rect(&window, "Find a command").top() > before.0 + 50.0, "the list is short");
+    field(&window, "");
+    window.run_steps(5);
+    assert_eq!(seen(&window), before);
+}
+
+/// A picture shows what the room shows; numbers are those of a matrix.
+#[test]
+fn a_picture_has_the_view_of_the_room() {
+    let folder = Folder::new();
+    let mut window = open(
+        Session { room: Room::Heads, ..attention_session("sample".as_ref()) },
+        [1280.0, 800.0],
+    );
+    click(&mut window, "Open the sample");
+    let svg = |window: &mut Window, name: &str| {
+        let path = folder.path(name);
+        write(window, Command::ExportMatrix, &path, "Export");
+        std::fs::read_to_string(path).unwrap()
+    };
+    let grid = svg(&mut window, "grid.svg");
+    assert!(grid.contains(">layer 1</text>") && grid.contains(">head 3</text>"), "{grid}");
+    click(&mut window, "Head");
+    let head = svg(&mut window, "head.svg");
+    assert!(!head.contains("<polyline points=\"1") || head.contains("<rect"), "{head}");
+    assert!(!head.contains(" → "), "{head}");
+    click(&mut window, "Lines");
+    let lines = svg(&mut window, "lines.html");
+    assert!(lines.contains(" → ") && lines.contains("prefers-color-scheme"), "{lines}");
+    let csv = svg(&mut window, "lines.csv");
+    assert!(csv.starts_with("query \\ key,"), "{csv}");
+}
