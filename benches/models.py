@@ -2,8 +2,8 @@
 
     python3 benches/models.py MODEL --threads 1 --pairs 3
 
-MODEL is a Hugging Face folder. The peers are PyTorch (transformers) and, for models that only read, ONNX Runtime; those that
-are not installed are left out. ATEN_CPU_CAPABILITY=avx2 and REGARD_TIER=avx2 limit both to one width of vectors.
+MODEL is a Hugging Face folder or a GGUF file. The peers of a folder are PyTorch (transformers) and, for models that only read,
+ONNX Runtime; the peer of a file is llama.cpp (xllamacpp). Those that are not installed are left out. ATEN_CPU_CAPABILITY=avx2 and REGARD_TIER=avx2 limit both to one width of vectors.
 """
 
 import argparse
@@ -21,12 +21,7 @@ def main():
     parser.add_argument("--tokens", default="16,64,128,512")
     parser.add_argument("--pairs", type=int, default=3)
     args = parser.parse_args()
-    peers = {"torch": Torch(args.model, args.threads)}
-    if not peers["torch"].writes:
-        try:
-            peers["onnxruntime"] = OnnxRuntime(peers["torch"], args.threads)
-        except ImportError as error:
-            print(f"without ONNX Runtime: {error}")
+    peers = peers_of(args.model, args.threads)
     ratios = {}
     for _ in range(args.pairs):
         ours = regard(args.model, args.threads, args.tokens)
@@ -34,11 +29,25 @@ def main():
             batch, count = key
             for name, peer in peers.items():
                 theirs = peer.write() if key == (0, 0) else peer.read(batch, count)
+                if theirs is None:
+                    continue
                 ratios.setdefault((key, name), []).append((theirs / seconds, seconds, theirs))
     for ((batch, count), name), found in ratios.items():
         what = "write a token" if (batch, count) == (0, 0) else f"read {batch} × {count}"
         ratio, ours, theirs = (statistics.median(column) for column in zip(*found))
         print(f"{what:<16} ours {1e3 * ours:8.2f} ms   {name:<12} {1e3 * theirs:8.2f} ms   {ratio:5.2f}×")
+
+
+def peers_of(model, threads):
+    if model.endswith(".gguf"):
+        return {"llama.cpp": LlamaCpp(model, threads)}
+    peers = {"torch": Torch(model, threads)}
+    if not peers["torch"].writes:
+        try:
+            peers["onnxruntime"] = OnnxRuntime(peers["torch"], threads)
+        except ImportError as error:
+            print(f"without ONNX Runtime: {error}")
+    return peers
 
 
 def regard(model, threads, tokens):
@@ -48,7 +57,7 @@ def regard(model, threads, tokens):
         if line["op"] == "read":
             found[line["batch"], line["tokens"]] = line["median_s"]
         elif line["op"] == "write":
-            found[0, 0] = line["median_s"]
+            found[0, 0] = line["following_s"]
     return found
 
 
@@ -108,6 +117,34 @@ class OnnxRuntime:
         ids = self.torch.ids(batch, tokens).numpy()
         inputs = {"input_ids": ids, "attention_mask": (ids > 0).astype(ids.dtype)}
         return median(lambda: self.session.run(None, inputs))
+
+
+class LlamaCpp:
+    """A server within this process, which measures itself. Its messages are many, and go to standard error."""
+
+    def __init__(self, file, threads):
+        import xllamacpp
+
+        params = xllamacpp.CommonParams()
+        params.model.path = file
+        params.n_parallel = 1
+        params.n_gpu_layers = 0
+        params.cpuparams.n_threads = threads
+        params.cpuparams_batch.n_threads = threads
+        self.server = xllamacpp.Server(params)
+
+    def timings(self, tokens, written):
+        request = {"prompt": list(range(100, 100 + tokens)), "n_predict": written, "ignore_eos": True}
+        request |= {"cache_prompt": False, "temperature": 0}
+        return [self.server.handle_completions(request)["timings"] for _ in range(5)]
+
+    def read(self, batch, tokens):
+        if batch == 1:
+            return statistics.median(t["prompt_ms"] for t in self.timings(tokens, 1)) / 1e3
+        return None
+
+    def write(self):
+        return statistics.median(t["predicted_per_token_ms"] for t in self.timings(16, 24)) / 1e3
 
 
 if __name__ == "__main__":

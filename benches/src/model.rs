@@ -215,7 +215,8 @@ fn run(
     Ok(())
 }
 
-/// A token that continues a text, and a loop that reads memory.
+/// A token that continues a text, in turns with a loop that reads memory, which leaves no weight in a cache; and tokens that
+/// follow one another, as in use.
 fn token(
     model: &Model,
     args: &ModelArgs,
@@ -227,27 +228,30 @@ fn token(
     const NUMBERS: usize = 1 << 28;
     let bytes = model.product_bytes();
     let numbers = vec![1.0; NUMBERS];
-    let mut writing = model.write(input, 4 + args.samples, &[], Sampler::greedy())?;
+    let mut writing = model.write(input, 4 + 2 * args.samples, &[], Sampler::greedy())?;
     writing.next().transpose()?; // reads the text
     let [token, reading] = in_turns(
         args.samples,
         || seconds(|| Ok(writing.next().transpose()?)),
         || seconds(|| Ok(read(black_box(&numbers), threads))),
     )?;
+    let following = (0..args.samples).map(|_| seconds(|| Ok(writing.next().transpose()?)));
+    let following = Timing::of(following.collect::<Result<_>>()?).median;
     let speed = bytes as f64 / token.median;
     let bandwidth = size_of_val(numbers.as_slice()) as f64 / reading.median;
     let share = speed / bandwidth;
     tell(&ModelLine {
         text: format!(
-            "write a token    {:>10}   {threads} threads   {:.1} GB/s, {:.0}% of the {:.1} GB/s of a loop that reads",
+            "write a token    {:>10}   {threads} threads   {:.1} GB/s, {:.0}% of the {:.1} GB/s of a loop that reads; then {}",
             duration(token.median),
             speed / 1e9,
             100.0 * share,
-            bandwidth / 1e9
+            bandwidth / 1e9,
+            duration(following)
         ),
         json: json!({
             "op": "write", "threads": threads, "median_s": token.median, "spread": token.spread, "bytes": bytes,
-            "bandwidth": bandwidth, "fraction_of_bandwidth": share,
+            "bandwidth": bandwidth, "fraction_of_bandwidth": share, "following_s": following,
         }),
     })
 }

@@ -7,9 +7,10 @@ use std::thread;
 use directories::ProjectDirs;
 use regard_models::Checkpoint;
 use regard_ui::host::{Answer, Host, Question, Work};
+use regard_ui::model::Cached;
 
 use crate::cli::models::open;
-use crate::whole_file;
+use crate::{hub, whole_file};
 
 /// This machine.
 pub struct Native;
@@ -30,6 +31,16 @@ impl Host for Native {
             Ok(checkpoint)
         });
         opened.map_err(|failure| format!("{:#}", failure.error))
+    }
+
+    fn cached(&self) -> Vec<Cached> {
+        let names = hub::Cache::of_environment().map(|cache| cache.names()).unwrap_or_default();
+        let cached = |name: String| {
+            let opened = open::checkpoint(&name, false);
+            let opened = opened.map_err(|failure| format!("{:#}", failure.error));
+            Cached::new(name, opened)
+        };
+        names.into_iter().map(cached).collect()
     }
 
     fn session_file(&self) -> Option<PathBuf> {
@@ -63,6 +74,14 @@ impl Host for Native {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_folder_without_a_model_is_told_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let message = Native.checkpoint(folder.path().to_str().unwrap()).unwrap_err();
+        assert!(message.contains("config.json"), "{message}");
+        assert_eq!(message.matches("os error").count(), 1, "{message}");
+    }
 
     #[test]
     fn a_file_that_is_too_large_is_not_read() {

@@ -104,7 +104,7 @@ pub(crate) fn decode<S: Simd, F: Decode<BYTES>, const BYTES: usize, const W: usi
     const MOST: usize = 3;
     /// The bytes of a cache line, and those by which reading runs ahead of decoding.
     const LINE: usize = 64;
-    const AHEAD: usize = 2048;
+    const AHEAD: usize = 6144;
     for (row, out) in row.chunks(MOST * BYTES).zip(out.chunks_mut(MOST * LANES)) {
         let (groups, rest) = row.as_chunks();
         let (places, rest_of_places) = out.as_chunks_mut();

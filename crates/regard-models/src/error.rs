@@ -12,12 +12,12 @@ use std::path::{Path, PathBuf};
 #[non_exhaustive]
 pub enum Error {
     /// The operating system refuses to read a file.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {reason}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
         /// The operating system's reason.
-        source: io::Error,
+        reason: io::Error,
     },
 
     /// A file does not have the content that its kind must have.
@@ -50,8 +50,8 @@ pub enum Error {
 }
 
 impl Error {
-    pub(crate) fn io(path: &Path, source: io::Error) -> Self {
-        Self::Io { path: path.to_owned(), source }
+    pub(crate) fn io(path: &Path, reason: io::Error) -> Self {
+        Self::Io { path: path.to_owned(), reason }
     }
 
     pub(crate) fn file(path: &Path, what: impl Into<String>) -> Self {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use regard_heads::Stream;
 use regard_models::Checkpoint;
 
-use crate::model;
+use crate::model::{self, Cached};
 
 /// Work that [`Host::spawn`] runs beside the window.
 pub type Work = Box<dyn FnOnce() + Send>;
@@ -72,6 +72,11 @@ pub trait Host: Send + Sync {
         let opened =
             if name == model::STORY { model::story() } else { Checkpoint::open(Path::new(name)) };
         opened.map_err(|e| e.to_string())
+    }
+
+    /// The models in the local Hugging Face cache, by name. A system without a cache has none.
+    fn cached(&self) -> Vec<Cached> {
+        Vec::new()
     }
 
     /// Renames a file.

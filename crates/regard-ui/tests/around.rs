@@ -90,6 +90,17 @@ fn the_menu_ticks_what_is_active() {
     assert!(!found.contains(&name(Command::Map(Map::YellowOrangeRed))), "{found:?}");
 }
 
+/// Where there is room, the menu shows all commands: the last one can be clicked without scrolling.
+#[test]
+fn the_menu_is_as_tall_as_the_window_allows() {
+    let mut window = walkthrough([1280.0, 1200.0]);
+    click(&mut window, "Menu");
+    window.run_steps(4);
+    window.get_by_label(&Command::Logarithmic.name()).click();
+    settle(&mut window);
+    assert!(driver::session(&window).look.logarithmic);
+}
+
 /// A list that a search has made short is as long as before when the search is cleared.
 #[test]
 fn the_palette_grows_back() {

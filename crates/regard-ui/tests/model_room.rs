@@ -12,7 +12,7 @@ use egui::accesskit::Role;
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use regard_models::{Ablation, Change};
 use regard_ui::heads::{Shown, Side};
-use regard_ui::model::{State, Version, View};
+use regard_ui::model::{Record, State, Version, View};
 use regard_ui::{App, Command, Room, Session};
 
 use self::driver::{TestHost, Window, app, click, press, session, settle};
@@ -192,7 +192,7 @@ fn changes_are_switched_removed_and_undone() {
     assert!(state(&window).changes.is_empty());
     press(&mut window, Command::Undo);
     press(&mut window, Command::Reset);
-    assert_eq!(*state(&window), State::default());
+    assert_eq!(state(&window).choices(), State::default());
 }
 
 #[test]
@@ -255,6 +255,53 @@ fn a_session_brings_the_room_back() {
     assert_eq!(Session::read(&TestHost::DEFAULT, &path).unwrap().model, State::default());
 }
 
+#[test]
+fn a_replay_that_differs_is_told() {
+    let mut window = window();
+    type_text(&mut window, "Tom had a red ball.");
+    open_head(&mut window, 1, 1);
+    click(&mut window, "Zero");
+    let stored = session(&window).clone();
+    let record = stored.model.record.clone().unwrap();
+    let hash = |text: &str| text.len() == 64 && text.bytes().all(|c| c.is_ascii_hexdigit());
+    assert!(hash(&record.asked) && hash(&record.model) && hash(&record.result));
+    let same = driver::open(stored.clone(), [1400.0, 1000.0]);
+    assert_eq!(state(&same).record.as_ref(), Some(&record));
+    assert!(!shows(&same, "last bits") && !shows(&same, "The files of the model"));
+
+    let replay = |record: Record| {
+        let mut session = stored.clone();
+        session.model.record = Some(record);
+        driver::open(session, [1400.0, 1000.0])
+    };
+    let other_model = replay(Record { model: "0".into(), result: "0".into(), ..record.clone() });
+    assert!(shows(&other_model, "The files of the model are not those of the session"));
+    let mut other_bits = replay(Record { result: "0".into(), ..record.clone() });
+    assert!(shows(&other_bits, "this machine computes other last bits"));
+    click(&mut other_bits, "Keep this run");
+    assert!(!shows(&other_bits, "other last bits"));
+    assert_eq!(state(&other_bits).record, Some(record));
+}
+
+#[test]
+fn a_model_of_the_cache_is_opened_from_the_list() {
+    let mut window = window();
+    click(&mut window, "Cached models");
+    assert!(shows(&window, "gpt2, 0 MB"));
+    assert!(shows(&window, "which reads images; this room shows models that read text"));
+    let named = |window: &Window, end: &str| {
+        let buttons = window.query_all_by_role(Role::Button);
+        let mut names = buttons.filter_map(|node| node.accesskit_node().label());
+        names.find(|name| name.ends_with(end)).unwrap()
+    };
+    let vit = named(&window, "tiny-vit");
+    assert!(window.get_by_label(&vit).accesskit_node().is_disabled());
+    let gpt = named(&window, "tiny-gpt2");
+    click(&mut window, &gpt);
+    assert_eq!(state(&window).model, gpt);
+    assert!(shows(&window, "gpt2, 2 layers of 4 heads"));
+}
+
 /// Opens what the dialog is told.
 fn open(window: &mut Window, path: &str) {
     press(window, Command::OpenModel);
@@ -310,6 +357,7 @@ fn what_cannot_be_opened_is_named_and_replaced_by_nothing() {
         let name = Path::new(path).file_name().unwrap().to_str().unwrap();
         let message = app(&window).model().error().unwrap().to_owned();
         assert!(message.contains(words) && message.contains(name), "{message}");
+        assert!(message.matches("No such file").count() < 2, "{message}");
         assert!(shows(&window, &message));
         assert_eq!(state(&window).model, "story", "the model before stays");
         click(&mut window, "Dismiss");

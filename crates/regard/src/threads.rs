@@ -20,7 +20,8 @@ use crate::view::grown;
 /// `ThreadPool::install` is running. The number of threads does not change a bit of the result.
 ///
 /// The caller works along with the others. It returns when each of them has looked for work, so it waits for a pool that is
-/// busy with something else. Each thread keeps the scratch memory of the largest attention that it has computed.
+/// busy with something else. A thread of the pool stays awake for some 50 µs after its work, and looks for more. Each thread keeps
+/// the scratch memory of the largest attention that it has computed.
 ///
 /// ```
 /// use regard::{Attention, Heads, Threads};

@@ -6,7 +6,7 @@ mod common;
 
 use common::{bits, numbers};
 use half::{bf16, f16};
-use regard::{Element, Embedding, Error, Linear, Sequences, Threads};
+use regard::{Element, Embedding, Error, Linear, Quantization, Sequences, Threads};
 
 /// Layers of more columns than a group of panels, of odd numbers, and of nothing. The last has enough weights that threads
 /// divide the columns of few rows.
@@ -129,4 +129,27 @@ fn an_embedding_gives_its_rows_and_its_output_head_their_products() {
         Err(Error::Elements { tensor: "the embedding table", .. })
     ));
     assert!(embedding.forward(&[]).unwrap().is_empty());
+}
+
+#[test]
+fn a_token_times_quantized_weights_is_the_same_among_any_number_of_tokens() {
+    const TOKENS: usize = 40;
+    let [inputs, outputs] = [768, 70];
+    for format in Quantization::ALL {
+        let (block, size) = format.block();
+        // No f16 that is infinite or no number.
+        let number = |i: usize| ((i * i * 7919) >> 3) as u8 & 0xbf;
+        let blocks = (0..inputs * outputs / block * size).map(number).collect();
+        let layer = Linear::quantized(blocks, format, inputs, outputs).unwrap();
+        let layer = layer.with_bias(numbers(outputs, 2)).unwrap();
+        let x = numbers(TOKENS * inputs, 3);
+        let forward = |tokens: usize| {
+            let x = Sequences::new("x", &x[..tokens * inputs], [1, tokens, inputs]).unwrap();
+            bits(&layer.forward(x).unwrap())
+        };
+        let all = forward(TOKENS);
+        for tokens in 1..=10 {
+            assert!(forward(tokens) == all[..tokens * outputs], "{format:?}, {tokens} tokens");
+        }
+    }
 }

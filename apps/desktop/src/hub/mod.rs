@@ -64,6 +64,20 @@ impl Cache {
         self.0.join(format!("models--{}", repository.0.replace('/', "--")))
     }
 
+    /// The names of the models in the cache, in alphabetical order.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let folders = fs::read_dir(&self.0).into_iter().flatten().flatten();
+        let name = |folder: fs::DirEntry| {
+            let folder = folder.file_name().into_string().ok()?;
+            let name = folder.strip_prefix("models--")?.replacen("--", "/", 1);
+            Repository::named(&name).filter(|repository| self.snapshot(repository).is_some())?;
+            Some(name)
+        };
+        let mut names: Vec<String> = folders.filter_map(name).collect();
+        names.sort_unstable();
+        names
+    }
+
     /// The folder of the newest snapshot of a repository, if there is one.
     pub(crate) fn snapshot(&self, repository: &Repository) -> Option<PathBuf> {
         let folder = self.folder(repository);
@@ -99,7 +113,7 @@ fn gguf(folder: &Path) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use super::Repository;
+    use super::{Cache, Repository};
 
     #[test]
     fn names_of_repositories_lead_nowhere_else() {
@@ -111,5 +125,22 @@ mod tests {
         {
             assert!(Repository::named(name).is_none(), "{name}");
         }
+    }
+
+    #[test]
+    fn the_models_of_the_cache_are_listed() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache(folder.path().to_owned());
+        for (name, is_whole) in [("models--b--c", true), ("models--a", true), ("models--d", false)]
+        {
+            let model = folder.path().join(name);
+            std::fs::create_dir_all(model.join("snapshots/1")).unwrap();
+            if is_whole {
+                std::fs::create_dir(model.join("refs")).unwrap();
+                std::fs::write(model.join("refs/main"), "1").unwrap();
+            }
+        }
+        assert_eq!(cache.names(), ["a", "b/c"]);
+        assert_eq!(Cache(folder.path().join("none")).names(), [""; 0]);
     }
 }

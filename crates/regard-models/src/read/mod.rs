@@ -120,6 +120,39 @@ impl Checkpoint {
         files.into_iter().collect()
     }
 
+    /// Reads all files of the model in parts, in the order of their names: the tensors', `config.json` and `tokenizer.json`. A
+    /// hash of the parts tells whether two models have the same files.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    ///
+    /// ```
+    /// use regard_models::Checkpoint;
+    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models");
+    /// let file = format!("{models}/gguf/tiny-gpt2.Q8_0.gguf");
+    /// let mut bytes = Vec::new();
+    /// Checkpoint::open(&file)?.for_each_part(&mut |part| bytes.extend_from_slice(part))?;
+    /// assert_eq!(bytes, std::fs::read(file).unwrap());
+    /// # Ok::<(), regard_models::Error>(())
+    /// ```
+    pub fn for_each_part(&self, part: &mut dyn FnMut(&[u8])) -> Result<(), Error> {
+        let mut files: BTreeSet<_> = self.tensors.values().map(|s| s.file.clone()).collect();
+        let beside = ["config.json", "tokenizer.json"].map(|name| self.path.join(name));
+        files.extend(beside.into_iter().filter(|path| self.files.has(path)));
+        let mut buffer = vec![0; 1 << 20];
+        for path in files {
+            let (mut file, _) = self.files.open(&path)?;
+            loop {
+                let count = file.read(&mut buffer).map_err(|e| Error::io(&path, e))?;
+                if count == 0 {
+                    break;
+                }
+                part(&buffer[..count]);
+            }
+        }
+        Ok(())
+    }
+
     pub(crate) fn settings(&self) -> &Settings {
         &self.settings
     }

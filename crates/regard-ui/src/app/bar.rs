@@ -7,8 +7,8 @@ use web_time::Instant;
 use egui::accesskit::{Live, Role};
 use egui::style::ScrollStyle;
 use egui::{
-    Align, Align2, Area, Button, Context, Frame, Id, Label, Layout, Margin, Order, RichText,
-    ScrollArea, Ui, WidgetInfo, vec2,
+    Align, Align2, Area, Button, Color32, Context, Frame, Id, Label, Layout, Margin, Order,
+    RichText, ScrollArea, Ui, WidgetInfo, vec2,
 };
 
 use super::App;
@@ -23,6 +23,9 @@ const WIDEST: f32 = 560.0;
 /// The width of the button, and of the gap before it.
 const BUTTON: f32 = 96.0;
 const ABOVE_EDGE: f32 = 44.0;
+
+/// The least width of the menu: the longest command fits, with its tick and its keys.
+const MENU: f32 = 320.0;
 
 /// A message to the user.
 pub(super) struct Notice {
@@ -80,8 +83,10 @@ impl App {
                     let height = ui.ctx().content_rect().height() - 72.0;
                     ui.spacing_mut().item_spacing.y = 2.0;
                     ui.spacing_mut().scroll = ScrollStyle::solid();
+                    ui.set_min_width(MENU);
                     ScrollArea::vertical()
                         .max_height(height)
+                        .min_scrolled_height(height)
                         .show(ui, |ui| chosen = self.menu(ui).or(chosen));
                 });
                 // The menu and the shortcuts offer these commands too.
@@ -127,8 +132,10 @@ impl App {
             }
             for command in group {
                 let is_active = self.is_active(ui.ctx(), command);
+                let tick = RichText::new("✓");
+                // An invisible tick keeps the names in one line.
                 let tick =
-                    RichText::new(if is_active == Some(true) { "✓" } else { "  " }).monospace();
+                    if is_active == Some(true) { tick } else { tick.color(Color32::TRANSPARENT) };
                 let mut button = Button::new((tick, command.name()));
                 if let Some(keys) = command.shortcut() {
                     button = button.shortcut_text(ui.ctx().format_shortcut(&keys));

@@ -149,7 +149,7 @@ impl ModelRoom {
     }
 
     /// Shows what went wrong, and the progress of reading.
-    fn messages(&mut self, ui: &mut Ui, state: &State) {
+    fn messages(&mut self, ui: &mut Ui, state: &mut State) {
         let is_here = self.here(state).is_some();
         if let Some((_, message)) = &self.failed {
             // Without the message, the model that the session names is opened again.
@@ -157,6 +157,12 @@ impl ModelRoom {
             if message::show(ui, message, ui.visuals().error_fg_color, button) {
                 self.failed = None;
             }
+        }
+        if let Some(message) = self.differs
+            && message::show(ui, message, ui.visuals().warn_fg_color, "Keep this run")
+        {
+            (self.differs, state.record) = (None, None);
+            self.outcome = None;
         }
         if let Some(opening) = self.opening.as_ref().filter(|o| o.elapsed() > PATIENCE || !is_here)
         {

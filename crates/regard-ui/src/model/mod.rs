@@ -4,6 +4,7 @@
 //! then over the second text. The views of a run are those of the heads room.
 
 mod attribution;
+mod cached;
 mod center;
 mod changes;
 mod compare;
@@ -15,6 +16,7 @@ mod note;
 mod open;
 mod patch;
 mod patches;
+mod record;
 mod room;
 mod run;
 mod state;
@@ -23,9 +25,11 @@ mod sweep;
 mod unfold;
 mod write;
 
+pub use self::cached::Cached;
 pub use self::next::Next;
 pub(crate) use self::next::percent;
 pub use self::open::{STORY, story};
+pub use self::record::Record;
 pub use self::room::ModelRoom;
 pub use self::run::{Outcome, Request, matrix};
 pub use self::state::{Listed, Part, State, Version, View, Written};

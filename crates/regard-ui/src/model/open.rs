@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use egui::Context;
 use regard_models::{Checkpoint, Description, Error, Head, Input, Model, Reading};
 
+use super::record;
 use crate::Host;
 use crate::task::Task;
 
@@ -27,6 +28,8 @@ pub(super) struct Opened {
     pub model: Model,
     /// The bytes of its weights.
     pub bytes: u64,
+    /// The hash of its files.
+    pub hash: String,
     /// What it has read last of the first text, and of the second.
     pub readers: [Reader; 2],
 }
@@ -52,9 +55,10 @@ impl Opened {
     /// Reads the weights.
     pub fn load(name: String, checkpoint: &Checkpoint) -> Result<Self, String> {
         let model = Model::load(checkpoint).map_err(|e| message(&name, &e.to_string()))?;
-        accepted(model.description(), &model).map_err(|what| message(&name, &what))?;
+        accepted(&model).map_err(|what| message(&name, &what))?;
+        let hash = record::of_files(checkpoint).map_err(|e| message(&name, &e.to_string()))?;
         let readers = Default::default();
-        Ok(Self { name, model, bytes: checkpoint.bytes(), readers })
+        Ok(Self { name, model, bytes: checkpoint.bytes(), hash, readers })
     }
 }
 
@@ -118,7 +122,16 @@ fn message(name: &str, what: &str) -> String {
 }
 
 /// Refuses the models that this room cannot show.
-fn accepted(description: &Description, model: &Model) -> Result<(), String> {
+fn accepted(model: &Model) -> Result<(), String> {
+    accepted_kind(model.description())?;
+    if model.tokenizer().is_none() {
+        return Err("it has no tokenizer, which this room needs to read a text".to_owned());
+    }
+    Ok(())
+}
+
+/// Refuses the kinds of models that this room cannot show.
+pub(super) fn accepted_kind(description: &Description) -> Result<(), String> {
     let family = &description.family;
     if description.embedding.patches.is_some() || matches!(description.head, Head::Classes) {
         return Err(format!(
@@ -129,9 +142,6 @@ fn accepted(description: &Description, model: &Model) -> Result<(), String> {
         return Err(format!(
             "it is a {family} model, which has an encoder and a decoder; this room shows models of one stack"
         ));
-    }
-    if model.tokenizer().is_none() {
-        return Err("it has no tokenizer, which this room needs to read a text".to_owned());
     }
     Ok(())
 }

@@ -9,6 +9,7 @@ use regard_figure::Matrix;
 use regard_models::{Attribution, Score};
 
 use super::attribution::Attributed;
+use super::cached::CachedModels;
 use super::latest::Same;
 use super::lens::Lens;
 use super::open::{Opened, Opening};
@@ -18,7 +19,7 @@ use super::state::View;
 use super::sweep::{SMALL, Sweep};
 use super::unfold::{self, Unfolded};
 use super::write::{self, Writer};
-use super::{Next, STORY, State, Version, changes, list, next};
+use super::{Next, Record, STORY, State, Version, changes, list, next};
 use crate::colors::Look;
 use crate::explain::heading;
 use crate::heads::{Large, Selected, Shown, Surveyed, Thumbnails};
@@ -55,6 +56,9 @@ pub struct ModelRoom {
     pub(super) writer: Writer,
     /// Why a token that was dropped makes no patch.
     pub(super) dropped: Option<String>,
+    /// Why the run is not the one that the session has.
+    pub(super) differs: Option<&'static str>,
+    cached: CachedModels,
     sweep: Sweep,
     pub(super) lens: Lens,
     pub(super) attributed: Attributed,
@@ -65,7 +69,7 @@ pub struct ModelRoom {
 /// A request of the panel at the left.
 enum Asked {
     Command(Command),
-    Story,
+    Open(String),
 }
 
 impl ModelRoom {
@@ -86,6 +90,8 @@ impl ModelRoom {
             second: Large::default(),
             writer: Writer::default(),
             dropped: None,
+            differs: None,
+            cached: CachedModels::default(),
             sweep: Sweep::default(),
             lens: Lens::default(),
             attributed: Attributed::default(),
@@ -105,6 +111,7 @@ impl ModelRoom {
         self.opening.is_some()
             || self.running.is_some()
             || self.writer.is_on()
+            || self.cached.is_busy()
             || self.large.is_busy()
             || self.second.is_busy()
             || self.sweep.is_busy()
@@ -230,8 +237,8 @@ impl ModelRoom {
         });
         match asked {
             Some(Asked::Command(command)) => Some(command),
-            Some(Asked::Story) => {
-                self.open(ui.ctx(), STORY.to_owned());
+            Some(Asked::Open(name)) => {
+                self.open(ui.ctx(), name);
                 None
             }
             None => None,
@@ -240,6 +247,7 @@ impl ModelRoom {
 
     /// Takes the results of the threads and starts what is missing.
     fn exchange(&mut self, ctx: &Context, state: &mut State) {
+        self.cached.exchange();
         if let Some(done) = self.opening.as_mut().and_then(Opening::take)
             && let Some(opening) = self.opening.take()
         {
@@ -326,13 +334,18 @@ impl ModelRoom {
     }
 
     /// Takes a run that has ended, and starts the next if the text or the changes are others by now.
-    fn run(&mut self, ctx: &Context, opened: &Arc<Opened>, state: &State) {
+    fn run(&mut self, ctx: &Context, opened: &Arc<Opened>, state: &mut State) {
         if let Some(done) = self.running.as_ref().and_then(|(_, task)| task.take())
             && let Some((request, _)) = self.running.take()
         {
             match done {
                 Ok(outcome) => {
                     self.next = Next::likeliest(&outcome, opened.model.tokenizer());
+                    let record = Record::of(opened, &outcome);
+                    self.differs = state.record.as_ref().and_then(|old| old.difference(&record));
+                    if self.differs.is_none() {
+                        state.record = Some(record);
+                    }
                     (self.outcome, self.refused) = (Some(outcome), None);
                 }
                 Err(message) => (self.outcome, self.refused) = (None, Some((request, message))),
@@ -358,7 +371,7 @@ impl ModelRoom {
     }
 
     /// Shows what the model is.
-    fn model(&self, ui: &mut Ui, state: &State) -> Option<Asked> {
+    fn model(&mut self, ui: &mut Ui, state: &State) -> Option<Asked> {
         let mut asked = None;
         heading(ui, "Model", MODEL);
         if let Some(opened) = self.here(state) {
@@ -383,7 +396,10 @@ impl ModelRoom {
             }
             let hint = "Open the model that comes with the program.";
             if state.model != STORY && ui.button("Open story").on_hover_text(hint).clicked() {
-                asked = Some(Asked::Story);
+                asked = Some(Asked::Open(STORY.to_owned()));
+            }
+            if let Some(name) = self.cached.show(ui, &self.host) {
+                asked = Some(Asked::Open(name));
             }
         });
         asked

@@ -10,7 +10,7 @@ use web_time::Instant;
 
 use super::open::Opened;
 use super::state::first_layer;
-use super::{State, Version};
+use super::{State, Version, record};
 use crate::Host;
 use crate::heads::Surveyed;
 
@@ -87,6 +87,8 @@ pub struct Outcome {
     pub(super) changed: Option<Result<Changed, String>>,
     /// The run of the second text, or why there is none. `None` without a second text.
     pub(super) second: Option<Result<Second, String>>,
+    /// The hash of the weights and of the probabilities.
+    pub(super) hash: String,
     /// The time that it took.
     pub took: Duration,
 }
@@ -113,7 +115,16 @@ impl Outcome {
             let difference = minus(first, &run.heads);
             Ok(Second { run, difference })
         });
-        Ok(Self { request, unchanged, changed, second, took: start.elapsed() })
+        let own = |run: &'_ Unchanged| (Arc::clone(&run.heads), run.next.clone());
+        let mut all = vec![own(&unchanged)];
+        if let Some(Ok(changed)) = &changed {
+            all.push((Arc::clone(&changed.heads), changed.next.clone()));
+        }
+        if let Some(Ok(second)) = &second {
+            all.push(own(&second.run));
+        }
+        let hash = record::of_runs(all.iter().map(|(heads, next)| (&**heads, &next[..])));
+        Ok(Self { request, unchanged, changed, second, hash, took: start.elapsed() })
     }
 
     /// The tokens that were computed for the text. The others were known from the text before.

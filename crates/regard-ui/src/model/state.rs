@@ -4,7 +4,7 @@ use regard_heads::HeadId;
 use regard_models::{Ablation, Change, HeadAddress, Which};
 use serde::{Deserialize, Serialize};
 
-use super::STORY;
+use super::{Record, STORY};
 use crate::heads;
 
 /// The run whose weights are shown.
@@ -112,6 +112,8 @@ pub struct State {
     pub part: Part,
     /// How the heads are shown.
     pub heads: heads::State,
+    /// The hashes of the latest run, by which a replay is compared with it.
+    pub record: Option<Record>,
     /// Whether dragging over a head's heatmap hides cells, or shows them again. `None`: it moves the visible part.
     pub brush: Option<bool>,
 }
@@ -137,20 +139,22 @@ impl State {
             attributed: [None; 2],
             part: Part::default(),
             heads: heads::State::default(),
+            record: None,
             brush: None,
         }
     }
 
     /// The choices, which undo and redo change. Zoom, pins, the cursor and the brush are not among them.
     pub fn choices(&self) -> Self {
-        Self { heads: self.heads.choices(), brush: None, ..self.clone() }
+        Self { heads: self.heads.choices(), record: None, brush: None, ..self.clone() }
     }
 
     /// Takes the choices of another state. Zoom, pins, the cursor and the brush stay.
     pub fn take(&mut self, choices: &Self) {
         let mut heads = core::mem::take(&mut self.heads);
         heads.take(&choices.heads);
-        *self = Self { heads, brush: self.brush, ..choices.clone() };
+        let (record, brush) = (self.record.take(), self.brush);
+        *self = Self { heads, record, brush, ..choices.clone() };
     }
 
     /// The tokens of the text, if the model wrote it.

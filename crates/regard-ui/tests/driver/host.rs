@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 
 use regard_ui::host::{Answer, Host, Question, Work};
+use regard_ui::model::Cached;
 
 pub struct TestHost {
     pub has_threads: bool,
@@ -27,6 +28,13 @@ impl Host for TestHost {
         let part = path.with_extension("part");
         fs::write(&part, bytes)?;
         fs::rename(part, path)
+    }
+
+    /// Two of the tiny models: one that is shown, and one of images.
+    fn cached(&self) -> Vec<Cached> {
+        let models = ["tiny-gpt2", "tiny-vit"]
+            .map(|name| format!("{}/../../tests/golden/models/{name}", env!("CARGO_MANIFEST_DIR")));
+        models.map(|path| Cached::new(path.clone(), self.checkpoint(&path))).into()
     }
 
     fn browse(&self, _question: Question<'_>, answer: Answer) {

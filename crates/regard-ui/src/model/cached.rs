@@ -1,0 +1,95 @@
+//! The list of the models in the local Hugging Face cache.
+
+use std::sync::Arc;
+
+use egui::{Button, Label, RichText, ScrollArea, TextStyle, Ui};
+use regard_models::{Checkpoint, Description};
+
+use super::open::accepted_kind;
+use crate::Host;
+use crate::task::Task;
+
+/// A model in the cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cached {
+    /// Its name, such as `openai-community/gpt2`.
+    pub name: String,
+    /// Its family and size, or why it cannot be opened here.
+    pub kind: Result<String, String>,
+}
+
+impl Cached {
+    /// The model of this name, of which the headers were read.
+    pub fn new(name: String, checkpoint: Result<Checkpoint, String>) -> Self {
+        let kind = checkpoint.and_then(|checkpoint| {
+            let description = Description::of(&checkpoint).map_err(|e| e.to_string())?;
+            accepted_kind(&description)?;
+            let megabytes = checkpoint.bytes() as f64 / 1e6;
+            Ok(format!("{}, {megabytes:.0} MB", description.family))
+        });
+        Self { name, kind }
+    }
+}
+
+/// The list, and the one that is being read.
+#[derive(Default)]
+pub(super) struct CachedModels {
+    reading: Option<Task<Vec<Cached>>>,
+    list: Option<Vec<Cached>>,
+}
+
+impl CachedModels {
+    /// Whether a thread is at work.
+    pub fn is_busy(&self) -> bool {
+        self.reading.is_some()
+    }
+
+    /// Takes what the thread has read.
+    pub fn exchange(&mut self) {
+        if let Some(done) = self.reading.as_ref().and_then(Task::take) {
+            self.reading = None;
+            self.list = Some(done.unwrap_or_default());
+        }
+    }
+
+    /// Shows a button that opens the list. Returns the name of the model that was chosen.
+    pub fn show(&mut self, ui: &mut Ui, host: &Arc<dyn Host>) -> Option<String> {
+        let mut chosen = None;
+        let menu = ui.menu_button("Cached models", |ui| {
+            ui.set_min_width(300.0);
+            chosen = self.rows(ui);
+        });
+        if menu.response.on_hover_text("Models in the local Hugging Face cache.").clicked() {
+            let files = Arc::clone(host);
+            let task = Task::start(&**host, ui.ctx(), "cache", move |_| Ok(files.cached()));
+            self.reading = Some(task);
+        }
+        chosen
+    }
+
+    fn rows(&self, ui: &mut Ui) -> Option<String> {
+        let weak = |text: &str| RichText::new(text).text_style(TextStyle::Small).weak();
+        let Some(list) = &self.list else {
+            ui.label("Reading the cache");
+            return None;
+        };
+        if list.is_empty() {
+            ui.add(Label::new(weak("The local Hugging Face cache has no model.")).wrap());
+        }
+        let mut chosen = None;
+        ScrollArea::vertical().max_height(360.0).show(ui, |ui| {
+            for model in list {
+                let button = ui.add_enabled(model.kind.is_ok(), Button::new(&model.name));
+                let (Ok(text) | Err(text)) = &model.kind;
+                ui.add(Label::new(weak(text)).wrap());
+                if button.on_disabled_hover_text(text).clicked() {
+                    chosen = Some(model.name.clone());
+                }
+            }
+        });
+        if chosen.is_some() {
+            ui.close();
+        }
+        chosen
+    }
+}

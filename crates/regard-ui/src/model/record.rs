@@ -1,0 +1,95 @@
+//! What a session remembers of a run, by which a replay is compared with it, bit by bit.
+
+use core::fmt::Write as _;
+
+use regard_models::{Checkpoint, Error};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use super::open::Opened;
+use super::run::Outcome;
+use crate::heads::Surveyed;
+
+/// SHA-256 hashes of a run, in hexadecimal digits.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Record {
+    /// The texts and the changes.
+    pub asked: String,
+    /// The model's files.
+    pub model: String,
+    /// All attention weights and all probabilities of the next token: unchanged, changed, and of the second text.
+    pub result: String,
+}
+
+impl Record {
+    pub(super) fn of(opened: &Opened, outcome: &Outcome) -> Self {
+        let mut asked = Sha256::new();
+        // The text of a request has each of its numbers as it is.
+        asked.update(format!("{} {:?}", opened.name, outcome.request));
+        Self { asked: digits(asked), model: opened.hash.clone(), result: outcome.hash.clone() }
+    }
+
+    /// Why a replay differs from this run, if it is one of the same request and differs.
+    pub(super) fn difference(&self, replay: &Self) -> Option<&'static str> {
+        if self.asked != replay.asked || self == replay {
+            None
+        } else if self.model != replay.model {
+            Some(
+                "The files of the model are not those of the session: its numbers need not be those of the session's run.",
+            )
+        } else {
+            Some(
+                "The model, the texts and the changes are those of the session, but this machine computes other last bits than the \
+                 session has.",
+            )
+        }
+    }
+}
+
+/// The hash of a model's files.
+pub(super) fn of_files(checkpoint: &Checkpoint) -> Result<String, Error> {
+    let mut hash = Sha256::new();
+    checkpoint.for_each_part(&mut |part| hash.update(part))?;
+    Ok(digits(hash))
+}
+
+/// The hash of the weights and of the probabilities of runs.
+pub(super) fn of_runs<'a>(runs: impl Iterator<Item = (&'a Surveyed, &'a [f32])>) -> String {
+    let mut hash = Sha256::new();
+    let mut add = |numbers: &[f32]| {
+        let bytes: Vec<u8> = numbers.iter().flat_map(|x| x.to_le_bytes()).collect();
+        hash.update(bytes);
+    };
+    for (heads, next) in runs {
+        heads.maps.shape().ids().for_each(|id| add(&heads.maps.head(id)));
+        add(next);
+    }
+    digits(hash)
+}
+
+fn digits(hash: Sha256) -> String {
+    hash.finalize().iter().fold(String::new(), |mut digits, byte| {
+        let _infallible = write!(digits, "{byte:02x}");
+        digits
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replay_of_the_same_request_is_compared() {
+        let record = |asked: &str, model: &str, result: &str| Record {
+            asked: asked.to_owned(),
+            model: model.to_owned(),
+            result: result.to_owned(),
+        };
+        let stored = record("a", "m", "r");
+        assert_eq!(stored.difference(&stored), None);
+        assert_eq!(stored.difference(&record("b", "m", "s")), None);
+        assert!(stored.difference(&record("a", "n", "s")).unwrap().starts_with("The files"));
+        assert!(stored.difference(&record("a", "m", "s")).unwrap().contains("last bits"));
+    }
+}
