@@ -1,5 +1,4 @@
 //! The outline of the walkthrough: every change shows its effect on the same screen, and each step is one click away.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "driver/host.rs"]
 mod host;

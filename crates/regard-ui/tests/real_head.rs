@@ -4,8 +4,9 @@
 #[path = "driver/host.rs"]
 mod host;
 
+use core::time::Duration;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use egui::Rect;
 use egui_kittest::Harness;
@@ -19,12 +20,13 @@ type Window = Harness<'static, Option<App>>;
 
 fn open(size: [f32; 2]) -> Window {
     let mut window = Harness::builder().with_size(size).with_step_dt(1.0 / 60.0).build_ui_state(
-        |ui, app: &mut Option<App>| match app {
-            Some(app) => app.ui(ui),
-            None => {
-                let host = Arc::new(TestHost::DEFAULT);
-                *app = Some(App::with_session(ui.ctx(), host, regard_ui::greeting()));
+        |ui, app: &mut Option<App>| {
+            if let Some(app) = app {
+                app.ui(ui);
+                return;
             }
+            let host = Arc::new(TestHost::DEFAULT);
+            *app = Some(App::with_session(ui.ctx(), host, regard_ui::greeting()));
         },
         None,
     );

@@ -65,7 +65,7 @@ impl Outline<'_> {
                 if i > 0 {
                     arrow(ui);
                 }
-                let wide: f32 = row.iter().map(|step| self.size(ui, step, cell).x).sum();
+                let wide: f32 = row.iter().map(|step| size(ui, step, cell).x).sum();
                 let wide = wide + GAP * (row.len() - 1) as f32;
                 ui.horizontal(|ui| {
                     ui.add_space(((width - wide) / 2.0).max(0.0));
@@ -92,7 +92,7 @@ impl Outline<'_> {
             vec2(wide, height).min(most(step))
         };
         let mut left = ui.available_width();
-        let width = |step: &Step| self.size(ui, step, cell(step)).x + GAP;
+        let width = |step: &Step| size(ui, step, cell(step)).x + GAP;
         let fits = |left: &mut f32, step: &&Step| {
             *left -= width(step);
             *left >= 0.0
@@ -143,15 +143,8 @@ impl Outline<'_> {
         });
     }
 
-    /// The size of a thumbnail with its symbol.
-    fn size(&self, ui: &Ui, step: &Step, cell: Vec2) -> Vec2 {
-        let (rows, cols) = step.matrix.shape();
-        let line = ui.text_style_height(&TextStyle::Small);
-        vec2((cols as f32 * cell.x).max(22.0), line + rows as f32 * cell.y)
-    }
-
     fn thumbnail(&self, ui: &mut Ui, step: &Step, cell: Vec2) -> Option<StepKey> {
-        let (_, rect) = ui.allocate_space(self.size(ui, step, cell));
+        let (_, rect) = ui.allocate_space(size(ui, step, cell));
         let response = ui.interact(rect, id(step.key), Sense::click());
         let name = self.name(step);
         let is_here = self.here == Some(step.key);
@@ -210,9 +203,11 @@ impl Outline<'_> {
     fn paint(&self, ui: &Ui, step: &Step, cell: Vec2, rect: Rect, response: &Response) {
         let (visuals, painter) = (ui.visuals(), ui.painter());
         let (rows, cols) = step.matrix.shape();
-        let size = cell * vec2(cols as f32, rows as f32);
-        let cells =
-            Rect::from_min_size(pos2(rect.center().x - size.x / 2.0, rect.bottom() - size.y), size);
+        let extent = cell * vec2(cols as f32, rows as f32);
+        let cells = Rect::from_min_size(
+            pos2(rect.center().x - extent.x / 2.0, rect.bottom() - extent.y),
+            extent,
+        );
         let is_here = self.here == Some(step.key);
         let color = if is_here { visuals.strong_text_color() } else { visuals.weak_text_color() };
         let symbol = if step.symbol.is_empty() { "·" } else { &step.symbol };
@@ -285,6 +280,13 @@ impl Outline<'_> {
             outline(width(at(query, 0)), style::QUERY);
         }
     }
+}
+
+/// The size of a thumbnail with its symbol.
+fn size(ui: &Ui, step: &Step, cell: Vec2) -> Vec2 {
+    let (rows, cols) = step.matrix.shape();
+    let line = ui.text_style_height(&TextStyle::Small);
+    vec2((cols as f32 * cell.x).max(22.0), line + rows as f32 * cell.y)
 }
 
 /// The id of a thumbnail, to give it the focus.

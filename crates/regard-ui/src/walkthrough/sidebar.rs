@@ -65,9 +65,9 @@ pub fn choose(ui: &mut Ui, state: &mut State) {
             .show_ui(ui, |ui| opened = list(ui, is_example.then(|| state.example())));
         list.response.on_hover_text(summary).accessible_name("Example");
         match opened {
-            Some(None) => state.page = Page::RealHead,
-            Some(Some(example)) if is_example && example == state.example() => {}
-            Some(Some(example)) => state.open(example),
+            Some(Choice::RealHead) => state.page = Page::RealHead,
+            Some(Choice::Example(example)) if is_example && example == state.example() => {}
+            Some(Choice::Example(example)) => state.open(example),
             None => {}
         }
         if arrow(ui, "›", "Next example") {
@@ -76,14 +76,20 @@ pub fn choose(ui: &mut Ui, state: &mut State) {
     });
 }
 
-/// The real head and all examples. Returns the one that was clicked: `None` stands for the real head.
-fn list(ui: &mut Ui, open: Option<Example>) -> Option<Option<Example>> {
+/// An entry of the list.
+enum Choice {
+    RealHead,
+    Example(Example),
+}
+
+/// The real head and all examples. Returns the one that was clicked. `open` is the example that is shown, if one is.
+fn list(ui: &mut Ui, open: Option<Example>) -> Option<Choice> {
     ui.spacing_mut().item_spacing.y = 2.0;
     let mut clicked = None;
     let button = Button::selectable(open.is_none(), real_head::TITLE);
     let button = button.min_size(vec2(ui.available_width(), 0.0));
     if ui.add(button).on_hover_text(real_head::SUMMARY).clicked() {
-        clicked = Some(None);
+        clicked = Some(Choice::RealHead);
     }
     for group in Group::ALL {
         ui.add_space(4.0);
@@ -92,7 +98,7 @@ fn list(ui: &mut Ui, open: Option<Example>) -> Option<Option<Example>> {
             let button = Button::selectable(open == Some(example), example.title())
                 .min_size(vec2(ui.available_width(), 0.0));
             if ui.add(button).on_hover_text(example.summary()).clicked() {
-                clicked = Some(Some(example));
+                clicked = Some(Choice::Example(example));
             }
         }
     }

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use regard::{Pairing, Rotary};
 
 use super::{Entry, Group, HeadCounts, Start, matrix};
@@ -185,8 +187,8 @@ fn push_shifted(
     let named = |pair: Pair, symbol: &str, from: &Pair| Pair {
         name: crate::pair::Name {
             symbol: symbol.to_owned(),
-            rows: from.name.rows.clone(),
-            cols: from.name.cols.clone(),
+            rows: Arc::clone(&from.name.rows),
+            cols: Arc::clone(&from.name.cols),
             ..Default::default()
         },
         ..pair
