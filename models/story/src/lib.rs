@@ -16,4 +16,5 @@ pub const FILES: [(&str, &[u8]); 3] = [
 /// 2211.00593).
 ///
 /// The stories for training never have Mary and John together, nor either of them in the store or with a drink.
-pub const TEXT: &str = "Mary and John went to the store. John had a cold drink. John gave the drink to";
+pub const TEXT: &str =
+    "Mary and John went to the store. John had a cold drink. John gave the drink to";
