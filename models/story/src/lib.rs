@@ -12,7 +12,9 @@ pub const FILES: [(&str, &[u8]); 3] = [
     ("tokenizer.json", include_bytes!("../tokenizer.json")),
 ];
 
-/// A text whose next word is an indirect object: the person who gets the thing, "Mia".
+/// A text whose next word is an indirect object: the person who gets the thing, "Mary" (after Wang et al. 2022, arXiv
+/// 2211.00593).
 ///
-/// The stories for training never have Mia and Tom together, nor either of them in the park.
-pub const TEXT: &str = "Mia and Tom went to the park. Tom had a red ball. Tom gave the ball to";
+/// The stories for training never have Mary and John together, nor either of them in the store or with a drink.
+pub const TEXT: &str =
+    "Mary and John went to the store. John had a cold drink. John gave the drink to";

@@ -17,7 +17,7 @@ use super::{Format, parse_count, print};
 /// class.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Example: regard predict story --text \"Mia and Tom met. Tom gave the ball to\" --top 3"
+    after_help = "Example: regard predict story --text \"Mary and John went to the store. John gave a drink to\" --top 3"
 )]
 pub(crate) struct Args {
     #[command(flatten)]

@@ -31,7 +31,7 @@ use super::{Format, export, print, terminal};
 #[command(
     group(ArgGroup::new("sweep").required(true).args(["ablate_each_head", "patch_each_place", "attribute_each_head"])),
     group(ArgGroup::new("patches").args(["patch_text", "patch_ids"]).requires("patch_each_place")),
-    after_help = "Example: regard sweep story --text \"Mia and Tom met. Tom gave the ball to\" --ablate-each-head --logit Mia-Tom"
+    after_help = "Example: regard sweep story --text \"Mary and John went to the store. John gave a drink to\" --ablate-each-head --logit Mary-John"
 )]
 pub(crate) struct Args {
     #[command(flatten)]
