@@ -56,7 +56,11 @@ impl App {
         session.appearance.apply(ctx);
         Self {
             history: History::new(&session),
-            walkthrough: walkthrough::WalkthroughRoom::new(&session.walkthrough, session.look),
+            walkthrough: walkthrough::WalkthroughRoom::new(
+                &session.walkthrough,
+                session.look,
+                Arc::clone(&host),
+            ),
             laboratory: laboratory::LaboratoryRoom::new(Arc::clone(&host)),
             heads: heads::HeadsRoom::new(Arc::clone(&host)),
             model: model::ModelRoom::new(Arc::clone(&host)),
@@ -72,11 +76,11 @@ impl App {
 
     /// Continues the session in a file, and keeps the file up to date from now on.
     ///
-    /// Without such a file, [`GREETING`](super::GREETING) is shown. A file that cannot be read is renamed, and a message names it.
+    /// Without such a file, [`greeting`](super::greeting) is shown. A file that cannot be read is renamed, and a message names it.
     pub fn resume(ctx: &Context, host: &Arc<dyn Host>, path: PathBuf) -> Self {
         let (session, failure) = match Session::read(&**host, &path) {
             Ok(session) => (session, None),
-            Err(e) => (super::example(super::GREETING), host.exists(&path).then_some(e)),
+            Err(e) => (super::greeting(), host.exists(&path).then_some(e)),
         };
         let mut app = Self::with_session(ctx, Arc::clone(host), session);
         let Some(e) = failure else {
@@ -123,6 +127,11 @@ impl App {
         self.walkthrough.walkthrough()
     }
 
+    /// The first room.
+    pub fn walkthrough_room(&self) -> &walkthrough::WalkthroughRoom {
+        &self.walkthrough
+    }
+
     /// The second room.
     pub fn laboratory(&self) -> &laboratory::LaboratoryRoom {
         &self.laboratory
@@ -140,7 +149,8 @@ impl App {
 
     /// Whether a thread works for a room or on a file.
     pub fn is_busy(&self) -> bool {
-        self.laboratory.is_computing()
+        self.walkthrough.is_busy()
+            || self.laboratory.is_computing()
             || self.heads.is_busy()
             || self.model.is_busy()
             || self.pictures.is_busy()
@@ -152,8 +162,15 @@ impl App {
         if self.palette.is_none() && self.dialog.is_none() {
             chosen = chosen.or_else(|| command::pressed(ui.ctx()));
         }
-        let top = Panel::top("rooms").resizable(false).frame(style::panel(ui, 16, 8));
-        chosen = top.show(ui, |ui| self.bar(ui)).inner.or(chosen);
+        let first = &self.session.walkthrough;
+        let is_presented = self.session.room == Room::Walkthrough
+            && first.page == walkthrough::Page::Example
+            && first.reading == walkthrough::Reading::Presented;
+        // A presented step fills the window.
+        if !is_presented {
+            let top = Panel::top("rooms").resizable(false).frame(style::panel(ui, 16, 8));
+            chosen = top.show(ui, |ui| self.bar(ui)).inner.or(chosen);
+        }
         self.drops(ui.ctx());
         let side = side::is_shown(width(ui.ctx()), self.session.appearance.side);
         let Session { room, look, walkthrough, laboratory, heads, model, .. } = &mut self.session;
@@ -237,7 +254,9 @@ impl App {
             Command::Redo => self.history.redo(session),
             Command::Reset => match session.room {
                 Room::Walkthrough => {
-                    session.walkthrough = walkthrough::State::new(session.walkthrough.example());
+                    let (page, example) = (session.walkthrough.page, session.walkthrough.example());
+                    session.walkthrough =
+                        walkthrough::State { page, ..walkthrough::State::new(example) };
                 }
                 Room::Laboratory => session.laboratory = laboratory::State::default(),
                 Room::Heads => session.heads = heads::State::of(session.heads.source.clone()),

@@ -49,10 +49,10 @@ use std::sync::Arc;
 use regard_figure::numbers;
 use regard_walkthrough::Example;
 
-/// The example of the first start. It has words, and whole numbers that can be worked by hand.
+/// The example after the real head of the first start. It has words, and whole numbers that can be worked by hand.
 pub const GREETING: Example = Example::ILoveRobotics;
 
-/// The contents of the window when it opens, on top of the last session or of [`GREETING`].
+/// The contents of the window when it opens, on top of the last session or of [`greeting`].
 pub enum Start {
     /// The last session alone.
     Last,
@@ -69,7 +69,7 @@ impl Start {
     pub fn app(self, ctx: &egui::Context, host: Arc<dyn Host>) -> App {
         let mut app = match host.session_file() {
             Some(path) => App::resume(ctx, &host, path),
-            None => App::new(ctx, host, GREETING),
+            None => App::with_session(ctx, host, greeting()),
         };
         match self {
             Self::Last => {}
@@ -79,6 +79,11 @@ impl Start {
         }
         app
     }
+}
+
+/// The session of the first start: a head of a trained model.
+pub fn greeting() -> Session {
+    Session { walkthrough: walkthrough::State::greeting(GREETING), ..Session::default() }
 }
 
 /// A new session with an example.

@@ -50,6 +50,30 @@ pub fn apply(ctx: &Context) {
     ctx.set_visuals_of(Theme::Light, light());
 }
 
+/// Makes all text of a part of the window larger by a factor. The heatmaps in it grow with their numbers.
+pub fn enlarge(ui: &mut egui::Ui, factor: f32) {
+    if factor != 1.0 {
+        ui.style_mut().text_styles.values_mut().for_each(|font| font.size *= factor);
+    }
+}
+
+/// Makes the numbers of heatmaps larger by a factor, and their labels by its root.
+pub fn enlarge_numbers(ui: &mut egui::Ui, factor: f32) {
+    if factor != 1.0 {
+        for (style, font) in &mut ui.style_mut().text_styles {
+            font.size *= if *style == digits() { factor } else { factor.sqrt() };
+        }
+    }
+}
+
+/// How much larger the numbers of a heatmap are than in a plain part of the window.
+pub fn enlarged(ui: &egui::Ui) -> f32 {
+    digits().resolve(ui.style()).size / DIGITS
+}
+
+/// The size of a number in a cell.
+const DIGITS: f32 = 11.5;
+
 /// The frame of a panel.
 pub fn panel(ui: &egui::Ui, x: i8, y: i8) -> Frame {
     Frame::new().fill(ui.visuals().panel_fill).inner_margin(Margin::symmetric(x, y))
@@ -90,7 +114,7 @@ fn text_styles() -> BTreeMap<TextStyle, FontId> {
         (TextStyle::Body, FontId::new(14.5, Proportional)),
         (TextStyle::Button, FontId::new(14.5, Proportional)),
         (TextStyle::Monospace, FontId::new(13.0, Monospace)),
-        (digits(), FontId::new(11.5, Monospace)),
+        (digits(), FontId::new(DIGITS, Monospace)),
         (subheading(), FontId::new(17.0, Proportional)),
         (TextStyle::Heading, FontId::new(24.0, Proportional)),
     ]

@@ -8,6 +8,7 @@ use egui::accesskit::Role;
 use egui::{Key, Theme, ThemePreference, ViewportCommand, vec2};
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use regard_kernels::Temperature;
+use regard_ui::walkthrough::Page;
 use regard_ui::{Command, Room, Session};
 use regard_walkthrough::{Example, Quantity};
 
@@ -80,7 +81,8 @@ fn check(window: &Window, command: Command, before: &Session) {
         Command::Palette => shows(window, "Find a command"),
         Command::Room(room) => now.room == room,
         Command::NextExample => now.walkthrough.example() == all[1],
-        Command::PreviousExample => now.walkthrough.example() == all[all.len() - 1],
+        // The real head stands before the first example.
+        Command::PreviousExample => now.walkthrough.page == Page::RealHead,
         Command::Example(example) => now.walkthrough.example() == example,
         Command::Undo | Command::Reset => !now.walkthrough.settings.causal,
         Command::Redo => now.walkthrough.settings.causal,
@@ -228,7 +230,9 @@ fn every_panel_explains_itself() {
         (Room::Model, &of_model),
     ];
     for (room, panels) in rooms {
-        let mut window = open(Session { room, ..Session::default() }, [1280.0, 12000.0]);
+        let mut session = Session { room, ..Session::default() };
+        session.walkthrough.open(Example::MathOfAttention);
+        let mut window = open(session, [1280.0, 12000.0]);
         for (panel, words) in panels {
             explains(&mut window, panel, words);
         }

@@ -17,7 +17,7 @@ use egui_kittest::kittest::Queryable as _;
 use regard_kernels::Temperature;
 use regard_ui::colors::Map;
 use regard_ui::laboratory::{Brush, TokenSource};
-use regard_ui::{App, Command, GREETING, Room, Session};
+use regard_ui::{App, Command, Room, Session};
 use regard_walkthrough::Example;
 
 use self::driver::{TestHost, Window, choose, click, outcome, press, room, session, settle, shows};
@@ -112,7 +112,7 @@ fn the_next_start_goes_on_where_the_last_left_off() {
 
     let mut window = resume(&path);
     assert_eq!(session(&window).room, Room::Walkthrough);
-    assert!(shows(&window, GREETING.summary()), "the first start greets with an example");
+    assert!(shows(&window, "1  Drag the temperature"), "the first start greets with a real head");
     assert!(!shows(&window, "Dismiss"));
     press(&mut window, Command::Room(Room::Laboratory));
     click(&mut window, "Window");
@@ -134,6 +134,7 @@ fn the_next_start_goes_on_where_the_last_left_off() {
     click(&mut window, "Dismiss");
     let aside = path.with_extension("unreadable-1.json");
     assert_eq!(std::fs::read_to_string(&aside).unwrap(), "{ half of a", "it is put aside");
+    press(&mut window, Command::NextExample);
     click(&mut window, "Causal mask");
     end(window);
     assert!(Session::read(&TestHost::DEFAULT, &path).unwrap().walkthrough.settings.causal);
@@ -144,6 +145,7 @@ fn a_session_is_kept_while_the_window_is_open_and_a_place_that_cannot_be_written
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("last.regard.json");
     let mut window = resume(&path);
+    press(&mut window, Command::NextExample);
     click(&mut window, "Causal mask");
     let start = Instant::now();
     while !path.exists() {
@@ -154,6 +156,7 @@ fn a_session_is_kept_while_the_window_is_open_and_a_place_that_cannot_be_written
     assert!(Session::read(&TestHost::DEFAULT, &path).unwrap().walkthrough.settings.causal);
 
     let mut window = resume(&path.join("no-folder").join("last.regard.json"));
+    press(&mut window, Command::NextExample);
     click(&mut window, "Causal mask");
     while !shows(&window, "Dismiss") {
         window.run_steps(1);

@@ -29,8 +29,8 @@ struct Shown {
     hidden: Vec<Rect>,
 }
 
-fn open(room: Room, theme: ThemePreference, size: [f32; 2]) -> Harness<'static, Shown> {
-    let session = Session { room, ..Session::default() };
+fn open(session: &Session, theme: ThemePreference, size: [f32; 2]) -> Harness<'static, Shown> {
+    let session = session.clone();
     let builder = Harness::builder().with_size(size).with_pixels_per_point(1.0).wgpu();
     let mut window = builder.build_ui_state(
         move |ui, shown: &mut Shown| {
@@ -75,13 +75,14 @@ fn rooms_look_as_they_did() {
     // Edges of glyphs and of lines may be a shade lighter or darker, and a few pixels more than that.
     let options = SnapshotOptions::new().threshold(2.0).max_failed_pixels(60);
     let mut results = SnapshotResults::new();
-    for room in Room::ALL {
+    let room = |room: Room| (room.name().to_lowercase(), Session { room, ..Session::default() });
+    let start = ("start".to_owned(), regard_ui::greeting());
+    for (what, session) in Room::ALL.map(room).into_iter().chain([start]) {
         for (theme, shade) in [(ThemePreference::Dark, "dark"), (ThemePreference::Light, "light")] {
             for size in SIZES {
-                let mut window = open(room, theme, size);
+                let mut window = open(&session, theme, size);
                 settle(&mut window);
-                let name =
-                    format!("{}-{shade}-{}x{}", room.name().to_lowercase(), size[0], size[1]);
+                let name = format!("{what}-{shade}-{}x{}", size[0], size[1]);
                 results.add(window.try_snapshot_options(name, &options));
             }
         }

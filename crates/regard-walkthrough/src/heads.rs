@@ -1,4 +1,5 @@
-//! Several heads: Q, K and V are divided by columns, each head computes attention, and W_O mixes the outputs.
+//! Several heads: Q, K and V are divided by columns, each head computes attention, and W_O mixes the outputs. With grouped
+//! queries, K and V have fewer heads than Q, and neighbouring query heads share one of them.
 
 use regard::{Attention, Linear, Mask, MultiHeadAttention, Projections, Sequences};
 
@@ -25,17 +26,21 @@ pub(crate) fn attend(
         return Ok(output.unwrap_or_else(|| q.clone()));
     };
     // Without projections, X may have another number of columns.
-    let fits = v.ours.cols() == w_o.ours.rows();
-    let heads = if fits { trace.inputs.heads } else { 1 };
-    let (d_k, d_v) = (q.ours.cols() / heads, v.ours.cols() / heads);
+    let Some(Counts { heads, kv_heads, fits }) = counts(trace.inputs.heads, q, k, v, &w_o) else {
+        return Ok(q.clone());
+    };
+    let (d_k, d_v) = (q.ours.cols() / heads, v.ours.cols() / kv_heads);
     let mut outputs = Vec::new();
     for h in 0..heads {
         let (number, subscript) = (h + 1, SUBSCRIPTS.get(h).copied().unwrap_or_default());
         let (section, of) = (Section::Head(number), format!(", head {number}"));
         let head = Head { section, of: &of, subscript, ..*road };
-        let q = push_share(trace, &head, Role::Query, q, [h, d_k]);
-        let k = push_share(trace, &head, Role::Key, k, [h, d_k]);
-        let v = push_share(trace, &head, Role::Value, v, [h, d_v]);
+        // The key/value head of this query head.
+        let shared = h * kv_heads / heads;
+        let is_shared = kv_heads < heads;
+        let q = push_share(trace, &head, Role::Query, q, [h, d_k], false);
+        let k = push_share(trace, &head, Role::Key, k, [shared, d_k], is_shared);
+        let v = push_share(trace, &head, Role::Value, v, [shared, d_v], is_shared);
         outputs.extend(head.attend(trace, &q, &k, Some(&v))?);
     }
     let concatenated = push_concatenated(trace, road, &outputs, d_v);
@@ -55,6 +60,27 @@ pub(crate) fn attend(
     Ok(output)
 }
 
+/// The numbers of heads.
+struct Counts {
+    heads: usize,
+    kv_heads: usize,
+    /// Whether the outputs fit W_O.
+    fits: bool,
+}
+
+/// The numbers of heads that Q, K, V and W_O allow. Without projections, X may have another number of columns than W_O has rows;
+/// then there is one head. `None` if Q has no columns.
+fn counts(heads: usize, q: &Pair, k: &Pair, v: &Pair, w_o: &Pair) -> Option<Counts> {
+    let kv_heads = (heads * k.ours.cols()).checked_div(q.ours.cols())?;
+    let divides = |n: usize, of: usize| n > 0 && of.is_multiple_of(n);
+    let fits = divides(heads, q.ours.cols())
+        && divides(kv_heads, heads)
+        && divides(kv_heads, v.ours.cols())
+        && heads * (v.ours.cols() / kv_heads) == w_o.ours.rows();
+    let [heads, kv_heads] = if fits { [heads, kv_heads] } else { [1, 1] };
+    Some(Counts { heads, kv_heads, fits })
+}
+
 /// The suffixes of the symbols of each head.
 const SUBSCRIPTS: [&str; 8] = ["₁", "₂", "₃", "₄", "₅", "₆", "₇", "₈"];
 
@@ -65,6 +91,7 @@ fn push_share(
     role: Role,
     all: &Pair,
     [h, width]: [usize; 2],
+    is_shared: bool,
 ) -> Pair {
     let share = all.columns(h * width, width);
     let (symbol, cols) = (role.symbol(), &all.name.cols[h * width..][..width]);
@@ -79,7 +106,11 @@ fn push_share(
                 format!("{symbol}{} = columns {} to {last} of {symbol}", head.subscript, h * width)
             }
         },
-        meaning: "This head's columns. It sees no others.",
+        meaning: if is_shared {
+            "The columns that this head reads. The query heads of a group read the same ones."
+        } else {
+            "This head's columns. It sees no others."
+        },
         code: "Heads::split(name, projected, [batch, heads, tokens, d_k])",
     };
     let rows = if matches!(role, Role::Query) { head.queries } else { head.keys };

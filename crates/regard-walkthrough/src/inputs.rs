@@ -166,7 +166,7 @@ impl Inputs {
         let columns = |key| self.matrix(key).map_or(1, Matrix::cols);
         let (q, v) = (columns(Quantity::WQ), columns(Quantity::WV));
         let possible = |heads: usize| match self.example.entry().possible_heads {
-            HeadCounts::One => heads == 1,
+            HeadCounts::Own => heads == self.example.entry().heads,
             HeadCounts::Sharing => q.is_multiple_of(heads) && v.is_multiple_of(heads),
             HeadCounts::Any => true,
         };

@@ -109,17 +109,29 @@ pub enum Section {
     Matmul,
     /// A row of scores: `softmax`.
     Softmax,
+    /// The same tokens further on in a text: `shifted`.
+    Shifted,
+    /// What a cache holds: `cached`.
+    Cached,
+    /// The token after those in the cache: `next`.
+    Next,
+    /// All tokens at once: `whole`.
+    Whole,
 }
 
 impl Section {
     /// The sections with a name and no number.
-    const NAMED: [(Self, &str); 6] = [
+    const NAMED: [(Self, &str); 10] = [
         (Self::Love, "love"),
         (Self::Plain, "plain"),
         (Self::Reversed, "reversed"),
         (Self::Dot, "dot"),
         (Self::Matmul, "matmul"),
         (Self::Softmax, "softmax"),
+        (Self::Shifted, "shifted"),
+        (Self::Cached, "cached"),
+        (Self::Next, "next"),
+        (Self::Whole, "whole"),
     ];
 
     fn named(name: &str) -> Option<Self> {
@@ -177,6 +189,16 @@ pub enum Quantity {
     K,
     /// The values.
     V,
+    /// The angle by which rotary positions turn each pair of features.
+    Angles,
+    /// The queries after rotation.
+    RotatedQ,
+    /// The keys after rotation.
+    RotatedK,
+    /// The keys of the cache, and those of the new tokens.
+    AllKeys,
+    /// The values of the cache, and those of the new tokens.
+    AllValues,
     /// Q·Kᵀ.
     RawScores,
     /// Q·Kᵀ / √d_k.
@@ -276,6 +298,8 @@ pub enum Quantity {
     Moved,
     /// Scores and weights for several dimensions d.
     ByDimension,
+    /// The work or the memory that a method saves.
+    Savings,
     /// The dot product of two vectors.
     Dot,
     /// The norm of a vector.

@@ -147,10 +147,11 @@ fn queries_keys_and_values_are_typed_over_and_all_that_follows_sees_it() {
 }
 
 #[test]
-fn what_is_projected_can_be_typed_over_in_every_example_but_gradients() {
+fn what_is_projected_can_be_typed_over_except_in_gradients_and_the_cache() {
     for example in Example::ALL {
         let given = Inputs::new(example);
-        let projects = given.matrix(named("w_q")).is_some() && example != Example::Gradients;
+        let projects = given.matrix(named("w_q")).is_some()
+            && !matches!(example, Example::Gradients | Example::KvCache);
         assert_eq!(
             given.projected_keys().map(String::from).collect::<Vec<_>>(),
             if projects { vec!["q", "k", "v"] } else { vec![] }

@@ -3,6 +3,7 @@
 mod common;
 
 use common::{is_near, named};
+use regard_kernels::Temperature;
 use regard_walkthrough::{Example, Inputs, Settings, Step, Walkthrough, Without};
 
 /// What layer norm adds to the variance.
@@ -127,6 +128,66 @@ fn two_texts_attend_across() {
         [Some(0), Some(1)]
     );
     assert!(walk.step(named("masked_scores")).is_none());
+}
+
+#[test]
+fn rotary_scores_depend_on_the_distance_alone() {
+    let walk = run(Example::Rotary, &Settings::default());
+    holds(&walk, "scores depend on the distance alone");
+    let (scores, shifted) = (step(&walk, "raw_scores"), step(&walk, "shifted.raw_scores"));
+    let (q, k) = (step(&walk, "q"), step(&walk, "k"));
+    // Turned by hand: pair i of the token at t is multiplied by e^(i·t·100^(−i/2)), and the score is the real part of q·k̄.
+    let turned = |x: &Step, t: usize, pair: usize| {
+        let (sin, cos) = (t as f64 * 100_f64.powf(-(pair as f64) / 2.0)).sin_cos();
+        let (a, b) = (x.exact.get(t, 2 * pair), x.exact.get(t, 2 * pair + 1));
+        [a * cos - b * sin, a * sin + b * cos]
+    };
+    for (m, n) in (0..4).flat_map(|m| (0..4).map(move |n| (m, n))) {
+        let score: f64 = (0..2)
+            .map(|pair| {
+                let ([a, b], [c, d]) = (turned(q, m, pair), turned(k, n, pair));
+                a * c + b * d
+            })
+            .sum();
+        // A dozen operations on numbers below 4, in double precision.
+        assert!((scores.exact.get(m, n) - score).abs() <= 64.0 * f64::EPSILON, "{m} {n}");
+        assert!((shifted.exact.get(m, n) - score).abs() <= 128.0 * f64::EPSILON, "{m} {n}");
+    }
+    // Both "red" are followed by "ball": the same distance, the same score. The other distance has another.
+    assert!((scores.exact.get(0, 1) - scores.exact.get(2, 3)).abs() <= 64.0 * f64::EPSILON);
+    assert!((scores.exact.get(0, 1) - scores.exact.get(0, 3)).abs() > 0.5);
+}
+
+#[test]
+fn grouped_query_heads_share_keys_and_ask_different_questions() {
+    let walk = run(Example::GroupedQueries, &Settings::default());
+    holds(&walk, "four heads equal the layer");
+    let of = |head: usize, key: &str| &step(&walk, &format!("head_{head}.{key}")).matrix;
+    for key in ["k", "v"] {
+        assert_eq!(of(1, key), of(2, key));
+        assert_eq!(of(3, key), of(4, key));
+        assert_ne!(of(1, key), of(3, key));
+    }
+    for (a, b) in [(1, 2), (3, 4), (1, 3)] {
+        assert_ne!(of(a, "weights"), of(b, "weights"));
+    }
+    // 2 · 2 key/value heads · 2 features · 4 bytes.
+    assert_eq!(step(&walk, "savings").matrix.row(1), [8.0, 32.0]);
+    assert_eq!(step(&walk, "savings").matrix.row(2), [16.0, 64.0]);
+}
+
+#[test]
+fn one_query_with_a_cache_gives_the_last_row_of_the_whole_bit_for_bit() {
+    for (t, without) in [(1.0, None), (0.25, None), (1.0, Some(Without::Scaling))] {
+        let temperature = Temperature::new(t).unwrap();
+        let settings = Settings { temperature, without, ..Settings::default() };
+        let walk = run(Example::KvCache, &settings);
+        holds(&walk, "the cached row has the same bits");
+        let (one, all) = (step(&walk, "next.output"), step(&walk, "whole.output"));
+        let bits = |row: &[f32]| row.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+        assert_eq!(one.matrix.shape(), (1, 4));
+        assert_eq!(bits(one.matrix.row(0)), bits(all.matrix.row(4)));
+    }
 }
 
 #[test]

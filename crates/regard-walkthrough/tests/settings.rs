@@ -307,8 +307,8 @@ fn names_read_back_and_others_are_told_what_there_is() {
     let error = "x".parse::<Example>().unwrap_err().to_string();
     assert_eq!(
         error,
-        "there is no example called \"x\"; choose one of math-of-attention, the-cat-sat, foundations, i-love-robotics, \
-         attention-scores, why-scale, two-heads, positions, layer-norm, feed-forward, block, cross-attention, gradients, \
+        "there is no example called \"x\"; choose one of foundations, i-love-robotics, attention-scores, \
+         math-of-attention, the-cat-sat, why-scale, two-heads, grouped-queries, positions, rotary, kv-cache, layer-norm, feed-forward, block, cross-attention, gradients, \
          seeded"
     );
 }

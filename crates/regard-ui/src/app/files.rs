@@ -11,6 +11,7 @@ use super::App;
 use crate::colors::{self, Look};
 use crate::dialog::Purpose;
 use crate::session::Room;
+use crate::walkthrough::Page;
 use crate::{Session, heads, style};
 
 /// The most numbers that are copied. As text, they take some 3 MB.
@@ -21,6 +22,9 @@ impl App {
     pub fn matrix(&self) -> Option<Matrix> {
         let look = self.session.look;
         match self.session.room {
+            Room::Walkthrough if self.session.walkthrough.page == Page::RealHead => {
+                self.walkthrough.real_head().matrix(look)
+            }
             Room::Walkthrough => {
                 let walkthrough = self.walkthrough.walkthrough().ok()?;
                 of_walkthrough(walkthrough, self.session.walkthrough.picked_step(), look)
@@ -97,6 +101,9 @@ impl App {
 
     pub(super) fn has_matrix(&self) -> bool {
         match self.session.room {
+            Room::Walkthrough if self.session.walkthrough.page == Page::RealHead => {
+                self.walkthrough.real_head().has_matrix()
+            }
             Room::Walkthrough => self.walkthrough.walkthrough().is_ok(),
             Room::Laboratory => self.laboratory.outcome().is_some(),
             Room::Heads => self.heads.selected().is_some(),

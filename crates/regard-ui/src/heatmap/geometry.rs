@@ -48,6 +48,7 @@ impl Geometry {
     pub fn new(map: &Heatmap<'_>, ui: &Ui, max_width: f32) -> Self {
         let (rows, cols) = (map.rows(), map.cols());
         let line = ui.text_style_height(&TextStyle::Small);
+        let unit = style::enlarged(ui);
         let captions = if map.captions.is_some() { line + GAP } else { 0.0 };
         let has_bar = !map.picture.palette().is_plain();
         let right = if has_bar { GAP + BAR + GAP + bar_labels_width(map, ui) } else { 0.0 };
@@ -68,10 +69,11 @@ impl Geometry {
         let decimals = annotated.map(|(decimals, _)| decimals).or(wanted);
         let cell = if let Some((_, number)) = annotated {
             let padding = if cols > 6 { 4.0 } else { 10.0 };
-            let wanted = (number + padding).max((col_label + 10.0).min(WIDEST_COLUMN)).max(34.0);
-            vec2(wanted.min(room).floor(), 30.0)
+            let label = (col_label + 10.0).min(unit * WIDEST_COLUMN);
+            let wanted = (number + padding).max(label).max(unit * 34.0);
+            vec2(wanted.min(room).floor(), (unit * 30.0).floor())
         } else {
-            let side = room.min(map.large / rows.max(cols).max(1) as f32).min(30.0);
+            let side = room.min(map.large / rows.max(cols).max(1) as f32).min(unit * 30.0);
             Vec2::splat(if side >= 2.0 { side.floor() } else { side })
         };
         let note = annotated.is_none() && has_bar;

@@ -10,7 +10,7 @@ mod picture;
 mod speak;
 mod view;
 
-use egui::{Pos2, Rect, Response, Role, Sense, Ui, WidgetInfo};
+use egui::{Pos2, Rect, Response, Role, Sense, Ui, Vec2, WidgetInfo};
 use regard_walkthrough::Marks;
 
 use self::geometry::{Geometry, Seen};
@@ -96,6 +96,11 @@ impl Heatmap<'_> {
     /// The distance from the left end to the cells, within `max_width`.
     pub fn left(&self, ui: &Ui, max_width: f32) -> f32 {
         Geometry::new(self, ui, max_width).cells(Pos2::ZERO).left()
+    }
+
+    /// The size within `max_width`.
+    pub fn size(&self, ui: &Ui, max_width: f32) -> Vec2 {
+        Geometry::new(self, ui, max_width).size()
     }
 
     /// Draws the part of the matrix that `view` shows, no wider than `max_width`.

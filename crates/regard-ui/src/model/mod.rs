@@ -27,6 +27,7 @@ mod write;
 
 pub use self::cached::Cached;
 pub use self::next::Next;
+pub(crate) use self::next::percent;
 pub use self::open::{STORY, story};
 pub use self::record::Record;
 pub use self::room::ModelRoom;

@@ -95,7 +95,7 @@ impl Next {
 }
 
 /// A probability as a reader wants it: "83 %", "0.4 %", "< 0.1 %".
-pub(super) fn percent(p: f32) -> String {
+pub(crate) fn percent(p: f32) -> String {
     let p = 100.0 * p;
     match p {
         _ if p >= 9.95 || p == 0.0 => format!("{p:.0} %"),

@@ -1,5 +1,7 @@
 //! The room: its panels and their contents.
 
+mod parts;
+
 use std::sync::Arc;
 
 use egui::{CentralPanel, Context, Frame, Label, Margin, Panel, RichText, ScrollArea, Ui};

@@ -18,6 +18,10 @@ pub struct Cache {
     pictures: HashMap<StepKey, Picture>,
     /// The cells that were typed over, by the key of the step.
     edited: HashMap<StepKey, Vec<Cell>>,
+    /// The walkthrough before the last edit.
+    before: Option<Walkthrough>,
+    /// The largest change of a number by the last edit, by the key of the step. Steps that did not change are missing.
+    changed: HashMap<StepKey, f32>,
     look: Look,
     why_scale: Option<Vec<WhyScale>>,
 }
@@ -30,6 +34,8 @@ impl Cache {
             walkthrough: Walkthrough::compute(&state.inputs, &state.settings),
             pictures: HashMap::new(),
             edited: edited(&state.inputs),
+            before: None,
+            changed: HashMap::new(),
             look,
             why_scale: measured(state),
         };
@@ -37,8 +43,9 @@ impl Cache {
         cache
     }
 
-    /// Computes again what has changed. Returns whether anything has.
-    pub fn update(&mut self, state: &State, look: Look) -> bool {
+    /// Computes again what has changed. Returns whether anything has. All positions of a slider during one drag are one edit:
+    /// from the second on, `goes_on` is true.
+    pub fn update(&mut self, state: &State, look: Look, goes_on: bool) -> bool {
         if self.look != look {
             self.look = look;
             self.pictures.clear();
@@ -55,7 +62,15 @@ impl Cache {
             }
             self.from = (state.inputs.clone(), state.settings);
             self.edited = edited(&state.inputs);
-            self.repaint(before.ok().as_ref());
+            let before = before.ok();
+            self.repaint(before.as_ref());
+            if !goes_on {
+                self.before = before;
+            }
+            self.changed = match (&self.before, &self.walkthrough) {
+                (Some(before), Ok(now)) => changes(before, now),
+                _ => HashMap::new(),
+            };
         }
         is_changed
     }
@@ -73,6 +88,12 @@ impl Cache {
     /// The cells of a step that were typed over.
     pub fn edited(&self, step: StepKey) -> &[Cell] {
         self.edited.get(&step).map_or(&[], Vec::as_slice)
+    }
+
+    /// The largest change of a number of a step by the last edit. It is infinite if the shape changed or if a number became
+    /// infinite; `None` if nothing changed.
+    pub fn changed(&self, step: StepKey) -> Option<f32> {
+        self.changed.get(&step).copied()
     }
 
     /// The measurements to plot, in `why-scale`.
@@ -94,6 +115,25 @@ impl Cache {
             }
         }
     }
+}
+
+/// The largest change of each step that changed.
+fn changes(before: &Walkthrough, now: &Walkthrough) -> HashMap<StepKey, f32> {
+    if before.example != now.example || before.tokens != now.tokens {
+        return HashMap::new();
+    }
+    let of = |step: &Step| {
+        let old = &before.step(step.key)?.matrix;
+        if old.shape() != step.matrix.shape() {
+            return Some((step.key, f32::INFINITY));
+        }
+        let both = old.as_slice().iter().zip(step.matrix.as_slice());
+        // Two hidden scores are equal, although −∞ − (−∞) is NaN.
+        let distances = both.map(|(a, b)| if a == b { 0.0 } else { (a - b).abs() });
+        let most = distances.fold(0.0, f32::max);
+        (most > 0.0).then_some((step.key, most))
+    };
+    now.steps.iter().filter_map(of).collect()
 }
 
 fn edited(inputs: &Inputs) -> HashMap<StepKey, Vec<Cell>> {

@@ -18,7 +18,7 @@ pub fn in_four_lines(ui: &mut Ui, lines: &[String; 4]) {
         ui.set_width(ui.available_width());
         ui.label(RichText::new("In four lines").text_style(style::subheading()).strong());
         for line in lines {
-            formula::show(ui, line, formula::SIZE, ui.visuals().strong_text_color());
+            formula::show(ui, line, formula::size(ui), ui.visuals().strong_text_color());
         }
     });
 }

@@ -1,13 +1,27 @@
 //! A formula on one line, with indices below it and powers above.
 
+use std::sync::Arc;
+
 use egui::text::{LayoutJob, TextFormat};
-use egui::{Align, Color32, FontId, Label, Role, Ui, WidgetInfo};
+use egui::{Align, Color32, FontId, Galley, Label, Role, Ui, WidgetInfo};
 use regard_walkthrough::{Script, formula_parts};
 
-/// The size of letters on the line.
-pub const SIZE: f32 = 18.0;
+use crate::style;
+
+/// The size of letters on the line, relative to the name of a step.
+const RELATIVE: f32 = 18.0 / 17.0;
 /// The relative size of indices and powers.
 const SMALL: f32 = 0.7;
+
+/// The size of letters on the line.
+pub fn size(ui: &Ui) -> f32 {
+    RELATIVE * style::subheading().resolve(ui.style()).size
+}
+
+/// A formula to be painted.
+pub fn galley(ui: &Ui, text: &str, size: f32, color: Color32) -> Arc<Galley> {
+    ui.painter().layout_job(job(text, size, color))
+}
 
 /// Shows a formula, or words with symbols.
 pub fn show(ui: &mut Ui, text: &str, size: f32, color: Color32) {

@@ -1,30 +1,63 @@
 //! The room: its panels and their contents.
 
+use std::sync::Arc;
+
 use egui::{CentralPanel, Frame, Label, Margin, Panel, RichText, ScrollArea, TextStyle, Ui};
-use regard_walkthrough::{Error, StepKey, Walkthrough};
+use regard_walkthrough::{Error, Step, StepKey, Walkthrough};
 
 use super::edit::Edit;
+use super::outline::Outline;
 use super::own_tokens::OwnTokens;
+use super::real_head::RealHeadPage;
+use super::state::{Page, Reading};
 use super::steps::Steps;
-use super::{At, Cache, Picked, State, checks, explanation, sidebar, top, why_scale};
+use super::{
+    At, Cache, Picked, State, checks, explanation, lesson, rows, sidebar, steps, top, why_scale,
+};
 use crate::colors::Look;
 use crate::style::{self, panel};
-use crate::{Command, side};
+use crate::{Command, Host, side};
+
+/// From this width on, the outline stands beside the page. In a narrower page it is a strip above it.
+const BESIDE: f32 = 760.0;
+
+/// A lower page has no strip.
+const TALL: f32 = 320.0;
+
+/// A page of this width has text of the usual size. On a wider one, the text grows with the width, up to a limit.
+const USUAL: f32 = 960.0;
+const MOST_ENLARGED: f32 = 2.0;
 
 /// The view of a [`State`].
 pub struct WalkthroughRoom {
+    real: RealHeadPage,
     cache: Cache,
     edit: Edit,
     own_tokens: OwnTokens,
     /// The step that the next frame scrolls to.
     reveal: Option<StepKey>,
+    /// The step at the top of the page.
+    here: Option<StepKey>,
+    /// The step that was chosen in the outline, until the page is scrolled. The last steps cannot reach the top.
+    chosen: Option<StepKey>,
+    /// Whether the pointer has been down since the last change.
+    in_gesture: bool,
 }
 
 impl WalkthroughRoom {
     /// Computes the walkthrough.
-    pub fn new(state: &State, look: Look) -> Self {
+    pub fn new(state: &State, look: Look, host: Arc<dyn Host>) -> Self {
         let cache = Cache::new(state, look);
-        Self { cache, edit: Edit::default(), own_tokens: OwnTokens::default(), reveal: None }
+        Self {
+            real: RealHeadPage::new(host),
+            cache,
+            edit: Edit::default(),
+            own_tokens: OwnTokens::default(),
+            reveal: None,
+            here: None,
+            chosen: None,
+            in_gesture: false,
+        }
     }
 
     /// The walkthrough of the present state.
@@ -35,6 +68,16 @@ impl WalkthroughRoom {
         self.cache.walkthrough()
     }
 
+    /// The page of the real head.
+    pub fn real_head(&self) -> &RealHeadPage {
+        &self.real
+    }
+
+    /// Whether a thread is at work.
+    pub fn is_busy(&self) -> bool {
+        self.real.is_busy()
+    }
+
     /// Draws the room and handles the user's input. Returns the command that was chosen.
     pub fn ui(
         &mut self,
@@ -43,15 +86,36 @@ impl WalkthroughRoom {
         look: Look,
         side: bool,
     ) -> Option<Command> {
-        let Self { cache, edit, own_tokens, reveal } = self;
-        if side {
+        if state.page == Page::RealHead {
+            self.real.ui(ui, state, look, side);
+            return None;
+        }
+        if side && state.reading != Reading::Presented {
+            let Self { cache, own_tokens, .. } = self;
             side::show(ui, "example", |ui| {
                 sidebar::show(ui, state, own_tokens, cache.walkthrough().ok());
             });
         }
-        if cache.update(state, look) {
-            edit.keep_up(cache.walkthrough().ok());
+        let is_presented = state.reading == Reading::Presented;
+        let is_down = ui.input(|input| input.pointer.any_down());
+        if self.cache.update(state, look, self.in_gesture) {
+            self.edit.keep_up(self.cache.walkthrough().ok());
+            self.in_gesture = is_down;
         }
+        self.in_gesture &= is_down;
+        if is_presented {
+            CentralPanel::default().frame(panel(ui, 0, 0)).show(ui, |ui| self.central(ui, state));
+            return None;
+        }
+        let is_wide = ui.available_width() >= BESIDE;
+        if is_wide {
+            let width = (0.23 * ui.available_width()).clamp(216.0, 720.0);
+            let beside = Panel::right("outline").resizable(false).exact_size(width);
+            let chosen =
+                beside.frame(panel(ui, 12, 8)).show(ui, |ui| self.outline(state)?.column(ui));
+            self.go_to(state, chosen.inner);
+        }
+        let Self { cache, reveal, .. } = self;
         let height = (0.18 * ui.available_height()).clamp(64.0, 160.0);
         let bottom = Panel::bottom("explanation")
             .resizable(false)
@@ -67,8 +131,45 @@ impl WalkthroughRoom {
         }
         let line = Panel::top("tokens").resizable(false).frame(panel(ui, 16, 6));
         let chosen = line.show(ui, |ui| top::show(ui, state, cache.walkthrough().ok()?)).inner;
+        if !is_wide && ui.available_height() >= TALL {
+            let strip = Panel::top("outline").resizable(false).frame(panel(ui, 16, 4));
+            let chosen = strip.show(ui, |ui| self.outline(state)?.strip(ui));
+            self.go_to(state, chosen.inner);
+        }
         CentralPanel::default().frame(panel(ui, 0, 0)).show(ui, |ui| self.central(ui, state));
         chosen
+    }
+
+    fn outline(&self, state: &State) -> Option<Outline<'_>> {
+        let walkthrough = self.cache.walkthrough().ok()?;
+        let selection = state.selection(walkthrough);
+        let chosen = self.chosen.filter(|chosen| walkthrough.step(*chosen).is_some());
+        let here = chosen.or(self.here);
+        // The guided path does not show numbers before it asks for them.
+        let shown = if state.reading == Reading::Guided {
+            let rows = rows::of_page(&walkthrough.steps);
+            let rows = &rows[..(state.at + usize::from(state.revealed)).min(rows.len())];
+            let place = |step: &&Step| walkthrough.steps.iter().position(|s| s.key == step.key);
+            rows.iter().flatten().filter_map(place).max().map_or(0, |place| place + 1)
+        } else {
+            walkthrough.steps.len()
+        };
+        Some(Outline { cache: &self.cache, walkthrough, selection, here, shown })
+    }
+
+    /// Shows a step that was chosen in the outline.
+    fn go_to(&mut self, state: &mut State, step: Option<StepKey>) {
+        if let Some(step) = step {
+            state.unfold(step);
+            if let (true, Ok(walkthrough)) =
+                (state.reading != Reading::Page, self.cache.walkthrough())
+            {
+                let rows = rows::of_page(&walkthrough.steps);
+                let row = rows.iter().position(|row| row.iter().any(|s| s.key == step));
+                (state.at, state.revealed) = (row.unwrap_or(state.at), false);
+            }
+            (self.reveal, self.chosen) = (Some(step), Some(step));
+        }
     }
 
     fn central(&mut self, ui: &mut Ui, state: &mut State) {
@@ -78,11 +179,18 @@ impl WalkthroughRoom {
             banner(ui, &broken);
         }
         let mut hovered = None;
+        if ui.input(|input| input.smooth_scroll_delta.y != 0.0) {
+            self.chosen = None;
+        }
         // Each example starts at its first step.
         ScrollArea::vertical().id_salt(state.example()).auto_shrink(false).show(ui, |ui| {
-            Frame::new()
-                .inner_margin(Margin::symmetric(16, 16))
-                .show(ui, |ui| hovered = self.example(ui, state));
+            Frame::new().inner_margin(Margin::symmetric(16, 16)).show(ui, |ui| {
+                if state.reading != Reading::Presented {
+                    let factor = ui.available_width() / USUAL;
+                    style::enlarge(ui, factor.clamp(1.0, MOST_ENLARGED));
+                }
+                hovered = self.example(ui, state);
+            });
         });
         if hovered != state.hovered {
             state.hovered = hovered;
@@ -90,9 +198,27 @@ impl WalkthroughRoom {
         }
     }
 
+    /// Shows one step of the example. Returns the cell under the pointer.
+    fn one_step(&mut self, ui: &mut Ui, state: &mut State) -> Option<At> {
+        let walkthrough = self.cache.walkthrough().ok()?;
+        let mut steps = Steps::new(&self.cache, &mut self.edit, None);
+        let hovered = lesson::show(ui, state, walkthrough, &mut steps);
+        (self.here, self.chosen) = (steps.here, None);
+        hovered
+    }
+
     /// Shows the example. Returns the cell under the pointer.
     fn example(&mut self, ui: &mut Ui, state: &mut State) -> Option<At> {
-        ui.heading(state.example().title());
+        if state.reading != Reading::Page {
+            return self.one_step(ui, state);
+        }
+        ui.horizontal_wrapped(|ui| {
+            ui.heading(state.example().title());
+            lesson::begin(ui, state);
+            if let Ok(walkthrough) = self.cache.walkthrough() {
+                steps::fold_all(ui, state, walkthrough);
+            }
+        });
         ui.add(Label::new(state.example().summary()).wrap());
         if let Some(python) = state.inputs.python() {
             ui.label(
@@ -112,13 +238,12 @@ impl WalkthroughRoom {
             why_scale::show(ui, rows);
             ui.add_space(16.0);
         }
-        let mut steps = Steps {
-            cache: &self.cache,
-            edit: &mut self.edit,
-            reveal: self.reveal.take(),
-            left: 0.0,
-        };
+        let mut steps = Steps::new(&self.cache, &mut self.edit, self.reveal.take());
         let hovered = steps.show(ui, state, walkthrough);
+        if self.here != steps.here {
+            self.here = steps.here;
+            ui.ctx().request_repaint();
+        }
         ui.add_space(16.0);
         if let Some(lines) = walkthrough.in_four_lines() {
             checks::in_four_lines(ui, &lines);

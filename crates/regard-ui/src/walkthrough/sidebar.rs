@@ -4,7 +4,7 @@ use egui::{Button, ComboBox, RichText, TextStyle, Ui, vec2};
 use regard_walkthrough::{Example, Group, Inputs, Walkthrough, Without};
 
 use super::own_tokens::OwnTokens;
-use super::{State, curve};
+use super::{Page, State, curve, real_head};
 use crate::explain::label;
 use crate::temperature;
 
@@ -23,7 +23,7 @@ pub fn show(
     own_tokens: &mut OwnTokens,
     walkthrough: Option<&Walkthrough>,
 ) {
-    examples(ui, state);
+    choose(ui, state);
     own_tokens.show(ui, state);
     ui.separator();
     heads(ui, &mut state.inputs);
@@ -38,8 +38,8 @@ pub fn show(
     }
 }
 
-/// The list of examples, with arrows to the previous and the next.
-fn examples(ui: &mut Ui, state: &mut State) {
+/// The list of pages, with arrows to the previous and the next.
+pub fn choose(ui: &mut Ui, state: &mut State) {
     ui.horizontal(|ui| {
         ui.spacing_mut().item_spacing.x = 4.0;
         let arrow = |ui: &mut Ui, sign: &str, name: &str| {
@@ -52,14 +52,23 @@ fn examples(ui: &mut Ui, state: &mut State) {
             state.go_by(-1);
         }
         let mut opened = None;
+        let is_example = state.page == Page::Example;
+        let (title, summary) = if is_example {
+            (state.example().title(), state.example().summary())
+        } else {
+            (real_head::TITLE, real_head::SUMMARY)
+        };
         let list = ComboBox::from_id_salt("example")
-            .selected_text(state.example().title())
+            .selected_text(title)
             .width(ui.available_width() - 30.0)
             .height(520.0)
-            .show_ui(ui, |ui| opened = list(ui, state.example()));
-        list.response.on_hover_text(state.example().summary()).accessible_name("Example");
-        if let Some(example) = opened.filter(|example| *example != state.example()) {
-            state.open(example);
+            .show_ui(ui, |ui| opened = list(ui, is_example.then(|| state.example())));
+        list.response.on_hover_text(summary).accessible_name("Example");
+        match opened {
+            Some(Choice::RealHead) => state.page = Page::RealHead,
+            Some(Choice::Example(example)) if is_example && example == state.example() => {}
+            Some(Choice::Example(example)) => state.open(example),
+            None => {}
         }
         if arrow(ui, "›", "Next example") {
             state.go_by(1);
@@ -67,18 +76,29 @@ fn examples(ui: &mut Ui, state: &mut State) {
     });
 }
 
-/// All examples. Returns the one that was clicked.
-fn list(ui: &mut Ui, open: Example) -> Option<Example> {
+/// An entry of the list.
+enum Choice {
+    RealHead,
+    Example(Example),
+}
+
+/// The real head and all examples. Returns the one that was clicked. `open` is the example that is shown, if one is.
+fn list(ui: &mut Ui, open: Option<Example>) -> Option<Choice> {
     ui.spacing_mut().item_spacing.y = 2.0;
     let mut clicked = None;
+    let button = Button::selectable(open.is_none(), real_head::TITLE);
+    let button = button.min_size(vec2(ui.available_width(), 0.0));
+    if ui.add(button).on_hover_text(real_head::SUMMARY).clicked() {
+        clicked = Some(Choice::RealHead);
+    }
     for group in Group::ALL {
         ui.add_space(4.0);
         ui.label(RichText::new(group.title()).text_style(TextStyle::Small).weak());
         for example in group.examples() {
-            let button = Button::selectable(open == example, example.title())
+            let button = Button::selectable(open == Some(example), example.title())
                 .min_size(vec2(ui.available_width(), 0.0));
             if ui.add(button).on_hover_text(example.summary()).clicked() {
-                clicked = Some(example);
+                clicked = Some(Choice::Example(example));
             }
         }
     }

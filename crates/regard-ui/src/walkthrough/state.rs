@@ -1,16 +1,45 @@
 //! The choices of the user in a walkthrough. Everything else follows from them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use regard_walkthrough::{Example, Inputs, Selection, Settings, StepKey, Walkthrough};
 use serde::{Deserialize, Serialize};
 
+use super::RealHead;
 use crate::heatmap::{Cell, View};
+
+/// What the room shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Page {
+    /// A head of a trained model.
+    RealHead,
+    /// The worked example.
+    #[default]
+    Example,
+}
+
+/// How an example is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reading {
+    /// All steps on a page.
+    #[default]
+    Page,
+    /// One step at a time. Each asks a question before it shows its numbers.
+    Guided,
+    /// One step at a time, as large as the window.
+    Presented,
+}
 
 /// The choices of the user in a walkthrough.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct State {
+    /// What the room shows.
+    pub page: Page,
+    /// The changes of the real head.
+    pub real: RealHead,
     /// The worked example, and the numbers that were typed over.
     pub inputs: Inputs,
     /// The temperature, the mask, and the step that is left out.
@@ -22,6 +51,14 @@ pub struct State {
     pub picked: Option<Picked>,
     /// Zoom and pins, by the key of the step.
     pub views: BTreeMap<StepKey, View>,
+    /// The steps that show no matrix.
+    pub folded: BTreeSet<StepKey>,
+    /// How the example is read.
+    pub reading: Reading,
+    /// The row of steps that is read, unless the page shows all.
+    pub at: usize,
+    /// Whether the guided path shows the numbers of this row.
+    pub revealed: bool,
 }
 
 /// Something to follow through all steps.
@@ -55,8 +92,35 @@ impl State {
         Self::of(Inputs::new(example), Settings::default())
     }
 
+    /// The page of the first start, with an example behind it.
+    pub fn greeting(example: Example) -> Self {
+        Self { page: Page::RealHead, ..Self::new(example) }
+    }
+
     fn of(inputs: Inputs, settings: Settings) -> Self {
-        Self { inputs, settings, hovered: None, picked: None, views: BTreeMap::new() }
+        Self {
+            page: Page::Example,
+            real: RealHead::default(),
+            inputs,
+            settings,
+            hovered: None,
+            picked: None,
+            views: BTreeMap::new(),
+            folded: BTreeSet::new(),
+            reading: Reading::Page,
+            at: 0,
+            revealed: false,
+        }
+    }
+
+    /// Reads the example in another way, from its first step on.
+    pub fn read(&mut self, reading: Reading) {
+        (self.reading, self.at, self.revealed) = (reading, 0, false);
+    }
+
+    /// Whether the numbers of the row at [`at`](Self::at) are shown.
+    pub fn is_revealed(&self) -> bool {
+        self.revealed || self.reading != Reading::Guided
     }
 
     /// The example.
@@ -71,14 +135,28 @@ impl State {
 
     /// Goes to other inputs.
     pub fn begin_with(&mut self, inputs: Inputs) {
-        *self = Self::of(inputs, self.settings);
+        let (real, reading) = (self.real, self.reading);
+        *self = Self { real, reading, ..Self::of(inputs, self.settings) };
     }
 
-    /// Goes `by` examples further in the list, which wraps around.
+    /// Goes `by` pages further in the list, which wraps around: the real head, then the examples.
     pub fn go_by(&mut self, by: isize) {
         let all = Example::ALL;
-        let here = all.iter().position(|example| *example == self.example()).unwrap_or(0);
-        self.open(all[(here as isize + by).rem_euclid(all.len() as isize) as usize]);
+        let place = all.iter().position(|example| *example == self.example()).unwrap_or(0) + 1;
+        let here = if self.page == Page::RealHead { 0 } else { place };
+        match (here as isize + by).rem_euclid(all.len() as isize + 1) as usize {
+            0 => self.page = Page::RealHead,
+            place => self.open(all[place - 1]),
+        }
+    }
+
+    /// Shows the matrix of a step again. The same step of all heads is folded together.
+    pub fn unfold(&mut self, step: StepKey) {
+        let is_same = |key: &StepKey| {
+            key.quantity == step.quantity
+                && (key.section == step.section || key.head().is_some() && step.head().is_some())
+        };
+        self.folded.retain(|key| !is_same(key));
     }
 
     /// The key of the step whose cell was clicked.
@@ -107,17 +185,18 @@ impl State {
         }
     }
 
-    /// The choices, which undo and redo change. Zoom, pins and the pointer are not among them.
+    /// The choices, which undo and redo change. Zoom, pins, folds and the pointer are not among them.
     pub fn choices(&self) -> Self {
-        Self::of(self.inputs.clone(), self.settings)
+        Self { page: self.page, real: self.real, ..Self::of(self.inputs.clone(), self.settings) }
     }
 
-    /// Takes the choices of another state. Zoom and pins stay.
+    /// Takes the choices of another state. Zoom, pins and folds stay.
     pub fn take(&mut self, choices: &Self) {
         if self.example() != choices.example() {
             self.begin_with(choices.inputs.clone());
         }
         self.inputs = choices.inputs.clone();
         self.settings = choices.settings;
+        (self.page, self.real) = (choices.page, choices.real);
     }
 }

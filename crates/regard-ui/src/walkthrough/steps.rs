@@ -1,26 +1,31 @@
 //! The steps in the order of computation, each with its formula, its meaning and its matrix.
 
-use egui::{Align, Label, Layout, RichText, TextStyle, Ui, UiBuilder, vec2};
+use egui::accesskit::Role;
+use egui::{Align, Label, Layout, RichText, Sense, TextStyle, Ui, UiBuilder, WidgetInfo, vec2};
 use regard_walkthrough::{Kind, Marks, Rows, Selection, Step, StepKey, Walkthrough};
 
 use super::edit::Edit;
 use super::state::{At, Picked, State};
-use super::{Cache, formula};
+use super::{Cache, formula, rows};
 use crate::heatmap::{Cell, Heatmap, Picture, View};
 use crate::{numbers, style};
 
 /// The gap above and below the line between two steps.
 const GAP: f32 = 12.0;
-/// The width of the number at the left of a step.
-const GUTTER: f32 = 32.0;
-/// The width of a step's text with the matrix beside it.
-const TEXT: f32 = 288.0;
-/// The gap between the text and the matrix beside it.
+/// The width of the fold and the number, in text of the usual size.
+const GUTTER: f32 = 52.0;
+/// The gap between the text and the matrix beside it, and between the matrices of two heads.
 const BETWEEN: f32 = 24.0;
 /// In a narrower page, the matrix stands below the text.
-const WIDE: f32 = 720.0;
+const WIDE: f32 = 600.0;
 /// The most that a matrix is indented to align its cells with those of other steps.
 const MOST_LEFT: f32 = 96.0;
+/// The most that the cells of a matrix grow with the page.
+const LARGEST: f32 = 2.4;
+/// The most that the cells of a matrix grow if it is shown alone.
+const MOST_ALONE: f32 = 4.0;
+/// The least width that a head needs beside another.
+const NARROWEST: f32 = 180.0;
 
 /// The page of steps.
 pub struct Steps<'a> {
@@ -28,8 +33,21 @@ pub struct Steps<'a> {
     pub edit: &'a mut Edit,
     /// The step to scroll to.
     pub reveal: Option<StepKey>,
+    /// The step at the top of the page, once it is shown.
+    pub here: Option<StepKey>,
     /// The distance of the cells from the left in all steps.
     pub left: f32,
+    /// How much the cells are enlarged.
+    pub scale: f32,
+    /// Whether the matrices stand beside the texts.
+    pub is_wide: bool,
+}
+
+impl<'a> Steps<'a> {
+    /// The page, which scrolls to `reveal`.
+    pub fn new(cache: &'a Cache, edit: &'a mut Edit, reveal: Option<StepKey>) -> Self {
+        Self { cache, edit, reveal, here: None, left: 0.0, scale: 1.0, is_wide: false }
+    }
 }
 
 impl Steps<'_> {
@@ -41,38 +59,127 @@ impl Steps<'_> {
         walkthrough: &Walkthrough,
     ) -> Option<At> {
         let selection = state.selection(walkthrough);
+        let rows = rows::of_page(&walkthrough.steps);
         let mut hovered = None;
-        self.left = self.widest_left(ui, walkthrough);
-        for (i, step) in walkthrough.steps.iter().enumerate() {
+        let room = ui.available_width() - gutter(ui);
+        let beside = room - text_width(ui) - BETWEEN;
+        self.is_wide = room >= WIDE && self.fits(ui, walkthrough, beside, room);
+        let width = if self.is_wide { beside } else { room };
+        self.scale = self.scale_for(ui, &rows, width);
+        self.left = self.widest_left(ui, walkthrough, width);
+        let clip = ui.clip_rect();
+        for (i, row) in rows.iter().enumerate() {
             if i > 0 {
                 ui.add_space(GAP);
                 ui.separator();
                 ui.add_space(GAP);
             }
-            let salt = UiBuilder::new().id_salt(step.key).layout(Layout::top_down(Align::Min));
-            let shown = ui.scope_builder(salt, |ui| self.step(ui, i + 1, step, state, &selection));
+            let Some(first) = row.first() else { continue };
+            let salt = UiBuilder::new().id_salt(first.key).layout(Layout::top_down(Align::Min));
+            let shown = ui.scope_builder(salt, |ui| self.row(ui, i + 1, row, state, &selection));
             hovered = shown.inner.or(hovered);
-            if self.reveal == Some(step.key) {
-                shown.response.scroll_to_me(None);
+            let response = shown.response;
+            let line = clip.top() + (0.25 * clip.height()).min(200.0);
+            if self.here.is_none() && response.rect.bottom() > line {
+                self.here = Some(first.key);
+            }
+            if row.iter().any(|step| self.reveal == Some(step.key)) {
+                response.scroll_to_me(Some(Align::Min));
             }
         }
         self.edit.dragged().cloned().or(hovered)
     }
 
-    fn step(
+    /// Shows one row as large as the page allows, without its numbers unless they are revealed. Returns the cell under the
+    /// pointer.
+    pub fn single(
+        &mut self,
+        ui: &mut Ui,
+        state: &mut State,
+        walkthrough: &Walkthrough,
+        at: usize,
+    ) -> Option<At> {
+        let selection = state.selection(walkthrough);
+        let rows = rows::of_page(&walkthrough.steps);
+        let row = rows.get(at)?;
+        self.here = row.first().map(|step| step.key);
+        let room = ui.available_width();
+        let beside = room - text_width(ui) - BETWEEN;
+        let fits = |step: &&Step| {
+            let size = heatmap(step, self.cache.picture(step)?).size(ui, f32::INFINITY);
+            Some(size.x <= beside / row.len() as f32)
+        };
+        let is_wide = room >= WIDE && row.iter().filter_map(fits).all(|fits| fits);
+        let bottom = ui.clip_rect().bottom() - 16.0;
+        let mut show = |ui: &mut Ui, width: f32| {
+            ui.set_width(width);
+            if !state.is_revealed() {
+                return None;
+            }
+            // The captions of several heads need some height.
+            let above = if row.len() > 1 { 64.0 * style::enlarged(ui) } else { 0.0 };
+            let height = (bottom - ui.cursor().top() - above).max(0.0);
+            let of = |step: &&Step| {
+                let size = heatmap(step, self.cache.picture(step)?).size(ui, width);
+                Some((width / row.len() as f32 / size.x).min(height / size.y))
+            };
+            self.scale = row.iter().filter_map(of).fold(MOST_ALONE, f32::min).max(1.0);
+            self.left = 0.0;
+            self.matrices(ui, width, row, state, &selection)
+        };
+        if !is_wide {
+            text(ui, row);
+            return show(ui, room);
+        }
+        let width = text_width(ui);
+        ui.horizontal_top(|ui| {
+            ui.spacing_mut().item_spacing.x = BETWEEN;
+            ui.vertical(|ui| {
+                ui.set_width(width);
+                text(ui, row);
+            });
+            let width = ui.available_width();
+            ui.vertical(|ui| show(ui, width)).inner
+        })
+        .inner
+    }
+
+    /// Whether the numbers of all matrices fit beside the texts, except for those that do not fit below them either.
+    fn fits(&self, ui: &Ui, walkthrough: &Walkthrough, beside: f32, below: f32) -> bool {
+        let of =
+            |step: &Step| Some(heatmap(step, self.cache.picture(step)?).size(ui, f32::INFINITY).x);
+        let mut widths = walkthrough.steps.iter().filter_map(of);
+        !widths.any(|width| width > beside && width <= below)
+    }
+
+    /// How much larger the cells can be than they must, so that every row fits the page. Heads that stand side by side have less
+    /// room, and a scale of their own.
+    fn scale_for(&self, ui: &Ui, rows: &[Vec<&Step>], width: f32) -> f32 {
+        let height = 0.5 * ui.clip_rect().height().min(ui.ctx().content_rect().height());
+        let of = |row: &Vec<&Step>| {
+            let [step] = row[..] else { return None };
+            let size = heatmap(step, self.cache.picture(step)?).size(ui, width);
+            Some((width / size.x).min(height / size.y))
+        };
+        rows.iter().filter_map(of).fold(LARGEST, f32::min).max(1.0)
+    }
+
+    fn row(
         &mut self,
         ui: &mut Ui,
         number: usize,
-        step: &Step,
+        row: &[&Step],
         state: &mut State,
         selection: &Selection,
     ) -> Option<At> {
-        let room = ui.available_width();
+        let is_wide = self.is_wide;
+        let gutter = gutter(ui);
         ui.horizontal_top(|ui| {
             ui.spacing_mut().item_spacing.x = 0.0;
-            let size = vec2(GUTTER, ui.spacing().interact_size.y);
+            let size = vec2(gutter, ui.spacing().interact_size.y);
             ui.allocate_ui_with_layout(size, Layout::left_to_right(Align::Center), |ui| {
                 ui.set_min_size(size);
+                fold(ui, row, state);
                 ui.label(RichText::new(number.to_string()).text_style(style::subheading()).weak());
             });
             let column = |ui: &mut Ui, width: f32, add: &mut dyn FnMut(&mut Ui)| {
@@ -82,20 +189,25 @@ impl Steps<'_> {
                     add(ui);
                 });
             };
+            let is_folded = row.iter().any(|step| state.folded.contains(&step.key));
             let mut hovered = None;
-            if room >= WIDE {
-                column(ui, TEXT, &mut |ui| text(ui, step));
+            if is_folded {
+                let width = ui.available_width();
+                column(ui, width, &mut |ui| heading(ui, row));
+            } else if is_wide {
+                let width = text_width(ui);
+                column(ui, width, &mut |ui| text(ui, row));
                 ui.add_space(BETWEEN);
                 let width = ui.available_width();
                 column(ui, width, &mut |ui| {
-                    hovered = self.cells(ui, width, step, state, selection);
+                    hovered = self.matrices(ui, width, row, state, selection);
                 });
             } else {
                 let width = ui.available_width();
                 column(ui, width, &mut |ui| {
-                    text(ui, step);
+                    text(ui, row);
                     ui.add_space(4.0);
-                    hovered = self.cells(ui, width, step, state, selection);
+                    hovered = self.matrices(ui, width, row, state, selection);
                 });
             }
             hovered
@@ -104,12 +216,56 @@ impl Steps<'_> {
     }
 
     /// The widest margin at the left of any step's cells, so that all cells can be aligned.
-    fn widest_left(&self, ui: &Ui, walkthrough: &Walkthrough) -> f32 {
-        let of = |step: &Step| Some(heatmap(step, self.cache.picture(step)?).left(ui, TEXT));
-        walkthrough.steps.iter().filter_map(of).fold(0.0, f32::max).min(MOST_LEFT)
+    fn widest_left(&self, ui: &mut Ui, walkthrough: &Walkthrough, width: f32) -> f32 {
+        let mut large = ui.new_child(UiBuilder::new());
+        style::enlarge_numbers(&mut large, self.scale);
+        let of = |step: &Step| Some(heatmap(step, self.cache.picture(step)?).left(&large, width));
+        let alone = walkthrough.steps.iter().filter(|step| step.key.head().is_none());
+        alone.filter_map(of).fold(0.0, f32::max).min(MOST_LEFT * self.scale * style::enlarged(ui))
     }
 
-    /// Shows the matrix, aligned with the others. Returns the cell under the pointer.
+    /// Shows the matrices of a row side by side, as far as there is room. Returns the cell under the pointer.
+    fn matrices(
+        &mut self,
+        ui: &mut Ui,
+        width: f32,
+        row: &[&Step],
+        state: &mut State,
+        selection: &Selection,
+    ) -> Option<At> {
+        if let [step] = row {
+            return self.cells(ui, width, step, state, selection, [self.left, self.scale]);
+        }
+        let natural =
+            |step: &&Step| Some(heatmap(step, self.cache.picture(step)?).size(ui, width).x);
+        let wanted = row.iter().filter_map(natural).fold(NARROWEST, f32::max).min(width);
+        let columns = (((width + BETWEEN) / (wanted + BETWEEN)) as usize).clamp(1, row.len());
+        let each = (width - BETWEEN * (columns - 1) as f32) / columns as f32;
+        let scale = (each / wanted).clamp(1.0, self.scale);
+        let mut hovered = None;
+        for line in row.chunks(columns) {
+            ui.horizontal_top(|ui| {
+                ui.spacing_mut().item_spacing.x = BETWEEN;
+                for step in line {
+                    ui.vertical(|ui| {
+                        ui.set_width(each);
+                        let color = ui.visuals().strong_text_color();
+                        let head = step.key.head().unwrap_or(0);
+                        let caption = ui.label(RichText::new(format!("Head {head}")).strong());
+                        caption.widget_info(|| WidgetInfo::labeled(Role::Label, true, &step.name));
+                        formula::show(ui, &step.formula, formula::size(ui), color);
+                        if let Some(at) = self.cells(ui, each, step, state, selection, [0.0, scale])
+                        {
+                            hovered = Some(at);
+                        }
+                    });
+                }
+            });
+        }
+        hovered
+    }
+
+    /// Shows the matrix, with its cells at least `left` from the left and enlarged by `scale`. Returns the cell under the pointer.
     fn cells(
         &mut self,
         ui: &mut Ui,
@@ -117,6 +273,7 @@ impl Steps<'_> {
         step: &Step,
         state: &mut State,
         selection: &Selection,
+        [left, scale]: [f32; 2],
     ) -> Option<At> {
         let pointed = state.pointed().filter(|at| at.step == step.key).map(|at| at.cell);
         let heatmap = Heatmap {
@@ -124,11 +281,14 @@ impl Steps<'_> {
             marks: step.marks(selection),
             edited: if step.is_editable() { self.cache.edited(step.key) } else { &[] },
             paints: self.edit.takes_drags(ui, step),
+            large: (0.7 * ui.ctx().content_rect().height()).clamp(Heatmap::LARGE, 1200.0),
             ..heatmap(step, self.cache.picture(step)?)
         };
-        let indent = (self.left - heatmap.left(ui, width)).max(0.0);
-        ui.horizontal_top(|ui| {
+        let salt = UiBuilder::new().id_salt(step.key).layout(Layout::left_to_right(Align::Min));
+        ui.scope_builder(salt, |ui| {
+            style::enlarge_numbers(ui, scale);
             ui.spacing_mut().item_spacing.x = 0.0;
+            let indent = (left - heatmap.left(ui, width)).max(0.0);
             ui.add_space(indent);
             self.matrix(ui, width - indent, step, &heatmap, state)
         })
@@ -183,11 +343,65 @@ fn heatmap<'a>(step: &'a Step, picture: &'a Picture) -> Heatmap<'a> {
     }
 }
 
-/// The name, the formula, the meaning, and the call that computes the step.
-fn text(ui: &mut Ui, step: &Step) {
+/// The width of the fold and the number at the left of a step.
+fn gutter(ui: &Ui) -> f32 {
+    GUTTER * style::enlarged(ui)
+}
+
+/// The width of a step's text with the matrix beside it.
+fn text_width(ui: &Ui) -> f32 {
+    (0.34 * ui.available_width()).clamp(200.0, 400.0 * style::enlarged(ui))
+}
+
+/// A button that hides the matrices of a row, or shows them.
+fn fold(ui: &mut Ui, row: &[&Step], state: &mut State) {
+    let is_folded = row.iter().any(|step| state.folded.contains(&step.key));
+    let verb = if is_folded { "Unfold" } else { "Fold" };
+    let (_, button) = ui.allocate_exact_size(vec2(18.0, 18.0), Sense::click());
+    button.widget_info(|| WidgetInfo::labeled(Role::Button, true, format!("{verb} {}", name(row))));
+    let openness = if is_folded { 0.0 } else { 1.0 };
+    egui::collapsing_header::paint_default_icon(ui, openness, &button);
+    let hint = if is_folded { "Show the matrix." } else { "Hide the matrix." };
+    if button.on_hover_text(hint).clicked() {
+        for step in row {
+            if is_folded {
+                state.folded.remove(&step.key);
+            } else {
+                state.folded.insert(step.key);
+            }
+        }
+    }
+}
+
+/// A button that folds all steps, or unfolds them.
+pub fn fold_all(ui: &mut Ui, state: &mut State, walkthrough: &Walkthrough) {
+    let is_folded = !state.folded.is_empty();
+    let name = if is_folded { "Unfold all" } else { "Fold all" };
+    let hint = "Show only the names and formulas of the steps, or their matrices too.";
+    if ui.small_button(name).on_hover_text(hint).clicked() {
+        state.folded.clear();
+        if !is_folded {
+            state.folded.extend(walkthrough.steps.iter().map(|step| step.key));
+        }
+    }
+}
+
+/// The name of a row: that of its step, without the number of the head if there are several.
+fn name<'a>(row: &[&'a Step]) -> &'a str {
+    let Some(first) = row.first() else { return "" };
+    if row.len() == 1 {
+        return &first.name;
+    }
+    first.name.split_once(", head ").map_or(first.name.as_str(), |(name, _)| name)
+}
+
+/// The name, the error, and the formula of a single step.
+fn heading(ui: &mut Ui, row: &[&Step]) {
     let strong = ui.visuals().strong_text_color();
+    let worse = |a: &'_ &Step, b: &'_ &Step| a.relative_error().total_cmp(&b.relative_error());
+    let Some(step) = row.iter().copied().max_by(|a, b| worse(a, b)) else { return };
     ui.horizontal_wrapped(|ui| {
-        formula::show(ui, &step.name, style::subheading().resolve(ui.style()).size, strong);
+        formula::show(ui, name(row), style::subheading().resolve(ui.style()).size, strong);
         let error = match step.relative_error() {
             0.0 => "exact".to_owned(),
             error => format!("error {}", numbers::error(error)),
@@ -199,21 +413,23 @@ fn text(ui: &mut Ui, step: &Step) {
             numbers::ULP
         ));
     });
-    if !step.formula.is_empty() {
-        formula::show(ui, &step.formula, formula::SIZE, strong);
+    if row.len() == 1 && !step.formula.is_empty() {
+        formula::show(ui, &step.formula, formula::size(ui), strong);
     }
-    let shapes = RichText::new(step.shapes()).text_style(TextStyle::Monospace).size(11.5).weak();
+}
+
+/// The name, the formula, the meaning, and the call that computes the step.
+fn text(ui: &mut Ui, row: &[&Step]) {
+    heading(ui, row);
+    let Some(step) = row.first() else { return };
+    let shapes = RichText::new(step.shapes()).text_style(TextStyle::Monospace).weak();
     ui.label(shapes).on_hover_text(
         "The shape: [rows, columns]. For a product, the shapes of its factors come first.",
     );
-    formula::show(
-        ui,
-        &step.meaning,
-        TextStyle::Body.resolve(ui.style()).size,
-        ui.visuals().text_color(),
-    );
+    let size = TextStyle::Body.resolve(ui.style()).size;
+    formula::show(ui, &step.meaning, size, ui.visuals().text_color());
     if !step.code.is_empty() {
-        let code = RichText::new(step.code).text_style(TextStyle::Monospace).size(11.5).weak();
+        let code = RichText::new(step.code).text_style(TextStyle::Monospace).weak();
         ui.add(Label::new(code).wrap()).on_hover_text("The Rust call that computes it.");
     }
     if let Some(correction) = &step.correction {

@@ -1,7 +1,7 @@
 use regard::{Heads, softmax_backward};
 use regard_kernels::Temperature;
 
-use super::{Entry, Group, HeadCounts, Start, attend_to_itself, matrix, the_cat_sat};
+use super::{Entry, Group, HeadCounts, Start, attend_to_itself, matrix, two_heads};
 use crate::bound;
 use crate::check::Gap;
 use crate::expr::Expr;
@@ -16,11 +16,11 @@ use crate::{Error, Matrix, Quantity, Rows, Section, StepKey, Without, reference}
 
 pub(super) const ENTRY: Entry = Entry {
     title: "Gradients",
-    summary: "\"The cat sat\" again: from a wrong output back to the gradient of every weight.",
+    summary: "\"the cat sat\" with one head of four features: from a wrong output back to the gradient of every weight.",
     group: Group::Around,
-    tokens: "The cat sat",
+    tokens: "the cat sat",
     start: Start::Given(inputs),
-    possible_heads: HeadCounts::One,
+    possible_heads: HeadCounts::Own,
     projections_are_editable: false,
     largest: LARGEST,
     run,
@@ -32,9 +32,9 @@ pub(super) const ENTRY: Entry = Entry {
 /// 1.5·10⁵·L¹¹ and a smaller one: 2.2·10³⁵ in all.
 const LARGEST: f64 = 500.0;
 
-/// `the-cat-sat`, and what its output should have been.
+/// The tokens and projections of `two-heads`, and what the output should have been.
 pub(super) fn inputs() -> Vec<Input> {
-    let mut inputs = the_cat_sat::inputs();
+    let mut inputs = two_heads::projected();
     inputs.push(Input::given(
         Quantity::Target,
         matrix(&[[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]]),

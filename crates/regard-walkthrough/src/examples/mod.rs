@@ -7,10 +7,13 @@ mod cross_attention;
 mod feed_forward;
 mod foundations;
 mod gradients;
+mod grouped_queries;
 mod i_love_robotics;
+mod kv_cache;
 mod layer_norm;
 mod math_of_attention;
 mod positions;
+mod rotary;
 pub(crate) mod seeded;
 mod the_cat_sat;
 mod two_heads;
@@ -54,22 +57,28 @@ use crate::{Error, Matrix, Quantity};
 #[strum(serialize_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Example {
-    /// 4 tokens of 8 features, as PyTorch draws them after seed 42.
-    MathOfAttention,
-    /// "The cat sat": three tokens and small weights, plain beside causal.
-    TheCatSat,
     /// Vectors first; then 4 tokens of 6 features, as NumPy draws them after seed 0.
     Foundations,
     /// "I love robotics": whole numbers, computed by hand for "love", then for all tokens.
     ILoveRobotics,
     /// From given queries and keys to the weights.
     AttentionScores,
+    /// 4 tokens of 8 features, as PyTorch draws them after seed 42.
+    MathOfAttention,
+    /// "The cat sat": three tokens and small weights, plain beside causal.
+    TheCatSat,
     /// What 1/√d is for, measured at d = 4 to 1024.
     WhyScale,
-    /// "The cat sat" with two heads.
+    /// Two heads: one follows the word before, the other the noun and its verb.
     TwoHeads,
+    /// Four query heads share two key/value heads.
+    GroupedQueries,
     /// Attention does not know the order of tokens; sines and cosines tell it.
     Positions,
+    /// Rotary positions turn queries and keys, so that scores depend on distances.
+    Rotary,
+    /// Keys and values of earlier tokens are kept, and each new token needs one query.
+    KvCache,
     /// Each token is brought to mean 0 and variance 1.
     LayerNorm,
     /// Two linear layers with a ReLU between them, applied to each token on its own.
@@ -167,8 +176,8 @@ pub(crate) enum Start {
 
 /// The numbers of heads that an example can have.
 pub(crate) enum HeadCounts {
-    /// One.
-    One,
+    /// The number to begin with.
+    Own,
     /// Those that divide the columns of the projection matrices.
     Sharing,
     /// Any: the matrices are drawn for it.
@@ -192,6 +201,9 @@ impl Example {
             Self::AttentionScores => &attention_scores::ENTRY,
             Self::WhyScale => &why_scale::ENTRY,
             Self::TwoHeads => &two_heads::ENTRY,
+            Self::GroupedQueries => &grouped_queries::ENTRY,
+            Self::Rotary => &rotary::ENTRY,
+            Self::KvCache => &kv_cache::ENTRY,
             Self::Positions => &positions::ENTRY,
             Self::LayerNorm => &layer_norm::ENTRY,
             Self::FeedForward => &feed_forward::ENTRY,

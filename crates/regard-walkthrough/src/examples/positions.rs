@@ -17,7 +17,7 @@ pub(super) const ENTRY: Entry = Entry {
     group: Group::Around,
     tokens: "the dog saw the cat",
     start: Start::Given(inputs),
-    possible_heads: HeadCounts::One,
+    possible_heads: HeadCounts::Own,
     run,
     ..Entry::PLAIN
 };
@@ -34,10 +34,10 @@ pub(super) const VOCABULARY: [&str; 4] = ["cat", "dog", "saw", "the"];
 
 fn embeddings() -> Matrix<f64> {
     matrix(&[
-        [1.0, 0.2, -0.5, 0.0],
-        [0.8, 0.4, -0.6, 0.3],
-        [-0.5, 1.0, 0.4, -0.2],
-        [0.1, -0.3, 0.2, 0.9],
+        [2.0, 0.4, -1.0, 0.0],
+        [1.6, 0.8, -1.2, 0.6],
+        [-1.0, 2.0, 0.8, -0.4],
+        [0.2, -0.6, 0.4, 1.8],
     ])
 }
 

@@ -8,7 +8,7 @@ use crate::{Error, Quantity};
 
 pub(super) const ENTRY: Entry = Entry {
     title: "The cat sat",
-    summary: "Three tokens and small random projection matrices (PyTorch, seed 42), with and without the causal mask.",
+    summary: "Three tokens and small random projection matrices (PyTorch, seed 42), with and without the causal mask. The matrices are random numbers times 0.1, so the scores are near 0, and softmax of equal scores is uniform: every weight is near 1/3. Lower the temperature to see which token each query prefers.",
     group: Group::Attention,
     tokens: "The cat sat",
     start: Start::Given(inputs),
@@ -17,11 +17,8 @@ pub(super) const ENTRY: Entry = Entry {
 };
 
 /// X is given; `torch.manual_seed(42)`; W_Q, W_K, W_V = randn(4, 4) * 0.1.
-pub(super) fn inputs() -> Vec<Input> {
-    drawn_with(&mut TorchRng::seed(42))
-}
-
-pub(super) fn drawn_with(rng: &mut TorchRng) -> Vec<Input> {
+fn inputs() -> Vec<Input> {
+    let rng = &mut TorchRng::seed(42);
     let x = matrix(&[[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0], [1.0, 1.0, 0.0, 0.0]]);
     let mut inputs = vec![Input::given(Quantity::X, x)];
     inputs.extend(
@@ -31,7 +28,7 @@ pub(super) fn drawn_with(rng: &mut TorchRng) -> Vec<Input> {
 }
 
 /// Plain beside causal. With several heads there is no twin: the mask can be switched.
-pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
+fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
     let (x, w) = give_tokens_and_weights(trace)?;
     let [q, k, v] = attend_to_itself(trace, &x, &w)?;
     if !trace.settings.hides() && trace.inputs.heads == 1 {

@@ -1,0 +1,117 @@
+//! One step at a time: as a guided path, which asks what to expect before it shows the numbers, or as a presentation, in which a
+//! step fills the window.
+
+use egui::{Button, Key, Label, Modifiers, RichText, TextStyle, Ui, vec2};
+use regard_walkthrough::{StepKey, Walkthrough};
+
+use super::state::{At, Reading, State};
+use super::steps::Steps;
+use super::{formula, rows};
+use crate::style;
+
+/// How much larger the text of a presentation is, in a window of the usual height.
+const PRESENTED: f32 = 1.6;
+/// The height of a window in which a presentation has text of that size.
+const USUAL: f32 = 800.0;
+
+/// Buttons that lead from the page to the guided path and to the presentation.
+pub fn begin(ui: &mut Ui, state: &mut State) {
+    let guided = "Go through the example one step at a time. Each step asks a question before it shows its numbers.";
+    if ui.small_button("Guide me").on_hover_text(guided).clicked() {
+        state.read(Reading::Guided);
+    }
+    let presented = "Show one step at a time, as large as the window. Esc leaves.";
+    if ui.small_button("Present").on_hover_text(presented).clicked() {
+        state.read(Reading::Presented);
+    }
+}
+
+/// Shows the step, and moves by the arrow keys. Returns the cell under the pointer.
+pub fn show(
+    ui: &mut Ui,
+    state: &mut State,
+    walkthrough: &Walkthrough,
+    steps: &mut Steps<'_>,
+) -> Option<At> {
+    let rows = rows::of_page(&walkthrough.steps);
+    let last = rows.len().saturating_sub(1);
+    state.at = state.at.min(last);
+    keys(ui, state, last);
+    let is_presented = state.reading == Reading::Presented;
+    if is_presented {
+        style::enlarge(ui, PRESENTED * (ui.available_height() / USUAL).clamp(0.6, 3.0));
+    }
+    ui.horizontal_wrapped(|ui| {
+        let place = format!("{} · step {} of {}", state.example().title(), state.at + 1, last + 1);
+        ui.label(RichText::new(place).text_style(TextStyle::Small).weak());
+        if ui.add_enabled(state.at > 0, Button::new("Back").small()).clicked() {
+            back(state);
+        }
+        let is_over = state.at == last && state.is_revealed();
+        if ui.add_enabled(!is_over, Button::new("Next").small()).clicked() {
+            next(state, last);
+        }
+        if ui.small_button("Leave").on_hover_text("Show the whole page again (Esc).").clicked() {
+            state.read(Reading::Page);
+        }
+    });
+    ui.add_space(8.0);
+    let first: StepKey = rows.get(state.at)?.first()?.key;
+    if state.reading == Reading::Guided {
+        question(ui, state, walkthrough, first);
+        ui.add_space(8.0);
+    }
+    steps.single(ui, state, walkthrough, state.at)
+}
+
+/// The question, and after it the answer.
+fn question(ui: &mut Ui, state: &mut State, walkthrough: &Walkthrough, step: StepKey) {
+    let Some(question) = walkthrough.question(step) else { return };
+    style::card(ui.visuals()).show(ui, |ui| {
+        ui.set_width(ui.available_width());
+        ui.label(RichText::new("What do you expect?").text_style(style::subheading()).strong());
+        let size = TextStyle::Body.resolve(ui.style()).size;
+        formula::show(ui, &question.ask, size, ui.visuals().text_color());
+        if state.revealed {
+            ui.add(Label::new(RichText::new(&question.answer).strong()).wrap());
+        } else {
+            let button = Button::new("Show the numbers").min_size(vec2(0.0, 28.0));
+            if ui.add(button).on_hover_text("Or press the right arrow.").clicked() {
+                state.revealed = true;
+            }
+        }
+    });
+}
+
+fn keys(ui: &Ui, state: &mut State, last: usize) {
+    // A heatmap or a field with the focus uses the arrows itself.
+    if ui.memory(|memory| memory.focused()).is_some() {
+        return;
+    }
+    let pressed = |key| ui.input_mut(|input| input.consume_key(Modifiers::NONE, key));
+    if pressed(Key::ArrowRight) || pressed(Key::ArrowDown) || pressed(Key::Space) {
+        next(state, last);
+    }
+    if pressed(Key::ArrowLeft) || pressed(Key::ArrowUp) {
+        back(state);
+    }
+    if pressed(Key::Escape) {
+        state.read(Reading::Page);
+    }
+}
+
+/// Shows the numbers, or else goes to the next step.
+fn next(state: &mut State, last: usize) {
+    if !state.is_revealed() {
+        state.revealed = true;
+    } else if state.at < last {
+        (state.at, state.revealed) = (state.at + 1, false);
+    }
+}
+
+/// Goes to the step before, whose numbers have been shown already.
+fn back(state: &mut State) {
+    if state.at > 0 {
+        (state.at, state.revealed) = (state.at - 1, true);
+    }
+}

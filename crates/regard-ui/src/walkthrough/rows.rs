@@ -1,0 +1,123 @@
+//! Which steps stand side by side.
+
+use regard_walkthrough::{Kind, Quantity, Rows, Step};
+
+/// The most steps in a row of the outline: those of heads are narrow.
+const MOST: usize = 4;
+const MOST_OF_HEADS: usize = 6;
+
+/// The rows of the page: the same step of all heads is a row, any other step is a row of its own.
+pub fn of_page(steps: &[Step]) -> Vec<Vec<&Step>> {
+    let mut rows: Vec<Vec<&Step>> = Vec::new();
+    for block in steps.chunk_by(|a, b| a.key.head().is_some() && b.key.head().is_some()) {
+        let first = rows.len();
+        for step in block {
+            let is_same = |row: &&mut Vec<&Step>| {
+                row.iter().all(|other| other.key.quantity == step.key.quantity)
+            };
+            match rows[first..].iter_mut().find(is_same).filter(|_| step.key.head().is_some()) {
+                Some(row) => row.push(step),
+                None => rows.push(vec![step]),
+            }
+        }
+    }
+    rows
+}
+
+/// The rows of the outline: steps of one stage share a row, as far as there is room.
+pub fn of_outline(steps: &[Step]) -> Vec<Vec<&Step>> {
+    let mut rows: Vec<Vec<&Step>> = Vec::new();
+    for next in of_page(steps) {
+        match rows.last_mut() {
+            Some(row)
+                if row.len() + next.len() <= most(row[0])
+                    && stage(row[0]) == stage(next[0])
+                    && row[0].key.section == next[0].key.section =>
+            {
+                row.extend(next);
+            }
+            _ => rows.push(next),
+        }
+    }
+    rows
+}
+
+fn most(step: &Step) -> usize {
+    if step.key.head().is_some() { MOST_OF_HEADS } else { MOST }
+}
+
+/// A stage of attention, from tokens to output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// What is known at the beginning.
+    Given,
+    /// What training finds.
+    Learned,
+    /// Queries, keys and values.
+    Projected,
+    Scores,
+    Weights,
+    Output,
+    /// All other steps.
+    Other,
+}
+
+fn stage(step: &Step) -> Stage {
+    match step.key.quantity {
+        Quantity::Q | Quantity::K | Quantity::V => Stage::Projected,
+        Quantity::Output | Quantity::CausalOutput | Quantity::BlockOutput => Stage::Output,
+        _ if step.formula.is_empty() && step.rows == Rows::Other => Stage::Learned,
+        _ if step.formula.is_empty() => Stage::Given,
+        _ if step.kind == Kind::Weights => Stage::Weights,
+        _ if step.key.quantity.is_scores() => Stage::Scores,
+        _ => Stage::Other,
+    }
+}
+
+/// The weights and the outputs that the example ends with.
+pub fn results(steps: &[Step]) -> Vec<&Step> {
+    let rows = of_outline(steps);
+    let last = |wanted| rows.iter().rfind(|row| stage(row[0]) == wanted).cloned();
+    [last(Stage::Weights), last(Stage::Output)].into_iter().flatten().flatten().collect()
+}
+
+/// Whether a step is a result to keep in view: weights and outputs.
+pub fn is_result(step: &Step) -> bool {
+    matches!(stage(step), Stage::Weights | Stage::Output)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use regard_walkthrough::{Example, Settings, Walkthrough};
+
+    fn keys(rows: &[Vec<&Step>]) -> Vec<String> {
+        let row = |row: &Vec<&Step>| {
+            row.iter().map(|step| step.key.to_string()).collect::<Vec<_>>().join(" ")
+        };
+        rows.iter().map(row).collect()
+    }
+
+    #[test]
+    fn the_outline_reads_from_tokens_to_output() {
+        let walk = Walkthrough::run(Example::MathOfAttention, &Settings::default()).unwrap();
+        let rows = keys(&of_outline(&walk.steps));
+        let expected =
+            ["x", "w_q w_k w_v", "q k v", "raw_scores scaled_scores", "weights", "output"];
+        assert_eq!(rows, expected);
+    }
+
+    #[test]
+    fn heads_stand_side_by_side() {
+        let walk = Walkthrough::run(Example::TwoHeads, &Settings::default()).unwrap();
+        let rows = keys(&of_page(&walk.steps));
+        assert!(rows.contains(&"head_1.weights head_2.weights".to_owned()), "{rows:?}");
+        assert!(rows.contains(&"concatenated".to_owned()) && rows.contains(&"q".to_owned()));
+        for example in Example::ALL {
+            let walk = Walkthrough::run(example, &Settings::default()).unwrap();
+            for rows in [of_page(&walk.steps), of_outline(&walk.steps)] {
+                assert_eq!(rows.concat().len(), walk.steps.len(), "{}", example.name());
+            }
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! The first screen: a head of a trained model, and what each of the three invitations does to it.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "driver/host.rs"]
+mod host;
+
+use core::time::Duration;
+use std::sync::Arc;
+use std::time::Instant;
+
+use egui::Rect;
+use egui_kittest::Harness;
+use egui_kittest::kittest::Queryable as _;
+use regard_figure::Look;
+use regard_ui::{App, Command, Room};
+
+use self::host::TestHost;
+
+type Window = Harness<'static, Option<App>>;
+
+fn open(size: [f32; 2]) -> Window {
+    let mut window = Harness::builder().with_size(size).with_step_dt(1.0 / 60.0).build_ui_state(
+        |ui, app: &mut Option<App>| {
+            if let Some(app) = app {
+                app.ui(ui);
+                return;
+            }
+            let host = Arc::new(TestHost::DEFAULT);
+            *app = Some(App::with_session(ui.ctx(), host, regard_ui::greeting()));
+        },
+        None,
+    );
+    settle(&mut window);
+    window
+}
+
+fn app(window: &Window) -> &App {
+    window.state().as_ref().unwrap()
+}
+
+fn settle(window: &mut Window) {
+    let start = Instant::now();
+    window.run_steps(4);
+    while app(window).is_busy() {
+        window.run_steps(2);
+        assert!(start.elapsed() < Duration::from_mins(2), "the work does not end");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    window.run_steps(4);
+}
+
+fn shows(window: &Window, text: &str) -> bool {
+    window.query_all_by_label_contains(text).next().is_some()
+}
+
+/// The probabilities of the likeliest word, without and with the changes.
+fn probabilities(window: &Window) -> [f32; 2] {
+    let next = app(window).walkthrough_room().real_head().next().unwrap();
+    [next.before, next.after]
+}
+
+fn weights(window: &Window) -> Vec<f32> {
+    let head = app(window).walkthrough_room().real_head();
+    // A masked cell is marked by −∞, and its weight is 0.
+    head.matrix(Look::default()).unwrap().values.iter().map(|x| x.max(0.0)).collect()
+}
+
+#[test]
+fn the_first_screen_shows_a_head_a_prediction_and_three_invitations() {
+    for size in [[1280.0, 800.0], [900.0, 600.0]] {
+        let window = open(size);
+        assert!(shows(&window, "The model expects “Lily” next, with 100 %."));
+        let [before, after] = probabilities(&window);
+        assert!(before > 0.95 && before == after, "the model is right by far: {before}");
+        let screen = Rect::from_min_size(egui::Pos2::ZERO, size.into());
+        for name in ["Temperature of the head", "Hide Lily at 1", "Weight of to → Max"] {
+            let rect = window.get_by_label(name).rect();
+            assert!(screen.contains_rect(rect), "{name} at {rect} in {size:?}");
+        }
+        // The head was chosen by its weights: the last word attends to names.
+        let (all, n) = (weights(&window), 20);
+        let names: f32 = [1, 3, 9, 15].map(|key| all[(n - 1) * n + key]).iter().sum();
+        assert!(names > 0.6, "{names}");
+    }
+}
+
+#[test]
+fn the_temperature_moves_the_weights_on_the_same_screen() {
+    let mut window = open([1280.0, 800.0]);
+    let before = weights(&window);
+    window.get_by_label("Temperature of the head").set_value_accesskit(8.0);
+    settle(&mut window);
+    let after = weights(&window);
+    let largest = |row: &[f32]| row.iter().copied().fold(0.0, f32::max);
+    let last = before.len() - 20;
+    assert!(
+        largest(&after[last..]) < 0.8 * largest(&before[last..]),
+        "{} {}",
+        largest(&before[last..]),
+        largest(&after[last..])
+    );
+    assert!(shows(&window, "With this change"));
+    let ctx = window.ctx.clone();
+    window.state_mut().as_mut().unwrap().perform(&ctx, Command::Undo);
+    settle(&mut window);
+    assert_eq!(weights(&window), before);
+}
+
+#[test]
+fn a_hidden_word_changes_what_the_model_expects() {
+    let mut window = open([1280.0, 800.0]);
+    window.get_by_label("Hide Lily at 1").click();
+    settle(&mut window);
+    let [before, after] = probabilities(&window);
+    assert!(after < before - 0.5, "{before} {after}");
+    assert!(shows(&window, "the probability of “Lily” falls from 100 %"));
+    let hidden = weights(&window);
+    assert!((2..20).all(|query| hidden[query * 20 + 1] == 0.0), "no later word sees it");
+    window.get_by_label("Undo all changes").click();
+    settle(&mut window);
+    assert_eq!(probabilities(&window), [before, before]);
+}
+
+#[test]
+fn the_arithmetic_of_a_weight_opens_and_the_examples_follow() {
+    let mut window = open([1280.0, 800.0]);
+    assert!(!shows(&window, "q·k = "));
+    window.get_by_label("Weight of to → Max").click();
+    settle(&mut window);
+    assert!(shows(&window, "q·k = ") && shows(&window, "in f64: "));
+    window.get_by_label("Next example").click();
+    settle(&mut window);
+    assert!(shows(&window, regard_walkthrough::Example::Foundations.summary()));
+    window.get_by_label("Previous example").click();
+    settle(&mut window);
+    assert_eq!(app(&window).session.room, Room::Walkthrough);
+    assert!(shows(&window, "Drag the temperature"));
+}

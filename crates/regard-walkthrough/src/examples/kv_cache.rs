@@ -1,0 +1,170 @@
+use regard_kernels::{Mask, Position};
+
+use super::{Entry, Group, HeadCounts, Start, matrix, positions};
+use crate::attend::Head;
+use crate::check::Gap;
+use crate::input::Input;
+use crate::origin::Origin;
+use crate::pair::{Pair, attention, fused};
+use crate::project::{give_tokens_and_weights, project_as};
+use crate::role::Role;
+use crate::step::Kind;
+use crate::trace::{Axes, Other, Text, Trace, labels};
+use crate::{Error, Matrix, Quantity, Rows, Section, StepKey, Without};
+
+pub(super) const ENTRY: Entry = Entry {
+    title: "The KV cache",
+    summary: "\"the cat saw the\" has been read, and \"dog\" comes next: with the keys and values of earlier tokens kept, one query, one key and one value are enough, and the output has the same bits.",
+    group: Group::Around,
+    tokens: "the cat saw the dog",
+    start: Start::Given(inputs),
+    possible_heads: HeadCounts::Own,
+    projections_are_editable: false,
+    run,
+    ..Entry::PLAIN
+};
+
+/// Five tokens of four features.
+fn inputs() -> Vec<Input> {
+    let (the, cat, saw, dog) = (
+        [0.2, -1.0, 0.6, 2.0],
+        [2.0, 0.5, -1.5, 0.0],
+        [-1.5, 2.0, 1.0, -0.5],
+        [1.5, 1.5, -1.0, -1.0],
+    );
+    let mut inputs = vec![Input::given(Quantity::X, matrix(&[the, cat, saw, the, dog]))];
+    inputs.extend(positions::weights());
+    inputs
+}
+
+/// The keys and values of the earlier tokens, the new token's query, key and value, and its attention; then the same without a
+/// cache.
+fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
+    let (x, w) = give_tokens_and_weights(trace)?;
+    let tokens = trace.tokens.clone();
+    let before = tokens.len().saturating_sub(1);
+    let (old, new) = (x.rows(0, before), x.rows(before, 1));
+    let [query, key, value] = Role::ALL;
+    let earlier = (&tokens[..before], 0);
+    let latest = (&tokens[before..], before);
+    let (cached, next) = (Section::Cached, Section::Next);
+    let k_old = project_as(trace, key, cached, " in the cache", earlier, &old, &w[1])?;
+    let v_old = project_as(trace, value, cached, " in the cache", earlier, &old, &w[2])?;
+    let q = project_as(trace, query, next, " of the new token", latest, &new, &w[0])?;
+    let k_new = project_as(trace, key, next, " of the new token", latest, &new, &w[1])?;
+    let v_new = project_as(trace, value, next, " of the new token", latest, &new, &w[2])?;
+    let k = push_appended(trace, key, [&k_old, &k_new]);
+    let v = push_appended(trace, value, [&v_old, &v_new]);
+    let head = Head {
+        section: next,
+        of: ", new token",
+        queries: &tokens[before..],
+        first: before,
+        ..Head::of_all(&tokens)
+    };
+    let Some(output) = head.attend(trace, &q, &k, Some(&v))? else { return Ok(()) };
+    push_whole(trace, &x, &w, &output)?;
+    push_savings(trace);
+    Ok(())
+}
+
+/// The rows of the cache, and the new row below them.
+fn push_appended(trace: &mut Trace<'_>, role: Role, [old, new]: [&Pair; 2]) -> Pair {
+    let all = Pair::stacked(&[old.clone(), new.clone()]);
+    let (tokens, dims) = (trace.tokens.clone(), new.name.cols.to_vec());
+    let symbol = role.symbol();
+    let quantity = if matches!(role, Role::Key) { Quantity::AllKeys } else { Quantity::AllValues };
+    let text = Text {
+        key: quantity.into(),
+        symbol,
+        name: &format!("{} {symbol}, appended", role.plural()),
+        formula: &format!("{symbol} = [cache; new row]"),
+        meaning: "The new row goes to the end of the cache. The rows above it are not computed again: a key and a value depend on their own token alone.",
+        code: "cache.append(k, v)",
+    };
+    let origin = {
+        let (old, new, rows) = (old.clone(), new.clone(), old.ours.rows());
+        Origin::computed(move |i, j| if i < rows { old.cell(i, j) } else { new.cell(i - rows, j) })
+    };
+    trace.push(&text, all, Kind::Signed, Axes::new(Rows::Keys, &tokens, &dims), origin)
+}
+
+/// The output of all tokens at once under the causal mask, whose last row must have the bits of `output`.
+fn push_whole(trace: &mut Trace<'_>, x: &Pair, w: &[Pair; 3], output: &Pair) -> Result<(), Error> {
+    let without = trace.settings.without;
+    let project = |w: &Pair| {
+        if without == Some(Without::Projections) { Ok(x.clone()) } else { x.times(w) }
+    };
+    let (q, k, v) = (project(&w[0])?, project(&w[1])?, project(&w[2])?);
+    let (scaled, first) = (without != Some(Without::Scaling), Position::Offset(0));
+    let scores = Pair::scores(&q, &k, scaled, Some(first))?;
+    let (weights, whole) = if without == Some(Without::Softmax) {
+        let weights = scores.hidden_as_zero();
+        let whole = weights.blended(&v)?;
+        (weights, whole)
+    } else {
+        let weights = scores.softmax(trace.settings.temperature);
+        let mut whole = weights.blended(&v)?;
+        let attention = attention(scaled, Mask::NONE.causal(first));
+        let attention = attention.temperature(trace.settings.temperature);
+        whole.ours = fused(&attention, &q.ours, &k.ours, &v.ours)?;
+        (weights, whole)
+    };
+    let last = whole.ours.rows_from(whole.ours.rows() - 1, 1);
+    let pairs = last.as_slice().iter().zip(output.ours.as_slice());
+    let different = pairs.filter(|(a, b)| a.to_bits() != b.to_bits()).count();
+    trace.measured.others.push(Other {
+        name: "the cached row has the same bits",
+        gap: Gap { value: different as f64, limit: Some(0.0) },
+        meaning: "The last row of the output of all tokens at once beside the output with the cache: the number of elements whose bits differ.",
+    });
+    let tokens = trace.tokens.clone();
+    let named = |pair: Pair, symbol: &str, cols: Vec<String>| Pair {
+        name: crate::pair::Name {
+            symbol: symbol.to_owned(),
+            rows: tokens.as_slice().into(),
+            cols: cols.into(),
+            ..Default::default()
+        },
+        ..pair
+    };
+    let cols = labels("v", v.ours.cols());
+    let (weights, v) = (named(weights, "A", tokens.clone()), named(v, "V", cols.clone()));
+    let text = Text {
+        key: StepKey::new(Section::Whole, Quantity::Output),
+        symbol: "O",
+        name: "Output of all tokens at once",
+        formula: "O = causal attention(X·W_Q, X·W_K, X·W_V)",
+        meaning: "Without a cache, every step computes all rows again. The mask keeps earlier tokens from seeing the new one, so their rows stay as they were, and only the last row is needed.",
+        code: "attention.forward(q, k, v, output, scratch)",
+    };
+    let origin = Origin::product(&weights, &v);
+    trace.push(&text, whole, Kind::Signed, Axes::new(Rows::Queries, &tokens, &cols), origin);
+    Ok(())
+}
+
+/// The work for each token, without a cache and with one, and what the cache holds.
+fn push_savings(trace: &mut Trace<'_>) {
+    let tokens = trace.tokens.clone();
+    let d = trace.inputs.matrix(Quantity::WK).map_or(0, Matrix::cols);
+    let cols = ["rows projected without a cache", "rows projected with it", "numbers cached"];
+    let cols = cols.map(str::to_owned);
+    let work = Matrix::from_fn(tokens.len(), 3, |t, j| {
+        (match j {
+            0 => 3 * (t + 1),
+            1 => 3,
+            _ => 2 * d * (t + 1),
+        }) as f64
+    });
+    let text = Text {
+        key: Quantity::Savings.into(),
+        symbol: "",
+        name: "What the cache saves",
+        formula: "3·(t + 1) rows become 3",
+        meaning: "Without a cache, token t projects queries, keys and values of all t + 1 tokens; with it, only its own. The price is memory that grows with the text.",
+        code: "",
+    };
+    let origin = Origin::measured(cols.to_vec());
+    let axes = Axes::new(Rows::Tokens, &tokens, &cols);
+    trace.push(&text, Pair::double(work), Kind::Table, axes, origin);
+}

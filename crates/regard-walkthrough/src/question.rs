@@ -1,0 +1,204 @@
+//! What to expect of a step, asked before its numbers are shown. The answer is computed from the numbers.
+
+use crate::number::number;
+use crate::{Kind, Matrix, Quantity, Rows, Step, StepKey, Walkthrough};
+
+/// A question about a step, and its answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// The question.
+    pub ask: String,
+    /// The answer, with the numbers of the example.
+    pub answer: String,
+}
+
+impl Walkthrough {
+    /// A question about a step, to be asked before its numbers are shown, and the answer. `None` if there is no such step.
+    ///
+    /// ```
+    /// use regard_walkthrough::{Example, Quantity, Settings, Walkthrough};
+    /// let walk = Walkthrough::run(Example::ILoveRobotics, &Settings::default())?;
+    /// let question = walk.question(Quantity::Weights).expect("there are weights");
+    /// assert_eq!(question.ask, "Which key gets the largest weight of “I”? Is it more than half?");
+    /// assert_eq!(question.answer, "“I” gets 0.533, which is more than half.");
+    /// # Ok::<(), regard_walkthrough::Error>(())
+    /// ```
+    pub fn question(&self, step: impl Into<StepKey>) -> Option<Question> {
+        let step = self.step(step)?;
+        let (rows, cols) = step.matrix.shape();
+        if rows == 0 || cols == 0 {
+            return None;
+        }
+        let question = match step.key.quantity {
+            _ if step.kind == Kind::Weights => of_weights(step),
+            Quantity::ScaledScores => self.of_scaled(step).unwrap_or_else(|| of_cell(step)),
+            Quantity::MaskedScores => of_masked(step),
+            _ if step.key.quantity.is_scores() => of_scores(step),
+            Quantity::Output | Quantity::CausalOutput => {
+                self.of_output(step).unwrap_or_else(|| of_cell(step))
+            }
+            _ if step.formula.is_empty() => of_given(step),
+            _ => of_cell(step),
+        };
+        Some(question)
+    }
+
+    fn of_scaled(&self, step: &Step) -> Option<Question> {
+        let raw = self.step(StepKey::new(step.key.section, Quantity::RawScores))?;
+        let row = decided(&step.matrix);
+        let (before, after) = (largest(raw.matrix.row(row)), largest(step.matrix.row(row)));
+        let value = number(step.matrix.get(row, *after.first()?).into());
+        let names = names(&step.col_labels, &after);
+        let ask = format!(
+            "Does the division change which key has the largest score of “{}”?",
+            label(&step.row_labels, row)
+        );
+        let answer = if before == after {
+            format!(
+                "No: {names} stays the largest, with {value}. All scores are divided by the same number."
+            )
+        } else {
+            format!("Yes: rounding makes {names} the largest, with {value}.")
+        };
+        Some(Question { ask, answer })
+    }
+
+    /// Which value an output is closest to.
+    fn of_output(&self, step: &Step) -> Option<Question> {
+        let of = |quantity| self.step(StepKey::new(step.key.section, quantity));
+        let values = of(Quantity::V).or_else(|| self.step(Quantity::AllValues))?;
+        let weights = if step.key.quantity == Quantity::CausalOutput {
+            of(Quantity::CausalWeights)?
+        } else {
+            of(Quantity::Weights)?
+        };
+        let fits = values.matrix.cols() == step.matrix.cols()
+            && values.matrix.rows() == weights.matrix.cols()
+            && weights.matrix.rows() == step.matrix.rows();
+        if !fits {
+            return None;
+        }
+        let row = decided(&weights.matrix);
+        let distance = |j: usize| -> f32 {
+            let both = step.matrix.row(row).iter().zip(values.matrix.row(j));
+            both.map(|(a, b)| (a - b).powi(2)).sum::<f32>().sqrt()
+        };
+        let nearest =
+            (0..values.matrix.rows()).min_by(|a, b| distance(*a).total_cmp(&distance(*b)))?;
+        let ask = format!(
+            "The output of “{}” is a mean of the values. Which token's value is it closest to?",
+            label(&step.row_labels, row)
+        );
+        let answer = format!(
+            "To that of “{}”, at a distance of {}: its weight is {}.",
+            label(&values.row_labels, nearest),
+            number(distance(nearest).into()),
+            number(weights.matrix.get(row, nearest).into()),
+        );
+        Some(Question { ask, answer })
+    }
+}
+
+fn of_weights(step: &Step) -> Question {
+    let row = decided(&step.matrix);
+    let most = largest(step.matrix.row(row));
+    let weight = most.first().map_or(0.0, |j| step.matrix.get(row, *j));
+    let gets = if most.len() == 1 { "gets" } else { "get" };
+    let half = if weight > 0.5 { "more than half" } else { "not more than half" };
+    let each = if most.len() == 1 { "" } else { " each" };
+    Question {
+        ask: format!(
+            "Which key gets the largest weight of “{}”? Is it more than half?",
+            label(&step.row_labels, row)
+        ),
+        answer: format!(
+            "{} {gets} {}{each}, which is {half}.",
+            names(&step.col_labels, &most),
+            number(weight.into())
+        ),
+    }
+}
+
+fn of_scores(step: &Step) -> Question {
+    let row = decided(&step.matrix);
+    let most = largest(step.matrix.row(row));
+    let arithmetic = most.first().and_then(|j| step.explain(row, *j)).unwrap_or_default();
+    Question {
+        ask: format!(
+            "Which key does the query of “{}” match best: which dot product is the largest?",
+            label(&step.row_labels, row)
+        ),
+        answer: format!("{}: {arithmetic}", names(&step.col_labels, &most)),
+    }
+}
+
+fn of_masked(step: &Step) -> Question {
+    let row = step.matrix.rows() / 2;
+    let seen = step.matrix.row(row).iter().filter(|score| **score > f32::NEG_INFINITY).count();
+    Question {
+        ask: format!("How many keys does “{}” still see?", label(&step.row_labels, row)),
+        answer: format!(
+            "{seen} of {}: itself and the tokens before it. The other scores are −∞.",
+            step.matrix.cols()
+        ),
+    }
+}
+
+fn of_given(step: &Step) -> Question {
+    let (rows, cols) = step.matrix.shape();
+    if step.rows == Rows::Other {
+        let ask =
+            format!("A row of {rows} numbers is multiplied by this matrix. How many come out?");
+        return Question {
+            ask,
+            answer: format!("{cols}: the matrix has {rows} rows and {cols} columns."),
+        };
+    }
+    Question {
+        ask: "How many numbers describe one token?".to_owned(),
+        answer: format!("{cols}: there are {rows} rows of {cols} numbers."),
+    }
+}
+
+/// One cell to compute by hand.
+fn of_cell(step: &Step) -> Question {
+    let (row, col) = (step.matrix.rows() / 2, 0);
+    Question {
+        ask: format!(
+            "Which number stands in row “{}”, column “{}”?",
+            label(&step.row_labels, row),
+            label(&step.col_labels, col)
+        ),
+        answer: step.explain(row, col).unwrap_or_default(),
+    }
+}
+
+/// The row whose largest number is farthest above the next one.
+fn decided(matrix: &Matrix) -> usize {
+    let margin = |i: usize| {
+        let mut row = matrix.row(i).to_vec();
+        row.sort_by(|a, b| b.total_cmp(a));
+        match row[..] {
+            [first, second, ..] if second > f32::NEG_INFINITY => first - second,
+            _ => 0.0,
+        }
+    };
+    // The first of equal rows.
+    (0..matrix.rows()).rev().max_by(|a, b| margin(*a).total_cmp(&margin(*b))).unwrap_or(0)
+}
+
+/// The columns of the largest number.
+fn largest(row: &[f32]) -> Vec<usize> {
+    let most = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    (0..row.len()).filter(|j| row[*j] == most).collect()
+}
+
+fn label(labels: &[String], i: usize) -> &str {
+    labels.get(i).map_or("", String::as_str)
+}
+
+/// "“I” and “love”".
+fn names(labels: &[String], which: &[usize]) -> String {
+    let names: Vec<String> = which.iter().map(|j| format!("“{}”", label(labels, *j))).collect();
+    names.join(" and ")
+}
