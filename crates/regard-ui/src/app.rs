@@ -149,7 +149,11 @@ impl App {
 
     /// Whether a thread works for a room or on a file.
     pub fn is_busy(&self) -> bool {
-        self.walkthrough.is_busy()
+        // A page that is not shown does not take what its threads have done.
+        let first = &self.session.walkthrough;
+        let shows_head =
+            self.session.room == Room::Walkthrough && first.page == walkthrough::Page::RealHead;
+        shows_head && self.walkthrough.is_busy()
             || self.laboratory.is_computing()
             || self.heads.is_busy()
             || self.model.is_busy()
