@@ -9,18 +9,14 @@
 //! tokens p, p + 1, … go through the layers, and what they give is appended
 //! ```
 //!
-//! Every number is that of a run of the whole text, bit for bit. Quantized layers round products of few tokens in another way
-//! than those of many ([`regard::Linear::quantized`]), so at least [`LEAST`] tokens are computed, and a text with fewer is read
-//! as a whole.
+//! Every number is that of a run of the whole text, bit for bit: no product of a token depends on how many others there are. The
+//! last token is always computed, because its logits are asked for.
 
 use core::slice::from_ref;
 
 use crate::change::Plan;
 use crate::forward::{Caches, Keep, Runner, Streams};
 use crate::{Baseline, Error, Input, Model, RopeScaling, Trace, Values, Which};
-
-/// The tokens that are computed at least: more than a quantized layer multiplies by blocks.
-const LEAST: usize = 5;
 
 /// What a model found in a text: all attention weights, the logits, and what it needs to read on.
 ///
@@ -34,7 +30,7 @@ const LEAST: usize = 5;
 ///
 /// let more = Input::tokens([&text[..], &[1]].concat());
 /// let second = model.read(&more, Some(first))?;
-/// assert_eq!(second.computed(), 5);
+/// assert_eq!(second.computed(), 1);
 /// assert_eq!(second.weights(Which::Only).unwrap().shape, [2, 4, 9, 9]); // layers, heads, queries, keys
 /// assert_eq!(second.unchanged().logits(), model.pass().last_logits().run(&more)?.logits());
 /// # Ok::<(), regard_models::Error>(())
@@ -73,7 +69,7 @@ impl Reading {
             return 0;
         }
         let same = old.ids.iter().zip(&new.ids).take_while(|(old, new)| old == new).count();
-        same.min(new.ids.len().saturating_sub(LEAST))
+        same.min(new.ids.len().saturating_sub(1))
     }
 }
 
@@ -102,7 +98,7 @@ impl Model {
                 caches = kept;
             }
             // Room for as many tokens again, so that a text can grow.
-            None if self.reads_on(tokens) => caches = Some(Caches::new(self, 2 * tokens + 32, 0)?),
+            None if self.reads_on() => caches = Some(Caches::new(self, 2 * tokens + 32, 0)?),
             None => {}
         }
         if let Some(caches) = &mut caches {
@@ -148,14 +144,14 @@ impl Model {
         all.collect()
     }
 
-    /// Whether a text of so many tokens can be read on: its tokens do not depend on later ones, nor on its length.
-    fn reads_on(&self, tokens: usize) -> bool {
+    /// Whether a text can be read on: its tokens do not depend on later ones, nor on its length.
+    fn reads_on(&self) -> bool {
         let description = self.description();
         let stack = &description.stack;
         let by_length = stack.block.rotary.as_ref().is_some_and(|rotary| {
             matches!(rotary.scaling, RopeScaling::Dynamic { .. } | RopeScaling::LongRope { .. })
         });
-        stack.causal && description.encoder.is_none() && !by_length && tokens >= LEAST
+        stack.causal && description.encoder.is_none() && !by_length
     }
 }
 
