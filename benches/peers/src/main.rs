@@ -6,7 +6,7 @@ mod vectors;
 
 use std::process::ExitCode;
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use clap::{Parser, ValueEnum};
 use regard_benches::{HEADER, Operation, Shape, Subject, Subjects, measure};
 
@@ -62,6 +62,7 @@ fn subjects(operation: Operation, shape: Shape) -> Result<Subjects> {
         Operation::Softmax => vectors::softmax(shape)?,
         Operation::Matmul => matmul::matmul(shape),
         Operation::Attention | Operation::All => attention::attention(shape)?,
+        Operation::Masks => bail!("no peer has the masks"),
     };
     ensure!(!implementations.is_empty(), "no peer has this operation");
     Ok(Subjects { operation, shape, implementations })

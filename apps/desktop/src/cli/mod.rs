@@ -144,7 +144,7 @@ fn window(example: Option<Example>, file: Option<&Path>) -> Result<(), Failure> 
         }
         (None, None) => example.map_or(Start::Last, Start::Example),
     };
-    let example = example.unwrap_or(Example::ALL[0]);
+    let example = example.unwrap_or(Example::MathOfAttention);
     let why = if has_display() {
         match crate::window::run(start) {
             Ok(()) => return Ok(()),
