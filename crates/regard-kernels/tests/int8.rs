@@ -203,15 +203,10 @@ fn rescaled(sum: i128, total: i128, ratio: f64) -> i8 {
 
 #[test]
 fn the_scratch_memory_of_astronomical_shapes_is_not_an_overflow() {
-    for shape in [
-        [4, usize::MAX, 1, 1],
-        [8, usize::MAX, 1, 1],
-        [8, 40, 1, usize::MAX],
-        [1, usize::MAX, 1, 1],
-    ] {
-        let [n_q, n_k, d_k, d_v] = shape;
-        let len = attention_scratch_len(n_q, n_k, d_k, d_v);
-        assert!(len >= n_k.max(d_v) / 2, "{shape:?} takes {len}");
+    for n_q in [1, 4, 8] {
+        assert!(attention_scratch_len(n_q, usize::MAX, 1, 1) >= usize::MAX / 2);
+        // How much more depends on the tier; that it is a number does not.
+        assert!(attention_scratch_len(n_q, 40, 1, usize::MAX) >= 40);
     }
 }
 
