@@ -2,19 +2,18 @@
 
 use std::sync::Arc;
 
-use egui::{ComboBox, Context, Label, RichText, ScrollArea, Ui};
+use egui::{ComboBox, Context, Label, RichText, Ui};
 use regard_heads::HeadId;
 use regard_models::Attribution;
-use regard_walkthrough::Marks;
 
 use super::latest::{Latest, Same};
 use super::open::Opened;
 use super::run::{Outcome, Request, Unchanged};
+use super::signed::SignedMap;
 use super::{Next, State, View as Shows};
 use crate::Host;
-use crate::colors::{Look, Palette, largest};
+use crate::colors::Look;
 use crate::explain::title;
-use crate::heatmap::{Cell, Heatmap, Picture, View};
 use crate::numbers;
 use crate::task::Task;
 
@@ -28,11 +27,7 @@ const EXPLANATION: &str = "\
 struct Parts {
     attribution: Attribution,
     /// \[layers, heads + 1\]: the feed-forward layer is last.
-    numbers: Vec<f32>,
-    picture: Picture,
-    labels: [Vec<String>; 2],
-    pointed: Option<Cell>,
-    view: View,
+    map: SignedMap,
 }
 
 /// A run, and the tokens A and B of A − B.
@@ -136,39 +131,18 @@ impl Parts {
         };
         let numbers: Vec<f32> = layers.iter().flat_map(of_layer).collect();
         let heads = layers.first().map_or(0, |layer| layer.heads.len());
-        let picture =
-            Picture::new(&numbers, heads + 1, Palette::signed(largest(&numbers), Look::default()));
         let rows = (0..layers.len()).map(|i| format!("layer {i}")).collect();
         let cols = (0..heads).map(|i| format!("head {i}")).chain(["MLP".to_owned()]).collect();
-        let labels = [rows, cols];
-        Ok(Self { attribution, numbers, picture, labels, pointed: None, view: View::default() })
+        Ok(Self { attribution, map: SignedMap::new(numbers, [rows, cols]) })
     }
 
     fn show(&mut self, ui: &mut Ui, state: &mut State, look: Look) {
         ui.add(Label::new(self.sum()).wrap());
-        self.picture.set_palette(Palette::signed(largest(&self.numbers), look));
-        let [rows, cols] = &self.labels;
-        let map = Heatmap {
-            name: "what each part adds to the logit",
-            numbers: &self.numbers,
-            masked: f32::NEG_INFINITY,
-            row_labels: rows,
-            col_labels: cols,
-            picture: &self.picture,
-            captions: None,
-            terms: ["layer", "part", "added to the logit"],
-            pointed: self.pointed,
-            marks: Marks::default(),
-            edited: &[],
-            large: (ui.available_height() - 60.0).max(200.0),
-            paints: false,
-        };
-        let area = ScrollArea::both().auto_shrink(false);
-        let pointing = area.show(ui, |ui| map.show(ui, ui.available_width(), &mut self.view)).inner;
-        self.pointed = pointing.chosen.or(self.pointed);
-        if let Some((layer, head)) = self.pointed.filter(|_| pointing.response.clicked())
-            && head + 1 < cols.len()
-        {
+        let terms = ["layer", "part", "added to the logit"];
+        let clicked = self.map.fill(ui, look, "what each part adds to the logit", terms, 60.0);
+        // The last column is the feed-forward layer's.
+        let heads = self.attribution.layers.first().map_or(0, |layer| layer.heads.len());
+        if let Some((layer, head)) = clicked.filter(|(_, head)| *head < heads) {
             state.heads.show(HeadId { layer, head });
             state.view = Shows::Attention;
         }

@@ -19,6 +19,7 @@ mod patches;
 mod record;
 mod room;
 mod run;
+mod signed;
 mod state;
 mod strip;
 mod sweep;

@@ -2,18 +2,17 @@
 
 use std::sync::Arc;
 
-use egui::{Context, Label, RichText, ScrollArea, Ui};
+use egui::{Context, Label, RichText, Ui};
 use regard_models::{Change, Values};
-use regard_walkthrough::Marks;
 
 use super::State;
 use super::latest::{Latest, Same};
 use super::open::Opened;
 use super::run::{Outcome, Unchanged};
+use super::signed::SignedMap;
 use crate::Host;
-use crate::colors::{Look, Palette, largest};
+use crate::colors::Look;
 use crate::explain::title;
-use crate::heatmap::{Cell, Heatmap, Picture, View};
 use crate::task::{Promise, Task};
 
 const EXPLANATION: &str = "\
@@ -25,14 +24,9 @@ const EXPLANATION: &str = "\
 /// The change of a logit by each patch.
 struct Effects {
     /// \[layers, positions\]
-    numbers: Vec<f32>,
-    picture: Picture,
-    labels: [Vec<String>; 2],
+    map: SignedMap,
     /// "Logit of “Mia” minus that of “Rosa”".
     measure: String,
-    /// The cursor of the keyboard.
-    pointed: Option<Cell>,
-    view: View,
 }
 
 type Of = (Same<Unchanged>, Same<Unchanged>);
@@ -49,7 +43,7 @@ impl Patches {
 
     /// The change of the logit by each patch, layer by layer.
     pub fn effects(&self) -> Option<&[f32]> {
-        self.0.value().map(|effects| &effects.numbers[..])
+        self.0.value().map(|effects| &effects.map.numbers[..])
     }
 
     /// Takes what the thread has computed, and starts what is missing.
@@ -80,7 +74,9 @@ impl Patches {
         };
         if let Some(effects) = self.0.value_mut() {
             title(ui, &format!("{}, with each place patched", effects.measure), EXPLANATION);
-            if let Some((layer, position)) = effects.show(ui, look) {
+            let terms = ["layer", "token", "change of the logit"];
+            let clicked = effects.map.fill(ui, look, "the effect of each patch", terms, 80.0);
+            if let Some((layer, position)) = clicked {
                 let (place, from) =
                     (format!("blocks.{layer}.hook_resid_pre"), second.run.input().clone());
                 state.toggle(&Change::Patch { place, position, from });
@@ -144,33 +140,6 @@ impl Effects {
         });
         let labels =
             [(0..stack.layers()).map(|i| format!("layer {i}")).collect(), tokens.collect()];
-        let palette = Palette::signed(largest(&numbers), Look::default());
-        let picture = Picture::new(&numbers, positions, palette);
-        Ok(Self { numbers, picture, labels, measure, pointed: None, view: View::default() })
-    }
-
-    /// Draws the picture. Returns the cell that was clicked: a layer and a position. Arrow keys move the cursor, and Enter clicks.
-    fn show(&mut self, ui: &mut Ui, look: Look) -> Option<Cell> {
-        self.picture.set_palette(Palette::signed(largest(&self.numbers), look));
-        let [rows, cols] = &self.labels;
-        let map = Heatmap {
-            name: "the effect of each patch",
-            numbers: &self.numbers,
-            masked: f32::NEG_INFINITY,
-            row_labels: rows,
-            col_labels: cols,
-            picture: &self.picture,
-            captions: None,
-            terms: ["layer", "token", "change of the logit"],
-            pointed: self.pointed,
-            marks: Marks::default(),
-            edited: &[],
-            large: (ui.available_height() - 80.0).max(200.0),
-            paints: false,
-        };
-        let area = ScrollArea::both().auto_shrink(false);
-        let pointing = area.show(ui, |ui| map.show(ui, ui.available_width(), &mut self.view)).inner;
-        self.pointed = pointing.chosen.or(self.pointed);
-        self.pointed.filter(|_| pointing.response.clicked())
+        Ok(Self { map: SignedMap::new(numbers, labels), measure })
     }
 }

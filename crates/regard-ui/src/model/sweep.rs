@@ -5,17 +5,16 @@ use std::sync::Arc;
 use egui::{Context, Label, RichText, Ui};
 use regard_heads::HeadId;
 use regard_models::{Ablation, Change};
-use regard_walkthrough::Marks;
 
 use super::latest::{Latest, Same};
 use super::open::Opened;
 use super::run::Unchanged;
+use super::signed::SignedMap;
 use super::{Next, State};
 use crate::Host;
-use crate::colors::{Look, Palette, largest};
+use crate::colors::Look;
 use crate::explain::title;
 use crate::heads::Shown;
-use crate::heatmap::{Heatmap, Picture, View};
 use crate::task::Task;
 
 /// The weights of a model whose sweep follows each text without being asked for.
@@ -28,10 +27,7 @@ const EXPLANATION: &str = "\
 
 /// The change of a logit by each head.
 pub(super) struct Effects {
-    effects: Vec<f32>,
-    picture: Picture,
-    labels: [Vec<String>; 2],
-    view: View,
+    map: SignedMap,
 }
 
 /// The picture, and the one that is being computed.
@@ -46,7 +42,7 @@ impl Sweep {
 
     /// The change of the logit by each head, layer by layer, of the latest run.
     pub fn effects(&self) -> Option<&[f32]> {
-        self.0.value().map(|effects| &effects.effects[..])
+        self.0.value().map(|effects| &effects.map.numbers[..])
     }
 
     /// Takes what the thread has computed, and starts what is missing.
@@ -114,34 +110,16 @@ impl Effects {
                 return Err("cancelled".to_owned());
             }
         }
-        let cols = stack.block.heads;
-        let palette = Palette::signed(largest(&effects), Look::default());
-        let picture = Picture::new(&effects, cols, palette);
-        let labels = [("layer", stack.layers()), ("head", cols)];
+        let labels = [("layer", stack.layers()), ("head", stack.block.heads)];
         let labels = labels.map(|(name, n)| (0..n).map(|i| format!("{name} {i}")).collect());
-        Ok(Self { effects, picture, labels, view: View::default() })
+        Ok(Self { map: SignedMap::new(effects, labels) })
     }
 
     fn show(&mut self, ui: &mut Ui, state: &mut State, look: Look) {
-        self.picture.set_palette(Palette::signed(largest(&self.effects), look));
-        let [rows, cols] = &self.labels;
         let shown = (state.heads.shown == Shown::Head).then(|| state.heads.id());
-        let map = Heatmap {
-            name: "the effect of each head",
-            numbers: &self.effects,
-            masked: f32::NEG_INFINITY,
-            row_labels: rows,
-            col_labels: cols,
-            picture: &self.picture,
-            captions: None,
-            terms: ["layer", "head", "change of the logit"],
-            pointed: shown.map(|id| (id.layer, id.head)),
-            marks: Marks::default(),
-            edited: &[],
-            large: 280.0,
-            paints: false,
-        };
-        let pointing = map.show(ui, ui.available_width(), &mut self.view);
+        let pointed = shown.map(|id| (id.layer, id.head));
+        let terms = ["layer", "head", "change of the logit"];
+        let pointing = self.map.draw(ui, look, "the effect of each head", terms, pointed, 280.0);
         if let Some((layer, head)) = pointing.chosen {
             state.heads.show(HeadId { layer, head });
         }

@@ -1,0 +1,75 @@
+//! A map of numbers of both signs: layers × something, in the diverging colours.
+
+use egui::{ScrollArea, Ui};
+use regard_walkthrough::Marks;
+
+use crate::colors::{Look, Palette, largest};
+use crate::heatmap::{Cell, Heatmap, Picture, Pointing, View};
+
+/// The numbers, and how they are looked at.
+pub(super) struct SignedMap {
+    /// Row by row.
+    pub numbers: Vec<f32>,
+    picture: Picture,
+    labels: [Vec<String>; 2],
+    /// The cursor of the keyboard.
+    pointed: Option<Cell>,
+    view: View,
+}
+
+impl SignedMap {
+    /// A row for each of the first labels, a column for each of the second ones.
+    pub fn new(numbers: Vec<f32>, labels: [Vec<String>; 2]) -> Self {
+        let palette = Palette::signed(largest(&numbers), Look::default());
+        let picture = Picture::new(&numbers, labels[1].len(), palette);
+        Self { numbers, picture, labels, pointed: None, view: View::default() }
+    }
+
+    /// Draws the map at most `large` points high, with the cell that is `pointed` at.
+    pub fn draw(
+        &mut self,
+        ui: &mut Ui,
+        look: Look,
+        name: &str,
+        terms: [&str; 3],
+        pointed: Option<Cell>,
+        large: f32,
+    ) -> Pointing {
+        self.picture.set_palette(Palette::signed(largest(&self.numbers), look));
+        let [rows, cols] = &self.labels;
+        let map = Heatmap {
+            name,
+            numbers: &self.numbers,
+            masked: f32::NEG_INFINITY,
+            row_labels: rows,
+            col_labels: cols,
+            picture: &self.picture,
+            captions: None,
+            terms,
+            pointed,
+            marks: Marks::default(),
+            edited: &[],
+            large,
+            paints: false,
+        };
+        map.show(ui, ui.available_width(), &mut self.view)
+    }
+
+    /// Fills what is left of the page but for `below` points. Returns the cell that was clicked: arrow keys move the cursor, and
+    /// Enter clicks.
+    pub fn fill(
+        &mut self,
+        ui: &mut Ui,
+        look: Look,
+        name: &str,
+        terms: [&str; 3],
+        below: f32,
+    ) -> Option<Cell> {
+        let large = (ui.available_height() - below).max(200.0);
+        let pointed = self.pointed;
+        let area = ScrollArea::both().auto_shrink(false);
+        let pointing = area.show(ui, |ui| self.draw(ui, look, name, terms, pointed, large)).inner;
+        self.pointed = pointing.chosen.or(self.pointed);
+        self.pointed.filter(|_| pointing.response.clicked())
+    }
+}
