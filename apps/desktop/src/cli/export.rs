@@ -12,10 +12,10 @@ use regard_ui::laboratory::Engine;
 use regard_ui::{Room, Session, of_step, of_walkthrough};
 use regard_walkthrough::{Example, Quantity, Settings, StepKey, Walkthrough};
 
+use super::destination;
 use super::failure::{BadInput as _, Failure};
 use super::suggest;
 use crate::host::Native;
-use crate::whole_file;
 
 /// Write a matrix as a picture, as a page or as numbers
 ///
@@ -64,6 +64,10 @@ pub(crate) struct Args {
     /// Write the cells alone as .png, without title, labels and colour bar
     #[arg(long)]
     bare: bool,
+
+    /// Overwrite the file that is read
+    #[arg(long)]
+    force: bool,
 }
 
 /// What a picture shows.
@@ -87,10 +91,14 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if args.bare && (format != Format::Png || args.view.is_some_and(|view| view != View::Matrix)) {
         return Err(anyhow::anyhow!("--bare is for a .png of a matrix")).bad_input();
     }
+    if !format.is_picture() && (args.map.is_some() || args.log) {
+        return Err(anyhow::anyhow!("--map and --log are for pictures, and {} holds numbers", args.to.display())).bad_input();
+    }
+    destination::check(&args.to, [Path::new(&args.source)], args.force)?;
     if args.view == Some(View::Grid) {
         let figure = of_all_heads(args, look).with_context(|| args.source.clone()).bad_input()?;
         let bytes = figure.encode(format).bad_input()?;
-        return write(&args.to, &bytes, figure.title());
+        return destination::write(&args.to, &bytes, figure.title());
     }
     let matrix = match args.source.parse::<Example>() {
         Ok(example) => of_example(example, args, look),
@@ -112,15 +120,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     };
     let bytes = bytes.bad_input()?;
     let (rows, cols) = (matrix.rows.len(), matrix.cols.len());
-    write(&args.to, &bytes, &format!("{}, {rows} × {cols}", matrix.title))
-}
-
-/// Writes a file, and says where and what.
-pub(crate) fn write(to: &Path, bytes: &[u8], what: &str) -> Result<(), Failure> {
-    let written = whole_file::write(to, bytes);
-    written.with_context(|| format!("writing {}", to.display()))?;
-    anstream::eprintln!("wrote {}: {what}", to.display());
-    Ok(())
+    destination::write(&args.to, &bytes, &format!("{}, {rows} × {cols}", matrix.title))
 }
 
 /// All heads of a file of attention.

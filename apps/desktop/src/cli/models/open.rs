@@ -7,6 +7,7 @@ use regard_models::{Checkpoint, Model};
 use super::super::failure::{BadInput as _, Failure};
 use super::working_on;
 use crate::hub;
+use crate::say::tell;
 
 /// From so many bytes on, what a model takes is told.
 const LARGE: u64 = 1 << 30;
@@ -105,7 +106,7 @@ pub(crate) fn allow(what: &str, bytes: u64) -> Result<(), Failure> {
             .bad_input();
     }
     if bytes >= LARGE {
-        anstream::eprintln!("note: {what} {needed} of memory");
+        tell(format_args!("note: {what} {needed} of memory"));
     }
     Ok(())
 }
