@@ -292,6 +292,9 @@ impl App {
             Command::OpenModel => {
                 self.dialog = Some(Dialog::new(&*self.host, Purpose::OpenModel));
             }
+            Command::OpenModelB => {
+                self.dialog = Some(Dialog::new(&*self.host, Purpose::OpenModelB));
+            }
             Command::OpenTokens => {
                 self.dialog = Some(Dialog::new(&*self.host, Purpose::OpenTokens));
             }

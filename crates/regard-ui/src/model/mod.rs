@@ -14,6 +14,7 @@ mod list;
 mod next;
 mod note;
 mod open;
+mod pane;
 mod patch;
 mod patches;
 mod record;
