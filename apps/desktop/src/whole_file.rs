@@ -124,9 +124,10 @@ fn remove_left_files(folder: &Path) {
 /// Checks that the folder of a file exists, before the content of the file is computed.
 ///
 /// # Errors
-/// [`io::ErrorKind::NotFound`] if it does not.
+/// If there is no such folder.
 pub(crate) fn check_folder(path: &Path) -> io::Result<()> {
-    folder(&target(path)?).metadata().map(drop)
+    // The dot makes the system refuse what is no folder.
+    folder(&target(path)?).join(".").metadata().map(drop)
 }
 
 fn folder(path: &Path) -> &Path {

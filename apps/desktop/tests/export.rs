@@ -378,6 +378,7 @@ fn a_step_has_the_colours_of_the_window() {
 fn bare_cells_of_a_table_need_a_map() {
     let walkthrough = Walkthrough::run(Example::LayerNorm, &Settings::default()).unwrap();
     let moments = walkthrough.steps.iter().find(|s| s.kind == Kind::Table).unwrap();
+    let folder = Folder::new();
     let run = export(&[
         "layer-norm",
         "--matrix",

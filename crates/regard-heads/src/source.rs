@@ -154,11 +154,7 @@ impl TensorFile {
         let place = Place::At(header.len as u64);
         let entry = Entry::of_npy(name, header, place, found)?;
         entry.check_end("npy", found)?;
-        Ok(Self {
-            container: Container::Plain(file),
-            entries: vec![entry],
-            metadata: Vec::new(),
-        })
+        Ok(Self { container: Container::Plain(file), entries: vec![entry], metadata: Vec::new() })
     }
 
     fn npz(file: Bytes, file_len: u64) -> Result<Self, Error> {

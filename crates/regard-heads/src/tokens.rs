@@ -40,7 +40,9 @@ pub(super) fn find(
     })?;
     match in_metadata {
         Some(found) => Ok(found),
-        None => Ok(Found::by_name(|name| strings(source, name, attention, shape))?.unwrap_or_default()),
+        None => {
+            Ok(Found::by_name(|name| strings(source, name, attention, shape))?.unwrap_or_default())
+        }
     }
 }
 

@@ -10,8 +10,8 @@ use safetensors::Dtype;
 use super::destination;
 use super::failure::{BadInput as _, Failure};
 use super::inputs::{AttendInputs, heads};
-use super::{parse_temperature, threads};
 use super::tensors::{self, Tensor};
+use super::{parse_temperature, threads};
 
 /// Compute attention over the tensors of a safetensors file
 ///

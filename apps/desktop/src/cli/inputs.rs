@@ -76,18 +76,7 @@ impl AttendInputs {
         let alibi_slopes = of_heads(file, "alibi_slopes", q.shape())?;
         let mut q = tensors::numbers("q", &q)?;
         q.shape = to_four_dimensions(&q.shape);
-        Ok(Self {
-            q,
-            k,
-            v,
-            rank,
-            has_past,
-            allowed,
-            bias,
-            lengths,
-            sinks,
-            alibi_slopes,
-        })
+        Ok(Self { q, k, v, rank, has_past, allowed, bias, lengths, sinks, alibi_slopes })
     }
 }
 
@@ -167,7 +156,8 @@ fn with_past(file: &SafeTensors<'_>, past: &str, new: &str, q: &TensorView<'_>) 
     let tokens = p[2].checked_add(n[2]).context("too many tokens")?;
     let mut both = Tensor { shape: vec![n[0], n[1], tokens, n[3]], ..Tensor::empty(view.dtype()) };
     let (views, heads) = ([(past, &past_view), (new, &view)], n[0] * n[1]);
-    both.data.reserve_exact(views.iter().map(|(_, view)| view.shape().iter().product::<usize>()).sum());
+    both.data
+        .reserve_exact(views.iter().map(|(_, view)| view.shape().iter().product::<usize>()).sum());
     for head in 0..heads {
         for (name, view) in views {
             let len = view.data().len() / heads;

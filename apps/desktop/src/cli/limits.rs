@@ -37,7 +37,8 @@ pub(crate) struct Call<'a> {
 impl Call<'_> {
     /// Checks the multiply-adds, and returns the bytes of the results: in `f32`, and once more as a file.
     pub(crate) fn bytes(&self) -> Result<u64> {
-        let (&[batch, heads, n_q, d_k], &[_, _, n_k, _], &[_, _, _, d_v]) = (self.q, self.k, self.v)
+        let (&[batch, heads, n_q, d_k], &[_, _, n_k, _], &[_, _, _, d_v]) =
+            (self.q, self.k, self.v)
         else {
             return Ok(0); // other shapes are refused elsewhere
         };
@@ -56,9 +57,10 @@ impl Call<'_> {
             results = results.saturating_add(k).saturating_add(v);
         }
         // A mask that repeats one column is written out for all keys.
-        let mask = self.mask.and_then(|shape| shape.split_last()).map_or(0, |(_, rows)| {
-            product(rows.iter().copied()).saturating_mul(n_k as u64)
-        });
+        let mask = self
+            .mask
+            .and_then(|shape| shape.split_last())
+            .map_or(0, |(_, rows)| product(rows.iter().copied()).saturating_mul(n_k as u64));
         Ok(results.saturating_mul(2).saturating_add(mask).saturating_mul(size_of::<f32>() as u64))
     }
 }

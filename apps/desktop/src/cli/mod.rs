@@ -130,12 +130,12 @@ fn take_negative_numbers(command: clap::Command) -> clap::Command {
 }
 
 /// The model that the window opens. A fault of its files is told here, before there is a window.
-fn model_to_show(name: &str) -> Result<String, Failure> {
+fn model_to_show(name: &Path) -> Result<String, Failure> {
     let checkpoint = models::open::checkpoint(name, false)?;
     regard_models::Description::of(&checkpoint).bad_input()?;
     let path = std::path::absolute(name).unwrap_or_default();
-    let is_path = name != crate::bundled::NAME && path.exists();
-    Ok(if is_path { path.display().to_string() } else { name.to_owned() })
+    let is_path = name != Path::new(crate::bundled::NAME) && path.exists();
+    Ok(if is_path { path.display().to_string() } else { name.display().to_string() })
 }
 
 fn window(
@@ -143,10 +143,10 @@ fn window(
     file: Option<&Path>,
     compare: Option<&str>,
 ) -> Result<(), Failure> {
-    let model = file.and_then(Path::to_str).filter(|name| models::open::is_model(name));
+    let model = file.filter(|path| models::open::is_model(path));
     let start = match (model, file) {
         (Some(name), _) => {
-            let second = compare.map(model_to_show).transpose()?;
+            let second = compare.map(|name| model_to_show(Path::new(name))).transpose()?;
             Start::Model { name: model_to_show(name)?, second }
         }
         (None, Some(path)) if compare.is_some() => {

@@ -61,8 +61,8 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
     );
     (&mut file).take(header).read_to_end(&mut bytes)?;
     ensure!(bytes.len() as u64 == START + header, short(io::ErrorKind::UnexpectedEof.into()));
-    let metadata: Metadata = serde_json::from_slice(&bytes[START as usize..])
-        .context("its header cannot be read")?;
+    let metadata: Metadata =
+        serde_json::from_slice(&bytes[START as usize..]).context("its header cannot be read")?;
     let expected = START + header + metadata.data_len() as u64;
     let about = file.metadata()?;
     if about.is_file() {
