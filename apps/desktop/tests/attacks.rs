@@ -236,7 +236,7 @@ mod outputs {
         assert!(message.contains("/dev/full") && message.contains("space"), "{message}");
         assert_eq!(message.matches("os error").count(), 1, "{message}");
         for output in ["none/out", "in.safetensors/out"] {
-            let message = refused(&attend(&input, &folder.path(output), &[]), 2);
+            let message = refused(&attend(&input, &folder.path(output), &[]), 1);
             assert_eq!(message.matches("os error").count(), 1, "{message}");
         }
         let message = refused(&attend(&input, &folder.path(""), &[]), 1);

@@ -385,7 +385,7 @@ fn bare_cells_of_a_table_need_a_map() {
         &moments.key.to_string(),
         "--bare",
         "--to",
-        "/no/such/folder/a.png",
+        folder.path("a.png").to_str().unwrap(),
     ]);
     assert_eq!(run.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&run.stderr).contains("--map"));

@@ -14,9 +14,7 @@ pub(crate) fn check<'p>(
     inputs: impl IntoIterator<Item = &'p Path>,
     force: bool,
 ) -> Result<(), Failure> {
-    whole_file::check_folder(to)
-        .with_context(|| format!("writing {}", to.display()))
-        .bad_input()?;
+    whole_file::check_folder(to).with_context(|| format!("writing {}", to.display()))?;
     // Only the identity of a regular file is asked for: that opens the file, and would wait for the other end of a FIFO.
     let is_input = |input: &&Path| {
         let are_files = [to, *input].iter().all(|path| path.is_file());
