@@ -389,7 +389,7 @@ mod terminal {
             let mut command = regard(&args);
             command.env("CLICOLOR_FORCE", "1");
             let output = run(command);
-            let printed = text(&output.stdout) + &text(&output.stderr);
+            let printed = format!("{}{}", text(&output.stdout), text(&output.stderr));
             assert!(printed.contains("red"), "{printed:?}");
             for odd in ["\u{1b}]", "\u{7}", "\u{9b}", "\r", "\u{202e}"] {
                 assert!(!printed.contains(odd), "{printed:?}");
