@@ -29,6 +29,8 @@ pub use self::files::{of_step, of_walkthrough};
 pub struct App {
     /// The choices of the user.
     pub session: Session,
+    /// Whether the room is shown without the bar above it, as a part of another page.
+    pub alone: bool,
     host: Arc<dyn Host>,
     history: History,
     walkthrough: walkthrough::WalkthroughRoom,
@@ -70,6 +72,7 @@ impl App {
             pictures: picture::Pending::new(Arc::clone(&host)),
             kept: None,
             session,
+            alone: false,
             host,
         }
     }
@@ -171,12 +174,12 @@ impl App {
             && first.page == walkthrough::Page::Example
             && first.reading == walkthrough::Reading::Presented;
         // A presented step fills the window.
-        if !is_presented {
+        if !is_presented && !self.alone {
             let top = Panel::top("rooms").resizable(false).frame(style::panel(ui, 16, 8));
             chosen = top.show(ui, |ui| self.bar(ui)).inner.or(chosen);
         }
         self.drops(ui.ctx());
-        let side = side::is_shown(width(ui.ctx()), self.session.appearance.side);
+        let side = !self.alone && side::is_shown(width(ui.ctx()), self.session.appearance.side);
         let Session { room, look, walkthrough, laboratory, heads, model, .. } = &mut self.session;
         match room {
             Room::Walkthrough => {
@@ -197,8 +200,6 @@ impl App {
         self.session.appearance.follow(ui.ctx());
         let kept = self.kept.as_mut().map(|kept| kept.note(ui.ctx(), &self.session));
         if let Some(Err(e)) = kept {
-            // Writing would fail again and again.
-            self.kept = None;
             self.tell(Err(e.context("the session will not be there at the next start")));
         }
     }
@@ -291,6 +292,12 @@ impl App {
             }
             Command::OpenModel => {
                 self.dialog = Some(Dialog::new(&*self.host, Purpose::OpenModel));
+            }
+            Command::OpenImage => {
+                self.dialog = Some(Dialog::new(&*self.host, Purpose::OpenImage));
+            }
+            Command::OpenModelB => {
+                self.dialog = Some(Dialog::new(&*self.host, Purpose::OpenModelB));
             }
             Command::OpenTokens => {
                 self.dialog = Some(Dialog::new(&*self.host, Purpose::OpenTokens));

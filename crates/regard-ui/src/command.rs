@@ -43,6 +43,10 @@ pub enum Command {
     OpenAttention,
     /// Opens a model.
     OpenModel,
+    /// Asks for a second model, to compare with.
+    OpenModelB,
+    /// Opens an image for a model of images.
+    OpenImage,
     /// Reads a file of queries and keys.
     OpenTokens,
     /// Writes the matrix that is shown to a file.
@@ -87,6 +91,8 @@ impl Command {
             ],
             vec![
                 Self::OpenModel,
+                Self::OpenModelB,
+                Self::OpenImage,
                 Self::OpenAttention,
                 Self::OpenTokens,
                 Self::ExportMatrix,
@@ -124,6 +130,8 @@ impl Command {
             Self::SaveImage => "Save picture of the window".to_owned(),
             Self::OpenAttention => "Open attention file".to_owned(),
             Self::OpenModel => "Open model".to_owned(),
+            Self::OpenModelB => "Open model B".to_owned(),
+            Self::OpenImage => "Open image".to_owned(),
             Self::OpenTokens => "Open tokens".to_owned(),
             Self::ExportMatrix => "Export matrix".to_owned(),
             Self::CopyMatrix => "Copy matrix as CSV".to_owned(),
@@ -171,6 +179,13 @@ impl Command {
             }
             Self::OpenModel => {
                 "Open a model from a Hugging Face folder or a .gguf file, and watch it read."
+                    .to_owned()
+            }
+            Self::OpenImage => {
+                "Open an image (PNG or JPEG) for a model of images, such as vit.".to_owned()
+            }
+            Self::OpenModelB => {
+                "Open a second model of the same family, or another quantization, and compare the two."
                     .to_owned()
             }
             Self::OpenTokens => {
@@ -229,6 +244,8 @@ impl Command {
             Self::Example(_)
             | Self::ResetNumbers
             | Self::ForgetA
+            | Self::OpenModelB
+            | Self::OpenImage
             | Self::OpenTokens
             | Self::Theme(_)
             | Self::Map(_) => return None,

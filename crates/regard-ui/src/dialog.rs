@@ -23,6 +23,10 @@ pub enum Purpose {
     OpenAttention,
     /// A model is read from it, or from its folder.
     OpenModel,
+    /// An image is read from it.
+    OpenImage,
+    /// Model B is read from it, or from its folder.
+    OpenModelB,
     /// Queries and keys are read from it.
     OpenTokens,
     /// The matrix that is shown is written to it.
@@ -49,6 +53,8 @@ impl Purpose {
             Self::SaveImage => ["Save picture of the window", "Save", "regard.png"],
             Self::OpenAttention => ["Open attention file", "Open", "attention.safetensors"],
             Self::OpenModel => ["Open model", "Open", ""],
+            Self::OpenImage => ["Open image", "Open", ""],
+            Self::OpenModelB => ["Open model B", "Open", ""],
             Self::OpenTokens => ["Open tokens", "Open", "tokens.safetensors"],
             Self::ExportMatrix => ["Export matrix", "Export", "matrix.svg"],
         }
@@ -59,14 +65,15 @@ impl Purpose {
         match self {
             Self::OpenSession | Self::SaveSession => &["json"],
             Self::SaveImage => &["png"],
-            Self::OpenModel => &["gguf", "safetensors", "json"],
+            Self::OpenImage => &["png", "jpg", "jpeg"],
+            Self::OpenModel | Self::OpenModelB => &["gguf", "safetensors", "json"],
             Self::OpenAttention | Self::OpenTokens => &["safetensors", "npy", "npz"],
             Self::ExportMatrix => &["svg", "png", "html", "csv", "npy", "safetensors"],
         }
     }
 
     fn is_opening(self) -> bool {
-        matches!(self, Self::OpenSession | Self::OpenAttention | Self::OpenModel | Self::OpenTokens)
+        !matches!(self, Self::SaveSession | Self::SaveImage | Self::ExportMatrix)
     }
 }
 
@@ -93,7 +100,7 @@ impl Dialog {
         }
         let [heading, act, _] = self.purpose.words();
         let modal = Modal::new(Id::unique("file")).show(ui.ctx(), |ui| {
-            ui.set_width(480.0_f32.min(ui.ctx().content_rect().width() - 64.0));
+            style::set_modal_width(ui, 480.0);
             ui.label(RichText::new(heading).text_style(style::subheading()).strong());
             let field = ui.add(TextEdit::singleline(&mut self.path).desired_width(f32::INFINITY));
             // Enter confirms only in the field. On a button it presses that button.
@@ -106,7 +113,7 @@ impl Dialog {
             let kinds = self.purpose.extensions();
             let hint = match kinds {
                 _ if replaces => "This file exists and will be replaced.".to_owned(),
-                _ if self.purpose == Purpose::OpenModel => {
+                _ if matches!(self.purpose, Purpose::OpenModel | Purpose::OpenModelB) => {
                     "A folder of Hugging Face or a file in it, a .gguf file, or a name in the local cache such as \
                      openai-community/gpt2."
                         .to_owned()

@@ -3,10 +3,12 @@
 mod attend;
 mod bench;
 mod completions;
+mod destination;
 mod export;
 mod failure;
 mod generate;
 mod inputs;
+mod limits;
 mod man;
 mod model;
 pub(crate) mod models;
@@ -20,6 +22,7 @@ mod terminal;
 mod trace;
 mod walk;
 
+use core::num::NonZero;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -32,6 +35,7 @@ use regard_walkthrough::{Example, Settings};
 
 use self::failure::BadInput as _;
 pub(crate) use self::failure::Failure;
+use crate::say::{self, tell};
 
 /// The program's name.
 const NAME: &str = "regard";
@@ -50,6 +54,10 @@ struct Cli {
     /// window saved (.json), or a file of attention (safetensors, npy or npz)
     #[arg(value_name = "FILE", conflicts_with = "example")]
     file: Option<PathBuf>,
+
+    /// A second model to compare with the first one, FILE: another quantization, or another model of its family
+    #[arg(long, value_name = "MODEL", requires = "file")]
+    compare: Option<String>,
 
     #[command(subcommand)]
     command: Option<Command>,
@@ -82,7 +90,7 @@ enum Format {
 pub fn main() -> ExitCode {
     let cli = Cli::from_arg_matches(&command().get_matches()).unwrap_or_else(|e| e.exit());
     let outcome = match cli.command {
-        None => window(cli.example, cli.file.as_deref()),
+        None => window(cli.example, cli.file.as_deref(), cli.compare.as_deref()),
         Some(Command::Walk(args)) => walk::run(&args),
         Some(Command::Attend(args)) => attend::run(&args),
         Some(Command::Bench(args)) => bench::run(&args),
@@ -99,7 +107,7 @@ pub fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            anstream::eprintln!("error: {:#}", failure.error);
+            tell(format_args!("error: {:#}", failure.error));
             ExitCode::from(failure.exit_code)
         }
     }
@@ -121,16 +129,32 @@ fn take_negative_numbers(command: clap::Command) -> clap::Command {
         .mut_subcommands(take_negative_numbers)
 }
 
-fn window(example: Option<Example>, file: Option<&Path>) -> Result<(), Failure> {
-    let model = file.and_then(Path::to_str).filter(|name| models::open::is_model(name));
+/// The model that the window opens. A fault of its files is told here, before there is a window.
+fn model_to_show(name: &Path) -> Result<String, Failure> {
+    let checkpoint = models::open::checkpoint(name, false)?;
+    regard_models::Description::of(&checkpoint).bad_input()?;
+    let path = std::path::absolute(name).unwrap_or_default();
+    let is_path = name != Path::new(crate::bundled::NAME) && path.exists();
+    Ok(if is_path { path.display().to_string() } else { name.display().to_string() })
+}
+
+fn window(
+    example: Option<Example>,
+    file: Option<&Path>,
+    compare: Option<&str>,
+) -> Result<(), Failure> {
+    let model = file.filter(|path| models::open::is_model(path));
     let start = match (model, file) {
         (Some(name), _) => {
-            // A fault of the files is told here, before there is a window.
-            let checkpoint = models::open::checkpoint(name, false)?;
-            regard_models::Description::of(&checkpoint).bad_input()?;
-            let path = std::path::absolute(name).unwrap_or_default();
-            let is_path = name != crate::bundled::NAME && path.exists();
-            Start::Model(if is_path { path.display().to_string() } else { name.to_owned() })
+            let second = compare.map(|name| model_to_show(Path::new(name))).transpose()?;
+            Start::Model { name: model_to_show(name)?, second }
+        }
+        (None, Some(path)) if compare.is_some() => {
+            return Err(anyhow::anyhow!(
+                "--compare compares two models, and {} is not a model",
+                path.display()
+            ))
+            .bad_input();
         }
         (None, Some(path)) => {
             if Session::is_named(path) {
@@ -161,17 +185,17 @@ fn window(example: Option<Example>, file: Option<&Path>) -> Result<(), Failure> 
         "there is no display".to_owned()
     };
     if let Some(name) = model {
-        anstream::eprintln!("regard: {why}; this is a summary of the model");
+        tell(format_args!("regard: {why}; this is a summary of the model"));
         return model::summarize(name);
     }
     if let Some(path) = file {
         let text = summary::of_file(path).bad_input()?;
-        anstream::eprintln!("regard: {why}; this is a summary of the file");
+        tell(format_args!("regard: {why}; this is a summary of the file"));
         return print(&text);
     }
-    anstream::eprintln!(
+    tell(format_args!(
         "regard: {why}; this is the walkthrough in the terminal, and `regard --help` lists the subcommands"
-    );
+    ));
     walk::show(example, &Settings::default())
 }
 
@@ -202,7 +226,19 @@ fn meant(path: &Path) -> String {
 fn parse_temperature(text: &str) -> Result<Temperature, String> {
     const RANGE: &str = "a temperature is a number from 0 (all weight on the largest score) to inf (the same weight for all)";
     let t: f32 = text.parse().map_err(|_e| RANGE)?;
+    if t.is_infinite() && text.contains(|c: char| c.is_ascii_digit()) {
+        return Err(format!("{text} exceeds the largest number, {:e}; inf is the limit", f32::MAX));
+    }
     Temperature::new(t).map_err(|_e| RANGE.to_owned())
+}
+
+/// The threads of `--threads`: no more than the cores, since more of them compute no faster.
+fn threads(count: usize) -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    if count > cores {
+        tell(format_args!("note: {count} threads are more than the cores; {cores} are used"));
+    }
+    count.min(cores)
 }
 
 /// A number of things, or the place of one of them.
@@ -212,20 +248,10 @@ fn parse_count(text: &str) -> Result<usize, String> {
 
 /// Prints with colours where the terminal has them.
 fn print(text: &str) -> Result<(), Failure> {
-    print_to(anstream::stdout().lock(), text)
+    Ok(say::print(text).context("writing to the terminal")?)
 }
 
 /// Prints a text that is not the program's own, every character of it.
 fn print_as_is(text: &str) -> Result<(), Failure> {
-    print_to(std::io::stdout().lock(), text)
-}
-
-/// A reader that stops early (`| head`) is no error.
-fn print_to(mut out: impl std::io::Write, text: &str) -> Result<(), Failure> {
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(e).context("writing to the terminal")?
-        }
-        _ => Ok(()),
-    }
+    Ok(say::print_as_is(text).context("writing to the terminal")?)
 }

@@ -35,12 +35,14 @@ impl App {
         }
     }
 
-    /// Opens a session (.json), a model (a folder or .gguf), or attention (any other file).
+    /// Opens a session (.json), a model (a folder or .gguf), an image (.png, .jpg), or attention (any other file).
     pub fn open_file(&mut self, ctx: &Context, path: &Path) {
         if Session::is_named(path) {
             self.use_file(ctx, Purpose::OpenSession, path.to_owned());
-        } else if self.host.is_folder(path) || is_gguf(path) {
+        } else if self.is_model(path) {
             self.use_file(ctx, Purpose::OpenModel, path.to_owned());
+        } else if is_image(path) {
+            self.use_file(ctx, Purpose::OpenImage, path.to_owned());
         } else {
             self.use_file(ctx, Purpose::OpenAttention, path.to_owned());
         }
@@ -49,7 +51,13 @@ impl App {
     /// Opens a model in its room: `story`, a folder, a GGUF file, or a name in the local Hugging Face cache.
     pub fn open_model(&mut self, ctx: &Context, name: String) {
         self.session.room = Room::Model;
-        self.model.open(ctx, name);
+        self.model.open(ctx, &mut self.session.model, name);
+    }
+
+    /// Opens model B, to compare it with the model that is open.
+    pub fn compare_with(&mut self, name: String) {
+        self.session.room = Room::Model;
+        self.model.compare_with(&mut self.session.model, name);
     }
 
     pub(super) fn use_file(&mut self, ctx: &Context, purpose: Purpose, path: PathBuf) {
@@ -78,12 +86,31 @@ impl App {
                 let name = self.model_at(&path);
                 self.open_model(ctx, name);
             }
+            Purpose::OpenImage => {
+                self.session.room = Room::Model;
+                if self.model.reads_images(&self.session.model) {
+                    self.session.model.image = Some(from_anywhere(path));
+                } else {
+                    let what =
+                        "the model of this room reads text: open a model of images (vit) first";
+                    self.tell(Err(anyhow::anyhow!("{}: {what}", path.display())));
+                }
+            }
+            Purpose::OpenModelB => {
+                let name = self.model_at(&path);
+                self.compare_with(name);
+            }
             Purpose::OpenTokens => {
                 self.session.room = Room::Laboratory;
                 self.laboratory.open(from_anywhere(path));
             }
             Purpose::ExportMatrix => self.export(ctx, path),
         }
+    }
+
+    /// Whether there is a model at a path: a folder or a GGUF file.
+    fn is_model(&self, path: &Path) -> bool {
+        self.host.is_folder(path) || is_gguf(path)
     }
 
     /// The model that a path or a name leads to. A file of a Hugging Face folder leads to its folder.
@@ -165,13 +192,20 @@ impl App {
         let (hovering, dropped) = ctx.input(|input| {
             (
                 !input.raw.hovered_files.is_empty(),
-                input.raw.dropped_files.first().map(|file| file.path().to_owned()),
+                input.raw.dropped_files.iter().map(|file| file.path().to_owned()).collect(),
             )
         });
-        if let Some(path) = dropped {
-            self.open_file(ctx, &path);
+        let dropped: Vec<PathBuf> = dropped;
+        if let Some(path) = dropped.first() {
+            self.open_file(ctx, path);
+            // Two models that are dropped together are A and B.
+            if let Some(second) =
+                dropped.get(1).filter(|_| dropped.iter().all(|path| self.is_model(path)))
+            {
+                self.use_file(ctx, Purpose::OpenModelB, second.clone());
+            }
         } else if hovering {
-            let text = "Drop a model, an attention file or a session to open it";
+            let text = "Drop a model, an image, an attention file or a session to open it";
             egui::Tooltip::always_open(
                 ctx.clone(),
                 egui::LayerId::background(),
@@ -184,7 +218,16 @@ impl App {
 }
 
 fn is_gguf(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gguf"))
+    ends_with(path, &["gguf"])
+}
+
+fn is_image(path: &Path) -> bool {
+    ends_with(path, &["png", "jpg", "jpeg"])
+}
+
+fn ends_with(path: &Path, endings: &[&str]) -> bool {
+    let extension = path.extension();
+    extension.is_some_and(|extension| endings.iter().any(|e| extension.eq_ignore_ascii_case(e)))
 }
 
 /// The absolute path, by which a session finds the file from any folder.

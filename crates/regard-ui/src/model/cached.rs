@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use egui::{Button, Label, RichText, ScrollArea, TextStyle, Ui};
+use egui::{Button, Context, Label, RichText, ScrollArea, TextStyle, Ui};
 use regard_models::{Checkpoint, Description};
 
-use super::open::accepted_kind;
 use crate::Host;
 use crate::task::Task;
 
@@ -23,7 +22,6 @@ impl Cached {
     pub fn new(name: String, checkpoint: Result<Checkpoint, String>) -> Self {
         let kind = checkpoint.and_then(|checkpoint| {
             let description = Description::of(&checkpoint).map_err(|e| e.to_string())?;
-            accepted_kind(&description)?;
             let megabytes = checkpoint.bytes() as f64 / 1e6;
             Ok(format!("{}, {megabytes:.0} MB", description.family))
         });
@@ -60,14 +58,19 @@ impl CachedModels {
             chosen = self.rows(ui);
         });
         if menu.response.on_hover_text("Models in the local Hugging Face cache.").clicked() {
-            let files = Arc::clone(host);
-            let task = Task::start(&**host, ui.ctx(), "cache", move |_| Ok(files.cached()));
-            self.reading = Some(task);
+            self.read(ui.ctx(), host);
         }
         chosen
     }
 
-    fn rows(&self, ui: &mut Ui) -> Option<String> {
+    /// Reads the cache anew.
+    pub fn read(&mut self, ctx: &Context, host: &Arc<dyn Host>) {
+        let files = Arc::clone(host);
+        self.reading = Some(Task::start(&**host, ctx, "cache", move |_| Ok(files.cached())));
+    }
+
+    /// Shows the models in a menu. Returns the name of the one that was chosen.
+    pub fn rows(&self, ui: &mut Ui) -> Option<String> {
         let weak = |text: &str| RichText::new(text).text_style(TextStyle::Small).weak();
         let Some(list) = &self.list else {
             ui.label("Reading the cache");

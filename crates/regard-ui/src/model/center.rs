@@ -2,18 +2,25 @@
 
 use std::sync::Arc;
 
-use egui::{
-    CentralPanel, Frame, Label, Margin, Panel, ProgressBar, RichText, TextEdit, TextStyle, Ui,
-};
-use regard_heads::HeadId;
+use egui::{CentralPanel, Frame, Label, Margin, Panel, RichText, TextEdit, TextStyle, Ui, vec2};
+use regard_models::Which;
 
+use super::compare::Asked;
+use super::input::{Reads, grid};
 use super::run::Outcome;
-use super::state::{View, head_of};
+use super::state::View;
 use super::{ModelRoom, State, Version, changes, compare, note, patch, strip};
 use crate::colors::Look;
+use crate::explain::explain;
 use crate::heads::{Marked, Shown, Surveyed, bar};
 use crate::task::PATIENCE;
-use crate::{message, style};
+use crate::{Command, message, style};
+
+const KINDS: &str = "\
+    Encoder: each token of the text attends to all of them. Decoder: each token that the decoder has written attends to those before it \
+    and to itself. Cross: each token of the decoder (the rows) attends to the tokens of the text (the columns).\n\
+    Encoder and decoder add a learned number to each score, which depends on the distance of query and key (relative position bias). \
+    The cross-attention adds none.";
 
 /// From this width on, all heads are shown beside the chosen one.
 const BESIDE: f32 = 560.0;
@@ -22,37 +29,53 @@ const WIDE: f32 = 620.0;
 
 impl ModelRoom {
     /// Shows the text, and what is chosen of its run.
-    pub(super) fn central(&mut self, ui: &mut Ui, state: &mut State, look: Look) {
+    pub(super) fn central(&mut self, ui: &mut Ui, state: &mut State, look: Look) -> Option<Asked> {
         self.messages(ui, state);
-        let Some(opened) = self.here(state) else { return };
-        let width = ui.available_width();
-        let field = TextEdit::multiline(&mut state.text).desired_rows(1).desired_width(width);
-        ui.add(
-            field.hint_text("Type a text for the model to read.").margin(Margin::symmetric(8, 6)),
-        )
-        .accessible_name("Text");
+        let opened = self.here(state)?;
+        let description = opened.model.description();
+        let reads = Reads::of(description);
+        let mut asked = None;
+        match reads {
+            Reads::Image => asked = image(ui, state),
+            Reads::Text => text(ui, &mut state.text, "Type a text for the model to read.", "Text"),
+            Reads::TextAndDecoder => {
+                text(ui, &mut state.text, "Type a text for the encoder to read.", "Text");
+                let hint = "Type what the decoder has written so far, or let it write.";
+                text(ui, &mut state.decoder, hint, "Text of the decoder");
+            }
+        }
         if let Some((_, message)) = &self.refused {
-            let color = if state.text.trim().is_empty() {
-                ui.visuals().weak_text_color()
-            } else {
-                ui.visuals().error_fg_color
+            let is_empty = match reads {
+                Reads::Image => state.image.is_none(),
+                Reads::Text | Reads::TextAndDecoder => state.text.trim().is_empty(),
             };
+            let color =
+                if is_empty { ui.visuals().weak_text_color() } else { ui.visuals().error_fg_color };
             ui.add(Label::new(RichText::new(message).color(color)).wrap());
         }
-        let Some(outcome) = &self.outcome else { return };
-        let description = opened.model.description();
-        let tokens = &outcome.heads().labels()[0];
-        let large = Some(&self.large).filter(|_| state.version != Version::Second);
-        if let Some((from, to)) = strip::show(ui, tokens, large, &mut state.heads, look) {
-            self.dropped = patch::drop_at(state, outcome, description, from, to).err();
+        let Some(outcome) = &self.outcome else { return asked };
+        let large = Some(&self.panes[0].large).filter(|_| state.version != Version::Second);
+        if reads != Reads::Image {
+            let which = state.attention;
+            let labels = outcome.labels(which);
+            let dropped = strip::show(ui, labels, which, large, &mut state.heads, look);
+            if let Some((from, to)) = dropped {
+                self.dropped = patch::drop_at(state, outcome, description, from, to).err();
+            }
         }
-        ui.horizontal_wrapped(|ui| {
-            self.writer.show(ui, state, outcome, &opened.model);
-            ui.separator();
-            compare::switch(ui, state);
+        let switched = ui.horizontal_wrapped(|ui| {
+            if reads != Reads::Image {
+                self.writer.show(ui, state, outcome, &opened.model);
+                ui.separator();
+            }
+            compare::switch(ui, state, reads, &mut self.cached, &self.host)
         });
+        asked = asked.or(switched.inner);
+        self.model_b.messages(ui, state, Some(outcome));
         compare::field(ui, state, outcome);
-        patch::show(ui, state, outcome, description);
+        if reads == Reads::Text {
+            patch::show(ui, state, outcome, description);
+        }
         told(ui, outcome, self.dropped.as_deref());
         let sentence = note::sentence(outcome, &self.next).map(RichText::new);
         // The line is there before a mask is painted, so that nothing moves under the pointer.
@@ -64,37 +87,39 @@ impl ModelRoom {
             ui.add(Label::new(sentence.text_style(style)).wrap());
         }
         ui.separator();
-        views(ui, state);
+        if reads == Reads::Text {
+            views(ui, state);
+        }
+        let tokens = &outcome.labels(Which::Only)[0];
         match state.view {
             View::Attention => self.attention(ui, state, look),
             View::Lens => self.lens.show(ui, tokens, look),
             View::Attribution => self.attributed.show(ui, state, &self.next, look),
             View::Patches => self.patches.show(ui, state, outcome, look),
         }
+        asked
     }
 
-    /// Shows the attention of one run.
+    /// Shows the attention of one run, or of two side by side.
     fn attention(&mut self, ui: &mut Ui, state: &mut State, look: Look) {
         let Some(outcome) = &self.outcome else { return };
+        if outcome.reads() == Reads::TextAndDecoder {
+            kinds(ui, state);
+        }
         compare::versions(ui, state, outcome);
-        let heads = Arc::clone(outcome.version(state.version));
+        let heads = Arc::clone(outcome.version(state.version, state.attention));
         bar::show(ui, &heads, &mut state.heads);
-        if state.heads.shown == Shown::Grid || state.heads.part().is_none() {
-            self.grid(ui, &heads, state, look);
+        if state.version == Version::SideBySide && outcome.pair(state.attention).is_some() {
+            compare::moved(ui, state, outcome);
+            self.three_panes(ui, state, look);
             return;
         }
-        if self.second.selected().is_some() {
-            ui.columns_const(|[left, right]| {
-                left.push_id("first text", |ui| {
-                    caption(ui, "First text");
-                    self.head(ui, state, look);
-                });
-                right.push_id("second text", |ui| {
-                    caption(ui, "Second text");
-                    self.second.progress(ui);
-                    self.second.show(ui, &mut state.heads, look);
-                });
-            });
+        self.panes[0].call("");
+        if self.overlaid(ui, &heads, state, look) {
+            return;
+        }
+        if state.heads.shown == Shown::Grid || state.heads.part().is_none() {
+            self.grid(ui, 0, &heads, state, look);
             return;
         }
         let width = ui.available_width();
@@ -104,33 +129,98 @@ impl ModelRoom {
             let beside = Panel::left("all heads").resizable(false).exact_size(wanted);
             beside
                 .frame(Frame::new().inner_margin(Margin { right: 8, ..Margin::ZERO }))
-                .show(ui, |ui| self.grid(ui, &heads, state, look));
+                .show(ui, |ui| self.grid(ui, 0, &heads, state, look));
             CentralPanel::default()
                 .frame(Frame::new().inner_margin(Margin { left: 8, ..Margin::ZERO }))
-                .show(ui, |ui| self.head(ui, state, look));
+                .show(ui, |ui| self.head(ui, 0, state, look));
         } else {
-            self.head(ui, state, look);
+            self.head(ui, 0, state, look);
         }
     }
 
-    /// Shows all heads.
-    fn grid(&mut self, ui: &mut Ui, heads: &Arc<Surveyed>, state: &mut State, look: Look) {
-        if !self.in_grid.as_ref().is_some_and(|shown| Arc::ptr_eq(shown, heads)) {
-            self.grid.clear();
-            self.in_grid = Some(Arc::clone(heads));
-        }
-        let changed: Vec<HeadId> =
-            state.changes.iter().filter(|c| c.on).filter_map(|c| head_of(&c.change)).collect();
+    /// Shows an image with the weights over it, and beside it all heads or one of them. Returns whether there is an image.
+    fn overlaid(
+        &mut self,
+        ui: &mut Ui,
+        heads: &Arc<Surveyed>,
+        state: &mut State,
+        look: Look,
+    ) -> bool {
+        let picture = self.outcome.as_ref().and_then(|outcome| outcome.unchanged.picture.clone());
+        let (Some(picture), Some(opened)) = (picture, &self.opened) else { return false };
+        let patches = grid(opened.model.description());
+        let width = 0.5 * ui.available_width();
+        let beside = Panel::left("image").resizable(false).exact_size(width);
+        beside.frame(Frame::new().inner_margin(Margin { right: 12, ..Margin::ZERO })).show(
+            ui,
+            |ui| {
+                // Above are the title and the choice of [CLS], and a line may stand below.
+                let room = vec2(ui.available_width(), (ui.available_height() - 84.0).max(120.0));
+                let large = &self.panes[0].large;
+                self.overlay.show(ui, &picture, patches, large, &mut state.heads, look, room);
+            },
+        );
+        let margin = Margin { left: 8, ..Margin::ZERO };
+        CentralPanel::default().frame(Frame::new().inner_margin(margin)).show(ui, |ui| {
+            if state.heads.part().is_none() {
+                self.grid(ui, 0, heads, state, look);
+            } else {
+                self.head(ui, 0, state, look);
+            }
+        });
+        true
+    }
+
+    /// Shows the runs A and B and their difference.
+    fn three_panes(&mut self, ui: &mut Ui, state: &mut State, look: Look) {
+        let pair = self.outcome.as_ref().and_then(|outcome| outcome.pair(state.attention));
+        let Some(pair) = pair else { return };
+        let [a, b] = &pair.names;
+        let names = [format!("A  {a}"), format!("B  {b}"), "A − B".to_owned()];
+        let difference = pair.difference.ok().map(|difference| &difference.heads);
+        let [a, b] = pair.heads;
+        let heads = [Some(a), Some(b), difference].map(Option::<&Arc<Surveyed>>::cloned);
+        let shows_grid = state.heads.part().is_none();
+        ui.columns_const(|columns: &mut [Ui; 3]| {
+            for (i, (ui, (name, heads))) in
+                columns.iter_mut().zip(names.iter().zip(&heads)).enumerate()
+            {
+                ui.push_id(i, |ui| {
+                    let Some(heads) = heads else { return };
+                    self.panes[i].call(name);
+                    if shows_grid {
+                        caption(ui, name);
+                        self.grid(ui, i, heads, state, look);
+                    } else {
+                        self.head(ui, i, state, look);
+                    }
+                });
+            }
+        });
+    }
+
+    /// Shows all heads of a pane.
+    fn grid(
+        &mut self,
+        ui: &mut Ui,
+        pane: usize,
+        heads: &Arc<Surveyed>,
+        state: &mut State,
+        look: Look,
+    ) {
+        // The changes are those of the first pane's run.
+        let changed = if pane == 0 { state.changed_heads() } else { Vec::new() };
         let marked = Marked { heads: &changed, word: "changed" };
-        self.grid.show(ui, heads, &mut state.heads, marked, look);
+        self.panes[pane].grid(ui, heads, state, marked, look);
     }
 
     /// Shows the chosen head, or the mean.
-    fn head(&mut self, ui: &mut Ui, state: &mut State, look: Look) {
-        self.large.progress(ui);
-        self.large.paints = state.brush.is_some() && state.heads.shown == Shown::Head;
-        let Some(pointing) = self.large.show(ui, &mut state.heads, look) else { return };
-        if state.heads.shown != Shown::Head {
+    fn head(&mut self, ui: &mut Ui, pane: usize, state: &mut State, look: Look) {
+        let large = &mut self.panes[pane].large;
+        large.progress(ui);
+        large.paints = pane == 0 && state.brush.is_some() && state.heads.shown == Shown::Head;
+        let Some(pointing) = large.show(ui, &mut state.heads, look) else { return };
+        if pane > 0 || state.heads.shown != Shown::Head {
             return;
         }
         if let Some(opened) = &self.opened {
@@ -143,7 +233,7 @@ impl ModelRoom {
         let outcome = self.outcome.as_ref();
         pointing.response.context_menu(|ui| {
             if let Some(outcome) = outcome {
-                changes::edge(ui, state, &outcome.unchanged.heads, state.heads.id());
+                changes::edge(ui, state, outcome.heads(state.attention), state.heads.id());
             }
         });
     }
@@ -166,13 +256,7 @@ impl ModelRoom {
         }
         if let Some(opening) = self.opening.as_ref().filter(|o| o.elapsed() > PATIENCE || !is_here)
         {
-            ui.horizontal(|ui| {
-                ui.label(format!("Opening {}", opening.name));
-                ui.add(
-                    ProgressBar::new(opening.progress()).desired_width(200.0).desired_height(10.0),
-                )
-                .accessible_name("Opening");
-            });
+            opening.show(ui);
             ui.ctx().request_repaint_after(PATIENCE);
         }
         if self.running.as_ref().is_some_and(|(_, task)| task.elapsed() > 2 * PATIENCE) {
@@ -198,6 +282,44 @@ fn told(ui: &mut Ui, outcome: &Outcome, dropped: Option<&str>) {
     for text in refusal.into_iter().chain(dropped.map(str::to_owned)) {
         ui.add(Label::new(RichText::new(text).color(error)).wrap());
     }
+}
+
+/// Shows a field for a text.
+fn text(ui: &mut Ui, text: &mut String, hint: &str, name: &str) {
+    let width = ui.available_width();
+    let field = TextEdit::multiline(text).desired_rows(1).desired_width(width);
+    ui.add(field.hint_text(hint).margin(Margin::symmetric(8, 6))).accessible_name(name);
+}
+
+/// Shows the choice of the image.
+fn image(ui: &mut Ui, state: &State) -> Option<Asked> {
+    let open = Command::OpenImage;
+    let row = ui.horizontal(|ui| {
+        let asked = ui.button(open.name()).on_hover_text(open.tooltip()).clicked();
+        if let Some(path) = &state.image {
+            let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
+            let path = path.display().to_string();
+            ui.add(Label::new(RichText::new(name).strong()).truncate()).on_hover_text(path);
+        }
+        asked
+    });
+    row.inner.then_some(Asked::Command(open))
+}
+
+/// Shows the choice of the attention of a model with an encoder and a decoder.
+fn kinds(ui: &mut Ui, state: &mut State) {
+    let kinds = [
+        (Which::Encoder, "Encoder", "Tokens of the text attend to each other."),
+        (Which::Decoder, "Decoder", "Tokens of the decoder attend to the earlier ones."),
+        (Which::Cross, "Cross", "Tokens of the decoder attend to those of the text."),
+    ];
+    ui.horizontal_wrapped(|ui| {
+        ui.label("Attention of");
+        for (which, name, hint) in kinds {
+            ui.selectable_value(&mut state.attention, which, name).on_hover_text(hint);
+        }
+        explain(ui, "Encoder, decoder and cross-attention", KINDS);
+    });
 }
 
 /// Shows the choice of what is shown of the run.

@@ -3,9 +3,10 @@
 use egui::accesskit::Role;
 use egui::{Color32, Label, Rect, RichText, Sense, TextStyle, Ui, WidgetInfo, vec2};
 use regard_heads::readable;
-use regard_models::Tokenizer;
+use regard_models::Model;
 
 use super::Version;
+use super::input::Reads;
 use super::run::Outcome;
 use crate::explain::heading;
 use crate::style;
@@ -17,15 +18,21 @@ const EXPLANATION: &str = "\
     The tokens that the model expects after the text, with their probabilities: softmax over a score (logit) for each token of \
     its vocabulary. A model that fills gaps predicts the token at [MASK] instead.\n\
     With changes, the thin bar is the probability without them, the thick bar the one with them, and the last column is their \
-    difference in percentage points. Where the second text's weights are shown, or without changes, its probabilities stand in \
-    the place of those without changes.\n\
+    difference in percentage points. Where run B (a second text, or model B) is shown, or without changes, its probabilities stand \
+    in the place of those without changes.\n\
     Click a token to append it to the text.";
+
+const CLASSES: &str = "\
+    The classes in which the model may sort the image, with their probabilities: softmax over a score (logit) for each class.\n\
+    With changes, the thin bar is the probability without them, the thick bar the one with them, and the last column is their \
+    difference in percentage points.";
 
 /// What the probabilities are compared with.
 #[derive(Clone, Copy, PartialEq)]
 enum Against {
     Unchanged,
     Second,
+    ModelB,
 }
 
 impl Against {
@@ -33,14 +40,15 @@ impl Against {
     fn names(self) -> ([&'static str; 3], &'static str) {
         match self {
             Self::Unchanged => (["points", "after", "before"], "without the changes"),
-            Self::Second => (["points", "first", "second"], "after the second text"),
+            Self::Second => (["points", "second", "first"], "after the second text"),
+            Self::ModelB => (["points", "B", "A"], "by model B"),
         }
     }
 
     fn of(self, next: &Next) -> f32 {
         match self {
             Self::Unchanged => next.before,
-            Self::Second => next.second.unwrap_or_default(),
+            Self::Second | Self::ModelB => next.second.unwrap_or_default(),
         }
     }
 }
@@ -56,13 +64,13 @@ pub struct Next {
     pub before: f32,
     /// Its probability in the run with the changes. The same without changes.
     pub after: f32,
-    /// Its probability after the second text, if there is one.
+    /// Its probability in run B, if there is one.
     pub second: Option<f32>,
 }
 
 impl Next {
     /// The likeliest tokens of either run, in the order of the unchanged one.
-    pub fn likeliest(outcome: &Outcome, tokenizer: Option<&Tokenizer>) -> Vec<Self> {
+    pub fn likeliest(outcome: &Outcome, model: &Model) -> Vec<Self> {
         let before = outcome.next();
         let after = outcome.next_changed().unwrap_or(before);
         let second = outcome.next_second();
@@ -75,9 +83,13 @@ impl Next {
             ids.truncate(most);
         }
         ids.sort_by(|i, j| before[*j].total_cmp(&before[*i]).then(i.cmp(j)));
-        let name = |id: usize| {
-            let token = u32::try_from(id).ok().and_then(|id| tokenizer?.token(id));
-            token.unwrap_or_else(|| id.to_string())
+        let classes = &model.description().labels;
+        let name = |id: usize| match outcome.reads() {
+            Reads::Image => classes.get(id).cloned().unwrap_or_else(|| format!("class {id}")),
+            Reads::Text | Reads::TextAndDecoder => {
+                let token = u32::try_from(id).ok().and_then(|id| model.tokenizer()?.token(id));
+                token.unwrap_or_else(|| id.to_string())
+            }
         };
         // The tokens of the text tell which kind of tokenizer it is.
         let text = outcome.tokens().iter().map(|token| token.raw.clone());
@@ -122,7 +134,12 @@ pub(super) fn show(
     list: &[Next],
     version: Version,
 ) -> Option<usize> {
-    heading(ui, "Next token", EXPLANATION);
+    let of_image = outcome.is_some_and(|outcome| outcome.reads() == Reads::Image);
+    if of_image {
+        heading(ui, "Class", CLASSES);
+    } else {
+        heading(ui, "Next token", EXPLANATION);
+    }
     let outcome = outcome?;
     if list.is_empty() {
         let text = if outcome.next().is_empty() {
@@ -135,9 +152,11 @@ pub(super) fn show(
     }
     let is_changed = outcome.next_changed().is_some();
     let has_second = outcome.next_second().is_some();
-    let shows_second = matches!(version, Version::Second | Version::FirstMinusSecond);
+    let shows_second =
+        matches!(version, Version::Second | Version::FirstMinusSecond | Version::SideBySide);
     let against = if has_second && (shows_second || !is_changed) {
-        Some(Against::Second)
+        let has_model_b = outcome.request.second_model.is_some();
+        Some(if has_model_b { Against::ModelB } else { Against::Second })
     } else {
         is_changed.then_some(Against::Unchanged)
     };
@@ -146,7 +165,7 @@ pub(super) fn show(
     }
     let mut clicked = None;
     for (i, next) in list.iter().enumerate() {
-        if row(ui, next, against) {
+        if row(ui, next, against, of_image) {
             clicked = Some(i);
         }
     }
@@ -156,10 +175,12 @@ pub(super) fn show(
 /// The widths of a number and of a token.
 const NUMBER: f32 = 56.0;
 const TOKEN: f32 = 80.0;
+/// A narrower bar is not drawn.
+const NARROWEST_BAR: f32 = 16.0;
 
-/// The numbers that a row with changes has room for, besides its bar.
+/// The numbers that a row with changes has room for.
 fn numbers(width: f32) -> usize {
-    if width < 270.0 { 2 } else { 3 }
+    if width < 230.0 { 2 } else { 3 }
 }
 
 fn columns(ui: &mut Ui, against: Against) {
@@ -175,10 +196,12 @@ fn columns(ui: &mut Ui, against: Against) {
 }
 
 /// Shows a token. Returns whether it was clicked.
-fn row(ui: &mut Ui, next: &Next, against: Option<Against>) -> bool {
+fn row(ui: &mut Ui, next: &Next, against: Option<Against>, of_image: bool) -> bool {
     let line = ui.text_style_height(&TextStyle::Body) + 4.0;
     ui.spacing_mut().item_spacing.y = 3.0;
-    let (rect, response) = ui.allocate_exact_size(vec2(ui.available_width(), line), Sense::click());
+    // A class cannot be appended.
+    let sense = if of_image { Sense::hover() } else { Sense::click() };
+    let (rect, response) = ui.allocate_exact_size(vec2(ui.available_width(), line), sense);
     let reference = against.map(|against| against.of(next));
     let (before, after) = (percent(reference.unwrap_or_default()), percent(next.after));
     let difference = next.after - reference.unwrap_or(next.after);
@@ -189,7 +212,8 @@ fn row(ui: &mut Ui, next: &Next, against: Option<Against>) -> bool {
         }
         None => format!("{}: {after}", next.token),
     };
-    response.widget_info(|| WidgetInfo::labeled(Role::Button, true, &words));
+    let role = if of_image { Role::Label } else { Role::Button };
+    response.widget_info(|| WidgetInfo::labeled(role, true, &words));
     if !ui.is_rect_visible(rect) {
         return response.clicked();
     }
@@ -207,30 +231,36 @@ fn row(ui: &mut Ui, next: &Next, against: Option<Against>) -> bool {
         Rect::from_min_size(bars.left_center() - vec2(0.0, height / 2.0), size)
     };
     let color = visuals.selection.bg_fill;
-    ui.painter().rect_filled(
-        bar(1.0, line - 8.0),
-        2,
-        visuals.widgets.noninteractive.bg_stroke.color.gamma_multiply(0.5),
-    );
-    ui.painter().rect_filled(bar(next.after, line - 8.0), 2, color);
-    if let Some(reference) = reference {
-        ui.painter().rect_filled(bar(reference, 3.0), 1, visuals.warn_fg_color);
+    if bars.width() >= NARROWEST_BAR {
+        let empty = visuals.widgets.noninteractive.bg_stroke.color.gamma_multiply(0.5);
+        ui.painter().rect_filled(bar(1.0, line - 8.0), 2, empty);
+        ui.painter().rect_filled(bar(next.after, line - 8.0), 2, color);
+        if let Some(reference) = reference {
+            ui.painter().rect_filled(bar(reference, 3.0), 1, visuals.warn_fg_color);
+        }
     }
     let font = TextStyle::Body.resolve(ui.style());
     let text = |ui: &Ui, text: String, right: f32, color: Color32| {
         let at = rect.right_center() - vec2(right, 0.0);
         ui.painter().text(at, egui::Align2::RIGHT_CENTER, text, font.clone(), color);
     };
-    if against.is_some() {
+    if let Some(against) = against {
+        // From left to right: before and after, or A and B.
+        let weak = visuals.weak_text_color();
+        let mut columns = [(before, weak), (after, visuals.text_color())];
+        if against != Against::Unchanged {
+            columns.reverse();
+        }
         let difference_color = match difference {
             d if d > 0.0005 => style::readable(style::QUERY, visuals),
             d if d < -0.0005 => visuals.error_fg_color,
             _ => visuals.weak_text_color(),
         };
-        if numbers > 2 {
-            text(ui, before, 2.0 * NUMBER, visuals.weak_text_color());
+        for ((number, color), place) in columns.into_iter().zip([2, 1]) {
+            if place < numbers {
+                text(ui, number, place as f32 * NUMBER, color);
+            }
         }
-        text(ui, after, NUMBER, visuals.text_color());
         text(ui, points(difference), 0.0, difference_color);
     } else {
         text(ui, after, 0.0, visuals.text_color());
@@ -241,7 +271,8 @@ fn row(ui: &mut Ui, next: &Next, against: Option<Against>) -> bool {
     let galley = ui.painter().layout_job(job);
     let at = rect.left_center() - vec2(0.0, galley.size().y / 2.0);
     ui.painter().galley(at, galley, visuals.text_color());
-    response.on_hover_text(format!("{words}. Click to append it to the text.")).clicked()
+    let what = if of_image { "" } else { ". Click to append it to the text." };
+    response.on_hover_text(format!("{words}{what}")).clicked()
 }
 
 #[cfg(test)]
