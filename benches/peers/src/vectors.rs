@@ -6,7 +6,7 @@ use anyhow::{Result, anyhow};
 use candle_core::{Device, Tensor};
 use nalgebra::DVector;
 use numkong::Dot as _;
-use regard_benches::{Shape, Subject, aligned_numbers, numbers};
+use regard_benches::{Shape, Subject, aligned_numbers};
 use rten_simd::SimdOp as _;
 
 pub fn dot(shape: Shape) -> Vec<Subject> {
