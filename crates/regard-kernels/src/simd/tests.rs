@@ -305,6 +305,32 @@ fn reductions<T: RunTier>() {
             assert_eq!(max, largest, "reduce_max of {a:?}");
         }
     }
+
+    struct ReduceEach<'a>([&'a Block; 4]);
+    impl Kernel for ReduceEach<'_> {
+        type Output = [([f32; 4], [f32; 4]); 2];
+        #[inline(always)]
+        fn run<S: Simd>(self, simd: S) -> Self::Output {
+            let mut v = [simd.splat(0.0); 4];
+            let (mut sums, mut largest) = ([0.0; 4], [0.0; 4]);
+            for (i, block) in self.0.into_iter().enumerate() {
+                v[i] = simd.load(block);
+                (sums[i], largest[i]) = (simd.reduce_add(v[i]), simd.reduce_max(v[i]));
+            }
+            [(simd.reduce_add_each(v), simd.reduce_max_each(v)), (sums, largest)]
+        }
+    }
+    for (a, b, c) in triples() {
+        let blocks = [&a, &b, &c, &a];
+        let Some([(sums, largest), expected]) = T::run(ReduceEach(blocks)) else { return };
+        for i in 0..4 {
+            let (sum, max) = (expected.0[i], expected.1[i]);
+            assert!(same(sums[i], sum), "sum {i} of {blocks:?}: {:e} instead of {sum:e}", sums[i]);
+            if blocks[i].iter().all(|x| !x.is_nan()) {
+                assert_eq!(largest[i], max, "maximum {i} of {blocks:?}");
+            }
+        }
+    }
 }
 
 fn narrow_lanes<T: RunTier>() {
