@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use egui::{Id, Key, Label, Modal, RichText, TextEdit, Ui};
 
+use super::plots::PlotName;
 use super::style;
 use crate::Host;
 use crate::host::Question;
@@ -27,6 +28,10 @@ pub enum Purpose {
     OpenTokens,
     /// The matrix that is shown is written to it.
     ExportMatrix,
+    /// The effect of each head of a model is written to it.
+    ExportSweep,
+    /// The curves of a plot are written to it.
+    ExportPlot(PlotName),
 }
 
 /// The open dialog.
@@ -51,6 +56,8 @@ impl Purpose {
             Self::OpenModel => ["Open model", "Open", ""],
             Self::OpenTokens => ["Open tokens", "Open", "tokens.safetensors"],
             Self::ExportMatrix => ["Export matrix", "Export", "matrix.svg"],
+            Self::ExportSweep => ["Export the effect of each head", "Export", "heads.svg"],
+            Self::ExportPlot(_) => ["Export curves", "Export", "curves.svg"],
         }
     }
 
@@ -61,7 +68,10 @@ impl Purpose {
             Self::SaveImage => &["png"],
             Self::OpenModel => &["gguf", "safetensors", "json"],
             Self::OpenAttention | Self::OpenTokens => &["safetensors", "npy", "npz"],
-            Self::ExportMatrix => &["svg", "png", "html", "csv", "npy", "safetensors"],
+            Self::ExportMatrix | Self::ExportSweep => {
+                &["svg", "png", "html", "csv", "npy", "safetensors"]
+            }
+            Self::ExportPlot(_) => &["svg", "png", "html", "csv"],
         }
     }
 

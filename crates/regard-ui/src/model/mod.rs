@@ -8,6 +8,7 @@ mod cached;
 mod center;
 mod changes;
 mod compare;
+mod export;
 mod latest;
 mod lens;
 mod list;

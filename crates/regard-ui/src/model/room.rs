@@ -59,7 +59,7 @@ pub struct ModelRoom {
     /// Why the run is not the one that the session has.
     pub(super) differs: Option<&'static str>,
     cached: CachedModels,
-    sweep: Sweep,
+    pub(super) sweep: Sweep,
     pub(super) lens: Lens,
     pub(super) attributed: Attributed,
     pub(super) patches: Patches,

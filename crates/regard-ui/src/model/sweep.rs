@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use egui::{Context, Label, RichText, Ui};
+use regard_figure::Matrix;
 use regard_heads::HeadId;
 use regard_models::{Ablation, Change};
 
@@ -25,6 +26,13 @@ const EXPLANATION: &str = "\
     negative where the model needs the head for this token, positive where the head speaks against it. A logit is the score before \
     softmax. The changes of the list are not made in these runs. Click a cell to see its head.";
 
+/// A row, a column and a number.
+const TERMS: [&str; 3] = ["layer", "head", "change of the logit"];
+
+fn heading(top: &Next) -> String {
+    format!("Logit of “{}” without each head", top.token)
+}
+
 /// The change of a logit by each head.
 pub(super) struct Effects {
     map: SignedMap,
@@ -43,6 +51,11 @@ impl Sweep {
     /// The change of the logit by each head, layer by layer, of the latest run.
     pub fn effects(&self) -> Option<&[f32]> {
         self.0.value().map(|effects| &effects.map.numbers[..])
+    }
+
+    /// The picture, to export it.
+    pub fn matrix(&self, next: &[Next], look: Look) -> Option<Matrix> {
+        Some(self.0.value()?.map.matrix(heading(next.first()?), TERMS, look))
     }
 
     /// Takes what the thread has computed, and starts what is missing.
@@ -69,7 +82,7 @@ impl Sweep {
             return;
         }
         let Some(top) = next.first() else { return };
-        title(ui, &format!("Logit of “{}” without each head", top.token), EXPLANATION);
+        title(ui, &heading(top), EXPLANATION);
         self.0.progress(ui, "Ablating heads");
         if let Some(message) = self.0.error() {
             ui.add(Label::new(RichText::new(message).weak()).wrap());
@@ -118,8 +131,7 @@ impl Effects {
     fn show(&mut self, ui: &mut Ui, state: &mut State, look: Look) {
         let shown = (state.heads.shown == Shown::Head).then(|| state.heads.id());
         let pointed = shown.map(|id| (id.layer, id.head));
-        let terms = ["layer", "head", "change of the logit"];
-        let pointing = self.map.draw(ui, look, "the effect of each head", terms, pointed, 280.0);
+        let pointing = self.map.draw(ui, look, "the effect of each head", TERMS, pointed, 280.0);
         if let Some((layer, head)) = pointing.chosen {
             state.heads.show(HeadId { layer, head });
         }

@@ -12,7 +12,7 @@ mod formula;
 mod lesson;
 mod outline;
 mod own_tokens;
-mod real_head;
+pub(crate) mod real_head;
 mod room;
 mod rows;
 mod sidebar;

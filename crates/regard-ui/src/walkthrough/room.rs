@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use egui::{CentralPanel, Frame, Label, Margin, Panel, RichText, ScrollArea, TextStyle, Ui};
+use regard_figure::Plot;
 use regard_walkthrough::{Error, Step, StepKey, Walkthrough};
 
 use super::edit::Edit;
@@ -12,9 +13,11 @@ use super::real_head::RealHeadPage;
 use super::state::{Page, Reading};
 use super::steps::Steps;
 use super::{
-    At, Cache, Picked, State, checks, explanation, lesson, rows, sidebar, steps, top, why_scale,
+    At, Cache, Picked, State, checks, curve, explanation, lesson, rows, sidebar, steps, top,
+    why_scale,
 };
 use crate::colors::Look;
+use crate::plots::PlotName;
 use crate::style::{self, panel};
 use crate::{Command, Host, side};
 
@@ -90,10 +93,11 @@ impl WalkthroughRoom {
             self.real.ui(ui, state, look, side);
             return None;
         }
+        let mut command = None;
         if side && state.reading != Reading::Presented {
             let Self { cache, own_tokens, .. } = self;
-            side::show(ui, "example", |ui| {
-                sidebar::show(ui, state, own_tokens, cache.walkthrough().ok());
+            command = side::show(ui, "example", |ui| {
+                sidebar::show(ui, state, own_tokens, cache.walkthrough().ok())
             });
         }
         let is_presented = state.reading == Reading::Presented;
@@ -104,8 +108,8 @@ impl WalkthroughRoom {
         }
         self.in_gesture &= is_down;
         if is_presented {
-            CentralPanel::default().frame(panel(ui, 0, 0)).show(ui, |ui| self.central(ui, state));
-            return None;
+            let center = CentralPanel::default().frame(panel(ui, 0, 0));
+            return center.show(ui, |ui| self.central(ui, state)).inner;
         }
         let is_wide = ui.available_width() >= BESIDE;
         if is_wide {
@@ -136,8 +140,21 @@ impl WalkthroughRoom {
             let chosen = strip.show(ui, |ui| self.outline(state)?.strip(ui));
             self.go_to(state, chosen.inner);
         }
-        CentralPanel::default().frame(panel(ui, 0, 0)).show(ui, |ui| self.central(ui, state));
-        chosen
+        let center = CentralPanel::default().frame(panel(ui, 0, 0));
+        let asked = center.show(ui, |ui| self.central(ui, state)).inner;
+        chosen.or(command).or(asked)
+    }
+
+    /// The curves of one of this room's plots, if it is shown.
+    pub fn plot(&self, state: &State, name: PlotName) -> Option<Plot> {
+        if state.page != Page::Example {
+            return None;
+        }
+        match name {
+            PlotName::Weights => curve::plot(state, self.cache.walkthrough().ok()?),
+            PlotName::WhyScale(measure) => why_scale::plot(self.cache.why_scale()?, measure),
+            _ => None,
+        }
     }
 
     fn outline(&self, state: &State) -> Option<Outline<'_>> {
@@ -172,13 +189,13 @@ impl WalkthroughRoom {
         }
     }
 
-    fn central(&mut self, ui: &mut Ui, state: &mut State) {
+    fn central(&mut self, ui: &mut Ui, state: &mut State) -> Option<Command> {
         let broken =
             self.cache.walkthrough().ok().and_then(|walkthrough| walkthrough.broken.clone());
         if let Some(broken) = broken {
             banner(ui, &broken);
         }
-        let mut hovered = None;
+        let (mut hovered, mut command) = (None, None);
         if ui.input(|input| input.smooth_scroll_delta.y != 0.0) {
             self.chosen = None;
         }
@@ -189,13 +206,14 @@ impl WalkthroughRoom {
                     let factor = ui.available_width() / USUAL;
                     style::enlarge(ui, factor.clamp(1.0, MOST_ENLARGED));
                 }
-                hovered = self.example(ui, state);
+                (hovered, command) = self.example(ui, state);
             });
         });
         if hovered != state.hovered {
             state.hovered = hovered;
             ui.ctx().request_repaint();
         }
+        command
     }
 
     /// Shows one step of the example. Returns the cell under the pointer.
@@ -207,10 +225,10 @@ impl WalkthroughRoom {
         hovered
     }
 
-    /// Shows the example. Returns the cell under the pointer.
-    fn example(&mut self, ui: &mut Ui, state: &mut State) -> Option<At> {
+    /// Shows the example. Returns the cell under the pointer, and the command whose button was pressed.
+    fn example(&mut self, ui: &mut Ui, state: &mut State) -> (Option<At>, Option<Command>) {
         if state.reading != Reading::Page {
-            return self.one_step(ui, state);
+            return (self.one_step(ui, state), None);
         }
         ui.horizontal_wrapped(|ui| {
             ui.heading(state.example().title());
@@ -231,11 +249,12 @@ impl WalkthroughRoom {
             Ok(walkthrough) => walkthrough,
             Err(error) => {
                 ui.colored_label(ui.visuals().error_fg_color, error.to_string());
-                return None;
+                return (None, None);
             }
         };
+        let mut command = None;
         if let Some(rows) = self.cache.why_scale() {
-            why_scale::show(ui, rows);
+            command = why_scale::show(ui, rows);
             ui.add_space(16.0);
         }
         let mut steps = Steps::new(&self.cache, &mut self.edit, self.reveal.take());
@@ -250,7 +269,7 @@ impl WalkthroughRoom {
             ui.add_space(16.0);
         }
         checks::show(ui, &walkthrough.checks);
-        hovered
+        (hovered, command)
     }
 }
 

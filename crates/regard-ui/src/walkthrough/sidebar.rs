@@ -6,7 +6,7 @@ use regard_walkthrough::{Example, Group, Inputs, Walkthrough, Without};
 use super::own_tokens::OwnTokens;
 use super::{Page, State, curve, real_head};
 use crate::explain::label;
-use crate::temperature;
+use crate::{Command, temperature};
 
 const HEADS: &str = "\
     h heads divide the columns of Q, K and V evenly, d_model/h columns each (512 = 8 × 64). Each head computes attention from its own columns, with weights of its own; the outputs of all heads are put side by side. One head has one softmax, so it can follow one relation at a time. Numbers of heads that do not divide the columns are grey.";
@@ -16,13 +16,13 @@ const LEAVE_OUT: &str = "\
     Projections: Q, K and V are the tokens themselves. Scaling: the scores are not divided by √d_k. Mask: tokens see later tokens. \
     Softmax: the scores are the weights, including negative ones.";
 
-/// Shows the panel's contents.
+/// Shows the panel's contents. Returns the command whose button was pressed.
 pub fn show(
     ui: &mut Ui,
     state: &mut State,
     own_tokens: &mut OwnTokens,
     walkthrough: Option<&Walkthrough>,
-) {
+) -> Option<Command> {
     choose(ui, state);
     own_tokens.show(ui, state);
     ui.separator();
@@ -33,9 +33,7 @@ pub fn show(
     ui.separator();
     label(ui, "Temperature T", temperature::EXPLANATION);
     temperature::show(ui, &mut state.settings.temperature);
-    if let Some(walkthrough) = walkthrough {
-        curve::show(ui, state, walkthrough);
-    }
+    curve::show(ui, state, walkthrough?)
 }
 
 /// The list of pages, with arrows to the previous and the next.
