@@ -30,6 +30,8 @@ pub use self::files::{of_step, of_walkthrough};
 pub struct App {
     /// The choices of the user.
     pub session: Session,
+    /// Whether the room is shown without the bar above it, as a part of another page.
+    pub alone: bool,
     host: Arc<dyn Host>,
     history: History,
     walkthrough: walkthrough::WalkthroughRoom,
@@ -71,6 +73,7 @@ impl App {
             pictures: picture::Pending::new(Arc::clone(&host)),
             kept: None,
             session,
+            alone: false,
             host,
         }
     }
@@ -171,12 +174,12 @@ impl App {
             && first.page == Page::Example
             && first.reading == Reading::Presented;
         // A presented step fills the window.
-        if !is_presented {
+        if !is_presented && !self.alone {
             let top = Panel::top("rooms").resizable(false).frame(style::panel(ui, 16, 8));
             chosen = top.show(ui, |ui| self.bar(ui)).inner.or(chosen);
         }
         self.drops(ui.ctx());
-        let side = side::is_shown(width(ui.ctx()), self.session.appearance.side);
+        let side = !self.alone && side::is_shown(width(ui.ctx()), self.session.appearance.side);
         let Session { room, look, walkthrough, laboratory, heads, model, .. } = &mut self.session;
         match room {
             Room::Walkthrough => {
@@ -296,6 +299,9 @@ impl App {
             }
             Command::OpenModel => {
                 self.dialog = Some(Dialog::new(&*self.host, Purpose::OpenModel));
+            }
+            Command::OpenModelB => {
+                self.dialog = Some(Dialog::new(&*self.host, Purpose::OpenModelB));
             }
             Command::OpenTokens => {
                 self.dialog = Some(Dialog::new(&*self.host, Purpose::OpenTokens));

@@ -51,6 +51,8 @@ pub enum Command {
     OpenAttention,
     /// Opens a model.
     OpenModel,
+    /// Asks for a second model, to compare with.
+    OpenModelB,
     /// Reads a file of queries and keys.
     OpenTokens,
     /// Writes the matrix that is shown to a file.
@@ -99,6 +101,7 @@ impl Command {
             ],
             vec![
                 Self::OpenModel,
+                Self::OpenModelB,
                 Self::OpenAttention,
                 Self::OpenTokens,
                 Self::ExportMatrix,
@@ -141,6 +144,7 @@ impl Command {
             Self::SaveImage => "Save picture of the window".to_owned(),
             Self::OpenAttention => "Open attention file".to_owned(),
             Self::OpenModel => "Open model".to_owned(),
+            Self::OpenModelB => "Open model B".to_owned(),
             Self::OpenTokens => "Open tokens".to_owned(),
             Self::ExportMatrix => "Export matrix".to_owned(),
             Self::ExportSweep => "Export the effect of each head".to_owned(),
@@ -198,6 +202,10 @@ impl Command {
             }
             Self::OpenModel => {
                 "Open a model from a Hugging Face folder or a .gguf file, and watch it read."
+                    .to_owned()
+            }
+            Self::OpenModelB => {
+                "Open a second model of the same family, or another quantization, and compare the two."
                     .to_owned()
             }
             Self::OpenTokens => {
@@ -269,6 +277,7 @@ impl Command {
             | Self::ExportPlot(_)
             | Self::ResetNumbers
             | Self::ForgetA
+            | Self::OpenModelB
             | Self::OpenTokens
             | Self::Theme(_)
             | Self::Map(_) => return None,

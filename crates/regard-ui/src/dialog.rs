@@ -24,6 +24,8 @@ pub enum Purpose {
     OpenAttention,
     /// A model is read from it, or from its folder.
     OpenModel,
+    /// Model B is read from it, or from its folder.
+    OpenModelB,
     /// Queries and keys are read from it.
     OpenTokens,
     /// The matrix that is shown is written to it.
@@ -54,6 +56,7 @@ impl Purpose {
             Self::SaveImage => ["Save picture of the window", "Save", "regard.png"],
             Self::OpenAttention => ["Open attention file", "Open", "attention.safetensors"],
             Self::OpenModel => ["Open model", "Open", ""],
+            Self::OpenModelB => ["Open model B", "Open", ""],
             Self::OpenTokens => ["Open tokens", "Open", "tokens.safetensors"],
             Self::ExportMatrix => ["Export matrix", "Export", "matrix.svg"],
             Self::ExportSweep => ["Export the effect of each head", "Export", "heads.svg"],
@@ -66,7 +69,7 @@ impl Purpose {
         match self {
             Self::OpenSession | Self::SaveSession => &["json"],
             Self::SaveImage => &["png"],
-            Self::OpenModel => &["gguf", "safetensors", "json"],
+            Self::OpenModel | Self::OpenModelB => &["gguf", "safetensors", "json"],
             Self::OpenAttention | Self::OpenTokens => &["safetensors", "npy", "npz"],
             Self::ExportMatrix | Self::ExportSweep => {
                 &["svg", "png", "html", "csv", "npy", "safetensors"]
@@ -76,7 +79,8 @@ impl Purpose {
     }
 
     fn is_opening(self) -> bool {
-        matches!(self, Self::OpenSession | Self::OpenAttention | Self::OpenModel | Self::OpenTokens)
+        use Purpose::{ExportMatrix, ExportPlot, ExportSweep, SaveImage, SaveSession};
+        !matches!(self, SaveSession | SaveImage | ExportMatrix | ExportSweep | ExportPlot(_))
     }
 }
 
@@ -116,7 +120,7 @@ impl Dialog {
             let kinds = self.purpose.extensions();
             let hint = match kinds {
                 _ if replaces => "This file exists and will be replaced.".to_owned(),
-                _ if self.purpose == Purpose::OpenModel => {
+                _ if matches!(self.purpose, Purpose::OpenModel | Purpose::OpenModelB) => {
                     "A folder of Hugging Face or a file in it, a .gguf file, or a name in the local cache such as \
                      openai-community/gpt2."
                         .to_owned()

@@ -61,8 +61,13 @@ pub enum Start {
     Example(Example),
     /// A session, a model or its attention.
     File(PathBuf),
-    /// A model by its name: `story`, or one in the local Hugging Face cache.
-    Model(String),
+    /// A model by its name: `story`, a path, or one in the local Hugging Face cache.
+    Model {
+        /// The model.
+        name: String,
+        /// The model to compare it with.
+        second: Option<String>,
+    },
 }
 
 impl Start {
@@ -76,7 +81,12 @@ impl Start {
             Self::Last => {}
             Self::Example(example) => app.perform(ctx, Command::Example(example)),
             Self::File(path) => app.open_file(ctx, &path),
-            Self::Model(name) => app.open_model(ctx, name),
+            Self::Model { name, second } => {
+                app.open_model(ctx, name);
+                if let Some(second) = second {
+                    app.compare_with(second);
+                }
+            }
         }
         app
     }

@@ -98,12 +98,39 @@ pub const CARD_MARGIN: i8 = 12;
 
 /// egui's fonts, and the signs of mathematics that they lack.
 fn fonts() -> FontDefinitions {
+    #[cfg(target_arch = "wasm32")]
+    let mut fonts = page_fonts();
+    #[cfg(not(target_arch = "wasm32"))]
     let mut fonts = FontDefinitions::default();
     let symbols = FontData::from_static(include_bytes!("../assets/symbols.ttf"));
     fonts.font_data.insert("symbols".to_owned(), Arc::new(symbols));
     for family in fonts.families.values_mut() {
         family.push("symbols".to_owned());
     }
+    fonts
+}
+
+/// The part of egui's fonts that the texts need: a page is loaded, and the whole fonts are larger than the program. The browser
+/// draws every other sign. `apps/web/fonts.sh` cuts them.
+#[cfg(any(target_arch = "wasm32", test))]
+fn page_fonts() -> FontDefinitions {
+    let files: [(&str, &[u8], f32); 3] = [
+        ("Ubuntu-Light", include_bytes!("../assets/page/Ubuntu-Light.ttf"), 1.0),
+        ("Hack", include_bytes!("../assets/page/Hack-Regular.ttf"), 1.0),
+        ("egui-icons", include_bytes!("../assets/page/egui-icons.ttf"), 0.9), // as large as egui has them
+    ];
+    let mut fonts = FontDefinitions::empty();
+    for (name, file, scale) in files {
+        let tweak = egui::FontTweak { scale, ..egui::FontTweak::default() };
+        let data = FontData::from_static(file).tweak(tweak);
+        fonts.font_data.insert(name.to_owned(), Arc::new(data));
+    }
+    let family = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    fonts.families = [
+        (FontFamily::Monospace, family(&["Hack", "Ubuntu-Light", "egui-icons"])),
+        (FontFamily::Proportional, family(&["Ubuntu-Light", "egui-icons"])),
+    ]
+    .into();
     fonts
 }
 
@@ -190,6 +217,50 @@ mod tests {
         };
         let (a, b) = (luminance(a), luminance(b));
         (a.max(b) + 0.05) / (a.min(b) + 0.05)
+    }
+
+    /// Every sign of the sources from which the texts come.
+    fn signs() -> std::collections::BTreeSet<char> {
+        let mut folders: Vec<_> =
+            ["regard-ui", "regard-walkthrough", "regard-heads", "regard-figure", "regard-models"]
+                .map(|name| format!("{}/../{name}/src", env!("CARGO_MANIFEST_DIR")).into())
+                .into();
+        let mut signs = std::collections::BTreeSet::new();
+        while let Some(folder) = folders.pop() {
+            let folder: std::path::PathBuf = folder;
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else {
+                    signs.extend(std::fs::read_to_string(path).unwrap().chars());
+                }
+            }
+        }
+        signs
+    }
+
+    #[test]
+    fn the_fonts_of_the_page_have_every_sign_of_the_texts() {
+        let [own, page] = [FontDefinitions::default(), page_fonts()].map(|fonts| {
+            let ctx = Context::default();
+            ctx.set_fonts(fonts);
+            drop(ctx.run_ui(egui::RawInput::default(), |_| ()));
+            move |font: &FontId, sign| ctx.fonts_mut(|fonts| fonts.has_glyph(font, sign))
+        });
+        let signs = signs();
+        assert!(signs.contains(&'√') && signs.contains(&'a'));
+        for font in [FontId::proportional(14.5), FontId::monospace(11.5)] {
+            let lost: Vec<char> = signs
+                .iter()
+                .copied()
+                .filter(|sign| own(&font, *sign) && !page(&font, *sign))
+                .collect();
+            assert!(
+                lost.is_empty(),
+                "{font:?} lacks {lost:?}: run apps/web/fonts.sh with more signs"
+            );
+        }
     }
 
     #[test]

@@ -15,7 +15,8 @@ use regard_ui::model::{State, Version, View};
 
 use self::driver::{Window, app, click, press, session, settle};
 use self::room::{
-    cells, near, numbers, open_head, reference, run, shows, state, traced, type_text, window,
+    cells, near, numbers, open_head, reference, run, shows, side_by_side, state, traced, type_text,
+    window,
 };
 
 const FIRST: &str = "Mia and Tom went to the park. Tom gave the ball to";
@@ -77,11 +78,13 @@ fn two_texts_stand_side_by_side() {
     open_head(&mut window, 1, 2);
     let first = traced(FIRST, &[], 1, 2);
     assert_eq!(numbers(&window), first.0);
-    let beside = app(&window).model().second().unwrap();
-    assert_eq!(*beside.numbers, second.0);
-    click(&mut window, "First − second");
     let difference: Vec<f32> = first.0.iter().zip(&second.0).map(|(a, b)| a - b).collect();
+    assert_eq!(state(&window).version, Version::SideBySide);
+    assert_eq!(side_by_side(&window), [first.0.clone(), second.0.clone(), difference.clone()]);
+    click(&mut window, "First − second");
     assert_eq!(numbers(&window), difference);
+    click(&mut window, "First text");
+    assert_eq!(numbers(&window), first.0);
     click(&mut window, "Second");
     assert_eq!(numbers(&window), second.0);
 
@@ -97,7 +100,7 @@ fn two_texts_stand_side_by_side() {
         (state(&window).second.as_deref(), state(&window).version),
         (None, Version::Changed)
     );
-    assert!(app(&window).model().second().is_none());
+    assert!(app(&window).model().side_by_side()[1].is_none());
     press(&mut window, Command::Undo);
     assert_eq!(state(&window).second.as_deref(), Some(""));
 }

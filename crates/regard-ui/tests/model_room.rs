@@ -4,6 +4,7 @@
 #[expect(dead_code, reason = "shared with tests that need more of it")]
 mod driver;
 #[path = "driver/model.rs"]
+#[expect(dead_code, reason = "shared with tests that need more of it")]
 mod room;
 
 use std::path::Path;
@@ -267,7 +268,7 @@ fn a_replay_that_differs_is_told() {
     assert!(hash(&record.asked) && hash(&record.model) && hash(&record.result));
     let same = driver::open(stored.clone(), [1400.0, 1000.0]);
     assert_eq!(state(&same).record.as_ref(), Some(&record));
-    assert!(!shows(&same, "last bits") && !shows(&same, "The files of the model"));
+    assert!(!shows(&same, "last bits") && !shows(&same, "The files of a model"));
 
     let replay = |record: Record| {
         let mut session = stored.clone();
@@ -275,11 +276,14 @@ fn a_replay_that_differs_is_told() {
         driver::open(session, [1400.0, 1000.0])
     };
     let other_model = replay(Record { model: "0".into(), result: "0".into(), ..record.clone() });
-    assert!(shows(&other_model, "The files of the model are not those of the session"));
+    assert!(shows(
+        &other_model,
+        "The files of a model are not those that the session was saved with"
+    ));
     let mut other_bits = replay(Record { result: "0".into(), ..record.clone() });
-    assert!(shows(&other_bits, "this machine computes other last bits"));
+    assert!(shows(&other_bits, "the numbers differ from the session's in their last bits"));
     click(&mut other_bits, "Keep this run");
-    assert!(!shows(&other_bits, "other last bits"));
+    assert!(!shows(&other_bits, "last bits"));
     assert_eq!(state(&other_bits).record, Some(record));
 }
 

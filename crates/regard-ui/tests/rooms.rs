@@ -98,6 +98,7 @@ fn check(window: &Window, command: Command, before: &Session) {
         | Command::SaveImage
         | Command::OpenAttention
         | Command::OpenModel
+        | Command::OpenModelB
         | Command::OpenTokens
         | Command::ExportMatrix => shows(window, "Path of the file"),
         Command::CopyMatrix => window.query_all_by_label_contains("Copied").next().is_some(),

@@ -51,6 +51,10 @@ struct Cli {
     #[arg(value_name = "FILE", conflicts_with = "example")]
     file: Option<PathBuf>,
 
+    /// A second model to compare with the first one, FILE: another quantization, or another model of its family
+    #[arg(long, value_name = "MODEL", requires = "file")]
+    compare: Option<String>,
+
     #[command(subcommand)]
     command: Option<Command>,
 }
@@ -82,7 +86,7 @@ enum Format {
 pub fn main() -> ExitCode {
     let cli = Cli::from_arg_matches(&command().get_matches()).unwrap_or_else(|e| e.exit());
     let outcome = match cli.command {
-        None => window(cli.example, cli.file.as_deref()),
+        None => window(cli.example, cli.file.as_deref(), cli.compare.as_deref()),
         Some(Command::Walk(args)) => walk::run(&args),
         Some(Command::Attend(args)) => attend::run(&args),
         Some(Command::Bench(args)) => bench::run(&args),
@@ -121,16 +125,32 @@ fn take_negative_numbers(command: clap::Command) -> clap::Command {
         .mut_subcommands(take_negative_numbers)
 }
 
-fn window(example: Option<Example>, file: Option<&Path>) -> Result<(), Failure> {
+/// The model that the window opens. A fault of its files is told here, before there is a window.
+fn model_to_show(name: &str) -> Result<String, Failure> {
+    let checkpoint = models::open::checkpoint(name, false)?;
+    regard_models::Description::of(&checkpoint).bad_input()?;
+    let path = std::path::absolute(name).unwrap_or_default();
+    let is_path = name != crate::bundled::NAME && path.exists();
+    Ok(if is_path { path.display().to_string() } else { name.to_owned() })
+}
+
+fn window(
+    example: Option<Example>,
+    file: Option<&Path>,
+    compare: Option<&str>,
+) -> Result<(), Failure> {
     let model = file.and_then(Path::to_str).filter(|name| models::open::is_model(name));
     let start = match (model, file) {
         (Some(name), _) => {
-            // A fault of the files is told here, before there is a window.
-            let checkpoint = models::open::checkpoint(name, false)?;
-            regard_models::Description::of(&checkpoint).bad_input()?;
-            let path = std::path::absolute(name).unwrap_or_default();
-            let is_path = name != crate::bundled::NAME && path.exists();
-            Start::Model(if is_path { path.display().to_string() } else { name.to_owned() })
+            let second = compare.map(model_to_show).transpose()?;
+            Start::Model { name: model_to_show(name)?, second }
+        }
+        (None, Some(path)) if compare.is_some() => {
+            return Err(anyhow::anyhow!(
+                "--compare compares two models, and {} is not a model",
+                path.display()
+            ))
+            .bad_input();
         }
         (None, Some(path)) => {
             if Session::is_named(path) {

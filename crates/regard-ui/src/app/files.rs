@@ -55,7 +55,7 @@ impl App {
     pub fn open_file(&mut self, ctx: &Context, path: &Path) {
         if Session::is_named(path) {
             self.use_file(ctx, Purpose::OpenSession, path.to_owned());
-        } else if self.host.is_folder(path) || is_gguf(path) {
+        } else if self.is_model(path) {
             self.use_file(ctx, Purpose::OpenModel, path.to_owned());
         } else {
             self.use_file(ctx, Purpose::OpenAttention, path.to_owned());
@@ -65,7 +65,13 @@ impl App {
     /// Opens a model in its room: `story`, a folder, a GGUF file, or a name in the local Hugging Face cache.
     pub fn open_model(&mut self, ctx: &Context, name: String) {
         self.session.room = Room::Model;
-        self.model.open(ctx, name);
+        self.model.open(ctx, &mut self.session.model, name);
+    }
+
+    /// Opens model B, to compare it with the model that is open.
+    pub fn compare_with(&mut self, name: String) {
+        self.session.room = Room::Model;
+        self.model.compare_with(&mut self.session.model, name);
     }
 
     pub(super) fn use_file(&mut self, ctx: &Context, purpose: Purpose, path: PathBuf) {
@@ -94,6 +100,10 @@ impl App {
                 let name = self.model_at(&path);
                 self.open_model(ctx, name);
             }
+            Purpose::OpenModelB => {
+                let name = self.model_at(&path);
+                self.compare_with(name);
+            }
             Purpose::OpenTokens => {
                 self.session.room = Room::Laboratory;
                 self.laboratory.open(from_anywhere(path));
@@ -108,6 +118,11 @@ impl App {
                 self.write(ctx, path, plot, |plot, format| plot.encode(format));
             }
         }
+    }
+
+    /// Whether there is a model at a path: a folder or a GGUF file.
+    fn is_model(&self, path: &Path) -> bool {
+        self.host.is_folder(path) || is_gguf(path)
     }
 
     /// The model that a path or a name leads to. A file of a Hugging Face folder leads to its folder.
@@ -217,11 +232,18 @@ impl App {
         let (hovering, dropped) = ctx.input(|input| {
             (
                 !input.raw.hovered_files.is_empty(),
-                input.raw.dropped_files.first().map(|file| file.path().to_owned()),
+                input.raw.dropped_files.iter().map(|file| file.path().to_owned()).collect(),
             )
         });
-        if let Some(path) = dropped {
-            self.open_file(ctx, &path);
+        let dropped: Vec<PathBuf> = dropped;
+        if let Some(path) = dropped.first() {
+            self.open_file(ctx, path);
+            // Two models that are dropped together are A and B.
+            if let Some(second) =
+                dropped.get(1).filter(|_| dropped.iter().all(|path| self.is_model(path)))
+            {
+                self.use_file(ctx, Purpose::OpenModelB, second.clone());
+            }
         } else if hovering {
             let text = "Drop a model, an attention file or a session to open it";
             egui::Tooltip::always_open(

@@ -33,6 +33,8 @@ pub struct Thumbnails {
     textures: HashMap<HeadId, TextureHandle>,
     /// Whether a layer is a row at any width.
     by_layer: bool,
+    /// The name of the run, if several stand side by side.
+    pub(crate) of: String,
 }
 
 /// Heads to mark, and the word that says why.
@@ -107,6 +109,9 @@ impl Thumbnails {
         let (rect, response) = ui.allocate_exact_size(vec2(side, side + line), Sense::click());
         let is_marked = marked.heads.contains(&id);
         let mut name = name(opened, id, state.order);
+        if !self.of.is_empty() {
+            name = format!("{name}, {}", self.of);
+        }
         if is_marked {
             name = format!("{name}, {}", marked.word);
         }

@@ -23,6 +23,8 @@ pub struct Large {
     hovered: Option<Cell>,
     /// Whether dragging over the heatmap paints, which the caller handles.
     pub(crate) paints: bool,
+    /// The name of the run, if several stand side by side.
+    pub(crate) of: String,
 }
 
 /// A part of an attention.
@@ -116,7 +118,13 @@ impl Large {
         let (of, selected) = self.shown.as_mut()?;
         let heads = &of.heads;
         selected.set_look(look);
-        bar::title(ui, &selected.title);
+        let is_one = self.of.is_empty();
+        bar::title(ui, if is_one { &selected.title } else { &self.of });
+        let name = if is_one {
+            selected.title.clone()
+        } else {
+            format!("{}, {}", selected.title, self.of)
+        };
         if state.lines {
             self.hovered = None;
             lines::show(ui, heads, selected, state);
@@ -128,13 +136,14 @@ impl Large {
             .auto_shrink(false)
             .show(ui, |ui| {
                 let map = Heatmap {
-                    name: &selected.title,
+                    name: &name,
                     numbers: &selected.numbers,
                     masked: f32::NEG_INFINITY,
                     row_labels: rows,
                     col_labels: cols,
                     picture: &selected.picture,
-                    captions: Some(["attending from", "attending to"]),
+                    // Beside another run, the room is better used for cells.
+                    captions: is_one.then_some(["attending from", "attending to"]),
                     terms: ["query", "key", heads.term()],
                     // The cursor may be one of a larger matrix beside this one.
                     pointed: state

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use egui::{Button, Label, RichText, ScrollArea, TextStyle, Ui};
+use egui::{Button, Context, Label, RichText, ScrollArea, TextStyle, Ui};
 use regard_models::{Checkpoint, Description};
 
 use super::open::accepted_kind;
@@ -60,14 +60,19 @@ impl CachedModels {
             chosen = self.rows(ui);
         });
         if menu.response.on_hover_text("Models in the local Hugging Face cache.").clicked() {
-            let files = Arc::clone(host);
-            let task = Task::start(&**host, ui.ctx(), "cache", move |_| Ok(files.cached()));
-            self.reading = Some(task);
+            self.read(ui.ctx(), host);
         }
         chosen
     }
 
-    fn rows(&self, ui: &mut Ui) -> Option<String> {
+    /// Reads the cache anew.
+    pub fn read(&mut self, ctx: &Context, host: &Arc<dyn Host>) {
+        let files = Arc::clone(host);
+        self.reading = Some(Task::start(&**host, ctx, "cache", move |_| Ok(files.cached())));
+    }
+
+    /// Shows the models in a menu. Returns the name of the one that was chosen.
+    pub fn rows(&self, ui: &mut Ui) -> Option<String> {
         let weak = |text: &str| RichText::new(text).text_style(TextStyle::Small).weak();
         let Some(list) = &self.list else {
             ui.label("Reading the cache");

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use egui::{
-    CentralPanel, Frame, Label, Margin, Panel, ProgressBar, RichText, TextEdit, TextStyle, Ui,
-};
+use egui::{CentralPanel, Frame, Label, Margin, Panel, RichText, TextEdit, TextStyle, Ui};
 use regard_heads::HeadId;
 
+use super::compare::Asked;
 use super::run::Outcome;
 use super::state::{View, head_of};
 use super::{ModelRoom, State, Version, changes, compare, note, patch, strip};
@@ -22,9 +21,9 @@ const WIDE: f32 = 620.0;
 
 impl ModelRoom {
     /// Shows the text, and what is chosen of its run.
-    pub(super) fn central(&mut self, ui: &mut Ui, state: &mut State, look: Look) {
+    pub(super) fn central(&mut self, ui: &mut Ui, state: &mut State, look: Look) -> Option<Asked> {
         self.messages(ui, state);
-        let Some(opened) = self.here(state) else { return };
+        let opened = self.here(state)?;
         let width = ui.available_width();
         let field = TextEdit::multiline(&mut state.text).desired_rows(1).desired_width(width);
         ui.add(
@@ -39,18 +38,19 @@ impl ModelRoom {
             };
             ui.add(Label::new(RichText::new(message).color(color)).wrap());
         }
-        let Some(outcome) = &self.outcome else { return };
+        let outcome = self.outcome.as_ref()?;
         let description = opened.model.description();
         let tokens = &outcome.heads().labels()[0];
-        let large = Some(&self.large).filter(|_| state.version != Version::Second);
+        let large = Some(&self.panes[0].large).filter(|_| state.version != Version::Second);
         if let Some((from, to)) = strip::show(ui, tokens, large, &mut state.heads, look) {
             self.dropped = patch::drop_at(state, outcome, description, from, to).err();
         }
-        ui.horizontal_wrapped(|ui| {
+        let asked = ui.horizontal_wrapped(|ui| {
             self.writer.show(ui, state, outcome, &opened.model);
             ui.separator();
-            compare::switch(ui, state);
+            compare::switch(ui, state, &mut self.cached, &self.host)
         });
+        self.model_b.messages(ui, state, Some(outcome));
         compare::field(ui, state, outcome);
         patch::show(ui, state, outcome, description);
         told(ui, outcome, self.dropped.as_deref());
@@ -71,6 +71,7 @@ impl ModelRoom {
             View::Attribution => self.attributed.show(ui, state, &self.next, look),
             View::Patches => self.patches.show(ui, state, outcome, look),
         }
+        asked.inner
     }
 
     /// Shows the attention of one run.
@@ -79,22 +80,14 @@ impl ModelRoom {
         compare::versions(ui, state, outcome);
         let heads = Arc::clone(outcome.version(state.version));
         bar::show(ui, &heads, &mut state.heads);
-        if state.heads.shown == Shown::Grid || state.heads.part().is_none() {
-            self.grid(ui, &heads, state, look);
+        if state.version == Version::SideBySide && outcome.pair().is_some() {
+            compare::moved(ui, state, outcome);
+            self.three_panes(ui, state, look);
             return;
         }
-        if self.second.selected().is_some() {
-            ui.columns_const(|[left, right]| {
-                left.push_id("first text", |ui| {
-                    caption(ui, "First text");
-                    self.head(ui, state, look);
-                });
-                right.push_id("second text", |ui| {
-                    caption(ui, "Second text");
-                    self.second.progress(ui);
-                    self.second.show(ui, &mut state.heads, look);
-                });
-            });
+        self.panes[0].call("");
+        if state.heads.shown == Shown::Grid || state.heads.part().is_none() {
+            self.grid(ui, 0, &heads, state, look);
             return;
         }
         let width = ui.available_width();
@@ -104,33 +97,65 @@ impl ModelRoom {
             let beside = Panel::left("all heads").resizable(false).exact_size(wanted);
             beside
                 .frame(Frame::new().inner_margin(Margin { right: 8, ..Margin::ZERO }))
-                .show(ui, |ui| self.grid(ui, &heads, state, look));
+                .show(ui, |ui| self.grid(ui, 0, &heads, state, look));
             CentralPanel::default()
                 .frame(Frame::new().inner_margin(Margin { left: 8, ..Margin::ZERO }))
-                .show(ui, |ui| self.head(ui, state, look));
+                .show(ui, |ui| self.head(ui, 0, state, look));
         } else {
-            self.head(ui, state, look);
+            self.head(ui, 0, state, look);
         }
     }
 
-    /// Shows all heads.
-    fn grid(&mut self, ui: &mut Ui, heads: &Arc<Surveyed>, state: &mut State, look: Look) {
-        if !self.in_grid.as_ref().is_some_and(|shown| Arc::ptr_eq(shown, heads)) {
-            self.grid.clear();
-            self.in_grid = Some(Arc::clone(heads));
-        }
-        let changed: Vec<HeadId> =
-            state.changes.iter().filter(|c| c.on).filter_map(|c| head_of(&c.change)).collect();
+    /// Shows the runs A and B and their difference.
+    fn three_panes(&mut self, ui: &mut Ui, state: &mut State, look: Look) {
+        let Some(pair) = self.outcome.as_ref().and_then(Outcome::pair) else { return };
+        let [a, b] = &pair.names;
+        let names = [format!("A  {a}"), format!("B  {b}"), "A − B".to_owned()];
+        let difference = pair.difference.ok().map(|difference| &difference.heads);
+        let [a, b] = pair.heads;
+        let heads = [Some(a), Some(b), difference].map(Option::<&Arc<Surveyed>>::cloned);
+        let shows_grid = state.heads.part().is_none();
+        ui.columns_const(|columns: &mut [Ui; 3]| {
+            for (i, (ui, (name, heads))) in
+                columns.iter_mut().zip(names.iter().zip(&heads)).enumerate()
+            {
+                ui.push_id(i, |ui| {
+                    let Some(heads) = heads else { return };
+                    self.panes[i].call(name);
+                    if shows_grid {
+                        caption(ui, name);
+                        self.grid(ui, i, heads, state, look);
+                    } else {
+                        self.head(ui, i, state, look);
+                    }
+                });
+            }
+        });
+    }
+
+    /// Shows all heads of a pane.
+    fn grid(
+        &mut self,
+        ui: &mut Ui,
+        pane: usize,
+        heads: &Arc<Surveyed>,
+        state: &mut State,
+        look: Look,
+    ) {
+        // The changes are those of the first pane's run.
+        let changed = state.changes.iter().filter(|c| c.on && pane == 0);
+        let changed: Vec<HeadId> = changed.filter_map(|c| head_of(&c.change)).collect();
         let marked = Marked { heads: &changed, word: "changed" };
-        self.grid.show(ui, heads, &mut state.heads, marked, look);
+        self.panes[pane].grid(ui, heads, state, marked, look);
     }
 
     /// Shows the chosen head, or the mean.
-    fn head(&mut self, ui: &mut Ui, state: &mut State, look: Look) {
-        self.large.progress(ui);
-        self.large.paints = state.brush.is_some() && state.heads.shown == Shown::Head;
-        let Some(pointing) = self.large.show(ui, &mut state.heads, look) else { return };
-        if state.heads.shown != Shown::Head {
+    fn head(&mut self, ui: &mut Ui, pane: usize, state: &mut State, look: Look) {
+        let large = &mut self.panes[pane].large;
+        large.progress(ui);
+        large.paints = pane == 0 && state.brush.is_some() && state.heads.shown == Shown::Head;
+        let Some(pointing) = large.show(ui, &mut state.heads, look) else { return };
+        if pane > 0 || state.heads.shown != Shown::Head {
             return;
         }
         if let Some(opened) = &self.opened {
@@ -166,13 +191,7 @@ impl ModelRoom {
         }
         if let Some(opening) = self.opening.as_ref().filter(|o| o.elapsed() > PATIENCE || !is_here)
         {
-            ui.horizontal(|ui| {
-                ui.label(format!("Opening {}", opening.name));
-                ui.add(
-                    ProgressBar::new(opening.progress()).desired_width(200.0).desired_height(10.0),
-                )
-                .accessible_name("Opening");
-            });
+            opening.show(ui);
             ui.ctx().request_repaint_after(PATIENCE);
         }
         if self.running.as_ref().is_some_and(|(_, task)| task.elapsed() > 2 * PATIENCE) {

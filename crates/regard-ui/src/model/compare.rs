@@ -1,35 +1,196 @@
-//! The second text beside the first, and the choice of the run whose weights are shown.
+//! Run B beside run A: another text, another model, or both; and the choice of the run whose weights are shown.
 
-use egui::{Label, Margin, RichText, TextEdit, TextStyle, Ui};
+use std::sync::Arc;
 
-use super::run::Outcome;
-use super::{State, Version};
+use egui::{Context, Label, Margin, RichText, TextEdit, TextStyle, Ui};
+use regard_figure::Label as Token;
+use regard_models::Model;
+
+use super::cached::CachedModels;
+use super::open::{Opened, Opening};
+use super::run::{Outcome, short};
+use super::{STORY, State, Version};
 use crate::explain::explain;
+use crate::task::PATIENCE;
+use crate::{Command, Host, message};
 
 const SECOND: &str = "\
-    A second text, which the same model reads without the changes. Its weights and its next tokens stand beside those of the first \
-    text, with their difference if both have as many tokens.\n\
+    A second text, which is read without the changes. Its weights and its next tokens stand beside those of the first text, with their \
+    difference if both have as many tokens.\n\
     Patching puts what the model computes for a token of the second text into the run of the first: drag the token up to the same \
     place of the first text, or click it. What changes then depends on what was put in.";
 
+const MODEL_B: &str = "\
+    A second model of the same family, which reads the text without the changes: another quantization, another step of the training, \
+    a fine-tuned copy. Its weights and its next tokens stand beside those of model A, with their difference. Both need the same \
+    tokens, and as many layers and heads.\n\
+    Two models that are dropped onto the window together are A and B.";
+
 const RUNS: &str = "\
     Changed: the weights with the changes of the list. Unchanged: those without them. Difference: changed minus unchanged.\n\
-    Second text: the weights of the second text, without changes. First − second: the weights of the first text, with the changes, \
-    minus those of the second; both texts need as many tokens.";
+    Second: the weights of the second text, without changes. First − second: the weights of the first text, with the changes, \
+    minus those of the second; both texts need as many tokens. Model A and Model B: the same for two models.\n\
+    Side by side: A, B and A − B at once. They have one cursor, one zoom and one choice of the head.";
 
-/// Shows the switch of the second text.
-pub(super) fn switch(ui: &mut Ui, state: &mut State) {
+const MOVED: &str = "\
+    The heads in which the two runs differ most. The number is the share of a query's weight that lies on other keys in the other run, \
+    ½ Σ |a − b| (total variation distance), as a mean over the queries. Click a head to see it.";
+
+/// The most heads in the list of those that differ most.
+const MOST: usize = 6;
+
+/// The model of run B, as far as it is open.
+#[derive(Default)]
+pub(super) struct ModelB {
+    opening: Option<Opening>,
+    opened: Option<Arc<Opened>>,
+    /// The model that could not be opened, and the reason.
+    failed: Option<(String, String)>,
+}
+
+impl ModelB {
+    /// Opens the model that the state names.
+    pub fn follow(&mut self, host: &Arc<dyn Host>, ctx: &Context, state: &State) {
+        let Some(name) = &state.second_model else { return *self = Self::default() };
+        if let Some(done) = self.opening.as_mut().and_then(Opening::take)
+            && let Some(opening) = self.opening.take()
+        {
+            match done {
+                Ok(opened) => self.opened = Some(opened),
+                Err(message) => self.failed = Some((opening.name, message)),
+            }
+        }
+        self.failed.take_if(|(failed, _)| failed != name);
+        if self.opening.is_none() && self.failed.is_none() && self.here(state).is_none() {
+            self.opened = None;
+            self.opening = Some(Opening::start(host, ctx, name.clone(), false));
+        }
+    }
+
+    /// The model that the state names, if it is open.
+    pub fn here(&self, state: &State) -> Option<&Arc<Opened>> {
+        self.opened.as_ref().filter(|opened| state.second_model.as_ref() == Some(&opened.name))
+    }
+
+    /// Whether a thread is at work.
+    pub fn is_busy(&self) -> bool {
+        self.opening.is_some()
+    }
+
+    /// Why the model could not be opened.
+    pub fn error(&self) -> Option<&str> {
+        self.failed.as_ref().map(|(_, message)| message.as_str())
+    }
+
+    /// Lets a model that could not be opened be tried again.
+    pub fn forget_failure(&mut self) {
+        self.failed = None;
+    }
+
+    /// Shows how far the opening is, or why there is no model B.
+    pub fn messages(&self, ui: &mut Ui, state: &mut State, outcome: Option<&Outcome>) {
+        let color = ui.visuals().error_fg_color;
+        if let Some((_, text)) = &self.failed {
+            if message::show(ui, text, color, "Remove B") {
+                state.stop_comparing();
+            }
+            return;
+        }
+        if let Some(opening) = self.opening.as_ref().filter(|o| o.elapsed() > PATIENCE) {
+            opening.show(ui);
+            ui.ctx().request_repaint_after(PATIENCE);
+        }
+        let refusal = outcome.filter(|outcome| outcome.request.second_model.is_some());
+        if let Some(refusal) = refusal.and_then(Outcome::second_refusal) {
+            let text = format!("{}.", sentence(refusal.trim_end_matches('.')));
+            if message::show(ui, &text, color, "Remove B") {
+                state.stop_comparing();
+            }
+        }
+    }
+}
+
+/// What the menu of model B asks for.
+pub(super) enum Asked {
+    Command(Command),
+    Open(String),
+}
+
+/// Shows the switch of the second text, and the choice of model B.
+pub(super) fn switch(
+    ui: &mut Ui,
+    state: &mut State,
+    cached: &mut CachedModels,
+    host: &Arc<dyn Host>,
+) -> Option<Asked> {
     let mut on = state.second.is_some();
-    let hint =
-        "Run the model over a second text, to compare it with the first and to patch from it.";
+    let hint = "Read a second text, to compare it with the first and to patch from it.";
     if ui.checkbox(&mut on, "Second text").on_hover_text(hint).changed() {
         // It begins as the first, so that one word of it can be changed.
         state.second = on.then(|| state.text.clone());
-        if !on && matches!(state.version, Version::Second | Version::FirstMinusSecond) {
-            state.version = Version::Changed;
-        }
+        state.follow_second();
     }
     explain(ui, "Second text", SECOND);
+    let mut asked = None;
+    let name = state
+        .second_model
+        .as_deref()
+        .map_or_else(|| "Model B".to_owned(), |b| format!("Model B: {}", short(b)));
+    let menu = ui.menu_button(&name, |ui| {
+        ui.set_min_width(300.0);
+        let open = Command::OpenModelB;
+        if ui.button(open.name()).on_hover_text(open.tooltip()).clicked() {
+            asked = Some(Asked::Command(open));
+            ui.close();
+        }
+        if state.model != STORY && ui.button("Open story as model B").clicked() {
+            asked = Some(Asked::Open(STORY.to_owned()));
+            ui.close();
+        }
+        if state.second_model.is_some() && ui.button("Remove model B").clicked() {
+            state.stop_comparing();
+            ui.close();
+        }
+        ui.separator();
+        ui.label("Cached models");
+        if let Some(name) = cached.rows(ui) {
+            asked = Some(Asked::Open(name));
+        }
+    });
+    let hint = "Compare with another model, or with another quantization of this one.";
+    if menu.response.on_hover_text(hint).clicked() {
+        cached.read(ui.ctx(), host);
+    }
+    explain(ui, "Model B", MODEL_B);
+    asked
+}
+
+impl State {
+    /// Compares with another model.
+    pub fn compare_with(&mut self, model: String) {
+        self.second_model = Some(model);
+        self.follow_second();
+    }
+
+    /// Removes model B.
+    pub fn stop_comparing(&mut self) {
+        self.second_model = None;
+        self.follow_second();
+    }
+
+    /// Chooses the runs that are shown when run B has come or gone.
+    fn follow_second(&mut self) {
+        let is_there = self.second.is_some() || self.second_model.is_some();
+        let is_of_second = matches!(
+            self.version,
+            Version::Second | Version::FirstMinusSecond | Version::SideBySide
+        );
+        if is_there {
+            self.version = Version::SideBySide;
+        } else if is_of_second {
+            self.version = Version::Changed;
+        }
+    }
 }
 
 /// Shows the field of the second text, and what is wrong with it.
@@ -39,7 +200,8 @@ pub(super) fn field(ui: &mut Ui, state: &mut State, outcome: &Outcome) {
     let field = TextEdit::multiline(text).desired_rows(1).desired_width(width);
     ui.add(field.hint_text("Type a second text.").margin(Margin::symmetric(8, 6)))
         .accessible_name("Second text to compare with");
-    if let Some(Err(message)) = &outcome.second {
+    let refusal = outcome.second_refusal().filter(|_| outcome.request.second_model.is_none());
+    if let Some(message) = refusal {
         let text = format!("The second text is not read: {message}");
         ui.add(Label::new(RichText::new(text).color(ui.visuals().error_fg_color)).wrap());
     }
@@ -53,6 +215,12 @@ pub(super) fn versions(ui: &mut Ui, state: &mut State, outcome: &Outcome) {
     if !changed && second.is_none() {
         return;
     }
+    let of_models = outcome.request.second_model.is_some();
+    let [first, other, minus] = if of_models {
+        ["Model A", "Model B", "A − B"]
+    } else {
+        ["First text", "Second", "First − second"]
+    };
     ui.horizontal_wrapped(|ui| {
         ui.label("Weights of");
         let mut choices = Vec::new();
@@ -63,28 +231,99 @@ pub(super) fn versions(ui: &mut Ui, state: &mut State, outcome: &Outcome) {
                 (Version::Difference, "Difference", "Show changed minus unchanged weights."),
             ]);
         } else {
-            choices.push((Version::Changed, "First text", "Show the weights of the first text."));
+            choices.push((Version::Changed, first, "Show the weights of run A."));
         }
         if second.is_some() {
             choices.extend([
-                (Version::Second, "Second", "Show the weights of the second text."),
-                (
-                    Version::FirstMinusSecond,
-                    "First − second",
-                    "Show the weights of the first text minus those of the second.",
-                ),
+                (Version::Second, other, "Show the weights of run B."),
+                (Version::FirstMinusSecond, minus, "Show the weights of run A minus those of B."),
             ]);
         }
+        choices.push((Version::SideBySide, "Side by side", "Show A, B and A − B at once."));
         for (version, name, hint) in choices {
             ui.selectable_value(&mut state.version, version, name).on_hover_text(hint);
         }
         explain(ui, "Runs", RUNS);
     });
-    if state.version == Version::FirstMinusSecond
-        && let Some(Err(message)) = second.map(|second| &second.difference)
-    {
+    let shows_difference = matches!(state.version, Version::FirstMinusSecond | Version::SideBySide);
+    if shows_difference && let Some(Err(message)) = second.map(|second| &second.difference) {
         let text = RichText::new(format!("{}.", sentence(message))).text_style(TextStyle::Small);
         ui.add(Label::new(text.color(ui.visuals().warn_fg_color)).wrap());
+    }
+}
+
+/// Shows the heads that differ most between A and B.
+pub(super) fn moved(ui: &mut Ui, state: &mut State, outcome: &Outcome) {
+    let Some(moved) = outcome.moved() else { return };
+    ui.horizontal_wrapped(|ui| {
+        ui.spacing_mut().item_spacing.x = 4.0;
+        ui.label("Differ most");
+        explain(ui, "Heads that differ most", MOVED);
+        for (id, share) in moved.iter().take(MOST) {
+            let (head, share) = (format!("{}·{}", id.layer, id.head), super::percent(*share));
+            let words = format!("Head {}.{} differs in {share} of its weight", id.layer, id.head);
+            let is_on = state.heads.shown == crate::heads::Shown::Head && state.heads.id() == *id;
+            let button = ui.selectable_label(is_on, format!("{head}  {share}"));
+            button.widget_info(|| {
+                egui::WidgetInfo::selected(egui::accesskit::Role::Button, true, is_on, &words)
+            });
+            if button.on_hover_text(&words).clicked() {
+                state.heads.show(*id);
+            }
+        }
+    });
+}
+
+/// Refuses a model whose heads or tokens are not those of model A.
+pub(super) fn fits(a: &Opened, b: &Opened) -> Result<(), String> {
+    let shape = |model: &Model| -> Vec<String> {
+        let attentions = model.description().attentions();
+        let words = attentions
+            .iter()
+            .map(|(_, stack)| format!("{} layers of {} heads", stack.layers(), stack.block.heads));
+        words.collect()
+    };
+    let [first, second] = [a, b].map(|opened| shape(&opened.model).join(", "));
+    if first != second {
+        return Err(format!(
+            "the models cannot be compared head by head: {} has {first}, and {} has {second}",
+            short(&a.name),
+            short(&b.name)
+        ));
+    }
+    if a.tokens == b.tokens {
+        return Ok(());
+    }
+    let [first, second] = [a, b].map(|opened| opened.model.description().vocabulary);
+    let token =
+        |opened: &Opened, id: usize| opened.model.tokenizer()?.token(u32::try_from(id).ok()?);
+    let differing = (0..first.min(second))
+        .filter_map(|id| Some((id, token(a, id)?, token(b, id)?)))
+        .find(|(_, first, second)| first != second);
+    match differing {
+        Some((id, first, second)) => Err(format!(
+            "the models have other tokens: token {id} is “{first}” in {} and “{second}” in {}",
+            short(&a.name),
+            short(&b.name)
+        )),
+        None => Ok(()), // one of them has more tokens at the end, or fills the end with tokens without a name
+    }
+}
+
+/// Refuses two readings of one text that have other tokens.
+pub(super) fn same_tokens(a: &[Token], b: &[Token]) -> Result<(), String> {
+    let differing = a.iter().zip(b).position(|(a, b)| a.raw != b.raw);
+    match differing {
+        Some(i) => Err(format!(
+            "the models divide the text into other tokens: token {i} is “{}” in A and “{}” in B",
+            a[i].text, b[i].text
+        )),
+        None if a.len() != b.len() => Err(format!(
+            "the models divide the text into other tokens: A has {}, and B has {}",
+            a.len(),
+            b.len()
+        )),
+        None => Ok(()),
     }
 }
 

@@ -15,6 +15,7 @@ mod list;
 mod next;
 mod note;
 mod open;
+mod pane;
 mod patch;
 mod patches;
 mod record;

@@ -17,8 +17,8 @@ const EXPLANATION: &str = "\
     The tokens that the model expects after the text, with their probabilities: softmax over a score (logit) for each token of \
     its vocabulary. A model that fills gaps predicts the token at [MASK] instead.\n\
     With changes, the thin bar is the probability without them, the thick bar the one with them, and the last column is their \
-    difference in percentage points. Where the second text's weights are shown, or without changes, its probabilities stand in \
-    the place of those without changes.\n\
+    difference in percentage points. Where run B (a second text, or model B) is shown, or without changes, its probabilities stand \
+    in the place of those without changes.\n\
     Click a token to append it to the text.";
 
 /// What the probabilities are compared with.
@@ -26,6 +26,7 @@ const EXPLANATION: &str = "\
 enum Against {
     Unchanged,
     Second,
+    ModelB,
 }
 
 impl Against {
@@ -33,14 +34,15 @@ impl Against {
     fn names(self) -> ([&'static str; 3], &'static str) {
         match self {
             Self::Unchanged => (["points", "after", "before"], "without the changes"),
-            Self::Second => (["points", "first", "second"], "after the second text"),
+            Self::Second => (["points", "second", "first"], "after the second text"),
+            Self::ModelB => (["points", "B", "A"], "by model B"),
         }
     }
 
     fn of(self, next: &Next) -> f32 {
         match self {
             Self::Unchanged => next.before,
-            Self::Second => next.second.unwrap_or_default(),
+            Self::Second | Self::ModelB => next.second.unwrap_or_default(),
         }
     }
 }
@@ -56,7 +58,7 @@ pub struct Next {
     pub before: f32,
     /// Its probability in the run with the changes. The same without changes.
     pub after: f32,
-    /// Its probability after the second text, if there is one.
+    /// Its probability in run B, if there is one.
     pub second: Option<f32>,
 }
 
@@ -135,9 +137,11 @@ pub(super) fn show(
     }
     let is_changed = outcome.next_changed().is_some();
     let has_second = outcome.next_second().is_some();
-    let shows_second = matches!(version, Version::Second | Version::FirstMinusSecond);
+    let shows_second =
+        matches!(version, Version::Second | Version::FirstMinusSecond | Version::SideBySide);
     let against = if has_second && (shows_second || !is_changed) {
-        Some(Against::Second)
+        let has_model_b = outcome.request.second_model.is_some();
+        Some(if has_model_b { Against::ModelB } else { Against::Second })
     } else {
         is_changed.then_some(Against::Unchanged)
     };
@@ -156,10 +160,12 @@ pub(super) fn show(
 /// The widths of a number and of a token.
 const NUMBER: f32 = 56.0;
 const TOKEN: f32 = 80.0;
+/// A narrower bar is not drawn.
+const NARROWEST_BAR: f32 = 16.0;
 
-/// The numbers that a row with changes has room for, besides its bar.
+/// The numbers that a row with changes has room for.
 fn numbers(width: f32) -> usize {
-    if width < 270.0 { 2 } else { 3 }
+    if width < 230.0 { 2 } else { 3 }
 }
 
 fn columns(ui: &mut Ui, against: Against) {
@@ -207,30 +213,36 @@ fn row(ui: &mut Ui, next: &Next, against: Option<Against>) -> bool {
         Rect::from_min_size(bars.left_center() - vec2(0.0, height / 2.0), size)
     };
     let color = visuals.selection.bg_fill;
-    ui.painter().rect_filled(
-        bar(1.0, line - 8.0),
-        2,
-        visuals.widgets.noninteractive.bg_stroke.color.gamma_multiply(0.5),
-    );
-    ui.painter().rect_filled(bar(next.after, line - 8.0), 2, color);
-    if let Some(reference) = reference {
-        ui.painter().rect_filled(bar(reference, 3.0), 1, visuals.warn_fg_color);
+    if bars.width() >= NARROWEST_BAR {
+        let empty = visuals.widgets.noninteractive.bg_stroke.color.gamma_multiply(0.5);
+        ui.painter().rect_filled(bar(1.0, line - 8.0), 2, empty);
+        ui.painter().rect_filled(bar(next.after, line - 8.0), 2, color);
+        if let Some(reference) = reference {
+            ui.painter().rect_filled(bar(reference, 3.0), 1, visuals.warn_fg_color);
+        }
     }
     let font = TextStyle::Body.resolve(ui.style());
     let text = |ui: &Ui, text: String, right: f32, color: Color32| {
         let at = rect.right_center() - vec2(right, 0.0);
         ui.painter().text(at, egui::Align2::RIGHT_CENTER, text, font.clone(), color);
     };
-    if against.is_some() {
+    if let Some(against) = against {
+        // From left to right: before and after, or A and B.
+        let weak = visuals.weak_text_color();
+        let mut columns = [(before, weak), (after, visuals.text_color())];
+        if against != Against::Unchanged {
+            columns.reverse();
+        }
         let difference_color = match difference {
             d if d > 0.0005 => style::readable(style::QUERY, visuals),
             d if d < -0.0005 => visuals.error_fg_color,
             _ => visuals.weak_text_color(),
         };
-        if numbers > 2 {
-            text(ui, before, 2.0 * NUMBER, visuals.weak_text_color());
+        for ((number, color), place) in columns.into_iter().zip([2, 1]) {
+            if place < numbers {
+                text(ui, number, place as f32 * NUMBER, color);
+            }
         }
-        text(ui, after, NUMBER, visuals.text_color());
         text(ui, points(difference), 0.0, difference_color);
     } else {
         text(ui, after, 0.0, visuals.text_color());

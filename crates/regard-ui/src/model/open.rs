@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use egui::Context;
+use egui::{Context, ProgressBar, Ui};
 use regard_models::{Checkpoint, Description, Error, Head, Input, Model, Reading};
 
 use super::record;
@@ -30,6 +30,8 @@ pub(super) struct Opened {
     pub bytes: u64,
     /// The hash of its files.
     pub hash: String,
+    /// The hash of its tokens.
+    pub tokens: String,
     /// What it has read last of the first text, and of the second.
     pub readers: [Reader; 2],
 }
@@ -57,8 +59,8 @@ impl Opened {
         let model = Model::load(checkpoint).map_err(|e| message(&name, &e.to_string()))?;
         accepted(&model).map_err(|what| message(&name, &what))?;
         let hash = record::of_files(checkpoint).map_err(|e| message(&name, &e.to_string()))?;
-        let readers = Default::default();
-        Ok(Self { name, model, bytes: checkpoint.bytes(), hash, readers })
+        let (tokens, readers) = (record::of_tokens(&model), Default::default());
+        Ok(Self { name, model, bytes: checkpoint.bytes(), hash, tokens, readers })
     }
 }
 
@@ -112,6 +114,15 @@ impl Opening {
 
     pub fn elapsed(&self) -> Duration {
         self.task.elapsed()
+    }
+
+    /// Shows how far the opening is.
+    pub fn show(&self, ui: &mut Ui) {
+        ui.horizontal(|ui| {
+            ui.label(format!("Opening {}", self.name));
+            let bar = ProgressBar::new(self.progress()).desired_width(200.0).desired_height(10.0);
+            ui.add(bar).accessible_name("Opening");
+        });
     }
 }
 

@@ -62,7 +62,7 @@ fn refusal(outcome: &Outcome, second: &Unchanged) -> Option<String> {
 
 /// Shows the second text's tokens, which are clicked or dragged, and the choice of what a patch takes.
 pub(super) fn show(ui: &mut Ui, state: &mut State, outcome: &Outcome, description: &Description) {
-    let Some(second) = outcome.second() else { return };
+    let Some(second) = outcome.second_text() else { return };
     let run = &second.run;
     let refusal = refusal(outcome, run);
     let part = part_name(state);
@@ -138,7 +138,7 @@ pub(super) fn toggle(
     description: &Description,
     position: usize,
 ) {
-    let Some(second) = outcome.second() else { return };
+    let Some(second) = outcome.second_text() else { return };
     let patch =
         state.part.patch(state.heads.id(), position, second.run.input().clone(), description);
     state.toggle(&patch);
@@ -155,7 +155,7 @@ pub(super) fn drop_at(
     from: usize,
     to: usize,
 ) -> Result<(), String> {
-    let Some(second) = outcome.second() else { return Ok(()) };
+    let Some(second) = outcome.second_text() else { return Ok(()) };
     if let Some(refusal) = refusal(outcome, &second.run) {
         return Err(refusal);
     }

@@ -64,7 +64,7 @@ impl Patches {
         asked: Option<(&Arc<Opened>, &Outcome)>,
     ) {
         let asked = asked.and_then(|(opened, outcome)| {
-            let second = Same(Arc::clone(&outcome.second()?.run));
+            let second = Same(Arc::clone(&outcome.second_text()?.run));
             Some((opened, (Same(Arc::clone(&outcome.unchanged)), second)))
         });
         let Some((opened, of)) = asked else { return self.0 = Latest::default() };
@@ -76,9 +76,9 @@ impl Patches {
 
     /// Shows the picture. A click on a cell makes its patch.
     pub fn show(&mut self, ui: &mut Ui, state: &mut State, outcome: &Outcome, look: Look) {
-        let Some(second) = outcome.second() else {
+        let Some(second) = outcome.second_text() else {
             title(ui, "Each place patched", EXPLANATION);
-            let text = "The patches come from a second text: switch on “Second text”, and change a word of it.";
+            let text = "The patches come from a second text, which model A reads: switch on “Second text”, and change a word of it.";
             ui.add(Label::new(RichText::new(text).weak()).wrap());
             return;
         };

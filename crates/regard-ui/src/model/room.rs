@@ -10,11 +10,13 @@ use regard_models::{Attribution, Score};
 
 use super::attribution::Attributed;
 use super::cached::CachedModels;
+use super::compare::{Asked, ModelB};
 use super::latest::Same;
 use super::lens::Lens;
 use super::open::{Opened, Opening};
+use super::pane::Pane;
 use super::patches::Patches;
-use super::run::{Outcome, Request};
+use super::run::{Outcome, Request, short};
 use super::state::View;
 use super::sweep::{SMALL, Sweep};
 use super::unfold::{self, Unfolded};
@@ -22,7 +24,7 @@ use super::write::{self, Writer};
 use super::{Next, Record, STORY, State, Version, changes, list, next};
 use crate::colors::Look;
 use crate::explain::heading;
-use crate::heads::{Large, Selected, Shown, Surveyed, Thumbnails};
+use crate::heads::{Selected, Shown, Surveyed};
 use crate::style::{self, panel};
 use crate::task::{PATIENCE, Task};
 use crate::{Command, Host, side};
@@ -47,29 +49,20 @@ pub struct ModelRoom {
     pub(super) refused: Option<(Request, String)>,
     /// The next tokens of the outcome.
     pub(super) next: Vec<Next>,
-    pub(super) grid: Thumbnails,
-    /// The attention that the grid shows.
-    pub(super) in_grid: Option<Arc<Surveyed>>,
-    pub(super) large: Large,
-    /// The same head in the run of the second text.
-    pub(super) second: Large,
+    /// What is shown: one run, or the runs A and B and their difference.
+    pub(super) panes: [Pane; 3],
+    pub(super) model_b: ModelB,
     pub(super) writer: Writer,
     /// Why a token that was dropped makes no patch.
     pub(super) dropped: Option<String>,
     /// Why the run is not the one that the session has.
     pub(super) differs: Option<&'static str>,
-    cached: CachedModels,
+    pub(super) cached: CachedModels,
     pub(super) sweep: Sweep,
     pub(super) lens: Lens,
     pub(super) attributed: Attributed,
     pub(super) patches: Patches,
     unfolded: Unfolded,
-}
-
-/// A request of the panel at the left.
-enum Asked {
-    Command(Command),
-    Open(String),
 }
 
 impl ModelRoom {
@@ -84,10 +77,8 @@ impl ModelRoom {
             outcome: None,
             refused: None,
             next: Vec::new(),
-            grid: Thumbnails::by_layer(),
-            in_grid: None,
-            large: Large::default(),
-            second: Large::default(),
+            panes: Default::default(),
+            model_b: ModelB::default(),
             writer: Writer::default(),
             dropped: None,
             differs: None,
@@ -100,10 +91,17 @@ impl ModelRoom {
         }
     }
 
-    /// Begins to open a model. The view stays until it is read.
-    pub fn open(&mut self, ctx: &Context, name: String) {
+    /// Begins to open a model, alone. The view stays until it is read.
+    pub fn open(&mut self, ctx: &Context, state: &mut State, name: String) {
         self.failed = None;
+        state.stop_comparing();
         self.opening = Some(Opening::start(&self.host, ctx, name, true));
+    }
+
+    /// Begins to open model B.
+    pub fn compare_with(&mut self, state: &mut State, name: String) {
+        self.model_b.forget_failure();
+        state.compare_with(name);
     }
 
     /// Whether a thread is at work.
@@ -112,8 +110,8 @@ impl ModelRoom {
             || self.running.is_some()
             || self.writer.is_on()
             || self.cached.is_busy()
-            || self.large.is_busy()
-            || self.second.is_busy()
+            || self.model_b.is_busy()
+            || self.panes.iter().any(|pane| pane.large.is_busy())
             || self.sweep.is_busy()
             || self.lens.is_busy()
             || self.attributed.is_busy()
@@ -133,13 +131,15 @@ impl ModelRoom {
 
     /// The head that is shown large, if there is one.
     pub fn selected(&self) -> Option<&Selected> {
-        self.large.selected()
+        self.panes[0].large.selected()
     }
 
-    /// Why the last model could not be opened, or the text not be run.
+    /// Why a model could not be opened, or a text not be run.
     pub fn error(&self) -> Option<&str> {
         let failed = self.failed.as_ref().map(|(_, message)| message.as_str());
-        failed.or_else(|| self.refused.as_ref().map(|(_, message)| message.as_str()))
+        let refused = self.refused.as_ref().map(|(_, message)| message.as_str());
+        let second = || self.outcome.as_ref().and_then(Outcome::second_refusal);
+        failed.or(refused).or_else(|| self.model_b.error()).or_else(second)
     }
 
     /// The change of the likeliest token's logit by each head, layer by layer, if each is ablated in turn.
@@ -157,9 +157,9 @@ impl ModelRoom {
         self.patches.effects()
     }
 
-    /// The chosen head in the run of the second text, if it is shown beside the first.
-    pub fn second(&self) -> Option<&Selected> {
-        self.second.selected()
+    /// The matrices that are shown: that of one run, or those of A, of B and of A − B.
+    pub fn side_by_side(&self) -> [Option<&Selected>; 3] {
+        self.panes.each_ref().map(|pane| pane.large.selected())
     }
 
     /// The likeliest token after each layer and position, if the logit lens is shown: the embedding, then the layers.
@@ -174,7 +174,7 @@ impl ModelRoom {
 
     /// The matrix that is shown, to export it.
     pub fn matrix(&self, look: Look) -> Option<Matrix> {
-        self.large.matrix(look)
+        self.panes[0].large.matrix(look)
     }
 
     /// The model that the state names, if it has been opened.
@@ -192,7 +192,7 @@ impl ModelRoom {
     ) -> Option<Command> {
         self.exchange(ui.ctx(), state);
         style::readout(ui).show(ui, |ui| match state.view {
-            View::Attention => self.large.readout(ui, &state.heads),
+            View::Attention => self.panes[0].large.readout(ui, &state.heads),
             view => {
                 ui.take_available_space();
                 ui.add(Label::new(RichText::new(view.hint()).weak()).truncate());
@@ -230,19 +230,19 @@ impl ModelRoom {
                 });
             });
         }
-        CentralPanel::default().frame(panel(ui, 0, 0)).show(ui, |ui| {
-            Frame::new()
-                .inner_margin(Margin::same(12))
-                .show(ui, |ui| self.central(ui, state, look));
+        let central = CentralPanel::default().frame(panel(ui, 0, 0)).show(ui, |ui| {
+            let frame = Frame::new().inner_margin(Margin::same(12));
+            frame.show(ui, |ui| self.central(ui, state, look)).inner
         });
-        match asked {
-            Some(Asked::Command(command)) => Some(command),
-            Some(Asked::Open(name)) => {
-                self.open(ui.ctx(), name);
-                None
+        match (asked, central.inner) {
+            (Some(Asked::Open(name)), _) => self.open(ui.ctx(), state, name),
+            (_, Some(Asked::Open(name))) => self.compare_with(state, name),
+            (Some(Asked::Command(command)), _) | (_, Some(Asked::Command(command))) => {
+                return Some(command);
             }
-            None => None,
+            (None, None) => {}
         }
+        None
     }
 
     /// Takes the results of the threads and starts what is missing.
@@ -254,8 +254,10 @@ impl ModelRoom {
             self.read(done, opening, state);
         }
         if let Some(opened) = self.here(state) {
+            self.model_b.follow(&self.host, ctx, state);
             self.run(ctx, &opened, state);
-            self.writer.exchange(state, self.outcome.as_ref(), &opened.model);
+            let latest = Request::of(state, self.model_b.here(state));
+            self.writer.exchange(state, &latest, self.outcome.as_ref(), &opened.model);
         } else {
             (self.outcome, self.running, self.refused) = (None, None, None);
             let has_failed = self.failed.as_ref().is_some_and(|(name, _)| *name == state.model);
@@ -268,18 +270,23 @@ impl ModelRoom {
         if let Some(heads) = &heads {
             state.heads.limit(heads.maps.shape(), heads.maps.is_self_attention());
         }
-        let asked = heads.as_ref().zip(state.heads.part());
-        if let Err(message) = self.large.exchange(&*self.host, ctx, asked) {
-            self.failed = Some((state.model.clone(), message));
-            state.heads.shown = Shown::Grid;
-        }
-        let second = self.outcome.as_ref().and_then(Outcome::second).filter(|_| {
-            // Beside itself, the second text would be there twice.
-            state.view == View::Attention && state.version != Version::Second
-        });
-        let asked = second.map(|second| &second.run.heads).zip(state.heads.part());
-        if self.second.exchange(&*self.host, ctx, asked).is_err() {
-            self.second.clear(); // the first text shows the same message
+        let pair = self.outcome.as_ref().and_then(Outcome::pair);
+        let pair = pair.filter(|_| state.version == Version::SideBySide);
+        let [b, difference] = match pair {
+            Some(pair) => {
+                let difference = pair.difference.ok().map(|difference| &difference.heads);
+                [Some(pair.heads[1]), difference].map(Option::<&Arc<Surveyed>>::cloned)
+            }
+            None => [None, None],
+        };
+        for (pane, heads) in self.panes.iter_mut().zip([&heads, &b, &difference]) {
+            if let Err(message) =
+                pane.exchange(&*self.host, ctx, heads.as_ref(), state.heads.part())
+            {
+                self.failed = Some((state.model.clone(), message));
+                state.heads.shown = Shown::Grid;
+                break;
+            }
         }
         let outcome = self.opened.as_ref().zip(self.outcome.as_ref());
         // A text that is being typed is run first.
@@ -309,7 +316,9 @@ impl ModelRoom {
             let changes = if is_changed { outcome.request.changes.clone() } else { Vec::new() };
             unfold::Of { run, changes, head: state.heads.id(), cell }
         });
-        self.unfolded.exchange(&*self.host, ctx, self.opened.as_ref(), asked);
+        let is_of_b = state.version == Version::Second;
+        let model = self.model_b.here(state).filter(|_| is_of_b).or(self.opened.as_ref());
+        self.unfolded.exchange(&*self.host, ctx, model, asked);
         if self.is_busy() {
             ctx.request_repaint_after(PATIENCE / 2);
         }
@@ -323,7 +332,18 @@ impl ModelRoom {
                     // The text stays: the next model can read it too.
                     let text = core::mem::take(&mut state.text);
                     let sweep = opened.bytes <= SMALL;
-                    *state = State { text, sweep, ..State::of(opened.name.clone()) };
+                    let second_model = state.second_model.take();
+                    let version = match second_model {
+                        Some(_) => Version::SideBySide,
+                        None => Version::default(),
+                    };
+                    *state = State {
+                        text,
+                        version,
+                        second_model,
+                        sweep,
+                        ..State::of(opened.name.clone())
+                    };
                 }
                 self.failed.take_if(|(failed, _)| opening.anew || *failed == opened.name);
                 self.opened = Some(opened);
@@ -341,10 +361,15 @@ impl ModelRoom {
             match done {
                 Ok(outcome) => {
                     self.next = Next::likeliest(&outcome, opened.model.tokenizer());
-                    let record = Record::of(opened, &outcome);
-                    self.differs = state.record.as_ref().and_then(|old| old.difference(&record));
-                    if self.differs.is_none() {
-                        state.record = Some(record);
+                    let model_b = self.model_b.here(state);
+                    // Until model B is open, the session's run is not there to be compared with.
+                    if outcome.request == Request::of(state, model_b) && !self.model_b.is_busy() {
+                        let record = Record::of(opened, model_b.map(|b| &**b), &outcome);
+                        self.differs =
+                            state.record.as_ref().and_then(|old| old.difference(&record));
+                        if self.differs.is_none() {
+                            state.record = Some(record);
+                        }
                     }
                     (self.outcome, self.refused) = (Some(outcome), None);
                 }
@@ -354,12 +379,17 @@ impl ModelRoom {
         let latest = self.outcome.as_ref().map(|outcome| &outcome.request);
         let latest = latest.or_else(|| self.refused.as_ref().map(|(request, _)| request));
         // A run that has begun is not interrupted; the one after it has the latest text.
-        let request = Request::of(state);
+        let model_b = self.model_b.here(state).cloned();
+        let request = Request::of(state, model_b.as_ref());
         if self.running.is_none() && latest != Some(&request) {
             let (model, asked) = (Arc::clone(opened), request.clone());
-            let before = self.outcome.as_ref().map(Outcome::runs).unwrap_or_default();
-            let task =
-                Task::start(&*self.host, ctx, "run", move |_| Outcome::new(&model, asked, before));
+            let mut before = self.outcome.as_ref().map(Outcome::runs).unwrap_or_default();
+            if latest.is_some_and(|latest| latest.second_model != request.second_model) {
+                before[1] = None; // of another model
+            }
+            let task = Task::start(&*self.host, ctx, "run", move |_| {
+                Outcome::new(&model, model_b.as_deref(), asked, before)
+            });
             self.writer.forget();
             self.running = Some((request, task));
         }
@@ -376,9 +406,8 @@ impl ModelRoom {
         heading(ui, "Model", MODEL);
         if let Some(opened) = self.here(state) {
             let description = opened.model.description();
-            let name = std::path::Path::new(&opened.name);
-            let name = name.file_name().unwrap_or(name.as_os_str()).to_string_lossy();
-            ui.add(Label::new(RichText::new(name).strong()).truncate()).on_hover_text(&opened.name);
+            ui.add(Label::new(RichText::new(short(&opened.name)).strong()).truncate())
+                .on_hover_text(&opened.name);
             let (family, stack) = (&description.family, &description.stack);
             let megabytes = opened.bytes as f64 / 1e6;
             let text = format!(

@@ -4,13 +4,13 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use regard_figure::{Label, Look, Matrix};
-use regard_heads::{AttentionMaps, Shape, readable, unattended};
+use regard_heads::{AttentionMaps, HeadId, Shape, readable, unattended};
 use regard_models::{Baseline, Change, Input, Model, Trace, Values, Which, probabilities};
 use web_time::Instant;
 
 use super::open::Opened;
 use super::state::first_layer;
-use super::{State, Version, record};
+use super::{State, Version, compare, record};
 use crate::Host;
 use crate::heads::Surveyed;
 
@@ -29,18 +29,32 @@ pub struct Request {
     pub ids: Option<Vec<u32>>,
     /// The changes.
     pub changes: Vec<Change>,
-    /// The text of the second run, if there is one. It is run without changes.
+    /// The second text, if there is one. Run B reads it without changes.
     pub second: Option<String>,
+    /// The model of run B, if it is not that of run A. Without a second text, it reads the first one.
+    pub second_model: Option<String>,
 }
 
 impl Request {
-    /// What the choices of the user ask for.
-    pub fn of(state: &State) -> Self {
+    /// What the choices of the user ask for. Model B counts once it is open.
+    pub(super) fn of(state: &State, model_b: Option<&Arc<Opened>>) -> Self {
         Self {
             text: state.text.clone(),
             ids: state.ids().map(<[u32]>::to_vec),
             changes: state.active(),
             second: state.second.clone(),
+            second_model: model_b.map(|opened| opened.name.clone()),
+        }
+    }
+
+    /// The names of the runs A and B, if there is a run B besides the unchanged one.
+    fn names(&self, model: &str) -> [String; 2] {
+        match (&self.second_model, &self.second) {
+            (Some(other), None) => [short(model), short(other)],
+            (Some(other), Some(_)) => {
+                [format!("{}, first text", short(model)), format!("{}, second text", short(other))]
+            }
+            _ => ["first text", "second text"].map(str::to_owned),
         }
     }
 }
@@ -67,15 +81,36 @@ pub(super) type Runs = [Option<Arc<Unchanged>>; 2];
 pub(super) struct Changed {
     pub heads: Arc<Surveyed>,
     /// Changed minus unchanged.
-    pub difference: Arc<Surveyed>,
+    pub difference: Difference,
     pub next: Vec<f32>,
 }
 
-/// The run of the second text.
+/// Run B: another text, another model, or both.
 pub(super) struct Second {
     pub run: Arc<Unchanged>,
-    /// The first run's weights, with the changes, minus these; or why there is no difference.
-    pub difference: Result<Arc<Surveyed>, String>,
+    /// The weights of run A, with the changes, minus these; or why there is no difference.
+    pub difference: Result<Difference, String>,
+}
+
+/// The weights of one run minus those of another.
+pub(super) struct Difference {
+    pub heads: Arc<Surveyed>,
+    /// For each head, the share of a query's weight that lies on other keys in the other run, as a mean over the queries:
+    /// ½ Σ |a − b| (total variation distance). The largest share comes first.
+    pub moved: Vec<(HeadId, f32)>,
+}
+
+/// Two runs that stand side by side.
+pub(super) struct Pair<'a> {
+    pub names: [String; 2],
+    pub heads: [&'a Arc<Surveyed>; 2],
+    pub difference: Result<&'a Difference, &'a str>,
+}
+
+/// The last part of a path or of a name.
+pub(super) fn short(name: &str) -> String {
+    let path = std::path::Path::new(name);
+    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
 /// What came of a request.
@@ -85,8 +120,10 @@ pub struct Outcome {
     pub(super) unchanged: Arc<Unchanged>,
     /// The run with the changes, or why they cannot be made. `None` without changes.
     pub(super) changed: Option<Result<Changed, String>>,
-    /// The run of the second text, or why there is none. `None` without a second text.
+    /// Run B, or why there is none. `None` without a second text and a second model.
     pub(super) second: Option<Result<Second, String>>,
+    /// The names of the runs A and B.
+    names: [String; 2],
     /// The hash of the weights and of the probabilities.
     pub(super) hash: String,
     /// The time that it took.
@@ -94,9 +131,10 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Runs the model. A run of the same text before is not repeated.
+    /// Runs the model, and model B if there is one. A run of the same text before is not repeated.
     pub(super) fn new(
         opened: &Opened,
+        model_b: Option<&Opened>,
         request: Request,
         [first, second]: Runs,
     ) -> Result<Self, String> {
@@ -106,15 +144,24 @@ impl Outcome {
         let unchanged = Unchanged::of(opened, 0, &request.text, ids, first)?;
         let changed = (!request.changes.is_empty())
             .then(|| Changed::new(model, &unchanged, &request.changes));
-        let second = request.second.as_ref().map(|text| {
-            let run = Unchanged::of(opened, 1, text, None, second)?;
+        let second = (request.second.is_some() || model_b.is_some()).then(|| {
+            if let Some(model_b) = model_b {
+                compare::fits(opened, model_b)?;
+            }
+            // The ids of a text that the model wrote are those of the first text.
+            let (text, ids) = request.second.as_ref().map_or((&request.text, ids), |t| (t, None));
+            let run = Unchanged::of(model_b.unwrap_or(opened), 1, text, ids, second)?;
+            if request.second.is_none() {
+                compare::same_tokens(&unchanged.tokens, &run.tokens)?;
+            }
             let first = match &changed {
                 Some(Ok(changed)) => &changed.heads,
                 _ => &unchanged.heads,
             };
-            let difference = minus(first, &run.heads);
+            let difference = Difference::new(first, &run.heads);
             Ok(Second { run, difference })
         });
+        let names = request.names(&opened.name);
         let own = |run: &'_ Unchanged| (Arc::clone(&run.heads), run.next.clone());
         let mut all = vec![own(&unchanged)];
         if let Some(Ok(changed)) = &changed {
@@ -124,7 +171,7 @@ impl Outcome {
             all.push(own(&second.run));
         }
         let hash = record::of_runs(all.iter().map(|(heads, next)| (&**heads, &next[..])));
-        Ok(Self { request, unchanged, changed, second, hash, took: start.elapsed() })
+        Ok(Self { request, unchanged, changed, second, names, hash, took: start.elapsed() })
     }
 
     /// The tokens that were computed for the text. The others were known from the text before.
@@ -166,21 +213,55 @@ impl Outcome {
     pub(super) fn version(&self, version: Version) -> &Arc<Surveyed> {
         let first = self.changed().map_or(&self.unchanged.heads, |changed| &changed.heads);
         match version {
-            Version::Changed => first,
+            Version::Changed | Version::SideBySide => first,
             Version::Unchanged => &self.unchanged.heads,
-            Version::Difference => self.changed().map_or(first, |changed| &changed.difference),
+            Version::Difference => {
+                self.changed().map_or(first, |changed| &changed.difference.heads)
+            }
             Version::Second => self.second().map_or(first, |second| &second.run.heads),
             Version::FirstMinusSecond => {
-                self.second().and_then(|second| second.difference.as_ref().ok()).unwrap_or(first)
+                let difference = self.second().and_then(|second| second.difference.as_ref().ok());
+                difference.map_or(first, |difference| &difference.heads)
             }
         }
+    }
+
+    /// The runs A and B: those of two texts or models, or else those with and without the changes.
+    pub(super) fn pair(&self) -> Option<Pair<'_>> {
+        let first = self.version(Version::Changed);
+        if let Some(second) = self.second() {
+            let difference = second.difference.as_ref().map_err(String::as_str);
+            let heads = [first, &second.run.heads];
+            return Some(Pair { names: self.names.clone(), heads, difference });
+        }
+        let changed = self.changed()?;
+        Some(Pair {
+            names: ["changed", "unchanged"].map(str::to_owned),
+            heads: [first, &self.unchanged.heads],
+            difference: Ok(&changed.difference),
+        })
     }
 
     pub(super) fn second(&self) -> Option<&Second> {
         self.second.as_ref()?.as_ref().ok()
     }
 
-    /// The probability of each token to be next in the run of the second text, if there is one.
+    /// The run of the second text, if the same model reads it. Patches come from there.
+    pub(super) fn second_text(&self) -> Option<&Second> {
+        self.second().filter(|_| self.request.second_model.is_none())
+    }
+
+    /// Why there is no run B, if there is none.
+    pub fn second_refusal(&self) -> Option<&str> {
+        self.second.as_ref()?.as_ref().err().map(String::as_str)
+    }
+
+    /// The heads that differ most between the runs A and B, and the share of their weight that lies on other keys.
+    pub fn moved(&self) -> Option<&[(HeadId, f32)]> {
+        self.pair()?.difference.ok().map(|difference| &difference.moved[..])
+    }
+
+    /// The probability of each token to be next in run B, if it is of another text or model.
     pub fn next_second(&self) -> Option<&[f32]> {
         self.second().map(|second| &second.run.next[..])
     }
@@ -203,8 +284,15 @@ pub fn matrix(host: &dyn Host, state: &State, look: Look) -> anyhow::Result<Matr
     let said = |message: String| anyhow::anyhow!(message);
     let checkpoint = host.checkpoint(&state.model).map_err(said)?;
     let opened = Opened::load(state.model.clone(), &checkpoint).map_err(said)?;
-    let outcome = Outcome::new(&opened, Request::of(state), Runs::default()).map_err(said)?;
-    if let Some(refusal) = outcome.refusal() {
+    let model_b = state
+        .second_model
+        .as_ref()
+        .map(|name| Opened::load(name.clone(), &host.checkpoint(name)?).map(Arc::new));
+    let model_b = model_b.transpose().map_err(said)?;
+    let request = Request::of(state, model_b.as_ref());
+    let outcome = Outcome::new(&opened, model_b.as_deref(), request, Runs::default());
+    let outcome = outcome.map_err(said)?;
+    if let Some(refusal) = outcome.refusal().or_else(|| outcome.second_refusal()) {
         anyhow::bail!(refusal.to_owned());
     }
     Ok(outcome.version(state.version).matrix(state.heads.clone(), look)?)
@@ -284,29 +372,36 @@ impl Changed {
         let trace = run(model, unchanged, changes)?;
         let weights = weights(model, &trace, &unchanged.heads);
         let heads = surveyed(model, weights, &unchanged.tokens, false)?;
-        let difference = minus(&heads, &unchanged.heads)?;
+        let difference = Difference::new(&heads, &unchanged.heads)?;
         let next = next(model, &unchanged.input, trace.logits());
         Ok(Self { heads, difference, next })
     }
 }
 
-/// The weights of one run minus those of another with as many layers, heads and tokens.
-fn minus(first: &Surveyed, second: &Surveyed) -> Result<Arc<Surveyed>, String> {
-    let (shape, other) = (first.maps.shape(), second.maps.shape());
-    if shape != other {
-        let (tokens, others) = (shape.queries, other.queries);
-        return Err(format!(
-            "there is no difference: the first text has {tokens} tokens, and the second {others}"
-        ));
+impl Difference {
+    /// The weights of a run minus those of another with as many layers, heads and tokens.
+    fn new(first: &Surveyed, second: &Surveyed) -> Result<Self, String> {
+        let (shape, other) = (first.maps.shape(), second.maps.shape());
+        if shape != other {
+            let (tokens, others) = (shape.queries, other.queries);
+            return Err(format!(
+                "there is no difference: the first text has {tokens} tokens, and the second {others}"
+            ));
+        }
+        let (mut all, mut moved) = (Vec::new(), Vec::new());
+        for id in shape.ids() {
+            let (a, b) = (first.maps.head(id), second.maps.head(id));
+            let start = all.len();
+            all.extend(a.iter().zip(b.iter()).map(|(a, b)| a - b));
+            let sum: f64 = all[start..].iter().map(|d| f64::from(d.abs())).sum();
+            moved.push((id, (0.5 * sum / shape.queries as f64) as f32));
+        }
+        moved.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+        let maps = AttentionMaps::new(shape, all, first.maps.tokens());
+        let heads = maps.and_then(|maps| Surveyed::new(maps, true, &unattended));
+        let heads = heads.map(Arc::new).map_err(|e| e.to_string())?;
+        Ok(Self { heads, moved })
     }
-    let all = |heads: &Surveyed| -> Vec<f32> {
-        shape.ids().flat_map(|id| heads.maps.head(id).into_owned()).collect()
-    };
-    let mut differences = all(first);
-    differences.iter_mut().zip(all(second)).for_each(|(first, second)| *first -= second);
-    let maps = AttentionMaps::new(shape, differences, first.maps.tokens());
-    let heads = maps.and_then(|maps| Surveyed::new(maps, true, &unattended));
-    heads.map(Arc::new).map_err(|e| e.to_string())
 }
 
 /// A changed run that keeps the weights of the layers from the first changed one on.

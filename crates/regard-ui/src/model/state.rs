@@ -18,10 +18,12 @@ pub enum Version {
     Unchanged,
     /// Changed minus unchanged.
     Difference,
-    /// The run of the second text.
+    /// Run B: the second text, read by model B if there is one.
     Second,
-    /// The first text's run, with the changes, minus that of the second.
+    /// Run A, with the changes, minus run B.
     FirstMinusSecond,
+    /// A, B and A − B at once. B is the second text or model, or else the run without the changes.
+    SideBySide,
 }
 
 /// What the middle of the room shows.
@@ -100,8 +102,10 @@ pub struct State {
     pub version: Version,
     /// The text as the model wrote it. It counts as long as `text` is the same.
     pub written: Option<Written>,
-    /// The text of the second run, if there is one.
+    /// The second text, which run B reads. `None`: the first one.
     pub second: Option<String>,
+    /// The model of run B. `None`: the same.
+    pub second_model: Option<String>,
     /// Whether each head is ablated in turn.
     pub sweep: bool,
     /// What the middle of the room shows.
@@ -134,6 +138,7 @@ impl State {
             version: Version::default(),
             written: None,
             second: None,
+            second_model: None,
             sweep: true,
             view: View::default(),
             attributed: [None; 2],

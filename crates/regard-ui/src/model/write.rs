@@ -25,13 +25,19 @@ impl Writer {
         self.left > 0
     }
 
-    /// Writes the next token if it is asked for and if the latest run is that of the text.
-    pub fn exchange(&mut self, state: &mut State, outcome: Option<&Outcome>, model: &Model) {
+    /// Writes the next token if it is asked for and if the run is that of the latest request.
+    pub fn exchange(
+        &mut self,
+        state: &mut State,
+        latest: &Request,
+        outcome: Option<&Outcome>,
+        model: &Model,
+    ) {
         if !self.is_on() {
             return;
         }
         let Some(outcome) = outcome else { return self.left = 0 };
-        if outcome.request == Request::of(state) {
+        if outcome.request == *latest {
             self.left -= 1;
             self.write(state, outcome, model);
         }

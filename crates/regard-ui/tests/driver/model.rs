@@ -49,6 +49,11 @@ pub fn numbers(window: &Window) -> Vec<f32> {
     app(window).model().selected().unwrap().numbers.to_vec()
 }
 
+/// The numbers of the runs A and B and of their difference.
+pub fn side_by_side(window: &Window) -> [Vec<f32>; 3] {
+    app(window).model().side_by_side().map(|shown| shown.unwrap().numbers.to_vec())
+}
+
 /// story itself, and the ids of its text.
 pub fn reference(text: &str) -> (Model, Input) {
     let model = Model::load(&story().unwrap()).unwrap();

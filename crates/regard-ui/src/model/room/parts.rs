@@ -23,14 +23,15 @@ impl ModelRoom {
     /// Shows the tokens, shaded by the attention of one of them.
     pub(crate) fn show_tokens(&self, ui: &mut Ui, state: &mut State, look: Look) {
         if let Some(heads) = self.heads(state) {
-            strip::show(ui, &heads.labels()[0], Some(&self.large), &mut state.heads, look);
+            strip::show(ui, &heads.labels()[0], Some(&self.panes[0].large), &mut state.heads, look);
         }
     }
 
     /// Shows the weights of the chosen head.
     pub(crate) fn show_weights(&mut self, ui: &mut Ui, state: &mut State, look: Look) {
-        self.large.progress(ui);
-        self.large.show(ui, &mut state.heads, look);
+        let large = &mut self.panes[0].large;
+        large.progress(ui);
+        large.show(ui, &mut state.heads, look);
     }
 
     /// Shows the tokens that may come next.

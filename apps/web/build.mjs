@@ -1,0 +1,73 @@
+// Builds the page into `target/page`: `node build.mjs [--quick] [--only simd|plain]`.
+//
+// Two builds of the same program: with simd128, and without, for browsers that lack it. `--quick` compiles as tests do and leaves
+// wasm-opt out: it is for tests and for work on the page. Without it, the sizes are printed as they go over the network.
+
+import { execFileSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { dirname, join, relative } from "node:path";
+import { fileURLToPath } from "node:url";
+import { brotliCompressSync, gzipSync } from "node:zlib";
+
+const here = dirname(fileURLToPath(import.meta.url));
+const root = join(here, "../..");
+const target = process.env.CARGO_TARGET_DIR ?? join(root, "target");
+const out = join(target, "page");
+const quick = process.argv.includes("--quick");
+const only = process.argv.includes("--only") ? process.argv[process.argv.indexOf("--only") + 1] : null;
+const features = { simd: "-Ctarget-feature=+simd128", plain: "" };
+
+function run(command, args, env = {}) {
+    const start = Date.now();
+    execFileSync(command, args, { cwd: root, stdio: ["ignore", "inherit", "inherit"], env: { ...process.env, ...env } });
+    console.log(`${((Date.now() - start) / 1000).toFixed(1)} s: ${command} ${args.slice(0, 4).join(" ")}`);
+}
+
+/** The files under a folder, by their paths in it. */
+function files(folder) {
+    const all = readdirSync(folder, { recursive: true }).map(String);
+    return all.filter((name) => statSync(join(folder, name)).isFile()).sort();
+}
+
+/** Compiles one of the builds, and puts it into its folder of the page. */
+function compile(build) {
+    // A folder of its own, because other flags would build everything anew in a common one.
+    const folder = join(target, `web-${build}`);
+    const profile = quick ? "dev" : "web";
+    run("cargo", ["build", "--quiet", "-p", "regard-web", "--target", "wasm32-unknown-unknown", "--target-dir", folder, "--profile", profile], {
+        CARGO_ENCODED_RUSTFLAGS: features[build],
+    });
+    const made = join(folder, "wasm32-unknown-unknown", quick ? "debug" : profile, "regard_web.wasm");
+    const page = join(out, build);
+    run("cargo", ["run", "--quiet", "--manifest-path", join(here, "bindgen/Cargo.toml"), "--target-dir", join(target, "bindgen"), "--", made, page, "regard"]);
+    const wasm = join(page, "regard_bg.wasm");
+    if (!quick) {
+        const simd = build === "simd" ? ["--enable-simd"] : [];
+        const optimiser = join(here, "node_modules/binaryen/bin/wasm-opt");
+        const allowed = ["bulk-memory", "nontrapping-float-to-int", "sign-ext", "mutable-globals", "reference-types", "multivalue"];
+        run(process.execPath, [optimiser, wasm, "-o", wasm, "-O3", ...allowed.map((name) => `--enable-${name}`), ...simd]);
+    }
+}
+
+if (!only) rmSync(out, { recursive: true, force: true });
+mkdirSync(out, { recursive: true });
+for (const build of only ? [only] : ["simd", "plain"]) compile(build);
+for (const name of readdirSync(join(here, "static"))) cpSync(join(here, "static", name), join(out, name));
+cpSync(join(here, "src/system.js"), join(out, "system.js"));
+
+// The service worker keeps the build for its browser, so it has a list for each.
+const hash = createHash("sha256");
+const kept = files(out).filter((name) => name !== "sw.js");
+for (const name of kept) hash.update(name).update(readFileSync(join(out, name)));
+const worker = readFileSync(join(here, "static/sw.js"), "utf8")
+    .replace('"VERSION"', JSON.stringify(hash.digest("hex").slice(0, 16)))
+    .replace('["FILES"]', JSON.stringify(["./", ...kept]));
+writeFileSync(join(out, "sw.js"), worker);
+
+const kB = (bytes) => `${(bytes / 1000).toFixed(0)} kB`.padStart(9);
+for (const name of quick ? [] : files(out).filter((name) => /\.(wasm|js|html)$/.test(name))) {
+    const bytes = readFileSync(join(out, name));
+    console.log(`${name.padEnd(24)}${kB(bytes.length)}, gzip ${kB(gzipSync(bytes, { level: 9 }).length)}, brotli ${kB(brotliCompressSync(bytes).length)}`);
+}
+console.log(`the page is in ${relative(process.cwd(), out)}`);

@@ -1,0 +1,109 @@
+//! The page's address: what a link shows.
+
+use std::sync::Arc;
+
+use eframe::egui::Context;
+use regard_ui::{App, Command, Room, Session, Start};
+use regard_walkthrough::Example;
+use serde_json::Value;
+
+use crate::host::{self, Browser};
+use crate::system;
+
+/// The file that holds the session of a link.
+const LINKED: &str = "link.regard.json";
+
+/// What a link asks for, by keys in its query and in its fragment:
+///
+/// - `s`: a session, as the page itself puts it into its address;
+/// - `room`: walkthrough, laboratory, heads or model;
+/// - `example`: an example by its name, such as the-cat-sat;
+/// - `model` and `text`: a model by its name, such as story, and the text that it reads;
+/// - `embed`: the room alone, for a frame in another page.
+#[derive(Default)]
+pub struct Address {
+    session: Option<String>,
+    room: Option<Room>,
+    example: Option<Example>,
+    model: Option<String>,
+    text: Option<String>,
+    /// Whether the room is shown alone.
+    pub embed: bool,
+}
+
+impl Address {
+    /// Reads a JSON object of keys and values.
+    pub fn parse(text: &str) -> Self {
+        let keys: Value = serde_json::from_str(text).unwrap_or_default();
+        let get = |key: &str| keys.get(key).and_then(Value::as_str).map(str::to_owned);
+        Self {
+            session: get("s"),
+            room: get("room").and_then(|name| serde_json::from_value(Value::String(name)).ok()),
+            example: get("example").and_then(|name| name.parse().ok()),
+            model: get("model"),
+            text: get("text"),
+            embed: get("embed").is_some(),
+        }
+    }
+
+    /// The window that the link asks for, or the one that was left last.
+    pub fn app(self, ctx: &Context, host: Arc<Browser>) -> App {
+        let is_plain = self.room.is_none()
+            && self.example.is_none()
+            && self.model.is_none()
+            && self.text.is_none();
+        // An embedded page leaves the session of the visitor alone.
+        let mut app = if self.embed {
+            App::with_session(ctx, host.clone(), regard_ui::greeting())
+        } else {
+            Start::Last.app(ctx, host.clone())
+        };
+        if let Some(session) = self.session.filter(|_| is_plain) {
+            host::put(LINKED.to_owned(), session.into_bytes());
+            app.open_file(ctx, LINKED.as_ref());
+        }
+        if let Some(room) = self.room {
+            app.perform(ctx, Command::Room(room));
+        }
+        if let Some(example) = self.example {
+            app.perform(ctx, Command::Example(example));
+        }
+        if self.model.is_some() || self.text.is_some() {
+            app.open_model(ctx, self.model.unwrap_or_else(|| regard_ui::model::STORY.to_owned()));
+            if let Some(text) = self.text {
+                app.session.model.text = text;
+            }
+        }
+        app
+    }
+}
+
+/// Puts a session, which is the text of its file, into the page's address.
+pub fn show(text: &str) {
+    let Ok(session) = serde_json::from_str::<Session>(text) else { return };
+    let (Ok(whole), Ok(plain)) =
+        (serde_json::to_value(&session), serde_json::to_value(Session::default()))
+    else {
+        return;
+    };
+    let mut short = whole.clone();
+    prune(&mut short, &plain);
+    if let Some(keys) = short.as_object_mut() {
+        keys.insert("format".to_owned(), whole.get("format").cloned().unwrap_or_default());
+    }
+    let same = serde_json::from_value::<Session>(short.clone()).is_ok_and(|again| again == session);
+    system::address(&if same { short } else { whole }.to_string());
+}
+
+/// Drops the keys whose values are the defaults.
+fn prune(value: &mut Value, default: &Value) {
+    let (Value::Object(value), Value::Object(default)) = (value, default) else { return };
+    value.retain(|key, value| {
+        let Some(default) = default.get(key) else { return true };
+        if value == default {
+            return false;
+        }
+        prune(value, default);
+        true
+    });
+}

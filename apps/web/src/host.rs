@@ -1,0 +1,169 @@
+//! The system around the window: the browser's files, storage and downloads.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{self, Cursor};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use regard_heads::Stream;
+use regard_models::Checkpoint;
+use regard_ui::host::{Answer, Host, Question, Work};
+use regard_ui::model;
+use wasm_bindgen::prelude::*;
+
+use crate::{address, system};
+
+/// The name under which the browser keeps the session.
+const SESSION: &str = "last.regard.json";
+
+/// The files that the user has dropped or chosen, by their paths: "model/config.json".
+///
+/// They stay in memory as long as the page, so that a session finds them again, and models read them in place.
+static FILES: Mutex<BTreeMap<PathBuf, Held>> = Mutex::new(BTreeMap::new());
+
+/// A file's contents, or why the page did not read it.
+type Held = Result<&'static [u8], String>;
+
+/// Work that waits for the end of the frame.
+static WAITING: Mutex<VecDeque<Work>> = Mutex::new(VecDeque::new());
+
+/// Takes a file that the user has dropped or chosen.
+#[wasm_bindgen]
+pub fn put(path: String, bytes: Vec<u8>) {
+    files().insert(PathBuf::from(path), Ok(bytes.leak()));
+}
+
+/// Remembers that a file was too large to read: together with those beside it, it has so many bytes, of at most so many.
+#[wasm_bindgen]
+pub fn refuse(path: String, bytes: f64, most: f64) {
+    let [bytes, most] = [bytes, most].map(|bytes| bytes / f64::from(1 << 20));
+    let why = format!(
+        "{bytes:.0} MiB are too much for a page, which holds files of at most {most:.0} MiB; the program for the desktop has no such limit"
+    );
+    files().insert(PathBuf::from(path), Err(why));
+}
+
+/// The browser.
+#[derive(Default)]
+pub struct Browser;
+
+impl Host for Browser {
+    /// The work runs after the frame, in turn: a page has one thread.
+    fn spawn(&self, _: &str, work: Work) -> io::Result<()> {
+        lock(&WAITING).push_back(work);
+        system::later(Closure::once(|| {
+            let work = lock(&WAITING).pop_front();
+            if let Some(work) = work {
+                work();
+            }
+        }));
+        Ok(())
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Box<dyn Stream>> {
+        if path == Path::new(SESSION) {
+            let text = system::kept(SESSION).ok_or(io::ErrorKind::NotFound)?;
+            return Ok(Box::new(Cursor::new(text.into_bytes())));
+        }
+        let bytes = files().get(path).cloned().ok_or_else(|| unknown(path))?;
+        Ok(Box::new(Cursor::new(bytes.map_err(io::Error::other)?)))
+    }
+
+    /// Downloads the file. The session is kept by the browser instead, and the page's address holds it.
+    fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        if path != Path::new(SESSION) {
+            let name =
+                path.file_name().map_or_else(|| "regard".into(), |name| name.to_string_lossy());
+            system::download(&name, bytes);
+            return Ok(());
+        }
+        let text = core::str::from_utf8(bytes).map_err(io::Error::other)?;
+        address::show(text);
+        if system::keep(SESSION, text) {
+            Ok(())
+        } else {
+            Err(io::Error::other("this browser keeps nothing for this page"))
+        }
+    }
+
+    fn exists(&self, path: &Path) -> bool {
+        if path == Path::new(SESSION) {
+            return system::kept(SESSION).is_some();
+        }
+        files().contains_key(path) || self.is_folder(path)
+    }
+
+    fn is_folder(&self, path: &Path) -> bool {
+        files().keys().any(|file| file != path && file.starts_with(path))
+    }
+
+    fn checkpoint(&self, name: &str) -> Result<Checkpoint, String> {
+        if name == model::STORY {
+            return model::story().map_err(|e| e.to_string());
+        }
+        let path = Path::new(name);
+        let mut files = Vec::new();
+        for (file, bytes) in self::files().iter().filter(|(file, _)| file.starts_with(path)) {
+            let inner = file.strip_prefix(path).ok().filter(|inner| !inner.as_os_str().is_empty());
+            let inner = inner.or_else(|| file.file_name().map(Path::new)).unwrap_or(file);
+            files.push((inner.display().to_string(), bytes.clone()?));
+        }
+        if files.is_empty() {
+            return Err(format!(
+                "{name}: a page opens models that are dropped onto it or chosen: a folder of Hugging Face, or a .gguf file"
+            ));
+        }
+        Checkpoint::from_files(name, files).map_err(|e| e.to_string())
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let bytes = self.read(from, u64::MAX)?;
+        let text = core::str::from_utf8(&bytes).map_err(io::Error::other)?;
+        if system::keep(&to.display().to_string(), text) {
+            Ok(())
+        } else {
+            Err(io::Error::other("this browser keeps nothing for this page"))
+        }
+    }
+
+    fn create_folder(&self, _: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn folder(&self) -> PathBuf {
+        PathBuf::new()
+    }
+
+    fn session_file(&self) -> Option<PathBuf> {
+        Some(SESSION.into())
+    }
+
+    fn browse(&self, question: Question<'_>, answer: Answer) {
+        if !question.opens {
+            return answer(Some(question.path.to_owned()));
+        }
+        let endings: Vec<String> =
+            question.extensions.iter().map(|kind| format!(".{kind}")).collect();
+        let mut answer = Some(answer);
+        let done = Closure::new(move |path: Option<String>| {
+            if let Some(answer) = answer.take() {
+                answer(path.map(PathBuf::from));
+            }
+        });
+        system::choose(&endings.join(","), done);
+    }
+}
+
+fn unknown(path: &Path) -> io::Error {
+    let message =
+        format!("{} was not dropped onto the page or chosen since it was loaded", path.display());
+    io::Error::new(io::ErrorKind::NotFound, message)
+}
+
+fn files() -> MutexGuard<'static, BTreeMap<PathBuf, Held>> {
+    lock(&FILES)
+}
+
+fn lock<T>(mutex: &'static Mutex<T>) -> MutexGuard<'static, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,221 @@
+// The browser's side of the window: storage, files, the page's address, and the accessibility tree as elements.
+// `system.rs` declares what the program calls.
+
+/** The page sets these: what it knows of the program's exports. */
+export const page = { put: null, refuse: null, open: null, act: null };
+
+/** The most bytes of files. The program holds them in its memory of 4 GiB, and a model's weights beside them. */
+const MOST_BYTES = 1.5 * 2 ** 30;
+
+export function later(work) {
+    setTimeout(work, 0);
+}
+
+export function kept(name) {
+    try {
+        return localStorage.getItem(name) ?? undefined;
+    } catch {
+        return undefined; // the browser keeps nothing for this page
+    }
+}
+
+export function keep(name, text) {
+    try {
+        localStorage.setItem(name, text);
+        return true;
+    } catch {
+        return false;
+    }
+}
+
+export function download(name, bytes) {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([bytes]));
+    link.download = name;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+}
+
+// --- The page's address ---
+
+/** Packs a text: deflate, then base64 for addresses. */
+export async function pack(text) {
+    const stream = new Blob([text]).stream().pipeThrough(new CompressionStream("deflate-raw"));
+    const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
+    const binary = Array.from(bytes, (byte) => String.fromCharCode(byte)).join("");
+    return btoa(binary).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+}
+
+/** The text that was packed. */
+export async function unpack(packed) {
+    const binary = atob(packed.replaceAll("-", "+").replaceAll("_", "/"));
+    const bytes = Uint8Array.from(binary, (letter) => letter.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
+    return new Response(stream).text();
+}
+
+export async function address(session) {
+    const packed = await pack(session);
+    history.replaceState(null, "", `${location.pathname}#s=${packed}`);
+}
+
+// --- Files ---
+
+/** Hands files, each with its path, to the program. Returns the path to open: a folder, or the first file. */
+export async function read(files) {
+    const bytes = files.reduce((sum, [, file]) => sum + file.size, 0);
+    for (const [path, file] of files) {
+        if (bytes > MOST_BYTES) page.refuse(path, bytes, MOST_BYTES);
+        else page.put(path, new Uint8Array(await file.arrayBuffer()));
+    }
+    const first = files[0]?.[0];
+    return first?.includes("/") ? first.slice(0, first.indexOf("/")) : first;
+}
+
+export function choose(endings, done) {
+    const input = document.createElement("input");
+    input.type = "file";
+    input.multiple = true;
+    input.accept = endings;
+    input.onchange = async () => {
+        // Several files are one model: they stand in a folder.
+        const folder = input.files.length > 1 ? "files/" : "";
+        const files = Array.from(input.files, (file) => [folder + file.name, file]);
+        done(await read(files));
+    };
+    input.oncancel = () => done(undefined);
+    input.click();
+}
+
+/** The files under what was dropped, each with its path. */
+export async function dropped(transfer) {
+    const entries = Array.from(transfer.items, (item) => item.webkitGetAsEntry?.()).filter(Boolean);
+    const files = [];
+    const walk = async (entry, folder) => {
+        const path = folder + entry.name;
+        if (entry.isFile) {
+            files.push([path, await new Promise((done, fail) => entry.file(done, fail))]);
+            return;
+        }
+        const reader = entry.createReader();
+        for (;;) {
+            const inner = await new Promise((done, fail) => reader.readEntries(done, fail));
+            if (!inner.length) return;
+            for (const each of inner) await walk(each, `${path}/`);
+        }
+    };
+    for (const entry of entries) await walk(entry, "");
+    return files;
+}
+
+export function drawn() {
+    performance.mark("drawn");
+    document.body.classList.add("drawn");
+}
+
+// --- The accessibility tree ---
+
+const elements = new Map();
+
+/** The element for a role: one of HTML's own where it brings behaviour with it. */
+function create(role) {
+    const tags = { button: "button", slider: "input", textbox: "input", textarea: "textarea", text: "span" };
+    const element = document.createElement(tags[role] ?? "div");
+    if (role === "slider") element.type = "range";
+    if (!(role in tags) && role !== "group") element.setAttribute("role", role);
+    if (role === "img") element.setAttribute("role", "img");
+    element.tabIndex = -1;
+    return element;
+}
+
+/** Sets or removes an attribute. */
+function set(element, name, value) {
+    if (value === undefined || value === null) element.removeAttribute(name);
+    else if (element.getAttribute(name) !== String(value)) element.setAttribute(name, value);
+}
+
+function update(node) {
+    let element = elements.get(node.id);
+    if (element?.dataset.role !== node.role) {
+        const before = element;
+        element = create(node.role);
+        element.id = `n${node.id}`;
+        element.dataset.role = node.role;
+        before?.replaceWith(element);
+        elements.set(node.id, element);
+    }
+    set(element, "aria-label", node.role === "text" ? undefined : node.name);
+    set(element, "aria-description", node.description);
+    set(element, "aria-disabled", node.disabled ? "true" : undefined);
+    set(element, "aria-live", node.live);
+    set(element, "aria-expanded", node.expanded);
+    const state = { tab: "aria-selected", option: "aria-selected", button: "aria-pressed" };
+    set(element, state[node.role] ?? "aria-checked", node.on);
+    if (node.numbers) {
+        const [least, largest, now, step] = node.numbers;
+        if (node.role === "slider") {
+            set(element, "min", least);
+            set(element, "max", largest);
+            set(element, "step", "any");
+            element.value = now;
+            element.dataset.step = step ?? "";
+        } else {
+            set(element, "aria-valuemin", least);
+            set(element, "aria-valuemax", largest);
+        }
+        set(element, "aria-valuenow", now);
+        set(element, "aria-valuetext", node.value);
+    } else if (node.role === "textbox" || node.role === "textarea") {
+        if (element.value !== (node.value ?? "")) element.value = node.value ?? "";
+    } else if (node.role === "text") {
+        if (element.textContent !== (node.value ?? node.name ?? "")) element.textContent = node.value ?? node.name ?? "";
+    } else if (node.value !== undefined) {
+        set(element, "aria-valuetext", node.value);
+        element.dataset.value = node.value;
+    }
+    if (node.place) {
+        const [left, top, width, height] = node.place;
+        element.style.cssText = `left:${left}px;top:${top}px;width:${width}px;height:${height}px`;
+    }
+    return element;
+}
+
+export function mirror(text) {
+    const { root, focus, changed, gone } = JSON.parse(text);
+    const top = document.getElementById("mirror");
+    for (const node of changed) update(node);
+    for (const { id, role, children } of changed) {
+        const element = elements.get(id);
+        if (role === "text" || role === "textbox" || role === "textarea" || role === "slider") continue;
+        const wanted = (children ?? []).map((child) => elements.get(child)).filter(Boolean);
+        const same = wanted.length === element.children.length && wanted.every((child, i) => child === element.children[i]);
+        if (!same) element.replaceChildren(...wanted);
+    }
+    for (const id of gone) {
+        elements.get(id)?.remove();
+        elements.delete(id);
+    }
+    const first = elements.get(root);
+    if (first && first.parentNode !== top) top.replaceChildren(first);
+    const canvas = document.getElementById("window");
+    const focused = elements.get(focus);
+    set(canvas, "aria-activedescendant", focus === root ? undefined : focused?.id);
+    for (const input of document.querySelectorAll("#stage > input")) {
+        set(input, "aria-label", focused?.getAttribute("aria-label") ?? "Keyboard input");
+    }
+}
+
+/** Sends what assistive technology does with an element to the program. */
+export function listen(top) {
+    const id = (event) => event.target.closest("[id^=n]")?.id.slice(1);
+    top.addEventListener("click", (event) => page.act(id(event), "click", undefined));
+    top.addEventListener("input", (event) => {
+        const kind = event.target.type === "range" ? "number" : "text";
+        page.act(id(event), kind, event.target.value);
+    });
+    top.addEventListener("focusin", (event) => {
+        // A text field keeps the keyboard until it is left. Everything else hands it to the window, which has focus of its own.
+        page.act(id(event), "focus", undefined);
+        if (!["INPUT", "TEXTAREA"].includes(event.target.tagName)) document.getElementById("window").focus();
+    });
+}

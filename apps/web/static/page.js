@@ -1,0 +1,83 @@
+// Loads the window: the build for this browser, what the address asks for, and the files that are dropped.
+
+import * as system from "./system.js";
+
+/** A function with a vector instruction. Relaxed SIMD is never used: its results differ between browsers. */
+const SIMD = new Uint8Array([
+    0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 10, 1, 8, 0, 65, 0, 253, 15, 253, 98, 11,
+]);
+
+/** Says why there is no window. */
+function fail(heading, text) {
+    const box = document.getElementById("failure");
+    box.replaceChildren(
+        Object.assign(document.createElement("h1"), { textContent: heading }),
+        Object.assign(document.createElement("p"), { textContent: text }),
+    );
+    box.hidden = false;
+    document.getElementById("skeleton").hidden = true;
+}
+
+/** What the browser lacks, if anything. */
+function lacks() {
+    if (typeof WebAssembly !== "object") return "WebAssembly";
+    const canvas = document.createElement("canvas");
+    const drawing = canvas.getContext("webgl2") ?? canvas.getContext("webgl");
+    drawing?.getExtension("WEBGL_lose_context")?.loseContext();
+    if (!drawing) return "WebGL";
+    if (typeof CompressionStream !== "function") return "CompressionStream";
+    return null;
+}
+
+/** The keys of the query and of the fragment, as JSON. A session is unpacked. */
+async function address() {
+    const keys = Object.fromEntries([
+        ...new URLSearchParams(location.search),
+        ...new URLSearchParams(location.hash.slice(1)),
+    ]);
+    if (keys.s) {
+        try {
+            keys.s = await system.unpack(keys.s);
+        } catch {
+            delete keys.s;
+            keys.broken = "";
+        }
+    }
+    return JSON.stringify(keys);
+}
+
+async function main() {
+    const missing = lacks();
+    if (missing) {
+        fail(
+            `This browser offers no ${missing}`,
+            `Regard draws with WebGL and computes with WebAssembly, and this browser has no ${missing}, or it is switched off. ` +
+                "A current Chrome, Edge, Firefox or Safari has all it needs. The program for the desktop needs no browser.",
+        );
+        return;
+    }
+    const wanted = new URLSearchParams(location.search).get("build"); // for tests
+    const build = wanted ?? (WebAssembly.validate(SIMD) ? "simd" : "plain");
+    document.documentElement.dataset.build = build;
+    const [program, asked] = await Promise.all([import(`./${build}/regard.js`), address()]);
+    await program.default();
+    Object.assign(system.page, { put: program.put, refuse: program.refuse, open: program.open, act: program.act });
+    await program.start(document.getElementById("window"), asked);
+
+    system.listen(document.getElementById("mirror"));
+    window.addEventListener("drop", async (event) => {
+        event.preventDefault();
+        const path = await system.read(await system.dropped(event.dataTransfer));
+        if (path) program.open(path);
+    }, true);
+    window.addEventListener("dragover", (event) => event.preventDefault());
+    // Another link of this page, for instance from the course page around it.
+    window.addEventListener("hashchange", () => location.reload());
+    // The session is in the address only after a change: `replaceState` makes no such event.
+    if ("serviceWorker" in navigator) navigator.serviceWorker.register("sw.js");
+}
+
+main().catch((error) => {
+    console.error(error);
+    fail("The window could not be opened", String(error?.message ?? error));
+});

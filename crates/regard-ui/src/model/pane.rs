@@ -1,0 +1,63 @@
+//! A run on the screen: all its heads as small pictures, or one of them large.
+
+use std::sync::Arc;
+
+use egui::{Context, Ui};
+use regard_heads::Part;
+
+use super::State;
+use crate::Host;
+use crate::colors::Look;
+use crate::heads::{Large, Marked, Surveyed, Thumbnails};
+
+/// The views of one run, or of a difference of two.
+pub(super) struct Pane {
+    pub large: Large,
+    grid: Thumbnails,
+    /// The attention that the grid shows.
+    in_grid: Option<Arc<Surveyed>>,
+}
+
+impl Default for Pane {
+    fn default() -> Self {
+        Self { large: Large::default(), grid: Thumbnails::by_layer(), in_grid: None }
+    }
+}
+
+impl Pane {
+    /// Takes what the thread has computed, and starts what is missing. `None` shows nothing.
+    ///
+    /// # Errors
+    /// If the large matrix cannot be computed.
+    pub fn exchange(
+        &mut self,
+        host: &dyn Host,
+        ctx: &Context,
+        heads: Option<&Arc<Surveyed>>,
+        part: Option<Part>,
+    ) -> Result<(), String> {
+        self.large.exchange(host, ctx, heads.zip(part))
+    }
+
+    /// Gives the run a name. An empty one stands for the only run.
+    pub fn call(&mut self, name: &str) {
+        name.clone_into(&mut self.large.of);
+        name.clone_into(&mut self.grid.of);
+    }
+
+    /// Shows all heads.
+    pub fn grid(
+        &mut self,
+        ui: &mut Ui,
+        heads: &Arc<Surveyed>,
+        state: &mut State,
+        marked: Marked<'_>,
+        look: Look,
+    ) {
+        if !self.in_grid.as_ref().is_some_and(|shown| Arc::ptr_eq(shown, heads)) {
+            self.grid.clear();
+            self.in_grid = Some(Arc::clone(heads));
+        }
+        self.grid.show(ui, heads, &mut state.heads, marked, look);
+    }
+}

@@ -1,0 +1,205 @@
+//! The room of the model with two runs side by side: two models of one family, and the runs with and without changes.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[expect(dead_code, reason = "shared with tests that need more of it")]
+mod driver;
+#[path = "driver/model.rs"]
+#[expect(dead_code, reason = "shared with tests that need more of it")]
+mod room;
+
+use egui::accesskit::Role;
+use egui_kittest::kittest::{NodeT as _, Queryable as _};
+use regard_models::{Ablation, Change, Model, Which};
+use regard_ui::model::{State, Version};
+use regard_ui::{Command, Room, Session};
+
+use self::driver::{Window, app, choose, click, settle};
+use self::room::{numbers, open_head, run, shows, side_by_side, state, traced, type_text, window};
+
+const MODELS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models");
+const TEXT: &str = "the quick brown fox";
+
+/// A session with model A, model B and a text.
+fn session(a: &str, b: &str, text: &str) -> Session {
+    let mut session = Session { room: Room::Model, ..Session::default() };
+    let model = |name: &str| {
+        if name.starts_with('/') { name.to_owned() } else { format!("{MODELS}/{name}") }
+    };
+    session.model = State { text: text.to_owned(), sweep: false, ..State::of(model(a)) };
+    session.model.compare_with(model(b));
+    session
+}
+
+/// The weights of a head of a tiny model, and its probabilities of the next token.
+fn alone(name: &str, layer: usize, head: usize) -> (Vec<f32>, Vec<f64>) {
+    let model = Model::open(format!("{MODELS}/{name}")).unwrap();
+    let input = model.tokenizer().unwrap().encode(TEXT, None).unwrap();
+    let place = Which::Only.weights_of(layer);
+    let trace = model.pass().keep([place.clone()]).run(&input).unwrap();
+    let n = input.ids.len();
+    let weights = trace.get(&place).unwrap().data[head * n * n..][..n * n].to_vec();
+    let next = regard_models::probabilities(trace.logits().unwrap().last());
+    (weights, next)
+}
+
+/// Asks for model B by the palette and the dialog.
+fn open_b(window: &mut Window, path: &str) {
+    choose(window, Command::OpenModelB);
+    window.get_by_label("Path of the file").set_text_value_accesskit(path);
+    window.run_steps(3);
+    window.get_by_role_and_label(Role::Button, "Open").click();
+    settle(window);
+}
+
+#[test]
+fn a_folder_and_its_quantization_stand_side_by_side() {
+    let (a, b) = ("tiny-gpt2", "gguf/tiny-gpt2.Q8_0.gguf");
+    let mut window = driver::open(session(a, b, TEXT), [1400.0, 1000.0]);
+    assert_eq!(app(&window).model().error(), None);
+    for caption in ["A  tiny-gpt2", "B  tiny-gpt2.Q8_0.gguf", "A − B", "Differ most"] {
+        assert!(shows(&window, caption), "{caption}");
+    }
+    // Three grids of 2 layers of 4 heads.
+    assert_eq!(self::room::cells(&window).len(), 3 * 8);
+
+    // The head that differs most is a click away, and its share is that of the weights.
+    let moved = run(&window).moved().unwrap().to_vec();
+    let (id, share) = moved[0];
+    assert!(moved.is_sorted_by(|(_, a), (_, b)| a >= b));
+    let [first, second] = [a, b].map(|model| alone(model, id.layer, id.head));
+    let n = run(&window).tokens().len();
+    let distance: f64 = first.0.iter().zip(&second.0).map(|(a, b)| f64::from((a - b).abs())).sum();
+    // The share is rounded to f32 once, and each difference once.
+    assert!((f64::from(share) - 0.5 * distance / n as f64).abs() < 1e-6);
+    assert!(share > 0.0, "a quantization changes the weights");
+    let start = format!("Head {}.{} differs in ", id.layer, id.head);
+    let name = {
+        let names = window.query_all_by_role(Role::Button);
+        let mut names = names.filter_map(|node| node.accesskit_node().label());
+        names.find(|name| name.starts_with(&start)).unwrap()
+    };
+    click(&mut window, &name);
+    let difference: Vec<f32> = first.0.iter().zip(&second.0).map(|(a, b)| a - b).collect();
+    assert_eq!(side_by_side(&window), [first.0, second.0.clone(), difference.clone()]);
+    let title = format!("Heatmap of Layer {}, head {}, ", id.layer, id.head);
+    for of in ["A  tiny-gpt2", "B  tiny-gpt2.Q8_0.gguf", "A − B"] {
+        assert!(window.query_by_label(&format!("{title}{of}")).is_some(), "{of}");
+    }
+
+    // The next tokens stand beside each other.
+    let next = app(&window).model().next()[0].clone();
+    assert!((f64::from(next.before) - first.1[next.id as usize]).abs() <= f64::from(f32::EPSILON));
+    let of_b = f64::from(next.second.unwrap());
+    assert!((of_b - second.1[next.id as usize]).abs() <= f64::from(f32::EPSILON));
+    assert!(shows(&window, ", by model B "));
+
+    click(&mut window, "Model B");
+    assert_eq!(numbers(&window), second.0);
+    click(&mut window, "A − B");
+    assert_eq!(numbers(&window), difference);
+
+    // A session keeps model B, and the hash of its files.
+    let kept = state(&window).record.clone().unwrap();
+    assert!(!kept.second_model.is_empty() && kept.second_model != kept.model);
+    let session = self::driver::session(&window).clone();
+    let json = serde_json::to_string(&session).unwrap();
+    let again: Session = serde_json::from_str(&json).unwrap();
+    let window = driver::open(again, [1400.0, 1000.0]);
+    assert_eq!(state(&window).record.as_ref(), Some(&kept));
+    assert!(!shows(&window, "Keep this run"));
+}
+
+#[test]
+fn a_replay_with_other_files_of_model_b_says_so() {
+    let (a, b) = ("tiny-gpt2", "gguf/tiny-gpt2.Q8_0.gguf");
+    let window = driver::open(session(a, b, TEXT), [1400.0, 1000.0]);
+    let mut session = self::driver::session(&window).clone();
+    session.model.record.as_mut().unwrap().second_model = "another".to_owned();
+    let mut window = driver::open(session, [1400.0, 1000.0]);
+    assert!(shows(&window, "The files of a model are not those that the session was saved with"));
+    click(&mut window, "Keep this run");
+    assert!(!shows(&window, "The files of a model are not those"));
+}
+
+#[test]
+fn a_model_that_does_not_fit_says_what_differs() {
+    // A copy in which one token is another.
+    let folder = tempfile::tempdir().unwrap();
+    for file in ["config.json", "model.safetensors", "tokenizer.json"] {
+        let bytes = std::fs::read(format!("{MODELS}/tiny-gpt2/{file}")).unwrap();
+        std::fs::write(folder.path().join(file), bytes).unwrap();
+    }
+    let path = folder.path().join("tokenizer.json");
+    let mut json: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    let vocabulary = json["model"]["vocab"].as_object_mut().unwrap();
+    let id = vocabulary.remove("!").unwrap();
+    vocabulary.insert("QQ".to_owned(), id);
+    std::fs::write(&path, json.to_string()).unwrap();
+    let other = folder.path().to_str().unwrap();
+    for (b, words) in [
+        (other, "is “!” in tiny-gpt2 and “QQ” in "),
+        ("tiny-qwen3", "layers of"),
+        ("none.gguf", "none.gguf was not opened"),
+    ] {
+        let mut window = driver::open(session("tiny-gpt2", b, TEXT), [1400.0, 1000.0]);
+        let message = app(&window).model().error().unwrap().to_owned();
+        assert!(message.contains(words), "{message}");
+        assert!(run(&window).next_second().is_none(), "{b}");
+        assert_eq!(self::room::cells(&window).len(), 8, "model A is shown alone");
+        click(&mut window, "Remove B");
+        assert_eq!(
+            (app(&window).model().error(), state(&window).second_model.as_ref()),
+            (None, None)
+        );
+    }
+}
+
+#[test]
+fn model_b_is_opened_by_the_menu_and_removed() {
+    let mut window = driver::open(session("tiny-gpt2", "tiny-gpt2", TEXT), [1400.0, 1000.0]);
+    // A copy of itself differs nowhere.
+    assert!(run(&window).moved().unwrap().iter().all(|(_, share)| *share == 0.0));
+    click(&mut window, "Model B: tiny-gpt2");
+    click(&mut window, "Remove model B");
+    assert_eq!(
+        (state(&window).second_model.as_ref(), state(&window).version),
+        (None, Version::Changed)
+    );
+    let gguf = format!("{MODELS}/gguf/tiny-gpt2.Q4_0.gguf");
+    open_b(&mut window, &gguf);
+    assert_eq!(state(&window).second_model.as_deref(), Some(&*gguf));
+    assert_eq!(state(&window).version, Version::SideBySide);
+    assert!(run(&window).next_second().is_some());
+
+    // A text that is typed is read by both.
+    type_text(&mut window, "the quick");
+    assert_eq!(run(&window).request.text, "the quick");
+    let second = alone("gguf/tiny-gpt2.Q4_0.gguf", 0, 0).1;
+    assert_eq!(run(&window).next_second().unwrap().len(), second.len());
+
+    // With another text for B, both differ.
+    window.get_by_role_and_label(Role::CheckBox, "Second text").click();
+    settle(&mut window);
+    assert!(shows(&window, "B  tiny-gpt2.Q4_0.gguf, second text"));
+    click(&mut window, "Model B: tiny-gpt2.Q4_0.gguf");
+    assert!(shows(&window, "tiny-gpt2, "), "the menu lists the cache");
+    click(&mut window, "Open story as model B");
+    let message = app(&window).model().error().unwrap();
+    assert!(message.contains("cannot be compared head by head"), "{message}");
+}
+
+#[test]
+fn a_changed_run_stands_beside_the_unchanged_one() {
+    let mut window = window();
+    open_head(&mut window, 0, 0);
+    click(&mut window, "Zero");
+    open_head(&mut window, 2, 1);
+    click(&mut window, "Side by side");
+    let change = Change::Ablate { head: "0.0".parse().unwrap(), to: Ablation::Zero };
+    let (changed, _) = traced(regard_story::TEXT, &[change], 2, 1);
+    let (unchanged, _) = traced(regard_story::TEXT, &[], 2, 1);
+    let difference: Vec<f32> = changed.iter().zip(&unchanged).map(|(a, b)| a - b).collect();
+    assert_eq!(side_by_side(&window), [changed, unchanged, difference]);
+    assert!(shows(&window, "A  changed") && shows(&window, "B  unchanged"));
+}
