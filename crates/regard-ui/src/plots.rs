@@ -1,6 +1,6 @@
 //! The plots of curves: how they are drawn, what the pointer finds in them, and the button that exports them.
 
-use egui::{Button, RichText, TextStyle, Ui};
+use egui::{RichText, TextStyle, Ui};
 use egui_plot::{
     AxisHints, FilledArea, GridMark, HoverPosition, Line, LineStyle, Plot as Axes, PlotPoint,
     PlotPoints, Points, VLine,
@@ -78,12 +78,11 @@ pub fn show(
     height: f32,
 ) -> Option<Command> {
     let command = Command::ExportPlot(name);
-    let clicked = ui.horizontal(|ui| {
-        let caption = RichText::new(caption).text_style(TextStyle::Small).strong();
-        ui.add(egui::Label::new(caption).truncate());
+    let clicked = ui.horizontal_wrapped(|ui| {
+        ui.label(RichText::new(caption).text_style(TextStyle::Small).strong());
         explain(ui, name.name(), explanation);
-        let button = Button::new(RichText::new("⬇").text_style(TextStyle::Small)).frame(false);
-        ui.add(button).accessible_name(command.name()).on_hover_text(command.tooltip()).clicked()
+        let button = ui.small_button(RichText::new("Export").text_style(TextStyle::Small));
+        button.accessible_name(command.name()).on_hover_text(command.tooltip()).clicked()
     });
     let clicked = clicked.inner;
     draw(ui, caption, plot, height);

@@ -96,9 +96,7 @@ impl WalkthroughRoom {
         let mut command = None;
         if side && state.reading != Reading::Presented {
             let Self { cache, own_tokens, .. } = self;
-            command = side::show(ui, "example", |ui| {
-                sidebar::show(ui, state, own_tokens, cache.walkthrough().ok())
-            });
+            command = side::show(ui, "example", |ui| sidebar::show(ui, state, own_tokens, cache));
         }
         let is_presented = state.reading == Reading::Presented;
         let is_down = ui.input(|input| input.pointer.any_down());
