@@ -31,9 +31,13 @@ pub struct HeadAddress {
 }
 
 /// Which attention of a model's layers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
 pub enum Which {
     /// The attention of a model of one stack.
+    #[default]
     Only,
     /// An encoder's.
     Encoder,

@@ -300,6 +300,9 @@ impl App {
             Command::OpenModel => {
                 self.dialog = Some(Dialog::new(&*self.host, Purpose::OpenModel));
             }
+            Command::OpenImage => {
+                self.dialog = Some(Dialog::new(&*self.host, Purpose::OpenImage));
+            }
             Command::OpenModelB => {
                 self.dialog = Some(Dialog::new(&*self.host, Purpose::OpenModelB));
             }

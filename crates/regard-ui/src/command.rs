@@ -53,6 +53,8 @@ pub enum Command {
     OpenModel,
     /// Asks for a second model, to compare with.
     OpenModelB,
+    /// Opens an image for a model of images.
+    OpenImage,
     /// Reads a file of queries and keys.
     OpenTokens,
     /// Writes the matrix that is shown to a file.
@@ -102,6 +104,7 @@ impl Command {
             vec![
                 Self::OpenModel,
                 Self::OpenModelB,
+                Self::OpenImage,
                 Self::OpenAttention,
                 Self::OpenTokens,
                 Self::ExportMatrix,
@@ -145,6 +148,7 @@ impl Command {
             Self::OpenAttention => "Open attention file".to_owned(),
             Self::OpenModel => "Open model".to_owned(),
             Self::OpenModelB => "Open model B".to_owned(),
+            Self::OpenImage => "Open image".to_owned(),
             Self::OpenTokens => "Open tokens".to_owned(),
             Self::ExportMatrix => "Export matrix".to_owned(),
             Self::ExportSweep => "Export the effect of each head".to_owned(),
@@ -203,6 +207,9 @@ impl Command {
             Self::OpenModel => {
                 "Open a model from a Hugging Face folder or a .gguf file, and watch it read."
                     .to_owned()
+            }
+            Self::OpenImage => {
+                "Open an image (PNG or JPEG) for a model of images, such as vit.".to_owned()
             }
             Self::OpenModelB => {
                 "Open a second model of the same family, or another quantization, and compare the two."
@@ -278,6 +285,7 @@ impl Command {
             | Self::ResetNumbers
             | Self::ForgetA
             | Self::OpenModelB
+            | Self::OpenImage
             | Self::OpenTokens
             | Self::Theme(_)
             | Self::Map(_) => return None,

@@ -24,6 +24,8 @@ pub enum Purpose {
     OpenAttention,
     /// A model is read from it, or from its folder.
     OpenModel,
+    /// An image is read from it.
+    OpenImage,
     /// Model B is read from it, or from its folder.
     OpenModelB,
     /// Queries and keys are read from it.
@@ -56,6 +58,7 @@ impl Purpose {
             Self::SaveImage => ["Save picture of the window", "Save", "regard.png"],
             Self::OpenAttention => ["Open attention file", "Open", "attention.safetensors"],
             Self::OpenModel => ["Open model", "Open", ""],
+            Self::OpenImage => ["Open image", "Open", ""],
             Self::OpenModelB => ["Open model B", "Open", ""],
             Self::OpenTokens => ["Open tokens", "Open", "tokens.safetensors"],
             Self::ExportMatrix => ["Export matrix", "Export", "matrix.svg"],
@@ -69,6 +72,7 @@ impl Purpose {
         match self {
             Self::OpenSession | Self::SaveSession => &["json"],
             Self::SaveImage => &["png"],
+            Self::OpenImage => &["png", "jpg", "jpeg"],
             Self::OpenModel | Self::OpenModelB => &["gguf", "safetensors", "json"],
             Self::OpenAttention | Self::OpenTokens => &["safetensors", "npy", "npz"],
             Self::ExportMatrix | Self::ExportSweep => {

@@ -80,7 +80,7 @@ pub fn show(
     let command = Command::ExportPlot(name);
     let clicked = ui.horizontal_wrapped(|ui| {
         ui.label(RichText::new(caption).text_style(TextStyle::Small).strong());
-        explain(ui, name.name(), explanation);
+        explain(ui, caption, explanation);
         let button = ui.small_button(RichText::new("Export").text_style(TextStyle::Small));
         button.accessible_name(command.name()).on_hover_text(command.tooltip()).clicked()
     });

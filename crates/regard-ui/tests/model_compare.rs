@@ -313,7 +313,7 @@ fn the_model_writes_a_token_at_a_time() {
         let whole = model.read(&Input::tokens(ids), None).unwrap();
         let weights = whole.weights(regard_models::Which::Only).unwrap();
         let found: Vec<f32> = {
-            let maps = &run(&window).heads().maps;
+            let maps = &run(&window).heads(regard_models::Which::Only).maps;
             maps.shape().ids().flat_map(|id| maps.head(id).into_owned()).collect()
         };
         assert_eq!(found, weights.data);

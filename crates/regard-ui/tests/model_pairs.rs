@@ -25,7 +25,7 @@ fn session(a: &str, b: &str, text: &str) -> Session {
     let model = |name: &str| {
         if name.starts_with('/') { name.to_owned() } else { format!("{MODELS}/{name}") }
     };
-    session.model = State { text: text.to_owned(), sweep: false, ..State::of(model(a)) };
+    session.model = State { text: text.to_owned(), sweep: Some(false), ..State::of(model(a)) };
     session.model.compare_with(model(b));
     session
 }
@@ -63,7 +63,7 @@ fn a_folder_and_its_quantization_stand_side_by_side() {
     assert_eq!(self::room::cells(&window).len(), 3 * 8);
 
     // The head that differs most is a click away, and its share is that of the weights.
-    let moved = run(&window).moved().unwrap().to_vec();
+    let moved = run(&window).moved(Which::Only).unwrap().to_vec();
     let (id, share) = moved[0];
     assert!(moved.is_sorted_by(|(_, a), (_, b)| a >= b));
     let [first, second] = [a, b].map(|model| alone(model, id.layer, id.head));
@@ -159,7 +159,7 @@ fn a_model_that_does_not_fit_says_what_differs() {
 fn model_b_is_opened_by_the_menu_and_removed() {
     let mut window = driver::open(session("tiny-gpt2", "tiny-gpt2", TEXT), [1400.0, 1000.0]);
     // A copy of itself differs nowhere.
-    assert!(run(&window).moved().unwrap().iter().all(|(_, share)| *share == 0.0));
+    assert!(run(&window).moved(Which::Only).unwrap().iter().all(|(_, share)| *share == 0.0));
     click(&mut window, "Model B: tiny-gpt2");
     click(&mut window, "Remove model B");
     assert_eq!(

@@ -99,6 +99,7 @@ fn check(window: &Window, command: Command, before: &Session) {
         | Command::OpenAttention
         | Command::OpenModel
         | Command::OpenModelB
+        | Command::OpenImage
         | Command::OpenTokens
         | Command::ExportMatrix
         | Command::ExportPlot(PlotName::Weights) => shows(window, "Path of the file"),

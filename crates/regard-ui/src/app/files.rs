@@ -51,12 +51,14 @@ impl App {
         }
     }
 
-    /// Opens a session (.json), a model (a folder or .gguf), or attention (any other file).
+    /// Opens a session (.json), a model (a folder or .gguf), an image (.png, .jpg), or attention (any other file).
     pub fn open_file(&mut self, ctx: &Context, path: &Path) {
         if Session::is_named(path) {
             self.use_file(ctx, Purpose::OpenSession, path.to_owned());
         } else if self.is_model(path) {
             self.use_file(ctx, Purpose::OpenModel, path.to_owned());
+        } else if is_image(path) {
+            self.use_file(ctx, Purpose::OpenImage, path.to_owned());
         } else {
             self.use_file(ctx, Purpose::OpenAttention, path.to_owned());
         }
@@ -99,6 +101,16 @@ impl App {
             Purpose::OpenModel => {
                 let name = self.model_at(&path);
                 self.open_model(ctx, name);
+            }
+            Purpose::OpenImage => {
+                self.session.room = Room::Model;
+                if self.model.reads_images(&self.session.model) {
+                    self.session.model.image = Some(from_anywhere(path));
+                } else {
+                    let what =
+                        "the model of this room reads text: open a model of images (vit) first";
+                    self.tell(Err(anyhow::anyhow!("{}: {what}", path.display())));
+                }
             }
             Purpose::OpenModelB => {
                 let name = self.model_at(&path);
@@ -245,7 +257,7 @@ impl App {
                 self.use_file(ctx, Purpose::OpenModelB, second.clone());
             }
         } else if hovering {
-            let text = "Drop a model, an attention file or a session to open it";
+            let text = "Drop a model, an image, an attention file or a session to open it";
             egui::Tooltip::always_open(
                 ctx.clone(),
                 egui::LayerId::background(),
@@ -258,7 +270,16 @@ impl App {
 }
 
 fn is_gguf(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gguf"))
+    ends_with(path, &["gguf"])
+}
+
+fn is_image(path: &Path) -> bool {
+    ends_with(path, &["png", "jpg", "jpeg"])
+}
+
+fn ends_with(path: &Path, endings: &[&str]) -> bool {
+    let extension = path.extension();
+    extension.is_some_and(|extension| endings.iter().any(|e| extension.eq_ignore_ascii_case(e)))
 }
 
 /// The absolute path, by which a session finds the file from any folder.

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use egui::{Button, Context, Label, RichText, ScrollArea, TextStyle, Ui};
 use regard_models::{Checkpoint, Description};
 
-use super::open::accepted_kind;
 use crate::Host;
 use crate::task::Task;
 
@@ -23,7 +22,6 @@ impl Cached {
     pub fn new(name: String, checkpoint: Result<Checkpoint, String>) -> Self {
         let kind = checkpoint.and_then(|checkpoint| {
             let description = Description::of(&checkpoint).map_err(|e| e.to_string())?;
-            accepted_kind(&description)?;
             let megabytes = checkpoint.bytes() as f64 / 1e6;
             Ok(format!("{}, {megabytes:.0} MB", description.family))
         });

@@ -2,17 +2,25 @@
 
 use std::sync::Arc;
 
-use egui::{CentralPanel, Frame, Label, Margin, Panel, RichText, TextEdit, TextStyle, Ui};
-use regard_heads::HeadId;
+use egui::{CentralPanel, Frame, Label, Margin, Panel, RichText, TextEdit, TextStyle, Ui, vec2};
+use regard_models::Which;
 
 use super::compare::Asked;
+use super::input::{Reads, grid};
 use super::run::Outcome;
-use super::state::{View, head_of};
+use super::state::View;
 use super::{ModelRoom, State, Version, changes, compare, note, patch, strip};
 use crate::colors::Look;
+use crate::explain::explain;
 use crate::heads::{Marked, Shown, Surveyed, bar};
 use crate::task::PATIENCE;
-use crate::{message, style};
+use crate::{Command, message, style};
+
+const KINDS: &str = "\
+    Encoder: each token of the text attends to all of them. Decoder: each token that the decoder has written attends to those before it \
+    and to itself. Cross: each token of the decoder (the rows) attends to the tokens of the text (the columns).\n\
+    Encoder and decoder add a learned number to each score, which depends on the distance of query and key (relative position bias). \
+    The cross-attention adds none.";
 
 /// From this width on, all heads are shown beside the chosen one.
 const BESIDE: f32 = 560.0;
@@ -24,35 +32,50 @@ impl ModelRoom {
     pub(super) fn central(&mut self, ui: &mut Ui, state: &mut State, look: Look) -> Option<Asked> {
         self.messages(ui, state);
         let opened = self.here(state)?;
-        let width = ui.available_width();
-        let field = TextEdit::multiline(&mut state.text).desired_rows(1).desired_width(width);
-        ui.add(
-            field.hint_text("Type a text for the model to read.").margin(Margin::symmetric(8, 6)),
-        )
-        .accessible_name("Text");
+        let description = opened.model.description();
+        let reads = Reads::of(description);
+        let mut asked = None;
+        match reads {
+            Reads::Image => asked = image(ui, state),
+            Reads::Text => text(ui, &mut state.text, "Type a text for the model to read.", "Text"),
+            Reads::TextAndDecoder => {
+                text(ui, &mut state.text, "Type a text for the encoder to read.", "Text");
+                let hint = "Type what the decoder has written so far, or let it write.";
+                text(ui, &mut state.decoder, hint, "Text of the decoder");
+            }
+        }
         if let Some((_, message)) = &self.refused {
-            let color = if state.text.trim().is_empty() {
-                ui.visuals().weak_text_color()
-            } else {
-                ui.visuals().error_fg_color
+            let is_empty = match reads {
+                Reads::Image => state.image.is_none(),
+                Reads::Text | Reads::TextAndDecoder => state.text.trim().is_empty(),
             };
+            let color =
+                if is_empty { ui.visuals().weak_text_color() } else { ui.visuals().error_fg_color };
             ui.add(Label::new(RichText::new(message).color(color)).wrap());
         }
-        let outcome = self.outcome.as_ref()?;
-        let description = opened.model.description();
-        let tokens = &outcome.heads().labels()[0];
+        let Some(outcome) = &self.outcome else { return asked };
         let large = Some(&self.panes[0].large).filter(|_| state.version != Version::Second);
-        if let Some((from, to)) = strip::show(ui, tokens, large, &mut state.heads, look) {
-            self.dropped = patch::drop_at(state, outcome, description, from, to).err();
+        if reads != Reads::Image {
+            let which = state.attention;
+            let labels = outcome.labels(which);
+            let dropped = strip::show(ui, labels, which, large, &mut state.heads, look);
+            if let Some((from, to)) = dropped {
+                self.dropped = patch::drop_at(state, outcome, description, from, to).err();
+            }
         }
-        let asked = ui.horizontal_wrapped(|ui| {
-            self.writer.show(ui, state, outcome, &opened.model);
-            ui.separator();
-            compare::switch(ui, state, &mut self.cached, &self.host)
+        let switched = ui.horizontal_wrapped(|ui| {
+            if reads != Reads::Image {
+                self.writer.show(ui, state, outcome, &opened.model);
+                ui.separator();
+            }
+            compare::switch(ui, state, reads, &mut self.cached, &self.host)
         });
+        asked = asked.or(switched.inner);
         self.model_b.messages(ui, state, Some(outcome));
         compare::field(ui, state, outcome);
-        patch::show(ui, state, outcome, description);
+        if reads == Reads::Text {
+            patch::show(ui, state, outcome, description);
+        }
         told(ui, outcome, self.dropped.as_deref());
         let sentence = note::sentence(outcome, &self.next).map(RichText::new);
         // The line is there before a mask is painted, so that nothing moves under the pointer.
@@ -64,28 +87,37 @@ impl ModelRoom {
             ui.add(Label::new(sentence.text_style(style)).wrap());
         }
         ui.separator();
-        views(ui, state);
+        if reads == Reads::Text {
+            views(ui, state);
+        }
+        let tokens = &outcome.labels(Which::Only)[0];
         match state.view {
             View::Attention => self.attention(ui, state, look),
             View::Lens => self.lens.show(ui, tokens, look),
             View::Attribution => self.attributed.show(ui, state, &self.next, look),
             View::Patches => self.patches.show(ui, state, outcome, look),
         }
-        asked.inner
+        asked
     }
 
-    /// Shows the attention of one run.
+    /// Shows the attention of one run, or of two side by side.
     fn attention(&mut self, ui: &mut Ui, state: &mut State, look: Look) {
         let Some(outcome) = &self.outcome else { return };
+        if outcome.reads() == Reads::TextAndDecoder {
+            kinds(ui, state);
+        }
         compare::versions(ui, state, outcome);
-        let heads = Arc::clone(outcome.version(state.version));
+        let heads = Arc::clone(outcome.version(state.version, state.attention));
         bar::show(ui, &heads, &mut state.heads);
-        if state.version == Version::SideBySide && outcome.pair().is_some() {
+        if state.version == Version::SideBySide && outcome.pair(state.attention).is_some() {
             compare::moved(ui, state, outcome);
             self.three_panes(ui, state, look);
             return;
         }
         self.panes[0].call("");
+        if self.overlaid(ui, &heads, state, look) {
+            return;
+        }
         if state.heads.shown == Shown::Grid || state.heads.part().is_none() {
             self.grid(ui, 0, &heads, state, look);
             return;
@@ -106,9 +138,43 @@ impl ModelRoom {
         }
     }
 
+    /// Shows an image with the weights over it, and beside it all heads or one of them. Returns whether there is an image.
+    fn overlaid(
+        &mut self,
+        ui: &mut Ui,
+        heads: &Arc<Surveyed>,
+        state: &mut State,
+        look: Look,
+    ) -> bool {
+        let picture = self.outcome.as_ref().and_then(|outcome| outcome.unchanged.picture.clone());
+        let (Some(picture), Some(opened)) = (picture, &self.opened) else { return false };
+        let patches = grid(opened.model.description());
+        let width = 0.5 * ui.available_width();
+        let beside = Panel::left("image").resizable(false).exact_size(width);
+        beside.frame(Frame::new().inner_margin(Margin { right: 12, ..Margin::ZERO })).show(
+            ui,
+            |ui| {
+                // Above are the title and the choice of [CLS], and a line may stand below.
+                let room = vec2(ui.available_width(), (ui.available_height() - 84.0).max(120.0));
+                let large = &self.panes[0].large;
+                self.overlay.show(ui, &picture, patches, large, &mut state.heads, look, room);
+            },
+        );
+        let margin = Margin { left: 8, ..Margin::ZERO };
+        CentralPanel::default().frame(Frame::new().inner_margin(margin)).show(ui, |ui| {
+            if state.heads.part().is_none() {
+                self.grid(ui, 0, heads, state, look);
+            } else {
+                self.head(ui, 0, state, look);
+            }
+        });
+        true
+    }
+
     /// Shows the runs A and B and their difference.
     fn three_panes(&mut self, ui: &mut Ui, state: &mut State, look: Look) {
-        let Some(pair) = self.outcome.as_ref().and_then(Outcome::pair) else { return };
+        let pair = self.outcome.as_ref().and_then(|outcome| outcome.pair(state.attention));
+        let Some(pair) = pair else { return };
         let [a, b] = &pair.names;
         let names = [format!("A  {a}"), format!("B  {b}"), "A − B".to_owned()];
         let difference = pair.difference.ok().map(|difference| &difference.heads);
@@ -143,8 +209,7 @@ impl ModelRoom {
         look: Look,
     ) {
         // The changes are those of the first pane's run.
-        let changed = state.changes.iter().filter(|c| c.on && pane == 0);
-        let changed: Vec<HeadId> = changed.filter_map(|c| head_of(&c.change)).collect();
+        let changed = if pane == 0 { state.changed_heads() } else { Vec::new() };
         let marked = Marked { heads: &changed, word: "changed" };
         self.panes[pane].grid(ui, heads, state, marked, look);
     }
@@ -168,7 +233,7 @@ impl ModelRoom {
         let outcome = self.outcome.as_ref();
         pointing.response.context_menu(|ui| {
             if let Some(outcome) = outcome {
-                changes::edge(ui, state, &outcome.unchanged.heads, state.heads.id());
+                changes::edge(ui, state, outcome.heads(state.attention), state.heads.id());
             }
         });
     }
@@ -217,6 +282,44 @@ fn told(ui: &mut Ui, outcome: &Outcome, dropped: Option<&str>) {
     for text in refusal.into_iter().chain(dropped.map(str::to_owned)) {
         ui.add(Label::new(RichText::new(text).color(error)).wrap());
     }
+}
+
+/// Shows a field for a text.
+fn text(ui: &mut Ui, text: &mut String, hint: &str, name: &str) {
+    let width = ui.available_width();
+    let field = TextEdit::multiline(text).desired_rows(1).desired_width(width);
+    ui.add(field.hint_text(hint).margin(Margin::symmetric(8, 6))).accessible_name(name);
+}
+
+/// Shows the choice of the image.
+fn image(ui: &mut Ui, state: &State) -> Option<Asked> {
+    let open = Command::OpenImage;
+    let row = ui.horizontal(|ui| {
+        let asked = ui.button(open.name()).on_hover_text(open.tooltip()).clicked();
+        if let Some(path) = &state.image {
+            let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
+            let path = path.display().to_string();
+            ui.add(Label::new(RichText::new(name).strong()).truncate()).on_hover_text(path);
+        }
+        asked
+    });
+    row.inner.then_some(Asked::Command(open))
+}
+
+/// Shows the choice of the attention of a model with an encoder and a decoder.
+fn kinds(ui: &mut Ui, state: &mut State) {
+    let kinds = [
+        (Which::Encoder, "Encoder", "Tokens of the text attend to each other."),
+        (Which::Decoder, "Decoder", "Tokens of the decoder attend to the earlier ones."),
+        (Which::Cross, "Cross", "Tokens of the decoder attend to those of the text."),
+    ];
+    ui.horizontal_wrapped(|ui| {
+        ui.label("Attention of");
+        for (which, name, hint) in kinds {
+            ui.selectable_value(&mut state.attention, which, name).on_hover_text(hint);
+        }
+        explain(ui, "Encoder, decoder and cross-attention", KINDS);
+    });
 }
 
 /// Shows the choice of what is shown of the run.

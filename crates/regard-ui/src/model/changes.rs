@@ -3,10 +3,9 @@
 use egui::{Label, RichText, TextStyle, Ui};
 use regard_heads::HeadId;
 use regard_kernels::Temperature;
-use regard_models::{Ablation, Change, Description};
+use regard_models::{Ablation, Change, Description, Which};
 
 use super::State;
-use super::state::address;
 use crate::explain::{heading, label};
 use crate::heads::{Shown, Surveyed};
 use crate::heatmap::Pointing;
@@ -29,7 +28,7 @@ pub(super) fn of_head(ui: &mut Ui, state: &mut State, heads: &Surveyed) {
         return;
     }
     let id = state.heads.id();
-    let head = address(id);
+    let head = state.address(id);
     heading(ui, &format!("Change head {head}"), HEAD);
     ui.horizontal_wrapped(|ui| {
         ui.label("Output");
@@ -85,11 +84,17 @@ pub(super) fn paint(state: &mut State, pointing: &Pointing, description: &Descri
     else {
         return;
     };
-    let (stack, id) = (&description.stack, state.heads.id());
-    let window = stack.windows.get(id.layer).copied().flatten();
-    let sees = !(stack.causal && key > query) && window.is_none_or(|window| key + window > query);
+    let id = state.heads.id();
+    let attentions = description.attentions();
+    let stack = attentions.iter().find(|(which, _)| *which == state.attention);
+    let sees = stack.is_none_or(|(which, stack)| {
+        let window = stack.windows.get(id.layer).copied().flatten();
+        // The attention from decoder to encoder sees all keys.
+        let in_order = !(stack.causal && key > query);
+        *which == Which::Cross || in_order && window.is_none_or(|window| key + window > query)
+    });
     if sees {
-        state.cut(&Change::Cut { head: address(id), query, key }, hides);
+        state.cut(&Change::Cut { head: state.address(id), query, key }, hides);
     }
 }
 
@@ -102,7 +107,7 @@ pub(super) fn edge(ui: &mut Ui, state: &mut State, heads: &Surveyed, id: HeadId)
     };
     let [queries, keys] = heads.labels();
     let (Some(from), Some(to)) = (queries.get(query), keys.get(key)) else { return };
-    let cut = Change::Cut { head: address(id), query, key };
+    let cut = Change::Cut { head: state.address(id), query, key };
     let is_cut = state.changes.iter().any(|c| c.on && c.change == cut);
     ui.horizontal_wrapped(|ui| {
         ui.label(format!("Edge {from} → {to}"));

@@ -7,6 +7,7 @@ use regard_figure::Label as Token;
 use regard_models::Model;
 
 use super::cached::CachedModels;
+use super::input::Reads;
 use super::open::{Opened, Opening};
 use super::run::{Outcome, short};
 use super::{STORY, State, Version};
@@ -120,17 +121,20 @@ pub(super) enum Asked {
 pub(super) fn switch(
     ui: &mut Ui,
     state: &mut State,
+    reads: Reads,
     cached: &mut CachedModels,
     host: &Arc<dyn Host>,
 ) -> Option<Asked> {
-    let mut on = state.second.is_some();
-    let hint = "Read a second text, to compare it with the first and to patch from it.";
-    if ui.checkbox(&mut on, "Second text").on_hover_text(hint).changed() {
-        // It begins as the first, so that one word of it can be changed.
-        state.second = on.then(|| state.text.clone());
-        state.follow_second();
+    if reads != Reads::Image {
+        let mut on = state.second.is_some();
+        let hint = "Read a second text, to compare it with the first and to patch from it.";
+        if ui.checkbox(&mut on, "Second text").on_hover_text(hint).changed() {
+            // It begins as the first, so that one word of it can be changed.
+            state.second = on.then(|| state.text.clone());
+            state.follow_second();
+        }
+        explain(ui, "Second text", SECOND);
     }
-    explain(ui, "Second text", SECOND);
     let mut asked = None;
     let name = state
         .second_model
@@ -254,7 +258,7 @@ pub(super) fn versions(ui: &mut Ui, state: &mut State, outcome: &Outcome) {
 
 /// Shows the heads that differ most between A and B.
 pub(super) fn moved(ui: &mut Ui, state: &mut State, outcome: &Outcome) {
-    let Some(moved) = outcome.moved() else { return };
+    let Some(moved) = outcome.moved(state.attention) else { return };
     ui.horizontal_wrapped(|ui| {
         ui.spacing_mut().item_spacing.x = 4.0;
         ui.label("Differ most");

@@ -3,18 +3,21 @@
 //! [`State`] holds the choices of the user. A thread opens the model, another runs it: first unchanged, then with the changes,
 //! then over the second text. The views of a run are those of the heads room.
 
+mod attentions;
 mod attribution;
 mod cached;
 mod center;
 mod changes;
 mod compare;
 mod export;
+mod input;
 mod latest;
 mod lens;
 mod list;
 mod next;
 mod note;
 mod open;
+mod overlay;
 mod pane;
 mod patch;
 mod patches;

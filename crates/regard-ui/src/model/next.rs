@@ -3,9 +3,10 @@
 use egui::accesskit::Role;
 use egui::{Color32, Label, Rect, RichText, Sense, TextStyle, Ui, WidgetInfo, vec2};
 use regard_heads::readable;
-use regard_models::Tokenizer;
+use regard_models::Model;
 
 use super::Version;
+use super::input::Reads;
 use super::run::Outcome;
 use crate::explain::heading;
 use crate::style;
@@ -20,6 +21,11 @@ const EXPLANATION: &str = "\
     difference in percentage points. Where run B (a second text, or model B) is shown, or without changes, its probabilities stand \
     in the place of those without changes.\n\
     Click a token to append it to the text.";
+
+const CLASSES: &str = "\
+    The classes in which the model may sort the image, with their probabilities: softmax over a score (logit) for each class.\n\
+    With changes, the thin bar is the probability without them, the thick bar the one with them, and the last column is their \
+    difference in percentage points.";
 
 /// What the probabilities are compared with.
 #[derive(Clone, Copy, PartialEq)]
@@ -64,7 +70,7 @@ pub struct Next {
 
 impl Next {
     /// The likeliest tokens of either run, in the order of the unchanged one.
-    pub fn likeliest(outcome: &Outcome, tokenizer: Option<&Tokenizer>) -> Vec<Self> {
+    pub fn likeliest(outcome: &Outcome, model: &Model) -> Vec<Self> {
         let before = outcome.next();
         let after = outcome.next_changed().unwrap_or(before);
         let second = outcome.next_second();
@@ -77,9 +83,13 @@ impl Next {
             ids.truncate(most);
         }
         ids.sort_by(|i, j| before[*j].total_cmp(&before[*i]).then(i.cmp(j)));
-        let name = |id: usize| {
-            let token = u32::try_from(id).ok().and_then(|id| tokenizer?.token(id));
-            token.unwrap_or_else(|| id.to_string())
+        let classes = &model.description().labels;
+        let name = |id: usize| match outcome.reads() {
+            Reads::Image => classes.get(id).cloned().unwrap_or_else(|| format!("class {id}")),
+            Reads::Text | Reads::TextAndDecoder => {
+                let token = u32::try_from(id).ok().and_then(|id| model.tokenizer()?.token(id));
+                token.unwrap_or_else(|| id.to_string())
+            }
         };
         // The tokens of the text tell which kind of tokenizer it is.
         let text = outcome.tokens().iter().map(|token| token.raw.clone());
@@ -124,7 +134,12 @@ pub(super) fn show(
     list: &[Next],
     version: Version,
 ) -> Option<usize> {
-    heading(ui, "Next token", EXPLANATION);
+    let of_image = outcome.is_some_and(|outcome| outcome.reads() == Reads::Image);
+    if of_image {
+        heading(ui, "Class", CLASSES);
+    } else {
+        heading(ui, "Next token", EXPLANATION);
+    }
     let outcome = outcome?;
     if list.is_empty() {
         let text = if outcome.next().is_empty() {
@@ -150,7 +165,7 @@ pub(super) fn show(
     }
     let mut clicked = None;
     for (i, next) in list.iter().enumerate() {
-        if row(ui, next, against) {
+        if row(ui, next, against, of_image) {
             clicked = Some(i);
         }
     }
@@ -181,10 +196,12 @@ fn columns(ui: &mut Ui, against: Against) {
 }
 
 /// Shows a token. Returns whether it was clicked.
-fn row(ui: &mut Ui, next: &Next, against: Option<Against>) -> bool {
+fn row(ui: &mut Ui, next: &Next, against: Option<Against>, of_image: bool) -> bool {
     let line = ui.text_style_height(&TextStyle::Body) + 4.0;
     ui.spacing_mut().item_spacing.y = 3.0;
-    let (rect, response) = ui.allocate_exact_size(vec2(ui.available_width(), line), Sense::click());
+    // A class cannot be appended.
+    let sense = if of_image { Sense::hover() } else { Sense::click() };
+    let (rect, response) = ui.allocate_exact_size(vec2(ui.available_width(), line), sense);
     let reference = against.map(|against| against.of(next));
     let (before, after) = (percent(reference.unwrap_or_default()), percent(next.after));
     let difference = next.after - reference.unwrap_or(next.after);
@@ -195,7 +212,8 @@ fn row(ui: &mut Ui, next: &Next, against: Option<Against>) -> bool {
         }
         None => format!("{}: {after}", next.token),
     };
-    response.widget_info(|| WidgetInfo::labeled(Role::Button, true, &words));
+    let role = if of_image { Role::Label } else { Role::Button };
+    response.widget_info(|| WidgetInfo::labeled(role, true, &words));
     if !ui.is_rect_visible(rect) {
         return response.clicked();
     }
@@ -253,7 +271,8 @@ fn row(ui: &mut Ui, next: &Next, against: Option<Against>) -> bool {
     let galley = ui.painter().layout_job(job);
     let at = rect.left_center() - vec2(0.0, galley.size().y / 2.0);
     ui.painter().galley(at, galley, visuals.text_color());
-    response.on_hover_text(format!("{words}. Click to append it to the text.")).clicked()
+    let what = if of_image { "" } else { ". Click to append it to the text." };
+    response.on_hover_text(format!("{words}{what}")).clicked()
 }
 
 #[cfg(test)]

@@ -4,8 +4,9 @@ use core::time::Duration;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use egui::{Context, ProgressBar, Ui};
-use regard_models::{Checkpoint, Description, Error, Head, Input, Model, Reading};
+use regard_models::{Checkpoint, Error, ImageProcessor, Input, Model, Reading};
 
+use super::input::Reads;
 use super::record;
 use crate::Host;
 use crate::task::Task;
@@ -32,6 +33,8 @@ pub(super) struct Opened {
     pub hash: String,
     /// The hash of its tokens.
     pub tokens: String,
+    /// How an image becomes numbers, for a model of images.
+    pub processor: Option<ImageProcessor>,
     /// What it has read last of the first text, and of the second.
     pub readers: [Reader; 2],
 }
@@ -59,8 +62,11 @@ impl Opened {
         let model = Model::load(checkpoint).map_err(|e| message(&name, &e.to_string()))?;
         accepted(&model).map_err(|what| message(&name, &what))?;
         let hash = record::of_files(checkpoint).map_err(|e| message(&name, &e.to_string()))?;
+        let processor = (Reads::of(model.description()) == Reads::Image)
+            .then(|| ImageProcessor::of(checkpoint, model.description()));
+        let processor = processor.transpose().map_err(|e| message(&name, &e.to_string()))?;
         let (tokens, readers) = (record::of_tokens(&model), Default::default());
-        Ok(Self { name, model, bytes: checkpoint.bytes(), hash, tokens, readers })
+        Ok(Self { name, model, bytes: checkpoint.bytes(), hash, tokens, processor, readers })
     }
 }
 
@@ -132,27 +138,10 @@ fn message(name: &str, what: &str) -> String {
     format!("{name} was not opened: {what}")
 }
 
-/// Refuses the models that this room cannot show.
+/// Refuses a model that this room cannot show.
 fn accepted(model: &Model) -> Result<(), String> {
-    accepted_kind(model.description())?;
-    if model.tokenizer().is_none() {
+    if Reads::of(model.description()) != Reads::Image && model.tokenizer().is_none() {
         return Err("it has no tokenizer, which this room needs to read a text".to_owned());
-    }
-    Ok(())
-}
-
-/// Refuses the kinds of models that this room cannot show.
-pub(super) fn accepted_kind(description: &Description) -> Result<(), String> {
-    let family = &description.family;
-    if description.embedding.patches.is_some() || matches!(description.head, Head::Classes) {
-        return Err(format!(
-            "it is a {family} model, which reads images; this room shows models that read text"
-        ));
-    }
-    if description.encoder.is_some() {
-        return Err(format!(
-            "it is a {family} model, which has an encoder and a decoder; this room shows models of one stack"
-        ));
     }
     Ok(())
 }

@@ -1,11 +1,10 @@
 //! Patching: what the model computes for a token of the second text is put into the run of the first (activation patching).
 
 use egui::{ComboBox, DragValue, Label, LayerId, Order, RichText, Sense, Stroke, TextStyle, Ui};
-use regard_heads::HeadId;
-use regard_models::{Change, Description, Input, Placement};
+use regard_models::{Change, Description, HeadAddress, Input, Placement};
 
 use super::run::{Outcome, Unchanged};
-use super::state::{Part, address};
+use super::state::Part;
 use super::{State, strip};
 use crate::style;
 
@@ -30,7 +29,7 @@ impl Part {
     /// The patch of this part of a layer, or of a head, at a position.
     pub(super) fn patch(
         self,
-        id: HeadId,
+        head: HeadAddress,
         position: usize,
         from: Input,
         description: &Description,
@@ -40,13 +39,13 @@ impl Part {
             Placement::Before | Placement::Both => "hook_resid_post",
         };
         let place = match self {
-            Self::Head => return Change::PatchHead { head: address(id), position, from },
+            Self::Head => return Change::PatchHead { head, position, from },
             Self::StreamIn => "hook_resid_pre",
             Self::StreamOut => after,
             Self::Attention => "hook_attn_out",
             Self::FeedForward => "hook_mlp_out",
         };
-        Change::Patch { place: format!("blocks.{}.{place}", id.layer), position, from }
+        Change::Patch { place: format!("blocks.{}.{place}", head.layer), position, from }
     }
 }
 
@@ -139,8 +138,8 @@ pub(super) fn toggle(
     position: usize,
 ) {
     let Some(second) = outcome.second_text() else { return };
-    let patch =
-        state.part.patch(state.heads.id(), position, second.run.input().clone(), description);
+    let head = state.address(state.heads.id());
+    let patch = state.part.patch(head, position, second.run.input().clone(), description);
     state.toggle(&patch);
 }
 

@@ -7,8 +7,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::open::Opened;
-use super::run::Outcome;
-use crate::heads::Surveyed;
+use super::run::{Heads, Outcome};
 
 /// SHA-256 hashes of a run, in hexadecimal digits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,14 +72,16 @@ pub(super) fn of_tokens(model: &Model) -> String {
 }
 
 /// The hash of the weights and of the probabilities of runs.
-pub(super) fn of_runs<'a>(runs: impl Iterator<Item = (&'a Surveyed, &'a [f32])>) -> String {
+pub(super) fn of_runs<'a>(runs: impl Iterator<Item = (&'a Heads, &'a [f32])>) -> String {
     let mut hash = Sha256::new();
     let mut add = |numbers: &[f32]| {
         let bytes: Vec<u8> = numbers.iter().flat_map(|x| x.to_le_bytes()).collect();
         hash.update(bytes);
     };
     for (heads, next) in runs {
-        heads.maps.shape().ids().for_each(|id| add(&heads.maps.head(id)));
+        for heads in heads.iter() {
+            heads.maps.shape().ids().for_each(|id| add(&heads.maps.head(id)));
+        }
         add(next);
     }
     digits(hash)

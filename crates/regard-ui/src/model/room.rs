@@ -6,19 +6,21 @@ use std::sync::Arc;
 
 use egui::{CentralPanel, Context, Frame, Label, Margin, Panel, RichText, ScrollArea, Ui};
 use regard_figure::Matrix;
-use regard_models::{Attribution, Score};
+use regard_models::{Attribution, Score, Which};
 
 use super::attribution::Attributed;
 use super::cached::CachedModels;
 use super::compare::{Asked, ModelB};
+use super::input::Reads;
 use super::latest::Same;
 use super::lens::Lens;
 use super::open::{Opened, Opening};
+use super::overlay::Overlay;
 use super::pane::Pane;
 use super::patches::Patches;
 use super::run::{Outcome, Request, short};
 use super::state::View;
-use super::sweep::{SMALL, Sweep};
+use super::sweep::{self, Sweep};
 use super::unfold::{self, Unfolded};
 use super::write::{self, Writer};
 use super::{Next, Record, STORY, State, Version, changes, list, next};
@@ -32,9 +34,10 @@ use crate::{Command, Host, side};
 /// From this width on, the next tokens have a panel of their own at the right.
 const WIDE: f32 = 1080.0;
 const MODEL: &str = "\
-    A model that reads your text: story, which comes with the program, or one of your own. Open a folder of Hugging Face (config.json, \
-    model.safetensors, tokenizer.json), a .gguf file, or a name in the local Hugging Face cache such as openai-community/gpt2. You can \
-    also drop a folder or a .gguf file onto the window.";
+    A model that reads your text or your image: story, which comes with the program, or one of your own. Open a folder of Hugging Face \
+    (config.json, model.safetensors, tokenizer.json), a .gguf file, or a name in the local Hugging Face cache such as \
+    openai-community/gpt2. You can also drop a folder or a .gguf file onto the window.\n\
+    A model with an encoder and a decoder (t5) reads two texts. A model of images (vit) reads a PNG or JPEG file.";
 
 /// The view of a [`State`].
 pub struct ModelRoom {
@@ -52,6 +55,7 @@ pub struct ModelRoom {
     /// What is shown: one run, or the runs A and B and their difference.
     pub(super) panes: [Pane; 3],
     pub(super) model_b: ModelB,
+    pub(super) overlay: Overlay,
     pub(super) writer: Writer,
     /// Why a token that was dropped makes no patch.
     pub(super) dropped: Option<String>,
@@ -79,6 +83,7 @@ impl ModelRoom {
             next: Vec::new(),
             panes: Default::default(),
             model_b: ModelB::default(),
+            overlay: Overlay::default(),
             writer: Writer::default(),
             dropped: None,
             differs: None,
@@ -102,6 +107,12 @@ impl ModelRoom {
     pub fn compare_with(&mut self, state: &mut State, name: String) {
         self.model_b.forget_failure();
         state.compare_with(name);
+    }
+
+    /// Whether the model that is open reads images.
+    pub fn reads_images(&self, state: &State) -> bool {
+        let opened = self.here(state);
+        opened.is_some_and(|opened| Reads::of(opened.model.description()) == Reads::Image)
     }
 
     /// Whether a thread is at work.
@@ -210,7 +221,9 @@ impl ModelRoom {
                 if !is_wide && self.outcome.is_some() {
                     self.unfolded.show(ui);
                     ui.separator();
-                    self.sweep.show(ui, &self.next, state, look);
+                    if let Some(opened) = &self.opened {
+                        self.sweep.show(ui, opened, &self.next, state, look);
+                    }
                 }
                 asked
             })
@@ -224,7 +237,9 @@ impl ModelRoom {
                     self.next_tokens(ui, state);
                     if self.outcome.is_some() {
                         ui.separator();
-                        self.sweep.show(ui, &self.next, state, look);
+                        if let Some(opened) = &self.opened {
+                            self.sweep.show(ui, opened, &self.next, state, look);
+                        }
                         self.unfolded.show(ui);
                     }
                 });
@@ -266,11 +281,21 @@ impl ModelRoom {
                 self.opening = Some(Opening::start(&self.host, ctx, name, false));
             }
         }
+        if let (Some(opened), Some(_)) = (self.here(state), &self.outcome) {
+            let attentions = opened.model.description().attentions();
+            if !attentions.iter().any(|(which, _)| *which == state.attention) {
+                state.attention =
+                    attentions.first().map_or_else(Which::default, |(which, _)| *which);
+            }
+            if Reads::of(opened.model.description()) != Reads::Text {
+                state.view = View::Attention;
+            }
+        }
         let heads = self.heads(state).cloned();
         if let Some(heads) = &heads {
             state.heads.limit(heads.maps.shape(), heads.maps.is_self_attention());
         }
-        let pair = self.outcome.as_ref().and_then(Outcome::pair);
+        let pair = self.outcome.as_ref().and_then(|outcome| outcome.pair(state.attention));
         let pair = pair.filter(|_| state.version == Version::SideBySide);
         let [b, difference] = match pair {
             Some(pair) => {
@@ -290,7 +315,8 @@ impl ModelRoom {
         }
         let outcome = self.opened.as_ref().zip(self.outcome.as_ref());
         // A text that is being typed is run first.
-        let asked = outcome.filter(|_| state.sweep && !self.writer.is_on());
+        let sweeps = |opened: &Opened| sweep::is_on(state, opened) && !self.writer.is_on();
+        let asked = outcome.filter(|(opened, _)| sweeps(opened));
         let asked = asked.map(|(opened, outcome)| (opened, &outcome.unchanged));
         if asked.is_none() || self.running.is_none() {
             self.sweep.exchange(&*self.host, ctx, asked);
@@ -314,7 +340,7 @@ impl ModelRoom {
             let run = Same(Arc::clone(run));
             let is_changed = !matches!(state.version, Version::Unchanged | Version::Second);
             let changes = if is_changed { outcome.request.changes.clone() } else { Vec::new() };
-            unfold::Of { run, changes, head: state.heads.id(), cell }
+            unfold::Of { run, changes, head: state.address(state.heads.id()), cell }
         });
         let is_of_b = state.version == Version::Second;
         let model = self.model_b.here(state).filter(|_| is_of_b).or(self.opened.as_ref());
@@ -329,19 +355,19 @@ impl ModelRoom {
         match done {
             Ok(opened) => {
                 if opening.anew {
-                    // The text stays: the next model can read it too.
+                    // The text and the image stay: the next model can read them too.
                     let text = core::mem::take(&mut state.text);
-                    let sweep = opened.bytes <= SMALL;
                     let second_model = state.second_model.take();
                     let version = match second_model {
                         Some(_) => Version::SideBySide,
                         None => Version::default(),
                     };
+                    let image = state.image.take();
                     *state = State {
                         text,
                         version,
                         second_model,
-                        sweep,
+                        image,
                         ..State::of(opened.name.clone())
                     };
                 }
@@ -360,7 +386,7 @@ impl ModelRoom {
         {
             match done {
                 Ok(outcome) => {
-                    self.next = Next::likeliest(&outcome, opened.model.tokenizer());
+                    self.next = Next::likeliest(&outcome, &opened.model);
                     let model_b = self.model_b.here(state);
                     // Until model B is open, the session's run is not there to be compared with.
                     if outcome.request == Request::of(state, model_b) && !self.model_b.is_busy() {
@@ -387,8 +413,9 @@ impl ModelRoom {
             if latest.is_some_and(|latest| latest.second_model != request.second_model) {
                 before[1] = None; // of another model
             }
+            let host = Arc::clone(&self.host);
             let task = Task::start(&*self.host, ctx, "run", move |_| {
-                Outcome::new(&model, model_b.as_deref(), asked, before)
+                Outcome::new(&*host, &model, model_b.as_deref(), asked, before)
             });
             self.writer.forget();
             self.running = Some((request, task));
@@ -397,7 +424,7 @@ impl ModelRoom {
 
     /// The attention that is shown.
     pub(super) fn heads(&self, state: &State) -> Option<&Arc<Surveyed>> {
-        self.outcome.as_ref().map(|outcome| outcome.version(state.version))
+        self.outcome.as_ref().map(|outcome| outcome.version(state.version, state.attention))
     }
 
     /// Shows what the model is.
@@ -410,12 +437,17 @@ impl ModelRoom {
                 .on_hover_text(&opened.name);
             let (family, stack) = (&description.family, &description.stack);
             let megabytes = opened.bytes as f64 / 1e6;
-            let text = format!(
-                "{family}, {} layers of {} heads, {} tokens, {megabytes:.1} MB",
-                stack.layers(),
-                stack.block.heads,
-                description.vocabulary
-            );
+            let layers = match &description.encoder {
+                Some(encoder) => format!("{} + {}", encoder.layers(), stack.layers()),
+                None => stack.layers().to_string(),
+            };
+            let reads = match description.embedding.patches {
+                Some(patches) => format!("images of {} × {}", patches.height, patches.width),
+                None => format!("{} tokens", description.vocabulary),
+            };
+            let heads = stack.block.heads;
+            let text =
+                format!("{family}, {layers} layers of {heads} heads, {reads}, {megabytes:.1} MB");
             ui.add(Label::new(RichText::new(text).weak()).wrap());
         }
         ui.horizontal_wrapped(|ui| {
@@ -450,9 +482,10 @@ impl ModelRoom {
     fn changes(&self, ui: &mut Ui, state: &mut State) {
         let Some(outcome) = &self.outcome else { return };
         ui.separator();
-        changes::of_head(ui, state, &outcome.unchanged.heads);
+        changes::of_head(ui, state, outcome.heads(state.attention));
         ui.separator();
         let tokenizer = self.opened.as_ref().and_then(|opened| opened.model.tokenizer());
-        list::show(ui, state, &outcome.unchanged.heads.labels()[0], tokenizer);
+        let tokens: Vec<String> = outcome.tokens().iter().map(|token| token.text.clone()).collect();
+        list::show(ui, state, &tokens, tokenizer);
     }
 }

@@ -1,13 +1,17 @@
 //! A run of the model over the text: unchanged, and with the changes beside it.
 
 use core::time::Duration;
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use egui::ColorImage;
 use regard_figure::{Label, Look, Matrix};
-use regard_heads::{AttentionMaps, HeadId, Shape, readable, unattended};
-use regard_models::{Baseline, Change, Input, Model, Trace, Values, Which, probabilities};
+use regard_heads::{AttentionMaps, HeadId, Shape, unattended};
+use regard_models::{Baseline, Change, Head, Input, Model, Trace, Values, Which, probabilities};
 use web_time::Instant;
 
+use super::attentions::PerAttention;
+use super::input::{Prepared, Reads};
 use super::open::Opened;
 use super::state::first_layer;
 use super::{State, Version, compare, record};
@@ -33,6 +37,12 @@ pub struct Request {
     pub second: Option<String>,
     /// The model of run B, if it is not that of run A. Without a second text, it reads the first one.
     pub second_model: Option<String>,
+    /// What the decoder of a model with an encoder and a decoder has written.
+    pub decoder: String,
+    /// Its tokens, if they are not those that the tokenizer makes of it.
+    pub decoder_ids: Option<Vec<u32>>,
+    /// The image, for a model of images.
+    pub image: Option<PathBuf>,
 }
 
 impl Request {
@@ -44,6 +54,9 @@ impl Request {
             changes: state.active(),
             second: state.second.clone(),
             second_model: model_b.map(|opened| opened.name.clone()),
+            decoder: state.decoder.clone(),
+            decoder_ids: state.decoder_ids().map(<[u32]>::to_vec),
+            image: state.image.clone(),
         }
     }
 
@@ -59,13 +72,24 @@ impl Request {
     }
 }
 
+/// The weights of each kind of attention.
+pub(super) type Heads = PerAttention<Arc<Surveyed>>;
+/// The differences of each kind of attention.
+type Differences = PerAttention<Difference>;
+
 /// A run without changes.
 pub(super) struct Unchanged {
     input: Input,
+    /// The tokens, or the patches of an image.
     pub tokens: Vec<Label>,
+    /// The tokens of the decoder of a model with an encoder and a decoder.
+    pub decoder_tokens: Vec<Label>,
     /// The words that the model reads as "unknown".
     pub unknown: Vec<String>,
-    pub heads: Arc<Surveyed>,
+    pub picture: Option<Arc<ColorImage>>,
+    /// The file of the picture.
+    image: Option<PathBuf>,
+    pub heads: Heads,
     /// The probability of each token of the vocabulary to be next; empty if the model predicts none here.
     pub next: Vec<f32>,
     /// What changed runs begin from.
@@ -79,9 +103,9 @@ pub(super) type Runs = [Option<Arc<Unchanged>>; 2];
 
 /// A run with changes.
 pub(super) struct Changed {
-    pub heads: Arc<Surveyed>,
+    pub heads: Heads,
     /// Changed minus unchanged.
-    pub difference: Difference,
+    pub difference: Differences,
     pub next: Vec<f32>,
 }
 
@@ -89,7 +113,7 @@ pub(super) struct Changed {
 pub(super) struct Second {
     pub run: Arc<Unchanged>,
     /// The weights of run A, with the changes, minus these; or why there is no difference.
-    pub difference: Result<Difference, String>,
+    pub difference: Result<Differences, String>,
 }
 
 /// The weights of one run minus those of another.
@@ -133,6 +157,7 @@ pub struct Outcome {
 impl Outcome {
     /// Runs the model, and model B if there is one. A run of the same text before is not repeated.
     pub(super) fn new(
+        host: &dyn Host,
         opened: &Opened,
         model_b: Option<&Opened>,
         request: Request,
@@ -141,7 +166,7 @@ impl Outcome {
         let start = Instant::now();
         let model = &opened.model;
         let ids = request.ids.as_deref();
-        let unchanged = Unchanged::of(opened, 0, &request.text, ids, first)?;
+        let unchanged = Unchanged::of(host, opened, 0, &request, (&request.text, ids), first)?;
         let changed = (!request.changes.is_empty())
             .then(|| Changed::new(model, &unchanged, &request.changes));
         let second = (request.second.is_some() || model_b.is_some()).then(|| {
@@ -150,7 +175,8 @@ impl Outcome {
             }
             // The ids of a text that the model wrote are those of the first text.
             let (text, ids) = request.second.as_ref().map_or((&request.text, ids), |t| (t, None));
-            let run = Unchanged::of(model_b.unwrap_or(opened), 1, text, ids, second)?;
+            let run =
+                Unchanged::of(host, model_b.unwrap_or(opened), 1, &request, (text, ids), second)?;
             if request.second.is_none() {
                 compare::same_tokens(&unchanged.tokens, &run.tokens)?;
             }
@@ -158,20 +184,30 @@ impl Outcome {
                 Some(Ok(changed)) => &changed.heads,
                 _ => &unchanged.heads,
             };
-            let difference = Difference::new(first, &run.heads);
+            let difference = Difference::each(model, first, &run.heads);
             Ok(Second { run, difference })
         });
         let names = request.names(&opened.name);
-        let own = |run: &'_ Unchanged| (Arc::clone(&run.heads), run.next.clone());
-        let mut all = vec![own(&unchanged)];
+        let mut all = vec![(&unchanged.heads, &unchanged.next[..])];
         if let Some(Ok(changed)) = &changed {
-            all.push((Arc::clone(&changed.heads), changed.next.clone()));
+            all.push((&changed.heads, &changed.next));
         }
         if let Some(Ok(second)) = &second {
-            all.push(own(&second.run));
+            all.push((&second.run.heads, &second.run.next));
         }
-        let hash = record::of_runs(all.iter().map(|(heads, next)| (&**heads, &next[..])));
+        let hash = record::of_runs(all.into_iter());
         Ok(Self { request, unchanged, changed, second, names, hash, took: start.elapsed() })
+    }
+
+    /// What kind of input the model reads.
+    pub(super) fn reads(&self) -> Reads {
+        if self.unchanged.picture.is_some() {
+            Reads::Image
+        } else if self.unchanged.decoder_tokens.is_empty() {
+            Reads::Text
+        } else {
+            Reads::TextAndDecoder
+        }
     }
 
     /// The tokens that were computed for the text. The others were known from the text before.
@@ -182,6 +218,12 @@ impl Outcome {
     /// The ids of the tokens of the text.
     pub fn ids(&self) -> &[u32] {
         &self.unchanged.input.ids
+    }
+
+    /// The ids that the model writes on from: those of the text, or those of the decoder.
+    pub fn written(&self) -> &[u32] {
+        let input = &self.unchanged.input;
+        if input.decoder_ids.is_empty() { &input.ids } else { &input.decoder_ids }
     }
 
     /// The unchanged runs, which a later request may have in common.
@@ -195,8 +237,13 @@ impl Outcome {
     }
 
     /// The attention of the unchanged run.
-    pub fn heads(&self) -> &Arc<Surveyed> {
-        &self.unchanged.heads
+    pub fn heads(&self, which: Which) -> &Arc<Surveyed> {
+        self.unchanged.heads.of(which)
+    }
+
+    /// The tokens of the queries and of the keys of a kind of attention.
+    pub(super) fn labels(&self, which: Which) -> &[Vec<String>; 2] {
+        self.heads(which).labels()
     }
 
     /// The probability of each token to be next, in the unchanged run.
@@ -210,35 +257,37 @@ impl Outcome {
     }
 
     /// The attention of a run. Without changes, it is the unchanged one.
-    pub(super) fn version(&self, version: Version) -> &Arc<Surveyed> {
-        let first = self.changed().map_or(&self.unchanged.heads, |changed| &changed.heads);
+    pub(super) fn version(&self, version: Version, which: Which) -> &Arc<Surveyed> {
+        let unchanged = self.unchanged.heads.of(which);
+        let first = self.changed().map_or(unchanged, |changed| changed.heads.of(which));
         match version {
             Version::Changed | Version::SideBySide => first,
-            Version::Unchanged => &self.unchanged.heads,
+            Version::Unchanged => unchanged,
             Version::Difference => {
-                self.changed().map_or(first, |changed| &changed.difference.heads)
+                self.changed().map_or(first, |changed| &changed.difference.of(which).heads)
             }
-            Version::Second => self.second().map_or(first, |second| &second.run.heads),
+            Version::Second => self.second().map_or(first, |second| second.run.heads.of(which)),
             Version::FirstMinusSecond => {
                 let difference = self.second().and_then(|second| second.difference.as_ref().ok());
-                difference.map_or(first, |difference| &difference.heads)
+                difference.map_or(first, |difference| &difference.of(which).heads)
             }
         }
     }
 
     /// The runs A and B: those of two texts or models, or else those with and without the changes.
-    pub(super) fn pair(&self) -> Option<Pair<'_>> {
-        let first = self.version(Version::Changed);
+    pub(super) fn pair(&self, which: Which) -> Option<Pair<'_>> {
+        let first = self.version(Version::Changed, which);
         if let Some(second) = self.second() {
-            let difference = second.difference.as_ref().map_err(String::as_str);
-            let heads = [first, &second.run.heads];
+            let difference = second.difference.as_ref();
+            let difference = difference.map(|all| all.of(which)).map_err(String::as_str);
+            let heads = [first, second.run.heads.of(which)];
             return Some(Pair { names: self.names.clone(), heads, difference });
         }
         let changed = self.changed()?;
         Some(Pair {
             names: ["changed", "unchanged"].map(str::to_owned),
-            heads: [first, &self.unchanged.heads],
-            difference: Ok(&changed.difference),
+            heads: [first, self.heads(which)],
+            difference: Ok(changed.difference.of(which)),
         })
     }
 
@@ -257,8 +306,8 @@ impl Outcome {
     }
 
     /// The heads that differ most between the runs A and B, and the share of their weight that lies on other keys.
-    pub fn moved(&self) -> Option<&[(HeadId, f32)]> {
-        self.pair()?.difference.ok().map(|difference| &difference.moved[..])
+    pub fn moved(&self, which: Which) -> Option<&[(HeadId, f32)]> {
+        self.pair(which)?.difference.ok().map(|difference| &difference.moved[..])
     }
 
     /// The probability of each token to be next in run B, if it is of another text or model.
@@ -290,68 +339,78 @@ pub fn matrix(host: &dyn Host, state: &State, look: Look) -> anyhow::Result<Matr
         .map(|name| Opened::load(name.clone(), &host.checkpoint(name)?).map(Arc::new));
     let model_b = model_b.transpose().map_err(said)?;
     let request = Request::of(state, model_b.as_ref());
-    let outcome = Outcome::new(&opened, model_b.as_deref(), request, Runs::default());
+    let outcome = Outcome::new(host, &opened, model_b.as_deref(), request, Runs::default());
     let outcome = outcome.map_err(said)?;
     if let Some(refusal) = outcome.refusal().or_else(|| outcome.second_refusal()) {
         anyhow::bail!(refusal.to_owned());
     }
-    Ok(outcome.version(state.version).matrix(state.heads.clone(), look)?)
+    Ok(outcome.version(state.version, state.attention).matrix(state.heads.clone(), look)?)
 }
 
 impl Unchanged {
-    /// The run of a text. `known` is returned if it is the one, and `reader` tells the first text from the second.
+    /// The run of a text with its ids, or of an image. `known` is returned if it is the one, and `reader` tells the first text from
+    /// the second.
     fn of(
+        host: &dyn Host,
         opened: &Opened,
         reader: usize,
-        text: &str,
-        ids: Option<&[u32]>,
+        request: &Request,
+        (text, ids): (&str, Option<&[u32]>),
         known: Option<Arc<Self>>,
     ) -> Result<Arc<Self>, String> {
-        let tokenizer = opened.model.tokenizer().ok_or("the model has no tokenizer")?;
-        let mut input = match ids {
-            Some(ids) => Input::tokens(ids),
-            None => tokenizer.encode(text, None).map_err(|e| e.to_string())?,
-        };
-        if opened.model.description().embedding.types < 2 {
-            input.types.clear();
+        if let Some(known) = &known
+            && known.image.is_some()
+            && known.image == request.image
+        {
+            return Ok(Arc::clone(known));
         }
-        match known.filter(|known| known.input == input) {
+        let prepared = Prepared::new(host, opened, request, text, ids)?;
+        match known.filter(|known| known.input == prepared.input) {
             Some(known) => Ok(known),
-            None => Self::new(opened, reader, input, text).map(Arc::new),
+            None => Self::new(opened, reader, request, prepared).map(Arc::new),
         }
     }
 
-    fn new(opened: &Opened, reader: usize, input: Input, text: &str) -> Result<Self, String> {
+    fn new(
+        opened: &Opened,
+        reader: usize,
+        request: &Request,
+        prepared: Prepared,
+    ) -> Result<Self, String> {
+        let Prepared { input, tokens, decoder_tokens, unknown, picture } = prepared;
         let model = &opened.model;
-        let tokens = input.ids.len();
-        if tokens == 0 {
-            return Err("Type a text for the model to read.".to_owned());
-        }
-        let bytes = model.description().attention_bytes([tokens, 0]);
+        let count = tokens.len();
+        let bytes = model.description().attention_bytes([count, decoder_tokens.len()]);
         if bytes > MOST_BYTES {
             let (megabytes, most) = (bytes >> 20, MOST_BYTES >> 20);
             return Err(format!(
-                "The text has {tokens} tokens, and the weights of all heads would take {megabytes} MB, but at most {most} MB are \
+                "The text has {count} tokens, and the weights of all heads would take {megabytes} MB, but at most {most} MB are \
                  shown: shorten the text."
             ));
         }
-        let said = |e: regard_models::Error| e.to_string();
         let reading = opened.readers[reader].read(model, &input)?;
-        let tokenizer = model.tokenizer();
-        let name = |id: u32| tokenizer.and_then(|t| t.token(id)).unwrap_or_else(|| id.to_string());
-        let labels = readable(input.ids.iter().map(|id| name(*id)).collect());
-        let weights = reading.weights(Which::Only).ok_or("the run has kept no weights")?;
-        let heads = surveyed(model, weights.data.clone(), &labels, false)?;
+        let both = [&tokens[..], &decoder_tokens[..]];
+        let heads = Heads::new(model.description(), |which, _| {
+            let weights = reading.weights(which).ok_or("the run has kept no weights")?;
+            surveyed(model, which, weights.data.clone(), both)
+        })?;
         let baseline = Arc::new(reading.unchanged().clone());
         let next = next(model, &input, baseline.logits());
         let computed = reading.computed();
         opened.readers[reader].keep(reading);
-        let mut unknown = match tokenizer {
-            Some(tokenizer) => tokenizer.unknown(text).map_err(said)?,
-            None => Vec::new(),
-        };
-        unknown.dedup();
-        Ok(Self { input, tokens: labels, unknown, heads, next, baseline, computed })
+        let image = request.image.clone().filter(|_| picture.is_some());
+        Ok(Self {
+            input,
+            tokens,
+            decoder_tokens,
+            unknown,
+            picture,
+            image,
+            heads,
+            next,
+            baseline,
+            computed,
+        })
     }
 
     /// What the model reads.
@@ -370,15 +429,25 @@ impl Unchanged {
 impl Changed {
     fn new(model: &Model, unchanged: &Unchanged, changes: &[Change]) -> Result<Self, String> {
         let trace = run(model, unchanged, changes)?;
-        let weights = weights(model, &trace, &unchanged.heads);
-        let heads = surveyed(model, weights, &unchanged.tokens, false)?;
-        let difference = Difference::new(&heads, &unchanged.heads)?;
+        let both = [&unchanged.tokens[..], &unchanged.decoder_tokens[..]];
+        let heads = Heads::new(model.description(), |which, _| {
+            let weights = weights(model, which, &trace, unchanged.heads.of(which));
+            surveyed(model, which, weights, both)
+        })?;
+        let difference = Difference::each(model, &heads, &unchanged.heads)?;
         let next = next(model, &unchanged.input, trace.logits());
         Ok(Self { heads, difference, next })
     }
 }
 
 impl Difference {
+    /// The differences of each kind of attention of a model.
+    fn each(model: &Model, first: &Heads, second: &Heads) -> Result<Differences, String> {
+        Differences::new(model.description(), |which, _| {
+            Self::new(first.of(which), second.of(which))
+        })
+    }
+
     /// The weights of a run minus those of another with as many layers, heads and tokens.
     fn new(first: &Surveyed, second: &Surveyed) -> Result<Self, String> {
         let (shape, other) = (first.maps.shape(), second.maps.shape());
@@ -406,12 +475,16 @@ impl Difference {
 
 /// A changed run that keeps the weights of the layers from the first changed one on.
 fn run(model: &Model, unchanged: &Unchanged, changes: &[Change]) -> Result<Trace, String> {
+    let description = model.description();
     let first = changes.iter().map(first_layer).min().unwrap_or(0);
-    let layers = model.description().stack.layers();
-    let places = (first.min(layers - 1)..layers).map(|layer| Which::Only.weights_of(layer));
+    let places = description.attentions().into_iter().flat_map(|(which, stack)| {
+        // A change of the encoder changes all of the decoder.
+        let first = if which == Which::Only { first.min(stack.layers() - 1) } else { 0 };
+        (first..stack.layers()).map(move |layer| which.weights_of(layer))
+    });
     let mut pass = model.pass().keep(places).after(&unchanged.baseline);
     // A model that fills gaps predicts the token of a gap, which may be anywhere.
-    if model.description().stack.causal {
+    if description.stack.causal {
         pass = pass.last_logits();
     }
     for change in changes {
@@ -421,10 +494,10 @@ fn run(model: &Model, unchanged: &Unchanged, changes: &[Change]) -> Result<Trace
 }
 
 /// The weights of all layers. Those that the run has not kept are those of the unchanged run.
-fn weights(model: &Model, trace: &Trace, unchanged: &Surveyed) -> Vec<f32> {
+fn weights(model: &Model, which: Which, trace: &Trace, unchanged: &Surveyed) -> Vec<f32> {
     let mut weights = Vec::new();
-    for layer in 0..model.description().stack.layers() {
-        if let Some(values) = trace.get(&Which::Only.weights_of(layer)) {
+    for layer in 0..layers(model, which) {
+        if let Some(values) = trace.get(&which.weights_of(layer)) {
             weights.extend_from_slice(&values.data);
         } else {
             let ids = unchanged.maps.shape().ids().filter(|id| id.layer == layer);
@@ -434,25 +507,42 @@ fn weights(model: &Model, trace: &Trace, unchanged: &Surveyed) -> Vec<f32> {
     weights
 }
 
+/// The number of layers of a kind of attention.
+fn layers(model: &Model, which: Which) -> usize {
+    let mut attentions = model.description().attentions().into_iter();
+    attentions.find(|(of, _)| *of == which).map_or(0, |(_, stack)| stack.layers())
+}
+
+/// The weights of a kind of attention with the tokens of its queries and keys.
 fn surveyed(
     model: &Model,
+    which: Which,
     weights: Vec<f32>,
-    tokens: &[Label],
-    is_difference: bool,
+    [tokens, decoder_tokens]: [&[Label]; 2],
 ) -> Result<Arc<Surveyed>, String> {
-    let stack = &model.description().stack;
-    let (queries, keys) = (tokens.len(), tokens.len());
-    let shape = Shape { layers: stack.layers(), heads: stack.block.heads, queries, keys };
-    let maps = AttentionMaps::new(shape, weights, [tokens.to_vec(), tokens.to_vec()]);
-    let heads = maps.and_then(|maps| Surveyed::new(maps, is_difference, &unattended));
+    let [queries, keys] = match which {
+        Which::Only | Which::Encoder => [tokens, tokens],
+        Which::Decoder => [decoder_tokens, decoder_tokens],
+        Which::Cross => [decoder_tokens, tokens],
+    };
+    let shape = Shape {
+        layers: layers(model, which),
+        heads: model.description().stack.block.heads,
+        queries: queries.len(),
+        keys: keys.len(),
+    };
+    let maps = AttentionMaps::new(shape, weights, [queries.to_vec(), keys.to_vec()]);
+    let heads = maps.and_then(|maps| Surveyed::new(maps, false, &unattended));
     heads.map(Arc::new).map_err(|e| e.to_string())
 }
 
-/// The probability of each token of the vocabulary: to come next, or to stand in the gap. Empty if the model predicts none.
+/// The probability of each token of the vocabulary: to come next, or to stand in the gap; or of each class of an image. Empty if the
+/// model predicts none.
 fn next(model: &Model, input: &Input, logits: Option<&Values>) -> Vec<f32> {
     let Some(logits) = logits else { return Vec::new() };
     let cols = logits.shape.last().copied().unwrap_or(0);
-    let row = if model.description().stack.causal {
+    let is_of_classes = matches!(model.description().head, Head::Classes);
+    let row = if model.description().stack.causal || is_of_classes {
         Some(logits.last())
     } else {
         let tokenizer = model.tokenizer();

@@ -1,5 +1,7 @@
 //! The choices of the user in this room.
 
+use std::path::PathBuf;
+
 use regard_heads::HeadId;
 use regard_models::{Ablation, Change, HeadAddress, Which};
 use serde::{Deserialize, Serialize};
@@ -106,8 +108,16 @@ pub struct State {
     pub second: Option<String>,
     /// The model of run B. `None`: the same.
     pub second_model: Option<String>,
-    /// Whether each head is ablated in turn.
-    pub sweep: bool,
+    /// What the decoder of a model with an encoder and a decoder has written.
+    pub decoder: String,
+    /// The same as the model wrote it. It counts as long as `decoder` is the same.
+    pub written_decoder: Option<Written>,
+    /// The image that a model of images reads.
+    pub image: Option<PathBuf>,
+    /// The kind of attention that is shown.
+    pub attention: Which,
+    /// Whether each head is ablated in turn. `None`: for a small model.
+    pub sweep: Option<bool>,
     /// What the middle of the room shows.
     pub view: View,
     /// The tokens whose logits are attributed: the first, or the first minus the second. `None` is the likeliest one, and none.
@@ -139,7 +149,11 @@ impl State {
             written: None,
             second: None,
             second_model: None,
-            sweep: true,
+            decoder: String::new(),
+            written_decoder: None,
+            image: None,
+            attention: Which::Only,
+            sweep: None,
             view: View::default(),
             attributed: [None; 2],
             part: Part::default(),
@@ -165,6 +179,24 @@ impl State {
     /// The tokens of the text, if the model wrote it.
     pub fn ids(&self) -> Option<&[u32]> {
         self.written.as_ref().filter(|written| written.text == self.text).map(|w| &w.ids[..])
+    }
+
+    /// The tokens of the decoder's text, if the model wrote it.
+    pub fn decoder_ids(&self) -> Option<&[u32]> {
+        let written = self.written_decoder.as_ref();
+        written.filter(|written| written.text == self.decoder).map(|w| &w.ids[..])
+    }
+
+    /// The address of a head of the attention that is shown.
+    pub fn address(&self, id: HeadId) -> HeadAddress {
+        HeadAddress { attention: self.attention, layer: id.layer, head: id.head }
+    }
+
+    /// The heads of the attention that is shown that have changes.
+    pub(super) fn changed_heads(&self) -> Vec<HeadId> {
+        let heads = self.changes.iter().filter(|c| c.on).filter_map(|c| head_of(&c.change));
+        let shown = heads.filter(|head| head.attention == self.attention);
+        shown.map(|head| HeadId { layer: head.layer, head: head.head }).collect()
     }
 
     /// The changes that are on.
@@ -231,18 +263,13 @@ impl State {
     }
 }
 
-/// The address of a head in a model of one stack.
-pub(super) fn address(id: HeadId) -> HeadAddress {
-    HeadAddress { attention: Which::Only, layer: id.layer, head: id.head }
-}
-
-/// The heads that a change is about.
-pub(super) fn head_of(change: &Change) -> Option<HeadId> {
+/// The head that a change is about.
+fn head_of(change: &Change) -> Option<HeadAddress> {
     match change {
         Change::Ablate { head, .. }
         | Change::Temperature { head, .. }
         | Change::Cut { head, .. }
-        | Change::PatchHead { head, .. } => Some(HeadId { layer: head.layer, head: head.head }),
+        | Change::PatchHead { head, .. } => Some(*head),
         _ => None,
     }
 }
@@ -264,7 +291,7 @@ mod tests {
     #[test]
     fn a_head_has_one_output_and_one_temperature() {
         let mut state = State::default();
-        let head = address(HeadId { layer: 1, head: 2 });
+        let head = state.address(HeadId { layer: 1, head: 2 });
         state.ablate(head, Some(Ablation::Zero));
         state.set_temperature(head, 0.5);
         state.ablate(head, Some(Ablation::Mean));
@@ -281,7 +308,8 @@ mod tests {
     #[test]
     fn an_edge_is_cut_and_restored() {
         let mut state = State::default();
-        let cut = Change::Cut { head: address(HeadId { layer: 0, head: 0 }), query: 3, key: 1 };
+        let cut =
+            Change::Cut { head: state.address(HeadId { layer: 0, head: 0 }), query: 3, key: 1 };
         state.toggle(&cut);
         assert_eq!(state.active(), core::slice::from_ref(&cut));
         state.toggle(&cut);

@@ -3,6 +3,8 @@
 use egui::accesskit::Role;
 use egui::{Color32, Response, Sense, Stroke, StrokeKind, TextStyle, Ui, WidgetInfo, vec2};
 
+use regard_models::Which;
+
 use super::patch::Dragged;
 use crate::colors::{Colors as _, Look, ink_on};
 use crate::heads::{Large, Selected, Side, State};
@@ -30,37 +32,54 @@ impl Chip<'_> {
     }
 }
 
-/// Shows the tokens. A click on one keeps it as the query; a second click lets it go. Returns the token of the second text that
-/// was dropped, and the position.
+/// Shows the tokens. A click on a query keeps it; a second click lets it go. Returns the token of the second text that was
+/// dropped, and the position.
 ///
 /// The query is the token under the pointer here, or the row under it on the heatmap, or the one that was clicked, or the last
-/// token.
+/// token. In an attention from a decoder to an encoder, the keys stand in a line of their own above the queries.
 pub(super) fn show(
     ui: &mut Ui,
-    tokens: &[String],
+    [queries, keys]: &[Vec<String>; 2],
+    which: Which,
     large: Option<&Large>,
     state: &mut State,
     look: Look,
 ) -> Option<(usize, usize)> {
-    let fits = |selected: &&Selected| selected.numbers.len() == tokens.len().pow(2);
+    let fits = |selected: &&Selected| selected.numbers.len() == queries.len() * keys.len();
     let matrix = large.and_then(Large::selected).filter(fits);
     let palette = matrix.and_then(|_| Some(large?.matrix(look)?.palette));
     let kept = match state.isolated {
-        Some((Side::Queries, i)) if i < tokens.len() => Some(i),
+        Some((Side::Queries, i)) if i < queries.len() => Some(i),
         _ => None,
     };
     let on_map = large.and_then(Large::hovered).map(|(row, _)| row);
     let of_map = on_map.or_else(|| state.chosen.map(|(row, _)| row));
     let hovered_id = ui.scope_id().with("pointed token");
     let hovered: Option<usize> = ui.data(|data| data.get_temp(hovered_id)).flatten();
-    let last = tokens.len().checked_sub(1);
+    let last = queries.len().checked_sub(1);
     let query = hovered.or(on_map).or(kept).or(of_map).or(last);
-    let query = query.filter(|query| *query < tokens.len());
+    let query = query.filter(|query| *query < queries.len());
+    let from = query.map(|query| (query, &queries[query]));
+    if which == Which::Cross {
+        ui.horizontal_wrapped(|ui| {
+            ui.spacing_mut().item_spacing = vec2(3.0, 3.0);
+            for (i, token) in keys.iter().enumerate() {
+                let weight = query.and_then(|query| matrix?.number(query, i));
+                let fill = palette.zip(weight).map(|(palette, weight)| palette.color(weight));
+                let stroke = ui.visuals().widgets.noninteractive.bg_stroke;
+                let response = Chip { text: token, fill, stroke }.show(ui, Sense::hover());
+                let name = words(i, token, from, weight);
+                response.widget_info(|| WidgetInfo::labeled(Role::Label, true, &name));
+                response.on_hover_text(name);
+            }
+        });
+    }
     let (mut now, mut dropped) = (None, None);
     ui.horizontal_wrapped(|ui| {
         ui.spacing_mut().item_spacing = vec2(3.0, 3.0);
-        for (i, token) in tokens.iter().enumerate() {
-            let weight = query.and_then(|query| matrix?.number(query, i));
+        for (i, token) in queries.iter().enumerate() {
+            let is_key = which != Which::Cross;
+            let weight = query.filter(|_| is_key).and_then(|query| matrix?.number(query, i));
             let fill = palette.zip(weight).map(|(palette, weight)| palette.color(weight));
             let stroke = if query == Some(i) {
                 Stroke::new(2.0, style::QUERY)
@@ -68,7 +87,7 @@ pub(super) fn show(
                 ui.visuals().widgets.noninteractive.bg_stroke
             };
             let response = Chip { text: token, fill, stroke }.show(ui, Sense::click());
-            let name = words(i, token, query.map(|query| (query, &tokens[query])), weight);
+            let name = words(i, token, from, weight);
             response.widget_info(|| WidgetInfo::labeled(Role::Button, true, &name));
             if let Some(Dragged(from)) = response.dnd_hover_payload().as_deref() {
                 let color = if *from == i { style::QUERY } else { ui.visuals().error_fg_color };

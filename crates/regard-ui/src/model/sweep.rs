@@ -5,7 +5,7 @@ use std::sync::Arc;
 use egui::{Context, Label, RichText, Ui};
 use regard_figure::Matrix;
 use regard_heads::HeadId;
-use regard_models::{Ablation, Change};
+use regard_models::{Ablation, Change, Head, HeadAddress, Which};
 
 use super::latest::{Latest, Same};
 use super::open::Opened;
@@ -19,7 +19,7 @@ use crate::heads::Shown;
 use crate::task::Task;
 
 /// The weights of a model whose sweep follows each text without being asked for.
-pub(super) const SMALL: u64 = 32 << 20;
+const SMALL: u64 = 32 << 20;
 
 const EXPLANATION: &str = "\
     Each head in turn gives zeros, and the others stay as they are. A cell is the change of the logit of the likeliest next token: \
@@ -36,6 +36,13 @@ fn heading(top: &Next) -> String {
 /// The change of a logit by each head.
 pub(super) struct Effects {
     map: SignedMap,
+    /// The first head of each row.
+    rows: Vec<HeadAddress>,
+}
+
+/// Whether each head is ablated in turn: if it is asked for, or if the model is small.
+pub(super) fn is_on(state: &State, opened: &Opened) -> bool {
+    state.sweep.unwrap_or(opened.bytes <= SMALL)
 }
 
 /// The picture, and the one that is being computed.
@@ -73,12 +80,21 @@ impl Sweep {
     }
 
     /// Shows the picture.
-    pub fn show(&mut self, ui: &mut Ui, next: &[Next], state: &mut State, look: Look) {
-        ui.horizontal(|ui| {
-            ui.checkbox(&mut state.sweep, "Ablate each head in turn")
-                .on_hover_text("Show what each head does for the likeliest next token.");
-        });
-        if !state.sweep {
+    pub fn show(
+        &mut self,
+        ui: &mut Ui,
+        opened: &Opened,
+        next: &[Next],
+        state: &mut State,
+        look: Look,
+    ) {
+        let mut is_on = is_on(state, opened);
+        let hint = "Show what each head does for the likeliest prediction.";
+        let switch = ui.checkbox(&mut is_on, "Ablate each head in turn");
+        if switch.on_hover_text(hint).changed() {
+            state.sweep = Some(is_on);
+        }
+        if !is_on {
             return;
         }
         let Some(top) = next.first() else { return };
@@ -100,9 +116,10 @@ impl Effects {
         promise: &crate::task::Promise<Self>,
     ) -> Result<Self, String> {
         let model = &opened.model;
-        let stack = &model.description().stack;
-        let top = unchanged.top().filter(|_| stack.causal);
-        let top = top.ok_or("A sweep needs a model that predicts the next token.")?;
+        let (description, stack) = (model.description(), &model.description().stack);
+        let predicts = stack.causal || matches!(description.head, Head::Classes);
+        let top = unchanged.top().filter(|_| predicts);
+        let top = top.ok_or("A sweep needs a model that predicts the next token, or a class.")?;
         let said = |e: regard_models::Error| e.to_string();
         let baseline = &unchanged.baseline;
         let whole = baseline.logits().and_then(|logits| logits.last().get(top).copied());
@@ -123,17 +140,35 @@ impl Effects {
                 return Err("cancelled".to_owned());
             }
         }
-        let labels = [("layer", stack.layers()), ("head", stack.block.heads)];
-        let labels = labels.map(|(name, n)| (0..n).map(|i| format!("{name} {i}")).collect());
-        Ok(Self { map: SignedMap::new(effects, labels) })
+        let rows: Vec<HeadAddress> = heads.into_iter().filter(|head| head.head == 0).collect();
+        let layers = rows.iter().map(|row| format!("{} {}", stack_name(row.attention), row.layer));
+        let cols = (0..stack.block.heads).map(|i| format!("head {i}"));
+        let labels = [layers.collect(), cols.collect()];
+        Ok(Self { map: SignedMap::new(effects, labels), rows })
     }
 
     fn show(&mut self, ui: &mut Ui, state: &mut State, look: Look) {
         let shown = (state.heads.shown == Shown::Head).then(|| state.heads.id());
-        let pointed = shown.map(|id| (id.layer, id.head));
+        let row = |id: HeadId| {
+            let of = HeadAddress { head: 0, ..state.address(id) };
+            self.rows.iter().position(|row| *row == of)
+        };
+        let pointed = shown.and_then(|id| Some((row(id)?, id.head)));
         let pointing = self.map.draw(ui, look, "the effect of each head", TERMS, pointed, 280.0);
-        if let Some((layer, head)) = pointing.chosen {
-            state.heads.show(HeadId { layer, head });
+        let chosen = pointing.chosen.and_then(|(row, head)| Some((self.rows.get(row)?, head)));
+        if let Some((row, head)) = chosen {
+            state.attention = row.attention;
+            state.heads.show(HeadId { layer: row.layer, head });
         }
+    }
+}
+
+/// What the rows of an attention's layers are called.
+fn stack_name(which: Which) -> &'static str {
+    match which {
+        Which::Only => "layer",
+        Which::Encoder => "encoder",
+        Which::Decoder => "decoder",
+        Which::Cross => "cross",
     }
 }

@@ -3,13 +3,11 @@
 use std::sync::Arc;
 
 use egui::{Context, Label, RichText, TextStyle, Ui};
-use regard_heads::HeadId;
-use regard_models::{Change, Score};
+use regard_models::{Change, HeadAddress, Score};
 
 use super::latest::{Latest, Same};
 use super::open::Opened;
 use super::run::Unchanged;
-use super::state::address;
 use crate::explain::title;
 use crate::heatmap::Cell;
 use crate::task::Task;
@@ -25,7 +23,7 @@ const EXPLANATION: &str = "\
 pub(super) struct Of {
     pub run: Same<Unchanged>,
     pub changes: Vec<Change>,
-    pub head: HeadId,
+    pub head: HeadAddress,
     pub cell: Cell,
 }
 
@@ -59,7 +57,7 @@ impl Unfolded {
                 let pass = model.model.pass();
                 let pass = of.changes.iter().fold(pass, |pass, change| pass.change(change.clone()));
                 let (query, key) = of.cell;
-                let score = pass.score(of.run.0.input(), address(of.head), query, key);
+                let score = pass.score(of.run.0.input(), of.head, query, key);
                 score.map(|score| (of, score)).map_err(|e| e.to_string())
             })
         });
@@ -68,8 +66,10 @@ impl Unfolded {
     /// Shows the steps.
     pub fn show(&self, ui: &mut Ui) {
         let Some((of, score)) = self.0.value() else { return };
-        let token = |i: usize| of.run.0.tokens.get(i).map_or("", |token| token.text.as_str());
-        let name = format!("Weight of {} → {}", token(score.query), token(score.key));
+        let [queries, keys] = of.run.0.heads.of(of.head.attention).labels();
+        let token = |all: &[String], i: usize| all.get(i).cloned().unwrap_or_default();
+        let (query, key) = (token(queries, score.query), token(keys, score.key));
+        let name = format!("Weight of {query} → {key}");
         ui.separator();
         title(ui, &name, EXPLANATION);
         ui.spacing_mut().item_spacing.y = 2.0;
@@ -91,7 +91,7 @@ fn lines(score: &Score) -> Vec<String> {
         lines.push(format!("soft cap {} → {}", spoken(cap), spoken(score.capped)));
     }
     if let Some(bias) = score.bias {
-        lines.push(format!("+ {} (bias)", spoken(bias)));
+        lines.push(format!("+ {} (relative position bias)", spoken(bias)));
     }
     let (Some(own), Some(maximum)) = (score.score, score.maximum) else {
         let why = match score.hidden {

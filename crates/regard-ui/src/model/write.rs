@@ -3,6 +3,7 @@
 use egui::{Button, Label, RichText, Ui};
 use regard_models::{Model, Tokenizer};
 
+use super::input::Reads;
 use super::run::{Outcome, Request};
 use super::state::Written;
 use super::{Next, State};
@@ -103,14 +104,18 @@ pub(super) fn append(
 ) -> Result<(), String> {
     let tokenizer = tokenizer.ok_or("the model has no tokenizer")?;
     let text = |ids: &[u32]| tokenizer.decode(ids).map_err(|e| e.to_string());
-    let ids = [outcome.ids(), &[next]].concat();
-    let (before, after) = (text(outcome.ids())?, text(&ids)?);
+    let ids = [outcome.written(), &[next]].concat();
+    let (before, after) = (text(outcome.written())?, text(&ids)?);
+    let (so_far, written) = match outcome.reads() {
+        Reads::TextAndDecoder => (&mut state.decoder, &mut state.written_decoder),
+        Reads::Text | Reads::Image => (&mut state.text, &mut state.written),
+    };
     // A token may be a part of a letter, which is seen when the rest has come.
     let more =
         after.strip_prefix(&before).map_or_else(|| text(&[next]), |more| Ok(more.to_owned()))?;
-    let more = if state.text.ends_with(char::is_whitespace) { more.trim_start() } else { &more };
-    state.text.push_str(more);
-    state.written = Some(Written { text: state.text.clone(), ids });
+    let at_start = so_far.is_empty() || so_far.ends_with(char::is_whitespace);
+    so_far.push_str(if at_start { more.trim_start() } else { &more });
+    *written = Some(Written { text: so_far.clone(), ids });
     Ok(())
 }
 

@@ -98,7 +98,7 @@ impl RealHeadPage {
     pub fn new(host: Arc<dyn Host>) -> Self {
         let mut state = model::State::of(STORY);
         SENTENCE.clone_into(&mut state.text);
-        (state.sweep, state.heads.shown) = (false, Shown::Head);
+        (state.sweep, state.heads.shown) = (Some(false), Shown::Head);
         Self { model: ModelRoom::new(host), state, head: None }
     }
 

@@ -30,11 +30,15 @@ impl Host for TestHost {
         fs::rename(part, path)
     }
 
-    /// Two of the tiny models: one that is shown, and one of images.
+    /// Two of the tiny models, and one that cannot be opened.
     fn cached(&self) -> Vec<Cached> {
         let models = ["tiny-gpt2", "tiny-vit"]
             .map(|name| format!("{}/../../tests/golden/models/{name}", env!("CARGO_MANIFEST_DIR")));
-        models.map(|path| Cached::new(path.clone(), self.checkpoint(&path))).into()
+        let mut models: Vec<Cached> =
+            models.map(|path| Cached::new(path.clone(), self.checkpoint(&path))).into();
+        let why = "mamba is not a family that is known".to_owned();
+        models.push(Cached { name: "someone/unknown".to_owned(), kind: Err(why) });
+        models
     }
 
     fn browse(&self, _question: Question<'_>, answer: Answer) {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use egui::{Context, Ui};
+use regard_models::Which;
 
 use super::super::{Next, State, Version, next, strip};
 use super::ModelRoom;
@@ -17,13 +18,14 @@ impl ModelRoom {
 
     /// The attention of the run without changes.
     pub(crate) fn unchanged(&self) -> Option<&Arc<Surveyed>> {
-        self.outcome.as_ref().map(|outcome| &outcome.unchanged.heads)
+        self.outcome.as_ref().map(|outcome| outcome.heads(Which::Only))
     }
 
     /// Shows the tokens, shaded by the attention of one of them.
     pub(crate) fn show_tokens(&self, ui: &mut Ui, state: &mut State, look: Look) {
         if let Some(heads) = self.heads(state) {
-            strip::show(ui, &heads.labels()[0], Some(&self.panes[0].large), &mut state.heads, look);
+            let large = Some(&self.panes[0].large);
+            strip::show(ui, heads.labels(), Which::Only, large, &mut state.heads, look);
         }
     }
 

@@ -1,0 +1,35 @@
+//! A value for each kind of attention of a model.
+
+use regard_models::{Description, Stack, Which};
+
+/// A value for each kind of attention: one for most models; for a model with an encoder and a decoder, one for the attention of
+/// each and one for that from decoder to encoder.
+pub(super) struct PerAttention<T> {
+    first: T,
+    others: Vec<(Which, T)>,
+}
+
+impl<T> PerAttention<T> {
+    /// Computes the value of each kind of attention.
+    pub fn new(
+        description: &Description,
+        mut value: impl FnMut(Which, &Stack) -> Result<T, String>,
+    ) -> Result<Self, String> {
+        let mut attentions = description.attentions().into_iter();
+        let (which, stack) = attentions.next().ok_or("the model has no attention")?;
+        let first = value(which, stack)?;
+        let others = attentions.map(|(which, stack)| Ok((which, value(which, stack)?)));
+        Ok(Self { first, others: others.collect::<Result<_, String>>()? })
+    }
+
+    /// The value of a kind of attention. A kind that the model does not have stands for the first.
+    pub fn of(&self, which: Which) -> &T {
+        let other = self.others.iter().find(|(of, _)| *of == which);
+        other.map_or(&self.first, |(_, value)| value)
+    }
+
+    /// The values in the order of [`Description::attentions`].
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        core::iter::once(&self.first).chain(self.others.iter().map(|(_, value)| value))
+    }
+}

@@ -1,0 +1,173 @@
+//! What a model reads: a text; a text and what the decoder has written; or an image.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use egui::ColorImage;
+use regard_figure::Label;
+use regard_heads::readable;
+use regard_models::{Description, Input, Tokenizer};
+
+use super::open::Opened;
+use super::run::Request;
+use crate::Host;
+
+/// The largest file of an image, in bytes.
+const LARGEST: u64 = 64 << 20;
+/// An image on the screen has at most so many pixels a side.
+const SIDE: u32 = 768;
+
+/// What kind of input a model reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reads {
+    /// A text.
+    Text,
+    /// A text, and what the decoder has written so far.
+    TextAndDecoder,
+    /// An image.
+    Image,
+}
+
+impl Reads {
+    pub fn of(description: &Description) -> Self {
+        if description.embedding.patches.is_some() {
+            Self::Image
+        } else if description.encoder.is_some() {
+            Self::TextAndDecoder
+        } else {
+            Self::Text
+        }
+    }
+}
+
+/// An input, and what it looks like.
+pub(super) struct Prepared {
+    pub input: Input,
+    /// The tokens, or the class token and the patches of an image.
+    pub tokens: Vec<Label>,
+    /// The tokens of the decoder, if the model has an encoder and a decoder.
+    pub decoder_tokens: Vec<Label>,
+    /// The words that the model reads as "unknown".
+    pub unknown: Vec<String>,
+    pub picture: Option<Arc<ColorImage>>,
+}
+
+impl Prepared {
+    /// What `opened` reads of a request. `text` is the first text, or the second one. `ids` are its tokens, if they are not those
+    /// that the tokenizer makes of it.
+    pub fn new(
+        host: &dyn Host,
+        opened: &Opened,
+        request: &Request,
+        text: &str,
+        ids: Option<&[u32]>,
+    ) -> Result<Self, String> {
+        let description = opened.model.description();
+        match Reads::of(description) {
+            Reads::Image => Self::of_image(host, opened, request),
+            Reads::Text => Self::of_text(opened, text, ids),
+            Reads::TextAndDecoder => {
+                let mut read = Self::of_text(opened, text, ids)?;
+                let tokenizer = tokenizer(opened)?;
+                let decoder_ids = if let Some(ids) = &request.decoder_ids {
+                    ids.clone()
+                } else {
+                    let start = description
+                        .decoder_start
+                        .ok_or("the model does not say with which token its decoder begins")?;
+                    let text = tokenizer.encode_as_is(&request.decoder);
+                    [vec![start], text.map_err(|e| e.to_string())?].concat()
+                };
+                read.decoder_tokens = labels(tokenizer, &decoder_ids);
+                read.input = read.input.decoder(decoder_ids);
+                Ok(read)
+            }
+        }
+    }
+
+    fn of_text(opened: &Opened, text: &str, ids: Option<&[u32]>) -> Result<Self, String> {
+        let tokenizer = tokenizer(opened)?;
+        let mut input = match ids {
+            Some(ids) => Input::tokens(ids),
+            None => tokenizer.encode(text, None).map_err(|e| e.to_string())?,
+        };
+        if opened.model.description().embedding.types < 2 {
+            input.types.clear();
+        }
+        if input.ids.is_empty() {
+            return Err("Type a text for the model to read.".to_owned());
+        }
+        let mut unknown = tokenizer.unknown(text).map_err(|e| e.to_string())?;
+        unknown.dedup();
+        let tokens = labels(tokenizer, &input.ids);
+        Ok(Self { input, tokens, decoder_tokens: Vec::new(), unknown, picture: None })
+    }
+
+    fn of_image(host: &dyn Host, opened: &Opened, request: &Request) -> Result<Self, String> {
+        let path = request.image.as_deref();
+        let path = path.ok_or("Open an image (PNG or JPEG), or drop one onto the window.")?;
+        let processor =
+            opened.processor.as_ref().ok_or("the model does not say how it reads an image")?;
+        let pixels = decoded(host, path)?;
+        let (width, height) = (pixels.width() as usize, pixels.height() as usize);
+        let input = processor.read(pixels.as_raw(), [height, width]).map_err(|e| e.to_string())?;
+        let small = if pixels.width().max(pixels.height()) > SIDE {
+            let [width, height] = fitting(pixels.width(), pixels.height());
+            image::imageops::thumbnail(&pixels, width, height)
+        } else {
+            pixels
+        };
+        let size = [small.width() as usize, small.height() as usize];
+        let picture = Some(Arc::new(ColorImage::from_rgb(size, small.as_raw())));
+        let tokens = patches(opened.model.description());
+        Ok(Self { input, tokens, decoder_tokens: Vec::new(), unknown: Vec::new(), picture })
+    }
+}
+
+/// The red, green and blue bytes of a PNG or JPEG file.
+fn decoded(host: &dyn Host, path: &Path) -> Result<image::RgbImage, String> {
+    let said = |what: &dyn core::fmt::Display| format!("{}: {what}", path.display());
+    let bytes = host.read(path, LARGEST).map_err(|e| said(&e))?;
+    let image = image::load_from_memory(&bytes).map_err(|e| said(&e))?;
+    Ok(image.into_rgb8())
+}
+
+/// A size of the same shape, at most [`SIDE`] pixels wide and high.
+fn fitting(width: u32, height: u32) -> [u32; 2] {
+    let scale = f64::from(SIDE) / f64::from(width.max(height));
+    [width, height].map(|side| ((f64::from(side) * scale) as u32).max(1))
+}
+
+fn tokenizer(opened: &Opened) -> Result<&Tokenizer, String> {
+    opened.model.tokenizer().ok_or_else(|| "the model has no tokenizer".to_owned())
+}
+
+fn labels(tokenizer: &Tokenizer, ids: &[u32]) -> Vec<Label> {
+    let name = |id: &u32| tokenizer.token(*id).unwrap_or_else(|| id.to_string());
+    readable(ids.iter().map(name).collect())
+}
+
+/// The class token, and the patches by their row and column.
+fn patches(description: &Description) -> Vec<Label> {
+    let [rows, cols] = grid(description);
+    let patch = |i: usize| Label::plain(&format!("{},{}", i / cols.max(1), i % cols.max(1)));
+    core::iter::once(Label::plain("[CLS]")).chain((0..rows * cols).map(patch)).collect()
+}
+
+/// The rows and columns of an image's patches.
+pub(super) fn grid(description: &Description) -> [usize; 2] {
+    let patches = description.embedding.patches;
+    patches.map_or([0, 0], |p| [p.height / p.side.max(1), p.width / p.side.max(1)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_image_keeps_its_shape() {
+        assert_eq!(fitting(1536, 768), [768, 384]);
+        assert_eq!(fitting(1000, 3000), [256, 768]);
+        assert_eq!(fitting(1, 100_000), [1, 768]);
+    }
+}

@@ -1,0 +1,137 @@
+//! The attention of a head over the patches of an image.
+
+use std::sync::Arc;
+
+use egui::accesskit::Role;
+use egui::{
+    ColorImage, Label, Pos2, Rect, RichText, Sense, Stroke, StrokeKind, TextStyle, TextureHandle,
+    TextureOptions, Ui, Vec2, WidgetInfo, pos2, vec2,
+};
+
+use crate::colors::{Colors as _, Look};
+use crate::explain::title;
+use crate::heads::{Large, Side, State};
+use crate::{numbers, style};
+
+const EXPLANATION: &str = "\
+    The model divides the image into square patches and reads them row by row, after a class token, [CLS]. A patch is coloured by the \
+    weight that the query gives it: the more opaque the colour, the larger the weight. Point at a patch to see what it attends to; \
+    click it to keep it as the query. [CLS] is the query whose output is sorted into classes.";
+
+/// The opacity of the smallest and of the largest weight.
+const OPACITY: [f32; 2] = [0.08, 0.78];
+
+/// The texture of the image.
+#[derive(Default)]
+pub(super) struct Overlay(Option<(Arc<ColorImage>, TextureHandle)>);
+
+impl Overlay {
+    /// Shows the image, `rows` × `cols` patches, with the weights of a query over it, in at most the given room.
+    pub fn show(
+        &mut self,
+        ui: &mut Ui,
+        picture: &Arc<ColorImage>,
+        [rows, cols]: [usize; 2],
+        large: &Large,
+        state: &mut State,
+        look: Look,
+        room: Vec2,
+    ) {
+        let fits = |numbers: &[f32]| numbers.len() == (1 + rows * cols).pow(2);
+        let matrix = large.selected().filter(|selected| fits(&selected.numbers));
+        let palette = matrix.and_then(|_| Some(large.matrix(look)?.palette));
+        let kept = match state.isolated {
+            Some((Side::Queries, i)) => Some(i),
+            _ => None,
+        };
+        let hovered_id = ui.scope_id().with("pointed patch");
+        let pointed: Option<usize> = ui.data(|data| data.get_temp(hovered_id)).flatten();
+        let on_map = large.hovered().map(|(row, _)| row);
+        let chosen = state.chosen.map(|(row, _)| row);
+        let query = pointed.or(on_map).or(kept).or(chosen).unwrap_or(0);
+        let name = |token: usize| match token.checked_sub(1) {
+            None => "[CLS]".to_owned(),
+            Some(patch) => format!("patch {},{}", patch / cols.max(1), patch % cols.max(1)),
+        };
+        let weight = |key: usize| matrix?.number(query, key).filter(|w| w.is_finite());
+        title(ui, &format!("Weights of {} over the image", name(query)), EXPLANATION);
+        ui.horizontal(|ui| {
+            let button = ui.selectable_label(query == 0, "[CLS]");
+            if button.on_hover_text("Show what the class token attends to.").clicked() {
+                state.isolated = Some((Side::Queries, 0));
+            }
+            if let Some(weight) = weight(0) {
+                let itself = if query == 0 { " itself" } else { "" };
+                let text = format!("weight on [CLS]{itself}: {}", numbers::fixed(weight, 2));
+                ui.label(RichText::new(text).text_style(TextStyle::Small).weak());
+            }
+        });
+
+        let size = vec2(picture.width() as f32, picture.height() as f32);
+        let scale = (room.x / size.x).min(room.y / size.y);
+        let (whole, _) = ui.allocate_exact_size((size * scale).floor(), Sense::hover());
+        let texture = self.texture(ui, picture);
+        let corners = Rect::from_min_max(Pos2::ZERO, pos2(1.0, 1.0));
+        ui.painter().image(texture, whole, corners, egui::Color32::WHITE);
+        let cell = vec2(whole.width() / cols.max(1) as f32, whole.height() / rows.max(1) as f32);
+        let largest =
+            (1..=rows * cols).filter_map(weight).map(f32::abs).fold(f32::MIN_POSITIVE, f32::max);
+        let mut now = None;
+        for patch in 0..rows * cols {
+            let (i, j) = (patch / cols, patch % cols);
+            let rect = Rect::from_min_size(whole.min + cell * vec2(j as f32, i as f32), cell);
+            let token = patch + 1;
+            let response = ui.interact(rect, ui.scope_id().with(("patch", patch)), Sense::click());
+            let words = match weight(token) {
+                Some(weight) => format!(
+                    "{}, weight {} from {}",
+                    name(token),
+                    numbers::spoken(weight),
+                    name(query)
+                ),
+                None => name(token),
+            };
+            response.widget_info(|| WidgetInfo::labeled(Role::Button, true, &words));
+            if let Some((palette, weight)) = palette.zip(weight(token)) {
+                let [least, most] = OPACITY;
+                let opacity = least + (most - least) * weight.abs() / largest;
+                // All patches together have the colours of one row of the heatmap.
+                let color = palette.color(weight).gamma_multiply(opacity);
+                ui.painter().rect_filled(rect, 0, color);
+            }
+            if token == query {
+                let stroke = Stroke::new(2.0, style::QUERY);
+                ui.painter().rect_stroke(rect, 0, stroke, StrokeKind::Inside);
+            }
+            if response.clicked() {
+                let again = state.isolated == Some((Side::Queries, token));
+                state.isolated = (!again).then_some((Side::Queries, token));
+            }
+            if response.hovered() || response.has_focus() {
+                now = Some(token);
+            }
+            response.on_hover_text(words);
+        }
+        if matrix.is_none() {
+            let text = "Click a head to see its weights over the image.";
+            ui.add(Label::new(RichText::new(text).text_style(TextStyle::Small).weak()).wrap());
+        }
+        if now != pointed {
+            ui.data_mut(|data| data.insert_temp(hovered_id, now));
+            ui.ctx().request_repaint();
+        }
+    }
+
+    fn texture(&mut self, ui: &Ui, picture: &Arc<ColorImage>) -> egui::TextureId {
+        if let Some((shown, texture)) = &self.0
+            && Arc::ptr_eq(shown, picture)
+        {
+            return texture.id();
+        }
+        let options = TextureOptions::LINEAR;
+        let texture = ui.ctx().load_texture("image", Arc::clone(picture), options);
+        let id = texture.id();
+        self.0 = Some((Arc::clone(picture), texture));
+        id
+    }
+}

@@ -1,0 +1,263 @@
+//! The room of the model with a model of an encoder and a decoder (t5), and with one of images (vit).
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[expect(dead_code, reason = "shared with tests that need more of it")]
+mod driver;
+#[path = "driver/model.rs"]
+#[expect(dead_code, reason = "shared with tests that need more of it")]
+mod room;
+
+use std::path::{Path, PathBuf};
+
+use egui::accesskit::Role;
+use egui_kittest::kittest::{NodeT as _, Queryable as _};
+use regard_models::{
+    Ablation, Change, Checkpoint, ImageProcessor, Input, Model, Which, probabilities,
+};
+use regard_ui::heads::Side;
+use regard_ui::model::State;
+use regard_ui::{App, Command, Room, Session};
+use safetensors::SafeTensors;
+
+use self::driver::{Window, app, choose, click, session, settle};
+use self::room::{cells, numbers, open_head, run, shows, state, type_text};
+
+const MODELS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models");
+/// The texts of the golden data of tiny-t5.
+const TEXT: &str = "the quick brown fox jumps over it";
+const DECODER: &str = "tokens look at other tokens";
+
+fn opened(model: &str, change: impl FnOnce(&mut State)) -> Window {
+    let mut session = Session { room: Room::Model, ..Session::default() };
+    session.model = State::of(format!("{MODELS}/{model}"));
+    TEXT.clone_into(&mut session.model.text);
+    change(&mut session.model);
+    driver::open(session, [1400.0, 1000.0])
+}
+
+fn t5() -> Window {
+    opened("tiny-t5", |state| DECODER.clone_into(&mut state.decoder))
+}
+
+/// A head's weights as transformers computes them.
+fn golden(name: &str, layer: usize, head: usize) -> Vec<f32> {
+    let bytes = std::fs::read(format!("{MODELS}/tiny-t5/expected.safetensors")).unwrap();
+    let tensors = SafeTensors::deserialize(&bytes).unwrap();
+    let tensor = tensors.tensor(name).unwrap();
+    let &[_, heads, queries, keys] = tensor.shape() else { panic!("{:?}", tensor.shape()) };
+    let numbers: &[u8] = tensor.data();
+    let numbers = numbers.chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().unwrap()));
+    let len = queries * keys;
+    numbers.skip((layer * heads + head) * len).take(len).collect()
+}
+
+#[test]
+fn each_attention_of_an_encoder_and_a_decoder_is_shown() {
+    let mut window = t5();
+    assert!(shows(&window, "t5, 2 + 3 layers of 5 heads"));
+    for (name, which, tensor, layers) in [
+        ("Encoder", Which::Encoder, "encoder_attentions", 2),
+        ("Decoder", Which::Decoder, "decoder_attentions", 3),
+        ("Cross", Which::Cross, "cross_attentions", 3),
+    ] {
+        if state(&window).attention != which {
+            click(&mut window, name);
+        }
+        click(&mut window, "All heads");
+        assert_eq!(cells(&window).len(), layers * 5, "{name}");
+        open_head(&mut window, 1, 2);
+        let expected = golden(tensor, 1, 2);
+        let found = numbers(&window);
+        assert_eq!(found.len(), expected.len());
+        // Weights below 1 after two layers in f32; the bound of the golden tests of the models is the same.
+        let far = found.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+        assert!(far < 1e-5, "{name}: {far}");
+        // Rows and columns have the tokens of their side.
+        let [queries, keys] = run(&window).heads(which).labels();
+        let of = |start: &str| if start == "<pad>" { 11 } else { 24 };
+        assert_eq!(queries[0] == "<pad>", which != Which::Encoder);
+        assert_eq!(keys[0] == "<pad>", which == Which::Decoder);
+        assert_eq!([queries.len(), keys.len()], [of(&queries[0]), of(&keys[0])]);
+    }
+}
+
+#[test]
+fn a_score_of_each_attention_is_unfolded() {
+    let mut window = t5();
+    for (name, has_bias) in [("Encoder", true), ("Decoder", true), ("Cross", false)] {
+        if !matches!((name, state(&window).attention), ("Encoder", Which::Encoder)) {
+            click(&mut window, name);
+        }
+        click(&mut window, "All heads");
+        open_head(&mut window, 1, 3);
+        window.state_mut().as_mut().unwrap().session.model.heads.chosen = Some((3, 2));
+        settle(&mut window);
+        let score = app(&window).model().score().unwrap();
+        let keys = run(&window).heads(state(&window).attention).maps.shape().keys;
+        assert_eq!(score.weight.value, numbers(&window)[3 * keys + 2], "{name}");
+        assert!(score.weight.error.abs() < 1e-6);
+        assert_eq!(score.bias.is_some(), has_bias, "{name}");
+        assert_eq!(shows(&window, "(relative position bias)"), has_bias, "{name}");
+    }
+}
+
+#[test]
+fn heads_of_each_attention_are_changed() {
+    let mut window = t5();
+    click(&mut window, "Cross");
+    open_head(&mut window, 0, 1);
+    assert!(shows(&window, "Change head cross.0.1"));
+    click(&mut window, "Zero");
+    let change = Change::Ablate { head: "cross.0.1".parse().unwrap(), to: Ablation::Zero };
+    assert_eq!(state(&window).active(), core::slice::from_ref(&change));
+    assert!(cells(&window).iter().any(|cell| cell.ends_with(", changed")));
+    let model = Model::open(format!("{MODELS}/tiny-t5")).unwrap();
+    let tokenizer = model.tokenizer().unwrap();
+    let start = vec![model.description().decoder_start.unwrap()];
+    let ids = [start, tokenizer.encode_as_is(DECODER).unwrap()].concat();
+    let input = tokenizer.encode(TEXT, None).unwrap().decoder(ids);
+    let trace = model.pass().change(change).run(&input).unwrap();
+    let expected: Vec<f32> =
+        probabilities(trace.logits().unwrap().last()).into_iter().map(|p| p as f32).collect();
+    assert_eq!(run(&window).next_changed().unwrap(), expected);
+
+    // A head of the encoder with the same numbers is another one.
+    click(&mut window, "Encoder");
+    assert!(!cells(&window).iter().any(|cell| cell.ends_with(", changed")));
+    // Every head of all three attentions is ablated in turn.
+    assert_eq!(app(&window).model().effects().unwrap().len(), (2 + 3 + 3) * 5);
+}
+
+#[test]
+fn the_decoder_writes_on() {
+    let mut window = opened("tiny-t5", |_| ());
+    let model = Model::open(format!("{MODELS}/tiny-t5")).unwrap();
+    let start = model.description().decoder_start.unwrap();
+    let input = model.tokenizer().unwrap().encode(TEXT, None).unwrap().decoder([start]);
+    let expected = model.generate(&input, 3, &[]).unwrap();
+    for written in 1..=3 {
+        window.get_by_role_and_label(Role::Button, "Next token").click();
+        settle(&mut window);
+        assert_eq!(run(&window).written(), [&[start], &expected[..written]].concat());
+        assert_eq!(state(&window).text, TEXT, "the text of the encoder stays");
+    }
+    let field = "Text of the decoder";
+    window.get_by_role_and_label(Role::MultilineTextInput, field).set_text_value_accesskit(DECODER);
+    settle(&mut window);
+    assert_eq!(run(&window).written().len(), 11);
+    type_text(&mut window, "the");
+    assert_eq!(run(&window).tokens().len(), 2, "the token and the end");
+}
+
+/// A picture of 6 × 9 pixels, as PNG.
+fn picture(folder: &Path) -> PathBuf {
+    let path = folder.join("picture.png");
+    let pixel = |x: u32, y: u32| image::Rgb([(x * 40) as u8, (y * 25) as u8, (x * y * 7) as u8]);
+    image::RgbImage::from_fn(6, 9, pixel).save(&path).unwrap();
+    path
+}
+
+/// What tiny-vit reads of the picture.
+fn pixels(path: &Path) -> (Model, Input) {
+    let checkpoint = Checkpoint::open(format!("{MODELS}/tiny-vit")).unwrap();
+    let model = Model::load(&checkpoint).unwrap();
+    let processor = ImageProcessor::of(&checkpoint, model.description()).unwrap();
+    let picture = image::open(path).unwrap().into_rgb8();
+    let input = processor.read(picture.as_raw(), [9, 6]).unwrap();
+    (model, input)
+}
+
+/// The names of the patches.
+fn patches(window: &Window) -> Vec<String> {
+    let names = window.query_all_by_role(Role::Button);
+    let names = names.filter_map(|node| node.accesskit_node().label());
+    names.filter(|name| name.starts_with("patch ")).collect()
+}
+
+#[test]
+fn an_image_is_read_and_its_attention_lies_over_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = picture(folder.path());
+    let mut window = opened("tiny-vit", |_| ());
+    assert!(shows(&window, "Open an image (PNG or JPEG), or drop one onto the window."));
+    choose(&mut window, Command::OpenImage);
+    window.get_by_label("Path of the file").set_text_value_accesskit(path.to_str().unwrap());
+    window.run_steps(3);
+    window.get_by_role_and_label(Role::Button, "Open").click();
+    settle(&mut window);
+    assert_eq!(app(&window).model().error(), None);
+    assert!(shows(&window, "picture.png") && shows(&window, "Class"));
+    assert_eq!(patches(&window).len(), 9);
+    assert_eq!(cells(&window).len(), 2 * 3);
+
+    // The classes are those of the model.
+    let (model, input) = pixels(&path);
+    let weights = Which::Only.weights_of(1);
+    let trace = model.pass().keep([weights.clone()]).run(&input).unwrap();
+    let expected = probabilities(trace.logits().unwrap().last());
+    let expected: Vec<f32> = expected.into_iter().map(|p| p as f32).collect();
+    assert_eq!(run(&window).next(), expected);
+    let next = app(&window).model().next();
+    assert!(next.len() == 5 && next.iter().all(|class| class.token.starts_with("LABEL_")));
+
+    // Each patch tells its weight from the query: [CLS], or the patch that is kept.
+    open_head(&mut window, 1, 2);
+    let weights = &trace.get(&weights).unwrap().data[2 * 100..3 * 100];
+    assert_eq!(numbers(&window), weights);
+    let spoken = |query: usize, key: usize| {
+        let name = |i: usize| match i {
+            0 => "[CLS]".to_owned(),
+            i => format!("patch {},{}", (i - 1) / 3, (i - 1) % 3),
+        };
+        let weight = regard_figure::numbers::spoken(weights[query * 10 + key]);
+        format!("{}, weight {weight} from {}", name(key), name(query))
+    };
+    // The pointer is over a row of the heatmap by now, and leaves it.
+    click(&mut window, "[CLS]");
+    assert_eq!(patches(&window)[4], spoken(0, 5));
+    click(&mut window, &spoken(0, 5));
+    assert_eq!(state(&window).heads.isolated, Some((Side::Queries, 5)));
+    assert_eq!(patches(&window)[8], spoken(5, 9));
+    assert!(shows(&window, "Weights of patch 1,1 over the image"));
+    click(&mut window, "[CLS]");
+    assert_eq!(patches(&window)[8], spoken(0, 9));
+
+    // A change of a head changes the classes, and each head is ablated in turn.
+    assert_eq!(app(&window).model().effects().unwrap().len(), 6);
+    click(&mut window, "Zero");
+    let change = Change::Ablate { head: "1.2".parse().unwrap(), to: Ablation::Zero };
+    let trace = model.pass().change(change).run(&input).unwrap();
+    let changed = probabilities(trace.logits().unwrap().last());
+    let changed: Vec<f32> = changed.into_iter().map(|p| p as f32).collect();
+    assert_eq!(run(&window).next_changed().unwrap(), changed);
+    assert!(shows(&window, "Without head 1.2, “LABEL_"));
+}
+
+#[test]
+fn an_image_is_dropped_and_a_wrong_one_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, wrong) = (picture(folder.path()), folder.path().join("wrong.png"));
+    std::fs::write(&wrong, b"not an image").unwrap();
+    let mut window = opened("tiny-vit", |_| ());
+    let drop = |window: &mut Window, path: &Path| {
+        let ctx = window.ctx.clone();
+        let app: &mut App = window.state_mut().as_mut().unwrap();
+        app.open_file(&ctx, path);
+        settle(window);
+    };
+    drop(&mut window, &wrong);
+    let message = app(&window).model().error().unwrap();
+    assert!(message.contains("wrong.png"), "{message}");
+    drop(&mut window, &path);
+    assert_eq!(app(&window).model().error(), None);
+    // A session brings the image back.
+    let json = serde_json::to_string(session(&window)).unwrap();
+    let again: Session = serde_json::from_str(&json).unwrap();
+    let again = driver::open(again, [900.0, 600.0]);
+    assert_eq!(run(&again).next(), run(&window).next());
+
+    // A model of text reads no image, and says so.
+    let mut window = self::room::window();
+    drop(&mut window, &path);
+    assert!(shows(&window, "the model of this room reads text"));
+}
