@@ -18,8 +18,8 @@ const NEAR: f64 = 10.0;
 const WANTED: f64 = 5.0;
 /// A curve farther away than this share of the y axis is not the one that is pointed at.
 const REACH: f64 = 0.08;
-/// Curves that differ by less than this share of the y axis cannot be told apart.
-const APART: f64 = 0.01;
+/// Curves that differ by less than this share of the y axis are the same but for rounding.
+const APART: f64 = 1e-6;
 /// The pieces of which coincident curves have every other one, or every third, …
 const PIECES: usize = 24;
 
@@ -126,7 +126,7 @@ impl Plot {
         }
     }
 
-    /// The curves that cannot be told apart from this one, and itself, in ascending order.
+    /// The curves that coincide with this one, and itself, in ascending order.
     pub fn coincident(&self, curve: usize) -> Vec<usize> {
         let [low, high] = self.heights().unwrap_or_default();
         let near = APART * (high - low).max(f64::MIN_POSITIVE);
@@ -439,7 +439,7 @@ mod tests {
     fn coincident_curves_take_turns_and_share_their_name() {
         let ys: Vec<f64> = (0..97).map(|i| f64::from(i) / 96.0).collect();
         let other: Vec<f64> = ys.iter().map(|y| 1.0 - y).collect();
-        let nearly: Vec<f64> = ys.iter().map(|y| y + 0.004).collect();
+        let nearly: Vec<f64> = ys.iter().map(|y| y + 1e-7).collect();
         let plot = plot(&[&ys, &other, &nearly]);
         assert_eq!([plot.name(0), plot.name(1), plot.name(2)], ["c0 = c2", "c1", "c0 = c2"]);
         assert_eq!(plot.pieces(1), [&plot.curves[1].points[..]]);

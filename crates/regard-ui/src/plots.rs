@@ -1,6 +1,7 @@
 //! The plots of curves: how they are drawn, what the pointer finds in them, and the button that exports them.
 
-use egui::{RichText, TextStyle, Ui};
+use egui::accesskit::Role;
+use egui::{RichText, TextStyle, Ui, WidgetInfo};
 use egui_plot::{
     AxisHints, FilledArea, GridMark, HoverPosition, Line, LineStyle, Plot as Axes, PlotPoint,
     PlotPoints, Points, VLine,
@@ -13,6 +14,9 @@ use crate::{Command, temperature};
 
 /// A curve of as few points shows them.
 const FEW: usize = 16;
+
+/// The most curves that a screen reader tells.
+const MOST_SPOKEN: usize = 12;
 
 /// The plots of the rooms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,9 +83,10 @@ pub fn show(
 ) -> Option<Command> {
     let command = Command::ExportPlot(name);
     let clicked = ui.horizontal_wrapped(|ui| {
+        ui.spacing_mut().item_spacing.x = 4.0;
         ui.label(RichText::new(caption).text_style(TextStyle::Small).strong());
         explain(ui, caption, explanation);
-        let button = ui.small_button(RichText::new("Export").text_style(TextStyle::Small));
+        let button = ui.small_button(RichText::new("↓").text_style(TextStyle::Small));
         button.accessible_name(command.name()).on_hover_text(command.tooltip()).clicked()
     });
     let clicked = clicked.inner;
@@ -164,7 +169,22 @@ fn draw(ui: &mut Ui, caption: &str, plot: &Plot, height: f32) {
             ui.points(Points::new("pointed", points).color(color).radius(4.5).allow_hover(false));
         }
     });
-    shown.response.accessible_name(caption);
+    let words = words(caption, plot);
+    shown.response.widget_info(|| WidgetInfo::labeled(Role::Image, true, &words));
+}
+
+/// The words of a screen reader: the caption, and the curves where the mark stands.
+fn words(caption: &str, plot: &Plot) -> String {
+    let mut words = format!("Plot: {caption}");
+    let Some(mark) = plot.mark.map(|x| plot.scale.place(x)) else { return words };
+    for curve in plot.curves.iter().take(MOST_SPOKEN) {
+        let distance = |[x, _]: &[f64; 2]| (plot.scale.place(*x) - mark).abs();
+        let near = curve.points.iter().min_by(|a, b| distance(a).total_cmp(&distance(b)));
+        if let Some([_, y]) = near {
+            words = format!("{words}, {} {}", curve.name, rounded(*y));
+        }
+    }
+    words
 }
 
 /// Marks at round numbers of a scale.

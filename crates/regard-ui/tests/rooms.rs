@@ -77,6 +77,7 @@ fn every_command_does_what_it_says() {
 fn check(window: &Window, command: Command, before: &Session) {
     let now = session(window);
     let (ctx, all) = (&window.ctx, Example::ALL);
+    let tells = |text: &str| window.query_all_by_label_contains(text).next().is_some();
     let ok = match command {
         Command::Palette => shows(window, "Find a command"),
         Command::Room(room) => now.room == room,
@@ -103,16 +104,12 @@ fn check(window: &Window, command: Command, before: &Session) {
         | Command::OpenTokens
         | Command::ExportMatrix
         | Command::ExportPlot(PlotName::Weights) => shows(window, "Path of the file"),
-        Command::ExportSweep | Command::ExportPlot(_) => {
-            window.query_all_by_label_contains(" first").any(|node| {
-                let label = node.accesskit_node().label().unwrap_or_default();
-                label.contains("no sweep is shown") || label.contains("are not shown")
-            })
-        }
+        Command::ExportSweep => tells("no sweep is shown"),
+        Command::ExportPlot(_) => tells("are not shown; go to the"),
         Command::Guide => now.walkthrough.reading == Reading::Guided,
         Command::Present => now.walkthrough.reading == Reading::Presented,
         Command::RealHead => now.walkthrough.page == Page::RealHead,
-        Command::CopyMatrix => window.query_all_by_label_contains("Copied").next().is_some(),
+        Command::CopyMatrix => tells("Copied"),
         Command::SidePanel => now.appearance.side == Some(false) && !shows(window, "Causal mask"),
         Command::ZoomIn => ctx.zoom_factor() > 1.0,
         Command::ZoomOut => ctx.zoom_factor() < 1.0,

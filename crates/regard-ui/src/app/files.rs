@@ -38,8 +38,8 @@ impl App {
 
     /// The effect of each head of the model, if the model room shows it.
     pub(super) fn sweep(&self) -> Option<Matrix> {
-        let Session { room, model, look, .. } = &self.session;
-        self.model.swept(model, *look).filter(|_| *room == Room::Model)
+        let Session { room, look, .. } = &self.session;
+        self.model.swept(*look).filter(|_| *room == Room::Model)
     }
 
     /// The curves of a plot, if its room shows it.

@@ -24,7 +24,7 @@ impl ModelRoom {
     }
 
     /// The change of the likeliest token's logit by each head, if each is ablated in turn.
-    pub fn swept(&self, state: &State, look: Look) -> Option<Matrix> {
-        self.sweep.matrix(&self.next, look).filter(|_| state.sweep)
+    pub fn swept(&self, look: Look) -> Option<Matrix> {
+        self.sweep.matrix(&self.next, look)
     }
 }

@@ -5,7 +5,7 @@ use regard_figure::{Curve, Plot, Scale};
 use regard_kernels::Temperature;
 use regard_walkthrough::{Kind, Quantity, Step, Walkthrough, softmax_curve};
 
-use super::State;
+use super::{State, rows};
 use crate::plots::{self, PlotName};
 use crate::style::remark;
 use crate::{Command, colors, numbers, temperature};
@@ -24,6 +24,11 @@ const EXPLANATION: &str = "\
 /// Shows the curves of the row under the pointer. Returns the command if the button that exports was pressed.
 pub fn show(ui: &mut Ui, state: &State, walkthrough: &Walkthrough) -> Option<Command> {
     let (scores, weights, row) = softmax_row(state, walkthrough)?;
+    // The guided path asks for the weights first.
+    let place = walkthrough.steps.iter().position(|step| step.key == weights.key)?;
+    if place >= rows::shown(state, &walkthrough.steps) {
+        return None;
+    }
     let plot = of(state.settings.temperature, &scores, weights, row);
     let clicked = plots::show(ui, PlotName::Weights, [&plot.title, EXPLANATION], &plot, HEIGHT);
     if weights.col_labels.len() <= NAMED {
@@ -119,7 +124,10 @@ fn legend(ui: &mut Ui, plot: &Plot, weights: &Step, row: usize) {
             let text =
                 remark(format!(" {} {weight}{each}", plot.name(j))).color(Color32::PLACEHOLDER);
             text.append_to(&mut job, style, font, align);
-            let label = ui.add(Label::new(job).wrap());
+            let label = Label::new(job);
+            // The name and the number of a token stay together.
+            let label = if together.len() > 1 { label.wrap() } else { label.extend() };
+            let label = ui.add(label);
             if together.len() > 1 {
                 label.on_hover_text("Their scores are equal, so their curves coincide.");
             }

@@ -210,7 +210,11 @@ impl Outline<'_> {
         );
         let is_here = self.here == Some(step.key);
         let color = if is_here { visuals.strong_text_color() } else { visuals.weak_text_color() };
-        let symbol = if step.symbol.is_empty() { "·" } else { &step.symbol };
+        let symbol = match step.symbol.as_str() {
+            "" if step.kind == Kind::Table => "table",
+            "" => "·",
+            symbol => symbol,
+        };
         let galley = formula::galley(ui, symbol, TextStyle::Small.resolve(ui.style()).size, color);
         let at = pos2(rect.center().x - galley.size().x / 2.0, cells.top() - galley.size().y);
         painter.galley(at, galley, color);
@@ -239,6 +243,14 @@ impl Outline<'_> {
         let (palette, (rows, cols)) = (picture.palette(), step.matrix.shape());
         if palette.is_plain() {
             painter.rect_filled(cells, 0, ui.visuals().faint_bg_color);
+            // The lines of a table, where there are no colours.
+            let line = ui.visuals().widgets.noninteractive.bg_stroke;
+            for row in 1..rows {
+                painter.hline(cells.x_range(), cells.top() + row as f32 * cell.y, line);
+            }
+            for col in 1..cols {
+                painter.vline(cells.left() + col as f32 * cell.x, cells.y_range(), line);
+            }
         } else {
             let blocks = picture.blocks(0, 0..rows, 0..cols);
             let numbers = step.matrix.as_slice();

@@ -160,15 +160,7 @@ impl WalkthroughRoom {
         let selection = state.selection(walkthrough);
         let chosen = self.chosen.filter(|chosen| walkthrough.step(*chosen).is_some());
         let here = chosen.or(self.here);
-        // The guided path does not show numbers before it asks for them.
-        let shown = if state.reading == Reading::Guided {
-            let rows = rows::of_page(&walkthrough.steps);
-            let rows = &rows[..(state.at + usize::from(state.revealed)).min(rows.len())];
-            let place = |step: &&Step| walkthrough.steps.iter().position(|s| s.key == step.key);
-            rows.iter().flatten().filter_map(place).max().map_or(0, |place| place + 1)
-        } else {
-            walkthrough.steps.len()
-        };
+        let shown = rows::shown(state, &walkthrough.steps);
         Some(Outline { cache: &self.cache, walkthrough, selection, here, shown })
     }
 
