@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use egui::{CentralPanel, Frame, Label, Margin, Panel, RichText, ScrollArea, TextStyle, Ui};
 use regard_figure::Plot;
-use regard_walkthrough::{Error, Step, StepKey, Walkthrough};
+use regard_walkthrough::{Error, StepKey, Walkthrough};
 
 use super::edit::Edit;
 use super::outline::Outline;
