@@ -308,9 +308,9 @@ impl Plot {
             figure.text(Text { anchor: Anchor::End, ..Text::new(at, number(*height), FONT) });
         }
         let [x, y] = self.axes;
-        let at = [(left + right) / 2.0, bottom + TICK + FONT * 2.6];
+        let at = [f64::midpoint(left, right), bottom + TICK + FONT * 2.6];
         figure.text(Text { ink: Ink::Quiet, ..middle(at, x.to_owned()) });
-        let at = [GAP + FONT, (top + bottom) / 2.0];
+        let at = [GAP + FONT, f64::midpoint(top, bottom)];
         figure.text(Text { ink: Ink::Quiet, upright: true, ..middle(at, y.to_owned()) });
     }
 

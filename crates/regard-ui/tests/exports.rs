@@ -91,8 +91,8 @@ fn a_curve_under_the_pointer_tells_its_name_and_its_weight() {
     let told = |window: &mut Window, at: Pos2| {
         window.hover_at(at);
         window.run_steps(3);
-        let found = window.query_all_by_label_contains(" at T = ").next();
-        found.and_then(|node| node.accesskit_node().label().or(node.accesskit_node().value()))
+        let node = window.query_all_by_label_contains(" at T = ").next()?.accesskit_node();
+        node.label().or_else(|| node.value())
     };
     // Somewhere on the way up at the left of the plot there is a curve.
     let found = (1..40).find_map(|i| told(&mut window, place(rect, 0.4, i as f32 / 40.0)));

@@ -89,7 +89,7 @@ fn rooms_look_as_they_did() {
         read("guide-asks", Reading::Guided, false),
         read("guide-answers", Reading::Guided, true),
         read("present", Reading::Presented, false),
-        ("curve".to_owned(), regard_ui::example(Example::ILoveRobotics)),
+        ("curve".to_owned(), regard_ui::example(Example::Gradients)),
     ];
     for (what, session) in Room::ALL.map(room).into_iter().chain([start]).chain(lessons) {
         for (theme, shade) in [(ThemePreference::Dark, "dark"), (ThemePreference::Light, "light")] {
@@ -99,7 +99,7 @@ fn rooms_look_as_they_did() {
                 if what == "curve" {
                     // The pointer is at the curve of the largest weight.
                     let plot = window.get_by_label_contains("Plot: How").rect();
-                    window.hover_at(plot.left_top() + vec2(0.3, 0.12) * plot.size());
+                    window.hover_at(plot.left_top() + vec2(0.3, 0.05) * plot.size());
                     window.run_steps(4);
                 }
                 let name = format!("{what}-{shade}-{}x{}", size[0], size[1]);

@@ -22,6 +22,9 @@ const LINES: &str = "Queries stand at the left and keys at the right. The line f
     Weights below a fiftieth of the largest have no line. Point at a token to see only its lines, with their weights. Click the \
     token to keep them.";
 
+/// The width of the separator and of what stands after it.
+const OF_PICTURES: f32 = 112.0;
+
 /// Shows the bar.
 pub fn show(ui: &mut Ui, opened: &Surveyed, state: &mut State) {
     ui.horizontal_wrapped(|ui| {
@@ -49,7 +52,11 @@ pub fn show(ui: &mut Ui, opened: &Surveyed, state: &mut State) {
         }
         explain(ui, "Means and rollout", &format!("{MEANS}\n{ROLLOUT}"));
         if state.shown == Shown::Grid {
-            ui.separator();
+            if ui.available_size_before_wrap().x > OF_PICTURES {
+                ui.separator();
+            } else {
+                ui.end_row();
+            }
             ui.label("Pictures");
             explain(ui, "Pictures", GRID);
         }

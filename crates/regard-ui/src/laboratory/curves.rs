@@ -120,12 +120,15 @@ impl Curves {
     /// Shows all of them, in as many columns as are asked for. Returns the command if a button that exports was pressed.
     pub fn show(&self, ui: &mut Ui, outcome: &Outcome, columns: usize) -> Option<Command> {
         let mut command = None;
+        // All plots fit the page, if it is not too low.
+        let tallest = (0.16 * ui.clip_rect().height()).max(HEIGHT);
+        let height = (0.42 * ui.available_width() / columns as f32).clamp(HEIGHT, tallest);
         for names in NAMES.chunks(columns) {
             ui.columns(columns, |uis| {
                 for (ui, (name, explanation)) in uis.iter_mut().zip(names) {
                     let Some(plot) = self.plot(outcome, *name) else { continue };
                     let texts = [&plot.title, *explanation];
-                    command = plots::show(ui, *name, texts, &plot, HEIGHT).or(command);
+                    command = plots::show(ui, *name, texts, &plot, height).or(command);
                     if *name == PlotName::GradientByDim {
                         legend(ui);
                     }
@@ -201,6 +204,7 @@ const NAMES: [(PlotName, &str); 4] = [
     ),
 ];
 
+/// The least height of a plot.
 const HEIGHT: f32 = 112.0;
 
 /// The colours of the curves by d.

@@ -24,8 +24,11 @@ use regard_figure::{Plot, shortened};
 
 mod exchange;
 
-/// The width of the curves beside the heatmap.
+/// The least and the largest width of the curves beside the heatmap.
 const CURVES: f32 = 264.0;
+const MOST_CURVES: f32 = 960.0;
+/// The width of the labels and of the colour bar beside the cells.
+const OF_LABELS: f32 = 176.0;
 /// The most characters of a name above the curves.
 const LONGEST_NAME: usize = 16;
 
@@ -182,16 +185,19 @@ impl LaboratoryRoom {
         outcome.picture.set_palette(outcome.palette(look));
         let room = ui.available_width();
         let beside = room >= 2.0 * CURVES + 260.0;
-        let map_room = if beside { room - CURVES - 16.0 } else { room };
-        let large = (ui.clip_rect().height() - 150.0).clamp(240.0, map_room.max(240.0));
+        // A square heatmap is as wide as the page is high. The curves have what it leaves.
+        let height = (ui.clip_rect().height() - 150.0).max(240.0);
+        let width = (room - height - OF_LABELS).clamp(CURVES, MOST_CURVES);
+        let map_room = if beside { room - width - 16.0 } else { room };
+        let large = height.min(map_room.max(240.0));
         let (mut hovered, mut command) = (None, None);
         ui.horizontal_top(|ui| {
             let pointing = matrix(ui, outcome, &self.labels, state, map_room, large);
             hovered = pointing.hovered;
             if beside {
-                ui.add_space((room - CURVES - ui.min_rect().width()).max(8.0));
+                ui.add_space((room - width - ui.min_rect().width()).max(8.0));
                 ui.vertical(|ui| {
-                    ui.set_width(CURVES - 16.0);
+                    ui.set_width(width - 16.0);
                     let kept = (&mut self.curves, &mut self.by_dim);
                     command = curves(ui, kept, outcome, state.chosen, 1);
                 });
@@ -302,7 +308,7 @@ fn matrix(
         large,
         paints: state.brush.is_some(),
     };
-    let pointing = map.show(ui, room, &mut state.view);
+    let pointing = map.show_enlarged(ui, room, &mut state.view);
     if pointing.chosen.is_some() {
         state.chosen = pointing.chosen;
     }

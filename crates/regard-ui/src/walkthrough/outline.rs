@@ -47,6 +47,9 @@ pub struct Outline<'a> {
     pub shown: usize,
 }
 
+/// The least width of a thumbnail.
+const NARROWEST: f32 = 22.0;
+
 impl Outline<'_> {
     /// Shows the outline from top to bottom. Returns the step that was chosen.
     pub fn column(&self, ui: &mut Ui) -> Option<StepKey> {
@@ -298,7 +301,7 @@ impl Outline<'_> {
 fn size(ui: &Ui, step: &Step, cell: Vec2) -> Vec2 {
     let (rows, cols) = step.matrix.shape();
     let line = ui.text_style_height(&TextStyle::Small);
-    vec2((cols as f32 * cell.x).max(22.0), line + rows as f32 * cell.y)
+    vec2((cols as f32 * cell.x).max(NARROWEST), line + rows as f32 * cell.y)
 }
 
 /// The id of a thumbnail, to give it the focus.
@@ -310,8 +313,11 @@ fn id(step: StepKey) -> Id {
 fn sizes(rows: &[Vec<&Step>], width: f32, room: f32, scale: f32) -> Vec<Vec2> {
     let tallest = |row: &[&Step]| row.iter().map(|s| s.matrix.rows()).max().unwrap_or(1) as f32;
     let wanted = |row: &Vec<&Step>| {
-        let cols: usize = row.iter().map(|step| step.matrix.cols()).sum();
-        let width = width - GAP * (row.len() - 1) as f32;
+        // A thumbnail of one column has its least width.
+        let cols = row.iter().map(|step| step.matrix.cols()).filter(|cols| *cols > 1);
+        let (wide, cols) = (cols.clone().count(), cols.sum::<usize>());
+        let narrow = NARROWEST * (row.len() - wide) as f32;
+        let width = width - GAP * (row.len() - 1) as f32 - narrow;
         let most = scale * most(row[0]);
         let x = most.x.min(width / cols.max(1) as f32);
         // Cells without numbers are about square.

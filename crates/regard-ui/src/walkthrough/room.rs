@@ -9,7 +9,7 @@ use regard_walkthrough::{Error, StepKey, Walkthrough};
 use super::edit::Edit;
 use super::outline::Outline;
 use super::own_tokens::OwnTokens;
-use super::real_head::RealHeadPage;
+use super::real_head::{MOST_ENLARGED, RealHeadPage, USUAL};
 use super::state::{Page, Reading};
 use super::steps::Steps;
 use super::{
@@ -26,10 +26,6 @@ const BESIDE: f32 = 760.0;
 
 /// A lower page has no strip.
 const TALL: f32 = 320.0;
-
-/// A page of this width has text of the usual size. On a wider one, the text grows with the width, up to a limit.
-const USUAL: f32 = 960.0;
-const MOST_ENLARGED: f32 = 2.0;
 
 /// The view of a [`State`].
 pub struct WalkthroughRoom {
@@ -93,11 +89,12 @@ impl WalkthroughRoom {
             self.real.ui(ui, state, look, side);
             return None;
         }
-        let mut command = None;
-        if side && state.reading != Reading::Presented {
+        let command = if side && state.reading != Reading::Presented {
             let Self { cache, own_tokens, .. } = self;
-            command = side::show(ui, "example", |ui| sidebar::show(ui, state, own_tokens, cache));
-        }
+            side::show(ui, "example", |ui| sidebar::show(ui, state, own_tokens, cache))
+        } else {
+            None
+        };
         let is_presented = state.reading == Reading::Presented;
         let is_down = ui.input(|input| input.pointer.any_down());
         if self.cache.update(state, look, self.in_gesture) {
