@@ -83,7 +83,7 @@ fn check(window: &Window, command: Command, before: &Session) {
         Command::Room(room) => now.room == room,
         Command::NextExample => now.walkthrough.example() == all[1],
         // The real head stands before the first example.
-        Command::PreviousExample => now.walkthrough.page == Page::RealHead,
+        Command::PreviousExample | Command::RealHead => now.walkthrough.page == Page::RealHead,
         Command::Example(example) => now.walkthrough.example() == example,
         Command::Undo | Command::Reset => !now.walkthrough.settings.causal,
         Command::Redo => now.walkthrough.settings.causal,
@@ -108,7 +108,6 @@ fn check(window: &Window, command: Command, before: &Session) {
         Command::ExportPlot(_) => tells("are not shown; go to the"),
         Command::Guide => now.walkthrough.reading == Reading::Guided,
         Command::Present => now.walkthrough.reading == Reading::Presented,
-        Command::RealHead => now.walkthrough.page == Page::RealHead,
         Command::CopyMatrix => tells("Copied"),
         Command::SidePanel => now.appearance.side == Some(false) && !shows(window, "Causal mask"),
         Command::ZoomIn => ctx.zoom_factor() > 1.0,
