@@ -184,12 +184,19 @@ impl App {
         if let Some((heads, own_scale)) = self.grid() {
             return Some(Ok(heads.figure(*look, own_scale)));
         }
+<<<<<<< HEAD
         let shows_lines = match room {
             Room::Heads => heads.lines,
             Room::Model => model.heads.lines && model.view == model::View::Attention,
             Room::Walkthrough | Room::Laboratory => false,
+=======
+        let state = match room {
+            Room::Heads => heads,
+            Room::Model => &model.heads,
+            Room::Walkthrough | Room::Laboratory => return None,
+>>>>>>> main
         };
-        self.matrix().filter(|_| shows_lines).map(|matrix| matrix.lines())
+        self.matrix().filter(|_| state.lines).map(|matrix| state.with_lines(matrix).lines())
     }
 
     /// Writes what is shown: a picture has the view of the room, and numbers are those of its matrix. A thread writes, because
