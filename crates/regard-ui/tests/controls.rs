@@ -154,17 +154,12 @@ fn use_it(window: &mut Window, (role, name, place): &Control) {
 #[test]
 fn every_control_does_something() {
     let mut used = 0;
-<<<<<<< HEAD
-    for (what, start) in sessions() {
+    let folder = tempfile::tempdir().unwrap();
+    for (what, start) in sessions(folder.path()) {
         // The first page keeps the token that was clicked, which its session does not hold.
         let of_page =
             |(_, name, _): &Control| what == "the first page" && name.starts_with("token ");
         for control in controls(&open(start.clone(), SIZE)).into_iter().filter(|c| !of_page(c)) {
-=======
-    let folder = tempfile::tempdir().unwrap();
-    for (what, start) in sessions(folder.path()) {
-        for control in controls(&open(start.clone(), SIZE)) {
->>>>>>> main
             let mut window = open(start.clone(), SIZE);
             let before = (session(&window).clone(), contents(&window));
             use_it(&mut window, &control);

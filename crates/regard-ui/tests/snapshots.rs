@@ -81,7 +81,6 @@ fn rooms_look_as_they_did() {
     let mut results = SnapshotResults::new();
     let room = |room: Room| (room.name().to_lowercase(), Session { room, ..Session::default() });
     let start = ("start".to_owned(), regard_ui::greeting());
-<<<<<<< HEAD
     let read = |name: &str, reading: Reading, revealed: bool| {
         let mut session = regard_ui::example(Example::MathOfAttention);
         session.walkthrough.read(reading);
@@ -94,14 +93,11 @@ fn rooms_look_as_they_did() {
         read("present", Reading::Presented, false),
         ("curve".to_owned(), regard_ui::example(Example::Gradients)),
     ];
-    for (what, session) in Room::ALL.map(room).into_iter().chain([start]).chain(lessons) {
-=======
     let folder = tempfile::tempdir().unwrap();
     let pages = pages::all(folder.path()).into_iter();
     let pages = pages.map(|(what, session)| (format!("model-{what}"), session));
     let rooms = Room::ALL.map(room).into_iter().chain([start]);
-    for (what, session) in rooms.chain(pages) {
->>>>>>> main
+    for (what, session) in rooms.chain(pages).chain(lessons) {
         for (theme, shade) in [(ThemePreference::Dark, "dark"), (ThemePreference::Light, "light")] {
             for size in SIZES {
                 let mut window = open(&session, theme, size);

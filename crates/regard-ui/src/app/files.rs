@@ -184,17 +184,10 @@ impl App {
         if let Some((heads, own_scale)) = self.grid() {
             return Some(Ok(heads.figure(*look, own_scale)));
         }
-<<<<<<< HEAD
-        let shows_lines = match room {
-            Room::Heads => heads.lines,
-            Room::Model => model.heads.lines && model.view == model::View::Attention,
-            Room::Walkthrough | Room::Laboratory => false,
-=======
         let state = match room {
             Room::Heads => heads,
-            Room::Model => &model.heads,
-            Room::Walkthrough | Room::Laboratory => return None,
->>>>>>> main
+            Room::Model if model.view == model::View::Attention => &model.heads,
+            Room::Walkthrough | Room::Laboratory | Room::Model => return None,
         };
         self.matrix().filter(|_| state.lines).map(|matrix| state.with_lines(matrix).lines())
     }

@@ -26,9 +26,6 @@ const LINES: &str = "Queries stand at the left and keys at the right. The line f
     find nothing else, and these lines cover the others.\n\
     Overlay: the lines of several heads in one picture, each head in its own colour.";
 
-/// The width of the separator and of what stands after it.
-const OF_PICTURES: f32 = 112.0;
-
 /// Shows the bar.
 pub fn show(ui: &mut Ui, opened: &Surveyed, state: &mut State) {
     ui.horizontal_wrapped(|ui| {
@@ -55,19 +52,9 @@ pub fn show(ui: &mut Ui, opened: &Surveyed, state: &mut State) {
             state.shown = Shown::Rollout;
         }
         if state.shown == Shown::Grid {
-<<<<<<< HEAD
-            if ui.available_size_before_wrap().x > OF_PICTURES {
-                ui.separator();
-            } else {
-                ui.end_row();
-            }
-            ui.label("Pictures");
-            explain(ui, "Pictures", GRID);
-=======
             explain(ui, "Pictures", &format!("{GRID}\n{MEANS}\n{ROLLOUT}"));
         } else {
             explain(ui, "Means and rollout", &format!("{MEANS}\n{ROLLOUT}"));
->>>>>>> main
         }
     });
     if state.shown != Shown::Grid {
