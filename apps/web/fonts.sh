@@ -11,6 +11,9 @@ signs="U+0020-017F,U+0370-03FF,U+2010-2044,U+2070-209F,U+20AC,U+2102-214A,U+2190
 for name in Ubuntu-Light Hack-Regular; do
     pyftsubset "$fonts/$name.ttf" --unicodes="$signs" --no-hinting --name-IDs='*' --output-file="$out/$name.ttf"
 done
+# The pictures that the page exports. Their text is not shaped.
+pyftsubset crates/regard-figure/fonts/DejaVuSans.ttf --unicodes="$signs,U+0400-045F" --no-hinting --layout-features= --name-IDs='*' \
+    --output-file=crates/regard-figure/fonts/page/DejaVuSans.ttf
 cp "$fonts/egui-icons.ttf" "$out/"
 cp "$fonts/UFL.txt" "$fonts/Hack-Regular.txt" "$fonts/egui-icons.txt" "$out/"
 ls -l "$out"

@@ -90,6 +90,7 @@ export function choose(endings, done) {
 /** The files under what was dropped, each with its path. */
 export async function dropped(transfer) {
     const entries = Array.from(transfer.items, (item) => item.webkitGetAsEntry?.()).filter(Boolean);
+    if (!entries.length) return Array.from(transfer.files, (file) => [file.name, file]);
     const files = [];
     const walk = async (entry, folder) => {
         const path = folder + entry.name;
@@ -119,9 +120,10 @@ const elements = new Map();
 
 /** The element for a role: one of HTML's own where it brings behaviour with it. */
 function create(role) {
-    const tags = { button: "button", slider: "input", textbox: "input", textarea: "textarea", text: "span" };
+    const tags = { button: "button", slider: "input", spinbutton: "input", textbox: "input", textarea: "textarea", text: "span" };
     const element = document.createElement(tags[role] ?? "div");
     if (role === "slider") element.type = "range";
+    if (role === "spinbutton") element.type = "number";
     if (!(role in tags) && role !== "group") element.setAttribute("role", role);
     if (role === "img") element.setAttribute("role", "img");
     element.tabIndex = -1;
@@ -153,11 +155,11 @@ function update(node) {
     set(element, state[node.role] ?? "aria-checked", node.on);
     if (node.numbers) {
         const [least, largest, now, step] = node.numbers;
-        if (node.role === "slider") {
+        if (node.role === "slider" || node.role === "spinbutton") {
             set(element, "min", least);
             set(element, "max", largest);
             set(element, "step", "any");
-            element.value = now;
+            if (document.activeElement !== element) element.value = now;
             element.dataset.step = step ?? "";
         } else {
             set(element, "aria-valuemin", least);
@@ -186,7 +188,7 @@ export function mirror(text) {
     for (const node of changed) update(node);
     for (const { id, role, children } of changed) {
         const element = elements.get(id);
-        if (role === "text" || role === "textbox" || role === "textarea" || role === "slider") continue;
+        if (["text", "textbox", "textarea", "slider", "spinbutton"].includes(role)) continue;
         const wanted = (children ?? []).map((child) => elements.get(child)).filter(Boolean);
         const same = wanted.length === element.children.length && wanted.every((child, i) => child === element.children[i]);
         if (!same) element.replaceChildren(...wanted);
@@ -210,7 +212,7 @@ export function listen(top) {
     const id = (event) => event.target.closest("[id^=n]")?.id.slice(1);
     top.addEventListener("click", (event) => page.act(id(event), "click", undefined));
     top.addEventListener("input", (event) => {
-        const kind = event.target.type === "range" ? "number" : "text";
+        const kind = ["range", "number"].includes(event.target.type) ? "number" : "text";
         page.act(id(event), kind, event.target.value);
     });
     top.addEventListener("focusin", (event) => {
