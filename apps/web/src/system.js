@@ -11,6 +11,35 @@ export function later(work) {
     setTimeout(work, 0);
 }
 
+// --- The worker ---
+
+let worker;
+/** What waits for the worker's answers, which come in the order of the jobs. */
+const waiting = [];
+
+/** Starts the worker, which runs the same program as the page. */
+export function hire(build, module) {
+    worker = new Worker(new URL("worker.js", import.meta.url), { type: "module", name: "regard" });
+    worker.onmessage = ({ data: { part, error, numbers } }) => {
+        const reply = part === undefined ? waiting.shift() : waiting[0];
+        reply(part, error, numbers);
+    };
+    worker.onerror = (event) => {
+        for (const reply of waiting.splice(0)) reply(undefined, `the worker failed: ${event.message}`, undefined);
+    };
+    worker.postMessage({ build, module });
+}
+
+export function ask(job, reply) {
+    waiting.push(reply);
+    worker.postMessage({ job });
+}
+
+/** In the worker: tells the page how far it is. */
+export function progress(part) {
+    self.postMessage({ part });
+}
+
 export function kept(name) {
     try {
         return localStorage.getItem(name) ?? undefined;
@@ -66,7 +95,11 @@ export async function read(files) {
     const bytes = files.reduce((sum, [, file]) => sum + file.size, 0);
     for (const [path, file] of files) {
         if (bytes > MOST_BYTES) page.refuse(path, bytes, MOST_BYTES);
-        else page.put(path, new Uint8Array(await file.arrayBuffer()));
+        else {
+            const content = new Uint8Array(await file.arrayBuffer());
+            worker.postMessage({ put: [path, content] });
+            page.put(path, content);
+        }
     }
     const first = files[0]?.[0];
     return first?.includes("/") ? first.slice(0, first.indexOf("/")) : first;

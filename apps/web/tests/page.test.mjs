@@ -233,8 +233,9 @@ test("the keyboard alone reaches the controls", async (t) => {
     });
     const reached = new Set();
     for (let i = 0; i < 40 && !reached.has("Causal"); i++) {
+        const before = await focused();
         await page.keyboard.press("Tab");
-        await page.waitForTimeout(50);
+        for (let wait = 0; wait < 40 && (await focused()) === before; wait++) await page.waitForTimeout(25);
         reached.add(await focused());
     }
     assert.ok(reached.has("Causal"), [...reached].join(", "));
