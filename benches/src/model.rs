@@ -26,7 +26,7 @@ pub struct ModelArgs {
 
     /// The numbers of threads to measure with
     #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [1, 2])]
-    threads: Vec<usize>,
+    pub threads: Vec<usize>,
 
     /// The most samples of each measurement, which ends earlier after two seconds
     #[arg(long, value_name = "N", default_value_t = 15)]

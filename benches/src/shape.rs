@@ -47,7 +47,7 @@ pub struct Args {
 
     /// Threads of the implementations that can use several; 0 means one for each core
     #[arg(long, value_name = "N", default_value_t = 0)]
-    threads: usize,
+    pub threads: usize,
 
     /// Measure only these implementations [default: all; naive loops only up to 10 GFLOP a call]
     #[arg(long = "impl", value_name = "NAME", value_delimiter = ',')]

@@ -26,7 +26,7 @@ impl Host for Native {
 
     /// Also models in the local Hugging Face cache. Refuses what memory has no room for.
     fn checkpoint(&self, name: &str) -> Result<Checkpoint, String> {
-        let opened = open::checkpoint(name, false).and_then(|checkpoint| {
+        let opened = open::checkpoint(Path::new(name), false).and_then(|checkpoint| {
             open::allow("the weights take", checkpoint.bytes())?;
             Ok(checkpoint)
         });
@@ -36,7 +36,7 @@ impl Host for Native {
     fn cached(&self) -> Vec<Cached> {
         let names = hub::Cache::of_environment().map(|cache| cache.names()).unwrap_or_default();
         let cached = |name: String| {
-            let opened = open::checkpoint(&name, false);
+            let opened = open::checkpoint(Path::new(&name), false);
             let opened = opened.map_err(|failure| format!("{:#}", failure.error));
             Cached::new(name, opened)
         };

@@ -5,5 +5,6 @@ mod bundled;
 pub mod cli;
 pub mod host;
 mod hub;
+mod say;
 mod whole_file;
 mod window;

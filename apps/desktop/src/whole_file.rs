@@ -1,60 +1,162 @@
 //! Files that are written whole or not at all.
+//!
+//! ```text
+//! target ← the file that the path leads to, through symbolic links
+//! device, FIFO or socket:        write the bytes straight into it
+//! file with several hard links:  write in place, so that every name shows the result
+//! otherwise:                     remove what earlier runs left in the folder
+//!                                temporary file ← bytes, with the mode and the owner of the target
+//!                                rename the temporary file to the target
+//! ```
+//!
+//! A run holds a lock on its temporary file. A temporary file without a lock was left by a run that was killed.
 
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, Once, PoisonError};
 
 use tempfile::NamedTempFile;
 
-/// Temporary files that are there now. The signal that ends the program removes them.
+/// Temporary files that exist now. The signal that ends the program removes them.
 static TEMPORARY: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// Writes `bytes` to a temporary file beside `path`, and gives it that name once it is whole.
+/// What the name of a temporary file begins and ends with. Six random characters are between them.
+const PREFIX: &str = ".regard-";
+const SUFFIX: &str = ".part";
+
+/// Writes `bytes` to the file at `path`: whole or not at all, unless it is no regular file or has several hard links.
+///
+/// A file that exists keeps its mode. A symbolic link stays a link, and the file that it leads to is written.
 ///
 /// # Errors
-/// Where the folder is missing or may not be written to, or the disk is full. What was at `path` is then still there.
+/// Where the folder is missing or read-only, the file is read-only, or the disk is full. A regular file then has its old
+/// content, unless it has several hard links.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut builder = tempfile::Builder::new();
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt as _;
-        // A temporary file is its owner's alone; a result has the rights of other new files, by the umask.
-        builder.permissions(std::fs::Permissions::from_mode(0o666));
+    let old = match OpenOptions::new().write(true).open(path) {
+        Ok(file) => Some(file),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => None,
+        Err(e) => return Err(e),
+    };
+    match old {
+        Some(mut file) if !file.metadata()?.is_file() => file.write_all(bytes),
+        Some(file) if links(&file)? > 1 => overwrite(file, bytes),
+        old => replace(&target(path)?, old.as_ref(), bytes),
     }
-    let create = || builder.prefix(".regard-").tempfile_in(folder(path));
-    let (mut temporary, listed) = Listed::create(create)?;
-    temporary.write_all(bytes)?;
-    temporary.as_file().sync_all()?;
-    temporary.persist(path)?;
+}
+
+/// Replaces the file `path`, which is no symbolic link. `old` is the file that exists there.
+fn replace(path: &Path, old: Option<&File>, bytes: &[u8]) -> io::Result<()> {
+    let folder = folder(path);
+    remove_left_files(folder);
+    let (temporary, listed) = Listed::create(folder)?;
+    let mut file = temporary.as_file();
+    if let Some(old) = old {
+        keep_owner_and_mode(old, file)?;
+    }
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    temporary.persist(path).map_err(|e| e.error)?;
     drop(listed);
     Ok(())
 }
 
-/// Whether the folder of a file that is to be written is there, before what is to be written is computed.
+/// Writes a file in place.
+fn overwrite(mut file: File, bytes: &[u8]) -> io::Result<()> {
+    file.set_len(0)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+/// The file that symbolic links lead to, which need not exist.
+fn target(path: &Path) -> io::Result<PathBuf> {
+    /// As many links as Linux follows.
+    const MOST_LINKS: usize = 40;
+    let mut path = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        match fs::read_link(&path) {
+            Ok(link) => path = folder(&path).join(link),
+            Err(_) => return Ok(path),
+        }
+    }
+    Err(io::Error::other("there are too many symbolic links"))
+}
+
+#[cfg(unix)]
+fn links(file: &File) -> io::Result<u64> {
+    Ok(std::os::unix::fs::MetadataExt::nlink(&file.metadata()?))
+}
+
+#[cfg(not(unix))]
+fn links(_file: &File) -> io::Result<u64> {
+    Ok(1)
+}
+
+/// Gives `new` the mode of `old`, and its owner where the system allows it.
+fn keep_owner_and_mode(old: &File, new: &File) -> io::Result<()> {
+    let metadata = old.metadata()?;
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::{MetadataExt as _, fchown};
+        // Only root may give a file away.
+        drop(fchown(new, Some(metadata.uid()), Some(metadata.gid())));
+    }
+    new.set_permissions(metadata.permissions())
+}
+
+/// Removes the temporary files in a folder that no run holds a lock on.
+fn remove_left_files(folder: &Path) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let middle = name.to_str().and_then(|n| n.strip_prefix(PREFIX)?.strip_suffix(SUFFIX));
+        let is_ours = middle.is_some_and(|middle| middle.len() == 6);
+        if is_ours
+            && entry.file_type().is_ok_and(|kind| kind.is_file())
+            && let Ok(file) = File::open(entry.path())
+            && file.try_lock().is_ok()
+        {
+            drop(fs::remove_file(entry.path()));
+        }
+    }
+}
+
+/// Checks that the folder of a file exists, before the content of the file is computed.
 ///
 /// # Errors
-/// [`io::ErrorKind::NotFound`] if it is not.
+/// If there is no such folder.
 pub(crate) fn check_folder(path: &Path) -> io::Result<()> {
-    folder(path).metadata().map(drop)
+    // The dot makes the system refuse what is no folder.
+    folder(&target(path)?).join(".").metadata().map(drop)
 }
 
 fn folder(path: &Path) -> &Path {
     path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."))
 }
 
-/// A temporary file that is listed as long as it is there.
+/// A temporary file that is listed as long as it exists.
 struct Listed(PathBuf);
 
 impl Listed {
-    /// Creates a temporary file and lists it. A signal between the two waits for the list.
-    fn create(
-        create: impl FnOnce() -> io::Result<NamedTempFile>,
-    ) -> io::Result<(NamedTempFile, Self)> {
+    /// Creates a temporary file in a folder, locks it and lists it. A signal between the steps waits for the list.
+    fn create(folder: &Path) -> io::Result<(NamedTempFile, Self)> {
         static HANDLER: Once = Once::new();
         // Without a handler, Ctrl-C would leave the file.
         HANDLER.call_once(|| drop(ctrlc::set_handler(remove_and_exit)));
         let mut listed = TEMPORARY.lock().unwrap_or_else(PoisonError::into_inner);
-        let temporary = create()?;
+        let temporary = loop {
+            let mut builder = tempfile::Builder::new();
+            let named = builder.prefix(PREFIX).suffix(SUFFIX);
+            // The umask takes its bits from the mode. `tempfile_in` would make a file for its owner alone.
+            let new = |path: &Path| OpenOptions::new().write(true).create_new(true).open(path);
+            let temporary = named.make_in(folder, new)?;
+            // A file system may have no locks. Another run cannot lock the file there, and leaves it.
+            let is_taken = matches!(temporary.as_file().try_lock(), Err(TryLockError::WouldBlock));
+            // Between creation and lock, another run may have taken the file for one that was left.
+            if !is_taken && temporary.path().exists() {
+                break temporary;
+            }
+        };
         let path = temporary.path();
         let path = std::path::absolute(path).unwrap_or_else(|_e| path.to_owned());
         listed.push(path.clone());
@@ -73,7 +175,7 @@ impl Drop for Listed {
 #[expect(clippy::exit, reason = "a signal ends the program")]
 fn remove_and_exit() {
     for path in TEMPORARY.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-        drop(std::fs::remove_file(path));
+        drop(fs::remove_file(path));
     }
     std::process::exit(130);
 }

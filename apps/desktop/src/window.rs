@@ -6,6 +6,7 @@ use eframe::egui::{Ui, ViewportBuilder};
 use regard_ui::{App, Start};
 
 use crate::host::Native;
+use crate::say::tell;
 
 /// Opens the window, and returns when it is closed.
 ///
@@ -35,7 +36,7 @@ impl eframe::App for Shell {
 
     fn on_exit(&mut self, _gl: Option<&eframe::glow::Context>) {
         if let Err(e) = self.0.end() {
-            anstream::eprintln!("regard: the session is not kept for the next start: {e:#}");
+            tell(format_args!("regard: the session is not kept for the next start: {e:#}"));
         }
     }
 }

@@ -378,13 +378,14 @@ fn a_step_has_the_colours_of_the_window() {
 fn bare_cells_of_a_table_need_a_map() {
     let walkthrough = Walkthrough::run(Example::LayerNorm, &Settings::default()).unwrap();
     let moments = walkthrough.steps.iter().find(|s| s.kind == Kind::Table).unwrap();
+    let folder = Folder::new();
     let run = export(&[
         "layer-norm",
         "--matrix",
         &moments.key.to_string(),
         "--bare",
         "--to",
-        "/no/such/folder/a.png",
+        folder.path("a.png").to_str().unwrap(),
     ]);
     assert_eq!(run.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&run.stderr).contains("--map"));

@@ -178,7 +178,7 @@ impl AttentionMaps {
             }
         };
         let shape = shape_of_equals(&layers)?;
-        let found = tokens::find(beside, &mut source, &selection.name)?;
+        let found = tokens::find(beside, &mut source, &selection.name, shape)?;
         let (queries, keys) = tokens_for(&selection.name, shape, found)?;
         let entries: Vec<&Entry> = layers.iter().map(|(entry, _)| *entry).collect();
         let values = Values::of(&mut source, &entries, progress)?;

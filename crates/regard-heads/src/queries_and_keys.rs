@@ -79,9 +79,9 @@ impl QueriesAndKeys {
         {
             return Err(Error::Unlike { keys: k.shape.clone(), queries: q.shape.clone() });
         }
-        let found = tokens::find(Some((open, path)), &mut source, "")?;
         let of_maps =
             Shape { layers: 1, heads: size.heads, queries: size.tokens, keys: size.tokens };
+        let found = tokens::find(Some((open, path)), &mut source, "", of_maps)?;
         let names = maps::tokens_for(&q.name, of_maps, found)?.into();
         let parts = if k.is_some() { 2.0 } else { 1.0 };
         let queries = Tensor::read(&mut source, q, size, &|part| progress(part / parts))?;

@@ -1,4 +1,4 @@
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufReader, Cursor, Read, Seek, SeekFrom};
 use std::path::Path;
 
@@ -9,8 +9,8 @@ use zip::{CompressionMethod, ZipArchive};
 
 use super::Error;
 
-/// The size of the largest header. A header is read whole before it can be checked. The safetensors crate has the same limit.
-const LARGEST_HEADER: u64 = 100_000_000;
+/// The most bytes of a safetensors header: those of 50 000 tensors. What is read from a header takes up to 20 times its size.
+const LARGEST_HEADER: u64 = 8 << 20;
 
 /// A file of tensors whose headers have been read.
 pub(super) struct TensorFile {
@@ -35,11 +35,14 @@ impl<T: Read + Seek + Send> Stream for T {}
 /// An error of the kind [`NotFound`](io::ErrorKind::NotFound) means that there is no such file.
 pub type Opener<'a> = dyn Fn(&Path) -> io::Result<Box<dyn Stream>> + Sync + 'a;
 
-/// Opens a file of this machine.
+/// Opens a regular file of this machine.
 ///
 /// # Errors
-/// The file system's.
+/// The file system's. A folder, a device or a FIFO is refused: opening a FIFO would wait for its other end.
 pub fn from_disk(path: &Path) -> io::Result<Box<dyn Stream>> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
     Ok(Box::new(File::open(path)?))
 }
 
@@ -107,11 +110,16 @@ impl TensorFile {
         let start = u64::from_le_bytes(header_len).checked_add(8);
         let start = start.filter(|start| *start <= file_len.min(LARGEST_HEADER));
         let start = start.ok_or_else(|| {
-            format(&"its first 8 bytes are not the length of a header: the length exceeds the file or 100 MB")
+            format(&"its first 8 bytes are not the length of a header: the length exceeds the file or 8 MiB")
         })?;
         let mut header = vec![0; start as usize - 8];
         file.read_exact(&mut header)?;
         let header: Metadata = serde_json::from_slice(&header).map_err(|e| format(&e))?;
+        let announced = start.saturating_add(header.data_len() as u64);
+        if file_len > announced {
+            let extra = file_len - announced;
+            return Err(format(&format!("it goes on for {extra} bytes after its last tensor")));
+        }
         let mut entries = Vec::new();
         for name in header.offset_keys() {
             let Some(info) = header.info(&name) else { continue };
@@ -144,11 +152,9 @@ impl TensorFile {
         let header = npy::read_header(&mut file).map_err(|e| Error::format("npy", &e))?;
         let found = len.saturating_sub(header.len as u64);
         let place = Place::At(header.len as u64);
-        Ok(Self {
-            container: Container::Plain(file),
-            entries: vec![Entry::of_npy(name, header, place, found)?],
-            metadata: Vec::new(),
-        })
+        let entry = Entry::of_npy(name, header, place, found)?;
+        entry.check_end("npy", found)?;
+        Ok(Self { container: Container::Plain(file), entries: vec![entry], metadata: Vec::new() })
     }
 
     fn npz(file: Bytes, file_len: u64) -> Result<Self, Error> {
@@ -167,8 +173,11 @@ impl TensorFile {
             let header =
                 npy::read_header(&mut file).map_err(|e| format(&format!("`{name}`: {e}")))?;
             let place = Place::In(index, header.len);
-            let found = most.saturating_sub(header.len as u64);
-            entries.push(Entry::of_npy(name, header, place, found)?);
+            let [found, declared] =
+                [most, file.size()].map(|bytes| bytes.saturating_sub(header.len as u64));
+            let entry = Entry::of_npy(name, header, place, found)?;
+            entry.check_end("npz", declared)?;
+            entries.push(entry);
         }
         Ok(Self { container: Container::Zip(archive), entries, metadata: Vec::new() })
     }
@@ -186,8 +195,11 @@ impl TensorFile {
             }
             (Container::Zip(archive), Place::In(index, header_len)) => {
                 let mut file = archive.by_index(index).map_err(|e| Error::format("npz", &e))?;
-                std::io::copy(&mut (&mut file).take(header_len as u64), &mut std::io::sink())?;
-                read(&mut file)
+                io::copy(&mut (&mut file).take(header_len as u64), &mut io::sink())?;
+                let numbers = read(&mut file)?;
+                // The checksum is compared at the end of the file.
+                io::copy(&mut file, &mut io::sink())?;
+                Ok(numbers)
             }
             _ => Err(Error::format("npz", &format!("it does not contain `{}`", entry.name))),
         }
@@ -202,6 +214,19 @@ impl Entry {
     /// The type and the shape, in words.
     pub(super) fn description(&self) -> String {
         format!("{} with the shape {:?}", self.type_name, self.shape)
+    }
+
+    /// Checks that an array which ends `found` bytes after its header has no more numbers than its shape tells.
+    fn check_end(&self, format: &'static str, found: u64) -> Result<(), Error> {
+        let Some(dtype) = self.dtype else { return Ok(()) };
+        let needed = self.len as u64 * (dtype.bitsize() as u64 / 8);
+        match found.checked_sub(needed) {
+            Some(extra @ 1..) => {
+                let reason = format!("`{}` goes on for {extra} bytes after its array", self.name);
+                Err(Error::format(format, &reason))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The tensor of an npy file whose header is followed by `found` bytes.

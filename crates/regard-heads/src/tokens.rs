@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::select::TOKENS;
 use super::source::TensorFile;
-use super::{Error, Opener};
+use super::{Error, Opener, Shape};
 
 /// The tokens as they stand in the file, each list with the place where it was found.
 #[derive(Debug, Default)]
@@ -24,6 +24,7 @@ pub(super) fn find(
     beside: Option<(&Opener<'_>, &Path)>,
     source: &mut TensorFile,
     attention: &str,
+    shape: Shape,
 ) -> Result<Found, Error> {
     if let Some(found) = beside.map(|(open, path)| in_own_file(open, path)).transpose()?.flatten() {
         return Ok(found);
@@ -39,7 +40,9 @@ pub(super) fn find(
     })?;
     match in_metadata {
         Some(found) => Ok(found),
-        None => Ok(Found::by_name(|name| strings(source, name))?.unwrap_or_default()),
+        None => {
+            Ok(Found::by_name(|name| strings(source, name, attention, shape))?.unwrap_or_default())
+        }
     }
 }
 
@@ -89,11 +92,17 @@ impl Found {
     }
 }
 
+/// The most bytes of a file of tokens.
+const LARGEST_FILE: u64 = 4 << 20;
+
 /// The text of a file. `None` if there is no such file.
 fn read(open: &Opener<'_>, path: &Path) -> Result<Option<String>, Error> {
     let failed = |reason: &dyn ToString| Error::tokens(&path.display().to_string(), reason);
     let mut bytes = Vec::new();
-    match open(path).and_then(|mut file| file.read_to_end(&mut bytes)) {
+    match open(path).and_then(|file| file.take(LARGEST_FILE + 1).read_to_end(&mut bytes)) {
+        Ok(len) if len as u64 > LARGEST_FILE => {
+            return Err(failed(&format!("it has more than {LARGEST_FILE} bytes")));
+        }
         Ok(_) => {}
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(failed(&e)),
@@ -116,9 +125,14 @@ fn list(place: &str, value: &Value) -> Result<Vec<String>, Error> {
 
 /// The strings of a tensor, as `numpy.savez(…, tokens=tokens)` writes it: each has the same number of UTF-32 characters,
 /// padded with 0.
-fn strings(source: &mut TensorFile, name: &str) -> Result<Option<(String, Vec<String>)>, Error> {
+fn strings(
+    source: &mut TensorFile,
+    name: &str,
+    attention: &str,
+    shape: Shape,
+) -> Result<Option<(String, Vec<String>)>, Error> {
     /// The most characters that a token can have.
-    const LONGEST: usize = 1 << 16;
+    const LONGEST: usize = 1 << 10;
     let Some(entry) = source.entry(name).cloned() else { return Ok(None) };
     let place = format!("the file, `{name}`");
     let width = entry
@@ -129,8 +143,18 @@ fn strings(source: &mut TensorFile, name: &str) -> Result<Option<(String, Vec<St
     let width = width.ok_or_else(|| {
         Error::tokens(&place, &format!("its type is {}, not a list of strings", entry.type_name))
     })?;
+    // The header may claim any number of tokens.
+    let [_, of_queries, of_keys] = TOKENS;
+    let (axis, needed) = match name {
+        _ if name == of_queries => ("queries", shape.queries),
+        _ if name == of_keys => ("keys", shape.keys),
+        _ => ("queries or keys", shape.queries.max(shape.keys)),
+    };
+    if entry.len > needed {
+        let (found, tensor) = (entry.len, attention.to_owned());
+        return Err(Error::TokenCount { place, found, tensor, needed, axis });
+    }
     let tokens = source.read(&entry, |file| {
-        // Tokens are read one by one, because the header may claim any number of them.
         let mut tokens = Vec::new();
         let mut bytes = vec![0; width * 4];
         for i in 0..if width == 0 { 0 } else { entry.len } {

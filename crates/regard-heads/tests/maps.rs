@@ -297,7 +297,7 @@ mod refuses {
             CompressionMethod::Stored,
         );
         let error = refused(&tokens);
-        assert!(matches!(error, Error::Tokens { .. }), "{error}");
+        assert!(matches!(error, Error::TokenCount { needed: 1, .. }), "{error}");
     }
 
     #[test]
@@ -742,5 +742,85 @@ mod combines {
         assert_eq!(rollout[(n - 1) * n + 3..], [1.0, 4.0, 6.0, 4.0, 1.0].map(|x| x / 16.0));
         let cross = opened(&attention(&[2, 3], &weights(2, 3, 1))).unwrap();
         assert!(matches!(cross.rollout(0, &unattended), Err(Error::NotSelfAttention { .. })));
+    }
+}
+
+/// Files that claim more than they hold, or hold more than they claim.
+mod hostile {
+    use super::*;
+
+    /// A compressed list of 4·10⁸ tokens takes 1.5 MB in the file and would take gigabytes in memory.
+    #[test]
+    fn a_list_of_too_many_tokens_is_refused_before_it_is_read() {
+        let folder = Folder::new();
+        let claimed = 400_000_000;
+        let weights = npy("<f4", "(2, 2)", &bytes(&[1.0, 0.0, 0.5, 0.5]));
+        for (name, axis) in
+            [("tokens", "queries or keys"), ("query_tokens", "queries"), ("key_tokens", "keys")]
+        {
+            // The member itself is short: reading it would end in another error.
+            let tokens = npy("<U1", &format!("({claimed},)"), &[0; 64]);
+            let files = [("weights.npy", weights.clone()), (&format!("{name}.npy"), tokens)];
+            let path = folder.file("many.npz", npz(&files, CompressionMethod::Deflated));
+            let error = AttentionMaps::open(&path, None, &unattended).unwrap_err();
+            assert!(
+                matches!(error, Error::TokenCount { found, needed: 2, axis: a, .. } if found == claimed && a == axis),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_flipped_bit_in_an_archive_is_noticed() {
+        let folder = Folder::new();
+        let numbers = [1.0, 0.0, 0.25, 0.75];
+        let files = [("weights.npy", npy("<f4", "(2, 2)", &bytes(&numbers)))];
+        let mut archive = npz(&files, CompressionMethod::Stored);
+        let whole = folder.file("whole.npz", &archive);
+        AttentionMaps::open(&whole, None, &unattended).unwrap();
+        let place = archive.windows(4).position(|b| b == 0.75_f32.to_le_bytes()).unwrap();
+        archive[place + 3] ^= 0x40;
+        let flipped = folder.file("flipped.npz", &archive);
+        let error = AttentionMaps::open(&flipped, None, &unattended).unwrap_err().to_string();
+        assert!(error.contains("checksum") && error.contains("weights"), "{error}");
+    }
+
+    #[test]
+    fn bytes_after_the_last_number_are_refused() {
+        let folder = Folder::new();
+        let numbers = bytes(&[1.0, 0.0, 0.5, 0.5]);
+        let longer = |bytes: Vec<u8>| [bytes, vec![0; 3]].concat();
+        let array = npy("<f4", "(2, 2)", &numbers);
+        for (name, file) in [
+            ("a.safetensors", longer(attention(&[2, 2], &[1.0, 0.0, 0.5, 0.5]))),
+            ("a.npy", longer(array.clone())),
+            ("a.npz", npz(&[("a.npy", longer(array))], CompressionMethod::Deflated)),
+        ] {
+            let path = folder.file(name, file);
+            let error = AttentionMaps::open(&path, None, &unattended).unwrap_err().to_string();
+            assert!(error.contains("goes on for 3 bytes"), "{name}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_large_file_of_tokens_is_not_read() {
+        let folder = Folder::new();
+        let path = folder.file("a.npy", npy("<f4", "(2, 2)", &bytes(&[1.0, 0.0, 0.5, 0.5])));
+        folder.file("a.tokens.json", vec![b' '; (4 << 20) + 1]);
+        let error = AttentionMaps::open(&path, None, &unattended).unwrap_err().to_string();
+        assert!(error.contains("more than 4194304 bytes"), "{error}");
+    }
+
+    /// Opening a FIFO would wait for a writer that never comes.
+    #[cfg(unix)]
+    #[test]
+    fn what_is_no_regular_file_is_refused() {
+        let folder = Folder::new();
+        let path = folder.path("fifo.npy");
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        for path in [path.as_path(), "/dev/zero".as_ref(), &folder.path("")] {
+            let error = AttentionMaps::open(path, None, &unattended).unwrap_err().to_string();
+            assert_eq!(error, "it is not a regular file");
+        }
     }
 }

@@ -200,8 +200,6 @@ impl App {
         self.session.appearance.follow(ui.ctx());
         let kept = self.kept.as_mut().map(|kept| kept.note(ui.ctx(), &self.session));
         if let Some(Err(e)) = kept {
-            // Writing would fail again and again.
-            self.kept = None;
             self.tell(Err(e.context("the session will not be there at the next start")));
         }
     }

@@ -2,7 +2,7 @@
 
 use egui::{Button, Id, Key, Modal, Modifiers, RichText, ScrollArea, TextEdit, TextStyle, Ui};
 
-use super::Command;
+use super::{Command, style};
 use crate::reply::Reply;
 
 /// The open command palette.
@@ -22,7 +22,7 @@ impl Palette {
         });
         let height = (ui.ctx().content_rect().height() - 160.0).clamp(120.0, 420.0);
         let modal = Modal::new(Id::unique("commands")).show(ui.ctx(), |ui| {
-            ui.set_width(460.0_f32.min(ui.ctx().content_rect().width() - 64.0));
+            style::set_modal_width(ui, 460.0);
             let field = TextEdit::singleline(&mut self.typed)
                 .hint_text("Type a command")
                 .desired_width(f32::INFINITY);

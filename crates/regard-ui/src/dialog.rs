@@ -100,7 +100,7 @@ impl Dialog {
         }
         let [heading, act, _] = self.purpose.words();
         let modal = Modal::new(Id::unique("file")).show(ui.ctx(), |ui| {
-            ui.set_width(480.0_f32.min(ui.ctx().content_rect().width() - 64.0));
+            style::set_modal_width(ui, 480.0);
             ui.label(RichText::new(heading).text_style(style::subheading()).strong());
             let field = ui.add(TextEdit::singleline(&mut self.path).desired_width(f32::INFINITY));
             // Enter confirms only in the field. On a button it presses that button.

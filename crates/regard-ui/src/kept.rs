@@ -9,11 +9,15 @@ use egui::Context;
 use web_time::Instant;
 
 use super::Session;
+use super::session::LARGEST_FILE;
 use crate::Host;
 use crate::task::Task;
 
 /// The least time between two writes. A moving slider is not written at each step.
 const PAUSE: Duration = Duration::from_secs(2);
+
+/// The same after a write that has failed.
+const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(30);
 
 /// Renames a session that cannot be read, so that it is not overwritten. Returns the new name.
 ///
@@ -30,88 +34,154 @@ pub fn put_aside(host: &dyn Host, path: &Path) -> std::io::Result<PathBuf> {
 pub struct Kept {
     host: Arc<dyn Host>,
     path: PathBuf,
+    /// The text that was written last.
     written: Vec<u8>,
+    /// The content of the file when this window last read or wrote it. Any other content is that of another window.
+    known: Option<Vec<u8>>,
     /// The session at the last check.
     seen: Session,
     since: Instant,
+    state: State,
     /// Disks can be slow, but frames must not be.
-    writer: Option<Task<()>>,
+    writer: Option<Task<Outcome>>,
+}
+
+/// Whether the session can be written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// The last write, if there was one, has succeeded.
+    Good,
+    /// The last write has failed, which the user knows. Later ones may succeed.
+    Failed,
+    /// Another window keeps its session in the file, which the user knows.
+    Taken,
+}
+
+/// What a write has found.
+enum Outcome {
+    /// The file now holds this text.
+    Written(Vec<u8>),
+    /// Another window has written the file.
+    Taken,
 }
 
 impl Kept {
     /// Keeps the later states of a session in a file.
     pub fn new(host: Arc<dyn Host>, path: PathBuf, session: &Session) -> Self {
         let written = session.text().unwrap_or_default();
-        Self { host, path, written, seen: session.clone(), since: Instant::now(), writer: None }
+        let known = host.read(&path, LARGEST_FILE).ok();
+        let (seen, since) = (session.clone(), Instant::now());
+        Self { host, path, written, known, seen, since, state: State::Good, writer: None }
     }
 
-    /// Writes the session in a thread, if it has changed and the last write was long enough ago.
+    /// Writes the session in a thread, if it has changed and the last write was long enough ago. After a failure it tries again
+    /// after a longer time.
     ///
     /// # Errors
-    /// If the last write failed. The error names the file.
+    /// The first failure after a success. The error names the file.
     pub fn note(&mut self, ctx: &Context, session: &Session) -> anyhow::Result<()> {
         if self.writer.as_ref().is_some_and(|writer| !writer.is_running()) {
-            self.finish()?;
+            let known = self.state;
+            let outcome = self.finish();
+            if known == State::Good {
+                outcome?;
+            }
         }
-        if *session == self.seen {
-            return Ok(());
-        }
-        if self.since.elapsed() < PAUSE || self.writer.is_some() {
-            ctx.request_repaint_after(PAUSE);
+        let pause = match self.state {
+            State::Good if *session == self.seen => return Ok(()),
+            State::Good => PAUSE,
+            State::Failed => PAUSE_AFTER_FAILURE,
+            State::Taken => return Ok(()),
+        };
+        if self.since.elapsed() < pause || self.writer.is_some() {
+            ctx.request_repaint_after(pause);
             return Ok(());
         }
         self.seen = session.clone();
         self.since = Instant::now();
         if let Some(text) = self.news(session)? {
-            let (host, path) = (Arc::clone(&self.host), self.path.clone());
+            let (host, path, known) =
+                (Arc::clone(&self.host), self.path.clone(), self.known.clone());
             self.writer = Some(Task::start(&*self.host, ctx, "session", move |_| {
-                write(&*host, &path, &text).map_err(|e| format!("{e:#}"))
+                write(&*host, &path, text, known.as_deref()).map_err(|e| format!("{e:#}"))
             }));
         }
         Ok(())
     }
 
-    /// Writes the session, if it has changed.
+    /// Writes the session, if it has changed since the last write that succeeded.
     ///
     /// # Errors
-    /// If the file cannot be written. The error names it.
+    /// If the file cannot be written, or if another window has written it. The error names it.
     pub fn write(&mut self, session: &Session) -> anyhow::Result<()> {
-        self.finish()?;
-        self.news(session)?.map_or(Ok(()), |text| write(&*self.host, &self.path, &text))
+        // The file may have become writable since.
+        drop(self.finish());
+        let Some(text) = self.news(session)? else { return Ok(()) };
+        let outcome = write(&*self.host, &self.path, text, self.known.as_deref());
+        self.take(outcome)
     }
 
     /// The session as text, if it differs from the text that was written last. The position of the pointer is not part of it.
-    fn news(&mut self, session: &Session) -> anyhow::Result<Option<Vec<u8>>> {
-        let text = session.text()?;
-        if text == self.written {
-            return Ok(None);
-        }
-        self.written.clone_from(&text);
-        Ok(Some(text))
+    fn news(&self, session: &Session) -> anyhow::Result<Option<Vec<u8>>> {
+        Ok(Some(session.text()?).filter(|text| *text != self.written))
     }
 
+    /// Waits for the write in the thread.
     fn finish(&mut self) -> anyhow::Result<()> {
         let Some(writer) = self.writer.take() else { return Ok(()) };
         writer.wait();
-        writer.take().unwrap_or(Ok(())).map_err(|e| anyhow!(e))
+        writer.take().map_or(Ok(()), |outcome| self.take(outcome.map_err(|e| anyhow!(e))))
+    }
+
+    /// Notes what a write has found.
+    fn take(&mut self, outcome: anyhow::Result<Outcome>) -> anyhow::Result<()> {
+        match outcome {
+            Ok(Outcome::Written(text)) => {
+                self.known = Some(text.clone());
+                self.written = text;
+                self.state = State::Good;
+                Ok(())
+            }
+            Ok(Outcome::Taken) => {
+                self.state = State::Taken;
+                Err(anyhow!("another window keeps its session in {}", self.path.display()))
+            }
+            Err(e) => {
+                self.state = State::Failed;
+                Err(e)
+            }
+        }
     }
 }
 
-fn write(host: &dyn Host, path: &Path, text: &[u8]) -> anyhow::Result<()> {
+/// Writes the text, unless the file holds something else than `known`.
+fn write(
+    host: &dyn Host,
+    path: &Path,
+    text: Vec<u8>,
+    known: Option<&[u8]>,
+) -> anyhow::Result<Outcome> {
     if let Some(folder) = path.parent() {
         host.create_folder(folder)
             .with_context(|| format!("cannot create {}", folder.display()))?;
     }
-    host.write(path, text).with_context(|| format!("cannot write {}", path.display()))
+    // A file that is gone can be written anew.
+    if host.read(path, LARGEST_FILE).is_ok_and(|found| Some(&*found) != known) {
+        return Ok(Outcome::Taken);
+    }
+    host.write(path, &text).with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(Outcome::Written(text))
 }
 
 #[cfg(test)]
 mod tests {
     use regard_walkthrough::Quantity;
 
-    use std::fs;
+    use core::sync::atomic::{AtomicBool, Ordering};
+    use std::{fs, io};
 
     use super::*;
+    use crate::host::{Answer, Question, Work};
     use crate::test_host::TestHost;
     use crate::walkthrough::At;
 
@@ -127,6 +197,84 @@ mod tests {
         session.walkthrough.settings.causal = true;
         kept.write(&session).unwrap();
         assert!(Session::read(&TestHost::DEFAULT, &path).unwrap().walkthrough.settings.causal);
+    }
+
+    /// A disk that can be full.
+    struct Disk {
+        is_full: AtomicBool,
+    }
+
+    impl Host for Disk {
+        fn spawn(&self, name: &str, work: Work) -> io::Result<()> {
+            TestHost::DEFAULT.spawn(name, work)
+        }
+
+        fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+            if self.is_full.load(Ordering::Relaxed) {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            TestHost::DEFAULT.write(path, bytes)
+        }
+
+        fn browse(&self, question: Question<'_>, answer: Answer) {
+            TestHost::DEFAULT.browse(question, answer);
+        }
+    }
+
+    /// Lets the window draw until the thread has written.
+    fn settle(kept: &mut Kept, session: &Session) -> anyhow::Result<()> {
+        kept.since = Instant::now().checked_sub(2 * PAUSE_AFTER_FAILURE).unwrap();
+        kept.note(&Context::default(), session)?;
+        if let Some(writer) = &kept.writer {
+            writer.wait();
+        }
+        kept.note(&Context::default(), session)
+    }
+
+    #[test]
+    fn a_session_that_a_full_disk_refused_is_written_when_there_is_room() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("last.regard.json");
+        let mut session = Session::default();
+        let disk = Arc::new(Disk { is_full: true.into() });
+        let host: Arc<dyn Host> = Arc::<Disk>::clone(&disk);
+        let mut kept = Kept::new(host, path.clone(), &session);
+        session.walkthrough.settings.causal = true;
+        let error = settle(&mut kept, &session).unwrap_err();
+        assert!(error.to_string().contains("cannot write"), "{error:#}");
+        settle(&mut kept, &session).unwrap(); // the user knows
+        assert!(kept.write(&session).is_err() && !path.exists());
+        disk.is_full.store(false, Ordering::Relaxed);
+        settle(&mut kept, &session).unwrap();
+        let read = || Session::read(&TestHost::DEFAULT, &path).unwrap();
+        assert!(read().walkthrough.settings.causal);
+
+        disk.is_full.store(true, Ordering::Relaxed);
+        session.walkthrough.settings.causal = false;
+        settle(&mut kept, &session).unwrap_err();
+        disk.is_full.store(false, Ordering::Relaxed);
+        kept.write(&session).unwrap(); // the window closes
+        assert!(!read().walkthrough.settings.causal);
+    }
+
+    #[test]
+    fn the_session_of_another_window_is_not_overwritten() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("last.regard.json");
+        let mut session = Session::default();
+        let window = || Kept::new(Arc::new(TestHost::DEFAULT), path.clone(), &Session::default());
+        let (mut first, mut second) = (window(), window());
+        session.walkthrough.settings.causal = true;
+        first.write(&session).unwrap();
+        session.walkthrough.settings.causal = false;
+        first.write(&session).unwrap(); // its own file
+        let kept = fs::read(&path).unwrap();
+        session.look.logarithmic = true;
+        let error = settle(&mut second, &session).unwrap_err().to_string();
+        assert!(error.contains("another window"), "{error}");
+        settle(&mut second, &session).unwrap();
+        assert!(second.write(&session).is_err());
+        assert_eq!(fs::read(&path).unwrap(), kept);
     }
 
     #[test]

@@ -132,7 +132,7 @@ pub enum Format {
 }
 
 /// The largest session file, in bytes.
-const LARGEST_FILE: u64 = 16 << 20;
+pub(crate) const LARGEST_FILE: u64 = 16 << 20;
 
 impl Session {
     /// The choices, which undo and redo change. Zoom, pins and the cursor are not among them.

@@ -205,6 +205,13 @@ pub fn readable(color: Color32, visuals: &Visuals) -> Color32 {
     color.lerp_to_gamma(towards, 0.3)
 }
 
+/// Sets the width of what lies over the window: `wide` points, or less in a narrow window.
+pub fn set_modal_width(ui: &mut egui::Ui, wide: f32) {
+    const MARGINS: f32 = 64.0;
+    const LEAST: f32 = 64.0;
+    ui.set_width(wide.min(ui.ctx().content_rect().width() - MARGINS).max(LEAST));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

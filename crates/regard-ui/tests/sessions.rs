@@ -209,3 +209,36 @@ fn opening_attention_leaves_the_other_rooms_as_they_are() {
     settle(&mut window);
     assert_eq!((session(&window).room, &session(&window).laboratory), (Room::Heads, &before));
 }
+
+/// Reading a FIFO would wait for a writer that never comes.
+#[cfg(unix)]
+#[test]
+fn a_fifo_in_the_place_of_the_session_does_not_block_the_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("last.regard.json");
+    assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn({
+        let path = path.clone();
+        move || {
+            let window = resume(&path);
+            let is_told = window.query_by_label_contains("not a regular file").is_some();
+            sender.send(is_told).unwrap();
+        }
+    });
+    let is_told = receiver.recv_timeout(Duration::from_mins(1)).expect("the start waits");
+    assert!(is_told && path.with_extension("unreadable-1.json").exists());
+}
+
+#[test]
+fn what_lies_over_a_tiny_window_has_a_width() {
+    for size in [[127.0, 95.0], [64.0, 48.0], [1.0, 1.0]] {
+        let mut window = driver::open(Session::default(), size);
+        for command in [Command::Palette, Command::OpenSession] {
+            press(&mut window, command);
+            window.run_steps(2);
+            window.key_press(Key::Escape);
+            window.run_steps(2);
+        }
+    }
+}

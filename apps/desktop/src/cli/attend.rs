@@ -1,16 +1,17 @@
 use std::path::PathBuf;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, anyhow, ensure};
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressFinish};
 use regard::{Attention, Mask, MaskTensor, Threads};
 use regard_kernels::{Position, Stage, Temperature, Window};
 use safetensors::Dtype;
 
+use super::destination;
 use super::failure::{BadInput as _, Failure};
 use super::inputs::{AttendInputs, heads};
-use super::parse_temperature;
 use super::tensors::{self, Tensor};
+use super::{parse_temperature, threads};
 
 /// Compute attention over the tensors of a safetensors file
 ///
@@ -36,6 +37,10 @@ pub(crate) struct Args {
     /// The safetensors file to write
     #[arg(long, value_name = "OUT.safetensors")]
     output: PathBuf,
+
+    /// Overwrite the file that is read
+    #[arg(long)]
+    force: bool,
 
     /// Hide the keys after each query's position: top-left (query i stands at key i), bottom-right (the last query stands at
     /// the last key) or OFFSET (query i stands at key OFFSET + i)
@@ -70,7 +75,7 @@ pub(crate) struct Args {
     #[arg(long)]
     lse: bool,
 
-    /// Threads to use [default: one for each core]
+    /// Threads to use, at most one for each core [default: one for each core]
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     threads: usize,
 }
@@ -122,9 +127,16 @@ fn parse_window(text: &str) -> Result<Window, String> {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    destination::check(&args.output, [args.input.as_path()], args.force)?;
     let file = || args.input.display().to_string();
-    let inputs = AttendInputs::read(&args.input).with_context(file).bad_input()?;
-    let threads = Threads::new(args.threads).with_context(file).bad_input()?;
+    let inputs = AttendInputs::read(&args.input, args.scores.is_some());
+    let inputs = inputs.with_context(file).bad_input()?;
+    let uses_position = args.window.is_some() || inputs.alibi_slopes.is_some();
+    if args.position.is_some() && !uses_position {
+        return Err(anyhow!("--position is for --window and `alibi_slopes`, and there is neither"))
+            .bad_input();
+    }
+    let threads = Threads::new(threads(args.threads)).bad_input()?;
     let results = threads.install(|| attend(inputs, args)).with_context(file).bad_input()?;
     tensors::write(&args.output, results)?;
     Ok(())

@@ -1,10 +1,10 @@
 //! `regard bench`: naive loops beside the kernels beside the multi-head layer.
 
-use regard_benches::{HEADER, Line, ModelArgs, measure, measure_model, ours, tiers};
+use regard_benches::{HEADER, Line, ModelArgs, Shape, measure, measure_model, ours, tiers};
 
 use super::failure::{BadInput as _, Failure};
 use super::models::open;
-use super::{Format, print};
+use super::{Format, print, threads};
 
 /// Measure the kernels against naive loops, on this machine
 #[derive(Debug, clap::Args)]
@@ -48,12 +48,16 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             print(&text).map_err(|failure| failure.error)
         };
         let checkpoint = || model.checkpoint().map_err(|failure| failure.error);
-        return measure_model(checkpoint, what, tell).bad_input();
+        let mut what = what.clone();
+        what.threads.iter_mut().for_each(|count| *count = threads(*count));
+        return measure_model(checkpoint, &what, tell).bad_input();
     }
     if args.format == Format::Text {
         print(&format!("{}\n\n{HEADER}\n", tiers()))?;
     }
+    let threads = threads(args.what.threads);
     for (operation, shape) in args.what.operations() {
+        let shape = Shape { threads, ..shape };
         let mut subjects = ours::subjects(operation, shape).bad_input()?;
         subjects.keep(&args.what.implementations).bad_input()?;
         let lines = measure(subjects).bad_input()?;

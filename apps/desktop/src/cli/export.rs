@@ -1,4 +1,4 @@
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, ensure};
@@ -12,10 +12,10 @@ use regard_ui::laboratory::Engine;
 use regard_ui::{Room, Session, of_step, of_walkthrough};
 use regard_walkthrough::{Example, Quantity, Settings, StepKey, Walkthrough};
 
+use super::destination;
 use super::failure::{BadInput as _, Failure};
 use super::suggest;
 use crate::host::Native;
-use crate::whole_file;
 
 /// Write a matrix as a picture, as a page or as numbers
 ///
@@ -26,7 +26,7 @@ use crate::whole_file;
 pub(crate) struct Args {
     /// An example's name, a file of attention, or a session
     #[arg(value_name = "EXAMPLE|FILE|SESSION.regard.json")]
-    source: String,
+    source: PathBuf,
 
     /// The step of an example [default: weights], or the tensor of a file that has several
     #[arg(long, value_name = "NAME")]
@@ -64,6 +64,10 @@ pub(crate) struct Args {
     /// Write the cells alone as .png, without title, labels and colour bar
     #[arg(long)]
     bare: bool,
+
+    /// Overwrite the file that is read
+    #[arg(long)]
+    force: bool,
 }
 
 /// What a picture shows.
@@ -87,18 +91,25 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if args.bare && (format != Format::Png || args.view.is_some_and(|view| view != View::Matrix)) {
         return Err(anyhow::anyhow!("--bare is for a .png of a matrix")).bad_input();
     }
-    if args.view == Some(View::Grid) {
-        let figure = of_all_heads(args, look).with_context(|| args.source.clone()).bad_input()?;
-        let bytes = figure.encode(format).bad_input()?;
-        return write(&args.to, &bytes, figure.title());
+    if !format.is_picture() && (args.map.is_some() || args.log) {
+        return Err(anyhow::anyhow!(
+            "--map and --log are for pictures, and {} holds numbers",
+            args.to.display()
+        ))
+        .bad_input();
     }
-    let matrix = match args.source.parse::<Example>() {
+    destination::check(&args.to, [args.source.as_path()], args.force)?;
+    let name = || args.source.display().to_string();
+    if args.view == Some(View::Grid) {
+        let figure = of_all_heads(args, look).with_context(name).bad_input()?;
+        let bytes = figure.encode(format).bad_input()?;
+        return destination::write(&args.to, &bytes, figure.title());
+    }
+    let matrix = match name().parse::<Example>() {
         Ok(example) => of_example(example, args, look),
-        Err(_) if Session::is_named(Path::new(&args.source)) => of_session(args),
-        Err(_) if Path::new(&args.source).exists() => {
-            of_file(args, look).with_context(|| args.source.clone())
-        }
-        Err(_) => Err(unknown(&args.source)),
+        Err(_) if Session::is_named(&args.source) => of_session(args),
+        Err(_) if args.source.exists() => of_file(args, look).with_context(name),
+        Err(_) => Err(unknown(&name())),
     };
     let matrix = matrix.bad_input()?;
     let matrix = match args.map {
@@ -112,15 +123,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     };
     let bytes = bytes.bad_input()?;
     let (rows, cols) = (matrix.rows.len(), matrix.cols.len());
-    write(&args.to, &bytes, &format!("{}, {rows} × {cols}", matrix.title))
-}
-
-/// Writes a file, and says where and what.
-pub(crate) fn write(to: &Path, bytes: &[u8], what: &str) -> Result<(), Failure> {
-    let written = whole_file::write(to, bytes);
-    written.with_context(|| format!("writing {}", to.display()))?;
-    anstream::eprintln!("wrote {}: {what}", to.display());
-    Ok(())
+    destination::write(&args.to, &bytes, &format!("{}, {rows} × {cols}", matrix.title))
 }
 
 /// All heads of a file of attention.
@@ -129,8 +132,8 @@ fn of_all_heads(args: &Args, look: Look) -> Result<Figure> {
         args.layer.is_none() && args.head.is_none() && !args.rollout,
         "--layer, --head and --rollout choose one matrix, and --view grid shows all heads"
     );
-    ensure!(Path::new(&args.source).exists(), "--view grid shows the heads of a file of attention");
-    let maps = AttentionMaps::open(Path::new(&args.source), args.matrix.as_deref(), &unattended)?;
+    ensure!(args.source.exists(), "--view grid shows the heads of a file of attention");
+    let maps = AttentionMaps::open(&args.source, args.matrix.as_deref(), &unattended)?;
     let survey = Survey::new(&maps, &unattended)?;
     let look = Look { map: args.map.unwrap_or(look.map), ..look };
     Ok(survey.figure(&maps, look, false))
@@ -171,7 +174,7 @@ fn of_session(args: &Args) -> Result<Matrix> {
         args.layer.is_none() && args.head.is_none() && !args.rollout && args.matrix.is_none(),
         "--matrix, --layer, --head and --rollout are not for sessions, which tell themselves what is shown"
     );
-    let session = Session::read(&Native, Path::new(&args.source))?;
+    let session = Session::read(&Native, &args.source)?;
     let look = Look { logarithmic: session.look.logarithmic || args.log, ..session.look };
     match session.room {
         Room::Walkthrough => {
@@ -195,7 +198,7 @@ fn of_file(args: &Args, look: Look) -> Result<Matrix> {
         bar.set_position((part * 100.0) as u64);
         core::ops::ControlFlow::Continue(())
     };
-    let maps = AttentionMaps::open(Path::new(&args.source), args.matrix.as_deref(), &progress)?;
+    let maps = AttentionMaps::open(&args.source, args.matrix.as_deref(), &progress)?;
     let part = match (args.layer, args.head) {
         (None, None) if args.rollout => Part::Rollout(maps.shape().layers - 1),
         (Some(layer), None) if args.rollout => Part::Rollout(maps.find_layer(layer)?),

@@ -4,9 +4,13 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use regard::Heads;
+use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
 
+use super::limits::{self, check_rows};
+use super::models::open;
 use super::tensors::{self, Tensor};
+use crate::say::tell;
 
 const KNOWN: [&str; 9] =
     ["q", "k", "v", "attn_mask", "past_key", "past_value", "kv_lengths", "sinks", "alibi_slopes"];
@@ -29,12 +33,15 @@ pub(crate) struct AttendInputs {
 }
 
 impl AttendInputs {
-    pub(crate) fn read(path: &Path) -> Result<Self> {
-        let bytes = std::fs::read(path).context("reading")?;
+    /// Reads a file. `scores` tells whether the scores are written, for the check of the sizes.
+    pub(crate) fn read(path: &Path, scores: bool) -> Result<Self> {
+        let bytes = tensors::read(path)?;
         let file = SafeTensors::deserialize(&bytes).context("reading")?;
+        let results = bytes_of_results(&file, scores)?;
+        open::allow("the results take", results).map_err(|failure| failure.error)?;
         for name in file.names() {
             if !KNOWN.contains(&name) {
-                anstream::eprintln!("note: tensor `{name}` is not used");
+                tell(format_args!("note: tensor `{name}` is not used"));
             }
         }
         Self::of(&file)
@@ -42,35 +49,21 @@ impl AttendInputs {
 
     fn of(file: &SafeTensors<'_>) -> Result<Self> {
         let q = tensors::required(file, "q")?;
-        let rank = q.shape.len();
+        let rank = q.shape().len();
         ensure!(
             (2..=4).contains(&rank),
             "tensor `q` has the shape {:?}, but 2, 3 or 4 dimensions are needed",
-            q.shape
+            q.shape()
         );
-        let like_q = |name: &str, tensor: Tensor| -> Result<Tensor> {
-            ensure!(
-                tensor.shape.len() == rank,
-                "tensor `{name}` has the shape {:?}, but as many dimensions as `q` {:?} are needed",
-                tensor.shape,
-                q.shape
-            );
-            Ok(to_four_dimensions(tensor))
+        let k = with_past(file, "past_key", "k", &q)?;
+        let v = with_past(file, "past_value", "v", &q)?;
+        check_dtype("k", k.dtype, "q", q.dtype())?;
+        let past = ["past_key", "past_value"].map(|name| file.tensor(name).is_ok());
+        let has_past = match past {
+            [true, false] => bail!("tensor `past_key` comes without `past_value`"),
+            [false, true] => bail!("tensor `past_value` comes without `past_key`"),
+            [has_past, _] => has_past,
         };
-        let mut k = like_q("k", tensors::required(file, "k")?)?;
-        let mut v = like_q("v", tensors::required(file, "v")?)?;
-        check_dtype("k", &k, "q", q.dtype)?;
-        let past = (tensors::floats(file, "past_key")?, tensors::floats(file, "past_value")?);
-        let has_past = past.0.is_some();
-        match past {
-            (Some(past_key), Some(past_value)) => {
-                k = concatenate("past_key", &like_q("past_key", past_key)?, "k", &k)?;
-                v = concatenate("past_value", &like_q("past_value", past_value)?, "v", &v)?;
-            }
-            (None, None) => {}
-            (Some(_), None) => bail!("tensor `past_key` comes without `past_value`"),
-            (None, Some(_)) => bail!("tensor `past_value` comes without `past_key`"),
-        }
         let allowed = tensors::booleans(file, "attn_mask");
         let bias = match allowed {
             Some(_) => None,
@@ -79,20 +72,11 @@ impl AttendInputs {
             }
         };
         let lengths = tensors::lengths(file, "kv_lengths")?;
-        let sinks = of_heads(file, "sinks", &q)?;
-        let alibi_slopes = of_heads(file, "alibi_slopes", &q)?;
-        Ok(Self {
-            q: to_four_dimensions(q),
-            k,
-            v,
-            rank,
-            has_past,
-            allowed,
-            bias,
-            lengths,
-            sinks,
-            alibi_slopes,
-        })
+        let sinks = of_heads(file, "sinks", q.shape())?;
+        let alibi_slopes = of_heads(file, "alibi_slopes", q.shape())?;
+        let mut q = tensors::numbers("q", &q)?;
+        q.shape = to_four_dimensions(&q.shape);
+        Ok(Self { q, k, v, rank, has_past, allowed, bias, lengths, sinks, alibi_slopes })
     }
 }
 
@@ -102,52 +86,83 @@ pub(crate) fn heads<'a>(name: &'static str, tensor: &'a Tensor) -> Result<Heads<
     Ok(Heads::new(name, &tensor.data, shape)?)
 }
 
+/// The bytes of the results, by the shapes of a file. Shapes that do not fit each other are refused later.
+fn bytes_of_results(file: &SafeTensors<'_>, scores: bool) -> Result<u64> {
+    for (name, view) in file.iter() {
+        check_rows(name, view.shape())?;
+    }
+    let shape = |name: &str| file.tensor(name).map(|view| to_four_dimensions(view.shape()));
+    let with_past = |past: &str, new: &str| {
+        let (past, mut new) = (shape(past).ok(), shape(new).unwrap_or_default());
+        if let (Some(&[_, _, tokens, _]), [_, _, all, _]) = (past.as_deref(), &mut new[..]) {
+            *all = all.saturating_add(tokens);
+        }
+        new
+    };
+    let (k, v) = (with_past("past_key", "k"), with_past("past_value", "v"));
+    let (q, mask) = (shape("q").unwrap_or_default(), file.tensor("attn_mask").ok());
+    let mask = mask.as_ref().map(TensorView::shape);
+    let present = file.tensor("past_key").is_ok();
+    limits::Call { q: &q, k: &k, v: &v, mask, scores, present }.bytes()
+}
+
 /// The numbers of tensor `name`, one a head of `q`, if the file has it.
-fn of_heads(file: &SafeTensors<'_>, name: &str, q: &Tensor) -> Result<Option<Vec<f32>>> {
+fn of_heads(file: &SafeTensors<'_>, name: &str, q: &[usize]) -> Result<Option<Vec<f32>>> {
     let Some(tensor) = tensors::floats(file, name)? else { return Ok(None) };
-    let heads = q.shape.iter().rev().nth(2).copied().unwrap_or(1);
+    let heads = q.iter().rev().nth(2).copied().unwrap_or(1);
     ensure!(
         tensor.shape == [heads],
-        "tensor `{name}` has the shape {:?}, but [{heads}] is needed, one a head of `q` {:?}",
-        tensor.shape,
-        q.shape
+        "tensor `{name}` has the shape {:?}, but [{heads}] is needed, one a head of `q` {q:?}",
+        tensor.shape
     );
     Ok(Some(tensor.data))
 }
 
-fn check_dtype(name: &str, tensor: &Tensor, like: &str, dtype: Dtype) -> Result<()> {
-    ensure!(
-        tensor.dtype == dtype,
-        "tensor `{name}` is {:?}, but `{like}` is {dtype:?}",
-        tensor.dtype
-    );
+fn check_dtype(name: &str, dtype: Dtype, like: &str, expected: Dtype) -> Result<()> {
+    ensure!(dtype == expected, "tensor `{name}` is {dtype:?}, but `{like}` is {expected:?}");
     Ok(())
 }
 
 /// Missing dimensions on the left are 1.
-fn to_four_dimensions(mut tensor: Tensor) -> Tensor {
-    while tensor.shape.len() < 4 {
-        tensor.shape.insert(0, 1);
-    }
-    tensor
+fn to_four_dimensions(shape: &[usize]) -> Vec<usize> {
+    let missing = 4_usize.saturating_sub(shape.len());
+    core::iter::repeat_n(1, missing).chain(shape.iter().copied()).collect()
 }
 
-/// `past` and then `new`, head by head, along the tokens.
-fn concatenate(past_name: &str, past: &Tensor, new_name: &str, new: &Tensor) -> Result<Tensor> {
-    check_dtype(past_name, past, new_name, new.dtype)?;
-    let (p, n) = (&past.shape, &new.shape);
+/// Tensor `new` of the file; with a past, `past` and then `new`, head by head, along the tokens.
+fn with_past(file: &SafeTensors<'_>, past: &str, new: &str, q: &TensorView<'_>) -> Result<Tensor> {
+    let like_q = |name: &str, view: &TensorView<'_>| -> Result<Vec<usize>> {
+        ensure!(
+            view.shape().len() == q.shape().len(),
+            "tensor `{name}` has the shape {:?}, but as many dimensions as `q` {:?} are needed",
+            view.shape(),
+            q.shape()
+        );
+        Ok(to_four_dimensions(view.shape()))
+    };
+    let view = tensors::required(file, new)?;
+    let shape = like_q(new, &view)?;
+    let Ok(past_view) = file.tensor(past) else {
+        return Ok(Tensor { shape, ..tensors::numbers(new, &view)? });
+    };
+    let past_shape = like_q(past, &past_view)?;
+    check_dtype(past, past_view.dtype(), new, view.dtype())?;
+    let (p, n) = (&past_shape, &shape);
     ensure!(
         p[..2] == n[..2] && p[3] == n[3],
-        "tensor `{past_name}` has the shape {p:?}, which does not go before `{new_name}` {n:?}: \
+        "tensor `{past}` has the shape {p:?}, which does not go before `{new}` {n:?}: \
          only the number of tokens, the last but one, may differ"
     );
     let tokens = p[2].checked_add(n[2]).context("too many tokens")?;
-    let shape = vec![n[0], n[1], tokens, n[3]];
-    let mut data = Vec::with_capacity(past.data.len() + new.data.len());
-    for head in 0..n[0] * n[1] {
-        for (tensor, len) in [(past, p[2] * p[3]), (new, n[2] * n[3])] {
-            data.extend_from_slice(&tensor.data[head * len..][..len]);
+    let mut both = Tensor { shape: vec![n[0], n[1], tokens, n[3]], ..Tensor::empty(view.dtype()) };
+    let (views, heads) = ([(past, &past_view), (new, &view)], n[0] * n[1]);
+    both.data
+        .reserve_exact(views.iter().map(|(_, view)| view.shape().iter().product::<usize>()).sum());
+    for head in 0..heads {
+        for (name, view) in views {
+            let len = view.data().len() / heads;
+            both.push(name, &view.data()[head * len..][..len])?;
         }
     }
-    Ok(Tensor { data, shape, dtype: new.dtype })
+    Ok(both)
 }

@@ -6,6 +6,7 @@ use clap_mangen::Man;
 
 use super::failure::{BadInput as _, Failure};
 use super::{NAME, command, print_as_is, suggest};
+use crate::say::tell;
 use crate::whole_file;
 
 /// Print the manual page of the program or of a command
@@ -52,7 +53,8 @@ fn write_all(program: &Command, folder: &Path) -> Result<(), Failure> {
         written.with_context(|| format!("writing {}", path.display()))?;
         count += 1;
     }
-    anstream::eprintln!("wrote {count} pages into {}, the first is {NAME}.1", folder.display());
+    let folder = folder.display();
+    tell(format_args!("wrote {count} pages into {folder}, the first is {NAME}.1"));
     Ok(())
 }
 

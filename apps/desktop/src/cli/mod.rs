@@ -3,10 +3,12 @@
 mod attend;
 mod bench;
 mod completions;
+mod destination;
 mod export;
 mod failure;
 mod generate;
 mod inputs;
+mod limits;
 mod man;
 mod model;
 pub(crate) mod models;
@@ -20,6 +22,7 @@ mod terminal;
 mod trace;
 mod walk;
 
+use core::num::NonZero;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -32,6 +35,7 @@ use regard_walkthrough::{Example, Settings};
 
 use self::failure::BadInput as _;
 pub(crate) use self::failure::Failure;
+use crate::say::{self, tell};
 
 /// The program's name.
 const NAME: &str = "regard";
@@ -103,7 +107,7 @@ pub fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            anstream::eprintln!("error: {:#}", failure.error);
+            tell(format_args!("error: {:#}", failure.error));
             ExitCode::from(failure.exit_code)
         }
     }
@@ -126,12 +130,12 @@ fn take_negative_numbers(command: clap::Command) -> clap::Command {
 }
 
 /// The model that the window opens. A fault of its files is told here, before there is a window.
-fn model_to_show(name: &str) -> Result<String, Failure> {
+fn model_to_show(name: &Path) -> Result<String, Failure> {
     let checkpoint = models::open::checkpoint(name, false)?;
     regard_models::Description::of(&checkpoint).bad_input()?;
     let path = std::path::absolute(name).unwrap_or_default();
-    let is_path = name != crate::bundled::NAME && path.exists();
-    Ok(if is_path { path.display().to_string() } else { name.to_owned() })
+    let is_path = name != Path::new(crate::bundled::NAME) && path.exists();
+    Ok(if is_path { path.display().to_string() } else { name.display().to_string() })
 }
 
 fn window(
@@ -139,10 +143,10 @@ fn window(
     file: Option<&Path>,
     compare: Option<&str>,
 ) -> Result<(), Failure> {
-    let model = file.and_then(Path::to_str).filter(|name| models::open::is_model(name));
+    let model = file.filter(|path| models::open::is_model(path));
     let start = match (model, file) {
         (Some(name), _) => {
-            let second = compare.map(model_to_show).transpose()?;
+            let second = compare.map(|name| model_to_show(Path::new(name))).transpose()?;
             Start::Model { name: model_to_show(name)?, second }
         }
         (None, Some(path)) if compare.is_some() => {
@@ -181,17 +185,17 @@ fn window(
         "there is no display".to_owned()
     };
     if let Some(name) = model {
-        anstream::eprintln!("regard: {why}; this is a summary of the model");
+        tell(format_args!("regard: {why}; this is a summary of the model"));
         return model::summarize(name);
     }
     if let Some(path) = file {
         let text = summary::of_file(path).bad_input()?;
-        anstream::eprintln!("regard: {why}; this is a summary of the file");
+        tell(format_args!("regard: {why}; this is a summary of the file"));
         return print(&text);
     }
-    anstream::eprintln!(
+    tell(format_args!(
         "regard: {why}; this is the walkthrough in the terminal, and `regard --help` lists the subcommands"
-    );
+    ));
     walk::show(example, &Settings::default())
 }
 
@@ -222,7 +226,19 @@ fn meant(path: &Path) -> String {
 fn parse_temperature(text: &str) -> Result<Temperature, String> {
     const RANGE: &str = "a temperature is a number from 0 (all weight on the largest score) to inf (the same weight for all)";
     let t: f32 = text.parse().map_err(|_e| RANGE)?;
+    if t.is_infinite() && text.contains(|c: char| c.is_ascii_digit()) {
+        return Err(format!("{text} exceeds the largest number, {:e}; inf is the limit", f32::MAX));
+    }
     Temperature::new(t).map_err(|_e| RANGE.to_owned())
+}
+
+/// The threads of `--threads`: no more than the cores, since more of them compute no faster.
+fn threads(count: usize) -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    if count > cores {
+        tell(format_args!("note: {count} threads are more than the cores; {cores} are used"));
+    }
+    count.min(cores)
 }
 
 /// A number of things, or the place of one of them.
@@ -232,20 +248,10 @@ fn parse_count(text: &str) -> Result<usize, String> {
 
 /// Prints with colours where the terminal has them.
 fn print(text: &str) -> Result<(), Failure> {
-    print_to(anstream::stdout().lock(), text)
+    Ok(say::print(text).context("writing to the terminal")?)
 }
 
 /// Prints a text that is not the program's own, every character of it.
 fn print_as_is(text: &str) -> Result<(), Failure> {
-    print_to(std::io::stdout().lock(), text)
-}
-
-/// A reader that stops early (`| head`) is no error.
-fn print_to(mut out: impl std::io::Write, text: &str) -> Result<(), Failure> {
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(e).context("writing to the terminal")?
-        }
-        _ => Ok(()),
-    }
+    Ok(say::print_as_is(text).context("writing to the terminal")?)
 }

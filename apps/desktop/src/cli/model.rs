@@ -1,6 +1,7 @@
 //! `regard model`: what a model is.
 
 use core::fmt::Write as _;
+use std::path::Path;
 
 use anyhow::Context as _;
 use indicatif::DecimalBytes;
@@ -63,7 +64,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let tokenizer = Tokenizer::of(&checkpoint, description.vocabulary).bad_input()?;
     let summary = summary(args.tokens, &checkpoint, &description, tokenizer.as_ref());
     match args.format {
-        Format::Text => print(&text(args.model.name(), &summary)),
+        Format::Text => print(&text(&args.model.name(), &summary)),
         Format::Json => {
             let json = serde_json::to_string_pretty(&summary).context("writing JSON")?;
             print(&format!("{json}\n"))
@@ -72,11 +73,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 }
 
 /// Prints what a model is.
-pub(crate) fn summarize(name: &str) -> Result<(), Failure> {
-    let checkpoint = open::checkpoint(name, false)?;
+pub(crate) fn summarize(path: &Path) -> Result<(), Failure> {
+    let checkpoint = open::checkpoint(path, false)?;
     let description = Description::of(&checkpoint).bad_input()?;
     let tokenizer = Tokenizer::of(&checkpoint, description.vocabulary).bad_input()?;
-    print(&text(name, &summary(TOKENS, &checkpoint, &description, tokenizer.as_ref())))
+    let summary = summary(TOKENS, &checkpoint, &description, tokenizer.as_ref());
+    print(&text(&path.display().to_string(), &summary))
 }
 
 fn summary<'a>(
@@ -86,7 +88,10 @@ fn summary<'a>(
     tokenizer: Option<&Tokenizer>,
 ) -> Summary<'a> {
     let numbers = |name: &str| checkpoint.shape(name).unwrap_or_default().iter().map(|n| *n as u64);
-    let parameters = checkpoint.names().map(|name| numbers(name).product::<u64>()).sum();
+    let parameters = checkpoint
+        .names()
+        .map(|name| numbers(name).fold(1, u64::saturating_mul))
+        .fold(0, u64::saturating_add);
     let tokens = description.embedding.patches.map_or(tokens, |patches| patches.tokens());
     let lengths = if description.encoder.is_some() { [tokens; 2] } else { [tokens, 0] };
     Summary {

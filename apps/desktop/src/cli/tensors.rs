@@ -1,11 +1,13 @@
 //! Tensors in and out of safetensors files.
 
 use std::borrow::Cow;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::Path;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use half::{bf16, f16};
-use safetensors::tensor::{View, serialize};
+use safetensors::tensor::{Metadata, TensorView, View, serialize};
 use safetensors::{Dtype, SafeTensors};
 
 use crate::whole_file;
@@ -19,24 +21,83 @@ pub(crate) struct Tensor {
     pub(crate) dtype: Dtype,
 }
 
-/// The float tensor `name`, if the file has it.
-pub(crate) fn floats(file: &SafeTensors<'_>, name: &str) -> Result<Option<Tensor>> {
-    let Ok(view) = file.tensor(name) else { return Ok(None) };
-    let bytes = view.data();
-    let data = match view.dtype() {
-        Dtype::F32 => bytes.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect(),
-        Dtype::F16 => bytes.as_chunks().0.iter().map(|b| f16::from_le_bytes(*b).to_f32()).collect(),
-        Dtype::BF16 => {
-            bytes.as_chunks().0.iter().map(|b| bf16::from_le_bytes(*b).to_f32()).collect()
+impl Tensor {
+    pub(crate) fn empty(dtype: Dtype) -> Self {
+        Self { data: Vec::new(), shape: Vec::new(), dtype }
+    }
+
+    /// Appends numbers of a file, in the type of this tensor. `name` is what the error calls the file's tensor.
+    pub(crate) fn push(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
+        let data = &mut self.data;
+        match self.dtype {
+            Dtype::F32 => data.extend(bytes.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b))),
+            Dtype::F16 => {
+                data.extend(bytes.as_chunks().0.iter().map(|b| f16::from_le_bytes(*b).to_f32()));
+            }
+            Dtype::BF16 => {
+                data.extend(bytes.as_chunks().0.iter().map(|b| bf16::from_le_bytes(*b).to_f32()));
+            }
+            other => bail!("tensor `{name}` is {other:?}, but F32, F16 or BF16 is needed"),
         }
-        other => bail!("tensor `{name}` is {other:?}, but F32, F16 or BF16 is needed"),
-    };
-    Ok(Some(Tensor { data, shape: view.shape().to_vec(), dtype: view.dtype() }))
+        Ok(())
+    }
 }
 
-/// The float tensor `name`, which the file must have.
-pub(crate) fn required(file: &SafeTensors<'_>, name: &str) -> Result<Tensor> {
-    floats(file, name)?.with_context(|| {
+/// The bytes of a safetensors file, whose header was compared with the length of the file.
+///
+/// The header is read first. Thus neither a device that never ends nor a header that claims more than the file has takes
+/// memory. The file may also be a pipe.
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
+    const START: u64 = size_of::<u64>() as u64;
+    let mut file = File::open(path)?;
+    let (mut bytes, mut start) = (Vec::new(), [0; START as usize]);
+    let short = |_| anyhow!("it is no safetensors file: it ends before its header does");
+    file.read_exact(&mut start).map_err(short)?;
+    bytes.extend_from_slice(&start);
+    let header = u64::from_le_bytes(start);
+    ensure!(
+        header <= LARGEST_HEADER,
+        "it is no safetensors file: its first 8 bytes announce a header of {header} bytes, and {LARGEST_HEADER} are the most"
+    );
+    (&mut file).take(header).read_to_end(&mut bytes)?;
+    ensure!(bytes.len() as u64 == START + header, short(io::ErrorKind::UnexpectedEof.into()));
+    let metadata: Metadata =
+        serde_json::from_slice(&bytes[START as usize..]).context("its header cannot be read")?;
+    let expected = START + header + metadata.data_len() as u64;
+    let about = file.metadata()?;
+    if about.is_file() {
+        ensure!(about.len() == expected, wrong_length(about.len(), expected));
+        bytes.try_reserve_exact((expected - START - header) as usize)?;
+    }
+    // One byte more tells whether the file goes on.
+    file.take(expected - START - header + 1).read_to_end(&mut bytes)?;
+    ensure!(bytes.len() as u64 == expected, wrong_length(bytes.len() as u64, expected));
+    Ok(bytes)
+}
+
+/// The most bytes of a header: those of 50 000 tensors. What is read from a header takes up to 20 times its size.
+const LARGEST_HEADER: u64 = 8 << 20;
+
+fn wrong_length(found: u64, expected: u64) -> String {
+    format!("it has {found} bytes or more, but its header announces {expected}")
+}
+
+/// The float tensor `name`, if the file has it.
+pub(crate) fn floats(file: &SafeTensors<'_>, name: &str) -> Result<Option<Tensor>> {
+    file.tensor(name).ok().map(|view| numbers(name, &view)).transpose()
+}
+
+/// The numbers of a tensor of floats.
+pub(crate) fn numbers(name: &str, view: &TensorView<'_>) -> Result<Tensor> {
+    let mut tensor = Tensor { shape: view.shape().to_vec(), ..Tensor::empty(view.dtype()) };
+    tensor.data.reserve_exact(view.shape().iter().product());
+    tensor.push(name, view.data())?;
+    Ok(tensor)
+}
+
+/// Tensor `name`, which the file must have.
+pub(crate) fn required<'f>(file: &SafeTensors<'f>, name: &str) -> Result<TensorView<'f>> {
+    file.tensor(name).ok().with_context(|| {
         let mut names = file.names();
         names.sort_unstable();
         format!("tensor `{name}` is missing; the file has {}", names.join(", "))
@@ -79,6 +140,8 @@ impl View for Tensor {
         match self.dtype {
             Dtype::F16 => numbers.flat_map(|x| f16::from_f32(*x).to_le_bytes()).collect(),
             Dtype::BF16 => numbers.flat_map(|x| bf16::from_f32(*x).to_le_bytes()).collect(),
+            // The same bytes, where memory has them in the order of the file.
+            _ if cfg!(target_endian = "little") => bytemuck::cast_slice(&self.data).into(),
             _ => numbers.flat_map(|x| x.to_le_bytes()).collect(),
         }
     }

@@ -9,10 +9,12 @@ use regard_models::{Description, Input, Values};
 use safetensors::Dtype;
 use safetensors::tensor::{View, serialize};
 
+use super::destination;
 use super::failure::{BadInput as _, Failure};
 use super::models::input::Reading;
 use super::models::{Run, open, run, working};
 use super::suggest;
+use crate::say::tell;
 use crate::whole_file;
 
 /// Write attention weights, hidden states and logits of a model into a safetensors file
@@ -37,6 +39,10 @@ pub(crate) struct Args {
     /// The safetensors file to write
     #[arg(long, value_name = "OUT.safetensors")]
     output: PathBuf,
+
+    /// Overwrite a file of the model or the image
+    #[arg(long)]
+    force: bool,
 }
 
 /// A tensor of the file.
@@ -51,9 +57,8 @@ enum Data {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    whole_file::check_folder(&args.output)
-        .with_context(|| format!("writing {}", args.output.display()))
-        .bad_input()?;
+    let inputs = args.run.files()?;
+    destination::check(&args.output, inputs.iter().map(PathBuf::as_path), args.force)?;
     let run = args.run.read()?;
     let (description, reading) = (run.model.description(), &run.reading);
     let rows = reading.lengths().into_iter().max().unwrap_or(0);
@@ -71,7 +76,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         whole_file::write(&args.output, &bytes).map_err(anyhow::Error::from)
     };
     working("writing", write).with_context(|| format!("writing {}", args.output.display()))?;
-    anstream::eprintln!("wrote {}: {}", args.output.display(), names.join(", "));
+    tell(format_args!("wrote {}: {}", args.output.display(), names.join(", ")));
     Ok(())
 }
 

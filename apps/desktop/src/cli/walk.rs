@@ -21,15 +21,21 @@ pub(crate) struct Args {
     format: Format,
 
     /// What the scores are divided by before softmax: 0 for the largest score alone, inf for uniform
-    #[arg(long, value_name = "T", default_value = "1", value_parser = parse_temperature)]
+    #[arg(
+        long,
+        value_name = "T",
+        default_value = "1",
+        value_parser = parse_temperature,
+        requires = "example"
+    )]
     temperature: Temperature,
 
     /// Hide what comes after each token
-    #[arg(long)]
+    #[arg(long, requires = "example")]
     causal: bool,
 
     /// Leave a step out, to see what breaks
-    #[arg(long, value_name = "STEP", value_parser = step_parser())]
+    #[arg(long, value_name = "STEP", value_parser = step_parser(), requires = "example")]
     without: Option<Without>,
 }
 

@@ -28,8 +28,9 @@ pub(super) fn read(
 }
 
 fn normalized(path: &Path, description: &Description) -> Result<Input> {
-    let bytes = std::fs::read(path)?;
+    let bytes = tensors::read(path)?;
     let pixels = tensors::required(&SafeTensors::deserialize(&bytes)?, "pixel_values")?;
+    let pixels = tensors::numbers("pixel_values", &pixels)?;
     let shape = description.embedding.patches.map(|p| [p.channels, p.height, p.width]);
     let found = pixels.shape.strip_prefix(&[1]).unwrap_or(&pixels.shape);
     ensure!(

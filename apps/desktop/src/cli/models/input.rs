@@ -1,6 +1,6 @@
 //! What a model reads: text, ids or an image.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use clap::ArgGroup;
@@ -9,6 +9,7 @@ use regard_models::{ChatTemplate, Checkpoint, Description, Input, Message, Model
 use super::super::failure::{BadInput as _, Failure};
 use super::super::suggest;
 use super::image;
+use crate::say::tell;
 
 /// What the model reads.
 #[derive(Debug, clap::Args)]
@@ -60,6 +61,11 @@ impl Reading {
 }
 
 impl Args {
+    /// The file of the image.
+    pub(crate) fn image(&self) -> Option<&Path> {
+        self.image.as_deref()
+    }
+
     pub(crate) fn read(&self, checkpoint: &Checkpoint, model: &Model) -> Result<Reading, Failure> {
         self.input(checkpoint, model).bad_input()
     }
@@ -141,7 +147,7 @@ fn tell_unknown(text: &str, tokenizer: &Tokenizer) -> Result<()> {
     if !unknown.is_empty() {
         for word in unknown {
             let hint = suggest::hint(&word, tokens(tokenizer));
-            anstream::eprintln!("note: the model does not know {word:?}{hint}");
+            tell(format_args!("note: the model does not know {word:?}{hint}"));
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 use indicatif::DecimalBytes;
@@ -7,6 +7,7 @@ use regard_models::{Checkpoint, Model};
 use super::super::failure::{BadInput as _, Failure};
 use super::working_on;
 use crate::hub;
+use crate::say::tell;
 
 /// From so many bytes on, what a model takes is told.
 const LARGE: u64 = 1 << 30;
@@ -18,7 +19,7 @@ pub(crate) struct Args {
     /// A Hugging Face folder, a .gguf file, `story` (the model that comes with the program), or a name such as
     /// openai-community/gpt2, which is looked for in the local Hugging Face cache (HF_HOME)
     #[arg(value_name = "MODEL")]
-    model: String,
+    model: PathBuf,
 
     /// Download a model that is not in the cache, from HF_ENDPOINT or else from https://huggingface.co
     #[arg(long)]
@@ -27,8 +28,8 @@ pub(crate) struct Args {
 
 impl Args {
     /// The model's name as the user wrote it.
-    pub(crate) fn name(&self) -> &str {
-        &self.model
+    pub(crate) fn name(&self) -> String {
+        self.model.display().to_string()
     }
 
     /// The model's files, of which only the headers are read.
@@ -53,15 +54,15 @@ impl Args {
 }
 
 /// The files of a model by its name, of which only the headers are read.
-pub(crate) fn checkpoint(name: &str, download: bool) -> Result<Checkpoint, Failure> {
-    if name == crate::bundled::NAME {
+pub(crate) fn checkpoint(path: &Path, download: bool) -> Result<Checkpoint, Failure> {
+    if path == Path::new(crate::bundled::NAME) {
         return crate::bundled::checkpoint().bad_input();
     }
-    let path = Path::new(name);
     if path.exists() {
         return Checkpoint::open(path).bad_input();
     }
-    let Some(repository) = hub::Repository::named(name) else {
+    let name = path.display();
+    let Some(repository) = repository(path) else {
         return Err(anyhow!("{name}: there is no such file or folder")).bad_input();
     };
     let cache = hub::Cache::of_environment().bad_input()?;
@@ -80,20 +81,24 @@ pub(crate) fn checkpoint(name: &str, download: bool) -> Result<Checkpoint, Failu
     Checkpoint::open(hub::model_in(&folder)).bad_input()
 }
 
+/// The repository that a name on the command line means. Its name is UTF-8.
+fn repository(path: &Path) -> Option<hub::Repository> {
+    hub::Repository::named(path.to_str()?)
+}
+
 /// Whether a name on the command line is a model's, and not that of a session or of a file of attention.
-pub(crate) fn is_model(name: &str) -> bool {
-    let path = Path::new(name);
+pub(crate) fn is_model(path: &Path) -> bool {
     if path.exists() {
         return path.is_dir()
             || path.extension().is_some_and(|kind| kind.eq_ignore_ascii_case("gguf"));
     }
-    let Some(repository) = hub::Repository::named(name) else { return false };
+    let Some(repository) = repository(path) else { return false };
     let is_cached =
         hub::Cache::of_environment().is_ok_and(|cache| cache.snapshot(&repository).is_some());
     // A name with an organisation is meant as such where there is no folder of that name.
     let is_in_no_folder =
         path.parent().is_some_and(|parent| !parent.as_os_str().is_empty() && !parent.exists());
-    name == crate::bundled::NAME || is_cached || is_in_no_folder
+    path == Path::new(crate::bundled::NAME) || is_cached || is_in_no_folder
 }
 
 /// Tells what a large model or a long text takes, and refuses what memory has no room for.
@@ -105,7 +110,7 @@ pub(crate) fn allow(what: &str, bytes: u64) -> Result<(), Failure> {
             .bad_input();
     }
     if bytes >= LARGE {
-        anstream::eprintln!("note: {what} {needed} of memory");
+        tell(format_args!("note: {what} {needed} of memory"));
     }
     Ok(())
 }

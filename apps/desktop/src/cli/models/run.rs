@@ -1,3 +1,5 @@
+use std::path::{Path, PathBuf};
+
 use regard_models::{Change, Model, Pass};
 
 use super::super::failure::Failure;
@@ -26,6 +28,13 @@ pub(crate) struct Run {
 }
 
 impl Args {
+    /// The files that [`read`](Self::read) reads.
+    pub(crate) fn files(&self) -> Result<Vec<PathBuf>, Failure> {
+        let mut files = self.model.checkpoint()?.files();
+        files.extend(self.input.image().map(Path::to_owned));
+        Ok(files)
+    }
+
     /// Reads the model and the input.
     pub(crate) fn read(&self) -> Result<Run, Failure> {
         let (checkpoint, model) = self.model.open()?;

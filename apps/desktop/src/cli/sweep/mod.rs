@@ -19,7 +19,7 @@ use self::logit::Measure;
 use super::failure::{BadInput as _, Failure};
 use super::models::input::Reading;
 use super::models::{NO_LOGITS, changes, input, open, shown, working, working_on};
-use super::{Format, export, print, terminal};
+use super::{Format, destination, print, terminal};
 
 /// Ablate each head, or patch each place, one at a time, and tell what that does to a logit; or tell what each part adds to it
 ///
@@ -74,12 +74,20 @@ pub(crate) struct Args {
     /// Write the table of effects instead: .png, .svg or .html for a picture, .csv, .npy or .safetensors for numbers
     #[arg(long, value_name = "OUT", conflicts_with = "format")]
     to: Option<PathBuf>,
+
+    /// Overwrite a file of the model
+    #[arg(long, requires = "to")]
+    force: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     // This error comes before a model is read.
     let to = args.to.as_deref();
     let to = to.map(|to| FileFormat::of(to).map(|format| (to, format))).transpose().bad_input()?;
+    if let Some((to, _)) = to {
+        let files = args.model.checkpoint()?.files();
+        destination::check(to, files.iter().map(PathBuf::as_path), args.force)?;
+    }
     let (checkpoint, model) = args.model.open()?;
     let reading = args.input.read(&checkpoint, &model)?;
     let measure = Measure::parse(&args.logit, &model, &reading).bad_input()?;
@@ -266,7 +274,7 @@ impl Table {
             title,
         };
         let bytes = matrix.encode(format).bad_input()?;
-        export::write(to, &bytes, &matrix.title)
+        destination::write(to, &bytes, &matrix.title)
     }
 }
 

@@ -1,0 +1,486 @@
+//! Files and places that are not as a command would like them: none of them may hang it, crash it or lose data.
+
+#![cfg(unix)]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use core::time::Duration;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io::{Read as _, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _, symlink};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::Instant;
+
+use regard_tests::attention_files::{Folder, attention, bytes, npy, npz, safetensors};
+use safetensors::{Dtype, SafeTensors};
+use zip::CompressionMethod;
+
+/// The longest that a command may take to refuse a file.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The program, without a display.
+fn regard<S: AsRef<OsStr>>(args: &[S]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_regard"));
+    for display in ["DISPLAY", "WAYLAND_DISPLAY", "WAYLAND_SOCKET"] {
+        command.env_remove(display);
+    }
+    command.args(args);
+    command
+}
+
+/// What a command prints. A command that hangs fails the test.
+fn run(mut command: Command) -> Output {
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait(child)
+}
+
+fn wait(mut child: Child) -> Output {
+    let start = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if start.elapsed() > PATIENCE {
+            child.kill().unwrap();
+            panic!("the command hangs");
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    child.wait_with_output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Runs a command that must succeed.
+fn succeeds<S: AsRef<OsStr>>(args: &[S]) -> Output {
+    let output = run(regard(args));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    output
+}
+
+/// The one line that a command prints when it refuses its input.
+fn refused<S: AsRef<OsStr>>(args: &[S], code: i32) -> String {
+    let output = run(regard(args));
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{message}");
+    assert_eq!(message.lines().count(), 1, "{message}");
+    message
+}
+
+/// A file of tensors in `f32`, all 0.5.
+fn tensors(shapes: &[(&str, &[usize])]) -> Vec<u8> {
+    let all: Vec<_> = shapes
+        .iter()
+        .map(|(name, shape)| (*name, Dtype::F32, *shape, bytes(&vec![0.5; shape.iter().product()])))
+        .collect();
+    safetensors(&all, &[])
+}
+
+fn qkv() -> Vec<u8> {
+    tensors(&[("q", &[4, 8]), ("k", &[4, 8]), ("v", &[4, 8])])
+}
+
+fn attend(input: &Path, output: &Path, more: &[&str]) -> Vec<OsString> {
+    let paths = [OsStr::new("attend"), "--input".as_ref(), input.as_ref(), "--output".as_ref()];
+    let paths = paths.into_iter().chain([output.as_ref()]).map(OsStr::to_owned);
+    paths.chain(more.iter().map(OsString::from)).collect()
+}
+
+fn is_whole(path: &Path) -> bool {
+    SafeTensors::deserialize(&fs::read(path).unwrap()).is_ok()
+}
+
+/// The names of the files in a folder.
+fn names(folder: &Folder) -> Vec<String> {
+    let files = fs::read_dir(folder.path("")).unwrap();
+    let mut names: Vec<String> =
+        files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+mod outputs {
+    use super::*;
+
+    #[test]
+    fn a_symbolic_link_stays_and_what_it_leads_to_is_written() {
+        let folder = Folder::new();
+        let (input, target) = (folder.file("in.safetensors", qkv()), folder.file("target", "old"));
+        let (link, dangling) = (folder.path("link"), folder.path("dangling"));
+        symlink("target", &link).unwrap();
+        symlink("new", &dangling).unwrap();
+        for link in [&link, &dangling] {
+            succeeds(&attend(&input, link, &[]));
+            assert!(link.symlink_metadata().unwrap().is_symlink() && is_whole(link));
+        }
+        assert!(is_whole(&target) && is_whole(&folder.path("new")));
+    }
+
+    #[test]
+    fn a_device_and_a_fifo_stay_what_they_are() {
+        let folder = Folder::new();
+        let input = folder.file("in.safetensors", qkv());
+        // As root, the device itself would be at stake: a link in the test's folder stands for it.
+        let null = folder.path("null");
+        symlink("/dev/null", &null).unwrap();
+        succeeds(&attend(&input, &null, &[]));
+        assert!(Path::new("/dev/null").metadata().unwrap().file_type().is_char_device());
+        assert!(null.symlink_metadata().unwrap().is_symlink());
+
+        let fifo = folder.path("fifo");
+        assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+        let reader = thread::spawn({
+            let fifo = fifo.clone();
+            move || fs::read(fifo).unwrap()
+        });
+        succeeds(&attend(&input, &fifo, &[]));
+        assert!(fifo.metadata().unwrap().file_type().is_fifo());
+        assert!(SafeTensors::deserialize(&reader.join().unwrap()).is_ok());
+        // Standard output, which is a pipe here.
+        let output = succeeds(&attend(&input, "/dev/stdout".as_ref(), &[]));
+        assert!(SafeTensors::deserialize(&output.stdout).is_ok());
+    }
+
+    #[test]
+    fn mode_and_hard_links_stay() {
+        let folder = Folder::new();
+        let input = folder.file("in.safetensors", qkv());
+        let private = folder.file("private", "old");
+        fs::set_permissions(&private, fs::Permissions::from_mode(0o600)).unwrap();
+        succeeds(&attend(&input, &private, &[]));
+        assert_eq!(private.metadata().unwrap().mode() & 0o777, 0o600);
+        assert!(is_whole(&private));
+
+        let (first, second) = (folder.file("first", "old"), folder.path("second"));
+        fs::hard_link(&first, &second).unwrap();
+        succeeds(&attend(&input, &first, &[]));
+        assert_eq!(first.metadata().unwrap().ino(), second.metadata().unwrap().ino());
+        assert!(is_whole(&second));
+    }
+
+    #[test]
+    fn an_input_is_not_overwritten_by_mistake() {
+        let folder = Folder::new();
+        let (input, link) = (folder.file("x.safetensors", qkv()), folder.path("link"));
+        symlink("x.safetensors", &link).unwrap();
+        let hard = folder.path("hard");
+        fs::hard_link(&input, &hard).unwrap();
+        for output in [&input, &link, &hard] {
+            let message = refused(&attend(&input, output, &[]), 2);
+            assert!(message.contains("overwrite") && message.contains("--force"), "{message}");
+            assert_eq!(fs::read(&input).unwrap(), qkv());
+        }
+        succeeds(&attend(&input, &link, &["--force"]));
+        assert_ne!(fs::read(&input).unwrap(), qkv());
+
+        let array = npy("<f4", "(2, 2)", &bytes(&[1.0, 0.0, 0.5, 0.5]));
+        let maps = folder.file("maps.npy", &array);
+        let maps = maps.to_str().unwrap();
+        let message = refused(&["export", maps, "--to", maps], 2);
+        assert!(message.contains("overwrite"), "{message}");
+        assert_eq!(fs::read(maps).unwrap(), array);
+        succeeds(&["export", maps, "--to", maps, "--force"]);
+    }
+
+    #[test]
+    fn a_trace_does_not_overwrite_its_model() {
+        let model =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/models/tiny-gpt2");
+        let folder = Folder::new();
+        for file in ["config.json", "model.safetensors"] {
+            folder.file(file, fs::read(model.join(file)).unwrap());
+        }
+        let (place, weights) = (folder.path(""), folder.path("model.safetensors"));
+        let before = fs::read(&weights).unwrap();
+        let [place, to] = [&place, &weights].map(|path| path.to_str().unwrap());
+        let message = refused(&["trace", place, "--ids", "1,2", "--output", to], 2);
+        assert!(message.contains("overwrite"), "{message}");
+        let sweep =
+            ["sweep", place, "--ids", "1,2", "--ablate-each-head", "--logit", "3", "--to", to];
+        assert!(refused(&sweep, 2).contains("overwrite"));
+        assert_eq!(fs::read(&weights).unwrap(), before);
+    }
+
+    /// A run that is killed leaves a temporary file, which the next run removes.
+    #[test]
+    fn what_a_killed_run_left_is_removed() {
+        let folder = Folder::new();
+        let input = folder.file("in.safetensors", qkv());
+        folder.file(".regard-a1B2c3.part", "left");
+        let kept = [".regard-notes", ".regard-a1B2c3.txt", ".regard-longer12.part"];
+        for name in kept {
+            folder.file(name, "mine");
+        }
+        let held = folder.file(".regard-d4E5f6.part", "another run writes it");
+        let lock = File::open(&held).unwrap();
+        lock.lock().unwrap();
+        succeeds(&attend(&input, &folder.path("out"), &[]));
+        let expected = [
+            ".regard-a1B2c3.txt",
+            ".regard-d4E5f6.part",
+            ".regard-longer12.part",
+            ".regard-notes",
+            "in.safetensors",
+            "out",
+        ];
+        assert_eq!(names(&folder), expected);
+    }
+
+    #[test]
+    fn a_full_disk_and_a_missing_folder_are_one_line() {
+        let folder = Folder::new();
+        let input = folder.file("in.safetensors", qkv());
+        let message = refused(&attend(&input, "/dev/full".as_ref(), &[]), 1);
+        assert!(message.contains("/dev/full") && message.contains("space"), "{message}");
+        assert_eq!(message.matches("os error").count(), 1, "{message}");
+        for output in ["none/out", "in.safetensors/out"] {
+            let message = refused(&attend(&input, &folder.path(output), &[]), 1);
+            assert_eq!(message.matches("os error").count(), 1, "{message}");
+        }
+        let message = refused(&attend(&input, &folder.path(""), &[]), 1);
+        assert_eq!(message.matches("os error").count(), 1, "{message}");
+        assert_eq!(names(&folder), ["in.safetensors"]);
+    }
+}
+
+mod inputs {
+    use super::*;
+
+    /// 2⁶⁰ heads of no token take no byte in the file. Loops over them would never end.
+    #[test]
+    fn tensors_without_elements_have_a_limit() {
+        let folder = Folder::new();
+        const HEADS: &[usize] = &[1, 1 << 60, 0, 4];
+        const KEYS: &[usize] = &[1, 1, 1 << 31, 0];
+        let names = ["q", "k", "v", "past_key", "past_value"];
+        let many_heads = tensors(&names.map(|name| (name, HEADS)));
+        let query: &[usize] = &[1, 1, 1, 0];
+        let many_keys = tensors(&[("q", query), ("k", KEYS), ("v", KEYS)]);
+        for file in [many_heads, many_keys] {
+            let input = folder.file("in.safetensors", file);
+            for more in [&[][..], &["--scores", "weights"], &["--lse"]] {
+                let message = refused(&attend(&input, &folder.path("out"), more), 2);
+                assert!(message.contains("at most 1048576 rows"), "{message}");
+            }
+        }
+    }
+
+    #[test]
+    fn results_that_no_memory_holds_are_refused() {
+        let folder = Folder::new();
+        // 2²⁰ queries on as many keys without elements: 4 TB of scores.
+        const ROWS: &[usize] = &[1 << 20, 0];
+        let input = folder.file("a", tensors(&["q", "k", "v"].map(|name| (name, ROWS))));
+        let message = refused(&attend(&input, &folder.path("out"), &["--scores", "raw"]), 2);
+        assert!(message.contains("of memory left"), "{message}");
+    }
+
+    #[test]
+    fn a_device_that_never_ends_is_no_input() {
+        let folder = Folder::new();
+        let out = folder.path("out");
+        let message = refused(&attend("/dev/zero".as_ref(), &out, &[]), 2);
+        assert!(message.contains("/dev/zero"), "{message}");
+        for args in [
+            &["export", "/dev/zero", "--to", out.with_extension("csv").to_str().unwrap()][..],
+            &["/dev/zero"],
+        ] {
+            let message = refused(args, 2);
+            assert!(message.contains("not a regular file"), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_header_that_lies_takes_no_memory() {
+        let folder = Folder::new();
+        let long = [&100_000_000_u64.to_le_bytes()[..], b"{}"].concat();
+        let short = [qkv(), vec![0; 3]].concat();
+        let cut = qkv()[..qkv().len() - 1].to_vec();
+        for (file, word) in [(long, "header"), (short, "announces"), (cut, "announces")] {
+            let input = folder.file("in.safetensors", file);
+            let message = refused(&attend(&input, &folder.path("out"), &[]), 2);
+            assert!(message.contains(word), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_pipe_is_an_input() {
+        let folder = Folder::new();
+        let out = folder.path("out");
+        let mut command = regard(&attend("/dev/stdin".as_ref(), &out, &[]));
+        let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(&qkv()).unwrap();
+        let output = wait(child);
+        assert!(output.status.success() && is_whole(&out), "{}", text(&output.stderr));
+    }
+
+    #[test]
+    fn a_path_need_not_be_utf_8() {
+        let folder = Folder::new();
+        let odd = |name: &[u8]| folder.path("").join(OsStr::from_bytes(name));
+        let (input, output) = (odd(b"in\xff.safetensors"), odd(b"out\xff.safetensors"));
+        fs::write(&input, qkv()).unwrap();
+        succeeds(&attend(&input, &output, &[]));
+        assert!(is_whole(&output));
+
+        let (maps, table) = (odd(b"maps\xff.safetensors"), odd(b"maps\xff.csv"));
+        fs::write(&maps, attention(&[2, 2], &[1.0, 0.0, 0.5, 0.5])).unwrap();
+        succeeds(&["export".as_ref(), maps.as_os_str(), "--to".as_ref(), table.as_os_str()]);
+        assert!(table.exists());
+        succeeds(&[maps.as_os_str()]);
+
+        let golden =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/models/tiny-gpt2");
+        let model = odd(b"model\xff");
+        fs::create_dir(&model).unwrap();
+        for file in ["config.json", "model.safetensors"] {
+            fs::copy(golden.join(file), model.join(file)).unwrap();
+        }
+        succeeds(&["predict".as_ref(), model.as_os_str(), "--ids".as_ref(), "1,2".as_ref()]);
+        succeeds(&[model.as_os_str()]);
+    }
+
+    /// A flipped bit and a list of 4·10⁸ tokens: the archive's checksum and its shapes tell.
+    #[test]
+    fn a_broken_archive_is_refused() {
+        let folder = Folder::new();
+        let array = npy("<f4", "(2, 2)", &bytes(&[1.0, 0.0, 0.25, 0.75]));
+        let mut flipped = npz(&[("a.npy", array.clone())], CompressionMethod::Stored);
+        let place = flipped.windows(4).position(|b| b == 0.75_f32.to_le_bytes()).unwrap();
+        flipped[place + 3] ^= 0x40;
+        let tokens = npy("<U1", "(400000000,)", &[0; 64]);
+        let files = [("a.npy", array), ("tokens.npy", tokens)];
+        let many = npz(&files, CompressionMethod::Deflated);
+        for (name, file, word) in
+            [("flipped.npz", flipped, "checksum"), ("many.npz", many, "400000000 tokens")]
+        {
+            let maps = folder.file(name, file);
+            let to = folder.path("out.csv");
+            let message =
+                refused(&["export", maps.to_str().unwrap(), "--to", to.to_str().unwrap()], 2);
+            assert!(message.contains(word), "{message}");
+        }
+    }
+}
+
+mod terminal {
+    use super::*;
+
+    #[test]
+    fn names_from_files_cannot_control_the_terminal() {
+        let folder = Folder::new();
+        let evil = "\u{1b}]0;owned\u{7}\u{9b}2J\u{1b}[31mred\r\u{202e}";
+        let named = [
+            ("q", Dtype::F32, &[1, 1][..], bytes(&[1.0])),
+            ("k", Dtype::F32, &[1, 1], bytes(&[1.0])),
+            ("v", Dtype::F32, &[1, 1], bytes(&[1.0])),
+            (evil, Dtype::F32, &[1, 1], bytes(&[1.0])),
+        ];
+        let input = folder.file("in.safetensors", safetensors(&named, &[]));
+        let maps = folder.file("m.safetensors", safetensors(&named[3..], &[]));
+        let nothing = folder.file(
+            "n.safetensors",
+            safetensors(&[named[0].clone(), (evil, Dtype::F32, &[1], bytes(&[1.0]))], &[]),
+        );
+        let none = attend(&nothing, &folder.path("out"), &[]);
+        for args in [attend(&input, &folder.path("out"), &[]), vec![maps.into()], none] {
+            let mut command = regard(&args);
+            command.env("CLICOLOR_FORCE", "1");
+            let output = run(command);
+            let printed = format!("{}{}", text(&output.stdout), text(&output.stderr));
+            assert!(printed.contains("red"), "{printed:?}");
+            for odd in ["\u{1b}]", "\u{7}", "\u{9b}", "\r", "\u{202e}"] {
+                assert!(!printed.contains(odd), "{printed:?}");
+            }
+        }
+    }
+
+    /// A job is not lost because nobody can read what is said about it.
+    #[test]
+    fn an_unwritable_standard_error_is_no_failure() {
+        let folder = Folder::new();
+        let unused = ("spare", &[1, 1][..]);
+        let shape: &[usize] = &[1, 1];
+        let input = folder
+            .file("in.safetensors", tensors(&[("q", shape), ("k", shape), ("v", shape), unused]));
+        let out = folder.path("out");
+        let full = || File::options().write(true).open("/dev/full").unwrap();
+        let mut command = regard(&attend(&input, &out, &[]));
+        let status = command.stderr(full()).status().unwrap();
+        assert_eq!((status.code(), is_whole(&out)), (Some(0), true));
+        let status = regard(&["walk", "no-such-example"]).stderr(full()).status().unwrap();
+        assert_eq!(status.code(), Some(2));
+        let status =
+            regard(&["export", "nothing", "--to", "x.csv"]).stderr(full()).status().unwrap();
+        assert_eq!(status.code(), Some(2));
+        let status = regard::<&str>(&[]).stdout(Stdio::null()).stderr(full()).status().unwrap();
+        assert_eq!(status.code(), Some(0));
+    }
+
+    #[test]
+    fn an_unwritable_standard_output_is_one_line_and_a_closed_one_is_none() {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let mut command = regard(&["walk", "the-cat-sat"]);
+        let output = wait(command.stdout(full).stderr(Stdio::piped()).spawn().unwrap());
+        let message = text(&output.stderr);
+        assert_eq!((output.status.code(), message.lines().count()), (Some(1), 1), "{message}");
+
+        let mut command = regard(&["walk", "the-cat-sat"]);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut first = [0; 1];
+        child.stdout.take().unwrap().read_exact(&mut first).unwrap(); // as `head -c 1` does
+        let output = wait(child);
+        assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
+    }
+}
+
+mod options {
+    use super::*;
+
+    #[test]
+    fn more_threads_than_cores_are_not_started() {
+        let folder = Folder::new();
+        let input = folder.file("in.safetensors", qkv());
+        let output = succeeds(&attend(&input, &folder.path("out"), &["--threads", "100000"]));
+        let note = text(&output.stderr);
+        assert!(note.contains("100000 threads are more than the cores"), "{note}");
+        let none = ["bench", "dot", "--dim", "8", "--threads", "100000", "--format", "json"];
+        let output = succeeds(&none);
+        assert!(!text(&output.stdout).contains("\"threads\":100000"));
+    }
+
+    #[test]
+    fn options_without_an_effect_are_refused() {
+        let folder = Folder::new();
+        let input = folder.file("in.safetensors", qkv());
+        let out = folder.path("out");
+        let message = refused(&attend(&input, &out, &["--position", "top-left"]), 2);
+        assert!(message.contains("--position"), "{message}");
+        let to = folder.path("out.csv");
+        for more in [&["--map", "cividis"][..], &["--log"]] {
+            let args =
+                [&["export", "the-cat-sat", "--to", to.to_str().unwrap()][..], more].concat();
+            let message = refused(&args, 2);
+            assert!(message.contains("--map and --log are for pictures"), "{message}");
+        }
+        for more in [&["--causal"][..], &["--temperature", "2"], &["--without", "softmax"]] {
+            let output = run(regard(&[&["walk"][..], more].concat()));
+            assert_eq!(output.status.code(), Some(2), "{more:?}");
+        }
+    }
+
+    #[test]
+    fn a_number_that_is_too_large_is_not_the_limit() {
+        let folder = Folder::new();
+        let input = folder.file("in.safetensors", qkv());
+        let output = run(regard(&attend(&input, &folder.path("out"), &["--temperature", "1e50"])));
+        assert_eq!(output.status.code(), Some(2));
+        let message = text(&output.stderr);
+        assert!(message.contains("1e50 exceeds the largest number"), "{message}");
+        for limit in ["inf", "0", "3e38"] {
+            succeeds(&attend(&input, &folder.path("out"), &["--temperature", limit]));
+        }
+    }
+}
