@@ -41,6 +41,8 @@ async function open(t, address = "", options = {}) {
     t.after(() => context.close());
     const page = await context.newPage();
     page.setDefaultTimeout(20_000);
+    // Controls are looked for among the mirrored elements: beside them there is only the field that brings up a phone's keyboard.
+    page.getByRole = (...asked) => page.locator("#mirror").getByRole(...asked);
     page.complaints = [];
     page.on("console", (message) => ["error", "warning"].includes(message.type()) && page.complaints.push(message.text()));
     page.on("pageerror", (error) => page.complaints.push(String(error)));
@@ -128,7 +130,7 @@ test("the page computes the bits of SSE2: an exported head is that of `regard tr
     await press(page.getByRole("button", { name: /^layer 1 head 2, / }));
     await page.getByRole("img", { name: /^Heatmap of Layer 1, head 2/i }).waitFor({ state: "attached" });
     await page.keyboard.press("Control+Shift+E");
-    await page.locator("#mirror").getByRole("textbox", { name: "Path of the file" }).fill("head.npy");
+    await page.getByRole("textbox", { name: "Path of the file" }).fill("head.npy");
     const [download] = await Promise.all([
         page.waitForEvent("download"),
         press(page.getByRole("button", { name: "Export", exact: true })),
@@ -198,7 +200,8 @@ test("a session's address restores it, and the browser keeps it", async (t) => {
 });
 
 test("a phone's narrow screen shows the rooms, and fingers reach what a pointer does", async (t) => {
-    const phone = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true, deviceScaleFactor: 2, colorScheme: "dark" };
+    // With a larger scale factor, the emulation says that the canvas has fewer pixels than it shows.
+    const phone = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true, deviceScaleFactor: 1, colorScheme: "dark" };
     const page = await open(t, "", phone);
     const map = page.getByRole("img", { name: "Heatmap of Layer 3, head 3" });
     await map.waitFor({ state: "attached" });
@@ -213,6 +216,28 @@ test("a phone's narrow screen shows the rooms, and fingers reach what a pointer 
         await picture(page, `phone-${room.toLowerCase()}`);
     }
     await map.waitFor({ state: "attached" });
+
+    // A finger that stays on a cell shows what a pointer over it would; two fingers zoom into a heatmap.
+    await press(page.getByRole("button", { name: "Laboratory", exact: true }));
+    const weights = page.getByRole("img", { name: "Heatmap of Weights" });
+    await weights.waitFor({ state: "attached" });
+    await page.waitForTimeout(1500); // the controls below it move it until they have their numbers
+    const { x, y, width, height } = await weights.boundingBox();
+    const [left, top] = [x + width / 2, y + height / 2];
+    const session = await page.context().newCDPSession(page);
+    const touch = async (type, ...points) => {
+        await session.send("Input.dispatchTouchEvent", { type, touchPoints: points.map(([x, y], id) => ({ x, y, id })) });
+        await page.waitForTimeout(120);
+    };
+    await touch("touchStart", [left, top]);
+    await page.getByText(/score .*weight/).first().waitFor({ state: "attached" });
+    await picture(page, "phone-finger");
+    await touch("touchEnd");
+    await touch("touchStart", [left - 10, top], [left + 10, top]);
+    for (const apart of [15, 25, 40, 60]) await touch("touchMove", [left - apart, top], [left + apart, top]);
+    await touch("touchEnd");
+    await picture(page, "phone-zoomed");
+    await page.waitForFunction(() => JSON.parse(localStorage.getItem("last.regard.json")).laboratory.view.zoom > 1.5);
     assert.deepEqual(own(page.complaints), []);
 });
 
