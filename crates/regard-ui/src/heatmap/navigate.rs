@@ -21,7 +21,7 @@ pub fn navigate(
     // Two fingers on a touch screen: egui takes the first for the pointer, which may leave the matrix.
     let fingers = ui.input(|input| input.multi_touch()).map(|touch| touch.center_pos);
     let fingers = fingers.filter(|center| cells.contains(*center));
-    if let Some(pointer) = fingers.or(response.hover_pos()) {
+    if let Some(pointer) = fingers.or_else(|| response.hover_pos()) {
         // The wheel zooms with Ctrl, or two fingers do. The plain wheel scrolls the page.
         let factor = ui.input(|input| input.zoom_delta());
         if factor != 1.0 {
