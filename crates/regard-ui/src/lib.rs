@@ -22,6 +22,7 @@ mod message;
 pub mod model;
 mod picture;
 mod plots;
+pub mod remote;
 mod reply;
 mod session;
 mod side;

@@ -8,7 +8,12 @@ use ab_glyph::{Font as _, FontRef, GlyphId, PxScale, ScaleFont as _, point};
 use crate::figure::{Anchor, Cells, Figure, Ink, Line, Shape, Text};
 
 /// DejaVu Sans 2.37, unchanged.
+#[cfg(not(target_arch = "wasm32"))]
 const FONT: &[u8] = include_bytes!("../../fonts/DejaVuSans.ttf");
+/// Its Latin, Greek and Cyrillic letters and its signs of mathematics: a page is loaded, and the whole font is a fifth of it.
+/// `apps/web/fonts.sh` cuts it.
+#[cfg(target_arch = "wasm32")]
+const FONT: &[u8] = include_bytes!("../../fonts/page/DejaVuSans.ttf");
 const PAPER: u8 = 255;
 /// The lengths of a dash and of the gap after it, in CSS pixels.
 const DASH: [f64; 2] = [5.0, 3.0];
