@@ -213,7 +213,7 @@ fn every_panel_explains_itself() {
         ("Number of heads", "divide the columns"),
         ("Leave out", "what breaks"),
         ("Temperature T", "at ∞ they are equal"),
-        ("How \"t0\" distributes its attention", "one curve per key"),
+        ("Weights of \"t0\" by temperature", "one curve per key"),
     ];
     let of_heads = [
         ("File", "safetensors"),

@@ -104,7 +104,7 @@ fn rooms_look_as_they_did() {
                 settle(&mut window);
                 if what == "curve" {
                     // The pointer is at the curve of the largest weight.
-                    let plot = window.get_by_label_contains("Plot: How").rect();
+                    let plot = window.get_by_label_contains("Plot: Weights of").rect();
                     window.hover_at(plot.left_top() + vec2(0.3, 0.05) * plot.size());
                     window.run_steps(4);
                 }

@@ -94,7 +94,7 @@ fn of(now: Temperature, scores: &[f32], weights: &Step, row: usize) -> Plot {
         dashed: false,
     };
     Plot {
-        title: format!("How \"{}\" distributes its attention", weights.row_labels[row]),
+        title: format!("Weights of \"{}\" by temperature", weights.row_labels[row]),
         axes: ["T", "weight"],
         scale: Scale::Decades,
         mark: Some(f64::from(now.get())),
