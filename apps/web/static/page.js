@@ -76,7 +76,7 @@ async function main() {
     // Another link of this page, for instance from the course page around it.
     window.addEventListener("hashchange", () => location.reload());
     // The session is in the address only after a change: `replaceState` makes no such event.
-    if ("serviceWorker" in navigator) navigator.serviceWorker.register("sw.js");
+    if ("serviceWorker" in navigator) navigator.serviceWorker.register(`sw.js?build=${build}`);
 }
 
 main().catch((error) => {
