@@ -52,7 +52,7 @@ async function main() {
         fail(
             `This browser offers no ${missing}`,
             `Regard draws with WebGL and computes with WebAssembly, and this browser has no ${missing}, or it is switched off. ` +
-                "A current Chrome, Edge, Firefox or Safari has all it needs. The program for the desktop needs no browser.",
+                "Chromium and browsers made from it have all it needs. The program for the desktop needs no browser.",
         );
         return;
     }
