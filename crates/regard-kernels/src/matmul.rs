@@ -107,6 +107,10 @@ impl Kernel for Matmul<'_> {
     #[inline(always)]
     fn run<S: Simd>(mut self, simd: S) {
         let rows = self.a.rows();
+        // A product of no rows may have any number of columns, and the other way round.
+        if rows == 0 || self.columns == 0 {
+            return;
+        }
         let mut first = 0;
         if S::NARROW {
             let panels =

@@ -64,7 +64,8 @@ pub(crate) struct OnlineSoftmax<'a> {
     pub(crate) weighting: Weighting,
     /// m: the query's largest score so far, or less by up to [`SLACK`].
     pub(crate) max: &'a mut [f32],
-    /// l: the query's sum of weights so far.
+    /// l: the query's sum of weights so far. It is −0 until the query's group sees a key ([`nothing_seen`](crate::softmax::nothing_seen)); until then
+    /// the output holds nothing.
     pub(crate) sum: &'a mut [f32],
 }
 
@@ -84,7 +85,8 @@ impl<'a> OnlineSoftmax<'a> {
     #[inline(always)]
     pub(crate) fn clear(&mut self) {
         self.max.fill(f32::NEG_INFINITY);
-        self.sum.fill(-0.0); // adding to −0 changes nothing; and the compiler makes no call of memset of it
+        // Adding to −0 changes nothing but its sign; and the compiler makes no call of memset of it.
+        self.sum.fill(-0.0);
     }
 
     /// The log-sum-exp of each query's scores, after the last tile.
@@ -114,7 +116,8 @@ impl Kernel for Weigh<'_, '_, '_> {
     /// side by side. In one pass where code is counted.
     #[inline(always)]
     fn run<S: Simd>(mut self, simd: S) {
-        for group in self.groups {
+        // A group that sees nothing of the tile leaves the sums of its rows at −0.
+        for group in self.groups.iter().filter(|group| group.first < group.end) {
             for row in group.row..group.row + group.rows {
                 self.update_reference(simd, group, row);
                 if S::NARROW {
@@ -123,7 +126,7 @@ impl Kernel for Weigh<'_, '_, '_> {
             }
         }
         if !S::NARROW {
-            for group in self.groups {
+            for group in self.groups.iter().filter(|group| group.first < group.end) {
                 for row in group.row..group.row + group.rows {
                     self.weigh(simd, group, row);
                 }
