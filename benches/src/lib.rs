@@ -50,3 +50,9 @@ impl core::ops::Deref for Aligned {
         &self.data[self.range.clone()]
     }
 }
+
+impl core::ops::DerefMut for Aligned {
+    fn deref_mut(&mut self) -> &mut [f32] {
+        &mut self.data[self.range.clone()]
+    }
+}

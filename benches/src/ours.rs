@@ -88,7 +88,7 @@ fn fixed_matmul<const N: usize>() -> Subject {
 fn softmax(shape: Shape) -> Vec<Subject> {
     let Shape { queries: rows, keys: cols, .. } = shape;
     let scores = numbers(rows * cols, 0.1);
-    let (mut weights, mut weights2) = (scores.clone(), scores.clone());
+    let (mut weights, mut weights2) = (scores.clone(), aligned_numbers(rows * cols, 0.1));
     let naive = Subject::new("naive", move || {
         weights.copy_from_slice(&scores);
         weights.chunks_exact_mut(cols).for_each(naive::softmax);
@@ -96,9 +96,8 @@ fn softmax(shape: Shape) -> Vec<Subject> {
         Ok(())
     });
     let kernel = Subject::new("kernel", move || {
-        for row in black_box(&mut weights2).chunks_exact_mut(cols) {
-            regard_kernels::softmax(row, Temperature::ONE);
-        }
+        let rows = MatMut::new(black_box(&mut weights2), rows, cols)?;
+        regard_kernels::softmax_rows(rows, Temperature::ONE);
         Ok(())
     });
     vec![naive, kernel]

@@ -50,6 +50,11 @@ fn hosts() -> [Host; 2] {
 
 /// The lines that a program prints when cargo runs it.
 fn cargo(arguments: &[&str]) -> Vec<Line> {
+    output(arguments).lines().map(parsed).collect()
+}
+
+/// The text that a program prints when cargo runs it.
+fn output(arguments: &[&str]) -> String {
     let output = Command::new(env!("CARGO"))
         .args(arguments)
         .arg("--quiet")
@@ -63,7 +68,7 @@ fn cargo(arguments: &[&str]) -> Vec<Line> {
         arguments.join(" "),
         String::from_utf8_lossy(&output.stderr)
     );
-    text.lines().map(parsed).collect()
+    text
 }
 
 fn parsed(line: &str) -> Line {
@@ -130,6 +135,49 @@ fn all_cores_agree_with_this_machine() {
         cargo(&[alias, "--bin", "no_panic"]);
         println!("{alias}: no panic can be reached from the kernels: the image links and runs");
     }
+}
+
+/// The profiles in which the guide says that no kernel can panic: `opt-level` and `lto`.
+const WITHOUT_PANICS: [(&str, &str); 5] =
+    [("2", "false"), ("3", "'fat'"), ("3", "false"), ("'s'", "false"), ("'z'", "'fat'")];
+
+#[test]
+#[ignore = "needs qemu-system-arm and the bare-metal targets"]
+fn no_panic_can_be_reached_in_the_profiles_of_the_guide() {
+    for (level, lto) in WITHOUT_PANICS {
+        let options = [format!("opt-level={level}"), format!("lto={lto}")];
+        image("no_panic", &options);
+        println!("m4f: no panic can be reached with {}", options.join(", "));
+    }
+}
+
+#[test]
+#[ignore = "needs qemu-system-arm and the bare-metal targets"]
+fn the_stack_is_what_the_guide_says() {
+    let dev = ["opt-level=0", "lto=false", "debug-assertions=true", "overflow-checks=true"];
+    let dev: Vec<_> = dev.into_iter().chain(["package.regard-kernels.opt-level='s'"]).collect();
+    for (name, options, limit) in [("release", vec![], 2048), ("dev", dev, 2560)] {
+        // Operation, shape, by what, instructions, stack, scratch, memory.
+        let costs = image("costs", &options);
+        let stacks =
+            costs.lines().filter_map(|line| match line.split(';').collect::<Vec<_>>()[..] {
+                [_, _, "kernel" | "int8", _, stack, ..] => Some(stack.parse::<usize>().unwrap()),
+                _ => None,
+            });
+        let most = stacks.max().unwrap();
+        assert!(most < limit, "{name}: {most} bytes of stack");
+        println!("m4f: at most {most} bytes of stack in a {name} build");
+    }
+}
+
+/// What an image for the Cortex-M4F prints, built with these options of its profile.
+fn image(bin: &str, options: &[impl AsRef<str>]) -> String {
+    let options = options.iter().flat_map(|option| {
+        ["--config".to_owned(), format!("profile.firmware.{}", option.as_ref())]
+    });
+    let options: Vec<_> =
+        ["m4f", "--bin", bin].map(str::to_owned).into_iter().chain(options).collect();
+    output(&options.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
 #[test]

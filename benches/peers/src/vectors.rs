@@ -6,7 +6,7 @@ use anyhow::{Result, anyhow};
 use candle_core::{Device, Tensor};
 use nalgebra::DVector;
 use numkong::Dot as _;
-use regard_benches::{Shape, Subject, aligned_numbers, numbers};
+use regard_benches::{Shape, Subject, aligned_numbers};
 use rten_simd::SimdOp as _;
 
 pub fn dot(shape: Shape) -> Vec<Subject> {
@@ -27,7 +27,7 @@ pub fn dot(shape: Shape) -> Vec<Subject> {
 
 pub fn softmax(shape: Shape) -> Result<Vec<Subject>> {
     let Shape { queries: rows, keys: cols, threads, .. } = shape;
-    let mut scores = numbers(rows * cols, 0.1);
+    let mut scores = aligned_numbers(rows * cols, 0.1);
     let tensor = Tensor::from_slice(&scores, (rows, cols), &Device::Cpu)?;
     Ok(vec![
         Subject::new("rten-vecmath", move || {

@@ -46,7 +46,9 @@ pub struct Shape {
 }
 
 /// A head by its indices in the file, from 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
 pub struct HeadId {
     /// The index of its layer. [`AttentionMaps::layer_number`] gives the number of the layer.
     pub layer: usize,

@@ -4,7 +4,7 @@
 use core::ops::Range;
 
 use crate::error::{Error, check_shape};
-use crate::simd::{Kernel, Simd, dispatch};
+use crate::simd::{Kernel, LANES, Simd, dispatch};
 use crate::{Mat, MatMut, Position, Window};
 
 /// What a user composes a [`Mask`](crate::Mask) of.
@@ -153,6 +153,36 @@ impl<'a> Bounds<'a> {
     /// keys to −∞.
     #[cfg_attr(not(scalar), inline(always))]
     pub(crate) fn apply(&self, i: usize, key: usize, scores: &mut [f32]) {
+        self.apply_tensors(i, key, scores);
+        let (start, end) = self.seen_of(i, key, scores.len());
+        scores.get_mut(..start).unwrap_or_default().fill(f32::NEG_INFINITY);
+        scores.get_mut(end..).unwrap_or_default().fill(f32::NEG_INFINITY);
+    }
+
+    /// [`apply`](Self::apply) with vectors. How many keys are hidden differs from row to row, and a loop over them would end
+    /// where the processor does not expect it.
+    #[inline(always)]
+    pub(crate) fn apply_with<S: Simd>(&self, simd: S, i: usize, key: usize, scores: &mut [f32]) {
+        self.apply_tensors(i, key, scores);
+        let (start, end) = self.seen_of(i, key, scores.len());
+        let hidden = simd.splat(f32::NEG_INFINITY);
+        let (before, rest) = scores.split_at_mut(start);
+        let after = rest.get_mut(end - start..).unwrap_or_default();
+        for lanes in before.chunks_mut(LANES).chain(after.chunks_mut(LANES)) {
+            simd.store_first(hidden, lanes);
+        }
+    }
+
+    /// Where the keys that query `i` sees by its position begin and end among `count` keys from `key` on.
+    #[inline(always)]
+    fn seen_of(&self, i: usize, key: usize, count: usize) -> (usize, usize) {
+        let range = self.range(i);
+        (range.start.saturating_sub(key).min(count), range.end.saturating_sub(key).min(count))
+    }
+
+    /// Adds the biases, and hides what the tensors hide.
+    #[inline(always)]
+    fn apply_tensors(&self, i: usize, key: usize, scores: &mut [f32]) {
         if let Some(bias) = self.bias {
             for (score, bias) in scores.iter_mut().zip(bias.row(i).get(key..).unwrap_or_default()) {
                 // −∞ is selected, not added, because it hides a score of NaN too.
@@ -176,11 +206,6 @@ impl<'a> Bounds<'a> {
                 *score = if *allowed { *score + 0.0 } else { f32::NEG_INFINITY };
             }
         }
-        let range = self.range(i);
-        let start = range.start.saturating_sub(key).min(scores.len());
-        let end = range.end.saturating_sub(key).min(scores.len());
-        scores.get_mut(..start).unwrap_or_default().fill(f32::NEG_INFINITY);
-        scores.get_mut(end..).unwrap_or_default().fill(f32::NEG_INFINITY);
     }
 }
 

@@ -86,9 +86,12 @@ pub(crate) fn dot_equal(a: &[f32], b: &[f32]) -> f32 {
                     *sum = simd.mul_add(simd.load(a), simd.load(b), *sum);
                 }
             }
-            for ((sum, a), b) in sums.iter_mut().zip(a_rest.chunks(LANES)).zip(b_rest.chunks(LANES))
-            {
-                *sum = simd.mul_add(simd.load_or(a, 0.0), simd.load_or(b, 0.0), *sum);
+            let ((a, a_rest), (b, b_rest)) = (a_rest.as_chunks(), b_rest.as_chunks());
+            for ((sum, a), b) in sums.iter_mut().zip(a).zip(b) {
+                *sum = simd.mul_add(simd.load(a), simd.load(b), *sum);
+            }
+            if let (Some(sum), [_, ..]) = (sums.get_mut(a.len()), a_rest) {
+                *sum = simd.mul_add(simd.load_or(a_rest, 0.0), simd.load_or(b_rest, 0.0), *sum);
             }
             let [s0, s1, s2, s3] = sums;
             simd.reduce_add(simd.add(simd.add(s0, s1), simd.add(s2, s3)))

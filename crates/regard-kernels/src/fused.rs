@@ -245,7 +245,7 @@ impl<'a> Values<'a> {
     /// they lie are not packed.
     #[inline(always)]
     pub(crate) fn new(v: Mat<'a>, memory: &'a mut [Panel]) -> Self {
-        const IN_CACHE: usize = 16 * 1024 / size_of::<f32>();
+        const IN_CACHE: usize = 32 * 1024 / size_of::<f32>();
         let mut values = Self { v, packed: memory, keys: 0..0, finite: None };
         let depth = values.depth();
         if !NARROW && depth.saturating_mul(v.stride()) <= IN_CACHE {
@@ -300,19 +300,39 @@ impl Values<'_> {
         if let Some(known) = self.finite {
             return known;
         }
-        // Four chains hide the latency of the multiply-add.
-        let mut sums = [simd.splat(0.0); 4];
-        for i in self.keys.clone() {
-            for chunks in self.v.row(i).chunks(4 * LANES) {
-                for (sum, chunk) in sums.iter_mut().zip(chunks.chunks(LANES)) {
-                    // 0 · x is 0 for a finite x, and NaN for any other.
-                    *sum = simd.mul_add(simd.load_or(chunk, 0.0), simd.splat(0.0), *sum);
+        let finite = simd.call(AllFinite(self.v.rows_from(self.keys.start, self.keys.len())));
+        self.finite = Some(finite);
+        finite
+    }
+}
+
+/// Whether all numbers of a matrix are finite.
+struct AllFinite<'a>(Mat<'a>);
+
+impl Kernel for AllFinite<'_> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) -> bool {
+        // Four chains hide the latency of the multiply-add. 0 · x is 0 for a finite x, and NaN for any other.
+        let zero = simd.splat(0.0);
+        let mut sums = [zero; 4];
+        for i in 0..self.0.rows() {
+            let (blocks, rest) = self.0.row(i).as_chunks::<LANES>();
+            let (fours, blocks) = blocks.as_chunks::<4>();
+            for four in fours {
+                for (sum, lanes) in sums.iter_mut().zip(four) {
+                    *sum = simd.mul_add(simd.load(lanes), zero, *sum);
                 }
+            }
+            for (sum, lanes) in sums.iter_mut().zip(blocks) {
+                *sum = simd.mul_add(simd.load(lanes), zero, *sum);
+            }
+            if !rest.is_empty() {
+                sums[3] = simd.mul_add(simd.load_or(rest, 0.0), zero, sums[3]);
             }
         }
         let [a, b, c, d] = sums;
-        let finite = simd.reduce_add(simd.add(simd.add(a, b), simd.add(c, d))) == 0.0;
-        self.finite = Some(finite);
-        finite
+        simd.reduce_add(simd.add(simd.add(a, b), simd.add(c, d))) == 0.0
     }
 }

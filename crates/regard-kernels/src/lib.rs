@@ -52,6 +52,6 @@ pub use self::position::{Position, Window};
 pub use self::quantized::{Quantized, quantized_scratch_len};
 pub use self::rotary::{Pairing, rotate};
 pub use self::simd::{Tier, f32_from_f16, multiply_add_rounds, read_all};
-pub use self::softmax::{softmax, softmax_with_log_sum_exp};
+pub use self::softmax::{softmax, softmax_rows, softmax_with_log_sum_exp};
 pub use self::temperature::Temperature;
 pub use self::view::{Mat, MatMut};

@@ -159,12 +159,16 @@ impl<'a> Visible<'a> {
     /// Adds the biases to the scores of query `i` for the keys from `key` on, and sets those of hidden
     /// keys to −∞.
     #[inline(always)]
-    pub(crate) fn apply(&self, i: usize, key: usize, scores: &mut [f32]) {
+    pub(crate) fn apply<S: Simd>(&self, simd: S, i: usize, key: usize, scores: &mut [f32]) {
         let Self { bounds, link } = self;
-        call!(link, apply, Bounds::apply, (bounds, i, key, scores), none: {
+        if !NARROW {
+            bounds.apply_with(simd, i, key, scores);
+        } else if let Some(code) = link {
+            (code.apply)(bounds, i, key, scores);
+        } else {
             let keys = bounds.end().saturating_sub(key);
             scores.get_mut(keys..).unwrap_or_default().fill(f32::NEG_INFINITY);
-        });
+        }
     }
 
     /// Asks for the memory that [`apply`](Self::apply) reads.

@@ -19,8 +19,11 @@ use core::f32::consts::LOG2_E;
 
 use crate::linked::Linked;
 use crate::scores::Group;
-use crate::simd::{Kernel, LANES, Simd};
-use crate::softmax::{exp2_one, exp2_row_sum, log_sum_exp, scale_row};
+use crate::simd::{Exp2ToZero, Kernel, LANES, Simd};
+use crate::softmax::{
+    Weigher, exp2_one, exp2_row_sum, log_sum_exp, reduce_add_each, reduce_max_each, scale_row,
+    weigh_each,
+};
 use crate::{MatMut, Temperature};
 
 /// The reference of a row stays as it is until a weight would exceed 2 to this power. Values from 2¹²⁴
@@ -64,8 +67,8 @@ pub(crate) struct OnlineSoftmax<'a> {
     pub(crate) weighting: Weighting,
     /// m: the query's largest score so far, or less by up to [`SLACK`].
     pub(crate) max: &'a mut [f32],
-    /// l: the query's sum of weights so far. It is −0 until the query's group sees a key ([`nothing_seen`](crate::softmax::nothing_seen)); until then
-    /// the output holds nothing.
+    /// l: the query's sum of weights so far. It is −0 until the query's group sees a key, and the output holds nothing
+    /// until then: see [`nothing_seen`](crate::softmax::nothing_seen).
     pub(crate) sum: &'a mut [f32],
 }
 
@@ -85,7 +88,7 @@ impl<'a> OnlineSoftmax<'a> {
     #[inline(always)]
     pub(crate) fn clear(&mut self) {
         self.max.fill(f32::NEG_INFINITY);
-        // Adding to −0 changes nothing but its sign; and the compiler makes no call of memset of it.
+        // Adding +0 to −0 gives +0. Besides, the compiler makes no call of memset of it.
         self.sum.fill(-0.0);
     }
 
@@ -113,47 +116,128 @@ impl Kernel for Weigh<'_, '_, '_> {
     type Output = ();
 
     /// In two passes, because a row's weights wait for its maximum: the maxima of many rows are computed
-    /// side by side. In one pass where code is counted.
+    /// side by side, and so are the weights of [`Simd::ROWS`]. In one pass, row by row, where code is counted.
     #[inline(always)]
     fn run<S: Simd>(mut self, simd: S) {
-        // A group that sees nothing of the tile leaves the sums of its rows at −0.
-        for group in self.groups.iter().filter(|group| group.first < group.end) {
-            for row in group.row..group.row + group.rows {
-                self.update_reference(simd, group, row);
-                if S::NARROW {
-                    self.weigh(simd, group, row);
-                }
-            }
-        }
-        if !S::NARROW {
-            for group in self.groups.iter().filter(|group| group.first < group.end) {
+        // A group that sees nothing of the tile leaves the sums of its rows as they are: at −0, if it has seen no key.
+        let groups = self.groups;
+        let groups = || groups.iter().filter(|group| group.first < group.end);
+        if S::NARROW {
+            for group in groups() {
                 for row in group.row..group.row + group.rows {
+                    self.update_reference(simd, group, row);
                     self.weigh(simd, group, row);
                 }
             }
+            return;
+        }
+        for group in groups() {
+            for_rows!(S, group, |row, R| self.update_references::<S, R>(simd, group, row));
+        }
+        for group in groups() {
+            for_rows!(S, group, |row, R| self.weigh_rows::<S, R>(simd, group, row));
         }
     }
 }
 
+/// Calls `$each` for the queries of a group, `$count` of them from number `$row` on at a time: as many as
+/// the tier `$simd` takes side by side.
+macro_rules! for_rows {
+    ($simd:ident, $group:expr, |$row:ident, $count:ident| $each:expr) => {{
+        let mut $row = $group.row;
+        let end = $row + $group.rows;
+        for_rows!(@ $simd, $row, end, $count, 4, $each);
+        for_rows!(@ $simd, $row, end, $count, 2, $each);
+        for_rows!(@ $simd, $row, end, $count, 1, $each);
+    }};
+    (@ $simd:ident, $row:ident, $end:ident, $count:ident, $rows:literal, $each:expr) => {
+        while $rows <= $simd::ROWS && $rows <= $end - $row {
+            const $count: usize = $rows;
+            $each;
+            $row += $rows;
+        }
+    };
+}
+use for_rows;
+
 impl Weigh<'_, '_, '_> {
-    /// The scores of a query of the group, in whole panels.
+    /// The scores of `R` queries of the group from `row` on, in whole panels, prepared for the temperature if they are not
+    /// `prepared` yet.
     #[inline(always)]
-    fn scores(&mut self, group: &Group, row: usize) -> &mut [[f32; LANES]] {
-        let scores = self.scores.row_mut(row - self.row);
-        scores.get_mut(group.lanes()).unwrap_or_default().as_chunks_mut().0
+    fn scores<S: Simd, const R: usize>(
+        &mut self,
+        simd: S,
+        group: &Group,
+        row: usize,
+        prepared: bool,
+    ) -> [&mut [[f32; LANES]]; R] {
+        let mut scores: [&mut [[f32; LANES]]; R] = core::array::from_fn(|_| Default::default());
+        if R == 1 {
+            scores[0] = blocks(self.scores.row_mut(row - self.row), group);
+        } else {
+            for (scores, row) in scores.iter_mut().zip(self.scores.rows_mut::<R>(row - self.row)) {
+                *scores = blocks(row, group);
+            }
+        }
+        for scores in &mut scores {
+            if let (false, Some(step)) = (prepared, self.softmax.weighting.preparation) {
+                step.apply(simd, scores.as_flattened_mut());
+            }
+        }
+        scores
     }
 
-    /// Raises the reference of a query to the maximum of its scores, if it must.
+    /// Raises the references of `R` queries of the group to the maxima of their scores, where they must rise.
+    #[inline(always)]
+    fn update_references<S: Simd, const R: usize>(&mut self, simd: S, group: &Group, row: usize) {
+        let mut lanes = [simd.splat(f32::NEG_INFINITY); R];
+        for (lanes, scores) in lanes.iter_mut().zip(self.scores::<S, R>(simd, group, row, false)) {
+            *lanes = simd.max_lanes(scores);
+        }
+        for (row, max) in (row..).zip(reduce_max_each(simd, lanes)) {
+            self.raise(simd, row, max);
+        }
+    }
+
+    /// Turns the scores of `R` queries of the group into weights, and adds these to their sums.
+    #[inline(always)]
+    fn weigh_rows<S: Simd, const R: usize>(&mut self, simd: S, group: &Group, row: usize) {
+        let Weighting { temperature, factor, .. } = self.softmax.weighting;
+        let references = self.softmax.max.get(row..).and_then(|max| max.first_chunk::<R>());
+        let Some(references) = references.copied() else { return };
+        let weighers = Weigher::each(references, factor * LOG2_E, temperature);
+        let scores = self.scores::<S, R>(simd, group, row, true);
+        let weights = reduce_add_each(simd, weigh_each(simd, scores, weighers, Exp2ToZero));
+        let sums = self.softmax.sum.get_mut(row..).unwrap_or_default();
+        for (sum, weights) in sums.iter_mut().zip(weights) {
+            *sum += weights;
+        }
+    }
+
+    /// The scores of a query of the group, in whole panels.
+    #[inline(always)]
+    fn scores_of(&mut self, group: &Group, row: usize) -> &mut [[f32; LANES]] {
+        blocks(self.scores.row_mut(row - self.row), group)
+    }
+
+    /// Raises the reference of a query to the maximum of its scores, if it must, on narrow tiers.
     #[inline(always)]
     fn update_reference<S: Simd>(&mut self, simd: S, group: &Group, row: usize) {
-        let Weighting { temperature, factor, preparation } = self.softmax.weighting;
-        let factor = factor * LOG2_E;
-        let slack = if temperature.is_zero() { 0.0 } else { SLACK };
-        let scores = self.scores(group, row);
+        let preparation = self.softmax.weighting.preparation;
+        let scores = self.scores_of(group, row);
         if let Some(preparation) = preparation {
             preparation.apply(simd, scores.as_flattened_mut());
         }
         let max = simd.max_of(scores);
+        self.raise(simd, row, max);
+    }
+
+    /// Raises the reference of a query to `max`, the maximum of its scores, if it must.
+    #[inline(always)]
+    fn raise<S: Simd>(&mut self, simd: S, row: usize, max: f32) {
+        let Weighting { temperature, factor, .. } = self.softmax.weighting;
+        let factor = factor * LOG2_E;
+        let slack = if temperature.is_zero() { 0.0 } else { SLACK };
         let OnlineSoftmax { max: references, sum, .. } = &mut *self.softmax;
         let (Some(reference), Some(sum)) = (references.get_mut(row), sum.get_mut(row)) else {
             return;
@@ -168,15 +252,21 @@ impl Weigh<'_, '_, '_> {
         }
     }
 
-    /// Turns the scores of a query into weights, and adds these to its sum.
+    /// Turns the scores of a query into weights, and adds these to its sum, on narrow tiers.
     #[inline(always)]
     fn weigh<S: Simd>(&mut self, simd: S, group: &Group, row: usize) {
         let Weighting { temperature, factor, .. } = self.softmax.weighting;
         let Some(reference) = self.softmax.max.get(row).copied() else { return };
-        let scores = self.scores(group, row);
+        let scores = self.scores_of(group, row);
         let weights = exp2_row_sum(simd, scores, reference, factor * LOG2_E, temperature);
         if let Some(sum) = self.softmax.sum.get_mut(row) {
             *sum += weights;
         }
     }
+}
+
+/// The scores of a query of the group, in whole panels, of all of its scores.
+#[inline(always)]
+fn blocks<'s>(scores: &'s mut [f32], group: &Group) -> &'s mut [[f32; LANES]] {
+    scores.get_mut(group.lanes()).unwrap_or_default().as_chunks_mut().0
 }

@@ -61,12 +61,15 @@ impl Kernel for Rotate<'_> {
                 }
                 Pairing::HalfSplit => {
                     let Some((a, b)) = x.split_at_mut_checked(cos.len()) else { return };
-                    let angles = cos.chunks(LANES).zip(sin.chunks(LANES));
-                    for ((a, b), (cos, sin)) in
-                        a.chunks_mut(LANES).zip(b.chunks_mut(LANES)).zip(angles)
-                    {
+                    let ((a, a_rest), (b, b_rest)) =
+                        (a.as_chunks_mut::<LANES>(), b.as_chunks_mut::<LANES>());
+                    let ((cos, cos_rest), (sin, sin_rest)) =
+                        (cos.as_chunks::<LANES>(), sin.as_chunks::<LANES>());
+                    let angles = cos.iter().zip(sin);
+                    for ((a, b), (cos, sin)) in a.iter_mut().zip(b).zip(angles) {
                         turn(simd, a, b, cos, sin);
                     }
+                    turn(simd, a_rest, b_rest, cos_rest, sin_rest);
                 }
             }
         }

@@ -313,7 +313,7 @@ impl Scores<'_> {
             if let Some(steps) = self.steps {
                 steps.apply(simd, scores);
             }
-            self.visible.apply(row, start + lanes.start, scores);
+            self.visible.apply(simd, row, start + lanes.start, scores);
         }
     }
 }

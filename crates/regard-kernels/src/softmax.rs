@@ -1,9 +1,9 @@
 use core::f32::consts::LOG2_E;
 
-use crate::Temperature;
 use crate::simd::{
     Distance, Exp2ToZero, ExpToZero, Kernel, LANES, Lanes, Map, Panel, Simd, dispatch,
 };
+use crate::{MatMut, Temperature};
 
 /// Softmax in place, xᵢ ← e^((xᵢ − max)/T) / Σⱼ e^((xⱼ − max)/T).
 ///
@@ -39,6 +39,44 @@ pub fn softmax_with_log_sum_exp(x: &mut [f32], temperature: Temperature) -> f32 
     log_sum_exp(max, sum, temperature.factor(), temperature)
 }
 
+/// [`softmax`] of each row of a matrix, with the same bits. Short rows take half of the time: a row waits for its maximum and
+/// for its sum, and meanwhile the next rows are computed.
+///
+/// ```
+/// use regard_kernels::{MatMut, Temperature, softmax_rows};
+/// let mut x = [[0.0, 0.0], [3_f32.ln(), 0.0]];
+/// softmax_rows(MatMut::from(&mut x), Temperature::ONE);
+/// assert_eq!(x[0], [0.5, 0.5]);
+/// assert!((x[1][0] - 0.75).abs() < 1e-6);
+/// ```
+pub fn softmax_rows(x: MatMut<'_>, temperature: Temperature) {
+    dispatch(SoftmaxRows(x, temperature));
+}
+
+struct SoftmaxRows<'a>(MatMut<'a>, Temperature);
+
+impl Kernel for SoftmaxRows<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        /// Rows of at most so many numbers are computed side by side. A longer one keeps the processor busy alone.
+        const SHORT: usize = 256;
+        const SIDE_BY_SIDE: usize = 4;
+        let Self(mut x, temperature) = self;
+        let mut row = 0;
+        if S::ROWS == SIDE_BY_SIDE && x.cols() <= SHORT {
+            while row + SIDE_BY_SIDE <= x.filled_rows() {
+                softmax_each::<S, SIDE_BY_SIDE>(simd, x.rows_mut(row), temperature);
+                row += SIDE_BY_SIDE;
+            }
+        }
+        for row in row..x.filled_rows() {
+            softmax_row(simd, x.row_mut(row), temperature);
+        }
+    }
+}
+
 struct SoftmaxRow<'a>(&'a mut [f32], Temperature);
 
 impl Kernel for SoftmaxRow<'_> {
@@ -57,6 +95,17 @@ pub(crate) fn softmax_row<S: Simd>(
     row: &mut [f32],
     temperature: Temperature,
 ) -> (f32, f32) {
+    if S::NARROW {
+        softmax_padded(simd, row, temperature)
+    } else {
+        let [result] = softmax_each(simd, [row], temperature);
+        result
+    }
+}
+
+/// [`softmax_row`] on narrow tiers: a copy of the last scores is padded to a block.
+#[inline(always)]
+fn softmax_padded<S: Simd>(simd: S, row: &mut [f32], temperature: Temperature) -> (f32, f32) {
     temperature.prepare(row);
     let (blocks, rest) = row.as_chunks_mut();
     let mut tail = [[f32::NEG_INFINITY; LANES]];
@@ -73,6 +122,110 @@ pub(crate) fn softmax_row<S: Simd>(
     }
     divide(simd, row, sum);
     (max, sum)
+}
+
+/// [`softmax_row`] of `R` rows of the same length, at most four, side by side.
+#[inline(always)]
+fn softmax_each<S: Simd, const R: usize>(
+    simd: S,
+    mut rows: [&mut [f32]; R],
+    temperature: Temperature,
+) -> [(f32, f32); R] {
+    let mut blocks: [&mut [Panel]; R] = core::array::from_fn(|_| Default::default());
+    let mut rests: [&mut [f32]; R] = core::array::from_fn(|_| Default::default());
+    let mut lanes = [simd.splat(f32::NEG_INFINITY); R];
+    for (r, row) in rows.iter_mut().enumerate() {
+        temperature.prepare(row);
+        (blocks[r], rests[r]) = row.as_chunks_mut();
+        lanes[r] = simd.max_lanes(blocks[r]);
+        if !rests[r].is_empty() {
+            lanes[r] = simd.max(simd.load_or(rests[r], f32::NEG_INFINITY), lanes[r]);
+        }
+    }
+    let max = reduce_max_each(simd, lanes);
+    let weighers = Weigher::each(max, temperature.factor(), temperature);
+    let mut lanes = weigh_each(simd, blocks, weighers, ExpToZero);
+    for (r, rest) in rests.into_iter().enumerate() {
+        if !rest.is_empty() {
+            let weights = weighers[r].of(simd, simd.load_or(rest, f32::NEG_INFINITY), ExpToZero);
+            simd.store_first(weights, rest);
+            lanes[r] = simd.add(lanes[r], weights);
+        }
+    }
+    let sums = reduce_add_each(simd, lanes);
+    let mut results = [(0.0, 0.0); R];
+    for (r, row) in rows.into_iter().enumerate() {
+        divide(simd, row, sums[r]);
+        results[r] = (max[r], sums[r]);
+    }
+    results
+}
+
+/// Scores ← weights, `f` of their distances, for `R` rows of as many blocks, side by side. Returns the sums of the weights,
+/// lane by lane.
+#[inline(always)]
+pub(crate) fn weigh_each<S: Simd, F: Map, const R: usize>(
+    simd: S,
+    mut rows: [&mut [Panel]; R],
+    weighers: [Weigher; R],
+    f: impl Fn(Distance) -> F,
+) -> [S::V; R] {
+    let mut sums = [simd.splat(0.0); R];
+    if R == 1 || weighers.iter().any(|weigher| weigher.limit) {
+        for ((row, weigher), sum) in rows.into_iter().zip(weighers).zip(&mut sums) {
+            *sum = if weigher.limit {
+                simd.map_add(row, &weigher.limit(), *sum)
+            } else {
+                simd.map_add(row, &f(weigher.distance), *sum)
+            };
+        }
+        return sums;
+    }
+    for i in 0..rows.first().map_or(0, |row| row.len()) {
+        for ((row, weigher), sum) in rows.iter_mut().zip(&weighers).zip(&mut sums) {
+            let Some(lanes) = row.get_mut(i) else { return sums };
+            let weights = f(weigher.distance).of(simd, simd.load(lanes));
+            simd.store(weights, lanes);
+            *sum = simd.add(*sum, weights);
+        }
+    }
+    sums
+}
+
+/// [`Simd::reduce_max`] of at most four blocks.
+#[inline(always)]
+pub(crate) fn reduce_max_each<S: Simd, const R: usize>(simd: S, lanes: [S::V; R]) -> [f32; R] {
+    let mut largest = [f32::NEG_INFINITY; R];
+    if R == 1 {
+        largest[0] = simd.reduce_max(lanes[0]);
+        return largest;
+    }
+    let mut padded = [lanes[0]; 4];
+    for (padded, lanes) in padded.iter_mut().zip(lanes) {
+        *padded = lanes;
+    }
+    for (largest, x) in largest.iter_mut().zip(simd.reduce_max_each(padded)) {
+        *largest = x;
+    }
+    largest
+}
+
+/// [`Simd::reduce_add`] of at most four blocks.
+#[inline(always)]
+pub(crate) fn reduce_add_each<S: Simd, const R: usize>(simd: S, lanes: [S::V; R]) -> [f32; R] {
+    let mut sums = [0.0; R];
+    if R == 1 {
+        sums[0] = simd.reduce_add(lanes[0]);
+        return sums;
+    }
+    let mut padded = [lanes[0]; 4];
+    for (padded, lanes) in padded.iter_mut().zip(lanes) {
+        *padded = lanes;
+    }
+    for (sum, x) in sums.iter_mut().zip(simd.reduce_add_each(padded)) {
+        *sum = x;
+    }
+    sums
 }
 
 /// How the scores of one row become weights that are not yet divided.
@@ -93,27 +246,42 @@ impl Weigher {
         Self { distance: Distance { max: finite, factor }, limit }
     }
 
+    /// [`new`](Self::new) for each of some rows.
+    #[inline(always)]
+    pub(crate) fn each<const R: usize>(
+        max: [f32; R],
+        factor: f32,
+        temperature: Temperature,
+    ) -> [Self; R] {
+        let mut weighers = [Self::new(0.0, factor, temperature); R];
+        for (weigher, max) in weighers.iter_mut().zip(max) {
+            *weigher = Self::new(max, factor, temperature);
+        }
+        weighers
+    }
+
     fn limit(&self) -> Limit {
         Limit(self.distance.max)
     }
 
-    /// Scores ← e^distance, within 1 ULP, and their sum.
+    /// The weights of one block: `f` of the distances.
+    #[inline(always)]
+    pub(crate) fn of<S: Simd, F: Map>(
+        &self,
+        simd: S,
+        scores: S::V,
+        f: impl Fn(Distance) -> F,
+    ) -> S::V {
+        if self.limit { self.limit().of(simd, scores) } else { f(self.distance).of(simd, scores) }
+    }
+
+    /// Scores ← e^distance, within 1 ULP, and their sum, on narrow tiers.
     #[inline(always)]
     fn exp_row_sum<S: Simd>(&self, simd: S, row: &mut [Panel], tail: &mut [Panel]) -> f32 {
         if self.limit {
             simd.map_sum(row, tail, &self.limit())
         } else {
             simd.map_sum(row, tail, &ExpToZero(self.distance))
-        }
-    }
-
-    /// Scores ← 2^distance, and their sum.
-    #[inline(always)]
-    fn exp2_row_sum<S: Simd>(&self, simd: S, row: &mut [Panel]) -> f32 {
-        if self.limit {
-            simd.map_sum(row, &mut [], &self.limit())
-        } else {
-            simd.map_sum(row, &mut [], &Exp2ToZero(self.distance))
         }
     }
 
@@ -126,19 +294,9 @@ impl Weigher {
             simd.map(row, &Exp2ToZero(self.distance));
         }
     }
-
-    /// 2^distance of one block.
-    #[inline(always)]
-    pub(crate) fn exp2<S: Simd>(&self, simd: S, scores: S::V) -> S::V {
-        if self.limit {
-            self.limit().of(simd, scores)
-        } else {
-            Exp2ToZero(self.distance).of(simd, scores)
-        }
-    }
 }
 
-/// Scores ← 2^((score − max)·factor), and their sum.
+/// Scores ← 2^((score − max)·factor), and their sum, on narrow tiers.
 #[inline(always)]
 pub(crate) fn exp2_row_sum<S: Simd>(
     simd: S,
@@ -147,12 +305,8 @@ pub(crate) fn exp2_row_sum<S: Simd>(
     factor: f32,
     temperature: Temperature,
 ) -> f32 {
-    if S::NARROW {
-        exp2_row(simd, row.as_flattened_mut(), max, factor, temperature);
-        simd.sum(row)
-    } else {
-        Weigher::new(max, factor, temperature).exp2_row_sum(simd, row)
-    }
+    exp2_row(simd, row.as_flattened_mut(), max, factor, temperature);
+    simd.sum(row)
 }
 
 /// 2^((score − max)·factor): the factor for sums that refer to the lower maximum `score`.

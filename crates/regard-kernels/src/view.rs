@@ -260,6 +260,19 @@ impl<'a, T> MatMut<'a, T> {
         MatMut { data: data_from(self.data, (rows, cols), stride, row), rows, cols, stride }
     }
 
+    /// Rows `i` to `i + R − 1`. A row that does not exist is an empty slice.
+    #[inline(always)]
+    pub(crate) fn rows_mut<const R: usize>(&mut self, i: usize) -> [&mut [T]; R] {
+        let MatMut { mut data, rows: count, cols, stride } = self.rows_from(i);
+        let mut rows: [&mut [T]; R] = core::array::from_fn(|_| Default::default());
+        for row in rows.iter_mut().take(count) {
+            let (this, rest) = data.split_at_mut(stride.min(data.len()));
+            *row = this.get_mut(..cols).unwrap_or_default();
+            data = rest;
+        }
+        rows
+    }
+
     pub(crate) const fn stride(&self) -> usize {
         self.stride
     }
@@ -340,5 +353,15 @@ mod tests {
         assert_eq!(no_columns.row(2), &[] as &[f32], "its start would overflow");
         let mut none = [0.0; 0];
         assert!(MatMut::strided(&mut none, 3, 0, usize::MAX).unwrap().row_mut(2).is_empty());
+    }
+
+    #[test]
+    fn several_rows_are_borrowed_at_once() {
+        let mut data: [f32; 11] = core::array::from_fn(|i| i as f32);
+        let mut m = MatMut::strided(&mut data, 3, 3, 4).unwrap();
+        assert_eq!(m.rows_mut::<2>(1), [[4.0, 5.0, 6.0], [8.0, 9.0, 10.0]]);
+        let [last, none] = m.rows_mut(2);
+        assert!(last == [8.0, 9.0, 10.0] && none.is_empty());
+        assert!(m.rows_mut::<1>(3)[0].is_empty());
     }
 }

@@ -6,7 +6,9 @@ mod common;
 
 use common::{Random, U, assert_close, gamma};
 use proptest::prelude::*;
-use regard_kernels::{Error, Temperature, fixed, naive, softmax_with_log_sum_exp};
+use regard_kernels::{
+    Error, MatMut, Temperature, fixed, naive, softmax, softmax_rows, softmax_with_log_sum_exp,
+};
 
 const INF: f32 = f32::INFINITY;
 
@@ -223,5 +225,33 @@ proptest! {
         // 2u of each weight, and the sum is the same for both; the product here rounds once more.
         let limit = 1.0 + gamma(6) as f32;
         prop_assert!(weights.windows(2).all(|w| w[0] <= w[1] * limit));
+    }
+}
+
+#[test]
+fn rows_of_a_matrix_have_the_bits_of_softmax_alone() {
+    let mut random = Random(5);
+    // All remainders of rows side by side, with and without numbers after the last whole block, and rows too long for it.
+    for (rows, cols) in [(0, 5), (3, 0), (1, 64), (4, 64), (9, 17), (6, 100), (5, 256), (7, 257)] {
+        for t in [1.0, 0.3, 0.0, INF, f32::MAX] {
+            let temperature = Temperature::new(t).unwrap();
+            let stride = cols + 3;
+            let mut x: Vec<f32> = (0..rows * stride).map(|_| random.within(4.0)).collect();
+            // A row of each kind of limit.
+            for (i, special) in [f32::NAN, INF, -INF].into_iter().enumerate() {
+                if i < rows && cols > 0 {
+                    x[i * stride + cols / 2] = special;
+                }
+            }
+            if rows > 3 {
+                x[3 * stride..][..cols].fill(-INF);
+            }
+            let mut expected = x.clone();
+            for row in 0..if cols == 0 { 0 } else { rows } {
+                softmax(&mut expected[row * stride..][..cols], temperature);
+            }
+            softmax_rows(MatMut::strided(&mut x, rows, cols, stride).unwrap(), temperature);
+            assert_eq!(common::bits(&x), common::bits(&expected), "{rows} × {cols} at T = {t}");
+        }
     }
 }

@@ -3,12 +3,15 @@
 
 #[expect(dead_code, reason = "shared with tests that need more of it")]
 mod driver;
+#[path = "driver/pages.rs"]
+mod pages;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use egui::accesskit::{Role, Toggled};
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
-use regard_heads::Measure;
+use regard_heads::{HeadId, Measure};
 use regard_models::{Ablation, Change};
 use regard_ui::heads::Shown;
 use regard_ui::laboratory::{Brush, Square};
@@ -35,7 +38,7 @@ const ROLES: [Role; 6] = [
 type Control = (Role, String, usize);
 
 /// Sessions in which all controls are there.
-fn sessions() -> Vec<(&'static str, Session)> {
+fn sessions(folder: &Path) -> Vec<(&'static str, Session)> {
     let mut worked = Session::default();
     worked.walkthrough.open(Example::TheCatSat);
     worked.walkthrough.inputs.set(Quantity::X, 0, 0, 5.0).unwrap();
@@ -67,8 +70,12 @@ fn sessions() -> Vec<(&'static str, Session)> {
     state.changes = [zero, cut].map(|change| Listed { change, on: true }).to_vec();
     state.heads.shown = Shown::Head;
     state.heads.chosen = Some((5, 2));
-    vec![
+    let mut chosen = changed.clone();
+    (chosen.model.heads.lines, chosen.model.heads.overlaid) =
+        (true, vec![HeadId { layer: 1, head: 2 }]);
+    let mut sessions = vec![
         ("a model", model),
+        ("lines of a model", chosen),
         ("a model with changes", changed),
         ("an example", worked),
         ("one's own tokens", own),
@@ -76,7 +83,9 @@ fn sessions() -> Vec<(&'static str, Session)> {
         ("all heads", grid),
         ("a head", head),
         ("lines", lines),
-    ]
+    ];
+    sessions.extend(pages::all(folder));
+    sessions
 }
 
 /// What can be used in a window.
@@ -129,7 +138,8 @@ fn use_it(window: &mut Window, (role, name, place): &Control) {
 #[test]
 fn every_control_does_something() {
     let mut used = 0;
-    for (what, start) in sessions() {
+    let folder = tempfile::tempdir().unwrap();
+    for (what, start) in sessions(folder.path()) {
         for control in controls(&open(start.clone(), SIZE)) {
             let mut window = open(start.clone(), SIZE);
             let before = (session(&window).clone(), contents(&window));
@@ -139,5 +149,5 @@ fn every_control_does_something() {
             used += 1;
         }
     }
-    assert!(used > 150, "{used}");
+    assert!(used > 300, "{used}");
 }

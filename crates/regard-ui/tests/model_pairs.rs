@@ -203,3 +203,42 @@ fn a_changed_run_stands_beside_the_unchanged_one() {
     assert_eq!(side_by_side(&window), [changed, unchanged, difference]);
     assert!(shows(&window, "A  changed") && shows(&window, "B  unchanged"));
 }
+
+#[test]
+fn lines_are_chosen_and_overlaid() {
+    let mut window = window();
+    open_head(&mut window, 1, 2);
+    click(&mut window, "Lines");
+    click(&mut window, "Without first token");
+    assert!(state(&window).heads.hide_first);
+    window.get_by_role_and_label(Role::SpinButton, "Lines of each query").set_value_accesskit(2.0);
+    settle(&mut window);
+    assert_eq!(state(&window).heads.most_lines, 2);
+
+    click(&mut window, "Overlay");
+    let ids: Vec<_> = state(&window).heads.overlaid.iter().map(ToString::to_string).collect();
+    assert_eq!(ids.len(), 1);
+    assert!(!shows(&window, "Remove the lines of"), "one head needs no legend");
+    click(&mut window, "Next head");
+    assert!(shows(&window, "Layer 1, head 2") && shows(&window, "Layer 1, head 3"));
+    let overlay = window.get_by_role_and_label(Role::Button, "Overlay");
+    assert!(!overlay.accesskit_node().is_disabled());
+    click(&mut window, "Remove the lines of Layer 1, head 2");
+    assert!(state(&window).heads.overlaid.is_empty());
+
+    // An exported picture has the lines that are seen.
+    let folder = tempfile::tempdir().unwrap();
+    let mut lines = |name: &str| {
+        let path = folder.path().join(name);
+        driver::press(&mut window, Command::ExportMatrix);
+        window.get_by_label("Path of the file").set_text_value_accesskit(path.to_str().unwrap());
+        window.run_steps(3);
+        window.get_by_role_and_label(Role::Button, "Export").click();
+        settle(&mut window);
+        let svg = std::fs::read_to_string(path).unwrap();
+        click(&mut window, "Without first token");
+        svg.matches("<polyline").count()
+    };
+    let without = lines("without.svg");
+    assert!(without < lines("with.svg"));
+}

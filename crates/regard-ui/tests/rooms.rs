@@ -198,7 +198,7 @@ fn every_panel_explains_itself() {
     let of_heads = [
         ("File", "safetensors"),
         ("Sort heads by", "by one number"),
-        ("Means and rollout", "Abnar"),
+        ("Pictures", "Abnar"),
         ("Pictures", "Each small picture is a head"),
         ("Induction", "followed earlier occurrences"),
     ];

@@ -7,6 +7,8 @@
 
 #[path = "driver/host.rs"]
 mod host;
+#[path = "driver/pages.rs"]
+mod pages;
 
 use std::sync::Arc;
 
@@ -77,7 +79,11 @@ fn rooms_look_as_they_did() {
     let mut results = SnapshotResults::new();
     let room = |room: Room| (room.name().to_lowercase(), Session { room, ..Session::default() });
     let start = ("start".to_owned(), regard_ui::greeting());
-    for (what, session) in Room::ALL.map(room).into_iter().chain([start]) {
+    let folder = tempfile::tempdir().unwrap();
+    let pages = pages::all(folder.path()).into_iter();
+    let pages = pages.map(|(what, session)| (format!("model-{what}"), session));
+    let rooms = Room::ALL.map(room).into_iter().chain([start]);
+    for (what, session) in rooms.chain(pages) {
         for (theme, shade) in [(ThemePreference::Dark, "dark"), (ThemePreference::Light, "light")] {
             for size in SIZES {
                 let mut window = open(&session, theme, size);

@@ -15,7 +15,7 @@ mod image {
         Window, add, add_row, attention_scratch_len, cosine_similarity, dot, exp, fixed, gelu,
         gelu_tanh, int8, layer_norm, matmul, matmul_packed, matmul_packed_add, matmul_transposed,
         merge_finished, multiply, multiply_add_rounds, norm, packed_len, relu, rms_norm, rotate,
-        silu, softmax, softmax_with_log_sum_exp,
+        silu, softmax, softmax_rows, softmax_with_log_sum_exp,
     };
 
     #[expect(unsafe_code, reason = "a declaration that nothing defines")]
@@ -54,6 +54,7 @@ mod image {
         black_box((dot(a, b)?, norm(a), cosine_similarity(a, b)?));
         exp(b);
         softmax(b, Temperature::new(black_box(2.0))?);
+        softmax_rows(MatMut::new(b, black_box(2), black_box(3))?, Temperature::default());
         black_box(softmax_with_log_sum_exp(b, Temperature::default()));
         black_box((multiply_add_rounds(black_box(1)), Tier::active().name()));
         Ok(())

@@ -1,7 +1,7 @@
 //! Attention over at most 16 keys, of at most 16 columns of values, nothing hidden: a query's scores, weights and output
 //! are one block of lanes each, and nothing is kept but the transposed keys. The bits are those of [`crate::fused`].
 
-use crate::simd::{Kernel, LANES, Map as _, NARROW, Panel, Simd, pack_transposed_here};
+use crate::simd::{Exp2ToZero, Kernel, LANES, Map as _, NARROW, Panel, Simd, pack_transposed_here};
 use crate::softmax::{Divide, Weigher, log_sum_exp};
 use crate::{Mat, MatMut, Temperature};
 
@@ -103,7 +103,7 @@ impl Small<'_> {
         }
         for (scores, largest) in scores.iter_mut().zip(largest) {
             let weigher = Weigher::new(largest, factor * core::f32::consts::LOG2_E, temperature);
-            *scores = weigher.exp2(simd, *scores);
+            *scores = weigher.of(simd, *scores, Exp2ToZero);
         }
         for ((scores, weights), sum) in scores.into_iter().zip(&mut weights).zip(&mut sums) {
             simd.store(scores, weights);

@@ -96,7 +96,7 @@ impl Groups<'_> {
         simd.call(Score { queries, k: self.k, start, scores });
 
         let mut factors = [Factor::ZERO; R];
-        for (r, factor) in factors.iter_mut().enumerate() {
+        for (r, factor) in (0..R).zip(&mut factors) {
             hide(&self.visible, first + r, start, scores, r);
             *factor =
                 self.ratio.divided_by(simd.call(Weigh { exponent: self.exponent, scores, r }));
@@ -153,6 +153,7 @@ fn hide<const R: usize>(
     scores: &mut [[i32; R]],
     r: usize,
 ) {
+    let r = r.min(R - 1); // tells the compiler that it is one of them
     let range = visible.range(row);
     let (before, after) = (range.start.saturating_sub(first), range.end.saturating_sub(first));
     for scores in scores.get_mut(..before).unwrap_or_default() {
@@ -183,10 +184,9 @@ impl<const R: usize> Kernel for Weigh<'_, R> {
     #[inline(always)]
     fn run<S: Simd>(self, _simd: S) -> u32 {
         let Self { exponent, scores, r } = self;
-        let r = r.min(R - 1); // tells the compiler that it is one of them
         let total = weigh(&exponent, scores, r);
         let weights = scores.len() / 2;
-        halve(total, scores.iter_mut().take(weights).map(|scores| &mut scores[r]))
+        halve(total, scores.iter_mut().take(weights).filter_map(|scores| scores.get_mut(r)))
     }
 }
 

@@ -95,6 +95,40 @@ fn transpose(rows: [&[f32; 8]; 8], panel: &mut [Panel; 8], second: bool) {
     }
 }
 
+/// Folds each of four blocks by `$combine`, as a tree: the quarters of two blocks at a time, then the numbers of four.
+macro_rules! fold_each {
+    ($v:expr, $combine:ident, $combine_quarters:ident) => {{
+        let [a, b, c, d] = $v;
+        let mut folded = [0.0; 4];
+        // SAFETY: a value of `Avx2` exists, so the CPU has AVX2; the store is that of the array.
+        unsafe {
+            let (a, b) = ($combine(a[0], a[1]), $combine(b[0], b[1]));
+            let (c, d) = ($combine(c[0], c[1]), $combine(d[0], d[1]));
+            // The quarters of a, then those of c.
+            let ac = $combine(
+                _mm256_permute2f128_ps::<0x20>(a, c),
+                _mm256_permute2f128_ps::<0x31>(a, c),
+            );
+            let bd = $combine(
+                _mm256_permute2f128_ps::<0x20>(b, d),
+                _mm256_permute2f128_ps::<0x31>(b, d),
+            );
+            // Two numbers of a and two of b, then those of c and d.
+            let all = $combine(
+                _mm256_shuffle_ps::<0b01_00_01_00>(ac, bd),
+                _mm256_shuffle_ps::<0b11_10_11_10>(ac, bd),
+            );
+            let (ab, cd) = (_mm256_castps256_ps128(all), _mm256_extractf128_ps::<1>(all));
+            let all = $combine_quarters(
+                _mm_shuffle_ps::<0b10_00_10_00>(ab, cd),
+                _mm_shuffle_ps::<0b11_01_11_01>(ab, cd),
+            );
+            _mm_storeu_ps(folded.as_mut_ptr(), all);
+        }
+        folded
+    }};
+}
+
 impl Lanes for Avx2 {
     type V = [__m256; 2];
     type M = [__m256; 2];
@@ -232,6 +266,16 @@ impl Simd for Avx2 {
             let x = _mm_add_ps(x, _mm_movehl_ps(x, x));
             _mm_cvtss_f32(_mm_add_ss(x, _mm_movehdup_ps(x)))
         }
+    }
+
+    #[inline(always)]
+    fn reduce_add_each(self, v: [Self::V; 4]) -> [f32; 4] {
+        fold_each!(v, _mm256_add_ps, _mm_add_ps)
+    }
+
+    #[inline(always)]
+    fn reduce_max_each(self, v: [Self::V; 4]) -> [f32; 4] {
+        fold_each!(v, _mm256_max_ps, _mm_max_ps)
     }
 
     #[inline(always)]

@@ -70,6 +70,38 @@ macro_rules! registers {
     };
 }
 
+/// Folds each of four blocks by `$combine`, as a tree: the halves of two blocks at a time, then the quarters of four.
+macro_rules! fold_each {
+    ($v:expr, $combine:ident) => {{
+        const LOW: i32 = 0b01_00_01_00;
+        const HIGH: i32 = 0b11_10_11_10;
+        const EVEN: i32 = 0b10_00_10_00;
+        const ODD: i32 = 0b11_01_11_01;
+        let [a, b, c, d] = $v;
+        let mut folded = [0.0; 4];
+        // SAFETY: a value of `Avx512` exists, so the CPU has AVX-512; the store is that of the array.
+        unsafe {
+            let ab = $combine(
+                _mm512_shuffle_f32x4::<LOW>(a, b),
+                _mm512_shuffle_f32x4::<HIGH>(a, b),
+            );
+            let cd = $combine(
+                _mm512_shuffle_f32x4::<LOW>(c, d),
+                _mm512_shuffle_f32x4::<HIGH>(c, d),
+            );
+            let all = $combine(
+                _mm512_shuffle_f32x4::<EVEN>(ab, cd),
+                _mm512_shuffle_f32x4::<ODD>(ab, cd),
+            );
+            let all = $combine(all, _mm512_permute_ps::<HIGH>(all));
+            let all = $combine(all, _mm512_movehdup_ps(all));
+            let first = _mm512_maskz_compress_ps(0b0001_0001_0001_0001, all);
+            _mm_storeu_ps(folded.as_mut_ptr(), _mm512_castps512_ps128(first));
+        }
+        folded
+    }};
+}
+
 /// Lanes 0 to 7, and 8 to 15.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq")]
@@ -218,6 +250,7 @@ impl Simd for Avx512 {
     const PANELS: usize = 2;
     const QUERIES: usize = 36;
     const CHAINS: usize = 8;
+    const ROWS: usize = 4;
 
     #[inline(always)]
     fn call<K: Kernel>(self, kernel: K) -> K::Output {
@@ -286,39 +319,19 @@ impl Simd for Avx512 {
         self.0.reduce_add(registers!(halves(v)))
     }
 
-    /// The halves of two blocks are added at a time, then the quarters of four.
     #[inline(always)]
-    fn reduce_add_each(self, [a, b, c, d]: [__m512; 4]) -> [f32; 4] {
-        const LOW: i32 = 0b01_00_01_00;
-        const HIGH: i32 = 0b11_10_11_10;
-        const EVEN: i32 = 0b10_00_10_00;
-        const ODD: i32 = 0b11_01_11_01;
-        let mut sums = [0.0; 4];
-        // SAFETY: `self` proves AVX-512; the store is that of the array.
-        unsafe {
-            let ab = _mm512_add_ps(
-                _mm512_shuffle_f32x4::<LOW>(a, b),
-                _mm512_shuffle_f32x4::<HIGH>(a, b),
-            );
-            let cd = _mm512_add_ps(
-                _mm512_shuffle_f32x4::<LOW>(c, d),
-                _mm512_shuffle_f32x4::<HIGH>(c, d),
-            );
-            let all = _mm512_add_ps(
-                _mm512_shuffle_f32x4::<EVEN>(ab, cd),
-                _mm512_shuffle_f32x4::<ODD>(ab, cd),
-            );
-            let all = _mm512_add_ps(all, _mm512_permute_ps::<HIGH>(all));
-            let all = _mm512_add_ps(all, _mm512_movehdup_ps(all));
-            let first = _mm512_maskz_compress_ps(0b0001_0001_0001_0001, all);
-            _mm_storeu_ps(sums.as_mut_ptr(), _mm512_castps512_ps128(first));
-        }
-        sums
+    fn reduce_add_each(self, v: [__m512; 4]) -> [f32; 4] {
+        fold_each!(v, _mm512_add_ps)
     }
 
     #[inline(always)]
     fn reduce_max(self, v: __m512) -> f32 {
         self.0.reduce_max(registers!(halves(v)))
+    }
+
+    #[inline(always)]
+    fn reduce_max_each(self, v: [__m512; 4]) -> [f32; 4] {
+        fold_each!(v, _mm512_max_ps)
     }
 
     #[inline(always)]

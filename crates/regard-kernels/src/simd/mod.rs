@@ -119,6 +119,9 @@ pub(crate) trait Simd: Widen {
     const QUERIES: usize = 24;
     /// So many chains of multiply-adds, a block each, keep the multipliers busy.
     const CHAINS: usize = 4;
+    /// Rows of scores that become weights side by side, at most 4: as many as there are registers for. A row alone waits for
+    /// its maximum and for its sum.
+    const ROWS: usize = 1;
 
     /// Runs `kernel` as a function of its own, whose loops have all registers to themselves.
     fn call<K: Kernel>(self, kernel: K) -> K::Output;
@@ -183,6 +186,15 @@ pub(crate) trait Simd: Widen {
     }
     /// The largest lane that is no NaN (NaN in some lanes gives any of the lanes).
     fn reduce_max(self, v: Self::V) -> f32;
+    /// [`reduce_max`](Self::reduce_max) of four blocks.
+    #[inline(always)]
+    fn reduce_max_each(self, v: [Self::V; 4]) -> [f32; 4] {
+        let mut largest = [0.0; 4];
+        for (largest, v) in largest.iter_mut().zip(v) {
+            *largest = self.reduce_max(v);
+        }
+        largest
+    }
 
     fn load_half(self, x: &[f32; LANES / 2]) -> Self::Half;
     fn store_half(self, v: Self::Half, out: &mut [f32; LANES / 2]);
@@ -236,6 +248,12 @@ pub(crate) trait Simd: Widen {
     /// The largest element that is no NaN; −∞ if there is none.
     #[inline(always)]
     fn max_of(self, row: &[Panel]) -> f32 {
+        self.reduce_max(self.max_lanes(row))
+    }
+
+    /// The largest element of each lane that is no NaN; −∞ if there is none.
+    #[inline(always)]
+    fn max_lanes(self, row: &[Panel]) -> Self::V {
         // Four chains hide the latency of the comparison. In which order the largest is found does not show.
         let mut max = [self.splat(f32::NEG_INFINITY); 4];
         let (fours, rest) = row.as_chunks();
@@ -249,7 +267,7 @@ pub(crate) trait Simd: Widen {
             *max = self.max(self.load(lanes), *max);
         }
         let [a, b, c, d] = max;
-        self.reduce_max(self.max(self.max(a, b), self.max(c, d)))
+        self.max(self.max(a, b), self.max(c, d))
     }
 
     /// The tiles of a product.

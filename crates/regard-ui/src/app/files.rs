@@ -150,12 +150,12 @@ impl App {
         if self.shows_grid() {
             return self.heads.opened().map(|opened| Ok(opened.figure(*look, heads.own_scale)));
         }
-        let shows_lines = match room {
-            Room::Heads => heads.lines,
-            Room::Model => model.heads.lines,
-            Room::Walkthrough | Room::Laboratory => false,
+        let state = match room {
+            Room::Heads => heads,
+            Room::Model => &model.heads,
+            Room::Walkthrough | Room::Laboratory => return None,
         };
-        self.matrix().filter(|_| shows_lines).map(|matrix| matrix.lines())
+        self.matrix().filter(|_| state.lines).map(|matrix| state.with_lines(matrix).lines())
     }
 
     /// Writes what is shown: a picture has the view of the room, and numbers are those of its matrix. A thread writes, because

@@ -3,6 +3,7 @@
 use egui::{Button, DragValue, Label, RichText, Ui};
 
 use super::opened::Surveyed;
+use super::state::MOST_OVERLAID;
 use super::{Shown, State};
 use crate::explain::explain;
 use crate::heatmap;
@@ -20,7 +21,10 @@ const GRID: &str = "Each small picture is a head: rows are queries, columns are 
 
 const LINES: &str = "Queries stand at the left and keys at the right. The line from a query to a key is as strong as its weight. \
     Weights below a fiftieth of the largest have no line. Point at a token to see only its lines, with their weights. Click the \
-    token to keep them.";
+    token to keep them.\n\
+    Without the first token: many heads give most of their weight to the first token ([CLS], or the beginning of the text) where they \
+    find nothing else, and these lines cover the others.\n\
+    Overlay: the lines of several heads in one picture, each head in its own colour.";
 
 /// Shows the bar.
 pub fn show(ui: &mut Ui, opened: &Surveyed, state: &mut State) {
@@ -47,11 +51,10 @@ pub fn show(ui: &mut Ui, opened: &Surveyed, state: &mut State) {
         if rollout.clicked() {
             state.shown = Shown::Rollout;
         }
-        explain(ui, "Means and rollout", &format!("{MEANS}\n{ROLLOUT}"));
         if state.shown == Shown::Grid {
-            ui.separator();
-            ui.label("Pictures");
-            explain(ui, "Pictures", GRID);
+            explain(ui, "Pictures", &format!("{GRID}\n{MEANS}\n{ROLLOUT}"));
+        } else {
+            explain(ui, "Means and rollout", &format!("{MEANS}\n{ROLLOUT}"));
         }
     });
     if state.shown != Shown::Grid {
@@ -103,6 +106,30 @@ fn which(ui: &mut Ui, opened: &Surveyed, state: &mut State) {
     ui.selectable_value(&mut state.lines, true, "Lines")
         .on_hover_text("Draw a line from each query to each key.");
     if state.lines {
+        ui.checkbox(&mut state.hide_first, "Without first token")
+            .on_hover_text("Leave out the lines to the first token.");
+        let most = DragValue::new(&mut state.most_lines).range(0..=shape.keys).speed(0.05);
+        let most = most.custom_formatter(|n, _| match n {
+            0.0 => "all lines".to_owned(),
+            1.0 => "1 line".to_owned(),
+            n => format!("{n} lines"),
+        });
+        let most = most.custom_parser(|text| text.split_whitespace().next()?.parse().ok());
+        ui.add(most)
+            .on_hover_text("Draw only the lines of each query's largest weights.")
+            .accessible_name("Lines of each query");
+        let id = state.id();
+        let is_new = state.shown == Shown::Head && !state.overlaid.contains(&id);
+        let can = is_new && state.overlaid.len() < MOST_OVERLAID;
+        let overlay = ui.add_enabled(can, Button::new("Overlay"));
+        let hint =
+            "Keep the lines of this head in a colour of their own, under those of the next head.";
+        let overlay = overlay.on_hover_text(hint).on_disabled_hover_text(
+            "The lines of this matrix are there already, or six heads are overlaid, or it is not a head.",
+        );
+        if overlay.clicked() {
+            state.overlaid.push(id);
+        }
         explain(ui, "Lines", LINES);
     } else {
         explain(ui, "Heatmap", heatmap::EXPLANATION);

@@ -4,15 +4,21 @@ use std::sync::Arc;
 
 use egui::{Context, Label, ProgressBar, RichText, ScrollArea, Ui};
 use regard_figure::Matrix;
-use regard_heads::Part;
+use regard_heads::{HeadId, Part};
 use regard_walkthrough::Marks;
 
+use super::lines::Layer;
 use super::opened::{Selected, Surveyed};
 use super::{Shown, State, bar, lines};
 use crate::colors::Look;
 use crate::heatmap::{Cell, Heatmap, Pointing};
 use crate::task::{PATIENCE, Task};
 use crate::{Host, numbers};
+
+/// A lower page has neither a title nor captions.
+const LOW: f32 = 280.0;
+/// The least height of the cells.
+const LEAST: f32 = 120.0;
 
 /// The matrix, and the one that is being computed.
 #[derive(Default)]
@@ -21,10 +27,30 @@ pub struct Large {
     shown: Option<(Of, Selected)>,
     /// The cell under the pointer.
     hovered: Option<Cell>,
+    /// The numbers of the heads whose lines lie over those of the matrix.
+    overlaid: Overlaid,
     /// Whether dragging over the heatmap paints, which the caller handles.
     pub(crate) paints: bool,
     /// The name of the run, if several stand side by side.
     pub(crate) of: String,
+}
+
+/// The numbers of some heads of an attention.
+#[derive(Default)]
+struct Overlaid {
+    of: Option<Arc<Surveyed>>,
+    ids: Vec<HeadId>,
+    numbers: Vec<Vec<f32>>,
+}
+
+impl Overlaid {
+    /// Reads the numbers of these heads, unless they are here.
+    fn take(&mut self, heads: &Arc<Surveyed>, ids: &[HeadId]) {
+        if !self.of.as_ref().is_some_and(|of| Arc::ptr_eq(of, heads)) || self.ids != ids {
+            let numbers = ids.iter().map(|id| heads.maps.head(*id).into_owned()).collect();
+            *self = Self { of: Some(Arc::clone(heads)), ids: ids.to_vec(), numbers };
+        }
+    }
 }
 
 /// A part of an attention.
@@ -119,7 +145,11 @@ impl Large {
         let heads = &of.heads;
         selected.set_look(look);
         let is_one = self.of.is_empty();
-        bar::title(ui, if is_one { &selected.title } else { &self.of });
+        // Where the page is low, its height is better used for cells: the bar above names the head too.
+        let is_low = ui.available_height() < LOW;
+        if !is_one || !is_low || state.lines {
+            bar::title(ui, if is_one { &selected.title } else { &self.of });
+        }
         let name = if is_one {
             selected.title.clone()
         } else {
@@ -127,11 +157,30 @@ impl Large {
         };
         if state.lines {
             self.hovered = None;
-            lines::show(ui, heads, selected, state);
+            self.overlaid.take(heads, &state.overlaid);
+            let ids = state.overlaid.iter().enumerate();
+            let overlaid = ids.zip(&self.overlaid.numbers).map(|((place, id), numbers)| Layer {
+                name: heads.maps.title(Part::Head(*id)),
+                numbers,
+                color: lines::color(place),
+                id: Some(*id),
+            });
+            let shown = Layer {
+                name: selected.title.clone(),
+                numbers: &selected.numbers,
+                color: ui.visuals().hyperlink_color,
+                id: None,
+            };
+            // A head that is overlaid is drawn once, in the colour that it keeps.
+            let is_overlaid = matches!(of.part, Part::Head(id) if state.overlaid.contains(&id));
+            let layers: Vec<Layer<'_>> =
+                Some(shown).filter(|_| !is_overlaid).into_iter().chain(overlaid).collect();
+            lines::show(ui, heads, selected, &layers, state);
             return None;
         }
         let [rows, cols] = &heads.labels;
-        let large = (ui.available_height() - 60.0).max(200.0);
+        let around = if is_low { 40.0 } else { 60.0 };
+        let large = (ui.available_height() - around).max(LEAST);
         let pointing = ScrollArea::vertical()
             .auto_shrink(false)
             .show(ui, |ui| {
@@ -142,8 +191,7 @@ impl Large {
                     row_labels: rows,
                     col_labels: cols,
                     picture: &selected.picture,
-                    // Beside another run, the room is better used for cells.
-                    captions: is_one.then_some(["attending from", "attending to"]),
+                    captions: (is_one && !is_low).then_some(["attending from", "attending to"]),
                     terms: ["query", "key", heads.term()],
                     // The cursor may be one of a larger matrix beside this one.
                     pointed: state

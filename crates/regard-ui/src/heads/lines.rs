@@ -4,11 +4,14 @@ use core::ops::Range;
 
 use egui::accesskit::Role;
 use egui::{
-    Color32, Label, Pos2, Rect, RichText, Sense, Slider, Stroke, TextStyle, Ui, WidgetInfo, pos2,
-    text::LayoutJob, text::TextWrapping, vec2,
+    Align2, Color32, Label, Pos2, Rect, RichText, Sense, Slider, Stroke, TextStyle, Ui, WidgetInfo,
+    pos2, text::LayoutJob, text::TextWrapping, vec2,
 };
 
+use regard_heads::HeadId;
+
 use super::opened::{Selected, Surveyed};
+use super::state::MOST_OVERLAID;
 use super::{Side, State};
 use crate::{numbers, style};
 
@@ -20,10 +23,41 @@ const WIDEST_TOKEN: f32 = 180.0;
 const WIDEST: f32 = 420.0;
 /// The width for a number beside a token.
 const NUMBER: f32 = 48.0;
+/// The colours of overlaid heads, which people with any colour vision can tell apart (Okabe and Ito 2008).
+const COLORS: [Color32; MOST_OVERLAID] = [
+    Color32::from_rgb(230, 159, 0),
+    Color32::from_rgb(0, 158, 115),
+    Color32::from_rgb(204, 121, 167),
+    Color32::from_rgb(213, 94, 0),
+    Color32::from_rgb(86, 180, 233),
+    Color32::from_rgb(0, 114, 178),
+];
+
+/// The weights of a head or of a mean, row by row, and the colour of their lines.
+pub(super) struct Layer<'a> {
+    pub name: String,
+    pub numbers: &'a [f32],
+    pub color: Color32,
+    /// The overlaid head, which can be removed.
+    pub id: Option<HeadId>,
+}
+
+impl Layer<'_> {
+    fn row(&self, query: usize, keys: usize) -> &[f32] {
+        self.numbers.get(query * keys..(query + 1) * keys).unwrap_or_default()
+    }
+}
+
+/// The colour of the overlaid head at this place of the list.
+pub(super) fn color(place: usize) -> Color32 {
+    COLORS[place % COLORS.len()]
+}
 
 /// The layout.
 struct Places {
     tokens: [Range<usize>; 2],
+    /// The number of keys, visible or not.
+    keys: usize,
     /// The x coordinates at which the lines begin and end.
     ends: [f32; 2],
     width: f32,
@@ -48,30 +82,45 @@ impl Places {
     }
 }
 
-/// Shows as many tokens as fit, around the chosen one.
-pub fn show(ui: &mut Ui, opened: &Surveyed, selected: &Selected, state: &mut State) {
+/// Shows as many tokens as fit, around the chosen one. The first layer is the matrix that is shown; without others it has the colour
+/// of the chosen side.
+pub(super) fn show(
+    ui: &mut Ui,
+    opened: &Surveyed,
+    selected: &Selected,
+    layers: &[Layer<'_>],
+    state: &mut State,
+) {
+    legend(ui, layers, state);
     let line = ui.text_style_height(&TextStyle::Body) + 3.0;
     let counts = opened.labels.each_ref().map(Vec::len);
     let most = counts.into_iter().max().unwrap_or(1);
-    let fit = |ui: &Ui| ((ui.available_height() / line) as usize).max(4);
-    if most > fit(ui) {
+    // One line is for the captions.
+    let fit_in = |ui: &Ui| ((ui.available_height() / line) as usize).saturating_sub(1).max(4);
+    if most > fit_in(ui) {
         around(ui, state, most);
     }
-    let fit = fit(ui);
+    let fit = fit_in(ui);
     let tokens = counts.map(|n| window(n, state.around, fit));
     let heard = note(ui, selected, state, &tokens, counts);
-    let fit = if heard { ((ui.available_height() / line) as usize).max(4) } else { fit };
+    let fit = if heard { fit_in(ui) } else { fit };
     let tokens = counts.map(|n| window(n, state.around, fit));
     let rows = tokens.each_ref().map(ExactSizeIterator::len).into_iter().max().unwrap_or(1);
-    let (_, rect) = ui.allocate_space(vec2(ui.available_width(), rows as f32 * line));
+    let (_, whole) = ui.allocate_space(vec2(ui.available_width(), (rows + 1) as f32 * line));
+    let rect = whole.with_min_y(whole.top() + line);
     let most = (rect.width() * 0.28 - NUMBER / 2.0).clamp(40.0, WIDEST_TOKEN);
     let width = widest(ui, opened, &tokens).clamp(40.0, most);
     let between = (rect.width() - 2.0 * (width + NUMBER)).clamp(40.0, WIDEST);
     let left = rect.left() + NUMBER + width;
-    let places = Places { tokens, ends: [left, left + between], width, top: rect.top(), line };
+    let [_, keys] = counts;
+    let places =
+        Places { tokens, keys, ends: [left, left + between], width, top: rect.top(), line };
     let hovered = token_buttons(ui, opened, state, &places);
     let isolated = hovered.or(state.isolated).filter(|(side, i)| places.of(*side).contains(i));
-    lines(ui, selected, &places, isolated);
+    captions(ui, &places);
+    for layer in layers {
+        lines(ui, layer, layers.len() > 1, state, &places, isolated);
+    }
     texts(ui, opened, selected, &places, isolated);
 }
 
@@ -153,27 +202,71 @@ fn token_buttons(
     hovered
 }
 
-fn lines(ui: &Ui, selected: &Selected, places: &Places, isolated: Option<(Side, usize)>) {
-    let (color, only) = match isolated {
-        None => (ui.visuals().hyperlink_color, [None, None]),
-        Some((Side::Queries, i)) => (style::QUERY, [Some(i), None]),
-        Some((Side::Keys, i)) => (style::KEY, [None, Some(i)]),
+/// Shows the name and the colour of each head, if there are several.
+fn legend(ui: &mut Ui, layers: &[Layer<'_>], state: &mut State) {
+    if layers.len() < 2 {
+        return;
+    }
+    let mut removed = None;
+    ui.horizontal_wrapped(|ui| {
+        for layer in layers {
+            let (dot, _) = ui.allocate_exact_size(vec2(18.0, 12.0), Sense::hover());
+            let line = Rect::from_center_size(dot.center(), vec2(18.0, 4.0));
+            ui.painter().rect_filled(line, 2, layer.color);
+            ui.add(Label::new(&layer.name).extend());
+            if let Some(id) = layer.id {
+                let button = ui.small_button("×").on_hover_text("Remove these lines.");
+                if button.accessible_name(format!("Remove the lines of {}", layer.name)).clicked() {
+                    removed = Some(id);
+                }
+            }
+        }
+    });
+    if let Some(removed) = removed {
+        state.overlaid.retain(|id| *id != removed);
+    }
+}
+
+/// The captions of both columns.
+fn captions(ui: &Ui, places: &Places) {
+    let color = ui.visuals().weak_text_color();
+    let font = TextStyle::Small.resolve(ui.style());
+    let y = places.top - 2.0;
+    let [left, right] = places.ends;
+    let painter = ui.painter();
+    painter.text(pos2(left - 2.0, y), Align2::RIGHT_BOTTOM, "query", font.clone(), color);
+    painter.text(pos2(right + 2.0, y), Align2::LEFT_BOTTOM, "key", font, color);
+}
+
+fn lines(
+    ui: &Ui,
+    layer: &Layer<'_>,
+    is_one_of_several: bool,
+    state: &State,
+    places: &Places,
+    isolated: Option<(Side, usize)>,
+) {
+    let (side, only) = match isolated {
+        None => (None, [None, None]),
+        Some((Side::Queries, i)) => (Some(style::QUERY), [Some(i), None]),
+        Some((Side::Keys, i)) => (Some(style::KEY), [None, Some(i)]),
     };
+    let color = side.filter(|_| !is_one_of_several).unwrap_or(layer.color);
     let is_in = |range: &Range<usize>, only: Option<usize>| match only {
         Some(i) => i..if range.contains(&i) { i + 1 } else { i },
         None => range.clone(),
     };
-    let queries = is_in(places.of(Side::Queries), only[0]);
-    let pairs = queries
-        .flat_map(|query| is_in(places.of(Side::Keys), only[1]).map(move |key| (query, key)));
-    let size =
-        |(query, key)| selected.number(query, key).filter(|w| w.is_finite()).map_or(0.0, f32::abs);
-    let sizes: Vec<_> = pairs.map(|pair| (pair, size(pair))).collect();
-    // The strongest line of one token is drawn as strongly as the strongest of all.
-    let strongest = match isolated {
-        Some(_) => sizes.iter().map(|(_, size)| *size).fold(0.0, f32::max),
-        None => selected.extent.largest,
-    };
+    let keys = is_in(places.of(Side::Keys), only[1]);
+    let mut sizes = Vec::new();
+    for query in is_in(places.of(Side::Queries), only[0]) {
+        let row = layer.row(query, places.keys);
+        let drawn = state.drawn(row);
+        let seen = keys.clone().filter(|key| drawn(*key));
+        let size = |key: usize| row.get(key).filter(|w| w.is_finite()).map_or(0.0, |w| w.abs());
+        sizes.extend(seen.map(|key| ((query, key), size(key))));
+    }
+    // The strongest of the lines in view has the full colour.
+    let strongest = sizes.iter().map(|(_, size)| *size).fold(0.0, f32::max);
     for ((query, key), size) in sizes {
         let strength = size / strongest.max(f32::MIN_POSITIVE);
         if strength >= WEAKEST {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::heatmap::{Cell, View};
+use regard_figure::Matrix;
 use regard_heads::{HeadId, Measure, Over, Part, Shape};
 
 /// The sources of attention.
@@ -47,6 +48,9 @@ pub enum Side {
     Keys,
 }
 
+/// The most heads whose lines are drawn over those of the matrix that is shown: as many as there are colours.
+pub(super) const MOST_OVERLAID: usize = 6;
+
 /// The choices of the user in this room.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -67,6 +71,12 @@ pub struct State {
     pub head: usize,
     /// Whether the matrix is drawn as lines instead of a heatmap.
     pub lines: bool,
+    /// Whether the lines to the first token are left out.
+    pub hide_first: bool,
+    /// The number of lines of a query: those of its largest weights. 0: all of them.
+    pub most_lines: usize,
+    /// The heads whose lines are drawn besides those of the matrix that is shown, each in a colour of its own.
+    pub overlaid: Vec<HeadId>,
     /// The cell that was clicked.
     pub chosen: Option<Cell>,
     /// The visible part of the heatmap.
@@ -122,6 +132,8 @@ impl State {
             }
         });
         self.around = self.around.min(shape.queries.max(shape.keys) - 1);
+        self.overlaid.retain(|id| shape.index(*id).is_some());
+        self.overlaid.truncate(MOST_OVERLAID);
         if self.shown == Shown::Rollout && !is_self_attention {
             self.shown = Shown::Grid;
         }
@@ -129,6 +141,32 @@ impl State {
 }
 
 impl State {
+    /// Whether the weights of a query have lines, key by key.
+    pub(super) fn drawn<'w>(&self, weights: &'w [f32]) -> impl Fn(usize) -> bool + use<'w> {
+        let first = usize::from(self.hide_first);
+        let size = |key: usize| weights.get(key).filter(|w| w.is_finite()).map_or(0.0, |w| w.abs());
+        let mut sizes: Vec<f32> = (first..weights.len()).map(size).collect();
+        let least = if self.most_lines == 0 || self.most_lines >= sizes.len() {
+            0.0
+        } else {
+            *sizes.select_nth_unstable_by(self.most_lines - 1, |a, b| b.total_cmp(a)).1
+        };
+        move |key| key >= first && size(key) >= least
+    }
+
+    /// The matrix with only the weights that have lines, to export these.
+    pub(crate) fn with_lines(&self, mut matrix: Matrix) -> Matrix {
+        let cols = matrix.cols.len().max(1);
+        let mut numbers = matrix.values.to_vec();
+        for row in numbers.chunks_exact_mut(cols) {
+            let before = row.to_vec();
+            let drawn = self.drawn(&before);
+            row.iter_mut().enumerate().filter(|(key, _)| !drawn(*key)).for_each(|(_, w)| *w = 0.0);
+        }
+        matrix.values = std::sync::Arc::new(numbers);
+        matrix
+    }
+
     /// The matrix that is shown. The grid shows none.
     pub(crate) fn part(&self) -> Option<Part> {
         match self.shown {
@@ -139,5 +177,26 @@ impl State {
             Shown::MeanOfAll => Some(Part::Mean(Over::All)),
             Shown::Rollout => Some(Part::Rollout(self.layer)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_weights_have_lines() {
+        let weights = [0.5, 0.1, 0.0, 0.3, 0.1];
+        let drawn = |hide_first, most_lines| {
+            let state = State { hide_first, most_lines, ..State::default() };
+            let drawn = state.drawn(&weights);
+            (0..5).filter(|key| drawn(*key)).collect::<Vec<_>>()
+        };
+        assert_eq!(drawn(false, 0), [0, 1, 2, 3, 4]);
+        assert_eq!(drawn(true, 0), [1, 2, 3, 4]);
+        assert_eq!(drawn(false, 2), [0, 3]);
+        assert_eq!(drawn(true, 1), [3]);
+        assert_eq!(drawn(true, 2), [1, 3, 4], "equal weights go together");
+        assert_eq!(drawn(false, 9), [0, 1, 2, 3, 4]);
     }
 }

@@ -65,7 +65,10 @@ impl SignedMap {
         terms: [&str; 3],
         below: f32,
     ) -> Option<Cell> {
-        let large = (ui.available_height() - below).max(200.0);
+        let height = (ui.available_height() - below).max(200.0);
+        // A map may be wider than high, up to the width of the page.
+        let [rows, cols] = self.labels.each_ref().map(|labels| labels.len().max(1) as f32);
+        let large = height * (cols / rows).max(1.0);
         let pointed = self.pointed;
         let area = ScrollArea::both().auto_shrink(false);
         let pointing = area.show(ui, |ui| self.draw(ui, look, name, terms, pointed, large)).inner;

@@ -34,7 +34,11 @@ pub(super) struct Effects {
 
 /// Whether each head is ablated in turn: if it is asked for, or if the model is small.
 pub(super) fn is_on(state: &State, opened: &Opened) -> bool {
-    state.sweep.unwrap_or(opened.bytes <= SMALL)
+    is_swept(state.sweep, opened.bytes)
+}
+
+fn is_swept(asked: Option<bool>, bytes: u64) -> bool {
+    asked.unwrap_or(bytes <= SMALL)
 }
 
 /// The picture, and the one that is being computed.
@@ -158,5 +162,19 @@ fn stack_name(which: Which) -> &'static str {
         Which::Encoder => "encoder",
         Which::Decoder => "decoder",
         Which::Cross => "cross",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_model_is_swept_if_it_is_asked_for() {
+        let state: State = serde_json::from_str(r#"{"model":"a large one"}"#).unwrap();
+        assert!(is_swept(state.sweep, SMALL));
+        assert!(!is_swept(state.sweep, SMALL + 1));
+        assert!(is_swept(Some(true), SMALL + 1));
+        assert!(!is_swept(Some(false), 1));
     }
 }

@@ -24,7 +24,7 @@ impl<'a, const R: usize> Queries<'a, R> {
     #[inline(always)]
     pub(crate) fn new(rows: [&'a [i8]; R], words: &'a mut [i32]) -> Self {
         let fours = words.as_chunks_mut::<R>().0.as_chunks_mut::<2>().0;
-        for (r, row) in rows.into_iter().enumerate() {
+        for (r, row) in (0..R).zip(&rows) {
             let (whole, rest) = row.as_chunks::<4>();
             for ([even, odd], bytes) in fours.iter_mut().zip(whole) {
                 (even[r], odd[r]) = widen(word(bytes));
@@ -107,7 +107,7 @@ impl<'a> Values<'a> {
                 let sums = sums.get_mut(..COLUMNS.min(columns - col)).unwrap_or_default();
                 // SAFETY: these columns have `height` words each, of which so many are skipped.
                 unsafe { dots(weights, words.cast(), 4 * height, sums) };
-                for (r, factor) in factors.iter().enumerate() {
+                for (r, factor) in (0..R).zip(factors) {
                     let out = out.row_mut(r).get_mut(col..).unwrap_or_default();
                     for (out, sums) in out.iter_mut().zip(&*sums) {
                         *out = factor.times(sums[r]);
@@ -115,7 +115,7 @@ impl<'a> Values<'a> {
                 }
             }
         } else {
-            for (r, factor) in factors.iter().enumerate() {
+            for (r, factor) in (0..R).zip(factors) {
                 for (i, out) in out.row_mut(r).chunks_mut(4).enumerate() {
                     let sums = self.weigh_four(weights, r, first, 4 * i);
                     for (out, sum) in out.iter_mut().zip(sums) {

@@ -14,6 +14,10 @@ use crate::heatmap::geometry::{BAR, GAP, Geometry, Seen};
 use crate::heatmap::{Cell, Heatmap, View};
 use crate::style;
 
+/// With at most this many columns, labels are placed by their own widths, this far from each other.
+const MOST_BY_WIDTH: usize = 64;
+const BETWEEN: f32 = 6.0;
+
 /// Draws the labels of the visible cells. They stay on the screen while the page scrolls.
 pub fn labels(
     map: &Heatmap<'_>,
@@ -66,28 +70,37 @@ pub fn labels(
     let roomy = at.col_label.min(78.0) + 6.0 <= seen.cell.x || seen.cell.x >= 40.0;
     let stride =
         if roomy { 1 } else { strided(((at.col_label + 8.0) / seen.cell.x).ceil() as usize) };
-    let col_label = |col: usize, backed: bool| {
-        let width = if backed { at.col_label } else { seen.cell.x * stride as f32 - 2.0 };
+    // Words have different widths: of a few columns, each is labelled that has room after the one before. Numbers stay round.
+    let is_number = |label: &String| label.ends_with(|c: char| c.is_ascii_digit());
+    let by_width = !roomy
+        && cols.len() <= MOST_BY_WIDTH
+        && !map.col_labels[cols.clone()].iter().all(is_number);
+    let col_label = |col: usize, backed: bool, after: f32| {
+        let width =
+            if backed || by_width { at.col_label } else { seen.cell.x * stride as f32 - 2.0 };
         let is_key = map.marks.cols.contains(&col);
         let color = if is_key { style::readable(style::KEY, ui.visuals()) } else { normal };
         let galley = elided(ui, &map.col_labels[col], width, color);
         let middle = seen.rect((0, col)).center().x;
         let half = galley.size().x / 2.0;
+        if middle - half < after {
+            return after;
+        }
         let x = if backed { middle.clamp(seen.frame.left(), seen.frame.right()) } else { middle };
         place(ui, pos2(x - half, top - galley.size().y), galley, color, backed);
+        if by_width { middle + half + BETWEEN } else { after }
     };
     let over_col = crossed.map(|cell| cell.1).filter(|col| cols.contains(col) && !roomy);
     let x = |col: usize| seen.rect((0, col)).center().x;
     let has_room =
         |col: &usize| over_col.is_none_or(|over| (x(*col) - x(over)).abs() >= at.col_label + 6.0);
-    for col in cols
-        .clone()
-        .filter(|col| col % stride == 0 && seen.frame.x_range().contains(x(*col)) && has_room(col))
-    {
-        col_label(col, false);
-    }
+    let stride = if by_width { 1 } else { stride };
+    let is_seen =
+        |col: &usize| col.is_multiple_of(stride) && seen.frame.x_range().contains(x(*col));
+    let labelled = cols.clone().filter(|col| is_seen(col) && has_room(col));
+    labelled.fold(f32::NEG_INFINITY, |after, col| col_label(col, false, after));
     if let Some(col) = over_col {
-        col_label(col, true);
+        col_label(col, true, f32::NEG_INFINITY);
     }
 }
 
