@@ -6,6 +6,7 @@
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { homedir } from "node:os";
 import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { brotliCompressSync, gzipSync } from "node:zlib";
@@ -16,7 +17,10 @@ const target = process.env.CARGO_TARGET_DIR ?? join(root, "target");
 const out = join(target, "page");
 const quick = process.argv.includes("--quick");
 const only = process.argv.includes("--only") ? process.argv[process.argv.indexOf("--only") + 1] : null;
-const features = { simd: "-Ctarget-feature=+simd128", plain: "" };
+const features = { simd: ["-Ctarget-feature=+simd128"], plain: [] };
+// Messages of panics name files: the folders before them are no use to a visitor.
+const folders = [root, join(process.env.CARGO_HOME ?? join(homedir(), ".cargo"), "registry/src")];
+const shortened = folders.map((folder) => `--remap-path-prefix=${folder}=`);
 
 function run(command, args, env = {}) {
     const start = Date.now();
@@ -36,7 +40,7 @@ function compile(build) {
     const folder = join(target, `web-${build}`);
     const profile = quick ? "dev" : "web";
     run("cargo", ["build", "--quiet", "-p", "regard-web", "--target", "wasm32-unknown-unknown", "--target-dir", folder, "--profile", profile], {
-        CARGO_ENCODED_RUSTFLAGS: features[build],
+        CARGO_ENCODED_RUSTFLAGS: [...features[build], ...(quick ? [] : shortened)].join("\x1f"),
     });
     const made = join(folder, "wasm32-unknown-unknown", quick ? "debug" : profile, "regard_web.wasm");
     const page = join(out, build);
@@ -46,7 +50,7 @@ function compile(build) {
         const simd = build === "simd" ? ["--enable-simd"] : [];
         const optimiser = join(here, "node_modules/binaryen/bin/wasm-opt");
         const allowed = ["bulk-memory", "nontrapping-float-to-int", "sign-ext", "mutable-globals", "reference-types", "multivalue"];
-        run(process.execPath, [optimiser, wasm, "-o", wasm, "-O3", ...allowed.map((name) => `--enable-${name}`), ...simd]);
+        run(process.execPath, [optimiser, wasm, "-o", wasm, "-Oz", ...allowed.map((name) => `--enable-${name}`), ...simd]);
     }
 }
 

@@ -80,30 +80,37 @@ impl Address {
 
 /// Puts a session, which is the text of its file, into the page's address.
 pub fn show(text: &str) {
-    let Ok(session) = serde_json::from_str::<Session>(text) else { return };
-    let (Ok(whole), Ok(plain)) =
-        (serde_json::to_value(&session), serde_json::to_value(Session::default()))
-    else {
-        return;
+    let Ok(mut session) = serde_json::from_str::<Session>(text) else { return };
+    session.model.record = None; // hashes of results are long, and they follow from the rest
+    // By way of their texts, in which a number has no more digits than it needs.
+    let value = |session: &Session| -> Option<Value> {
+        serde_json::from_str(&serde_json::to_string(session).ok()?).ok()
     };
-    let mut short = whole.clone();
-    prune(&mut short, &plain);
-    if let Some(keys) = short.as_object_mut() {
-        keys.insert("format".to_owned(), whole.get("format").cloned().unwrap_or_default());
-    }
-    let same = serde_json::from_value::<Session>(short.clone()).is_ok_and(|again| again == session);
-    system::address(&if same { short } else { whole }.to_string());
+    let (Some(whole), Some(plain)) = (value(&session), value(&Session::default())) else { return };
+    // Some choices are read only with all of their parts: the deepest cut that is read as the same session.
+    let cut = [9, 2, 1].into_iter().find_map(|depth| {
+        let mut short = whole.clone();
+        prune(&mut short, &plain, depth);
+        let keys = short.as_object_mut()?;
+        keys.insert("format".to_owned(), whole.get("format").cloned()?);
+        serde_json::from_value::<Session>(short.clone())
+            .is_ok_and(|again| again == session)
+            .then_some(short)
+    });
+    system::address(&cut.unwrap_or(whole).to_string());
 }
 
-/// Drops the keys whose values are the defaults.
-fn prune(value: &mut Value, default: &Value) {
+/// Drops the keys whose values are the defaults, as deep as this.
+fn prune(value: &mut Value, default: &Value, depth: usize) {
     let (Value::Object(value), Value::Object(default)) = (value, default) else { return };
     value.retain(|key, value| {
         let Some(default) = default.get(key) else { return true };
         if value == default {
             return false;
         }
-        prune(value, default);
+        if depth > 1 {
+            prune(value, default, depth - 1);
+        }
         true
     });
 }

@@ -3,12 +3,14 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Cursor};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use js_sys::{Array, Float32Array};
 use regard_heads::Stream;
 use regard_models::Checkpoint;
-use regard_ui::host::{Answer, Host, Question, Work};
+use regard_ui::host::{Answer, Host, Question, Remote, Reply, Work};
 use regard_ui::model;
+use regard_ui::remote::Desk;
 use wasm_bindgen::prelude::*;
 
 use crate::{address, system};
@@ -43,11 +45,46 @@ pub fn refuse(path: String, bytes: f64, most: f64) {
     files().insert(PathBuf::from(path), Err(why));
 }
 
+/// In the worker: what it keeps from one job to the next.
+static DESK: Mutex<Option<Desk>> = Mutex::new(None);
+
+/// In the worker: does a job.
+///
+/// # Errors
+/// Why it cannot be done.
+#[wasm_bindgen]
+pub fn work(job: &str) -> Result<Array, String> {
+    let mut desk = lock(&DESK);
+    let desk = desk.get_or_insert_with(|| Desk::new(Arc::new(Browser)));
+    let numbers = desk.work(job, &system::progress)?;
+    Ok(numbers.iter().map(|numbers| Float32Array::from(&numbers[..])).collect())
+}
+
 /// The browser.
 #[derive(Default)]
 pub struct Browser;
 
+impl Remote for Browser {
+    fn ask(&self, job: String, mut replies: Box<dyn FnMut(Reply) + Send>) {
+        let reply = move |part: Option<f32>, error: Option<String>, numbers: Option<Array>| {
+            let lists = |numbers: Array| {
+                numbers.iter().map(|list| Float32Array::new(&list).to_vec()).collect()
+            };
+            replies(match (part, error) {
+                (Some(part), _) => Reply::Progress(part),
+                (None, Some(error)) => Reply::Done(Err(error)),
+                (None, None) => Reply::Done(Ok(numbers.map(lists).unwrap_or_default())),
+            });
+        };
+        system::ask(&job, Closure::new(reply));
+    }
+}
+
 impl Host for Browser {
+    fn remote(&self) -> Option<&dyn Remote> {
+        Some(self)
+    }
+
     /// The work runs after the frame, in turn: a page has one thread.
     fn spawn(&self, _: &str, work: Work) -> io::Result<()> {
         lock(&WAITING).push_back(work);

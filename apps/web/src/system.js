@@ -11,6 +11,35 @@ export function later(work) {
     setTimeout(work, 0);
 }
 
+// --- The worker ---
+
+let worker;
+/** What waits for the worker's answers, which come in the order of the jobs. */
+const waiting = [];
+
+/** Starts the worker, which runs the same program as the page. */
+export function hire(build, module) {
+    worker = new Worker(new URL("worker.js", import.meta.url), { type: "module", name: "regard" });
+    worker.onmessage = ({ data: { part, error, numbers } }) => {
+        const reply = part === undefined ? waiting.shift() : waiting[0];
+        reply(part, error, numbers);
+    };
+    worker.onerror = (event) => {
+        for (const reply of waiting.splice(0)) reply(undefined, `the worker failed: ${event.message}`, undefined);
+    };
+    worker.postMessage({ build, module });
+}
+
+export function ask(job, reply) {
+    waiting.push(reply);
+    worker.postMessage({ job });
+}
+
+/** In the worker: tells the page how far it is. */
+export function progress(part) {
+    self.postMessage({ part });
+}
+
 export function kept(name) {
     try {
         return localStorage.getItem(name) ?? undefined;
@@ -66,7 +95,11 @@ export async function read(files) {
     const bytes = files.reduce((sum, [, file]) => sum + file.size, 0);
     for (const [path, file] of files) {
         if (bytes > MOST_BYTES) page.refuse(path, bytes, MOST_BYTES);
-        else page.put(path, new Uint8Array(await file.arrayBuffer()));
+        else {
+            const content = new Uint8Array(await file.arrayBuffer());
+            worker.postMessage({ put: [path, content] });
+            page.put(path, content);
+        }
     }
     const first = files[0]?.[0];
     return first?.includes("/") ? first.slice(0, first.indexOf("/")) : first;
@@ -90,6 +123,7 @@ export function choose(endings, done) {
 /** The files under what was dropped, each with its path. */
 export async function dropped(transfer) {
     const entries = Array.from(transfer.items, (item) => item.webkitGetAsEntry?.()).filter(Boolean);
+    if (!entries.length) return Array.from(transfer.files, (file) => [file.name, file]);
     const files = [];
     const walk = async (entry, folder) => {
         const path = folder + entry.name;
@@ -119,9 +153,10 @@ const elements = new Map();
 
 /** The element for a role: one of HTML's own where it brings behaviour with it. */
 function create(role) {
-    const tags = { button: "button", slider: "input", textbox: "input", textarea: "textarea", text: "span" };
+    const tags = { button: "button", slider: "input", spinbutton: "input", textbox: "input", textarea: "textarea", text: "span" };
     const element = document.createElement(tags[role] ?? "div");
     if (role === "slider") element.type = "range";
+    if (role === "spinbutton") element.type = "number";
     if (!(role in tags) && role !== "group") element.setAttribute("role", role);
     if (role === "img") element.setAttribute("role", "img");
     element.tabIndex = -1;
@@ -153,11 +188,11 @@ function update(node) {
     set(element, state[node.role] ?? "aria-checked", node.on);
     if (node.numbers) {
         const [least, largest, now, step] = node.numbers;
-        if (node.role === "slider") {
+        if (node.role === "slider" || node.role === "spinbutton") {
             set(element, "min", least);
             set(element, "max", largest);
             set(element, "step", "any");
-            element.value = now;
+            if (document.activeElement !== element) element.value = now;
             element.dataset.step = step ?? "";
         } else {
             set(element, "aria-valuemin", least);
@@ -186,7 +221,7 @@ export function mirror(text) {
     for (const node of changed) update(node);
     for (const { id, role, children } of changed) {
         const element = elements.get(id);
-        if (role === "text" || role === "textbox" || role === "textarea" || role === "slider") continue;
+        if (["text", "textbox", "textarea", "slider", "spinbutton"].includes(role)) continue;
         const wanted = (children ?? []).map((child) => elements.get(child)).filter(Boolean);
         const same = wanted.length === element.children.length && wanted.every((child, i) => child === element.children[i]);
         if (!same) element.replaceChildren(...wanted);
@@ -210,7 +245,7 @@ export function listen(top) {
     const id = (event) => event.target.closest("[id^=n]")?.id.slice(1);
     top.addEventListener("click", (event) => page.act(id(event), "click", undefined));
     top.addEventListener("input", (event) => {
-        const kind = event.target.type === "range" ? "number" : "text";
+        const kind = ["range", "number"].includes(event.target.type) ? "number" : "text";
         page.act(id(event), kind, event.target.value);
     });
     top.addEventListener("focusin", (event) => {

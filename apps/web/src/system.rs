@@ -1,5 +1,6 @@
 //! What `system.js` does for the window.
 
+use js_sys::Array;
 use wasm_bindgen::prelude::*;
 
 // Beside the folder of the build: page.js shares it.
@@ -7,6 +8,13 @@ use wasm_bindgen::prelude::*;
 extern "C" {
     /// Calls `work` soon, after the frame that is being drawn.
     pub fn later(work: Closure<dyn FnMut()>);
+
+    /// Gives the page's worker a job for [`work`](crate::host::work). `reply` is called with the share that is done, or an error, or a
+    /// list of lists of numbers; whatever is absent is `undefined`.
+    pub fn ask(job: &str, reply: Closure<dyn FnMut(Option<f32>, Option<String>, Option<Array>)>);
+
+    /// In the worker: tells the window the share of the job that is done.
+    pub fn progress(part: f32);
 
     /// The text that the browser keeps under this name.
     pub fn kept(name: &str) -> Option<String>;

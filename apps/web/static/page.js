@@ -59,8 +59,10 @@ async function main() {
     const wanted = new URLSearchParams(location.search).get("build"); // for tests
     const build = wanted ?? (WebAssembly.validate(SIMD) ? "simd" : "plain");
     document.documentElement.dataset.build = build;
-    const [program, asked] = await Promise.all([import(`./${build}/regard.js`), address()]);
-    await program.default();
+    const wasm = WebAssembly.compileStreaming(fetch(`${build}/regard_bg.wasm`));
+    const [program, module, asked] = await Promise.all([import(`./${build}/regard.js`), wasm, address()]);
+    await program.default({ module_or_path: module });
+    system.hire(build, module);
     Object.assign(system.page, { put: program.put, refuse: program.refuse, open: program.open, act: program.act });
     await program.start(document.getElementById("window"), asked);
 

@@ -4,7 +4,8 @@
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { mkdirSync, readFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { after, before, test } from "node:test";
 import { fileURLToPath } from "node:url";
@@ -40,6 +41,8 @@ async function open(t, address = "", options = {}) {
     t.after(() => context.close());
     const page = await context.newPage();
     page.setDefaultTimeout(20_000);
+    // Controls are looked for among the mirrored elements: beside them there is only the field that brings up a phone's keyboard.
+    page.getByRole = (...asked) => page.locator("#mirror").getByRole(...asked);
     page.complaints = [];
     page.on("console", (message) => ["error", "warning"].includes(message.type()) && page.complaints.push(message.text()));
     page.on("pageerror", (error) => page.complaints.push(String(error)));
@@ -49,7 +52,7 @@ async function open(t, address = "", options = {}) {
 }
 
 /** Chromium's remarks on WebGL in software, which are not the page's. */
-const own = (complaints) => complaints.filter((text) => !/GL Driver Message|GPU stall|swiftshader/i.test(text));
+const own = (complaints) => complaints.filter((text) => !/GL Driver Message|GPU stall|swiftshader|Service Worker registration blocked/i.test(text));
 
 async function picture(page, name) {
     if (pictures) await page.screenshot({ path: join(pictures, `${name}.png`) });
@@ -71,4 +74,240 @@ test("the page loads without a complaint, and shows a heatmap", async (t) => {
     await page.waitForTimeout(300);
     await picture(page, "wide");
     assert.deepEqual(own(page.complaints), []);
+});
+
+for (const [room, controls] of [
+    ["Walkthrough", [["combobox", "Example"], ["slider", "Temperature of the head"], ["img", "Heatmap of Layer 3, head 3"]]],
+    ["Laboratory", [["slider", "Tokens"], ["slider", "Dimensions"], ["checkbox", "Causal"], ["img", "Heatmap of Weights"]]],
+    ["Heads", [["radio", "Induction"], ["button", "Rollout"], ["button", /^layer 1 head 2, entropy/]]],
+    ["Model", [["textbox", "Text"], ["button", "Open model"], ["checkbox", "Second text"], ["button", /^Mary: 98/]]],
+]) {
+    test(`${room}: every control has its role and its name`, async (t) => {
+        const page = await open(t);
+        await press(page.getByRole("button", { name: room, exact: true }));
+        for (const [role, name] of controls) await page.getByRole(role, { name, exact: true }).first().waitFor({ state: "attached" });
+        await picture(page, room.toLowerCase());
+        assert.deepEqual(own(page.complaints), []);
+    });
+}
+
+test("a moved slider gives the weights that `regard walk --temperature` prints", async (t) => {
+    const page = await open(t, "#room=walkthrough&example=the-cat-sat");
+    const shown = async () => (await texts(page)).filter((text) => text.startsWith("■ ")).map((text) => text.split(" "));
+    for (const temperature of [0.1, 0.5, 2]) {
+        const slider = page.getByRole("slider", { name: "Temperature as a power of ten" });
+        await slider.evaluate((input, value) => {
+            input.value = value;
+            input.dispatchEvent(new Event("input", { bubbles: true }));
+        }, Math.log10(temperature));
+        const walked = JSON.parse(regard("walk", "the-cat-sat", "--format", "json", "--temperature", String(temperature)));
+        const wanted = walked.weights[0].map((weight, i) => ["■", walked.tokens[i], weight.toFixed(3)]);
+        await page.waitForFunction((last) => document.getElementById("mirror").textContent.includes(last), wanted[0].join(" "));
+        assert.deepEqual(await shown(), wanted);
+    }
+    assert.deepEqual(own(page.complaints), []);
+});
+
+const TEXT = "Mary and John went to the store. John had a cold drink. John gave the drink to";
+
+test("story predicts the tokens that `regard predict` prints", async (t) => {
+    const page = await open(t, `?model=story&text=${encodeURIComponent(TEXT)}`);
+    const next = page.getByRole("button", { name: /: (< )?[\d.]+ %$/ });
+    for (const text of [TEXT, "Lily had a red ball. Lily gave the ball to Max. Max"]) {
+        await page.getByRole("textbox", { name: "Text", exact: true }).fill(text);
+        const { next: wanted } = JSON.parse(regard("predict", "story", "--text", text, "--top", "5", "--format", "json"));
+        const first = wanted[0].token;
+        await next.first().and(page.getByRole("button", { name: new RegExp(`^${first}: `) })).waitFor({ state: "attached" });
+        const names = await next.evaluateAll((all) => all.map((button) => button.getAttribute("aria-label")));
+        assert.deepEqual(names.slice(0, 5).map((name) => name.split(":")[0]), wanted.map((each) => each.token));
+    }
+    await picture(page, "story");
+    assert.deepEqual(own(page.complaints), []);
+});
+
+test("the page computes the bits of SSE2: an exported head is that of `regard trace` without fused multiply-add", async (t) => {
+    const page = await open(t, `?model=story&text=${encodeURIComponent(TEXT)}`);
+    await press(page.getByRole("button", { name: /^layer 1 head 2, / }));
+    await page.getByRole("img", { name: /^Heatmap of Layer 1, head 2/i }).waitFor({ state: "attached" });
+    await page.keyboard.press("Control+Shift+E");
+    await page.getByRole("textbox", { name: "Path of the file" }).fill("head.npy");
+    const [download] = await Promise.all([
+        page.waitForEvent("download"),
+        press(page.getByRole("button", { name: "Export", exact: true })),
+    ]);
+    assert.equal(download.suggestedFilename(), "head.npy");
+    const numpy = readFileSync(await download.path());
+    const computed = numpy.subarray(10 + numpy.readUInt16LE(8));
+
+    const folder = mkdtempSync(join(tmpdir(), "regard-"));
+    t.after(() => rmSync(folder, { recursive: true }));
+    const traced = (tier) => {
+        const file = join(folder, "trace.safetensors");
+        execFileSync(program, ["trace", "story", "--text", TEXT, "--output", file], { env: { ...process.env, REGARD_TIER: tier }, stdio: "pipe" });
+        const bytes = readFileSync(file);
+        const header = Number(bytes.readBigUInt64LE(0));
+        const { shape, data_offsets } = JSON.parse(bytes.subarray(8, 8 + header)).attentions;
+        const size = 4 * shape[2] * shape[3];
+        const start = 8 + header + data_offsets[0] + size * (1 * shape[1] + 2);
+        return bytes.subarray(start, start + size);
+    };
+    assert.equal(computed.length, 4 * 20 * 20);
+    assert.ok(computed.equals(traced("portable")), "the bits of the page are those of SSE2");
+});
+
+/** Drops a file onto the window. */
+async function drop(page, name, bytes) {
+    await page.evaluate(([name, bytes]) => {
+        const transfer = new DataTransfer();
+        transfer.items.add(new File([new Uint8Array(bytes)], name));
+        document.getElementById("window").dispatchEvent(new DragEvent("drop", { dataTransfer: transfer, bubbles: true, cancelable: true }));
+    }, [name, [...bytes]]);
+}
+
+test("files that are dropped open, and a broken one gives its message", async (t) => {
+    const page = await open(t);
+    await drop(page, "sample.safetensors", readFileSync(join(root, "crates/regard-ui/assets/sample.safetensors")));
+    await page.getByText("sample.safetensors").first().waitFor({ state: "attached" });
+    await page.getByText("3 layers of 4 heads, 22 × 22").first().waitFor({ state: "attached" });
+    await drop(page, "broken.safetensors", Buffer.from("no tensors"));
+    await page.getByText(/broken\.safetensors.*header/s).first().waitFor({ state: "attached" });
+    await drop(page, "broken.gguf", Buffer.from("no model"));
+    await page.getByText(/broken\.gguf was not opened/).first().waitFor({ state: "attached" });
+    await picture(page, "broken");
+    assert.deepEqual(own(page.complaints), []);
+});
+
+test("a session's address restores it, and the browser keeps it", async (t) => {
+    const page = await open(t);
+    await press(page.getByRole("button", { name: "Laboratory", exact: true }));
+    const tokens = page.getByRole("spinbutton", { name: "Tokens", exact: true });
+    await tokens.fill("48");
+    await tokens.dispatchEvent("input");
+    await page.waitForURL(/#s=/);
+    await page.waitForFunction(() => (localStorage.getItem("last.regard.json") ?? "").includes('"tokens": 48'));
+    const link = page.url();
+    t.diagnostic(`the address has ${link.length} characters`);
+    assert.ok(link.length < 500, link);
+
+    const other = await open(t, new URL(link).hash);
+    assert.equal(await other.getByRole("spinbutton", { name: "Tokens", exact: true }).inputValue(), "48");
+    // Without the link, the browser's own memory.
+    await page.goto("about:blank");
+    await page.goto(origin);
+    await page.getByRole("spinbutton", { name: "Tokens", exact: true }).waitFor({ state: "attached" });
+    assert.equal(await page.getByRole("spinbutton", { name: "Tokens", exact: true }).inputValue(), "48");
+    assert.deepEqual(own(page.complaints), []);
+});
+
+test("a phone's narrow screen shows the rooms, and fingers reach what a pointer does", async (t) => {
+    // With a larger scale factor, the emulation says that the canvas has fewer pixels than it shows.
+    const phone = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true, deviceScaleFactor: 1, colorScheme: "dark" };
+    const page = await open(t, "", phone);
+    const map = page.getByRole("img", { name: "Heatmap of Layer 3, head 3" });
+    await map.waitFor({ state: "attached" });
+    const box = await map.boundingBox();
+    assert.ok(box.x >= 0 && box.x + box.width <= 390, JSON.stringify(box));
+    await picture(page, "phone");
+    for (const room of ["Laboratory", "Heads", "Model", "Walkthrough"]) {
+        const tab = await page.getByRole("button", { name: room, exact: true }).first().boundingBox();
+        assert.ok(tab.x >= 0 && tab.x + tab.width <= 390, room);
+        await page.touchscreen.tap(tab.x + tab.width / 2, tab.y + tab.height / 2);
+        await page.waitForTimeout(400);
+        await picture(page, `phone-${room.toLowerCase()}`);
+    }
+    await map.waitFor({ state: "attached" });
+
+    // A finger that stays on a cell shows what a pointer over it would; two fingers zoom into a heatmap.
+    await press(page.getByRole("button", { name: "Laboratory", exact: true }));
+    const weights = page.getByRole("img", { name: "Heatmap of Weights" });
+    await weights.waitFor({ state: "attached" });
+    await page.waitForTimeout(1500); // the controls below it move it until they have their numbers
+    const { x, y, width, height } = await weights.boundingBox();
+    const [left, top] = [x + width / 2, y + height / 2];
+    const session = await page.context().newCDPSession(page);
+    const touch = async (type, ...points) => {
+        await session.send("Input.dispatchTouchEvent", { type, touchPoints: points.map(([x, y], id) => ({ x, y, id })) });
+        await page.waitForTimeout(120);
+    };
+    await touch("touchStart", [left, top]);
+    await page.getByText(/score .*weight/).first().waitFor({ state: "attached" });
+    await picture(page, "phone-finger");
+    await touch("touchEnd");
+    await touch("touchStart", [left - 10, top], [left + 10, top]);
+    for (const apart of [15, 25, 40, 60]) await touch("touchMove", [left - apart, top], [left + apart, top]);
+    await touch("touchEnd");
+    await picture(page, "phone-zoomed");
+    await page.waitForFunction(() => JSON.parse(localStorage.getItem("last.regard.json")).laboratory.view.zoom > 1.5);
+    assert.deepEqual(own(page.complaints), []);
+});
+
+test("an example embedded in another page shows nothing around it", async (t) => {
+    const page = await open(t, "#room=walkthrough&example=the-cat-sat&embed", { viewport: { width: 720, height: 480 } });
+    await page.getByRole("img", { name: "Heatmap of Tokens X" }).waitFor({ state: "attached" });
+    assert.equal(await page.getByRole("button", { name: "Menu", exact: true }).count(), 0);
+    await picture(page, "embedded");
+    assert.equal(await page.evaluate(() => localStorage.length), 0);
+    assert.deepEqual(own(page.complaints), []);
+});
+
+test("the keyboard alone reaches the controls", async (t) => {
+    const page = await open(t, "#room=laboratory");
+    const focused = () => page.evaluate(() => {
+        const id = document.getElementById("window").getAttribute("aria-activedescendant");
+        return id && document.getElementById(id).getAttribute("aria-label");
+    });
+    const reached = new Set();
+    for (let i = 0; i < 40 && !reached.has("Causal"); i++) {
+        const before = await focused();
+        await page.keyboard.press("Tab");
+        for (let wait = 0; wait < 40 && (await focused()) === before; wait++) await page.waitForTimeout(25);
+        reached.add(await focused());
+    }
+    assert.ok(reached.has("Causal"), [...reached].join(", "));
+    const causal = page.getByRole("checkbox", { name: "Causal", exact: true });
+    const before = await causal.getAttribute("aria-checked");
+    await page.keyboard.press("Space");
+    await page.waitForFunction((old) => document.querySelector('[aria-label="Causal"]').getAttribute("aria-checked") !== old, before);
+    await page.keyboard.press("Control+K");
+    await page.getByRole("textbox").first().waitFor({ state: "attached" });
+    assert.deepEqual(own(page.complaints), []);
+});
+
+test("the theme follows the browser's", async (t) => {
+    const ground = async (colorScheme) => {
+        const page = await open(t, "", { colorScheme });
+        await page.waitForTimeout(300);
+        await picture(page, colorScheme);
+        const shot = (await page.screenshot({ clip: { x: 640, y: 780, width: 1, height: 1 } })).toString("base64");
+        return page.evaluate(async (shot) => {
+            const image = await createImageBitmap(await (await fetch(`data:image/png;base64,${shot}`)).blob());
+            const canvas = new OffscreenCanvas(1, 1).getContext("2d");
+            canvas.drawImage(image, 0, 0);
+            return [...canvas.getImageData(0, 0, 1, 1).data].slice(0, 3);
+        }, shot);
+    };
+    assert.deepEqual(await ground("dark"), [20, 22, 27]);
+    assert.deepEqual(await ground("light"), [243, 244, 247]);
+});
+
+test("the page works without a network after the first load", async (t) => {
+    const page = await open(t, "", { serviceWorkers: "allow" });
+    await page.evaluate(() => navigator.serviceWorker.ready);
+    await page.waitForFunction(() => navigator.serviceWorker.controller);
+    await page.context().setOffline(true);
+    await page.reload();
+    await page.getByRole("img", { name: "Heatmap of Layer 3, head 3" }).waitFor({ state: "attached" });
+    assert.deepEqual(own(page.complaints), []);
+});
+
+test("a browser without WebGL is told so", async (t) => {
+    const context = await browser.newContext({ serviceWorkers: "block" });
+    t.after(() => context.close());
+    const page = await context.newPage();
+    await page.addInitScript(() => {
+        HTMLCanvasElement.prototype.getContext = () => null;
+    });
+    await page.goto(origin);
+    await page.getByRole("alert").getByText("This browser offers no WebGL").waitFor();
+    await picture(page, "failure");
 });

@@ -284,21 +284,11 @@ fn a_product_over_no_column_is_zero_whatever_the_stride() {
     assert_eq!(out, [[0.0; 3]; 13]);
 }
 
-/// A loop over that many columns would not end.
 #[test]
-fn a_product_of_no_rows_may_have_any_number_of_columns() {
-    let most = usize::MAX;
-    let none = || Mat::new(&[], 0, 0).unwrap();
-    let wide = |stride| Mat::strided(&[], 0, most, stride).unwrap();
-    let tall = Mat::strided(&[], most, 0, 0).unwrap();
-    let out = |rows, columns| MatMut::strided(&mut [], rows, columns, most).unwrap();
-    // Rows that lie near each other are read in place, others are packed.
-    matmul(none(), wide(0), out(0, most)).unwrap();
-    matmul(none(), wide(most), out(0, most)).unwrap();
-    matmul_transposed(none(), tall, out(0, most)).unwrap();
-    matmul(tall, none(), out(most, 0)).unwrap();
-    matmul_transposed(tall, none(), out(most, 0)).unwrap();
-    if let Ok(packed) = Packed::new(&[], 0, most) {
-        matmul_packed(none(), packed, out(0, most)).unwrap();
-    }
+fn no_rows_times_any_number_of_columns_takes_no_time() {
+    const MANY: usize = 1 << 50; // a pass over so many columns would not end
+    let none = Mat::new(&[], 0, 0).unwrap();
+    let wide = || MatMut::new(&mut [], 0, MANY).unwrap();
+    matmul(none, Mat::new(&[], 0, MANY).unwrap(), wide()).unwrap();
+    matmul_transposed(none, Mat::new(&[], MANY, 0).unwrap(), wide()).unwrap();
 }

@@ -15,6 +15,20 @@ pub type Work = Box<dyn FnOnce() + Send>;
 /// Takes the file that the user chose in the system's dialog. `None` means that there was no dialog or no choice.
 pub type Answer = Box<dyn FnOnce(Option<PathBuf>) + Send>;
 
+/// What a worker says of a job.
+pub enum Reply {
+    /// The share of the job that is done, from 0 to 1.
+    Progress(f32),
+    /// The result, or why there is none. It comes last.
+    Done(Result<Vec<Vec<f32>>, String>),
+}
+
+/// A worker that shares no memory with the window. It does one job after another.
+pub trait Remote {
+    /// Gives the worker a job for its [`Desk`](crate::remote::Desk). `replies` is called with what it says.
+    fn ask(&self, job: String, replies: Box<dyn FnMut(Reply) + Send>);
+}
+
 /// The system around the window: its threads, files and dialogs.
 ///
 /// The rest of this crate is the same on every system, including wasm32 in a browser. The methods with a default use the
@@ -25,6 +39,11 @@ pub trait Host: Send + Sync {
     /// # Errors
     /// If no thread can be started. `work` is dropped then.
     fn spawn(&self, name: &str, work: Work) -> io::Result<()>;
+
+    /// The worker for what takes long, where [`spawn`](Self::spawn) has no thread of its own. `None` where it has.
+    fn remote(&self) -> Option<&dyn Remote> {
+        None
+    }
 
     /// Opens a file for reading. An error of the kind [`NotFound`](io::ErrorKind::NotFound) means that there is no such file.
     ///

@@ -22,6 +22,7 @@ mod message;
 pub mod model;
 mod picture;
 mod plots;
+pub mod remote;
 mod reply;
 mod session;
 mod side;
@@ -40,6 +41,7 @@ mod test_host;
 pub use self::app::{App, of_step, of_walkthrough};
 pub use self::command::Command;
 pub use self::host::Host;
+pub use self::plots::PlotName;
 pub use self::session::{Appearance, Room, Session};
 
 use std::path::{Path, PathBuf};

@@ -252,7 +252,7 @@ mod tests {
         let [own, page] = [FontDefinitions::default(), page_fonts()].map(|fonts| {
             let ctx = Context::default();
             ctx.set_fonts(fonts);
-            drop(ctx.run_ui(egui::RawInput::default(), |_| ()));
+            ctx.run_ui(egui::RawInput::default(), |_| ()).textures_delta.clear();
             move |font: &FontId, sign| ctx.fonts_mut(|fonts| fonts.has_glyph(font, sign))
         });
         let signs = signs();

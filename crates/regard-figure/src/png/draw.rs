@@ -8,7 +8,12 @@ use ab_glyph::{Font as _, FontRef, GlyphId, PxScale, ScaleFont as _, point};
 use crate::figure::{Anchor, Cells, Figure, Ink, Line, Shape, Text};
 
 /// DejaVu Sans 2.37, unchanged.
+#[cfg(not(target_arch = "wasm32"))]
 const FONT: &[u8] = include_bytes!("../../fonts/DejaVuSans.ttf");
+/// Its Latin, Greek and Cyrillic letters and its signs of mathematics: a page is loaded, and the whole font is a fifth of it.
+/// `apps/web/fonts.sh` cuts it.
+#[cfg(target_arch = "wasm32")]
+const FONT: &[u8] = include_bytes!("../../fonts/page/DejaVuSans.ttf");
 const PAPER: u8 = 255;
 /// The lengths of a dash and of the gap after it, in CSS pixels.
 const DASH: [f64; 2] = [5.0, 3.0];
@@ -20,7 +25,8 @@ pub(super) fn draw(figure: &Figure, [width, height]: [usize; 2], scale: f64) -> 
         match shape {
             Shape::Cells(cells) => canvas.cells(cells),
             Shape::Text(text) => canvas.text(text),
-            Shape::Line(line) => canvas.line(line),
+            Shape::Line(line) if line.opacity > 0.0 => canvas.line(line),
+            Shape::Line(_) => {}
             Shape::Box { at, size, ink } => canvas.rect(*at, *size, rgb(*ink)),
             Shape::Bar { at, size, stops } => canvas.bar(*at, *size, stops),
         }

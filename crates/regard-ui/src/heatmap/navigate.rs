@@ -18,14 +18,17 @@ pub fn navigate(
     view: &mut View,
 ) -> Option<Cell> {
     let size = at.matrix();
-    if let Some(pointer) = response.hover_pos() {
+    // Two fingers on a touch screen: egui takes the first for the pointer, which may leave the matrix.
+    let fingers = ui.input(|input| input.multi_touch()).map(|touch| touch.center_pos);
+    let fingers = fingers.filter(|center| cells.contains(*center));
+    if let Some(pointer) = fingers.or_else(|| response.hover_pos()) {
         // The wheel zooms with Ctrl, or two fingers do. The plain wheel scrolls the page.
         let factor = ui.input(|input| input.zoom_delta());
         if factor != 1.0 {
             view.zoom_by(factor, (pointer - cells.min) / cells.size(), size, at.most_zoom());
         }
     }
-    if response.dragged() && !map.paints {
+    if response.dragged() && fingers.is_none() && !map.paints {
         view.go_to(view.corner() - response.drag_delta() / (at.cell * view.zoom()), size);
     }
     if response.double_clicked() && !map.paints {

@@ -17,8 +17,10 @@ use crate::memo::Memo;
 use regard_figure::{Extent, Matrix};
 use regard_heads::QueriesAndKeys;
 
+mod halves;
 mod scores;
 
+pub use self::halves::Question;
 use self::scores::scores;
 
 /// The result of a request.
@@ -207,16 +209,13 @@ impl Engine {
         inputs: &LaboratoryInputs,
         progress: &(dyn Fn(f32) + Sync),
     ) -> Result<Arc<Tokens>, Error> {
-        let LaboratoryInputs { tokens, seed, alike, smooth, .. } = *inputs;
-        let source = inputs.source.clone();
-        let key =
-            LaboratoryInputs { source, tokens, seed, alike, smooth, ..LaboratoryInputs::default() };
+        let key = inputs.of_tokens();
         if let Some(tokens) = self.tokens.get(&key) {
             return Ok(tokens);
         }
         let tokens = match self.files.get(inputs, progress)? {
             Some(file) => Tokens::of_file(&file, inputs),
-            None => self.drawn.get_or_insert_with(|| Drawn::new(seed)).tokens(inputs),
+            None => self.drawn.get_or_insert_with(|| Drawn::new(inputs.seed)).tokens(inputs),
         };
         Ok(self.tokens.put(key, Arc::new(tokens)))
     }

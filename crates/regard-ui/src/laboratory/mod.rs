@@ -15,7 +15,7 @@ mod tokens;
 mod worker;
 
 pub use self::benchmark::Benchmark;
-pub use self::engine::{Engine, Outcome};
+pub use self::engine::{Engine, Outcome, Question};
 pub use self::files::Error;
 pub use self::room::LaboratoryRoom;
 pub use self::state::{Brush, LaboratoryInputs, Request, Shown, Square, State, TokenSource};

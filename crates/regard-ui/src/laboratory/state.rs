@@ -106,7 +106,7 @@ pub enum Shown {
 }
 
 /// A request to the [`Engine`](super::Engine).
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Request {
     /// The present state.
     pub inputs: LaboratoryInputs,
@@ -167,6 +167,12 @@ impl Default for LaboratoryInputs {
 }
 
 impl LaboratoryInputs {
+    /// The inputs that queries and keys depend on, with all their dimensions. The others have their default values.
+    pub(super) fn of_tokens(&self) -> Self {
+        let Self { tokens, seed, alike, smooth, .. } = *self;
+        Self { source: self.source.clone(), tokens, seed, alike, smooth, ..Self::default() }
+    }
+
     /// The inputs that the scores depend on. The others have their default values.
     pub(super) fn of_scores(&self) -> Self {
         Self { temperature: Temperature::ONE, hide_first: false, ..self.clone() }

@@ -15,9 +15,9 @@ pub struct Tokens {
     /// The number of dimensions: [`MOST_DIM`], or that of the file if it has fewer.
     pub width: usize,
     /// \[tokens, width\].
-    queries: Vec<f32>,
+    pub queries: Vec<f32>,
     /// \[tokens, width\].
-    keys: Vec<f32>,
+    pub keys: Vec<f32>,
 }
 
 /// Independent normal numbers, which are drawn once.

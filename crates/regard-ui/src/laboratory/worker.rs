@@ -3,9 +3,12 @@
 use std::sync::Arc;
 
 use egui::Context;
+use web_time::Instant;
 
 use super::{Engine, Outcome, Request};
 use crate::Host;
+use crate::host::{Remote, Reply};
+use crate::remote::Job;
 use crate::task::Task;
 
 /// A request and its result.
@@ -67,6 +70,10 @@ impl Worker {
         let engine = self.engine.take();
         let mut engine = engine.unwrap_or_else(|| Engine::new(Arc::clone(&self.host)));
         let theirs = request.clone();
+        if let Some(remote) = self.host.remote() {
+            self.task = Some((request, elsewhere(remote, ctx, engine, theirs)));
+            return;
+        }
         let task = Task::start(&*self.host, ctx, "laboratory", move |promise| {
             let progress = |part: f32| {
                 // Work that has begun is finished, even if the task is dropped.
@@ -77,6 +84,50 @@ impl Worker {
         });
         self.task = Some((request, task));
     }
+}
+
+/// Has a request computed by a worker that shares no memory with this engine.
+fn elsewhere(
+    remote: &dyn Remote,
+    ctx: &Context,
+    mut engine: Engine,
+    mut request: Request,
+) -> Task<Finished> {
+    let start = Instant::now();
+    let (task, promise) = Task::promise(ctx);
+    let job = engine.question(&mut request).map_err(|e| e.to_string()).and_then(|question| {
+        let Some(question) = question else { return Ok(None) };
+        Ok(Some((Job::Laboratory(question.clone()).text()?, question)))
+    });
+    let finish = move |mut engine: Engine, known: Result<(), String>| {
+        let outcome = known.and_then(|()| engine.run(request, &|_| ()).map_err(|e| e.to_string()));
+        let outcome = outcome.map(|outcome| Outcome { took: start.elapsed(), ..outcome });
+        Ok((engine, outcome))
+    };
+    let (job, question) = match job {
+        Ok(Some(job)) => job,
+        known => {
+            promise.fulfil(finish(engine, known.map(|_| ())));
+            return task;
+        }
+    };
+    let mut waiting = Some((promise, engine, finish));
+    let replies = move |reply| match reply {
+        Reply::Progress(part) => {
+            if let Some((promise, ..)) = &waiting {
+                // Work that has begun is finished, even if the task is dropped.
+                let _ = promise.tell(part);
+            }
+        }
+        Reply::Done(numbers) => {
+            if let Some((promise, mut engine, finish)) = waiting.take() {
+                let known = numbers.map(|numbers| engine.learn(&question, numbers));
+                promise.fulfil(finish(engine, known));
+            }
+        }
+    };
+    remote.ask(job, Box::new(replies));
+    task
 }
 
 #[cfg(test)]

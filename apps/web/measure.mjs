@@ -1,0 +1,68 @@
+// Measures the page in headless Chromium, served from the loopback: `node measure.mjs`, after `node build.mjs`.
+//
+// Chromium draws with SwiftShader here, in software: a frame takes longer than on any graphics card.
+
+import { chromium } from "playwright-core";
+
+import { serve } from "./serve.mjs";
+
+const server = await serve();
+const origin = `http://127.0.0.1:${server.address().port}/`;
+const browser = await chromium.launch({
+    executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+    args: ["--no-sandbox", "--enable-unsafe-swiftshader", "--use-angle=swiftshader"],
+});
+
+/** The milliseconds, sorted. */
+function report(name, times) {
+    const sorted = times.toSorted((a, b) => a - b).map((time) => Math.round(time));
+    console.log(`${name}: median ${sorted[sorted.length >> 1]} ms of ${sorted.join(", ")}`);
+}
+
+async function open(address) {
+    const page = await (await browser.newContext({ viewport: { width: 1280, height: 800 } })).newPage();
+    await page.goto(origin + address);
+    await page.waitForFunction(() => document.body.classList.contains("drawn"));
+    return page;
+}
+
+/** Sets a control to each value in turn, and measures until a text that begins with `start` changes. */
+const moves = (page, role, name, values, start) => page.getByRole(role, { name, exact: true }).first().evaluate(async (input, [values, start]) => {
+    const shown = () => [...document.querySelectorAll("#mirror [data-role]")]
+        .map((each) => each.getAttribute("aria-label") ?? each.textContent)
+        .filter((text) => text.match(start)).join();
+    const times = [];
+    for (const value of values) {
+        const [before, begin] = [shown(), performance.now()];
+        input.value = value;
+        input.dispatchEvent(new Event("input", { bubbles: true }));
+        while (shown() === before && performance.now() - begin < 5000) await new Promise((done) => setTimeout(done, 1));
+        times.push(performance.now() - begin);
+        await new Promise((done) => setTimeout(done, 300));
+    }
+    return times;
+}, [values, start]);
+
+const first = [];
+for (let i = 0; i < 5; i++) {
+    const page = await (await browser.newContext({ viewport: { width: 1280, height: 800 } })).newPage();
+    await page.goto(origin, { waitUntil: "commit" });
+    first.push(await page.waitForFunction(() => document.querySelector('#mirror [aria-label^="Heatmap"]') && performance.now()).then((time) => time.jsonValue()));
+    await page.context().close();
+}
+report("navigation to the first heatmap", first);
+
+const laboratory = await open("#room=laboratory");
+await moves(laboratory, "spinbutton", "Tokens", [1024], "^Weights in");
+await laboratory.waitForTimeout(2000);
+report("laboratory, n = 1024, d = 64, temperature moved", await moves(laboratory, "slider", "Temperature as a power of ten", [0.1, 0.2, 0.3, -0.1, -0.2, 0.4, 0.5], "^Weights in"));
+report("laboratory, n = 1024, d = 64, sink strength moved", await moves(laboratory, "slider", "Sink strength", [1, 2, 3, 4, 5, 6, 7], "^Weights in"));
+
+const story = await open("?model=story");
+await story.waitForTimeout(2000);
+const words = " Lily and Max had a red ball".split(" ").slice(1);
+const texts = words.map((_, i) => `Mary and John went to the store. ${words.slice(0, i + 1).join(" ")}`);
+report("story, a word typed", await moves(story, "textbox", "Text", texts, ": (< )?[0-9.]+ %$"));
+
+await browser.close();
+server.close();

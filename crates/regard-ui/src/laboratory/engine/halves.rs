@@ -1,0 +1,150 @@
+//! The engine in two halves: a worker that shares no memory with the window computes, and the window's engine keeps the result as
+//! if it had computed it itself.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::super::tokens::Tokens;
+use super::super::{LaboratoryInputs, Request};
+use super::{Engine, Error};
+
+/// A request, and what of its results the window lacks.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Question {
+    request: Request,
+    /// Queries and keys, scores, weights, and the weights of A.
+    missing: [bool; 4],
+}
+
+impl Engine {
+    /// What has to be computed for a request, which is limited to what its files have. `None` means that all is known.
+    ///
+    /// # Errors
+    /// [`Error::File`] if a file cannot be read.
+    pub fn question(&mut self, request: &mut Request) -> Result<Option<Question>, Error> {
+        self.prepare(request)?;
+        let inputs = &request.inputs;
+        let lacks_a =
+            |a: &LaboratoryInputs| self.pinned.get(a).or_else(|| self.weights.get(a)).is_none();
+        let missing = [
+            self.tokens.get(&inputs.of_tokens()).is_none(),
+            self.scores.get(&inputs.of_scores()).is_none(),
+            self.weights.get(inputs).is_none(),
+            request.pinned.as_deref().is_some_and(lacks_a),
+        ];
+        let lacks = missing.contains(&true);
+        Ok(lacks.then(|| Question { request: request.clone(), missing }))
+    }
+
+    /// Computes what the window lacks: queries \[n, width\], keys \[n, width\], scores \[n, n\], weights \[n, n\], and the weights of
+    /// A. What is not asked for is empty.
+    ///
+    /// # Errors
+    /// If a file cannot be read, or if the kernels refuse the inputs.
+    pub fn answer(
+        &mut self,
+        question: Question,
+        progress: &(dyn Fn(f32) + Sync),
+    ) -> Result<Vec<Vec<f32>>, Error> {
+        let Question { mut request, missing } = question;
+        self.prepare(&mut request)?;
+        let [lacks_tokens, lacks_scores, lacks_weights, lacks_a] = missing;
+        let mut numbers = vec![Vec::new(); 5];
+        if let Some(a) = request.pinned.filter(|_| lacks_a) {
+            numbers[4] = self.pinned(&a, progress)?.to_vec();
+        }
+        if lacks_tokens {
+            let tokens = self.tokens(&request.inputs, progress)?;
+            (numbers[0], numbers[1]) = (tokens.queries.clone(), tokens.keys.clone());
+        }
+        let scores = self.scores(&request.inputs, progress)?;
+        if lacks_weights {
+            numbers[3] = self.weights(&request.inputs, &scores).to_vec();
+        }
+        if lacks_scores {
+            numbers[2] = scores.to_vec();
+        }
+        Ok(numbers)
+    }
+
+    /// Keeps the answer to a question.
+    pub fn learn(&mut self, question: &Question, numbers: Vec<Vec<f32>>) {
+        let Question { request, missing } = question;
+        let mut numbers = numbers.into_iter();
+        let mut next = || numbers.next().unwrap_or_default();
+        let [queries, keys, scores, weights, of_a] = [next(), next(), next(), next(), next()];
+        let inputs = &request.inputs;
+        if missing[0] {
+            let width = queries.len() / inputs.tokens.max(1);
+            let tokens = Tokens { width, queries, keys };
+            self.tokens.replace(inputs.of_tokens(), Arc::new(tokens));
+        }
+        if missing[1] {
+            self.scores.replace(inputs.of_scores(), Arc::new(scores));
+        }
+        if missing[2] {
+            self.weights.replace(inputs.clone(), Arc::new(weights));
+        }
+        if let Some(a) = request.pinned.as_deref().filter(|_| missing[3]) {
+            self.pinned.replace(a.clone(), Arc::new(of_a));
+        }
+    }
+
+    /// Reads the files of a request, and limits it to what they have.
+    fn prepare(&mut self, request: &mut Request) -> Result<(), Error> {
+        self.files.keep_for(request);
+        self.limit(&mut request.inputs, &|_| ())?;
+        if let Some(a) = &mut request.pinned {
+            self.limit(a, &|_| ())?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::laboratory::Shown;
+    use crate::remote::{Desk, Job};
+    use crate::test_host::TestHost;
+
+    /// Through texts and numbers alone, the window shows what one engine would.
+    #[test]
+    fn two_halves_compute_what_one_engine_computes() {
+        let host = || Arc::new(TestHost::DEFAULT);
+        let (mut whole, mut window, mut desk) =
+            (Engine::new(host()), Engine::new(host()), Desk::new(host()));
+        let inputs = |tokens, temperature: f32| LaboratoryInputs {
+            tokens,
+            temperature: regard_kernels::Temperature::new(temperature).unwrap(),
+            ..LaboratoryInputs::default()
+        };
+        let a = || Some(Box::new(inputs(40, 2.0)));
+        // A second temperature needs no new scores, and another view needs nothing at all.
+        let cases = [
+            (inputs(40, 1.0), None, Shown::Weights, Some([true, true, true, false])),
+            (inputs(40, 0.5), None, Shown::Weights, Some([false, false, true, false])),
+            (inputs(40, 0.5), None, Shown::Scores, None),
+            (inputs(40, 0.5), a(), Shown::Difference, Some([false, false, false, true])),
+            (inputs(50, 0.5), a(), Shown::Weights, Some([true, true, true, false])),
+        ];
+        for (inputs, pinned, shown, missing) in cases {
+            let mut request = Request { inputs, pinned, shown };
+            let question = window.question(&mut request).unwrap();
+            assert_eq!(question.as_ref().map(|question| question.missing), missing);
+            if let Some(question) = question {
+                let job = Job::Laboratory(question.clone()).text().unwrap();
+                window.learn(&question, desk.work(&job, &|_| ()).unwrap());
+            }
+            assert!(window.question(&mut request).unwrap().is_none(), "nothing is left to compute");
+            let [whole, window] =
+                [&mut whole, &mut window].map(|e| e.run(request.clone(), &|_| ()).unwrap());
+            assert_eq!(whole.numbers, window.numbers);
+            assert_eq!(whole.weights, window.weights);
+            assert_eq!(whole.pinned, window.pinned);
+            assert_eq!(whole.tokens.queries, window.tokens.queries);
+            assert_eq!(whole.tokens.width, window.tokens.width);
+        }
+    }
+}
