@@ -269,6 +269,23 @@ fn lines_all_heads_and_pages_are_written() {
     assert!(map.contains(&format!("#{r:02x}{g:02x}{b:02x}")));
 }
 
+#[test]
+fn the_weights_of_a_query_by_temperature_are_curves() {
+    let folder = Folder::new();
+    let to = |args: &[&str], name: &str| String::from_utf8(exported(args, &folder.path(name)));
+    let csv = to(&["i-love-robotics", "--view", "curves"], "curves.csv").unwrap();
+    assert!(csv.starts_with("T,I,love,robotics\n0.01,"), "{csv}");
+    let svg = to(&["i-love-robotics", "--view", "curves"], "curves.svg").unwrap();
+    assert!(svg.contains("<polyline") && svg.contains(">robotics</text>"), "{svg}");
+    for args in [
+        &["i-love-robotics", "--view", "curves", "--to", "a.npy"][..],
+        &["layer-norm", "--view", "curves", "--to", "a.svg"],
+        &["i-love-robotics", "--view", "curves", "--head", "0", "--to", "a.svg"],
+    ] {
+        assert_eq!(export(args).status.code(), Some(2), "{args:?}");
+    }
+}
+
 /// The file has the numbers that the command prints as JSON.
 #[test]
 fn a_sweep_is_a_table_in_a_file() {

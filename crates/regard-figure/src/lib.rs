@@ -3,8 +3,8 @@
 //!
 //! A [`Table`] borrows the numbers, the labels and the title; a [`Matrix`] owns them and carries its [`Palette`], so that
 //! a file has the colours of the screen. [`Format`] lists the files that can be written: PNG, SVG, HTML, CSV, npy and
-//! safetensors. A [`Figure`] is the picture of a matrix, of its weights as lines ([`Table::lines`]) or of many matrices
-//! ([`Grid`]).
+//! safetensors. A [`Figure`] is the picture of a matrix, of its weights as lines ([`Table::lines`]), of many matrices
+//! ([`Grid`]) or of curves ([`Plot`]).
 
 mod encode;
 mod extent;
@@ -19,6 +19,7 @@ mod matrix;
 pub mod npy;
 pub mod numbers;
 mod palette;
+mod plot;
 mod png;
 mod svg;
 mod table;
@@ -33,6 +34,7 @@ pub use self::matrix::Matrix;
 pub use self::palette::{
     COLORS, HIDDEN, Look, Map, NOT_A_NUMBER, Palette, TEXELS, ink_on, largest,
 };
+pub use self::plot::{Curve, Plot, Scale};
 pub use self::png::encode as encode_png;
 pub use self::table::{Error, Table};
 pub use self::text::shortened;

@@ -83,6 +83,10 @@ pub enum Error {
     #[error("lines and grids are pictures: write them as .png, .svg or .html")]
     NoPicture,
 
+    /// The format holds a matrix, and curves are none.
+    #[error("curves are not a matrix: write them as .csv, .png, .svg or .html")]
+    NoMatrix,
+
     /// The PNG encoder failed.
     #[error("cannot encode the picture: {0}")]
     Picture(#[from] ::png::EncodingError),

@@ -114,6 +114,9 @@ impl Kernel for Matmul<'_> {
             gebp::<S, Set>(simd, self.a, panels, &mut self.out, 0, 1, 1);
             return;
         }
+        if rows == 0 {
+            return; // a product without numbers may have any number of columns
+        }
         if !self.transposed && self.b.stride() <= NEAR {
             let whole = self.columns / LANES;
             self.panels(simd, Panels::in_place(self.b), whole, 0..rows, 0, 0);

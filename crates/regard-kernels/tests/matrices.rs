@@ -283,3 +283,12 @@ fn a_product_over_no_column_is_zero_whatever_the_stride() {
     matmul(a, Mat::strided(&[], 0, 3, usize::MAX).unwrap(), MatMut::from(&mut out)).unwrap();
     assert_eq!(out, [[0.0; 3]; 13]);
 }
+
+#[test]
+fn no_rows_times_any_number_of_columns_takes_no_time() {
+    const MANY: usize = 1 << 50; // a pass over so many columns would not end
+    let none = Mat::new(&[], 0, 0).unwrap();
+    let wide = || MatMut::new(&mut [], 0, MANY).unwrap();
+    matmul(none, Mat::new(&[], 0, MANY).unwrap(), wide()).unwrap();
+    matmul_transposed(none, Mat::new(&[], MANY, 0).unwrap(), wide()).unwrap();
+}

@@ -13,6 +13,7 @@ use super::history::History;
 use super::kept::Kept;
 use super::reply::Reply;
 use super::session::Room;
+use super::walkthrough::{Page, Reading};
 use super::{
     Command, Host, Session, command, heads, kept, laboratory, model, picture, side, style,
     walkthrough,
@@ -22,7 +23,7 @@ mod bar;
 mod files;
 
 use self::bar::Notice;
-use self::files::no_matrix;
+use self::files::not_shown;
 pub use self::files::{of_step, of_walkthrough};
 
 /// The program without its window.
@@ -154,8 +155,7 @@ impl App {
     pub fn is_busy(&self) -> bool {
         // A page that is not shown does not take what its threads have done.
         let first = &self.session.walkthrough;
-        let shows_head =
-            self.session.room == Room::Walkthrough && first.page == walkthrough::Page::RealHead;
+        let shows_head = self.session.room == Room::Walkthrough && first.page == Page::RealHead;
         shows_head && self.walkthrough.is_busy()
             || self.laboratory.is_computing()
             || self.heads.is_busy()
@@ -171,8 +171,8 @@ impl App {
         }
         let first = &self.session.walkthrough;
         let is_presented = self.session.room == Room::Walkthrough
-            && first.page == walkthrough::Page::Example
-            && first.reading == walkthrough::Reading::Presented;
+            && first.page == Page::Example
+            && first.reading == Reading::Presented;
         // A presented step fills the window.
         if !is_presented && !self.alone {
             let top = Panel::top("rooms").resizable(false).frame(style::panel(ui, 16, 8));
@@ -213,6 +213,8 @@ impl App {
             Command::ForgetA => self.session.laboratory.pinned.is_some(),
             Command::ExportMatrix => self.has_matrix() || self.shows_grid(),
             Command::CopyMatrix => self.has_matrix(),
+            Command::ExportSweep => self.sweep().is_some(),
+            Command::ExportPlot(plot) => self.plot(plot).is_some(),
             _ => true,
         }
     }
@@ -247,7 +249,7 @@ impl App {
 
     /// Performs a command.
     pub fn perform(&mut self, ctx: &Context, command: Command) {
-        let can_export = self.is_possible(Command::ExportMatrix);
+        let is_possible = self.is_possible(command);
         let session = &mut self.session;
         match command {
             Command::Palette => self.palette = Some(Palette::default()),
@@ -255,6 +257,9 @@ impl App {
             Command::NextExample => self.go_to_example(|state| state.go_by(1)),
             Command::PreviousExample => self.go_to_example(|state| state.go_by(-1)),
             Command::Example(example) => self.go_to_example(|state| state.open(example)),
+            Command::Guide => self.go_to_example(|state| state.read_example(Reading::Guided)),
+            Command::Present => self.go_to_example(|state| state.read_example(Reading::Presented)),
+            Command::RealHead => self.go_to_example(|state| state.page = Page::RealHead),
             Command::Undo => self.history.undo(session),
             Command::Redo => self.history.redo(session),
             Command::Reset => match session.room {
@@ -302,10 +307,20 @@ impl App {
             Command::OpenTokens => {
                 self.dialog = Some(Dialog::new(&*self.host, Purpose::OpenTokens));
             }
-            Command::ExportMatrix if can_export => {
+            Command::ExportMatrix | Command::ExportSweep | Command::ExportPlot(_)
+                if !is_possible =>
+            {
+                self.tell(Err(not_shown(command)));
+            }
+            Command::ExportMatrix => {
                 self.dialog = Some(Dialog::new(&*self.host, Purpose::ExportMatrix));
             }
-            Command::ExportMatrix => self.tell(Err(no_matrix())),
+            Command::ExportSweep => {
+                self.dialog = Some(Dialog::new(&*self.host, Purpose::ExportSweep));
+            }
+            Command::ExportPlot(plot) => {
+                self.dialog = Some(Dialog::new(&*self.host, Purpose::ExportPlot(plot)));
+            }
             Command::CopyMatrix => self.copy(ctx),
             Command::SidePanel => {
                 session.appearance.side = side::toggled(width(ctx), session.appearance.side);

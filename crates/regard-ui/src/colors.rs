@@ -75,8 +75,13 @@ pub fn ink_on(background: Color32) -> Color32 {
     color(regard_figure::ink_on([r, g, b]))
 }
 
-/// Colours for the curves of a plot, one a token.
+/// The colour of a curve, one a token.
 pub fn curve(i: usize) -> Color32 {
+    color(curve_rgb(i))
+}
+
+/// The colour of a curve in a file.
+pub fn curve_rgb(i: usize) -> [u8; 3] {
     let c = colorous::TABLEAU10[i % colorous::TABLEAU10.len()];
-    Color32::from_rgb(c.r, c.g, c.b)
+    [c.r, c.g, c.b]
 }

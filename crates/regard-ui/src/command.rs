@@ -4,7 +4,9 @@ use egui::{Key, KeyboardShortcut, Modifiers, ThemePreference};
 use regard_walkthrough::Example;
 
 use super::colors::Map;
+use super::plots::PlotName;
 use super::session::Room;
+use super::walkthrough::real_head;
 
 /// An action that needs no pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +21,12 @@ pub enum Command {
     PreviousExample,
     /// Goes to an example.
     Example(Example),
+    /// Goes through the example one step at a time, with a question before each.
+    Guide,
+    /// Shows the example one step at a time, as large as the window.
+    Present,
+    /// Goes to the page of a trained model's head.
+    RealHead,
     /// Undoes the last change.
     Undo,
     /// Redoes the change that was undone last.
@@ -51,6 +59,10 @@ pub enum Command {
     OpenTokens,
     /// Writes the matrix that is shown to a file.
     ExportMatrix,
+    /// Writes the effect of each head of a model to a file.
+    ExportSweep,
+    /// Writes the curves of a plot to a file.
+    ExportPlot(PlotName),
     /// Copies the matrix that is shown as CSV.
     CopyMatrix,
     /// Hides the panel at the left, or shows it.
@@ -76,7 +88,7 @@ impl Command {
         vec![
             vec![Self::Palette],
             Room::ALL.map(Self::Room).to_vec(),
-            [Self::NextExample, Self::PreviousExample]
+            [Self::NextExample, Self::PreviousExample, Self::Guide, Self::Present, Self::RealHead]
                 .into_iter()
                 .chain(Example::ALL.map(Self::Example))
                 .collect(),
@@ -96,8 +108,10 @@ impl Command {
                 Self::OpenAttention,
                 Self::OpenTokens,
                 Self::ExportMatrix,
+                Self::ExportSweep,
                 Self::CopyMatrix,
             ],
+            PlotName::ALL.map(Self::ExportPlot).to_vec(),
             vec![Self::OpenSession, Self::SaveSession, Self::SaveImage],
             vec![Self::SidePanel, Self::ZoomIn, Self::ZoomOut, Self::ZoomReset],
             [Light, Dark, System].map(Self::Theme).to_vec(),
@@ -118,6 +132,9 @@ impl Command {
             Self::NextExample => "Next example".to_owned(),
             Self::PreviousExample => "Previous example".to_owned(),
             Self::Example(example) => format!("Example: {}", example.title()),
+            Self::Guide => "Guide me through the example".to_owned(),
+            Self::Present => "Present the example".to_owned(),
+            Self::RealHead => format!("Example: {}", real_head::TITLE),
             Self::Undo => "Undo".to_owned(),
             Self::Redo => "Redo".to_owned(),
             Self::Reset => "Reset room".to_owned(),
@@ -134,6 +151,8 @@ impl Command {
             Self::OpenImage => "Open image".to_owned(),
             Self::OpenTokens => "Open tokens".to_owned(),
             Self::ExportMatrix => "Export matrix".to_owned(),
+            Self::ExportSweep => "Export the effect of each head".to_owned(),
+            Self::ExportPlot(plot) => format!("Export curves: {}", plot.name()),
             Self::CopyMatrix => "Copy matrix as CSV".to_owned(),
             Self::SidePanel => "Side panel".to_owned(),
             Self::ZoomIn => "Zoom in".to_owned(),
@@ -155,6 +174,14 @@ impl Command {
             Self::NextExample => "Go to the next example.".to_owned(),
             Self::PreviousExample => "Go to the previous example.".to_owned(),
             Self::Example(example) => example.summary().to_owned(),
+            Self::Guide => {
+                "Go through the example one step at a time. Each step asks a question before it shows its numbers."
+                    .to_owned()
+            }
+            Self::Present => {
+                "Show one step at a time, as large as the window. Esc leaves.".to_owned()
+            }
+            Self::RealHead => real_head::SUMMARY.to_owned(),
             Self::Undo => "Undo the last change.".to_owned(),
             Self::Redo => "Redo the change that was undone last.".to_owned(),
             Self::Reset => "Reset this room to its initial state.".to_owned(),
@@ -194,6 +221,14 @@ impl Command {
             }
             Self::ExportMatrix => {
                 "Export what this room shows as a picture (PNG, SVG), as a page (HTML), or its numbers (CSV, npy, safetensors)."
+                    .to_owned()
+            }
+            Self::ExportSweep => {
+                "Export what each head of the model does for the next token: layers × heads, as a picture, a page or numbers."
+                    .to_owned()
+            }
+            Self::ExportPlot(_) => {
+                "Export these curves as a picture (SVG, PNG), as a page (HTML), or their points (CSV)."
                     .to_owned()
             }
             Self::CopyMatrix => {
@@ -242,6 +277,11 @@ impl Command {
             Self::ZoomReset => (Modifiers::COMMAND, Key::Num0),
             Self::Logarithmic => (Modifiers::COMMAND, Key::L),
             Self::Example(_)
+            | Self::Guide
+            | Self::Present
+            | Self::RealHead
+            | Self::ExportSweep
+            | Self::ExportPlot(_)
             | Self::ResetNumbers
             | Self::ForgetA
             | Self::OpenModelB

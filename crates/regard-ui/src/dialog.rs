@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use egui::{Id, Key, Label, Modal, RichText, TextEdit, Ui};
 
+use super::plots::PlotName;
 use super::style;
 use crate::Host;
 use crate::host::Question;
@@ -31,6 +32,10 @@ pub enum Purpose {
     OpenTokens,
     /// The matrix that is shown is written to it.
     ExportMatrix,
+    /// The effect of each head of a model is written to it.
+    ExportSweep,
+    /// The curves of a plot are written to it.
+    ExportPlot(PlotName),
 }
 
 /// The open dialog.
@@ -57,6 +62,8 @@ impl Purpose {
             Self::OpenModelB => ["Open model B", "Open", ""],
             Self::OpenTokens => ["Open tokens", "Open", "tokens.safetensors"],
             Self::ExportMatrix => ["Export matrix", "Export", "matrix.svg"],
+            Self::ExportSweep => ["Export the effect of each head", "Export", "heads.svg"],
+            Self::ExportPlot(_) => ["Export curves", "Export", "curves.svg"],
         }
     }
 
@@ -68,12 +75,16 @@ impl Purpose {
             Self::OpenImage => &["png", "jpg", "jpeg"],
             Self::OpenModel | Self::OpenModelB => &["gguf", "safetensors", "json"],
             Self::OpenAttention | Self::OpenTokens => &["safetensors", "npy", "npz"],
-            Self::ExportMatrix => &["svg", "png", "html", "csv", "npy", "safetensors"],
+            Self::ExportMatrix | Self::ExportSweep => {
+                &["svg", "png", "html", "csv", "npy", "safetensors"]
+            }
+            Self::ExportPlot(_) => &["svg", "png", "html", "csv"],
         }
     }
 
     fn is_opening(self) -> bool {
-        !matches!(self, Self::SaveSession | Self::SaveImage | Self::ExportMatrix)
+        use Purpose::{ExportMatrix, ExportPlot, ExportSweep, SaveImage, SaveSession};
+        !matches!(self, SaveSession | SaveImage | ExportMatrix | ExportSweep | ExportPlot(_))
     }
 }
 

@@ -41,6 +41,7 @@ mod test_host;
 pub use self::app::{App, of_step, of_walkthrough};
 pub use self::command::Command;
 pub use self::host::Host;
+pub use self::plots::PlotName;
 pub use self::session::{Appearance, Room, Session};
 
 use std::path::{Path, PathBuf};

@@ -1,11 +1,208 @@
-//! The common parts of all plots.
+//! The plots of curves: how they are drawn, what the pointer finds in them, and the button that exports them.
 
-use egui::{TextStyle, Ui};
-use egui_plot::{AxisHints, GridInput, GridMark, Plot};
+use egui::accesskit::Role;
+use egui::{RichText, TextStyle, Ui, WidgetInfo};
+use egui_plot::{
+    AxisHints, FilledArea, GridMark, HoverPosition, Line, LineStyle, Plot as Axes, PlotPoint,
+    PlotPoints, Points, VLine,
+};
+use regard_figure::{Plot, Scale};
+
+use crate::explain::explain;
+use crate::session::Room;
+use crate::{Command, temperature};
+
+/// A curve of as few points shows them.
+const FEW: usize = 16;
+
+/// The most curves that a screen reader tells.
+const MOST_SPOKEN: usize = 12;
+
+/// The plots of the rooms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlotName {
+    /// The weights of a query of an example, by temperature.
+    Weights,
+    /// A measure of the example that explains 1/√d, by d: its place among the four.
+    WhyScale(usize),
+    /// The laboratory's weights of a row, sorted.
+    Sorted,
+    /// The entropy of a row of the laboratory, by temperature.
+    Entropy,
+    /// The gradient norm of a row of the laboratory, by temperature.
+    Gradient,
+    /// The gradient norm of the laboratory's rows, by d.
+    GradientByDim,
+}
+
+impl PlotName {
+    /// All plots.
+    pub const ALL: [Self; 9] = [
+        Self::Weights,
+        Self::WhyScale(0),
+        Self::WhyScale(1),
+        Self::WhyScale(2),
+        Self::WhyScale(3),
+        Self::Sorted,
+        Self::Entropy,
+        Self::Gradient,
+        Self::GradientByDim,
+    ];
+
+    /// The name in the list of commands.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Weights => "weights by temperature",
+            Self::WhyScale(0) => "why 1/√d, spread of the scores",
+            Self::WhyScale(1) => "why 1/√d, largest weight",
+            Self::WhyScale(2) => "why 1/√d, entropy",
+            Self::WhyScale(_) => "why 1/√d, gradient norm",
+            Self::Sorted => "weights, sorted",
+            Self::Entropy => "entropy by temperature",
+            Self::Gradient => "gradient norm by temperature",
+            Self::GradientByDim => "gradient norm by d",
+        }
+    }
+
+    /// The room that shows the plot.
+    pub fn room(self) -> Room {
+        match self {
+            Self::Weights | Self::WhyScale(_) => Room::Walkthrough,
+            _ => Room::Laboratory,
+        }
+    }
+}
+
+/// Shows a plot under its caption and explanation. Returns the command if the button that exports was pressed.
+pub fn show(
+    ui: &mut Ui,
+    name: PlotName,
+    [caption, explanation]: [&str; 2],
+    plot: &Plot,
+    height: f32,
+) -> Option<Command> {
+    let command = Command::ExportPlot(name);
+    let clicked = ui.horizontal_wrapped(|ui| {
+        ui.spacing_mut().item_spacing.x = 4.0;
+        ui.label(RichText::new(caption).text_style(TextStyle::Small).strong());
+        explain(ui, caption, explanation);
+        let button = ui.small_button(RichText::new("↓").text_style(TextStyle::Small));
+        button.accessible_name(command.name()).on_hover_text(command.tooltip()).clicked()
+    });
+    let clicked = clicked.inner;
+    draw(ui, caption, plot, height);
+    clicked.then_some(command)
+}
+
+/// Draws the curves. Their place on the x axis is that of the scale: of T its power of ten, of d its power of two.
+fn draw(ui: &mut Ui, caption: &str, plot: &Plot, height: f32) {
+    let scale = plot.scale;
+    let place = |[x, y]: [f64; 2]| [scale.place(x), y];
+    let find = |at: &PlotPoint| plot.nearest([at.x, at.y]);
+    let is_flat = plot.curves.iter().flat_map(|curve| &curve.points).all(|[_, y]| *y <= 0.0);
+    let mut axes = still(ui.scope_id().with(caption))
+        .min_size(egui::vec2(120.0, 96.0))
+        .height(height)
+        .width(ui.available_width())
+        .include_y(0.0)
+        // Where all numbers are 0, the axis would go as far below as above.
+        .include_y(if is_flat { 1.0 } else { 0.0 })
+        .x_grid_spacer(move |input| marks(scale, input.bounds))
+        .y_grid_spacer(|input| marks(Scale::Linear, input.bounds))
+        .label_formatter(move |at| match at {
+            HoverPosition::NearDataPoint { position, .. }
+            | HoverPosition::Elsewhere { position } => {
+                find(position).map(|(curve, point)| plot.told(curve, point))
+            }
+        })
+        .custom_x_axes(vec![
+            ticks(ui, AxisHints::new_x())
+                .formatter(move |mark, _| rounded(scale.value(mark.value))),
+        ])
+        .custom_y_axes(vec![ticks(ui, AxisHints::new_y()).formatter(|mark, _| plain(mark.value))]);
+    let (low, high) = temperature::bounds();
+    if scale == Scale::Decades {
+        axes = axes.default_x_bounds(low, high);
+    }
+    let ink = ui.visuals().text_color();
+    let shown = axes.show(ui, |ui| {
+        if let Some(mark) = plot.mark {
+            let mark = scale.place(mark);
+            let mark = if scale == Scale::Decades { mark.clamp(low, high) } else { mark };
+            ui.vline(VLine::new("mark", mark).color(ink).width(1.5).allow_hover(false));
+        }
+        for (i, curve) in plot.curves.iter().enumerate() {
+            let [r, g, b] = curve.color;
+            let color = egui::Color32::from_rgb(r, g, b);
+            if !curve.band.is_empty() {
+                let xs: Vec<f64> = curve.points.iter().map(|[x, _]| scale.place(*x)).collect();
+                let [low, high] =
+                    [0, 1].map(|end| curve.band.iter().map(|band| band[end]).collect::<Vec<_>>());
+                let area = FilledArea::new(&curve.name, &xs, &low, &high);
+                ui.add(area.fill_color(color.gamma_multiply(0.25)).allow_hover(false));
+            }
+            for piece in plot.pieces(i) {
+                let points: PlotPoints<'_> = piece.iter().map(|point| place(*point)).collect();
+                let style = if curve.dashed { LineStyle::dashed_dense() } else { LineStyle::Solid };
+                ui.line(
+                    Line::new(&curve.name, points)
+                        .color(color)
+                        .width(2.0)
+                        .style(style)
+                        .allow_hover(false),
+                );
+            }
+            if curve.points.len() <= FEW {
+                let points: PlotPoints<'_> =
+                    curve.points.iter().map(|point| place(*point)).collect();
+                ui.points(
+                    Points::new(&curve.name, points).color(color).radius(2.5).allow_hover(false),
+                );
+            }
+        }
+        if let Some((curve, point)) =
+            ui.pointer_coordinate().filter(|_| ui.response().hovered()).as_ref().and_then(find)
+        {
+            let [r, g, b] = plot.curves[curve].color;
+            let points = PlotPoints::from(vec![place(point)]);
+            let color = egui::Color32::from_rgb(r, g, b);
+            ui.points(Points::new("pointed", points).color(color).radius(4.5).allow_hover(false));
+        }
+    });
+    let words = words(caption, plot);
+    shown.response.widget_info(|| WidgetInfo::labeled(Role::Image, true, &words));
+}
+
+/// The words of a screen reader: the caption, and the curves where the mark stands.
+fn words(caption: &str, plot: &Plot) -> String {
+    let mut words = format!("Plot: {caption}");
+    let Some(mark) = plot.mark.map(|x| plot.scale.place(x)) else { return words };
+    for curve in plot.curves.iter().take(MOST_SPOKEN) {
+        let distance = |[x, _]: &[f64; 2]| (plot.scale.place(*x) - mark).abs();
+        let near = curve.points.iter().min_by(|a, b| distance(a).total_cmp(&distance(b)));
+        if let Some([_, y]) = near {
+            words = format!("{words}, {} {}", curve.name, rounded(*y));
+        }
+    }
+    words
+}
+
+/// Marks at round numbers of a scale.
+fn marks(scale: Scale, (low, high): (f64, f64)) -> Vec<GridMark> {
+    let step_size = scale.step([low, high], WANTED);
+    scale
+        .ticks([low, high], WANTED)
+        .into_iter()
+        .map(|value| GridMark { value, step_size })
+        .collect()
+}
+
+/// The number of marks of an axis, more or less.
+const WANTED: f64 = 3.5;
 
 /// A plot that does not react to dragging and scrolling, so that the page scrolls.
-pub fn still<'a>(name: &'static str) -> Plot<'a> {
-    Plot::new(name)
+fn still<'a>(id: egui::Id) -> Axes<'a> {
+    Axes::new(id)
         .allow_drag(false)
         .allow_zoom(false)
         .allow_scroll(false)
@@ -13,48 +210,27 @@ pub fn still<'a>(name: &'static str) -> Plot<'a> {
         .allow_double_click_reset(false)
         .show_crosshair(false)
         .show_background(false)
-        .label_formatter(|_| None)
 }
 
 /// An axis with small numbers at every mark.
-pub fn ticks<'a>(ui: &Ui, axis: AxisHints<'a>) -> AxisHints<'a> {
+fn ticks<'a>(ui: &Ui, axis: AxisHints<'a>) -> AxisHints<'a> {
     axis.label_spacing(4.0..=16.0)
         .tick_label_font(TextStyle::Small.resolve(ui.style()))
         .tick_label_color(ui.visuals().weak_text_color())
 }
 
 /// A number without trailing digits.
-pub fn plain(x: f64) -> String {
+fn plain(x: f64) -> String {
     format!("{}", (x * 1e6).round() / 1e6)
 }
 
 /// A number with four significant digits.
-pub fn rounded(x: f64) -> String {
+fn rounded(x: f64) -> String {
     if x == 0.0 || !x.is_finite() {
         return format!("{x}");
     }
     let unit = 10_f64.powi(3 - x.abs().log10().floor() as i32);
     format!("{}", (x * unit).round() / unit)
-}
-
-/// About three marks, at round numbers.
-#[expect(clippy::needless_pass_by_value, reason = "what a plot asks for")]
-pub fn few(input: GridInput) -> Vec<GridMark> {
-    let (low, high) = input.bounds;
-    let step = round((high - low) / 3.5);
-    let marks = (low / step).ceil() as i64..=(high / step).floor() as i64;
-    marks.take(16).map(|i| GridMark { value: i as f64 * step, step_size: step }).collect()
-}
-
-/// 1, 2 or 5 times a power of ten.
-fn round(step: f64) -> f64 {
-    let unit = 10_f64.powf(step.max(1e-30).log10().floor());
-    match step / unit {
-        times if times < 1.5 => unit,
-        times if times < 3.0 => 2.0 * unit,
-        times if times < 7.5 => 5.0 * unit,
-        _ => 10.0 * unit,
-    }
 }
 
 #[cfg(test)]
@@ -76,9 +252,10 @@ mod tests {
             (0.3, vec![0.0, 0.1, 0.2, 0.3]),
             (1100.0, vec![0.0, 500.0, 1000.0]),
         ] {
-            let marks = few(GridInput { bounds: (0.0, high + 1e-9), base_step_size: 1.0 });
-            let found: Vec<f64> =
-                marks.iter().map(|mark| (mark.value * 1e6).round() / 1e6).collect();
+            let found: Vec<f64> = marks(Scale::Linear, (0.0, high))
+                .iter()
+                .map(|mark| (mark.value * 1e6).round() / 1e6)
+                .collect();
             assert_eq!(found, values);
         }
     }

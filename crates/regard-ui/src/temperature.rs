@@ -3,7 +3,6 @@
 use core::ops::RangeInclusive;
 
 use egui::{DragValue, Slider, Ui};
-use egui_plot::{GridInput, GridMark};
 use regard_kernels::Temperature;
 
 /// The exponents of ten between which the slider and the curves go.
@@ -16,21 +15,10 @@ pub fn bounds() -> (f64, f64) {
     (DECADES.start() - BEYOND, DECADES.end() + BEYOND)
 }
 
-/// The position of a temperature on such an axis.
-pub fn position(temperature: Temperature) -> f64 {
-    let (low, high) = bounds();
-    f64::from(temperature.get()).log10().clamp(low, high)
-}
-
 /// `points` temperatures from end to end of [`DECADES`], with their exponents.
 pub fn sampled(points: usize) -> (Vec<f64>, Vec<Temperature>) {
     let exponents = (0..points).map(|i| egui::lerp(DECADES, i as f64 / (points - 1) as f64));
     exponents.filter_map(|e| Some((e, Temperature::new(10f64.powf(e) as f32).ok()?))).unzip()
-}
-
-/// Marks at whole powers of ten.
-pub fn decades(_: GridInput) -> Vec<GridMark> {
-    (-2..=2).map(|e| GridMark { value: f64::from(e), step_size: 1.0 }).collect()
 }
 
 /// The effect of the temperature.

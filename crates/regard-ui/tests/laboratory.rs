@@ -294,6 +294,20 @@ fn a_and_b_are_compared() {
     assert!(session(&window).laboratory.pinned.is_some());
 }
 
+/// A control that is shown changes something.
+#[test]
+fn controls_of_what_is_hidden_anyway_are_not_there() {
+    let mut window = room(Room::Laboratory);
+    click(&mut window, "Window");
+    let right = "Window to the right";
+    assert!(shows(&window, "Window to the left") && !shows(&window, right), "causal");
+    click(&mut window, "Causal");
+    assert!(shows(&window, right));
+    // Before anything is painted, there is nothing to show again.
+    click(&mut window, "Paint cells");
+    assert!(!shows(&window, "show again") && !shows(&window, "Clear paint"));
+}
+
 #[test]
 fn cells_are_painted_hidden_and_shown_again() {
     let mut window = room(Room::Laboratory);

@@ -64,8 +64,9 @@ fn the_guided_path_asks_before_it_shows_the_numbers() {
     let walkthrough = window.state().as_ref().unwrap().walkthrough().unwrap();
     let question = walkthrough.question(Quantity::Weights).unwrap();
     assert!(shows(&window, &question.ask) && !shows(&window, &question.answer));
+    assert!(!shows(&window, "Weights of \"t0\" by"), "the curve would tell the answer");
     click(&mut window, "Show the numbers");
-    assert!(shows(&window, &question.answer));
+    assert!(shows(&window, &question.answer) && shows(&window, "Weights of \"t0\" by"));
     click(&mut window, "Leave");
     assert_eq!(state(&window).reading, Reading::Page);
 }

@@ -291,8 +291,8 @@ fn a_replay_that_differs_is_told() {
 fn a_model_of_the_cache_is_opened_from_the_list() {
     let mut window = window();
     click(&mut window, "Cached models");
-    assert!(shows(&window, "gpt2, 0 MB"));
-    assert!(shows(&window, "vit, 0 MB"));
+    assert!(shows(&window, "gpt2, 0."));
+    assert!(shows(&window, "vit, 0.1 MB"));
     assert!(shows(&window, "is not a family that is known"));
     let named = |window: &Window, end: &str| {
         let buttons = window.query_all_by_role(Role::Button);
@@ -305,6 +305,11 @@ fn a_model_of_the_cache_is_opened_from_the_list() {
     click(&mut window, &gpt);
     assert_eq!(state(&window).model, gpt);
     assert!(shows(&window, "gpt2, 2 layers of 4 heads"));
+    // The whole list is seen, not only its first line.
+    click(&mut window, "Cached models");
+    let vit = named(&window, "tiny-vit");
+    click(&mut window, &vit);
+    assert_eq!(state(&window).model, vit);
 }
 
 /// Opens what the dialog is told.

@@ -8,8 +8,8 @@ use egui::accesskit::Role;
 use egui::{Key, Theme, ThemePreference, ViewportCommand, vec2};
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use regard_kernels::Temperature;
-use regard_ui::walkthrough::Page;
-use regard_ui::{Command, Room, Session};
+use regard_ui::walkthrough::{Page, Reading};
+use regard_ui::{Command, PlotName, Room, Session};
 use regard_walkthrough::{Example, Quantity};
 
 use self::driver::{
@@ -77,12 +77,13 @@ fn every_command_does_what_it_says() {
 fn check(window: &Window, command: Command, before: &Session) {
     let now = session(window);
     let (ctx, all) = (&window.ctx, Example::ALL);
+    let tells = |text: &str| window.query_all_by_label_contains(text).next().is_some();
     let ok = match command {
         Command::Palette => shows(window, "Find a command"),
         Command::Room(room) => now.room == room,
         Command::NextExample => now.walkthrough.example() == all[1],
         // The real head stands before the first example.
-        Command::PreviousExample => now.walkthrough.page == Page::RealHead,
+        Command::PreviousExample | Command::RealHead => now.walkthrough.page == Page::RealHead,
         Command::Example(example) => now.walkthrough.example() == example,
         Command::Undo | Command::Reset => !now.walkthrough.settings.causal,
         Command::Redo => now.walkthrough.settings.causal,
@@ -101,8 +102,13 @@ fn check(window: &Window, command: Command, before: &Session) {
         | Command::OpenModelB
         | Command::OpenImage
         | Command::OpenTokens
-        | Command::ExportMatrix => shows(window, "Path of the file"),
-        Command::CopyMatrix => window.query_all_by_label_contains("Copied").next().is_some(),
+        | Command::ExportMatrix
+        | Command::ExportPlot(PlotName::Weights) => shows(window, "Path of the file"),
+        Command::ExportSweep => tells("no sweep is shown"),
+        Command::ExportPlot(_) => tells("are not shown; go to the"),
+        Command::Guide => now.walkthrough.reading == Reading::Guided,
+        Command::Present => now.walkthrough.reading == Reading::Presented,
+        Command::CopyMatrix => tells("Copied"),
         Command::SidePanel => now.appearance.side == Some(false) && !shows(window, "Causal mask"),
         Command::ZoomIn => ctx.zoom_factor() > 1.0,
         Command::ZoomOut => ctx.zoom_factor() < 1.0,
@@ -117,8 +123,22 @@ fn check(window: &Window, command: Command, before: &Session) {
 #[test]
 fn the_menu_has_the_commands() {
     let mut window = room(Room::Walkthrough);
+    let named = |window: &Window| -> Vec<String> {
+        let roles = [Role::Button, Role::MenuItemCheckBox];
+        let all = roles.into_iter().flat_map(|role| window.query_all_by_role(role));
+        all.filter_map(|node| node.accesskit_node().label()).collect()
+    };
+    let before = named(&window);
     window.get_by_label("Menu").click();
     window.run_steps(3);
+    // Whatever the menu has can be found by typing its name in the palette.
+    let names: Vec<String> = Command::all().into_iter().map(Command::name).collect();
+    let of_menu: Vec<String> =
+        named(&window).into_iter().skip_while(|name| before.contains(name)).collect();
+    assert!(of_menu.len() > 30, "{of_menu:?}");
+    for name in of_menu {
+        assert!(names.contains(&name) || before.contains(&name), "{name} is not in the palette");
+    }
     let dark = Command::Theme(ThemePreference::Dark).name();
     window.get_by_label(&dark).click();
     window.run_steps(3);
@@ -193,7 +213,7 @@ fn every_panel_explains_itself() {
         ("Number of heads", "divide the columns"),
         ("Leave out", "what breaks"),
         ("Temperature T", "at ∞ they are equal"),
-        ("How \"t0\" distributes its attention", "one curve per key"),
+        ("Weights of \"t0\" by temperature", "one curve per key"),
     ];
     let of_heads = [
         ("File", "safetensors"),

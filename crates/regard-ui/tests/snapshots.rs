@@ -15,10 +15,12 @@ use std::sync::Arc;
 use core::time::Duration;
 use std::time::Instant;
 
-use egui::{Rect, ThemePreference};
+use egui::{Rect, ThemePreference, vec2};
 use egui_kittest::kittest::Queryable as _;
 use egui_kittest::{Harness, SnapshotOptions, SnapshotResults};
+use regard_ui::walkthrough::Reading;
 use regard_ui::{App, Command, Room, Session};
+use regard_walkthrough::Example;
 
 use self::host::TestHost;
 
@@ -79,15 +81,33 @@ fn rooms_look_as_they_did() {
     let mut results = SnapshotResults::new();
     let room = |room: Room| (room.name().to_lowercase(), Session { room, ..Session::default() });
     let start = ("start".to_owned(), regard_ui::greeting());
+    let read = |name: &str, reading: Reading, revealed: bool| {
+        let mut session = regard_ui::example(Example::MathOfAttention);
+        session.walkthrough.read(reading);
+        (session.walkthrough.at, session.walkthrough.revealed) = (9, revealed);
+        (name.to_owned(), session)
+    };
+    let lessons = [
+        read("guide-asks", Reading::Guided, false),
+        read("guide-answers", Reading::Guided, true),
+        read("present", Reading::Presented, false),
+        ("curve".to_owned(), regard_ui::example(Example::Gradients)),
+    ];
     let folder = tempfile::tempdir().unwrap();
     let pages = pages::all(folder.path()).into_iter();
     let pages = pages.map(|(what, session)| (format!("model-{what}"), session));
     let rooms = Room::ALL.map(room).into_iter().chain([start]);
-    for (what, session) in rooms.chain(pages) {
+    for (what, session) in rooms.chain(pages).chain(lessons) {
         for (theme, shade) in [(ThemePreference::Dark, "dark"), (ThemePreference::Light, "light")] {
             for size in SIZES {
                 let mut window = open(&session, theme, size);
                 settle(&mut window);
+                if what == "curve" {
+                    // The pointer is at the curve of the largest weight.
+                    let plot = window.get_by_label_contains("Plot: Weights of").rect();
+                    window.hover_at(plot.left_top() + vec2(0.3, 0.05) * plot.size());
+                    window.run_steps(4);
+                }
                 let name = format!("{what}-{shade}-{}x{}", size[0], size[1]);
                 results.add(window.try_snapshot_options(name, &options));
             }

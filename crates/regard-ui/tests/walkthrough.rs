@@ -14,7 +14,9 @@ use regard_figure::numbers;
 use regard_ui::heatmap::Cell;
 use regard_ui::walkthrough::{At, Picked, State};
 use regard_ui::{App, Command, Session};
-use regard_walkthrough::{Example, Inputs, Quantity, Section, Step, StepKey, Walkthrough, Without};
+use regard_walkthrough::{
+    Effective, Example, Inputs, Matrix, Quantity, Section, Step, StepKey, Walkthrough, Without,
+};
 
 use self::host::TestHost;
 
@@ -365,17 +367,45 @@ fn heads_share_the_columns_where_they_can() {
 
 #[test]
 fn heads_that_cannot_be_say_why() {
-    for (example, why) in [
-        (Example::TheCatSat, "cannot be divided evenly"),
-        (Example::Gradients, "has one head"),
-        (Example::AttentionScores, "has one head"),
-    ] {
-        let mut window = open(example);
-        let button = window.get_by_label("3 heads").rect().center();
-        window.hover_at(button);
-        window.run_steps(60);
-        assert!(shows(&window, why), "{}", example.name());
+    let mut window = open(Example::TheCatSat);
+    let button = window.get_by_label("3 heads").rect().center();
+    window.hover_at(button);
+    window.run_steps(60);
+    assert!(shows(&window, "cannot be divided evenly"));
+}
+
+/// The rule of all rooms: a control that is shown changes something.
+#[test]
+fn a_setting_that_is_shown_changes_the_example() {
+    let mut shown = 0;
+    for example in Example::ALL {
+        let plain = open(example);
+        let effective = Effective::of(&state(&plain).inputs).unwrap();
+        let steps = |window: &Window| -> Vec<(StepKey, String, Matrix)> {
+            let of = |step: &Step| (step.key, step.formula.clone(), step.matrix.clone());
+            walkthrough(window).steps.iter().map(of).collect()
+        };
+        let mut settings =
+            vec![("Causal mask", effective.causal), ("T → 0", effective.temperature)];
+        let can_leave_out = |step| effective.without.contains(&step);
+        settings.extend(Without::ALL.map(|step| (step.name(), can_leave_out(step))));
+        settings.push(("1 head", state(&plain).inputs.possible_heads().len() > 1));
+        for (label, is_effective) in settings {
+            let roles = [Role::Button, Role::CheckBox];
+            let mut controls =
+                roles.into_iter().flat_map(|role| plain.query_all_by_role_and_label(role, label));
+            let is_shown = controls.next().is_some();
+            assert_eq!(is_shown, is_effective, "{}: {label}", example.name());
+            if is_shown && label != "1 head" {
+                let mut window = open(example);
+                click(&mut window, label);
+                let tells = walkthrough(&window).broken.is_some();
+                assert!(tells || steps(&window) != steps(&plain), "{}: {label}", example.name());
+                shown += 1;
+            }
+        }
     }
+    assert!(shown > 40, "{shown}");
 }
 
 #[test]

@@ -21,6 +21,7 @@ mod bound;
 mod broken;
 mod check;
 mod curve;
+mod effective;
 mod embed;
 mod error;
 mod examples;
@@ -52,6 +53,7 @@ mod walkthrough;
 
 pub use self::check::Check;
 pub use self::curve::softmax_curve;
+pub use self::effective::Effective;
 pub use self::error::Error;
 pub use self::examples::why_scale::{WhyScale, softmax_gradient_norm, why_scale};
 pub use self::examples::{Example, Group};

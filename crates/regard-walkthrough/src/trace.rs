@@ -185,24 +185,24 @@ impl<'a> Trace<'a> {
             (
                 "rows sum to 1",
                 *row_sum,
-                "Each row of weights is a distribution: the largest distance of a row's sum from 1.",
+                "Each row of weights is a distribution. The number is the largest distance of a row's sum from 1.",
             ),
             (
                 "nothing hidden is seen",
                 *hidden,
-                "The causal mask leaves no weight on a later token: the largest weight there.",
+                "The causal mask leaves no weight on a later token. The number is the largest weight there.",
             ),
             (
                 "step by step equals one call",
                 *fused,
-                "weights · V from these steps beside the output of the fused kernel, which never stores the scores: \
-                 the distance over the largest number, where it comes closest to its limit.",
+                "weights · V from these steps is compared with the output of the fused kernel, which never stores the scores. \
+                 The number is the distance relative to the largest number, at the cell nearest to its limit.",
             ),
             (
                 &layer_name,
                 *layer,
-                "The output of these steps beside that of a multi-head layer with the same weights: the distance over \
-                 the largest number, where it comes closest to its limit.",
+                "The output of these steps is compared with that of a multi-head layer with the same weights. The number is \
+                 the distance relative to the largest number, at the cell nearest to its limit.",
             ),
         ];
         let common =
@@ -214,8 +214,8 @@ impl<'a> Trace<'a> {
             .map(|step| Gap::from_exact(&step.matrix, &step.exact, &step.bounds))
             .reduce(Gap::worse);
         let precision = steps.map(|gap| {
-            let meaning = "Each step beside the same in double precision: the distance over the step's largest number, \
-                           where it comes closest to its limit.";
+            let meaning = "Each step is compared with the same in double precision. The number is the distance relative to \
+                           the step's largest number, at the cell nearest to its limit.";
             ("single precision suffices", gap, meaning)
         });
         let check = |(name, Gap { value, limit }, meaning): (&str, Gap, &str)| Check {

@@ -65,7 +65,7 @@ impl Walkthrough {
         Ok(walk)
     }
 
-    fn steps_of(inputs: &Inputs, settings: &Settings) -> Result<Self, Error> {
+    pub(crate) fn steps_of(inputs: &Inputs, settings: &Settings) -> Result<Self, Error> {
         let mut trace = Trace::new(settings, inputs.values());
         Threads::ONE.install(|| (inputs.example().entry().run)(&mut trace))?;
         let checks = trace.checks();

@@ -283,7 +283,7 @@ fn store_rows<K: Element, T: Element>(
     store: impl Fn(&mut [T], &[K]),
 ) -> Result<(), Error> {
     let [_, heads, n, d] = from.shape();
-    if n * d == 0 {
+    if n == 0 || d == 0 {
         return Ok(()); // however many heads of nothing there are
     }
     for (entry, len) in lengths.iter().enumerate() {

@@ -147,7 +147,7 @@ impl<'a, T: Element> Heads<'a, T> {
         // A head without numbers may begin anywhere.
         let start = saturating_product(&[entry, entry_stride])
             .saturating_add(saturating_product(&[head, head_stride]));
-        debug_assert!(n * d == 0 || start < self.data.len(), "head {head} of entry {entry}");
+        debug_assert!(n == 0 || d == 0 || start < self.data.len(), "head {head} of entry {entry}");
         let data = slices::from(self.data, start.min(self.data.len()));
         Ok(Mat::strided(data, n, d, row_stride)?)
     }

@@ -406,3 +406,23 @@ fn one_pass_gives_what_the_blocks_give() {
     });
     assert_eq!(bits(&found), bits(&run.output));
 }
+
+#[test]
+fn a_cache_for_no_sequences_takes_tokens_of_any_size() {
+    const MANY: usize = 1 << 40; // two such sizes overflow a product
+    let shape = KvCacheShape { batch: 0, kv_heads: 1, capacity: 4, key_dim: MANY, value_dim: MANY };
+    let mut cache = KvCache::<f32>::new(shape).unwrap();
+    let tokens = Heads::new("tokens", &[], [0, 1, MANY, MANY]).unwrap();
+    cache.append(tokens, tokens).unwrap();
+    assert_eq!((cache.len(), cache.keys().shape()), (0, [0, 1, 0, MANY]));
+}
+
+#[test]
+fn attention_of_any_number_of_heads_without_tokens_is_nothing() {
+    let none = Heads::<f32>::new("none", &[], [1 << 31, 1 << 31, 0, 4]).unwrap();
+    assert!(Attention::new().forward(none, none, none).unwrap().is_empty());
+    let heads = 1 << 20;
+    let queries = Heads::<f32>::new("queries", &[], [heads, heads, 3, 0]).unwrap();
+    let keys = Heads::<f32>::new("keys", &[], [heads, heads, 5000, 0]).unwrap();
+    assert!(Attention::new().forward(queries, keys, keys).unwrap().is_empty());
+}

@@ -5,10 +5,11 @@ use anyhow::{Context as _, Result, ensure};
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use indicatif::ProgressBar;
-use regard_figure::{Figure, Format, Look, Map, Matrix};
+use regard_figure::{Figure, Format, Look, Map, Matrix, Plot};
 use regard_heads::{AttentionMaps, Over, Part, Survey, unattended};
 use regard_ui::heads::Opened;
 use regard_ui::laboratory::Engine;
+use regard_ui::walkthrough::{self, State};
 use regard_ui::{Room, Session, of_step, of_walkthrough};
 use regard_walkthrough::{Example, Quantity, Settings, StepKey, Walkthrough};
 
@@ -44,7 +45,8 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "head")]
     rollout: bool,
 
-    /// What a picture shows: the matrix; its weights as lines between tokens; or all heads of a file. A session tells itself
+    /// What is written: the matrix; its weights as lines between tokens; all heads of a file; or, of an example, the weights of a
+    /// query at every temperature (.csv too). A session tells itself
     #[arg(long, value_enum, value_name = "VIEW")]
     view: Option<View>,
 
@@ -76,6 +78,7 @@ enum View {
     Matrix,
     Lines,
     Grid,
+    Curves,
 }
 
 /// Reads a map's name, and lists the names in the help.
@@ -104,6 +107,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         let figure = of_all_heads(args, look).with_context(name).bad_input()?;
         let bytes = figure.encode(format).bad_input()?;
         return destination::write(&args.to, &bytes, figure.title());
+    }
+    if args.view == Some(View::Curves) {
+        let plot = curves(args).bad_input()?;
+        let bytes = plot.encode(format).bad_input()?;
+        return destination::write(&args.to, &bytes, &plot.title);
     }
     let matrix = match name().parse::<Example>() {
         Ok(example) => of_example(example, args, look),
@@ -137,6 +145,25 @@ fn of_all_heads(args: &Args, look: Look) -> Result<Figure> {
     let survey = Survey::new(&maps, &unattended)?;
     let look = Look { map: args.map.unwrap_or(look.map), ..look };
     Ok(survey.figure(&maps, look, false))
+}
+
+/// The weights of a query by temperature: the first one of an example, or the one that is picked in a session.
+fn curves(args: &Args) -> Result<Plot> {
+    ensure!(
+        args.layer.is_none() && args.head.is_none() && !args.rollout && args.matrix.is_none(),
+        "--matrix, --layer, --head and --rollout choose a matrix, and --view curves shows an example's weights by temperature"
+    );
+    let name = args.source.display().to_string();
+    let state = match name.parse::<Example>() {
+        Ok(example) => State::new(example),
+        Err(_) if Session::is_named(&args.source) => {
+            Session::read(&Native, &args.source)?.walkthrough
+        }
+        Err(_) => return Err(unknown(&name)),
+    };
+    let walkthrough = Walkthrough::compute(&state.inputs, &state.settings)?;
+    let name = state.example().name();
+    walkthrough::curves(&state, &walkthrough).with_context(|| format!("{name} has no weights"))
 }
 
 /// The error of a name that is neither an example nor a file.

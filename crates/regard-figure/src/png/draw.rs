@@ -25,7 +25,8 @@ pub(super) fn draw(figure: &Figure, [width, height]: [usize; 2], scale: f64) -> 
         match shape {
             Shape::Cells(cells) => canvas.cells(cells),
             Shape::Text(text) => canvas.text(text),
-            Shape::Line(line) => canvas.line(line),
+            Shape::Line(line) if line.opacity > 0.0 => canvas.line(line),
+            Shape::Line(_) => {}
             Shape::Box { at, size, ink } => canvas.rect(*at, *size, rgb(*ink)),
             Shape::Bar { at, size, stops } => canvas.bar(*at, *size, stops),
         }

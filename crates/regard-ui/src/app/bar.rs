@@ -121,9 +121,10 @@ impl App {
 
     fn menu(&self, ui: &mut Ui) -> Option<Command> {
         let mut chosen = None;
-        // Tabs show the rooms, and the walkthrough lists the examples.
-        let elsewhere =
-            |command: &Command| matches!(command, Command::Room(_) | Command::NextExample);
+        // Tabs show the rooms, the walkthrough lists the examples, and plots have buttons of their own.
+        let elsewhere = |command: &Command| {
+            matches!(command, Command::Room(_) | Command::NextExample | Command::ExportPlot(_))
+        };
         for (i, group) in
             Command::groups().into_iter().filter(|group| !group.iter().any(elsewhere)).enumerate()
         {

@@ -4,15 +4,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use egui::{Context, RichText};
-use regard_figure::{Figure, Format, Label, Matrix};
+use regard_figure::{Figure, Format, Label, Matrix, Plot};
 use regard_walkthrough::{Kind, Step, StepKey, Walkthrough};
 
 use super::App;
 use crate::colors::{self, Look};
 use crate::dialog::Purpose;
+use crate::plots::PlotName;
 use crate::session::Room;
 use crate::walkthrough::Page;
-use crate::{Session, heads, style};
+use crate::{Command, Session, heads, model, style};
 
 /// The most numbers that are copied. As text, they take some 3 MB.
 const MOST_COPIED: usize = 512 * 512;
@@ -31,7 +32,22 @@ impl App {
             }
             Room::Laboratory => self.laboratory.outcome().map(|outcome| outcome.matrix(look)),
             Room::Heads => self.heads.matrix(look),
-            Room::Model => self.model.matrix(look),
+            Room::Model => self.model.shown(&self.session.model, look),
+        }
+    }
+
+    /// The effect of each head of the model, if the model room shows it.
+    pub(super) fn sweep(&self) -> Option<Matrix> {
+        let Session { room, look, .. } = &self.session;
+        self.model.swept(*look).filter(|_| *room == Room::Model)
+    }
+
+    /// The curves of a plot, if its room shows it.
+    pub(super) fn plot(&self, name: PlotName) -> Option<Plot> {
+        match self.session.room {
+            room if room != name.room() => None,
+            Room::Walkthrough => self.walkthrough.plot(&self.session.walkthrough, name),
+            _ => self.laboratory.plot(name),
         }
     }
 
@@ -105,6 +121,14 @@ impl App {
                 self.laboratory.open(from_anywhere(path));
             }
             Purpose::ExportMatrix => self.export(ctx, path),
+            Purpose::ExportSweep => {
+                let sweep = self.sweep().ok_or_else(|| not_shown(Command::ExportSweep));
+                self.write(ctx, path, sweep, |sweep, format| sweep.encode(format));
+            }
+            Purpose::ExportPlot(name) => {
+                let plot = self.plot(name).ok_or_else(|| not_shown(Command::ExportPlot(name)));
+                self.write(ctx, path, plot, |plot, format| plot.encode(format));
+            }
         }
     }
 
@@ -134,26 +158,36 @@ impl App {
             Room::Walkthrough => self.walkthrough.walkthrough().is_ok(),
             Room::Laboratory => self.laboratory.outcome().is_some(),
             Room::Heads => self.heads.selected().is_some(),
-            Room::Model => self.model.selected().is_some(),
+            Room::Model => self.matrix().is_some(),
         }
     }
 
-    /// Whether all heads of a file are shown, and no matrix.
+    /// Whether all heads are shown, and no matrix.
     pub(super) fn shows_grid(&self) -> bool {
-        let Session { room, heads, .. } = &self.session;
-        *room == Room::Heads && heads.shown == heads::Shown::Grid && self.heads.opened().is_some()
+        self.grid().is_some()
+    }
+
+    /// The heads that are shown together, and whether each has its own scale.
+    fn grid(&self) -> Option<(&heads::Surveyed, bool)> {
+        let Session { room, heads, model, .. } = &self.session;
+        let (heads, state) = match room {
+            Room::Heads => (&**self.heads.opened()?, heads),
+            Room::Model => (self.model.shown_heads(model)?, &model.heads),
+            Room::Walkthrough | Room::Laboratory => return None,
+        };
+        (state.shown == heads::Shown::Grid).then_some((heads, state.own_scale))
     }
 
     /// The picture of this room, if it is not that of its matrix: lines, or all heads.
     fn figure(&self) -> Option<Result<Figure, regard_figure::Error>> {
         let Session { room, heads, model, look, .. } = &self.session;
-        if self.shows_grid() {
-            return self.heads.opened().map(|opened| Ok(opened.figure(*look, heads.own_scale)));
+        if let Some((heads, own_scale)) = self.grid() {
+            return Some(Ok(heads.figure(*look, own_scale)));
         }
         let state = match room {
             Room::Heads => heads,
-            Room::Model => &model.heads,
-            Room::Walkthrough | Room::Laboratory => return None,
+            Room::Model if model.view == model::View::Attention => &model.heads,
+            Room::Walkthrough | Room::Laboratory | Room::Model => return None,
         };
         self.matrix().filter(|_| state.lines).map(|matrix| state.with_lines(matrix).lines())
     }
@@ -168,22 +202,40 @@ impl App {
         if let Some(figure) = self.figure().filter(|_| format.is_picture()) {
             return self.pictures.run(ctx, path, move || Ok(figure?.encode(format)?));
         }
-        let Some(matrix) = self.matrix() else { return self.tell(Err(no_matrix())) };
-        self.pictures.run(ctx, path, move || Ok(matrix.encode(format)?));
+        let matrix = self.matrix().ok_or_else(|| not_shown(Command::ExportMatrix));
+        self.write(ctx, path, matrix, |matrix, format| matrix.encode(format));
+    }
+
+    /// Writes something in the format that the file's name tells. A thread encodes it.
+    fn write<T: Send + 'static>(
+        &mut self,
+        ctx: &Context,
+        path: PathBuf,
+        what: anyhow::Result<T>,
+        encode: fn(&T, Format) -> Result<Vec<u8>, regard_figure::Error>,
+    ) {
+        match (what, Format::of(&path)) {
+            (Ok(what), Ok(format)) => {
+                self.pictures.run(ctx, path, move || Ok(encode(&what, format)?));
+            }
+            (Err(e), _) => self.tell(Err(e)),
+            (_, Err(e)) => self.tell(Err(e.into())),
+        }
     }
 
     /// Copies the matrix as CSV, if it is not too large.
     pub(super) fn copy(&mut self, ctx: &Context) {
-        let copied = self.matrix().ok_or_else(no_matrix).and_then(|matrix| {
-            let (rows, cols) = (matrix.rows.len(), matrix.cols.len());
-            if rows * cols > MOST_COPIED {
-                anyhow::bail!(
-                    "{rows} × {cols} numbers are too many to copy; export the matrix to a file"
-                );
-            }
-            ctx.copy_text(matrix.csv()?);
-            Ok(format!("Copied {rows} × {cols} numbers: {}", matrix.title))
-        });
+        let copied =
+            self.matrix().ok_or_else(|| not_shown(Command::CopyMatrix)).and_then(|matrix| {
+                let (rows, cols) = (matrix.rows.len(), matrix.cols.len());
+                if rows * cols > MOST_COPIED {
+                    anyhow::bail!(
+                        "{rows} × {cols} numbers are too many to copy; export the matrix to a file"
+                    );
+                }
+                ctx.copy_text(matrix.csv()?);
+                Ok(format!("Copied {rows} × {cols} numbers: {}", matrix.title))
+            });
         self.tell(copied);
     }
 
@@ -270,6 +322,17 @@ pub fn of_step(walkthrough: &Walkthrough, step: &Step, look: Look) -> Matrix {
     }
 }
 
-pub(super) fn no_matrix() -> anyhow::Error {
-    anyhow::anyhow!("no matrix is shown; choose a head from the grid first")
+/// Why a command of what is not shown does nothing.
+pub(super) fn not_shown(command: Command) -> anyhow::Error {
+    match command {
+        Command::ExportSweep => anyhow::anyhow!(
+            "no sweep is shown; tick “Ablate each head in turn” in the model room first"
+        ),
+        Command::ExportPlot(plot) => anyhow::anyhow!(
+            "the curves “{}” are not shown; go to the {} to see them first",
+            plot.name(),
+            plot.room().name().to_lowercase()
+        ),
+        _ => anyhow::anyhow!("no matrix is shown; choose a head from the grid first"),
+    }
 }

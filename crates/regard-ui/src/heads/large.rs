@@ -202,7 +202,8 @@ impl Large {
                     large,
                     paints: self.paints,
                 };
-                let pointing = map.show(ui, ui.available_width(), &mut state.view);
+                let width = ui.available_width();
+                let pointing = map.show_enlarged(ui, width, &mut state.view);
                 if let Some((row, _)) = pointing.chosen {
                     state.chosen = pointing.chosen;
                     state.around = row;

@@ -78,11 +78,6 @@ impl Opened {
         &self.heads
     }
 
-    /// A picture of all heads.
-    pub fn figure(&self, look: Look, own_scale: bool) -> Figure {
-        self.survey.figure(&self.maps, look, own_scale)
-    }
-
     /// The name of the file.
     pub fn name(&self) -> String {
         match &self.source {
@@ -103,6 +98,11 @@ impl Deref for Opened {
 }
 
 impl Surveyed {
+    /// A picture of all heads.
+    pub fn figure(&self, look: Look, own_scale: bool) -> Figure {
+        self.survey.figure(&self.maps, look, own_scale)
+    }
+
     /// Surveys every number of an attention, or of the differences of two.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use egui::{CentralPanel, Context, Frame, Margin, ProgressBar, Ui};
+use egui::{CentralPanel, Context, Frame, Label, Margin, ProgressBar, RichText, Ui};
 
 use super::controls::{self, Asked};
 use super::grid::{Marked, Thumbnails};
@@ -116,7 +116,15 @@ impl HeadsRoom {
         side: bool,
     ) -> Option<Command> {
         self.exchange(ui.ctx(), state);
-        readout(ui).show(ui, |ui| self.large.readout(ui, state));
+        readout(ui).show(ui, |ui| {
+            if self.opened.is_some() {
+                self.large.readout(ui, state);
+            } else {
+                ui.take_available_space();
+                let hint = "Open a file of attention weights, or the sample.";
+                ui.add(Label::new(RichText::new(hint).weak()).truncate());
+            }
+        });
         let opened = self.here(state);
         let asked = if side {
             side::show(ui, "file", |ui| controls::show(ui, opened.as_deref(), state))

@@ -16,7 +16,7 @@ use regard_walkthrough::Marks;
 use self::geometry::{Geometry, Seen};
 pub use self::picture::{Blocks, Picture};
 pub use self::view::View;
-use crate::numbers;
+use crate::{numbers, style};
 
 /// The explanation of a heatmap.
 pub const EXPLANATION: &str = "\
@@ -93,6 +93,9 @@ impl Heatmap<'_> {
     /// The terms for a matrix that is neither scores nor weights.
     pub const TERMS: [&'static str; 3] = ["row", "column", "value"];
 
+    /// The most that a small matrix is enlarged.
+    pub const MOST_ENLARGED: f32 = 4.0;
+
     /// The distance from the left end to the cells, within `max_width`.
     pub fn left(&self, ui: &Ui, max_width: f32) -> f32 {
         Geometry::new(self, ui, max_width).cells(Pos2::ZERO).left()
@@ -101,6 +104,17 @@ impl Heatmap<'_> {
     /// The size within `max_width`.
     pub fn size(&self, ui: &Ui, max_width: f32) -> Vec2 {
         Geometry::new(self, ui, max_width).size()
+    }
+
+    /// Draws the matrix as [`show`](Self::show) does. If there is room, its numbers and cells are larger than usual.
+    pub fn show_enlarged(&self, ui: &mut Ui, max_width: f32, view: &mut View) -> Pointing {
+        let size = self.size(ui, max_width);
+        let factor = (max_width / size.x).min(self.large / size.y).clamp(1.0, Self::MOST_ENLARGED);
+        ui.scope(|ui| {
+            style::enlarge_numbers(ui, factor);
+            self.show(ui, max_width, view)
+        })
+        .inner
     }
 
     /// Draws the part of the matrix that `view` shows, no wider than `max_width`.

@@ -153,8 +153,11 @@ fn masks(ui: &mut Ui, state: &mut State) {
     let n = inputs.tokens;
     ui.checkbox(&mut inputs.causal, "Causal")
         .on_hover_text("A token attends to itself and to earlier tokens only.");
+    let is_causal = inputs.causal;
     option(ui, "Window", &mut inputs.window, [8, 8], |ui, [left, right]| {
-        for (name, side) in [("left", left), ("right", right)] {
+        // The causal mask hides all keys at the right.
+        let sides = [("left", left, true), ("right", right, !is_causal)];
+        for (name, side, _) in sides.into_iter().filter(|(_, _, is_effective)| *is_effective) {
             let value = DragValue::new(side).range(0..=n).prefix(format!("{name} "));
             ui.add(value).accessible_name(format!("Window to the {name}"));
         }
@@ -188,7 +191,7 @@ fn painting(ui: &mut Ui, state: &mut State) {
         return;
     }
     ui.horizontal_wrapped(|ui| {
-        if let Some(brush) = &mut state.brush {
+        if let Some(brush) = state.brush.as_mut().filter(|brush| painted || !brush.hides) {
             ui.selectable_value(&mut brush.hides, true, "hide");
             ui.selectable_value(&mut brush.hides, false, "show again");
         }

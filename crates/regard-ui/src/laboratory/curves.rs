@@ -4,18 +4,16 @@ use core::iter::successors;
 use std::sync::Arc;
 
 use egui::Ui;
-use egui_plot::{
-    AxisHints, FilledArea, GridInput, GridMark, HoverPosition, Line, LineStyle, PlotPoints, VLine,
-};
 use regard::Temperature;
+use regard_figure::{Curve, Plot, Scale};
 use regard_kernels::softmax;
 
 use super::engine::hide_first;
 use super::{Outcome, measures};
-use crate::explain::title;
 use crate::memo::Memo;
+use crate::plots::{self, PlotName};
 use crate::style::remark;
-use crate::{colors, plots, temperature};
+use crate::{Command, colors, temperature};
 
 /// Of points over the temperature.
 const POINTS: usize = 61;
@@ -46,7 +44,7 @@ impl Quartiles {
     }
 }
 
-/// The gradient norm over log₂ d, without and with 1/√d. It depends on the scores alone, so it is kept while they stay.
+/// The gradient norm over d, without and with 1/√d. It depends on the scores alone, so it is kept while they stay.
 pub type ByDim = Arc<[Vec<Quartiles>; 2]>;
 
 /// Remembers the last [`ByDim`] by its scores.
@@ -102,7 +100,11 @@ impl Curves {
             })
             .collect();
         let over = |measure: &dyn Fn(&(f64, f64)) -> f64| {
-            exponents.iter().zip(&by_temperature).map(|(e, m)| [*e, measure(m)]).collect()
+            exponents
+                .iter()
+                .zip(&by_temperature)
+                .map(|(e, m)| [10_f64.powf(*e), measure(m)])
+                .collect()
         };
         let pinned = outcome.pinned.as_ref().zip(outcome.request.pinned.as_ref());
         Self {
@@ -115,129 +117,116 @@ impl Curves {
         }
     }
 
-    /// Shows all of them, in as many columns as are asked for.
-    pub fn show(&self, ui: &mut Ui, outcome: &Outcome, columns: usize) {
-        let now = outcome.request.inputs.temperature;
-        let dim = outcome.request.inputs.dim;
-        let by_dim = |ui: &mut Ui| self.by_dim(ui, dim);
-        let plots: [&dyn Fn(&mut Ui); 4] = [
-            &|ui| self.weights(ui),
-            &|ui| self.entropy(ui, now),
-            &|ui| self.gradient(ui, now),
-            &by_dim,
-        ];
-        for line in plots.chunks(columns) {
+    /// Shows all of them, in as many columns as are asked for. Returns the command if a button that exports was pressed.
+    pub fn show(&self, ui: &mut Ui, outcome: &Outcome, columns: usize) -> Option<Command> {
+        let mut command = None;
+        // All plots fit the page, if it is not too low.
+        let tallest = (0.16 * ui.clip_rect().height()).max(HEIGHT);
+        let height = (0.42 * ui.available_width() / columns as f32).clamp(HEIGHT, tallest);
+        for names in NAMES.chunks(columns) {
             ui.columns(columns, |uis| {
-                for (ui, plot) in uis.iter_mut().zip(line) {
-                    plot(ui);
+                for (ui, (name, explanation)) in uis.iter_mut().zip(names) {
+                    let Some(plot) = self.plot(outcome, *name) else { continue };
+                    let texts = [&plot.title, *explanation];
+                    command = plots::show(ui, *name, texts, &plot, height).or(command);
+                    if *name == PlotName::GradientByDim {
+                        legend(ui);
+                    }
                 }
             });
         }
+        command
     }
 
-    fn weights(&self, ui: &mut Ui) {
-        title(
-            ui,
-            "Weights, sorted",
-            "The weights of the chosen row, from the largest to the smallest. A steep curve is sharp attention, a flat one even \
-            attention. The dashed curve is that of A.",
-        );
-        let rank = Named { name: "rank", value: |x| format!("{x}") };
-        frame(ui, "Weights, sorted", top([&self.weights]), rank, plots::few, |plot| {
-            plot.line(line(if self.pinned.is_some() { "B" } else { "weight" }, &self.weights, 0));
-            // The dashes of A lie on the line of B, so that both are seen where they are equal.
-            if let Some(pinned) = &self.pinned {
-                plot.line(line("A", pinned, 2).style(LineStyle::dashed_dense()));
+    /// The curves of a plot. `None` if it is not one of the laboratory.
+    pub fn plot(&self, outcome: &Outcome, name: PlotName) -> Option<Plot> {
+        let inputs = &outcome.request.inputs;
+        let t = Some(f64::from(inputs.temperature.get()));
+        let plot = |title: &str, axes, scale, mark, curves| {
+            Some(Plot { title: title.to_owned(), axes, scale, mark, curves })
+        };
+        match name {
+            PlotName::Sorted => {
+                let title = "Weights, sorted";
+                let name = if self.pinned.is_some() { "B" } else { "weight" };
+                // The dashes of A lie on the line of B, so that both are seen where they are equal.
+                let pinned = self.pinned.iter().map(|points| curve("A", points, 2, true));
+                let curves = core::iter::once(curve(name, &self.weights, 0, false)).chain(pinned);
+                plot(title, ["rank", "weight"], Scale::Linear, None, curves.collect())
             }
-        });
-    }
-
-    fn entropy(&self, ui: &mut Ui, now: Temperature) {
-        title(
-            ui,
-            "Entropy by temperature",
-            "How widely the chosen row spreads its attention, in nats: 0 means one token, and ln k means k tokens with equal \
-            weights.",
-        );
-        Self::by_temperature(ui, "Entropy by temperature", &self.entropy, now);
-    }
-
-    fn gradient(&self, ui: &mut Ui, now: Temperature) {
-        title(
-            ui,
-            "Gradient norm by temperature",
-            "The Frobenius norm of softmax's Jacobian for the chosen row: how much of a gradient reaches the scores. It is 0 \
-            where one token has all the weight.",
-        );
-        Self::by_temperature(ui, "Gradient norm by temperature", &self.gradient, now);
-    }
-
-    fn by_temperature(ui: &mut Ui, name: &'static str, points: &Points, now: Temperature) {
-        let marker = ui.visuals().text_color();
-        frame(
-            ui,
-            name,
-            top([points]),
-            Named { name: "T", value: |x| plots::rounded(10f64.powf(x)) },
-            temperature::decades,
-            |plot| {
-                plot.vline(
-                    VLine::new("T", temperature::position(now))
-                        .color(marker)
-                        .width(1.0)
-                        .allow_hover(false),
-                );
-                plot.line(line(name, points, 0));
-            },
-        );
-    }
-
-    fn by_dim(&self, ui: &mut Ui, dim: usize) {
-        title(
-            ui,
-            "Gradient norm by d",
-            "The gradient norm over the number of dimensions d, from the dot products alone at T = 1. A line is the median over \
-            the rows, and its band holds the middle half of them. Without 1/√d (dashed) the norm falls as d grows; with 1/√d \
-            (solid) it stays nearly constant. This is what the scaling is for.",
-        );
-        let [without, with] = &*self.by_dim;
-        let marker = ui.visuals().text_color();
-        let highest = without.iter().chain(with).map(|q| q.high).fold(0.0, f64::max);
-        frame(
-            ui,
-            "Gradient norm by d",
-            if highest > 0.0 { 0.0 } else { 1.0 },
-            Named { name: "d", value: |x| plots::rounded(x.exp2()) },
-            doublings,
-            |plot| {
-                plot.vline(
-                    VLine::new("d", (dim as f64).log2())
-                        .color(marker)
-                        .width(1.0)
-                        .allow_hover(false),
-                );
-                for (name, quartiles, color) in [(WITHOUT, without, 2), (WITH, with, 0)] {
-                    let [xs, low, high] =
-                        [|q: &Quartiles| q.x, |q: &Quartiles| q.low, |q: &Quartiles| q.high]
-                            .map(|part| quartiles.iter().map(part).collect::<Vec<f64>>());
-                    let fill = colors::curve(color).gamma_multiply(0.25);
-                    plot.add(
-                        FilledArea::new(name, &xs, &low, &high).fill_color(fill).allow_hover(false),
-                    );
-                    let points: Points = quartiles.iter().map(|q| [q.x, q.median]).collect();
-                    let style =
-                        if color == 2 { LineStyle::dashed_dense() } else { LineStyle::Solid };
-                    plot.line(line(name, &points, color).style(style));
-                }
-            },
-        );
-        ui.horizontal_wrapped(|ui| {
-            for (name, color) in [(WITH, 0), (WITHOUT, 2)] {
-                ui.label(remark("■".to_owned()).color(colors::curve(color)));
-                ui.label(remark(name.to_owned()));
+            PlotName::Entropy => {
+                let curves = vec![curve("entropy", &self.entropy, 0, false)];
+                plot("Entropy by temperature", ["T", "entropy"], Scale::Decades, t, curves)
             }
-        });
+            PlotName::Gradient => {
+                let (title, name) = ("Gradient norm by temperature", "gradient norm");
+                plot(
+                    title,
+                    ["T", name],
+                    Scale::Decades,
+                    t,
+                    vec![curve(name, &self.gradient, 0, false)],
+                )
+            }
+            PlotName::GradientByDim => {
+                let [without, with] = &*self.by_dim;
+                let curves = vec![of_quartiles(WITHOUT, without, 2), of_quartiles(WITH, with, 0)];
+                let (axes, mark) = (["d", "gradient norm"], Some(inputs.dim as f64));
+                plot("Gradient norm by d", axes, Scale::Doublings, mark, curves)
+            }
+            PlotName::Weights | PlotName::WhyScale(_) => None,
+        }
     }
+}
+
+/// The plots in their order, with their explanations.
+const NAMES: [(PlotName, &str); 4] = [
+    (
+        PlotName::Sorted,
+        "The weights of the chosen row, from the largest to the smallest. A steep curve is sharp attention, a flat one even \
+        attention. The dashed curve is that of A.",
+    ),
+    (
+        PlotName::Entropy,
+        "How widely the chosen row spreads its attention, in nats: 0 means one token, and ln k means k tokens with equal \
+        weights.",
+    ),
+    (
+        PlotName::Gradient,
+        "The Frobenius norm of softmax's Jacobian for the chosen row: how much of a gradient reaches the scores. It is 0 \
+        where one token has all the weight.",
+    ),
+    (
+        PlotName::GradientByDim,
+        "The gradient norm over the number of dimensions d, from the dot products alone at T = 1. A line is the median over \
+        the rows, and its band holds the middle half of them. Without 1/√d (dashed) the norm falls as d grows; with 1/√d \
+        (solid) it stays nearly constant. This is what the scaling is for.",
+    ),
+];
+
+/// The least height of a plot.
+const HEIGHT: f32 = 112.0;
+
+/// The colours of the curves by d.
+fn legend(ui: &mut Ui) {
+    ui.horizontal_wrapped(|ui| {
+        for (name, color) in [(WITH, 0), (WITHOUT, 2)] {
+            ui.label(remark("■".to_owned()).color(colors::curve(color)));
+            ui.label(remark(name.to_owned()));
+        }
+    });
+}
+
+fn curve(name: &str, points: &Points, color: usize, dashed: bool) -> Curve {
+    let (name, points, color) = (name.to_owned(), points.clone(), colors::curve_rgb(color));
+    Curve { name, points, band: Vec::new(), color, dashed }
+}
+
+/// The median, with a band from the lower to the upper quartile.
+fn of_quartiles(name: &str, quartiles: &[Quartiles], color: usize) -> Curve {
+    let points = quartiles.iter().map(|q| [q.x, q.median]).collect();
+    let band = quartiles.iter().map(|q| [q.low, q.high]).collect();
+    Curve { band, ..curve(name, &points, color, name == WITHOUT) }
 }
 
 const WITH: &str = "with 1/√d";
@@ -250,7 +239,7 @@ fn ranked(weights: &[f32]) -> Points {
     sorted.iter().enumerate().step_by(step).map(|(i, w)| [(i + 1) as f64, f64::from(*w)]).collect()
 }
 
-/// The gradient norm over log₂ d, without and with 1/√d, of the keys that each row sees: at every power of two, and at all
+/// The gradient norm over d, without and with 1/√d, of the keys that each row sees: at every power of two, and at all
 /// dimensions that the tokens have.
 fn by_dim(outcome: &Outcome) -> [Vec<Quartiles>; 2] {
     let inputs = &outcome.request.inputs;
@@ -283,75 +272,10 @@ fn by_dim(outcome: &Outcome) -> [Vec<Quartiles>; 2] {
             }
         }
         for (curve, norms) in curves.iter_mut().zip(norms) {
-            curve.extend(Quartiles::of((dim as f64).log2(), norms));
+            curve.extend(Quartiles::of(dim as f64, norms));
         }
     }
     curves
-}
-
-fn line(name: &'static str, points: &Points, color: usize) -> Line<'static> {
-    let points: PlotPoints<'static> = points.iter().copied().collect();
-    Line::new(name, points).color(colors::curve(color)).width(2.0)
-}
-
-/// Every second power of two.
-fn doublings(_: GridInput) -> Vec<GridMark> {
-    (0..=4).map(|e| GridMark { value: 2.0 * f64::from(e), step_size: 2.0 }).collect()
-}
-
-/// The top of the axis, where all points are at 0: else the plot would go as far below as above.
-fn top<'a>(points: impl IntoIterator<Item = &'a Points>) -> f64 {
-    if points.into_iter().flatten().all(|[_, y]| *y <= 0.0) { 1.0 } else { 0.0 }
-}
-
-/// What stands on the x axis: its name, and the text of a place on it.
-#[derive(Clone, Copy)]
-struct Named {
-    name: &'static str,
-    value: fn(f64) -> String,
-}
-
-impl Named {
-    /// The name and the number of the curve under the pointer: `with 1/√d: 0.214 at d = 64`.
-    fn told(self, at: &HoverPosition<'_>) -> Option<String> {
-        match at {
-            HoverPosition::NearDataPoint { plot_name, position, .. } => Some(format!(
-                "{plot_name}: {} at {} = {}",
-                plots::rounded(position.y),
-                self.name,
-                (self.value)(position.x)
-            )),
-            HoverPosition::Elsewhere { .. } => None,
-        }
-    }
-}
-
-fn frame(
-    ui: &mut Ui,
-    name: &'static str,
-    top: f64,
-    x: Named,
-    marks: fn(GridInput) -> Vec<GridMark>,
-    content: impl FnOnce(&mut egui_plot::PlotUi<'_>),
-) {
-    plots::still(name)
-        .min_size(egui::vec2(120.0, 96.0))
-        .height(112.0)
-        .width(ui.available_width())
-        .include_y(0.0)
-        .include_y(top)
-        .x_grid_spacer(marks)
-        .y_grid_spacer(plots::few)
-        .label_formatter(move |at| x.told(at))
-        .custom_x_axes(vec![
-            plots::ticks(ui, AxisHints::new_x()).formatter(move |mark, _| (x.value)(mark.value)),
-        ])
-        .custom_y_axes(vec![
-            plots::ticks(ui, AxisHints::new_y()).formatter(|mark, _| plots::plain(mark.value)),
-        ])
-        .show(ui, |plot| content(plot))
-        .response
-        .accessible_name(name);
 }
 
 #[cfg(test)]
@@ -385,7 +309,7 @@ mod tests {
 
         let curves = Curves::new(&outcome, n - 1, &mut Memo::default());
         for (curve, is_scaled) in curves.by_dim.iter().zip([false, true]) {
-            let dims: Vec<usize> = curve.iter().map(|q| q.x.exp2().round() as usize).collect();
+            let dims: Vec<usize> = curve.iter().map(|q| q.x as usize).collect();
             assert_eq!(dims, [1, 2, 4, 6]);
             for (found, dim) in curve.iter().zip(dims) {
                 let number = |token: usize, t: usize| f64::from(x[token * d + t]);
@@ -434,15 +358,6 @@ mod tests {
             most / values.iter().copied().fold(f64::INFINITY, f64::min)
         };
         assert!(spread(&with) < 2.0 && spread(&without) > 2.0, "{with:?} {without:?}");
-    }
-
-    #[test]
-    fn the_curve_under_the_pointer_tells_its_name_and_its_number() {
-        let d = Named { name: "d", value: |x| plots::rounded(x.exp2()) };
-        let position = egui_plot::PlotPoint::new(6.0, 0.214_34);
-        let at = HoverPosition::NearDataPoint { plot_name: WITH, position, index: 3 };
-        assert_eq!(d.told(&at).as_deref(), Some("with 1/√d: 0.2143 at d = 64"));
-        assert_eq!(d.told(&HoverPosition::Elsewhere { position }), None);
     }
 
     #[test]

@@ -16,15 +16,19 @@ use crate::colors::Look;
 use crate::explain::{explain, heading};
 use crate::heatmap::{self, Cell, Heatmap, Pointing};
 use crate::memo::Memo;
+use crate::plots::PlotName;
 use crate::style::{panel, readout, remark};
 use crate::task::PATIENCE;
 use crate::{Command, Host, message, numbers, side};
-use regard_figure::shortened;
+use regard_figure::{Plot, shortened};
 
 mod exchange;
 
-/// The width of the curves beside the heatmap.
+/// The least and the largest width of the curves beside the heatmap.
 const CURVES: f32 = 264.0;
+const MOST_CURVES: f32 = 960.0;
+/// The width of the labels and of the colour bar beside the cells.
+const OF_LABELS: f32 = 176.0;
 /// The most characters of a name above the curves.
 const LONGEST_NAME: usize = 16;
 
@@ -123,7 +127,7 @@ impl LaboratoryRoom {
             ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
                 Frame::new().inner_margin(Margin::same(12)).show(ui, |ui| {
                     command = Self::bar(ui, state).or(command);
-                    self.contents(ui, state, look);
+                    command = self.contents(ui, state, look).or(command);
                     ui.separator();
                     command = self.benchmark.show(ui, &state.inputs).or(command);
                 });
@@ -169,25 +173,33 @@ impl LaboratoryRoom {
         command
     }
 
-    fn contents(&mut self, ui: &mut Ui, state: &mut State, look: Look) {
+    /// The curves of one of this room's plots, if it is shown.
+    pub fn plot(&self, name: PlotName) -> Option<Plot> {
+        self.curves.as_ref()?.plot(self.outcome.as_ref()?, name)
+    }
+
+    fn contents(&mut self, ui: &mut Ui, state: &mut State, look: Look) -> Option<Command> {
         self.errors(ui);
         self.status(ui);
-        let Some(outcome) = &mut self.outcome else { return };
+        let outcome = self.outcome.as_mut()?;
         outcome.picture.set_palette(outcome.palette(look));
         let room = ui.available_width();
         let beside = room >= 2.0 * CURVES + 260.0;
-        let map_room = if beside { room - CURVES - 16.0 } else { room };
-        let large = (ui.clip_rect().height() - 150.0).clamp(240.0, map_room.max(240.0));
-        let mut hovered = None;
+        // A square heatmap is as wide as the page is high. The curves have what it leaves.
+        let height = (ui.clip_rect().height() - 150.0).max(240.0);
+        let width = (room - height - OF_LABELS).clamp(CURVES, MOST_CURVES);
+        let map_room = if beside { room - width - 16.0 } else { room };
+        let large = height.min(map_room.max(240.0));
+        let (mut hovered, mut command) = (None, None);
         ui.horizontal_top(|ui| {
             let pointing = matrix(ui, outcome, &self.labels, state, map_room, large);
             hovered = pointing.hovered;
             if beside {
-                ui.add_space((room - CURVES - ui.min_rect().width()).max(8.0));
+                ui.add_space((room - width - ui.min_rect().width()).max(8.0));
                 ui.vertical(|ui| {
-                    ui.set_width(CURVES - 16.0);
+                    ui.set_width(width - 16.0);
                     let kept = (&mut self.curves, &mut self.by_dim);
-                    curves(ui, kept, outcome, state.chosen, 1);
+                    command = curves(ui, kept, outcome, state.chosen, 1);
                 });
             }
         });
@@ -198,8 +210,10 @@ impl LaboratoryRoom {
         if !beside {
             ui.separator();
             let kept = (&mut self.curves, &mut self.by_dim);
-            curves(ui, kept, outcome, state.chosen, if room > 480.0 { 2 } else { 1 });
+            let columns = if room > 480.0 { 2 } else { 1 };
+            command = curves(ui, kept, outcome, state.chosen, columns);
         }
+        command
     }
 
     /// Shows the reason why nothing new is shown.
@@ -294,7 +308,7 @@ fn matrix(
         large,
         paints: state.brush.is_some(),
     };
-    let pointing = map.show(ui, room, &mut state.view);
+    let pointing = map.show_enlarged(ui, room, &mut state.view);
     if pointing.chosen.is_some() {
         state.chosen = pointing.chosen;
     }
@@ -314,7 +328,7 @@ fn curves(
     outcome: &Outcome,
     chosen: Option<Cell>,
     columns: usize,
-) {
+) -> Option<Command> {
     let n = outcome.request.inputs.tokens;
     let row = chosen.map_or(n - 1, |(row, _)| row.min(n - 1));
     let curves = match kept.take() {
@@ -324,6 +338,7 @@ fn curves(
     // `labels` cannot be used here, because they may be those of A.
     let name = shortened(&files::name(outcome.file.as_deref(), 0, row).text, LONGEST_NAME);
     heading(ui, &format!("The row of {name}"), OF_THE_ROW);
-    curves.show(ui, outcome, columns);
+    let command = curves.show(ui, outcome, columns);
     *kept = Some(curves);
+    command
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use egui::{ComboBox, Context, Label, RichText, Ui};
+use regard_figure::Matrix;
 use regard_heads::HeadId;
 use regard_models::Attribution;
 
@@ -22,6 +23,11 @@ const EXPLANATION: &str = "\
     A Mathematical Framework for Transformer Circuits). The final norm divides by one number, which is taken as it is in this run. A \
     cell is what a head, or the feed-forward layer, adds at the last position: directly, and not through later layers. Of the \
     difference of two tokens, a positive part speaks for the first one. The changes of the list are made. Click a head to see it.";
+
+const TITLE: &str = "Direct logit attribution: what each part adds to a logit";
+
+/// A row, a column and a number.
+const TERMS: [&str; 3] = ["layer", "part", "added to the logit"];
 
 /// What each part adds.
 struct Parts {
@@ -53,6 +59,11 @@ impl Attributed {
         self.0.value().map(|parts| &parts.attribution)
     }
 
+    /// The picture, to export it.
+    pub fn matrix(&self, look: Look) -> Option<Matrix> {
+        Some(self.0.value()?.map.matrix(TITLE.to_owned(), TERMS, look))
+    }
+
     /// Takes what the thread has computed, and starts what is missing.
     pub fn exchange(
         &mut self,
@@ -72,7 +83,7 @@ impl Attributed {
 
     /// Shows the picture, and the choice of the tokens.
     pub fn show(&mut self, ui: &mut Ui, state: &mut State, next: &[Next], look: Look) {
-        title(ui, "Direct logit attribution: what each part adds to a logit", EXPLANATION);
+        title(ui, TITLE, EXPLANATION);
         tokens(ui, state, next);
         self.0.progress(ui, "Attributing the logit");
         if let Some(message) = self.0.error() {
@@ -138,8 +149,7 @@ impl Parts {
 
     fn show(&mut self, ui: &mut Ui, state: &mut State, look: Look) {
         ui.add(Label::new(self.sum()).wrap());
-        let terms = ["layer", "part", "added to the logit"];
-        let clicked = self.map.fill(ui, look, "what each part adds to the logit", terms, 60.0);
+        let clicked = self.map.fill(ui, look, "what each part adds to the logit", TERMS, 60.0);
         // The last column is the feed-forward layer's.
         let heads = self.attribution.layers.first().map_or(0, |layer| layer.heads.len());
         if let Some((layer, head)) = clicked.filter(|(_, head)| *head < heads) {

@@ -8,6 +8,9 @@ use regard_models::{Checkpoint, Description};
 use crate::Host;
 use crate::task::Task;
 
+/// The largest height of the list.
+const HEIGHT: f32 = 360.0;
+
 /// A model in the cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cached {
@@ -23,7 +26,7 @@ impl Cached {
         let kind = checkpoint.and_then(|checkpoint| {
             let description = Description::of(&checkpoint).map_err(|e| e.to_string())?;
             let megabytes = checkpoint.bytes() as f64 / 1e6;
-            Ok(format!("{}, {megabytes:.0} MB", description.family))
+            Ok(format!("{}, {megabytes:.1} MB", description.family))
         });
         Self { name, kind }
     }
@@ -80,7 +83,9 @@ impl CachedModels {
             ui.add(Label::new(weak("The local Hugging Face cache has no model.")).wrap());
         }
         let mut chosen = None;
-        ScrollArea::vertical().max_height(360.0).show(ui, |ui| {
+        // A menu gives a scroll area no more height than it asks for.
+        let area = ScrollArea::vertical().max_height(HEIGHT).min_scrolled_height(HEIGHT);
+        area.show(ui, |ui| {
             for model in list {
                 let button = ui.add_enabled(model.kind.is_ok(), Button::new(&model.name));
                 let (Ok(text) | Err(text)) = &model.kind;

@@ -9,6 +9,7 @@ mod cached;
 mod center;
 mod changes;
 mod compare;
+mod export;
 mod input;
 mod latest;
 mod lens;

@@ -133,6 +133,7 @@ pub(super) fn show(
     outcome: Option<&Outcome>,
     list: &[Next],
     version: Version,
+    appends: bool,
 ) -> Option<usize> {
     let of_image = outcome.is_some_and(|outcome| outcome.reads() == Reads::Image);
     if of_image {
@@ -165,7 +166,7 @@ pub(super) fn show(
     }
     let mut clicked = None;
     for (i, next) in list.iter().enumerate() {
-        if row(ui, next, against, of_image) {
+        if row(ui, next, against, appends) {
             clicked = Some(i);
         }
     }
@@ -196,11 +197,10 @@ fn columns(ui: &mut Ui, against: Against) {
 }
 
 /// Shows a token. Returns whether it was clicked.
-fn row(ui: &mut Ui, next: &Next, against: Option<Against>, of_image: bool) -> bool {
+fn row(ui: &mut Ui, next: &Next, against: Option<Against>, appends: bool) -> bool {
     let line = ui.text_style_height(&TextStyle::Body) + 4.0;
     ui.spacing_mut().item_spacing.y = 3.0;
-    // A class cannot be appended.
-    let sense = if of_image { Sense::hover() } else { Sense::click() };
+    let sense = if appends { Sense::click() } else { Sense::hover() };
     let (rect, response) = ui.allocate_exact_size(vec2(ui.available_width(), line), sense);
     let reference = against.map(|against| against.of(next));
     let (before, after) = (percent(reference.unwrap_or_default()), percent(next.after));
@@ -212,7 +212,7 @@ fn row(ui: &mut Ui, next: &Next, against: Option<Against>, of_image: bool) -> bo
         }
         None => format!("{}: {after}", next.token),
     };
-    let role = if of_image { Role::Label } else { Role::Button };
+    let role = if appends { Role::Button } else { Role::Label };
     response.widget_info(|| WidgetInfo::labeled(role, true, &words));
     if !ui.is_rect_visible(rect) {
         return response.clicked();
@@ -271,7 +271,7 @@ fn row(ui: &mut Ui, next: &Next, against: Option<Against>, of_image: bool) -> bo
     let galley = ui.painter().layout_job(job);
     let at = rect.left_center() - vec2(0.0, galley.size().y / 2.0);
     ui.painter().galley(at, galley, visuals.text_color());
-    let what = if of_image { "" } else { ". Click to append it to the text." };
+    let what = if appends { ". Click to append it to the text." } else { "" };
     response.on_hover_text(format!("{words}{what}")).clicked()
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use egui::{Context, Label, RichText, Ui};
+use regard_figure::Matrix;
 use regard_models::{Change, Values};
 
 use super::State;
@@ -29,6 +30,9 @@ struct Effects {
     measure: String,
 }
 
+/// A row, a column and a number.
+const TERMS: [&str; 3] = ["layer", "token", "change of the logit"];
+
 type Of = (Same<Unchanged>, Same<Unchanged>);
 
 /// The picture, and the one that is being computed.
@@ -44,6 +48,12 @@ impl Patches {
     /// The change of the logit by each patch, layer by layer.
     pub fn effects(&self) -> Option<&[f32]> {
         self.0.value().map(|effects| &effects.map.numbers[..])
+    }
+
+    /// The picture, to export it.
+    pub fn matrix(&self, look: Look) -> Option<Matrix> {
+        let effects = self.0.value()?;
+        Some(effects.map.matrix(effects.title(), TERMS, look))
     }
 
     /// Takes what the thread has computed, and starts what is missing.
@@ -73,9 +83,8 @@ impl Patches {
             return;
         };
         if let Some(effects) = self.0.value_mut() {
-            title(ui, &format!("{}, with each place patched", effects.measure), EXPLANATION);
-            let terms = ["layer", "token", "change of the logit"];
-            let clicked = effects.map.fill(ui, look, "the effect of each patch", terms, 80.0);
+            title(ui, &effects.title(), EXPLANATION);
+            let clicked = effects.map.fill(ui, look, "the effect of each patch", TERMS, 80.0);
             if let Some((layer, position)) = clicked {
                 let (place, from) =
                     (format!("blocks.{layer}.hook_resid_pre"), second.run.input().clone());
@@ -92,6 +101,10 @@ impl Patches {
 }
 
 impl Effects {
+    fn title(&self) -> String {
+        format!("{}, with each place patched", self.measure)
+    }
+
     fn new(opened: &Opened, (first, second): &Of, promise: &Promise<Self>) -> Result<Self, String> {
         let (model, first, second) = (&opened.model, &first.0, &second.0);
         let stack = &model.description().stack;

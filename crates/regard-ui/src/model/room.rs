@@ -62,7 +62,7 @@ pub struct ModelRoom {
     /// Why the run is not the one that the session has.
     pub(super) differs: Option<&'static str>,
     pub(super) cached: CachedModels,
-    sweep: Sweep,
+    pub(super) sweep: Sweep,
     pub(super) lens: Lens,
     pub(super) attributed: Attributed,
     pub(super) patches: Patches,
@@ -468,12 +468,14 @@ impl ModelRoom {
 
     /// Shows the next tokens. A click on one appends it to the text.
     fn next_tokens(&self, ui: &mut Ui, state: &mut State) {
-        let clicked = next::show(ui, self.outcome.as_ref(), &self.next, state.version);
-        let next = clicked.and_then(|place| self.next.get(place));
         let run = self.outcome.as_ref().zip(self.opened.as_ref());
-        if let (Some(next), Some((outcome, opened))) = (next, run)
-            && opened.model.description().stack.causal
-        {
+        // What is no next token is not appended: a class, or the word in a gap.
+        let appends = run.is_some_and(|(outcome, opened)| {
+            opened.model.description().stack.causal && outcome.reads() != Reads::Image
+        });
+        let clicked = next::show(ui, self.outcome.as_ref(), &self.next, state.version, appends);
+        let next = clicked.and_then(|place| self.next.get(place));
+        if let (Some(next), Some((outcome, opened))) = (next, run) {
             write::choose(state, outcome, next, &opened.model);
         }
     }

@@ -1,6 +1,9 @@
 //! A map of numbers of both signs: layers × something, in the diverging colours.
 
+use std::sync::Arc;
+
 use egui::{ScrollArea, Ui};
+use regard_figure::{Label, Matrix};
 use regard_walkthrough::Marks;
 
 use crate::colors::{Look, Palette, largest};
@@ -23,6 +26,27 @@ impl SignedMap {
         let palette = Palette::signed(largest(&numbers), Look::default());
         let picture = Picture::new(&numbers, labels[1].len(), palette);
         Self { numbers, picture, labels, pointed: None, view: View::default() }
+    }
+
+    /// The map with its title, to export it. `terms` are the words for a row, a column and a number.
+    pub fn matrix(
+        &self,
+        title: String,
+        [row, col, number]: [&'static str; 3],
+        look: Look,
+    ) -> Matrix {
+        let plain = |labels: &Vec<String>| labels.iter().map(|label| Label::plain(label)).collect();
+        let [rows, cols] = self.labels.each_ref().map(plain);
+        Matrix {
+            title,
+            name: number.replace(' ', "_"),
+            values: Arc::new(self.numbers.clone()),
+            masked: f32::NEG_INFINITY,
+            rows,
+            cols,
+            axes: [row, col],
+            palette: Palette::signed(largest(&self.numbers), look),
+        }
     }
 
     /// Draws the map at most `large` points high, with the cell that is `pointed` at.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use egui::{Context, Label, RichText, Ui};
+use regard_figure::Matrix;
 use regard_heads::HeadId;
 use regard_models::{Ablation, Change, Head, HeadAddress, Which};
 
@@ -24,6 +25,13 @@ const EXPLANATION: &str = "\
     Each head in turn gives zeros, and the others stay as they are. A cell is the change of the logit of the likeliest next token: \
     negative where the model needs the head for this token, positive where the head speaks against it. A logit is the score before \
     softmax. The changes of the list are not made in these runs. Click a cell to see its head.";
+
+/// A row, a column and a number.
+const TERMS: [&str; 3] = ["layer", "head", "change of the logit"];
+
+fn heading(top: &Next) -> String {
+    format!("Logit of “{}” without each head", top.token)
+}
 
 /// The change of a logit by each head.
 pub(super) struct Effects {
@@ -54,6 +62,11 @@ impl Sweep {
     /// The change of the logit by each head, layer by layer, of the latest run.
     pub fn effects(&self) -> Option<&[f32]> {
         self.0.value().map(|effects| &effects.map.numbers[..])
+    }
+
+    /// The picture, to export it.
+    pub fn matrix(&self, next: &[Next], look: Look) -> Option<Matrix> {
+        Some(self.0.value()?.map.matrix(heading(next.first()?), TERMS, look))
     }
 
     /// Takes what the thread has computed, and starts what is missing.
@@ -89,7 +102,7 @@ impl Sweep {
             return;
         }
         let Some(top) = next.first() else { return };
-        title(ui, &format!("Logit of “{}” without each head", top.token), EXPLANATION);
+        title(ui, &heading(top), EXPLANATION);
         self.0.progress(ui, "Ablating heads");
         if let Some(message) = self.0.error() {
             ui.add(Label::new(RichText::new(message).weak()).wrap());
@@ -145,8 +158,7 @@ impl Effects {
             self.rows.iter().position(|row| *row == of)
         };
         let pointed = shown.and_then(|id| Some((row(id)?, id.head)));
-        let terms = ["layer", "head", "change of the logit"];
-        let pointing = self.map.draw(ui, look, "the effect of each head", terms, pointed, 280.0);
+        let pointing = self.map.draw(ui, look, "the effect of each head", TERMS, pointed, 280.0);
         let chosen = pointing.chosen.and_then(|(row, head)| Some((self.rows.get(row)?, head)));
         if let Some((row, head)) = chosen {
             state.attention = row.attention;

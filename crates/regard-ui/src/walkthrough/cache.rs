@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use regard_walkthrough::{
-    Error, Example, Inputs, Settings, Step, StepKey, Walkthrough, WhyScale, why_scale,
+    Effective, Error, Example, Inputs, Settings, Step, StepKey, Walkthrough, WhyScale, why_scale,
 };
 
 use super::State;
@@ -24,6 +24,8 @@ pub struct Cache {
     changed: HashMap<StepKey, f32>,
     look: Look,
     why_scale: Option<Vec<WhyScale>>,
+    /// The settings that the example responds to.
+    effective: Effective,
 }
 
 impl Cache {
@@ -38,6 +40,7 @@ impl Cache {
             changed: HashMap::new(),
             look,
             why_scale: measured(state),
+            effective: effective(state),
         };
         cache.repaint(None);
         cache
@@ -59,6 +62,12 @@ impl Cache {
                 || self.from.0.example() != state.example()
             {
                 self.why_scale = measured(state);
+            }
+            let is_other = self.from.0.example() != state.example()
+                || self.from.0.heads() != state.inputs.heads()
+                || self.from.0.tokens().len() != state.inputs.tokens().len();
+            if is_other {
+                self.effective = effective(state);
             }
             self.from = (state.inputs.clone(), state.settings);
             self.edited = edited(&state.inputs);
@@ -99,6 +108,11 @@ impl Cache {
     /// The measurements to plot, in `why-scale`.
     pub fn why_scale(&self) -> Option<&[WhyScale]> {
         self.why_scale.as_deref()
+    }
+
+    /// The settings that the example responds to.
+    pub fn effective(&self) -> &Effective {
+        &self.effective
     }
 
     /// Makes new pictures of the steps whose numbers differ from `before`.
@@ -142,6 +156,10 @@ fn edited(inputs: &Inputs) -> HashMap<StepKey, Vec<Cell>> {
         edited.entry(edit.matrix).or_default().push((edit.row, edit.col));
     }
     edited
+}
+
+fn effective(state: &State) -> Effective {
+    Effective::of(&state.inputs).unwrap_or_default()
 }
 
 fn measured(state: &State) -> Option<Vec<WhyScale>> {

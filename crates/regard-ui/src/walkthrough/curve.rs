@@ -1,29 +1,49 @@
 //! The effect of the temperature on one row of weights.
 
 use egui::{Color32, Label, RichText, TextStyle, Ui};
-use egui_plot::{AxisHints, GridMark, Line, PlotPoints, VLine};
+use regard_figure::{Curve, Plot, Scale};
 use regard_kernels::Temperature;
 use regard_walkthrough::{Kind, Quantity, Step, Walkthrough, softmax_curve};
 
-use super::State;
-use crate::explain::title;
+use super::{State, rows};
+use crate::plots::{self, PlotName};
 use crate::style::remark;
-use crate::{colors, numbers, plots, temperature};
+use crate::{Command, colors, numbers, temperature};
 
 /// The number of points on a curve.
 const POINTS: usize = 97;
 /// With more tokens than this, the plot has no legend.
 const NAMED: usize = 12;
+const HEIGHT: f32 = 112.0;
 
 const EXPLANATION: &str = "\
     The weights of one query at every temperature, with one curve per key. The vertical line marks the current temperature. At the \
-    left, the largest score gets all the weight; at the right, all keys get equal weights. Point at a row of weights to see another query.";
+    left, the largest score gets all the weight; at the right, all keys get equal weights. Keys of equal scores share one curve, \
+    in which their colours alternate. Point at a curve to read its key and its weight. Point at a row of weights to see another query.";
 
-/// Shows the curves of the row under the pointer.
-pub fn show(ui: &mut Ui, state: &State, walkthrough: &Walkthrough) {
-    if let Some((scores, weights, row)) = softmax_row(state, walkthrough) {
-        curve(ui, state.settings.temperature, &scores, weights, row);
+/// Shows the curves of the row under the pointer. Returns the command if the button that exports was pressed.
+pub fn show(ui: &mut Ui, state: &State, walkthrough: &Walkthrough) -> Option<Command> {
+    let (scores, weights, row) = softmax_row(state, walkthrough)?;
+    // The guided path asks for the weights first.
+    let place = walkthrough.steps.iter().position(|step| step.key == weights.key)?;
+    if place >= rows::shown(state, &walkthrough.steps) {
+        return None;
     }
+    let plot = of(state.settings.temperature, &scores, weights, row);
+    let clicked = plots::show(ui, PlotName::Weights, [&plot.title, EXPLANATION], &plot, HEIGHT);
+    if weights.col_labels.len() <= NAMED {
+        ui.scope(|ui| {
+            ui.spacing_mut().interact_size.y = 0.0;
+            legend(ui, &plot, weights, row);
+        });
+    }
+    clicked
+}
+
+/// The curves of the row under the pointer, to export them.
+pub fn plot(state: &State, walkthrough: &Walkthrough) -> Option<Plot> {
+    let (scores, weights, row) = softmax_row(state, walkthrough)?;
+    Some(of(state.settings.temperature, &scores, weights, row))
 }
 
 /// The row of scores before softmax, the step of its weights, and the index of the row.
@@ -60,79 +80,57 @@ fn scores_of<'a>(weights: &Step, walkthrough: &'a Walkthrough) -> Option<&'a Ste
         .last()
 }
 
-fn curve(ui: &mut Ui, now: Temperature, scores: &[f32], weights: &Step, row: usize) {
+/// A curve for each key.
+fn of(now: Temperature, scores: &[f32], weights: &Step, row: usize) -> Plot {
     let (exponents, temperatures) = temperature::sampled(POINTS);
     let by_temperature = softmax_curve(scores, &temperatures);
-    let (low, high) = temperature::bounds();
-
-    title(
-        ui,
-        &format!("How \"{}\" distributes its attention", weights.row_labels[row]),
-        EXPLANATION,
-    );
-    let marker = ui.visuals().text_color();
-    plots::still("softmax curve")
-        .height(112.0)
-        .default_x_bounds(low, high)
-        .default_y_bounds(-0.03, 1.03)
-        .x_grid_spacer(temperature::decades)
-        .y_grid_spacer(|_| [0.0, 0.5, 1.0].map(|value| GridMark { value, step_size: 0.5 }).to_vec())
-        .custom_x_axes(vec![
-            plots::ticks(ui, AxisHints::new_x())
-                .formatter(|mark, _| format!("{}", 10f64.powf(mark.value))),
-        ])
-        .custom_y_axes(vec![
-            plots::ticks(ui, AxisHints::new_y()).formatter(|mark, _| format!("{}", mark.value)),
-        ])
-        .show(ui, |plot| {
-            plot.vline(
-                VLine::new("T", temperature::position(now))
-                    .color(marker)
-                    .width(1.5)
-                    .allow_hover(false),
-            );
-            for (j, token) in weights.col_labels.iter().enumerate() {
-                let points: PlotPoints<'_> = exponents
-                    .iter()
-                    .enumerate()
-                    .map(|(i, e)| [*e, f64::from(by_temperature.get(i, j))])
-                    .collect();
-                plot.line(
-                    Line::new(token, points).color(colors::curve(j)).width(2.0).allow_hover(false),
-                );
-            }
-        })
-        .response
-        .accessible_name("Weights by temperature");
-    if weights.col_labels.len() <= NAMED {
-        ui.scope(|ui| {
-            ui.spacing_mut().interact_size.y = 0.0;
-            legend(ui, weights, row);
-        });
+    let curve = |(j, token): (usize, &String)| Curve {
+        name: token.clone(),
+        points: (exponents.iter().enumerate())
+            .map(|(i, e)| [10_f64.powf(*e), f64::from(by_temperature.get(i, j))])
+            .collect(),
+        band: Vec::new(),
+        color: colors::curve_rgb(j),
+        dashed: false,
+    };
+    Plot {
+        title: format!("Weights of \"{}\" by temperature", weights.row_labels[row]),
+        axes: ["T", "weight"],
+        scale: Scale::Decades,
+        mark: Some(f64::from(now.get())),
+        curves: weights.col_labels.iter().enumerate().map(curve).collect(),
     }
 }
 
-/// The curves' tokens, each with its weight at the present temperature.
-fn legend(ui: &mut Ui, weights: &Step, row: usize) {
+/// The curves' tokens, each with its weight at the present temperature. Tokens whose curves coincide stand together.
+fn legend(ui: &mut Ui, plot: &Plot, weights: &Step, row: usize) {
     ui.horizontal_wrapped(|ui| {
         ui.spacing_mut().item_spacing = egui::vec2(12.0, 4.0);
-        for (j, token) in weights.col_labels.iter().enumerate() {
+        for j in 0..plot.curves.len() {
+            let together = plot.coincident(j);
+            if together.first() != Some(&j) {
+                continue;
+            }
             let weight = numbers::fixed(weights.matrix.get(row, j), 3);
+            let each = if together.len() > 1 { " each" } else { "" };
             let mut job = egui::text::LayoutJob::default();
             let style = ui.style();
-            RichText::new("■ ").text_style(TextStyle::Small).color(colors::curve(j)).append_to(
-                &mut job,
-                style,
-                egui::FontSelection::Default,
-                egui::Align::Center,
-            );
-            remark(format!("{token} {weight}")).color(Color32::PLACEHOLDER).append_to(
-                &mut job,
-                style,
-                egui::FontSelection::Default,
-                egui::Align::Center,
-            );
-            ui.add(Label::new(job).extend());
+            let (font, align) = (egui::FontSelection::Default, egui::Align::Center);
+            for key in &together {
+                let sign =
+                    RichText::new("■").text_style(TextStyle::Small).color(colors::curve(*key));
+                sign.append_to(&mut job, style, font.clone(), align);
+            }
+            let text =
+                remark(format!(" {} {weight}{each}", plot.name(j))).color(Color32::PLACEHOLDER);
+            text.append_to(&mut job, style, font, align);
+            let label = Label::new(job);
+            // The name and the number of a token stay together.
+            let label = if together.len() > 1 { label.wrap() } else { label.extend() };
+            let label = ui.add(label);
+            if together.len() > 1 {
+                label.on_hover_text("Their scores are equal, so their curves coincide.");
+            }
         }
     });
 }

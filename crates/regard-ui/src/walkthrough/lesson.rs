@@ -7,7 +7,7 @@ use regard_walkthrough::{StepKey, Walkthrough};
 use super::state::{At, Reading, State};
 use super::steps::Steps;
 use super::{formula, rows};
-use crate::style;
+use crate::{Command, style};
 
 /// How much larger the text of a presentation is, in a window of the usual height.
 const PRESENTED: f32 = 1.6;
@@ -16,12 +16,10 @@ const USUAL: f32 = 800.0;
 
 /// Buttons that lead from the page to the guided path and to the presentation.
 pub fn begin(ui: &mut Ui, state: &mut State) {
-    let guided = "Go through the example one step at a time. Each step asks a question before it shows its numbers.";
-    if ui.small_button("Guide me").on_hover_text(guided).clicked() {
+    if ui.small_button("Guide me").on_hover_text(Command::Guide.tooltip()).clicked() {
         state.read(Reading::Guided);
     }
-    let presented = "Show one step at a time, as large as the window. Esc leaves.";
-    if ui.small_button("Present").on_hover_text(presented).clicked() {
+    if ui.small_button("Present").on_hover_text(Command::Present.tooltip()).clicked() {
         state.read(Reading::Presented);
     }
 }

@@ -12,7 +12,7 @@ mod formula;
 mod lesson;
 mod outline;
 mod own_tokens;
-mod real_head;
+pub(crate) mod real_head;
 mod room;
 mod rows;
 mod sidebar;
@@ -22,6 +22,7 @@ mod top;
 mod why_scale;
 
 use self::cache::Cache;
+pub use self::curve::plot as curves;
 pub use self::real_head::{RealHead, RealHeadPage};
 pub use self::room::WalkthroughRoom;
 pub use self::state::{At, Page, Picked, Reading, State};

@@ -47,6 +47,9 @@ pub struct Outline<'a> {
     pub shown: usize,
 }
 
+/// The least width of a thumbnail.
+const NARROWEST: f32 = 22.0;
+
 impl Outline<'_> {
     /// Shows the outline from top to bottom. Returns the step that was chosen.
     pub fn column(&self, ui: &mut Ui) -> Option<StepKey> {
@@ -210,7 +213,11 @@ impl Outline<'_> {
         );
         let is_here = self.here == Some(step.key);
         let color = if is_here { visuals.strong_text_color() } else { visuals.weak_text_color() };
-        let symbol = if step.symbol.is_empty() { "·" } else { &step.symbol };
+        let symbol = match step.symbol.as_str() {
+            "" if step.kind == Kind::Table => "table",
+            "" => "·",
+            symbol => symbol,
+        };
         let galley = formula::galley(ui, symbol, TextStyle::Small.resolve(ui.style()).size, color);
         let at = pos2(rect.center().x - galley.size().x / 2.0, cells.top() - galley.size().y);
         painter.galley(at, galley, color);
@@ -239,6 +246,14 @@ impl Outline<'_> {
         let (palette, (rows, cols)) = (picture.palette(), step.matrix.shape());
         if palette.is_plain() {
             painter.rect_filled(cells, 0, ui.visuals().faint_bg_color);
+            // The lines of a table, where there are no colours.
+            let line = ui.visuals().widgets.noninteractive.bg_stroke;
+            for row in 1..rows {
+                painter.hline(cells.x_range(), cells.top() + row as f32 * cell.y, line);
+            }
+            for col in 1..cols {
+                painter.vline(cells.left() + col as f32 * cell.x, cells.y_range(), line);
+            }
         } else {
             let blocks = picture.blocks(0, 0..rows, 0..cols);
             let numbers = step.matrix.as_slice();
@@ -286,7 +301,7 @@ impl Outline<'_> {
 fn size(ui: &Ui, step: &Step, cell: Vec2) -> Vec2 {
     let (rows, cols) = step.matrix.shape();
     let line = ui.text_style_height(&TextStyle::Small);
-    vec2((cols as f32 * cell.x).max(22.0), line + rows as f32 * cell.y)
+    vec2((cols as f32 * cell.x).max(NARROWEST), line + rows as f32 * cell.y)
 }
 
 /// The id of a thumbnail, to give it the focus.
@@ -298,8 +313,11 @@ fn id(step: StepKey) -> Id {
 fn sizes(rows: &[Vec<&Step>], width: f32, room: f32, scale: f32) -> Vec<Vec2> {
     let tallest = |row: &[&Step]| row.iter().map(|s| s.matrix.rows()).max().unwrap_or(1) as f32;
     let wanted = |row: &Vec<&Step>| {
-        let cols: usize = row.iter().map(|step| step.matrix.cols()).sum();
-        let width = width - GAP * (row.len() - 1) as f32;
+        // A thumbnail of one column has its least width.
+        let cols = row.iter().map(|step| step.matrix.cols()).filter(|cols| *cols > 1);
+        let (wide, cols) = (cols.clone().count(), cols.sum::<usize>());
+        let narrow = NARROWEST * (row.len() - wide) as f32;
+        let width = width - GAP * (row.len() - 1) as f32 - narrow;
         let most = scale * most(row[0]);
         let x = most.x.min(width / cols.max(1) as f32);
         // Cells without numbers are about square.

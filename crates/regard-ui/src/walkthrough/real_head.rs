@@ -33,6 +33,9 @@ const SENTENCE: &str = "Lily and Max went to the park. Max had a red ball. Max g
 
 /// From this width on, the next words have a panel of their own.
 const WIDE: f32 = 720.0;
+/// A page of this width has text of the usual size. On a wider one, the text grows with the width, up to a limit.
+pub const USUAL: f32 = 960.0;
+pub const MOST_ENLARGED: f32 = 2.0;
 /// The most words in the list of what comes next.
 const MOST: usize = 5;
 
@@ -231,6 +234,7 @@ impl RealHeadPage {
     }
 
     fn central(&mut self, ui: &mut Ui, look: Look) {
+        style::enlarge(ui, (ui.available_width() / USUAL).clamp(1.0, MOST_ENLARGED));
         ui.heading(TITLE);
         if let Some(error) = self.model.error() {
             ui.colored_label(ui.visuals().error_fg_color, error);

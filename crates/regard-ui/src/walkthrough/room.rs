@@ -3,18 +3,21 @@
 use std::sync::Arc;
 
 use egui::{CentralPanel, Frame, Label, Margin, Panel, RichText, ScrollArea, TextStyle, Ui};
-use regard_walkthrough::{Error, Step, StepKey, Walkthrough};
+use regard_figure::Plot;
+use regard_walkthrough::{Error, StepKey, Walkthrough};
 
 use super::edit::Edit;
 use super::outline::Outline;
 use super::own_tokens::OwnTokens;
-use super::real_head::RealHeadPage;
+use super::real_head::{MOST_ENLARGED, RealHeadPage, USUAL};
 use super::state::{Page, Reading};
 use super::steps::Steps;
 use super::{
-    At, Cache, Picked, State, checks, explanation, lesson, rows, sidebar, steps, top, why_scale,
+    At, Cache, Picked, State, checks, curve, explanation, lesson, rows, sidebar, steps, top,
+    why_scale,
 };
 use crate::colors::Look;
+use crate::plots::PlotName;
 use crate::style::{self, panel};
 use crate::{Command, Host, side};
 
@@ -23,10 +26,6 @@ const BESIDE: f32 = 760.0;
 
 /// A lower page has no strip.
 const TALL: f32 = 320.0;
-
-/// A page of this width has text of the usual size. On a wider one, the text grows with the width, up to a limit.
-const USUAL: f32 = 960.0;
-const MOST_ENLARGED: f32 = 2.0;
 
 /// The view of a [`State`].
 pub struct WalkthroughRoom {
@@ -90,12 +89,12 @@ impl WalkthroughRoom {
             self.real.ui(ui, state, look, side);
             return None;
         }
-        if side && state.reading != Reading::Presented {
+        let command = if side && state.reading != Reading::Presented {
             let Self { cache, own_tokens, .. } = self;
-            side::show(ui, "example", |ui| {
-                sidebar::show(ui, state, own_tokens, cache.walkthrough().ok());
-            });
-        }
+            side::show(ui, "example", |ui| sidebar::show(ui, state, own_tokens, cache))
+        } else {
+            None
+        };
         let is_presented = state.reading == Reading::Presented;
         let is_down = ui.input(|input| input.pointer.any_down());
         if self.cache.update(state, look, self.in_gesture) {
@@ -104,8 +103,8 @@ impl WalkthroughRoom {
         }
         self.in_gesture &= is_down;
         if is_presented {
-            CentralPanel::default().frame(panel(ui, 0, 0)).show(ui, |ui| self.central(ui, state));
-            return None;
+            let center = CentralPanel::default().frame(panel(ui, 0, 0));
+            return center.show(ui, |ui| self.central(ui, state)).inner;
         }
         let is_wide = ui.available_width() >= BESIDE;
         if is_wide {
@@ -136,8 +135,21 @@ impl WalkthroughRoom {
             let chosen = strip.show(ui, |ui| self.outline(state)?.strip(ui));
             self.go_to(state, chosen.inner);
         }
-        CentralPanel::default().frame(panel(ui, 0, 0)).show(ui, |ui| self.central(ui, state));
-        chosen
+        let center = CentralPanel::default().frame(panel(ui, 0, 0));
+        let asked = center.show(ui, |ui| self.central(ui, state)).inner;
+        chosen.or(command).or(asked)
+    }
+
+    /// The curves of one of this room's plots, if it is shown.
+    pub fn plot(&self, state: &State, name: PlotName) -> Option<Plot> {
+        if state.page != Page::Example {
+            return None;
+        }
+        match name {
+            PlotName::Weights => curve::plot(state, self.cache.walkthrough().ok()?),
+            PlotName::WhyScale(measure) => why_scale::plot(self.cache.why_scale()?, measure),
+            _ => None,
+        }
     }
 
     fn outline(&self, state: &State) -> Option<Outline<'_>> {
@@ -145,15 +157,7 @@ impl WalkthroughRoom {
         let selection = state.selection(walkthrough);
         let chosen = self.chosen.filter(|chosen| walkthrough.step(*chosen).is_some());
         let here = chosen.or(self.here);
-        // The guided path does not show numbers before it asks for them.
-        let shown = if state.reading == Reading::Guided {
-            let rows = rows::of_page(&walkthrough.steps);
-            let rows = &rows[..(state.at + usize::from(state.revealed)).min(rows.len())];
-            let place = |step: &&Step| walkthrough.steps.iter().position(|s| s.key == step.key);
-            rows.iter().flatten().filter_map(place).max().map_or(0, |place| place + 1)
-        } else {
-            walkthrough.steps.len()
-        };
+        let shown = rows::shown(state, &walkthrough.steps);
         Some(Outline { cache: &self.cache, walkthrough, selection, here, shown })
     }
 
@@ -172,13 +176,13 @@ impl WalkthroughRoom {
         }
     }
 
-    fn central(&mut self, ui: &mut Ui, state: &mut State) {
+    fn central(&mut self, ui: &mut Ui, state: &mut State) -> Option<Command> {
         let broken =
             self.cache.walkthrough().ok().and_then(|walkthrough| walkthrough.broken.clone());
         if let Some(broken) = broken {
             banner(ui, &broken);
         }
-        let mut hovered = None;
+        let (mut hovered, mut command) = (None, None);
         if ui.input(|input| input.smooth_scroll_delta.y != 0.0) {
             self.chosen = None;
         }
@@ -189,13 +193,14 @@ impl WalkthroughRoom {
                     let factor = ui.available_width() / USUAL;
                     style::enlarge(ui, factor.clamp(1.0, MOST_ENLARGED));
                 }
-                hovered = self.example(ui, state);
+                (hovered, command) = self.example(ui, state);
             });
         });
         if hovered != state.hovered {
             state.hovered = hovered;
             ui.ctx().request_repaint();
         }
+        command
     }
 
     /// Shows one step of the example. Returns the cell under the pointer.
@@ -207,10 +212,10 @@ impl WalkthroughRoom {
         hovered
     }
 
-    /// Shows the example. Returns the cell under the pointer.
-    fn example(&mut self, ui: &mut Ui, state: &mut State) -> Option<At> {
+    /// Shows the example. Returns the cell under the pointer, and the command whose button was pressed.
+    fn example(&mut self, ui: &mut Ui, state: &mut State) -> (Option<At>, Option<Command>) {
         if state.reading != Reading::Page {
-            return self.one_step(ui, state);
+            return (self.one_step(ui, state), None);
         }
         ui.horizontal_wrapped(|ui| {
             ui.heading(state.example().title());
@@ -231,11 +236,12 @@ impl WalkthroughRoom {
             Ok(walkthrough) => walkthrough,
             Err(error) => {
                 ui.colored_label(ui.visuals().error_fg_color, error.to_string());
-                return None;
+                return (None, None);
             }
         };
+        let mut command = None;
         if let Some(rows) = self.cache.why_scale() {
-            why_scale::show(ui, rows);
+            command = why_scale::show(ui, rows);
             ui.add_space(16.0);
         }
         let mut steps = Steps::new(&self.cache, &mut self.edit, self.reveal.take());
@@ -250,7 +256,7 @@ impl WalkthroughRoom {
             ui.add_space(16.0);
         }
         checks::show(ui, &walkthrough.checks);
-        hovered
+        (hovered, command)
     }
 }
 

@@ -2,6 +2,9 @@
 
 use regard_walkthrough::{Kind, Quantity, Rows, Step};
 
+use super::State;
+use super::state::Reading;
+
 /// The most steps in a row of the outline: those of heads are narrow.
 const MOST: usize = 4;
 const MOST_OF_HEADS: usize = 6;
@@ -22,6 +25,17 @@ pub fn of_page(steps: &[Step]) -> Vec<Vec<&Step>> {
         }
     }
     rows
+}
+
+/// The number of steps whose numbers are shown. The guided path asks before it shows those of the next row.
+pub fn shown(state: &State, steps: &[Step]) -> usize {
+    if state.reading != Reading::Guided {
+        return steps.len();
+    }
+    let rows = of_page(steps);
+    let rows = &rows[..(state.at + usize::from(state.revealed)).min(rows.len())];
+    let place = |step: &&Step| steps.iter().position(|s| s.key == step.key);
+    rows.iter().flatten().filter_map(place).max().map_or(0, |place| place + 1)
 }
 
 /// The rows of the outline: steps of one stage share a row, as far as there is room.

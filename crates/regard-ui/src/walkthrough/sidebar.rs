@@ -1,12 +1,12 @@
 //! The side panel: the choice of the example, and its controls.
 
 use egui::{Button, ComboBox, RichText, TextStyle, Ui, vec2};
-use regard_walkthrough::{Example, Group, Inputs, Walkthrough, Without};
+use regard_walkthrough::{Effective, Example, Group, Inputs, Without};
 
 use super::own_tokens::OwnTokens;
-use super::{Page, State, curve, real_head};
+use super::{Cache, Page, State, curve, real_head};
 use crate::explain::label;
-use crate::temperature;
+use crate::{Command, temperature};
 
 const HEADS: &str = "\
     h heads divide the columns of Q, K and V evenly, d_model/h columns each (512 = 8 × 64). Each head computes attention from its own columns, with weights of its own; the outputs of all heads are put side by side. One head has one softmax, so it can follow one relation at a time. Numbers of heads that do not divide the columns are grey.";
@@ -16,26 +16,31 @@ const LEAVE_OUT: &str = "\
     Projections: Q, K and V are the tokens themselves. Scaling: the scores are not divided by √d_k. Mask: tokens see later tokens. \
     Softmax: the scores are the weights, including negative ones.";
 
-/// Shows the panel's contents.
+/// Shows the panel's contents. Returns the command whose button was pressed.
 pub fn show(
     ui: &mut Ui,
     state: &mut State,
     own_tokens: &mut OwnTokens,
-    walkthrough: Option<&Walkthrough>,
-) {
+    cache: &Cache,
+) -> Option<Command> {
     choose(ui, state);
     own_tokens.show(ui, state);
     ui.separator();
+    // A control that is shown changes something.
+    let Effective { temperature, causal, without } = cache.effective();
     heads(ui, &mut state.inputs);
-    ui.checkbox(&mut state.settings.causal, "Causal mask")
-        .on_hover_text("A token attends to itself and to earlier tokens only.");
-    leave_out(ui, &mut state.settings.without);
+    if *causal {
+        ui.checkbox(&mut state.settings.causal, "Causal mask")
+            .on_hover_text("A token attends to itself and to earlier tokens only.");
+    }
+    leave_out(ui, &mut state.settings.without, without);
+    if !temperature {
+        return None;
+    }
     ui.separator();
     label(ui, "Temperature T", temperature::EXPLANATION);
     temperature::show(ui, &mut state.settings.temperature);
-    if let Some(walkthrough) = walkthrough {
-        curve::show(ui, state, walkthrough);
-    }
+    curve::show(ui, state, cache.walkthrough().ok()?)
 }
 
 /// The list of pages, with arrows to the previous and the next.
@@ -105,15 +110,14 @@ fn list(ui: &mut Ui, open: Option<Example>) -> Option<Choice> {
     clicked
 }
 
-/// The choice of the number of heads.
+/// The choice of the number of heads, if there is one.
 fn heads(ui: &mut Ui, inputs: &mut Inputs) {
-    label(ui, "Number of heads", HEADS);
     let possible = inputs.possible_heads();
-    let why_not = if possible.len() == 1 {
-        "This example has one head."
-    } else {
-        "The columns cannot be divided evenly among so many heads."
-    };
+    if possible.len() < 2 {
+        return;
+    }
+    label(ui, "Number of heads", HEADS);
+    let why_not = "The columns cannot be divided evenly among so many heads.";
     ui.horizontal(|ui| {
         ui.spacing_mut().item_spacing.x = 3.0;
         for n in 1..=Inputs::MOST_HEADS {
@@ -139,12 +143,16 @@ fn heads(ui: &mut Ui, inputs: &mut Inputs) {
     });
 }
 
-fn leave_out(ui: &mut Ui, without: &mut Option<Without>) {
+/// The choice of a step to leave out, if any changes the example.
+fn leave_out(ui: &mut Ui, without: &mut Option<Without>, effective: &[Without]) {
+    if effective.is_empty() {
+        return;
+    }
     label(ui, "Leave out", LEAVE_OUT);
     ui.horizontal_wrapped(|ui| {
         ui.spacing_mut().item_spacing = vec2(4.0, 4.0);
         ui.selectable_value(without, None, "nothing");
-        for step in Without::ALL {
+        for step in effective.iter().copied() {
             ui.selectable_value(without, Some(step), step.name()).on_hover_text(step.description());
         }
     });

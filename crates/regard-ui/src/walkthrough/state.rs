@@ -118,6 +118,12 @@ impl State {
         (self.reading, self.at, self.revealed) = (reading, 0, false);
     }
 
+    /// Goes to the example, and reads it in another way.
+    pub fn read_example(&mut self, reading: Reading) {
+        self.page = Page::Example;
+        self.read(reading);
+    }
+
     /// Whether the numbers of the row at [`at`](Self::at) are shown.
     pub fn is_revealed(&self) -> bool {
         self.revealed || self.reading != Reading::Guided

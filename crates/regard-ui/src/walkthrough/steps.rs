@@ -409,7 +409,7 @@ fn heading(ui: &mut Ui, row: &[&Step]) {
         let error = RichText::new(error);
         let (absolute, ulp) = (numbers::error(step.max_error), numbers::ulp(step.max_ulp));
         ui.label(error.text_style(TextStyle::Small).weak()).on_hover_text(format!(
-            "The largest distance from the same step in double precision, over the largest number of the matrix. It is {absolute}, or {ulp} ULP. {}",
+            "The largest distance from the same step in double precision, relative to the largest number of the matrix. In absolute terms, it is {absolute}, or {ulp} ULP. {}",
             numbers::ULP
         ));
     });

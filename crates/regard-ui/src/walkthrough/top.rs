@@ -8,7 +8,7 @@ use crate::explain::explain;
 use crate::{Command, heatmap};
 
 const STEPS: &str = "\
-    Each step shows its name, formula, meaning and matrix. The kernels compute it in single precision; after the name stands its error, the largest distance from the same step in double precision. Point at a cell to see its arithmetic below.";
+    Each step shows its name, formula, meaning and matrix. The kernels compute it in single precision. The error beside the name is the largest distance from the same step in double precision, relative to the largest number of the matrix. Point at a cell to see its arithmetic below.";
 
 const FOLLOW: &str = "\
     Choose a token to follow it through all steps. Its query, its row of scores and weights, and its output are framed in green; the keys and values that it attends to are framed in pink.";

@@ -1,30 +1,53 @@
 //! The curves of `why-scale`: the effect of 1/√d as the number of dimensions grows.
 
-use egui::{Ui, vec2};
-use egui_plot::{AxisHints, GridMark, Line, LineStyle, MarkerShape, PlotPoints, Points};
+use egui::Ui;
+use regard_figure::{Curve, Plot, Scale};
 use regard_walkthrough::WhyScale;
 
 use crate::explain::heading;
-use crate::{colors, plots, style};
+use crate::plots::{self, PlotName};
+use crate::{Command, colors, style};
 
-/// A measure: its name, and its values without and with scaling.
-type Measure = (&'static str, fn(&WhyScale) -> [f64; 2]);
+/// A measure: its name, what it is, and its values without and with scaling.
+struct Measure {
+    name: &'static str,
+    meaning: &'static str,
+    values: fn(&WhyScale) -> [f64; 2],
+}
 
 const MEASURES: [Measure; 4] = [
-    ("Standard deviation of the scores", |m| [m.std_raw, m.std_scaled]),
-    ("Largest weight", |m| [m.largest_raw, m.largest_scaled]),
-    ("Entropy of the weights", |m| [m.entropy_raw, m.entropy_scaled]),
-    ("Gradient norm", |m| [m.gradient_raw, m.gradient_scaled]),
+    Measure {
+        name: "Standard deviation of the scores",
+        meaning: "How far the scores of a query spread. Softmax turns a spread of s into weights whose ratios are about e^s.",
+        values: |m| [m.std_raw, m.std_scaled],
+    },
+    Measure {
+        name: "Largest weight",
+        meaning: "The weight of the key with the largest score, on average over the queries. At 1, a query sees one key only.",
+        values: |m| [m.largest_raw, m.largest_scaled],
+    },
+    Measure {
+        name: "Entropy of the weights",
+        meaning: "How widely a query spreads its attention, in nats: 0 means one key, and ln k means k keys with equal weights.",
+        values: |m| [m.entropy_raw, m.entropy_scaled],
+    },
+    Measure {
+        name: "Gradient norm",
+        meaning: "The Frobenius norm of softmax's Jacobian: how much of a gradient reaches the scores. At 0, nothing is learned.",
+        values: |m| [m.gradient_raw, m.gradient_scaled],
+    },
 ];
 
 const WITHOUT: (&str, usize) = ("without 1/√d", 2);
 const WITH: (&str, usize) = ("with 1/√d", 0);
+const HEIGHT: f32 = 168.0;
 
 const EXPLANATION: &str = "\
     Random queries and keys of d = 4 to 1024 dimensions. Without 1/√d, the spread of the scores grows as √d: the largest weight approaches 1, the entropy falls to 0, and the gradient through softmax vanishes. With 1/√d, all four measures stay nearly constant.";
 
-/// Shows four plots over d, two or more in a line.
-pub fn show(ui: &mut Ui, rows: &[WhyScale]) {
+/// Shows four plots over d, two or more in a line. Returns the command if a button that exports was pressed.
+pub fn show(ui: &mut Ui, rows: &[WhyScale]) -> Option<Command> {
+    let mut command = None;
     style::card(ui.visuals()).show(ui, |ui| {
         ui.set_width(ui.available_width());
         ui.horizontal_wrapped(|ui| {
@@ -36,48 +59,32 @@ pub fn show(ui: &mut Ui, rows: &[WhyScale]) {
             }
         });
         let columns = if ui.available_width() > 560.0 { 2 } else { 1 };
-        for measures in MEASURES.chunks(columns) {
+        let plots: Vec<usize> = (0..MEASURES.len()).collect();
+        for plots in plots.chunks(columns) {
             ui.columns(columns, |uis| {
-                for (ui, measure) in uis.iter_mut().zip(measures) {
-                    plot(ui, rows, *measure);
+                for (ui, i) in uis.iter_mut().zip(plots) {
+                    let Some(plot) = plot(rows, *i) else { continue };
+                    let texts = [&plot.title, MEASURES[*i].meaning];
+                    command =
+                        plots::show(ui, PlotName::WhyScale(*i), texts, &plot, HEIGHT).or(command);
                 }
             });
         }
     });
+    command
 }
 
-fn plot(ui: &mut Ui, rows: &[WhyScale], (name, measure): Measure) {
-    ui.label(format!("{name}, by d"));
-    plots::still(name)
-        .min_size(vec2(120.0, 120.0))
-        .height(168.0)
-        .include_y(0.0)
-        // The axis is that of log₂ d.
-        .x_grid_spacer(|_| {
-            (1..=5).map(|e| GridMark { value: 2.0 * f64::from(e), step_size: 2.0 }).collect()
-        })
-        .custom_x_axes(vec![
-            plots::ticks(ui, AxisHints::new_x())
-                .formatter(|mark, _| format!("{}", mark.value.exp2())),
-        ])
-        .custom_y_axes(vec![plots::ticks(ui, AxisHints::new_y())])
-        .show(ui, |plot| {
-            for (i, (side, color)) in [WITHOUT, WITH].into_iter().enumerate() {
-                let points: Vec<[f64; 2]> =
-                    rows.iter().map(|m| [(m.d as f64).log2(), measure(m)[i]]).collect();
-                let style = if i == 0 { LineStyle::dashed_dense() } else { LineStyle::Solid };
-                let color = colors::curve(color);
-                plot.line(
-                    Line::new(side, PlotPoints::from(points.clone()))
-                        .color(color)
-                        .width(2.0)
-                        .style(style),
-                );
-                plot.points(
-                    Points::new(side, points).color(color).radius(3.0).shape(MarkerShape::Circle),
-                );
-            }
-        })
-        .response
-        .accessible_name(name);
+/// The curves of one of the four measures.
+pub fn plot(rows: &[WhyScale], measure: usize) -> Option<Plot> {
+    let Measure { name, values, .. } = MEASURES.get(measure)?;
+    let curve = |(i, (name, color)): (usize, (&str, usize))| Curve {
+        name: name.to_owned(),
+        points: rows.iter().map(|row| [row.d as f64, values(row)[i]]).collect(),
+        band: Vec::new(),
+        color: colors::curve_rgb(color),
+        dashed: i == 0,
+    };
+    let curves = [WITHOUT, WITH].into_iter().enumerate().map(curve).collect();
+    let (title, axes) = (format!("{name}, by d"), ["d", name]);
+    Some(Plot { title, axes, scale: Scale::Doublings, mark: None, curves })
 }

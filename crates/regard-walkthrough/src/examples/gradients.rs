@@ -396,8 +396,8 @@ fn compare(
     trace.measured.others.extend(gaps.reduce(Gap::worse).map(|gap| Other {
         name: "step by step equals the gradients of one call",
         gap,
-        meaning: "dQ, dK and dV of these steps beside those of the fused attention, which computes the weights again: the \
-                  distance over the largest number, where it comes closest to its limit.",
+        meaning: "dQ, dK and dV of these steps are compared with those of the fused attention, which computes the weights \
+                  again. The number is the distance relative to the largest number, at the cell nearest to its limit.",
     }));
     Ok(())
 }

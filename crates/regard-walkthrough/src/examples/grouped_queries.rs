@@ -84,7 +84,7 @@ fn push_savings(trace: &mut Trace<'_>) {
         symbol: "",
         name: "What the cache holds",
         formula: "2 · key/value heads · d_k",
-        meaning: "A model that writes keeps the keys and values of all earlier tokens. Their size falls with the number of key/value heads, and so does the time to read them, while the number of query heads stays.",
+        meaning: "A model that generates text keeps the keys and values of all earlier tokens. Their size falls with the number of key/value heads, and so does the time to read them, while the number of query heads stays.",
         code: "",
     };
     let measured = Origin::measured(cols.to_vec());

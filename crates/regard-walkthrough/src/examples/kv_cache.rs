@@ -116,7 +116,7 @@ fn push_whole(trace: &mut Trace<'_>, x: &Pair, w: &[Pair; 3], output: &Pair) -> 
     trace.measured.others.push(Other {
         name: "the cached row has the same bits",
         gap: Gap { value: different as f64, limit: Some(0.0) },
-        meaning: "The last row of the output of all tokens at once beside the output with the cache: the number of elements whose bits differ.",
+        meaning: "The last output row of all tokens at once is compared with the output that uses the cache. The number counts the elements whose bits differ.",
     });
     let tokens = trace.tokens.clone();
     let named = |pair: Pair, symbol: &str, cols: Vec<String>| Pair {

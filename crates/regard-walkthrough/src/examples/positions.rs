@@ -94,7 +94,7 @@ pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
     trace.measured.others.push(Other {
         name: "permuted tokens give permuted outputs",
         gap,
-        meaning: "The output of the reversed tokens beside the reversed output, both without positions and without a mask: the distance over the largest number, where it comes closest to its limit.",
+        meaning: "The output of the reversed tokens is compared with the reversed output, both without positions and without a mask. The number is the distance relative to the largest number, at the cell nearest to its limit.",
     });
 
     let positions = push_positions(trace, x.ours.cols())?;

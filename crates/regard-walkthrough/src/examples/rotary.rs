@@ -199,7 +199,7 @@ fn push_shifted(
     trace.measured.others.push(Other {
         name: "scores depend on the distance alone",
         gap: Gap::between(&shifted, &scores.ours, &scores.bound),
-        meaning: "The scores of tokens 0 to 3 beside those of the same tokens at positions 7 to 10: the distance over the largest number, where it comes closest to its limit.",
+        meaning: "The scores of tokens 0 to 3 are compared with those of the same tokens at positions 7 to 10. The number is the distance relative to the largest number, at the cell nearest to its limit.",
     });
     let tokens = trace.tokens.clone();
     let text = Text {

@@ -1,0 +1,30 @@
+//! What the room exports: the matrix of the open view, and the sweep.
+
+use regard_figure::Matrix;
+
+use super::state::View;
+use super::{ModelRoom, State};
+use crate::colors::Look;
+use crate::heads::Surveyed;
+
+impl ModelRoom {
+    /// The matrix that the middle of the room shows. The logit lens shows words, not a matrix.
+    pub fn shown(&self, state: &State, look: Look) -> Option<Matrix> {
+        match state.view {
+            View::Attention => self.matrix(look),
+            View::Attribution => self.attributed.matrix(look),
+            View::Patches => self.patches.matrix(look),
+            View::Lens => None,
+        }
+    }
+
+    /// The heads whose attention is shown.
+    pub fn shown_heads(&self, state: &State) -> Option<&Surveyed> {
+        self.heads(state).filter(|_| state.view == View::Attention).map(|heads| &**heads)
+    }
+
+    /// The change of the likeliest token's logit by each head, if each is ablated in turn.
+    pub fn swept(&self, look: Look) -> Option<Matrix> {
+        self.sweep.matrix(&self.next, look)
+    }
+}

@@ -1,0 +1,154 @@
+//! Curves, the maps of a model and all its heads as files, and the point of a curve under the pointer.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[expect(dead_code, reason = "shared with tests that need more of it")]
+mod driver;
+
+use std::path::Path;
+
+use egui::{Pos2, Rect};
+use egui_kittest::kittest::{NodeT as _, Queryable as _};
+use regard_ui::model::View;
+use regard_ui::{Command, PlotName, Room, Session, example};
+use regard_walkthrough::{Example, Quantity};
+
+use self::driver::{Window, choose, open, session, settle, shows};
+
+const SIZE: [f32; 2] = [1280.0, 1600.0];
+
+/// Types a path into the dialog, and returns the file.
+fn export(window: &mut Window, path: &Path) -> String {
+    window.get_by_label("Path of the file").set_text_value_accesskit(&path.display().to_string());
+    settle(window);
+    window.get_by_label("Export").click();
+    settle(window);
+    settle(window);
+    String::from_utf8_lossy(&std::fs::read(path).unwrap()).into_owned()
+}
+
+#[test]
+fn curves_are_exported_as_every_kind_of_file_by_their_button() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut window = open(example(Example::ILoveRobotics), SIZE);
+    let button = "Export curves: weights by temperature";
+    let parts = [
+        ("svg", ">robotics</text>"),
+        ("html", " at T = 0.01</title>"),
+        ("csv", "T,I,love,robotics\n0.01,"),
+        ("png", "PNG"),
+    ];
+    for (kind, part) in parts {
+        window.get_by_label(button).click();
+        settle(&mut window);
+        let file = export(&mut window, &folder.path().join(format!("curves.{kind}")));
+        assert!(file.contains(part), "{kind}: {}", &file[..file.len().min(600)]);
+    }
+    // A matrix is no curve.
+    window.get_by_label(button).click();
+    settle(&mut window);
+    let path = folder.path().join("curves.npy").display().to_string();
+    window.get_by_label("Path of the file").set_text_value_accesskit(&path);
+    settle(&mut window);
+    window.get_by_label("Export").click();
+    settle(&mut window);
+    settle(&mut window);
+    assert!(shows(&window, "curves are not a matrix: write them as .csv, .png, .svg or .html"));
+}
+
+#[test]
+fn every_plot_is_exported_from_the_palette_where_it_is_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    for plot in PlotName::ALL {
+        let command = Command::ExportPlot(plot);
+        let start = match plot.room() {
+            Room::Walkthrough => example(Example::WhyScale),
+            room => Session { room, ..Session::default() },
+        };
+        let mut window = open(start, SIZE);
+        choose(&mut window, command);
+        let file = export(&mut window, &folder.path().join("plot.csv"));
+        assert!(file.lines().count() > 4 && file.contains(','), "{plot:?}: {file}");
+        // Elsewhere, a message tells where it is.
+        let mut window = open(Session { room: Room::Heads, ..Session::default() }, SIZE);
+        choose(&mut window, command);
+        let room = plot.room().name().to_lowercase();
+        let message = format!("are not shown; go to the {room} to see them first");
+        assert!(window.query_all_by_label_contains(&message).next().is_some());
+    }
+}
+
+/// A place in a plot: shares of its width and of its height.
+fn place(rect: Rect, across: f32, up: f32) -> Pos2 {
+    Pos2::new(rect.left() + across * rect.width(), rect.bottom() - up * rect.height())
+}
+
+#[test]
+fn a_curve_under_the_pointer_tells_its_name_and_its_weight() {
+    let mut window = open(example(Example::ILoveRobotics), SIZE);
+    // A screen reader hears the weights at the present temperature.
+    let rect =
+        window.get_by_label_contains("temperature, I 0.3333, love 0.3333, robotics 0.3333").rect();
+    let told = |window: &mut Window, at: Pos2| {
+        window.hover_at(at);
+        window.run_steps(3);
+        let node = window.query_all_by_label_contains(" at T = ").next()?.accesskit_node();
+        node.label().or_else(|| node.value())
+    };
+    // Somewhere on the way up at the left of the plot there is a curve.
+    let found = (1..40).find_map(|i| told(&mut window, place(rect, 0.4, i as f32 / 40.0)));
+    let found = found.unwrap();
+    let (token, rest) = found.split_once(": ").unwrap();
+    assert!(["I", "love", "robotics"].iter().any(|t| token.contains(t)), "{found}");
+    let (weight, _) = rest.split_once(" at T = ").unwrap();
+    assert!((0.0..=1.0).contains(&weight.parse::<f32>().unwrap()), "{found}");
+    assert_eq!(told(&mut window, rect.left_top() - egui::vec2(0.0, 60.0)), None);
+}
+
+#[test]
+fn keys_of_equal_scores_share_a_curve_and_an_entry_of_the_legend() {
+    let mut start = example(Example::ILoveRobotics);
+    // Equal tokens have equal keys.
+    for col in 0..4 {
+        let x = 1.0 + col as f64;
+        start.walkthrough.inputs.set(Quantity::X, 1, col, x).unwrap();
+        start.walkthrough.inputs.set(Quantity::X, 2, col, x).unwrap();
+    }
+    let window = open(start, SIZE);
+    assert!(window.query_all_by_label_contains(" love = robotics ").next().is_some());
+    assert!(window.query_all_by_label_contains(" each").next().is_some());
+}
+
+#[test]
+fn the_maps_of_a_model_are_exported() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut start = Session { room: Room::Model, ..Session::default() };
+    start.model.sweep = Some(true);
+    let mut window = open(start, [1400.0, 1000.0]);
+    choose(&mut window, Command::ExportSweep);
+    let sweep = export(&mut window, &folder.path().join("sweep.csv"));
+    assert!(sweep.starts_with("layer \\ head,head 0,head 1"), "{sweep}");
+    choose(&mut window, Command::ExportSweep);
+    let svg = export(&mut window, &folder.path().join("sweep.svg"));
+    assert!(svg.contains("without each head</text>") && svg.contains(">layer 0</text>"));
+    // All heads are exported as they are shown.
+    choose(&mut window, Command::ExportMatrix);
+    let grid = export(&mut window, &folder.path().join("heads.svg"));
+    assert!(grid.contains(">head 1</text>") && grid.contains(">layer 1</text>"));
+    for (view, part) in [(View::Attribution, "MLP"), (View::Patches, "layer 0")] {
+        let state = &mut window.state_mut().as_mut().unwrap().session.model;
+        state.view = view;
+        if view == View::Patches {
+            state.second = Some(state.text.replacen("Lily", "Mia", 1));
+        }
+        settle(&mut window);
+        choose(&mut window, Command::ExportMatrix);
+        let file = export(&mut window, &folder.path().join("map.html"));
+        assert!(file.contains(part) && file.contains("class=\"regard\""), "{view:?}");
+    }
+    // Without the sweep there is nothing to export.
+    window.state_mut().as_mut().unwrap().session.model.sweep = Some(false);
+    settle(&mut window);
+    choose(&mut window, Command::ExportSweep);
+    assert!(window.query_all_by_label_contains("no sweep is shown").next().is_some());
+    assert_eq!(session(&window).room, Room::Model);
+}
