@@ -60,7 +60,7 @@ for (const build of only ? [only] : ["simd", "plain"]) compile(build);
 for (const name of readdirSync(join(here, "static"))) cpSync(join(here, "static", name), join(out, name));
 cpSync(join(here, "src/system.js"), join(out, "system.js"));
 
-// The service worker keeps the build for its browser, so it has a list for each.
+// The service worker keeps the files of this version; its name is the hash of them all.
 const hash = createHash("sha256");
 const kept = files(out).filter((name) => name !== "sw.js");
 for (const name of kept) hash.update(name).update(readFileSync(join(out, name)));

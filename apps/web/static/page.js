@@ -52,7 +52,7 @@ async function main() {
         fail(
             `This browser offers no ${missing}`,
             `Regard draws with WebGL and computes with WebAssembly, and this browser has no ${missing}, or it is switched off. ` +
-                "A current Chrome, Edge, Firefox or Safari has all it needs. The program for the desktop needs no browser.",
+                "Chromium and browsers made from it have all it needs. The program for the desktop needs no browser.",
         );
         return;
     }
@@ -76,7 +76,7 @@ async function main() {
     // Another link of this page, for instance from the course page around it.
     window.addEventListener("hashchange", () => location.reload());
     // The session is in the address only after a change: `replaceState` makes no such event.
-    if ("serviceWorker" in navigator) navigator.serviceWorker.register("sw.js");
+    if ("serviceWorker" in navigator) navigator.serviceWorker.register(`sw.js?build=${build}`);
 }
 
 main().catch((error) => {

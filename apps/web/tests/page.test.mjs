@@ -174,6 +174,12 @@ test("files that are dropped open, and a broken one gives its message", async (t
     await drop(page, "broken.gguf", Buffer.from("no model"));
     await page.getByText(/broken\.gguf was not opened/).first().waitFor({ state: "attached" });
     await picture(page, "broken");
+    // What is too large is refused before it is read.
+    await page.evaluate(async () => {
+        const system = await import("./system.js");
+        system.page.open(await system.read([["large.gguf", { size: 2 ** 31 }]]));
+    });
+    await page.getByText(/large\.gguf was not opened: 2048 MiB are too much/).first().waitFor({ state: "attached" });
     assert.deepEqual(own(page.complaints), []);
 });
 

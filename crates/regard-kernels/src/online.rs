@@ -67,7 +67,8 @@ pub(crate) struct OnlineSoftmax<'a> {
     pub(crate) weighting: Weighting,
     /// m: the query's largest score so far, or less by up to [`SLACK`].
     pub(crate) max: &'a mut [f32],
-    /// l: the query's sum of weights so far.
+    /// l: the query's sum of weights so far. It is −0 until the query's group sees a key, and the output holds nothing
+    /// until then: see [`nothing_seen`](crate::softmax::nothing_seen).
     pub(crate) sum: &'a mut [f32],
 }
 
@@ -87,7 +88,8 @@ impl<'a> OnlineSoftmax<'a> {
     #[inline(always)]
     pub(crate) fn clear(&mut self) {
         self.max.fill(f32::NEG_INFINITY);
-        self.sum.fill(-0.0); // adding to −0 changes nothing; and the compiler makes no call of memset of it
+        // Adding +0 to −0 gives +0. Besides, the compiler makes no call of memset of it.
+        self.sum.fill(-0.0);
     }
 
     /// The log-sum-exp of each query's scores, after the last tile.
@@ -117,8 +119,11 @@ impl Kernel for Weigh<'_, '_, '_> {
     /// side by side, and so are the weights of [`Simd::ROWS`]. In one pass, row by row, where code is counted.
     #[inline(always)]
     fn run<S: Simd>(mut self, simd: S) {
+        // A group that sees nothing of the tile leaves the sums of its rows as they are: at −0, if it has seen no key.
+        let groups = self.groups;
+        let groups = || groups.iter().filter(|group| group.first < group.end);
         if S::NARROW {
-            for group in self.groups {
+            for group in groups() {
                 for row in group.row..group.row + group.rows {
                     self.update_reference(simd, group, row);
                     self.weigh(simd, group, row);
@@ -126,10 +131,10 @@ impl Kernel for Weigh<'_, '_, '_> {
             }
             return;
         }
-        for group in self.groups {
+        for group in groups() {
             for_rows!(S, group, |row, R| self.update_references::<S, R>(simd, group, row));
         }
-        for group in self.groups {
+        for group in groups() {
             for_rows!(S, group, |row, R| self.weigh_rows::<S, R>(simd, group, row));
         }
     }

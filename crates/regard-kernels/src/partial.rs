@@ -1,7 +1,7 @@
 use crate::error::{Error, check_len, check_shape};
 use crate::online::{OnlineSoftmax, Weighting};
 use crate::simd::{Kernel, Simd, dispatch};
-use crate::softmax::{divide, scale_row};
+use crate::softmax::{divide, nothing_seen, scale_row};
 use crate::{Mat, MatMut, Temperature};
 
 /// The result of an attention over some of the keys, not yet divided by the sum of its weights.
@@ -86,7 +86,8 @@ impl Partial<'_> {
 /// Merges the finished results of two attentions of the same queries over disjoint keys.
 ///
 /// `out` \[n_q, d_v\] becomes their sum, weighted by e^(log-sum-exp), and `log_sum_exp` \[n_q\] that of all keys (Dao et al.
-/// 2023, FlashAttention-2; Flash-Decoding). A result that saw nothing, whose log-sum-exp is −∞, changes no bit. Where both
+/// 2023, FlashAttention-2; Flash-Decoding). A result without weight, whose log-sum-exp is −∞,
+/// changes no bit, unless it is NaN. Where both
 /// are +∞ (at T = 0, or with scores that are) each counts one half; and where they are so large that their last digit is worth
 /// more than the logarithm of the number of keys, that number is lost in them. [`Partial`] is exact there too.
 ///
@@ -137,11 +138,12 @@ fn merge_row<S: Simd>(
 ) {
     let OnlineSoftmax { weighting, max, sum } = softmax;
     let (Some(max), Some(sum)) = (max.get_mut(i), sum.get_mut(i)) else { return };
-    // Nothing seen: what the output holds is no result, and no bit of it may take part.
-    if other_sum == 0.0 {
+    // What the output holds is no result then, and no bit of it may take part. A part that has seen keys, all without weight,
+    // takes part: it holds zeros, or NaN.
+    if nothing_seen(other_sum) {
         return;
     }
-    if *sum == 0.0 {
+    if nothing_seen(*sum) {
         for (x, y) in out.iter_mut().zip(other) {
             *x = *y;
         }
@@ -173,7 +175,7 @@ impl Kernel for Normalize<'_, '_> {
                 let largest = if score > *max { score } else { *max };
                 let weight = |s: f32| softmax.weighting.weight(simd, s, largest);
                 let out = out.row_mut(i);
-                if *sum == 0.0 {
+                if nothing_seen(*sum) {
                     out.fill(0.0);
                 } else if largest != *max {
                     let rescale = weight(*max);
@@ -209,6 +211,12 @@ impl Kernel for MergeFinished<'_> {
         let seen = |log_sum_exp: f32| if log_sum_exp == f32::NEG_INFINITY { 0.0 } else { 1.0 };
         for (i, (l, other_l)) in log_sum_exp.iter_mut().zip(other_log_sum_exp).enumerate() {
             if seen(*other_l) == 0.0 {
+                // Zeros, or NaN where a value behind a score of −∞ is not finite.
+                for (x, y) in
+                    out.row_mut(i).iter_mut().zip(other.row(i)).filter(|(_, y)| y.is_nan())
+                {
+                    *x = *y;
+                }
                 continue;
             }
             // A result that is divided already: its log-sum-exp is the reference, its sum of weights 1.

@@ -381,7 +381,14 @@ pub(crate) fn divide<S: Simd>(simd: S, row: &mut [f32], sum: f32) {
     simd.map(row, &Divide::by(sum));
 }
 
-/// x / sum, and zeros where the sum is 0 (nothing to see, whatever `x` holds).
+/// Whether a sum of weights is still −0: no key was seen, not even one whose weight is 0.
+#[inline(always)]
+pub(crate) fn nothing_seen(sum: f32) -> bool {
+    sum.to_bits() == (-0.0_f32).to_bits()
+}
+
+/// x / sum. Zeros where [`nothing_seen`], whatever `x` holds. Where all weights are 0, `x` holds zeros, or NaN in the columns
+/// in which a value is not finite, and stays as it is.
 pub(crate) struct Divide {
     reciprocal: f32,
     none: bool,
@@ -390,7 +397,7 @@ pub(crate) struct Divide {
 impl Divide {
     #[inline(always)]
     pub(crate) fn by(sum: f32) -> Self {
-        Self { reciprocal: 1.0 / sum, none: sum == 0.0 }
+        Self { reciprocal: if sum == 0.0 { 0.0 } else { 1.0 / sum }, none: nothing_seen(sum) }
     }
 }
 

@@ -380,16 +380,21 @@ fn nan_in_an_additive_mask_is_hidden_by_the_other_masks() {
 }
 
 #[test]
-fn nothing_but_minus_infinity_to_see_is_zero_whatever_the_values_and_the_company() {
+fn nothing_but_minus_infinity_to_see_gives_each_value_the_weight_0() {
     // The few keys of the small path, alone, and with a query beside it that must not see one of them.
     let one = |rows: usize, x: f32| Matrix::filled(rows, 1, x);
     for columns in [1, 16, 17] {
-        let v = Matrix::filled(2, columns, INF);
-        for rows in [1, 2] {
-            let mut case = Case::new(one(rows, 1.0), one(2, -INF), v.clone());
+        for (rows, value) in [(1, 3.0), (2, 3.0), (1, INF), (2, INF)] {
+            let v = Matrix::filled(2, columns, value);
+            let mut case = Case::new(one(rows, 1.0), one(2, -INF), v);
             case.causal = (rows == 2).then_some(Position::TopLeft);
-            let last = case.run().out.row(rows - 1).to_vec();
-            assert_eq!(last, vec![0.0; columns], "{rows} queries, {columns} columns");
+            let expected = 0.0 * value; // NaN where the value is infinite
+            let out = case.run().out;
+            let last = out.row(rows - 1).iter().map(|x| x.to_bits());
+            let is_equal = |x: u32| {
+                x == 0 && expected == 0.0 || f32::from_bits(x).is_nan() && expected.is_nan()
+            };
+            assert!(last.into_iter().all(is_equal), "{rows} queries, {columns} columns of {value}");
         }
     }
 }
@@ -638,8 +643,8 @@ fn every_wrong_input_is_an_error_that_names_it_and_writes_nothing() {
             Error::Range { name: "scale", value, range: "finite" },
         );
     }
-    for value in [f32::NAN, INF, 0.0, -0.0, -1.0] {
-        let range = "finite and greater than 0";
+    for value in [f32::NAN, INF, 0.0, -0.0, -1.0, 1.4e-45, 1.1e-38] {
+        let range = "finite and at least 2⁻¹²⁶";
         check(
             good.softcap(value),
             qkv,

@@ -6,7 +6,7 @@ mod common;
 use common::{Attended, Case, Matrix, Random, bits};
 use proptest::prelude::*;
 use regard_kernels::{
-    Attention, CHUNK_KEYS, Error, Mat, MatMut, Partial, Position, Stage, Temperature,
+    Attention, CHUNK_KEYS, Error, Mask, Mat, MatMut, Partial, Position, Stage, Temperature,
     attention_scratch_len, int8, merge_finished,
 };
 
@@ -126,7 +126,7 @@ proptest! {
 fn finished_results_merge_by_their_log_sum_exp() {
     let mut out = [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]];
     let mut log_sum_exp = [0.0, f32::NEG_INFINITY, 100.0];
-    let other = [[3.0, 6.0], [7.0, 8.0], [f32::NAN; 2]];
+    let other = [[3.0, 6.0], [7.0, 8.0], [9.0, 9.0]];
     merge_finished(
         MatMut::from(&mut out),
         &mut log_sum_exp,
@@ -192,4 +192,103 @@ fn a_slope_that_is_no_number_and_a_state_of_another_length_are_refused() {
     let refused =
         attention.mask(case.mask()).forward(x, x, x, MatMut::from(&mut out), &mut [0; 64]);
     assert!(matches!(refused, Err(Error::Unsupported { .. })));
+}
+
+/// One rule for a value that is not finite behind a score of −∞: it shows in its column of every row that sees its key,
+/// whatever the other keys are and however the keys are divided; and it shows nowhere else.
+#[test]
+#[cfg_attr(miri, ignore = "minutes")]
+fn a_visible_nan_shows_although_its_score_is_minus_infinity() {
+    const D_V: usize = 20;
+    let chunk = CHUNK_KEYS;
+    for (n_k, infinite, place) in [
+        (1, 1, 0), // in registers, nothing else to see
+        (9, 9, 4),
+        (9, 5, 4),
+        (300, 300, 299), // in two tiles
+        (300, 256, 3),
+        (5000, 5000, 17), // in two chunks
+        (5000, chunk, 17),
+        (9000, chunk + 300, chunk + 299), // the first chunk has no weight at all
+    ] {
+        for (n_q, sink) in
+            [(1, None), (1, Some(0.5)), (7, None), (40, Some(-f32::INFINITY)), (40, None)]
+        {
+            let k: Vec<[f32; 2]> =
+                (0..n_k).map(|j| [if j < infinite { -f32::INFINITY } else { 0.5 }, 1.0]).collect();
+            let q = vec![[1.0, 0.25]; n_q];
+            for (value, t) in [(f32::NAN, 1.0), (f32::INFINITY, 1.0), (f32::NAN, 0.0), (1.0, 1.0)] {
+                let mut v = vec![[1.0; D_V]; n_k];
+                v[place][7] = value;
+                let mut attention = Attention::new().temperature(Temperature::new(t).unwrap());
+                if let Some(sink) = sink {
+                    attention = attention.sink(sink);
+                }
+                let [q, k] =
+                    [&q, &k].map(|rows| Mat::new(rows.as_flattened(), rows.len(), 2).unwrap());
+                let v = Mat::new(v.as_flattened(), n_k, D_V).unwrap();
+                let mut scratch = vec![0.0; attention_scratch_len(n_q, n_k, 2, D_V)];
+                let what = format!(
+                    "{n_q} × {n_k} keys, {infinite} infinite, {value} at {place}, sink {sink:?}"
+                );
+                let check = |out: &[f32]| {
+                    for row in out.chunks(D_V) {
+                        assert_eq!(row[7].is_nan(), !value.is_finite(), "{what}: {row:?}");
+                        let mut others = row.iter().enumerate().filter(|(j, _)| *j != 7);
+                        assert!(others.all(|(_, x)| x.is_finite()), "{what}: {row:?}");
+                    }
+                };
+                let mut whole = vec![0.0; n_q * D_V];
+                let out = MatMut::new(&mut whole, n_q, D_V).unwrap();
+                attention.forward(q, k, v, out, &mut scratch).unwrap();
+                check(&whole);
+
+                // The same keys in parts, which are merged before and after they are finished. Some parts see nothing at all.
+                for split in [0, 1, n_k / 2, infinite, n_k] {
+                    let parts = [(0, split), (split, n_k)];
+                    let mut outs = [(); 2].map(|()| vec![f32::NAN; n_q * D_V]);
+                    let mut states = [(); 2].map(|()| vec![f32::NAN; 2 * n_q]);
+                    for (((first, end), out), state) in
+                        parts.into_iter().zip(&mut outs).zip(&mut states)
+                    {
+                        let seen = attention.mask(Mask::NONE.keys(first, end));
+                        let out = MatMut::new(out, n_q, D_V).unwrap();
+                        let mut part = seen.partial(2, out, state).unwrap();
+                        seen.forward_partial(q, k, v, &mut part, &mut scratch).unwrap();
+                    }
+                    let (mut first, second) = (outs.clone(), &mut outs);
+                    let [a, b] = second;
+                    let [state_a, state_b] = &mut states;
+                    let (mut finished, mut sums) =
+                        (first.each_mut().map(|_| Vec::new()), Vec::new());
+                    for ((out, state), finished) in
+                        first.iter_mut().zip([&*state_a, &*state_b]).zip(&mut finished)
+                    {
+                        let (mut state, mut sum) = (state.clone(), vec![0.0; n_q]);
+                        let part =
+                            attention.partial(2, MatMut::new(out, n_q, D_V).unwrap(), &mut state);
+                        part.unwrap().finish(Some(&mut sum)).unwrap();
+                        finished.clone_from(out);
+                        sums.push(sum);
+                    }
+                    let mut part =
+                        attention.partial(2, MatMut::new(a, n_q, D_V).unwrap(), state_a).unwrap();
+                    part.merge(
+                        &attention.partial(2, MatMut::new(b, n_q, D_V).unwrap(), state_b).unwrap(),
+                    )
+                    .unwrap();
+                    part.finish(None).unwrap();
+                    check(a);
+                    if sink.is_none() {
+                        let [a, b] = &mut finished;
+                        let other = Mat::new(b, n_q, D_V).unwrap();
+                        let out = MatMut::new(a, n_q, D_V).unwrap();
+                        let [sum_a, sum_b] = &mut sums[..] else { unreachable!("two parts") };
+                        merge_finished(out, sum_a, other, sum_b).unwrap();
+                        check(a);
+                    }
+                }
+            }
+        }
+    }
 }

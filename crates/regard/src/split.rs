@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use regard_kernels::{CHUNK_KEYS, MatMut, attention_scratch_len};
 
 use crate::error::Error;
-use crate::plan::{Plan, Shapes, Workspace, whole_tiles};
+use crate::plan::{Plan, Shapes, Workspace, pairs, whole_tiles};
 use crate::slices;
 use crate::view::{grown, saturating_product};
 use crate::{Element, Heads, Threads};
@@ -48,7 +48,7 @@ impl Plan<'_> {
         let scratch = attention_scratch_len(n_q, CHUNK_KEYS, d_k, d_v)
             .saturating_add(saturating_product(&[n_q, d_k, Q::MEMORY]))
             .saturating_add(saturating_product(&[CHUNK_KEYS, width, T::MEMORY]));
-        let multiply_adds = saturating_product(&[batch, heads, n_q, n_k, width]);
+        let multiply_adds = saturating_product(&[batch, heads, pairs(n_q, n_k), width]);
         let (done, all) = (AtomicUsize::new(0), batch * heads * chunks);
         let jobs = memory.chunks_exact_mut(size.max(1)).enumerate();
         Threads::current().for_each(jobs, multiply_adds, scratch, |scratch, (index, memory)| {

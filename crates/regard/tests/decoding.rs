@@ -416,3 +416,13 @@ fn a_cache_for_no_sequences_takes_tokens_of_any_size() {
     cache.append(tokens, tokens).unwrap();
     assert_eq!((cache.len(), cache.keys().shape()), (0, [0, 1, 0, MANY]));
 }
+
+#[test]
+fn attention_of_any_number_of_heads_without_tokens_is_nothing() {
+    let none = Heads::<f32>::new("none", &[], [1 << 31, 1 << 31, 0, 4]).unwrap();
+    assert!(Attention::new().forward(none, none, none).unwrap().is_empty());
+    let heads = 1 << 20;
+    let queries = Heads::<f32>::new("queries", &[], [heads, heads, 3, 0]).unwrap();
+    let keys = Heads::<f32>::new("keys", &[], [heads, heads, 5000, 0]).unwrap();
+    assert!(Attention::new().forward(queries, keys, keys).unwrap().is_empty());
+}

@@ -135,7 +135,7 @@ fn of_attention() {
         (said(all.clone().scale(f32::NAN).forward(q, q, q)), "scale is NaN, but must be finite"),
         (
             said(all.clone().softcap(0.0).forward(q, q, q)),
-            "soft cap is 0, but must be finite and greater than 0",
+            "soft cap is 0, but must be finite and at least 2⁻¹²⁶",
         ),
         (
             said(all.clone().sinks(&[0.0, f32::NAN]).forward(q, q, q)),

@@ -13,7 +13,8 @@ use crate::{Mask, Temperature};
 /// 5. softmax over each row, then weights · V.
 ///
 /// A row that may see nothing has zero weights, a zero output and a log-sum-exp of −∞. NaN at a hidden
-/// place does not leak; NaN at a visible place shows in that row's output.
+/// place does not leak. A value at a visible place takes part even if its weight is 0, as where its score is −∞: NaN shows in
+/// its column of that row's output, and so does ±∞, because 0·∞ is NaN. This holds for any division of the keys into parts.
 ///
 /// [`forward`](Self::forward) is fused: it never holds more than 36 × 256 scores (the online softmax of Milakov and
 /// Gimelshein 2018, tiled as in FlashAttention, Dao et al. 2022). An output row's bits depend on that query, the keys, the
@@ -72,7 +73,8 @@ impl<'a> Attention<'a> {
         self
     }
 
-    /// Caps the scores softly at ±`cap`: cap·tanh(score / cap).
+    /// Caps the scores softly at ±`cap`: cap·tanh(score / cap). A cap is finite and at least 2⁻¹²⁶, so that its reciprocal is
+    /// finite.
     #[must_use]
     pub const fn softcap(mut self, cap: f32) -> Self {
         self.softcap = Some(Linked::new(Softcap(cap)));
@@ -132,8 +134,11 @@ impl<'a> Attention<'a> {
             });
         }
         match self.softcap.map(|softcap| softcap.step.0) {
-            Some(c) if !(c > 0.0 && c.is_finite()) => {
-                Err(Error::Range { name: "soft cap", value: c, range: "finite and greater than 0" })
+            // The reciprocal of a smaller cap may be infinite.
+            Some(c) if !(c >= f32::MIN_POSITIVE && c.is_finite()) => {
+                Err(Error::Range {
+                    name: "soft cap", value: c, range: "finite and at least 2⁻¹²⁶"
+                })
             }
             _ => Ok(()),
         }
