@@ -86,8 +86,7 @@ fn place(rect: Rect, across: f32, up: f32) -> Pos2 {
 fn a_curve_under_the_pointer_tells_its_name_and_its_weight() {
     let mut window = open(example(Example::ILoveRobotics), SIZE);
     // A screen reader hears the weights at the present temperature.
-    let rect =
-        window.get_by_label_contains("temperature, I 0.3333, love 0.3333, robotics 0.3333").rect();
+    let rect = window.get_by_label_contains("Weights of \"I\" by temperature, I 0.5329").rect();
     let told = |window: &mut Window, at: Pos2| {
         window.hover_at(at);
         window.run_steps(3);

@@ -60,14 +60,41 @@ fn softmax_row<'a>(
     let weights = (pointed.unwrap_or(0)..walkthrough.steps.len())
         .find(is_weights)
         .or_else(|| (0..walkthrough.steps.len()).rfind(is_weights))?;
+    let selection = state.selection(walkthrough);
+    let (weights, row) = match walkthrough.steps[weights].marks(&selection).query {
+        Some(row) => (weights, row),
+        None if pointed.is_some() => (weights, 0),
+        None => {
+            let all = (0..walkthrough.steps.len()).filter(is_weights);
+            widest(walkthrough, all).unwrap_or((weights, 0))
+        }
+    };
     let weights = &walkthrough.steps[weights];
-    let row = weights.marks(&state.selection(walkthrough)).query.unwrap_or(0);
     let mut scores = scores_of(weights, walkthrough)?.matrix.row(row).to_vec();
     if weights.key.quantity == Quantity::CausalWeights {
         // The masked scores of the causal attention beside a plain one are not a step.
         scores.iter_mut().skip(row + 1).for_each(|score| *score = f32::NEG_INFINITY);
     }
     Some((scores, weights, row))
+}
+
+/// The row of weights whose scores differ most: the place of its step, and the row. Of equal rows, it is the first.
+fn widest(
+    walkthrough: &Walkthrough,
+    weights: impl Iterator<Item = usize>,
+) -> Option<(usize, usize)> {
+    let mut found: Option<(f32, (usize, usize))> = None;
+    for step in weights {
+        let Some(scores) = scores_of(&walkthrough.steps[step], walkthrough) else { continue };
+        for row in 0..scores.matrix.rows() {
+            let seen = || scores.matrix.row(row).iter().copied().filter(|x| x.is_finite());
+            let spread = seen().fold(f32::MIN, f32::max) - seen().fold(f32::MAX, f32::min);
+            if found.is_none_or(|(most, _)| spread > most) {
+                found = Some((spread, (step, row)));
+            }
+        }
+    }
+    found.map(|(_, at)| at)
 }
 
 /// The step that a step of weights is the softmax of: the nearest scores before it.
