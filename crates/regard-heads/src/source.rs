@@ -9,8 +9,8 @@ use zip::{CompressionMethod, ZipArchive};
 
 use super::Error;
 
-/// The most bytes of a safetensors header: those of 50 000 tensors. What is read from a header takes up to 20 times its size.
-const LARGEST_HEADER: u64 = 8 << 20;
+/// The most bytes of a safetensors header: those of 20 000 tensors. What is read from a header takes up to 20 times its size.
+const LARGEST_HEADER: u64 = 3 << 20;
 
 /// A file of tensors whose headers have been read.
 pub(super) struct TensorFile {
@@ -110,7 +110,7 @@ impl TensorFile {
         let start = u64::from_le_bytes(header_len).checked_add(8);
         let start = start.filter(|start| *start <= file_len.min(LARGEST_HEADER));
         let start = start.ok_or_else(|| {
-            format(&"its first 8 bytes are not the length of a header: the length exceeds the file or 8 MiB")
+            format(&"its first 8 bytes are not the length of a header: the length exceeds the file or 3 MiB")
         })?;
         let mut header = vec![0; start as usize - 8];
         file.read_exact(&mut header)?;

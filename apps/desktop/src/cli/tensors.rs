@@ -75,8 +75,8 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The most bytes of a header: those of 50 000 tensors. What is read from a header takes up to 20 times its size.
-const LARGEST_HEADER: u64 = 8 << 20;
+/// The most bytes of a header: those of 20 000 tensors. What is read from a header takes up to 20 times its size.
+const LARGEST_HEADER: u64 = 3 << 20;
 
 fn wrong_length(found: u64, expected: u64) -> String {
     format!("it has {found} bytes or more, but its header announces {expected}")
