@@ -319,7 +319,8 @@ fn sizes(rows: &[Vec<&Step>], width: f32, room: f32, scale: f32) -> Vec<Vec2> {
         let narrow = NARROWEST * (row.len() - wide) as f32;
         let width = width - GAP * (row.len() - 1) as f32 - narrow;
         let most = scale * most(row[0]);
-        let x = most.x.min(width / cols.max(1) as f32);
+        // Many thumbnails of one column may leave nothing for the others.
+        let x = most.x.min(width / cols.max(1) as f32).max(1.0);
         // Cells without numbers are about square.
         vec2(x, if x >= scale * ANNOTATED { most.y } else { most.y.min(x) })
     };
