@@ -23,6 +23,14 @@ impl Host for TestHost {
         std::thread::Builder::new().name(name.to_owned()).spawn(work).map(drop)
     }
 
+    /// This machine opens regular files alone. A test needs a file whose reader waits for ever, and names it like this.
+    fn open(&self, path: &Path) -> io::Result<Box<dyn regard_heads::Stream>> {
+        if path.file_name().is_some_and(|name| name == "pipe.safetensors") {
+            return Ok(Box::new(fs::File::open(path)?));
+        }
+        regard_heads::from_disk(path)
+    }
+
     fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         // Other threads read the file as soon as it exists, so it must be whole then.
         let part = path.with_extension("part");
