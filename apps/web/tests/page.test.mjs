@@ -101,8 +101,9 @@ test("a moved slider gives the weights that `regard walk --temperature` prints",
             input.dispatchEvent(new Event("input", { bubbles: true }));
         }, Math.log10(temperature));
         const walked = JSON.parse(regard("walk", "the-cat-sat", "--format", "json", "--temperature", String(temperature)));
-        const wanted = walked.weights[0].map((weight, i) => ["■", walked.tokens[i], weight.toFixed(3)]);
-        await page.waitForFunction((last) => document.getElementById("mirror").textContent.includes(last), wanted[0].join(" "));
+        const [, query] = (await page.getByRole("img", { name: /^Plot: Weights of/ }).getAttribute("aria-label")).match(/"(.*)"/);
+        const wanted = walked.weights[walked.tokens.indexOf(query)].map((weight, i) => ["■", walked.tokens[i], weight.toFixed(3)]);
+        await page.waitForFunction((first) => document.getElementById("mirror").textContent.includes(first), wanted[0].join(" "));
         assert.deepEqual(await shown(), wanted);
     }
     assert.deepEqual(own(page.complaints), []);
@@ -211,24 +212,20 @@ test("a phone's narrow screen shows the rooms, and fingers reach what a pointer 
     const page = await open(t, "", phone);
     const map = page.getByRole("img", { name: "Heatmap of Layer 3, head 3" });
     await map.waitFor({ state: "attached" });
-    const box = await map.boundingBox();
-    assert.ok(box.x >= 0 && box.x + box.width <= 390, JSON.stringify(box));
+    const head = await map.boundingBox();
+    assert.ok(head.x >= 0 && head.x + head.width <= 390, JSON.stringify(head));
     await picture(page, "phone");
-    for (const room of ["Laboratory", "Heads", "Model", "Walkthrough"]) {
-        const tab = await page.getByRole("button", { name: room, exact: true }).first().boundingBox();
-        assert.ok(tab.x >= 0 && tab.x + tab.width <= 390, room);
-        await page.touchscreen.tap(tab.x + tab.width / 2, tab.y + tab.height / 2);
-        await page.waitForTimeout(400);
-        await picture(page, `phone-${room.toLowerCase()}`);
-    }
-    await map.waitFor({ state: "attached" });
-
     // A finger that stays on a cell shows what a pointer over it would; two fingers zoom into a heatmap.
     await press(page.getByRole("button", { name: "Laboratory", exact: true }));
     const weights = page.getByRole("img", { name: "Heatmap of Weights" });
     await weights.waitFor({ state: "attached" });
-    await page.waitForTimeout(1500); // the controls below it move it until they have their numbers
-    const { x, y, width, height } = await weights.boundingBox();
+    // The controls around it move it until they have their numbers.
+    let [before, box] = [null, await weights.boundingBox()];
+    while (JSON.stringify(before) !== JSON.stringify(box)) {
+        await page.waitForTimeout(1500);
+        [before, box] = [box, await weights.boundingBox()];
+    }
+    const { x, y, width, height } = box;
     const [left, top] = [x + width / 2, y + height / 2];
     const session = await page.context().newCDPSession(page);
     const touch = async (type, ...points) => {
@@ -244,6 +241,15 @@ test("a phone's narrow screen shows the rooms, and fingers reach what a pointer 
     await touch("touchEnd");
     await picture(page, "phone-zoomed");
     await page.waitForFunction(() => JSON.parse(localStorage.getItem("last.regard.json")).laboratory.view.zoom > 1.5);
+
+    for (const room of ["Laboratory", "Heads", "Model", "Walkthrough"]) {
+        const tab = await page.getByRole("button", { name: room, exact: true }).first().boundingBox();
+        assert.ok(tab.x >= 0 && tab.x + tab.width <= 390, room);
+        await page.touchscreen.tap(tab.x + tab.width / 2, tab.y + tab.height / 2);
+        await page.waitForTimeout(400);
+        await picture(page, `phone-${room.toLowerCase()}`);
+    }
+    await map.waitFor({ state: "attached" });
     assert.deepEqual(own(page.complaints), []);
 });
 
