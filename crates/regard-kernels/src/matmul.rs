@@ -107,15 +107,15 @@ impl Kernel for Matmul<'_> {
     #[inline(always)]
     fn run<S: Simd>(mut self, simd: S) {
         let rows = self.a.rows();
+        if rows == 0 {
+            return; // a product without numbers may have any number of columns
+        }
         let mut first = 0;
         if S::NARROW {
             let panels =
                 if self.transposed { Panels::transposed(self.b) } else { Panels::in_place(self.b) };
             gebp::<S, Set>(simd, self.a, panels, &mut self.out, 0, 1, 1);
             return;
-        }
-        if rows == 0 {
-            return; // a product without numbers may have any number of columns
         }
         if !self.transposed && self.b.stride() <= NEAR {
             let whole = self.columns / LANES;
