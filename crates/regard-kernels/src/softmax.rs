@@ -195,37 +195,39 @@ pub(crate) fn weigh_each<S: Simd, F: Map, const R: usize>(
 /// [`Simd::reduce_max`] of at most four blocks.
 #[inline(always)]
 pub(crate) fn reduce_max_each<S: Simd, const R: usize>(simd: S, lanes: [S::V; R]) -> [f32; R] {
-    let mut largest = [f32::NEG_INFINITY; R];
     if R == 1 {
-        largest[0] = simd.reduce_max(lanes[0]);
-        return largest;
+        return [simd.reduce_max(lanes[0]); R];
     }
-    let mut padded = [lanes[0]; 4];
-    for (padded, lanes) in padded.iter_mut().zip(lanes) {
-        *padded = lanes;
-    }
-    for (largest, x) in largest.iter_mut().zip(simd.reduce_max_each(padded)) {
-        *largest = x;
-    }
-    largest
+    first_of_four(simd.reduce_max_each(padded_to_four(lanes)))
 }
 
 /// [`Simd::reduce_add`] of at most four blocks.
 #[inline(always)]
 pub(crate) fn reduce_add_each<S: Simd, const R: usize>(simd: S, lanes: [S::V; R]) -> [f32; R] {
-    let mut sums = [0.0; R];
     if R == 1 {
-        sums[0] = simd.reduce_add(lanes[0]);
-        return sums;
+        return [simd.reduce_add(lanes[0]); R];
     }
+    first_of_four(simd.reduce_add_each(padded_to_four(lanes)))
+}
+
+/// At most four blocks, and the first one in the place of those that are missing.
+#[inline(always)]
+fn padded_to_four<V: Copy, const R: usize>(lanes: [V; R]) -> [V; 4] {
     let mut padded = [lanes[0]; 4];
     for (padded, lanes) in padded.iter_mut().zip(lanes) {
         *padded = lanes;
     }
-    for (sum, x) in sums.iter_mut().zip(simd.reduce_add_each(padded)) {
-        *sum = x;
+    padded
+}
+
+/// The first `R` of four numbers.
+#[inline(always)]
+fn first_of_four<const R: usize>(four: [f32; 4]) -> [f32; R] {
+    let mut first = [0.0; R];
+    for (first, x) in first.iter_mut().zip(four) {
+        *first = x;
     }
-    sums
+    first
 }
 
 /// How the scores of one row become weights that are not yet divided.
