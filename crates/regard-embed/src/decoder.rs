@@ -292,6 +292,24 @@ impl<
     }
 }
 
+impl<
+    const LAYERS: usize,
+    const CONTEXT: usize,
+    const WIDTH: usize,
+    const HEADS: usize,
+    const KV_HEADS: usize,
+    const HEAD_SIZE: usize,
+    const HIDDEN: usize,
+    const VOCABULARY: usize,
+    const SCRATCH: usize,
+> Default
+    for State<LAYERS, CONTEXT, WIDTH, HEADS, KV_HEADS, HEAD_SIZE, HIDDEN, VOCABULARY, SCRATCH>
+{
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 /// The first `n` keys or values of a head, whose numbers begin at `first` among those of a token.
 fn of_head<const HEAD_SIZE: usize, const KV_HEADS: usize>(
     all: &[[[f32; HEAD_SIZE]; KV_HEADS]],

@@ -46,16 +46,12 @@ pub(super) fn check(
         let needed = |stored| tensors.bytes(stored) + CODE;
         if needed(stored) > flash {
             let (all, code, has) = (kib(needed(stored)), kib(CODE), kib(flash));
-            let smaller = [("bf16", Stored::Bf16)].into_iter().find(|(_, s)| needed(*s) <= flash);
-            let would = match smaller {
-                Some((name, s)) => {
-                    format!("--weights {name} takes {} KiB and fits", kib(needed(s)))
-                }
-                None => {
-                    let least = kib(needed(Stored::Bf16));
-                    format!("the least that it takes is {least} KiB, with --weights bf16")
-                }
-            };
+            let smaller = Some(("bf16", Stored::Bf16)).filter(|(_, s)| needed(*s) <= flash);
+            let least = kib(needed(Stored::Bf16));
+            let would = smaller.map_or_else(
+                || format!("the least that it takes is {least} KiB, with --weights bf16"),
+                |(name, s)| format!("--weights {name} takes {} KiB and fits", kib(needed(s))),
+            );
             return refuse(format!(
                 "the model takes {all} KiB of flash ({code} KiB of them are left for code), and the part has {has} KiB; {would}"
             ));

@@ -169,7 +169,7 @@ impl Tensors {
 
     /// Whether every weight of a matrix is a bfloat16 number.
     pub(super) fn are_bf16(&self) -> bool {
-        self.matrices.iter().all(|x| x.to_bits() & 0xffff == 0)
+        self.matrices.iter().all(|x| x.to_bits().trailing_zeros() >= 16)
     }
 
     /// The bytes of all tensors in flash.
