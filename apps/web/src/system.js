@@ -164,6 +164,10 @@ export async function dropped(transfer) {
     return files;
 }
 
+export function is_still() {
+    return matchMedia("(prefers-reduced-motion: reduce)").matches;
+}
+
 export function drawn() {
     performance.mark("drawn");
     document.body.classList.add("drawn");

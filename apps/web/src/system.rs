@@ -38,6 +38,9 @@ extern "C" {
     /// called with the path of the first, or without one.
     pub fn choose(endings: &str, done: Closure<dyn FnMut(Option<String>)>);
 
+    /// Whether the visitor has asked the system for less motion.
+    pub fn is_still() -> bool;
+
     /// Tells that a frame has been drawn: the page's skeleton can go.
     pub fn drawn();
 
