@@ -39,7 +39,7 @@ pub use self::image::ImageProcessor;
 pub use self::model::{Baseline, Model, Pass};
 pub use self::probability::probabilities;
 pub use self::read::Checkpoint;
-pub use self::reading::Reading;
+pub use self::reading::{ChangedReading, Reading};
 pub use self::score::{Hidden, Rounded, Score};
 pub use self::tensor::{Format, Tensor};
 pub use self::tokenizer::Tokenizer;

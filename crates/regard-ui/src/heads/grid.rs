@@ -161,7 +161,7 @@ impl Thumbnails {
         look: Look,
     ) -> egui::TextureId {
         let texture = self.textures.entry(id).or_insert_with(|| {
-            let numbers = opened.survey.thumbnail(&opened.maps, id);
+            let numbers = opened.thumbnail(id);
             let limit = if own_scale { largest(&numbers) } else { opened.largest };
             let limit = Extent { largest: limit, end: limit };
             let (_, cols) = opened.survey.thumbnail_shape();
