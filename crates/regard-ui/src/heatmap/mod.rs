@@ -150,7 +150,7 @@ impl Heatmap<'_> {
         }
         let reached = navigate::navigate(self, ui, &response, geometry, cells, view);
         let seen = geometry.seen(cells, view);
-        let hovered = response.hover_pos().and_then(|at| seen.cell_at(at));
+        let hovered = pointer(ui, &response).and_then(|at| seen.cell_at(at));
         let clicked = response.interact_pointer_pos().filter(|_| response.clicked());
         let clicked = clicked.and_then(|at| seen.cell_at(at));
         if let Some(cell) = clicked.filter(|_| ui.input(|input| input.modifiers.shift)) {
@@ -184,4 +184,15 @@ impl Heatmap<'_> {
     fn number(&self, (row, col): Cell) -> Option<f32> {
         self.numbers.get(row * self.cols() + col).copied()
     }
+}
+
+/// The position of the pointer over the cells, or of a finger that was put on them.
+///
+/// egui takes a finger that rests for a press of the secondary button. From then on, nothing is hovered until the finger leaves.
+fn pointer(ui: &Ui, response: &Response) -> Option<Pos2> {
+    let finger = ui.input(|input| {
+        let began = input.pointer.press_origin().filter(|_| input.any_touches())?;
+        input.pointer.interact_pos().filter(|_| response.rect.contains(began))
+    });
+    response.hover_pos().or_else(|| finger.filter(|_| response.contains_pointer()))
 }
