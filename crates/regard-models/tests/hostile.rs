@@ -1,9 +1,9 @@
 //! Files that are made to harm their reader: none takes more memory than 3 × the file and 64 MiB, hangs, or panics.
 #![expect(clippy::unwrap_used, reason = "a test fails with a panic")]
 
+use core::time::Duration;
 use std::fs;
 use std::sync::{Mutex, mpsc};
-use std::time::Duration;
 
 use peak_alloc::PeakAlloc;
 use regard_models::{Checkpoint, Error, Model, Tokenizer};
