@@ -286,16 +286,21 @@ pub(crate) struct AttentionChanges {
 }
 
 impl AttentionChanges {
-    /// \[heads, queries, keys\]: whether an edge is not cut; `None` if no edge is.
-    ///
-    /// The queries are the last tokens of the keys, unless the keys are an encoder's.
-    pub(crate) fn uncut(&self, [heads, queries, keys]: [usize; 3]) -> Option<Vec<bool>> {
+    /// \[heads, queries, keys\]: whether an edge is not cut; `None` if no edge of the head is cut. The first query has the number
+    /// `first` in the text.
+    pub(crate) fn uncut(
+        &self,
+        first: usize,
+        [heads, queries, keys]: [usize; 3],
+    ) -> Option<Vec<bool>> {
         if self.cuts.is_empty() {
             return None;
         }
         let mut uncut = vec![true; heads * queries * keys];
         for [head, query, key] in &self.cuts {
-            if let Some(uncut) = uncut.get_mut((head * queries + query) * keys + key) {
+            let query = query.checked_sub(first).filter(|query| *query < queries);
+            let cell = query.map(|query| (head * queries + query) * keys + key);
+            if let Some(uncut) = cell.and_then(|cell| uncut.get_mut(cell)) {
                 *uncut = false;
             }
         }
@@ -352,6 +357,8 @@ impl Plan {
         others: &Others<'_>,
     ) -> Result<(), Error> {
         let description = model.description();
+        // Positions in another stack are not counted from the tokens that are cached.
+        let has_one_stack = description.encoder.is_none();
         let refuse = |what: String| Err(Error::Input(what));
         match change {
             Change::Ablate { head, to } => {
@@ -398,25 +405,27 @@ impl Plan {
                         "query {query} of head {head} does not see key {key}: there is nothing to cut"
                     ));
                 }
-                self.cacheable = false;
+                self.cacheable &= has_one_stack;
                 let changes = self.attentions.entry(head.places()).or_default();
                 changes.cuts.push([head.head, *query, *key]);
             }
             Change::Patch { place, position, from } => {
                 changeable(description, place)?;
                 let row = others.row(from, place, *position, model, input)?;
+                self.cacheable &= has_one_stack;
                 self.replace(place.clone(), *position, 0, row.to_vec());
             }
             Change::PatchHead { head, position, from } => {
                 let size = head.check(description)?.block.head_size;
                 let (place, start) = (head.z(), head.head * size);
                 let row = others.row(from, &place, *position, model, input)?;
+                self.cacheable &= has_one_stack;
                 let numbers = row[start..start + size].to_vec();
                 self.replace(place, *position, start, numbers);
             }
             Change::Add { place, position, vector } => {
                 changeable(description, place)?;
-                self.cacheable &= position.is_none();
+                self.cacheable &= has_one_stack || position.is_none();
                 let change = PlaceChange::Add { position: *position, vector: vector.clone() };
                 self.places.entry(place.clone()).or_default().push(change);
             }
@@ -426,7 +435,6 @@ impl Plan {
 
     /// Numbers of a row of a place are replaced, from `start` on.
     fn replace(&mut self, place: String, position: usize, start: usize, numbers: Vec<f32>) {
-        self.cacheable = false;
         let change = PlaceChange::Replace { position, start, numbers };
         self.places.entry(place).or_default().push(change);
     }
@@ -470,10 +478,12 @@ impl Plan {
         self.places.keys().any(|place| place.starts_with("hook_"))
     }
 
-    /// Changes the numbers \[positions, …\] of a place.
+    /// Changes the numbers \[positions, …\] of a place, the first of which is the position `first` of the text. Changes of earlier
+    /// positions are in what is cached.
     pub(crate) fn apply(
         &self,
         place: &str,
+        first: usize,
         shape: &[usize],
         data: &mut [f32],
     ) -> Result<(), Error> {
@@ -493,18 +503,22 @@ impl Plan {
                     }
                 }
                 PlaceChange::Replace { position, start, numbers } => {
-                    data[position * len + start..][..numbers.len()].copy_from_slice(numbers);
+                    let Some(row) = position.checked_sub(first) else { continue };
+                    data[row * len + start..][..numbers.len()].copy_from_slice(numbers);
                 }
                 PlaceChange::Add { position, vector } => {
-                    if vector.len() != len || position.is_some_and(|position| position >= rows) {
+                    if vector.len() != len
+                        || position.is_some_and(|position| position >= first + rows)
+                    {
                         let (found, at) = (vector.len(), position.unwrap_or(0));
                         return Err(Error::Input(format!(
-                            "{found} numbers at position {at} cannot be added to {place}, which has {rows} positions of {len}"
+                            "{found} numbers at position {at} cannot be added to {place}, which has {} positions of {len}",
+                            first + rows
                         )));
                     }
                     let changed = data.chunks_exact_mut(len).enumerate();
-                    for (_, row) in
-                        changed.filter(|(i, _)| position.is_none_or(|position| position == *i))
+                    for (_, row) in changed
+                        .filter(|(i, _)| position.is_none_or(|position| position == first + *i))
                     {
                         row.iter_mut().zip(vector).for_each(|(x, y)| *x += y);
                     }

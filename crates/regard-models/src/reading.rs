@@ -11,18 +11,22 @@
 //!
 //! Every number is that of a run of the whole text, bit for bit: no product of a token depends on how many others there are. The
 //! last token is always computed, because its logits are asked for.
+//!
+//! A run with changes reads on in the same way, as long as the changes are the same. It keeps keys and values of its own, from the
+//! first changed layer on; the layers before take the stream of the unchanged run. The mean of a head over all positions is the
+//! one change that a later token has an effect on: a run with it is computed anew from the first changed layer on.
 
 use core::slice::from_ref;
 
 use crate::change::Plan;
 use crate::forward::{Caches, Keep, Runner, Streams};
-use crate::{Baseline, Error, Input, Model, RopeScaling, Trace, Values, Which};
+use crate::{Baseline, Change, Error, Input, Model, RopeScaling, Trace, Values, Which};
 
 /// What a model found in a text: all attention weights, the logits, and what it needs to read on.
 ///
 /// ```
 /// use regard_models::{Input, Model, Which};
-/// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models");
+/// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
 /// let model = Model::open(format!("{models}/tiny-gpt2"))?;
 /// let text = [7, 8, 9, 3, 4, 5, 6, 2];
 /// let first = model.read(&Input::tokens(text), None)?;
@@ -38,6 +42,21 @@ use crate::{Baseline, Error, Input, Model, RopeScaling, Trace, Values, Which};
 #[derive(Debug)]
 pub struct Reading {
     unchanged: Baseline,
+    text: Text,
+}
+
+/// What a model with changes found in a text: the weights of the changed layers, the logits, and what it needs to read on.
+#[derive(Debug)]
+pub struct ChangedReading {
+    changes: Vec<Change>,
+    logits: Option<Values>,
+    text: Text,
+}
+
+/// What both kinds of reading have.
+#[derive(Debug)]
+struct Text {
+    input: Input,
     /// \[layers, heads, queries, keys\] of each kind of attention.
     weights: Vec<(Which, Values)>,
     /// The keys and values, if a longer text can be read from here.
@@ -53,17 +72,41 @@ impl Reading {
 
     /// The weights \[layers, heads, queries, keys\] of a kind of attention, if the model has it.
     pub fn weights(&self, which: Which) -> Option<&Values> {
-        self.weights.iter().find(|(of, _)| *of == which).map(|(_, weights)| weights)
+        self.text.weights(which)
     }
 
     /// The tokens that were computed for this text. The others were known from the text before.
     pub fn computed(&self) -> usize {
-        self.computed
+        self.text.computed
+    }
+}
+
+impl ChangedReading {
+    /// The weights \[layers, heads, queries, keys\] of a kind of attention, if the model has it. The layers are those from the
+    /// first changed one on. Earlier layers have the weights of the unchanged run.
+    pub fn weights(&self, which: Which) -> Option<&Values> {
+        self.text.weights(which)
+    }
+
+    /// The logits, of a causal model those of its last position; `None` if the model has no head.
+    pub fn logits(&self) -> Option<&Values> {
+        self.logits.as_ref()
+    }
+
+    /// The tokens that were computed for this text. The others were known from the text before.
+    pub fn computed(&self) -> usize {
+        self.text.computed
+    }
+}
+
+impl Text {
+    fn weights(&self, which: Which) -> Option<&Values> {
+        self.weights.iter().find(|(of, _)| *of == which).map(|(_, weights)| weights)
     }
 
     /// The tokens of another input that need not be computed again.
     fn known(&self, new: &Input) -> usize {
-        let old = &self.unchanged.input;
+        let old = &self.input;
         let room = self.caches.as_ref().map_or(0, Caches::capacity);
         if new.ids.len() > room || !old.types.is_empty() || !new.types.is_empty() {
             return 0;
@@ -80,23 +123,70 @@ impl Model {
     /// # Errors
     /// [`Error::Input`] if the input does not fit the model.
     pub fn read(&self, input: &Input, before: Option<Reading>) -> Result<Reading, Error> {
-        let tokens = self.tokens(input);
-        let (before, known) = match before {
-            Some(before) if before.unchanged.input == *input => {
-                return Ok(Reading { computed: 0, ..before });
-            }
-            Some(before) => {
-                let known = before.known(input);
-                (Some(before).filter(|_| known > 0), known)
-            }
-            None => (None, 0),
-        };
-        let (mut old, mut caches) = (None, None);
+        let (mut old, mut text) = (Streams::default(), None);
         match before {
-            Some(Reading { unchanged, weights, caches: kept, .. }) => {
-                old = Some((unchanged.streams, weights));
-                caches = kept;
+            Some(Reading { unchanged, text }) if text.input == *input => {
+                return Ok(Reading { unchanged, text: Text { computed: 0, ..text } });
             }
+            Some(before) => (old, text) = (before.unchanged.streams, Some(before.text)),
+            None => {}
+        }
+        let (text, trace, new) = self.read_on(input, Plan::default(), None, text)?;
+        let known = self.tokens(input) - text.computed;
+        let streams = new.after(old, known * self.description().width);
+        let unchanged = Baseline { input: input.clone(), trace, streams };
+        Ok(Reading { unchanged, text })
+    }
+
+    /// Reads the input of an unchanged run with changes. Layers before the first changed one are not computed anew; nor, of a
+    /// causal model, is what `before` has read of the same beginning with the same changes. `before` has to be a reading of the
+    /// same model.
+    ///
+    /// # Errors
+    /// [`Error::Input`] if a change does not fit the model or the input.
+    ///
+    /// ```
+    /// use regard_models::{Ablation, Change, Input, Model};
+    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models");
+    /// let model = Model::open(format!("{models}/tiny-gpt2"))?;
+    /// let changes = [Change::Ablate { head: "1.2".parse()?, to: Ablation::Zero }];
+    /// let first = model.baseline(&Input::tokens([7, 8, 9, 3]))?;
+    /// let first = model.read_changed(&first, &changes, None)?;
+    ///
+    /// let more = Input::tokens([7, 8, 9, 3, 4]);
+    /// let second = model.read_changed(&model.baseline(&more)?, &changes, Some(first))?;
+    /// assert_eq!(second.computed(), 1);
+    /// let whole = model.pass().change(changes[0].clone()).last_logits().run(&more)?;
+    /// assert_eq!(second.logits(), whole.logits());
+    /// # Ok::<(), regard_models::Error>(())
+    /// ```
+    pub fn read_changed(
+        &self,
+        unchanged: &Baseline,
+        changes: &[Change],
+        before: Option<ChangedReading>,
+    ) -> Result<ChangedReading, Error> {
+        let input = unchanged.input();
+        let plan = Plan::new(changes, self, input)?;
+        let before = before.filter(|before| plan.cacheable && before.changes == changes);
+        let before = before.map(|before| before.text);
+        let (text, trace, _) = self.read_on(input, plan, Some(unchanged.streams()), before)?;
+        Ok(ChangedReading { changes: changes.to_vec(), logits: trace.logits, text })
+    }
+
+    /// Reads an input with changes of the run `from`, or without changes.
+    fn read_on(
+        &self,
+        input: &Input,
+        plan: Plan,
+        from: Option<&Streams>,
+        before: Option<Text>,
+    ) -> Result<(Text, Trace, Streams), Error> {
+        let tokens = self.tokens(input);
+        let known = before.as_ref().map_or(0, |before| before.known(input));
+        let (mut caches, mut old_weights) = (None, Vec::new());
+        match before.filter(|_| known > 0) {
+            Some(before) => (caches, old_weights) = (before.caches, before.weights),
             // Room for as many tokens again, so that a text can grow.
             None if self.reads_on() => caches = Some(Caches::new(self, 2 * tokens + 32, 0)?),
             None => {}
@@ -105,10 +195,11 @@ impl Model {
             caches.truncate(known);
         }
 
-        let (keep, plans) =
-            (Keep::new(&["*hook_pattern".to_owned()], self.description())?, [Plan::default()]);
+        let keep = Keep::new(&self.changed_weights(&plan), self.description())?;
+        let plans = [plan];
         let mut runner = Runner::new(self, &keep, &plans);
-        runner.streams = Some(Streams::default());
+        runner.from = from;
+        runner.streams = from.is_none().then(Streams::default);
         runner.last_only = self.description().stack.causal;
         runner.caches = caches.as_mut();
         let (mut trace, streams) = if known == 0 {
@@ -116,16 +207,25 @@ impl Model {
         } else {
             runner.run(&[Input::tokens(&input.ids[known..])])?
         };
-        let mut streams = streams.unwrap_or_default();
         let mut weights = self.all_weights(&mut trace);
-        if let Some((old_streams, old_weights)) = old {
-            streams = streams.after(old_streams, known * self.description().width);
-            for ((_, weights), (_, old)) in weights.iter_mut().zip(&old_weights) {
-                *weights = appended(old, weights, known);
-            }
+        for ((_, weights), (_, old)) in weights.iter_mut().zip(&old_weights) {
+            *weights = appended(old, weights, known);
         }
-        let unchanged = Baseline { input: input.clone(), trace, streams };
-        Ok(Reading { unchanged, weights, caches, computed: tokens - known })
+        let computed = tokens - known;
+        let text = Text { input: input.clone(), weights, caches, computed };
+        Ok((text, trace, streams.unwrap_or_default()))
+    }
+
+    /// The places of the weights of each layer from the first changed one on, or of all layers without changes.
+    fn changed_weights(&self, plan: &Plan) -> Vec<String> {
+        let first = match plan.first_layer("blocks") {
+            Some(first) if !plan.changes_embedding() => first,
+            _ => 0,
+        };
+        let attentions = self.description().attentions().into_iter();
+        let places = attentions
+            .flat_map(|(which, stack)| (first..stack.layers()).map(move |i| which.weights_of(i)));
+        places.collect()
     }
 
     /// The weights of each kind of attention, which are taken out of a trace.
@@ -133,9 +233,11 @@ impl Model {
         let attentions = self.description().attentions().into_iter();
         let all = attentions.map(|(which, stack)| {
             let mut all = Values { shape: Vec::new(), data: Vec::new() };
+            let mut layers = 0;
             for layer in 0..stack.layers() {
                 if let Some(weights) = trace.kept.remove(&which.weights_of(layer)) {
-                    all.shape = [&[stack.layers()], weights.shape.as_slice()].concat();
+                    layers += 1;
+                    all.shape = [&[layers], weights.shape.as_slice()].concat();
                     all.data.extend(weights.data);
                 }
             }

@@ -1,7 +1,7 @@
 //! A text that is read on gives the numbers of a run of the whole text, bit for bit.
 #![expect(clippy::unwrap_used, reason = "a test fails with a panic")]
 
-use regard_models::{Ablation, Change, HeadAddress, Input, Model, Reading};
+use regard_models::{Ablation, Change, ChangedReading, HeadAddress, Input, Model, Reading};
 use regard_tests::models::{FAMILIES, golden};
 
 /// The ids from `first` on, `count` of them.
@@ -83,6 +83,131 @@ fn a_text_is_read_on_bit_for_bit() {
     }
 }
 
+/// Changes of each kind whose effect on a token does not depend on later ones, in the last layers of a model.
+fn lasting(model: &Model, input: &Input) -> Vec<Vec<Change>> {
+    let heads = model.description().heads();
+    let [first, last] = [heads[0], heads[heads.len() - 1]];
+    let zero = |head| Change::Ablate { head, to: Ablation::Zero };
+    let place = |head: HeadAddress| format!("blocks.{}.hook_resid_pre", head.layer);
+    let vector: Vec<f32> = (0..model.description().width).map(|i| (i as f32 * 0.7).sin()).collect();
+    let mean = Change::Ablate { head: last, to: Ablation::MeanOf(Input::tokens([4, 9, 2])) };
+    let add =
+        |position, layer| Change::Add { place: place(layer), position, vector: vector.clone() };
+    let normed = "ln_final.hook_normalized".to_owned();
+    let mut all = vec![
+        vec![zero(last)],
+        vec![zero(first), Change::Temperature { head: last, temperature: 0.3 }],
+        vec![mean, Change::Cut { head: last, query: 1, key: 0 }],
+        vec![Change::Cut { head: first, query: input.ids.len() - 1, key: 1 }],
+        vec![add(None, last), add(Some(1), first)],
+    ];
+    if model.description().places().contains(&normed) {
+        all.push(vec![Change::Add { place: normed, position: Some(1), vector: vector.clone() }]);
+    }
+    all
+}
+
+/// Checks a changed reading against a run of the whole input.
+fn check_changed(
+    reading: &ChangedReading,
+    model: &Model,
+    input: &Input,
+    changes: &[Change],
+    name: &str,
+) {
+    let pass = model.pass().keep(["*hook_pattern"]);
+    let pass = if model.description().stack.causal { pass.last_logits() } else { pass };
+    let pass = changes.iter().fold(pass, |pass, change| pass.change(change.clone()));
+    let whole = pass.run(input).unwrap();
+    assert_eq!(reading.logits(), whole.logits(), "{name}: {changes:?}");
+    for (which, stack) in model.description().attentions() {
+        let found = reading.weights(which).unwrap();
+        let layers = stack.layers() - found.shape[0]..stack.layers();
+        let of_layers = layers.map(|layer| whole.get(&which.weights_of(layer)).unwrap());
+        let expected: Vec<f32> = of_layers.flat_map(|weights| weights.data.clone()).collect();
+        assert_eq!(found.data, expected, "{name}: {changes:?}");
+    }
+}
+
+#[test]
+fn a_changed_text_is_read_on_bit_for_bit() {
+    for (name, model) in models() {
+        let description = model.description();
+        if description.embedding.patches.is_some() || description.encoder.is_some() {
+            continue;
+        }
+        let long = ids(1, 8);
+        let typed = [long.clone(), vec![9]].concat();
+        let mut edited = typed.clone();
+        edited[5] = 2;
+        let texts = [ids(1, 3), long, typed, edited.clone(), edited[..7].to_vec(), ids(5, 24)];
+        let texts = texts.map(Input::tokens);
+        let by_length = description.stack.block.rotary.as_ref();
+        let by_length = by_length.is_some_and(|r| format!("{:?}", r.scaling) != "None");
+        for changes in lasting(&model, &texts[0]) {
+            let mut before = None;
+            for (i, input) in texts.iter().enumerate() {
+                let unchanged = model.baseline(input).unwrap();
+                let reading = model.read_changed(&unchanged, &changes, before.take()).unwrap();
+                check_changed(&reading, &model, input, &changes, &name);
+                if description.stack.causal && !by_length {
+                    let expected = [3, 5, 1, 4, 1][..].get(i).copied();
+                    assert!(expected.is_none_or(|n| n == reading.computed()), "{name}: text {i}");
+                }
+                before = Some(reading);
+            }
+            // Other changes do not go on from these.
+            let unchanged = model.baseline(&texts[5]).unwrap();
+            let other = [changes.clone(), changes].concat();
+            let reading = model.read_changed(&unchanged, &other, before).unwrap();
+            check_changed(&reading, &model, &texts[5], &other, &name);
+            assert_eq!(reading.computed(), texts[5].ids.len());
+        }
+        // The mean over all positions is another one for a longer text.
+        let head = description.heads()[0];
+        let mean = [Change::Ablate { head, to: Ablation::Mean }];
+        let mut before = None;
+        for input in &texts[..3] {
+            let unchanged = model.baseline(input).unwrap();
+            let reading = model.read_changed(&unchanged, &mean, before.take()).unwrap();
+            check_changed(&reading, &model, input, &mean, &name);
+            assert_eq!(reading.computed(), input.ids.len());
+            before = Some(reading);
+        }
+    }
+}
+
+#[test]
+fn a_text_is_written_with_patches_and_cuts_as_it_is_read() {
+    let model = Model::open(golden("tiny-qwen3")).unwrap();
+    let (input, other) = (Input::tokens([7, 8, 9, 3]), Input::tokens([5, 6, 9, 4]));
+    let head: HeadAddress = "1.2".parse().unwrap();
+    let place = "blocks.1.hook_resid_pre".to_owned();
+    let changes = [
+        Change::Patch { place, position: 2, from: other.clone() },
+        Change::Cut { head, query: 3, key: 0 },
+        Change::PatchHead { head, position: 1, from: other },
+    ];
+    let written = model.generate(&input, 4, &changes).unwrap();
+    let unchanged = model.pass().last_logits().run(&input).unwrap();
+    let changed = changes.iter().fold(model.pass().last_logits(), |p, c| p.change(c.clone()));
+    let changed = changed.run(&input).unwrap();
+    assert_ne!(changed.logits(), unchanged.logits());
+    let best =
+        |logits: &[f32]| (0..logits.len()).reduce(|a, b| if logits[b] > logits[a] { b } else { a });
+    assert_eq!(best(changed.logits().unwrap().last()), Some(written[0] as usize));
+    // A cut edge alone can be read again with each token.
+    let cut = &changes[1..2];
+    let written = model.generate(&input, 4, cut).unwrap();
+    let mut ids = input.ids;
+    for id in written {
+        let pass = model.pass().last_logits().change(cut[0].clone());
+        let logits = pass.run(&Input::tokens(ids.clone())).unwrap();
+        assert_eq!(best(logits.logits().unwrap().last()), Some(id as usize));
+        ids.push(id);
+    }
+}
+
 #[test]
 fn models_of_images_and_of_two_stacks_are_read_as_a_whole() {
     for (name, model) in models() {
@@ -101,6 +226,14 @@ fn models_of_images_and_of_two_stacks_are_read_as_a_whole() {
         other.decoder_ids.extend(other.decoder_ids.first().copied());
         other.pixels.reverse();
         check(&model.read(&other, Some(first)).unwrap(), &model, &other, &name);
+        let head = description.heads()[0];
+        let changes = [Change::Ablate { head, to: Ablation::Zero }];
+        let changed = model.read_changed(&model.baseline(&input).unwrap(), &changes, None);
+        let changed = changed.unwrap();
+        check_changed(&changed, &model, &input, &changes, &name);
+        let baseline = model.baseline(&other).unwrap();
+        let changed = model.read_changed(&baseline, &changes, Some(changed)).unwrap();
+        check_changed(&changed, &model, &other, &changes, &name);
     }
 }
 

@@ -310,6 +310,7 @@ fn the_model_writes_a_token_at_a_time() {
         assert_eq!(run(&window).ids(), ids);
         assert!(state(&window).text.starts_with(regard_story::TEXT));
         assert_eq!(run(&window).computed(), 1, "the rows before are not computed anew");
+        assert_eq!(run(&window).computed_changed(), Some(1), "nor are those with the change");
         let whole = model.read(&Input::tokens(ids), None).unwrap();
         let weights = whole.weights(regard_models::Which::Only).unwrap();
         let found: Vec<f32> = {

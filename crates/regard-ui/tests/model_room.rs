@@ -11,7 +11,8 @@ use std::path::Path;
 
 use egui::accesskit::Role;
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
-use regard_models::{Ablation, Change};
+use regard_figure::Look;
+use regard_models::{Ablation, Change, HeadAddress, Which};
 use regard_ui::heads::{Shown, Side};
 use regard_ui::model::{Record, State, Version, View};
 use regard_ui::{App, Command, Room, Session};
@@ -456,4 +457,26 @@ fn a_chosen_weight_is_unfolded() {
     assert!(choose((1, n - 1)));
     click(&mut window, "All heads");
     assert!(app(&window).model().score().is_none());
+}
+
+#[test]
+fn keys_that_a_mask_hides_look_hidden() {
+    let mut window = window();
+    open_head(&mut window, 2, 1);
+    let head = HeadAddress { attention: Which::Only, layer: 2, head: 1 };
+    window.state_mut().as_mut().unwrap().session.model.toggle(&Change::Cut {
+        head,
+        query: 6,
+        key: 3,
+    });
+    settle(&mut window);
+    let n = run(&window).tokens().len();
+    let matrix = app(&window).model().matrix(Look::default()).unwrap();
+    assert_eq!(matrix.masked, 0.0, "a hidden cell is the weight 0 in a file of numbers");
+    for (i, (x, weight)) in matrix.values.iter().zip(numbers(&window)).enumerate() {
+        let (query, key) = (i / n, i % n);
+        let is_hidden = key > query || (query, key) == (6, 3);
+        assert_eq!(*x == f32::NEG_INFINITY, is_hidden, "{query} → {key}");
+        assert!(if is_hidden { weight == 0.0 } else { *x == weight });
+    }
 }

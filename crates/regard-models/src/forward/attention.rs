@@ -115,7 +115,7 @@ impl Runner<'_> {
             [plan] => plan.attention(&prefix),
             _ => AttentionChanges::default(),
         };
-        let uncut = changes.uncut([heads, tokens, keys]);
+        let uncut = changes.uncut(self.first, [heads, tokens, keys]);
         if let Some(uncut) = &uncut {
             mask = mask.allowed(MaskTensor::new(uncut, &[heads, tokens, keys])?);
         }

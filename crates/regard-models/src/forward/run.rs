@@ -12,7 +12,7 @@ use super::attention::Setting;
 use super::{Input, Keep, Trace, Values, final_norm, stacks};
 use crate::change::Plan;
 use crate::weights::{Layer, NormWeights, StackWeights, Tokens};
-use crate::{Activation, Block, Error, Head, Model, Placement, Stack};
+use crate::{Activation, Block, Error, Head, Model, Placement, Stack, step};
 
 /// The keys and values of a decoder's tokens so far, and of the encoder's output.
 #[derive(Debug)]
@@ -42,7 +42,8 @@ impl Caches {
 
     /// The tokens of the stack that are in the caches.
     pub(crate) fn len(&self) -> usize {
-        self.own.first().map_or(0, KvCache::len)
+        // A changed run leaves out the layers before the first change.
+        self.own.last().map_or(0, KvCache::len)
     }
 
     /// The most tokens of the stack.
@@ -79,13 +80,15 @@ pub(crate) struct Runner<'r> {
     pub(super) keep: &'r Keep,
     /// The changes of each run, or one plan for all inputs.
     pub(super) plans: &'r [Plan],
-    /// An earlier run to begin from.
+    /// An unchanged run of the whole text to begin from.
     pub(crate) from: Option<&'r Streams>,
     /// The streams of this run, if a later one is to begin from it.
     pub(crate) streams: Option<Streams>,
     pub(crate) caches: Option<&'r mut Caches>,
     /// Whether the head computes the last position alone.
     pub(crate) last_only: bool,
+    /// The tokens of the stack before those of this run: their keys and values are cached.
+    pub(super) first: usize,
     trace: Trace,
 }
 
@@ -100,6 +103,7 @@ impl<'r> Runner<'r> {
             streams: None,
             caches: None,
             last_only: false,
+            first: 0,
             trace,
         }
     }
@@ -126,6 +130,10 @@ impl<'r> Runner<'r> {
                 memory = Some(known.clone());
                 continue;
             }
+            self.first = match (prefix, &self.caches) {
+                ("encoder", _) | (_, None) => 0,
+                (_, Some(caches)) => caches.len(),
+            };
             let mut x = Vec::new();
             for input in inputs {
                 x.extend(self.embed(prefix, input)?);
@@ -165,7 +173,7 @@ impl<'r> Runner<'r> {
             let len = shape.iter().product::<usize>().max(1);
             spread(data, len * self.plans.len());
             for (data, plan) in data.chunks_exact_mut(len).zip(self.plans.iter().cycle()) {
-                plan.apply(place, shape, data)?;
+                plan.apply(place, self.first, shape, data)?;
             }
         }
         if self.keep.has(place) {
@@ -181,12 +189,7 @@ impl<'r> Runner<'r> {
     /// The stream \[tokens, width\] that enters the first layer.
     fn embed(&mut self, prefix: &str, input: &Input) -> Result<Vec<f32>, Error> {
         let (description, weights) = (self.model.description(), self.model.weights());
-        let (width, embedding) = (description.width, &description.embedding);
-        let first = if prefix == "encoder" {
-            0
-        } else {
-            self.caches.as_ref().map_or(0, |caches| caches.len())
-        };
+        let (width, embedding, first) = (description.width, &description.embedding, self.first);
         let ids = if prefix == "decoder" { &input.decoder_ids } else { &input.ids };
         let mut x = match &weights.tokens {
             Tokens::Patches(projection) => {
@@ -245,11 +248,7 @@ impl<'r> Runner<'r> {
     ) -> Result<Vec<f32>, Error> {
         let description = self.model.description();
         let (width, block, tokens) = (description.width, &stack.block, *of_run);
-        let first = if prefix == "encoder" {
-            0
-        } else {
-            self.caches.as_ref().map_or(0, |caches| caches.len())
-        };
+        let first = self.first;
         let divisors = self.model.weights().divisors.as_deref();
         let angles = block.rotary.as_ref().map(|rotary| {
             let positions = first..first + tokens;
@@ -263,7 +262,8 @@ impl<'r> Runner<'r> {
             });
         let start = self.start(prefix, stack);
         if let Some(known) = self.from.and_then(|from| from.0.get(&(prefix, start))) {
-            x.clone_from(known);
+            // Those of this run's tokens, which are the last.
+            x = known[known.len() - x.len()..].to_vec();
         }
         for (layer, of_layer) in weights.layers.iter().enumerate().skip(start) {
             let setting = LayerSetting {
@@ -295,7 +295,10 @@ impl<'r> Runner<'r> {
     /// computed.
     fn needs_last_query(&self, prefix: &str, stack: &Stack) -> bool {
         let last = Some(stack.layers().saturating_sub(1));
-        let untouched = self.plans.iter().all(|plan| plan.last_layer(prefix) < last);
+        let untouched = self
+            .plans
+            .iter()
+            .all(|plan| plan.last_layer(prefix) < last && !plan.changes(final_norm(prefix)));
         let places = self.keep.is_empty() && self.streams.is_none() && untouched;
         self.last_only
             && places
@@ -560,7 +563,9 @@ fn rows(
 /// The layer's output for each row of x.
 pub(super) fn product(layer: &Linear, x: &[f32]) -> Result<Vec<f32>, Error> {
     let rows = x.len() / layer.inputs().max(1);
-    Ok(layer.forward(Sequences::new("the stream", x, [1, rows, layer.inputs()])?)?.into_vec())
+    let out = layer.forward(Sequences::new("the stream", x, [1, rows, layer.inputs()])?)?;
+    step();
+    Ok(out.into_vec())
 }
 
 /// The norm of each row of x.

@@ -186,8 +186,8 @@ impl Large {
             .show(ui, |ui| {
                 let map = Heatmap {
                     name: &name,
-                    numbers: &selected.numbers,
-                    masked: f32::NEG_INFINITY,
+                    numbers: &selected.drawn,
+                    masked: 0.0,
                     row_labels: rows,
                     col_labels: cols,
                     picture: &selected.picture,
@@ -235,8 +235,8 @@ impl Large {
     fn words(&self, (row, col): Cell) -> Option<String> {
         let (of, selected) = self.shown.as_ref()?;
         let [rows, cols] = &of.heads.labels;
-        let (query, key, weight) = (rows.get(row)?, cols.get(col)?, selected.number(row, col)?);
-        let (term, weight) = (of.heads.term(), numbers::spoken(weight));
+        let (query, key, weight) = (rows.get(row)?, cols.get(col)?, selected.cell((row, col))?);
+        let (term, weight) = (of.heads.term(), numbers::spoken_masked(weight, 0.0));
         Some(format!("query {row} {query}, key {col} {key}: {term} {weight}"))
     }
 }

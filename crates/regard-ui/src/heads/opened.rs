@@ -1,12 +1,13 @@
 //! An attention that has been read or computed, and the matrix that is shown of it.
 
 use core::ops::Deref;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::{AttentionSource, State};
 use crate::Host;
 use crate::colors::{self, Look, Palette};
-use crate::heatmap::Picture;
+use crate::heatmap::{Cell, Picture};
 use regard_figure::{Extent, Figure, Matrix};
 use regard_heads::{
     AttentionMaps, Error, HeadId, Measure, Over, Part, Progress, Survey, palette, unattended,
@@ -37,6 +38,10 @@ pub struct Surveyed {
     pub(super) largest: f32,
     /// Whether the numbers are differences of weights, which measures of weights say nothing about.
     pub(super) is_difference: bool,
+    /// Whether no query sees a key after its own position.
+    pub(crate) is_causal: bool,
+    /// The edges that are cut: a head with a query and a key.
+    pub(crate) cut: Vec<(HeadId, Cell)>,
 }
 
 /// The matrix that is shown enlarged.
@@ -46,6 +51,8 @@ pub struct Selected {
     pub title: String,
     /// The weights, queries × keys.
     pub numbers: Arc<Vec<f32>>,
+    /// The same with −∞ where the mask hides a key.
+    pub(super) drawn: Arc<Vec<f32>>,
     cols: usize,
     /// The picture of the weights.
     pub picture: Picture,
@@ -118,7 +125,32 @@ impl Surveyed {
             maps.tokens().map(|tokens| tokens.into_iter().map(|token| token.text).collect());
         let largest =
             shape.ids().map(|id| colors::largest(&survey.thumbnail(&maps, id))).fold(0.0, f32::max);
-        Ok(Self { maps, survey, labels, largest, is_difference })
+        let (is_causal, cut) = (survey.is_causal(), Vec::new());
+        Ok(Self { maps, survey, labels, largest, is_difference, is_causal, cut })
+    }
+
+    /// The thumbnail of a head, with −∞ where the mask hides all keys of a block.
+    pub(super) fn thumbnail(&self, id: HeadId) -> Cow<'_, [f32]> {
+        let mut numbers = self.survey.thumbnail(&self.maps, id);
+        let (_, cols) = self.survey.thumbnail_shape();
+        if self.is_causal {
+            hide_later(numbers.to_mut(), cols);
+        }
+        if self.survey.factor() == 1 {
+            self.hide_cut(Part::Head(id), &mut numbers);
+        }
+        numbers
+    }
+
+    /// Sets the edges of a head that are cut to −∞.
+    fn hide_cut(&self, part: Part, numbers: &mut Cow<'_, [f32]>) {
+        let cols = self.maps.shape().keys;
+        let cut = self.cut.iter().filter(|(head, _)| part == Part::Head(*head));
+        for (_, (query, key)) in cut {
+            if let Some(x) = numbers.to_mut().get_mut(query * cols + key) {
+                *x = f32::NEG_INFINITY;
+            }
+        }
     }
 
     /// The labels of the queries and of the keys.
@@ -170,28 +202,42 @@ impl Surveyed {
         // If rollout has no meaning, an error is better than another matrix, which nobody would notice.
         state.shown = shown;
         let part = state.part().unwrap_or(Part::Mean(Over::All));
-        self.maps.matrix(part, look, &unattended)
+        let mut matrix = self.maps.matrix(part, look, &unattended)?;
+        (matrix.values, matrix.masked) = (self.drawn(part, &matrix.values), 0.0);
+        Ok(matrix)
+    }
+
+    /// The numbers of a part with −∞ where the mask hides a key.
+    fn drawn(&self, part: Part, numbers: &Arc<Vec<f32>>) -> Arc<Vec<f32>> {
+        let mut drawn = Cow::Borrowed(&numbers[..]);
+        if self.is_causal {
+            hide_later(drawn.to_mut(), self.maps.shape().keys);
+        }
+        self.hide_cut(part, &mut drawn);
+        match drawn {
+            Cow::Borrowed(_) => Arc::clone(numbers),
+            Cow::Owned(drawn) => Arc::new(drawn),
+        }
     }
 
     /// Computes the matrix that is to be shown.
     pub(super) fn select(&self, part: Part, progress: &Progress<'_>) -> Result<Selected, Error> {
-        let numbers = self.maps.part(part, progress)?;
+        let numbers = Arc::new(self.maps.part(part, progress)?);
         let extent = Extent::of(&numbers);
         let cols = self.maps.shape().keys;
         let colors = self.palette(&numbers, extent, Look::default());
-        let picture = Picture::new(&numbers, cols, colors);
-        Ok(Selected {
-            part,
-            title: self.maps.title(part),
-            numbers: Arc::new(numbers),
-            cols,
-            picture,
-            extent,
-        })
+        let drawn = self.drawn(part, &numbers);
+        let picture = Picture::new(&drawn, cols, colors);
+        Ok(Selected { part, title: self.maps.title(part), numbers, drawn, cols, picture, extent })
     }
 }
 
 impl Selected {
+    /// A cell as it is drawn: −∞ where the mask hides the key.
+    pub(super) fn cell(&self, (query, key): Cell) -> Option<f32> {
+        self.drawn.get(query * self.cols + key).copied().filter(|_| key < self.cols)
+    }
+
     /// The weight of a query on a key.
     pub fn number(&self, query: usize, key: usize) -> Option<f32> {
         self.numbers.get(query * self.cols + key).copied().filter(|_| key < self.cols)
@@ -199,7 +245,8 @@ impl Selected {
 
     /// The matrix with its tokens, to export it.
     pub fn matrix(&self, heads: &Surveyed, look: Look) -> Matrix {
-        heads.maps.labelled(self.part, Arc::clone(&self.numbers), self.palette(look))
+        let values = Arc::clone(&self.drawn);
+        Matrix { masked: 0.0, ..heads.maps.labelled(self.part, values, self.palette(look)) }
     }
 
     /// Takes the colours that the user chose.
@@ -209,5 +256,12 @@ impl Selected {
 
     fn palette(&self, look: Look) -> Palette {
         Palette::of(self.extent, self.picture.palette().is_diverging(), look)
+    }
+}
+
+/// Sets the keys after each query to −∞. A block of keys comes after a block of as many queries in the same way.
+fn hide_later(numbers: &mut [f32], cols: usize) {
+    for (query, row) in numbers.chunks_exact_mut(cols.max(1)).enumerate() {
+        row.iter_mut().skip(query + 1).for_each(|x| *x = f32::NEG_INFINITY);
     }
 }

@@ -106,20 +106,38 @@ impl Heatmap<'_> {
         Geometry::new(self, ui, max_width).size()
     }
 
-    /// Draws the matrix as [`show`](Self::show) does. If there is room, its numbers and cells are larger than usual.
+    /// Draws the matrix as [`show`](Self::show) does. If there is room, its numbers are larger than usual, and its cells are larger
+    /// than the numbers need.
     pub fn show_enlarged(&self, ui: &mut Ui, max_width: f32, view: &mut View) -> Pointing {
         let size = self.size(ui, max_width);
         let factor = (max_width / size.x).min(self.large / size.y).clamp(1.0, Self::MOST_ENLARGED);
         ui.scope(|ui| {
             style::enlarge_numbers(ui, factor);
-            self.show(ui, max_width, view)
+            self.show_filling(ui, [max_width, self.large], view)
         })
         .inner
     }
 
+    /// Draws the matrix as [`show`](Self::show) does. Cells with numbers grow until they fill the width or the height.
+    pub fn show_filling(
+        &self,
+        ui: &mut Ui,
+        [max_width, height]: [f32; 2],
+        view: &mut View,
+    ) -> Pointing {
+        let mut geometry = Geometry::new(self, ui, max_width);
+        if geometry.has_numbers {
+            geometry.fill(max_width, height);
+        }
+        self.draw(ui, &geometry, view)
+    }
+
     /// Draws the part of the matrix that `view` shows, no wider than `max_width`.
     pub fn show(&self, ui: &mut Ui, max_width: f32, view: &mut View) -> Pointing {
-        let geometry = Geometry::new(self, ui, max_width);
+        self.draw(ui, &Geometry::new(self, ui, max_width), view)
+    }
+
+    fn draw(&self, ui: &mut Ui, geometry: &Geometry, view: &mut View) -> Pointing {
         view.limit(geometry.most_zoom());
         let (_, whole) = ui.allocate_space(geometry.size());
         let cells = geometry.cells(whole.min);
@@ -130,9 +148,9 @@ impl Heatmap<'_> {
         if response.clicked() {
             response.request_focus();
         }
-        let reached = navigate::navigate(self, ui, &response, &geometry, cells, view);
+        let reached = navigate::navigate(self, ui, &response, geometry, cells, view);
         let seen = geometry.seen(cells, view);
-        let hovered = response.hover_pos().and_then(|at| seen.cell_at(at));
+        let hovered = pointer(ui, &response).and_then(|at| seen.cell_at(at));
         let clicked = response.interact_pointer_pos().filter(|_| response.clicked());
         let clicked = clicked.and_then(|at| seen.cell_at(at));
         if let Some(cell) = clicked.filter(|_| ui.input(|input| input.modifiers.shift)) {
@@ -144,7 +162,7 @@ impl Heatmap<'_> {
         });
         speak::speak(self, ui, &response, chosen.or(self.pointed));
         if ui.is_rect_visible(whole) {
-            paint::paint(self, ui, &geometry, &seen, view, &response, hovered);
+            paint::paint(self, ui, geometry, &seen, view, &response, hovered);
         }
         Pointing { response, hovered, chosen, seen }
     }
@@ -166,4 +184,15 @@ impl Heatmap<'_> {
     fn number(&self, (row, col): Cell) -> Option<f32> {
         self.numbers.get(row * self.cols() + col).copied()
     }
+}
+
+/// The position of the pointer over the cells, or of a finger that was put on them.
+///
+/// egui takes a finger that rests for a press of the secondary button. From then on, nothing is hovered until the finger leaves.
+fn pointer(ui: &Ui, response: &Response) -> Option<Pos2> {
+    let finger = ui.input(|input| {
+        let began = input.pointer.press_origin().filter(|_| input.any_touches())?;
+        input.pointer.interact_pos().filter(|_| response.rect.contains(began))
+    });
+    response.hover_pos().or_else(|| finger.filter(|_| response.contains_pointer()))
 }

@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use egui::{Context, ProgressBar, Ui};
-use regard_models::{Checkpoint, Error, ImageProcessor, Input, Model, Reading};
+use regard_models::{ChangedReading, Checkpoint, Error, ImageProcessor, Model, Reading};
 
 use super::input::Reads;
 use super::record;
@@ -36,22 +36,28 @@ pub(super) struct Opened {
     /// How an image becomes numbers, for a model of images.
     pub processor: Option<ImageProcessor>,
     /// What it has read last of the first text, and of the second.
-    pub readers: [Reader; 2],
+    pub read: [LastReading<Reading>; 2],
+    /// What it has read last with changes.
+    pub read_changed: LastReading<ChangedReading>,
 }
 
 /// The reading of a text that is being typed: the next one goes on from it.
-#[derive(Default)]
-pub(super) struct Reader(Mutex<Option<Reading>>);
+pub(super) struct LastReading<T>(Mutex<Option<T>>);
 
-impl Reader {
-    /// Reads a text.
-    pub fn read(&self, model: &Model, input: &Input) -> Result<Reading, String> {
-        let before = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        model.read(input, before).map_err(|e| e.to_string())
+impl<T> Default for LastReading<T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<T> LastReading<T> {
+    /// Takes the reading, to go on from it.
+    pub fn take(&self) -> Option<T> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Keeps a reading for the next text.
-    pub fn keep(&self, reading: Reading) {
+    pub fn keep(&self, reading: T) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(reading);
     }
 }
@@ -65,8 +71,9 @@ impl Opened {
         let processor = (Reads::of(model.description()) == Reads::Image)
             .then(|| ImageProcessor::of(checkpoint, model.description()));
         let processor = processor.transpose().map_err(|e| message(&name, &e.to_string()))?;
-        let (tokens, readers) = (record::of_tokens(&model), Default::default());
-        Ok(Self { name, model, bytes: checkpoint.bytes(), hash, tokens, processor, readers })
+        let (tokens, bytes) = (record::of_tokens(&model), checkpoint.bytes());
+        let (read, read_changed) = Default::default();
+        Ok(Self { name, model, bytes, hash, tokens, processor, read, read_changed })
     }
 }
 

@@ -5,18 +5,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use egui::ColorImage;
-use regard_figure::{Label, Look, Matrix};
+use regard_figure::{Figure, Label, Look, Matrix};
 use regard_heads::{AttentionMaps, HeadId, Shape, unattended};
-use regard_models::{Baseline, Change, Head, Input, Model, Trace, Values, Which, probabilities};
+use regard_models::{Baseline, Change, Head, Input, Model, Values, Which, probabilities};
 use web_time::Instant;
 
 use super::attentions::PerAttention;
 use super::input::{Prepared, Reads};
 use super::open::Opened;
-use super::state::first_layer;
 use super::{State, Version, compare, record};
 use crate::Host;
 use crate::heads::Surveyed;
+use crate::heatmap::Cell;
 
 /// The most bytes that the weights of all heads may take. A run with changes has three times as many.
 const MOST_BYTES: u64 = 256 << 20;
@@ -107,6 +107,8 @@ pub(super) struct Changed {
     /// Changed minus unchanged.
     pub difference: Differences,
     pub next: Vec<f32>,
+    /// The tokens that were computed for this text. The others were known from the text before.
+    pub computed: usize,
 }
 
 /// Run B: another text, another model, or both.
@@ -168,7 +170,7 @@ impl Outcome {
         let ids = request.ids.as_deref();
         let unchanged = Unchanged::of(host, opened, 0, &request, (&request.text, ids), first)?;
         let changed = (!request.changes.is_empty())
-            .then(|| Changed::new(model, &unchanged, &request.changes));
+            .then(|| Changed::new(opened, &unchanged, &request.changes));
         let second = (request.second.is_some() || model_b.is_some()).then(|| {
             if let Some(model_b) = model_b {
                 compare::fits(opened, model_b)?;
@@ -213,6 +215,11 @@ impl Outcome {
     /// The tokens that were computed for the text. The others were known from the text before.
     pub fn computed(&self) -> usize {
         self.unchanged.computed
+    }
+
+    /// The tokens that were computed for the run with changes, if there is one.
+    pub fn computed_changed(&self) -> Option<usize> {
+        self.changed().map(|changed| changed.computed)
     }
 
     /// The ids of the tokens of the text.
@@ -330,6 +337,26 @@ impl Outcome {
 /// # Errors
 /// If the model cannot be opened, if it cannot read the text, or if the changes do not fit.
 pub fn matrix(host: &dyn Host, state: &State, look: Look) -> anyhow::Result<Matrix> {
+    Ok(heads_of(host, state, |heads| heads.matrix(state.heads.clone(), look))??)
+}
+
+/// The picture of all heads of a session of this room.
+///
+/// # Errors
+/// Those of [`matrix`].
+pub fn grid(host: &dyn Host, state: &State, look: Look) -> anyhow::Result<Figure> {
+    heads_of(host, state, |heads| heads.figure(look, state.heads.own_scale))
+}
+
+/// Runs the model of a session and returns what `ask` finds in the heads that the session shows.
+///
+/// # Errors
+/// Those of [`matrix`].
+pub fn heads_of<T>(
+    host: &dyn Host,
+    state: &State,
+    ask: impl FnOnce(&Surveyed) -> T,
+) -> anyhow::Result<T> {
     let said = |message: String| anyhow::anyhow!(message);
     let checkpoint = host.checkpoint(&state.model).map_err(said)?;
     let opened = Opened::load(state.model.clone(), &checkpoint).map_err(said)?;
@@ -344,7 +371,7 @@ pub fn matrix(host: &dyn Host, state: &State, look: Look) -> anyhow::Result<Matr
     if let Some(refusal) = outcome.refusal().or_else(|| outcome.second_refusal()) {
         anyhow::bail!(refusal.to_owned());
     }
-    Ok(outcome.version(state.version, state.attention).matrix(state.heads.clone(), look)?)
+    Ok(ask(outcome.version(state.version, state.attention)))
 }
 
 impl Unchanged {
@@ -388,16 +415,17 @@ impl Unchanged {
                  shown: shorten the text."
             ));
         }
-        let reading = opened.readers[reader].read(model, &input)?;
+        let before = opened.read[reader].take();
+        let reading = model.read(&input, before).map_err(|e| e.to_string())?;
         let both = [&tokens[..], &decoder_tokens[..]];
         let heads = Heads::new(model.description(), |which, _| {
             let weights = reading.weights(which).ok_or("the run has kept no weights")?;
-            surveyed(model, which, weights.data.clone(), both)
+            surveyed(model, which, weights.data.clone(), both).map(Arc::new)
         })?;
         let baseline = Arc::new(reading.unchanged().clone());
         let next = next(model, &input, baseline.logits());
         let computed = reading.computed();
-        opened.readers[reader].keep(reading);
+        opened.read[reader].keep(reading);
         let image = request.image.clone().filter(|_| picture.is_some());
         Ok(Self {
             input,
@@ -427,16 +455,24 @@ impl Unchanged {
 }
 
 impl Changed {
-    fn new(model: &Model, unchanged: &Unchanged, changes: &[Change]) -> Result<Self, String> {
-        let trace = run(model, unchanged, changes)?;
+    fn new(opened: &Opened, unchanged: &Unchanged, changes: &[Change]) -> Result<Self, String> {
+        let model = &opened.model;
+        let before = opened.read_changed.take();
+        let reading = model.read_changed(&unchanged.baseline, changes, before);
+        let reading = reading.map_err(|e| e.to_string())?;
         let both = [&unchanged.tokens[..], &unchanged.decoder_tokens[..]];
         let heads = Heads::new(model.description(), |which, _| {
-            let weights = weights(model, which, &trace, unchanged.heads.of(which));
-            surveyed(model, which, weights, both)
+            let changed = reading.weights(which).ok_or("the run has kept no weights")?;
+            let weights = weights(changed, unchanged.heads.of(which));
+            let mut heads = surveyed(model, which, weights, both)?;
+            heads.cut = changes.iter().filter_map(|change| cut_of(change, which)).collect();
+            Ok(Arc::new(heads))
         })?;
         let difference = Difference::each(model, &heads, &unchanged.heads)?;
-        let next = next(model, &unchanged.input, trace.logits());
-        Ok(Self { heads, difference, next })
+        let next = next(model, &unchanged.input, reading.logits());
+        let computed = reading.computed();
+        opened.read_changed.keep(reading);
+        Ok(Self { heads, difference, next, computed })
     }
 }
 
@@ -468,42 +504,22 @@ impl Difference {
         moved.sort_by(|(_, a), (_, b)| b.total_cmp(a));
         let maps = AttentionMaps::new(shape, all, first.maps.tokens());
         let heads = maps.and_then(|maps| Surveyed::new(maps, true, &unattended));
-        let heads = heads.map(Arc::new).map_err(|e| e.to_string())?;
-        Ok(Self { heads, moved })
+        let mut heads = heads.map_err(|e| e.to_string())?;
+        // Where no weight differs, the differences alone do not tell.
+        heads.is_causal = first.is_causal && second.is_causal;
+        Ok(Self { heads: Arc::new(heads), moved })
     }
 }
 
-/// A changed run that keeps the weights of the layers from the first changed one on.
-fn run(model: &Model, unchanged: &Unchanged, changes: &[Change]) -> Result<Trace, String> {
-    let description = model.description();
-    let first = changes.iter().map(first_layer).min().unwrap_or(0);
-    let places = description.attentions().into_iter().flat_map(|(which, stack)| {
-        // A change of the encoder changes all of the decoder.
-        let first = if which == Which::Only { first.min(stack.layers() - 1) } else { 0 };
-        (first..stack.layers()).map(move |layer| which.weights_of(layer))
-    });
-    let mut pass = model.pass().keep(places).after(&unchanged.baseline);
-    // A model that fills gaps predicts the token of a gap, which may be anywhere.
-    if description.stack.causal {
-        pass = pass.last_logits();
-    }
-    for change in changes {
-        pass = pass.change(change.clone());
-    }
-    pass.run(&unchanged.input).map_err(|e| e.to_string())
-}
-
-/// The weights of all layers. Those that the run has not kept are those of the unchanged run.
-fn weights(model: &Model, which: Which, trace: &Trace, unchanged: &Surveyed) -> Vec<f32> {
+/// The weights of all layers: those of the unchanged run, then those from the first changed layer on.
+fn weights(changed: &Values, unchanged: &Surveyed) -> Vec<f32> {
+    let shape = unchanged.maps.shape();
+    let first = shape.layers - changed.shape.first().copied().unwrap_or(0).min(shape.layers);
     let mut weights = Vec::new();
-    for layer in 0..layers(model, which) {
-        if let Some(values) = trace.get(&which.weights_of(layer)) {
-            weights.extend_from_slice(&values.data);
-        } else {
-            let ids = unchanged.maps.shape().ids().filter(|id| id.layer == layer);
-            ids.for_each(|id| weights.extend_from_slice(&unchanged.maps.head(id)));
-        }
+    for id in shape.ids().filter(|id| id.layer < first) {
+        weights.extend_from_slice(&unchanged.maps.head(id));
     }
+    weights.extend_from_slice(&changed.data);
     weights
 }
 
@@ -519,7 +535,7 @@ fn surveyed(
     which: Which,
     weights: Vec<f32>,
     [tokens, decoder_tokens]: [&[Label]; 2],
-) -> Result<Arc<Surveyed>, String> {
+) -> Result<Surveyed, String> {
     let [queries, keys] = match which {
         Which::Only | Which::Encoder => [tokens, tokens],
         Which::Decoder => [decoder_tokens, decoder_tokens],
@@ -533,7 +549,17 @@ fn surveyed(
     };
     let maps = AttentionMaps::new(shape, weights, [queries.to_vec(), keys.to_vec()]);
     let heads = maps.and_then(|maps| Surveyed::new(maps, false, &unattended));
-    heads.map(Arc::new).map_err(|e| e.to_string())
+    heads.map_err(|e| e.to_string())
+}
+
+/// The head, and the query and the key, of a cut edge in this kind of attention.
+fn cut_of(change: &Change, which: Which) -> Option<(HeadId, Cell)> {
+    match *change {
+        Change::Cut { head, query, key } if head.attention == which => {
+            Some((HeadId { layer: head.layer, head: head.head }, (query, key)))
+        }
+        _ => None,
+    }
 }
 
 /// The probability of each token of the vocabulary: to come next, or to stand in the gap; or of each class of an image. Empty if the

@@ -274,16 +274,6 @@ fn head_of(change: &Change) -> Option<HeadAddress> {
     }
 }
 
-/// The first layer whose attention may be another with a change.
-pub(super) fn first_layer(change: &Change) -> usize {
-    match change {
-        Change::Patch { place, .. } | Change::Add { place, .. } => {
-            place.split('.').nth(1).and_then(|layer| layer.parse().ok()).unwrap_or(0)
-        }
-        _ => head_of(change).map_or(0, |id| id.layer),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
