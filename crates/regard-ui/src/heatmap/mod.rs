@@ -113,13 +113,23 @@ impl Heatmap<'_> {
         let factor = (max_width / size.x).min(self.large / size.y).clamp(1.0, Self::MOST_ENLARGED);
         ui.scope(|ui| {
             style::enlarge_numbers(ui, factor);
-            let mut geometry = Geometry::new(self, ui, max_width);
-            if geometry.has_numbers {
-                geometry.fill(max_width, self.large);
-            }
-            self.draw(ui, &geometry, view)
+            self.show_filling(ui, [max_width, self.large], view)
         })
         .inner
+    }
+
+    /// Draws the matrix as [`show`](Self::show) does. Cells with numbers grow until they fill the width or the height.
+    pub fn show_filling(
+        &self,
+        ui: &mut Ui,
+        [max_width, height]: [f32; 2],
+        view: &mut View,
+    ) -> Pointing {
+        let mut geometry = Geometry::new(self, ui, max_width);
+        if geometry.has_numbers {
+            geometry.fill(max_width, height);
+        }
+        self.draw(ui, &geometry, view)
     }
 
     /// Draws the part of the matrix that `view` shows, no wider than `max_width`.

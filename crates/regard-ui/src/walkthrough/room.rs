@@ -27,6 +27,9 @@ const BESIDE: f32 = 760.0;
 /// A lower page has no strip.
 const TALL: f32 = 320.0;
 
+/// The least height of the explanation: its heading, and a fraction.
+const LEAST: f32 = 104.0;
+
 /// The view of a [`State`].
 pub struct WalkthroughRoom {
     real: RealHeadPage,
@@ -115,13 +118,16 @@ impl WalkthroughRoom {
             self.go_to(state, chosen.inner);
         }
         let Self { cache, reveal, .. } = self;
-        let height = (0.18 * ui.available_height()).clamp(64.0, 160.0);
+        let scale = (ui.available_width() / USUAL).clamp(1.0, MOST_ENLARGED);
+        let room = ui.available_height();
+        let height = (0.18 * room).min(160.0 * scale).max(LEAST.min(0.25 * room));
         let bottom = Panel::bottom("explanation")
             .resizable(false)
             .exact_size(height)
             .frame(panel(ui, 16, 8));
         let clicked = bottom.show(ui, |ui| {
             ui.take_available_space();
+            style::enlarge(ui, scale);
             explanation::show(ui, state, cache.walkthrough().ok()?)
         });
         if let Some(at) = clicked.inner {
@@ -129,7 +135,11 @@ impl WalkthroughRoom {
             state.picked = Some(Picked::Cell(at));
         }
         let line = Panel::top("tokens").resizable(false).frame(panel(ui, 16, 6));
-        let chosen = line.show(ui, |ui| top::show(ui, state, cache.walkthrough().ok()?)).inner;
+        let chosen = line.show(ui, |ui| {
+            style::enlarge(ui, scale);
+            top::show(ui, state, cache.walkthrough().ok()?)
+        });
+        let chosen = chosen.inner;
         if !is_wide && ui.available_height() >= TALL {
             let strip = Panel::top("outline").resizable(false).frame(panel(ui, 16, 4));
             let chosen = strip.show(ui, |ui| self.outline(state)?.strip(ui));
