@@ -33,6 +33,8 @@ pub struct Large {
     pub(crate) paints: bool,
     /// The name of the run, if several stand side by side.
     pub(crate) of: String,
+    /// Whether the name of the run stands above an image already.
+    pub(crate) is_named: bool,
 }
 
 /// The numbers of some heads of an attention.
@@ -147,7 +149,7 @@ impl Large {
         let is_one = self.of.is_empty();
         // Where the page is low, its height is better used for cells: the bar above names the head too.
         let is_low = ui.available_height() < LOW;
-        if !is_one || !is_low || state.lines {
+        if !self.is_named && (!is_one || !is_low || state.lines) {
             bar::title(ui, if is_one { &selected.title } else { &self.of });
         }
         let name = if is_one {

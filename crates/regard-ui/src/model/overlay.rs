@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use egui::accesskit::Role;
 use egui::{
-    ColorImage, Label, Pos2, Rect, RichText, Sense, Stroke, StrokeKind, TextStyle, TextureHandle,
-    TextureOptions, Ui, Vec2, WidgetInfo, pos2, vec2,
+    ColorImage, Id, Label, Pos2, Rect, RichText, Sense, Stroke, StrokeKind, TextStyle,
+    TextureHandle, TextureOptions, Ui, Vec2, WidgetInfo, pos2, vec2,
 };
 
 use crate::colors::{Colors as _, Look};
@@ -44,7 +44,8 @@ impl Overlay {
             Some((Side::Queries, i)) => Some(i),
             _ => None,
         };
-        let hovered_id = ui.scope_id().with("pointed patch");
+        // Images side by side have one pointer.
+        let hovered_id = Id::unique("pointed patch");
         let pointed: Option<usize> = ui.data(|data| data.get_temp(hovered_id)).flatten();
         let on_map = large.hovered().map(|(row, _)| row);
         let chosen = state.chosen.map(|(row, _)| row);
