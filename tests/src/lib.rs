@@ -6,3 +6,8 @@ pub mod attention_files;
 pub mod models;
 pub mod onnx;
 pub mod rounding;
+
+/// The examples of the repository's page.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

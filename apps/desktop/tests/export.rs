@@ -286,6 +286,56 @@ fn the_weights_of_a_query_by_temperature_are_curves() {
     }
 }
 
+#[test]
+fn a_session_exports_the_curves_and_the_grid_of_its_room() {
+    let folder = Folder::new();
+    let path = folder.path("session.json");
+    let source = path.to_str().unwrap();
+    let text = |session: &Session, view: &str, to: &str| {
+        save(session, &path);
+        String::from_utf8(exported(&[source, "--view", view], &folder.path(to))).unwrap()
+    };
+    let refused = |session: &Session, view: &str| {
+        save(session, &path);
+        let to = folder.path("refused.svg");
+        let output = export(&[source, "--view", view, "--to", to.to_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(2), "{view}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let in_room = |room: Room| Session { room, ..Session::default() };
+
+    let mut laboratory = in_room(Room::Laboratory);
+    laboratory.laboratory.inputs.tokens = 3;
+    laboratory.laboratory.chosen = Some((1, 0));
+    // The causal mask leaves the chosen query two keys.
+    let sorted = text(&laboratory, "curves", "sorted.csv");
+    assert!(sorted.starts_with("rank,weight\n1,0.") && sorted.lines().count() >= 3, "{sorted}");
+    for (view, head) in [
+        ("entropy", "T,entropy\n0.01,"),
+        ("gradient", "T,gradient norm\n0.01,"),
+        ("gradient-by-d", "d,without 1/√d,\"without 1/√d, low\""),
+    ] {
+        let csv = text(&laboratory, view, "plot.csv");
+        assert!(csv.starts_with(head), "{csv}");
+    }
+    let error = refused(&laboratory, "grid");
+    assert!(error.contains("the laboratory of this session has no model"), "{error}");
+
+    for room in [Room::Heads, Room::Model] {
+        let grid = text(&in_room(room), "grid", "grid.svg");
+        assert!(grid.contains(">layer 0</text>") && grid.contains(">head 3</text>"), "{room:?}");
+        let error = refused(&in_room(room), "curves");
+        assert!(error.contains("of this session shows no curves"), "{error}");
+    }
+    let example = regard_ui::example(Example::ILoveRobotics);
+    assert!(text(&example, "curves", "curves.csv").starts_with("T,I,love,robotics\n"));
+    let error = refused(&example, "entropy");
+    assert!(error.contains("for a session of the laboratory"), "{error}");
+    // The first page is a head of story over its sentence.
+    let first = text(&regard_ui::greeting(), "matrix", "first.csv");
+    assert!(first.contains("Lily") && first.contains("[STORY]"), "{first}");
+}
+
 /// The file has the numbers that the command prints as JSON.
 #[test]
 fn a_sweep_is_a_table_in_a_file() {

@@ -28,6 +28,8 @@ const PIECES: usize = 24;
 pub enum Scale {
     /// Equal differences.
     Linear,
+    /// Equal differences, with ticks at whole numbers.
+    Whole,
     /// Equal factors, with ticks at powers of 10.
     Decades,
     /// Equal factors, with ticks at powers of 4.
@@ -47,6 +49,8 @@ pub struct Curve {
     pub color: [u8; 3],
     /// Whether the curve is dashed.
     pub dashed: bool,
+    /// The number at the plot's mark, computed there: the points stand beside it.
+    pub marked: Option<f64>,
 }
 
 /// Curves over one axis.
@@ -60,7 +64,7 @@ pub struct Curve {
 ///     axes: ["T", "weight"],
 ///     scale: Scale::Decades,
 ///     mark: Some(1.0),
-///     curves: vec![Curve { name: "cat".to_owned(), points, band, color, dashed: false }],
+///     curves: vec![Curve { name: "cat".to_owned(), points, band, color, dashed: false, marked: Some(0.6) }],
 /// };
 /// assert_eq!(plot.encode(Format::Csv)?, b"T,cat\n0.1,0.9\n1,0.6\n10,0.5\n");
 /// # Ok::<(), regard_figure::Error>(())
@@ -83,7 +87,7 @@ impl Scale {
     /// The place of a number on the axis.
     pub fn place(self, x: f64) -> f64 {
         match self {
-            Self::Linear => x,
+            Self::Linear | Self::Whole => x,
             Self::Decades => x.log10(),
             Self::Doublings => x.log2(),
         }
@@ -92,7 +96,7 @@ impl Scale {
     /// The number at a place of the axis.
     pub fn value(self, place: f64) -> f64 {
         match self {
-            Self::Linear => place,
+            Self::Linear | Self::Whole => place,
             Self::Decades => 10_f64.powf(place),
             Self::Doublings => place.exp2(),
         }
@@ -102,6 +106,7 @@ impl Scale {
     pub fn step(self, [low, high]: [f64; 2], wanted: f64) -> f64 {
         match self {
             Self::Linear => round((high - low).max(f64::MIN_POSITIVE) / wanted),
+            Self::Whole => round((high - low).max(1.0) / wanted).max(1.0),
             Self::Decades => 1.0,
             Self::Doublings => 2.0,
         }
@@ -194,6 +199,23 @@ impl Plot {
     /// The name and the number of a point of a curve: "cat: 0.62 at T = 0.5".
     pub fn told(&self, curve: usize, [x, y]: [f64; 2]) -> String {
         format!("{}: {} at {} = {}", self.name(curve), number(y), self.axes[0], number(x))
+    }
+
+    /// The name of a curve, those that coincide with it, and its number at the mark: "cat = mat 0.41 each". Without a mark it is
+    /// the first number and the last: "cat from 0.9 to 0.5". A legend and a screen reader say the same.
+    pub fn said(&self, curve: usize) -> String {
+        let name = self.name(curve);
+        let Curve { points, marked, .. } = &self.curves[curve];
+        if let Some(y) = marked {
+            let each = if self.coincident(curve).len() > 1 { " each" } else { "" };
+            return format!("{name} {}{each}", number(*y));
+        }
+        match (points.first(), points.last()) {
+            (Some([_, first]), Some([_, last])) => {
+                format!("{name} from {} to {}", number(*first), number(*last))
+            }
+            _ => name,
+        }
     }
 
     /// A row for each x, with an empty cell where a curve has no point.
@@ -429,6 +451,7 @@ mod tests {
             band: Vec::new(),
             color: [i as u8; 3],
             dashed: false,
+            marked: None,
         };
         let curves = curves.iter().enumerate().map(curve).collect();
         let (title, scale) = ("Curves".to_owned(), Scale::Linear);
@@ -454,6 +477,7 @@ mod tests {
     fn ticks_are_round() {
         assert_eq!(Scale::Decades.ticks([-2.0, 2.0], 5.0), [-2.0, -1.0, 0.0, 1.0, 2.0]);
         assert_eq!(Scale::Doublings.ticks([0.0, 6.0], 5.0), [0.0, 2.0, 4.0, 6.0]);
+        assert_eq!(Scale::Whole.ticks([1.0, 2.0], 5.0), [1.0, 2.0]);
         assert_eq!(Scale::Linear.ticks([1.0, 12.0], 5.0), [2.0, 4.0, 6.0, 8.0, 10.0, 12.0]);
     }
 

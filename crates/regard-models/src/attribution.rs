@@ -82,7 +82,7 @@ impl Model {
     ///
     /// ```
     /// use regard_models::{Input, Model};
-    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models");
+    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
     /// let model = Model::open(format!("{models}/tiny-gpt2"))?;
     /// let input = Input::tokens([7, 8, 9]);
     /// let parts = model.attribute(&input, 2, 40, Some(41))?;
@@ -112,7 +112,7 @@ impl Pass<'_> {
     ///
     /// ```
     /// use regard_models::{Ablation, Change, Input, Model};
-    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models");
+    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
     /// let model = Model::open(format!("{models}/tiny-gpt2"))?;
     /// let (head, input) = ("1.3".parse()?, Input::tokens([7, 8, 9]));
     /// let pass = model.pass().change(Change::Ablate { head, to: Ablation::Zero });

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 ///
 /// ```
 /// use regard_models::{Checkpoint, Description, Placement};
-/// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models");
+/// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
 /// let gemma = Description::of(&Checkpoint::open(format!("{models}/tiny-gemma2"))?)?;
 /// assert_eq!(gemma.stack.windows, [Some(5), None, Some(5), None]);
 /// assert_eq!(gemma.stack.block.placement, Placement::Both);

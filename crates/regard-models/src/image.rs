@@ -12,7 +12,7 @@ use crate::{Checkpoint, Description, Error, Input};
 ///
 /// ```
 /// use regard_models::{Checkpoint, ImageProcessor, Model};
-/// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models");
+/// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
 /// let checkpoint = Checkpoint::open(format!("{models}/tiny-vit"))?;
 /// let model = Model::load(&checkpoint)?;
 /// let processor = ImageProcessor::of(&checkpoint, model.description())?;

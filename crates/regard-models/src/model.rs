@@ -14,7 +14,7 @@ use crate::{Change, Checkpoint, Description, Error, Head, Input, Tokenizer, Trac
 ///
 /// ```
 /// use regard_models::{Input, Model};
-/// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models");
+/// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
 /// let model = Model::open(format!("{models}/tiny-qwen3"))?;
 /// let trace = model.pass().keep(["blocks.*.attn.hook_pattern"]).run(&Input::tokens([7, 8, 9]))?;
 /// let weights = trace.get("blocks.2.attn.hook_pattern").unwrap();
@@ -100,7 +100,7 @@ impl Model {
     ///
     /// ```
     /// use regard_models::{Input, Model};
-    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models");
+    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
     /// let model = Model::open(format!("{models}/tiny-gpt2"))?;
     /// let trace = model.pass().keep(["blocks.1.hook_resid_post"]).run(&Input::tokens([7, 8, 9]))?;
     /// let last = trace.get("blocks.1.hook_resid_post").unwrap();
@@ -187,7 +187,7 @@ impl<'m> Pass<'m> {
     ///
     /// ```
     /// use regard_models::{Input, Model};
-    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models");
+    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
     /// let model = Model::open(format!("{models}/tiny-qwen3"))?;
     /// let trace = model.pass().keep_as_transformers().run(&Input::tokens([7, 8, 9]))?;
     /// let outputs = trace.as_transformers(model.description());
@@ -212,7 +212,7 @@ impl<'m> Pass<'m> {
     ///
     /// ```
     /// use regard_models::{Ablation, Change, Input, Model};
-    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models");
+    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
     /// let model = Model::open(format!("{models}/tiny-gpt2"))?;
     /// let (head, input) = ("1.3".parse()?, Input::tokens([7, 8, 9]));
     /// let pass = model.pass().keep(["blocks.1.attn.hook_z"]).change(Change::Ablate { head, to: Ablation::Zero });
@@ -230,7 +230,7 @@ impl<'m> Pass<'m> {
     ///
     /// ```
     /// use regard_models::{Ablation, Change, Input, Model};
-    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models");
+    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
     /// let model = Model::open(format!("{models}/tiny-gpt2"))?;
     /// let input = Input::tokens([7, 8, 9]);
     /// let unchanged = model.baseline(&input)?;
@@ -265,7 +265,7 @@ impl<'m> Pass<'m> {
     ///
     /// ```
     /// use regard_models::{Input, Model};
-    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models");
+    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
     /// let model = Model::open(format!("{models}/tiny-gpt2"))?;
     /// let inputs = [[7, 8, 9], [3, 2, 1]].map(Input::tokens);
     /// let together = model.pass().run_batch(&inputs)?;

@@ -26,7 +26,7 @@ use crate::{Baseline, Change, Error, Input, Model, RopeScaling, Trace, Values, W
 ///
 /// ```
 /// use regard_models::{Input, Model, Which};
-/// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models");
+/// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
 /// let model = Model::open(format!("{models}/tiny-gpt2"))?;
 /// let text = [7, 8, 9, 3, 4, 5, 6, 2];
 /// let first = model.read(&Input::tokens(text), None)?;

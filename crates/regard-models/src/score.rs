@@ -118,7 +118,7 @@ impl Pass<'_> {
     ///
     /// ```
     /// use regard_models::{Input, Model};
-    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models");
+    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
     /// let model = Model::open(format!("{models}/tiny-qwen3"))?;
     /// let input = Input::tokens([7, 8, 9]);
     /// let score = model.pass().score(&input, "2.4".parse()?, 2, 1)?;

@@ -21,7 +21,7 @@ impl Description {
     ///
     /// ```
     /// use regard_models::{Checkpoint, Description};
-    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models");
+    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
     /// let gpt = Description::of(&Checkpoint::open(format!("{models}/tiny-gpt2"))?)?;
     /// let heads: Vec<String> = gpt.heads().iter().map(ToString::to_string).collect();
     /// assert_eq!(heads, ["0.0", "0.1", "0.2", "0.3", "1.0", "1.1", "1.2", "1.3"]);
@@ -42,7 +42,7 @@ impl Description {
     ///
     /// ```
     /// use regard_models::{Checkpoint, Description, Which};
-    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models");
+    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
     /// let t5 = Description::of(&Checkpoint::open(format!("{models}/tiny-t5"))?)?;
     /// let attentions: Vec<Which> = t5.attentions().into_iter().map(|(which, _)| which).collect();
     /// assert_eq!(attentions, [Which::Encoder, Which::Decoder, Which::Cross]);
@@ -66,7 +66,7 @@ impl Model {
     ///
     /// ```
     /// use regard_models::{Input, Model};
-    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models");
+    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
     /// let model = Model::open(format!("{models}/tiny-gpt2"))?;
     /// let (input, other) = (Input::tokens([7, 8, 9]), Input::tokens([7, 6, 9]));
     /// let patches = model.patches(&other);
@@ -101,7 +101,7 @@ impl Model {
     ///
     /// ```
     /// use regard_models::{Ablation, Change, Input, Model};
-    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models");
+    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
     /// let model = Model::open(format!("{models}/tiny-gpt2"))?;
     /// let unchanged = model.baseline(&Input::tokens([7, 8, 9]))?;
     /// let heads = model.description().heads();

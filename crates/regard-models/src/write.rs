@@ -93,7 +93,7 @@ impl Model {
     ///
     /// ```
     /// use regard_models::{Input, Model, Sampler};
-    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models");
+    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
     /// let model = Model::open(format!("{models}/tiny-gpt2"))?;
     /// for id in model.write(&Input::tokens([7, 8, 9]), 4, &[], Sampler::new(0.8, 1)?)? {
     ///     assert!((id? as usize) < model.description().vocabulary);
@@ -137,7 +137,7 @@ impl Model {
     ///
     /// ```
     /// use regard_models::{Input, Model};
-    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models");
+    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
     /// let model = Model::open(format!("{models}/tiny-gpt2"))?;
     /// let next = model.generate(&Input::tokens([7, 8, 9]), 4, &[])?;
     /// let after_two = Input::tokens([7, 8, 9, next[0], next[1]]);

@@ -173,18 +173,12 @@ fn draw(ui: &mut Ui, caption: &str, plot: &Plot, height: f32) {
     shown.response.widget_info(|| WidgetInfo::labeled(Role::Image, true, &words));
 }
 
-/// The words of a screen reader: the caption, and the curves where the mark stands.
+/// The words of a screen reader: the caption, the mark, and the curves as the legend has them.
 fn words(caption: &str, plot: &Plot) -> String {
-    let mut words = format!("Plot: {caption}");
-    let Some(mark) = plot.mark.map(|x| plot.scale.place(x)) else { return words };
-    for curve in plot.curves.iter().take(MOST_SPOKEN) {
-        let distance = |[x, _]: &[f64; 2]| (plot.scale.place(*x) - mark).abs();
-        let near = curve.points.iter().min_by(|a, b| distance(a).total_cmp(&distance(b)));
-        if let Some([_, y]) = near {
-            words = format!("{words}, {} {}", curve.name, rounded(*y));
-        }
-    }
-    words
+    let mark = plot.mark.map(|x| format!(", at {} = {}", plot.axes[0], temperature::text(x)));
+    let curves = (0..plot.curves.len()).filter(|i| plot.coincident(*i).first() == Some(i));
+    let said: Vec<String> = curves.take(MOST_SPOKEN).map(|i| plot.said(i)).collect();
+    format!("Plot: {caption}{}: {}", mark.unwrap_or_default(), said.join(", "))
 }
 
 /// Marks at round numbers of a scale.

@@ -171,13 +171,21 @@ impl Session {
     pub fn read(host: &dyn Host, path: &Path) -> anyhow::Result<Self> {
         let name = path.display();
         let text = host.read(path, LARGEST_FILE).with_context(|| format!("cannot read {name}"))?;
-        let value: serde_json::Value = serde_json::from_slice(&text)
-            .with_context(|| format!("{name} is not a session file"))?;
+        Self::parse(&text).with_context(|| format!("{name} cannot be read"))
+    }
+
+    /// Reads the text of a session file.
+    ///
+    /// # Errors
+    /// If it is not a session.
+    pub fn parse(text: &[u8]) -> anyhow::Result<Self> {
+        let value: serde_json::Value =
+            serde_json::from_slice(text).context("it is not a session file")?;
         if value.get("format").is_none() {
-            bail!("{name} is not a session file: it lacks the key \"format\"");
+            bail!("it is not a session file: it lacks the key \"format\"");
         }
-        let mut session: Self = serde_json::from_value(value)
-            .with_context(|| format!("{name} is not a session file of this version"))?;
+        let mut session: Self =
+            serde_json::from_value(value).context("it is not a session file of this version")?;
         session.laboratory.limit();
         let zoom = session.appearance.zoom;
         session.appearance.zoom = if zoom.is_finite() { zoom.clamp(0.2, 5.0) } else { 1.0 };

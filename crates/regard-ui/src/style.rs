@@ -158,6 +158,9 @@ fn dark() -> Visuals {
     visuals.widgets.noninteractive.fg_stroke.color = Color32::from_rgb(208, 211, 218);
     visuals.widgets.inactive.fg_stroke.color = Color32::from_rgb(220, 223, 230);
     visuals.weak_text_color = Some(Color32::from_rgb(154, 160, 172));
+    visuals.widgets.inactive.bg_fill = Color32::from_rgb(98, 104, 117);
+    visuals.widgets.hovered.bg_fill = Color32::from_rgb(118, 124, 138);
+    visuals.widgets.active.bg_fill = Color32::from_rgb(84, 90, 102);
     visuals.error_fg_color = Color32::from_rgb(255, 122, 112);
     visuals.warn_fg_color = Color32::from_rgb(255, 176, 84);
     round(visuals)
@@ -173,6 +176,9 @@ fn light() -> Visuals {
     visuals.widgets.noninteractive.fg_stroke.color = Color32::from_rgb(38, 42, 50);
     visuals.widgets.inactive.fg_stroke.color = Color32::from_rgb(38, 42, 50);
     visuals.weak_text_color = Some(Color32::from_rgb(92, 98, 110));
+    visuals.widgets.inactive.bg_fill = Color32::from_rgb(132, 138, 150);
+    visuals.widgets.hovered.bg_fill = Color32::from_rgb(114, 120, 132);
+    visuals.widgets.active.bg_fill = Color32::from_rgb(146, 152, 164);
     visuals.error_fg_color = Color32::from_rgb(180, 22, 22);
     visuals.warn_fg_color = Color32::from_rgb(150, 80, 0);
     round(visuals)
@@ -289,6 +295,12 @@ mod tests {
                     "{text:?} on {ground:?}: {}",
                     contrast(text, ground)
                 );
+            }
+            // What is no text, such as an unchecked box, needs 3, and so does the check mark in it.
+            for state in [&visuals.widgets.inactive, &visuals.widgets.hovered] {
+                let (fill, mark) = (state.bg_fill, state.fg_stroke.color);
+                assert!(contrast(fill, ground) >= 3.0, "{fill:?}: {}", contrast(fill, ground));
+                assert!(contrast(mark, fill) >= 3.0, "{mark:?}: {}", contrast(mark, fill));
             }
             for text in [visuals.text_color(), visuals.error_fg_color] {
                 let ground = tinted(&visuals, text);

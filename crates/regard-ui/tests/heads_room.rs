@@ -569,3 +569,31 @@ fn everything_has_a_name_and_fits_in_every_view() {
         assert_eq!(session(&window).heads.shown, Shown::Rollout);
     }
 }
+
+/// At 1920 × 1080 and at 4K, the pictures of the heads take almost half of the window, and all of them are seen. Lines between
+/// tokens fill the height.
+#[test]
+fn heads_grow_with_the_window() {
+    for [width, height] in [[1920.0, 1080.0], [3840.0, 2160.0]] {
+        let mut window =
+            driver::open(Session { room: Room::Heads, ..Session::default() }, [width, height]);
+        let cells = |window: &Window, start: &str| -> Vec<egui::Rect> {
+            let nodes = window.query_all_by_role(Role::Button);
+            let named = nodes.filter(|node| {
+                node.accesskit_node().label().is_some_and(|label| label.starts_with(start))
+            });
+            named.map(|node| node.rect()).collect()
+        };
+        let heads = cells(&window, "layer ");
+        assert_eq!(heads.len(), 12);
+        assert!(heads.iter().all(|rect| rect.bottom() <= height && rect.right() <= width));
+        let area: f32 = heads.iter().map(egui::Rect::area).sum();
+        assert!(area > 0.45 * width * height, "{width}: {}", area / (width * height));
+        let state = &mut window.state_mut().as_mut().unwrap().session.heads;
+        (state.shown, state.lines) = (Shown::Head, true);
+        settle(&mut window);
+        let queries = cells(&window, "query ");
+        let [top, bottom] = [queries.first().unwrap().top(), queries.last().unwrap().bottom()];
+        assert!(bottom <= height && bottom - top > 0.6 * height, "{top} {bottom}");
+    }
+}

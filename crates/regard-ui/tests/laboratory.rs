@@ -382,3 +382,17 @@ fn the_look_changes_the_colours_and_no_numbers() {
     assert_eq!(session(&window).look, Look { map: Map::Viridis, logarithmic: true });
     assert!(Arc::ptr_eq(&numbers, &outcome(&window).numbers), "nothing is computed anew");
 }
+
+#[test]
+fn a_matrix_of_few_tokens_is_as_large_as_one_of_many() {
+    for size in [[1920.0, 1080.0], [3840.0, 2160.0]] {
+        for tokens in [2, 8, 16, 64] {
+            let mut start = Session { room: Room::Laboratory, ..Session::default() };
+            start.laboratory.inputs.tokens = tokens;
+            let window = open(start, size);
+            let cells = window.get_by_label("Heatmap of Weights").rect();
+            assert!(cells.height() > 0.6 * size[1], "{tokens} tokens: {cells:?}");
+            assert!(cells.width() <= 1.2 * cells.height(), "{tokens} tokens: {cells:?}");
+        }
+    }
+}

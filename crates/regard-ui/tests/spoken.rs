@@ -1,4 +1,4 @@
-//! What a screen reader says of a weight, of a prediction and of a change: their AccessKit names and values.
+//! What a screen reader says of a weight, of a prediction, of a change and of a plot: their AccessKit names and values.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[expect(dead_code, reason = "shared with tests that need more of it")]
@@ -6,13 +6,15 @@ mod driver;
 
 use egui::accesskit::Role;
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
+use regard_figure::numbers;
+use regard_kernels::Temperature;
 use regard_models::{Ablation, Change};
 use regard_ui::model::Listed;
 use regard_ui::walkthrough::{At, Picked};
 use regard_ui::{Room, Session, example};
 use regard_walkthrough::{Example, Quantity};
 
-use self::driver::{Window, app, open, settle};
+use self::driver::{Window, app, open, outcome, settle};
 
 const SIZE: [f32; 2] = [1400.0, 1000.0];
 
@@ -67,4 +69,61 @@ fn a_change_is_told_with_its_effect() {
     let all = names(&window);
     let told = all.iter().find(|name| name.starts_with(&start) && name.contains(&effect));
     assert!(told.is_some_and(|name| name.ends_with(" points")), "{all:?}");
+}
+
+/// A temperature between two points of the curves.
+const BETWEEN: f32 = 0.37;
+
+/// The words of a plot.
+fn words_of(window: &Window, plot: &str) -> String {
+    window.get_by_label_contains(&format!("Plot: {plot}")).accesskit_node().label().unwrap()
+}
+
+#[test]
+fn a_plot_is_told_as_its_legend_has_it_with_the_numbers_of_the_matrix() {
+    for t in [BETWEEN, 0.0, f32::INFINITY] {
+        let mut start = example(Example::ILoveRobotics);
+        start.walkthrough.settings.temperature = Temperature::new(t).unwrap();
+        let at = At { step: Quantity::Weights.into(), cell: (0, 1) };
+        start.walkthrough.picked = Some(Picked::Cell(at));
+        let window = open(start, SIZE);
+        let walkthrough = app(&window).walkthrough().unwrap();
+        let weights = walkthrough.step(Quantity::Weights).unwrap();
+        let words = words_of(&window, "Weights of \"I\" by temperature, at T = ");
+        for (token, weight) in weights.col_labels.iter().zip(weights.matrix.row(0)) {
+            let told = format!("{token} {}", numbers::spoken(*weight));
+            assert!(words.contains(&told), "{told}: {words}");
+            let named = format!("■ {told}");
+            let legend = window.query_all_by_label_contains(&named);
+            assert_eq!(legend.count(), 1, "{told}");
+        }
+    }
+}
+
+#[test]
+fn a_plot_of_the_laboratory_is_told_at_its_temperature_and_not_beside_it() {
+    let mut start = Session { room: Room::Laboratory, ..Session::default() };
+    start.laboratory.inputs.temperature = Temperature::new(BETWEEN).unwrap();
+    // Not a power of two.
+    start.laboratory.inputs.dim = 24;
+    let window = open(start, SIZE);
+    let row = outcome(&window).weights.chunks(64).next_back().unwrap();
+    let weights = || row.iter().map(|p| f64::from(*p)).filter(|p| *p > 0.0);
+    let entropy = -weights().map(|p| p * p.ln()).sum::<f64>();
+    let words = words_of(&window, "Entropy by temperature");
+    let told = format!("at T = 0.37: entropy {}", numbers::spoken(entropy as f32));
+    assert!(words.ends_with(&told), "{told}: {words}");
+    // The Frobenius norm of (diag(p) − p·pᵀ) / T.
+    let square = |i: usize, j: usize| {
+        let own = if i == j { f64::from(row[i]) } else { 0.0 };
+        (own - f64::from(row[i]) * f64::from(row[j])).powi(2)
+    };
+    let n = row.len();
+    let norm = (0..n * n).map(|at| square(at / n, at % n)).sum::<f64>().sqrt();
+    let told = format!("gradient norm {}", numbers::spoken((norm / f64::from(BETWEEN)) as f32));
+    let words = words_of(&window, "Gradient norm by temperature");
+    assert!(words.ends_with(&told), "{told}: {words}");
+    let words = words_of(&window, "Gradient norm by d");
+    assert!(words.contains("at d = 24: without 1/√d 0."), "{words}");
+    assert!(words_of(&window, "Weights, sorted").contains(": weight from 0."));
 }

@@ -63,8 +63,3 @@ pub use self::stack::{Decoder, DecoderOutput, Encoder, EncoderOutput, Keep};
 pub use self::tensor::Tensor;
 pub use self::threads::Threads;
 pub use self::view::{Heads, Ragged, Sequences};
-
-/// The examples of the repository's page.
-#[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;

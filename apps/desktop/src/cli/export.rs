@@ -1,16 +1,16 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use indicatif::ProgressBar;
 use regard_figure::{Figure, Format, Look, Map, Matrix, Plot};
 use regard_heads::{AttentionMaps, Over, Part, Survey, unattended};
 use regard_ui::heads::Opened;
-use regard_ui::laboratory::Engine;
-use regard_ui::walkthrough::{self, State};
-use regard_ui::{Room, Session, of_step, of_walkthrough};
+use regard_ui::laboratory::{self, Engine};
+use regard_ui::walkthrough::{self, Page, State};
+use regard_ui::{PlotName, Room, Session, of_step, of_walkthrough};
 use regard_walkthrough::{Example, Quantity, Settings, StepKey, Walkthrough};
 
 use super::destination;
@@ -45,8 +45,9 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "head")]
     rollout: bool,
 
-    /// What is written: the matrix; its weights as lines between tokens; all heads of a file; or, of an example, the weights of a
-    /// query at every temperature (.csv too). A session tells itself
+    /// What is written: the matrix; its weights as lines between tokens; all heads (grid) of a file, or of a session of the heads
+    /// or the model room; or curves (.csv too). The curves of an example are the weights of a query at every temperature. Those of a
+    /// laboratory's session are the sorted weights of a row (curves), or entropy, gradient, and gradient-by-d
     #[arg(long, value_enum, value_name = "VIEW")]
     view: Option<View>,
 
@@ -79,6 +80,23 @@ enum View {
     Lines,
     Grid,
     Curves,
+    Entropy,
+    Gradient,
+    #[value(name = "gradient-by-d")]
+    GradientByDim,
+}
+
+impl View {
+    /// The plot of the laboratory, if the view is one.
+    fn plot(self) -> Option<PlotName> {
+        match self {
+            Self::Curves => Some(PlotName::Sorted),
+            Self::Entropy => Some(PlotName::Entropy),
+            Self::Gradient => Some(PlotName::Gradient),
+            Self::GradientByDim => Some(PlotName::GradientByDim),
+            Self::Matrix | Self::Lines | Self::Grid => None,
+        }
+    }
 }
 
 /// Reads a map's name, and lists the names in the help.
@@ -108,8 +126,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         let bytes = figure.encode(format).bad_input()?;
         return destination::write(&args.to, &bytes, figure.title());
     }
-    if args.view == Some(View::Curves) {
-        let plot = curves(args).bad_input()?;
+    if let Some(plot) = args.view.and_then(View::plot) {
+        let plot = curves(args, plot).bad_input()?;
         let bytes = plot.encode(format).bad_input()?;
         return destination::write(&args.to, &bytes, &plot.title);
     }
@@ -134,36 +152,83 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     destination::write(&args.to, &bytes, &format!("{}, {rows} × {cols}", matrix.title))
 }
 
-/// All heads of a file of attention.
+/// All heads of a file of attention, or of what a session shows.
 fn of_all_heads(args: &Args, look: Look) -> Result<Figure> {
     ensure!(
         args.layer.is_none() && args.head.is_none() && !args.rollout,
         "--layer, --head and --rollout choose one matrix, and --view grid shows all heads"
     );
+    let look = Look { map: args.map.unwrap_or(look.map), ..look };
+    if Session::is_named(&args.source) {
+        let session = Session::read(&Native, &args.source)?;
+        return match session.room {
+            Room::Heads => {
+                let heads = Opened::open(&Native, session.heads.source, &unattended)?;
+                Ok(heads.figure(look, session.heads.own_scale))
+            }
+            Room::Model => regard_ui::model::grid(&Native, &session.model, look),
+            room => bail!(
+                "--view grid shows the heads of a model, and the {} has no model",
+                in_words(room)
+            ),
+        };
+    }
     ensure!(args.source.exists(), "--view grid shows the heads of a file of attention");
     let maps = AttentionMaps::open(&args.source, args.matrix.as_deref(), &unattended)?;
     let survey = Survey::new(&maps, &unattended)?;
-    let look = Look { map: args.map.unwrap_or(look.map), ..look };
     Ok(survey.figure(&maps, look, false))
 }
 
-/// The weights of a query by temperature: the first one of an example, or the one that is picked in a session.
-fn curves(args: &Args) -> Result<Plot> {
+/// A room in a sentence.
+fn in_words(room: Room) -> &'static str {
+    match room {
+        Room::Walkthrough => "walkthrough of this session",
+        Room::Laboratory => "laboratory of this session",
+        Room::Heads => "heads room of this session",
+        Room::Model => "model room of this session",
+    }
+}
+
+/// The weights of a query by temperature, the first one of an example or the one that is picked in a session, or a plot of the
+/// laboratory of a session.
+fn curves(args: &Args, plot: PlotName) -> Result<Plot> {
     ensure!(
         args.layer.is_none() && args.head.is_none() && !args.rollout && args.matrix.is_none(),
-        "--matrix, --layer, --head and --rollout choose a matrix, and --view curves shows an example's weights by temperature"
+        "--matrix, --layer, --head and --rollout choose a matrix, and this view shows curves"
     );
     let name = args.source.display().to_string();
     let state = match name.parse::<Example>() {
         Ok(example) => State::new(example),
         Err(_) if Session::is_named(&args.source) => {
-            Session::read(&Native, &args.source)?.walkthrough
+            let session = Session::read(&Native, &args.source)?;
+            match session.room {
+                Room::Laboratory => return of_laboratory(&session, plot),
+                Room::Walkthrough if session.walkthrough.page == Page::Example => {}
+                room => {
+                    bail!("the {} shows no curves; examples and the laboratory do", in_words(room))
+                }
+            }
+            session.walkthrough
         }
+        Err(_) if args.source.exists() => bail!(
+            "{name}: curves are of an example or of a session; a file of attention has --view matrix, lines and grid"
+        ),
         Err(_) => return Err(unknown(&name)),
     };
+    ensure!(
+        plot == PlotName::Sorted,
+        "this view is for a session of the laboratory; an example has --view curves"
+    );
     let walkthrough = Walkthrough::compute(&state.inputs, &state.settings)?;
     let name = state.example().name();
     walkthrough::curves(&state, &walkthrough).with_context(|| format!("{name} has no weights"))
+}
+
+/// A plot of the laboratory of a session.
+fn of_laboratory(session: &Session, name: PlotName) -> Result<Plot> {
+    let state = &session.laboratory;
+    let outcome = Engine::new(Arc::new(Native)).run(state.request(), &|_| ())?;
+    laboratory::plot(&outcome, state.chosen, name).context("the laboratory has no such plot")
 }
 
 /// The error of a name that is neither an example nor a file.
@@ -204,6 +269,9 @@ fn of_session(args: &Args) -> Result<Matrix> {
     let session = Session::read(&Native, &args.source)?;
     let look = Look { logarithmic: session.look.logarithmic || args.log, ..session.look };
     match session.room {
+        Room::Walkthrough if session.walkthrough.page == Page::RealHead => {
+            walkthrough::real_head(&Native, session.walkthrough.real, look)
+        }
         Room::Walkthrough => {
             let state = &session.walkthrough;
             let walkthrough = Walkthrough::compute(&state.inputs, &state.settings)?;

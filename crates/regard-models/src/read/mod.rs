@@ -22,7 +22,7 @@ use crate::{Error, Format, Tensor};
 ///
 /// ```
 /// use regard_models::Checkpoint;
-/// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models");
+/// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
 /// let checkpoint = Checkpoint::open(format!("{models}/tiny-phi3"))?;
 /// let norm = checkpoint.read("model.norm.weight")?;
 /// assert_eq!((norm.shape(), norm.format().to_string()), (&[48][..], "F16".to_owned()));
@@ -77,7 +77,7 @@ impl Checkpoint {
     ///
     /// ```
     /// use regard_models::{Checkpoint, Input, Model};
-    /// # let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models/tiny-gpt2");
+    /// # let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/models/tiny-gpt2");
     /// # let read = |name: &str| std::fs::read(format!("{folder}/{name}")).unwrap();
     /// let (config, weights) = (read("config.json"), read("model.safetensors"));
     /// let files = [("config.json", config), ("model.safetensors", weights)];
@@ -128,7 +128,7 @@ impl Checkpoint {
     ///
     /// ```
     /// use regard_models::Checkpoint;
-    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models");
+    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
     /// let file = format!("{models}/gguf/tiny-gpt2.Q8_0.gguf");
     /// let mut bytes = Vec::new();
     /// Checkpoint::open(&file)?.for_each_part(&mut |part| bytes.extend_from_slice(part))?;

@@ -13,7 +13,7 @@ use crate::{Checkpoint, Error, Input};
 ///
 /// ```
 /// use regard_models::Model;
-/// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models");
+/// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
 /// let model = Model::open(format!("{models}/tiny-bert"))?;
 /// let tokenizer = model.tokenizer().unwrap();
 /// let input = tokenizer.encode("the cat", None)?;
@@ -84,7 +84,7 @@ impl Tokenizer {
     ///
     /// ```
     /// use regard_models::Model;
-    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models");
+    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
     /// let model = Model::open(format!("{models}/tiny-bert"))?;
     /// let tokenizer = model.tokenizer().unwrap();
     /// assert_eq!(tokenizer.encode_as_is("the cat")?.len() + 2, tokenizer.encode("the cat", None)?.ids.len());
@@ -103,7 +103,7 @@ impl Tokenizer {
     ///
     /// ```
     /// use regard_models::Model;
-    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models");
+    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
     /// let model = Model::open(format!("{models}/tiny-bert"))?;
     /// assert_eq!(model.tokenizer().unwrap().unknown("the 注 cat")?, ["注"]);
     /// # Ok::<(), regard_models::Error>(())
@@ -133,7 +133,7 @@ impl Tokenizer {
     ///
     /// ```
     /// use regard_models::Model;
-    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models");
+    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
     /// let model = Model::open(format!("{models}/gguf/tiny-llama.Q8_0.gguf"))?;
     /// let tokenizer = model.tokenizer().unwrap();
     /// let ids = tokenizer.encode("tokens look", None)?.ids;

@@ -11,15 +11,17 @@ use egui::{
 use super::opened::Surveyed;
 use super::{Shown, State};
 use crate::colors::{Colors as _, Look, largest};
-use crate::numbers;
+use crate::{numbers, style};
 use regard_figure::Extent;
 use regard_heads::{HeadId, Measure, Measures};
 
-/// The limits of a picture's width. A picture is narrower only where a layer would not fit in a row.
+/// The widest picture of a grid that scrolls. Where all pictures are seen at once, they grow with the window.
 const WIDEST: f32 = 176.0;
+/// A picture is narrower only where a layer would not fit in a row.
 const NARROWEST: f32 = 56.0;
-/// The widest picture where a layer is a row at any width.
-const WIDEST_BY_LAYER: f32 = 288.0;
+/// A grid of this width has captions of the usual size. On a wider one, they grow with the width, up to a limit.
+const USUAL: f32 = 1200.0;
+const MOST_ENLARGED: f32 = 2.0;
 /// The gap between two pictures, and between two small ones.
 const GAP: f32 = 8.0;
 const SMALL_GAP: f32 = 2.0;
@@ -67,21 +69,21 @@ impl Thumbnails {
         let ids = opened.ordered(state.order, state.smallest_first);
         ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
             let room = vec2(ui.available_width() - 4.0, ui.clip_rect().height());
+            let scale = (room.x / USUAL).clamp(1.0, MOST_ENLARGED);
+            style::enlarge(ui, scale);
             let line = ui.text_style_height(&TextStyle::Small);
             let heads = opened.maps.shape().heads;
             let (columns, gap) = if self.by_layer && state.order.is_none() {
-                (heads, if room.x < CAPTIONED * heads as f32 { SMALL_GAP } else { GAP })
+                (heads, if room.x < CAPTIONED * heads as f32 { SMALL_GAP } else { scale * GAP })
             } else {
-                (columns(room, line, heads, ids.len(), state.order.is_some()), GAP)
+                let columns = columns(room, line, heads, ids.len(), state.order.is_some());
+                (columns, scale * GAP)
             };
-            let mut side = side(room.x, columns, gap);
-            if self.by_layer {
-                // All layers are seen at once, if the pictures do not become too small.
-                let layers = ids.len().div_ceil(columns) as f32;
-                let fitting = (room.y / layers - line - gap).floor();
-                let widest = (room.x / columns as f32 - gap).floor().clamp(side, WIDEST_BY_LAYER);
-                side = widest.min(fitting.max(NARROWEST.min(side)));
-            }
+            let rows = ids.len().div_ceil(columns);
+            // All layers are seen at once, if the pictures do not become too small.
+            let least = if self.by_layer { NARROWEST } else { WIDEST };
+            let side =
+                widest(room.x, columns, gap).min(highest(room.y, rows, line + gap).max(least));
             ui.spacing_mut().item_spacing = vec2(gap, gap);
             for row in ids.chunks(columns) {
                 ui.horizontal(|ui| {
@@ -177,22 +179,30 @@ impl Thumbnails {
     }
 }
 
-/// The number of pictures in a row. In the order of the file, a layer is a row if it fits. Otherwise it is the smallest number
-/// that shows all pictures at once, or, if none does, as many as are distinguishable.
+/// The number of pictures in a row. In the order of the file, a layer is a row if it fits. Otherwise it is the number that shows
+/// all pictures at once and as large as possible, or, if they would be too small, as many as are distinguishable.
 fn columns(room: Vec2, line: f32, heads: usize, all: usize, sorted: bool) -> usize {
     let fits = |side: f32| ((room.x / (side + GAP)) as usize).max(1);
     if !sorted && heads > 1 && heads <= fits(NARROWEST) {
         return heads;
     }
-    let most = fits(1.6 * NARROWEST).min(all.max(1));
-    let height =
-        |columns: usize| all.div_ceil(columns) as f32 * (side(room.x, columns, GAP) + line + GAP);
-    (1..most).find(|columns| height(*columns) <= room.y).unwrap_or(most)
+    let distinguishable = 1.6 * NARROWEST;
+    let most = fits(distinguishable).min(all.max(1));
+    let side = |columns: usize| {
+        widest(room.x, columns, GAP).min(highest(room.y, all.div_ceil(columns), line + GAP))
+    };
+    let best = (1..=most).rev().max_by(|a, b| side(*a).total_cmp(&side(*b))).unwrap_or(most);
+    if side(best) < distinguishable { most } else { best }
 }
 
-/// The width of a picture in a row of `columns`.
-fn side(room: f32, columns: usize, gap: f32) -> f32 {
-    (room / columns as f32 - gap).floor().clamp(8.0, WIDEST)
+/// The largest width of a picture in a row of `columns`.
+fn widest(room: f32, columns: usize, gap: f32) -> f32 {
+    (room / columns as f32 - gap).floor().max(8.0)
+}
+
+/// The largest height of a picture if all `rows` are seen at once, each with `around` points around it.
+fn highest(room: f32, rows: usize, around: f32) -> f32 {
+    (room / rows.max(1) as f32 - around).floor()
 }
 
 /// "layer 3 head 5, entropy 2.1 nats (20 queries)".
@@ -273,7 +283,9 @@ mod tests {
     #[test]
     fn few_heads_are_large() {
         assert_eq!(columns(vec2(900.0, 640.0), 16.0, 4, 12, true), 4);
-        assert_eq!(side(900.0, 4, GAP), WIDEST);
         assert_eq!(columns(vec2(900.0, 400.0), 16.0, 4, 12, true), 6);
+        // One head fills the room, and two stand side by side.
+        assert_eq!(columns(vec2(3000.0, 1800.0), 16.0, 2, 2, true), 2);
+        assert_eq!(highest(1800.0, 1, 24.0), 1776.0);
     }
 }

@@ -19,8 +19,10 @@ use crate::{numbers, style};
 const WEAKEST: f32 = 0.02;
 /// The widest that a token's text may be.
 const WIDEST_TOKEN: f32 = 180.0;
-/// The widest that the lines may be.
+/// The widest that the lines may be in a low room.
 const WIDEST: f32 = 420.0;
+/// The most that the text grows in a high room.
+const MOST_ENLARGED: f32 = 2.0;
 /// The width for a number beside a token.
 const NUMBER: f32 = 48.0;
 /// The colours of overlaid heads, which people with any colour vision can tell apart (Okabe and Ito 2008).
@@ -92,7 +94,29 @@ pub(super) fn show(
     state: &mut State,
 ) {
     legend(ui, layers, state);
-    let line = ui.text_style_height(&TextStyle::Body) + 3.0;
+    ui.scope(|ui| {
+        // The text and the lines grow until the tokens fill the height.
+        let tokens = opened.labels.iter().map(Vec::len).max().unwrap_or(1);
+        let factor = ui.available_height() / ((tokens + 1) as f32 * line_of(ui));
+        style::enlarge(ui, factor.clamp(1.0, MOST_ENLARGED));
+        tokens_and_lines(ui, opened, selected, layers, state);
+    });
+}
+
+/// The height of a token.
+fn line_of(ui: &Ui) -> f32 {
+    ui.text_style_height(&TextStyle::Body) + 3.0
+}
+
+fn tokens_and_lines(
+    ui: &mut Ui,
+    opened: &Surveyed,
+    selected: &Selected,
+    layers: &[Layer<'_>],
+    state: &mut State,
+) {
+    let scale = style::enlarged(ui);
+    let line = line_of(ui);
     let counts = opened.labels.each_ref().map(Vec::len);
     let most = counts.into_iter().max().unwrap_or(1);
     // One line is for the captions.
@@ -108,10 +132,12 @@ pub(super) fn show(
     let rows = tokens.each_ref().map(ExactSizeIterator::len).into_iter().max().unwrap_or(1);
     let (_, whole) = ui.allocate_space(vec2(ui.available_width(), (rows + 1) as f32 * line));
     let rect = whole.with_min_y(whole.top() + line);
-    let most = (rect.width() * 0.28 - NUMBER / 2.0).clamp(40.0, WIDEST_TOKEN);
+    let most = (rect.width() * 0.28 - scale * NUMBER / 2.0).clamp(40.0, scale * WIDEST_TOKEN);
     let width = widest(ui, opened, &tokens).clamp(40.0, most);
-    let between = (rect.width() - 2.0 * (width + NUMBER)).clamp(40.0, WIDEST);
-    let left = rect.left() + NUMBER + width;
+    let number = scale * NUMBER;
+    let farthest = WIDEST.max(1.2 * rect.height());
+    let between = (rect.width() - 2.0 * (width + number)).clamp(40.0, farthest);
+    let left = rect.left() + number + width;
     let [_, keys] = counts;
     let places =
         Places { tokens, keys, ends: [left, left + between], width, top: rect.top(), line };
@@ -302,7 +328,7 @@ fn texts(
                 _ => None,
             };
             if let Some(weight) = weight.filter(|w| w.is_finite() && w.abs() >= 0.005) {
-                let room = vec2(NUMBER - 6.0, 0.0);
+                let room = vec2(style::enlarged(ui) * NUMBER - 6.0, 0.0);
                 let at = if side == Side::Queries {
                     rect.left_center() - room
                 } else {

@@ -15,6 +15,8 @@ const MAX_ANNOTATED: usize = 1024;
 const WIDEST_COLUMN: f32 = 88.0;
 /// The largest width of a cell when zooming in.
 const WIDEST_CELL: f32 = 96.0;
+/// The gap between two numbers side by side, where they have the usual size.
+pub const BESIDE: f32 = 4.0;
 /// The gap between the cells and the text around them.
 pub const GAP: f32 = 6.0;
 /// The width of the colour bar.
@@ -34,6 +36,8 @@ pub struct Geometry {
     pub col_label: f32,
     /// The height of a line of labels.
     pub line: f32,
+    /// Whether every cell shows its number.
+    pub has_numbers: bool,
     /// Whether a line below the cells tells which part is visible.
     pub note: bool,
     /// The width of the caption and the labels at the left of the cells.
@@ -64,11 +68,11 @@ impl Geometry {
             let mut widths = (wanted.min(2)..=wanted)
                 .rev()
                 .map(|decimals| (decimals, widest_number(map, ui, decimals)));
-            widths.find(|(_, number)| number + 4.0 <= room)
+            widths.find(|(_, number)| number + unit * BESIDE <= room)
         });
         let decimals = annotated.map(|(decimals, _)| decimals).or(wanted);
         let cell = if let Some((_, number)) = annotated {
-            let padding = if cols > 6 { 4.0 } else { 10.0 };
+            let padding = unit * if cols > 6 { BESIDE + 2.0 } else { 10.0 };
             let label = (col_label + 10.0).min(unit * WIDEST_COLUMN);
             let wanted = (number + padding).max(label).max(unit * 34.0);
             vec2(wanted.min(room).floor(), (unit * 30.0).floor())
@@ -78,7 +82,30 @@ impl Geometry {
         };
         let note = annotated.is_none() && has_bar;
         let top = captions + line + 2.0;
-        Self { rows, cols, cell, decimals, row_label, col_label, line, note, left, top, right }
+        let has_numbers = annotated.is_some();
+        Self {
+            rows,
+            cols,
+            cell,
+            decimals,
+            row_label,
+            col_label,
+            line,
+            has_numbers,
+            note,
+            left,
+            top,
+            right,
+        }
+    }
+
+    /// Makes the cells larger than their numbers need: square, if there is room, and at most `large` for all together.
+    pub fn fill(&mut self, max_width: f32, large: f32) {
+        let cols = self.cols.max(1) as f32;
+        let room = ((max_width - self.left - self.right) / cols).floor();
+        let side = ((large - self.top) / self.rows.max(1) as f32).floor();
+        self.cell.x = self.cell.x.max(side.min(room));
+        self.cell.y = self.cell.y.max(side.min(self.cell.x));
     }
 
     pub fn size(&self) -> Vec2 {

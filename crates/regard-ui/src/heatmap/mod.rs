@@ -106,20 +106,28 @@ impl Heatmap<'_> {
         Geometry::new(self, ui, max_width).size()
     }
 
-    /// Draws the matrix as [`show`](Self::show) does. If there is room, its numbers and cells are larger than usual.
+    /// Draws the matrix as [`show`](Self::show) does. If there is room, its numbers are larger than usual, and its cells are larger
+    /// than the numbers need.
     pub fn show_enlarged(&self, ui: &mut Ui, max_width: f32, view: &mut View) -> Pointing {
         let size = self.size(ui, max_width);
         let factor = (max_width / size.x).min(self.large / size.y).clamp(1.0, Self::MOST_ENLARGED);
         ui.scope(|ui| {
             style::enlarge_numbers(ui, factor);
-            self.show(ui, max_width, view)
+            let mut geometry = Geometry::new(self, ui, max_width);
+            if geometry.has_numbers {
+                geometry.fill(max_width, self.large);
+            }
+            self.draw(ui, &geometry, view)
         })
         .inner
     }
 
     /// Draws the part of the matrix that `view` shows, no wider than `max_width`.
     pub fn show(&self, ui: &mut Ui, max_width: f32, view: &mut View) -> Pointing {
-        let geometry = Geometry::new(self, ui, max_width);
+        self.draw(ui, &Geometry::new(self, ui, max_width), view)
+    }
+
+    fn draw(&self, ui: &mut Ui, geometry: &Geometry, view: &mut View) -> Pointing {
         view.limit(geometry.most_zoom());
         let (_, whole) = ui.allocate_space(geometry.size());
         let cells = geometry.cells(whole.min);
@@ -130,7 +138,7 @@ impl Heatmap<'_> {
         if response.clicked() {
             response.request_focus();
         }
-        let reached = navigate::navigate(self, ui, &response, &geometry, cells, view);
+        let reached = navigate::navigate(self, ui, &response, geometry, cells, view);
         let seen = geometry.seen(cells, view);
         let hovered = response.hover_pos().and_then(|at| seen.cell_at(at));
         let clicked = response.interact_pointer_pos().filter(|_| response.clicked());
@@ -144,7 +152,7 @@ impl Heatmap<'_> {
         });
         speak::speak(self, ui, &response, chosen.or(self.pointed));
         if ui.is_rect_visible(whole) {
-            paint::paint(self, ui, &geometry, &seen, view, &response, hovered);
+            paint::paint(self, ui, geometry, &seen, view, &response, hovered);
         }
         Pointing { response, hovered, chosen, seen }
     }

@@ -9,7 +9,7 @@ use egui::{
 };
 use regard_walkthrough::Marks;
 
-use super::geometry::{Geometry, Seen, text_width};
+use super::geometry::{BESIDE, Geometry, Seen, text_width};
 use super::{Cell, Heatmap, View};
 use crate::colors::Colors as _;
 use crate::{colors, numbers, style};
@@ -146,7 +146,8 @@ fn annotate(
         .filter_map(|cell| map.number(cell).map(|x| (cell, x, map.text(x, decimals))))
         .collect();
     let longest = texts.iter().max_by_key(|(_, _, text)| text.chars().count());
-    if longest.is_none_or(|(_, _, text)| text_width(text, style::digits(), ui) + 4.0 > seen.cell.x)
+    let gap = style::enlarged(ui) * BESIDE;
+    if longest.is_none_or(|(_, _, text)| text_width(text, style::digits(), ui) + gap > seen.cell.x)
     {
         return;
     }

@@ -1,6 +1,7 @@
 //! The plots of the chosen row, and of the gradient over the number of dimensions.
 
 use core::iter::successors;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use egui::Ui;
@@ -10,6 +11,7 @@ use regard_kernels::softmax;
 
 use super::engine::hide_first;
 use super::{Outcome, measures};
+use crate::heatmap::Cell;
 use crate::memo::Memo;
 use crate::plots::{self, PlotName};
 use crate::style::remark;
@@ -71,6 +73,8 @@ pub struct Curves {
     pinned: Option<Points>,
     entropy: Points,
     gradient: Points,
+    /// The entropy and the gradient norm at the present temperature.
+    now: (f64, f64),
     by_dim: ByDim,
 }
 
@@ -91,14 +95,13 @@ impl Curves {
         hide_first(&outcome.request.inputs, &mut scores);
         let (exponents, temperatures) = temperature::sampled(POINTS);
         let mut weights = vec![0.0; n];
-        let by_temperature: Vec<(f64, f64)> = temperatures
-            .iter()
-            .map(|t| {
-                weights.copy_from_slice(&scores);
-                softmax(&mut weights, *t);
-                (measures::entropy(&weights), measures::gradient_norm(&weights, f64::from(t.get())))
-            })
-            .collect();
+        let mut at = |t: Temperature| {
+            weights.copy_from_slice(&scores);
+            softmax(&mut weights, t);
+            (measures::entropy(&weights), measures::gradient_norm(&weights, f64::from(t.get())))
+        };
+        let by_temperature: Vec<(f64, f64)> = temperatures.iter().map(|t| at(*t)).collect();
+        let now = at(outcome.request.inputs.temperature);
         let over = |measure: &dyn Fn(&(f64, f64)) -> f64| {
             exponents
                 .iter()
@@ -113,6 +116,7 @@ impl Curves {
             pinned: pinned.map(|(weights, inputs)| ranked(&of_row(weights, inputs.tokens))),
             entropy: over(&|(entropy, _)| *entropy),
             gradient: over(&|(_, gradient)| *gradient),
+            now,
             by_dim,
         }
     }
@@ -152,31 +156,48 @@ impl Curves {
                 // The dashes of A lie on the line of B, so that both are seen where they are equal.
                 let pinned = self.pinned.iter().map(|points| curve("A", points, 2, true));
                 let curves = core::iter::once(curve(name, &self.weights, 0, false)).chain(pinned);
-                plot(title, ["rank", "weight"], Scale::Linear, None, curves.collect())
+                plot(title, ["rank", "weight"], Scale::Whole, None, curves.collect())
             }
             PlotName::Entropy => {
-                let curves = vec![curve("entropy", &self.entropy, 0, false)];
-                plot("Entropy by temperature", ["T", "entropy"], Scale::Decades, t, curves)
+                let curves = vec![Curve {
+                    marked: Some(self.now.0),
+                    ..curve("entropy", &self.entropy, 0, false)
+                }];
+                plot("Entropy by temperature", ["T", "entropy (nats)"], Scale::Decades, t, curves)
             }
             PlotName::Gradient => {
                 let (title, name) = ("Gradient norm by temperature", "gradient norm");
-                plot(
-                    title,
-                    ["T", name],
-                    Scale::Decades,
-                    t,
-                    vec![curve(name, &self.gradient, 0, false)],
-                )
+                let curves = vec![Curve {
+                    marked: Some(self.now.1),
+                    ..curve(name, &self.gradient, 0, false)
+                }];
+                plot(title, ["T", name], Scale::Decades, t, curves)
             }
             PlotName::GradientByDim => {
                 let [without, with] = &*self.by_dim;
-                let curves = vec![of_quartiles(WITHOUT, without, 2), of_quartiles(WITH, with, 0)];
-                let (axes, mark) = (["d", "gradient norm"], Some(inputs.dim as f64));
-                plot("Gradient norm by d", axes, Scale::Doublings, mark, curves)
+                let mark = inputs.dim as f64;
+                let curves = vec![
+                    of_quartiles(WITHOUT, without, 2, mark),
+                    of_quartiles(WITH, with, 0, mark),
+                ];
+                let axes = ["d", "gradient norm"];
+                plot("Gradient norm by d", axes, Scale::Doublings, Some(mark), curves)
             }
             PlotName::Weights | PlotName::WhyScale(_) => None,
         }
     }
+}
+
+/// The curves of one of the laboratory's plots, to export them. Without a chosen cell they are those of the last row. `None` if
+/// another room shows the plot.
+pub fn plot(outcome: &Outcome, chosen: Option<Cell>, name: PlotName) -> Option<Plot> {
+    Curves::new(outcome, row(outcome, chosen), &mut Memo::default()).plot(outcome, name)
+}
+
+/// The row whose curves are shown: that of the chosen cell, or the last one.
+pub fn row(outcome: &Outcome, chosen: Option<Cell>) -> usize {
+    let last = outcome.request.inputs.tokens - 1;
+    chosen.map_or(last, |(row, _)| row.min(last))
 }
 
 /// The plots in their order, with their explanations.
@@ -219,14 +240,15 @@ fn legend(ui: &mut Ui) {
 
 fn curve(name: &str, points: &Points, color: usize, dashed: bool) -> Curve {
     let (name, points, color) = (name.to_owned(), points.clone(), colors::curve_rgb(color));
-    Curve { name, points, band: Vec::new(), color, dashed }
+    Curve { name, points, band: Vec::new(), color, dashed, marked: None }
 }
 
-/// The median, with a band from the lower to the upper quartile.
-fn of_quartiles(name: &str, quartiles: &[Quartiles], color: usize) -> Curve {
+/// The median, with a band from the lower to the upper quartile. `mark` is the d of the present state.
+fn of_quartiles(name: &str, quartiles: &[Quartiles], color: usize, mark: f64) -> Curve {
     let points = quartiles.iter().map(|q| [q.x, q.median]).collect();
     let band = quartiles.iter().map(|q| [q.low, q.high]).collect();
-    Curve { band, ..curve(name, &points, color, name == WITHOUT) }
+    let marked = quartiles.iter().find(|q| q.x == mark).map(|q| q.median);
+    Curve { band, marked, ..curve(name, &points, color, name == WITHOUT) }
 }
 
 const WITH: &str = "with 1/√d";
@@ -239,15 +261,16 @@ fn ranked(weights: &[f32]) -> Points {
     sorted.iter().enumerate().step_by(step).map(|(i, w)| [(i + 1) as f64, f64::from(*w)]).collect()
 }
 
-/// The gradient norm over d, without and with 1/√d, of the keys that each row sees: at every power of two, and at all
-/// dimensions that the tokens have.
+/// The gradient norm over d, without and with 1/√d, of the keys that each row sees: at every power of two, at the d of the
+/// present state, and at all dimensions that the tokens have.
 fn by_dim(outcome: &Outcome) -> [Vec<Quartiles>; 2] {
     let inputs = &outcome.request.inputs;
     let (n, most) = (inputs.tokens, outcome.tokens.width);
     let rows: Vec<usize> = (0..n).step_by(n.div_ceil(MOST_ROWS)).collect();
     let powers = successors(Some(1), |dim| Some(2 * dim)).take_while(|dim| *dim < most);
+    let dims: BTreeSet<usize> = powers.chain([inputs.dim.min(most), most]).collect();
     let mut curves = [Vec::new(), Vec::new()];
-    for dim in powers.chain([most]) {
+    for dim in dims {
         let mut norms = [Vec::new(), Vec::new()];
         for row in &rows {
             let Some(scores) = outcome.scores.chunks_exact(n).nth(*row) else { continue };

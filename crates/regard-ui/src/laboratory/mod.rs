@@ -15,6 +15,7 @@ mod tokens;
 mod worker;
 
 pub use self::benchmark::Benchmark;
+pub use self::curves::plot;
 pub use self::engine::{Engine, Outcome, Question};
 pub use self::files::Error;
 pub use self::room::LaboratoryRoom;

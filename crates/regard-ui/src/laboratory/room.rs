@@ -10,14 +10,14 @@ use web_time::Instant;
 
 use super::benchmark::Benchmark;
 use super::controls::Asked;
-use super::curves::{ByDimMemo, Curves};
+use super::curves::{self, ByDimMemo, Curves};
 use super::{Outcome, Request, Shown, Square, State, TokenSource, Worker, controls, files};
 use crate::colors::Look;
 use crate::explain::{explain, heading};
 use crate::heatmap::{self, Cell, Heatmap, Pointing};
 use crate::memo::Memo;
 use crate::plots::PlotName;
-use crate::style::{panel, readout, remark};
+use crate::style::{self, panel, readout, remark};
 use crate::task::PATIENCE;
 use crate::{Command, Host, message, numbers, side};
 use regard_figure::{Plot, shortened};
@@ -26,7 +26,10 @@ mod exchange;
 
 /// The least and the largest width of the curves beside the heatmap.
 const CURVES: f32 = 264.0;
-const MOST_CURVES: f32 = 960.0;
+const MOST_CURVES: f32 = 1600.0;
+/// A room of this width has text of the usual size. In a wider one, it grows with the width, up to a limit.
+const USUAL: f32 = 1600.0;
+const MOST_ENLARGED: f32 = 2.0;
 /// The width of the labels and of the colour bar beside the cells.
 const OF_LABELS: f32 = 176.0;
 /// The most characters of a name above the curves.
@@ -126,6 +129,8 @@ impl LaboratoryRoom {
         CentralPanel::default().frame(panel(ui, 0, 0)).show(ui, |ui| {
             ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
                 Frame::new().inner_margin(Margin::same(12)).show(ui, |ui| {
+                    let scale = ui.available_width() / USUAL;
+                    style::enlarge(ui, scale.clamp(1.0, MOST_ENLARGED));
                     command = Self::bar(ui, state).or(command);
                     command = self.contents(ui, state, look).or(command);
                     ui.separator();
@@ -186,8 +191,9 @@ impl LaboratoryRoom {
         let room = ui.available_width();
         let beside = room >= 2.0 * CURVES + 260.0;
         // A square heatmap is as wide as the page is high. The curves have what it leaves.
-        let height = (ui.clip_rect().height() - 150.0).max(240.0);
-        let width = (room - height - OF_LABELS).clamp(CURVES, MOST_CURVES);
+        let scale = style::enlarged(ui);
+        let height = (ui.clip_rect().height() - 150.0 * scale).max(240.0);
+        let width = (room - height - OF_LABELS * scale).clamp(CURVES, MOST_CURVES);
         let map_room = if beside { room - width - 16.0 } else { room };
         let large = height.min(map_room.max(240.0));
         let (mut hovered, mut command) = (None, None);
@@ -199,7 +205,7 @@ impl LaboratoryRoom {
                 ui.vertical(|ui| {
                     ui.set_width(width - 16.0);
                     let kept = (&mut self.curves, &mut self.by_dim);
-                    command = curves(ui, kept, outcome, state.chosen, 1);
+                    command = row_curves(ui, kept, outcome, state.chosen, 1);
                 });
             }
         });
@@ -211,7 +217,7 @@ impl LaboratoryRoom {
             ui.separator();
             let kept = (&mut self.curves, &mut self.by_dim);
             let columns = if room > 480.0 { 2 } else { 1 };
-            command = curves(ui, kept, outcome, state.chosen, columns);
+            command = row_curves(ui, kept, outcome, state.chosen, columns);
         }
         command
     }
@@ -322,15 +328,14 @@ fn matrix(
     pointing
 }
 
-fn curves(
+fn row_curves(
     ui: &mut Ui,
     (kept, by_dim): (&mut Option<Curves>, &mut ByDimMemo),
     outcome: &Outcome,
     chosen: Option<Cell>,
     columns: usize,
 ) -> Option<Command> {
-    let n = outcome.request.inputs.tokens;
-    let row = chosen.map_or(n - 1, |(row, _)| row.min(n - 1));
+    let row = curves::row(outcome, chosen);
     let curves = match kept.take() {
         Some(curves) if curves.row == row => curves,
         _ => Curves::new(outcome, row, by_dim),

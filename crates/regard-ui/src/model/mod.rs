@@ -37,5 +37,5 @@ pub(crate) use self::next::percent;
 pub use self::open::{STORY, story};
 pub use self::record::Record;
 pub use self::room::ModelRoom;
-pub use self::run::{Outcome, Request, matrix};
+pub use self::run::{Outcome, Request, grid, heads_of, matrix};
 pub use self::state::{Listed, Part, State, Version, View, Written};

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use egui::ColorImage;
-use regard_figure::{Label, Look, Matrix};
+use regard_figure::{Figure, Label, Look, Matrix};
 use regard_heads::{AttentionMaps, HeadId, Shape, unattended};
 use regard_models::{Baseline, Change, Head, Input, Model, Values, Which, probabilities};
 use web_time::Instant;
@@ -337,6 +337,26 @@ impl Outcome {
 /// # Errors
 /// If the model cannot be opened, if it cannot read the text, or if the changes do not fit.
 pub fn matrix(host: &dyn Host, state: &State, look: Look) -> anyhow::Result<Matrix> {
+    Ok(heads_of(host, state, |heads| heads.matrix(state.heads.clone(), look))??)
+}
+
+/// The picture of all heads of a session of this room.
+///
+/// # Errors
+/// Those of [`matrix`].
+pub fn grid(host: &dyn Host, state: &State, look: Look) -> anyhow::Result<Figure> {
+    heads_of(host, state, |heads| heads.figure(look, state.heads.own_scale))
+}
+
+/// Runs the model of a session and returns what `ask` finds in the heads that the session shows.
+///
+/// # Errors
+/// Those of [`matrix`].
+pub fn heads_of<T>(
+    host: &dyn Host,
+    state: &State,
+    ask: impl FnOnce(&Surveyed) -> T,
+) -> anyhow::Result<T> {
     let said = |message: String| anyhow::anyhow!(message);
     let checkpoint = host.checkpoint(&state.model).map_err(said)?;
     let opened = Opened::load(state.model.clone(), &checkpoint).map_err(said)?;
@@ -351,7 +371,7 @@ pub fn matrix(host: &dyn Host, state: &State, look: Look) -> anyhow::Result<Matr
     if let Some(refusal) = outcome.refusal().or_else(|| outcome.second_refusal()) {
         anyhow::bail!(refusal.to_owned());
     }
-    Ok(outcome.version(state.version, state.attention).matrix(state.heads.clone(), look)?)
+    Ok(ask(outcome.version(state.version, state.attention)))
 }
 
 impl Unchanged {

@@ -8,7 +8,7 @@ use regard_walkthrough::{Kind, Quantity, Step, Walkthrough, softmax_curve};
 use super::{State, rows};
 use crate::plots::{self, PlotName};
 use crate::style::remark;
-use crate::{Command, colors, numbers, temperature};
+use crate::{Command, colors, temperature};
 
 /// The number of points on a curve.
 const POINTS: usize = 97;
@@ -34,7 +34,7 @@ pub fn show(ui: &mut Ui, state: &State, walkthrough: &Walkthrough) -> Option<Com
     if weights.col_labels.len() <= NAMED {
         ui.scope(|ui| {
             ui.spacing_mut().interact_size.y = 0.0;
-            legend(ui, &plot, weights, row);
+            legend(ui, &plot);
         });
     }
     clicked
@@ -119,6 +119,7 @@ fn of(now: Temperature, scores: &[f32], weights: &Step, row: usize) -> Plot {
         band: Vec::new(),
         color: colors::curve_rgb(j),
         dashed: false,
+        marked: Some(f64::from(weights.matrix.get(row, j))),
     };
     Plot {
         title: format!("Weights of \"{}\" by temperature", weights.row_labels[row]),
@@ -130,7 +131,7 @@ fn of(now: Temperature, scores: &[f32], weights: &Step, row: usize) -> Plot {
 }
 
 /// The curves' tokens, each with its weight at the present temperature. Tokens whose curves coincide stand together.
-fn legend(ui: &mut Ui, plot: &Plot, weights: &Step, row: usize) {
+fn legend(ui: &mut Ui, plot: &Plot) {
     ui.horizontal_wrapped(|ui| {
         ui.spacing_mut().item_spacing = egui::vec2(12.0, 4.0);
         for j in 0..plot.curves.len() {
@@ -138,8 +139,6 @@ fn legend(ui: &mut Ui, plot: &Plot, weights: &Step, row: usize) {
             if together.first() != Some(&j) {
                 continue;
             }
-            let weight = numbers::fixed(weights.matrix.get(row, j), 3);
-            let each = if together.len() > 1 { " each" } else { "" };
             let mut job = egui::text::LayoutJob::default();
             let style = ui.style();
             let (font, align) = (egui::FontSelection::Default, egui::Align::Center);
@@ -148,8 +147,7 @@ fn legend(ui: &mut Ui, plot: &Plot, weights: &Step, row: usize) {
                     RichText::new("■").text_style(TextStyle::Small).color(colors::curve(*key));
                 sign.append_to(&mut job, style, font.clone(), align);
             }
-            let text =
-                remark(format!(" {} {weight}{each}", plot.name(j))).color(Color32::PLACEHOLDER);
+            let text = remark(format!(" {}", plot.said(j))).color(Color32::PLACEHOLDER);
             text.append_to(&mut job, style, font, align);
             let label = Label::new(job);
             // The name and the number of a token stay together.

@@ -4,9 +4,11 @@
 //! Results (weights and outputs) get cells that are large enough for their numbers. The other steps share the rest of the
 //! height. What the last edit changed has a yellow frame.
 
+use std::sync::Arc;
+
 use egui::accesskit::Role;
 use egui::{
-    Align2, Color32, EventFilter, Id, Key, Modifiers, Rect, Response, RichText, ScrollArea, Sense,
+    Color32, EventFilter, Galley, Id, Key, Modifiers, Rect, Response, RichText, ScrollArea, Sense,
     Stroke, StrokeKind, TextStyle, Ui, Vec2, WidgetInfo, pos2, vec2,
 };
 use regard_walkthrough::{Kind, Selection, Step, StepKey, Walkthrough};
@@ -32,6 +34,8 @@ const USUAL: f32 = 280.0;
 const MOST_ENLARGED: f32 = 2.0;
 /// The least width of a cell with a number.
 const ANNOTATED: f32 = 30.0;
+/// The gap between two numbers side by side.
+const APART: f32 = 3.0;
 /// The height of the thumbnails in a strip.
 const STRIP: f32 = 52.0;
 
@@ -268,16 +272,27 @@ impl Outline<'_> {
         let has_numbers = cell.x >= unit * ANNOTATED && cell.y >= unit * (READABLE - 2.0);
         if rows::is_result(step) && has_numbers {
             let font = style::digits().resolve(ui.style());
-            for (i, j) in (0..rows).flat_map(|i| (0..cols).map(move |j| (i, j))) {
-                let x = step.matrix.get(i, j);
-                let ink = if palette.is_plain() {
+            let ink = |x: f32| {
+                if palette.is_plain() {
                     ui.visuals().text_color()
                 } else {
                     colors::ink_on(palette.color(x))
+                }
+            };
+            let texts = |decimals: usize| -> Vec<Arc<Galley>> {
+                let text = |x: &f32| {
+                    painter.layout_no_wrap(numbers::fixed(*x, decimals), font.clone(), ink(*x))
                 };
-                let text = numbers::fixed(x, 2);
-                let center = at(i, j).center();
-                painter.text(center, Align2::CENTER_CENTER, text, font.clone(), ink);
+                step.matrix.as_slice().iter().map(text).collect()
+            };
+            // Numbers side by side must not touch.
+            let fits = |texts: &Vec<Arc<Galley>>| {
+                texts.iter().all(|text| text.size().x + unit * APART <= cell.x)
+            };
+            let found = [2, 1].into_iter().map(texts).find(fits);
+            for (k, text) in found.into_iter().flatten().enumerate() {
+                let center = at(k / cols, k % cols).center();
+                painter.galley(center - text.size() / 2.0, text, Color32::PLACEHOLDER);
             }
         }
         let marks = step.marks(&self.selection);

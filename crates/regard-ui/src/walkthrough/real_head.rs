@@ -88,6 +88,34 @@ impl RealHead {
     }
 }
 
+/// The model room before the first change: story reads the sentence, and one head is shown.
+fn beginning() -> model::State {
+    let mut state = model::State::of(STORY);
+    SENTENCE.clone_into(&mut state.text);
+    (state.sweep, state.heads.shown) = (Some(false), Shown::Head);
+    state
+}
+
+fn listed(changes: Vec<Change>) -> Vec<model::Listed> {
+    changes.into_iter().map(|change| model::Listed { change, on: true }).collect()
+}
+
+/// The weights of the head with the changes of a session, to export them.
+///
+/// # Errors
+/// If story cannot be run.
+pub fn matrix(host: &dyn Host, real: RealHead, look: Look) -> anyhow::Result<Matrix> {
+    let mut state = beginning();
+    let chosen = |heads: &Surveyed| {
+        let head = of_names(heads);
+        (head, real.changes(head, heads))
+    };
+    let (head, changes) = model::heads_of(host, &state, chosen)?;
+    state.heads.show(head);
+    state.changes = listed(changes);
+    model::matrix(host, &state, look)
+}
+
 /// The view of a [`RealHead`].
 pub struct RealHeadPage {
     model: ModelRoom,
@@ -99,10 +127,7 @@ pub struct RealHeadPage {
 impl RealHeadPage {
     /// Nothing has been opened yet.
     pub fn new(host: Arc<dyn Host>) -> Self {
-        let mut state = model::State::of(STORY);
-        SENTENCE.clone_into(&mut state.text);
-        (state.sweep, state.heads.shown) = (Some(false), Shown::Head);
-        Self { model: ModelRoom::new(host), state, head: None }
+        Self { model: ModelRoom::new(host), state: beginning(), head: None }
     }
 
     /// Whether a thread is at work.
@@ -171,9 +196,7 @@ impl RealHeadPage {
             self.state.heads.show(head);
             let tokens = heads.maps.shape().queries;
             real.hidden = real.hidden.filter(|hidden| *hidden < tokens);
-            let changes = real.changes(head, heads);
-            let listed = changes.into_iter().map(|change| model::Listed { change, on: true });
-            self.state.changes = listed.collect();
+            self.state.changes = listed(real.changes(head, heads));
         }
         self.state.heads.chosen = real.weight;
         self.model.follow(ui.ctx(), &mut self.state);

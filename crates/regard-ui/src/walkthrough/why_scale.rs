@@ -27,7 +27,7 @@ const MEASURES: [Measure; 4] = [
         values: |m| [m.largest_raw, m.largest_scaled],
     },
     Measure {
-        name: "Entropy of the weights",
+        name: "Entropy of the weights (nats)",
         meaning: "How widely a query spreads its attention, in nats: 0 means one key, and ln k means k keys with equal weights.",
         values: |m| [m.entropy_raw, m.entropy_scaled],
     },
@@ -83,6 +83,7 @@ pub fn plot(rows: &[WhyScale], measure: usize) -> Option<Plot> {
         band: Vec::new(),
         color: colors::curve_rgb(color),
         dashed: i == 0,
+        marked: None,
     };
     let curves = [WITHOUT, WITH].into_iter().enumerate().map(curve).collect();
     let (title, axes) = (format!("{name}, by d"), ["d", name]);

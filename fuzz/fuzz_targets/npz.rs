@@ -1,0 +1,33 @@
+//! A file of attention in npz. With a first byte that is odd, what follows is an archive as it is. With an even one it is the
+//! content of two members, so that checksums are right.
+#![no_main]
+
+use std::io::{Cursor, Write as _};
+
+use libfuzzer_sys::fuzz_target;
+use zip::write::SimpleFileOptions;
+use zip::{CompressionMethod, ZipWriter};
+
+fn archive(members: &[(&str, &[u8])]) -> Option<Vec<u8>> {
+    let mut writer = ZipWriter::new(Cursor::new(Vec::new()));
+    let stored = SimpleFileOptions::default().compression_method(CompressionMethod::Stored);
+    for (name, content) in members {
+        writer.start_file(*name, stored).ok()?;
+        writer.write_all(content).ok()?;
+    }
+    Some(writer.finish().ok()?.into_inner())
+}
+
+fuzz_target!(|data: &[u8]| {
+    let Some((kind, rest)) = data.split_first() else { return };
+    let file = if kind % 2 == 1 {
+        rest.to_vec()
+    } else {
+        let (tokens, weights) = rest.split_at(rest.len() * usize::from(*kind) / 256);
+        let Some(file) = archive(&[("tokens.npy", tokens), ("attentions.npy", weights)]) else {
+            return;
+        };
+        file
+    };
+    regard_fuzz::bounded(file.len(), || regard_fuzz::attention("a.npz", &file, None));
+});
