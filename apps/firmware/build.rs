@@ -10,6 +10,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut cargo = io::stdout();
     writeln!(cargo, "cargo::rerun-if-env-changed=REGARD_BOARD")?;
     writeln!(cargo, "cargo::rerun-if-changed=boards")?;
+    // Whether the image `story` has a model.
+    writeln!(cargo, "cargo::rerun-if-env-changed=REGARD_EMBED")?;
+    writeln!(cargo, "cargo::rustc-check-cfg=cfg(embedded)")?;
+    if env::var_os("REGARD_EMBED").is_some() {
+        writeln!(cargo, "cargo::rustc-cfg=embedded")?;
+    }
     if env::var("CARGO_CFG_TARGET_OS")? != "none" {
         if env::var_os("CARGO_FEATURE_X86").is_some() {
             link_x86(&mut cargo)?;

@@ -38,11 +38,11 @@ function files(folder) {
 function compile(build) {
     // A folder of its own, because other flags would build everything anew in a common one.
     const folder = join(target, `web-${build}`);
-    const profile = quick ? "dev" : "web";
+    const profile = quick ? "page-test" : "web";
     run("cargo", ["build", "--quiet", "-p", "regard-web", "--target", "wasm32-unknown-unknown", "--target-dir", folder, "--profile", profile], {
         CARGO_ENCODED_RUSTFLAGS: [...features[build], ...(quick ? [] : shortened)].join("\x1f"),
     });
-    const made = join(folder, "wasm32-unknown-unknown", quick ? "debug" : profile, "regard_web.wasm");
+    const made = join(folder, "wasm32-unknown-unknown", profile, "regard_web.wasm");
     const page = join(out, build);
     run("cargo", ["run", "--quiet", "--manifest-path", join(here, "bindgen/Cargo.toml"), "--target-dir", join(target, "bindgen"), "--", made, page, "regard"]);
     const wasm = join(page, "regard_bg.wasm");

@@ -6,6 +6,7 @@
 
 pub mod cases;
 pub mod costs;
+mod hash;
 #[cfg(target_os = "none")]
 pub mod image;
 mod int8_cases;
@@ -16,6 +17,7 @@ mod robotics;
 #[cfg(target_os = "none")]
 pub mod stack;
 
+pub use self::hash::{Bits, FIRST_TOKEN, hash};
 pub use self::line::Numbers;
 pub use self::memory::MEMORY;
 #[cfg(target_os = "none")]

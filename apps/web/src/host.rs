@@ -1,5 +1,6 @@
 //! The system around the window: the browser's files, storage and downloads.
 
+use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Cursor};
 use std::path::{Path, PathBuf};
@@ -12,6 +13,7 @@ use regard_ui::host::{Answer, Host, Question, Remote, Reply, Work};
 use regard_ui::model;
 use regard_ui::remote::Desk;
 use wasm_bindgen::prelude::*;
+use web_time::Instant;
 
 use crate::{address, system};
 
@@ -26,8 +28,39 @@ static FILES: Mutex<BTreeMap<PathBuf, Held>> = Mutex::new(BTreeMap::new());
 /// A file's contents, or why the page did not read it.
 type Held = Result<&'static [u8], String>;
 
-/// Work that waits for the end of the frame.
+/// Work that waits for the end of the frame, and for the work before it.
 static WAITING: Mutex<VecDeque<Work>> = Mutex::new(VecDeque::new());
+
+/// When the work that runs now was begun or went on. `None` while the window is drawn.
+static SINCE: Mutex<Option<Instant>> = Mutex::new(None);
+
+/// The longest that work keeps the page from drawing, where a step of the work is shorter. A frame has 16.7 ms.
+const SLICE: Duration = Duration::from_millis(8);
+
+/// Does the first work that waits. `system.js` calls it once for each [`later`](system::later), one after the other.
+#[wasm_bindgen]
+pub fn work_on() {
+    let work = lock(&WAITING).pop_front();
+    if let Some(work) = work {
+        *lock(&SINCE) = Some(Instant::now());
+        work();
+        *lock(&SINCE) = None;
+    }
+}
+
+/// Between two steps of work: lets the page draw and hear the user, if the work has kept it from that for long enough.
+///
+/// Frames run to their end while the work waits here, so that their locals lie on the stack above the work's, and are gone when it
+/// goes on.
+pub fn pause() {
+    let mut since = lock(&SINCE);
+    if since.is_some_and(|since| since.elapsed() > SLICE) {
+        *since = None;
+        drop(since);
+        system::pause();
+        *lock(&SINCE) = Some(Instant::now());
+    }
+}
 
 /// Takes a file that the user has dropped or chosen.
 #[wasm_bindgen]
@@ -85,15 +118,10 @@ impl Host for Browser {
         Some(self)
     }
 
-    /// The work runs after the frame, in turn: a page has one thread.
+    /// The work runs between the frames, in turn: a page has one thread.
     fn spawn(&self, _: &str, work: Work) -> io::Result<()> {
         lock(&WAITING).push_back(work);
-        system::later(Closure::once(|| {
-            let work = lock(&WAITING).pop_front();
-            if let Some(work) = work {
-                work();
-            }
-        }));
+        system::later();
         Ok(())
     }
 

@@ -38,6 +38,9 @@ impl Shell {
         let embed = address.embed;
         let mut app = address.app(ctx, host);
         app.alone = embed;
+        if system::is_still() {
+            ctx.all_styles_mut(|style| style.animation_time = 0.0);
+        }
         ctx.enable_accesskit();
         ctx.add_plugin(Mirror::default());
         DROPPED.lock().unwrap_or_else(PoisonError::into_inner).1 = Some(ctx.clone());

@@ -2,14 +2,36 @@
 // `system.rs` declares what the program calls.
 
 /** The page sets these: what it knows of the program's exports. */
-export const page = { put: null, refuse: null, open: null, act: null };
+export const page = { put: null, refuse: null, open: null, act: null, work: null };
 
 /** The most bytes of files. The program holds them in its memory of 4 GiB, and a model's weights beside them. */
 const MOST_BYTES = 1.5 * 2 ** 30;
 
-export function later(work) {
-    setTimeout(work, 0);
+// --- Work between the frames ---
+
+let last = Promise.resolve();
+
+export function later() {
+    last = last.then(() => new Promise((done) => setTimeout(done, 0))).then(() => page.work());
 }
+
+/** JavaScript Promise Integration lets a function of WebAssembly wait for a promise while the page goes on. */
+const waits = typeof WebAssembly.Suspending === "function";
+
+/** The export that does the work that waits. It returns a promise where it can pause. */
+export function pausing(work) {
+    return waits ? WebAssembly.promising(work) : work;
+}
+
+const channel = new MessageChannel();
+
+/** Waits for what the browser has to do before its next task: frames and input. A timer would wait for 4 ms more. */
+const breath = () => new Promise((done) => {
+    channel.port1.onmessage = done;
+    channel.port2.postMessage(null);
+});
+
+export const pause = waits ? new WebAssembly.Suspending(breath) : () => {};
 
 // --- The worker ---
 
@@ -140,6 +162,10 @@ export async function dropped(transfer) {
     };
     for (const entry of entries) await walk(entry, "");
     return files;
+}
+
+export function is_still() {
+    return matchMedia("(prefers-reduced-motion: reduce)").matches;
 }
 
 export function drawn() {

@@ -6,8 +6,14 @@ use wasm_bindgen::prelude::*;
 // Beside the folder of the build: page.js shares it.
 #[wasm_bindgen(raw_module = "../system.js")]
 extern "C" {
-    /// Calls `work` soon, after the frame that is being drawn.
-    pub fn later(work: Closure<dyn FnMut()>);
+    /// Calls [`work_on`](crate::host::work_on) soon, after the frame that is being drawn and after the work before.
+    pub fn later();
+
+    /// In `work_on`: lets the browser draw the window and hear the user. Without JavaScript Promise Integration it returns at once.
+    ///
+    /// It has neither arguments nor a result, so that the program calls the function of `system.js` itself, without one in between:
+    /// only WebAssembly's own functions can wait.
+    pub fn pause();
 
     /// Gives the page's worker a job for [`work`](crate::host::work). `reply` is called with the share that is done, or an error, or a
     /// list of lists of numbers; whatever is absent is `undefined`.
@@ -31,6 +37,9 @@ extern "C" {
     /// Asks for files with one of these endings, separated by commas. [`put`](crate::host::put) gets their contents; then `done` is
     /// called with the path of the first, or without one.
     pub fn choose(endings: &str, done: Closure<dyn FnMut(Option<String>)>);
+
+    /// Whether the visitor has asked the system for less motion.
+    pub fn is_still() -> bool;
 
     /// Tells that a frame has been drawn: the page's skeleton can go.
     pub fn drawn();

@@ -61,9 +61,10 @@ async function main() {
     document.documentElement.dataset.build = build;
     const wasm = WebAssembly.compileStreaming(fetch(`${build}/regard_bg.wasm`));
     const [program, module, asked] = await Promise.all([import(`./${build}/regard.js`), wasm, address()]);
-    await program.default({ module_or_path: module });
+    const exports = await program.default({ module_or_path: module });
     system.hire(build, module);
-    Object.assign(system.page, { put: program.put, refuse: program.refuse, open: program.open, act: program.act });
+    const { put, refuse, open, act } = program;
+    Object.assign(system.page, { put, refuse, open, act, work: system.pausing(exports.work_on) });
     await program.start(document.getElementById("window"), asked);
 
     system.listen(document.getElementById("mirror"));

@@ -3,6 +3,7 @@
 //! - [`Checkpoint`] lists a model's tensors without reading them, and reads each one in the type that the file stores.
 //! - [`Model`] runs: a [`Pass`] keeps any place of the forward pass and makes any [`Change`], a [`Reading`] reads
 //!   on, and a [`Writing`] writes on.
+//! - [`Model::embed`] writes a model as a `no_std` crate for a microcontroller.
 //! - [`Tokenizer`], [`ChatTemplate`] and [`ImageProcessor`] turn text, a chat and an image into an [`Input`].
 #![forbid(unsafe_code)]
 
@@ -11,6 +12,7 @@ mod change;
 mod chat;
 mod config;
 mod description;
+pub mod embed;
 mod error;
 mod forward;
 mod image;
@@ -20,6 +22,7 @@ mod probability;
 mod read;
 mod reading;
 mod score;
+mod steps;
 mod sweep;
 mod tensor;
 mod tokenizer;
@@ -41,6 +44,7 @@ pub use self::probability::probabilities;
 pub use self::read::Checkpoint;
 pub use self::reading::{ChangedReading, Reading};
 pub use self::score::{Hidden, Rounded, Score};
+pub use self::steps::{between_steps, step};
 pub use self::tensor::{Format, Tensor};
 pub use self::tokenizer::Tokenizer;
 pub use self::write::{Sampler, Writing};

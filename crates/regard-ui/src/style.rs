@@ -71,6 +71,9 @@ pub fn enlarged(ui: &egui::Ui) -> f32 {
     digits().resolve(ui.style()).size / DIGITS
 }
 
+/// The size of small text.
+pub const SMALL: f32 = 12.5;
+
 /// The size of a number in a cell.
 const DIGITS: f32 = 11.5;
 
@@ -137,7 +140,7 @@ fn page_fonts() -> FontDefinitions {
 fn text_styles() -> BTreeMap<TextStyle, FontId> {
     use FontFamily::{Monospace, Proportional};
     [
-        (TextStyle::Small, FontId::new(12.5, Proportional)),
+        (TextStyle::Small, FontId::new(SMALL, Proportional)),
         (TextStyle::Body, FontId::new(14.5, Proportional)),
         (TextStyle::Button, FontId::new(14.5, Proportional)),
         (TextStyle::Monospace, FontId::new(13.0, Monospace)),

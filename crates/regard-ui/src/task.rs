@@ -6,6 +6,7 @@ use core::time::Duration;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use egui::Context;
+use regard_models::step;
 use web_time::Instant;
 
 use crate::Host;
@@ -127,6 +128,7 @@ impl<T> Promise<T> {
     /// Tells the share of the work that is done, from 0 to 1. Returns `Break` if the task is cancelled.
     pub fn tell(&self, part: f32) -> ControlFlow<()> {
         self.shared.done.store((part * 1000.0) as u32, Ordering::Relaxed);
+        step();
         self.goes_on()
     }
 
@@ -134,6 +136,7 @@ impl<T> Promise<T> {
     pub fn show(&self, result: T) -> ControlFlow<()> {
         self.shared.lock().result = Some(Ok(result));
         self.shared.window.request_repaint();
+        step();
         self.goes_on()
     }
 

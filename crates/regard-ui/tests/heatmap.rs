@@ -118,6 +118,34 @@ fn the_cell_under_the_pointer_is_known_at_any_size() {
     }
 }
 
+/// Puts a finger on the screen or takes it away, as a browser tells it.
+fn finger(window: &Window, at: Pos2, phase: TouchPhase) {
+    let pressed = phase == TouchPhase::Start;
+    let (button, modifiers) = (egui::PointerButton::Primary, Modifiers::NONE);
+    window.event(Event::PointerButton { pos: at, button, pressed, modifiers });
+    if !pressed {
+        window.event(Event::PointerGone);
+    }
+    let (device_id, id) = (egui::TouchDeviceId(0), egui::TouchId(0));
+    window.event(Event::Touch { device_id, id, phase, pos: at, force: None });
+}
+
+#[test]
+fn a_finger_that_rests_shows_the_cell_under_it() {
+    let mut window = open(10, ramp(10));
+    for cell in [(3, 4), (7, 2), (7, 2), (0, 9)] {
+        let place = at(&window, cell);
+        finger(&window, place, TouchPhase::Start);
+        for time in 0..5 {
+            window.run_steps(20); // 0.4 s
+            assert_eq!(window.state().hovered, Some(cell), "{time}");
+        }
+        finger(&window, place, TouchPhase::End);
+        window.run_steps(2);
+        assert_eq!(window.state().hovered, None);
+    }
+}
+
 #[test]
 fn the_wheel_scrolls_the_page_and_with_control_zooms_about_the_pointer() {
     let mut window = open(1000, ramp(1000));

@@ -200,6 +200,11 @@ impl Linear {
         self.outputs
     }
 
+    /// What is added to each output, \[outputs\], if the layer has a bias.
+    pub fn bias(&self) -> Option<&[f32]> {
+        self.bias.as_deref()
+    }
+
     /// The bytes of memory that the weight takes. Layers that share a weight give the same bytes.
     pub fn weight_bytes(&self) -> usize {
         self.weight.bytes()

@@ -54,7 +54,7 @@ impl<'a, T: Element> Heads<'a, T> {
                 "there may be no gaps between the numbers",
             ));
         };
-        Ok(Self::strided(data, shape, [entry, head, token]))
+        Self::strided(name, data, shape, [entry, head, token])
     }
 }
 

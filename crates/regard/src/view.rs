@@ -118,10 +118,38 @@ impl<'a, T: Element> Heads<'a, T> {
         })
     }
 
-    /// Heads whose entries, heads and tokens lie `strides` elements apart.
-    #[cfg(feature = "ndarray")]
-    pub(crate) fn strided(data: &'a [T], shape: [usize; 4], strides: [usize; 3]) -> Self {
-        Self { data, shape, strides }
+    /// Heads with gaps, or with axes in another order: `strides` are the elements from one batch entry to the next, from one head
+    /// to the next, and from one token to the next. The numbers of a token lie side by side. A stride of 0 repeats what it steps
+    /// over.
+    ///
+    /// # Errors
+    /// [`Error::Elements`] if `data` ends before the last token does.
+    ///
+    /// ```
+    /// use regard::{Attention, Heads};
+    /// let cache = [1.0, 3.0, 0.0, 5.0, 7.0, 0.0]; // two heads of one number, with room for three tokens each
+    /// let x = Heads::strided("x", &cache, [1, 2, 2, 1], [6, 3, 1])?; // two tokens are there
+    /// let out = Attention::new().scale(0.0).forward(x, x, x)?;
+    /// assert_eq!(out, [2.0, 2.0, 6.0, 6.0]);
+    /// # Ok::<(), regard::Error>(())
+    /// ```
+    pub fn strided(
+        name: &'static str,
+        data: &'a [T],
+        shape: [usize; 4],
+        strides: [usize; 3],
+    ) -> Result<Self, Error> {
+        let [entries, heads, tokens, d] = shape;
+        // Each axis but the last one, from its first index to its last.
+        let last = [entries, heads, tokens]
+            .into_iter()
+            .zip(strides)
+            .try_fold(d, |end, (n, by)| n.checked_sub(1)?.checked_mul(by)?.checked_add(end));
+        let fits = shape.contains(&0) || last.is_some_and(|end| end <= data.len());
+        if !fits {
+            return Err(Error::Elements { tensor: name, found: data.len(), shape: shape.to_vec() });
+        }
+        Ok(Self { data, shape, strides })
     }
 
     /// The first `tokens` of each head's `capacity`: \[batch, heads, capacity, head_dim\] in memory.

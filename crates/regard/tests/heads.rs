@@ -147,3 +147,46 @@ fn a_sink_is_a_key_whose_value_is_zero() {
         Attention::new().sinks(&[0.0]).forward(query, tensor(&k, n), tensor(&v, n)).unwrap_err();
     assert!(matches!(error, Error::Shape { tensor: "the sinks", .. }));
 }
+
+#[test]
+fn heads_with_gaps_give_the_bits_of_dense_ones() {
+    // Room for 7 tokens of 5 numbers in each of 2 · 3 heads; 4 tokens are there, and of each the first 3 numbers.
+    let memory = numbers(2 * 3 * 7 * 5, 9);
+    let mut dense = Vec::new();
+    for room in memory.chunks(7 * 5) {
+        room.chunks(5).take(4).for_each(|token| dense.extend_from_slice(&token[..3]));
+    }
+    let dense = Heads::new("x", &dense, [2, 3, 4, 3]).unwrap();
+    let strided = Heads::strided("x", &memory, [2, 3, 4, 3], [3 * 7 * 5, 7 * 5, 5]).unwrap();
+    let attention = Attention::new().mask(Mask::CAUSAL);
+    let [a, b] = [dense, strided].map(|x| bits(&attention.forward(x, x, x).unwrap()));
+    assert_eq!(a, b);
+}
+
+#[test]
+fn a_stride_of_0_repeats() {
+    let (x, one) = (numbers(2 * 4 * 3, 1), numbers(4 * 3, 2));
+    let q = Heads::new("query", &x, [2, 1, 4, 3]).unwrap();
+    let twice = [one.clone(), one.clone()].concat();
+    let dense = Heads::new("key", &twice, [2, 1, 4, 3]).unwrap();
+    let repeated = Heads::strided("key", &one, [2, 1, 4, 3], [0, 12, 3]).unwrap();
+    let [a, b] = [dense, repeated].map(|k| bits(&Attention::new().forward(q, k, k).unwrap()));
+    assert_eq!(a, b);
+}
+
+#[test]
+fn strides_that_lead_out_of_memory_are_refused() {
+    let (x, shape) = ([0.0; 11], [1, 2, 2, 3]);
+    let error = Heads::strided("x", &x, shape, [12, 6, 3]).unwrap_err();
+    let said = "x has 11 elements, which do not fill the shape [1, 2, 2, 3]";
+    assert_eq!(error.to_string(), said);
+    assert!(
+        Heads::strided("x", &x, shape, [usize::MAX, 5, 3]).is_ok(),
+        "one entry has no next one"
+    );
+    assert!(Heads::strided("x", &x, shape, [0, usize::MAX, 3]).is_err(), "more than a usize");
+    assert!(
+        Heads::strided("x", &[0.0; 0], [2, 0, 3, 4], [12, 12, 4]).is_ok(),
+        "no head needs no memory"
+    );
+}

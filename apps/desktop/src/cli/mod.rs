@@ -4,6 +4,7 @@ mod attend;
 mod bench;
 mod completions;
 mod destination;
+mod embed;
 mod export;
 mod failure;
 mod generate;
@@ -75,6 +76,7 @@ enum Command {
     Generate(generate::Args),
     Score(score::Args),
     Sweep(sweep::Args),
+    Embed(embed::Args),
     Completions(completions::Args),
     Man(man::Args),
 }
@@ -101,6 +103,7 @@ pub fn main() -> ExitCode {
         Some(Command::Generate(args)) => generate::run(&args),
         Some(Command::Score(args)) => score::run(&args),
         Some(Command::Sweep(args)) => sweep::run(&args),
+        Some(Command::Embed(args)) => embed::run(&args),
         Some(Command::Completions(args)) => completions::run(&args),
         Some(Command::Man(args)) => man::run(&args),
     };

@@ -12,7 +12,7 @@ use super::attention::Setting;
 use super::{Input, Keep, Trace, Values, final_norm, stacks};
 use crate::change::Plan;
 use crate::weights::{Layer, NormWeights, StackWeights, Tokens};
-use crate::{Activation, Block, Error, Head, Model, Placement, Stack};
+use crate::{Activation, Block, Error, Head, Model, Placement, Stack, step};
 
 /// The keys and values of a decoder's tokens so far, and of the encoder's output.
 #[derive(Debug)]
@@ -563,7 +563,9 @@ fn rows(
 /// The layer's output for each row of x.
 pub(super) fn product(layer: &Linear, x: &[f32]) -> Result<Vec<f32>, Error> {
     let rows = x.len() / layer.inputs().max(1);
-    Ok(layer.forward(Sequences::new("the stream", x, [1, rows, layer.inputs()])?)?.into_vec())
+    let out = layer.forward(Sequences::new("the stream", x, [1, rows, layer.inputs()])?)?;
+    step();
+    Ok(out.into_vec())
 }
 
 /// The norm of each row of x.

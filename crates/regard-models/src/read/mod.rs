@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use self::files::Files;
 pub(crate) use self::gguf::Metadata;
-use crate::{Error, Format, Tensor};
+use crate::{Error, Format, Tensor, step};
 
 /// A model's files: the list of its tensors, which are read one at a time.
 ///
@@ -148,6 +148,7 @@ impl Checkpoint {
                     break;
                 }
                 part(&buffer[..count]);
+                step();
             }
         }
         Ok(())

@@ -13,7 +13,7 @@ use self::names::{AttentionNames, LayerNames, Layout, Names};
 use crate::read::Settings;
 use crate::{
     Block, Checkpoint, Description, Error, Head, Norm, NormKind, Placement, RopeScaling, Rotary,
-    Tensor,
+    Tensor, step,
 };
 
 /// All weights of a model.
@@ -404,7 +404,9 @@ impl Loader<'_> {
     fn layer(&self, name: &str, stored: Stored) -> Result<Linear, Error> {
         let refuse =
             |e| Error::tensor(self.checkpoint.path(), name, format!("makes no layer: {e}"));
-        stored.layer().map_err(refuse)
+        let layer = stored.layer().map_err(refuse);
+        step();
+        layer
     }
 
     fn norm(&self, name: &str, norm: Norm, features: usize) -> Result<NormWeights, Error> {

@@ -52,7 +52,7 @@ impl App {
         ui.horizontal(|ui| {
             if width < 450.0 {
                 ui.spacing_mut().item_spacing.x = 2.0;
-                ui.spacing_mut().button_padding.x = 6.0;
+                ui.spacing_mut().button_padding.x = 5.0;
             }
             let command = Command::SidePanel;
             if ui

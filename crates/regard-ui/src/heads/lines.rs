@@ -116,9 +116,11 @@ fn tokens_and_lines(
     state: &mut State,
 ) {
     let scale = style::enlarged(ui);
-    let line = line_of(ui);
     let counts = opened.labels.each_ref().map(Vec::len);
     let most = counts.into_iter().max().unwrap_or(1);
+    // In a high room, few tokens stand farther apart.
+    let apart = (ui.available_height() / (most + 1) as f32).floor();
+    let line = line_of(ui).max(apart.min(2.0 * line_of(ui)));
     // One line is for the captions.
     let fit_in = |ui: &Ui| ((ui.available_height() / line) as usize).saturating_sub(1).max(4);
     if most > fit_in(ui) {

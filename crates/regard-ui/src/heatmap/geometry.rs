@@ -15,6 +15,8 @@ const MAX_ANNOTATED: usize = 1024;
 const WIDEST_COLUMN: f32 = 88.0;
 /// The largest width of a cell when zooming in.
 const WIDEST_CELL: f32 = 96.0;
+/// The most that a cell is higher than its number needs.
+const MOST_EMPTY: f32 = 3.0;
 /// The gap between two numbers side by side, where they have the usual size.
 pub const BESIDE: f32 = 4.0;
 /// The gap between the cells and the text around them.
@@ -99,11 +101,13 @@ impl Geometry {
         }
     }
 
-    /// Makes the cells larger than their numbers need: square, if there is room, and at most `large` for all together.
+    /// Makes the cells larger than their numbers need: square, if there is room, and at most `large` for all together. Cells that are
+    /// much larger than their numbers would look empty.
     pub fn fill(&mut self, max_width: f32, large: f32) {
         let cols = self.cols.max(1) as f32;
         let room = ((max_width - self.left - self.right) / cols).floor();
-        let side = ((large - self.top) / self.rows.max(1) as f32).floor();
+        let most = MOST_EMPTY * self.cell.y;
+        let side = ((large - self.top) / self.rows.max(1) as f32).floor().min(most);
         self.cell.x = self.cell.x.max(side.min(room));
         self.cell.y = self.cell.y.max(side.min(self.cell.x));
     }

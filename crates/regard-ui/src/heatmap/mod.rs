@@ -113,13 +113,23 @@ impl Heatmap<'_> {
         let factor = (max_width / size.x).min(self.large / size.y).clamp(1.0, Self::MOST_ENLARGED);
         ui.scope(|ui| {
             style::enlarge_numbers(ui, factor);
-            let mut geometry = Geometry::new(self, ui, max_width);
-            if geometry.has_numbers {
-                geometry.fill(max_width, self.large);
-            }
-            self.draw(ui, &geometry, view)
+            self.show_filling(ui, [max_width, self.large], view)
         })
         .inner
+    }
+
+    /// Draws the matrix as [`show`](Self::show) does. Cells with numbers grow until they fill the width or the height.
+    pub fn show_filling(
+        &self,
+        ui: &mut Ui,
+        [max_width, height]: [f32; 2],
+        view: &mut View,
+    ) -> Pointing {
+        let mut geometry = Geometry::new(self, ui, max_width);
+        if geometry.has_numbers {
+            geometry.fill(max_width, height);
+        }
+        self.draw(ui, &geometry, view)
     }
 
     /// Draws the part of the matrix that `view` shows, no wider than `max_width`.
@@ -140,7 +150,7 @@ impl Heatmap<'_> {
         }
         let reached = navigate::navigate(self, ui, &response, geometry, cells, view);
         let seen = geometry.seen(cells, view);
-        let hovered = response.hover_pos().and_then(|at| seen.cell_at(at));
+        let hovered = pointer(ui, &response).and_then(|at| seen.cell_at(at));
         let clicked = response.interact_pointer_pos().filter(|_| response.clicked());
         let clicked = clicked.and_then(|at| seen.cell_at(at));
         if let Some(cell) = clicked.filter(|_| ui.input(|input| input.modifiers.shift)) {
@@ -174,4 +184,15 @@ impl Heatmap<'_> {
     fn number(&self, (row, col): Cell) -> Option<f32> {
         self.numbers.get(row * self.cols() + col).copied()
     }
+}
+
+/// The position of the pointer over the cells, or of a finger that was put on them.
+///
+/// egui takes a finger that rests for a press of the secondary button. From then on, nothing is hovered until the finger leaves.
+fn pointer(ui: &Ui, response: &Response) -> Option<Pos2> {
+    let finger = ui.input(|input| {
+        let began = input.pointer.press_origin().filter(|_| input.any_touches())?;
+        input.pointer.interact_pos().filter(|_| response.rect.contains(began))
+    });
+    response.hover_pos().or_else(|| finger.filter(|_| response.contains_pointer()))
 }

@@ -115,13 +115,15 @@ impl WalkthroughRoom {
             self.go_to(state, chosen.inner);
         }
         let Self { cache, reveal, .. } = self;
-        let height = (0.18 * ui.available_height()).clamp(64.0, 160.0);
+        let scale = (ui.available_width() / USUAL).clamp(1.0, MOST_ENLARGED);
+        let height = (0.18 * ui.available_height()).clamp(64.0, 160.0 * scale);
         let bottom = Panel::bottom("explanation")
             .resizable(false)
             .exact_size(height)
             .frame(panel(ui, 16, 8));
         let clicked = bottom.show(ui, |ui| {
             ui.take_available_space();
+            style::enlarge(ui, scale);
             explanation::show(ui, state, cache.walkthrough().ok()?)
         });
         if let Some(at) = clicked.inner {
@@ -129,7 +131,11 @@ impl WalkthroughRoom {
             state.picked = Some(Picked::Cell(at));
         }
         let line = Panel::top("tokens").resizable(false).frame(panel(ui, 16, 6));
-        let chosen = line.show(ui, |ui| top::show(ui, state, cache.walkthrough().ok()?)).inner;
+        let chosen = line.show(ui, |ui| {
+            style::enlarge(ui, scale);
+            top::show(ui, state, cache.walkthrough().ok()?)
+        });
+        let chosen = chosen.inner;
         if !is_wide && ui.available_height() >= TALL {
             let strip = Panel::top("outline").resizable(false).frame(panel(ui, 16, 4));
             let chosen = strip.show(ui, |ui| self.outline(state)?.strip(ui));

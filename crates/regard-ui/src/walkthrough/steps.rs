@@ -39,6 +39,8 @@ pub struct Steps<'a> {
     pub left: f32,
     /// How much the cells are enlarged.
     pub scale: f32,
+    /// The height that cells fill, if a step is shown alone.
+    pub height: Option<f32>,
     /// Whether the matrices stand beside the texts.
     pub is_wide: bool,
 }
@@ -46,7 +48,8 @@ pub struct Steps<'a> {
 impl<'a> Steps<'a> {
     /// The page, which scrolls to `reveal`.
     pub fn new(cache: &'a Cache, edit: &'a mut Edit, reveal: Option<StepKey>) -> Self {
-        Self { cache, edit, reveal, here: None, left: 0.0, scale: 1.0, is_wide: false }
+        let (left, scale, height) = (0.0, 1.0, None);
+        Self { cache, edit, reveal, here: None, left, scale, height, is_wide: false }
     }
 }
 
@@ -124,7 +127,7 @@ impl Steps<'_> {
                 Some((width / row.len() as f32 / size.x).min(height / size.y))
             };
             self.scale = row.iter().filter_map(of).fold(MOST_ALONE, f32::min).max(1.0);
-            self.left = 0.0;
+            (self.left, self.height) = (0.0, Some(height));
             self.matrices(ui, width, row, state, &selection)
         };
         if !is_wide {
@@ -306,7 +309,10 @@ impl Steps<'_> {
     ) -> Option<At> {
         let mut view = state.views.remove(&step.key).unwrap_or_default();
         let before = view.clone();
-        let pointing = heatmap.show(ui, width, &mut view);
+        let pointing = match self.height {
+            Some(height) => heatmap.show_filling(ui, [width, height], &mut view),
+            None => heatmap.show(ui, width, &mut view),
+        };
         if step.is_editable() && pointing.response.double_clicked() {
             // A double click begins to type.
             view = before;

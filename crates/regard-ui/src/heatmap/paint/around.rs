@@ -158,7 +158,8 @@ pub fn color_bar(palette: Palette, ui: &Ui, seen: &Seen) {
     if palette.is_plain() {
         return;
     }
-    let height = seen.frame.height().min(240.0);
+    let unit = label_font(ui).size / style::SMALL;
+    let height = seen.frame.height().min(240.0 * unit);
     let bar = Rect::from_min_size(seen.frame.right_top() + vec2(GAP, 0.0), vec2(BAR, height));
     let mut mesh = Mesh::default();
     for i in 0..=STEPS {
@@ -180,7 +181,7 @@ pub fn color_bar(palette: Palette, ui: &Ui, seen: &Seen) {
     };
     label(bar.top(), high, Align2::LEFT_TOP);
     label(bar.bottom(), low, Align2::LEFT_BOTTOM);
-    if height > 60.0 {
+    if height > 60.0 * unit {
         label(bar.center().y, middle, Align2::LEFT_CENTER);
     }
 }

@@ -1,0 +1,111 @@
+//! `regard embed`: a model as a crate for a microcontroller.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, anyhow};
+use clap::ValueEnum;
+use regard_models::embed::{Options, Part, Stored};
+
+use super::failure::{BadInput as _, Failure};
+use super::models::{open, working};
+use super::parse_count;
+use crate::say::tell;
+use crate::whole_file;
+
+/// Write a model as a crate for a microcontroller
+///
+/// The crate is `no_std` and calls no allocator: the weights are constants in flash, and `next(&mut State, token)` gives the
+/// logits of the next token. They have the bits of the desktop, unless weights are rounded. It runs decoders whose norms stand
+/// before their sublayers, as those of GPT-2, Llama and Qwen 2 do.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: regard embed story --to story --flash 1M --ram 256K --context 96")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    model: open::Args,
+
+    /// The folder of the crate, which is made if it does not exist. Its name is the crate's
+    #[arg(long, value_name = "DIR")]
+    to: PathBuf,
+
+    /// How weights are stored [default: bf16 if that changes none of them, else f32]
+    #[arg(long, value_enum, value_name = "TYPE")]
+    weights: Option<Weights>,
+
+    /// The most tokens of a text
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = parse_count)]
+    context: usize,
+
+    /// The part's flash, as in 512K or 1M: a model that does not fit is refused
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    flash: Option<usize>,
+
+    /// The part's RAM, as in 64K: a context that does not fit is refused
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    ram: Option<usize>,
+}
+
+/// How weights are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Weights {
+    /// 4 bytes a weight
+    F32,
+    /// 2 bytes a weight, widened in registers
+    Bf16,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let to = &args.to;
+    let name = to.file_name().and_then(|name| name.to_str());
+    let name = name.ok_or_else(|| anyhow!("{} does not end with a crate's name", to.display()));
+    let options = Options {
+        name: name.bad_input()?.to_owned(),
+        stored: args.weights.map(|weights| match weights {
+            Weights::F32 => Stored::F32,
+            Weights::Bf16 => Stored::Bf16,
+        }),
+        context: args.context,
+        part: Part { flash: args.flash, ram: args.ram },
+    };
+    let (_, model) = args.model.open()?;
+    let embedded = working("embedding", || model.embed(&options))
+        .with_context(|| args.model.name())
+        .bad_input()?;
+    for (path, bytes) in &embedded.files {
+        let path = to.join(path);
+        let writing = || format!("writing {}", path.display());
+        fs::create_dir_all(path.parent().unwrap_or(to)).with_context(writing)?;
+        whole_file::write(&path, bytes).with_context(writing)?;
+    }
+    let (flash, ram) = (embedded.flash, embedded.ram);
+    let (to, stored, context) = (to.display(), embedded.stored, args.context);
+    tell(format_args!(
+        "wrote {to}: {flash} bytes of weights in flash ({stored}); {ram} bytes of RAM for {context} tokens"
+    ));
+    Ok(())
+}
+
+/// A number of bytes: 262144, 256K or 1M.
+fn parse_bytes(text: &str) -> Result<usize, String> {
+    let (digits, shift) = match text.char_indices().last() {
+        Some((end, 'k' | 'K')) => (&text[..end], 10),
+        Some((end, 'm' | 'M')) => (&text[..end], 20),
+        _ => (text, 0),
+    };
+    let bytes = digits.parse::<usize>().ok().and_then(|n| n.checked_mul(1 << shift));
+    bytes.ok_or_else(|| "a number of bytes is needed, as 262144, 256K or 1M".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn bytes_are_read_with_their_unit() {
+        for (text, bytes) in [("0", Some(0)), ("262144", Some(262_144)), ("256K", Some(262_144))] {
+            assert_eq!(super::parse_bytes(text).ok(), bytes, "{text}");
+        }
+        assert_eq!(super::parse_bytes("1M"), Ok(1 << 20));
+        for text in ["", "K", "1G", "-1", "1.5M", "99999999999999999999M", "é"] {
+            assert!(super::parse_bytes(text).is_err(), "{text}");
+        }
+    }
+}

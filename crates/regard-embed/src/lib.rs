@@ -1,0 +1,52 @@
+#![doc = include_str!("../README.md")]
+#![no_std]
+#![forbid(unsafe_code)]
+
+mod constants;
+mod decoder;
+mod matrix;
+
+pub use self::constants::{f32s, part, u16s};
+pub use self::decoder::{Decoder, FeedForward, Layer, Norm, Rotary, State};
+pub use self::matrix::{Bf16, F32, Linear, Matrix};
+pub use regard_kernels::{attention_scratch_len, gelu, gelu_tanh, relu, silu};
+
+/// Why a token is not read. The state is then unchanged, unless the model is not one that `regard embed` has written.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The token is not in the vocabulary.
+    #[error("the token {token} is not one of the vocabulary's {vocabulary}")]
+    Token {
+        /// The token.
+        token: usize,
+        /// The number of tokens.
+        vocabulary: usize,
+    },
+
+    /// The state holds as many tokens as it has room for.
+    #[error("the context has room for {context} tokens, and all of them are read")]
+    Context {
+        /// The number of tokens that the state has room for.
+        context: usize,
+    },
+
+    /// Two parts of the model do not fit each other.
+    #[error(transparent)]
+    Shape(#[from] regard_kernels::Error),
+}
+
+/// The place of the largest logit, the first of equal ones: the next token at the temperature 0.
+///
+/// ```
+/// assert_eq!(regard_embed::largest(&[0.0, 3.0, 3.0]), 1);
+/// ```
+pub fn largest<T: PartialOrd>(logits: &[T]) -> usize {
+    let mut best = 0;
+    for (i, x) in logits.iter().enumerate() {
+        if logits.get(best).is_some_and(|largest| x > largest) {
+            best = i;
+        }
+    }
+    best
+}

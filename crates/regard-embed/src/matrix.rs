@@ -1,0 +1,120 @@
+//! Weights as constants, in the types that flash may hold.
+
+use regard_kernels::{
+    Error, Half, Mat, MatMut, Packed, PackedHalf, matmul_packed, matmul_packed_add,
+    matmul_packed_half,
+};
+
+/// Columns of a panel.
+const LANES: usize = 16;
+
+/// A weight \[inputs, outputs\] in panels of 16 columns, as [`Packed`] describes them.
+pub trait Matrix: Copy {
+    /// `out` ← xW, or `out` ← `out` + xW if `add`, of x \[inputs\] and `out` \[outputs\].
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if x or `out` has another length.
+    fn multiply(&self, x: &[f32], out: &mut [f32], add: bool) -> Result<(), Error>;
+
+    /// Writes column `column` to `out` \[inputs\]: of a table of tokens, the token's embedding.
+    fn column(&self, column: usize, out: &mut [f32]);
+}
+
+/// A [`Matrix`] of `f32`.
+#[derive(Clone, Copy, Debug)]
+pub struct F32<'a> {
+    packed: Packed<'a>,
+    panels: &'a [f32],
+}
+
+impl<'a> F32<'a> {
+    /// The matrix with these panels.
+    ///
+    /// # Panics
+    /// If there are more or fewer numbers than the shape has.
+    #[must_use]
+    pub const fn new(panels: &'a [f32], inputs: usize, outputs: usize) -> Self {
+        match Packed::new(panels, inputs, outputs) {
+            Ok(packed) => Self { packed, panels },
+            Err(_) => panic!("the panels have another number of elements"),
+        }
+    }
+}
+
+impl Matrix for F32<'_> {
+    fn multiply(&self, x: &[f32], out: &mut [f32], add: bool) -> Result<(), Error> {
+        let multiply = if add { matmul_packed_add } else { matmul_packed };
+        let outputs = out.len();
+        multiply(Mat::new(x, 1, x.len())?, self.packed, MatMut::new(out, 1, outputs)?)
+    }
+
+    fn column(&self, column: usize, out: &mut [f32]) {
+        for (to, from) in out.iter_mut().zip(of_column(self.panels, column, self.packed.shape().0))
+        {
+            *to = *from;
+        }
+    }
+}
+
+/// A [`Matrix`] of bfloat16, given by their bits. They are widened in registers; the bits of a product are those of the same
+/// numbers in `f32`.
+#[derive(Clone, Copy, Debug)]
+pub struct Bf16<'a> {
+    panels: &'a [u16],
+    inputs: usize,
+    outputs: usize,
+}
+
+impl<'a> Bf16<'a> {
+    /// The matrix with these panels.
+    ///
+    /// # Panics
+    /// If there are more or fewer numbers than the shape has.
+    #[must_use]
+    pub const fn new(panels: &'a [u16], inputs: usize, outputs: usize) -> Self {
+        let expected = regard_kernels::packed_len(inputs, outputs);
+        assert!(panels.len() == expected, "the panels have another number of elements");
+        Self { panels, inputs, outputs }
+    }
+}
+
+impl Matrix for Bf16<'_> {
+    fn multiply(&self, x: &[f32], out: &mut [f32], add: bool) -> Result<(), Error> {
+        let packed = PackedHalf::new(self.panels, Half::Bf16, self.inputs, self.outputs)?;
+        let outputs = out.len();
+        matmul_packed_half(Mat::new(x, 1, x.len())?, packed, MatMut::new(out, 1, outputs)?, add)
+    }
+
+    fn column(&self, column: usize, out: &mut [f32]) {
+        for (to, from) in out.iter_mut().zip(of_column(self.panels, column, self.inputs)) {
+            *to = f32::from_bits(u32::from(*from) << 16);
+        }
+    }
+}
+
+/// The elements of a column, from the first row to the last.
+fn of_column<T>(panels: &[T], column: usize, inputs: usize) -> impl Iterator<Item = &T> {
+    let first = column / LANES * LANES * inputs + column % LANES;
+    panels.get(first..).unwrap_or_default().iter().step_by(LANES)
+}
+
+/// A linear layer y = xW + b.
+#[derive(Clone, Copy, Debug)]
+pub struct Linear<'a, W> {
+    /// \[inputs, outputs\]
+    pub weight: W,
+    /// \[outputs\]
+    pub bias: Option<&'a [f32]>,
+}
+
+impl<W: Matrix> Linear<'_, W> {
+    /// `out` ← xW + b, of x \[inputs\] and `out` \[outputs\].
+    pub(crate) fn forward(&self, x: &[f32], out: &mut [f32]) -> Result<(), Error> {
+        if let Some(bias) = self.bias {
+            for (out, bias) in out.iter_mut().zip(bias) {
+                *out = *bias;
+            }
+        }
+        self.weight.multiply(x, out, self.bias.is_some())
+    }
+}

@@ -1,0 +1,61 @@
+//! Which models the runtime computes.
+
+use crate::{Error, Head, Model, Placement, RopeScaling};
+
+/// `Ok` for the name of a crate.
+pub(super) fn name(name: &str) -> Result<(), Error> {
+    let first = name.chars().next().is_some_and(|c| c.is_ascii_alphabetic());
+    if first && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_') {
+        return Ok(());
+    }
+    Err(Error::Input(format!(
+        "{name:?} is not a crate's name, which has letters, digits, - and _, and begins with a letter"
+    )))
+}
+
+/// `Ok` for a model whose every part the runtime has.
+pub(super) fn model(model: &Model, context: usize) -> Result<(), Error> {
+    let description = model.description();
+    let (embedding, stack) = (&description.embedding, &description.stack);
+    let block = &stack.block;
+    let plain_head =
+        matches!(description.head, Head::Tokens { transform: None, scale: 1.0, softcap: None });
+    let scaled = block.rotary.as_ref().map(|rotary| &rotary.scaling);
+    let by_length = match scaled {
+        Some(RopeScaling::Dynamic { original, .. } | RopeScaling::LongRope { original, .. }) => {
+            context > *original
+        }
+        _ => false,
+    };
+    let narrow = |window: &Option<usize>| window.is_some_and(|window| window < context);
+    let parts = [
+        (description.encoder.is_some() || stack.cross, "an encoder"),
+        (embedding.patches.is_some(), "patches of images"),
+        (!stack.causal, "attention to later tokens"),
+        (!plain_head, "a head other than one product"),
+        (embedding.types > 0, "types of tokens"),
+        (embedding.norm.is_some(), "a norm of the embeddings"),
+        (embedding.scale != 1.0, "scaled embeddings"),
+        (block.placement != Placement::Before, "norms after its sublayers"),
+        (block.parallel, "parallel sublayers"),
+        (block.qk_norm, "norms of queries and keys"),
+        (block.softcap.is_some(), "a soft cap of its scores"),
+        (block.relative.is_some(), "a bias by distance"),
+        (stack.windows.iter().any(narrow), "a window that is shorter than the context"),
+        (by_length, "rotary frequencies that depend on the length of the text"),
+    ];
+    let family = &description.family;
+    if let Some((_, part)) = parts.iter().find(|(has, _)| *has) {
+        return Err(Error::Input(format!(
+            "the model ({family}) has {part}, which the embedded runtime does not compute"
+        )));
+    }
+    let most = embedding.positions.map(|positions| positions.count - positions.first);
+    match most {
+        _ if context == 0 => Err(Error::Input("a context has at least one token".into())),
+        Some(most) if context > most => Err(Error::Input(format!(
+            "a context of {context} tokens is too long: the model has positions for {most}"
+        ))),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,76 @@
+//! Whether a model fits a part, and what would.
+
+use regard_kernels::attention_scratch_len;
+
+use super::float::Tensors;
+use super::{Options, Stored};
+use crate::{Error, Model};
+
+/// The memory of a microcontroller, in bytes, as far as it is known.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Part {
+    /// Flash.
+    pub flash: Option<usize>,
+    /// RAM.
+    pub ram: Option<usize>,
+}
+
+/// Bytes of flash that are left for code. The runtime and the kernels take less on a Cortex-M4F; the rest is the program's.
+pub(super) const CODE: usize = 32 << 10;
+/// Bytes of RAM that are left for the stack.
+pub(super) const STACK: usize = 4 << 10;
+
+/// An upper bound of the bytes of the state: that of this machine, whose scratch memory is the larger one.
+pub(super) fn state_bytes(model: &Model, context: usize) -> usize {
+    let description = model.description();
+    let (stack, block) = (&description.stack, &description.stack.block);
+    let cached = 2 * stack.layers() * context * block.kv_heads * block.head_size;
+    let of_token = 2 * description.width
+        + 2 * block.heads * block.head_size
+        + 2 * block.hidden
+        + description.vocabulary;
+    let scratch = attention_scratch_len(1, context, block.head_size, block.head_size);
+    size_of::<usize>() + size_of::<f32>() * (cached + of_token + scratch)
+}
+
+/// `Ok` if the weights fit the part's flash, and the state its RAM.
+pub(super) fn check(
+    model: &Model,
+    tensors: &Tensors,
+    stored: Stored,
+    options: &Options,
+) -> Result<(), Error> {
+    let refuse = |what: String| Err(Error::Input(what));
+    let kib = |bytes: usize| bytes.div_ceil(1 << 10);
+    if let Some(flash) = options.part.flash {
+        let needed = |stored| tensors.bytes(stored) + CODE;
+        if needed(stored) > flash {
+            let (all, code, has) = (kib(needed(stored)), kib(CODE), kib(flash));
+            let smaller = Some(("bf16", Stored::Bf16)).filter(|(_, s)| needed(*s) <= flash);
+            let least = kib(needed(Stored::Bf16));
+            let would = smaller.map_or_else(
+                || format!("the least that it takes is {least} KiB, with --weights bf16"),
+                |(name, s)| format!("--weights {name} takes {} KiB and fits", kib(needed(s))),
+            );
+            return refuse(format!(
+                "the model takes {all} KiB of flash ({code} KiB of them are left for code), and the part has {has} KiB; {would}"
+            ));
+        }
+    }
+    if let Some(ram) = options.part.ram {
+        let needed = |context| state_bytes(model, context) + STACK;
+        if needed(options.context) > ram {
+            let (all, stack, has) = (kib(needed(options.context)), kib(STACK), kib(ram));
+            let longest = (1..options.context).rev().find(|context| needed(*context) <= ram);
+            let would = longest.map_or_else(
+                || format!("a context of 1 token takes {} KiB", kib(needed(1))),
+                |context| format!("--context {context} fits"),
+            );
+            let context = options.context;
+            return refuse(format!(
+                "{context} tokens take {all} KiB of RAM ({stack} KiB of them are left for the stack), and the part has {has} KiB; {would}"
+            ));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,102 @@
+//! A model as the source of a `no_std` crate: its weights as constants, and the shapes as const generics of
+//! [`regard-embed`](https://docs.rs/regard-embed), the runtime that the crate calls.
+//!
+//! The weights are written in the layout that products read: panels of 16 columns. A microcontroller reads them where they lie
+//! in flash.
+
+mod check;
+mod fit;
+mod float;
+mod source;
+
+use core::fmt;
+
+pub use self::fit::Part;
+
+use crate::{Error, Model};
+
+/// How weights are stored in flash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stored {
+    /// 4 bytes a weight.
+    F32,
+    /// 2 bytes a weight, widened in registers. Weights that are no bfloat16 numbers are rounded to the nearest.
+    Bf16,
+}
+
+impl fmt::Display for Stored {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::F32 => "f32",
+            Self::Bf16 => "bf16",
+        })
+    }
+}
+
+impl Stored {
+    /// The bytes of a weight.
+    fn bytes(self) -> usize {
+        match self {
+            Self::F32 => 4,
+            Self::Bf16 => 2,
+        }
+    }
+}
+
+/// What [`Model::embed`] writes.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The crate's name.
+    pub name: String,
+    /// How weights are stored; without it as [`Stored::Bf16`] if that changes none, else as [`Stored::F32`].
+    pub stored: Option<Stored>,
+    /// The most tokens of a text.
+    pub context: usize,
+    /// The part that the crate is for.
+    pub part: Part,
+}
+
+/// A crate that holds a model.
+#[derive(Clone, Debug)]
+pub struct Embedded {
+    /// The files with their paths in the crate's folder.
+    pub files: Vec<(&'static str, Vec<u8>)>,
+    /// How the weights are stored.
+    pub stored: Stored,
+    /// The bytes of weights and tables in flash.
+    pub flash: usize,
+    /// The bytes of the state in RAM.
+    pub ram: usize,
+}
+
+impl Model {
+    /// The files of a `no_std` crate that runs the model a token at a time, without an allocator.
+    ///
+    /// The crate's logits have the bits of [`Model::pass`] on machines with fused multiply-add, unless weights are rounded.
+    ///
+    /// # Errors
+    /// [`Error::Input`] if the crate's name is not one, if the runtime does not compute what the model is made of, or if the
+    /// model does not fit the part: the message says what would fit.
+    ///
+    /// ```
+    /// use regard_models::{Model, embed};
+    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models");
+    /// let model = Model::open(format!("{models}/tiny-llama"))?;
+    /// let (name, part) = ("tiny".to_owned(), embed::Part { flash: Some(64 << 10), ram: None });
+    /// let embedded = model.embed(&embed::Options { name, stored: None, context: 16, part })?;
+    /// assert!(embedded.files.iter().any(|(path, _)| *path == "src/lib.rs"));
+    /// # Ok::<(), regard_models::Error>(())
+    /// ```
+    pub fn embed(&self, options: &Options) -> Result<Embedded, Error> {
+        check::name(&options.name)?;
+        check::model(self, options.context)?;
+        let tensors = float::Tensors::of(self, options.context)?;
+        let stored = options
+            .stored
+            .unwrap_or_else(|| if tensors.are_bf16() { Stored::Bf16 } else { Stored::F32 });
+        let (flash, ram) = (tensors.bytes(stored), fit::state_bytes(self, options.context));
+        fit::check(self, &tensors, stored, options)?;
+        let files = source::files(self, &tensors, stored, options, [flash, ram]);
+        Ok(Embedded { files, stored, flash, ram })
+    }
+}

@@ -1,0 +1,229 @@
+//! The source of the crate.
+
+use core::fmt::Write as _;
+
+use super::float::{LayerTensors, LinearTensors, Matrix, NormTensors, Tensors, Vector};
+use super::{Options, Stored};
+use crate::{Activation, Model};
+
+/// The files with their paths in the crate's folder.
+pub(super) fn files(
+    model: &Model,
+    tensors: &Tensors,
+    stored: Stored,
+    options: &Options,
+    [flash, ram]: [usize; 2],
+) -> Vec<(&'static str, Vec<u8>)> {
+    let name = &options.name;
+    let (count, matrices) = tensors.matrices(stored);
+    let (vectors_count, vectors) = tensors.vectors();
+    let text = source(model, tensors, stored, options.context, [count, vectors_count, flash]);
+    let mut files = vec![
+        ("Cargo.toml", manifest(name).into_bytes()),
+        ("src/lib.rs", library(model, name, [flash, ram]).into_bytes()),
+        ("src/model.rs", text.into_bytes()),
+        ("src/matrices.bin", matrices),
+        ("src/vectors.bin", vectors),
+    ];
+    files.extend(tokens(model).map(|text| ("src/tokens.rs", text.into_bytes())));
+    files
+}
+
+fn manifest(name: &str) -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    format!(
+        "[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[dependencies]\nregard-embed = \"{version}\"\n"
+    )
+}
+
+fn library(model: &Model, name: &str, [flash, ram]: [usize; 2]) -> String {
+    let description = model.description();
+    let (stack, block) = (&description.stack, &description.stack.block);
+    let (family, layers, heads) = (&description.family, stack.layers(), block.heads);
+    let tokens = if model.tokenizer().is_some() { "include!(\"tokens.rs\");\n" } else { "" };
+    format!(
+        "//! The model `{name}` ({family}, {layers} layers of {heads} heads) as constants: {flash} bytes of flash, and at most {ram} bytes of RAM\n\
+         //! for the state. Written by `regard embed`; another run replaces it.\n\
+         #![no_std]\n\
+         #![forbid(unsafe_code)]\n\n\
+         include!(\"model.rs\");\n{tokens}"
+    )
+}
+
+/// The texts of the tokens, for a program that prints them.
+fn tokens(model: &Model) -> Option<String> {
+    let tokenizer = model.tokenizer()?;
+    let mut text =
+        "/// The text of each token.\npub static TOKENS: [&str; VOCABULARY] = [\n".to_owned();
+    for id in 0..u32::try_from(model.description().vocabulary).unwrap_or(u32::MAX) {
+        let _ = writeln!(text, "    {:?},", tokenizer.token(id).unwrap_or_default());
+    }
+    text += "];\n";
+    Some(text)
+}
+
+fn source(
+    model: &Model,
+    tensors: &Tensors,
+    stored: Stored,
+    context: usize,
+    [matrices, vectors, flash]: [usize; 3],
+) -> String {
+    let description = model.description();
+    let (stack, block) = (&description.stack, &description.stack.block);
+    let (layers, width, vocabulary) = (stack.layers(), description.width, description.vocabulary);
+    let (heads, kv_heads, head_size) = (block.heads, block.kv_heads, block.head_size);
+    let hidden = block.hidden;
+    let (matrix, number, read) = match stored {
+        Stored::F32 => ("F32", "f32", "f32s"),
+        Stored::Bf16 => ("Bf16", "u16", "u16s"),
+    };
+    let activation = match block.activation {
+        Activation::Relu => "relu",
+        Activation::Gelu => "gelu",
+        Activation::GeluTanh => "gelu_tanh",
+        Activation::Silu => "silu",
+    };
+    let mut layer_texts = String::new();
+    for (index, layer) in tensors.layers.iter().enumerate() {
+        layer_texts += &of_layer(layer, block.scale_in(index), activation);
+    }
+    let positions = tensors.positions.map_or_else(|| "&[]".into(), vector);
+    let final_norm = tensors.norm.as_ref().map_or_else(|| "None".into(), |n| some(&norm(n)));
+    let rotary = tensors.rotary.as_ref().map_or_else(
+        || "None".into(),
+        |r| {
+            let (features, cos, sin) = (r.features, vector(r.cos), vector(r.sin));
+            some(&format!("Rotary {{ features: {features}, cos: {cos}, sin: {sin} }}"))
+        },
+    );
+    let (tokens, head) = (of_matrix(tensors.tokens), linear(&tensors.head));
+    format!(
+        "\
+use regard_embed::{{Error, {matrix}, FeedForward, Layer, Linear, Norm, Rotary, part}};
+
+/// The number of layers.
+pub const LAYERS: usize = {layers};
+/// The most tokens of a text.
+pub const CONTEXT: usize = {context};
+/// The features of the residual stream.
+pub const WIDTH: usize = {width};
+/// Query heads.
+pub const HEADS: usize = {heads};
+/// Key/value heads.
+pub const KV_HEADS: usize = {kv_heads};
+/// The features of a head.
+pub const HEAD_SIZE: usize = {head_size};
+/// The hidden features of a feed-forward layer.
+pub const HIDDEN: usize = {hidden};
+/// The number of tokens.
+pub const VOCABULARY: usize = {vocabulary};
+/// The bytes of weights and tables in flash.
+pub const FLASH: usize = size_of_val(&MATRICES) + size_of_val(&VECTORS);
+/// The bytes of a [`State`] in RAM.
+pub const RAM: usize = size_of::<State>();
+
+const _: () = assert!(FLASH == {flash});
+
+/// What a text has left, and memory for the next token.
+pub type State = regard_embed::State<
+    LAYERS,
+    CONTEXT,
+    WIDTH,
+    HEADS,
+    KV_HEADS,
+    HEAD_SIZE,
+    HIDDEN,
+    VOCABULARY,
+    {{ regard_embed::attention_scratch_len(1, CONTEXT, HEAD_SIZE, HEAD_SIZE) }},
+>;
+
+/// Reads a token, and gives the logits of the next one.
+///
+/// # Errors
+/// [`Error::Token`] if the token is not in the vocabulary, [`Error::Context`] if the state is full.
+pub fn next(state: &mut State, token: usize) -> Result<&[f32; VOCABULARY], Error> {{
+    state.next(&MODEL, token)
+}}
+
+#[allow(long_running_const_eval, reason = \"the compiler reads the file\")]
+static MATRICES: [{number}; {matrices}] = regard_embed::{read}(include_bytes!(\"matrices.bin\"));
+#[allow(long_running_const_eval, reason = \"the compiler reads the file\")]
+static VECTORS: [f32; {vectors}] = regard_embed::f32s(include_bytes!(\"vectors.bin\"));
+
+/// The matrix [inputs, outputs] whose panels begin at `start`.
+const fn matrix(start: usize, inputs: usize, outputs: usize) -> {matrix}<'static> {{
+    let len = outputs.div_ceil(16) * 16 * inputs;
+    {matrix}::new(part(&MATRICES, start, len), inputs, outputs)
+}}
+
+const fn vector(start: usize, len: usize) -> &'static [f32] {{
+    part(&VECTORS, start, len)
+}}
+
+static MODEL: regard_embed::Decoder<'static, {matrix}<'static>, LAYERS> = regard_embed::Decoder {{
+    tokens: {tokens},
+    positions: {positions},
+    layers: [
+{layer_texts}    ],
+    norm: {final_norm},
+    head: {head},
+    rotary: {rotary},
+}};
+"
+    )
+}
+
+fn of_layer(layer: &LayerTensors, scale: f32, activation: &str) -> String {
+    let [query, key, value, output] = layer.attention.each_ref().map(linear);
+    let (attention_norm, feed_forward_norm) =
+        (norm(&layer.attention_norm), norm(&layer.feed_forward_norm));
+    let gate = layer.gate.as_ref().map_or_else(|| "None".into(), |gate| some(&linear(gate)));
+    let (up, down) = (linear(&layer.up), linear(&layer.down));
+    format!(
+        "        Layer {{
+            attention_norm: {attention_norm},
+            query: {query},
+            key: {key},
+            value: {value},
+            output: {output},
+            scale: {scale:?},
+            feed_forward_norm: {feed_forward_norm},
+            feed_forward: FeedForward {{
+                gate: {gate},
+                up: {up},
+                activation: regard_embed::{activation},
+                down: {down},
+            }},
+        }},
+"
+    )
+}
+
+fn of_matrix(Matrix { start, inputs, outputs }: Matrix) -> String {
+    format!("matrix({start}, {inputs}, {outputs})")
+}
+
+fn vector(Vector { start, len }: Vector) -> String {
+    format!("vector({start}, {len})")
+}
+
+fn linear(layer: &LinearTensors) -> String {
+    let bias = layer.bias.map_or_else(|| "None".into(), |bias| some(&vector(bias)));
+    format!("Linear {{ weight: {}, bias: {bias} }}", of_matrix(layer.weight))
+}
+
+fn norm(norm: &NormTensors) -> String {
+    let (gamma, epsilon) = (vector(norm.gamma), norm.epsilon);
+    match norm.beta {
+        Some(beta) => {
+            let beta = vector(beta);
+            format!("Norm::Layer {{ gamma: {gamma}, beta: {beta}, epsilon: {epsilon:?} }}")
+        }
+        None => format!("Norm::Rms {{ gamma: {gamma}, epsilon: {epsilon:?} }}"),
+    }
+}
+
+fn some(value: &str) -> String {
+    format!("Some({value})")
+}

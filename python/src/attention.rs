@@ -1,0 +1,371 @@
+//! `regard.attention`: arguments in, arrays out, and the work between without the interpreter's lock.
+
+use numpy::{PyArray, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArrayMethods};
+use pyo3::exceptions::{PyMemoryError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use regard::{Attention, Element, Error, Heads, Mask, MaskTensor, Position, Stage, Threads};
+
+use crate::options;
+use crate::tensor::{Array, Slice, Tensor, numpy};
+use crate::threads;
+
+/// What `attention` returns when more than the output is asked for.
+///
+/// Attributes
+/// ----------
+/// output : numpy.ndarray
+///     float32, [batch, heads, n_q, d_v], with as many dimensions as `q`.
+/// scores : numpy.ndarray or None
+///     float32, [batch, heads, n_q, n_k]: the scores at the stage that was named.
+/// log_sum_exp : numpy.ndarray or None
+///     float32, [batch, heads, n_q]: of each row's scores after the temperature. Results over disjoint keys merge by it.
+/// present_key, present_value : numpy.ndarray or None
+///     The past and the new keys and values, in the type of `k` and `v`.
+#[pyclass(frozen, get_all, module = "regard")]
+pub(crate) struct Attended {
+    output: Py<PyAny>,
+    scores: Option<Py<PyAny>>,
+    log_sum_exp: Option<Py<PyAny>>,
+    present_key: Option<Py<PyAny>>,
+    present_value: Option<Py<PyAny>>,
+}
+
+/// Scaled dot-product attention.
+///
+/// softmax((q kᵀ · scale, soft-capped, plus the mask) / temperature) v, for each head of each batch entry. Computed in float32.
+/// An output row has the same bits for any batch, any number of threads and whatever other rows are computed with it.
+///
+/// Arguments are NumPy arrays, or any arrays with `__dlpack__` on the CPU, such as PyTorch's tensors, whose memory is shared.
+/// Nothing is copied where the numbers of a token lie side by side, whatever the order of the other axes and the gaps
+/// between them. The interpreter's lock is released.
+///
+/// Parameters
+/// ----------
+/// q : array [batch, heads, n_q, d_k], [heads, n_q, d_k] or [n_q, d_k]
+///     Queries, float32, float16 or bfloat16.
+/// k : array [batch, kv_heads, n_k, d_k]
+///     Keys, with as many dimensions as `q`. Fewer key/value heads mean grouped queries (GQA): query head h uses key/value
+///     head h // (heads // kv_heads). The type is that of `q`, or half precision beside float32 queries.
+/// v : array [batch, kv_heads, n_k, d_v]
+///     Values, of the type of `k`.
+/// causal : "top-left", "bottom-right" or int, optional
+///     Hide the keys after each query's position: query i stands at key i ("top-left"), the last query at the last key
+///     ("bottom-right"), or query i at key causal + i.
+/// scale : float, optional
+///     Multiplies the dot products. 1/√d_k unless given.
+/// softcap : float, optional
+///     Caps the scores softly: softcap · tanh(score / softcap).
+/// temperature : float, optional
+///     Divides the scores before softmax. 0 keeps the largest score alone, inf makes the weights uniform.
+/// window : (int or None, int or None), optional
+///     A query sees at most this many keys before its position and after it. None is no limit.
+/// position : "top-left", "bottom-right" or int, optional
+///     Where the queries stand for `window` and `alibi_slopes`, in the words of `causal`. As `causal` unless given.
+/// attn_mask : array, optional
+///     Broadcast from the right to [batch, heads, n_q, n_k]. bool or uint8: nonzero may be seen. float32, float16: added to the
+///     scores.
+/// past_key, past_value : array, optional
+///     Put before `k` and `v`, along the tokens.
+/// kv_lengths : sequence of int [batch], optional
+///     How many keys of each batch entry, past ones included, are no padding.
+/// sinks : sequence of float [heads], optional
+///     Scores that take part in the softmax and give no value.
+/// alibi_slopes : sequence of float [heads], optional
+///     −slope · distance is added to the scores.
+/// scores : "raw", "softcapped", "masked" or "weights", optional
+///     Also return the scores at this stage.
+/// lse : bool
+///     Also return the log-sum-exp of each row.
+/// threads : int, optional
+///     At most so many threads, and at most one for each core, which is the default.
+///
+/// Returns
+/// -------
+/// numpy.ndarray or Attended
+///     The output, float32 [batch, heads, n_q, d_v] with as many dimensions as `q`; an `Attended` if `scores`, `lse` or a past
+///     is given. A row that may see nothing is 0.
+///
+/// Raises
+/// ------
+/// TypeError
+///     An argument of a type that cannot be used.
+/// ValueError
+///     Shapes or numbers that do not fit each other; the message names them.
+/// MemoryError
+///     A result that does not fit in memory.
+///
+/// Examples
+/// --------
+/// >>> import numpy as np, regard
+/// >>> x = np.array([[1], [3], [8]], dtype=np.float32)
+/// >>> regard.attention(x, x, x, scale=0, causal="bottom-right")  # the mean of each token and those before it
+/// array([[1.],
+///        [2.],
+///        [4.]], dtype=float32)
+#[pyfunction]
+#[pyo3(signature = (q, k, v, *, causal=None, scale=None, softcap=None, temperature=1.0, window=None, position=None,
+    attn_mask=None, past_key=None, past_value=None, kv_lengths=None, sinks=None, alibi_slopes=None, scores=None, lse=false,
+    threads=None))]
+pub(crate) fn attention<'py>(
+    py: Python<'py>,
+    q: &Bound<'py, PyAny>,
+    k: &Bound<'py, PyAny>,
+    v: &Bound<'py, PyAny>,
+    causal: Option<&Bound<'py, PyAny>>,
+    scale: Option<f64>,
+    softcap: Option<f64>,
+    temperature: f64,
+    window: Option<&Bound<'py, PyAny>>,
+    position: Option<&Bound<'py, PyAny>>,
+    attn_mask: Option<&Bound<'py, PyAny>>,
+    past_key: Option<&Bound<'py, PyAny>>,
+    past_value: Option<&Bound<'py, PyAny>>,
+    kv_lengths: Option<&Bound<'py, PyAny>>,
+    sinks: Option<&Bound<'py, PyAny>>,
+    alibi_slopes: Option<&Bound<'py, PyAny>>,
+    scores: Option<&str>,
+    lse: bool,
+    threads: Option<usize>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let [q, mut k, mut v] = [Array::of("q", q)?, Array::of("k", k)?, Array::of("v", v)?];
+    check_dimensions([("q", &q), ("k", &k), ("v", &v)])?;
+    let has_past = match (past_key, past_value) {
+        (Some(past_key), Some(past_value)) => {
+            k = k.after("k", "past_key", &Array::of("past_key", past_key)?)?;
+            v = v.after("v", "past_value", &Array::of("past_value", past_value)?)?;
+            true
+        }
+        (None, None) => false,
+        (Some(_), None) => {
+            return Err(PyValueError::new_err("`past_key` comes without `past_value`"));
+        }
+        (None, Some(_)) => {
+            return Err(PyValueError::new_err("`past_value` comes without `past_key`"));
+        }
+    };
+    let rank = q.shape().len();
+    let tensors = [q.tensor("q")?, k.tensor("k")?, v.tensor("v")?];
+    let [[_, heads, n_q, _], [_, _, n_k, _], _] =
+        [tensors[0].shape, tensors[1].shape, tensors[2].shape];
+
+    let mut attention = Attention::new().temperature(options::temperature(temperature)?);
+    if let Some(scale) = scale {
+        attention = attention.scale(options::single("scale", scale)?);
+    }
+    if let Some(cap) = softcap {
+        attention = attention.softcap(options::single("softcap", cap)?);
+    }
+    let sinks = sinks.map(|sinks| options::of_heads("sinks", sinks, heads)).transpose()?;
+    if let Some(sinks) = &sinks {
+        attention = attention.sinks(sinks);
+    }
+    let causal = causal.map(|at| options::position("causal", at)).transpose()?;
+    let position = position.map(|at| options::position("position", at)).transpose()?;
+    let lengths = kv_lengths.map(options::lengths).transpose()?;
+    let slopes =
+        alibi_slopes.map(|slopes| options::of_heads("alibi_slopes", slopes, heads)).transpose()?;
+    if position.is_some() && window.is_none() && slopes.is_none() {
+        return Err(PyValueError::new_err(
+            "position is for window and `alibi_slopes`, and there is neither",
+        ));
+    }
+    // Only for as many queries as keys, all of them there, is it clear where the queries stand.
+    let position = |what: &str| match position.or(causal) {
+        Some(position) => Ok(position),
+        None if n_q == n_k && lengths.is_none() => Ok(Position::TopLeft),
+        None => Err(PyValueError::new_err(format!(
+            "{what} over {n_q} queries and {n_k} keys needs position: \"top-left\", \"bottom-right\" or an offset"
+        ))),
+    };
+    let mut mask = Mask::NONE;
+    if let Some(causal) = causal {
+        mask = mask.causal(causal);
+    }
+    if let Some(window) = window {
+        mask = mask.window(position("window")?, options::window(window)?);
+    }
+    if let Some(slopes) = &slopes {
+        mask = mask.alibi(position("`alibi_slopes`")?, slopes);
+    }
+    if let Some(lengths) = &lengths {
+        mask = mask.key_lengths(lengths);
+    }
+    let of_pairs = attn_mask.map(MaskArray::of).transpose()?;
+    match &of_pairs {
+        Some(MaskArray::Allowed(allowed, shape)) => {
+            mask = mask.allowed(MaskTensor::new(allowed, shape).map_err(refused)?);
+        }
+        Some(MaskArray::Bias(bias)) => {
+            let numbers = bias.as_slice().unwrap_or_default();
+            mask = mask.bias(MaskTensor::new(numbers, bias.shape()).map_err(refused)?);
+        }
+        None => {}
+    }
+    let call = Call {
+        attention: attention.mask(mask),
+        stage: scores.map(options::stage).transpose()?,
+        lse,
+        threads: threads::pool(threads)?,
+        rank,
+    };
+    let (output, scores, log_sum_exp) = call.run(py, &tensors)?;
+    if !has_past && scores.is_none() && log_sum_exp.is_none() {
+        return Ok(output);
+    }
+    let present = |array: &Array<'py>| has_past.then(|| array.array.clone().into_any().unbind());
+    let attended = Attended {
+        output: output.unbind(),
+        scores: scores.map(Bound::unbind),
+        log_sum_exp: log_sum_exp.map(Bound::unbind),
+        present_key: present(&k),
+        present_value: present(&v),
+    };
+    Ok(Bound::new(py, attended)?.into_any())
+}
+
+/// A call whose options are read.
+struct Call<'a> {
+    attention: Attention<'a>,
+    stage: Option<Stage>,
+    lse: bool,
+    threads: Threads,
+    /// The dimensions of `q`.
+    rank: usize,
+}
+
+/// Output, scores and log-sum-exp.
+type Results<'py> = (Bound<'py, PyAny>, Option<Bound<'py, PyAny>>, Option<Bound<'py, PyAny>>);
+
+impl Call<'_> {
+    fn run<'py>(&self, py: Python<'py>, [q, k, v]: &[Tensor<'_>; 3]) -> PyResult<Results<'py>> {
+        match (q.numbers(), k.numbers(), v.numbers()) {
+            (Slice::F32(a), Slice::F32(b), Slice::F32(c)) => self.compute(py, [q, k, v], a, b, c),
+            (Slice::F16(a), Slice::F16(b), Slice::F16(c)) => self.compute(py, [q, k, v], a, b, c),
+            (Slice::Bf16(a), Slice::Bf16(b), Slice::Bf16(c)) => {
+                self.compute(py, [q, k, v], a, b, c)
+            }
+            (Slice::F32(a), Slice::F16(b), Slice::F16(c)) => self.compute(py, [q, k, v], a, b, c),
+            (Slice::F32(a), Slice::Bf16(b), Slice::Bf16(c)) => self.compute(py, [q, k, v], a, b, c),
+            (q, k, v) => Err(PyTypeError::new_err(format!(
+                "`q` is {}, `k` {} and `v` {}, but `k` and `v` of one type are needed, and `q` of the same type or float32",
+                q.name(),
+                k.name(),
+                v.name()
+            ))),
+        }
+    }
+
+    fn compute<'py, Q: Element, T: Element>(
+        &self,
+        py: Python<'py>,
+        tensors: [&Tensor<'_>; 3],
+        q: &[Q],
+        k: &[T],
+        v: &[T],
+    ) -> PyResult<Results<'py>> {
+        let [of_q, of_k, of_v] = tensors;
+        let heads =
+            || Ok((of_q.heads("query", q)?, of_k.heads("key", k)?, of_v.heads("value", v)?));
+        let (q, k, v): (Heads<'_, Q>, Heads<'_, T>, Heads<'_, T>) = heads().map_err(refused)?;
+        let results = py.detach(|| {
+            self.threads.install(|| {
+                let (output, log_sum_exp) = if self.lse {
+                    let (output, log_sum_exp) = self.attention.forward_with_log_sum_exp(q, k, v)?;
+                    (output, Some(log_sum_exp))
+                } else {
+                    (self.attention.forward(q, k, v)?, None)
+                };
+                let scores =
+                    self.stage.map(|stage| self.attention.scores(stage, q, k)).transpose()?;
+                Ok((output, scores, log_sum_exp))
+            })
+        });
+        let (output, scores, log_sum_exp) = results.map_err(refused)?;
+        // As many dimensions as `q` has.
+        let missing = 4 - self.rank;
+        let array = |numbers: Vec<f32>, shape: &[usize]| {
+            let array = PyArray::from_vec(py, numbers).reshape(&shape[missing..])?;
+            PyResult::Ok(array.into_any())
+        };
+        Ok((
+            {
+                let shape = output.shape();
+                array(output.into_vec(), &shape)?
+            },
+            scores
+                .map(|scores| {
+                    let shape = scores.shape();
+                    array(scores.into_vec(), &shape)
+                })
+                .transpose()?,
+            log_sum_exp
+                .map(|sums| {
+                    let shape = sums.shape();
+                    array(sums.into_vec(), &shape)
+                })
+                .transpose()?,
+        ))
+    }
+}
+
+/// The mask of an argument.
+enum MaskArray<'py> {
+    /// Which keys may be seen, and the shape.
+    Allowed(Vec<bool>, Vec<usize>),
+    /// What is added, dense.
+    Bias(PyReadonlyArrayDyn<'py, f32>),
+}
+
+impl<'py> MaskArray<'py> {
+    fn of(value: &Bound<'py, PyAny>) -> PyResult<Self> {
+        let array = Array::of("attn_mask", value)?.array;
+        let kind = array.dtype().getattr("kind")?.extract::<String>()?;
+        let size = array.dtype().getattr("itemsize")?.extract::<usize>()?;
+        let dense = |array: &Bound<'py, PyAny>| {
+            numpy(array.py())?.call_method1("require", (array, "=f4", ["C", "A"]))
+        };
+        match (kind.as_str(), size) {
+            ("b" | "u", 1) => {
+                // A byte of a boolean array can be any number, and a boolean of Rust cannot.
+                let bytes = array.call_method1("view", ("uint8",))?.call_method1("copy", ("C",))?;
+                let bytes: PyReadonlyArrayDyn<'_, u8> = bytes.extract()?;
+                let allowed =
+                    bytes.as_slice().unwrap_or_default().iter().map(|b| *b != 0).collect();
+                Ok(Self::Allowed(allowed, array.shape().to_vec()))
+            }
+            ("f", 2 | 4) => Ok(Self::Bias(dense(&array)?.extract()?)),
+            _ => Err(PyTypeError::new_err(format!(
+                "`attn_mask` is {}, but bool, uint8, float32 or float16 is needed",
+                array.dtype()
+            ))),
+        }
+    }
+}
+
+/// `Ok` if there are 2, 3 or 4 dimensions, as many in each.
+fn check_dimensions([(first, q), others @ ..]: [(&str, &Array<'_>); 3]) -> PyResult<()> {
+    let shape = q.shape();
+    if !(2..=4).contains(&shape.len()) {
+        return Err(PyValueError::new_err(format!(
+            "`{first}` has the shape {shape:?}, but 2, 3 or 4 dimensions are needed"
+        )));
+    }
+    for (name, array) in others {
+        if array.shape().len() != shape.len() {
+            return Err(PyValueError::new_err(format!(
+                "`{name}` has the shape {:?}, but as many dimensions as `{first}` {shape:?} are needed",
+                array.shape()
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// An error of `regard` as an exception.
+fn refused(error: Error) -> PyErr {
+    let message = error.to_string();
+    match error {
+        Error::Memory { .. } => PyMemoryError::new_err(message),
+        _ => PyValueError::new_err(message),
+    }
+}

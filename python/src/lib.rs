@@ -1,0 +1,21 @@
+//! The compiled part of the package `regard` for Python: attention on arrays.
+//!
+//! The arrays of the caller are borrowed where they are ([`tensor`]), the options are those of `regard attend` in the same
+//! words ([`options`]), and the work is done without the interpreter's lock ([`attention`]).
+#![forbid(unsafe_code)]
+
+mod attention;
+mod options;
+mod tensor;
+mod threads;
+
+use pyo3::prelude::*;
+
+/// The compiled part of the package.
+#[pymodule]
+mod _regard {
+    #[pymodule_export]
+    use super::attention::{Attended, attention};
+    #[pymodule_export]
+    use super::threads::forget_threads;
+}

@@ -1,0 +1,100 @@
+//! The options of attention, in the words of `regard attend`.
+
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyInt, PyString};
+use regard::{Position, Stage, Temperature, Window};
+
+/// Where the first query stands: "top-left", "bottom-right" or an offset.
+pub(crate) fn position(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Position> {
+    const WORDS: &str = "\"top-left\", \"bottom-right\" or a whole number of keys is needed";
+    if let Ok(text) = value.cast::<PyString>() {
+        return match text.to_cow()?.as_ref() {
+            "top-left" => Ok(Position::TopLeft),
+            "bottom-right" => Ok(Position::BottomRight),
+            other => Err(PyValueError::new_err(format!("{name} is {other:?}, but {WORDS}"))),
+        };
+    }
+    // `True` is an integer of Python, but it does not say where the queries stand.
+    let number = (!value.is_instance_of::<PyBool>()).then(|| value.extract::<isize>());
+    match number {
+        Some(Ok(offset)) => Ok(Position::Offset(offset)),
+        _ => Err(PyTypeError::new_err(format!("{name} is {}, but {WORDS}", value.repr()?))),
+    }
+}
+
+/// (left, right), each a number of keys or `None` for no limit.
+pub(crate) fn window(value: &Bound<'_, PyAny>) -> PyResult<Window> {
+    let sides = value.extract::<(Option<usize>, Option<usize>)>();
+    let (left, right) = sides.map_err(|_e| {
+        PyTypeError::new_err(format!(
+            "window is {value}, but (left, right) is needed, two whole numbers or None, as in (128, 0)"
+        ))
+    })?;
+    Ok(Window { left, right })
+}
+
+/// A temperature from 0 to ∞.
+pub(crate) fn temperature(value: f64) -> PyResult<Temperature> {
+    Temperature::new(single("temperature", value)?).map_err(|_e| {
+        PyValueError::new_err(format!(
+            "temperature is {value}, but a number from 0 (all weight on the largest score) to inf (the same weight for all) is needed"
+        ))
+    })
+}
+
+/// The stage of the scores.
+pub(crate) fn stage(name: &str) -> PyResult<Stage> {
+    match name {
+        "raw" => Ok(Stage::Raw),
+        "softcapped" => Ok(Stage::Softcapped),
+        "masked" => Ok(Stage::Masked),
+        "weights" => Ok(Stage::Weights),
+        _ => Err(PyValueError::new_err(format!(
+            "scores is {name:?}, but \"raw\", \"softcapped\", \"masked\" or \"weights\" is needed"
+        ))),
+    }
+}
+
+/// A number in single precision, rounded. A finite number that exceeds the largest one is refused.
+pub(crate) fn single(name: &str, value: f64) -> PyResult<f32> {
+    let rounded = value as f32;
+    if rounded.is_infinite() && value.is_finite() {
+        let most = f32::MAX;
+        return Err(PyValueError::new_err(format!(
+            "{name} is {value:e}, but the largest float32 is {most:e}"
+        )));
+    }
+    Ok(rounded)
+}
+
+/// A number for each head: a sequence or an array.
+pub(crate) fn of_heads(name: &str, value: &Bound<'_, PyAny>, heads: usize) -> PyResult<Vec<f32>> {
+    let numbers: Vec<f64> = value.extract().map_err(|_e| {
+        PyTypeError::new_err(format!("`{name}` must be {heads} numbers, one a head of `q`"))
+    })?;
+    if numbers.len() != heads {
+        let found = numbers.len();
+        return Err(PyValueError::new_err(format!(
+            "`{name}` has the shape [{found}], but [{heads}] is needed, one a head of `q`"
+        )));
+    }
+    numbers.into_iter().map(|x| single(name, x)).collect()
+}
+
+/// A number of keys for each batch entry: a sequence or an array of integers.
+pub(crate) fn lengths(value: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
+    let items = value.try_iter().map_err(|_e| not_lengths(value))?;
+    let length = |item: PyResult<Bound<'_, PyAny>>| {
+        let item = item?;
+        let index = item.call_method0("__index__").map_err(|_e| not_lengths(value))?;
+        let number = index.cast::<PyInt>()?.extract::<usize>();
+        number.map_err(|_e| PyValueError::new_err(format!("`kv_lengths` holds {index}")))
+    };
+    items.map(length).collect()
+}
+
+fn not_lengths(value: &Bound<'_, PyAny>) -> PyErr {
+    let found = value.get_type();
+    PyTypeError::new_err(format!("`kv_lengths` is {found}, but whole numbers [batch] are needed"))
+}

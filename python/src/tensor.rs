@@ -1,0 +1,225 @@
+//! Arrays of Python as tensors of `regard`, without a copy wherever the numbers of a token lie side by side.
+//!
+//! Anything that is no NumPy array is taken through DLPack by `numpy.from_dlpack`, which shares the memory. `bfloat16` has no
+//! NumPy type of its own: its bits are taken as `uint16`.
+
+use bytemuck::cast_slice;
+use numpy::{
+    Element, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArray, PyUntypedArrayMethods,
+};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use regard::half::{bf16, f16};
+use regard::{Error, Heads};
+
+/// A tensor [batch, heads, tokens, `head_dim`] in the memory of an array, which may have fewer dimensions.
+pub(crate) struct Tensor<'py> {
+    numbers: Numbers<'py>,
+    pub(crate) shape: [usize; 4],
+    /// Elements from one batch entry, head and token to the next.
+    strides: [usize; 3],
+}
+
+/// A borrowed array that is contiguous: the numbers in the order of memory, with the gaps between them.
+enum Numbers<'py> {
+    F32(PyReadonlyArrayDyn<'py, f32>),
+    F16(PyReadonlyArrayDyn<'py, f16>),
+    /// The bits of `bf16`.
+    Bf16(PyReadonlyArrayDyn<'py, u16>),
+}
+
+/// The same as a slice.
+pub(crate) enum Slice<'a> {
+    F32(&'a [f32]),
+    F16(&'a [f16]),
+    Bf16(&'a [bf16]),
+}
+
+impl Slice<'_> {
+    /// The name of the type in Python.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::F32(_) => "float32",
+            Self::F16(_) => "float16",
+            Self::Bf16(_) => "bfloat16",
+        }
+    }
+}
+
+/// An array of NumPy, which may hold the bits of `bf16`.
+pub(crate) struct Array<'py> {
+    pub(crate) array: Bound<'py, PyUntypedArray>,
+    is_bf16: bool,
+}
+
+impl<'py> Array<'py> {
+    /// The array of an argument, whose memory is shared. `name` is what errors call it.
+    pub(crate) fn of(name: &str, value: &Bound<'py, PyAny>) -> PyResult<Self> {
+        if let Ok(array) = value.cast::<PyUntypedArray>() {
+            return Ok(Self { array: array.clone(), is_bf16: false });
+        }
+        let py = value.py();
+        if !value.hasattr(intern!(py, "__dlpack__"))? {
+            let found = value.get_type().name()?;
+            return Err(PyTypeError::new_err(format!(
+                "`{name}` is a {found}, but an array is needed: NumPy's, or one that has __dlpack__"
+            )));
+        }
+        let share = || -> PyResult<Self> {
+            let mut value = value.clone();
+            let dtype =
+                value.getattr(intern!(py, "dtype")).and_then(|dtype| Ok(dtype.str()?.to_string()));
+            let is_bf16 = dtype.is_ok_and(|dtype| dtype == "torch.bfloat16");
+            if is_bf16 {
+                let bits = py.import(intern!(py, "torch"))?.getattr(intern!(py, "int16"))?;
+                value = value.call_method1(intern!(py, "view"), (bits,))?;
+            }
+            let mut array = numpy(py)?.call_method1(intern!(py, "from_dlpack"), (value,))?;
+            if is_bf16 {
+                array = array.call_method1(intern!(py, "view"), ("uint16",))?;
+            }
+            Ok(Self { array: array.cast_into()?, is_bf16 })
+        };
+        share().map_err(|e| {
+            let error =
+                PyValueError::new_err(format!("`{name}` cannot be shared: {}", e.value(py)));
+            error.set_cause(py, Some(e));
+            error
+        })
+    }
+
+    /// Its dimensions.
+    pub(crate) fn shape(&self) -> &[usize] {
+        self.array.shape()
+    }
+
+    /// Its numbers as heads. Numbers that lie in another way than heads can are copied.
+    pub(crate) fn tensor(&self, name: &str) -> PyResult<Tensor<'py>> {
+        let array = self.array.as_any();
+        if self.is_bf16 {
+            return borrow(array.cast()?, Numbers::Bf16);
+        }
+        if let Ok(array) = array.cast::<PyArrayDyn<f32>>() {
+            return borrow(array, Numbers::F32);
+        }
+        if let Ok(array) = array.cast::<PyArrayDyn<f16>>() {
+            return borrow(array, Numbers::F16);
+        }
+        let dtype = array.getattr(intern!(array.py(), "dtype"))?;
+        if dtype.str()? == "bfloat16" {
+            return borrow(array.call_method1("view", ("uint16",))?.cast()?, Numbers::Bf16);
+        }
+        Err(PyTypeError::new_err(format!(
+            "`{name}` is {dtype}, but float32, float16 or bfloat16 is needed"
+        )))
+    }
+
+    /// `past` and then this array, along the tokens.
+    pub(crate) fn after(&self, name: &str, past_name: &str, past: &Self) -> PyResult<Self> {
+        let (p, n) = (past.shape(), self.shape());
+        let tokens = n.len().saturating_sub(2);
+        let fits = p.len() == n.len()
+            && p.iter().zip(n).enumerate().all(|(axis, (p, n))| axis == tokens || p == n);
+        if !fits {
+            return Err(PyValueError::new_err(format!(
+                "`{past_name}` has the shape {p:?}, which does not go before `{name}` {n:?}: \
+                 only the number of tokens, the last but one, may differ"
+            )));
+        }
+        let py = self.array.py();
+        let dtypes = [past, self].map(|a| a.array.dtype());
+        if past.is_bf16 != self.is_bf16 || !dtypes[0].eq(&dtypes[1])? {
+            let [p, n] = dtypes;
+            return Err(PyTypeError::new_err(format!("`{past_name}` is {p}, but `{name}` is {n}")));
+        }
+        let both = numpy(py)?.call_method1("concatenate", ([&past.array, &self.array], tokens))?;
+        Ok(Self { array: both.cast_into()?, is_bf16: self.is_bf16 })
+    }
+}
+
+impl Tensor<'_> {
+    /// The memory, in the type of its numbers.
+    pub(crate) fn numbers(&self) -> Slice<'_> {
+        match &self.numbers {
+            Numbers::F32(x) => Slice::F32(x.as_slice().unwrap_or_default()),
+            Numbers::F16(x) => Slice::F16(x.as_slice().unwrap_or_default()),
+            Numbers::Bf16(x) => Slice::Bf16(cast_slice(x.as_slice().unwrap_or_default())),
+        }
+    }
+
+    /// The heads in that memory.
+    pub(crate) fn heads<'a, T: regard::Element>(
+        &self,
+        name: &'static str,
+        numbers: &'a [T],
+    ) -> Result<Heads<'a, T>, Error> {
+        Heads::strided(name, numbers, self.shape, self.strides)
+    }
+}
+
+/// A tensor in the memory of an array of 2 to 4 dimensions.
+fn borrow<'py, T: Element>(
+    array: &Bound<'py, PyArrayDyn<T>>,
+    numbers: fn(PyReadonlyArrayDyn<'py, T>) -> Numbers<'py>,
+) -> PyResult<Tensor<'py>> {
+    let py = array.py();
+    let (mut shape, missing) = ([1; 4], 4 - array.ndim());
+    shape[missing..].copy_from_slice(array.shape());
+    let [_, heads, tokens, d] = shape;
+    let product =
+        |sizes: &[usize]| sizes.iter().fold(1_usize, |product, n| product.saturating_mul(*n));
+    let dense = [product(&[heads, tokens, d]), product(&[tokens, d]), d];
+    let read = |array: &Bound<'py, PyArrayDyn<T>>| {
+        array.try_readonly().map(numbers).map_err(|e| PyValueError::new_err(e.to_string()))
+    };
+    if array.is_empty() || (array.is_c_contiguous() && array.is_aligned()) {
+        return Ok(Tensor { numbers: read(array)?, shape, strides: dense });
+    }
+    let Some((strides, span)) = strides(array, shape, missing) else {
+        // Numbers of a token that lie apart, or an axis that runs backwards.
+        let copy = array.call_method1(intern!(py, "copy"), ("C",))?;
+        return Ok(Tensor { numbers: read(copy.cast()?)?, shape, strides: dense });
+    };
+    // From the first number to the last, as one axis.
+    let options = PyDict::new(py);
+    options.set_item("shape", (span,))?;
+    options.set_item("strides", (size_of::<T>(),))?;
+    options.set_item("writeable", false)?;
+    let flat = py.import("numpy.lib.stride_tricks")?.call_method(
+        "as_strided",
+        (array,),
+        Some(&options),
+    )?;
+    Ok(Tensor { numbers: read(flat.cast()?)?, shape, strides })
+}
+
+/// The distances of batch entries, heads and tokens of an array that is not empty, and the elements from the first to the last,
+/// if heads can lie so.
+fn strides<T>(
+    array: &Bound<'_, PyArrayDyn<T>>,
+    shape: [usize; 4],
+    missing: usize,
+) -> Option<([usize; 3], usize)> {
+    if !array.is_aligned() {
+        return None;
+    }
+    let (mut strides, mut span) = ([0; 4], 1);
+    for (axis, bytes) in array.strides().iter().enumerate() {
+        let axis = axis + missing;
+        if shape[axis] == 1 {
+            continue; // there is no next index
+        }
+        let bytes = usize::try_from(*bytes).ok().filter(|bytes| bytes % size_of::<T>() == 0)?;
+        strides[axis] = bytes / size_of::<T>();
+        span += (shape[axis] - 1) * strides[axis];
+    }
+    let [entry, head, token, number] = strides;
+    (shape[3] == 1 || number == 1).then_some(([entry, head, token], span))
+}
+
+/// The module `numpy`.
+pub(crate) fn numpy(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
+    py.import(intern!(py, "numpy"))
+}

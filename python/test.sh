@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Builds the wheel with the program in it, installs it with pip into a clean virtual environment, and runs the tests there.
+#
+# test.sh [PROGRAM]: the program `regard` to put into the wheel; the workspace's debug build unless given, built if it is not there.
+# PROFILE=release builds the module as it is released. With TORCH=1 the tests compare with PyTorch, too (200 MB).
+set -euo pipefail
+cd "$(dirname "$0")"
+root=$(cd .. && pwd)
+program=${1:-$root/target/debug/regard}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+# Beside the workspace's own target folder, whose builds are not touched.
+export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$root/target}/python
+
+if [ ! -x "$program" ]; then
+    (cd "$root" && env -u CARGO_TARGET_DIR cargo build --quiet -p regard-desktop --target-dir "$root/target")
+fi
+
+# The wheel is built in a copy: the sources stay as they are, and nothing of them can be imported by the tests.
+python3 -m venv "$work/build" "$work/clean"
+"$work/build/bin/pip" install --quiet --disable-pip-version-check 'maturin>=1.9,<2'
+mkdir -p regard.data/scripts
+install -m 755 "$program" regard.data/scripts/regard
+strip regard.data/scripts/regard 2>/dev/null || true
+PATH="$work/build/bin:$PATH" maturin build --quiet --locked --profile "${PROFILE:-dev}" --interpreter "$work/build/bin/python" --out "$work/dist"
+rm -r regard.data
+
+"$work/clean/bin/pip" install --quiet --disable-pip-version-check "$work"/dist/*.whl pytest nbclient nbformat ipykernel ${TORCH:+torch --extra-index-url https://download.pytorch.org/whl/cpu}
+cp -r README.md examples tests "$work"
+cd "$work"
+ls -l dist
+clean/bin/regard --version
+clean/bin/python -m pytest -q -rs tests

@@ -1,0 +1,120 @@
+"""`regard.trace` and `regard.show`, by the program that the wheel carries."""
+
+import doctest
+from pathlib import Path
+
+import numpy as np
+import pytest
+import reference
+import regard
+
+TEXT = "Mia gave Tom the ball."
+HERE = Path(__file__).parent
+
+
+def test_the_program_is_the_one_of_the_package():
+    from importlib import metadata
+
+    scripts = [Path(f.locate()).resolve() for f in metadata.files("regard") if f.name in ("regard", "regard.exe")]
+    assert [regard.program()] == scripts
+
+
+def test_places_have_the_names_of_transformer_lens():
+    places = regard.trace("story", TEXT)
+    n = len(places["tokens"])
+    assert places["input_ids"].shape == (n,) and places["input_ids"].dtype == np.int64
+    for layer in range(4):
+        of = f"blocks.{layer}.attn.hook_"
+        q, k, v, z, pattern = (places[of + name] for name in ("rot_q", "rot_k", "v", "z", "pattern"))
+        assert pattern.shape[1:] == (n, n)
+        # [n, heads, d] as in TransformerLens.
+        heads = [x.swapaxes(0, 1)[None] for x in (q, k, v)]
+        bound, of_weights, *_ = reference.bounds(*heads)
+        ours = regard.attention(*heads, causal="bottom-right", scores="weights")
+        # Both are within the bound of the exact number.
+        assert np.abs(ours.output[0].swapaxes(0, 1) - z).max() <= 2 * bound
+        assert np.abs(ours.scores[0] - pattern).max() <= 2 * of_weights
+
+
+def test_what_is_kept_and_changed():
+    places = regard.trace("story", TEXT, keep=["attentions", "blocks.0.attn.hook_z"], ablate="0.1")
+    assert set(places) == {"attentions", "blocks.0.attn.hook_z", "input_ids", "tokens"}
+    assert not places["blocks.0.attn.hook_z"][:, 1].any()
+    by_ids = regard.trace("story", ids=places["input_ids"], keep="attentions", ablate=["0.1=zero"])
+    np.testing.assert_array_equal(by_ids["attentions"], places["attentions"])
+
+
+def test_errors_of_the_program_are_exceptions():
+    with pytest.raises(ValueError, match="no-such-model: there is no such file or folder"):
+        regard.trace("no-such-model", TEXT)
+    with pytest.raises(ValueError, match="hook_patern.*hook_pattern"):
+        regard.trace("story", TEXT, keep="blocks.0.attn.hook_patern")
+    with pytest.warns(UserWarning, match="does not know \"Zeppelin\""):
+        regard.trace("story", "Zeppelin", keep="logits")
+
+
+def attentions(layers=3, batch=2, heads=2, n_q=4, n_k=4):
+    weights = np.random.default_rng(0).random((layers, batch, heads, n_q, n_k)).astype(np.float32)
+    return tuple(weights / weights.sum(-1, keepdims=True))
+
+
+@pytest.fixture
+def no_display(monkeypatch):
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "WAYLAND_SOCKET"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_without_a_display_a_summary_is_printed(no_display, capsys):
+    regard.show(attentions(), ["a", "b", "c", "d"], notebook=False)
+    assert "3 layers" in capsys.readouterr().out
+
+
+def test_tensors_of_transformers_are_shown(no_display, capsys):
+    torch = pytest.importorskip("torch", reason="NOT CHECKED with PyTorch, which is not installed")
+    layers = tuple(torch.from_numpy(x).bfloat16().requires_grad_() for x in attentions(n_k=5))
+    regard.show(layers, list("abcd"), key_tokens=list("efghi"), entry=1, notebook=False)
+    assert "3 layers" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("given", "tokens", "message"),
+    [
+        ((None,), None, "layer 0 has no attention weights: load the model with attn_implementation"),
+        ((), None, "attentions are empty"),
+        (attentions(), ["a"], r"there are 1 tokens for n_q = 4: .*\[3, 2, 4, 4\]"),
+        ((np.zeros((2, 2), np.float32),), None, r"layer 0 has the shape \(2, 2\)"),
+        (attentions(1) + attentions(1, n_k=3), None, r"layer 1 has the shape \(2, 4, 3\), but layer 0 has \(2, 4, 4\)"),
+    ],
+)
+def test_what_cannot_be_shown(given, tokens, message):
+    with pytest.raises(ValueError, match=message):
+        regard.show(given, tokens)
+    with pytest.raises(ValueError, match="entry 7 is not in the batch"):
+        regard.show(attentions(), entry=7)
+
+
+def test_the_notebook_runs():
+    import nbclient
+    import nbformat
+
+    notebook = nbformat.read(HERE.parent / "examples" / "attention.ipynb", as_version=4)
+    nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
+    pages = [
+        output.data["text/html"]
+        for cell in notebook.cells
+        for output in cell.get("outputs", [])
+        if output.output_type == "display_data" and "text/html" in output.data
+    ]
+    assert len(pages) == 1 and pages[0].startswith("<iframe srcdoc=")
+    assert "http://" not in pages[0].replace("http://www.w3.org", "") and "https://" not in pages[0], "needs no network"
+
+
+def test_examples_of_the_documentation():
+    tests = [test for thing in (regard.attention, regard.show, regard.trace) for test in doctest.DocTestFinder(recurse=False).find(thing)]
+    assert sum(len(test.examples) for test in tests) >= 6
+    runner = doctest.DocTestRunner()
+    for test in tests:
+        runner.run(test)
+    assert runner.summarize().failed == 0
+    readme = doctest.testfile(str(HERE.parent / "README.md"), module_relative=False)
+    assert readme.attempted >= 6 and readme.failed == 0
