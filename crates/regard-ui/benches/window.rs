@@ -149,11 +149,8 @@ fn follow(c: &mut Criterion, model: &str, name: &str, text: &str) {
     let ctx = Context::default();
     let mut app = App::with_session(&ctx, Arc::new(TestHost::DEFAULT), session);
     settle(&ctx, &mut app);
-    let Some(outcome) = app.model().outcome() else {
-        eprintln!("{name}: {}", app.model().error().unwrap_or("there is no run"));
-        return;
-    };
-    let tokens = outcome.tokens().len();
+    assert_eq!(app.model().error(), None, "{name} reads no text");
+    let tokens = app.model().outcome().map_or(0, |outcome| outcome.tokens().len());
     let mut group = c.benchmark_group(format!("{name}, {tokens} tokens"));
     group.sample_size(10);
     let head = HeadAddress { attention: Which::Only, layer: 0, head: 1 };

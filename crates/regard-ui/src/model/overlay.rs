@@ -18,7 +18,7 @@ const EXPLANATION: &str = "\
     weight that the query gives it: the more opaque the colour, the larger the weight. Point at a patch to see what it attends to; \
     click it to keep it as the query. [CLS] is the query whose output is sorted into classes.";
 
-/// A narrower image stands in a column, which names the run, and has no words above it.
+/// A narrower image of several side by side has no words above it.
 const NARROW: f32 = 300.0;
 /// The opacity of the smallest and of the largest weight.
 const OPACITY: [f32; 2] = [0.08, 0.78];
@@ -57,7 +57,7 @@ impl Overlay {
             Some(patch) => format!("patch {},{}", patch / cols.max(1), patch % cols.max(1)),
         };
         let weight = |key: usize| matrix?.number(query, key).filter(|w| w.is_finite());
-        let is_narrow = room.x < NARROW;
+        let is_narrow = room.x < NARROW && !large.of.is_empty();
         if !is_narrow {
             title(ui, &format!("Weights of {} over the image", name(query)), EXPLANATION);
         }
