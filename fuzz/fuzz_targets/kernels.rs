@@ -78,7 +78,7 @@ fn case(u: &mut Unstructured<'_>, moderate: bool) -> Result<Case> {
     // A slope times a distance of 2⁶³ keys leaves the range of the bound.
     case.alibi =
         option(u, |u| Ok((Position::Offset(u.int_in_range(-40..=40)?), number(u, true)?)))?;
-    case.scale = option(u, |u| number(u, moderate))?;
+    case.scale = option(u, |u| number(u, moderate))?.filter(|scale| scale.is_finite());
     case.softcap = option(u, |u| Ok(number(u, true)?.abs() + 0.01))?;
     case.sink = option(u, |u| number(u, true))?;
     case.temperature = *u.choose(&[1.0, 1.0, 0.05, 2.0, 1e6])?;

@@ -484,3 +484,37 @@ mod options {
         }
     }
 }
+
+#[test]
+fn an_image_that_announces_gigabytes_is_refused() {
+    let folder = Folder::new();
+    // A PNG of 20000 × 20000 pixels in 41 bytes: its signature, its header with the right checksum, and the start of its pixels.
+    let mut file = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".to_vec();
+    file.extend(20_000_u32.to_be_bytes().repeat(2));
+    file.extend([8, 2, 0, 0, 0, 0x6c, 0x12, 0xd1, 0x6e]);
+    file.extend(b"\0\0\0\x10IDAT");
+    let image = folder.file("wide.png", &file);
+    let vit = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models/tiny-vit");
+    let said =
+        refused(&["predict".as_ref(), vit.as_ref(), "--image".as_ref(), image.as_os_str()], 2);
+    assert!(said.contains("wide.png") && said.contains("limit"), "{said}");
+}
+
+#[test]
+fn a_fifo_is_no_model_and_no_image() {
+    let folder = Folder::new();
+    let fifo = folder.path("model.gguf");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let said = refused(&["model".as_ref(), fifo.as_os_str()], 2);
+    assert!(said.contains("is not a regular file"), "{said}");
+    let vit = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models/tiny-vit");
+    let said =
+        refused(&["predict".as_ref(), vit.as_ref(), "--image".as_ref(), fifo.as_os_str()], 2);
+    assert!(said.contains("is not a regular file"), "{said}");
+}
+
+#[test]
+fn a_seed_without_a_temperature_is_refused() {
+    let said = refused(&["generate", "story", "--text", "Mia", "--seed", "3"], 2);
+    assert!(said.contains("--seed is for a --temperature above 0"), "{said}");
+}

@@ -10,6 +10,7 @@ use anyhow::{Context as _, Result};
 use regard::{Position, Stage, Window};
 use regard_tests::onnx::{Case, Tensor, cases, compare};
 use regard_tests::rounding::{gamma, sums_to_one, weight_error};
+use regard_walkthrough::{Example, Settings, Walkthrough};
 use safetensors::tensor::{TensorView, serialize};
 use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
@@ -116,6 +117,36 @@ mod walk {
                 "{name}"
             );
         }
+    }
+
+    /// An example as a chapter: a heading and a picture for each step. A renderer of Markdown passes a picture on if none of
+    /// its lines is empty.
+    #[test]
+    fn an_example_is_a_chapter_with_a_picture_for_each_step() {
+        for example in Example::ALL {
+            let text = stdout(&["walk", example.name(), "--format", "markdown"]);
+            let walkthrough = Walkthrough::run(example, &Settings::default()).unwrap();
+            assert!(
+                text.starts_with(&format!("# {}\n", example.title().replace('_', "\\_"))),
+                "{text:.200}"
+            );
+            let pictures: Vec<_> = text.split("\n<figure>\n").skip(1).collect();
+            assert_eq!(pictures.len(), walkthrough.steps.len(), "{}", example.name());
+            for (picture, step) in pictures.iter().zip(&walkthrough.steps) {
+                let (svg, after) = picture.split_once("</figure>").unwrap();
+                assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"), "{}", step.name);
+                assert!(!svg.contains("\n\n"), "{}", step.name);
+                let explained = after.starts_with("\n\nIts first number: ");
+                assert_eq!(explained, !step.formula.is_empty(), "{}", step.name);
+            }
+        }
+        let text = stdout(&["walk", "i-love-robotics", "--format", "markdown"]);
+        assert!(
+            text.contains("## Queries Q\n\n<p class=\"formula\">Q = X·W<sub>Q</sub></p>\n"),
+            "{text:.3000}"
+        );
+        let output = regard(&["walk", "--format", "markdown"]);
+        assert_eq!(output.status.code(), Some(2));
     }
 
     /// The program tells how far a step is from the f64 reference, which has the golden numbers. Its text of an `f32` is at

@@ -276,7 +276,7 @@ fn the_weights_of_a_query_by_temperature_are_curves() {
     let csv = to(&["i-love-robotics", "--view", "curves"], "curves.csv").unwrap();
     assert!(csv.starts_with("T,I,love,robotics\n0.01,"), "{csv}");
     let svg = to(&["i-love-robotics", "--view", "curves"], "curves.svg").unwrap();
-    assert!(svg.contains("<polyline") && svg.contains(">robotics</text>"), "{svg}");
+    assert!(svg.contains("<polyline") && svg.contains(">robotics 0.299</text>"), "{svg}");
     for args in [
         &["i-love-robotics", "--view", "curves", "--to", "a.npy"][..],
         &["layer-norm", "--view", "curves", "--to", "a.svg"],

@@ -33,8 +33,16 @@ const missing = (!firefox && "firefox-esr") || (!xvfb && "xvfb");
 async function display(t) {
     const server = spawn(xvfb, ["-displayfd", "3", "-screen", "0", "1280x900x24"], { stdio: ["ignore", "ignore", "ignore", "pipe"] });
     t.after(() => server.kill());
-    for await (const number of server.stdio[3]) return `:${String(number).trim()}`;
-    throw new Error("Xvfb has not started");
+    // The pipe stays open: the server ends if it cannot write the line to its end.
+    const number = await new Promise((done, fail) => {
+        let line = "";
+        server.stdio[3].on("data", (text) => {
+            line += text;
+            if (line.endsWith("\n")) done(line.trim());
+        });
+        server.on("exit", () => fail(new Error("Xvfb has not started")));
+    });
+    return `:${number}`;
 }
 
 test("Firefox loads the page and draws a heatmap", { skip: missing && `NOT RUN: ${missing} is not installed` }, async (t) => {

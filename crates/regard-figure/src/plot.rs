@@ -218,6 +218,12 @@ impl Plot {
         }
     }
 
+    /// The name of a curve and its number at the mark, if there is one.
+    fn legend(&self, curve: usize) -> String {
+        let Curve { name, marked, .. } = &self.curves[curve];
+        marked.map_or_else(|| name.clone(), |y| format!("{name} {}", number(y)))
+    }
+
     /// A row for each x, with an empty cell where a curve has no point.
     fn csv(&self) -> Result<Vec<u8>, Error> {
         let mut xs: Vec<f64> =
@@ -272,7 +278,8 @@ impl Plot {
         let heights = Scale::Linear.ticks(axes.up, WANTED);
         let widest = heights.iter().map(|y| width(&number(*y))).fold(0.0, f64::max) * FONT;
         let axes = Axes { left: widest + FONT + 4.0 * GAP, ..axes };
-        let names = self.curves.iter().map(|curve| width(&curve.name)).fold(0.0, f64::max) * FONT;
+        let legends: Vec<String> = (0..self.curves.len()).map(|i| self.legend(i)).collect();
+        let names = legends.iter().map(|text| width(text)).fold(0.0, f64::max) * FONT;
         let legend = [axes.left + SIZE[0] + 2.0 * GAP, axes.top + FONT / 2.0];
         let total = legend[0] + SAMPLE + GAP + names + GAP;
         let lines = self.curves.len() as f64 * LEGEND_LINE + GAP;
@@ -294,7 +301,7 @@ impl Plot {
             let sample = vec![[legend[0], y], [legend[0] + SAMPLE, y]];
             figure.shapes.push(Shape::Line(curve.line(sample)));
             let at = [legend[0] + SAMPLE + GAP, y + FONT * 0.35];
-            figure.text(Text::new(at, &curve.name, FONT));
+            figure.text(Text::new(at, &legends[i], FONT));
         }
         Ok(figure)
     }

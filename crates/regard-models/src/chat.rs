@@ -53,7 +53,7 @@ impl ChatTemplate {
         match checkpoint.settings() {
             Settings::Config(_) => {
                 let config = checkpoint.json("tokenizer_config.json")?.unwrap_or_default();
-                let file = checkpoint.file("chat_template.jinja")?;
+                let file = checkpoint.file("chat_template.jinja", 64)?;
                 let template = file.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
                 let template = template.or_else(|| text(&config["chat_template"]));
                 let token = |key: &str| text(&config[key]).unwrap_or_default();

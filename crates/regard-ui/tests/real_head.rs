@@ -69,7 +69,7 @@ fn weights(window: &Window) -> Vec<f32> {
 fn the_first_screen_shows_a_head_a_prediction_and_three_invitations() {
     for size in [[1280.0, 800.0], [900.0, 600.0]] {
         let window = open(size);
-        assert!(shows(&window, "The model expects “Lily” next, with 100 %."));
+        assert!(shows(&window, "The model expects “Lily” next, with a probability of 100 %."));
         let [before, after] = probabilities(&window);
         assert!(before > 0.95 && before == after, "the model is right by far: {before}");
         let screen = Rect::from_min_size(egui::Pos2::ZERO, size.into());

@@ -7,6 +7,7 @@ mod driver;
 use egui::accesskit::Role;
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use regard_figure::numbers;
+use regard_heads::HeadId;
 use regard_kernels::Temperature;
 use regard_models::{Ablation, Change};
 use regard_ui::model::Listed;
@@ -126,4 +127,40 @@ fn a_plot_of_the_laboratory_is_told_at_its_temperature_and_not_beside_it() {
     let words = words_of(&window, "Gradient norm by d");
     assert!(words.contains("at d = 24: without 1/√d 0."), "{words}");
     assert!(words_of(&window, "Weights, sorted").contains(": weight from 0."));
+}
+
+/// Four equal weights have an entropy of ln 4 = 1.39 nats, which are 2 bits.
+#[test]
+fn entropy_is_in_nats_in_every_room() {
+    let mut start = Session { room: Room::Laboratory, ..Session::default() };
+    start.laboratory.inputs.tokens = 4;
+    start.laboratory.inputs.temperature = Temperature::INFINITE;
+    let words = words_of(&open(start, SIZE), "Entropy by temperature");
+    assert!(words.ends_with("at T = ∞: entropy 1.39"), "{words}");
+
+    let mut start = example(Example::WhyScale);
+    start.walkthrough.settings.temperature = Temperature::INFINITE;
+    let window = open(start, SIZE);
+    words_of(&window, "Entropy of the weights (nats), by d");
+    let table = app(&window).walkthrough().unwrap().step(Quantity::ByDimension).unwrap();
+    assert!(table.meaning.ends_with("Entropy is in nats."), "{}", table.meaning);
+    let entropy = table.col_labels.iter().position(|label| label == "entropy").unwrap();
+    for row in 0..table.matrix.rows() {
+        // A weight has a relative error of a few 2⁻²⁴, and so has the entropy of ten equal ones.
+        let found = table.matrix.get(row, entropy);
+        assert!((found - 10_f32.ln()).abs() < 1e-5, "{found}");
+    }
+
+    let window = open(Session { room: Room::Heads, ..Session::default() }, SIZE);
+    let heads = app(&window).heads().opened().unwrap();
+    let id = HeadId { layer: 0, head: 3 };
+    let weights = heads.maps.head(id);
+    let rows = weights.chunks(heads.maps.shape().keys);
+    let of_row = |row: &[f32]| -> f64 {
+        let seen = row.iter().map(|p| f64::from(*p)).filter(|p| *p > 0.0);
+        -seen.map(|p| p * p.ln()).sum::<f64>()
+    };
+    let mean = rows.clone().map(of_row).sum::<f64>() / rows.len() as f64;
+    let start = format!("layer 0 head 3, entropy {mean:.1} nats");
+    assert!(names(&window).iter().any(|name| name.starts_with(&start)), "{start}");
 }

@@ -1,6 +1,6 @@
 //! `regard generate`: text that a model writes.
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use regard_models::{Model, Sampler};
 use serde::Serialize;
 
@@ -29,9 +29,9 @@ pub(crate) struct Args {
     temperature: f64,
 
     /// Where the random numbers begin (a Mersenne twister, as numpy.random.RandomState(SEED).random_sample()): the same seed
-    /// gives the same text
-    #[arg(long, value_name = "SEED", default_value_t = 0)]
-    seed: u32,
+    /// gives the same text [default: 0]
+    #[arg(long, value_name = "SEED")]
+    seed: Option<u32>,
 
     /// How to print it: text as it comes, or JSON at the end
     #[arg(long, value_enum, default_value_t = Format::Text)]
@@ -45,7 +45,11 @@ struct Written {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let sampler = Sampler::new(args.temperature, args.seed).bad_input()?;
+    if args.seed.is_some() && args.temperature == 0.0 {
+        return Err(anyhow!("--seed is for a --temperature above 0: at 0 nothing is drawn"))
+            .bad_input();
+    }
+    let sampler = Sampler::new(args.temperature, args.seed.unwrap_or(0)).bad_input()?;
     let Run { model, reading, changes } = args.run.read()?;
     allow(args.tokens, &model, &reading)?;
     let mut writing = model.write(&reading.input, args.tokens, &changes, sampler).bad_input()?;

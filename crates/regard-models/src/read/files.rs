@@ -8,6 +8,14 @@ use std::path::{Path, PathBuf};
 
 use crate::Error;
 
+/// The most bytes of a JSON file of settings: a list of small numbers takes 32 times its text in memory.
+const LARGEST_JSON: u64 = 2 << 20;
+
+/// The most bytes that what is read from a header may take in memory, for files of so many bytes: 3 × the files and 64 MiB.
+pub(crate) fn room(bytes: u64) -> u64 {
+    bytes.saturating_mul(3).saturating_add(64 << 20)
+}
+
 /// A file that is open.
 pub(super) trait Reader: Read + Seek {}
 
@@ -58,9 +66,13 @@ impl Files {
     pub(super) fn open(&self, path: &Path) -> Result<(Box<dyn Reader + '_>, u64), Error> {
         match self {
             Self::Disk { .. } => {
+                let about = fs::metadata(path).map_err(|e| Error::io(path, e))?;
+                if !about.is_file() {
+                    // Opening a FIFO would wait for its other end.
+                    return Err(Error::file(path, "is not a regular file"));
+                }
                 let file = File::open(path).map_err(|e| Error::io(path, e))?;
-                let length = file.metadata().map_err(|e| Error::io(path, e))?.len();
-                Ok((Box::new(file), length))
+                Ok((Box::new(file), about.len()))
             }
             Self::Memory(files) => {
                 let missing = || Error::io(path, io::ErrorKind::NotFound.into());
@@ -70,15 +82,20 @@ impl Files {
         }
     }
 
-    pub(super) fn read(&self, path: &Path) -> Result<Vec<u8>, Error> {
+    /// The content of a file, which may have `most` bytes.
+    pub(super) fn read(&self, path: &Path, most: u64) -> Result<Vec<u8>, Error> {
         let mut bytes = Vec::new();
-        self.open(path)?.0.read_to_end(&mut bytes).map_err(|e| Error::io(path, e))?;
+        let file = self.open(path)?.0;
+        let read = file.take(most.saturating_add(1)).read_to_end(&mut bytes);
+        if read.map_err(|e| Error::io(path, e))? as u64 > most {
+            return Err(Error::file(path, format!("has more than the {most} bytes that are read")));
+        }
         Ok(bytes)
     }
 
     /// The content of a JSON file, which is an object.
     pub(super) fn json(&self, path: &Path) -> Result<serde_json::Value, Error> {
-        let json: serde_json::Value = serde_json::from_slice(&self.read(path)?)
+        let json: serde_json::Value = serde_json::from_slice(&self.read(path, LARGEST_JSON)?)
             .map_err(|e| Error::file(path, format!("is no JSON: {e}")))?;
         if json.is_object() { Ok(json) } else { Err(Error::file(path, "holds no JSON object")) }
     }

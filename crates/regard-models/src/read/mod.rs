@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use self::files::Files;
+use self::files::{Files, room};
 pub(crate) use self::gguf::Metadata;
 use crate::{Error, Format, Tensor, step};
 
@@ -158,10 +158,14 @@ impl Checkpoint {
         &self.settings
     }
 
-    /// The content of a file of the folder, or `None` if the folder has no file of this name.
-    pub(crate) fn file(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
+    /// The content of a file of the folder, or `None` if the folder has no file of this name. What is made of the content takes
+    /// `expansion` times its bytes, which must have [`room`] beside the tensors.
+    pub(crate) fn file(&self, name: &str, expansion: u64) -> Result<Option<Vec<u8>>, Error> {
         let path = self.path.join(name);
-        if self.files.has(&path) { self.files.read(&path).map(Some) } else { Ok(None) }
+        if !self.files.has(&path) {
+            return Ok(None);
+        }
+        self.files.read(&path, room(self.bytes()) / expansion).map(Some)
     }
 
     /// The content of a JSON file of the folder, or `None` if the folder has no file of this name.

@@ -7,7 +7,7 @@ use safetensors::Dtype;
 use safetensors::tensor::Metadata;
 
 use super::Stored;
-use super::files::Files;
+use super::files::{Files, room};
 use crate::{Error, Format};
 
 const WHOLE: &str = "model.safetensors";
@@ -16,12 +16,16 @@ const INDEX: &str = "model.safetensors.index.json";
 /// The most bytes of a header: as many as the crate `safetensors` allows.
 const MOST: u64 = 100_000_000;
 
+/// How many times its text a header takes in memory: at most 50 bytes of text name a tensor without elements, which has a place in
+/// the list of the crate `safetensors` and in ours.
+const EXPANSION: u64 = 24;
+
 /// The tensors of a folder's files.
 pub(super) fn open(files: &Files, folder: &Path) -> Result<BTreeMap<String, Stored>, Error> {
     let (whole, index) = (folder.join(WHOLE), folder.join(INDEX));
-    let mut tensors = BTreeMap::new();
+    let (mut tensors, mut sizes) = (BTreeMap::new(), Sizes::default());
     if files.has(&whole) {
-        header(files, &whole, &mut tensors)?;
+        header(files, &whole, &mut tensors, &mut sizes)?;
         return Ok(tensors);
     }
     if !files.has(&index) {
@@ -34,7 +38,7 @@ pub(super) fn open(files: &Files, folder: &Path) -> Result<BTreeMap<String, Stor
             let what = format!("should be in the shard {shard}, which is missing");
             return Err(Error::tensor(&index, listed.first().map_or("", String::as_str), what));
         }
-        header(files, &path, &mut tensors)?;
+        header(files, &path, &mut tensors, &mut sizes)?;
         for name in listed {
             if tensors.get(name).is_none_or(|stored| stored.file != path) {
                 let what = format!("should be here, says {INDEX}, and is not");
@@ -75,8 +79,20 @@ fn shards(
     Ok(shards)
 }
 
+/// The bytes of the files that were opened so far, and of their headers.
+#[derive(Default)]
+struct Sizes {
+    files: u64,
+    headers: u64,
+}
+
 /// Adds the tensors of one file, whose length must be what its header says.
-fn header(files: &Files, path: &Path, tensors: &mut BTreeMap<String, Stored>) -> Result<(), Error> {
+fn header(
+    files: &Files,
+    path: &Path,
+    tensors: &mut BTreeMap<String, Stored>,
+    sizes: &mut Sizes,
+) -> Result<(), Error> {
     let (mut file, length) = files.open(path)?;
     let mut size = [0; 8];
     let short = |_| Error::file(path, "ends before its header does: the file is cut short");
@@ -87,6 +103,15 @@ fn header(files: &Files, path: &Path, tensors: &mut BTreeMap<String, Stored>) ->
     }
     if size > length.saturating_sub(8) {
         return Err(short(std::io::ErrorKind::UnexpectedEof.into()));
+    }
+    sizes.files = sizes.files.saturating_add(length);
+    sizes.headers = sizes.headers.saturating_add(size);
+    let most = room(sizes.files) / EXPANSION;
+    if sizes.headers > most {
+        let what = format!(
+            "has a header of {size} bytes, which is too long for its tensors: {most} bytes are the most"
+        );
+        return Err(Error::file(path, what));
     }
     let mut text = vec![0; size as usize];
     file.read_exact(&mut text).map_err(|e| Error::io(path, e))?;

@@ -20,6 +20,9 @@ const UNKNOWN: i64 = 2;
 const CONTROL: i64 = 3;
 const USER_DEFINED: i64 = 4;
 
+/// The most bytes of a token. The pairs that make a token of n bytes are found in n² steps.
+const LONGEST: usize = 512;
+
 /// The regular expressions that split a text before pairs are joined, by `tokenizer.ggml.pre`.
 ///
 /// They are those of llama.cpp (`llama-vocab.cpp`), which are those of the models' own tokenizers.
@@ -53,6 +56,10 @@ pub(super) fn tokenizer(
     let tokens = metadata
         .texts(&key("tokens"))
         .ok_or_else(|| wrong(format!("{} is missing", key("tokens"))))?;
+    if let Some(token) = tokens.iter().find(|token| token.len() > LONGEST) {
+        let bytes = token.len();
+        return Err(wrong(format!("has a token of {bytes} bytes, and {LONGEST} are the most")));
+    }
     if let Some(last) = tokens.last() {
         check_id(path, last, tokens.len() - 1, vocabulary)?;
     }

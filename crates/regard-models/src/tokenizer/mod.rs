@@ -9,6 +9,17 @@ use tokenizers::models::ModelWrapper;
 use crate::read::Settings;
 use crate::{Checkpoint, Error, Input};
 
+/// How many times its tokenizer.json a tokenizer takes in memory, at most: a token of one letter takes 9 bytes there, and a place
+/// in two tables here.
+const EXPANSION: u64 = 24;
+
+/// A tokenizer.json whose syntax is right. The crate `tokenizers` panics where that of the decoder is not.
+#[derive(serde::Deserialize)]
+struct Syntax {
+    #[serde(rename = "decoder")]
+    _decoder: Option<serde_json::Value>,
+}
+
 /// A model's tokenizer.
 ///
 /// ```
@@ -35,11 +46,15 @@ impl Tokenizer {
     pub fn of(checkpoint: &Checkpoint, vocabulary: usize) -> Result<Option<Self>, Error> {
         let (path, mut tokenizer) = match checkpoint.settings() {
             Settings::Config(_) => {
-                let Some(json) = checkpoint.file("tokenizer.json")? else { return Ok(None) };
+                let Some(json) = checkpoint.file("tokenizer.json", EXPANSION)? else {
+                    return Ok(None);
+                };
                 let path = checkpoint.path().join("tokenizer.json");
-                let made = tokenizers::Tokenizer::from_bytes(json).map_err(|e| {
+                let not_read = |e: &dyn core::fmt::Display| {
                     Error::file(&path, format!("is no tokenizer that can be read: {e}"))
-                })?;
+                };
+                serde_json::from_slice::<Syntax>(&json).map_err(|e| not_read(&e))?;
+                let made = tokenizers::Tokenizer::from_bytes(json).map_err(|e| not_read(&e))?;
                 let ids = made.get_vocab(true).into_iter();
                 if let Some((token, id)) = ids.max_by_key(|(_, id)| *id) {
                     check_id(&path, &token, id as usize, vocabulary)?;

@@ -1,9 +1,12 @@
 //! What a model reads: a text; a text and what the decoder has written; or an image.
 
+use std::io::Cursor;
 use std::path::Path;
 use std::sync::Arc;
 
 use egui::ColorImage;
+use image::error::{LimitError, LimitErrorKind};
+use image::{ColorType, DynamicImage, ImageDecoder as _, ImageError, ImageReader, Limits};
 use regard_figure::Label;
 use regard_heads::readable;
 use regard_models::{Description, Input, Tokenizer};
@@ -128,8 +131,30 @@ impl Prepared {
 fn decoded(host: &dyn Host, path: &Path) -> Result<image::RgbImage, String> {
     let said = |what: &dyn core::fmt::Display| format!("{}: {what}", path.display());
     let bytes = host.read(path, LARGEST).map_err(|e| said(&e))?;
-    let image = image::load_from_memory(&bytes).map_err(|e| said(&e))?;
-    Ok(image.into_rgb8())
+    decode(&bytes).map_err(|e| said(&e))
+}
+
+/// The red, green and blue bytes of an image. Its pixels may take 3 × the file and 64 MiB in memory: a few kilobytes can
+/// announce an image of gigabytes.
+///
+/// # Errors
+/// If the bytes are no PNG or JPEG file, or if the image is larger.
+pub fn decode(bytes: &[u8]) -> image::ImageResult<image::RgbImage> {
+    let reader = ImageReader::new(Cursor::new(bytes)).with_guessed_format()?;
+    let mut decoder = reader.into_decoder()?;
+    let color = decoder.color_type();
+    let copied = if color == ColorType::Rgb8 { 0 } else { 3 };
+    let (width, height) = decoder.dimensions();
+    let pixel = u64::from(color.bytes_per_pixel()) + copied;
+    let needed = (u64::from(width) * u64::from(height)).saturating_mul(pixel);
+    let most = (bytes.len() as u64).saturating_mul(3).saturating_add(64 << 20);
+    if needed > most {
+        return Err(ImageError::Limits(LimitError::from_kind(LimitErrorKind::DimensionError)));
+    }
+    let mut limits = Limits::default();
+    limits.max_alloc = Some(most);
+    decoder.set_limits(limits)?;
+    Ok(DynamicImage::from_decoder(decoder)?.into_rgb8())
 }
 
 /// A size of the same shape, at most [`SIDE`] pixels wide and high.

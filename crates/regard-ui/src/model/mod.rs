@@ -32,6 +32,7 @@ mod unfold;
 mod write;
 
 pub use self::cached::Cached;
+pub use self::input::decode as decode_image;
 pub use self::next::Next;
 pub(crate) use self::next::percent;
 pub use self::open::{STORY, story};

@@ -8,22 +8,28 @@ use egui::{
 use regard_walkthrough::{Arithmetic, Expr, Operand};
 
 use super::state::At;
+use crate::style;
 
 /// A sum of more terms is cut in the middle. The smaller limits are for sums that do not fit otherwise.
 const MOST_TERMS: [usize; 3] = [12, 6, 3];
-/// The size of the font.
+/// The usual size of the font.
 const SIZE: f32 = 16.0;
 /// The relative size of powers. They can still be clicked.
 const SMALLER: f32 = 0.85;
 /// The gap between the lines of a sum that does not fit in one.
 const LEADING: f32 = 8.0;
 
+/// The size of the font, which grows with the rest of the panel.
+fn size(ui: &Ui) -> f32 {
+    SIZE * style::enlarged(ui)
+}
+
 /// Shows `expr = value`, broken into lines or cut if it is too wide. Returns the operand that was clicked.
 pub fn show(ui: &mut Ui, expr: &Expr, arithmetic: &Arithmetic) -> Option<At> {
     let room = ui.available_width();
     let pieces = MOST_TERMS
         .iter()
-        .map(|most| Setter { ui, most: *most, size: SIZE }.pieces(expr, arithmetic));
+        .map(|most| Setter { ui, most: *most, size: size(ui) }.pieces(expr, arithmetic));
     let fits = |pieces: &Vec<Set>| pieces.iter().all(|piece| piece.width <= room);
     let mut all: Vec<Vec<Set>> = pieces.collect();
     let chosen = all.iter().position(fits).unwrap_or(all.len() - 1);
@@ -231,7 +237,7 @@ impl Setter<'_> {
 
     /// The setter for powers. It cuts sums early.
     fn for_power(&self) -> Setter<'_> {
-        Setter { ui: self.ui, most: self.most.min(3), size: SIZE * SMALLER }
+        Setter { ui: self.ui, most: self.most.min(3), size: size(self.ui) * SMALLER }
     }
 
     fn operand(&self, operand: &Operand) -> Set {

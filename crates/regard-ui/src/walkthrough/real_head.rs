@@ -289,10 +289,10 @@ impl RealHeadPage {
         let next = self.next()?;
         let (word, before, after) = (&next.token, percent(next.before), percent(next.after));
         Some(if self.state.changes.is_empty() {
-            format!("The model expects “{word}” next, with {before}.")
+            format!("The model expects “{word}” next, with a probability of {before}.")
         } else if before == after {
             format!(
-                "With this change, the model still expects “{word}” with {after}: other heads do the same work."
+                "With this change, the model still expects “{word}”, with a probability of {after}: other heads do the same work."
             )
         } else {
             let verb = if next.after < next.before { "falls" } else { "rises" };

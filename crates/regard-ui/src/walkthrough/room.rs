@@ -27,6 +27,9 @@ const BESIDE: f32 = 760.0;
 /// A lower page has no strip.
 const TALL: f32 = 320.0;
 
+/// The least height of the explanation: its heading, and a fraction.
+const LEAST: f32 = 104.0;
+
 /// The view of a [`State`].
 pub struct WalkthroughRoom {
     real: RealHeadPage,
@@ -116,7 +119,8 @@ impl WalkthroughRoom {
         }
         let Self { cache, reveal, .. } = self;
         let scale = (ui.available_width() / USUAL).clamp(1.0, MOST_ENLARGED);
-        let height = (0.18 * ui.available_height()).clamp(64.0, 160.0 * scale);
+        let room = ui.available_height();
+        let height = (0.18 * room).min(160.0 * scale).max(LEAST.min(0.25 * room));
         let bottom = Panel::bottom("explanation")
             .resizable(false)
             .exact_size(height)

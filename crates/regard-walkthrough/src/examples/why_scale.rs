@@ -92,7 +92,7 @@ pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
     push_table(trace, samples);
     if let Some(sample) = samples.iter().find(|s| s.d == SHOWN.0) {
         let (queries, keys) = (labels("q", SHOWN.1), labels("k", KEYS));
-        // They are too wide to be shown, and have names all the same.
+        // They are too wide to be shown. Their operands still have names.
         let named = |pair: &Pair, symbol: &str, rows: &[String]| {
             let (symbol, cols) = (symbol.to_owned(), labels("d", pair.ours.cols()).into());
             Pair {
@@ -242,7 +242,7 @@ fn push_table(trace: &mut Trace<'_>, samples: &[Sample]) {
     let columns = [
         ("spread", "standard deviation of the scores"),
         ("largest", "mean of the largest of 10 weights"),
-        ("entropy", "mean entropy of 10 weights (2.303 if all are equal)"),
+        ("entropy", "mean entropy of 10 weights in nats (ln 10 = 2.303 if all are equal)"),
         ("gradient", "mean norm of the gradient through softmax"),
     ];
     let cols: Vec<String> =
@@ -267,7 +267,7 @@ fn push_table(trace: &mut Trace<'_>, samples: &[Sample]) {
         symbol: "",
         name: "With and without 1/√d",
         formula: "q·k = Σ qᵢkᵢ has mean 0 and variance d",
-        meaning: "Without scaling, nearly all scores lie within ±3√d: for large d one weight is near 1 and the gradient vanishes. Divided by √d, they lie within ±3 for every d.",
+        meaning: "Without scaling, nearly all scores lie within ±3√d: for large d one weight is near 1 and the gradient vanishes. Divided by √d, they lie within ±3 for every d. Entropy is in nats.",
         code: "why_scale(temperature)",
     };
     trace.push(

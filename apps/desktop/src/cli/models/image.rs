@@ -1,10 +1,11 @@
 //! An image as a model reads it.
 
+use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
-use image::ImageReader;
 use regard_models::{Checkpoint, Description, ImageProcessor, Input};
+use regard_ui::model::decode_image;
 use safetensors::SafeTensors;
 
 use super::super::tensors;
@@ -21,10 +22,12 @@ pub(super) fn read(
         return normalized(path, description).with_context(name);
     }
     let processor = ImageProcessor::of(checkpoint, description)?;
-    let reader = ImageReader::open(path).with_context(name)?;
-    let image = reader.with_guessed_format().with_context(name)?.decode().with_context(name)?;
+    let is_file = fs::metadata(path).with_context(name)?.is_file();
+    ensure!(is_file, "{} is not a regular file", path.display());
+    let bytes = fs::read(path).with_context(name)?;
+    let image = decode_image(&bytes).with_context(name)?;
     let (width, height) = (image.width() as usize, image.height() as usize);
-    Ok(processor.read(&image.into_rgb8(), [height, width])?)
+    Ok(processor.read(&image, [height, width])?)
 }
 
 fn normalized(path: &Path, description: &Description) -> Result<Input> {

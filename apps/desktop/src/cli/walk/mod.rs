@@ -1,11 +1,14 @@
+mod markdown;
+
 use anyhow::Context as _;
+use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use regard_kernels::Temperature;
 use regard_walkthrough::{Example, Settings, Walkthrough, Without};
 use serde_json::{Value, json};
 
 use super::failure::{BadInput as _, Failure};
-use super::{Format, parse_temperature, print, terminal};
+use super::{parse_temperature, print, terminal};
 
 /// Walk through an example, step by step, in the terminal
 ///
@@ -39,6 +42,17 @@ pub(crate) struct Args {
     without: Option<Without>,
 }
 
+/// How a walkthrough is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Coloured heatmaps for the terminal.
+    Text,
+    /// Every number.
+    Json,
+    /// A chapter with its pictures, for a book, a course or a notebook. It needs an example.
+    Markdown,
+}
+
 /// Reads an example's name, and lists the names in the help.
 pub(crate) fn example_parser() -> impl TypedValueParser<Value = Example> {
     PossibleValuesParser::new(Example::ALL.map(Example::name))
@@ -56,19 +70,25 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         return print(&match args.format {
             Format::Text => terminal::list_of_examples(),
             Format::Json => list_of_examples(),
+            Format::Markdown => {
+                return Err(anyhow::anyhow!(
+                    "--format markdown needs an example; `regard walk` lists them"
+                ))
+                .bad_input();
+            }
         });
     };
     let settings =
         Settings { temperature: args.temperature, causal: args.causal, without: args.without };
-    match args.format {
-        Format::Text => show(example, &settings),
-        Format::Json => {
-            let walkthrough = Walkthrough::run(example, &settings).bad_input()?;
-            let json =
-                serde_json::to_string_pretty(&walkthrough.to_json()).context("writing JSON")?;
-            print(&format!("{json}\n"))
-        }
+    if args.format == Format::Text {
+        return show(example, &settings);
     }
+    let walkthrough = Walkthrough::run(example, &settings).bad_input()?;
+    if args.format == Format::Markdown {
+        return print(&markdown::walkthrough(&walkthrough)?);
+    }
+    let json = serde_json::to_string_pretty(&walkthrough.to_json()).context("writing JSON")?;
+    print(&format!("{json}\n"))
 }
 
 /// All examples, as a list of objects.

@@ -1,0 +1,147 @@
+//! Files that are made to harm their reader: none takes more memory than 3 × the file and 64 MiB, hangs, or panics.
+#![expect(clippy::unwrap_used, reason = "a test fails with a panic")]
+
+use core::time::Duration;
+use std::fs;
+use std::sync::{Mutex, mpsc};
+
+use peak_alloc::PeakAlloc;
+use regard_models::{Checkpoint, Error, Model, Tokenizer};
+use regard_tests::models::golden;
+
+#[global_allocator]
+static MEMORY: PeakAlloc = PeakAlloc;
+
+/// One measurement at a time: tests run in threads of one process.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// Reads the model of these files, and its tokenizer for `vocabulary` tokens. Asserts that memory is bounded.
+fn read(
+    files: Vec<(&'static str, Vec<u8>)>,
+    vocabulary: usize,
+) -> Result<Option<Tokenizer>, Error> {
+    let bytes: usize = files.iter().map(|(_, bytes)| bytes.len()).sum();
+    let alone = ALONE.lock();
+    let before = MEMORY.current_usage();
+    MEMORY.reset_peak_usage();
+    let read = Checkpoint::from_files("model", files)
+        .and_then(|checkpoint| Tokenizer::of(&checkpoint, vocabulary));
+    let peak = MEMORY.peak_usage() - before;
+    drop(alone);
+    assert!(peak <= 3 * bytes + (64 << 20), "{bytes} bytes took {peak} bytes of memory");
+    read
+}
+
+fn assert_refused(files: Vec<(&'static str, Vec<u8>)>, part: &str) {
+    let said = read(files, 1 << 30).unwrap_err().to_string();
+    assert!(said.contains(part), "{said:?} does not say {part:?}");
+}
+
+/// A safetensors file of so many tensors without elements.
+fn tensors(count: usize) -> Vec<u8> {
+    let entry =
+        |i: usize| format!("\"{i:x}\":{{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[0,0]}}");
+    let header = format!("{{{}}}", (0..count).map(entry).collect::<Vec<_>>().join(","));
+    [&(header.len() as u64).to_le_bytes(), header.as_bytes()].concat()
+}
+
+fn config() -> (&'static str, Vec<u8>) {
+    ("config.json", b"{\"model_type\": \"gpt2\"}".to_vec())
+}
+
+/// A GGUF file whose header is a list of so many short tokens.
+fn gguf(count: usize) -> Vec<u8> {
+    let text = |text: &str| [&(text.len() as u64).to_le_bytes(), text.as_bytes()].concat();
+    let (string, array) = (8_u32.to_le_bytes(), 9_u32.to_le_bytes());
+    let key = |name: &str| text(&format!("tokenizer.ggml.{name}"));
+    let list = |name: &str, texts: &mut dyn Iterator<Item = String>, count: usize| {
+        let head = [&key(name)[..], &array, &string, &(count as u64).to_le_bytes()].concat();
+        [head, texts.flat_map(|t| text(&t)).collect()].concat()
+    };
+    [
+        &b"GGUF"[..],
+        &3_u32.to_le_bytes(),
+        &0_u64.to_le_bytes(),
+        &3_u64.to_le_bytes(),
+        &[&key("model")[..], &string, &text("gpt2")].concat(),
+        &list("tokens", &mut (0..count).map(|i| format!("{i:x}")), count),
+        &list("merges", &mut (0..0).map(|_: u8| String::new()), 0),
+    ]
+    .concat()
+}
+
+/// A tokenizer.json of so many short tokens.
+fn tokenizer(count: usize) -> Vec<u8> {
+    let vocabulary = (0..count).map(|i| format!("\"{i:x}\":{i}")).collect::<Vec<_>>().join(",");
+    format!("{{\"version\":\"1.0\",\"model\":{{\"type\":\"BPE\",\"vocab\":{{{vocabulary}}},\"merges\":[]}}}}").into_bytes()
+}
+
+#[test]
+fn a_long_header_of_safetensors_is_read_or_refused_in_bounded_memory() {
+    read(vec![config(), ("model.safetensors", tensors(40_000))], 1).unwrap();
+    assert_refused(
+        vec![config(), ("model.safetensors", tensors(400_000))],
+        "too long for its tensors",
+    );
+}
+
+#[test]
+fn a_long_list_of_tokens_is_read_or_refused_in_bounded_memory() {
+    assert!(read(vec![("model.gguf", gguf(65_000))], 1 << 30).unwrap().is_some());
+    assert_refused(vec![("model.gguf", gguf(1_000_000))], "the most");
+    let files = |count| {
+        vec![config(), ("model.safetensors", tensors(1)), ("tokenizer.json", tokenizer(count))]
+    };
+    assert!(read(files(180_000), 1 << 30).unwrap().is_some());
+    assert_refused(files(1_000_000), "tokenizer.json: has more than");
+}
+
+#[test]
+fn long_settings_are_refused_in_bounded_memory() {
+    let config = format!("{{\"a\": [0{}]}}", ",0".repeat(10_000_000));
+    let files = vec![("config.json", config.into_bytes()), ("model.safetensors", tensors(1))];
+    assert_refused(files, "config.json: has more than the 2097152 bytes");
+    let most = format!("{{\"a\": [0{}]}}", ",0".repeat(1_040_000));
+    read(vec![("config.json", most.into_bytes()), ("model.safetensors", tensors(1))], 1).unwrap();
+}
+
+#[test]
+fn a_token_of_many_letters_is_refused() {
+    let mut file = fs::read(golden("gguf/tiny-llama.Q8_0.gguf")).unwrap();
+    // The first token becomes longer, and the file with it.
+    let at = |file: &[u8], part: &[u8]| file.windows(part.len()).position(|w| w == part).unwrap();
+    let first = at(&file, b"tokenizer.ggml.tokens") + b"tokenizer.ggml.tokens".len() + 4 + 4 + 8;
+    let old = u64::from_le_bytes(file[first..first + 8].try_into().unwrap()) as usize;
+    let long = "a".repeat(100_000 / 32 * 32 + old % 32); // the tensors stay aligned
+    let token = [&(long.len() as u64).to_le_bytes(), long.as_bytes()].concat();
+    file.splice(first..first + 8 + old, token);
+    assert_refused(vec![("model.gguf", file)], "and 512 are the most");
+}
+
+#[test]
+fn a_decoder_with_wrong_syntax_is_refused() {
+    let golden = golden("tiny-gpt2");
+    let file = |name: &'static str| (name, fs::read(golden.join(name)).unwrap());
+    for wrong in ["{\"ty\npe\": 1}", "{\"type\": \"ByteLevel\"", "1e999", "[", "nul"] {
+        let text = format!("{{\"version\": \"1.0\", \"decoder\": {wrong}, \"model\": {{}}}}");
+        let files = vec![
+            file("config.json"),
+            file("model.safetensors"),
+            ("tokenizer.json", text.into_bytes()),
+        ];
+        assert_refused(files, "tokenizer.json: is no tokenizer that can be read");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_fifo_is_refused_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let fifo = folder.path().join("model.gguf");
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let (send, receive) = mpsc::channel();
+    std::thread::spawn(move || send.send(Model::open(fifo).map(drop)));
+    let said =
+        receive.recv_timeout(Duration::from_secs(20)).expect("opening a FIFO hangs").unwrap_err();
+    assert!(said.to_string().contains("is not a regular file"), "{said}");
+}
