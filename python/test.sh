@@ -8,7 +8,8 @@ cd "$(dirname "$0")"
 root=$(cd .. && pwd)
 program=${1:-$root/target/debug/regard}
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+data=$PWD/regard._regard.data
+trap 'rm -rf "$work" "$data"' EXIT
 # Beside the workspace's own target folder, whose builds are not touched.
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$root/target}/python
 
@@ -16,18 +17,18 @@ if [ ! -x "$program" ]; then
     (cd "$root" && env -u CARGO_TARGET_DIR cargo build --quiet -p regard-desktop --target-dir "$root/target")
 fi
 
-# The wheel is built in a copy: the sources stay as they are, and nothing of them can be imported by the tests.
 python3 -m venv "$work/build" "$work/clean"
 "$work/build/bin/pip" install --quiet --disable-pip-version-check 'maturin>=1.9,<2'
-mkdir -p regard.data/scripts
-install -m 755 "$program" regard.data/scripts/regard
-strip regard.data/scripts/regard 2>/dev/null || true
+mkdir -p "$data/scripts"
+install -m 755 "$program" "$data/scripts/regard"
+strip "$data/scripts/regard" 2>/dev/null || true
 PATH="$work/build/bin:$PATH" maturin build --quiet --locked --profile "${PROFILE:-dev}" --interpreter "$work/build/bin/python" --out "$work/dist"
-rm -r regard.data
 
-"$work/clean/bin/pip" install --quiet --disable-pip-version-check "$work"/dist/*.whl pytest nbclient nbformat ipykernel ${TORCH:+torch --extra-index-url https://download.pytorch.org/whl/cpu}
+"$work/clean/bin/pip" install --quiet --disable-pip-version-check "$work"/dist/*.whl mypy pytest nbclient nbformat ipykernel ${TORCH:+torch --extra-index-url https://download.pytorch.org/whl/cpu}
+# Tests elsewhere than in this folder import what is installed.
 cp -r README.md examples tests "$work"
 cd "$work"
 ls -l dist
 clean/bin/regard --version
+clean/bin/python -m mypy.stubtest regard # the stubs say what the module has
 clean/bin/python -m pytest -q -rs tests

@@ -6,6 +6,7 @@ CMSIS_DSP with the directory of CMSIS-DSP's sources, which `pip download --no-de
 """
 
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -130,6 +131,36 @@ def markdown(head, rows, left):
     return "".join("| " + " | ".join(line) + " |\n" for line in lines)
 
 
+# Cores and types of weights in which `story` runs. `f32` does not fit the M55's flash.
+MODELS = [("m4f", "f32"), ("m4f", "bf16"), ("m55", "bf16"), ("m4f", "int8"), ("m55", "int8"), ("rv32imac", "int8")]
+
+
+def models():
+    """A row for each core and type: what a token of `story` costs, the last one of its text."""
+    rows = []
+    with tempfile.TemporaryDirectory() as directory:
+        for alias, stored in MODELS:
+            folder = f"{directory}/story-{stored}"
+            program = ["cargo", "run", "--quiet", "-p", "regard-desktop", "--bin", "regard", "--"]
+            output([*program, "embed", "story", "--to", folder, "--weights", stored, "--context", "96"])
+            image = ["cargo", alias, "--quiet", "--bin", "story"]
+            *_, cost = output(image, env={**os.environ, "REGARD_EMBED": folder}).splitlines()
+            instructions, stack, ram, flash = (int(n) for n in re.findall(r"\d+", cost))
+            # The painter looks no deeper.
+            stack = "≥ 2,560" if stack == 2560 else f"{stack:,}"
+            core = NAMES.get(alias, facts(CORES[alias][0])["core"])
+            rows.append([core, stored, f"{instructions:,}", stack, f"{ram:,}", f"{flash:,}"])
+    return markdown(["core", "weights", "instructions", "stack", "RAM", "flash"], rows, 2)
+
+
+MODEL = """
+## A model
+
+A token of `story` (4 layers of width 64, 207,552 weights, 96 tokens of context) from flash, by the crate that `regard embed` writes:
+the last token of the text, which sees the most keys. *RAM* is the state, *flash* the weights.
+
+"""
+
 INTRODUCTION = """\
 # Costs
 
@@ -177,6 +208,9 @@ def main():
     text += "Inputs, output and scratch memory are not counted. "
     ram = max(ram for of in of_target.values() for _, ram in of.values())
     text += f"Static RAM: {ram or 'none'}.\n\n" + markdown(["operation", *(f"`{t}`" for t in targets)], rows, 1)
+
+    print("models", file=sys.stderr)
+    text += MODEL + models()
 
     path = HERE / "COSTS.md"
     if "--check" in sys.argv and path.read_text() != text:

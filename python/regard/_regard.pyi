@@ -4,6 +4,8 @@ from typing import Any, Literal, Protocol, TypeAlias, final, overload
 import numpy as np
 from numpy.typing import NDArray
 
+__all__ = ["Attended", "attention", "forget_threads"]
+
 class _DLPack(Protocol):
     def __dlpack__(self, *, stream: Any = ...) -> Any: ...
 

@@ -6,14 +6,23 @@ import html
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ._program import program, run
 
 
-def show(attentions, tokens=None, *, key_tokens=None, entry: int = 0, notebook: bool | None = None) -> None:
+def show(
+    attentions: Any,
+    tokens: Iterable[str] | None = None,
+    *,
+    key_tokens: Iterable[str] | None = None,
+    entry: int = 0,
+    notebook: bool | None = None,
+) -> None:
     """Show the attention weights of a model: in the window, or below the cell of a notebook.
 
     The window stays until it is closed, and `show` waits for it. Where there is no display, a summary is printed. In a
@@ -50,7 +59,7 @@ def show(attentions, tokens=None, *, key_tokens=None, entry: int = 0, notebook: 
         notebook = _is_notebook()
     with tempfile.TemporaryDirectory(prefix="regard-") as folder:
         path = Path(folder) / "attention.npz"
-        np.savez(path, **arrays)
+        np.savez(path, **arrays)  # type: ignore[arg-type]  # an array is not NumPy's option allow_pickle
         if notebook:
             page = Path(folder) / "heads.html"
             run("export", "--view=grid", f"--to={page}", "--", str(path))
@@ -70,7 +79,7 @@ def _weights(attentions, entry: int) -> np.ndarray:
         if weights.ndim not in (2, 3, 4):
             raise ValueError(f"attentions have the shape {weights.shape}, but [layers, heads, n_q, n_k] is needed")
         return weights.reshape((1,) * (4 - weights.ndim) + weights.shape)
-    layers = []
+    layers: list[np.ndarray] = []
     for i, layer in enumerate(attentions):
         if layer is None:
             raise ValueError(f"layer {i} has no attention weights: load the model with attn_implementation=\"eager\"")
@@ -130,5 +139,4 @@ def _display(page: str) -> None:
     from IPython.display import HTML, display
 
     frame = f'<iframe srcdoc="{html.escape(page)}" title="Attention heads" width="100%" height="640" style="border: 0"></iframe>'
-    # The name of the frame is in the data as well, for viewers that show text alone.
-    display(HTML(frame))
+    display(HTML(f"<div>{frame}</div>"))

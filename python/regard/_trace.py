@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,18 +12,18 @@ import numpy as np
 
 from ._program import run
 
-_DTYPES = {"F32": np.dtype("<f4"), "I64": np.dtype("<i8")}
+_DTYPES = {"F32": "<f4", "I64": "<i8"}
 
 
 def trace(
-    model,
+    model: str | os.PathLike[str],
     text: str | None = None,
     *,
     keep: str | Iterable[str] = "*",
     ids: Iterable[int] | None = None,
     text_pair: str | None = None,
     chat: bool = False,
-    image=None,
+    image: str | os.PathLike[str] | None = None,
     decoder_text: str | None = None,
     decoder_ids: Iterable[int] | None = None,
     ablate: str | Iterable[str] = (),
@@ -106,7 +107,7 @@ def _read(path: Path) -> dict[str, np.ndarray]:
     with path.open("rb") as file:
         header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
         data = np.frombuffer(bytearray(file.read()), np.uint8)
-    arrays = {}
+    arrays: dict[str, np.ndarray] = {}
     for key, value in header.pop("__metadata__", {}).items():
         arrays[key] = np.array(json.loads(value))
     for name, tensor in header.items():

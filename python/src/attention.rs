@@ -318,14 +318,13 @@ enum MaskArray<'py> {
 
 impl<'py> MaskArray<'py> {
     fn of(value: &Bound<'py, PyAny>) -> PyResult<Self> {
-        let array = Array::of("attn_mask", value)?.array;
-        let kind = array.dtype().getattr("kind")?.extract::<String>()?;
-        let size = array.dtype().getattr("itemsize")?.extract::<usize>()?;
+        let mask = Array::of("attn_mask", value)?;
+        let (array, name) = (&mask.array, mask.type_name());
         let dense = |array: &Bound<'py, PyAny>| {
             numpy(array.py())?.call_method1("require", (array, "=f4", ["C", "A"]))
         };
-        match (kind.as_str(), size) {
-            ("b" | "u", 1) => {
+        match name.as_str() {
+            "bool" | "uint8" => {
                 // A byte of a boolean array can be any number, and a boolean of Rust cannot.
                 let bytes = array.call_method1("view", ("uint8",))?.call_method1("copy", ("C",))?;
                 let bytes: PyReadonlyArrayDyn<'_, u8> = bytes.extract()?;
@@ -333,10 +332,9 @@ impl<'py> MaskArray<'py> {
                     bytes.as_slice().unwrap_or_default().iter().map(|b| *b != 0).collect();
                 Ok(Self::Allowed(allowed, array.shape().to_vec()))
             }
-            ("f", 2 | 4) => Ok(Self::Bias(dense(&array)?.extract()?)),
+            "float32" | "float16" => Ok(Self::Bias(dense(array)?.extract()?)),
             _ => Err(PyTypeError::new_err(format!(
-                "`attn_mask` is {}, but bool, uint8, float32 or float16 is needed",
-                array.dtype()
+                "`attn_mask` is {name}, but bool, uint8, float32 or float16 is needed"
             ))),
         }
     }

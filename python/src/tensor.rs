@@ -95,6 +95,11 @@ impl<'py> Array<'py> {
         self.array.shape()
     }
 
+    /// The name of its type.
+    pub(crate) fn type_name(&self) -> String {
+        if self.is_bf16 { "bfloat16".to_owned() } else { self.array.dtype().to_string() }
+    }
+
     /// Its numbers as heads. Numbers that lie in another way than heads can are copied.
     pub(crate) fn tensor(&self, name: &str) -> PyResult<Tensor<'py>> {
         let array = self.array.as_any();
@@ -129,9 +134,8 @@ impl<'py> Array<'py> {
             )));
         }
         let py = self.array.py();
-        let dtypes = [past, self].map(|a| a.array.dtype());
-        if past.is_bf16 != self.is_bf16 || !dtypes[0].eq(&dtypes[1])? {
-            let [p, n] = dtypes;
+        let [p, n] = [past, self].map(Self::type_name);
+        if p != n {
             return Err(PyTypeError::new_err(format!("`{past_name}` is {p}, but `{name}` is {n}")));
         }
         let both = numpy(py)?.call_method1("concatenate", ([&past.array, &self.array], tokens))?;

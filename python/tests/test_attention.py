@@ -256,6 +256,8 @@ def test_tensors_of_pytorch_share_their_memory():
     np.testing.assert_array_equal(torch.from_dlpack(found).numpy(), found)
     b = [x.bfloat16() for x in (q, k, v)]
     np.testing.assert_array_equal(regard.attention(*b), regard.attention(*(x.float() for x in b)))
+    with pytest.raises(TypeError, match="`attn_mask` is bfloat16, but bool"):
+        regard.attention(*b, attn_mask=torch.zeros(128).bfloat16())
     with pytest.raises(ValueError, match="`q` cannot be shared: .*detach"):
         regard.attention(q.clone().requires_grad_(), k, v)
 

@@ -105,7 +105,7 @@ def test_the_notebook_runs():
         for output in cell.get("outputs", [])
         if output.output_type == "display_data" and "text/html" in output.data
     ]
-    assert len(pages) == 1 and pages[0].startswith("<iframe srcdoc=")
+    assert len(pages) == 1 and pages[0].startswith("<div><iframe srcdoc=")
     assert "http://" not in pages[0].replace("http://www.w3.org", "") and "https://" not in pages[0], "needs no network"
 
 

@@ -3,9 +3,10 @@
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 
+use std::fs;
+use std::io::Write as _;
 use std::path::Path;
-use std::process::Command;
-use std::{env, fs};
+use std::process::{Command, Stdio};
 
 use regard_firmware::{FIRST_TOKEN, hash};
 use regard_models::embed::{Options, Part, Stored};
@@ -36,18 +37,30 @@ fn embed(model: &Model, stored: Stored) -> String {
     folder.to_str().unwrap().to_owned()
 }
 
-/// The lines that the image prints; the last one apart, which says what a token costs.
-fn told(arguments: &[&str], folder: &str) -> (Vec<String>, String) {
-    let output = Command::new(env!("CARGO"))
+/// What the image prints that holds the model of `folder`, given an input.
+fn output(arguments: &[&str], folder: &str, input: &str) -> String {
+    let mut image = Command::new(env!("CARGO"))
+        .args(["--quiet"])
         .args(arguments)
-        .args(["--bin", "story", "--quiet"])
         .env("REGARD_EMBED", folder)
         .current_dir("../..")
-        .output()
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
         .unwrap();
+    image.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let output = image.wait_with_output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "cargo {}: {text}{errors}", arguments.join(" "));
+    assert!(output.status.success(), "cargo {}: {text}", arguments.join(" "));
+    text
+}
+
+/// The program that runs on this machine.
+const HERE: [&str; 5] = ["run", "-p", "regard-firmware", "--bin", "story"];
+
+/// The lines that the image prints; the last one apart, which says what a token costs.
+fn told(arguments: &[&str], folder: &str) -> (Vec<String>, String) {
+    let text = output(arguments, folder, "");
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     let cost = lines.pop().unwrap();
     (lines, cost)
@@ -77,19 +90,65 @@ fn the_crate_computes_the_logits_of_the_desktop() {
     let expected = expected(&model);
     assert!(expected.len() > 20, "{expected:?}");
     for stored in [Stored::F32, Stored::Bf16] {
-        let (lines, _) = told(&["run", "-p", "regard-firmware"], &embed(&model, stored));
+        let (lines, _) = told(&HERE, &embed(&model, stored));
         assert_eq!(lines, expected, "{stored}");
+    }
+}
+
+/// The stories that training held back, as ids: a line each.
+fn held_back(model: &Model) -> String {
+    let stories = fs::read_to_string(format!("{STORY}/held-back.jsonl")).unwrap();
+    let mut lines = String::new();
+    for story in stories.lines() {
+        let story: serde_json::Value = serde_json::from_str(story).unwrap();
+        let [prompt, answer] = ["prompt", "answer"].map(|part| story[part].as_str().unwrap());
+        let ids = model.tokenizer().unwrap().encode(&format!("{prompt} {answer}"), None).unwrap();
+        let ids: Vec<String> = ids.ids.iter().map(u32::to_string).collect();
+        lines.extend([ids.join(" "), "\n".into()]);
+    }
+    lines
+}
+
+#[test]
+fn integers_leave_the_perplexity_within_two_percent() {
+    let model = story();
+    let stories = held_back(&model);
+    let score = |stored| -> f64 {
+        let arguments = [&HERE[..], &["--", "score"]].concat();
+        output(&arguments, &embed(&model, stored), &stories).trim().parse().unwrap()
+    };
+    let [float, integer] = [Stored::Bf16, Stored::Int8].map(|stored| score(stored).exp());
+    println!("perplexity: {float:.4} in floating point, {integer:.4} in integers");
+    assert!((integer / float - 1.0).abs() < 0.02, "{integer} instead of {float}");
+}
+
+#[test]
+#[ignore = "needs qemu-system-arm, qemu-system-riscv32 and the bare-metal targets"]
+fn boards_tell_the_story_of_the_desktop() {
+    let model = story();
+    let floats = expected(&model);
+    let (integers, _) = told(&HERE, &embed(&model, Stored::Int8));
+    for (alias, stored) in [
+        ("m4f", Stored::F32),
+        ("m4f", Stored::Bf16),
+        ("m55", Stored::Bf16),
+        ("m4f", Stored::Int8),
+        ("m55", Stored::Int8),
+        ("rv32imac", Stored::Int8),
+    ] {
+        let (lines, cost) = told(&[alias, "--bin", "story"], &embed(&model, stored));
+        let expected = if stored == Stored::Int8 { &integers } else { &floats };
+        assert_eq!(&lines, expected, "{alias}, {stored}");
+        println!("{alias}, {stored}: {} tokens; {cost}", lines.len());
     }
 }
 
 #[test]
 #[ignore = "needs qemu-system-arm and the bare-metal targets"]
-fn boards_tell_the_story_of_the_desktop() {
+fn no_panic_can_be_reached_from_a_model() {
     let model = story();
-    let expected = expected(&model);
-    for (alias, stored) in [("m4f", Stored::F32), ("m4f", Stored::Bf16), ("m55", Stored::Bf16)] {
-        let (lines, cost) = told(&[alias], &embed(&model, stored));
-        assert_eq!(lines, expected, "{alias}, {stored}");
-        println!("{alias}, {stored}: {} tokens; {cost}", lines.len());
+    for stored in [Stored::F32, Stored::Bf16, Stored::Int8] {
+        output(&["m4f", "--bin", "no_panic"], &embed(&model, stored), "");
+        println!("m4f, {stored}: the image links and runs");
     }
 }

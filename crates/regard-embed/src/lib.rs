@@ -4,12 +4,13 @@
 
 mod constants;
 mod decoder;
+pub mod int8;
 mod matrix;
 
-pub use self::constants::{f32s, part, u16s};
+pub use self::constants::{f32s, i8s, i16s, i32s, part, u16s};
 pub use self::decoder::{Decoder, FeedForward, Layer, Norm, Rotary, State};
 pub use self::matrix::{Bf16, F32, Linear, Matrix};
-pub use regard_kernels::{attention_scratch_len, gelu, gelu_tanh, relu, silu};
+pub use regard_kernels::{Temperature, attention_scratch_len, gelu, gelu_tanh, relu, silu};
 
 /// Why a token is not read. The state is then unchanged, unless the model is not one that `regard embed` has written.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]

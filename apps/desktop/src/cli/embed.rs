@@ -32,6 +32,10 @@ pub(crate) struct Args {
     #[arg(long, value_enum, value_name = "TYPE")]
     weights: Option<Weights>,
 
+    /// The same as --weights int8
+    #[arg(long, conflicts_with = "weights")]
+    int8: bool,
+
     /// The most tokens of a text
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = parse_count)]
     context: usize,
@@ -52,17 +56,21 @@ enum Weights {
     F32,
     /// 2 bytes a weight, widened in registers
     Bf16,
+    /// A byte a weight, with a scale for each output; everything is computed in integers
+    Int8,
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let to = &args.to;
     let name = to.file_name().and_then(|name| name.to_str());
     let name = name.ok_or_else(|| anyhow!("{} does not end with a crate's name", to.display()));
+    let weights = if args.int8 { Some(Weights::Int8) } else { args.weights };
     let options = Options {
         name: name.bad_input()?.to_owned(),
-        stored: args.weights.map(|weights| match weights {
+        stored: weights.map(|weights| match weights {
             Weights::F32 => Stored::F32,
             Weights::Bf16 => Stored::Bf16,
+            Weights::Int8 => Stored::Int8,
         }),
         context: args.context,
         part: Part { flash: args.flash, ram: args.ram },

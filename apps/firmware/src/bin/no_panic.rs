@@ -43,9 +43,31 @@ mod image {
             fixed_shapes,
             int8_attention,
             parts,
+            embedded,
         ])
         .map(|kernels| kernels().is_ok());
         exit(i32::from(!done.iter().all(|done| *done)))
+    }
+
+    #[cfg(embedded)]
+    #[expect(dead_code, reason = "only the next token is asked for")]
+    mod model {
+        include!(concat!(env!("REGARD_EMBED"), "/src/model.rs"));
+    }
+
+    /// A token of the model that `REGARD_EMBED` names. The state is on the stack, where no other borrow can be.
+    #[cfg(embedded)]
+    fn embedded() -> Result<(), Error> {
+        let mut state = black_box(model::State::new());
+        for token in black_box([1, usize::MAX]) {
+            let _ = black_box(model::next(&mut state, token));
+        }
+        Ok(())
+    }
+
+    #[cfg(not(embedded))]
+    fn embedded() -> Result<(), Error> {
+        Ok(())
     }
 
     fn vectors() -> Result<(), Error> {

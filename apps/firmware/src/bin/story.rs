@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 #[cfg(embedded)]
+#[cfg_attr(target_os = "none", expect(dead_code, reason = "this machine alone scores texts"))]
 mod model {
     include!(concat!(env!("REGARD_EMBED"), "/src/model.rs"));
     include!(concat!(env!("REGARD_EMBED"), "/src/tokens.rs"));
@@ -69,7 +70,8 @@ mod image {
     }
 }
 
-/// The same lines, by this machine.
+/// The same lines, by this machine. With the argument `score`, each line of the input is a text as ids, and the only line that is
+/// printed is the mean of −ln p over the tokens after the first ones.
 #[cfg(all(embedded, not(target_os = "none")))]
 fn main() -> std::io::Result<()> {
     use std::io::Write as _;
@@ -78,6 +80,9 @@ fn main() -> std::io::Result<()> {
 
     let mut out = std::io::stdout().lock();
     let (mut state, mut token) = (Box::new(model::State::new()), FIRST_TOKEN);
+    if std::env::args().any(|argument| argument == "score") {
+        return writeln!(out, "{}", score(&mut state)?);
+    }
     for _ in 0..model::CONTEXT {
         let logits = model::next(&mut state, token).map_err(std::io::Error::other)?;
         let chosen = regard_embed::largest(logits);
@@ -88,6 +93,26 @@ fn main() -> std::io::Result<()> {
         token = chosen;
     }
     writeln!(out, "{} bytes of RAM; {} of flash", model::RAM, model::FLASH)
+}
+
+/// The mean of −ln p over the tokens of all texts of the input, without the first of each.
+#[cfg(all(embedded, not(target_os = "none")))]
+fn score(state: &mut model::State) -> std::io::Result<f64> {
+    let (mut sum, mut count) = (0.0, 0);
+    for line in std::io::stdin().lines() {
+        let ids: Vec<usize> = line?.split(' ').filter_map(|id| id.parse().ok()).collect();
+        state.clear();
+        for pair in ids.windows(2) {
+            let logits = model::next(state, pair[0]).map_err(std::io::Error::other)?;
+            let x: Vec<f64> =
+                logits.iter().map(|x| f64::from(*x) * f64::from(model::UNIT)).collect();
+            let largest = x.iter().copied().fold(f64::MIN, f64::max);
+            let total: f64 = x.iter().map(|x| (x - largest).exp()).sum();
+            sum += total.ln() + largest - x[pair[1]];
+            count += 1;
+        }
+    }
+    Ok(sum / f64::from(count))
 }
 
 #[cfg(all(not(embedded), not(target_os = "none")))]

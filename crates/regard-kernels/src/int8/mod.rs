@@ -213,8 +213,8 @@ fn check_most(
 /// With g = 4 queries a group (1 where n_q < 4) and ⌈ ⌉₄ for rounding up to a multiple of 4: g × ⌈n_k⌉₄ for the scores of a
 /// group. Cores with the DSP extension (Cortex-M4, M7) need g × ⌈d_k⌉₄ / 2 more for its queries, widened to 16 bits; and for
 /// 8 or more queries and up to 256 keys ⌈n_k⌉₄ / 4 × d_v for a transposed copy of the values. On x86-64, 8 or more queries
-/// need 8 × ⌈n_k⌉₃₂ for the scores, (8 + ⌈n_k⌉₃₂) × ⌈d_k⌉₂ / 2 for packed queries and keys, and ⌈n_k⌉₃₂ / 2 × ⌈d_v⌉₁₆ for
-/// packed values.
+/// need 8 × ⌈n_k⌉₃₂ for the scores, (8 + ⌈n_k⌉₃₂) × ⌈d_k⌉₂ / 2 for packed queries and keys, ⌈n_k⌉₃₂ / 2 × ⌈d_v⌉₁₆ for
+/// packed values, and 15 to start at a multiple of 64 bytes.
 #[must_use]
 pub const fn attention_scratch_len(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> usize {
     scratch_len(n_q, n_k, d_k, d_v)

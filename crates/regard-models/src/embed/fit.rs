@@ -3,7 +3,7 @@
 use regard_kernels::attention_scratch_len;
 
 use super::float::Tensors;
-use super::{Options, Stored};
+use super::{Floats, Options, Stored, int8};
 use crate::{Error, Model};
 
 /// The memory of a microcontroller, in bytes, as far as it is known.
@@ -21,7 +21,10 @@ pub(super) const CODE: usize = 32 << 10;
 pub(super) const STACK: usize = 4 << 10;
 
 /// An upper bound of the bytes of the state: that of this machine, whose scratch memory is the larger one.
-pub(super) fn state_bytes(model: &Model, context: usize) -> usize {
+pub(super) fn state_bytes(model: &Model, stored: Stored, context: usize) -> usize {
+    if stored == Stored::Int8 {
+        return int8::state_bytes(model, context);
+    }
     let description = model.description();
     let (stack, block) = (&description.stack, &description.stack.block);
     let cached = 2 * stack.layers() * context * block.kv_heads * block.head_size;
@@ -42,15 +45,26 @@ pub(super) fn check(
 ) -> Result<(), Error> {
     let refuse = |what: String| Err(Error::Input(what));
     let kib = |bytes: usize| bytes.div_ceil(1 << 10);
+    let integers = int8::check(model);
+    if stored == Stored::Int8 {
+        integers.as_ref().map_err(|e| Error::Input(e.to_string()))?;
+    }
     if let Some(flash) = options.part.flash {
-        let needed = |stored| tensors.bytes(stored) + CODE;
+        let needed = |stored| {
+            CODE + match stored {
+                Stored::F32 => tensors.bytes(Floats::F32),
+                Stored::Bf16 => tensors.bytes(Floats::Bf16),
+                Stored::Int8 => int8::bytes(model, options.context),
+            }
+        };
         if needed(stored) > flash {
             let (all, code, has) = (kib(needed(stored)), kib(CODE), kib(flash));
-            let smaller = Some(("bf16", Stored::Bf16)).filter(|(_, s)| needed(*s) <= flash);
-            let least = kib(needed(Stored::Bf16));
-            let would = smaller.map_or_else(
-                || format!("the least that it takes is {least} KiB, with --weights bf16"),
-                |(name, s)| format!("--weights {name} takes {} KiB and fits", kib(needed(s))),
+            let least = if integers.is_ok() { Stored::Int8 } else { Stored::Bf16 };
+            let fits = [Stored::Bf16, least].into_iter().find(|stored| needed(*stored) <= flash);
+            let smallest = kib(needed(least));
+            let would = fits.map_or_else(
+                || format!("the least is {smallest} KiB, with --weights {least}"),
+                |fits| format!("--weights {fits} takes {} KiB and fits", kib(needed(fits))),
             );
             return refuse(format!(
                 "the model takes {all} KiB of flash ({code} KiB of them are left for code), and the part has {has} KiB; {would}"
@@ -58,7 +72,7 @@ pub(super) fn check(
         }
     }
     if let Some(ram) = options.part.ram {
-        let needed = |context| state_bytes(model, context) + STACK;
+        let needed = |context| state_bytes(model, stored, context) + STACK;
         if needed(options.context) > ram {
             let (all, stack, has) = (kib(needed(options.context)), kib(STACK), kib(ram));
             let longest = (1..options.context).rev().find(|context| needed(*context) <= ram);

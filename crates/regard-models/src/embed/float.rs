@@ -3,7 +3,7 @@
 use half::bf16;
 use regard::{Embedding, Linear, Pairing};
 
-use super::Stored;
+use super::Floats;
 use crate::weights::{Layer, Tokens};
 use crate::{Error, Model};
 
@@ -151,19 +151,11 @@ impl Tensors {
         Vector { start, len: numbers.len() }
     }
 
-    /// Cosines and sines: what becomes of the pairs (1, 0).
     fn rotary(&mut self, model: &Model, context: usize) -> Result<Option<RotaryTensors>, Error> {
-        let Some(rotary) = &model.description().stack.block.rotary else { return Ok(None) };
-        let frequencies = rotary.frequencies(context, model.weights().divisors.as_deref())?;
-        let table = regard::Rotary::with_frequencies(&frequencies, context, Pairing::HalfSplit)?;
-        let (features, pairs) = (rotary.features, rotary.features / 2);
-        let mut turned = [vec![1.0; pairs], vec![0.0; pairs]].concat().repeat(context);
-        table.rotate(&mut turned, [1, context, 1, features], 0)?;
-        let half = |first: usize| -> Vec<f32> {
-            let rows = turned.chunks_exact(features.max(1));
-            rows.flat_map(|row| row[first..first + pairs].iter().copied()).collect()
+        let Some(Angles { features, cos, sin }) = Angles::of(model, context)? else {
+            return Ok(None);
         };
-        let (cos, sin) = (self.vector(&half(0)), self.vector(&half(pairs)));
+        let (cos, sin) = (self.vector(&cos), self.vector(&sin));
         Ok(Some(RotaryTensors { features, cos, sin }))
     }
 
@@ -173,16 +165,20 @@ impl Tensors {
     }
 
     /// The bytes of all tensors in flash.
-    pub(super) fn bytes(&self, stored: Stored) -> usize {
-        self.matrices.len() * stored.bytes() + self.vectors.len() * size_of::<f32>()
+    pub(super) fn bytes(&self, stored: Floats) -> usize {
+        let weight = match stored {
+            Floats::F32 => size_of::<f32>(),
+            Floats::Bf16 => size_of::<bf16>(),
+        };
+        self.matrices.len() * weight + self.vectors.len() * size_of::<f32>()
     }
 
     /// (elements, bytes) of the matrices.
-    pub(super) fn matrices(&self, stored: Stored) -> (usize, Vec<u8>) {
+    pub(super) fn matrices(&self, stored: Floats) -> (usize, Vec<u8>) {
         let numbers = self.matrices.iter();
         let bytes = match stored {
-            Stored::F32 => numbers.flat_map(|x| x.to_le_bytes()).collect(),
-            Stored::Bf16 => numbers.flat_map(|x| bf16::from_f32(*x).to_le_bytes()).collect(),
+            Floats::F32 => numbers.flat_map(|x| x.to_le_bytes()).collect(),
+            Floats::Bf16 => numbers.flat_map(|x| bf16::from_f32(*x).to_le_bytes()).collect(),
         };
         (self.matrices.len(), bytes)
     }
@@ -198,4 +194,32 @@ pub(super) fn rows(layer: &Linear) -> Result<Vec<f32>, Error> {
     // Each output is a token of the embedding that shares the layer's weight.
     let outputs: Vec<u32> = (0..u32::try_from(layer.outputs()).unwrap_or(u32::MAX)).collect();
     Ok(Embedding::tied_to(layer).forward(&outputs)?.into_vec())
+}
+
+/// The table of rotary positions.
+pub(super) struct Angles {
+    /// The features of a head that turn.
+    pub(super) features: usize,
+    /// \[context, features / 2\]
+    pub(super) cos: Vec<f32>,
+    /// \[context, features / 2\]
+    pub(super) sin: Vec<f32>,
+}
+
+impl Angles {
+    /// The table of a model, if its positions are rotary.
+    pub(super) fn of(model: &Model, context: usize) -> Result<Option<Self>, Error> {
+        let Some(rotary) = &model.description().stack.block.rotary else { return Ok(None) };
+        let frequencies = rotary.frequencies(context, model.weights().divisors.as_deref())?;
+        let table = regard::Rotary::with_frequencies(&frequencies, context, Pairing::HalfSplit)?;
+        let (features, pairs) = (rotary.features, rotary.features / 2);
+        // What becomes of the pairs (1, 0).
+        let mut turned = [vec![1.0; pairs], vec![0.0; pairs]].concat().repeat(context);
+        table.rotate(&mut turned, [1, context, 1, features], 0)?;
+        let half = |first: usize| -> Vec<f32> {
+            let rows = turned.chunks_exact(features.max(1));
+            rows.flat_map(|row| row[first..first + pairs].iter().copied()).collect()
+        };
+        Ok(Some(Self { features, cos: half(0), sin: half(pairs) }))
+    }
 }

@@ -7,6 +7,7 @@
 mod check;
 mod fit;
 mod float;
+mod int8;
 mod source;
 
 use core::fmt;
@@ -22,6 +23,8 @@ pub enum Stored {
     F32,
     /// 2 bytes a weight, widened in registers. Weights that are no bfloat16 numbers are rounded to the nearest.
     Bf16,
+    /// A byte a weight, with a scale for each output. Everything is computed in integers.
+    Int8,
 }
 
 impl fmt::Display for Stored {
@@ -29,18 +32,16 @@ impl fmt::Display for Stored {
         f.write_str(match self {
             Self::F32 => "f32",
             Self::Bf16 => "bf16",
+            Self::Int8 => "int8",
         })
     }
 }
 
-impl Stored {
-    /// The bytes of a weight.
-    fn bytes(self) -> usize {
-        match self {
-            Self::F32 => 4,
-            Self::Bf16 => 2,
-        }
-    }
+/// A type of floating-point weights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Floats {
+    F32,
+    Bf16,
 }
 
 /// What [`Model::embed`] writes.
@@ -72,7 +73,8 @@ pub struct Embedded {
 impl Model {
     /// The files of a `no_std` crate that runs the model a token at a time, without an allocator.
     ///
-    /// The crate's logits have the bits of [`Model::pass`] on machines with fused multiply-add, unless weights are rounded.
+    /// The crate's logits have the bits of [`Model::pass`] on machines with fused multiply-add, unless weights are rounded. In
+    /// integers, they have the same bits on every machine.
     ///
     /// # Errors
     /// [`Error::Input`] if the crate's name is not one, if the runtime does not compute what the model is made of, or if the
@@ -94,9 +96,15 @@ impl Model {
         let stored = options
             .stored
             .unwrap_or_else(|| if tensors.are_bf16() { Stored::Bf16 } else { Stored::F32 });
-        let (flash, ram) = (tensors.bytes(stored), fit::state_bytes(self, options.context));
         fit::check(self, &tensors, stored, options)?;
-        let files = source::files(self, &tensors, stored, options, [flash, ram]);
+        let content = match stored {
+            Stored::F32 => source::float(self, &tensors, Floats::F32),
+            Stored::Bf16 => source::float(self, &tensors, Floats::Bf16),
+            Stored::Int8 => int8::content(self, options.context)?,
+        };
+        let flash = content.files.iter().map(|(_, bytes)| bytes.len()).sum();
+        let ram = fit::state_bytes(self, stored, options.context);
+        let files = source::files(self, content, options, [flash, ram]);
         Ok(Embedded { files, stored, flash, ram })
     }
 }

@@ -3,29 +3,41 @@
 use core::fmt::Write as _;
 
 use super::float::{LayerTensors, LinearTensors, Matrix, NormTensors, Tensors, Vector};
-use super::{Options, Stored};
+use super::{Floats, Options};
 use crate::{Activation, Model};
+
+/// What distinguishes the crate of one kind of numbers from that of another.
+#[derive(Debug)]
+pub(super) struct Content {
+    /// What the source takes from `regard_embed`.
+    pub(super) imports: &'static str,
+    /// Where the type of the state is.
+    pub(super) runtime: &'static str,
+    /// The type of a logit, and one unit of it.
+    pub(super) logit: (&'static str, &'static str),
+    /// The bytes of all constants, as an expression.
+    pub(super) sizes: &'static str,
+    /// The constants and the model.
+    pub(super) source: String,
+    /// The files of the constants.
+    pub(super) files: Vec<(&'static str, Vec<u8>)>,
+}
 
 /// The files with their paths in the crate's folder.
 pub(super) fn files(
     model: &Model,
-    tensors: &Tensors,
-    stored: Stored,
+    content: Content,
     options: &Options,
     [flash, ram]: [usize; 2],
 ) -> Vec<(&'static str, Vec<u8>)> {
     let name = &options.name;
-    let (count, matrices) = tensors.matrices(stored);
-    let (vectors_count, vectors) = tensors.vectors();
-    let text = source(model, tensors, stored, options.context, [count, vectors_count, flash]);
     let mut files = vec![
         ("Cargo.toml", manifest(name).into_bytes()),
         ("src/lib.rs", library(model, name, [flash, ram]).into_bytes()),
-        ("src/model.rs", text.into_bytes()),
-        ("src/matrices.bin", matrices),
-        ("src/vectors.bin", vectors),
+        ("src/model.rs", source(model, &content, options.context, flash).into_bytes()),
     ];
     files.extend(tokens(model).map(|text| ("src/tokens.rs", text.into_bytes())));
+    files.extend(content.files);
     files
 }
 
@@ -62,45 +74,16 @@ fn tokens(model: &Model) -> Option<String> {
     Some(text)
 }
 
-fn source(
-    model: &Model,
-    tensors: &Tensors,
-    stored: Stored,
-    context: usize,
-    [matrices, vectors, flash]: [usize; 3],
-) -> String {
+fn source(model: &Model, content: &Content, context: usize, flash: usize) -> String {
     let description = model.description();
     let (stack, block) = (&description.stack, &description.stack.block);
     let (layers, width, vocabulary) = (stack.layers(), description.width, description.vocabulary);
     let (heads, kv_heads, head_size) = (block.heads, block.kv_heads, block.head_size);
     let hidden = block.hidden;
-    let (matrix, number, read) = match stored {
-        Stored::F32 => ("F32", "f32", "f32s"),
-        Stored::Bf16 => ("Bf16", "u16", "u16s"),
-    };
-    let activation = match block.activation {
-        Activation::Relu => "relu",
-        Activation::Gelu => "gelu",
-        Activation::GeluTanh => "gelu_tanh",
-        Activation::Silu => "silu",
-    };
-    let mut layer_texts = String::new();
-    for (index, layer) in tensors.layers.iter().enumerate() {
-        layer_texts += &of_layer(layer, block.scale_in(index), activation);
-    }
-    let positions = tensors.positions.map_or_else(|| "&[]".into(), vector);
-    let final_norm = tensors.norm.as_ref().map_or_else(|| "None".into(), |n| some(&norm(n)));
-    let rotary = tensors.rotary.as_ref().map_or_else(
-        || "None".into(),
-        |r| {
-            let (features, cos, sin) = (r.features, vector(r.cos), vector(r.sin));
-            some(&format!("Rotary {{ features: {features}, cos: {cos}, sin: {sin} }}"))
-        },
-    );
-    let (tokens, head) = (of_matrix(tensors.tokens), linear(&tensors.head));
+    let Content { imports, runtime, logit: (logit, unit), sizes, source, .. } = content;
     format!(
         "\
-use regard_embed::{{Error, {matrix}, FeedForward, Layer, Linear, Norm, Rotary, part}};
+use regard_embed::{{{imports}}};
 
 /// The number of layers.
 pub const LAYERS: usize = {layers};
@@ -118,15 +101,17 @@ pub const HEAD_SIZE: usize = {head_size};
 pub const HIDDEN: usize = {hidden};
 /// The number of tokens.
 pub const VOCABULARY: usize = {vocabulary};
+/// One unit of a logit.
+pub const UNIT: f32 = {unit};
 /// The bytes of weights and tables in flash.
-pub const FLASH: usize = size_of_val(&MATRICES) + size_of_val(&VECTORS);
+pub const FLASH: usize = {sizes};
 /// The bytes of a [`State`] in RAM.
 pub const RAM: usize = size_of::<State>();
 
 const _: () = assert!(FLASH == {flash});
 
 /// What a text has left, and memory for the next token.
-pub type State = regard_embed::State<
+pub type State = {runtime}::State<
     LAYERS,
     CONTEXT,
     WIDTH,
@@ -135,21 +120,58 @@ pub type State = regard_embed::State<
     HEAD_SIZE,
     HIDDEN,
     VOCABULARY,
-    {{ regard_embed::attention_scratch_len(1, CONTEXT, HEAD_SIZE, HEAD_SIZE) }},
+    {{ {runtime}::attention_scratch_len(1, CONTEXT, HEAD_SIZE, HEAD_SIZE) }},
 >;
 
 /// Reads a token, and gives the logits of the next one.
 ///
 /// # Errors
 /// [`Error::Token`] if the token is not in the vocabulary, [`Error::Context`] if the state is full.
-pub fn next(state: &mut State, token: usize) -> Result<&[f32; VOCABULARY], Error> {{
+pub fn next(state: &mut State, token: usize) -> Result<&[{logit}; VOCABULARY], Error> {{
     state.next(&MODEL, token)
 }}
 
+{source}"
+    )
+}
+
+/// The constants and the model of a crate in floating point.
+pub(super) fn float(model: &Model, tensors: &Tensors, stored: Floats) -> Content {
+    let block = &model.description().stack.block;
+    let (count, matrices) = tensors.matrices(stored);
+    let (vectors_count, vectors) = tensors.vectors();
+    let (matrix, number, read) = match stored {
+        Floats::F32 => ("F32", "f32", "f32s"),
+        Floats::Bf16 => ("Bf16", "u16", "u16s"),
+    };
+    let activation = match block.activation {
+        Activation::Relu => "relu",
+        Activation::Gelu => "gelu",
+        Activation::GeluTanh => "gelu_tanh",
+        Activation::Silu => "silu",
+    };
+    let mut layers = String::new();
+    for (index, layer) in tensors.layers.iter().enumerate() {
+        layers += &of_layer(layer, block.scale_in(index), activation);
+    }
+    let positions = tensors.positions.map_or_else(|| "&[]".into(), vector);
+    let final_norm = tensors.norm.as_ref().map_or_else(|| "None".into(), |n| some(&norm(n)));
+    let rotary = tensors.rotary.as_ref().map_or_else(
+        || "None".into(),
+        |r| {
+            let (features, cos, sin) = (r.features, vector(r.cos), vector(r.sin));
+            some(&format!(
+                "regard_embed::Rotary {{ features: {features}, cos: {cos}, sin: {sin} }}"
+            ))
+        },
+    );
+    let (tokens, head) = (of_matrix(tensors.tokens), linear(&tensors.head));
+    let source = format!(
+        "\
 #[allow(long_running_const_eval, reason = \"the compiler reads the file\")]
-static MATRICES: [{number}; {matrices}] = regard_embed::{read}(include_bytes!(\"matrices.bin\"));
+static MATRICES: [{number}; {count}] = regard_embed::{read}(include_bytes!(\"matrices.bin\"));
 #[allow(long_running_const_eval, reason = \"the compiler reads the file\")]
-static VECTORS: [f32; {vectors}] = regard_embed::f32s(include_bytes!(\"vectors.bin\"));
+static VECTORS: [f32; {vectors_count}] = regard_embed::f32s(include_bytes!(\"vectors.bin\"));
 
 /// The matrix [inputs, outputs] whose panels begin at `start`.
 const fn matrix(start: usize, inputs: usize, outputs: usize) -> {matrix}<'static> {{
@@ -161,17 +183,28 @@ const fn vector(start: usize, len: usize) -> &'static [f32] {{
     part(&VECTORS, start, len)
 }}
 
-static MODEL: regard_embed::Decoder<'static, {matrix}<'static>, LAYERS> = regard_embed::Decoder {{
+static MODEL: Decoder<'static, {matrix}<'static>, LAYERS> = Decoder {{
     tokens: {tokens},
     positions: {positions},
     layers: [
-{layer_texts}    ],
+{layers}    ],
     norm: {final_norm},
     head: {head},
     rotary: {rotary},
 }};
 "
-    )
+    );
+    Content {
+        imports: match stored {
+            Floats::F32 => "Decoder, Error, F32, FeedForward, Layer, Linear, Norm, part",
+            Floats::Bf16 => "Bf16, Decoder, Error, FeedForward, Layer, Linear, Norm, part",
+        },
+        runtime: "regard_embed",
+        logit: ("f32", "1.0"),
+        sizes: "size_of_val(&MATRICES) + size_of_val(&VECTORS)",
+        source,
+        files: vec![("src/matrices.bin", matrices), ("src/vectors.bin", vectors)],
+    }
 }
 
 fn of_layer(layer: &LayerTensors, scale: f32, activation: &str) -> String {
