@@ -64,9 +64,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let to = &args.to;
     let name = to.file_name().and_then(|name| name.to_str());
     let name = name.ok_or_else(|| anyhow!("{} does not end with a crate's name", to.display()));
+    let weights = if args.int8 { Some(Weights::Int8) } else { args.weights };
     let options = Options {
         name: name.bad_input()?.to_owned(),
-        stored: args.weights.or(args.int8.then_some(Weights::Int8)).map(|weights| match weights {
+        stored: weights.map(|weights| match weights {
             Weights::F32 => Stored::F32,
             Weights::Bf16 => Stored::Bf16,
             Weights::Int8 => Stored::Int8,
