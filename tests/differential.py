@@ -306,10 +306,11 @@ def compare(c, found):
         lse = found["log_sum_exp"]
         check("log_sum_exp", lse.reshape(r["lse"].shape), r["lse"], 1.5 * error + 4 * U * size, "F32", clear)
     if c["stage"] == "weights":
-        # One weight, where `bound` is for the mean: its own exponent is rounded relative to its own size.
+        # One weight, where `bound` is for the mean: its own exponent is rounded relative to its own size. A weight below the
+        # smallest normal f32 may be 0.
         t = c["temperature"]
         spread = 0.0 if t in (0.0, INF) else np.where(r["seen"], (finite[..., None] - np.where(r["seen"], r["masked"], 0)) / t, 0)
-        tolerance = r["weights"] * (2 * error[..., None] + 4 * U * np.minimum(spread, 104.0)) + 1e-44
+        tolerance = r["weights"] * (2 * error[..., None] + 4 * U * np.minimum(spread, 104.0)) + 1.1754944e-38
         check("scores", whole(found["scores"]), r["weights"], tolerance, kind, clear[..., None])
     elif c["stage"]:
         check("scores", whole(found["scores"]), r[c["stage"]], r["each"] + 1e-44, kind, True)

@@ -53,7 +53,7 @@ impl Table<'_> {
     /// [`Error::Shape`], [`Error::Empty`], or [`Error::Tokens`] if there are more than 400 rows or columns.
     pub fn lines(&self) -> Result<Figure, Error> {
         self.check()?;
-        lines::figure(self)
+        lines::of_one(self)
     }
 
     /// A PNG of the cells alone. Each is a square of pixels, and text chunks tell what the colours mean.
@@ -65,7 +65,12 @@ impl Table<'_> {
         png::bare(self, palette)
     }
 
-    fn check(&self) -> Result<(), Error> {
+    /// Rows and columns.
+    pub(crate) fn shape(&self) -> [usize; 2] {
+        [self.rows.len(), self.cols.len()]
+    }
+
+    pub(crate) fn check(&self) -> Result<(), Error> {
         let (rows, cols) = (self.rows.len(), self.cols.len());
         if rows.checked_mul(cols) != Some(self.values.len()) {
             return Err(Error::Shape { values: self.values.len(), rows, cols });

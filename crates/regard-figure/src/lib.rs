@@ -30,6 +30,7 @@ pub use self::figure::Figure;
 pub use self::format::Format;
 pub use self::grid::{Grid, Small};
 pub use self::label::Label;
+pub use self::lines::overlaid;
 pub use self::matrix::Matrix;
 pub use self::palette::{
     COLORS, HIDDEN, Look, Map, NOT_A_NUMBER, Palette, TEXELS, ink_on, largest,

@@ -3,7 +3,7 @@
 use crate::figure::{Anchor, Figure, Ink, Line, Shape, Text};
 use crate::heatmap::{FONT, GAP, TITLE, TITLE_LINE, label, title};
 use crate::text::width;
-use crate::{Error, Label, Table, largest, numbers};
+use crate::{Error, Label, Matrix, Table, largest, numbers};
 
 /// The most rows or columns.
 const MOST: usize = 400;
@@ -13,51 +13,91 @@ const WEAKEST: f32 = 0.02;
 const LINE: f64 = 18.0;
 const BETWEEN: f64 = 260.0;
 const COLOR: [u8; 3] = [0x2f, 0x6f, 0xb7];
+/// The colour in the legend.
+const SAMPLE: f64 = 22.0;
+
+/// The lines of several matrices of the same tokens, one over another, each in its colour, with a legend of their titles. A single
+/// matrix has no legend.
+///
+/// # Errors
+/// Those of [`Table::lines`] for each matrix, and [`Error::Shape`] if a matrix has another shape than the first one.
+pub fn overlaid(layers: &[(Matrix, [u8; 3])]) -> Result<Figure, Error> {
+    let tables: Vec<_> = layers.iter().map(|(matrix, color)| (matrix.table(), *color)).collect();
+    let [rows, cols] = tables.first().ok_or(Error::Empty)?.0.shape();
+    for (table, _) in &tables {
+        table.check()?;
+        if table.shape() != [rows, cols] {
+            return Err(Error::Shape { values: table.values.len(), rows, cols });
+        }
+    }
+    figure(&tables)
+}
 
 /// The figure of a table that is not empty.
-pub(crate) fn figure(table: &Table<'_>) -> Result<Figure, Error> {
-    let (rows, cols) = (table.rows.len(), table.cols.len());
+pub(crate) fn of_one(table: &Table<'_>) -> Result<Figure, Error> {
+    figure(&[(*table, COLOR)])
+}
+
+/// The figure of tables of the same shape, which are not empty.
+fn figure(layers: &[(Table<'_>, [u8; 3])]) -> Result<Figure, Error> {
+    let (table, _) = layers.first().ok_or(Error::Empty)?;
+    let [rows, cols] = table.shape();
     if rows.max(cols) > MOST {
         return Err(Error::Tokens { tokens: rows.max(cols), most: MOST });
     }
     let longest = |labels: &[Label]| {
         labels.iter().map(|token| width(&label(token))).fold(0.0, f64::max) * FONT + 2.0 * GAP
     };
-    let top = TITLE_LINE + 2.0 * GAP + FONT;
+    let names: &[(Table<'_>, [u8; 3])] = if layers.len() > 1 { layers } else { &[] };
+    let text = if names.is_empty() { table.title } else { "Attention of several heads" };
+    let legend = TITLE_LINE + GAP;
+    let captions = legend + names.len() as f64 * LINE;
+    let top = captions + GAP + FONT;
     let ends = [longest(table.rows), longest(table.rows) + BETWEEN];
-    let total = (ends[1] + longest(table.cols)).max(width(table.title) * TITLE + 2.0 * GAP);
+    let total = (ends[1] + longest(table.cols)).max(width(text) * TITLE + 2.0 * GAP);
     let mut figure = Figure {
-        title: table.title.to_owned(),
+        title: text.to_owned(),
         note: format!("lines weaker than {WEAKEST} of the strongest are not drawn"),
         size: [total, top + rows.max(cols) as f64 * LINE + GAP],
-        shapes: vec![Shape::Text(title(table.title))],
+        shapes: vec![Shape::Text(title(text))],
     };
-    let y = |i: usize| top + (i as f64 + 0.5) * LINE;
-    let strongest = largest(table.values).max(f32::MIN_POSITIVE);
-    for (i, x) in table.values.iter().enumerate().filter(|(_, x)| x.is_finite()) {
-        let (row, col) = (i / cols, i % cols);
-        let strength = x.abs() / strongest;
-        if strength < WEAKEST {
-            continue;
-        }
-        let tip = format!(
-            "{} → {}: {}",
-            table.rows[row].text,
-            table.cols[col].text,
-            numbers::fixed(*x, 4)
-        );
+    for (i, (table, color)) in names.iter().enumerate() {
+        let y = legend + (i as f64 + 0.5) * LINE;
         figure.shapes.push(Shape::Line(Line {
-            points: vec![[ends[0] + 4.0, y(row)], [ends[1] - 4.0, y(col)]],
-            width: f64::from(1.0 + 2.0 * strength),
-            ink: Ink::Rgb(COLOR),
-            opacity: f64::from(strength.sqrt()),
+            points: vec![[GAP, y], [GAP + SAMPLE, y]],
+            width: 3.0,
+            ink: Ink::Rgb(*color),
+            opacity: 1.0,
             dashed: false,
-            tip,
+            tip: String::new(),
         }));
+        figure.text(Text::new([2.0 * GAP + SAMPLE, y + FONT * 0.35], table.title, FONT));
+    }
+    let y = |i: usize| top + (i as f64 + 0.5) * LINE;
+    for (table, color) in layers {
+        let strongest = largest(table.values).max(f32::MIN_POSITIVE);
+        for (i, x) in table.values.iter().enumerate().filter(|(_, x)| x.is_finite()) {
+            let (row, col) = (i / cols, i % cols);
+            let strength = x.abs() / strongest;
+            if strength < WEAKEST {
+                continue;
+            }
+            let (query, key) = (&table.rows[row].text, &table.cols[col].text);
+            let of = if names.is_empty() { "" } else { table.title };
+            let tip = format!("{of} {query} → {key}: {}", numbers::fixed(*x, 4));
+            figure.shapes.push(Shape::Line(Line {
+                points: vec![[ends[0] + 4.0, y(row)], [ends[1] - 4.0, y(col)]],
+                width: f64::from(1.0 + 2.0 * strength),
+                ink: Ink::Rgb(*color),
+                opacity: f64::from(strength.sqrt()),
+                dashed: false,
+                tip: tip.trim_start().to_owned(),
+            }));
+        }
     }
     let sides = [(table.rows, ends[0], Anchor::End), (table.cols, ends[1], Anchor::Start)];
     for ((labels, x, anchor), axis) in sides.into_iter().zip(table.axes) {
-        let head = [x, TITLE_LINE + GAP + FONT];
+        let head = [x, captions + FONT];
         figure.text(Text { anchor, ink: Ink::Quiet, ..Text::new(head, axis, FONT) });
         for (i, token) in labels.iter().enumerate() {
             let at = [x, y(i) + FONT * 0.35];

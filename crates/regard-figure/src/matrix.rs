@@ -54,7 +54,7 @@ impl Matrix {
         self.table().lines()
     }
 
-    fn table(&self) -> Table<'_> {
+    pub(crate) fn table(&self) -> Table<'_> {
         let Self { title, name, values, masked, rows, cols, axes, .. } = self;
         Table { title, name, values, masked: *masked, rows, cols, axes: *axes }
     }

@@ -1,5 +1,6 @@
 //! What the window costs without its display: its start, the laboratory's slider to the new picture, a frame of a large
-//! heatmap, and opening the attention of a model.
+//! heatmap, opening the attention of a model, and a key or a change in the room of the model to the frame that shows the new
+//! grid. `REGARD_MODEL=PATH` measures that room with another model than story, too.
 
 #[path = "../tests/driver/host.rs"]
 mod host;
@@ -8,13 +9,16 @@ use core::hint::black_box;
 use core::time::Duration;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use egui::{Context, Event, Modifiers, Pos2, RawInput, Rect, TextureId, vec2};
+use egui::{Context, Event, Key, Modifiers, PointerButton, Pos2, RawInput, Rect, TextureId, vec2};
 use regard::Temperature;
+use regard_models::{Ablation, Change, HeadAddress, Which};
 use regard_ui::colors::{Look, Palette};
 use regard_ui::heatmap::{Heatmap, Picture, View};
 use regard_ui::laboratory::{Engine, LaboratoryInputs, Request, Shown};
+use regard_ui::model::{Listed, State};
 use regard_ui::{App, Room, Session};
 use regard_walkthrough::{Example, Marks};
 
@@ -126,6 +130,99 @@ fn dump(path: &Path) -> anyhow::Result<()> {
     Ok(safetensors::serialize_to_file([("attention", view)], None, path)?)
 }
 
+/// A key is pressed, or a change is made, in the room of the model: to the frame that shows the new grid. The frame before it
+/// handles the key, and a thread runs the model.
+fn model(c: &mut Criterion) {
+    let model = std::env::var("REGARD_MODEL");
+    let text = "When Mary and John went to the store in the middle of the town, John gave a bottle of milk to \
+                Mary, and then Mary gave it back";
+    follow(c, "story", "story", regard_story::TEXT);
+    if let Ok(model) = model {
+        follow(c, &model, "REGARD_MODEL", text);
+    }
+}
+
+/// Measures the room with a model: a key, a key in a changed run, and a change of the first layer.
+fn follow(c: &mut Criterion, model: &str, name: &str, text: &str) {
+    let mut session = Session { room: Room::Model, ..Session::default() };
+    session.model = State { text: text.to_owned(), ..State::of(model) };
+    let ctx = Context::default();
+    let mut app = App::with_session(&ctx, Arc::new(TestHost::DEFAULT), session);
+    settle(&ctx, &mut app);
+    assert_eq!(app.model().error(), None, "{name} reads no text");
+    let tokens = app.model().outcome().map_or(0, |outcome| outcome.tokens().len());
+    let mut group = c.benchmark_group(format!("{name}, {tokens} tokens"));
+    group.sample_size(10);
+    let head = HeadAddress { attention: Which::Only, layer: 0, head: 1 };
+    let zero = Change::Ablate { head, to: Ablation::Zero };
+    // The cursor is at the end of the text.
+    let field = Pos2::new(500.0, 60.0);
+    let button = |pressed| Event::PointerButton {
+        pos: field,
+        button: PointerButton::Primary,
+        pressed,
+        modifiers: Modifiers::NONE,
+    };
+    for events in
+        [vec![Event::PointerMoved(field), button(true)], vec![button(false)], key(Key::End)]
+    {
+        draw(&ctx, &mut app, events);
+    }
+    for changes in [Vec::new(), vec![zero.clone()]] {
+        let what = if changes.is_empty() { "a key" } else { "a key in a changed run" };
+        app.session.model.changes =
+            changes.into_iter().map(|change| Listed { change, on: true }).collect();
+        settle(&ctx, &mut app);
+        group.bench_function(what, |b| {
+            b.iter_custom(|times| {
+                let all = (0..times).map(|_| {
+                    let time = until_shown(&ctx, &mut app, vec![Event::Text("!".to_owned())]);
+                    assert!(app.session.model.text.ends_with('!'), "the key was not for the text");
+                    until_shown(&ctx, &mut app, key(Key::Backspace));
+                    time
+                });
+                all.sum()
+            });
+        });
+    }
+    group.bench_function("a head set to zero", |b| {
+        b.iter_custom(|times| {
+            let all = (0..times).map(|_| {
+                app.session.model.ablate(head, None);
+                until_shown(&ctx, &mut app, Vec::new());
+                app.session.model.ablate(head, Some(Ablation::Zero));
+                until_shown(&ctx, &mut app, Vec::new())
+            });
+            all.sum()
+        });
+    });
+}
+
+/// A key that is pressed.
+fn key(key: Key) -> Vec<Event> {
+    let modifiers = Modifiers::NONE;
+    vec![Event::Key { key, physical_key: None, pressed: true, repeat: false, modifiers }]
+}
+
+/// Hands these events to the window, and draws until it shows the run that is asked for. Returns the time that it took. What is
+/// computed after that, as the sweep, ends before this returns.
+fn until_shown(ctx: &Context, app: &mut App, events: Vec<Event>) -> Duration {
+    let start = Instant::now();
+    draw(ctx, app, events);
+    let is_shown = |app: &App| {
+        let request = app.model().outcome().map(|outcome| &outcome.request);
+        let state = &app.session.model;
+        request.is_some_and(|r| r.text == state.text && r.changes == state.active())
+    };
+    while !is_shown(app) {
+        std::thread::sleep(Duration::from_micros(200));
+        draw(ctx, app, Vec::new());
+    }
+    let time = start.elapsed();
+    settle(ctx, app);
+    time
+}
+
 /// The slider is moved: softmax again, the picture, and the texture of what is seen.
 fn slider(c: &mut Criterion) {
     let mut group = c.benchmark_group("slider to texture");
@@ -216,5 +313,5 @@ fn frame(c: &mut Criterion) {
     show(vec![button(false)]);
 }
 
-criterion_group!(benches, start, slider, frame, laboratory, open);
+criterion_group!(benches, start, slider, frame, laboratory, open, model);
 criterion_main!(benches);

@@ -231,6 +231,20 @@ fn an_image_is_read_and_its_attention_lies_over_it() {
     let changed: Vec<f32> = changed.into_iter().map(|p| p as f32).collect();
     assert_eq!(run(&window).next_changed().unwrap(), changed);
     assert!(shows(&window, "Without head 1.2, “LABEL_"));
+
+    // Two runs side by side have an image each, and so has their difference.
+    click(&mut window, "Side by side");
+    let names = patches(&window);
+    let of = |run: &str| names.iter().filter(|name| name.ends_with(run)).count();
+    assert_eq!([of("A  changed"), of("B  unchanged"), of("A − B")], [9, 9, 9], "{names:?}");
+    let weights = |run: usize| app(&window).model().side_by_side()[run].unwrap().numbers.to_vec();
+    for (run, name) in [(0, "A  changed"), (1, "B  unchanged"), (2, "A − B")] {
+        let weight = regard_figure::numbers::spoken(weights(run)[9]);
+        assert!(
+            names.contains(&format!("patch 2,2, weight {weight} from [CLS], {name}")),
+            "{names:?}"
+        );
+    }
 }
 
 #[test]

@@ -228,17 +228,36 @@ fn lines_are_chosen_and_overlaid() {
 
     // An exported picture has the lines that are seen.
     let folder = tempfile::tempdir().unwrap();
-    let mut lines = |name: &str| {
+    let export = |window: &mut Window, name: &str| {
         let path = folder.path().join(name);
-        driver::press(&mut window, Command::ExportMatrix);
+        driver::press(window, Command::ExportMatrix);
         window.get_by_label("Path of the file").set_text_value_accesskit(path.to_str().unwrap());
         window.run_steps(3);
         window.get_by_role_and_label(Role::Button, "Export").click();
-        settle(&mut window);
-        let svg = std::fs::read_to_string(path).unwrap();
+        settle(window);
+        std::fs::read_to_string(path).unwrap()
+    };
+    let mut lines = |name: &str| {
+        let svg = export(&mut window, name);
         click(&mut window, "Without first token");
         svg.matches("<polyline").count()
     };
     let without = lines("without.svg");
-    assert!(without < lines("with.svg"));
+    let of_one = lines("with.svg");
+    assert!(without < of_one);
+
+    // Overlaid heads are in the picture with their names.
+    click(&mut window, "Overlay");
+    click(&mut window, "Next head");
+    let of_two = export(&mut window, "overlaid.svg");
+    assert!(of_two.matches("<polyline").count() > 2 + of_one.min(without));
+    let colors: std::collections::BTreeSet<&str> =
+        of_two.split("stroke=\"#").skip(1).map(|rest| &rest[..6]).collect();
+    assert!(colors.len() >= 2, "{colors:?}");
+    let ids = state(&window).heads.overlaid.clone();
+    assert_eq!(ids.len(), 1);
+    for head in [ids[0], state(&window).heads.id()] {
+        let name = format!("Layer {}, head {}", head.layer, head.head);
+        assert!(of_two.contains(&name), "{name}");
+    }
 }

@@ -184,12 +184,14 @@ impl App {
         if let Some((heads, own_scale)) = self.grid() {
             return Some(Ok(heads.figure(*look, own_scale)));
         }
-        let state = match room {
-            Room::Heads => heads,
-            Room::Model if model.view == model::View::Attention => &model.heads,
+        let (large, state) = match room {
+            Room::Heads => (self.heads.large(), heads),
+            Room::Model if model.view == model::View::Attention => {
+                (self.model.large(), &model.heads)
+            }
             Room::Walkthrough | Room::Laboratory | Room::Model => return None,
         };
-        self.matrix().filter(|_| state.lines).map(|matrix| state.with_lines(matrix).lines())
+        large.lines(state, *look).filter(|_| state.lines)
     }
 
     /// Writes what is shown: a picture has the view of the room, and numbers are those of its matrix. A thread writes, because

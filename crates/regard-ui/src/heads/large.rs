@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use egui::{Context, Label, ProgressBar, RichText, ScrollArea, Ui};
-use regard_figure::Matrix;
+use regard_figure::{Figure, Matrix, overlaid};
 use regard_heads::{HeadId, Part};
 use regard_walkthrough::Marks;
 
@@ -17,6 +17,8 @@ use crate::{Host, numbers};
 
 /// A lower page has neither a title nor captions.
 const LOW: f32 = 280.0;
+/// The colour of the lines of the matrix in a file. In the window, it is that of links.
+const SHOWN: [u8; 3] = [0x2f, 0x6f, 0xb7];
 /// The least height of the cells.
 const LEAST: f32 = 120.0;
 
@@ -33,6 +35,8 @@ pub struct Large {
     pub(crate) paints: bool,
     /// The name of the run, if several stand side by side.
     pub(crate) of: String,
+    /// Whether the name of the run stands above an image already.
+    pub(crate) is_named: bool,
 }
 
 /// The numbers of some heads of an attention.
@@ -125,6 +129,30 @@ impl Large {
         self.shown.as_ref().map(|(of, selected)| selected.matrix(&of.heads, look))
     }
 
+    /// The lines that are shown, to export them: those of the matrix, and of the heads that lie over it.
+    pub(crate) fn lines(
+        &self,
+        state: &State,
+        look: Look,
+    ) -> Option<Result<Figure, regard_figure::Error>> {
+        let (of, selected) = self.shown.as_ref()?;
+        let matrix = selected.matrix(&of.heads, look);
+        let head = |(place, id): (usize, &HeadId)| {
+            let (numbers, part) = (of.heads.maps.head(*id).into_owned(), Part::Head(*id));
+            let of_head = of.heads.maps.labelled(part, Arc::new(numbers), matrix.palette);
+            let [r, g, b, _] = lines::color(place).to_array();
+            (state.with_lines(of_head), [r, g, b])
+        };
+        let mut layers: Vec<_> = state.overlaid.iter().enumerate().map(head).collect();
+        if layers.is_empty() {
+            return Some(state.with_lines(matrix).lines());
+        }
+        if !matches!(of.part, Part::Head(id) if state.overlaid.contains(&id)) {
+            layers.insert(0, (state.with_lines(matrix), SHOWN));
+        }
+        Some(overlaid(&layers))
+    }
+
     /// The cell under the pointer.
     pub fn hovered(&self) -> Option<Cell> {
         self.hovered
@@ -147,7 +175,7 @@ impl Large {
         let is_one = self.of.is_empty();
         // Where the page is low, its height is better used for cells: the bar above names the head too.
         let is_low = ui.available_height() < LOW;
-        if !is_one || !is_low || state.lines {
+        if !self.is_named && (!is_one || !is_low || state.lines) {
             bar::title(ui, if is_one { &selected.title } else { &self.of });
         }
         let name = if is_one {

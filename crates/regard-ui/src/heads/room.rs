@@ -97,6 +97,11 @@ impl HeadsRoom {
         self.large.matrix(look)
     }
 
+    /// The matrix that is shown.
+    pub(crate) fn large(&self) -> &Large {
+        &self.large
+    }
+
     /// The attention that the state names, if it has been read.
     fn here(&self, state: &State) -> Option<Arc<Opened>> {
         self.opened.clone().filter(|opened| opened.source == state.source)

@@ -79,7 +79,7 @@ impl Geometry {
             let wanted = (number + padding).max(label).max(unit * 34.0);
             vec2(wanted.min(room).floor(), (unit * 30.0).floor())
         } else {
-            let side = room.min(map.large / rows.max(cols).max(1) as f32).min(unit * 30.0);
+            let side = room.min(map.large / rows.max(1) as f32).min(unit * 30.0);
             Vec2::splat(if side >= 2.0 { side.floor() } else { side })
         };
         let note = annotated.is_none() && has_bar;

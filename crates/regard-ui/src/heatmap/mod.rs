@@ -58,7 +58,7 @@ pub struct Heatmap<'a> {
     pub marks: Marks,
     /// The cells to mark as typed over.
     pub edited: &'a [Cell],
-    /// The largest width and height of a matrix whose numbers do not fit in its cells.
+    /// The largest height of a matrix whose numbers do not fit in its cells, and of one that is enlarged.
     pub large: f32,
     /// Whether dragging paints, which the caller handles. Otherwise it moves the visible part.
     pub paints: bool,

@@ -115,6 +115,7 @@ impl ModelRoom {
             return;
         }
         self.panes[0].call("");
+        self.panes[0].large.is_named = false;
         if self.overlaid(ui, &heads, state, look) {
             return;
         }
@@ -181,6 +182,10 @@ impl ModelRoom {
         let [a, b] = pair.heads;
         let heads = [Some(a), Some(b), difference].map(Option::<&Arc<Surveyed>>::cloned);
         let shows_grid = state.heads.part().is_none();
+        let picture = self.outcome.as_ref().and_then(|outcome| outcome.unchanged.picture.clone());
+        let patches = self.opened.as_ref().map(|opened| grid(opened.model.description()));
+        let picture = picture.zip(patches).filter(|_| !shows_grid);
+        let room = vec2(f32::INFINITY, 0.4 * ui.available_height());
         ui.columns_const(|columns: &mut [Ui; 3]| {
             for (i, (ui, (name, heads))) in
                 columns.iter_mut().zip(names.iter().zip(&heads)).enumerate()
@@ -189,11 +194,19 @@ impl ModelRoom {
                     let Some(heads) = heads else { return };
                     self.panes[i].call(name);
                     if shows_grid {
-                        caption(ui, name);
+                        bar::title(ui, name);
                         self.grid(ui, i, heads, state, look);
-                    } else {
-                        self.head(ui, i, state, look);
+                        return;
                     }
+                    self.panes[i].large.is_named = picture.is_some();
+                    if let Some((picture, patches)) = &picture {
+                        bar::title(ui, name);
+                        let room = room.min(ui.available_size());
+                        let large = &self.panes[i].large;
+                        let heads = &mut state.heads;
+                        self.overlay.show(ui, picture, *patches, large, heads, look, room);
+                    }
+                    self.head(ui, i, state, look);
                 });
             }
         });
@@ -335,8 +348,4 @@ fn views(ui: &mut Ui, state: &mut State) {
             ui.selectable_value(&mut state.view, view, name).on_hover_text(hint);
         }
     });
-}
-
-fn caption(ui: &mut Ui, text: &str) {
-    ui.add(Label::new(RichText::new(text).text_style(TextStyle::Small).weak()));
 }

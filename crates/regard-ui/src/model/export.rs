@@ -5,7 +5,7 @@ use regard_figure::Matrix;
 use super::state::View;
 use super::{ModelRoom, State};
 use crate::colors::Look;
-use crate::heads::Surveyed;
+use crate::heads::{Large, Surveyed};
 
 impl ModelRoom {
     /// The matrix that the middle of the room shows. The logit lens shows words, not a matrix.
@@ -16,6 +16,11 @@ impl ModelRoom {
             View::Patches => self.patches.matrix(look),
             View::Lens => None,
         }
+    }
+
+    /// The matrix that is shown large: that of run A, if two stand side by side.
+    pub(crate) fn large(&self) -> &Large {
+        &self.panes[0].large
     }
 
     /// The heads whose attention is shown.

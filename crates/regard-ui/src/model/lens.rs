@@ -18,6 +18,7 @@ use super::run::{Request, Unchanged};
 use crate::Host;
 use crate::colors::{Colors as _, Look, Palette, ink_on};
 use crate::explain::title;
+use crate::style;
 use crate::task::{Promise, Task};
 
 const EXPLANATION: &str = "\
@@ -25,11 +26,15 @@ const EXPLANATION: &str = "\
     likeliest token there and its probability: a column shows how the prediction after its token comes about, from the embedding at \
     the top to the model's own prediction in the last row. The changes of the list are made.";
 
-/// The least width of a cell, and its height.
-const NARROWEST: f32 = 50.0;
-const HEIGHT: f32 = 26.0;
+/// The least size of a cell.
+const LEAST: Vec2 = vec2(50.0, 26.0);
+/// From this width of a cell on, its text grows with it, up to a limit.
+const ROOMY: f32 = 84.0;
+const MOST_ENLARGED: f32 = 2.0;
 /// The width of the names of the layers.
 const NAMES: f32 = 84.0;
+/// The gap between two cells.
+const GAP: f32 = 2.0;
 
 /// The likeliest token of each layer and position.
 struct Predictions {
@@ -128,19 +133,28 @@ impl Predictions {
 
     fn show(&self, ui: &mut Ui, tokens: &[String], look: Look) {
         let palette = Palette::weights(1.0, look);
-        let n = tokens.len().max(1) as f32;
-        let width = ((ui.available_width() - NAMES) / n - 2.0).clamp(NARROWEST, 140.0);
+        // The table fills the page: a row is for the tokens, and a cell is at most half as high as wide.
+        let n = vec2(tokens.len().max(1) as f32, self.rows.len() as f32 + 1.0);
+        let room = ui.available_size();
+        let width = (room.x - NAMES) / n.x - GAP;
+        let factor = (width / ROOMY).clamp(1.0, MOST_ENLARGED);
+        style::enlarge(ui, factor);
+        let names = factor * NAMES;
+        let width = ((room.x - names) / n.x - GAP).max(LEAST.x);
+        let height = (room.y / n.y - GAP).min(0.5 * width).max(factor * LEAST.y);
+        let size = vec2(width, height).floor();
         let name = |i: usize| match i.checked_sub(1) {
             None => "embedding".to_owned(),
             Some(layer) => format!("layer {layer}"),
         };
         ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
-            ui.spacing_mut().item_spacing = vec2(2.0, 2.0);
+            ui.spacing_mut().item_spacing = Vec2::splat(GAP);
             ui.horizontal_top(|ui| {
                 ui.vertical(|ui| {
-                    ui.allocate_exact_size(vec2(NAMES, HEIGHT), Sense::hover());
+                    let of_name = vec2(names, size.y);
+                    ui.allocate_exact_size(of_name, Sense::hover());
                     for i in 0..self.rows.len() {
-                        let (rect, _) = ui.allocate_exact_size(vec2(NAMES, HEIGHT), Sense::hover());
+                        let (rect, _) = ui.allocate_exact_size(of_name, Sense::hover());
                         let font = TextStyle::Body.resolve(ui.style());
                         let color = ui.visuals().text_color();
                         let (at, align) = (rect.left_center(), Align2::LEFT_CENTER);
@@ -151,7 +165,7 @@ impl Predictions {
                 let scroll = ScrollArea::horizontal().stick_to_right(true);
                 scroll.show(ui, |ui| {
                     ui.vertical(|ui| {
-                        self.cells(ui, tokens, [width, HEIGHT].into(), palette, &name);
+                        self.cells(ui, tokens, size, palette, &name);
                     });
                 });
             });

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use egui::accesskit::Role;
 use egui::{
-    ColorImage, Label, Pos2, Rect, RichText, Sense, Stroke, StrokeKind, TextStyle, TextureHandle,
-    TextureOptions, Ui, Vec2, WidgetInfo, pos2, vec2,
+    ColorImage, Id, Label, Pos2, Rect, RichText, Sense, Stroke, StrokeKind, TextStyle,
+    TextureHandle, TextureOptions, Ui, Vec2, WidgetInfo, pos2, vec2,
 };
 
 use crate::colors::{Colors as _, Look};
@@ -18,6 +18,8 @@ const EXPLANATION: &str = "\
     weight that the query gives it: the more opaque the colour, the larger the weight. Point at a patch to see what it attends to; \
     click it to keep it as the query. [CLS] is the query whose output is sorted into classes.";
 
+/// A narrower image of several side by side has no words above it.
+const NARROW: f32 = 300.0;
 /// The opacity of the smallest and of the largest weight.
 const OPACITY: [f32; 2] = [0.08, 0.78];
 
@@ -44,7 +46,8 @@ impl Overlay {
             Some((Side::Queries, i)) => Some(i),
             _ => None,
         };
-        let hovered_id = ui.scope_id().with("pointed patch");
+        // Images side by side have one pointer.
+        let hovered_id = Id::unique("pointed patch");
         let pointed: Option<usize> = ui.data(|data| data.get_temp(hovered_id)).flatten();
         let on_map = large.hovered().map(|(row, _)| row);
         let chosen = state.chosen.map(|(row, _)| row);
@@ -54,13 +57,16 @@ impl Overlay {
             Some(patch) => format!("patch {},{}", patch / cols.max(1), patch % cols.max(1)),
         };
         let weight = |key: usize| matrix?.number(query, key).filter(|w| w.is_finite());
-        title(ui, &format!("Weights of {} over the image", name(query)), EXPLANATION);
+        let is_narrow = room.x < NARROW && !large.of.is_empty();
+        if !is_narrow {
+            title(ui, &format!("Weights of {} over the image", name(query)), EXPLANATION);
+        }
         ui.horizontal(|ui| {
             let button = ui.selectable_label(query == 0, "[CLS]");
             if button.on_hover_text("Show what the class token attends to.").clicked() {
                 state.isolated = Some((Side::Queries, 0));
             }
-            if let Some(weight) = weight(0) {
+            if let Some(weight) = weight(0).filter(|_| !is_narrow) {
                 let itself = if query == 0 { " itself" } else { "" };
                 let text = format!("weight on [CLS]{itself}: {}", numbers::fixed(weight, 2));
                 ui.label(RichText::new(text).text_style(TextStyle::Small).weak());
@@ -91,6 +97,7 @@ impl Overlay {
                 ),
                 None => name(token),
             };
+            let words = if large.of.is_empty() { words } else { format!("{words}, {}", large.of) };
             response.widget_info(|| WidgetInfo::labeled(Role::Button, true, &words));
             if let Some((palette, weight)) = palette.zip(weight(token)) {
                 let [least, most] = OPACITY;

@@ -33,6 +33,8 @@ use crate::{Command, Host, side};
 
 /// From this width on, the next tokens have a panel of their own at the right.
 const WIDE: f32 = 1080.0;
+/// The width of that panel: the least, the share of a wide window, and the most.
+const NEXT: [f32; 3] = [320.0, 0.17, 600.0];
 const MODEL: &str = "\
     A model that reads your text or your image: story, which comes with the program, or one of your own. Open a folder of Hugging Face \
     (config.json, model.safetensors, tokenizer.json), a .gguf file, or a name in the local Hugging Face cache such as \
@@ -231,7 +233,9 @@ impl ModelRoom {
             None
         };
         if is_wide {
-            let right = Panel::right("next").resizable(false).exact_size(320.0);
+            let [least, share, most] = NEXT;
+            let width = (share * ui.available_width()).clamp(least, most);
+            let right = Panel::right("next").resizable(false).exact_size(width);
             right.frame(panel(ui, 16, 12)).show(ui, |ui| {
                 ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
                     self.next_tokens(ui, state);

@@ -49,7 +49,7 @@ impl SignedMap {
         }
     }
 
-    /// Draws the map at most `large` points high, with the cell that is `pointed` at.
+    /// Draws the map as large as the page is wide, but at most `large` points high, with the cell that is `pointed` at.
     pub fn draw(
         &mut self,
         ui: &mut Ui,
@@ -76,7 +76,8 @@ impl SignedMap {
             large,
             paints: false,
         };
-        map.show(ui, ui.available_width(), &mut self.view)
+        let width = ui.available_width();
+        map.show_enlarged(ui, width, &mut self.view)
     }
 
     /// Fills what is left of the page but for `below` points. Returns the cell that was clicked: arrow keys move the cursor, and
@@ -89,10 +90,7 @@ impl SignedMap {
         terms: [&str; 3],
         below: f32,
     ) -> Option<Cell> {
-        let height = (ui.available_height() - below).max(200.0);
-        // A map may be wider than high, up to the width of the page.
-        let [rows, cols] = self.labels.each_ref().map(|labels| labels.len().max(1) as f32);
-        let large = height * (cols / rows).max(1.0);
+        let large = (ui.available_height() - below).max(200.0);
         let pointed = self.pointed;
         let area = ScrollArea::both().auto_shrink(false);
         let pointing = area.show(ui, |ui| self.draw(ui, look, name, terms, pointed, large)).inner;

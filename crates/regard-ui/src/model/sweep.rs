@@ -158,7 +158,9 @@ impl Effects {
             self.rows.iter().position(|row| *row == of)
         };
         let pointed = shown.and_then(|id| Some((row(id)?, id.head)));
-        let pointing = self.map.draw(ui, look, "the effect of each head", TERMS, pointed, 280.0);
+        // The arithmetic of a weight may stand below.
+        let large = (0.5 * ui.clip_rect().height()).max(280.0);
+        let pointing = self.map.draw(ui, look, "the effect of each head", TERMS, pointed, large);
         let chosen = pointing.chosen.and_then(|(row, head)| Some((self.rows.get(row)?, head)));
         if let Some((row, head)) = chosen {
             state.attention = row.attention;
