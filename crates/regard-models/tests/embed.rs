@@ -1,0 +1,57 @@
+//! What `Model::embed` refuses, and what it says would fit.
+
+#![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
+
+use regard_models::Model;
+use regard_models::embed::{Options, Part, Stored};
+
+fn options(stored: Option<Stored>, context: usize, flash: usize, ram: usize) -> Options {
+    let part = Part { flash: Some(flash << 10), ram: Some(ram << 10) };
+    Options { name: "story".into(), stored, context, part }
+}
+
+fn golden(name: &str) -> Model {
+    Model::open(format!("{}/../../tests/golden/models/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap()
+}
+
+#[test]
+fn a_model_that_does_not_fit_is_refused_with_what_would() {
+    let story = Model::open(concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/story")).unwrap();
+    let refused = |options: &Options| story.embed(options).unwrap_err().to_string();
+    let fits = story.embed(&options(None, 96, 512, 256)).unwrap();
+    assert_eq!((fits.stored, fits.flash), (Stored::Bf16, 425_216));
+    for (options, part) in [
+        (options(Some(Stored::F32), 96, 512, 256), "; --weights bf16 takes 448 KiB and fits"),
+        (options(None, 96, 300, 256), "; --weights int8 takes"),
+        (options(None, 96, 100, 256), ", with --weights int8"),
+        (options(None, 96, 512, 128), "; --context 59 fits"),
+        (options(None, 96, 512, 8), "a context of 1 token takes"),
+    ] {
+        let said = refused(&options);
+        assert!(said.contains(part), "{said}");
+    }
+    assert!(story.embed(&options(None, 59, 512, 128)).is_ok());
+    assert!(story.embed(&options(None, 60, 512, 128)).is_err());
+    let mut named = options(None, 96, 512, 256);
+    named.name = "7 stories".into();
+    assert!(refused(&named).contains("is not a crate's name"));
+    let none = refused(&options(None, 0, 512, 256));
+    assert!(none.contains("at least one token"), "{none}");
+}
+
+#[test]
+fn a_model_that_the_runtime_does_not_compute_is_refused_by_its_part() {
+    for (name, part) in [
+        ("tiny-bert", "attention to later tokens"),
+        ("tiny-t5", "an encoder"),
+        ("tiny-gemma2", "which the embedded runtime does not compute"),
+        ("tiny-qwen3", "norms of queries and keys"),
+        ("tiny-gpt_neox", "parallel sublayers"),
+    ] {
+        let said = golden(name).embed(&options(None, 4, 512, 256)).unwrap_err().to_string();
+        assert!(said.contains(part), "{name}: {said}");
+    }
+    let said = golden("tiny-gpt2").embed(&options(Some(Stored::Int8), 4, 512, 256));
+    assert!(said.unwrap_err().to_string().contains("learned positions"));
+    assert!(golden("tiny-gpt2").embed(&options(None, 4, 512, 256)).is_ok());
+}
