@@ -800,3 +800,43 @@ fn models_are_found_in_the_cache_by_their_names() {
     assert_eq!(missing.status.code(), Some(2));
     assert!(said.contains("models--some--other") && said.contains("--download"), "{said}");
 }
+
+#[test]
+fn a_model_is_embedded_as_a_crate_and_no_other_crate_is_replaced() {
+    let folder = Folder::new();
+    let to = folder.path("story");
+    let embed = |to: &Path, flash: &str| {
+        regard(&[
+            "embed",
+            "story",
+            "--to",
+            to.to_str().unwrap(),
+            "--context",
+            "96",
+            "--flash",
+            flash,
+        ])
+    };
+    for _ in 0..2 {
+        let output = embed(&to, "512K");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{said}");
+        assert!(said.contains("425216 bytes of weights in flash (bf16)"), "{said}");
+        let library = fs::read_to_string(to.join("src/lib.rs")).unwrap();
+        assert!(library.contains("425216 bytes of flash"), "{library}");
+        assert!(to.join("src/model.rs").exists() && to.join("Cargo.toml").exists());
+    }
+
+    let absent = folder.path("small");
+    let said = String::from_utf8(embed(&absent, "300K").stderr).unwrap();
+    assert!(said.contains("--weights int8") && !absent.exists(), "{said}");
+
+    let firmware = folder.path("firmware");
+    fs::create_dir_all(&firmware).unwrap();
+    fs::write(firmware.join("Cargo.toml"), "[package]").unwrap();
+    assert_refused(
+        &["embed", "story", "--to", firmware.to_str().unwrap()],
+        &["firmware/Cargo.toml belongs to a crate that `regard embed` did not write"],
+    );
+    assert_eq!(fs::read_to_string(firmware.join("Cargo.toml")).unwrap(), "[package]");
+}

@@ -147,7 +147,7 @@ impl Model {
     ///
     /// ```
     /// use regard_models::{Ablation, Change, Input, Model};
-    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models");
+    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
     /// let model = Model::open(format!("{models}/tiny-gpt2"))?;
     /// let changes = [Change::Ablate { head: "1.2".parse()?, to: Ablation::Zero }];
     /// let first = model.baseline(&Input::tokens([7, 8, 9, 3]))?;

@@ -14,7 +14,7 @@ static BETWEEN: OnceLock<fn()> = OnceLock::new();
 /// use regard_models::{Input, Model, between_steps};
 ///
 /// static STEPS: AtomicUsize = AtomicUsize::new(0);
-/// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models");
+/// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
 /// let model = Model::open(format!("{models}/tiny-qwen3"))?;
 /// between_steps(|| {
 ///     STEPS.fetch_add(1, Ordering::Relaxed);

@@ -1,11 +1,11 @@
 //! `regard embed`: a model as a crate for a microcontroller.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
 use clap::ValueEnum;
-use regard_models::embed::{Options, Part, Stored};
+use regard_models::embed::{Options, Part, Stored, WRITTEN};
 
 use super::failure::{BadInput as _, Failure};
 use super::models::{open, working};
@@ -24,7 +24,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     model: open::Args,
 
-    /// The folder of the crate, which is made if it does not exist. Its name is the crate's
+    /// The folder of the crate, which is made if it does not exist. Its name is the crate's. A crate that was written by hand is
+    /// not replaced
     #[arg(long, value_name = "DIR")]
     to: PathBuf,
 
@@ -75,6 +76,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         context: args.context,
         part: Part { flash: args.flash, ram: args.ram },
     };
+    check(to).bad_input()?;
     let (_, model) = args.model.open()?;
     let embedded = working("embedding", || model.embed(&options))
         .with_context(|| args.model.name())
@@ -91,6 +93,20 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         "wrote {to}: {flash} bytes of weights in flash ({stored}); {ram} bytes of RAM for {context} tokens"
     ));
     Ok(())
+}
+
+/// Refuses a folder that holds a crate which no earlier run wrote.
+fn check(folder: &Path) -> anyhow::Result<()> {
+    let library = folder.join("src/lib.rs");
+    let ours = || fs::read_to_string(&library).is_ok_and(|text| text.contains(WRITTEN));
+    let taken = [folder.join("Cargo.toml"), library.clone()].into_iter().find(|path| path.exists());
+    match taken.filter(|_| !ours()) {
+        Some(path) => Err(anyhow!(
+            "{} belongs to a crate that `regard embed` did not write; choose another folder with --to",
+            path.display()
+        )),
+        None => Ok(()),
+    }
 }
 
 /// A number of bytes: 262144, 256K or 1M.

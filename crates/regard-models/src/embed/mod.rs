@@ -13,6 +13,7 @@ mod source;
 use core::fmt;
 
 pub use self::fit::Part;
+pub use self::source::WRITTEN;
 
 use crate::{Error, Model};
 
@@ -82,8 +83,8 @@ impl Model {
     ///
     /// ```
     /// use regard_models::{Model, embed};
-    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/models");
-    /// let model = Model::open(format!("{models}/tiny-llama"))?;
+    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
+    /// let model = Model::open(format!("{models}/tiny-gpt2"))?;
     /// let (name, part) = ("tiny".to_owned(), embed::Part { flash: Some(64 << 10), ram: None });
     /// let embedded = model.embed(&embed::Options { name, stored: None, context: 16, part })?;
     /// assert!(embedded.files.iter().any(|(path, _)| *path == "src/lib.rs"));

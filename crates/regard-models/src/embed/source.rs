@@ -41,6 +41,9 @@ pub(super) fn files(
     files
 }
 
+/// The words of `src/lib.rs` by which another run knows a crate that may be replaced.
+pub const WRITTEN: &str = "Written by `regard embed`";
+
 fn manifest(name: &str) -> String {
     let version = env!("CARGO_PKG_VERSION");
     format!(
@@ -55,7 +58,7 @@ fn library(model: &Model, name: &str, [flash, ram]: [usize; 2]) -> String {
     let tokens = if model.tokenizer().is_some() { "include!(\"tokens.rs\");\n" } else { "" };
     format!(
         "//! The model `{name}` ({family}, {layers} layers of {heads} heads) as constants: {flash} bytes of flash, and at most {ram} bytes of RAM\n\
-         //! for the state. Written by `regard embed`; another run replaces it.\n\
+         //! for the state. {WRITTEN}; another run replaces it.\n\
          #![no_std]\n\
          #![forbid(unsafe_code)]\n\n\
          include!(\"model.rs\");\n{tokens}"
