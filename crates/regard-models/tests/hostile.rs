@@ -3,7 +3,7 @@
 
 use core::time::Duration;
 use std::fs;
-use std::sync::{Mutex, mpsc};
+use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 
 use peak_alloc::PeakAlloc;
 use regard_models::{Checkpoint, Error, Model, Tokenizer};
@@ -12,8 +12,11 @@ use regard_tests::models::golden;
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;
 
-/// One measurement at a time: tests run in threads of one process.
-static ALONE: Mutex<()> = Mutex::new(());
+/// One test at a time, with all that it allocates: tests run in threads of one process, whose memory is counted as a whole.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Reads the model of these files, and its tokenizer for `vocabulary` tokens. Asserts that memory is bounded.
 fn read(
@@ -21,13 +24,11 @@ fn read(
     vocabulary: usize,
 ) -> Result<Option<Tokenizer>, Error> {
     let bytes: usize = files.iter().map(|(_, bytes)| bytes.len()).sum();
-    let alone = ALONE.lock();
     let before = MEMORY.current_usage();
     MEMORY.reset_peak_usage();
     let read = Checkpoint::from_files("model", files)
         .and_then(|checkpoint| Tokenizer::of(&checkpoint, vocabulary));
     let peak = MEMORY.peak_usage() - before;
-    drop(alone);
     assert!(peak <= 3 * bytes + (64 << 20), "{bytes} bytes took {peak} bytes of memory");
     read
 }
@@ -78,6 +79,7 @@ fn tokenizer(count: usize) -> Vec<u8> {
 
 #[test]
 fn a_long_header_of_safetensors_is_read_or_refused_in_bounded_memory() {
+    let _alone = alone();
     read(vec![config(), ("model.safetensors", tensors(40_000))], 1).unwrap();
     assert_refused(
         vec![config(), ("model.safetensors", tensors(400_000))],
@@ -87,6 +89,7 @@ fn a_long_header_of_safetensors_is_read_or_refused_in_bounded_memory() {
 
 #[test]
 fn a_long_list_of_tokens_is_read_or_refused_in_bounded_memory() {
+    let _alone = alone();
     assert!(read(vec![("model.gguf", gguf(65_000))], 1 << 30).unwrap().is_some());
     assert_refused(vec![("model.gguf", gguf(1_000_000))], "the most");
     let files = |count| {
@@ -98,6 +101,7 @@ fn a_long_list_of_tokens_is_read_or_refused_in_bounded_memory() {
 
 #[test]
 fn long_settings_are_refused_in_bounded_memory() {
+    let _alone = alone();
     let config = format!("{{\"a\": [0{}]}}", ",0".repeat(10_000_000));
     let files = vec![("config.json", config.into_bytes()), ("model.safetensors", tensors(1))];
     assert_refused(files, "config.json: has more than the 2097152 bytes");
@@ -107,6 +111,7 @@ fn long_settings_are_refused_in_bounded_memory() {
 
 #[test]
 fn a_token_of_many_letters_is_refused() {
+    let _alone = alone();
     let mut file = fs::read(golden("gguf/tiny-llama.Q8_0.gguf")).unwrap();
     // The first token becomes longer, and the file with it.
     let at = |file: &[u8], part: &[u8]| file.windows(part.len()).position(|w| w == part).unwrap();
@@ -120,6 +125,7 @@ fn a_token_of_many_letters_is_refused() {
 
 #[test]
 fn a_decoder_with_wrong_syntax_is_refused() {
+    let _alone = alone();
     let golden = golden("tiny-gpt2");
     let file = |name: &'static str| (name, fs::read(golden.join(name)).unwrap());
     for wrong in ["{\"ty\npe\": 1}", "{\"type\": \"ByteLevel\"", "1e999", "[", "nul"] {
@@ -136,6 +142,7 @@ fn a_decoder_with_wrong_syntax_is_refused() {
 #[cfg(unix)]
 #[test]
 fn a_fifo_is_refused_at_once() {
+    let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let fifo = folder.path().join("model.gguf");
     assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());

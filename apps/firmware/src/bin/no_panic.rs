@@ -43,6 +43,7 @@ mod image {
             fixed_shapes,
             int8_attention,
             parts,
+            #[cfg(embedded)]
             embedded,
         ])
         .map(|kernels| kernels().is_ok());
@@ -62,11 +63,6 @@ mod image {
         for token in black_box([1, usize::MAX]) {
             let _ = black_box(model::next(&mut state, token));
         }
-        Ok(())
-    }
-
-    #[cfg(not(embedded))]
-    fn embedded() -> Result<(), Error> {
         Ok(())
     }
 
