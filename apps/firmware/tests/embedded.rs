@@ -7,6 +7,7 @@ use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 use regard_firmware::{FIRST_TOKEN, hash};
 use regard_models::embed::{Options, Part, Stored};
@@ -39,6 +40,9 @@ fn embed(model: &Model, stored: Stored) -> String {
 
 /// What the image prints that holds the model of `folder`, given an input.
 fn output(arguments: &[&str], folder: &str, input: &str) -> String {
+    // Each model becomes the same file, which is built and run by one test at a time.
+    static IMAGE: Mutex<()> = Mutex::new(());
+    let _alone = IMAGE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut image = Command::new(env!("CARGO"))
         .args(["--quiet"])
         .args(arguments)
