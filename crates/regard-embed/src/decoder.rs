@@ -15,7 +15,7 @@ use regard_kernels::{
     Attention, Mat, MatMut, Pairing, add, layer_norm, multiply, rms_norm, rotate,
 };
 
-use crate::{Error, Linear, Matrix};
+use crate::{Error, Linear, Matrix, text};
 
 /// A model whose weights are constants.
 #[derive(Clone, Copy, Debug)]
@@ -216,13 +216,7 @@ impl<
         model: &Decoder<'_, W, LAYERS>,
         token: usize,
     ) -> Result<&[f32; VOCABULARY], Error> {
-        let position = self.len;
-        if token >= VOCABULARY {
-            return Err(Error::Token { token, vocabulary: VOCABULARY });
-        }
-        if position >= CONTEXT {
-            return Err(Error::Context { context: CONTEXT });
-        }
+        let position = text::position(self.len, CONTEXT, token, VOCABULARY)?;
         model.tokens.column(token, &mut self.x);
         if !model.positions.is_empty() {
             add(&mut self.x, Mat::new(model.positions, CONTEXT, WIDTH)?.row(position))?;
@@ -270,7 +264,7 @@ impl<
         let heads = self.query.iter().zip(&mut self.attended).enumerate();
         for (head, (query, out)) in heads {
             let first = head * KV_HEADS / HEADS * HEAD_SIZE;
-            let (k, v) = (of_head(keys, first, n)?, of_head(values, first, n)?);
+            let (k, v) = (text::of_head(keys, first, n)?, text::of_head(values, first, n)?);
             let (q, out) = (Mat::new(query, 1, HEAD_SIZE)?, MatMut::new(out, 1, HEAD_SIZE)?);
             attention.forward(q, k, v, out, &mut self.scratch)?;
         }
@@ -308,14 +302,4 @@ impl<
     fn default() -> Self {
         Self::new()
     }
-}
-
-/// The first `n` keys or values of a head, whose numbers begin at `first` among those of a token.
-fn of_head<const HEAD_SIZE: usize, const KV_HEADS: usize>(
-    all: &[[[f32; HEAD_SIZE]; KV_HEADS]],
-    first: usize,
-    n: usize,
-) -> Result<Mat<'_>, regard_kernels::Error> {
-    let numbers = all.as_flattened().as_flattened().get(first..).unwrap_or_default();
-    Mat::strided(numbers, n, HEAD_SIZE, KV_HEADS * HEAD_SIZE)
 }

@@ -6,6 +6,7 @@ mod constants;
 mod decoder;
 pub mod int8;
 mod matrix;
+mod text;
 
 pub use self::constants::{f32s, i8s, i16s, i32s, part, u16s};
 pub use self::decoder::{Decoder, FeedForward, Layer, Norm, Rotary, State};

@@ -3,7 +3,7 @@
 use regard_kernels::{Mat, MatMut, int8};
 
 use super::{Linear, Norm, Table, divide_by_power, multiply, narrow};
-use crate::Error;
+use crate::{Error, text};
 
 /// Queries and keys have so many more bits before they turn.
 const FINER: u32 = 8;
@@ -182,13 +182,7 @@ impl<
         model: &Decoder<'_, LAYERS>,
         token: usize,
     ) -> Result<&[i32; VOCABULARY], Error> {
-        let position = self.len;
-        if token >= VOCABULARY {
-            return Err(Error::Token { token, vocabulary: VOCABULARY });
-        }
-        if position >= CONTEXT {
-            return Err(Error::Context { context: CONTEXT });
-        }
+        let position = text::position(self.len, CONTEXT, token, VOCABULARY)?;
         model.tokens.row(token, &mut self.x);
         for (index, layer) in model.layers.iter().enumerate() {
             self.attend(layer, index, model.rotary.as_ref(), position)?;
@@ -244,7 +238,7 @@ impl<
         let n = position + 1;
         for (head, (query, out)) in self.query.iter().zip(&mut self.attended).enumerate() {
             let first = head * KV_HEADS / HEADS * HEAD_SIZE;
-            let (k, v) = (of_head(keys, first, n)?, of_head(values, first, n)?);
+            let (k, v) = (text::of_head(keys, first, n)?, text::of_head(values, first, n)?);
             let (q, out) = (Mat::new(query, 1, HEAD_SIZE)?, MatMut::new(out, 1, HEAD_SIZE)?);
             layer.attention.forward(q, k, v, out, &mut self.scratch)?;
         }
@@ -289,14 +283,4 @@ impl<
     fn default() -> Self {
         Self::new()
     }
-}
-
-/// The first `n` keys or values of a head, whose numbers begin at `first` among those of a token.
-fn of_head<const HEAD_SIZE: usize, const KV_HEADS: usize>(
-    all: &[[[i8; HEAD_SIZE]; KV_HEADS]],
-    first: usize,
-    n: usize,
-) -> Result<Mat<'_, i8>, regard_kernels::Error> {
-    let numbers = all.as_flattened().as_flattened().get(first..).unwrap_or_default();
-    Mat::strided(numbers, n, HEAD_SIZE, KV_HEADS * HEAD_SIZE)
 }
