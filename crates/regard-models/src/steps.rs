@@ -20,7 +20,7 @@ static BETWEEN: OnceLock<fn()> = OnceLock::new();
 ///     STEPS.fetch_add(1, Ordering::Relaxed);
 /// });
 /// model.pass().run(&Input::tokens([7, 8, 9]))?;
-/// assert_eq!(STEPS.load(Ordering::Relaxed), 3 + 1); // the layers and the head
+/// assert_eq!(STEPS.load(Ordering::Relaxed), 3 * 7 + 1); // seven products in each of three layers, and the head
 /// # Ok::<(), regard_models::Error>(())
 /// ```
 pub fn between_steps(between: fn()) {

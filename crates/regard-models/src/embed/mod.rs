@@ -85,7 +85,7 @@ impl Model {
     /// use regard_models::{Model, embed};
     /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
     /// let model = Model::open(format!("{models}/tiny-gpt2"))?;
-    /// let (name, part) = ("tiny".to_owned(), embed::Part { flash: Some(64 << 10), ram: None });
+    /// let (name, part) = ("tiny".to_owned(), embed::Part { flash: Some(256 << 10), ram: None });
     /// let embedded = model.embed(&embed::Options { name, stored: None, context: 16, part })?;
     /// assert!(embedded.files.iter().any(|(path, _)| *path == "src/lib.rs"));
     /// # Ok::<(), regard_models::Error>(())
