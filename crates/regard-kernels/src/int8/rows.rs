@@ -86,7 +86,7 @@ impl Groups<'_> {
     /// The `R` rows from `first` on. The loops are functions of their own, which have all registers to themselves.
     #[inline(always)]
     fn compute<S: Simd, const R: usize>(&mut self, simd: S, first: usize) {
-        let keys = self.visible.range_of_rows(first, R);
+        let (keys, _) = self.visible.range_of_rows(first, R);
         // Whole words of bytes are read where values are transposed.
         let start = keys.start & !3;
         let scores = self.scores.as_chunks_mut::<R>().0;
