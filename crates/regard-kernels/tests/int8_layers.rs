@@ -1,8 +1,6 @@
 //! Layers in integers: linear layers and embeddings against the same definition in wide integers, bit for bit; requantization
 //! and norms against `f64`, within a bound.
 
-#![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
-
 use proptest::prelude::*;
 use regard_kernels::Error;
 use regard_kernels::int8::{Embedding, Linear, Norm, divide_by_power, narrow, requantize};

@@ -26,19 +26,14 @@
 #[must_use]
 #[inline]
 pub fn requantize(x: i32, mantissa: i32, exponent: i32) -> i32 {
-    let shifted = if exponent > 0 { saturating_shift(x, exponent) } else { x };
+    let left = exponent.clamp(0, 31);
+    let shifted = x << left;
+    let shifted = if shifted >> left == x { shifted } else { (x >> 31) ^ i32::MAX };
     let product = i64::from(shifted) * i64::from(mantissa);
     let high = ((product + (1 << 30)) >> 31) as i32;
     // −2³¹ · −2³¹ is the one product that leaves 32 bits, and the one that leads here to −2³¹.
     let high = if high == i32::MIN { i32::MAX } else { high };
     divide_by_power(high, exponent.saturating_neg().max(0) as u32)
-}
-
-/// x · 2^`power`, kept within 32 bits. Apart, because multipliers above 1 are rare.
-#[cold]
-#[inline(never)]
-fn saturating_shift(x: i32, power: i32) -> i32 {
-    (i64::from(x) << power.min(31)).clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32
 }
 
 /// x / 2^`power`, rounded to the nearest integer, halves away from zero. A `power` above 31 counts as 31.
