@@ -24,7 +24,7 @@ install -m 755 "$program" "$data/scripts/regard"
 strip "$data/scripts/regard" 2>/dev/null || true
 PATH="$work/build/bin:$PATH" maturin build --quiet --locked --profile "${PROFILE:-dev}" --interpreter "$work/build/bin/python" --out "$work/dist"
 
-"$work/clean/bin/pip" install --quiet --disable-pip-version-check "$work"/dist/*.whl mypy pytest nbclient nbformat ipykernel ${TORCH:+torch --extra-index-url https://download.pytorch.org/whl/cpu}
+"$work/clean/bin/pip" install --quiet --disable-pip-version-check "$work"/dist/*.whl ml_dtypes mypy pytest nbclient nbformat ipykernel ${TORCH:+torch --extra-index-url https://download.pytorch.org/whl/cpu}
 # Tests elsewhere than in this folder import what is installed.
 cp -r README.md examples tests "$work"
 cd "$work"

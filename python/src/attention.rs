@@ -19,8 +19,9 @@ use crate::threads;
 ///     float32, [batch, heads, n_q, n_k]: the scores at the stage that was named.
 /// log_sum_exp : numpy.ndarray or None
 ///     float32, [batch, heads, n_q]: of each row's scores after the temperature. Results over disjoint keys merge by it.
-/// present_key, present_value : numpy.ndarray or None
-///     The past and the new keys and values, in the type of `k` and `v`.
+/// present_key, present_value : numpy.ndarray, torch.Tensor or None
+///     The past and the new keys and values, in the type of `k` and `v`. NumPy has no bfloat16 of its own: what came as such
+///     tensors of PyTorch is a tensor again.
 #[pyclass(frozen, get_all, module = "regard")]
 pub(crate) struct Attended {
     output: Py<PyAny>,
@@ -212,13 +213,15 @@ pub(crate) fn attention<'py>(
     if !has_past && scores.is_none() && log_sum_exp.is_none() {
         return Ok(output);
     }
-    let present = |array: &Array<'py>| has_past.then(|| array.array.clone().into_any().unbind());
+    let present = |array: &Array<'py>| -> PyResult<Option<Py<PyAny>>> {
+        has_past.then(|| array.to_python().map(Bound::unbind)).transpose()
+    };
     let attended = Attended {
         output: output.unbind(),
         scores: scores.map(Bound::unbind),
         log_sum_exp: log_sum_exp.map(Bound::unbind),
-        present_key: present(&k),
-        present_value: present(&v),
+        present_key: present(&k)?,
+        present_value: present(&v)?,
     };
     Ok(Bound::new(py, attended)?.into_any())
 }

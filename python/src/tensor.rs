@@ -138,8 +138,23 @@ impl<'py> Array<'py> {
         if p != n {
             return Err(PyTypeError::new_err(format!("`{past_name}` is {p}, but `{name}` is {n}")));
         }
-        let both = numpy(py)?.call_method1("concatenate", ([&past.array, &self.array], tokens))?;
+        // Bits of `bf16` and NumPy's own type for it have one name, and are joined in the type of this array.
+        let past = past.array.call_method1(intern!(py, "view"), (self.array.dtype(),))?;
+        let both = numpy(py)?.call_method1("concatenate", ((past, &self.array), tokens))?;
         Ok(Self { array: both.cast_into()?, is_bf16: self.is_bf16 })
+    }
+
+    /// The array as Python reads it: bits of `bf16` are a tensor of PyTorch again, which shares their memory.
+    pub(crate) fn to_python(&self) -> PyResult<Bound<'py, PyAny>> {
+        let array = self.array.as_any();
+        if !self.is_bf16 {
+            return Ok(array.clone());
+        }
+        let py = array.py();
+        let torch = py.import(intern!(py, "torch"))?;
+        let view = intern!(py, "view");
+        let bits = torch.call_method1("from_numpy", (array.call_method1(view, ("int16",))?,))?;
+        bits.call_method1(view, (torch.getattr("bfloat16")?,))
     }
 }
 

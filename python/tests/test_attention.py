@@ -14,6 +14,11 @@ try:
 except ImportError:
     torch = None
 with_torch = pytest.mark.skipif(torch is None, reason="NOT CHECKED against PyTorch, which is not installed")
+try:
+    from ml_dtypes import bfloat16
+except ImportError:
+    bfloat16 = None
+with_bfloat16 = pytest.mark.skipif(bfloat16 is None, reason="NOT CHECKED with NumPy's bfloat16: ml_dtypes is not installed")
 
 
 def numbers(*shape, seed=0):
@@ -181,6 +186,52 @@ def test_a_past_goes_before_the_keys():
     np.testing.assert_array_equal(split.output, whole)
     np.testing.assert_array_equal(split.present_key, k)
     np.testing.assert_array_equal(split.present_value, v)
+
+
+def grow(q, k, v):
+    """A past that grows from 3 keys to 5 and to 7: what is present after the first call is the past of the second."""
+    first = regard.attention(q, k[:, :, 3:5], v[:, :, 3:5], past_key=k[:, :, :3], past_value=v[:, :, :3])
+    return regard.attention(
+        q, k[:, :, 5:], v[:, :, 5:], past_key=first.present_key, past_value=first.present_value, causal="bottom-right"
+    )
+
+
+def test_a_past_of_half_precision_grows():
+    q, k, v = (x.astype(np.float16) for x in qkv())
+    grown = grow(q, k, v)
+    assert grown.present_key.dtype == grown.present_value.dtype == np.float16
+    np.testing.assert_array_equal(grown.present_key, k)
+    np.testing.assert_array_equal(grown.output, regard.attention(q, k, v, causal="bottom-right"))
+
+
+@with_bfloat16
+def test_a_past_of_bfloat16_grows():
+    q, k, v = (x.astype(bfloat16) for x in qkv())
+    expected = regard.attention(*(x.astype(np.float32) for x in (q, k, v)), causal="bottom-right")
+    for of_queries in (q, q.astype(np.float32)):
+        grown = grow(of_queries, k, v)
+        assert grown.present_key.dtype == grown.present_value.dtype == bfloat16
+        np.testing.assert_array_equal(grown.present_key, k)
+        np.testing.assert_array_equal(grown.present_value, v)
+        np.testing.assert_array_equal(grown.output, expected)
+    with pytest.raises(TypeError, match="`past_key` is float32, but `k` is bfloat16"):
+        regard.attention(q, k, v, past_key=k.astype(np.float32), past_value=v)
+
+
+@with_torch
+def test_a_past_of_bfloat16_tensors_grows():
+    q, k, v = (torch.from_numpy(x).bfloat16() for x in qkv())
+    grown = grow(q, k, v)
+    assert grown.present_key.dtype == grown.present_value.dtype == torch.bfloat16
+    assert torch.equal(grown.present_key, k) and torch.equal(grown.present_value, v)
+    expected = regard.attention(q, k, v, causal="bottom-right")
+    np.testing.assert_array_equal(grown.output, expected)
+    if bfloat16 is not None:  # a past of PyTorch before NumPy's keys, and the other way round
+        of_numpy = [x.view(torch.int16).numpy().view(bfloat16) for x in (k, v)]
+        for past, new in (((k, v), of_numpy), (of_numpy, (k, v))):
+            past, new = [x[:, :, :5] for x in past], [x[:, :, 5:] for x in new]
+            mixed = regard.attention(q, *new, past_key=past[0], past_value=past[1], causal="bottom-right")
+            np.testing.assert_array_equal(mixed.output, expected)
 
 
 def test_disjoint_keys_merge_by_log_sum_exp():

@@ -1,5 +1,15 @@
 //! Numbers from the bytes of a file, at compile time. A file that is too short or too long does not compile.
 
+/// Constants that begin at a multiple of 4 bytes: cores read several narrow numbers at once there.
+///
+/// ```
+/// static BITS: regard_embed::Aligned<[u16; 1]> = regard_embed::Aligned([0x3f80]);
+/// assert_eq!(BITS.0.as_ptr().addr() % 4, 0);
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(4))]
+pub struct Aligned<T>(pub T);
+
 macro_rules! numbers {
     ($(#[$doc:meta])* $name:ident, $number:ty) => {
         $(#[$doc])*

@@ -8,7 +8,7 @@ pub mod int8;
 mod matrix;
 mod text;
 
-pub use self::constants::{f32s, i8s, i16s, i32s, part, u16s};
+pub use self::constants::{Aligned, f32s, i8s, i16s, i32s, part, u16s};
 pub use self::decoder::{Decoder, FeedForward, Layer, Norm, Rotary, State};
 pub use self::matrix::{Bf16, F32, Linear, Matrix};
 pub use regard_kernels::{Temperature, attention_scratch_len, gelu, gelu_tanh, relu, silu};

@@ -149,7 +149,7 @@ impl<'a> Bounds<'a> {
 
     /// [`range`](Self::range) of a causal mask alone.
     pub(crate) fn causal_range(&self, i: usize) -> Range<usize> {
-        0..self.clamped(self.end, i)
+        self.keys.0..self.clamped(self.end, i)
     }
 
     /// The key `bound + i`, or the first or the last key that some query sees.

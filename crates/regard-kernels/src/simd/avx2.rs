@@ -218,10 +218,10 @@ impl Simd for Avx2 {
         self.run(kernel)
     }
 
+    #[cfg(not(miri))] // Miri does not know the instruction.
     #[inline(always)]
     fn prefetch(self, address: *const f32) {
-        // SAFETY: a prefetch does nothing where there is no memory. (Miri does not know it.)
-        #[cfg(not(miri))]
+        // SAFETY: a prefetch does nothing where there is no memory.
         unsafe {
             _mm_prefetch::<_MM_HINT_T0>(address.cast());
         }

@@ -18,6 +18,19 @@ pub(crate) trait Widen: Lanes {
         self.load(&lanes)
     }
 
+    /// Σₜ x\[t\]·panel\[t\] of as many bfloat16 rows as both have: a chain of multiply-adds for each lane, in ascending order.
+    #[inline(always)]
+    fn chain_bf16(self, x: &[f32], panel: &[[u16; LANES]]) -> Self::V
+    where
+        Self: Simd,
+    {
+        let mut sum = self.splat(0.0);
+        for (x, bits) in x.iter().zip(panel) {
+            sum = self.mul_add(self.splat(*x), self.widen_bf16(bits), sum);
+        }
+        sum
+    }
+
     /// The bits of IEEE 754 binary16.
     #[inline(always)]
     fn widen_f16(self, x: &[u16; LANES]) -> Self::V
@@ -113,7 +126,12 @@ pub fn f32_from_f16(x: u16) -> f32 {
 #[cfg(not(scalar))]
 impl Widen for super::portable::Portable {}
 #[cfg(any(scalar, test))]
-impl Widen for super::scalar::Scalar {}
+impl Widen for super::scalar::Scalar {
+    #[inline(always)]
+    fn chain_bf16(self, x: &[f32], panel: &[[u16; LANES]]) -> Self::V {
+        super::scalar::chain_bf16(x, panel)
+    }
+}
 
 #[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
 mod x86_64 {

@@ -125,14 +125,14 @@ pub(super) fn content(model: &Model, context: usize) -> Result<Content, Error> {
     let source = format!(
         "\
 #[allow(long_running_const_eval, reason = \"the compiler reads the file\")]
-static BYTES: [i8; {bytes}] = regard_embed::i8s(include_bytes!(\"bytes.bin\"));
+static BYTES: Aligned<[i8; {bytes}]> = Aligned(regard_embed::i8s(include_bytes!(\"bytes.bin\")));
 #[allow(long_running_const_eval, reason = \"the compiler reads the file\")]
 static WORDS: [i32; {words}] = regard_embed::i32s(include_bytes!(\"words.bin\"));
 #[allow(long_running_const_eval, reason = \"the compiler reads the file\")]
 static ANGLES: [i16; {angles}] = regard_embed::i16s(include_bytes!(\"angles.bin\"));
 
 const fn bytes(start: usize, len: usize) -> &'static [i8] {{
-    part(&BYTES, start, len)
+    part(&BYTES.0, start, len)
 }}
 
 const fn words(start: usize, len: usize) -> &'static [i32] {{
@@ -158,10 +158,10 @@ static MODEL: Decoder<'static, LAYERS> = Decoder {{
 "
     );
     Ok(Content {
-        imports: "Error, Temperature, int8::{Attention, Decoder, Layer, Linear, Norm, Scales, Table}, part",
+        imports: "Aligned, Error, Temperature, int8::{Attention, Decoder, Embedding, Layer, Linear, Norm, Scales}, part",
         runtime: "regard_embed::int8",
         logit: ("i32", "1.0 / 65536.0"),
-        sizes: "size_of_val(&BYTES) + size_of_val(&WORDS) + size_of_val(&ANGLES)",
+        sizes: "size_of_val(&BYTES.0) + size_of_val(&WORDS) + size_of_val(&ANGLES)",
         source,
         files,
     })
@@ -313,7 +313,7 @@ impl Constants {
         let (mantissas, exponent) = fixed(&factors);
         let (mantissas, len) = (self.words(&mantissas), rows.len());
         format!(
-            "Table {{ rows: bytes({start}, {len}), mantissas: {mantissas}, exponent: {exponent} }}"
+            "Embedding {{ rows: bytes({start}, {len}), mantissas: {mantissas}, exponent: {exponent} }}"
         )
     }
 

@@ -172,14 +172,14 @@ pub(super) fn float(model: &Model, tensors: &Tensors, stored: Floats) -> Content
     let source = format!(
         "\
 #[allow(long_running_const_eval, reason = \"the compiler reads the file\")]
-static MATRICES: [{number}; {count}] = regard_embed::{read}(include_bytes!(\"matrices.bin\"));
+static MATRICES: Aligned<[{number}; {count}]> = Aligned(regard_embed::{read}(include_bytes!(\"matrices.bin\")));
 #[allow(long_running_const_eval, reason = \"the compiler reads the file\")]
 static VECTORS: [f32; {vectors_count}] = regard_embed::f32s(include_bytes!(\"vectors.bin\"));
 
 /// The matrix [inputs, outputs] whose panels begin at `start`.
 const fn matrix(start: usize, inputs: usize, outputs: usize) -> {matrix}<'static> {{
     let len = outputs.div_ceil(16) * 16 * inputs;
-    {matrix}::new(part(&MATRICES, start, len), inputs, outputs)
+    {matrix}::new(part(&MATRICES.0, start, len), inputs, outputs)
 }}
 
 const fn vector(start: usize, len: usize) -> &'static [f32] {{
@@ -199,12 +199,12 @@ static MODEL: Decoder<'static, {matrix}<'static>, LAYERS> = Decoder {{
     );
     Content {
         imports: match stored {
-            Floats::F32 => "Decoder, Error, F32, FeedForward, Layer, Linear, Norm, part",
-            Floats::Bf16 => "Bf16, Decoder, Error, FeedForward, Layer, Linear, Norm, part",
+            Floats::F32 => "Aligned, Decoder, Error, F32, FeedForward, Layer, Linear, Norm, part",
+            Floats::Bf16 => "Aligned, Bf16, Decoder, Error, FeedForward, Layer, Linear, Norm, part",
         },
         runtime: "regard_embed",
         logit: ("f32", "1.0"),
-        sizes: "size_of_val(&MATRICES) + size_of_val(&VECTORS)",
+        sizes: "size_of_val(&MATRICES.0) + size_of_val(&VECTORS)",
         source,
         files: vec![("src/matrices.bin", matrices), ("src/vectors.bin", vectors)],
     }

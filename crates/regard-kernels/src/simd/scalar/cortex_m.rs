@@ -4,7 +4,7 @@
 use core::arch::asm;
 use core::mem::MaybeUninit;
 
-use super::{Lane, MR, Map, NR, Panel, Sums};
+use super::{LANES, Lane, MR, Map, NR, Panel, Sums};
 use crate::simd::exp::{Distance, tables};
 
 /// a·b + c, rounded once.
@@ -425,4 +425,115 @@ pub(super) unsafe fn by_columns(
             }
         }
     }
+}
+
+/// As [`Widen::chain_bf16`](crate::simd::Widen::chain_bf16).
+///
+/// A word holds two numbers of bfloat16, each the upper half of an `f32`: shifted left it is the first, and without its lower
+/// half the second. LDM loads four words at once where they are aligned, LDR one word anywhere.
+#[inline(never)]
+pub(crate) fn chain_bf16(x: &[f32], panel: &[[u16; LANES]]) -> [f32; LANES] {
+    let depth = x.len().min(panel.len());
+    let mut sums = [0.0; LANES];
+    if depth == 0 {
+        return sums;
+    }
+    /// Both numbers of a word.
+    macro_rules! widen {
+        ($first:literal, $second:literal, $word:literal) => {
+            concat!(
+                "lsl {first}, ",
+                $word,
+                ", #16\n",
+                "bfc ",
+                $word,
+                ", #0, #16\n",
+                "vmov ",
+                $first,
+                ", ",
+                $second,
+                ", {first}, ",
+                $word,
+            )
+        };
+    }
+    /// The products of the element of x with eight numbers.
+    macro_rules! add {
+        ($s0:literal, $s1:literal, $s2:literal, $s3:literal, $s4:literal, $s5:literal, $s6:literal, $s7:literal) => {
+            concat!(
+                "vfma.f32 ",
+                $s0,
+                ", s16, s24\n",
+                "vfma.f32 ",
+                $s1,
+                ", s17, s24\n",
+                "vfma.f32 ",
+                $s2,
+                ", s18, s24\n",
+                "vfma.f32 ",
+                $s3,
+                ", s19, s24\n",
+                "vfma.f32 ",
+                $s4,
+                ", s20, s24\n",
+                "vfma.f32 ",
+                $s5,
+                ", s21, s24\n",
+                "vfma.f32 ",
+                $s6,
+                ", s22, s24\n",
+                "vfma.f32 ",
+                $s7,
+                ", s23, s24",
+            )
+        };
+    }
+    /// A loop over the rows: sums in s0 to s15, eight numbers of a row in s16 to s23, the element of x in s24.
+    macro_rules! rows {
+        ($($load:literal),+) => {
+            // SAFETY: reads `depth` elements of x and as many rows of the panel, writes the sums, and registers that are
+            // declared.
+            unsafe {
+                asm!(
+                    "vldmia {sums}, {{s0-s15}}",
+                    "2:",
+                    "vldmia {x}!, {{s24}}",
+                    $($load,)+
+                    widen!("s16", "s17", "r0"),
+                    widen!("s18", "s19", "r1"),
+                    widen!("s20", "s21", "r2"),
+                    widen!("s22", "s23", "r3"),
+                    add!("s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7"),
+                    $($load,)+
+                    widen!("s16", "s17", "r0"),
+                    widen!("s18", "s19", "r1"),
+                    widen!("s20", "s21", "r2"),
+                    widen!("s22", "s23", "r3"),
+                    add!("s8", "s9", "s10", "s11", "s12", "s13", "s14", "s15"),
+                    "subs {depth}, {depth}, #1",
+                    "bne 2b",
+                    "vstmia {sums}, {{s0-s15}}",
+                    sums = in(reg) sums.as_mut_ptr(), depth = inout(reg) depth => _, x = inout(reg) x.as_ptr() => _,
+                    bits = inout(reg) panel.as_ptr() => _, first = out(reg) _,
+                    out("r0") _, out("r1") _, out("r2") _, out("r3") _,
+                    out("s0") _, out("s1") _, out("s2") _, out("s3") _, out("s4") _, out("s5") _, out("s6") _,
+                    out("s7") _, out("s8") _, out("s9") _, out("s10") _, out("s11") _, out("s12") _, out("s13") _,
+                    out("s14") _, out("s15") _, out("s16") _, out("s17") _, out("s18") _, out("s19") _, out("s20") _,
+                    out("s21") _, out("s22") _, out("s23") _, out("s24") _,
+                    options(nostack),
+                );
+            }
+        };
+    }
+    if panel.as_ptr().addr().is_multiple_of(align_of::<u32>()) {
+        rows!("ldmia {bits}!, {{r0-r3}}");
+    } else {
+        rows!(
+            "ldr r0, [{bits}], #4",
+            "ldr r1, [{bits}], #4",
+            "ldr r2, [{bits}], #4",
+            "ldr r3, [{bits}], #4"
+        );
+    }
+    sums
 }

@@ -10,6 +10,7 @@ mod core_loops;
 use core::mem::MaybeUninit;
 use core::ptr;
 
+pub(super) use self::core_loops::chain_bf16;
 #[cfg(fused)]
 pub(super) use self::core_loops::sqrt;
 #[cfg(all(fused, target_arch = "arm"))]
