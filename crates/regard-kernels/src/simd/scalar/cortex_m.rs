@@ -2,9 +2,8 @@
 //! `asm!` no operands in the registers of an FPU for single precision alone. So these work from memory and core registers.
 
 use core::arch::asm;
-use core::mem::MaybeUninit;
 
-use super::{LANES, Lane, MR, Map, NR, Panel, Sums};
+use super::{LANES, MR, NR, Sums};
 use crate::simd::exp::{Distance, tables};
 
 /// a·b + c, rounded once.
@@ -211,17 +210,15 @@ pub(crate) fn exp(row: &mut [f32]) {
     );
 }
 
-/// As [`Simd::map_sum`](crate::simd::Simd::map_sum).
-#[inline(always)]
-pub(super) fn map_sum(row: &mut [Panel], tail: &mut [Panel], f: &impl Map) -> f32 {
-    f.each(Lane, row.as_flattened_mut());
-    f.each(Lane, tail.as_flattened_mut());
-    sum(row, tail)
-}
-
-/// The sum of all elements: lane by lane, then folded.
+/// As [`Simd::sum`](crate::simd::Simd::sum): a copy of the last elements is padded to a block.
 #[inline(never)]
-pub(super) fn sum(row: &[Panel], tail: &[Panel]) -> f32 {
+pub(super) fn sum(row: &[f32]) -> f32 {
+    let (row, rest) = row.as_chunks::<LANES>();
+    let mut tail = [[0.0; LANES]];
+    for (to, from) in tail.as_flattened_mut().iter_mut().zip(rest) {
+        *to = *from;
+    }
+    let tail = if rest.is_empty() { &[] } else { tail.as_slice() };
     let sum;
     // SAFETY: reads only panels that exist; the registers are declared.
     unsafe {
@@ -289,7 +286,7 @@ static ZEROS: Sums = [[0.0; NR]; MR];
 
 /// Sums that begin, in two instructions.
 #[inline(always)]
-pub(super) fn clear(sums: &mut MaybeUninit<Sums>) -> &mut Sums {
+pub(super) fn clear(sums: &mut Sums) {
     // SAFETY: all 24 numbers are read, and written.
     unsafe {
         asm!(
@@ -302,7 +299,6 @@ pub(super) fn clear(sums: &mut MaybeUninit<Sums>) -> &mut Sums {
             out("s23") _,
             options(nostack, preserves_flags),
         );
-        sums.assume_init_mut()
     }
 }
 
