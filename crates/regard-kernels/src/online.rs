@@ -282,8 +282,12 @@ impl Weigh<'_, '_, '_> {
         let Weighting { temperature, factor, .. } = self.softmax.weighting;
         let Some(reference) = self.softmax.max.get(row).copied() else { return };
         let scores = self.scores_of(group, row);
-        scores.get_mut(..seen.start).unwrap_or_default().fill(0.0);
-        scores.get_mut(seen.end..).unwrap_or_default().fill(0.0);
+        if seen.start > 0 {
+            scores.get_mut(..seen.start).unwrap_or_default().fill(0.0);
+        }
+        if seen.end < scores.len() {
+            scores.get_mut(seen.end..).unwrap_or_default().fill(0.0);
+        }
         let shown = scores.get_mut(seen).unwrap_or_default();
         exp2_row(simd, shown, reference, factor * LOG2_E, temperature);
         let weights = simd.sum(scores);

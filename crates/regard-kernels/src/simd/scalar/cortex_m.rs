@@ -2,6 +2,7 @@
 //! `asm!` no operands in the registers of an FPU for single precision alone. So these work from memory and core registers.
 
 use core::arch::asm;
+use core::mem::MaybeUninit;
 
 use super::{LANES, MR, NR, Sums};
 use crate::simd::exp::{Distance, tables};
@@ -211,14 +212,22 @@ pub(crate) fn exp(row: &mut [f32]) {
 }
 
 /// As [`Simd::sum`](crate::simd::Simd::sum): a copy of the last elements is padded to a block.
-#[inline(never)]
+#[inline(always)]
 pub(super) fn sum(row: &[f32]) -> f32 {
-    let (row, rest) = row.as_chunks::<LANES>();
+    let (blocks, rest) = row.as_chunks();
+    if rest.is_empty() {
+        return sum_of_blocks(blocks, &[]);
+    }
     let mut tail = [[0.0; LANES]];
     for (to, from) in tail.as_flattened_mut().iter_mut().zip(rest) {
         *to = *from;
     }
-    let tail = if rest.is_empty() { &[] } else { tail.as_slice() };
+    sum_of_blocks(blocks, &tail)
+}
+
+/// The sum of all elements of `row` and of `tail`.
+#[inline(never)]
+fn sum_of_blocks(row: &[[f32; LANES]], tail: &[[f32; LANES]]) -> f32 {
     let sum;
     // SAFETY: reads only panels that exist; the registers are declared.
     unsafe {
@@ -284,9 +293,13 @@ pub(super) fn sum(row: &[f32]) -> f32 {
 /// Sums of nothing yet.
 static ZEROS: Sums = [[0.0; NR]; MR];
 
+/// Memory for sums.
+pub(super) type Memory = MaybeUninit<Sums>;
+pub(super) const MEMORY: Memory = MaybeUninit::uninit();
+
 /// Sums that begin, in two instructions.
 #[inline(always)]
-pub(super) fn clear(sums: &mut Sums) {
+pub(super) fn clear(sums: &mut Memory) -> &mut Sums {
     // SAFETY: all 24 numbers are read, and written.
     unsafe {
         asm!(
@@ -299,6 +312,7 @@ pub(super) fn clear(sums: &mut Sums) {
             out("s23") _,
             options(nostack, preserves_flags),
         );
+        sums.assume_init_mut()
     }
 }
 

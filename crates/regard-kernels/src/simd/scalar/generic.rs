@@ -55,9 +55,15 @@ pub(super) fn sum(row: &[f32]) -> f32 {
     lanes[0]
 }
 
+/// Memory for sums.
+pub(super) type Memory = Sums;
+pub(super) const MEMORY: Memory = [[0.0; NR]; MR];
+
 /// Sums that begin: [`by_rows`] and [`by_columns`] begin them in registers.
 #[inline(always)]
-pub(super) fn clear(_sums: &mut Sums) {}
+pub(super) fn clear(sums: &mut Memory) -> &mut Sums {
+    sums
+}
 
 /// Adds the products of the next elements of A with a row of B, written out for compilers that are told to save bytes.
 macro_rules! add_products {

@@ -333,6 +333,7 @@ impl Simd for Scalar {
 const MR: usize = 6;
 const NR: usize = 4;
 type Sums = [[f32; NR]; MR];
+use core_loops::Memory;
 
 /// A product of any number of rows and columns.
 struct Gebp<'t, 'o> {
@@ -362,14 +363,14 @@ fn gebp(p: &mut Gebp<'_, '_>) {
     if !holds {
         return;
     }
-    let (mut sums, mut col) = ([[0.0; NR]; MR], 0);
+    let (mut memory, mut col) = (core_loops::MEMORY, 0);
     while col < cols {
         let mut row = 0;
         while row < p.a.rows() {
             // From 4 rows on, a whole tile some of whose rows are computed in vain is less work than single rows.
             let left = p.a.rows() - row;
             let rows = if left < 4 { 1 } else { left.min(MR) };
-            p.tile(&mut sums, row, rows, col, NR.min(cols - col));
+            p.tile(&mut memory, row, rows, col, NR.min(cols - col));
             row += rows;
         }
         col += NR;
@@ -378,13 +379,13 @@ fn gebp(p: &mut Gebp<'_, '_>) {
 
 impl Gebp<'_, '_> {
     /// 1 row or from 4 to 6 rows from `row` on, and `cols` columns, up to [`NR`], from `col` on. For what a
-    /// tile has in excess, the last row or column is computed again. What is in `sums` does not matter.
+    /// tile has in excess, the last row or column is computed again. `memory` is for its sums.
     #[inline(always)]
-    fn tile(&mut self, sums: &mut Sums, row: usize, rows: usize, col: usize, cols: usize) {
+    fn tile(&mut self, memory: &mut Memory, row: usize, rows: usize, col: usize, cols: usize) {
         let Self { a, b, ref mut out, add, .. } = *self;
         let stride = out.stride();
         let start = out.data_mut().as_mut_ptr().wrapping_add(row * stride + self.col + col);
-        core_loops::clear(sums);
+        let sums = core_loops::clear(memory);
         // Said one by one, so that no compiler makes loops of them.
         let next = |pointer: *const f32, step: usize, exists: bool| {
             pointer.wrapping_add(if exists { step } else { 0 })
