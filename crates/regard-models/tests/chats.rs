@@ -54,6 +54,23 @@ fn templates_may_use_what_transformers_offers() {
     assert!(said.contains("no role system") && !said.contains('\n'), "{said}");
 }
 
+/// 10¹⁵ rounds of loops, 2⁶⁰ calls of macros and a text of 2¹⁰⁰ bytes end with an error, soon.
+#[test]
+fn a_template_without_end_is_refused() {
+    let loops = "{% for i in range(99999) %}{% for j in range(99999) %}{% for k in range(99999) %}{% endfor %}{% endfor %}{% endfor %}";
+    let mut calls = "{% macro m0() %}{% endmacro %}".to_owned();
+    for i in 0..60 {
+        let (once, next) = (format!("{{{{ m{i}() }}}}"), i + 1);
+        calls.push_str(&format!("{{% macro m{next}() %}}{once}{once}{{% endmacro %}}"));
+    }
+    calls.push_str("{{ m60() }}");
+    let text = "{% set n = namespace(x='ab') %}{% for i in range(99) %}{% set n.x = n.x ~ n.x %}{% endfor %}";
+    for template in [loops, &calls, text, "{{ 'ab' * 99999999999 }}"] {
+        let said = ChatTemplate::new(template, "", "").prompt(&[user("a")]).unwrap_err();
+        assert_eq!(said.to_string(), "the chat template takes more than 4000000 steps");
+    }
+}
+
 #[test]
 fn a_model_without_a_template_has_none() {
     assert!(of(&json!({})).is_none());
