@@ -58,12 +58,11 @@ fn templates_may_use_what_transformers_offers() {
 #[test]
 fn a_template_without_end_is_refused() {
     let loops = "{% for i in range(99999) %}{% for j in range(99999) %}{% for k in range(99999) %}{% endfor %}{% endfor %}{% endfor %}";
-    let mut calls = "{% macro m0() %}{% endmacro %}".to_owned();
-    for i in 0..60 {
-        let (once, next) = (format!("{{{{ m{i}() }}}}"), i + 1);
-        calls.push_str(&format!("{{% macro m{next}() %}}{once}{once}{{% endmacro %}}"));
-    }
-    calls.push_str("{{ m60() }}");
+    let twice = |i: u8| {
+        format!("{{% macro m{0}() %}}{{{{ m{i}() }}}}{{{{ m{i}() }}}}{{% endmacro %}}", i + 1)
+    };
+    let macros: String = (0..60).map(twice).collect();
+    let calls = format!("{{% macro m0() %}}{{% endmacro %}}{macros}{{{{ m60() }}}}");
     let text = "{% set n = namespace(x='ab') %}{% for i in range(99) %}{% set n.x = n.x ~ n.x %}{% endfor %}";
     for template in [loops, &calls, text, "{{ 'ab' * 99999999999 }}"] {
         let said = ChatTemplate::new(template, "", "").prompt(&[user("a")]).unwrap_err();
