@@ -40,13 +40,14 @@ after(async () => {
     server?.close();
 });
 
-/** Opens the page in a fresh browser profile. `script` runs before it. Every message on the console is an error of the test. */
-async function open(t, address = "", { script, from = browser, ...options } = {}) {
+/** Opens the page in a fresh browser profile. `script` runs before it, `routes` changes what the network answers. Every message on the console is an error of the test. */
+async function open(t, address = "", { script, routes, from = browser, ...options } = {}) {
     const context = await from.newContext({ viewport: { width: 1280, height: 800 }, serviceWorkers: "block", ...options });
     t.after(() => context.close());
     const page = await context.newPage();
     page.setDefaultTimeout(20_000);
     if (script) await page.addInitScript(script);
+    await routes?.(page);
     // Controls are looked for among the mirrored elements: beside them there is only the field that brings up a phone's keyboard.
     page.getByRole = (...asked) => page.locator("#mirror").getByRole(...asked);
     page.complaints = [];
@@ -90,6 +91,64 @@ test("the page loads without a complaint, and shows a heatmap", async (t) => {
     await page.waitForTimeout(300);
     await picture(page, "wide");
     assert.deepEqual(own(page.complaints), []);
+});
+
+const second = "**/regard_rest.wasm";
+
+test("the rooms need only the first module: work on models waits for the second", async (t) => {
+    let arrive;
+    const asked = [];
+    const arrived = new Promise((done) => { arrive = done; });
+    const routes = (page) => page.route(second, async (route) => {
+        asked.push(route.request().resourceType());
+        await arrived;
+        await route.continue();
+    });
+    const page = await open(t, "", { routes });
+    const room = (name) => press(page.getByRole("button", { name, exact: true }));
+    await page.getByRole("img", { name: "Heatmap of Layer 3, head 3" }).waitFor({ state: "attached" });
+    const slider = page.getByRole("slider", { name: "Temperature as a power of ten" });
+    const before = await texts(page);
+    await slider.evaluate((input) => {
+        input.value = 0.3;
+        input.dispatchEvent(new Event("input", { bubbles: true }));
+    });
+    for (let i = 0; i < 100 && String(await texts(page)) === String(before); i++) await page.waitForTimeout(100);
+    assert.notEqual(String(await texts(page)), String(before));
+    await room("Laboratory");
+    await page.getByRole("img", { name: "Heatmap of Weights" }).waitFor({ state: "attached" });
+    await room("Heads");
+    await page.getByRole("progressbar").first().waitFor({ state: "attached" });
+    await room("Model");
+    await page.getByRole("button", { name: "Open model" }).waitFor({ state: "attached" });
+    await page.waitForTimeout(500);
+    await picture(page, "waiting");
+    assert.equal(await page.getByRole("button", { name: /^Mary: 98/ }).count(), 0);
+    assert.deepEqual(asked, ["fetch"], "no function of the second module was called");
+    arrive();
+    await page.getByRole("button", { name: /^Mary: 98/ }).waitFor({ state: "attached" });
+    await room("Heads");
+    await page.getByRole("radio", { name: "Induction" }).waitFor({ state: "attached" });
+    assert.deepEqual(own(page.complaints), []);
+});
+
+test("what needs the second module at once fetches it", async (t) => {
+    const answers = [];
+    const routes = (page) => page.route(second, async (route) => {
+        const kind = route.request().resourceType();
+        answers.push(kind);
+        await (kind === "xhr" ? route.continue() : route.abort());
+    });
+    const page = await open(t, "", { routes });
+    await page.getByRole("img", { name: "Heatmap of Layer 3, head 3" }).waitFor({ state: "attached" });
+    await page.keyboard.press("Control+Shift+E");
+    await page.getByRole("textbox", { name: "Path of the file" }).fill("head.svg");
+    const [download] = await Promise.all([
+        page.waitForEvent("download"),
+        press(page.getByRole("button", { name: "Export", exact: true })),
+    ]);
+    assert.match(readFileSync(await download.path(), "utf8"), /^<svg .*<\/svg>\s*$/s);
+    assert.ok(answers.includes("xhr"), String(answers));
 });
 
 for (const [room, controls] of [
@@ -426,6 +485,22 @@ test("the keyboard alone reaches the controls", async (t) => {
     assert.deepEqual(own(page.complaints), []);
 });
 
+test("the window's shortcuts work while a mirrored field has the keyboard", async (t) => {
+    const page = await open(t, "#room=model&model=story");
+    const field = page.getByRole("textbox", { name: "Text", exact: true });
+    await field.waitFor({ state: "attached" });
+    const before = await field.inputValue();
+    await field.focus();
+    await field.fill("Mary had a ball.");
+    await page.waitForTimeout(1500); // the window takes what is typed without a pause as one step
+    await page.keyboard.press("Control+Z");
+    await page.waitForFunction((text) => document.querySelector('#mirror [aria-label="Text"]').value === text, before);
+    await field.focus();
+    await page.keyboard.press("Control+K");
+    await page.getByRole("textbox", { name: /command/i }).first().waitFor({ state: "attached" });
+    assert.deepEqual(own(page.complaints), []);
+});
+
 /** The colour of the page at a place. */
 async function color(page, x, y) {
     const shot = (await page.screenshot({ clip: { x, y, width: 1, height: 1 } })).toString("base64");
@@ -477,6 +552,8 @@ test("the page works without a network after the first load", async (t) => {
     await page.context().setOffline(true);
     await page.reload();
     await page.getByRole("img", { name: "Heatmap of Layer 3, head 3" }).waitFor({ state: "attached" });
+    await press(page.getByRole("button", { name: "Model", exact: true }));
+    await page.getByRole("button", { name: /^Mary: 98/ }).waitFor({ state: "attached" });
     assert.deepEqual(own(page.complaints), []);
 });
 
