@@ -10,8 +10,8 @@ const MOST_BYTES = 1.5 * 2 ** 30;
 // --- The second module ---
 
 // The program comes in two modules. The first draws the rooms. The second holds what models, files and exports need: see `late.txt`.
-// It is fetched once the first frame is drawn. Work in the background waits for it. If the program calls a function of it before it
-// is there, `rest` fetches it while the page stands still.
+// It is fetched after the first. Work in the background waits for it. If the program calls a function of it before it is there, `rest`
+// fetches it while the page stands still.
 
 let first; // what the first module exports
 let address_of_second;
@@ -32,27 +32,31 @@ export function join(module) {
 }
 
 async function bring() {
-    for (let pause = 500; ; pause = Math.min(2 * pause, 15_000)) {
+    for (let delay = 500; ; delay = Math.min(2 * delay, 15_000)) {
         try {
             const module = await WebAssembly.compileStreaming(fetch(address_of_second, { priority: "low" }));
             worker.postMessage({ second: module });
-            join(module);
+            try {
+                join(module);
+            } catch (error) {
+                // Chromium instantiates no module of 8 MB at once. Only a build for tests is so large.
+                if (!(error instanceof RangeError)) throw error;
+                await WebAssembly.instantiate(module, { first });
+                is_whole = true;
+            }
             return;
         } catch (error) {
             if (is_whole) return;
             // It belongs to another version of the first module.
             if (error instanceof WebAssembly.LinkError) throw error;
-            await new Promise((done) => setTimeout(done, pause)); // the network has failed
+            await new Promise((done) => setTimeout(done, delay)); // the network has failed
         }
     }
 }
 
 /** Fetches the second module, until that succeeds. The promise fails if the second module does not belong to the first. */
 export function whole() {
-    coming ??= new Promise((done) => {
-        if (document.body.classList.contains("drawn")) done();
-        else addEventListener("drawn", done, { once: true });
-    }).then(bring);
+    coming ??= bring();
     return coming;
 }
 
@@ -242,7 +246,6 @@ export function is_still() {
 export function drawn() {
     performance.mark("drawn");
     document.body.classList.add("drawn");
-    dispatchEvent(new Event("drawn"));
 }
 
 // --- The accessibility tree ---
@@ -345,15 +348,6 @@ export function listen(top) {
     top.addEventListener("input", (event) => {
         const kind = ["range", "number"].includes(event.target.type) ? "number" : "text";
         page.act(id(event), kind, event.target.value);
-    });
-    top.addEventListener("keydown", (event) => {
-        // The field edits its text itself. Other shortcuts are the window's, which then has the keyboard.
-        const is_shortcut = (event.ctrlKey || event.metaKey) && !event.altKey && !/^[acvx]$|^Arrow|^Backspace$|^Delete$|^Home$|^End$/.test(event.key);
-        const is_field = ["INPUT", "TEXTAREA"].includes(event.target.tagName);
-        if (!is_field || !(is_shortcut || event.key === "Escape") || ["Control", "Meta"].includes(event.key)) return;
-        const canvas = document.getElementById("window");
-        canvas.focus();
-        if (!canvas.dispatchEvent(new KeyboardEvent(event.type, event))) event.preventDefault();
     });
     top.addEventListener("focusin", (event) => {
         // A text field keeps the keyboard until it is left. Everything else hands it to the window, which has focus of its own.

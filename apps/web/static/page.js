@@ -64,6 +64,9 @@ async function main() {
     const exports = await program.default({ module_or_path: module });
     system.begin(build, exports);
     system.hire(build, module);
+    system.whole().catch(() => {
+        fail("This page has changed on the server", "The page was published anew while it was loading. Load it again to go on.");
+    });
     const { put, refuse, open, act } = program;
     Object.assign(system.page, { put, refuse, open, act, work: system.pausing(exports.work_on) });
     await program.start(document.getElementById("window"), asked);
@@ -75,9 +78,6 @@ async function main() {
         if (path) program.open(path);
     }, true);
     window.addEventListener("dragover", (event) => event.preventDefault());
-    system.whole().catch(() => {
-        fail("This page has changed on the server", "The page was published anew while it was loading. Load it again to go on.");
-    });
     // Another link of this page, for instance from the course page around it.
     window.addEventListener("hashchange", () => location.reload());
     // The session is in the address only after a change: `replaceState` makes no such event.

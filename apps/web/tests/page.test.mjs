@@ -24,7 +24,8 @@ let server, browser, origin;
 function launch(...flags) {
     return chromium.launch({
         executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
-        args: ["--no-sandbox", "--enable-unsafe-swiftshader", "--use-angle=swiftshader", ...flags],
+        // A build for tests is larger than what Chromium compiles at once: the last flag lets it.
+        args: ["--no-sandbox", "--enable-unsafe-swiftshader", "--use-angle=swiftshader", "--enable-features=WebAssemblyUnlimitedSyncCompilation", ...flags],
     });
 }
 
@@ -104,17 +105,16 @@ test("the rooms need only the first module: work on models waits for the second"
         await arrived;
         await route.continue();
     });
-    const page = await open(t, "", { routes });
+    const page = await open(t, "#room=walkthrough&example=the-cat-sat", { routes });
     const room = (name) => press(page.getByRole("button", { name, exact: true }));
-    await page.getByRole("img", { name: "Heatmap of Layer 3, head 3" }).waitFor({ state: "attached" });
-    const slider = page.getByRole("slider", { name: "Temperature as a power of ten" });
-    const before = await texts(page);
-    await slider.evaluate((input) => {
+    await page.getByRole("img", { name: /^Heatmap of/ }).first().waitFor({ state: "attached" });
+    const before = String(await texts(page));
+    await page.getByRole("slider", { name: "Temperature as a power of ten" }).evaluate((input) => {
         input.value = 0.3;
         input.dispatchEvent(new Event("input", { bubbles: true }));
     });
-    for (let i = 0; i < 100 && String(await texts(page)) === String(before); i++) await page.waitForTimeout(100);
-    assert.notEqual(String(await texts(page)), String(before));
+    for (let i = 0; i < 100 && String(await texts(page)) === before; i++) await page.waitForTimeout(100);
+    assert.notEqual(String(await texts(page)), before);
     await room("Laboratory");
     await page.getByRole("img", { name: "Heatmap of Weights" }).waitFor({ state: "attached" });
     await room("Heads");
@@ -132,7 +132,7 @@ test("the rooms need only the first module: work on models waits for the second"
     assert.deepEqual(own(page.complaints), []);
 });
 
-test("what needs the second module at once fetches it", async (t) => {
+test("the second module comes at once where it is needed at once, and work goes on with it", async (t) => {
     const answers = [];
     const routes = (page) => page.route(second, async (route) => {
         const kind = route.request().resourceType();
@@ -140,15 +140,10 @@ test("what needs the second module at once fetches it", async (t) => {
         await (kind === "xhr" ? route.continue() : route.abort());
     });
     const page = await open(t, "", { routes });
+    assert.ok(!answers.includes("xhr"), String(answers));
+    await page.evaluate(async () => (await import("./system.js")).rest());
     await page.getByRole("img", { name: "Heatmap of Layer 3, head 3" }).waitFor({ state: "attached" });
-    await page.keyboard.press("Control+Shift+E");
-    await page.getByRole("textbox", { name: "Path of the file" }).fill("head.svg");
-    const [download] = await Promise.all([
-        page.waitForEvent("download"),
-        press(page.getByRole("button", { name: "Export", exact: true })),
-    ]);
-    assert.match(readFileSync(await download.path(), "utf8"), /^<svg .*<\/svg>\s*$/s);
-    assert.ok(answers.includes("xhr"), String(answers));
+    assert.equal(answers.filter((kind) => kind === "xhr").length, 1);
 });
 
 for (const [room, controls] of [
@@ -387,7 +382,6 @@ test("a session's address restores it, and the browser keeps it", async (t) => {
     await press(page.getByRole("button", { name: "Laboratory", exact: true }));
     const tokens = page.getByRole("spinbutton", { name: "Tokens", exact: true });
     await tokens.fill("48");
-    await tokens.dispatchEvent("input");
     await page.waitForURL(/#s=/);
     await page.waitForFunction(() => (localStorage.getItem("last.regard.json") ?? "").includes('"tokens": 48'));
     const link = page.url();
@@ -482,22 +476,6 @@ test("the keyboard alone reaches the controls", async (t) => {
     await page.waitForFunction((old) => document.querySelector('[aria-label="Causal"]').getAttribute("aria-checked") !== old, before);
     await page.keyboard.press("Control+K");
     await page.getByRole("textbox").first().waitFor({ state: "attached" });
-    assert.deepEqual(own(page.complaints), []);
-});
-
-test("the window's shortcuts work while a mirrored field has the keyboard", async (t) => {
-    const page = await open(t, "#room=model&model=story");
-    const field = page.getByRole("textbox", { name: "Text", exact: true });
-    await field.waitFor({ state: "attached" });
-    const before = await field.inputValue();
-    await field.focus();
-    await field.fill("Mary had a ball.");
-    await page.waitForTimeout(1500); // the window takes what is typed without a pause as one step
-    await page.keyboard.press("Control+Z");
-    await page.waitForFunction((text) => document.querySelector('#mirror [aria-label="Text"]').value === text, before);
-    await field.focus();
-    await page.keyboard.press("Control+K");
-    await page.getByRole("textbox", { name: /command/i }).first().waitFor({ state: "attached" });
     assert.deepEqual(own(page.complaints), []);
 });
 

@@ -33,7 +33,10 @@ fn without_arguments(name: &str) -> String {
     let (mut depth, mut before) = (0_usize, ' ');
     for c in name.chars() {
         let follows_a_name = before.is_alphanumeric() || matches!(before, '_' | ':');
-        depth += usize::from(c == '<' && (depth > 0 || follows_a_name));
+        if c == '<' && (depth > 0 || follows_a_name) {
+            depth += 1;
+            path.truncate(path.trim_end_matches("::").len());
+        }
         if depth == 0 {
             path.push(c);
         }
@@ -80,5 +83,9 @@ mod tests {
             assert!(!late.holds(name), "{name}");
         }
         assert!(late.holds("models::steps"));
+        assert_eq!(
+            without_arguments("<a::B<f::G> as c::D>::e::<h::I>::{closure#0}"),
+            "<a::B as c::D>::e::{closure#0}"
+        );
     }
 }
