@@ -33,10 +33,11 @@
 //! therefore added one by one.
 
 use core::ops::Range;
+use core::ptr;
 
 use crate::bounds::SeenSum;
 use crate::linked::Visible;
-use crate::online::{OnlineSoftmax, Weigh};
+use crate::online::{Next, OnlineSoftmax, Weigh};
 use crate::scores::{Block, Group, NC, Scores, TileVisitor, for_runs};
 use crate::simd::{
     Continue, Kernel, LANES, NARROW, Panel, Panels, Simd, gebp, gebp_or_add, pack_columns,
@@ -80,7 +81,8 @@ impl Kernel for &mut Fused<'_> {
     fn run<S: Simd>(self, simd: S) {
         let Fused { scores, values, out, softmax, whole } = self;
         softmax.clear();
-        scores.run(simd, &mut AddValues { values, out, softmax });
+        let next_keys = if S::NARROW { ptr::null() } else { scores.k.data().as_ptr_range().end };
+        scores.run(simd, &mut AddValues { values, out, softmax, next_keys });
         if *whole {
             for (i, sum) in softmax.sum.iter().enumerate() {
                 divide(simd, out.row_mut(i), *sum);
@@ -94,6 +96,8 @@ struct AddValues<'o, 'a> {
     values: &'o mut Values<'a>,
     out: &'o mut MatMut<'a>,
     softmax: &'o mut OnlineSoftmax<'a>,
+    /// The address after the keys, where the next head often has its keys.
+    next_keys: *const f32,
 }
 
 impl TileVisitor for AddValues<'_, '_> {
@@ -105,12 +109,14 @@ impl TileVisitor for AddValues<'_, '_> {
     #[inline(always)]
     fn visit<S: Simd>(&mut self, simd: S, visible: &Visible<'_>, block: Block<'_>) {
         let Block { groups, row: start, mut scores, .. } = block;
+        let next = self.next(groups);
         simd.call(Weigh {
             groups,
             row: start,
             scores: &mut scores,
             softmax: self.softmax,
             out: self.out,
+            next,
         });
         let weights = |group: &Group, count: usize| {
             scores.view().rows_from(group.row - start, group.rows * count)
@@ -149,6 +155,20 @@ impl TileVisitor for AddValues<'_, '_> {
 }
 
 impl<'a> AddValues<'_, 'a> {
+    /// What is read soon after the weights of these groups: the values, if the groups are the first, and the next head's keys,
+    /// if they are the last.
+    #[inline(always)]
+    fn next(&self, groups: &[Group]) -> Next {
+        let values = self.values.v.data();
+        match groups {
+            [first, ..] if first.row == 0 => Next::new(values.as_ptr(), values.len()),
+            [.., last] if last.row + last.rows == self.out.rows() => {
+                Next::new(self.next_keys, values.len())
+            }
+            _ => Next::new(self.next_keys, 0),
+        }
+    }
+
     /// out += weights · V for all rows of `weights`, of which the first is that of the group's first
     /// query, in tiles of the group's rows, and for the columns of `panels` panels from `col` on. (A
     /// narrow tier computes all columns at once.)

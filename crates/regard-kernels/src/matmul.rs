@@ -2,7 +2,7 @@ use core::ops::Range;
 
 use crate::error::{Error, check_shape};
 use crate::simd::{
-    Continue, Epilogue, Kernel, LANES, NARROW, Panel, Panels, Set, Simd, dispatch, gebp,
+    Ahead, Continue, Epilogue, Kernel, LANES, NARROW, Panel, Panels, Set, Simd, dispatch, gebp,
     matmul_by_4, matmul_by_8, matmul_by_16, next_groups, pack_columns, pack_transposed,
     panels_at_once,
 };
@@ -32,7 +32,7 @@ pub fn matmul(a: Mat<'_>, b: Mat<'_>, out: MatMut<'_>) -> Result<(), Error> {
 
 /// The matrix product A·Bᵀ into `out`: \[m, k\] · \[n, k\]ᵀ = \[m, n\]. Queries times keys, as they lie in memory.
 ///
-/// The same bits as [`matmul`] with B transposed. Uses 64 KiB of stack (2 KiB on bare metal), as [`matmul`] does for wide B.
+/// The same bits as [`matmul`] with B transposed. Uses up to 256 KiB of stack (2 KiB on bare metal), as [`matmul`] does for wide B.
 ///
 /// # Errors
 /// [`Error::Shape`] if the shapes do not fit; `out` is then unchanged.
@@ -77,17 +77,17 @@ pub(crate) fn matmul_fixed<const M: usize, const K: usize, const N: usize>(
     }
 }
 
-/// Steps of the sum and columns of B that are packed at a time. A panel of 256 × 16 elements takes half
-/// of a first-level cache of 32 KiB and leaves room for the rows of A; neighbouring panels lie in the
-/// same pages. Without a cache, only the stack counts.
-const KC: usize = if cfg!(target_os = "none") { 32 } else { 256 };
-const NC: usize = if cfg!(target_os = "none") { LANES } else { 4 * LANES };
-/// Rows of a panel that the buffer holds.
-const ROOM: usize = KC * NC / LANES;
-/// A sum of at most this many steps takes a smaller buffer.
-const SHORT: usize = if cfg!(target_os = "none") { ROOM } else { 64 };
-/// Rows of A, KC columns of them, that stay in a second-level cache while all columns of B pass.
-pub(crate) const MC: usize = 256;
+/// Rows of panels that are packed at a time. A large product takes 256 KiB. The memory is cleared in every call, so that a smaller
+/// product takes less. Without a cache, only the stack counts.
+const LARGE: usize = if cfg!(target_os = "none") { 32 } else { 4096 };
+const MEDIUM: usize = if cfg!(target_os = "none") { LARGE } else { 1024 };
+const SMALL: usize = if cfg!(target_os = "none") { LARGE } else { 64 };
+/// A product is large if it has more multiply-adds than this, in blocks of 16.
+const MANY: usize = 1 << 20;
+/// A block of B has at least so many panels beside each other, which lie together in a row of B.
+const WIDTH: usize = if cfg!(target_os = "none") { 1 } else { 4 };
+/// The elements of A's blocks: as many as those of B's blocks.
+const A_BLOCK: usize = LARGE * LANES;
 /// B is read where it lies if its rows are at most this many elements apart.
 const NEAR: usize = 64;
 
@@ -119,20 +119,37 @@ impl Kernel for Matmul<'_> {
         }
         if !self.transposed && self.b.stride() <= NEAR {
             let whole = self.columns / LANES;
-            self.panels(simd, Panels::in_place(self.b), whole, 0..rows, 0, 0);
+            self.panels(simd, Panels::in_place(self.b), whole, 0..rows, 0, 0, false);
             first = whole * LANES;
         }
-        if first < self.columns && self.a.cols() <= SHORT {
-            simd.call(MatmulByPanels::<SHORT> { matmul: self, first });
-        } else if first < self.columns {
-            simd.call(MatmulByPanels::<ROOM> { matmul: self, first });
+        if first < self.columns {
+            let panel_rows = self.a.cols() * (self.columns - first).div_ceil(LANES);
+            if panel_rows <= SMALL {
+                simd.call(MatmulByPanels::<SMALL> { matmul: self, first });
+            } else if panel_rows.saturating_mul(rows) <= MANY {
+                simd.call(MatmulByPanels::<MEDIUM> { matmul: self, first });
+            } else {
+                simd.call(MatmulByPanels::<LARGE> { matmul: self, first });
+            }
         }
     }
 }
 
-/// The columns of the product from `first` on, by panels that are packed on the stack. A function of its own, so that
-/// products that need no such memory do not pay for it; and with room for `ROOM` steps of a panel, because the memory is
-/// cleared in every call.
+/// The columns of the product from `first` on, by panels that are packed on the stack.
+///
+/// ```text
+/// for each block of columns:
+///     for each block of KC steps of the sum:             in ascending order
+///         pack KC × NC elements of B                     they stay in L2, and are packed once
+///         for each block of MC rows of A:                they stay in L2 for all panels
+///             gebp: add their product to that of the steps before
+/// ```
+///
+/// KC is as large as the memory allows for [`WIDTH`] panels, because C is read and written for every block of KC steps. NC is
+/// as large as the memory allows for KC steps. This is the order of GotoBLAS with A and B exchanged: the block that stays in
+/// L2 is one of B.
+///
+/// It is a function of its own, so that products that need no such memory do not pay for it.
 struct MatmulByPanels<'a, const ROOM: usize> {
     matmul: Matmul<'a>,
     first: usize,
@@ -145,33 +162,29 @@ impl<const ROOM: usize> Kernel for MatmulByPanels<'_, ROOM> {
     fn run<S: Simd>(self, simd: S) {
         let Self { mut matmul, first } = self;
         let (rows, depth) = matmul.a.shape();
+        let count = (matmul.columns - first).div_ceil(LANES);
         let mut packed = PanelBuffer([[0.0; LANES]; ROOM]);
-        // At least once, so that a product over no column at all is written as zeros.
-        for t in (0..depth.max(1)).step_by(KC) {
-            let steps = KC.min(depth - t);
-            let width = (ROOM / steps.max(1)).clamp(1, NC / LANES);
-            for row in (0..rows).step_by(MC) {
-                let rows = row..rows.min(row + MC);
-                for start in (first..matmul.columns).step_by(width * LANES) {
-                    let memory = packed.0.get_mut(..width * steps).unwrap_or_default();
-                    if matmul.transposed {
-                        pack_transposed(
-                            simd,
-                            matmul.b.block(start, width * LANES, t, steps),
-                            memory,
-                        );
-                    } else {
-                        pack_columns(
-                            simd,
-                            matmul.b.block(t, steps, start, width * LANES),
-                            0,
-                            memory,
-                            steps,
-                        );
-                    }
-                    let panels = Panels::packed(&packed.0, steps);
-                    let count = (matmul.columns - start).div_ceil(LANES).min(width);
-                    matmul.panels(simd, panels, count, rows.clone(), t, start);
+        // Blocks of as equal lengths as possible, but never of 0.
+        let blocks = depth.div_ceil(ROOM / WIDTH.min(count).max(1)).max(1);
+        let kc = depth.div_ceil(blocks).max(1);
+        let (width, mc) = (ROOM / kc, (A_BLOCK / kc).next_multiple_of(S::MR));
+        for start in (first..matmul.columns).step_by(width * LANES) {
+            // At least once, so that a product over no column at all is written as zeros.
+            for t in (0..depth.max(1)).step_by(kc) {
+                let steps = kc.min(depth - t);
+                let memory = packed.0.get_mut(..width * steps).unwrap_or_default();
+                if matmul.transposed {
+                    let b = matmul.b.block(start, width * LANES, t, steps);
+                    pack_transposed(simd, b, memory);
+                } else {
+                    let b = matmul.b.block(t, steps, start, width * LANES);
+                    pack_columns(simd, b, 0, memory, steps);
+                }
+                let panels = Panels::packed(&packed.0, steps);
+                let count = (matmul.columns - start).div_ceil(LANES).min(width);
+                for row in (0..rows).step_by(mc) {
+                    let (rows, far) = (row..rows.min(row + mc), ROOM == LARGE);
+                    matmul.panels(simd, panels, count, rows, t, start, far);
                 }
             }
         }
@@ -194,18 +207,20 @@ impl Matmul<'_> {
         rows: Range<usize>,
         t: usize,
         col: usize,
+        far: bool,
     ) {
         let a = self.a.block(rows.start, rows.len(), t, self.a.cols());
         let mut out = self.out.rows_from(rows.start);
         if t == 0 {
-            gebp_rows::<S, Set>(simd, a, panels, count, &mut out, col);
+            gebp_rows::<S, Set>(simd, a, panels, count, &mut out, col, far);
         } else {
-            gebp_rows::<S, Continue>(simd, a, panels, count, &mut out, col);
+            gebp_rows::<S, Continue>(simd, a, panels, count, &mut out, col, far);
         }
     }
 }
 
-/// [`gebp`] for any number of rows, in as few groups as possible, by so many panels that they stay in the nearest cache.
+/// [`gebp`] for any number of rows, in as few groups as possible, by so many panels that they stay in the nearest cache. If A
+/// is `far`, the first of them read it [ahead](Ahead).
 #[inline(always)]
 pub(crate) fn gebp_rows<S: Simd, F: Epilogue>(
     simd: S,
@@ -214,6 +229,7 @@ pub(crate) fn gebp_rows<S: Simd, F: Epilogue>(
     panels: usize,
     out: &mut MatMut<'_>,
     col: usize,
+    far: bool,
 ) {
     // A narrow tier reads the columns of B by one stride, which leads from panel to panel only where B is not packed.
     let at_once =
@@ -226,7 +242,11 @@ pub(crate) fn gebp_rows<S: Simd, F: Epilogue>(
         while row < a.rows() {
             let (size, count) = next_groups::<S>(a.rows() - row);
             let (a, out) = (a.rows_from(row, size * count), &mut out.rows_from(row));
-            gebp::<S, F>(simd, a, b, out, col, size, panels);
+            if S::READS_AHEAD && far && first == 0 {
+                gebp::<S, Ahead<F>>(simd, a, b, out, col, size, panels);
+            } else {
+                gebp::<S, F>(simd, a, b, out, col, size, panels);
+            }
             row += size * count;
         }
     }

@@ -101,6 +101,40 @@ impl<'a> OnlineSoftmax<'a> {
     }
 }
 
+/// Memory that is read soon. A block asks for it while it computes weights, because it then reads nothing else that is far.
+#[derive(Clone, Copy)]
+pub(crate) struct Next {
+    /// This address need not exist.
+    start: *const f32,
+    /// Cache lines.
+    lines: usize,
+}
+
+impl Next {
+    /// `elements` from `start` on.
+    #[inline(always)]
+    pub(crate) fn new(start: *const f32, elements: usize) -> Self {
+        Self { start, lines: elements.div_ceil(LANES) }
+    }
+
+    /// The lines that each of `rows` rows asks for; 0 if they are too many, because few lines can be on their way at a time.
+    #[inline(always)]
+    fn lines_a_row(&self, rows: usize) -> usize {
+        const MOST: usize = 8;
+        let lines = self.lines.div_ceil(rows.max(1));
+        if lines <= MOST { lines } else { 0 }
+    }
+
+    /// Asks for the next `lines` lines.
+    #[inline(always)]
+    fn prefetch<S: Simd>(&mut self, simd: S, lines: usize) {
+        for _ in 0..lines {
+            simd.prefetch(self.start);
+            self.start = self.start.wrapping_add(LANES);
+        }
+    }
+}
+
 /// One step of the online softmax for the queries of a block: their scores become weights, and where a
 /// reference rises, the sum and the output are rescaled.
 pub(crate) struct Weigh<'w, 's, 'a> {
@@ -110,6 +144,8 @@ pub(crate) struct Weigh<'w, 's, 'a> {
     pub(crate) scores: &'w mut MatMut<'s>,
     pub(crate) softmax: &'w mut OnlineSoftmax<'a>,
     pub(crate) out: &'w mut MatMut<'a>,
+    /// What is read after this step.
+    pub(crate) next: Next,
 }
 
 impl Kernel for Weigh<'_, '_, '_> {
@@ -134,8 +170,13 @@ impl Kernel for Weigh<'_, '_, '_> {
         for group in groups() {
             for_rows!(S, group, |row, R| self.update_references::<S, R>(simd, group, row));
         }
+        let mut next = self.next;
+        let lines = next.lines_a_row(groups().map(|group| group.rows).sum());
         for group in groups() {
-            for_rows!(S, group, |row, R| self.weigh_rows::<S, R>(simd, group, row));
+            for_rows!(S, group, |row, R| {
+                self.weigh_rows::<S, R>(simd, group, row);
+                next.prefetch(simd, R * lines);
+            });
         }
     }
 }

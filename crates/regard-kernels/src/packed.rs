@@ -3,7 +3,7 @@
 use core::ops::Range;
 
 use crate::error::{Error, check_len, check_shape};
-use crate::matmul::{MC, gebp_rows};
+use crate::matmul::gebp_rows;
 use crate::simd::{
     Add, Continue, Kernel, LANES, Panel, Panels, Set, Simd, dispatch, pack_columns, pack_transposed,
 };
@@ -178,6 +178,8 @@ fn packed_matmul(a: Mat<'_>, b: Packed<'_>, out: MatMut<'_>, add: bool) -> Resul
     Ok(())
 }
 
+/// Rows of A, KC columns of them, that stay in a second-level cache while all columns of B pass.
+const MC: usize = 256;
 /// Steps of the sum at a time: as many rows of a panel stay in a first-level cache.
 const KC: usize = 384;
 
@@ -224,11 +226,11 @@ impl PackedMatmul<'_> {
         let panels = self.b.panels().rows(steps.start, steps.len());
         let count = self.b.cols.div_ceil(LANES);
         if self.add {
-            gebp_rows::<S, Add>(simd, a, panels, count, &mut out, 0);
+            gebp_rows::<S, Add>(simd, a, panels, count, &mut out, 0, false);
         } else if S::NARROW || steps.start == 0 {
-            gebp_rows::<S, Set>(simd, a, panels, count, &mut out, 0);
+            gebp_rows::<S, Set>(simd, a, panels, count, &mut out, 0, false);
         } else {
-            gebp_rows::<S, Continue>(simd, a, panels, count, &mut out, 0);
+            gebp_rows::<S, Continue>(simd, a, panels, count, &mut out, 0, false);
         }
     }
 }

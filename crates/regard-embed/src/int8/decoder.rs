@@ -2,7 +2,7 @@
 
 use regard_kernels::{Mat, MatMut, int8};
 
-use super::{Linear, Norm, Table, divide_by_power, multiply, narrow};
+use super::{Embedding, Linear, Norm, divide_by_power, narrow, requantize};
 use crate::{Error, text};
 
 /// Queries and keys have so many more bits before they turn.
@@ -14,7 +14,7 @@ const ANGLES: u32 = 14;
 #[derive(Clone, Copy, Debug)]
 pub struct Decoder<'a, const LAYERS: usize> {
     /// The table of tokens.
-    pub tokens: Table<'a>,
+    pub tokens: Embedding<'a>,
     /// The layers, from the first to the last.
     pub layers: [Layer<'a>; LAYERS],
     /// The norm after the last layer.
@@ -183,15 +183,15 @@ impl<
         token: usize,
     ) -> Result<&[i32; VOCABULARY], Error> {
         let position = text::position(self.len, CONTEXT, token, VOCABULARY)?;
-        model.tokens.row(token, &mut self.x);
+        model.tokens.row(token, &mut self.x)?;
         for (index, layer) in model.layers.iter().enumerate() {
             self.attend(layer, index, model.rotary.as_ref(), position)?;
             self.add();
-            self.feed_forward(layer);
+            self.feed_forward(layer)?;
             self.add();
         }
-        model.norm.apply(&self.x, &mut self.normed);
-        model.head.forward(&self.normed, &mut self.logits);
+        model.norm.apply(&self.x, &mut self.normed)?;
+        model.head.forward(&self.normed, &mut self.logits)?;
         self.len = position + 1;
         Ok(&self.logits)
     }
@@ -218,15 +218,16 @@ impl<
         let (Some(key), Some(value)) = (keys.get_mut(position), values.get_mut(position)) else {
             return Err(Error::Context { context: CONTEXT });
         };
-        layer.attention_norm.apply(&self.x, &mut self.normed);
+        layer.attention_norm.apply(&self.x, &mut self.normed)?;
         let parts: [(_, &mut [[i8; HEAD_SIZE]], _, _); 3] = [
             (&layer.query, &mut self.query, rotary, FINER),
             (&layer.key, key, rotary, FINER),
             (&layer.value, value, None, 0),
         ];
         for (linear, out, rotary, bits) in parts {
-            linear.forward(&self.normed, self.wide.as_flattened_mut());
-            for (wide, out) in self.wide.iter_mut().zip(out) {
+            let wide = self.wide.get_mut(..out.len()).unwrap_or_default();
+            linear.forward(&self.normed, wide.as_flattened_mut())?;
+            for (wide, out) in wide.iter_mut().zip(out) {
                 if let Some(rotary) = rotary {
                     rotary.turn(wide, position);
                 }
@@ -242,16 +243,15 @@ impl<
             let (q, out) = (Mat::new(query, 1, HEAD_SIZE)?, MatMut::new(out, 1, HEAD_SIZE)?);
             layer.attention.forward(q, k, v, out, &mut self.scratch)?;
         }
-        layer.output.forward(self.attended.as_flattened(), &mut self.added);
-        Ok(())
+        Ok(layer.output.forward(self.attended.as_flattened(), &mut self.added)?)
     }
 
     /// The feed-forward layer of the norm of x.
-    fn feed_forward(&mut self, layer: &Layer<'_>) {
-        layer.feed_forward_norm.apply(&self.x, &mut self.normed);
-        layer.up.forward(&self.normed, &mut self.up);
+    fn feed_forward(&mut self, layer: &Layer<'_>) -> Result<(), Error> {
+        layer.feed_forward_norm.apply(&self.x, &mut self.normed)?;
+        layer.up.forward(&self.normed, &mut self.up)?;
         if let Some(gate) = &layer.gate {
-            gate.forward(&self.normed, &mut self.gate);
+            gate.forward(&self.normed, &mut self.gate)?;
             for (up, gate) in self.up.iter_mut().zip(&self.gate) {
                 let product = i64::from((layer.activation)(*gate)) * i64::from(*up);
                 *up = ((product + (1 << 11)) >> 12).clamp(-(1 << 31), (1 << 31) - 1) as i32;
@@ -261,9 +261,9 @@ impl<
         }
         let (mantissa, exponent) = layer.hidden;
         for (hidden, up) in self.hidden.iter_mut().zip(&self.up) {
-            *hidden = narrow(multiply(*up, mantissa, exponent));
+            *hidden = narrow(requantize(*up, mantissa, exponent));
         }
-        layer.down.forward(&self.hidden, &mut self.added);
+        Ok(layer.down.forward(&self.hidden, &mut self.added)?)
     }
 }
 

@@ -7,10 +7,11 @@ use ab_glyph::{Font as _, FontRef, GlyphId, PxScale, ScaleFont as _, point};
 
 use crate::figure::{Anchor, Cells, Figure, Ink, Line, Shape, Text};
 
-/// DejaVu Sans 2.37, unchanged.
+/// DejaVu Sans 2.37 with the outlines of all its characters, without the hints and the tables for shaping, which are not read:
+/// `pyftsubset DejaVuSans.ttf --unicodes='*' --no-hinting --layout-features= --name-IDs='*'`.
 #[cfg(not(target_arch = "wasm32"))]
 const FONT: &[u8] = include_bytes!("../../fonts/DejaVuSans.ttf");
-/// Its Latin, Greek and Cyrillic letters and its signs of mathematics: a page is loaded, and the whole font is a fifth of it.
+/// Its Latin, Greek and Cyrillic letters and its signs of mathematics: a page is loaded, and the whole font would be a seventh of it.
 /// `apps/web/fonts.sh` cuts it.
 #[cfg(target_arch = "wasm32")]
 const FONT: &[u8] = include_bytes!("../../fonts/page/DejaVuSans.ttf");

@@ -251,6 +251,7 @@ impl Simd for Avx512 {
     const QUERIES: usize = 36;
     const CHAINS: usize = 8;
     const ROWS: usize = 4;
+    const READS_AHEAD: bool = true;
 
     #[inline(always)]
     fn call<K: Kernel>(self, kernel: K) -> K::Output {
@@ -260,6 +261,15 @@ impl Simd for Avx512 {
     #[inline(always)]
     fn prefetch(self, address: *const f32) {
         self.0.prefetch(address);
+    }
+
+    #[inline(always)]
+    fn prefetch_later(self, address: *const f32) {
+        // SAFETY: a prefetch does nothing where there is no memory. (Miri does not know it.)
+        #[cfg(not(miri))]
+        unsafe {
+            _mm_prefetch::<_MM_HINT_T1>(address.cast());
+        }
     }
 
     #[inline(always)]

@@ -38,7 +38,8 @@ pub(crate) use self::fixed::{matmul_by_4, matmul_by_8, matmul_by_16};
 pub(crate) use self::pack::{gemv, pack_columns, pack_transposed, pack_transposed_here};
 pub use self::tier::Tier;
 pub(crate) use self::tile::{
-    Add, Continue, Epilogue, MR, Panel, Panels, Set, gebp, gebp_or_add, next_groups, panels_at_once,
+    Add, Ahead, Continue, Epilogue, MR, Panel, Panels, Set, gebp, gebp_or_add, next_groups,
+    panels_at_once,
 };
 
 use crate::Mat;
@@ -139,6 +140,16 @@ pub(crate) trait Simd: Widen {
     /// Asks for the cache line of `address`, which need not exist, before it is needed.
     #[inline(always)]
     fn prefetch(self, address: *const f32) {
+        let _ = address;
+    }
+
+    /// Tiles of a large product read A [`Ahead`].
+    const READS_AHEAD: bool = false;
+
+    /// Asks for the cache line of `address`, which need not exist, into the second-level cache, on a tier that
+    /// [reads ahead](Self::READS_AHEAD).
+    #[inline(always)]
+    fn prefetch_later(self, address: *const f32) {
         let _ = address;
     }
 

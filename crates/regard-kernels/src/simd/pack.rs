@@ -210,13 +210,14 @@ impl Kernel for CopyColumns<'_> {
         for t in 0..b.rows().min(depth) {
             let row = b.row(t).get(col..).unwrap_or_default();
             // Panel p has this row at p · depth + t.
-            let mut column = panels.get_mut(t..).unwrap_or_default().iter_mut().step_by(depth);
             let (whole, rest) = row.as_chunks();
-            // In this order, so that numbers after the last chunk do not enter the column.
-            for (chunk, lanes) in whole.iter().zip(column.by_ref()) {
+            let mut place = t;
+            for chunk in whole {
+                let Some(lanes) = panels.get_mut(place) else { break };
                 simd.store(simd.load(chunk), lanes);
+                place += depth;
             }
-            if let (false, Some(lanes)) = (rest.is_empty(), column.next()) {
+            if let (false, Some(lanes)) = (rest.is_empty(), panels.get_mut(place)) {
                 simd.store(simd.load_or(rest, 0.0), lanes);
             }
         }

@@ -24,8 +24,8 @@
 //! multiply-adds are independent, which hides their latency of 4 or 5 cycles on two pipes. Few rows
 //! have too few chains: they take more panels at once ([`panels_at_once`]).
 //!
-//! The callers do the blocking around it: KC, MC and NC are constants of `matmul`, `packed` and
-//! `scores`. Packed panels lie one after the other, KC rows of 16 numbers each, so that B is read from
+//! The callers do the blocking around it: KC, MC and NC are those of `matmul`, `packed` and `scores`.
+//! Packed panels lie one after the other, KC rows of 16 numbers each, so that B is read from
 //! the first to the last byte; a B whose rows are close together is read where it lies.
 //!
 //! An element of the product is one chain of multiply-adds over t in ascending order on every tier, so
@@ -152,12 +152,14 @@ impl<'a> Panels<'a> {
     }
 }
 
-/// What happens to the sums of a tile and to the elements of the product.
+/// What happens to the sums of a tile and to the elements of the product, and which memory is read ahead.
 pub(crate) trait Epilogue {
     /// The sums start from what is there, instead of 0.
     const CONTINUE: bool = false;
     /// The sums are added to what is there, instead of replacing it.
     const ADD: bool = false;
+    /// The tile asks for the rows of A that the next tile reads.
+    const AHEAD: bool = false;
 }
 
 /// Replace what is there.
@@ -174,6 +176,15 @@ impl Epilogue for Continue {
 }
 impl Epilogue for Add {
     const ADD: bool = true;
+}
+
+/// Does what `F` does, where A is in no near cache.
+pub(crate) struct Ahead<F>(PhantomData<F>);
+
+impl<F: Epilogue> Epilogue for Ahead<F> {
+    const CONTINUE: bool = F::CONTINUE;
+    const ADD: bool = F::ADD;
+    const AHEAD: bool = true;
 }
 
 /// `out`\[r\]\[`col` + c\] ← Σₜ a\[r\]\[t\] · b\[t\]\[c\] for the columns c of `panels` panels, t in ascending order, in
@@ -321,7 +332,13 @@ impl<F: Epilogue, const R: usize, const P: usize> Tiles<'_, '_, F, R, P> {
                 }
             }
             let a_start = a.data().as_ptr().wrapping_add(row * a_stride);
+            let next = a_start.wrapping_add(R * a_stride);
             for t in 0..b.depth {
+                if F::AHEAD && t % LANES < R {
+                    // In 16 steps a cache line of each row, but only one at a time: few can be on their way.
+                    let line = t / LANES * LANES;
+                    simd.prefetch_later(next.wrapping_add(t % LANES * a_stride + line));
+                }
                 let mut lanes = [simd.splat(0.0); P];
                 for (p, lanes) in lanes.iter_mut().enumerate() {
                     let start = b.data.as_ptr().wrapping_add(p * b.panel_stride + t * b_stride);

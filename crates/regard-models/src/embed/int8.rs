@@ -158,7 +158,7 @@ static MODEL: Decoder<'static, LAYERS> = Decoder {{
 "
     );
     Ok(Content {
-        imports: "Aligned, Error, Temperature, int8::{Attention, Decoder, Layer, Linear, Norm, Scales, Table}, part",
+        imports: "Aligned, Error, Temperature, int8::{Attention, Decoder, Embedding, Layer, Linear, Norm, Scales}, part",
         runtime: "regard_embed::int8",
         logit: ("i32", "1.0 / 65536.0"),
         sizes: "size_of_val(&BYTES.0) + size_of_val(&WORDS) + size_of_val(&ANGLES)",
@@ -313,7 +313,7 @@ impl Constants {
         let (mantissas, exponent) = fixed(&factors);
         let (mantissas, len) = (self.words(&mantissas), rows.len());
         format!(
-            "Table {{ rows: bytes({start}, {len}), mantissas: {mantissas}, exponent: {exponent} }}"
+            "Embedding {{ rows: bytes({start}, {len}), mantissas: {mantissas}, exponent: {exponent} }}"
         )
     }
 

@@ -1,4 +1,4 @@
-//! Cortex-M cores with the DSP extension (M4, M7): SXTB16 widens every other byte of a word to 16 bits, SMLAD multiplies
+//! Cortex-M cores with the DSP extension (M4, M7, M33, M55): SXTB16 widens every other byte of a word to 16 bits, SMLAD multiplies
 //! two such pairs and adds both products.
 
 use core::arch::{asm, naked_asm};
@@ -239,19 +239,100 @@ unsafe fn dots<const R: usize>(
                 add_products(rest, fours, word(row, i));
             }
         }
-        for (i, out) in whole.iter_mut().enumerate() {
-            let (first, second, third, fourth) =
-                (row(4 * i), row(4 * i + 1), row(4 * i + 2), row(4 * i + 3));
-            let (mut a, mut b, mut c, mut d) = ([0; R], [0; R], [0; R], [0; R]);
-            for (i, fours) in fours.iter().enumerate() {
-                add_products(&mut a, fours, word(first, i));
-                add_products(&mut b, fours, word(second, i));
-                add_products(&mut c, fours, word(third, i));
-                add_products(&mut d, fours, word(fourth, i));
+        if R == 1 && !whole.is_empty() {
+            let (len, whole) = (4 * fours.len(), whole.as_mut_ptr_range());
+            // SAFETY: `R` is 1; neither `fours` nor `whole` is empty; the caller answers for the bytes.
+            unsafe {
+                dots_of_one(
+                    fours.as_ptr().cast(),
+                    bytes,
+                    whole.start.cast(),
+                    whole.end.cast(),
+                    len,
+                    stride,
+                );
             }
-            *out = [a, b, c, d];
         }
     }
+}
+
+/// The body of a naked function. Its assembler goes by the target's name alone, which does not tell of the extension in ARMv8-M.
+#[cfg(not(dsp_by_cpu))]
+macro_rules! assembly {
+    ($($body:tt)*) => { naked_asm!($($body)*) };
+}
+#[cfg(dsp_by_cpu)]
+macro_rules! assembly {
+    ($($body:tt)*) => { naked_asm!(".cpu cortex-m33", $($body)*) };
+}
+
+/// [`dots`] of one row: 21 instructions for 16 multiply-adds.
+///
+/// # Safety
+/// `len` is 4 for each element of `fours`. There is at least one element in `fours`, and from `out` to `end` a multiple of four, at
+/// least four. All rows of bytes must have `len`.
+#[unsafe(naked)]
+unsafe extern "C" fn dots_of_one(
+    fours: *const Fours<1>,
+    bytes: *const i8,
+    out: *mut [i32; 4],
+    end: *const [i32; 4],
+    len: usize,
+    stride: usize,
+) {
+    // Four rows of bytes at once, two words of each a turn; the first turn begins at the second where words are odd in number.
+    assembly!(
+        "push {{r0, r2-r11, lr}}",
+        // On the stack: fours, out, end, 9 registers, len, stride.
+        "ldr r10, [sp, #52]",
+        "add r11, r10, r10",
+        "add r12, r11, r10",
+        "2:",
+        "ldr r2, [sp, #48]",
+        "add r3, r1, r2",
+        "mov r4, #0",
+        "mov r5, #0",
+        "mov r6, #0",
+        "mov r7, #0",
+        "tst r2, #4",
+        "bne 4f",
+        ".macro regard_word sum",
+        "sxtb16 r2, lr",
+        "smlad \\sum, r8, r2, \\sum",
+        "sxtb16 lr, lr, ror #8",
+        "smlad \\sum, r9, lr, \\sum",
+        ".endm",
+        ".macro regard_dots_of_one",
+        "ldrd r8, r9, [r0], #8",
+        "ldr lr, [r1, r10]",
+        "regard_word r5",
+        "ldr lr, [r1, r11]",
+        "regard_word r6",
+        "ldr lr, [r1, r12]",
+        "regard_word r7",
+        "ldr lr, [r1], #4",
+        "regard_word r4",
+        ".endm",
+        "3:",
+        "regard_dots_of_one",
+        "4:",
+        "regard_dots_of_one",
+        ".purgem regard_dots_of_one",
+        ".purgem regard_word",
+        "cmp r1, r3",
+        "bne 3b",
+        "ldrd r0, r2, [sp]",
+        "stmia r2!, {{r4-r7}}",
+        "str r2, [sp, #4]",
+        "ldr r4, [sp, #48]",
+        "ldr r3, [sp, #8]",
+        "sub r1, r1, r4",
+        "add r1, r1, r10, lsl #2",
+        "cmp r2, r3",
+        "bne 2b",
+        "add sp, #12",
+        "pop {{r4-r11, pc}}",
+    )
 }
 
 /// [`dots`] of four rows: 13 instructions for 16 multiply-adds, which the compiler's choice of registers does not reach.
@@ -270,7 +351,7 @@ unsafe extern "C" fn dots_of_four(
 ) {
     // Four elements a turn; the first turn begins where the rest will be done after whole turns. A load of one word may be
     // unaligned, as bytes are; the words that LDM loads are aligned as i32.
-    naked_asm!(
+    assembly!(
         "push {{r0, r3-r11, lr}}",
         "sub sp, #4",
         // On the stack: which element comes first, fours, end, 9 registers, len, stride − len.
@@ -360,7 +441,7 @@ unsafe extern "C" fn weigh_row<const R: usize>(
 ) -> u32 {
     // As Exponent::weight, with two differences that do not show. Beyond the limit 16 is added to the whole part of y, which
     // shifts all bits out. Both weights of a word are rounded at once, by the halving addition.
-    naked_asm!(
+    assembly!(
         "push {{r1, r4-r11, lr}}",
         // The largest.
         "mov r3, #{hidden}",

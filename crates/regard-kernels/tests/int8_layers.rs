@@ -1,0 +1,159 @@
+//! Layers in integers: linear layers and embeddings against the same definition in wide integers, bit for bit; requantization
+//! and norms against `f64`, within a bound.
+
+use proptest::prelude::*;
+use regard_kernels::Error;
+use regard_kernels::int8::{Embedding, Linear, Norm, divide_by_power, narrow, requantize};
+
+/// gemmlowp's definition of [`requantize`] in wide integers: `SaturatingRoundingDoublingHighMul` of the saturated x · 2^e, then
+/// `RoundingDivideByPOT`.
+fn gemmlowp(x: i32, mantissa: i32, exponent: i32) -> i32 {
+    let saturated = |x: i128| x.clamp(i128::from(i32::MIN), i128::from(i32::MAX));
+    let shifted = saturated(i128::from(x) << exponent.clamp(0, 31));
+    let high = saturated((shifted * i128::from(mantissa) + (1 << 30)).div_euclid(1 << 31));
+    let divisor = 1_i128 << exponent.saturating_neg().clamp(0, 31);
+    let (magnitude, sign) = (high.abs(), high.signum());
+    ((magnitude + divisor / 2) / divisor * sign) as i32
+}
+
+#[test]
+fn products_are_within_a_unit_of_the_real_ones() {
+    let mut state = 1_u64;
+    let mut random = || {
+        // Knuth's MMIX.
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 32) as i32
+    };
+    for _ in 0..100_000 {
+        let (x, mantissa, exponent) = (random() >> 8, random(), random() % 7);
+        let exact = f64::from(x) * f64::from(mantissa) * f64::from(exponent - 31).exp2();
+        // Half a unit of the first rounding, which the second one divides by a power of two or leaves, and half of the second.
+        assert!((f64::from(requantize(x, mantissa, exponent)) - exact).abs() <= 1.0);
+    }
+}
+
+#[test]
+fn products_stay_within_32_bits() {
+    assert_eq!(requantize(i32::MAX, i32::MAX, 31), i32::MAX - 1);
+    assert_eq!(requantize(i32::MIN, i32::MIN, 0), i32::MAX);
+    assert_eq!(requantize(i32::MIN, i32::MAX, 5), -i32::MAX);
+    assert_eq!(requantize(1, i32::MAX, i32::MIN), 0);
+    assert_eq!(requantize(0, i32::MAX, i32::MAX), 0);
+}
+
+#[test]
+fn quotients_round_halves_away_from_zero() {
+    for (x, quotient) in [(-6, -2), (-5, -1), (-2, -1), (-1, 0), (1, 0), (2, 1), (5, 1), (6, 2)] {
+        assert_eq!(divide_by_power(x, 2), quotient, "{x}");
+    }
+    assert_eq!(divide_by_power(i32::MIN, 0), i32::MIN);
+}
+
+proptest! {
+    #[test]
+    fn requantization_is_that_of_gemmlowp(
+        x in any::<i32>(),
+        mantissa in any::<i32>(),
+        exponent in -40..40_i32,
+    ) {
+        prop_assert_eq!(requantize(x, mantissa, exponent), gemmlowp(x, mantissa, exponent));
+    }
+
+    /// Inputs with and without whole words and parts, outputs with and without whole blocks.
+    #[test]
+    fn linear_layers_are_exact(
+        (inputs, outputs) in (0_usize..300, 0_usize..70),
+        biased in any::<bool>(),
+        exponent in -12..3_i32,
+        seed in any::<u32>(),
+    ) {
+        let mut random = numbers(seed);
+        let x: Vec<i8> = (0..inputs).map(|_| random() as i8).collect();
+        let weight: Vec<i8> = (0..inputs * outputs).map(|_| random() as i8).collect();
+        let bias: Vec<i32> = (0..if biased { outputs } else { 0 }).map(|_| random() >> 12).collect();
+        let mantissas: Vec<i32> = (0..outputs).map(|_| random()).collect();
+        let mut out = vec![7; outputs];
+        let layer = Linear { weight: &weight, bias: &bias, mantissas: &mantissas, exponent };
+        layer.forward(&x, &mut out).unwrap();
+        for (i, out) in out.iter().enumerate() {
+            let row = &weight[i * inputs..(i + 1) * inputs];
+            let products: i32 = x.iter().zip(row).map(|(x, w)| i32::from(*x) * i32::from(*w)).sum();
+            let sum = products + bias.get(i).unwrap_or(&0);
+            prop_assert_eq!(*out, gemmlowp(sum, mantissas[i], exponent), "output {}", i);
+        }
+    }
+
+    #[test]
+    fn norms_are_close(width in 1_usize..80, seed in any::<u32>()) {
+        let mut random = numbers(seed);
+        let x: Vec<i32> = (0..width).map(|_| random() >> 8).collect();
+        let mantissas: Vec<i32> = (0..width).map(|_| random() >> 1).collect();
+        let mut out = vec![0; width];
+        // γ / scale is up to 32.
+        Norm { mantissas: &mantissas, exponent: -11, epsilon: 9 }.apply(&x, &mut out).unwrap();
+        let mean = x.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>() / width as f64;
+        let root = (mean + 9.0).sqrt();
+        for ((x, mantissa), out) in x.iter().zip(&mantissas).zip(out) {
+            let factor = f64::from(*mantissa) * 2_f64.powi(-31 - 11 + 16);
+            let normed = f64::from(*x) / root;
+            let exact = (normed * factor).clamp(-128.0, 127.0);
+            // The mean is rounded down by less than 1 and the root by less than 1, the reciprocal by a unit of 2⁻⁴⁶; the
+            // quotient by half a unit of 2⁻¹⁶, and the result twice by ½.
+            let relative = 1.0 / (root - 1.0).max(1.0) + 0.5 / mean.max(1.0) + root * 2_f64.powi(-46);
+            let bound = (normed * factor).abs() * relative + factor.abs() * 2_f64.powi(-17) + 1.0;
+            prop_assert!((f64::from(out) - exact).abs() <= bound, "{} instead of {}", out, exact);
+        }
+    }
+}
+
+/// Knuth's MMIX.
+fn numbers(seed: u32) -> impl FnMut() -> i32 {
+    let mut state = u64::from(seed);
+    move || {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 32) as i32
+    }
+}
+
+#[test]
+fn an_embedding_is_a_row_in_its_scale() {
+    let rows: Vec<i8> = (0_i32..15).map(|i| (i * 17 - 120) as i8).collect();
+    let mantissas = [1 << 30, -1 << 29, i32::MAX];
+    let table = Embedding { rows: &rows, mantissas: &mantissas, exponent: 3 };
+    for (token, mantissa) in mantissas.into_iter().enumerate() {
+        let mut out = [9; 5];
+        table.row(token, &mut out).unwrap();
+        let row = &rows[5 * token..5 * token + 5];
+        assert_eq!(
+            out.to_vec(),
+            row.iter().map(|x| gemmlowp(i32::from(*x), mantissa, 3)).collect::<Vec<_>>()
+        );
+    }
+    let mut out = [9; 5];
+    table.row(3, &mut out).unwrap();
+    assert_eq!(out, [0; 5], "a token that does not exist");
+}
+
+#[test]
+fn shapes_that_do_not_fit_are_refused() {
+    let mut out = [9; 2];
+    let layer = Linear { weight: &[1; 6], bias: &[], mantissas: &[1 << 30; 2], exponent: 0 };
+    let error = layer.forward(&[1; 4], &mut out).unwrap_err();
+    assert_eq!(error, Error::Length { tensor: "the weight", found: 6, expected: 8 });
+    let error = Linear { bias: &[1], ..layer }.forward(&[1; 3], &mut out).unwrap_err();
+    assert_eq!(error, Error::Length { tensor: "the bias", found: 1, expected: 2 });
+    let table = Embedding { rows: &[1; 6], mantissas: &[1 << 30; 2], exponent: 0 };
+    let error = table.row(0, &mut out).unwrap_err();
+    assert_eq!(error, Error::Length { tensor: "the table of tokens", found: 6, expected: 4 });
+    assert_eq!(out, [9; 2], "what fails writes nothing");
+    let norm = Norm { mantissas: &[1; 2049], exponent: 0, epsilon: 0 };
+    let error = norm.apply(&[1; 2049], &mut [0; 2049]).unwrap_err();
+    assert_eq!(error.to_string(), "the number of features is 2049, but must be at most 2048");
+}
+
+#[test]
+fn numbers_are_kept_within_8_bits() {
+    assert_eq!([i32::MIN, -129, -128, 0, 127, 128].map(narrow), [-128, -128, -128, 0, 127, 127]);
+}
