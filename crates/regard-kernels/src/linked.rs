@@ -171,6 +171,11 @@ impl<'a> Visible<'a> {
         }
     }
 
+    /// Whether [`apply`](Self::apply) does more than to hide keys by position.
+    pub(crate) fn changes_scores(&self) -> bool {
+        self.link.is_some() && self.bounds.changes_scores()
+    }
+
     /// Asks for the memory that [`apply`](Self::apply) reads.
     #[inline(always)]
     pub(crate) fn prefetch<S: Simd>(&self, simd: S, i: usize, key: usize, keys: usize) {
