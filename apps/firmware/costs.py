@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -184,36 +185,51 @@ is the scratch memory that the caller provides, *stack* the peak of the stack, a
 """
 
 
+def of_core(alias, sources):
+    """What an image and CMSIS-DSP measure on a core, as `measured` gives it."""
+    board, _, flags = CORES[alias]
+    image = ["cargo", alias, "--quiet", "--bin", "costs"]
+    costs = measured(output(image))
+    for key, ways in measured(output([*image, "--config", "profile.firmware.opt-level=3"])).items():
+        costs[key].update({by: cost for by, cost in ways.items() if by == "naive"})
+    if alias in NAMED:
+        for key, ways in measured(output(["cargo", NAMED[alias], "--quiet", "--bin", "costs"])).items():
+            costs[key].update({by: cost for by, cost in ways.items() if by == "int8"})
+    if flags and sources:
+        with tempfile.TemporaryDirectory() as directory:
+            for key, ways in cmsis(board, flags, Path(sources).resolve(), Path(directory)).items():
+                costs.setdefault(key, {}).update(ways)
+    print(alias, file=sys.stderr)
+    return costs
+
+
+def of_target(target, sources):
+    """({alias: costs}, sizes) of the cores of a target: builds of one target wait for each other."""
+    cores = {alias: board for alias, (board, of, _) in CORES.items() if of == target}
+    costs = {alias: of_core(alias, sources) for alias in cores}
+    found = sizes(target, list(cores.values())[-1])
+    print(target, file=sys.stderr)
+    return costs, found
+
+
 def main():
     sources = os.environ.get("CMSIS_DSP")
+    targets = list(dict.fromkeys(target for _, target, _ in CORES.values()))
+    with ThreadPoolExecutor() as pool:
+        found = dict(zip(targets, pool.map(lambda target: of_target(target, sources), targets)))
     columns = {}
-    for alias, (board, _, flags) in CORES.items():
-        print(alias, file=sys.stderr)
-        image = ["cargo", alias, "--quiet", "--bin", "costs"]
-        costs = measured(output(image))
-        for key, ways in measured(output([*image, "--config", "profile.firmware.opt-level=3"])).items():
-            costs[key].update({by: cost for by, cost in ways.items() if by == "naive"})
-        if alias in NAMED:
-            named = measured(output(["cargo", NAMED[alias], "--quiet", "--bin", "costs"]))
-            for key, ways in named.items():
-                costs[key].update({by: cost for by, cost in ways.items() if by == "int8"})
-        if flags and sources:
-            with tempfile.TemporaryDirectory() as directory:
-                for key, ways in cmsis(board, flags, Path(sources).resolve(), Path(directory)).items():
-                    costs.setdefault(key, {}).update(ways)
-        columns.setdefault(table(costs), []).append(NAMES.get(alias, facts(board)["core"]))
+    for alias, (board, target, _) in CORES.items():
+        columns.setdefault(table(found[target][0][alias]), []).append(NAMES.get(alias, facts(board)["core"]))
     text = INTRODUCTION
     for body, names in columns.items():
         text += f"\n## {', '.join(names)}\n\n{body}"
 
-    print("sizes", file=sys.stderr)
-    targets = {target: board for board, target, _ in CORES.values()}
-    of_target = {target: sizes(target, board) for target, board in targets.items()}
-    rows = [[op, *(f"{of_target[t][op][0]:,}" for t in targets)] for op in OPERATIONS]
+    of_targets = {target: found[target][1] for target in targets}
+    rows = [[op, *(f"{of_targets[t][op][0]:,}" for t in targets)] for op in OPERATIONS]
     text += "\n## Flash\n\nBytes that the call of an operation adds to an image: code, constants, and the functions of `libm` and "
     text += "of soft floating point that it needs. *any attention* is described at run time, the others at compile time. "
     text += "Inputs, output and scratch memory are not counted. "
-    ram = max(ram for of in of_target.values() for _, ram in of.values())
+    ram = max(ram for of in of_targets.values() for _, ram in of.values())
     text += f"Static RAM: {ram or 'none'}.\n\n" + markdown(["operation", *(f"`{t}`" for t in targets)], rows, 1)
 
     print("models", file=sys.stderr)
