@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -26,6 +27,8 @@ CORES = {
     "rv32imac": ("virt", "riscv32imac-unknown-none-elf", None),
     "rv32imafc": ("virt", "riscv32imafc-unknown-none-elf", None),
 }
+# Cores whose int8 takes SMLAD where `-C target-cpu` names them.
+NAMED = {"m33": "m33-cpu", "m55": "m55-cpu"}
 NAMES = {"rv32imac": "RV32IMAC", "rv32imafc": "RV32IMAFC"}
 
 # The operations of the image `size`.
@@ -132,7 +135,7 @@ def markdown(head, rows, left):
 
 
 # Cores and types of weights in which `story` runs. `f32` does not fit the M55's flash.
-MODELS = [("m4f", "f32"), ("m4f", "bf16"), ("m55", "bf16"), ("m4f", "int8"), ("m55", "int8"), ("rv32imac", "int8")]
+MODELS = [("m4f", "f32"), ("m4f", "bf16"), ("m55", "bf16"), ("m4f", "int8"), ("m55-cpu", "int8"), ("rv32imac", "int8")]
 
 
 def models():
@@ -148,7 +151,7 @@ def models():
             instructions, stack, ram, flash = (int(n) for n in re.findall(r"\d+", cost))
             # The painter looks no deeper.
             stack = "≥ 2,560" if stack == 2560 else f"{stack:,}"
-            core = NAMES.get(alias, facts(CORES[alias][0])["core"])
+            core = NAMES.get(alias) or facts(CORES[alias.removesuffix("-cpu")][0])["core"]
             rows.append([core, stored, f"{instructions:,}", stack, f"{ram:,}", f"{flash:,}"])
     return markdown(["core", "weights", "instructions", "stack", "RAM", "flash"], rows, 2)
 
@@ -172,7 +175,8 @@ is the scratch memory that the caller provides, *stack* the peak of the stack, a
 - *attention* n × d: n queries, n keys, n values of d columns each. *causal*: query i sees keys 0 to i.
 - *matmul* n × d: the product of an n × n and an n × d matrix. *softmax*, *exp*: a row of n numbers. *decode step* n × d: one query
   and n keys.
-- *int8*: the operation on 8-bit integers, [`regard_kernels::int8`](../../crates/regard-kernels/src/int8/mod.rs).
+- *int8*: the operation on 8-bit integers, [`regard_kernels::int8`](../../crates/regard-kernels/src/int8/mod.rs). On Cortex-M33
+  and M55 it is compiled with `-C target-cpu`: it then takes SMLAD.
 - *naive loops*: [`regard_kernels::naive`](../../crates/regard-kernels/src/naive.rs), built for speed (`opt-level = 3`), as
   CMSIS-DSP is. The kernels are built for size (`opt-level = "s"`).
 - *CMSIS-DSP*: [composition.c](cmsis/composition.c), `arm-none-eabi-gcc -O3`. Scores are computed by `arm_dot_prod_f32` or by
@@ -181,32 +185,51 @@ is the scratch memory that the caller provides, *stack* the peak of the stack, a
 """
 
 
+def of_core(alias, sources):
+    """What an image and CMSIS-DSP measure on a core, as `measured` gives it."""
+    board, _, flags = CORES[alias]
+    image = ["cargo", alias, "--quiet", "--bin", "costs"]
+    costs = measured(output(image))
+    for key, ways in measured(output([*image, "--config", "profile.firmware.opt-level=3"])).items():
+        costs[key].update({by: cost for by, cost in ways.items() if by == "naive"})
+    if alias in NAMED:
+        for key, ways in measured(output(["cargo", NAMED[alias], "--quiet", "--bin", "costs"])).items():
+            costs[key].update({by: cost for by, cost in ways.items() if by == "int8"})
+    if flags and sources:
+        with tempfile.TemporaryDirectory() as directory:
+            for key, ways in cmsis(board, flags, Path(sources).resolve(), Path(directory)).items():
+                costs.setdefault(key, {}).update(ways)
+    print(alias, file=sys.stderr)
+    return costs
+
+
+def of_target(target, sources):
+    """({alias: costs}, sizes) of the cores of a target: builds of one target wait for each other."""
+    cores = {alias: board for alias, (board, of, _) in CORES.items() if of == target}
+    costs = {alias: of_core(alias, sources) for alias in cores}
+    found = sizes(target, list(cores.values())[-1])
+    print(target, file=sys.stderr)
+    return costs, found
+
+
 def main():
     sources = os.environ.get("CMSIS_DSP")
+    targets = list(dict.fromkeys(target for _, target, _ in CORES.values()))
+    with ThreadPoolExecutor() as pool:
+        found = dict(zip(targets, pool.map(lambda target: of_target(target, sources), targets)))
     columns = {}
-    for alias, (board, _, flags) in CORES.items():
-        print(alias, file=sys.stderr)
-        image = ["cargo", alias, "--quiet", "--bin", "costs"]
-        costs = measured(output(image))
-        for key, ways in measured(output([*image, "--config", "profile.firmware.opt-level=3"])).items():
-            costs[key].update({by: cost for by, cost in ways.items() if by == "naive"})
-        if flags and sources:
-            with tempfile.TemporaryDirectory() as directory:
-                for key, ways in cmsis(board, flags, Path(sources).resolve(), Path(directory)).items():
-                    costs.setdefault(key, {}).update(ways)
-        columns.setdefault(table(costs), []).append(NAMES.get(alias, facts(board)["core"]))
+    for alias, (board, target, _) in CORES.items():
+        columns.setdefault(table(found[target][0][alias]), []).append(NAMES.get(alias, facts(board)["core"]))
     text = INTRODUCTION
     for body, names in columns.items():
         text += f"\n## {', '.join(names)}\n\n{body}"
 
-    print("sizes", file=sys.stderr)
-    targets = {target: board for board, target, _ in CORES.values()}
-    of_target = {target: sizes(target, board) for target, board in targets.items()}
-    rows = [[op, *(f"{of_target[t][op][0]:,}" for t in targets)] for op in OPERATIONS]
+    of_targets = {target: found[target][1] for target in targets}
+    rows = [[op, *(f"{of_targets[t][op][0]:,}" for t in targets)] for op in OPERATIONS]
     text += "\n## Flash\n\nBytes that the call of an operation adds to an image: code, constants, and the functions of `libm` and "
     text += "of soft floating point that it needs. *any attention* is described at run time, the others at compile time. "
     text += "Inputs, output and scratch memory are not counted. "
-    ram = max(ram for of in of_target.values() for _, ram in of.values())
+    ram = max(ram for of in of_targets.values() for _, ram in of.values())
     text += f"Static RAM: {ram or 'none'}.\n\n" + markdown(["operation", *(f"`{t}`" for t in targets)], rows, 1)
 
     print("models", file=sys.stderr)

@@ -62,7 +62,11 @@ async function main() {
     const wasm = WebAssembly.compileStreaming(fetch(`${build}/regard_bg.wasm`));
     const [program, module, asked] = await Promise.all([import(`./${build}/regard.js`), wasm, address()]);
     const exports = await program.default({ module_or_path: module });
+    system.begin(build, exports);
     system.hire(build, module);
+    system.whole().catch(() => {
+        fail("This page has changed on the server", "The page was published anew while it was loading. Load it again to go on.");
+    });
     const { put, refuse, open, act } = program;
     Object.assign(system.page, { put, refuse, open, act, work: system.pausing(exports.work_on) });
     await program.start(document.getElementById("window"), asked);

@@ -1,13 +1,17 @@
 // The page's worker: the same program, which computes here while the page is drawn. See `hire` in system.js.
 
+import { begin, join } from "./system.js";
+
 let program;
 /** Messages are handled in turn: the first one brings the program. */
 let last = Promise.resolve();
 
-async function handle({ build, module, put, job }) {
+async function handle({ build, module, second, put, job }) {
     if (build) {
         program = await import(`./${build}/regard.js`);
-        await program.default({ module_or_path: module });
+        begin(build, await program.default({ module_or_path: module }));
+    } else if (second) {
+        join(second);
     } else if (put) {
         program.put(...put);
     } else {

@@ -24,7 +24,8 @@ let server, browser, origin;
 function launch(...flags) {
     return chromium.launch({
         executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
-        args: ["--no-sandbox", "--enable-unsafe-swiftshader", "--use-angle=swiftshader", ...flags],
+        // A build for tests is larger than what Chromium compiles at once: the last flag lets it.
+        args: ["--no-sandbox", "--enable-unsafe-swiftshader", "--use-angle=swiftshader", "--enable-features=WebAssemblyUnlimitedSyncCompilation", ...flags],
     });
 }
 
@@ -40,13 +41,14 @@ after(async () => {
     server?.close();
 });
 
-/** Opens the page in a fresh browser profile. `script` runs before it. Every message on the console is an error of the test. */
-async function open(t, address = "", { script, from = browser, ...options } = {}) {
+/** Opens the page in a fresh browser profile. `script` runs before it, `routes` changes what the network answers. Every message on the console is an error of the test. */
+async function open(t, address = "", { script, routes, from = browser, ...options } = {}) {
     const context = await from.newContext({ viewport: { width: 1280, height: 800 }, serviceWorkers: "block", ...options });
     t.after(() => context.close());
     const page = await context.newPage();
     page.setDefaultTimeout(20_000);
     if (script) await page.addInitScript(script);
+    await routes?.(page);
     // Controls are looked for among the mirrored elements: beside them there is only the field that brings up a phone's keyboard.
     page.getByRole = (...asked) => page.locator("#mirror").getByRole(...asked);
     page.complaints = [];
@@ -90,6 +92,58 @@ test("the page loads without a complaint, and shows a heatmap", async (t) => {
     await page.waitForTimeout(300);
     await picture(page, "wide");
     assert.deepEqual(own(page.complaints), []);
+});
+
+const second = "**/regard_rest.wasm";
+
+test("the rooms need only the first module: work on models waits for the second", async (t) => {
+    let arrive;
+    const asked = [];
+    const arrived = new Promise((done) => { arrive = done; });
+    const routes = (page) => page.route(second, async (route) => {
+        asked.push(route.request().resourceType());
+        await arrived;
+        await route.continue();
+    });
+    const page = await open(t, "#room=walkthrough&example=the-cat-sat", { routes });
+    const room = (name) => press(page.getByRole("button", { name, exact: true }));
+    await page.getByRole("img", { name: /^Heatmap of/ }).first().waitFor({ state: "attached" });
+    const before = String(await texts(page));
+    await page.getByRole("slider", { name: "Temperature as a power of ten" }).evaluate((input) => {
+        input.value = 0.3;
+        input.dispatchEvent(new Event("input", { bubbles: true }));
+    });
+    for (let i = 0; i < 100 && String(await texts(page)) === before; i++) await page.waitForTimeout(100);
+    assert.notEqual(String(await texts(page)), before);
+    await room("Laboratory");
+    await page.getByRole("img", { name: "Heatmap of Weights" }).waitFor({ state: "attached" });
+    await room("Heads");
+    await page.getByRole("progressbar").first().waitFor({ state: "attached" });
+    await room("Model");
+    await page.getByRole("button", { name: "Open model" }).waitFor({ state: "attached" });
+    await page.waitForTimeout(500);
+    await picture(page, "waiting");
+    assert.equal(await page.getByRole("button", { name: /^Mary: 98/ }).count(), 0);
+    assert.deepEqual(asked, ["fetch"], "no function of the second module was called");
+    arrive();
+    await page.getByRole("button", { name: /^Mary: 98/ }).waitFor({ state: "attached" });
+    await room("Heads");
+    await page.getByRole("radio", { name: "Induction" }).waitFor({ state: "attached" });
+    assert.deepEqual(own(page.complaints), []);
+});
+
+test("the second module comes at once where it is needed at once, and work goes on with it", async (t) => {
+    const answers = [];
+    const routes = (page) => page.route(second, async (route) => {
+        const kind = route.request().resourceType();
+        answers.push(kind);
+        await (kind === "xhr" ? route.continue() : route.abort());
+    });
+    const page = await open(t, "", { routes });
+    assert.ok(!answers.includes("xhr"), String(answers));
+    await page.evaluate(async () => (await import("./system.js")).rest());
+    await page.getByRole("img", { name: "Heatmap of Layer 3, head 3" }).waitFor({ state: "attached" });
+    assert.equal(answers.filter((kind) => kind === "xhr").length, 1);
 });
 
 for (const [room, controls] of [
@@ -328,7 +382,6 @@ test("a session's address restores it, and the browser keeps it", async (t) => {
     await press(page.getByRole("button", { name: "Laboratory", exact: true }));
     const tokens = page.getByRole("spinbutton", { name: "Tokens", exact: true });
     await tokens.fill("48");
-    await tokens.dispatchEvent("input");
     await page.waitForURL(/#s=/);
     await page.waitForFunction(() => (localStorage.getItem("last.regard.json") ?? "").includes('"tokens": 48'));
     const link = page.url();
@@ -477,6 +530,8 @@ test("the page works without a network after the first load", async (t) => {
     await page.context().setOffline(true);
     await page.reload();
     await page.getByRole("img", { name: "Heatmap of Layer 3, head 3" }).waitFor({ state: "attached" });
+    await press(page.getByRole("button", { name: "Model", exact: true }));
+    await page.getByRole("button", { name: /^Mary: 98/ }).waitFor({ state: "attached" });
     assert.deepEqual(own(page.complaints), []);
 });
 

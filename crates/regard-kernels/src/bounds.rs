@@ -139,6 +139,12 @@ impl<'a> Bounds<'a> {
         self.keys.1
     }
 
+    /// Whether keys are hidden one by one, or scores have a bias.
+    #[inline]
+    pub(crate) const fn changes_scores(&self) -> bool {
+        self.allowed.is_some() || self.bias.is_some() || self.alibi.is_some()
+    }
+
     /// The keys that query `i` may see by its position alone. Neither end falls as `i` grows.
     #[cfg_attr(scalar, inline(never))]
     #[cfg_attr(not(scalar), inline)]

@@ -106,6 +106,8 @@ struct AddValues<'o, 'a> {
 }
 
 impl TileVisitor for AddValues<'_, '_> {
+    const HIDES: bool = true;
+
     #[inline(always)]
     fn begin<S: Simd>(&mut self, simd: S, keys: Range<usize>) {
         self.values.begin(simd, keys);
@@ -113,10 +115,12 @@ impl TileVisitor for AddValues<'_, '_> {
 
     #[inline(always)]
     fn visit<S: Simd>(&mut self, simd: S, visible: &Visible<'_>, block: Block<'_>) {
-        let Block { groups, row: start, mut scores, .. } = block;
+        let Block { groups, start: first_key, row: start, mut scores } = block;
         let next = self.next(groups);
         simd.call(Weigh {
             groups,
+            visible,
+            start: first_key,
             row: start,
             scores: &mut scores,
             softmax: self.softmax,

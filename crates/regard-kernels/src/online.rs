@@ -16,12 +16,13 @@
 //! as in FlashAttention-4: the output is hardly ever rescaled.
 
 use core::f32::consts::LOG2_E;
+use core::ops::Range;
 
-use crate::linked::Linked;
+use crate::linked::{Linked, Visible};
 use crate::scores::Group;
 use crate::simd::{Exp2ToZero, Kernel, LANES, Simd};
 use crate::softmax::{
-    Weigher, exp2_one, exp2_row_sum, log_sum_exp, reduce_add_each, reduce_max_each, scale_row,
+    Weigher, exp2_one, exp2_row, log_sum_exp, reduce_add_each, reduce_max_each, scale_row,
     weigh_each,
 };
 use crate::{MatMut, Temperature};
@@ -139,6 +140,9 @@ impl Next {
 /// reference rises, the sum and the output are rescaled.
 pub(crate) struct Weigh<'w, 's, 'a> {
     pub(crate) groups: &'w [Group],
+    pub(crate) visible: &'w Visible<'w>,
+    /// The tile's first key.
+    pub(crate) start: usize,
     /// The block's first query.
     pub(crate) row: usize,
     pub(crate) scores: &'w mut MatMut<'s>,
@@ -161,8 +165,9 @@ impl Kernel for Weigh<'_, '_, '_> {
         if S::NARROW {
             for group in groups() {
                 for row in group.row..group.row + group.rows {
-                    self.update_reference(simd, group, row);
-                    self.weigh(simd, group, row);
+                    let seen = self.seen(group, row);
+                    self.update_reference(simd, group, row, &seen);
+                    self.weigh(simd, group, row, seen);
                 }
             }
             return;
@@ -255,19 +260,38 @@ impl Weigh<'_, '_, '_> {
         }
     }
 
-    /// The scores of a query of the group, in whole panels.
+    /// The keys of the group that one of its queries sees by its position, counted from the first of the group's panels.
     #[inline(always)]
-    fn scores_of(&mut self, group: &Group, row: usize) -> &mut [[f32; LANES]] {
-        blocks(self.scores.row_mut(row - self.row), group)
+    fn seen(&self, group: &Group, row: usize) -> Range<usize> {
+        let first = group.lanes().start;
+        let (mut start, mut end) = (group.first, group.end);
+        if group.hides {
+            let range = self.visible.range(row);
+            start = start.max(range.start.saturating_sub(self.start));
+            end = end.min(range.end.saturating_sub(self.start)).max(start);
+        }
+        start - first..end - first
     }
 
-    /// Raises the reference of a query to the maximum of its scores, if it must, on narrow tiers.
+    /// The scores of a query of the group, in whole panels.
     #[inline(always)]
-    fn update_reference<S: Simd>(&mut self, simd: S, group: &Group, row: usize) {
+    fn scores_of(&mut self, group: &Group, row: usize) -> &mut [f32] {
+        blocks(self.scores.row_mut(row - self.row), group).as_flattened_mut()
+    }
+
+    /// Raises the reference of a query to the maximum of the scores that it sees, if it must, on narrow tiers.
+    #[inline(always)]
+    fn update_reference<S: Simd>(
+        &mut self,
+        simd: S,
+        group: &Group,
+        row: usize,
+        seen: &Range<usize>,
+    ) {
         let preparation = self.softmax.weighting.preparation;
-        let scores = self.scores_of(group, row);
+        let scores = self.scores_of(group, row).get_mut(seen.clone()).unwrap_or_default();
         if let Some(preparation) = preparation {
-            preparation.apply(simd, scores.as_flattened_mut());
+            preparation.apply(simd, scores);
         }
         let max = simd.max_of(scores);
         self.raise(simd, row, max);
@@ -293,13 +317,21 @@ impl Weigh<'_, '_, '_> {
         }
     }
 
-    /// Turns the scores of a query into weights, and adds these to its sum, on narrow tiers.
+    /// Turns the scores that a query sees into weights, and adds these to its sum, on narrow tiers. Other weights are 0.
     #[inline(always)]
-    fn weigh<S: Simd>(&mut self, simd: S, group: &Group, row: usize) {
+    fn weigh<S: Simd>(&mut self, simd: S, group: &Group, row: usize, seen: Range<usize>) {
         let Weighting { temperature, factor, .. } = self.softmax.weighting;
         let Some(reference) = self.softmax.max.get(row).copied() else { return };
         let scores = self.scores_of(group, row);
-        let weights = exp2_row_sum(simd, scores, reference, factor * LOG2_E, temperature);
+        if seen.start > 0 {
+            scores.get_mut(..seen.start).unwrap_or_default().fill(0.0);
+        }
+        if seen.end < scores.len() {
+            scores.get_mut(seen.end..).unwrap_or_default().fill(0.0);
+        }
+        let shown = scores.get_mut(seen).unwrap_or_default();
+        exp2_row(simd, shown, reference, factor * LOG2_E, temperature);
+        let weights = simd.sum(scores);
         if let Some(sum) = self.softmax.sum.get_mut(row) {
             *sum += weights;
         }

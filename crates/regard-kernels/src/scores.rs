@@ -150,6 +150,9 @@ pub(crate) struct Block<'a> {
 
 /// Takes the scores as [`Scores::run`] computes them.
 pub(crate) trait TileVisitor {
+    /// Whether on narrow tiers the visitor leaves out the keys that a query does not see by its position: then their scores may be
+    /// any numbers.
+    const HIDES: bool;
     /// A tile of these keys begins.
     fn begin<S: Simd>(&mut self, simd: S, keys: Range<usize>);
     /// The scores of a block. In the panels that a group sees, the score of a key that is hidden from
@@ -192,13 +195,13 @@ impl Scores<'_> {
 
     /// The scores of `rows` queries from `row` on for the tile of `keys`.
     #[inline(always)]
-    fn block<S: Simd>(
+    fn block<S: Simd, V: TileVisitor>(
         &mut self,
         simd: S,
         row: usize,
         rows: usize,
         keys: &Range<usize>,
-        visitor: &mut impl TileVisitor,
+        visitor: &mut V,
     ) {
         // Divide the block into groups, and find out what each of them sees of the tile.
         let mut groups = [Group::default(); MC / MR];
@@ -252,6 +255,9 @@ impl Scores<'_> {
             [] => {}
         }
         for group in groups {
+            if V::HIDES && S::NARROW && self.steps.is_none() && !self.visible.changes_scores() {
+                continue;
+            }
             self.mask(simd, row, keys.start, group);
         }
         let scores = self.tile.reborrow();

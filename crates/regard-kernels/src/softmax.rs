@@ -1,8 +1,6 @@
 use core::f32::consts::LOG2_E;
 
-use crate::simd::{
-    Distance, Exp2ToZero, ExpToZero, Kernel, LANES, Lanes, Map, Panel, Simd, dispatch,
-};
+use crate::simd::{Distance, Exp2ToZero, ExpToZero, Kernel, Lanes, Map, Panel, Simd, dispatch};
 use crate::{MatMut, Temperature};
 
 /// Softmax in place, xᵢ ← e^((xᵢ − max)/T) / Σⱼ e^((xⱼ − max)/T).
@@ -96,30 +94,20 @@ pub(crate) fn softmax_row<S: Simd>(
     temperature: Temperature,
 ) -> (f32, f32) {
     if S::NARROW {
-        softmax_padded(simd, row, temperature)
+        softmax_narrow(simd, row, temperature)
     } else {
         let [result] = softmax_each(simd, [row], temperature);
         result
     }
 }
 
-/// [`softmax_row`] on narrow tiers: a copy of the last scores is padded to a block.
+/// [`softmax_row`] on narrow tiers, which compute no more weights than the row has.
 #[inline(always)]
-fn softmax_padded<S: Simd>(simd: S, row: &mut [f32], temperature: Temperature) -> (f32, f32) {
+fn softmax_narrow<S: Simd>(simd: S, row: &mut [f32], temperature: Temperature) -> (f32, f32) {
     temperature.prepare(row);
-    let (blocks, rest) = row.as_chunks_mut();
-    let mut tail = [[f32::NEG_INFINITY; LANES]];
-    let tail = if rest.is_empty() { &mut tail[..0] } else { &mut tail[..] };
-    for lanes in tail.iter_mut() {
-        simd.store(simd.load_or(rest, f32::NEG_INFINITY), lanes);
-    }
-    let (max, max_of_tail) = (simd.max_of(blocks), simd.max_of(tail));
-    let max = if max_of_tail > max { max_of_tail } else { max };
-    let weigher = Weigher::new(max, temperature.factor(), temperature);
-    let sum = weigher.exp_row_sum(simd, blocks, tail);
-    for lanes in tail.iter() {
-        simd.store_first(simd.load(lanes), rest);
-    }
+    let max = simd.max_of(row);
+    Weigher::new(max, temperature.factor(), temperature).exp_row(simd, row);
+    let sum = simd.sum(row);
     divide(simd, row, sum);
     (max, sum)
 }
@@ -277,13 +265,13 @@ impl Weigher {
         if self.limit { self.limit().of(simd, scores) } else { f(self.distance).of(simd, scores) }
     }
 
-    /// Scores ← e^distance, within 1 ULP, and their sum, on narrow tiers.
+    /// Scores ← e^distance, within 1 ULP, on narrow tiers.
     #[inline(always)]
-    fn exp_row_sum<S: Simd>(&self, simd: S, row: &mut [Panel], tail: &mut [Panel]) -> f32 {
+    fn exp_row<S: Simd>(&self, simd: S, row: &mut [f32]) {
         if self.limit {
-            simd.map_sum(row, tail, &self.limit())
+            simd.map(row, &self.limit());
         } else {
-            simd.map_sum(row, tail, &ExpToZero(self.distance))
+            simd.map(row, &ExpToZero(self.distance));
         }
     }
 
@@ -296,19 +284,6 @@ impl Weigher {
             simd.map(row, &Exp2ToZero(self.distance));
         }
     }
-}
-
-/// Scores ← 2^((score − max)·factor), and their sum, on narrow tiers.
-#[inline(always)]
-pub(crate) fn exp2_row_sum<S: Simd>(
-    simd: S,
-    row: &mut [Panel],
-    max: f32,
-    factor: f32,
-    temperature: Temperature,
-) -> f32 {
-    exp2_row(simd, row.as_flattened_mut(), max, factor, temperature);
-    simd.sum(row)
 }
 
 /// 2^((score − max)·factor): the factor for sums that refer to the lower maximum `score`.
@@ -326,10 +301,16 @@ pub(crate) fn exp2_one<S: Simd>(
     weight
 }
 
-/// On bare metal a function of its own, because the code of each call would add up.
+/// Scores ← 2^((score − max)·factor). On bare metal a function of its own, because the code of each call would add up.
 #[cfg_attr(target_os = "none", inline(never))]
 #[cfg_attr(not(target_os = "none"), inline(always))]
-fn exp2_row<S: Simd>(simd: S, row: &mut [f32], max: f32, factor: f32, temperature: Temperature) {
+pub(crate) fn exp2_row<S: Simd>(
+    simd: S,
+    row: &mut [f32],
+    max: f32,
+    factor: f32,
+    temperature: Temperature,
+) {
     Weigher::new(max, factor, temperature).exp2_row(simd, row);
 }
 

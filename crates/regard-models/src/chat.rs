@@ -8,6 +8,11 @@ use serde_json::Value;
 use crate::read::Settings;
 use crate::{Checkpoint, Error};
 
+/// The most steps that a template may take: an instruction is one, and so are 64 bytes of text that it makes, which are 256 MB
+/// then. A template of a real model takes some hundreds for each message; another can nest loops so that they never end, or
+/// double a text until memory ends.
+const STEPS: u64 = 4_000_000;
+
 /// A message of a chat.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
@@ -83,13 +88,18 @@ impl ChatTemplate {
     /// [`Tokenizer::encode_as_is`](crate::Tokenizer::encode_as_is) finds and does not add.
     ///
     /// # Errors
-    /// [`Error::Input`] with what the template says, for example of roles in an order that it does not know.
+    /// [`Error::Input`] with what the template says, for example of roles in an order that it does not know, and for a template
+    /// that takes more than 4,000,000 steps.
     pub fn prompt(&self, messages: &[Message]) -> Result<String, Error> {
         let wrong = |e: TemplateError| {
+            if e.kind() == ErrorKind::OutOfFuel {
+                return Error::Input(format!("the chat template takes more than {STEPS} steps"));
+            }
             let what = e.to_string();
             Error::Input(format!("the chat template does not apply: {}", what.replace('\n', " ")))
         };
         let mut environment = Environment::new();
+        environment.set_fuel(Some(STEPS));
         // As transformers sets Jinja up.
         let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
         environment.set_syntax(syntax.map_err(wrong)?);

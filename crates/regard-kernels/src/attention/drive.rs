@@ -317,6 +317,8 @@ impl Kernel for WriteScores<'_> {
 struct CopyRows<'o, 'a>(&'o mut MatMut<'a>);
 
 impl TileVisitor for CopyRows<'_, '_> {
+    const HIDES: bool = false;
+
     #[inline(always)]
     fn begin<S: Simd>(&mut self, _simd: S, _keys: Range<usize>) {}
 

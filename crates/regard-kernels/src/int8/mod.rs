@@ -1,7 +1,7 @@
 //! Attention, linear layers, norms and embeddings on 8-bit integers: a quarter of the memory, and on many small cores less work.
 //!
 //! On cores without an FPU it takes a tenth of the instructions or less, and with SMLAD two thirds: on Cortex-M4 and M7, and on
-//! M33, M35P, M55 and M85 where `-C target-cpu` names the core. An FPU without SMLAD is three to five times as fast at `f32`: there
+//! M33, M35P, M55 and M85 where `-C target-cpu` names the core. An FPU without SMLAD is up to three times as fast at `f32`: there
 //! it saves memory alone. Eight or more queries take vectors of integers, which are faster than those of `f32`: on x86-64 with AVX2, AVX-512 or VNNI, and on aarch64 with the dot
 //! products of ARMv8.2 (found at run time with the feature `std`, or at compile time).
 //!

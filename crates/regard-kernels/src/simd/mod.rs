@@ -218,19 +218,16 @@ pub(crate) trait Simd: Widen {
 
     /// The sum of all elements: lane by lane, then folded.
     #[inline(always)]
-    fn sum(self, row: &[Panel]) -> f32 {
+    fn sum(self, row: &[f32]) -> f32 {
+        let (blocks, rest) = row.as_chunks();
         let mut sum = self.splat(0.0);
-        for lanes in row {
+        for lanes in blocks {
             sum = self.add(sum, self.load(lanes));
         }
+        if !rest.is_empty() {
+            sum = self.add(sum, self.load_or(rest, 0.0));
+        }
         self.reduce_add(sum)
-    }
-
-    /// x ← f(x) for all elements of `row`, then of `tail`, and their sum: lane by lane, then folded.
-    #[inline(always)]
-    fn map_sum(self, row: &mut [Panel], tail: &mut [Panel], f: &impl Map) -> f32 {
-        let sum = self.map_add(row, f, self.splat(0.0));
-        self.reduce_add(self.map_add(tail, f, sum))
     }
 
     /// x ← f(x) for all elements, and f(x) is added to `sum`, lane by lane.
@@ -256,10 +253,10 @@ pub(crate) trait Simd: Widen {
         }
     }
 
-    /// The largest element that is no NaN; −∞ if there is none.
+    /// The largest element that is no NaN; −∞ if there is none. For narrow tiers, which look at one element after another.
     #[inline(always)]
-    fn max_of(self, row: &[Panel]) -> f32 {
-        self.reduce_max(self.max_lanes(row))
+    fn max_of(self, row: &[f32]) -> f32 {
+        row.iter().fold(f32::NEG_INFINITY, |max, x| if *x > max { *x } else { max })
     }
 
     /// The largest element of each lane that is no NaN; −∞ if there is none.

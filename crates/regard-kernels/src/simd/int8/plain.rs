@@ -1,4 +1,5 @@
-//! Plain loops, which the compiler lays on vectors.
+//! Plain loops, which the compiler lays on vectors. Cores without vectors take tiles of four keys, or four keys and four columns,
+//! whose sums stay in registers; these are written out, because a compiler that is told to save bytes unrolls no loop.
 
 use core::cell::Cell;
 
@@ -29,6 +30,20 @@ impl<'a, const R: usize> Queries<'a, R> {
     #[inline(always)]
     pub(crate) fn dots(&self, k: Mat<'_, i8>, first: usize, scores: &mut [[i32; R]]) {
         let mut rest = k.rows_from(first, usize::MAX).data();
+        #[cfg(scalar)]
+        let scores = {
+            let (whole, last) = scores.as_chunks_mut::<4>();
+            for scores in whole {
+                // In place of a key that does not exist the first is read again.
+                let mut keys = [rest.get(..k.cols()).unwrap_or_default(); 4];
+                for key in &mut keys {
+                    *key = rest.get(..k.cols()).unwrap_or(key);
+                    rest = rest.get(k.stride()..).unwrap_or_default();
+                }
+                dots_of_tile(&self.0, keys, scores);
+            }
+            last
+        };
         for scores in scores {
             let key = rest.get(..k.cols()).unwrap_or_default();
             for (score, query) in scores.iter_mut().zip(self.0) {
@@ -81,12 +96,42 @@ impl<'a> Values<'a> {
         col: usize,
     ) -> [[i32; COLUMNS]; R] {
         let mut all = [[0; COLUMNS]; R];
+        #[cfg(scalar)]
+        for first_col in (0..COLUMNS).step_by(4) {
+            let values = self.0.block(first, usize::MAX, col + first_col, 4);
+            if values.cols() > 0 {
+                let sums = sums_of_tile(values, weights);
+                for (all, sums) in all.iter_mut().zip(sums) {
+                    for (all, sum) in all.iter_mut().skip(first_col).zip(sums) {
+                        *all = sum;
+                    }
+                }
+            }
+        }
+        #[cfg(scalar)]
+        return all;
+        #[cfg(not(scalar))]
+        self.add_columns(weights, first, col, &mut all);
+        #[cfg(not(scalar))]
+        return all;
+    }
+
+    /// Adds the sums of up to [`COLUMNS`] columns from `col` on to `all`.
+    #[cfg(not(scalar))]
+    #[inline(always)]
+    fn add_columns<const R: usize>(
+        &self,
+        weights: &[Fours<R>],
+        first: usize,
+        col: usize,
+        all: &mut [[i32; COLUMNS]; R],
+    ) {
         let columns = self.0.cols().saturating_sub(col).min(COLUMNS);
         let mut rest = self.0.block(first, usize::MAX, col, COLUMNS).data();
         for [even, odd] in weights {
             for (key, pairs) in [even, odd, even, odd].into_iter().enumerate() {
                 // A key that does not exist has weight 0, so its values may be any numbers.
-                let values = match rest.first_chunk() {
+                let values: [i8; COLUMNS] = match rest.first_chunk() {
                     Some(whole) if columns == COLUMNS => *whole,
                     _ => first_columns(rest.get(..columns).unwrap_or_default()),
                 };
@@ -99,8 +144,98 @@ impl<'a> Values<'a> {
                 }
             }
         }
-        all
     }
+}
+
+/// Evaluates `$body` four times, with the constant `$i` from 0 to 3.
+#[cfg(scalar)]
+macro_rules! four_times {
+    ($i:ident, $body:expr) => {
+        four_times!(@ $i, $body, 0 1 2 3)
+    };
+    (@ $i:ident, $body:expr, $($n:literal)+) => {
+        $({
+            const $i: usize = $n;
+            $body;
+        })+
+    };
+}
+
+/// The dot products of `R` queries, at most four, with four keys of the same length.
+#[cfg(scalar)]
+#[inline(never)]
+fn dots_of_tile<const R: usize>(
+    queries: &[&[i8]; R],
+    [a, b, c, d]: [&[i8]; 4],
+    scores: &mut [[i32; R]; 4],
+) {
+    let mut q = [[].as_slice(); 4];
+    for (q, query) in q.iter_mut().zip(queries) {
+        *q = query.get(..a.len()).unwrap_or_default();
+    }
+    let mut sums = [[0; 4]; 4];
+    if R == 1 {
+        let (mut s0, mut s1, mut s2, mut s3) = (0, 0, 0, 0);
+        for ((((q, a), b), c), d) in q[0].iter().zip(a).zip(b).zip(c).zip(d) {
+            let q = i32::from(*q);
+            s0 += q * i32::from(*a);
+            s1 += q * i32::from(*b);
+            s2 += q * i32::from(*c);
+            s3 += q * i32::from(*d);
+        }
+        (sums[0][0], sums[1][0], sums[2][0], sums[3][0]) = (s0, s1, s2, s3);
+    } else {
+        let keys = a.iter().zip(b).zip(c).zip(d);
+        let queries = q[0].iter().zip(q[1]).zip(q[2]).zip(q[3]);
+        for ((((a, b), c), d), (((q0, q1), q2), q3)) in keys.zip(queries) {
+            let q = [i32::from(*q0), i32::from(*q1), i32::from(*q2), i32::from(*q3)];
+            let k = [i32::from(*a), i32::from(*b), i32::from(*c), i32::from(*d)];
+            four_times!(K, four_times!(Q, sums[K][Q] += q[Q] * k[K]));
+        }
+    }
+    for (scores, sums) in scores.iter_mut().zip(sums) {
+        for (score, sum) in scores.iter_mut().zip(sums) {
+            *score = sum;
+        }
+    }
+}
+
+/// Σ weight · value of `R` rows, at most four, and up to four columns.
+#[cfg(scalar)]
+#[inline(never)]
+fn sums_of_tile<const R: usize>(values: Mat<'_, i8>, weights: &[Fours<R>]) -> [[i32; 4]; R] {
+    let mut sums = [[0; 4]; R];
+    let mut rest = values.data();
+    let columns = values.cols();
+    for [even, odd] in weights {
+        let mut next = || {
+            // A key that does not exist has weight 0, so its values may be any numbers.
+            let row = match rest.first_chunk() {
+                Some(whole) if columns == 4 => *whole,
+                _ => first_columns(rest.get(..columns).unwrap_or_default()),
+            };
+            rest = rest.get(values.stride()..).unwrap_or_default();
+            let [a, b, c, d] = row;
+            [i32::from(a), i32::from(b), i32::from(c), i32::from(d)]
+        };
+        let (a, b, c, d): ([i32; 4], _, _, _) = (next(), next(), next(), next());
+        four_times!(
+            ROW,
+            if ROW < R {
+                let (even, odd) = (even[ROW], odd[ROW]);
+                let (a_weight, b_weight) = (i32::from(even as i16), i32::from(odd as i16));
+                let (c_weight, d_weight) = (even >> 16, odd >> 16);
+                four_times!(
+                    COLUMN,
+                    sums[ROW][COLUMN] += a_weight * a[COLUMN]
+                        + b_weight * b[COLUMN]
+                        + c_weight * c[COLUMN]
+                        + d_weight * d[COLUMN]
+                );
+            }
+        );
+    }
+    sums
 }
 
 /// Turns the scores numbered `r` into weights, two in a word, in their first half, and returns the total.
@@ -132,8 +267,8 @@ pub(crate) fn weigh<const R: usize>(exponent: &Exponent, scores: &mut [[i32; R]]
 
 /// The first columns, and 0 for columns that do not exist.
 #[inline(always)]
-fn first_columns(row: &[i8]) -> [i8; COLUMNS] {
-    let mut columns = [0; COLUMNS];
+fn first_columns<const N: usize>(row: &[i8]) -> [i8; N] {
+    let mut columns = [0; N];
     for (to, from) in columns.iter_mut().zip(row) {
         *to = *from;
     }

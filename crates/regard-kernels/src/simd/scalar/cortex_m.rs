@@ -4,7 +4,7 @@
 use core::arch::asm;
 use core::mem::MaybeUninit;
 
-use super::{LANES, Lane, MR, Map, NR, Panel, Sums};
+use super::{LANES, MR, NR, Sums};
 use crate::simd::exp::{Distance, tables};
 
 /// a·b + c, rounded once.
@@ -211,17 +211,23 @@ pub(crate) fn exp(row: &mut [f32]) {
     );
 }
 
-/// As [`Simd::map_sum`](crate::simd::Simd::map_sum).
+/// As [`Simd::sum`](crate::simd::Simd::sum): a copy of the last elements is padded to a block.
 #[inline(always)]
-pub(super) fn map_sum(row: &mut [Panel], tail: &mut [Panel], f: &impl Map) -> f32 {
-    f.each(Lane, row.as_flattened_mut());
-    f.each(Lane, tail.as_flattened_mut());
-    sum(row, tail)
+pub(super) fn sum(row: &[f32]) -> f32 {
+    let (blocks, rest) = row.as_chunks();
+    if rest.is_empty() {
+        return sum_of_blocks(blocks, &[]);
+    }
+    let mut tail = [[0.0; LANES]];
+    for (to, from) in tail.as_flattened_mut().iter_mut().zip(rest) {
+        *to = *from;
+    }
+    sum_of_blocks(blocks, &tail)
 }
 
-/// The sum of all elements: lane by lane, then folded.
+/// The sum of all elements of `row` and of `tail`.
 #[inline(never)]
-pub(super) fn sum(row: &[Panel], tail: &[Panel]) -> f32 {
+fn sum_of_blocks(row: &[[f32; LANES]], tail: &[[f32; LANES]]) -> f32 {
     let sum;
     // SAFETY: reads only panels that exist; the registers are declared.
     unsafe {
@@ -287,9 +293,13 @@ pub(super) fn sum(row: &[Panel], tail: &[Panel]) -> f32 {
 /// Sums of nothing yet.
 static ZEROS: Sums = [[0.0; NR]; MR];
 
+/// Memory for sums.
+pub(super) type Memory = MaybeUninit<Sums>;
+pub(super) const MEMORY: Memory = MaybeUninit::uninit();
+
 /// Sums that begin, in two instructions.
 #[inline(always)]
-pub(super) fn clear(sums: &mut MaybeUninit<Sums>) -> &mut Sums {
+pub(super) fn clear(sums: &mut Memory) -> &mut Sums {
     // SAFETY: all 24 numbers are read, and written.
     unsafe {
         asm!(

@@ -1,8 +1,6 @@
 //! The innermost loops as the compiler makes them: RISC-V, and cores without fused multiply-add.
 
-use core::mem::MaybeUninit;
-
-use super::{LANES, Lane, MR, Map, NR, Panel, Sums, fold};
+use super::{LANES, MR, NR, Sums};
 
 /// a·b + c, rounded once where the core has an instruction for it: stable Rust has no function for that in `core`.
 #[inline(always)]
@@ -35,25 +33,36 @@ pub(crate) fn sqrt(x: f32) -> f32 {
     root
 }
 
-/// As [`Simd::map_sum`](crate::simd::Simd::map_sum).
-#[inline(always)]
-pub(super) fn map_sum(row: &mut [Panel], tail: &mut [Panel], f: &impl Map) -> f32 {
-    let mut sum = [0.0; LANES];
-    for row in [row, tail] {
-        for lanes in row {
-            for (x, sum) in lanes.iter_mut().zip(&mut sum) {
-                *x = f.of(Lane, *x);
-                *sum += *x;
-            }
-        }
+/// As [`Simd::sum`](crate::simd::Simd::sum), written out: so the lanes stay in registers.
+#[inline(never)]
+pub(super) fn sum(row: &[f32]) -> f32 {
+    let (blocks, rest) = row.as_chunks::<LANES>();
+    let mut lanes = [0.0; LANES];
+    macro_rules! add {
+        ($block:ident: $($i:literal)+) => { $(lanes[$i] += $block.get($i).copied().unwrap_or_default();)+ };
+        ($($low:literal + $high:literal),+) => { $(lanes[$low] += lanes[$high];)+ };
     }
-    fold(sum, |a, b| a + b)
+    for block in blocks {
+        add!(block: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
+    }
+    if !rest.is_empty() {
+        add!(rest: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14);
+    }
+    add!(0 + 8, 1 + 9, 2 + 10, 3 + 11, 4 + 12, 5 + 13, 6 + 14, 7 + 15);
+    add!(0 + 4, 1 + 5, 2 + 6, 3 + 7);
+    add!(0 + 2, 1 + 3);
+    add!(0 + 1);
+    lanes[0]
 }
 
-/// Sums that begin.
+/// Memory for sums.
+pub(super) type Memory = Sums;
+pub(super) const MEMORY: Memory = [[0.0; NR]; MR];
+
+/// Sums that begin: [`by_rows`] and [`by_columns`] begin them in registers.
 #[inline(always)]
-pub(super) fn clear(sums: &mut MaybeUninit<Sums>) -> &mut Sums {
-    sums.write([[0.0; NR]; MR])
+pub(super) fn clear(sums: &mut Memory) -> &mut Sums {
+    sums
 }
 
 /// Adds the products of the next elements of A with a row of B, written out for compilers that are told to save bytes.
@@ -72,27 +81,41 @@ macro_rules! add_products {
     };
 }
 
+/// Writes rows of sums from registers, number by number: a copy of whole rows would be a call of memcpy.
+macro_rules! write_sums {
+    ($from:ident to $to:expr, $($r:literal)+) => {
+        $(
+            $to[$r][0] = $from[$r][0];
+            $to[$r][1] = $from[$r][1];
+            $to[$r][2] = $from[$r][2];
+            $to[$r][3] = $from[$r][3];
+        )+
+    };
+}
+
 /// A loop of `$depth` rounds, each with a row of B by `$next`, for all rows or only the first.
 macro_rules! rounds {
     ($sums:expr, $a:expr, $depth:expr, $next:expr) => {{
         let [mut a0, mut a1, mut a2, mut a3, mut a4, mut a5] = $a;
-        let mut sums = *$sums; // in registers
         if a1.is_null() {
+            let mut sums = [[0.0; NR]];
             for _ in 0..$depth {
                 let y = $next;
                 add_products!(sums, y, a0: 0);
             }
+            write_sums!(sums to $sums, 0);
         } else {
+            let mut sums = [[0.0; NR]; MR];
             for _ in 0..$depth {
                 let y = $next;
                 add_products!(sums, y, a0: 0, a1: 1, a2: 2, a3: 3, a4: 4, a5: 5);
             }
+            write_sums!(sums to $sums, 0 1 2 3 4 5);
         }
-        *$sums = sums;
     }};
 }
 
-/// `sums`\[r\]\[c\] += Σₜ a\[r\]\[t\]·b\[t·step + c\], t < depth, for all rows, or only the first where the second's
+/// `sums`\[r\]\[c\] ← Σₜ a\[r\]\[t\]·b\[t·step + c\], t < depth, for all rows, or only the first where the second's
 /// address is 0.
 ///
 /// # Safety
@@ -113,7 +136,7 @@ pub(super) unsafe fn by_rows(
     });
 }
 
-/// `sums`\[r\]\[c\] += Σₜ a\[r\]\[t\]·b\[c\]\[t·step\], t < depth, for all rows, or only the first where the second's
+/// `sums`\[r\]\[c\] ← Σₜ a\[r\]\[t\]·b\[c\]\[t·step\], t < depth, for all rows, or only the first where the second's
 /// address is 0.
 ///
 /// # Safety

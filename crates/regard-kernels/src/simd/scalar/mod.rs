@@ -7,7 +7,6 @@ mod core_loops;
 #[path = "generic.rs"]
 mod core_loops;
 
-use core::mem::MaybeUninit;
 use core::ptr;
 
 pub(super) use self::core_loops::chain_bf16;
@@ -60,6 +59,20 @@ impl Lanes for Lane {
     #[inline(always)]
     fn mul_add(self, a: f32, b: f32, c: f32) -> f32 {
         core_loops::multiply_add(a, b, c)
+    }
+
+    /// Written out, because a compiler that is told to save bytes leaves the trait's loop as it is.
+    #[cfg(fused)]
+    #[inline(always)]
+    fn polynomial<const N: usize>(self, c: &[f32; N], x: f32, factor: f32, term: f32) -> f32 {
+        const { assert!(N <= 6, "a polynomial has at most six coefficients") };
+        let c = |i: usize| c.get(i).copied().unwrap_or_default();
+        let mut sum = c(0);
+        macro_rules! step {
+            ($($i:literal)+) => { $(if $i < N { sum = self.mul_add(sum, x, c($i)); })+ };
+        }
+        step!(1 2 3 4 5);
+        self.mul_add(sum, factor, term)
     }
 
     #[inline(always)]
@@ -291,25 +304,14 @@ impl Simd for Scalar {
         multiply_add_all(a, b, c)
     }
 
-    #[cfg(all(fused, target_arch = "arm"))]
     #[inline(always)]
-    fn sum(self, row: &[Panel]) -> f32 {
-        core_loops::sum(row, &[])
-    }
-
-    #[inline(always)]
-    fn map_sum(self, row: &mut [Panel], tail: &mut [Panel], f: &impl Map) -> f32 {
-        core_loops::map_sum(row, tail, f)
+    fn sum(self, row: &[f32]) -> f32 {
+        core_loops::sum(row)
     }
 
     #[inline(always)]
     fn map(self, row: &mut [f32], f: &impl Map) {
         f.each(Lane, row);
-    }
-
-    #[inline(always)]
-    fn max_of(self, row: &[Panel]) -> f32 {
-        row.as_flattened().iter().fold(f32::NEG_INFINITY, |max, x| Lane.max(*x, max))
     }
 
     #[inline(always)]
@@ -331,6 +333,7 @@ impl Simd for Scalar {
 const MR: usize = 6;
 const NR: usize = 4;
 type Sums = [[f32; NR]; MR];
+use core_loops::Memory;
 
 /// A product of any number of rows and columns.
 struct Gebp<'t, 'o> {
@@ -360,14 +363,14 @@ fn gebp(p: &mut Gebp<'_, '_>) {
     if !holds {
         return;
     }
-    let mut col = 0;
+    let (mut memory, mut col) = (core_loops::MEMORY, 0);
     while col < cols {
         let mut row = 0;
         while row < p.a.rows() {
             // From 4 rows on, a whole tile some of whose rows are computed in vain is less work than single rows.
             let left = p.a.rows() - row;
             let rows = if left < 4 { 1 } else { left.min(MR) };
-            p.tile(row, rows, col, NR.min(cols - col));
+            p.tile(&mut memory, row, rows, col, NR.min(cols - col));
             row += rows;
         }
         col += NR;
@@ -376,14 +379,13 @@ fn gebp(p: &mut Gebp<'_, '_>) {
 
 impl Gebp<'_, '_> {
     /// 1 row or from 4 to 6 rows from `row` on, and `cols` columns, up to [`NR`], from `col` on. For what a
-    /// tile has in excess, the last row or column is computed again.
+    /// tile has in excess, the last row or column is computed again. `memory` is for its sums.
     #[inline(always)]
-    fn tile(&mut self, row: usize, rows: usize, col: usize, cols: usize) {
+    fn tile(&mut self, memory: &mut Memory, row: usize, rows: usize, col: usize, cols: usize) {
         let Self { a, b, ref mut out, add, .. } = *self;
         let stride = out.stride();
         let start = out.data_mut().as_mut_ptr().wrapping_add(row * stride + self.col + col);
-        let mut sums = MaybeUninit::uninit();
-        let sums = core_loops::clear(&mut sums);
+        let sums = core_loops::clear(memory);
         // Said one by one, so that no compiler makes loops of them.
         let next = |pointer: *const f32, step: usize, exists: bool| {
             pointer.wrapping_add(if exists { step } else { 0 })
