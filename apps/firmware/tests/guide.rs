@@ -1,7 +1,5 @@
 //! What the kernels' guide says of firmware, where no emulator is needed.
 
-#![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
-
 use std::process::Command;
 
 const GUIDE: &str = include_str!("../../../crates/regard-kernels/src/guide.md");
