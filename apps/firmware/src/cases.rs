@@ -273,8 +273,17 @@ fn hidden_values(
     }
     let mask = Mask::NONE.allowed(Mat::strided(&SEEN, N_Q, N_K, 0)?).causal(Position::Offset(260));
     let (q, k) = (numbers(3, N_Q, D_K)?, numbers(900, N_K, D_K)?);
-    PLAIN.mask(mask).forward(q, k, Mat::new(v, N_K, D_V)?, MatMut::new(out, N_Q, D_V)?, scratch)?;
-    line("hidden values", Floats(out));
+    let position = Mask::NONE.causal(Position::Offset(264));
+    let window = position.window(Position::Offset(264), Window { left: Some(170), right: None });
+    for (name, mask) in [
+        ("hidden values", mask),
+        ("values hidden by position", position),
+        ("values hidden by a window", window),
+    ] {
+        let v = Mat::new(v, N_K, D_V)?;
+        PLAIN.mask(mask).forward(q, k, v, MatMut::new(out, N_Q, D_V)?, scratch)?;
+        line(name, Floats(out));
+    }
     Ok(())
 }
 

@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 
+use std::fs;
 use std::process::Command;
 
 use regard_firmware::{MEMORY, Numbers, cases};
@@ -168,6 +169,42 @@ fn the_stack_is_what_the_guide_says() {
         assert!(most < limit, "{name}: {most} bytes of stack");
         println!("m4f: at most {most} bytes of stack in a {name} build");
     }
+}
+
+/// The operations of the image `size`, and the most bytes of flash that the guide promises for their calls.
+const FLASH: [(&str, u32); 2] = [("attention", 4560), ("causal attention", 4864)];
+
+#[test]
+#[ignore = "needs the bare-metal targets"]
+fn flash_is_what_the_guide_says() {
+    for (operation, limit) in FLASH {
+        let size = |call| {
+            let built = Command::new(env!("CARGO"))
+                .args(["build", "--quiet", "--profile", "firmware", "--bin", "size"])
+                .args(["--target", "thumbv7em-none-eabihf", "--target-dir"])
+                .arg(concat!(env!("CARGO_TARGET_TMPDIR"), "/size"))
+                .env("REGARD_BOARD", "mps2-an386")
+                .env("REGARD_OPERATION", operation)
+                .env("REGARD_CALL", call)
+                .status();
+            assert!(built.unwrap().success(), "{operation}");
+            let image = "/size/thumbv7em-none-eabihf/firmware/size";
+            flash(&fs::read(format!("{}{image}", env!("CARGO_TARGET_TMPDIR"))).unwrap())
+        };
+        let bytes = size("yes") - size("no");
+        assert!(bytes <= limit, "{operation}: {bytes} bytes of flash");
+        println!("m4f: {operation} takes {bytes} bytes of flash");
+    }
+}
+
+/// The bytes that an image of 32 bits occupies in flash: its sections that are loaded.
+fn flash(elf: &[u8]) -> u32 {
+    let word = |at| u32::from_le_bytes(elf[at..at + 4].try_into().unwrap());
+    let half = |at| usize::from(u16::from_le_bytes(elf[at..at + 2].try_into().unwrap()));
+    let (start, size, count) = (word(0x20) as usize, half(0x2e), half(0x30));
+    let sections = (0..count).map(|i| start + i * size);
+    // SHT_PROGBITS and SHF_ALLOC.
+    sections.filter(|s| word(s + 4) == 1 && word(s + 8) & 2 != 0).map(|s| word(s + 20)).sum()
 }
 
 /// What an image for the Cortex-M4F prints, built with these options of its profile.

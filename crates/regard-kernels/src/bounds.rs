@@ -4,7 +4,7 @@
 use core::ops::Range;
 
 use crate::error::{Error, check_shape};
-use crate::simd::{Kernel, LANES, Simd, dispatch};
+use crate::simd::{LANES, Simd};
 use crate::{Mat, MatMut, Position, Window};
 
 /// What a user composes a [`Mask`](crate::Mask) of.
@@ -22,6 +22,17 @@ pub(crate) struct MaskParts<'a> {
 }
 
 impl MaskParts<'_> {
+    /// No part.
+    pub(crate) const NONE: Self = Self {
+        causal: None,
+        window: None,
+        key_len: None,
+        keys: None,
+        allowed: None,
+        bias: None,
+        alibi: None,
+    };
+
     /// Whether the parts fit `n_q` queries and `n_k` keys.
     pub(crate) fn check(&self, n_q: usize, n_k: usize) -> Result<(), Error> {
         const WHY: &str = "queries × keys";
@@ -48,12 +59,14 @@ impl MaskParts<'_> {
 /// A mask whose positions are worked out for given numbers of queries and keys.
 #[derive(Clone, Copy)]
 pub(crate) struct Bounds<'a> {
-    /// Query i sees no key before `first + i`.
-    first: Option<isize>,
-    /// Query i sees no key from `end + i` on.
-    end: Option<isize>,
+    /// Query i sees no key before `first + i`: [`isize::MIN`] hides none.
+    first: isize,
+    /// Query i sees no key from `end + i` on: [`isize::MAX`] hides none.
+    end: isize,
     /// No query sees a key outside of these.
     keys: (usize, usize),
+    /// Whether a boolean or an additive mask may hide a key.
+    tensors: bool,
     allowed: Option<Mat<'a, bool>>,
     bias: Option<Mat<'a>>,
     /// The position of query 0, and what the distance of a key is multiplied by.
@@ -64,28 +77,47 @@ impl<'a> Bounds<'a> {
     /// Every query sees each of `n_k` keys.
     #[inline]
     pub(crate) const fn unbounded(n_k: usize) -> Self {
-        Self { first: None, end: None, keys: (0, n_k), allowed: None, bias: None, alibi: None }
+        Self {
+            first: isize::MIN,
+            end: isize::MAX,
+            keys: (0, n_k),
+            tensors: false,
+            allowed: None,
+            bias: None,
+            alibi: None,
+        }
     }
 
+    /// Hides from each of `n_q` queries the keys after it, where the first query stands by `position`.
+    #[inline(always)]
+    pub(crate) fn hide_after(&mut self, position: Position, n_q: usize) {
+        self.end = position.of_first_query(n_q, self.end()).saturating_add(1);
+    }
+
+    /// Every one of `n_q` queries sees those of `n_k` keys that `mask` shows. A part that the compiler knows to be missing takes
+    /// no code.
+    #[inline(always)]
     pub(crate) fn new(mask: &MaskParts<'a>, n_q: usize, n_k: usize) -> Self {
         let key_len = mask.key_len.unwrap_or(n_k).min(n_k);
         let at = |position: Position| position.of_first_query(n_q, key_len);
-        let causal_end = mask.causal.map(|p| at(p).saturating_add(1));
-        let (mut first, mut end) = (None, causal_end);
+        let (mut first, mut end) = (isize::MIN, isize::MAX);
+        if let Some(position) = mask.causal {
+            end = at(position).saturating_add(1);
+        }
         if let Some((position, window)) = mask.window {
             let at = at(position);
-            first = window.left.map(|left| at.saturating_sub_unsigned(left));
-            let window_end =
-                window.right.map(|right| at.saturating_add_unsigned(right).saturating_add(1));
-            end = match (causal_end, window_end) {
-                (Some(a), Some(b)) => Some(a.min(b)),
-                (a, b) => a.or(b),
-            };
+            if let Some(left) = window.left {
+                first = at.saturating_sub_unsigned(left);
+            }
+            if let Some(right) = window.right {
+                end = end.min(at.saturating_add_unsigned(right).saturating_add(1));
+            }
         }
         let (from, to) = mask.keys.unwrap_or((0, key_len));
         let keys = (from.min(key_len), to.min(key_len));
         let alibi = mask.alibi.map(|(position, slope)| (at(position), slope));
-        Self { first, end, keys, allowed: mask.allowed, bias: mask.bias, alibi }
+        let tensors = mask.allowed.is_some() || mask.bias.is_some();
+        Self { first, end, keys, tensors, allowed: mask.allowed, bias: mask.bias, alibi }
     }
 
     /// The same for those of the keys that are in `keys`.
@@ -93,6 +125,12 @@ impl<'a> Bounds<'a> {
         let (start, end) = self.keys;
         self.keys = (start.max(keys.start).min(keys.end), end.min(keys.end));
         self
+    }
+
+    /// Whether a boolean or an additive mask may hide a key.
+    #[inline]
+    pub(crate) const fn has_tensors(&self) -> bool {
+        self.tensors
     }
 
     /// No query sees this key or one after it.
@@ -111,21 +149,20 @@ impl<'a> Bounds<'a> {
     #[cfg_attr(scalar, inline(never))]
     #[cfg_attr(not(scalar), inline)]
     pub(crate) fn range(&self, i: usize) -> Range<usize> {
-        let (from, to) = self.keys;
-        let clamp = |x: isize| (x.saturating_add_unsigned(i).max(0) as usize).max(from).min(to);
-        let start = self.first.map_or(from, clamp);
-        let end = self.end.map_or(to, clamp);
-        start..end.max(start)
+        let start = self.clamped(self.first, i);
+        start..self.clamped(self.end, i).max(start)
     }
 
-    /// Whether one of `keys` may be hidden from one of `rows` queries from `i` on: `false` is certain,
-    /// `true` is not.
-    #[cfg_attr(not(scalar), inline)]
-    pub(crate) fn may_hide(&self, i: usize, rows: usize, keys: &Range<usize>) -> bool {
-        self.allowed.is_some()
-            || self.bias.is_some()
-            || self.range(i + rows.saturating_sub(1)).start > keys.start
-            || self.range(i).end < keys.end
+    /// [`range`](Self::range) of a causal mask alone.
+    pub(crate) fn causal_range(&self, i: usize) -> Range<usize> {
+        self.keys.0..self.clamped(self.end, i)
+    }
+
+    /// The key `bound + i`, or the first or the last key that some query sees.
+    #[inline(always)]
+    fn clamped(&self, bound: isize, i: usize) -> usize {
+        let (from, to) = self.keys;
+        (bound.saturating_add_unsigned(i).max(0) as usize).max(from).min(to)
     }
 
     /// Which keys the boolean mask shows to query `i`.
@@ -155,22 +192,12 @@ impl<'a> Bounds<'a> {
         }
     }
 
-    /// Adds the biases to the scores of query `i` for the keys from `key` on, and sets those of hidden
-    /// keys to −∞.
-    #[cfg_attr(not(scalar), inline(always))]
-    pub(crate) fn apply(&self, i: usize, key: usize, scores: &mut [f32]) {
-        self.apply_tensors(i, key, scores);
-        let (start, end) = self.seen_of(i, key, scores.len());
-        scores.get_mut(..start).unwrap_or_default().fill(f32::NEG_INFINITY);
-        scores.get_mut(end..).unwrap_or_default().fill(f32::NEG_INFINITY);
-    }
-
-    /// [`apply`](Self::apply) with vectors. How many keys are hidden differs from row to row, and a loop over them would end
-    /// where the processor does not expect it.
+    /// Adds the biases to the scores of query `i` for the keys from `key` on, and sets those of hidden keys to −∞, with vectors.
+    /// How many keys are hidden differs from row to row, and a loop over them would end where the processor does not expect it.
     #[inline(always)]
     pub(crate) fn apply_with<S: Simd>(&self, simd: S, i: usize, key: usize, scores: &mut [f32]) {
         self.apply_tensors(i, key, scores);
-        let (start, end) = self.seen_of(i, key, scores.len());
+        let (start, end) = within(&self.range(i), key, scores.len());
         let hidden = simd.splat(f32::NEG_INFINITY);
         let (before, rest) = scores.split_at_mut(start);
         let after = rest.get_mut(end - start..).unwrap_or_default();
@@ -179,16 +206,9 @@ impl<'a> Bounds<'a> {
         }
     }
 
-    /// Where the keys that query `i` sees by its position begin and end among `count` keys from `key` on.
-    #[inline(always)]
-    fn seen_of(&self, i: usize, key: usize, count: usize) -> (usize, usize) {
-        let range = self.range(i);
-        (range.start.saturating_sub(key).min(count), range.end.saturating_sub(key).min(count))
-    }
-
     /// Adds the biases, and hides what the tensors hide.
-    #[inline(always)]
-    fn apply_tensors(&self, i: usize, key: usize, scores: &mut [f32]) {
+    #[cfg_attr(not(scalar), inline(always))]
+    pub(crate) fn apply_tensors(&self, i: usize, key: usize, scores: &mut [f32]) {
         if let Some(bias) = self.bias {
             for (score, bias) in scores.iter_mut().zip(bias.row(i).get(key..).unwrap_or_default()) {
                 // −∞ is selected, not added, because it hides a score of NaN too.
@@ -215,9 +235,14 @@ impl<'a> Bounds<'a> {
     }
 }
 
-/// `out` += weights · values for a group of queries, over the keys that each of them sees, on narrow
-/// tiers. The weight of a hidden key is 0, but 0 · NaN is NaN: where a value is not finite, a hidden
-/// key must be left out.
+/// Where `range` begins and ends among `count` keys from `key` on.
+#[inline(always)]
+pub(crate) fn within(range: &Range<usize>, key: usize, count: usize) -> (usize, usize) {
+    (range.start.saturating_sub(key).min(count), range.end.saturating_sub(key).min(count))
+}
+
+/// `out` += weights · values for a group of queries, over the keys that each of them sees, on narrow tiers. The weight of a
+/// hidden key is 0, but 0 · NaN is NaN: where a tensor hides keys and a value is not finite, each hidden key is left out.
 pub(crate) struct SeenSum<'s, 'o> {
     /// \[queries of the group, keys\].
     pub(crate) weights: Mat<'s>,
@@ -229,36 +254,13 @@ pub(crate) struct SeenSum<'s, 'o> {
     pub(crate) row: usize,
     /// Whether the sums replace what is in `out`.
     pub(crate) begins: bool,
-    /// Whether all values of the tile are finite, once that is known.
-    pub(crate) finite: &'s mut Option<bool>,
     pub(crate) out: &'s mut MatMut<'o>,
 }
 
 impl SeenSum<'_, '_> {
-    /// Computes the sum unless the values are finite, and says whether it did.
-    pub(crate) fn run(&mut self, bounds: &Bounds<'_>) -> bool {
-        struct OneByOne<'a, 's, 'o>(&'a mut SeenSum<'s, 'o>, &'a Bounds<'a>);
-        impl Kernel for OneByOne<'_, '_, '_> {
-            type Output = ();
-
-            #[inline(always)]
-            fn run<S: Simd>(self, simd: S) {
-                self.0.one_by_one(simd, self.1);
-            }
-        }
-        let values = self.values;
-        let finite = *self.finite.get_or_insert_with(|| {
-            (0..values.rows()).all(|i| values.row(i).iter().all(|x| x.is_finite()))
-        });
-        if !finite {
-            dispatch(OneByOne(self, bounds));
-        }
-        !finite
-    }
-
     /// One element of `out` at a time, in little code. The order of the additions is that of a tile.
     #[inline(always)]
-    fn one_by_one<S: Simd>(&mut self, simd: S, bounds: &Bounds<'_>) {
+    pub(crate) fn run<S: Simd>(&mut self, simd: S, bounds: &Bounds<'_>) {
         for r in 0..self.weights.rows() {
             let row = self.row + r;
             for (col, out) in self.out.row_mut(row).iter_mut().enumerate() {

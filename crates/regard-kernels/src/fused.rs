@@ -30,7 +30,8 @@
 //!
 //! A hidden key's weight is +0, and adding 0 · v changes nothing, unless v is not finite. Where a group
 //! is masked within a tile and some value of the tile is not finite, the keys that a query sees are
-//! therefore added one by one.
+//! therefore added one by one. (On a narrow tier each query then is a group of its own, and only the keys
+//! that a tensor hides are left out one by one.)
 
 use core::ops::Range;
 use core::ptr;
@@ -82,7 +83,8 @@ impl Kernel for &mut Fused<'_> {
         let Fused { scores, values, out, softmax, whole } = self;
         softmax.clear();
         let next_keys = if S::NARROW { ptr::null() } else { scores.k.data().as_ptr_range().end };
-        scores.run(simd, &mut AddValues { values, out, softmax, next_keys });
+        let apart = scores.apart;
+        scores.run(simd, &mut AddValues { values, out, softmax, apart, next_keys });
         if *whole {
             for (i, sum) in softmax.sum.iter().enumerate() {
                 divide(simd, out.row_mut(i), *sum);
@@ -96,6 +98,9 @@ struct AddValues<'o, 'a> {
     values: &'o mut Values<'a>,
     out: &'o mut MatMut<'a>,
     softmax: &'o mut OnlineSoftmax<'a>,
+    /// On narrow tiers: whether a value is not finite that some query does not see. Then each query is a group of its own, whose
+    /// keys are exactly those that it sees by its position.
+    apart: bool,
     /// The address after the keys, where the next head often has its keys.
     next_keys: *const f32,
 }
@@ -190,8 +195,8 @@ impl<'a> AddValues<'_, 'a> {
         let weights = weights.block(0, weights.rows(), group.first, keys);
         if group.hides {
             if S::NARROW {
-                if visible.add_seen(&mut self.seen_sum(weights, group)) {
-                    return;
+                if self.apart {
+                    return visible.add_seen(self.seen_sum(weights, group));
                 }
             } else if !self.values.is_finite(simd) {
                 for col in (col..).step_by(LANES).take(panels) {
@@ -208,7 +213,7 @@ impl<'a> AddValues<'_, 'a> {
     /// The same sum on a narrow tier, over the keys that each query sees.
     #[inline(always)]
     fn seen_sum<'s>(&'s mut self, weights: Mat<'s>, group: &Group) -> SeenSum<'s, 'a> {
-        let Values { v, keys, finite, .. } = &mut *self.values;
+        let Values { v, keys, .. } = &*self.values;
         SeenSum {
             weights,
             values: v.rows_from(keys.start, keys.len()),
@@ -216,7 +221,6 @@ impl<'a> AddValues<'_, 'a> {
             start: keys.start,
             row: group.row,
             begins: group.begins,
-            finite,
             out: self.out,
         }
     }

@@ -1,8 +1,11 @@
 #![doc = include_str!("guide.md")]
 
-/// The tables of the guide: KiB of RAM, columns, then the most tokens in `f32` and in `i8`, and the most keys. For the cores
-/// that they speak of, the compiler checks that so many fit, and 8 more do not. (Without SMLAD, `i8` takes less.)
 #[cfg(scalar)]
+use crate::int8;
+use crate::microcontroller;
+
+/// The tables of the guide: KiB of RAM, columns, then the most tokens in `f32` and in `i8`, and the most keys. The compiler
+/// checks on every target that so many fit, and 8 more do not.
 const _: () = {
     const TABLE: [(usize, usize, [usize; 4]); 12] = [
         (20, 8, [96, 336, 232, 816]),
@@ -28,18 +31,40 @@ const _: () = {
         while more <= 8 {
             let [tokens, tokens_i8, keys, keys_i8] =
                 [*tokens + more, *tokens_i8 + more, *keys + more, *keys_i8 + more];
-            assert!(fits(crate::attention_bytes(tokens, tokens, d, d), kib) == (more == 0));
-            assert!(fits(crate::attention_bytes(1, keys, d, d), kib) == (more == 0));
             assert!(
-                fits(crate::int8::attention_bytes(tokens_i8, tokens_i8, d, d), kib) == (more == 0)
-                    || cfg!(not(dsp))
+                fits(microcontroller::attention_bytes(tokens, tokens, d, d), kib) == (more == 0)
+            );
+            assert!(fits(microcontroller::attention_bytes(1, keys, d, d), kib) == (more == 0));
+            assert!(
+                fits(microcontroller::int8_attention_bytes(tokens_i8, tokens_i8, d, d), kib)
+                    == (more == 0)
             );
             assert!(
-                fits(crate::int8::attention_bytes(1, keys_i8, d, d), kib) == (more == 0)
-                    || cfg!(not(dsp))
+                fits(microcontroller::int8_attention_bytes(1, keys_i8, d, d), kib) == (more == 0)
             );
             more += 8;
         }
         rest = after;
+    }
+};
+
+/// On a microcontroller, the sizes of [`microcontroller`] are those of the target.
+#[cfg(scalar)]
+const _: () = {
+    let sizes = [0, 1, 3, 4, 6, 7, 16, 33, 256, 300, 5000];
+    let mut i = 0;
+    while i < sizes.len() * sizes.len() {
+        let (n_q, n_k) = (sizes[i % sizes.len()], sizes[i / sizes.len()]);
+        let (d_k, d_v) = (sizes[i % 9], sizes[(i + 1) % 9]);
+        assert!(
+            microcontroller::attention_bytes(n_q, n_k, d_k, d_v)
+                == crate::attention_bytes(n_q, n_k, d_k, d_v)
+        );
+        let (most, bytes) = (
+            microcontroller::int8_attention_bytes(n_q, n_k, d_k, d_v),
+            int8::attention_bytes(n_q, n_k, d_k, d_v),
+        );
+        assert!(if cfg!(dsp) { most == bytes } else { most >= bytes });
+        i += 1;
     }
 };

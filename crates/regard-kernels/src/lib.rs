@@ -21,6 +21,7 @@ mod layer_norm;
 mod linked;
 mod mask;
 mod matmul;
+pub mod microcontroller;
 pub mod naive;
 mod online;
 mod packed;

@@ -1,23 +1,22 @@
 //! The parts of an attention that a program links only if it uses them.
 //!
-//! On a microcontroller flash is scarce: an attention without a mask takes 4 KiB on a Cortex-M4F, one
-//! with a mask 6.3 KiB. An attention is described at run time, so no type says which parts it needs.
-//! Instead, the description carries a pointer to the code of each optional part:
-//! [`Mask::causal`](crate::Mask::causal) stores one to [`MASK_CODE`], [`Mask::NONE`](crate::Mask::NONE)
-//! stores none, and the linker drops the functions that no pointer reaches. This file holds all of
-//! these pointers, and nothing outside of it calls through one.
+//! On a microcontroller flash is scarce: an attention without a mask takes 4,560 bytes on a Cortex-M4F, a causal one 4,864,
+//! one with a boolean or an additive mask 6.7 KiB. An attention is described at run time, so no type says which parts it
+//! needs. Instead, the description carries a pointer to the code of its parts: [`Mask::causal`](crate::Mask::causal)
+//! stores one to [`CAUSAL`], a window one to [`POSITIONS`], a tensor one to [`TENSORS`], and
+//! [`Mask::NONE`](crate::Mask::NONE) stores none. The linker drops the functions that no pointer reaches. This file holds
+//! all of these pointers, and nothing outside of it calls through one.
 //!
 //! Where the CPU has vectors ([`NARROW`] is false), flash is plentiful and calls are dear: the
 //! pointers are ignored, and the functions they point to are inlined.
 //!
-//! Without the pointers, with run-time checks instead, the same attention takes 5,872 bytes instead of
-//! 4,060 (7,216 instead of 6,420 with a mask), because the compiler does not see in every place that a
-//! check is constant. A type parameter in their place would have to be part of the type `Attention`,
-//! which then could not be described step by step at run time; chosen by a check inside the call, it
-//! links both instances wherever the description is not a constant.
+//! Run-time checks in place of the pointers take more flash, because the compiler does not see in every place that a check
+//! is constant. A type parameter would have to be part of the type `Attention`, which then could not be described step by
+//! step at run time; chosen by a check inside the call, it links both instances wherever the description is not a constant.
 
 use core::ops::Range;
 
+use crate::Mat;
 use crate::bounds::{Bounds, MaskParts, SeenSum};
 use crate::error::Error;
 use crate::simd::{Kernel, NARROW, Simd, dispatch};
@@ -59,25 +58,118 @@ impl<T: RowStep> Linked<T> {
     }
 }
 
-/// The functions that every mask needs and [`Mask::NONE`](crate::Mask::NONE) does not.
+/// The functions that begin a call with a mask of some kinds of parts. [`Mask::NONE`](crate::Mask::NONE) needs none of them.
 #[derive(Debug)]
 pub(crate) struct MaskCode {
     check: fn(&MaskParts<'_>, usize, usize) -> Result<(), Error>,
     visible: for<'a> fn(&MaskParts<'a>, usize, usize) -> Visible<'a>,
-    range: fn(&Bounds<'_>, usize) -> Range<usize>,
-    apply: fn(&Bounds<'_>, usize, usize, &mut [f32]),
-    may_hide: fn(&Bounds<'_>, usize, usize, &Range<usize>) -> bool,
-    add_seen: fn(&Bounds<'_>, &mut SeenSum<'_, '_>) -> bool,
+    /// Code of a higher rank serves for the parts of a lower rank too.
+    rank: u8,
 }
 
-pub(crate) static MASK_CODE: MaskCode = MaskCode {
+/// The functions that are called for its rows.
+#[derive(Debug)]
+pub(crate) struct BoundsCode {
+    range: fn(&Bounds<'_>, usize) -> Range<usize>,
+    is_finite: fn(&Mat<'_>, Range<usize>) -> bool,
+    /// Adds biases, and hides the keys that are hidden by tensors or come before the range.
+    apply: fn(&Bounds<'_>, usize, usize, &mut [f32]),
+    add_seen: fn(&Bounds<'_>, SeenSum<'_, '_>),
+}
+
+/// The causal mask alone.
+pub(crate) static CAUSAL: MaskCode = MaskCode { check: |_, _, _| Ok(()), visible: causal, rank: 0 };
+
+/// Inlined where the compiler knows the mask.
+#[inline(always)]
+fn causal<'a>(parts: &MaskParts<'a>, n_q: usize, n_k: usize) -> Visible<'a> {
+    let mut bounds = Bounds::unbounded(n_k);
+    if let Some(position) = parts.causal {
+        bounds.hide_after(position, n_q);
+    }
+    Visible { bounds, link: Some(&CAUSAL_BOUNDS) }
+}
+
+static CAUSAL_BOUNDS: BoundsCode = BoundsCode {
+    range: |bounds, i| bounds.causal_range(i),
+    is_finite,
+    apply: |_, _, _, _| {},
+    add_seen: |_, _| {},
+};
+
+/// Causal masks, windows, key lengths and ranges of keys.
+pub(crate) static POSITIONS: MaskCode = MaskCode {
+    check: |parts, n_q, n_k| positions(parts).check(n_q, n_k),
+    visible: |parts, n_q, n_k| {
+        let bounds = Bounds::new(&positions(parts), n_q, n_k);
+        Visible { bounds, link: Some(&POSITION_BOUNDS) }
+    },
+    rank: 1,
+};
+
+static POSITION_BOUNDS: BoundsCode = BoundsCode {
+    range: |bounds, i| bounds.range(i),
+    is_finite,
+    apply: |bounds, i, key, scores| hide_before(&bounds.range(i), key, scores),
+    add_seen: |_, _| {},
+};
+
+/// All masks: those by position, boolean and additive ones, and ALiBi.
+pub(crate) static TENSORS: MaskCode = MaskCode {
     check: |parts, n_q, n_k| parts.check(n_q, n_k),
     visible: |parts, n_q, n_k| Visible::masked(parts, n_q, n_k),
-    range: |bounds, i| bounds.range(i),
-    apply: |bounds, i, key, scores| bounds.apply(i, key, scores),
-    may_hide: |bounds, i, rows, keys| bounds.may_hide(i, rows, keys),
-    add_seen: |bounds, sum| sum.run(bounds),
+    rank: 2,
 };
+
+static TENSOR_BOUNDS: BoundsCode = BoundsCode {
+    range: |bounds, i| bounds.range(i),
+    is_finite,
+    apply: |bounds, i, key, scores| {
+        bounds.apply_tensors(i, key, scores);
+        hide_before(&bounds.range(i), key, scores);
+    },
+    add_seen: |bounds, sum| dispatch(AddSeen(bounds, sum)),
+};
+
+/// Hides the keys before `range` from scores for the keys from `key` on.
+#[inline(always)]
+fn hide_before(range: &Range<usize>, key: usize, scores: &mut [f32]) {
+    let count = range.start.saturating_sub(key).min(scores.len());
+    scores.get_mut(..count).unwrap_or_default().fill(f32::NEG_INFINITY);
+}
+
+/// Whether all numbers of the `rows` of a matrix are finite, in little code.
+fn is_finite(m: &Mat<'_>, mut rows: Range<usize>) -> bool {
+    rows.all(|i| {
+        let row = m.data().get(i * m.stride()..).unwrap_or_default();
+        row.iter().take(m.cols()).all(|x| x.is_finite())
+    })
+}
+
+struct AddSeen<'b, 's, 'o>(&'b Bounds<'b>, SeenSum<'s, 'o>);
+
+impl Kernel for AddSeen<'_, '_, '_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(mut self, simd: S) {
+        self.1.run(simd, self.0);
+    }
+}
+
+/// The parts that hide keys by their position.
+#[inline(always)]
+fn positions<'a>(parts: &MaskParts<'a>) -> MaskParts<'a> {
+    MaskParts { allowed: None, bias: None, alibi: None, ..*parts }
+}
+
+/// The code of a mask that has parts of two kinds.
+pub(crate) const fn join(link: MaskLink, code: &'static MaskCode) -> &'static MaskCode {
+    match link {
+        Some(link) if link.rank > code.rank => link,
+        _ => code,
+    }
+}
 
 /// Calls `$function`: directly, or through the field `$field` of the code of a mask if there is one,
 /// or evaluates `$none` if there is none.
@@ -93,7 +185,7 @@ macro_rules! call {
     };
 }
 
-/// A pointer to [`MASK_CODE`], if a mask needs it.
+/// The code of a mask, if it has parts.
 pub(crate) type MaskLink = Option<&'static MaskCode>;
 
 /// [`MaskParts::check`].
@@ -110,7 +202,7 @@ pub(crate) fn check(
 #[derive(Clone, Copy)]
 pub(crate) struct Visible<'a> {
     bounds: Bounds<'a>,
-    link: MaskLink,
+    link: Option<&'static BoundsCode>,
 }
 
 impl<'a> Visible<'a> {
@@ -121,13 +213,13 @@ impl<'a> Visible<'a> {
     }
 
     fn masked(parts: &MaskParts<'a>, n_q: usize, n_k: usize) -> Self {
-        Self { bounds: Bounds::new(parts, n_q, n_k), link: Some(&MASK_CODE) }
+        Self { bounds: Bounds::new(parts, n_q, n_k), link: Some(&TENSOR_BOUNDS) }
     }
 
-    /// The same for those of the keys that are in `keys`.
+    /// The same for those of the keys that are in `keys`, which begin with a tile: so a causal mask hides none before them.
     pub(crate) fn within(mut self, keys: Range<usize>) -> Self {
         self.bounds = self.bounds.within(keys);
-        self.link = Some(&MASK_CODE);
+        self.link = self.link.or(Some(&POSITION_BOUNDS));
         self
     }
 
@@ -138,11 +230,11 @@ impl<'a> Visible<'a> {
         call!(link, range, Bounds::range, (bounds, i), none: 0..bounds.end())
     }
 
-    /// The keys that at least one of `rows` queries from `i` on may see by its position.
+    /// The keys that `rows` queries from `i` on may see by their positions: at least one of them, and all of them.
     #[inline]
-    pub(crate) fn range_of_rows(&self, i: usize, rows: usize) -> Range<usize> {
-        let start = self.range(i).start;
-        start..self.range(i + rows.saturating_sub(1)).end.max(start)
+    pub(crate) fn range_of_rows(&self, i: usize, rows: usize) -> (Range<usize>, Range<usize>) {
+        let (first, last) = (self.range(i), self.range(i + rows.saturating_sub(1)));
+        (first.start..last.end.max(first.start), last.start..first.end)
     }
 
     /// Whether query `i` may see `key`.
@@ -150,10 +242,10 @@ impl<'a> Visible<'a> {
         self.bounds.sees(i, key)
     }
 
-    /// Whether one of `keys` may be hidden from one of `rows` queries from `i` on: `false` is certain,
-    /// `true` is not.
-    pub(crate) fn may_hide(&self, i: usize, rows: usize, keys: &Range<usize>) -> bool {
-        call!(self.link, may_hide, Bounds::may_hide, (&self.bounds, i, rows, keys), none: false)
+    /// Whether one of `keys` may be hidden from queries that all see `seen` by their positions: `false` is certain, `true` is not.
+    #[inline]
+    pub(crate) const fn may_hide(&self, seen: &Range<usize>, keys: &Range<usize>) -> bool {
+        self.bounds.has_tensors() || seen.start > keys.start || seen.end < keys.end
     }
 
     /// Adds the biases to the scores of query `i` for the keys from `key` on, and sets those of hidden
@@ -163,12 +255,13 @@ impl<'a> Visible<'a> {
         let Self { bounds, link } = self;
         if !NARROW {
             bounds.apply_with(simd, i, key, scores);
-        } else if let Some(code) = link {
-            (code.apply)(bounds, i, key, scores);
-        } else {
-            let keys = bounds.end().saturating_sub(key);
-            scores.get_mut(keys..).unwrap_or_default().fill(f32::NEG_INFINITY);
+            return;
         }
+        if let Some(code) = link {
+            (code.apply)(bounds, i, key, scores);
+        }
+        let seen = self.range(i).end.saturating_sub(key);
+        scores.get_mut(seen..).unwrap_or_default().fill(f32::NEG_INFINITY);
     }
 
     /// Whether [`apply`](Self::apply) does more than to hide keys by position.
@@ -187,9 +280,21 @@ impl<'a> Visible<'a> {
         self.bounds.allowed(i)
     }
 
-    /// On narrow tiers: computes the sum unless the values are finite, and says whether it did.
+    /// On narrow tiers: whether one of the `values` that one of `rows` queries sees may be hidden from another, and one of them
+    /// is not finite.
     #[inline(always)]
-    pub(crate) fn add_seen(&self, sum: &mut SeenSum<'_, '_>) -> bool {
-        self.link.is_some_and(|code| (code.add_seen)(&self.bounds, sum))
+    pub(crate) fn hides_value(&self, rows: usize, values: &Mat<'_>) -> bool {
+        self.link.is_some_and(|code| {
+            let (seen, by_all) = self.range_of_rows(0, rows);
+            self.may_hide(&by_all, &seen) && !(code.is_finite)(values, seen)
+        })
+    }
+
+    /// On narrow tiers, where a tensor hides keys: adds the sum over the keys that each query sees.
+    #[inline(always)]
+    pub(crate) fn add_seen(&self, sum: SeenSum<'_, '_>) {
+        if let Some(code) = self.link {
+            (code.add_seen)(&self.bounds, sum);
+        }
     }
 }

@@ -2,7 +2,7 @@ use core::ops::Range;
 
 use crate::bounds::MaskParts;
 use crate::error::Error;
-use crate::linked::{self, MASK_CODE, MaskLink, Visible};
+use crate::linked::{self, CAUSAL, MaskLink, POSITIONS, TENSORS, Visible, join};
 use crate::{Mat, Position, Window};
 
 /// Which keys each query may see: a value, composed from parts. A key is seen if every part allows it.
@@ -22,24 +22,13 @@ pub struct Mask<'a> {
 
 impl<'a> Mask<'a> {
     /// Every query sees every key.
-    pub const NONE: Self = Self {
-        parts: MaskParts {
-            causal: None,
-            window: None,
-            key_len: None,
-            keys: None,
-            allowed: None,
-            bias: None,
-            alibi: None,
-        },
-        link: None,
-    };
+    pub const NONE: Self = Self { parts: MaskParts::NONE, link: None };
 
     /// A query sees no key to the right of where it stands.
     #[must_use]
     pub const fn causal(mut self, position: Position) -> Self {
         self.parts.causal = Some(position);
-        self.link = Some(&MASK_CODE);
+        self.link = Some(join(self.link, &CAUSAL));
         self
     }
 
@@ -47,7 +36,7 @@ impl<'a> Mask<'a> {
     #[must_use]
     pub const fn window(mut self, position: Position, window: Window) -> Self {
         self.parts.window = Some((position, window));
-        self.link = Some(&MASK_CODE);
+        self.link = Some(join(self.link, &POSITIONS));
         self
     }
 
@@ -55,7 +44,7 @@ impl<'a> Mask<'a> {
     #[must_use]
     pub const fn key_len(mut self, len: usize) -> Self {
         self.parts.key_len = Some(len);
-        self.link = Some(&MASK_CODE);
+        self.link = Some(join(self.link, &POSITIONS));
         self
     }
 
@@ -63,7 +52,7 @@ impl<'a> Mask<'a> {
     #[must_use]
     pub const fn allowed(mut self, allowed: Mat<'a, bool>) -> Self {
         self.parts.allowed = Some(allowed);
-        self.link = Some(&MASK_CODE);
+        self.link = Some(join(self.link, &TENSORS));
         self
     }
 
@@ -71,7 +60,7 @@ impl<'a> Mask<'a> {
     #[must_use]
     pub const fn bias(mut self, bias: Mat<'a>) -> Self {
         self.parts.bias = Some(bias);
-        self.link = Some(&MASK_CODE);
+        self.link = Some(join(self.link, &TENSORS));
         self
     }
 
@@ -80,7 +69,7 @@ impl<'a> Mask<'a> {
     #[must_use]
     pub const fn keys(mut self, start: usize, end: usize) -> Self {
         self.parts.keys = Some((start, end));
-        self.link = Some(&MASK_CODE);
+        self.link = Some(join(self.link, &POSITIONS));
         self
     }
 
@@ -99,7 +88,7 @@ impl<'a> Mask<'a> {
     #[must_use]
     pub const fn alibi(mut self, position: Position, slope: f32) -> Self {
         self.parts.alibi = Some((position, slope));
-        self.link = Some(&MASK_CODE);
+        self.link = Some(join(self.link, &TENSORS));
         self
     }
 
@@ -172,7 +161,7 @@ impl<'a> Mask<'a> {
     /// ```
     #[must_use]
     pub fn seen(&self, n_q: usize, n_k: usize) -> Range<usize> {
-        if n_q == 0 { 0..0 } else { self.visible(n_q, n_k).range_of_rows(0, n_q) }
+        if n_q == 0 { 0..0 } else { self.visible(n_q, n_k).range_of_rows(0, n_q).0 }
     }
 
     /// Whether it is [`NONE`](Self::NONE).

@@ -62,6 +62,8 @@ pub(crate) struct Scores<'a> {
     /// What is done to the dot products before the mask, if anything.
     pub(crate) steps: Option<Linked<Steps>>,
     pub(crate) visible: &'a Visible<'a>,
+    /// Whether each query is a block of its own, whose keys are exactly those that it sees by its position.
+    pub(crate) apart: bool,
     /// The tile's keys, transposed: a panel of d_k rows for every 16 keys.
     pub(crate) panels: &'a mut [Panel],
     /// The scores of a block of queries, in whole panels.
@@ -162,7 +164,7 @@ impl Scores<'_> {
     #[inline(always)]
     pub(crate) fn run<S: Simd>(&mut self, simd: S, visitor: &mut impl TileVisitor) {
         let (n_q, n_k) = (self.q.rows(), self.k.rows());
-        let seen = if n_q == 0 { 0..0 } else { self.visible.range_of_rows(0, n_q) };
+        let seen = if n_q == 0 { 0..0 } else { self.visible.range_of_rows(0, n_q).0 };
         let mut start = seen.start / NC * NC;
         while start < seen.end {
             let keys = start..(start + NC).min(n_k);
@@ -170,7 +172,7 @@ impl Scores<'_> {
                 self.pack(simd, start, &intersect(&keys, &seen));
             }
             visitor.begin(simd, keys.clone());
-            let most = MC.min(S::QUERIES);
+            let most = if self.apart { 1 } else { MC.min(S::QUERIES) };
             let mut row = 0;
             while row < n_q {
                 self.block(simd, row, most.min(n_q - row), &keys, visitor);
@@ -210,12 +212,12 @@ impl Scores<'_> {
             let (size, many) =
                 if MC == MR { (end - next, 1) } else { next_groups::<S>(end - next) };
             for group in groups.iter_mut().skip(count).take(many) {
-                let range = self.visible.range_of_rows(next, size);
+                let (range, by_all) = self.visible.range_of_rows(next, size);
                 let keys_seen = intersect(keys, &range);
                 *group = Group { row: next, rows: size, ..Group::default() };
                 if !keys_seen.is_empty() {
                     group.begins = range.start >= keys.start;
-                    group.hides = self.visible.may_hide(next, size, &keys_seen);
+                    group.hides = self.visible.may_hide(&by_all, &keys_seen);
                     (group.first, group.end) =
                         (keys_seen.start - keys.start, keys_seen.end - keys.start);
                     seen = if seen.is_empty() {

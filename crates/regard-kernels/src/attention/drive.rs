@@ -11,7 +11,7 @@ use crate::linked::Visible;
 use crate::online::OnlineSoftmax;
 use crate::partial::{CHUNK_KEYS, Partial};
 use crate::scores::{Block, Scores, TileVisitor};
-use crate::simd::{Kernel, Simd, dispatch};
+use crate::simd::{Kernel, NARROW, Simd, dispatch};
 use crate::softmax::{scale_row, share_beside_sink, softmax_row};
 use crate::{Mask, Mat, MatMut, Temperature};
 
@@ -206,7 +206,7 @@ impl Attention<'_> {
         }
         let visible = described.mask.visible(q.rows(), k.rows());
         let steps = Some(described.steps(q.cols()));
-        let scores = Scores { q, k, steps, visible: &visible, panels, tile };
+        let scores = Scores { q, k, steps, visible: &visible, apart: false, panels, tile };
         let softmax = (stage == Stage::Weights).then_some((self.temperature, self.sink));
         dispatch(WriteScores { scores, out, softmax });
         Ok(())
@@ -218,7 +218,9 @@ impl<'c> Call<'c> {
     fn fits_registers(&self) -> bool {
         self.steps.is_none()
             && Small::fits(self.k.rows(), self.v.cols())
-            && !self.visible.may_hide(0, self.q.rows(), &(0..self.k.rows()))
+            && !self
+                .visible
+                .may_hide(&self.visible.range_of_rows(0, self.q.rows()).1, &(0..self.k.rows()))
     }
 
     /// The attention in registers.
@@ -240,7 +242,8 @@ impl<'c> Call<'c> {
     ) {
         let Self { q, k, v, steps, visible, scratch, .. } = self;
         let Scratch { tile, panels, values, .. } = scratch;
-        let scores = Scores { q, k, steps, visible, panels, tile };
+        let apart = NARROW && visible.hides_value(q.rows(), &v);
+        let scores = Scores { q, k, steps, visible, apart, panels, tile };
         let mut fused = Fused { scores, values: Values::new(v, values), out, softmax, whole };
         fuse(&mut fused);
         if let Some(log_sum_exp) = log_sum_exp {

@@ -13,5 +13,5 @@ mod scratch;
 mod small;
 
 pub use self::describe::{Attention, Stage};
-pub(crate) use self::scratch::tensor_elements;
 pub use self::scratch::{attention_bytes, attention_scratch_len};
+pub(crate) use self::scratch::{scalar_scratch_len, tensor_elements};

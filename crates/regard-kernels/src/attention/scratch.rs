@@ -3,7 +3,7 @@ use crate::error::Error;
 use crate::fused::packed_values;
 use crate::partial::CHUNK_KEYS;
 use crate::scores::{MC, NC};
-use crate::simd::{LANES, NARROW, Panel};
+use crate::simd::{LANES, MR, NARROW, Panel};
 
 /// Elements of `f32` scratch memory that [`Attention::forward`](super::Attention::forward) and
 /// [`Attention::scores`](super::Attention::scores) need (the latter with d_v = 0).
@@ -44,6 +44,21 @@ pub const fn attention_bytes(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> 
     tensor_elements(n_q, n_k, d_k, d_v).saturating_add(scratch).saturating_mul(size_of::<f32>())
 }
 
+/// [`attention_scratch_len`] on a core without vectors.
+pub(crate) const fn scalar_scratch_len(n_q: usize, n_k: usize, d_v: usize) -> usize {
+    score_len(if n_q < MR { n_q } else { MR }, n_k)
+        .saturating_add(n_q.saturating_mul(2))
+        .saturating_add(chunk_len(n_q, n_k, d_v))
+        .saturating_add(ALIGNMENT - 1)
+}
+
+/// Elements for the scores of a tile of `n_k` keys for `block` queries.
+const fn score_len(block: usize, n_k: usize) -> usize {
+    let tile = if n_k < NC { n_k } else { NC };
+    // Rows that are a power of two apart would compete for the same sets of a cache.
+    block * (tile.next_multiple_of(LANES) + LANES)
+}
+
 /// Elements of query, key, value and output together.
 pub(crate) const fn tensor_elements(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> usize {
     n_q.saturating_add(n_k).saturating_mul(d_k.saturating_add(d_v))
@@ -62,8 +77,7 @@ const fn scratch_parts(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> [usize
     let tile = if n_k < NC { n_k } else { NC };
     let block = if n_q < MC { n_q } else { MC };
     [
-        // Rows that are a power of two apart would compete for the same sets of a cache.
-        block * (tile.next_multiple_of(LANES) + LANES),
+        score_len(block, n_k),
         match (NARROW, n_q) {
             (true, _) => 0,
             (false, 1) if tile > LANES => LANES.saturating_mul(d_k),

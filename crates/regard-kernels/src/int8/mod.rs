@@ -72,6 +72,7 @@ use self::quantize::check_scale;
 pub(crate) use self::ratio::Factor;
 use self::ratio::Ratio;
 pub(crate) use self::rows::Rows;
+pub(crate) use self::rows::dsp_scratch_len;
 #[cfg(integers)]
 pub(crate) use self::rows::halve;
 use self::rows::scratch_len;

@@ -3,18 +3,33 @@
 use super::exponent::{Exponent, HIDDEN};
 use super::ratio::{Factor, MOST, Ratio};
 use crate::linked::Visible;
-use crate::simd::int8::{Fours, GROUP, Queries, Values, query_words, value_words, weigh};
+use crate::simd::int8::{
+    Fours, GROUP, Queries, Values, dsp_query_words, dsp_value_words, query_words, value_words,
+    weigh,
+};
 use crate::simd::{Kernel, Simd};
 use crate::{Mat, MatMut};
 
 /// Words for the scores of a group, for its queries and for the values.
 const fn scratch_parts(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> [usize; 3] {
-    let rows = if n_q < GROUP { 1 } else { GROUP };
-    [
-        n_k.div_ceil(4).saturating_mul(4).saturating_mul(rows),
-        query_words(rows, d_k),
-        value_words(n_q, n_k, d_v),
-    ]
+    let rows = rows_at_once(n_q);
+    [score_words(rows, n_k), query_words(rows, d_k), value_words(n_q, n_k, d_v)]
+}
+
+const fn rows_at_once(n_q: usize) -> usize {
+    if n_q < GROUP { 1 } else { GROUP }
+}
+
+const fn score_words(rows: usize, n_k: usize) -> usize {
+    n_k.div_ceil(4).saturating_mul(4).saturating_mul(rows)
+}
+
+/// [`scratch_len`] of the core without vectors that needs most: one with the DSP extension.
+pub(crate) const fn dsp_scratch_len(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> usize {
+    let rows = rows_at_once(n_q);
+    score_words(rows, n_k)
+        .saturating_add(dsp_query_words(rows, d_k))
+        .saturating_add(dsp_value_words(n_q, n_k, d_v))
 }
 
 pub(crate) const fn scratch_len(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> usize {
@@ -86,7 +101,7 @@ impl Groups<'_> {
     /// The `R` rows from `first` on. The loops are functions of their own, which have all registers to themselves.
     #[inline(always)]
     fn compute<S: Simd, const R: usize>(&mut self, simd: S, first: usize) {
-        let keys = self.visible.range_of_rows(first, R);
+        let (keys, _) = self.visible.range_of_rows(first, R);
         // Whole words of bytes are read where values are transposed.
         let start = keys.start & !3;
         let scores = self.scores.as_chunks_mut::<R>().0;

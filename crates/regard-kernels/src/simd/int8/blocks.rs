@@ -118,7 +118,7 @@ impl IntegerKernel for Rows<'_> {
 
         for first in (0..q.rows()).step_by(ROWS) {
             let count = ROWS.min(q.rows() - first);
-            let seen = visible.range_of_rows(first, count);
+            let (seen, _) = visible.range_of_rows(first, count);
             let blocks = seen.start / BLOCK..seen.end.div_ceil(BLOCK).max(seen.start / BLOCK);
             let (start, len) = (blocks.start * BLOCK, blocks.len() * BLOCK);
             pack_queries::<I>(q.rows_from(first, count), queries);

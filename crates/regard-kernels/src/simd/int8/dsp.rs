@@ -3,18 +3,18 @@
 
 use core::arch::{asm, naked_asm};
 
-use super::{COLUMNS, Fours, GROUP};
+use super::{COLUMNS, Fours, GROUP, dsp_query_words, dsp_value_words};
 use crate::int8::{Exponent, Factor, HIDDEN};
 use crate::{Mat, MatMut};
 
 /// Words of memory that [`Queries`] need.
 pub(crate) const fn query_words(rows: usize, d_k: usize) -> usize {
-    d_k.div_ceil(4).saturating_mul(2 * rows)
+    dsp_query_words(rows, d_k)
 }
 
 /// Words of memory that [`Values`] need: a transposed copy, where it pays and is small.
 pub(crate) const fn value_words(n_q: usize, n_k: usize, d_v: usize) -> usize {
-    if n_q >= 2 * GROUP && n_k <= 256 { n_k.div_ceil(4).saturating_mul(d_v) } else { 0 }
+    dsp_value_words(n_q, n_k, d_v)
 }
 
 /// `R` queries, ready for dot products with keys: widened to 16 bits.

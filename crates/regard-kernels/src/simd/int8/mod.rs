@@ -20,6 +20,16 @@ pub(crate) use self::plain::{Queries, Values, query_words, value_words, weigh};
 /// Queries that share what is read of keys and values.
 pub(crate) const GROUP: usize = 4;
 
+/// Words that a core with the DSP extension needs for `rows` queries.
+pub(crate) const fn dsp_query_words(rows: usize, d_k: usize) -> usize {
+    d_k.div_ceil(4).saturating_mul(2 * rows)
+}
+
+/// Words that a core with the DSP extension needs for a transposed copy of the values, where it pays and is small.
+pub(crate) const fn dsp_value_words(n_q: usize, n_k: usize, d_v: usize) -> usize {
+    if n_q >= 2 * GROUP && n_k <= 256 { n_k.div_ceil(4).saturating_mul(d_v) } else { 0 }
+}
+
 /// Columns of values that are weighed at once.
 pub(crate) const COLUMNS: usize = 16;
 

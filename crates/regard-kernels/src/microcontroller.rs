@@ -1,0 +1,38 @@
+//! The memory of an attention on a microcontroller, on whatever machine it is asked: an assertion holds in the firmware and in
+//! its tests on the desktop.
+//!
+//! [`attention_bytes`](crate::attention_bytes) and [`attention_scratch_len`](crate::attention_scratch_len) are sizes of the
+//! target that is compiled for: a desktop takes more scratch memory. Size a scratch with these, and assert limits of a part with
+//! the functions of this module.
+//!
+//! ```
+//! use regard_kernels::{attention_scratch_len, microcontroller};
+//! const PART: usize = 8 * 1024;
+//! const _: () = assert!(microcontroller::attention_bytes(16, 16, 8, 8) <= PART);
+//! let scratch = [0.0; attention_scratch_len(16, 16, 8, 8)]; // of this machine
+//! ```
+
+use crate::attention::{scalar_scratch_len, tensor_elements};
+use crate::int8::dsp_scratch_len;
+
+/// Bytes of RAM of one attention in `f32` on Cortex-M and RISC-V: there exactly [`attention_bytes`](crate::attention_bytes).
+#[must_use]
+pub const fn attention_bytes(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> usize {
+    tensor_elements(n_q, n_k, d_k, d_v)
+        .saturating_add(scalar_scratch_len(n_q, n_k, d_v))
+        .saturating_mul(size_of::<f32>())
+}
+
+/// Bytes of RAM of one attention on 8-bit integers on Cortex-M and RISC-V.
+///
+/// Where the DSP extension is used (Cortex-M4, M7), they are exactly [`int8::attention_bytes`](crate::int8::attention_bytes); other
+/// cores take no more.
+///
+/// ```
+/// const _: () = assert!(regard_kernels::microcontroller::int8_attention_bytes(64, 64, 32, 32) <= 12 * 1024);
+/// ```
+#[must_use]
+pub const fn int8_attention_bytes(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> usize {
+    tensor_elements(n_q, n_k, d_k, d_v)
+        .saturating_add(dsp_scratch_len(n_q, n_k, d_k, d_v).saturating_mul(size_of::<i32>()))
+}
