@@ -1,15 +1,15 @@
 //! Attentions and the other operations of the kernels, whose bits are compared across machines.
 
 use regard_kernels::{
-    Attention, Error, Mask, Mat, MatMut, Packed, Pairing, Position, Stage, Temperature, Window,
-    add_row, attention_scratch_len, cosine_similarity, dot, exp, gelu, gelu_tanh, layer_norm,
-    matmul, matmul_packed, matmul_packed_add, matmul_transposed, norm, packed_len, rms_norm,
-    rotate, silu, softmax,
+    Attention, Error, Half, Mask, Mat, MatMut, Packed, PackedHalf, Pairing, Position, Stage,
+    Temperature, Window, add_row, attention_scratch_len, cosine_similarity, dot, exp, gelu,
+    gelu_tanh, layer_norm, matmul, matmul_packed, matmul_packed_add, matmul_packed_half,
+    matmul_transposed, norm, packed_len, rms_norm, rotate, silu, softmax,
 };
 
 use crate::int8_cases;
 use crate::line::Numbers::{self, Floats};
-use crate::numbers::{NUMBERS, fill, numbers};
+use crate::numbers::{HALVES, NUMBERS, fill, numbers};
 use crate::robotics::Robotics;
 
 /// A pseudo-random attention: \[n_q, d_k\], \[n_k, d_k\], \[n_k, d_v\].
@@ -143,6 +143,19 @@ fn packed_products(
     add_row(MatMut::new(out, 5, 9)?, &NUMBERS[..9])?;
     matmul_packed_add(numbers(77, 5, STEPS)?, b, MatMut::new(out, 5, 9)?)?;
     line("product, packed, added", Floats(out));
+    // Cortex-M reads numbers of bfloat16 at a multiple of 4 bytes by other instructions than elsewhere.
+    for (name, half, first) in [
+        ("product, bfloat16", Half::Bf16, 0),
+        ("product, bfloat16, at 2 of 4 bytes", Half::Bf16, 1),
+        ("product, binary16", Half::F16, 0),
+    ] {
+        let bits = HALVES.0.get(first..first + packed_len(STEPS, 9)).unwrap_or_default();
+        let b = PackedHalf::new(bits, half, STEPS, 9)?;
+        for add in [false, true] {
+            matmul_packed_half(numbers(31, 5, STEPS)?, b, MatMut::new(out, 5, 9)?, add)?;
+            line(name, Floats(out));
+        }
+    }
     Ok(())
 }
 
