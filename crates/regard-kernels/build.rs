@@ -1,6 +1,7 @@
 //! Says which targets are cores without vectors (`cfg(scalar)`), and which of these have fused multiply-add (`cfg(fused)`) and
 //! the DSP extension of Cortex-M (`cfg(dsp)`, and `cfg(dsp_by_cpu)` where only the named CPU tells) or Helium (`cfg(helium)`): on
-//! stable Rust no `cfg` of their own tells. `cfg(integers)` is for targets that
+//! stable Rust no `cfg` of their own tells. `cfg(int8_by_f32)` is for RISC-V with F, which multiplies and adds in one instruction in
+//! `f32` but not in integers: products of 8-bit integers are in `f32` there, exactly. `cfg(integers)` is for targets that
 //! may have vectors for attention on 8-bit integers: x86-64 and, in the byte order that is used today, aarch64 with NEON.
 
 use std::env;
@@ -40,6 +41,7 @@ fn main() -> io::Result<()> {
         ("dsp", dsp),
         ("dsp_by_cpu", dsp_by_cpu),
         ("helium", helium),
+        ("int8_by_f32", scalar && fused && architecture.starts_with("riscv")),
         ("integers", integers),
     ] {
         writeln!(cargo, "cargo::rustc-check-cfg=cfg({name})")?;
