@@ -145,8 +145,15 @@ fn all_cores_agree_with_this_machine() {
 }
 
 /// The profiles in which the guide says that no kernel can panic: `opt-level` and `lto`.
-const WITHOUT_PANICS: [(&str, &str); 5] =
-    [("2", "false"), ("3", "'fat'"), ("3", "false"), ("'s'", "false"), ("'z'", "'fat'")];
+/// `cargo m4f` has 's' and 'fat'.
+const WITHOUT_PANICS: [(&str, &str); 6] = [
+    ("2", "'fat'"),
+    ("2", "false"),
+    ("3", "'fat'"),
+    ("3", "false"),
+    ("'s'", "false"),
+    ("'z'", "'fat'"),
+];
 
 #[test]
 #[ignore = "needs qemu-system-arm and the bare-metal targets"]
@@ -192,13 +199,18 @@ fn position_independent_code_is_refused_with_a_reason() {
     println!("thumbv7em: -C relocation-model=ropi-rwpi is refused");
 }
 
-/// The operations of the image `size`, and the most bytes of flash that the guide promises for their calls.
-const FLASH: [(&str, u32); 2] = [("attention", 4560), ("causal attention", 4864)];
+/// The operations of the image `size` whose bytes of flash are the columns of the guide's table of profiles.
+const FLASH: [&str; 4] = ["attention", "causal attention", "any attention", "any int8 attention"];
+const GUIDE: &str = include_str!("../../../crates/regard-kernels/src/guide.md");
 
 #[test]
 #[ignore = "needs the bare-metal targets"]
 fn flash_is_what_the_guide_says() {
-    for (operation, limit) in FLASH {
+    let row = GUIDE.lines().find_map(|line| line.strip_prefix("| the lines above |")).unwrap();
+    let limits = row.split('|').filter_map(|x| x.trim().replace(',', "").parse::<u32>().ok());
+    let limits: Vec<_> = limits.collect();
+    assert_eq!(limits.len(), FLASH.len(), "{row}");
+    for (operation, limit) in FLASH.into_iter().zip(limits) {
         let size = |call| {
             flash(&elf(
                 "m4f",
@@ -208,7 +220,11 @@ fn flash_is_what_the_guide_says() {
             ))
         };
         let bytes = size("yes") - size("no");
-        assert!(bytes <= limit, "{operation}: {bytes} bytes of flash");
+        // A hundredth is a few instructions, which another version of the compiler may take.
+        assert!(
+            bytes <= limit + limit / 100,
+            "{operation}: {bytes} bytes of flash, {limit} in the guide"
+        );
         println!("m4f: {operation} takes {bytes} bytes of flash");
     }
 }
