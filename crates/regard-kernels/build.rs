@@ -3,6 +3,8 @@
 //! stable Rust no `cfg` of their own tells. `cfg(int8_by_f32)` is for RISC-V with F, which multiplies and adds in one instruction in
 //! `f32` but not in integers: products of 8-bit integers are in `f32` there, exactly. `cfg(integers)` is for targets that
 //! may have vectors for attention on 8-bit integers: x86-64 and, in the byte order that is used today, aarch64 with NEON.
+//!
+//! Refuses position-independent code for Cortex-M, which would link and call wrong addresses.
 
 use std::env;
 use std::io::{self, Write as _};
@@ -49,7 +51,31 @@ fn main() -> io::Result<()> {
             writeln!(cargo, "cargo::rustc-cfg={name}")?;
         }
     }
+    let model = codegen_options("relocation-model").pop().unwrap_or_default();
+    if matches!(model.as_str(), "ropi" | "rwpi" | "ropi-rwpi") {
+        // ROPI: the pointers to functions in `linked.rs` are constants, which hold the addresses that the linker gave. RWPI: an
+        // interrupt finds r9 in use by the naked functions of `simd::int8`.
+        writeln!(
+            cargo,
+            "cargo::error=relocation-model={model} is not supported: constants hold absolute addresses of functions, which \
+             nothing moves when the image is loaded elsewhere, and assembly uses r9, the base of relocated data. Link the image \
+             for the address where it runs, with relocation-model=static"
+        )?;
+    }
     writeln!(cargo, "cargo::rerun-if-changed=build.rs")
+}
+
+/// The values that the compiler's flags give a codegen option, in their order.
+fn codegen_options(name: &str) -> Vec<String> {
+    let flags = env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
+    let values = flags.split('\x1f').filter_map(|flag| {
+        let flag = ["-C", "--codegen="]
+            .iter()
+            .find_map(|prefix| flag.strip_prefix(prefix))
+            .unwrap_or(flag);
+        flag.trim().strip_prefix(name)?.strip_prefix('=')
+    });
+    values.map(str::to_owned).collect()
 }
 
 /// Cores of ARMv8-M with the DSP extension, and with Helium, the vector extension: its floats come with the FPU.
@@ -58,15 +84,8 @@ const WITH_HELIUM: [&str; 3] = ["cortex-m52", "cortex-m55", "cortex-m85"];
 
 /// Whether the compiler's flags name one of the `cores`, and take from it no feature that an extension needs.
 fn names_a_core(cores: &[&str], without: &[&str]) -> bool {
-    let flags = env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
-    let values = flags.split('\x1f').map(|flag| flag.strip_prefix("-C").unwrap_or(flag).trim());
-    let (mut named, mut taken) = (false, false);
-    for value in values {
-        if let Some(cpu) = value.strip_prefix("target-cpu=") {
-            named = cores.contains(&cpu);
-        } else if let Some(features) = value.strip_prefix("target-feature=") {
-            taken |= features.split(',').any(|feature| without.contains(&feature));
-        }
-    }
-    named && !taken
+    codegen_options("target-cpu").last().is_some_and(|cpu| cores.contains(&cpu.as_str()))
+        && !codegen_options("target-feature")
+            .iter()
+            .any(|set| set.split(',').any(|feature| without.contains(&feature)))
 }

@@ -8,7 +8,7 @@ use regard_kernels::{
 };
 
 use crate::line::Numbers::{self, Floats};
-use crate::numbers::{NUMBERS, fill, numbers};
+use crate::numbers::{HALVES, NUMBERS, fill, numbers};
 use crate::robotics::Robotics;
 use crate::{block_cases, int8_cases};
 
@@ -145,6 +145,19 @@ fn packed_products(
     add_row(MatMut::new(out, 5, 9)?, &NUMBERS[..9])?;
     matmul_packed_add(numbers(77, 5, STEPS)?, b, MatMut::new(out, 5, 9)?)?;
     line("product, packed, added", Floats(out));
+    // Cortex-M reads numbers of bfloat16 at a multiple of 4 bytes by other instructions than elsewhere.
+    for (name, half, first) in [
+        ("product, bfloat16", Half::Bf16, 0),
+        ("product, bfloat16, at 2 of 4 bytes", Half::Bf16, 1),
+        ("product, binary16", Half::F16, 0),
+    ] {
+        let bits = HALVES.0.get(first..first + packed_len(STEPS, 9)).unwrap_or_default();
+        let b = PackedHalf::new(bits, half, STEPS, 9)?;
+        for add in [false, true] {
+            matmul_packed_half(numbers(31, 5, STEPS)?, b, MatMut::new(out, 5, 9)?, add)?;
+            line(name, Floats(out));
+        }
+    }
     Ok(())
 }
 

@@ -629,7 +629,7 @@ unsafe extern "C" fn largest_magnitude(row: *const f32, len: usize) -> u32 {
     )
 }
 
-/// As [`Widen::chain_bf16`](crate::simd::Widen::chain_bf16).
+/// [`chain`](super::chain) of bfloat16.
 #[inline(never)]
 pub(crate) fn chain_bf16(x: &[f32], panel: &[[u16; LANES]]) -> [f32; LANES] {
     let mut sums = [0.0; LANES];

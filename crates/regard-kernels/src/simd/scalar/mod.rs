@@ -461,3 +461,24 @@ impl Gebp<'_, '_> {
         }
     }
 }
+
+/// As [`Widen::chain`](super::Widen::chain), of numbers that `widen` widens: four columns at a time, whose sums fit in registers.
+#[inline(always)]
+pub(super) fn chain(x: &[f32], panel: &[[u16; LANES]], widen: impl Fn(u16) -> f32) -> [f32; LANES] {
+    let mut all = [0.0; LANES];
+    for (first, sums) in (0..LANES).step_by(NR).zip(all.as_chunks_mut::<NR>().0) {
+        let [mut s0, mut s1, mut s2, mut s3] = [0.0; NR];
+        for (x, bits) in x.iter().zip(panel) {
+            let Some([b0, b1, b2, b3]) = bits.get(first..).and_then(|bits| bits.first_chunk())
+            else {
+                continue; // there are four columns from each first one on
+            };
+            s0 = core_loops::multiply_add(*x, widen(*b0), s0);
+            s1 = core_loops::multiply_add(*x, widen(*b1), s1);
+            s2 = core_loops::multiply_add(*x, widen(*b2), s2);
+            s3 = core_loops::multiply_add(*x, widen(*b3), s3);
+        }
+        *sums = [s0, s1, s2, s3];
+    }
+    all
+}
