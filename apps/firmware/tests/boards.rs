@@ -199,6 +199,36 @@ fn position_independent_code_is_refused_with_a_reason() {
     println!("thumbv7em: -C relocation-model=ropi-rwpi is refused");
 }
 
+/// Shapes, and CMSIS-DSP's instructions on the Cortex-M55 for an attention and for a product (COSTS.md).
+const CMSIS_DSP: [(&str, u32, u32); 4] = [
+    ("16x16", 20_921, 3_442),
+    ("32x32", 103_498, 24_425),
+    ("64x32", 403_901, 93_812),
+    ("64x64", 589_482, 186_873),
+];
+
+#[test]
+#[ignore = "needs qemu-system-arm and the bare-metal targets"]
+fn helium_takes_fewer_instructions_than_cmsis_dsp() {
+    let costs = output(&["m55-cpu", "--bin", "costs"]);
+    let instructions = |name: &str, shape: &str| {
+        let line =
+            costs.lines().find_map(|line| line.strip_prefix(&format!("{name};{shape};kernel;")));
+        line.unwrap().split(';').next().unwrap().parse::<u32>().unwrap()
+    };
+    for (shape, attention, product) in CMSIS_DSP {
+        for (name, theirs, most) in [
+            ("attention", attention, 0.9),
+            ("causal attention", attention, 0.9),
+            ("matmul", product, 1.0),
+        ] {
+            let share = f64::from(instructions(name, shape)) / f64::from(theirs);
+            assert!(share <= most, "{name} {shape}: {share} of CMSIS-DSP's instructions");
+            println!("m55-cpu: {name} {shape} takes {share:.2} of CMSIS-DSP's instructions");
+        }
+    }
+}
+
 /// The operations of the image `size` whose bytes of flash are the columns of the guide's table of profiles.
 const FLASH: [&str; 4] = ["attention", "causal attention", "any attention", "any int8 attention"];
 const GUIDE: &str = include_str!("../../../crates/regard-kernels/src/guide.md");
