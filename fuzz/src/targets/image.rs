@@ -6,8 +6,10 @@ const CONFIG: &[u8] = include_bytes!("../../../tests/golden/models/tiny-vit/conf
 const WEIGHTS: &[u8] = include_bytes!("../../../tests/golden/models/tiny-vit/model.safetensors");
 
 pub(crate) fn fuzz(file: &[u8]) {
-    crate::bounded(file.len() + WEIGHTS.len(), || {
-        let Ok(image) = regard_ui::model::decode_image(file) else { return };
+    let mut decoded = None;
+    crate::bounded(file.len(), || decoded = regard_ui::model::decode_image(file).ok());
+    let Some(image) = decoded else { return };
+    crate::bounded(image.len() + WEIGHTS.len(), || {
         read(b"{}", &image, [image.height() as usize, image.width() as usize]);
     });
 }

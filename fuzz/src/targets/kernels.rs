@@ -6,7 +6,7 @@
 #[path = "../../../crates/regard-kernels/tests/common/mod.rs"]
 mod common;
 
-use arbitrary::{Arbitrary, Result, Unstructured};
+use arbitrary::{Arbitrary as _, Result, Unstructured};
 use common::{Case, Matrix, bits};
 use regard_kernels::{Mat, MatMut, Position, Stage, Window, matmul};
 
