@@ -9,11 +9,12 @@ use std::process::Command;
 use regard_firmware::{MEMORY, Numbers, cases};
 
 /// The aliases in `.cargo/config.toml`, and whether the core has fused multiply-add.
-const CORES: [(&str, bool); 8] = [
+const CORES: [(&str, bool); 9] = [
     ("m0", false),
     ("m7", true),
     ("m4f", true),
     ("m33", true),
+    ("m33-cpu", true),
     ("m55", true),
     ("m55-cpu", true),
     ("rv32imac", false),
@@ -168,6 +169,51 @@ fn the_stack_is_what_the_guide_says() {
         let most = stacks.max().unwrap();
         assert!(most < limit, "{name}: {most} bytes of stack");
         println!("m4f: at most {most} bytes of stack in a {name} build");
+    }
+}
+
+#[test]
+#[ignore = "needs the bare-metal targets"]
+fn position_independent_code_is_refused_with_a_reason() {
+    let built = Command::new(env!("CARGO"))
+        .args(["build", "--profile", "firmware", "-p", "regard-kernels"])
+        .args(["--target", "thumbv7em-none-eabihf"])
+        .env("RUSTFLAGS", "-C relocation-model=ropi-rwpi")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&built.stderr);
+    let refused = "relocation-model=ropi-rwpi is not supported: constants hold absolute addresses";
+    assert!(!built.status.success() && said.contains(refused), "{said}");
+    println!("thumbv7em: -C relocation-model=ropi-rwpi is refused");
+}
+
+/// Shapes, and CMSIS-DSP's instructions on the Cortex-M55 for an attention and for a product (COSTS.md).
+const CMSIS_DSP: [(&str, u32, u32); 4] = [
+    ("16x16", 20_921, 3_442),
+    ("32x32", 103_498, 24_425),
+    ("64x32", 403_901, 93_812),
+    ("64x64", 589_482, 186_873),
+];
+
+#[test]
+#[ignore = "needs qemu-system-arm and the bare-metal targets"]
+fn helium_takes_fewer_instructions_than_cmsis_dsp() {
+    let costs = output(&["m55-cpu", "--bin", "costs"]);
+    let instructions = |name: &str, shape: &str| {
+        let line =
+            costs.lines().find_map(|line| line.strip_prefix(&format!("{name};{shape};kernel;")));
+        line.unwrap().split(';').next().unwrap().parse::<u32>().unwrap()
+    };
+    for (shape, attention, product) in CMSIS_DSP {
+        for (name, theirs, most) in [
+            ("attention", attention, 0.9),
+            ("causal attention", attention, 0.9),
+            ("matmul", product, 1.0),
+        ] {
+            let share = f64::from(instructions(name, shape)) / f64::from(theirs);
+            assert!(share <= most, "{name} {shape}: {share} of CMSIS-DSP's instructions");
+            println!("m55-cpu: {name} {shape} takes {share:.2} of CMSIS-DSP's instructions");
+        }
     }
 }
 
