@@ -5,6 +5,7 @@
 #![deny(unsafe_code)] // `stack` alone allows it, to look at memory that belongs to no variable
 
 pub mod cases;
+mod commands;
 pub mod costs;
 mod hash;
 #[cfg(target_os = "none")]
@@ -17,6 +18,7 @@ mod robotics;
 #[cfg(target_os = "none")]
 pub mod stack;
 
+pub use self::commands::COMMANDS;
 pub use self::hash::{Bits, FIRST_TOKEN, hash};
 pub use self::line::Numbers;
 pub use self::memory::MEMORY;
