@@ -8,13 +8,13 @@ use crate::memory::split;
 use crate::numbers::{INTEGERS, SCALES, fill, integers, next};
 
 /// A pseudo-random attention: \[n_q, d_k\], \[n_k, d_k\], \[n_k, d_v\].
-struct Case {
+pub(crate) struct Case {
     name: &'static str,
-    shape: [usize; 4],
+    pub(crate) shape: [usize; 4],
     /// The scores' factor, besides 1/√d_k.
-    factor: f32,
-    temperature: Temperature,
-    mask: Mask<'static>,
+    pub(crate) factor: f32,
+    pub(crate) temperature: Temperature,
+    pub(crate) mask: Mask<'static>,
 }
 
 const fn case(name: &'static str, shape: [usize; 4], factor: f32) -> Case {
@@ -51,7 +51,7 @@ const fn window(left: usize, right: Option<usize>) -> Window {
 
 /// Shapes with and without whole words, and with more and fewer than 4 and 8 queries and 256 keys, where the loops differ. They
 /// lie in flash, because the smallest board's RAM has no room for them.
-static CASES: [Case; 24] = [
+pub(crate) static CASES: [Case; 24] = [
     case("int8, plain", [13, 40, 16, 24], 1.0),
     case("int8, small", [5, 7, 5, 3], 1.0),
     case("int8, one column", [8, 9, 1, 1], 1.0),
