@@ -188,7 +188,7 @@ fn sorted(model: &Model, texts: &[&str]) -> Vec<String> {
 
 /// What the image on this machine says of texts.
 fn sorted_here(model: &Model, stored: Stored, texts: &[&str]) -> Vec<String> {
-    let text = output(&SORT, &embed(model, stored), &(texts.join("\n") + "\n"));
+    let text = output(&SORT, &embed(model, stored), &[texts.join("\n"), "\n".into()].concat());
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     lines.pop(); // the memory
     lines
@@ -224,10 +224,9 @@ fn commands_are_sorted_as_on_the_desktop_and_rightly() {
 fn the_board_has_the_tokens_of_the_desktop_on_every_text() {
     let model = command();
     let all: Vec<char> = (1..0x20000).filter_map(char::from_u32).collect();
-    let mut texts: Vec<String> = all
-        .chunks(8192)
-        .map(|chunk| chunk.iter().fold(String::new(), |text, c| text + &format!("on{c}on ")))
-        .collect();
+    let between = |c: &char| ["on", c.encode_utf8(&mut [0; 4]), "on "].concat();
+    let mut texts: Vec<String> =
+        all.chunks(8192).map(|chunk| chunk.iter().map(between).collect()).collect();
     let parts = [
         "turn",
         "Lamp",
@@ -273,7 +272,7 @@ fn the_board_has_the_tokens_of_the_desktop_on_every_text() {
     let found = output(
         &[&SORT[..], &["--", "tokens"]].concat(),
         &embed(&model, Stored::Bf16),
-        &texts.iter().fold(String::new(), |all, text| all + text + "\0"),
+        &[texts.join("\0"), "\0".into()].concat(),
     );
     let found: Vec<&str> = found.lines().collect();
     assert_eq!(found.len(), texts.len());

@@ -1,7 +1,5 @@
 //! Decoders that sort texts, against transformers.
 
-#![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
-
 use std::fs;
 
 use regard_models::{Head, Input, Model};

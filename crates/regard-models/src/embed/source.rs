@@ -108,8 +108,10 @@ fn outputs(model: &Model) -> (String, &'static str, &'static str) {
     }
     let classes = fit::outputs(model);
     let name = |id: usize| description.labels.get(id).cloned().unwrap_or_else(|| id.to_string());
-    let labels =
-        (0..classes).fold(String::new(), |text, id| text + &format!("    {:?},\n", name(id)));
+    let mut labels = String::new();
+    for id in 0..classes {
+        let _ = writeln!(labels, "    {:?},", name(id));
+    }
     let constants = format!(
         "/// The number of classes.
 pub const CLASSES: usize = {classes};
