@@ -63,12 +63,21 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         link_with(&mut cargo, "memory.x")?;
     }
+    if let Ok(script) = fact("script") {
+        layout.push_str(&fs::read_to_string(format!("boards/{script}"))?);
+    }
     let out = PathBuf::from(env::var("OUT_DIR")?);
     fs::write(out.join("memory.x"), layout)?;
     writeln!(cargo, "cargo::rustc-link-search={}", out.display())?;
     link_with(&mut cargo, "link.x")?;
     writeln!(cargo, "cargo::rustc-env=REGARD_CORE={}", fact("core")?)?;
-    writeln!(cargo, "cargo::rustc-env=REGARD_CLOCK={}", fact("clock")?)?;
+    // A part counts cycles; an emulated board's timer tells the time.
+    writeln!(cargo, "cargo::rustc-check-cfg=cfg(cycles)")?;
+    if fact("probe").is_ok() {
+        writeln!(cargo, "cargo::rustc-cfg=cycles")?;
+    } else {
+        writeln!(cargo, "cargo::rustc-env=REGARD_CLOCK={}", fact("clock")?)?;
+    }
     Ok(())
 }
 
