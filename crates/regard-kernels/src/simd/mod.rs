@@ -385,6 +385,15 @@ fn dispatch_to<K: Kernel>(tier: Tier, kernel: K) -> K::Output {
     }
 }
 
+/// Whether all numbers are finite, in little code.
+#[inline(always)]
+pub(crate) fn all_finite(row: &[f32]) -> bool {
+    #[cfg(helium)]
+    return scalar::all_finite(row);
+    #[cfg(not(helium))]
+    row.iter().all(|x| x.is_finite())
+}
+
 /// √x, rounded correctly.
 #[inline(always)]
 pub(crate) fn sqrt(x: f32) -> f32 {

@@ -22,7 +22,7 @@ pub(super) use self::core_loops::sqrt;
 #[cfg(all(fused, target_arch = "arm"))]
 pub(super) use self::core_loops::{exp, exp_to_zero, exp2_to_zero};
 #[cfg(helium)]
-pub(crate) use self::helium::scale;
+pub(crate) use self::helium::{all_finite, scale};
 
 #[cfg(helium)]
 use super::largest;
@@ -383,28 +383,31 @@ fn gebp(p: &mut Gebp<'_, '_>) {
     if !holds {
         return;
     }
-    let (mut memory, mut col) = (core_loops::MEMORY, 0);
-    while col < cols {
-        let mut row = 0;
-        while row < p.a.rows() {
-            #[cfg(helium)]
-            {
-                row = p.tiles(row, col, NR.min(cols - col));
-                if row == p.a.rows() {
-                    break;
-                }
-            }
-            // From 4 rows on, a whole tile some of whose rows are computed in vain is less work than single rows.
-            let left = p.a.rows() - row;
-            let rows = if left < 4 { 1 } else { left.min(MR) };
-            p.tile(&mut memory, row, rows, col, NR.min(cols - col));
-            row += rows;
-        }
-        col += NR;
-    }
+    #[cfg(helium)]
+    p.by_vectors(cols);
+    #[cfg(not(helium))]
+    p.by_scalars(cols);
 }
 
 impl Gebp<'_, '_> {
+    /// All rows and the first `cols` columns, tile by tile.
+    #[cfg(not(helium))]
+    #[inline(always)]
+    fn by_scalars(&mut self, cols: usize) {
+        let (mut memory, mut col) = (core_loops::MEMORY, 0);
+        while col < cols {
+            let mut row = 0;
+            while row < self.a.rows() {
+                // From 4 rows on, a whole tile some of whose rows are computed in vain is less work than single rows.
+                let left = self.a.rows() - row;
+                let rows = if left < 4 { 1 } else { left.min(MR) };
+                self.tile(&mut memory, row, rows, col, NR.min(cols - col));
+                row += rows;
+            }
+            col += NR;
+        }
+    }
+
     /// 1 row or from 4 to 6 rows from `row` on, and `cols` columns, up to [`NR`], from `col` on. For what a
     /// tile has in excess, the last row or column is computed again. `memory` is for its sums.
     #[inline(always)]
