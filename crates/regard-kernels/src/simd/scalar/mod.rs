@@ -9,6 +9,9 @@ mod core_loops;
 
 use core::ptr;
 
+#[cfg(soft)]
+use super::soft::{add, multiply};
+
 pub(super) use self::core_loops::chain_bf16;
 #[cfg(fused)]
 pub(super) use self::core_loops::sqrt;
@@ -16,8 +19,22 @@ pub(super) use self::core_loops::sqrt;
 pub(super) use self::core_loops::{exp, exp_to_zero, exp2_to_zero};
 
 use super::tile::{Epilogue, Panels, Tiles};
-use super::{Kernel, LANES, Lanes, Map, Panel, Simd};
+use super::{Kernel, LANES, Lanes, Map, Panel, SOFT, Simd};
 use crate::{Mat, MatMut};
+
+/// a + b.
+#[cfg(not(soft))]
+#[inline(always)]
+fn add(a: f32, b: f32) -> f32 {
+    a + b
+}
+
+/// a · b.
+#[cfg(not(soft))]
+#[inline(always)]
+fn multiply(a: f32, b: f32) -> f32 {
+    a * b
+}
 
 /// A block of 16 lanes, one at a time.
 #[derive(Clone, Copy)]
@@ -38,17 +55,17 @@ impl Lanes for Lane {
 
     #[inline(always)]
     fn add(self, a: f32, b: f32) -> f32 {
-        a + b
+        add(a, b)
     }
 
     #[inline(always)]
     fn sub(self, a: f32, b: f32) -> f32 {
-        a - b
+        add(a, -b)
     }
 
     #[inline(always)]
     fn mul(self, a: f32, b: f32) -> f32 {
-        a * b
+        multiply(a, b)
     }
 
     #[inline(always)]
@@ -77,12 +94,15 @@ impl Lanes for Lane {
 
     #[inline(always)]
     fn max(self, a: f32, b: f32) -> f32 {
-        if a > b { a } else { b }
+        if self.gt(a, b) { a } else { b }
     }
 
     #[inline(always)]
     fn gt(self, a: f32, b: f32) -> bool {
-        a > b
+        #[cfg(soft)]
+        return crate::simd::soft::greater(a, b);
+        #[cfg(not(soft))]
+        return a > b;
     }
 
     #[inline(always)]
@@ -107,6 +127,18 @@ impl Lanes for Lane {
     #[inline(always)]
     fn exponent(self, v: f32) -> f32 {
         f32::from_bits(v.to_bits() << 23)
+    }
+
+    #[cfg(soft)]
+    #[inline(always)]
+    fn scale(self, power: f32, v: f32) -> f32 {
+        crate::simd::soft::scale(power, v)
+    }
+
+    #[cfg(soft)]
+    #[inline(always)]
+    fn nearest(self, t: f32) -> crate::simd::Nearest<f32> {
+        crate::simd::soft::nearest(t)
     }
 }
 
@@ -363,6 +395,9 @@ fn gebp(p: &mut Gebp<'_, '_>) {
     if !holds {
         return;
     }
+    if SOFT {
+        return p.by_elements(cols);
+    }
     let (mut memory, mut col) = (core_loops::MEMORY, 0);
     while col < cols {
         let mut row = 0;
@@ -378,6 +413,25 @@ fn gebp(p: &mut Gebp<'_, '_>) {
 }
 
 impl Gebp<'_, '_> {
+    /// One element after the other, because loads cost nothing beside a soft multiply-add, and a tile's excess would.
+    #[inline(always)]
+    fn by_elements(&mut self, cols: usize) {
+        let Self { a, b, ref mut out, .. } = *self;
+        for i in 0..a.rows() {
+            let row = a.row(i).get(..b.depth).unwrap_or_default();
+            for (j, out) in (0..cols).zip(out.row_mut(i).iter_mut().skip(self.col)) {
+                let mut y = b.data.as_ptr().wrapping_add(j * b.col_stride);
+                let mut sum = 0.0;
+                for x in row {
+                    // SAFETY: `gebp` has checked that `depth` rows of the columns lie within the data.
+                    sum = Lane.mul_add(*x, unsafe { *y }, sum);
+                    y = y.wrapping_add(b.row_stride);
+                }
+                *out = if self.add { *out + sum } else { sum };
+            }
+        }
+    }
+
     /// 1 row or from 4 to 6 rows from `row` on, and `cols` columns, up to [`NR`], from `col` on. For what a
     /// tile has in excess, the last row or column is computed again. `memory` is for its sums.
     #[inline(always)]
