@@ -422,10 +422,14 @@ impl Gebp<'_, '_> {
             for (j, out) in (0..cols).zip(out.row_mut(i).iter_mut().skip(self.col)) {
                 let mut y = b.data.as_ptr().wrapping_add(j * b.col_stride);
                 let mut sum = 0.0;
-                for x in row {
+                if let Some((first, rest)) = row.split_first() {
                     // SAFETY: `gebp` has checked that `depth` rows of the columns lie within the data.
-                    sum = Lane.mul_add(*x, unsafe { *y }, sum);
-                    y = y.wrapping_add(b.row_stride);
+                    sum = Lane.add(Lane.mul(*first, unsafe { *y }), sum);
+                    for x in rest {
+                        y = y.wrapping_add(b.row_stride);
+                        // SAFETY: as above.
+                        sum = Lane.mul_add(*x, unsafe { *y }, sum);
+                    }
                 }
                 *out = if self.add { *out + sum } else { sum };
             }
