@@ -27,7 +27,7 @@ CORES = {
     "rv32imac": ("virt", "riscv32imac-unknown-none-elf", None),
     "rv32imafc": ("virt", "riscv32imafc-unknown-none-elf", None),
 }
-# Cores whose int8 takes SMLAD where `-C target-cpu` names them.
+# Aliases that name the core by `-C target-cpu`: then int8 takes SMLAD, and on the M55 `f32` takes Helium.
 NAMED = {"m33": "m33-cpu", "m55": "m55-cpu"}
 NAMES = {"rv32imac": "RV32IMAC", "rv32imafc": "RV32IMAFC"}
 
@@ -135,7 +135,7 @@ def markdown(head, rows, left):
 
 
 # Cores and types of weights in which `story` runs. `f32` does not fit the M55's flash.
-MODELS = [("m4f", "f32"), ("m4f", "bf16"), ("m55", "bf16"), ("m4f", "int8"), ("m55-cpu", "int8"), ("rv32imac", "int8")]
+MODELS = [("m4f", "f32"), ("m4f", "bf16"), ("m55-cpu", "bf16"), ("m4f", "int8"), ("m55-cpu", "int8"), ("rv32imac", "int8")]
 
 
 def models():
@@ -177,8 +177,8 @@ is the scratch memory that the caller provides, *stack* the peak of the stack, a
   and n keys.
 - *block floating point*: the operation on the same `f32` tensors with integers inside,
   [`regard_kernels::block_floating_point`](../../crates/regard-kernels/src/block_floating_point/mod.rs).
-- *int8*: the operation on 8-bit integers, [`regard_kernels::int8`](../../crates/regard-kernels/src/int8/mod.rs). On Cortex-M33
-  and M55 it is compiled with `-C target-cpu`: it then takes SMLAD.
+- *int8*: the operation on 8-bit integers, [`regard_kernels::int8`](../../crates/regard-kernels/src/int8/mod.rs).
+- Images for Cortex-M33 and M55 are compiled with `-C target-cpu`: then *int8* takes SMLAD, and the kernels take Helium on the M55.
 - *naive loops*: [`regard_kernels::naive`](../../crates/regard-kernels/src/naive.rs), built for speed (`opt-level = 3`), as
   CMSIS-DSP is. The kernels are built for size (`opt-level = "s"`).
 - *CMSIS-DSP*: [composition.c](cmsis/composition.c), `arm-none-eabi-gcc -O3`. Scores are computed by `arm_dot_prod_f32` or by
@@ -190,13 +190,10 @@ is the scratch memory that the caller provides, *stack* the peak of the stack, a
 def of_core(alias, sources):
     """What an image and CMSIS-DSP measure on a core, as `measured` gives it."""
     board, _, flags = CORES[alias]
-    image = ["cargo", alias, "--quiet", "--bin", "costs"]
+    image = ["cargo", NAMED.get(alias, alias), "--quiet", "--bin", "costs"]
     costs = measured(output(image))
     for key, ways in measured(output([*image, "--config", "profile.firmware.opt-level=3"])).items():
         costs[key].update({by: cost for by, cost in ways.items() if by == "naive"})
-    if alias in NAMED:
-        for key, ways in measured(output(["cargo", NAMED[alias], "--quiet", "--bin", "costs"])).items():
-            costs[key].update({by: cost for by, cost in ways.items() if by == "int8"})
     if flags and sources:
         with tempfile.TemporaryDirectory() as directory:
             for key, ways in cmsis(board, flags, Path(sources).resolve(), Path(directory)).items():

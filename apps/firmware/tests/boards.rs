@@ -9,11 +9,12 @@ use std::process::Command;
 use regard_firmware::{MEMORY, Numbers, cases};
 
 /// The aliases in `.cargo/config.toml`, and whether the core has fused multiply-add.
-const CORES: [(&str, bool); 8] = [
+const CORES: [(&str, bool); 9] = [
     ("m0", false),
     ("m7", true),
     ("m4f", true),
     ("m33", true),
+    ("m33-cpu", true),
     ("m55", true),
     ("m55-cpu", true),
     ("rv32imac", false),
@@ -169,6 +170,21 @@ fn the_stack_is_what_the_guide_says() {
         assert!(most < limit, "{name}: {most} bytes of stack");
         println!("m4f: at most {most} bytes of stack in a {name} build");
     }
+}
+
+#[test]
+#[ignore = "needs the bare-metal targets"]
+fn position_independent_code_is_refused_with_a_reason() {
+    let built = Command::new(env!("CARGO"))
+        .args(["build", "--profile", "firmware", "-p", "regard-kernels"])
+        .args(["--target", "thumbv7em-none-eabihf"])
+        .env("RUSTFLAGS", "-C relocation-model=ropi-rwpi")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&built.stderr);
+    let refused = "relocation-model=ropi-rwpi is not supported: constants hold absolute addresses";
+    assert!(!built.status.success() && said.contains(refused), "{said}");
+    println!("thumbv7em: -C relocation-model=ropi-rwpi is refused");
 }
 
 /// The operations of the image `size`, and the most bytes of flash that the guide promises for their calls.

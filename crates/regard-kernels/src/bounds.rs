@@ -167,7 +167,7 @@ impl<'a> Bounds<'a> {
 
     /// Which keys the boolean mask shows to query `i`.
     pub(crate) fn allowed(&self, i: usize) -> Option<&'a [bool]> {
-        self.allowed.map(|m| m.row(i))
+        self.allowed.as_ref().map(|m| m.row(i))
     }
 
     pub(crate) fn sees(&self, i: usize, key: usize) -> bool {

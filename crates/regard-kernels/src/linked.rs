@@ -19,7 +19,7 @@ use core::ops::Range;
 use crate::Mat;
 use crate::bounds::{Bounds, MaskParts, SeenSum};
 use crate::error::Error;
-use crate::simd::{Kernel, NARROW, Simd, dispatch};
+use crate::simd::{Kernel, NARROW, Simd, all_finite, dispatch};
 
 /// Something done to a row of scores.
 pub(crate) trait RowStep: Copy {
@@ -142,7 +142,7 @@ fn hide_before(range: &Range<usize>, key: usize, scores: &mut [f32]) {
 fn is_finite(m: &Mat<'_>, mut rows: Range<usize>) -> bool {
     rows.all(|i| {
         let row = m.data().get(i * m.stride()..).unwrap_or_default();
-        row.iter().take(m.cols()).all(|x| x.is_finite())
+        all_finite(row.get(..m.cols()).unwrap_or(row))
     })
 }
 

@@ -13,7 +13,7 @@
 //! ```
 
 use crate::attention::{scalar_scratch_len, tensor_elements};
-use crate::int8::dsp_scratch_len;
+use crate::int8;
 
 /// Bytes of RAM of one attention in `f32` on Cortex-M and RISC-V: there exactly [`attention_bytes`](crate::attention_bytes).
 #[must_use]
@@ -25,14 +25,15 @@ pub const fn attention_bytes(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> 
 
 /// Bytes of RAM of one attention on 8-bit integers on Cortex-M and RISC-V.
 ///
-/// Where the DSP extension is used (Cortex-M4, M7), they are exactly [`int8::attention_bytes`](crate::int8::attention_bytes); other
-/// cores take no more.
+/// They are [`int8::attention_bytes`](crate::int8::attention_bytes) of the core that takes most: one with the DSP extension
+/// (Cortex-M4, M7), or RISC-V with F. Other cores take less.
 ///
 /// ```
 /// const _: () = assert!(regard_kernels::microcontroller::int8_attention_bytes(64, 64, 32, 32) <= 12 * 1024);
 /// ```
 #[must_use]
 pub const fn int8_attention_bytes(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> usize {
-    tensor_elements(n_q, n_k, d_k, d_v)
-        .saturating_add(dsp_scratch_len(n_q, n_k, d_k, d_v).saturating_mul(size_of::<i32>()))
+    tensor_elements(n_q, n_k, d_k, d_v).saturating_add(
+        int8::scalar_scratch_len(n_q, n_k, d_k, d_v).saturating_mul(size_of::<i32>()),
+    )
 }

@@ -238,14 +238,14 @@ fn every_shape_gives_the_references_bits() {
 
 #[test]
 fn the_farthest_numbers_do_not_overflow() {
-    for (n_k, d_k) in [(3, 1 << 15), (1030, 2), (1 << 17, 1)] {
+    for (n_q, n_k, d_k) in [(1, 3, 1 << 15), (5, 6, 2053), (5, 1030, 2), (1, 1 << 17, 1)] {
         for fill in [-128, 127] {
             let k = Matrix::from_fn(n_k, d_k, |j, _| if j == 1 { 127 } else { -128 });
-            let v = Matrix::from_fn(n_k, 3, |_, c| if c == 0 { -128 } else { fill });
-            let mut case = Quantized::new(Matrix::from_fn(1, d_k, |_, _| fill), k, v, SCALES);
+            let v = Matrix::from_fn(n_k, 6, |_, c| if c == 0 { -128 } else { fill });
+            let mut case = Quantized::new(Matrix::from_fn(n_q, d_k, |_, _| fill), k, v, SCALES);
             for scale in [0.0, 1e-9, 1.0] {
                 case.real.scale = Some(scale);
-                assert_eq!(case.run(), case.reference(), "{n_k} × {d_k}, scale {scale}");
+                assert_eq!(case.run(), case.reference(), "{n_q} × {n_k} × {d_k}, scale {scale}");
             }
         }
     }

@@ -101,7 +101,8 @@ impl Kernel for AddProducts<'_> {
             for (block, sums) in self.sums.chunks_mut(OUTPUTS).enumerate() {
                 let rows = self.weight.block(block * OUTPUTS, OUTPUTS, part * PART, PART);
                 let mut products = [[0]; OUTPUTS];
-                let products = products.get_mut(..sums.len()).unwrap_or_default();
+                let products =
+                    products.get_mut(..sums.len().next_multiple_of(4)).unwrap_or_default();
                 query.dots(rows, 0, products);
                 for (sum, [product]) in sums.iter_mut().zip(products) {
                     *sum = sum.wrapping_add(*product);

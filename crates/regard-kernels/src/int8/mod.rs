@@ -1,9 +1,11 @@
 //! Attention, linear layers, norms and embeddings on 8-bit integers: a quarter of the memory, and on many small cores less work.
 //!
 //! On cores without an FPU it takes a tenth of the instructions or less, and with SMLAD two thirds: on Cortex-M4 and M7, and on
-//! M33, M35P, M55 and M85 where `-C target-cpu` names the core. An FPU without SMLAD is up to three times as fast at `f32`: there
-//! it saves memory alone. Eight or more queries take vectors of integers, which are faster than those of `f32`: on x86-64 with AVX2, AVX-512 or VNNI, and on aarch64 with the dot
-//! products of ARMv8.2 (found at run time with the feature `std`, or at compile time).
+//! M33, M35P, M55 and M85 where `-C target-cpu` names the core. RISC-V with F computes the products in `f32`, exactly, and takes
+//! 0.7 to 1.0 times the instructions of attention in `f32`. An M33 without that name is up to three times as fast at `f32`: there
+//! it saves memory alone. Eight or more queries take vectors of integers, which are faster than those of `f32`: on x86-64 with
+//! AVX2, AVX-512 or VNNI, and on aarch64 with the dot products of ARMv8.2 (found at run time with the feature `std`, or at
+//! compile time).
 //!
 //! Q, K, V and the output are symmetric `i8` with one scale a tensor: x = scale · integer. Everything between them is
 //! integers of 32 bits, so the result has the same bits on every target, without exception. Scales, temperature and 1/√d
@@ -67,15 +69,21 @@ pub use self::norm::Norm;
 pub use self::quantize::{dequantize, quantize, scale_for};
 pub use self::requantize::{divide_by_power, narrow, requantize};
 
-pub(crate) use self::exponent::{Exponent, HIDDEN};
+pub(crate) use self::exponent::Exponent;
+#[cfg(any(dsp, integers))]
+pub(crate) use self::exponent::HIDDEN;
 use self::quantize::check_scale;
 pub(crate) use self::ratio::Factor;
 use self::ratio::Ratio;
 pub(crate) use self::rows::Rows;
-pub(crate) use self::rows::dsp_scratch_len;
-#[cfg(integers)]
+#[cfg(not(int8_by_f32))]
 pub(crate) use self::rows::halve;
+#[cfg(not(dsp))]
+pub(crate) use self::rows::largest;
+pub(crate) use self::rows::scalar_scratch_len;
 use self::rows::scratch_len;
+#[cfg(int8_by_f32)]
+pub(crate) use self::rows::{excess, halved};
 use crate::attention::tensor_elements;
 use crate::error::{Error, check_shape};
 use crate::simd::dispatch;
@@ -226,7 +234,8 @@ fn check_most(
 /// Elements of `i32` scratch memory that [`Attention::forward`] needs.
 ///
 /// With g = 4 queries a group (1 where n_q < 4) and ⌈ ⌉₄ for rounding up to a multiple of 4: g × ⌈n_k⌉₄ for the scores of a
-/// group. Cores with the DSP extension (Cortex-M4, M7, and those of ARMv8-M that `-C target-cpu` names) need g × ⌈d_k⌉₄ / 2 more for its queries, widened to 16 bits; and for
+/// group. RISC-V with F needs g × d_k more for its queries, in `f32`. Cores with the DSP extension (Cortex-M4, M7, and those of
+/// ARMv8-M that `-C target-cpu` names) need g × ⌈d_k⌉₄ / 2 more for its queries, widened to 16 bits; and for
 /// 8 or more queries and up to 256 keys ⌈n_k⌉₄ / 4 × d_v for a transposed copy of the values. On x86-64, 8 or more queries
 /// need 8 × ⌈n_k⌉₃₂ for the scores, (8 + ⌈n_k⌉₃₂) × ⌈d_k⌉₂ / 2 for packed queries and keys, ⌈n_k⌉₃₂ / 2 × ⌈d_v⌉₁₆ for
 /// packed values, and 15 to start at a multiple of 64 bytes.

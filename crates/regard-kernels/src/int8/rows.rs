@@ -4,8 +4,8 @@ use super::exponent::{Exponent, HIDDEN};
 use super::ratio::{Factor, MOST, Ratio};
 use crate::linked::Visible;
 use crate::simd::int8::{
-    Fours, GROUP, Queries, Values, dsp_query_words, dsp_value_words, query_words, value_words,
-    weigh,
+    GROUP, Queries, Values, dsp_query_words, dsp_value_words, float_query_words, query_words,
+    value_words, weigh,
 };
 use crate::simd::{Kernel, Simd};
 use crate::{Mat, MatMut};
@@ -24,12 +24,12 @@ const fn score_words(rows: usize, n_k: usize) -> usize {
     n_k.div_ceil(4).saturating_mul(4).saturating_mul(rows)
 }
 
-/// [`scratch_len`] of the core without vectors that needs most: one with the DSP extension.
-pub(crate) const fn dsp_scratch_len(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> usize {
+/// [`scratch_len`] of the core without vectors that needs most: one with the DSP extension, or one that computes in `f32`.
+pub(crate) const fn scalar_scratch_len(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> usize {
     let rows = rows_at_once(n_q);
-    score_words(rows, n_k)
-        .saturating_add(dsp_query_words(rows, d_k))
-        .saturating_add(dsp_value_words(n_q, n_k, d_v))
+    let dsp = dsp_query_words(rows, d_k).saturating_add(dsp_value_words(n_q, n_k, d_v));
+    let float = float_query_words(rows, d_k);
+    score_words(rows, n_k).saturating_add(if dsp > float { dsp } else { float })
 }
 
 pub(crate) const fn scratch_len(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> usize {
@@ -101,7 +101,7 @@ impl Groups<'_> {
     /// The `R` rows from `first` on. The loops are functions of their own, which have all registers to themselves.
     #[inline(always)]
     fn compute<S: Simd, const R: usize>(&mut self, simd: S, first: usize) {
-        let (keys, _) = self.visible.range_of_rows(first, R);
+        let (keys, by_all) = self.visible.range_of_rows(first, R);
         // Whole words of bytes are read where values are transposed.
         let start = keys.start & !3;
         let scores = self.scores.as_chunks_mut::<R>().0;
@@ -111,15 +111,17 @@ impl Groups<'_> {
         simd.call(Score { queries, k: self.k, start, scores });
 
         let mut factors = [Factor::ZERO; R];
+        let hides = self.visible.may_hide(&by_all, &(start..start + scores.len()));
         for (r, factor) in (0..R).zip(&mut factors) {
-            hide(&self.visible, first + r, start, scores, r);
+            if hides {
+                hide(&self.visible, first + r, start, scores, r);
+            }
             *factor =
                 self.ratio.divided_by(simd.call(Weigh { exponent: self.exponent, scores, r }));
         }
 
-        let weights = scores.as_chunks::<2>().0;
-        let weights = weights.get(..weights.len() / 2).unwrap_or_default();
-        simd.call(Add { values: self.v, weights, start, factors, out: self.out.rows_from(first) });
+        let out = self.out.rows_from(first);
+        simd.call(Add { values: self.v, weights: scores, start, factors: &factors, out });
     }
 }
 
@@ -144,9 +146,9 @@ impl<const R: usize> Kernel for Score<'_, R> {
 /// The outputs of `R` rows, the first of `out`.
 struct Add<'a, const R: usize> {
     values: Values<'a>,
-    weights: &'a [Fours<R>],
+    weights: &'a [[i32; R]],
     start: usize,
-    factors: [Factor; R],
+    factors: &'a [Factor; R],
     out: MatMut<'a, i8>,
 }
 
@@ -155,7 +157,7 @@ impl<const R: usize> Kernel for Add<'_, R> {
 
     #[inline(always)]
     fn run<S: Simd>(self, _simd: S) {
-        self.values.weigh(self.weights, self.start, &self.factors, self.out);
+        self.values.weigh(self.weights, self.start, self.factors, self.out);
     }
 }
 
@@ -186,7 +188,7 @@ fn hide<const R: usize>(
     }
 }
 
-/// Turns the scores numbered `r` into weights, two in a word, and returns their total, at most [`MOST`].
+/// Turns the scores numbered `r` into weights, as [`Values`] reads them, and returns their total, at most [`MOST`].
 struct Weigh<'a, const R: usize> {
     exponent: Exponent,
     scores: &'a mut [[i32; R]],
@@ -198,29 +200,49 @@ impl<const R: usize> Kernel for Weigh<'_, R> {
 
     #[inline(always)]
     fn run<S: Simd>(self, _simd: S) -> u32 {
-        let Self { exponent, scores, r } = self;
-        let total = weigh(&exponent, scores, r);
-        let weights = scores.len() / 2;
-        halve(total, scores.iter_mut().take(weights).filter_map(|scores| scores.get_mut(r)))
+        weigh(&self.exponent, self.scores, self.r)
     }
 }
 
-/// Halves a row's weights, two in a word, until their total is below half of [`MOST`]: then rounding up, by at most half a
-/// weight of 2¹⁷ keys, stays below [`MOST`]. Returns the new total.
+/// The largest of the scores numbered `r`, whole fours, or 0 where none is seen: any number keeps [`HIDDEN`] far away.
+#[cfg(not(dsp))]
+#[inline(always)]
+pub(crate) fn largest<const R: usize>(scores: &[[i32; R]], r: usize) -> i32 {
+    let mut max = HIDDEN;
+    for [a, b, c, d] in scores.as_chunks().0 {
+        max = max.max(a[r]).max(b[r]).max(c[r]).max(d[r]);
+    }
+    if max == HIDDEN { 0 } else { max }
+}
+
+/// How often the weights of a row must be halved for their total to be below half of [`MOST`]: then rounding up, by at most
+/// half a weight of 2¹⁷ keys, stays below [`MOST`].
+#[inline(always)]
+pub(crate) fn excess(total: u32) -> u32 {
+    (MOST / 2 - 1).leading_zeros().saturating_sub(total.leading_zeros())
+}
+
+/// A weight, halved so often, at least once, rounded to the nearest integer.
+#[inline(always)]
+pub(crate) fn halved(weight: u32, excess: u32) -> u32 {
+    ((weight >> (excess - 1)) + 1) >> 1
+}
+
+/// Halves a row's weights, two in a word, as often as their `total` asks for, and returns the new one.
+#[cfg(not(int8_by_f32))]
 #[inline(always)]
 pub(crate) fn halve<'a>(total: u32, words: impl Iterator<Item = &'a mut i32>) -> u32 {
-    let excess = (MOST / 2 - 1).leading_zeros().saturating_sub(total.leading_zeros());
+    let excess = excess(total);
     if excess == 0 {
         return total;
     }
-    let mut halved = 0;
+    let mut sum = 0;
     for word in words {
         let both = *word as u32;
-        let (low, high) = (((both & 0xffff) >> (excess - 1)) + 1, (both >> 16 >> (excess - 1)) + 1);
-        let (low, high) = (low >> 1, high >> 1);
-        halved += low + high;
+        let (low, high) = (halved(both & 0xffff, excess), halved(both >> 16, excess));
+        sum += low + high;
         *word = (low | (high << 16)) as i32;
     }
-    debug_assert!(halved < MOST, "{halved}");
-    halved
+    debug_assert!(sum < MOST, "{sum}");
+    sum
 }

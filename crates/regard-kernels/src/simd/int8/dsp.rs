@@ -3,7 +3,7 @@
 
 use core::arch::{asm, naked_asm};
 
-use super::{COLUMNS, Fours, GROUP, dsp_query_words, dsp_value_words};
+use super::{COLUMNS, Fours, GROUP, dsp_query_words, dsp_value_words, halve_pairs, pairs};
 use crate::int8::{Exponent, Factor, HIDDEN};
 use crate::{Mat, MatMut};
 
@@ -91,11 +91,12 @@ impl<'a> Values<'a> {
     #[inline(always)]
     pub(crate) fn weigh<const R: usize>(
         &self,
-        weights: &[Fours<R>],
+        weights: &[[i32; R]],
         first: usize,
         factors: &[Factor; R],
         mut out: MatMut<'_, i8>,
     ) {
+        let weights = pairs(weights);
         let columns = self.v.cols();
         if R == GROUP && !self.transposed.is_empty() {
             let height = self.v.rows().div_ceil(4);
@@ -107,7 +108,7 @@ impl<'a> Values<'a> {
                 let sums = sums.get_mut(..COLUMNS.min(columns - col)).unwrap_or_default();
                 // SAFETY: these columns have `height` words each, of which so many are skipped.
                 unsafe { dots(weights, words.cast(), 4 * height, sums) };
-                for (r, factor) in (0..R).zip(factors) {
+                for (r, &factor) in (0..R).zip(factors) {
                     let out = out.row_mut(r).get_mut(col..).unwrap_or_default();
                     for (out, sums) in out.iter_mut().zip(&*sums) {
                         *out = factor.times(sums[r]);
@@ -115,7 +116,7 @@ impl<'a> Values<'a> {
                 }
             }
         } else {
-            for (r, factor) in (0..R).zip(factors) {
+            for (r, &factor) in (0..R).zip(factors) {
                 for (i, out) in out.row_mut(r).chunks_mut(4).enumerate() {
                     let sums = self.weigh_four(weights, r, first, 4 * i);
                     for (out, sum) in out.iter_mut().zip(sums) {
@@ -338,8 +339,8 @@ unsafe extern "C" fn dots_of_one(
 /// [`dots`] of four rows: 13 instructions for 16 multiply-adds, which the compiler's choice of registers does not reach.
 ///
 /// # Safety
-/// `len` is 4 for each element of `fours`. There is at least one element in `fours`, and one from `out` to `end`. All rows of bytes must have
-/// `len`.
+/// `len` is 4 for each element of `fours`. There is at least one element in `fours`, and one from `out` to `end`. All rows of
+/// bytes must have `len`.
 #[unsafe(naked)]
 unsafe extern "C" fn dots_of_four(
     fours: *const Fours<4>,
@@ -409,7 +410,7 @@ unsafe extern "C" fn dots_of_four(
     )
 }
 
-/// Turns the scores numbered `r` into weights, two in a word, in their first half, and returns the total.
+/// Turns the scores numbered `r` into weights, two in a word, in their first half, and returns their total.
 #[inline(always)]
 pub(crate) fn weigh<const R: usize>(exponent: &Exponent, scores: &mut [[i32; R]], r: usize) -> u32 {
     let Exponent { shift, multiplier, limit } = *exponent;
@@ -419,13 +420,14 @@ pub(crate) fn weigh<const R: usize>(exponent: &Exponent, scores: &mut [[i32; R]]
     }
     let range = whole.as_mut_ptr_range();
     // SAFETY: from `start` to `end` there are fours of rows, one at least, each with an element `r`.
-    unsafe {
+    let total = unsafe {
         weigh_row::<R>(
             range.start.cast::<i32>().add(r),
             range.end.cast(),
             &[shift, multiplier, limit],
         )
-    }
+    };
+    halve_pairs(total, scores, r)
 }
 
 /// [`weigh`]: 25 instructions a weight, where the compiler takes 38.

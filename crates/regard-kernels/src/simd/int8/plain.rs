@@ -3,8 +3,10 @@
 
 use core::cell::Cell;
 
-use super::{COLUMNS, Fours};
-use crate::int8::{Exponent, Factor, HIDDEN};
+#[cfg(scalar)]
+use super::four_times;
+use super::{COLUMNS, Fours, halve_pairs, pairs};
+use crate::int8::{Exponent, Factor, largest};
 use crate::{Mat, MatMut};
 
 /// Words of memory that [`Queries`] need.
@@ -71,14 +73,15 @@ impl<'a> Values<'a> {
     #[inline(always)]
     pub(crate) fn weigh<const R: usize>(
         &self,
-        weights: &[Fours<R>],
+        weights: &[[i32; R]],
         first: usize,
         factors: &[Factor; R],
         mut out: MatMut<'_, i8>,
     ) {
+        let weights = pairs(weights);
         for col in (0..self.0.cols()).step_by(COLUMNS) {
             let sums = self.sums(weights, first, col);
-            for (r, (sums, factor)) in sums.iter().zip(factors).enumerate() {
+            for (r, (sums, &factor)) in sums.iter().zip(factors).enumerate() {
                 let out = out.row_mut(r).get_mut(col..).unwrap_or_default();
                 for (out, sum) in out.iter_mut().zip(sums) {
                     *out = factor.times(*sum);
@@ -145,20 +148,6 @@ impl<'a> Values<'a> {
             }
         }
     }
-}
-
-/// Evaluates `$body` four times, with the constant `$i` from 0 to 3.
-#[cfg(scalar)]
-macro_rules! four_times {
-    ($i:ident, $body:expr) => {
-        four_times!(@ $i, $body, 0 1 2 3)
-    };
-    (@ $i:ident, $body:expr, $($n:literal)+) => {
-        $({
-            const $i: usize = $n;
-            $body;
-        })+
-    };
 }
 
 /// The dot products of `R` queries, at most four, with four keys of the same length.
@@ -238,31 +227,25 @@ fn sums_of_tile<const R: usize>(values: Mat<'_, i8>, weights: &[Fours<R>]) -> [[
     sums
 }
 
-/// Turns the scores numbered `r` into weights, two in a word, in their first half, and returns the total.
+/// Turns the scores numbered `r` into weights, two in a word, in their first half, and returns their total.
 #[inline(always)]
 pub(crate) fn weigh<const R: usize>(exponent: &Exponent, scores: &mut [[i32; R]], r: usize) -> u32 {
     let r = r.min(R - 1); // tells the compiler that it is one of them
-    let mut max = HIDDEN;
-    for scores in &*scores {
-        max = max.max(scores[r]);
-    }
-    // Where nothing is seen, any number keeps HIDDEN far away: no weight.
-    let max = if max == HIDDEN { 0 } else { max };
-
+    let max = largest(scores, r);
     // What is written lies before what is still to be read.
     let cells = Cell::from_mut(scores.as_flattened_mut()).as_slice_of_cells().as_chunks::<R>().0;
-    let (scores, weights) = (cells.as_chunks::<4>().0, cells.as_chunks::<2>().0);
+    let (fours, weights) = (cells.as_chunks::<4>().0, cells.as_chunks::<2>().0);
     let mut total = 0;
-    for (scores, fours) in scores.iter().zip(weights) {
+    for (scores, pairs) in fours.iter().zip(weights) {
         // Each pair is written before the next is read, which leaves registers for the constants.
-        for (i, pair) in fours.iter().enumerate() {
+        for (i, pair) in pairs.iter().enumerate() {
             let low = exponent.weight(max.wrapping_sub(scores[i][r].get()) as u32);
             let high = exponent.weight(max.wrapping_sub(scores[i + 2][r].get()) as u32);
             total += low + high;
             pair[r].set((low | (high << 16)) as i32);
         }
     }
-    total
+    halve_pairs(total, scores, r)
 }
 
 /// The first columns, and 0 for columns that do not exist.

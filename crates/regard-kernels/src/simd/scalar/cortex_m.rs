@@ -437,7 +437,7 @@ pub(super) unsafe fn by_columns(
     }
 }
 
-/// As [`Widen::chain_bf16`](crate::simd::Widen::chain_bf16).
+/// [`chain`](super::chain) of bfloat16.
 ///
 /// A word holds two numbers of bfloat16, each the upper half of an `f32`: shifted left it is the first, and without its lower
 /// half the second. LDM loads four words at once where they are aligned, LDR one word anywhere.
