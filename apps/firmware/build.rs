@@ -10,11 +10,19 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut cargo = io::stdout();
     writeln!(cargo, "cargo::rerun-if-env-changed=REGARD_BOARD")?;
     writeln!(cargo, "cargo::rerun-if-changed=boards")?;
-    // Whether the image `story` has a model.
+    // Whether the images of models have one, and whether it sorts texts.
     writeln!(cargo, "cargo::rerun-if-env-changed=REGARD_EMBED")?;
-    writeln!(cargo, "cargo::rustc-check-cfg=cfg(embedded)")?;
-    if env::var_os("REGARD_EMBED").is_some() {
+    writeln!(cargo, "cargo::rustc-check-cfg=cfg(embedded, sorts)")?;
+    if let Some(folder) = env::var_os("REGARD_EMBED") {
+        let source = PathBuf::from(folder).join("src");
+        // What is absent would count as changed, and this file is there of every model.
+        writeln!(cargo, "cargo::rerun-if-changed={}", source.join("model.rs").display())?;
         writeln!(cargo, "cargo::rustc-cfg=embedded")?;
+        if fs::read_to_string(source.join("text.rs"))
+            .is_ok_and(|text| text.contains("pub fn classify"))
+        {
+            writeln!(cargo, "cargo::rustc-cfg=sorts")?;
+        }
     }
     if env::var("CARGO_CFG_TARGET_OS")? != "none" {
         if env::var_os("CARGO_FEATURE_X86").is_some() {
