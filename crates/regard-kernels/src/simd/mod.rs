@@ -124,6 +124,8 @@ pub(crate) trait Map {
     #[cfg_attr(target_os = "none", inline(never))]
     fn each<L: Lanes<V = f32>>(&self, lane: L, row: &mut [f32]) {
         for x in row {
+            #[cfg(helium)]
+            scalar::one_by_one();
             *x = self.of(lane, *x);
         }
     }
