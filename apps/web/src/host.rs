@@ -201,7 +201,11 @@ impl Host for Browser {
 
     /// The book lies beside the page.
     fn open_book(&self) -> io::Result<()> {
-        if system::open_book() { Ok(()) } else { Err(io::Error::other("the browser blocks new windows")) }
+        if system::open_book() {
+            Ok(())
+        } else {
+            Err(io::Error::other("the browser blocks new windows"))
+        }
     }
 
     fn session_file(&self) -> Option<PathBuf> {
