@@ -10,7 +10,6 @@ use egui::accesskit::Role;
 use egui::{Color32, Pos2, Rect, TextureId, vec2};
 use egui_kittest::kittest::Queryable as _;
 use regard_kernels::Temperature;
-use regard_ui::Command;
 use regard_ui::colors::{self, Colors as _, HIDDEN, Look, NOT_A_NUMBER};
 use regard_ui::heatmap::Cell;
 use regard_ui::walkthrough::{At, Picked};
@@ -250,11 +249,4 @@ fn the_sequential_map_darkens_from_zero_to_one() {
     for special in [HIDDEN, NOT_A_NUMBER] {
         assert!((0..=100).all(|i| palette.color(i as f32 / 100.0) != special));
     }
-}
-
-#[test]
-fn where_no_browser_opens_the_address_of_the_book_is_shown() {
-    let mut window = driver::room(regard_ui::Room::Laboratory);
-    driver::choose(&mut window, Command::Book);
-    assert!(window.query_by_label_contains(regard_ui::host::BOOK).is_some());
 }
