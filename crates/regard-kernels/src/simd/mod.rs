@@ -48,6 +48,9 @@ use crate::int8::Rows;
 /// The number of lanes of a block.
 pub(crate) const LANES: usize = 16;
 
+/// Rows from which on a narrow tier computes a whole tile.
+pub(crate) const WHOLE: usize = 4;
+
 /// Whether [`dispatch`] is sure to find a [narrow](Simd::NARROW) tier.
 pub(crate) const NARROW: bool = cfg!(scalar);
 
