@@ -241,7 +241,10 @@ impl Weigh<'_, '_, '_> {
             *lanes = simd.max_lanes(scores);
         }
         for (row, max) in (row..).zip(reduce_max_each(simd, lanes)) {
-            raise(simd, self.softmax, self.out, row, max);
+            let OnlineSoftmax { weighting, max: references, sum } = &mut *self.softmax;
+            if let (Some(reference), Some(sum)) = (references.get_mut(row), sum.get_mut(row)) {
+                raise(simd, *weighting, reference, sum, max, || self.out.row_mut(row));
+            }
         }
     }
 
@@ -288,49 +291,42 @@ impl Weigh<'_, '_, '_> {
             preparation.apply(simd, shown);
         }
         let max = simd.max_of(shown);
-        raise(simd, self.softmax, self.out, row, max);
-        let Some(reference) = self.softmax.max.get(row).copied() else { return };
-        hide(before);
-        hide(after);
-        exp2_row(simd, shown, reference, factor * LOG2_E, temperature);
-        let weights = simd.sum(scores);
-        if let Some(sum) = self.softmax.sum.get_mut(row) {
-            *sum += weights;
-        }
+        let OnlineSoftmax { weighting, max: references, sum } = &mut *self.softmax;
+        let (Some(reference), Some(sum)) = (references.get_mut(row), sum.get_mut(row)) else {
+            return;
+        };
+        raise(simd, *weighting, reference, sum, max, || self.out.row_mut(row));
+        let zero = black_box(0.0); // of loops that write a 0 that the compiler knows it would make calls of memset
+        before.iter_mut().chain(after).for_each(|weight| *weight = zero);
+        exp2_row(simd, shown, *reference, factor * LOG2_E, temperature);
+        // In both arms the compiler knows that no panel is filled in part otherwise, and leaves out the code for that.
+        *sum += match scores.as_chunks::<LANES>() {
+            ([], half) => half.first_chunk::<{ LANES / 2 }>().map_or(0.0, |half| simd.sum(half)),
+            (panels, _) => simd.sum(panels.as_flattened()),
+        };
     }
 }
 
-/// Raises the reference of a query to `max`, the maximum of its scores, if it must.
+/// Raises the reference of a query to `max`, the maximum of its scores, if it must, and rescales its sum and `out`, its output.
 #[inline(always)]
-fn raise<S: Simd>(
+fn raise<'o, S: Simd>(
     simd: S,
-    softmax: &mut OnlineSoftmax<'_>,
-    out: &mut MatMut<'_>,
-    row: usize,
+    weighting: Weighting,
+    reference: &mut f32,
+    sum: &mut f32,
     max: f32,
+    out: impl FnOnce() -> &'o mut [f32],
 ) {
-    let Weighting { temperature, factor, .. } = softmax.weighting;
+    let Weighting { temperature, factor, .. } = weighting;
     let factor = factor * LOG2_E;
     let slack = if temperature.is_zero() { 0.0 } else { SLACK };
-    let (Some(reference), Some(sum)) = (softmax.max.get_mut(row), softmax.sum.get_mut(row)) else {
-        return;
-    };
     if (max - *reference) * factor > slack {
         if *sum != 0.0 {
             let rescale = exp2_one(simd, *reference, max, factor, temperature);
             *sum *= rescale;
-            scale_row(simd, out.row_mut(row), rescale);
+            scale_row(simd, out(), rescale);
         }
         *reference = max;
-    }
-}
-
-/// Sets weights to 0. They are few: of a loop whose number the compiler knows it would make a call of memset.
-#[inline(always)]
-fn hide(weights: &mut [f32]) {
-    let zero = black_box(0.0);
-    for weight in weights {
-        *weight = zero;
     }
 }
 

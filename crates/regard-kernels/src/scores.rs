@@ -40,7 +40,7 @@ use core::ops::Range;
 use crate::activation::Capped;
 use crate::linked::{Linked, RowStep, Visible};
 use crate::simd::{
-    LANES, MR, NARROW, Panel, Panels, Set, Simd, WHOLE, gebp, gemv, next_groups, pack_transposed,
+    LANES, MR, NARROW, Panel, Panels, Set, Simd, gebp, gemv, next_groups, pack_transposed,
     panels_at_once,
 };
 use crate::softmax::scale_row;
@@ -175,9 +175,8 @@ impl Scores<'_> {
             let most = if self.apart { 1 } else { MC.min(S::QUERIES) };
             let mut row = 0;
             while row < n_q {
-                let rows = rows_of_block(n_q - row, most, self.q.cols());
-                self.block(simd, row, rows, &keys, visitor);
-                row += rows;
+                self.block(simd, row, most.min(n_q - row), &keys, visitor);
+                row += most;
             }
             start += NC;
         }
@@ -324,18 +323,6 @@ impl Scores<'_> {
             }
             self.visible.apply(simd, row, start + lanes.start, scores);
         }
-    }
-}
-
-/// How many of the rows that are left are a block of up to `most`. With fused multiply-add a narrow tier computes from
-/// [`WHOLE`] rows on a whole tile, and fewer one by one: two blocks of so many are less work than a whole one and single rows,
-/// where rows are short.
-#[inline(always)]
-fn rows_of_block(left: usize, most: usize, columns: usize) -> usize {
-    if cfg!(fused) && columns < LANES && left > most && left < most + WHOLE && left >= 2 * WHOLE {
-        left / 2
-    } else {
-        left.min(most)
     }
 }
 

@@ -48,9 +48,6 @@ use crate::int8::Rows;
 /// The number of lanes of a block.
 pub(crate) const LANES: usize = 16;
 
-/// Rows from which on a narrow tier computes a whole tile.
-pub(crate) const WHOLE: usize = 4;
-
 /// Whether [`dispatch`] is sure to find a [narrow](Simd::NARROW) tier.
 pub(crate) const NARROW: bool = cfg!(scalar);
 
@@ -219,7 +216,7 @@ pub(crate) trait Simd: Widen {
     /// a·b + c with one a for all lanes.
     fn mul_add_quarter(self, a: f32, b: Self::Quarter, c: Self::Quarter) -> Self::Quarter;
 
-    /// The sum of all elements: lane by lane, then folded.
+    /// The sum of all elements, none of which is −0: lane by lane, then folded.
     #[inline(always)]
     fn sum(self, row: &[f32]) -> f32 {
         let (blocks, rest) = row.as_chunks();

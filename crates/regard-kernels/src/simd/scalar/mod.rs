@@ -16,7 +16,7 @@ pub(super) use self::core_loops::sqrt;
 pub(super) use self::core_loops::{exp, exp_to_zero, exp2_to_zero};
 
 use super::tile::{Epilogue, Panels, Tiles};
-use super::{Kernel, LANES, Lanes, Map, Panel, Simd, WHOLE};
+use super::{Kernel, LANES, Lanes, Map, Panel, Simd};
 use crate::{Mat, MatMut};
 
 /// A block of 16 lanes, one at a time.
@@ -307,8 +307,7 @@ impl Simd for Scalar {
     #[inline(always)]
     fn sum(self, row: &[f32]) -> f32 {
         if let [a, b, c, d, e, f, g, h] = row {
-            // The other eight lanes are 0. The first may turn −0 into 0.
-            return ((a + e) + (c + g)) + ((b + f) + (d + h)) + 0.0;
+            return ((a + e) + (c + g)) + ((b + f) + (d + h)); // the other eight lanes are 0
         }
         core_loops::sum(row)
     }
@@ -371,9 +370,9 @@ fn gebp(p: &mut Gebp<'_, '_>) {
     while col < cols {
         let mut row = 0;
         while row < p.a.rows() {
-            // From so many rows on, a whole tile some of whose rows are computed in vain is less work than single rows.
+            // From 4 rows on, a whole tile some of whose rows are computed in vain is less work than single rows.
             let left = p.a.rows() - row;
-            let rows = if left < WHOLE { 1 } else { left.min(MR) };
+            let rows = if left < 4 { 1 } else { left.min(MR) };
             p.tile(&mut memory, row, rows, col, NR.min(cols - col));
             row += rows;
         }
