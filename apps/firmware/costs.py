@@ -27,7 +27,7 @@ CORES = {
     "rv32imac": ("virt", "riscv32imac-unknown-none-elf", None),
     "rv32imafc": ("virt", "riscv32imafc-unknown-none-elf", None),
 }
-# Cores whose int8 takes SMLAD where `-C target-cpu` names them.
+# Aliases that name the core by `-C target-cpu`: then int8 takes SMLAD, and on the M55 `f32` takes Helium.
 NAMED = {"m33": "m33-cpu", "m55": "m55-cpu"}
 NAMES = {"rv32imac": "RV32IMAC", "rv32imafc": "RV32IMAFC"}
 
@@ -135,20 +135,24 @@ def markdown(head, rows, left):
 
 
 # Cores and types of weights in which `story` runs. `f32` does not fit the M55's flash.
-MODELS = [("m4f", "f32"), ("m4f", "bf16"), ("m55", "bf16"), ("m4f", "int8"), ("m55-cpu", "int8"), ("rv32imac", "int8")]
+MODELS = [("m4f", "f32"), ("m4f", "bf16"), ("m55-cpu", "bf16"), ("m4f", "int8"), ("m55-cpu", "int8"), ("rv32imac", "int8")]
 
 
-def models():
-    """A row for each core and type: what a token of `story` costs, the last one of its text."""
+# The same of `command`.
+CLASSIFIERS = [("m4f", "f32"), ("m4f", "bf16"), ("m4f", "int8")]
+
+
+def models(model, name, image, context, runs):
+    """A row for each core and type of weights: what the last line of the image says that runs the model."""
     rows = []
     with tempfile.TemporaryDirectory() as directory:
-        for alias, stored in MODELS:
-            folder = f"{directory}/story-{stored}"
+        for alias, stored in runs:
+            folder = f"{directory}/{name}-{stored}"
             program = ["cargo", "run", "--quiet", "-p", "regard-desktop", "--bin", "regard", "--"]
-            output([*program, "embed", "story", "--to", folder, "--weights", stored, "--context", "96"])
-            image = ["cargo", alias, "--quiet", "--bin", "story"]
-            *_, cost = output(image, env={**os.environ, "REGARD_EMBED": folder}).splitlines()
-            instructions, stack, ram, flash = (int(n) for n in re.findall(r"\d+", cost))
+            output([*program, "embed", model, "--to", folder, "--weights", stored, "--context", str(context)])
+            run = ["cargo", alias, "--quiet", "--bin", image]
+            *_, cost = output(run, env={**os.environ, "REGARD_EMBED": folder}).splitlines()
+            instructions, *_, stack, ram, flash = (int(n) for n in re.findall(r"\d+", cost))
             # The painter looks no deeper.
             stack = "≥ 2,560" if stack == 2560 else f"{stack:,}"
             core = NAMES.get(alias) or facts(CORES[alias.removesuffix("-cpu")][0])["core"]
@@ -161,6 +165,12 @@ MODEL = """
 
 A token of `story` (4 layers of width 64, 207,552 weights, 96 tokens of context) from flash, by the crate that `regard embed` writes:
 the last token of the text, which sees the most keys. *RAM* is the state, *flash* the weights.
+
+"""
+
+CLASSIFIER = """
+A text of `command` (2 layers of width 32, 24,480 weights, 32 tokens of context) by the same: the longest of the image `classify`,
+"leave the heater, turn the bulb in the attic off, please", from its letters to the logits of the classes, as 14 tokens.
 
 """
 
@@ -177,8 +187,8 @@ is the scratch memory that the caller provides, *stack* the peak of the stack, a
   and n keys.
 - *block floating point*: the operation on the same `f32` tensors with integers inside,
   [`regard_kernels::block_floating_point`](../../crates/regard-kernels/src/block_floating_point/mod.rs).
-- *int8*: the operation on 8-bit integers, [`regard_kernels::int8`](../../crates/regard-kernels/src/int8/mod.rs). On Cortex-M33
-  and M55 it is compiled with `-C target-cpu`: it then takes SMLAD.
+- *int8*: the operation on 8-bit integers, [`regard_kernels::int8`](../../crates/regard-kernels/src/int8/mod.rs).
+- Images for Cortex-M33 and M55 are compiled with `-C target-cpu`: then *int8* takes SMLAD, and the kernels take Helium on the M55.
 - *naive loops*: [`regard_kernels::naive`](../../crates/regard-kernels/src/naive.rs), built for speed (`opt-level = 3`), as
   CMSIS-DSP is. The kernels are built for size (`opt-level = "s"`).
 - *CMSIS-DSP*: [composition.c](cmsis/composition.c), `arm-none-eabi-gcc -O3`. Scores are computed by `arm_dot_prod_f32` or by
@@ -190,13 +200,10 @@ is the scratch memory that the caller provides, *stack* the peak of the stack, a
 def of_core(alias, sources):
     """What an image and CMSIS-DSP measure on a core, as `measured` gives it."""
     board, _, flags = CORES[alias]
-    image = ["cargo", alias, "--quiet", "--bin", "costs"]
+    image = ["cargo", NAMED.get(alias, alias), "--quiet", "--bin", "costs"]
     costs = measured(output(image))
     for key, ways in measured(output([*image, "--config", "profile.firmware.opt-level=3"])).items():
         costs[key].update({by: cost for by, cost in ways.items() if by == "naive"})
-    if alias in NAMED:
-        for key, ways in measured(output(["cargo", NAMED[alias], "--quiet", "--bin", "costs"])).items():
-            costs[key].update({by: cost for by, cost in ways.items() if by == "int8"})
     if flags and sources:
         with tempfile.TemporaryDirectory() as directory:
             for key, ways in cmsis(board, flags, Path(sources).resolve(), Path(directory)).items():
@@ -235,7 +242,8 @@ def main():
     text += f"Static RAM: {ram or 'none'}.\n\n" + markdown(["operation", *(f"`{t}`" for t in targets)], rows, 1)
 
     print("models", file=sys.stderr)
-    text += MODEL + models()
+    text += MODEL + models("story", "story", "story", 96, MODELS)
+    text += CLASSIFIER + models(str(HERE / "../../models/command"), "command", "classify", 32, CLASSIFIERS)
 
     path = HERE / "COSTS.md"
     if "--check" in sys.argv and path.read_text() != text:

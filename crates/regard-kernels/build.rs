@@ -1,8 +1,10 @@
 //! Says which targets are cores without vectors (`cfg(scalar)`), and which of these have fused multiply-add (`cfg(fused)`) and
-//! the DSP extension of Cortex-M (`cfg(dsp)`, and `cfg(dsp_by_cpu)` where only the named CPU tells): on stable Rust no `cfg` of their
-//! own tells. `cfg(int8_by_f32)` is for RISC-V with F, which multiplies and adds in one instruction in `f32` but not in integers:
-//! products of 8-bit integers are in `f32` there, exactly. `cfg(integers)` is for targets that
+//! the DSP extension of Cortex-M (`cfg(dsp)`, and `cfg(dsp_by_cpu)` where only the named CPU tells) or Helium (`cfg(helium)`): on
+//! stable Rust no `cfg` of their own tells. `cfg(int8_by_f32)` is for RISC-V with F, which multiplies and adds in one instruction in
+//! `f32` but not in integers: products of 8-bit integers are in `f32` there, exactly. `cfg(integers)` is for targets that
 //! may have vectors for attention on 8-bit integers: x86-64 and, in the byte order that is used today, aarch64 with NEON.
+//!
+//! Refuses position-independent code for Cortex-M, which would link and call wrong addresses.
 
 use std::env;
 use std::io::{self, Write as _};
@@ -22,7 +24,9 @@ fn main() -> io::Result<()> {
         None => matches!(architecture, "thumbv7em" | "thumbv8m.main") && target.ends_with("eabihf"),
     };
     // ARMv7E-M is ARMv7-M with the extension; in ARMv8-M it is each core's choice, which `-C target-cpu` tells.
-    let dsp_by_cpu = architecture == "thumbv8m.main" && names_a_core_with_dsp();
+    let v8 = architecture == "thumbv8m.main";
+    let dsp_by_cpu = v8 && names_a_core(&WITH_DSP, &["-dsp"]);
+    let helium = v8 && fused && names_a_core(&WITH_HELIUM, &["-mve", "-mve.fp", "-lob"]);
     let dsp = architecture == "thumbv7em" || dsp_by_cpu;
     let set = |name, expected: &str| {
         env::var(name).is_ok_and(|found| found.split(',').any(|x| x == expected))
@@ -38,6 +42,7 @@ fn main() -> io::Result<()> {
         ("fused", scalar && fused),
         ("dsp", dsp),
         ("dsp_by_cpu", dsp_by_cpu),
+        ("helium", helium),
         ("int8_by_f32", scalar && fused && architecture.starts_with("riscv")),
         ("integers", integers),
     ] {
@@ -46,20 +51,41 @@ fn main() -> io::Result<()> {
             writeln!(cargo, "cargo::rustc-cfg={name}")?;
         }
     }
+    let model = codegen_options("relocation-model").pop().unwrap_or_default();
+    if matches!(model.as_str(), "ropi" | "rwpi" | "ropi-rwpi") {
+        // ROPI: the pointers to functions in `linked.rs` are constants, which hold the addresses that the linker gave. RWPI: an
+        // interrupt finds r9 in use by the naked functions of `simd::int8`.
+        writeln!(
+            cargo,
+            "cargo::error=relocation-model={model} is not supported: constants hold absolute addresses of functions, which \
+             nothing moves when the image is loaded elsewhere, and assembly uses r9, the base of relocated data. Link the image \
+             for the address where it runs, with relocation-model=static"
+        )?;
+    }
     writeln!(cargo, "cargo::rerun-if-changed=build.rs")
 }
 
-/// Whether the compiler's flags name a core of ARMv8-M that has the DSP extension, and do not take the extension from it.
-fn names_a_core_with_dsp() -> bool {
+/// The values that the compiler's flags give a codegen option, in their order.
+fn codegen_options(name: &str) -> Vec<String> {
     let flags = env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
-    let values = flags.split('\x1f').map(|flag| flag.strip_prefix("-C").unwrap_or(flag).trim());
-    let (mut named, mut without) = (false, false);
-    for value in values {
-        if let Some(cpu) = value.strip_prefix("target-cpu=") {
-            named = matches!(cpu, "cortex-m33" | "cortex-m35p" | "cortex-m55" | "cortex-m85");
-        } else if let Some(features) = value.strip_prefix("target-feature=") {
-            without |= features.split(',').any(|feature| feature == "-dsp");
-        }
-    }
-    named && !without
+    let values = flags.split('\x1f').filter_map(|flag| {
+        let flag = ["-C", "--codegen="]
+            .iter()
+            .find_map(|prefix| flag.strip_prefix(prefix))
+            .unwrap_or(flag);
+        flag.trim().strip_prefix(name)?.strip_prefix('=')
+    });
+    values.map(str::to_owned).collect()
+}
+
+/// Cores of ARMv8-M with the DSP extension, and with Helium, the vector extension: its floats come with the FPU.
+const WITH_DSP: [&str; 5] = ["cortex-m33", "cortex-m35p", "cortex-m52", "cortex-m55", "cortex-m85"];
+const WITH_HELIUM: [&str; 3] = ["cortex-m52", "cortex-m55", "cortex-m85"];
+
+/// Whether the compiler's flags name one of the `cores`, and take from it no feature that an extension needs.
+fn names_a_core(cores: &[&str], without: &[&str]) -> bool {
+    codegen_options("target-cpu").last().is_some_and(|cpu| cores.contains(&cpu.as_str()))
+        && !codegen_options("target-feature")
+            .iter()
+            .any(|set| set.split(',').any(|feature| without.contains(&feature)))
 }

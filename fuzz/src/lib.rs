@@ -1,5 +1,9 @@
-//! What the fuzz targets share: a bound on the memory of a reader, and the readers that several targets call.
+//! What is fuzzed: [`TARGETS`], and what they share.
 #![forbid(unsafe_code)]
+
+mod targets;
+
+pub use self::targets::{TARGETS, Target};
 
 use std::io::{Cursor, Error, ErrorKind};
 use std::path::Path;
@@ -12,10 +16,7 @@ use regard_models::{Checkpoint, Input, Model};
 static MEMORY: PeakAlloc = PeakAlloc;
 
 /// Runs a reader of `bytes` bytes. It may have at most 3 × `bytes` + 64 MiB in memory at any time.
-///
-/// # Panics
-/// If the reader had more.
-pub fn bounded(bytes: usize, read: impl FnOnce()) {
+fn bounded(bytes: usize, read: impl FnOnce()) {
     let before = MEMORY.current_usage();
     MEMORY.reset_peak_usage();
     read();
@@ -24,7 +25,7 @@ pub fn bounded(bytes: usize, read: impl FnOnce()) {
 }
 
 /// Reads a file of attention with its neighbours, and computes what the Heads room shows first.
-pub fn attention(path: &str, file: &[u8], neighbour: Option<(&str, &[u8])>) {
+fn attention(path: &str, file: &[u8], neighbour: Option<(&str, &[u8])>) {
     let open = |asked: &Path| -> std::io::Result<Box<dyn Stream>> {
         let asked = asked.to_str().unwrap_or_default();
         let found = [Some((path, file)), neighbour].into_iter().flatten();
@@ -45,7 +46,7 @@ pub fn attention(path: &str, file: &[u8], neighbour: Option<(&str, &[u8])>) {
 }
 
 /// Reads a model whole: all tensors, the tokenizer and a short forward pass.
-pub fn model<'a>(files: impl IntoIterator<Item = (&'a str, Vec<u8>)>) {
+fn model<'a>(files: impl IntoIterator<Item = (&'a str, Vec<u8>)>) {
     let Ok(checkpoint) = Checkpoint::from_files("model", files) else { return };
     let names: Vec<String> = checkpoint.names().map(str::to_owned).collect();
     for name in &names {

@@ -16,6 +16,21 @@ pub(crate) static NUMBERS: [f32; 64 * 64] = {
     numbers
 };
 
+/// 16-bit numbers that begin at a multiple of 4 bytes.
+#[repr(align(4))]
+pub(crate) struct Halves(pub(crate) [u16; 640 + 1]);
+
+/// The upper halves of as many [`NUMBERS`]: numbers of bfloat16, and finite ones of binary16.
+pub(crate) static HALVES: Halves = {
+    let mut halves = [0; 640 + 1];
+    let mut i = 0;
+    while i < halves.len() {
+        halves[i] = (NUMBERS[i].to_bits() >> 16) as u16;
+        i += 1;
+    }
+    Halves(halves)
+};
+
 /// As many 8-bit integers as the largest shapes need, from −128 to 127.
 pub(crate) static INTEGERS: [i8; 64 * 64 + 16] = {
     let mut integers = [0; 64 * 64 + 16];

@@ -19,7 +19,7 @@ use core::ops::Range;
 use crate::Mat;
 use crate::bounds::{Bounds, MaskParts, SeenSum};
 use crate::error::Error;
-use crate::simd::{Kernel, NARROW, Simd, dispatch};
+use crate::simd::{Kernel, NARROW, Simd, all_finite, dispatch};
 
 /// Something done to a row of scores.
 pub(crate) trait RowStep: Copy {
@@ -140,15 +140,12 @@ fn hide_before(range: &Range<usize>, key: usize, scores: &mut [f32]) {
 
 /// Whether all numbers of the `rows` of a matrix are finite, in little code.
 fn is_finite(m: &Mat<'_>, rows: Range<usize>) -> bool {
-    // Twice the bits of ∞, whose sign is then gone. Those of NaN are more.
-    const INFINITE: u32 = f32::INFINITY.to_bits() << 1;
     let (cols, stride) = (m.cols(), m.stride());
     // Rows without gaps are one row.
     let (count, len) = if cols == stride { (1, rows.len() * cols) } else { (rows.len(), cols) };
     (0..count).all(|i| {
         let start = (rows.start + i) * stride;
-        let row = m.data().get(start..start + len).unwrap_or_default();
-        row.iter().all(|x| x.to_bits() << 1 < INFINITE)
+        all_finite(m.data().get(start..start + len).unwrap_or_default())
     })
 }
 

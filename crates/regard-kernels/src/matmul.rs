@@ -119,7 +119,7 @@ impl Kernel for Matmul<'_> {
         }
         if !self.transposed && self.b.stride() <= NEAR {
             let whole = self.columns / LANES;
-            self.panels(simd, Panels::in_place(self.b), whole, 0..rows, 0, 0, false);
+            self.panels::<S, Set, Continue>(simd, Panels::in_place(self.b), whole, 0..rows, 0, 0);
             first = whole * LANES;
         }
         if first < self.columns {
@@ -183,8 +183,14 @@ impl<const ROOM: usize> Kernel for MatmulByPanels<'_, ROOM> {
                 let panels = Panels::packed(&packed.0, steps);
                 let count = (matmul.columns - start).div_ceil(LANES).min(width);
                 for row in (0..rows).step_by(mc) {
-                    let (rows, far) = (row..rows.min(row + mc), ROOM == LARGE);
-                    matmul.panels(simd, panels, count, rows, t, start, far);
+                    let rows = row..rows.min(row + mc);
+                    if ROOM == LARGE {
+                        matmul.panels::<S, Ahead<Set>, Ahead<Continue>>(
+                            simd, panels, count, rows, t, start,
+                        );
+                    } else {
+                        matmul.panels::<S, Set, Continue>(simd, panels, count, rows, t, start);
+                    }
                 }
             }
         }
@@ -196,10 +202,10 @@ impl<const ROOM: usize> Kernel for MatmulByPanels<'_, ROOM> {
 struct PanelBuffer<const ROOM: usize>([Panel; ROOM]);
 
 impl Matmul<'_> {
-    /// The product of `rows` of A, from their column `t` on, with the first `count` panels, added to the product of the
-    /// columns before `t`.
+    /// The product of `rows` of A, from their column `t` on, with the first `count` panels: by `First`, or for `t` > 0 added
+    /// to the product of the columns before `t`, by `Next`.
     #[inline(always)]
-    fn panels<S: Simd>(
+    fn panels<S: Simd, First: Epilogue, Next: Epilogue>(
         &mut self,
         simd: S,
         panels: Panels<'_>,
@@ -207,20 +213,19 @@ impl Matmul<'_> {
         rows: Range<usize>,
         t: usize,
         col: usize,
-        far: bool,
     ) {
         let a = self.a.block(rows.start, rows.len(), t, self.a.cols());
         let mut out = self.out.rows_from(rows.start);
         if t == 0 {
-            gebp_rows::<S, Set>(simd, a, panels, count, &mut out, col, far);
+            gebp_rows::<S, First>(simd, a, panels, count, &mut out, col);
         } else {
-            gebp_rows::<S, Continue>(simd, a, panels, count, &mut out, col, far);
+            gebp_rows::<S, Next>(simd, a, panels, count, &mut out, col);
         }
     }
 }
 
-/// [`gebp`] for any number of rows, in as few groups as possible, by so many panels that they stay in the nearest cache. If A
-/// is `far`, the first of them read it [ahead](Ahead).
+/// [`gebp`] for any number of rows, in as few groups as possible, by so many panels that they stay in the nearest cache. The
+/// first of them read A, which is [near](Epilogue::Near) for the others.
 #[inline(always)]
 pub(crate) fn gebp_rows<S: Simd, F: Epilogue>(
     simd: S,
@@ -229,7 +234,6 @@ pub(crate) fn gebp_rows<S: Simd, F: Epilogue>(
     panels: usize,
     out: &mut MatMut<'_>,
     col: usize,
-    far: bool,
 ) {
     // A narrow tier reads the columns of B by one stride, which leads from panel to panel only where B is not packed.
     let at_once =
@@ -242,10 +246,10 @@ pub(crate) fn gebp_rows<S: Simd, F: Epilogue>(
         while row < a.rows() {
             let (size, count) = next_groups::<S>(a.rows() - row);
             let (a, out) = (a.rows_from(row, size * count), &mut out.rows_from(row));
-            if S::READS_AHEAD && far && first == 0 {
-                gebp::<S, Ahead<F>>(simd, a, b, out, col, size, panels);
-            } else {
+            if S::READS_AHEAD && F::AHEAD && first == 0 {
                 gebp::<S, F>(simd, a, b, out, col, size, panels);
+            } else {
+                gebp::<S, F::Near>(simd, a, b, out, col, size, panels);
             }
             row += size * count;
         }

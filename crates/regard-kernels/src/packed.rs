@@ -226,11 +226,11 @@ impl PackedMatmul<'_> {
         let panels = self.b.panels().rows(steps.start, steps.len());
         let count = self.b.cols.div_ceil(LANES);
         if self.add {
-            gebp_rows::<S, Add>(simd, a, panels, count, &mut out, 0, false);
+            gebp_rows::<S, Add>(simd, a, panels, count, &mut out, 0);
         } else if S::NARROW || steps.start == 0 {
-            gebp_rows::<S, Set>(simd, a, panels, count, &mut out, 0, false);
+            gebp_rows::<S, Set>(simd, a, panels, count, &mut out, 0);
         } else {
-            gebp_rows::<S, Continue>(simd, a, panels, count, &mut out, 0, false);
+            gebp_rows::<S, Continue>(simd, a, panels, count, &mut out, 0);
         }
     }
 }

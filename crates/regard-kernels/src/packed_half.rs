@@ -98,17 +98,9 @@ impl Kernel for Product<'_> {
 
 /// How 16 numbers are widened.
 trait Load: Copy {
-    fn load<S: Simd>(self, simd: S, bits: &[u16; LANES]) -> S::V;
+    const HALF: Half;
 
-    /// Σₜ x\[t\]·panel\[t\], a chain for each of 16 columns.
-    #[inline(always)]
-    fn chain<S: Simd>(self, simd: S, x: &[f32], panel: &[[u16; LANES]]) -> S::V {
-        let mut sum = simd.splat(0.0);
-        for (x, bits) in x.iter().zip(panel) {
-            sum = simd.mul_add(simd.splat(*x), self.load(simd, bits), sum);
-        }
-        sum
-    }
+    fn load<S: Simd>(self, simd: S, bits: &[u16; LANES]) -> S::V;
 }
 
 #[derive(Clone, Copy)]
@@ -117,6 +109,8 @@ struct F16;
 struct Bf16;
 
 impl Load for F16 {
+    const HALF: Half = Half::F16;
+
     #[inline(always)]
     fn load<S: Simd>(self, simd: S, bits: &[u16; LANES]) -> S::V {
         simd.widen_f16(bits)
@@ -124,14 +118,11 @@ impl Load for F16 {
 }
 
 impl Load for Bf16 {
+    const HALF: Half = Half::Bf16;
+
     #[inline(always)]
     fn load<S: Simd>(self, simd: S, bits: &[u16; LANES]) -> S::V {
         simd.widen_bf16(bits)
-    }
-
-    #[inline(always)]
-    fn chain<S: Simd>(self, simd: S, x: &[f32], panel: &[[u16; LANES]]) -> S::V {
-        simd.chain_bf16(x, panel)
     }
 }
 
@@ -240,13 +231,10 @@ fn chains<S: Simd, L: Load, const R: usize, const P: usize>(
     if rows.iter().any(|row| row.len() != count) || columns.iter().any(|c| c.len() != count) {
         return sums;
     }
-    if S::NARROW {
-        for (row, sums) in rows.iter().zip(&mut sums) {
-            for (column, sum) in columns.iter().zip(sums) {
-                *sum = widen.chain(simd, row, column);
-            }
-        }
-        return sums;
+    if let ([row], [column]) = (rows.as_slice(), columns.as_slice())
+        && let Some(sum) = simd.chain(L::HALF, row, column)
+    {
+        return [[sum; P]; R];
     }
     for t in 0..count {
         for (p, column) in columns.iter().enumerate() {
@@ -256,7 +244,7 @@ fn chains<S: Simd, L: Load, const R: usize, const P: usize>(
             let lanes = widen.load(simd, bits);
             for (row, sums) in rows.iter().zip(&mut sums) {
                 if let (Some(x), Some(sum)) = (row.get(t), sums.get_mut(p)) {
-                    *sum = simd.mul_add(simd.splat(*x), lanes, *sum);
+                    *sum = simd.mul_add_block(*x, lanes, *sum);
                 }
             }
         }

@@ -1,5 +1,7 @@
 use core::f32::consts::LOG2_E;
 
+#[cfg(helium)]
+use crate::simd::scale;
 use crate::simd::{Distance, Exp2ToZero, ExpToZero, Kernel, Lanes, Map, Panel, Simd, dispatch};
 use crate::{MatMut, Temperature};
 
@@ -390,6 +392,16 @@ impl Map for Divide {
         let zero = lanes.splat(0.0);
         // + 0 turns −0 into 0: whether a tile without weight was skipped or added must not show.
         if self.none { zero } else { lanes.add(lanes.mul(x, lanes.splat(self.reciprocal)), zero) }
+    }
+
+    #[cfg(helium)]
+    #[inline(always)]
+    fn each<L: Lanes<V = f32>>(&self, _: L, row: &mut [f32]) {
+        if self.none {
+            row.fill(0.0);
+        } else {
+            scale(row, self.reciprocal);
+        }
     }
 }
 

@@ -142,8 +142,9 @@ impl Pass<'_> {
             keep.extend(stack.cross.then(|| name(layer, "cross_attn.hook_z")));
         }
         let trace = Self { keep, last_only: true, ..self.clone() }.run(input)?;
-        if description.head == Head::Classes && position != 0 {
-            let what = format!("the logits of classes are read at position 0, not {position}");
+        let read = description.class_position(model.tokens(input));
+        if description.head == Head::Classes && position != read {
+            let what = format!("the logits of classes are read at position {read}, not {position}");
             return Err(Error::Input(what));
         }
         let row = |place: &str| row(&trace, place, position);

@@ -8,10 +8,10 @@ use serde_json::Value;
 use crate::read::Settings;
 use crate::{Checkpoint, Error};
 
-/// The most steps that a template may take: an instruction is one, and so are 64 bytes of text that it makes, which are 256 MB
-/// then. A template of a real model takes some hundreds for each message; another can nest loops so that they never end, or
-/// double a text until memory ends.
-const STEPS: u64 = 4_000_000;
+/// The most steps that a template may take: an instruction is one, and so are 64 bytes of text that it makes, which are 32 MB then,
+/// and 64 MB where the text grows in a buffer that doubles. A template of a real model takes some hundreds for each message; another
+/// can nest loops so that they never end, or double a text until memory ends.
+const STEPS: u64 = 500_000;
 
 /// A message of a chat.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,7 +89,7 @@ impl ChatTemplate {
     ///
     /// # Errors
     /// [`Error::Input`] with what the template says, for example of roles in an order that it does not know, and for a template
-    /// that takes more than 4,000,000 steps.
+    /// that takes more than 500,000 steps.
     pub fn prompt(&self, messages: &[Message]) -> Result<String, Error> {
         let wrong = |e: TemplateError| {
             if e.kind() == ErrorKind::OutOfFuel {

@@ -4,6 +4,9 @@ use serde_json::Value;
 
 use crate::{Checkpoint, Description, Error, Input};
 
+/// The most pixels of a resized image, also after its rows alone are resized: a setting of 20 bytes can ask for 65,535 × 65,535.
+const MOST: usize = 1 << 21;
+
 /// How an image becomes numbers: resized, multiplied by a factor, and normalized by a mean and a deviation for each channel.
 ///
 /// The settings are those of `preprocessor_config.json`; what it leaves out is as in transformers. Resizing is that of Pillow 11
@@ -98,7 +101,8 @@ impl ImageProcessor {
     /// The numbers \[3, height, width\] of an image whose pixels are red, green and blue bytes, row by row.
     ///
     /// # Errors
-    /// [`Error::Input`] if there are not 3 bytes for each of height × width pixels, or no pixel.
+    /// [`Error::Input`] if there are not 3 bytes for each of height × width pixels, or no pixel, or if the resized image or its
+    /// resized rows have more than 2,097,152 pixels and more than the image has.
     pub fn read(&self, pixels: &[u8], [height, width]: [usize; 2]) -> Result<Input, Error> {
         if pixels.is_empty()
             || height.checked_mul(width).and_then(|n| n.checked_mul(3)) != Some(pixels.len())
@@ -109,6 +113,12 @@ impl ImageProcessor {
             )));
         }
         let [new_height, new_width] = self.size.unwrap_or([height, width]);
+        let most = MOST.max(height * width);
+        if new_width.saturating_mul(height.max(new_height)) > most {
+            return Err(Error::Input(format!(
+                "an image of {height} × {width} pixels resized to {new_height} × {new_width} takes more than {most} pixels"
+            )));
+        }
         let resized = if [new_height, new_width] == [height, width] {
             pixels.to_vec()
         } else {

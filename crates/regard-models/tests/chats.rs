@@ -66,7 +66,7 @@ fn a_template_without_end_is_refused() {
     let text = "{% set n = namespace(x='ab') %}{% for i in range(99) %}{% set n.x = n.x ~ n.x %}{% endfor %}";
     for template in [loops, &calls, text, "{{ 'ab' * 99999999999 }}"] {
         let said = ChatTemplate::new(template, "", "").prompt(&[user("a")]).unwrap_err();
-        assert_eq!(said.to_string(), "the chat template takes more than 4000000 steps");
+        assert_eq!(said.to_string(), "the chat template takes more than 500000 steps");
     }
 }
 

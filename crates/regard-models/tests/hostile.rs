@@ -6,7 +6,7 @@ use std::fs;
 use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 
 use peak_alloc::PeakAlloc;
-use regard_models::{Checkpoint, Error, Model, Tokenizer};
+use regard_models::{ChatTemplate, Checkpoint, Error, Model, Tokenizer};
 use regard_tests::models::golden;
 
 #[global_allocator]
@@ -121,6 +121,34 @@ fn a_token_of_many_letters_is_refused() {
     let token = [&(long.len() as u64).to_le_bytes(), long.as_bytes()].concat();
     file.splice(first..first + 8 + old, token);
     assert_refused(vec![("model.gguf", file)], "and 512 are the most");
+}
+
+/// Texts and outputs that double, and some that are long at once.
+#[test]
+fn a_chat_template_has_bounded_memory() {
+    let _alone = alone();
+    let doubled = |start: &str, again: &str, end: &str| {
+        format!(
+            "{{% set n = namespace(x={start}) %}}{{% for i in range(40) %}}{{% set n.x = {again} %}}{{% endfor %}}{end}"
+        )
+    };
+    for template in [
+        doubled("'ab'", "n.x ~ n.x", ""),
+        doubled("[1, 2]", "(n.x + n.x) | list", "{{ n.x }}"),
+        doubled("'ab'", "n.x | replace('a', 'aab')", "{{ n.x }}"),
+        doubled("'ab'", "[n.x, n.x] | tojson", ""),
+        "{% for i in range(99999) %}{% for j in range(99999) %}{{ 'abcdefgh' * 8 }}{% endfor %}{% endfor %}".to_owned(),
+        "{{ 'ab' * 20000000 }}".to_owned(),
+        "{{ 'abc'.ljust(99999999) }}{{ '%099999999d' | format(1) }}".to_owned(),
+        "{% set x %}{% for i in range(99999) %}{{ range(99999) | list }}{% endfor %}{% endset %}{{ x ~ x }}".to_owned(),
+    ] {
+        let before = MEMORY.current_usage();
+        MEMORY.reset_peak_usage();
+        let said = ChatTemplate::new(&template, "", "").prompt(&[]);
+        let peak = MEMORY.peak_usage() - before;
+        assert!(peak <= 3 * template.len() + (64 << 20), "{template} took {peak} bytes");
+        assert!(said.is_err(), "{template}");
+    }
 }
 
 #[test]

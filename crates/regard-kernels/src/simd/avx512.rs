@@ -263,10 +263,10 @@ impl Simd for Avx512 {
         self.0.prefetch(address);
     }
 
+    #[cfg(not(miri))] // Miri does not know the instruction.
     #[inline(always)]
     fn prefetch_later(self, address: *const f32) {
-        // SAFETY: a prefetch does nothing where there is no memory. (Miri does not know it.)
-        #[cfg(not(miri))]
+        // SAFETY: a prefetch does nothing where there is no memory.
         unsafe {
             _mm_prefetch::<_MM_HINT_T1>(address.cast());
         }

@@ -36,6 +36,8 @@ pub use self::widen::f32_from_f16;
 pub(crate) use self::exp::{Distance, Exp, Exp2ToZero, ExpToZero, exp_to_zero};
 pub(crate) use self::fixed::{matmul_by_4, matmul_by_8, matmul_by_16};
 pub(crate) use self::pack::{gemv, pack_columns, pack_transposed, pack_transposed_here};
+#[cfg(helium)]
+pub(crate) use self::scalar::scale;
 pub use self::tier::Tier;
 pub(crate) use self::tile::{
     Add, Ahead, Continue, Epilogue, MR, Panel, Panels, Set, gebp, gebp_or_add, next_groups,
@@ -256,7 +258,7 @@ pub(crate) trait Simd: Widen {
     /// The largest element that is no NaN; −∞ if there is none. For narrow tiers, which look at one element after another.
     #[inline(always)]
     fn max_of(self, row: &[f32]) -> f32 {
-        row.iter().fold(f32::NEG_INFINITY, |max, x| if *x > max { *x } else { max })
+        largest(row)
     }
 
     /// The largest element of each lane that is no NaN; −∞ if there is none.
@@ -310,6 +312,12 @@ pub(crate) trait Simd: Widen {
             copy_first(&lanes, out);
         }
     }
+}
+
+/// The largest element that is no NaN; −∞ if there is none. One after another.
+#[inline(always)]
+fn largest(row: &[f32]) -> f32 {
+    row.iter().fold(f32::NEG_INFINITY, |max, x| if *x > max { *x } else { max })
 }
 
 /// As many elements as both have, below 16, in moves whose size is known: a loop over them would become a call.
@@ -375,6 +383,15 @@ fn dispatch_to<K: Kernel>(tier: Tier, kernel: K) -> K::Output {
         let _ = tier;
         kernel.run(Fixed)
     }
+}
+
+/// Whether all numbers are finite, in little code.
+#[inline(always)]
+pub(crate) fn all_finite(row: &[f32]) -> bool {
+    #[cfg(helium)]
+    return scalar::all_finite(row);
+    #[cfg(not(helium))]
+    row.iter().all(|x| x.to_bits() << 1 < f32::INFINITY.to_bits() << 1) // without the sign; NaN is larger
 }
 
 /// √x, rounded correctly.

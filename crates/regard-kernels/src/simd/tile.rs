@@ -160,6 +160,8 @@ pub(crate) trait Epilogue {
     const ADD: bool = false;
     /// The tile asks for the rows of A that the next tile reads.
     const AHEAD: bool = false;
+    /// The same where A has been read before, and lies in a near cache.
+    type Near: Epilogue;
 }
 
 /// Replace what is there.
@@ -170,12 +172,16 @@ pub(crate) struct Continue;
 /// in one chain.
 pub(crate) struct Add;
 
-impl Epilogue for Set {}
+impl Epilogue for Set {
+    type Near = Self;
+}
 impl Epilogue for Continue {
     const CONTINUE: bool = true;
+    type Near = Self;
 }
 impl Epilogue for Add {
     const ADD: bool = true;
+    type Near = Self;
 }
 
 /// Does what `F` does, where A is in no near cache.
@@ -185,6 +191,7 @@ impl<F: Epilogue> Epilogue for Ahead<F> {
     const CONTINUE: bool = F::CONTINUE;
     const ADD: bool = F::ADD;
     const AHEAD: bool = true;
+    type Near = F;
 }
 
 /// `out`\[r\]\[`col` + c\] ← Σₜ a\[r\]\[t\] · b\[t\]\[c\] for the columns c of `panels` panels, t in ascending order, in

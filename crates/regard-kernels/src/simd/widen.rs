@@ -1,6 +1,7 @@
 //! Blocks of narrower numbers, widened to `f32` in registers.
 
 use super::{LANES, Lanes, Simd};
+use crate::Half;
 
 /// Loads of 16 narrower numbers. The plain code of each method is what every tier computes; a tier whose compiler finds no
 /// better instructions for it has its own.
@@ -13,22 +14,17 @@ pub(crate) trait Widen: Lanes {
     {
         let mut lanes = [0.0; LANES];
         for (lane, x) in lanes.iter_mut().zip(x) {
-            *lane = f32::from_bits(u32::from(*x) << 16);
+            *lane = f32_from_bf16(*x);
         }
         self.load(&lanes)
     }
 
-    /// Σₜ x\[t\]·panel\[t\] of as many bfloat16 rows as both have: a chain of multiply-adds for each lane, in ascending order.
+    /// Σₜ x\[t\]·panel\[t\] of as many rows as both have: a chain of multiply-adds for each lane, in ascending order. `None` on
+    /// a tier that has no better loop for one row and one panel than one that widens row by row.
     #[inline(always)]
-    fn chain_bf16(self, x: &[f32], panel: &[[u16; LANES]]) -> Self::V
-    where
-        Self: Simd,
-    {
-        let mut sum = self.splat(0.0);
-        for (x, bits) in x.iter().zip(panel) {
-            sum = self.mul_add(self.splat(*x), self.widen_bf16(bits), sum);
-        }
-        sum
+    fn chain(self, half: Half, x: &[f32], panel: &[[u16; LANES]]) -> Option<Self::V> {
+        let _ = (half, x, panel);
+        None
     }
 
     /// The bits of IEEE 754 binary16.
@@ -123,13 +119,22 @@ pub fn f32_from_f16(x: u16) -> f32 {
     f32::from_bits(sign | rest)
 }
 
+/// The number whose bits as bfloat16 are `x`: the upper half of an `f32`.
+#[inline(always)]
+pub(super) fn f32_from_bf16(x: u16) -> f32 {
+    f32::from_bits(u32::from(x) << 16)
+}
+
 #[cfg(not(scalar))]
 impl Widen for super::portable::Portable {}
 #[cfg(any(scalar, test))]
 impl Widen for super::scalar::Scalar {
     #[inline(always)]
-    fn chain_bf16(self, x: &[f32], panel: &[[u16; LANES]]) -> Self::V {
-        super::scalar::chain_bf16(x, panel)
+    fn chain(self, half: Half, x: &[f32], panel: &[[u16; LANES]]) -> Option<Self::V> {
+        Some(match half {
+            Half::F16 => super::scalar::chain(x, panel, f32_from_f16),
+            Half::Bf16 => super::scalar::chain_bf16(x, panel),
+        })
     }
 }
 

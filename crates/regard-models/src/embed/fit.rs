@@ -1,5 +1,6 @@
 //! Whether a model fits a part, and what would.
 
+use regard::Linear;
 use regard_kernels::attention_scratch_len;
 
 use super::float::Tensors;
@@ -20,6 +21,11 @@ pub(super) const CODE: usize = 32 << 10;
 /// Bytes of RAM that are left for the stack.
 pub(super) const STACK: usize = 4 << 10;
 
+/// The number of logits.
+pub(super) fn outputs(model: &Model) -> usize {
+    model.weights().head.as_ref().map_or(0, Linear::outputs)
+}
+
 /// An upper bound of the bytes of the state: that of this machine, whose scratch memory is the larger one.
 pub(super) fn state_bytes(model: &Model, stored: Stored, context: usize) -> usize {
     if stored == Stored::Int8 {
@@ -31,7 +37,7 @@ pub(super) fn state_bytes(model: &Model, stored: Stored, context: usize) -> usiz
     let of_token = 2 * description.width
         + 2 * block.heads * block.head_size
         + 2 * block.hidden
-        + description.vocabulary;
+        + outputs(model);
     let scratch = attention_scratch_len(1, context, block.head_size, block.head_size);
     size_of::<usize>() + size_of::<f32>() * (cached + of_token + scratch)
 }

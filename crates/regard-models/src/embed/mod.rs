@@ -9,6 +9,7 @@ mod fit;
 mod float;
 mod int8;
 mod source;
+mod words;
 
 use core::fmt;
 
@@ -69,10 +70,13 @@ pub struct Embedded {
     pub flash: usize,
     /// The bytes of the state in RAM.
     pub ram: usize,
+    /// Why the crate reads tokens alone, if it does not read texts.
+    pub no_text: Option<String>,
 }
 
 impl Model {
-    /// The files of a `no_std` crate that runs the model a token at a time, without an allocator.
+    /// The files of a `no_std` crate that runs the model a token at a time, without an allocator. Where a board can have the
+    /// tokenizer, the crate has `tokens(text)`, and that of a model which sorts texts also `classify(&mut State, text)`.
     ///
     /// The crate's logits have the bits of [`Model::pass`] on machines with fused multiply-add, unless weights are rounded. In
     /// integers, they have the same bits on every machine.
@@ -105,7 +109,11 @@ impl Model {
         };
         let flash = content.files.iter().map(|(_, bytes)| bytes.len()).sum();
         let ram = fit::state_bytes(self, stored, options.context);
-        let files = source::files(self, content, options, [flash, ram]);
-        Ok(Embedded { files, stored, flash, ram })
+        let (text, no_text) = match words::source(self) {
+            Ok(text) => (Some(text), None),
+            Err(why) => (None, Some(why)),
+        };
+        let files = source::files(self, content, text, options, [flash, ram]);
+        Ok(Embedded { files, stored, flash, ram, no_text })
     }
 }

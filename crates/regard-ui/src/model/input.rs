@@ -145,7 +145,8 @@ pub fn decode(bytes: &[u8]) -> image::ImageResult<image::RgbImage> {
     let color = decoder.color_type();
     let copied = if color == ColorType::Rgb8 { 0 } else { 3 };
     let (width, height) = decoder.dimensions();
-    let pixel = u64::from(color.bytes_per_pixel()) + copied;
+    let held = if comes_in_scans(bytes) { 8 } else { 0 };
+    let pixel = u64::from(color.bytes_per_pixel()) + copied + held;
     let needed = (u64::from(width) * u64::from(height)).saturating_mul(pixel);
     let most = (bytes.len() as u64).saturating_mul(3).saturating_add(64 << 20);
     if needed > most {
@@ -155,6 +156,24 @@ pub fn decode(bytes: &[u8]) -> image::ImageResult<image::RgbImage> {
     limits.max_alloc = Some(most);
     decoder.set_limits(limits)?;
     Ok(DynamicImage::from_decoder(decoder)?.into_rgb8())
+}
+
+/// Whether a JPEG file has several scans, as a progressive one has. Until the last of them the decoder holds the coefficients of the
+/// whole image: 2 bytes for each of at most 4 components of a pixel.
+fn comes_in_scans(bytes: &[u8]) -> bool {
+    let (mut at, mut components) = (2, None);
+    if !bytes.starts_with(&[0xFF, 0xD8]) {
+        return false;
+    }
+    while let Some([0xFF, marker, high, low]) = bytes.get(at..at + 4) {
+        match marker {
+            0xC0 | 0xC1 => components = bytes.get(at + 9), // a frame that may have one scan
+            0xDA => return components.is_none() || components != bytes.get(at + 4),
+            _ => {}
+        }
+        at += 2 + usize::from(u16::from_be_bytes([*high, *low]));
+    }
+    true
 }
 
 /// A size of the same shape, at most [`SIDE`] pixels wide and high.
@@ -188,6 +207,22 @@ pub(super) fn grid(description: &Description) -> [usize; 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_tells_how_many_scans_it_has() {
+        let frame = |kind: u8| [0xFF, kind, 0, 17, 8, 0, 7, 0, 9, 3, 1, 17, 0, 2, 17, 1, 3, 17, 1];
+        let scan = |components: u8| [0xFF, 0xDA, 0, 12, components];
+        let file = |kind: u8, components: u8| {
+            [&[0xFF, 0xD8][..], &frame(kind), &scan(components)].concat()
+        };
+        assert!(
+            !comes_in_scans(&file(0xC0, 3)),
+            "all of a baseline frame's components in one scan"
+        );
+        assert!(comes_in_scans(&file(0xC0, 1)), "one component after the other");
+        assert!(comes_in_scans(&file(0xC2, 3)), "progressive");
+        assert!(!comes_in_scans(b"\x89PNG\r\n\x1a\n"));
+    }
 
     #[test]
     fn a_large_image_keeps_its_shape() {

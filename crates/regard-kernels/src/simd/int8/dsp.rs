@@ -339,8 +339,8 @@ unsafe extern "C" fn dots_of_one(
 /// [`dots`] of four rows: 13 instructions for 16 multiply-adds, which the compiler's choice of registers does not reach.
 ///
 /// # Safety
-/// `len` is 4 for each element of `fours`. There is at least one element in `fours`, and one from `out` to `end`. All rows of bytes must have
-/// `len`.
+/// `len` is 4 for each element of `fours`. There is at least one element in `fours`, and one from `out` to `end`. All rows of
+/// bytes must have `len`.
 #[unsafe(naked)]
 unsafe extern "C" fn dots_of_four(
     fours: *const Fours<4>,

@@ -142,11 +142,12 @@ pub(crate) fn exp_to_zero(row: &mut [f32], distance: Distance) {
     );
 }
 
+/// Up to here, of either sign, 2ⁿ is a normal number in [`exp`], and one multiplication by it is enough.
+pub(super) const MODERATE: f32 = 87.0;
+
 /// As [`Exp`](crate::simd::Exp).
 #[inline(never)]
 pub(crate) fn exp(row: &mut [f32]) {
-    /// Up to here, of either sign, 2ⁿ is a normal number, and one multiplication by it is enough.
-    const MODERATE: f32 = 87.0;
     each!(
         row,
         tables::EXP,
@@ -437,7 +438,7 @@ pub(super) unsafe fn by_columns(
     }
 }
 
-/// As [`Widen::chain_bf16`](crate::simd::Widen::chain_bf16).
+/// [`chain`](super::chain) of bfloat16.
 ///
 /// A word holds two numbers of bfloat16, each the upper half of an `f32`: shifted left it is the first, and without its lower
 /// half the second. LDM loads four words at once where they are aligned, LDR one word anywhere.

@@ -161,24 +161,8 @@ pub(super) unsafe fn by_columns(
     });
 }
 
-/// As [`Widen::chain_bf16`](crate::simd::Widen::chain_bf16): four columns at a time, whose sums fit in registers.
+/// [`chain`](super::chain) of bfloat16.
 #[inline(never)]
 pub(crate) fn chain_bf16(x: &[f32], panel: &[[u16; LANES]]) -> [f32; LANES] {
-    let mut all = [0.0; LANES];
-    for (first, sums) in (0..LANES).step_by(NR).zip(all.as_chunks_mut::<NR>().0) {
-        let [mut s0, mut s1, mut s2, mut s3] = [0.0; NR];
-        for (x, bits) in x.iter().zip(panel) {
-            let Some([b0, b1, b2, b3]) = bits.get(first..).and_then(|bits| bits.first_chunk())
-            else {
-                continue; // there are four columns from each first one on
-            };
-            let widened = |bits: &u16| f32::from_bits(u32::from(*bits) << 16);
-            s0 = multiply_add(*x, widened(b0), s0);
-            s1 = multiply_add(*x, widened(b1), s1);
-            s2 = multiply_add(*x, widened(b2), s2);
-            s3 = multiply_add(*x, widened(b3), s3);
-        }
-        *sums = [s0, s1, s2, s3];
-    }
-    all
+    super::chain(x, panel, crate::simd::widen::f32_from_bf16)
 }

@@ -1,20 +1,31 @@
 //! Cores without vectors: Cortex-M and RISC-V. A lane is a register; a block of 16 lies in memory.
 
 #[cfg(all(fused, target_arch = "arm"))]
-#[path = "cortex_m.rs"]
-mod core_loops;
+mod cortex_m;
 #[cfg(not(all(fused, target_arch = "arm")))]
-#[path = "generic.rs"]
-mod core_loops;
+mod generic;
+#[cfg(helium)]
+mod helium;
 
 use core::ptr;
+
+#[cfg(all(fused, target_arch = "arm", not(helium)))]
+use self::cortex_m as core_loops;
+#[cfg(not(all(fused, target_arch = "arm")))]
+use self::generic as core_loops;
+#[cfg(helium)]
+use self::helium as core_loops;
 
 pub(super) use self::core_loops::chain_bf16;
 #[cfg(fused)]
 pub(super) use self::core_loops::sqrt;
 #[cfg(all(fused, target_arch = "arm"))]
 pub(super) use self::core_loops::{exp, exp_to_zero, exp2_to_zero};
+#[cfg(helium)]
+pub(crate) use self::helium::{all_finite, scale};
 
+#[cfg(helium)]
+use super::largest;
 use super::tile::{Epilogue, Panels, Tiles};
 use super::{Kernel, LANES, Lanes, Map, Panel, Simd};
 use crate::{Mat, MatMut};
@@ -228,6 +239,9 @@ impl Lanes for Scalar {
 
 impl Simd for Scalar {
     const NARROW: bool = true;
+    /// A tile of Helium has four rows.
+    #[cfg(helium)]
+    const QUERIES: usize = 4;
 
     type Half = [f32; LANES / 2];
     type Quarter = [f32; LANES / 4];
@@ -317,6 +331,12 @@ impl Simd for Scalar {
         f.each(Lane, row);
     }
 
+    #[cfg(helium)]
+    #[inline(always)]
+    fn max_of(self, row: &[f32]) -> f32 {
+        helium::max_of(row).unwrap_or_else(|| largest(row))
+    }
+
     #[inline(always)]
     fn mul_add_one(self, a: f32, b: f32, c: f32) -> f32 {
         Lane.mul_add(a, b, c)
@@ -366,21 +386,31 @@ fn gebp(p: &mut Gebp<'_, '_>) {
     if !holds {
         return;
     }
-    let (mut memory, mut col) = (core_loops::MEMORY, 0);
-    while col < cols {
-        let mut row = 0;
-        while row < p.a.rows() {
-            // From 4 rows on, a whole tile some of whose rows are computed in vain is less work than single rows.
-            let left = p.a.rows() - row;
-            let rows = if left < 4 { 1 } else { left.min(MR) };
-            p.tile(&mut memory, row, rows, col, NR.min(cols - col));
-            row += rows;
-        }
-        col += NR;
-    }
+    #[cfg(helium)]
+    p.by_vectors(cols);
+    #[cfg(not(helium))]
+    p.by_scalars(cols);
 }
 
 impl Gebp<'_, '_> {
+    /// All rows and the first `cols` columns, tile by tile.
+    #[cfg(not(helium))]
+    #[inline(always)]
+    fn by_scalars(&mut self, cols: usize) {
+        let (mut memory, mut col) = (core_loops::MEMORY, 0);
+        while col < cols {
+            let mut row = 0;
+            while row < self.a.rows() {
+                // From 4 rows on, a whole tile some of whose rows are computed in vain is less work than single rows.
+                let left = self.a.rows() - row;
+                let rows = if left < 4 { 1 } else { left.min(MR) };
+                self.tile(&mut memory, row, rows, col, NR.min(cols - col));
+                row += rows;
+            }
+            col += NR;
+        }
+    }
+
     /// 1 row or from 4 to 6 rows from `row` on, and `cols` columns, up to [`NR`], from `col` on. For what a
     /// tile has in excess, the last row or column is computed again. `memory` is for its sums.
     #[inline(always)]
@@ -433,4 +463,25 @@ impl Gebp<'_, '_> {
             out = out.wrapping_add(stride);
         }
     }
+}
+
+/// As [`Widen::chain`](super::Widen::chain), of numbers that `widen` widens: four columns at a time, whose sums fit in registers.
+#[inline(always)]
+pub(super) fn chain(x: &[f32], panel: &[[u16; LANES]], widen: impl Fn(u16) -> f32) -> [f32; LANES] {
+    let mut all = [0.0; LANES];
+    for (first, sums) in (0..LANES).step_by(NR).zip(all.as_chunks_mut::<NR>().0) {
+        let [mut s0, mut s1, mut s2, mut s3] = [0.0; NR];
+        for (x, bits) in x.iter().zip(panel) {
+            let Some([b0, b1, b2, b3]) = bits.get(first..).and_then(|bits| bits.first_chunk())
+            else {
+                continue; // there are four columns from each first one on
+            };
+            s0 = core_loops::multiply_add(*x, widen(*b0), s0);
+            s1 = core_loops::multiply_add(*x, widen(*b1), s1);
+            s2 = core_loops::multiply_add(*x, widen(*b2), s2);
+            s3 = core_loops::multiply_add(*x, widen(*b3), s3);
+        }
+        *sums = [s0, s1, s2, s3];
+    }
+    all
 }

@@ -1,10 +1,7 @@
 //! A file of attention in npz. With a first byte that is odd, what follows is an archive as it is. With an even one it is the
 //! content of two members, so that checksums are right.
-#![no_main]
-
 use std::io::{Cursor, Write as _};
 
-use libfuzzer_sys::fuzz_target;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
@@ -18,7 +15,7 @@ fn archive(members: &[(&str, &[u8])]) -> Option<Vec<u8>> {
     Some(writer.finish().ok()?.into_inner())
 }
 
-fuzz_target!(|data: &[u8]| {
+pub(crate) fn fuzz(data: &[u8]) {
     let Some((kind, rest)) = data.split_first() else { return };
     let file = if kind % 2 == 1 {
         rest.to_vec()
@@ -29,5 +26,5 @@ fuzz_target!(|data: &[u8]| {
         };
         file
     };
-    regard_fuzz::bounded(file.len(), || regard_fuzz::attention("a.npz", &file, None));
-});
+    crate::bounded(file.len(), || crate::attention("a.npz", &file, None));
+}

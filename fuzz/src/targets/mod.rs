@@ -1,0 +1,35 @@
+//! The targets: each takes any bytes and may only return.
+
+mod attention;
+mod chat;
+mod config;
+mod gguf;
+mod image;
+mod kernels;
+mod npy;
+mod npz;
+mod preprocessor;
+mod safetensors;
+mod session;
+mod tokenizer;
+mod tokens;
+
+/// Takes any bytes: it panics where Regard is wrong.
+pub type Target = fn(&[u8]);
+
+/// Every target with its name, which is also that of its folder in `corpus`.
+pub const TARGETS: &[(&str, Target)] = &[
+    ("attention", attention::fuzz),
+    ("chat", chat::fuzz),
+    ("config", config::fuzz),
+    ("gguf", gguf::fuzz),
+    ("image", image::fuzz),
+    ("kernels", kernels::fuzz),
+    ("npy", npy::fuzz),
+    ("npz", npz::fuzz),
+    ("preprocessor", preprocessor::fuzz),
+    ("safetensors", safetensors::fuzz),
+    ("session", session::fuzz),
+    ("tokenizer", tokenizer::fuzz),
+    ("tokens", tokens::fuzz),
+];

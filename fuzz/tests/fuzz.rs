@@ -1,0 +1,16 @@
+//! libFuzzer on the target that the environment variable `FUZZ` names. `run` builds and starts it.
+#![no_main]
+
+use std::sync::OnceLock;
+
+use regard_fuzz::{TARGETS, Target};
+
+static TARGET: OnceLock<Target> = OnceLock::new();
+
+fn named() -> Target {
+    let name = std::env::var("FUZZ").expect("FUZZ names a target");
+    let found = TARGETS.iter().find(|(target, _)| *target == name);
+    found.unwrap_or_else(|| panic!("{name} is no target")).1
+}
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| TARGET.get_or_init(named)(input));
