@@ -1,6 +1,6 @@
 //! Attention, linear layers, norms and embeddings on 8-bit integers: a quarter of the memory, and on many small cores less work.
 //!
-//! On cores without an FPU it takes a tenth of the instructions or less, and with SMLAD two thirds: on Cortex-M4 and M7, and on
+//! On cores without an FPU it takes a seventh of the instructions or less, and with SMLAD two thirds: on Cortex-M4 and M7, and on
 //! M33 and M35P where `-C target-cpu` names the core. RISC-V with F computes the products in `f32`, exactly, and takes
 //! 0.7 to 1.0 times the instructions of attention in `f32`. An M33 without that name is up to three times as fast at `f32`, and an
 //! M55 or M85 with it, where `f32` takes Helium, up to twice: there it saves memory alone. Eight or more queries take vectors of integers, which are faster than those of `f32`: on x86-64 with

@@ -54,7 +54,7 @@ pub(crate) const LANES: usize = 16;
 
 /// Whether [`dispatch`] is sure to find a [narrow](Simd::NARROW) tier.
 pub(crate) const NARROW: bool = cfg!(scalar);
-/// Whether each operation on floats is a call of a hundred instructions: then no score or product is computed in vain, whatever
+/// Whether each operation on floats is a call of fifty instructions or more: then no score or product is computed in vain, whatever
 /// that costs besides.
 pub(crate) const SOFT: bool = cfg!(soft);
 
@@ -124,6 +124,8 @@ pub(crate) trait Map {
     #[cfg_attr(target_os = "none", inline(never))]
     fn each<L: Lanes<V = f32>>(&self, lane: L, row: &mut [f32]) {
         for x in row {
+            #[cfg(helium)]
+            scalar::one_by_one();
             *x = self.of(lane, *x);
         }
     }

@@ -10,7 +10,7 @@
 //! Stable Rust has no type for these vectors, no operand of `asm!` and no name for the register of predicates, which these loops
 //! write. So each is a function in assembly with C's calling convention, which leaves q0 to q3 and the predicates free.
 
-use core::arch::naked_asm;
+use core::arch::{asm, naked_asm};
 use core::mem::offset_of;
 
 use super::cortex_m;
@@ -526,9 +526,18 @@ pub(crate) fn scale(row: &mut [f32], factor: f32) {
     };
     by_vectors(row, vectors, |row| {
         for x in row {
+            one_by_one();
             *x = *x * factor + 0.0;
         }
     });
+}
+
+/// In a loop, keeps the compiler from vectors, which would count subnormal numbers as zero: it takes no loop that has assembly in
+/// it, not even none.
+#[inline(always)]
+pub(crate) fn one_by_one() {
+    // SAFETY: no instruction.
+    unsafe { asm!("", options(nomem, nostack, preserves_flags)) };
 }
 
 /// A number that a loop has found, and the flags of subnormal numbers.

@@ -24,7 +24,7 @@ pub(super) use self::core_loops::sqrt;
 #[cfg(all(fused, target_arch = "arm"))]
 pub(super) use self::core_loops::{exp, exp_to_zero, exp2_to_zero};
 #[cfg(helium)]
-pub(crate) use self::helium::{all_finite, scale};
+pub(crate) use self::helium::{all_finite, one_by_one, scale};
 
 #[cfg(helium)]
 use super::largest;
