@@ -242,7 +242,7 @@ pub(crate) trait Simd: Widen {
     /// a·b + c with one a for all lanes.
     fn mul_add_quarter(self, a: f32, b: Self::Quarter, c: Self::Quarter) -> Self::Quarter;
 
-    /// The sum of all elements: lane by lane, then folded.
+    /// The sum of all elements, none of which is −0: lane by lane, then folded.
     #[inline(always)]
     fn sum(self, row: &[f32]) -> f32 {
         let (blocks, rest) = row.as_chunks();
@@ -415,7 +415,7 @@ pub(crate) fn all_finite(row: &[f32]) -> bool {
     #[cfg(helium)]
     return scalar::all_finite(row);
     #[cfg(not(helium))]
-    row.iter().all(|x| x.is_finite())
+    row.iter().all(|x| x.to_bits() << 1 < f32::INFINITY.to_bits() << 1) // without the sign; NaN is larger
 }
 
 /// √x, rounded correctly.
