@@ -13,8 +13,8 @@ use super::{Format, parse_count, print};
 
 /// Predict the next token
 ///
-/// Of a model that fills gaps (bert), the token at its mask, as in --text "The [MASK] sat."; of a model that sorts images, the
-/// class.
+/// Of a model that fills gaps (bert), the token at its mask, as in --text "The [MASK] sat."; of a model that sorts images or
+/// texts, the class.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example: regard predict story --text \"Mary and John went to the store. John gave a drink to\" --top 3"
