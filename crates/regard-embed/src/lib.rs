@@ -15,7 +15,8 @@ pub use self::matrix::{Bf16, F32, Linear, Matrix};
 pub use self::words::{Tokens, Words};
 pub use regard_kernels::{Temperature, attention_scratch_len, gelu, gelu_tanh, relu, silu};
 
-/// Why a token is not read. The state is then unchanged, unless the model is not one that `regard embed` has written.
+/// Why a token is not read. `next` then leaves the state unchanged, unless the model is not one that `regard embed` has written; after
+/// an error of `read` it holds a part of the text.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

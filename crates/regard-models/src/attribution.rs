@@ -78,7 +78,8 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::Input`] if the model has no head, if its head is not linear (BERT's has an activation), if the input does not
-    /// fit, or if there is no such token or position. A model that sorts images has its logits at position 0.
+    /// fit, or if there is no such token or position. A model that classifies has its logits at
+    /// [`Description::class_position`](crate::Description::class_position) alone.
     ///
     /// ```
     /// use regard_models::{Input, Model};

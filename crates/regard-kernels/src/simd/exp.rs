@@ -69,8 +69,8 @@ impl Map for Exp2ToZero {
     }
 }
 
-/// 1.5·2²³ rounds to an integer, ties to even, when it is added; 127 more leaves n + 127, the exponent field of 2ⁿ, in the
-/// low bits of the sum.
+/// 1.5·2²³ rounds to an integer when it is added; 127 more leaves n + 127, the exponent field of 2ⁿ, in the low bits of the sum.
+/// The sum is even where n is odd: ties go to odd n.
 pub(super) const ROUND: f32 = 12_582_912.0 + 127.0;
 /// Where 0 in the exponent field stands for the factor 0.
 const LOWEST_POWER: f32 = -127.0;

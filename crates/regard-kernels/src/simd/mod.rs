@@ -101,7 +101,7 @@ pub(crate) trait Lanes: Copy {
     fn scale(self, power: Self::V, v: Self::V) -> Self::V {
         self.mul(power, v)
     }
-    /// The integer nearest to t (ties to even), for |t| < 2²².
+    /// The integer nearest to t (ties to odd), for |t| < 2²².
     #[inline(always)]
     fn nearest(self, t: Self::V) -> Nearest<Self::V> {
         let biased = self.add(t, self.splat(exp::ROUND));

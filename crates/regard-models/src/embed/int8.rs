@@ -13,7 +13,6 @@ use std::collections::BTreeMap;
 use rand_mt::Mt;
 use regard::Linear;
 
-use super::fit;
 use super::float::{Angles, rows};
 use super::source::Content;
 use crate::weights::{Layer, Tokens};
@@ -74,7 +73,7 @@ pub(super) fn bytes(model: &Model, context: usize) -> usize {
         + 8 * width;
     // A tied head has the rows of the table.
     let rows = if description.tied { 0 } else { description.vocabulary * width };
-    let head = linear(width, fit::outputs(model));
+    let head = linear(width, model.outputs());
     let table = rows + head + 4 * description.vocabulary + 4 * width;
     let angles = block.rotary.as_ref().map_or(0, |r| 2 * context * r.features);
     stack.layers() * layer + table + angles
@@ -86,7 +85,7 @@ pub(super) fn state_bytes(model: &Model, context: usize) -> usize {
     let (stack, block) = (&description.stack, &description.stack.block);
     let q = block.heads * block.head_size;
     let cached = 2 * stack.layers() * context * block.kv_heads * block.head_size;
-    let of_token = 9 * description.width + 6 * q + 9 * block.hidden + 4 * fit::outputs(model);
+    let of_token = 9 * description.width + 6 * q + 9 * block.hidden + 4 * model.outputs();
     let (n, d) = (context, block.head_size);
     let scratch = regard_kernels::int8::attention_scratch_len(1, n, d, d);
     // Cores with the DSP extension widen the query.

@@ -66,7 +66,7 @@ pub struct Embedded {
     pub files: Vec<(&'static str, Vec<u8>)>,
     /// How the weights are stored.
     pub stored: Stored,
-    /// The bytes of weights and tables in flash.
+    /// The bytes of weights, tables and words in flash.
     pub flash: usize,
     /// The bytes of the state in RAM.
     pub ram: usize,
@@ -101,18 +101,19 @@ impl Model {
         let stored = options
             .stored
             .unwrap_or_else(|| if tensors.are_bf16() { Stored::Bf16 } else { Stored::F32 });
-        fit::check(self, &tensors, stored, options)?;
+        let (text, no_text) = match words::source(self) {
+            Ok(text) => (Some(text), None),
+            Err(why) => (None, Some(why)),
+        };
+        let words = text.as_ref().map_or(0, |(_, bytes)| *bytes);
+        fit::check(self, &tensors, words, stored, options)?;
         let content = match stored {
             Stored::F32 => source::float(self, &tensors, Floats::F32),
             Stored::Bf16 => source::float(self, &tensors, Floats::Bf16),
             Stored::Int8 => int8::content(self, options.context)?,
         };
-        let flash = content.files.iter().map(|(_, bytes)| bytes.len()).sum();
+        let flash = words + content.files.iter().map(|(_, bytes)| bytes.len()).sum::<usize>();
         let ram = fit::state_bytes(self, stored, options.context);
-        let (text, no_text) = match words::source(self) {
-            Ok(text) => (Some(text), None),
-            Err(why) => (None, Some(why)),
-        };
         let files = source::files(self, content, text, options, [flash, ram]);
         Ok(Embedded { files, stored, flash, ram, no_text })
     }

@@ -3,7 +3,7 @@
 use core::fmt::Write as _;
 
 use super::float::{LayerTensors, LinearTensors, Matrix, NormTensors, Tensors, Vector};
-use super::{Floats, Options, fit};
+use super::{Floats, Options};
 use crate::{Activation, Head, Model};
 
 /// What distinguishes the crate of one kind of numbers from that of another.
@@ -27,18 +27,19 @@ pub(super) struct Content {
 pub(super) fn files(
     model: &Model,
     content: Content,
-    text: Option<String>,
+    text: Option<(String, usize)>,
     options: &Options,
     [flash, ram]: [usize; 2],
 ) -> Vec<(&'static str, Vec<u8>)> {
     let name = &options.name;
+    let words = text.as_ref().map_or(0, |(_, bytes)| *bytes);
     let mut files = vec![
         ("Cargo.toml", manifest(name).into_bytes()),
         ("src/lib.rs", library(model, name, text.is_some(), [flash, ram]).into_bytes()),
-        ("src/model.rs", source(model, &content, options.context, flash).into_bytes()),
+        ("src/model.rs", source(model, &content, words, options.context, flash).into_bytes()),
     ];
     files.extend(tokens(model).map(|text| ("src/tokens.rs", text.into_bytes())));
-    if let Some(mut text) = text {
+    if let Some((mut text, _)) = text {
         if model.description().head == Head::Classes {
             text += &classify(content.logit.0);
         }
@@ -106,7 +107,7 @@ fn outputs(model: &Model) -> (String, &'static str, &'static str) {
     if description.head != Head::Classes {
         return (String::new(), "VOCABULARY", "the next one");
     }
-    let classes = fit::outputs(model);
+    let classes = model.outputs();
     let name = |id: usize| description.labels.get(id).cloned().unwrap_or_else(|| id.to_string());
     let mut labels = String::new();
     for id in 0..classes {
@@ -123,7 +124,7 @@ pub static LABELS: [&str; CLASSES] = [
     (constants, "CLASSES", "the classes of the text so far")
 }
 
-fn source(model: &Model, content: &Content, context: usize, flash: usize) -> String {
+fn source(model: &Model, content: &Content, words: usize, context: usize, flash: usize) -> String {
     let description = model.description();
     let (stack, block) = (&description.stack, &description.stack.block);
     let (layers, width, vocabulary) = (stack.layers(), description.width, description.vocabulary);
@@ -131,6 +132,7 @@ fn source(model: &Model, content: &Content, context: usize, flash: usize) -> Str
     let hidden = block.hidden;
     let Content { imports, runtime, logit: (logit, unit), sizes, source, .. } = content;
     let (classes, outputs, of) = outputs(model);
+    let words = if words > 0 { format!(" + {words}") } else { String::new() };
     format!(
         "\
 use regard_embed::{{{imports}}};
@@ -153,8 +155,8 @@ pub const HIDDEN: usize = {hidden};
 pub const VOCABULARY: usize = {vocabulary};
 {classes}/// One unit of a logit.
 pub const UNIT: f32 = {unit};
-/// The bytes of weights and tables in flash.
-pub const FLASH: usize = {sizes};
+/// The bytes of weights, tables and words in flash.
+pub const FLASH: usize = {sizes}{words};
 /// The bytes of a [`State`] in RAM.
 pub const RAM: usize = size_of::<State>();
 

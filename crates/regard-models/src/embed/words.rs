@@ -21,8 +21,8 @@ struct Words {
     after: Vec<u32>,
 }
 
-/// The source of the model's tokenizer, or why a board has none that gives the same tokens on every text.
-pub(super) fn source(model: &Model) -> Result<String, String> {
+/// The source of the model's tokenizer with its bytes in flash, or why a board has none that gives the same tokens on every text.
+pub(super) fn source(model: &Model) -> Result<(String, usize), String> {
     let tokenizer = model.tokenizer().ok_or("the model has no tokenizer")?;
     let Words { words, unknown, special, lowercase, marks, before, after } = of(tokenizer)?;
     let list = |words: &[(String, u32)]| {
@@ -31,8 +31,11 @@ pub(super) fn source(model: &Model) -> Result<String, String> {
             text
         })
     };
+    // A place, a length, a token, and the letters.
+    let bytes =
+        words.iter().chain(&special).map(|(word, _)| 3 * size_of::<u32>() + word.len()).sum();
     let (words, special) = (list(&words), list(&special));
-    Ok(format!(
+    let source = format!(
         "\
 /// The words that the model knows.
 static TOKENIZER: regard_embed::Words<'static> = regard_embed::Words {{
@@ -52,7 +55,8 @@ pub fn tokens(text: &str) -> regard_embed::Tokens<'static, '_> {{
     TOKENIZER.tokens(text)
 }}
 "
-    ))
+    );
+    Ok((source, bytes))
 }
 
 fn of(tokenizer: &Tokenizer) -> Result<Words, String> {
@@ -114,5 +118,5 @@ fn around(tokenizer: &Tokenizer, words: &[(String, u32)]) -> Result<(Vec<u32>, V
             return Ok((with[..at].to_vec(), with[at + 1..].to_vec()));
         }
     }
-    Err("its tokenizer knows no word".into())
+    Err("its tokenizer knows no word, or does not put tokens around a text as it does around a word".into())
 }

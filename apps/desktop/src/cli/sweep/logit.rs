@@ -80,6 +80,8 @@ fn token(text: &str, model: &Model) -> Result<usize> {
             sorts || known == 0 || id < known,
             "the token {id} is not one of the vocabulary's {known}"
         );
+        let classes = model.outputs();
+        ensure!(!sorts || id < classes, "the model has {classes} classes, and none is {id}");
         return Ok(id);
     }
     if sorts {

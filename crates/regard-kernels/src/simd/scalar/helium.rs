@@ -1,4 +1,4 @@
-//! The innermost loops of cores with Helium, the M-profile vector extension with floats: Cortex-M55 and M85. A vector is four
+//! The innermost loops of cores with Helium, the M-profile vector extension with floats: Cortex-M52, M55 and M85. A vector is four
 //! lanes; a lane is an output column, a key or an element of a row, so no sum changes its order.
 //!
 //! # The same bits
@@ -6,6 +6,9 @@
 //! and as results, and say so in two flags of FPSCR that stay set (Armv8-M Architecture Reference Manual, DDI 0553: Arm standard
 //! floating-point arithmetic). Each loop here clears them first and looks at them before it writes. Where one is set, it leaves
 //! its work to the scalar loops.
+//!
+//! The compiler makes vectors of its own from plain loops at `opt-level` 2 and 3, and looks at no flag. [`one_by_one`] keeps it from
+//! that where a loop of a row stands in for one here; elementwise sums, norms and merged chunks are not kept from it.
 //!
 //! Stable Rust has no type for these vectors, no operand of `asm!` and no name for the register of predicates, which these loops
 //! write. So each is a function in assembly with C's calling convention, which leaves q0 to q3 and the predicates free.
@@ -54,8 +57,8 @@ struct Product {
 }
 
 impl Gebp<'_, '_> {
-    /// All rows and the first `cols` columns: by vectors, but tiles with subnormal numbers, and all where there are fewer than four
-    /// columns, by scalars.
+    /// All rows and the first `cols` columns, by vectors. Scalars compute the tiles with subnormal numbers, and all tiles where there
+    /// are fewer than four columns.
     pub(super) fn by_vectors(&mut self, cols: usize) {
         let (mut memory, rows) = (MEMORY, self.a.rows());
         let (mut row, mut col) = (0, if rows > 0 { 0 } else { cols });
@@ -532,8 +535,8 @@ pub(crate) fn scale(row: &mut [f32], factor: f32) {
     });
 }
 
-/// In a loop, keeps the compiler from vectors, which would count subnormal numbers as zero: it takes no loop that has assembly in
-/// it, not even none.
+/// In a loop, keeps the compiler from vectors, which would count subnormal numbers as zero: it makes none of a loop that
+/// has assembly in it, even empty assembly.
 #[inline(always)]
 pub(crate) fn one_by_one() {
     // SAFETY: no instruction.
