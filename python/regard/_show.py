@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import html
 import subprocess
 import sys
@@ -25,8 +26,11 @@ def show(
 ) -> None:
     """Show the attention weights of a model: in the window, or below the cell of a notebook.
 
-    The window stays until it is closed, and `show` waits for it. Where there is no display, a summary is printed. In a
-    notebook all heads are drawn, with the number under the pointer; nothing is loaded from the network.
+    The window stays until it is closed, and `show` waits for it. Where there is no display, a summary is printed.
+
+    A notebook shows the same window in a frame below the cell, if `anywidget` is installed (`pip install regard[notebook]`).
+    Without it, and where a notebook is only read, all heads are drawn, with the number under the pointer. Neither loads
+    anything from the network.
 
     Parameters
     ----------
@@ -63,7 +67,7 @@ def show(
         if notebook:
             page = Path(folder) / "heads.html"
             run("export", "--view=grid", f"--to={page}", "--", str(path))
-            _display(page.read_text(encoding="utf-8"))
+            _display(page.read_text(encoding="utf-8"), path.read_bytes())
         else:
             done = subprocess.run([program(), "--", path], stdout=subprocess.PIPE, encoding="utf-8")
             # Printed by Python, so that whoever has replaced sys.stdout gets it.
@@ -134,9 +138,39 @@ def _is_notebook() -> bool:
     return shell is not None and hasattr(shell, "kernel")
 
 
-def _display(page: str) -> None:
-    """Shows a whole page in a frame of its own below the cell."""
-    from IPython.display import HTML, display
+@functools.cache
+def _page() -> dict[str, bytes]:
+    """The files of the page that this package carries, each compressed by gzip: empty if it was built without them."""
+    folder = Path(__file__).parent / "_page"
+    return {path.relative_to(folder).as_posix()[:-3]: path.read_bytes() for path in sorted(folder.rglob("*.gz"))}
 
-    frame = f'<iframe srcdoc="{html.escape(page)}" title="Attention heads" width="100%" height="640" style="border: 0"></iframe>'
-    display(HTML(f"<div>{frame}</div>"))
+
+@functools.cache
+def _widget() -> Any:
+    """The class of the widget, or None where there is no anywidget or no page."""
+    try:
+        import anywidget
+        import traitlets
+    except ImportError:
+        return None
+    if not _page():
+        return None
+
+    class Heads(anywidget.AnyWidget):
+        _esm = Path(__file__).with_name("_widget.js").read_text(encoding="utf-8")
+        page = traitlets.Dict().tag(sync=True)
+        attention = traitlets.Bytes().tag(sync=True)
+
+    return Heads
+
+
+def _display(drawn: str, attention: bytes) -> None:
+    """Shows the page in a frame below the cell, and the drawn heads where a notebook has no widgets."""
+    from IPython.display import display
+
+    frame = f'<iframe srcdoc="{html.escape(drawn)}" title="Attention heads" width="100%" height="640" style="border: 0"></iframe>'
+    bundle = {"text/html": f"<div>{frame}</div>", "text/plain": "Attention heads"}
+    if widget := _widget():
+        view = {"version_major": 2, "version_minor": 1, "model_id": widget(page=_page(), attention=attention).model_id}
+        bundle["application/vnd.jupyter.widget-view+json"] = view
+    display(bundle, raw=True)

@@ -4,6 +4,15 @@
 /** The page sets these: what it knows of the program's exports. */
 export const page = { put: null, refuse: null, open: null, act: null, work: null };
 
+/**
+ * What a page knows that comes without a server: `files`, the addresses of its files by their names; `link`, the keys of its own
+ * address; and `open`, what it opens: paths with addresses. `python/regard/_widget.js` makes such a page for a notebook.
+ */
+export const given = globalThis.regard;
+
+/** The address of a file of the page. */
+export const place = (name) => given?.files[name] ?? new URL(name, import.meta.url).href;
+
 /** The most bytes of files. The program holds them in its memory of 4 GiB, and a model's weights beside them. */
 const MOST_BYTES = 1.5 * 2 ** 30;
 
@@ -21,7 +30,7 @@ let coming;
 /** Tells what the first module exports. */
 export function begin(build, exports) {
     first = exports;
-    address_of_second = new URL(`${build}/regard_rest.wasm`, import.meta.url);
+    address_of_second = place(`${build}/regard_rest.wasm`);
 }
 
 /** Instantiates the second module, if that has not been done. */
@@ -116,7 +125,7 @@ const waiting = [];
 
 /** Starts the worker, which runs the same program as the page. */
 export function hire(build, module) {
-    worker = new Worker(new URL("worker.js", import.meta.url), { type: "module", name: "regard" });
+    worker = new Worker(place("worker.js"), { type: "module", name: "regard" });
     worker.onmessage = ({ data: { part, error, numbers } }) => {
         const reply = part === undefined ? waiting.shift() : waiting[0];
         reply(part, error, numbers);

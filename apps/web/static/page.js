@@ -32,7 +32,7 @@ function lacks() {
 /** The keys of the query and of the fragment, as JSON. A session is unpacked. */
 async function address() {
     const keys = Object.fromEntries([
-        ...new URLSearchParams(location.search),
+        ...new URLSearchParams(system.given?.link ?? location.search),
         ...new URLSearchParams(location.hash.slice(1)),
     ]);
     if (keys.s) {
@@ -59,8 +59,8 @@ async function main() {
     const wanted = new URLSearchParams(location.search).get("build"); // for tests
     const build = wanted ?? (WebAssembly.validate(SIMD) ? "simd" : "plain");
     document.documentElement.dataset.build = build;
-    const wasm = WebAssembly.compileStreaming(fetch(`${build}/regard_bg.wasm`));
-    const [program, module, asked] = await Promise.all([import(`./${build}/regard.js`), wasm, address()]);
+    const wasm = WebAssembly.compileStreaming(fetch(system.place(`${build}/regard_bg.wasm`)));
+    const [program, module, asked] = await Promise.all([import(system.place(`${build}/regard.js`)), wasm, address()]);
     const exports = await program.default({ module_or_path: module });
     system.begin(build, exports);
     system.hire(build, module);
@@ -72,12 +72,20 @@ async function main() {
     await program.start(document.getElementById("window"), asked);
 
     system.listen(document.getElementById("mirror"));
+    const show = async (files) => {
+        const path = await system.read(files);
+        if (path) program.open(path);
+    };
     window.addEventListener("drop", async (event) => {
         event.preventDefault();
-        const path = await system.read(await system.dropped(event.dataTransfer));
-        if (path) program.open(path);
+        await show(await system.dropped(event.dataTransfer));
     }, true);
     window.addEventListener("dragover", (event) => event.preventDefault());
+    if (system.given) {
+        const bytes = async ([path, address]) => [path, await (await fetch(address)).blob()];
+        await show(await Promise.all(system.given.open.map(bytes)));
+        return;
+    }
     // Another link of this page, for instance from the course page around it.
     window.addEventListener("hashchange", () => location.reload());
     // The session is in the address only after a change: `replaceState` makes no such event.

@@ -1,6 +1,6 @@
 // The page's worker: the same program, which computes here while the page is drawn. See `hire` in system.js.
 
-import { begin, join } from "./system.js";
+import { begin, join, place } from "./system.js";
 
 let program;
 /** Messages are handled in turn: the first one brings the program. */
@@ -8,7 +8,7 @@ let last = Promise.resolve();
 
 async function handle({ build, module, second, put, job }) {
     if (build) {
-        program = await import(`./${build}/regard.js`);
+        program = await import(place(`${build}/regard.js`));
         begin(build, await program.default({ module_or_path: module }));
     } else if (second) {
         join(second);

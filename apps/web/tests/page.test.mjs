@@ -9,6 +9,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { after, before, test } from "node:test";
 import { fileURLToPath } from "node:url";
+import { gzipSync } from "node:zlib";
 
 import { chromium } from "playwright-core";
 
@@ -454,6 +455,46 @@ test("an example embedded in another page shows nothing around it", async (t) =>
     await picture(page, "embedded");
     assert.equal(await page.evaluate(() => localStorage.length), 0);
     assert.deepEqual(own(page.complaints), []);
+});
+
+test("the frame of a notebook shows the attention that comes with it, without a network", async (t) => {
+    const made = mkdtempSync(join(tmpdir(), "regard-"));
+    t.after(() => rmSync(made, { recursive: true }));
+    regard("trace", "story", "--text", "Mia gave Tom the ball.", "--keep", "attentions", "--output", join(made, "attention.npz"));
+    const built = join(process.env.CARGO_TARGET_DIR ?? join(root, "target"), "page");
+    const names = ["index.html", "page.js", "system.js", "worker.js", "simd/regard.js", "simd/regard_bg.wasm", "simd/regard_rest.wasm"];
+    const context = await browser.newContext({ viewport: { width: 900, height: 700 }, serviceWorkers: "block" });
+    t.after(() => context.close());
+    const page = await context.newPage();
+    const complaints = [];
+    page.on("console", (message) => ["error", "warning"].includes(message.type()) && complaints.push(message.text()));
+    page.on("pageerror", (error) => complaints.push(String(error)));
+    // A notebook hands the widget its module and its bytes. Any other request is an error.
+    const bytes = {
+        "": Buffer.from("<!doctype html><title>A notebook</title><body></body>"),
+        "widget.js": readFileSync(join(root, "python/regard/_widget.js")),
+        attention: readFileSync(join(made, "attention.npz")),
+    };
+    for (const name of names) bytes[`page/${name}`] = gzipSync(readFileSync(join(built, name)), { level: 1 });
+    await page.route("**/*", (route) => {
+        const body = bytes[route.request().url().slice(`${origin}notebook/`.length)];
+        const contentType = body === bytes["widget.js"] ? "text/javascript" : body === bytes[""] ? "text/html" : "application/octet-stream";
+        return body ? route.fulfill({ body, contentType }) : route.abort();
+    });
+    await page.goto(`${origin}notebook/`);
+    await page.evaluate(async (names) => {
+        const { default: widget } = await import("./widget.js");
+        const view = async (name) => new DataView(await (await fetch(name)).arrayBuffer());
+        const state = { attention: await view("attention"), page: {} };
+        for (const name of names) state.page[name] = await view(`page/${name}`);
+        await widget.render({ model: { get: (name) => state[name] }, el: document.body });
+    }, names);
+    const frame = page.frameLocator("iframe").locator("#mirror");
+    await frame.getByRole("img", { name: /^Heatmap/ }).first().waitFor({ state: "attached", timeout: 60_000 });
+    await frame.getByRole("radio", { name: "Induction" }).waitFor({ state: "attached" });
+    await picture(page, "notebook");
+    assert.equal(await page.frameLocator("iframe").getByRole("alert").count(), 0);
+    assert.deepEqual(own(complaints), []);
 });
 
 test("the keyboard alone reaches the controls", async (t) => {
