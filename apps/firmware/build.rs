@@ -10,11 +10,19 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut cargo = io::stdout();
     writeln!(cargo, "cargo::rerun-if-env-changed=REGARD_BOARD")?;
     writeln!(cargo, "cargo::rerun-if-changed=boards")?;
-    // Whether the image `story` has a model.
+    // Whether the images of models have one, and whether it sorts texts.
     writeln!(cargo, "cargo::rerun-if-env-changed=REGARD_EMBED")?;
-    writeln!(cargo, "cargo::rustc-check-cfg=cfg(embedded)")?;
-    if env::var_os("REGARD_EMBED").is_some() {
+    writeln!(cargo, "cargo::rustc-check-cfg=cfg(embedded, sorts)")?;
+    if let Some(folder) = env::var_os("REGARD_EMBED") {
+        let source = PathBuf::from(folder).join("src");
+        // What is absent would count as changed, and this file is there of every model.
+        writeln!(cargo, "cargo::rerun-if-changed={}", source.join("model.rs").display())?;
         writeln!(cargo, "cargo::rustc-cfg=embedded")?;
+        if fs::read_to_string(source.join("text.rs"))
+            .is_ok_and(|text| text.contains("pub fn classify"))
+        {
+            writeln!(cargo, "cargo::rustc-cfg=sorts")?;
+        }
     }
     if env::var("CARGO_CFG_TARGET_OS")? != "none" {
         if env::var_os("CARGO_FEATURE_X86").is_some() {
@@ -55,12 +63,21 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         link_with(&mut cargo, "memory.x")?;
     }
+    if let Ok(script) = fact("script") {
+        layout.push_str(&fs::read_to_string(format!("boards/{script}"))?);
+    }
     let out = PathBuf::from(env::var("OUT_DIR")?);
     fs::write(out.join("memory.x"), layout)?;
     writeln!(cargo, "cargo::rustc-link-search={}", out.display())?;
     link_with(&mut cargo, "link.x")?;
     writeln!(cargo, "cargo::rustc-env=REGARD_CORE={}", fact("core")?)?;
-    writeln!(cargo, "cargo::rustc-env=REGARD_CLOCK={}", fact("clock")?)?;
+    // A part counts cycles; an emulated board's timer tells the time.
+    writeln!(cargo, "cargo::rustc-check-cfg=cfg(cycles)")?;
+    if fact("probe").is_ok() {
+        writeln!(cargo, "cargo::rustc-cfg=cycles")?;
+    } else {
+        writeln!(cargo, "cargo::rustc-env=REGARD_CLOCK={}", fact("clock")?)?;
+    }
     Ok(())
 }
 

@@ -138,17 +138,21 @@ def markdown(head, rows, left):
 MODELS = [("m4f", "f32"), ("m4f", "bf16"), ("m55-cpu", "bf16"), ("m4f", "int8"), ("m55-cpu", "int8"), ("rv32imac", "int8")]
 
 
-def models():
-    """A row for each core and type: what a token of `story` costs, the last one of its text."""
+# The same of `command`.
+CLASSIFIERS = [("m4f", "f32"), ("m4f", "bf16"), ("m4f", "int8")]
+
+
+def models(model, name, image, context, runs):
+    """A row for each core and type of weights: what the last line of the image says that runs the model."""
     rows = []
     with tempfile.TemporaryDirectory() as directory:
-        for alias, stored in MODELS:
-            folder = f"{directory}/story-{stored}"
+        for alias, stored in runs:
+            folder = f"{directory}/{name}-{stored}"
             program = ["cargo", "run", "--quiet", "-p", "regard-desktop", "--bin", "regard", "--"]
-            output([*program, "embed", "story", "--to", folder, "--weights", stored, "--context", "96"])
-            image = ["cargo", alias, "--quiet", "--bin", "story"]
-            *_, cost = output(image, env={**os.environ, "REGARD_EMBED": folder}).splitlines()
-            instructions, stack, ram, flash = (int(n) for n in re.findall(r"\d+", cost))
+            output([*program, "embed", model, "--to", folder, "--weights", stored, "--context", str(context)])
+            run = ["cargo", alias, "--quiet", "--bin", image]
+            *_, cost = output(run, env={**os.environ, "REGARD_EMBED": folder}).splitlines()
+            instructions, *_, stack, ram, flash = (int(n) for n in re.findall(r"\d+", cost))
             # The painter looks no deeper.
             stack = "≥ 2,560" if stack == 2560 else f"{stack:,}"
             core = NAMES.get(alias) or facts(CORES[alias.removesuffix("-cpu")][0])["core"]
@@ -161,6 +165,12 @@ MODEL = """
 
 A token of `story` (4 layers of width 64, 207,552 weights, 96 tokens of context) from flash, by the crate that `regard embed` writes:
 the last token of the text, which sees the most keys. *RAM* is the state, *flash* the weights.
+
+"""
+
+CLASSIFIER = """
+A text of `command` (2 layers of width 32, 24,480 weights, 32 tokens of context) by the same: the longest of the image `classify`,
+"leave the heater, turn the bulb in the attic off, please", from its letters to the logits of the classes, as 14 tokens.
 
 """
 
@@ -232,7 +242,8 @@ def main():
     text += f"Static RAM: {ram or 'none'}.\n\n" + markdown(["operation", *(f"`{t}`" for t in targets)], rows, 1)
 
     print("models", file=sys.stderr)
-    text += MODEL + models()
+    text += MODEL + models("story", "story", "story", 96, MODELS)
+    text += CLASSIFIER + models(str(HERE / "../../models/command"), "command", "classify", 32, CLASSIFIERS)
 
     path = HERE / "COSTS.md"
     if "--check" in sys.argv and path.read_text() != text:

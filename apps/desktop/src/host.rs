@@ -6,7 +6,7 @@ use std::thread;
 
 use directories::ProjectDirs;
 use regard_models::Checkpoint;
-use regard_ui::host::{Answer, Host, Question, Work};
+use regard_ui::host::{Answer, BOOK, Host, Question, Work};
 use regard_ui::model::Cached;
 
 use crate::cli::models::open;
@@ -41,6 +41,10 @@ impl Host for Native {
             Cached::new(name, opened)
         };
         names.into_iter().map(cached).collect()
+    }
+
+    fn open_book(&self) -> io::Result<()> {
+        ::open::that_detached(BOOK)
     }
 
     fn session_file(&self) -> Option<PathBuf> {

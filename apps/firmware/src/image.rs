@@ -1,4 +1,4 @@
-//! The parts of an image besides its computation: the entry point, printing, and a counter of instructions.
+//! The parts of an image besides its computation: the entry point, printing, and a counter of instructions or cycles.
 
 #[cfg(target_arch = "arm")]
 use cortex_m as _; // brings the critical section
@@ -31,9 +31,29 @@ macro_rules! image {
 pub const CORE: &str = env!("REGARD_CORE");
 
 /// Counts instructions by the time that passes: an instruction takes the emulator's clock a nanosecond (`-icount shift=0`).
-pub struct Counter(#[cfg(target_arch = "arm")] cortex_m::peripheral::SYST);
+/// On a part, counts cycles.
+pub struct Counter(#[cfg(all(target_arch = "arm", not(cycles)))] cortex_m::peripheral::SYST);
 
-#[cfg(target_arch = "arm")]
+#[cfg(cycles)]
+impl Counter {
+    /// The core's counter of cycles; a program has one.
+    #[must_use]
+    pub fn take() -> Option<Self> {
+        let mut core = cortex_m::Peripherals::take()?;
+        core.DCB.enable_trace();
+        core.DWT.enable_cycle_counter();
+        Some(Self())
+    }
+
+    /// The cycles that `f` takes, up to 2³² of them.
+    pub fn count(&mut self, mut f: impl FnMut()) -> u64 {
+        let start = cortex_m::peripheral::DWT::cycle_count();
+        f();
+        cortex_m::peripheral::DWT::cycle_count().wrapping_sub(start).into()
+    }
+}
+
+#[cfg(all(target_arch = "arm", not(cycles)))]
 impl Counter {
     /// The core's timer; a program has one.
     #[must_use]
@@ -66,7 +86,7 @@ impl Counter {
     }
 }
 
-#[cfg(target_arch = "arm")]
+#[cfg(all(target_arch = "arm", not(cycles)))]
 const fn parse(digits: &str) -> u32 {
     let (mut n, mut rest) = (0, digits.as_bytes());
     while let [digit, after @ ..] = rest {

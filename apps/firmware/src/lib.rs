@@ -6,6 +6,7 @@
 
 mod block_cases;
 pub mod cases;
+mod commands;
 pub mod costs;
 mod hash;
 #[cfg(target_os = "none")]
@@ -18,6 +19,7 @@ mod robotics;
 #[cfg(target_os = "none")]
 pub mod stack;
 
+pub use self::commands::COMMANDS;
 pub use self::hash::{Bits, FIRST_TOKEN, hash};
 pub use self::line::Numbers;
 pub use self::memory::MEMORY;

@@ -9,26 +9,31 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
-use regard_firmware::{FIRST_TOKEN, hash};
+use regard_embed::largest;
+use regard_firmware::{COMMANDS, FIRST_TOKEN, hash};
 use regard_models::embed::{Options, Part, Stored};
 use regard_models::{Input, Model, Sampler};
 
 const STORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/story");
+const COMMAND: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/command");
 /// The positions that the model has learnt.
 const CONTEXT: usize = 96;
+const COMMAND_CONTEXT: usize = 32;
 
 fn story() -> Model {
     Model::open(STORY).unwrap()
 }
 
-fn options(stored: Stored) -> Options {
-    Options { name: "story".into(), stored: Some(stored), context: CONTEXT, part: Part::default() }
-}
-
 /// Writes the crate to a folder beside the program's other outputs, which later builds of the image find unchanged.
 fn embed(model: &Model, stored: Stored) -> String {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("story-{stored:?}"));
-    for (path, bytes) in model.embed(&options(stored)).unwrap().files {
+    let (name, context) = match model.description().labels.len() {
+        0 => ("story", CONTEXT),
+        _ => ("command", COMMAND_CONTEXT),
+    };
+    let part = Part::default();
+    let options = Options { name: name.into(), stored: Some(stored), context, part };
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{stored:?}"));
+    for (path, bytes) in model.embed(&options).unwrap().files {
         let path = folder.join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         if fs::read(&path).ok().as_deref() != Some(&bytes) {
@@ -150,9 +155,147 @@ fn boards_tell_the_story_of_the_desktop() {
 #[test]
 #[ignore = "needs qemu-system-arm and the bare-metal targets"]
 fn no_panic_can_be_reached_from_a_model() {
-    let model = story();
-    for stored in [Stored::F32, Stored::Bf16, Stored::Int8] {
-        output(&["m4f", "--bin", "no_panic"], &embed(&model, stored), "");
+    let (story, command) = (story(), command());
+    for (model, stored) in [
+        (&story, Stored::F32),
+        (&story, Stored::Bf16),
+        (&story, Stored::Int8),
+        (&command, Stored::Bf16),
+    ] {
+        output(&["m4f", "--bin", "no_panic"], &embed(model, stored), "");
         println!("m4f, {stored}: the image links and runs");
+    }
+}
+
+fn command() -> Model {
+    Model::open(COMMAND).unwrap()
+}
+
+/// The program that sorts texts on this machine.
+const SORT: [&str; 5] = ["run", "-p", "regard-firmware", "--bin", "classify"];
+
+/// The label of each text and a hash of its logits, as the desktop gives them.
+fn sorted(model: &Model, texts: &[&str]) -> Vec<String> {
+    let labels = &model.description().labels;
+    let line = |text: &&str| {
+        let input = model.tokenizer().unwrap().encode(text, None).unwrap();
+        let trace = model.pass().run(&input).unwrap();
+        let logits = &trace.logits().unwrap().data;
+        format!("{}; {:016x}; {text}", labels[largest(logits)], hash(logits))
+    };
+    texts.iter().map(line).collect()
+}
+
+/// What the image on this machine says of texts.
+fn sorted_here(model: &Model, stored: Stored, texts: &[&str]) -> Vec<String> {
+    let text = output(&SORT, &embed(model, stored), &[texts.join("\n"), "\n".into()].concat());
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    lines.pop(); // the memory
+    lines
+}
+
+/// The commands that training held back: texts and labels.
+fn held_back_commands() -> Vec<(String, String)> {
+    let lines = fs::read_to_string(format!("{COMMAND}/held-back.jsonl")).unwrap();
+    let part = |line: &serde_json::Value, part: &str| line[part].as_str().unwrap().to_owned();
+    let lines = lines.lines().map(|line| serde_json::from_str(line).unwrap());
+    lines.map(|line| (part(&line, "text"), part(&line, "label"))).collect()
+}
+
+#[test]
+fn commands_are_sorted_as_on_the_desktop_and_rightly() {
+    let (model, held_back) = (command(), held_back_commands());
+    let texts: Vec<&str> =
+        held_back.iter().map(|(text, _)| text.as_str()).chain(COMMANDS).collect();
+    let floats = sorted_here(&model, Stored::Bf16, &texts);
+    assert_eq!(floats, sorted(&model, &texts));
+    let integers = sorted_here(&model, Stored::Int8, &texts);
+    for (lines, kind) in [(floats, "floating point"), (integers, "integers")] {
+        let of = |line: &String| line.split(';').next().unwrap().to_owned();
+        let right = held_back.iter().zip(&lines).filter(|((_, label), line)| of(line) == *label);
+        let share = right.count() as f64 / held_back.len() as f64;
+        println!("{:.1} % of {} held-back texts in {kind}", 100.0 * share, held_back.len());
+        assert!(share >= 0.98, "{share} in {kind}");
+    }
+}
+
+/// On every character below U+20000, where all marks and small letters are, and on texts of words, marks, spaces and special tokens in any order.
+#[test]
+fn the_board_has_the_tokens_of_the_desktop_on_every_text() {
+    let model = command();
+    let all: Vec<char> = (1..0x20000).filter_map(char::from_u32).collect();
+    let between = |c: &char| ["on", c.encode_utf8(&mut [0; 4]), "on "].concat();
+    let mut texts: Vec<String> =
+        all.chunks(8192).map(|chunk| chunk.iter().map(between).collect()).collect();
+    let parts = [
+        "turn",
+        "Lamp",
+        "DARK",
+        "dar\u{212a}",
+        "l\u{130}ght",
+        "it",
+        "[UNK]",
+        "[PAD",
+        "]",
+        "[HOUSE]",
+        "[PAD]",
+        "[",
+        "x",
+        "é",
+        "—",
+        "…",
+        ",",
+        "!",
+        "$",
+        " ",
+        "  ",
+        "\t",
+        "\n",
+        "\u{a0}",
+        "\u{3000}",
+        "\u{301}",
+        "灯",
+        "\u{1f4a1}",
+        "off",
+        "5",
+    ];
+    // A linear congruence, of which the upper bits choose.
+    let mut state = 1_u64;
+    let mut random = |n: usize| {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % n
+    };
+    for _ in 0..500 {
+        texts.push((0..random(12)).map(|_| parts[random(parts.len())]).collect());
+    }
+    let found = output(
+        &[&SORT[..], &["--", "tokens"]].concat(),
+        &embed(&model, Stored::Bf16),
+        &[texts.join("\0"), "\0".into()].concat(),
+    );
+    let found: Vec<&str> = found.lines().collect();
+    assert_eq!(found.len(), texts.len());
+    for (text, found) in texts.iter().zip(found) {
+        let ids = model.tokenizer().unwrap().encode(text, None).unwrap().ids;
+        let ids: Vec<String> = ids.iter().map(u32::to_string).collect();
+        let same = ids.join(" ") == found;
+        let differ = || ids.iter().zip(found.split(' ')).position(|(a, b)| a != b);
+        assert!(same, "{:?} at {:?}", text.chars().take(40).collect::<String>(), differ());
+    }
+}
+
+#[test]
+#[ignore = "needs qemu-system-arm and the bare-metal targets"]
+fn a_board_sorts_texts_as_the_desktop_does() {
+    let model = command();
+    for stored in [Stored::F32, Stored::Bf16, Stored::Int8] {
+        let expected = match stored {
+            Stored::Int8 => sorted_here(&model, stored, &COMMANDS),
+            Stored::F32 | Stored::Bf16 => sorted(&model, &COMMANDS),
+        };
+        let (lines, cost) = told(&["m4f", "--bin", "classify"], &embed(&model, stored));
+        assert_eq!(lines, expected, "{stored}");
+        println!("m4f, {stored}: {} texts; {cost}", lines.len());
     }
 }

@@ -199,6 +199,15 @@ impl Host for Browser {
         PathBuf::new()
     }
 
+    /// The book lies beside the page.
+    fn open_book(&self) -> io::Result<()> {
+        if system::open_book() {
+            Ok(())
+        } else {
+            Err(io::Error::other("the browser blocks new windows"))
+        }
+    }
+
     fn session_file(&self) -> Option<PathBuf> {
         Some(SESSION.into())
     }

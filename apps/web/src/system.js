@@ -171,6 +171,11 @@ export function download(name, bytes) {
     setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }
 
+/** Opens the book in a new tab. False if the browser blocks it. */
+export function open_book() {
+    return window.open(new URL("book/", document.baseURI), "_blank") !== null;
+}
+
 // --- The page's address ---
 
 /** Packs a text: deflate, then base64 for addresses. */

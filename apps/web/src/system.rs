@@ -31,6 +31,9 @@ extern "C" {
     /// Offers a file to the user, who finds it among the downloads.
     pub fn download(name: &str, bytes: &[u8]);
 
+    /// Opens the book in a new tab, if the browser allows it.
+    pub fn open_book() -> bool;
+
     /// Puts a session into the page's address.
     pub fn address(session: &str);
 

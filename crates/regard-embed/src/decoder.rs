@@ -28,7 +28,7 @@ pub struct Decoder<'a, W, const LAYERS: usize> {
     pub layers: [Layer<'a, W>; LAYERS],
     /// The norm after the last layer.
     pub norm: Option<Norm<'a>>,
-    /// \[width, vocabulary\]
+    /// \[width, outputs\]: the outputs are the tokens, or the classes of a model that sorts texts.
     pub head: Linear<'a, W>,
     /// How queries and keys turn.
     pub rotary: Option<Rotary<'a>>,
@@ -141,7 +141,7 @@ pub struct State<
     const KV_HEADS: usize,
     const HEAD_SIZE: usize,
     const HIDDEN: usize,
-    const VOCABULARY: usize,
+    const OUTPUTS: usize,
     const SCRATCH: usize,
 > {
     len: usize,
@@ -155,7 +155,7 @@ pub struct State<
     attended: [[f32; HEAD_SIZE]; HEADS],
     hidden: [f32; HIDDEN],
     up: [f32; HIDDEN],
-    logits: [f32; VOCABULARY],
+    logits: [f32; OUTPUTS],
     scratch: [f32; SCRATCH],
 }
 
@@ -167,9 +167,9 @@ impl<
     const KV_HEADS: usize,
     const HEAD_SIZE: usize,
     const HIDDEN: usize,
-    const VOCABULARY: usize,
+    const OUTPUTS: usize,
     const SCRATCH: usize,
-> State<LAYERS, CONTEXT, WIDTH, HEADS, KV_HEADS, HEAD_SIZE, HIDDEN, VOCABULARY, SCRATCH>
+> State<LAYERS, CONTEXT, WIDTH, HEADS, KV_HEADS, HEAD_SIZE, HIDDEN, OUTPUTS, SCRATCH>
 {
     /// The state before the first token.
     #[must_use]
@@ -184,7 +184,7 @@ impl<
             attended: [[0.0; HEAD_SIZE]; HEADS],
             hidden: [0.0; HIDDEN],
             up: [0.0; HIDDEN],
-            logits: [0.0; VOCABULARY],
+            logits: [0.0; OUTPUTS],
             scratch: [0.0; SCRATCH],
         }
     }
@@ -206,7 +206,7 @@ impl<
         self.len = 0;
     }
 
-    /// Reads a token, and gives the logits \[vocabulary\] of the next one.
+    /// Reads a token, and gives the logits \[outputs\]: of the next one, or of the classes of the text so far.
     ///
     /// # Errors
     /// [`Error::Token`] if the token is not in the vocabulary, [`Error::Context`] if the state is full. [`Error::Shape`] if the
@@ -215,8 +215,8 @@ impl<
         &mut self,
         model: &Decoder<'_, W, LAYERS>,
         token: usize,
-    ) -> Result<&[f32; VOCABULARY], Error> {
-        let position = text::position(self.len, CONTEXT, token, VOCABULARY)?;
+    ) -> Result<&[f32; OUTPUTS], Error> {
+        let position = text::position(self.len, CONTEXT, token, model.tokens.columns())?;
         model.tokens.column(token, &mut self.x);
         if !model.positions.is_empty() {
             add(&mut self.x, Mat::new(model.positions, CONTEXT, WIDTH)?.row(position))?;
@@ -233,6 +233,22 @@ impl<
         model.head.forward(&self.x, &mut self.logits)?;
         self.len = position + 1;
         Ok(&self.logits)
+    }
+
+    /// Reads a text of its own, from the first token to the last, and gives the logits \[outputs\] after the last one.
+    ///
+    /// # Errors
+    /// Those of [`next`](Self::next), and [`Error::Empty`] if there is no token.
+    pub fn read<W: Matrix>(
+        &mut self,
+        model: &Decoder<'_, W, LAYERS>,
+        tokens: impl IntoIterator<Item = usize>,
+    ) -> Result<&[f32; OUTPUTS], Error> {
+        self.clear();
+        for token in tokens {
+            self.next(model, token)?;
+        }
+        if self.is_empty() { Err(Error::Empty) } else { Ok(&self.logits) }
     }
 
     /// y ← the attention of the norm of x, on the keys up to `position`.
@@ -294,10 +310,9 @@ impl<
     const KV_HEADS: usize,
     const HEAD_SIZE: usize,
     const HIDDEN: usize,
-    const VOCABULARY: usize,
+    const OUTPUTS: usize,
     const SCRATCH: usize,
-> Default
-    for State<LAYERS, CONTEXT, WIDTH, HEADS, KV_HEADS, HEAD_SIZE, HIDDEN, VOCABULARY, SCRATCH>
+> Default for State<LAYERS, CONTEXT, WIDTH, HEADS, KV_HEADS, HEAD_SIZE, HIDDEN, OUTPUTS, SCRATCH>
 {
     fn default() -> Self {
         Self::new()

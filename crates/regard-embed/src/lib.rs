@@ -7,13 +7,16 @@ mod decoder;
 pub mod int8;
 mod matrix;
 mod text;
+mod words;
 
 pub use self::constants::{Aligned, f32s, i8s, i16s, i32s, part, u16s};
 pub use self::decoder::{Decoder, FeedForward, Layer, Norm, Rotary, State};
 pub use self::matrix::{Bf16, F32, Linear, Matrix};
+pub use self::words::{Tokens, Words};
 pub use regard_kernels::{Temperature, attention_scratch_len, gelu, gelu_tanh, relu, silu};
 
-/// Why a token is not read. The state is then unchanged, unless the model is not one that `regard embed` has written.
+/// Why a token is not read. `next` then leaves the state unchanged, unless the model is not one that `regard embed` has written; after
+/// an error of `read` it holds a part of the text.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -32,6 +35,10 @@ pub enum Error {
         /// The number of tokens that the state has room for.
         context: usize,
     },
+
+    /// A text without a token.
+    #[error("there is no token to read")]
+    Empty,
 
     /// Two parts of the model do not fit each other.
     #[error(transparent)]

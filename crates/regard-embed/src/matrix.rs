@@ -18,6 +18,9 @@ pub trait Matrix: Copy {
 
     /// Writes column `column` to `out` \[inputs\]: of a table of tokens, the token's embedding.
     fn column(&self, column: usize, out: &mut [f32]);
+
+    /// The number of columns: of a table of tokens, the size of the vocabulary.
+    fn columns(&self) -> usize;
 }
 
 /// A [`Matrix`] of `f32`.
@@ -54,6 +57,10 @@ impl Matrix for F32<'_> {
             *to = *from;
         }
     }
+
+    fn columns(&self) -> usize {
+        self.packed.shape().1
+    }
 }
 
 /// A [`Matrix`] of bfloat16, given by their bits. They are widened in registers; the bits of a product are those of the same
@@ -89,6 +96,10 @@ impl Matrix for Bf16<'_> {
         for (to, from) in out.iter_mut().zip(of_column(self.panels, column, self.inputs)) {
             *to = f32::from_bits(u32::from(*from) << 16);
         }
+    }
+
+    fn columns(&self) -> usize {
+        self.outputs
     }
 }
 

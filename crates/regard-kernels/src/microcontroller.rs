@@ -25,7 +25,7 @@ pub const fn attention_bytes(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> 
 
 /// Bytes of RAM of one attention on 8-bit integers on Cortex-M and RISC-V.
 ///
-/// They are [`int8::attention_bytes`](crate::int8::attention_bytes) of the core that takes most: one with the DSP extension
+/// They are [`int8::attention_bytes`] of the core that takes most: one with the DSP extension
 /// (Cortex-M4, M7), or RISC-V with F. Other cores take less.
 ///
 /// ```

@@ -16,6 +16,7 @@
 //! as in FlashAttention-4: the output is hardly ever rescaled.
 
 use core::f32::consts::LOG2_E;
+use core::hint::black_box;
 use core::ops::Range;
 
 use crate::linked::{Linked, Visible};
@@ -166,7 +167,6 @@ impl Kernel for Weigh<'_, '_, '_> {
             for group in groups() {
                 for row in group.row..group.row + group.rows {
                     let seen = self.seen(group, row);
-                    self.update_reference(simd, group, row, &seen);
                     self.weigh(simd, group, row, seen);
                 }
             }
@@ -241,7 +241,10 @@ impl Weigh<'_, '_, '_> {
             *lanes = simd.max_lanes(scores);
         }
         for (row, max) in (row..).zip(reduce_max_each(simd, lanes)) {
-            self.raise(simd, row, max);
+            let OnlineSoftmax { weighting, max: references, sum } = &mut *self.softmax;
+            if let (Some(reference), Some(sum)) = (references.get_mut(row), sum.get_mut(row)) {
+                raise(simd, *weighting, reference, sum, max, || self.out.row_mut(row));
+            }
         }
     }
 
@@ -273,68 +276,57 @@ impl Weigh<'_, '_, '_> {
         start - first..end - first
     }
 
-    /// The scores of a query of the group, in whole panels.
-    #[inline(always)]
-    fn scores_of(&mut self, group: &Group, row: usize) -> &mut [f32] {
-        blocks(self.scores.row_mut(row - self.row), group).as_flattened_mut()
-    }
-
-    /// Raises the reference of a query to the maximum of the scores that it sees, if it must, on narrow tiers.
-    #[inline(always)]
-    fn update_reference<S: Simd>(
-        &mut self,
-        simd: S,
-        group: &Group,
-        row: usize,
-        seen: &Range<usize>,
-    ) {
-        let preparation = self.softmax.weighting.preparation;
-        let scores = self.scores_of(group, row).get_mut(seen.clone()).unwrap_or_default();
-        if let Some(preparation) = preparation {
-            preparation.apply(simd, scores);
-        }
-        let max = simd.max_of(scores);
-        self.raise(simd, row, max);
-    }
-
-    /// Raises the reference of a query to `max`, the maximum of its scores, if it must.
-    #[inline(always)]
-    fn raise<S: Simd>(&mut self, simd: S, row: usize, max: f32) {
-        let Weighting { temperature, factor, .. } = self.softmax.weighting;
-        let factor = factor * LOG2_E;
-        let slack = if temperature.is_zero() { 0.0 } else { SLACK };
-        let OnlineSoftmax { max: references, sum, .. } = &mut *self.softmax;
-        let (Some(reference), Some(sum)) = (references.get_mut(row), sum.get_mut(row)) else {
-            return;
-        };
-        if (max - *reference) * factor > slack {
-            if *sum != 0.0 {
-                let rescale = exp2_one(simd, *reference, max, factor, temperature);
-                *sum *= rescale;
-                scale_row(simd, self.out.row_mut(row), rescale);
-            }
-            *reference = max;
-        }
-    }
-
     /// Turns the scores that a query sees into weights, and adds these to its sum, on narrow tiers. Other weights are 0.
     #[inline(always)]
     fn weigh<S: Simd>(&mut self, simd: S, group: &Group, row: usize, seen: Range<usize>) {
-        let Weighting { temperature, factor, .. } = self.softmax.weighting;
-        let Some(reference) = self.softmax.max.get(row).copied() else { return };
-        let scores = self.scores_of(group, row);
-        if seen.start > 0 {
-            scores.get_mut(..seen.start).unwrap_or_default().fill(0.0);
+        let Weighting { temperature, factor, preparation } = self.softmax.weighting;
+        let lanes = group.lanes();
+        // Half a panel is enough for few keys.
+        let half = lanes.start + LANES / 2;
+        let lanes = lanes.start..if group.end <= half { half } else { lanes.end };
+        let scores = self.scores.row_mut(row - self.row).get_mut(lanes).unwrap_or_default();
+        let (before, rest) = scores.split_at_mut_checked(seen.start).unwrap_or_default();
+        let (shown, after) = rest.split_at_mut_checked(seen.len()).unwrap_or_default();
+        if let Some(preparation) = preparation {
+            preparation.apply(simd, shown);
         }
-        if seen.end < scores.len() {
-            scores.get_mut(seen.end..).unwrap_or_default().fill(0.0);
+        let max = simd.max_of(shown);
+        let OnlineSoftmax { weighting, max: references, sum } = &mut *self.softmax;
+        let (Some(reference), Some(sum)) = (references.get_mut(row), sum.get_mut(row)) else {
+            return;
+        };
+        raise(simd, *weighting, reference, sum, max, || self.out.row_mut(row));
+        let zero = black_box(0.0); // of loops that write a 0 that the compiler knows it would make calls of memset
+        before.iter_mut().chain(after).for_each(|weight| *weight = zero);
+        exp2_row(simd, shown, *reference, factor * LOG2_E, temperature);
+        // In both arms the compiler knows that no panel is filled in part otherwise, and leaves out the code for that.
+        *sum += match scores.as_chunks::<LANES>() {
+            ([], half) => half.first_chunk::<{ LANES / 2 }>().map_or(0.0, |half| simd.sum(half)),
+            (panels, _) => simd.sum(panels.as_flattened()),
+        };
+    }
+}
+
+/// Raises the reference of a query to `max`, the maximum of its scores, if it must, and rescales its sum and `out`, its output.
+#[inline(always)]
+fn raise<'o, S: Simd>(
+    simd: S,
+    weighting: Weighting,
+    reference: &mut f32,
+    sum: &mut f32,
+    max: f32,
+    out: impl FnOnce() -> &'o mut [f32],
+) {
+    let Weighting { temperature, factor, .. } = weighting;
+    let factor = factor * LOG2_E;
+    let slack = if temperature.is_zero() { 0.0 } else { SLACK };
+    if (max - *reference) * factor > slack {
+        if *sum != 0.0 {
+            let rescale = exp2_one(simd, *reference, max, factor, temperature);
+            *sum *= rescale;
+            scale_row(simd, out(), rescale);
         }
-        let shown = scores.get_mut(seen).unwrap_or_default();
-        exp2_row(simd, shown, reference, factor * LOG2_E, temperature);
-        let weights = simd.sum(scores);
-        if let Some(sum) = self.softmax.sum.get_mut(row) {
-            *sum += weights;
-        }
+        *reference = max;
     }
 }
 

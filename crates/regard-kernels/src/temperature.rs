@@ -54,7 +54,8 @@ impl Temperature {
     /// ```
     #[must_use]
     pub const fn is_zero(self) -> bool {
-        self.0 < f32::MIN_POSITIVE
+        // None is negative, so their bits are in their order: no call without an FPU.
+        self.0.to_bits() < f32::MIN_POSITIVE.to_bits()
     }
 
     /// Whether it is ∞.

@@ -78,7 +78,8 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::Input`] if the model has no head, if its head is not linear (BERT's has an activation), if the input does not
-    /// fit, or if there is no such token or position. A model that sorts images has its logits at position 0.
+    /// fit, or if there is no such token or position. A model that classifies has its logits at
+    /// [`Description::class_position`](crate::Description::class_position) alone.
     ///
     /// ```
     /// use regard_models::{Input, Model};
@@ -142,8 +143,9 @@ impl Pass<'_> {
             keep.extend(stack.cross.then(|| name(layer, "cross_attn.hook_z")));
         }
         let trace = Self { keep, last_only: true, ..self.clone() }.run(input)?;
-        if description.head == Head::Classes && position != 0 {
-            let what = format!("the logits of classes are read at position 0, not {position}");
+        let read = description.class_position(model.tokens(input));
+        if description.head == Head::Classes && position != read {
+            let what = format!("the logits of classes are read at position {read}, not {position}");
             return Err(Error::Input(what));
         }
         let row = |place: &str| row(&trace, place, position);

@@ -35,9 +35,25 @@ pub struct Description {
     pub decoder_start: Option<u32>,
     /// The tokens that end a text.
     pub ends: Vec<u32>,
-    /// The names of the classes of a model that sorts images, as far as they are known.
+    /// The names of the classes of a model that sorts images or texts, as far as they are known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<String>,
+}
+
+impl Description {
+    /// The position among so many whose hidden state becomes the logits of [`Head::Classes`]: the last one where no query sees
+    /// later keys (as transformers reads texts without padding), else the first, an image's class token.
+    ///
+    /// ```
+    /// use regard_models::{Checkpoint, Description};
+    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
+    /// let vit = Description::of(&Checkpoint::open(format!("{models}/tiny-vit"))?)?;
+    /// assert_eq!(vit.class_position(10), 0);
+    /// # Ok::<(), regard_models::Error>(())
+    /// ```
+    pub fn class_position(&self, tokens: usize) -> usize {
+        if self.stack.causal { tokens.saturating_sub(1) } else { 0 }
+    }
 }
 
 /// How tokens or patches become the residual stream.
@@ -303,7 +319,7 @@ pub enum Head {
         /// The soft cap c of the logits: c · tanh(logit / c).
         softcap: Option<f32>,
     },
-    /// A logit for each class, from the first token.
+    /// A logit for each class, from the [position](Description::class_position) that has seen everything.
     Classes,
 }
 

@@ -5,6 +5,8 @@ use std::panic::resume_unwind;
 use std::path::Path;
 use std::thread;
 
+use regard::Linear;
+
 use crate::change::Plan;
 use crate::forward::{Keep, Runner, Streams, TRANSFORMERS, matches, normed};
 use crate::weights::Weights;
@@ -70,6 +72,18 @@ impl Model {
     /// The tokenizer, if the files have one.
     pub fn tokenizer(&self) -> Option<&Tokenizer> {
         self.tokenizer.as_ref()
+    }
+
+    /// The number of logits of a position: a logit for each token of the vocabulary, or for each class. 0 without a head.
+    ///
+    /// ```
+    /// # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
+    /// let model = regard_models::Model::open(format!("{models}/tiny-gpt2"))?;
+    /// assert_eq!(model.outputs(), model.description().vocabulary);
+    /// # Ok::<(), regard_models::Error>(())
+    /// ```
+    pub fn outputs(&self) -> usize {
+        self.weights.head.as_ref().map_or(0, Linear::outputs)
     }
 
     /// The bytes of the weights that a token is multiplied by: what writing one token reads from memory.

@@ -4,7 +4,7 @@ use rand_mt::Mt;
 
 use crate::change::Plan;
 use crate::forward::{Caches, Keep, Runner};
-use crate::{Change, Error, Input, Model};
+use crate::{Change, Error, Head, Input, Model};
 
 /// How the next token is chosen.
 ///
@@ -109,7 +109,10 @@ impl Model {
     ) -> Result<Writing<'_>, Error> {
         let description = self.description();
         if !description.stack.causal || !self.predicts_tokens() {
-            return Err(Error::Input("the model has no head that predicts the next token".into()));
+            let sorts =
+                if description.head == Head::Classes { ": it sorts into classes" } else { "" };
+            let what = format!("the model has no head that predicts the next token{sorts}");
+            return Err(Error::Input(what));
         }
         let given =
             if description.encoder.is_some() { &input.decoder_ids } else { &input.ids }.len();

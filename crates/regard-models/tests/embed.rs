@@ -55,3 +55,17 @@ fn a_model_that_the_runtime_does_not_compute_is_refused_by_its_part() {
     assert!(said.unwrap_err().to_string().contains("learned positions"));
     assert!(golden("tiny-gpt2").embed(&options(None, 4, 512, 256)).is_ok());
 }
+
+#[test]
+fn the_words_of_a_tokenizer_take_flash() {
+    let command =
+        Model::open(concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/command")).unwrap();
+    let embedded = command.embed(&options(None, 32, 128, 32)).unwrap();
+    let constants =
+        embedded.files.iter().filter(|(path, _)| path.split('.').next_back() == Some("bin"));
+    let constants: usize = constants.map(|(_, bytes)| bytes.len()).sum();
+    let words = embedded.flash - constants;
+    // A place, a length and a token each, and letters.
+    assert!(words > 12 * command.description().vocabulary, "{words}");
+    assert!(command.embed(&options(None, 32, 32 + constants.div_ceil(1 << 10), 32)).is_err());
+}

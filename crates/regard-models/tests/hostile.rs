@@ -125,7 +125,7 @@ fn a_token_of_many_letters_is_refused() {
 
 /// Texts and outputs that double, and some that are long at once.
 #[test]
-fn a_chat_template_has_bounded_memory() {
+fn the_texts_of_a_chat_template_have_bounded_memory() {
     let _alone = alone();
     let doubled = |start: &str, again: &str, end: &str| {
         format!(

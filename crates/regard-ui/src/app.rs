@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use anyhow::anyhow;
 use egui::{Context, Panel, Ui};
 use regard_walkthrough::{Error, Example, Walkthrough};
 use web_time::Instant;
@@ -10,6 +11,7 @@ use web_time::Instant;
 use super::command_palette::Palette;
 use super::dialog::{Dialog, Purpose};
 use super::history::History;
+use super::host::BOOK;
 use super::kept::Kept;
 use super::reply::Reply;
 use super::session::Room;
@@ -253,6 +255,11 @@ impl App {
         let session = &mut self.session;
         match command {
             Command::Palette => self.palette = Some(Palette::default()),
+            Command::Book => {
+                if let Err(e) = self.host.open_book() {
+                    self.tell(Err(anyhow!("no browser opens {BOOK}: {e}")));
+                }
+            }
             Command::Room(room) => session.room = room,
             Command::NextExample => self.go_to_example(|state| state.go_by(1)),
             Command::PreviousExample => self.go_to_example(|state| state.go_by(-1)),

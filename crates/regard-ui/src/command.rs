@@ -13,6 +13,8 @@ use super::walkthrough::real_head;
 pub enum Command {
     /// Shows the list of all commands.
     Palette,
+    /// Opens the book.
+    Book,
     /// Goes to a room.
     Room(Room),
     /// Goes to the next example.
@@ -86,7 +88,7 @@ impl Command {
     pub fn groups() -> Vec<Vec<Self>> {
         use ThemePreference::{Dark, Light, System};
         vec![
-            vec![Self::Palette],
+            vec![Self::Palette, Self::Book],
             Room::ALL.map(Self::Room).to_vec(),
             [Self::NextExample, Self::PreviousExample, Self::Guide, Self::Present, Self::RealHead]
                 .into_iter()
@@ -128,6 +130,7 @@ impl Command {
     pub fn name(self) -> String {
         match self {
             Self::Palette => "Commands".to_owned(),
+            Self::Book => "Read the book".to_owned(),
             Self::Room(room) => format!("Go to {}", room.name()),
             Self::NextExample => "Next example".to_owned(),
             Self::PreviousExample => "Previous example".to_owned(),
@@ -170,6 +173,9 @@ impl Command {
     pub fn tooltip(self) -> String {
         match self {
             Self::Palette => "Find a command by its name.".to_owned(),
+            Self::Book => {
+                "Open the book in the browser: the mathematics of attention, with every number.".to_owned()
+            }
             Self::Room(room) => room.summary().to_owned(),
             Self::NextExample => "Go to the next example.".to_owned(),
             Self::PreviousExample => "Go to the previous example.".to_owned(),
@@ -276,7 +282,8 @@ impl Command {
             Self::ZoomOut => (Modifiers::COMMAND, Key::Minus),
             Self::ZoomReset => (Modifiers::COMMAND, Key::Num0),
             Self::Logarithmic => (Modifiers::COMMAND, Key::L),
-            Self::Example(_)
+            Self::Book
+            | Self::Example(_)
             | Self::Guide
             | Self::Present
             | Self::RealHead

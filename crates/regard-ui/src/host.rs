@@ -9,6 +9,9 @@ use regard_models::Checkpoint;
 
 use crate::model::{self, Cached};
 
+/// The address of the book, which tells the mathematics of attention.
+pub const BOOK: &str = "https://regard-attention.github.io/regard/book/";
+
 /// Work that [`Host::spawn`] runs beside the window.
 pub type Work = Box<dyn FnOnce() + Send>;
 
@@ -117,6 +120,14 @@ pub trait Host: Send + Sync {
     /// The folder in which dialogs start.
     fn folder(&self) -> PathBuf {
         std::env::current_dir().unwrap_or_default()
+    }
+
+    /// Shows the [book](BOOK) in a browser.
+    ///
+    /// # Errors
+    /// If no browser opens.
+    fn open_book(&self) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
     }
 
     /// The file that keeps the session from one start to the next. `None` if the system has no place for it.

@@ -80,6 +80,8 @@ fn check(window: &Window, command: Command, before: &Session) {
     let tells = |text: &str| window.query_all_by_label_contains(text).next().is_some();
     let ok = match command {
         Command::Palette => shows(window, "Find a command"),
+        // A test's host opens no browser.
+        Command::Book => tells(regard_ui::host::BOOK),
         Command::Room(room) => now.room == room,
         Command::NextExample => now.walkthrough.example() == all[1],
         // The real head stands before the first example.

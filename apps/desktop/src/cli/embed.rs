@@ -17,7 +17,8 @@ use crate::whole_file;
 ///
 /// The crate is `no_std` and calls no allocator: the weights are constants in flash, and `next(&mut State, token)` gives the
 /// logits of the next token. They have the bits of the desktop, unless weights are rounded. It runs decoders whose norms stand
-/// before their sublayers, as those of GPT-2, Llama and Qwen 2 do.
+/// before their sublayers, as those of GPT-2, Llama and Qwen 2 do. The crate of a decoder that sorts texts has
+/// `classify(&mut State, text)`, if its tokenizer makes a token of each word.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: regard embed story --to story --flash 1M --ram 256K --context 96")]
 pub(crate) struct Args {
@@ -92,6 +93,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     tell(format_args!(
         "wrote {to}: {flash} bytes of weights in flash ({stored}); {ram} bytes of RAM for {context} tokens"
     ));
+    if let Some(why) = embedded.no_text {
+        tell(format_args!("note: the crate reads tokens, not texts: {why}"));
+    }
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 use core::fmt::Write as _;
 
 use anyhow::{Context as _, Result};
-use regard_models::probabilities;
+use regard_models::{Head, probabilities};
 use serde::Serialize;
 
 use super::failure::{BadInput as _, Failure};
@@ -13,8 +13,8 @@ use super::{Format, parse_count, print};
 
 /// Predict the next token
 ///
-/// Of a model that fills gaps (bert), the token at its mask, as in --text "The [MASK] sat."; of a model that sorts images, the
-/// class.
+/// Of a model that fills gaps (bert), the token at its mask, as in --text "The [MASK] sat."; of a model that sorts images or
+/// texts, the class.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example: regard predict story --text \"Mary and John went to the store. John gave a drink to\" --top 3"
@@ -53,10 +53,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let lengths = run.reading.lengths();
     open::allow("the run takes", run.model.description().run_bytes(lengths, 1))?;
     let next = working("running the model", || next(args.top, &run)).bad_input()?;
+    let classifies = run.model.description().head == Head::Classes;
     let Reading { tokens, decoder_tokens, .. } = run.reading;
     let prediction = Prediction { tokens, decoder_tokens, next };
     match args.format {
-        Format::Text => print(&text(&prediction)),
+        Format::Text => print(&text(&prediction, classifies)),
         Format::Json => {
             let json = serde_json::to_string(&prediction).context("writing JSON")?;
             print(&format!("{json}\n"))
@@ -100,16 +101,19 @@ fn ranked(logits: &[f32], top: usize) -> impl Iterator<Item = (usize, f64)> {
     order.into_iter().take(top).map(move |i| (i, probabilities[i]))
 }
 
-fn text(prediction: &Prediction) -> String {
+fn text(prediction: &Prediction, classifies: bool) -> String {
     let next = &prediction.next;
-    // All tokens together tell which tokenizer it was.
-    let all = prediction.tokens.iter().chain(next.iter().map(|next| &next.token)).cloned();
-    let all = shown(&all.collect::<Vec<_>>());
-    let tokens = &all[all.len() - next.len()..];
-    let width = tokens.iter().map(|token| token.chars().count()).max().unwrap_or(0).max(5);
-    let mut out =
-        format!("{:<width$} {:>8} {:>12} {:>12}\n", "token", "id", "logit", "probability");
-    for (next, token) in next.iter().zip(tokens) {
+    let found = next.iter().map(|next| next.token.clone());
+    let (what, names) = if classifies {
+        ("class", found.collect::<Vec<_>>())
+    } else {
+        // All tokens together tell which tokenizer it was.
+        let all: Vec<String> = prediction.tokens.iter().cloned().chain(found).collect();
+        ("token", shown(&all)[prediction.tokens.len()..].to_vec())
+    };
+    let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).max(5);
+    let mut out = format!("{what:<width$} {:>8} {:>12} {:>12}\n", "id", "logit", "probability");
+    for (next, token) in next.iter().zip(&names) {
         let Next { id, logit, probability, .. } = next;
         let _ = writeln!(out, "{token:<width$} {id:>8} {logit:>12.4} {probability:>12.6}");
     }

@@ -46,15 +46,29 @@ mod image {
             parts,
             #[cfg(embedded)]
             embedded,
+            #[cfg(sorts)]
+            sorts,
         ])
         .map(|kernels| kernels().is_ok());
         exit(i32::from(!done.iter().all(|done| *done)))
     }
 
     #[cfg(embedded)]
-    #[expect(dead_code, reason = "only the next token is asked for")]
+    #[expect(dead_code, reason = "not all of the crate is asked for")]
     mod model {
         include!(concat!(env!("REGARD_EMBED"), "/src/model.rs"));
+        #[cfg(sorts)]
+        include!(concat!(env!("REGARD_EMBED"), "/src/text.rs"));
+    }
+
+    /// A text of bytes that the compiler does not know, by the classifier that `REGARD_EMBED` names.
+    #[cfg(sorts)]
+    fn sorts() -> Result<(), Error> {
+        let (mut state, bytes) =
+            (black_box(model::State::new()), black_box(*b"[UNK] ... \xc3\xa9"));
+        let text = core::str::from_utf8(some(&bytes)).unwrap_or_default();
+        let _ = black_box(model::classify(&mut state, text));
+        Ok(())
     }
 
     /// A token of the model that `REGARD_EMBED` names. The state is on the stack, where no other borrow can be.

@@ -19,7 +19,7 @@ pub struct Decoder<'a, const LAYERS: usize> {
     pub layers: [Layer<'a>; LAYERS],
     /// The norm after the last layer.
     pub norm: Norm<'a>,
-    /// \[width, vocabulary\]: its outputs are the logits in units of 2⁻¹⁶.
+    /// \[width, outputs\]: its outputs are the logits in units of 2⁻¹⁶.
     pub head: Linear<'a>,
     /// How queries and keys turn.
     pub rotary: Option<Rotary<'a>>,
@@ -100,7 +100,7 @@ pub struct State<
     const KV_HEADS: usize,
     const HEAD_SIZE: usize,
     const HIDDEN: usize,
-    const VOCABULARY: usize,
+    const OUTPUTS: usize,
     const SCRATCH: usize,
 > {
     len: usize,
@@ -118,7 +118,7 @@ pub struct State<
     gate: [i32; HIDDEN],
     up: [i32; HIDDEN],
     hidden: [i8; HIDDEN],
-    logits: [i32; VOCABULARY],
+    logits: [i32; OUTPUTS],
     scratch: [i32; SCRATCH],
 }
 
@@ -130,9 +130,9 @@ impl<
     const KV_HEADS: usize,
     const HEAD_SIZE: usize,
     const HIDDEN: usize,
-    const VOCABULARY: usize,
+    const OUTPUTS: usize,
     const SCRATCH: usize,
-> State<LAYERS, CONTEXT, WIDTH, HEADS, KV_HEADS, HEAD_SIZE, HIDDEN, VOCABULARY, SCRATCH>
+> State<LAYERS, CONTEXT, WIDTH, HEADS, KV_HEADS, HEAD_SIZE, HIDDEN, OUTPUTS, SCRATCH>
 {
     /// The state before the first token.
     #[must_use]
@@ -150,7 +150,7 @@ impl<
             gate: [0; HIDDEN],
             up: [0; HIDDEN],
             hidden: [0; HIDDEN],
-            logits: [0; VOCABULARY],
+            logits: [0; OUTPUTS],
             scratch: [0; SCRATCH],
         }
     }
@@ -172,7 +172,7 @@ impl<
         self.len = 0;
     }
 
-    /// Reads a token, and gives the logits \[vocabulary\] of the next one, in units of 2⁻¹⁶.
+    /// Reads a token, and gives the logits \[outputs\], of the next one or of the classes of the text so far, in units of 2⁻¹⁶.
     ///
     /// # Errors
     /// [`Error::Token`] if the token is not in the vocabulary, [`Error::Context`] if the state is full. [`Error::Shape`] if the
@@ -181,8 +181,8 @@ impl<
         &mut self,
         model: &Decoder<'_, LAYERS>,
         token: usize,
-    ) -> Result<&[i32; VOCABULARY], Error> {
-        let position = text::position(self.len, CONTEXT, token, VOCABULARY)?;
+    ) -> Result<&[i32; OUTPUTS], Error> {
+        let position = text::position(self.len, CONTEXT, token, model.tokens.mantissas.len())?;
         model.tokens.row(token, &mut self.x)?;
         for (index, layer) in model.layers.iter().enumerate() {
             self.attend(layer, index, model.rotary.as_ref(), position)?;
@@ -194,6 +194,22 @@ impl<
         model.head.forward(&self.normed, &mut self.logits)?;
         self.len = position + 1;
         Ok(&self.logits)
+    }
+
+    /// Reads a text of its own, from the first token to the last, and gives the logits \[outputs\] after the last one.
+    ///
+    /// # Errors
+    /// Those of [`next`](Self::next), and [`Error::Empty`] if there is no token.
+    pub fn read(
+        &mut self,
+        model: &Decoder<'_, LAYERS>,
+        tokens: impl IntoIterator<Item = usize>,
+    ) -> Result<&[i32; OUTPUTS], Error> {
+        self.clear();
+        for token in tokens {
+            self.next(model, token)?;
+        }
+        if self.is_empty() { Err(Error::Empty) } else { Ok(&self.logits) }
     }
 
     /// x ← x + what is added.
@@ -275,10 +291,9 @@ impl<
     const KV_HEADS: usize,
     const HEAD_SIZE: usize,
     const HIDDEN: usize,
-    const VOCABULARY: usize,
+    const OUTPUTS: usize,
     const SCRATCH: usize,
-> Default
-    for State<LAYERS, CONTEXT, WIDTH, HEADS, KV_HEADS, HEAD_SIZE, HIDDEN, VOCABULARY, SCRATCH>
+> Default for State<LAYERS, CONTEXT, WIDTH, HEADS, KV_HEADS, HEAD_SIZE, HIDDEN, OUTPUTS, SCRATCH>
 {
     fn default() -> Self {
         Self::new()

@@ -1,7 +1,7 @@
 //! Attention on `f32` tensors with integers inside, for cores without an FPU: a tenth to a third of the instructions of the `f32`
 //! kernels.
 //!
-//! Such a core computes each operation on floats by a function of a hundred instructions or more. Here the numbers of a query, those
+//! Such a core computes each operation on floats by a function of fifty instructions or more. Here the numbers of a query, those
 //! of all keys and those of all values share one exponent each, a block floating point (Wilkinson 1963, *Rounding Errors in
 //! Algebraic Processes*): x = m · 2^(e − 15) with an integer m of 15 bits and a sign, and 2^e above the largest magnitude of the
 //! block. Products and sums are then those of integers of 32 bits. What remains for floats is one division a query and one

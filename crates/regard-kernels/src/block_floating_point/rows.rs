@@ -15,8 +15,9 @@
 //!
 //! No sum leaves 32 bits. A product of mantissas is at most (2¹⁵ − 1)², two are below 2³¹ − 2¹⁶. A query has at most 2^shift pairs,
 //! so their shifted sum is below that too, and rounding down takes less than 1 from each of 2¹⁴ pairs. A product of a weight's p
-//! and a mantissa is below 2³¹ − 2¹⁶. Shifted so that the weights' sum is at most 1, the sum of them is too, and rounding takes
-//! less than 1 for each of 2¹⁵ keys.
+//! and a mantissa is below 2³¹ − 2¹⁶. They are shifted so that the sum of the weights, each rounded down to 2⁻³¹, is at most 1: the sum
+//! before rounding is at most 1 + 2⁻¹⁶ for 2¹⁵ keys, and (2¹⁵ − 1)(2¹⁶ + 1) + 2¹⁵ = 2³¹ − 1, where the last 2¹⁵ is what rounding
+//! the products down takes at most.
 
 use core::ops::Range;
 

@@ -1,15 +1,17 @@
 //! Attention, linear layers, norms and embeddings on 8-bit integers: a quarter of the memory, and on many small cores less work.
 //!
-//! On cores without an FPU it takes a tenth of the instructions or less, and with SMLAD two thirds: on Cortex-M4 and M7, and on
-//! M33 and M35P where `-C target-cpu` names the core. RISC-V with F computes the products in `f32`, exactly, and takes
-//! 0.7 to 1.0 times the instructions of attention in `f32`. An M33 without that name is up to three times as fast at `f32`, and an
-//! M55 or M85 with it, where `f32` takes Helium, up to twice: there it saves memory alone. Eight or more queries take vectors of integers, which are faster than those of `f32`: on x86-64 with
-//! AVX2, AVX-512 or VNNI, and on aarch64 with the dot products of ARMv8.2 (found at run time with the feature `std`, or at
-//! compile time).
+//! The instructions of an attention, beside those of `f32`:
+//! - On cores without an FPU it takes a sixth or less.
+//! - With SMLAD it takes two thirds to three quarters: on Cortex-M4 and M7, and on M33 and M35P where `-C target-cpu` names the core.
+//! - On RISC-V with F, where the products are computed in `f32`, exactly, it takes 0.7 to 1.0 times as many.
+//! - On an M33 without that name it takes up to three times as many, and up to twice as many on an M52, M55 or M85 with it, where
+//!   `f32` takes Helium. There it saves memory alone.
+//! - Eight or more queries take vectors of integers, which are faster than those of `f32`: on x86-64 with AVX2, AVX-512 or VNNI, and
+//!   on aarch64 with the dot products of ARMv8.2 (found at run time with the feature `std`, or at compile time).
 //!
-//! Q, K, V and the output are symmetric `i8` with one scale a tensor: x = scale · integer. Everything between them is
-//! integers of 32 bits, so the result has the same bits on every target, without exception. Scales, temperature and 1/√d
-//! become whole multipliers once, in [`Attention::new`], which is a `const fn`.
+//! Q, K, V and the output are symmetric `i8` with one scale a tensor: x = scale · integer. Everything between them are whole
+//! numbers, computed exactly but for stated roundings, so the result has the same bits on every target, without exception. Scales,
+//! temperature and 1/√d become whole multipliers once, in [`Attention::new`], which is a `const fn`.
 //!
 //! ```
 //! use regard_kernels::int8::{self, Attention, Scales};

@@ -1,6 +1,6 @@
 //! Exponentials, lane by lane.
 
-use super::{Lanes, Map};
+use super::{Lanes, Map, Nearest, SOFT};
 
 /// eˣ, as [`exp`].
 pub(crate) struct Exp;
@@ -22,7 +22,11 @@ impl Distance {
     /// Subtracted first, so that the largest score's weight is exactly 1, and a query with one key to see gets its value.
     #[inline(always)]
     fn of<L: Lanes>(&self, lanes: L, score: L::V) -> L::V {
-        lanes.mul(lanes.sub(score, lanes.splat(self.max)), lanes.splat(self.factor))
+        let distance = lanes.sub(score, lanes.splat(self.max));
+        if SOFT && self.factor.to_bits() == 1.0_f32.to_bits() {
+            return distance;
+        }
+        lanes.mul(distance, lanes.splat(self.factor))
     }
 }
 
@@ -65,9 +69,9 @@ impl Map for Exp2ToZero {
     }
 }
 
-/// 1.5·2²³ rounds to an integer, ties to even, when it is added; 127 more leaves n + 127, the exponent field of 2ⁿ, in the
-/// low bits of the sum.
-const ROUND: f32 = 12_582_912.0 + 127.0;
+/// 1.5·2²³ rounds to an integer when it is added; 127 more leaves n + 127, the exponent field of 2ⁿ, in the low bits of the sum.
+/// The sum is even where n is odd: ties go to odd n.
+pub(super) const ROUND: f32 = 12_582_912.0 + 127.0;
 /// Where 0 in the exponent field stands for the factor 0.
 const LOWEST_POWER: f32 = -127.0;
 
@@ -99,7 +103,7 @@ pub(crate) fn exp<S: Lanes>(simd: S, x: S::V) -> S::V {
 pub(crate) fn exp_to_zero<S: Lanes>(simd: S, x: S::V) -> S::V {
     let Reduced { biased, r, .. } = reduce(simd, simd.max(simd.splat(LOWEST_OF_E), x));
     let power = simd.exponent(biased);
-    simd.polynomial(&[C6, C5, C4, C3, C2, 1.0], r, simd.mul(power, r), power)
+    simd.polynomial(&[C6, C5, C4, C3, C2, 1.0], r, simd.scale(power, r), power)
 }
 
 /// eʳ ≈ 1 + r + r²·(C2 + C3·r + …): a minimax polynomial, with a largest relative error of 3.1e-9, 0.05 ULP.
@@ -126,8 +130,13 @@ struct Reduced<V> {
 /// By Cody and Waite's two-part reduction: n·`LN2_HI` is exact without fused multiply-add too.
 #[inline(always)]
 fn reduce<S: Lanes>(simd: S, x: S::V) -> Reduced<S::V> {
-    let biased = simd.mul_add(x, simd.splat(core::f32::consts::LOG2_E), simd.splat(ROUND));
-    let n = simd.sub(biased, simd.splat(ROUND));
+    let log2_e = simd.splat(core::f32::consts::LOG2_E);
+    let Nearest { n, biased } = if SOFT {
+        simd.nearest(simd.mul(x, log2_e))
+    } else {
+        let biased = simd.mul_add(x, log2_e, simd.splat(ROUND));
+        Nearest { n: simd.sub(biased, simd.splat(ROUND)), biased }
+    };
     let high = simd.mul_add(n, simd.splat(-LN2_HI), x); // exact
     let low = simd.mul(n, simd.splat(-LN2_LO));
     let r = simd.mul_add(n, simd.splat(-LN2_LO), high);
@@ -142,10 +151,10 @@ fn reduce<S: Lanes>(simd: S, x: S::V) -> Reduced<S::V> {
 #[inline(always)]
 pub(crate) fn exp2_to_zero<S: Lanes>(simd: S, t: S::V) -> S::V {
     let t = simd.max(simd.splat(LOWEST_POWER), t); // NaN passes
-    let biased = simd.add(t, simd.splat(ROUND));
-    let f = simd.sub(t, simd.sub(biased, simd.splat(ROUND)));
+    let Nearest { n, biased } = simd.nearest(t);
+    let f = simd.sub(t, n);
     let power = simd.exponent(biased);
-    simd.polynomial(&POWERS_OF_2, f, simd.mul(power, f), power)
+    simd.polynomial(&POWERS_OF_2, f, simd.scale(power, f), power)
 }
 
 const POWERS_OF_2: [f32; 6] =

@@ -21,6 +21,8 @@ mod pack;
 mod portable;
 #[cfg(any(scalar, test))]
 mod scalar;
+#[cfg(any(soft, test))]
+mod soft;
 mod tier;
 mod tile;
 mod widen;
@@ -52,6 +54,9 @@ pub(crate) const LANES: usize = 16;
 
 /// Whether [`dispatch`] is sure to find a [narrow](Simd::NARROW) tier.
 pub(crate) const NARROW: bool = cfg!(scalar);
+/// Whether each operation on floats is a call of fifty instructions or more: then no score or product is computed in vain, whatever
+/// that costs besides.
+pub(crate) const SOFT: bool = cfg!(soft);
 
 /// What is computed lane by lane, for any number of lanes.
 pub(crate) trait Lanes: Copy {
@@ -91,6 +96,23 @@ pub(crate) trait Lanes: Copy {
     fn scale_exp2(self, v: Self::V, n: Self::V) -> Self::V;
     /// 2ⁿ where the low eight bits of a lane's bits hold n + 127, the exponent field of a float; the rest is shifted out.
     fn exponent(self, v: Self::V) -> Self::V;
+    /// `power` · v, where `power` is 2ⁿ or 0 in each lane.
+    #[inline(always)]
+    fn scale(self, power: Self::V, v: Self::V) -> Self::V {
+        self.mul(power, v)
+    }
+    /// The integer nearest to t (ties to odd), for |t| < 2²².
+    #[inline(always)]
+    fn nearest(self, t: Self::V) -> Nearest<Self::V> {
+        let biased = self.add(t, self.splat(exp::ROUND));
+        Nearest { n: self.sub(biased, self.splat(exp::ROUND)), biased }
+    }
+}
+
+/// An integer n, and the same with [`ROUND`](exp::ROUND) added.
+pub(crate) struct Nearest<V> {
+    n: V,
+    biased: V,
 }
 
 /// A function of a number, for as many lanes at once as the tier has registers for.
@@ -102,6 +124,8 @@ pub(crate) trait Map {
     #[cfg_attr(target_os = "none", inline(never))]
     fn each<L: Lanes<V = f32>>(&self, lane: L, row: &mut [f32]) {
         for x in row {
+            #[cfg(helium)]
+            scalar::one_by_one();
             *x = self.of(lane, *x);
         }
     }
@@ -218,7 +242,7 @@ pub(crate) trait Simd: Widen {
     /// a·b + c with one a for all lanes.
     fn mul_add_quarter(self, a: f32, b: Self::Quarter, c: Self::Quarter) -> Self::Quarter;
 
-    /// The sum of all elements: lane by lane, then folded.
+    /// The sum of all elements, none of which is −0: lane by lane, then folded.
     #[inline(always)]
     fn sum(self, row: &[f32]) -> f32 {
         let (blocks, rest) = row.as_chunks();
@@ -391,7 +415,7 @@ pub(crate) fn all_finite(row: &[f32]) -> bool {
     #[cfg(helium)]
     return scalar::all_finite(row);
     #[cfg(not(helium))]
-    row.iter().all(|x| x.is_finite())
+    row.iter().all(|x| x.to_bits() << 1 < f32::INFINITY.to_bits() << 1) // without the sign; NaN is larger
 }
 
 /// √x, rounded correctly.

@@ -118,9 +118,11 @@ impl Config<'_> {
         let family = self.text("model_type").ok_or_else(|| self.wrong("model_type is missing"))?;
         let mut description = match family {
             "bert" | "roberta" | "distilbert" => self.bert(family)?,
-            "gpt2" => self.gpt2()?,
-            "gpt_neox" => self.gpt_neox()?,
-            "llama" | "mistral" | "qwen2" | "qwen3" | "gemma2" | "phi3" => self.llama(family)?,
+            "gpt2" => self.decoder(self.gpt2()?),
+            "gpt_neox" => self.decoder(self.gpt_neox()?),
+            "llama" | "mistral" | "qwen2" | "qwen3" | "gemma2" | "phi3" => {
+                self.decoder(self.llama(family)?)
+            }
             "t5" => self.t5()?,
             "vit" => self.vit()?,
             _ => {
@@ -136,6 +138,16 @@ impl Config<'_> {
             description.labels = labels.map(str::to_owned).collect();
         }
         Ok(description)
+    }
+
+    /// A decoder, which sorts texts if its architecture says so: a matrix of its own takes the place of the tokens' head.
+    fn decoder(&self, mut description: Description) -> Description {
+        // Heads for each token have the same tensor: only the name tells them apart.
+        if self.has_head(&["ForSequenceClassification"], &[]) {
+            description.head = Head::Classes;
+            description.tied = false;
+        }
+        description
     }
 
     fn bert(&self, family: &str) -> Result<Description, Error> {

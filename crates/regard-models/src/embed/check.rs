@@ -18,8 +18,10 @@ pub(super) fn model(model: &Model, context: usize) -> Result<(), Error> {
     let description = model.description();
     let (embedding, stack) = (&description.embedding, &description.stack);
     let block = &stack.block;
-    let plain_head =
-        matches!(description.head, Head::Tokens { transform: None, scale: 1.0, softcap: None });
+    let plain_head = matches!(
+        description.head,
+        Head::Tokens { transform: None, scale: 1.0, softcap: None } | Head::Classes
+    );
     let scaled = block.rotary.as_ref().map(|rotary| &rotary.scaling);
     let by_length = match scaled {
         Some(RopeScaling::Dynamic { original, .. } | RopeScaling::LongRope { original, .. }) => {

@@ -31,15 +31,16 @@ pub(super) fn state_bytes(model: &Model, stored: Stored, context: usize) -> usiz
     let of_token = 2 * description.width
         + 2 * block.heads * block.head_size
         + 2 * block.hidden
-        + description.vocabulary;
+        + model.outputs();
     let scratch = attention_scratch_len(1, context, block.head_size, block.head_size);
     size_of::<usize>() + size_of::<f32>() * (cached + of_token + scratch)
 }
 
-/// `Ok` if the weights fit the part's flash, and the state its RAM.
+/// `Ok` if the weights and the tokenizer's `words` (in bytes) fit the part's flash, and the state its RAM.
 pub(super) fn check(
     model: &Model,
     tensors: &Tensors,
+    words: usize,
     stored: Stored,
     options: &Options,
 ) -> Result<(), Error> {
@@ -51,11 +52,12 @@ pub(super) fn check(
     }
     if let Some(flash) = options.part.flash {
         let needed = |stored| {
-            CODE + match stored {
-                Stored::F32 => tensors.bytes(Floats::F32),
-                Stored::Bf16 => tensors.bytes(Floats::Bf16),
-                Stored::Int8 => int8::bytes(model, options.context),
-            }
+            CODE + words
+                + match stored {
+                    Stored::F32 => tensors.bytes(Floats::F32),
+                    Stored::Bf16 => tensors.bytes(Floats::Bf16),
+                    Stored::Int8 => int8::bytes(model, options.context),
+                }
         };
         if needed(stored) > flash {
             let (all, code, has) = (kib(needed(stored)), kib(CODE), kib(flash));

@@ -77,7 +77,7 @@ impl Tensors {
         let (weights, description) = (model.weights(), model.description());
         let width = description.width;
         let mut all = Self::default();
-        let none = || Error::Input("the model has no head that predicts the next token".into());
+        let none = || Error::Input("the model has no head".into());
         all.head = all.linear(weights.head.as_ref().ok_or_else(none)?)?;
         all.tokens = match &weights.tokens {
             Tokens::Rows(table) => all.matrix(&table.to_f32(), width, description.vocabulary),

@@ -1,7 +1,7 @@
 //! A model in 8-bit integers: weights with a scale a row, and activations with a scale that is measured.
 //!
 //! ```text
-//! texts    ← what the model writes at the temperature 1, from several seeds
+//! texts    ← what the model writes at the temperature 1, from several seeds; of a model that sorts texts, random words
 //! scale    ← the largest magnitude at each place of these texts / 127
 //! row      ← round(weights of an output / (their largest magnitude / 127))
 //! mantissa ← input's scale · row's scale / unit of the output, in fixed point
@@ -10,12 +10,13 @@
 use core::fmt::Write as _;
 use std::collections::BTreeMap;
 
+use rand_mt::Mt;
 use regard::Linear;
 
 use super::float::{Angles, rows};
 use super::source::Content;
 use crate::weights::{Layer, Tokens};
-use crate::{Activation, Error, Input, Model, NormKind, Sampler};
+use crate::{Activation, Error, Head, Input, Model, NormKind, Sampler};
 
 /// The bits after the point of gates and of what they multiply.
 const HIDDEN_BITS: i32 = 12;
@@ -70,8 +71,10 @@ pub(super) fn bytes(model: &Model, context: usize) -> usize {
         + gates * linear(width, block.hidden)
         + linear(block.hidden, width)
         + 8 * width;
-    let tables = if description.tied { 1 } else { 2 };
-    let table = description.vocabulary * (tables * width + 12) + 4 * width;
+    // A tied head has the rows of the table.
+    let rows = if description.tied { 0 } else { description.vocabulary * width };
+    let head = linear(width, model.outputs());
+    let table = rows + head + 4 * description.vocabulary + 4 * width;
     let angles = block.rotary.as_ref().map_or(0, |r| 2 * context * r.features);
     stack.layers() * layer + table + angles
 }
@@ -82,7 +85,7 @@ pub(super) fn state_bytes(model: &Model, context: usize) -> usize {
     let (stack, block) = (&description.stack, &description.stack.block);
     let q = block.heads * block.head_size;
     let cached = 2 * stack.layers() * context * block.kv_heads * block.head_size;
-    let of_token = 9 * description.width + 6 * q + 9 * block.hidden + 4 * description.vocabulary;
+    let of_token = 9 * description.width + 6 * q + 9 * block.hidden + 4 * model.outputs();
     let (n, d) = (context, block.head_size);
     let scratch = regard_kernels::int8::attention_scratch_len(1, n, d, d);
     // Cores with the DSP extension widen the query.
@@ -98,7 +101,7 @@ pub(super) fn content(model: &Model, context: usize) -> Result<Content, Error> {
     let unit = found.unit();
     let mut all = Constants::default();
 
-    let none = || Error::Input("the model has no head that predicts the next token".into());
+    let none = || Error::Input("the model has no head".into());
     let head = weights.head.as_ref().ok_or_else(none)?;
     let last = found.scale("ln_final.hook_normalized");
     let head_text = all.linear(head, last, 2_f64.powi(-LOGIT_BITS))?;
@@ -167,7 +170,7 @@ static MODEL: Decoder<'static, LAYERS> = Decoder {{
     })
 }
 
-/// The largest magnitude at each place of texts that the model writes.
+/// The largest magnitude at each place of texts that the model writes, or that consist of random words.
 struct Measured(BTreeMap<String, f32>);
 
 impl Measured {
@@ -193,16 +196,18 @@ impl Measured {
         let patterns: Vec<&str> = patterns.copied().collect();
         let mut largest = BTreeMap::new();
         for seed in 0..TEXTS {
-            // A text begins as one does after its end, or else anywhere.
-            let start = description.ends.first().copied().unwrap_or(seed * vocabulary / TEXTS);
-            let start = Input::tokens([start.min(vocabulary - 1)]);
-            let count = context.min(256).saturating_sub(1);
-            let more = model.write(&start, count, &[], Sampler::new(1.0, seed)?)?;
-            let more = more.collect::<Result<Vec<u32>, Error>>()?;
-            let trace = model
-                .pass()
-                .keep(patterns.clone())
-                .run(&Input::tokens([start.ids, more].concat()))?;
+            let text = if description.head == Head::Classes {
+                random(model, context, seed)?
+            } else {
+                // A text begins as one does after its end, or else anywhere.
+                let start = description.ends.first().copied().unwrap_or(seed * vocabulary / TEXTS);
+                let start = Input::tokens([start.min(vocabulary - 1)]);
+                let count = context.min(256).saturating_sub(1);
+                let more = model.write(&start, count, &[], Sampler::new(1.0, seed)?)?;
+                let more = more.collect::<Result<Vec<u32>, Error>>()?;
+                [start.ids, more].concat()
+            };
+            let trace = model.pass().keep(patterns.clone()).run(&Input::tokens(text))?;
             for place in trace.places() {
                 let most = largest.entry(place.to_owned()).or_insert(0.0_f32);
                 let numbers = trace.get(place).map(|values| values.data.as_slice());
@@ -228,6 +233,17 @@ impl Measured {
         let most = streams.fold(1e-3, |most: f64, (_, x)| most.max(f64::from(*x)));
         2_f64.powf((ROOM * most / MOST).log2().ceil())
     }
+}
+
+/// A text of random words, after what the tokenizer puts before every text.
+fn random(model: &Model, context: usize, seed: u32) -> Result<Vec<u32>, Error> {
+    let before = model.tokenizer().map(|tokenizer| tokenizer.encode("", None)).transpose()?;
+    let mut text = before.map_or_else(Vec::new, |input| input.ids);
+    let (mut words, vocabulary) = (Mt::new(seed), model.description().vocabulary as u32);
+    let more = context.min(256).saturating_sub(text.len());
+    text.extend((0..more).map(|_| words.next_u32() % vocabulary.max(1)));
+    text.truncate(context);
+    Ok(text)
 }
 
 impl Constants {

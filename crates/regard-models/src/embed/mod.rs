@@ -9,6 +9,7 @@ mod fit;
 mod float;
 mod int8;
 mod source;
+mod words;
 
 use core::fmt;
 
@@ -65,14 +66,17 @@ pub struct Embedded {
     pub files: Vec<(&'static str, Vec<u8>)>,
     /// How the weights are stored.
     pub stored: Stored,
-    /// The bytes of weights and tables in flash.
+    /// The bytes of weights, tables and words in flash.
     pub flash: usize,
     /// The bytes of the state in RAM.
     pub ram: usize,
+    /// Why the crate reads tokens alone, if it does not read texts.
+    pub no_text: Option<String>,
 }
 
 impl Model {
-    /// The files of a `no_std` crate that runs the model a token at a time, without an allocator.
+    /// The files of a `no_std` crate that runs the model a token at a time, without an allocator. Where a board can have the
+    /// tokenizer, the crate has `tokens(text)`, and that of a model which sorts texts also `classify(&mut State, text)`.
     ///
     /// The crate's logits have the bits of [`Model::pass`] on machines with fused multiply-add, unless weights are rounded. In
     /// integers, they have the same bits on every machine.
@@ -97,15 +101,20 @@ impl Model {
         let stored = options
             .stored
             .unwrap_or_else(|| if tensors.are_bf16() { Stored::Bf16 } else { Stored::F32 });
-        fit::check(self, &tensors, stored, options)?;
+        let (text, no_text) = match words::source(self) {
+            Ok(text) => (Some(text), None),
+            Err(why) => (None, Some(why)),
+        };
+        let words = text.as_ref().map_or(0, |(_, bytes)| *bytes);
+        fit::check(self, &tensors, words, stored, options)?;
         let content = match stored {
             Stored::F32 => source::float(self, &tensors, Floats::F32),
             Stored::Bf16 => source::float(self, &tensors, Floats::Bf16),
             Stored::Int8 => int8::content(self, options.context)?,
         };
-        let flash = content.files.iter().map(|(_, bytes)| bytes.len()).sum();
+        let flash = words + content.files.iter().map(|(_, bytes)| bytes.len()).sum::<usize>();
         let ram = fit::state_bytes(self, stored, options.context);
-        let files = source::files(self, content, options, [flash, ram]);
-        Ok(Embedded { files, stored, flash, ram })
+        let files = source::files(self, content, text, options, [flash, ram]);
+        Ok(Embedded { files, stored, flash, ram, no_text })
     }
 }

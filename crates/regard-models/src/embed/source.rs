@@ -4,7 +4,7 @@ use core::fmt::Write as _;
 
 use super::float::{LayerTensors, LinearTensors, Matrix, NormTensors, Tensors, Vector};
 use super::{Floats, Options};
-use crate::{Activation, Model};
+use crate::{Activation, Head, Model};
 
 /// What distinguishes the crate of one kind of numbers from that of another.
 #[derive(Debug)]
@@ -27,16 +27,24 @@ pub(super) struct Content {
 pub(super) fn files(
     model: &Model,
     content: Content,
+    text: Option<(String, usize)>,
     options: &Options,
     [flash, ram]: [usize; 2],
 ) -> Vec<(&'static str, Vec<u8>)> {
     let name = &options.name;
+    let words = text.as_ref().map_or(0, |(_, bytes)| *bytes);
     let mut files = vec![
         ("Cargo.toml", manifest(name).into_bytes()),
-        ("src/lib.rs", library(model, name, [flash, ram]).into_bytes()),
-        ("src/model.rs", source(model, &content, options.context, flash).into_bytes()),
+        ("src/lib.rs", library(model, name, text.is_some(), [flash, ram]).into_bytes()),
+        ("src/model.rs", source(model, &content, words, options.context, flash).into_bytes()),
     ];
     files.extend(tokens(model).map(|text| ("src/tokens.rs", text.into_bytes())));
+    if let Some((mut text, _)) = text {
+        if model.description().head == Head::Classes {
+            text += &classify(content.logit.0);
+        }
+        files.push(("src/text.rs", text.into_bytes()));
+    }
     files.extend(content.files);
     files
 }
@@ -51,17 +59,18 @@ fn manifest(name: &str) -> String {
     )
 }
 
-fn library(model: &Model, name: &str, [flash, ram]: [usize; 2]) -> String {
+fn library(model: &Model, name: &str, reads_text: bool, [flash, ram]: [usize; 2]) -> String {
     let description = model.description();
     let (stack, block) = (&description.stack, &description.stack.block);
     let (family, layers, heads) = (&description.family, stack.layers(), block.heads);
     let tokens = if model.tokenizer().is_some() { "include!(\"tokens.rs\");\n" } else { "" };
+    let text = if reads_text { "include!(\"text.rs\");\n" } else { "" };
     format!(
         "//! The model `{name}` ({family}, {layers} layers of {heads} heads) as constants: {flash} bytes of flash, and at most {ram} bytes of RAM\n\
          //! for the state. {WRITTEN}; another run replaces it.\n\
          #![no_std]\n\
          #![forbid(unsafe_code)]\n\n\
-         include!(\"model.rs\");\n{tokens}"
+         include!(\"model.rs\");\n{tokens}{text}"
     )
 }
 
@@ -77,13 +86,53 @@ fn tokens(model: &Model) -> Option<String> {
     Some(text)
 }
 
-fn source(model: &Model, content: &Content, context: usize, flash: usize) -> String {
+/// The function that sorts a text.
+fn classify(logit: &str) -> String {
+    format!(
+        "
+/// Reads a text, and gives the logits of the classes that [`LABELS`] names.
+///
+/// # Errors
+/// [`Error::Context`] if the text has more than [`CONTEXT`] tokens, [`Error::Empty`] if it has none.
+pub fn classify<'s>(state: &'s mut State, text: &str) -> Result<&'s [{logit}; CLASSES], Error> {{
+    state.read(&MODEL, tokens(text))
+}}
+"
+    )
+}
+
+/// The constants of the classes, the number of logits, and what they are of.
+fn outputs(model: &Model) -> (String, &'static str, &'static str) {
+    let description = model.description();
+    if description.head != Head::Classes {
+        return (String::new(), "VOCABULARY", "the next one");
+    }
+    let classes = model.outputs();
+    let name = |id: usize| description.labels.get(id).cloned().unwrap_or_else(|| id.to_string());
+    let mut labels = String::new();
+    for id in 0..classes {
+        let _ = writeln!(labels, "    {:?},", name(id));
+    }
+    let constants = format!(
+        "/// The number of classes.
+pub const CLASSES: usize = {classes};
+/// The name of each class.
+pub static LABELS: [&str; CLASSES] = [
+{labels}];
+"
+    );
+    (constants, "CLASSES", "the classes of the text so far")
+}
+
+fn source(model: &Model, content: &Content, words: usize, context: usize, flash: usize) -> String {
     let description = model.description();
     let (stack, block) = (&description.stack, &description.stack.block);
     let (layers, width, vocabulary) = (stack.layers(), description.width, description.vocabulary);
     let (heads, kv_heads, head_size) = (block.heads, block.kv_heads, block.head_size);
     let hidden = block.hidden;
     let Content { imports, runtime, logit: (logit, unit), sizes, source, .. } = content;
+    let (classes, outputs, of) = outputs(model);
+    let words = if words > 0 { format!(" + {words}") } else { String::new() };
     format!(
         "\
 use regard_embed::{{{imports}}};
@@ -104,10 +153,10 @@ pub const HEAD_SIZE: usize = {head_size};
 pub const HIDDEN: usize = {hidden};
 /// The number of tokens.
 pub const VOCABULARY: usize = {vocabulary};
-/// One unit of a logit.
+{classes}/// One unit of a logit.
 pub const UNIT: f32 = {unit};
-/// The bytes of weights and tables in flash.
-pub const FLASH: usize = {sizes};
+/// The bytes of weights, tables and words in flash.
+pub const FLASH: usize = {sizes}{words};
 /// The bytes of a [`State`] in RAM.
 pub const RAM: usize = size_of::<State>();
 
@@ -122,15 +171,15 @@ pub type State = {runtime}::State<
     KV_HEADS,
     HEAD_SIZE,
     HIDDEN,
-    VOCABULARY,
+    {outputs},
     {{ {runtime}::attention_scratch_len(1, CONTEXT, HEAD_SIZE, HEAD_SIZE) }},
 >;
 
-/// Reads a token, and gives the logits of the next one.
+/// Reads a token, and gives the logits of {of}.
 ///
 /// # Errors
 /// [`Error::Token`] if the token is not in the vocabulary, [`Error::Context`] if the state is full.
-pub fn next(state: &mut State, token: usize) -> Result<&[{logit}; VOCABULARY], Error> {{
+pub fn next(state: &mut State, token: usize) -> Result<&[{logit}; {outputs}], Error> {{
     state.next(&MODEL, token)
 }}
 

@@ -496,11 +496,12 @@ impl Model {
         match &self.description().head {
             Head::None => Ok(None),
             Head::Classes => {
-                let first: Vec<f32> = x
+                let start = self.description().class_position(tokens) * width;
+                let read: Vec<f32> = x
                     .chunks_exact(tokens * width)
-                    .flat_map(|run| run[..width].iter().copied())
+                    .flat_map(|run| run[start..start + width].iter().copied())
                     .collect();
-                let data = product(head, &first)?;
+                let data = product(head, &read)?;
                 Ok(Some(by_run(vec![head.outputs()], data)))
             }
             Head::Tokens { transform, scale, softcap } => {

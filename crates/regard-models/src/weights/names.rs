@@ -1,6 +1,6 @@
 //! What the tensors of each family are called in its files.
 
-use crate::Description;
+use crate::{Description, Head};
 
 /// The names of a model's tensors. `{}` stands for the number of the layer; "" for a tensor that the family does not have.
 ///
@@ -380,7 +380,7 @@ const fn encoder_alone(names: &Names) -> Names {
 /// The names in a folder of Hugging Face whose family [`crate::Description::of`] has found to be known.
 pub(super) fn hugging_face(description: &Description) -> Names {
     let gated = description.stack.block.gated;
-    match description.family.as_str() {
+    let names = match description.family.as_str() {
         "t5" if description.encoder.is_none() => encoder_alone(if gated { &T5_GATED } else { &T5 }),
         "bert" => BERT,
         "roberta" => ROBERTA,
@@ -392,6 +392,11 @@ pub(super) fn hugging_face(description: &Description) -> Names {
         "t5" => T5,
         "vit" => VIT,
         _ => LLAMA,
+    };
+    match description.head {
+        // All decoders call the matrix of the classes so.
+        Head::Classes if description.stack.causal => Names { head: "score", ..names },
+        _ => names,
     }
 }
 

@@ -168,6 +168,7 @@ fn comes_in_scans(bytes: &[u8]) -> bool {
     while let Some([0xFF, marker, high, low]) = bytes.get(at..at + 4) {
         match marker {
             0xC0 | 0xC1 => components = bytes.get(at + 9), // a frame that may have one scan
+            0x00 | 0x01 | 0xD0..=0xD9 | 0xFF => return true, // no length follows: nobody writes that before a scan
             0xDA => return components.is_none() || components != bytes.get(at + 4),
             _ => {}
         }
@@ -221,6 +222,8 @@ mod tests {
         );
         assert!(comes_in_scans(&file(0xC0, 1)), "one component after the other");
         assert!(comes_in_scans(&file(0xC2, 3)), "progressive");
+        let filled = [&[0xFF, 0xD8, 0xFF][..], &file(0xC0, 3)[2..]].concat();
+        assert!(comes_in_scans(&filled), "what a byte before a marker hides");
         assert!(!comes_in_scans(b"\x89PNG\r\n\x1a\n"));
     }
 

@@ -3,10 +3,9 @@
 use egui::accesskit::Role;
 use egui::{Color32, Label, Rect, RichText, Sense, TextStyle, Ui, WidgetInfo, vec2};
 use regard_heads::readable;
-use regard_models::Model;
+use regard_models::{Head, Model};
 
 use super::Version;
-use super::input::Reads;
 use super::run::Outcome;
 use crate::explain::heading;
 use crate::style;
@@ -23,9 +22,32 @@ const EXPLANATION: &str = "\
     Click a token to append it to the text.";
 
 const CLASSES: &str = "\
-    The classes in which the model may sort the image, with their probabilities: softmax over a score (logit) for each class.\n\
+    The classes in which the model may sort the image or text, with their probabilities: softmax over a score (logit) for each class.\n\
     With changes, the thin bar is the probability without them, the thick bar the one with them, and the last column is their \
     difference in percentage points.";
+
+/// What the probabilities are of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Predicts {
+    /// The token after the text.
+    Next,
+    /// The token in a gap.
+    Gap,
+    /// A class.
+    Class,
+}
+
+impl Predicts {
+    /// What a model predicts.
+    pub(super) fn of(model: &Model) -> Self {
+        let description = model.description();
+        match description.head {
+            Head::Classes => Self::Class,
+            _ if description.stack.causal => Self::Next,
+            _ => Self::Gap,
+        }
+    }
+}
 
 /// What the probabilities are compared with.
 #[derive(Clone, Copy, PartialEq)]
@@ -84,9 +106,10 @@ impl Next {
         }
         ids.sort_by(|i, j| before[*j].total_cmp(&before[*i]).then(i.cmp(j)));
         let classes = &model.description().labels;
-        let name = |id: usize| match outcome.reads() {
-            Reads::Image => classes.get(id).cloned().unwrap_or_else(|| format!("class {id}")),
-            Reads::Text | Reads::TextAndDecoder => {
+        let predicts = Predicts::of(model);
+        let name = |id: usize| match predicts {
+            Predicts::Class => classes.get(id).cloned().unwrap_or_else(|| format!("class {id}")),
+            Predicts::Next | Predicts::Gap => {
                 let token = u32::try_from(id).ok().and_then(|id| model.tokenizer()?.token(id));
                 token.unwrap_or_else(|| id.to_string())
             }
@@ -133,10 +156,10 @@ pub(super) fn show(
     outcome: Option<&Outcome>,
     list: &[Next],
     version: Version,
+    predicts: Predicts,
     appends: bool,
 ) -> Option<usize> {
-    let of_image = outcome.is_some_and(|outcome| outcome.reads() == Reads::Image);
-    if of_image {
+    if predicts == Predicts::Class {
         heading(ui, "Class", CLASSES);
     } else {
         heading(ui, "Next token", EXPLANATION);

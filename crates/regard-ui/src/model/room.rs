@@ -14,6 +14,7 @@ use super::compare::{Asked, ModelB};
 use super::input::Reads;
 use super::latest::Same;
 use super::lens::Lens;
+use super::next::Predicts;
 use super::open::{Opened, Opening};
 use super::overlay::Overlay;
 use super::pane::Pane;
@@ -470,14 +471,19 @@ impl ModelRoom {
         asked
     }
 
+    /// What the model predicts.
+    fn predicts(&self) -> Predicts {
+        self.opened.as_ref().map_or(Predicts::Next, |opened| Predicts::of(&opened.model))
+    }
+
     /// Shows the next tokens. A click on one appends it to the text.
     fn next_tokens(&self, ui: &mut Ui, state: &mut State) {
         let run = self.outcome.as_ref().zip(self.opened.as_ref());
+        let predicts = self.predicts();
         // What is no next token is not appended: a class, or the word in a gap.
-        let appends = run.is_some_and(|(outcome, opened)| {
-            opened.model.description().stack.causal && outcome.reads() != Reads::Image
-        });
-        let clicked = next::show(ui, self.outcome.as_ref(), &self.next, state.version, appends);
+        let appends = predicts == Predicts::Next;
+        let (outcome, list) = (self.outcome.as_ref(), &self.next);
+        let clicked = next::show(ui, outcome, list, state.version, predicts, appends);
         let next = clicked.and_then(|place| self.next.get(place));
         if let (Some(next), Some((outcome, opened))) = (next, run) {
             write::choose(state, outcome, next, &opened.model);

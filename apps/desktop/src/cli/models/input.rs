@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use clap::ArgGroup;
-use regard_models::{ChatTemplate, Checkpoint, Description, Input, Message, Model, Tokenizer};
+use regard_models::{
+    ChatTemplate, Checkpoint, Description, Head, Input, Message, Model, Tokenizer,
+};
 
 use super::super::failure::{BadInput as _, Failure};
 use super::super::suggest;
@@ -182,10 +184,10 @@ fn patches(description: &Description) -> Vec<String> {
 }
 
 /// The position whose logits a prediction reads: the last one of a model that writes, the mask of one that fills gaps. `None`
-/// of a model that sorts images.
+/// of a model that sorts images or texts.
 pub(crate) fn predicted(model: &Model, reading: &Reading) -> Result<Option<usize>> {
     let description = model.description();
-    if description.embedding.patches.is_some() {
+    if description.head == Head::Classes {
         return Ok(None);
     }
     if description.stack.causal {

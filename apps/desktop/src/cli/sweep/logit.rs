@@ -1,7 +1,7 @@
 //! The logit that a sweep measures, as an option gives it.
 
 use anyhow::{Context as _, Result, bail, ensure};
-use regard_models::{Model, Values};
+use regard_models::{Head, Model, Values};
 use serde::Serialize;
 
 use super::super::models::input::{self, Reading, name, predicted};
@@ -13,7 +13,7 @@ pub(super) struct Measure {
     pub(super) minus: Option<usize>,
     /// The row of the logits: 0 where only the predicted position has logits.
     pub(super) row: usize,
-    /// The position that is predicted: 0 of a model that sorts images.
+    /// The position that is predicted, or that the logits of classes are read at.
     pub(super) position: usize,
 }
 
@@ -31,7 +31,8 @@ impl Measure {
         let (plus, minus) = tokens(text, model)?;
         let writes = model.description().stack.causal;
         let row = position.filter(|_| !writes).unwrap_or(0);
-        Ok(Self { plus, minus, row, position: position.unwrap_or(0) })
+        let read = || model.description().class_position(reading.lengths()[0]);
+        Ok(Self { plus, minus, row, position: position.unwrap_or_else(read) })
     }
 
     pub(super) fn of(&self, logits: &Values) -> f32 {
@@ -69,16 +70,21 @@ fn tokens(text: &str, model: &Model) -> Result<(usize, Option<usize>)> {
     Ok((whole?, None))
 }
 
-/// The id of a token: a number, a token as the tokenizer writes it, or a text of one token; of a model that sorts images, a
-/// class.
+/// The id of a token: a number, a token as the tokenizer writes it, or a text of one token; of a model that sorts, a class.
 fn token(text: &str, model: &Model) -> Result<usize> {
     let description = model.description();
+    let sorts = description.head == Head::Classes;
     if let Ok(id) = text.parse::<usize>() {
         let known = description.vocabulary;
-        ensure!(known == 0 || id < known, "the token {id} is not one of the vocabulary's {known}");
+        ensure!(
+            sorts || known == 0 || id < known,
+            "the token {id} is not one of the vocabulary's {known}"
+        );
+        let classes = model.outputs();
+        ensure!(!sorts || id < classes, "the model has {classes} classes, and none is {id}");
         return Ok(id);
     }
-    if description.embedding.patches.is_some() {
+    if sorts {
         let place = description.labels.iter().position(|label| label == text);
         let missing = || {
             let hint = suggest::hint(text, &description.labels);

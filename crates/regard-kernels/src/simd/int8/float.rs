@@ -30,7 +30,7 @@ trait Number: Copy + Default {
     fn of(x: i32) -> Self;
     fn mul(self, b: Self) -> Self;
     fn mul_add(self, b: Self, c: Self) -> Self;
-    /// An exact sum.
+    /// An exact sum, which is a whole number within ±2³¹. Words of weights must be those that `word` gave.
     fn whole(self) -> i32;
     /// The number in a word of the memory for integers.
     fn word(self) -> i32;

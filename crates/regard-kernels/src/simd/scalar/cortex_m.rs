@@ -142,11 +142,12 @@ pub(crate) fn exp_to_zero(row: &mut [f32], distance: Distance) {
     );
 }
 
+/// Up to here, of either sign, 2ⁿ is a normal number in [`exp`], and one multiplication by it is enough.
+pub(super) const MODERATE: f32 = 87.0;
+
 /// As [`Exp`](crate::simd::Exp).
 #[inline(never)]
 pub(crate) fn exp(row: &mut [f32]) {
-    /// Up to here, of either sign, 2ⁿ is a normal number, and one multiplication by it is enough.
-    const MODERATE: f32 = 87.0;
     each!(
         row,
         tables::EXP,

@@ -1,4 +1,4 @@
-//! The innermost loops of cores with Helium, the M-profile vector extension with floats: Cortex-M55 and M85. A vector is four
+//! The innermost loops of cores with Helium, the M-profile vector extension with floats: Cortex-M52, M55 and M85. A vector is four
 //! lanes; a lane is an output column, a key or an element of a row, so no sum changes its order.
 //!
 //! # The same bits
@@ -7,15 +7,18 @@
 //! floating-point arithmetic). Each loop here clears them first and looks at them before it writes. Where one is set, it leaves
 //! its work to the scalar loops.
 //!
+//! The compiler makes vectors of its own from plain loops at `opt-level` 2 and 3, and looks at no flag. [`one_by_one`] keeps it from
+//! that where a loop of a row stands in for one here; elementwise sums, norms and merged chunks are not kept from it.
+//!
 //! Stable Rust has no type for these vectors, no operand of `asm!` and no name for the register of predicates, which these loops
 //! write. So each is a function in assembly with C's calling convention, which leaves q0 to q3 and the predicates free.
 
-use core::arch::naked_asm;
+use core::arch::{asm, naked_asm};
 use core::mem::offset_of;
 
 use super::cortex_m;
+pub(crate) use super::cortex_m::sqrt;
 pub(super) use super::cortex_m::{MEMORY, Memory, by_columns, by_rows, clear, multiply_add};
-pub(crate) use super::cortex_m::{exp, sqrt};
 use super::{Gebp, LANES, NR};
 use crate::simd::exp::{Distance, tables};
 
@@ -54,8 +57,8 @@ struct Product {
 }
 
 impl Gebp<'_, '_> {
-    /// All rows and the first `cols` columns: by vectors, but tiles with subnormal numbers, and all where there are fewer than four
-    /// columns, by scalars.
+    /// All rows and the first `cols` columns, by vectors. Scalars compute the tiles with subnormal numbers, and all tiles where there
+    /// are fewer than four columns.
     pub(super) fn by_vectors(&mut self, cols: usize) {
         let (mut memory, rows) = (MEMORY, self.a.rows());
         let (mut row, mut col) = (0, if rows > 0 { 0 } else { cols });
@@ -330,7 +333,8 @@ fn by_vectors(
 
 /// x ← f(x) for `len` elements: `$prepare`, with the table in r2 and numbers in s0 and s1, then `$steps` from q0 to `$result`.
 ///
-/// Registers: r0 the next element, r11 the number of elements; `$steps` may write q0 to q3.
+/// Registers: r0 the next element, r11 the number of elements; `$steps` may write q0 to q3, and leaves for 4 where its function does
+/// not serve.
 macro_rules! vectors {
     ($(#[$doc:meta])* $name:ident($($argument:ident: $type:ty),*), [$($prepare:literal),+], [$($step:literal),+], $result:literal
         $(, $restore:literal)?) => {
@@ -457,6 +461,58 @@ pub(crate) fn exp_to_zero(row: &mut [f32], distance: Distance) {
     by_vectors(row, vectors, |row| cortex_m::exp_to_zero(row, distance));
 }
 
+/// As [`Exp`](crate::simd::Exp). Four numbers of which one is no [moderate](cortex_m::MODERATE) one go to the scalar loop.
+#[inline(never)]
+pub(crate) fn exp(row: &mut [f32]) {
+    vectors!(
+        /// The vectors of [`exp`].
+        exp_vectors(table: &[f32; 14], moderate: f32),
+        [
+            "vpush {{d8-d15}}",
+            "ldmia r2!, {{r3-r9}}",
+            "vdup.32 q4, r3", // the number that rounds
+            "mov r1, r5",
+            "mov r3, r6",
+            "mov r4, r7",
+            "mov r5, r8", // 1
+            "ldmia r2, {{r6-r10}}",
+            "vdup.32 q5, r6",
+            "vmov r2, s0",
+            "vdup.32 q6, r2"
+        ],
+        [
+            "vabs.f32 q1, q0",
+            "vcmp.f32 le, q6, q1", // not greater: NaN too
+            "vmrs r12, p0",
+            "cmp r12, #0",
+            "bne 4f",
+            "vmov q1, q4",
+            "vfma.f32 q1, q0, r1",
+            "vsub.f32 q2, q1, q4",
+            "vfma.f32 q0, q2, r3",
+            "vmul.f32 q3, q2, r4",
+            "vmov q7, q0",
+            "vfma.f32 q7, q2, r4",
+            "vmov q2, q5",
+            "vfmas.f32 q2, q7, r7",
+            "vfmas.f32 q2, q7, r8",
+            "vfmas.f32 q2, q7, r9",
+            "vfmas.f32 q2, q7, r10",
+            "vmul.f32 q7, q7, q7",
+            "vfma.f32 q3, q2, q7",
+            "vadd.f32 q0, q0, q3",
+            "vadd.f32 q0, q0, r5",
+            "vshl.i32 q1, q1, #23",
+            "vmul.f32 q0, q0, q1"
+        ],
+        "q0",
+        "vpop {{d8-d15}}"
+    );
+    // SAFETY: as above.
+    let vectors = |x, len| unsafe { exp_vectors(x, len, &tables::EXP, cortex_m::MODERATE) };
+    by_vectors(row, vectors, cortex_m::exp);
+}
+
 /// x ← x · factor + 0 for all elements, in two roundings.
 #[inline(never)]
 pub(crate) fn scale(row: &mut [f32], factor: f32) {
@@ -473,9 +529,18 @@ pub(crate) fn scale(row: &mut [f32], factor: f32) {
     };
     by_vectors(row, vectors, |row| {
         for x in row {
+            one_by_one();
             *x = *x * factor + 0.0;
         }
     });
+}
+
+/// In a loop, keeps the compiler from vectors, which would count subnormal numbers as zero: it makes none of a loop that
+/// has assembly in it, even empty assembly.
+#[inline(always)]
+pub(crate) fn one_by_one() {
+    // SAFETY: no instruction.
+    unsafe { asm!("", options(nomem, nostack, preserves_flags)) };
 }
 
 /// A number that a loop has found, and the flags of subnormal numbers.

@@ -15,6 +15,8 @@ use self::cortex_m as core_loops;
 use self::generic as core_loops;
 #[cfg(helium)]
 use self::helium as core_loops;
+#[cfg(soft)]
+use super::soft::{add, multiply};
 
 pub(super) use self::core_loops::chain_bf16;
 #[cfg(fused)]
@@ -22,13 +24,27 @@ pub(super) use self::core_loops::sqrt;
 #[cfg(all(fused, target_arch = "arm"))]
 pub(super) use self::core_loops::{exp, exp_to_zero, exp2_to_zero};
 #[cfg(helium)]
-pub(crate) use self::helium::{all_finite, scale};
+pub(crate) use self::helium::{all_finite, one_by_one, scale};
 
 #[cfg(helium)]
 use super::largest;
 use super::tile::{Epilogue, Panels, Tiles};
-use super::{Kernel, LANES, Lanes, Map, Panel, Simd};
+use super::{Kernel, LANES, Lanes, Map, Panel, SOFT, Simd};
 use crate::{Mat, MatMut};
+
+/// a + b.
+#[cfg(not(soft))]
+#[inline(always)]
+fn add(a: f32, b: f32) -> f32 {
+    a + b
+}
+
+/// a · b.
+#[cfg(not(soft))]
+#[inline(always)]
+fn multiply(a: f32, b: f32) -> f32 {
+    a * b
+}
 
 /// A block of 16 lanes, one at a time.
 #[derive(Clone, Copy)]
@@ -49,17 +65,17 @@ impl Lanes for Lane {
 
     #[inline(always)]
     fn add(self, a: f32, b: f32) -> f32 {
-        a + b
+        add(a, b)
     }
 
     #[inline(always)]
     fn sub(self, a: f32, b: f32) -> f32 {
-        a - b
+        add(a, -b)
     }
 
     #[inline(always)]
     fn mul(self, a: f32, b: f32) -> f32 {
-        a * b
+        multiply(a, b)
     }
 
     #[inline(always)]
@@ -88,12 +104,15 @@ impl Lanes for Lane {
 
     #[inline(always)]
     fn max(self, a: f32, b: f32) -> f32 {
-        if a > b { a } else { b }
+        if self.gt(a, b) { a } else { b }
     }
 
     #[inline(always)]
     fn gt(self, a: f32, b: f32) -> bool {
-        a > b
+        #[cfg(soft)]
+        return crate::simd::soft::greater(a, b);
+        #[cfg(not(soft))]
+        return a > b;
     }
 
     #[inline(always)]
@@ -118,6 +137,18 @@ impl Lanes for Lane {
     #[inline(always)]
     fn exponent(self, v: f32) -> f32 {
         f32::from_bits(v.to_bits() << 23)
+    }
+
+    #[cfg(soft)]
+    #[inline(always)]
+    fn scale(self, power: f32, v: f32) -> f32 {
+        crate::simd::soft::scale(power, v)
+    }
+
+    #[cfg(soft)]
+    #[inline(always)]
+    fn nearest(self, t: f32) -> crate::simd::Nearest<f32> {
+        crate::simd::soft::nearest(t)
     }
 }
 
@@ -320,6 +351,9 @@ impl Simd for Scalar {
 
     #[inline(always)]
     fn sum(self, row: &[f32]) -> f32 {
+        if let [a, b, c, d, e, f, g, h] = row {
+            return ((a + e) + (c + g)) + ((b + f) + (d + h)); // the other eight lanes are 0
+        }
         core_loops::sum(row)
     }
 
@@ -383,6 +417,9 @@ fn gebp(p: &mut Gebp<'_, '_>) {
     if !holds {
         return;
     }
+    if SOFT {
+        return p.by_elements(cols);
+    }
     #[cfg(helium)]
     p.by_vectors(cols);
     #[cfg(not(helium))]
@@ -390,6 +427,29 @@ fn gebp(p: &mut Gebp<'_, '_>) {
 }
 
 impl Gebp<'_, '_> {
+    /// One element after the other, because loads cost nothing beside a soft multiply-add, and a tile's excess would.
+    #[inline(always)]
+    fn by_elements(&mut self, cols: usize) {
+        let Self { a, b, ref mut out, .. } = *self;
+        for i in 0..a.rows() {
+            let row = a.row(i).get(..b.depth).unwrap_or_default();
+            for (j, out) in (0..cols).zip(out.row_mut(i).iter_mut().skip(self.col)) {
+                let mut y = b.data.as_ptr().wrapping_add(j * b.col_stride);
+                let mut sum = 0.0;
+                if let Some((first, rest)) = row.split_first() {
+                    // SAFETY: `gebp` has checked that `depth` rows of the columns lie within the data.
+                    sum = Lane.add(Lane.mul(*first, unsafe { *y }), sum);
+                    for x in rest {
+                        y = y.wrapping_add(b.row_stride);
+                        // SAFETY: as above.
+                        sum = Lane.mul_add(*x, unsafe { *y }, sum);
+                    }
+                }
+                *out = if self.add { *out + sum } else { sum };
+            }
+        }
+    }
+
     /// All rows and the first `cols` columns, tile by tile.
     #[cfg(not(helium))]
     #[inline(always)]

@@ -39,7 +39,7 @@ impl ModelRoom {
     /// Shows the tokens that may come next.
     pub(crate) fn show_next(&self, ui: &mut Ui, most: usize) {
         let list = &self.next[..most.min(self.next.len())];
-        next::show(ui, self.outcome.as_ref(), list, Version::Changed, false);
+        next::show(ui, self.outcome.as_ref(), list, Version::Changed, self.predicts(), false);
     }
 
     /// Shows the arithmetic of the chosen weight.
