@@ -33,5 +33,6 @@ cp -r README.md examples tests "$work"
 cd "$work"
 ls -l dist
 clean/bin/regard --version
-clean/bin/python -m mypy.stubtest regard # the stubs say what the module has
+# The stubs say what the module has. The widgets' base class has none.
+clean/bin/python -m mypy.stubtest regard --allowlist <(echo regard._widget.Heads) --ignore-unused-allowlist
 clean/bin/python -m pytest -q -rs tests

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import html
 import subprocess
 import sys
 import tempfile
+import uuid
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -138,39 +138,16 @@ def _is_notebook() -> bool:
     return shell is not None and hasattr(shell, "kernel")
 
 
-@functools.cache
-def _page() -> dict[str, bytes]:
-    """The files of the page that this package carries, each compressed by gzip: empty if it was built without them."""
-    folder = Path(__file__).parent / "_page"
-    return {path.relative_to(folder).as_posix()[:-3]: path.read_bytes() for path in sorted(folder.rglob("*.gz"))}
-
-
-@functools.cache
-def _widget() -> Any:
-    """The class of the widget, or None where there is no anywidget or no page."""
-    try:
-        import anywidget
-        import traitlets
-    except ImportError:
-        return None
-    if not _page():
-        return None
-
-    class Heads(anywidget.AnyWidget):
-        _esm = Path(__file__).with_name("_widget.js").read_text(encoding="utf-8")
-        page = traitlets.Dict().tag(sync=True)
-        attention = traitlets.Bytes().tag(sync=True)
-
-    return Heads
-
-
 def _display(drawn: str, attention: bytes) -> None:
-    """Shows the page in a frame below the cell, and the drawn heads where a notebook has no widgets."""
-    from IPython.display import display
+    """Shows the drawn heads, which stay where a notebook is only read, and the page, which takes their place."""
+    from IPython.display import HTML, display
 
+    name = f"regard-{uuid.uuid4()}"
     frame = f'<iframe srcdoc="{html.escape(drawn)}" title="Attention heads" width="100%" height="640" style="border: 0"></iframe>'
-    bundle = {"text/html": f"<div>{frame}</div>", "text/plain": "Attention heads"}
-    if widget := _widget():
-        view = {"version_major": 2, "version_minor": 1, "model_id": widget(page=_page(), attention=attention).model_id}
-        bundle["application/vnd.jupyter.widget-view+json"] = view
-    display(bundle, raw=True)
+    display(HTML(f'<div id="{name}">{frame}</div>'))
+    try:
+        from ._widget import PAGE, Heads
+    except ImportError:  # there is no anywidget
+        return
+    if PAGE:
+        display(Heads(name, attention))

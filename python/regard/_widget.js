@@ -1,47 +1,60 @@
-// A frame with Regard's page (apps/web) below the cell of a notebook. The page's files come with the widget, so that it needs neither
-// a server nor a network: each becomes an address of its own, by which the others find it.
+// Regard's page (apps/web) in a frame below the cell of a notebook, without a server of its own and without a network. A view asks
+// the kernel for the page's files, so that the notebook's file holds none of them.
 
-const KINDS = { js: "text/javascript", wasm: "application/wasm" };
+const KINDS = { html: "text/html", js: "text/javascript", wasm: "application/wasm" };
 
-/** A file of the page, which came compressed with gzip. */
-async function unzipped(packed) {
+/** A file of the page, which comes compressed with gzip. */
+function unzipped(packed) {
     const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
     return new Response(stream).blob();
 }
 
-async function render({ model, el }) {
-    const page = {};
-    for (const [name, packed] of Object.entries(model.get("page"))) page[name] = await unzipped(packed);
+/** What the kernel answers: the names of the page's files, with the attention and the contents of the files. */
+function answer(model) {
+    return new Promise((done) => {
+        model.on("msg:custom", function arrived(names, buffers) {
+            model.off("msg:custom", arrived);
+            done([names, buffers]);
+        });
+        model.send({});
+    });
+}
+
+/** Gives every file an address of its own, by which the others find it. Returns the addresses by the names. */
+async function place(names, [attention, ...packed]) {
     const files = {};
     const add = (name, ...content) => {
         files[name] = URL.createObjectURL(new Blob(content, { type: KINDS[name.split(".").pop()] }));
     };
-    /** A module that imports system.js by its new address. */
-    const linked = async (name) => (await page[name].text()).replaceAll(/(["'])\.\.?\/system\.js\1/g, JSON.stringify(files["system.js"]));
-
-    add("attention.npz", model.get("attention"));
-    for (const name of Object.keys(page).filter((name) => name.endsWith(".wasm"))) add(name, page[name]);
+    const page = {};
+    for (const [i, name] of names.entries()) page[name] = await unzipped(packed[i]);
+    add("attention.npz", attention);
     add("system.js", page["system.js"]);
-    add("simd/regard.js", await linked("simd/regard.js"));
-    /** What system.js finds. */
-    const given = () => `globalThis.regard = ${JSON.stringify({ files, link: "embed", open: [["attention.npz", files["attention.npz"]]] })};\n`;
-    add("given.js", given());
-    // A module's imports run before it, in their order.
-    add("worker.js", `import ${JSON.stringify(files["given.js"])};\n`, await linked("worker.js"));
-    add("page.js", await linked("page.js"));
+    for (const name of names.filter((name) => name.endsWith(".wasm"))) add(name, page[name]);
+    for (const name of ["simd/regard.js", "worker.js", "page.js"]) {
+        const script = await page[name].text();
+        add(name, script.replaceAll(/ from ["']\.\.?\/system\.js["']/g, ` from "${files["system.js"]}"`));
+    }
+    // The page's links to other files are left out: there are none.
+    const [above, below] = (await page["index.html"].text()).replaceAll(/<link [^>]*>/g, "").split('<script type="module" src="page.js">');
+    const given = `<script>globalThis.regard = ${JSON.stringify({ files, open: "attention.npz" })}</script>`;
+    add("index.html", above, given, `<script type="module" src="${files["page.js"]}">`, below);
+    return files;
+}
 
-    const frame = document.createElement("iframe");
-    frame.title = "Attention heads";
-    frame.style = "display: block; width: 100%; height: 640px; border: 0";
-    // The document's links would ask the notebook's server.
-    const text = (await page["index.html"].text()).replaceAll(/<link [^>]*>/g, "");
-    const [above, below] = text.split('<script type="module" src="page.js"></script>');
-    frame.srcdoc = `${above}<script>${given()}</script><script type="module" src="${files["page.js"]}"></script>${below}`;
-    el.append(frame);
-    return () => {
-        frame.remove();
-        for (const address of Object.values(files)) URL.revokeObjectURL(address);
-    };
+/** Shows the page in place of the heads that are drawn above it. Where no kernel answers, these stay. */
+function render({ model, el }) {
+    const placed = answer(model).then((parts) => place(...parts));
+    placed.then((files) => {
+        const hidden = document.createElement("style");
+        hidden.textContent = `#${model.get("drawn")} { display: none }`;
+        const frame = document.createElement("iframe");
+        frame.title = "Attention heads";
+        frame.style = "display: block; width: 100%; height: 640px; border: 0";
+        frame.src = `${files["index.html"]}#embed&room=heads`;
+        el.replaceChildren(hidden, frame);
+    });
+    return () => placed.then((files) => Object.values(files).forEach((address) => URL.revokeObjectURL(address)));
 }
 
 export default { render };

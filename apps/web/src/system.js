@@ -4,15 +4,6 @@
 /** The page sets these: what it knows of the program's exports. */
 export const page = { put: null, refuse: null, open: null, act: null, work: null };
 
-/**
- * What a page knows that comes without a server: `files`, the addresses of its files by their names; `link`, the keys of its own
- * address; and `open`, what it opens: paths with addresses. `python/regard/_widget.js` makes such a page for a notebook.
- */
-export const given = globalThis.regard;
-
-/** The address of a file of the page. */
-export const place = (name) => given?.files[name] ?? new URL(name, import.meta.url).href;
-
 /** The most bytes of files. The program holds them in its memory of 4 GiB, and a model's weights beside them. */
 const MOST_BYTES = 1.5 * 2 ** 30;
 
@@ -27,10 +18,10 @@ let address_of_second;
 let is_whole = false;
 let coming;
 
-/** Tells what the first module exports. */
-export function begin(build, exports) {
+/** Tells what the first module exports, and where the second is. */
+export function begin(exports, second) {
     first = exports;
-    address_of_second = place(`${build}/regard_rest.wasm`);
+    address_of_second = second;
 }
 
 /** Instantiates the second module, if that has not been done. */
@@ -123,9 +114,9 @@ let worker;
 /** What waits for the worker's answers, which come in the order of the jobs. */
 const waiting = [];
 
-/** Starts the worker, which runs the same program as the page. */
-export function hire(build, module) {
-    worker = new Worker(place("worker.js"), { type: "module", name: "regard" });
+/** Starts the worker, which runs the same program as the page: its first message brings that. */
+export function hire(address, message) {
+    worker = new Worker(address, { type: "module", name: "regard" });
     worker.onmessage = ({ data: { part, error, numbers } }) => {
         const reply = part === undefined ? waiting.shift() : waiting[0];
         reply(part, error, numbers);
@@ -133,7 +124,7 @@ export function hire(build, module) {
     worker.onerror = (event) => {
         for (const reply of waiting.splice(0)) reply(undefined, `the worker failed: ${event.message}`, undefined);
     };
-    worker.postMessage({ build, module });
+    worker.postMessage(message);
 }
 
 export function ask(job, reply) {

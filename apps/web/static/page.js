@@ -2,6 +2,15 @@
 
 import * as system from "./system.js";
 
+/**
+ * What a page without a server is given: `files`, the addresses of its files by their names, and `open`, the name of the one that it
+ * opens. `python/regard/_widget.js` makes such a page for a notebook.
+ */
+const given = globalThis.regard;
+
+/** The address of a file of the page. */
+const place = (name) => given?.files[name] ?? new URL(name, import.meta.url).href;
+
 /** A function with a vector instruction. Relaxed SIMD is never used: its results differ between browsers. */
 const SIMD = new Uint8Array([
     0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 10, 1, 8, 0, 65, 0, 253, 15, 253, 98, 11,
@@ -32,7 +41,7 @@ function lacks() {
 /** The keys of the query and of the fragment, as JSON. A session is unpacked. */
 async function address() {
     const keys = Object.fromEntries([
-        ...new URLSearchParams(system.given?.link ?? location.search),
+        ...new URLSearchParams(location.search),
         ...new URLSearchParams(location.hash.slice(1)),
     ]);
     if (keys.s) {
@@ -59,11 +68,11 @@ async function main() {
     const wanted = new URLSearchParams(location.search).get("build"); // for tests
     const build = wanted ?? (WebAssembly.validate(SIMD) ? "simd" : "plain");
     document.documentElement.dataset.build = build;
-    const wasm = WebAssembly.compileStreaming(fetch(system.place(`${build}/regard_bg.wasm`)));
-    const [program, module, asked] = await Promise.all([import(system.place(`${build}/regard.js`)), wasm, address()]);
+    const [script, wasm, rest] = ["regard.js", "regard_bg.wasm", "regard_rest.wasm"].map((name) => place(`${build}/${name}`));
+    const [program, module, asked] = await Promise.all([import(script), WebAssembly.compileStreaming(fetch(wasm)), address()]);
     const exports = await program.default({ module_or_path: module });
-    system.begin(build, exports);
-    system.hire(build, module);
+    system.begin(exports, rest);
+    system.hire(place("worker.js"), { script, module, rest });
     system.whole().catch(() => {
         fail("This page has changed on the server", "The page was published anew while it was loading. Load it again to go on.");
     });
@@ -78,12 +87,12 @@ async function main() {
     };
     window.addEventListener("drop", async (event) => {
         event.preventDefault();
-        await show(await system.dropped(event.dataTransfer));
+        show(await system.dropped(event.dataTransfer));
     }, true);
     window.addEventListener("dragover", (event) => event.preventDefault());
-    if (system.given) {
-        const bytes = async ([path, address]) => [path, await (await fetch(address)).blob()];
-        await show(await Promise.all(system.given.open.map(bytes)));
+    if (given) {
+        const file = await fetch(place(given.open));
+        show([[given.open, await file.blob()]]);
         return;
     }
     // Another link of this page, for instance from the course page around it.

@@ -463,37 +463,54 @@ test("the frame of a notebook shows the attention that comes with it, without a 
     regard("trace", "story", "--text", "Mia gave Tom the ball.", "--keep", "attentions", "--output", join(made, "attention.npz"));
     const built = join(process.env.CARGO_TARGET_DIR ?? join(root, "target"), "page");
     const names = ["index.html", "page.js", "system.js", "worker.js", "simd/regard.js", "simd/regard_bg.wasm", "simd/regard_rest.wasm"];
+    const buffers = [readFileSync(join(made, "attention.npz")), ...names.map((name) => gzipSync(readFileSync(join(built, name)), { level: 1 }))];
+    const notebook = '<!doctype html><title>A notebook</title><body style="margin: 0"><p id="drawn">All heads, drawn</p><div id="below"></div></body>';
     const context = await browser.newContext({ viewport: { width: 900, height: 700 }, serviceWorkers: "block" });
     t.after(() => context.close());
     const page = await context.newPage();
     const complaints = [];
     page.on("console", (message) => ["error", "warning"].includes(message.type()) && complaints.push(message.text()));
     page.on("pageerror", (error) => complaints.push(String(error)));
-    // A notebook hands the widget its module and its bytes. Any other request is an error.
-    const bytes = {
-        "": Buffer.from("<!doctype html><title>A notebook</title><body></body>"),
-        "widget.js": readFileSync(join(root, "python/regard/_widget.js")),
-        attention: readFileSync(join(made, "attention.npz")),
-    };
-    for (const name of names) bytes[`page/${name}`] = gzipSync(readFileSync(join(built, name)), { level: 1 });
+    // The notebook has its own module and what its kernel answers. Any other request is an error.
+    const answers = new Map([
+        ["", { body: notebook, contentType: "text/html" }],
+        ["widget.js", { path: join(root, "python/regard/_widget.js"), contentType: "text/javascript" }],
+        ...buffers.map((body, i) => [`buffers/${i}`, { body }]),
+    ]);
     await page.route("**/*", (route) => {
-        const body = bytes[route.request().url().slice(`${origin}notebook/`.length)];
-        const contentType = body === bytes["widget.js"] ? "text/javascript" : body === bytes[""] ? "text/html" : "application/octet-stream";
-        return body ? route.fulfill({ body, contentType }) : route.abort();
+        const answer = answers.get(route.request().url().slice(`${origin}notebook/`.length));
+        return answer ? route.fulfill(answer) : route.abort();
     });
     await page.goto(`${origin}notebook/`);
     await page.evaluate(async (names) => {
         const { default: widget } = await import("./widget.js");
-        const view = async (name) => new DataView(await (await fetch(name)).arrayBuffer());
-        const state = { attention: await view("attention"), page: {} };
-        for (const name of names) state.page[name] = await view(`page/${name}`);
-        await widget.render({ model: { get: (name) => state[name] }, el: document.body });
+        const heard = new Set();
+        const model = {
+            get: () => "drawn",
+            on: (_, call) => heard.add(call),
+            off: (_, call) => heard.delete(call),
+            send: async () => {
+                const fetched = [null, ...names].map(async (_, i) => new DataView(await (await fetch(`buffers/${i}`)).arrayBuffer()));
+                const buffers = await Promise.all(fetched);
+                heard.forEach((call) => call(names, buffers));
+            },
+        };
+        globalThis.clean = await widget.render({ model, el: document.getElementById("below") });
     }, names);
-    const frame = page.frameLocator("iframe").locator("#mirror");
-    await frame.getByRole("img", { name: /^Heatmap/ }).first().waitFor({ state: "attached", timeout: 60_000 });
-    await frame.getByRole("radio", { name: "Induction" }).waitFor({ state: "attached" });
+    assert.ok(await page.locator("#drawn").isVisible());
+    const frame = page.frameLocator("iframe");
+    const last = frame.locator("#mirror").getByRole("button", { name: /^layer 3 head 3/ });
+    await last.waitFor({ state: "attached", timeout: 60_000 });
+    await page.waitForTimeout(1000);
     await picture(page, "notebook");
-    assert.equal(await page.frameLocator("iframe").getByRole("alert").count(), 0);
+    assert.ok(await page.locator("#drawn").isHidden());
+    assert.equal(await frame.getByRole("alert").count(), 0);
+    await page.emulateMedia({ colorScheme: "dark" });
+    await page.setViewportSize({ width: 420, height: 700 });
+    await press(last);
+    await frame.locator("#mirror").getByRole("img", { name: /^Heatmap/ }).waitFor({ state: "attached" });
+    await page.waitForTimeout(1000);
+    await picture(page, "notebook-narrow");
     assert.deepEqual(own(complaints), []);
 });
 
