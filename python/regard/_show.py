@@ -144,7 +144,9 @@ def _display(drawn: str, attention: bytes) -> None:
 
     name = f"regard-{uuid.uuid4()}"
     frame = f'<iframe srcdoc="{html.escape(drawn)}" title="Attention heads" width="100%" height="640" style="border: 0"></iframe>'
-    display(HTML(f'<div id="{name}">{frame}</div>'))
+    # Where the page has no kernel, JupyterLab writes an error below the drawn heads. They say enough.
+    style = f"<style>.jp-OutputArea-child:has(#{name}) + * > .jupyter-widgets:not(:has(*)) {{ display: none }}</style>"
+    display(HTML(f'<div id="{name}">{style}{frame}</div>'))
     try:
         from ._widget import PAGE, Heads
     except ImportError:  # there is no anywidget
