@@ -51,7 +51,8 @@ function render({ model, el }) {
         const frame = document.createElement("iframe");
         frame.title = "Attention heads";
         frame.style = "display: block; width: 100%; height: 640px; border: 0";
-        frame.src = `${files["index.html"]}#embed&room=heads`;
+        // The page knows `light` and `dark`, and follows the system where the notebook says something else.
+        frame.src = `${files["index.html"]}#embed&room=heads&theme=${getComputedStyle(el).colorScheme}`;
         el.replaceChildren(hidden, frame);
     });
     return () => placed.then((files) => Object.values(files).forEach((address) => URL.revokeObjectURL(address)));

@@ -464,7 +464,7 @@ test("the frame of a notebook shows the attention that comes with it, without a 
     const built = join(process.env.CARGO_TARGET_DIR ?? join(root, "target"), "page");
     const names = ["index.html", "page.js", "system.js", "worker.js", "simd/regard.js", "simd/regard_bg.wasm", "simd/regard_rest.wasm"];
     const buffers = [readFileSync(join(made, "attention.npz")), ...names.map((name) => gzipSync(readFileSync(join(built, name)), { level: 1 }))];
-    const notebook = '<!doctype html><title>A notebook</title><body style="margin: 0"><p id="drawn">All heads, drawn</p><div id="below"></div></body>';
+    const notebook = '<!doctype html><title>A notebook</title><body style="margin: 0; color-scheme: dark"><p id="drawn">All heads, drawn</p><div id="below"></div></body>';
     const context = await browser.newContext({ viewport: { width: 900, height: 700 }, serviceWorkers: "block" });
     t.after(() => context.close());
     const page = await context.newPage();
@@ -505,7 +505,7 @@ test("the frame of a notebook shows the attention that comes with it, without a 
     await picture(page, "notebook");
     assert.ok(await page.locator("#drawn").isHidden());
     assert.equal(await frame.getByRole("alert").count(), 0);
-    await page.emulateMedia({ colorScheme: "dark" });
+    assert.deepEqual(await color(page, 850, 300), [20, 22, 27], "the notebook's theme");
     await page.setViewportSize({ width: 420, height: 700 });
     await press(last);
     await frame.locator("#mirror").getByRole("img", { name: /^Heatmap/ }).waitFor({ state: "attached" });
