@@ -10,9 +10,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut cargo = io::stdout();
     writeln!(cargo, "cargo::rerun-if-env-changed=REGARD_BOARD")?;
     writeln!(cargo, "cargo::rerun-if-changed=boards")?;
-    // Whether the images of models have one, and whether it sorts texts.
+    // Whether the images of models have one, and whether it classifies texts.
     writeln!(cargo, "cargo::rerun-if-env-changed=REGARD_EMBED")?;
-    writeln!(cargo, "cargo::rustc-check-cfg=cfg(embedded, sorts)")?;
+    writeln!(cargo, "cargo::rustc-check-cfg=cfg(embedded, classifies)")?;
     if let Some(folder) = env::var_os("REGARD_EMBED") {
         let source = PathBuf::from(folder).join("src");
         // What is absent would count as changed, and this file is there of every model.
@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         if fs::read_to_string(source.join("text.rs"))
             .is_ok_and(|text| text.contains("pub fn classify"))
         {
-            writeln!(cargo, "cargo::rustc-cfg=sorts")?;
+            writeln!(cargo, "cargo::rustc-cfg=classifies")?;
         }
     }
     if env::var("CARGO_CFG_TARGET_OS")? != "none" {

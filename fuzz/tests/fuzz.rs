@@ -9,6 +9,13 @@ static TARGET: OnceLock<Target> = OnceLock::new();
 
 fn named() -> Target {
     let name = std::env::var("FUZZ").expect("FUZZ names a target");
+    // libFuzzer's hook aborts, also where the panic would become an error.
+    let abort = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if !regard_models::panic_is_caught() {
+            abort(panic);
+        }
+    }));
     let found = TARGETS.iter().find(|(target, _)| *target == name);
     found.unwrap_or_else(|| panic!("{name} is no target")).1
 }

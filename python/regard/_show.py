@@ -6,6 +6,7 @@ import html
 import subprocess
 import sys
 import tempfile
+import uuid
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -25,8 +26,11 @@ def show(
 ) -> None:
     """Show the attention weights of a model: in the window, or below the cell of a notebook.
 
-    The window stays until it is closed, and `show` waits for it. Where there is no display, a summary is printed. In a
-    notebook all heads are drawn, with the number under the pointer; nothing is loaded from the network.
+    The window stays until it is closed, and `show` waits for it. Where there is no display, a summary is printed.
+
+    A notebook shows the same window in a frame below the cell, if `anywidget` is installed (`pip install regard[notebook]`).
+    Without it, and where a notebook is only read, all heads are drawn, with the number under the pointer. Neither loads
+    anything from the network.
 
     Parameters
     ----------
@@ -63,7 +67,7 @@ def show(
         if notebook:
             page = Path(folder) / "heads.html"
             run("export", "--view=grid", f"--to={page}", "--", str(path))
-            _display(page.read_text(encoding="utf-8"))
+            _display(page.read_text(encoding="utf-8"), path.read_bytes())
         else:
             done = subprocess.run([program(), "--", path], stdout=subprocess.PIPE, encoding="utf-8")
             # Printed by Python, so that whoever has replaced sys.stdout gets it.
@@ -134,9 +138,18 @@ def _is_notebook() -> bool:
     return shell is not None and hasattr(shell, "kernel")
 
 
-def _display(page: str) -> None:
-    """Shows a whole page in a frame of its own below the cell."""
+def _display(drawn: str, attention: bytes) -> None:
+    """Shows the drawn heads, which stay where a notebook is only read, and the page, which takes their place."""
     from IPython.display import HTML, display
 
-    frame = f'<iframe srcdoc="{html.escape(page)}" title="Attention heads" width="100%" height="640" style="border: 0"></iframe>'
-    display(HTML(f"<div>{frame}</div>"))
+    name = f"regard-{uuid.uuid4()}"
+    frame = f'<iframe srcdoc="{html.escape(drawn)}" title="Attention heads" width="100%" height="640" style="border: 0"></iframe>'
+    # Where the page has no kernel, JupyterLab writes an error below the drawn heads. They say enough.
+    style = f"<style>.jp-OutputArea-child:has(#{name}) + * > .jupyter-widgets:not(:has(*)) {{ display: none }}</style>"
+    display(HTML(f'<div id="{name}">{style}{frame}</div>'))
+    try:
+        from ._widget import PAGE, Heads
+    except ImportError:  # there is no anywidget
+        return
+    if PAGE:
+        display(Heads(name, attention))

@@ -1,6 +1,8 @@
 """`regard.trace` and `regard.show`, by the program that the wheel carries."""
 
 import doctest
+import gzip
+import re
 from pathlib import Path
 
 import numpy as np
@@ -105,8 +107,41 @@ def test_the_notebook_runs():
         for output in cell.get("outputs", [])
         if output.output_type == "display_data" and "text/html" in output.data
     ]
-    assert len(pages) == 1 and pages[0].startswith("<div><iframe srcdoc=")
+    assert len(pages) == 1 and pages[0].startswith('<div id="regard-') and "<iframe srcdoc=" in pages[0]
     assert "http://" not in pages[0].replace("http://www.w3.org", "") and "https://" not in pages[0], "needs no network"
+
+
+def test_a_notebook_gets_the_page_on_demand(monkeypatch):
+    """What the browser gets; apps/web/tests/page.test.mjs shows what it makes of it."""
+    import nbclient
+    import nbformat
+    from regard._widget import PAGE, Heads
+
+    if not PAGE:
+        pytest.skip("NOT CHECKED: the wheel was built without the page")
+    show = "import numpy as np, regard\nregard.show(np.full((1, 2, 3, 3), 1 / 3, np.float32), ['a', 'b', 'c'])"
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(show)])
+    nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
+    drawn, live = (output.data for output in notebook.cells[0].outputs)
+    models = notebook.metadata.widgets["application/vnd.jupyter.widget-state+json"]["state"].values()
+    (state,) = [model for model in models if model["model_name"] == "AnyModel"]
+    assert drawn["text/html"].startswith(f'<div id="{state["state"]["drawn"]}">')
+    assert set(live) == {"application/vnd.jupyter.widget-view+json", "text/plain"}
+    assert len(nbformat.writes(notebook)) - len(drawn["text/html"]) < 20_000, "the file holds neither the page nor the attention"
+
+    heads = Heads("drawn", b"attention")
+    sent = []
+    monkeypatch.setattr(heads, "send", lambda *message: sent.append(message))
+    heads._handle_custom_msg({}, [])
+    ((names, (attention, *packed)),) = sent
+    files = dict(zip(names, map(gzip.decompress, packed), strict=True))
+    assert attention == b"attention"
+    assert sum(data.startswith(b"\0asm") for data in files.values()) == 2
+    # Every file that the widget names is there, and what it replaces in them.
+    named = set(re.findall(r'"([a-z/]+\.(?:js|html))"', state["state"]["_esm"]))
+    assert len(named) == 5 and named <= set(files)
+    assert b'<script type="module" src="page.js">' in files["index.html"]
+    assert all(re.search(rb""" from ["']\.\.?/system\.js["']""", files[name]) for name in ("page.js", "worker.js", "simd/regard.js"))
 
 
 def test_examples_of_the_documentation():

@@ -1,4 +1,4 @@
-//! The texts that the image `classify` sorts.
+//! The texts that the image `classify` classifies.
 
 /// What somebody says to a house: orders, corrections and other texts, some with words and marks that `command` does not know.
 pub const COMMANDS: [&str; 10] = [

@@ -171,7 +171,7 @@ fn command() -> Model {
     Model::open(COMMAND).unwrap()
 }
 
-/// The program that sorts texts on this machine.
+/// The program that classifies texts on this machine.
 const SORT: [&str; 5] = ["run", "-p", "regard-firmware", "--bin", "classify"];
 
 /// The label of each text and a hash of its logits, as the desktop gives them.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use eframe::egui::Context;
+use eframe::egui::{Context, ThemePreference};
 use regard_ui::{App, Command, Room, Session, Start};
 use regard_walkthrough::Example;
 use serde_json::Value;
@@ -19,6 +19,7 @@ const LINKED: &str = "link.regard.json";
 /// - `room`: walkthrough, laboratory, heads or model;
 /// - `example`: an example by its name, such as the-cat-sat;
 /// - `model` and `text`: a model by its name, such as story, and the text that it reads;
+/// - `theme`: light or dark, as the page around a frame is;
 /// - `embed`: the room alone, for a frame in another page.
 #[derive(Default)]
 pub struct Address {
@@ -27,6 +28,7 @@ pub struct Address {
     example: Option<Example>,
     model: Option<String>,
     text: Option<String>,
+    theme: Option<ThemePreference>,
     /// Whether the room is shown alone.
     pub embed: bool,
 }
@@ -42,6 +44,11 @@ impl Address {
             example: get("example").and_then(|name| name.parse().ok()),
             model: get("model"),
             text: get("text"),
+            theme: match get("theme").as_deref() {
+                Some("light") => Some(ThemePreference::Light),
+                Some("dark") => Some(ThemePreference::Dark),
+                _ => None,
+            },
             embed: get("embed").is_some(),
         }
     }
@@ -61,6 +68,9 @@ impl Address {
         if let Some(session) = self.session.filter(|_| is_plain) {
             host::put(LINKED.to_owned(), session.into_bytes());
             app.open_file(ctx, LINKED.as_ref());
+        }
+        if let Some(theme) = self.theme {
+            app.perform(ctx, Command::Theme(theme));
         }
         if let Some(room) = self.room {
             app.perform(ctx, Command::Room(room));

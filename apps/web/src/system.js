@@ -18,10 +18,10 @@ let address_of_second;
 let is_whole = false;
 let coming;
 
-/** Tells what the first module exports. */
-export function begin(build, exports) {
+/** Tells what the first module exports, and where the second is. */
+export function begin(exports, second) {
     first = exports;
-    address_of_second = new URL(`${build}/regard_rest.wasm`, import.meta.url);
+    address_of_second = second;
 }
 
 /** Instantiates the second module, if that has not been done. */
@@ -114,9 +114,9 @@ let worker;
 /** What waits for the worker's answers, which come in the order of the jobs. */
 const waiting = [];
 
-/** Starts the worker, which runs the same program as the page. */
-export function hire(build, module) {
-    worker = new Worker(new URL("worker.js", import.meta.url), { type: "module", name: "regard" });
+/** Starts the worker, which runs the same program as the page: its first message brings that. */
+export function hire(address, message) {
+    worker = new Worker(address, { type: "module", name: "regard" });
     worker.onmessage = ({ data: { part, error, numbers } }) => {
         const reply = part === undefined ? waiting.shift() : waiting[0];
         reply(part, error, numbers);
@@ -124,7 +124,7 @@ export function hire(build, module) {
     worker.onerror = (event) => {
         for (const reply of waiting.splice(0)) reply(undefined, `the worker failed: ${event.message}`, undefined);
     };
-    worker.postMessage({ build, module });
+    worker.postMessage(message);
 }
 
 export function ask(job, reply) {

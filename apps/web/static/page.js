@@ -2,6 +2,15 @@
 
 import * as system from "./system.js";
 
+/**
+ * What a page without a server is given: `files`, the addresses of its files by their names, and `open`, the name of the one that it
+ * opens. `python/regard/_widget.js` makes such a page for a notebook.
+ */
+const given = globalThis.regard;
+
+/** The address of a file of the page. */
+const place = (name) => given?.files[name] ?? new URL(name, import.meta.url).href;
+
 /** A function with a vector instruction. Relaxed SIMD is never used: its results differ between browsers. */
 const SIMD = new Uint8Array([
     0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 10, 1, 8, 0, 65, 0, 253, 15, 253, 98, 11,
@@ -59,11 +68,11 @@ async function main() {
     const wanted = new URLSearchParams(location.search).get("build"); // for tests
     const build = wanted ?? (WebAssembly.validate(SIMD) ? "simd" : "plain");
     document.documentElement.dataset.build = build;
-    const wasm = WebAssembly.compileStreaming(fetch(`${build}/regard_bg.wasm`));
-    const [program, module, asked] = await Promise.all([import(`./${build}/regard.js`), wasm, address()]);
+    const [script, wasm, rest] = ["regard.js", "regard_bg.wasm", "regard_rest.wasm"].map((name) => place(`${build}/${name}`));
+    const [program, module, asked] = await Promise.all([import(script), WebAssembly.compileStreaming(fetch(wasm)), address()]);
     const exports = await program.default({ module_or_path: module });
-    system.begin(build, exports);
-    system.hire(build, module);
+    system.begin(exports, rest);
+    system.hire(place("worker.js"), { script, module, rest });
     system.whole().catch(() => {
         fail("This page has changed on the server", "The page was published anew while it was loading. Load it again to go on.");
     });
@@ -72,12 +81,20 @@ async function main() {
     await program.start(document.getElementById("window"), asked);
 
     system.listen(document.getElementById("mirror"));
+    const show = async (files) => {
+        const path = await system.read(files);
+        if (path) program.open(path);
+    };
     window.addEventListener("drop", async (event) => {
         event.preventDefault();
-        const path = await system.read(await system.dropped(event.dataTransfer));
-        if (path) program.open(path);
+        show(await system.dropped(event.dataTransfer));
     }, true);
     window.addEventListener("dragover", (event) => event.preventDefault());
+    if (given) {
+        const file = await fetch(place(given.open));
+        show([[given.open, await file.blob()]]);
+        return;
+    }
     // Another link of this page, for instance from the course page around it.
     window.addEventListener("hashchange", () => location.reload());
     // The session is in the address only after a change: `replaceState` makes no such event.

@@ -6,10 +6,10 @@ let program;
 /** Messages are handled in turn: the first one brings the program. */
 let last = Promise.resolve();
 
-async function handle({ build, module, second, put, job }) {
-    if (build) {
-        program = await import(`./${build}/regard.js`);
-        begin(build, await program.default({ module_or_path: module }));
+async function handle({ script, module, rest, second, put, job }) {
+    if (script) {
+        program = await import(script);
+        begin(await program.default({ module_or_path: module }), rest);
     } else if (second) {
         join(second);
     } else if (put) {

@@ -9,6 +9,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { after, before, test } from "node:test";
 import { fileURLToPath } from "node:url";
+import { gzipSync } from "node:zlib";
 
 import { chromium } from "playwright-core";
 
@@ -454,6 +455,63 @@ test("an example embedded in another page shows nothing around it", async (t) =>
     await picture(page, "embedded");
     assert.equal(await page.evaluate(() => localStorage.length), 0);
     assert.deepEqual(own(page.complaints), []);
+});
+
+test("the frame of a notebook shows the attention that comes with it, without a network", async (t) => {
+    const made = mkdtempSync(join(tmpdir(), "regard-"));
+    t.after(() => rmSync(made, { recursive: true }));
+    regard("trace", "story", "--text", "Mia gave Tom the ball.", "--keep", "attentions", "--output", join(made, "attention.npz"));
+    const built = join(process.env.CARGO_TARGET_DIR ?? join(root, "target"), "page");
+    const names = ["index.html", "page.js", "system.js", "worker.js", "simd/regard.js", "simd/regard_bg.wasm", "simd/regard_rest.wasm"];
+    const buffers = [readFileSync(join(made, "attention.npz")), ...names.map((name) => gzipSync(readFileSync(join(built, name)), { level: 1 }))];
+    const notebook = '<!doctype html><title>A notebook</title><body style="margin: 0; color-scheme: dark"><p id="drawn">All heads, drawn</p><div id="below"></div></body>';
+    const context = await browser.newContext({ viewport: { width: 900, height: 700 }, serviceWorkers: "block" });
+    t.after(() => context.close());
+    const page = await context.newPage();
+    const complaints = [];
+    page.on("console", (message) => ["error", "warning"].includes(message.type()) && complaints.push(message.text()));
+    page.on("pageerror", (error) => complaints.push(String(error)));
+    // The notebook has its own module and what its kernel answers. Any other request is an error.
+    const answers = new Map([
+        ["", { body: notebook, contentType: "text/html" }],
+        ["widget.js", { path: join(root, "python/regard/_widget.js"), contentType: "text/javascript" }],
+        ...buffers.map((body, i) => [`buffers/${i}`, { body }]),
+    ]);
+    await page.route("**/*", (route) => {
+        const answer = answers.get(route.request().url().slice(`${origin}notebook/`.length));
+        return answer ? route.fulfill(answer) : route.abort();
+    });
+    await page.goto(`${origin}notebook/`);
+    await page.evaluate(async (names) => {
+        const { default: widget } = await import("./widget.js");
+        const heard = new Set();
+        const model = {
+            get: () => "drawn",
+            on: (_, call) => heard.add(call),
+            off: (_, call) => heard.delete(call),
+            send: async () => {
+                const fetched = [null, ...names].map(async (_, i) => new DataView(await (await fetch(`buffers/${i}`)).arrayBuffer()));
+                const buffers = await Promise.all(fetched);
+                heard.forEach((call) => call(names, buffers));
+            },
+        };
+        globalThis.clean = await widget.render({ model, el: document.getElementById("below") });
+    }, names);
+    assert.ok(await page.locator("#drawn").isVisible());
+    const frame = page.frameLocator("iframe");
+    const last = frame.locator("#mirror").getByRole("button", { name: /^layer 3 head 3/ });
+    await last.waitFor({ state: "attached", timeout: 60_000 });
+    await page.waitForTimeout(1000);
+    await picture(page, "notebook");
+    assert.ok(await page.locator("#drawn").isHidden());
+    assert.equal(await frame.getByRole("alert").count(), 0);
+    assert.deepEqual(await color(page, 850, 300), [20, 22, 27], "the notebook's theme");
+    await page.setViewportSize({ width: 420, height: 700 });
+    await press(last);
+    await frame.locator("#mirror").getByRole("img", { name: /^Heatmap/ }).waitFor({ state: "attached" });
+    await page.waitForTimeout(1000);
+    await picture(page, "notebook-narrow");
+    assert.deepEqual(own(complaints), []);
 });
 
 test("the keyboard alone reaches the controls", async (t) => {

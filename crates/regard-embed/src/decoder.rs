@@ -28,7 +28,7 @@ pub struct Decoder<'a, W, const LAYERS: usize> {
     pub layers: [Layer<'a, W>; LAYERS],
     /// The norm after the last layer.
     pub norm: Option<Norm<'a>>,
-    /// \[width, outputs\]: the outputs are the tokens, or the classes of a model that sorts texts.
+    /// \[width, outputs\]: the outputs are the tokens, or the classes of a model that classifies texts.
     pub head: Linear<'a, W>,
     /// How queries and keys turn.
     pub rotary: Option<Rotary<'a>>,

@@ -35,7 +35,7 @@ pub struct Description {
     pub decoder_start: Option<u32>,
     /// The tokens that end a text.
     pub ends: Vec<u32>,
-    /// The names of the classes of a model that sorts images or texts, as far as they are known.
+    /// The names of the classes of a model that classifies images or texts, as far as they are known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<String>,
 }

@@ -109,9 +109,9 @@ impl Model {
     ) -> Result<Writing<'_>, Error> {
         let description = self.description();
         if !description.stack.causal || !self.predicts_tokens() {
-            let sorts =
-                if description.head == Head::Classes { ": it sorts into classes" } else { "" };
-            let what = format!("the model has no head that predicts the next token{sorts}");
+            let classifier =
+                if description.head == Head::Classes { ": it is a classifier" } else { "" };
+            let what = format!("the model has no head that predicts the next token{classifier}");
             return Err(Error::Input(what));
         }
         let given =

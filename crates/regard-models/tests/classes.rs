@@ -1,8 +1,10 @@
-//! Decoders that sort texts, against transformers.
+//! Decoders that classify texts, against transformers.
 
 use std::fs;
 
-use regard_models::{Head, Input, Model};
+use regard_models::{Checkpoint, Head, Input, Model};
+use regard_tests::models::golden;
+use safetensors::{Dtype, tensor::TensorView};
 
 const COMMAND: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/command");
 
@@ -39,6 +41,66 @@ fn the_logits_of_classes_are_those_of_transformers() {
     }
 }
 
+/// transformers' `…ForSequenceClassification` of every family of decoders: the matrix `score` times the last position's residual
+/// stream after the final norm.
+#[test]
+fn every_decoder_has_a_head_of_classes() {
+    const CLASSES: usize = 3;
+    let input = Input::tokens([5, 7, 11, 3]);
+    for family in ["gpt2", "gpt_neox", "llama", "mistral", "qwen2", "qwen3", "gemma2", "phi3"] {
+        let folder = golden(&format!("tiny-{family}"));
+        let checkpoint = Checkpoint::open(&folder).unwrap();
+        let of_tokens = Model::load(&checkpoint).unwrap();
+        let width = of_tokens.description().width;
+        let score: Vec<f32> = (0..CLASSES * width).map(|i| (i as f32).sin()).collect();
+
+        let kept = checkpoint
+            .names()
+            .filter(|name| !["lm_head.weight", "embed_out.weight"].contains(name));
+        let mut tensors: Vec<(&str, Vec<usize>, Vec<f32>)> = kept
+            .map(|name| {
+                let tensor = checkpoint.read(name).unwrap();
+                (name, tensor.shape().to_vec(), tensor.to_f32())
+            })
+            .collect();
+        tensors.push(("score.weight", vec![CLASSES, width], score.clone()));
+        let bytes: Vec<Vec<u8>> = tensors
+            .iter()
+            .map(|(.., data)| data.iter().flat_map(|x| x.to_le_bytes()).collect())
+            .collect();
+        let views = tensors.iter().zip(&bytes).map(|((name, shape, _), bytes)| {
+            (*name, TensorView::new(Dtype::F32, shape.clone(), bytes).unwrap())
+        });
+        let mut config: serde_json::Value =
+            serde_json::from_slice(&fs::read(folder.join("config.json")).unwrap()).unwrap();
+        let architecture = config["architectures"][0].as_str().unwrap();
+        let stem = architecture.trim_end_matches("LMHeadModel").trim_end_matches("ForCausalLM");
+        config["architectures"][0] = format!("{stem}ForSequenceClassification").into();
+        config["id2label"] = serde_json::json!({"0": "no", "1": "maybe", "2": "yes"});
+        let files = [
+            ("config.json", config.to_string().into_bytes()),
+            ("model.safetensors", safetensors::serialize(views, None).unwrap()),
+        ];
+        let model = Model::load(&Checkpoint::from_files("model", files).unwrap()).unwrap();
+        assert_eq!(model.description().head, Head::Classes, "{family}");
+        assert_eq!(model.description().labels, ["no", "maybe", "yes"]);
+        assert!(model.unused().is_empty(), "{family}: {:?}", model.unused());
+
+        let trace = of_tokens.pass().keep(["ln_final.hook_normalized"]).run(&input).unwrap();
+        let normed = &trace.get("ln_final.hook_normalized").unwrap().data;
+        let last = &normed[3 * width..];
+        let logits = model.pass().run(&input).unwrap().logits().unwrap().data.clone();
+        assert_eq!(logits.len(), CLASSES);
+        for (found, row) in logits.iter().zip(score.chunks_exact(width)) {
+            let terms = || row.iter().zip(last).map(|(w, x)| f64::from(*w) * f64::from(*x));
+            // A sum of n products that are rounded: n · 2⁻²⁴ of the sum of magnitudes (Higham, section 3.1).
+            let bound = width as f64 * 2_f64.powi(-24) * terms().map(f64::abs).sum::<f64>();
+            let exact: f64 = terms().sum();
+            assert!((f64::from(*found) - exact).abs() <= bound, "{family}: {found} {exact}");
+        }
+    }
+}
+
 #[test]
 fn a_class_is_attributed_at_the_last_position_and_no_text_is_written() {
     let model = Model::open(COMMAND).unwrap();
@@ -49,5 +111,5 @@ fn a_class_is_attributed_at_the_last_position_and_no_text_is_written() {
     let said = model.attribute(&input, 0, 1, None).unwrap_err().to_string();
     assert!(said.contains("read at position 4, not 0"), "{said}");
     let said = model.generate(&Input::tokens([2]), 3, &[]).unwrap_err().to_string();
-    assert!(said.contains("it sorts into classes"), "{said}");
+    assert!(said.contains("it is a classifier"), "{said}");
 }

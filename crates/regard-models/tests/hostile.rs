@@ -8,6 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 use peak_alloc::PeakAlloc;
 use regard_models::{ChatTemplate, Checkpoint, Error, Model, Tokenizer};
 use regard_tests::models::golden;
+use serde_json::{Value, json};
 
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;
@@ -165,6 +166,42 @@ fn a_decoder_with_wrong_syntax_is_refused() {
         ];
         assert_refused(files, "tokenizer.json: is no tokenizer that can be read");
     }
+}
+
+/// The crate `tokenizers` panics on each of these.
+#[test]
+fn a_tokenizer_that_contradicts_itself_is_refused() {
+    let _alone = alone();
+    let golden = golden("tiny-bert");
+    let file = |name: &'static str| (name, fs::read(golden.join(name)).unwrap());
+    let json: Value = serde_json::from_slice(&file("tokenizer.json").1).unwrap();
+    let changed = |pointer: &str, value: Value| {
+        let mut json = json.clone();
+        *json.pointer_mut(pointer).unwrap() = value;
+        let json = serde_json::to_vec(&json).unwrap();
+        let files = vec![file("config.json"), file("model.safetensors"), ("tokenizer.json", json)];
+        read(files, 1 << 30)
+    };
+    let assert_said = |said: Error, part: &str| {
+        let said = said.to_string();
+        assert!(said.contains("tokenizer.json: ") && said.contains(part), "{said}");
+    };
+
+    // 4 bytes announce a table of no entries: the first one is outside.
+    let charsmap = |base64: &str| json!({"type": "Precompiled", "precompiled_charsmap": base64});
+    assert_said(changed("/normalizer", charsmap("!")).unwrap_err(), "is no tokenizer");
+    for (pointer, value) in [
+        ("/post_processor/special_tokens", json!({})),
+        ("/post_processor/single/1/Sequence/id", json!("B")),
+        ("/normalizer", charsmap("AAAAAA==")),
+    ] {
+        let tokenizer = changed(pointer, value).unwrap().unwrap();
+        assert_said(tokenizer.encode("the cat", None).unwrap_err(), "the text is not understood");
+    }
+    let strip = json!({"type": "Strip", "content": "e", "start": 0, "stop": 99});
+    let tokenizer = changed("/decoder", strip).unwrap().unwrap();
+    let ids = tokenizer.encode("e", None).unwrap().ids;
+    assert_said(tokenizer.decode(&ids).unwrap_err(), "the tokens are not understood");
 }
 
 #[cfg(unix)]

@@ -12,7 +12,7 @@ use crate::Host;
 use super::{heads, laboratory, model, walkthrough};
 
 /// A room of the window.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Room {
     /// The worked examples.

@@ -6,7 +6,7 @@ mod driver;
 #[path = "driver/pages.rs"]
 mod pages;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
 use egui::accesskit::{Role, Toggled};
@@ -153,20 +153,23 @@ fn use_it(window: &mut Window, (role, name, place): &Control) {
 
 #[test]
 fn every_control_does_something() {
-    let mut used = 0;
+    let mut used = HashSet::new();
     let folder = tempfile::tempdir().unwrap();
     for (what, start) in sessions(folder.path()) {
         // The first page keeps the token that was clicked, which its session does not hold.
         let of_page =
             |(_, name, _): &Control| what == "the first page" && name.starts_with("token ");
         for control in controls(&open(start.clone(), SIZE)).into_iter().filter(|c| !of_page(c)) {
+            // One that an earlier session of the room has is the same one.
+            if !used.insert((start.room, control.clone())) {
+                continue;
+            }
             let mut window = open(start.clone(), SIZE);
             let before = (session(&window).clone(), contents(&window));
             use_it(&mut window, &control);
             let after = (session(&window).clone(), contents(&window));
             assert!(before != after, "{what}: {control:?} does nothing");
-            used += 1;
         }
     }
-    assert!(used > 300, "{used}");
+    assert!(used.len() > 300, "{}", used.len());
 }

@@ -17,7 +17,7 @@ use crate::whole_file;
 ///
 /// The crate is `no_std` and calls no allocator: the weights are constants in flash, and `next(&mut State, token)` gives the
 /// logits of the next token. They have the bits of the desktop, unless weights are rounded. It runs decoders whose norms stand
-/// before their sublayers, as those of GPT-2, Llama and Qwen 2 do. The crate of a decoder that sorts texts has
+/// before their sublayers, as those of GPT-2, Llama and Qwen 2 do. The crate of a decoder that classifies texts has
 /// `classify(&mut State, text)`, if its tokenizer makes a token of each word.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: regard embed story --to story --flash 1M --ram 256K --context 96")]

@@ -13,7 +13,7 @@ use super::{Format, parse_count, print};
 
 /// Predict the next token
 ///
-/// Of a model that fills gaps (bert), the token at its mask, as in --text "The [MASK] sat."; of a model that sorts images or
+/// Of a model that fills gaps (bert), the token at its mask, as in --text "The [MASK] sat."; of a model that classifies images or
 /// texts, the class.
 #[derive(Debug, clap::Args)]
 #[command(

@@ -1,4 +1,4 @@
-//! The image that sorts texts by a model in flash: from the text to its label. It prints a line for each text, with a hash of the
+//! The image that classifies texts by a model in flash: from the text to its label. It prints a line for each text, with a hash of the
 //! logits, and then what the text of the most tokens costs.
 //!
 //! `REGARD_EMBED` is the folder of a classifier that `regard embed` has written, when the image is built.
@@ -6,14 +6,14 @@
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
-#[cfg(sorts)]
+#[cfg(classifies)]
 #[expect(dead_code, reason = "not all of the crate is asked for")]
 mod model {
     include!(concat!(env!("REGARD_EMBED"), "/src/model.rs"));
     include!(concat!(env!("REGARD_EMBED"), "/src/text.rs"));
 }
 
-#[cfg(all(sorts, target_os = "none"))]
+#[cfg(all(classifies, target_os = "none"))]
 mod image {
     use core::cell::RefCell;
 
@@ -52,7 +52,7 @@ mod image {
     }
 }
 
-#[cfg(all(not(sorts), target_os = "none"))]
+#[cfg(all(not(classifies), target_os = "none"))]
 mod image {
     regard_firmware::image!(run);
 
@@ -66,7 +66,7 @@ mod image {
 
 /// The same lines by this machine, for each line of the input. With the argument `tokens`, texts end with a 0 instead of a line's
 /// end, and their tokens are printed.
-#[cfg(all(sorts, not(target_os = "none")))]
+#[cfg(all(classifies, not(target_os = "none")))]
 fn main() -> std::io::Result<()> {
     use std::io::{Read as _, Write as _};
 
@@ -88,5 +88,5 @@ fn main() -> std::io::Result<()> {
     writeln!(out, "{} bytes of RAM; {} of flash", model::RAM, model::FLASH)
 }
 
-#[cfg(all(not(sorts), not(target_os = "none")))]
+#[cfg(all(not(classifies), not(target_os = "none")))]
 fn main() {}

@@ -46,8 +46,8 @@ mod image {
             parts,
             #[cfg(embedded)]
             embedded,
-            #[cfg(sorts)]
-            sorts,
+            #[cfg(classifies)]
+            classifies,
         ])
         .map(|kernels| kernels().is_ok());
         exit(i32::from(!done.iter().all(|done| *done)))
@@ -57,13 +57,13 @@ mod image {
     #[expect(dead_code, reason = "not all of the crate is asked for")]
     mod model {
         include!(concat!(env!("REGARD_EMBED"), "/src/model.rs"));
-        #[cfg(sorts)]
+        #[cfg(classifies)]
         include!(concat!(env!("REGARD_EMBED"), "/src/text.rs"));
     }
 
     /// A text of bytes that the compiler does not know, by the classifier that `REGARD_EMBED` names.
-    #[cfg(sorts)]
-    fn sorts() -> Result<(), Error> {
+    #[cfg(classifies)]
+    fn classifies() -> Result<(), Error> {
         let (mut state, bytes) =
             (black_box(model::State::new()), black_box(*b"[UNK] ... \xc3\xa9"));
         let text = core::str::from_utf8(some(&bytes)).unwrap_or_default();

@@ -140,7 +140,7 @@ impl Config<'_> {
         Ok(description)
     }
 
-    /// A decoder, which sorts texts if its architecture says so: a matrix of its own takes the place of the tokens' head.
+    /// A decoder, which classifies texts if its architecture says so: a matrix of its own takes the place of the tokens' head.
     fn decoder(&self, mut description: Description) -> Description {
         // Heads for each token have the same tensor: only the name tells them apart.
         if self.has_head(&["ForSequenceClassification"], &[]) {

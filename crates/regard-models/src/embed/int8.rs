@@ -1,7 +1,7 @@
 //! A model in 8-bit integers: weights with a scale a row, and activations with a scale that is measured.
 //!
 //! ```text
-//! texts    ← what the model writes at the temperature 1, from several seeds; of a model that sorts texts, random words
+//! texts    ← what the model writes at the temperature 1, from several seeds; of a model that classifies texts, random words
 //! scale    ← the largest magnitude at each place of these texts / 127
 //! row      ← round(weights of an output / (their largest magnitude / 127))
 //! mantissa ← input's scale · row's scale / unit of the output, in fixed point

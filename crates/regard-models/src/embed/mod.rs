@@ -76,7 +76,7 @@ pub struct Embedded {
 
 impl Model {
     /// The files of a `no_std` crate that runs the model a token at a time, without an allocator. Where a board can have the
-    /// tokenizer, the crate has `tokens(text)`, and that of a model which sorts texts also `classify(&mut State, text)`.
+    /// tokenizer, the crate has `tokens(text)`, and that of a model which classifies texts also `classify(&mut State, text)`.
     ///
     /// The crate's logits have the bits of [`Model::pass`] on machines with fused multiply-add, unless weights are rounded. In
     /// integers, they have the same bits on every machine.

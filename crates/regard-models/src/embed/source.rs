@@ -86,7 +86,7 @@ fn tokens(model: &Model) -> Option<String> {
     Some(text)
 }
 
-/// The function that sorts a text.
+/// The function that classifies a text.
 fn classify(logit: &str) -> String {
     format!(
         "

@@ -109,7 +109,7 @@ impl Trace {
         self.kept.keys().map(String::as_str)
     }
 
-    /// \[tokens, vocabulary\], or \[classes\] of a model that sorts images or texts; `None` if the model has no head.
+    /// \[tokens, vocabulary\], or \[classes\] of a model that classifies images or texts; `None` if the model has no head.
     pub fn logits(&self) -> Option<&Values> {
         self.logits.as_ref()
     }

@@ -2,9 +2,12 @@
 
 mod gguf;
 
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use tokenizers::models::ModelWrapper;
+use tokenizers::{EncodeInput, Encoding};
 
 use crate::read::Settings;
 use crate::{Checkpoint, Error, Input};
@@ -13,7 +16,8 @@ use crate::{Checkpoint, Error, Input};
 /// in two tables here.
 const EXPANSION: u64 = 24;
 
-/// A tokenizer.json whose syntax is right. The crate `tokenizers` panics where that of the decoder is not.
+/// A tokenizer.json whose syntax is right. The crate `tokenizers` panics where that of the decoder is not, as in a file that was
+/// cut off, and on the web a panic ends the page.
 #[derive(serde::Deserialize)]
 struct Syntax {
     #[serde(rename = "decoder")]
@@ -54,7 +58,8 @@ impl Tokenizer {
                     Error::file(&path, format!("is no tokenizer that can be read: {e}"))
                 };
                 serde_json::from_slice::<Syntax>(&json).map_err(|e| not_read(&e))?;
-                let made = tokenizers::Tokenizer::from_bytes(json).map_err(|e| not_read(&e))?;
+                let made = guarded(|| tokenizers::Tokenizer::from_bytes(json));
+                let made = made.map_err(|e| not_read(&e))?;
                 let ids = made.get_vocab(true).into_iter();
                 if let Some((token, id)) = ids.max_by_key(|(_, id)| *id) {
                     check_id(&path, &token, id as usize, vocabulary)?;
@@ -82,10 +87,9 @@ impl Tokenizer {
     /// What the tokenizer says.
     pub fn encode(&self, text: &str, pair: Option<&str>) -> Result<Input, Error> {
         let encoding = match pair {
-            Some(pair) => self.tokenizer.encode((text, pair), true),
-            None => self.tokenizer.encode(text, true),
+            Some(pair) => self.encoding((text, pair), true)?,
+            None => self.encoding(text, true)?,
         };
-        let encoding = encoding.map_err(|e| self.not_understood(&e))?;
         let input = Input::tokens(encoding.get_ids());
         // Some tokenizers number the texts although the model has no types for them; one text needs no numbers.
         Ok(if pair.is_some() { input.types(encoding.get_type_ids()) } else { input })
@@ -106,8 +110,7 @@ impl Tokenizer {
     /// # Ok::<(), regard_models::Error>(())
     /// ```
     pub fn encode_as_is(&self, text: &str) -> Result<Vec<u32>, Error> {
-        let encoding = self.tokenizer.encode(text, false).map_err(|e| self.not_understood(&e))?;
-        Ok(encoding.get_ids().to_vec())
+        Ok(self.encoding(text, false)?.get_ids().to_vec())
     }
 
     /// The parts of a text that the model does not know, and reads as its token for the unknown. A tokenizer of the kind
@@ -132,7 +135,7 @@ impl Tokenizer {
         };
         let unknown = token.and_then(|token| self.id(token));
         let Some(unknown) = unknown else { return Ok(Vec::new()) };
-        let encoding = self.tokenizer.encode(text, false).map_err(|e| self.not_understood(&e))?;
+        let encoding = self.encoding(text, false)?;
         let parts = encoding.get_ids().iter().zip(encoding.get_offsets());
         let parts = parts.filter(|(id, _)| **id == unknown);
         Ok(parts
@@ -156,7 +159,7 @@ impl Tokenizer {
     /// # Ok::<(), regard_models::Error>(())
     /// ```
     pub fn decode(&self, ids: &[u32]) -> Result<String, Error> {
-        let text = self.tokenizer.decode(ids, false);
+        let text = guarded(|| self.tokenizer.decode(ids, false));
         text.map_err(|e| Error::file(&self.path, format!("the tokens are not understood: {e}")))
     }
 
@@ -185,13 +188,54 @@ impl Tokenizer {
         self.len() == 0
     }
 
-    fn not_understood(&self, error: &dyn core::fmt::Display) -> Error {
-        Error::file(&self.path, format!("the text is not understood: {error}"))
+    fn encoding<'a>(
+        &self,
+        text: impl Into<EncodeInput<'a>>,
+        special: bool,
+    ) -> Result<Encoding, Error> {
+        let encoding = guarded(|| self.tokenizer.encode(text, special));
+        encoding.map_err(|e| Error::file(&self.path, format!("the text is not understood: {e}")))
     }
 
     /// The file that describes the tokenizer.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+}
+
+std::thread_local! {
+    static CAUGHT: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether a panic of this thread becomes an [`Error`] now, so that a panic hook has nothing to report: the crate `tokenizers`
+/// panics on some files that it has accepted.
+///
+/// ```
+/// let report = std::panic::take_hook();
+/// std::panic::set_hook(Box::new(move |panic| {
+///     if !regard_models::panic_is_caught() {
+///         report(panic);
+///     }
+/// }));
+/// ```
+pub fn panic_is_caught() -> bool {
+    CAUGHT.get()
+}
+
+/// What the crate `tokenizers` returns. It panics, for instance, where the template of a file names a token that the file does not
+/// define, and where a table of characters points outside itself. That is an error wherever panics unwind.
+fn guarded<T>(call: impl FnOnce() -> tokenizers::Result<T>) -> Result<T, String> {
+    // A panic leaves a cache of words behind that is whole, or that is not asked again.
+    let outside = CAUGHT.replace(true);
+    let returned = catch_unwind(AssertUnwindSafe(call));
+    CAUGHT.set(outside);
+    match returned {
+        Ok(returned) => returned.map_err(|e| e.to_string()),
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+            Err(format!("the crate `tokenizers` panicked: {}", text.unwrap_or("without a message")))
+        }
     }
 }
 

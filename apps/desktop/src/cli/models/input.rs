@@ -184,7 +184,7 @@ fn patches(description: &Description) -> Vec<String> {
 }
 
 /// The position whose logits a prediction reads: the last one of a model that writes, the mask of one that fills gaps. `None`
-/// of a model that sorts images or texts.
+/// of a model that classifies images or texts.
 pub(crate) fn predicted(model: &Model, reading: &Reading) -> Result<Option<usize>> {
     let description = model.description();
     if description.head == Head::Classes {

@@ -70,21 +70,21 @@ fn tokens(text: &str, model: &Model) -> Result<(usize, Option<usize>)> {
     Ok((whole?, None))
 }
 
-/// The id of a token: a number, a token as the tokenizer writes it, or a text of one token; of a model that sorts, a class.
+/// The id of a token: a number, a token as the tokenizer writes it, or a text of one token; of a model that classifies, a class.
 fn token(text: &str, model: &Model) -> Result<usize> {
     let description = model.description();
-    let sorts = description.head == Head::Classes;
+    let classifier = description.head == Head::Classes;
     if let Ok(id) = text.parse::<usize>() {
         let known = description.vocabulary;
         ensure!(
-            sorts || known == 0 || id < known,
+            classifier || known == 0 || id < known,
             "the token {id} is not one of the vocabulary's {known}"
         );
         let classes = model.outputs();
-        ensure!(!sorts || id < classes, "the model has {classes} classes, and none is {id}");
+        ensure!(!classifier || id < classes, "the model has {classes} classes, and none is {id}");
         return Ok(id);
     }
-    if sorts {
+    if classifier {
         let place = description.labels.iter().position(|label| label == text);
         let missing = || {
             let hint = suggest::hint(text, &description.labels);
