@@ -337,9 +337,16 @@ pub(crate) trait Simd: Widen {
     }
 }
 
-/// After a loop over floats has written `x`: keeps the compiler from computing several of them together. Helium's vectors would count
+/// In a loop over floats that writes `x`: keeps the compiler from computing several of them together. Helium's vectors would count
 /// subnormal numbers as zero; elsewhere this is nothing.
 #[inline(always)]
+#[cfg_attr(
+    not(helium),
+    expect(
+        clippy::needless_pass_by_ref_mut,
+        reason = "Helium's compiler must assume that `x` is written"
+    )
+)]
 pub(crate) fn one_by_one<T>(x: &mut T) {
     // SAFETY: no instruction. The compiler must assume that `x` is read and written here, and makes no vector across this place.
     #[cfg(helium)]
