@@ -10,7 +10,7 @@ use regard_kernels::{
 use crate::line::Numbers::{self, Floats};
 use crate::numbers::{HALVES, NUMBERS, fill, numbers};
 use crate::robotics::Robotics;
-use crate::{block_cases, int8_cases};
+use crate::{block_cases, int8_cases, subnormal_cases};
 
 /// A pseudo-random attention: \[n_q, d_k\], \[n_k, d_k\], \[n_k, d_v\].
 struct Case {
@@ -88,7 +88,7 @@ pub fn run(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> Resu
     attention_scores(line)?;
     vectors(memory, line)?;
     products(memory, line)?;
-    subnormals(memory, line)?;
+    subnormal_cases::run(memory, line)?;
     block(memory, line)?;
     attentions(memory, line)?;
     hidden_values(memory, line)?;
@@ -244,57 +244,6 @@ fn products(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> Res
         matmul_transposed(numbers(1, m, k)?, numbers(2, n, k)?, MatMut::new(out, m, n)?)?;
         line(name, Floats(out));
     }
-    Ok(())
-}
-
-/// Subnormal numbers as operands, as results and on the way: vectors may take them for zero.
-#[inline(never)]
-fn subnormals(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> Result<(), Error> {
-    const M: usize = 6;
-    const K: usize = 9;
-    const N: usize = 7;
-    let (a, rest) = memory.split_at_mut_checked(M * K).unwrap_or_default();
-    let (b, rest) = rest.split_at_mut_checked(K * N).unwrap_or_default();
-    let (out, scratch) = rest.split_at_mut_checked(M * N).unwrap_or_default();
-    let scaled = |numbers: &mut [f32], from: usize, scale: f32| {
-        for (x, number) in numbers.iter_mut().zip(&NUMBERS[from..]) {
-            *x = number * scale;
-        }
-    };
-    for (name, a_scale, b_scale) in
-        [("subnormal products", 1e-19, 1e-20), ("subnormal factors", 1e-39, 1e12)]
-    {
-        scaled(a, 1, a_scale);
-        scaled(b, 2, b_scale);
-        let a = Mat::new(a, M, K)?;
-        matmul(a, Mat::new(b, K, N)?, MatMut::new(out, M, N)?)?;
-        line(name, Floats(out));
-        matmul_transposed(a, Mat::new(b, N, K)?, MatMut::new(out, M, N)?)?;
-        line(name, Floats(out));
-    }
-    // Rows of 16 columns, of which the first is used: numbers of bfloat16 below 2⁻¹²⁶.
-    let mut bits = [0_u16; 16 * K];
-    for (t, bits) in bits.iter_mut().step_by(16).enumerate() {
-        *bits = 77 + t as u16;
-    }
-    scaled(a, 1, 1e30);
-    let bf16 = PackedHalf::new(&bits, Half::Bf16, K, 1)?;
-    let column = out.get_mut(..M).unwrap_or_default();
-    matmul_packed_half(Mat::new(a, M, K)?, bf16, MatMut::new(column, M, 1)?, false)?;
-    line("subnormal factors, bfloat16", Floats(column));
-    // Weights down to the smallest, and what is on the way to them.
-    let row = out.get_mut(..N * 3).unwrap_or_default();
-    for (i, x) in row.iter_mut().enumerate() {
-        *x = (i as f32 - 20.0) * 4.37;
-    }
-    softmax(row, Temperature::ONE);
-    line("softmax, small weights", Floats(row));
-    scaled(a, 1, 1.0);
-    scaled(b, 2, 1e-38);
-    let (q, k, v) = (Mat::new(a, M, K)?, numbers(900, N, K)?, Mat::new(b, N, K)?);
-    let (out, scratch) = scratch.split_at_mut_checked(M * K).unwrap_or_default();
-    PLAIN.scale(30.0).forward(q, k, v, MatMut::new(out, M, K)?, scratch)?;
-    line("subnormal values", Floats(out));
     Ok(())
 }
 

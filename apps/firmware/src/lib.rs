@@ -18,6 +18,7 @@ mod numbers;
 mod robotics;
 #[cfg(target_os = "none")]
 pub mod stack;
+mod subnormal_cases;
 
 pub use self::commands::COMMANDS;
 pub use self::hash::{Bits, FIRST_TOKEN, hash};

@@ -144,6 +144,22 @@ fn all_cores_agree_with_this_machine() {
     }
 }
 
+/// Helium's vectors count subnormal numbers as zero, and at these levels the compiler makes vectors of its own.
+#[test]
+#[ignore = "needs qemu-system-arm and the bare-metal targets"]
+fn helium_has_the_bits_of_this_machine_at_every_level() {
+    let hosts = hosts();
+    for level in ["2", "3", "'z'"] {
+        let option = format!("opt-level={level}");
+        let found = image("m55-cpu", "regard-firmware", &[&option]);
+        let found: Vec<_> = found.lines().map(parsed).collect();
+        for host in &hosts {
+            let how = comparison("m55-cpu", true, &found, host);
+            println!("m55-cpu, {option}: {} lines, {how} as {}", found.len(), host.tier);
+        }
+    }
+}
+
 /// The profiles in which the guide says that no kernel can panic: `opt-level` and `lto`.
 /// `cargo m4f` has 's' and 'fat'.
 const WITHOUT_PANICS: [(&str, &str); 6] = [
@@ -160,7 +176,7 @@ const WITHOUT_PANICS: [(&str, &str); 6] = [
 fn no_panic_can_be_reached_in_the_profiles_of_the_guide() {
     for (level, lto) in WITHOUT_PANICS {
         let options = [format!("opt-level={level}"), format!("lto={lto}")];
-        image("no_panic", &options);
+        image("m4f", "no_panic", &options);
         println!("m4f: no panic can be reached with {}", options.join(", "));
     }
 }
@@ -172,7 +188,7 @@ fn the_stack_is_what_the_guide_says() {
     let dev: Vec<_> = dev.into_iter().chain(["package.regard-kernels.opt-level='s'"]).collect();
     for (name, options, limit) in [("release", vec![], 2048), ("dev", dev, 2560)] {
         // Operation, shape, by what, instructions, stack, scratch, memory.
-        let costs = image("costs", &options);
+        let costs = image("m4f", "costs", &options);
         let stacks =
             costs.lines().filter_map(|line| match line.split(';').collect::<Vec<_>>()[..] {
                 [_, _, "kernel" | "int8", _, stack, ..] => Some(stack.parse::<usize>().unwrap()),
@@ -259,13 +275,13 @@ fn flash_is_what_the_guide_says() {
     }
 }
 
-/// What an image for the Cortex-M4F prints, built with these options of its profile.
-fn image(bin: &str, options: &[impl AsRef<str>]) -> String {
+/// What an image prints, built with these options of its profile.
+fn image(alias: &str, bin: &str, options: &[impl AsRef<str>]) -> String {
     let options = options.iter().flat_map(|option| {
         ["--config".to_owned(), format!("profile.firmware.{}", option.as_ref())]
     });
     let options: Vec<_> =
-        ["m4f", "--bin", bin].map(str::to_owned).into_iter().chain(options).collect();
+        [alias, "--bin", bin].map(str::to_owned).into_iter().chain(options).collect();
     output(&options.iter().map(String::as_str).collect::<Vec<_>>())
 }
 

@@ -4,7 +4,7 @@
 use core::ops::Range;
 
 use crate::error::{Error, check_shape};
-use crate::simd::{LANES, Simd};
+use crate::simd::{LANES, Simd, one_by_one};
 use crate::{Mat, MatMut, Position, Window};
 
 /// What a user composes a [`Mask`](crate::Mask) of.
@@ -212,6 +212,7 @@ impl<'a> Bounds<'a> {
         if let Some(bias) = self.bias {
             for (score, bias) in scores.iter_mut().zip(bias.row(i).get(key..).unwrap_or_default()) {
                 // −∞ is selected, not added, because it hides a score of NaN too.
+                one_by_one(score);
                 *score =
                     if *bias == f32::NEG_INFINITY { f32::NEG_INFINITY } else { *score + *bias };
             }
@@ -220,6 +221,7 @@ impl<'a> Bounds<'a> {
             // Distances below 2²⁴ are exact.
             let distance = at.saturating_add_unsigned(i).saturating_sub_unsigned(key) as f32;
             for (j, score) in (0_u16..).zip(scores.iter_mut()) {
+                one_by_one(score);
                 *score -= slope * (distance - f32::from(j)).abs();
             }
         }
@@ -229,6 +231,7 @@ impl<'a> Bounds<'a> {
             {
                 // Adding 0 makes every lane change. Otherwise the compiler makes masked stores of this
                 // loop, which are slow.
+                one_by_one(score);
                 *score = if *allowed { *score + 0.0 } else { f32::NEG_INFINITY };
             }
         }

@@ -1,6 +1,6 @@
 use crate::error::{Error, check_len, check_shape};
 use crate::online::{OnlineSoftmax, Weighting};
-use crate::simd::{Kernel, Simd, dispatch};
+use crate::simd::{Kernel, Simd, dispatch, one_by_one};
 use crate::softmax::{divide, nothing_seen, scale_row};
 use crate::{Mat, MatMut, Temperature};
 
@@ -154,6 +154,7 @@ fn merge_row<S: Simd>(
     let own = weighting.weight(simd, *max, largest);
     let others = weighting.weight(simd, other_max, largest);
     for (x, y) in out.iter_mut().zip(other) {
+        one_by_one(x);
         *x = *x * own + *y * others;
     }
     *sum = *sum * own + other_sum * others;

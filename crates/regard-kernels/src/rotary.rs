@@ -1,7 +1,7 @@
 //! Rotary position embedding.
 
 use crate::error::{Error, check_shape};
-use crate::simd::{Kernel, LANES, Simd, dispatch};
+use crate::simd::{Kernel, LANES, Simd, dispatch, one_by_one};
 use crate::{Mat, MatMut};
 
 /// Which two elements of a query or key rotary position embedding turns together.
@@ -56,6 +56,7 @@ impl Kernel for Rotate<'_> {
                 // Plain numbers: the compiler finds the shuffles that each tier has for pairs.
                 Pairing::Interleaved => {
                     for (([a, b], cos), sin) in x.as_chunks_mut().0.iter_mut().zip(cos).zip(sin) {
+                        one_by_one(a);
                         (*a, *b) = (*a * cos - *b * sin, *b * cos + *a * sin);
                     }
                 }

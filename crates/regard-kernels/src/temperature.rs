@@ -1,6 +1,6 @@
 use crate::Error;
 use crate::linked::{Linked, RowStep};
-use crate::simd::Simd;
+use crate::simd::{Simd, one_by_one};
 
 /// The temperature that divides the scores before softmax: `softmax(s / T)`.
 ///
@@ -98,6 +98,7 @@ impl Temperature {
             }
         } else if self.0 > HIGH {
             for x in scores {
+                one_by_one(x);
                 *x *= REDUCTION;
             }
         }

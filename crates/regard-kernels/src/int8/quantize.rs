@@ -1,4 +1,5 @@
 use crate::error::{Error, check_len};
+use crate::simd::one_by_one;
 
 /// The scale at which the largest magnitude of `x` becomes 127: max |x| / 127; 1 where that is 0 or nothing finite.
 ///
@@ -50,6 +51,7 @@ pub fn quantize(x: &[f32], scale: f32, out: &mut [i8]) -> Result<(), Error> {
 pub fn dequantize(x: &[i8], scale: f32, out: &mut [f32]) -> Result<(), Error> {
     check_len("the dequantized vector", out.len(), x.len())?;
     for (out, x) in out.iter_mut().zip(x) {
+        one_by_one(out);
         *out = f32::from(*x) * scale;
     }
     Ok(())

@@ -124,8 +124,7 @@ pub(crate) trait Map {
     #[cfg_attr(target_os = "none", inline(never))]
     fn each<L: Lanes<V = f32>>(&self, lane: L, row: &mut [f32]) {
         for x in row {
-            #[cfg(helium)]
-            scalar::one_by_one();
+            one_by_one(x);
             *x = self.of(lane, *x);
         }
     }
@@ -336,6 +335,26 @@ pub(crate) trait Simd: Widen {
             copy_first(&lanes, out);
         }
     }
+}
+
+/// In a loop over floats that writes `x`: keeps the compiler from computing several of them together. Helium's vectors would count
+/// subnormal numbers as zero; elsewhere this is nothing.
+#[inline(always)]
+#[cfg_attr(
+    not(helium),
+    expect(
+        clippy::needless_pass_by_ref_mut,
+        reason = "Helium's compiler must assume that `x` is written"
+    )
+)]
+pub(crate) fn one_by_one<T>(x: &mut T) {
+    // SAFETY: no instruction. The compiler must assume that `x` is read and written here, and makes no vector across this place.
+    #[cfg(helium)]
+    unsafe {
+        core::arch::asm!("/* {} */", in(reg) x, options(nostack, preserves_flags));
+    }
+    #[cfg(not(helium))]
+    let _ = x;
 }
 
 /// The largest element that is no NaN; −∞ if there is none. One after another.

@@ -1,6 +1,6 @@
 //! Blocks of narrower numbers, widened to `f32` in registers.
 
-use super::{LANES, Lanes, Simd};
+use super::{LANES, Lanes, Simd, one_by_one};
 use crate::Half;
 
 /// Loads of 16 narrower numbers. The plain code of each method is what every tier computes; a tier whose compiler finds no
@@ -114,7 +114,8 @@ pub(crate) trait Widen: Lanes {
 pub fn f32_from_f16(x: u16) -> f32 {
     const INFINITE: u32 = 0x7c00 << 13;
     let (sign, rest) = (u32::from(x & 0x8000) << 16, u32::from(x & 0x7fff) << 13);
-    let finite = (f32::from_bits(rest) * f32::from_bits((127 + 112) << 23)).to_bits();
+    let mut finite = (f32::from_bits(rest) * f32::from_bits((127 + 112) << 23)).to_bits();
+    one_by_one(&mut finite);
     let rest = if rest >= INFINITE { rest | 0x7f80_0000 } else { finite };
     f32::from_bits(sign | rest)
 }

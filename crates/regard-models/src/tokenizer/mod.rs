@@ -2,8 +2,9 @@
 
 mod gguf;
 
-use std::cell::Cell;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use core::cell::Cell;
+use core::panic::AssertUnwindSafe;
+use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 
 use tokenizers::models::ModelWrapper;

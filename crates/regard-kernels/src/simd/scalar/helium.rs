@@ -7,13 +7,13 @@
 //! floating-point arithmetic). Each loop here clears them first and looks at them before it writes. Where one is set, it leaves
 //! its work to the scalar loops.
 //!
-//! The compiler makes vectors of its own from plain loops at `opt-level` 2 and 3, and looks at no flag. [`one_by_one`] keeps it from
-//! that where a loop of a row stands in for one here; elementwise sums, norms and merged chunks are not kept from it.
+//! The compiler makes vectors of its own from plain loops at `opt-level` 2 and 3, and looks at no flag.
+//! [`one_by_one`] keeps it from that: it stands in every loop over floats whose results a flushed number would change.
 //!
 //! Stable Rust has no type for these vectors, no operand of `asm!` and no name for the register of predicates, which these loops
 //! write. So each is a function in assembly with C's calling convention, which leaves q0 to q3 and the predicates free.
 
-use core::arch::{asm, naked_asm};
+use core::arch::naked_asm;
 use core::mem::offset_of;
 
 use super::cortex_m;
@@ -21,6 +21,7 @@ pub(crate) use super::cortex_m::sqrt;
 pub(super) use super::cortex_m::{MEMORY, Memory, by_columns, by_rows, clear, multiply_add};
 use super::{Gebp, LANES, NR};
 use crate::simd::exp::{Distance, tables};
+use crate::simd::one_by_one;
 
 /// The body of a naked function, whose assembler goes by the target's name alone.
 macro_rules! assembly {
@@ -529,18 +530,10 @@ pub(crate) fn scale(row: &mut [f32], factor: f32) {
     };
     by_vectors(row, vectors, |row| {
         for x in row {
-            one_by_one();
+            one_by_one(x);
             *x = *x * factor + 0.0;
         }
     });
-}
-
-/// In a loop, keeps the compiler from vectors, which would count subnormal numbers as zero: it makes none of a loop that
-/// has assembly in it, even empty assembly.
-#[inline(always)]
-pub(crate) fn one_by_one() {
-    // SAFETY: no instruction.
-    unsafe { asm!("", options(nomem, nostack, preserves_flags)) };
 }
 
 /// A number that a loop has found, and the flags of subnormal numbers.

@@ -24,12 +24,12 @@ pub(super) use self::core_loops::sqrt;
 #[cfg(all(fused, target_arch = "arm"))]
 pub(super) use self::core_loops::{exp, exp_to_zero, exp2_to_zero};
 #[cfg(helium)]
-pub(crate) use self::helium::{all_finite, one_by_one, scale};
+pub(crate) use self::helium::{all_finite, scale};
 
 #[cfg(helium)]
 use super::largest;
 use super::tile::{Epilogue, Panels, Tiles};
-use super::{Kernel, LANES, Lanes, Map, Panel, SOFT, Simd};
+use super::{Kernel, LANES, Lanes, Map, Panel, SOFT, Simd, one_by_one};
 use crate::{Mat, MatMut};
 
 /// a + b.
@@ -157,6 +157,7 @@ impl Lanes for Lane {
 fn each(a: [f32; LANES], b: [f32; LANES], f: impl Fn(f32, f32) -> f32) -> [f32; LANES] {
     let mut out = a;
     for (x, y) in out.iter_mut().zip(b) {
+        one_by_one(x);
         *x = f(*x, y);
     }
     out
@@ -167,6 +168,7 @@ fn each(a: [f32; LANES], b: [f32; LANES], f: impl Fn(f32, f32) -> f32) -> [f32; 
 fn compare(a: [f32; LANES], b: [f32; LANES], f: impl Fn(f32, f32) -> bool) -> [bool; LANES] {
     let mut out = [false; LANES];
     for ((x, a), b) in out.iter_mut().zip(a).zip(b) {
+        one_by_one(x);
         *x = f(a, b);
     }
     out
@@ -188,6 +190,7 @@ fn fold(mut x: [f32; LANES], f: impl Fn(f32, f32) -> f32) -> f32 {
     for half in [8, 4, 2, 1] {
         let (low, high) = x.split_at_mut_checked(half).unwrap_or_default();
         for (a, b) in low.iter_mut().zip(high) {
+            one_by_one(a);
             *a = f(*a, *b);
         }
     }
@@ -514,7 +517,9 @@ impl Gebp<'_, '_> {
                 for (c, sum) in sums.iter().enumerate().take(cols) {
                     // SAFETY: as above.
                     let out = unsafe { &mut *out.add(c) };
-                    *out = if add { *out + *sum } else { *sum };
+                    let mut old = *out;
+                    one_by_one(&mut old);
+                    *out = if add { old + *sum } else { *sum };
                 }
             }
             out = out.wrapping_add(stride);
