@@ -85,3 +85,13 @@ pub(crate) fn check_shape(
 pub(crate) fn check_len(tensor: &'static str, found: usize, expected: usize) -> Result<(), Error> {
     if found == expected { Ok(()) } else { Err(Error::Length { tensor, found, expected }) }
 }
+
+/// `Ok` if `found` is at most `most`, which `range` tells in words, else an error that has the `name` of the number.
+pub(crate) fn check_most(
+    name: &'static str,
+    found: usize,
+    most: usize,
+    range: &'static str,
+) -> Result<(), Error> {
+    if found <= most { Ok(()) } else { Err(Error::Range { name, value: found as f32, range }) }
+}

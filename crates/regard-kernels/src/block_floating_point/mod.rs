@@ -61,8 +61,8 @@ mod rows;
 use self::block::Block;
 use self::decay::Decay;
 use self::rows::Rows;
-use crate::attention::tensor_elements;
-use crate::error::{Error, check_shape};
+use crate::attention::{Limits, Shapes, tensor_elements};
+use crate::error::Error;
 use crate::{Mask, Mat, MatMut, Temperature};
 
 /// The description of a scaled dot-product attention in block floating point: the contract of [`crate::Attention`] without
@@ -75,8 +75,12 @@ pub struct Attention<'a> {
     mask: Mask<'a>,
 }
 
-/// The most columns of query and key, and the most keys: what is said of 32 bits in `rows` holds up to here.
-const MOST: usize = 1 << 15;
+/// What is said of 32 bits in `rows` holds up to here.
+const LIMITS: Limits = Limits {
+    numbers: "block floating point",
+    columns: (1 << 15, "at most 32768"),
+    keys: (1 << 15, "at most 32768"),
+};
 
 impl<'a> Attention<'a> {
     /// The attention whose scores are multiplied by `softmax_scale`, mostly 1/√d_k (see
@@ -134,25 +138,9 @@ impl<'a> Attention<'a> {
         out: MatMut<'_>,
         scratch: &mut [i32],
     ) -> Result<(), Error> {
-        let ((n_q, d_k), (n_k, d_v)) = (q.shape(), (k.rows(), v.cols()));
-        check_shape("key", k.shape(), (n_k, d_k), "as many columns as query")?;
-        check_shape("value", v.shape(), (n_k, d_v), "a row for each key")?;
-        check_shape("the output", out.shape(), (n_q, d_v), "queries × columns of value")?;
-        for (name, found) in [("the number of columns of query", d_k), ("the number of keys", n_k)]
-        {
-            if found > MOST {
-                return Err(Error::Range { name, value: found as f32, range: "at most 32768" });
-            }
-        }
-        self.mask.check(n_q, n_k)?;
-        if self.mask.has_bias() {
-            let (what, numbers) = ("an additive mask", "block floating point");
-            return Err(Error::Unsupported { what, numbers });
-        }
-        let (needed, found) = (attention_scratch_len(n_q, n_k, d_k, d_v), scratch.len());
-        if found < needed {
-            return Err(Error::Scratch { found, needed });
-        }
+        let (n_q, n_k) = (q.rows(), k.rows());
+        let shapes = Shapes { q: q.shape(), k: k.shape(), v: v.shape(), out: out.shape() };
+        LIMITS.check(&shapes, &self.mask, scratch.len(), attention_scratch_len)?;
         let visible = self.mask.visible(n_q, n_k);
         let seen = if n_q == 0 { 0..0 } else { visible.range_of_rows(0, n_q).0 };
         Block::of("a number of query", q)?;

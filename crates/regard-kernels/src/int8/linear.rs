@@ -9,7 +9,7 @@
 
 use super::requantize;
 use crate::Mat;
-use crate::error::{Error, check_len};
+use crate::error::{Error, check_len, check_most};
 use crate::simd::int8::{Queries, query_words};
 use crate::simd::{Kernel, Simd, dispatch};
 
@@ -65,7 +65,7 @@ impl Linear<'_> {
         let (inputs, outputs) = (x.len(), out.len());
         check_len("the weight", self.weight.len(), inputs.saturating_mul(outputs))?;
         check_len("the mantissas", self.mantissas.len(), outputs)?;
-        super::check_most("the number of inputs", inputs, MOST_INPUTS, "at most 32768")?;
+        check_most("the number of inputs", inputs, MOST_INPUTS, "at most 32768")?;
         if self.bias.is_empty() {
             out.fill(0);
         } else {

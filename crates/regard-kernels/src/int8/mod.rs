@@ -86,8 +86,8 @@ pub(crate) use self::rows::scalar_scratch_len;
 use self::rows::scratch_len;
 #[cfg(int8_by_f32)]
 pub(crate) use self::rows::{excess, halved};
-use crate::attention::tensor_elements;
-use crate::error::{Error, check_shape};
+use crate::attention::{Limits, Shapes, tensor_elements};
+use crate::error::Error;
 use crate::simd::dispatch;
 use crate::{Mask, Mat, MatMut, Temperature};
 
@@ -118,10 +118,12 @@ pub struct Attention<'a> {
     mask: Mask<'a>,
 }
 
-/// The most columns of query and key: scores then lie within ±2²⁹.
-const MOST_COLUMNS: usize = 1 << 15;
-/// The most keys: the sum of a row's weights then fits in 32 bits.
-const MOST_KEYS: usize = 1 << 17;
+/// Scores lie within ±2²⁹, and the sum of a row's weights fits in 32 bits.
+const LIMITS: Limits = Limits {
+    numbers: "8-bit integers",
+    columns: (1 << 15, "at most 32768"),
+    keys: (1 << 17, "at most 131072"),
+};
 
 impl<'a> Attention<'a> {
     /// The attention of tensors with these `scales`. Scores are multiplied by `softmax_scale`, mostly 1/√d_k (see
@@ -195,21 +197,9 @@ impl<'a> Attention<'a> {
         out: MatMut<'_, i8>,
         scratch: &mut [i32],
     ) -> Result<(), Error> {
-        let ((n_q, d_k), (n_k, d_v)) = (q.shape(), (k.rows(), v.cols()));
-        check_shape("key", k.shape(), (n_k, d_k), "as many columns as query")?;
-        check_shape("value", v.shape(), (n_k, d_v), "a row for each key")?;
-        check_shape("the output", out.shape(), (n_q, d_v), "queries × columns of value")?;
-        check_most("the number of columns of query", d_k, MOST_COLUMNS, "at most 32768")?;
-        check_most("the number of keys", n_k, MOST_KEYS, "at most 131072")?;
-        self.mask.check(n_q, n_k)?;
-        if self.mask.has_bias() {
-            return Err(Error::Unsupported { what: "an additive mask", numbers: "8-bit integers" });
-        }
-        let (needed, found) = (attention_scratch_len(n_q, n_k, d_k, d_v), scratch.len());
-        if found < needed {
-            return Err(Error::Scratch { found, needed });
-        }
-        let visible = self.mask.visible(n_q, n_k);
+        let shapes = Shapes { q: q.shape(), k: k.shape(), v: v.shape(), out: out.shape() };
+        LIMITS.check(&shapes, &self.mask, scratch.len(), attention_scratch_len)?;
+        let visible = self.mask.visible(q.rows(), k.rows());
         dispatch(Rows {
             q,
             k,
@@ -222,15 +212,6 @@ impl<'a> Attention<'a> {
         });
         Ok(())
     }
-}
-
-fn check_most(
-    name: &'static str,
-    found: usize,
-    most: usize,
-    range: &'static str,
-) -> Result<(), Error> {
-    if found <= most { Ok(()) } else { Err(Error::Range { name, value: found as f32, range }) }
 }
 
 /// Elements of `i32` scratch memory that [`Attention::forward`] needs.

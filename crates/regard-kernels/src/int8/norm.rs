@@ -1,7 +1,7 @@
 //! RMS norm of 32-bit integers, into 8 bits.
 
 use super::{narrow, requantize};
-use crate::error::{Error, check_len};
+use crate::error::{Error, check_len, check_most};
 
 /// Numbers beyond ±2²⁶ count as that: squares of 2¹¹ of them then have a sum below 2⁶³.
 const MOST: i32 = 1 << 26;
@@ -42,7 +42,7 @@ impl Norm<'_> {
     pub fn apply(&self, x: &[i32], out: &mut [i8]) -> Result<(), Error> {
         check_len("the mantissas", self.mantissas.len(), x.len())?;
         check_len("the norm", out.len(), x.len())?;
-        super::check_most("the number of features", x.len(), MOST_FEATURES, "at most 2048")?;
+        check_most("the number of features", x.len(), MOST_FEATURES, "at most 2048")?;
         let clamped = |x: &i32| i64::from((*x).clamp(-MOST, MOST));
         let squares: u64 = x.iter().map(clamped).fold(0, |sum, x| sum.wrapping_add((x * x) as u64));
         let mean = squares.checked_div(x.len() as u64).unwrap_or(0).saturating_add(self.epsilon);
