@@ -232,7 +232,7 @@ fn chains<S: Simd, L: Load, const R: usize, const P: usize>(
         return sums;
     }
     if let ([row], [column]) = (rows.as_slice(), columns.as_slice())
-        && let Some(sum) = simd.chain(L::HALF, row, column)
+        && let Some(sum) = simd.row_times_panel(L::HALF, row, column)
     {
         return [[sum; P]; R];
     }

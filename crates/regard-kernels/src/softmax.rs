@@ -1,7 +1,7 @@
 use core::f32::consts::LOG2_E;
 
 #[cfg(helium)]
-use crate::simd::scale;
+use crate::simd::scale_plus_zero;
 use crate::simd::{Distance, Exp2ToZero, ExpToZero, Kernel, Lanes, Map, Panel, Simd, dispatch};
 use crate::{MatMut, Temperature};
 
@@ -400,7 +400,7 @@ impl Map for Divide {
         if self.none {
             row.fill(0.0);
         } else {
-            scale(row, self.reciprocal);
+            scale_plus_zero(row, self.reciprocal);
         }
     }
 }

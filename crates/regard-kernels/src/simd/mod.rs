@@ -39,7 +39,7 @@ pub(crate) use self::exp::{Distance, Exp, Exp2ToZero, ExpToZero, exp_to_zero};
 pub(crate) use self::fixed::{matmul_by_4, matmul_by_8, matmul_by_16};
 pub(crate) use self::pack::{gemv, pack_columns, pack_transposed, pack_transposed_here};
 #[cfg(helium)]
-pub(crate) use self::scalar::scale;
+pub(crate) use self::scalar::scale_plus_zero;
 pub use self::tier::Tier;
 pub(crate) use self::tile::{
     Add, Ahead, Continue, Epilogue, MR, Panel, Panels, Set, gebp, gebp_or_add, next_groups,

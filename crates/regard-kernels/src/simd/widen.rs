@@ -22,7 +22,7 @@ pub(crate) trait Widen: Lanes {
     /// Σₜ x\[t\]·panel\[t\] of as many rows as both have: a chain of multiply-adds for each lane, in ascending order. `None` on
     /// a tier that has no better loop for one row and one panel than one that widens row by row.
     #[inline(always)]
-    fn chain(self, half: Half, x: &[f32], panel: &[[u16; LANES]]) -> Option<Self::V> {
+    fn row_times_panel(self, half: Half, x: &[f32], panel: &[[u16; LANES]]) -> Option<Self::V> {
         let _ = (half, x, panel);
         None
     }
@@ -131,10 +131,10 @@ impl Widen for super::portable::Portable {}
 #[cfg(any(scalar, test))]
 impl Widen for super::scalar::Scalar {
     #[inline(always)]
-    fn chain(self, half: Half, x: &[f32], panel: &[[u16; LANES]]) -> Option<Self::V> {
+    fn row_times_panel(self, half: Half, x: &[f32], panel: &[[u16; LANES]]) -> Option<Self::V> {
         Some(match half {
-            Half::F16 => super::scalar::chain(x, panel, f32_from_f16),
-            Half::Bf16 => super::scalar::chain_bf16(x, panel),
+            Half::F16 => super::scalar::row_times_panel(x, panel, f32_from_f16),
+            Half::Bf16 => super::scalar::row_times_panel_bf16(x, panel),
         })
     }
 }

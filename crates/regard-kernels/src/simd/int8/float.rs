@@ -13,7 +13,7 @@
 //!
 //! The tiles are written out, because a compiler that is told to save bytes unrolls no loop.
 
-use super::four_times;
+use super::{Values, four_times};
 use crate::int8::{Exponent, Factor, excess, halved, largest};
 use crate::simd::Simd as _;
 use crate::simd::scalar::Scalar;
@@ -22,24 +22,27 @@ use crate::{Mat, MatMut};
 /// What a tile computes in.
 trait Number: Copy + Default {
     /// Columns of queries and keys whose products have an exact sum.
-    const COLUMNS: usize;
+    const EXACT_COLUMNS: usize;
     /// Keys whose weighted values have an exact sum.
-    const KEYS: usize;
+    const EXACT_KEYS: usize;
 
     /// A whole number within ±2²⁴.
     fn of(x: i32) -> Self;
     fn mul(self, b: Self) -> Self;
     fn mul_add(self, b: Self, c: Self) -> Self;
-    /// An exact sum, which is a whole number within ±2³¹. Words of weights must be those that `word` gave.
-    fn whole(self) -> i32;
+    /// An exact sum as an integer.
+    ///
+    /// # Safety
+    /// It must be a whole number within ±2³¹.
+    unsafe fn whole(self) -> i32;
     /// The number in a word of the memory for integers.
     fn word(self) -> i32;
     fn of_word(word: i32) -> Self;
 }
 
 impl Number for f32 {
-    const COLUMNS: usize = 1 << 10;
-    const KEYS: usize = 8;
+    const EXACT_COLUMNS: usize = 1 << 10;
+    const EXACT_KEYS: usize = 8;
 
     #[inline(always)]
     fn of(x: i32) -> Self {
@@ -57,8 +60,8 @@ impl Number for f32 {
     }
 
     #[inline(always)]
-    fn whole(self) -> i32 {
-        // SAFETY: it is a whole number within ±2²⁴.
+    unsafe fn whole(self) -> i32 {
+        // SAFETY: the caller answers for the number.
         unsafe { self.to_int_unchecked() }
     }
 
@@ -74,8 +77,8 @@ impl Number for f32 {
 }
 
 impl Number for i32 {
-    const COLUMNS: usize = usize::MAX;
-    const KEYS: usize = usize::MAX;
+    const EXACT_COLUMNS: usize = usize::MAX;
+    const EXACT_KEYS: usize = usize::MAX;
 
     #[inline(always)]
     fn of(x: i32) -> Self {
@@ -93,7 +96,7 @@ impl Number for i32 {
     }
 
     #[inline(always)]
-    fn whole(self) -> i32 {
+    unsafe fn whole(self) -> i32 {
         self
     }
 
@@ -113,24 +116,26 @@ pub(crate) const fn query_words(rows: usize, d_k: usize) -> usize {
     super::float_query_words(rows, d_k)
 }
 
-/// Words of memory that [`Values`] need.
-pub(crate) const fn value_words(_n_q: usize, _n_k: usize, _d_v: usize) -> usize {
-    0
-}
-
 /// A query's element or a weight, as the tiles of `R` rows read it.
 #[inline(always)]
 fn word<const R: usize>(x: i32) -> i32 {
     if R == 1 { x } else { f32::of(x).word() }
 }
 
-/// What [`word`] was made of.
+/// What a [`word`] was made of.
+///
+/// # Safety
+/// It must be one, of an integer within ±2²⁴.
 #[inline(always)]
-fn whole<const R: usize>(word: i32) -> i32 {
-    if R == 1 { word } else { f32::of_word(word).whole() }
+unsafe fn whole<const R: usize>(word: i32) -> i32 {
+    if R == 1 {
+        return word;
+    }
+    // SAFETY: the caller answers for the word.
+    unsafe { f32::of_word(word).whole() }
 }
 
-/// `R` queries, ready for dot products with keys: each column's elements beside each other.
+/// `R` queries, ready for dot products with keys: each column's elements beside each other, each a [`word`].
 pub(crate) struct Queries<'a, const R: usize>(&'a [[i32; R]]);
 
 impl<'a, const R: usize> Queries<'a, R> {
@@ -160,7 +165,7 @@ impl<'a, const R: usize> Queries<'a, R> {
             return;
         }
         let scores = scores.as_chunks_mut().0;
-        // SAFETY: the keys have as many columns as the queries.
+        // SAFETY: the keys have as many columns as the queries, which are words of 8-bit integers.
         unsafe {
             if R == 1 {
                 dots::<i32, R>(self.0, keys, scores);
@@ -171,16 +176,7 @@ impl<'a, const R: usize> Queries<'a, R> {
     }
 }
 
-/// Values, ready to be weighed.
-#[derive(Clone, Copy)]
-pub(crate) struct Values<'a>(Mat<'a, i8>);
-
-impl<'a> Values<'a> {
-    #[inline(always)]
-    pub(crate) fn new(v: Mat<'a, i8>, _words: &'a mut [i32]) -> Self {
-        Self(v)
-    }
-
+impl Values<'_> {
     /// Into `out`, each row's Σ weight · value over the keys from `first` on, times its factor.
     #[inline(always)]
     pub(crate) fn weigh<const R: usize>(
@@ -194,14 +190,15 @@ impl<'a> Values<'a> {
         let (weights, columns) = (weights.get(..keys.rows()).unwrap_or_default(), keys.cols());
         let mut rows = out.rows_mut::<R>(0);
         if columns < 4 {
-            return weigh_few(weights, keys, factors, &mut rows);
+            // SAFETY: the weights are those of `weigh`.
+            return unsafe { weigh_few(weights, keys, factors, &mut rows) };
         }
         let mut sums = [[0; R]; 4];
         for col in (0..columns).step_by(4) {
             // The last four columns may be partly those before them.
             let col = col.min(columns - 4);
             let values = keys.data().as_ptr().wrapping_add(col);
-            // SAFETY: there are as many keys as weights, each with four columns from `col` on.
+            // SAFETY: there are as many keys as weights, each with four columns from `col` on; the weights are those of `weigh`.
             unsafe {
                 if R == 1 {
                     sums_of_tile::<i32, R>(weights, values, keys.stride(), &mut sums);
@@ -219,9 +216,12 @@ impl<'a> Values<'a> {
 }
 
 /// [`Values::weigh`] for less than four columns.
+///
+/// # Safety
+/// The weights must be those of [`weigh`].
 #[cold]
 #[inline(never)]
-fn weigh_few<const R: usize>(
+unsafe fn weigh_few<const R: usize>(
     weights: &[[i32; R]],
     keys: Mat<'_, i8>,
     factors: &[Factor; R],
@@ -232,7 +232,8 @@ fn weigh_few<const R: usize>(
             let mut sum = 0;
             for (i, weights) in weights.iter().enumerate() {
                 let value = keys.row(i).get(col).copied().unwrap_or_default();
-                sum += whole::<R>(weights[r]) * i32::from(value);
+                // SAFETY: the caller answers for the weights.
+                sum += unsafe { whole::<R>(weights[r]) } * i32::from(value);
             }
             *out = factor.times(sum);
         }
@@ -264,20 +265,20 @@ fn add_products<N: Number, const R: usize, const FIRST: bool>(
 /// The dot products of `R` queries, at most four, with `keys`, of which there is one at least.
 ///
 /// # Safety
-/// The keys must have as many columns as there are of `queries`.
+/// The keys must have as many columns as there are of `queries`, and these must be words of 8-bit integers, as `N` reads them.
 #[inline(always)]
 unsafe fn dots<N: Number, const R: usize>(
     queries: &[[i32; R]],
     keys: Mat<'_, i8>,
     scores: &mut [[[i32; R]; 4]],
 ) {
-    let (first, rest) = queries.split_at_checked(N::COLUMNS).unwrap_or((queries, &[]));
+    let (first, rest) = queries.split_at_checked(N::EXACT_COLUMNS).unwrap_or((queries, &[]));
     let (start, stride) = (keys.data().as_ptr(), keys.stride());
     let last = start.wrapping_add((keys.rows() - 1) * stride);
     // SAFETY: the caller answers for the columns.
     unsafe { dots_of_tiles::<N, R>(first, start, last, stride, scores) };
-    for (i, part) in rest.chunks(N::COLUMNS).enumerate() {
-        let col = (i + 1) * N::COLUMNS;
+    for (i, part) in rest.chunks(N::EXACT_COLUMNS).enumerate() {
+        let col = (i + 1) * N::EXACT_COLUMNS;
         for (i, scores) in scores.iter_mut().enumerate() {
             let (mut sums, key) = ([[[0; R]; 4]], start.wrapping_add(4 * i * stride).min(last));
             let (key, last) = (key.wrapping_add(col), last.wrapping_add(col));
@@ -295,7 +296,7 @@ unsafe fn dots<N: Number, const R: usize>(
 /// The dot products of `R` queries, at most four, with the keys from `key` to `last`, four at a time.
 ///
 /// # Safety
-/// The keys must have as many columns as there are of `queries`.
+/// The keys must have as many columns as there are of `queries`, and these must be words of 8-bit integers, as `N` reads them.
 #[inline(never)]
 unsafe fn dots_of_tiles<N: Number, const R: usize>(
     queries: &[[i32; R]],
@@ -341,7 +342,8 @@ unsafe fn dots_of_tiles<N: Number, const R: usize>(
             four_times!(
                 A,
                 if A < R {
-                    scores[C][A] = sums[C][A].whole();
+                    // SAFETY: a sum of at most `EXACT_COLUMNS` products of 8-bit integers.
+                    scores[C][A] = unsafe { sums[C][A].whole() };
                 }
             )
         );
@@ -351,7 +353,8 @@ unsafe fn dots_of_tiles<N: Number, const R: usize>(
 /// Σ weight · value of `R` rows, at most four, and four columns.
 ///
 /// # Safety
-/// From `value` on there must be four elements for each of the weights, `stride` apart.
+/// From `value` on there must be four elements for each of the weights, `stride` apart. The weights must be words of integers from 0
+/// to 2¹⁴, as `N` reads them.
 #[inline(never)]
 unsafe fn sums_of_tile<N: Number, const R: usize>(
     weights: &[[i32; R]],
@@ -367,7 +370,7 @@ unsafe fn sums_of_tile<N: Number, const R: usize>(
         values
     };
     let mut totals = Sums::<i32>::default();
-    for part in weights.chunks(N::KEYS) {
+    for part in weights.chunks(N::EXACT_KEYS) {
         let [first, rest @ ..] = part else { continue };
         let mut sums = Sums::<N>::default();
         add_products::<N, R, true>(&mut sums, first, next());
@@ -379,7 +382,8 @@ unsafe fn sums_of_tile<N: Number, const R: usize>(
             four_times!(
                 A,
                 if A < R {
-                    totals[C][A] += sums[C][A].whole();
+                    // SAFETY: a sum of at most `EXACT_KEYS` products of weights with 8-bit integers.
+                    totals[C][A] += unsafe { sums[C][A].whole() };
                 }
             )
         );
@@ -406,7 +410,8 @@ pub(crate) fn weigh<const R: usize>(exponent: &Exponent, scores: &mut [[i32; R]]
         total += weight;
         score[r] = word::<R>(weight.cast_signed());
     };
-    for four in scores.as_chunks_mut::<4>().0 {
+    let fours = scores.as_chunks_mut::<4>().0;
+    for four in &mut *fours {
         four_times!(I, turn(&mut four[I]));
     }
     let excess = excess(total);
@@ -414,8 +419,9 @@ pub(crate) fn weigh<const R: usize>(exponent: &Exponent, scores: &mut [[i32; R]]
         return total;
     }
     total = 0;
-    for scores in scores {
-        let weight = halved(whole::<R>(scores[r]).cast_unsigned(), excess);
+    for scores in fours.as_flattened_mut() {
+        // SAFETY: the loop above has written these words.
+        let weight = halved(unsafe { whole::<R>(scores[r]) }.cast_unsigned(), excess);
         total += weight;
         scores[r] = word::<R>(weight.cast_signed());
     }

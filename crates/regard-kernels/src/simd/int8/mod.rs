@@ -14,15 +14,19 @@ mod float;
 pub(super) mod neon;
 #[cfg(not(any(dsp, int8_by_f32)))]
 mod plain;
+#[cfg(not(dsp))]
+mod values;
 #[cfg(all(integers, target_arch = "x86_64"))]
 pub(super) mod x86;
 
 #[cfg(dsp)]
 pub(crate) use self::dsp::{Queries, Values, query_words, value_words, weigh};
 #[cfg(int8_by_f32)]
-pub(crate) use self::float::{Queries, Values, query_words, value_words, weigh};
+pub(crate) use self::float::{Queries, query_words, weigh};
 #[cfg(not(any(dsp, int8_by_f32)))]
-pub(crate) use self::plain::{Queries, Values, query_words, value_words, weigh};
+pub(crate) use self::plain::{Queries, query_words, weigh};
+#[cfg(not(dsp))]
+pub(crate) use self::values::{Values, value_words};
 
 /// Queries that share what is read of keys and values.
 pub(crate) const GROUP: usize = 4;

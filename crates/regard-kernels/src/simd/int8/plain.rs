@@ -5,17 +5,12 @@ use core::cell::Cell;
 
 #[cfg(scalar)]
 use super::four_times;
-use super::{COLUMNS, Fours, halve_pairs, pairs};
+use super::{COLUMNS, Fours, Values, halve_pairs, pairs};
 use crate::int8::{Exponent, Factor, largest};
 use crate::{Mat, MatMut};
 
 /// Words of memory that [`Queries`] need.
 pub(crate) const fn query_words(_rows: usize, _d_k: usize) -> usize {
-    0
-}
-
-/// Words of memory that [`Values`] need.
-pub(crate) const fn value_words(_n_q: usize, _n_k: usize, _d_v: usize) -> usize {
     0
 }
 
@@ -59,16 +54,7 @@ impl<'a, const R: usize> Queries<'a, R> {
     }
 }
 
-/// Values, ready to be weighed.
-#[derive(Clone, Copy)]
-pub(crate) struct Values<'a>(Mat<'a, i8>);
-
-impl<'a> Values<'a> {
-    #[inline(always)]
-    pub(crate) fn new(v: Mat<'a, i8>, _words: &'a mut [i32]) -> Self {
-        Self(v)
-    }
-
+impl Values<'_> {
     /// Into `out`, each row's Σ weight · value over the keys from `first` on, times its factor.
     #[inline(always)]
     pub(crate) fn weigh<const R: usize>(

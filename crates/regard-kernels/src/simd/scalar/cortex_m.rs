@@ -438,12 +438,12 @@ pub(super) unsafe fn by_columns(
     }
 }
 
-/// [`chain`](super::chain) of bfloat16.
+/// [`row_times_panel`](super::row_times_panel) of bfloat16.
 ///
 /// A word holds two numbers of bfloat16, each the upper half of an `f32`: shifted left it is the first, and without its lower
 /// half the second. LDM loads four words at once where they are aligned, LDR one word anywhere.
 #[inline(never)]
-pub(crate) fn chain_bf16(x: &[f32], panel: &[[u16; LANES]]) -> [f32; LANES] {
+pub(crate) fn row_times_panel_bf16(x: &[f32], panel: &[[u16; LANES]]) -> [f32; LANES] {
     let depth = x.len().min(panel.len());
     let mut sums = [0.0; LANES];
     if depth == 0 {

@@ -165,8 +165,8 @@ pub(super) unsafe fn by_columns(
     });
 }
 
-/// [`chain`](super::chain) of bfloat16.
+/// [`row_times_panel`](super::row_times_panel) of bfloat16.
 #[inline(never)]
-pub(crate) fn chain_bf16(x: &[f32], panel: &[[u16; LANES]]) -> [f32; LANES] {
-    super::chain(x, panel, crate::simd::widen::f32_from_bf16)
+pub(crate) fn row_times_panel_bf16(x: &[f32], panel: &[[u16; LANES]]) -> [f32; LANES] {
+    super::row_times_panel(x, panel, crate::simd::widen::f32_from_bf16)
 }

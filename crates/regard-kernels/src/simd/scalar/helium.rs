@@ -514,11 +514,11 @@ pub(crate) fn exp(row: &mut [f32]) {
     by_vectors(row, vectors, cortex_m::exp);
 }
 
-/// x ← x · factor + 0 for all elements, in two roundings.
+/// x ← x · factor + 0 for all elements, in two roundings: −0 becomes 0.
 #[inline(never)]
-pub(crate) fn scale(row: &mut [f32], factor: f32) {
+pub(crate) fn scale_plus_zero(row: &mut [f32], factor: f32) {
     vectors!(
-        /// The vectors of [`scale`].
+        /// The vectors of [`scale_plus_zero`].
         scale_vectors(factor: f32),
         ["vmov r2, s0", "vmov.i32 q1, #0"],
         ["vmul.f32 q0, q0, r2", "vadd.f32 q0, q0, q1"],
@@ -687,14 +687,14 @@ unsafe extern "C" fn largest_magnitude(row: *const f32, len: usize) -> u32 {
     )
 }
 
-/// [`chain`](super::chain) of bfloat16.
+/// [`row_times_panel`](super::row_times_panel) of bfloat16.
 #[inline(never)]
-pub(crate) fn chain_bf16(x: &[f32], panel: &[[u16; LANES]]) -> [f32; LANES] {
+pub(crate) fn row_times_panel_bf16(x: &[f32], panel: &[[u16; LANES]]) -> [f32; LANES] {
     let mut sums = [0.0; LANES];
     let depth = x.len().min(panel.len());
     // SAFETY: so many elements and rows exist.
-    let exact = unsafe { chain(x.as_ptr(), depth, panel.as_ptr(), &mut sums) } == 0;
-    if exact { sums } else { cortex_m::chain_bf16(x, panel) }
+    let exact = unsafe { vectors_of_bf16(x.as_ptr(), depth, panel.as_ptr(), &mut sums) } == 0;
+    if exact { sums } else { cortex_m::row_times_panel_bf16(x, panel) }
 }
 
 /// Σₜ x\[t\]·panel\[t\], t < depth. Returns the flags of subnormal numbers.
@@ -702,7 +702,7 @@ pub(crate) fn chain_bf16(x: &[f32], panel: &[[u16; LANES]]) -> [f32; LANES] {
 /// # Safety
 /// So many elements and rows must exist.
 #[unsafe(naked)]
-unsafe extern "C" fn chain(
+unsafe extern "C" fn vectors_of_bf16(
     x: *const f32,
     depth: usize,
     panel: *const [u16; LANES],

@@ -18,13 +18,13 @@ use self::helium as core_loops;
 #[cfg(soft)]
 use super::soft::{add, multiply};
 
-pub(super) use self::core_loops::chain_bf16;
+pub(super) use self::core_loops::row_times_panel_bf16;
 #[cfg(fused)]
 pub(super) use self::core_loops::sqrt;
 #[cfg(all(fused, target_arch = "arm"))]
 pub(super) use self::core_loops::{exp, exp_to_zero, exp2_to_zero};
 #[cfg(helium)]
-pub(crate) use self::helium::{all_finite, scale};
+pub(crate) use self::helium::{all_finite, scale_plus_zero};
 
 #[cfg(helium)]
 use super::largest;
@@ -527,9 +527,13 @@ impl Gebp<'_, '_> {
     }
 }
 
-/// As [`Widen::chain`](super::Widen::chain), of numbers that `widen` widens: four columns at a time, whose sums fit in registers.
+/// As [`Widen::row_times_panel`](super::Widen::row_times_panel), of numbers that `widen` widens: four columns at a time, whose sums fit in registers.
 #[inline(always)]
-pub(super) fn chain(x: &[f32], panel: &[[u16; LANES]], widen: impl Fn(u16) -> f32) -> [f32; LANES] {
+pub(super) fn row_times_panel(
+    x: &[f32],
+    panel: &[[u16; LANES]],
+    widen: impl Fn(u16) -> f32,
+) -> [f32; LANES] {
     let mut all = [0.0; LANES];
     for (first, sums) in (0..LANES).step_by(NR).zip(all.as_chunks_mut::<NR>().0) {
         let [mut s0, mut s1, mut s2, mut s3] = [0.0; NR];
