@@ -82,6 +82,8 @@ pub(crate) use self::rows::Rows;
 pub(crate) use self::rows::halve;
 #[cfg(not(dsp))]
 pub(crate) use self::rows::largest;
+#[cfg(scalar)]
+pub(crate) use self::rows::own_words;
 pub(crate) use self::rows::scalar_scratch_len;
 use self::rows::scratch_len;
 #[cfg(int8_by_f32)]

@@ -24,12 +24,17 @@ const fn score_words(rows: usize, n_k: usize) -> usize {
     n_k.div_ceil(4).saturating_mul(4).saturating_mul(rows)
 }
 
-/// [`scratch_len`] of the core without vectors that needs most: one with the DSP extension, or one that computes in `f32`.
-pub(crate) const fn scalar_scratch_len(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> usize {
+/// Words besides those for scores on cores with the DSP extension, and on those that compute in `f32`.
+pub(crate) const fn own_words(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> [usize; 2] {
     let rows = rows_at_once(n_q);
     let dsp = dsp_query_words(rows, d_k).saturating_add(dsp_value_words(n_q, n_k, d_v));
-    let float = float_query_words(rows, d_k);
-    score_words(rows, n_k).saturating_add(if dsp > float { dsp } else { float })
+    [dsp, float_query_words(rows, d_k)]
+}
+
+/// [`scratch_len`] of the core without vectors that needs most.
+pub(crate) const fn scalar_scratch_len(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> usize {
+    let [dsp, float] = own_words(n_q, n_k, d_k, d_v);
+    score_words(rows_at_once(n_q), n_k).saturating_add(if dsp > float { dsp } else { float })
 }
 
 pub(crate) const fn scratch_len(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> usize {

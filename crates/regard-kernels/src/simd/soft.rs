@@ -27,6 +27,12 @@ pub(crate) fn add(a: f32, b: f32) -> f32 {
     if b.to_bits() == 0 {
         return if a.to_bits() == SIGN { 0.0 } else { a };
     }
+    add_call(a, b)
+}
+
+/// a + b, in less code: no look at b before the call.
+#[inline(always)]
+pub(crate) fn add_call(a: f32, b: f32) -> f32 {
     f32::from_bits(add_bits(a.to_bits(), b.to_bits()))
 }
 
@@ -178,20 +184,28 @@ fn product(a: u32, b: u32) -> Option<u32> {
     Some((((exponent - 1) << 23) + rounded) | ((a ^ b) & SIGN))
 }
 
-/// A product of two mantissas, which has 48 bits, without the lower 17; and those of them that are not 0.
+/// A product of two mantissas, which has 48 bits, without the lower 17; and a number that is 0 where all of these are.
 #[inline(always)]
 fn multiply_mantissas(a: u32, b: u32) -> (u32, u32) {
-    if cfg!(target_arch = "arm") {
-        // Without an instruction for 64 bits: by halves of 16 and 8 bits.
-        let ([a_low, a_high], [b_low, b_high]) = ([a & 0xffff, a >> 16], [b & 0xffff, b >> 16]);
-        let low = a_low * b_low;
-        let middle = a_low * b_high + a_high * b_low + (low >> 16);
-        let high = ((a_high * b_high) << 16) + middle;
-        (high >> 1, (low << 16) | (high & 1))
-    } else {
-        let high = (u64::from(a << 8) * u64::from(b << 7)) >> 32;
-        (high as u32, a.wrapping_mul(b) << 15)
-    }
+    // Cortex-M0 has no instruction for products of 64 bits.
+    if cfg!(target_arch = "arm") { multiply_by_halves(a, b) } else { multiply_to_64_bits(a, b) }
+}
+
+/// [`multiply_mantissas`] by products of 16 and 8 bits.
+#[inline(always)]
+fn multiply_by_halves(a: u32, b: u32) -> (u32, u32) {
+    let ([a_low, a_high], [b_low, b_high]) = ([a & 0xffff, a >> 16], [b & 0xffff, b >> 16]);
+    let low = a_low * b_low;
+    let middle = a_low * b_high + a_high * b_low + (low >> 16);
+    let high = ((a_high * b_high) << 16) + middle;
+    (high >> 1, (low << 16) | (high & 1))
+}
+
+/// [`multiply_mantissas`] by one product.
+#[inline(always)]
+fn multiply_to_64_bits(a: u32, b: u32) -> (u32, u32) {
+    let high = (u64::from(a << 8) * u64::from(b << 7)) >> 32;
+    (high as u32, a.wrapping_mul(b) << 15)
 }
 
 /// The sum of two numbers that are normal or 0, where it is normal, 0 or ∞; or of a subnormal one and 0.
@@ -242,6 +256,8 @@ fn sum(a: u32, b: u32) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use std::vec::Vec;
+
     use super::*;
 
     /// Bits of all kinds: any, small exponents' differences, mantissas of few bits, and the ends of each range.
@@ -264,6 +280,22 @@ mod tests {
                 _ => (bits & 0x807f_ffff) | ((110 + (kind >> 3) % 30) << 23),
             })
         })
+    }
+
+    #[test]
+    fn both_products_of_mantissas_are_those_of_64_bits() {
+        let state = &mut 0x9abc_def0;
+        let random = (0..100_000).flat_map(|_| numbers(state)).map(|x| mantissa(x.to_bits()));
+        let mantissas: Vec<_> =
+            [LEADING, LEADING + 1, 2 * LEADING - 1].into_iter().chain(random).collect();
+        for pair in mantissas.windows(2) {
+            let [a, b] = [pair[0], pair[1]];
+            let whole = u64::from(a) * u64::from(b);
+            for (high, low) in [multiply_by_halves(a, b), multiply_to_64_bits(a, b)] {
+                let expected = (whole >> 17, whole & 0x1_ffff != 0);
+                assert_eq!((u64::from(high), low != 0), expected, "{a:#x} · {b:#x}");
+            }
+        }
     }
 
     #[test]

@@ -16,7 +16,7 @@ use self::generic as core_loops;
 #[cfg(helium)]
 use self::helium as core_loops;
 #[cfg(soft)]
-use super::soft::{add, multiply};
+use super::soft::{add, add_call, multiply};
 
 pub(super) use self::core_loops::row_times_panel_bf16;
 #[cfg(fused)]
@@ -38,6 +38,9 @@ use crate::{Mat, MatMut};
 fn add(a: f32, b: f32) -> f32 {
     a + b
 }
+
+#[cfg(not(soft))]
+use self::add as add_call;
 
 /// a · b.
 #[cfg(not(soft))]
@@ -314,7 +317,7 @@ impl Simd for Scalar {
 
     #[inline(always)]
     fn reduce_add(self, v: Self::V) -> f32 {
-        fold(v, |a, b| a + b)
+        fold(v, add_call)
     }
 
     #[inline(always)]
@@ -355,7 +358,10 @@ impl Simd for Scalar {
     #[inline(always)]
     fn sum(self, row: &[f32]) -> f32 {
         if let [a, b, c, d, e, f, g, h] = row {
-            return ((a + e) + (c + g)) + ((b + f) + (d + h)); // the other eight lanes are 0
+            // The other eight lanes are 0.
+            let four =
+                |a: &f32, e: &f32, c: &f32, g: &f32| add_call(add_call(*a, *e), add_call(*c, *g));
+            return add_call(four(a, e, c, g), four(b, f, d, h));
         }
         core_loops::sum(row)
     }
