@@ -159,9 +159,9 @@ impl Lanes for Lane {
 #[inline(always)]
 fn each(a: [f32; LANES], b: [f32; LANES], f: impl Fn(f32, f32) -> f32) -> [f32; LANES] {
     let mut out = a;
-    for (x, y) in out.iter_mut().zip(b) {
+    for (x, y) in out.iter_mut().zip(&b) {
         one_by_one(x);
-        *x = f(*x, y);
+        *x = f(*x, *y);
     }
     out
 }
