@@ -172,7 +172,7 @@ fn command() -> Model {
 }
 
 /// The program that classifies texts on this machine.
-const SORT: [&str; 5] = ["run", "-p", "regard-firmware", "--bin", "classify"];
+const CLASSIFY: [&str; 5] = ["run", "-p", "regard-firmware", "--bin", "classify"];
 
 /// The label of each text and a hash of its logits, as the desktop gives them.
 fn sorted(model: &Model, texts: &[&str]) -> Vec<String> {
@@ -188,7 +188,7 @@ fn sorted(model: &Model, texts: &[&str]) -> Vec<String> {
 
 /// What the image on this machine says of texts.
 fn sorted_here(model: &Model, stored: Stored, texts: &[&str]) -> Vec<String> {
-    let text = output(&SORT, &embed(model, stored), &[texts.join("\n"), "\n".into()].concat());
+    let text = output(&CLASSIFY, &embed(model, stored), &[texts.join("\n"), "\n".into()].concat());
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     lines.pop(); // the memory
     lines
@@ -270,7 +270,7 @@ fn the_board_has_the_tokens_of_the_desktop_on_every_text() {
         texts.push((0..random(12)).map(|_| parts[random(parts.len())]).collect());
     }
     let found = output(
-        &[&SORT[..], &["--", "tokens"]].concat(),
+        &[&CLASSIFY[..], &["--", "tokens"]].concat(),
         &embed(&model, Stored::Bf16),
         &[texts.join("\0"), "\0".into()].concat(),
     );
