@@ -47,7 +47,7 @@ impl Table<'_> {
         Ok(heatmap::figure(self, palette))
     }
 
-    /// The matrix as lines from rows, at the left, to columns: the larger the number, the stronger the line.
+    /// The matrix as lines from rows, at the left, to columns. Larger numbers have stronger lines.
     ///
     /// # Errors
     /// [`Error::Shape`], [`Error::Empty`], or [`Error::Tokens`] if there are more than 400 rows or columns.
@@ -56,7 +56,7 @@ impl Table<'_> {
         lines::of_one(self)
     }
 
-    /// A PNG of the cells alone. Each is a square of pixels, and text chunks tell what the colours mean.
+    /// A PNG of the cells alone. Each is a square of pixels, and text chunks explain the colours.
     ///
     /// # Errors
     /// [`Error::Shape`], [`Error::Empty`], or [`Error::Plain`] without colours.
@@ -83,7 +83,7 @@ impl Figure {
     /// The bytes of a picture in this format.
     ///
     /// # Errors
-    /// [`Error::NoPicture`] if the format is one of numbers, and those of [`Figure::png`] and [`Figure::html`].
+    /// [`Error::NoPicture`] if the format holds numbers, and those of [`Figure::png`] and [`Figure::html`].
     pub fn encode(&self, format: Format) -> Result<Vec<u8>, Error> {
         match format {
             Format::Png => self.png(),
@@ -95,7 +95,7 @@ impl Figure {
 }
 
 impl Table<'_> {
-    /// The numbers, with those that −∞ stands for in its place.
+    /// The numbers, with −∞ replaced by the number that it stands for.
     fn numbers(&self) -> Cow<'_, [f32]> {
         if self.masked == f32::NEG_INFINITY || !self.values.contains(&f32::NEG_INFINITY) {
             return Cow::Borrowed(self.values);
@@ -109,7 +109,7 @@ impl Table<'_> {
     }
 }
 
-/// A line of headings, then a line for each row: its label and its numbers.
+/// Writes a line of headings, then a line for each row: its label and its numbers.
 fn csv(table: &Table<'_>) -> Result<Vec<u8>, Error> {
     let corner = if table.axes == ["", ""] { String::new() } else { table.axes.join(" \\ ") };
     let mut out = csv::Writer::from_writer(Vec::new());

@@ -1,19 +1,18 @@
 use super::largest;
 
-/// Numbers up to the end of the colours hold this share of the sum of all.
+/// The share of the sum of all numbers that is reached where the colours end.
 const SHARE: f64 = 0.9;
-/// Colours end below the largest number only if that is this many times as large as the number that holds the share. Less is
-/// still told apart by colour.
+/// Colours end below the largest number only if it exceeds the number that reaches the share by this factor.
 const OUTSHONE: f32 = 10.0;
-/// The most numbers that are looked at. More are sampled.
+/// A matrix with more numbers than this is sampled.
 const SAMPLE: usize = 1 << 16;
 
 /// How large the numbers of a matrix are.
 ///
-/// Where a few cells outshine all others, the others are blank if colours go up to the largest number: in causal attention over
-/// 4096 tokens that share their weight evenly, the first row has the weight 1 and the last one 1/4096. Colours then end where
-/// 90 % of the sum of all absolute values lie at or below, and cells above have the last colour. In attention to one token a
-/// row, the large cells hold the sum themselves, and colours go up to them.
+/// Where a few cells are far larger than the rest, colours that extend to the largest number leave the rest blank: in uniform
+/// causal attention over 4096 tokens, the first row has the weight 1 and the last one 1/4096. Colours then end where 90 % of
+/// the sum of all absolute values lie at or below, and larger numbers have the last colour. Where each row attends to one
+/// token, the large cells hold the sum themselves, and colours extend to them.
 ///
 /// ```
 /// use regard_figure::Extent;
@@ -40,7 +39,7 @@ impl Extent {
         Self::up_to(largest(numbers), numbers)
     }
 
-    /// The extent of numbers of which the largest absolute value is known.
+    /// The extent of numbers whose largest absolute value is known.
     pub fn up_to(largest: f32, numbers: &[f32]) -> Self {
         // An odd stride meets all columns of a matrix whose width is a power of two.
         let stride = (numbers.len() / SAMPLE) | 1;

@@ -1,4 +1,4 @@
-//! A figure as shapes, before it is the text of an SVG, the pixels of a PNG or a page of HTML.
+//! A figure as shapes, from which SVG, PNG and HTML are made.
 
 use std::sync::Arc;
 
@@ -7,15 +7,15 @@ use crate::Label;
 /// The colour of a shape.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Ink {
-    /// Of text on the paper.
+    /// The colour of text.
     Text,
-    /// Of what names an axis.
+    /// The colour of the names of axes.
     Quiet,
     /// One colour on light and dark paper.
     Rgb([u8; 3]),
 }
 
-/// The point of a text that is at its place.
+/// The part of a text that lies at its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Anchor {
     Start,
@@ -52,7 +52,7 @@ pub(crate) struct Cells {
     pub(crate) cell: [f64; 2],
     pub(crate) cols: usize,
     pub(crate) colors: Vec<[u8; 3]>,
-    /// What a page shows of the cell under the pointer.
+    /// The numbers and names that a page shows.
     pub(crate) told: Told,
 }
 
@@ -116,7 +116,7 @@ pub(crate) enum Shape {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
     pub(crate) title: String,
-    /// What the colours mean, in words.
+    /// The meaning of the colours, in words.
     pub(crate) note: String,
     /// The width and the height in CSS pixels.
     pub(crate) size: [f64; 2],

@@ -12,7 +12,7 @@ pub enum Format {
     Png,
     /// A figure as shapes: cells, labels and colour bar.
     Svg,
-    /// A figure in a page that tells the number under the pointer. It is one file and needs no network.
+    /// A figure in a page that shows the number under the pointer. It is one file and needs no network.
     Html,
     /// A table with the raw tokens as headings. Each number is the shortest one that reads back as the same `f32`.
     Csv,

@@ -7,7 +7,7 @@ use crate::heatmap::{FONT, GAP, TITLE, TITLE_LINE, legend_width, push_bar, title
 use crate::text::width;
 use crate::{Label, Palette};
 
-/// The width of all matrices of a row, if the limits of one allow it.
+/// The width of a row of matrices, if the limits of a matrix allow it.
 const WIDTH: f64 = 960.0;
 const NARROWEST: f64 = 48.0;
 const WIDEST: f64 = 160.0;

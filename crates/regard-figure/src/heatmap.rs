@@ -20,7 +20,7 @@ pub(crate) const TITLE: f64 = 15.0;
 pub(crate) const TITLE_LINE: f64 = 22.0;
 /// The least width of a cell with a number.
 const CELL_WITH_NUMBER: f64 = 34.0;
-/// The most characters of a label.
+/// The maximum length of a label.
 const LONGEST_LABEL: usize = 24;
 pub(crate) const GAP: f64 = 8.0;
 /// The width of the colour bar, and its least height.
@@ -66,7 +66,7 @@ pub(crate) fn title(text: &str) -> Text {
 impl Layout {
     fn of(table: &Table<'_>, palette: Palette) -> Self {
         let (rows, cols) = (table.rows.len() as f64, table.cols.len() as f64);
-        // Where there are no colours, there are numbers.
+        // A table without colours shows its numbers.
         let smallest = if palette.is_plain() { CELL_WITH_NUMBER } else { SMALLEST_CELL };
         let cell = (SIDE / rows.max(cols)).clamp(smallest, LARGEST_CELL);
         let font = (cell * 0.8).clamp(SMALLEST_FONT, FONT);
@@ -131,7 +131,7 @@ fn push_cells(figure: &mut Figure, table: &Table<'_>, palette: Palette, layout: 
     }
 }
 
-/// As many decimals as the widest number has room for in its cell, and at most three.
+/// The number of decimals for which the widest number fits in its cell, at most three.
 fn decimals(table: &Table<'_>, palette: Palette, cell: f64) -> usize {
     let fits = |decimals: &usize| {
         let text = |x: &f32| numbers::cell(table.number(*x), *decimals, palette);
@@ -141,7 +141,7 @@ fn decimals(table: &Table<'_>, palette: Palette, cell: f64) -> usize {
     (0..=most).rev().find(fits).unwrap_or(0)
 }
 
-/// The labels of both axes: all, or as many as fit, evenly spaced.
+/// Adds the labels of both axes: all, or as many as fit, evenly spaced.
 fn push_labels(figure: &mut Figure, table: &Table<'_>, layout: &Layout) {
     let Layout { cell, font, left, top, width: cells_width, height, .. } = *layout;
     let every = ((font * 1.15 / cell).ceil() as usize).max(1);
@@ -170,7 +170,7 @@ fn push_labels(figure: &mut Figure, table: &Table<'_>, layout: &Layout) {
     figure.text(quiet([left + cells_width / 2.0, TITLE_LINE + GAP + FONT], cols, false));
 }
 
-/// The colour bar with its numbers, and the colours of masked cells and NaN if there are any.
+/// Adds the colour bar with its numbers, and the colours of masked cells and NaN if there are any.
 pub(crate) fn push_bar(
     figure: &mut Figure,
     values: &[f32],

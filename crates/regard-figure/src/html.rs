@@ -1,4 +1,4 @@
-//! A figure as a page of HTML: the SVG, and a script that tells what is under the pointer.
+//! A figure as a page of HTML: the SVG, and a script that shows what is under the pointer.
 //!
 //! The page needs nothing else: no network, no other file. It can stand alone, in a blog, or in the output of a notebook. Its
 //! colours follow the reader's light or dark theme.
@@ -14,18 +14,18 @@ use crate::svg::Theme;
 use crate::text::escaped;
 use crate::{Error, Label};
 
-/// The most numbers of a page: 16 MiB of floats.
+/// The largest page in numbers: 16 MiB of floats.
 const MOST_NUMBERS: usize = 1 << 22;
 
 const THEME: Theme = Theme { paper: "var(--paper)", ink: "var(--ink)", quiet: "var(--quiet)" };
 
-/// What is the same in all pages.
+/// The style and the script of every page.
 const STYLE: &str = include_str!("html/figure.css");
 const SCRIPT: &str = include_str!("html/figure.js");
 
 impl Figure {
-    /// The figure as a page of HTML in one file. The row, the column and the number of the cell under the pointer are shown,
-    /// and the tip of a line.
+    /// The figure as one HTML file. It shows the row, the column and the number of the cell under the pointer, or the tip of
+    /// a line.
     ///
     /// # Errors
     /// [`Error::Many`] if there are more than 4 million numbers, [`Error::Picture`] if cells cannot be embedded.

@@ -1,4 +1,4 @@
-/// What a row or a column is called: its text in a file, and the text that is shown.
+/// The name of a row or a column: its text in a file, and its text in a picture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label {
     /// The text that a file of numbers keeps, such as `Ġcat`.

@@ -5,7 +5,7 @@ use crate::heatmap::{FONT, GAP, TITLE, TITLE_LINE, label, title};
 use crate::text::width;
 use crate::{Error, Label, Matrix, Table, largest, numbers};
 
-/// The most rows or columns.
+/// The maximum number of rows or columns.
 const MOST: usize = 400;
 /// Lines weaker than this share of the strongest are not drawn, as in the window.
 const WEAKEST: f32 = 0.02;
@@ -16,8 +16,8 @@ const COLOR: [u8; 3] = [0x2f, 0x6f, 0xb7];
 /// The colour in the legend.
 const SAMPLE: f64 = 22.0;
 
-/// The lines of several matrices of the same tokens, one over another, each in its colour, with a legend of their titles. A single
-/// matrix has no legend.
+/// Draws several matrices of the same tokens over one another, each in its colour, with a legend of their titles. A single matrix
+/// has no legend.
 ///
 /// # Errors
 /// Those of [`Table::lines`] for each matrix, and [`Error::Shape`] if a matrix has another shape than the first one.

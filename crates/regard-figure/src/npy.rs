@@ -1,17 +1,17 @@
 //! The header of NumPy's `.npy` files, which is one line of Python.
 //!
-//! Read by hand, because it comes from anywhere: its length is bounded, and dimensions are never multiplied unchecked.
+//! The reader trusts no file: the length of a header is bounded, and dimensions are never multiplied unchecked.
 //! The format: <https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html>.
 
 use std::io::{self, Read};
 
-/// What a file begins with.
+/// The first bytes of a file.
 pub const MAGIC: &[u8] = b"\x93NUMPY";
 
-/// No header needs as much; NumPy itself reads 10,000 bytes at most.
+/// The maximum length of a header. NumPy reads 10,000 bytes at most.
 const LONGEST: usize = 1 << 16;
 
-/// What a header says.
+/// The content of a header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The type of the elements, such as `<f4`. Empty for structures.
@@ -61,7 +61,7 @@ pub fn read_header(file: &mut impl Read) -> io::Result<Header> {
 fn parse(text: &str) -> Option<(String, bool, Vec<usize>)> {
     let value = |key: &str| Some(text.split_once(&format!("'{key}':"))?.1.trim_start());
     let descr = value("descr")?;
-    // Structures have a list here.
+    // A structured type has a list here.
     let descr =
         if descr.starts_with('[') { "" } else { descr.strip_prefix('\'')?.split_once('\'')?.0 };
     let order = value("fortran_order")?;
@@ -78,7 +78,7 @@ fn invalid(reason: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, reason)
 }
 
-/// A whole file: a matrix of `f32`.
+/// Writes a whole file: a matrix of `f32`.
 pub fn write(rows: usize, cols: usize, values: &[f32]) -> Vec<u8> {
     let mut text =
         format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, {cols}), }}");

@@ -11,10 +11,10 @@ mod map;
 pub use self::map::{COLORS, HIDDEN, Map, NOT_A_NUMBER, TEXELS};
 use self::map::{MASKED, NAN};
 
-/// A logarithmic map of positive numbers begins at the largest number times this.
+/// A logarithmic map of positive numbers begins at this share of the largest number.
 const FLOOR: f32 = 1e-6;
 
-/// A logarithmic diverging map is linear for numbers below the limit times this.
+/// A logarithmic diverging map is linear below this share of the limit.
 const LINEAR: f32 = 1e-3;
 
 /// The ends of a map lie between these, so that they and all numbers computed from them are normal.
@@ -67,12 +67,12 @@ impl Palette {
         Self { clipped, ..Self::up_to(end, both_signs, look) }
     }
 
-    /// From 0 to `largest`, or from −`largest` to `largest` for numbers of both signs.
+    /// The palette from 0 to `largest`, or from −`largest` to `largest` for numbers of both signs.
     pub fn up_to(largest: f32, both_signs: bool, look: Look) -> Self {
         if both_signs { Self::signed(largest, look) } else { Self::weights(largest, look) }
     }
 
-    /// From 0 to `high`.
+    /// The palette from 0 to `high`.
     pub fn weights(high: f32, look: Look) -> Self {
         let high = end(high);
         let low = if look.logarithmic { high * FLOOR } else { 0.0 };
@@ -80,7 +80,7 @@ impl Palette {
         Self { map: Some(look.map), low, high, logarithmic, clipped: false }
     }
 
-    /// From −`limit` to `limit`, with 0 in the middle.
+    /// The palette from −`limit` to `limit`, with 0 in the middle.
     pub fn signed(limit: f32, look: Look) -> Self {
         let limit = end(limit);
         let (map, logarithmic) = (Some(Map::Diverging), look.logarithmic);
@@ -112,7 +112,7 @@ impl Palette {
         self.map
     }
 
-    /// Whether there are no colours.
+    /// Whether the palette has no colours.
     pub fn is_plain(self) -> bool {
         self.map.is_none()
     }
@@ -200,7 +200,7 @@ impl Display for Palette {
     }
 }
 
-/// The high end of a map. 1 if all numbers are 0.
+/// The high end of a map, or 1 if all numbers are 0.
 fn end(x: f32) -> f32 {
     let [smallest, most] = ENDS;
     if x > 0.0 { x.clamp(smallest, most) } else { 1.0 }

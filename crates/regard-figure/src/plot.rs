@@ -14,13 +14,13 @@ const LEGEND_LINE: f64 = 18.0;
 /// The width of a curve, and the width around it in which the pointer finds it.
 const WIDTH: f64 = 2.0;
 const NEAR: f64 = 10.0;
-/// The number of ticks of an axis, more or less.
+/// The approximate number of ticks of an axis.
 const WANTED: f64 = 5.0;
-/// A curve farther away than this share of the y axis is not the one that is pointed at.
+/// The pointer reaches curves within this share of the y axis.
 const REACH: f64 = 0.08;
-/// Curves that differ by less than this share of the y axis are the same but for rounding.
+/// Curves that differ by less than this share of the y axis differ by rounding alone.
 const APART: f64 = 1e-6;
-/// The pieces of which coincident curves have every other one, or every third, …
+/// The number of pieces that coincident curves share in turns.
 const PIECES: usize = 24;
 
 /// What a step along the x axis stands for.
@@ -49,7 +49,7 @@ pub struct Curve {
     pub color: [u8; 3],
     /// Whether the curve is dashed.
     pub dashed: bool,
-    /// The number at the plot's mark, computed there: the points stand beside it.
+    /// The number computed at the plot's mark, which may lie between two points.
     pub marked: Option<f64>,
 }
 
@@ -77,7 +77,7 @@ pub struct Plot {
     pub axes: [&'static str; 2],
     /// The scale of the x axis.
     pub scale: Scale,
-    /// The x at which a vertical line stands, if any.
+    /// The x of a vertical line, if any.
     pub mark: Option<f64>,
     /// The curves.
     pub curves: Vec<Curve>,
@@ -102,7 +102,7 @@ impl Scale {
         }
     }
 
-    /// The distance of ticks of which about `wanted` fit between two places.
+    /// The distance between ticks of which about `wanted` fit between two places.
     pub fn step(self, [low, high]: [f64; 2], wanted: f64) -> f64 {
         match self {
             Self::Linear => round((high - low).max(f64::MIN_POSITIVE) / wanted),
@@ -112,7 +112,7 @@ impl Scale {
         }
     }
 
-    /// The places of ticks between two places, some of those `wanted`.
+    /// The places of about `wanted` ticks between two places.
     pub fn ticks(self, range: [f64; 2], wanted: f64) -> Vec<f64> {
         multiples(self.step(range, wanted), range)
     }
@@ -122,7 +122,7 @@ impl Plot {
     /// The bytes of a file in this format: a picture, or a CSV file with a row for each x and a column for each curve.
     ///
     /// # Errors
-    /// [`Error::Empty`] without a point, [`Error::NoMatrix`] if the format is one of matrices, and those of the pictures.
+    /// [`Error::Empty`] without a point, [`Error::NoMatrix`] if the format holds a matrix, and those of the pictures.
     pub fn encode(&self, format: Format) -> Result<Vec<u8>, Error> {
         match format {
             Format::Csv => self.csv(),
@@ -131,7 +131,7 @@ impl Plot {
         }
     }
 
-    /// The curves that coincide with this one, and itself, in ascending order.
+    /// This curve and those that coincide with it, in ascending order.
     pub fn coincident(&self, curve: usize) -> Vec<usize> {
         let [low, high] = self.heights().unwrap_or_default();
         let near = APART * (high - low).max(f64::MIN_POSITIVE);
@@ -152,7 +152,7 @@ impl Plot {
         names.collect::<Vec<_>>().join(" = ")
     }
 
-    /// The pieces of a curve that are drawn in its colour. Curves that coincide take turns, so that the colours of all are seen.
+    /// The pieces of a curve that are drawn in its colour. Coincident curves take turns, so that every colour is visible.
     pub fn pieces(&self, curve: usize) -> Vec<&[[f64; 2]]> {
         let points = &self.curves[curve].points[..];
         let together = self.coincident(curve);
@@ -166,7 +166,7 @@ impl Plot {
         mine.map(|(_, at)| &points[at..=(at + step).min(points.len() - 1)]).collect()
     }
 
-    /// The lowest and the highest y, with 0.
+    /// The lowest and the highest y, including 0.
     fn heights(&self) -> Option<[f64; 2]> {
         let points = self.curves.iter().flat_map(|curve| &curve.points).map(|[_, y]| *y);
         let bands = self.curves.iter().flat_map(|curve| curve.band.as_flattened()).copied();
@@ -178,7 +178,7 @@ impl Plot {
     pub fn nearest(&self, [place, y]: [f64; 2]) -> Option<(usize, [f64; 2])> {
         let [low, high] = self.heights()?;
         let distance = |curve: &Curve| {
-            // The part of the curve at both sides of the place. A steep one is near where it passes the height y.
+            // The segments on both sides of the place. A steep curve is near where it crosses the height y.
             let at = |x: f64| (self.scale.place(x) - place).abs();
             let (i, point) = curve
                 .points
@@ -201,8 +201,8 @@ impl Plot {
         format!("{}: {} at {} = {}", self.name(curve), number(y), self.axes[0], number(x))
     }
 
-    /// The name of a curve, those that coincide with it, and its number at the mark: "cat = mat 0.41 each". Without a mark it is
-    /// the first number and the last: "cat from 0.9 to 0.5". A legend and a screen reader say the same.
+    /// The name of a curve, those that coincide with it, and its number at the mark: "cat = mat 0.41 each". Without a mark, the
+    /// first and the last number follow: "cat from 0.9 to 0.5". Legends and screen readers use this text.
     pub fn said(&self, curve: usize) -> String {
         let name = self.name(curve);
         let Curve { points, marked, .. } = &self.curves[curve];
@@ -224,7 +224,7 @@ impl Plot {
         marked.map_or_else(|| name.clone(), |y| format!("{name} {}", number(y)))
     }
 
-    /// A row for each x, with an empty cell where a curve has no point.
+    /// Writes a row for each x, with an empty cell where a curve has no point.
     fn csv(&self) -> Result<Vec<u8>, Error> {
         let mut xs: Vec<f64> =
             self.curves.iter().flat_map(|curve| &curve.points).map(|[x, _]| *x).collect();
@@ -265,7 +265,7 @@ impl Plot {
         out.into_inner().map_err(|e| csv::Error::from(e.into_error()).into())
     }
 
-    /// The curves as a picture. A page tells the point under the pointer.
+    /// The curves as a picture. A page shows the point under the pointer.
     ///
     /// # Errors
     /// [`Error::Empty`] without a point.
@@ -343,7 +343,7 @@ impl Plot {
         figure.text(Text { ink: Ink::Quiet, upright: true, ..middle(at, y.to_owned()) });
     }
 
-    /// The line with the edges of its band, and over it an invisible wide one whose segments tell the point under the pointer.
+    /// Draws the edges of the band, the curve, and an invisible wide line whose segments show the point under the pointer.
     fn push_curve(&self, figure: &mut Figure, axes: &Axes, i: usize) {
         let curve = &self.curves[i];
         let at = |[x, y]: [f64; 2]| axes.at([self.scale.place(x), y]);
@@ -384,7 +384,7 @@ impl Curve {
     }
 }
 
-/// The rectangle of the curves: what it spans, and where it stands.
+/// The rectangle of the curves: its ranges and its position.
 struct Axes {
     across: [f64; 2],
     up: [f64; 2],
@@ -416,7 +416,7 @@ fn range(numbers: impl Iterator<Item = f64>) -> Option<[f64; 2]> {
     })
 }
 
-/// The range itself, or one of length 1 from the only number.
+/// The range itself, or a range of length 1 from its only number.
 fn wide([low, high]: [f64; 2]) -> [f64; 2] {
     if high > low { [low, high] } else { [low, low + 1.0] }
 }
@@ -473,7 +473,7 @@ mod tests {
         let plot = plot(&[&ys, &other, &nearly]);
         assert_eq!([plot.name(0), plot.name(1), plot.name(2)], ["c0 = c2", "c1", "c0 = c2"]);
         assert_eq!(plot.pieces(1), [&plot.curves[1].points[..]]);
-        // Together their pieces cover the curve, and each has as many of them.
+        // Together their pieces cover the curve, and each curve has equally many.
         let (a, b) = (plot.pieces(0), plot.pieces(2));
         assert_eq!((a.len(), b.len()), (12, 12));
         assert!(a[0].last().map(|p| p[0]) == b[0].first().map(|p| p[0]));

@@ -9,14 +9,14 @@ use crate::{Error, Palette, Table};
 
 /// The longer side of a picture of few bare cells, in pixels.
 const WIDTH: usize = 768;
-/// The pixels of a CSS pixel in a figure, where its cells do not need more.
+/// The pixels per CSS pixel of a figure, unless its cells need more.
 const SCALE: f64 = 2.0;
-/// The most pixels of a figure: 512 MiB of memory.
+/// The largest figure in pixels: 512 MiB of memory.
 const MOST_PIXELS: f64 = 1.7e8;
 
 impl Figure {
     /// The figure as PNG, on white. Text is set in DejaVu Sans, which has the alphabets of Europe and the Middle East and the
-    /// signs of mathematics; a character that it lacks is an empty box.
+    /// signs of mathematics. A missing character is an empty box.
     ///
     /// A CSS pixel is 2 × 2 pixels, or more if each cell of a large matrix needs its own.
     ///
@@ -40,7 +40,7 @@ impl Figure {
     }
 }
 
-/// A picture of the cells as equal squares of pixels, without labels. Where there are many cells, each is a pixel.
+/// A picture of the cells as equal squares of pixels, without labels. In a large matrix, each cell is a pixel.
 pub(super) fn bare(table: &Table<'_>, palette: Palette) -> Result<Vec<u8>, Error> {
     if palette.is_plain() {
         return Err(Error::Plain(table.name.to_owned()));
@@ -60,7 +60,7 @@ pub(super) fn bare(table: &Table<'_>, palette: Palette) -> Result<Vec<u8>, Error
     Ok(encode(ColorType::Rgb, [cols * side, rows * side], &image, &texts)?)
 }
 
-/// A PNG of these bytes: `size` pixels wide and high, 8 bits a channel, with these text chunks.
+/// Encodes these bytes as PNG: `size` pixels wide and high, 8 bits a channel, with text chunks.
 ///
 /// # Errors
 /// If `image` does not have as many bytes as `size` and `color` need.

@@ -21,7 +21,7 @@ pub struct Table<'a> {
     pub axes: [&'a str; 2],
 }
 
-/// Why a matrix could not be written.
+/// An error of writing a matrix.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -46,7 +46,7 @@ pub enum Error {
 
     /// The matrix has no colours, for instance because its columns have different units. Bare cells need colours.
     #[error(
-        "`{0}` is a table without colours, and bare cells are nothing else: leave out --bare, or choose colours with --map"
+        "`{0}` is a table without colours, and bare cells show only colours: leave out --bare, or choose colours with --map"
     )]
     Plain(String),
 
@@ -61,29 +61,29 @@ pub enum Error {
 
     /// The page would have too many numbers.
     #[error(
-        "a page of {numbers} numbers is too large (the most are {most}): write it as .svg, .npy or .safetensors"
+        "a page of {numbers} numbers is too large (at most {most}): write it as .svg, .npy or .safetensors"
     )]
     Many {
-        /// The number of numbers.
+        /// The numbers of the matrix.
         numbers: usize,
-        /// The most numbers of a page.
+        /// The limit.
         most: usize,
     },
 
     /// There are too many tokens to draw lines between.
-    #[error("{tokens} tokens are too many for lines (the most are {most}): export the matrix")]
+    #[error("{tokens} tokens are too many for lines (at most {most}): export the matrix")]
     Tokens {
         /// The number of queries or keys, whichever is larger.
         tokens: usize,
-        /// The most tokens.
+        /// The limit.
         most: usize,
     },
 
-    /// The format has no place for a picture that is more than a matrix.
+    /// The format cannot hold a picture that is more than a matrix.
     #[error("lines and grids are pictures: write them as .png, .svg or .html")]
     NoPicture,
 
-    /// The format holds a matrix, and curves are none.
+    /// The format holds a matrix, not curves.
     #[error("curves are not a matrix: write them as .csv, .png, .svg or .html")]
     NoMatrix,
 

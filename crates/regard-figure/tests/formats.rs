@@ -1,4 +1,4 @@
-//! Matrices written out, and read back by other means.
+//! Matrices are written, and read back by independent code.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
@@ -61,8 +61,8 @@ fn rect(svg: &str, [r, g, b]: [u8; 3]) -> [f64; 4] {
     })
 }
 
-/// The picture of the pixels is that of the shapes, twice as large: cells lie at the same places, and letters to the left of a
-/// row, above a column and beside the bar.
+/// The PNG shows the SVG at twice its size: cells have the same places, and labels stand left of a row, above a column and
+/// beside the bar.
 #[test]
 fn a_png_has_the_cells_the_labels_and_the_bar_of_the_svg() {
     let values = [0.0, 0.25, 1.0, f32::NAN, f32::NEG_INFINITY, 0.5];
@@ -116,7 +116,7 @@ fn a_png_of_many_cells_has_a_pixel_for_each() {
     assert!(count(last) >= 2000 && count(first) >= 2000 * 1999, "{} {}", count(last), count(first));
 }
 
-/// The page is one file: it names no other place than the namespace of SVG. Its script has every number and label.
+/// The page is one file: its only address is the namespace of SVG. Its script has every number and label.
 #[test]
 fn a_page_has_all_numbers_and_needs_no_network() {
     use base64::Engine as _;
@@ -139,7 +139,7 @@ fn a_page_has_all_numbers_and_needs_no_network() {
     let numbers = data[0]["values"].as_str().unwrap();
     let numbers = base64::engine::general_purpose::STANDARD.decode(numbers).unwrap();
     assert_eq!(numbers, values.map(f32::to_le_bytes).concat());
-    // The script finds a cell by the place and the size that the SVG has.
+    // The script finds a cell by its place and size in the SVG.
     let (_, svg) = page.split_once("<svg").unwrap();
     let [left, top, wide, _] = rect(svg, palette().rgb(0.0));
     let at = |i: usize| data[0]["at"][i].as_f64().unwrap();
@@ -332,7 +332,7 @@ fn an_svg_of_many_cells_embeds_a_picture_of_a_pixel_each() {
     assert!(svg.len() < 100_000, "{}", svg.len());
 }
 
-/// Tags that close in the order in which they open, and no bare `&`.
+/// Checks that tags close in the right order, and that no `&` is bare.
 fn well_formed(svg: &str) {
     let mut open = Vec::new();
     for tag in svg.split('<').skip(1) {

@@ -1,25 +1,25 @@
 //! The pixels of a figure.
 //!
-//! Rectangles cover whole pixels, so a cell has one colour. Lines and letters are blended with what is below them, by the
-//! share of each pixel that they cover.
+//! Rectangles cover whole pixels, so a cell has one colour. Lines and letters are blended with the pixels below them, by
+//! the share of each pixel that they cover.
 
 use ab_glyph::{Font as _, FontRef, GlyphId, PxScale, ScaleFont as _, point};
 
 use crate::figure::{Anchor, Cells, Figure, Ink, Line, Shape, Text};
 
-/// DejaVu Sans 2.37 with the outlines of all its characters, without the hints and the tables for shaping, which are not read:
+/// All outlines of DejaVu Sans 2.37, without its hints and its tables for shaping, which are not read:
 /// `pyftsubset DejaVuSans.ttf --unicodes='*' --no-hinting --layout-features= --name-IDs='*'`.
 #[cfg(not(target_arch = "wasm32"))]
 const FONT: &[u8] = include_bytes!("../../fonts/DejaVuSans.ttf");
-/// Its Latin, Greek and Cyrillic letters and its signs of mathematics: a page is loaded, and the whole font would be a seventh of it.
-/// `apps/web/fonts.sh` cuts it.
+/// Its Latin, Greek and Cyrillic letters and its signs of mathematics: the whole font would be a seventh of the page.
+/// `apps/web/fonts.sh` extracts them.
 #[cfg(target_arch = "wasm32")]
 const FONT: &[u8] = include_bytes!("../../fonts/page/DejaVuSans.ttf");
 const PAPER: u8 = 255;
 /// The lengths of a dash and of the gap after it, in CSS pixels.
 const DASH: [f64; 2] = [5.0, 3.0];
 
-/// The bytes of an image of `size` pixels, three a pixel.
+/// Draws an image of `size` pixels, three bytes a pixel.
 pub(super) fn draw(figure: &Figure, [width, height]: [usize; 2], scale: f64) -> Vec<u8> {
     let mut canvas = Canvas { width, height, scale, bytes: vec![PAPER; width * height * 3] };
     for shape in &figure.shapes {
@@ -46,13 +46,13 @@ fn rgb(ink: Ink) -> [u8; 3] {
 struct Canvas {
     width: usize,
     height: usize,
-    /// The pixels of a CSS pixel.
+    /// The pixels per CSS pixel.
     scale: f64,
     bytes: Vec<u8>,
 }
 
 impl Canvas {
-    /// Mixes a colour into a pixel, if it is one of the image.
+    /// Blends a colour into a pixel, if the image has this pixel.
     fn blend(&mut self, x: i64, y: i64, color: [u8; 3], share: f64) {
         let (Ok(x), Ok(y)) = (usize::try_from(x), usize::try_from(y)) else { return };
         if x < self.width && y < self.height {
@@ -64,7 +64,7 @@ impl Canvas {
         }
     }
 
-    /// The pixels from a to b in CSS pixels.
+    /// The pixels between two places in CSS pixels.
     fn span(&self, from: f64, to: f64, most: usize) -> core::ops::Range<usize> {
         let pixel = |x: f64| ((x * self.scale).round().max(0.0) as usize).min(most);
         pixel(from)..pixel(to)
@@ -79,7 +79,7 @@ impl Canvas {
         }
     }
 
-    /// A row of pixels has the colour between the two stops that are nearest.
+    /// Draws a colour bar. A row of pixels interpolates between the two nearest stops.
     fn bar(&mut self, [x, y]: [f64; 2], [width, height]: [f64; 2], stops: &[[u8; 3]]) {
         let rows = (height * self.scale).ceil();
         for i in 0..rows as usize {
@@ -100,7 +100,7 @@ impl Canvas {
         }
     }
 
-    /// Draws each segment: a pixel is covered by as much as its centre is within half a width of the segment.
+    /// Draws each segment. It covers a pixel by the part of the pixel within half a width of the segment.
     fn line(&mut self, line: &Line) {
         let points: Vec<[f64; 2]> =
             if line.dashed { dashes(&line.points) } else { pairs(&line.points) }
@@ -116,7 +116,7 @@ impl Canvas {
             let range = |a: f64, b: f64| {
                 (a.min(b) - half - 1.0).floor() as i64..=(a.max(b) + half + 1.0).ceil() as i64
             };
-            // Of each row of pixels only those near the segment are visited.
+            // Only the pixels near the segment are visited.
             for y in range(y0, y1) {
                 let near = |y: f64| if dy == 0.0 { x0 } else { x0 + (y - y0) / dy * dx };
                 let [above, below] = [y as f64 - half - 1.0, y as f64 + half + 2.0]
