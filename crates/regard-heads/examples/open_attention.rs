@@ -1,5 +1,5 @@
-//! Opens a file of attention as the window does, and says how long each part took, what memory the process had at most
-//! (on Linux), and which heads stand out.
+//! Opens a file of attention as the window does, and prints the time of each part, the peak memory (on Linux), and
+//! which heads stand out.
 //!
 //! `cargo run --release -p regard-heads --example open_attention ATTENTION.safetensors`
 
@@ -56,7 +56,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// The most memory that this process has had so far, in bytes.
+/// The peak memory of this process so far, in bytes.
 fn peak_memory() -> Option<f64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;

@@ -20,7 +20,7 @@ pub enum Part {
 pub enum Over {
     /// All heads of a layer (by its index in the file).
     HeadsOf(usize),
-    /// The heads of one number in all layers.
+    /// The heads with one number in all layers.
     LayersOf(usize),
     /// All heads of all layers.
     All,

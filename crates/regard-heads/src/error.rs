@@ -80,7 +80,7 @@ pub enum Error {
         expected: String,
     },
 
-    /// There are not as many weights or tokens as the shape says, or there are none.
+    /// The number of weights or tokens does not match the shape, or is 0.
     #[error(
         "{weights} weights, {} query tokens and {} key tokens do not fit the shape {shape:?}", tokens[0], tokens[1]
     )]
@@ -145,10 +145,10 @@ pub enum Error {
         names: Vec<String>,
     },
 
-    /// The file lacks the tensor asked for.
+    /// The file lacks the requested tensor.
     #[error("the file has no tensor `{name}`; it has {}", .names.join(", "))]
     Unknown {
-        /// The name asked for.
+        /// The requested name.
         name: String,
         /// The names to choose from.
         names: Vec<String>,
@@ -183,7 +183,7 @@ pub enum Error {
     NoSuchHead {
         /// layer or head.
         what: &'static str,
-        /// The number asked for.
+        /// The requested number.
         number: usize,
         /// The numbers to choose from.
         there_are: String,
@@ -209,7 +209,7 @@ pub enum Error {
     Cancelled,
 }
 
-/// What a reader should know about a file that can be opened nevertheless.
+/// A defect of a file that can nevertheless be opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Warning {
@@ -228,7 +228,7 @@ pub enum Warning {
         first: String,
     },
 
-    /// Some numbers are not weights, but for instance scores.
+    /// Some numbers are not weights but, for instance, scores.
     #[error(
         "{} negative or infinite numbers (the first in {first}), which are not attention weights; the measures leave {} out",
         contain(*rows, *heads),

@@ -32,8 +32,8 @@ impl AttentionMaps {
 }
 
 impl Survey {
-    /// A picture of all heads: a row for each layer, and a matrix for each head. A long text is shown by the largest weight of
-    /// each square of [`factor`](Self::factor) × factor cells. All heads have the same scale, or each its own.
+    /// A picture of all heads: a row for each layer, and a matrix for each head. A long text shows the largest weight of each
+    /// square of [`factor`](Self::factor) × factor cells. Heads share one scale, or each has its own.
     pub fn figure(&self, maps: &AttentionMaps, look: Look, own_scale: bool) -> Figure {
         let shape = maps.shape();
         let heads: Vec<_> = shape.ids().map(|id| (id, self.thumbnail(maps, id))).collect();
@@ -63,7 +63,7 @@ impl Survey {
     }
 }
 
-/// One label for each `factor` labels: the first and the last of them.
+/// Joins the first and the last of every `factor` labels.
 fn pooled(labels: Vec<Label>, factor: usize) -> Vec<Label> {
     if factor < 2 {
         return labels;

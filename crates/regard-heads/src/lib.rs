@@ -31,8 +31,8 @@ pub use self::source::{Opener, Stream, from_disk};
 pub use self::survey::Survey;
 pub use self::token::readable;
 
-/// A function that is told from time to time, by any thread, which share of the work is done, from 0 to 1. If it returns
-/// `Break`, the work ends with [`Error::Cancelled`].
+/// A function that any thread calls with the share of the work that is done, from 0 to 1. If it returns `Break`, the
+/// work ends with [`Error::Cancelled`].
 pub type Progress<'a> = dyn Fn(f32) -> ControlFlow<()> + Sync + 'a;
 
 /// The progress function of work that nobody watches or cancels.
@@ -40,7 +40,7 @@ pub fn unattended(_part: f32) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
 
-/// Tells `progress` the share done / all. Fails if the work is cancelled.
+/// Reports the share done / all. Fails if the work is cancelled.
 fn tell(progress: &Progress<'_>, done: usize, all: usize) -> Result<(), Error> {
     match progress(done as f32 / all.max(1) as f32) {
         ControlFlow::Continue(()) => Ok(()),

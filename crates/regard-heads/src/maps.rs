@@ -28,7 +28,7 @@ pub struct AttentionMaps {
     values: Values,
     queries: Option<Vec<Label>>,
     keys: Option<Vec<Label>>,
-    /// The tokens are compared only once, because this is asked for often.
+    /// The result is kept, because it is read often and compares all tokens.
     is_self_attention: bool,
 }
 
@@ -84,7 +84,7 @@ impl AttentionMaps {
     /// The attention that a model has just computed: \[layers, heads, queries, keys\], and the tokens of its queries and keys.
     ///
     /// # Errors
-    /// [`Error::Unfit`] if there are not as many weights or tokens as the shape says, or if there are none.
+    /// [`Error::Unfit`] if the number of weights or tokens does not match the shape or is 0.
     ///
     /// ```
     /// use regard_heads::{AttentionMaps, HeadId, Shape};
@@ -130,7 +130,7 @@ impl AttentionMaps {
     /// file has them. The weights are not checked here, but by [`Survey::new`](super::Survey::new).
     ///
     /// # Errors
-    /// See [`Error`]. No memory is reserved that the file could not fill.
+    /// See [`Error`]. It reserves no memory that the file could not fill.
     pub fn open(path: &Path, name: Option<&str>, progress: &Progress<'_>) -> Result<Self, Error> {
         Self::open_with(&from_disk, path, name, progress)
     }
@@ -278,8 +278,8 @@ impl AttentionMaps {
         [named(self.query_tokens(), self.shape.queries), named(self.key_tokens(), self.shape.keys)]
     }
 
-    /// Whether queries and keys are the same tokens: their numbers are equal, and their texts too if the file has them. Only then
-    /// can positions be compared.
+    /// Whether queries and keys are the same tokens: their numbers are equal, and their texts too if the file has them. Otherwise
+    /// positions cannot be compared.
     pub fn is_self_attention(&self) -> bool {
         self.is_self_attention
     }
@@ -324,7 +324,7 @@ pub(super) fn rank(entry: &Entry, needed: &'static str) -> Error {
     Error::Rank { tensor: entry.name.clone(), shape: entry.shape.clone(), needed }
 }
 
-/// The shape, if the type is supported and there are numbers.
+/// The shape, if the type is supported and the shape is not empty.
 pub(super) fn checked<T>(entry: &Entry, shape: T) -> Result<T, Error> {
     if entry.dtype.is_none() {
         return Err(Error::Type { tensor: entry.name.clone(), found: entry.type_name.clone() });
@@ -354,7 +354,7 @@ fn shape_of_equals(layers: &[(&Entry, Shape)]) -> Result<Shape, Error> {
 
 pub(super) type Tokens = Option<Vec<Label>>;
 
-/// The labels of the tokens found, whose numbers must be those of the queries and keys.
+/// The labels of the tokens found. Their numbers must match the queries and keys.
 pub(super) fn tokens_for(
     tensor: &str,
     shape: Shape,

@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 use wide::f32x8;
 
-/// A property of a head as one number: a mean over the queries. Heads can be sorted by any measure.
+/// A property of a head as one number: a mean over the queries. Every measure can sort heads.
 ///
 /// Queries that see nothing (all weights are 0) and rows that are not weights are left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -9,19 +9,19 @@ use wide::f32x8;
 pub enum Measure {
     /// −Σ w ln w, in nats.
     Entropy,
-    /// The entropy over the largest possible one.
+    /// The entropy divided by the largest possible entropy.
     RelativeEntropy,
     /// Σ w·|query − key|.
     Distance,
     /// The weight on the first key.
     FirstToken,
-    /// The weight on the token before.
+    /// The weight on the preceding token.
     PreviousToken,
     /// The weight on the query's own token.
     SameToken,
     /// The weight on earlier occurrences of the query's token.
     DuplicateToken,
-    /// The weight on tokens that follow such an occurrence.
+    /// The weight on the tokens that follow those occurrences.
     Induction,
 }
 
@@ -128,7 +128,7 @@ struct Mean {
     is_significant: bool,
 }
 
-/// A mean over fewer queries than this is not significant.
+/// A mean over fewer queries is not significant.
 const FEWEST_QUERIES: f64 = 3.0;
 
 impl Measures {
@@ -142,11 +142,11 @@ impl Measures {
         self.mean(measure).map_or(0, |mean| mean.queries)
     }
 
-    /// Whether the value tells something about the head.
+    /// Whether the value says something about the head.
     ///
-    /// A share of weight does if it is the mean of three queries or more, and lies above that of equal weights on all visible
-    /// keys by more than two standard errors. A single query with a large weight is not significant. Entropies and distances
-    /// always are.
+    /// A share of weight is significant if it is the mean of at least three queries and exceeds the share of equal weights on
+    /// all visible keys by more than two standard errors. A single query with a large weight is not significant. Entropies
+    /// and distances always are.
     pub fn is_significant(&self, measure: Measure) -> bool {
         self.mean(measure).is_some_and(|mean| mean.is_significant)
     }
@@ -171,7 +171,7 @@ impl Measures {
     }
 }
 
-/// The share of weight on certain keys, added up over the queries that have such keys.
+/// The share of weight on certain keys, summed over the queries that have such keys.
 #[derive(Clone, Copy, Debug, Default)]
 struct Share {
     sum: f64,
@@ -239,7 +239,7 @@ pub(super) enum Row {
 /// The largest distance of a row's sum from 1. Rounding 4096 equal weights to BF16 stays below it.
 const TOLERANCE: f64 = 0.01;
 
-/// The sums that the measures of a head follow from. Rows are added one by one.
+/// The sums from which the measures of a head follow. Rows are added one by one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sums {
     rows: f64,
@@ -292,7 +292,7 @@ impl Sums {
                 self.previous.add(weight(previous), 1, visible);
             }
             if let Some(earlier) = earlier {
-                // A token that follows its like directly is not one that the query looks back to.
+                // After a direct repetition, the follower would be the query itself.
                 let followers = earlier.of(query).map(|i| i + 1).filter(|i| *i != query);
                 add_all(&mut self.duplicate, earlier.of(query), weight, visible);
                 add_all(&mut self.induction, followers, weight, visible);
@@ -343,7 +343,7 @@ struct Totals {
 }
 
 impl Totals {
-    /// The first weight is `distance` tokens away, and each further one `step` tokens more.
+    /// The first weight is `distance` tokens away, and each following weight `step` tokens more.
     fn of(weights: &[f32], distance: f32, step: f32) -> Self {
         let lanes = f32x8::from([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]);
         let mut distances = lanes * f32x8::splat(step) + f32x8::splat(distance);
@@ -381,8 +381,8 @@ mod tests {
         assert!(sums.sees_later);
     }
 
-    /// The token of a causal head's last query occurs once before, and the head attends to the token after it. A single query
-    /// says nothing about the head; six of them do.
+    /// The token of a causal head's last query occurs once before, and the head attends to the token after it. A single such
+    /// query says nothing about the head; six of them do.
     #[test]
     fn a_share_of_one_query_is_not_significant() {
         let induction = |tokens: &[&str], first: usize| {

@@ -1,4 +1,4 @@
-/// Shrinks a matrix to the largest number of each square of cells. NaN wins, so that nobody misses it.
+/// Shrinks a matrix to the largest number of each square of cells. NaN counts as the largest.
 ///
 /// Rows are added one by one, in order.
 #[derive(Debug)]
@@ -11,7 +11,7 @@ pub(super) struct Pool {
     pooled: Vec<f32>,
 }
 
-/// The side of the squares that leave at most `limit` rows and columns.
+/// The side of the squares for which at most `limit` rows and columns remain.
 pub(super) fn factor(rows: usize, cols: usize, limit: usize) -> usize {
     rows.max(cols).div_ceil(limit.max(1)).max(1)
 }

@@ -30,7 +30,7 @@ use super::{Error, Opener, Progress, Shape, from_disk, tokens};
 #[derive(Clone, Debug)]
 pub struct QueriesAndKeys {
     queries: Tensor,
-    /// `None` if `queries` is both.
+    /// `None` if `queries` holds both.
     keys: Option<Tensor>,
     names: [Tokens; 2],
 }
@@ -57,7 +57,7 @@ impl QueriesAndKeys {
     /// share one of `k`. Types: F32, F16, BF16 or F64. Tokens are read if the file has them.
     ///
     /// # Errors
-    /// See [`Error`]. No memory is reserved that the file could not fill.
+    /// See [`Error`]. It reserves no memory that the file could not fill.
     pub fn open(path: &Path, progress: &Progress<'_>) -> Result<Self, Error> {
         Self::open_with(&from_disk, path, progress)
     }
@@ -109,8 +109,8 @@ impl QueriesAndKeys {
         self.queries.size.dim
     }
 
-    /// The queries and the keys \[tokens, dim\] of a head: the first tokens, and the first dimensions of each. If the file has
-    /// fewer, all of them. Empty if there is no such head.
+    /// The first `tokens` queries and keys of a head with their first `dim` dimensions, or all if the file has fewer. Empty if
+    /// there is no such head.
     pub fn first(&self, head: usize, tokens: usize, dim: usize) -> [Vec<f32>; 2] {
         let queries = self.queries.first(head, tokens, dim);
         let keys = match &self.keys {
@@ -177,7 +177,7 @@ fn size_of(entry: &Entry) -> Result<Size, Error> {
     maps::checked(entry, Size { batch, heads, tokens, dim })
 }
 
-/// Whether keys of one size fit queries of the other. Several heads may share their keys.
+/// Whether keys of one size fit queries of the other. Several heads may share keys.
 fn goes_with(keys: Size, queries: Size) -> bool {
     queries == Size { heads: queries.heads, ..keys } && queries.heads.is_multiple_of(keys.heads)
 }

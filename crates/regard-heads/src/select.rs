@@ -59,7 +59,7 @@ pub(super) fn select<'a>(
 fn selections(entries: &[Entry]) -> Vec<Selection<'_>> {
     let mut all: Vec<Selection<'_>> = Vec::new();
     let tensors = || entries.iter().filter(|e| !TOKENS.contains(&e.name.as_str()));
-    // Beside matrices, vectors and numbers are something else.
+    // In a file with matrices, vectors and scalars are not attention.
     let some_matrix = tensors().any(|e| e.shape.len() >= 2);
     for entry in tensors().filter(|e| e.shape.len() >= 2 || !some_matrix) {
         let Some((pattern, number)) = numbered(&entry.name) else {

@@ -9,7 +9,7 @@ use zip::{CompressionMethod, ZipArchive};
 
 use super::Error;
 
-/// The most bytes of a safetensors header: those of 20 000 tensors. What is read from a header takes up to 20 times its size.
+/// The largest safetensors header: that of 20 000 tensors. Its content takes up to 20 times its size in memory.
 const LARGEST_HEADER: u64 = 3 << 20;
 
 /// A file of tensors whose headers have been read.
@@ -38,7 +38,7 @@ pub type Opener<'a> = dyn Fn(&Path) -> io::Result<Box<dyn Stream>> + Sync + 'a;
 /// Opens a regular file of this machine.
 ///
 /// # Errors
-/// The file system's. A folder, a device or a FIFO is refused: opening a FIFO would wait for its other end.
+/// Those of the file system. It refuses a folder, a device and a FIFO, whose opening blocks.
 pub fn from_disk(path: &Path) -> io::Result<Box<dyn Stream>> {
     if !fs::metadata(path)?.is_file() {
         return Err(io::Error::other("it is not a regular file"));
@@ -48,8 +48,8 @@ pub fn from_disk(path: &Path) -> io::Result<Box<dyn Stream>> {
 
 type Bytes = Box<dyn Stream>;
 
-/// A tensor as its header describes it. A plain file was checked to have room for its numbers; a compressed file may
-/// turn out to be too short.
+/// A tensor as its header describes it. A plain file is known to have room for its numbers; a compressed file may
+/// still be too short.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub(super) name: String,
@@ -125,7 +125,7 @@ impl TensorFile {
             let Some(info) = header.info(&name) else { continue };
             let (from, to) = info.data_offsets;
             let shape = info.shape.clone();
-            // `Metadata` has checked that the shape fits the offsets, but not that the file has these bytes.
+            // `Metadata` checks that the shape fits the offsets, but not that the file has these bytes.
             let found = (file_len - start).saturating_sub(from as u64);
             let needed = (to - from) as u64;
             if found < needed {
@@ -165,7 +165,7 @@ impl TensorFile {
             let mut file = archive.by_index(index).map_err(|e| format(&e))?;
             let name = file.name().map_err(|e| format(&e))?;
             let Some(name) = name.strip_suffix(".npy").map(str::to_owned) else { continue };
-            // The sizes in the archive may be wrong. The size of the archive itself is not.
+            // The sizes in the archive may be wrong. The size of the archive itself is right.
             let stored = file.compressed_size().min(file_len);
             let expansion =
                 if file.compression() == CompressionMethod::Stored { 1 } else { MOST_EXPANSION };
@@ -216,7 +216,7 @@ impl Entry {
         format!("{} with the shape {:?}", self.type_name, self.shape)
     }
 
-    /// Checks that an array which ends `found` bytes after its header has no more numbers than its shape tells.
+    /// Checks that an array which ends `found` bytes after its header has no more numbers than its shape.
     fn check_end(&self, format: &'static str, found: u64) -> Result<(), Error> {
         let Some(dtype) = self.dtype else { return Ok(()) };
         let needed = self.len as u64 * (dtype.bitsize() as u64 / 8);

@@ -38,7 +38,7 @@ struct Found {
 }
 
 impl Survey {
-    /// The most rows and columns of a thumbnail.
+    /// The maximum rows and columns of a thumbnail.
     pub const THUMBNAIL: usize = 96;
 
     /// Reads every weight once, on all threads.
@@ -81,8 +81,8 @@ impl Survey {
     }
 
     /// The heads sorted by a measure, the largest value first. Heads whose value is not significant
-    /// ([`Measures::is_significant`]) come after those whose value is, and heads without the measure come last. Equal ones
-    /// are in the order of the file.
+    /// ([`Measures::is_significant`]) come after the significant ones, and heads without the measure come last. Ties keep
+    /// the order of the file.
     pub fn sorted_by(&self, measure: Measure) -> Vec<HeadId> {
         let mut ids: Vec<HeadId> = self.shape.ids().collect();
         let value = |id: &HeadId| {
@@ -121,7 +121,7 @@ impl Survey {
         self.causal
     }
 
-    /// What a reader should know before trusting the numbers.
+    /// Defects of the file that affect the numbers.
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }

@@ -7,19 +7,19 @@ use super::select::TOKENS;
 use super::source::TensorFile;
 use super::{Error, Opener, Shape};
 
-/// The tokens as they stand in the file, each list with the place where it was found.
+/// The tokens of the file, each list with the place where it was found.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) queries: Option<(String, Vec<String>)>,
     pub(super) keys: Option<(String, Vec<String>)>,
 }
 
-/// Looks for the tokens of an attention in a file beside the attention file, then in its metadata, then among its tensors. In
-/// the metadata, `NAME.tokens`, `NAME.query_tokens` and `NAME.key_tokens` are those of the attention NAME alone. `beside` is the path of
-/// the attention file, and the function that opens its neighbours; `None` for a file in memory.
+/// Looks for the tokens of an attention in a file beside the attention file, then in its metadata, then among its tensors. In the
+/// metadata, `NAME.tokens`, `NAME.query_tokens` and `NAME.key_tokens` belong to the attention NAME alone. `beside` is the path of
+/// the attention file and the function that opens its neighbours, or `None` for a file in memory.
 ///
-/// Beside `NAME.npy` may stand `NAME.tokens.json`, a list of strings or an object with the lists `query_tokens` and
-/// `key_tokens` or `tokens`, or `NAME.tokens.txt`, with one token a line.
+/// The tokens of `NAME.npy` are in `NAME.tokens.json`, a list of strings or an object with the lists `query_tokens`
+/// and `key_tokens` or `tokens`, or in `NAME.tokens.txt`, with one token a line.
 pub(super) fn find(
     beside: Option<(&Opener<'_>, &Path)>,
     source: &mut TensorFile,
@@ -81,7 +81,7 @@ impl Found {
         Self { queries: found.clone(), keys: found }
     }
 
-    /// The lists `query_tokens` and `key_tokens` that `get` finds. `tokens` stands in for a missing one.
+    /// The lists `query_tokens` and `key_tokens` that `get` finds. `tokens` replaces a missing list.
     fn by_name(
         mut get: impl FnMut(&str) -> Result<Option<(String, Vec<String>)>, Error>,
     ) -> Result<Option<Self>, Error> {
@@ -92,7 +92,7 @@ impl Found {
     }
 }
 
-/// The most bytes of a file of tokens.
+/// The largest file of tokens, in bytes.
 const LARGEST_FILE: u64 = 4 << 20;
 
 /// The text of a file. `None` if there is no such file.
@@ -131,7 +131,7 @@ fn strings(
     attention: &str,
     shape: Shape,
 ) -> Result<Option<(String, Vec<String>)>, Error> {
-    /// The most characters that a token can have.
+    /// The maximum number of characters in a token.
     const LONGEST: usize = 1 << 10;
     let Some(entry) = source.entry(name).cloned() else { return Ok(None) };
     let place = format!("the file, `{name}`");

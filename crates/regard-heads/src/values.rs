@@ -127,7 +127,7 @@ impl Values {
     }
 }
 
-/// Makes a vector longer and returns its new end.
+/// Extends a vector and returns its new end.
 fn more<T: Copy>(numbers: &mut Vec<T>, len: usize, zero: T) -> &mut [T] {
     let old = numbers.len();
     numbers.resize(old + len, zero);

@@ -33,12 +33,12 @@ fn texts(tokens: Option<&[regard_figure::Label]>) -> Vec<&str> {
     tokens.unwrap().iter().map(|t| t.text.as_str()).collect()
 }
 
-/// A foreign file may begin with any number: what it claims is not reserved.
+/// A foreign file may begin with any number: no memory is reserved for it.
 #[test]
 fn a_header_as_large_as_memory_is_refused() {
     let folder = Folder::new();
     let path = folder.file("model.gguf", 14_000_000_000_u64.to_le_bytes());
-    // It takes no room on the disk.
+    // The file is sparse.
     std::fs::File::options().write(true).open(&path).unwrap().set_len(15_000_000_000).unwrap();
     let message = open(&path).unwrap_err().to_string();
     assert!(message.contains("header"), "{message}");
@@ -68,7 +68,7 @@ mod opens {
 
     #[test]
     fn every_type_of_number_in_every_kind_of_file() {
-        // Exact in all of them.
+        // All types hold these numbers exactly.
         let numbers = [0.5_f32, 0.25, 0.25, 0.0, 1.0, 0.0, 0.125, 0.375, 0.5];
         let half =
             numbers.iter().flat_map(|x| f16::from_f32(*x).to_le_bytes()).collect::<Vec<u8>>();
@@ -281,7 +281,7 @@ mod refuses {
         assert!(matches!(refused(&numpy("(4294967296, 4294967296, 9)")), Error::TooLarge { .. }));
         let zipped = npz(&[("a.npy", numpy("(1000, 1000, 1000)"))], CompressionMethod::Deflated);
         assert!(matches!(refused(&zipped), Error::Truncated { .. }));
-        // An archive that lies about the size of its file too.
+        // This archive misstates the size of its file too.
         let mut lying = npz(&[("a.npy", numpy("(16, 1000, 1000)"))], CompressionMethod::Stored);
         let directory = lying.windows(4).rposition(|w| w == b"PK\x01\x02").unwrap();
         lying[directory + 20..directory + 24].copy_from_slice(&64_000_200_u32.to_le_bytes());
@@ -531,7 +531,7 @@ mod measures {
         }
     }
 
-    /// A head that puts all weight on one place a query, over the tokens A B C A B C ….
+    /// A head that puts the whole weight of each query on one place, over the tokens A B C A B C ….
     fn head(n: usize, place: impl Fn(usize) -> usize) -> Vec<f32> {
         (0..n * n).map(|k| f32::from(u8::from(place(k / n) == k % n))).collect()
     }
@@ -693,7 +693,7 @@ mod combines {
         let (layers, heads, n) = (4, 2, 150);
         let numbers = weights(layers * heads * n, n, 7);
         let maps = opened(&attention(&[layers, heads, n, n], &numbers)).unwrap();
-        // Abnar & Zuidema's own code: residual added, normalised, then the joint attention of layer after layer.
+        // Abnar & Zuidema's own code adds the residual, normalises, then multiplies layer by layer.
         let mut expected: Vec<f64> = Vec::new();
         for layer in 0..layers {
             let mut a = vec![0.0; n * n];
@@ -733,7 +733,7 @@ mod combines {
 
     #[test]
     fn rollout_of_looking_at_the_token_before_is_binomial() {
-        // (S + I) / 2 to the power of L, S shifting by one: the weights of place i are those of L coins.
+        // The rows of ((S + I) / 2)^L, where S shifts by one, are binomial: L tosses of a coin.
         let (layers, n) = (4_usize, 8_usize);
         let shift: Vec<f32> =
             (0..n * n).map(|k| f32::from(u8::from((k / n).saturating_sub(1) == k % n))).collect();
