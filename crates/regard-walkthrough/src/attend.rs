@@ -40,7 +40,7 @@ impl<'a> Head<'a> {
 }
 
 impl Head<'_> {
-    /// The scores, scaled and masked by the settings, then the weights, and the output if there are values.
+    /// Adds the scores, scaled and masked by the settings, then the weights, and the output if there are values.
     pub fn attend(
         &self,
         trace: &mut Trace<'_>,
@@ -118,7 +118,7 @@ impl Head<'_> {
         Ok(trace.push(&text, scores, Kind::Signed, self.pairs(), Origin::over_root(raw, d_k)))
     }
 
-    /// The weights and the output of the same attention with a causal mask, to compare with those without it.
+    /// Adds the weights and the output of the same attention under a causal mask, for comparison.
     pub fn causal_twin(
         &self,
         trace: &mut Trace<'_>,
@@ -213,7 +213,7 @@ impl Head<'_> {
                 fused(&attention.temperature(settings.temperature), &q.ours, &k.ours, &v.ours)?;
             let gap = Gap::between(&output, &one_call, &output.bound);
             Measured::note(&mut trace.measured.fused, gap);
-            // The step shows the output of one call, which is what a user of the kernels gets. It is rounded less often.
+            // The step shows the output of one call, as a user of the kernels gets it. It is rounded less often.
             output.ours = one_call;
             "attention.forward(q, k, v, output, scratch)"
         };

@@ -1,10 +1,10 @@
-//! How far a number in single precision may be from the same number in double precision: a bound for each element of a
-//! matrix, computed alongside the numbers (running error analysis: Higham 2002, Accuracy and Stability of Numerical
-//! Algorithms, sections 3.1 to 3.3).
+//! Bounds on the distance of numbers in single precision from the same numbers in double precision, for each element
+//! of a matrix, computed alongside the numbers (running error analysis: Higham 2002, Accuracy and Stability of
+//! Numerical Algorithms, sections 3.1 to 3.3).
 //!
-//! An operation in single precision gives its exact result times 1 + δ with |δ| ≤ u = 2⁻²⁴. A subnormal result has an
-//! additional error of at most 2⁻¹⁵⁰. After n operations the factor is 1 + θ with |θ| ≤ γₙ = n·u/(1 − n·u). So each function below adds two
-//! parts: what the errors eₐ, e_b, … of its operands make of an error of the result, and its own roundings:
+//! An operation in single precision gives its exact result times 1 + δ with |δ| ≤ u = 2⁻²⁴. A subnormal result has an additional
+//! error of at most 2⁻¹⁵⁰. After n operations the factor is 1 + θ with |θ| ≤ γₙ = n·u/(1 − n·u). Each function below therefore adds
+//! two parts: the propagated errors eₐ, e_b, … of its operands, and its own roundings:
 //!
 //! ```text
 //! a ± b            eₐ + e_b                                   + u·|a ± b|
@@ -26,13 +26,13 @@ const TINY: f64 = 1.401_298_464_324_817e-45;
 /// Weights below this are flushed to 0.
 const FLUSHED: f64 = 1.175_494_350_822_287_5e-38;
 
-/// γₙ, the largest relative error of n operations in a row.
+/// γₙ, the largest relative error of n successive operations.
 pub(crate) fn gamma(n: usize) -> f64 {
     let nu = n as f64 * U;
     nu / (1.0 - nu)
 }
 
-/// The exact numbers of a matrix, and how far those in single precision may be from them.
+/// The exact numbers of a matrix, and the bounds on the errors of those in single precision.
 #[derive(Clone, Copy)]
 pub(crate) struct Known<'a> {
     pub exact: &'a Matrix<f64>,
@@ -56,7 +56,7 @@ struct Term {
     moved: f64,
 }
 
-/// The matrix of what `add` collects over the terms of each element of A·B, in ascending order.
+/// Collects `add` over the terms of each element of A·B, in ascending order.
 fn collected<T: Clone>(
     a: Known<'_>,
     b: Known<'_>,
@@ -98,7 +98,7 @@ pub(crate) fn magnitude(a: Known<'_>, b: Known<'_>) -> Matrix<f64> {
     collected(a, b, 0.0, |sum, term| *sum += term.size, |sum| *sum)
 }
 
-/// A·B in any order of summation, with `more` roundings of each term and sum.
+/// A·B in any order of summation, with `more` extra roundings of each term and sum.
 pub(crate) fn sums(a: Known<'_>, b: Known<'_>, more: usize) -> Matrix<f64> {
     let n = a.exact.cols() + more;
     let gamma = gamma(n);

@@ -5,7 +5,7 @@ use crate::number::number;
 use crate::trace::largest;
 use crate::{Matrix, Quantity, Section, Step, StepKey, Without};
 
-/// A few sentences about the steps `cut`, which lack what `full` has, at temperature `t`.
+/// Describes in a few sentences the steps `cut`, which lack a part of `full`, at temperature `t`.
 pub(crate) fn describe(without: Without, t: f64, full: &[Step], cut: &[Step]) -> String {
     if steps(full, Quantity::Weights).next().is_none() {
         return format!(
@@ -77,7 +77,7 @@ fn scaling(t: f64, full: &[Step], cut: &[Step]) -> String {
     )
 }
 
-/// "2 instead of 1", if there is a difference to be read.
+/// "2 instead of 1", or "still 2".
 fn instead(now: &str, before: &str) -> String {
     if now == before { format!("still {now}") } else { format!("{now} instead of {before}") }
 }
@@ -164,7 +164,7 @@ fn mean(walk: &[Step], f: impl Fn(&[f64], usize) -> f64) -> f64 {
     mean_of_rows(walk, |_| true, f)
 }
 
-/// The same over some rows.
+/// The mean over some rows.
 fn mean_of_rows(
     walk: &[Step],
     is_one: impl Fn(usize) -> bool,

@@ -2,11 +2,11 @@ use crate::Matrix;
 use crate::bound::gamma;
 use crate::pair::Pair;
 
-/// A statement about the numbers of a walkthrough, with what was measured.
+/// A statement about the numbers of a walkthrough, with its measured distance.
 ///
 /// A limit follows from a bound on the rounding of single precision that is computed alongside the numbers, element by element
-/// (running error analysis). Where rounding can change the numbers too much for a bound to say anything, for instance at a
-/// temperature near 0, there is no limit: the check tells how large the distance is, not whether it is right.
+/// (running error analysis). Where rounding can change the numbers too much for a useful bound, for instance at a temperature
+/// near 0, there is no limit: the check reports the distance without judging it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Check {
     /// The statement: "rows sum to 1".
@@ -15,7 +15,7 @@ pub struct Check {
     pub value: f64,
     /// The largest distance that rounding explains. `None` if no bound is useful.
     pub limit: Option<f64>,
-    /// What was measured, in one sentence.
+    /// The measured quantity, in one sentence.
     pub meaning: String,
 }
 
@@ -58,7 +58,7 @@ impl Gap {
         Self::of(distances.zip(bound.as_slice().iter().copied()), scale(exact))
     }
 
-    /// The largest of some distances of a sum from 1, after `roundings`.
+    /// The largest distance of sums from 1, after `roundings`.
     pub fn from_one(sums: impl Iterator<Item = f64>, roundings: usize) -> Self {
         Self::of(sums.map(|sum| ((sum - 1.0).abs(), gamma(roundings))), 1.0)
     }
@@ -79,7 +79,7 @@ impl Gap {
             Some(limit) => [0.0, if limit > 0.0 { gap.value / limit } else { 0.0 }],
             None => [1.0, gap.value],
         };
-        // Of equal gaps, the one with the larger limit counts, so that an exact 0 does not stand for all.
+        // Of equal gaps, the one with the larger limit counts, so that an exact 0 does not represent all.
         let order = severity(&other).partial_cmp(&severity(&self));
         let is_wider = other.limit.unwrap_or(0.0) > self.limit.unwrap_or(0.0);
         match order {

@@ -2,7 +2,7 @@ use regard_kernels::{Temperature, softmax};
 
 use crate::Matrix;
 
-/// How softmax shares out at each of some temperatures: a row a temperature, a column a score. To plot.
+/// Softmax at several temperatures, for a plot: a row for each temperature, a column for each score.
 ///
 /// ```
 /// use regard_kernels::Temperature;

@@ -4,7 +4,7 @@ use regard_kernels::Temperature;
 
 use crate::{Error, Inputs, Settings, Walkthrough, Without};
 
-/// The settings that change a step of an example. A view shows the controls of these alone.
+/// The settings that change a step of an example. A view shows only their controls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Effective {
     /// Whether the temperature changes a step.
@@ -44,7 +44,7 @@ impl Effective {
         let causal = changes(Settings { causal: true, ..plain })?;
         let mut without = Vec::new();
         for step in Without::ALL {
-            // An attention that lacks its mask is compared with a causal one.
+            // Attention without its mask is compared with causal attention.
             let is_effective = if step == Without::Mask {
                 causal
             } else {

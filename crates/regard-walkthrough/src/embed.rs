@@ -10,7 +10,7 @@ use crate::step::Kind;
 use crate::trace::{Axes, Text, Trace, labels};
 use crate::{Error, Matrix, Quantity, Rows};
 
-/// The table of embeddings, with a row for each word of `vocabulary`, and X, the rows of the tokens.
+/// Adds the table of embeddings, with a row for each word of `vocabulary`, and X, the rows of the tokens.
 pub(crate) fn look_up(trace: &mut Trace<'_>, vocabulary: &[&str]) -> Result<Pair, Error> {
     let tokens = trace.tokens.clone();
     let words: Vec<String> = vocabulary.iter().map(|w| (*w).to_owned()).collect();
@@ -45,7 +45,7 @@ pub(crate) fn look_up(trace: &mut Trace<'_>, vocabulary: &[&str]) -> Result<Pair
     Ok(trace.push(&text, x, Kind::Signed, Axes::new(Rows::Tokens, &tokens, &dims), origin))
 }
 
-/// P, the sines and cosines of each position.
+/// Adds P, the sines and cosines of each position.
 pub(crate) fn push_positions(trace: &mut Trace<'_>, d: usize) -> Result<Pair, Error> {
     let tokens = trace.tokens.clone();
     let (n, dims) = (tokens.len(), labels("d", d));
@@ -85,7 +85,7 @@ pub(crate) fn push_positions(trace: &mut Trace<'_>, d: usize) -> Result<Pair, Er
     ))
 }
 
-/// X + P.
+/// Adds X + P.
 pub(crate) fn push_placed(trace: &mut Trace<'_>, x: &Pair, positions: &Pair) -> Pair {
     let (rows, cols) = (x.name.rows.to_vec(), x.name.cols.to_vec());
     let text = Text {

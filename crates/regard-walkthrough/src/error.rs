@@ -24,9 +24,9 @@ pub enum Error {
     Cell {
         /// The key of the matrix.
         matrix: StepKey,
-        /// The row asked for.
+        /// The requested row.
         row: usize,
-        /// The column asked for.
+        /// The requested column.
         col: usize,
         /// The number of rows.
         rows: usize,
@@ -45,10 +45,10 @@ pub enum Error {
         largest: f64,
     },
 
-    /// A size outside what a walkthrough can show.
+    /// A size that a walkthrough cannot show.
     #[error("{what} is {found}, but must be {least} to {most}")]
     Size {
-        /// What is counted, such as "the number of tokens".
+        /// The counted things, such as "the number of tokens".
         what: &'static str,
         /// The number as given.
         found: usize,
@@ -58,7 +58,7 @@ pub enum Error {
         most: usize,
     },
 
-    /// A number of heads that the example cannot be computed with.
+    /// A number of heads that does not suit the example.
     #[error("{example} cannot have {heads} heads; it can have {possible}")]
     Heads {
         /// The example's name.

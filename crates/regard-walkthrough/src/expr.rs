@@ -1,7 +1,7 @@
 use crate::StepKey;
 use crate::number::{bracketed, number};
 
-/// A cell of a step, by the step's key.
+/// A cell of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Cell {
     /// The key of the step.
@@ -12,7 +12,7 @@ pub struct Cell {
     pub col: usize,
 }
 
-/// A number that another one was computed from.
+/// A number from which another one was computed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Operand {
     /// The name: "Q\[cat, q0\]".
@@ -23,7 +23,7 @@ pub struct Operand {
     pub cell: Option<Cell>,
 }
 
-/// The arithmetic behind a cell, to be drawn as a formula with numbers.
+/// The arithmetic of a cell, as a formula with numbers to draw.
 ///
 /// ```
 /// use regard_walkthrough::{Example, Expr, Quantity, Settings, Walkthrough};
@@ -64,7 +64,7 @@ pub enum Expr {
     Exp {
         /// The power, before the shift.
         exponent: Box<Self>,
-        /// What is subtracted from it.
+        /// The number that is subtracted from it.
         shift: f64,
     },
     /// The largest of some numbers.
@@ -115,7 +115,7 @@ impl Expr {
         }
     }
 
-    /// The numbers of earlier steps in it, from left to right.
+    /// The operands from earlier steps, from left to right.
     ///
     /// ```
     /// use regard_walkthrough::{Example, Quantity, Settings, Walkthrough};
@@ -189,7 +189,7 @@ impl Expr {
     }
 }
 
-/// Sums of more terms are cut in the middle.
+/// The most terms of a sum that is shown in full.
 const LONGEST: usize = 12;
 /// The terms shown at the start of a cut sum; one more is shown at its end.
 const SHOWN: usize = 4;

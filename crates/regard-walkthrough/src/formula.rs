@@ -1,25 +1,25 @@
-/// A part of a formula, to be drawn.
+/// A part of a formula to draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FormulaPart<'a> {
     /// The characters.
     pub text: &'a str,
-    /// Where they stand.
+    /// Its place.
     pub script: Script,
 }
 
-/// Where a part of a formula stands.
+/// The place of a part of a formula.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Script {
     /// On the line.
     Base,
-    /// Below: the Q of W_Q.
+    /// Below the line: the Q of W_Q.
     Sub,
-    /// Above: the power of e^x.
+    /// Above the line: the power of e^x.
     Super,
 }
 
-/// The parts of a formula as a [`Step`](crate::Step) has it, in which `_` precedes an index (of letters and digits) and `^` a
-/// power (the same, or something in brackets, which are then left out).
+/// The parts of a formula of a [`Step`](crate::Step), in which `_` precedes an index (of letters and digits) and `^` a power
+/// (of letters and digits, or in brackets, which are left out).
 ///
 /// ```
 /// use regard_walkthrough::{Script, formula_parts};
@@ -42,7 +42,7 @@ pub fn formula_parts(formula: &str) -> Vec<FormulaPart<'_>> {
     parts
 }
 
-/// What an index or a power is, and what follows it.
+/// Splits a text into an index or a power and the rest.
 fn argument(text: &str) -> (&str, &str) {
     if let Some(open) = text.strip_prefix('(') {
         let mut depth = 1;

@@ -12,8 +12,8 @@ use crate::step::Kind;
 use crate::trace::{Axes, Measured, Text, Trace, labels};
 use crate::{Error, Matrix, Quantity, Rows, Section, Settings, StepKey, Without};
 
-/// From scores to output, by one head, or by the heads of the inputs if there is a W_O. `x` are the tokens of the queries and
-/// `memory` those of the keys, from which `w` made Q, K and V.
+/// Computes attention from scores to output, by one head, or by the heads of the inputs if there is a W_O. `x` are the tokens
+/// of the queries, and `memory` the tokens of the keys, from which `w` made Q, K and V.
 pub(crate) fn attend(
     trace: &mut Trace<'_>,
     road: &Head<'_>,
@@ -81,10 +81,10 @@ fn counts(heads: usize, q: &Pair, k: &Pair, v: &Pair, w_o: &Pair) -> Option<Coun
     Some(Counts { heads, kv_heads, fits })
 }
 
-/// The suffixes of the symbols of each head.
+/// The subscript of each head's symbols.
 const SUBSCRIPTS: [&str; 8] = ["₁", "₂", "₃", "₄", "₅", "₆", "₇", "₈"];
 
-/// The columns of Q, K or V that belong to head `h`.
+/// Adds the columns of Q, K or V that belong to head `h`.
 fn push_share(
     trace: &mut Trace<'_>,
     head: &Head<'_>,
@@ -137,7 +137,7 @@ fn push_concatenated(trace: &mut Trace<'_>, road: &Head<'_>, outputs: &[Pair], d
     )
 }
 
-/// W_O, and the output.
+/// Adds W_O and the output.
 fn push_mixed(trace: &mut Trace<'_>, road: &Head<'_>, concatenated: &Pair) -> Result<Pair, Error> {
     let dims = labels("o", concatenated.ours.cols());
     let cols = labels("o", trace.inputs.matrix(Quantity::WO).map_or(0, Matrix::cols));

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Matrix, StepKey};
 
-/// A matrix that an example begins with, before any change.
+/// An initial matrix of an example.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Input {
     /// The key of the step that shows it.
@@ -24,7 +24,7 @@ impl Input {
     }
 }
 
-/// The sizes and the seed of the user's own tokens. [`Inputs::seeded`](crate::Inputs::seeded) tells how the numbers are drawn.
+/// The sizes and the seed of the user's own tokens. [`Inputs::seeded`](crate::Inputs::seeded) tells how they are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sizes {

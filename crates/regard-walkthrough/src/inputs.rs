@@ -11,14 +11,14 @@ use crate::role::Role;
 use crate::values::Values;
 use crate::{Error, Example, Matrix, Quantity, StepKey};
 
-/// The matrices that an example begins with, and the number of heads. Every step follows from them and the
+/// The initial matrices of an example, and the number of heads. Every step follows from them and the
 /// [`Settings`](crate::Settings).
 ///
-/// Q, K and V follow from the tokens and the projection matrices. Their cells can be typed over too. Such a cell keeps its
-/// number, whatever the projection gives.
+/// Q, K and V follow from the tokens and the projection matrices. Their cells can also be typed over. Such a cell keeps
+/// its number when the projection changes.
 ///
-/// Numbers are kept as typed, in double precision: the kernels see them rounded, the reference sees them as they are. A file
-/// holds the example and the changes, so it is small and is read back exactly.
+/// Numbers are kept as typed, in double precision: the kernels use them rounded, the reference unrounded. A file holds the
+/// example and the changes, so it is small and reads back exactly.
 ///
 /// ```
 /// use regard_walkthrough::{Example, Inputs, Quantity, Settings, Walkthrough};
@@ -66,8 +66,8 @@ impl Inputs {
     /// on every machine.
     ///
     /// They are the numbers of PyTorch: after `torch.manual_seed(seed)`, X is `torch.randn(tokens, d_model)`; then W_Q, W_K and
-    /// W_V are `torch.randn(d_model, heads * d_k) / d_model**0.5`, in this order, so that queries and keys have variance 1 too,
-    /// and W_O is `torch.randn(heads * d_k, d_model) / d_model**0.5`. [`Inputs::python`] writes these lines. Other sizes or
+    /// W_V are `torch.randn(d_model, heads * d_k) / d_model**0.5`, in this order, so that queries and keys also have variance
+    /// 1, and W_O is `torch.randn(heads * d_k, d_model) / d_model**0.5`. [`Inputs::python`] writes these lines. Other sizes or
     /// another number of heads draw other numbers.
     ///
     /// # Errors
@@ -173,12 +173,12 @@ impl Inputs {
         (1..=Self::MOST_HEADS).filter(|heads| possible(*heads)).collect()
     }
 
-    /// Divides the columns of W_Q, W_K and W_V among another number of heads. With tokens of one's own, it adds or removes
-    /// heads. Where the example has no W_O, several heads get the identity as W_O, so the output is the heads' outputs side by
-    /// side. Changed cells keep their numbers as long as the cells exist.
+    /// Divides the columns of W_Q, W_K and W_V among another number of heads. With the user's own tokens, it adds or removes
+    /// heads. Where the example has no W_O, several heads get the identity as W_O, so the output concatenates the heads'
+    /// outputs. Changed cells keep their numbers as long as the cells exist.
     ///
     /// # Errors
-    /// [`Error::Heads`] if the example cannot have so many.
+    /// [`Error::Heads`] if the example does not allow this number.
     pub fn set_heads(&mut self, heads: usize) -> Result<(), Error> {
         let possible = self.possible_heads();
         if !possible.contains(&heads) {
@@ -194,7 +194,7 @@ impl Inputs {
         Ok(())
     }
 
-    /// The keys of the matrices, in the order in which they are shown. The steps with these keys can be typed over.
+    /// The keys of the editable matrices, in the order in which they are shown.
     pub fn keys(&self) -> impl Iterator<Item = StepKey> {
         self.values.keys()
     }
@@ -211,8 +211,8 @@ impl Inputs {
         self.values.matrix(key)
     }
 
-    /// Changes a cell of a matrix, or types over one of Q, K and V. Returns its number before. `None` stands for the number
-    /// that the projection gives.
+    /// Changes a cell of a matrix, or types over a cell of Q, K or V. Returns its previous number. `None` stands for the
+    /// number of the projection.
     ///
     /// # Errors
     /// [`Error::Unknown`] if the example has no such matrix, [`Error::Cell`] if the matrix has no such cell, [`Error::Value`] if
@@ -253,7 +253,7 @@ impl Inputs {
         Ok(self.values.set(key, row, col, value))
     }
 
-    /// The largest absolute value that a cell of this example can hold. Up to it, every step of every setting stays finite in
+    /// The largest absolute value that a cell of this example can hold. With it, every step of every setting stays finite in
     /// single precision.
     ///
     /// ```
@@ -265,34 +265,33 @@ impl Inputs {
         self.example.entry().largest
     }
 
-    /// Takes back what was typed into a cell, if anything was.
+    /// Restores a cell to its number before any typing.
     pub fn restore(&mut self, key: impl Into<StepKey>, row: usize, col: usize) {
         self.values.restore(key.into(), row, col);
     }
 
-    /// Takes back everything that was typed: all numbers are those of the example or of the seed again. The number of heads
-    /// stays.
+    /// Restores all numbers to those of the example or of the seed. The number of heads stays.
     pub fn reset(&mut self) {
         self.values.reset();
     }
 
-    /// The number in a cell as the example has it. `None` if there is no such cell, and for Q, K and V:
-    /// [`Step::given`](crate::Step::given) knows theirs.
+    /// The number of the example in a cell. `None` if there is no such cell, and for Q, K and V, for
+    /// which see [`Step::given`](crate::Step::given).
     pub fn given(&self, key: impl Into<StepKey>, row: usize, col: usize) -> Option<f64> {
         self.values.given(key.into(), row, col)
     }
 
-    /// Whether a cell differs from what the example has, or was typed over.
+    /// Whether a cell differs from the example, or was typed over.
     pub fn is_edited(&self, key: impl Into<StepKey>, row: usize, col: usize) -> bool {
         self.values.is_edited(key.into(), row, col)
     }
 
-    /// Whether any number differs from what the example has, or was typed over.
+    /// Whether any number differs from the example, or was typed over.
     pub fn is_changed(&self) -> bool {
         self.values.is_changed()
     }
 
-    /// The cells that differ from what the example has, and those of Q, K and V that were typed over.
+    /// The cells that differ from the example, and those of Q, K and V that were typed over.
     pub fn edits(&self) -> Vec<Edit> {
         self.values.edits()
     }

@@ -12,7 +12,7 @@ impl Walkthrough {
     ///   `heads`; `dot.x` is `x` of `dot`, where a single row is a list and a single number a number.
     /// - `max_error`: for each step's key, with its dot, the largest distance from the reference in double precision;
     ///   `max_ulp`: the same in units of the last place (see [`ulps`](crate::ulps)).
-    /// - `checks`; `corrections`, `labels` (of tables: what rows and columns are) and `broken`, where there are some.
+    /// - `checks`; `corrections`, `labels` (of the rows and columns of tables) and `broken`, where there are some.
     ///
     /// Numbers are the shortest decimals that read back as the same `f32`. JSON has no infinities: a score of −∞, hidden by
     /// the mask, is `null`, and so is a temperature of ∞.
@@ -99,7 +99,7 @@ fn list(row: &[f32]) -> Value {
     row.iter().map(|x| number(*x)).collect()
 }
 
-/// By way of its decimals: as an `f64`, 0.1 would be 0.10000000149011612.
+/// Parses the shortest decimals: as an `f64`, 0.1 would be 0.10000000149011612.
 fn number(x: f32) -> Value {
     x.to_string().parse::<f64>().map_or(Value::Null, Value::from)
 }

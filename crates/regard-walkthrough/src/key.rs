@@ -9,7 +9,7 @@ use strum::{EnumString, IntoStaticStr};
 #[error("no step of any example is called \"{0}\"")]
 pub struct UnknownKey(pub String);
 
-/// The key of a step, unique within its walkthrough: which quantity it shows, in which section of the example.
+/// The key of a step, unique within its walkthrough: a quantity in a section of the example.
 ///
 /// Its text is the key in JSON, in saved sessions and on the command line: the section, a dot and the quantity, or the
 /// quantity alone.
@@ -27,7 +27,7 @@ pub struct UnknownKey(pub String);
 pub struct StepKey {
     /// The section of the example.
     pub section: Section,
-    /// What the step shows.
+    /// The quantity that the step shows.
     pub quantity: Quantity,
 }
 
@@ -90,10 +90,10 @@ impl FromStr for StepKey {
     }
 }
 
-/// A section of an example: the steps that belong together within it.
+/// A section of an example: a group of related steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Section {
-    /// The computation that every example has. Its keys have no section before them.
+    /// The computation that every example has. Its keys have no prefix.
     Main,
     /// One of several heads, counted from 1: `head_1`.
     Head(usize),
@@ -109,9 +109,9 @@ pub enum Section {
     Matmul,
     /// A row of scores: `softmax`.
     Softmax,
-    /// The same tokens further on in a text: `shifted`.
+    /// The same tokens at later positions: `shifted`.
     Shifted,
-    /// What a cache holds: `cached`.
+    /// The content of a cache: `cached`.
     Cached,
     /// The token after those in the cache: `next`.
     Next,
@@ -136,7 +136,7 @@ impl Section {
 
     fn named(name: &str) -> Option<Self> {
         if let Some(number) = name.strip_prefix("head_") {
-            // "01" and "+1" are no numbers of heads: a key has one text.
+            // "01" and "+1" are not numbers of heads: a key has one text.
             let head = number.parse().ok().filter(|head| *head > 0).map(Self::Head);
             return head.filter(|head| head.to_string() == name);
         }
@@ -154,7 +154,7 @@ impl fmt::Display for Section {
     }
 }
 
-/// What a step shows.
+/// The quantity that a step shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, EnumString, IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 #[non_exhaustive]
@@ -163,7 +163,7 @@ pub enum Quantity {
     X,
     /// A second vector y.
     Y,
-    /// The encoder's output, which keys and values are made from.
+    /// The encoder's output, from which keys and values are computed.
     Memory,
     /// The table of word embeddings.
     Embeddings,
@@ -189,15 +189,15 @@ pub enum Quantity {
     K,
     /// The values.
     V,
-    /// The angle by which rotary positions turn each pair of features.
+    /// The angle by which rotary positions rotate each pair of features.
     Angles,
     /// The queries after rotation.
     RotatedQ,
     /// The keys after rotation.
     RotatedK,
-    /// The keys of the cache, and those of the new tokens.
+    /// The keys of the cache and of the new tokens.
     AllKeys,
-    /// The values of the cache, and those of the new tokens.
+    /// The values of the cache and of the new tokens.
     AllValues,
     /// Q·Kᵀ.
     RawScores,
@@ -207,7 +207,7 @@ pub enum Quantity {
     MaskedScores,
     /// The attention weights.
     Weights,
-    /// The attention weights under the causal mask, shown beside those without it.
+    /// The attention weights under the causal mask, shown beside those without a mask.
     CausalWeights,
     /// The output of attention.
     Output,
@@ -263,7 +263,7 @@ pub enum Quantity {
     Fed,
     /// The output of a block.
     BlockOutput,
-    /// What the output should be.
+    /// The target of the output.
     Target,
     /// The loss.
     Loss,
@@ -294,7 +294,7 @@ pub enum Quantity {
     /// The gradient of the tokens.
     #[strum(serialize = "d_x")]
     DX,
-    /// How far reversing the tokens moves each output.
+    /// The distance by which reversing the tokens moves each output.
     Moved,
     /// Scores and weights for several dimensions d.
     ByDimension,
@@ -331,7 +331,7 @@ impl Quantity {
         self.into()
     }
 
-    /// Whether it is scores, which softmax turns into weights. Gradients of scores are none.
+    /// Whether the quantity is scores, which softmax turns into weights. Gradients of scores are not scores.
     pub fn is_scores(self) -> bool {
         use Quantity::{MaskedScores, RawScores, ScaledScores, Scores};
         matches!(self, RawScores | ScaledScores | MaskedScores | Scores)
@@ -355,7 +355,7 @@ mod tests {
         }
     }
 
-    /// `ends_with("scores")` took the gradient of the scores for scores.
+    /// `ends_with("scores")` matched the gradient of the scores.
     #[test]
     fn quantities_whose_names_end_alike_differ() {
         let [scores, gradient] =

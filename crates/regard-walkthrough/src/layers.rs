@@ -23,16 +23,16 @@ pub(crate) struct Which {
 }
 
 impl Which {
-    /// The only one.
+    /// The only layer norm.
     pub const ONLY: Self =
         Self { keys: [Quantity::Gamma, Quantity::Beta, Quantity::Norm], name: "", subscript: "" };
-    /// The first of a block.
+    /// The first layer norm of a block.
     pub const FIRST: Self = Self {
         keys: [Quantity::Gamma1, Quantity::Beta1, Quantity::Norm1],
         name: ", before attention",
         subscript: "₁",
     };
-    /// The second of a block.
+    /// The second layer norm of a block.
     pub const SECOND: Self = Self {
         keys: [Quantity::Gamma2, Quantity::Beta2, Quantity::Norm2],
         name: ", before feed-forward",
@@ -40,7 +40,7 @@ impl Which {
     };
 }
 
-/// γ, β and the normalized rows.
+/// Adds γ, β and the normalized rows.
 pub(crate) fn push_norm(
     trace: &mut Trace<'_>,
     x: &Pair,
@@ -91,7 +91,7 @@ pub(crate) fn push_norm(
             "N{subscript} = (x − mean) / √(variance + ε)·γ{subscript} + β{subscript},  x a row of {}",
             x.name.symbol
         ),
-        meaning: "Each token is brought to mean 0 and variance 1, then scaled by γ and shifted by β. So tokens keep the same size through many layers.",
+        meaning: "Each token's features are normalized to mean 0 and variance 1, then scaled by γ and shifted by β. So tokens keep the same size through many layers.",
         code: "Norm::layer(gamma, beta, epsilon)?.forward(x)",
     };
     let origin = normalized(x, &gamma, &beta);
@@ -114,7 +114,7 @@ fn normalized(x: &Pair, gamma: &Pair, beta: &Pair) -> Origin {
     })
 }
 
-/// W₁, b₁, the hidden features before and after the ReLU, W₂, b₂ and the output.
+/// Adds W₁, b₁, the hidden features before and after the ReLU, W₂, b₂ and the output.
 pub(crate) fn push_feed_forward(
     trace: &mut Trace<'_>,
     x: &Pair,
@@ -172,7 +172,7 @@ pub(crate) fn push_feed_forward(
     Ok((trace.push(&text, fed, Kind::Signed, Axes::new(rows, &tokens, &outs), origin), layer))
 }
 
-/// The weights and the bias of a linear layer.
+/// Adds the weights and the bias of a linear layer.
 fn push_layer(
     trace: &mut Trace<'_>,
     [weights, bias]: [Quantity; 2],
@@ -196,7 +196,7 @@ fn push_layer(
     Ok([w, b])
 }
 
-/// x plus the output of a layer.
+/// Adds x plus the output of a layer.
 pub(crate) fn push_residual(
     trace: &mut Trace<'_>,
     key: Quantity,

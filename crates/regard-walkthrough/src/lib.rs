@@ -1,6 +1,6 @@
 #![forbid(unsafe_code)]
-//! Attention, step by step, as data: every matrix on the way, with its name, its formula, what it means in one plain
-//! sentence, and how far its numbers are from the same computation in double precision.
+//! Attention, step by step, as data: every intermediate matrix, with its name, its formula, its meaning in one plain
+//! sentence, and the distance of its numbers from the same computation in double precision.
 //!
 //! The numbers are those of the kernels in [`regard_kernels`]. Plain loops compute a reference in `f64` beside them. A window, a
 //! terminal or a test decides what to show.

@@ -24,7 +24,7 @@ impl<T: Copy> Matrix<T> {
         Self { rows: rows.len(), cols: C, data: rows.as_flattened().to_vec() }
     }
 
-    /// All rows of some matrices of one width, one below the other.
+    /// All rows of some matrices of one width, stacked.
     pub(crate) fn stacked(parts: &[&Self]) -> Self {
         let data = parts.iter().flat_map(|p| &p.data).copied().collect();
         Self {
@@ -65,7 +65,7 @@ impl<T: Copy> Matrix<T> {
         &self.data[i * self.cols..][..self.cols]
     }
 
-    /// Row `i`, to change it.
+    /// Row `i`, mutably.
     ///
     /// # Panics
     /// If there is no such row.
@@ -73,7 +73,7 @@ impl<T: Copy> Matrix<T> {
         &mut self.data[i * self.cols..][..self.cols]
     }
 
-    /// `rows` rows from `row` on.
+    /// `rows` rows, starting at `row`.
     ///
     /// # Panics
     /// If there are fewer.
@@ -82,7 +82,7 @@ impl<T: Copy> Matrix<T> {
         Self { rows, cols: self.cols, data }
     }
 
-    /// `cols` columns from `col` on.
+    /// `cols` columns, starting at `col`.
     pub(crate) fn columns_from(&self, col: usize, cols: usize) -> Self {
         Self::from_fn(self.rows, cols, |i, j| self.get(i, col + j))
     }
@@ -97,7 +97,7 @@ impl<T: Copy> Matrix<T> {
         &self.data
     }
 
-    /// All elements, row by row, to change them.
+    /// All elements, row by row, mutably.
     pub fn as_mut_slice(&mut self) -> &mut [T] {
         &mut self.data
     }

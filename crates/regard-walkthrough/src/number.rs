@@ -27,7 +27,7 @@ pub(crate) fn bracketed(x: f64) -> String {
     if x < 0.0 { format!("({})", number(x)) } else { number(x) }
 }
 
-/// Without the zeros that end a decimal fraction.
+/// Removes the zeros that end a decimal fraction.
 fn trimmed(text: &str) -> &str {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { text }
 }

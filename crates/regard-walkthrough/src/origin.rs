@@ -14,7 +14,7 @@ use crate::pair::Pair;
 pub(crate) enum How {
     /// Words alone, for a number that was not computed.
     Told(String),
-    /// An expression that says everything.
+    /// An expression that needs no words.
     Computed(Expr),
     /// An expression, and better words.
     Both(Expr, String),
@@ -115,7 +115,7 @@ impl Origin {
         })
     }
 
-    /// The same origin, except for the cells that were typed over, in place of a number of `given`.
+    /// The same origin, except for the cells that were typed over in place of a number of `given`.
     pub fn typed_over(self, typed: Vec<[usize; 2]>, given: Matrix) -> Self {
         let Self { how, factors } = self;
         let typed = move |i, j, value: f32| {
@@ -130,7 +130,7 @@ impl Origin {
         Self { factors, ..Self::new(typed) }
     }
 
-    /// Another matrix as it is.
+    /// A copy of another matrix.
     pub fn copied(from: &Pair) -> Self {
         let from = from.clone();
         Self::new(move |i, j, value| {
@@ -159,7 +159,7 @@ impl Origin {
         })
     }
 
-    /// −∞ where a token is hidden. Elsewhere the score as it was.
+    /// −∞ where a token is hidden, and the unchanged score elsewhere.
     pub fn masked(from: &Pair, queries: &[String], keys: &[String]) -> Self {
         let (from, queries, keys) = (from.clone(), queries.to_vec(), keys.to_vec());
         Self::new(move |i, j, value| {
@@ -183,7 +183,7 @@ impl Origin {
         Self::new(move |i, j, value| softmax(&from, [i, j], temperature, value))
     }
 
-    /// The scores in the place of weights. A score of −∞ is hidden.
+    /// The scores used as weights. A score of −∞ is hidden.
     pub fn unweighed(from: &Pair) -> Self {
         let from = from.clone();
         Self::new(move |i, j, value| {
@@ -240,7 +240,7 @@ fn softmax(from: &Pair, [i, j]: [usize; 2], temperature: Temperature, value: f32
     How::Computed(power(j).over(sum))
 }
 
-/// At T = 0.
+/// The weight at T = 0.
 fn largest_takes_all(score: f32, max: f32, ties: usize, result: &str) -> How {
     let largest = number(max.into());
     if score < max {

@@ -25,13 +25,13 @@ pub(crate) struct Pair {
 pub(crate) struct Name {
     /// The key of the step that shows it, if one does.
     pub key: Option<StepKey>,
-    /// "Q".
+    /// The symbol, such as "Q".
     pub symbol: String,
     pub rows: Arc<[String]>,
     pub cols: Arc<[String]>,
-    /// The cell of the step at which it begins, if it is a part.
+    /// The first cell within the step, if the operand is a part.
     pub first: [usize; 2],
-    /// Its rows are the step's columns.
+    /// Whether its rows are the step's columns.
     pub transposed: bool,
 }
 
@@ -41,12 +41,12 @@ impl Pair {
         Self::double(ours.map(f64::from))
     }
 
-    /// All three, without a name.
+    /// A pair from all three, without a name.
     pub fn new(ours: Matrix, exact: Matrix<f64>, bound: Matrix<f64>) -> Self {
         Self { ours, exact, bound, name: Name::default() }
     }
 
-    /// Given numbers. The kernels see them rounded to single precision.
+    /// A pair of given numbers. The kernels use them rounded to single precision.
     pub fn double(exact: Matrix<f64>) -> Self {
         let bound = exact.map(bound::of_given);
         Self::new(exact.map(|x| x as f32), exact, bound)
@@ -96,7 +96,7 @@ impl Pair {
         })
     }
 
-    /// The bound of A·B / √d: 1/√d has two roundings, and either each factor or each sum another two.
+    /// The bound of A·B / √d: 1/√d has two roundings, and each factor or each sum has two more.
     fn bound_over_root(&self, b: &Self, product: &Matrix<f64>, root: f64) -> Matrix<f64> {
         let error = bound::product(self.known(), b.known());
         let magnitude = bound::magnitude(self.known(), b.known());
@@ -106,7 +106,7 @@ impl Pair {
         })
     }
 
-    /// Q·Kᵀ, over √d_k if `scaled`. If a position is given, scores of later keys are −∞.
+    /// Q·Kᵀ, divided by √d_k if `scaled`. If a position is given, scores of later keys are −∞.
     pub fn scores(
         q: &Self,
         k: &Self,
@@ -180,7 +180,7 @@ impl Pair {
         self.zip(b, |a, b| a - b, |a, b| a - b)
     }
 
-    /// The sum or difference of the elements at each place.
+    /// Adds or subtracts element by element.
     fn zip(
         &self,
         b: &Self,
@@ -197,7 +197,7 @@ impl Pair {
         Self::new(ours, exact, bound)
     }
 
-    /// A·W + b in a linear layer's result `ours`, which comes as a list.
+    /// A·W + b, whose result `ours` from a linear layer is a list.
     pub fn affine(&self, w: &Self, b: &Self, ours: &[f32]) -> Self {
         let product = reference::matmul(&self.exact, &w.exact);
         let exact = Matrix::from_fn(product.rows(), product.cols(), |i, j| {
@@ -206,14 +206,14 @@ impl Pair {
         Self::of_layer(ours, exact, bound::affine(self.known(), w.known(), b.known()))
     }
 
-    /// A layer's result, which comes as a list, beside the reference.
+    /// A layer's result, a list, beside the reference.
     pub fn of_layer(ours: &[f32], exact: Matrix<f64>, bound: Matrix<f64>) -> Self {
         let (rows, cols) = exact.shape();
         let element = |i, j| ours.get(i * cols + j).copied().unwrap_or(f32::NAN);
         Self::new(Matrix::from_fn(rows, cols, element), exact, bound)
     }
 
-    /// `rows` rows from `row` on.
+    /// `rows` rows, starting at `row`.
     pub fn rows(&self, row: usize, rows: usize) -> Self {
         Self {
             ours: self.ours.rows_from(row, rows),
@@ -223,7 +223,7 @@ impl Pair {
         }
     }
 
-    /// All rows of some matrices of one width.
+    /// All rows of some matrices of one width, stacked.
     pub fn stacked(parts: &[Self]) -> Self {
         Self::new(
             Matrix::stacked(&parts.iter().map(|p| &p.ours).collect::<Vec<_>>()),
@@ -232,19 +232,19 @@ impl Pair {
         )
     }
 
-    /// Some matrices of as many rows, one beside the other.
+    /// Some matrices of equal height, side by side.
     pub fn side_by_side(parts: &[Self]) -> Self {
         let transposed: Vec<Self> = parts.iter().map(Self::transposed).collect();
         Self { name: Name::default(), ..Self::stacked(&transposed).transposed() }
     }
 
-    /// The rows in another order: row `i` is row `order[i]`.
+    /// The rows in another order: the new row `i` is the old row `order[i]`.
     pub fn reordered(&self, order: &[usize]) -> Self {
         let row = |i: &usize| self.rows(*i, 1);
         Self::stacked(&order.iter().map(row).collect::<Vec<_>>())
     }
 
-    /// `cols` columns from `col` on.
+    /// `cols` columns, starting at `col`.
     pub fn columns(&self, col: usize, cols: usize) -> Self {
         Self {
             ours: self.ours.columns_from(col, cols),
@@ -264,7 +264,7 @@ impl Pair {
         }
     }
 
-    /// Element (i, j), to calculate with.
+    /// Element (i, j) as an expression.
     pub fn cell(&self, i: usize, j: usize) -> Expr {
         Expr::Cell(self.name.operand(i, j, self.ours.get(i, j)))
     }

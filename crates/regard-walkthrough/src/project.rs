@@ -10,14 +10,14 @@ use crate::step::Kind;
 use crate::trace::{Axes, Text, Trace, labels};
 use crate::{Error, Matrix, Quantity, Rows, Section, StepKey, Without};
 
-/// X and, unless they are left out, W_Q, W_K and W_V.
+/// Adds X and, unless they are left out, W_Q, W_K and W_V.
 pub(crate) fn give_tokens_and_weights(trace: &mut Trace<'_>) -> Result<(Pair, [Pair; 3]), Error> {
     let x = give_tokens(trace)?;
     let w = give_weights(trace)?;
     Ok((x, w))
 }
 
-/// X.
+/// Adds X.
 pub(crate) fn give_tokens(trace: &mut Trace<'_>) -> Result<Pair, Error> {
     let tokens = trace.tokens.clone();
     let dims = labels("d", trace.inputs.matrix(Quantity::X).map_or(0, Matrix::cols));
@@ -25,7 +25,7 @@ pub(crate) fn give_tokens(trace: &mut Trace<'_>) -> Result<Pair, Error> {
     trace.give(&text, Axes::new(Rows::Tokens, &tokens, &dims))
 }
 
-/// W_Q, W_K and W_V, which are not shown if they are left out.
+/// Adds W_Q, W_K and W_V, which are not shown if they are left out.
 pub(crate) fn give_weights(trace: &mut Trace<'_>) -> Result<[Pair; 3], Error> {
     let [query, key, value] = Role::ALL;
     Ok([give_weight(trace, query)?, give_weight(trace, key)?, give_weight(trace, value)?])
@@ -46,7 +46,7 @@ fn give_weight(trace: &mut Trace<'_>, role: Role) -> Result<Pair, Error> {
     trace.give(&text, Axes::new(Rows::Other, &rows, &cols))
 }
 
-/// Q, K or V under its key: X·W, or X itself where projections are left out.
+/// Adds Q, K or V under its key: X·W, or X itself where projections are left out.
 pub(crate) fn project(
     trace: &mut Trace<'_>,
     role: Role,
@@ -57,7 +57,7 @@ pub(crate) fn project(
     project_as(trace, role, Section::Main, "", (&tokens, 0), x, w)
 }
 
-/// Q, K and V of one text.
+/// Adds Q, K and V of one text.
 pub(crate) fn project_all(
     trace: &mut Trace<'_>,
     x: &Pair,
@@ -71,7 +71,7 @@ pub(crate) fn project_all(
     ])
 }
 
-/// [`project`] in a section, with a suffix `of` of the name, for the rows from the token `first` on.
+/// [`project`] in a section, with a suffix `of` of the name, for the rows from the token `first`.
 pub(crate) fn project_as(
     trace: &mut Trace<'_>,
     role: Role,
@@ -113,7 +113,7 @@ pub(crate) fn project_as(
     Ok(pair)
 }
 
-/// Puts what was typed into Q, K or V, whose first row is that of the token `first`. Returns the cells.
+/// Types numbers over Q, K or V, whose first row is that of the token `first`. Returns the cells.
 fn type_over(
     pair: &mut Pair,
     typed: impl Iterator<Item = ([usize; 2], f64)>,

@@ -1,4 +1,4 @@
-//! What to expect of a step, asked before its numbers are shown. The answer is computed from the numbers.
+//! Questions to ask before a step's numbers are shown. The answers follow from the numbers.
 
 use crate::number::number;
 use crate::{Kind, Matrix, Quantity, Rows, Step, StepKey, Walkthrough};
@@ -13,7 +13,7 @@ pub struct Question {
 }
 
 impl Walkthrough {
-    /// A question about a step, to be asked before its numbers are shown, and the answer. `None` if there is no such step.
+    /// A question to ask before a step's numbers are shown, and its answer. `None` if there is no such step.
     ///
     /// ```
     /// use regard_walkthrough::{Example, Quantity, Settings, Walkthrough};
@@ -63,7 +63,7 @@ impl Walkthrough {
         Some(Question { ask, answer })
     }
 
-    /// Which value an output is closest to.
+    /// Asks which value an output is closest to.
     fn of_output(&self, step: &Step) -> Option<Question> {
         let of = |quantity| self.step(StepKey::new(step.key.section, quantity));
         let values = of(Quantity::V).or_else(|| self.step(Quantity::AllValues))?;
@@ -160,7 +160,7 @@ fn of_given(step: &Step) -> Question {
     }
 }
 
-/// One cell to compute by hand.
+/// Asks for one cell, computed by hand.
 fn of_cell(step: &Step) -> Question {
     let (row, col) = (step.matrix.rows() / 2, 0);
     Question {

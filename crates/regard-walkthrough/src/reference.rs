@@ -1,4 +1,4 @@
-//! The same mathematics in double precision and plain loops: what the kernels' numbers are measured against.
+//! The same mathematics in double precision and plain loops, as the reference for the kernels' numbers.
 
 use crate::Matrix;
 
@@ -30,7 +30,7 @@ pub(crate) fn norm(x: &[f64]) -> f64 {
     dot(x, x).sqrt()
 }
 
-/// cos θ. Of vectors without a length, 0, as the kernel has it.
+/// cos θ, or 0 for a zero vector, as in the kernel.
 pub(crate) fn cosine(x: &[f64], y: &[f64]) -> f64 {
     let lengths = norm(x) * norm(y);
     if lengths == 0.0 { 0.0 } else { dot(x, y) / lengths }
@@ -51,7 +51,7 @@ pub(crate) fn moments(x: &[f64]) -> [f64; 2] {
     [mean, x.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n]
 }
 
-/// Softmax of one row at temperature `t`, 0 and ∞ as the limits that they are.
+/// Softmax of one row at temperature `t`, with 0 and ∞ as limits.
 pub(crate) fn softmax(row: &mut [f64], t: f64) {
     let max = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     for x in row.iter_mut() {

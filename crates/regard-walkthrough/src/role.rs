@@ -1,6 +1,6 @@
 use crate::{Quantity, Rows};
 
-/// The three roles that a token plays.
+/// A role of a token in attention.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     Query,
@@ -38,7 +38,7 @@ impl Role {
         if self == Self::Query { Rows::Queries } else { Rows::Keys }
     }
 
-    /// What its features are called: q0, q1, …
+    /// The letter of its features: q0, q1, …
     pub fn feature(self) -> &'static str {
         self.quantity().name()
     }

@@ -1,4 +1,4 @@
-//! What belongs together in all steps: a query, its keys, and their rows and columns.
+//! Related cells of all steps: a query, its keys, and their rows and columns.
 
 use crate::{Quantity, Rows, Step, StepKey, Walkthrough};
 
@@ -18,7 +18,7 @@ pub struct Marks {
     pub query: Option<usize>,
     /// The rows of keys.
     pub keys: Vec<usize>,
-    /// The columns of keys: in scores and weights.
+    /// The columns of keys, in scores and weights.
     pub cols: Vec<usize>,
 }
 

@@ -15,11 +15,11 @@ use crate::pair::effective;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// Divides the scores before softmax: low is sharp, high is flat. Saved as a number, and ∞ as `null`.
+    /// Divides the scores before softmax: low sharpens, high flattens. ∞ is saved as `null`.
     pub temperature: Temperature,
-    /// A token attends to itself and to earlier tokens only.
+    /// Whether a token attends only to itself and to earlier tokens.
     pub causal: bool,
-    /// A step to leave out, to see what breaks.
+    /// A step to leave out, to show its effect.
     pub without: Option<Without>,
 }
 
@@ -50,9 +50,9 @@ pub enum Without {
     Projections,
     /// The scores are not divided by √d_k.
     Scaling,
-    /// The scores themselves weigh the values.
+    /// The scores themselves are the weights.
     Softmax,
-    /// Causal attention without its mask. It is compared with the causal mask, whether or not that was on.
+    /// Causal attention without its mask. It is always compared with masked attention.
     Mask,
 }
 

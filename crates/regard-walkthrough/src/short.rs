@@ -39,7 +39,7 @@ impl Walkthrough {
         ])
     }
 
-    /// "O = \[A₁·V₁ A₂·V₂\]·W_O".
+    /// The last line for several heads: "O = \[A₁·V₁ A₂·V₂\]·W_O".
     fn mixture(&self, heads: usize) -> String {
         let symbol = |head, quantity| {
             let step = self.step(StepKey::new(Section::Head(head), quantity));

@@ -6,29 +6,29 @@ use crate::origin::Origin;
 use crate::pair::Name;
 use crate::{FormulaPart, Matrix, StepKey, formula_parts, ulp, ulps};
 
-/// The kind of numbers of a step, which tells a view how to colour them.
+/// The kind of numbers of a step, by which a view colours them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Any sign: a diverging map, centred at 0.
+    /// Numbers of any sign: a diverging map, centred at 0.
     Signed,
-    /// Weights of 0 to 1, each row a distribution: a sequential map from 0 to 1.
+    /// Weights from 0 to 1, each row a distribution: a sequential map from 0 to 1.
     Weights,
     /// Columns of different measures. They are shown as a table without colours.
     Table,
 }
 
-/// What the rows of a step are.
+/// The meaning of the rows of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Rows {
     /// Tokens before they are projected, such as X. They play all roles.
     Tokens,
-    /// Queries, or what is computed from them: Q, the output.
+    /// Queries and results of them: Q, the output.
     Queries,
     /// Keys or values.
     Keys,
-    /// Queries, with keys as columns: scores and weights.
+    /// Queries in rows and keys in columns: scores and weights.
     Pairs,
-    /// None of these: learned weights, tables.
+    /// Other rows: learned weights, tables.
     Other,
 }
 
@@ -53,11 +53,11 @@ pub struct Step {
     pub exact: Matrix<f64>,
     /// The kind of numbers.
     pub kind: Kind,
-    /// What the rows are: tokens, dimensions ("d0"), …
+    /// The labels of the rows: tokens, dimensions ("d0"), …
     pub row_labels: Vec<String>,
     /// The labels of the columns.
     pub col_labels: Vec<String>,
-    /// What the rows are, which tells which rows belong together.
+    /// The meaning of the rows, by which rows of different steps correspond.
     pub rows: Rows,
     /// The number of the token of the first row. It is not 0 if one row is shown alone.
     pub first_token: usize,
@@ -65,7 +65,7 @@ pub struct Step {
     pub max_error: f64,
     /// The same in units of the last place: see [`ulps`].
     pub max_ulp: f64,
-    /// If a notebook printed another number: what it printed, and what is right.
+    /// A wrong number of the notebook, and the right one.
     pub correction: Option<String>,
     /// The numbers before any change, if the cells can be typed over.
     pub(crate) given: Option<Arc<Matrix<f64>>>,
@@ -83,7 +83,7 @@ impl Step {
         self.arithmetic(row, col).map(|a| a.text)
     }
 
-    /// The arithmetic of the cell (row, col), to be drawn. `None` outside the matrix.
+    /// The arithmetic of the cell (row, col) as an expression. `None` outside the matrix.
     pub fn arithmetic(&self, row: usize, col: usize) -> Option<Arithmetic> {
         let (rows, cols) = self.matrix.shape();
         if row >= rows || col >= cols {
@@ -111,7 +111,7 @@ impl Step {
         }
     }
 
-    /// The formula in parts, to be drawn.
+    /// The parts of the formula, to draw.
     pub fn formula_parts(&self) -> Vec<FormulaPart<'_>> {
         formula_parts(&self.formula)
     }
@@ -155,7 +155,7 @@ impl Step {
         Some(if x == r { 0.0 } else { (x - r).abs() })
     }
 
-    /// The largest distance of a cell from the f64 reference, over the largest number of the matrix.
+    /// The largest distance of a cell from the f64 reference, divided by the largest number of the matrix.
     ///
     /// ```
     /// use regard_walkthrough::{Example, Quantity, Settings, Walkthrough};
@@ -167,7 +167,7 @@ impl Step {
         self.max_error / scale(&self.exact)
     }
 
-    /// The largest [`error`](Self::error) that rounding in single precision explains, in this step and all steps before.
+    /// The largest [`error`](Self::error) that rounding in single precision explains, in this step and all earlier ones.
     /// `None` outside the matrix.
     ///
     /// ```

@@ -8,7 +8,7 @@ use crate::step::{Kind, Step};
 use crate::values::Values;
 use crate::{Check, Error, Matrix, Quantity, Rows, Settings, StepKey, ulp};
 
-/// A walkthrough that is being computed.
+/// A walkthrough during its computation.
 pub(crate) struct Trace<'a> {
     pub settings: &'a Settings,
     pub inputs: &'a Values,
@@ -163,7 +163,7 @@ impl<'a> Trace<'a> {
         self.inputs.matrix(key).map(|m| Pair::double(m.clone()))
     }
 
-    /// Notes that a notebook printed another number. With other settings or inputs, other numbers are right, and nothing is noted.
+    /// Records that a notebook printed another number. Other settings or inputs have other numbers, and nothing is recorded.
     pub fn correct(&mut self, key: impl Into<StepKey>, correction: &str) {
         let key = key.into();
         if *self.settings == Settings::default()

@@ -2,7 +2,7 @@
 
 use crate::Matrix;
 
-/// Cells smaller than this share of their row's largest are measured as if they were that large.
+/// Cells smaller than this share of their row's largest are measured as if they had that size.
 const FLOOR: f64 = 1.0 / 1024.0;
 
 /// The distance of `x` from `r` in units of the last place of `r`: |x − r| / ulp(max(|r|, floor)).
@@ -10,11 +10,10 @@ const FLOOR: f64 = 1.0 / 1024.0;
 /// ulp(r) is the gap between neighbouring `f32` at r: 2^(e − 23) for 2^e ≤ |r| < 2^(e + 1), and 2^−149 below the normal numbers.
 /// r is not rounded first, so a correctly rounded result is at most ½ away.
 ///
-/// A number near 0 that is left when large terms cancel keeps the rounding of those terms, however good the arithmetic: in
-/// units of its own last place, that would read as millions. So r counts as at least `floor`, which for a cell of a step is
-/// 2⁻¹⁰ of the largest number of its row: rows are computed apart from each other, and what is a thousand times smaller than its
-/// neighbours is less than what three decimals show. A loss of up to three digits is told as it is: a sum that cancelled to a
-/// thousandth of its row can be a thousand units off.
+/// A number near 0 that remains when large terms cancel keeps the rounding of those terms, however good the arithmetic: in units
+/// of its own last place, the error would be millions. So r counts as at least `floor`, which for a cell of a step is 2⁻¹⁰ of
+/// the largest number of its row: rows are computed independently, and three decimals do not show a thousandth of a neighbour. A
+/// loss of up to three digits shows: a sum that cancelled to a thousandth of its row can have an error of a thousand units.
 ///
 /// ```
 /// use regard_walkthrough::ulps;
@@ -31,7 +30,7 @@ pub fn ulps(x: f32, r: f64, floor: f64) -> f64 {
 
 /// The gap between neighbouring `f32` at a positive number.
 fn ulp(r: f64) -> f64 {
-    // The exponent of an f64 is in its bits; of a subnormal one too small to matter, f32's smallest takes its place.
+    // The exponent of an f64 is in its bits. A tiny subnormal gets f32's smallest exponent.
     let exponent = ((r.to_bits() >> 52) & 0x7ff) as i32 - 1023;
     f64::from(exponent.clamp(-126, 127) - 23).exp2()
 }

@@ -1,4 +1,4 @@
-//! The numbers that a walkthrough is computed from: the given matrices, and the cells that were typed over.
+//! The numbers from which a walkthrough is computed: the given matrices, and the cells that were typed over.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ pub(crate) struct Values {
     pub projections_are_editable: bool,
     /// The matrices of the example.
     given: Arc<[Input]>,
-    /// The present matrices. Each is shared with `given` and with clones until it changes, which makes it cheap to keep earlier
-    /// states for undo.
+    /// The present matrices. Each is shared with `given` and with clones until it changes, so earlier states for undo are
+    /// cheap.
     now: Vec<Arc<Matrix<f64>>>,
     /// The cells of Q, K and V that were typed over: by quantity, row and column.
     typed: BTreeMap<(Quantity, usize, usize), f64>,
@@ -67,13 +67,13 @@ impl Values {
         Some((self.given.get(i)?, self.now.get(i)?.as_ref()))
     }
 
-    /// The number in a cell as the example has it.
+    /// The number of the example in a cell.
     pub fn given(&self, key: StepKey, row: usize, col: usize) -> Option<f64> {
         let given = &self.given.get(self.position(key)?)?.values;
         (row < given.rows() && col < given.cols()).then(|| given.get(row, col))
     }
 
-    /// Changes a cell that exists. Returns what it held; `None` is what a projection gives.
+    /// Changes a cell that exists. Returns its previous number; `None` stands for the projection's.
     pub fn set(&mut self, key: StepKey, row: usize, col: usize, value: f64) -> Option<f64> {
         match self.role(key) {
             Some(role) => self.typed.insert((role.quantity(), row, col), value),
@@ -81,7 +81,7 @@ impl Values {
         }
     }
 
-    /// Takes back what was typed into a cell, if anything was.
+    /// Restores a cell to its number before any typing.
     pub fn restore(&mut self, key: StepKey, row: usize, col: usize) {
         if let Some(role) = self.role(key) {
             self.typed.remove(&(role.quantity(), row, col));
@@ -92,26 +92,26 @@ impl Values {
         }
     }
 
-    /// Takes back everything that was typed.
+    /// Restores all numbers.
     pub fn reset(&mut self) {
         self.typed.clear();
         self.now = self.given.iter().map(|input| Arc::clone(&input.values)).collect();
     }
 
-    /// Whether a cell differs from what the example has, or was typed over.
+    /// Whether a cell differs from the example, or was typed over.
     pub fn is_edited(&self, key: StepKey, row: usize, col: usize) -> bool {
         let is_typed = |role: Role| self.typed.contains_key(&(role.quantity(), row, col));
         let differs = |given| self.matrix(key).is_some_and(|now| now.get(row, col) != given);
         self.role(key).is_some_and(is_typed) || self.given(key, row, col).is_some_and(differs)
     }
 
-    /// Whether any number differs from what the example has, or was typed over.
+    /// Whether any number differs from the example, or was typed over.
     pub fn is_changed(&self) -> bool {
         !self.typed.is_empty()
             || self.given.iter().zip(&self.now).any(|(given, now)| !is_same(&given.values, now))
     }
 
-    /// All cells that differ from what the example has, and those of Q, K and V that were typed over.
+    /// All cells that differ from the example, and those of Q, K and V that were typed over.
     pub fn edits(&self) -> Vec<Edit> {
         let mut edits = Vec::new();
         let both = self.given.iter().zip(&self.now);
@@ -152,7 +152,7 @@ impl Values {
     /// The shape of Q, K or V, if the tokens are projected to it and its cells can be typed over.
     pub fn projected_shape(&self, role: Role) -> Option<(usize, usize)> {
         let cols = self.matrix(role.weights()).filter(|_| self.projections_are_editable)?.cols();
-        // In cross-attention, keys and values are those of another text.
+        // In cross-attention, keys and values belong to another text.
         let memory = self.matrix(Quantity::Memory).filter(|_| role != Role::Query);
         Some((memory.map_or(self.tokens.len(), Matrix::rows), cols))
     }

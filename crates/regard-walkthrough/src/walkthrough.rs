@@ -36,7 +36,7 @@ impl Walkthrough {
     /// Computes all steps of an example.
     ///
     /// # Errors
-    /// None is known, because the examples' shapes fit. Errors of the kernels are passed on.
+    /// No error is known, because the examples' shapes fit. Errors of the kernels are passed on.
     pub fn run(example: Example, settings: &Settings) -> Result<Self, Error> {
         Self::compute(&Inputs::new(example), settings)
     }
@@ -44,7 +44,7 @@ impl Walkthrough {
     /// Computes all steps that follow from some inputs.
     ///
     /// # Errors
-    /// None is known, because inputs are checked when they are made. Errors of the kernels are passed on.
+    /// No error is known, because inputs are checked. Errors of the kernels are passed on.
     ///
     /// ```
     /// use regard_walkthrough::{Example, Inputs, Quantity, Section, Settings, StepKey, Walkthrough};
@@ -57,7 +57,7 @@ impl Walkthrough {
     pub fn compute(inputs: &Inputs, settings: &Settings) -> Result<Self, Error> {
         let mut walk = Self::steps_of(inputs, settings)?;
         if let Some(without) = settings.without {
-            // An attention that lacks its mask is compared with a causal one.
+            // Attention without its mask is compared with causal attention.
             let causal = settings.causal || without == Without::Mask;
             let full = Self::steps_of(inputs, &Settings { without: None, causal, ..*settings })?;
             walk.broken = Some(broken::describe(without, settings.t(), &full.steps, &walk.steps));
@@ -81,7 +81,7 @@ impl Walkthrough {
         })
     }
 
-    /// The step of that key.
+    /// The step with this key.
     pub fn step(&self, key: impl Into<StepKey>) -> Option<&Step> {
         let key = key.into();
         self.steps.iter().find(|s| s.key == key)

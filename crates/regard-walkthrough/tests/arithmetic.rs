@@ -1,4 +1,4 @@
-//! The arithmetic behind each cell gives the cell, its operands are where they say, errors are what they say.
+//! The arithmetic of each cell gives its number, operands are in the cells they name, and errors are as stated.
 
 mod common;
 
@@ -9,7 +9,7 @@ use regard_walkthrough::{
     formula_parts, ulps,
 };
 
-/// Computes every cell again from what is said of it.
+/// Computes every cell again from its arithmetic.
 fn assert_recomputed(walk: &Walkthrough) {
     let name = walk.example.name();
     for step in &walk.steps {
@@ -26,7 +26,7 @@ fn assert_recomputed(walk: &Walkthrough) {
                 );
                 continue;
             };
-            // Both come from operands within their bounds, one with rounding and one without.
+            // Both follow from operands within their bounds, one with rounding and one without.
             let (value, tolerance) =
                 (expr.value(), 2.0 * step.bound(i, j).expect("the cell is there"));
             let same = f64::from(told.value) == value;
@@ -177,8 +177,8 @@ fn gradients_are_what_a_nudge_does_to_the_loss() {
                         loss(&inputs, &settings)
                     };
                     let slope = |h: f64| (nudged(h) - nudged(-h)) / (2.0 * h);
-                    // The error of a central difference grows with h²: that at 2h is four times that at h, so the two differ
-                    // by three times the latter. The losses have some 100 roundings in double precision.
+                    // The error of a central difference grows with h²: the error at 2h is four times that at h, so the two
+                    // differ by three times the latter. The losses have some 100 roundings in double precision.
                     let (fine, coarse) = (slope(1e-5), slope(2e-5));
                     let rounding = 100.0 * f64::EPSILON * nudged(0.0) / 1e-5;
                     let tolerance = (fine - coarse).abs() + 2.0 * rounding;
@@ -222,7 +222,7 @@ fn every_step_knows_its_ulps() {
                 step.max_error
             );
             assert_eq!((step.ulp(rows, 0), step.error(0, cols)), (None, None));
-            // What is given in decimals is rounded once.
+            // Numbers that are given in decimals are rounded once.
             if step.formula.is_empty() {
                 assert!(step.max_ulp <= 0.5, "{} {}: {}", example.name(), step.key, step.max_ulp);
             }
@@ -273,7 +273,7 @@ fn a_token_is_marked_in_all_steps() {
     assert_eq!(marks("w_q"), Default::default());
     assert_eq!(walk.select(named("love.weights"), 0, 2), walk.select(named("weights"), 1, 2));
     assert_eq!(walk.select(named("weights"), 9, 9), Default::default());
-    // Another token is not in what is worked by hand for "love".
+    // The computation by hand for "love" has no row for another token.
     assert_eq!(walk.step(named("love.q")).unwrap().marks(&walk.select_token(0)).query, None);
 }
 

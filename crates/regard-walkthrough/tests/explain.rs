@@ -1,4 +1,4 @@
-//! What a learner reads of a cell.
+//! The texts that a learner reads about a cell.
 
 mod common;
 

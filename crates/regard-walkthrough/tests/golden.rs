@@ -1,4 +1,4 @@
-//! Every number of the five notebooks, computed again in double precision, beside what the walkthroughs show.
+//! Every number of the five notebooks, computed again in double precision and compared with the walkthroughs.
 
 mod common;
 
@@ -25,7 +25,7 @@ fn numbers(value: &Value) -> Vec<f64> {
     }
 }
 
-/// A step's numbers are those of a list, as far as its bound allows.
+/// Checks that a step's numbers are those of a list, within its bound.
 fn assert_near(walk: &Walkthrough, key: StepKey, golden: &Value) {
     let step = walk.step(key).unwrap_or_else(|| panic!("there is no {key}"));
     let golden = numbers(golden);
@@ -40,7 +40,7 @@ fn assert_near(walk: &Walkthrough, key: StepKey, golden: &Value) {
     }
 }
 
-/// Every step that the notebook has is there.
+/// Checks that every step of the notebook exists.
 fn compare(example: Example, golden: &Value, keys: &[&str]) {
     let walk = run(example);
     for key in keys {
@@ -141,7 +141,7 @@ fn pytorch_draws_the_same() {
     }
 }
 
-/// As printed by PyTorch, with four decimals.
+/// PyTorch prints four decimals.
 #[test]
 fn pytorch_draws_the_same_small_tensors() {
     let cases: [(u32, &[f32]); 2] = [

@@ -1,4 +1,4 @@
-//! Inputs: changed, saved, drawn from seeds, shared out among heads.
+//! Inputs: changed, saved, drawn from seeds, divided among heads.
 
 mod common;
 
@@ -20,7 +20,7 @@ fn words(text: &str) -> Vec<String> {
     text.split(' ').map(str::to_owned).collect()
 }
 
-/// The rows and columns of what can be typed over.
+/// The rows and columns of an editable matrix.
 fn shape(inputs: &Inputs, key: StepKey) -> (usize, usize) {
     let projected = || compute(inputs).step(key).expect("it is projected").matrix.shape();
     inputs.matrix(key).map_or_else(projected, |matrix| matrix.shape())
@@ -35,14 +35,14 @@ fn what_is_changed_is_seen_by_all_that_follows_and_by_nothing_before() {
     for key in ["x", "w_q", "w_v", "q", "v"] {
         assert_eq!(numbers(&after, key), numbers(&before, key), "{key}");
     }
-    // Worked by hand: the keys of "love" and "robotics" have a 1 where W_K has the changed row.
+    // Computed by hand: the keys of "love" and "robotics" have a 1 where W_K has the changed row.
     assert_eq!(numbers(&after, "k"), [2.0, 1.0, 1.0, 1.0, 4.0, 1.0, 1.0, 3.0, 2.0]);
     assert_eq!(numbers(&after, "raw_scores"), [5.0, 3.0, 4.0, 4.0, 6.0, 6.0, 3.0, 5.0, 4.0]);
     assert_eq!(
         after.step(named("w_k")).and_then(|s| s.explain(1, 1)).as_deref(),
         Some("typed in: 3, in place of 1")
     );
-    // The notebook's numbers are no longer asked for, and its words no longer said.
+    // The notebook's numbers are no longer compared, and its sentences no longer shown.
     assert!(after.steps.iter().all(|s| s.correction.is_none()));
     assert!(!after.step(named("love.k")).is_some_and(|s| s.meaning.contains("has a 1")));
     assert_eq!(inputs.edits().len(), 1);
@@ -58,7 +58,7 @@ fn every_input_of_every_example_can_be_changed_and_is_a_step() {
         let before = compute(&given);
         for key in given.keys() {
             let mut inputs = given.clone();
-            // A whole column: behind a ReLU, one row may count nothing.
+            // A whole column is changed, because a ReLU may hide one row.
             for i in 0..given.matrix(key).unwrap().rows() {
                 let old = inputs.set(key, i, 0, 1.75).unwrap();
                 assert_eq!(given.given(key, i, 0), old);
@@ -96,7 +96,7 @@ fn queries_keys_and_values_are_typed_over_and_all_that_follows_sees_it() {
     for key in ["x", "w_q", "w_k", "w_v"] {
         assert_eq!(numbers(&walk, key), numbers(&before, key), "{key}");
     }
-    // The query of "love" is [5, 1, 1], the key of "I" [2, 1, −0.3]; in double precision −0.3 is what was typed.
+    // The query of "love" is [5, 1, 1], the key of "I" [2, 1, −0.3]; in double precision −0.3 is as typed.
     assert_eq!(numbers(&walk, "q")[3..6], [5.0, 1.0, 1.0]);
     assert!(is_near(walk.step(named("raw_scores")).unwrap(), (1, 0), 10.7));
     let rows = |key: &str| -> Vec<Vec<f64>> {
@@ -116,7 +116,7 @@ fn queries_keys_and_values_are_typed_over_and_all_that_follows_sees_it() {
             );
         }
     }
-    // What is worked by hand for "love" is the same row.
+    // The row computed by hand for "love" is the same row.
     for key in ["q", "raw_scores", "weights", "output"] {
         let love = &walk.step(named(&format!("love.{key}"))).unwrap().matrix;
         assert_eq!(love.row(0), walk.step(named(key)).unwrap().matrix.row(1), "{key}");
@@ -135,7 +135,7 @@ fn queries_keys_and_values_are_typed_over_and_all_that_follows_sees_it() {
     );
     assert_eq!(inputs.edits().len(), 3);
 
-    // A cell that was typed over does not follow X any more, until it is put back.
+    // A cell that was typed over does not follow X until it is restored.
     inputs.set(named("x"), 1, 0, 4.0).unwrap();
     assert_eq!(numbers(&compute(&inputs), "q")[3], 5.0);
     inputs.restore(named("q"), 1, 0);
@@ -179,7 +179,7 @@ fn what_is_projected_can_be_typed_over_except_in_gradients_and_the_cache() {
             assert_ne!(numbers(&after, "output"), numbers(&before, "output"), "{at}");
             assert!(after.checks.iter().all(passes), "{at}: {:?}", after.checks);
 
-            // Without projections, X plays the role as it is.
+            // Without projections, X itself plays the role.
             let settings = Settings { without: Some(Without::Projections), ..Settings::default() };
             let [cut, plain] =
                 [&inputs, &given].map(|inputs| Walkthrough::compute(inputs, &settings).unwrap());
@@ -286,7 +286,7 @@ fn files_that_were_tampered_with_are_refused() {
     assert!(serde_json::from_str::<Settings>(r#"{"temperature":-1}"#).is_err());
 }
 
-/// The bits of numbers, as FNV-1a makes them one: PyTorch's own were hashed in the same way, from `tensor.numpy().tobytes()`.
+/// The FNV-1a hash of the bits of numbers. PyTorch's numbers were hashed in the same way, from `tensor.numpy().tobytes()`.
 fn hash(numbers: &[f32]) -> u64 {
     let bytes = numbers.iter().flat_map(|x| x.to_le_bytes());
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
@@ -294,8 +294,8 @@ fn hash(numbers: &[f32]) -> u64 {
     })
 }
 
-/// Computed by PyTorch 2.15, on a CPU with AVX2, from the lines that [`Inputs::python`] gives: the first three numbers, and a
-/// hash of all. Tensors of fewer than 16 numbers, of a multiple of 16, and of what is neither are drawn in different ways.
+/// PyTorch 2.15 computed these on a CPU with AVX2 from the lines that [`Inputs::python`] gives: the first three numbers, and
+/// a hash of all. Tensors of fewer than 16 numbers, of a multiple of 16, and of other sizes are drawn in different ways.
 #[test]
 fn seeds_give_the_numbers_of_pytorch() {
     type Torch = ([usize; 4], u32, [([f32; 3], u64); 5]);
@@ -388,7 +388,7 @@ fn another_number_of_heads_leaves_the_tokens_and_what_was_typed() {
         assert_eq!(layer.holds(), Some(true), "{layer:?}");
         inputs.set(named("k"), 1, 2, 4.0).unwrap();
     }
-    // What was typed where one head has no columns is gone with them.
+    // Cells typed into columns that one head lacks disappear with the columns.
     inputs.set_heads(2).unwrap();
     inputs.set(named("v"), 0, 5, 1.0).unwrap();
     inputs.set_heads(1).unwrap();
@@ -473,7 +473,7 @@ fn assert_finite(inputs: &Inputs, settings: &Settings) {
     }
 }
 
-/// In gradients, 10⁶ overflowed with softmax; in every other attention without it, and ∞ − ∞ was NaN.
+/// In gradients, 10⁶ overflowed with softmax; in every other attention it overflowed without softmax, and ∞ − ∞ was NaN.
 #[test]
 fn the_largest_numbers_stay_finite_in_every_example() {
     for example in Example::ALL {
@@ -500,8 +500,8 @@ fn the_largest_numbers_stay_finite_at_the_largest_sizes() {
 }
 
 proptest! {
-    /// Whatever is typed, every number stays one, and every check but that of the rounding, whose limit knows the scores
-    /// alone, holds.
+    /// Whatever is typed, no number becomes NaN, and every check holds except that of the rounding, whose limit depends
+    /// on the scores alone.
     #[test]
     fn typed_numbers_never_break_a_walkthrough(
         which in 0..Example::ALL.len(),
@@ -546,7 +546,7 @@ proptest! {
         assert_finite(&inputs, &Settings { without, ..Settings::default() });
     }
 
-    /// The checks hold for what a learner types, and not for the examples alone.
+    /// The checks hold for a learner's numbers as well as for the examples.
     #[test]
     fn checks_hold_for_what_is_typed(
         which in 0..Example::ALL.len(),

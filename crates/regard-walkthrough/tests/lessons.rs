@@ -1,4 +1,4 @@
-//! What each example teaches is so, in numbers worked out here.
+//! The lesson of each example holds, in numbers computed here.
 
 mod common;
 
@@ -6,7 +6,7 @@ use common::{is_near, named};
 use regard_kernels::Temperature;
 use regard_walkthrough::{Example, Inputs, Settings, Step, Walkthrough, Without};
 
-/// What layer norm adds to the variance.
+/// The term that layer norm adds to the variance.
 const EPSILON: f64 = 1e-5_f32 as f64;
 
 fn run(example: Example, settings: &Settings) -> Walkthrough {
@@ -25,7 +25,7 @@ fn holds(walk: &Walkthrough, name: &str) {
 
 #[test]
 fn without_positions_order_means_nothing_and_with_them_it_does() {
-    // What is said of order is true with the causal mask on, too: it hides nothing there.
+    // The statements about order hold under the causal mask too: it hides nothing there.
     for causal in [false, true] {
         order_means_nothing(&run(Example::Positions, &Settings { causal, ..Settings::default() }));
     }
@@ -35,7 +35,7 @@ fn order_means_nothing(walk: &Walkthrough) {
     let plain = &step(walk, "plain.output").matrix;
     assert_eq!(plain.row(0), plain.row(3), "both \"the\"");
     assert_ne!(step(walk, "output").matrix.row(0), step(walk, "output").matrix.row(3));
-    // The check compares each with the other's row, within the bounds of both.
+    // The check compares each row with the other's, within the bounds of both.
     holds(walk, "permuted tokens give permuted outputs");
     let moved = &step(walk, "moved").matrix;
     for i in [0, 1, 3, 4] {
@@ -57,7 +57,7 @@ fn layer_norm_makes_loud_and_quiet_tokens_alike() {
     for (j, expected) in [-2.0 / root, -1.0 / root, 0.0, 3.0 / root + 0.5].into_iter().enumerate() {
         assert!(is_near(norm, (1, j), expected), "{} {expected}", norm.matrix.get(1, j));
     }
-    // A token a hundred times as quiet, with a variance of 3.5·10⁻⁴, is smaller by what ε adds to that.
+    // A token a hundred times as small, with a variance of 3.5·10⁻⁴, shrinks further by the ε that is added to it.
     let factor = (3.5e-4 / (3.5e-4 + EPSILON)).sqrt();
     for (j, loud) in [-2.0, -1.0, 0.0, 3.0].map(|x: f64| x / 3.5_f64.sqrt()).into_iter().enumerate()
     {
@@ -69,7 +69,7 @@ fn layer_norm_makes_loud_and_quiet_tokens_alike() {
 #[test]
 fn a_feed_forward_layer_by_hand() {
     let walk = run(Example::FeedForward, &Settings::default());
-    // "the" = [1, 0, 1, 0]: rows 1 and 3 of W₁ and b₁, what is negative to 0; then rows of W₂ and b₂.
+    // "the" = [1, 0, 1, 0]: rows 1 and 3 of W₁ plus b₁, negative numbers set to 0; then rows of W₂ plus b₂.
     assert_eq!(
         step(&walk, "hidden_raw").matrix.row(0),
         [1.5, -1.0, 0.5, -0.5, 0.5, -1.0, 0.0, 0.0]
@@ -136,7 +136,7 @@ fn rotary_scores_depend_on_the_distance_alone() {
     holds(&walk, "scores depend on the distance alone");
     let (scores, shifted) = (step(&walk, "raw_scores"), step(&walk, "shifted.raw_scores"));
     let (q, k) = (step(&walk, "q"), step(&walk, "k"));
-    // Turned by hand: pair i of the token at t is multiplied by e^(i·t·100^(−i/2)), and the score is the real part of q·k̄.
+    // By hand: pair i of the token at t is multiplied by e^(i·t·100^(−i/2)), and the score is the real part of q·k̄.
     let turned = |x: &Step, t: usize, pair: usize| {
         let (sin, cos) = (t as f64 * 100_f64.powf(-(pair as f64) / 2.0)).sin_cos();
         let (a, b) = (x.exact.get(t, 2 * pair), x.exact.get(t, 2 * pair + 1));
@@ -153,7 +153,7 @@ fn rotary_scores_depend_on_the_distance_alone() {
         assert!((scores.exact.get(m, n) - score).abs() <= 64.0 * f64::EPSILON, "{m} {n}");
         assert!((shifted.exact.get(m, n) - score).abs() <= 128.0 * f64::EPSILON, "{m} {n}");
     }
-    // Both "red" are followed by "ball": the same distance, the same score. The other distance has another.
+    // "ball" follows both "red": equal distances have equal scores, and the other distance has another score.
     assert!((scores.exact.get(0, 1) - scores.exact.get(2, 3)).abs() <= 64.0 * f64::EPSILON);
     assert!((scores.exact.get(0, 1) - scores.exact.get(0, 3)).abs() > 0.5);
 }
@@ -237,7 +237,7 @@ fn gradients_say_what_makes_the_loss_larger() {
             let expected = a.exact.get(i, j) * (d_a.exact.get(i, j) - mean);
             // The same few operations on numbers below 1, in double precision.
             assert!((d_s.exact.get(i, j) - expected).abs() <= 8.0 * f64::EPSILON);
-            // A weight whose gradient is above the mean makes the loss larger: its value is worse than the mean.
+            // A weight whose gradient is above the mean increases the loss: its value is worse than the mean.
             assert_eq!(d_s.exact.get(i, j) > 0.0, d_a.exact.get(i, j) > mean);
         }
     }
@@ -329,7 +329,7 @@ fn nearly_all_scores_lie_within_three_standard_deviations() {
     assert!(mean.abs() < 3.0 * 16.0 / 40_f32.sqrt(), "{mean}");
 }
 
-/// As it is said of masked scores.
+/// The text of the masked scores says so.
 #[test]
 fn a_large_negative_number_hides_like_infinity_until_all_is_hidden() {
     let walk = run(Example::TheCatSat, &Settings { causal: true, ..Settings::default() });

@@ -1,4 +1,4 @@
-//! What the settings change, in every example.
+//! The effect of the settings in every example.
 
 mod common;
 
@@ -29,7 +29,7 @@ fn keys(walk: &Walkthrough) -> Vec<String> {
     walk.steps.iter().map(|s| s.key.to_string()).collect()
 }
 
-/// Every cell, label, text and check of a walkthrough is as it should be.
+/// Checks every cell, label, text and check of a walkthrough.
 fn assert_sound(walk: &Walkthrough) {
     let name = walk.example.name();
     for (i, step) in walk.steps.iter().enumerate() {
@@ -67,7 +67,7 @@ fn every_example_is_sound_with_every_setting() {
     }
 }
 
-/// A check without a limit never fails: as the examples are given, each has one, and it is no looser than single precision is.
+/// A check without a limit never fails: initially, each check has one, and it is no looser than single precision.
 #[test]
 fn every_example_is_checked_against_limits_worth_having() {
     for example in Example::ALL {
@@ -145,7 +145,7 @@ fn the_mask_hides_what_comes_after() {
             assert_eq!(masked.get(i, j), expected);
         }
     }
-    // The first token sees itself alone: its output is its value.
+    // The first token sees only itself: its output is its value.
     assert_eq!(step(&walk, "output").matrix.row(0), step(&walk, "v").matrix.row(0));
     assert!(walk.checks.iter().any(|c| c.name == "nothing hidden is seen" && c.value == 0.0));
 }
@@ -259,7 +259,7 @@ fn scaling_keeps_softmax_the_same_for_every_dimension() {
     assert_eq!(json["labels"]["by_dimension"]["rows"][4], "d = 1024");
 }
 
-/// Softmax divides by T first, so its slope is divided by T: at both ends there is none.
+/// Softmax divides by T first, so its slope is divided by T: the slope is 0 at both ends.
 #[test]
 fn the_gradient_through_softmax_knows_the_temperature() {
     for t in [0.0, 1e-40, f32::INFINITY] {
@@ -277,7 +277,7 @@ fn the_gradient_through_softmax_knows_the_temperature() {
         powers.into_iter().map(|p| p / sum).collect::<Vec<_>>()
     };
     for i in 0..3 {
-        // By differences: each weight for each score.
+        // The slopes are differences: each weight for each score.
         let scores = step(&walk, "scaled_scores").exact.row(i);
         let mut squares = 0.0;
         for j in 0..3 {
@@ -289,8 +289,8 @@ fn the_gradient_through_softmax_knows_the_temperature() {
             squares += above.iter().zip(below).map(|(a, b)| ((a - b) / 2e-6).powi(2)).sum::<f64>();
         }
         let norm = softmax_gradient_norm(weights.row(i).iter().copied(), f64::from(t));
-        // A central difference over h = 10⁻⁶ is off by h²/6 times a third derivative below 1/T³ ≤ 1, and by the rounding of
-        // two weights over 2h: 3·10⁻¹⁰ for each of nine slopes.
+        // A central difference over h = 10⁻⁶ has an error of h²/6 times a third derivative below 1/T³ ≤ 1, and of the
+        // rounding of two weights over 2h: 3·10⁻¹⁰ for each of nine slopes.
         let tolerance = 3.0 * (1e-12 / 6.0 + 2.0 * f64::EPSILON / 2e-6);
         assert!((norm - squares.sqrt()).abs() < tolerance, "{norm} {}", squares.sqrt());
     }
@@ -314,7 +314,7 @@ fn names_read_back_and_others_are_told_what_there_is() {
 }
 
 proptest! {
-    /// The checks allow for what rounding does at low temperatures, and for nothing else.
+    /// The checks allow only for rounding at low temperatures.
     #[test]
     fn checks_hold_at_every_temperature(exponent in -6.0_f32..8.0, causal: bool, which in 0..Example::ALL.len()) {
         let temperature = Temperature::new(10_f32.powf(exponent)).unwrap();

@@ -1,8 +1,8 @@
-//! How far the weights of each example are from uniform: what is near 1/n everywhere shows nothing.
+//! The distance of each example's weights from uniform: weights near 1/n everywhere show nothing.
 
 use regard_walkthrough::{Example, Kind, Quantity, Settings, Step, Walkthrough};
 
-/// One minus the mean entropy of a row over the entropy of a uniform row: 0 if every weight is 1/n, 1 if each row is one key.
+/// One minus the mean entropy of a row divided by that of a uniform row: 0 if every weight is 1/n, 1 if each row is one key.
 fn sharpness(step: &Step) -> f64 {
     let (rows, cols) = step.matrix.shape();
     let entropy = |i: usize| -> f64 {
@@ -24,7 +24,7 @@ fn least(example: Example) -> Option<f64> {
     weights.map(sharpness).reduce(f64::min)
 }
 
-/// The numbers of the notebooks are fixed: that of `the-cat-sat` is flat, and its summary says why.
+/// The numbers of the notebooks are fixed: those of `the-cat-sat` are flat, and its summary says why.
 #[test]
 fn the_weights_of_our_own_examples_are_far_from_uniform() {
     let notebooks = [

@@ -14,7 +14,7 @@ pub(super) const ENTRY: Entry = Entry {
     ..Entry::PLAIN
 };
 
-/// Q and K are given, and only the weights are asked for.
+/// Q and K are given, and the example ends with the weights.
 pub(super) fn inputs() -> Vec<Input> {
     let q = matrix(&[[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0], [1.0, 1.0, 0.0, 0.0]]);
     let k = matrix(&[[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0], [0.5, 0.5, 0.5, 0.5]]);

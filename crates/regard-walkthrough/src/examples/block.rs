@@ -52,11 +52,11 @@ pub(super) fn inputs() -> Vec<Input> {
 }
 
 /// The second layer norm squares its rows. With numbers up to L and without softmax, its γ, β and the four features of a token
-/// make N₁ ≤ (√3 + 1)·L and Q, K, V ≤ 4·N₁·L, three tokens make A = S ≤ 4·Q·K/2 and O ≤ 3·A·V, and W_O makes it 4·O·L ≤
+/// give N₁ ≤ (√3 + 1)·L and Q, K, V ≤ 4·N₁·L, three tokens give A = S ≤ 4·Q·K/2 and O ≤ 3·A·V, and W_O gives 4·O·L ≤
 /// 3.3·10⁴·L⁷. Four squares of that are 4.4·10³⁷.
 const LARGEST: f64 = 100.0;
 
-/// An encoder block with its norms before its layers, as in GPT-2.
+/// Computes an encoder block with its norms before its layers, as in GPT-2.
 pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
     let x = look_up(trace, &VOCABULARY)?;
     let positions = push_positions(trace, x.ours.cols())?;

@@ -16,10 +16,10 @@ pub(super) const ENTRY: Entry = Entry {
     ..Entry::PLAIN
 };
 
-/// What is read: the queries come from elsewhere.
+/// The tokens that are read: the queries come from another text.
 const SOURCE: [&str; 3] = ["the", "cat", "sat"];
 
-/// Two tokens that are being written, and three that were read. "le" asks as "the" answers, "chat" as "cat" does.
+/// Two tokens that are written, and three that were read. "le" matches "the", and "chat" matches "cat".
 pub(super) fn inputs() -> Vec<Input> {
     let x = matrix(&[[0.0, 1.0, 0.0, 0.5], [1.0, 0.0, 0.5, 0.0]]);
     let memory = matrix(&[[0.1, -0.3, 0.2, 0.9], [1.0, 0.2, -0.5, 0.0], [-0.5, 1.0, 0.4, -0.2]]);
@@ -52,7 +52,7 @@ pub(super) fn inputs() -> Vec<Input> {
     .into()
 }
 
-/// As in the decoder of an encoder–decoder model.
+/// Computes attention as in the decoder of an encoder–decoder model.
 pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
     let x = give_tokens(trace)?;
     let source = SOURCE.map(str::to_owned);
@@ -71,7 +71,7 @@ pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
         project(trace, Role::Value, &memory, &w[2])?,
     ];
     let queries = trace.tokens.clone();
-    // All of what was read may be seen: there is no later.
+    // Every token that was read is visible: none comes later.
     let road = Head { queries: &queries, maskable: false, ..Head::of_all(&source) };
     heads::attend(trace, &road, [&x, &memory], &w, &qkv)?;
     Ok(())

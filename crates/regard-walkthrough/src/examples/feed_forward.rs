@@ -15,7 +15,7 @@ pub(super) const ENTRY: Entry = Entry {
     ..Entry::PLAIN
 };
 
-/// Four numbers become eight, and four again.
+/// Four numbers become eight, then four again.
 pub(super) fn inputs() -> Vec<Input> {
     let mut inputs = vec![Input::given(
         Quantity::X,

@@ -40,7 +40,7 @@ pub(super) fn inputs() -> Vec<Input> {
     inputs.extend([(Quantity::X, 4), (Quantity::WQ, 6), (Quantity::WK, 6), (Quantity::WV, 6)].map(
         |(key, rows)| {
             let data = rng.randn(rows * 6);
-            // The kernels see these doubles rounded; the reference sees them whole.
+            // The kernels use these doubles rounded; the reference uses them unrounded.
             Input::drawn(key, Matrix::from_fn(rows, 6, |i, j| data[i * 6 + j]), "NumPy, seed 0")
         },
     ));
@@ -127,7 +127,7 @@ fn vectors(trace: &mut Trace<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The bound of x·y, whose sum is 16 virtual lanes.
+/// The bound of x·y, which is summed in 16 virtual lanes.
 fn error_of_dot(x: &Pair, y: &Pair) -> f64 {
     bound::sums(x.known(), y.transposed().known(), 0).get(0, 0)
 }
@@ -137,7 +137,7 @@ fn error_of_norm(x: &Pair) -> f64 {
     bound::root(square, error_of_dot(x, x))
 }
 
-/// The bound of x·y / (‖x‖·‖y‖). No cosine is further from another than 2, and those of vectors without a length are 0.
+/// The bound of x·y / (‖x‖·‖y‖). Two cosines differ by at most 2, and the cosine of a zero vector is 0.
 fn error_of_cosine(x: &Pair, y: &Pair) -> f64 {
     let (a, b) = (x.exact.as_slice(), y.exact.as_slice());
     let [length_x, length_y] = [a, b].map(reference::norm);

@@ -32,7 +32,7 @@ pub(super) const ENTRY: Entry = Entry {
 /// 1.5·10⁵·L¹¹ and a smaller one: 2.2·10³⁵ in all.
 const LARGEST: f64 = 500.0;
 
-/// The tokens and projections of `two-heads`, and what the output should have been.
+/// The tokens and projections of `two-heads`, and the target of the output.
 pub(super) fn inputs() -> Vec<Input> {
     let mut inputs = two_heads::projected();
     inputs.push(Input::given(
@@ -42,7 +42,7 @@ pub(super) fn inputs() -> Vec<Input> {
     inputs
 }
 
-/// Forwards to a loss, and back.
+/// Computes the loss, then the gradients backwards.
 pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
     let (x, w) = give_tokens_and_weights(trace)?;
     let qkv = attend_to_itself(trace, &x, &w)?;
@@ -138,7 +138,7 @@ fn of_step(trace: &Trace<'_>, quantity: Quantity) -> Pair {
     )
 }
 
-/// The target, the loss and its gradient by the output, which is returned.
+/// Adds the target, the loss and its gradient by the output, and returns this gradient.
 fn push_loss(trace: &mut Trace<'_>, output: &Pair) -> Result<Pair, Error> {
     let (rows, cols) = (output.name.rows.to_vec(), output.name.cols.to_vec());
     let axes = Axes::new(Rows::Queries, &rows, &cols);
@@ -163,7 +163,7 @@ fn push_loss(trace: &mut Trace<'_>, output: &Pair) -> Result<Pair, Error> {
         let squares = cells.map(|(i, j)| o.cell(i, j).minus(y.cell(i, j)).square()).collect();
         Expr::Sum(squares).over(Expr::constant(2.0))
     });
-    // Half the squares of what may be off are added up in double precision, and the sum is rounded.
+    // The halved squares of the errors are added up in double precision, and the sum is rounded.
     let moved = |(d, e): (&f64, &f64)| d.abs() * e + 0.5 * e * e;
     let error =
         difference.exact.as_slice().iter().zip(difference.bound.as_slice()).map(moved).sum();
@@ -183,7 +183,7 @@ fn push_loss(trace: &mut Trace<'_>, output: &Pair) -> Result<Pair, Error> {
     Ok(trace.push(&text, difference, Kind::Signed, axes, origin))
 }
 
-/// The gradient of `like`, whose rows and columns are its rows and columns: a product.
+/// Adds the gradient of `like`, a product, with the rows and columns of `like`.
 fn push_product(
     trace: &mut Trace<'_>,
     text: &Text<'_>,
@@ -194,7 +194,7 @@ fn push_product(
     Ok(trace.push(text, a.times(b)?, Kind::Signed, axes, Origin::product(a, b)))
 }
 
-/// The same over √d_k, unless scaling is left out.
+/// Adds such a product over √d_k, unless scaling is left out.
 fn push_scaled_product(
     trace: &mut Trace<'_>,
     text: &Text<'_>,
@@ -215,7 +215,7 @@ fn push_scaled_product(
     Ok(trace.push(text, product, Kind::Signed, axes, origin))
 }
 
-/// Back through softmax, row by row.
+/// Propagates the gradient back through softmax, row by row.
 fn push_d_scores(trace: &mut Trace<'_>, weights: &Pair, d_weights: &Pair) -> Result<Pair, Error> {
     let settings = trace.settings;
     let hidden = |i: usize, j: usize| settings.hides() && j > i;
@@ -280,8 +280,8 @@ fn push_d_scores(trace: &mut Trace<'_>, weights: &Pair, d_weights: &Pair) -> Res
     Ok(trace.push(&text, d_scores, Kind::Signed, axes, origin))
 }
 
-/// Back through softmax: dSᵢⱼ = Aᵢⱼ·(dAᵢⱼ − Σₖ Aᵢₖ·dAᵢₖ) / T, where the sum of row i may be off by `mean_errors[i]`. 0 where
-/// softmax has no slope.
+/// The gradient of the scores: dSᵢⱼ = Aᵢⱼ·(dAᵢⱼ − Σₖ Aᵢₖ·dAᵢₖ) / T, where the sum of row i has an error up to
+/// `mean_errors[i]`. 0 where softmax has no slope.
 fn through_softmax(
     temperature: Temperature,
     weights: &Pair,
@@ -295,7 +295,7 @@ fn through_softmax(
         return Ok(d_scores);
     }
     let t = f64::from(temperature.get());
-    // 1/T is subnormal where T is large, and then rounded more coarsely.
+    // 1/T is subnormal where T is large, and then has a larger rounding error.
     let inverse = bound::gamma(4) + t.min(f64::from(f32::MAX)) * 2.0_f64.powi(-150);
     for (i, mean_error) in mean_errors.iter().enumerate() {
         let row = softmax_backward(weights.ours.row(i), d_weights.ours.row(i), temperature)?;
@@ -321,7 +321,7 @@ fn bound_of_dots([a, b]: [&Pair; 2]) -> Vec<f64> {
     (0..a.ours.rows()).map(row).collect()
 }
 
-/// What all three roles say to the token.
+/// Adds the gradient of the tokens, summed over their three roles.
 fn push_d_x(trace: &mut Trace<'_>, d_qkv: &[Pair; 3], w: &[Pair; 3]) -> Result<(), Error> {
     let left_out = trace.settings.without == Some(Without::Projections);
     let mut parts = Vec::new();
@@ -354,8 +354,8 @@ fn push_d_x(trace: &mut Trace<'_>, d_qkv: &[Pair; 3], w: &[Pair; 3]) -> Result<(
     Ok(())
 }
 
-/// The gradients that [`regard`] computes without storing the weights. It takes the row's mean Σₖ Aᵢₖ·dAᵢₖ as the dot product of
-/// dO and O (Dao et al. 2022), which rounds differently: so its bound is worked out apart.
+/// Compares with the gradients that [`regard`] computes without storing the weights. It computes the row's mean Σₖ Aᵢₖ·dAᵢₖ as
+/// the dot product of dO and O (Dao et al. 2022), which rounds differently and has its own bound.
 fn compare(
     trace: &mut Trace<'_>,
     qkv: &[Pair; 3],

@@ -22,8 +22,8 @@ const HEADS: usize = 4;
 
 /// An article, a noun and a verb; eight columns of queries, and four of keys and of values.
 ///
-/// Head 1 looks for the word before and head 2 for the word itself, in the same keys. Head 3 looks for the noun, head 4 for the
-/// verb.
+/// Head 1 looks for the preceding word and head 2 for the word itself, in the same keys. Head 3 looks for the noun, head 4 for
+/// the verb.
 fn inputs() -> Vec<Input> {
     let x = matrix(&[[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.5], [0.0, 0.0, 1.0, 1.0]]);
     let w_q = matrix(&[
@@ -70,7 +70,7 @@ fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The memory of keys and values by the number of key/value heads.
+/// Adds the memory of keys and values by the number of key/value heads.
 fn push_savings(trace: &mut Trace<'_>) {
     let head_dim = trace.inputs.matrix(Quantity::WQ).map_or(0, Matrix::cols) / HEADS;
     let kinds = [("one for all", 1), ("grouped", 2), ("one for each", HEADS)];

@@ -28,7 +28,7 @@ pub(super) fn inputs() -> Vec<Input> {
         .into()
 }
 
-/// The row of "love" as one would work it by hand, then all rows as matrices.
+/// Computes the row of "love" as by hand, then all rows as matrices.
 pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
     let (x, w) = give_tokens_and_weights(trace)?;
     if trace.inputs.heads == 1 {
@@ -49,10 +49,10 @@ pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
 
 const LOVE: Section = Section::Love;
 
-/// The sentences about these name the numbers of the example: typed numbers make them wrong.
+/// The sentences about these name numbers of the example: typed numbers make them wrong.
 const OF_NUMBERS: [Quantity; 4] = [Quantity::Q, Quantity::K, Quantity::V, Quantity::Weights];
 
-/// One query against all keys.
+/// Computes one query against all keys.
 fn by_hand(trace: &mut Trace<'_>, x: &Pair, [w_q, w_k, w_v]: &[Pair; 3]) -> Result<(), Error> {
     const ROW: usize = 1;
     const OF: &str = ", by hand for \"love\"";
@@ -83,7 +83,7 @@ fn by_hand(trace: &mut Trace<'_>, x: &Pair, [w_q, w_k, w_v]: &[Pair; 3]) -> Resu
     Ok(())
 }
 
-/// What one does with a pencil.
+/// The steps of a computation by hand.
 const BY_HAND: [(Quantity, &str); 7] = [
     (
         Quantity::Q,

@@ -37,8 +37,8 @@ fn inputs() -> Vec<Input> {
     inputs
 }
 
-/// The keys and values of the earlier tokens, the new token's query, key and value, and its attention; then the same without a
-/// cache.
+/// Computes the keys and values of the earlier tokens, the new token's query, key and value, and its attention; then the same
+/// without a cache.
 fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
     let (x, w) = give_tokens_and_weights(trace)?;
     let tokens = trace.tokens.clone();
@@ -68,7 +68,7 @@ fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The rows of the cache, and the new row below them.
+/// Adds the rows of the cache with the new row below them.
 fn push_appended(trace: &mut Trace<'_>, role: Role, [old, new]: [&Pair; 2]) -> Pair {
     let all = Pair::stacked(&[old.clone(), new.clone()]);
     let (tokens, dims) = (trace.tokens.clone(), new.name.cols.to_vec());
@@ -89,7 +89,7 @@ fn push_appended(trace: &mut Trace<'_>, role: Role, [old, new]: [&Pair; 2]) -> P
     trace.push(&text, all, Kind::Signed, Axes::new(Rows::Keys, &tokens, &dims), origin)
 }
 
-/// The output of all tokens at once under the causal mask, whose last row must have the bits of `output`.
+/// Adds the output of all tokens at once under the causal mask. Its last row must have the bits of `output`.
 fn push_whole(trace: &mut Trace<'_>, x: &Pair, w: &[Pair; 3], output: &Pair) -> Result<(), Error> {
     let without = trace.settings.without;
     let project = |w: &Pair| {
@@ -143,7 +143,7 @@ fn push_whole(trace: &mut Trace<'_>, x: &Pair, w: &[Pair; 3], output: &Pair) -> 
     Ok(())
 }
 
-/// The work for each token, without a cache and with one, and what the cache holds.
+/// Adds the work for each token, without a cache and with one, and the size of the cache.
 fn push_savings(trace: &mut Trace<'_>) {
     let tokens = trace.tokens.clone();
     let d = trace.inputs.matrix(Quantity::WK).map_or(0, Matrix::cols);

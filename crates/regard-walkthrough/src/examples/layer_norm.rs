@@ -13,7 +13,7 @@ use crate::{Error, Matrix, Quantity, Rows, reference};
 
 pub(super) const ENTRY: Entry = Entry {
     title: "Layer norm",
-    summary: "Three tokens of very different sizes, each brought to mean 0 and variance 1.",
+    summary: "Three tokens of very different sizes, each normalized to mean 0 and variance 1.",
     group: Group::Around,
     tokens: "the cat sat",
     start: Start::Given(inputs),
@@ -21,7 +21,7 @@ pub(super) const ENTRY: Entry = Entry {
     ..Entry::PLAIN
 };
 
-/// One token a hundred times as loud as another.
+/// One token is a hundred times as large as another.
 pub(super) fn inputs() -> Vec<Input> {
     vec![
         Input::given(
@@ -33,7 +33,7 @@ pub(super) fn inputs() -> Vec<Input> {
     ]
 }
 
-/// Mean and variance, then the norm.
+/// Computes mean and variance, then the norm.
 pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
     let x = give_tokens(trace)?;
     push_moments(trace, &x);

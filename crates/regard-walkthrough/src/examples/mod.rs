@@ -1,5 +1,5 @@
-//! The worked examples, one a file. Each file holds the example's entry in the table ([`Example::entry`]): what the example
-//! begins with, and the steps that it adds.
+//! The worked examples, one a file. Each file holds the example's entry in the table ([`Example::entry`]): the initial
+//! inputs of the example, and the steps that it adds.
 
 mod attention_scores;
 mod block;
@@ -67,29 +67,29 @@ pub enum Example {
     MathOfAttention,
     /// "The cat sat": three tokens and small weights, plain beside causal.
     TheCatSat,
-    /// What 1/√d is for, measured at d = 4 to 1024.
+    /// The effect of 1/√d, measured at d = 4 to 1024.
     WhyScale,
-    /// Two heads: one follows the word before, the other the noun and its verb.
+    /// Two heads: one follows the preceding word, the other the noun and its verb.
     TwoHeads,
     /// Four query heads share two key/value heads.
     GroupedQueries,
-    /// Attention does not know the order of tokens; sines and cosines tell it.
+    /// Attention ignores the order of tokens; sines and cosines encode it.
     Positions,
-    /// Rotary positions turn queries and keys, so that scores depend on distances.
+    /// Rotary positions rotate queries and keys, so that scores depend on distances.
     Rotary,
     /// Keys and values of earlier tokens are kept, and each new token needs one query.
     KvCache,
-    /// Each token is brought to mean 0 and variance 1.
+    /// Each token's features are normalized to mean 0 and variance 1.
     LayerNorm,
-    /// Two linear layers with a ReLU between them, applied to each token on its own.
+    /// Two linear layers with a ReLU between them, applied to each token separately.
     FeedForward,
-    /// A whole encoder block: all of the above, with residual connections.
+    /// A whole encoder block: all of these parts, with residual connections.
     Block,
     /// The tokens of one text attend to those of another.
     CrossAttention,
     /// From a loss back to every weight.
     Gradients,
-    /// Tokens and sizes of one's own, with numbers drawn from a seed.
+    /// The user's own tokens and sizes, with numbers drawn from a seed.
     Seeded,
 }
 
@@ -100,7 +100,7 @@ pub enum Group {
     Attention,
     /// The layers around attention, and training.
     Around,
-    /// Tokens of one's own.
+    /// The user's own tokens.
     Own,
 }
 
@@ -127,17 +127,17 @@ impl Group {
 pub(crate) struct Entry {
     /// The title to read.
     pub title: &'static str,
-    /// What there is to see, in one sentence.
+    /// The content of the example, in one sentence.
     pub summary: &'static str,
     pub group: Group,
-    /// The tokens to begin with, separated by spaces.
+    /// The initial tokens, separated by spaces.
     pub tokens: &'static str,
-    /// The matrices to begin with.
+    /// The initial matrices.
     pub start: Start,
-    /// The number of heads to begin with.
+    /// The initial number of heads.
     pub heads: usize,
     pub possible_heads: HeadCounts,
-    /// Whether cells of Q, K and V can be typed over, where tokens are projected to them.
+    /// Whether the user can type over cells of Q, K and V where tokens are projected to them.
     pub projections_are_editable: bool,
     /// The largest absolute value that a cell can hold.
     pub largest: f64,
@@ -146,7 +146,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// What most entries have in common: one head, which may become several, and cells that can be typed over.
+    /// The fields that most entries share: one head, which may become several, and editable cells.
     const PLAIN: Self = Self {
         title: "",
         summary: "",
@@ -162,21 +162,21 @@ impl Entry {
 }
 
 /// The largest number that most examples can hold. It keeps every step finite in single precision, also without softmax: with n
-/// tokens of d features up to L, Q, K and V ≤ d·L², A = S ≤ d·(d·L²)²/√d, O ≤ n·A·V, and W_O makes it d·O·L ≤ n·d^4.5·L⁷. That
-/// is 5·10³² for n = 4 and d = 8, the largest of these examples.
+/// tokens of d features up to L, Q, K and V ≤ d·L², A = S ≤ d·(d·L²)²/√d, O ≤ n·A·V, and W_O gives d·O·L ≤ n·d^4.5·L⁷. That is
+/// 5·10³² for n = 4 and d = 8, the largest of these examples.
 pub(crate) const LARGEST: f64 = 1e4;
 
 /// How an example gets its matrices.
 pub(crate) enum Start {
     /// They are always the same.
     Given(fn() -> Vec<Input>),
-    /// They are drawn for a number of tokens, their sizes, and a number of heads.
+    /// They are drawn for a number of tokens, their sizes and a number of heads.
     Drawn(fn(usize, Sizes, usize) -> Vec<Input>),
 }
 
 /// The numbers of heads that an example can have.
 pub(crate) enum HeadCounts {
-    /// The number to begin with.
+    /// The initial number only.
     Own,
     /// Those that divide the columns of the projection matrices.
     Sharing,
@@ -224,7 +224,7 @@ impl Example {
         self.entry().title
     }
 
-    /// What there is to see, in one sentence.
+    /// The content of the example, in one sentence.
     pub fn summary(self) -> &'static str {
         self.entry().summary
     }
@@ -248,13 +248,13 @@ impl FromStr for Example {
     }
 }
 
-/// Tokens, weights, projections, and attention over all tokens by as many heads as there are.
+/// Computes tokens, weights, projections, and attention over all tokens by the number of heads.
 fn self_attention(trace: &mut Trace<'_>) -> Result<(), Error> {
     let (x, w) = give_tokens_and_weights(trace)?;
     attend_to_itself(trace, &x, &w).map(drop)
 }
 
-/// The same for tokens and weights that are shown already. Returns Q, K and V.
+/// Computes self-attention for tokens and weights that are already shown. Returns Q, K and V.
 fn attend_to_itself(trace: &mut Trace<'_>, x: &Pair, w: &[Pair; 3]) -> Result<[Pair; 3], Error> {
     let qkv = project_all(trace, x, w)?;
     let tokens = trace.tokens.clone();
@@ -274,7 +274,7 @@ fn small_torch_randn(rng: &mut TorchRng, key: Quantity, rows: usize, cols: usize
     Input::drawn(key, values, "PyTorch, seed 42, times 0.1")
 }
 
-/// Small numbers with one decimal, to be read: what an example has in place of learned ones.
+/// Readable numbers with one decimal, which an example uses instead of learned ones.
 fn matrix<const C: usize>(rows: &[[f64; C]]) -> Matrix<f64> {
     Matrix::from_rows(rows)
 }

@@ -22,7 +22,7 @@ pub(super) const ENTRY: Entry = Entry {
     ..Entry::PLAIN
 };
 
-/// Words that come twice have the same row.
+/// Repeated words have the same row.
 pub(super) fn inputs() -> Vec<Input> {
     let mut inputs = vec![Input::given(Quantity::Embeddings, embeddings())];
     inputs.extend(weights());
@@ -65,7 +65,7 @@ pub(super) fn weights() -> [Input; 3] {
         .map(|(key, m)| Input::given(key, m))
 }
 
-/// The output without positions, forwards and backwards; then positions, and the whole attention with them.
+/// Computes the output without positions, forwards and backwards; then positions, and the whole attention with them.
 pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
     let x = look_up(trace, &VOCABULARY)?;
     let w = give_weights(trace)?;
@@ -103,7 +103,7 @@ pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
     push_moved(trace, [&x, &positions], [&plain, &reversed], &w, &order)
 }
 
-/// The output of an attention without a mask, and the operands of its last product. A causal mask would tell tokens apart by
+/// The output of attention without a mask, and the operands of its last product. A causal mask would distinguish tokens by
 /// their positions.
 struct Unmasked {
     output: Pair,
@@ -137,7 +137,7 @@ fn named(x: Pair, like: &Pair) -> Pair {
     Pair { name: crate::pair::Name { key: None, ..like.name.clone() }, ..x }
 }
 
-/// Without the steps on the way, which are those of every attention.
+/// Adds the output without its intermediate steps, which are those of every attention.
 fn push_plain(
     trace: &mut Trace<'_>,
     unmasked: Unmasked,
@@ -173,7 +173,7 @@ fn push_plain(
         meaning,
         code: "attention.forward(q, k, v, output, scratch)",
     };
-    // The reversed rows are no rows of the other steps.
+    // The reversed rows match no rows of the other steps.
     let rows = if order.is_some() { Rows::Other } else { Rows::Queries };
     trace.push(
         &text,
@@ -184,7 +184,7 @@ fn push_plain(
     )
 }
 
-/// How far reversing moves a token's output, without and with positions.
+/// Adds the distance by which reversing moves a token's output, without and with positions.
 fn push_moved(
     trace: &mut Trace<'_>,
     [x, positions]: [&Pair; 2],

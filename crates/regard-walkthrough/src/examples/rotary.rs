@@ -29,10 +29,10 @@ pub(super) const ENTRY: Entry = Entry {
 const FEATURES: usize = 4;
 /// The frequencies are base^(−2i/d): 1 and 0.1 radians a position. Models take a base of 10,000 or more.
 const BASE: f64 = 100.0;
-/// How far the tokens are moved, to see that scores stay.
+/// The distance by which the tokens are moved to show that scores stay.
 const SHIFT: usize = 7;
 
-/// The same word has the same query and the same key, wherever it stands.
+/// Equal words have equal queries and keys at every position.
 fn inputs() -> Vec<Input> {
     let (red, ball) = ([2.0, 0.0, 1.0, 0.0], [0.5, 1.5, 0.0, 1.0]);
     let q = matrix(&[red, ball, red, ball]);
@@ -41,7 +41,7 @@ fn inputs() -> Vec<Input> {
     vec![Input::given(Quantity::Q, q), Input::given(Quantity::K, k)]
 }
 
-/// Turns queries and keys, and computes attention; then does the same further on in the text.
+/// Rotates queries and keys, and computes attention; then repeats this at later positions.
 fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
     let (tokens, dims) = (trace.tokens.clone(), labels("d", FEATURES));
     let text = Text::given(
@@ -100,19 +100,19 @@ fn push_angles(trace: &mut Trace<'_>) -> Pair {
     trace.push(&text, Pair::double(angles), Kind::Signed, axes, origin)
 }
 
-/// The angles of `n` tokens from position `first` on.
+/// The angles of `n` tokens from position `first`.
 fn angles(n: usize, first: usize) -> Matrix<f64> {
     Matrix::from_fn(n, FEATURES / 2, |t, i| (first + t) as f64 * frequency(i))
 }
 
-/// The rows of `x`, turned by the angles of the positions from `first` on.
+/// The rows of `x`, rotated by the angles of the positions from `first`.
 fn rotated(x: &Pair, first: usize) -> Result<Pair, Error> {
     let (rows, cols) = x.ours.shape();
     let rotary = Rotary::new(FEATURES, first + rows, BASE, Pairing::Interleaved)?;
     let mut ours = x.ours.clone();
     rotary.rotate(ours.as_mut_slice(), [1, rows, 1, cols], first)?;
     let angles = angles(rows, first);
-    // The pair (a, b) turns to (a·cos φ − b·sin φ, a·sin φ + b·cos φ).
+    // The pair (a, b) is rotated to (a·cos φ − b·sin φ, a·sin φ + b·cos φ).
     let terms = |i: usize, j: usize| {
         let (sin, cos) = angles.get(i, j / 2).sin_cos();
         let factors = if j.is_multiple_of(2) { [cos, -sin] } else { [sin, cos] };
@@ -178,7 +178,7 @@ fn push_rotated(
     Ok(trace.push(&text, turned, Kind::Signed, Axes::new(rows, &tokens, &dims), origin))
 }
 
-/// The scores of the same tokens, `SHIFT` positions further on.
+/// Adds the scores of the same tokens, `SHIFT` positions later.
 fn push_shifted(
     trace: &mut Trace<'_>,
     [q, k]: [&Pair; 2],

@@ -17,7 +17,7 @@ pub(super) const ENTRY: Entry = Entry {
 };
 
 /// With 64 tokens of 256 features, eight heads of 64 features and numbers up to L, and without softmax, Q, K and V ≤ 256·L²,
-/// A = S ≤ 64·Q·K/8, O ≤ 64·A·V, and W_O makes it 512·O·L ≤ 4.4·10¹²·L⁷, which is 4.4·10³³.
+/// A = S ≤ 64·Q·K/8, O ≤ 64·A·V, and W_O gives 512·O·L ≤ 4.4·10¹²·L⁷, which is 4.4·10³³.
 const LARGEST: f64 = 1000.0;
 
 /// The matrices that [`Inputs::seeded`](crate::Inputs::seeded) describes.

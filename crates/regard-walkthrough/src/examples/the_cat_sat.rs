@@ -27,7 +27,7 @@ fn inputs() -> Vec<Input> {
     inputs
 }
 
-/// Plain beside causal. With several heads there is no twin: the mask can be switched.
+/// Adds the causal attention beside the plain one, if there is one head and no mask.
 fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
     let (x, w) = give_tokens_and_weights(trace)?;
     let [q, k, v] = attend_to_itself(trace, &x, &w)?;

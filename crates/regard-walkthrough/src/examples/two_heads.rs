@@ -26,11 +26,11 @@ fn inputs() -> Vec<Input> {
     inputs
 }
 
-/// The features of a token say whether it is an article, a noun or a verb, and how lively it is.
+/// The features of a token encode whether it is an article, a noun or a verb, and how lively it is.
 ///
-/// The keys of both heads have different directions for the three kinds of words. In head 1, the queries of the article and of
-/// the noun point to the key of the article, that of the verb to the key of the noun. In head 2, the queries of the article and of
-/// the verb point to the key of the noun, that of the noun to the key of the verb.
+/// The keys of both heads have different directions for the three kinds of words. In head 1, the queries of the article and of the
+/// noun point to the key of the article, and the query of the verb to the key of the noun. In head 2, the queries of the article
+/// and of the verb point to the key of the noun, and the query of the noun to the key of the verb.
 pub(super) fn projected() -> Vec<Input> {
     let x = matrix(&[[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.5], [0.0, 0.0, 1.0, 1.0]]);
     let w_q = matrix(&[

@@ -23,14 +23,14 @@ pub(super) const ENTRY: Entry = Entry {
 };
 
 const DIMENSIONS: [usize; 5] = [4, 16, 64, 256, 1024];
-/// Of each dimension, 256 queries against 10 keys: in groups, each with its own keys, for statistics that hold still.
+/// Each dimension has 256 queries and 10 keys, in groups with their own keys, for stable statistics.
 const GROUPS: usize = 16;
 const QUERIES: usize = 16;
 const KEYS: usize = 10;
-/// The dimension of which some rows are shown, and how many.
+/// The dimension whose rows are shown, and their number.
 const SHOWN: (usize, usize) = (256, 4);
 
-/// What random queries and keys of one dimension make of softmax, with and without 1/√d.
+/// Statistics of softmax over random queries and keys of one dimension, with and without 1/√d.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WhyScale {
     /// The number of elements of a query or key, each normal with mean 0 and variance 1.
@@ -41,24 +41,24 @@ pub struct WhyScale {
     pub std_scaled: f64,
     /// Mean of the largest of 10 weights.
     pub largest_raw: f64,
-    /// The same, with scaled scores.
+    /// The same mean with scaled scores.
     pub largest_scaled: f64,
-    /// Mean entropy of 10 weights, in nats: ln 10 = 2.303 where all are equal, 0 where one has all.
+    /// Mean entropy of 10 weights, in nats: ln 10 = 2.303 if all are equal, 0 if one weight is 1.
     pub entropy_raw: f64,
-    /// The same, with scaled scores.
+    /// The same mean with scaled scores.
     pub entropy_scaled: f64,
-    /// Mean Frobenius norm of softmax's Jacobian, (diag(w) − wwᵀ)/T: how much of a gradient comes through.
+    /// Mean Frobenius norm of softmax's Jacobian, (diag(w) − wwᵀ)/T: the share of a gradient that passes.
     pub gradient_raw: f64,
-    /// The same, with scaled scores.
+    /// The same mean with scaled scores.
     pub gradient_scaled: f64,
 }
 
-/// The statistics at d = 4, 16, 64, 256 and 1024, as the kernels' scores and weights give them, at a temperature.
+/// The statistics at d = 4, 16, 64, 256 and 1024 at a temperature, from the kernels' scores and weights.
 ///
-/// The scores are drawn once (seed 42) and kept: only softmax is computed again for another temperature.
+/// The scores are drawn once (seed 42) and kept: another temperature only repeats softmax.
 ///
 /// # Errors
-/// None that is known: what the kernels might say is passed on.
+/// No error is known. Errors of the kernels are passed on.
 ///
 /// ```
 /// use regard_kernels::Temperature;
@@ -86,13 +86,13 @@ pub fn why_scale(temperature: Temperature) -> Result<Vec<WhyScale>, Error> {
     Ok(samples()?.iter().map(row).collect())
 }
 
-/// The table over d, then four queries of d = 256 with all their steps.
+/// Adds the table over d, then four queries of d = 256 with all their steps.
 pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
     let samples = samples()?;
     push_table(trace, samples);
     if let Some(sample) = samples.iter().find(|s| s.d == SHOWN.0) {
         let (queries, keys) = (labels("q", SHOWN.1), labels("k", KEYS));
-        // They are too wide to be shown. Their operands still have names.
+        // They are too wide to show. Their operands still have names.
         let named = |pair: &Pair, symbol: &str, rows: &[String]| {
             let (symbol, cols) = (symbol.to_owned(), labels("d", pair.ours.cols()).into());
             Pair {
@@ -143,7 +143,7 @@ impl Sample {
         })
     }
 
-    /// Of the raw and of the scaled scores.
+    /// The statistics of the raw and of the scaled scores.
     fn statistics(&self, temperature: Temperature) -> [Both; 2] {
         let t = effective(temperature);
         [&self.raw, &self.scaled].map(|scores| {
@@ -185,9 +185,9 @@ impl Statistics {
         }
     }
 
-    /// How far each may be off, from how far scores and weights may. With η(w) = −w·ln w, |η(a) − η(b)| ≤ η(|a − b|) up to a
-    /// distance of ½. The Jacobian diag(p) − p·pᵀ moves by |dp|·(1 + |p| + |p + dp|) at most, with |p| ≤ 1; cancellation in
-    /// the square of its norm leaves the root of a few roundings of double precision.
+    /// The bound of each statistic, from those of scores and weights. With η(w) = −w·ln w, |η(a) − η(b)| ≤ η(|a − b|) up to
+    /// a distance of ½. The Jacobian diag(p) − p·pᵀ moves by |dp|·(1 + |p| + |p + dp|) at most, with |p| ≤ 1; cancellation
+    /// in the square of its norm leaves the root of a few roundings of double precision.
     fn bound(scores: &Matrix<f64>, weights: &Matrix<f64>, t: f64) -> Self {
         let length = |x: &[f64]| reference::norm(x);
         let mean_of = |f: &dyn Fn(&[f64]) -> f64| {
@@ -213,11 +213,11 @@ pub(crate) fn entropy(weights: &[f64]) -> f64 {
     -weights.iter().filter(|w| **w > 0.0).map(|w| w * w.ln()).sum::<f64>()
 }
 
-/// How much of a gradient comes through softmax: the Frobenius norm of its Jacobian by the scores, (diag(p) − p·pᵀ)/T, at the
-/// weights p of a row and the temperature T that gave them.
+/// The share of a gradient that passes through softmax: the Frobenius norm of its Jacobian by the scores, (diag(p) − p·pᵀ)/T,
+/// at the weights p of a row and the temperature T that gave them.
 ///
 /// The squares of all elements of diag(p) − p·pᵀ sum to Σp² − 2·Σp³ + (Σp²)². At T = 0 and T = ∞ the weights do not change with
-/// the scores, and nothing comes through; a subnormal T counts as 0, as in the kernels.
+/// the scores, and the norm is 0; a subnormal T counts as 0, as in the kernels.
 ///
 /// ```
 /// use regard_walkthrough::softmax_gradient_norm;
@@ -232,7 +232,7 @@ pub fn softmax_gradient_norm(weights: impl IntoIterator<Item = f64>, t: f64) -> 
     let (squares, cubes) =
         weights.into_iter().fold((0.0, 0.0), |(two, three), p| (two + p * p, three + p * p * p));
     let square = squares - 2.0 * cubes + squares * squares;
-    // Where one weight has all, rounding may leave less than nothing; NaN stays NaN.
+    // Where one weight is 1, rounding may give a negative number; NaN stays NaN.
     if square < 0.0 { 0.0 } else { square.sqrt() / t }
 }
 

@@ -6,7 +6,7 @@
 
 use core::f32::consts::FRAC_1_SQRT_2;
 
-/// a·b + c, rounded once (by way of `f64`, which holds every product of two `f32`).
+/// a·b + c, rounded once (through `f64`, which holds every product of two `f32`).
 fn mul_add(a: f32, b: f32, c: f32) -> f32 {
     (f64::from(a) * f64::from(b) + f64::from(c)) as f32
 }
@@ -50,7 +50,7 @@ pub(super) fn ln(x: f32) -> f32 {
 
 /// (sin x, cos x) of a number from 0 to 2π.
 pub(super) fn sin_cos(x: f32) -> (f32, f32) {
-    // The octant, made even; then x less as many quarters of π, in three parts.
+    // The octant, made even; then x minus as many quarters of π, in three parts.
     let octant = ((x * (4.0 / core::f32::consts::PI)) as u32 + 1) & !1;
     let y = octant as f32;
     let x = [-0.785_156_25, -2.418_756_5e-4, -3.774_895e-8]

@@ -1,6 +1,6 @@
 use rand_mt::Mt;
 
-/// What `numpy.random.seed(seed)` and the legacy `numpy.random.randn` give: Marsaglia's polar method.
+/// `numpy.random.seed(seed)` and the legacy `numpy.random.randn`: Marsaglia's polar method.
 ///
 /// ```
 /// use regard_walkthrough::random::NumpyRng;
@@ -15,12 +15,12 @@ pub struct NumpyRng {
 }
 
 impl NumpyRng {
-    /// As `numpy.random.seed`.
+    /// Seeds as `numpy.random.seed` does.
     pub fn seed(seed: u32) -> Self {
         Self { twister: Mt::new(seed), kept: None }
     }
 
-    /// As `numpy.random.randn`, for an array of `n` elements, whatever its shape.
+    /// Draws as `numpy.random.randn` does, for an array of `n` elements of any shape.
     pub fn randn(&mut self, n: usize) -> Vec<f64> {
         (0..n).map(|_| self.one()).collect()
     }
@@ -40,7 +40,7 @@ impl NumpyRng {
         }
     }
 
-    /// 53 random bits as a fraction, the upper 27 drawn first.
+    /// 53 random bits as a fraction. The upper 27 are drawn first.
     fn uniform(&mut self) -> f64 {
         let (high, low) = (self.twister.next_u32() >> 5, self.twister.next_u32() >> 6);
         (f64::from(high) * 67_108_864.0 + f64::from(low)) / 9_007_199_254_740_992.0

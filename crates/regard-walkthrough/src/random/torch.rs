@@ -4,11 +4,11 @@ use rand_mt::Mt;
 
 use super::cephes;
 
-/// What `torch.manual_seed(seed)` and `torch.randn` on the CPU give.
+/// The generator of `torch.manual_seed(seed)` and `torch.randn` on the CPU.
 ///
-/// Tensors of 16 and more elements are filled 16 at a time by the Box-Muller transform of `f32` uniforms; smaller ones number
-/// by number from `f64` uniforms. All are tested bit by bit against PyTorch 2.15, on a CPU with AVX2; on others its logarithm
-/// and cosine differ in the last bit.
+/// Tensors of at least 16 elements are filled 16 at a time by the Box-Muller transform of `f32` uniforms; smaller tensors
+/// number by number from `f64` uniforms. Both are tested bit by bit against PyTorch 2.15, on a CPU with AVX2; on others,
+/// PyTorch's logarithm and cosine differ in the last bit.
 ///
 /// ```
 /// use regard_walkthrough::random::TorchRng;
@@ -19,17 +19,17 @@ use super::cephes;
 #[derive(Clone, Debug)]
 pub struct TorchRng {
     twister: Mt,
-    /// The sine's half of a pair, kept for the next number of a small tensor.
+    /// The sine of a pair, kept for the next number of a small tensor.
     kept: Option<f64>,
 }
 
 impl TorchRng {
-    /// As `torch.manual_seed`.
+    /// Seeds as `torch.manual_seed` does.
     pub fn seed(seed: u32) -> Self {
         Self { twister: Mt::new(seed), kept: None }
     }
 
-    /// As `torch.randn(n)`, for a tensor of `n` elements of type `float32`, whatever its shape.
+    /// Draws as `torch.randn(n)` does, for a tensor of `n` elements of type `float32` of any shape.
     pub fn randn(&mut self, n: usize) -> Vec<f32> {
         if n < BLOCK {
             return (0..n).map(|_| self.one() as f32).collect();
@@ -42,7 +42,7 @@ impl TorchRng {
         if !tail.is_empty()
             && let Some(last) = data.last_chunk_mut::<BLOCK>()
         {
-            // The tail alone is no block: the last 16 are drawn afresh, over what some of them already were.
+            // A tail is shorter than a block, so the last 16 numbers are drawn again.
             *last = core::array::from_fn(|_| self.uniform());
             box_muller(last);
         }
@@ -77,7 +77,7 @@ impl TorchRng {
 /// Elements that PyTorch transforms together.
 const BLOCK: usize = 16;
 
-/// 16 uniforms become 16 normals: the first 8 give radii, the last 8 angles. In single precision as in PyTorch.
+/// Turns 16 uniforms into 16 normals: the first 8 give radii, the last 8 angles. PyTorch uses single precision.
 fn box_muller(block: &mut [f32; BLOCK]) {
     let (first, second) = block.split_at_mut(BLOCK / 2);
     for (a, b) in first.iter_mut().zip(second) {

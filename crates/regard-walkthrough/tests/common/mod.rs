@@ -1,4 +1,4 @@
-//! What the tests share. Not every test needs all of it.
+//! Code that the tests share. Not every test needs all of it.
 #![allow(dead_code, clippy::allow_attributes, reason = "each test file is a crate of its own")]
 
 use regard_walkthrough::{Check, Step, StepKey};
@@ -22,8 +22,8 @@ pub fn cells(step: &Step) -> impl Iterator<Item = (usize, usize)> {
     (0..rows).flat_map(move |i| (0..cols).map(move |j| (i, j)))
 }
 
-/// Whether a cell is as near to `expected` as its bound allows. `expected` is computed in double precision, or was rounded to
-/// single precision, as decimals in JSON are.
+/// Whether a cell is within its bound of `expected`, which is computed in double precision, or was rounded to single
+/// precision, as decimals in JSON are.
 pub fn is_near(step: &Step, (i, j): (usize, usize), expected: f64) -> bool {
     let bound = step.bound(i, j).expect("the cell is there") + U * expected.abs();
     (f64::from(step.matrix.get(i, j)) - expected).abs() <= bound
