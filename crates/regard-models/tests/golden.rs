@@ -1,5 +1,5 @@
 //! Every family against transformers in f64: attentions, hidden states, logits, greedy tokens, changes and the logit lens, each
-//! to 1e-4 of max(1, the tensor's largest number).
+//! to 1e-4 of max(1, the tensor's largest number), and each row of a tensor to 1e-5 of its length.
 #![expect(clippy::unwrap_used, reason = "a test fails with a panic")]
 
 use std::collections::BTreeMap;
@@ -57,6 +57,13 @@ fn assert_close(found: &Values, expected: &Values, what: &str) {
         error <= 1e-4 * largest,
         "{what} is off by {error}, where its largest number is {largest}"
     );
+    let width = expected.shape.last().copied().unwrap_or(1).max(1);
+    for (found, expected) in found.data.chunks(width).zip(expected.data.chunks(width)) {
+        let length = |x: &mut dyn Iterator<Item = f32>| x.map(|x| x * x).sum::<f32>().sqrt();
+        let error = length(&mut found.iter().zip(expected).map(|(x, y)| x - y));
+        let length = length(&mut expected.iter().copied());
+        assert!(error <= 1e-5 * length, "{what}: a row of length {length} is off by {error}");
+    }
 }
 
 /// Everything that a folder expects.

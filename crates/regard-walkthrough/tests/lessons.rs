@@ -81,7 +81,7 @@ fn a_feed_forward_layer_by_hand() {
 }
 
 #[test]
-fn a_block_step_by_step_is_the_block_in_one_call() {
+fn a_block_step_by_step_is_that_of_the_layers() {
     for causal in [false, true] {
         for heads in [1, 2, 4] {
             let mut inputs = Inputs::new(Example::Block);
@@ -90,7 +90,7 @@ fn a_block_step_by_step_is_the_block_in_one_call() {
             let settings = Settings { causal, ..Settings::default() };
             holds(
                 &Walkthrough::compute(&inputs, &settings).unwrap(),
-                "step by step equals the block",
+                "step by step equals the layers",
             );
         }
     }

@@ -161,31 +161,6 @@ pub enum Error {
         cached: usize,
     },
 
-    /// Ragged values have other lengths than the keys.
-    #[error("the lengths of value are {found:?}, but those of key are {expected:?}")]
-    #[non_exhaustive]
-    Lengths {
-        /// The lengths of value.
-        found: Vec<usize>,
-        /// The lengths of key.
-        expected: Vec<usize>,
-    },
-
-    /// Ragged sequences were given a mask for sequences of equal length.
-    #[error("ragged sequences have no {what}")]
-    #[non_exhaustive]
-    Ragged {
-        /// What was asked for.
-        what: &'static str,
-    },
-
-    /// A layer with a part whose gradient is not implemented.
-    #[error("the gradient of a layer with {what} is not implemented")]
-    NoGradient {
-        /// The part, in the plural.
-        what: &'static str,
-    },
-
     /// A thread pool could not be made.
     #[error("no pool of {count} threads: {reason}")]
     #[non_exhaustive]

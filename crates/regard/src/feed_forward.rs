@@ -1,7 +1,6 @@
 use regard_kernels::{Mat, multiply};
 
 use crate::error::{Error, check_shape};
-use crate::residual::Residual;
 use crate::view::{check_elements, saturating_product};
 use crate::{Activation, Linear, Sequences, Tensor, Threads};
 
@@ -118,10 +117,23 @@ impl FeedForward {
     pub fn forward_into(&self, x: Sequences<'_>, out: &mut [f32]) -> Result<(), Error> {
         check_elements(OUTPUT, out.len(), &self.check(x)?)?;
         let rows = x.rows()?;
-        self.for_each_rows(out, 0, |scratch, first, out| {
-            let x = rows.rows_from(first, out.len() / self.outputs());
-            self.down.rows(self.hide(x, scratch)?, out)
-        })
+        /// So many hidden features stay in a second-level cache.
+        const HIDDEN: usize = 72 * 1024;
+        let wide = self.hidden().saturating_mul(1 + usize::from(self.gate.is_some()));
+        let most = (HIDDEN / wide.max(1)).clamp(24, Threads::ROWS);
+        let up = saturating_product(&[rows.rows(), self.inputs(), wide]);
+        let work = up.saturating_add(self.down.multiply_adds(rows.rows()));
+        Threads::current().for_each_rows(
+            out,
+            self.outputs(),
+            most,
+            work,
+            |rows| saturating_product(&[rows, wide]),
+            |scratch, first, out| {
+                let x = rows.rows_from(first, out.len() / self.outputs());
+                self.down.rows(self.hide(x, scratch)?, out)
+            },
+        )
     }
 
     /// The shape of the output for x, if x fits.
@@ -130,37 +142,6 @@ impl FeedForward {
         let expected = [batch, n, self.inputs()];
         check_shape("the input", &[batch, n, features], &expected, "the layer's inputs")?;
         Ok([batch, n, self.outputs()])
-    }
-
-    /// The layer as a sublayer, with its norms and its residual connection: in place, a block of rows at a time.
-    pub(crate) fn add_in_place(&self, x: &mut [f32], residual: &Residual) -> Result<(), Error> {
-        let more = self.inputs().saturating_mul(1 + residual.scratch());
-        self.for_each_rows(x, more, |scratch, _, x| {
-            let (normed, scratch) = scratch.split_at_mut(x.len());
-            let (normed_output, scratch) = scratch.split_at_mut(x.len() * residual.scratch());
-            let input = residual.input(x, normed)?;
-            let input = Mat::new(input, x.len() / self.inputs(), self.inputs())?;
-            residual.add_rows(&self.down, self.hide(input, scratch)?, x, normed_output)
-        })
-    }
-
-    /// Calls `each` for blocks of rows of `out`, with scratch memory for the hidden features of a block and `more` elements a
-    /// row, and with the number of the block's first row.
-    fn for_each_rows(
-        &self,
-        out: &mut [f32],
-        more: usize,
-        each: impl Fn(&mut [f32], usize, &mut [f32]) -> Result<(), Error> + Sync,
-    ) -> Result<(), Error> {
-        /// So many hidden features stay in a second-level cache.
-        const HIDDEN: usize = 72 * 1024;
-        let wide = self.hidden().saturating_mul(1 + usize::from(self.gate.is_some()));
-        let most = (HIDDEN / wide.max(1)).clamp(24, Threads::ROWS);
-        let rows = out.len().checked_div(self.outputs()).unwrap_or(0);
-        let up = self.up.multiply_adds(rows).saturating_mul(1 + usize::from(self.gate.is_some()));
-        let work = up.saturating_add(self.down.multiply_adds(rows));
-        let scratch = |rows| saturating_product(&[rows, wide.saturating_add(more)]);
-        Threads::current().for_each_rows(out, self.outputs(), most, work, scratch, each)
     }
 
     /// The hidden features of rows of x, at the start of `scratch`.

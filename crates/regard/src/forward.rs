@@ -5,7 +5,7 @@ use regard_kernels::{Attention as Kernel, Mat, Stage};
 use crate::error::Error;
 use crate::plan::{Job, Output, Plan};
 use crate::view::check_elements;
-use crate::{Attention, Element, Heads, Ragged, Tensor, Workspace};
+use crate::{Attention, Element, Heads, Tensor, Workspace};
 
 impl Attention<'_> {
     /// The output \[batch, heads, n_q, d_v\] for `q` \[batch, heads, n_q, d_k\], `k` \[batch, kv_heads, n_k, d_k\] and
@@ -98,8 +98,8 @@ impl Attention<'_> {
         workspace: &mut Workspace,
     ) -> Result<(), Error> {
         let plan = Plan::with_values(self, q, k, v)?;
-        let ([_, _, n_k, d_k], [_, _, _, d_v]) = (k.shape(), v.shape());
-        if plan.is_worth_splitting(n_k) {
+        let ([_, _, _, d_k], [_, _, _, d_v]) = (k.shape(), v.shape());
+        if plan.is_worth_splitting() {
             return plan.run_split((q, k, v), out, log_sum_exp, workspace);
         }
         let widened = widened::<Q, T>(d_k, d_v);
@@ -110,43 +110,6 @@ impl Attention<'_> {
             let (k, v) = (k.head(job.entry, kv_head)?, v.head(job.entry, kv_head)?);
             run(kernel, (q, k, v), job, scratch)
         })
-    }
-
-    /// The output \[all queries, heads, d_v\] of sequences of different lengths, end to end, each of which attends to itself
-    /// (or, with keys and values of other lengths, to its own of those). Nothing is padded, and nothing is computed for
-    /// padding.
-    ///
-    /// # Errors
-    /// Names the tensor that does not fit the others; [`Error::Ragged`] if there are key lengths or a mask tensor.
-    ///
-    /// ```
-    /// use regard::{Attention, Mask, Ragged};
-    /// let (x, lengths) = ([1.0, 2.0, 3.0, 4.0, 5.0], [2, 3]);
-    /// let x = Ragged::new("x", &x, &lengths, [5, 1, 1])?;
-    /// let out = Attention::new().scale(0.0).mask(Mask::CAUSAL).forward_ragged(x, x, x)?;
-    /// assert_eq!(out, [1.0, 1.5, 3.0, 3.5, 4.0]); // the mean of each token and those before it in its sequence
-    /// # Ok::<(), regard::Error>(())
-    /// ```
-    #[doc(alias = "varlen")]
-    pub fn forward_ragged<Q: Element, T: Element>(
-        &self,
-        q: Ragged<'_, Q>,
-        k: Ragged<'_, T>,
-        v: Ragged<'_, T>,
-    ) -> Result<Tensor<3>, Error> {
-        let plan = Plan::of_ragged(self, q, k, v)?;
-        let ([tokens, heads, d_k], [_, _, d_v]) = (q.shape(), v.shape());
-        let mut out = Tensor::zeros(OUTPUT, [tokens, heads, d_v])?;
-        let widened = widened::<Q, T>(d_k, d_v);
-        let output = Output { out: &mut out, cols: d_v, log_sum_exp: None, widened, d_v };
-        plan.run(output, &mut Workspace::new(), |kernel, job, scratch| {
-            let kv_head = plan.kv_head(job.head);
-            let q = q.head(job.first_query + job.first, job.rows, job.head)?;
-            let k = k.head(job.first_key, job.n_k, kv_head)?;
-            let v = v.head(job.first_key, job.n_k, kv_head)?;
-            run(kernel, (q, k, v), job, scratch)
-        })?;
-        Ok(out)
     }
 
     /// The scores \[batch, heads, n_q, n_k\] at a `stage`.
@@ -180,7 +143,7 @@ impl Attention<'_> {
             let q = q.head(job.entry, job.head)?.rows_from(job.first, job.rows);
             let (q, scratch) = Q::widened(q, 0..job.rows, scratch)?;
             let (k, scratch) =
-                T::widened(k.head(job.entry, plan.kv_head(job.head))?, 0..job.n_k, scratch)?;
+                T::widened(k.head(job.entry, plan.kv_head(job.head))?, 0..plan.n_k, scratch)?;
             Ok(kernel.scores(stage, q, k, job.out, scratch)?)
         })?;
         Ok(out)

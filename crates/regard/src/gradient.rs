@@ -390,7 +390,7 @@ fn copy_finite<'m>(m: Mat<'_>, out: &'m mut [f32]) -> &'m [f32] {
 }
 
 /// out ← xᵀ · factor, for x of `cols` columns.
-pub(crate) fn transpose(x: &[f32], cols: usize, factor: f32, out: &mut [f32]) {
+fn transpose(x: &[f32], cols: usize, factor: f32, out: &mut [f32]) {
     let rows = x.len().checked_div(cols).unwrap_or(0);
     for (i, row) in x.chunks_exact(cols.max(1)).enumerate() {
         for (j, x) in row.iter().enumerate() {

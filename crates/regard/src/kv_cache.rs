@@ -1,9 +1,7 @@
-use regard_kernels::Stage;
-
 use crate::error::{Error, check_shape};
 use crate::slices;
 use crate::view::zeros;
-use crate::{Attention, Element, Heads, Tensor, Workspace};
+use crate::{Attention, Element, Heads, Workspace};
 
 /// What a [`KvCache`] has room for.
 ///
@@ -227,13 +225,12 @@ pub(crate) trait LayerCache: Sync {
     /// Appends keys and values, rounded to the cache's precision.
     fn append(&mut self, k: Heads<'_>, v: Heads<'_>) -> Result<(), Error>;
 
-    /// The output of `q` for the keys in the cache, and the weights, appended to `weights`.
+    /// The output of `q` for the keys in the cache.
     fn attend(
         &self,
         q: Heads<'_>,
         attention: &Attention<'_>,
         out: &mut [f32],
-        weights: Option<&mut Vec<Tensor<4>>>,
         workspace: &mut Workspace,
     ) -> Result<(), Error>;
 
@@ -255,18 +252,13 @@ impl<T: Element> LayerCache for KvCache<T> {
         q: Heads<'_>,
         attention: &Attention<'_>,
         out: &mut [f32],
-        weights: Option<&mut Vec<Tensor<4>>>,
         workspace: &mut Workspace,
     ) -> Result<(), Error> {
         let mut attention = attention.clone();
         if self.lengths.iter().any(|len| *len != self.len()) {
             attention.mask = attention.mask.or_key_lengths(&self.lengths);
         }
-        attention.forward_into(q, self.keys(), self.values(), out, workspace)?;
-        if let Some(weights) = weights {
-            weights.push(attention.scores(Stage::Weights, q, self.keys())?);
-        }
-        Ok(())
+        attention.forward_into(q, self.keys(), self.values(), out, workspace)
     }
 
     fn check(&self, attention: &Attention<'_>) -> Result<(), Error> {

@@ -3,7 +3,6 @@
 
 mod activation;
 mod attention;
-mod block;
 mod decoding;
 mod element;
 mod embedding;
@@ -12,7 +11,6 @@ mod feed_forward;
 mod forward;
 mod gradient;
 mod kv_cache;
-mod layer_gradient;
 mod linear;
 mod mask;
 mod multi_head;
@@ -22,12 +20,10 @@ mod norm;
 mod plan;
 mod position;
 mod quantized;
-mod residual;
 mod rotary;
 mod slices;
 mod softmax_gradient;
 mod split;
-mod stack;
 mod tensor;
 mod threads;
 mod view;
@@ -40,17 +36,12 @@ pub use regard_kernels::{
 
 pub use self::activation::Activation;
 pub use self::attention::{Attention, alibi_slopes};
-pub use self::block::{
-    DecoderAttention, DecoderBlock, DecoderParts, EncoderBlock, EncoderParts, OutputNorms,
-};
-pub use self::decoding::DecoderCache;
 pub use self::element::Element;
 pub use self::embedding::Embedding;
 pub use self::error::Error;
 pub use self::feed_forward::{FeedForward, GatedParts};
 pub use self::gradient::Gradients;
 pub use self::kv_cache::{KvCache, KvCacheShape};
-pub use self::layer_gradient::{LinearGradients, MultiHeadGradients};
 pub use self::linear::Linear;
 pub use self::mask::{Mask, MaskElement, MaskTensor};
 pub use self::multi_head::{LayerWorkspace, MultiHeadAttention, Projections};
@@ -59,7 +50,6 @@ pub use self::plan::Workspace;
 pub use self::position::PositionTable;
 pub use self::rotary::{Rotary, RotaryFrequencies, RotaryScaling};
 pub use self::softmax_gradient::{softmax_backward, softmax_jacobian};
-pub use self::stack::{Decoder, DecoderOutput, Encoder, EncoderOutput, Keep};
 pub use self::tensor::Tensor;
 pub use self::threads::Threads;
-pub use self::view::{Heads, Ragged, Sequences};
+pub use self::view::{Heads, Sequences};

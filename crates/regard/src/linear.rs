@@ -5,7 +5,7 @@ use regard_kernels::{Mat, Quantization};
 
 use crate::error::{Error, check_shape};
 use crate::quantized::Blocks;
-use crate::view::{check_elements, saturating_product, zeros};
+use crate::view::{check_elements, saturating_product};
 use crate::weight::{Panels, Weight, multiply};
 use crate::{Element, Sequences, Tensor, Threads};
 
@@ -253,7 +253,7 @@ impl Linear {
         let reading = self.multiply_adds(rows.rows().max(16));
         if rows.rows() <= Threads::ROWS && threads.helpers(reading) > 0 {
             threads.for_each_columns(out, rows.rows(), reading, |columns, out| {
-                multiply(&*self.weight, columns, rows, self.bias.as_deref(), out, false)
+                multiply(&*self.weight, columns, rows, self.bias.as_deref(), out)
             })?;
             return then(0, out);
         }
@@ -279,19 +279,7 @@ impl Linear {
 
     /// `out` ← xW + b, for rows that fit.
     pub(crate) fn rows(&self, x: Mat<'_>, out: &mut [f32]) -> Result<(), Error> {
-        multiply(&*self.weight, 0..self.outputs, x, self.bias.as_deref(), out, false)
-    }
-
-    /// `out` ← `out` + xW + b, for rows that fit.
-    pub(crate) fn add_rows(&self, x: Mat<'_>, out: &mut [f32]) -> Result<(), Error> {
-        multiply(&*self.weight, 0..self.outputs, x, self.bias.as_deref(), out, true)
-    }
-
-    /// The weight \[inputs, outputs\], row-major.
-    pub(crate) fn unpacked(&self) -> Result<Vec<f32>, Error> {
-        let mut weight = zeros("the weight", &[self.inputs, self.outputs])?;
-        self.weight.unpack(&mut weight)?;
-        Ok(weight)
+        multiply(&*self.weight, 0..self.outputs, x, self.bias.as_deref(), out)
     }
 
     /// The multiply-adds of the product with so many rows.

@@ -168,7 +168,10 @@ impl<'a> Mask<'a> {
     /// Names the part that does not fit.
     pub(crate) fn resolve(&self, full: [usize; 4]) -> Result<ResolvedMask<'a>, Error> {
         let [batch, heads, _, n_k] = full;
-        self.check_heads(heads)?;
+        if let Some((_, slopes)) = self.alibi {
+            let tensor = "the slopes of ALiBi";
+            check_shape(tensor, &[slopes.len()], &[heads], "one a head of query")?;
+        }
         if let Some(lengths) = self.key_lengths {
             check_shape("the key lengths", &[lengths.len()], &[batch], "one a batch entry")?;
             let too_long = |(_, n): &(usize, usize)| *n > n_k;
@@ -184,31 +187,6 @@ impl<'a> Mask<'a> {
             allowed: self.allowed.map(|m| m.broadcast(full, longest)).transpose()?,
             bias: self.bias.map(|m| m.broadcast(full, longest)).transpose()?,
         })
-    }
-
-    /// The mask for sequences of different lengths.
-    ///
-    /// # Errors
-    /// [`Error::Ragged`] if a part speaks of a batch whose sequences are equally long.
-    pub(crate) fn resolve_ragged(&self, heads: usize) -> Result<ResolvedMask<'a>, Error> {
-        self.check_heads(heads)?;
-        for (what, given) in [
-            ("key lengths", self.key_lengths.is_some()),
-            ("mask tensor", self.allowed.is_some() || self.bias.is_some()),
-        ] {
-            if given {
-                return Err(Error::Ragged { what });
-            }
-        }
-        Ok(ResolvedMask { mask: *self, allowed: None, bias: None })
-    }
-
-    fn check_heads(&self, heads: usize) -> Result<(), Error> {
-        if let Some((_, slopes)) = self.alibi {
-            let tensor = "the slopes of ALiBi";
-            check_shape(tensor, &[slopes.len()], &[heads], "one a head of query")?;
-        }
-        Ok(())
     }
 
     /// `Ok` if every part that goes by positions places the first of the `n` newest tokens where it stands: after the

@@ -2,7 +2,6 @@ use regard_kernels::{Mat, Stage};
 
 use crate::error::{Error, check_shape};
 use crate::kv_cache::LayerCache;
-use crate::residual::Residual;
 use crate::threads::with_scratch;
 use crate::view::{check_elements, grown, len_of, saturating_product, zeros};
 use crate::{Attention, Heads, Linear, Norm, Rotary, Sequences, Tensor, Threads, Workspace};
@@ -59,21 +58,17 @@ pub(crate) enum Keys<'a> {
     Of(Sequences<'a>, Sequences<'a>),
     /// Those of the query's tokens and of the tokens before them, which are in the cache.
     Cached(&'a mut dyn LayerCache),
-    /// Those in the cache. The first query stands at this position.
-    Kept(&'a dyn LayerCache, usize),
 }
 
-/// The memory in which a layer or a stack of blocks keeps what it computes on the way.
+/// The memory in which a layer keeps what it computes on the way.
 ///
 /// A call that uses the workspace of an earlier call of the same shapes, or of larger ones, allocates nothing: see
-/// [`Encoder::forward_into`](crate::Encoder::forward_into).
+/// [`MultiHeadAttention::forward_into`].
 #[derive(Clone, Debug, Default)]
 pub struct LayerWorkspace {
-    pub(crate) attention: Workspace,
-    /// \[batch, tokens, features\], after the norm before the attention.
-    pub(crate) normed: Vec<f32>,
-    /// What the heads give, \[batch, heads, n_q, value head_dim\].
-    pub(crate) attended: Vec<f32>,
+    attention: Workspace,
+    /// The heads' outputs, \[batch, heads, n_q, value head_dim\].
+    attended: Vec<f32>,
 }
 
 impl LayerWorkspace {
@@ -249,7 +244,9 @@ impl MultiHeadAttention {
         value: Sequences<'_>,
         attention: &Attention<'_>,
     ) -> Result<Tensor<3>, Error> {
-        self.output_for(query, Keys::Of(key, value), attention)
+        let mut out = Tensor::zeros("the output", self.output_shape(query))?;
+        self.forward_into(query, key, value, attention, &mut out, &mut LayerWorkspace::new())?;
+        Ok(out)
     }
 
     /// As [`forward`](Self::forward), into `out` \[batch, n_q, outputs\]. On one thread, a call with the `workspace` of an earlier
@@ -266,53 +263,45 @@ impl MultiHeadAttention {
         out: &mut [f32],
         workspace: &mut LayerWorkspace,
     ) -> Result<(), Error> {
-        check_elements("the output", out.len(), &self.output_shape(query))?;
-        self.attend(query, Keys::Of(key, value), attention, None, workspace)?;
-        self.join(&workspace.attended, query.shape(), out, None)
+        self.run(query, Keys::Of(key, value), attention, out, workspace)
     }
 
-    /// The output for `query`.
-    pub(crate) fn output_for(
+    /// The output for `query`, into `out`. After an error, a cache may hold more tokens than before.
+    pub(crate) fn run(
         &self,
         query: Sequences<'_>,
         keys: Keys<'_>,
         attention: &Attention<'_>,
-    ) -> Result<Tensor<3>, Error> {
-        let mut workspace = LayerWorkspace::new();
-        self.attend(query, keys, attention, None, &mut workspace)?;
-        let mut out = Tensor::zeros("the output", self.output_shape(query))?;
-        self.join(&workspace.attended, query.shape(), &mut out, None)?;
-        Ok(out)
+        out: &mut [f32],
+        workspace: &mut LayerWorkspace,
+    ) -> Result<(), Error> {
+        check_elements("the output", out.len(), &self.output_shape(query))?;
+        self.attend(query, keys, attention, workspace)?;
+        self.join(&workspace.attended, query.shape(), out)
     }
 
-    fn output_shape(&self, query: Sequences<'_>) -> [usize; 3] {
+    pub(crate) fn output_shape(&self, query: Sequences<'_>) -> [usize; 3] {
         let [batch, n_q, _] = query.shape();
         [batch, n_q, self.projections.output.outputs()]
     }
 
-    /// Writes what the heads give for `query`, \[batch, heads, n_q, value head_dim\], to the beginning of the workspace's
-    /// `attended`, and appends their weights \[batch, heads, n_q, n_k\] to `weights` where they are wanted. After an error, a
-    /// cache may hold more tokens than before.
-    pub(crate) fn attend(
+    /// Writes the heads' outputs for `query`, \[batch, heads, n_q, value head_dim\], to the beginning of the workspace's
+    /// `attended`.
+    fn attend(
         &self,
         query: Sequences<'_>,
         keys: Keys<'_>,
         attention: &Attention<'_>,
-        weights: Option<&mut Vec<Tensor<4>>>,
         workspace: &mut LayerWorkspace,
     ) -> Result<(), Error> {
         let [batch, n_q, _] = query.shape();
-        let LayerWorkspace { attention: workspace, attended, .. } = workspace;
+        let LayerWorkspace { attention: workspace, attended } = workspace;
         let attended = grown(attended, &[batch, self.heads, n_q, self.value_head_dim()])?;
         match keys {
             Keys::Of(key, value) => {
                 let start = |(): &(), _entry: usize| 0;
                 self.project([query, key, value], (), start, |(), [q, k, v]| {
-                    attention.forward_into(q, k, v, attended, workspace)?;
-                    if let Some(weights) = weights {
-                        weights.push(attention.scores(Stage::Weights, q, k)?);
-                    }
-                    Ok(())
+                    attention.forward_into(q, k, v, attended, workspace)
                 })
             }
             Keys::Cached(cache) => {
@@ -320,15 +309,7 @@ impl MultiHeadAttention {
                 let start = |cache: &&mut dyn LayerCache, entry: usize| cache.len_of(entry);
                 self.project([query; 3], cache, start, |cache, [q, k, v]| {
                     cache.append(k, v)?;
-                    cache.attend(q, attention, attended, weights, workspace)
-                })
-            }
-            Keys::Kept(cache, first) => {
-                let len = len_of("the queries", &self.projections.query.check("query", query)?)?;
-                with_scratch(len, |q| {
-                    self.queries(query, |_entry| first, q)?;
-                    let q = split("query", q, query, self.heads, &self.projections.query)?;
-                    cache.attend(q, attention, attended, weights, workspace)
+                    cache.attend(q, attention, attended, workspace)
                 })
             }
         }
@@ -337,13 +318,13 @@ impl MultiHeadAttention {
     /// Calls `then` with the heads of queries, keys and values. The tokens of an entry stand at `start` and after it.
     ///
     /// Both closures need the `context`: the lengths of a cache say where tokens stand, and then the cache grows.
-    pub(crate) fn project<C: Sync, R>(
+    fn project<C: Sync>(
         &self,
         [query, key, value]: [Sequences<'_>; 3],
         context: C,
         start: impl Fn(&C, usize) -> usize + Sync,
-        then: impl FnOnce(C, [Heads<'_>; 3]) -> Result<R, Error>,
-    ) -> Result<R, Error> {
+        then: impl FnOnce(C, [Heads<'_>; 3]) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         let of = &self.projections;
         let q_len = len_of("the queries", &of.query.check("query", query)?)?;
         let k_len = len_of("the keys", &of.key.check("key", key)?)?;
@@ -363,40 +344,17 @@ impl MultiHeadAttention {
         })
     }
 
-    /// Calls `then` with the heads of the keys and values of `memory`.
-    pub(crate) fn key_values<R>(
-        &self,
-        memory: Sequences<'_>,
-        then: impl FnOnce(Heads<'_>, Heads<'_>) -> Result<R, Error>,
-    ) -> Result<R, Error> {
-        let of = &self.projections;
-        let k_len = len_of("the keys", &of.key.check("key", memory)?)?;
-        let v_len = len_of("the values", &of.value.check("value", memory)?)?;
-        with_scratch(k_len.saturating_add(v_len), |scratch| {
-            let (k, v) = scratch.split_at_mut(k_len);
-            self.keys(memory, |_entry| 0, k)?;
-            of.value.forward_then(memory, v, |_, _| Ok(()))?;
-            then(
-                split("key", k, memory, self.kv_heads, &of.key)?,
-                split("value", v, memory, self.kv_heads, &of.value)?,
-            )
-        })
-    }
-
-    /// The output projection of what the heads gave for queries of `shape` \[batch, n_q, …\], into `out`, or as the end of a
-    /// sublayer onto what is there.
-    pub(crate) fn join(
+    /// The output projection of the heads' outputs for queries of `shape` \[batch, n_q, …\], into `out`.
+    fn join(
         &self,
         attended: &[f32],
         [_, n_q, _]: [usize; 3],
         out: &mut [f32],
-        onto: Option<&Residual>,
     ) -> Result<(), Error> {
         let output = &self.projections.output;
         let (inputs, outputs) = (output.inputs(), output.outputs());
         let rows = out.len().checked_div(outputs).unwrap_or(0);
-        let normed = outputs.saturating_mul(onto.map_or(0, Residual::scratch));
-        let scratch = |rows| saturating_product(&[rows, inputs.saturating_add(normed)]);
+        let scratch = |rows| saturating_product(&[rows, inputs]);
         let work = output.multiply_adds(rows);
         Threads::current().for_each_rows(
             out,
@@ -406,13 +364,9 @@ impl MultiHeadAttention {
             scratch,
             |scratch, first, out| {
                 let count = out.len() / outputs;
-                let (joined, scratch) = scratch.split_at_mut(count * inputs);
+                let joined = &mut scratch[..count * inputs];
                 join_heads(attended, [self.heads, n_q, inputs / self.heads], first, joined);
-                let joined = Mat::new(joined, count, inputs)?;
-                match onto {
-                    Some(residual) => residual.add_rows(output, joined, out, scratch),
-                    None => output.rows(joined, out),
-                }
+                output.rows(Mat::new(joined, count, inputs)?, out)
             },
         )
     }
@@ -510,7 +464,7 @@ fn split<'a>(
 
 /// Fills `joined` with the rows \[heads · d\] of consecutive tokens, beginning with token `first` of the whole batch, from `x`
 /// \[batch, heads, n, d\].
-pub(crate) fn join_heads(x: &[f32], [heads, n, d]: [usize; 3], first: usize, joined: &mut [f32]) {
+fn join_heads(x: &[f32], [heads, n, d]: [usize; 3], first: usize, joined: &mut [f32]) {
     for (row, joined) in joined.chunks_exact_mut((heads * d).max(1)).enumerate() {
         let (entry, token) = ((first + row) / n.max(1), (first + row) % n.max(1));
         for (head, joined) in joined.chunks_exact_mut(d.max(1)).enumerate() {

@@ -93,27 +93,22 @@ impl Norm {
         self.check(x)?;
         check_elements(OUTPUT, out.len(), &x.shape())?;
         out.copy_from_slice(x.data());
-        self.forward_in_place(out)
+        // Three passes over numbers in a cache: as long as some ten multiply-adds.
+        let work = out.len().saturating_mul(10);
+        Threads::current().for_each_rows(
+            out,
+            self.features(),
+            Threads::ROWS,
+            work,
+            |_| 0,
+            |_, _, out| self.rows(out),
+        )
     }
 
     fn check(&self, x: Sequences<'_>) -> Result<(), Error> {
         let [batch, n, features] = x.shape();
         let expected = [batch, n, self.features()];
         check_shape("the input", &[batch, n, features], &expected, "the norm's features")
-    }
-
-    /// [`forward`](Self::forward), in place.
-    pub(crate) fn forward_in_place(&self, x: &mut [f32]) -> Result<(), Error> {
-        // Three passes over numbers in a cache: as long as some ten multiply-adds.
-        let work = x.len().saturating_mul(10);
-        Threads::current().for_each_rows(
-            x,
-            self.features(),
-            Threads::ROWS,
-            work,
-            |_| 0,
-            |_, _, x| self.rows(x),
-        )
     }
 
     /// Whole rows, in place.

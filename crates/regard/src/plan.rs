@@ -23,9 +23,6 @@
 //! - The rows of a mask tensor may each lie in a page of their own. A processor remembers where some 1000 pages are, so that
 //!   a block has at most 512 rows where such a mask is read.
 //!
-//! A block of ragged sequences has all heads of its queries, because a token's heads lie side by side in the result and only
-//! one job may borrow them.
-//!
 //! Each thread takes the next block from one list when it has done its last one, with scratch memory for the largest block:
 //! the kernel's tiles, and the block's tensors in `f32` where they are stored in half precision.
 
@@ -38,9 +35,8 @@ use regard_kernels::{Attention as Kernel, MatMut, TILE_KEYS, attention_scratch_l
 
 use crate::error::{Error, check_shape};
 use crate::mask::ResolvedMask;
-use crate::slices;
 use crate::view::saturating_product;
-use crate::{Attention, Element, Heads, Ragged, Threads};
+use crate::{Attention, Element, Heads, Threads};
 
 /// Memory that one call leaves to the next, so that calls of the same shape allocate nothing: see
 /// [`Attention::forward_into`](crate::Attention::forward_into).
@@ -63,36 +59,21 @@ impl Workspace {
 pub(crate) struct Plan<'a> {
     pub(crate) attention: &'a Attention<'a>,
     pub(crate) mask: ResolvedMask<'a>,
-    pub(crate) shapes: Shapes<'a>,
+    pub(crate) batch: usize,
+    pub(crate) n_q: usize,
+    pub(crate) n_k: usize,
     pub(crate) heads: usize,
     pub(crate) kv_heads: usize,
     pub(crate) d_k: usize,
 }
 
-/// The numbers of queries and of keys.
-#[derive(Clone, Copy)]
-pub(crate) enum Shapes<'a> {
-    /// The numbers are the same for each entry of a batch. The result is \[batch, heads, n_q, …\].
-    Batch { batch: usize, n_q: usize, n_k: usize },
-    /// The numbers of each sequence. The result is \[all queries, heads, …\].
-    Ragged { n_q: &'a [usize], n_k: &'a [usize] },
-}
-
-/// Consecutive queries of one entry: of one head, or of all heads where a token's heads lie side by side.
+/// Consecutive queries of one head.
 #[derive(Clone, Copy, Debug)]
 struct QueryBlock {
     entry: usize,
-    /// The head, or 0 where the block has all heads.
     head: usize,
-    /// The first query, among those of the entry.
     first: usize,
     rows: usize,
-    /// Queries and keys of the entry.
-    n_q: usize,
-    n_k: usize,
-    /// The entry's first query and key among those of all ragged sequences.
-    first_query: usize,
-    first_key: usize,
 }
 
 /// A block of queries of one head, and its rows of the result.
@@ -101,18 +82,15 @@ pub(crate) struct Job<'o> {
     pub(crate) head: usize,
     pub(crate) first: usize,
     pub(crate) rows: usize,
-    pub(crate) n_k: usize,
     /// The keys that its queries may see by their places, in whole tiles of the kernel.
     pub(crate) keys: Range<usize>,
-    pub(crate) first_query: usize,
-    pub(crate) first_key: usize,
     pub(crate) out: MatMut<'o>,
     pub(crate) log_sum_exp: Option<&'o mut [f32]>,
 }
 
 /// The memory for a result, and what a job needs to compute its part.
 pub(crate) struct Output<'o> {
-    /// The shape is as [`Shapes`] says, with `cols` numbers for each query and head.
+    /// \[batch, heads, n_q, cols\].
     pub(crate) out: &'o mut [f32],
     pub(crate) cols: usize,
     /// \[batch, heads, n_q\], where it is wanted.
@@ -136,8 +114,7 @@ impl<'a> Plan<'a> {
         check_heads(heads, kv_heads)?;
         attention.check(heads)?;
         let mask = attention.mask.resolve([batch, heads, n_q, n_k])?;
-        let shapes = Shapes::Batch { batch, n_q, n_k };
-        Ok(Self { attention, mask, shapes, heads, kv_heads, d_k })
+        Ok(Self { attention, mask, batch, n_q, n_k, heads, kv_heads, d_k })
     }
 
     /// As [`new`](Self::new), with values.
@@ -152,28 +129,6 @@ impl<'a> Plan<'a> {
         let expected = [batch, kv_heads, n_k, d_v];
         check_shape("value", &v.shape(), &expected, "the batch, heads and tokens of key")?;
         Ok(plan)
-    }
-
-    /// As [`with_values`](Self::with_values), for ragged sequences.
-    pub(crate) fn of_ragged<Q: Element, T: Element>(
-        attention: &'a Attention<'a>,
-        q: Ragged<'a, Q>,
-        k: Ragged<'a, T>,
-        v: Ragged<'_, T>,
-    ) -> Result<Self, Error> {
-        let ([_, heads, d_k], [keys, kv_heads, _], [_, _, d_v]) = (q.shape(), k.shape(), v.shape());
-        check_shape("key", &k.shape(), &[keys, kv_heads, d_k], "the head_dim of query")?;
-        let (n_q, n_k) = (q.lengths(), k.lengths());
-        check_shape("the lengths of key", &[n_k.len()], &[n_q.len()], "as many as of query")?;
-        if v.lengths() != n_k {
-            return Err(Error::Lengths { found: v.lengths().to_vec(), expected: n_k.to_vec() });
-        }
-        check_shape("value", &v.shape(), &[keys, kv_heads, d_v], "the tokens and heads of key")?;
-        check_heads(heads, kv_heads)?;
-        attention.check(heads)?;
-        let mask = attention.mask.resolve_ragged(heads)?;
-        let shapes = Shapes::Ragged { n_q, n_k };
-        Ok(Self { attention, mask, shapes, heads, kv_heads, d_k })
     }
 
     pub(crate) fn kv_head(&self, head: usize) -> usize {
@@ -191,57 +146,26 @@ impl<'a> Plan<'a> {
         if out.is_empty() && log_sum_exp.as_ref().is_none_or(|l| l.is_empty()) {
             return Ok(()); // a result without numbers may have any number of rows
         }
-        let pairs =
-            self.shapes.entries().fold(0_usize, |sum, e| sum.saturating_add(pairs(e.n_q, e.n_k)));
-        let multiply_adds = saturating_product(&[pairs, self.heads, self.d_k.saturating_add(d_v)]);
+        let (n_q, n_k) = (self.n_q, self.n_k);
+        let (pairs, d) = (pairs(n_q, n_k), self.d_k.saturating_add(d_v));
+        let multiply_adds = saturating_product(&[self.batch, pairs, self.heads, d]);
         let threads = Threads::current();
         let block = self.block(threads.helpers(multiply_adds));
         self.divide(block, &mut workspace.blocks);
 
-        let most = |f: fn(&QueryBlock) -> usize| workspace.blocks.iter().map(f).max().unwrap_or(0);
-        let (rows, n_k) = (most(|block| block.rows), most(|block| block.n_k));
+        let rows = workspace.blocks.iter().map(|block| block.rows).max().unwrap_or(0);
         let scratch = attention_scratch_len(rows, n_k, self.d_k, d_v)
             .saturating_add(rows.saturating_mul(of_query))
             .saturating_add(n_k.saturating_mul(of_key));
-        // The rows of one head lie one after the other, or all heads of a token lie side by side.
-        let (together, stride) = match self.shapes {
-            Shapes::Batch { .. } => (1, cols),
-            Shapes::Ragged { .. } => (self.heads, self.heads * cols),
-        };
         let (done, all) = (AtomicUsize::new(0), workspace.blocks.len());
-        let jobs = Jobs { blocks: workspace.blocks.iter(), out, stride, log_sum_exp };
-        threads.for_each(jobs, multiply_adds, scratch, |scratch, (part, out, mut sums)| {
-            let QueryBlock {
-                entry,
-                head: first_head,
-                first,
-                rows,
-                n_q,
-                n_k,
-                first_query,
-                first_key,
-            } = part;
-            for head in first_head..first_head + together {
-                let start = ((head - first_head) * cols).min(out.len()); // a block may have no numbers
-                let (_, columns) = slices::split(out, start);
-                let out = MatMut::strided(columns, rows, cols, stride)?;
-                let log_sum_exp = sums.as_deref_mut();
-                let mask = self.mask.of_head(entry, head, n_q)?.rows(first, rows, n_q, n_k);
-                let keys = whole_tiles(mask.seen(rows, n_k), n_k);
-                let job = Job {
-                    entry,
-                    head,
-                    first,
-                    rows,
-                    n_k,
-                    keys,
-                    first_query,
-                    first_key,
-                    out,
-                    log_sum_exp,
-                };
-                each(&self.attention.describe(mask, head), job, scratch)?;
-            }
+        let jobs = Jobs { blocks: workspace.blocks.iter(), out, cols, log_sum_exp };
+        threads.for_each(jobs, multiply_adds, scratch, |scratch, (block, out, log_sum_exp)| {
+            let QueryBlock { entry, head, first, rows } = block;
+            let mask = self.mask.of_head(entry, head, n_q)?.rows(first, rows, n_q, n_k);
+            let keys = whole_tiles(mask.seen(rows, n_k), n_k);
+            let out = MatMut::new(out, rows, cols)?;
+            let job = Job { entry, head, first, rows, keys, out, log_sum_exp };
+            each(&self.attention.describe(mask, head), job, scratch)?;
             self.attention.report(done.fetch_add(1, Ordering::Relaxed) + 1, all);
             Ok(())
         })
@@ -254,27 +178,19 @@ impl<'a> Plan<'a> {
         if helpers == 0 {
             return if self.mask.has_tensor() { ROWS_OF_MASK } else { usize::MAX };
         }
-        let (entries, queries) =
-            self.shapes.entries().fold((0, 0), |(count, sum), e| (count + 1, e.n_q.max(sum)));
-        let heads = match self.shapes {
-            Shapes::Batch { .. } => saturating_product(&[entries, self.heads]),
-            Shapes::Ragged { .. } => entries,
-        };
+        let heads = saturating_product(&[self.batch, self.heads]);
         let blocks_of_each = (8 * (helpers + 1)).div_ceil(heads.max(1));
-        queries.div_ceil(blocks_of_each).next_multiple_of(SMALLEST / 4).max(SMALLEST)
+        self.n_q.div_ceil(blocks_of_each).next_multiple_of(SMALLEST / 4).max(SMALLEST)
     }
 
     /// All blocks, in the order of the result.
     fn divide(&self, block: usize, blocks: &mut Vec<QueryBlock>) {
         blocks.clear();
-        for entry in self.shapes.entries() {
-            let heads = if matches!(self.shapes, Shapes::Ragged { .. }) { 1 } else { self.heads };
-            for head in 0..heads {
-                let mut first = 0;
-                while first < entry.n_q {
-                    let rows = block.min(entry.n_q - first);
-                    blocks.push(QueryBlock { head, first, rows, ..entry });
-                    first += rows;
+        for entry in 0..self.batch {
+            for head in 0..self.heads {
+                for first in (0..self.n_q).step_by(block) {
+                    let rows = block.min(self.n_q - first);
+                    blocks.push(QueryBlock { entry, head, first, rows });
                 }
             }
         }
@@ -305,43 +221,12 @@ pub(crate) fn whole_tiles(keys: Range<usize>, n_k: usize) -> Range<usize> {
     keys.start / TILE_KEYS * TILE_KEYS..keys.end.next_multiple_of(TILE_KEYS).min(n_k)
 }
 
-impl Shapes<'_> {
-    /// Each entry of a batch, or each sequence, as one block of all its queries.
-    fn entries(&self) -> impl Iterator<Item = QueryBlock> {
-        let (mut first_query, mut first_key) = (0, 0);
-        let count = match self {
-            Shapes::Batch { batch, .. } => *batch,
-            Shapes::Ragged { n_q, .. } => n_q.len(),
-        };
-        (0..count).map(move |entry| {
-            let (n_q, n_k) = match self {
-                Shapes::Batch { n_q, n_k, .. } => (*n_q, *n_k),
-                Shapes::Ragged { n_q, n_k } => (n_q[entry], n_k[entry]),
-            };
-            let part = QueryBlock {
-                entry,
-                head: 0,
-                first: 0,
-                rows: n_q,
-                n_q,
-                n_k,
-                first_query,
-                first_key,
-            };
-            first_query += n_q;
-            first_key += n_k;
-            part
-        })
-    }
-}
-
 /// Hands out the blocks and their rows of the result, from the last to the first: under a causal mask the last queries are the
 /// most work.
 struct Jobs<'w, 'o> {
     blocks: slice::Iter<'w, QueryBlock>,
     out: &'o mut [f32],
-    /// Numbers of the result from one query to the next.
-    stride: usize,
+    cols: usize,
     log_sum_exp: Option<&'o mut [f32]>,
 }
 
@@ -349,25 +234,25 @@ impl<'o> Iterator for Jobs<'_, 'o> {
     type Item = (QueryBlock, &'o mut [f32], Option<&'o mut [f32]>);
 
     fn next(&mut self) -> Option<Self::Item> {
-        let part = *self.blocks.next_back()?;
+        let block = *self.blocks.next_back()?;
         debug_assert!(
-            part.rows * self.stride <= self.out.len(),
-            "{part:?} has no place in the result"
+            block.rows * self.cols <= self.out.len(),
+            "{block:?} has no place in the result"
         );
         let out = take(&mut self.out);
         let (rest, out) =
-            out.split_at_mut_checked(out.len().saturating_sub(part.rows * self.stride))?;
+            out.split_at_mut_checked(out.len().saturating_sub(block.rows * self.cols))?;
         self.out = rest;
         let log_sum_exp = match self.log_sum_exp.take() {
             None => None,
             Some(sums) => {
                 let (rest, sums) =
-                    sums.split_at_mut_checked(sums.len().saturating_sub(part.rows))?;
+                    sums.split_at_mut_checked(sums.len().saturating_sub(block.rows))?;
                 self.log_sum_exp = Some(rest);
                 Some(sums)
             }
         };
-        Some((part, out, log_sum_exp))
+        Some((block, out, log_sum_exp))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

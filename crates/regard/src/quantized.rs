@@ -19,7 +19,6 @@ pub(crate) struct Blocks {
     bytes: Vec<u8>,
     format: Quantization,
     inputs: usize,
-    outputs: usize,
 }
 
 impl Blocks {
@@ -34,7 +33,7 @@ impl Blocks {
         let whole = [outputs, blocks * numbers];
         check_shape("the quantized weight", &[outputs, inputs], &whole, "whole blocks")?;
         check_elements("the bytes of the weight", bytes.len(), &[outputs, blocks, size])?;
-        Ok(Self { bytes, format, inputs, outputs })
+        Ok(Self { bytes, format, inputs })
     }
 
     /// Some rows of blocks.
@@ -73,17 +72,6 @@ impl Weight for Blocks {
             self.column(*column, row);
         }
         Ok(Arc::new(Panels::from_columns(&rows, self.inputs, columns.len())?))
-    }
-
-    fn unpack(&self, out: &mut [f32]) -> Result<(), Error> {
-        with_scratch(self.inputs, |row| {
-            for r in 0..self.outputs {
-                self.column(r, row);
-                let column = out.iter_mut().skip(r).step_by(self.outputs);
-                column.zip(&*row).for_each(|(to, from)| *to = *from);
-            }
-            Ok(())
-        })
     }
 
     fn bytes(&self) -> usize {

@@ -341,11 +341,6 @@ impl Rotary {
         self.rotate_rows(x, heads, head_dim, |row| first + row % n.max(1))
     }
 
-    /// The same angles in the other direction: a gradient turns by them.
-    pub(crate) fn inverse(&self) -> Self {
-        Self { sin: self.sin.iter().map(|sin| -sin).collect(), ..self.clone() }
-    }
-
     /// `Ok` if there are angles for `n` tokens from `first` on, and heads are wide enough.
     pub(crate) fn check(&self, n: usize, head_dim: usize, first: usize) -> Result<(), Error> {
         if self.features > head_dim {

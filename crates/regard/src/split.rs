@@ -9,22 +9,21 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use regard_kernels::{CHUNK_KEYS, MatMut, attention_scratch_len};
 
 use crate::error::Error;
-use crate::plan::{Plan, Shapes, Workspace, pairs, whole_tiles};
+use crate::plan::{Plan, Workspace, pairs, whole_tiles};
 use crate::slices;
 use crate::view::{grown, saturating_product};
 use crate::{Element, Heads, Threads};
 
 impl Plan<'_> {
     /// Whether there are keys to divide, and fewer heads than would keep the threads busy.
-    pub(crate) fn is_worth_splitting(&self, n_k: usize) -> bool {
+    pub(crate) fn is_worth_splitting(&self) -> bool {
         /// More queries fill blocks, which are divided instead.
         const MOST_QUERIES: usize = 32;
-        let Shapes::Batch { batch, n_q, .. } = self.shapes else { return false };
-        if n_k <= CHUNK_KEYS || n_q > MOST_QUERIES {
+        if self.n_k <= CHUNK_KEYS || self.n_q > MOST_QUERIES {
             return false;
         }
         let threads = Threads::current().count();
-        threads > 1 && batch * self.heads < 4 * threads
+        threads > 1 && self.batch * self.heads < 4 * threads
     }
 
     /// Computes the chunks in parallel, then merges those of each head.

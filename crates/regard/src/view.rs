@@ -4,7 +4,6 @@ use bytemuck::Zeroable;
 use bytemuck::allocation::try_zeroed_vec;
 use regard_kernels::Mat;
 
-use crate::error::check_shape;
 use crate::slices;
 use crate::{Element, Error};
 
@@ -178,62 +177,6 @@ impl<'a, T: Element> Heads<'a, T> {
         debug_assert!(n == 0 || d == 0 || start < self.data.len(), "head {head} of entry {entry}");
         let data = slices::from(self.data, start.min(self.data.len()));
         Ok(Mat::strided(data, n, d, row_stride)?)
-    }
-}
-
-/// Borrowed heads of sequences of different lengths, end to end without padding: \[all tokens, heads, head_dim\].
-///
-/// ```
-/// use regard::Ragged;
-/// let data = [0.0; (3 + 5) * 2 * 4];
-/// let q = Ragged::new("query", &data, &[3, 5], [8, 2, 4])?; // 2 heads of 4 numbers
-/// assert_eq!((q.lengths(), q.shape()), (&[3, 5][..], [8, 2, 4]));
-/// # Ok::<(), regard::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug)]
-#[doc(alias = "packed")]
-#[doc(alias = "cu_seqlens")]
-#[doc(alias = "nested")]
-pub struct Ragged<'a, T = f32> {
-    data: &'a [T],
-    lengths: &'a [usize],
-    shape: [usize; 3],
-}
-
-impl<'a, T: Element> Ragged<'a, T> {
-    /// Sequences of these `lengths`, dense, \[all tokens, heads, head_dim\] in memory. `name` is what errors call the tensor.
-    ///
-    /// # Errors
-    /// [`Error::Elements`] if `data` has another number of elements, [`Error::Shape`] if the lengths do not add up to all
-    /// tokens.
-    pub fn new(
-        name: &'static str,
-        data: &'a [T],
-        lengths: &'a [usize],
-        shape: [usize; 3],
-    ) -> Result<Self, Error> {
-        let [_, heads, head_dim] = shape;
-        let tokens = lengths.iter().fold(0_usize, |sum, n| sum.saturating_add(*n));
-        check_shape(name, &shape, &[tokens, heads, head_dim], "the sum of the lengths")?;
-        check_elements(name, data.len(), &shape)?;
-        Ok(Self { data, lengths, shape })
-    }
-
-    /// The tokens of each sequence.
-    pub fn lengths(&self) -> &'a [usize] {
-        self.lengths
-    }
-
-    /// \[all tokens, heads, head_dim\].
-    pub fn shape(&self) -> [usize; 3] {
-        self.shape
-    }
-
-    /// The matrix \[tokens, head_dim\] of one head of the sequence of `n` tokens that begins at token `start`.
-    pub(crate) fn head(&self, start: usize, n: usize, head: usize) -> Result<Mat<'a, T>, Error> {
-        let [_, heads, d] = self.shape;
-        let data = slices::from(self.data, (start * heads * d + head * d).min(self.data.len()));
-        Ok(Mat::strided(data, n, d, saturating_product(&[heads, d]))?)
     }
 }
 

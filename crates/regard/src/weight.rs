@@ -5,7 +5,7 @@ use core::ops::Range;
 use std::sync::Arc;
 
 use regard_kernels::{
-    Mat, MatMut, Packed, PackedHalf, add_row, matmul_packed, matmul_packed_add, matmul_packed_half,
+    Mat, MatMut, Packed, PackedHalf, matmul_packed, matmul_packed_add, matmul_packed_half,
     packed_len,
 };
 
@@ -36,31 +36,22 @@ pub(crate) trait Weight: Debug + Send + Sync {
     /// A new matrix of the given columns, in their order.
     fn columns(&self, columns: &[usize]) -> Result<Arc<dyn Weight>, Error>;
 
-    /// Writes W to `out` \[inputs, outputs\], row-major.
-    fn unpack(&self, out: &mut [f32]) -> Result<(), Error>;
-
     /// The bytes that the matrix takes in memory.
     fn bytes(&self) -> usize;
 }
 
-/// `out` ← xW (+ bias), or `out` ← `out` + xW (+ bias) if `add`, of these columns.
+/// `out` ← xW (+ bias), of these columns.
 pub(crate) fn multiply(
     weight: &dyn Weight,
     columns: Range<usize>,
     x: Mat<'_>,
     bias: Option<&[f32]>,
     out: &mut [f32],
-    add: bool,
 ) -> Result<(), Error> {
-    let (rows, count) = (x.rows(), columns.len());
     if let Some(bias) = bias.and_then(|bias| bias.get(columns.clone())) {
-        if add {
-            add_row(MatMut::new(out, rows, count)?, bias)?;
-        } else {
-            out.chunks_exact_mut(count.max(1)).for_each(|row| row.copy_from_slice(bias));
-        }
+        out.chunks_exact_mut(columns.len().max(1)).for_each(|row| row.copy_from_slice(bias));
     }
-    weight.multiply(columns, x, out, add || bias.is_some())
+    weight.multiply(columns, x, out, bias.is_some())
 }
 
 /// W \[inputs, outputs\] in panels of 16 columns, as [`Packed`] lays them out: panel p holds columns 16p to 16p + 15, one
@@ -213,14 +204,6 @@ impl<T: Element> Weight for Panels<T> {
             selected.set_column(to, self.of_column(*from));
         }
         Ok(Arc::new(selected))
-    }
-
-    fn unpack(&self, out: &mut [f32]) -> Result<(), Error> {
-        self.for_each_group(0..self.outputs, |first, group| {
-            let (rows, columns) = group.shape();
-            let out = out.get_mut(first..).unwrap_or_default();
-            Ok(group.unpack(MatMut::strided(out, rows, columns, self.outputs)?)?)
-        })
     }
 
     fn bytes(&self) -> usize {

@@ -6,10 +6,9 @@ use std::alloc::System;
 
 use half::f16;
 use regard::{
-    Activation, Attention, Decoder, DecoderAttention, DecoderBlock, DecoderParts, Element,
-    Embedding, Encoder, EncoderBlock, EncoderParts, FeedForward, GatedParts, Heads, LayerWorkspace,
-    Linear, Mask, MultiHeadAttention, Norm, OutputNorms, Pairing, Projections, Rotary, Sequences,
-    Threads, Workspace,
+    Activation, Attention, Element, Embedding, FeedForward, GatedParts, Heads, LayerWorkspace,
+    Linear, Mask, MultiHeadAttention, Norm, Pairing, Projections, Rotary, Sequences, Threads,
+    Workspace,
 };
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
@@ -49,71 +48,45 @@ fn second_calls_allocate_nothing() {
     assert!((0..20).map(|_| two.install(|| count(&causal))).min() <= Some(threads));
 }
 
-/// A model of two layers that decodes with caches, with weights in `f32` and in `f16`.
+/// The layers of a model that decodes with a cache, with weights in `f32` and in `f16`.
 fn decoding_allocates_nothing_after_the_first_token() {
     fn tokens<T: Element>(one: T) -> Vec<usize> {
         const D: usize = 64;
+        fn view(x: &[f32; D]) -> Sequences<'_> {
+            Sequences::new("x", x, [1, 1, D]).unwrap()
+        }
         let linear = |inputs, outputs| {
             Linear::from_pytorch(vec![one; inputs * outputs], inputs, outputs).unwrap()
         };
-        let norm = || Norm::rms(vec![1.0; D], 1e-6).unwrap();
-        let attention = |kv| {
-            let (query, output) = (linear(D, D), linear(D, D));
-            let projections =
-                Projections { query, key: linear(D, kv), value: linear(D, kv), output };
-            let layer = MultiHeadAttention::new(4, projections).unwrap();
-            let rotary = Rotary::new(D / 4, 32, 1e4, Pairing::HalfSplit).unwrap();
-            let qk_norm = || Norm::rms(vec![1.0; D / 4], 1e-6).unwrap();
-            layer.with_rotary(rotary).unwrap().with_qk_norms(qk_norm(), qk_norm()).unwrap()
-        };
-        let feed_forward = || {
-            let (gate, up, down) = (linear(D, 160), linear(D, 160), linear(160, D));
-            FeedForward::gated(GatedParts { gate, activation: Activation::Silu, up, down }).unwrap()
-        };
-        let encoder_block = || {
-            let parts = EncoderParts {
-                attention_norm: norm(),
-                attention: attention(D / 2),
-                feed_forward_norm: norm(),
-                feed_forward: feed_forward(),
-            };
-            let norms = OutputNorms { attention: norm(), feed_forward: norm() };
-            EncoderBlock::pre_norm(parts).unwrap().with_output_norms(norms).unwrap()
-        };
-        let decoder_block = || {
-            DecoderBlock::post_norm(DecoderParts {
-                self_attention_norm: norm(),
-                self_attention: attention(D),
-                cross_attention_norm: norm(),
-                cross_attention: attention(D),
-                feed_forward_norm: norm(),
-                feed_forward: feed_forward(),
-            })
-            .unwrap()
-        };
+        let (query, output) = (linear(D, D), linear(D, D));
+        let (key, value) = (linear(D, D / 2), linear(D, D / 2));
+        let norm = |d| Norm::rms(vec![1.0; d], 1e-6).unwrap();
+        let attention = MultiHeadAttention::new(4, Projections { query, key, value, output })
+            .and_then(|layer| layer.with_rotary(Rotary::new(D / 4, 32, 1e4, Pairing::HalfSplit)?))
+            .and_then(|layer| layer.with_qk_norms(norm(D / 4), norm(D / 4)))
+            .unwrap();
+        let (gate, up, down) = (linear(D, 160), linear(D, 160), linear(160, D));
+        let activation = Activation::Silu;
+        let feed_forward = FeedForward::gated(GatedParts { gate, activation, up, down }).unwrap();
         let embedding = Embedding::new(vec![one; 100 * D], 100, D).unwrap();
-        let head = embedding.output_head();
-        let encoder = Encoder::new(vec![encoder_block(), encoder_block()], Some(norm())).unwrap();
-        let decoder = Decoder::new(vec![decoder_block()], None).unwrap();
-        let memory = vec![0.25; 7 * D];
-        let memory = Sequences::new("memory", &memory, [1, 7, D]).unwrap();
-        let (mut encoder_caches, mut decoder_caches) =
-            (encoder.caches(1, 16).unwrap(), decoder.caches(memory, 16).unwrap());
+        let (norm, head) = (norm(D), embedding.output_head());
+        let mut cache = attention.cache(1, 16).unwrap();
         let (mut x, mut y, mut z, mut logits) = ([0.0; D], [0.0; D], [0.0; D], [0.0; 100]);
-        let mut workspace = LayerWorkspace::new();
-        let causal = |_| Attention::new().mask(Mask::CAUSAL);
-        let both = |layer| DecoderAttention { self_attention: causal(layer), ..Default::default() };
+        let (causal, mut workspace) = (Attention::new().mask(Mask::CAUSAL), LayerWorkspace::new());
         let mut token = |id: u32| {
             let before = COUNTING.stats().allocations;
-            let shape = [1, 1, D];
             embedding.forward_into(&[id], &mut x).unwrap();
-            let x = Sequences::new("x", &x, shape).unwrap();
-            encoder
-                .forward_into(x, Some(&mut encoder_caches), causal, &mut y, &mut workspace)
-                .unwrap();
-            let y = Sequences::new("y", &y, shape).unwrap();
-            decoder.forward_into(y, &mut decoder_caches, both, &mut z, &mut workspace).unwrap();
-            head.forward_into(Sequences::new("z", &z, shape).unwrap(), &mut logits).unwrap();
+            norm.forward_into(view(&x), &mut y).unwrap();
+            let done = attention.forward_cached_into(
+                view(&y),
+                &mut cache,
+                &causal,
+                &mut z,
+                &mut workspace,
+            );
+            done.unwrap();
+            feed_forward.forward_into(view(&z), &mut y).unwrap();
+            head.forward_into(view(&y), &mut logits).unwrap();
             COUNTING.stats().allocations - before
         };
         Threads::ONE.install(|| (0..16).map(&mut token).collect())

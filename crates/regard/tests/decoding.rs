@@ -9,10 +9,9 @@ use core::ops::Deref;
 use common::{bits, numbers};
 use half::{bf16, f16};
 use regard::{
-    Activation, Attention, Decoder, DecoderAttention, DecoderBlock, DecoderCache, DecoderParts,
-    Element, Encoder, EncoderBlock, EncoderParts, Error, FeedForward, GatedParts, Heads, Keep,
-    KvCache, KvCacheShape, LayerWorkspace, Linear, Mask, MultiHeadAttention, Norm, Pairing,
-    Position, Projections, Rotary, Sequences, Stage, Tensor, Window, alibi_slopes,
+    Attention, Element, Error, Heads, KvCache, KvCacheShape, LayerWorkspace, Linear, Mask,
+    MultiHeadAttention, Pairing, Position, Projections, Rotary, Sequences, Stage, Tensor, Window,
+    alibi_slopes,
 };
 
 /// A prefill, another, then tokens one by one.
@@ -38,27 +37,6 @@ fn layer(seed: u64, pairing: Option<Pairing>) -> MultiHeadAttention {
         }
         None => layer,
     }
-}
-
-fn block(seed: u64) -> EncoderBlock {
-    let linear = |i, inputs, outputs| {
-        Linear::new(numbers(inputs * outputs, seed + i), inputs, outputs).unwrap()
-    };
-    let feed_forward = FeedForward::gated(GatedParts {
-        gate: linear(0, 24, 40),
-        activation: Activation::Silu,
-        up: linear(1, 24, 40),
-        down: linear(2, 40, 24),
-    })
-    .unwrap();
-    let norm = |i| Norm::rms(numbers(FEATURES, seed + i), 1e-6).unwrap();
-    EncoderBlock::pre_norm(EncoderParts {
-        attention_norm: norm(3),
-        attention: layer(seed + 20, Some(Pairing::HalfSplit)),
-        feed_forward_norm: norm(4),
-        feed_forward,
-    })
-    .unwrap()
 }
 
 /// `step` for the tokens of each of `STEPS`, side by side as all tokens at once.
@@ -105,29 +83,18 @@ fn a_layer_continues_its_cache() {
             assert_eq!(cache.len(), TOKENS);
             let whole = layer.forward(all, all, all, &attention).unwrap();
             assert_eq!(bits(&found), bits(&whole), "{pairing:?}, {attention:?}");
+
+            cache.truncate(0);
+            let mut workspace = LayerWorkspace::new();
+            let found = in_steps(&x, |x| {
+                let mut y = vec![0.0; x.shape().iter().product()];
+                layer
+                    .forward_cached_into(x, &mut cache, &attention, &mut y, &mut workspace)
+                    .unwrap();
+                y
+            });
+            assert_eq!(bits(&found), bits(&whole), "{pairing:?}, {attention:?}");
         }
-    }
-}
-
-#[test]
-fn a_stack_decodes_token_by_token() {
-    let x = numbers(BATCH * TOKENS * FEATURES, 1);
-    let all = Sequences::new("x", &x, [BATCH, TOKENS, FEATURES]).unwrap();
-    let model = Encoder::new(
-        vec![block(100), block(200)],
-        Some(Norm::rms(vec![1.0; FEATURES], 1e-6).unwrap()),
-    )
-    .unwrap();
-    let slopes = alibi_slopes(4);
-    for attention in described(&slopes) {
-        let mut caches = model.caches(BATCH, TOKENS).unwrap();
-        let found = in_steps(&x, |x| model.forward_cached(x, &mut caches, &attention).unwrap());
-        assert_eq!(bits(&found), bits(&model.forward(all, &attention).unwrap()), "{attention:?}");
-
-        let block = &model.blocks()[0];
-        let mut cache = block.cache(BATCH, TOKENS).unwrap();
-        let found = in_steps(&x, |x| block.forward_cached(x, &mut cache, &attention).unwrap());
-        assert_eq!(bits(&found), bits(&block.forward(all, &attention).unwrap()), "{attention:?}");
     }
 }
 
@@ -163,7 +130,7 @@ fn the_cache_holds_turned_keys() {
 }
 
 #[test]
-fn after_an_error_the_caches_are_as_they_were() {
+fn after_an_error_the_cache_is_as_it_was() {
     let x = numbers(TOKENS * FEATURES, 1);
     let tokens = |n: usize| Sequences::new("x", &x[..n * FEATURES], [1, n, FEATURES]).unwrap();
     let (causal, layer) = (Attention::new().mask(Mask::CAUSAL), layer(2, Some(Pairing::HalfSplit)));
@@ -185,25 +152,25 @@ fn after_an_error_the_caches_are_as_they_were() {
     );
     assert_eq!(cache.len(), 12);
 
-    let model = Encoder::new(vec![block(100), block(200)], None).unwrap();
-    let mut caches = model.caches(1, 8).unwrap();
-    model.forward_cached(tokens(6), &mut caches, &causal).unwrap();
-    let shape = KvCacheShape { capacity: 7, ..caches[1].shape() };
-    let mut smaller = KvCache::new(shape).unwrap();
-    smaller.append(caches[1].keys(), caches[1].values()).unwrap();
-    caches[1] = smaller;
+    let mut full = layer.cache(1, 7).unwrap();
+    layer.forward_cached(tokens(6), &mut full, &causal).unwrap();
     assert_eq!(
-        message(model.forward_cached(tokens(2), &mut caches, &causal)),
+        message(layer.forward_cached(tokens(2), &mut full, &causal)),
         "the cache of keys and values has room for 7 tokens and holds 6 of batch entry 0: 2 more do not fit"
     );
-    assert_eq!(caches.iter().map(KvCache::len).collect::<Vec<_>>(), [6, 6]);
-    assert!(matches!(
-        model.forward_cached(tokens(1), &mut caches[..1], &causal),
-        Err(Error::Shape { tensor: "the caches", .. })
-    ));
+    assert_eq!(full.len(), 6);
+    let done = layer.forward_cached_into(
+        tokens(1),
+        &mut full,
+        &causal,
+        &mut [0.0],
+        &mut LayerWorkspace::new(),
+    );
+    assert!(matches!(done, Err(Error::Elements { tensor: "the output", .. })));
+    assert_eq!(full.len(), 6);
 }
 
-/// Behind a cache, positions that are right only without one give other states: they are refused.
+/// Positions that are right only without a cache would give other outputs: they are refused.
 #[test]
 fn a_mask_that_places_new_tokens_elsewhere_is_refused() {
     let x = numbers(TOKENS * FEATURES, 1);
@@ -239,7 +206,7 @@ fn a_mask_that_places_new_tokens_elsewhere_is_refused() {
 #[test]
 fn sequences_of_different_lengths_are_decoded_side_by_side() {
     const LENGTHS: [usize; 2] = [5, 2];
-    let model = Encoder::new(vec![block(100), block(200)], None).unwrap();
+    let layer = layer(2, Some(Pairing::HalfSplit));
     let x = numbers(BATCH * TOKENS * FEATURES, 1);
     let token = |entry: usize, i: usize| &x[(entry * TOKENS + i) * FEATURES..][..FEATURES];
     let causal = Attention::new().mask(Mask::CAUSAL);
@@ -247,10 +214,10 @@ fn sequences_of_different_lengths_are_decoded_side_by_side() {
         .chunks(TOKENS * FEATURES)
         .map(|x| {
             let x = Sequences::new("x", x, [1, TOKENS, FEATURES]).unwrap();
-            model.forward(x, &causal).unwrap()
+            layer.forward(x, x, x, &causal).unwrap()
         })
         .collect();
-    let mut caches = model.caches(BATCH, TOKENS).unwrap();
+    let mut cache = layer.cache(BATCH, TOKENS).unwrap();
     // The second prompt is padded with tokens that are no numbers: they must not show.
     let prompts: Vec<f32> = (0..BATCH)
         .flat_map(|entry| (0..LENGTHS[0]).map(move |i| (entry, i)))
@@ -259,19 +226,17 @@ fn sequences_of_different_lengths_are_decoded_side_by_side() {
         })
         .collect();
     let prompts = Sequences::new("x", &prompts, [BATCH, LENGTHS[0], FEATURES]).unwrap();
-    let y = model.forward_cached(prompts, &mut caches, &causal).unwrap();
+    let y = layer.forward_cached(prompts, &mut cache, &causal).unwrap();
     for (entry, len) in LENGTHS.into_iter().enumerate() {
         let found = &y[entry * LENGTHS[0] * FEATURES..][..len * FEATURES];
         assert_eq!(bits(found), bits(&alone[entry][..len * FEATURES]), "prompt {entry}");
     }
-    for cache in &mut caches {
-        cache.truncate_each(&LENGTHS).unwrap();
-    }
+    cache.truncate_each(&LENGTHS).unwrap();
     for step in 0..6 {
         let places = LENGTHS.map(|len| len + step);
         let next = [token(0, places[0]), token(1, places[1])].concat();
         let next = Sequences::new("x", &next, [BATCH, 1, FEATURES]).unwrap();
-        let y = model.forward_cached(next, &mut caches, &causal).unwrap();
+        let y = layer.forward_cached(next, &mut cache, &causal).unwrap();
         for (entry, place) in places.into_iter().enumerate() {
             let expected = &alone[entry][place * FEATURES..][..FEATURES];
             let found = &y[entry * FEATURES..][..FEATURES];
@@ -281,130 +246,28 @@ fn sequences_of_different_lengths_are_decoded_side_by_side() {
     // One offset cannot be right for both.
     let offset = Attention::new().mask(Mask::NONE.causal(Position::Offset(11)));
     let next = Sequences::new("x", &x[..BATCH * FEATURES], [BATCH, 1, FEATURES]).unwrap();
-    let error = model.forward_cached(next, &mut caches, &offset).unwrap_err();
+    let error = layer.forward_cached(next, &mut cache, &offset).unwrap_err();
     assert!(matches!(error, Error::CachePosition { first: 11, cached: 8, .. }), "{error}");
 }
 
 /// A cache in half precision gives a token the same bits whether it comes alone or in a prefill, and other bits than `f32`.
 fn half_caches<T: Element>() {
-    let model = Encoder::new(vec![block(100), block(200)], None).unwrap();
+    let layer = layer(2, Some(Pairing::HalfSplit));
     let x = numbers(BATCH * TOKENS * FEATURES, 1);
     let all = Sequences::new("x", &x, [BATCH, TOKENS, FEATURES]).unwrap();
     let causal = Attention::new().mask(Mask::CAUSAL);
-    let mut caches = model.caches_of::<T>(BATCH, TOKENS).unwrap();
-    let whole = model.forward_cached(all, &mut caches, &causal).unwrap();
-    for cache in &mut caches {
-        cache.truncate(0);
-    }
-    let found = in_steps(&x, |x| model.forward_cached(x, &mut caches, &causal).unwrap());
+    let mut cache = layer.cache_of::<T>(BATCH, TOKENS).unwrap();
+    let whole = layer.forward_cached(all, &mut cache, &causal).unwrap();
+    cache.truncate(0);
+    let found = in_steps(&x, |x| layer.forward_cached(x, &mut cache, &causal).unwrap());
     assert_eq!(bits(&found), bits(&whole));
-    assert_ne!(bits(&found), bits(&model.forward(all, &causal).unwrap()));
+    assert_ne!(bits(&found), bits(&layer.forward(all, all, all, &causal).unwrap()));
 }
 
 #[test]
 fn caches_of_layers_hold_half_precision() {
     half_caches::<f16>();
     half_caches::<bf16>();
-}
-
-/// A decoder block with rotary positions, whose memory has 10 features.
-fn decoder_block(seed: u64) -> DecoderBlock {
-    let linear = |i, inputs, outputs| {
-        Linear::from_pytorch(numbers(inputs * outputs, seed + i), inputs, outputs).unwrap()
-    };
-    let norm = |i| Norm::rms(numbers(FEATURES, seed + i), 1e-6).unwrap();
-    let cross = Projections {
-        query: linear(0, 24, 24),
-        key: linear(1, 10, 12),
-        value: linear(2, 10, 16),
-        output: linear(3, 32, 24),
-    };
-    let rotary = Rotary::new(4, TOKENS, 100.0, Pairing::Interleaved).unwrap();
-    DecoderBlock::pre_norm(DecoderParts {
-        self_attention_norm: norm(4),
-        self_attention: layer(seed + 20, Some(Pairing::HalfSplit)),
-        cross_attention_norm: norm(5),
-        cross_attention: MultiHeadAttention::new(4, cross).unwrap().with_rotary(rotary).unwrap(),
-        feed_forward_norm: norm(6),
-        feed_forward: FeedForward::new(linear(7, 24, 30), Activation::Relu, linear(8, 30, 24))
-            .unwrap(),
-    })
-    .unwrap()
-}
-
-#[test]
-fn a_decoder_keeps_the_keys_of_its_memory() {
-    let (x, memory) = (numbers(BATCH * TOKENS * FEATURES, 1), numbers(BATCH * 6 * 10, 2));
-    let memory = Sequences::new("memory", &memory, [BATCH, 6, 10]).unwrap();
-    let norm = Norm::rms(numbers(FEATURES, 3), 1e-6).unwrap();
-    let model = Decoder::new(vec![decoder_block(100), decoder_block(200)], Some(norm)).unwrap();
-    let attention = DecoderAttention {
-        self_attention: Attention::new().mask(Mask::CAUSAL),
-        cross_attention: Attention::new().softcap(2.0),
-    };
-    let all = Sequences::new("x", &x, [BATCH, TOKENS, FEATURES]).unwrap();
-    let whole = model.forward(all, memory, &attention).unwrap();
-    let mut caches = model.caches(memory, TOKENS).unwrap();
-    let found = in_steps(&x, |x| model.forward_cached(x, &mut caches, &attention).unwrap());
-    assert_eq!(bits(&found), bits(&whole));
-    assert!(caches.iter().all(|cache| (cache.len(), cache.capacity()) == (TOKENS, TOKENS)));
-
-    // After an error, whichever block it is in, the caches are as they were.
-    caches[0].truncate(4);
-    caches[1].truncate(5);
-    let x = Sequences::new("x", &x[..BATCH * 9 * FEATURES], [BATCH, 9, FEATURES]).unwrap();
-    assert!(model.forward_cached(x, &mut caches, &attention).is_err(), "the second cache is full");
-    assert_eq!(caches.iter().map(DecoderCache::len).collect::<Vec<_>>(), [4, 5]);
-    assert!(matches!(
-        model.forward_cached(x, &mut caches[..1], &attention),
-        Err(Error::Shape { tensor: "the caches", .. })
-    ));
-    let other = Sequences::new("memory", &[0.0; 22], [1, 2, 11]).unwrap();
-    assert_eq!(
-        model.caches(other, TOKENS).unwrap_err().to_string(),
-        "the memory must have the shape [1, 2, 10] (the cross-attention's key and value inputs), not [1, 2, 11]"
-    );
-}
-
-/// An attention by layer, states and weights are what the blocks give one after another; and so is decoding into memory.
-#[test]
-fn one_pass_gives_what_the_blocks_give() {
-    let x = numbers(BATCH * TOKENS * FEATURES, 1);
-    let shape = [BATCH, TOKENS, FEATURES];
-    let all = Sequences::new("x", &x, shape).unwrap();
-    let norm = Norm::rms(numbers(FEATURES, 3), 1e-6).unwrap();
-    let model = Encoder::new(vec![block(100), block(200)], Some(norm)).unwrap();
-    let window = Window { left: Some(2), right: None };
-    let attention = |layer: usize| {
-        let sliding = Mask::CAUSAL.window(Position::BottomRight, window);
-        Attention::new().mask(if layer == 1 { sliding } else { Mask::CAUSAL })
-    };
-    let run = model.forward_with(all, attention, Keep::ALL).unwrap();
-    let mut state = x.clone();
-    for (layer, block) in model.blocks().iter().enumerate() {
-        assert_eq!(bits(&run.states[layer]), bits(&state));
-        let view = Sequences::new("x", &state, shape).unwrap();
-        let (next, weights) = block.forward_with_weights(view, &attention(layer)).unwrap();
-        assert_eq!(bits(&run.weights[layer]), bits(&weights));
-        assert_eq!(bits(&next), bits(&block.forward(view, &attention(layer)).unwrap()));
-        state = next.into_vec();
-    }
-    assert_eq!(bits(&run.states[2]), bits(&state));
-    let output =
-        model.norm().unwrap().forward(Sequences::new("x", &state, shape).unwrap()).unwrap();
-    assert_eq!(bits(&run.output), bits(&output));
-    assert_eq!((run.states.len(), run.weights.len()), (3, 2));
-    let nothing = model.forward_with(all, attention, Keep::NOTHING).unwrap();
-    assert_eq!(bits(&nothing.output), bits(&run.output));
-    assert_eq!((nothing.states.len(), nothing.weights.len()), (0, 0));
-
-    let (mut caches, mut workspace) = (model.caches(BATCH, TOKENS).unwrap(), LayerWorkspace::new());
-    let found = in_steps(&x, |x| {
-        let mut y = vec![0.0; x.shape().iter().product()];
-        model.forward_into(x, Some(&mut caches), attention, &mut y, &mut workspace).unwrap();
-        y
-    });
-    assert_eq!(bits(&found), bits(&run.output));
 }
 
 #[test]

@@ -3,9 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 
 use regard::{
-    Activation, Attention, DecoderAttention, DecoderBlock, DecoderParts, Encoder, EncoderBlock,
-    EncoderParts, Error, FeedForward, GatedParts, Heads, KvCache, KvCacheShape, Linear, Mask,
-    MaskTensor, MultiHeadAttention, Norm, Pairing, Position, PositionTable, Projections, Ragged,
+    Activation, Attention, Error, FeedForward, GatedParts, Heads, KvCache, KvCacheShape, Linear,
+    Mask, MaskTensor, MultiHeadAttention, Norm, Pairing, Position, PositionTable, Projections,
     Rotary, Sequences, Temperature, softmax_backward,
 };
 
@@ -17,11 +16,6 @@ fn heads(shape: [usize; 4]) -> Heads<'static> {
 
 fn sequences(shape: [usize; 3]) -> Sequences<'static> {
     Sequences::new("x", &ZEROS[..shape.iter().product()], shape).unwrap()
-}
-
-fn ragged(lengths: &[usize], [heads, d]: [usize; 2]) -> Ragged<'_> {
-    let n = lengths.iter().sum::<usize>();
-    Ragged::new("x", &ZEROS[..n * heads * d], lengths, [n, heads, d]).unwrap()
 }
 
 fn cache([batch, kv_heads, capacity, dim]: [usize; 4]) -> KvCacheShape {
@@ -57,14 +51,6 @@ fn of_tensors() {
         (
             said(Heads::split("key", x, [1, 2, 3, 5])),
             "key has 24 elements, which do not fill the shape [1, 2, 3, 5]",
-        ),
-        (
-            said(Ragged::new("value", x, &[2, 3], [5, 1, 4])),
-            "value has 24 elements, which do not fill the shape [5, 1, 4]",
-        ),
-        (
-            said(Ragged::new("value", x, &[2, 3], [6, 1, 4])),
-            "value must have the shape [5, 1, 4] (the sum of the lengths), not [6, 1, 4]",
         ),
         (
             said(Sequences::new("x", x, [1, 5, 5])),
@@ -159,32 +145,9 @@ fn of_attention() {
 const OUTPUT: &str = "the output has 5 elements, which do not fill the shape [1, 2, 3, 4]";
 
 #[test]
-fn of_ragged_sequences_and_caches() {
-    let (all, q) = (Attention::new(), ragged(&[2, 3], [2, 4]));
+fn of_caches() {
     let mut cache = KvCache::new(cache([1, 2, 3, 4])).unwrap();
-    let mask = Mask::NONE.bias(MaskTensor::new(&[0.0], &[1]).unwrap());
     assert_said([
-        (
-            said(all.forward_ragged(q, ragged(&[2, 3], [2, 3]), q)),
-            "key must have the shape [5, 2, 4] (the head_dim of query), not [5, 2, 3]",
-        ),
-        (
-            said(all.forward_ragged(q, ragged(&[5], [2, 4]), q)),
-            "the lengths of key must have the shape [2] (as many as of query), not [1]",
-        ),
-        (
-            said(all.forward_ragged(q, q, ragged(&[3, 2], [2, 4]))),
-            "the lengths of value are [3, 2], but those of key are [2, 3]",
-        ),
-        (
-            said(all.forward_ragged(q, q, ragged(&[2, 3], [1, 4]))),
-            "value must have the shape [5, 2, 4] (the tokens and heads of key), not [5, 1, 4]",
-        ),
-        (
-            said(all.clone().mask(Mask::NONE.key_lengths(&[2, 3])).forward_ragged(q, q, q)),
-            "ragged sequences have no key lengths",
-        ),
-        (said(all.mask(mask).forward_ragged(q, q, q)), "ragged sequences have no mask tensor"),
         (
             said(cache.append(heads([1, 1, 2, 4]), heads([1, 2, 2, 4]))),
             "key must have the shape [1, 2, 2, 4] (as the cache), not [1, 1, 2, 4]",
@@ -286,81 +249,8 @@ fn of_layers() {
 }
 
 #[test]
-fn of_blocks() {
-    let norm = |d| Norm::layer(vec![1.0; d], vec![0.0; d], 1e-5).unwrap();
-    // Two heads of two on one, for tokens and keys of so many features.
-    let mha = |d, keys| {
-        let (query, output) = (linear(d, 4), linear(4, d));
-        let projections =
-            Projections { query, key: linear(keys, 2), value: linear(keys, 2), output };
-        MultiHeadAttention::new(2, projections).unwrap()
-    };
-    let feed = |d| FeedForward::new(linear(d, 8), Activation::Gelu, linear(8, d)).unwrap();
-    let encoder = |a, attention, c, feed_forward| {
-        EncoderBlock::pre_norm(EncoderParts {
-            attention_norm: norm(a),
-            attention,
-            feed_forward_norm: norm(c),
-            feed_forward,
-        })
-    };
-    let decoder = |d, keys| {
-        DecoderBlock::pre_norm(DecoderParts {
-            self_attention_norm: norm(4),
-            self_attention: mha(4, 4),
-            cross_attention_norm: norm(d),
-            cross_attention: mha(d, keys),
-            feed_forward_norm: norm(4),
-            feed_forward: feed(4),
-        })
-    };
-    let block = encoder(4, mha(4, 4), 4, feed(4)).unwrap();
-    let all = Attention::new();
+fn of_feed_forward_layers() {
     assert_said([
-        (
-            said(encoder(4, mha(5, 5), 4, feed(4))),
-            "the self-attention's query inputs and outputs must have the shape [4, 4] (the block's features), not [5, 5]",
-        ),
-        (
-            said(encoder(4, mha(4, 6), 4, feed(4))),
-            "the self-attention's key and value inputs must have the shape [4, 4] (the block's features), not [6, 6]",
-        ),
-        (
-            said(encoder(4, mha(4, 4), 4, feed(3))),
-            "the feed-forward layer's inputs and outputs must have the shape [4, 4] (the block's features), not [3, 3]",
-        ),
-        (
-            said(encoder(4, mha(4, 4), 3, feed(4))),
-            "the feed-forward norm must have the shape [4] (the block's features), not [3]",
-        ),
-        (
-            said(decoder(5, 7)),
-            "the cross-attention's query inputs and outputs must have the shape [4, 4] (the block's features), not [5, 5]",
-        ),
-        (
-            said(Encoder::new(vec![block.clone()], Some(norm(3)))),
-            "a block's features must have the shape [3] (the same in the whole stack), not [4]",
-        ),
-        (
-            said(block.forward(sequences([1, 2, 5]), &all)),
-            "the input must have the shape [1, 2, 4] (the block's features), not [1, 2, 5]",
-        ),
-        (
-            said(decoder(4, 7).unwrap().forward(
-                sequences([1, 2, 4]),
-                sequences([1, 3, 6]),
-                &DecoderAttention::default(),
-            )),
-            "the memory must have the shape [1, 3, 7] (the cross-attention's key and value inputs), not [1, 3, 6]",
-        ),
-        (
-            said(Encoder::new(vec![block], None).unwrap().forward_cached(
-                sequences([1, 2, 4]),
-                &mut [] as &mut [KvCache],
-                &all,
-            )),
-            "the caches must have the shape [1] (one a block), not [0]",
-        ),
         (
             said(FeedForward::new(linear(4, 8), Activation::Relu, linear(7, 4))),
             "the down projection's inputs must have the shape [8] (the up projection's outputs), not [7]",

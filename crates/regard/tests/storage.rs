@@ -1,4 +1,4 @@
-//! Ragged sequences, caches and half precision: the same bits as the same numbers, dense and in `f32`.
+//! Caches and half precision: the same bits as the same numbers, dense and in `f32`.
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 
@@ -8,51 +8,11 @@ use common::{bits, numbers};
 use half::{bf16, f16};
 use proptest::prelude::*;
 use regard::{
-    Attention, Element, Error, Heads, KvCache, KvCacheShape, Linear, Mask, Position, Ragged,
-    Threads, Window,
+    Attention, Element, Error, Heads, KvCache, KvCacheShape, Linear, Mask, Position, Threads,
+    Window,
 };
 
 proptest! {
-    #[test]
-    fn a_ragged_sequence_has_the_bits_that_it_has_alone(
-        lengths in prop::collection::vec((0..40_usize, 0..50_usize), 1..6),
-        (kv_heads, group) in (1..3_usize, 1..3_usize),
-        (d_k, d_v) in (1..20_usize, 1..20_usize),
-        causal in any::<bool>(),
-        threads in 1..3_usize,
-    ) {
-        let heads = kv_heads * group;
-        let (n_q, n_k): (Vec<_>, Vec<_>) = lengths.into_iter().unzip();
-        let all = |n: &[usize]| n.iter().sum::<usize>();
-        let q = numbers(all(&n_q) * heads * d_k, 1);
-        let (k, v) = (numbers(all(&n_k) * kv_heads * d_k, 2), numbers(all(&n_k) * kv_heads * d_v, 3));
-        let attention = Attention::new().mask(if causal { Mask::CAUSAL } else { Mask::NONE });
-        let ragged = Threads::new(threads).unwrap().install(|| attention.forward_ragged(
-            Ragged::new("query", &q, &n_q, [all(&n_q), heads, d_k]).unwrap(),
-            Ragged::new("key", &k, &n_k, [all(&n_k), kv_heads, d_k]).unwrap(),
-            Ragged::new("value", &v, &n_k, [all(&n_k), kv_heads, d_v]).unwrap(),
-        )).unwrap();
-        let (mut query, mut key) = (0, 0);
-        for (n_q, n_k) in n_q.into_iter().zip(n_k) {
-            let part = |x: &'_ [f32], first: usize, n: usize, width: usize| x[first * width..][..n * width].to_vec();
-            let (q, k) = (part(&q, query, n_q, heads * d_k), part(&k, key, n_k, kv_heads * d_k));
-            let v = part(&v, key, n_k, kv_heads * d_v);
-            let alone = attention.forward(
-                Heads::split("query", &q, [1, heads, n_q, d_k]).unwrap(),
-                Heads::split("key", &k, [1, kv_heads, n_k, d_k]).unwrap(),
-                Heads::split("value", &v, [1, kv_heads, n_k, d_v]).unwrap(),
-            ).unwrap();
-            for (head, alone) in alone.chunks_exact((n_q * d_v).max(1)).enumerate() {
-                for (i, alone) in alone.chunks_exact(d_v).enumerate() {
-                    let ragged = &ragged[((query + i) * heads + head) * d_v..][..d_v];
-                    prop_assert_eq!(bits(ragged), bits(alone));
-                }
-            }
-            query += n_q;
-            key += n_k;
-        }
-    }
-
     #[test]
     fn decoding_and_continued_prefill_against_a_cache_have_the_bits_of_the_whole(
         steps in prop::collection::vec(1..9_usize, 1..6),
@@ -286,18 +246,4 @@ fn a_full_cache_says_so_and_stays_as_it_was() {
     cache.append(one, one).unwrap();
     cache.truncate(0);
     assert!(cache.is_empty());
-}
-
-#[test]
-fn ragged_sequences_refuse_what_speaks_of_a_batch() {
-    let x = Ragged::new("x", &[1.0, 2.0], &[1, 1], [2, 1, 1]).unwrap();
-    let error =
-        Attention::new().mask(Mask::NONE.key_lengths(&[1, 1])).forward_ragged(x, x, x).unwrap_err();
-    assert_eq!(error.to_string(), "ragged sequences have no key lengths");
-    let other = Ragged::new("x", &[1.0, 2.0], &[2], [2, 1, 1]).unwrap();
-    assert!(matches!(Attention::new().forward_ragged(x, other, other), Err(Error::Shape { .. })));
-    assert!(matches!(
-        Ragged::new("x", &[1.0], &[2], [2, 1, 1]),
-        Err(Error::Elements { tensor: "x", .. })
-    ));
 }

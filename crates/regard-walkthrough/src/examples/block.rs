@@ -1,4 +1,4 @@
-use regard::{EncoderBlock, EncoderParts};
+use regard_kernels::add;
 
 use super::{Entry, Group, Start, feed_forward, matrix, positions};
 use crate::attend::Head;
@@ -9,7 +9,7 @@ use crate::input::Input;
 use crate::layers::{Which, push_feed_forward, push_norm, push_residual};
 use crate::project::{give_weights, project_all};
 use crate::trace::{Other, Trace};
-use crate::{Error, Quantity, Rows, Without, heads};
+use crate::{Error, Matrix, Quantity, Rows, Without, heads};
 
 pub(super) const ENTRY: Entry = Entry {
     title: "A whole block",
@@ -82,21 +82,20 @@ pub(super) fn run(trace: &mut Trace<'_>) -> Result<(), Error> {
         && let Some(w_o) = trace.input(Quantity::WO)
     {
         let weights = [&w[0], &w[1], &w[2], &w_o].map(|w| &w.ours);
-        let block = EncoderBlock::pre_norm(EncoderParts {
-            attention_norm: norm_1,
-            attention: multi_head(trace.inputs.heads, weights)?,
-            feed_forward_norm: norm_2,
-            feed_forward,
-        })?;
-        let whole = block.forward(sequences(&placed.ours)?, &attention(trace.settings, true))?;
-        let whole = crate::Matrix::from_fn(output.ours.rows(), output.ours.cols(), |i, j| {
-            whole[i * output.ours.cols() + j]
-        });
+        let layer = multi_head(trace.inputs.heads, weights)?;
+        let normed = norm_1.forward(sequences(&placed.ours)?)?;
+        let x = normed.sequences();
+        let mut whole = layer.forward(x, x, x, &attention(trace.settings, true))?;
+        add(&mut whole, placed.ours.as_slice())?;
+        let fed = feed_forward.forward(norm_2.forward(whole.sequences())?.sequences())?;
+        add(&mut whole, &fed)?;
+        let cols = output.ours.cols();
+        let whole = Matrix::from_fn(output.ours.rows(), cols, |i, j| whole[i * cols + j]);
         trace.measured.others.push(Other {
-            name: "step by step equals the block",
+            name: "step by step equals the layers",
             gap: Gap::between(&output, &whole, &output.bound),
-            meaning: "The output of these steps and of an encoder block with the same weights, in one call: the largest \
-                      distance, over the largest number.",
+            meaning: "The output of these steps and of norm, attention and feed-forward layers with the same weights, in one \
+                      call each: the largest distance, over the largest number.",
         });
     }
     Ok(())

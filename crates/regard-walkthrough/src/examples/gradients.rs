@@ -106,7 +106,7 @@ const D_W: [Text<'_>; 3] = [
         name: "Gradient of W_Q",
         formula: "dW_Q = Xᵀ·dQ",
         meaning: "One step of learning: subtracting a small multiple of dW_Q from W_Q lowers the loss.",
-        code: "linear.backward(x, d_q)",
+        code: "matmul(x_transposed, d_q, d_w_q)",
     },
     Text {
         key: StepKey::new(Section::Main, Quantity::DWK),
@@ -114,7 +114,7 @@ const D_W: [Text<'_>; 3] = [
         name: "Gradient of W_K",
         formula: "dW_K = Xᵀ·dK",
         meaning: "The same for W_K. It sums over all tokens, because all tokens share W_K.",
-        code: "linear.backward(x, d_k)",
+        code: "matmul(x_transposed, d_k, d_w_k)",
     },
     Text {
         key: StepKey::new(Section::Main, Quantity::DWV),
@@ -122,7 +122,7 @@ const D_W: [Text<'_>; 3] = [
         name: "Gradient of W_V",
         formula: "dW_V = Xᵀ·dV",
         meaning: "The same for W_V. It is often the largest, because only the attention weights lie between W_V and the output.",
-        code: "linear.backward(x, d_v)",
+        code: "matmul(x_transposed, d_v, d_w_v)",
     },
 ];
 

@@ -1,17 +1,16 @@
-//! Transformer blocks and their parts against plain `f64` loops, within bounds that the loops compute along; and the promises
-//! about threads, rows and errors.
+//! The layers of a transformer against plain `f64` loops, within bounds that the loops compute along; and the promises about
+//! threads, rows and errors.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
 
 use common::bounded::{Num, assert_within, softmax};
-use common::numbers;
+use common::{bits, numbers};
 use proptest::prelude::*;
 use regard::{
-    Activation, Attention, Decoder, DecoderAttention, DecoderBlock, DecoderParts, Encoder,
-    EncoderBlock, EncoderParts, Error, FeedForward, GatedParts, Linear, Mask, MultiHeadAttention,
-    Norm, OutputNorms, Pairing, PositionTable, Projections, Rotary, Sequences, Threads,
+    Activation, Attention, Error, FeedForward, GatedParts, Linear, Mask, MultiHeadAttention, Norm,
+    Pairing, PositionTable, Projections, Rotary, Sequences, Tensor, Threads,
 };
 
 /// Rows of numbers with their bounds.
@@ -19,13 +18,6 @@ type Rows = Vec<Vec<Num>>;
 
 fn exact(x: &[f32], cols: usize) -> Rows {
     x.chunks(cols).map(|row| row.iter().copied().map(Num::exact).collect()).collect()
-}
-
-/// x plus what a sublayer gives. The sublayer's last sum of at most 64 terms begins with x, so x takes part in its roundings.
-fn plus(x: &Rows, y: &Rows) -> Rows {
-    let zeros = || (0..64).map(|_| Num::exact(0.0));
-    let element = |(x, y): (&Num, &Num)| Num::sum([*x, *y].into_iter().chain(zeros()));
-    x.iter().zip(y).map(|(x, y)| x.iter().zip(y).map(element).collect()).collect()
 }
 
 /// A linear layer's weights, small enough that sums stay around 1.
@@ -269,11 +261,6 @@ impl Feed {
     }
 }
 
-/// x + f(norm(x)) or norm(x + f(x)).
-fn sublayer(x: &Rows, norm: &Normed, after: bool, f: impl Fn(&Rows) -> Rows) -> Rows {
-    if after { norm.of(&plus(x, &f(x))) } else { plus(x, &f(&norm.of(x))) }
-}
-
 fn activation() -> impl Strategy<Value = Activation> {
     prop::sample::select(vec![
         Activation::Relu,
@@ -288,109 +275,43 @@ fn pairing() -> impl Strategy<Value = Option<Pairing>> {
     prop::sample::select(vec![None, Some(Pairing::HalfSplit), Some(Pairing::Interleaved)])
 }
 
-/// Where the norms of an encoder block are.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Order {
-    Pre,
-    Post,
-    Parallel,
-}
-
-fn order() -> impl Strategy<Value = Order> {
-    prop::sample::select(vec![Order::Pre, Order::Post, Order::Parallel])
-}
-
 proptest! {
     #[test]
-    fn an_encoder_block_is_its_formula(
+    fn attention_with_positions_and_norms_is_its_formula(
         (kv_heads, group, pairs, d) in (1_usize..3, 1_usize..3, 1_usize..5, 1_usize..24),
-        (n, hidden) in (1_usize..12, 1_usize..40),
-        (gated, rms, causal, qk_norms, output_norms) in any::<(bool, bool, bool, bool, bool)>(),
-        order in order(),
-        activation in activation(),
+        (memory, n, n_k) in (1_usize..20, 1_usize..12, 1_usize..9),
+        (rms, causal, qk_norms, cross) in any::<(bool, bool, bool, bool)>(),
         pairing in pairing(),
     ) {
-        let mut heads = Heads::new(d, d, [kv_heads * group, kv_heads, 2 * pairs], 10);
+        let memory = if cross { memory } else { d };
+        let mut heads = Heads::new(d, memory, [kv_heads * group, kv_heads, 2 * pairs], 10);
         heads.pairing = pairing;
         heads.qk_norms = qk_norms.then(|| [50, 60].map(|seed| Normed::new(2 * pairs, rms, seed)));
-        let feed = Feed::new(d, hidden, activation, gated, 20);
-        let [first, second, third, fourth] = [30, 40, 70, 80].map(|seed| Normed::new(d, rms, seed));
-        let parts = EncoderParts {
-            attention_norm: first.build(),
-            attention: heads.build(),
-            feed_forward_norm: second.build(),
-            feed_forward: feed.build(),
-        };
-        let mut block = match order {
-            Order::Pre => EncoderBlock::pre_norm(parts),
-            Order::Post => EncoderBlock::post_norm(parts),
-            Order::Parallel => EncoderBlock::parallel(parts),
-        }.unwrap();
-        if output_norms {
-            let norms = OutputNorms { attention: third.build(), feed_forward: fourth.build() };
-            block = block.with_output_norms(norms).unwrap();
-        }
-        let x = numbers(2 * n * d, 1);
+        let layer = heads.build();
+        let (x, other) = (numbers(2 * n * d, 1), numbers(2 * n_k * memory, 2));
+        let query = Sequences::new("x", &x, [2, n, d]).unwrap();
+        let other_view = Sequences::new("memory", &other, [2, n_k, memory]).unwrap();
+        let (key, keys, n_k) = if cross { (other_view, &other, n_k) } else { (query, &x, n) };
+        let causal = causal && !cross;
         let attention = Attention::new().mask(if causal { Mask::CAUSAL } else { Mask::NONE });
-        let view = Sequences::new("x", &x, [2, n, d]).unwrap();
-        let (found, weights) = block.forward_with_weights(view, &attention).unwrap();
-        prop_assert_eq!(weights.len(), 2 * kv_heads * group * n * n);
-        // Each weight is rounded twice, and their sum n times.
-        let tolerance = (n + 2) as f32 * f32::EPSILON;
-        prop_assert!(weights.chunks(n).all(|row| (row.iter().sum::<f32>() - 1.0).abs() <= tolerance));
-        prop_assert_eq!(bits(&found), bits(&block.forward(view, &attention).unwrap()));
-
-        let normed = |norm: &Normed, x: Rows| if output_norms { norm.of(&x) } else { x };
-        let attend = |x: &Rows| normed(&third, heads.of(x, x, causal));
-        let feed = |x: &Rows| normed(&fourth, feed.of(x));
-        for (x, found) in x.chunks(n * d).zip(found.chunks(n * d)) {
-            let x = exact(x, d);
-            let expected = if order == Order::Parallel {
-                plus(&plus(&x, &feed(&second.of(&x))), &attend(&first.of(&x)))
-            } else {
-                let after = order == Order::Post;
-                sublayer(&sublayer(&x, &first, after, attend), &second, after, feed)
-            };
-            assert_within(found, &expected);
+        let found = layer.forward(query, key, key, &attention).unwrap();
+        for (entry, found) in found.chunks(n * d).enumerate() {
+            let x = exact(&x[entry * n * d..][..n * d], d);
+            let key = exact(&keys[entry * n_k * memory..][..n_k * memory], memory);
+            assert_within(found, &heads.of(&x, &key, causal));
         }
+        let weights = layer.weights(query, key, &attention).unwrap();
+        prop_assert_eq!(weights.len(), 2 * kv_heads * group * n * n_k);
+        // Each weight is rounded twice, and their sum n_k times.
+        let tolerance = (n_k + 2) as f32 * f32::EPSILON;
+        prop_assert!(weights.chunks(n_k).all(|row| (row.iter().sum::<f32>() - 1.0).abs() <= tolerance));
     }
 
     #[test]
-    fn a_decoder_block_is_its_formula(
-        (kv_heads, group, head_dim, d, memory) in (1_usize..3, 1_usize..3, 1_usize..6, 1_usize..24, 1_usize..20),
-        (n, n_k, hidden) in (1_usize..9, 1_usize..9, 1_usize..30),
-        (after, rms) in any::<(bool, bool)>(),
-    ) {
-        let sizes = [kv_heads * group, kv_heads, head_dim];
-        let (own, cross) = (Heads::new(d, d, sizes, 10), Heads::new(d, memory, sizes, 50));
-        let feed = Feed::new(d, hidden, Activation::Relu, false, 20);
-        let [first, second, third] = [30, 40, 60].map(|seed| Normed::new(d, rms, seed));
-        let parts = DecoderParts {
-            self_attention_norm: first.build(),
-            self_attention: own.build(),
-            cross_attention_norm: second.build(),
-            cross_attention: cross.build(),
-            feed_forward_norm: third.build(),
-            feed_forward: feed.build(),
-        };
-        let block = if after { DecoderBlock::post_norm(parts) } else { DecoderBlock::pre_norm(parts) }.unwrap();
-        let (x, keys) = (numbers(n * d, 1), numbers(n_k * memory, 2));
-        let x_view = Sequences::new("x", &x, [1, n, d]).unwrap();
-        let keys_view = Sequences::new("memory", &keys, [1, n_k, memory]).unwrap();
-        let attention = DecoderAttention {
-            self_attention: Attention::new().mask(Mask::CAUSAL),
-            cross_attention: Attention::new(),
-        };
-        let found = block.forward(x_view, keys_view, &attention).unwrap();
-        let h = sublayer(&exact(&x, d), &first, after, |x| own.of(x, x, true));
-        let h = sublayer(&h, &second, after, |x| cross.of(x, &exact(&keys, memory), false));
-        assert_within(&found, &sublayer(&h, &third, after, |x| feed.of(x)));
-
-        let norm = Normed::new(d, rms, 70);
-        let stack = Decoder::new(vec![block.clone()], Some(norm.build())).unwrap();
-        let stacked = stack.forward(x_view, keys_view, &attention).unwrap();
-        let found = Sequences::new("x", &found, [1, n, d]).unwrap();
-        prop_assert_eq!(stacked, norm.build().forward(found).unwrap());
+    fn norms_are_their_formulas((n, d) in (0_usize..20, 1_usize..40), rms: bool) {
+        let (norm, x) = (Normed::new(d, rms, 30), numbers(n * d, 1));
+        let found = norm.build().forward(Sequences::new("x", &x, [1, n, d]).unwrap()).unwrap();
+        assert_within(&found, &norm.of(&exact(&x, d)));
     }
 
     #[test]
@@ -406,36 +327,37 @@ proptest! {
     }
 }
 
-/// Pre-norm blocks of a size that all threads take part in.
-fn large_encoder(d: usize) -> Encoder {
-    let block = |seed: u64| {
-        let mut heads = Heads::new(d, d, [4, 2, d / 4], seed);
-        heads.pairing = Some(Pairing::HalfSplit);
-        let feed = Feed::new(d, 3 * d, Activation::Silu, true, seed + 10);
-        let norm = |seed| Normed::new(d, true, seed).build();
-        EncoderBlock::pre_norm(EncoderParts {
-            attention_norm: norm(seed + 20),
-            attention: heads.build(),
-            feed_forward_norm: norm(seed + 21),
-            feed_forward: feed.build(),
-        })
-        .unwrap()
-    };
-    Encoder::new(vec![block(100), block(200)], Some(Normed::new(d, true, 300).build())).unwrap()
+/// A norm, attention and a gated feed-forward layer of a size that all threads take part in.
+struct Layers {
+    norm: Norm,
+    attention: MultiHeadAttention,
+    feed_forward: FeedForward,
 }
 
-fn bits(x: &[f32]) -> Vec<u32> {
-    x.iter().map(|x| x.to_bits()).collect()
+impl Layers {
+    fn new(d: usize) -> Self {
+        let mut heads = Heads::new(d, d, [4, 2, d / 4], 100);
+        heads.pairing = Some(Pairing::HalfSplit);
+        let feed = Feed::new(d, 3 * d, Activation::Silu, true, 110);
+        let norm = Normed::new(d, true, 120).build();
+        Self { norm, attention: heads.build(), feed_forward: feed.build() }
+    }
+
+    fn forward(&self, x: Sequences<'_>, attention: &Attention<'_>) -> Result<Tensor<3>, Error> {
+        let normed = self.norm.forward(x)?;
+        let x = normed.sequences();
+        self.feed_forward.forward(self.attention.forward(x, x, x, attention)?.sequences())
+    }
 }
 
 #[test]
 fn neither_threads_nor_other_entries_nor_later_tokens_show_in_the_bits() {
     let (d, n) = (96, 61);
-    let encoder = large_encoder(d);
+    let layers = Layers::new(d);
     let x = numbers(3 * n * d, 5);
     let run = |x: &[f32], shape: [usize; 3], threads: Threads| {
         let (x, causal) = (Sequences::new("x", x, shape), Attention::new().mask(Mask::CAUSAL));
-        bits(&threads.install(|| encoder.forward(x.unwrap(), &causal)).unwrap())
+        bits(&threads.install(|| layers.forward(x.unwrap(), &causal)).unwrap())
     };
     let all = run(&x, [3, n, d], Threads::ONE);
     for threads in [2, 3, 8] {
@@ -577,12 +499,12 @@ fn parts_refuse_what_does_not_fit() {
 #[test]
 fn empty_sequences_and_sizes_larger_than_memory_are_no_panics() {
     let d = 4;
-    let encoder = large_encoder(8);
+    let layers = Layers::new(8);
     let none: [f32; 0] = [];
     for shape in [[0, 3, 8], [2, 0, 8], [0, 0, 8]] {
         let x = Sequences::new("x", &none, shape).unwrap();
-        assert_eq!(encoder.forward(x, &Attention::new()).unwrap(), none);
-        let (y, weights) = encoder.blocks()[0].forward_with_weights(x, &Attention::new()).unwrap();
+        let y = layers.forward(x, &Attention::new()).unwrap();
+        let weights = layers.attention.weights(x, x, &Attention::new()).unwrap();
         let [batch, n, _] = shape;
         assert_eq!((y.shape(), weights.shape()), (shape, [batch, 4, n, n]));
     }
