@@ -1,6 +1,6 @@
-//! What the window costs without its display: its start, the laboratory's slider to the new picture, a frame of a large
-//! heatmap, opening the attention of a model, and a key or a change in the room of the model to the frame that shows the new
-//! grid. `REGARD_MODEL=PATH` measures that room with another model than story, too.
+//! The cost of the window without its display: its start, the time from the laboratory's slider to the new picture, a frame
+//! of a large heatmap, opening the attention of a model, and the time from a key or a change in the model room to the frame
+//! that shows the new grid. `REGARD_MODEL=PATH` also measures that room with another model than story.
 
 #[path = "../tests/driver/host.rs"]
 mod host;
@@ -33,7 +33,7 @@ fn draw(ctx: &Context, app: &mut App, events: Vec<Event>) {
     black_box(ctx.tessellate(output.shapes, output.pixels_per_point));
 }
 
-/// Draws until there is nothing left to come.
+/// Draws until nothing more is computed.
 fn settle(ctx: &Context, app: &mut App) {
     draw(ctx, app, Vec::new());
     while app.is_busy() {
@@ -43,7 +43,7 @@ fn settle(ctx: &Context, app: &mut App) {
     draw(ctx, app, Vec::new());
 }
 
-/// What a frame gets while one zooms in at a place, and out again.
+/// The events of a frame that zooms in and out at a place.
 fn zooming(at: Pos2) -> impl FnMut() -> Vec<Event> {
     let (mut factor, mut steps) = (1.02, 0);
     move || {
@@ -55,7 +55,7 @@ fn zooming(at: Pos2) -> impl FnMut() -> Vec<Event> {
     }
 }
 
-/// The whole laboratory with 4096 tokens, its knobs and curves too.
+/// Opens the whole laboratory with 4096 tokens, its knobs and curves.
 fn laboratory(c: &mut Criterion) {
     let mut session = Session { room: Room::Laboratory, ..Session::default() };
     session.laboratory.inputs = LaboratoryInputs { tokens: 4096, ..LaboratoryInputs::default() };
@@ -76,7 +76,7 @@ fn laboratory(c: &mut Criterion) {
     });
 }
 
-/// From nothing to the first frame of the first example, fonts and all.
+/// Measures the time to the first frame of the first example, including fonts.
 fn start(c: &mut Criterion) {
     c.bench_function("start to first frame", |b| {
         b.iter(|| {
@@ -90,7 +90,7 @@ fn start(c: &mut Criterion) {
     });
 }
 
-/// The attention of a model of 12 layers × 12 heads over 512 tokens, to the frame that shows all heads.
+/// Measures the time from a file of 12 layers × 12 heads over 512 tokens to the frame that shows all heads.
 fn open(c: &mut Criterion) {
     let Ok(folder) = tempfile::tempdir() else { return };
     let path = folder.path().join("dump.safetensors");
@@ -110,7 +110,7 @@ fn open(c: &mut Criterion) {
     });
 }
 
-/// Causal weights, no two heads the same: 151 MB.
+/// Writes causal weights, with no two heads alike: 151 MB.
 fn dump(path: &Path) -> anyhow::Result<()> {
     const N: usize = 512;
     let heads = 12 * 12;
@@ -130,7 +130,7 @@ fn dump(path: &Path) -> anyhow::Result<()> {
     Ok(safetensors::serialize_to_file([("attention", view)], None, path)?)
 }
 
-/// A key is pressed, or a change is made, in the room of the model: to the frame that shows the new grid. The frame before it
+/// Measures the time from a key or a change in the model room to the frame that shows the new grid. The frame before it
 /// handles the key, and a thread runs the model.
 fn model(c: &mut Criterion) {
     let model = std::env::var("REGARD_MODEL");
@@ -185,7 +185,7 @@ fn follow(c: &mut Criterion, model: &str, name: &str, text: &str) {
             });
         });
     }
-    // The run before has another change, so that nothing of it is known.
+    // The previous run has another change, so that nothing of it is cached.
     let mut head = head;
     group.bench_function("a head set to zero", |b| {
         b.iter_custom(|times| {
@@ -201,14 +201,14 @@ fn follow(c: &mut Criterion, model: &str, name: &str, text: &str) {
     });
 }
 
-/// A key that is pressed.
+/// The events of a pressed key.
 fn key(key: Key) -> Vec<Event> {
     let modifiers = Modifiers::NONE;
     vec![Event::Key { key, physical_key: None, pressed: true, repeat: false, modifiers }]
 }
 
-/// Hands these events to the window, and draws until it shows the run that is asked for. Returns the time that it took. What is
-/// computed after that, as the sweep, ends before this returns.
+/// Sends these events to the window, and draws until it shows the requested run. Returns the time that it took. Later
+/// computations, such as the sweep, end before this returns.
 fn until_shown(ctx: &Context, app: &mut App, events: Vec<Event>) -> Duration {
     let start = Instant::now();
     draw(ctx, app, events);
@@ -226,7 +226,7 @@ fn until_shown(ctx: &Context, app: &mut App, events: Vec<Event>) -> Duration {
     time
 }
 
-/// The slider is moved: softmax again, the picture, and the texture of what is seen.
+/// Measures a move of the slider: softmax again, the picture, and the texture of the visible part.
 fn slider(c: &mut Criterion) {
     let mut group = c.benchmark_group("slider to texture");
     group.sample_size(20);
@@ -237,7 +237,7 @@ fn slider(c: &mut Criterion) {
             let (ctx, mut engine) = (Context::default(), Engine::new(Arc::new(TestHost::DEFAULT)));
             let mut t = 1.0;
             let mask = if causal { "causal" } else { "no mask" };
-            // As the window does it: what is shown is kept until the next is there.
+            // As in the window, the shown picture is kept until the next one exists.
             let mut shown = None;
             group.bench_function(format!("{tokens} tokens, {mask}"), |b| {
                 b.iter(|| {
@@ -256,7 +256,7 @@ fn slider(c: &mut Criterion) {
     }
 }
 
-/// A frame of a heatmap of 4096 × 4096 cells, laid out and cut into triangles.
+/// Measures a frame of a heatmap of 4096 × 4096 cells, laid out and cut into triangles.
 fn frame(c: &mut Criterion) {
     const N: usize = 4096;
     let numbers: Arc<Vec<f32>> =

@@ -1,7 +1,7 @@
-//! Writes `assets/sample.safetensors`: the attention that the room "Heads" begins with.
+//! Writes `assets/sample.safetensors`: the initial attention of the room "Heads".
 //!
-//! No model was run: twelve heads are made by hand, from scores that each express one pattern that real models have, with a
-//! little noise, and the kernels' causal softmax.
+//! No model was run: twelve heads are made by hand, from scores that each express one pattern of real models, with a little
+//! noise, and the kernels' causal softmax.
 //!
 //! `cargo run -p regard-ui --example make_sample apps/desktop/assets/sample.safetensors`
 
@@ -12,7 +12,7 @@ use regard_kernels::{Temperature, softmax};
 use safetensors::Dtype;
 use safetensors::tensor::{TensorView, serialize_to_file};
 
-/// As GPT-2's tokenizer writes them.
+/// The tokens as GPT-2's tokenizer writes them.
 const TOKENS: [&str; 22] = [
     "<|endoftext|>",
     "The",
@@ -40,7 +40,7 @@ const TOKENS: [&str; 22] = [
 
 const N: usize = TOKENS.len();
 
-/// A score of query `i` and key `j`, j ≤ i.
+/// The score of query `i` and key `j`, j ≤ i.
 type Pattern = fn(usize, usize) -> f32;
 
 fn one_if(yes: bool) -> f32 {
@@ -52,7 +52,7 @@ fn follows_its_like(i: usize, j: usize) -> bool {
     j > 0 && j < i && TOKENS[j - 1] == TOKENS[i]
 }
 
-/// Whether the query's token was there before.
+/// Whether the query's token occurred before.
 fn is_repeated(i: usize) -> bool {
     TOKENS[..i].contains(&TOKENS[i])
 }
@@ -62,31 +62,31 @@ fn sink(j: usize) -> f32 {
 }
 
 const HEADS: [Pattern; 12] = [
-    // The token before.
+    // The preceding token.
     |i, j| 6.0 * one_if(j + 1 == i),
     // The token itself.
     |i, j| 5.0 * one_if(j == i),
     // Near tokens.
     |i, j| -0.7 * (i - j) as f32,
-    // All alike.
+    // Equal scores.
     |_, _| 0.0,
-    // Earlier occurrences of the token; else the first.
+    // Earlier occurrences of the token, or else the first token.
     |i, j| 5.0 * one_if(j < i && TOKENS[j] == TOKENS[i]) + 3.0 * sink(j),
-    // What followed them: induction; else the first.
+    // The tokens that followed them: induction, or else the first token.
     |i, j| 6.0 * one_if(follows_its_like(i, j)) + 3.5 * sink(j),
-    // The first, whatever comes.
+    // Always the first token.
     |_, j| 6.0 * sink(j),
     // The start of the line.
     |i, j| {
         5.0 * one_if(j > 0 && TOKENS[j - 1] == "Ċ" && !TOKENS[j..i].contains(&"Ċ")) + 2.5 * sink(j)
     },
-    // Induction again, less sure.
+    // Weaker induction.
     |i, j| 3.5 * one_if(follows_its_like(i, j)) + 2.0 * sink(j) + one_if(j == i),
     // Full stops.
     |_, j| 4.0 * one_if(TOKENS[j] == ".") + 2.5 * sink(j),
     // Two tokens back.
     |i, j| 5.0 * one_if(j + 2 == i) + sink(j),
-    // The token before where a token is new, else the first.
+    // The preceding token where a token is new, or else the first.
     |i, j| if is_repeated(i) { 5.0 * sink(j) } else { 4.0 * one_if(j + 1 == i) },
 ];
 

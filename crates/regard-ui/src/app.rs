@@ -56,7 +56,7 @@ impl App {
     /// Continues a session.
     pub fn with_session(ctx: &Context, host: Arc<dyn Host>, session: Session) -> Self {
         style::apply(ctx);
-        // Zooming is one of our commands.
+        // Zooming is one of the window's commands.
         ctx.options_mut(|options| options.zoom_with_keyboard = false);
         session.appearance.apply(ctx);
         Self {
@@ -80,7 +80,7 @@ impl App {
         }
     }
 
-    /// Continues the session in a file, and keeps the file up to date from now on.
+    /// Continues the session in a file, and updates the file from now on.
     ///
     /// Without such a file, [`greeting`](super::greeting) is shown. A file that cannot be read is renamed, and a message names it.
     pub fn resume(ctx: &Context, host: &Arc<dyn Host>, path: PathBuf) -> Self {
@@ -155,7 +155,7 @@ impl App {
 
     /// Whether a thread works for a room or on a file.
     pub fn is_busy(&self) -> bool {
-        // A page that is not shown does not take what its threads have done.
+        // A hidden page does not take the results of its threads.
         let first = &self.session.walkthrough;
         let shows_head = self.session.room == Room::Walkthrough && first.page == Page::RealHead;
         shows_head && self.walkthrough.is_busy()
@@ -221,7 +221,7 @@ impl App {
         }
     }
 
-    /// Shows what lies over the window: the command palette or a dialog.
+    /// Shows the overlay of the window: the command palette or a dialog.
     fn overlay(&mut self, ui: &Ui) -> Option<Command> {
         if let Some(done) = self.pictures.take() {
             self.tell(done);

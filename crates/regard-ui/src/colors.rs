@@ -75,7 +75,7 @@ pub fn ink_on(background: Color32) -> Color32 {
     color(regard_figure::ink_on([r, g, b]))
 }
 
-/// The colour of a curve, one a token.
+/// The colour of a curve, one for each token.
 pub fn curve(i: usize) -> Color32 {
     color(curve_rgb(i))
 }

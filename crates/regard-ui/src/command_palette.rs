@@ -36,7 +36,7 @@ impl Palette {
             self.marked =
                 (self.marked + usize::from(down)).saturating_sub(usize::from(up)).min(last);
             let mut chosen = found.get(self.marked).copied().filter(|_| enter);
-            // The window remembers the height of a short list, and would hold the next one to it.
+            // The window remembers the height of a short list, which would limit the next one.
             let list = ScrollArea::vertical().max_height(height).min_scrolled_height(height);
             list.auto_shrink([false, true]).show(ui, |ui| {
                 ui.spacing_mut().item_spacing.y = 2.0;

@@ -1,4 +1,4 @@
-//! The file dialog: a path to type, or to find with the system's own dialog.
+//! The file dialog: a path is typed, or found with the system's own dialog.
 
 use std::path::{Path, PathBuf};
 
@@ -50,7 +50,7 @@ pub struct Dialog {
 }
 
 impl Purpose {
-    /// The heading, the button, and the name to begin with.
+    /// The heading, the button, and the initial name.
     fn words(self) -> [&'static str; 3] {
         match self {
             Self::OpenSession => ["Open session", "Open", "session.regard.json"],
@@ -67,7 +67,7 @@ impl Purpose {
         }
     }
 
-    /// The endings of possible names.
+    /// The extensions of possible names.
     fn extensions(self) -> &'static [&'static str] {
         match self {
             Self::OpenSession | Self::SaveSession => &["json"],

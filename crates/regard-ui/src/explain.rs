@@ -1,4 +1,4 @@
-//! A "?" beside a name. It opens an explanation: what the thing is and how to read it.
+//! A "?" beside a name. It opens an explanation of the thing and of how to read it.
 
 use egui::{Align, Label, Layout, RichText, TextStyle, Ui};
 

@@ -2,18 +2,18 @@
 
 use super::Session;
 
-/// The most changes that can be undone.
+/// The maximum number of changes that can be undone.
 const MOST: usize = 200;
 
 /// The states before and after the present one.
 ///
-/// egui's `Undoer` compares whole states by time. Here a change ends when the pointer is released, going to another room is not
-/// a change, undoing returns to the room in which the change was made, and letters that are typed one after another are one change.
+/// egui's `Undoer` compares whole states by time. Here a change ends when the pointer is released, opening another room is not a
+/// change, undoing returns to the room of the change, and letters that are typed in sequence are one change.
 pub struct History {
     past: Vec<Session>,
     present: Session,
     future: Vec<Session>,
-    /// Whether the last change was of the model's text alone.
+    /// Whether the last change affected only the model's text.
     is_typing: bool,
 }
 
@@ -23,7 +23,7 @@ impl History {
         Self { past: Vec::new(), present: session.choices(), future: Vec::new(), is_typing: false }
     }
 
-    /// Remembers the state before, if the choices have changed. Going to another room is not a change.
+    /// Remembers the previous state if the choices have changed. Opening another room is not a change.
     pub fn note(&mut self, session: &Session) {
         let now = session.choices();
         self.present.room = now.room;

@@ -1,8 +1,8 @@
 #![forbid(unsafe_code)]
-//! The window: four rooms to understand attention in.
+//! The window: four rooms in which to understand attention.
 //!
 //! [`App`] is the whole program except the window, so that a shell for any system, or a test, can drive it.
-//! [`Session`] holds the choices of the user. Everything else follows from them and is kept in the caches of the rooms.
+//! [`Session`] holds the choices of the user. Everything else follows from them and is cached by the rooms.
 //! [`Command`] lists the actions that need no pointer.
 
 mod app;
@@ -51,10 +51,10 @@ use std::sync::Arc;
 use regard_figure::numbers;
 use regard_walkthrough::Example;
 
-/// The example after the real head of the first start. It has words, and whole numbers that can be worked by hand.
+/// The example after the real head of the first start. It has words, and whole numbers for computing by hand.
 pub const GREETING: Example = Example::ILoveRobotics;
 
-/// The contents of the window when it opens, on top of the last session or of [`greeting`].
+/// The initial contents of the window, on top of the last session or of [`greeting`].
 pub enum Start {
     /// The last session alone.
     Last,
@@ -62,7 +62,7 @@ pub enum Start {
     Example(Example),
     /// A session, a model or its attention.
     File(PathBuf),
-    /// A model by its name: `story`, a path, or one in the local Hugging Face cache.
+    /// A model by its name: `story`, a path, or a name in the local Hugging Face cache.
     Model {
         /// The model.
         name: String,
@@ -72,7 +72,7 @@ pub enum Start {
 }
 
 impl Start {
-    /// The window's contents when it opens.
+    /// The initial contents of the window.
     pub fn app(self, ctx: &egui::Context, host: Arc<dyn Host>) -> App {
         let mut app = match host.session_file() {
             Some(path) => App::resume(ctx, &host, path),

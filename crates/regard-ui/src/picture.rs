@@ -19,7 +19,7 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// No file is being written yet.
+    /// A queue without files.
     pub fn new(host: Arc<dyn Host>) -> Self {
         Self { host, files: Vec::new(), pictures: Vec::new() }
     }

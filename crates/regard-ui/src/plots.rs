@@ -1,4 +1,4 @@
-//! The plots of curves: how they are drawn, what the pointer finds in them, and the button that exports them.
+//! The plots of curves: their drawing, the point under the pointer, and the export button.
 
 use egui::accesskit::Role;
 use egui::{RichText, TextStyle, Ui, WidgetInfo};
@@ -12,10 +12,10 @@ use crate::explain::explain;
 use crate::session::Room;
 use crate::{Command, temperature};
 
-/// A curve of as few points shows them.
+/// A curve with at most this many points shows them.
 const FEW: usize = 16;
 
-/// The most curves that a screen reader tells.
+/// The maximum number of curves that a screen reader speaks.
 const MOST_SPOKEN: usize = 12;
 
 /// The plots of the rooms.
@@ -23,7 +23,7 @@ const MOST_SPOKEN: usize = 12;
 pub enum PlotName {
     /// The weights of a query of an example, by temperature.
     Weights,
-    /// A measure of the example that explains 1/√d, by d: its place among the four.
+    /// A measure of the example that explains 1/√d, by d, numbered among the four.
     WhyScale(usize),
     /// The laboratory's weights of a row, sorted.
     Sorted,
@@ -73,7 +73,7 @@ impl PlotName {
     }
 }
 
-/// Shows a plot under its caption and explanation. Returns the command if the button that exports was pressed.
+/// Shows a plot under its caption and explanation. Returns the command if the export button was pressed.
 pub fn show(
     ui: &mut Ui,
     name: PlotName,
@@ -94,7 +94,7 @@ pub fn show(
     clicked.then_some(command)
 }
 
-/// Draws the curves. Their place on the x axis is that of the scale: of T its power of ten, of d its power of two.
+/// Draws the curves. The scale transforms the x axis: T to its power of ten, d to its power of two.
 fn draw(ui: &mut Ui, caption: &str, plot: &Plot, height: f32) {
     let scale = plot.scale;
     let place = |[x, y]: [f64; 2]| [scale.place(x), y];
@@ -105,7 +105,7 @@ fn draw(ui: &mut Ui, caption: &str, plot: &Plot, height: f32) {
         .height(height)
         .width(ui.available_width())
         .include_y(0.0)
-        // Where all numbers are 0, the axis would go as far below as above.
+        // If all numbers are 0, the axis would extend as far below 0 as above.
         .include_y(if is_flat { 1.0 } else { 0.0 })
         .x_grid_spacer(move |input| marks(scale, input.bounds))
         .y_grid_spacer(|input| marks(Scale::Linear, input.bounds))
@@ -173,7 +173,7 @@ fn draw(ui: &mut Ui, caption: &str, plot: &Plot, height: f32) {
     shown.response.widget_info(|| WidgetInfo::labeled(Role::Image, true, &words));
 }
 
-/// The words of a screen reader: the caption, the mark, and the curves as the legend has them.
+/// The words for a screen reader: the caption, the mark, and the curves as in the legend.
 fn words(caption: &str, plot: &Plot) -> String {
     let mark = plot.mark.map(|x| format!(", at {} = {}", plot.axes[0], temperature::text(x)));
     let curves = (0..plot.curves.len()).filter(|i| plot.coincident(*i).first() == Some(i));
@@ -191,7 +191,7 @@ fn marks(scale: Scale, (low, high): (f64, f64)) -> Vec<GridMark> {
         .collect()
 }
 
-/// The number of marks of an axis, more or less.
+/// The approximate number of marks of an axis.
 const WANTED: f64 = 3.5;
 
 /// A plot that does not react to dragging and scrolling, so that the page scrolls.

@@ -18,7 +18,7 @@ pub enum Room {
     /// The worked examples.
     #[default]
     Walkthrough,
-    /// Attention of any size, to try things out.
+    /// Attention of any size, for experiments.
     Laboratory,
     /// Attention of a model.
     Heads,
@@ -57,7 +57,7 @@ impl Room {
     }
 }
 
-/// The appearance of the window, whatever its contents.
+/// The appearance of the window, independent of its contents.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Appearance {
@@ -107,7 +107,7 @@ pub struct Session {
     pub format: Format,
     /// The open room.
     pub room: Room,
-    /// The appearance of the window. Undo leaves it alone.
+    /// The appearance of the window. Undo does not change it.
     #[serde(rename = "looks")]
     pub appearance: Appearance,
     /// The colours of weights.
@@ -135,7 +135,7 @@ pub enum Format {
 pub(crate) const LARGEST_FILE: u64 = 16 << 20;
 
 impl Session {
-    /// The choices, which undo and redo change. Zoom, pins and the cursor are not among them.
+    /// The choices, which undo and redo change. Zoom, pins and the cursor are not included.
     pub fn choices(&self) -> Self {
         Self {
             format: self.format,
@@ -195,7 +195,7 @@ impl Session {
     /// The text of a session file.
     ///
     /// # Errors
-    /// None in practice, because every choice can be written.
+    /// No error in practice, because every choice can be written.
     pub fn text(&self) -> anyhow::Result<Vec<u8>> {
         let mut text = serde_json::to_vec_pretty(self).context("cannot write the session")?;
         text.push(b'\n');

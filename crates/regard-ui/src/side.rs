@@ -7,7 +7,7 @@ use super::style;
 /// A narrower window hides the panel until the user asks for it.
 const NARROW: f32 = 600.0;
 
-/// Whether a window of this width shows the panel. The user may have chosen.
+/// Whether a window of this width shows the panel, given the user's choice.
 pub fn is_shown(width: f32, chosen: Option<bool>) -> bool {
     chosen.unwrap_or(width >= NARROW)
 }
@@ -15,7 +15,7 @@ pub fn is_shown(width: f32, chosen: Option<bool>) -> bool {
 /// The choice after the panel is shown or hidden.
 pub fn toggled(width: f32, chosen: Option<bool>) -> Option<bool> {
     let wanted = !is_shown(width, chosen);
-    // What the width decides anyway is not a choice: it still follows the width.
+    // Agreeing with the width is not a choice: the panel still follows the width.
     (wanted != is_shown(width, None)).then_some(wanted)
 }
 

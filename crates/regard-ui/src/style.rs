@@ -66,7 +66,7 @@ pub fn enlarge_numbers(ui: &mut egui::Ui, factor: f32) {
     }
 }
 
-/// How much larger the numbers of a heatmap are than in a plain part of the window.
+/// The ratio of the size of a heatmap's numbers to that in a plain part of the window.
 pub fn enlarged(ui: &egui::Ui) -> f32 {
     digits().resolve(ui.style()).size / DIGITS
 }
@@ -82,7 +82,7 @@ pub fn panel(ui: &egui::Ui, x: i8, y: i8) -> Frame {
     Frame::new().fill(ui.visuals().panel_fill).inner_margin(Margin::symmetric(x, y))
 }
 
-/// The panel at the bottom of a room, which tells what is pointed at.
+/// The panel at the bottom of a room, which describes what is under the pointer.
 pub fn readout(ui: &egui::Ui) -> Panel {
     Panel::bottom("readout").resizable(false).exact_size(44.0).frame(panel(ui, 16, 8))
 }
@@ -99,7 +99,7 @@ pub fn card(visuals: &Visuals) -> Frame {
 /// The inner margin of [`card`].
 pub const CARD_MARGIN: i8 = 12;
 
-/// egui's fonts, and the signs of mathematics that they lack.
+/// egui's fonts, and the mathematical signs that they lack.
 fn fonts() -> FontDefinitions {
     #[cfg(target_arch = "wasm32")]
     let mut fonts = page_fonts();
@@ -113,8 +113,8 @@ fn fonts() -> FontDefinitions {
     fonts
 }
 
-/// The part of egui's fonts that the texts need: a page is loaded, and the whole fonts are larger than the program. The browser
-/// draws every other sign. `apps/web/fonts.sh` cuts them.
+/// The parts of egui's fonts that the texts need: the whole fonts are larger than the program, and a page loads them. The
+/// browser draws every other sign. `apps/web/fonts.sh` extracts the parts.
 #[cfg(any(target_arch = "wasm32", test))]
 fn page_fonts() -> FontDefinitions {
     let files: [(&str, &[u8], f32); 3] = [
@@ -203,18 +203,18 @@ fn round(mut visuals: Visuals) -> Visuals {
     visuals
 }
 
-/// The ground behind a message of this colour.
+/// The background of a message of this colour.
 pub fn tinted(visuals: &Visuals, color: Color32) -> Color32 {
     visuals.panel_fill.lerp_to_gamma(color, 0.1)
 }
 
-/// A marking colour as text.
+/// The text colour for a marking colour.
 pub fn readable(color: Color32, visuals: &Visuals) -> Color32 {
     let towards = if visuals.dark_mode { Color32::WHITE } else { Color32::BLACK };
     color.lerp_to_gamma(towards, 0.3)
 }
 
-/// Sets the width of what lies over the window: `wide` points, or less in a narrow window.
+/// Sets the width of an overlay of the window: `wide` points, or less in a narrow window.
 pub fn set_modal_width(ui: &mut egui::Ui, wide: f32) {
     const MARGINS: f32 = 64.0;
     const LEAST: f32 = 64.0;
@@ -225,7 +225,7 @@ pub fn set_modal_width(ui: &mut egui::Ui, wide: f32) {
 mod tests {
     use super::*;
 
-    /// Contrast as the Web Content Accessibility Guidelines 2.2 have it; they ask for 4.5 (for large text 3).
+    /// The contrast of the Web Content Accessibility Guidelines 2.2, which require 4.5 (3 for large text).
     fn contrast(a: Color32, b: Color32) -> f32 {
         let luminance = |c: Color32| {
             let [r, g, b, _] = egui::Rgba::from(c).to_array();
@@ -235,7 +235,7 @@ mod tests {
         (a.max(b) + 0.05) / (a.min(b) + 0.05)
     }
 
-    /// Every sign of the sources from which the texts come.
+    /// Every sign in the sources of the texts.
     fn signs() -> std::collections::BTreeSet<char> {
         let mut folders: Vec<_> =
             ["regard-ui", "regard-walkthrough", "regard-heads", "regard-figure", "regard-models"]
@@ -299,7 +299,7 @@ mod tests {
                     contrast(text, ground)
                 );
             }
-            // What is no text, such as an unchecked box, needs 3, and so does the check mark in it.
+            // A sign that is not text, such as an unchecked box, needs 3, and so does its check mark.
             for state in [&visuals.widgets.inactive, &visuals.widgets.hovered] {
                 let (fill, mark) = (state.bg_fill, state.fg_stroke.color);
                 assert!(contrast(fill, ground) >= 3.0, "{fill:?}: {}", contrast(fill, ground));

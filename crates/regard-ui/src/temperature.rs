@@ -5,9 +5,9 @@ use core::ops::RangeInclusive;
 use egui::{DragValue, Slider, Ui};
 use regard_kernels::Temperature;
 
-/// The exponents of ten between which the slider and the curves go.
+/// The range of the slider and of the curves, in powers of ten.
 pub const DECADES: RangeInclusive<f64> = -2.0..=2.0;
-/// The slider goes this far beyond them, to the limits 0 and ∞.
+/// The distance beyond this range at which the slider reaches the limits 0 and ∞.
 const BEYOND: f64 = 0.2;
 
 /// The exponents at the ends of an axis of temperatures.
@@ -15,7 +15,7 @@ pub fn bounds() -> (f64, f64) {
     (DECADES.start() - BEYOND, DECADES.end() + BEYOND)
 }
 
-/// `points` temperatures from end to end of [`DECADES`], with their exponents.
+/// `points` temperatures over the range [`DECADES`], with their exponents.
 pub fn sampled(points: usize) -> (Vec<f64>, Vec<Temperature>) {
     let exponents = (0..points).map(|i| egui::lerp(DECADES, i as f64 / (points - 1) as f64));
     exponents.filter_map(|e| Some((e, Temperature::new(10f64.powf(e) as f32).ok()?))).unzip()

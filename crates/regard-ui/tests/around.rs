@@ -1,4 +1,4 @@
-//! What lies around the rooms: messages, the menu, the command palette, and files of what is shown.
+//! The parts around the rooms: messages, the menu, the command palette, and files of the shown contents.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[expect(dead_code, reason = "shared with tests that need more of it")]
@@ -22,7 +22,7 @@ fn rect(window: &Window, label: &str) -> Rect {
     window.get_all_by_label(label).next().unwrap().rect()
 }
 
-/// Writes what a command asks a file for.
+/// Writes the file that a command asks for.
 fn write(window: &mut Window, command: Command, path: &std::path::Path, button: &str) {
     press(window, command);
     window.get_by_label("Path of the file").set_text_value_accesskit(path.to_str().unwrap());
@@ -31,7 +31,7 @@ fn write(window: &mut Window, command: Command, path: &std::path::Path, button: 
     settle(window);
 }
 
-/// A message lies over the page: nothing moves when it comes and when it leaves, and a screen reader reads it.
+/// A message lies over the page: nothing moves when it appears or disappears, and a screen reader reads it.
 #[test]
 fn a_message_shifts_nothing_and_is_announced() {
     let folder = Folder::new();
@@ -90,7 +90,7 @@ fn the_menu_ticks_what_is_active() {
     assert!(!found.contains(&name(Command::Map(Map::YellowOrangeRed))), "{found:?}");
 }
 
-/// Where there is room, the menu shows all commands: the last one can be clicked without scrolling.
+/// If there is room, the menu shows all commands: the last one can be clicked without scrolling.
 #[test]
 fn the_menu_is_as_tall_as_the_window_allows() {
     let mut window = walkthrough([1280.0, 1200.0]);
@@ -101,7 +101,7 @@ fn the_menu_is_as_tall_as_the_window_allows() {
     assert!(driver::session(&window).look.logarithmic);
 }
 
-/// A list that a search has made short is as long as before when the search is cleared.
+/// A list that a search has shortened regains its length when the search is cleared.
 #[test]
 fn the_palette_grows_back() {
     let mut window = walkthrough([1280.0, 800.0]);
@@ -126,7 +126,7 @@ fn the_palette_grows_back() {
     assert_eq!(seen(&window), before);
 }
 
-/// A picture shows what the room shows; numbers are those of a matrix.
+/// A picture shows the view of the room; numbers are those of a matrix.
 #[test]
 fn a_picture_has_the_view_of_the_room() {
     let folder = Folder::new();

@@ -1,4 +1,4 @@
-//! Every control of every room, by its name: it does something, and what it does can be taken back.
+//! Every control of every room, by its name: it has an effect, and the effect can be undone.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[expect(dead_code, reason = "shared with tests that need more of it")]
@@ -22,7 +22,7 @@ use regard_walkthrough::{Example, Quantity};
 
 use self::driver::{Window, open, session, settle};
 
-/// Tall enough that nothing scrolls.
+/// This height avoids scrolling.
 const SIZE: [f32; 2] = [1280.0, 12000.0];
 
 const ROLES: [Role; 6] = [
@@ -34,10 +34,10 @@ const ROLES: [Role; 6] = [
     Role::ComboBox,
 ];
 
-/// What a control is: its role, its name, and its place among those of the same name.
+/// A control: its role, its name, and its place among those of the same name.
 type Control = (Role, String, usize);
 
-/// Sessions in which all controls are there.
+/// Sessions that together show all controls.
 fn sessions(folder: &Path) -> Vec<(&'static str, Session)> {
     let mut worked = Session::default();
     worked.walkthrough.open(Example::TheCatSat);
@@ -104,7 +104,7 @@ fn sessions(folder: &Path) -> Vec<(&'static str, Session)> {
     sessions
 }
 
-/// What can be used in a window.
+/// The usable controls of a window.
 fn controls(window: &Window) -> Vec<Control> {
     let mut seen: BTreeMap<(Role, String), usize> = BTreeMap::new();
     let mut controls = Vec::new();
@@ -114,7 +114,7 @@ fn controls(window: &Window) -> Vec<Control> {
             let name = node.label().unwrap_or_default();
             assert!(!name.trim().is_empty(), "{role:?} without a name");
             let place = seen.entry((role, name.clone())).or_default();
-            // What is on already is put on again by a click.
+            // A click on an active choice keeps it active.
             let is_on = node.toggled() == Some(Toggled::True) && role != Role::CheckBox;
             if !node.is_disabled() && !is_on {
                 controls.push((role, name, *place));
@@ -125,7 +125,7 @@ fn controls(window: &Window) -> Vec<Control> {
     controls
 }
 
-/// What one sees and hears.
+/// The visible and audible contents.
 fn contents(window: &Window) -> Vec<String> {
     let all = window.query_all_by(|node| node.label().is_some() || node.value().is_some());
     let text = |node: egui_kittest::Node<'_>| {
@@ -156,11 +156,11 @@ fn every_control_does_something() {
     let mut used = HashSet::new();
     let folder = tempfile::tempdir().unwrap();
     for (what, start) in sessions(folder.path()) {
-        // The first page keeps the token that was clicked, which its session does not hold.
+        // The first page keeps the clicked token, which its session does not hold.
         let of_page =
             |(_, name, _): &Control| what == "the first page" && name.starts_with("token ");
         for control in controls(&open(start.clone(), SIZE)).into_iter().filter(|c| !of_page(c)) {
-            // One that an earlier session of the room has is the same one.
+            // A control that occurs in an earlier session of the room is the same one.
             if !used.insert((start.room, control.clone())) {
                 continue;
             }

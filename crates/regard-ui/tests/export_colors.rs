@@ -1,4 +1,4 @@
-//! What is exported has the colours of the screen, in every room and every look.
+//! Exports have the colours of the screen, in every room and every look.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[expect(dead_code, reason = "shared with tests that need more of it")]
@@ -22,7 +22,7 @@ const LOOKS: [Look; 2] = [
     Look { map: Map::Viridis, logarithmic: true },
 ];
 
-/// The colour of each cell of a PNG: those of `n` × `n` cells.
+/// The colour of each of the `n` × `n` cells of a PNG.
 fn cells(png: &[u8], n: usize) -> Vec<[u8; 3]> {
     let mut reader = png::Decoder::new(std::io::Cursor::new(png)).read_info().unwrap();
     let mut image = vec![0; reader.output_buffer_size().unwrap()];
@@ -35,7 +35,7 @@ fn cells(png: &[u8], n: usize) -> Vec<[u8; 3]> {
         .collect()
 }
 
-/// The file's cells and its colour bar are those of `numbers` on the screen.
+/// Checks that the file's cells and its colour bar are those of `numbers` on the screen.
 fn looks_like(matrix: &Matrix, numbers: &[f32], palette: Palette, what: &str) {
     let n = matrix.rows.len();
     let found = cells(&matrix.bare_png().unwrap(), n);
@@ -43,7 +43,7 @@ fn looks_like(matrix: &Matrix, numbers: &[f32], palette: Palette, what: &str) {
         let [r, g, b] = *found;
         assert_eq!(Color32::from_rgb(r, g, b), palette.color(*x), "{what}: {x}");
     }
-    // What matters most has the map's last colour, and is never blank.
+    // The largest number has the map's last colour, and is never blank.
     let map = palette.map().unwrap();
     let largest = numbers
         .iter()
@@ -60,7 +60,7 @@ fn looks_like(matrix: &Matrix, numbers: &[f32], palette: Palette, what: &str) {
     );
 }
 
-/// A number as the bar of the heatmap writes it, here for numbers that need no exponent but below 0.001.
+/// A number as the heatmap's colour bar writes it, for numbers that need no exponent unless below 0.001.
 fn two_digits(x: f32) -> String {
     let text = match x.abs() {
         0.0 => "0".to_owned(),
@@ -141,7 +141,7 @@ fn of_heads() {
         assert!(head == 1 || low >= 0.0 && high == 0.02, "{low} {high}");
         looks_like(&matrix, &selected.numbers, palette, &format!("{look:?}, head {head}"));
 
-        // The command line opens the file so, from the session or by its flags.
+        // The command line opens the file in this way, from the session or by its flags.
         let opened =
             Opened::open(&TestHost::DEFAULT, session.heads.source.clone(), &unattended).unwrap();
         let theirs = opened.matrix(session.heads, look).unwrap();
@@ -156,7 +156,7 @@ fn of_the_walkthrough() {
     for look in LOOKS {
         let window = open(Session { look, ..Session::default() }, [1280.0, 900.0]);
         let matrix = app(&window).matrix().unwrap();
-        // Weights go to 1, as the page shows them, whatever the largest is.
+        // Weights extend to 1, as the page shows them, whatever the largest is.
         assert_eq!(matrix.palette.range(), (if look.logarithmic { 1e-6 } else { 0.0 }, 1.0));
         let (found, palette) =
             (cells(&matrix.bare_png().unwrap(), matrix.rows.len()), matrix.palette);

@@ -43,7 +43,7 @@ fn curves_are_exported_as_every_kind_of_file_by_their_button() {
         let file = export(&mut window, &folder.path().join(format!("curves.{kind}")));
         assert!(file.contains(part), "{kind}: {}", &file[..file.len().min(600)]);
     }
-    // A matrix is no curve.
+    // A matrix is not a curve.
     window.get_by_label(button).click();
     settle(&mut window);
     let path = folder.path().join("curves.npy").display().to_string();
@@ -68,7 +68,7 @@ fn every_plot_is_exported_from_the_palette_where_it_is_shown() {
         choose(&mut window, command);
         let file = export(&mut window, &folder.path().join("plot.csv"));
         assert!(file.lines().count() > 4 && file.contains(','), "{plot:?}: {file}");
-        // Elsewhere, a message tells where it is.
+        // In other rooms, a message says where the plot is.
         let mut window = open(Session { room: Room::Heads, ..Session::default() }, SIZE);
         choose(&mut window, command);
         let room = plot.room().name().to_lowercase();
@@ -77,7 +77,7 @@ fn every_plot_is_exported_from_the_palette_where_it_is_shown() {
     }
 }
 
-/// A place in a plot: shares of its width and of its height.
+/// A place in a plot, as shares of its width and of its height.
 fn place(rect: Rect, across: f32, up: f32) -> Pos2 {
     Pos2::new(rect.left() + across * rect.width(), rect.bottom() - up * rect.height())
 }
@@ -85,19 +85,19 @@ fn place(rect: Rect, across: f32, up: f32) -> Pos2 {
 #[test]
 fn a_curve_under_the_pointer_tells_its_name_and_its_weight() {
     let mut window = open(example(Example::ILoveRobotics), SIZE);
-    // A screen reader hears the weights at the present temperature.
+    // A screen reader speaks the weights at the present temperature.
     let rect =
         window.get_by_label_contains("Weights of \"I\" by temperature, at T = 1: I 0.533,").rect();
     let told = |window: &mut Window, at: Pos2| {
         window.hover_at(at);
         window.run_steps(3);
-        // The words of the plot itself have a T, too.
+        // The words of the plot itself also contain a T.
         let nodes =
             window.query_all_by_label_contains(" at T = ").map(|node| node.accesskit_node());
         let mut texts = nodes.filter_map(|node| node.label().or_else(|| node.value()));
         texts.find(|text| !text.starts_with("Plot: "))
     };
-    // Somewhere on the way up at the left of the plot there is a curve.
+    // A curve lies somewhere above the left end of the plot.
     let found = (1..40).find_map(|i| told(&mut window, place(rect, 0.4, i as f32 / 40.0)));
     let found = found.unwrap();
     let (token, rest) = found.split_once(": ").unwrap();
@@ -133,7 +133,7 @@ fn the_maps_of_a_model_are_exported() {
     choose(&mut window, Command::ExportSweep);
     let svg = export(&mut window, &folder.path().join("sweep.svg"));
     assert!(svg.contains("without each head</text>") && svg.contains(">layer 0</text>"));
-    // All heads are exported as they are shown.
+    // All heads are exported as shown.
     choose(&mut window, Command::ExportMatrix);
     let grid = export(&mut window, &folder.path().join("heads.svg"));
     assert!(grid.contains(">head 1</text>") && grid.contains(">layer 1</text>"));

@@ -59,7 +59,7 @@ fn cells(window: &Window) -> Vec<String> {
     nodes.filter(|label| label.starts_with("layer ")).collect()
 }
 
-/// A dump of so many layers and heads over tokens that repeat.
+/// A file of this many layers and heads over repeating tokens.
 fn dump(layers: usize, heads: usize, n: usize) -> (Vec<u8>, Vec<f32>) {
     let values = weights(layers * heads * n, n, 7);
     let tokens: Vec<String> = (0..n).map(|i| format!("Ġt{}", i % 10)).collect();
@@ -157,8 +157,8 @@ fn means_and_rollout_are_those_of_plain_loops() {
         let sum = |k: usize| heads.iter().map(|h| f64::from(values[h * 81 + k])).sum::<f64>();
         (0..81).map(|k| sum(k) / heads.len() as f64).collect()
     };
-    // At most the rollout of two layers: two means of 3 heads, their normalisation, and 9 products that are added. Nothing is
-    // negative.
+    // The largest case is the rollout of two layers: two means of 3 heads, their normalisation, and 9 products that are
+    // added. Nothing is negative.
     let relative = gamma(2 * (3 + 4) + 9);
     let near = |window: &Window, expected: &[f64]| {
         let found = numbers(window);
@@ -251,7 +251,7 @@ fn a_session_with_a_file_is_gone_on_with() {
     assert_eq!(session(&second).heads, session(&first).heads);
     assert_eq!(numbers(&second), numbers(&first));
 
-    // The file is gone: a message, and what was asked for is not forgotten.
+    // The file has disappeared: a message appears, and the request is kept.
     let bytes = std::fs::read(&path).unwrap();
     std::fs::remove_file(&path).unwrap();
     let mut third = driver::open(Session::read(&TestHost::DEFAULT, &mine).unwrap(), [900.0, 600.0]);
@@ -263,7 +263,7 @@ fn a_session_with_a_file_is_gone_on_with() {
     click(&mut third, "Try again");
     assert!(app(&third).heads().error().is_none());
     assert_eq!(numbers(&third), numbers(&first));
-    // Or something else is opened.
+    // The user may also open something else.
     std::fs::remove_file(&path).unwrap();
     let mut fourth =
         driver::open(Session::read(&TestHost::DEFAULT, &mine).unwrap(), [900.0, 600.0]);
@@ -320,7 +320,7 @@ fn masked_weights_of_the_laboratory_are_written_as_0() {
     );
 }
 
-/// What bad files say, and that the session goes on with what it had.
+/// Bad files give messages, and the session keeps its previous contents.
 mod bad_files {
     use super::*;
 
@@ -345,7 +345,7 @@ mod bad_files {
         assert_eq!(app(&window).heads().selected().unwrap().title, "Layer 1, head 2");
     }
 
-    /// The session's own file is opened too, and its success must not take the message away.
+    /// The session's own file is also opened, and its success must not remove the message.
     #[test]
     fn at_the_start_are_told_beside_the_file_of_the_session() {
         let folder = Folder::new();
@@ -469,7 +469,7 @@ mod bad_files {
     }
 }
 
-/// A pipe that nobody writes to is read for ever.
+/// Reading a pipe without a writer never ends.
 #[cfg(unix)]
 #[test]
 fn reading_can_be_cancelled() {
@@ -489,11 +489,11 @@ fn reading_can_be_cancelled() {
     click(&mut window, "Cancel");
     assert!(!app(&window).is_busy());
     assert_eq!(session(&window).heads.source, AttentionSource::Sample);
-    // The thread that waits for the pipe is let go.
+    // The thread that waits for the pipe is released.
     drop(std::fs::OpenOptions::new().write(true).open(&pipe));
 }
 
-/// egui asks for a font by the character that it has none for: the window's are the system's.
+/// egui asks the system for a font by a character that its own fonts lack.
 #[test]
 fn fonts_are_asked_for_what_the_window_lacks_and_signs_of_tokens_are_there() {
     let folder = Folder::new();
@@ -501,7 +501,7 @@ fn fonts_are_asked_for_what_the_window_lacks_and_signs_of_tokens_are_there() {
     let path = folder.file("a.npy", npy("<f4", "(5, 5)", &bytes(&weights(5, 5, 1))));
     let asked = Arc::new(Mutex::new(String::new()));
     let mut window = window();
-    // What no font has is a box; elsewhere a test ends with a panic.
+    // A missing glyph is a box; in other tests it is a panic.
     window.ctx.set_missing_glyph_policy(egui::MissingGlyphPolicy::Tofu);
     let heard = Arc::clone(&asked);
     window.ctx.add_font_provider(Arc::new(
@@ -570,8 +570,8 @@ fn everything_has_a_name_and_fits_in_every_view() {
     }
 }
 
-/// At 1920 × 1080 and at 4K, the pictures of the heads take almost half of the window, and all of them are seen. Lines between
-/// tokens fill the height.
+/// At 1920 × 1080 and at 4K, the pictures of the heads fill almost half of the window, and all of them are visible. Lines
+/// between tokens fill the height.
 #[test]
 fn heads_grow_with_the_window() {
     for [width, height] in [[1920.0, 1080.0], [3840.0, 2160.0]] {

@@ -1,4 +1,4 @@
-//! The heatmap by itself: what the pointer, the wheel and the keyboard do, and what it costs.
+//! The heatmap by itself: the effects of the pointer, the wheel and the keyboard, and its cost.
 
 #[path = "driver/host.rs"]
 mod host;
@@ -101,7 +101,7 @@ fn click(window: &mut Window, at: Pos2) {
     window.run_steps(2);
 }
 
-/// Every number is another one, all of them between 0 and 1.
+/// Different numbers between 0 and 1.
 fn ramp(n: usize) -> impl Fn(usize, usize) -> f32 {
     move |row, col| (row * n + col) as f32 / (n * n) as f32
 }
@@ -118,7 +118,7 @@ fn the_cell_under_the_pointer_is_known_at_any_size() {
     }
 }
 
-/// Puts a finger on the screen or takes it away, as a browser tells it.
+/// Puts a finger on the screen or lifts it, as a browser reports it.
 fn finger(window: &Window, at: Pos2, phase: TouchPhase) {
     let pressed = phase == TouchPhase::Start;
     let (button, modifiers) = (egui::PointerButton::Primary, Modifiers::NONE);
@@ -250,7 +250,7 @@ fn cells_are_pinned_with_shift_or_p() {
     assert!(window.state().view.pinned.is_empty());
 }
 
-/// The sizes of the textures there are, without that of the fonts.
+/// The sizes of the textures, without that of the fonts.
 fn textures(window: &Window) -> Vec<(TextureId, [usize; 2])> {
     let manager = window.ctx.tex_manager();
     let manager = manager.read();
@@ -311,6 +311,6 @@ fn a_frame_is_short_at_4096_tokens() {
     }
     let pan = start.elapsed() / 100;
     println!("4096 × 4096, a frame while dragging: {pan:?}");
-    // In a build without optimisation, on a busy machine; the goal is measured by a benchmark.
+    // This allows for an unoptimised build on a busy machine; a benchmark measures the goal.
     assert!(pan.as_millis() < 500, "{pan:?}");
 }

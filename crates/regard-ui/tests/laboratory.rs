@@ -74,12 +74,12 @@ fn the_laboratory_computes_what_its_knobs_say() {
     click(&mut window, "Draw again");
     assert_eq!(session(&window).laboratory.inputs.seed, 1);
     click(&mut window, "T → ∞");
-    // At T = ∞ no score counts.
+    // At T = ∞ the scores have no effect.
     let near = |w: f32| (f64::from(w) * 99.0 - 1.0).abs() <= weight_error(99, 0, 0.0);
     assert!(outcome(&window).weights.iter().all(|w| !w.is_finite() || near(*w)));
 }
 
-/// By the command and its dialog.
+/// Opens a file by the command and its dialog.
 fn open_tokens(window: &mut Window, path: &Path) {
     choose(window, Command::OpenTokens);
     window.get_by_label("Path of the file").set_text_value_accesskit(path.to_str().unwrap());
@@ -100,7 +100,7 @@ fn tokens_file(folder: &Folder) -> (PathBuf, Vec<f32>, Vec<f32>) {
     (folder.file("tokens.safetensors", safetensors(&tensors, &names)), q, k)
 }
 
-/// Causal weights of 5 tokens × 3 by the definition; a later key has none.
+/// Checks causal weights of 5 tokens × 3 by the definition; a later key has none.
 fn assert_weights(window: &Window, q: &[f32], k: &[f32]) {
     let weights = &outcome(window).weights;
     assert_eq!(weights.len(), 25);
@@ -165,7 +165,7 @@ fn tokens_come_from_a_file_and_go_again() {
     assert_eq!((outcome(&window).side, session(&window).laboratory.inputs.dim), (2, 1));
     assert!(shows(&window, "The row of cat"));
 
-    // A session brings it back.
+    // A session restores it.
     let saved = folder.path("mine.regard.json");
     session(&window).write(&TestHost::DEFAULT, &saved).unwrap();
     let mut other = open(Session::read(&TestHost::DEFAULT, &saved).unwrap(), [1280.0, 1600.0]);
@@ -187,7 +187,7 @@ fn opening_tokens_is_one_change() {
     let folder = Folder::new();
     let (path, ..) = tokens_file(&folder);
     let mut window = room(Room::Laboratory);
-    // As many keys as the file has tokens are left of these.
+    // The file's number of keys limits these.
     click(&mut window, "Padding");
     let before = session(&window).laboratory.inputs.clone();
     assert_eq!(before.keys, Some(48));
@@ -201,7 +201,7 @@ fn opening_tokens_is_one_change() {
     press(&mut window, Command::Redo);
     assert_eq!(session(&window).laboratory.inputs, opened);
 
-    // A file that was written anew is read anew.
+    // A file that was rewritten is read again.
     let weights = Arc::clone(&outcome(&window).weights);
     let x: Vec<f32> = (0..8).map(|i| i as f32 / 4.0).collect();
     std::fs::write(&path, safetensors(&[("x", Dtype::F32, &[4, 2], bytes(&x))], &[])).unwrap();
@@ -255,7 +255,7 @@ fn a_bad_file_of_tokens_is_named_and_the_session_goes_on() {
     click(&mut window, "Dismiss");
     assert!(!says(&window, message));
 
-    // A session whose file has gone.
+    // The file of this session has disappeared.
     let (path, ..) = tokens_file(&folder);
     let mut session_of_file = Session { room: Room::Laboratory, ..Session::default() };
     session_of_file.laboratory.inputs.source = TokenSource::File { path: path.clone(), head: 0 };
@@ -294,7 +294,7 @@ fn a_and_b_are_compared() {
     assert!(session(&window).laboratory.pinned.is_some());
 }
 
-/// A control that is shown changes something.
+/// Every visible control changes something.
 #[test]
 fn controls_of_what_is_hidden_anyway_are_not_there() {
     let mut window = room(Room::Laboratory);
@@ -303,7 +303,7 @@ fn controls_of_what_is_hidden_anyway_are_not_there() {
     assert!(shows(&window, "Window to the left") && !shows(&window, right), "causal");
     click(&mut window, "Causal");
     assert!(shows(&window, right));
-    // Before anything is painted, there is nothing to show again.
+    // Before anything is painted, there is nothing to restore.
     click(&mut window, "Paint cells");
     assert!(!shows(&window, "show again") && !shows(&window, "Clear paint"));
 }
@@ -361,7 +361,7 @@ fn a_benchmark_is_measured_and_can_be_stopped() {
             && shows(&window, "kernel, 1 thread")
     );
 
-    // Many tokens: there is time to stop it.
+    // Many tokens leave time to stop it.
     window.get_by_role_and_label(Role::Slider, "Tokens").set_value_accesskit(1024.0);
     settle(&mut window);
     click(&mut window, "Start benchmark");

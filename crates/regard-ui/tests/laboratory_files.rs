@@ -1,4 +1,4 @@
-//! The laboratory's queries and keys from a file: what opens, what is refused, and the weights, against plain loops in `f64`.
+//! The laboratory's queries and keys from a file: accepted files, refused files, and the weights, against plain loops in `f64`.
 
 #[path = "driver/host.rs"]
 mod host;
@@ -18,7 +18,7 @@ use self::host::TestHost;
 use regard_tests::attention_files::{Folder, bytes, npy, npz, safetensors};
 use regard_tests::rounding::weight_error;
 
-/// Numbers between −2 and 2 that every type has, even bf16.
+/// Numbers between −2 and 2 that every type represents, even bf16.
 fn numbers(len: usize, seed: usize) -> Vec<f32> {
     (0..len).map(|i| (((i + 31 * seed) * 7919 % 129) as f32 - 64.0) / 32.0).collect()
 }
@@ -44,7 +44,7 @@ fn run(engine: &mut Engine, inputs: &LaboratoryInputs) -> Result<Outcome, String
     engine.run(request, &|_| ()).map_err(|e| e.to_string())
 }
 
-/// The weights of the first `n` tokens by their first `d` numbers, of `width` each; and how far those in `f32` may be from each.
+/// The weights of the first `n` tokens by their first `d` numbers, of `width` each; and the bound on the error of each in `f32`.
 fn reference(queries: &[f32], keys: &[f32], width: usize, n: usize, d: usize) -> Vec<(f64, f64)> {
     let mut weights = Vec::new();
     for query in queries.chunks(width).take(n) {
@@ -87,14 +87,14 @@ fn pair(dtype: Dtype, q: (&[usize], Vec<u8>), k: (&[usize], Vec<u8>)) -> Vec<u8>
     safetensors(&[("q", dtype, q.0, q.1), ("k", dtype, k.0, k.1)], &[])
 }
 
-/// What a file is, its bytes, a head, and the queries and keys of this.
+/// The name of a case, its bytes, a head, and the queries and keys of this head.
 type Case<'a> = (&'a str, Vec<u8>, usize, &'a [f32], &'a [f32]);
 
 #[test]
 fn weights_of_every_kind_of_file_are_those_of_the_definition() {
     let (n, d) = (5, 3);
     let one = n * d;
-    // A batch of 2, of which the second must not be seen, with 4 heads; the keys have 2, each for two of the queries'.
+    // A batch of 2, whose second entry must not be read, with 4 heads; the keys have 2, each for two of the queries'.
     let (q, k, shared) = (numbers(8 * one, 1), numbers(8 * one, 2), numbers(4 * one, 3));
     let (first_q, first_k) = (&q[..one], &k[..one]);
     let [whole, few, heads]: [&[usize]; 3] = [&[2, 4, n, d], &[2, 2, n, d], &[4, n, d]];
@@ -333,7 +333,7 @@ fn what_cannot_be_queries_and_keys_is_refused_by_name_and_shape() {
         for word in words {
             assert!(message.contains(word), "{i}: {word} is not in: {message}");
         }
-        // It goes on.
+        // The engine still works.
         assert_eq!(run(&mut engine, &LaboratoryInputs::default()).unwrap().side, 64);
     }
     for missing in [folder.path("none"), folder.path("")] {

@@ -1,4 +1,4 @@
-//! The room of the model: a second text, patches, attribution, masks, the list of changes, and text that the model writes.
+//! The model room: a second text, patches, attribution, masks, the list of changes, and text that the model writes.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[expect(dead_code, reason = "shared with tests that need more of it")]
@@ -22,7 +22,7 @@ use self::room::{
 const FIRST: &str = "Mia and Tom went to the park. Tom gave the ball to";
 const SECOND: &str = "Mia and Max went to the park. Max gave the ball to";
 
-/// The room with two texts of as many tokens.
+/// The model room with two texts of equal length.
 fn two_texts() -> Window {
     let mut window = window();
     type_text(&mut window, FIRST);
@@ -43,7 +43,7 @@ fn model_state(window: &mut Window) -> &mut State {
     &mut window.state_mut().as_mut().unwrap().session.model
 }
 
-/// The middle of the control whose name begins like this.
+/// The middle of the control whose name begins with `start`.
 fn place(window: &Window, start: &str) -> Pos2 {
     let nodes = window.query_all_by_role(Role::Button);
     let mut found = nodes
@@ -88,7 +88,7 @@ fn two_texts_stand_side_by_side() {
     click(&mut window, "Second");
     assert_eq!(numbers(&window), second.0);
 
-    // Texts of different lengths have no difference, and say so.
+    // Texts of different lengths have no difference, and a message says so.
     click(&mut window, "First − second");
     second_text(&mut window, "Mia and Max");
     assert!(shows(&window, "There is no difference: the first text has "));
@@ -130,7 +130,7 @@ fn a_token_of_the_second_text_is_patched_by_a_click_and_by_dragging() {
     click(&mut window, &chip);
     assert!(state(&window).changes.is_empty(), "a second click takes it back");
 
-    // Dragging does the same.
+    // Dragging has the same effect.
     let start = place(&window, &format!("patch token {position} "));
     let end = place(&window, &format!("token {position} "));
     drag(&mut window, &[start, start.lerp(end, 0.5), end]);
@@ -138,7 +138,7 @@ fn a_token_of_the_second_text_is_patched_by_a_click_and_by_dragging() {
     press(&mut window, Command::Undo);
     assert!(state(&window).changes.is_empty());
 
-    // At another position it means nothing.
+    // Dropping it at another position has no meaning.
     let other = place(&window, &format!("token {} ", position + 1));
     drag(&mut window, &[start, start.lerp(other, 0.5), other]);
     assert!(state(&window).changes.is_empty());
@@ -232,7 +232,7 @@ fn the_parts_of_a_logit_add_up() {
     let both = model.attribute(&input, last, next[0].id as usize, Some(next[1].id as usize));
     assert_eq!(*app(&window).model().attribution().unwrap(), both.unwrap());
 
-    // With a head that gives nothing, its part is 0.
+    // The part of a head whose output is zero is 0.
     click(&mut window, "Attention");
     open_head(&mut window, 1, 1);
     click(&mut window, "Zero");
@@ -253,7 +253,7 @@ fn a_mask_is_painted_and_a_drag_is_one_step() {
     let cell = |query: f32, key: f32| {
         map.min + egui::vec2((key + 0.5) / n * map.width(), (query + 0.5) / n * map.height())
     };
-    // Along a row, and into the cells that the model hides anyway.
+    // The drag follows a row, into cells that the model hides anyway.
     drag(&mut window, &[cell(6.0, 1.0), cell(6.0, 2.0), cell(6.0, 3.0), cell(3.0, 9.0)]);
     let head = "1.0".parse().unwrap();
     let cuts: Vec<Change> =
@@ -322,7 +322,7 @@ fn the_model_writes_a_token_at_a_time() {
     press(&mut window, Command::Undo);
     assert_eq!(state(&window).text, regard_story::TEXT, "writing is undone at once");
 
-    // A token of the list is appended by a click.
+    // A click appends a token of the list.
     let token = app(&window).model().next()[2].clone();
     let row = {
         let buttons = window.query_all_by_role(Role::Button);
@@ -332,7 +332,7 @@ fn the_model_writes_a_token_at_a_time() {
     click(&mut window, &row);
     assert_eq!(run(&window).ids(), [&input.ids[..], &[token.id]].concat());
 
-    // Writing goes on until it is stopped.
+    // Writing continues until it is stopped.
     window.get_by_label("Write on").click();
     window.run_steps(2);
     let start = std::time::Instant::now();
@@ -345,7 +345,7 @@ fn the_model_writes_a_token_at_a_time() {
     settle(&mut window);
     assert_eq!(run(&window).ids().len(), written);
     assert!(!app(&window).is_busy());
-    // Typing begins anew with the tokens of the text.
+    // Typing starts again with the tokens of the text.
     type_text(&mut window, "Tom had");
     assert_eq!(run(&window).ids(), reference("Tom had").1.ids);
     assert_eq!(session(&window).model.ids(), None);

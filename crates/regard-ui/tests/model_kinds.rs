@@ -1,4 +1,4 @@
-//! The room of the model with a model of an encoder and a decoder (t5), and with one of images (vit).
+//! The model room with a model of an encoder and a decoder (t5), and with one of images (vit).
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[expect(dead_code, reason = "shared with tests that need more of it")]
@@ -69,10 +69,10 @@ fn each_attention_of_an_encoder_and_a_decoder_is_shown() {
         let expected = golden(tensor, 1, 2);
         let found = numbers(&window);
         assert_eq!(found.len(), expected.len());
-        // Weights below 1 after two layers in f32; the bound of the golden tests of the models is the same.
+        // Weights are below 1 after two layers in f32; the bound of the models' golden tests is the same.
         let far = found.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
         assert!(far < 1e-5, "{name}: {far}");
-        // Rows and columns have the tokens of their side.
+        // Rows and columns have the tokens of their texts.
         let [queries, keys] = run(&window).heads(which).labels();
         let of = |start: &str| if start == "<pad>" { 11 } else { 24 };
         assert_eq!(queries[0] == "<pad>", which != Which::Encoder);
@@ -121,7 +121,7 @@ fn heads_of_each_attention_are_changed() {
         probabilities(trace.logits().unwrap().last()).into_iter().map(|p| p as f32).collect();
     assert_eq!(run(&window).next_changed().unwrap(), expected);
 
-    // A head of the encoder with the same numbers is another one.
+    // A head of the encoder with the same numbers is another head.
     click(&mut window, "Encoder");
     assert!(!cells(&window).iter().any(|cell| cell.ends_with(", changed")));
     // Every head of all three attentions is ablated in turn.
@@ -157,7 +157,7 @@ fn picture(folder: &Path) -> PathBuf {
     path
 }
 
-/// What tiny-vit reads of the picture.
+/// The input that tiny-vit reads from the picture.
 fn pixels(path: &Path) -> (Model, Input) {
     let checkpoint = Checkpoint::open(format!("{MODELS}/tiny-vit")).unwrap();
     let model = Model::load(&checkpoint).unwrap();
@@ -200,7 +200,7 @@ fn an_image_is_read_and_its_attention_lies_over_it() {
     let next = app(&window).model().next();
     assert!(next.len() == 5 && next.iter().all(|class| class.token.starts_with("LABEL_")));
 
-    // Each patch tells its weight from the query: [CLS], or the patch that is kept.
+    // Each patch shows its weight from the query: [CLS], or the patch that is kept.
     open_head(&mut window, 1, 2);
     let weights = &trace.get(&weights).unwrap().data[2 * 100..3 * 100];
     assert_eq!(numbers(&window), weights);
@@ -212,7 +212,7 @@ fn an_image_is_read_and_its_attention_lies_over_it() {
         let weight = regard_figure::numbers::spoken(weights[query * 10 + key]);
         format!("{}, weight {weight} from {}", name(key), name(query))
     };
-    // The pointer is over a row of the heatmap by now, and leaves it.
+    // The pointer is over a row of the heatmap, and leaves it.
     click(&mut window, "[CLS]");
     assert_eq!(patches(&window)[4], spoken(0, 5));
     click(&mut window, &spoken(0, 5));
@@ -264,13 +264,13 @@ fn an_image_is_dropped_and_a_wrong_one_is_named() {
     assert!(message.contains("wrong.png"), "{message}");
     drop(&mut window, &path);
     assert_eq!(app(&window).model().error(), None);
-    // A session brings the image back.
+    // A session restores the image.
     let json = serde_json::to_string(session(&window)).unwrap();
     let again: Session = serde_json::from_str(&json).unwrap();
     let again = driver::open(again, [900.0, 600.0]);
     assert_eq!(run(&again).next(), run(&window).next());
 
-    // A model of text reads no image, and says so.
+    // A model of text reads no image, and a message says so.
     let mut window = self::room::window();
     drop(&mut window, &path);
     assert!(shows(&window, "the model of this room reads text"));

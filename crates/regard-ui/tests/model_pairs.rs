@@ -1,4 +1,4 @@
-//! The room of the model with two runs side by side: two models of one family, and the runs with and without changes.
+//! The model room with two runs side by side: two models of one family, and the runs with and without changes.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[expect(dead_code, reason = "shared with tests that need more of it")]
@@ -42,7 +42,7 @@ fn alone(name: &str, layer: usize, head: usize) -> (Vec<f32>, Vec<f64>) {
     (weights, next)
 }
 
-/// Asks for model B by the palette and the dialog.
+/// Opens model B by the palette and the dialog.
 fn open_b(window: &mut Window, path: &str) {
     choose(window, Command::OpenModelB);
     window.get_by_label("Path of the file").set_text_value_accesskit(path);
@@ -62,7 +62,7 @@ fn a_folder_and_its_quantization_stand_side_by_side() {
     // Three grids of 2 layers of 4 heads.
     assert_eq!(self::room::cells(&window).len(), 3 * 8);
 
-    // The head that differs most is a click away, and its share is that of the weights.
+    // One click opens the head that differs most, and its share is that of the weights.
     let moved = run(&window).moved(Which::Only).unwrap().to_vec();
     let (id, share) = moved[0];
     assert!(moved.is_sorted_by(|(_, a), (_, b)| a >= b));
@@ -123,7 +123,7 @@ fn a_replay_with_other_files_of_model_b_says_so() {
 
 #[test]
 fn a_model_that_does_not_fit_says_what_differs() {
-    // A copy in which one token is another.
+    // One token of this copy differs.
     let folder = tempfile::tempdir().unwrap();
     for file in ["config.json", "model.safetensors", "tokenizer.json"] {
         let bytes = std::fs::read(format!("{MODELS}/tiny-gpt2/{file}")).unwrap();
@@ -158,7 +158,7 @@ fn a_model_that_does_not_fit_says_what_differs() {
 #[test]
 fn model_b_is_opened_by_the_menu_and_removed() {
     let mut window = driver::open(session("tiny-gpt2", "tiny-gpt2", TEXT), [1400.0, 1000.0]);
-    // A copy of itself differs nowhere.
+    // An exact copy has no differences.
     assert!(run(&window).moved(Which::Only).unwrap().iter().all(|(_, share)| *share == 0.0));
     click(&mut window, "Model B: tiny-gpt2");
     click(&mut window, "Remove model B");
@@ -172,7 +172,7 @@ fn model_b_is_opened_by_the_menu_and_removed() {
     assert_eq!(state(&window).version, Version::SideBySide);
     assert!(run(&window).next_second().is_some());
 
-    // A text that is typed is read by both.
+    // Both models read a text that is typed.
     type_text(&mut window, "the quick");
     assert_eq!(run(&window).request.text, "the quick");
     let second = alone("gguf/tiny-gpt2.Q4_0.gguf", 0, 0).1;
@@ -226,7 +226,7 @@ fn lines_are_chosen_and_overlaid() {
     click(&mut window, "Remove the lines of Layer 1, head 2");
     assert!(state(&window).heads.overlaid.is_empty());
 
-    // An exported picture has the lines that are seen.
+    // An exported picture has the visible lines.
     let folder = tempfile::tempdir().unwrap();
     let export = |window: &mut Window, name: &str| {
         let path = folder.path().join(name);

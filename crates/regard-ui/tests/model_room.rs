@@ -1,4 +1,4 @@
-//! The room of the model, driven through the window by the names of its controls.
+//! The model room, driven through the window by the names of its controls.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[expect(dead_code, reason = "shared with tests that need more of it")]
@@ -156,7 +156,7 @@ fn an_edge_is_cut_and_restored() {
     assert_eq!(numbers(&window), weights);
     near(run(&window).next_changed().unwrap(), &next);
     assert!(shows(&window, " does not see "));
-    // A text without this edge says so, and shows what can be shown.
+    // A message says that the text lacks this edge, and the rest is shown.
     type_text(&mut window, "Mia");
     assert!(shows(&window, "there is no edge"));
     assert_eq!(numbers(&window).len(), run(&window).tokens().len().pow(2));
@@ -252,7 +252,7 @@ fn a_session_brings_the_room_back() {
     assert_eq!(state(&other), state(&window));
     assert_eq!(numbers(&other), numbers(&window));
     assert_eq!(run(&other).next_changed(), run(&window).next_changed());
-    // A session from before there was this room.
+    // This session is older than the room.
     std::fs::write(&path, r#"{"format": "regard session 1", "room": "heads"}"#).unwrap();
     assert_eq!(Session::read(&TestHost::DEFAULT, &path).unwrap().model, State::default());
 }
@@ -306,14 +306,14 @@ fn a_model_of_the_cache_is_opened_from_the_list() {
     click(&mut window, &gpt);
     assert_eq!(state(&window).model, gpt);
     assert!(shows(&window, "gpt2, 2 layers of 4 heads"));
-    // The whole list is seen, not only its first line.
+    // The whole list is visible, not only its first line.
     click(&mut window, "Cached models");
     let vit = named(&window, "tiny-vit");
     click(&mut window, &vit);
     assert_eq!(state(&window).model, vit);
 }
 
-/// Opens what the dialog is told.
+/// Opens a path by the dialog.
 fn open(window: &mut Window, path: &str) {
     press(window, Command::OpenModel);
     window.get_by_label("Path of the file").set_text_value_accesskit(path);
@@ -430,7 +430,7 @@ fn the_logit_lens_ends_with_the_prediction_of_the_model() {
     let top = next.iter().max_by(|a, b| a.after.total_cmp(&b.after)).unwrap();
     let (token, p) = rows.last().unwrap().last().unwrap();
     assert_eq!(*token, top.token);
-    // Both are one number, rounded from `f64` sums in another order.
+    // Both are one number, rounded from `f64` sums in different orders.
     assert!((p - top.after).abs() <= f32::EPSILON);
     let last = model.description().stack.layers() - 1;
     assert!(shows(&window, &format!("layer {last}, after ")), "each cell has words");

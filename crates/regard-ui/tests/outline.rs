@@ -54,7 +54,7 @@ fn a_change_shows_its_effect_on_the_same_screen() {
         for part in ["Attention weights A, changed", "Output, changed"] {
             assert!(screen(&window).contains_rect(thumbnail(&window, part)), "{size:?} {part}");
         }
-        // Another edit has other effects: V changes the output alone.
+        // Another edit has other effects: V changes only the output.
         window.get_by_label("T = 1").click();
         window.run_steps(3);
         assert!(names(&window, "Scores QKᵀ, changed").is_empty());
@@ -116,7 +116,7 @@ fn steps_fold_one_by_one_and_all_at_once() {
     window.run_steps(3);
     assert_eq!(count(&window), all - 1);
     assert!(window.query_by_label("Heatmap of Scores QKᵀ").is_none());
-    // The outline unfolds what it leads to.
+    // The outline unfolds the step to which it leads.
     window.get_by_label_contains("Step 8: Scores QKᵀ").click();
     window.run_steps(3);
     assert!(window.query_by_label("Heatmap of Scores QKᵀ").is_some());

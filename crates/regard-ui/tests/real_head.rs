@@ -1,4 +1,4 @@
-//! The first screen: a head of a trained model, and what each of the three invitations does to it.
+//! The first screen: a head of a trained model, and the effect of each of the three invitations.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "driver/host.rs"]

@@ -1,4 +1,4 @@
-//! The rooms and what is around them: tabs, commands, names, and room for everything.
+//! The rooms and their surroundings: tabs, commands, names, and sufficient space.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[expect(dead_code, reason = "shared with tests that need more of it")]
@@ -36,7 +36,7 @@ fn rooms_have_tabs_and_keys() {
     }
 }
 
-/// Does every command, once by its keys where it has some and once by the palette, and says what must have come of it.
+/// Performs every command, by its keys if it has any and by the palette, and checks its effect.
 #[test]
 fn every_command_does_what_it_says() {
     for command in Command::all() {
@@ -133,7 +133,7 @@ fn the_menu_has_the_commands() {
     let before = named(&window);
     window.get_by_label("Menu").click();
     window.run_steps(3);
-    // Whatever the menu has can be found by typing its name in the palette.
+    // Every item of the menu can be found by its name in the palette.
     let names: Vec<String> = Command::all().into_iter().map(Command::name).collect();
     let of_menu: Vec<String> =
         named(&window).into_iter().skip_while(|name| before.contains(name)).collect();
@@ -272,7 +272,7 @@ fn explains(window: &mut Window, panel: &str, words: &str) {
     assert!(window.query_all_by_label_contains(words).next().is_none(), "{panel} is closed");
 }
 
-/// What is written in the line of tabs, from the left to the right, with nothing over anything else.
+/// The texts in the line of tabs, from left to right, none of which overlap.
 #[test]
 fn the_bar_has_room_for_what_is_in_it() {
     let names = [
@@ -295,7 +295,7 @@ fn the_bar_has_room_for_what_is_in_it() {
             right = node.rect().right();
         }
         assert!(right <= width);
-        // Where the bar has no room for a command, the menu has it.
+        // The menu has the commands for which the bar has no room.
         click(&mut window, "Menu");
         for command in [Command::Palette, Command::Undo, Command::Redo, Command::SidePanel] {
             assert!(shows(&window, &command.name()), "{command:?} at {width}");
@@ -317,7 +317,7 @@ fn a_narrow_window_shows_the_page_and_the_side_panel_when_asked() {
     assert!(bar.bottom() < 150.0, "{bar}: the line below is the heads'");
 }
 
-/// Whoever cannot see the window knows each thing in it by its name.
+/// A user who cannot see the window knows each item by its name.
 #[test]
 fn no_control_is_without_a_name() {
     for room in Room::ALL {
@@ -334,7 +334,7 @@ fn no_control_is_without_a_name() {
 #[test]
 fn every_room_fits_its_window() {
     for room in Room::ALL {
-        // The smallest is that of 900 × 600 at twice the size.
+        // The smallest size is that of 900 × 600 at twice the scale.
         for size in
             [[3840.0, 2160.0], [1280.0, 800.0], [900.0, 600.0], [640.0, 480.0], [450.0, 300.0]]
         {
@@ -372,7 +372,7 @@ fn enter_is_the_buttons_that_has_the_focus() {
     assert!(!shows(&window, "Path of the file"));
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "of somebody else");
 
-    // In the field it says yes, and the field has it from the start.
+    // In the field, Enter confirms, and the field has the focus from the start.
     let path = folder.path().join("new.regard.json");
     press(&mut window, Command::SaveSession);
     window.get_by_label("Path of the file").set_text_value_accesskit(path.to_str().unwrap());

@@ -1,4 +1,4 @@
-//! Sessions: saved, opened, and gone on with.
+//! Sessions: saved, opened, and continued.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[expect(dead_code, reason = "shared with tests that need more of it")]
@@ -86,7 +86,7 @@ fn a_file_may_hold_anything_and_is_brought_into_the_limits() {
     }
 }
 
-/// A window that goes on where the last one was left.
+/// A window that continues where the last one ended.
 fn resume(path: &Path) -> Window {
     let path = path.to_owned();
     let mut window = Harness::builder().with_size([1280.0, 1000.0]).build_ui_state(
@@ -187,7 +187,7 @@ fn a_brush_comes_back_as_it_was_and_no_view_is_too_large() {
     session.write(&TestHost::DEFAULT, &path).unwrap();
     assert_eq!(Session::read(&TestHost::DEFAULT, &path).unwrap(), session);
 
-    // So near, the lines that hatch a cell would never end.
+    // At this zoom, the lines that hatch a cell would never end.
     let text = std::fs::read_to_string(&path).unwrap();
     let odd = text.replace(
         "\"zoom\": 1.0,\n      \"corner\": [\n        0.0,",

@@ -1,7 +1,7 @@
 //! Pictures of each room, in both themes and in two sizes, compared with those in `tests/snapshots`.
 //!
 //! They are rendered by Vulkan, in software where there is a driver for it (lavapipe), so that every machine renders the
-//! same. After a change that is meant to be seen, `UPDATE_SNAPSHOTS=1 cargo test -p regard-desktop --features snapshots
+//! same. After an intended change of the look, `UPDATE_SNAPSHOTS=1 cargo test -p regard-desktop --features snapshots
 //! --test snapshots` writes them anew; look at them before they are committed.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -26,7 +26,7 @@ use self::host::TestHost;
 
 const SIZES: [[f32; 2]; 2] = [[1280.0, 800.0], [900.0, 600.0]];
 
-/// The window, and what of it is never the same twice.
+/// The window, and its parts that differ in every run.
 #[derive(Default)]
 struct Shown {
     app: Option<App>,
@@ -57,7 +57,7 @@ fn open(session: &Session, theme: ThemePreference, size: [f32; 2]) -> Harness<'s
     window
 }
 
-/// Goes on until nothing is being computed, and covers how long it took.
+/// Runs frames until nothing is being computed, and covers the times that it took.
 fn settle(window: &mut Harness<'static, Shown>) {
     let start = Instant::now();
     loop {
@@ -76,7 +76,7 @@ fn settle(window: &mut Harness<'static, Shown>) {
 
 #[test]
 fn rooms_look_as_they_did() {
-    // Edges of glyphs and of lines may be a shade lighter or darker, and a few pixels more than that.
+    // Edges of glyphs and of lines may be a shade lighter or darker, and a few pixels may differ more.
     let options = SnapshotOptions::new().threshold(2.0).max_failed_pixels(60);
     let mut results = SnapshotResults::new();
     let room = |room: Room| (room.name().to_lowercase(), Session { room, ..Session::default() });

@@ -1,4 +1,4 @@
-//! What a screen reader says of a weight, of a prediction, of a change and of a plot: their AccessKit names and values.
+//! The words of a screen reader for a weight, a prediction, a change and a plot: their AccessKit names and values.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[expect(dead_code, reason = "shared with tests that need more of it")]
@@ -37,7 +37,7 @@ fn a_weight_is_told_with_its_query_and_its_key() {
     let window = open(start, [1280.0, 12000.0]);
     let heatmap = window.get_by_label("Heatmap of Attention weights A").accesskit_node();
     assert_eq!(heatmap.value().unwrap(), "query I, key love, weight 0.168");
-    // In a sentence of the model room, each token tells its weight.
+    // In a sentence of the model room, each token has its weight.
     let window = story();
     let first = |name: &String| name.starts_with("token 0 [STORY], weight ");
     let mut window = window;
@@ -105,7 +105,7 @@ fn a_plot_is_told_as_its_legend_has_it_with_the_numbers_of_the_matrix() {
 fn a_plot_of_the_laboratory_is_told_at_its_temperature_and_not_beside_it() {
     let mut start = Session { room: Room::Laboratory, ..Session::default() };
     start.laboratory.inputs.temperature = Temperature::new(BETWEEN).unwrap();
-    // Not a power of two.
+    // This d is not a power of two.
     start.laboratory.inputs.dim = 24;
     let window = open(start, SIZE);
     let row = outcome(&window).weights.chunks(64).next_back().unwrap();

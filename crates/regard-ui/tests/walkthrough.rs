@@ -1,4 +1,4 @@
-//! What is changed in the first room, by the pointer, the keyboard and the accessible names.
+//! Changes in the first room by the pointer, the keyboard and the accessible names.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "driver/host.rs"]
@@ -115,7 +115,7 @@ fn a_cell_is_typed_over_by_keyboard_and_everything_follows() {
     assert_eq!(step(&window, "w_q").matrix, before.step(Quantity::WQ).unwrap().matrix);
     assert!(shows(&window, "1 number changed"));
 
-    // The cells have the focus again: the next one is an arrow and Enter away.
+    // The cells have the focus again: an arrow and Enter lead to the next one.
     key(&mut window, Key::ArrowRight);
     key(&mut window, Key::Enter);
     window.get_by_label_contains(FIELD).type_text("7");
@@ -185,7 +185,7 @@ fn a_query_is_typed_over_and_put_back() {
             && shows(&window, "typed in: 5, in place of 1·1 + 1·0 + 0·1 + 0·0 = 1")
     );
 
-    // Enter twice types nothing.
+    // Pressing Enter twice types nothing.
     key(&mut window, Key::ArrowRight);
     key(&mut window, Key::Enter);
     key(&mut window, Key::Enter);
@@ -202,7 +202,7 @@ fn a_query_is_typed_over_and_put_back() {
     click(&mut window, "Restore");
     assert_eq!(number(&window, "q", (1, 0)), 1.0);
     assert!(!state(&window).inputs.is_changed());
-    // Without projections, Q is X as it is, and X is what can be typed over.
+    // Without projections, Q is X itself, and X can be typed over.
     type_over(&mut window, "v", (0, 0), "3");
     click(&mut window, "projections");
     assert_eq!(number(&window, "v", (0, 0)), number(&window, "x", (0, 0)));
@@ -234,7 +234,7 @@ fn a_double_click_types_into_what_can_be_typed_over() {
         window.run_steps(3);
         assert_eq!(shows(&window, FIELD), is_input, "{key_of}");
         key(&mut window, Key::Escape);
-        // Long enough that the next click is the first of two again.
+        // After this time, the next click is the first of two again.
         window.run_steps(60);
     }
 }
@@ -374,7 +374,7 @@ fn heads_that_cannot_be_say_why() {
     assert!(shows(&window, "cannot be divided evenly"));
 }
 
-/// The rule of all rooms: a control that is shown changes something.
+/// The rule of all rooms: every visible control changes something.
 #[test]
 fn a_setting_that_is_shown_changes_the_example() {
     let mut shown = 0;

@@ -1,4 +1,4 @@
-//! The window without a window: what is shown, and what the controls change.
+//! The window without a display: its contents, and the effects of the controls.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[expect(dead_code, reason = "shared with tests that need more of it")]
@@ -17,7 +17,7 @@ use regard_walkthrough::{Example, Kind, Quantity, Step, StepKey, Without};
 
 use self::driver::{Window, app, click, shows};
 
-/// Tall enough that nothing scrolls.
+/// This height avoids scrolling.
 const TALL: [f32; 2] = [1280.0, 12000.0];
 
 fn open(example: Example, size: [f32; 2]) -> Window {
@@ -28,7 +28,7 @@ fn step<'a>(window: &'a Window, key: &str) -> &'a Step {
     app(window).walkthrough().unwrap().step(key.parse::<StepKey>().unwrap()).unwrap()
 }
 
-/// Where the cells of a step are.
+/// The rectangle of the cells of a step.
 fn cells(window: &Window, key: &str) -> Rect {
     let step = step(window, key);
     let same_name = app(window).walkthrough().unwrap().steps.iter().filter(|s| s.name == step.name);
@@ -48,7 +48,7 @@ fn hover(window: &mut Window, key: &str, cell: Cell) {
     window.run_steps(3);
 }
 
-/// The textures there are, without that of the fonts.
+/// The textures, without that of the fonts.
 fn textures(window: &Window) -> BTreeSet<TextureId> {
     let manager = window.ctx.tex_manager();
     manager.read().allocated().map(|(id, _)| *id).filter(|id| *id != TextureId::default()).collect()
@@ -129,7 +129,7 @@ fn the_temperature_changes_weights_and_output() {
     assert_eq!(app(&window).session.walkthrough.settings.temperature, Temperature::INFINITE);
     let third = step(&window, "weights").matrix.get(0, 0);
     assert!((third * 3.0 - 1.0).abs() <= 2.0 * f32::EPSILON, "one division, and this product");
-    // Under the curve, the row's weights follow.
+    // The row's weights follow below the curve.
     let token = &step(&window, "weights").col_labels[0];
     assert!(shows(&window, &format!("■ {token} 0.333")));
 
@@ -210,7 +210,7 @@ fn pictures_are_made_once_a_change() {
     window.run_steps(3);
     let after = textures(&window);
     assert_eq!(after.len(), before.len());
-    // Of most steps the numbers are what they were.
+    // The numbers of most steps are unchanged.
     let steps = app(&window).walkthrough().unwrap().steps.iter().zip(&steps_before);
     let changed = steps.filter(|(now, before)| now.matrix != before.matrix).count();
     assert!(changed > 0 && changed < steps_before.len() / 2);
@@ -231,7 +231,7 @@ fn the_diverging_map_is_centred_at_zero() {
         palette.color(3.0).r() > palette.color(3.0).b()
             && palette.color(-3.0).b() > palette.color(-3.0).r()
     );
-    // Equally dark at equal distance from 0, so that nothing but the hue says the sign.
+    // Colours are equally dark at equal distance from 0, so that only the hue shows the sign.
     for x in [0.5, 1.5, 3.0] {
         let light = |x: f32| palette.color(x).intensity();
         assert!((light(x) - light(-x)).abs() < 0.15, "{x}");

@@ -15,28 +15,28 @@ use super::App;
 use crate::session::Room;
 use crate::{Command, Session, side, style};
 
-/// A message of success stays for the first time, and for the second time longer for each of its characters.
+/// A message of success stays for the first time, plus the second time for each of its characters.
 const AT_LEAST: Duration = Duration::from_secs(4);
 const A_CHARACTER: Duration = Duration::from_millis(60);
-/// The widest that a message may be, and its distance from the lower edge of the window.
+/// The maximum width of a message, and its distance from the lower edge of the window.
 const WIDEST: f32 = 560.0;
 /// The width of the button, and of the gap before it.
 const BUTTON: f32 = 96.0;
 const ABOVE_EDGE: f32 = 44.0;
 
-/// The least width of the menu: the longest command fits, with its tick and its keys.
+/// The least width of the menu: it fits the longest command with its tick and its keys.
 const MENU: f32 = 320.0;
 
 /// A message to the user.
 pub(super) struct Notice {
     pub(super) text: String,
     pub(super) is_error: bool,
-    /// When it was shown, or when the pointer left it.
+    /// The time when it was shown, or when the pointer left it.
     pub(super) since: Instant,
 }
 
 impl Notice {
-    /// How long it still stays. An error stays until it is closed.
+    /// The time for which it still stays. An error stays until it is closed.
     fn rest(&self) -> Option<Duration> {
         let length = u32::try_from(self.text.chars().count()).unwrap_or(u32::MAX);
         let whole = AT_LEAST.saturating_add(A_CHARACTER.saturating_mul(length));
@@ -107,7 +107,7 @@ impl App {
         chosen
     }
 
-    /// Whether what the command chooses is chosen now. `None` for a command that does something.
+    /// Whether the command's choice is the present one. `None` for a command that is not a choice.
     fn is_active(&self, ctx: &Context, command: Command) -> Option<bool> {
         let Session { look, appearance, .. } = &self.session;
         match command {
@@ -134,7 +134,7 @@ impl App {
             for command in group {
                 let is_active = self.is_active(ui.ctx(), command);
                 let tick = RichText::new("✓");
-                // An invisible tick keeps the names in one line.
+                // An invisible tick aligns the names.
                 let tick =
                     if is_active == Some(true) { tick } else { tick.color(Color32::TRANSPARENT) };
                 let mut button = Button::new((tick, command.name()));
@@ -194,7 +194,7 @@ impl App {
                 })
                 .inner
         });
-        // What is being read does not leave.
+        // A message stays while it is read.
         if shown.response.contains_pointer() {
             notice.since = Instant::now();
         }

@@ -15,11 +15,11 @@ use crate::session::Room;
 use crate::walkthrough::Page;
 use crate::{Command, Session, heads, model, style};
 
-/// The most numbers that are copied. As text, they take some 3 MB.
+/// The largest matrix that is copied. As text, it takes some 3 MB.
 const MOST_COPIED: usize = 512 * 512;
 
 impl App {
-    /// The matrix that the open room shows. Of an example, it is the step of the chosen cell, or the weights.
+    /// The matrix that the open room shows. In an example, it is the step of the chosen cell, or the weights.
     pub fn matrix(&self) -> Option<Matrix> {
         let look = self.session.look;
         match self.session.room {
@@ -132,12 +132,12 @@ impl App {
         }
     }
 
-    /// Whether there is a model at a path: a folder or a GGUF file.
+    /// Whether a path is that of a model: a folder or a GGUF file.
     fn is_model(&self, path: &Path) -> bool {
         self.host.is_folder(path) || is_gguf(path)
     }
 
-    /// The model that a path or a name leads to. A file of a Hugging Face folder leads to its folder.
+    /// The model at a path or of a name. A file of a Hugging Face folder stands for its folder.
     fn model_at(&self, path: &Path) -> String {
         if !self.host.exists(path) {
             return path.display().to_string(); // a name in the cache, or a mistake that the message names
@@ -162,7 +162,7 @@ impl App {
         }
     }
 
-    /// Whether all heads are shown, and no matrix.
+    /// Whether all heads are shown instead of a matrix.
     pub(super) fn shows_grid(&self) -> bool {
         self.grid().is_some()
     }
@@ -194,8 +194,8 @@ impl App {
         large.lines(state, *look).filter(|_| state.lines)
     }
 
-    /// Writes what is shown: a picture has the view of the room, and numbers are those of its matrix. A thread writes, because
-    /// a large matrix takes seconds as CSV.
+    /// Writes the shown contents: a picture has the view of the room, and numbers are those of its matrix. A thread writes,
+    /// because a large matrix takes seconds as CSV.
     pub(super) fn export(&mut self, ctx: &Context, path: PathBuf) {
         let format = match Format::of(&path) {
             Ok(format) => format,
@@ -208,7 +208,7 @@ impl App {
         self.write(ctx, path, matrix, |matrix, format| matrix.encode(format));
     }
 
-    /// Writes something in the format that the file's name tells. A thread encodes it.
+    /// Writes something in the format of the file's name. A thread encodes it.
     fn write<T: Send + 'static>(
         &mut self,
         ctx: &Context,
@@ -252,7 +252,7 @@ impl App {
         let dropped: Vec<PathBuf> = dropped;
         if let Some(path) = dropped.first() {
             self.open_file(ctx, path);
-            // Two models that are dropped together are A and B.
+            // Two models that are dropped together become A and B.
             if let Some(second) =
                 dropped.get(1).filter(|_| dropped.iter().all(|path| self.is_model(path)))
             {
@@ -284,7 +284,7 @@ fn ends_with(path: &Path, endings: &[&str]) -> bool {
     extension.is_some_and(|extension| endings.iter().any(|e| extension.eq_ignore_ascii_case(e)))
 }
 
-/// The absolute path, by which a session finds the file from any folder.
+/// The absolute path, with which a session finds the file from any folder.
 fn from_anywhere(path: PathBuf) -> PathBuf {
     std::path::absolute(&path).unwrap_or(path)
 }
@@ -324,7 +324,7 @@ pub fn of_step(walkthrough: &Walkthrough, step: &Step, look: Look) -> Matrix {
     }
 }
 
-/// Why a command of what is not shown does nothing.
+/// The reason why a command for hidden contents does nothing.
 pub(super) fn not_shown(command: Command) -> anyhow::Error {
     match command {
         Command::ExportSweep => anyhow::anyhow!(

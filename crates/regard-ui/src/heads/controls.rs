@@ -1,4 +1,4 @@
-//! The panel at the left: the file, and the measure that its heads are sorted by.
+//! The panel at the left: the file, and the measure by which its heads are sorted.
 
 use egui::{Align, Label, Layout, RichText, TextStyle, Ui};
 
@@ -13,7 +13,7 @@ use regard_heads::Measure;
 pub enum Asked {
     /// A command's button was pressed.
     Command(Command),
-    /// Open the sample.
+    /// Opens the sample.
     Sample,
 }
 
@@ -76,7 +76,7 @@ fn counted(n: usize, what: &str) -> String {
     if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
 }
 
-/// The measures: the choice of the sort order, and the values of the chosen head.
+/// Shows the measures: the choice of the sort order, and the values of the chosen head.
 fn order(ui: &mut Ui, opened: &Opened, state: &mut State) {
     heading(
         ui,
@@ -110,7 +110,7 @@ fn order(ui: &mut Ui, opened: &Opened, state: &mut State) {
             });
         });
     }
-    // What has no effect on the view is not shown.
+    // A control without an effect on the view is not shown.
     if state.order.is_some() {
         ui.checkbox(&mut state.smallest_first, "Smallest first");
     }

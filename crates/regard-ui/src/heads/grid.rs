@@ -15,7 +15,7 @@ use crate::{numbers, style};
 use regard_figure::Extent;
 use regard_heads::{HeadId, Measure, Measures};
 
-/// The widest picture of a grid that scrolls. Where all pictures are seen at once, they grow with the window.
+/// The widest picture of a grid that scrolls. Where all pictures are visible at once, they grow with the window.
 const WIDEST: f32 = 176.0;
 /// A picture is narrower only where a layer would not fit in a row.
 const NARROWEST: f32 = 56.0;
@@ -39,7 +39,7 @@ pub struct Thumbnails {
     pub(crate) of: String,
 }
 
-/// Heads to mark, and the word that says why.
+/// Heads to mark, and the word that explains the marks.
 #[derive(Clone, Copy, Default)]
 pub struct Marked<'a> {
     /// The heads.
@@ -80,7 +80,7 @@ impl Thumbnails {
                 (columns, scale * GAP)
             };
             let rows = ids.len().div_ceil(columns);
-            // All layers are seen at once, if the pictures do not become too small.
+            // All layers are visible at once, if the pictures do not become too small.
             let least = if self.by_layer { NARROWEST } else { WIDEST };
             let side =
                 widest(room.x, columns, gap).min(highest(room.y, rows, line + gap).max(least));
@@ -200,7 +200,7 @@ fn widest(room: f32, columns: usize, gap: f32) -> f32 {
     (room / columns as f32 - gap).floor().max(8.0)
 }
 
-/// The largest height of a picture if all `rows` are seen at once, each with `around` points around it.
+/// The largest height of a picture if all `rows` are visible at once, each with `around` points around it.
 fn highest(room: f32, rows: usize, around: f32) -> f32 {
     (room / rows.max(1) as f32 - around).floor()
 }
@@ -225,7 +225,7 @@ fn largest_of(opened: &Surveyed, id: HeadId) -> f32 {
     largest(&opened.survey.thumbnail(&opened.maps, id))
 }
 
-/// What a measure stands on: "12 queries", "1 query, not significant".
+/// The basis of a measure: "12 queries", "1 query, not significant".
 pub fn standing(measures: &Measures, measure: Measure) -> String {
     let queries = measures.queries(measure);
     let plural = if queries == 1 { "query" } else { "queries" };
@@ -284,7 +284,7 @@ mod tests {
     fn few_heads_are_large() {
         assert_eq!(columns(vec2(900.0, 640.0), 16.0, 4, 12, true), 4);
         assert_eq!(columns(vec2(900.0, 400.0), 16.0, 4, 12, true), 6);
-        // One head fills the room, and two stand side by side.
+        // One head fills the room, and two heads stand side by side.
         assert_eq!(columns(vec2(3000.0, 1800.0), 16.0, 2, 2, true), 2);
         assert_eq!(highest(1800.0, 1, 24.0), 1776.0);
     }

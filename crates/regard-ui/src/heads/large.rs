@@ -1,4 +1,4 @@
-//! The matrix that is shown large: a thread computes it, and the one before is shown until then.
+//! The matrix that is shown large. A thread computes it, and the previous one is shown until then.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ const SHOWN: [u8; 3] = [0x2f, 0x6f, 0xb7];
 /// The least height of the cells.
 const LEAST: f32 = 120.0;
 
-/// The matrix, and the one that is being computed.
+/// The matrix, and the next one that is being computed.
 #[derive(Default)]
 pub struct Large {
     computing: Option<(Of, Task<Selected>)>,
@@ -35,7 +35,7 @@ pub struct Large {
     pub(crate) paints: bool,
     /// The name of the run, if several stand side by side.
     pub(crate) of: String,
-    /// Whether the name of the run stands above an image already.
+    /// Whether the name of the run already stands above an image.
     pub(crate) is_named: bool,
 }
 
@@ -71,7 +71,7 @@ impl Of {
 }
 
 impl Large {
-    /// Takes what the thread has computed, and starts what is missing. `None` shows no matrix.
+    /// Takes the results of the thread, and starts what is missing. `None` shows no matrix.
     ///
     /// # Errors
     /// If the part cannot be computed. The reason is a message for the user.
@@ -94,7 +94,7 @@ impl Large {
             self.clear();
             return outcome;
         };
-        // The matrix that is being computed counts, or else the one that is shown.
+        // The matrix that is being computed comes first, then the shown one.
         let latest = self.computing.as_ref().map(|(of, _)| of);
         let latest = latest.or_else(|| self.shown.as_ref().map(|(of, _)| of));
         if !latest.is_some_and(|of| of.is(heads, part)) {
@@ -167,13 +167,13 @@ impl Large {
         }
     }
 
-    /// Shows the matrix as a heatmap or as lines. Returns what the pointer does on the heatmap.
+    /// Shows the matrix as a heatmap or as lines. Returns the input of the pointer on the heatmap.
     pub fn show(&mut self, ui: &mut Ui, state: &mut State, look: Look) -> Option<Pointing> {
         let (of, selected) = self.shown.as_mut()?;
         let heads = &of.heads;
         selected.set_look(look);
         let is_one = self.of.is_empty();
-        // Where the page is low, its height is better used for cells: the bar above names the head too.
+        // In a low page, the height is better used for cells: the bar above also names the head.
         let is_low = ui.available_height() < LOW;
         if !self.is_named && (!is_one || !is_low || state.lines) {
             bar::title(ui, if is_one { &selected.title } else { &self.of });
@@ -199,7 +199,7 @@ impl Large {
                 color: ui.visuals().hyperlink_color,
                 id: None,
             };
-            // A head that is overlaid is drawn once, in the colour that it keeps.
+            // An overlaid head is drawn once, in its own colour.
             let is_overlaid = matches!(of.part, Part::Head(id) if state.overlaid.contains(&id));
             let layers: Vec<Layer<'_>> =
                 Some(shown).filter(|_| !is_overlaid).into_iter().chain(overlaid).collect();
@@ -221,7 +221,7 @@ impl Large {
                     picture: &selected.picture,
                     captions: (is_one && !is_low).then_some(["attending from", "attending to"]),
                     terms: ["query", "key", heads.term()],
-                    // The cursor may be one of a larger matrix beside this one.
+                    // The cursor may belong to a larger matrix beside this one.
                     pointed: state
                         .chosen
                         .filter(|(row, col)| *row < rows.len() && *col < cols.len()),

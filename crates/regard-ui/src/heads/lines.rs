@@ -17,11 +17,11 @@ use crate::{numbers, style};
 
 /// Lines weaker than this share of the strongest are not drawn.
 const WEAKEST: f32 = 0.02;
-/// The widest that a token's text may be.
+/// The maximum width of a token's text.
 const WIDEST_TOKEN: f32 = 180.0;
-/// The widest that the lines may be in a low room.
+/// The maximum width of the lines in a low room.
 const WIDEST: f32 = 420.0;
-/// The most that the text grows in a high room.
+/// The maximum factor by which the text grows in a high room.
 const MOST_ENLARGED: f32 = 2.0;
 /// The width for a number beside a token.
 const NUMBER: f32 = 48.0;
@@ -84,8 +84,8 @@ impl Places {
     }
 }
 
-/// Shows as many tokens as fit, around the chosen one. The first layer is the matrix that is shown; without others it has the colour
-/// of the chosen side.
+/// Shows as many tokens as fit, around the chosen one. The first layer is the shown matrix; as the only layer it has the colour of
+/// the chosen side.
 pub(super) fn show(
     ui: &mut Ui,
     opened: &Surveyed,
@@ -178,7 +178,7 @@ fn window(n: usize, around: usize, fit: usize) -> Range<usize> {
     start..start + fit
 }
 
-/// Tells how much of a chosen query's weight is on invisible tokens. Returns whether it wrote anything.
+/// Shows the share of a chosen query's weight on invisible tokens. Returns whether it wrote anything.
 fn note(
     ui: &mut Ui,
     selected: &Selected,
@@ -306,7 +306,7 @@ fn lines(
     }
 }
 
-/// The tokens, and beside those of the other side the weights of the isolated one.
+/// Draws the tokens, and the weights of the isolated one beside those of the other side.
 fn texts(
     ui: &Ui,
     opened: &Surveyed,

@@ -1,4 +1,4 @@
-//! An attention that has been read or computed, and the matrix that is shown of it.
+//! An attention that has been read or computed, and the matrix that is shown.
 
 use core::ops::Deref;
 use std::borrow::Cow;
@@ -26,7 +26,7 @@ pub struct Opened {
     heads: Arc<Surveyed>,
 }
 
-/// The heads of an attention, with what is said and drawn of each.
+/// The heads of an attention, with the measures and pictures of each.
 pub struct Surveyed {
     /// The weights, or the differences of two runs' weights.
     pub maps: AttentionMaps,
@@ -36,7 +36,7 @@ pub struct Surveyed {
     pub(super) labels: [Vec<String>; 2],
     /// The largest absolute value.
     pub(super) largest: f32,
-    /// Whether the numbers are differences of weights, which measures of weights say nothing about.
+    /// Whether the numbers are differences of weights, which the measures do not describe.
     pub(super) is_difference: bool,
     /// Whether no query sees a key after its own position.
     pub(crate) is_causal: bool,
@@ -51,7 +51,7 @@ pub struct Selected {
     pub title: String,
     /// The weights, queries × keys.
     pub numbers: Arc<Vec<f32>>,
-    /// The same with −∞ where the mask hides a key.
+    /// The weights, with −∞ where the mask hides a key.
     pub(super) drawn: Arc<Vec<f32>>,
     cols: usize,
     /// The picture of the weights.
@@ -158,7 +158,7 @@ impl Surveyed {
         &self.labels
     }
 
-    /// What a number is called.
+    /// The term for a number.
     pub(super) fn term(&self) -> &'static str {
         if self.is_difference { "difference" } else { "weight" }
     }
@@ -195,11 +195,11 @@ impl Surveyed {
     /// The matrix that a session shows, to export it. For the grid, it is the mean of all heads.
     ///
     /// # Errors
-    /// [`Error::NotSelfAttention`] if rollout is asked for and has no meaning.
+    /// [`Error::NotSelfAttention`] if the session asks for rollout where it has no meaning.
     pub fn matrix(&self, mut state: State, look: Look) -> Result<Matrix, Error> {
         let shown = state.shown;
         state.limit(self.maps.shape(), self.maps.is_self_attention());
-        // If rollout has no meaning, an error is better than another matrix, which nobody would notice.
+        // If rollout has no meaning, an error is better than another matrix that passes unnoticed.
         state.shown = shown;
         let part = state.part().unwrap_or(Part::Mean(Over::All));
         let mut matrix = self.maps.matrix(part, look, &unattended)?;
@@ -220,7 +220,7 @@ impl Surveyed {
         }
     }
 
-    /// Computes the matrix that is to be shown.
+    /// Computes the matrix to show.
     pub(super) fn select(&self, part: Part, progress: &Progress<'_>) -> Result<Selected, Error> {
         let numbers = Arc::new(self.maps.part(part, progress)?);
         let extent = Extent::of(&numbers);
@@ -233,7 +233,7 @@ impl Surveyed {
 }
 
 impl Selected {
-    /// A cell as it is drawn: −∞ where the mask hides the key.
+    /// A cell as drawn: −∞ where the mask hides the key.
     pub(super) fn cell(&self, (query, key): Cell) -> Option<f32> {
         self.drawn.get(query * self.cols + key).copied().filter(|_| key < self.cols)
     }
@@ -249,7 +249,7 @@ impl Selected {
         Matrix { masked: 0.0, ..heads.maps.labelled(self.part, values, self.palette(look)) }
     }
 
-    /// Takes the colours that the user chose.
+    /// Applies the user's choice of colours.
     pub(super) fn set_look(&mut self, look: Look) {
         self.picture.set_palette(self.palette(look));
     }

@@ -45,7 +45,7 @@ impl Opening {
 }
 
 impl HeadsRoom {
-    /// Nothing has been read yet.
+    /// A room that has read nothing.
     pub fn new(host: Arc<dyn Host>) -> Self {
         Self {
             host,
@@ -82,7 +82,7 @@ impl HeadsRoom {
         self.large.selected()
     }
 
-    /// Why the last file could not be opened.
+    /// The reason why the last file could not be opened.
     pub fn error(&self) -> Option<&str> {
         self.failed.as_ref().map(|(_, message)| message.as_str())
     }
@@ -151,7 +151,7 @@ impl HeadsRoom {
         }
     }
 
-    /// Takes the results of the threads and starts what is missing.
+    /// Takes the results of the threads, and starts what is missing.
     fn exchange(&mut self, ctx: &Context, state: &mut State) {
         if let Some(outcome) = self.opening.as_ref().and_then(|opening| opening.task.take())
             && let Some(opening) = self.opening.take()
@@ -173,7 +173,7 @@ impl HeadsRoom {
         }
     }
 
-    /// Starts to compute the matrix that is to be shown, if it is another.
+    /// Starts to compute the matrix to show, unless it is the present one.
     fn select(&mut self, ctx: &Context, state: &mut State) {
         let Some(opened) = &self.opened else { return };
         state.limit(opened.maps.shape(), opened.maps.is_self_attention());
@@ -184,7 +184,7 @@ impl HeadsRoom {
         }
     }
 
-    /// Takes a file that was read, or the reason why it could not be.
+    /// Takes a file that was read, or the reason for the failure.
     fn read(&mut self, outcome: Result<Opened, String>, opening: Opening, state: &mut State) {
         match outcome {
             Ok(opened) => {
@@ -208,7 +208,7 @@ impl HeadsRoom {
                         format!("{} was not opened: {message}", path.display())
                     }
                 };
-                // The session keeps naming the file, which may come back.
+                // The session still names the file, which may return.
                 self.failed = Some((opening.source, message));
             }
         }
@@ -226,7 +226,7 @@ impl HeadsRoom {
         }
     }
 
-    /// Shows what went wrong, and the progress of reading.
+    /// Shows the error, and the progress of reading.
     fn messages(&mut self, ui: &mut Ui, state: &mut State) {
         let is_here = self.here(state).is_some();
         if let Some((_, message)) = &self.failed {

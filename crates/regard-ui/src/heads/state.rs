@@ -30,11 +30,11 @@ pub enum Shown {
     Head,
     /// The mean of a layer's heads.
     MeanOfLayer,
-    /// The mean of the heads of one number over all layers.
+    /// The mean over all layers of the heads with one number.
     MeanOfHead,
     /// The mean of all heads.
     MeanOfAll,
-    /// Attention rollout as far as a layer.
+    /// Attention rollout up to a layer.
     Rollout,
 }
 
@@ -48,7 +48,7 @@ pub enum Side {
     Keys,
 }
 
-/// The most heads whose lines are drawn over those of the matrix that is shown: as many as there are colours.
+/// The maximum number of heads whose lines are drawn over those of the matrix: the number of colours.
 pub(super) const MOST_OVERLAID: usize = 6;
 
 /// The choices of the user in this room.
@@ -57,7 +57,7 @@ pub(super) const MOST_OVERLAID: usize = 6;
 pub struct State {
     /// The source of the attention.
     pub source: AttentionSource,
-    /// The measure that the heads are sorted by. `None`: the order of the file.
+    /// The measure by which the heads are sorted. `None`: the order of the file.
     pub order: Option<Measure>,
     /// Whether the smallest comes first.
     pub smallest_first: bool,
@@ -75,25 +75,25 @@ pub struct State {
     pub hide_first: bool,
     /// The number of lines of a query: those of its largest weights. 0: all of them.
     pub most_lines: usize,
-    /// The heads whose lines are drawn besides those of the matrix that is shown, each in a colour of its own.
+    /// The heads whose lines are drawn over those of the matrix, each in its own colour.
     pub overlaid: Vec<HeadId>,
     /// The cell that was clicked.
     pub chosen: Option<Cell>,
     /// The visible part of the heatmap.
     pub view: View,
-    /// The token whose lines alone are shown.
+    /// The only token whose lines are shown.
     pub isolated: Option<(Side, usize)>,
     /// The token in the middle of the lines, if not all tokens fit.
     pub around: usize,
 }
 
 impl State {
-    /// The state of an attention that has just been opened.
+    /// The state for an attention that has just been opened.
     pub fn of(source: AttentionSource) -> Self {
         Self { source, ..Self::default() }
     }
 
-    /// The choices, which undo and redo change. Zoom, pins and the cursor are not among them.
+    /// The choices, which undo and redo change. Zoom, pins and the cursor are not included.
     pub fn choices(&self) -> Self {
         Self { chosen: None, view: View::default(), isolated: None, around: 0, ..self.clone() }
     }
@@ -120,7 +120,7 @@ impl State {
         (self.layer, self.head, self.shown) = (id.layer, id.head, Shown::Head);
     }
 
-    /// Limits every choice to what the file has. A session file may hold anything.
+    /// Limits every choice to the contents of the file. A session file may hold anything.
     pub fn limit(&mut self, shape: Shape, is_self_attention: bool) {
         self.layer = self.layer.min(shape.layers - 1);
         self.head = self.head.min(shape.heads - 1);
@@ -154,7 +154,7 @@ impl State {
         move |key| key >= first && size(key) >= least
     }
 
-    /// The matrix with only the weights that have lines, to export these.
+    /// The matrix reduced to the weights that have lines, for export.
     pub(crate) fn with_lines(&self, mut matrix: Matrix) -> Matrix {
         let cols = matrix.cols.len().max(1);
         let mut numbers = matrix.values.to_vec();

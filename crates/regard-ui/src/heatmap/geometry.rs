@@ -15,9 +15,9 @@ const MAX_ANNOTATED: usize = 1024;
 const WIDEST_COLUMN: f32 = 88.0;
 /// The largest width of a cell when zooming in.
 const WIDEST_CELL: f32 = 96.0;
-/// The most that a cell is higher than its number needs.
+/// The maximum ratio of a cell's height to that of its number.
 const MOST_EMPTY: f32 = 3.0;
-/// The gap between two numbers side by side, where they have the usual size.
+/// The gap between two adjacent numbers of the usual size.
 pub const BESIDE: f32 = 4.0;
 /// The gap between the cells and the text around them.
 pub const GAP: f32 = 6.0;
@@ -40,7 +40,7 @@ pub struct Geometry {
     pub line: f32,
     /// Whether every cell shows its number.
     pub has_numbers: bool,
-    /// Whether a line below the cells tells which part is visible.
+    /// Whether a line below the cells says which part is visible.
     pub note: bool,
     /// The width of the caption and the labels at the left of the cells.
     left: f32,
@@ -101,8 +101,8 @@ impl Geometry {
         }
     }
 
-    /// Makes the cells larger than their numbers need: square, if there is room, and at most `large` for all together. Cells that are
-    /// much larger than their numbers would look empty.
+    /// Makes the cells larger than their numbers need: square, if there is room, and at most `large` for all together. Cells that
+    /// are much larger than their numbers would look empty.
     pub fn fill(&mut self, max_width: f32, large: f32) {
         let cols = self.cols.max(1) as f32;
         let room = ((max_width - self.left - self.right) / cols).floor();
@@ -201,8 +201,8 @@ impl Seen {
 }
 
 fn widest(labels: &[String], ui: &Ui) -> f32 {
-    // Not every label of many (`d0` … `d511`) is measured: the widest is among the longest ones by columns of text. "iiii" is
-    // narrower than "mmm", so slightly shorter ones are measured too.
+    // Not every label of many (`d0` … `d511`) is measured: the widest is among the longest by columns of text. "iiii" is
+    // narrower than "mmm", so slightly shorter ones are also measured.
     let length = |label: &String| label.width();
     let longest = labels.iter().map(length).max().unwrap_or(0);
     let long = [0, 1, 2].into_iter().flat_map(|less| {

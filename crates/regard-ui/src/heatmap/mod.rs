@@ -34,7 +34,7 @@ pub const EXPLANATION: &str = "\
 /// (row, column).
 pub type Cell = (usize, usize);
 
-/// A matrix and how it is drawn.
+/// A matrix and its display.
 pub struct Heatmap<'a> {
     /// The name for a screen reader: "Scores".
     pub name: &'a str,
@@ -54,11 +54,11 @@ pub struct Heatmap<'a> {
     pub terms: [&'a str; 3],
     /// The cell with the crosshair: the cursor of the keyboard.
     pub pointed: Option<Cell>,
-    /// The rows and columns to mark as a query's and as keys'.
+    /// The rows and columns to mark as those of the query and of the keys.
     pub marks: Marks,
     /// The cells to mark as typed over.
     pub edited: &'a [Cell],
-    /// The largest height of a matrix whose numbers do not fit in its cells, and of one that is enlarged.
+    /// The largest height of a matrix whose numbers do not fit in its cells, and of an enlarged one.
     pub large: f32,
     /// Whether dragging paints, which the caller handles. Otherwise it moves the visible part.
     pub paints: bool,
@@ -93,7 +93,7 @@ impl Heatmap<'_> {
     /// The terms for a matrix that is neither scores nor weights.
     pub const TERMS: [&'static str; 3] = ["row", "column", "value"];
 
-    /// The most that a small matrix is enlarged.
+    /// The maximum factor by which a small matrix is enlarged.
     pub const MOST_ENLARGED: f32 = 4.0;
 
     /// The distance from the left end to the cells, within `max_width`.
@@ -186,9 +186,9 @@ impl Heatmap<'_> {
     }
 }
 
-/// The position of the pointer over the cells, or of a finger that was put on them.
+/// The position over the cells of the pointer or of a finger.
 ///
-/// egui takes a finger that rests for a press of the secondary button. From then on, nothing is hovered until the finger leaves.
+/// egui reports a resting finger as a press of the secondary button. From then on, nothing is hovered until the finger leaves.
 fn pointer(ui: &Ui, response: &Response) -> Option<Pos2> {
     let finger = ui.input(|input| {
         let began = input.pointer.press_origin().filter(|_| input.any_touches())?;

@@ -18,11 +18,11 @@ pub fn navigate(
     view: &mut View,
 ) -> Option<Cell> {
     let size = at.matrix();
-    // Two fingers on a touch screen: egui takes the first for the pointer, which may leave the matrix.
+    // On a touch screen, egui reports the first finger as the pointer, which may leave the matrix.
     let fingers = ui.input(|input| input.multi_touch()).map(|touch| touch.center_pos);
     let fingers = fingers.filter(|center| cells.contains(*center));
     if let Some(pointer) = fingers.or_else(|| response.hover_pos()) {
-        // The wheel zooms with Ctrl, or two fingers do. The plain wheel scrolls the page.
+        // The wheel with Ctrl or two fingers zoom. The plain wheel scrolls the page.
         let factor = ui.input(|input| input.zoom_delta());
         if factor != 1.0 {
             view.zoom_by(factor, (pointer - cells.min) / cells.size(), size, at.most_zoom());
@@ -67,7 +67,7 @@ pub fn navigate(
     reached
 }
 
-/// The cell that a key leads to. With `far`, Home and End lead to the first and last row too.
+/// The cell to which a key leads. With `far`, Home and End also lead to the first and last row.
 fn step(
     key: Key,
     far: bool,

@@ -15,7 +15,7 @@ use crate::colors::Colors as _;
 use crate::{colors, numbers, style};
 
 const WHOLE_TEXTURE: Rect = Rect::from_min_max(Pos2::ZERO, pos2(1.0, 1.0));
-/// The most cells that get numbers, on any screen.
+/// The maximum number of cells with numbers, on any screen.
 const MOST_NUMBERS: usize = 3000;
 /// The least width of a cell with a number.
 const NARROW: f32 = 26.0;
@@ -102,7 +102,7 @@ fn runs(numbers: &[usize], end: usize) -> Vec<Range<usize>> {
         .collect()
 }
 
-/// Draws the texture, at most as fine as the screen. Returns the level of its blocks.
+/// Draws the texture, at most at the resolution of the screen. Returns the level of its blocks.
 fn picture(map: &Heatmap<'_>, ui: &Ui, within: &Painter, seen: &Seen) -> usize {
     let (rows, cols) = seen.cells(seen.frame);
     let pixels = seen.cell.min_elem() * ui.pixels_per_point();

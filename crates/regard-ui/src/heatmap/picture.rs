@@ -8,7 +8,7 @@ use rayon::prelude::*;
 
 use crate::colors::{self, Colors as _, Palette};
 
-/// Blocks are pooled until at most this many rows and columns are left.
+/// Blocks are pooled until at most this many rows and columns remain.
 const SMALL: usize = 64;
 
 /// The maxima of a matrix's blocks, to draw it at any size. It does not hold the numbers themselves, and takes a third of their
@@ -34,7 +34,7 @@ struct Drawn {
     texture: TextureHandle,
 }
 
-/// Blocks of a level.
+/// A range of a level's blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blocks {
     /// A block is 2^`level` cells wide.
@@ -84,7 +84,7 @@ impl Picture {
 
     /// The largest absolute value of the numbers. Negative numbers are allowed only with diverging colours.
     ///
-    /// It is found among the largest blocks, unless one holds NaN or ∞.
+    /// It is searched among the largest blocks, unless one holds NaN or ∞.
     pub fn largest(&self, numbers: &[f32]) -> f32 {
         let blocks = self.levels.last().map_or(numbers, |level| &level.numbers[..]);
         let hides = |x: &f32| x.is_nan() || *x == f32::INFINITY;
@@ -140,7 +140,7 @@ impl Picture {
         };
         let color = self.palette.colors();
         let mut texels = vec![Color32::TRANSPARENT; blocks.rows.len() * blocks.cols.len()];
-        // This runs in the window's thread, which must not wait for a pool that is busy with the next picture.
+        // This runs in the window's thread, which must not wait for a pool that computes the next picture.
         for (texels, row) in
             texels.chunks_exact_mut(blocks.cols.len().max(1)).zip(blocks.rows.clone())
         {
@@ -216,7 +216,7 @@ fn pool(numbers: &[f32], cols: usize, pick: impl Fn(f32, f32) -> f32 + Sync) -> 
     Level { numbers: pooled, rows, cols: half }
 }
 
-/// The greater of two numbers. NaN wins, because nobody must miss it. −∞ loses.
+/// The greater of two numbers. NaN wins, so that it is never missed. −∞ loses.
 fn greater(a: f32, b: f32) -> f32 {
     if a > b || a.is_nan() { a } else { b }
 }
@@ -343,7 +343,7 @@ mod tests {
         assert_eq!(largest(&numbers, weights), 0.75);
         numbers[12_344] = -0.875;
         assert_eq!(largest(&numbers, signed), 0.875);
-        // What no number is hides the numbers of its block.
+        // A special number hides the other numbers of its block.
         for special in [f32::NAN, f32::INFINITY] {
             numbers[12_346] = special;
             assert_eq!(largest(&numbers, signed), 0.875);

@@ -6,7 +6,7 @@ use egui::{Response, Ui};
 use super::{Cell, Heatmap};
 use crate::numbers;
 
-/// Tells the accessibility tree the position of the cursor. While the heatmap has the focus, each move is spoken.
+/// Puts the cursor into the accessibility tree. While the heatmap has the focus, each move is spoken.
 pub fn speak(map: &Heatmap<'_>, ui: &Ui, response: &Response, cursor: Option<Cell>) {
     let Some(text) = cursor.and_then(|cell| words(map, cell)) else { return };
     // This comes first, because the closure locks the context.

@@ -1,18 +1,18 @@
-//! The part of a matrix that is looked at.
+//! The visible part of a matrix.
 
 use egui::{Vec2, vec2};
 use serde::{Deserialize, Serialize};
 
 use super::Cell;
 
-/// The most cells that can be pinned.
+/// The maximum number of pinned cells.
 const MOST_PINNED: usize = 32;
 
 /// The zoom and the corner of a heatmap, and its pinned cells.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct View {
-    /// 1 shows the whole matrix, 2 half of its rows and columns.
+    /// A zoom of 1 shows the whole matrix, 2 half of its rows and columns.
     zoom: f32,
     /// The row and the column at the corner, with the fractions that are cut off.
     corner: (f32, f32),

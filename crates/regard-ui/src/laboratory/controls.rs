@@ -15,7 +15,7 @@ use regard_heads::QueriesAndKeys;
 pub enum Asked {
     /// A command's button was pressed.
     Command(Command),
-    /// Random tokens in place of those of a file.
+    /// Random tokens replace those of a file.
     Random,
 }
 
@@ -246,7 +246,7 @@ fn option<T>(
     });
 }
 
-/// The inputs in a few words, for what A is.
+/// Describes the inputs of A in a few words.
 pub fn in_words(inputs: &LaboratoryInputs) -> String {
     let LaboratoryInputs { tokens, dim, temperature, .. } = inputs;
     let mut words =

@@ -17,12 +17,12 @@ use crate::plots::{self, PlotName};
 use crate::style::remark;
 use crate::{Command, colors, temperature};
 
-/// Of points over the temperature.
+/// The number of points of a curve over the temperature.
 const POINTS: usize = 61;
-/// More weights than this are plotted by some of them.
+/// If there are more weights than this, only some are plotted.
 const MOST_POINTS: usize = 512;
 
-/// The most rows that the gradient norm by d is measured on, evenly spaced.
+/// The maximum number of rows for the gradient norm by d, evenly spaced.
 const MOST_ROWS: usize = 25;
 
 type Points = Vec<[f64; 2]>;
@@ -121,7 +121,7 @@ impl Curves {
         }
     }
 
-    /// Shows all of them, in as many columns as are asked for. Returns the command if a button that exports was pressed.
+    /// Shows all plots in the requested number of columns. Returns the command if an export button was pressed.
     pub fn show(&self, ui: &mut Ui, outcome: &Outcome, columns: usize) -> Option<Command> {
         let mut command = None;
         // All plots fit the page, if it is not too low.
@@ -142,7 +142,7 @@ impl Curves {
         command
     }
 
-    /// The curves of a plot. `None` if it is not one of the laboratory.
+    /// The curves of a plot. `None` for a plot of another room.
     pub fn plot(&self, outcome: &Outcome, name: PlotName) -> Option<Plot> {
         let inputs = &outcome.request.inputs;
         let t = Some(f64::from(inputs.temperature.get()));
@@ -153,7 +153,7 @@ impl Curves {
             PlotName::Sorted => {
                 let title = "Weights, sorted";
                 let name = if self.pinned.is_some() { "B" } else { "weight" };
-                // The dashes of A lie on the line of B, so that both are seen where they are equal.
+                // The dashes of A lie on the line of B, so that both are visible where they are equal.
                 let pinned = self.pinned.iter().map(|points| curve("A", points, 2, true));
                 let curves = core::iter::once(curve(name, &self.weights, 0, false)).chain(pinned);
                 plot(title, ["rank", "weight"], Scale::Whole, None, curves.collect())
@@ -261,8 +261,8 @@ fn ranked(weights: &[f32]) -> Points {
     sorted.iter().enumerate().step_by(step).map(|(i, w)| [(i + 1) as f64, f64::from(*w)]).collect()
 }
 
-/// The gradient norm over d, without and with 1/√d, of the keys that each row sees: at every power of two, at the d of the
-/// present state, and at all dimensions that the tokens have.
+/// The gradient norm over d, without and with 1/√d, of the keys visible to each row: at every power of two, at the present
+/// d, and at all dimensions of the tokens.
 fn by_dim(outcome: &Outcome) -> [Vec<Quartiles>; 2] {
     let inputs = &outcome.request.inputs;
     let (n, most) = (inputs.tokens, outcome.tokens.width);
@@ -284,7 +284,7 @@ fn by_dim(outcome: &Outcome) -> [Vec<Quartiles>; 2] {
                 .filter(|(_, at)| is_visible(*at))
                 .map(|(product, _)| *product)
                 .collect();
-            // One key alone has the weight 1 at every scale.
+            // A single key has the weight 1 at every scale.
             if visible.len() < 2 {
                 continue;
             }
@@ -365,7 +365,7 @@ mod tests {
         }
     }
 
-    /// One row of 64 falls and rises with d; the median of all rows shows what 1/√d is for.
+    /// One row of 64 falls and rises with d; the median of all rows shows the effect of 1/√d.
     #[test]
     fn the_median_over_rows_falls_without_scaling_and_stays_with_it() {
         let request = LaboratoryInputs { causal: false, alike: 0.0, ..LaboratoryInputs::default() };

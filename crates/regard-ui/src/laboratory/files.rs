@@ -37,7 +37,7 @@ pub struct Files {
 }
 
 impl Files {
-    /// No file has been read yet. `host` opens them.
+    /// A store that has read no file. `host` opens files.
     pub fn new(host: Arc<dyn Host>) -> Self {
         Self { host, read: Vec::new() }
     }

@@ -1,7 +1,7 @@
 //! The second room: attention over any number of tokens, with a knob for each of its inputs.
 //!
-//! [`State`] holds the choices of the user. A [`Worker`] computes what follows from them, so that the window never waits. The
-//! room shows the last result until the next arrives.
+//! [`State`] holds the choices of the user. A [`Worker`] computes the results, so that the window never waits. The room shows
+//! the last result until the next arrives.
 
 mod benchmark;
 mod controls;

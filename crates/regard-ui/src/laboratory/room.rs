@@ -32,7 +32,7 @@ const USUAL: f32 = 1600.0;
 const MOST_ENLARGED: f32 = 2.0;
 /// The width of the labels and of the colour bar beside the cells.
 const OF_LABELS: f32 = 176.0;
-/// The most characters of a name above the curves.
+/// The maximum length of a name above the curves.
 const LONGEST_NAME: usize = 16;
 
 const A_AND_B: &str = "\
@@ -60,14 +60,14 @@ pub struct LaboratoryRoom {
     by_dim: ByDimMemo,
     /// The benchmark.
     pub(crate) benchmark: Benchmark,
-    /// The labels of what is shown.
+    /// The labels of the shown matrix.
     labels: [Vec<String>; 2],
     /// The cell under the pointer.
     hovered: Option<Cell>,
 }
 
 impl LaboratoryRoom {
-    /// Nothing has been computed yet.
+    /// A room that has computed nothing.
     pub fn new(host: Arc<dyn Host>) -> Self {
         Self {
             worker: Worker::new(Arc::clone(&host)),
@@ -141,7 +141,7 @@ impl LaboratoryRoom {
         command
     }
 
-    /// The choice of what is shown, and the controls of A.
+    /// Shows the choice of the matrix, and the controls of A.
     fn bar(ui: &mut Ui, state: &mut State) -> Option<Command> {
         let mut command = None;
         ui.horizontal_wrapped(|ui| {
@@ -190,7 +190,7 @@ impl LaboratoryRoom {
         outcome.picture.set_palette(outcome.palette(look));
         let room = ui.available_width();
         let beside = room >= 2.0 * CURVES + 260.0;
-        // A square heatmap is as wide as the page is high. The curves have what it leaves.
+        // A square heatmap is as wide as the page is high. The curves get the rest.
         let scale = style::enlarged(ui);
         let height = (ui.clip_rect().height() - 150.0 * scale).max(240.0);
         let width = (room - height - OF_LABELS * scale).clamp(CURVES, MOST_CURVES);
@@ -222,7 +222,7 @@ impl LaboratoryRoom {
         command
     }
 
-    /// Shows the reason why nothing new is shown.
+    /// Shows the reason why there is no new result.
     fn errors(&mut self, ui: &mut Ui) {
         let color = ui.visuals().error_fg_color;
         if let Some(error) = &self.error {

@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 use crate::heatmap::{Cell, View};
 use regard_heads::QueriesAndKeys;
 
-/// The most tokens.
+/// The maximum number of tokens.
 pub const MOST_TOKENS: usize = 4096;
-/// The most numbers of a token.
+/// The maximum number of features of a token.
 pub const MOST_DIM: usize = 256;
-/// The most squares that can be painted.
+/// The maximum number of painted squares.
 const MOST_PAINTED: usize = 4096;
 
 /// The sources of queries and keys.
@@ -49,13 +49,13 @@ pub struct LaboratoryInputs {
     pub source: TokenSource,
     /// The number of tokens: queries, and as many keys.
     pub tokens: usize,
-    /// The numbers of a query and of a key.
+    /// The number of features of a query and of a key.
     pub dim: usize,
     /// The seed of the random numbers.
     pub seed: u32,
     /// The correlation of a key with the query of the same token, from 0 to 1.
     pub alike: f32,
-    /// The correlation of a token with the one before it, from 0 to 1.
+    /// The correlation of a token with the preceding one, from 0 to 1.
     pub smooth: f32,
     /// The number that is added to every query's scaled score of the first key.
     pub sink: f32,
@@ -63,7 +63,7 @@ pub struct LaboratoryInputs {
     pub temperature: Temperature,
     /// Whether scores are multiplied by 1/√d.
     pub scaled: bool,
-    /// Whether a token attends to itself and to earlier tokens only.
+    /// Whether a token attends only to itself and to earlier tokens.
     pub causal: bool,
     /// The number of tokens that a query sees to the left and to the right.
     pub window: Option<[usize; 2]>,
@@ -112,11 +112,11 @@ pub struct Request {
     pub inputs: LaboratoryInputs,
     /// The state to compare with.
     pub pinned: Option<Box<LaboratoryInputs>>,
-    /// What is to be shown.
+    /// The matrix to show.
     pub shown: Shown,
 }
 
-/// The brush that dragging paints with.
+/// The brush that paints while dragging.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Brush {
     /// The number of rows and columns that it covers.
@@ -125,7 +125,7 @@ pub struct Brush {
     pub hides: bool,
 }
 
-/// What the user chose in the laboratory.
+/// The choices of the user in the laboratory.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct State {
@@ -167,13 +167,13 @@ impl Default for LaboratoryInputs {
 }
 
 impl LaboratoryInputs {
-    /// The inputs that queries and keys depend on, with all their dimensions. The others have their default values.
+    /// The inputs that determine queries and keys, with all their dimensions. The others have their default values.
     pub(super) fn of_tokens(&self) -> Self {
         let Self { tokens, seed, alike, smooth, .. } = *self;
         Self { source: self.source.clone(), tokens, seed, alike, smooth, ..Self::default() }
     }
 
-    /// The inputs that the scores depend on. The others have their default values.
+    /// The inputs that determine the scores. The others have their default values.
     pub(super) fn of_scores(&self) -> Self {
         Self { temperature: Temperature::ONE, hide_first: false, ..self.clone() }
     }
@@ -201,7 +201,7 @@ impl LaboratoryInputs {
         Self { source, tokens: MOST_TOKENS, dim: MOST_DIM, ..self.clone() }
     }
 
-    /// Limits the head and the sizes to what the file has. The file may have changed.
+    /// Limits the head and the sizes to those of the file. The file may have changed.
     pub(super) fn limit_to(&mut self, file: &QueriesAndKeys) {
         if let TokenSource::File { head, .. } = &mut self.source {
             *head = (*head).min(file.heads() - 1);
@@ -218,7 +218,7 @@ impl LaboratoryInputs {
         }
     }
 
-    /// Whether the most squares have been painted. The limit keeps sessions small.
+    /// Whether the limit of painted squares is reached. The limit keeps sessions small.
     pub fn is_all_painted(&self) -> bool {
         self.painted.len() >= MOST_PAINTED
     }
@@ -232,7 +232,7 @@ pub const MOST_SINK: f32 = 16.0;
 pub const LEAST_CAP: f32 = 0.1;
 
 impl State {
-    /// The choices, which undo and redo change. Zoom, pins and the cursor are not among them.
+    /// The choices, which undo and redo change. Zoom, pins and the cursor are not included.
     pub fn choices(&self) -> Self {
         Self { chosen: None, view: View::default(), brush: None, ..self.clone() }
     }

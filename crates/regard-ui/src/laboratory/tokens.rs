@@ -10,7 +10,7 @@ use regard_heads::QueriesAndKeys;
 const OF_KEYS: u32 = 1 << 31;
 
 /// The queries and keys of some tokens, with all their dimensions. Fewer dimensions are the first of these, and fewer tokens
-/// are the first tokens: a slider adds or removes numbers, and changes no others.
+/// are the first tokens: a slider adds or removes numbers and leaves the others unchanged.
 pub struct Tokens {
     /// The number of dimensions: [`MOST_DIM`], or that of the file if it has fewer.
     pub width: usize,
@@ -28,7 +28,7 @@ pub struct Drawn {
 }
 
 impl Drawn {
-    /// Nothing has been drawn yet.
+    /// A store that has drawn nothing.
     pub fn new(seed: u32) -> Self {
         let start = |seed| (TorchRng::seed(seed), Vec::new());
         Self { seed, of_queries: start(seed), of_keys: start(seed ^ OF_KEYS) }
@@ -53,7 +53,7 @@ impl Drawn {
     }
 }
 
-/// Each token is `smooth` times the one before it plus new noise, so that all have variance 1.
+/// Returns tokens, each `smooth` times the preceding one plus new noise, so that all have variance 1.
 fn smoothed(numbers: &[f32], smooth: f32) -> Vec<f32> {
     let new = (1.0 - smooth * smooth).sqrt();
     let mut out = numbers.to_vec();

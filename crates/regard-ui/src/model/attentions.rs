@@ -22,7 +22,7 @@ impl<T> PerAttention<T> {
         Ok(Self { first, others: others.collect::<Result<_, String>>()? })
     }
 
-    /// The value of a kind of attention. A kind that the model does not have stands for the first.
+    /// The value of a kind of attention, or of the first kind if the model lacks it.
     pub fn of(&self, which: Which) -> &T {
         let other = self.others.iter().find(|(of, _)| *of == which);
         other.map_or(&self.first, |(_, value)| value)

@@ -1,4 +1,4 @@
-//! Direct logit attribution: what each part of the model adds to a logit, or to the difference of two.
+//! Direct logit attribution: the contribution of each part of the model to a logit or a difference.
 
 use std::sync::Arc;
 
@@ -26,10 +26,10 @@ const EXPLANATION: &str = "\
 
 const TITLE: &str = "Direct logit attribution: what each part adds to a logit";
 
-/// A row, a column and a number.
+/// The words for a row, a column and a number.
 const TERMS: [&str; 3] = ["layer", "part", "added to the logit"];
 
-/// What each part adds.
+/// The contribution of each part.
 struct Parts {
     attribution: Attribution,
     /// \[layers, heads + 1\]: the feed-forward layer is last.
@@ -44,7 +44,7 @@ struct Of {
     tokens: [Option<u32>; 2],
 }
 
-/// The picture, and the one that is being computed.
+/// The picture, and the next one that is being computed.
 #[derive(Default)]
 pub(super) struct Attributed(Latest<Of, Parts>);
 
@@ -54,7 +54,7 @@ impl Attributed {
         self.0.is_busy()
     }
 
-    /// What each part of the model adds.
+    /// The contribution of each part of the model.
     pub fn parts(&self) -> Option<&Attribution> {
         self.0.value().map(|parts| &parts.attribution)
     }
@@ -64,7 +64,7 @@ impl Attributed {
         Some(self.0.value()?.map.matrix(TITLE.to_owned(), TERMS, look))
     }
 
-    /// Takes what the thread has computed, and starts what is missing.
+    /// Takes the results of the thread, and starts what is missing.
     pub fn exchange(
         &mut self,
         host: &dyn Host,
@@ -95,7 +95,7 @@ impl Attributed {
     }
 }
 
-/// The choice of the token, and of the one whose logit is subtracted.
+/// Shows the choice of the token, and of the token whose logit is subtracted.
 fn tokens(ui: &mut Ui, state: &mut State, next: &[Next]) {
     let Some(top) = next.first() else { return };
     let name = |id: u32| {
@@ -158,7 +158,7 @@ impl Parts {
         }
     }
 
-    /// The parts that have no cell, and the sum of all, in words.
+    /// Describes the parts that have no cell, and the sum of all.
     fn sum(&self) -> String {
         let Attribution { embedding, positions, bias, logit, layers, .. } = &self.attribution;
         let number = |x: f64| numbers::fixed(x as f32, 2);
@@ -167,7 +167,7 @@ impl Parts {
             positions.map_or_else(String::new, |x| format!(", positions {}", number(x)));
         let sum = self.attribution.sum();
         let rest = logit - sum;
-        // The run rounds to some 7 digits; more than that is what a patch puts into the stream.
+        // The run rounds to some 7 digits; a larger remainder comes from a patch of the stream.
         let patched = if rest.abs() > 1e-3 * (1.0 + logit.abs()) {
             format!(" A patch of the stream adds the rest, {}.", number(rest))
         } else {

@@ -16,12 +16,12 @@ const HEIGHT: f32 = 360.0;
 pub struct Cached {
     /// Its name, such as `openai-community/gpt2`.
     pub name: String,
-    /// Its family and size, or why it cannot be opened here.
+    /// Its family and size, or the reason why it cannot be opened here.
     pub kind: Result<String, String>,
 }
 
 impl Cached {
-    /// The model of this name, of which the headers were read.
+    /// The model of this name, whose headers have been read.
     pub fn new(name: String, checkpoint: Result<Checkpoint, String>) -> Self {
         let kind = checkpoint.and_then(|checkpoint| {
             let description = Description::of(&checkpoint).map_err(|e| e.to_string())?;
@@ -32,7 +32,7 @@ impl Cached {
     }
 }
 
-/// The list, and the one that is being read.
+/// The list, and the next one that is being read.
 #[derive(Default)]
 pub(super) struct CachedModels {
     reading: Option<Task<Vec<Cached>>>,
@@ -45,7 +45,7 @@ impl CachedModels {
         self.reading.is_some()
     }
 
-    /// Takes what the thread has read.
+    /// Takes the results of the thread.
     pub fn exchange(&mut self) {
         if let Some(done) = self.reading.as_ref().and_then(Task::take) {
             self.reading = None;
@@ -66,7 +66,7 @@ impl CachedModels {
         chosen
     }
 
-    /// Reads the cache anew.
+    /// Reads the cache again.
     pub fn read(&mut self, ctx: &Context, host: &Arc<dyn Host>) {
         let files = Arc::clone(host);
         self.reading = Some(Task::start(&**host, ctx, "cache", move |_| Ok(files.cached())));
@@ -83,7 +83,7 @@ impl CachedModels {
             ui.add(Label::new(weak("The local Hugging Face cache has no model.")).wrap());
         }
         let mut chosen = None;
-        // A menu gives a scroll area no more height than it asks for.
+        // A menu gives a scroll area only its minimum height.
         let area = ScrollArea::vertical().max_height(HEIGHT).min_scrolled_height(HEIGHT);
         area.show(ui, |ui| {
             for model in list {

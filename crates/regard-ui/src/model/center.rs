@@ -1,4 +1,4 @@
-//! The middle of the room: the text, the runs, and what is shown of them.
+//! The middle of the room: the text, the runs, and the open view of them.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ const BESIDE: f32 = 560.0;
 const WIDE: f32 = 620.0;
 
 impl ModelRoom {
-    /// Shows the text, and what is chosen of its run.
+    /// Shows the text, and the chosen view of its run.
     pub(super) fn central(&mut self, ui: &mut Ui, state: &mut State, look: Look) -> Option<Asked> {
         self.messages(ui, state);
         let opened = self.here(state)?;
@@ -78,7 +78,7 @@ impl ModelRoom {
         }
         told(ui, outcome, self.dropped.as_deref());
         let sentence = note::sentence(outcome, &self.next).map(RichText::new);
-        // The line is there before a mask is painted, so that nothing moves under the pointer.
+        // The line exists before a mask is painted, so that nothing moves under the pointer.
         let nothing = || RichText::new("No change is made yet.").weak();
         let sentence = sentence.or_else(|| state.brush.map(|_| nothing()));
         if let Some(sentence) = sentence {
@@ -155,7 +155,7 @@ impl ModelRoom {
         beside.frame(Frame::new().inner_margin(Margin { right: 12, ..Margin::ZERO })).show(
             ui,
             |ui| {
-                // Above are the title and the choice of [CLS], and a line may stand below.
+                // The title and the choice of [CLS] stand above, and a line may stand below.
                 let room = vec2(ui.available_width(), (ui.available_height() - 84.0).max(120.0));
                 let large = &self.panes[0].large;
                 self.overlay.show(ui, &picture, patches, large, &mut state.heads, look, room);
@@ -251,7 +251,7 @@ impl ModelRoom {
         });
     }
 
-    /// Shows what went wrong, and the progress of reading.
+    /// Shows the error, and the progress of reading.
     fn messages(&mut self, ui: &mut Ui, state: &mut State) {
         let is_here = self.here(state).is_some();
         if let Some((_, message)) = &self.failed {
@@ -281,7 +281,7 @@ impl ModelRoom {
     }
 }
 
-/// Shows what of the text, the changes and the second text has no effect, and why.
+/// Names the parts of the text, the changes and the second text that have no effect, and the reason.
 fn told(ui: &mut Ui, outcome: &Outcome, dropped: Option<&str>) {
     let (warning, error) = (ui.visuals().warn_fg_color, ui.visuals().error_fg_color);
     let unknown = &outcome.unchanged.unknown;
@@ -335,7 +335,7 @@ fn kinds(ui: &mut Ui, state: &mut State) {
     });
 }
 
-/// Shows the choice of what is shown of the run.
+/// Shows the choice of the view of the run.
 fn views(ui: &mut Ui, state: &mut State) {
     let views = [
         (View::Attention, "Attention", "Show what each head attends to."),

@@ -60,7 +60,7 @@ pub(super) fn of_head(ui: &mut Ui, state: &mut State, heads: &Surveyed) {
     brush(ui, state);
 }
 
-/// The choice of what dragging over the heatmap does.
+/// Shows the choice of the effect of dragging over the heatmap.
 fn brush(ui: &mut Ui, state: &mut State) {
     ui.horizontal_wrapped(|ui| {
         ui.label("Mask");

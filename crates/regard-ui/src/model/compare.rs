@@ -37,10 +37,10 @@ const MOVED: &str = "\
     The heads in which the two runs differ most. The number is the share of a query's weight that lies on other keys in the other run, \
     ½ Σ |a − b| (total variation distance), as a mean over the queries. Click a head to see it.";
 
-/// The most heads in the list of those that differ most.
+/// The maximum number of heads in the list of those that differ most.
 const MOST: usize = 6;
 
-/// The model of run B, as far as it is open.
+/// The model of run B, if it is open or being opened.
 #[derive(Default)]
 pub(super) struct ModelB {
     opening: Option<Opening>,
@@ -78,17 +78,17 @@ impl ModelB {
         self.opening.is_some()
     }
 
-    /// Why the model could not be opened.
+    /// The reason why the model could not be opened.
     pub fn error(&self) -> Option<&str> {
         self.failed.as_ref().map(|(_, message)| message.as_str())
     }
 
-    /// Lets a model that could not be opened be tried again.
+    /// Allows another attempt to open a model that failed.
     pub fn forget_failure(&mut self) {
         self.failed = None;
     }
 
-    /// Shows how far the opening is, or why there is no model B.
+    /// Shows the progress of opening, or the reason why there is no model B.
     pub fn messages(&self, ui: &mut Ui, state: &mut State, outcome: Option<&Outcome>) {
         let color = ui.visuals().error_fg_color;
         if let Some((_, text)) = &self.failed {
@@ -111,7 +111,7 @@ impl ModelB {
     }
 }
 
-/// What the menu of model B asks for.
+/// A request of the menu of model B.
 pub(super) enum Asked {
     Command(Command),
     Open(String),
@@ -129,7 +129,7 @@ pub(super) fn switch(
         let mut on = state.second.is_some();
         let hint = "Read a second text, to compare it with the first and to patch from it.";
         if ui.checkbox(&mut on, "Second text").on_hover_text(hint).changed() {
-            // It begins as the first, so that one word of it can be changed.
+            // It starts as the first text, so that one word of it can be changed.
             state.second = on.then(|| state.text.clone());
             state.follow_second();
         }
@@ -182,7 +182,7 @@ impl State {
         self.follow_second();
     }
 
-    /// Chooses the runs that are shown when run B has come or gone.
+    /// Adapts the shown runs after run B has appeared or disappeared.
     fn follow_second(&mut self) {
         let is_there = self.second.is_some() || self.second_model.is_some();
         let is_of_second = matches!(
@@ -197,7 +197,7 @@ impl State {
     }
 }
 
-/// Shows the field of the second text, and what is wrong with it.
+/// Shows the field of the second text, and its error.
 pub(super) fn field(ui: &mut Ui, state: &mut State, outcome: &Outcome) {
     let Some(text) = &mut state.second else { return };
     let width = ui.available_width();
@@ -213,7 +213,7 @@ pub(super) fn field(ui: &mut Ui, state: &mut State, outcome: &Outcome) {
 
 /// Shows the choice of the run, if there is more than one.
 pub(super) fn versions(ui: &mut Ui, state: &mut State, outcome: &Outcome) {
-    // Before a mask is painted, so that nothing moves under the pointer.
+    // The choice is shown before a mask is painted, so that nothing moves under the pointer.
     let changed = outcome.changed().is_some() || state.brush.is_some();
     let second = outcome.second();
     if !changed && second.is_none() {
@@ -278,7 +278,7 @@ pub(super) fn moved(ui: &mut Ui, state: &mut State, outcome: &Outcome) {
     });
 }
 
-/// Refuses a model whose heads or tokens are not those of model A.
+/// Refuses a model whose heads or tokens differ from those of model A.
 pub(super) fn fits(a: &Opened, b: &Opened) -> Result<(), String> {
     let shape = |model: &Model| -> Vec<String> {
         let attentions = model.description().attentions();
@@ -314,7 +314,7 @@ pub(super) fn fits(a: &Opened, b: &Opened) -> Result<(), String> {
     }
 }
 
-/// Refuses two readings of one text that have other tokens.
+/// Refuses two readings of one text with different tokens.
 pub(super) fn same_tokens(a: &[Token], b: &[Token]) -> Result<(), String> {
     let differing = a.iter().zip(b).position(|(a, b)| a.raw != b.raw);
     match differing {
@@ -331,7 +331,7 @@ pub(super) fn same_tokens(a: &[Token], b: &[Token]) -> Result<(), String> {
     }
 }
 
-/// A message as a sentence: with a capital.
+/// A message as a sentence, with a capital letter.
 fn sentence(message: &str) -> String {
     let mut letters = message.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())

@@ -1,4 +1,4 @@
-//! What the room exports: the matrix of the open view, and the sweep.
+//! The exports of the room: the matrix of the open view, and the sweep.
 
 use regard_figure::Matrix;
 

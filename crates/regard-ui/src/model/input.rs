@@ -1,4 +1,4 @@
-//! What a model reads: a text; a text and what the decoder has written; or an image.
+//! The input of a model: a text; a text and the decoder's text; or an image.
 
 use std::io::Cursor;
 use std::path::Path;
@@ -17,15 +17,15 @@ use crate::Host;
 
 /// The largest file of an image, in bytes.
 const LARGEST: u64 = 64 << 20;
-/// An image on the screen has at most so many pixels a side.
+/// The maximum number of pixels a side of an image on the screen.
 const SIDE: u32 = 768;
 
-/// What kind of input a model reads.
+/// The kind of input that a model reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reads {
     /// A text.
     Text,
-    /// A text, and what the decoder has written so far.
+    /// A text, and the text that the decoder has written so far.
     TextAndDecoder,
     /// An image.
     Image,
@@ -43,21 +43,21 @@ impl Reads {
     }
 }
 
-/// An input, and what it looks like.
+/// An input, and its display.
 pub(super) struct Prepared {
     pub input: Input,
     /// The tokens, or the class token and the patches of an image.
     pub tokens: Vec<Label>,
     /// The tokens of the decoder, if the model has an encoder and a decoder.
     pub decoder_tokens: Vec<Label>,
-    /// The words that the model reads as "unknown".
+    /// The words that become the unknown token.
     pub unknown: Vec<String>,
     pub picture: Option<Arc<ColorImage>>,
 }
 
 impl Prepared {
-    /// What `opened` reads of a request. `text` is the first text, or the second one. `ids` are its tokens, if they are not those
-    /// that the tokenizer makes of it.
+    /// Prepares the input that `opened` reads for a request. `text` is the first text, or the second one. `ids` are its tokens,
+    /// if they differ from the tokenizer's.
     pub fn new(
         host: &dyn Host,
         opened: &Opened,
@@ -138,7 +138,7 @@ fn decoded(host: &dyn Host, path: &Path) -> Result<image::RgbImage, String> {
 /// announce an image of gigabytes.
 ///
 /// # Errors
-/// If the bytes are no PNG or JPEG file, or if the image is larger.
+/// If the bytes are not a PNG or JPEG file, or if the image is larger.
 pub fn decode(bytes: &[u8]) -> image::ImageResult<image::RgbImage> {
     let reader = ImageReader::new(Cursor::new(bytes)).with_guessed_format()?;
     let mut decoder = reader.into_decoder()?;
@@ -158,7 +158,7 @@ pub fn decode(bytes: &[u8]) -> image::ImageResult<image::RgbImage> {
     Ok(DynamicImage::from_decoder(decoder)?.into_rgb8())
 }
 
-/// Whether a JPEG file has several scans, as a progressive one has. Until the last of them the decoder holds the coefficients of the
+/// Whether a JPEG file has several scans, as a progressive one has. Until the last scan the decoder holds the coefficients of the
 /// whole image: 2 bytes for each of at most 4 components of a pixel.
 fn comes_in_scans(bytes: &[u8]) -> bool {
     let (mut at, mut components) = (2, None);

@@ -1,4 +1,4 @@
-//! The logit lens: what the model would predict if it ended after each layer.
+//! The logit lens: the model's prediction if it ended after each layer.
 
 use std::sync::Arc;
 
@@ -38,13 +38,13 @@ const GAP: f32 = 2.0;
 
 /// The likeliest token of each layer and position.
 struct Predictions {
-    /// By layer and position: the token, and its probability.
+    /// The token and its probability, by layer and position.
     rows: Vec<Vec<(String, f32)>>,
 }
 
 type Of = (Request, Same<Unchanged>);
 
-/// The table, and the one that is being computed.
+/// The table, and the next one that is being computed.
 #[derive(Default)]
 pub(super) struct Lens(Latest<Of, Predictions>);
 
@@ -59,7 +59,7 @@ impl Lens {
         self.0.value().map(|predictions| &predictions.rows[..])
     }
 
-    /// Takes what the thread has computed, and starts what is missing.
+    /// Takes the results of the thread, and starts what is missing.
     pub fn exchange(
         &mut self,
         host: &dyn Host,
@@ -118,7 +118,7 @@ impl Predictions {
                 return Err("cancelled".to_owned());
             }
         }
-        // All tokens together tell which kind of tokenizer it is.
+        // The kind of tokenizer follows from all tokens together.
         let name = |id: usize| {
             let token = u32::try_from(id).ok().and_then(|id| model.tokenizer()?.token(id));
             token.unwrap_or_else(|| id.to_string())
@@ -133,7 +133,7 @@ impl Predictions {
 
     fn show(&self, ui: &mut Ui, tokens: &[String], look: Look) {
         let palette = Palette::weights(1.0, look);
-        // The table fills the page: a row is for the tokens, and a cell is at most half as high as wide.
+        // The table fills the page. One row holds the tokens; cells are at most half as high as wide.
         let n = vec2(tokens.len().max(1) as f32, self.rows.len() as f32 + 1.0);
         let room = ui.available_size();
         let width = (room.x - NAMES) / n.x - GAP;
@@ -161,7 +161,7 @@ impl Predictions {
                         ui.painter().text(at, align, name(i), font, color);
                     }
                 });
-                // The last column is the prediction: it is seen first.
+                // The last column, the prediction, is visible first.
                 let scroll = ScrollArea::horizontal().stick_to_right(true);
                 scroll.show(ui, |ui| {
                     ui.vertical(|ui| {

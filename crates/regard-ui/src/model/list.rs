@@ -1,4 +1,4 @@
-//! The list of changes: each can be switched, moved, removed.
+//! The list of changes, which can be switched, moved and removed.
 
 use core::ops::Range;
 
@@ -14,11 +14,11 @@ const LIST: &str = "\
     has the last word. Each can be switched off and on, moved, and removed. Undo takes back the last step.\n\
     Edges of one head that are cut one after another stand in one line.";
 
-/// What is asked of the list.
+/// A request of the list.
 enum Asked {
     Remove(Range<usize>),
     Switch(Range<usize>, bool),
-    /// The first goes after the second, which follows it.
+    /// Swaps the first with the second, which follows it.
     Swap(Range<usize>, Range<usize>),
 }
 
@@ -84,7 +84,7 @@ pub(super) fn show(
     }
 }
 
-/// The changes of each line of the list: one, or edges of one head that were cut one after another.
+/// The changes of each line of the list: one, or edges of one head that were cut in sequence.
 fn lines(changes: &[Listed]) -> Vec<Range<usize>> {
     let together = |a: &Listed, b: &Listed| match (&a.change, &b.change) {
         (Change::Cut { head, .. }, Change::Cut { head: other, .. }) => {

@@ -1,7 +1,7 @@
-//! The fourth room: a model that reads a text while it is typed, and that is changed while it reads.
+//! The fourth room: a model that reads a text during typing, and that can be changed.
 //!
-//! [`State`] holds the choices of the user. A thread opens the model, another runs it: first unchanged, then with the changes,
-//! then over the second text. The views of a run are those of the heads room.
+//! [`State`] holds the choices of the user. A thread opens the model, and another runs it: first unchanged, then with the
+//! changes, then over the second text. The views of a run are those of the heads room.
 
 mod attentions;
 mod attribution;

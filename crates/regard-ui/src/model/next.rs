@@ -10,7 +10,7 @@ use super::run::Outcome;
 use crate::explain::heading;
 use crate::style;
 
-/// The most tokens in the list.
+/// The maximum number of tokens in the list.
 const MOST: usize = 10;
 
 const EXPLANATION: &str = "\
@@ -26,7 +26,7 @@ const CLASSES: &str = "\
     With changes, the thin bar is the probability without them, the thick bar the one with them, and the last column is their \
     difference in percentage points.";
 
-/// What the probabilities are of.
+/// The kind of outcome that has the probabilities.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Predicts {
     /// The token after the text.
@@ -38,7 +38,7 @@ pub(super) enum Predicts {
 }
 
 impl Predicts {
-    /// What a model predicts.
+    /// The kind of outcome that a model predicts.
     pub(super) fn of(model: &Model) -> Self {
         let description = model.description();
         match description.head {
@@ -49,7 +49,7 @@ impl Predicts {
     }
 }
 
-/// What the probabilities are compared with.
+/// The comparison of the probabilities.
 #[derive(Clone, Copy, PartialEq)]
 enum Against {
     Unchanged,
@@ -84,7 +84,7 @@ pub struct Next {
     pub token: String,
     /// Its probability in the unchanged run.
     pub before: f32,
-    /// Its probability in the run with the changes. The same without changes.
+    /// Its probability in the run with the changes, or the same without changes.
     pub after: f32,
     /// Its probability in run B, if there is one.
     pub second: Option<f32>,
@@ -114,7 +114,7 @@ impl Next {
                 token.unwrap_or_else(|| id.to_string())
             }
         };
-        // The tokens of the text tell which kind of tokenizer it is.
+        // The kind of tokenizer follows from the tokens of the text.
         let text = outcome.tokens().iter().map(|token| token.raw.clone());
         let all = readable(text.chain(ids.iter().map(|id| name(*id))).collect());
         let names = all.into_iter().skip(outcome.tokens().len());
@@ -129,7 +129,7 @@ impl Next {
     }
 }
 
-/// A probability as a reader wants it: "83 %", "0.4 %", "< 0.1 %".
+/// A readable probability: "83 %", "0.4 %", "< 0.1 %".
 pub(crate) fn percent(p: f32) -> String {
     let p = 100.0 * p;
     match p {
@@ -202,7 +202,7 @@ const TOKEN: f32 = 80.0;
 /// A narrower bar is not drawn.
 const NARROWEST_BAR: f32 = 16.0;
 
-/// The numbers that a row with changes has room for.
+/// The number of numbers for which a row with changes has room.
 fn numbers(width: f32) -> usize {
     if width < 230.0 { 2 } else { 3 }
 }

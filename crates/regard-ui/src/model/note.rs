@@ -1,4 +1,4 @@
-//! What the changes did, in a sentence; and each change in words.
+//! The effect of the changes, in a sentence; and each change in words.
 
 use regard_models::{Ablation, Change, Input, Tokenizer};
 
@@ -98,8 +98,8 @@ fn all_cuts(changes: &[Change]) -> bool {
     changes.len() > 1 && changes.iter().all(|change| matches!(change, Change::Cut { .. }))
 }
 
-/// What the changes did to the likeliest token, in one sentence: "Without head 1.2, “Mary” falls from 83 % to 12 %; “Tom” is
-/// now the likeliest (60 %)."
+/// The effect of the changes on the likeliest token, in one sentence: "Without head 1.2, “Mary” falls from 83 % to 12 %;
+/// “Tom” is now the likeliest (60 %)."
 pub(super) fn sentence(outcome: &Outcome, list: &[Next]) -> Option<String> {
     outcome.next_changed()?;
     let top = list.first()?;

@@ -11,10 +11,10 @@ use super::record;
 use crate::Host;
 use crate::task::Task;
 
-/// The name of the model that comes with the program.
+/// The name of the bundled model.
 pub const STORY: &str = "story";
 
-/// The model that comes with the program.
+/// The bundled model.
 ///
 /// # Errors
 /// None in practice, because its files are part of the program.
@@ -24,7 +24,7 @@ pub fn story() -> Result<Checkpoint, Error> {
 
 /// A model that has been opened.
 pub(super) struct Opened {
-    /// What the user called it.
+    /// The user's name for it.
     pub name: String,
     pub model: Model,
     /// The bytes of its weights.
@@ -33,15 +33,15 @@ pub(super) struct Opened {
     pub hash: String,
     /// The hash of its tokens.
     pub tokens: String,
-    /// How an image becomes numbers, for a model of images.
+    /// The conversion of an image to numbers, for a model of images.
     pub processor: Option<ImageProcessor>,
-    /// What it has read last of the first text, and of the second.
+    /// Its last reading of the first text, and of the second.
     pub read: [LastReading<Reading>; 2],
-    /// What it has read last with changes.
+    /// Its last reading with changes.
     pub read_changed: LastReading<ChangedReading>,
 }
 
-/// The reading of a text that is being typed: the next one goes on from it.
+/// The reading of a text during typing, which the next reading continues.
 pub(super) struct LastReading<T>(Mutex<Option<T>>);
 
 impl<T> Default for LastReading<T> {
@@ -51,7 +51,7 @@ impl<T> Default for LastReading<T> {
 }
 
 impl<T> LastReading<T> {
-    /// Takes the reading, to go on from it.
+    /// Takes the reading, to continue it.
     pub fn take(&self) -> Option<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -77,7 +77,7 @@ impl Opened {
     }
 }
 
-/// How far the opening of a model is.
+/// The state of opening a model.
 pub(super) enum Stage {
     /// The headers have been read.
     Reading(Arc<Checkpoint>),
@@ -99,14 +99,14 @@ impl Opening {
         let (files, theirs) = (Arc::clone(host), name.clone());
         let task = Task::start(&**host, ctx, "model", move |promise| {
             let checkpoint = Arc::new(files.checkpoint(&theirs).map_err(|e| message(&theirs, &e))?);
-            // A task that is cancelled still ends: reading cannot be interrupted.
+            // A cancelled task still ends: reading cannot be interrupted.
             let _ = promise.show(Stage::Reading(Arc::clone(&checkpoint)));
             Ok(Stage::Ready(Arc::new(Opened::load(theirs, &checkpoint)?)))
         });
         Self { name, anew, task, checkpoint: None }
     }
 
-    /// The model, or why it cannot be opened, when the thread has ended.
+    /// The model, or the reason why it cannot be opened, once the thread has ended.
     pub fn take(&mut self) -> Option<Result<Arc<Opened>, String>> {
         match self.task.take()? {
             Ok(Stage::Reading(checkpoint)) => {
@@ -129,7 +129,7 @@ impl Opening {
         self.task.elapsed()
     }
 
-    /// Shows how far the opening is.
+    /// Shows the progress of opening.
     pub fn show(&self, ui: &mut Ui) {
         ui.horizontal(|ui| {
             ui.label(format!("Opening {}", self.name));

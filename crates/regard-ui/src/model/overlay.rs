@@ -18,7 +18,7 @@ const EXPLANATION: &str = "\
     weight that the query gives it: the more opaque the colour, the larger the weight. Point at a patch to see what it attends to; \
     click it to keep it as the query. [CLS] is the query whose output is sorted into classes.";
 
-/// A narrower image of several side by side has no words above it.
+/// An image narrower than this, of several side by side, has no words above it.
 const NARROW: f32 = 300.0;
 /// The opacity of the smallest and of the largest weight.
 const OPACITY: [f32; 2] = [0.08, 0.78];
@@ -102,7 +102,7 @@ impl Overlay {
             if let Some((palette, weight)) = palette.zip(weight(token)) {
                 let [least, most] = OPACITY;
                 let opacity = least + (most - least) * weight.abs() / largest;
-                // All patches together have the colours of one row of the heatmap.
+                // All patches share the colours of one row of the heatmap.
                 let color = palette.color(weight).gamma_multiply(opacity);
                 ui.painter().rect_filled(rect, 0, color);
             }

@@ -1,4 +1,4 @@
-//! A run on the screen: all its heads as small pictures, or one of them large.
+//! A run on the screen: all its heads as small pictures, or a large one.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ impl Default for Pane {
 }
 
 impl Pane {
-    /// Takes what the thread has computed, and starts what is missing. `None` shows nothing.
+    /// Takes the results of the thread, and starts what is missing. `None` shows nothing.
     ///
     /// # Errors
     /// If the large matrix cannot be computed.
@@ -39,7 +39,7 @@ impl Pane {
         self.large.exchange(host, ctx, heads.zip(part))
     }
 
-    /// Gives the run a name. An empty one stands for the only run.
+    /// Gives the run a name. The only run has an empty one.
     pub fn call(&mut self, name: &str) {
         name.clone_into(&mut self.large.of);
         name.clone_into(&mut self.grid.of);

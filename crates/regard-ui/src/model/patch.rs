@@ -1,4 +1,4 @@
-//! Patching: what the model computes for a token of the second text is put into the run of the first (activation patching).
+//! Patching: activations of the second text replace those of the first in its run (activation patching).
 
 use egui::{ComboBox, DragValue, Label, LayerId, Order, RichText, Sense, Stroke, TextStyle, Ui};
 use regard_models::{Change, Description, HeadAddress, Input, Placement};
@@ -49,7 +49,7 @@ impl Part {
     }
 }
 
-/// Why no patch can be made, if none can.
+/// The reason why no patch can be made, if there is one.
 fn refusal(outcome: &Outcome, second: &Unchanged) -> Option<String> {
     let [first, second] = [outcome.tokens().len(), second.tokens.len()];
     (first != second).then(|| {
@@ -59,7 +59,7 @@ fn refusal(outcome: &Outcome, second: &Unchanged) -> Option<String> {
     })
 }
 
-/// Shows the second text's tokens, which are clicked or dragged, and the choice of what a patch takes.
+/// Shows the second text's tokens, which are clicked or dragged, and the choice of the patched part.
 pub(super) fn show(ui: &mut Ui, state: &mut State, outcome: &Outcome, description: &Description) {
     let Some(second) = outcome.second_text() else { return };
     let run = &second.run;
@@ -130,7 +130,7 @@ pub(super) fn show(ui: &mut Ui, state: &mut State, outcome: &Outcome, descriptio
     }
 }
 
-/// Makes the patch of a position, or takes it back.
+/// Makes the patch of a position, or removes it.
 pub(super) fn toggle(
     state: &mut State,
     outcome: &Outcome,
@@ -167,7 +167,7 @@ pub(super) fn drop_at(
     Ok(())
 }
 
-/// What a patch takes: "Stream after layer 2".
+/// The patched part: "Stream after layer 2".
 fn part_name(state: &State) -> String {
     let id = state.heads.id();
     match state.part {

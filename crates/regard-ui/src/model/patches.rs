@@ -1,4 +1,4 @@
-//! Each place of the second text's run put into that of the first, one at a time: what that does to the prediction.
+//! The effect on the prediction of patching each place of the second text's run into the first.
 
 use std::sync::Arc;
 
@@ -30,12 +30,12 @@ struct Effects {
     measure: String,
 }
 
-/// A row, a column and a number.
+/// The words for a row, a column and a number.
 const TERMS: [&str; 3] = ["layer", "token", "change of the logit"];
 
 type Of = (Same<Unchanged>, Same<Unchanged>);
 
-/// The picture, and the one that is being computed.
+/// The picture, and the next one that is being computed.
 #[derive(Default)]
 pub(super) struct Patches(Latest<Of, Effects>);
 
@@ -56,7 +56,7 @@ impl Patches {
         Some(effects.map.matrix(effects.title(), TERMS, look))
     }
 
-    /// Takes what the thread has computed, and starts what is missing.
+    /// Takes the results of the thread, and starts what is missing.
     pub fn exchange(
         &mut self,
         host: &dyn Host,
@@ -125,7 +125,7 @@ impl Effects {
         let whole = first.baseline.logits().map(measure).ok_or("The model has no logits.")?;
         let patches = model.patches(second.input());
         let mut numbers = Vec::with_capacity(patches.len());
-        // One layer at a time, so that a text that has changed by then does not wait for all of them.
+        // Each layer is a task, so that a changed text does not wait for all of them.
         for layer in patches.chunks(positions.max(1)) {
             let logits = model.sweep(&first.baseline, layer, true, &mut |_| ());
             let logits = logits.map_err(|e| e.to_string())?;

@@ -1,4 +1,4 @@
-//! What a session remembers of a run, by which a replay is compared with it, bit by bit.
+//! The hashes of a run in a session, against which a replay is checked bit by bit.
 
 use core::fmt::Write as _;
 
@@ -26,7 +26,7 @@ pub struct Record {
 impl Record {
     pub(super) fn of(opened: &Opened, model_b: Option<&Opened>, outcome: &Outcome) -> Self {
         let mut asked = Sha256::new();
-        // The text of a request has each of its numbers as it is.
+        // The text of a request contains each of its numbers exactly.
         asked.update(format!("{} {:?}", opened.name, outcome.request));
         Self {
             asked: digits(asked),
@@ -36,7 +36,7 @@ impl Record {
         }
     }
 
-    /// Why a replay differs from this run, if it is one of the same request and differs.
+    /// The difference of a replay from this run, if it repeats the same request and differs.
     pub(super) fn difference(&self, replay: &Self) -> Option<&'static str> {
         if self.asked != replay.asked || self == replay {
             None

@@ -9,9 +9,9 @@ use regard_walkthrough::Marks;
 use crate::colors::{Look, Palette, largest};
 use crate::heatmap::{Cell, Heatmap, Picture, Pointing, View};
 
-/// The numbers, and how they are looked at.
+/// The numbers and their display.
 pub(super) struct SignedMap {
-    /// Row by row.
+    /// The numbers, row by row.
     pub numbers: Vec<f32>,
     picture: Picture,
     labels: [Vec<String>; 2],
@@ -21,7 +21,7 @@ pub(super) struct SignedMap {
 }
 
 impl SignedMap {
-    /// A row for each of the first labels, a column for each of the second ones.
+    /// A map with a row for each of the first labels and a column for each of the second ones.
     pub fn new(numbers: Vec<f32>, labels: [Vec<String>; 2]) -> Self {
         let palette = Palette::signed(largest(&numbers), Look::default());
         let picture = Picture::new(&numbers, labels[1].len(), palette);
@@ -49,7 +49,7 @@ impl SignedMap {
         }
     }
 
-    /// Draws the map as large as the page is wide, but at most `large` points high, with the cell that is `pointed` at.
+    /// Draws the map over the width of the page, but at most `large` points high, with the cell `pointed` marked.
     pub fn draw(
         &mut self,
         ui: &mut Ui,
@@ -80,7 +80,7 @@ impl SignedMap {
         map.show_enlarged(ui, width, &mut self.view)
     }
 
-    /// Fills what is left of the page but for `below` points. Returns the cell that was clicked: arrow keys move the cursor, and
+    /// Fills the rest of the page except for `below` points. Returns the cell that was clicked: arrow keys move the cursor, and
     /// Enter clicks.
     pub fn fill(
         &mut self,

@@ -28,23 +28,23 @@ pub enum Version {
     SideBySide,
 }
 
-/// What the middle of the room shows.
+/// The view in the middle of the room.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum View {
     /// The attention of each head.
     #[default]
     Attention,
-    /// What the model would predict after each layer.
+    /// The model's prediction after each layer.
     Lens,
-    /// What each part of the model adds to a logit.
+    /// The contribution of each part of the model to a logit.
     Attribution,
-    /// What each place of the second text's run does in that of the first.
+    /// The effect of patching each place of the second text's run into that of the first.
     Patches,
 }
 
 impl View {
-    /// What the user can do there.
+    /// A hint at the actions of the view.
     pub(super) fn hint(self) -> &'static str {
         match self {
             Self::Attention => "Click a head to enlarge it.",
@@ -64,7 +64,7 @@ pub struct Written {
     pub ids: Vec<u32>,
 }
 
-/// What a patch puts from the run of the second text into that of the first.
+/// The part of the second text's run that a patch puts into that of the first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Part {
@@ -73,11 +73,11 @@ pub enum Part {
     /// The residual stream that leaves a layer.
     #[default]
     StreamOut,
-    /// What the attention of a layer adds to the stream.
+    /// The output of the attention of a layer.
     Attention,
-    /// What the feed-forward layer adds to the stream.
+    /// The output of the feed-forward layer.
     FeedForward,
-    /// What one head gives.
+    /// The output of one head.
     Head,
 }
 
@@ -86,7 +86,7 @@ pub enum Part {
 pub struct Listed {
     /// The change.
     pub change: Change,
-    /// Whether it is made.
+    /// Whether it is applied.
     pub on: bool,
 }
 
@@ -102,15 +102,15 @@ pub struct State {
     pub changes: Vec<Listed>,
     /// The run whose weights are shown.
     pub version: Version,
-    /// The text as the model wrote it. It counts as long as `text` is the same.
+    /// The text as the model wrote it. It counts while `text` is the same.
     pub written: Option<Written>,
     /// The second text, which run B reads. `None`: the first one.
     pub second: Option<String>,
     /// The model of run B. `None`: the same.
     pub second_model: Option<String>,
-    /// What the decoder of a model with an encoder and a decoder has written.
+    /// The text that the decoder of a model with an encoder and a decoder has written.
     pub decoder: String,
-    /// The same as the model wrote it. It counts as long as `decoder` is the same.
+    /// The decoder's text as the model wrote it. It counts while `decoder` is the same.
     pub written_decoder: Option<Written>,
     /// The image that a model of images reads.
     pub image: Option<PathBuf>,
@@ -118,15 +118,15 @@ pub struct State {
     pub attention: Which,
     /// Whether each head is ablated in turn. `None`: for a small model.
     pub sweep: Option<bool>,
-    /// What the middle of the room shows.
+    /// The view in the middle of the room.
     pub view: View,
-    /// The tokens whose logits are attributed: the first, or the first minus the second. `None` is the likeliest one, and none.
+    /// The tokens whose logits are attributed: the first, or the first minus the second. `None`: the likeliest, or no second.
     pub attributed: [Option<u32>; 2],
-    /// What a patch takes from the second run.
+    /// The part that a patch takes from the second run.
     pub part: Part,
-    /// How the heads are shown.
+    /// The display of the heads.
     pub heads: heads::State,
-    /// The hashes of the latest run, by which a replay is compared with it.
+    /// The hashes of the latest run, against which a replay is checked.
     pub record: Option<Record>,
     /// Whether dragging over a head's heatmap hides cells, or shows them again. `None`: it moves the visible part.
     pub brush: Option<bool>,
@@ -139,7 +139,7 @@ impl Default for State {
 }
 
 impl State {
-    /// The state of a model that has just been opened.
+    /// The state for a model that has just been opened.
     pub fn of(model: impl Into<String>) -> Self {
         Self {
             model: model.into(),
@@ -163,7 +163,7 @@ impl State {
         }
     }
 
-    /// The choices, which undo and redo change. Zoom, pins, the cursor and the brush are not among them.
+    /// The choices, which undo and redo change. Zoom, pins, the cursor and the brush are not included.
     pub fn choices(&self) -> Self {
         Self { heads: self.heads.choices(), record: None, brush: None, ..self.clone() }
     }
@@ -192,7 +192,7 @@ impl State {
         HeadAddress { attention: self.attention, layer: id.layer, head: id.head }
     }
 
-    /// The heads of the attention that is shown that have changes.
+    /// The changed heads of the attention that is shown.
     pub(super) fn changed_heads(&self) -> Vec<HeadId> {
         let heads = self.changes.iter().filter(|c| c.on).filter_map(|c| head_of(&c.change));
         let shown = heads.filter(|head| head.attention == self.attention);
@@ -204,7 +204,7 @@ impl State {
         self.changes.iter().filter(|c| c.on).map(|c| c.change.clone()).collect()
     }
 
-    /// What a head's output is set to, if it is.
+    /// The value to which a head's output is set, if it is.
     pub fn ablation(&self, head: HeadAddress) -> Option<&Ablation> {
         self.changes.iter().filter(|c| c.on).find_map(|c| match &c.change {
             Change::Ablate { head: of, to } if *of == head => Some(to),
@@ -228,7 +228,7 @@ impl State {
         self.replace(is_it, to.map(|to| Change::Ablate { head, to }));
     }
 
-    /// Gives a head a temperature of its own. 1 takes it back.
+    /// Gives a head its own temperature. 1 removes it.
     pub fn set_temperature(&mut self, head: HeadAddress, temperature: f32) {
         let is_it =
             |change: &Change| matches!(change, Change::Temperature { head: of, .. } if *of == head);
@@ -236,7 +236,7 @@ impl State {
         self.replace(is_it, (temperature != 1.0).then_some(change));
     }
 
-    /// Makes a change, or takes it back.
+    /// Makes a change, or removes it.
     pub fn toggle(&mut self, change: &Change) {
         let now = self.changes.iter().any(|c| c.on && c.change == *change);
         let new = (!now).then(|| change.clone());
@@ -251,7 +251,7 @@ impl State {
         }
     }
 
-    /// Puts a change in the place of the one like it, or at the end.
+    /// Replaces the change that matches, or appends a new one.
     fn replace(&mut self, is_it: impl Fn(&Change) -> bool, change: Option<Change>) {
         let place = self.changes.iter().position(|c| is_it(&c.change));
         match (place, change) {
@@ -263,7 +263,7 @@ impl State {
     }
 }
 
-/// The head that a change is about.
+/// The head that a change affects.
 fn head_of(change: &Change) -> Option<HeadAddress> {
     match change {
         Change::Ablate { head, .. }

@@ -1,4 +1,4 @@
-//! The tokens of the text as a sentence, each shaded by what the pointed token attends to.
+//! The tokens of the text as a sentence, each shaded by the attention of the pointed token.
 
 use egui::accesskit::Role;
 use egui::{Color32, Response, Sense, Stroke, StrokeKind, TextStyle, Ui, WidgetInfo, vec2};
@@ -13,7 +13,7 @@ use crate::{numbers, style};
 /// A token in a frame.
 pub(super) struct Chip<'a> {
     pub text: &'a str,
-    /// The colour behind the token; without one, that of an empty frame.
+    /// The colour behind the token, or that of an empty frame.
     pub fill: Option<Color32>,
     pub stroke: Stroke,
 }
@@ -32,11 +32,11 @@ impl Chip<'_> {
     }
 }
 
-/// Shows the tokens. A click on a query keeps it; a second click lets it go. Returns the token of the second text that was
-/// dropped, and the position.
+/// Shows the tokens. A click on a query keeps it; a second click releases it. Returns the token of the second text that
+/// was dropped, and the position.
 ///
-/// The query is the token under the pointer here, or the row under it on the heatmap, or the one that was clicked, or the last
-/// token. In an attention from a decoder to an encoder, the keys stand in a line of their own above the queries.
+/// The query is the token under the pointer, the row under the pointer on the heatmap, the clicked token, or the last token.
+/// In an attention from a decoder to an encoder, the keys stand in their own line above the queries.
 pub(super) fn show(
     ui: &mut Ui,
     [queries, keys]: &[Vec<String>; 2],

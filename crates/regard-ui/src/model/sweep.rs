@@ -1,4 +1,4 @@
-//! Each head ablated in turn: what that does to the likeliest next token.
+//! Each head is ablated in turn, and the effect on the likeliest next token is shown.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::explain::title;
 use crate::heads::Shown;
 use crate::task::Task;
 
-/// The weights of a model whose sweep follows each text without being asked for.
+/// The largest weights in bytes of a model that is swept for each text by default.
 const SMALL: u64 = 32 << 20;
 
 const EXPLANATION: &str = "\
@@ -26,7 +26,7 @@ const EXPLANATION: &str = "\
     negative where the model needs the head for this token, positive where the head speaks against it. A logit is the score before \
     softmax. The changes of the list are not made in these runs. Click a cell to see its head.";
 
-/// A row, a column and a number.
+/// The words for a row, a column and a number.
 const TERMS: [&str; 3] = ["layer", "head", "change of the logit"];
 
 fn heading(top: &Next) -> String {
@@ -40,7 +40,7 @@ pub(super) struct Effects {
     rows: Vec<HeadAddress>,
 }
 
-/// Whether each head is ablated in turn: if it is asked for, or if the model is small.
+/// Whether each head is ablated in turn: on request, or if the model is small.
 pub(super) fn is_on(state: &State, opened: &Opened) -> bool {
     is_swept(state.sweep, opened.bytes)
 }
@@ -49,7 +49,7 @@ fn is_swept(asked: Option<bool>, bytes: u64) -> bool {
     asked.unwrap_or(bytes <= SMALL)
 }
 
-/// The picture, and the one that is being computed.
+/// The picture, and the next one that is being computed.
 #[derive(Default)]
 pub(super) struct Sweep(Latest<Same<Unchanged>, Effects>);
 
@@ -69,7 +69,7 @@ impl Sweep {
         Some(self.0.value()?.map.matrix(heading(next.first()?), TERMS, look))
     }
 
-    /// Takes what the thread has computed, and starts what is missing.
+    /// Takes the results of the thread, and starts what is missing.
     pub fn exchange(
         &mut self,
         host: &dyn Host,
@@ -130,7 +130,7 @@ impl Effects {
         let whole = whole.ok_or("The model has no logits.")?;
         let heads = model.description().heads();
         let mut effects = Vec::with_capacity(heads.len());
-        // One layer at a time, so that a text that has changed by then does not wait for the whole sweep.
+        // Each layer is a task, so that a changed text does not wait for the whole sweep.
         for layer in heads.chunks(stack.block.heads.max(1)) {
             let zero = |head| Change::Ablate { head, to: Ablation::Zero };
             let changes: Vec<Change> = layer.iter().map(|head| zero(*head)).collect();
@@ -169,7 +169,7 @@ impl Effects {
     }
 }
 
-/// What the rows of an attention's layers are called.
+/// The name of the rows of an attention's layers.
 fn stack_name(which: Which) -> &'static str {
     match which {
         Which::Only => "layer",

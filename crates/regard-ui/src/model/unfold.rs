@@ -1,4 +1,4 @@
-//! A weight unfolded: from a query and a key to the weight, step by step.
+//! An unfolded weight: the steps from a query and a key to the weight.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub(super) struct Of {
     pub cell: Cell,
 }
 
-/// The weight, and the one that is being computed.
+/// The weight, and the next one that is being computed.
 #[derive(Default)]
 pub(super) struct Unfolded(Latest<Of, (Of, Score)>);
 
@@ -42,7 +42,7 @@ impl Unfolded {
         self.0.value().map(|(_, score)| score)
     }
 
-    /// Takes what the thread has computed, and starts what is missing.
+    /// Takes the results of the thread, and starts what is missing.
     pub fn exchange(
         &mut self,
         host: &dyn Host,
@@ -80,7 +80,7 @@ impl Unfolded {
     }
 }
 
-/// The steps, one a line.
+/// The steps, one per line.
 fn lines(score: &Score) -> Vec<String> {
     let spoken = numbers::spoken;
     let mut lines = vec![

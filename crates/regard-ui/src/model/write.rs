@@ -1,4 +1,4 @@
-//! Text that the model writes, a token at a time.
+//! Text that the model writes, token by token.
 
 use egui::{Button, Label, RichText, Ui};
 use regard_models::{Model, Tokenizer};
@@ -8,7 +8,7 @@ use super::run::{Outcome, Request};
 use super::state::Written;
 use super::{Next, State};
 
-/// The most tokens that are written without being asked again.
+/// The maximum number of tokens that one request writes.
 const MOST: usize = 200;
 
 /// A text that is being written.
@@ -16,17 +16,17 @@ const MOST: usize = 200;
 pub(super) struct Writer {
     /// The tokens that are still to be written.
     left: usize,
-    /// Why the model wrote no more.
+    /// The reason why the model stopped writing.
     end: Option<String>,
 }
 
 impl Writer {
-    /// Whether the model goes on to write.
+    /// Whether the model is writing.
     pub fn is_on(&self) -> bool {
         self.left > 0
     }
 
-    /// Writes the next token if it is asked for and if the run is that of the latest request.
+    /// Writes the next token on request, if the run is that of the latest request.
     pub fn exchange(
         &mut self,
         state: &mut State,
@@ -86,7 +86,7 @@ impl Writer {
         }
     }
 
-    /// Forgets why the model wrote no more.
+    /// Forgets why the model stopped writing.
     pub fn forget(&mut self) {
         self.end = None;
     }
@@ -110,7 +110,7 @@ pub(super) fn append(
         Reads::TextAndDecoder => (&mut state.decoder, &mut state.written_decoder),
         Reads::Text | Reads::Image => (&mut state.text, &mut state.written),
     };
-    // A token may be a part of a letter, which is seen when the rest has come.
+    // A token may be a part of a letter, which becomes visible with the rest.
     let more =
         after.strip_prefix(&before).map_or_else(|| text(&[next]), |more| Ok(more.to_owned()))?;
     let at_start = so_far.is_empty() || so_far.ends_with(char::is_whitespace);

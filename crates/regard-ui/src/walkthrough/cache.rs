@@ -1,4 +1,4 @@
-//! The results that follow from the state. They are kept until the state changes.
+//! The results that follow from the state, kept until the state changes.
 
 use std::collections::HashMap;
 
@@ -29,7 +29,7 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// Computes everything.
+    /// Computes all results.
     pub fn new(state: &State, look: Look) -> Self {
         let mut cache = Self {
             from: (state.inputs.clone(), state.settings),
@@ -46,7 +46,7 @@ impl Cache {
         cache
     }
 
-    /// Computes again what has changed. Returns whether anything has. All positions of a slider during one drag are one edit:
+    /// Recomputes what has changed. Returns whether anything has. All positions of a slider during one drag are one edit:
     /// from the second on, `goes_on` is true.
     pub fn update(&mut self, state: &State, look: Look, goes_on: bool) -> bool {
         if self.look != look {

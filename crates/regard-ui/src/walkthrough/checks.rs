@@ -23,7 +23,7 @@ pub fn in_four_lines(ui: &mut Ui, lines: &[String; 4]) {
     });
 }
 
-/// Shows each check with what was measured.
+/// Shows each check with its measured distance.
 pub fn show(ui: &mut Ui, checks: &[Check]) {
     if checks.is_empty() {
         return;

@@ -21,10 +21,10 @@ const EXPLANATION: &str = "\
     left, the largest score gets all the weight; at the right, all keys get equal weights. Keys of equal scores share one curve, \
     in which their colours alternate. Point at a curve to read its key and its weight. Point at a row of weights to see another query.";
 
-/// Shows the curves of the row under the pointer. Returns the command if the button that exports was pressed.
+/// Shows the curves of the row under the pointer. Returns the command if the export button was pressed.
 pub fn show(ui: &mut Ui, state: &State, walkthrough: &Walkthrough) -> Option<Command> {
     let (scores, weights, row) = softmax_row(state, walkthrough)?;
-    // The guided path asks for the weights first.
+    // The guided path first asks about the weights.
     let place = walkthrough.steps.iter().position(|step| step.key == weights.key)?;
     if place >= rows::shown(state, &walkthrough.steps) {
         return None;
@@ -72,13 +72,13 @@ fn softmax_row<'a>(
     let weights = &walkthrough.steps[weights];
     let mut scores = scores_of(weights, walkthrough)?.matrix.row(row).to_vec();
     if weights.key.quantity == Quantity::CausalWeights {
-        // The masked scores of the causal attention beside a plain one are not a step.
+        // The masked scores of the causal attention beside the plain one are not a step.
         scores.iter_mut().skip(row + 1).for_each(|score| *score = f32::NEG_INFINITY);
     }
     Some((scores, weights, row))
 }
 
-/// The row of weights whose scores differ most: the place of its step, and the row. Of equal rows, it is the first.
+/// The row of weights whose scores differ most: its step's place, and the row. The first of equal rows wins.
 fn widest(
     walkthrough: &Walkthrough,
     weights: impl Iterator<Item = usize>,
@@ -97,7 +97,7 @@ fn widest(
     found.map(|(_, at)| at)
 }
 
-/// The step that a step of weights is the softmax of: the nearest scores before it.
+/// The scores of a step of weights: the nearest scores before it.
 fn scores_of<'a>(weights: &Step, walkthrough: &'a Walkthrough) -> Option<&'a Step> {
     let before = walkthrough.steps.iter().take_while(|step| step.key != weights.key);
     before
@@ -130,7 +130,7 @@ fn of(now: Temperature, scores: &[f32], weights: &Step, row: usize) -> Plot {
     }
 }
 
-/// The curves' tokens, each with its weight at the present temperature. Tokens whose curves coincide stand together.
+/// The curves' tokens, each with its weight at the present temperature. Coincident curves stand together.
 fn legend(ui: &mut Ui, plot: &Plot) {
     ui.horizontal_wrapped(|ui| {
         ui.spacing_mut().item_spacing = egui::vec2(12.0, 4.0);

@@ -24,7 +24,7 @@ pub struct Edit {
 /// A field in a cell.
 struct Typing {
     at: At,
-    /// The text before. If it is unchanged, the number is not typed over.
+    /// The original text. If it is unchanged, the number is not typed over.
     before: String,
     text: String,
     /// The error of the text.
@@ -49,7 +49,7 @@ impl Edit {
             || wanted && step.is_editable()
     }
 
-    /// The cell that is dragged. It stays the one that is explained.
+    /// The cell that is dragged. It stays the explained one.
     pub fn dragged(&self) -> Option<&At> {
         self.dragging.as_ref().map(|drag| &drag.at)
     }
@@ -104,14 +104,14 @@ impl Edit {
         if response.dragged() {
             drag.moved += response.drag_delta();
             let At { step, cell: (row, col) } = &drag.at;
-            // A number beyond the limits is not taken.
+            // A number beyond the limits is ignored.
             let _ = state.inputs.set(*step, *row, *col, drag.value());
         } else {
             self.dragging = None;
         }
     }
 
-    /// Shows the field. Enter or a click elsewhere takes the number. Escape keeps the old one.
+    /// Shows the field. Enter or a click elsewhere accepts the number. Escape keeps the old one.
     fn field(&mut self, ui: &mut Ui, step: &Step, pointing: &Pointing, state: &mut State) {
         let Some(typing) = &mut self.typing else { return };
         let (row, col) = typing.at.cell;
@@ -175,7 +175,7 @@ impl Edit {
         }
     }
 
-    /// Closes the field and goes back to the cells.
+    /// Closes the field and returns to the cells.
     fn end(&mut self, cells: &Response) {
         self.typing = None;
         cells.request_focus();
@@ -197,7 +197,7 @@ impl Dragging {
         Some(Self { at, from, per: fineness(step), moved: Vec2::ZERO })
     }
 
-    /// The new number. Right and up increase it.
+    /// The new number. Moving right or up increases it.
     fn value(&self) -> f64 {
         let steps = (self.moved.x - self.moved.y) / POINTS;
         ((self.from * self.per).round() + f64::from(steps.round())) / self.per

@@ -10,7 +10,7 @@ use regard_walkthrough::{Arithmetic, Expr, Operand};
 use super::state::At;
 use crate::style;
 
-/// A sum of more terms is cut in the middle. The smaller limits are for sums that do not fit otherwise.
+/// Sums with more terms are cut in the middle. The smaller limits are for sums that do not fit otherwise.
 const MOST_TERMS: [usize; 3] = [12, 6, 3];
 /// The usual size of the font.
 const SIZE: f32 = 16.0;
@@ -192,7 +192,7 @@ impl Setter<'_> {
         }
     }
 
-    /// The terms of a sum, each with the sign before it.
+    /// The terms of a sum, each with its sign.
     fn terms(&self, terms: &[Expr]) -> Vec<Set> {
         let term = |i: usize| {
             let set = if matches!(terms[i], Expr::Product(_)) {

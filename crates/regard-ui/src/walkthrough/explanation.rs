@@ -7,7 +7,7 @@ use super::state::{At, Picked, State};
 use super::{edit, equation};
 use crate::numbers;
 
-/// The most operands that are listed beside words.
+/// The maximum number of operands listed beside words.
 const LISTED: usize = 12;
 
 /// Shows the panel. Returns the operand that was clicked.
@@ -29,12 +29,12 @@ pub fn show(ui: &mut Ui, state: &mut State, walkthrough: &Walkthrough) -> Option
     .inner
 }
 
-/// Whether the text says no more than the expression.
+/// Whether the text only repeats the expression.
 fn is_the_text(expr: &Expr, text: &str) -> bool {
     text.strip_prefix(&expr.text()).is_some_and(|rest| rest.starts_with(" = "))
 }
 
-/// Tells what the user can do.
+/// Shows a hint at the user's possible actions.
 fn hint(ui: &mut Ui, state: &State, walkthrough: &Walkthrough) {
     let text = match state.picked {
         Some(Picked::Token(i)) => {
@@ -79,7 +79,7 @@ fn heading(ui: &mut Ui, state: &mut State, step: &Step, at: &At) {
     });
 }
 
-/// A field that changes or restores the number, if it can be typed over.
+/// Shows a field that changes or restores the number, if it can be typed over.
 fn number(ui: &mut Ui, inputs: &mut Inputs, step: &Step, at: &At) {
     let (row, col) = at.cell;
     let (Some(before), Some(given)) = (edit::number(step, at.cell), step.given(row, col)) else {

@@ -18,7 +18,7 @@ pub fn size(ui: &Ui) -> f32 {
     RELATIVE * style::subheading().resolve(ui.style()).size
 }
 
-/// A formula to be painted.
+/// The layout of a formula.
 pub fn galley(ui: &Ui, text: &str, size: f32, color: Color32) -> Arc<Galley> {
     ui.painter().layout_job(job(text, size, color))
 }

@@ -1,4 +1,4 @@
-//! One step at a time: as a guided path, which asks what to expect before it shows the numbers, or as a presentation, in which a
+//! One step at a time: as a guided path, which asks a question before it shows the numbers, or as a presentation, in which a
 //! step fills the window.
 
 use egui::{Button, Key, Label, Modifiers, RichText, TextStyle, Ui, vec2};
@@ -9,7 +9,7 @@ use super::steps::Steps;
 use super::{formula, rows};
 use crate::{Command, style};
 
-/// How much larger the text of a presentation is, in a window of the usual height.
+/// The factor by which the text of a presentation is larger, in a window of the usual height.
 const PRESENTED: f32 = 1.6;
 /// The height of a window in which a presentation has text of that size.
 const USUAL: f32 = 800.0;
@@ -62,7 +62,7 @@ pub fn show(
     steps.single(ui, state, walkthrough, state.at)
 }
 
-/// The question, and after it the answer.
+/// Shows the question, and then the answer.
 fn question(ui: &mut Ui, state: &mut State, walkthrough: &Walkthrough, step: StepKey) {
     let Some(question) = walkthrough.question(step) else { return };
     style::card(ui.visuals()).show(ui, |ui| {
@@ -107,7 +107,7 @@ fn next(state: &mut State, last: usize) {
     }
 }
 
-/// Goes to the step before, whose numbers have been shown already.
+/// Goes to the previous step, whose numbers have already been shown.
 fn back(state: &mut State) {
     if state.at > 0 {
         (state.at, state.revealed) = (state.at - 1, true);

@@ -2,7 +2,7 @@
 //! shows its effect at once, and leads to the steps.
 //!
 //! Results (weights and outputs) get cells that are large enough for their numbers. The other steps share the rest of the
-//! height. What the last edit changed has a yellow frame.
+//! height. A yellow frame marks the changes of the last edit.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ const BETWEEN: f32 = 13.0;
 /// The largest cell of a result, and of any other step.
 const RESULT: Vec2 = vec2(52.0, 30.0);
 const SMALL: Vec2 = vec2(20.0, 13.0);
-/// The smallest height of a result's cell, as far as there are few rows.
+/// The smallest height of a result's cell, if there are few rows.
 const READABLE: f32 = 15.0;
 const READABLE_WIDE: f32 = 34.0;
 /// With more columns, the results of a strip have no numbers.
@@ -131,7 +131,7 @@ impl Outline<'_> {
         chosen
     }
 
-    /// Tells how much the last edit changed.
+    /// Shows the size of the last edit's changes.
     fn heading(&self, ui: &mut Ui) {
         let changed =
             self.walkthrough.steps.iter().filter(|s| self.cache.changed(s.key).is_some()).count();
@@ -183,7 +183,7 @@ impl Outline<'_> {
         }
     }
 
-    /// The step that an arrow key leads to, if this one has the focus.
+    /// The step to which an arrow key leads, if this one has the focus.
     fn reached(&self, ui: &Ui, step: &Step, response: &Response) -> Option<StepKey> {
         if !response.has_focus() {
             return None;
@@ -194,13 +194,13 @@ impl Outline<'_> {
             ..EventFilter::default()
         };
         ui.memory_mut(|memory| memory.set_focus_lock_filter(response.id, filter));
-        // The next thumbnail, which has the focus from now on, must not see the same key.
+        // The next thumbnail, which has the focus from now on, must not handle the same key.
         let pressed = |keys: [Key; 2]| {
             ui.input_mut(|input| keys.iter().any(|k| input.consume_key(Modifiers::NONE, *k)))
         };
         let by = i32::from(pressed([Key::ArrowDown, Key::ArrowRight]))
             - i32::from(pressed([Key::ArrowUp, Key::ArrowLeft]));
-        // The order is that of the outline, which sets heads side by side.
+        // The order is that of the outline, in which heads stand side by side.
         let all = rows::of_outline(&self.walkthrough.steps).concat();
         let here = all.iter().position(|other| other.key == step.key)?;
         let next = all.get(here.checked_add_signed(by as isize)?)?.key;
@@ -250,7 +250,7 @@ impl Outline<'_> {
         let (palette, (rows, cols)) = (picture.palette(), step.matrix.shape());
         if palette.is_plain() {
             painter.rect_filled(cells, 0, ui.visuals().faint_bg_color);
-            // The lines of a table, where there are no colours.
+            // A table without colours has lines.
             let line = ui.visuals().widgets.noninteractive.bg_stroke;
             for row in 1..rows {
                 painter.hline(cells.x_range(), cells.top() + row as f32 * cell.y, line);
@@ -324,7 +324,7 @@ fn id(step: StepKey) -> Id {
     Id::unique(("outline", step))
 }
 
-/// The size of the cells in each row, so that the rows fill `width` and, if possible, no more than `room`.
+/// The size of the cells in each row, such that the rows fill `width` and, if possible, at most `room`.
 fn sizes(rows: &[Vec<&Step>], width: f32, room: f32, scale: f32) -> Vec<Vec2> {
     let tallest = |row: &[&Step]| row.iter().map(|s| s.matrix.rows()).max().unwrap_or(1) as f32;
     let wanted = |row: &Vec<&Step>| {
@@ -334,7 +334,7 @@ fn sizes(rows: &[Vec<&Step>], width: f32, room: f32, scale: f32) -> Vec<Vec2> {
         let narrow = NARROWEST * (row.len() - wide) as f32;
         let width = width - GAP * (row.len() - 1) as f32 - narrow;
         let most = scale * most(row[0]);
-        // Many thumbnails of one column may leave nothing for the others.
+        // Many thumbnails of one column may leave no width for the others.
         let x = most.x.min(width / cols.max(1) as f32).max(1.0);
         // Cells without numbers are about square.
         vec2(x, if x >= scale * ANNOTATED { most.y } else { most.y.min(x) })
@@ -345,7 +345,7 @@ fn sizes(rows: &[Vec<&Step>], width: f32, room: f32, scale: f32) -> Vec<Vec2> {
         of.map(|(row, cell)| tallest(row) * cell.y).sum()
     };
     let (results, others) = (total(&cells, true), total(&cells, false));
-    // The other steps shrink first, down to a third; then the results do, as long as their numbers can be read.
+    // The other steps shrink first, down to a third; then the results, while their numbers stay readable.
     let small = ((room - results) / others.max(1.0)).clamp(0.33, 1.0);
     let large = ((room - small * others) / results.max(1.0)).clamp(0.5, 1.0);
     for (row, cell) in rows.iter().zip(&mut cells) {

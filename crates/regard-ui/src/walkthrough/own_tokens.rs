@@ -5,10 +5,10 @@ use regard_walkthrough::{Error, Example, Inputs, Sizes};
 
 use super::State;
 
-/// The text that is being typed.
+/// The text during typing.
 #[derive(Default)]
 pub struct OwnTokens {
-    /// `None` while nobody types. Then the field shows the present tokens.
+    /// `None` unless the user is typing. Then the field shows the present tokens.
     typed: Option<String>,
     problem: Option<String>,
 }

@@ -1,5 +1,5 @@
 //! The first page: one head of the bundled model over a short sentence, the word that the model expects next, and three
-//! invitations to change what the head does.
+//! invitations to change the head.
 //!
 //! The model room runs the model and draws its parts. This page chooses the sentence, the head and the changes.
 
@@ -24,19 +24,19 @@ use crate::{Host, side};
 
 /// The title in the list.
 pub const TITLE: &str = "A real head";
-/// What there is to see.
+/// The content of the page.
 pub const SUMMARY: &str =
     "One attention head of a small trained model: change it, and see what the model then expects.";
 
-/// A sentence that the model continues with near certainty: the one who gets the ball is Lily.
+/// The model continues this sentence with near certainty: Lily gets the ball.
 const SENTENCE: &str = "Lily and Max went to the park. Max had a red ball. Max gave the ball to";
 
-/// From this width on, the next words have a panel of their own.
+/// From this width on, the next words have their own panel.
 const WIDE: f32 = 720.0;
 /// A page of this width has text of the usual size. On a wider one, the text grows with the width, up to a limit.
 pub const USUAL: f32 = 960.0;
 pub const MOST_ENLARGED: f32 = 2.0;
-/// The most words in the list of what comes next.
+/// The maximum number of words in the list of next words.
 const MOST: usize = 5;
 
 const TEMPERATURE: &str = "\
@@ -57,7 +57,7 @@ pub struct RealHead {
     pub temperature: f32,
     /// The position of the word that is hidden.
     pub hidden: Option<usize>,
-    /// The weight whose arithmetic is open: its query and its key.
+    /// The weight whose arithmetic is open, by query and key.
     pub weight: Option<Cell>,
 }
 
@@ -88,7 +88,7 @@ impl RealHead {
     }
 }
 
-/// The model room before the first change: story reads the sentence, and one head is shown.
+/// The initial state of the model room: story reads the sentence, and one head is shown.
 fn beginning() -> model::State {
     let mut state = model::State::of(STORY);
     SENTENCE.clone_into(&mut state.text);
@@ -125,7 +125,7 @@ pub struct RealHeadPage {
 }
 
 impl RealHeadPage {
-    /// Nothing has been opened yet.
+    /// A page that has opened nothing.
     pub fn new(host: Arc<dyn Host>) -> Self {
         Self { model: ModelRoom::new(host), state: beginning(), head: None }
     }
@@ -140,7 +140,7 @@ impl RealHeadPage {
         self.model.matrix(look)
     }
 
-    /// Whether the weights of the head are there.
+    /// Whether the weights of the head exist.
     pub fn has_matrix(&self) -> bool {
         self.model.selected().is_some()
     }
@@ -284,7 +284,7 @@ impl RealHeadPage {
         self.model.show_weights(ui, &mut self.state, look);
     }
 
-    /// What the model expects, and what the changes do to it.
+    /// Describes the model's expectation and the effect of the changes.
     fn sentence(&self) -> Option<String> {
         let next = self.next()?;
         let (word, before, after) = (&next.token, percent(next.before), percent(next.after));
@@ -315,7 +315,7 @@ impl RealHeadPage {
     }
 }
 
-/// Whether a token is a word, not a mark.
+/// Whether a token is a word, not punctuation.
 fn is_word(token: &str) -> bool {
     token.chars().all(char::is_alphabetic)
 }

@@ -270,7 +270,7 @@ impl WalkthroughRoom {
     }
 }
 
-/// Tells what leaving out a step broke.
+/// Shows the effect of leaving out a step.
 fn banner(ui: &mut Ui, text: &str) {
     let color = ui.visuals().warn_fg_color;
     Frame::new()

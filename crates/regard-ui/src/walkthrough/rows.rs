@@ -1,15 +1,15 @@
-//! Which steps stand side by side.
+//! The arrangement of steps side by side.
 
 use regard_walkthrough::{Kind, Quantity, Rows, Step};
 
 use super::State;
 use super::state::Reading;
 
-/// The most steps in a row of the outline: those of heads are narrow.
+/// The maximum number of steps in a row of the outline: the steps of heads are narrow.
 const MOST: usize = 4;
 const MOST_OF_HEADS: usize = 6;
 
-/// The rows of the page: the same step of all heads is a row, any other step is a row of its own.
+/// The rows of the page: the same step of all heads is one row, and any other step is a row.
 pub fn of_page(steps: &[Step]) -> Vec<Vec<&Step>> {
     let mut rows: Vec<Vec<&Step>> = Vec::new();
     for block in steps.chunk_by(|a, b| a.key.head().is_some() && b.key.head().is_some()) {
@@ -63,9 +63,9 @@ fn most(step: &Step) -> usize {
 /// A stage of attention, from tokens to output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// What is known at the beginning.
+    /// The given matrices.
     Given,
-    /// What training finds.
+    /// The learned matrices.
     Learned,
     /// Queries, keys and values.
     Projected,
@@ -88,7 +88,7 @@ fn stage(step: &Step) -> Stage {
     }
 }
 
-/// The weights and the outputs that the example ends with.
+/// The final weights and outputs of the example.
 pub fn results(steps: &[Step]) -> Vec<&Step> {
     let rows = of_outline(steps);
     let last = |wanted| rows.iter().rfind(|row| stage(row[0]) == wanted).cloned();

@@ -26,7 +26,7 @@ pub fn show(
     choose(ui, state);
     own_tokens.show(ui, state);
     ui.separator();
-    // A control that is shown changes something.
+    // Every visible control changes something.
     let Effective { temperature, causal, without } = cache.effective();
     heads(ui, &mut state.inputs);
     if *causal {
@@ -136,7 +136,7 @@ fn heads(ui: &mut Ui, inputs: &mut Inputs) {
             });
             let button = button.on_disabled_hover_text(why_not);
             if button.clicked() {
-                // It is possible.
+                // This number of heads is possible.
                 let _ = inputs.set_heads(n);
             }
         }

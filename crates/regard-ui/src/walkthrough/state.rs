@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::RealHead;
 use crate::heatmap::{Cell, View};
 
-/// What the room shows.
+/// The page that the room shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Page {
@@ -19,7 +19,7 @@ pub enum Page {
     Example,
 }
 
-/// How an example is read.
+/// The way in which an example is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reading {
@@ -36,7 +36,7 @@ pub enum Reading {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct State {
-    /// What the room shows.
+    /// The page that the room shows.
     pub page: Page,
     /// The changes of the real head.
     pub real: RealHead,
@@ -47,13 +47,13 @@ pub struct State {
     /// The cell under the pointer.
     #[serde(skip)]
     pub hovered: Option<At>,
-    /// What was clicked. It stays when the pointer leaves.
+    /// The clicked item. It stays when the pointer leaves.
     pub picked: Option<Picked>,
-    /// Zoom and pins, by the key of the step.
+    /// The zoom and pins of each step, by its key.
     pub views: BTreeMap<StepKey, View>,
-    /// The steps that show no matrix.
+    /// The steps whose matrix is hidden.
     pub folded: BTreeSet<StepKey>,
-    /// How the example is read.
+    /// The way in which the example is read.
     pub reading: Reading,
     /// The row of steps that is read, unless the page shows all.
     pub at: usize,
@@ -61,7 +61,7 @@ pub struct State {
     pub revealed: bool,
 }
 
-/// Something to follow through all steps.
+/// An item to follow through all steps.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Picked {
@@ -87,12 +87,12 @@ impl Default for State {
 }
 
 impl State {
-    /// An example as it is given.
+    /// An example without changes.
     pub fn new(example: Example) -> Self {
         Self::of(Inputs::new(example), Settings::default())
     }
 
-    /// The page of the first start, with an example behind it.
+    /// The page of the first start, with an example after it.
     pub fn greeting(example: Example) -> Self {
         Self { page: Page::RealHead, ..Self::new(example) }
     }
@@ -113,7 +113,7 @@ impl State {
         }
     }
 
-    /// Reads the example in another way, from its first step on.
+    /// Reads the example in another way, from its first step.
     pub fn read(&mut self, reading: Reading) {
         (self.reading, self.at, self.revealed) = (reading, 0, false);
     }
@@ -145,7 +145,7 @@ impl State {
         *self = Self { real, reading, ..Self::of(inputs, self.settings) };
     }
 
-    /// Goes `by` pages further in the list, which wraps around: the real head, then the examples.
+    /// Goes `by` pages forward in the list, which wraps around: the real head, then the examples.
     pub fn go_by(&mut self, by: isize) {
         let all = Example::ALL;
         let place = all.iter().position(|example| *example == self.example()).unwrap_or(0) + 1;
@@ -182,7 +182,7 @@ impl State {
         self.hovered.as_ref().or(picked)
     }
 
-    /// What is marked in all steps: the tokens of the cell under the pointer, or else the picked token.
+    /// The marks in all steps: the tokens of the cell under the pointer, or else the picked token.
     pub fn selection(&self, walkthrough: &Walkthrough) -> Selection {
         match (self.pointed(), &self.picked) {
             (Some(At { step, cell: (row, col) }), _) => walkthrough.select(*step, *row, *col),
@@ -191,7 +191,7 @@ impl State {
         }
     }
 
-    /// The choices, which undo and redo change. Zoom, pins, folds and the pointer are not among them.
+    /// The choices, which undo and redo change. Zoom, pins, folds and the pointer are not included.
     pub fn choices(&self) -> Self {
         Self { page: self.page, real: self.real, ..Self::of(self.inputs.clone(), self.settings) }
     }

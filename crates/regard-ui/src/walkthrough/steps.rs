@@ -18,11 +18,11 @@ const GUTTER: f32 = 52.0;
 const BETWEEN: f32 = 24.0;
 /// In a narrower page, the matrix stands below the text.
 const WIDE: f32 = 600.0;
-/// The most that a matrix is indented to align its cells with those of other steps.
+/// The maximum indent of a matrix that aligns its cells with those of other steps.
 const MOST_LEFT: f32 = 96.0;
-/// The most that the cells of a matrix grow with the page.
+/// The maximum factor by which the cells of a matrix grow with the page.
 const LARGEST: f32 = 2.4;
-/// The most that the cells of a matrix grow if it is shown alone.
+/// The maximum factor by which the cells of a single matrix grow.
 const MOST_ALONE: f32 = 4.0;
 /// The least width that a head needs beside another.
 const NARROWEST: f32 = 180.0;
@@ -37,7 +37,7 @@ pub struct Steps<'a> {
     pub here: Option<StepKey>,
     /// The distance of the cells from the left in all steps.
     pub left: f32,
-    /// How much the cells are enlarged.
+    /// The factor by which the cells are enlarged.
     pub scale: f32,
     /// The height that cells fill, if a step is shown alone.
     pub height: Option<f32>,
@@ -155,8 +155,8 @@ impl Steps<'_> {
         !widths.any(|width| width > beside && width <= below)
     }
 
-    /// How much larger the cells can be than they must, so that every row fits the page. Heads that stand side by side have less
-    /// room, and a scale of their own.
+    /// The factor by which the cells can grow such that every row fits the page. Heads side by side have less room, and their
+    /// own scale.
     fn scale_for(&self, ui: &Ui, rows: &[Vec<&Step>], width: f32) -> f32 {
         let height = 0.5 * ui.clip_rect().height().min(ui.ctx().content_rect().height());
         let of = |row: &Vec<&Step>| {

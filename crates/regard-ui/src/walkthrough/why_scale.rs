@@ -8,7 +8,7 @@ use crate::explain::heading;
 use crate::plots::{self, PlotName};
 use crate::{Command, colors, style};
 
-/// A measure: its name, what it is, and its values without and with scaling.
+/// A measure: its name, its definition, and its values without and with scaling.
 struct Measure {
     name: &'static str,
     meaning: &'static str,
@@ -45,7 +45,7 @@ const HEIGHT: f32 = 168.0;
 const EXPLANATION: &str = "\
     Random queries and keys of d = 4 to 1024 dimensions. Without 1/√d, the spread of the scores grows as √d: the largest weight approaches 1, the entropy falls to 0, and the gradient through softmax vanishes. With 1/√d, all four measures stay nearly constant.";
 
-/// Shows four plots over d, two or more in a line. Returns the command if a button that exports was pressed.
+/// Shows four plots over d, two or more in a line. Returns the command if an export button was pressed.
 pub fn show(ui: &mut Ui, rows: &[WhyScale]) -> Option<Command> {
     let mut command = None;
     style::card(ui.visuals()).show(ui, |ui| {

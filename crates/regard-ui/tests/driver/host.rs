@@ -23,7 +23,7 @@ impl Host for TestHost {
         std::thread::Builder::new().name(name.to_owned()).spawn(work).map(drop)
     }
 
-    /// This machine opens regular files alone. A test needs a file whose reader waits for ever, and names it like this.
+    /// Opens this machine's regular files. A test needs a file whose reader waits for ever, and names it like this.
     fn open(&self, path: &Path) -> io::Result<Box<dyn regard_heads::Stream>> {
         if path.file_name().is_some_and(|name| name == "pipe.safetensors") {
             return Ok(Box::new(fs::File::open(path)?));

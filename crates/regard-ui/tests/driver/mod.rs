@@ -1,4 +1,4 @@
-//! The window without a window, driven by the names of its controls.
+//! The window without a display, driven by the names of its controls.
 
 mod host;
 
@@ -18,7 +18,7 @@ pub use self::host::TestHost;
 
 pub type Window = Harness<'static, Option<App>>;
 
-/// Opens a session, and waits for what it computes.
+/// Opens a session, and waits for its computations.
 pub fn open(session: Session, size: [f32; 2]) -> Window {
     let mut window = Harness::builder().with_size(size).build_ui_state(
         move |ui, app: &mut Option<App>| match app {
@@ -35,7 +35,7 @@ pub fn open(session: Session, size: [f32; 2]) -> Window {
     window
 }
 
-/// Opens a room, tall enough for all that is in it.
+/// Opens a room, high enough for all its contents.
 pub fn room(room: Room) -> Window {
     open(Session { room, ..Session::default() }, [1280.0, 1600.0])
 }
@@ -48,7 +48,7 @@ pub fn session(window: &Window) -> &Session {
     &app(window).session
 }
 
-/// Goes on until no thread has anything to do.
+/// Runs frames until no thread is busy.
 pub fn settle(window: &mut Window) {
     let start = Instant::now();
     loop {
@@ -77,7 +77,7 @@ pub fn shows(window: &Window, label: &str) -> bool {
     window.query_all_by_label(label).next().is_some()
 }
 
-/// By the palette, as somebody would who knows but the name.
+/// Chooses a command in the palette, as a user who knows only its name would.
 pub fn choose(window: &mut Window, command: Command) {
     press(window, Command::Palette);
     window.get_by_label("Find a command").type_text(&command.name());

@@ -1,4 +1,4 @@
-//! The room of the model with story, and what story itself computes.
+//! The model room with story, and the results of story itself.
 
 use egui::accesskit::Role;
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
@@ -9,7 +9,7 @@ use regard_ui::{Room, Session};
 
 use crate::driver::{self, Window, app, click, session, settle};
 
-/// The room with story.
+/// The model room with story.
 pub fn window() -> Window {
     driver::open(Session { room: Room::Model, ..Session::default() }, [1400.0, 1000.0])
 }
@@ -54,7 +54,7 @@ pub fn side_by_side(window: &Window) -> [Vec<f32>; 3] {
     app(window).model().side_by_side().map(|shown| shown.unwrap().numbers.to_vec())
 }
 
-/// story itself, and the ids of its text.
+/// The model story, and the ids of its text.
 pub fn reference(text: &str) -> (Model, Input) {
     let model = Model::load(&story().unwrap()).unwrap();
     let input = model.tokenizer().unwrap().encode(text, None).unwrap();

@@ -1,4 +1,4 @@
-//! Sessions of the pages of the model room, to look at them and to use their controls.
+//! Sessions of the pages of the model room, for pictures and for their controls.
 
 use std::path::{Path, PathBuf};
 
@@ -66,7 +66,7 @@ pub fn all(folder: &Path) -> Vec<(&'static str, Session)> {
     ]
 }
 
-/// A copy of story whose weights have 3 bits less after the point.
+/// A copy of story whose weights have 3 fraction bits fewer.
 fn rounded(folder: &Path) -> String {
     let path = folder.join("story-rounded");
     std::fs::create_dir(&path).unwrap();

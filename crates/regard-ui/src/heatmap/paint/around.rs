@@ -14,7 +14,7 @@ use crate::heatmap::geometry::{BAR, GAP, Geometry, Seen};
 use crate::heatmap::{Cell, Heatmap, View};
 use crate::style;
 
-/// With at most this many columns, labels are placed by their own widths, this far from each other.
+/// Up to this many columns, labels are placed by their own widths, with this gap.
 const MOST_BY_WIDTH: usize = 64;
 const BETWEEN: f32 = 6.0;
 
@@ -70,7 +70,7 @@ pub fn labels(
     let roomy = at.col_label.min(78.0) + 6.0 <= seen.cell.x || seen.cell.x >= 40.0;
     let stride =
         if roomy { 1 } else { strided(((at.col_label + 8.0) / seen.cell.x).ceil() as usize) };
-    // Words have different widths: of a few columns, each is labelled that has room after the one before. Numbers stay round.
+    // Words have different widths: of a few columns, each that has room after the last one is labelled. Numbers stay round.
     let is_number = |label: &String| label.ends_with(|c: char| c.is_ascii_digit());
     let by_width = !roomy
         && cols.len() <= MOST_BY_WIDTH
@@ -104,13 +104,13 @@ pub fn labels(
     }
 }
 
-/// Where the strip below the labels that stay on the screen ends: at `least`, or at the next edge of a row of cells that are
-/// large enough for digits. It would cut them.
+/// The end of the strip below the labels that stay on the screen: `least`, or the next edge of a row of cells that are large
+/// enough for digits, which it would cut.
 fn covered(least: f32, first: f32, cell: f32, line: f32) -> f32 {
     if cell < line { least } else { first + ((least - first) / cell).ceil() * cell }
 }
 
-/// A stride of 1, 2 or 5 times a power of ten, so that labels are at round numbers and stay when the user zooms.
+/// A stride of 1, 2 or 5 times a power of ten, so that labels are at round numbers and stay while the user zooms.
 fn strided(least: usize) -> usize {
     let mut unit = 1;
     loop {
@@ -186,7 +186,7 @@ pub fn color_bar(palette: Palette, ui: &Ui, seen: &Seen) {
     }
 }
 
-/// Draws the note below the cells: whether each cell is visible, and how to see more.
+/// Draws the note below the cells: whether every cell is visible, and how to see more.
 pub fn note(map: &Heatmap<'_>, ui: &Ui, at: &Geometry, seen: &Seen, view: &View, level: usize) {
     if !at.note {
         return;

@@ -78,7 +78,7 @@ impl LaboratoryRoom {
                     state.inputs.limit_to(file);
                 }
                 if is_latest && state.request() == outcome.request {
-                    // The state is limited in the same way as the request, so there is nothing left to ask.
+                    // The state is limited in the same way as the request, so no new request follows.
                     self.asked = Some((outcome.request.clone(), Instant::now()));
                     self.answered = Some(outcome.request.clone());
                 }
