@@ -7,7 +7,7 @@ const OUTSHONE: f32 = 10.0;
 /// A matrix with more numbers than this is sampled.
 const SAMPLE: usize = 1 << 16;
 
-/// How large the numbers of a matrix are.
+/// The magnitude of the numbers of a matrix.
 ///
 /// Where a few cells are far larger than the rest, colours that extend to the largest number leave the rest blank: in uniform
 /// causal attention over 4096 tokens, the first row has the weight 1 and the last one 1/4096. Colours then end where 90 % of

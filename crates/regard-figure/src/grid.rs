@@ -52,7 +52,7 @@ pub struct Grid<'a> {
     pub cols: Vec<String>,
     /// The labels of the rows and the columns of each matrix.
     pub labels: [&'a [Label]; 2],
-    /// What the rows and the columns of each matrix stand for.
+    /// The meaning of the rows and of the columns of each matrix.
     pub axes: [&'static str; 2],
     /// The matrices, row by row.
     pub matrices: Vec<Small>,

@@ -17,7 +17,7 @@ pub struct Matrix {
     pub rows: Vec<Label>,
     /// One label for each column.
     pub cols: Vec<Label>,
-    /// What the rows and the columns stand for.
+    /// The meaning of the rows and of the columns.
     pub axes: [&'static str; 2],
     /// The colours of the numbers in the window.
     pub palette: Palette,

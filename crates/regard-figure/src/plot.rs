@@ -23,7 +23,7 @@ const APART: f64 = 1e-6;
 /// The number of pieces that coincident curves share in turns.
 const PIECES: usize = 24;
 
-/// What a step along the x axis stands for.
+/// The meaning of a step along the x axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
     /// Equal differences.

@@ -17,7 +17,7 @@ pub struct Table<'a> {
     pub rows: &'a [Label],
     /// One label for each column.
     pub cols: &'a [Label],
-    /// What the rows and the columns stand for, such as "query" and "key". Both may be empty.
+    /// The meaning of the rows and of the columns, such as "query" and "key". Both may be empty.
     pub axes: [&'a str; 2],
 }
 

@@ -79,7 +79,7 @@ impl Gap {
             Some(limit) => [0.0, if limit > 0.0 { gap.value / limit } else { 0.0 }],
             None => [1.0, gap.value],
         };
-        // Of equal gaps, the one with the larger limit counts, so that an exact 0 does not represent all.
+        // If gaps are equal, the one with the larger limit counts, so that an exact 0 does not represent all.
         let order = severity(&other).partial_cmp(&severity(&self));
         let is_wider = other.limit.unwrap_or(0.0) > self.limit.unwrap_or(0.0);
         match order {

@@ -166,7 +166,7 @@ impl Entry {
 /// 5·10³² for n = 4 and d = 8, the largest of these examples.
 pub(crate) const LARGEST: f64 = 1e4;
 
-/// How an example gets its matrices.
+/// The source of an example's matrices.
 pub(crate) enum Start {
     /// They are always the same.
     Given(fn() -> Vec<Input>),
