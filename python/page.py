@@ -9,7 +9,7 @@ import shutil
 import sys
 from pathlib import Path
 
-NAMES = ["index.html", "page.js", "system.js", "worker.js", "simd/regard.js", "simd/regard_bg.wasm", "simd/regard_rest.wasm"]
+NAMES = ["index.html", "page.js", "system.js", "worker.js", "simd/regard.js", "simd/regard_bg.wasm"]
 
 
 def main() -> None:

@@ -18,8 +18,6 @@ const out = join(target, "page");
 const quick = process.argv.includes("--quick");
 const only = process.argv.includes("--only") ? process.argv[process.argv.indexOf("--only") + 1] : null;
 const features = { simd: ["-Ctarget-feature=+simd128"], plain: [] };
-// What splitting needs: names with the types of generic functions, and which function and which data refer to which.
-const splitting = ["-Csymbol-mangling-version=v0", "-Clink-arg=--emit-relocs"];
 // Messages of panics name files: the folders before them are no use to a visitor.
 const folders = [root, join(process.env.CARGO_HOME ?? join(homedir(), ".cargo"), "registry/src")];
 const shortened = folders.map((folder) => `--remap-path-prefix=${folder}=`);
@@ -42,12 +40,13 @@ function compile(build) {
     const folder = join(target, `web-${build}`);
     const profile = quick ? "page-test" : "web";
     run("cargo", ["build", "--quiet", "-p", "regard-web", "--target", "wasm32-unknown-unknown", "--target-dir", folder, "--profile", profile], {
-        CARGO_ENCODED_RUSTFLAGS: [...features[build], ...splitting, ...(quick ? [] : shortened)].join("\x1f"),
+        CARGO_ENCODED_RUSTFLAGS: [...features[build], ...(quick ? [] : shortened)].join("\x1f"),
     });
     const made = join(folder, "wasm32-unknown-unknown", profile, "regard_web.wasm");
     const page = join(out, build);
-    run("cargo", ["run", "--quiet", "--manifest-path", join(here, "bindgen/Cargo.toml"), "--target-dir", join(target, "bindgen"), "--", made, join(here, "late.txt"), page, "regard"]);
-    for (const wasm of quick ? [] : [join(page, "regard_bg.wasm"), join(page, "regard_rest.wasm")]) {
+    run("cargo", ["run", "--quiet", "-p", "regard-web", "--features", "bindgen", "--example", "bindgen", "--", made, page]);
+    if (!quick) {
+        const wasm = join(page, "regard_bg.wasm");
         const simd = build === "simd" ? ["--enable-simd"] : [];
         const optimiser = join(here, "node_modules/binaryen/bin/wasm-opt");
         const allowed = ["bulk-memory", "nontrapping-float-to-int", "sign-ext", "mutable-globals", "reference-types", "multivalue"];

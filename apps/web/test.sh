@@ -16,6 +16,5 @@ if ((${#packages[@]})); then
 fi
 rustup target add --toolchain stable wasm32-unknown-unknown 2>/dev/null || rustup target add wasm32-unknown-unknown
 npm ci --silent --no-audit --no-fund
-cargo test --quiet --manifest-path bindgen/Cargo.toml --target-dir "${CARGO_TARGET_DIR:-../../target}/bindgen"
 node build.mjs --quick --only simd
 npm test --silent

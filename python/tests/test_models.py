@@ -136,12 +136,12 @@ def test_a_notebook_gets_the_page_on_demand(monkeypatch):
     ((names, (attention, *packed)),) = sent
     files = dict(zip(names, map(gzip.decompress, packed), strict=True))
     assert attention == b"attention"
-    assert sum(data.startswith(b"\0asm") for data in files.values()) == 2
+    assert sum(data.startswith(b"\0asm") for data in files.values()) == 1
     # Every file that the widget names is there, and what it replaces in them.
     named = set(re.findall(r'"([a-z/]+\.(?:js|html))"', state["state"]["_esm"]))
     assert len(named) == 5 and named <= set(files)
     assert b'<script type="module" src="page.js">' in files["index.html"]
-    assert all(re.search(rb""" from ["']\.\.?/system\.js["']""", files[name]) for name in ("page.js", "worker.js", "simd/regard.js"))
+    assert all(re.search(rb""" from ["']\.\.?/system\.js["']""", files[name]) for name in ("page.js", "simd/regard.js"))
 
 
 def test_examples_of_the_documentation():

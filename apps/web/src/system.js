@@ -7,87 +7,12 @@ export const page = { put: null, refuse: null, open: null, act: null, work: null
 /** The most bytes of files. The program holds them in its memory of 4 GiB, and a model's weights beside them. */
 const MOST_BYTES = 1.5 * 2 ** 30;
 
-// --- The second module ---
-
-// The program comes in two modules. The first draws the rooms. The second holds what models, files and exports need: see `late.txt`.
-// It is fetched after the first. Work in the background waits for it. If the program calls a function of it before it is there, `rest`
-// fetches it while the page stands still.
-
-let first; // what the first module exports
-let address_of_second;
-let is_whole = false;
-let coming;
-
-/** Tells what the first module exports, and where the second is. */
-export function begin(exports, second) {
-    first = exports;
-    address_of_second = second;
-}
-
-/** Instantiates the second module, if that has not been done. */
-export function join(module) {
-    if (is_whole) return;
-    new WebAssembly.Instance(module, { first });
-    is_whole = true;
-}
-
-async function bring() {
-    for (let delay = 500; ; delay = Math.min(2 * delay, 15_000)) {
-        try {
-            const module = await WebAssembly.compileStreaming(fetch(address_of_second, { priority: "low" }));
-            worker.postMessage({ second: module });
-            try {
-                join(module);
-            } catch (error) {
-                // Chromium instantiates no module of 8 MB at once. Only a build for tests is so large.
-                if (!(error instanceof RangeError)) throw error;
-                await WebAssembly.instantiate(module, { first });
-                is_whole = true;
-            }
-            return;
-        } catch (error) {
-            if (is_whole) return;
-            // It belongs to another version of the first module.
-            if (error instanceof WebAssembly.LinkError) throw error;
-            await new Promise((done) => setTimeout(done, delay)); // the network has failed
-        }
-    }
-}
-
-/** Fetches the second module, until that succeeds. The promise fails if the second module does not belong to the first. */
-export function whole() {
-    coming ??= bring();
-    return coming;
-}
-
-/** The bytes of the second module, at once. */
-function fetched() {
-    const request = new XMLHttpRequest();
-    request.open("GET", address_of_second, false);
-    request.overrideMimeType("text/plain; charset=x-user-defined"); // a window gets no bytes at once, but signs of one byte each
-    request.send();
-    if (request.status !== 200) throw new Error(`the server answers ${request.status}`);
-    return Uint8Array.from(request.responseText, (sign) => sign.charCodeAt(0));
-}
-
-/** The first module calls it before it calls a function of the second, if the second is not there. */
-export function rest() {
-    while (!is_whole) {
-        try {
-            join(new WebAssembly.Module(fetched()));
-        } catch (error) {
-            const asked = "A part of Regard has not been loaded, because the network failed. Try again?";
-            if (error instanceof WebAssembly.LinkError || !globalThis.confirm?.(asked)) throw error;
-        }
-    }
-}
-
 // --- Work between the frames ---
 
 let last = Promise.resolve();
 
 export function later() {
-    last = last.then(whole).then(() => new Promise((done) => setTimeout(done, 0))).then(() => page.work());
+    last = last.then(() => new Promise((done) => setTimeout(done, 0))).then(() => page.work());
 }
 
 /** JavaScript Promise Integration lets a function of WebAssembly wait for a promise while the page goes on. */

@@ -68,14 +68,10 @@ async function main() {
     const wanted = new URLSearchParams(location.search).get("build"); // for tests
     const build = wanted ?? (WebAssembly.validate(SIMD) ? "simd" : "plain");
     document.documentElement.dataset.build = build;
-    const [script, wasm, rest] = ["regard.js", "regard_bg.wasm", "regard_rest.wasm"].map((name) => place(`${build}/${name}`));
+    const [script, wasm] = ["regard.js", "regard_bg.wasm"].map((name) => place(`${build}/${name}`));
     const [program, module, asked] = await Promise.all([import(script), WebAssembly.compileStreaming(fetch(wasm)), address()]);
     const exports = await program.default({ module_or_path: module });
-    system.begin(exports, rest);
-    system.hire(place("worker.js"), { script, module, rest });
-    system.whole().catch(() => {
-        fail("This page has changed on the server", "The page was published anew while it was loading. Load it again to go on.");
-    });
+    system.hire(place("worker.js"), { script, module });
     const { put, refuse, open, act } = program;
     Object.assign(system.page, { put, refuse, open, act, work: system.pausing(exports.work_on) });
     await program.start(document.getElementById("window"), asked);

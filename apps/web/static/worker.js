@@ -1,17 +1,13 @@
 // The page's worker: the same program, which computes here while the page is drawn. See `hire` in system.js.
 
-import { begin, join } from "./system.js";
-
 let program;
 /** Messages are handled in turn: the first one brings the program. */
 let last = Promise.resolve();
 
-async function handle({ script, module, rest, second, put, job }) {
+async function handle({ script, module, put, job }) {
     if (script) {
         program = await import(script);
-        begin(await program.default({ module_or_path: module }), rest);
-    } else if (second) {
-        join(second);
+        await program.default({ module_or_path: module });
     } else if (put) {
         program.put(...put);
     } else {
