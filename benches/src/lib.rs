@@ -1,4 +1,4 @@
-//! Benchmarks: the flags of `regard bench`, what it measures and how. The program, the criterion suite and the peers share it.
+//! The measurements of `regard bench` and their method, which the program, the criterion suite and the peers share.
 
 #![forbid(unsafe_code)]
 
@@ -36,7 +36,7 @@ pub fn aligned_numbers(len: usize, seed: f64) -> Aligned {
     Aligned { data, range: start..start + len }
 }
 
-/// A part of a vector, which begins at a multiple of 64 bytes.
+/// A part of a vector that begins at a multiple of 64 bytes.
 #[derive(Debug)]
 pub struct Aligned {
     data: Vec<f32>,

@@ -4,7 +4,7 @@ use serde_json::json;
 use crate::timing::Timing;
 use crate::{Operation, Shape};
 
-/// The tier that the kernels run on, and the tier whose peak their speed is compared with.
+/// The tier on which the kernels run, and the tier whose peak their speed is compared with.
 pub fn tiers() -> String {
     format!(
         "Kernels on {}; the FMA peak is that of {}",
@@ -25,7 +25,7 @@ pub struct Line {
     pub(crate) name: &'static str,
     pub(crate) threads: usize,
     pub(crate) timing: Timing,
-    /// The timing of the first implementation, which ratios refer to.
+    /// The timing of the first implementation, to which ratios refer.
     pub(crate) first: Timing,
     /// The FMA peak of one thread in FLOP/s, the median of the run.
     pub(crate) peak: f64,

@@ -1,4 +1,4 @@
-//! Attention under each kind of mask, on the same numbers. The first has no mask, so that ratios say what a mask costs or saves.
+//! Attention under each kind of mask, on the same numbers. The first has no mask, so the ratios show a mask's cost or saving.
 
 use core::hint::black_box;
 use std::rc::Rc;
@@ -48,7 +48,7 @@ const KINDS: [(&str, Describe); 9] = [
     ("soft-cap", |attention, _| Ok(attention.softcap(30.0))),
 ];
 
-/// The last query stands at the last key.
+/// The last query is at the position of the last key.
 const END: Position = Position::BottomRight;
 
 /// The multi-head layer under each kind of mask. The number of operations is that without a mask.

@@ -22,7 +22,7 @@ const SAMPLE: Duration = Duration::from_millis(5);
 /// An implementation that has taken this long gets no further samples.
 const BUDGET: Duration = Duration::from_secs(4);
 
-/// The most operations a call for which naive loops are measured by default. They do about 10⁹ a second.
+/// The maximum operations of a call for which naive loops are measured by default. They do about 10⁹ a second.
 const MOST_NAIVE_FLOPS: f64 = 1e10;
 
 /// An implementation of an operation.
@@ -101,11 +101,11 @@ struct Samples {
     seconds: Vec<f64>,
 }
 
-/// The most calls of a sample.
+/// The maximum number of calls of a sample.
 const MOST_CALLS: u64 = 1 << 40;
 
 impl Samples {
-    /// Finds the number of calls that fill a sample. This warms up the caches, too.
+    /// Finds the number of calls that fill a sample. This also warms up the caches.
     fn warm_up(subject: &mut Subject) -> Result<Self> {
         let mut samples = Self { calls: 1, spent: Duration::ZERO, seconds: Vec::new() };
         loop {
@@ -194,7 +194,7 @@ pub fn measure_while(
             progress.lines = lines(&subjects, &samples, &peaks);
         }
     }
-    // A caller that shows the progress hears of the end, too.
+    // A caller that shows the progress is also told the end.
     go_on(&progress);
     Ok(progress.lines)
 }
@@ -221,8 +221,8 @@ fn lines(subjects: &Subjects, samples: &[Samples], peaks: &[f64]) -> Vec<Line> {
     timed.iter().map(line).collect()
 }
 
-/// The FMA peak: the FLOP/s that one thread reaches now with multiply-adds in the widest registers of
-/// the machine, whichever tier the kernels run on.
+/// The FMA peak: the FLOP/s that one thread now reaches with multiply-adds in the widest registers of
+/// the machine, whatever tier the kernels use.
 fn fma_peak() -> f64 {
     const ROUNDS_A_SAMPLE: u32 = 200_000;
     let sample = || {

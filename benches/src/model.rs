@@ -1,7 +1,7 @@
-//! How fast a model reads a text, writes a token, is opened, and is swept over its heads.
+//! The speed at which a model is opened, reads a text, writes a token, and is swept over its heads.
 //!
-//! A token that continues a text is multiplied by every weight once. Its bytes a second are compared with those of a loop that
-//! only reads memory, on as many threads, in turns with it.
+//! A token that continues a text is multiplied by every weight once. Its bytes per second are compared with those of a loop
+//! that only reads memory, on as many threads, in turns with it.
 
 use core::hint::black_box;
 use std::fs;
@@ -17,7 +17,7 @@ use web_time::Instant;
 use crate::duration;
 use crate::timing::Timing;
 
-/// What `regard bench model` measures.
+/// The flags of `regard bench model`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ModelArgs {
     /// The tokens of each text that is read, where the model has positions for so many
@@ -45,7 +45,7 @@ pub struct ModelLine {
 }
 
 impl ModelLine {
-    /// As text, for people.
+    /// The line as text.
     pub fn row(&self) -> String {
         format!("{}\n", self.text)
     }
@@ -56,7 +56,7 @@ impl ModelLine {
     }
 }
 
-/// The seconds of two calls in turns, `samples` times or for two seconds; and one call of each before.
+/// The seconds of two calls in turns, `samples` times or for two seconds, after one call of each.
 fn in_turns(
     samples: usize,
     mut one: impl FnMut() -> Result<f64>,
@@ -81,7 +81,7 @@ fn seconds<T>(call: impl FnOnce() -> Result<T>) -> Result<f64> {
     Ok(start.elapsed().as_secs_f64())
 }
 
-/// Reads all numbers once, a share on each thread.
+/// Reads all numbers once, divided among the threads.
 fn read(numbers: &[f32], threads: usize) -> f32 {
     thread::scope(|scope| {
         let share = numbers.len().div_ceil(threads).max(1);
@@ -93,7 +93,7 @@ fn read(numbers: &[f32], threads: usize) -> f32 {
     })
 }
 
-/// Measures a model, and tells each result. `open` reads the headers of its files.
+/// Measures a model, and passes each result to `tell`. `open` reads the headers of its files.
 ///
 /// # Errors
 /// The errors of opening and running it, and those of `tell`.
@@ -111,8 +111,8 @@ pub fn measure_model(
     Ok(())
 }
 
-/// Opening the model, and the time until it has written a token, beside reading its files. A model that is part of the program
-/// has no files.
+/// Measures opening the model, and the time until it has written a token, beside reading its files. A model that is part of
+/// the program has no files.
 fn opening(
     open: &impl Fn() -> Result<Checkpoint>,
     args: &ModelArgs,
@@ -215,8 +215,8 @@ fn run(
     Ok(())
 }
 
-/// A token that continues a text, in turns with a loop that reads memory, which leaves no weight in a cache; and tokens that
-/// follow one another, as in use.
+/// Measures a token that continues a text, in turns with a loop that reads memory, which leaves no weight in a cache; and
+/// consecutive tokens, as in use.
 fn token(
     model: &Model,
     args: &ModelArgs,
@@ -256,7 +256,7 @@ fn token(
     })
 }
 
-/// All heads ablated in turn, against one run.
+/// Measures the ablation of all heads in turn, against one run.
 fn sweep(
     model: &Model,
     threads: usize,

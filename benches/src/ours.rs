@@ -9,7 +9,7 @@ use regard_kernels::{Mask, Mat, MatMut, Temperature, attention_scratch_len, fixe
 use crate::tensors::Tensors;
 use crate::{Operation, Shape, Subject, Subjects, aligned_numbers, masks, numbers};
 
-/// The naive loops, the kernels, and for attention the multi-head layer, on one thread and on those of the shape.
+/// The naive loops, the kernels, and for attention the multi-head layer, on one thread and on the shape's threads.
 ///
 /// # Errors
 /// If the sizes cannot be measured.
@@ -83,8 +83,8 @@ fn fixed_matmul<const N: usize>() -> Subject {
     })
 }
 
-/// The kernel works in place on the output of the call before, because its time does not depend on the values. The naive loop's
-/// exp is faster at 0, so each call gets the scores anew.
+/// The kernel works in place on the output of the previous call, because its time does not depend on the values. The naive
+/// loop's exp is faster at 0, so each call gets the original scores.
 fn softmax(shape: Shape) -> Vec<Subject> {
     let Shape { queries: rows, keys: cols, .. } = shape;
     let scores = numbers(rows * cols, 0.1);
@@ -138,7 +138,7 @@ fn naive_attention(tensors: Tensors) -> Subject {
                 naive::attention(q, k, v, out, false, &mut scores);
                 continue;
             }
-            // The naive loops have a top-left causal mask, so each query is given the keys that it sees.
+            // The naive loops have a top-left causal mask, so each query gets the keys that it sees.
             for i in 0..queries {
                 let seen = (keys + i + 1).saturating_sub(queries);
                 let row = MatMut::new(out.row_mut(i), 1, q.cols())?;

@@ -1,4 +1,4 @@
-//! What to measure: the flags of the command line, operations and sizes.
+//! The choice of measurements: the flags of the command line, operations and sizes.
 
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
@@ -88,14 +88,14 @@ pub struct Shape {
     pub dim: usize,
     /// Whether attention has a causal mask, bottom-right.
     pub causal: bool,
-    /// Whether the compiler is to know the sizes.
+    /// Whether the compiler knows the sizes.
     pub fixed: bool,
     /// Threads to use; 0 means one for each core.
     pub threads: usize,
 }
 
 impl Args {
-    /// The operations that the flags ask for, with their sizes.
+    /// The operations that the flags select, with their sizes.
     pub fn operations(&self) -> Vec<(Operation, Shape)> {
         let operations = match self.operation {
             Operation::All if self.fixed => vec![Operation::Matmul, Operation::Attention],
@@ -172,7 +172,7 @@ impl Shape {
         }
     }
 
-    /// The floating-point operations of useful work.
+    /// The number of useful floating-point operations.
     pub fn flops(&self, operation: Operation) -> f64 {
         let [batch, heads, n_q, n_k, dim] =
             [self.batch, self.heads, self.queries, self.keys, self.dim].map(|n| n as f64);
@@ -182,7 +182,7 @@ impl Shape {
             // Compare, subtract, exponentiate, add, divide.
             Operation::Softmax => 5.0 * n_q * n_k,
             Operation::Attention | Operation::Masks | Operation::All => {
-                // The lower triangle of the square on the right, and the rectangle to the left of it.
+                // The lower triangle of the square on the right, and the rectangle to its left.
                 let seen = match self.causal {
                     false => n_q * n_k,
                     true if n_q <= n_k => n_q * n_k - n_q * n_q / 2.0,

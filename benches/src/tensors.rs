@@ -1,4 +1,4 @@
-//! Queries, keys and values to measure attention with.
+//! Queries, keys and values for the measurement of attention.
 
 use anyhow::Result;
 use regard::Heads;
@@ -6,7 +6,7 @@ use regard_kernels::{Mat, MatMut};
 
 use crate::{Shape, numbers};
 
-/// What attention reads: the heads of each tensor one after another.
+/// The inputs of attention: the heads of each tensor in sequence.
 #[derive(Clone)]
 pub(crate) struct Tensors {
     shape: Shape,
@@ -29,7 +29,7 @@ impl Tensors {
         self.shape
     }
 
-    /// Elements of the output.
+    /// The number of elements of the output.
     pub(crate) fn out_len(&self) -> usize {
         self.q.len()
     }

@@ -1,6 +1,6 @@
-//! What the samples of one implementation say.
+//! Statistics of the samples of one implementation.
 
-/// How long a call takes.
+/// The time of a call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timing {
     /// Seconds, the median of all samples.
@@ -10,7 +10,7 @@ pub(crate) struct Timing {
 }
 
 impl Timing {
-    /// From the seconds of each sample, of which there is at least one.
+    /// Computes the statistics from the seconds of each sample, of which there is at least one.
     pub(crate) fn of(mut seconds: Vec<f64>) -> Self {
         seconds.sort_by(f64::total_cmp);
         let at = |share: f64| seconds[((seconds.len() - 1) as f64 * share).round() as usize];

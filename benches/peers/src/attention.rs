@@ -21,7 +21,7 @@ fn tensors(shape: Shape) -> [([usize; 2], f64); 3] {
     [([heads, queries], 0.1), ([kv_heads, keys], 0.2), ([kv_heads, keys], 0.3)]
 }
 
-/// [batch, heads, tokens, dim]. Chooses between whole scores and tiles by itself; causal is bottom-right.
+/// [batch, heads, tokens, dim]. burn chooses whole scores or tiles; causal is bottom-right.
 fn with_burn(shape: Shape) -> Subject {
     let Shape { batch, dim, causal, threads, .. } = shape;
     let [q, k, v] = tensors(shape).map(|([heads, tokens], seed)| {
@@ -36,7 +36,7 @@ fn with_burn(shape: Shape) -> Subject {
     Subject::new("burn-flex", call).threads(threads)
 }
 
-/// [batch, tokens, heads, dim], its own fused attention for the CPU.
+/// [batch, tokens, heads, dim], with candle's own fused attention for the CPU.
 fn with_candle(shape: Shape) -> Result<Subject> {
     let Shape { batch, queries, keys, dim, causal, threads, .. } = shape;
     let tensor = |([heads, tokens], seed): ([usize; 2], f64)| {

@@ -1,4 +1,4 @@
-//! The operations of Regard by other libraries, measured as `regard bench` measures ours: the same flags, the same lines.
+//! The operations of Regard in other libraries, measured as `regard bench` measures ours: the same flags, the same lines.
 
 mod attention;
 mod matmul;

@@ -13,7 +13,7 @@ pub fn dot(shape: Shape) -> Vec<Subject> {
     let [a, b] = [0.1, 0.2].map(|seed| aligned_numbers(shape.dim, seed));
     let [x, y] = [&a, &b].map(|x| DVector::from_column_slice(x));
     vec![
-        // Adds up in f64.
+        // It sums in f64.
         Subject::new("numkong", move || {
             black_box(f32::dot(black_box(&a), black_box(&b)));
             Ok(())
