@@ -1,5 +1,5 @@
-//! What the model can do, measured on stories that training held back:
-//! `cargo run -p regard-story --example measures`. It fails if a goal is not reached.
+//! Measures the model's abilities on stories that training held back: `cargo run -p regard-story
+//! --example measures`. It fails if a goal is not reached.
 #![expect(clippy::unwrap_used, reason = "a measure fails with a panic")]
 #![expect(clippy::print_stdout, reason = "it prints its measures")]
 
@@ -23,7 +23,7 @@ struct HeldBack {
 /// Whether a story is of a kind.
 type Kind = fn(&HeldBack) -> bool;
 
-/// A prompt as tokens, with the tokens of the person who gets the thing and of the one who gives it.
+/// A prompt as tokens, with the tokens of the recipient and of the giver.
 struct Prompt {
     input: Input,
     answer: usize,
@@ -35,7 +35,7 @@ fn model() -> Model {
     Model::open(env!("CARGO_MANIFEST_DIR")).unwrap()
 }
 
-/// The id of a word that the vocabulary has.
+/// The id of a word in the vocabulary.
 fn id(model: &Model, word: &str) -> usize {
     let ids = model.tokenizer().unwrap().encode(word, None).unwrap().ids;
     assert_eq!(model.tokenizer().unwrap().token(ids[1]).as_deref(), Some(word));
@@ -63,7 +63,7 @@ fn heads(model: &Model) -> impl Iterator<Item = HeadAddress> {
     })
 }
 
-/// The logits after a prompt while some heads give zeros.
+/// The logits after a prompt while the outputs of some heads are zero.
 fn next(model: &Model, prompt: &Prompt, ablated: &[HeadAddress]) -> Vec<f32> {
     let pass = ablated.iter().fold(model.pass(), |pass, head| {
         pass.change(Change::Ablate { head: *head, to: Ablation::Zero })
@@ -71,7 +71,7 @@ fn next(model: &Model, prompt: &Prompt, ablated: &[HeadAddress]) -> Vec<f32> {
     pass.run(&prompt.input).unwrap().logits().unwrap().last().to_vec()
 }
 
-/// The share of prompts after which the right name is the most likely of all words.
+/// The share of prompts after which the right name is the most likely word.
 fn right<'p>(
     model: &Model,
     prompts: impl IntoIterator<Item = &'p Prompt>,
@@ -88,7 +88,7 @@ fn right<'p>(
     right as f64 / all as f64
 }
 
-/// The mean weight of a head \[heads, queries, keys\] on the key `distance` before each query from `first` on.
+/// The mean weight of a head \[heads, queries, keys\] on the key `distance` before each query, from query `first`.
 fn weight_at(pattern: &Values, head: usize, distance: usize, first: usize) -> f64 {
     let [_, queries, keys] = pattern.shape[..] else { panic!("a pattern has three dimensions") };
     let rows = first.max(distance)..queries;
@@ -97,7 +97,7 @@ fn weight_at(pattern: &Values, head: usize, distance: usize, first: usize) -> f6
         / count
 }
 
-/// The head whose weight on the key `distance` before the query is largest in the mean over the inputs, and that mean.
+/// The head with the largest mean weight over the inputs on the key `distance` before the query, and that mean.
 fn best_at(model: &Model, inputs: &[Input], distance: usize, first: usize) -> (String, f64) {
     let traces: Vec<_> = inputs
         .iter()
@@ -114,7 +114,7 @@ fn best_at(model: &Model, inputs: &[Input], distance: usize, first: usize) -> (S
     scores.max_by(|x, y| x.1.total_cmp(&y.1)).unwrap()
 }
 
-/// Random words, none of them twice, and the same words once more, after the token that begins a story.
+/// The token that begins a story, then different random words, then the same words again.
 fn repeated(model: &Model, length: usize, seed: u64) -> Input {
     let (specials, words) = (2, model.description().vocabulary as u32 - 2);
     // A linear congruential generator (Knuth's MMIX) shuffles the words.
@@ -134,7 +134,7 @@ fn repeated(model: &Model, length: usize, seed: u64) -> Input {
     Input::tokens([story, half.clone(), half].concat())
 }
 
-/// The share of right indirect objects, and how far it falls without the heads that matter most.
+/// The share of right indirect objects, and its fall without the most important heads.
 fn indirect_object(model: &Model) -> [f64; 2] {
     let prompts = prompts(model);
     let unchanged = right(model, &prompts, &[]);
@@ -152,8 +152,8 @@ fn indirect_object(model: &Model) -> [f64; 2] {
         println!("  {kind}: {:.1} %", 100.0 * share);
     }
 
-    // Greedy search on every sixth prompt: the head without which the logit of the right name falls most, against the
-    // giver's.
+    // Greedy search on every sixth prompt finds the head without which the logit of the right name falls most
+    // relative to the giver's.
     let few: Vec<&Prompt> = prompts.iter().step_by(6).collect();
     let mut found = Vec::new();
     while found.len() < 3 {
@@ -189,7 +189,7 @@ fn previous_token(model: &Model) -> f64 {
     score
 }
 
-/// The best head's mean weight on the token after the last occurrence, over random words told twice.
+/// The best head's mean weight on the token after the last occurrence, over repeated random words.
 fn induction(model: &Model) -> f64 {
     let length = 30;
     let inputs: Vec<Input> = (0..16).map(|seed| repeated(model, length, seed)).collect();

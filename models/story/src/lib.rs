@@ -1,7 +1,7 @@
 //! `story` is a transformer of 4 layers that writes short stories about who gives what to whom.
 //!
-//! The crate holds the files of a Hugging Face folder. A token is a word, so its attention can be
-//! read. README.md is the model card: the data, the training, and what the model can and cannot do.
+//! The crate holds the files of a Hugging Face folder. A token is a word, so its attention is readable. README.md
+//! is the model card: the data, the training, and the model's abilities and limits.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -12,8 +12,7 @@ pub const FILES: [(&str, &[u8]); 3] = [
     ("tokenizer.json", include_bytes!("../tokenizer.json")),
 ];
 
-/// A text whose next word is an indirect object: the person who gets the thing, "Mary" (after Wang et al. 2022, arXiv
-/// 2211.00593).
+/// A text whose next word is an indirect object: the recipient, "Mary" (after Wang et al. 2022, arXiv 2211.00593).
 ///
 /// The stories for training never have Mary and John together, nor either of them in the store or with a drink.
 pub const TEXT: &str =
