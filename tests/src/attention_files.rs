@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
-/// A folder that goes when the test is over.
+/// A folder that is removed after the test.
 pub struct Folder(TempDir);
 
 impl Folder {
@@ -33,7 +33,7 @@ impl Folder {
     }
 }
 
-/// Numbers as a file holds them.
+/// The bytes of numbers in a file.
 pub fn bytes(numbers: &[f32]) -> Vec<u8> {
     numbers.iter().flat_map(|x| x.to_le_bytes()).collect()
 }
@@ -63,7 +63,7 @@ pub fn npy(descr: &str, shape: &str, data: &[u8]) -> Vec<u8> {
         .concat()
 }
 
-/// An npz file of these npy files.
+/// An npz file that contains these npy files.
 pub fn npz(files: &[(&str, Vec<u8>)], method: CompressionMethod) -> Vec<u8> {
     let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
     for (name, bytes) in files {

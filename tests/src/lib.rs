@@ -1,4 +1,4 @@
-//! What the tests of several crates share: golden data, files of attention made for a test, and bounds of rounding errors.
+//! Code that tests of several crates share: golden data, generated files of attention, and bounds of rounding errors.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The tiny transformers whose numbers transformers computed.
+//! The tiny models whose golden numbers transformers computed.
 
 use std::path::{Path, PathBuf};
 

@@ -68,7 +68,7 @@ impl Tensor {
         self.shape.as_slice().try_into().expect("four dimensions")
     }
 
-    /// Turns \[batch, tokens, heads · dim\] into \[batch, heads, tokens, dim\], and leaves four dimensions as they are.
+    /// Reshapes \[batch, tokens, heads · dim\] to \[batch, heads, tokens, dim\], and leaves four dimensions unchanged.
     fn split_heads(self, heads: usize) -> Self {
         let &[batch, tokens, features] = self.shape.as_slice() else { return self };
         let dim = features / heads;
@@ -105,7 +105,7 @@ pub struct Case {
     pub window: Option<Window>,
     /// The position of the queries among the keys.
     pub position: Position,
-    /// The stage whose matrix `scores` is.
+    /// The stage of the matrix `scores`.
     pub stage: Option<Stage>,
 }
 
@@ -160,7 +160,7 @@ fn read(name: &str, json: &Value, file: &SafeTensors<'_>) -> Result<Case> {
         }
     }
 
-    // ONNX: queries follow the keys of a cache inside the operator; with key lengths the last query stands at the last key.
+    // In ONNX, queries follow the keys of a cache inside the operator; with key lengths, the last query is at the last key.
     let past = inputs.get("past_key").map_or(0, |past| past.shape[2]);
     let position = if inputs.contains_key("kv_lengths") {
         Position::BottomRight
