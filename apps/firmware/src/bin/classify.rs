@@ -1,5 +1,5 @@
-//! The image that classifies texts by a model in flash: from the text to its label. It prints a line for each text, with a hash of the
-//! logits, and then what the text of the most tokens costs.
+//! The image that classifies texts by a model in flash. It prints a line for each text, with a hash of the logits, and then the
+//! costs of the longest text.
 //!
 //! `REGARD_EMBED` is the folder of a classifier that `regard embed` has written, when the image is built.
 
@@ -64,8 +64,8 @@ mod image {
     }
 }
 
-/// The same lines by this machine, for each line of the input. With the argument `tokens`, texts end with a 0 instead of a line's
-/// end, and their tokens are printed.
+/// Prints the same lines on this machine, for each line of the input. With the argument `tokens`, texts end with a 0 instead of a
+/// newline, and their tokens are printed.
 #[cfg(all(classifies, not(target_os = "none")))]
 fn main() -> std::io::Result<()> {
     use std::io::{Read as _, Write as _};

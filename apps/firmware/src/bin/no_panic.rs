@@ -61,7 +61,7 @@ mod image {
         include!(concat!(env!("REGARD_EMBED"), "/src/text.rs"));
     }
 
-    /// A text of bytes that the compiler does not know, by the classifier that `REGARD_EMBED` names.
+    /// Classifies a text of bytes that the compiler does not know, by the classifier that `REGARD_EMBED` names.
     #[cfg(classifies)]
     fn classifies() -> Result<(), Error> {
         let (mut state, bytes) =
@@ -71,7 +71,7 @@ mod image {
         Ok(())
     }
 
-    /// A token of the model that `REGARD_EMBED` names. The state is on the stack, where no other borrow can be.
+    /// Runs a token through the model that `REGARD_EMBED` names. The state is on the stack, where no other borrow can be.
     #[cfg(embedded)]
     fn embedded() -> Result<(), Error> {
         let mut state = black_box(model::State::new());

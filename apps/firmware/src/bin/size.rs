@@ -14,7 +14,7 @@ mod image {
         block_floating_point, exp, fixed, int8, matmul, softmax,
     };
 
-    /// Whether the operation is called. Without the call, the image holds only what surrounds it.
+    /// Whether the operation is called. Without the call, the image holds only its surroundings.
     const CALL: bool = equal(option_env!("REGARD_CALL"), "yes");
 
     /// A constant, so that the compiler removes the other operations.
@@ -37,7 +37,7 @@ mod image {
         exit(0)
     }
 
-    /// A separate function, because in a function that never returns the compiler takes every call for a rare one.
+    /// This is a function because in a function that never returns the compiler treats every call as rare.
     #[inline(never)]
     fn run() {
         const SCRATCH: usize = attention_scratch_len(64, 64, 32, 32);
@@ -46,7 +46,7 @@ mod image {
         } else if const { is("causal attention") } {
             attention::<64, 64, 32, SCRATCH>(|| const { &causal() });
         } else if const { is("any attention") } {
-            // Described at run time, so that the linker can leave out no part of it.
+            // The attention is described at run time, so that the linker can leave out no part of it.
             attention::<64, 64, 32, SCRATCH>(black_box(|| const { &anything() }));
         } else if const { is("attention at 3 shapes") } {
             attention::<8, 8, 8, { attention_scratch_len(8, 8, 8, 8) }>(
@@ -102,7 +102,7 @@ mod image {
         Attention::new().mask(Mask::NONE.causal(Position::TopLeft))
     }
 
-    /// With a part of every kind.
+    /// Returns an attention with a part of every kind.
     const fn anything() -> Attention<'static> {
         Attention::new().mask(Mask::NONE.causal(Position::TopLeft).alibi(Position::TopLeft, 0.5))
     }
@@ -133,7 +133,7 @@ mod image {
         black_box((out, scratch));
     }
 
-    /// A separate function, so that the memory for output and scratch is not in its stack frame: firmware has it in statics, and
+    /// This is a function so that the memory for output and scratch is not in its stack frame: firmware has it in statics, and
     /// variables that lie kilobytes away in a frame need longer instructions.
     #[inline(never)]
     fn compute<const N_Q: usize, const N_K: usize, const D: usize, const SCRATCH: usize>(
@@ -153,7 +153,7 @@ mod image {
         }
     }
 
-    /// A separate function, as [`attention`] is.
+    /// This is a function for the same reason as [`attention`].
     #[inline(always)]
     fn block_attention<const N_Q: usize, const N_K: usize, const D: usize, const SCRATCH: usize>(
         attention: &block_floating_point::Attention<'_>,
@@ -181,7 +181,7 @@ mod image {
         }
     }
 
-    /// A separate function, as [`attention`] is.
+    /// This is a function for the same reason as [`attention`].
     #[inline(always)]
     fn int8_attention<const N_Q: usize, const N_K: usize, const D: usize, const SCRATCH: usize>(
         attention: &int8::Attention<'_>,

@@ -1,5 +1,5 @@
-//! The image that runs a model from flash: from one token on, it writes the text that the model finds most likely. It prints a
-//! line for each token that it reads, with a hash of the logits, and then what a token costs.
+//! The image that runs a model from flash: after one token, it writes the text that the model finds most likely. It prints a
+//! line for each token that it reads, with a hash of the logits, and then the cost of a token.
 //!
 //! `REGARD_EMBED` is the folder that `regard embed` has written, when the image is built.
 
@@ -36,7 +36,7 @@ mod image {
             for _ in 0..CONTEXT {
                 let mut found = None;
                 let mut step = || found = next(state, token).ok().map(|x| (largest(x), hash(x)));
-                // The stack of the first token is that of all.
+                // Every token uses the stack of the first.
                 if stack == 0 {
                     stack = stack::peak(&mut step);
                 } else {
@@ -49,7 +49,7 @@ mod image {
                 }
                 token = chosen;
             }
-            // Of the last token, which sees the most keys.
+            // The costs are those of the last token, which sees the most keys.
             println!(
                 "{instructions} instructions; {stack} bytes of stack; {RAM} of RAM; {FLASH} of flash"
             );
@@ -70,7 +70,7 @@ mod image {
     }
 }
 
-/// The same lines, by this machine. With the argument `score`, each line of the input is a text as ids, and the only line that is
+/// Prints the same lines on this machine. With the argument `score`, each line of the input is a text as ids, and the only line
 /// printed is the mean of −ln p over the tokens after the first ones.
 #[cfg(all(embedded, not(target_os = "none")))]
 fn main() -> std::io::Result<()> {
@@ -95,7 +95,7 @@ fn main() -> std::io::Result<()> {
     writeln!(out, "{} bytes of RAM; {} of flash", model::RAM, model::FLASH)
 }
 
-/// The mean of −ln p over the tokens of all texts of the input, without the first of each.
+/// The mean of −ln p over the tokens of all texts of the input, except the first of each.
 #[cfg(all(embedded, not(target_os = "none")))]
 fn score(state: &mut model::State) -> std::io::Result<f64> {
     let (mut sum, mut count) = (0.0, 0);

@@ -1,6 +1,6 @@
 //! The image for an x86-64 without operating system: the cases on AVX-512, which the emulator Bochs has on any machine.
 //!
-//! It is a program of the Linux target that uses nothing of Linux. The target without an operating system computes floats
+//! It is a program of the Linux target that uses no part of Linux. The target without an operating system computes floats
 //! without vectors, so AVX-512 would be compiled to scalar code there. `x86/boot.s` switches the vectors on as an operating
 //! system does, so that the kernels find them at run time as on a desktop.
 
@@ -59,7 +59,7 @@ fn run() -> fmt::Result {
     }
 }
 
-/// Where `x86/boot.s` leads.
+/// The entry point that `x86/boot.s` calls.
 #[unsafe(no_mangle)]
 extern "C" fn x86_main() -> ! {
     let _ = run();
@@ -72,11 +72,11 @@ fn panic(info: &PanicInfo<'_>) -> ! {
     shutdown()
 }
 
-/// The tables of `core` for unwinding name it. Nothing unwinds.
+/// The unwinding tables of `core` refer to this symbol. Nothing unwinds.
 #[unsafe(no_mangle)]
 extern "C" fn rust_eh_personality() {}
 
-/// C's function, which no libc beside this image defines.
+/// C's function, because the image has no libc.
 ///
 /// # Safety
 /// As in C.
