@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn units_of_the_last_place_are_short_and_never_rounded_to_none() {
+    fn units_of_the_last_place_are_short_and_never_rounded_to_zero() {
         let cases = [
             (0.0, "0"),
             (0.001, "0.1"),

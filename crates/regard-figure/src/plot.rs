@@ -489,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn curves_of_other_lengths_share_a_table() {
+    fn curves_of_different_lengths_share_a_table() {
         let mut plot = plot(&[&[1.0, 2.0], &[3.0]]);
         plot.curves[1].points[0][0] = 2.0;
         let csv = String::from_utf8(plot.encode(Format::Csv).unwrap()).unwrap();

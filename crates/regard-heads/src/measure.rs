@@ -372,7 +372,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_that_is_left_out_says_nothing_of_what_queries_see() {
+    fn a_row_that_is_left_out_does_not_affect_the_mask() {
         let mut sums = Sums::default();
         sums.add(&[0.5, f32::NAN], Some(0), None);
         sums.add(&[1.0, 0.0], Some(0), None);

@@ -301,7 +301,7 @@ mod refuses {
     }
 
     #[test]
-    fn shapes_that_are_no_attention() {
+    fn shapes_that_are_not_attention() {
         let named = |shape: &[usize]| {
             let error = refused(&attention(shape, &vec![0.0; shape.iter().product()]));
             assert!(error.to_string().contains("`attention`"), "{error}");
@@ -345,7 +345,7 @@ mod refuses {
     }
 
     #[test]
-    fn types_that_are_no_floats() {
+    fn types_that_are_not_floats() {
         for (descr, size) in [("<i4", 4), (">f4", 4), ("|O", 8), ("<c8", 8)] {
             let error = refused(&npy(descr, "(2, 2)", &vec![0; 4 * size]));
             assert!(matches!(error, Error::Type { .. }), "{descr}: {error}");
@@ -586,7 +586,7 @@ mod measures {
     }
 
     #[test]
-    fn equal_weight_on_all_that_a_causal_mask_shows_is_the_largest_entropy() {
+    fn equal_weights_on_all_visible_keys_have_the_largest_entropy() {
         let n = 20;
         let uniform: Vec<f32> = (0..n * n)
             .map(|k| if k % n <= k / n { 1.0 / (k / n + 1) as f32 } else { 0.0 })
@@ -732,7 +732,7 @@ mod combines {
     }
 
     #[test]
-    fn rollout_of_looking_at_the_token_before_is_binomial() {
+    fn rollout_of_attention_to_the_preceding_token_is_binomial() {
         // The rows of ((S + I) / 2)^L, where S shifts by one, are binomial: L tosses of a coin.
         let (layers, n) = (4_usize, 8_usize);
         let shift: Vec<f32> =
@@ -814,7 +814,7 @@ mod hostile {
     /// Opening a FIFO would wait for a writer that never comes.
     #[cfg(unix)]
     #[test]
-    fn what_is_no_regular_file_is_refused() {
+    fn a_file_that_is_not_regular_is_refused() {
         let folder = Folder::new();
         let path = folder.path("fifo.npy");
         assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_room_is_no_change_but_undoing_shows_the_room_where_something_changed() {
+    fn opening_a_room_is_not_a_change_but_undoing_returns_to_the_changed_room() {
         let mut session = Session::default();
         let mut history = History::new(&session);
         session.room = Room::Laboratory;

@@ -101,7 +101,7 @@ mod tests {
     use crate::test_host::TestHost;
 
     #[test]
-    fn what_is_begun_is_ended_before_the_window_closes() {
+    fn files_are_written_before_the_window_closes() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("slow");
         let mut pending = Pending::new(Arc::new(TestHost::DEFAULT));

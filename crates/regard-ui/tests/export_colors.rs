@@ -169,7 +169,7 @@ fn of_the_walkthrough() {
 }
 
 #[test]
-fn a_table_has_no_colours_unless_some_are_asked_for() {
+fn a_table_has_no_colours_by_default() {
     let walkthrough = Walkthrough::run(Example::LayerNorm, &Settings::default()).unwrap();
     let moments =
         walkthrough.steps.iter().find(|s| s.kind == regard_walkthrough::Kind::Table).unwrap();

@@ -69,7 +69,7 @@ fn dump(layers: usize, heads: usize, n: usize) -> (Vec<u8>, Vec<f32>) {
 }
 
 #[test]
-fn a_first_visitor_sees_the_sample_and_its_heads_are_what_they_are_said_to_be() {
+fn a_first_visitor_sees_the_sample_and_its_heads_match_their_descriptions() {
     let window = window();
     assert_eq!(opened(&window).source, AttentionSource::Sample);
     let cells = cells(&window);
@@ -238,7 +238,7 @@ fn a_file_is_opened_by_dropping_it() {
 }
 
 #[test]
-fn a_session_with_a_file_is_gone_on_with() {
+fn a_session_with_a_file_is_continued() {
     let folder = Folder::new();
     let (path, mine) =
         (folder.file("a.safetensors", dump(2, 3, 8).0), folder.path("mine.regard.json"));
@@ -430,7 +430,7 @@ mod bad_files {
     }
 
     #[test]
-    fn whose_tokens_are_no_text() {
+    fn whose_tokens_are_not_text() {
         let folder = Folder::new();
         folder.file("bytes.tokens.txt", b"the\n\xff\xfe\ncat");
         refused_in(
@@ -495,7 +495,7 @@ fn reading_can_be_cancelled() {
 
 /// egui asks the system for a font by a character that its own fonts lack.
 #[test]
-fn fonts_are_asked_for_what_the_window_lacks_and_signs_of_tokens_are_there() {
+fn missing_characters_request_a_font_and_the_signs_of_tokens_have_one() {
     let folder = Folder::new();
     folder.file("a.tokens.json", r#"["猫", "قطة", " ", "\n", "\t"]"#);
     let path = folder.file("a.npy", npy("<f4", "(5, 5)", &bytes(&weights(5, 5, 1))));

@@ -259,7 +259,7 @@ fn textures(window: &Window) -> Vec<(TextureId, [usize; 2])> {
 }
 
 #[test]
-fn a_texture_is_hardly_larger_than_what_is_seen() {
+fn a_texture_is_hardly_larger_than_the_visible_part() {
     let mut window = open(4096, ramp(4096));
     let before = textures(&window);
     assert_eq!(before.len(), 1);

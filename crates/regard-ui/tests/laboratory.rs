@@ -49,7 +49,7 @@ fn the_laboratory_computes_what_its_knobs_say() {
     assert_eq!(visible(&window), 100 * 100);
     click(&mut window, "Padding");
     assert_eq!(visible(&window), 100 * 75);
-    window.get_by_label("Keys that are no padding").set_value_accesskit(10.0);
+    window.get_by_label("Keys that are not padding").set_value_accesskit(10.0);
     settle(&mut window);
     assert_eq!(visible(&window), 100 * 10);
     click(&mut window, "Padding");
@@ -123,7 +123,7 @@ fn assert_weights(window: &Window, q: &[f32], k: &[f32]) {
 }
 
 #[test]
-fn tokens_come_from_a_file_and_go_again() {
+fn tokens_come_from_a_file_and_can_be_closed() {
     let folder = Folder::new();
     let (path, q, k) = tokens_file(&folder);
     let mut window = room(Room::Walkthrough);
@@ -296,7 +296,7 @@ fn a_and_b_are_compared() {
 
 /// Every visible control changes something.
 #[test]
-fn controls_of_what_is_hidden_anyway_are_not_there() {
+fn controls_without_an_effect_are_hidden() {
     let mut window = room(Room::Laboratory);
     click(&mut window, "Window");
     let right = "Window to the right";

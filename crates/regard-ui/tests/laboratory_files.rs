@@ -186,7 +186,7 @@ fn fewer_tokens_and_dimensions_are_the_first() {
 }
 
 #[test]
-fn what_makes_random_numbers_has_no_part_in_a_file() {
+fn the_inputs_of_random_numbers_do_not_affect_a_file() {
     let folder = Folder::new();
     let path = folder.file("a", npy("<f4", "(4, 2)", &bytes(&numbers(8, 6))));
     let plain = run(&mut engine(), &inputs(&path, 0)).unwrap();
@@ -196,7 +196,7 @@ fn what_makes_random_numbers_has_no_part_in_a_file() {
 }
 
 #[test]
-fn more_than_can_be_shown_is_left_out_and_a_head_that_is_not_there_is_the_last() {
+fn a_large_file_is_limited_and_a_missing_head_becomes_the_last() {
     let folder = Folder::new();
     let many = numbers(4100 * 2, 7);
     let path = folder.file("many", npy("<f4", "(4100, 2)", &bytes(&many)));
@@ -263,7 +263,7 @@ fn not_a_number_shows_where_it_is_seen() {
 }
 
 #[test]
-fn a_file_is_read_once_while_it_is_asked_for() {
+fn a_file_is_read_once_while_requests_name_it() {
     let folder = Folder::new();
     let path = folder.file("a", npy("<f4", "(2, 4, 2)", &bytes(&numbers(16, 12))));
     let mut engine = engine();
@@ -287,7 +287,7 @@ fn a_file_is_read_once_while_it_is_asked_for() {
 }
 
 #[test]
-fn what_cannot_be_queries_and_keys_is_refused_by_name_and_shape() {
+fn unfit_tensors_are_refused_by_name_and_shape() {
     let f32s = |len: usize| bytes(&numbers(len, 13));
     let two = |q: &[usize], k: &[usize]| {
         pair(Dtype::F32, (q, f32s(q.iter().product())), (k, f32s(k.iter().product())))
@@ -342,7 +342,7 @@ fn what_cannot_be_queries_and_keys_is_refused_by_name_and_shape() {
 }
 
 #[test]
-fn there_is_nothing_of_a_head_or_a_token_that_a_file_has_not() {
+fn missing_heads_and_tokens_are_empty() {
     let folder = Folder::new();
     let file = folder.file("a", npy("<f4", "(2, 3, 2)", &bytes(&numbers(12, 14))));
     let file = QueriesAndKeys::open(&file, &unattended).unwrap();

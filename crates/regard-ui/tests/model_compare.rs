@@ -173,7 +173,7 @@ fn a_token_of_the_second_text_is_patched_by_a_click_and_by_dragging() {
 
     // Texts of different lengths do not fit.
     second_text(&mut window, "Mia");
-    assert!(shows(&window, "A patch needs two texts with as many tokens: "));
+    assert!(shows(&window, "A patch needs two texts with equally many tokens: "));
 }
 
 #[test]

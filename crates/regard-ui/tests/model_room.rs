@@ -350,7 +350,7 @@ fn folders_and_files_are_opened() {
 }
 
 #[test]
-fn what_cannot_be_opened_is_named_and_replaced_by_nothing() {
+fn a_model_that_cannot_be_opened_is_named_and_not_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let bad = folder.path().join("bad.gguf");
     std::fs::write(&bad, b"GGUF").unwrap();

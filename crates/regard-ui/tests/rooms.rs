@@ -166,7 +166,7 @@ fn the_palette_is_walked_with_arrows_and_left_with_escape() {
 }
 
 #[test]
-fn a_picture_of_the_window_is_asked_for() {
+fn a_picture_of_the_window_is_requested() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("window.png");
     let mut window = room(Room::Walkthrough);
@@ -304,7 +304,7 @@ fn the_bar_has_room_for_what_is_in_it() {
 }
 
 #[test]
-fn a_narrow_window_shows_the_page_and_the_side_panel_when_asked() {
+fn a_narrow_window_shows_the_page_and_on_request_the_side_panel() {
     let mut window = open(Session::default(), [450.0, 300.0]);
     assert!(!shows(&window, "Causal mask"));
     click(&mut window, "Side panel");
@@ -357,7 +357,7 @@ fn every_room_fits_its_window() {
 }
 
 #[test]
-fn enter_is_the_buttons_that_has_the_focus() {
+fn enter_presses_the_button_with_the_focus() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("there.regard.json");
     std::fs::write(&path, "of somebody else").unwrap();

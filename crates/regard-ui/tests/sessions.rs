@@ -105,7 +105,7 @@ fn resume(path: &Path) -> Window {
 }
 
 #[test]
-fn the_next_start_goes_on_where_the_last_left_off() {
+fn the_next_start_continues_the_last_session() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("new").join("last.regard.json");
     let end = |mut window: Window| window.state_mut().as_mut().unwrap().end().unwrap();
@@ -231,7 +231,7 @@ fn a_fifo_in_the_place_of_the_session_does_not_block_the_start() {
 }
 
 #[test]
-fn what_lies_over_a_tiny_window_has_a_width() {
+fn overlays_of_a_tiny_window_have_a_width() {
     for size in [[127.0, 95.0], [64.0, 48.0], [1.0, 1.0]] {
         let mut window = driver::open(Session::default(), size);
         for command in [Command::Palette, Command::OpenSession] {

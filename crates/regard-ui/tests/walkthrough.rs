@@ -138,7 +138,7 @@ fn a_cell_is_typed_over_by_keyboard_and_everything_follows() {
 }
 
 #[test]
-fn what_is_no_number_is_refused_and_escape_leaves_it() {
+fn text_that_is_not_a_number_is_refused_and_escape_discards_it() {
     let mut window = open(Example::ILoveRobotics);
     let before = number(&window, "w_q", (0, 0));
     for (text, message) in [
@@ -215,7 +215,7 @@ fn a_query_is_typed_over_and_put_back() {
 }
 
 #[test]
-fn a_double_click_types_into_what_can_be_typed_over() {
+fn a_double_click_types_into_an_editable_cell() {
     let mut window = open(Example::TheCatSat);
     for (key_of, is_input) in [
         ("x", true),
@@ -315,7 +315,7 @@ fn a_token_is_followed_through_all_steps() {
 }
 
 #[test]
-fn a_cell_unfolds_and_its_operands_lead_to_where_they_are() {
+fn a_cell_unfolds_and_its_operands_lead_to_their_steps() {
     let mut window = open(Example::ILoveRobotics);
     let at = place(&window, "raw_scores", (1, 0));
     click_at(&mut window, at);
@@ -366,7 +366,7 @@ fn heads_share_the_columns_where_they_can() {
 }
 
 #[test]
-fn heads_that_cannot_be_say_why() {
+fn impossible_numbers_of_heads_say_why() {
     let mut window = open(Example::TheCatSat);
     let button = window.get_by_label("3 heads").rect().center();
     window.hover_at(button);
@@ -436,7 +436,7 @@ fn gradients_are_spoken_as_gradients() {
 }
 
 #[test]
-fn ones_own_tokens_and_sizes() {
+fn the_users_own_tokens_and_sizes() {
     let mut window = open(Example::TheCatSat);
     click(&mut window, "Use your own tokens");
     assert_eq!(state(&window).example(), Example::Seeded);

@@ -27,7 +27,7 @@ fn shape(inputs: &Inputs, key: StepKey) -> (usize, usize) {
 }
 
 #[test]
-fn what_is_changed_is_seen_by_all_that_follows_and_by_nothing_before() {
+fn a_change_affects_all_later_steps_and_no_earlier_one() {
     let mut inputs = Inputs::new(Example::ILoveRobotics);
     let before = compute(&inputs);
     assert_eq!(inputs.set(named("w_k"), 1, 1, 3.0), Ok(Some(1.0)));
@@ -86,7 +86,7 @@ fn attention(q: &[Vec<f64>], k: &[Vec<f64>], v: &[Vec<f64>]) -> Vec<Vec<f64>> {
 }
 
 #[test]
-fn queries_keys_and_values_are_typed_over_and_all_that_follows_sees_it() {
+fn typing_over_queries_keys_and_values_affects_all_later_steps() {
     let mut inputs = Inputs::new(Example::ILoveRobotics);
     let before = compute(&inputs);
     assert_eq!(inputs.set(named("q"), 1, 0, 5.0), Ok(None));
@@ -147,7 +147,7 @@ fn queries_keys_and_values_are_typed_over_and_all_that_follows_sees_it() {
 }
 
 #[test]
-fn what_is_projected_can_be_typed_over_except_in_gradients_and_the_cache() {
+fn projections_can_be_typed_over_except_in_gradients_and_the_cache() {
     for example in Example::ALL {
         let given = Inputs::new(example);
         let projects = given.matrix(named("w_q")).is_some()
@@ -191,7 +191,7 @@ fn what_is_projected_can_be_typed_over_except_in_gradients_and_the_cache() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_and_named() {
+fn impossible_inputs_are_refused_and_named() {
     let mut inputs = Inputs::new(Example::TheCatSat);
     let message = |e: Result<Option<f64>, Error>| e.unwrap_err().to_string();
     assert_eq!(
@@ -396,7 +396,7 @@ fn another_number_of_heads_leaves_the_tokens_and_what_was_typed() {
 }
 
 #[test]
-fn with_the_identity_for_w_o_the_output_is_what_the_heads_found() {
+fn with_the_identity_as_w_o_the_output_concatenates_the_heads() {
     let mut inputs = Inputs::new(Example::MathOfAttention);
     let one = compute(&inputs);
     assert!(one.step(named("w_o")).is_none() && one.step(named("head_1.q")).is_none());
@@ -444,7 +444,7 @@ fn every_possible_number_of_heads_is_computed_with_every_step_left_out() {
 }
 
 #[test]
-fn sizes_are_those_asked_for() {
+fn sizes_are_as_requested() {
     let inputs = Inputs::seeded(words("x"), 3, 2, 4, 0).unwrap();
     assert_eq!((inputs.heads(), inputs.tokens().len()), (4, 1));
     assert_eq!(inputs.sizes(), Some(Sizes { d_model: 3, d_k: 2, seed: 0 }));

@@ -250,7 +250,7 @@ fn gradients_say_what_makes_the_loss_larger() {
 }
 
 #[test]
-fn what_the_first_token_sees_of_the_future_is_told_of_all_heads() {
+fn the_first_tokens_weight_on_later_tokens_is_told_for_all_heads() {
     let settings = Settings { without: Some(Without::Mask), ..Settings::default() };
     let walk = run(Example::TwoHeads, &settings);
     let first = |head: usize| {
@@ -364,7 +364,7 @@ fn steps_say_what_they_are_in_a_sentence_and_a_formula() {
 }
 
 #[test]
-fn a_gradient_has_the_rows_and_columns_of_what_it_is_the_gradient_of() {
+fn every_gradient_has_the_rows_and_columns_of_its_matrix() {
     for without in [None, Some(Without::Scaling), Some(Without::Projections)] {
         let walk = run(Example::Gradients, &Settings { without, ..Settings::default() });
         for of in ["x", "w_q", "w_k", "w_v", "q", "k", "v", "weights"] {

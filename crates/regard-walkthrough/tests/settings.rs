@@ -121,7 +121,7 @@ fn at_zero_the_largest_score_takes_all_and_ties_share() {
 }
 
 #[test]
-fn at_infinity_all_that_may_be_seen_share() {
+fn at_infinity_all_visible_keys_share() {
     let hot = Settings { temperature: Temperature::INFINITE, ..CAUSAL };
     let walk = run(Example::MathOfAttention, &hot);
     let weights = &step(&walk, "weights").matrix;
@@ -195,7 +195,7 @@ fn without_softmax_the_scores_are_the_weights_and_hidden_ones_are_0() {
 }
 
 #[test]
-fn what_breaks_is_told_for_every_example_and_nothing_if_nothing_is_left_out() {
+fn every_example_tells_the_effect_of_a_step_that_is_left_out() {
     for example in Example::ALL {
         assert_eq!(run(example, &Settings::default()).broken, None);
         for w in Without::ALL {
@@ -297,7 +297,7 @@ fn the_gradient_through_softmax_knows_the_temperature() {
 }
 
 #[test]
-fn names_read_back_and_others_are_told_what_there_is() {
+fn names_read_back_and_unknown_ones_list_the_known() {
     for example in Example::ALL {
         assert_eq!(example.name().parse(), Ok(example));
     }

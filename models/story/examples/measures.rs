@@ -1,5 +1,5 @@
-//! Measures the model's abilities on stories that training held back: `cargo run -p regard-story
-//! --example measures`. It fails if a goal is not reached.
+//! Measures the model's abilities on stories that training held back:
+//! `cargo run -p regard-story --example measures`. It fails if a goal is not reached.
 #![expect(clippy::unwrap_used, reason = "a measure fails with a panic")]
 #![expect(clippy::print_stdout, reason = "it prints its measures")]
 

@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn of_both_signs_the_farthest_from_zero_is_shown_and_masked_cells_only_where_all_are() {
+    fn a_block_of_both_signs_has_the_farthest_from_zero_and_is_masked_only_if_all_cells_are() {
         let masked = f32::NEG_INFINITY;
         assert_eq!(farther(-3.0, 2.0), -3.0);
         assert_eq!(farther(2.0, -3.0), -3.0);

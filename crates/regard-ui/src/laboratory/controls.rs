@@ -164,7 +164,7 @@ fn masks(ui: &mut Ui, state: &mut State) {
     });
     option(ui, "Padding", &mut inputs.keys, n - n / 4, |ui, keys| {
         ui.add(DragValue::new(keys).range(0..=n).suffix(" keys"))
-            .accessible_name("Keys that are no padding");
+            .accessible_name("Keys that are not padding");
     });
     option(ui, "ALiBi", &mut inputs.alibi, 0.1, |ui, slope| {
         let value =

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn more_tokens_and_dimensions_leave_those_there_were() {
+    fn more_tokens_and_dimensions_keep_the_existing_ones() {
         let mut drawn = Drawn::new(7);
         let few = drawn.tokens(&LaboratoryInputs { seed: 7, ..inputs(10, 0.0) });
         let many = drawn.tokens(&LaboratoryInputs { seed: 7, ..inputs(1000, 0.0) });
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_keep_their_variance_and_keys_are_as_alike_as_asked() {
+    fn tokens_keep_their_variance_and_keys_have_the_requested_similarity() {
         let tokens =
             Drawn::new(1).tokens(&LaboratoryInputs { smooth: 0.5, alike: 0.7, ..inputs(500, 0.0) });
         let n = tokens.queries.len() as f64;

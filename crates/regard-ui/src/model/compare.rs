@@ -306,7 +306,7 @@ pub(super) fn fits(a: &Opened, b: &Opened) -> Result<(), String> {
         .find(|(_, first, second)| first != second);
     match differing {
         Some((id, first, second)) => Err(format!(
-            "the models have other tokens: token {id} is “{first}” in {} and “{second}” in {}",
+            "the models have different tokens: token {id} is “{first}” in {} and “{second}” in {}",
             short(&a.name),
             short(&b.name)
         )),
@@ -319,11 +319,11 @@ pub(super) fn same_tokens(a: &[Token], b: &[Token]) -> Result<(), String> {
     let differing = a.iter().zip(b).position(|(a, b)| a.raw != b.raw);
     match differing {
         Some(i) => Err(format!(
-            "the models divide the text into other tokens: token {i} is “{}” in A and “{}” in B",
+            "the models divide the text into different tokens: token {i} is “{}” in A and “{}” in B",
             a[i].text, b[i].text
         )),
         None if a.len() != b.len() => Err(format!(
-            "the models divide the text into other tokens: A has {}, and B has {}",
+            "the models divide the text into different tokens: A has {}, and B has {}",
             a.len(),
             b.len()
         )),

@@ -112,7 +112,7 @@ impl Effects {
         if positions != second.tokens.len() {
             let others = second.tokens.len();
             return Err(format!(
-                "Patches need two texts with as many tokens: the first has {positions}, and the second {others}."
+                "Patches need two texts with equally many tokens: the first has {positions}, and the second {others}."
             ));
         }
         let top = |run: &Unchanged| run.top().filter(|_| stack.causal);

@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_large_model_is_swept_if_it_is_asked_for() {
+    fn a_large_model_is_swept_on_request() {
         let state: State = serde_json::from_str(r#"{"model":"a large one"}"#).unwrap();
         assert!(is_swept(state.sweep, SMALL));
         assert!(!is_swept(state.sweep, SMALL + 1));

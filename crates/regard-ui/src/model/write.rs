@@ -69,12 +69,12 @@ impl Writer {
             .on_hover_text(
                 "Append the likeliest token. A click on a token of the list appends that one.",
             )
-            .on_disabled_hover_text("The model fills gaps, and does not write on.");
+            .on_disabled_hover_text("The model fills gaps, and does not continue a text.");
         if next.clicked() {
             self.write(state, outcome, model);
         }
         let (name, hint) = if is_on {
-            ("Stop", "Write no more.")
+            ("Stop", "Stop writing.")
         } else {
             ("Write on", "Append the likeliest token again and again.")
         };
