@@ -58,7 +58,7 @@ def measure(keys, causal, seeds):
 
 
 def reference(q, k, v, causal):
-    """In f64, a head at a time."""
+    """The attention of each head in f64."""
     out = numpy.empty(q.shape)
     for head in range(HEADS):
         q_head, k_head, v_head = (x[0, head].astype(float) for x in (q, k, v))

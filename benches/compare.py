@@ -24,7 +24,7 @@ def main():
     print(f"{'':>6} {ours_name:>16} {args.peer:>16} {'ratio':>7}")
     ratios = []
     for pair in range(1, args.pairs + 1):
-        # With more than one thread the last line is that with all of them.
+        # With several threads, the last line uses all of them.
         ours = programs.regard([*what, "--impl", ours_name])
         if not ours:
             raise SystemExit(f"ours has no {ours_name} for these flags")

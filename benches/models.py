@@ -120,7 +120,7 @@ class OnnxRuntime:
 
 
 class LlamaCpp:
-    """A server within this process, which measures itself. Its messages are many, and go to standard error."""
+    """A server within this process, which measures itself. Its many messages go to standard error."""
 
     def __init__(self, file, threads):
         import xllamacpp

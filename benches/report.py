@@ -26,7 +26,7 @@ ATTENTION = ["torch", "ort-mha", "ort-gqa", "ort-attention", "candle-nn", "burn-
 SOFTMAX = ["rten-vecmath", "candle-nn", "torch", "onnxruntime"]
 FIXED = ["nalgebra-static", "nano-gemm", "gemm", "matrixmultiply", "faer"]
 
-# (what it is called, the flags of `regard bench`, the name of ours, its peers)
+# (its name, the flags of `regard bench`, the name of ours, its peers)
 ROWS = [
     ("attention, 512 × 64", "attention --queries 512", "kernel", ATTENTION),
     ("attention, 512 × 64, causal", "attention --queries 512 --causal", "kernel", ATTENTION),
@@ -112,7 +112,7 @@ def turn_of(flags, ours, peers, naive):
     """The lines of every program, run once."""
     if "--threads" not in flags:
         flags = [*flags, "--threads", "1"]
-    lines = [programs.regard([*flags, "--impl", ours])[-1]]  # the last is that with all threads
+    lines = [programs.regard([*flags, "--impl", ours])[-1]]  # the last uses all threads
     if naive:
         lines += programs.regard([*flags, "--impl", "naive"])
     return lines + [line for peer in peers if (line := programs.peer(peer, flags, lines[0]["peak_gflops"]))]
@@ -151,7 +151,7 @@ class Machine:
         self.cpu, self.date, self.versions = header["cpu"], header["date"], header["versions"]
         self.rows = medians(lines)
         self.peak = statistics.median(line["peak_gflops"] for line in lines if line["peak_gflops"])
-        # Results from before there were tiers do not name them.
+        # Older results do not name tiers.
         tiers = next((line for line in lines if "tier" in line), {"tier": "AVX2", "peak_tier": "AVX2"})
         self.tier, self.peak_tier = tiers["tier"], tiers["peak_tier"]
 
@@ -169,7 +169,7 @@ def newest(folder):
 
 
 def medians(lines):
-    """By row, then by implementation: the line with the median time of all passes."""
+    """The line with the median time of all passes, by row and implementation."""
     rows = {}
     for line in lines:
         rows.setdefault(line["row"], {}).setdefault(line["impl"], []).append(line)
@@ -178,7 +178,7 @@ def medians(lines):
 
 
 def split(found):
-    """The naive line, ours, and those of the others, the fastest first."""
+    """The naive line, ours, and the others from the fastest to the slowest."""
     ours = next(line for name, line in found.items() if name in NAMES[1:])
     others = [line for name, line in found.items() if name not in NAMES]
     return found.get("naive"), ours, sorted(others, key=lambda line: line["median_s"])

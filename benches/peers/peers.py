@@ -55,7 +55,7 @@ def shape(args):
 
 
 def flops(args):
-    """The operations of useful work, as `regard bench` counts them."""
+    """The number of useful operations, as `regard bench` counts them."""
     n_q, n_k = args.queries, args.keys
     if args.op == "matmul":
         return 2 * n_q * args.dim * n_k
@@ -146,8 +146,8 @@ def onnx_runtime(args):
         q, k = normal(batch, heads, n_q, dim), normal(batch, kv_heads, n_k, dim)
         calls["ort-attention"] = node(args, "Attention", {"q": q, "k": k, "v": k}, q, is_causal=int(causal))
     if (args.causal or n_q == 1) and n_q <= n_k:
-        # It is always causal, and has the keys in a cache, to which it adds those of the queries in place. The cache is
-        # given whole, and has room for no more.
+        # It is always causal, and appends the keys of the queries in place to those of a cache. The cache is passed
+        # whole, and has no room for more.
         inputs = {
             "query": normal(batch, n_q, heads * dim),
             "key": normal(batch, n_q, kv_heads * dim),
@@ -166,7 +166,7 @@ def onnx_runtime(args):
 
 
 def measure(calls):
-    """Seconds a call of each: samples in turns."""
+    """The seconds of a call of each, sampled in turns."""
     counts, seconds = {}, {name: [] for name in calls}
 
     def sample(name, count):
@@ -213,7 +213,7 @@ def main():
     args = arguments()
     calls = {}
     libraries = [pytorch, onnx_runtime]
-    if args.impl:  # to import both takes seconds
+    if args.impl:  # importing both takes seconds
         libraries = [pytorch] * ("torch" in args.impl) + [onnx_runtime] * (args.impl != ["torch"])
     for library in libraries:
         try:

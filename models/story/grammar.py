@@ -6,7 +6,7 @@ earlier one is right: who gets a thing, who has it now, who "she" is, what was s
 
 Names, places and things are numbered, and the number modulo 5 is the *class* of the word. In the
 stories for training, two people who meet are of different classes, and nobody is at a place or has
-a thing of the own class. A held-back story is the opposite: its two people, its place and its
+a thing of their own class. A held-back story is the opposite: its two people, its place and its
 things are of one class. So training never has the two names together, nor either name with the
 place, nor with a thing; yet it has each of the words, in four fifths of all combinations.
 
@@ -71,7 +71,7 @@ PLACES = [
     },
 ]
 
-# A thing, and the adjectives that go with it.
+# A thing, and the adjectives that suit it.
 COLOURS = "red blue green yellow white black".split()
 THINGS = [
     {"ball": "", "lamp": "old small", "ring": "golden", "doll": "old little", "basket": "big"},
@@ -146,7 +146,7 @@ class Story:
         self.used = set()
         self.place, self.place_texts = self.new_place()
         self.sentences = []
-        # For each giving "… to NAME": the sentence, the subject, and how the subject was told.
+        # For each giving "… to NAME": the sentence, the subject, and how the subject was named.
         self.gives = []
 
     def chance(self, probability):
@@ -400,7 +400,7 @@ def write_held_back(path):
     found, seen = [], set()
     while len(found) < HELD_BACK_STORIES:
         one = held_back(rng)
-        # As many of each order; half of them with somebody else's name in between.
+        # Equally many of each order, half of them with another name in between.
         wanted = ("ABBA", "BABA")[len(found) % 2], (len(found) // 2) % 2 == 0
         if (one["order"], one["distractor"]) == wanted and one["prompt"] not in seen:
             seen.add(one["prompt"])

@@ -3,7 +3,7 @@ model.safetensors beside this file.
 
     OMP_NUM_THREADS=1 python train.py
 
-The committed weights are what this script wrote with Python 3.11, torch 2.15.0, safetensors 0.8.0 and
+This script wrote the committed weights with Python 3.11, torch 2.15.0, safetensors 0.8.0 and
 tokenizers 0.23.3 on one core of an x86-64 with AVX-512, in 16 minutes beside other work. The seeds are
 below. Another CPU or number of threads sums in another order: its model is as good, but its bits differ.
 
@@ -14,10 +14,10 @@ Three kinds of rows train the model:
 - a few groups of random words, in a random order, each group many times.
 
 In the last two kinds only repetitions are learnt: nothing but induction predicts those words. Half of
-these rows take their words from stories, because a previous-token head has to hold after the frequent
-words, too: after "gave", a story alone teaches it to look further back.
+these rows take their words from stories, because a previous-token head must also work after the
+frequent words: after "gave", a story alone teaches it to attend further back.
 
-The model grows, from easy to hard. First only its two lower layers are there, and rows are short:
+The model grows, from easy to hard. First it has only its two lower layers, and rows are short:
 where a query sees few keys, attention to the previous token stands out early, and an induction head
 in the second layer builds on it within a thousand steps. Then rows become longer. Then all layers
 learn whole stories, and a share of random rows keeps what was learnt.
@@ -41,22 +41,22 @@ HERE = Path(__file__).parent
 SEED = 17
 CONTEXT = 96
 WIDTH, LAYERS, HEADS, HEAD_SIZE, HIDDEN = 64, 4, 4, 16, 160
-BASE = 100.0  # of the rotary frequencies: the slowest turns once in about 400 positions
+BASE = 100.0  # the base of the rotary frequencies: the slowest rotates once in about 400 positions
 # Each stage: its first step, the length of its rows, the layers that take part, the share of stories.
 STAGES = [(0, 20, 2, 0.3), (700, 40, 2, 0.3), (850, 80, 2, 0.3), (1200, CONTEXT - 1, LAYERS, 0.75)]
-STEPS, WARM_UP, TOKENS = 8000, 50, 2560  # TOKENS is a step's: rows times their length
-RATE, RATE_INNER = 2e-3, 0.02  # of Adam and of Muon
+STEPS, WARM_UP, TOKENS = 8000, 50, 2560  # TOKENS are those of a step: rows times their length
+RATE, RATE_INNER = 2e-3, 0.02  # the learning rates of Adam and of Muon
 VOCABULARY = grammar.vocabulary()
 IDS = {word: i for i, word in enumerate(VOCABULARY)}
 UNKNOWN, STORY = IDS["[UNK]"], IDS["[STORY]"]
-IGNORED = -100  # a target that is not learnt
+IGNORED = -100  # a target that does not count
 
 
 # --- Data ---
 
 
 def story_row(rng, length):
-    """A story, or a part of one that is longer, and the beginning of the next if there is room."""
+    """A story, or a part of a longer one, and the beginning of the next if there is room."""
     ids = []
     while len(ids) <= length:
         tokens = grammar.words(grammar.story(rng, CONTEXT - 2))
@@ -71,7 +71,7 @@ def story_row(rng, length):
             if word.isalpha():
                 tokens = ["[UNK]" if t == word else t for t in tokens]
         ids += [STORY] + [IDS[t] for t in tokens]
-    # A short row may be any part of the story: its end has to be learnt as well.
+    # A short row may be any part of the story: its end must also be learnt.
     start = rng.randrange(len(ids) - length) if length < CONTEXT // 2 else 0
     ids = ids[start : start + length + 1]
     return ids[:-1], [IGNORED if i == UNKNOWN else i for i in ids[1:]]
@@ -89,7 +89,7 @@ def random_words(rng, count):
 
 
 def repeated_row(rng, length):
-    """A stretch of random words, again and again."""
+    """A sequence of random words, repeated."""
     size = round(math.exp(rng.uniform(0, math.log(length // 2 - 1))))
     stretch = random_words(rng, size)
     ids = ([STORY] + stretch * length)[: length + 1]
@@ -243,7 +243,7 @@ class Muon:
                 matrix.mul_(1 - 0.01 * rate).sub_(update, alpha=rate * scale)
 
 
-# --- Measures, to follow the training; examples/measures.rs measures what counts ---
+# --- Measures that follow the training; examples/measures.rs has the final ones ---
 
 
 @torch.no_grad()
@@ -274,7 +274,7 @@ def measure(model, prompts):
 
 
 def tokenizer():
-    """A token a word. Names in lower-case letters are read as names; other words become [UNK]."""
+    """A token for each word. Names in lower-case letters are read as names; unknown words become [UNK]."""
     made = Tokenizer(models.WordLevel(IDS, unk_token="[UNK]"))
     names = sorted(name for group in grammar.NAMES for name in group)
     made.normalizer = normalizers.Sequence(

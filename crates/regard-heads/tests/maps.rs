@@ -1,4 +1,4 @@
-//! Files of attention: what opens, what is refused, and what is measured, against plain loops in `f64`.
+//! Files of attention: accepted files, refused files, and the measures, against plain loops in `f64`.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use core::ops::ControlFlow;

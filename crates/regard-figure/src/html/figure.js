@@ -1,4 +1,4 @@
-// Tells the row, the column and the number of the cell under the pointer, and marks the cell.
+// Shows the row, the column and the number of the cell under the pointer, and marks the cell.
 for (const figure of document.querySelectorAll(".regard:not([data-on])")) {
   figure.dataset.on = "";
   const svg = figure.querySelector("svg"), tip = figure.querySelector(".tip");

@@ -136,7 +136,7 @@ fn which(ui: &mut Ui, opened: &Surveyed, state: &mut State) {
     }
 }
 
-/// The title of what is shown.
+/// Shows the title of the matrix.
 pub fn title(ui: &mut Ui, title: &str) {
     ui.add(Label::new(RichText::new(title).text_style(crate::style::subheading()).strong()).wrap());
 }
