@@ -34,7 +34,7 @@ NAMES = {"rv32imac": "RV32IMAC", "rv32imafc": "RV32IMAFC"}
 # The operations of the image `size`.
 OPERATIONS = [
     "attention", "causal attention", "any attention", "attention at 3 shapes", "decode step",
-    "block floating point attention", "int8 attention", "any int8 attention", "int8 decode step", "matmul", "softmax", "exp",
+    "int8 attention", "any int8 attention", "int8 decode step", "matmul", "softmax", "exp",
 ]
 
 
@@ -107,7 +107,7 @@ def sizes(target, board):
 def table(costs):
     """A row for each operation: the instructions, with ratios to the kernels', then the kernels' memory."""
     ways = list(dict.fromkeys(by for ways in costs.values() for by in ways))
-    titles = {"kernel": "kernels", "bfp": "block floating point", "int8": "int8", "naive": "naive loops", "cmsis": "CMSIS-DSP"}
+    titles = {"kernel": "kernels", "int8": "int8", "naive": "naive loops", "cmsis": "CMSIS-DSP"}
     ways = [by for by in titles if by in ways] + [by for by in ways if by not in titles]
     own = [by for by in ways if by not in ("naive", "cmsis")]
     head = ["operation", "shape", *(titles.get(by, by) for by in ways)]
@@ -178,15 +178,13 @@ INTRODUCTION = """\
 # Costs
 
 Written by [costs.py](costs.py); each image measures itself under QEMU. The first columns count the instructions of a call;
-those of *block floating point*, *int8*, the naive loops and CMSIS-DSP are followed by their ratio to the kernels'. The other columns are bytes: *scratch*
+those of *int8*, the naive loops and CMSIS-DSP are followed by their ratio to the kernels'. The other columns are bytes: *scratch*
 is the scratch memory that the caller provides, *stack* the peak of the stack, and *memory* all memory that the caller provides
 (inputs, output and scratch). Operations that do not fit in a board's memory are left out.
 
 - *attention* n × d: n queries, n keys, n values of d columns each. *causal*: query i sees keys 0 to i.
 - *matmul* n × d: the product of an n × n and an n × d matrix. *softmax*, *exp*: a row of n numbers. *decode step* n × d: one query
   and n keys.
-- *block floating point*: the operation on the same `f32` tensors with integers inside,
-  [`regard_kernels::block_floating_point`](../../crates/regard-kernels/src/block_floating_point/mod.rs).
 - *int8*: the operation on 8-bit integers, [`regard_kernels::int8`](../../crates/regard-kernels/src/int8/mod.rs).
 - Images for Cortex-M33 and M55 are compiled with `-C target-cpu`: then *int8* takes SMLAD, and the kernels take Helium on the M55.
 - *naive loops*: [`regard_kernels::naive`](../../crates/regard-kernels/src/naive.rs), built for speed (`opt-level = 3`), as

@@ -1,7 +1,6 @@
-//! Says which targets are cores without vectors (`cfg(scalar)`), and which of these have fused multiply-add (`cfg(fused)`), no FPU
-//! (`cfg(soft)`), the DSP extension of Cortex-M (`cfg(dsp)`, and `cfg(dsp_by_cpu)` where only the named CPU tells) or Helium
-//! (`cfg(helium)`): on stable Rust no `cfg` of their own tells. `cfg(int8_by_f32)` is for RISC-V with F, which multiplies and adds
-//! in one instruction in `f32` but not in integers: products of 8-bit integers are in `f32` there, exactly. `cfg(integers)` is for
+//! Says which targets are cores without vectors (`cfg(scalar)`), and which of these have fused multiply-add (`cfg(fused)`), the
+//! DSP extension of Cortex-M (`cfg(dsp)`, and `cfg(dsp_by_cpu)` where only the named CPU tells) or Helium
+//! (`cfg(helium)`): on stable Rust no `cfg` of their own tells. `cfg(integers)` is for
 //! targets that may have vectors for attention on 8-bit integers: x86-64 and, in the byte order that is used today, aarch64 with
 //! NEON.
 //!
@@ -24,8 +23,6 @@ fn main() -> io::Result<()> {
         // FPv4-SP and FPv5, which the hard-float ABI promises. (Cortex-R and -A with it may have VFPv3, which lacks VFMA.)
         None => matches!(architecture, "thumbv7em" | "thumbv8m.main") && target.ends_with("eabihf"),
     };
-    // The ABI without floating-point registers, which cores with an FPU can have too: the bits are the same then.
-    let soft = !fused && (target.ends_with("-none-eabi") || architecture.starts_with("riscv"));
     // ARMv7E-M is ARMv7-M with the extension; in ARMv8-M it is each core's choice, which `-C target-cpu` tells.
     let v8 = architecture == "thumbv8m.main";
     let dsp_by_cpu = v8 && names_a_core(&WITH_DSP, &["-dsp"]);
@@ -43,11 +40,9 @@ fn main() -> io::Result<()> {
     for (name, holds) in [
         ("scalar", scalar),
         ("fused", scalar && fused),
-        ("soft", scalar && soft),
         ("dsp", dsp),
         ("dsp_by_cpu", dsp_by_cpu),
         ("helium", helium),
-        ("int8_by_f32", scalar && fused && architecture.starts_with("riscv")),
         ("integers", integers),
     ] {
         writeln!(cargo, "cargo::rustc-check-cfg=cfg({name})")?;

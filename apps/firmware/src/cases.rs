@@ -10,7 +10,7 @@ use regard_kernels::{
 use crate::line::Numbers::{self, Floats};
 use crate::numbers::{HALVES, NUMBERS, fill, numbers};
 use crate::robotics::Robotics;
-use crate::{block_cases, int8_cases, subnormal_cases};
+use crate::{int8_cases, subnormal_cases};
 
 /// A pseudo-random attention: \[n_q, d_k\], \[n_k, d_k\], \[n_k, d_v\].
 struct Case {
@@ -94,8 +94,7 @@ pub fn run(memory: &mut [f32], line: &mut impl FnMut(&str, Numbers<'_>)) -> Resu
     hidden_values(memory, line)?;
     grouped_queries(memory, line)?;
     decoding(memory, line)?;
-    int8_cases::run(memory, line)?;
-    block_cases::run(memory, line)
+    int8_cases::run(memory, line)
 }
 
 /// The operations of a transformer block besides attention.

@@ -3,8 +3,8 @@
 use core::hint::black_box;
 
 use regard_kernels::{
-    Attention, Error, Mask, MatMut, Position, Temperature, attention_scratch_len,
-    block_floating_point, exp, int8, matmul, naive, softmax,
+    Attention, Error, Mask, MatMut, Position, Temperature, attention_scratch_len, exp, int8,
+    matmul, naive, softmax,
 };
 
 use crate::memory::split;
@@ -23,7 +23,7 @@ pub struct Cost {
     pub name: &'static str,
     /// Its sizes.
     pub shape: (usize, usize),
-    /// `kernel`, `bfp`, `int8`, `naive`, or another way to compute the same.
+    /// `kernel`, `int8`, `naive`, or another way to compute the same.
     pub by: &'static str,
     /// Bytes of the caller's scratch memory.
     pub scratch: usize,
@@ -116,19 +116,6 @@ fn attention(
                 black_box(MatMut::new(out, n_q, d).and_then(|out| {
                     black_box(&attention).forward(q, k, v, out, black_box(scratch))
                 }));
-        });
-    }
-    let integers: &mut [i32] = bytemuck::cast_slice_mut(scratch);
-    let block = block_floating_point::Attention::new(int8::default_scale(d), Temperature::ONE)?;
-    let (block, scratch_len) =
-        (block.mask(mask), block_floating_point::attention_scratch_len(n_q, n_k, d, d));
-    if let Some(scratch) = integers.get_mut(..scratch_len) {
-        measure(cost("bfp", scratch_len), &mut || {
-            let (q, k, v) = black_box((q, k, v));
-            let _ = black_box(
-                MatMut::new(out, n_q, d)
-                    .and_then(|out| black_box(&block).forward(q, k, v, out, black_box(scratch))),
-            );
         });
     }
     if let Some(scores) = scratch.get_mut(..n_k) {

@@ -4,7 +4,6 @@
 #![no_std]
 #![deny(unsafe_code)] // `stack` alone allows it, to look at memory that belongs to no variable
 
-mod block_cases;
 pub mod cases;
 mod commands;
 pub mod costs;

@@ -15,10 +15,7 @@
 
 use crate::dot::{cosine_equal, dot_equal};
 use crate::matmul::matmul_fixed;
-use crate::{
-    Attention, Error, Mat, MatMut, Stage, Temperature, attention_scratch_len, block_floating_point,
-    int8,
-};
+use crate::{Attention, Error, Mat, MatMut, Stage, Temperature, attention_scratch_len, int8};
 
 /// The dot product a·b, as [`crate::dot`].
 ///
@@ -283,47 +280,6 @@ pub fn int8_attention<
         assert!(
             SCRATCH >= int8::attention_scratch_len(N_Q, N_K, D_K, D_V),
             "size the scratch with int8::attention_scratch_len(N_Q, N_K, D_K, D_V)"
-        );
-    }
-    attention.forward(Mat::from(q), Mat::from(k), Mat::from(v), MatMut::from(out), scratch)
-}
-
-/// Attention in block floating point, as [`block_floating_point::Attention::forward`].
-///
-/// A scratch that is too small does not compile. Size it with [`block_floating_point::attention_scratch_len`].
-///
-/// # Errors
-/// Only for what the compiler cannot see: a boolean mask of another shape, an additive one, or a number that is not finite; and for
-/// more than 2¹⁵ columns or keys. `out` is then unchanged.
-///
-/// ```
-/// use regard_kernels::{Temperature, block_floating_point, fixed, int8};
-/// let attention = block_floating_point::Attention::new(int8::default_scale(2), Temperature::ONE)?;
-/// let mut out = [[0.0]; 1];
-/// let mut scratch = [0; block_floating_point::attention_scratch_len(1, 2, 2, 1)];
-/// let (q, k, v) = ([[0.5, 0.5]], [[0.9, 0.1], [0.1, 0.9]], [[1.0], [2.0]]);
-/// fixed::block_floating_point_attention(&attention, &q, &k, &v, &mut out, &mut scratch)?;
-/// assert!((out[0][0] - 1.5).abs() < 1e-4);
-/// # Ok::<(), regard_kernels::Error>(())
-/// ```
-pub fn block_floating_point_attention<
-    const N_Q: usize,
-    const N_K: usize,
-    const D_K: usize,
-    const D_V: usize,
-    const SCRATCH: usize,
->(
-    attention: &block_floating_point::Attention<'_>,
-    q: &[[f32; D_K]; N_Q],
-    k: &[[f32; D_K]; N_K],
-    v: &[[f32; D_V]; N_K],
-    out: &mut [[f32; D_V]; N_Q],
-    scratch: &mut [i32; SCRATCH],
-) -> Result<(), Error> {
-    const {
-        assert!(
-            SCRATCH >= block_floating_point::attention_scratch_len(N_Q, N_K, D_K, D_V),
-            "size the scratch with block_floating_point::attention_scratch_len(N_Q, N_K, D_K, D_V)"
         );
     }
     attention.forward(Mat::from(q), Mat::from(k), Mat::from(v), MatMut::from(out), scratch)

@@ -7,7 +7,6 @@ extern crate std;
 
 mod activation;
 mod attention;
-pub mod block_floating_point;
 mod blocks;
 mod bounds;
 mod dot;

@@ -25,8 +25,8 @@ pub const fn attention_bytes(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> 
 
 /// Bytes of RAM of one attention on 8-bit integers on Cortex-M and RISC-V.
 ///
-/// They are [`int8::attention_bytes`] of the core that takes most: one with the DSP extension
-/// (Cortex-M4, M7), or RISC-V with F. Other cores take less.
+/// They are [`int8::attention_bytes`] of the cores that take most: those with the DSP extension
+/// (Cortex-M4, M7). Other cores take less.
 ///
 /// ```
 /// const _: () = assert!(regard_kernels::microcontroller::int8_attention_bytes(64, 64, 32, 32) <= 12 * 1024);

@@ -33,15 +33,14 @@
 //! Two cases differ. One or two queries use tiles of 1 × 64 or 2 × 32 (on AVX-512 1 × 128 or 2 × 64),
 //! because the MR × NR sums of few rows are too few chains to hide the latency of a multiply-add. A
 //! single query's keys are transposed in registers, since nothing else would use the panels. On a narrow
-//! tier, which has no vectors, the keys are read where they lie, and a block is one group; without an FPU it is one query, with
-//! exactly the keys that it sees by its position.
+//! tier, which has no vectors, the keys are read where they lie, and a block is one group.
 
 use core::ops::Range;
 
 use crate::activation::Capped;
 use crate::linked::{Linked, RowStep, Visible};
 use crate::simd::{
-    LANES, MR, NARROW, Panel, Panels, SOFT, Set, Simd, gebp, gemv, next_groups, pack_transposed,
+    LANES, MR, NARROW, Panel, Panels, Set, Simd, gebp, gemv, next_groups, pack_transposed,
     panels_at_once,
 };
 use crate::softmax::scale_row;
@@ -173,7 +172,7 @@ impl Scores<'_> {
                 self.pack(simd, start, &intersect(&keys, &seen));
             }
             visitor.begin(simd, keys.clone());
-            let most = if SOFT || self.apart { 1 } else { MC.min(S::QUERIES) };
+            let most = if self.apart { 1 } else { MC.min(S::QUERIES) };
             let mut row = 0;
             while row < n_q {
                 self.block(simd, row, most.min(n_q - row), &keys, visitor);
@@ -285,7 +284,7 @@ impl Scores<'_> {
     #[inline(always)]
     fn multiply_in_place<S: Simd>(&mut self, simd: S, block: usize, start: usize, group: &Group) {
         let q = self.q.rows_from(group.row, group.rows);
-        let seen = if SOFT { group.first..group.end } else { group.lanes() };
+        let seen = group.first..group.end;
         let keys = Panels::transposed(self.k.rows_from(start + seen.start, seen.len()));
         let mut scores = self.tile.rows_from(group.row - block);
         gebp::<S, Set>(simd, q, keys, &mut scores, seen.start, 1, 1);

@@ -12,10 +12,10 @@ mod image {
     use regard_firmware::image::{entry, exit};
     use regard_kernels::{
         Attention, Error, Mask, Mat, MatMut, Packed, Pairing, Position, Stage, Temperature, Tier,
-        Window, add, add_row, attention_scratch_len, block_floating_point, cosine_similarity, dot,
-        exp, fixed, gelu, gelu_tanh, int8, layer_norm, matmul, matmul_packed, matmul_packed_add,
-        matmul_transposed, merge_finished, multiply, multiply_add_rounds, norm, packed_len, relu,
-        rms_norm, rotate, silu, softmax, softmax_rows, softmax_with_log_sum_exp,
+        Window, add, add_row, attention_scratch_len, cosine_similarity, dot, exp, fixed, gelu,
+        gelu_tanh, int8, layer_norm, matmul, matmul_packed, matmul_packed_add, matmul_transposed,
+        merge_finished, multiply, multiply_add_rounds, norm, packed_len, relu, rms_norm, rotate,
+        silu, softmax, softmax_rows, softmax_with_log_sum_exp,
     };
 
     #[expect(unsafe_code, reason = "a declaration that nothing defines")]
@@ -42,7 +42,6 @@ mod image {
             attention,
             fixed_shapes,
             int8_attention,
-            block_attention,
             parts,
             #[cfg(embedded)]
             embedded,
@@ -298,30 +297,6 @@ mod image {
         let (a, mut out) = black_box(([[1; 6]; 10], [[0; 6]; 10]));
         fixed::int8_attention(&black_box(attention), &a, &a, &a, &mut out, &mut scratch)?;
         black_box((back, out));
-        Ok(())
-    }
-
-    fn block_attention() -> Result<(), Error> {
-        use block_floating_point::{Attention, attention_scratch_len};
-        const SCRATCH: usize = attention_scratch_len(10, 10, 6, 6);
-        let [n_q, n_k, d_k, d_v] = black_box([9, 10, 6, 5]);
-        let temperature = Temperature::new(black_box(1.5))?;
-        let attention = Attention::new(black_box(0.5), temperature)?;
-        let (x, seen) = black_box(([1.0; 60], [true; 90]));
-        let (mut out, mut scratch) = black_box(([0.0; 45], [0; SCRATCH]));
-        let (q, k, v) = (Mat::new(&x, n_q, d_k)?, Mat::new(&x, n_k, d_k)?, Mat::new(&x, n_k, d_v)?);
-        let mask = Mask::NONE
-            .causal(Position::Offset(black_box(4)))
-            .key_len(n_k)
-            .allowed(Mat::new(&seen, n_q, n_k)?);
-        black_box(attention_scratch_len(n_q, n_k, d_k, d_v));
-        let view = MatMut::new(&mut out, n_q, d_v)?;
-        black_box(attention.mask(mask)).forward(q, k, v, view, some_mut(&mut scratch))?;
-
-        let (a, mut out) = black_box(([[1.0; 6]; 10], [[0.0; 6]; 10]));
-        let attention = black_box(attention);
-        fixed::block_floating_point_attention(&attention, &a, &a, &a, &mut out, &mut scratch)?;
-        black_box(out);
         Ok(())
     }
 

@@ -10,8 +10,8 @@ mod image {
 
     use regard_firmware::image::{entry, exit};
     use regard_kernels::{
-        Attention, Mask, Mat, MatMut, Position, Temperature, attention_scratch_len,
-        block_floating_point, exp, fixed, int8, matmul, softmax,
+        Attention, Mask, Mat, MatMut, Position, Temperature, attention_scratch_len, exp, fixed,
+        int8, matmul, softmax,
     };
 
     /// Whether the operation is called. Without the call, the image holds only its surroundings.
@@ -60,13 +60,6 @@ mod image {
             attention::<1, 64, 32, { attention_scratch_len(1, 64, 32, 32) }>(|| {
                 const { &Attention::new() }
             });
-        } else if const { is("block floating point attention") } {
-            block_attention::<
-                64,
-                64,
-                32,
-                { block_floating_point::attention_scratch_len(64, 64, 32, 32) },
-            >(const { &block_known() });
         } else if const { is("int8 attention") } {
             int8_attention::<64, 64, 32, { int8::attention_scratch_len(64, 64, 32, 32) }>(
                 const { &int8_known() },
@@ -144,33 +137,6 @@ mod image {
         scratch: &mut [f32; SCRATCH],
     ) {
         black_box(fixed::attention(describe(), q, kv, kv, out, scratch).is_ok());
-    }
-
-    const fn block_known() -> block_floating_point::Attention<'static> {
-        match block_floating_point::Attention::new(int8::default_scale(32), Temperature::ONE) {
-            Ok(attention) => attention,
-            Err(_) => panic!("the scale is finite and positive"),
-        }
-    }
-
-    /// This is a function for the same reason as [`attention`].
-    #[inline(always)]
-    fn block_attention<const N_Q: usize, const N_K: usize, const D: usize, const SCRATCH: usize>(
-        attention: &block_floating_point::Attention<'_>,
-    ) {
-        let q = black_box(&[[0.0; D]; N_Q]);
-        let kv = black_box(&[[0.0; D]; N_K]);
-        let mut out = [[0.0; D]; N_Q];
-        let mut scratch = [0; SCRATCH];
-        let (out, scratch) = black_box((&mut out, &mut scratch));
-        if CALL {
-            let kv = (kv, black_box(kv));
-            black_box(
-                fixed::block_floating_point_attention(attention, q, kv.0, kv.1, out, scratch)
-                    .is_ok(),
-            );
-        }
-        black_box((out, scratch));
     }
 
     const fn int8_known() -> int8::Attention<'static> {

@@ -11,7 +11,7 @@ use crate::linked::Visible;
 use crate::online::OnlineSoftmax;
 use crate::partial::{CHUNK_KEYS, Partial};
 use crate::scores::{Block, Scores, TileVisitor};
-use crate::simd::{Kernel, NARROW, SOFT, Simd, dispatch};
+use crate::simd::{Kernel, NARROW, Simd, dispatch};
 use crate::softmax::{scale_row, share_beside_sink, softmax_row};
 use crate::{Mask, Mat, MatMut, Temperature};
 
@@ -242,9 +242,7 @@ impl<'c> Call<'c> {
     ) {
         let Self { q, k, v, steps, visible, scratch, .. } = self;
         let Scratch { tile, panels, values, .. } = scratch;
-        // Without an FPU each query is a block of its own anyway, which sees all of its keys unless tensors hide some.
-        let alone = SOFT && !visible.changes_scores();
-        let apart = NARROW && !alone && visible.hides_value(q.rows(), &v);
+        let apart = NARROW && visible.hides_value(q.rows(), &v);
         let scores = Scores { q, k, steps, visible, apart, panels, tile };
         let mut fused = Fused { scores, values: Values::new(v, values), out, softmax, whole };
         fuse(&mut fused);

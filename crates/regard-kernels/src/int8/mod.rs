@@ -3,7 +3,7 @@
 //! The instructions of an attention, beside those of `f32`:
 //! - On cores without an FPU it takes a sixth or less.
 //! - With SMLAD it takes two thirds to three quarters: on Cortex-M4 and M7, and on M33 and M35P where `-C target-cpu` names the core.
-//! - On RISC-V with F, where the products are computed in `f32`, exactly, it takes 0.7 to 1.0 times as many.
+//! - On RISC-V with F it takes 1.3 to 2.8 times as many: there it saves memory alone.
 //! - On an M33 without that name it takes up to three times as many, and up to twice as many on an M52, M55 or M85 with it, where
 //!   `f32` takes Helium. There it saves memory alone.
 //! - Eight or more queries take vectors of integers, which are faster than those of `f32`: on x86-64 with AVX2, AVX-512 or VNNI, and
@@ -78,18 +78,13 @@ use self::quantize::check_scale;
 pub(crate) use self::ratio::Factor;
 use self::ratio::Ratio;
 pub(crate) use self::rows::Rows;
-#[cfg(not(int8_by_f32))]
 pub(crate) use self::rows::halve;
 #[cfg(not(dsp))]
 pub(crate) use self::rows::largest;
-#[cfg(scalar)]
-pub(crate) use self::rows::own_words;
 pub(crate) use self::rows::scalar_scratch_len;
 use self::rows::scratch_len;
-#[cfg(int8_by_f32)]
-pub(crate) use self::rows::{excess, halved};
-use crate::attention::{Limits, Shapes, tensor_elements};
-use crate::error::Error;
+use crate::attention::tensor_elements;
+use crate::error::{Error, check_most, check_shape};
 use crate::simd::dispatch;
 use crate::{Mask, Mat, MatMut, Temperature};
 
@@ -119,13 +114,6 @@ pub struct Attention<'a> {
     ratio: Ratio,
     mask: Mask<'a>,
 }
-
-/// Scores lie within ±2²⁹, and the sum of a row's weights fits in 32 bits.
-const LIMITS: Limits = Limits {
-    numbers: "8-bit integers",
-    columns: (1 << 15, "at most 32768"),
-    keys: (1 << 17, "at most 131072"),
-};
 
 impl<'a> Attention<'a> {
     /// The attention of tensors with these `scales`. Scores are multiplied by `softmax_scale`, mostly 1/√d_k (see
@@ -199,9 +187,23 @@ impl<'a> Attention<'a> {
         out: MatMut<'_, i8>,
         scratch: &mut [i32],
     ) -> Result<(), Error> {
-        let shapes = Shapes { q: q.shape(), k: k.shape(), v: v.shape(), out: out.shape() };
-        LIMITS.check(&shapes, &self.mask, scratch.len(), attention_scratch_len)?;
-        let visible = self.mask.visible(q.rows(), k.rows());
+        let (n_q, d_k) = q.shape();
+        let (n_k, d_v) = (k.rows(), v.cols());
+        check_shape("key", k.shape(), (n_k, d_k), "as many columns as query")?;
+        check_shape("value", v.shape(), (n_k, d_v), "a row for each key")?;
+        check_shape("the output", out.shape(), (n_q, d_v), "queries × columns of value")?;
+        // Then scores lie within ±2²⁹, and the sum of a row's weights fits in 32 bits.
+        check_most("the number of columns of query", d_k, 1 << 15, "at most 32768")?;
+        check_most("the number of keys", n_k, 1 << 17, "at most 131072")?;
+        self.mask.check(n_q, n_k)?;
+        if self.mask.has_bias() {
+            return Err(Error::Unsupported { what: "an additive mask", numbers: "8-bit integers" });
+        }
+        let (found, needed) = (scratch.len(), attention_scratch_len(n_q, n_k, d_k, d_v));
+        if found < needed {
+            return Err(Error::Scratch { found, needed });
+        }
+        let visible = self.mask.visible(n_q, n_k);
         dispatch(Rows {
             q,
             k,
@@ -219,7 +221,7 @@ impl<'a> Attention<'a> {
 /// Elements of `i32` scratch memory that [`Attention::forward`] needs.
 ///
 /// With g = 4 queries a group (1 where n_q < 4) and ⌈ ⌉₄ for rounding up to a multiple of 4: g × ⌈n_k⌉₄ for the scores of a
-/// group. RISC-V with F needs g × d_k more for its queries, in `f32`. Cores with the DSP extension (Cortex-M4, M7, and those of
+/// group. Cores with the DSP extension (Cortex-M4, M7, and those of
 /// ARMv8-M that `-C target-cpu` names) need g × ⌈d_k⌉₄ / 2 more for its queries, widened to 16 bits; and for
 /// 8 or more queries and up to 256 keys ⌈n_k⌉₄ / 4 × d_v for a transposed copy of the values. On x86-64, 8 or more queries
 /// need 8 × ⌈n_k⌉₃₂ for the scores, (8 + ⌈n_k⌉₃₂) × ⌈d_k⌉₂ / 2 for packed queries and keys, ⌈n_k⌉₃₂ / 2 × ⌈d_v⌉₁₆ for

@@ -4,8 +4,7 @@ use super::exponent::{Exponent, HIDDEN};
 use super::ratio::{Factor, MOST, Ratio};
 use crate::linked::Visible;
 use crate::simd::int8::{
-    GROUP, Queries, Values, dsp_query_words, dsp_value_words, float_query_words, query_words,
-    value_words, weigh,
+    GROUP, Queries, Values, dsp_query_words, dsp_value_words, query_words, value_words, weigh,
 };
 use crate::simd::{Kernel, Simd};
 use crate::{Mat, MatMut};
@@ -24,17 +23,12 @@ const fn score_words(rows: usize, n_k: usize) -> usize {
     n_k.div_ceil(4).saturating_mul(4).saturating_mul(rows)
 }
 
-/// Words besides those for scores on cores with the DSP extension, and on those that compute in `f32`.
-pub(crate) const fn own_words(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> [usize; 2] {
-    let rows = rows_at_once(n_q);
-    let dsp = dsp_query_words(rows, d_k).saturating_add(dsp_value_words(n_q, n_k, d_v));
-    [dsp, float_query_words(rows, d_k)]
-}
-
-/// [`scratch_len`] of the core without vectors that needs most.
+/// [`scratch_len`] of the core without vectors that needs most: one with the DSP extension.
 pub(crate) const fn scalar_scratch_len(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> usize {
-    let [dsp, float] = own_words(n_q, n_k, d_k, d_v);
-    score_words(rows_at_once(n_q), n_k).saturating_add(if dsp > float { dsp } else { float })
+    let rows = rows_at_once(n_q);
+    score_words(rows, n_k)
+        .saturating_add(dsp_query_words(rows, d_k))
+        .saturating_add(dsp_value_words(n_q, n_k, d_v))
 }
 
 pub(crate) const fn scratch_len(n_q: usize, n_k: usize, d_k: usize, d_v: usize) -> usize {
@@ -223,18 +217,17 @@ pub(crate) fn largest<const R: usize>(scores: &[[i32; R]], r: usize) -> i32 {
 /// How often the weights of a row must be halved for their total to be below half of [`MOST`]: then rounding up, by at most
 /// half a weight of 2¹⁷ keys, stays below [`MOST`].
 #[inline(always)]
-pub(crate) fn excess(total: u32) -> u32 {
+fn excess(total: u32) -> u32 {
     (MOST / 2 - 1).leading_zeros().saturating_sub(total.leading_zeros())
 }
 
 /// A weight, halved so often, at least once, rounded to the nearest integer.
 #[inline(always)]
-pub(crate) fn halved(weight: u32, excess: u32) -> u32 {
+fn halved(weight: u32, excess: u32) -> u32 {
     ((weight >> (excess - 1)) + 1) >> 1
 }
 
 /// Halves a row's weights, two in a word, as often as their `total` asks for, and returns the new one.
-#[cfg(not(int8_by_f32))]
 #[inline(always)]
 pub(crate) fn halve<'a>(total: u32, words: impl Iterator<Item = &'a mut i32>) -> u32 {
     let excess = excess(total);

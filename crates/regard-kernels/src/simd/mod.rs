@@ -21,8 +21,6 @@ mod pack;
 mod portable;
 #[cfg(any(scalar, test))]
 mod scalar;
-#[cfg(any(soft, test))]
-mod soft;
 mod tier;
 mod tile;
 mod widen;
@@ -54,9 +52,6 @@ pub(crate) const LANES: usize = 16;
 
 /// Whether [`dispatch`] is sure to find a [narrow](Simd::NARROW) tier.
 pub(crate) const NARROW: bool = cfg!(scalar);
-/// Whether each operation on floats is a call of fifty instructions or more: then no score or product is computed in vain, whatever
-/// that costs besides.
-pub(crate) const SOFT: bool = cfg!(soft);
 
 /// What is computed lane by lane, for any number of lanes.
 pub(crate) trait Lanes: Copy {
@@ -96,23 +91,6 @@ pub(crate) trait Lanes: Copy {
     fn scale_exp2(self, v: Self::V, n: Self::V) -> Self::V;
     /// 2ⁿ where the low eight bits of a lane's bits hold n + 127, the exponent field of a float; the rest is shifted out.
     fn exponent(self, v: Self::V) -> Self::V;
-    /// `power` · v, where `power` is 2ⁿ or 0 in each lane.
-    #[inline(always)]
-    fn scale(self, power: Self::V, v: Self::V) -> Self::V {
-        self.mul(power, v)
-    }
-    /// The integer nearest to t (ties to odd), for |t| < 2²².
-    #[inline(always)]
-    fn nearest(self, t: Self::V) -> Nearest<Self::V> {
-        let biased = self.add(t, self.splat(exp::ROUND));
-        Nearest { n: self.sub(biased, self.splat(exp::ROUND)), biased }
-    }
-}
-
-/// An integer n, and the same with [`ROUND`](exp::ROUND) added.
-pub(crate) struct Nearest<V> {
-    n: V,
-    biased: V,
 }
 
 /// A function of a number, for as many lanes at once as the tier has registers for.

@@ -1,32 +1,23 @@
 //! The inner loops of attention on 8-bit integers. Sums of integers are exact, so every tier gives the same bits in
 //! whatever order it adds.
 
-#[cfg(not(int8_by_f32))]
 use crate::int8::halve;
 
 #[cfg(integers)]
 pub(crate) mod blocks;
 #[cfg(dsp)]
 mod dsp;
-#[cfg(int8_by_f32)]
-mod float;
 #[cfg(all(integers, target_arch = "aarch64"))]
 pub(super) mod neon;
-#[cfg(not(any(dsp, int8_by_f32)))]
-mod plain;
 #[cfg(not(dsp))]
-mod values;
+mod plain;
 #[cfg(all(integers, target_arch = "x86_64"))]
 pub(super) mod x86;
 
 #[cfg(dsp)]
 pub(crate) use self::dsp::{Queries, Values, query_words, value_words, weigh};
-#[cfg(int8_by_f32)]
-pub(crate) use self::float::{Queries, query_words, weigh};
-#[cfg(not(any(dsp, int8_by_f32)))]
-pub(crate) use self::plain::{Queries, query_words, weigh};
 #[cfg(not(dsp))]
-pub(crate) use self::values::{Values, value_words};
+pub(crate) use self::plain::{Queries, Values, query_words, value_words, weigh};
 
 /// Queries that share what is read of keys and values.
 pub(crate) const GROUP: usize = 4;
@@ -36,27 +27,19 @@ pub(crate) const fn dsp_query_words(rows: usize, d_k: usize) -> usize {
     d_k.div_ceil(4).saturating_mul(2 * rows)
 }
 
-/// Words that a core that computes in `f32` needs for `rows` queries.
-pub(crate) const fn float_query_words(rows: usize, d_k: usize) -> usize {
-    d_k.saturating_mul(rows)
-}
-
 /// Words that a core with the DSP extension needs for a transposed copy of the values, where it pays and is small.
 pub(crate) const fn dsp_value_words(n_q: usize, n_k: usize, d_v: usize) -> usize {
     if n_q >= 2 * GROUP && n_k <= 256 { n_k.div_ceil(4).saturating_mul(d_v) } else { 0 }
 }
 
 /// Columns of values that are weighed at once.
-#[cfg(not(int8_by_f32))]
 pub(crate) const COLUMNS: usize = 16;
 
 /// Four 16-bit numbers for each of `R` rows, two a word: the even ones, then the odd ones, the earlier in the lower half.
 /// In this order SXTB16 takes four bytes of a word apart.
-#[cfg(not(int8_by_f32))]
 pub(crate) type Fours<const R: usize> = [[i32; R]; 2];
 
 /// The weights that lie, two in a word, in the first half of what were scores.
-#[cfg(not(int8_by_f32))]
 #[inline(always)]
 fn pairs<const R: usize>(weights: &[[i32; R]]) -> &[Fours<R>] {
     let fours = weights.as_chunks::<2>().0;
@@ -64,7 +47,6 @@ fn pairs<const R: usize>(weights: &[[i32; R]]) -> &[Fours<R>] {
 }
 
 /// [`halve`] of the weights numbered `r`, two in a word, in the first half of what were scores.
-#[cfg(not(int8_by_f32))]
 #[inline(always)]
 fn halve_pairs<const R: usize>(total: u32, weights: &mut [[i32; R]], r: usize) -> u32 {
     let words = weights.len() / 2;

@@ -5,7 +5,7 @@ use core::cell::Cell;
 
 #[cfg(scalar)]
 use super::four_times;
-use super::{COLUMNS, Fours, Values, halve_pairs, pairs};
+use super::{COLUMNS, Fours, halve_pairs, pairs};
 use crate::int8::{Exponent, Factor, largest};
 use crate::{Mat, MatMut};
 
@@ -51,6 +51,22 @@ impl<'a, const R: usize> Queries<'a, R> {
             }
             rest = rest.get(k.stride()..).unwrap_or_default();
         }
+    }
+}
+
+/// Words of memory that [`Values`] need.
+pub(crate) const fn value_words(_n_q: usize, _n_k: usize, _d_v: usize) -> usize {
+    0
+}
+
+/// Values, which are weighed where they lie.
+#[derive(Clone, Copy)]
+pub(crate) struct Values<'a>(Mat<'a, i8>);
+
+impl<'a> Values<'a> {
+    #[inline(always)]
+    pub(crate) fn new(v: Mat<'a, i8>, _words: &'a mut [i32]) -> Self {
+        Self(v)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The innermost loops as the compiler makes them: RISC-V, and cores without fused multiply-add.
 
-use super::{LANES, MR, NR, Sums, add};
+use super::{LANES, MR, NR, Sums};
 
 /// a·b + c, rounded once where the core has an instruction for it: stable Rust has no function for that in `core`.
 #[inline(always)]
@@ -15,11 +15,7 @@ pub(super) fn multiply_add(a: f32, b: f32, c: f32) -> f32 {
         }
         sum
     }
-    #[cfg(soft)]
-    {
-        crate::simd::soft::multiply_add(a, b, c)
-    }
-    #[cfg(not(any(fused, soft)))]
+    #[cfg(not(fused))]
     {
         a * b + c
     }
@@ -43,8 +39,8 @@ pub(super) fn sum(row: &[f32]) -> f32 {
     let (blocks, rest) = row.as_chunks::<LANES>();
     let mut lanes = [0.0; LANES];
     macro_rules! add {
-        ($block:ident: $($i:literal)+) => { $(lanes[$i] = add(lanes[$i], $block.get($i).copied().unwrap_or_default());)+ };
-        ($($low:literal + $high:literal),+) => { $(lanes[$low] = add(lanes[$low], lanes[$high]);)+ };
+        ($block:ident: $($i:literal)+) => { $(lanes[$i] += $block.get($i).copied().unwrap_or_default();)+ };
+        ($($low:literal + $high:literal),+) => { $(lanes[$low] += lanes[$high];)+ };
     }
     for block in blocks {
         add!(block: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);

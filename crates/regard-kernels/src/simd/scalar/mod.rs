@@ -15,8 +15,6 @@ use self::cortex_m as core_loops;
 use self::generic as core_loops;
 #[cfg(helium)]
 use self::helium as core_loops;
-#[cfg(soft)]
-use super::soft::{add, add_call, multiply};
 
 pub(super) use self::core_loops::row_times_panel_bf16;
 #[cfg(fused)]
@@ -29,25 +27,8 @@ pub(crate) use self::helium::{all_finite, scale_plus_zero};
 #[cfg(helium)]
 use super::largest;
 use super::tile::{Epilogue, Panels, Tiles};
-use super::{Kernel, LANES, Lanes, Map, Panel, SOFT, Simd, one_by_one};
+use super::{Kernel, LANES, Lanes, Map, Panel, Simd, one_by_one};
 use crate::{Mat, MatMut};
-
-/// a + b.
-#[cfg(not(soft))]
-#[inline(always)]
-fn add(a: f32, b: f32) -> f32 {
-    a + b
-}
-
-#[cfg(not(soft))]
-use self::add as add_call;
-
-/// a · b.
-#[cfg(not(soft))]
-#[inline(always)]
-fn multiply(a: f32, b: f32) -> f32 {
-    a * b
-}
 
 /// A block of 16 lanes, one at a time.
 #[derive(Clone, Copy)]
@@ -68,17 +49,17 @@ impl Lanes for Lane {
 
     #[inline(always)]
     fn add(self, a: f32, b: f32) -> f32 {
-        add(a, b)
+        a + b
     }
 
     #[inline(always)]
     fn sub(self, a: f32, b: f32) -> f32 {
-        add(a, -b)
+        a - b
     }
 
     #[inline(always)]
     fn mul(self, a: f32, b: f32) -> f32 {
-        multiply(a, b)
+        a * b
     }
 
     #[inline(always)]
@@ -112,10 +93,7 @@ impl Lanes for Lane {
 
     #[inline(always)]
     fn gt(self, a: f32, b: f32) -> bool {
-        #[cfg(soft)]
-        return crate::simd::soft::greater(a, b);
-        #[cfg(not(soft))]
-        return a > b;
+        a > b
     }
 
     #[inline(always)]
@@ -140,18 +118,6 @@ impl Lanes for Lane {
     #[inline(always)]
     fn exponent(self, v: f32) -> f32 {
         f32::from_bits(v.to_bits() << 23)
-    }
-
-    #[cfg(soft)]
-    #[inline(always)]
-    fn scale(self, power: f32, v: f32) -> f32 {
-        crate::simd::soft::scale(power, v)
-    }
-
-    #[cfg(soft)]
-    #[inline(always)]
-    fn nearest(self, t: f32) -> crate::simd::Nearest<f32> {
-        crate::simd::soft::nearest(t)
     }
 }
 
@@ -276,9 +242,15 @@ impl Lanes for Scalar {
 
 impl Simd for Scalar {
     const NARROW: bool = true;
-    /// A tile of Helium has four rows.
-    #[cfg(helium)]
-    const QUERIES: usize = 4;
+    /// A tile of Helium has four rows. Without an FPU each query is a block of its own, because scores that are computed in
+    /// vain cost more than reading the keys again.
+    const QUERIES: usize = if cfg!(helium) {
+        4
+    } else if cfg!(fused) {
+        MR
+    } else {
+        1
+    };
 
     type Half = [f32; LANES / 2];
     type Quarter = [f32; LANES / 4];
@@ -317,7 +289,7 @@ impl Simd for Scalar {
 
     #[inline(always)]
     fn reduce_add(self, v: Self::V) -> f32 {
-        fold(v, add_call)
+        fold(v, |a, b| a + b)
     }
 
     #[inline(always)]
@@ -359,9 +331,7 @@ impl Simd for Scalar {
     fn sum(self, row: &[f32]) -> f32 {
         if let [a, b, c, d, e, f, g, h] = row {
             // The other eight lanes are 0.
-            let four =
-                |a: &f32, e: &f32, c: &f32, g: &f32| add_call(add_call(*a, *e), add_call(*c, *g));
-            return add_call(four(a, e, c, g), four(b, f, d, h));
+            return ((a + e) + (c + g)) + ((b + f) + (d + h));
         }
         core_loops::sum(row)
     }
@@ -426,9 +396,6 @@ fn gebp(p: &mut Gebp<'_, '_>) {
     if !holds {
         return;
     }
-    if SOFT {
-        return p.by_elements(cols);
-    }
     #[cfg(helium)]
     p.by_vectors(cols);
     #[cfg(not(helium))]
@@ -436,29 +403,6 @@ fn gebp(p: &mut Gebp<'_, '_>) {
 }
 
 impl Gebp<'_, '_> {
-    /// One element after the other, because loads cost nothing beside a soft multiply-add, and a tile's excess would.
-    #[inline(always)]
-    fn by_elements(&mut self, cols: usize) {
-        let Self { a, b, ref mut out, .. } = *self;
-        for i in 0..a.rows() {
-            let row = a.row(i).get(..b.depth).unwrap_or_default();
-            for (j, out) in (0..cols).zip(out.row_mut(i).iter_mut().skip(self.col)) {
-                let mut y = b.data.as_ptr().wrapping_add(j * b.col_stride);
-                let mut sum = 0.0;
-                if let Some((first, rest)) = row.split_first() {
-                    // SAFETY: `gebp` has checked that `depth` rows of the columns lie within the data.
-                    sum = Lane.add(Lane.mul(*first, unsafe { *y }), sum);
-                    for x in rest {
-                        y = y.wrapping_add(b.row_stride);
-                        // SAFETY: as above.
-                        sum = Lane.mul_add(*x, unsafe { *y }, sum);
-                    }
-                }
-                *out = if self.add { *out + sum } else { sum };
-            }
-        }
-    }
-
     /// All rows and the first `cols` columns, tile by tile.
     #[cfg(not(helium))]
     #[inline(always)]
