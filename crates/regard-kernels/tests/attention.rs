@@ -400,6 +400,35 @@ fn nothing_but_minus_infinity_to_see_gives_each_value_the_weight_0() {
 }
 
 #[test]
+fn finite_values_have_a_finite_mean_up_to_the_stated_size() {
+    // (keys, the score of every key from the second tile on): equal weights of 1; and a second tile whose scores lie nearly 4 in
+    // units of log₂ above the reference, so that its weights are nearly 2⁴.
+    for (n_k, later) in [(2, 0.0), (17, 0.0), (512, 2.77), (5000, 2.77)] {
+        let (q, k) = (
+            Matrix::filled(3, 1, 1.0),
+            Matrix::from_fn(n_k, 1, |j, _| if j < 256 { 0.0 } else { later }),
+        );
+        let largest = 2_f32.powi(123) / n_k as f32;
+        for d_v in [1, 16, 17] {
+            for value in [largest, -largest] {
+                let mut case = Case::new(q.clone(), k.clone(), Matrix::filled(n_k, d_v, value));
+                case.scale = Some(1.0);
+                case.run().out.data.iter().for_each(|x| {
+                    // A chain of at most 256 multiply-adds, of at most 32 chains.
+                    assert_close(*x, f64::from(value), f64::from(largest) * gamma(300), "mean");
+                });
+            }
+        }
+    }
+    // Beyond it the sum overflows, though 3e38 is the mean.
+    let mut case =
+        Case::new(Matrix::filled(1, 1, 0.0), Matrix::filled(2, 1, 0.0), Matrix::filled(2, 1, 3e38));
+    assert_eq!(case.run().out.data, [f32::INFINITY]);
+    case.v = Matrix::filled(2, 1, 1.7e38);
+    assert_eq!(case.run().out.data, [1.7e38]);
+}
+
+#[test]
 fn an_output_is_never_minus_zero() {
     // A product that underflows from below leaves −0, and a hidden tile that is added or skipped must not show in it.
     let k = Matrix { rows: 2, cols: 1, data: vec![0.0, 20.0] };

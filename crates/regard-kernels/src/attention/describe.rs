@@ -16,6 +16,9 @@ use crate::{Mask, Temperature};
 /// place does not leak. A value at a visible place takes part even if its weight is 0, as where its score is −∞: NaN shows in
 /// its column of that row's output, and so does ±∞, because 0·∞ is NaN. This holds for any division of the keys into parts.
 ///
+/// Values whose magnitudes are at most 2¹²³ / n_k have a finite output. The sum of weights times values is divided only at its
+/// end, and its weights are at most 2⁴: larger values can overflow to ±∞ where their mean is finite.
+///
 /// [`forward`](Self::forward) is fused: it never holds more than 36 × 256 scores (the online softmax of Milakov and
 /// Gimelshein 2018, tiled as in FlashAttention, Dao et al. 2022). An output row's bits depend on that query, the keys, the
 /// values and its mask alone: not on the rows beside it.
