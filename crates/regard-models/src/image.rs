@@ -166,10 +166,14 @@ impl Filter {
     fn along_rows(self, pixels: &[u8], [height, width]: [usize; 2], to: usize) -> Vec<u8> {
         const BITS: u32 = 22;
         let scale = width as f64 / to as f64;
+        let mut next = 0.5 * scale;
         let weights: Vec<(usize, Vec<i64>)> = (0..to)
             .map(|x| {
                 if matches!(self, Self::Nearest) {
-                    return ((((x as f64 + 0.5) * scale) as usize).min(width - 1), vec![1 << BITS]);
+                    // Pillow adds up the places of pixels, with the rounding of each sum.
+                    let at = next as usize;
+                    next += scale;
+                    return (at.min(width - 1), vec![1 << BITS]);
                 }
                 let (half, value) = self.shape();
                 let (centre, stretch) = ((x as f64 + 0.5) * scale, scale.max(1.0));

@@ -49,6 +49,24 @@ fn images_are_resized_as_pillow_resizes_them() {
     }
 }
 
+/// The pixels that the filter "nearest" takes of a row, for many pairs of sizes.
+#[test]
+fn the_nearest_pixels_are_those_that_pillow_takes() {
+    let rows: Vec<Value> = serde_json::from_str(include_str!("golden/nearest.json")).unwrap();
+    assert_eq!(rows.len(), 30);
+    for row in rows {
+        let size = |key: &str| row[key].as_u64().unwrap() as usize;
+        let (before, after) = (size("before"), size("after"));
+        let settings = json!({
+            "resample": 0, "size": {"height": 1, "width": after}, "do_rescale": false, "do_normalize": false,
+        });
+        let pixels: Vec<u8> = (0..before).flat_map(|x| [x as u8; 3]).collect();
+        let input = processor(&settings).unwrap().read(&pixels, [1, before]).unwrap();
+        let taken: Vec<f32> = serde_json::from_value(row["taken"].clone()).unwrap();
+        assert_eq!(input.pixels[..after], taken, "{before} to {after}");
+    }
+}
+
 #[test]
 fn numbers_are_rescaled_and_normalized_by_channel() {
     let settings = json!({

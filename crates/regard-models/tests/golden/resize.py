@@ -1,4 +1,5 @@
-"""Writes resize.json: images as Pillow resizes them (pip install pillow==11.3 numpy)."""
+"""Writes resize.json: images as Pillow resizes them (pip install pillow==11.3 numpy); and nearest.json: the pixels that the filter
+"nearest" takes of a row of `before` pixels for one of `after`, for many pairs of sizes."""
 
 import json
 from pathlib import Path
@@ -21,3 +22,14 @@ for name, number in FILTERS.items():
         resized = Image.fromarray(image(*before)).resize(after[::-1], number)
         cases.append({"resample": number, "before": before, "after": after, "pixels": np.asarray(resized).ravel().tolist()})
 Path(__file__).with_suffix(".json").write_text(json.dumps(cases, separators=(",", ":")) + "\n")
+
+# Pillow adds up the places of pixels, which can round to another pixel than each place alone: many of these pairs do.
+sums = np.random.RandomState(0)
+rows = []
+while len(rows) < 30:
+    before, after = (int(n) for n in sums.randint(1, 250, 2))
+    taken = np.asarray(Image.fromarray(np.arange(before, dtype=np.uint8)[None]).resize((after, 1), 0)).ravel()
+    alone = ((np.arange(after) + 0.5) * (before / after)).astype(int)
+    if len(rows) % 2 or (taken != alone).any():
+        rows.append({"before": before, "after": after, "taken": taken.tolist()})
+Path(__file__).with_name("nearest.json").write_text(json.dumps(rows, separators=(",", ":")) + "\n")
