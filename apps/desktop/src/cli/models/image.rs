@@ -35,11 +35,41 @@ fn normalized(path: &Path, description: &Description) -> Result<Input> {
     let pixels = tensors::required(&SafeTensors::deserialize(&bytes)?, "pixel_values")?;
     let pixels = tensors::numbers("pixel_values", &pixels)?;
     let shape = description.embedding.patches.map(|p| [p.channels, p.height, p.width]);
-    let found = pixels.shape.strip_prefix(&[1]).unwrap_or(&pixels.shape);
+    // A batch of one image is that image.
+    let found = match pixels.shape.as_slice() {
+        [1, image @ ..] if image.len() == 3 => image,
+        shape => shape,
+    };
     ensure!(
         shape.is_none_or(|shape| shape == found),
         "tensor `pixel_values` has the shape {found:?}, but the model reads {:?}",
         shape.unwrap_or_default()
     );
     Ok(Input::image(pixels.data))
+}
+
+#[cfg(test)]
+mod tests {
+    use regard_models::{Checkpoint, Description};
+    use regard_tests::attention_files::Folder;
+    use regard_tests::models::golden;
+    use safetensors::{Dtype, tensor::TensorView};
+
+    use super::normalized;
+
+    #[test]
+    fn an_image_of_one_channel_is_no_batch_of_one() {
+        let checkpoint = Checkpoint::open(golden("tiny-vit")).unwrap();
+        let mut description = Description::of(&checkpoint).unwrap();
+        if let Some(patches) = &mut description.embedding.patches {
+            patches.channels = 1;
+        }
+        let folder = Folder::new();
+        let file = folder.path("pixels.safetensors");
+        for shape in [vec![1, 12, 12], vec![1, 1, 12, 12]] {
+            let view = TensorView::new(Dtype::F32, shape, &[0; 4 * 144]).unwrap();
+            safetensors::serialize_to_file([("pixel_values", view)], None, &file).unwrap();
+            assert_eq!(normalized(&file, &description).unwrap().pixels.len(), 144);
+        }
+    }
 }
