@@ -108,3 +108,23 @@ fn a_tokenizer_with_tokens_that_the_model_lacks_is_refused() {
         "{said}"
     );
 }
+
+/// Phi-3's special tokens take the white space after them along, but for three of them, as llama.cpp has it by the model's name.
+#[test]
+fn white_space_after_phi_3s_special_tokens_is_dropped() {
+    let file = golden("gguf/tiny-llama256.Q4_K.gguf");
+    let bytes = fs::read(&file).unwrap();
+    let (name, other) = (b"tiny-llama256", b"tiny Phi-3 4k");
+    let at = bytes.windows(name.len()).position(|window| window == name).unwrap();
+    let mut renamed = bytes.clone();
+    renamed[at..at + name.len()].copy_from_slice(other);
+    let tokenizer = |bytes: Vec<u8>| {
+        let checkpoint = Checkpoint::from_files("tiny.gguf", [("tiny.gguf", bytes)]).unwrap();
+        Tokenizer::of(&checkpoint, 352).unwrap().unwrap()
+    };
+    let (llama, phi3) = (tokenizer(bytes), tokenizer(renamed));
+    let ids = |tokenizer: &Tokenizer, text: &str| tokenizer.encode_as_is(text).unwrap();
+    assert_eq!(ids(&phi3, "</s>\n\n the"), ids(&llama, "</s>the"));
+    assert_ne!(ids(&llama, "</s>\n\n the"), ids(&llama, "</s>the"));
+    assert_eq!(ids(&phi3, "<s>\n\n the"), ids(&llama, "<s>\n\n the"));
+}

@@ -114,16 +114,29 @@ pub(super) fn tokenizer(
     let mut tokenizer: tokenizers::Tokenizer =
         serde_json::from_value(json).map_err(|e| not_understood(&e))?;
     tokenizer.with_model(model.build().map_err(|e| not_understood(&e))?);
+    let strips = strips(metadata);
     let added: Vec<AddedToken> = tokens
         .iter()
         .enumerate()
         .filter(|(id, _)| matches!(kind(*id), UNKNOWN | CONTROL | USER_DEFINED))
         .map(|(id, token)| {
-            AddedToken::from(token.as_str(), kind(id) != USER_DEFINED).normalized(false)
+            let keeps = ["<unk>", "<s>", "<|endoftext|>"].contains(&token.as_str());
+            AddedToken::from(token.as_str(), kind(id) != USER_DEFINED)
+                .normalized(false)
+                .rstrip(strips && !keeps)
         })
         .collect();
     tokenizer.add_tokens(&added);
     Ok(Some(tokenizer))
+}
+
+/// Whether special tokens take the white space after them along, as Phi-3's do. The file does not say so: llama.cpp knows it by the
+/// model's name, and the architecture tells it where that name is another.
+fn strips(metadata: &Metadata) -> bool {
+    let name = metadata.text("general.name").unwrap_or_default().to_lowercase();
+    let pieces = metadata.text("tokenizer.ggml.model") == Some("llama");
+    let phi3 = metadata.text("general.architecture") == Some("phi3");
+    pieces && phi3 || ["phi-3", "phi3"].iter().any(|phi3| name.contains(phi3))
 }
 
 /// Special tokens around each text.
